@@ -1,0 +1,249 @@
+// Careful Resume (RFC 9959): a sender that remembers what a path carried jumps
+// to half of it, checks that the path took it, and retreats if not. It has
+// nothing to do with the resumption of TLS sessions.
+//
+// quiche.h includes this file; including it alone does the same.
+//
+// An application has three duties, told in full in FORK.md:
+//
+// - pace: it sends no packet before its release time, which is
+//   quiche_send_info.at, and which quiche_conn_next_release_as_nanos() tells
+//   before the packet is made;
+// - keep writing: it alternates writing to streams and sending packets until
+//   neither gets further, since the window opens while an ACK is processed;
+// - claim: it gives one saved set to one connection at a time.
+//
+// Unless said otherwise, functions return 0, or a negative quiche_error.
+// Pointers must not be NULL, unless said otherwise. Sizes are in bytes; the unit
+// of a time is the end of its name.
+
+#ifndef QUICHE_RESUME_H
+#define QUICHE_RESUME_H
+
+#include "quiche.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+// The congestion control parameters saved for one remote endpoint (RFC 9959,
+// 3.1).
+typedef struct {
+    // Capacity that was used: bytes acknowledged within one saved RTT.
+    uint64_t saved_cwnd;
+
+    // The minimum RTT when the capacity was observed.
+    uint64_t saved_rtt_us;
+
+    // Wall-clock time of the observation, since the Unix epoch.
+    uint64_t observed_unix_ms;
+
+    // Wall-clock time from which the set is not used (the Lifetime).
+    uint64_t expires_unix_ms;
+
+    // The application, flow control or the object's length limited the
+    // observation, not the congestion window: the path may carry more.
+    bool limited;
+
+    // The connection that observed this used the held set, and the path took
+    // its jump.
+    bool validated;
+} quiche_path_state;
+
+// The length of an encoded quiche_path_state.
+#define QUICHE_PATH_STATE_ENCODED_LEN 34
+
+// Encodes a set as PathState::to_bytes() does in Rust, so that both can read a
+// store. There is no checksum.
+//
+// Returns QUICHE_PATH_STATE_ENCODED_LEN, or QUICHE_ERR_BUFFER_TOO_SHORT.
+ssize_t quiche_path_state_encode(const quiche_path_state *state,
+                                 uint8_t *out, size_t out_len);
+
+// Decodes a set. |out| is written only when this returns 0.
+//
+// QUICHE_ERR_UNKNOWN_VERSION: a newer version wrote it, and it should be left
+// alone. QUICHE_ERR_INVALID_PACKET: nobody can use it.
+int quiche_path_state_decode(const uint8_t *buf, size_t buf_len,
+                             quiche_path_state *out);
+
+// Writes to |out| the set to keep after |observed| was seen while |held| (or
+// NULL, when there was none) was stored: an observation that something other
+// than the congestion window limited never lowers a held set (RFC 9959, 4.1).
+// |out| may be one of the others.
+void quiche_path_state_merge(const quiche_path_state *held,
+                             const quiche_path_state *observed,
+                             quiche_path_state *out);
+
+// The operator's limits (RFC 9959, 5). 0 stands for the default, so that a
+// designated initialiser needs to name only what differs.
+typedef struct {
+    // The largest window to jump to (default: 8 MiB).
+    size_t max_jump;
+
+    // How long an observation may be used (RFC 9959, 4.3.1; default: 1 h).
+    uint64_t lifetime_ms;
+
+    // Observations below this many initial windows are not worth saving
+    // (RFC 9959, 3.1; default: 4).
+    size_t min_initial_windows;
+} quiche_resume_config;
+
+// Enables Careful Resume for Reno and CUBIC, and the pacing it requires.
+// |resume| may be NULL, for the defaults.
+//
+// QUICHE_ERR_CONGESTION_CONTROL: the congestion control algorithm that was
+// chosen has no Careful Resume.
+int quiche_config_set_careful_resume(quiche_config *config,
+                                     const quiche_resume_config *resume);
+
+// Configures whether Reno and CUBIC are paced (RFC 9002, 7.7; disabled by
+// default). quiche_config_enable_pacing() must be on, too, as it is by default.
+void quiche_config_set_reno_cubic_pacing(quiche_config *config, bool v);
+
+// Gives the active path a saved set to jump with (RFC 9959, 3.2), before or
+// during reconnaissance. The jump happens within |jump_within_us| from now or not
+// at all: who shares sets between connections passes how long its claim can
+// still be relied on; others, UINT64_MAX.
+//
+// QUICHE_ERR_INVALID_STATE: Careful Resume is not enabled, is over, or was given
+// a set already. The connection starts normally.
+int quiche_conn_resume_from(quiche_conn *conn, const quiche_path_state *saved,
+                            uint64_t jump_within_us);
+
+// Writes to |out| what was observed of the active path and is worth saving now
+// (RFC 9959, 3.1). Returns false when there is nothing, or too little.
+bool quiche_conn_path_state(const quiche_conn *conn, quiche_path_state *out);
+
+// Returns how long the next packet has to wait for its release time, in
+// nanoseconds; 0 when it may leave now. An application calls quiche_conn_send()
+// while this is 0, and arms a timer otherwise.
+uint64_t quiche_conn_next_release_as_nanos(const quiche_conn *conn);
+
+// The phases of Careful Resume (RFC 9959, 3.2 to 3.5).
+enum quiche_resume_phase {
+    // No phase.
+    QUICHE_RESUME_PHASE_NONE = 0,
+
+    // The path is looked at with the normal initial window.
+    QUICHE_RESUME_PHASE_RECONNAISSANCE = 1,
+
+    // The window has jumped; no packet of the jump is acknowledged yet.
+    QUICHE_RESUME_PHASE_UNVALIDATED = 2,
+
+    // The jump is being acknowledged.
+    QUICHE_RESUME_PHASE_VALIDATING = 3,
+
+    // The path did not take the jump. The application deletes the saved set
+    // (RFC 9959, 3.5).
+    QUICHE_RESUME_PHASE_SAFE_RETREAT = 4,
+
+    // Careful Resume is over, or was never enabled.
+    QUICHE_RESUME_PHASE_NORMAL = 5,
+};
+
+// Returns the phase on the active path.
+enum quiche_resume_phase quiche_conn_resume_phase(const quiche_conn *conn);
+
+// Why a phase ended (draft-ietf-tsvwg-careful-resume-qlog-02; those marked "ours"
+// are not in it).
+enum quiche_resume_trigger {
+    // A saved set was given: no phase ended.
+    QUICHE_RESUME_TRIGGER_NONE = 0,
+
+    // The initial data is acknowledged and more is waiting than the window lets
+    // go.
+    QUICHE_RESUME_TRIGGER_CONGESTION_WINDOW_LIMITED = 1,
+
+    // The RTT differs too much from the saved one.
+    QUICHE_RESUME_TRIGGER_RTT_NOT_VALIDATED = 2,
+
+    // The window of the jump is used up.
+    QUICHE_RESUME_TRIGGER_LAST_UNVALIDATED_PACKET_SENT = 3,
+
+    // A packet sent in the unvalidated phase was acknowledged.
+    QUICHE_RESUME_TRIGGER_FIRST_UNVALIDATED_PACKET_ACKNOWLEDGED = 4,
+
+    // The unvalidated phase lasted longer than one RTT.
+    QUICHE_RESUME_TRIGGER_RTT_EXCEEDED = 5,
+
+    // The application sent no more than the path had carried before.
+    QUICHE_RESUME_TRIGGER_RATE_LIMITED = 6,
+
+    // Everything sent in the unvalidated phase was acknowledged.
+    QUICHE_RESUME_TRIGGER_LAST_UNVALIDATED_PACKET_ACKNOWLEDGED = 7,
+
+    // The local stack reported another path.
+    QUICHE_RESUME_TRIGGER_PATH_CHANGED = 8,
+
+    // A packet was lost.
+    QUICHE_RESUME_TRIGGER_PACKET_LOSS = 9,
+
+    // The network marked a packet.
+    QUICHE_RESUME_TRIGGER_ECN_CE = 10,
+
+    // The last packet of the unvalidated phase, or a later one, was
+    // acknowledged.
+    QUICHE_RESUME_TRIGGER_EXIT_RECOVERY = 11,
+
+    // No saved set was given before the initial data was acknowledged (ours).
+    QUICHE_RESUME_TRIGGER_NO_SAVED_SET = 12,
+
+    // The Lifetime of the saved set passed (ours).
+    QUICHE_RESUME_TRIGGER_LIFETIME_PASSED = 13,
+
+    // The claim on the saved set ran out before the jump (ours).
+    QUICHE_RESUME_TRIGGER_CLAIM_LAPSED = 14,
+
+    // The window had grown to the jump already (ours).
+    QUICHE_RESUME_TRIGGER_JUMP_NOT_LARGER = 15,
+
+    // Persistent congestion (RFC 9002, 7.6; ours).
+    QUICHE_RESUME_TRIGGER_PERSISTENT_CONGESTION = 16,
+};
+
+// What an event says in place of the number of a packet that was not sent.
+#define QUICHE_RESUME_NO_PACKET UINT64_MAX
+
+// A change of phase, with the state after it.
+typedef struct {
+    // How long ago it happened.
+    uint64_t age_us;
+
+    // The phase before; QUICHE_RESUME_PHASE_NONE when a saved set was given.
+    enum quiche_resume_phase old_phase;
+
+    // The phase after.
+    enum quiche_resume_phase new_phase;
+
+    // Why; QUICHE_RESUME_TRIGGER_NONE when a saved set was given.
+    enum quiche_resume_trigger trigger;
+
+    // Pipe size: bytes the path is known to have carried in one RTT.
+    size_t pipe_size;
+
+    // Congestion window.
+    size_t congestion_window;
+
+    // Slow-start threshold; SIZE_MAX before it is known.
+    size_t ssthresh;
+
+    // The numbers of the first and the last packet sent in the unvalidated
+    // phase, or QUICHE_RESUME_NO_PACKET.
+    uint64_t first_unvalidated_packet;
+    uint64_t last_unvalidated_packet;
+
+    // Whether this connection was given a saved set, and which.
+    bool has_restored;
+    quiche_path_state restored;
+} quiche_resume_event;
+
+// Writes to |out| the next change of phase on the active path. Returns false when
+// there is none.
+bool quiche_conn_resume_event_next(quiche_conn *conn, quiche_resume_event *out);
+
+#if defined(__cplusplus)
+}  // extern C
+#endif
+
+#endif // QUICHE_RESUME_H

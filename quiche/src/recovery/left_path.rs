@@ -1,0 +1,180 @@
+//! What was sent on a path that the connection has left.
+//!
+//! ACKs of the new path tell nothing of these packets, and a probe time-out
+//! resends the data of the two oldest, the same every time: after a client's
+//! address changed, a whole window may be lost where it was. At its first
+//! probe time-out all of it is sent again, on the new path. That is no
+//! congestion of either (RFC 9000, 9.4).
+
+use super::*;
+
+impl LegacyRecovery {
+    /// Gives up what is not acknowledged. Returns packets and bytes.
+    pub(super) fn give_up_unacked(
+        &mut self, handshake_status: HandshakeStatus, now: Instant,
+    ) -> (usize, usize) {
+        let (mut packets, mut bytes) = (0, 0);
+
+        for epoch in &mut self.epochs {
+            for pkt in &mut epoch.sent_packets {
+                if pkt.time_acked.is_some() || pkt.time_lost.is_some() {
+                    continue;
+                }
+
+                epoch.lost_frames_ack.extend(pkt.frames.drain(..));
+                pkt.time_lost = Some(now);
+
+                if pkt.in_flight {
+                    epoch.in_flight_count -= 1;
+                    bytes += pkt.size;
+                    packets += 1;
+                }
+            }
+
+            epoch.lost_frames_pto.clear();
+            epoch.loss_probes = 0;
+        }
+
+        self.bytes_in_flight.saturating_subtract(bytes, now);
+        self.congestion.lost_count += packets;
+        self.set_loss_detection_timer(handshake_status, now);
+
+        (packets, bytes)
+    }
+}
+
+#[cfg(all(test, feature = "internal"))]
+mod tests {
+    use crate::clock::Simulation;
+    use crate::test_utils::Pipe;
+    use crate::RecvInfo;
+    use rstest::rstest;
+    use std::collections::VecDeque;
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    const ONE_WAY: Duration = Duration::from_millis(25);
+    const OBJECT: usize = 300_000;
+
+    /// A datagram, when it arrives, and whether it is the client's.
+    type Datagram = (Duration, bool, Vec<u8>);
+
+    /// A download over a path of 50 ms without a bottleneck. The client's
+    /// address changes unknown to it.
+    struct Download {
+        time: Simulation,
+        pipe: Pipe,
+        under_way: VecDeque<Datagram>,
+        client_addr: SocketAddr,
+        unwritten: usize,
+        received: usize,
+    }
+
+    impl Download {
+        fn new(cc: &str) -> Self {
+            let time = Simulation::start(1, Duration::from_secs(1_000_000));
+            let mut config = Pipe::default_config(cc).unwrap();
+            config.set_initial_max_data(1 << 30);
+            config.set_initial_max_stream_data_bidi_local(1 << 30);
+            config.set_initial_max_stream_data_bidi_remote(1 << 30);
+            config.set_max_idle_timeout(30_000);
+            let mut pipe = Pipe::with_config(&mut config).unwrap();
+            pipe.handshake().unwrap();
+            pipe.client.stream_send(0, b"get", true).unwrap();
+
+            Download {
+                time,
+                pipe,
+                under_way: VecDeque::new(),
+                client_addr: Pipe::client_addr(),
+                unwritten: OBJECT,
+                received: 0,
+            }
+        }
+
+        fn send(&mut self) {
+            let Pipe { client, server } = &mut self.pipe;
+            if let Ok(room) = server.stream_capacity(0) {
+                let len = room.min(self.unwritten);
+                self.unwritten -= len;
+                let fin = self.unwritten == 0;
+                server.stream_send(0, &vec![7; len], fin).ok();
+            }
+
+            let arrival = self.time.elapsed() + ONE_WAY;
+            let mut buf = [0; 1500];
+            while let Ok((len, _)) = client.send(&mut buf) {
+                self.under_way.push_back((arrival, true, buf[..len].into()));
+            }
+            while let Ok((len, info)) = server.send(&mut buf) {
+                if info.to == self.client_addr {
+                    let datagram = (arrival, false, buf[..len].into());
+                    self.under_way.push_back(datagram);
+                }
+            }
+        }
+
+        /// The next thing happens. False when nothing does any more.
+        fn step(&mut self) -> bool {
+            let Pipe { client, server } = &mut self.pipe;
+            let now = self.time.elapsed();
+            let timers = [client.timeout(), server.timeout()];
+            let timers = timers.into_iter().flatten().map(|left| now + left);
+            let arrival = self.under_way.front().map(|(at, ..)| *at);
+            let Some(next) = timers.chain(arrival).min() else {
+                return false;
+            };
+            self.time.advance_to(next);
+
+            while self.under_way.front().is_some_and(|d| d.0 <= next) {
+                let (_, is_clients, mut datagram) =
+                    self.under_way.pop_front().unwrap();
+                let (conn, from, to) = match is_clients {
+                    true => (&mut *server, self.client_addr, Pipe::server_addr()),
+                    false => {
+                        (&mut *client, Pipe::server_addr(), Pipe::client_addr())
+                    },
+                };
+                conn.recv(&mut datagram, RecvInfo { from, to }).unwrap();
+            }
+            for conn in [&mut *client, server] {
+                if conn.timeout().is_some_and(|left| left.is_zero()) {
+                    conn.on_timeout();
+                }
+            }
+            while let Ok((len, _)) = client.stream_recv(0, &mut [0; 65_536]) {
+                self.received += len;
+            }
+            self.send();
+            true
+        }
+
+        /// The address changes while a window is under way to the old one.
+        fn rebind(&mut self) {
+            self.client_addr = "127.0.0.1:9999".parse().unwrap();
+            self.under_way.retain(|(_, is_clients, _)| *is_clients);
+        }
+    }
+
+    #[rstest]
+    fn a_window_that_was_lost_where_the_client_was_is_sent_again(
+        #[values("reno", "cubic")] cc: &str, #[values(1, 5)] after: usize,
+    ) {
+        let mut download = Download::new(cc);
+        download.send();
+        for _ in 0..after {
+            download.step();
+        }
+        assert!(download.received < OBJECT);
+        download.rebind();
+        // Something of the client's shows the server where it is.
+        download.pipe.client.send_ack_eliciting().unwrap();
+        download.send();
+
+        let end = download.time.elapsed() + Duration::from_secs(2);
+        while download.received < OBJECT && download.time.elapsed() < end {
+            download.step();
+        }
+        assert_eq!(download.received, OBJECT);
+    }
+}

@@ -1,0 +1,332 @@
+//! Pacing for Reno and CUBIC (RFC 9002, 7.7; RFC 9959, 3.3 and 4.3.2).
+//!
+//! Packets leave in batches. All packets of a batch share one release time and
+//! one pace, and the next batch is released when the rate has made up for it. A
+//! batch released late is followed by others at no more than twice the rate
+//! until the schedule is met again.
+
+use std::time::Duration;
+use std::time::Instant;
+
+/// The largest batch in normal operation, in bytes.
+const MAX_BATCH: usize = 64 * 1024;
+
+/// The share of a second whose worth of packets makes a batch.
+const BATCHES_PER_SECOND: u64 = 1000;
+
+/// How far a schedule that was missed is caught up with, as a share of the
+/// RTT.
+const CATCH_UP_RTT_DIVISOR: u32 = 8;
+
+/// The pace to keep now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// Bytes per second; at least 1.
+    pub(crate) rate: u64,
+
+    /// The most bytes that are released together.
+    pub(crate) batch: usize,
+
+    /// The RTT the rate was made with.
+    pub(crate) rtt: Duration,
+}
+
+impl Pace {
+    /// A window per RTT, times `gain`.
+    pub(crate) fn new(
+        window: usize, rtt: Duration, gain: f64, max_datagram_size: usize,
+    ) -> Self {
+        let rate = (window as f64 * gain / rtt.as_secs_f64().max(1e-6)) as u64;
+        let rate = rate.max(1);
+        let batch = usize::try_from(rate / BATCHES_PER_SECOND)
+            .unwrap_or(usize::MAX)
+            .min(MAX_BATCH)
+            .max(2 * max_datagram_size);
+
+        Pace { rate, batch, rtt }
+    }
+
+    /// No faster than `max_rate`, in bytes per second.
+    pub(crate) fn capped(self, max_rate: Option<u64>) -> Self {
+        Pace {
+            rate: self.rate.min(max_rate.unwrap_or(u64::MAX)).max(1),
+            ..self
+        }
+    }
+
+    /// How long the rate takes for `bytes`, of one batch at most.
+    fn duration(&self, bytes: usize) -> Duration {
+        let nanos = (bytes as u64).saturating_mul(1_000_000_000) / self.rate;
+        Duration::from_nanos(nanos)
+    }
+}
+
+/// When the next batch is released.
+#[derive(Clone, Copy, Debug)]
+struct Schedule {
+    /// By the rate.
+    due: Instant,
+
+    /// However late the schedule is.
+    earliest: Instant,
+}
+
+impl Schedule {
+    fn release(&self) -> Instant {
+        self.due.max(self.earliest)
+    }
+}
+
+/// The packets that are released together.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    pace: Pace,
+
+    /// When it was due by the rate.
+    due: Instant,
+
+    /// When it is released.
+    release: Instant,
+
+    /// When the next one would be, were this one full: what is left of it
+    /// lapses.
+    end: Instant,
+
+    /// Its bytes so far.
+    bytes: usize,
+}
+
+impl Batch {
+    fn new(pace: Pace, schedule: Option<Schedule>, now: Instant) -> Self {
+        let release = schedule.map_or(now, |next| next.release().max(now));
+        let catch_up = pace.rtt / CATCH_UP_RTT_DIVISOR;
+        let oldest_due = release.checked_sub(catch_up).unwrap_or(release);
+        let due = schedule.map_or(release, |next| next.due.max(oldest_due));
+
+        let mut batch = Batch {
+            pace,
+            due,
+            release,
+            end: release,
+            bytes: pace.batch,
+        };
+        batch.end = batch.next().release();
+        batch.bytes = 0;
+        batch
+    }
+
+    /// When the rate has made up for it.
+    fn next(&self) -> Schedule {
+        let step = self.pace.duration(self.bytes);
+
+        Schedule {
+            due: self.due + step,
+            earliest: self.release + step / 2,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Pacer {
+    /// Bytes that may still leave without pacing: the initial window, again
+    /// after idling (RFC 9002, 7.7).
+    burst_left: usize,
+
+    /// What the next packet may still join.
+    batch: Option<Batch>,
+
+    /// After the last batch that is complete.
+    schedule: Option<Schedule>,
+
+    /// The release time of the packet sent last.
+    release: Option<Instant>,
+}
+
+impl Pacer {
+    /// Forgets the schedule: the next packet starts a batch, with no burst
+    /// before it.
+    pub(crate) fn restart(&mut self) {
+        *self = Pacer::default();
+    }
+
+    /// When the next packet is released; None if at once.
+    pub(crate) fn next_release(&self) -> Option<Instant> {
+        if self.burst_left > 0 || self.batch.is_some() {
+            return None;
+        }
+
+        self.schedule.map(|next| next.release())
+    }
+
+    /// The release time of the packet sent last.
+    pub(crate) fn last_release(&self) -> Option<Instant> {
+        self.release
+    }
+
+    /// Takes note of a packet of `size` bytes, made at `now`. Returns when it
+    /// is released. `burst`, when there is one, is what may leave at once
+    /// because nothing is in flight. `pace` is asked for once a batch.
+    pub(crate) fn on_packet_sent(
+        &mut self, size: usize, max_datagram_size: usize,
+        pace: impl FnOnce() -> Pace, burst: Option<usize>, now: Instant,
+    ) -> Instant {
+        if let Some(burst) = burst {
+            self.burst_left = burst;
+        }
+
+        if self.burst_left > 0 {
+            self.burst_left = self.burst_left.saturating_sub(size);
+            self.release = Some(now);
+            return now;
+        }
+
+        let batch = match self.batch.as_mut() {
+            Some(batch) if now < batch.end => batch,
+            _ => self.begin_batch(pace, now),
+        };
+
+        batch.bytes += size;
+        let is_full = batch.bytes + max_datagram_size > batch.pace.batch;
+        let release = batch.release.max(now);
+        self.release = Some(release);
+
+        if is_full {
+            self.end_batch();
+        }
+
+        release
+    }
+
+    // Not a part of what happens for every packet.
+    #[inline(never)]
+    fn begin_batch(
+        &mut self, pace: impl FnOnce() -> Pace, now: Instant,
+    ) -> &mut Batch {
+        self.end_batch();
+        self.batch.insert(Batch::new(pace(), self.schedule, now))
+    }
+
+    #[inline(never)]
+    fn end_batch(&mut self) {
+        if let Some(batch) = self.batch.take() {
+            self.schedule = Some(batch.next());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MDS: usize = 1200;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// 1.2 MB/s in batches of two packets: a batch every 2 ms.
+    fn pace() -> Pace {
+        let pace = Pace::new(120_000, ms(100), 1.0, MDS);
+        assert_eq!(pace.rate, 1_200_000);
+        assert_eq!(pace.batch, 2 * MDS);
+        pace
+    }
+
+    fn send(pacer: &mut Pacer, now: Instant) -> Instant {
+        pacer.on_packet_sent(MDS, MDS, pace, None, now)
+    }
+
+    #[test]
+    fn batches_follow_each_other_at_the_rate() {
+        let mut pacer = Pacer::default();
+        let start = crate::clock::now();
+
+        for i in 0..100 {
+            let at = start + ms(2) * (i / 2);
+            assert_eq!(send(&mut pacer, start), at);
+        }
+
+        assert_eq!(pacer.next_release(), Some(start + ms(100)));
+    }
+
+    #[test]
+    fn the_initial_window_is_not_paced() {
+        let mut pacer = Pacer::default();
+        let start = crate::clock::now();
+        let idle = Some(10 * MDS);
+
+        pacer.on_packet_sent(MDS, MDS, pace, idle, start);
+        for _ in 0..9 {
+            assert_eq!(pacer.next_release(), None);
+            assert_eq!(send(&mut pacer, start), start);
+        }
+
+        send(&mut pacer, start);
+        send(&mut pacer, start);
+        assert_eq!(pacer.next_release(), Some(start + ms(2)));
+
+        pacer.on_packet_sent(MDS, MDS, pace, idle, start);
+        assert_eq!(pacer.next_release(), None);
+    }
+
+    #[test]
+    fn a_late_batch_is_caught_up_with_at_twice_the_rate_at_most() {
+        let mut pacer = Pacer::default();
+        let start = crate::clock::now();
+        let mut now = start;
+
+        for _ in 0..2 {
+            send(&mut pacer, now);
+        }
+
+        // The batch due at 2 ms is sent at 5 ms.
+        now = start + ms(5);
+        let mut releases = vec![];
+        for _ in 0..20 {
+            now = now.max(pacer.next_release().unwrap_or(now));
+            releases.push(send(&mut pacer, now) - start);
+        }
+
+        let batches: Vec<u128> = releases
+            .chunks(2)
+            .map(|batch| batch[0].as_millis())
+            .collect();
+        assert_eq!(batches, [5, 6, 7, 8, 10, 12, 14, 16, 18, 20]);
+    }
+
+    #[test]
+    fn a_long_pause_is_not_made_up_for() {
+        let mut pacer = Pacer::default();
+        let start = crate::clock::now();
+        send(&mut pacer, start);
+
+        let mut now = start + Duration::from_secs(10);
+        let resumed = now;
+        let mut sent = 0;
+        while now < resumed + ms(100) {
+            send(&mut pacer, now);
+            sent += MDS;
+            now = now.max(pacer.next_release().unwrap_or(now));
+        }
+
+        // 100 ms at the rate, 1/8 RTT made up for, and one batch.
+        assert!(sent <= 120_000 + 15_000 + 2 * MDS, "{sent}");
+    }
+
+    #[test]
+    fn a_batch_is_a_millisecond_within_bounds() {
+        for (rate_mbit, batch) in [
+            (1, 2 * MDS),
+            (100, 12_500),
+            (500, 62_500),
+            (5000, MAX_BATCH),
+        ] {
+            let window = rate_mbit * 125_000 / 10;
+            let pace = Pace::new(window, ms(100), 1.0, MDS);
+            assert_eq!(pace.batch, batch);
+        }
+
+        assert_eq!(pace().capped(Some(1000)).rate, 1000);
+        assert_eq!(pace().capped(None), pace());
+    }
+}

@@ -1,0 +1,203 @@
+//! A bounded store in this process's memory.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::time::Instant;
+
+use super::hold_off;
+use super::lease;
+use super::Claim;
+use super::ClaimToken;
+use super::PathState;
+use super::PathStateStore;
+use super::RemoteEndpoint;
+use super::StoreError;
+use crate::clock;
+
+/// Keeps sets in memory: for one process, and for simulations.
+#[derive(Debug)]
+pub struct MemoryStore {
+    capacity: usize,
+    slots: Mutex<HashMap<RemoteEndpoint, Slot>>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    state: Option<PathState>,
+    claim: Option<(ClaimToken, Instant)>,
+    retreats: u32,
+    hold_off_end: Option<Instant>,
+    touched: Instant,
+}
+
+impl MemoryStore {
+    /// A store of at most `capacity` endpoints; beyond it, the one that was
+    /// not touched for the longest time makes room, those that are claimed
+    /// last.
+    pub fn new(capacity: usize) -> Self {
+        MemoryStore {
+            capacity: capacity.max(1),
+            slots: Mutex::default(),
+        }
+    }
+
+    // A panic elsewhere leaves every slot whole: each change is one store.
+    fn slots(&self) -> MutexGuard<'_, HashMap<RemoteEndpoint, Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    fn new(now: Instant) -> Self {
+        Slot {
+            state: None,
+            claim: None,
+            retreats: 0,
+            hold_off_end: None,
+            touched: now,
+        }
+    }
+
+    fn is_held_by(&self, token: ClaimToken, now: Instant) -> bool {
+        self.claim
+            .is_some_and(|(held, lease_end)| held == token && now < lease_end)
+    }
+
+    fn is_claimed(&self, now: Instant) -> bool {
+        self.claim.is_some_and(|(_, lease_end)| now < lease_end)
+    }
+
+    fn live_state(&mut self) -> Option<PathState> {
+        // RFC 9959, 3.2: delete the set when its Lifetime has passed.
+        let wall_now = clock::wall_now();
+        self.state = self.state.filter(|state| !state.is_expired(wall_now));
+        self.state
+    }
+}
+
+// Who loses its claim with its slot could be joined by a second holder.
+fn make_room(
+    slots: &mut HashMap<RemoteEndpoint, Slot>, capacity: usize, now: Instant,
+) {
+    while slots.len() >= capacity {
+        let stalest = slots
+            .iter()
+            .min_by_key(|(_, slot)| (slot.is_claimed(now), slot.touched))
+            .map(|(endpoint, _)| endpoint.clone());
+
+        match stalest {
+            Some(endpoint) => slots.remove(&endpoint),
+            None => return,
+        };
+    }
+}
+
+impl PathStateStore for MemoryStore {
+    fn get(
+        &self, endpoint: &RemoteEndpoint,
+    ) -> Result<Option<PathState>, StoreError> {
+        Ok(self.slots().get_mut(endpoint).and_then(Slot::live_state))
+    }
+
+    fn claim(
+        &self, endpoint: &RemoteEndpoint,
+    ) -> Result<Option<Claim>, StoreError> {
+        let now = clock::now();
+        let mut slots = self.slots();
+
+        let Some(slot) = slots.get_mut(endpoint) else {
+            return Ok(None);
+        };
+
+        let Some(state) = slot.live_state() else {
+            return Ok(None);
+        };
+
+        if slot.is_claimed(now) {
+            return Ok(None);
+        }
+
+        let token = ClaimToken::random();
+        let lease = lease(state.saved_rtt);
+        slot.claim = Some((token, now + lease));
+
+        Ok(Some(Claim {
+            state,
+            token,
+            lease,
+        }))
+    }
+
+    fn record(
+        &self, endpoint: &RemoteEndpoint, observed: &PathState,
+    ) -> Result<(), StoreError> {
+        let now = clock::now();
+        let mut slots = self.slots();
+
+        if !slots.contains_key(endpoint) {
+            make_room(&mut slots, self.capacity, now);
+        }
+
+        let slot = slots
+            .entry(endpoint.clone())
+            .or_insert_with(|| Slot::new(now));
+
+        if slot.hold_off_end.is_some_and(|end| now < end) {
+            return Ok(());
+        }
+
+        let wall_now = clock::wall_now();
+        slot.state = Some(PathState::merged(slot.state, *observed, wall_now));
+        slot.touched = now;
+
+        // A jump that the path took ends the row of retreats.
+        if observed.validated {
+            slot.retreats = 0;
+            slot.hold_off_end = None;
+        }
+
+        Ok(())
+    }
+
+    fn release(
+        &self, endpoint: &RemoteEndpoint, token: ClaimToken,
+    ) -> Result<(), StoreError> {
+        let now = clock::now();
+
+        if let Some(slot) = self.slots().get_mut(endpoint) {
+            if slot.is_held_by(token, now) {
+                slot.claim = None;
+            }
+        }
+
+        Ok(())
+    }
+
+    fn forget(
+        &self, endpoint: &RemoteEndpoint, token: ClaimToken,
+    ) -> Result<(), StoreError> {
+        let now = clock::now();
+
+        if let Some(slot) = self.slots().get_mut(endpoint) {
+            if slot.is_held_by(token, now) {
+                slot.state = None;
+                slot.claim = None;
+                slot.retreats = slot.retreats.saturating_add(1);
+                slot.hold_off_end = Some(now + hold_off(slot.retreats));
+            }
+        }
+
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<usize, StoreError> {
+        let mut slots = self.slots();
+        let sets = slots.values().filter(|slot| slot.state.is_some()).count();
+
+        slots.clear();
+
+        Ok(sets)
+    }
+}

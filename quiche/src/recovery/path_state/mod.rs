@@ -1,0 +1,204 @@
+//! What is remembered of a path between connections (RFC 9959, 3.1).
+//!
+//! Owns the parameter set ([`PathState`]), its encoding, and the rule by which
+//! an observation replaces a held set. Where sets are kept is the business of
+//! a [`PathStateStore`]; what a connection observed, of `resume::observer`.
+
+mod memory;
+mod remote_endpoint;
+mod store;
+
+use std::time::Duration;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+pub use self::memory::MemoryStore;
+pub use self::remote_endpoint::PrefixLengths;
+pub use self::remote_endpoint::RemoteEndpoint;
+pub use self::store::hold_off;
+pub use self::store::lease;
+pub use self::store::Claim;
+pub use self::store::ClaimToken;
+pub use self::store::PathStateStore;
+pub use self::store::StoreError;
+
+/// The version of [`PathState::to_bytes()`]'s encoding.
+const ENCODING_VERSION: u8 = 1;
+
+const FLAG_LIMITED: u8 = 1 << 0;
+const FLAG_VALIDATED: u8 = 1 << 1;
+
+/// The congestion control parameters saved for one remote endpoint
+/// (RFC 9959, 3.1). Times have a resolution of one millisecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathState {
+    /// Capacity that was used: bytes acknowledged within one `saved_rtt`.
+    pub saved_cwnd: u64,
+
+    /// The minimum RTT when the capacity was observed.
+    pub saved_rtt: Duration,
+
+    /// Wall-clock time of the observation.
+    pub observed: SystemTime,
+
+    /// Wall-clock time from which the set must not be used (the Lifetime).
+    pub expires: SystemTime,
+
+    /// The application, flow control or the object's length limited the
+    /// observation, not the congestion window: the path may carry more.
+    pub limited: bool,
+
+    /// The connection that observed this used the held set, and the path took
+    /// its jump.
+    pub validated: bool,
+}
+
+/// Why bytes are not a [`PathState`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// The encoding is of a version that this code does not know.
+    UnknownVersion(u8),
+
+    /// The length or a field is impossible.
+    Malformed,
+}
+
+impl std::fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Self::UnknownVersion(v) => {
+                write!(f, "path state of unknown version {v}")
+            },
+            Self::Malformed => write!(f, "malformed path state"),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+impl PathState {
+    /// The length of the encoding, in bytes.
+    pub const ENCODED_LEN: usize = 34;
+
+    /// Encodes the set: version, flags, then saved_cwnd in bytes, saved_rtt in
+    /// microseconds, observed and expires in milliseconds since the Unix
+    /// epoch, each as a big-endian u64. There is no checksum: a store adds its
+    /// own over the whole record.
+    pub fn to_bytes(&self) -> [u8; Self::ENCODED_LEN] {
+        let mut out = [0; Self::ENCODED_LEN];
+
+        out[0] = ENCODING_VERSION;
+        out[1] = (u8::from(self.limited) * FLAG_LIMITED)
+            | (u8::from(self.validated) * FLAG_VALIDATED);
+
+        let fields = [
+            self.saved_cwnd,
+            saturating_u64(self.saved_rtt.as_micros()),
+            unix_millis(self.observed),
+            unix_millis(self.expires),
+        ];
+
+        for (slot, field) in out[2..].chunks_exact_mut(8).zip(fields) {
+            slot.copy_from_slice(&field.to_be_bytes());
+        }
+
+        out
+    }
+
+    /// Decodes what [`to_bytes()`] made.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError::UnknownVersion`] leaves the record to a newer binary;
+    /// [`DecodeError::Malformed`] tells that nobody can use it.
+    ///
+    /// [`to_bytes()`]: PathState::to_bytes
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
+        match bytes.first() {
+            Some(&ENCODING_VERSION) => (),
+            Some(&version) => return Err(DecodeError::UnknownVersion(version)),
+            None => return Err(DecodeError::Malformed),
+        }
+
+        if bytes.len() != Self::ENCODED_LEN || bytes[1] & !3 != 0 {
+            return Err(DecodeError::Malformed);
+        }
+
+        let field = |i: usize| {
+            let slot = bytes[2 + 8 * i..][..8].try_into();
+            u64::from_be_bytes(slot.expect("eight bytes"))
+        };
+
+        Ok(PathState {
+            saved_cwnd: field(0),
+            saved_rtt: Duration::from_micros(field(1)),
+            observed: from_unix_millis(field(2))?,
+            expires: from_unix_millis(field(3))?,
+            limited: bytes[1] & FLAG_LIMITED != 0,
+            validated: bytes[1] & FLAG_VALIDATED != 0,
+        })
+    }
+
+    /// Whether the Lifetime has passed (RFC 9959, 3.2), or the wall clock was
+    /// set back to before the observation by more than the Lifetime itself.
+    pub fn is_expired(&self, wall_now: SystemTime) -> bool {
+        let lifetime = self
+            .expires
+            .duration_since(self.observed)
+            .unwrap_or_default();
+
+        let is_set_back = wall_now
+            .checked_add(lifetime)
+            .is_some_and(|latest| latest < self.observed);
+
+        wall_now >= self.expires || is_set_back
+    }
+
+    /// The set to keep after `observed` was seen while `held` was stored
+    /// (RFC 9959, 3.1 and 4.1).
+    ///
+    /// An observation that something other than the congestion window limited
+    /// never lowers a held set. When the path took a jump to the held set, the
+    /// observation renews the held set's time.
+    pub fn merged(
+        held: Option<PathState>, observed: PathState, wall_now: SystemTime,
+    ) -> PathState {
+        let Some(held) = held.filter(|h| !h.is_expired(wall_now)) else {
+            return observed;
+        };
+
+        // RFC 9959, 4.1: a sample limited by the application may be ignored
+        // when a better one is held.
+        if !observed.limited || observed.saved_cwnd >= held.saved_cwnd {
+            return observed;
+        }
+
+        if observed.validated {
+            return PathState {
+                saved_cwnd: held.saved_cwnd,
+                limited: held.limited,
+                ..observed
+            };
+        }
+
+        held
+    }
+}
+
+fn saturating_u64(v: u128) -> u64 {
+    u64::try_from(v).unwrap_or(u64::MAX)
+}
+
+fn unix_millis(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    saturating_u64(since.as_millis())
+}
+
+fn from_unix_millis(millis: u64) -> Result<SystemTime, DecodeError> {
+    UNIX_EPOCH
+        .checked_add(Duration::from_millis(millis))
+        .ok_or(DecodeError::Malformed)
+}
+
+#[cfg(test)]
+mod tests;

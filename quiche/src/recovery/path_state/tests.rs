@@ -1,0 +1,303 @@
+use super::*;
+use std::net::IpAddr;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn wall(secs: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(1_000_000 + secs)
+}
+
+fn state(saved_cwnd: u64) -> PathState {
+    PathState {
+        saved_cwnd,
+        saved_rtt: Duration::from_millis(50),
+        observed: wall(0),
+        expires: wall(0) + HOUR,
+        limited: false,
+        validated: false,
+    }
+}
+
+fn endpoint(client: &str) -> RemoteEndpoint {
+    let client: IpAddr = client.parse().unwrap();
+    RemoteEndpoint::new("192.0.2.1", client, PrefixLengths::default())
+}
+
+#[test]
+fn a_set_survives_its_encoding() {
+    for (limited, validated) in
+        [(false, false), (true, false), (false, true), (true, true)]
+    {
+        let set = PathState {
+            limited,
+            validated,
+            ..state(3_125_000)
+        };
+
+        assert_eq!(PathState::from_bytes(&set.to_bytes()), Ok(set));
+    }
+}
+
+#[test]
+fn bytes_that_are_no_set_are_refused() {
+    let good = state(1).to_bytes();
+
+    let mut newer = good;
+    newer[0] = 2;
+    let mut unknown_flag = good;
+    unknown_flag[1] = 4;
+    let mut endless = good;
+    endless[26..].fill(0xff);
+
+    for (bytes, error) in [
+        (&newer[..], DecodeError::UnknownVersion(2)),
+        (&newer[..1], DecodeError::UnknownVersion(2)),
+        (&unknown_flag[..], DecodeError::Malformed),
+        (&good[..33], DecodeError::Malformed),
+        (&[], DecodeError::Malformed),
+    ] {
+        assert_eq!(PathState::from_bytes(bytes), Err(error));
+    }
+
+    // Whether that time exists depends on the platform; it must not panic.
+    if let Ok(set) = PathState::from_bytes(&endless) {
+        assert!(!set.is_expired(wall(0)));
+    }
+}
+
+#[test]
+fn a_set_expires_at_the_end_of_its_lifetime() {
+    let set = state(1);
+
+    assert!(!set.is_expired(wall(0)));
+    assert!(!set.is_expired(wall(3599)));
+    assert!(set.is_expired(wall(3600)));
+
+    // A clock set back a little does no harm; far back, nothing is known.
+    assert!(!set.is_expired(wall(0) - HOUR));
+    assert!(set.is_expired(wall(0) - HOUR - Duration::from_secs(1)));
+}
+
+#[test]
+fn an_observation_replaces_the_held_set_unless_it_was_limited() {
+    // (held, observed, limited, validated) -> (saved_cwnd, renewed)
+    for (held, observed, limited, validated, saved_cwnd, renewed) in [
+        (100, 50, false, false, 50, true),
+        (100, 200, false, false, 200, true),
+        (100, 50, true, false, 100, false),
+        (100, 50, true, true, 100, true),
+        (100, 200, true, false, 200, true),
+    ] {
+        let observed = PathState {
+            observed: wall(60),
+            expires: wall(60) + HOUR,
+            limited,
+            validated,
+            ..state(observed)
+        };
+
+        let kept = PathState::merged(Some(state(held)), observed, wall(60));
+        assert_eq!(kept.saved_cwnd, saved_cwnd);
+        assert_eq!(kept.observed == wall(60), renewed);
+    }
+}
+
+#[test]
+fn an_expired_set_does_not_count_as_held() {
+    let observed = PathState {
+        limited: true,
+        observed: wall(3600),
+        expires: wall(7200),
+        ..state(50)
+    };
+
+    let kept = PathState::merged(Some(state(100)), observed, wall(3600));
+    assert_eq!(kept, observed);
+}
+
+#[test]
+fn clients_of_one_subnet_are_one_endpoint() {
+    for (a, b, same) in [
+        ("198.51.100.1", "198.51.100.254", true),
+        ("198.51.100.1", "198.51.101.1", false),
+        ("198.51.100.1", "::ffff:198.51.100.9", true),
+        ("2001:db8:1::1", "2001:db8:1:ffff::2", true),
+        ("2001:db8:1::1", "2001:db8:2::1", false),
+    ] {
+        assert_eq!(endpoint(a) == endpoint(b), same, "{a} {b}");
+    }
+
+    assert_eq!(
+        endpoint("198.51.100.7").with_dscp(46).to_string(),
+        "192.0.2.1>198.51.100.0/24#46"
+    );
+}
+
+#[test]
+fn a_pseudonym_stands_for_the_subnet_alone() {
+    let here = endpoint("198.51.100.7");
+    let hidden = here.clone().with_pseudonym([0xa5; 16]);
+
+    assert_eq!(here.prefix(), Some(([198, 51, 100, 0].into(), 24)));
+    assert_eq!(hidden.prefix(), None);
+    assert_eq!(
+        hidden.clone().with_dscp(46).to_string(),
+        "192.0.2.1>~a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5#46"
+    );
+    assert_ne!(hidden, here.with_pseudonym([0x5a; 16]));
+}
+
+#[test]
+fn prefix_lengths_reach_from_everyone_to_one_host() {
+    let client: IpAddr = "198.51.100.7".parse().unwrap();
+
+    for (v4, text) in [
+        (0, "s>0.0.0.0/0"),
+        (20, "s>198.51.96.0/20"),
+        (32, "s>198.51.100.7/32"),
+        (99, "s>198.51.100.7/32"),
+    ] {
+        let lengths = PrefixLengths { v4, v6: 48 };
+        let endpoint = RemoteEndpoint::new("s", client, lengths);
+        assert_eq!(endpoint.to_string(), text);
+    }
+}
+
+#[test]
+fn leases_and_hold_offs_are_bounded() {
+    assert_eq!(lease(Duration::from_millis(50)), Duration::from_secs(1));
+    assert_eq!(
+        lease(Duration::from_millis(600)),
+        Duration::from_millis(4800)
+    );
+
+    let minutes = [1, 1, 2, 4, 8, 16, 32, 60, 60];
+    for (retreats, minutes) in minutes.into_iter().enumerate() {
+        let expected = Duration::from_secs(60 * minutes);
+        assert_eq!(hold_off(retreats as u32), expected);
+    }
+    assert_eq!(hold_off(u32::MAX), HOUR);
+}
+
+#[cfg(feature = "internal")]
+mod memory_store {
+    use super::*;
+    use crate::clock::Simulation;
+
+    // A simulation whose wall clock shows wall(0).
+    fn simulation() -> Simulation {
+        let offset = wall(0).duration_since(UNIX_EPOCH).unwrap();
+        Simulation::start(1, offset)
+    }
+
+    #[test]
+    fn a_set_is_claimed_by_one_at_a_time() {
+        let _time = simulation();
+        let store = MemoryStore::new(10);
+        let here = endpoint("198.51.100.1");
+
+        assert_eq!(store.claim(&here).unwrap(), None);
+
+        store.record(&here, &state(100)).unwrap();
+        let claim = store.claim(&here).unwrap().unwrap();
+        assert_eq!(claim.state, state(100));
+
+        assert_eq!(store.claim(&here).unwrap(), None);
+        assert_eq!(store.get(&here).unwrap(), Some(state(100)));
+
+        store.release(&here, ClaimToken(!claim.token.0)).unwrap();
+        assert_eq!(store.claim(&here).unwrap(), None);
+
+        store.release(&here, claim.token).unwrap();
+        assert!(store.claim(&here).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_claim_lapses_with_its_lease() {
+        let time = simulation();
+        let store = MemoryStore::new(10);
+        let here = endpoint("198.51.100.1");
+        store.record(&here, &state(100)).unwrap();
+
+        let lapsed = store.claim(&here).unwrap().unwrap();
+        time.advance_to(lapsed.lease);
+        let current = store.claim(&here).unwrap().unwrap();
+
+        // Who lost the claim can neither release nor forget.
+        store.release(&here, lapsed.token).unwrap();
+        store.forget(&here, lapsed.token).unwrap();
+        assert_eq!(store.claim(&here).unwrap(), None);
+        assert!(store.get(&here).unwrap().is_some());
+
+        store.forget(&here, current.token).unwrap();
+        assert_eq!(store.get(&here).unwrap(), None);
+    }
+
+    #[test]
+    fn a_record_keeps_the_claim() {
+        let _time = simulation();
+        let store = MemoryStore::new(10);
+        let here = endpoint("198.51.100.1");
+        store.record(&here, &state(100)).unwrap();
+        store.claim(&here).unwrap().unwrap();
+
+        store.record(&here, &state(120)).unwrap();
+        assert_eq!(store.claim(&here).unwrap(), None);
+    }
+
+    #[test]
+    fn nothing_is_recorded_after_a_retreat_until_the_hold_off_ends() {
+        let time = simulation();
+        let store = MemoryStore::new(10);
+        let here = endpoint("198.51.100.1");
+        let mut elapsed = Duration::ZERO;
+
+        for retreats in 1..=3 {
+            store.record(&here, &state(100)).unwrap();
+            let claim = store.claim(&here).unwrap().unwrap();
+            store.forget(&here, claim.token).unwrap();
+
+            elapsed += hold_off(retreats);
+            time.advance_to(elapsed - Duration::from_millis(1));
+            store.record(&here, &state(100)).unwrap();
+            assert_eq!(store.get(&here).unwrap(), None);
+
+            time.advance_to(elapsed);
+        }
+    }
+
+    #[test]
+    fn an_expired_set_is_deleted() {
+        let time = simulation();
+        let store = MemoryStore::new(10);
+        let here = endpoint("198.51.100.1");
+        store.record(&here, &state(100)).unwrap();
+
+        time.advance_to(HOUR);
+        assert_eq!(store.get(&here).unwrap(), None);
+        assert_eq!(store.claim(&here).unwrap(), None);
+        assert_eq!(store.flush().unwrap(), 0);
+    }
+
+    #[test]
+    fn the_stalest_endpoint_makes_room() {
+        let time = simulation();
+        let store = MemoryStore::new(2);
+        let (a, b, c) = (
+            endpoint("198.51.100.1"),
+            endpoint("198.51.101.1"),
+            endpoint("198.51.102.1"),
+        );
+
+        for (millis, who) in [(1, &a), (2, &b), (3, &a), (4, &c)] {
+            time.advance_to(Duration::from_millis(millis));
+            store.record(who, &state(100)).unwrap();
+        }
+
+        assert!(store.get(&a).unwrap().is_some());
+        assert_eq!(store.get(&b).unwrap(), None);
+        assert!(store.get(&c).unwrap().is_some());
+        assert_eq!(store.flush().unwrap(), 2);
+        assert_eq!(store.get(&a).unwrap(), None);
+    }
+}

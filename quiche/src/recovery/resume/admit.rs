@@ -1,0 +1,138 @@
+//! May this connection jump, and how far (RFC 9959, 3.2 and 3.3)? Pure
+//! functions.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use super::ResumeConfig;
+use super::Saved;
+use super::Trigger;
+
+/// The lower bound of RFC 9959, 3.2: half the saved RTT is another path.
+const MIN_RTT_DIVISOR: u32 = 2;
+
+/// The upper bound of RFC 9959, 4.2.1, enforced like the lower one.
+const MAX_RTT_FACTOR: u32 = 10;
+
+/// The jump_cwnd in bytes that this connection may use, or why it may not.
+pub(super) fn jump_cwnd(
+    config: &ResumeConfig, saved: &Saved, min_rtt: Duration, cwnd: usize,
+    now: Instant,
+) -> Result<usize, Trigger> {
+    // RFC 9959, 3.2: not when the Lifetime has passed.
+    if now >= saved.expires {
+        return Err(Trigger::LifetimePassed);
+    }
+
+    // RFC 9959, 3.2: not when another connection may have begun to use it.
+    if now >= saved.jump_before {
+        return Err(Trigger::ClaimLapsed);
+    }
+
+    if !rtt_is_plausible(min_rtt, saved.state.saved_rtt) {
+        return Err(Trigger::RttNotValidated);
+    }
+
+    let jump_cwnd = jump_limit(config, saved.state.saved_cwnd);
+
+    if jump_cwnd <= cwnd {
+        return Err(Trigger::JumpNotLarger);
+    }
+
+    Ok(jump_cwnd)
+}
+
+/// RFC 9959, 3.2 and 4.2.1: above half the saved RTT, at most ten times it.
+pub(super) fn rtt_is_plausible(min_rtt: Duration, saved_rtt: Duration) -> bool {
+    min_rtt * MIN_RTT_DIVISOR > saved_rtt && min_rtt <= saved_rtt * MAX_RTT_FACTOR
+}
+
+/// RFC 9959, 3.3: at most half of saved_cwnd, and max_jump.
+fn jump_limit(config: &ResumeConfig, saved_cwnd: u64) -> usize {
+    let half = usize::try_from(saved_cwnd / 2).unwrap_or(usize::MAX);
+    half.min(config.max_jump)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path_state::PathState;
+    use std::time::SystemTime;
+
+    fn admit(
+        saved_cwnd: u64, saved_rtt_us: u64, min_rtt_us: u64, age_ms: u64,
+    ) -> Result<usize, Trigger> {
+        let start = crate::clock::now();
+        let config = ResumeConfig {
+            max_jump: 1_000_000,
+            ..Default::default()
+        };
+        let saved = Saved {
+            state: PathState {
+                saved_cwnd,
+                saved_rtt: Duration::from_micros(saved_rtt_us),
+                observed: SystemTime::UNIX_EPOCH,
+                expires: SystemTime::UNIX_EPOCH,
+                limited: false,
+                validated: false,
+            },
+            jump_before: start + Duration::from_millis(500),
+            expires: start + Duration::from_millis(700),
+        };
+
+        jump_cwnd(
+            &config,
+            &saved,
+            Duration::from_micros(min_rtt_us),
+            13_500,
+            start + Duration::from_millis(age_ms),
+        )
+    }
+
+    /// Vector 1: B6 and B7.
+    #[test]
+    fn the_rtt_must_be_above_half_and_at_most_ten_times_the_saved_one() {
+        for (min_rtt_us, admitted) in [
+            (24_999, false),
+            (25_000, false),
+            (25_001, true),
+            (50_000, true),
+            (500_000, true),
+            (500_001, false),
+        ] {
+            let expected = if admitted {
+                Ok(150_000)
+            } else {
+                Err(Trigger::RttNotValidated)
+            };
+            assert_eq!(admit(300_000, 50_000, min_rtt_us, 0), expected);
+        }
+    }
+
+    /// C2: half of saved_cwnd, and max_jump.
+    #[test]
+    fn the_jump_is_at_most_half_the_saved_window_and_max_jump() {
+        for (saved_cwnd, expected) in [
+            (300_001, Ok(150_000)),
+            (2_000_000, Ok(1_000_000)),
+            (u64::MAX, Ok(1_000_000)),
+            (27_000, Err(Trigger::JumpNotLarger)),
+            (27_002, Ok(13_501)),
+        ] {
+            assert_eq!(admit(saved_cwnd, 50_000, 50_000, 0), expected);
+        }
+    }
+
+    /// B3 and B5.
+    #[test]
+    fn neither_a_lapsed_claim_nor_an_old_set_is_used() {
+        for (age_ms, expected) in [
+            (499, Ok(150_000)),
+            (500, Err(Trigger::ClaimLapsed)),
+            (699, Err(Trigger::ClaimLapsed)),
+            (700, Err(Trigger::LifetimePassed)),
+        ] {
+            assert_eq!(admit(300_000, 50_000, 50_000, age_ms), expected);
+        }
+    }
+}

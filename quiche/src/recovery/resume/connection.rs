@@ -1,0 +1,146 @@
+//! Careful Resume as an application sees it.
+
+use std::time::Instant;
+
+use super::Phase;
+use super::ResumeConfig;
+use super::ResumeEvent;
+use super::SendLimit;
+use crate::clock;
+use crate::path_state::PathState;
+use crate::recovery::RecoveryOps;
+use crate::BufFactory;
+use crate::Config;
+use crate::CongestionControlAlgorithm;
+use crate::Connection;
+use crate::Error;
+use crate::Result;
+
+/// Only Reno and CUBIC have Careful Resume.
+pub(crate) fn check_algorithm(
+    resume: Option<ResumeConfig>, algorithm: CongestionControlAlgorithm,
+) -> Result<()> {
+    match algorithm {
+        CongestionControlAlgorithm::Bbr2Gcongestion if resume.is_some() => {
+            Err(Error::CongestionControl)
+        },
+        _ => Ok(()),
+    }
+}
+
+impl Config {
+    /// Enables Careful Resume (RFC 9959) for Reno and CUBIC, and the pacing it
+    /// requires.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::CongestionControl`] when the congestion control algorithm that
+    /// was chosen has no Careful Resume. Where one is chosen afterwards, no
+    /// connection can be made.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION)?;
+    /// config.set_careful_resume(quiche::resume::ResumeConfig {
+    ///     max_jump: 4 * 1024 * 1024,
+    ///     ..Default::default()
+    /// })?;
+    /// # Ok::<(), quiche::Error>(())
+    /// ```
+    pub fn set_careful_resume(&mut self, resume: ResumeConfig) -> Result<()> {
+        check_algorithm(Some(resume), self.cc_algorithm)?;
+
+        self.resume = Some(resume);
+        self.set_reno_cubic_pacing(true);
+
+        Ok(())
+    }
+}
+
+impl<F: BufFactory> Connection<F> {
+    /// Gives the active path a saved set to jump with (RFC 9959, 3.2), before
+    /// or during reconnaissance. The jump happens before `jump_before` or not
+    /// at all: who shares sets between connections passes the moment after
+    /// which its claim can no longer be relied on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidState`] when Careful Resume is not enabled, is over, or
+    /// was given a set already; the connection starts normally.
+    pub fn resume_from(
+        &mut self, saved: PathState, jump_before: Instant,
+    ) -> Result<()> {
+        let now = clock::now();
+        let path = self.paths.get_active_mut()?;
+
+        if !path.recovery.resume_from(saved, jump_before, now) {
+            return Err(Error::InvalidState);
+        }
+
+        Ok(())
+    }
+
+    /// What was observed of the active path and is worth saving now
+    /// (RFC 9959, 3.1). None when there is nothing, or too little, and after
+    /// a safe retreat (RFC 9959, 3.5).
+    pub fn path_state(&self) -> Option<PathState> {
+        self.paths
+            .get_active()
+            .ok()?
+            .recovery
+            .path_state(clock::now())
+    }
+
+    /// The changes of phase since the last call, also of a path that the
+    /// connection has left meanwhile.
+    ///
+    /// On a change to [`Phase::SafeRetreat`] the application deletes the saved
+    /// set (RFC 9959, 3.5).
+    pub fn resume_events(&mut self) -> Vec<ResumeEvent> {
+        std::iter::from_fn(|| self.resume_event_next()).collect()
+    }
+
+    /// The first of what [`resume_events()`] would return, or None.
+    ///
+    /// [`resume_events()`]: Connection::resume_events
+    pub fn resume_event_next(&mut self) -> Option<ResumeEvent> {
+        self.paths
+            .iter_mut()
+            .filter_map(|(_, path)| path.recovery.resume_mut())
+            .find_map(|resume| resume.next_event())
+    }
+
+    /// What keeps the connection from sending more now: whether a jump could be
+    /// of use, or something else is in its way (RFC 9959, 4.7).
+    pub fn send_limit(&self) -> SendLimit {
+        let is_window_full = self.paths.get_active().is_ok_and(|path| {
+            let available = path.recovery.cwnd_available();
+            available < path.recovery.max_datagram_size()
+        });
+
+        if is_window_full {
+            return SendLimit::CongestionWindow;
+        }
+
+        let is_blocked = self.max_tx_data > 0 && self.tx_data >= self.max_tx_data;
+
+        match is_blocked || self.streams.has_blocked() {
+            true => SendLimit::FlowControl,
+            false => SendLimit::Application,
+        }
+    }
+
+    /// The phase of Careful Resume on the active path.
+    pub fn resume_phase(&self) -> Phase {
+        self.paths
+            .get_active()
+            .ok()
+            .and_then(|path| path.recovery.resume())
+            .map_or(Phase::Normal, |resume| resume.phase())
+    }
+}
+
+#[cfg(all(test, feature = "internal"))]
+#[path = "connection_tests.rs"]
+mod tests;

@@ -1,0 +1,424 @@
+//! Whole connections in virtual time over one bottleneck: what an application
+//! sees of Careful Resume, and what it gains.
+
+use super::*;
+use crate::clock::Simulation;
+use crate::path_state::PathState;
+use crate::recovery::resume::Trigger;
+use crate::test_utils::Pipe;
+use crate::RecvInfo;
+use rstest::rstest;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+const RTT: Duration = Duration::from_millis(100);
+const BYTES_PER_SECOND: u64 = 1_500_000;
+const BDP: usize = 150_000;
+const WINDOW: u64 = 1 << 30;
+
+/// A datagram and when it arrives.
+type InFlight = VecDeque<(Duration, Vec<u8>)>;
+
+/// A server that sends one object to one client. Only its direction has a
+/// bottleneck, with a buffer of one BDP.
+struct Download {
+    time: Simulation,
+    pipe: Pipe,
+    down: InFlight,
+    up: InFlight,
+    bottleneck_free: Duration,
+    buffer: usize,
+    unwritten: usize,
+    requested: bool,
+    /// Used once, when the request arrives.
+    saved: Option<PathState>,
+    lost: usize,
+    events: Vec<ResumeEvent>,
+    /// What limited the server, as it changed.
+    limits: Vec<SendLimit>,
+}
+
+impl Download {
+    fn new(cc: &str, bytes: usize, saved: Option<PathState>) -> Self {
+        Self::with_client_window(cc, bytes, saved, WINDOW)
+    }
+
+    /// The client never lets more than `window` bytes be in flight.
+    fn with_client_window(
+        cc: &str, bytes: usize, saved: Option<PathState>, window: u64,
+    ) -> Self {
+        let time = Simulation::start(1, Duration::from_secs(1_000_000));
+        let mut config = Pipe::default_config(cc).unwrap();
+        config.set_initial_max_data(window);
+        config.set_initial_max_stream_data_bidi_local(window);
+        config.set_initial_max_stream_data_bidi_remote(window);
+        config.set_max_connection_window(window);
+        config.set_max_stream_window(window);
+        config.set_careful_resume(ResumeConfig::default()).unwrap();
+
+        Download {
+            time,
+            pipe: Pipe::with_config(&mut config).unwrap(),
+            down: InFlight::new(),
+            up: InFlight::new(),
+            bottleneck_free: Duration::ZERO,
+            buffer: BDP,
+            unwritten: bytes,
+            requested: false,
+            saved,
+            lost: 0,
+            events: vec![],
+            limits: vec![],
+        }
+    }
+
+    /// Downloads everything, until the last ACK has arrived. Returns how long
+    /// the download took.
+    fn run(&mut self) -> Duration {
+        let mut done = None;
+
+        loop {
+            self.deliver();
+            self.serve();
+            self.send();
+            self.events.extend(self.pipe.server.resume_events());
+            self.limits.push(self.pipe.server.send_limit());
+            self.limits.dedup();
+
+            if self.drain_client() {
+                done = Some(self.time.elapsed());
+            }
+
+            if let Some(done) = done.filter(|_| self.up.is_empty()) {
+                return done;
+            }
+
+            let next = self.next_event().expect("something is under way");
+            self.time.advance_to(next);
+        }
+    }
+
+    fn deliver(&mut self) {
+        let now = self.time.elapsed();
+
+        while self.down.front().is_some_and(|(at, _)| *at <= now) {
+            let (_, mut packet) = self.down.pop_front().unwrap();
+            let info = RecvInfo {
+                from: Pipe::server_addr(),
+                to: Pipe::client_addr(),
+            };
+            self.pipe.client.recv(&mut packet, info).unwrap();
+        }
+
+        while self.up.front().is_some_and(|(at, _)| *at <= now) {
+            let (_, mut packet) = self.up.pop_front().unwrap();
+            let info = RecvInfo {
+                from: Pipe::client_addr(),
+                to: Pipe::server_addr(),
+            };
+            self.pipe.server.recv(&mut packet, info).unwrap();
+        }
+
+        for conn in [&mut self.pipe.client, &mut self.pipe.server] {
+            if conn.timeout().is_some_and(|timeout| timeout.is_zero()) {
+                conn.on_timeout();
+            }
+        }
+    }
+
+    fn serve(&mut self) {
+        let server = &mut self.pipe.server;
+
+        if server.stream_recv(0, &mut [0; 16]).is_ok() {
+            if let Some(saved) = self.saved.take() {
+                let jump_before = clock::now() + Duration::from_secs(1);
+                server.resume_from(saved, jump_before).unwrap();
+            }
+        }
+    }
+
+    /// Writes until it is short, sends until the next packet has to wait, and
+    /// over again until neither gets further.
+    fn send(&mut self) {
+        if self.pipe.client.is_established() && !self.requested {
+            self.requested = true;
+            self.pipe.client.stream_send(0, b"get", true).unwrap();
+        }
+
+        let now = self.time.elapsed();
+        let mut buf = [0; 1500];
+
+        while let Ok((len, _)) = self.pipe.client.send(&mut buf) {
+            self.up.push_back((now + RTT / 2, buf[..len].to_vec()));
+        }
+
+        loop {
+            let written = self.write();
+            let mut sent = 0;
+
+            while self.release_time().is_none() {
+                let Ok((len, _)) = self.pipe.server.send(&mut buf) else {
+                    break;
+                };
+                self.transmit(&buf[..len]);
+                sent += 1;
+            }
+
+            if written == 0 && sent == 0 {
+                return;
+            }
+        }
+    }
+
+    fn write(&mut self) -> usize {
+        let server = &mut self.pipe.server;
+        let capacity = server.stream_capacity(0).unwrap_or(0);
+        let len = capacity.min(self.unwritten);
+
+        if len == 0 {
+            return 0;
+        }
+
+        let fin = len == self.unwritten;
+        let written = server.stream_send(0, &vec![0; len], fin).unwrap();
+        self.unwritten -= written;
+        written
+    }
+
+    fn release_time(&self) -> Option<Instant> {
+        self.pipe.server.get_next_release_time()?.time(clock::now())
+    }
+
+    fn transmit(&mut self, packet: &[u8]) {
+        let now = self.time.elapsed();
+        let per_byte = 1_000_000_000 / BYTES_PER_SECOND;
+        let serialisation =
+            |bytes: usize| Duration::from_nanos(bytes as u64 * per_byte);
+
+        let start = self.bottleneck_free.max(now);
+        if start - now > serialisation(self.buffer) {
+            self.lost += 1;
+            return;
+        }
+
+        self.bottleneck_free = start + serialisation(packet.len());
+        self.down
+            .push_back((self.bottleneck_free + RTT / 2, packet.to_vec()));
+    }
+
+    fn drain_client(&mut self) -> bool {
+        let mut buf = [0; 65536];
+
+        loop {
+            match self.pipe.client.stream_recv(0, &mut buf) {
+                Ok((_, true)) => return true,
+                Ok(_) => (),
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn next_event(&self) -> Option<Duration> {
+        let now = clock::now();
+        let elapsed = self.time.elapsed();
+        let release = self.release_time().map(|at| at - now);
+        let timers = [
+            release,
+            self.pipe.client.timeout(),
+            self.pipe.server.timeout(),
+        ];
+
+        timers
+            .into_iter()
+            .flatten()
+            .map(|left| elapsed + left)
+            .chain(self.down.front().map(|(at, _)| *at))
+            .chain(self.up.front().map(|(at, _)| *at))
+            .min()
+    }
+
+    fn phases(&self) -> Vec<Phase> {
+        self.events.iter().map(|event| event.new).collect()
+    }
+}
+
+fn learn(cc: &str) -> PathState {
+    learn_through(cc, BDP)
+}
+
+fn learn_through(cc: &str, buffer: usize) -> PathState {
+    let mut first = Download::new(cc, 12 * BDP, None);
+    first.buffer = buffer;
+    first.run();
+    first.pipe.server.path_state().unwrap()
+}
+
+/// A3, A7: capacity, not the overshot window or the standing queue.
+#[rstest]
+fn a_long_download_observes_the_capacity(
+    #[values("reno", "cubic")] cc: &str,
+    #[values(BDP / 2, BDP, 4 * BDP)] buffer: usize,
+) {
+    let state = learn_through(cc, buffer);
+    let share = state.saved_cwnd as f64 / BDP as f64;
+
+    assert!((0.85..1.05).contains(&share), "{share}");
+    assert_eq!(state.limited, buffer == 4 * BDP);
+    assert!(state.saved_rtt >= RTT && state.saved_rtt < RTT * 11 / 10);
+}
+
+#[rstest]
+fn a_resumed_download_is_round_trips_shorter(
+    #[values("reno", "cubic")] cc: &str,
+) {
+    use Phase::*;
+
+    let saved = learn(cc);
+
+    let slow_start = Download::new(cc, BDP, None).run();
+    let mut resumed = Download::new(cc, BDP, Some(saved));
+    let careful_resume = resumed.run();
+
+    assert_eq!(
+        resumed.phases(),
+        [Reconnaissance, Unvalidated, Validating, Normal]
+    );
+    assert_eq!(resumed.lost, 0);
+
+    let stats = resumed.pipe.server.path_stats().next().unwrap();
+    let stats = stats.resume.unwrap();
+    assert_eq!(stats.phase, Normal);
+    assert_eq!(stats.jump_cwnd, Some(saved.saved_cwnd as usize / 2));
+    assert!(stats.pipe_size > saved.saved_cwnd as usize / 2);
+
+    assert!(resumed.limits.contains(&SendLimit::CongestionWindow));
+    assert!(!resumed.limits.contains(&SendLimit::FlowControl));
+    assert_eq!(resumed.limits.last(), Some(&SendLimit::Application));
+
+    // A handshake, a request, the initial window's ACK, half the object at
+    // half the rate, and the rest.
+    let bound = RTT * 9 / 2;
+    assert!(careful_resume > bound, "{careful_resume:?}");
+    assert!(careful_resume < bound * 11 / 10, "{careful_resume:?}");
+    assert!(slow_start - careful_resume > RTT * 9 / 10, "{slow_start:?}");
+}
+
+/// Vector 4 in a whole connection: the path lost nine tenths of its capacity.
+#[rstest]
+fn a_jump_into_a_narrower_path_retreats_and_completes(
+    #[values("reno", "cubic")] cc: &str,
+) {
+    let saved = PathState {
+        saved_cwnd: 10 * BDP as u64,
+        ..learn(cc)
+    };
+
+    let mut resumed = Download::new(cc, 10 * BDP, Some(saved));
+    resumed.run();
+
+    let triggers: Vec<_> = resumed.events.iter().map(|e| e.trigger).collect();
+    assert!(resumed.phases().contains(&Phase::SafeRetreat));
+    assert_eq!(resumed.pipe.server.path_state(), None);
+    assert!(triggers.contains(&Some(Trigger::PacketLoss)));
+    assert_eq!(triggers.last(), Some(&Some(Trigger::ExitRecovery)));
+}
+
+/// A limited object never lowers what is held (A8), and a validated jump says
+/// so.
+#[rstest]
+fn a_short_resumed_download_does_not_lower_the_set(
+    #[values("reno", "cubic")] cc: &str,
+) {
+    let mut saved = learn(cc);
+    let first = saved.saved_cwnd;
+
+    for _ in 0..50 {
+        let mut resumed = Download::new(cc, BDP, Some(saved));
+        resumed.run();
+
+        let observed = resumed.pipe.server.path_state().unwrap();
+        assert!(observed.validated);
+
+        let kept = PathState::merged(Some(saved), observed, observed.observed);
+        assert!(kept.saved_cwnd >= first * 85 / 100);
+        assert!(kept.saved_cwnd <= first * 115 / 100);
+        assert_eq!(kept.observed, observed.observed);
+        saved = kept;
+    }
+}
+
+/// A8: a client that takes little does not make the path look narrow.
+#[rstest]
+fn flow_control_is_not_the_paths_limit(#[values("reno", "cubic")] cc: &str) {
+    let window = BDP as u64 * 3 / 4;
+    let mut download = Download::with_client_window(cc, 12 * BDP, None, window);
+    download.run();
+
+    let observed = download.pipe.server.path_state().unwrap();
+    assert!(observed.limited);
+    assert!(observed.saved_cwnd <= window);
+    assert!(download.limits.contains(&SendLimit::FlowControl));
+}
+
+/// B4: a client that shows up elsewhere is on another path. The application
+/// hears of it, although that path is no longer the active one.
+#[test]
+fn a_migration_ends_careful_resume() {
+    let saved = learn("cubic");
+    let mut download = Download::new("cubic", 1, None);
+    let pipe = &mut download.pipe;
+    pipe.handshake().unwrap();
+    pipe.server.resume_from(saved, clock::now() + RTT).unwrap();
+    assert_eq!(pipe.server.resume_phase(), Phase::Reconnaissance);
+
+    pipe.client.stream_send(0, b"get", true).unwrap();
+    let mut packet = [0; 1500];
+    let (len, _) = pipe.client.send(&mut packet).unwrap();
+    let elsewhere = RecvInfo {
+        from: "127.0.0.1:9999".parse().unwrap(),
+        to: Pipe::server_addr(),
+    };
+    pipe.server.recv(&mut packet[..len], elsewhere).unwrap();
+
+    let events = pipe.server.resume_events();
+    let changes: Vec<_> = events.iter().map(|e| (e.new, e.trigger)).collect();
+    assert_eq!(
+        changes,
+        [
+            (Phase::Reconnaissance, None),
+            (Phase::Normal, Some(Trigger::PathChanged)),
+        ]
+    );
+}
+
+#[test]
+fn bbr2_is_refused() {
+    let mut config = Config::new(crate::PROTOCOL_VERSION).unwrap();
+    config.set_cc_algorithm(CongestionControlAlgorithm::Bbr2Gcongestion);
+
+    let refused = config.set_careful_resume(ResumeConfig::default());
+    assert_eq!(refused, Err(Error::CongestionControl));
+}
+
+#[test]
+fn bbr2_chosen_afterwards_makes_no_connection() {
+    let mut config = Pipe::default_config("cubic").unwrap();
+    config.set_careful_resume(ResumeConfig::default()).unwrap();
+    config.set_cc_algorithm(CongestionControlAlgorithm::Bbr2Gcongestion);
+
+    let refused = Pipe::with_config(&mut config);
+    assert_eq!(refused.err(), Some(Error::CongestionControl));
+}
+
+#[test]
+fn a_connection_without_careful_resume_takes_no_set() {
+    let saved = learn("cubic");
+    let mut pipe = Pipe::new("cubic").unwrap();
+    pipe.handshake().unwrap();
+
+    let given = pipe.server.resume_from(saved, clock::now());
+    assert_eq!(given, Err(Error::InvalidState));
+    assert_eq!(pipe.server.path_state(), None);
+    assert_eq!(pipe.server.resume_phase(), Phase::Normal);
+    assert!(pipe.server.resume_events().is_empty());
+}

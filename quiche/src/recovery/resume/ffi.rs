@@ -1,0 +1,449 @@
+//! Careful Resume and path states in C, as `include/quiche_resume.h` declares
+//! them.
+//!
+//! Owns the C representation of the types and nothing else: each function
+//! calls the Rust one of the same name. C has no [`Instant`]: moments are
+//! relative to the call, or milliseconds since the Unix epoch.
+//!
+//! [`Instant`]: std::time::Instant
+
+use std::slice;
+use std::time::Duration;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+use libc::c_int;
+use libc::size_t;
+use libc::ssize_t;
+
+use crate::clock;
+use crate::path_state::DecodeError;
+use crate::path_state::PathState;
+use crate::resume::Phase;
+use crate::resume::ResumeConfig;
+use crate::resume::ResumeEvent;
+use crate::resume::Trigger;
+use crate::Config;
+use crate::Connection;
+use crate::Error;
+
+/// The longest claim that C can express: none ends later than the Lifetime.
+const LONGEST_CLAIM: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Packet numbers are below 2^62 (RFC 9000, 12.3).
+const NO_PACKET: u64 = u64::MAX;
+
+/// `quiche_path_state`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CPathState {
+    saved_cwnd: u64,
+    saved_rtt_us: u64,
+    observed_unix_ms: u64,
+    expires_unix_ms: u64,
+    limited: bool,
+    validated: bool,
+}
+
+impl From<PathState> for CPathState {
+    fn from(state: PathState) -> Self {
+        CPathState {
+            saved_cwnd: state.saved_cwnd,
+            saved_rtt_us: saturating_u64(state.saved_rtt.as_micros()),
+            observed_unix_ms: to_unix_ms(state.observed),
+            expires_unix_ms: to_unix_ms(state.expires),
+            limited: state.limited,
+            validated: state.validated,
+        }
+    }
+}
+
+impl From<&CPathState> for PathState {
+    fn from(state: &CPathState) -> Self {
+        PathState {
+            saved_cwnd: state.saved_cwnd,
+            saved_rtt: Duration::from_micros(state.saved_rtt_us),
+            observed: from_unix_ms(state.observed_unix_ms),
+            expires: from_unix_ms(state.expires_unix_ms),
+            limited: state.limited,
+            validated: state.validated,
+        }
+    }
+}
+
+/// `quiche_resume_config`.
+#[repr(C)]
+pub struct CResumeConfig {
+    max_jump: size_t,
+    lifetime_ms: u64,
+    min_initial_windows: size_t,
+}
+
+impl From<&CResumeConfig> for ResumeConfig {
+    fn from(config: &CResumeConfig) -> Self {
+        let default = ResumeConfig::default();
+        let or_default = |v, default| if v == 0 { default } else { v };
+        let lifetime = match config.lifetime_ms {
+            0 => default.lifetime,
+            ms => Duration::from_millis(ms),
+        };
+
+        ResumeConfig {
+            max_jump: or_default(config.max_jump, default.max_jump),
+            lifetime,
+            min_initial_windows: or_default(
+                config.min_initial_windows,
+                default.min_initial_windows,
+            ),
+        }
+    }
+}
+
+/// `quiche_resume_event`.
+#[repr(C)]
+pub struct CResumeEvent {
+    age_us: u64,
+    old_phase: u32,
+    new_phase: u32,
+    trigger: u32,
+    pipe_size: size_t,
+    congestion_window: size_t,
+    ssthresh: size_t,
+    first_unvalidated_packet: u64,
+    last_unvalidated_packet: u64,
+    has_restored: bool,
+    restored: CPathState,
+}
+
+impl From<ResumeEvent> for CResumeEvent {
+    fn from(event: ResumeEvent) -> Self {
+        let age = clock::now().saturating_duration_since(event.time);
+
+        CResumeEvent {
+            age_us: saturating_u64(age.as_micros()),
+            old_phase: event.old.map_or(0, phase_to_c),
+            new_phase: phase_to_c(event.new),
+            trigger: event.trigger.map_or(0, trigger_to_c),
+            pipe_size: event.pipe_size,
+            congestion_window: event.congestion_window,
+            ssthresh: event.ssthresh,
+            first_unvalidated_packet: event
+                .first_unvalidated_packet
+                .unwrap_or(NO_PACKET),
+            last_unvalidated_packet: event
+                .last_unvalidated_packet
+                .unwrap_or(NO_PACKET),
+            has_restored: event.restored.is_some(),
+            restored: event.restored.map(Into::into).unwrap_or_default(),
+        }
+    }
+}
+
+#[no_mangle]
+pub extern "C" fn quiche_config_set_careful_resume(
+    config: &mut Config, resume: Option<&CResumeConfig>,
+) -> c_int {
+    let resume = resume.map(Into::into).unwrap_or_default();
+
+    match config.set_careful_resume(resume) {
+        Ok(_) => 0,
+
+        Err(e) => e.to_c() as c_int,
+    }
+}
+
+#[no_mangle]
+pub extern "C" fn quiche_config_set_reno_cubic_pacing(
+    config: &mut Config, v: bool,
+) {
+    config.set_reno_cubic_pacing(v);
+}
+
+#[no_mangle]
+pub extern "C" fn quiche_conn_resume_from(
+    conn: &mut Connection, saved: &CPathState, jump_within_us: u64,
+) -> c_int {
+    let jump_within = Duration::from_micros(jump_within_us).min(LONGEST_CLAIM);
+
+    match conn.resume_from(saved.into(), clock::now() + jump_within) {
+        Ok(_) => 0,
+
+        Err(e) => e.to_c() as c_int,
+    }
+}
+
+#[no_mangle]
+pub extern "C" fn quiche_conn_path_state(
+    conn: &Connection, out: &mut CPathState,
+) -> bool {
+    match conn.path_state() {
+        Some(state) => {
+            *out = state.into();
+            true
+        },
+
+        None => false,
+    }
+}
+
+#[no_mangle]
+pub extern "C" fn quiche_conn_resume_phase(conn: &Connection) -> u32 {
+    phase_to_c(conn.resume_phase())
+}
+
+#[no_mangle]
+pub extern "C" fn quiche_conn_resume_event_next(
+    conn: &mut Connection, out: &mut CResumeEvent,
+) -> bool {
+    match conn.resume_event_next() {
+        Some(event) => {
+            *out = event.into();
+            true
+        },
+
+        None => false,
+    }
+}
+
+#[no_mangle]
+pub extern "C" fn quiche_conn_next_release_as_nanos(conn: &Connection) -> u64 {
+    let now = clock::now();
+
+    conn.get_next_release_time()
+        .and_then(|release| release.time(now))
+        .map_or(0, |at| saturating_u64((at - now).as_nanos()))
+}
+
+#[no_mangle]
+pub extern "C" fn quiche_path_state_encode(
+    state: &CPathState, out: *mut u8, out_len: size_t,
+) -> ssize_t {
+    if out_len < PathState::ENCODED_LEN {
+        return Error::BufferTooShort.to_c();
+    }
+
+    // SAFETY: the caller owns `out_len` bytes at `out`, and that is enough.
+    let out = unsafe { slice::from_raw_parts_mut(out, PathState::ENCODED_LEN) };
+    out.copy_from_slice(&PathState::from(state).to_bytes());
+
+    PathState::ENCODED_LEN as ssize_t
+}
+
+#[no_mangle]
+pub extern "C" fn quiche_path_state_decode(
+    buf: *const u8, buf_len: size_t, out: &mut CPathState,
+) -> c_int {
+    let buf = match buf_len {
+        0 => &[],
+        // SAFETY: the caller has `buf_len` bytes at `buf`.
+        _ => unsafe { slice::from_raw_parts(buf, buf_len) },
+    };
+
+    match PathState::from_bytes(buf) {
+        Ok(state) => {
+            *out = state.into();
+            0
+        },
+
+        Err(DecodeError::UnknownVersion(_)) => {
+            Error::UnknownVersion.to_c() as c_int
+        },
+
+        Err(DecodeError::Malformed) => Error::InvalidPacket.to_c() as c_int,
+    }
+}
+
+#[no_mangle]
+pub extern "C" fn quiche_path_state_merge(
+    held: Option<&CPathState>, observed: &CPathState, out: &mut CPathState,
+) {
+    let held = held.map(Into::into);
+
+    *out = PathState::merged(held, observed.into(), clock::wall_now()).into();
+}
+
+/// 0 is QUICHE_RESUME_PHASE_NONE.
+fn phase_to_c(phase: Phase) -> u32 {
+    match phase {
+        Phase::Reconnaissance => 1,
+        Phase::Unvalidated => 2,
+        Phase::Validating => 3,
+        Phase::SafeRetreat => 4,
+        Phase::Normal => 5,
+    }
+}
+
+/// 0 is QUICHE_RESUME_TRIGGER_NONE. A number never changes its meaning: a new
+/// trigger gets the next one.
+fn trigger_to_c(trigger: Trigger) -> u32 {
+    match trigger {
+        Trigger::CongestionWindowLimited => 1,
+        Trigger::RttNotValidated => 2,
+        Trigger::LastUnvalidatedPacketSent => 3,
+        Trigger::FirstUnvalidatedPacketAcknowledged => 4,
+        Trigger::RttExceeded => 5,
+        Trigger::RateLimited => 6,
+        Trigger::LastUnvalidatedPacketAcknowledged => 7,
+        Trigger::PathChanged => 8,
+        Trigger::PacketLoss => 9,
+        Trigger::EcnCe => 10,
+        Trigger::ExitRecovery => 11,
+        Trigger::NoSavedSet => 12,
+        Trigger::LifetimePassed => 13,
+        Trigger::ClaimLapsed => 14,
+        Trigger::JumpNotLarger => 15,
+        Trigger::PersistentCongestion => 16,
+    }
+}
+
+fn saturating_u64(v: u128) -> u64 {
+    u64::try_from(v).unwrap_or(u64::MAX)
+}
+
+fn to_unix_ms(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    saturating_u64(since.as_millis())
+}
+
+/// A time that the platform cannot express becomes the epoch: what was
+/// observed or expires then is not used.
+fn from_unix_ms(ms: u64) -> SystemTime {
+    UNIX_EPOCH
+        .checked_add(Duration::from_millis(ms))
+        .unwrap_or(UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = include_str!("../../../include/quiche_resume.h");
+
+    /// The `(name, value)` of the header's enumerators that begin so.
+    fn enumerators(prefix: &str) -> Vec<(&'static str, u32)> {
+        HEADER
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix(prefix))
+            .filter_map(|rest| rest.trim_end_matches(',').split_once(" = "))
+            .map(|(name, value)| (name, value.parse().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn the_header_numbers_phases_as_the_code_does() {
+        use Phase::*;
+
+        let phases =
+            [Reconnaissance, Unvalidated, Validating, SafeRetreat, Normal];
+        let declared = enumerators("QUICHE_RESUME_PHASE_");
+        assert_eq!(declared[0], ("NONE", 0));
+        assert_eq!(declared.len(), 1 + phases.len());
+
+        for phase in phases {
+            let name = phase.name().to_uppercase();
+            assert!(declared.contains(&(&name, phase_to_c(phase))), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_header_numbers_triggers_as_the_code_does() {
+        use Trigger::*;
+
+        let triggers = [
+            CongestionWindowLimited,
+            RttNotValidated,
+            LastUnvalidatedPacketSent,
+            FirstUnvalidatedPacketAcknowledged,
+            RttExceeded,
+            RateLimited,
+            LastUnvalidatedPacketAcknowledged,
+            PathChanged,
+            PacketLoss,
+            EcnCe,
+            ExitRecovery,
+            NoSavedSet,
+            LifetimePassed,
+            ClaimLapsed,
+            JumpNotLarger,
+            PersistentCongestion,
+        ];
+        let declared = enumerators("QUICHE_RESUME_TRIGGER_");
+        assert_eq!(declared[0], ("NONE", 0));
+        assert_eq!(declared.len(), 1 + triggers.len());
+
+        for trigger in triggers {
+            let name = trigger.name().to_uppercase();
+            let value = trigger_to_c(trigger);
+            assert!(declared.contains(&(&name, value)), "{name}");
+        }
+    }
+
+    #[test]
+    fn zero_is_the_default_of_each_setting() {
+        let zeros = CResumeConfig {
+            max_jump: 0,
+            lifetime_ms: 0,
+            min_initial_windows: 0,
+        };
+        assert_eq!(ResumeConfig::from(&zeros), ResumeConfig::default());
+
+        let set = CResumeConfig {
+            max_jump: 1,
+            lifetime_ms: 2,
+            min_initial_windows: 3,
+        };
+        assert_eq!(
+            ResumeConfig::from(&set),
+            ResumeConfig {
+                max_jump: 1,
+                lifetime: Duration::from_millis(2),
+                min_initial_windows: 3,
+            }
+        );
+    }
+
+    #[cfg(feature = "internal")]
+    #[test]
+    fn an_event_tells_its_age_and_what_it_has_no_value_for() {
+        let time = clock::Simulation::start(1, Duration::ZERO);
+        let event = ResumeEvent {
+            time: clock::now(),
+            old: None,
+            new: Phase::Normal,
+            trigger: None,
+            pipe_size: 1,
+            congestion_window: 2,
+            ssthresh: 3,
+            first_unvalidated_packet: Some(4),
+            last_unvalidated_packet: None,
+            restored: None,
+        };
+        time.advance_to(Duration::from_micros(250));
+
+        let c = CResumeEvent::from(event);
+        assert_eq!(c.age_us, 250);
+        assert_eq!((c.old_phase, c.new_phase, c.trigger), (0, 5, 0));
+        assert_eq!((c.pipe_size, c.congestion_window, c.ssthresh), (1, 2, 3));
+        assert_eq!(c.first_unvalidated_packet, 4);
+        assert_eq!(c.last_unvalidated_packet, NO_PACKET);
+        assert!(!c.has_restored);
+        assert_eq!(c.restored, CPathState::default());
+    }
+
+    /// What cannot be represented ends up as a set that nobody uses.
+    #[test]
+    fn extreme_values_do_not_panic() {
+        let extreme = CPathState {
+            saved_cwnd: u64::MAX,
+            saved_rtt_us: u64::MAX,
+            observed_unix_ms: u64::MAX,
+            expires_unix_ms: u64::MAX,
+            limited: true,
+            validated: true,
+        };
+        let state = PathState::from(&extreme);
+
+        assert_eq!(CPathState::from(state).saved_rtt_us, u64::MAX);
+        assert!(state.is_expired(clock::wall_now()));
+    }
+}

@@ -1,0 +1,258 @@
+//! Careful Resume in the recovery of Reno and CUBIC: what it is told, and the
+//! one place where its actions are applied.
+
+use super::*;
+use crate::recovery::resume::Acknowledged;
+use crate::recovery::resume::Action;
+use crate::recovery::resume::Conditions;
+use crate::recovery::resume::Phase;
+use crate::recovery::resume::Resume;
+use crate::recovery::resume::Trigger;
+
+/// kPersistentCongestionThreshold (RFC 9002, 7.6.1).
+const PERSISTENT_CONGESTION_THRESHOLD: u32 = 3;
+
+impl LegacyRecovery {
+    pub(in crate::recovery) fn resume_conditions(
+        &self, now: Instant,
+    ) -> Conditions {
+        Conditions {
+            now,
+            cwnd: self.congestion.congestion_window,
+            ssthresh: self.congestion.ssthresh.get(),
+            flight_size: self.bytes_in_flight.get(),
+            initial_window: self.initial_window(),
+            max_datagram_size: self.max_datagram_size,
+            rtt: self.rtt_stats.rtt(),
+            min_rtt: self.rtt_stats.min_rtt(),
+            window_limited: !self.congestion.app_limited,
+        }
+    }
+
+    pub(super) fn resume_on_packet_sent(
+        &mut self, pkt: &Sent, epoch: Epoch, now: Instant,
+    ) {
+        // Nothing more happens in the normal phase, most of a connection.
+        let is_over = self.resume_phase() == Phase::Normal;
+
+        if is_over || epoch != Epoch::Application || !pkt.in_flight {
+            return;
+        }
+
+        let c = self.resume_conditions(now);
+
+        if let Some(resume) = self.resume.as_mut() {
+            let is_probe = pkt.is_pmtud_probe;
+            let action = resume.on_packet_sent(pkt.pkt_num, is_probe, &c);
+            self.apply(action);
+        }
+    }
+
+    /// Returns what [`resume_after_ack()`] needs, which the controller is
+    /// going to consume.
+    ///
+    /// [`resume_after_ack()`]: LegacyRecovery::resume_after_ack
+    pub(super) fn resume_on_acked(
+        &mut self, epoch: Epoch, bytes: usize, now: Instant,
+    ) -> Option<Acknowledged> {
+        self.first_rtt_sample.get_or_insert(now);
+
+        let resume = self.resume.as_mut()?;
+        let largest = self.newly_acked.last()?;
+
+        if epoch != Epoch::Application {
+            return None;
+        }
+
+        resume.on_acked(self.newly_acked.iter().map(|p| p.pkt_num), bytes);
+
+        Some(Acknowledged {
+            bytes,
+            largest: largest.pkt_num,
+            largest_sent: largest.time_sent,
+        })
+    }
+
+    pub(super) fn resume_after_ack(
+        &mut self, acked: Option<Acknowledged>, now: Instant,
+    ) {
+        let c = self.resume_conditions(now);
+        let (Some(resume), Some(acked)) = (self.resume.as_mut(), acked) else {
+            return;
+        };
+
+        resume.observe(&acked, &c);
+
+        if resume.phase() != Phase::Normal {
+            self.resume_change_after_ack(&acked, now);
+        }
+
+        self.suppress_rate_reduction();
+    }
+
+    fn resume_change_after_ack(&mut self, acked: &Acknowledged, now: Instant) {
+        let c = self.resume_conditions(now);
+
+        if let Some(resume) = self.resume.as_mut() {
+            let action = resume.after_ack(acked, &c);
+            self.apply(action);
+        }
+    }
+
+    /// RFC 9959, 4.5: no proportional rate reduction. The retreat is
+    /// immediate, also for what was sent before it and is acknowledged later.
+    fn suppress_rate_reduction(&mut self) {
+        let resume = self.resume.as_ref();
+
+        if resume.is_some_and(Resume::last_reduction_was_retreat) {
+            self.congestion.prr = Default::default();
+        }
+    }
+
+    /// Tells Careful Resume and the controller of congestion.
+    pub(super) fn on_congestion_event(
+        &mut self, epoch: Epoch, lost_bytes: usize, largest_lost: &Sent,
+        now: Instant,
+    ) {
+        let c = self.resume_conditions(now);
+        let action = self.resume.as_mut().map_or(Action::Keep, |resume| {
+            resume.on_congestion(Trigger::PacketLoss, &c)
+        });
+
+        // The jumped window says nothing about the path: what the controller
+        // remembers of this event (CUBIC's plateau) comes from the pipe size.
+        if let Action::Retreat { pipe_size, .. } = action {
+            self.congestion.congestion_window =
+                pipe_size.min(self.congestion.congestion_window);
+        }
+
+        let is_new = !self
+            .congestion
+            .in_congestion_recovery(largest_lost.time_sent);
+
+        (self.congestion.cc_ops.congestion_event)(
+            &mut self.congestion,
+            self.bytes_in_flight.get(),
+            lost_bytes,
+            largest_lost,
+            now,
+        );
+
+        match self.resume.as_mut() {
+            Some(resume) if is_new && action == Action::Keep => {
+                resume.on_reduced()
+            },
+            _ => (),
+        }
+
+        self.apply(action);
+
+        if self.has_persistent_congestion(epoch) {
+            self.resume_on_persistent_congestion(now);
+        }
+    }
+
+    /// RFC 9002, 7.6: packets sent over a long time were all lost. Only looked
+    /// for while Careful Resume could be ended by it.
+    fn has_persistent_congestion(&self, epoch: Epoch) -> bool {
+        let may_end = self.resume_phase() != Phase::Normal;
+        let (Some(since), true) = (self.first_rtt_sample, may_end) else {
+            return false;
+        };
+
+        let duration = (self.pto() + self.rtt_stats.max_ack_delay)
+            * PERSISTENT_CONGESTION_THRESHOLD;
+        let mut run_start: Option<Instant> = None;
+
+        for pkt in self.epochs[epoch].sent_packets.iter() {
+            if pkt.time_acked.is_some() {
+                run_start = None;
+            }
+
+            let counts = pkt.time_lost.is_some()
+                && pkt.time_acked.is_none()
+                && pkt.ack_eliciting
+                && !pkt.is_pmtud_probe
+                && pkt.time_sent >= since;
+
+            if counts {
+                let start = *run_start.get_or_insert(pkt.time_sent);
+
+                if pkt.time_sent.saturating_duration_since(start) > duration {
+                    return true;
+                }
+            }
+        }
+
+        false
+    }
+
+    fn resume_on_persistent_congestion(&mut self, now: Instant) {
+        let c = self.resume_conditions(now);
+
+        if let Some(resume) = self.resume.as_mut() {
+            let action = resume.on_persistent_congestion(&c);
+            self.apply(action);
+        }
+    }
+
+    pub(super) fn resume_on_path_change(&mut self, now: Instant) {
+        let c = self.resume_conditions(now);
+
+        if let Some(resume) = self.resume.as_mut() {
+            let action = resume.on_path_change(&c);
+            self.apply(action);
+        }
+    }
+
+    fn resume_phase(&self) -> Phase {
+        self.resume.as_ref().map_or(Phase::Normal, Resume::phase)
+    }
+
+    /// RFC 9959, 3.3: whether every packet is paced now, without a burst.
+    pub(super) fn resume_paces(&self) -> bool {
+        self.resume.as_ref().is_some_and(|r| r.pace().is_some())
+    }
+
+    /// Whether the controller must not grow its window on this ACK.
+    pub(super) fn resume_holds_window(&self) -> bool {
+        self.resume.as_ref().is_some_and(Resume::holds_window)
+    }
+
+    /// The controller has answered what happened already.
+    fn apply(&mut self, action: Action) {
+        match action {
+            Action::Keep => (),
+
+            Action::Jump { window } => {
+                self.congestion.congestion_window = window;
+
+                if let Some(pacer) = self.pacer.as_mut() {
+                    pacer.restart();
+                }
+            },
+
+            Action::SetWindow { window } => {
+                self.congestion.congestion_window = window
+            },
+
+            Action::Retreat { window, .. } => {
+                let window = window.min(self.congestion.congestion_window);
+                self.congestion.congestion_window = window;
+                self.congestion.prr = Default::default();
+
+                // A loss that proves spurious must not bring the jump back.
+                (self.congestion.cc_ops.checkpoint)(&mut self.congestion);
+            },
+
+            Action::EndRetreat { ssthresh } => {
+                self.congestion.ssthresh.update(ssthresh, false)
+            },
+        }
+
+        if let Some(resume) = self.resume.as_mut() {
+            let ssthresh = self.congestion.ssthresh.get();
+            resume.settle(self.congestion.congestion_window, ssthresh);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The phases of Careful Resume (RFC 9959, 3.2 to 3.5), the triggers that end
+//! them, and the event that tells of a change.
+
+use std::time::Instant;
+
+use crate::path_state::PathState;
+
+/// A phase of Careful Resume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The path is looked at with the normal initial window.
+    Reconnaissance,
+
+    /// The window has jumped; no packet of the jump is acknowledged yet.
+    Unvalidated,
+
+    /// The jump is being acknowledged.
+    Validating,
+
+    /// The path did not take the jump.
+    SafeRetreat,
+
+    /// Careful Resume is over, or was never enabled.
+    Normal,
+}
+
+impl Phase {
+    /// The name that qlog uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Reconnaissance => "reconnaissance",
+            Phase::Unvalidated => "unvalidated",
+            Phase::Validating => "validating",
+            Phase::SafeRetreat => "safe_retreat",
+            Phase::Normal => "normal",
+        }
+    }
+}
+
+/// Why a phase ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// The initial data is acknowledged and more is waiting than the window
+    /// lets go.
+    CongestionWindowLimited,
+
+    /// The RTT differs too much from the saved one.
+    RttNotValidated,
+
+    /// The window of the jump is used up.
+    LastUnvalidatedPacketSent,
+
+    /// A packet sent in the unvalidated phase was acknowledged.
+    FirstUnvalidatedPacketAcknowledged,
+
+    /// The unvalidated phase lasted longer than one RTT.
+    RttExceeded,
+
+    /// The application sent no more than the path had carried before.
+    RateLimited,
+
+    /// Everything sent in the unvalidated phase was acknowledged.
+    LastUnvalidatedPacketAcknowledged,
+
+    /// The local stack reported another path.
+    PathChanged,
+
+    /// A packet was lost.
+    PacketLoss,
+
+    /// The network marked a packet.
+    EcnCe,
+
+    /// The last packet of the unvalidated phase, or a later one, was
+    /// acknowledged.
+    ExitRecovery,
+
+    /// No saved set was given before the initial data was acknowledged
+    /// (implementation-defined).
+    NoSavedSet,
+
+    /// The Lifetime of the saved set passed (implementation-defined).
+    LifetimePassed,
+
+    /// The claim on the saved set ran out before the jump: another connection
+    /// may use it (implementation-defined).
+    ClaimLapsed,
+
+    /// The window had grown to the jump already (implementation-defined).
+    JumpNotLarger,
+
+    /// Persistent congestion (RFC 9002, 7.6; implementation-defined).
+    PersistentCongestion,
+}
+
+impl Trigger {
+    /// The name that qlog uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Trigger::CongestionWindowLimited => "congestion_window_limited",
+            Trigger::RttNotValidated => "rtt_not_validated",
+            Trigger::LastUnvalidatedPacketSent => "last_unvalidated_packet_sent",
+            Trigger::FirstUnvalidatedPacketAcknowledged => {
+                "first_unvalidated_packet_acknowledged"
+            },
+            Trigger::RttExceeded => "rtt_exceeded",
+            Trigger::RateLimited => "rate_limited",
+            Trigger::LastUnvalidatedPacketAcknowledged => {
+                "last_unvalidated_packet_acknowledged"
+            },
+            Trigger::PathChanged => "path_changed",
+            Trigger::PacketLoss => "packet_loss",
+            Trigger::EcnCe => "ECN_CE",
+            Trigger::ExitRecovery => "exit_recovery",
+            Trigger::NoSavedSet => "no_saved_set",
+            Trigger::LifetimePassed => "lifetime_passed",
+            Trigger::ClaimLapsed => "claim_lapsed",
+            Trigger::JumpNotLarger => "jump_not_larger",
+            Trigger::PersistentCongestion => "persistent_congestion",
+        }
+    }
+}
+
+/// How far Careful Resume has come on a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResumeStats {
+    /// The phase.
+    pub phase: Phase,
+
+    /// Pipe size: bytes the path is known to have carried in one RTT. 0 before
+    /// a jump.
+    pub pipe_size: usize,
+
+    /// The window that was jumped to, in bytes; None without a jump.
+    pub jump_cwnd: Option<usize>,
+}
+
+/// What keeps a connection from sending more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendLimit {
+    /// The congestion window is full.
+    CongestionWindow,
+
+    /// The peer takes no more, on a stream or altogether.
+    FlowControl,
+
+    /// The application has nothing more to send, or waits for a release time.
+    Application,
+}
+
+/// A change of phase, with the state after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResumeEvent {
+    /// When it happened.
+    pub time: Instant,
+
+    /// The phase before; None when a saved set was given.
+    pub old: Option<Phase>,
+
+    /// The phase after.
+    pub new: Phase,
+
+    /// Why; None when a saved set was given.
+    pub trigger: Option<Trigger>,
+
+    /// Pipe size: bytes the path is known to have carried in one RTT.
+    pub pipe_size: usize,
+
+    /// Congestion window, in bytes.
+    pub congestion_window: usize,
+
+    /// Slow-start threshold, in bytes; `usize::MAX` before it is known.
+    pub ssthresh: usize,
+
+    /// The number of the first packet sent in the unvalidated phase.
+    pub first_unvalidated_packet: Option<u64>,
+
+    /// The number of the last packet sent in the unvalidated phase.
+    pub last_unvalidated_packet: Option<u64>,
+
+    /// The saved set this connection was given.
+    pub restored: Option<PathState>,
+}

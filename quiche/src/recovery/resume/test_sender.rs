@@ -1,0 +1,190 @@
+//! A sender for tests: one controller's recovery with Careful Resume, packets
+//! of one size, and time that moves when told.
+
+use super::*;
+use crate::clock;
+use crate::packet::Epoch;
+use crate::ranges::RangeSet;
+use crate::recovery::HandshakeStatus;
+use crate::recovery::Recovery;
+use crate::recovery::RecoveryOps;
+use crate::recovery::Sent;
+use crate::CongestionControlAlgorithm;
+use std::ops::Range;
+
+pub(super) const MDS: usize = 1200;
+pub(super) const IW: usize = 10;
+pub(super) const RTT: Duration = Duration::from_millis(100);
+
+/// A packet of stream data, sent `now`, as the recovery is told of it.
+pub(crate) fn packet(pkt_num: u64, size: usize, now: Instant) -> Sent {
+    Sent {
+        time_sent: now,
+        delivered_time: now,
+        first_sent_time: now,
+        pkt_num,
+        size,
+        in_flight: true,
+        ack_eliciting: true,
+        has_data: true,
+        time_acked: None,
+        time_lost: None,
+        delivered: 0,
+        lost: 0,
+        tx_in_flight: 0,
+        is_app_limited: false,
+        is_pmtud_probe: false,
+        frames: Default::default(),
+    }
+}
+
+/// A sender that always has data queued, and time that moves when told.
+pub(super) struct Sender {
+    pub(super) recovery: Recovery,
+    pub(super) now: Instant,
+    /// The number of the next packet.
+    pub(super) next: u64,
+}
+
+impl Sender {
+    pub(super) fn new(cc: CongestionControlAlgorithm) -> Self {
+        Self::with_pacing(cc, false)
+    }
+
+    pub(super) fn with_pacing(
+        cc: CongestionControlAlgorithm, paced: bool,
+    ) -> Self {
+        let mut config = crate::Config::new(crate::PROTOCOL_VERSION).unwrap();
+        config.set_cc_algorithm(cc);
+        config.set_max_send_udp_payload_size(MDS);
+        config.set_initial_congestion_window_packets(IW);
+        config.set_careful_resume(ResumeConfig::default()).unwrap();
+        config.set_reno_cubic_pacing(paced);
+
+        Sender {
+            recovery: Recovery::new(&config),
+            now: clock::now() + Duration::from_secs(1),
+            next: 0,
+        }
+    }
+
+    /// A sender that was given a saved set of that many packets.
+    pub(super) fn resumed(cc: CongestionControlAlgorithm, saved: usize) -> Self {
+        let mut sender = Self::new(cc);
+        assert!(sender.resume_from(saved));
+        sender
+    }
+
+    pub(super) fn resume_from(&mut self, saved: usize) -> bool {
+        let observed = clock::wall_now();
+        let state = PathState {
+            saved_cwnd: (saved * MDS) as u64,
+            saved_rtt: RTT,
+            observed,
+            expires: observed + Duration::from_secs(3600),
+            limited: false,
+            validated: false,
+        };
+        let jump_before = self.now + Duration::from_secs(10);
+
+        self.recovery.resume_from(state, jump_before, self.now)
+    }
+
+    pub(super) fn send(&mut self, packets: usize) {
+        for _ in 0..packets {
+            self.send_packet(false);
+        }
+    }
+
+    pub(super) fn send_mtu_probe(&mut self) {
+        self.send_packet(true);
+    }
+
+    fn send_packet(&mut self, is_pmtud_probe: bool) {
+        let now = self.now;
+        let sent = Sent {
+            has_data: !is_pmtud_probe,
+            is_pmtud_probe,
+            ..packet(self.next, MDS, now)
+        };
+        let status = HandshakeStatus::default();
+
+        self.recovery
+            .on_packet_sent(sent, Epoch::Application, status, now, "");
+        self.recovery.update_app_limited(false);
+        self.next += 1;
+    }
+
+    /// Sends until the window is full. Returns how many packets that took.
+    pub(super) fn fill(&mut self) -> usize {
+        let packets = self.recovery.cwnd_available() / MDS;
+        self.send(packets);
+        packets
+    }
+
+    pub(super) fn ack(&mut self, packets: Range<u64>) {
+        let mut ranges = RangeSet::default();
+        ranges.insert(packets);
+
+        self.recovery
+            .on_ack_received(
+                &ranges,
+                0,
+                Epoch::Application,
+                HandshakeStatus::default(),
+                self.now,
+                None,
+                "",
+            )
+            .unwrap();
+    }
+
+    pub(super) fn wait(&mut self, time: Duration) {
+        self.now += time;
+    }
+
+    /// The initial window is sent and acknowledged.
+    pub(super) fn reconnoitre(&mut self) {
+        self.fill();
+        self.wait(RTT);
+        self.ack(0..IW as u64);
+    }
+
+    pub(super) fn window(&self) -> usize {
+        self.recovery.cwnd() / MDS
+    }
+
+    pub(super) fn resume(&self) -> &Resume {
+        self.recovery.resume().unwrap()
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.resume().phase()
+    }
+
+    pub(super) fn pipe_size(&self) -> usize {
+        self.resume().pipe_size / MDS
+    }
+
+    pub(super) fn triggers(&mut self) -> Vec<(Phase, Option<Trigger>)> {
+        let resume = self.recovery.resume_mut().unwrap();
+        std::iter::from_fn(|| resume.next_event())
+            .map(|event| (event.new, event.trigger))
+            .collect()
+    }
+
+    /// What the state machine would be told now.
+    pub(super) fn conditions(&self) -> Conditions {
+        Conditions {
+            now: self.now,
+            cwnd: self.recovery.cwnd(),
+            ssthresh: usize::MAX,
+            flight_size: self.recovery.bytes_in_flight(),
+            initial_window: IW * MDS,
+            max_datagram_size: MDS,
+            rtt: self.recovery.rtt(),
+            min_rtt: self.recovery.min_rtt(),
+            window_limited: true,
+        }
+    }
+}

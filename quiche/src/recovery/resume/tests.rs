@@ -1,0 +1,579 @@
+//! Action tables: what is sent, acknowledged and lost, and the window and
+//! phase that follow, for both controllers. Windows are in packets.
+
+use super::test_sender::Sender;
+use super::test_sender::IW;
+use super::test_sender::MDS;
+use super::test_sender::RTT;
+use super::*;
+use crate::packet::Epoch;
+use crate::recovery::RecoveryOps;
+use crate::CongestionControlAlgorithm;
+use crate::CongestionControlAlgorithm::Reno;
+use crate::CongestionControlAlgorithm::CUBIC;
+use rstest::rstest;
+
+use Phase::*;
+use Trigger::*;
+
+/// B8, C1, C2, C6, C9, C13, D1, D2, D4: the whole way, without congestion.
+#[rstest]
+fn a_path_that_takes_the_jump(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::resumed(cc, 300);
+    sender.reconnoitre();
+    assert_eq!((sender.phase(), sender.window()), (Unvalidated, 150));
+    assert_eq!(sender.pipe_size(), 0);
+
+    assert_eq!(sender.fill(), 150);
+    assert_eq!((sender.phase(), sender.window()), (Validating, 150));
+
+    sender.wait(RTT);
+    sender.ack(10..20);
+    assert_eq!((sender.pipe_size(), sender.window()), (10, 160));
+
+    sender.fill();
+    sender.ack(20..159);
+    assert_eq!(sender.phase(), Validating);
+    sender.ack(159..160);
+    assert_eq!((sender.phase(), sender.window()), (Normal, 300));
+
+    assert_eq!(
+        sender.triggers(),
+        [
+            (Reconnaissance, None),
+            (Unvalidated, Some(CongestionWindowLimited)),
+            (Validating, Some(LastUnvalidatedPacketSent)),
+            (Normal, Some(LastUnvalidatedPacketAcknowledged)),
+        ]
+    );
+    assert_eq!(sender.triggers(), []);
+}
+
+/// C1: packets in flight at the jump are the first of the pipe size.
+#[rstest]
+fn the_pipe_size_starts_from_what_is_in_flight(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::resumed(cc, 300);
+    sender.fill();
+    sender.wait(RTT);
+
+    for i in 0..IW as u64 {
+        assert_eq!(sender.phase(), Reconnaissance);
+        sender.ack(i..i + 1);
+        if sender.phase() == Reconnaissance {
+            sender.fill();
+        }
+    }
+
+    // Nine ACKs let two packets go each; the tenth brings the jump.
+    assert_eq!((sender.phase(), sender.window()), (Unvalidated, 150));
+    assert_eq!(sender.pipe_size(), 18);
+    assert_eq!(sender.fill(), 150 - 18);
+    assert_eq!(sender.resume().first_unvalidated, Some(28));
+    assert_eq!(sender.resume().last_unvalidated, Some(159));
+}
+
+/// Vector 3 (C10, C11, C13): what is in flight is the window.
+#[rstest]
+fn a_jump_that_is_used_in_part(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values(FirstUnvalidatedPacketAcknowledged, RttExceeded)] exit: Trigger,
+) {
+    let mut sender = Sender::resumed(cc, 300);
+    sender.reconnoitre();
+    sender.send(50);
+    assert_eq!((sender.phase(), sender.window()), (Unvalidated, 150));
+
+    match exit {
+        RttExceeded => {
+            sender.wait(RTT + Duration::from_millis(1));
+            sender.send(1);
+            assert_eq!(sender.window(), 51);
+        },
+        _ => {
+            sender.wait(RTT);
+            sender.ack(10..11);
+            assert_eq!(sender.window(), 49);
+        },
+    }
+
+    assert_eq!(sender.phase(), Validating);
+    assert_eq!(sender.triggers().last(), Some(&(Validating, Some(exit))));
+}
+
+/// Vector 5 (C12): nothing more than before was sent.
+#[rstest]
+fn a_jump_that_is_not_used(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::resumed(cc, 300);
+    sender.reconnoitre();
+    sender.send(3);
+    sender.wait(RTT);
+    sender.ack(10..13);
+
+    assert_eq!((sender.phase(), sender.window()), (Normal, IW));
+    assert_eq!(sender.triggers().last(), Some(&(Normal, Some(RateLimited))));
+}
+
+/// Vector 4 (C8, E2 to E8): a packet of the jump is lost.
+#[rstest]
+fn a_path_that_does_not_take_the_jump(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::resumed(cc, 300);
+    sender.reconnoitre();
+    sender.fill();
+    sender.wait(RTT);
+
+    // 63 packets arrive, one is lost, three more show it.
+    sender.ack(10..73);
+    assert_eq!((sender.phase(), sender.pipe_size()), (Validating, 63));
+    sender.ack(74..77);
+
+    assert_eq!(sender.phase(), SafeRetreat);
+    assert_eq!(sender.pipe_size(), 66);
+    assert_eq!(sender.window(), 33);
+
+    // Frozen, and no proportional rate reduction, while the pipe size grows.
+    for i in 77..159 {
+        sender.ack(i..i + 1);
+        assert_eq!((sender.phase(), sender.window()), (SafeRetreat, 33));
+        let available = 33_usize
+            .saturating_sub(sender.recovery.bytes_in_flight().div_ceil(MDS));
+        assert_eq!(sender.recovery.cwnd_available() / MDS, available);
+    }
+
+    sender.ack(159..160);
+    assert_eq!((sender.phase(), sender.window()), (Normal, 33));
+
+    let resume = sender.recovery.resume_mut().unwrap();
+    let events = std::iter::from_fn(|| resume.next_event());
+    let end = events.last().unwrap();
+    assert_eq!(end.trigger, Some(ExitRecovery));
+    assert_eq!(end.ssthresh / MDS, (66 + 83) / 2);
+}
+
+/// C8: what is lost of one flight is one event.
+#[rstest]
+fn more_losses_of_the_same_flight_change_nothing(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::resumed(cc, 300);
+    sender.reconnoitre();
+    sender.fill();
+    sender.wait(RTT);
+    sender.ack(10..73);
+    sender.ack(74..77);
+    assert_eq!((sender.phase(), sender.window()), (SafeRetreat, 33));
+
+    for from in [80, 90, 100] {
+        sender.ack(from..from + 4);
+        assert_eq!((sender.phase(), sender.window()), (SafeRetreat, 33));
+    }
+}
+
+/// A probe of the MTU that is lost is no congestion.
+#[rstest]
+fn a_lost_mtu_probe_is_no_congestion(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::resumed(cc, 300);
+    sender.reconnoitre();
+    sender.send_mtu_probe();
+    sender.fill();
+    assert_eq!(sender.phase(), Validating);
+
+    sender.wait(RTT);
+    sender.ack(11..160);
+    assert_eq!(sender.phase(), Normal);
+    assert_eq!(
+        sender.triggers().last(),
+        Some(&(Normal, Some(LastUnvalidatedPacketAcknowledged)))
+    );
+}
+
+/// CUBIC remembers the pipe size of the retreat as its plateau, not the jump.
+#[test]
+fn the_plateau_after_a_retreat_is_the_pipe_size() {
+    let mut sender = Sender::resumed(CUBIC, 300);
+    sender.reconnoitre();
+    sender.fill();
+    sender.wait(RTT);
+    sender.ack(10..73);
+    sender.ack(74..77);
+    assert_eq!(sender.pipe_size(), 66);
+
+    let state = format!("{:?}", sender.recovery);
+    let w_max = format!("w_max={} ", 66 * MDS);
+    assert!(state.contains(&w_max), "{state}");
+}
+
+/// Vector 8 (F1): persistent congestion ends it in every phase, and nothing
+/// revives it.
+#[rstest]
+fn persistent_congestion(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values(Reconnaissance, Unvalidated, Validating, SafeRetreat)] phase: Phase,
+) {
+    let mut sender = in_phase(cc, phase);
+    let c = sender.conditions();
+    let resume = sender.recovery.resume_mut().unwrap();
+    let action = resume.on_persistent_congestion(&c);
+
+    match phase {
+        SafeRetreat => assert!(matches!(action, Action::EndRetreat { .. })),
+        _ => assert_eq!(action, Action::Keep),
+    }
+    assert_eq!(
+        sender.triggers().last(),
+        Some(&(Normal, Some(PersistentCongestion)))
+    );
+
+    sender.wait(RTT);
+    sender.ack(0..sender.next);
+    sender.fill();
+    assert_eq!(sender.phase(), Normal);
+    assert_eq!(sender.triggers(), []);
+}
+
+/// F1: detected when packets that were sent over a long time are all lost.
+#[rstest]
+fn losses_over_a_long_time_are_persistent_congestion(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values(false, true)] one_in_between_arrives: bool,
+) {
+    let mut sender = in_phase(cc, Validating);
+    sender.wait(Duration::from_secs(1));
+    sender.send(1);
+    sender.wait(Duration::from_secs(1));
+    sender.send(4);
+
+    if one_in_between_arrives {
+        sender.ack(160..161);
+    }
+    sender.ack(164..165);
+
+    let (phase, trigger) = match one_in_between_arrives {
+        false => (Normal, PersistentCongestion),
+        true => (Normal, ExitRecovery),
+    };
+    assert_eq!(sender.triggers().last(), Some(&(phase, Some(trigger))));
+}
+
+/// Vector 9: a mark behaves as a loss.
+#[rstest]
+#[case(Reconnaissance, Normal)]
+#[case(Unvalidated, SafeRetreat)]
+#[case(Validating, SafeRetreat)]
+fn a_congestion_mark(
+    #[case] phase: Phase, #[case] then: Phase,
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = in_phase(cc, phase);
+    let c = sender.conditions();
+    let resume = sender.recovery.resume_mut().unwrap();
+    let action = resume.on_congestion(EcnCe, &c);
+
+    let retreats = matches!(action, Action::Retreat { .. });
+    assert_eq!(retreats, then == SafeRetreat);
+    assert_eq!(sender.triggers().last(), Some(&(then, Some(EcnCe))));
+}
+
+/// A sender with a saved set of 300 packets, in that phase.
+fn in_phase(cc: CongestionControlAlgorithm, phase: Phase) -> Sender {
+    let mut sender = Sender::resumed(cc, 300);
+
+    if phase != Reconnaissance {
+        sender.reconnoitre();
+    }
+    match phase {
+        Reconnaissance => sender.send(5),
+        Unvalidated => sender.send(50),
+        _ => sender.send(150),
+    }
+    if phase == SafeRetreat {
+        sender.wait(RTT);
+        sender.ack(13..14);
+    }
+
+    assert_eq!(sender.phase(), phase);
+    sender
+}
+
+/// C7: the RTT tells that the jump goes into another path.
+#[rstest]
+fn a_much_shorter_rtt_in_the_unvalidated_phase(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    for (rtt_percent, phase, trigger) in [
+        (50, SafeRetreat, PathChanged),
+        (51, Validating, FirstUnvalidatedPacketAcknowledged),
+    ] {
+        let mut sender = Sender::resumed(cc, 300);
+        sender.reconnoitre();
+        sender.send(50);
+        sender.wait(RTT * rtt_percent / 100);
+        sender.ack(10..11);
+
+        assert_eq!(sender.triggers().last(), Some(&(phase, Some(trigger))));
+    }
+}
+
+/// E2: QUIC's floor, where half the pipe size is less.
+#[rstest]
+fn a_retreat_leaves_two_packets_at_least(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::resumed(cc, 300);
+    sender.reconnoitre();
+    sender.fill();
+    sender.wait(RTT);
+    sender.ack(13..14);
+
+    assert_eq!((sender.phase(), sender.window()), (SafeRetreat, 2));
+}
+
+/// A late ACK of the lost packet must not bring the jumped window back.
+#[rstest]
+fn a_spurious_loss_does_not_bring_the_jump_back(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::resumed(cc, 300);
+    sender.reconnoitre();
+    sender.fill();
+    sender.wait(RTT);
+    sender.ack(10..73);
+    sender.ack(74..77);
+    assert_eq!(sender.phase(), SafeRetreat);
+
+    sender.ack(73..160);
+    assert_eq!(sender.phase(), Normal);
+    assert!(sender.window() <= 33);
+
+    for _ in 0..3 {
+        sender.wait(RTT);
+        let from = sender.next;
+        sender.fill();
+        sender.ack(from..sender.next);
+        assert!(sender.window() < 150);
+    }
+}
+
+/// Vector 6 (B2): the controller answers, as without Careful Resume.
+#[rstest]
+fn a_loss_in_reconnaissance(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let window_after_loss = |mut sender: Sender| {
+        sender.fill();
+        sender.wait(RTT);
+        sender.ack(1..10);
+        assert_eq!(sender.phase(), Normal);
+        (sender.triggers().last().copied(), sender.window())
+    };
+
+    let (trigger, with) = window_after_loss(Sender::resumed(cc, 300));
+    let (_, without) = window_after_loss(Sender::new(cc));
+
+    assert_eq!(trigger, Some((Normal, Some(PacketLoss))));
+    assert_eq!(with, without);
+}
+
+/// H: an event has the window that the controller made of what happened.
+#[rstest]
+fn an_event_has_the_state_after_the_controllers_answer(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let beta = if cc == Reno { 0.5 } else { 0.7 };
+    let share = |packets: usize| (packets as f64 * beta) as usize;
+
+    for (phase, event) in [
+        (Reconnaissance, (Normal, share(IW), share(IW))),
+        (Unvalidated, (SafeRetreat, 2, 2)),
+        (Validating, (SafeRetreat, 33, share(66))),
+    ] {
+        let mut sender = in_phase(cc, phase);
+        sender.wait(RTT);
+        match phase {
+            Reconnaissance => sender.ack(1..5),
+            Unvalidated => sender.ack(13..14),
+            _ => {
+                sender.ack(10..73);
+                sender.ack(74..77);
+            },
+        }
+
+        let resume = sender.recovery.resume_mut().unwrap();
+        let last = std::iter::from_fn(|| resume.next_event()).last().unwrap();
+        let state = (last.congestion_window, last.ssthresh);
+        assert_eq!((last.new, state.0 / MDS, state.1 / MDS), event);
+        assert_eq!(state.0, sender.recovery.cwnd());
+    }
+}
+
+/// B4 and C7.
+#[rstest]
+fn another_path(#[values(Reno, CUBIC)] cc: CongestionControlAlgorithm) {
+    let change = |sender: &mut Sender| {
+        let now = sender.now;
+        sender.recovery.on_path_change(Epoch::Application, now, "");
+        sender.triggers().last().copied()
+    };
+
+    let mut sender = Sender::resumed(cc, 300);
+    assert_eq!(change(&mut sender), Some((Normal, Some(PathChanged))));
+
+    let mut sender = Sender::resumed(cc, 300);
+    sender.reconnoitre();
+    sender.send(50);
+    assert_eq!(change(&mut sender), Some((SafeRetreat, Some(PathChanged))));
+    assert_eq!(sender.window(), 2);
+}
+
+/// B9: no jump before more is waiting than the window lets go.
+#[rstest]
+fn the_jump_waits_for_data(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::resumed(cc, 300);
+    sender.fill();
+    sender.wait(RTT);
+    sender.recovery.update_app_limited(true);
+    sender.ack(0..10);
+    assert_eq!((sender.phase(), sender.window()), (Reconnaissance, IW));
+
+    sender.fill();
+    sender.wait(RTT);
+    sender.ack(10..20);
+    assert_eq!((sender.phase(), sender.window()), (Unvalidated, 150));
+}
+
+#[rstest]
+fn without_a_saved_set_there_is_no_jump(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::new(cc);
+    sender.reconnoitre();
+    assert_eq!((sender.phase(), sender.window()), (Normal, 2 * IW));
+    assert_eq!(sender.triggers(), [(Normal, Some(NoSavedSet))]);
+
+    // Too late, and never twice.
+    assert!(!sender.resume_from(300));
+
+    let mut sender = Sender::resumed(cc, 300);
+    assert!(!sender.resume_from(400));
+}
+
+/// C3, C4, C5: the release times of the jump.
+#[rstest]
+fn the_jump_is_paced_over_one_rtt(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::with_pacing(cc, true);
+    sender.resume_from(3000);
+    sender.reconnoitre();
+    let start = sender.now;
+    let mut sent_per_eighth = [0_usize; 9];
+
+    while sender.phase() == Unvalidated {
+        let release = sender.recovery.get_next_release_time();
+        sender.now = release.time(sender.now).unwrap_or(sender.now);
+        sender.send(1);
+
+        let at = sender.recovery.get_packet_send_time(sender.now);
+        assert_eq!(at, sender.now);
+        sent_per_eighth[((at - start).as_millis() * 8 / 100) as usize] += 1;
+    }
+
+    let total: usize = sent_per_eighth.iter().sum();
+    assert_eq!(total, 1500);
+    for sent in &sent_per_eighth[..8] {
+        // Within a tenth, as batches are at most jump_cwnd / 128.
+        assert!(sent.abs_diff(1500 / 8) <= 1500 / 80, "{sent_per_eighth:?}");
+    }
+}
+
+/// A5, A9: what is worth saving, after the end as well.
+#[rstest]
+fn what_was_observed_is_offered(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    for (packets, offered) in [(4 * IW - 1, None), (4 * IW, Some(4 * IW))] {
+        let mut sender = Sender::new(cc);
+        for _ in 0..3 {
+            let from = sender.next;
+            sender.send(packets);
+            sender.wait(RTT);
+            sender.ack(from..sender.next);
+        }
+
+        let state = sender.recovery.path_state(sender.now);
+        let saved = state.map(|s| s.saved_cwnd as usize / MDS);
+        assert_eq!(saved, offered);
+        if let Some(state) = state {
+            assert_eq!(state.saved_rtt, RTT);
+            assert!(state.limited && !state.validated);
+        }
+    }
+}
+
+/// E1: neither during the retreat nor after it, whatever is observed.
+#[rstest]
+fn nothing_is_offered_after_a_retreat(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values(Validating, SafeRetreat)] phase: Phase,
+) {
+    let mut sender = in_phase(cc, phase);
+
+    sender.wait(RTT);
+    sender.ack(10..14);
+    for packet in 14..160 {
+        sender.wait(RTT / 50);
+        sender.ack(packet..packet + 1);
+        if phase == SafeRetreat {
+            assert_eq!(sender.recovery.path_state(sender.now), None);
+        }
+    }
+
+    assert_eq!(sender.phase(), Normal);
+    assert!(sender.resume().observer.observed().is_some());
+    let offered = sender.recovery.path_state(sender.now);
+    assert_eq!(offered.is_some(), phase == Validating);
+}
+
+/// A7, A8: only a full window in congestion avoidance shows the path's limit.
+#[test]
+fn slow_start_and_the_application_limit_an_observation() {
+    let window = IW * MDS;
+
+    for (window_limited, ssthresh, limited) in [
+        (true, window, false),
+        (true, window + 1, true),
+        (false, window, true),
+    ] {
+        let mut resume = Resume::new(ResumeConfig::default());
+        let mut c = Conditions {
+            ssthresh,
+            window_limited,
+            min_rtt: Some(RTT),
+            ..Sender::new(Reno).conditions()
+        };
+
+        for largest in 0..3 {
+            let acked = Acknowledged {
+                bytes: 50 * MDS,
+                largest,
+                largest_sent: c.now - RTT,
+            };
+            resume.observe(&acked, &c);
+            c.now += RTT;
+        }
+
+        let state = resume.path_state(&c, crate::clock::wall_now()).unwrap();
+        assert_eq!(state.limited, limited);
+    }
+}

@@ -1,0 +1,141 @@
+//! The last bytes of the window must not leave as runt packets whose ACKs
+//! release further runts.
+
+use std::time::Duration;
+
+use crate::clock;
+use crate::packet::Epoch;
+use crate::ranges::RangeSet;
+use crate::recovery::resume::test_sender::packet;
+use crate::recovery::HandshakeStatus;
+use crate::recovery::Recovery;
+use crate::recovery::RecoveryOps;
+use crate::CongestionControlAlgorithm;
+use crate::CongestionControlAlgorithm::Reno;
+use crate::CongestionControlAlgorithm::CUBIC;
+use rstest::rstest;
+
+const MDS: usize = 1200;
+
+/// In congestion avoidance, with nothing in flight, after the packets 0 to 9.
+fn recovery(cc: CongestionControlAlgorithm, avoid_runts: bool) -> Recovery {
+    let mut recovery = in_slow_start(cc, avoid_runts);
+
+    for pkt_num in 0..10 {
+        send(&mut recovery, pkt_num, MDS);
+    }
+    for pkt_num in 1..10 {
+        ack(&mut recovery, pkt_num);
+    }
+
+    assert_eq!(recovery.bytes_in_flight(), 0);
+    recovery
+}
+
+fn in_slow_start(cc: CongestionControlAlgorithm, avoid_runts: bool) -> Recovery {
+    let mut config = crate::Config::new(crate::PROTOCOL_VERSION).unwrap();
+    config.set_cc_algorithm(cc);
+    config.set_max_send_udp_payload_size(MDS);
+    config.set_avoid_runts(avoid_runts);
+
+    Recovery::new(&config)
+}
+
+fn send(recovery: &mut Recovery, pkt_num: u64, size: usize) {
+    let (now, status) = (clock::now(), HandshakeStatus::default());
+    let sent = packet(pkt_num, size, now);
+
+    recovery.on_packet_sent(sent, Epoch::Application, status, now, "");
+}
+
+fn ack(recovery: &mut Recovery, pkt_num: u64) {
+    let mut ranges = RangeSet::default();
+    ranges.insert(pkt_num..pkt_num + 1);
+    let now = clock::now() + Duration::from_millis(1);
+    let (epoch, status) = (Epoch::Application, HandshakeStatus::default());
+
+    recovery
+        .on_ack_received(&ranges, 0, epoch, status, now, None, "")
+        .unwrap();
+}
+
+/// Sends 1 MB as the window lets it, one packet acknowledged after the other.
+/// Returns how many packets that took.
+fn packets_for_a_megabyte(
+    cc: CongestionControlAlgorithm, avoid_runts: bool,
+) -> u64 {
+    let mut recovery = recovery(cc, avoid_runts);
+    let (mut sent, mut acked, mut left) = (10, 10, 1_000_000);
+
+    // A small packet makes the rest of the window no multiple of a packet.
+    send(&mut recovery, sent, 100);
+    sent += 1;
+
+    while left > 0 {
+        loop {
+            let size = recovery.cwnd_available().min(MDS).min(left);
+            // A packet without room for a frame is not made.
+            if size < 50 {
+                break;
+            }
+            send(&mut recovery, sent, size);
+            recovery.update_app_limited(true);
+            sent += 1;
+            left -= size;
+        }
+
+        ack(&mut recovery, acked);
+        acked += 1;
+    }
+
+    sent - 10
+}
+
+#[rstest]
+fn runts_do_not_feed_on_their_own_acks(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let full = 1_000_000_u64.div_ceil(MDS as u64);
+
+    assert!(packets_for_a_megabyte(cc, false) > full * 21 / 20);
+    assert!(packets_for_a_megabyte(cc, true) <= full + 2);
+}
+
+#[rstest]
+fn what_is_left_of_the_window_waits_for_a_full_packet(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values(false, true)] avoid_runts: bool,
+) {
+    let mut recovery = recovery(cc, avoid_runts);
+    let window = recovery.cwnd();
+
+    let full = window / MDS - 1;
+    let left = window - 100 - full * MDS;
+    assert!((50..MDS).contains(&left));
+
+    send(&mut recovery, 10, 100);
+    for pkt_num in 0..full as u64 {
+        send(&mut recovery, 11 + pkt_num, MDS);
+    }
+    assert_eq!(
+        recovery.cwnd_available(),
+        if avoid_runts { 0 } else { left }
+    );
+    // A window that holds a runt back is full, not the application's fault.
+    assert_eq!(recovery.app_limited(), !avoid_runts);
+}
+
+#[rstest]
+fn slow_start_uses_the_whole_window(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut recovery = in_slow_start(cc, true);
+    let window = recovery.cwnd();
+
+    send(&mut recovery, 0, 100);
+    for pkt_num in 1..10 {
+        send(&mut recovery, pkt_num, MDS);
+    }
+
+    assert_eq!(recovery.cwnd_available(), window - 100 - 9 * MDS);
+}

@@ -1,0 +1,221 @@
+//! With Careful Resume and pacing off, the window is upstream's: per round, in
+//! bytes, over five sequences of ACKs and losses. The figures were made by this
+//! very file in the tree of the pristine release, where it compiles as it is.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::packet::Epoch;
+use crate::ranges::RangeSet;
+use crate::recovery::HandshakeStatus;
+use crate::recovery::Recovery;
+use crate::recovery::RecoveryOps;
+use crate::recovery::Sent;
+use crate::CongestionControlAlgorithm;
+use crate::CongestionControlAlgorithm::Reno;
+use crate::CongestionControlAlgorithm::CUBIC;
+use rstest::rstest;
+
+const MDS: usize = 1200;
+
+struct Sender {
+    recovery: Recovery,
+    now: Instant,
+    next: u64,
+}
+
+/// What happens to the packets of one round.
+#[derive(Clone, Copy)]
+enum Round {
+    /// All arrive, after so many milliseconds.
+    Arrive(u64),
+
+    /// Every n-th is lost.
+    Lose(u64),
+
+    /// The first arrives after all others.
+    Reorder,
+
+    /// The application has a quarter of the window to send.
+    Limited,
+
+    /// Nothing arrives before the probe time-out.
+    Silence,
+}
+
+use Round::*;
+
+impl Sender {
+    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+    fn new(cc: CongestionControlAlgorithm) -> Self {
+        let mut config = crate::Config::new(crate::PROTOCOL_VERSION).unwrap();
+        config.set_cc_algorithm(cc);
+        config.set_max_send_udp_payload_size(MDS);
+
+        Sender {
+            recovery: Recovery::new(&config),
+            now: Instant::now() + Duration::from_secs(1),
+            next: 0,
+        }
+    }
+
+    fn round(&mut self, round: Round) -> usize {
+        let first = self.next;
+        let in_flight = self.recovery.bytes_in_flight();
+        let window = self.recovery.cwnd().saturating_sub(in_flight) / MDS;
+
+        match round {
+            Limited => self.send((window / 4).max(1), true),
+            _ => self.send(window.max(1), false),
+        }
+
+        let packets: Vec<u64> = (first..self.next).collect();
+        let wait = match round {
+            Arrive(ms) => ms,
+            _ => 100,
+        };
+        self.now += Duration::from_millis(wait);
+
+        match round {
+            Arrive(_) | Limited => self.ack(&packets),
+            Lose(n) => {
+                let kept = packets.iter().copied().filter(|p| p % n != 0);
+                self.ack(&kept.collect::<Vec<_>>());
+            },
+            Reorder => {
+                self.ack(&packets[1..]);
+                self.ack(&packets[..1]);
+            },
+            Silence => {
+                self.now += Duration::from_secs(2);
+                let status = HandshakeStatus::default();
+                self.recovery
+                    .on_loss_detection_timeout(status, self.now, "");
+                self.ack(&packets);
+            },
+        }
+
+        self.recovery.cwnd()
+    }
+
+    fn send(&mut self, packets: usize, is_app_limited: bool) {
+        for _ in 0..packets {
+            let sent = Sent {
+                pkt_num: self.next,
+                frames: Default::default(),
+                time_sent: self.now,
+                time_acked: None,
+                time_lost: None,
+                size: MDS,
+                ack_eliciting: true,
+                in_flight: true,
+                delivered: 0,
+                delivered_time: self.now,
+                first_sent_time: self.now,
+                is_app_limited: false,
+                tx_in_flight: 0,
+                lost: 0,
+                has_data: true,
+                is_pmtud_probe: false,
+            };
+            let (epoch, status) =
+                (Epoch::Application, HandshakeStatus::default());
+
+            self.recovery
+                .on_packet_sent(sent, epoch, status, self.now, "");
+            self.recovery.update_app_limited(is_app_limited);
+            self.next += 1;
+        }
+    }
+
+    /// One ACK for two packets.
+    fn ack(&mut self, packets: &[u64]) {
+        for pair in packets.chunks(2) {
+            let mut ranges = RangeSet::default();
+            for packet in pair {
+                ranges.insert(*packet..*packet + 1);
+            }
+            let (epoch, status) =
+                (Epoch::Application, HandshakeStatus::default());
+
+            self.recovery
+                .on_ack_received(&ranges, 0, epoch, status, self.now, None, "")
+                .unwrap();
+        }
+    }
+}
+
+#[rstest]
+#[case::slow_start(&[Arrive(100); 8], SLOW_START)]
+#[case::loss(
+    &[Arrive(100), Arrive(100), Arrive(100), Lose(9), Arrive(100), Arrive(100),
+      Arrive(100), Arrive(100), Arrive(100), Lose(50), Arrive(100), Arrive(100)],
+    LOSS
+)]
+#[case::spurious(
+    &[Arrive(100), Arrive(100), Lose(30), Arrive(100), Reorder, Arrive(100),
+      Reorder, Arrive(100), Arrive(100)],
+    SPURIOUS
+)]
+#[case::limited(
+    &[Arrive(100), Limited, Limited, Arrive(100), Lose(20), Limited, Silence,
+      Arrive(100)],
+    LIMITED
+)]
+#[case::rising_rtt(
+    &[Arrive(100), Arrive(100), Arrive(120), Arrive(140), Arrive(160),
+      Arrive(180), Arrive(200), Arrive(220), Arrive(240), Arrive(260)],
+    RISING_RTT
+)]
+fn the_window_is_upstreams(
+    #[case] rounds: &[Round], #[case] windows: [&[usize]; 2],
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::new(cc);
+    let seen: Vec<usize> =
+        rounds.iter().map(|round| sender.round(*round)).collect();
+
+    assert_eq!(seen, windows[cc as usize]);
+}
+
+// Reno, CUBIC.
+const SLOW_START: [&[usize]; 2] = [
+    &[
+        24000, 48000, 96000, 192000, 384000, 768000, 1536000, 3072000,
+    ],
+    &[
+        24000, 48000, 96000, 192000, 384000, 768000, 1536000, 3072000,
+    ],
+];
+const LOSS: [&[usize]; 2] = [
+    &[
+        24000, 48000, 96000, 50400, 50400, 51600, 52800, 54000, 55200, 28200,
+        28200, 29400,
+    ],
+    &[
+        24000, 48000, 96000, 70560, 70560, 74160, 76560, 78960, 81360, 57791,
+        57791, 84960,
+    ],
+];
+const SPURIOUS: [&[usize]; 2] = [
+    &[
+        24000, 48000, 25200, 25200, 12600, 12600, 13800, 15000, 16200,
+    ],
+    &[
+        24000, 48000, 35280, 35280, 35280, 37680, 40080, 41280, 42480,
+    ],
+];
+const LIMITED: [&[usize]; 2] = [
+    &[24000, 24000, 24000, 48000, 25200, 25200, 26400, 27600],
+    &[24000, 24000, 24000, 48000, 35280, 35280, 43680, 47280],
+];
+const RISING_RTT: [&[usize]; 2] = [
+    &[
+        24000, 48000, 67200, 84000, 105000, 131100, 163800, 164100, 165300,
+        166500,
+    ],
+    &[
+        24000, 48000, 67200, 84000, 105000, 131100, 163800, 165300, 166500,
+        167700,
+    ],
+];

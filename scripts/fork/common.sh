@@ -1,0 +1,126 @@
+# Sourced by the scripts of the fork. Owns: where things are, a git that knows
+# nothing of the user's configuration, and the reading of patches/.
+#
+# The generated repository ($fork) lives in this clone's git directory:
+#   index              what was last written to quiche/, so `diff-files` shows
+#                      the edits that patches/ lacks
+#   stamp              which patches/ that was
+#   refs/upstream/SHA  the release with that sha256, as one commit
+#   refs/heads/hooks   the release, then one commit a patch, upstream's files only
+#   refs/heads/series  the same with our own files (scripts/series.sh)
+
+set -eu
+export LC_ALL=C
+unset CDPATH
+
+die() {
+    echo "error: $*" >&2
+    exit 1
+}
+
+root=$(cd "$(dirname "$0")/.." && pwd -P)
+cd "$root"
+# A git hook that calls us sets GIT_DIR and friends.
+# shellcheck disable=SC2046
+unset $(git rev-parse --local-env-vars)
+# The fork's history is kept in the clone's git directory.
+fork=$(git rev-parse --git-path fork 2>&1) ||
+    die "git does not take $root for a clone of this repository: $(echo "$fork" | head -n 1)"
+case $fork in
+/*) ;;
+*) fork=$root/$fork ;;
+esac
+mkdir -p "$fork" quiche
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' HUP INT TERM
+
+# Runs git on the generated repository, inside quiche/.
+fork_git() {
+    plain_git -C "$root/quiche" --git-dir="$fork" --work-tree="$root/quiche" "$@"
+}
+
+plain_git() {
+    GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1 git "$@"
+}
+
+with_index() { # INDEX-FILE GIT-ARGUMENT…
+    (
+        export GIT_INDEX_FILE="$1"
+        shift
+        fork_git "$@"
+    )
+}
+
+scratch_git() {
+    with_index "$tmp/index" "$@"
+}
+
+# One writer at a time; the lock goes with the process.
+fork_lock() {
+    exec 9>"$fork/lock"
+    if command -v flock >/dev/null; then flock 9; fi
+    [ -f "$fork/info/attributes" ] && return
+    plain_git init -q --bare --template= --object-format=sha1 "$fork"
+    for setting in core.bare core.fileMode core.autocrlf; do
+        plain_git --git-dir="$fork" config "$setting" false
+    done
+    mkdir -p "$fork/info"
+    echo '* -text -ident -filter -working-tree-encoding' >"$fork/info/attributes"
+}
+
+# Stores a tree as a commit that only depends on its arguments; prints its id.
+fork_commit() { # NUMBER MESSAGE-FILE TREE [PARENT]
+    (
+        export GIT_AUTHOR_NAME=quiche-resume GIT_AUTHOR_EMAIL=quiche-resume@invalid
+        export GIT_COMMITTER_NAME=quiche-resume GIT_COMMITTER_EMAIL=quiche-resume@invalid
+        export GIT_AUTHOR_DATE="$((1767225600 + $1)) +0000"
+        export GIT_COMMITTER_DATE="$GIT_AUTHOR_DATE"
+        fork_git commit-tree "$3" ${4:+-p "$4"} <"$2"
+    )
+}
+
+upstream_field() { # name | version | sha256
+    [ -f patches/UPSTREAM ] || die "patches/UPSTREAM is missing"
+    value=$(awk -v field="$1" '$1 == field { print $2 }' patches/UPSTREAM)
+    [ -n "$value" ] || die "patches/UPSTREAM has no line '$1 …'"
+    echo "$value"
+}
+
+series() { # DIR
+    if [ -f "$1/series" ]; then sed 's/#.*//' "$1/series" | awk 'NF { print $1 }'; fi
+}
+
+# Everything above the first hunk.
+patch_header() { # FILE
+    sed '/^diff --git /,$d; /^--- /,$d' "$1"
+}
+
+patch_adds() { # FILE
+    patch_header "$1" | sed -n 's/^Adds://p' | tr -s ' \t' '\n\n' | awk NF
+}
+
+patch_message() { # FILE
+    patch_header "$1" | sed '1s/^Subject: *//'
+}
+
+# What patches/ says now, as one hash.
+patches_stamp() {
+    for patch in $(series patches); do
+        [ -f "patches/$patch" ] || die "patches/series names $patch, which is not in patches/"
+    done
+    series patches | sed 's,^,patches/,' >"$tmp/stamp.list"
+    # shellcheck disable=SC2046
+    cat patches/UPSTREAM "$tmp/stamp.list" $(cat "$tmp/stamp.list") | git hash-object --stdin
+}
+
+# Upstream's files in quiche/ that differ from what was last written there.
+edited_files() { # [PATH…]
+    fork_git update-index -q --refresh >/dev/null || true
+    fork_git diff-files --name-only --diff-filter=M -- "$@"
+}
+
+own_files() { # [GIT-LS-FILES-OPTION…]: our files in quiche/ that patches must account for
+    git ls-files "$@" quiche | sed 's,^quiche/,,' | grep -v '^[^/]*\.md$' || true
+}

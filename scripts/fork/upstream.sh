@@ -1,0 +1,48 @@
+# Sourced. Owns: from patches/UPSTREAM to a commit that holds the release.
+
+# Prints the path of the release's .crate in cargo's cache, if it is there.
+cached_crate() { # NAME-VERSION SHA256
+    for crate in "${CARGO_HOME:-$HOME/.cargo}"/registry/cache/*/"$1.crate"; do
+        [ -f "$crate" ] || continue
+        found=$(git_sha256 "$crate")
+        [ "$found" = "$2" ] ||
+            die "$crate has sha256 $found, patches/UPSTREAM says $2: correct the pin, or delete that file if it is damaged"
+        echo "$crate"
+        return
+    done
+}
+
+git_sha256() { # FILE
+    if command -v sha256sum >/dev/null; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d' ' -f1
+}
+
+# Prints the commit of the release, downloading it when this clone never has.
+upstream_commit() {
+    name=$(upstream_field name)
+    version=$(upstream_field version)
+    sha256=$(upstream_field sha256)
+    fork_git rev-parse -q --verify "refs/upstream/$sha256" && return
+
+    crate=$(cached_crate "$name-$version" "$sha256")
+    if [ -z "$crate" ]; then
+        echo "downloading $name $version" >&2
+        # Outside the workspace: cargo refuses one with a missing member. `info`
+        # is the one command that downloads a package without its dependencies.
+        (cd "$tmp" && cargo info -q "$name@$version") >"$tmp/info" 2>&1 ||
+            die "cargo cannot download $name $version: $(tail -n 1 "$tmp/info")"
+        crate=$(cached_crate "$name-$version" "$sha256")
+        [ -n "$crate" ] || die "cargo left no $name-$version.crate in ${CARGO_HOME:-$HOME/.cargo}/registry/cache"
+    fi
+
+    mkdir "$tmp/crate"
+    tar -xzf "$crate" -C "$tmp/crate"
+    # Written by cargo when it packages; not a file of the project.
+    rm -f "$tmp/crate/$name-$version/.cargo_vcs_info.json"
+    rm -f "$tmp/index"
+    scratch_git --work-tree="$tmp/crate/$name-$version" -C "$tmp/crate/$name-$version" \
+        -c core.fileMode=true add -A -f .
+    printf '%s %s\n\nThe release on crates.io, sha256 %s.\n' "$name" "$version" "$sha256" >"$tmp/message"
+    commit=$(fork_commit 0 "$tmp/message" "$(scratch_git write-tree)")
+    fork_git update-ref "refs/upstream/$sha256" "$commit"
+    echo "$commit"
+}

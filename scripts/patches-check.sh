@@ -1,0 +1,73 @@
+#!/bin/sh
+# make patches-check: what `make patches` would write is what patches/ holds,
+# and every file of ours in quiche/ enters the series once.
+. "$(dirname "$0")/fork/common.sh"
+. scripts/fork/upstream.sh
+. scripts/fork/hooks.sh
+
+complain() {
+    echo "error: $*" >>"$tmp/complaints"
+}
+
+check_round_trip() {
+    chain_trees "$tip" >"$tmp/trees"
+    write_series patches "$tmp/trees" "$tmp/out"
+    for patch in $(series patches); do
+        cmp -s "patches/$patch" "$tmp/out/$patch" ||
+            complain "patches/$patch is not as make patches writes it (line numbers, context, an empty line before the hunks?): run make patches"
+    done
+    for file in patches/*.patch; do
+        [ -f "$file" ] || continue
+        series patches | grep -qxF "${file#patches/}" || complain "$file is not named in patches/series"
+    done
+    [ -f "$fork/index" ] || return 0
+    for path in $(edited_files); do
+        complain "quiche/$path has edits that patches/ lacks: make patches keeps them, make quiche FORCE=1 drops them"
+    done
+}
+
+# Why, Spec: and Upstream-Status: are there, and nobody left a TODO.
+check_header() { # PATCH
+    patch_header "patches/$1" >"$tmp/header"
+    head -n 1 "$tmp/header" | grep -q '^Subject: .' || complain "patches/$1 does not begin with Subject:"
+    for trailer in Spec Upstream-Status; do
+        grep -q "^$trailer: *[^ ]" "$tmp/header" || complain "patches/$1 has no line $trailer:"
+    done
+    sed 1d "$tmp/header" | grep -v '^[A-Z][A-Za-z-]*: ' | grep -q . || complain "patches/$1 does not say why it is there"
+    if grep -q TODO "$tmp/header"; then complain "patches/$1 still has a TODO in its header"; fi
+}
+
+check_our_files() {
+    : >"$tmp/added"
+    for patch in $(series patches); do
+        check_header "$patch"
+        patch_adds "patches/$patch" >>"$tmp/added"
+    done
+    sort -o "$tmp/added" "$tmp/added"
+    git ls-files quiche | sed 's,^quiche/,,' | sort >"$tmp/tracked"
+    own_files | sort >"$tmp/own"
+    fork_git ls-tree -r --name-only "$tip" | sort >"$tmp/upstream"
+
+    for path in $(uniq -d "$tmp/added"); do complain "quiche/$path is in the Adds: of two patches: keep the first"; done
+    for path in $(uniq "$tmp/added" | comm -23 - "$tmp/tracked"); do
+        complain "a patch says Adds: $path, but git does not track quiche/$path: git add it, or take it off"
+    done
+    for path in $(uniq "$tmp/added" | comm -13 - "$tmp/own"); do
+        complain "quiche/$path is in no patch: name it in the Adds: of the patch that first declares it"
+    done
+    for path in $(comm -12 "$tmp/upstream" "$tmp/tracked"); do
+        complain "quiche/$path is a file of upstream, and tracked: git rm --cached it, its edits belong in patches/"
+    done
+}
+
+fork_lock
+: >"$tmp/complaints"
+tip=$(build_hooks patches)
+check_round_trip
+check_our_files
+if [ -s "$tmp/complaints" ]; then
+    cat "$tmp/complaints" >&2
+    exit 1
+fi
+exec 9>&-
+sh scripts/series.sh
