@@ -1,0 +1,144 @@
+//! How close link-emulator comes to its settings.
+//!
+//!     cargo bench -p link --bench accuracy [-- --rate 500 --rtt 50]
+//!
+//! Method: paced UDP runs both ways through a real emulator process, as it
+//! would between a server (down, in GSO bursts) and a client (up). Packets
+//! carry the time at which they were sent; the kernel stamps their arrival.
+//!
+//! - idle: single packets each way; their delay against half of the RTT plus
+//!   the time on the wire;
+//! - loaded: 90 % of the rate down, small packets up; each packet's delay against
+//!   what the link model gives for the same sending times;
+//! - saturated: 110 % of the rate, one way and then the other; the bits received
+//!   per second against the rate.
+//!
+//! Passes when every mean delay and every rate is within 2 % of what it should
+//! be. What is printed beside them (percentiles, what the emulator says of its
+//! own lateness) tells whether a miss is the emulator's or the machine's.
+
+#[path = "../../src/bin/link-emulator/clock.rs"]
+mod clock;
+mod emulator;
+mod figures;
+mod traffic;
+
+use crate::emulator::Emulator;
+use crate::figures::Delays;
+use crate::figures::Figures;
+use crate::traffic::Burst;
+use crate::traffic::Ends;
+use crate::traffic::Load;
+use clap::Parser;
+use link::LinkConfig;
+use link::Rate;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The payload of a full-sized QUIC packet.
+const FULL_BYTES: usize = 1_350;
+
+/// The payload of an acknowledgement, and of what is sent one at a time.
+const SMALL_BYTES: usize = 60;
+
+/// Measures how close link-emulator comes to its settings.
+#[derive(Clone, Debug, Parser)]
+struct Cli {
+    /// Rate, in Mbit/s
+    #[arg(long, default_value_t = 500.0)]
+    rate: f64,
+
+    /// Round-trip time, in ms
+    #[arg(long, default_value_t = 50.0)]
+    rtt: f64,
+
+    /// Length of each measurement, in seconds
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+
+    /// What cargo passes to every bench
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let cli = Cli::parse();
+    let rate = Rate::from_mbit_per_s(cli.rate)?;
+    let one_way = Duration::try_from_secs_f64(cli.rtt / 2e3)?;
+    let span = Duration::try_from_secs_f64(cli.seconds)?;
+    // Half a BDP: room for bursts, and a standing queue when saturated.
+    let buffer_bytes = (cli.rate * 1e6 / 8.0 * cli.rtt / 2e3) as u64 + 100_000;
+    let config = LinkConfig::new(rate, one_way, buffer_bytes);
+    let mut figures = Figures::new(&cli);
+
+    idle(&cli, &config, span, &mut figures)?;
+    loaded(&cli, &config, span, &mut figures)?;
+    saturated(&cli, &config, span, &mut figures)?;
+    Ok(figures.verdict())
+}
+
+fn ends(cli: &Cli, config: &LinkConfig) -> anyhow::Result<(Emulator, Ends)> {
+    let server = traffic::bind()?;
+    let settings = [
+        ("--to", server.local_addr()?.to_string()),
+        ("--rate", cli.rate.to_string()),
+        ("--rtt", cli.rtt.to_string()),
+        ("--buffer", config.buffer_bytes.to_string()),
+    ];
+    let emulator = Emulator::start(&settings)?;
+    let ends = Ends::connect(server, emulator.address)?;
+    Ok((emulator, ends))
+}
+
+fn idle(
+    cli: &Cli,
+    config: &LinkConfig,
+    span: Duration,
+    figures: &mut Figures,
+) -> anyhow::Result<()> {
+    let (emulator, ends) = ends(cli, config)?;
+    let single = Load { burst: Burst { packets: 1, bytes: SMALL_BYTES }, every: span / 200, span };
+    let seen = ends.run(Some(single), Some(single))?;
+    figures.delay("idle, down", &Delays::against_model(config, &seen.down));
+    figures.delay("idle, up", &Delays::against_model(config, &seen.up));
+    figures.emulator(&emulator.stop()?);
+    Ok(())
+}
+
+fn loaded(
+    cli: &Cli,
+    config: &LinkConfig,
+    span: Duration,
+    figures: &mut Figures,
+) -> anyhow::Result<()> {
+    let (emulator, ends) = ends(cli, config)?;
+    let down = Load::paced(0.9 * cli.rate, FULL_BYTES, span);
+    let packets_down = down.packets();
+    // An acknowledgement for every second packet.
+    let up =
+        Load { burst: Burst { packets: packets_down.div_ceil(2), bytes: SMALL_BYTES }, ..down };
+    let seen = ends.run(Some(down), Some(up))?;
+    figures.delay("loaded, down", &Delays::against_model(config, &seen.down));
+    figures.delay("loaded, up", &Delays::against_model(config, &seen.up));
+    figures.emulator(&emulator.stop()?);
+    Ok(())
+}
+
+fn saturated(
+    cli: &Cli,
+    config: &LinkConfig,
+    span: Duration,
+    figures: &mut Figures,
+) -> anyhow::Result<()> {
+    let load = Load::paced(1.1 * cli.rate, FULL_BYTES, span);
+    let (emulator, ends_down) = ends(cli, config)?;
+    let seen = ends_down.run(Some(load), None)?;
+    figures.rate("saturated, down", figures::rate_mbit_per_s(&seen.down));
+    figures.emulator(&emulator.stop()?);
+
+    let (emulator, ends_up) = ends(cli, config)?;
+    let seen = ends_up.run(None, Some(load))?;
+    figures.rate("saturated, up", figures::rate_mbit_per_s(&seen.up));
+    figures.emulator(&emulator.stop()?);
+    Ok(())
+}

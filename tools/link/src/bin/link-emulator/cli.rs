@@ -1,0 +1,351 @@
+//! The command line, and the two directions of the link that it describes.
+
+use crate::changes::Changes;
+use clap::error::ErrorKind;
+use clap::Parser;
+use link::Change;
+use link::LinkConfig;
+use link::PacketNumbers;
+use link::Queue;
+use link::Rate;
+use link::MTU_BYTES_DEFAULT;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+const RTT_MAX: Duration = Duration::from_secs(60);
+const BUFFER_BYTES_MAX: u64 = 1 << 32;
+
+/// A UDP relay that behaves like a network link.
+///
+/// Clients send to --listen; their packets go on to --to, and the answers back,
+/// through a link with the given rate, delay, buffer and loss, shared by all
+/// clients. Each client has an address of its own towards the server: on
+/// loopback, a client that comes from 127.a.b.c is seen as 127.a.b.c.
+///
+/// Sizes are those of IP packets: UDP payload plus 28 bytes (IPv4) or 48 bytes
+/// (IPv6). SIGTERM or SIGINT ends the relay and prints totals as a line of JSON.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "link-emulator", version)]
+pub struct Cli {
+    /// Address that clients send to; port 0 takes a free one, which is printed
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: SocketAddr,
+
+    /// Address of the server
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub to: SocketAddr,
+
+    /// Rate of each direction, in Mbit/s of IP packets
+    #[arg(long, value_name = "MBIT", value_parser = rate)]
+    pub rate: Rate,
+
+    /// Rate towards the server, where it differs
+    #[arg(long, value_name = "MBIT", value_parser = rate)]
+    pub rate_up: Option<Rate>,
+
+    /// Round-trip time of the idle link, half of it in each direction
+    #[arg(long, value_name = "MS", value_parser = rtt)]
+    pub rtt: Duration,
+
+    /// Most of a random delay of each packet, in each direction, besides the
+    /// round-trip time; packets keep their order
+    #[arg(long, value_name = "MS", default_value = "0", value_parser = jitter)]
+    pub jitter: Duration,
+
+    /// Buffer of each direction
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(..=BUFFER_BYTES_MAX))]
+    pub buffer: u64,
+
+    /// What is dropped from the buffer: what finds it full (drop-tail), or also
+    /// what has waited for too long by RFC 8289 (codel)
+    #[arg(long, value_name = "NAME", default_value = "drop-tail", value_parser = queue)]
+    pub queue: Queue,
+
+    /// Largest IP packet that passes, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = MTU_BYTES_DEFAULT,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub mtu: u32,
+
+    /// Probability that a packet is lost, 0 to 1, in each direction
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
+    pub loss: f64,
+
+    /// Packets to lose, by number: up:N or down:N-M,... Packets are counted
+    /// from 1 for each client (address and port) and direction; down is towards
+    /// the client. May be given several times
+    #[arg(long, value_name = "DIRECTION:NUMBERS")]
+    pub drop: Vec<NamedLoss>,
+
+    /// What changes when, counted from the start: 5s:rate=10,loss=0.01 or
+    /// 500ms:rtt=80,rate-up=1. As --rate, a rate is for both directions, unless
+    /// --rate-up is given. May be given several times
+    #[arg(long, value_name = "TIME:NAME=VALUE,...")]
+    pub at: Vec<Changes>,
+
+    /// Let only each n-th acknowledgement of a client pass on its way to the
+    /// server, or the newest after 10 ms. Taken for one is a UDP payload of up
+    /// to 60 bytes
+    #[arg(long, value_name = "N", default_value = "1", value_parser = one_of)]
+    pub ack_thinning: NonZeroU32,
+
+    /// Seed of the random loss and the jitter
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Write a line of CSV for every packet that reaches the link
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+
+    /// Forget a client after so long without a packet
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = idle)]
+    pub idle: Duration,
+}
+
+/// The value of one `--drop`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedLoss {
+    direction: Direction,
+    numbers: PacketNumbers,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    /// Towards the server.
+    Up,
+    /// Towards the client.
+    Down,
+}
+
+impl FromStr for NamedLoss {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (direction, numbers) = match text.split_once(':') {
+            Some(("up", numbers)) => (Direction::Up, numbers),
+            Some(("down", numbers)) => (Direction::Down, numbers),
+            _ => return Err("a direction comes first, as in down:12-14 or up:1".into()),
+        };
+        let numbers = numbers.parse().map_err(|error: link::ConfigError| error.to_string())?;
+        Ok(Self { direction, numbers })
+    }
+}
+
+impl Cli {
+    /// Reads the command line; `Err` holds the one line to print, if any, and
+    /// the exit code.
+    pub fn from_args(args: impl Iterator<Item = std::ffi::OsString>) -> Result<Self, (String, u8)> {
+        let cli = Self::try_parse_from(args).map_err(|error| match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                let _ = error.print();
+                (String::new(), 0)
+            }
+            _ => (one_line(&error.to_string()), 2),
+        });
+        cli.map(|mut cli| {
+            cli.at.sort_by_key(|changes| changes.at);
+            cli
+        })
+    }
+
+    /// The link towards the server. Its schedule counts from the start of the
+    /// emulator.
+    pub fn up(&self) -> LinkConfig {
+        let rate = self.rate_up.unwrap_or(self.rate);
+        // Not the draws of the other direction once more.
+        self.direction(Direction::Up, rate, !self.seed)
+    }
+
+    /// The link towards the clients, likewise.
+    pub fn down(&self) -> LinkConfig {
+        self.direction(Direction::Down, self.rate, self.seed)
+    }
+
+    fn direction(&self, direction: Direction, rate: Rate, seed: u64) -> LinkConfig {
+        let mut named_loss = PacketNumbers::default();
+        for named in self.drop.iter().filter(|named| named.direction == direction) {
+            named_loss.merge(&named.numbers);
+        }
+        LinkConfig {
+            queue: self.queue,
+            mtu_bytes: self.mtu,
+            loss: self.loss,
+            named_loss,
+            jitter: self.jitter,
+            seed,
+            changes: self.at.iter().map(|changes| self.change(direction, changes)).collect(),
+            ..LinkConfig::new(rate, direction.delay(self.rtt), self.buffer)
+        }
+    }
+
+    fn change(&self, direction: Direction, changes: &Changes) -> Change {
+        let both = match direction {
+            Direction::Up if self.rate_up.is_some() => None,
+            Direction::Up | Direction::Down => changes.rate,
+        };
+        let rate = match direction {
+            Direction::Up => changes.rate_up.or(both),
+            Direction::Down => both,
+        };
+        let delay = changes.rtt.map(|rtt| direction.delay(rtt));
+        Change { at: changes.at, rate, delay, loss: changes.loss }
+    }
+}
+
+impl Direction {
+    /// Its half of a round-trip time.
+    fn delay(self, rtt: Duration) -> Duration {
+        match self {
+            // Half of an odd number of nanoseconds: together they are the whole.
+            Self::Up => rtt - rtt / 2,
+            Self::Down => rtt / 2,
+        }
+    }
+}
+
+/// A rate in Mbit/s.
+pub fn rate(text: &str) -> Result<Rate, String> {
+    let mbit_per_s = text.parse().unwrap_or(f64::NAN);
+    Rate::from_mbit_per_s(mbit_per_s).map_err(|error| error.to_string())
+}
+
+/// A round-trip time in ms.
+pub fn rtt(text: &str) -> Result<Duration, String> {
+    ms(text).ok_or_else(|| format!("a round-trip time is 0 to {} ms", RTT_MAX.as_millis()))
+}
+
+fn jitter(text: &str) -> Result<Duration, String> {
+    ms(text).ok_or_else(|| format!("a jitter is 0 to {} ms", RTT_MAX.as_millis()))
+}
+
+fn ms(text: &str) -> Option<Duration> {
+    let ms: f64 = text.parse().unwrap_or(f64::NAN);
+    Duration::try_from_secs_f64(ms / 1e3).ok().filter(|time| *time <= RTT_MAX)
+}
+
+fn queue(text: &str) -> Result<Queue, String> {
+    match text {
+        "drop-tail" => Ok(Queue::DropTail),
+        "codel" => Ok(Queue::CoDel),
+        _ => Err("a queue is drop-tail or codel".into()),
+    }
+}
+
+fn one_of(text: &str) -> Result<NonZeroU32, String> {
+    text.parse().map_err(|_| "one of 1 (all of them) or more acknowledgements passes".into())
+}
+
+/// A probability, 0 to 1.
+pub fn probability(text: &str) -> Result<f64, String> {
+    let probability: Option<f64> = text.parse().ok().filter(|p| (0.0..=1.0).contains(p));
+    probability.ok_or_else(|| link::ConfigError::Loss.to_string())
+}
+
+fn idle(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|s: f64| Duration::try_from_secs_f64(s).ok());
+    let idle = seconds.filter(|idle| *idle >= Duration::from_millis(100));
+    idle.ok_or_else(|| "a client may be idle for 0.1 seconds at least".into())
+}
+
+/// What clap has to say, without its hints, on one line.
+fn one_line(error: &str) -> String {
+    let said = error.split("Usage:").next().unwrap_or(error);
+    let said = said.split("For more information").next().unwrap_or(said);
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let said = words.join(" ");
+    format!("{} (see --help)", said.strip_prefix("error: ").unwrap_or(&said))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(extra: &str) -> Result<Cli, (String, u8)> {
+        let base = "link-emulator --listen 127.0.0.1:0 --to 127.0.0.1:9 --rate 50 --rtt 25.000001 --buffer 9000";
+        let args = format!("{base} {extra}");
+        Cli::from_args(args.split_whitespace().map(Into::into))
+    }
+
+    #[test]
+    fn both_directions_together_have_the_round_trip_time() {
+        let cli = parse("").unwrap();
+        assert_eq!(cli.up().delay + cli.down().delay, Duration::from_nanos(25_000_001));
+        assert_eq!(cli.down().rate.bits_per_s(), 50_000_000);
+        assert_eq!((cli.down().buffer_bytes, cli.down().mtu_bytes), (9_000, 1_500));
+    }
+
+    #[test]
+    fn a_direction_may_have_its_own_rate_and_losses() {
+        let cli = parse("--rate-up 5 --drop down:12-14 --drop up:1 --drop down:15").unwrap();
+        assert_eq!(cli.up().rate.bits_per_s(), 5_000_000);
+        assert_eq!(cli.up().named_loss, "1".parse().unwrap());
+        assert_eq!(cli.down().named_loss, "12-15".parse().unwrap());
+        assert_ne!(cli.up().seed, cli.down().seed);
+    }
+
+    #[test]
+    fn changes_are_put_in_order_and_shared_by_the_directions() {
+        let rate = |mbit_per_s| Some(Rate::from_mbit_per_s(mbit_per_s).unwrap());
+        let at = |s, rate, delay_ms: Option<u64>, loss| Change {
+            at: Duration::from_secs(s),
+            rate,
+            delay: delay_ms.map(Duration::from_millis),
+            loss,
+        };
+        let schedule = "--at 9s:rate=5,rate-up=1 --at 3s:rate=10,rtt=80,loss=0.5";
+        let down = [at(3, rate(10.0), Some(40), Some(0.5)), at(9, rate(5.0), None, None)];
+        let up = [at(3, rate(10.0), Some(40), Some(0.5)), at(9, rate(1.0), None, None)];
+        let cli = parse(schedule).unwrap();
+        assert_eq!((cli.down().changes, cli.up().changes), (down.to_vec(), up.to_vec()));
+        // A rate of its own is not changed by the other's.
+        let up = [at(3, None, Some(40), Some(0.5)), at(9, rate(1.0), None, None)];
+        let cli = parse(&format!("--rate-up 2 {schedule}")).unwrap();
+        assert_eq!((cli.down().changes, cli.up().changes), (down.to_vec(), up.to_vec()));
+    }
+
+    #[test]
+    fn the_queue_and_the_jitter_are_those_of_both_directions() {
+        let plain = parse("").unwrap();
+        assert_eq!((plain.down().queue, plain.down().jitter), (Queue::DropTail, Duration::ZERO));
+        let cli = parse("--queue codel --jitter 2.5").unwrap();
+        for config in [cli.up(), cli.down()] {
+            assert_eq!((config.queue, config.jitter), (Queue::CoDel, Duration::from_micros(2_500)));
+        }
+    }
+
+    #[test]
+    fn bad_values_are_named_on_one_line_with_what_would_do() {
+        let cases = [
+            ("--loss 2", "--loss", "0 to 1"),
+            ("--drop 12", "--drop", "down:12-14"),
+            ("--drop down:0", "--drop", "from 1"),
+            ("--rate-up 0", "--rate-up", "0.001"),
+            ("--rate-up x", "'x'", "0.001"),
+            ("--mtu 0", "--mtu", "1.."),
+            ("--idle 0", "--idle", "0.1"),
+            ("--jitter 60001", "--jitter", "0 to 60000 ms"),
+            ("--queue red", "--queue", "drop-tail or codel"),
+            ("--at 5:rate=1", "--at", "5s"),
+            ("--ack-thinning 0", "--ack-thinning", "1 (all of them) or more"),
+            ("--frobnicate", "--frobnicate", "--help"),
+        ];
+        for (args, names, way_out) in cases {
+            let (line, code) = parse(args).unwrap_err();
+            assert_eq!(code, 2);
+            assert!(line.contains(names) && line.contains(way_out), "{line}");
+            assert_eq!(line.lines().count(), 1, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let args = ["link-emulator", "--listen", "127.0.0.1:0"].map(Into::into);
+        let (line, code) = Cli::from_args(args.into_iter()).unwrap_err();
+        assert_eq!(code, 2);
+        for flag in ["--to", "--rate", "--rtt", "--buffer"] {
+            assert!(line.contains(flag), "{line}");
+        }
+    }
+}

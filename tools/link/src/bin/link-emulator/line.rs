@@ -1,0 +1,205 @@
+//! Packets on their way through one direction of the link, in the order in
+//! which they leave.
+//!
+//! Owns the payloads between the model's verdict and the send. Bounded by the
+//! link: what is here waits in its buffer or travels at its rate for its delay.
+
+use quinn_udp::EcnCodepoint;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Most bytes in one send: the largest UDP payload over IPv4.
+const RUN_BYTES_MAX: usize = 65_507;
+
+/// A first-in, first-out line of packets that are due at known times.
+#[derive(Debug, Default)]
+pub struct DelayLine {
+    entries: VecDeque<Entry>,
+    /// The payloads, one after the other.
+    bytes: VecDeque<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    due: Duration,
+    client: usize,
+    size_bytes: usize,
+    ecn: Option<EcnCodepoint>,
+}
+
+/// Packets that leave with one send: all of one client, with one ECN mark and
+/// one size, except that the last may be shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub client: usize,
+    pub ecn: Option<EcnCodepoint>,
+    pub packets: u32,
+    /// Size of each payload but the last, in bytes.
+    pub segment_bytes: usize,
+    /// By how much the packets are late, together.
+    pub late_sum: Duration,
+    /// By how much the first one is late.
+    pub late_max: Duration,
+}
+
+impl DelayLine {
+    /// Appends a packet, which must not be due before the one in front of it.
+    pub fn push(
+        &mut self,
+        due: Duration,
+        client: usize,
+        ecn: Option<EcnCodepoint>,
+        payload: &[u8],
+    ) {
+        debug_assert!(self.entries.back().is_none_or(|last| last.due <= due));
+        self.entries.push_back(Entry { due, client, size_bytes: payload.len(), ecn });
+        self.bytes.extend(payload);
+    }
+
+    /// When the next packet is due.
+    pub fn next_due(&self) -> Option<Duration> {
+        self.entries.front().map(|entry| entry.due)
+    }
+
+    /// How many packets are on their way.
+    pub fn packets(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Takes the longest run of at most `packets_max` that is due at `now`, and
+    /// puts its payloads into `contents`, in place of what was there.
+    pub fn take_due(
+        &mut self,
+        now: Duration,
+        packets_max: usize,
+        contents: &mut Vec<u8>,
+    ) -> Option<Run> {
+        let first = *self.entries.front().filter(|entry| entry.due <= now)?;
+        let mut run = Run {
+            client: first.client,
+            ecn: first.ecn,
+            packets: 0,
+            segment_bytes: first.size_bytes,
+            late_sum: Duration::ZERO,
+            late_max: now - first.due,
+        };
+        let mut run_bytes = 0;
+        while let Some(&entry) = self.entries.front() {
+            let alike = entry.client == first.client && entry.ecn == first.ecn;
+            let fits = run_bytes + entry.size_bytes <= RUN_BYTES_MAX
+                && entry.size_bytes <= first.size_bytes
+                && entry.size_bytes > 0;
+            let joins = alike && fits && entry.due <= now && (run.packets as usize) < packets_max;
+            if run.packets > 0 && !joins {
+                break;
+            }
+            run.packets += 1;
+            run.late_sum += now - entry.due;
+            run_bytes += entry.size_bytes;
+            self.entries.pop_front();
+            if entry.size_bytes < first.size_bytes || entry.size_bytes == 0 {
+                break;
+            }
+        }
+        self.move_bytes(run_bytes, contents);
+        Some(run)
+    }
+
+    /// Slices are copied whole; an iterator would go byte by byte.
+    fn move_bytes(&mut self, count: usize, to: &mut Vec<u8>) {
+        let (head, tail) = self.bytes.as_slices();
+        let from_head = count.min(head.len());
+        to.clear();
+        to.extend_from_slice(&head[..from_head]);
+        to.extend_from_slice(&tail[..count - from_head]);
+        self.bytes.drain(..count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(1);
+
+    fn line(packets: &[(usize, &str)]) -> DelayLine {
+        let mut line = DelayLine::default();
+        for (client, payload) in packets {
+            line.push(NOW, *client, None, payload.as_bytes());
+        }
+        line
+    }
+
+    /// Everything that is due, as (client, payloads of a run).
+    fn take_all(line: &mut DelayLine, packets_max: usize) -> Vec<(usize, Vec<String>)> {
+        let mut contents = Vec::new();
+        let mut runs = Vec::new();
+        while let Some(run) = line.take_due(NOW, packets_max, &mut contents) {
+            let text = String::from_utf8(contents.clone()).unwrap();
+            let chars: Vec<char> = text.chars().collect();
+            let segments = chars.chunks(run.segment_bytes.max(1)).map(|c| c.iter().collect());
+            let segments: Vec<String> = segments.collect();
+            assert_eq!(segments.len().max(1), run.packets as usize);
+            runs.push((run.client, segments));
+        }
+        runs
+    }
+
+    fn runs(expected: &[(usize, &[&str])]) -> Vec<(usize, Vec<String>)> {
+        let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+        expected.iter().map(|(client, texts)| (*client, owned(texts))).collect()
+    }
+
+    #[test]
+    fn equal_packets_leave_together_and_a_shorter_one_ends_the_run() {
+        let mut line = line(&[(1, "aa"), (1, "bb"), (1, "c"), (1, "d"), (1, "ee")]);
+        let expected = runs(&[(1, &["aa", "bb", "c"]), (1, &["d"]), (1, &["ee"])]);
+        assert_eq!(take_all(&mut line, 64), expected);
+        assert_eq!((line.packets(), line.bytes.len()), (0, 0));
+    }
+
+    #[test]
+    fn clients_are_kept_apart_in_order() {
+        let mut line = line(&[(1, "aa"), (2, "bb"), (2, "cc"), (1, "dd")]);
+        let expected = runs(&[(1, &["aa"]), (2, &["bb", "cc"]), (1, &["dd"])]);
+        assert_eq!(take_all(&mut line, 64), expected);
+    }
+
+    #[test]
+    fn an_empty_packet_leaves_alone() {
+        let mut line = line(&[(1, "a"), (1, ""), (1, ""), (1, "b")]);
+        assert_eq!(take_all(&mut line, 64), runs(&[(1, &["a"]), (1, &[]), (1, &[]), (1, &["b"])]));
+    }
+
+    #[test]
+    fn runs_are_bounded_in_packets_and_bytes() {
+        let mut by_count = line(&[(1, "aa"), (1, "bb"), (1, "cc")]);
+        assert_eq!(take_all(&mut by_count, 2), runs(&[(1, &["aa", "bb"]), (1, &["cc"])]));
+        let large = "x".repeat(40_000);
+        let mut by_bytes = line(&[(1, &large), (1, &large)]);
+        assert_eq!(take_all(&mut by_bytes, 64).len(), 2);
+    }
+
+    #[test]
+    fn an_ecn_mark_is_not_shared() {
+        let mut line = DelayLine::default();
+        line.push(NOW, 1, Some(EcnCodepoint::Ect0), b"a");
+        line.push(NOW, 1, Some(EcnCodepoint::Ce), b"b");
+        let mut contents = Vec::new();
+        let marks = [(); 2].map(|()| line.take_due(NOW, 64, &mut contents).unwrap().ecn);
+        assert_eq!(marks, [Some(EcnCodepoint::Ect0), Some(EcnCodepoint::Ce)]);
+    }
+
+    #[test]
+    fn nothing_leaves_before_it_is_due() {
+        let ns = Duration::from_nanos(1);
+        let mut line = DelayLine::default();
+        let mut contents = Vec::new();
+        line.push(NOW, 1, None, b"a");
+        line.push(NOW + 10 * ns, 1, None, b"b");
+        assert_eq!(line.take_due(NOW - ns, 64, &mut contents), None);
+        let run = line.take_due(NOW + 4 * ns, 64, &mut contents).unwrap();
+        assert_eq!((run.packets, run.late_sum, run.late_max), (1, 4 * ns, 4 * ns));
+        assert_eq!(line.next_due(), Some(NOW + 10 * ns));
+    }
+}

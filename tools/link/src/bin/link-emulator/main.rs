@@ -1,0 +1,91 @@
+//! `link-emulator`: a UDP relay in real time that drives the link model.
+//!
+//! Owns: the sockets, the clock and the packets on their way. What happens to
+//! a packet, and when, is the model's word alone (see the library).
+
+mod changes;
+mod cli;
+mod clients;
+mod clock;
+mod lane;
+mod line;
+mod notices;
+mod overruns;
+mod poller;
+mod relay;
+mod socket;
+mod trace;
+mod upstream;
+
+use crate::cli::Cli;
+use crate::clients::Clients;
+use crate::lane::Lane;
+use crate::notices::tell;
+use crate::poller::Poller;
+use crate::relay::Relay;
+use crate::socket::Socket;
+use crate::trace::Trace;
+use anyhow::Context;
+use std::io::Write;
+use std::net::UdpSocket;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = match Cli::from_args(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err((line, code)) => {
+            if !line.is_empty() {
+                tell(line);
+            }
+            return ExitCode::from(code);
+        }
+    };
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tell(format_args!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> anyhow::Result<()> {
+    let listen = UdpSocket::bind(cli.listen).with_context(|| {
+        format!("cannot listen on {} (try another --listen; port 0 takes a free one)", cli.listen)
+    })?;
+    upstream::connect(cli.listen.ip(), cli.to)
+        .with_context(|| format!("cannot send to {} (see --to)", cli.to))?;
+    raise_file_limit();
+
+    let listen = Socket::new(listen)?;
+    let address = listen.local_addr()?;
+    let poller = Poller::new()?;
+    let clients = Clients::new(cli.to, cli.idle, cli.ack_thinning);
+    let origin = clock::now();
+    let (up, down) = (Lane::new(cli.up(), origin)?, Lane::new(cli.down(), origin)?);
+    let trace = cli.trace.as_deref().map(|path| Trace::create(path, origin)).transpose()?;
+    let relay = Relay::new(listen, poller, clients, up, down, trace)?;
+    tell(format_args!("listening on {address}"));
+
+    let (summary, trace) = relay.run()?;
+    writeln!(std::io::stdout(), "{}", serde_json::to_string(&summary)?)?;
+    if summary.overrun_packets() > 0 {
+        tell(format_args!(
+            "this machine, not the link, lost {} packets (it is too busy, or net.core.rmem_max too \
+             small)",
+            summary.overrun_packets()
+        ));
+    }
+    trace.map_or(Ok(()), Trace::finish)
+}
+
+/// Every client takes a file descriptor: allow as many as there may be.
+fn raise_file_limit() {
+    use rustix::process::getrlimit;
+    use rustix::process::setrlimit;
+    use rustix::process::Resource;
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // With fewer, clients beyond the limit are refused, and told so.
+    let _ = setrlimit(Resource::Nofile, limit);
+}

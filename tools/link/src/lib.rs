@@ -1,0 +1,70 @@
+//! A model of one direction of a network link.
+//!
+//! Owns: what happens to a packet that enters a link at a given time: when it
+//! is delivered, or why it is dropped. Does not own: a clock, a socket, or the
+//! packet's content. Time comes in as an argument, a [`Duration`] since any
+//! origin the caller likes, and is exact to the nanosecond, so that a relay in
+//! real time (`link-emulator`) and a simulation in virtual time get the same
+//! answers from the same arrivals.
+//!
+//! A packet passes, in this order:
+//!
+//! 1. the MTU: a larger IP packet is dropped;
+//! 2. named loss: the packets a test names by their number are dropped;
+//! 3. random loss, drawn from a seed;
+//! 4. the buffer, in bytes: drop-tail, and CoDel at its head if that is set;
+//! 5. the transmitter, which sends one packet after the other at the link's
+//!    rate;
+//! 6. the propagation delay, and jitter, which keeps the order.
+//!
+//! Rate, delay and loss may change at given times ([`LinkConfig::changes`]).
+//! Acknowledgements of a flow can be thinned out before they come to a link:
+//! [`AckThinner`].
+//!
+//! Sizes are those of whole IP packets: [`ip_packet_bytes`] adds the headers
+//! to a UDP payload. Nothing below IP (Ethernet framing, say) is counted.
+//!
+//! [`Duration`]: std::time::Duration
+
+mod codel;
+mod config;
+mod jitter;
+mod link;
+mod loss;
+mod named;
+mod rate;
+mod schedule;
+mod thinning;
+
+pub use config::ConfigError;
+pub use config::LinkConfig;
+pub use config::Queue;
+pub use config::MTU_BYTES_DEFAULT;
+pub use link::Backlog;
+pub use link::DropReason;
+pub use link::Link;
+pub use link::LinkStats;
+pub use link::Packet;
+pub use link::Verdict;
+pub use named::PacketNumbers;
+pub use rate::Rate;
+pub use schedule::Change;
+pub use thinning::AckThinner;
+pub use thinning::ACK_HOLD;
+pub use thinning::ACK_PAYLOAD_BYTES_MAX;
+
+/// Bytes of the IPv4 header (without options) and the UDP header.
+pub const IPV4_UDP_HEADER_BYTES: u32 = 20 + 8;
+
+/// Bytes of the IPv6 header (without extensions) and the UDP header.
+pub const IPV6_UDP_HEADER_BYTES: u32 = 40 + 8;
+
+/// The size of the IP packet that carries `udp_payload_bytes` to or from
+/// `peer`. An IPv4 address mapped into IPv6 travels as IPv4.
+pub fn ip_packet_bytes(udp_payload_bytes: usize, peer: std::net::IpAddr) -> u32 {
+    let header_bytes = match peer.to_canonical() {
+        std::net::IpAddr::V4(_) => IPV4_UDP_HEADER_BYTES,
+        std::net::IpAddr::V6(_) => IPV6_UDP_HEADER_BYTES,
+    };
+    u32::try_from(udp_payload_bytes).unwrap_or(u32::MAX).saturating_add(header_bytes)
+}

@@ -1,0 +1,240 @@
+//! The link itself: a packet and a time in, a verdict out.
+
+use crate::codel::CoDel;
+use crate::config::ConfigError;
+use crate::config::LinkConfig;
+use crate::config::Queue;
+use crate::jitter::Jitter;
+use crate::loss::RandomLoss;
+use crate::rate::Transmitter;
+use crate::schedule::ns;
+use crate::schedule::Timeline;
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// A packet, as far as a link is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Size of the whole IP packet, in bytes; see
+    /// [`ip_packet_bytes`](crate::ip_packet_bytes).
+    pub size_bytes: u32,
+
+    /// Which packet of its flow this is, counted from 1. The caller counts,
+    /// because only the caller knows what a flow is (in `link-emulator`: one
+    /// direction of one client address and port).
+    pub number: u64,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Its last bit arrives at the other end at `at`.
+    Delivered {
+        /// Time since the caller's origin.
+        at: Duration,
+    },
+    /// It never arrives.
+    Dropped(DropReason),
+}
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropReason {
+    /// It is larger than the MTU.
+    Mtu,
+    /// It was named.
+    Named,
+    /// Chance.
+    Random,
+    /// The buffer had no room for it.
+    Buffer,
+    /// CoDel takes it from the head of the buffer, once it gets there.
+    CoDel,
+}
+
+/// What waits in a link's buffer, with what CoDel will drop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Number of packets.
+    pub packets: usize,
+    /// Sum of their sizes, in bytes of IP packets.
+    pub bytes: u64,
+}
+
+/// Totals since a link was made. Bytes are those of IP packets; an offered
+/// packet is either accepted or dropped, for one reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the names say it all")]
+pub struct LinkStats {
+    pub offered_packets: u64,
+    pub offered_bytes: u64,
+    pub accepted_packets: u64,
+    pub accepted_bytes: u64,
+    pub dropped_mtu_packets: u64,
+    pub dropped_named_packets: u64,
+    pub dropped_random_packets: u64,
+    pub dropped_buffer_packets: u64,
+    pub dropped_codel_packets: u64,
+}
+
+/// One direction of a link. Packets leave in the order in which they came.
+///
+/// Time never runs backwards: a packet offered with an earlier time than the
+/// one before it counts as arriving together with that one.
+#[derive(Clone, Debug)]
+pub struct Link {
+    config: LinkConfig,
+    loss: RandomLoss,
+    jitter: Jitter,
+    transmitter: Transmitter,
+    /// Asked about the time when a packet's last bit leaves.
+    delay_ns: Timeline<u64>,
+    codel: Option<CoDel>,
+    waiting: VecDeque<Waiting>,
+    waiting_bytes: u64,
+    now_ns: u64,
+    last_delivery_ns: u64,
+    stats: LinkStats,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    first_bit_ns: u64,
+    size_bytes: u32,
+}
+
+impl Link {
+    /// An idle, empty link.
+    ///
+    /// # Errors
+    ///
+    /// When the MTU is 0, a loss not a probability, or the changes not in
+    /// order.
+    pub fn new(config: LinkConfig) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let changes = &config.changes;
+        let loss = Timeline::new(config.loss, changes, |change| change.loss);
+        let rate = Timeline::new(config.rate, changes, |change| change.rate);
+        let delay_ns = Timeline::new(ns(config.delay), changes, |change| change.delay.map(ns));
+        Ok(Self {
+            loss: RandomLoss::new(loss, config.seed),
+            jitter: Jitter::new(config.jitter, config.seed),
+            transmitter: Transmitter::new(rate),
+            delay_ns,
+            codel: (config.queue == Queue::CoDel).then(CoDel::default),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            now_ns: 0,
+            last_delivery_ns: 0,
+            stats: LinkStats::default(),
+            config,
+        })
+    }
+
+    /// Offers a packet that reaches the link at `now`, a time since the
+    /// caller's origin, and tells what becomes of it.
+    pub fn offer(&mut self, now: Duration, packet: Packet) -> Verdict {
+        self.advance(now);
+        let jitter_ns = self.jitter.draw_ns();
+        let reason = self.drop_reason(packet).or_else(|| self.enqueue(packet));
+        let verdict = match reason {
+            Some(reason) => Verdict::Dropped(reason),
+            None => Verdict::Delivered { at: self.transmit(packet, jitter_ns) },
+        };
+        self.count(packet, verdict);
+        verdict
+    }
+
+    /// What waits at `now`: packets accepted whose transmission has not begun,
+    /// and those that CoDel will drop when they would begin.
+    pub fn backlog(&mut self, now: Duration) -> Backlog {
+        self.advance(now);
+        Backlog { packets: self.waiting.len(), bytes: self.waiting_bytes }
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &LinkConfig {
+        &self.config
+    }
+
+    /// Totals since the link was made.
+    pub fn stats(&self) -> LinkStats {
+        self.stats
+    }
+
+    /// Lets the packets go whose transmission has begun by `now`.
+    fn advance(&mut self, now: Duration) {
+        self.now_ns = self.now_ns.max(ns(now));
+        while let Some(front) = self.waiting.front() {
+            if front.first_bit_ns > self.now_ns {
+                break;
+            }
+            self.waiting_bytes -= u64::from(front.size_bytes);
+            self.waiting.pop_front();
+        }
+    }
+
+    fn drop_reason(&mut self, packet: Packet) -> Option<DropReason> {
+        let unlucky = self.loss.draw(self.now_ns);
+        if packet.size_bytes > self.config.mtu_bytes {
+            Some(DropReason::Mtu)
+        } else if self.config.named_loss.contains(packet.number) {
+            Some(DropReason::Named)
+        } else if unlucky {
+            Some(DropReason::Random)
+        } else if !self.has_room(packet) {
+            Some(DropReason::Buffer)
+        } else {
+            None
+        }
+    }
+
+    /// A packet that can start at once needs no room.
+    fn has_room(&self, packet: Packet) -> bool {
+        let needed_bytes = self.waiting_bytes.saturating_add(u64::from(packet.size_bytes));
+        self.transmitter.is_free(self.now_ns) || needed_bytes <= self.config.buffer_bytes
+    }
+
+    /// Puts a packet into the buffer until it can start; it may be dropped
+    /// then.
+    fn enqueue(&mut self, packet: Packet) -> Option<DropReason> {
+        let first_bit_ns = self.transmitter.first_bit_ns(self.now_ns);
+        let waited_ns = first_bit_ns - self.now_ns;
+        let ahead_bytes = self.waiting_bytes;
+        if waited_ns > 0 {
+            let size_bytes = packet.size_bytes;
+            self.waiting_bytes += u64::from(size_bytes);
+            self.waiting.push_back(Waiting { first_bit_ns, size_bytes });
+        }
+        let codel = self.codel.as_mut()?;
+        let spared = ahead_bytes <= u64::from(self.config.mtu_bytes);
+        codel.drops(first_bit_ns, waited_ns, spared).then_some(DropReason::CoDel)
+    }
+
+    /// When a packet that is next in the buffer arrives.
+    fn transmit(&mut self, packet: Packet, jitter_ns: u64) -> Duration {
+        let last_bit_ns = self.transmitter.send(self.now_ns, packet.size_bytes);
+        let delay_ns = self.delay_ns.at(last_bit_ns).saturating_add(jitter_ns);
+        // Neither jitter nor a shorter delay changes the order.
+        self.last_delivery_ns = self.last_delivery_ns.max(last_bit_ns.saturating_add(delay_ns));
+        Duration::from_nanos(self.last_delivery_ns)
+    }
+
+    fn count(&mut self, packet: Packet, verdict: Verdict) {
+        let stats = &mut self.stats;
+        stats.offered_packets += 1;
+        stats.offered_bytes += u64::from(packet.size_bytes);
+        match verdict {
+            Verdict::Delivered { .. } => {
+                stats.accepted_packets += 1;
+                stats.accepted_bytes += u64::from(packet.size_bytes);
+            }
+            Verdict::Dropped(DropReason::Mtu) => stats.dropped_mtu_packets += 1,
+            Verdict::Dropped(DropReason::Named) => stats.dropped_named_packets += 1,
+            Verdict::Dropped(DropReason::Random) => stats.dropped_random_packets += 1,
+            Verdict::Dropped(DropReason::Buffer) => stats.dropped_buffer_packets += 1,
+            Verdict::Dropped(DropReason::CoDel) => stats.dropped_codel_packets += 1,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What changes on a link, and when.
+//!
+//! Owns the changes of rate, delay and loss at given times, and which value
+//! holds at a time. What a value does is up to the link.
+
+use crate::config::ConfigError;
+use crate::rate::Rate;
+use std::time::Duration;
+
+/// New properties of a link from a time on. What is `None` stays as it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Change {
+    /// Since the caller's origin.
+    pub at: Duration,
+
+    /// Holds for every bit sent from then on. A packet on the wire at that
+    /// time goes on at the new rate with what is left of it, so that the link
+    /// carries exactly what its rates allow at any time.
+    pub rate: Option<Rate>,
+
+    /// Holds for the packets whose last bit leaves from then on. Where it
+    /// becomes shorter, they still arrive after those sent before.
+    pub delay: Option<Duration>,
+
+    /// Holds for the packets offered from then on.
+    pub loss: Option<f64>,
+}
+
+/// Checks what the types do not.
+pub(crate) fn validate(changes: &[Change]) -> Result<(), ConfigError> {
+    if !changes.is_sorted_by_key(|change| change.at) {
+        return Err(ConfigError::Schedule);
+    }
+    let losses = changes.iter().filter_map(|change| change.loss);
+    losses.into_iter().try_for_each(crate::loss::validate)
+}
+
+/// One property over time. Time does not run backwards: each question is
+/// about the time of the one before it, or later.
+#[derive(Clone, Debug)]
+pub(crate) struct Timeline<T> {
+    current: T,
+    /// What is still to come and from when on, the next one last.
+    upcoming: Vec<(u64, T)>,
+}
+
+impl<T: Copy> Timeline<T> {
+    /// `first` until the first of `changes` that names a value by `of`.
+    pub fn new(first: T, changes: &[Change], of: impl Fn(&Change) -> Option<T>) -> Self {
+        let named = changes.iter().filter_map(|change| Some((ns(change.at), of(change)?)));
+        let mut upcoming: Vec<(u64, T)> = named.collect();
+        upcoming.reverse();
+        Self { current: first, upcoming }
+    }
+
+    /// The value at `now_ns`. Of two changes at one time, the later one holds.
+    pub fn at(&mut self, now_ns: u64) -> T {
+        while let Some(&(at_ns, value)) = self.upcoming.last() {
+            if at_ns > now_ns {
+                break;
+            }
+            self.current = value;
+            self.upcoming.pop();
+        }
+        self.current
+    }
+
+    /// When the value changes after the time last asked about, if it does.
+    pub fn next_change_ns(&self) -> Option<u64> {
+        self.upcoming.last().map(|&(at_ns, _)| at_ns)
+    }
+}
+
+/// A time in whole nanoseconds, which hold 584 years.
+pub(crate) fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loss(at_ns: u64, loss: Option<f64>) -> Change {
+        Change { at: Duration::from_nanos(at_ns), loss, ..Change::default() }
+    }
+
+    #[test]
+    fn a_value_holds_from_its_time_on_and_what_is_not_named_stays() {
+        let changes = [loss(10, Some(0.1)), loss(20, None), loss(30, Some(0.3)), loss(30, None)];
+        let mut timeline = Timeline::new(0.0, &changes, |change| change.loss);
+        let held = [0, 9, 10, 25, 29, 30, 31].map(|now_ns| timeline.at(now_ns));
+        assert_eq!(held, [0.0, 0.0, 0.1, 0.1, 0.1, 0.3, 0.3]);
+    }
+
+    #[test]
+    fn of_changes_at_one_time_the_last_holds() {
+        let changes = [loss(0, Some(0.1)), loss(5, Some(0.2)), loss(5, Some(0.3))];
+        let mut timeline = Timeline::new(0.0, &changes, |change| change.loss);
+        assert_eq!((timeline.at(0), timeline.next_change_ns()), (0.1, Some(5)));
+        assert_eq!((timeline.at(5), timeline.next_change_ns()), (0.3, None));
+    }
+
+    #[test]
+    fn changes_out_of_order_are_refused() {
+        assert_eq!(validate(&[loss(5, None), loss(5, None), loss(6, None)]), Ok(()));
+        assert_eq!(validate(&[loss(5, None), loss(4, None)]), Err(ConfigError::Schedule));
+        assert_eq!(validate(&[loss(5, Some(1.5))]), Err(ConfigError::Loss));
+    }
+}

@@ -1,0 +1,412 @@
+//! The emulator as a process, between real sockets. A packet that must not
+//! come is told by the one after it, which does: the link keeps the order.
+
+mod common;
+
+use common::bind;
+use common::client;
+use common::exchange;
+use common::now;
+use common::output;
+use common::receive;
+use common::receive_texts;
+use common::Emulator;
+use common::PATIENCE;
+use quinn_udp::EcnCodepoint;
+use quinn_udp::Transmit;
+use quinn_udp::UdpSocketState;
+use rustix::process::Signal;
+use std::net::SocketAddr;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+/// Sends with what std's sockets do not have: segmentation and ECN.
+fn transmit(socket: &UdpSocket, to: SocketAddr, contents: &[u8], segment: usize, ecn: bool) {
+    let transmit = Transmit {
+        destination: to,
+        ecn: ecn.then_some(EcnCodepoint::Ect0),
+        contents,
+        segment_size: Some(segment),
+        src_ip: None,
+    };
+    let state = UdpSocketState::new(socket.into()).unwrap();
+    state.try_send(socket.into(), &transmit).unwrap();
+    socket.set_nonblocking(false).unwrap();
+}
+
+/// An address without a server, which no other test's socket takes by chance.
+fn nobody_there() -> SocketAddr {
+    bind("127.77.0.1:0").local_addr().unwrap()
+}
+
+#[test]
+fn a_round_trip_takes_the_rtt_at_least() {
+    let server = bind("127.0.0.1:0");
+    let emulator = Emulator::start(server.local_addr().unwrap(), "--rtt 60");
+    let client = client("127.0.0.1:0", &emulator);
+    for _ in 0..3 {
+        let started = now();
+        exchange(&client, &server);
+        assert!(now() - started >= Duration::from_millis(60));
+    }
+}
+
+#[test]
+fn each_direction_has_half_of_the_rtt() {
+    let server = bind("127.0.0.1:0");
+    let emulator = Emulator::start(server.local_addr().unwrap(), "--rtt 80");
+    let client = client("127.0.0.1:0", &emulator);
+    for _ in 0..3 {
+        let started = now();
+        client.send(b"ping").unwrap();
+        let (_, from) = receive(&server);
+        let there = now();
+        assert!(there - started >= Duration::from_millis(40));
+        server.send_to(b"pong", from).unwrap();
+        receive(&client);
+        assert!(now() - there >= Duration::from_millis(40));
+    }
+}
+
+#[test]
+fn a_burst_takes_its_bits_over_the_rate_at_least() {
+    // 50 IP packets of 1,000 bytes at 4 Mbit/s: 100 ms until the last is in.
+    let server = bind("127.0.0.1:0");
+    let settings = "--rate 4 --rtt 0 --buffer 1000000";
+    let emulator = Emulator::start(server.local_addr().unwrap(), settings);
+    let client = client("127.0.0.1:0", &emulator);
+    let started = now();
+    for _ in 0..50 {
+        client.send(&[0; 972]).unwrap();
+    }
+    for _ in 0..50 {
+        receive(&server);
+    }
+    assert!(now() - started >= Duration::from_millis(100));
+}
+
+#[test]
+fn what_does_not_fit_the_buffer_is_dropped() {
+    let server = bind("127.0.0.1:0");
+    // One packet is on the wire for 0.8 s, three wait.
+    let settings = "--rate 0.01 --rtt 0 --buffer 3000 --rate-up 1000";
+    let emulator = Emulator::start(server.local_addr().unwrap(), settings);
+    let client = client("127.0.0.1:0", &emulator);
+    client.send(b"ping").unwrap();
+    let (_, from) = receive(&server);
+    transmit(&server, from, &[0; 972 * 10], 972, false);
+    receive(&client);
+    let down = &emulator.stop(Signal::TERM).summary["down"];
+    assert_eq!(down["accepted_packets"], 4);
+    assert_eq!(down["dropped_buffer_packets"], 6);
+}
+
+#[test]
+fn named_packets_are_lost_and_no_others() {
+    let server = bind("127.0.0.1:0");
+    let settings = "--drop up:2,4 --drop down:1-2 --drop down:5";
+    let emulator = Emulator::start(server.local_addr().unwrap(), settings);
+    // Counted for each client anew.
+    for _ in 0..2 {
+        let client = client("127.0.0.1:0", &emulator);
+        for text in ["1", "2", "3", "4", "5"] {
+            client.send(text.as_bytes()).unwrap();
+        }
+        assert_eq!(receive_texts(&server, 2), ["1", "3"]);
+        let (_, from) = receive(&server);
+        for text in ["1", "2", "3", "4", "5", "6"] {
+            server.send_to(text.as_bytes(), from).unwrap();
+        }
+        assert_eq!(receive_texts(&client, 3), ["3", "4", "6"]);
+    }
+    let summary = emulator.stop(Signal::TERM).summary;
+    assert_eq!(summary["up"]["dropped_named_packets"], 4);
+    assert_eq!(summary["down"]["dropped_named_packets"], 6);
+}
+
+#[test]
+fn a_change_comes_at_its_time() {
+    let server = bind("127.0.0.1:0");
+    let started = now();
+    let settings = "--loss 1 --at 200ms:loss=0";
+    let emulator = Emulator::start(server.local_addr().unwrap(), settings);
+    let client = client("127.0.0.1:0", &emulator);
+    server.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+    while server.recv(&mut [0; 9]).is_err() {
+        assert!(now() - started < PATIENCE, "the loss never ends");
+        client.send(b"ping").unwrap();
+    }
+    assert!(now() - started >= Duration::from_millis(200));
+    let up = &emulator.stop(Signal::TERM).summary["up"];
+    assert!(up["dropped_random_packets"].as_u64() > Some(0), "{up}");
+}
+
+#[test]
+fn acknowledgements_are_thinned_out_but_for_the_last_of_a_burst() {
+    let server = bind("127.0.0.1:0");
+    let emulator = Emulator::start(server.local_addr().unwrap(), "--ack-thinning 3 --drop up:6");
+    let client = client("127.0.0.1:0", &emulator);
+    // They come at one time, however busy the machine is.
+    transmit(&client, emulator.address, b"aabbccddeeffgghh", 2, true);
+    assert_eq!(receive_texts(&server, 2), ["cc", "hh"]);
+    // One byte more is no acknowledgement.
+    transmit(&client, emulator.address, &[b'x'; 61 * 4], 61, true);
+    receive_texts(&server, 4);
+    let summary = emulator.stop(Signal::TERM).summary;
+    assert_eq!(
+        (&summary["thinned_packets"], &summary["up"]["offered_packets"]),
+        (&5.into(), &7.into())
+    );
+    assert_eq!(summary["up"]["dropped_named_packets"], 1);
+}
+
+#[test]
+fn segments_of_one_send_are_packets_of_their_own() {
+    let server = bind("127.0.0.1:0");
+    let emulator = Emulator::start(server.local_addr().unwrap(), "--drop down:2,5");
+    let client = client("127.0.0.1:0", &emulator);
+    client.send(b"ping").unwrap();
+    let (_, from) = receive(&server);
+    transmit(&server, from, b"aabbccddeef", 2, false);
+    assert_eq!(receive_texts(&client, 4), ["aa", "cc", "dd", "f"]);
+    let down = &emulator.stop(Signal::TERM).summary["down"];
+    assert_eq!(down["offered_packets"], 6);
+    assert_eq!(down["offered_bytes"], 11 + 6 * 28);
+}
+
+#[test]
+fn the_same_seed_loses_the_same_packets() {
+    let survivors = |settings: &str| {
+        let server = bind("127.0.0.1:0");
+        let emulator = Emulator::start(server.local_addr().unwrap(), settings);
+        let client = client("127.0.0.1:0", &emulator);
+        for n in 0..100 {
+            client.send(format!("{n}").as_bytes()).unwrap();
+        }
+        // Until one of the ends comes through.
+        let mut texts: Vec<String> = Vec::new();
+        while texts.last().is_none_or(|text| text != "end") {
+            client.send(b"end").unwrap();
+            texts.extend(receive_texts(&server, 1));
+        }
+        texts
+    };
+    let first = survivors("--loss 0.3 --seed 5");
+    assert_eq!(first, survivors("--loss 0.3 --seed 5"));
+    assert_ne!(first, survivors("--loss 0.3 --seed 6"));
+    assert!(first.len() < 95, "{}", first.len());
+}
+
+#[test]
+fn a_packet_larger_than_the_mtu_is_dropped() {
+    let server = bind("127.0.0.1:0");
+    let emulator = Emulator::start(server.local_addr().unwrap(), "");
+    let client = client("127.0.0.1:0", &emulator);
+    client.send(&[1; 1_473]).unwrap();
+    client.send(&[2; 1_472]).unwrap();
+    let (passed, from) = receive(&server);
+    assert_eq!(passed, [2; 1_472]);
+    server.send_to(&[3; 1_473], from).unwrap();
+    server.send_to(&[4; 1_472], from).unwrap();
+    assert_eq!(receive(&client).0, [4; 1_472]);
+    let summary = emulator.stop(Signal::TERM).summary;
+    assert_eq!(summary["up"]["dropped_mtu_packets"], 1);
+    assert_eq!(summary["down"]["dropped_mtu_packets"], 1);
+}
+
+#[test]
+fn the_server_sees_each_client_under_its_own_address() {
+    let server = bind("127.0.0.1:0");
+    let emulator = Emulator::start(server.local_addr().unwrap(), "");
+    let mut seen = Vec::new();
+    for address in ["127.1.2.3", "127.9.8.7", "127.9.8.7"] {
+        let client = client(&format!("{address}:0"), &emulator);
+        let from = exchange(&client, &server);
+        assert_eq!(from.ip().to_string(), address);
+        assert_eq!(from, exchange(&client, &server), "one client, one address and port");
+        seen.push(from);
+    }
+    assert_ne!(seen[1], seen[2], "two clients of one address have two ports");
+    assert_eq!(emulator.stop(Signal::TERM).summary["clients"], 3);
+}
+
+#[test]
+fn answers_come_from_the_address_that_was_sent_to() {
+    let server = bind("127.0.0.1:0");
+    let emulator = Emulator::start(server.local_addr().unwrap(), "--listen 0.0.0.0:0");
+    for address in ["127.0.0.1", "127.4.4.4"] {
+        // A connected socket hears its peer only.
+        let client = bind("127.0.0.1:0");
+        client.connect((address, emulator.address.port())).unwrap();
+        exchange(&client, &server);
+    }
+}
+
+#[test]
+fn ipv6_is_carried_and_has_larger_headers() {
+    let server = bind("[::1]:0");
+    let emulator = Emulator::start(server.local_addr().unwrap(), "--listen [::1]:0");
+    let client = client("[::1]:0", &emulator);
+    client.send(&[0; 1_453]).unwrap();
+    exchange(&client, &server);
+    let up = &emulator.stop(Signal::TERM).summary["up"];
+    assert_eq!(up["dropped_mtu_packets"], 1);
+    assert_eq!(up["accepted_bytes"], 4 + 48);
+}
+
+#[test]
+fn empty_packets_and_ecn_marks_pass() {
+    let server = bind("127.0.0.1:0");
+    let state = UdpSocketState::new((&server).into()).unwrap();
+    let emulator = Emulator::start(server.local_addr().unwrap(), "");
+    let client = bind("127.0.0.1:0");
+    client.send_to(&[], emulator.address).unwrap();
+    server.set_nonblocking(false).unwrap();
+    assert!(receive(&server).0.is_empty());
+    transmit(&client, emulator.address, b"x", 1, true);
+    let mut buffer = [0; 16];
+    let mut meta = [quinn_udp::RecvMeta::default()];
+    let mut slices = [std::io::IoSliceMut::new(&mut buffer)];
+    assert_eq!(state.recv((&server).into(), &mut slices, &mut meta).unwrap(), 1);
+    assert_eq!(meta[0].ecn, Some(EcnCodepoint::Ect0));
+}
+
+#[test]
+fn a_client_that_has_vanished_is_forgotten() {
+    let server = bind("127.0.0.1:0");
+    let emulator = Emulator::start(server.local_addr().unwrap(), "--idle 0.2");
+    let client = client("127.0.0.1:0", &emulator);
+    exchange(&client, &server);
+    std::thread::sleep(Duration::from_secs(1));
+    exchange(&client, &server);
+    assert_eq!(emulator.stop(Signal::TERM).summary["clients"], 2);
+}
+
+#[test]
+fn a_server_that_is_not_there_yet_is_told_of_once() {
+    let address = nobody_there();
+    let emulator = Emulator::start(address, "");
+    let client = client("127.0.0.1:0", &emulator);
+    for _ in 0..20 {
+        client.send(b"lost").unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let server = bind(&address.to_string());
+    client.send(b"ping").unwrap();
+    while receive(&server).0 != b"ping" {}
+    let stderr = emulator.stop(Signal::TERM).stderr;
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.contains(&address.to_string()), "{stderr}");
+}
+
+#[test]
+fn a_parent_that_stops_reading_does_not_stop_the_relay() {
+    let address = nobody_there();
+    let mut emulator = Emulator::start(address, "");
+    emulator.close_stderr();
+    let client = client("127.0.0.1:0", &emulator);
+    for _ in 0..20 {
+        client.send(b"lost").unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(emulator.stop(Signal::TERM).summary["up"]["offered_packets"], 20);
+}
+
+#[test]
+fn packets_that_the_machine_loses_are_counted_and_told() {
+    let server = bind("127.0.0.1:0");
+    let emulator = Emulator::start(server.local_addr().unwrap(), "");
+    let client = client("127.0.0.1:0", &emulator);
+    // More than a socket holds, while the emulator cannot read.
+    emulator.signal(Signal::STOP);
+    let sent_packets = 40_000;
+    for _ in 0..sent_packets {
+        client.send(&[0; 1_000]).unwrap();
+    }
+    emulator.signal(Signal::CONT);
+    receive(&server);
+    let stopped = emulator.stop(Signal::TERM);
+    let up = &stopped.summary["up"];
+    let overrun = up["overrun_packets"].as_u64().unwrap();
+    assert!(overrun > 0);
+    assert_eq!(up["offered_packets"].as_u64().unwrap() + overrun, sent_packets);
+    assert_eq!(stopped.stderr.lines().count(), 1);
+    assert!(stopped.stderr.contains(&format!("lost {overrun} packets")), "{}", stopped.stderr);
+}
+
+#[test]
+fn either_signal_ends_it_with_a_summary() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let server = bind("127.0.0.1:0");
+        let emulator = Emulator::start(server.local_addr().unwrap(), "");
+        let client = client("127.0.0.1:0", &emulator);
+        exchange(&client, &server);
+        let stopped = emulator.stop(signal);
+        assert_eq!(stopped.stderr, "");
+        for direction in ["up", "down"] {
+            let totals = &stopped.summary[direction];
+            assert_eq!(totals["offered_packets"], 1, "{totals}");
+            assert_eq!(totals["sent_packets"], 1, "{totals}");
+            assert_eq!(totals["offered_bytes"], 4 + 28, "{totals}");
+        }
+    }
+}
+
+#[test]
+fn bad_usage_and_a_busy_port_are_told_on_one_line() {
+    let holder = bind("127.0.0.1:0");
+    let taken = holder.local_addr().unwrap();
+    let busy = format!("--listen {taken} --to 127.0.0.1:9 --rate 1 --rtt 1 --buffer 1");
+    let no_route = "--listen [::1]:0 --to 255.255.255.255:9 --rate 1 --rtt 1 --buffer 1";
+    let trace = "--listen 127.0.0.1:0 --to 127.0.0.1:9 --rate 1 --rtt 1 --buffer 1 --trace /missing/trace.csv";
+    let cases = [
+        (busy.as_str(), 1, taken.to_string()),
+        (trace, 1, "/missing/trace.csv".into()),
+        (no_route, 1, "255.255.255.255:9".into()),
+        ("--listen nowhere --to 127.0.0.1:9 --rate 1 --rtt 1 --buffer 1", 2, "nowhere".into()),
+        ("--frobnicate", 2, "--frobnicate".into()),
+    ];
+    for (args, code, names) in cases {
+        let output = output(args);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert!(stderr.contains(&names), "{stderr}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_trace_names_every_packet_and_what_became_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("trace.csv");
+    let server = bind("127.0.0.1:0");
+    let settings = format!("--drop down:2 --mtu 1000 --trace {}", file.display());
+    let emulator = Emulator::start(server.local_addr().unwrap(), &settings);
+    let client = client("127.0.0.1:0", &emulator);
+    let from = exchange(&client, &server);
+    for payload in [&[0; 10][..], &[0; 973], &[0; 972]] {
+        server.send_to(payload, from).unwrap();
+    }
+    assert_eq!(receive(&client).0.len(), 972);
+    emulator.stop(Signal::TERM);
+
+    let trace = std::fs::read_to_string(file).unwrap();
+    let address = client.local_addr().unwrap();
+    let mut times_ns: Vec<u64> = Vec::new();
+    let mut lines = Vec::new();
+    for line in trace.lines().skip(1) {
+        let (time_ns, rest) = line.split_once(',').unwrap();
+        times_ns.push(time_ns.parse().unwrap());
+        lines.push(rest.replace(&address.to_string(), "client"));
+    }
+    let expected = [
+        "up,client,1,32,delivered",
+        "down,client,1,32,delivered",
+        "down,client,2,38,dropped_named",
+        "down,client,3,1001,dropped_mtu",
+        "down,client,4,1000,delivered",
+    ];
+    assert_eq!(lines, expected);
+    assert!(times_ns.is_sorted() && times_ns[0] > 0, "{times_ns:?}");
+}

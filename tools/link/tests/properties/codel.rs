@@ -1,0 +1,259 @@
+//! CoDel at the time of the offer, against a queue that asks it at the head.
+
+use link::DropReason;
+use link::Link;
+use link::LinkConfig;
+use link::Packet;
+use link::Queue;
+use link::Rate;
+use link::Verdict;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+const TARGET_NS: u64 = 5_000_000;
+const INTERVAL_NS: u64 = 100_000_000;
+
+/// 8 Mbit/s: a byte takes a microsecond.
+const FAST_BYTE_NS: u64 = 1_000;
+
+/// 0.5 Mbit/s: an MTU takes longer than the target.
+const SLOW_BYTE_NS: u64 = 16_000;
+
+const MTU_BYTES: u64 = 1_500;
+
+/// What spares a packet of a short queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spared {
+    /// It found no more than an MTU.
+    Ahead,
+    /// It leaves no more than an MTU: RFC 8289.
+    Behind,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    index: usize,
+    came_ns: u64,
+    size_bytes: u64,
+    found_bytes: u64,
+}
+
+/// RFC 8289, 5.2 to 5.6: a queue from which a transmitter takes packets.
+#[derive(Debug)]
+struct Router {
+    spared: Spared,
+    byte_ns: u64,
+    buffer_bytes: u64,
+    queue: VecDeque<Queued>,
+    free_at_ns: u64,
+    first_above_ns: u64,
+    drop_next_ns: u64,
+    count: u64,
+    last_count: u64,
+    dropping: bool,
+    fates: Vec<Option<DropReason>>,
+}
+
+impl Router {
+    fn new(spared: Spared, byte_ns: u64, buffer_bytes: u64) -> Self {
+        Self {
+            spared,
+            byte_ns,
+            buffer_bytes,
+            queue: VecDeque::new(),
+            free_at_ns: 0,
+            first_above_ns: 0,
+            drop_next_ns: 0,
+            count: 0,
+            last_count: 0,
+            dropping: false,
+            fates: Vec::new(),
+        }
+    }
+
+    fn fates(mut self, arrivals: &[(u64, u64)]) -> Vec<Option<DropReason>> {
+        for &(now_ns, size_bytes) in arrivals {
+            self.send_until(now_ns);
+            self.arrive(now_ns, size_bytes);
+        }
+        self.send_until(u64::MAX);
+        self.fates
+    }
+
+    fn arrive(&mut self, now_ns: u64, size_bytes: u64) {
+        let found_bytes = self.bytes();
+        let starts = self.free_at_ns <= now_ns;
+        if starts || found_bytes + size_bytes <= self.buffer_bytes {
+            let index = self.fates.len();
+            self.queue.push_back(Queued { index, came_ns: now_ns, size_bytes, found_bytes });
+            self.fates.push(None);
+        } else {
+            self.fates.push(Some(DropReason::Buffer));
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.queue.iter().map(|packet| packet.size_bytes).sum()
+    }
+
+    fn send_until(&mut self, until_ns: u64) {
+        while let Some(front) = self.queue.front() {
+            let now_ns = front.came_ns.max(self.free_at_ns);
+            if now_ns > until_ns {
+                return;
+            }
+            if let Some(packet) = self.dequeue(now_ns) {
+                self.free_at_ns = now_ns + packet.size_bytes * self.byte_ns;
+            }
+        }
+    }
+
+    /// The next packet, and whether it may be dropped.
+    fn take(&mut self, now_ns: u64) -> (Option<Queued>, bool) {
+        let Some(packet) = self.queue.pop_front() else {
+            self.first_above_ns = 0;
+            return (None, false);
+        };
+        let short_bytes = match self.spared {
+            Spared::Ahead => packet.found_bytes,
+            Spared::Behind => self.bytes(),
+        };
+        if now_ns - packet.came_ns < TARGET_NS || short_bytes <= MTU_BYTES {
+            self.first_above_ns = 0;
+            return (Some(packet), false);
+        }
+        if self.first_above_ns == 0 {
+            self.first_above_ns = now_ns + INTERVAL_NS;
+            return (Some(packet), false);
+        }
+        (Some(packet), now_ns >= self.first_above_ns)
+    }
+
+    fn drop(&mut self, packet: Option<Queued>) {
+        let packet = packet.expect("only what is there may be dropped");
+        self.fates[packet.index] = Some(DropReason::CoDel);
+    }
+
+    fn dequeue(&mut self, now_ns: u64) -> Option<Queued> {
+        let (mut packet, mut may_drop) = self.take(now_ns);
+        if self.dropping {
+            self.dropping = may_drop;
+            while self.dropping && now_ns >= self.drop_next_ns {
+                self.drop(packet);
+                self.count += 1;
+                (packet, may_drop) = self.take(now_ns);
+                if may_drop {
+                    self.drop_next_ns = self.law(self.drop_next_ns);
+                } else {
+                    self.dropping = false;
+                }
+            }
+        } else if may_drop {
+            self.drop(packet);
+            (packet, _) = self.take(now_ns);
+            self.dropping = true;
+            let delta = self.count - self.last_count;
+            let recent = now_ns < self.drop_next_ns + 16 * INTERVAL_NS;
+            self.count = if delta > 1 && recent { delta } else { 1 };
+            self.drop_next_ns = self.law(now_ns);
+            self.last_count = self.count;
+        }
+        packet
+    }
+
+    fn law(&self, time_ns: u64) -> u64 {
+        time_ns + (INTERVAL_NS as f64 / (self.count as f64).sqrt()) as u64
+    }
+}
+
+fn link(byte_ns: u64, buffer_bytes: u64) -> Link {
+    let rate = Rate::from_bits_per_s(8 * 1_000_000_000 / byte_ns).unwrap();
+    let config = LinkConfig {
+        queue: Queue::CoDel,
+        mtu_bytes: MTU_BYTES as u32,
+        ..LinkConfig::new(rate, Duration::ZERO, buffer_bytes)
+    };
+    Link::new(config).unwrap()
+}
+
+/// What the link says to the same arrivals.
+fn by_offer(byte_ns: u64, buffer_bytes: u64, arrivals: &[(u64, u64)]) -> Vec<Option<DropReason>> {
+    let mut link = link(byte_ns, buffer_bytes);
+    let fates = arrivals.iter().zip(1..).map(|(&(now_ns, size_bytes), number)| {
+        let packet = Packet { size_bytes: size_bytes as u32, number };
+        match link.offer(Duration::from_nanos(now_ns), packet) {
+            Verdict::Delivered { .. } => None,
+            Verdict::Dropped(reason) => Some(reason),
+        }
+    });
+    fates.collect()
+}
+
+/// Phases of load between a third and four times the rate, with bursts.
+fn arrivals(byte_ns: u64) -> impl Strategy<Value = Vec<(u64, u64)>> {
+    let phase = (1..400_usize, 250 * byte_ns..3_000 * byte_ns, any::<bool>(), 100..=MTU_BYTES);
+    prop::collection::vec(phase, 1..6).prop_map(|phases| {
+        let mut arrivals = Vec::new();
+        // Not at 0, which the algorithm of the RFC takes for no time at all.
+        let mut now_ns = 1;
+        for (count, gap_ns, in_pairs, size_bytes) in phases {
+            for n in 0..count {
+                now_ns += if in_pairs && n % 2 == 1 { 0 } else { gap_ns };
+                arrivals.push((now_ns, size_bytes));
+            }
+        }
+        arrivals
+    })
+}
+
+/// `count` packets of 1,000 bytes, twice as fast as they leave.
+fn overload(count: u64) -> Vec<(u64, u64)> {
+    (1..=count).map(|n| (n * 500 * FAST_BYTE_NS, 1_000)).collect()
+}
+
+proptest! {
+    /// The whole point of deciding early: nothing changes.
+    #[test]
+    fn the_verdict_at_the_offer_is_that_at_the_head(
+        buffer_bytes in 0..400_000_u64,
+        fast in arrivals(FAST_BYTE_NS),
+        slow in arrivals(SLOW_BYTE_NS),
+    ) {
+        for (byte_ns, arrivals) in [(FAST_BYTE_NS, fast), (SLOW_BYTE_NS, slow)] {
+            let at_head = Router::new(Spared::Ahead, byte_ns, buffer_bytes).fates(&arrivals);
+            prop_assert_eq!(by_offer(byte_ns, buffer_bytes, &arrivals), at_head);
+        }
+    }
+}
+
+#[test]
+fn a_queue_that_stays_is_treated_as_by_the_rule_about_those_behind() {
+    for count in [500, 1_000, 1_999, 2_000, 2_001, 2_002] {
+        let arrivals = overload(count);
+        let offered = by_offer(FAST_BYTE_NS, u64::MAX, &arrivals);
+        let real = Router::new(Spared::Behind, FAST_BYTE_NS, u64::MAX).fates(&arrivals);
+        assert!(offered.iter().flatten().count() > 4, "{count}");
+        let but_the_last_two = arrivals.len() - 2;
+        assert_eq!(offered[..but_the_last_two], real[..but_the_last_two], "{count}");
+    }
+}
+
+#[test]
+fn what_will_be_dropped_takes_up_its_place_until_it_is_at_the_head() {
+    let mut link = link(FAST_BYTE_NS, u64::MAX);
+    let mut waiting = 0;
+    for (arrival, number) in overload(1_000).into_iter().zip(1..) {
+        let now = Duration::from_nanos(arrival.0);
+        waiting = link.backlog(now).packets;
+        let packet = Packet { size_bytes: 1_000, number };
+        if link.offer(now, packet) == Verdict::Dropped(DropReason::CoDel) {
+            // 1 ms a packet, and one on the wire.
+            let at_head = now + Duration::from_millis(waiting as u64 + 1);
+            assert_eq!(link.backlog(now).packets, waiting + 1);
+            assert_eq!(link.backlog(at_head).packets, 0);
+            return;
+        }
+    }
+    panic!("{waiting} wait, and none was dropped");
+}

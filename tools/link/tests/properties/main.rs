@@ -1,0 +1,6 @@
+//! What holds for every link and every history of arrivals.
+
+mod changing;
+mod codel;
+mod histories;
+mod steady;

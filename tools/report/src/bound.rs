@@ -1,0 +1,131 @@
+//! Fluid bounds: the least time a download can take.
+//!
+//! Model: one HTTP request on a new connection. The handshake takes one round
+//! trip, the request and the first byte of the response another. The sender
+//! starts with an initial window of 10 packets of 1350 bytes; a full window
+//! is acknowledged one round trip after it left, and doubles. No header, ACK
+//! delay, processing time or loss is counted, so a measurement cannot be
+//! below its bound; how close it comes is what is worth quoting.
+
+/// Initial window, in bytes.
+pub const INITIAL_WINDOW_BYTES: f64 = 10.0 * 1350.0;
+
+/// The least time to the last byte of one download, by what the sender may
+/// know, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// The sender knows the rate from the first byte.
+    pub floor_ms: f64,
+    /// It may jump when its handshake flight is acknowledged.
+    pub early_ms: f64,
+    /// It may jump when its initial window is acknowledged (RFC 9959).
+    pub careful_resume_ms: f64,
+    /// It doubles its window each round trip.
+    pub slow_start_ms: f64,
+}
+
+/// Bandwidth-delay product, in bytes.
+pub fn bdp_bytes(rate_mbps: f64, rtt_ms: f64) -> f64 {
+    rate_mbps * 1000.0 / 8.0 * rtt_ms
+}
+
+/// The bounds of a download of `object_bytes` over an otherwise idle path, with
+/// a jump to half of its bandwidth-delay product.
+pub fn bounds(rate_mbps: f64, rtt_ms: f64, object_bytes: u64) -> Bounds {
+    bounds_of_jump(rate_mbps, rtt_ms, object_bytes, bdp_bytes(rate_mbps, rtt_ms) / 2.0)
+}
+
+/// As [`bounds`], with a jump to `jump_bytes`.
+pub fn bounds_of_jump(rate_mbps: f64, rtt_ms: f64, object_bytes: u64, jump_bytes: f64) -> Bounds {
+    let object = object_bytes as f64;
+    let bytes_per_ms = rate_mbps * 1000.0 / 8.0;
+    let first_byte_ms = 2.0 * rtt_ms;
+
+    // A jump is paced over one round trip. From then on the path is full, or
+    // else what is measured takes the longer.
+    let jump_bytes_per_ms = (jump_bytes / rtt_ms).min(bytes_per_ms);
+    let jump_ms = |bytes: f64| {
+        bytes.min(jump_bytes) / jump_bytes_per_ms + (bytes - jump_bytes).max(0.0) / bytes_per_ms
+    };
+
+    let slow_start_ms = first_byte_ms + slow_start_ms(bytes_per_ms, rtt_ms, object);
+    let resumed_ms = first_byte_ms + rtt_ms + jump_ms(object - INITIAL_WINDOW_BYTES);
+    let no_jump = object <= INITIAL_WINDOW_BYTES || jump_bytes <= INITIAL_WINDOW_BYTES;
+
+    Bounds {
+        floor_ms: first_byte_ms + object / bytes_per_ms,
+        early_ms: first_byte_ms + jump_ms(object),
+        careful_resume_ms: if no_jump { slow_start_ms } else { resumed_ms.min(slow_start_ms) },
+        slow_start_ms,
+    }
+}
+
+/// Time from the first to the last byte with slow start.
+fn slow_start_ms(bytes_per_ms: f64, rtt_ms: f64, object_bytes: f64) -> f64 {
+    let mut window_bytes = INITIAL_WINDOW_BYTES;
+    let mut left_bytes = object_bytes;
+    let mut elapsed_ms = 0.0;
+
+    // Until the window covers the path, each one costs a whole round trip.
+    while left_bytes > window_bytes && window_bytes < bytes_per_ms * rtt_ms {
+        left_bytes -= window_bytes;
+        window_bytes *= 2.0;
+        elapsed_ms += rtt_ms;
+    }
+
+    elapsed_ms + left_bytes / bytes_per_ms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rate, RTT, object; then floor, early, Careful Resume, slow start.
+    const PUBLISHED: [(f64, f64, u64, [f64; 4]); 9] = [
+        (500.0, 50.0, 6_250_000, [200.0, 225.0, 275.0, 545.0]),
+        (375.0, 20.0, 937_500, [60.0, 70.0, 90.0, 162.0]),
+        (300.0, 30.0, 1_125_000, [90.0, 105.0, 135.0, 247.0]),
+        (50.0, 600.0, 3_750_000, [1800.0, 2100.0, 2698.0, 6049.0]),
+        (50.0, 600.0, 1_000_000, [1360.0, 1520.0, 2116.0, 4824.0]),
+        (50.0, 600.0, 10_000_000, [2800.0, 3100.0, 3698.0, 7096.0]),
+        (100.0, 60.0, 5_000_000, [520.0, 550.0, 609.0, 812.0]),
+        (150.0, 50.0, 10_000_000, [633.0, 658.0, 708.0, 892.0]),
+        (100.0, 20.0, 5_000_000, [440.0, 450.0, 469.0, 507.0]),
+    ];
+
+    #[test]
+    fn bounds_are_the_published_ones() {
+        for (rate_mbps, rtt_ms, object_bytes, expected) in PUBLISHED {
+            let b = bounds(rate_mbps, rtt_ms, object_bytes);
+            let got = [b.floor_ms, b.early_ms, b.careful_resume_ms, b.slow_start_ms];
+            assert_eq!(
+                got.map(f64::round),
+                expected,
+                "{rate_mbps} Mbit/s, {rtt_ms} ms, {object_bytes} bytes"
+            );
+        }
+    }
+
+    #[test]
+    fn a_greater_jump_has_a_lower_bound_but_none_below_the_rate() {
+        let with = |bdp: f64| {
+            let jump_bytes = bdp * bdp_bytes(50.0, 600.0);
+            bounds_of_jump(50.0, 600.0, 3_750_000, jump_bytes).careful_resume_ms
+        };
+        assert_eq!(with(0.5), bounds(50.0, 600.0, 3_750_000).careful_resume_ms);
+        assert!(with(0.25) > with(0.5) && with(0.5) > with(1.0));
+        assert_eq!(with(1.0), with(5.0));
+    }
+
+    #[test]
+    fn what_fits_the_initial_window_cannot_be_resumed() {
+        let b = bounds(500.0, 50.0, 13_500);
+        assert_eq!(b.careful_resume_ms, b.slow_start_ms);
+    }
+
+    #[test]
+    fn a_path_smaller_than_two_initial_windows_cannot_be_resumed() {
+        let b = bounds(1.0, 100.0, 1_000_000);
+        assert_eq!(b.careful_resume_ms, b.slow_start_ms);
+    }
+}

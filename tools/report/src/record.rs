@@ -1,0 +1,231 @@
+//! JSON lines, and what they say of one download.
+
+use std::fmt;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context;
+use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use serde::Serialize;
+
+/// Which programs made a download.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// Real processes, in real time.
+    Real,
+    /// A simulation, in virtual time.
+    Sim,
+}
+
+/// How the sender started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// The server was told not to resume.
+    SlowStart,
+    /// The connection whose path state was saved for the resumed ones.
+    First,
+    /// The connection was given a saved path state.
+    CarefulResume,
+    /// A later connection to a server whose mode is unknown.
+    Later,
+}
+
+impl Mode {
+    /// The name used in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::SlowStart => "slow-start",
+            Mode::First => "first",
+            Mode::CarefulResume => "careful-resume",
+            Mode::Later => "later",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::SlowStart => "slow start",
+            Mode::First => "first connection",
+            Mode::CarefulResume => "Careful Resume",
+            Mode::Later => "later connections",
+        })
+    }
+}
+
+/// One change of phase: server time in milliseconds, the phase entered, and
+/// what caused it.
+pub type PhaseEntry = (f64, String, Option<String>);
+
+/// The name of our own server in [`Download::server`].
+pub const EDGE_SERVER: &str = "edge-server";
+
+/// One download. What could not be known is absent (`null`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Download {
+    pub source: Source,
+    pub path: String,
+    pub rate_mbps: Option<f64>,
+    pub rtt_ms: Option<f64>,
+    pub buffer_bytes: Option<u64>,
+    pub object_bytes: u64,
+    pub cc: Option<String>,
+    pub mode: Mode,
+    /// From 1, within its path, server and mode.
+    pub run: u32,
+    /// From the client's first packet, the handshake included.
+    pub ttfb_ms: f64,
+    pub ttlb_ms: f64,
+    /// Packets that the server declared lost.
+    pub lost_packets: Option<u64>,
+    /// Milliseconds since the server saw the client's first packet.
+    pub phases: Vec<PhaseEntry>,
+    /// Which server program sent it.
+    #[serde(default)]
+    pub server: Option<String>,
+    /// Least RTT seen by the client.
+    #[serde(default)]
+    pub min_rtt_ms: Option<f64>,
+    /// The congestion window given to a resumed connection.
+    #[serde(default)]
+    pub saved_cwnd_bytes: Option<u64>,
+    #[serde(default)]
+    pub saved_rtt_ms: Option<f64>,
+    /// Packets declared lost until two RTTs after the jump, or until it was
+    /// validated if that took longer.
+    #[serde(default)]
+    pub jump_lost_packets: Option<u64>,
+    /// Packets that this machine lost outside of the emulated link. With any,
+    /// the machine was measured, not the path.
+    #[serde(default)]
+    pub overrun_packets: Option<u64>,
+    /// The server's qlog, relative to the folder of the JSON lines, if kept.
+    #[serde(default)]
+    pub qlog: Option<String>,
+}
+
+impl Download {
+    /// Whether this machine lost packets, so that the figures are not the path's.
+    pub fn is_overrun(&self) -> bool {
+        self.overrun_packets.is_some_and(|packets| packets > 0)
+    }
+
+    /// How messages name it.
+    pub fn title(&self) -> String {
+        let server = self.server.as_deref().filter(|s| *s != EDGE_SERVER);
+        let server = server.map_or(String::new(), |s| format!(" ({s})"));
+        format!("{}, {}{server}, run {}", self.path, self.mode, self.run)
+    }
+}
+
+/// Writes one JSON object a line.
+///
+/// # Errors
+///
+/// The file cannot be written.
+pub fn write_json_lines<T: Serialize>(file: &Path, records: &[T]) -> anyhow::Result<()> {
+    let mut text = Vec::new();
+    for record in records {
+        serde_json::to_writer(&mut text, record)?;
+        text.write_all(b"\n")?;
+    }
+    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Reads what [`write_json_lines`] wrote. `what` names a record in errors, as
+/// in "a download".
+///
+/// # Errors
+///
+/// The file cannot be read, or a line is no such record.
+pub fn read_json_lines<T: DeserializeOwned>(file: &Path, what: &str) -> anyhow::Result<Vec<T>> {
+    let text =
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(i, line)| {
+            serde_json::from_str(line)
+                .with_context(|| format!("{}, line {}: not {what}", file.display(), i + 1))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONLY_AGREED: &str = concat!(
+        r#"{"source":"sim","path":"p","rate_mbps":50,"rtt_ms":600,"buffer_bytes":1,"#,
+        r#""object_bytes":2,"cc":"reno","mode":"slow-start","run":1,"ttfb_ms":3,"ttlb_ms":4,"#,
+        r#""lost_packets":5,"phases":[[0,"normal","x"]],"seed":7}"#
+    );
+
+    fn resumed() -> Download {
+        let mut download: Download = serde_json::from_str(ONLY_AGREED).expect("a download");
+        download.source = Source::Real;
+        download.mode = Mode::CarefulResume;
+        download.phases.push((50.0, "unvalidated".into(), None));
+        download.saved_cwnd_bytes = Some(3_000_000);
+        download.ttlb_ms = 291.5;
+        download
+    }
+
+    #[test]
+    fn json_lines_survive_a_round_trip() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let file = dir.path().join("a.jsonl");
+        let mut all = [resumed(), resumed()];
+        all[1].server = Some(EDGE_SERVER.into());
+        write_json_lines(&file, &all).expect("written");
+        assert_eq!(read_json_lines::<Download>(&file, "a download").expect("read"), all);
+    }
+
+    #[test]
+    fn a_line_has_the_agreed_keys() {
+        let line = serde_json::to_value(resumed()).expect("JSON");
+        let keys = [
+            "source",
+            "path",
+            "rate_mbps",
+            "rtt_ms",
+            "buffer_bytes",
+            "object_bytes",
+            "cc",
+            "mode",
+            "run",
+            "ttfb_ms",
+            "ttlb_ms",
+            "lost_packets",
+            "phases",
+        ];
+        for key in keys {
+            assert!(line.get(key).is_some(), "{key}");
+        }
+        assert_eq!(line["source"], "real");
+        assert_eq!(line["mode"], "careful-resume");
+        assert_eq!(line["phases"][1], serde_json::json!([50.0, "unvalidated", null]));
+        assert_eq!(serde_json::to_value(Mode::SlowStart).expect("JSON"), "slow-start");
+    }
+
+    #[test]
+    fn a_line_that_has_only_the_agreed_keys_is_read() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let file = dir.path().join("a.jsonl");
+        fs::write(&file, format!("{ONLY_AGREED}\n\n")).expect("written");
+        let read: Vec<Download> = read_json_lines(&file, "a download").expect("read");
+        assert_eq!((read.len(), read[0].source), (1, Source::Sim));
+    }
+
+    #[test]
+    fn what_is_no_record_is_named_with_its_line() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let file = dir.path().join("a.jsonl");
+        fs::write(&file, format!("{ONLY_AGREED}\nbroken\n")).expect("written");
+        let error = read_json_lines::<Download>(&file, "a download").expect_err("broken");
+        assert!(format!("{error:#}").contains("a.jsonl, line 2: not a download"), "{error:#}");
+    }
+}

@@ -1,0 +1,61 @@
+//! Figures of several runs.
+
+/// The median; of an even number of values, the mean of the middle two.
+pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.len().checked_sub(1)? / 2, values.len() / 2);
+    Some((values[low] + values[high]) / 2.0)
+}
+
+/// A mean, and how far it may be from that of endless runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mean {
+    pub value: f64,
+    /// Half of the 95 % confidence interval; 0 for a single run.
+    pub error: f64,
+    pub runs: usize,
+}
+
+/// The mean of some runs.
+pub fn mean(values: &[f64]) -> Option<Mean> {
+    let runs = values.len();
+    let count = runs as f64;
+    let value = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|v| (v - value).powi(2)).sum();
+    let error = match runs {
+        0 => return None,
+        1 => 0.0,
+        // 1.96: the normal distribution's, as runs are many where it matters.
+        _ => 1.96 * (squares / (count - 1.0) / count).sqrt(),
+    };
+    Some(Mean { value, error, runs })
+}
+
+/// A number with `digits` decimals, or nothing.
+pub fn number(value: Option<f64>, digits: usize) -> String {
+    value.map_or(String::new(), |v| format!("{v:.digits$}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_an_even_number_the_median_is_between() {
+        assert_eq!(median([4.0, 1.0, 3.0, 2.0].into_iter()), Some(2.5));
+        assert_eq!(median([4.0, 1.0, 2.0].into_iter()), Some(2.0));
+        assert_eq!(median(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn the_error_of_a_mean_shrinks_with_the_runs() {
+        assert_eq!(mean(&[]), None);
+        assert_eq!(mean(&[7.0]), Some(Mean { value: 7.0, error: 0.0, runs: 1 }));
+        let few = mean(&[1.0, 3.0]).expect("two runs");
+        assert_eq!(few.value, 2.0);
+        assert!((few.error - 1.96).abs() < 1e-9, "{few:?}");
+        let many = mean(&[1.0, 3.0].repeat(50)).expect("a hundred runs");
+        assert!(many.error < 0.2, "{many:?}");
+    }
+}
