@@ -1,0 +1,184 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::Args;
+use clap::Parser;
+use clap::Subcommand;
+use path_store::RedisUrl;
+
+use crate::selector::Selector;
+
+const EXAMPLES: &str = "\
+Examples:
+  path-store --store /var/lib/edge/paths.db list
+  path-store --store paths.db list --prefix 198.51.0.0/16 --claimed
+  path-store --store paths.db get 198.51.100.7
+  path-store --store paths.db get 198.51.100.7 --hash-keys /etc/edge/hash-keys
+  path-store --store paths.db put 198.51.100.0/24 --sender 192.0.2.1 --cwnd 3125000 --rtt 50
+  path-store --store paths.db delete 2001:db8:1::/48
+  path-store --store paths.db --json list | jq .saved_cwnd
+  path-store --store paths.db export | path-store --store redis://cache import
+  path-store --store redis://cache watch
+
+Exit codes: 0 done, 1 failed, 2 bad usage.";
+
+/// Shows and edits the store in which servers keep what they learnt of paths.
+/// The store may be in use.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXAMPLES)]
+pub struct Cli {
+    /// The store: the path of a file, or redis://HOST as edge-server takes it
+    #[arg(long, value_name = "PATH|URL")]
+    pub store: String,
+
+    /// Print JSON, one object a line
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    /// Keys that servers hash client subnets with, to find one by its address
+    #[arg(long, global = true, value_name = "F")]
+    pub hash_keys: Option<PathBuf>,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Which entries; all without any.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Filter {
+    /// Only those within a client prefix, or that a client address is in
+    #[arg(long, value_name = "PREFIX")]
+    pub prefix: Option<Selector>,
+
+    /// Only those of a sending address or group
+    #[arg(long, value_name = "NAME")]
+    pub sender: Option<String>,
+
+    /// Only those of a DSCP
+    #[arg(long, value_name = "DSCP")]
+    pub dscp: Option<u8>,
+
+    /// Only those that a connection has claimed
+    #[arg(long)]
+    pub claimed: bool,
+
+    /// Only those that are held off after a retreat
+    #[arg(long)]
+    pub held_off: bool,
+}
+
+/// A set to keep.
+#[derive(Clone, Debug, Args)]
+pub struct Put {
+    /// The client prefix, such as 198.51.100.0/24
+    #[arg(value_name = "PREFIX")]
+    pub prefix: Selector,
+
+    /// The sending address or group
+    #[arg(long, value_name = "NAME")]
+    pub sender: String,
+
+    /// The DSCP, if the servers have one
+    #[arg(long, value_name = "DSCP", value_parser = clap::value_parser!(u8).range(..=63))]
+    pub dscp: Option<u8>,
+
+    /// saved_cwnd: what the path carries within one RTT
+    #[arg(long, value_name = "BYTES")]
+    pub cwnd: u64,
+
+    /// saved_rtt
+    #[arg(long, value_name = "MS", value_parser = rtt)]
+    pub rtt: Duration,
+
+    /// How long it may be used
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = humantime::parse_duration)]
+    pub lifetime: Duration,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show entries
+    List(Filter),
+
+    /// Show the entries of a client prefix
+    Get {
+        /// A client prefix, for all entries within it, or a client address
+        #[arg(value_name = "PREFIX")]
+        prefix: Selector,
+    },
+
+    /// Keep a set, as if a connection had observed it now
+    Put(Put),
+
+    /// Delete the entries of a client prefix, with their claims and hold-offs
+    Delete {
+        /// A client prefix, for all entries within it, or a client address
+        #[arg(value_name = "PREFIX")]
+        prefix: Selector,
+    },
+
+    /// Delete every entry, with all claims and hold-offs
+    Flush,
+
+    /// Show how many entries there are, how old and how large, and how often
+    /// servers found what they asked for
+    Stats,
+
+    /// Write every set to standard output, one JSON object a line
+    Export,
+
+    /// Keep the sets of an export, read from standard input; what the store knows
+    /// better, or what has expired, is skipped
+    Import,
+
+    /// Show changes as they happen, until it is stopped
+    Watch {
+        /// How often to look
+        #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+        interval: Duration,
+    },
+}
+
+fn rtt(text: &str) -> Result<Duration, String> {
+    let ms: f64 = text.parse().map_err(|_| "expected milliseconds, such as 50".to_string())?;
+    match Duration::try_from_secs_f64(ms / 1e3) {
+        Ok(rtt) if !rtt.is_zero() => Ok(rtt),
+        _ => Err("expected more than 0 ms".to_string()),
+    }
+}
+
+impl Cli {
+    /// The store, for messages: an URL may hold a password.
+    pub fn store_name(&self) -> String {
+        match RedisUrl::parse(&self.store) {
+            Some(Ok(url)) => url.name(),
+            _ => self.store.clone(),
+        }
+    }
+}
+
+/// Reads the command line. The error is what to print, and the exit code: 0 if
+/// it was asked for, else 2 and one line that names the bad input.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, (String, u8)> {
+    Cli::try_parse_from(args).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => (error.to_string(), 0),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            ("name the --store and what to do; see path-store --help".to_owned(), 2)
+        }
+        _ => (one_line(&error), 2),
+    })
+}
+
+/// The first paragraph of clap's message, without tips and usage.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<_> = paragraph.split_whitespace().collect();
+    let reason = words.join(" ");
+    let reason = reason.strip_prefix("error: ").unwrap_or(&reason);
+    format!("{reason}; see path-store --help")
+}

@@ -1,0 +1,174 @@
+//! `path-store`: shows and edits a store of retained path state, also while
+//! servers use it.
+
+mod cli;
+mod exchange;
+mod selector;
+mod show;
+mod watch;
+
+use std::io;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use path_store::Admin;
+use path_store::Backend;
+use path_store::Entry;
+use path_store::HashKeys;
+use path_store::Role;
+
+use crate::cli::Cli;
+use crate::cli::Command;
+use crate::cli::Filter;
+use crate::selector::Key;
+use crate::selector::Selector;
+use crate::show::Stats;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> ExitCode {
+    let cli = match cli::parse(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err((help, 0)) => {
+            print!("{help}");
+            return ExitCode::SUCCESS;
+        }
+        Err((line, code)) => {
+            eprintln!("path-store: {line}");
+            return ExitCode::from(code);
+        }
+    };
+    let wall_now = quiche::clock::wall_now();
+
+    match run(&cli, wall_now) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) if is_broken_pipe(&failure) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("path-store: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+// Whoever read our output has seen enough.
+fn is_broken_pipe(failure: &Failure) -> bool {
+    failure.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn run(cli: &Cli, wall_now: SystemTime) -> Result<(), Failure> {
+    let store = path_store::open(&cli.store, Role::Tool)?;
+    let admin = store
+        .admin()
+        .ok_or("memory: a store in memory is seen by its own process alone; name a file's path")?;
+    let keys = cli.hash_keys.as_deref().map(HashKeys::read).transpose()?;
+    let hidden = |prefix: &Selector| match &keys {
+        Some(keys) => prefix.clone().with_keys(keys),
+        None => prefix.clone(),
+    };
+
+    match &cli.command {
+        Command::List(filter) => {
+            let prefix = filter.prefix.as_ref().map(hidden);
+            let filter = Filter { prefix, ..filter.clone() };
+            print_entries(cli, &select(admin, &filter)?, wall_now)
+        }
+        Command::Get { prefix } => {
+            print_entries(cli, &found(cli, admin, hidden(prefix))?, wall_now)
+        }
+        Command::Put(put) => exchange::put(cli, admin, put, keys.as_ref(), wall_now),
+        Command::Delete { prefix } => delete(cli, admin, hidden(prefix)),
+        Command::Flush => flush(cli, store.as_ref()),
+        Command::Stats => stats(cli, admin, wall_now),
+        Command::Export => exchange::export(admin),
+        Command::Import => exchange::import(cli, admin, io::stdin().lock(), wall_now),
+        Command::Watch { interval } => watch::watch(admin, *interval, cli.json),
+    }
+}
+
+/// The entries that the filter lets through.
+fn select(admin: &dyn Admin, filter: &Filter) -> Result<Vec<Entry>, Failure> {
+    let mut selected = Vec::new();
+    admin.entries(&mut |entry| {
+        if lets_through(filter, &entry) {
+            selected.push(entry);
+        }
+    })?;
+
+    Ok(selected)
+}
+
+fn lets_through(filter: &Filter, entry: &Entry) -> bool {
+    let key = Key::parse(&entry.endpoint);
+    let sender = key.as_ref().map(|key| key.sender);
+    let dscp = key.as_ref().and_then(|key| key.dscp);
+
+    filter.prefix.as_ref().is_none_or(|prefix| prefix.takes_in(&entry.endpoint))
+        && filter.sender.as_deref().is_none_or(|wanted| sender == Some(wanted))
+        && filter.dscp.is_none_or(|wanted| dscp == Some(wanted))
+        && (!filter.claimed || entry.lease.is_some())
+        && (!filter.held_off || entry.hold_off.is_some())
+}
+
+fn found(cli: &Cli, admin: &dyn Admin, prefix: Selector) -> Result<Vec<Entry>, Failure> {
+    let filter = Filter { prefix: Some(prefix), ..Filter::default() };
+    let entries = select(admin, &filter)?;
+    if let (true, Some(prefix)) = (entries.is_empty(), &filter.prefix) {
+        let store = cli.store_name();
+        return Err(format!("{store}: no entry for {prefix}; `list` shows all").into());
+    }
+
+    Ok(entries)
+}
+
+fn print_entries(cli: &Cli, entries: &[Entry], wall_now: SystemTime) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+
+    if !cli.json {
+        writeln!(out, "{}", show::table(entries, wall_now))?;
+        return Ok(());
+    }
+    for entry in entries {
+        writeln!(out, "{}", show::json(entry)?)?;
+    }
+
+    Ok(())
+}
+
+fn delete(cli: &Cli, admin: &dyn Admin, prefix: Selector) -> Result<(), Failure> {
+    let mut deleted = 0;
+    for entry in found(cli, admin, prefix)? {
+        deleted += usize::from(admin.delete(&entry.endpoint)?);
+    }
+
+    print_count(cli, deleted, if deleted == 1 { "entry" } else { "entries" })
+}
+
+fn flush(cli: &Cli, store: &dyn Backend) -> Result<(), Failure> {
+    let deleted = store.flush()?;
+    print_count(cli, deleted, if deleted == 1 { "set" } else { "sets" })
+}
+
+fn print_count(cli: &Cli, deleted: usize, what: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+
+    match cli.json {
+        true => writeln!(out, "{}", serde_json::json!({ "deleted": deleted }))?,
+        false => writeln!(out, "{deleted} {what} deleted")?,
+    }
+
+    Ok(())
+}
+
+fn stats(cli: &Cli, admin: &dyn Admin, wall_now: SystemTime) -> Result<(), Failure> {
+    let mut stats = Stats::new(admin.size()?, admin.totals()?);
+    admin.entries(&mut |entry| stats.add(&entry, wall_now))?;
+    stats.finish();
+
+    match cli.json {
+        true => writeln!(io::stdout(), "{}", serde_json::to_string(&stats)?)?,
+        false => writeln!(io::stdout(), "{}", stats.table())?,
+    }
+
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! The clock that leases and hold-offs of a store on disk are measured with.
+//!
+//! Time since the machine booted goes on while it sleeps and cannot be set, so
+//! that every process of a node agrees on it. It starts anew with each boot:
+//! the boot's id is kept beside it, and tells when a time means nothing now.
+
+use std::io;
+use std::time::Duration;
+
+const BOOT_ID_FILE: &str = "/proc/sys/kernel/random/boot_id";
+
+/// What tells one boot of a machine from another.
+pub type BootId = [u8; 16];
+
+/// Time since boot. Tests bring their own.
+pub trait BootClock: Send + Sync {
+    /// The id of this boot.
+    fn boot_id(&self) -> BootId;
+
+    /// The time since this boot.
+    fn since_boot(&self) -> Duration;
+}
+
+/// The kernel's CLOCK_BOOTTIME.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemBootClock {
+    boot_id: BootId,
+}
+
+impl SystemBootClock {
+    /// Reads this boot's id.
+    ///
+    /// # Errors
+    ///
+    /// There is no id at its place in /proc.
+    pub fn new() -> io::Result<Self> {
+        let text = std::fs::read_to_string(BOOT_ID_FILE)
+            .map_err(|e| io::Error::new(e.kind(), format!("{BOOT_ID_FILE}: {e}")))?;
+        let boot_id = parse_uuid(text.trim())
+            .ok_or_else(|| io::Error::other(format!("{BOOT_ID_FILE}: not an id: {text:?}")))?;
+
+        Ok(SystemBootClock { boot_id })
+    }
+}
+
+impl BootClock for SystemBootClock {
+    fn boot_id(&self) -> BootId {
+        self.boot_id
+    }
+
+    fn since_boot(&self) -> Duration {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        Duration::try_from(time).unwrap_or_default()
+    }
+}
+
+fn parse_uuid(text: &str) -> Option<BootId> {
+    let digits: Vec<u8> = text
+        .bytes()
+        .filter(|&b| b != b'-')
+        .map(|b| char::from(b).to_digit(16).and_then(|d| u8::try_from(d).ok()))
+        .collect::<Option<_>>()?;
+    let digits: [u8; 32] = digits.try_into().ok()?;
+
+    Some(std::array::from_fn(|i| digits[2 * i] << 4 | digits[2 * i + 1]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_boot_id_is_sixteen_bytes_of_hexadecimal_digits() {
+        let id = parse_uuid("00010203-0405-0607-0809-0a0b0c0d0eff");
+        assert_eq!(id, Some([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]));
+
+        for bad in ["", "0001", "00010203-0405-0607-0809-0a0b0c0d0efg"] {
+            assert_eq!(parse_uuid(bad), None);
+        }
+    }
+
+    #[test]
+    fn boot_time_goes_on() {
+        let clock = SystemBootClock::new().unwrap();
+        let before = clock.since_boot();
+
+        assert_eq!(clock.boot_id(), SystemBootClock::new().unwrap().boot_id());
+        assert!(clock.since_boot() >= before);
+        assert!(before > Duration::ZERO);
+    }
+}

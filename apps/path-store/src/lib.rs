@@ -1,0 +1,96 @@
+//! Stores of retained path state, and a way to use them from an event loop.
+//!
+//! The interface of a store and its rules are quiche's
+//! [`PathStateStore`](quiche::path_state::PathStateStore); here are the backends
+//! behind it. For a server:
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//! # fn wake_event_loop() {}
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Before the event loop runs; the error is one line for people.
+//! let backend = path_store::open("/var/lib/edge/paths.db", path_store::Role::Server)?;
+//! let service = path_store::StoreService::start(backend, Default::default())?;
+//!
+//! // One handle an event loop. The callback runs on the store's thread.
+//! let store = service.handle(Arc::new(|| wake_event_loop()));
+//!
+//! // In the event loop; nothing here blocks.
+//! let endpoint = quiche::path_state::RemoteEndpoint::new(
+//!     "192.0.2.1",
+//!     "198.51.100.7".parse()?,
+//!     Default::default(),
+//! );
+//! store.get(1, &endpoint);
+//! store.claim(2, &endpoint);
+//! while let Some(answer) = store.poll() {
+//!     match answer {
+//!         path_store::Answer::Read { tag, state } => println!("{tag}: {state:?}"),
+//!         path_store::Answer::Claimed { claim: Some(claim), endpoint, .. } => {
+//!             store.release(&endpoint, claim.token);
+//!         }
+//!         path_store::Answer::Claimed { .. } => (),
+//!     }
+//! }
+//!
+//! // At shutdown: what is queued is done, for two seconds at most.
+//! service.close(Duration::from_secs(2));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - [`open()`]`(location: &str, role: Role) -> Result<Box<dyn Backend>, OpenError>`
+//! - [`StoreService::start()`]`(backend, ServiceOptions) -> io::Result<StoreService>`
+//! - [`StoreService::handle()`]`(&self, wake: Arc<dyn Fn() + Send + Sync>) -> StoreHandle`
+//! - [`StoreService::flush()`], [`StoreService::close()`]`(limit: Duration) -> bool` wait;
+//!   [`StoreService::metrics()`] and [`StoreService::backend_counters()`] do not
+//! - [`StoreHandle`]: `get` and `claim(&self, tag: u64, &RemoteEndpoint) -> bool`,
+//!   `record(&self, &RemoteEndpoint, &PathState) -> bool`,
+//!   `release` and `forget(&self, &RemoteEndpoint, ClaimToken) -> bool`; false means
+//!   dropped. `poll(&self) -> Option<Answer>`
+//! - Gets and claims are answered, once each; the others are not. Requests of all
+//!   handles are done in their order: a record before a release is kept before it.
+//! - [`life::ResumeLife`] tells what a connection asks of a store, and when.
+//! - A claim whose answer comes too late is still to be released. One that nobody
+//!   reads any more, because its handle was dropped, is released here.
+
+mod backend;
+mod boot_clock;
+mod hash_keys;
+pub mod life;
+mod location;
+mod redis;
+mod service;
+mod sqlite;
+
+pub use self::backend::Admin;
+pub use self::backend::Backend;
+pub use self::backend::BackendCounters;
+pub use self::backend::Condition;
+pub use self::backend::Entry;
+pub use self::backend::Outcome;
+pub use self::backend::Request;
+pub use self::backend::Size;
+pub use self::boot_clock::BootClock;
+pub use self::boot_clock::BootId;
+pub use self::boot_clock::SystemBootClock;
+pub use self::hash_keys::HashKeys;
+pub use self::hash_keys::HashKeysError;
+pub use self::hash_keys::WatchedHashKeys;
+pub use self::location::open;
+pub use self::location::OpenError;
+pub use self::location::Role;
+pub use self::location::CAPACITY_DEFAULT;
+pub use self::redis::RedisOptions;
+pub use self::redis::RedisStore;
+pub use self::redis::RedisUrl;
+pub use self::service::Answer;
+pub use self::service::ServiceMetrics;
+pub use self::service::ServiceOptions;
+pub use self::service::StoreHandle;
+pub use self::service::StoreMonitor;
+pub use self::service::StoreService;
+pub use self::service::Wake;
+pub use self::sqlite::SqliteOptions;
+pub use self::sqlite::SqliteStore;

@@ -1,0 +1,419 @@
+//! The life of a saved path in one connection: read early, claim late, resume,
+//! give the claim back; and what the connection learns meanwhile.
+//!
+//! A pure state machine: events and `now` in, actions out. It knows neither the
+//! store nor the transport.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use quiche::path_state::Claim;
+use quiche::path_state::ClaimToken;
+use quiche::path_state::PathState;
+
+/// How often a long connection records what it learnt.
+const RECORD_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the store or the transport is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Claim the set; the answer goes to [`ResumeLife::on_claim`].
+    Claim,
+
+    /// Hand the set to the transport; if it refuses, tell
+    /// [`ResumeLife::on_refusal`].
+    Resume { saved: PathState, jump_before: Instant },
+
+    /// Give the claim back.
+    Release(ClaimToken),
+
+    /// Delete the set: the path did not carry it.
+    Forget(ClaimToken),
+
+    /// Keep what was observed.
+    Record(PathState),
+}
+
+/// A phase that ends a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Safe retreat began (RFC 9959, 3.5).
+    Retreat,
+
+    /// Careful Resume is over, with or without a jump (RFC 9959, 3.6).
+    Normal,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claiming {
+    /// The read has not answered, or there is no reason to claim yet.
+    NotYet,
+
+    Asked {
+        at: Instant,
+    },
+    /// Until `jump_before`, after which the transport does not jump.
+    Held {
+        token: ClaimToken,
+        jump_before: Instant,
+    },
+
+    /// The jump has begun.
+    Used(ClaimToken),
+
+    /// Nothing is claimed and nothing will be.
+    Over,
+}
+
+/// One connection's dealings with the store.
+#[derive(Clone, Debug)]
+pub struct ResumeLife {
+    set_exists: bool,
+    claiming: Claiming,
+
+    /// The path did not carry the saved set, or is not the one that it is about:
+    /// nothing learnt here is kept.
+    mute: bool,
+
+    recorded: Option<PathState>,
+
+    /// When to look at what has been observed; only if something may have been.
+    observe_at: Instant,
+    active: bool,
+}
+
+impl ResumeLife {
+    /// Of a connection that begins `now`.
+    pub fn new(now: Instant) -> Self {
+        Self {
+            set_exists: false,
+            claiming: Claiming::NotYet,
+            mute: false,
+            recorded: None,
+            observe_at: now + RECORD_INTERVAL,
+            active: false,
+        }
+    }
+
+    /// The store has answered the read.
+    pub fn on_read(&mut self, found: Option<PathState>) {
+        self.set_exists = found.is_some();
+    }
+
+    /// The client's address is validated and more than the initial window is
+    /// queued: a saved set would be of use now.
+    pub fn on_need(&mut self, now: Instant) -> Option<Action> {
+        if !self.set_exists || self.claiming != Claiming::NotYet {
+            return None;
+        }
+        self.claiming = Claiming::Asked { at: now };
+        Some(Action::Claim)
+    }
+
+    /// The store has answered the claim.
+    pub fn on_claim(&mut self, claim: Option<Claim>) -> Option<Action> {
+        let (Claiming::Asked { at }, Some(claim)) = (self.claiming, claim) else {
+            self.claiming = Claiming::Over;
+            return claim.map(|claim| Action::Release(claim.token));
+        };
+        // Whoever jumps late could overlap the next holder's jump.
+        let jump_before = at + claim.lease / 2;
+        self.claiming = Claiming::Held { token: claim.token, jump_before };
+        Some(Action::Resume { saved: claim.state, jump_before })
+    }
+
+    /// The transport jumps.
+    pub fn on_jump(&mut self) {
+        if let Claiming::Held { token, .. } = self.claiming {
+            self.claiming = Claiming::Used(token);
+        }
+    }
+
+    /// When [`on_lapse`](Self::on_lapse) is due, if there is no jump before.
+    pub fn lapse(&self) -> Option<Instant> {
+        match self.claiming {
+            Claiming::Held { jump_before, .. } => Some(jump_before),
+            _ => None,
+        }
+    }
+
+    /// No jump came in time, nor will one: a client that falls silent keeps the
+    /// set from the others of its subnet no longer than that.
+    pub fn on_lapse(&mut self, now: Instant) -> Option<Action> {
+        self.lapse().filter(|at| *at <= now).and_then(|_| self.give_back())
+    }
+
+    /// The transport did not take the set.
+    pub fn on_refusal(&mut self) -> Option<Action> {
+        self.give_back()
+    }
+
+    /// Careful Resume reports a phase that ends a claim. What was observed by
+    /// then is kept before the claim goes back, unless the path failed the jump:
+    /// then nothing of this connection may be kept (RFC 9959, 3.5). The actions
+    /// are to be done in their order.
+    pub fn on_outcome(
+        &mut self,
+        outcome: Outcome,
+        observed: Option<PathState>,
+        now: Instant,
+    ) -> [Option<Action>; 2] {
+        match outcome {
+            Outcome::Retreat => {
+                self.mute = true;
+                [self.take_token().map(Action::Forget), None]
+            }
+            Outcome::Normal => [self.on_observation(observed, now), self.give_back()],
+        }
+    }
+
+    /// The client went on under an address of another remote endpoint. The set is
+    /// not about its new path, nor is what is learnt from now on (RFC 9959, 2.2).
+    /// A claim that is held goes back when Careful Resume has ended on the old one.
+    pub fn on_move(&mut self) {
+        self.mute = true;
+        if !matches!(self.claiming, Claiming::Held { .. } | Claiming::Used(_)) {
+            self.claiming = Claiming::Over;
+        }
+    }
+
+    /// Packets went out: there will be something to observe.
+    pub fn on_activity(&mut self) {
+        self.active = true;
+    }
+
+    /// When [`on_observation`](Self::on_observation) is due next.
+    pub fn next_observation(&self) -> Option<Instant> {
+        (self.active && !self.mute).then_some(self.observe_at)
+    }
+
+    /// What the connection knows of its path now, recorded if it is new.
+    pub fn on_observation(&mut self, observed: Option<PathState>, now: Instant) -> Option<Action> {
+        self.observe_at = now + RECORD_INTERVAL;
+        self.active = false;
+        let observed = observed?;
+        if self.mute || self.recorded == Some(observed) {
+            return None;
+        }
+        self.recorded = Some(observed);
+        Some(Action::Record(observed))
+    }
+
+    /// The connection is over: its last observation, and the claim goes back.
+    pub fn on_close(&mut self, observed: Option<PathState>, now: Instant) -> [Option<Action>; 2] {
+        [self.on_observation(observed, now), self.give_back()]
+    }
+
+    fn give_back(&mut self) -> Option<Action> {
+        self.take_token().map(Action::Release)
+    }
+
+    fn take_token(&mut self) -> Option<ClaimToken> {
+        match std::mem::replace(&mut self.claiming, Claiming::Over) {
+            Claiming::Held { token, .. } | Claiming::Used(token) => Some(token),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::SystemTime;
+
+    const TOKEN: ClaimToken = ClaimToken(7);
+    const LEASE: Duration = Duration::from_secs(4);
+    const NOTHING: [Option<Action>; 2] = [None, None];
+
+    fn set(saved_cwnd: u64) -> PathState {
+        PathState {
+            saved_cwnd,
+            saved_rtt: Duration::from_millis(50),
+            observed: SystemTime::UNIX_EPOCH,
+            expires: SystemTime::UNIX_EPOCH + Duration::from_secs(3600),
+            limited: false,
+            validated: false,
+        }
+    }
+
+    fn claim() -> Claim {
+        Claim { state: set(1000), token: TOKEN, lease: LEASE }
+    }
+
+    /// A connection that holds the claim since the returned time.
+    fn holding() -> (ResumeLife, Instant) {
+        let now = quiche::clock::now();
+        let mut life = ResumeLife::new(now);
+        life.on_read(Some(set(1000)));
+        assert_eq!(life.on_need(now), Some(Action::Claim));
+        assert!(matches!(life.on_claim(Some(claim())), Some(Action::Resume { .. })));
+        (life, now)
+    }
+
+    #[test]
+    fn a_set_is_claimed_once_and_only_when_there_is_one() {
+        let now = quiche::clock::now();
+        let mut life = ResumeLife::new(now);
+        assert_eq!(life.on_need(now), None);
+        life.on_read(None);
+        assert_eq!(life.on_need(now), None);
+        life.on_read(Some(set(1000)));
+        assert_eq!(life.on_need(now), Some(Action::Claim));
+        assert_eq!(life.on_need(now), None);
+    }
+
+    #[test]
+    fn the_jump_must_come_in_the_first_half_of_the_lease() {
+        let now = quiche::clock::now();
+        let mut life = ResumeLife::new(now);
+        life.on_read(Some(set(1000)));
+        life.on_need(now);
+        let resume = Action::Resume { saved: set(1000), jump_before: now + LEASE / 2 };
+        assert_eq!(life.on_claim(Some(claim())), Some(resume));
+    }
+
+    #[test]
+    fn a_claim_that_another_connection_holds_is_not_asked_for_again() {
+        let now = quiche::clock::now();
+        let mut life = ResumeLife::new(now);
+        life.on_read(Some(set(1000)));
+        life.on_need(now);
+        assert_eq!(life.on_claim(None), None);
+        assert_eq!(life.on_need(now), None);
+        assert_eq!(life.on_close(None, now), NOTHING);
+    }
+
+    #[test]
+    fn a_claim_ends_once_however_the_connection_goes() {
+        let release = [None, Some(Action::Release(TOKEN))];
+        let forget = [Some(Action::Forget(TOKEN)), None];
+
+        let (mut life, now) = holding();
+        assert_eq!(life.on_refusal(), release[1]);
+        assert_eq!(life.on_close(None, now), NOTHING);
+
+        let (mut life, now) = holding();
+        assert_eq!(life.on_outcome(Outcome::Normal, None, now), release);
+        assert_eq!(life.on_outcome(Outcome::Normal, None, now), NOTHING);
+        assert_eq!(life.on_close(None, now), NOTHING);
+
+        let (mut life, now) = holding();
+        assert_eq!(life.on_outcome(Outcome::Retreat, None, now), forget);
+        assert_eq!(life.on_outcome(Outcome::Normal, None, now), NOTHING);
+        assert_eq!(life.on_close(None, now), NOTHING);
+
+        let (mut life, now) = holding();
+        assert_eq!(life.on_close(None, now), release);
+        assert_eq!(life.on_close(None, now), NOTHING);
+    }
+
+    #[test]
+    fn what_was_observed_is_kept_before_the_claim_goes_back() {
+        let kept = [Some(Action::Record(set(900))), Some(Action::Release(TOKEN))];
+
+        let (mut life, now) = holding();
+        assert_eq!(life.on_outcome(Outcome::Normal, Some(set(900)), now), kept);
+
+        let (mut life, now) = holding();
+        assert_eq!(life.on_close(Some(set(900)), now), kept);
+    }
+
+    // RFC 9959, 3.5: what the path did not carry is forgotten, not renewed.
+    #[test]
+    fn a_retreat_forgets_and_keeps_nothing_of_what_was_observed() {
+        let (mut life, now) = holding();
+        let forget = [Some(Action::Forget(TOKEN)), None];
+        assert_eq!(life.on_outcome(Outcome::Retreat, Some(set(900)), now), forget);
+        assert_eq!(life.on_outcome(Outcome::Normal, Some(set(900)), now), NOTHING);
+        assert_eq!(life.on_close(Some(set(900)), now), NOTHING);
+    }
+
+    #[test]
+    fn a_claim_without_a_jump_goes_back_when_none_will_come() {
+        let (mut life, now) = holding();
+        assert_eq!(life.lapse(), Some(now + LEASE / 2));
+        assert_eq!(life.on_lapse(now + LEASE / 2 - Duration::from_millis(1)), None);
+        assert_eq!(life.on_lapse(now + LEASE / 2), Some(Action::Release(TOKEN)));
+        assert_eq!(life.lapse(), None);
+        assert_eq!(life.on_outcome(Outcome::Normal, None, now + LEASE), NOTHING);
+
+        // One that is being used stays until Careful Resume ends.
+        let (mut life, now) = holding();
+        life.on_jump();
+        assert_eq!(life.lapse(), None);
+        assert_eq!(life.on_lapse(now + LEASE), None);
+        let forget = [Some(Action::Forget(TOKEN)), None];
+        assert_eq!(life.on_outcome(Outcome::Retreat, None, now + LEASE), forget);
+    }
+
+    #[test]
+    fn an_answer_that_nobody_waits_for_is_given_back() {
+        let now = quiche::clock::now();
+        let mut life = ResumeLife::new(now);
+        life.on_read(Some(set(1000)));
+        life.on_need(now);
+        life.on_close(None, now);
+        assert_eq!(life.on_claim(Some(claim())), Some(Action::Release(TOKEN)));
+    }
+
+    #[test]
+    fn a_client_that_moved_neither_resumes_nor_records() {
+        let now = quiche::clock::now();
+        let mut life = ResumeLife::new(now);
+        life.on_read(Some(set(1000)));
+        life.on_need(now);
+        life.on_move();
+        assert_eq!(life.on_claim(Some(claim())), Some(Action::Release(TOKEN)));
+        assert_eq!(life.on_need(now), None);
+        life.on_activity();
+        assert_eq!(life.next_observation(), None);
+        assert_eq!(life.on_close(Some(set(500)), now), NOTHING);
+    }
+
+    #[test]
+    fn a_client_that_moved_amid_a_jump_gives_its_claim_back_or_has_the_set_forgotten() {
+        for (outcome, ends) in [
+            (Outcome::Normal, [None, Some(Action::Release(TOKEN))]),
+            (Outcome::Retreat, [Some(Action::Forget(TOKEN)), None]),
+        ] {
+            let (mut life, now) = holding();
+            life.on_move();
+            assert_eq!(life.on_outcome(outcome, Some(set(500)), now), ends);
+        }
+    }
+
+    #[test]
+    fn nothing_is_recorded_after_a_retreat() {
+        let (mut life, now) = holding();
+        life.on_activity();
+        life.on_outcome(Outcome::Retreat, None, now);
+        assert_eq!(life.next_observation(), None);
+        assert_eq!(life.on_observation(Some(set(500)), now), None);
+    }
+
+    #[test]
+    fn an_active_connection_observes_every_second() {
+        let now = quiche::clock::now();
+        let mut life = ResumeLife::new(now);
+        assert_eq!(life.next_observation(), None);
+        life.on_activity();
+        assert_eq!(life.next_observation(), Some(now + RECORD_INTERVAL));
+
+        let later = now + RECORD_INTERVAL;
+        life.on_observation(None, later);
+        assert_eq!(life.next_observation(), None);
+        life.on_activity();
+        assert_eq!(life.next_observation(), Some(later + RECORD_INTERVAL));
+    }
+
+    #[test]
+    fn only_what_is_new_is_recorded() {
+        let now = quiche::clock::now();
+        let mut life = ResumeLife::new(now);
+        let record = |cwnd| Some(Action::Record(set(cwnd)));
+        assert_eq!(life.on_observation(None, now), None);
+        assert_eq!(life.on_observation(Some(set(100)), now), record(100));
+        assert_eq!(life.on_observation(Some(set(100)), now), None);
+        assert_eq!(life.on_observation(Some(set(200)), now), record(200));
+    }
+}

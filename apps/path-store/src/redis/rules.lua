@@ -1,0 +1,188 @@
+-- The rules of a store for one remote endpoint: one call is one request, and
+-- Redis runs no other command meanwhile.
+--
+-- A set is its encoding (PathState::to_bytes) with the first 16 digits of the
+-- SHA-1 of key and encoding behind it, also in versions to come. A claim is a key
+-- of its own that holds the token and ends with its lease; a hold-off likewise.
+local set_key, claim_key, hold_off_key, retreats_key, index_key = unpack(KEYS)
+local request, endpoint, wall_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
+
+local VERSION, SET_BYTES, SUM_BYTES = 1, 34, 16
+local LIMITED, VALIDATED = 1, 2
+
+local function redis_ms()
+    local time = redis.call('TIME')
+    return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Numbers of 64 bits are compared in halves: Lua's hold 53.
+local function halves(set, at)
+    local high, low = struct.unpack('>I4I4', set, at)
+    return high, low
+end
+
+local function number(set, at)
+    local high, low = halves(set, at)
+    return high * 4294967296 + low
+end
+
+local function cwnd_halves(set) return halves(set, 3) end
+local function rtt_us(set) return number(set, 11) end
+local function observed_ms(set) return number(set, 19) end
+local function expires_ms(set) return number(set, 27) end
+
+local function has(set, flag)
+    return bit.band(set:byte(2), flag) ~= 0
+end
+
+local function sum(set)
+    return redis.sha1hex(endpoint .. '\0' .. set):sub(1, SUM_BYTES)
+end
+
+local function is_expired(set)
+    local life_ms = expires_ms(set) - observed_ms(set)
+    return wall_ms >= expires_ms(set) or wall_ms + life_ms < observed_ms(set)
+end
+
+-- The set, or why there is none. What is of no use to anybody goes.
+local function load()
+    local value = redis.call('GET', set_key)
+    if not value then return nil, 'none' end
+
+    local set = value:sub(1, -SUM_BYTES - 1)
+    local sound = value:sub(-SUM_BYTES) == sum(set)
+    if sound and #set > 0 and set:byte(1) ~= VERSION then return nil, 'newer' end
+
+    if not sound or #set ~= SET_BYTES then
+        redis.call('DEL', set_key)
+        return nil, 'damaged'
+    end
+    if is_expired(set) then
+        redis.call('DEL', set_key)
+        return nil, 'expired'
+    end
+    return set, 'sound'
+end
+
+-- Redis deletes a key one millisecond after its time.
+local function px(ms) return string.format('%.0f', math.max(ms - 1, 1)) end
+
+-- Redis' clock may have been set back: then a timer never has more left than it
+-- was started with.
+local function bound(key, ms_max)
+    if redis.call('PTTL', key) > ms_max then redis.call('PEXPIRE', key, px(ms_max)) end
+end
+
+local function index(life_ms)
+    redis.call('ZADD', index_key, redis_ms() + life_ms, endpoint)
+end
+
+-- PathState::merged, for sets that have not expired.
+local function merged(held, observed)
+    if not held or not has(observed, LIMITED) then return observed end
+
+    local observed_high, observed_low = cwnd_halves(observed)
+    local held_high, held_low = cwnd_halves(held)
+    if observed_high > held_high or (observed_high == held_high and observed_low >= held_low) then
+        return observed
+    end
+    if not has(observed, VALIDATED) then return held end
+
+    local flags = VALIDATED
+    if has(held, LIMITED) then flags = flags + LIMITED end
+    return observed:sub(1, 1) .. string.char(flags) .. held:sub(3, 10) .. observed:sub(11)
+end
+
+local requests = {}
+
+function requests.get()
+    local set, condition = load()
+    return { condition, set or '' }
+end
+
+-- token, shortest lease in ms, lease in RTTs
+function requests.claim()
+    local token, lease_ms_min, lease_rtts = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+    local set, condition = load()
+    if not set then return { condition, '' } end
+
+    local lease_ms = math.max(lease_ms_min, math.ceil(rtt_us(set) * lease_rtts / 1000))
+    if redis.call('SET', claim_key, token, 'NX', 'PX', px(lease_ms)) then
+        return { condition, set }
+    end
+    bound(claim_key, lease_ms)
+    return { 'claimed', '' }
+end
+
+-- the set, longest hold-off in ms, capacity; what is in excess of it is returned
+function requests.record()
+    local observed, hold_off_ms_max, capacity = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+    if redis.call('EXISTS', hold_off_key) == 1 then
+        bound(hold_off_key, hold_off_ms_max)
+        return { 'held_off', '' }
+    end
+
+    local held, condition = load()
+    if condition == 'newer' then return { condition, '' } end
+
+    local set = merged(held, observed)
+    local life_ms = math.min(expires_ms(set) - wall_ms, expires_ms(set) - observed_ms(set))
+    if life_ms < 1 then
+        redis.call('DEL', set_key)
+    else
+        redis.call('SET', set_key, set .. sum(set), 'PX', px(life_ms))
+        index(life_ms)
+    end
+    if has(observed, VALIDATED) then redis.call('DEL', retreats_key) end
+
+    local excess = redis.call('ZCARD', index_key) - capacity
+    if excess <= 0 then return { condition, '' } end
+    return { condition, '', redis.call('ZRANGE', index_key, 0, excess - 1) }
+end
+
+-- token
+function requests.release()
+    if redis.call('GET', claim_key) ~= ARGV[4] then return { 'none', '' } end
+    redis.call('DEL', claim_key)
+    return { 'sound', '' }
+end
+
+-- token, how long retreats are remembered after a hold-off in ms, then the
+-- hold-offs in ms after the first retreat, the second, …, of which the last stays
+function requests.forget()
+    if redis.call('GET', claim_key) ~= ARGV[4] then return { 'none', '' } end
+    local _, condition = load()
+    if condition == 'newer' then return { condition, '' } end
+
+    redis.call('DEL', set_key, claim_key)
+    local retreats = redis.call('INCR', retreats_key)
+    local hold_off_ms = tonumber(ARGV[math.min(5 + retreats, #ARGV)])
+    local remembered_ms = hold_off_ms + tonumber(ARGV[5])
+    redis.call('PEXPIRE', retreats_key, px(remembered_ms))
+    redis.call('SET', hold_off_key, '', 'PX', px(hold_off_ms))
+    index(remembered_ms)
+    return { condition, '' }
+end
+
+-- By hand: with claim and hold-off.
+function requests.delete()
+    redis.call('ZREM', index_key, endpoint)
+    local sets = redis.call('DEL', set_key)
+    local others = redis.call('DEL', claim_key, hold_off_key, retreats_key)
+    return { sets + others > 0 and 'sound' or 'none', tostring(sets) }
+end
+
+-- To make room. A claim stays until its lease ends, so that no second one begins.
+function requests.evict()
+    redis.call('DEL', set_key, hold_off_key, retreats_key)
+    local evicted = redis.call('ZREM', index_key, endpoint)
+    return { evicted > 0 and 'sound' or 'none', '' }
+end
+
+-- Redis deletes what has expired; the index it does not know.
+function requests.sweep()
+    local swept = redis.call('ZREMRANGEBYSCORE', index_key, '-inf', redis_ms())
+    return { 'none', tostring(swept) }
+end
+
+return requests[request]()

@@ -1,0 +1,356 @@
+//! A store behind an event loop: one thread that may block, bounded queues in
+//! both directions, and a callback that wakes whoever has an answer to read.
+//!
+//! Nothing here waits for the store except [`StoreService::flush()`] and
+//! [`StoreService::close()`]. What does not fit into a queue is dropped and
+//! counted: a miss is always legal.
+
+mod metrics;
+mod queue;
+mod worker;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use quiche::path_state::Claim;
+use quiche::path_state::ClaimToken;
+use quiche::path_state::PathState;
+use quiche::path_state::RemoteEndpoint;
+
+use self::metrics::Metrics;
+pub use self::metrics::ServiceMetrics;
+use self::queue::ends_claim;
+use self::queue::Item;
+use self::queue::Queue;
+use crate::backend::Backend;
+use crate::backend::BackendCounters;
+use crate::backend::Outcome;
+use crate::backend::Request;
+
+/// Called on the store's thread when answers wait; it must not block. A mio
+/// `Waker`, for example.
+pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// Bounds of a [`StoreService`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceOptions {
+    /// The most requests that wait, all handles together. As many again may
+    /// wait if they end a claim.
+    pub queue_max: usize,
+
+    /// The most answers that one handle waits for or has not read.
+    pub answers_max: usize,
+
+    /// How often entries whose time has passed are looked for.
+    pub sweep_interval: Duration,
+}
+
+impl Default for ServiceOptions {
+    fn default() -> Self {
+        ServiceOptions {
+            queue_max: 4096,
+            answers_max: 4096,
+            sweep_interval: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What came of a [`StoreHandle::get()`] or [`StoreHandle::claim()`]. None is a
+/// miss: there is nothing, or the store failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Of a get.
+    Read {
+        /// The request's.
+        tag: u64,
+        /// The set.
+        state: Option<PathState>,
+    },
+
+    /// Of a claim.
+    Claimed {
+        /// The request's.
+        tag: u64,
+        /// Whose set it is.
+        endpoint: RemoteEndpoint,
+        /// The claim. It counts from a moment after it was asked for. Release or
+        /// forget it, whether it is of use or not.
+        claim: Option<Claim>,
+    },
+}
+
+/// Owns a store and the thread that it runs on. Dropping it lets the thread
+/// finish what is queued and end by itself.
+pub struct StoreService {
+    backend: Arc<dyn Backend>,
+    shared: Arc<Shared>,
+    options: ServiceOptions,
+}
+
+/// What a [`StoreService`] did and does, for metrics.
+#[derive(Clone)]
+pub struct StoreMonitor {
+    backend: Arc<dyn Backend>,
+    shared: Arc<Shared>,
+}
+
+/// One event loop's end of a [`StoreService`]. No method blocks.
+pub struct StoreHandle {
+    shared: Arc<Shared>,
+    mailbox: Arc<Mailbox>,
+    answers_max: usize,
+}
+
+/// What the thread, the service and its handles share.
+struct Shared {
+    queue: Queue,
+    metrics: Metrics,
+}
+
+/// Where one handle's answers go.
+struct Mailbox {
+    wake: Wake,
+    content: Mutex<MailboxContent>,
+}
+
+#[derive(Default)]
+struct MailboxContent {
+    answers: VecDeque<Answer>,
+
+    /// Answers that were asked for and not read yet.
+    expected: usize,
+
+    /// The handle is gone.
+    closed: bool,
+}
+
+/// What an answer is made of, once the outcome is known.
+struct Reply {
+    tag: u64,
+    mailbox: Arc<Mailbox>,
+}
+
+impl StoreService {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// The system has no thread to spare.
+    pub fn start(backend: Box<dyn Backend>, options: ServiceOptions) -> std::io::Result<Self> {
+        let service = StoreService {
+            backend: Arc::from(backend),
+            shared: Arc::new(Shared {
+                queue: Queue::new(options.queue_max),
+                metrics: Metrics::default(),
+            }),
+            options,
+        };
+        worker::start(service.backend.clone(), service.shared.clone(), options.sweep_interval)?;
+
+        Ok(service)
+    }
+
+    /// A handle for one event loop; `wake` tells it that answers wait.
+    pub fn handle(&self, wake: Wake) -> StoreHandle {
+        StoreHandle {
+            shared: self.shared.clone(),
+            mailbox: Arc::new(Mailbox { wake, content: Mutex::default() }),
+            answers_max: self.options.answers_max,
+        }
+    }
+
+    /// What was asked, answered and dropped since the start.
+    pub fn metrics(&self) -> ServiceMetrics {
+        self.shared.metrics.snapshot()
+    }
+
+    /// What happened inside the store.
+    pub fn backend_counters(&self) -> BackendCounters {
+        self.backend.counters()
+    }
+
+    /// What another thread may look at; it does not keep the service alive.
+    pub fn monitor(&self) -> StoreMonitor {
+        StoreMonitor { backend: self.backend.clone(), shared: self.shared.clone() }
+    }
+
+    /// Waits until everything that is queued now has been done, `limit` at
+    /// most. False if time ran out.
+    pub fn flush(&self, limit: Duration) -> bool {
+        self.shared.queue.wait_until_done(limit)
+    }
+
+    /// Refuses new requests, does what is queued, and closes the store, waiting
+    /// `limit` at most. False if time ran out: what is left is lost with the
+    /// process, and its claims lapse.
+    pub fn close(self, limit: Duration) -> bool {
+        self.shared.queue.close();
+        self.shared.queue.wait_until_ended(limit)
+    }
+}
+
+impl StoreMonitor {
+    /// What was asked, answered and dropped since the start.
+    pub fn metrics(&self) -> ServiceMetrics {
+        self.shared.metrics.snapshot()
+    }
+
+    /// What happened inside the store.
+    pub fn backend_counters(&self) -> BackendCounters {
+        self.backend.counters()
+    }
+
+    /// Whether the last request failed.
+    pub fn is_failing(&self) -> bool {
+        self.shared.metrics.is_failing()
+    }
+
+    /// How many requests wait.
+    pub fn queued(&self) -> usize {
+        self.shared.queue.len()
+    }
+}
+
+impl Drop for StoreService {
+    fn drop(&mut self) {
+        self.shared.queue.close();
+    }
+}
+
+impl StoreHandle {
+    /// Asks for the set of `endpoint`. False if there is no room: no answer will
+    /// come.
+    pub fn get(&self, tag: u64, endpoint: &RemoteEndpoint) -> bool {
+        self.ask(tag, Request::Get(endpoint.clone()))
+    }
+
+    /// Asks for a claim on the set of `endpoint`. False if there is no room: no
+    /// answer will come.
+    pub fn claim(&self, tag: u64, endpoint: &RemoteEndpoint) -> bool {
+        self.ask(tag, Request::Claim(endpoint.clone()))
+    }
+
+    /// Has an observation kept. False if there is no room.
+    pub fn record(&self, endpoint: &RemoteEndpoint, observed: &PathState) -> bool {
+        self.push(Item::new(Request::Record(endpoint.clone(), *observed), None))
+    }
+
+    /// Ends a claim and keeps the set. False if there is no room, although more
+    /// is kept for this: the lease will lapse.
+    pub fn release(&self, endpoint: &RemoteEndpoint, token: ClaimToken) -> bool {
+        self.push(Item::new(Request::Release(endpoint.clone(), token), None))
+    }
+
+    /// Has the set forgotten after a safe retreat. False if there is no room,
+    /// although more is kept for this.
+    pub fn forget(&self, endpoint: &RemoteEndpoint, token: ClaimToken) -> bool {
+        self.push(Item::new(Request::Forget(endpoint.clone(), token), None))
+    }
+
+    /// The next answer, if one is there. Answers come in the order of requests.
+    pub fn poll(&self) -> Option<Answer> {
+        let mut content = self.mailbox.content();
+        let answer = content.answers.pop_front()?;
+        content.expected -= 1;
+
+        Some(answer)
+    }
+
+    fn ask(&self, tag: u64, request: Request) -> bool {
+        if !self.mailbox.expect_one(self.answers_max) {
+            self.shared.metrics.count_dropped(ends_claim(&request));
+            return false;
+        }
+
+        let reply = Reply { tag, mailbox: self.mailbox.clone() };
+        let queued = self.push(Item::new(request, Some(reply)));
+        if !queued {
+            self.mailbox.content().expected -= 1;
+        }
+
+        queued
+    }
+
+    fn push(&self, item: Item) -> bool {
+        let ends_claim = ends_claim(&item.request);
+        let queued = self.shared.queue.push(item);
+        if !queued {
+            self.shared.metrics.count_dropped(ends_claim);
+        }
+
+        queued
+    }
+}
+
+impl Drop for StoreHandle {
+    // A claim that nobody read about would lock its set until the lease lapses.
+    fn drop(&mut self) {
+        let mut content = self.mailbox.content();
+        content.closed = true;
+        let unread = std::mem::take(&mut content.answers);
+        drop(content);
+
+        for answer in unread {
+            if let Some(request) = release_of(answer) {
+                self.push(Item::new(request, None));
+            }
+        }
+    }
+}
+
+impl Mailbox {
+    fn content(&self) -> MutexGuard<'_, MailboxContent> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn expect_one(&self, answers_max: usize) -> bool {
+        let mut content = self.content();
+        let has_room = content.expected < answers_max;
+        content.expected += usize::from(has_room);
+
+        has_room
+    }
+
+    /// Gives the answer back if nobody will read it.
+    fn deliver(&self, answer: Answer) -> Option<Answer> {
+        let mut content = self.content();
+        if content.closed {
+            return Some(answer);
+        }
+        content.answers.push_back(answer);
+
+        None
+    }
+}
+
+impl Reply {
+    /// The answer to `request`; without an outcome, a miss.
+    fn answer(&self, request: &Request, outcome: Option<&Outcome>) -> Answer {
+        match (request, outcome) {
+            (Request::Claim(endpoint), outcome) => Answer::Claimed {
+                tag: self.tag,
+                endpoint: endpoint.clone(),
+                claim: match outcome {
+                    Some(Outcome::Claimed(claim)) => *claim,
+                    _ => None,
+                },
+            },
+            (_, Some(Outcome::Read(state))) => Answer::Read { tag: self.tag, state: *state },
+            _ => Answer::Read { tag: self.tag, state: None },
+        }
+    }
+}
+
+/// What gives back a claim that nobody will use.
+fn release_of(answer: Answer) -> Option<Request> {
+    match answer {
+        Answer::Claimed { endpoint, claim: Some(claim), .. } => {
+            Some(Request::Release(endpoint, claim.token))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,92 @@
+//! Looking into a store on disk, and changing it by hand.
+
+use std::time::Duration;
+
+use quiche::path_state::PathState;
+use quiche::path_state::StoreError;
+
+use super::claim;
+use super::database::with_suffix;
+use super::row;
+use super::row::Cleanup;
+use super::row::Found;
+use super::row::Loaded;
+use super::row::Now;
+use super::SqliteStore;
+use crate::backend::Admin;
+use crate::backend::Condition;
+use crate::backend::Entry;
+use crate::backend::Size;
+use crate::service::ServiceMetrics;
+
+impl Admin for SqliteStore {
+    fn entries(&self, visit: &mut dyn FnMut(Entry)) -> Result<(), StoreError> {
+        // After damage the visit starts again: what was visited before stands.
+        self.run(|ops| {
+            // One transaction, so that sets and claims are of one moment.
+            let transaction = ops.conn.unchecked_transaction()?;
+            let held = claim::held(ops.conn, &ops.now)?;
+            row::visit_all(ops.conn, &ops.now, &mut |endpoint, loaded| {
+                let end = endpoint.and_then(|endpoint| held.get(endpoint)).copied();
+                if let Some(entry) = entry(endpoint, &loaded, end, &ops.now) {
+                    visit(entry);
+                }
+            })?;
+            transaction.commit()
+        })
+    }
+
+    fn read(&self, endpoint: &str) -> Result<Option<PathState>, StoreError> {
+        SqliteStore::read(self, endpoint)
+    }
+
+    fn put(&self, endpoint: &str, state: &PathState) -> Result<(), StoreError> {
+        self.write(|ops| ops.record(endpoint, state))
+    }
+
+    fn delete(&self, endpoint: &str) -> Result<bool, StoreError> {
+        self.write(|ops| ops.delete(endpoint))
+    }
+
+    fn totals(&self) -> Result<ServiceMetrics, StoreError> {
+        self.run(|ops| ops.totals())
+    }
+
+    fn size(&self) -> Result<Size, StoreError> {
+        let length = |suffix| with_suffix(&self.path, suffix).metadata().map_or(0, |m| m.len());
+
+        Ok(Size {
+            bytes: ["", "-wal", "-shm"].into_iter().map(length).sum(),
+            capacity: self.options.capacity,
+        })
+    }
+}
+
+fn entry(
+    endpoint: Option<&str>,
+    loaded: &Loaded,
+    lease_end: Option<Duration>,
+    now: &Now,
+) -> Option<Entry> {
+    let unusable = |condition| Entry {
+        endpoint: endpoint.unwrap_or("?").to_string(),
+        state: None,
+        lease: None,
+        retreats: 0,
+        hold_off: None,
+        condition,
+    };
+
+    match (&loaded.found, loaded.cleanup) {
+        (Found::Nothing, Some(Cleanup::Damaged)) => Some(unusable(Condition::Damaged)),
+        (Found::Nothing, _) => None,
+        (Found::Newer, _) => Some(unusable(Condition::Newer)),
+        (Found::Row(row), _) => Some(Entry {
+            state: row.state,
+            lease: lease_end.map(|end| end.saturating_sub(now.since_boot)),
+            retreats: row.retreats,
+            hold_off: row.hold_off_end.map(|end| end.saturating_sub(now.since_boot)),
+            ..unusable(Condition::Sound)
+        }),
+    }
+}

@@ -1,0 +1,379 @@
+//! The file: opening it, telling damage from other trouble, and putting an
+//! empty one in the place of a damaged one.
+//!
+//! A lock on a file beside the database is shared by those that open it, and
+//! exclusive to who replaces it, so that no process opens what another is about to
+//! set aside.
+//! Processes that have it open notice by its inode that the path leads to
+//! another file now.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::Connection;
+use rusqlite::ErrorCode;
+use rusqlite::OpenFlags;
+use rusqlite::TransactionBehavior;
+use rustix::fs::FlockOperation;
+
+use super::claim;
+use super::row;
+use crate::location::OpenError;
+use crate::location::Role;
+
+/// "Path" in ASCII: tells our databases from other programs'.
+const APPLICATION_ID: i64 = 0x5061_7468;
+
+/// How often, and how long apart, a call tries to get between other processes'
+/// transactions: 2 s in all. SQLite's own pauses grow to 100 ms, by which a process
+/// among busy ones can miss every gap.
+const BUSY_TRIES: i32 = 2000;
+const BUSY_PAUSE: Duration = Duration::from_millis(1);
+
+/// How often, and how long apart, the lock for opening is tried: 10 s in all.
+const LOCK_TRIES: u32 = 500;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// The write-ahead log is cut back to this size after a checkpoint.
+const JOURNAL_BYTES_MAX: i64 = 4 << 20;
+
+/// Pages kept in memory, in KiB: the inner ones of 10 million entries fit. Memory
+/// is taken as pages are read.
+const CACHE_KIB_MAX: i64 = 32 << 10;
+
+/// What tells one file from another under the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+/// An open database.
+#[derive(Debug)]
+pub struct Database {
+    conn: Connection,
+    id: FileId,
+    damaged: bool,
+}
+
+/// Why a file could not be opened, as far as the caller acts on it.
+enum Trouble {
+    /// The content makes no sense.
+    Damaged(String),
+
+    /// Anything else.
+    Error(OpenError),
+}
+
+impl Database {
+    /// Opens the database at `path`. As a server, creates it, and sets a damaged
+    /// one aside; the second value is the warning to log then.
+    pub fn open(path: &Path, role: Role) -> Result<(Self, Option<String>), OpenError> {
+        check_path(path, role)?;
+        let shared = lock(path, FlockOperation::NonBlockingLockShared)?;
+        match open_locked(path, role) {
+            Ok(database) => return Ok((database, None)),
+            Err(Trouble::Error(error)) => return Err(error),
+            Err(Trouble::Damaged(why)) if role == Role::Tool => {
+                return Err(OpenError::Damaged { path: path.to_path_buf(), why });
+            }
+            Err(Trouble::Damaged(_)) => drop(shared),
+        }
+
+        // Between the locks another process may have replaced it.
+        let _exclusive = lock(path, FlockOperation::NonBlockingLockExclusive)?;
+        match open_locked(path, role) {
+            Ok(database) => Ok((database, None)),
+            Err(Trouble::Error(error)) => Err(error),
+            Err(Trouble::Damaged(why)) => replace_locked(path, &why),
+        }
+    }
+
+    /// After this database, at `path`, turned out to be damaged: sets it aside
+    /// unless another process did, and opens what is in its place.
+    pub fn replace(mut self, path: &Path, why: &str) -> Result<(Self, Option<String>), OpenError> {
+        let damaged = self.id;
+        self.damaged = true;
+        let lock = lock(path, FlockOperation::NonBlockingLockExclusive)?;
+        drop(self);
+
+        if file_id(path).ok() == Some(damaged) {
+            return replace_locked(path, why);
+        }
+
+        drop(lock);
+        Self::open(path, Role::Server)
+    }
+
+    /// Whether the path leads to this file no longer.
+    pub fn is_replaced(&self, path: &Path) -> bool {
+        file_id(path).ok() != Some(self.id)
+    }
+
+    pub fn conn(&self) -> &Connection {
+        &self.conn
+    }
+}
+
+impl Drop for Database {
+    // The last to close a database moves its log into it and deletes the log by
+    // name. When the file was set aside, that name is another database's.
+    fn drop(&mut self) {
+        let path = self.conn.path().map(PathBuf::from);
+        let ours = path.is_some_and(|path| !self.is_replaced(&path));
+
+        if ours && !self.damaged {
+            let _ = keep_log_on_close(&self.conn, false);
+        }
+    }
+}
+
+fn keep_log_on_close(conn: &Connection, keep: bool) -> rusqlite::Result<bool> {
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep)
+}
+
+/// Whether the error means that the content of the file makes no sense.
+pub fn is_damage(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// `path` with `suffix` behind its last component.
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// The path without links and relative parts, so that renaming acts on the file
+/// itself and later changes of the working directory do not matter.
+pub fn canonical(path: &Path) -> Result<PathBuf, OpenError> {
+    if let Ok(path) = path.canonicalize() {
+        return Ok(path);
+    }
+
+    let folder = match path.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
+        Some(folder) => folder,
+        None => return Err(OpenError::Directory(path.to_path_buf())),
+    };
+    let name = path.file_name().ok_or_else(|| OpenError::Directory(path.to_path_buf()))?;
+
+    match folder.canonicalize() {
+        Ok(folder) => Ok(folder.join(name)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            Err(OpenError::NoFolder { path: path.to_path_buf(), folder: folder.to_path_buf() })
+        }
+        Err(e) => Err(unwritable(path, &e)),
+    }
+}
+
+fn unwritable(path: &Path, why: &dyn std::fmt::Display) -> OpenError {
+    OpenError::Unwritable { path: path.to_path_buf(), why: why.to_string() }
+}
+
+fn file_id(path: &Path) -> io::Result<FileId> {
+    let metadata = path.metadata()?;
+    Ok(FileId { device: metadata.dev(), inode: metadata.ino() })
+}
+
+fn check_path(path: &Path, role: Role) -> Result<(), OpenError> {
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => Err(OpenError::Directory(path.to_path_buf())),
+        Ok(metadata) if !metadata.is_file() => Err(OpenError::NotAFile(path.to_path_buf())),
+        Ok(_) => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound && role == Role::Server => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            Err(OpenError::Missing(path.to_path_buf()))
+        }
+        Err(e) => Err(unwritable(path, &e)),
+    }
+}
+
+/// Held until the file is dropped, or the process dies.
+fn lock(path: &Path, how: FlockOperation) -> Result<File, OpenError> {
+    let name = with_suffix(path, ".lock");
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&name)
+        .map_err(|e| unwritable(path, &e))?;
+
+    for _ in 0..LOCK_TRIES {
+        match rustix::fs::flock(&file, how) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
+            Err(rustix::io::Errno::INTR) => (),
+            Err(e) => return Err(unwritable(path, &e)),
+        }
+    }
+
+    Err(OpenError::Busy(path.to_path_buf()))
+}
+
+fn open_locked(path: &Path, role: Role) -> Result<Database, Trouble> {
+    let trouble = |e| trouble(path, &e);
+    let create = match role {
+        Role::Server => OpenFlags::SQLITE_OPEN_CREATE,
+        Role::Tool => OpenFlags::empty(),
+    };
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
+
+    let conn = Connection::open_with_flags(path, flags).map_err(trouble)?;
+    conn.busy_handler(Some(wait_for_others)).map_err(trouble)?;
+    keep_log_on_close(&conn, true).map_err(trouble)?;
+    check_owner(&conn, path)?;
+
+    let verdict: String =
+        conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(trouble)?;
+    if verdict != "ok" {
+        return Err(Trouble::Damaged(verdict.replace('\n', " ")));
+    }
+
+    set_up(&conn).map_err(trouble)?;
+    check_columns(&conn)?;
+    let id = file_id(path).map_err(|e| Trouble::Error(unwritable(path, &e)))?;
+
+    Ok(Database { conn, id, damaged: false })
+}
+
+fn wait_for_others(tries: i32) -> bool {
+    std::thread::sleep(BUSY_PAUSE);
+    tries < BUSY_TRIES
+}
+
+fn trouble(path: &Path, error: &rusqlite::Error) -> Trouble {
+    let path = path.to_path_buf();
+    let why = error.to_string().replace('\n', " ");
+
+    match error.sqlite_error_code() {
+        _ if is_damage(error) => Trouble::Damaged(why),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            Trouble::Error(OpenError::Busy(path))
+        }
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            Trouble::Error(OpenError::Unwritable { path, why })
+        }
+        Some(ErrorCode::DiskFull) => Trouble::Error(OpenError::DiskFull(path)),
+        _ => Trouble::Error(OpenError::Failed { path, why }),
+    }
+}
+
+/// Leaves alone what another program or a newer version made.
+fn check_owner(conn: &Connection, path: &Path) -> Result<(), Trouble> {
+    let number = |sql: &str| -> Result<i64, Trouble> {
+        conn.query_row(sql, [], |row| row.get(0)).map_err(|e| trouble(path, &e))
+    };
+    let application_id = number("PRAGMA application_id")?;
+    let version = number("PRAGMA user_version")?;
+    let objects = number("SELECT count(*) FROM sqlite_schema")?;
+    let path = path.to_path_buf();
+
+    if application_id != APPLICATION_ID {
+        return match (application_id, version, objects) {
+            (0, 0, 0) => Ok(()),
+            _ => Err(Trouble::Error(OpenError::Foreign(path))),
+        };
+    }
+
+    match version {
+        0..=row::SCHEMA_VERSION => Ok(()),
+        _ => Err(Trouble::Error(OpenError::NewerSchema {
+            path,
+            found: version,
+            known: row::SCHEMA_VERSION,
+        })),
+    }
+}
+
+// The transaction also shows whether the file can be written.
+fn set_up(conn: &Connection) -> rusqlite::Result<()> {
+    conn.pragma_update(None, "journal_mode", "WAL")?;
+    conn.pragma_update(None, "synchronous", "NORMAL")?;
+    conn.pragma_update(None, "journal_size_limit", JOURNAL_BYTES_MAX)?;
+    conn.pragma_update(None, "cache_size", -CACHE_KIB_MAX)?;
+
+    let transaction = rusqlite::Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
+    // What the first version kept is forgotten: it lives for an hour only.
+    let version: i64 = conn.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if version == 1 {
+        conn.execute_batch("DROP TABLE IF EXISTS path_state")?;
+    }
+    conn.execute_batch(row::SCHEMA)?;
+    conn.execute_batch(claim::SCHEMA)?;
+    conn.pragma_update(None, "application_id", APPLICATION_ID)?;
+    conn.pragma_update(None, "user_version", row::SCHEMA_VERSION)?;
+    transaction.commit()
+}
+
+// Damage can turn the stored text of the schema into another valid one.
+fn check_columns(conn: &Connection) -> Result<(), Trouble> {
+    match conn.prepare(row::SELECT_ONE).and_then(|_| conn.prepare(claim::SELECT_ONE)) {
+        Ok(_) => Ok(()),
+        Err(e) => Err(Trouble::Damaged(e.to_string().replace('\n', " "))),
+    }
+}
+
+fn replace_locked(path: &Path, why: &str) -> Result<(Database, Option<String>), OpenError> {
+    let aside = set_aside(path).map_err(|e| unwritable(path, &e))?;
+
+    match open_locked(path, Role::Server) {
+        Ok(database) => {
+            let warning = format!(
+                "{}: the store was damaged ({why}); it is kept as {}, and an empty one is in its place",
+                path.display(),
+                aside.display()
+            );
+            Ok((database, Some(warning)))
+        }
+        Err(Trouble::Error(error)) => Err(error),
+        Err(Trouble::Damaged(why)) => {
+            Err(OpenError::Failed { path: path.to_path_buf(), why: format!("damaged anew: {why}") })
+        }
+    }
+}
+
+// The log goes first: left behind, it would be replayed into the new database.
+fn set_aside(path: &Path) -> io::Result<PathBuf> {
+    let seconds = row::unix_ms(quiche::clock::wall_now()) / 1000;
+    let aside = (0..100)
+        .map(|n| match n {
+            0 => with_suffix(path, &format!(".corrupt-{seconds}")),
+            n => with_suffix(path, &format!(".corrupt-{seconds}-{n}")),
+        })
+        .find(|name| !name.exists())
+        .ok_or_else(|| io::Error::other("too many damaged stores beside it"))?;
+
+    for suffix in ["-wal", "-shm", ""] {
+        match std::fs::rename(with_suffix(path, suffix), with_suffix(&aside, suffix)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => (),
+        }
+    }
+
+    Ok(aside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ffi;
+
+    #[test]
+    fn a_full_disk_is_told_with_the_way_out() {
+        let full = rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_FULL), None);
+        let Trouble::Error(error) = trouble(Path::new("paths.db"), &full) else {
+            panic!("a full disk is no damage")
+        };
+        let line = error.to_string();
+        assert!(line.contains("paths.db: the disk is full; make room"), "{line}");
+    }
+}

@@ -1,0 +1,269 @@
+//! A store on disk, shared by the processes of one machine: SQLite in WAL mode,
+//! one row a remote endpoint, and one a claim.
+//!
+//! Owns the rules of the store and the safety of the file; which thread may
+//! block on it is the business of `service`. Every change is a transaction that
+//! holds the database's write lock from its start (BEGIN IMMEDIATE), which is
+//! what makes a claim atomic across processes. Leases and hold-offs are
+//! measured in time since boot: setting the wall clock does not touch them. A
+//! reboot ends both, and keeps the count of retreats.
+
+mod admin;
+mod claim;
+mod database;
+mod ops;
+mod row;
+
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+
+use quiche::path_state::Claim;
+use quiche::path_state::ClaimToken;
+use quiche::path_state::PathState;
+use quiche::path_state::PathStateStore;
+use quiche::path_state::RemoteEndpoint;
+use quiche::path_state::StoreError;
+use rusqlite::ErrorCode;
+use rusqlite::Transaction;
+use rusqlite::TransactionBehavior;
+
+use self::database::is_damage;
+use self::database::Database;
+use self::ops::Counters;
+use self::ops::Ops;
+use self::row::Now;
+use crate::backend::Admin;
+use crate::backend::Backend;
+use crate::backend::BackendCounters;
+use crate::backend::Outcome;
+use crate::backend::Request;
+use crate::boot_clock::BootClock;
+use crate::location::OpenError;
+use crate::location::Role;
+use crate::location::CAPACITY_DEFAULT;
+use crate::service::ServiceMetrics;
+
+/// Settings of a [`SqliteStore`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SqliteOptions {
+    /// The most remote endpoints that are kept. Each process may add a
+    /// hundredth of it before the stalest make room.
+    pub capacity: usize,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        SqliteOptions { capacity: CAPACITY_DEFAULT }
+    }
+}
+
+/// A store in an SQLite database. Calls block on the disk and on other
+/// processes.
+pub struct SqliteStore {
+    path: PathBuf,
+    role: Role,
+    options: SqliteOptions,
+    boot_clock: Box<dyn BootClock>,
+    counters: Counters,
+
+    /// None after a reopening failed: the next call tries again.
+    database: Mutex<Option<Database>>,
+}
+
+impl std::fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteStore").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl SqliteStore {
+    /// Opens the database at `path`, as `role` allows. One that is damaged is
+    /// set aside as `<path>.corrupt-<seconds since 1970>`, with a warning.
+    ///
+    /// # Errors
+    ///
+    /// One line for people, see [`OpenError`].
+    pub fn open(
+        path: &Path,
+        role: Role,
+        options: SqliteOptions,
+        boot_clock: Box<dyn BootClock>,
+    ) -> Result<Self, OpenError> {
+        let path = database::canonical(path)?;
+        let store = SqliteStore {
+            database: Mutex::new(None),
+            counters: Counters::default(),
+            path,
+            role,
+            options: SqliteOptions { capacity: options.capacity.max(1) },
+            boot_clock,
+        };
+        let opened = Database::open(&store.path, role)?;
+        let database = store.announce(opened);
+        *store.database() = Some(database);
+
+        Ok(store)
+    }
+
+    // A panic elsewhere rolls its transaction back.
+    fn database(&self) -> MutexGuard<'_, Option<Database>> {
+        self.database.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn announce(&self, (database, warning): (Database, Option<String>)) -> Database {
+        if let Some(warning) = warning {
+            log::warn!("{warning}");
+            self.counters.databases_set_aside.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+
+        database
+    }
+
+    fn now(&self) -> Now {
+        Now {
+            wall: quiche::clock::wall_now(),
+            boot_id: self.boot_clock.boot_id(),
+            since_boot: self.boot_clock.since_boot(),
+        }
+    }
+
+    /// Runs `work` on the database that the path leads to now. When that turns
+    /// out to be damaged, runs it again on the empty one in its place.
+    fn run<T>(&self, mut work: impl FnMut(&Ops) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let mut slot = self.database();
+        let mut database = match slot.take() {
+            Some(database) if !database.is_replaced(&self.path) => database,
+            stale => {
+                drop(stale);
+                self.announce(Database::open(&self.path, self.role)?)
+            }
+        };
+
+        let mut result = work(&self.ops(&database));
+        if let Some(error) = result.as_ref().err().filter(|e| is_damage(e)) {
+            let why = error.to_string();
+            if self.role == Role::Tool {
+                return Err(OpenError::Damaged { path: self.path.clone(), why }.into());
+            }
+            database = self.announce(database.replace(&self.path, &why)?);
+            result = work(&self.ops(&database));
+        }
+        // SQLITE_ERROR: our statements are right, so that the schema is not what it
+        // was at opening. The next call opens the file anew, and sees to it.
+        if result.as_ref().err().and_then(rusqlite::Error::sqlite_error_code)
+            != Some(ErrorCode::Unknown)
+        {
+            *slot = Some(database);
+        }
+
+        result.map_err(|e| self.failure(&e))
+    }
+
+    fn ops<'a>(&'a self, database: &'a Database) -> Ops<'a> {
+        Ops {
+            conn: database.conn(),
+            now: self.now(),
+            counters: &self.counters,
+            capacity: self.options.capacity,
+        }
+    }
+
+    fn failure(&self, error: &rusqlite::Error) -> StoreError {
+        format!("{}: {error}", self.path.display()).into()
+    }
+
+    /// Runs `work` in one transaction that may write.
+    fn write<T>(&self, mut work: impl FnMut(&Ops) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        self.run(|ops| {
+            let transaction = Transaction::new_unchecked(ops.conn, TransactionBehavior::Immediate)?;
+            // The clocks are read anew: waiting for the lock takes time.
+            let value = work(&Ops { now: self.now(), ..*ops })?;
+            transaction.commit()?;
+            Ok(value)
+        })
+    }
+
+    // Takes no lock that others wait for, unless there is something to remove.
+    fn read(&self, endpoint: &str) -> Result<Option<PathState>, StoreError> {
+        match self.run(|ops| ops.peek(endpoint))? {
+            (state, false) => Ok(state),
+            (_, true) => self.write(|ops| ops.get(endpoint)),
+        }
+    }
+}
+
+impl PathStateStore for SqliteStore {
+    fn get(&self, endpoint: &RemoteEndpoint) -> Result<Option<PathState>, StoreError> {
+        self.read(&endpoint.to_string())
+    }
+
+    fn claim(&self, endpoint: &RemoteEndpoint) -> Result<Option<Claim>, StoreError> {
+        let key = endpoint.to_string();
+        self.write(|ops| ops.claim(&key))
+    }
+
+    fn record(&self, endpoint: &RemoteEndpoint, observed: &PathState) -> Result<(), StoreError> {
+        let key = endpoint.to_string();
+        self.write(|ops| ops.record(&key, observed))
+    }
+
+    fn release(&self, endpoint: &RemoteEndpoint, token: ClaimToken) -> Result<(), StoreError> {
+        let key = endpoint.to_string();
+        self.write(|ops| ops.release(&key, token))
+    }
+
+    fn forget(&self, endpoint: &RemoteEndpoint, token: ClaimToken) -> Result<(), StoreError> {
+        let key = endpoint.to_string();
+        self.write(|ops| ops.forget(&key, token))
+    }
+
+    fn flush(&self) -> Result<usize, StoreError> {
+        self.write(|ops| ops.flush())
+    }
+}
+
+impl Backend for SqliteStore {
+    fn perform(&self, requests: &[Request]) -> Result<Vec<Outcome>, StoreError> {
+        let read = |request: &Request| match request {
+            Request::Get(endpoint) => Some(endpoint.to_string()),
+            _ => None,
+        };
+
+        if let Some(keys) = requests.iter().map(read).collect::<Option<Vec<_>>>() {
+            return keys.iter().map(|key| self.read(key).map(Outcome::Read)).collect();
+        }
+
+        self.write(|ops| requests.iter().map(|request| perform_one(ops, request)).collect())
+    }
+
+    fn sweep(&self) -> Result<usize, StoreError> {
+        self.write(|ops| ops.sweep())
+    }
+
+    fn add_to_totals(&self, since: &ServiceMetrics) -> Result<(), StoreError> {
+        self.write(|ops| ops.add_to_totals(since))
+    }
+
+    fn counters(&self) -> BackendCounters {
+        self.counters.snapshot()
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        Some(self)
+    }
+}
+
+fn perform_one(ops: &Ops, request: &Request) -> rusqlite::Result<Outcome> {
+    let done = |()| Outcome::Done;
+
+    match request {
+        Request::Get(endpoint) => ops.get(&endpoint.to_string()).map(Outcome::Read),
+        Request::Claim(endpoint) => ops.claim(&endpoint.to_string()).map(Outcome::Claimed),
+        Request::Record(endpoint, state) => ops.record(&endpoint.to_string(), state).map(done),
+        Request::Release(endpoint, token) => ops.release(&endpoint.to_string(), *token).map(done),
+        Request::Forget(endpoint, token) => ops.forget(&endpoint.to_string(), *token).map(done),
+    }
+}

@@ -1,0 +1,310 @@
+//! The rules of a store, within one transaction.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use quiche::path_state::hold_off;
+use quiche::path_state::lease;
+use quiche::path_state::Claim;
+use quiche::path_state::ClaimToken;
+use quiche::path_state::PathState;
+use rusqlite::Connection;
+
+use super::claim;
+use super::claim::Holder;
+use super::row;
+use super::row::micros;
+use super::row::unix_ms;
+use super::row::Cleanup;
+use super::row::Found;
+use super::row::Loaded;
+use super::row::Now;
+use super::row::Row;
+use crate::backend::BackendCounters;
+use crate::backend::RETREATS_KEPT;
+use crate::service::ServiceMetrics;
+
+/// How many rows one sweep looks at from either end.
+const SWEEP_ROWS_MAX: usize = 1000;
+
+/// [`BackendCounters`], counting.
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub records_damaged: AtomicU64,
+    pub records_newer: AtomicU64,
+    pub entries_expired: AtomicU64,
+    pub entries_evicted: AtomicU64,
+    pub databases_set_aside: AtomicU64,
+
+    /// Rows added since they were last counted.
+    added: AtomicU64,
+}
+
+impl Counters {
+    pub fn snapshot(&self) -> BackendCounters {
+        BackendCounters {
+            records_damaged: self.records_damaged.load(Relaxed),
+            records_newer: self.records_newer.load(Relaxed),
+            entries_expired: self.entries_expired.load(Relaxed),
+            entries_evicted: self.entries_evicted.load(Relaxed),
+            reconnects: 0,
+            databases_set_aside: self.databases_set_aside.load(Relaxed),
+        }
+    }
+}
+
+/// The operations, on a connection that is in a transaction where they write.
+pub struct Ops<'a> {
+    pub conn: &'a Connection,
+    pub now: Now,
+    pub counters: &'a Counters,
+    pub capacity: usize,
+}
+
+impl Ops<'_> {
+    /// Reads only. The second value tells that [`Ops::load()`] has to clean up.
+    pub fn peek(&self, endpoint: &str) -> rusqlite::Result<(Option<PathState>, bool)> {
+        let loaded = row::load(self.conn, endpoint, &self.now)?;
+        let state = match loaded.found {
+            Found::Row(row) => row.state,
+            Found::Newer => {
+                self.counters.records_newer.fetch_add(1, Relaxed);
+                None
+            }
+            Found::Nothing => None,
+        };
+
+        Ok((state, loaded.cleanup.is_some()))
+    }
+
+    /// Reads, and removes what is damaged or expired.
+    pub fn load(&self, endpoint: &str) -> rusqlite::Result<Found> {
+        let loaded = row::load(self.conn, endpoint, &self.now)?;
+        self.take(endpoint, &loaded)
+    }
+
+    fn take(&self, endpoint: &str, loaded: &Loaded) -> rusqlite::Result<Found> {
+        self.clean_up(endpoint, loaded)?;
+
+        if loaded.found == Found::Newer {
+            self.counters.records_newer.fetch_add(1, Relaxed);
+        }
+
+        Ok(loaded.found)
+    }
+
+    fn clean_up(&self, endpoint: &str, loaded: &Loaded) -> rusqlite::Result<()> {
+        match loaded.cleanup {
+            None => return Ok(()),
+            Some(Cleanup::Expired) => {
+                self.counters.entries_expired.fetch_add(1, Relaxed);
+            }
+            Some(Cleanup::Damaged) => {
+                self.counters.records_damaged.fetch_add(1, Relaxed);
+                log::warn!("removed the damaged record of {endpoint}");
+            }
+        }
+
+        match &loaded.found {
+            Found::Row(row) => row::save(self.conn, endpoint, row, &self.now),
+            _ => row::delete(self.conn, endpoint).map(drop),
+        }
+    }
+
+    pub fn get(&self, endpoint: &str) -> rusqlite::Result<Option<PathState>> {
+        Ok(match self.load(endpoint)? {
+            Found::Row(row) => row.state,
+            _ => None,
+        })
+    }
+
+    pub fn claim(&self, endpoint: &str) -> rusqlite::Result<Option<Claim>> {
+        let (loaded, holder) = row::load_with_claim(self.conn, endpoint, &self.now)?;
+        let found = self.take(endpoint, &loaded)?;
+        self.remove_damaged(endpoint, holder)?;
+        let (Found::Row(Row { state: Some(state), .. }), Holder::Nobody) = (found, holder) else {
+            return Ok(None);
+        };
+
+        let token = ClaimToken::random();
+        let lease = lease(state.saved_rtt);
+        let end = self.now.since_boot.saturating_add(lease);
+        claim::grant(self.conn, endpoint, token, end, &self.now)?;
+
+        Ok(Some(Claim { state, token, lease }))
+    }
+
+    pub fn record(&self, endpoint: &str, observed: &PathState) -> rusqlite::Result<()> {
+        let (mut row, is_new) = match self.load(endpoint)? {
+            Found::Newer => return Ok(()),
+            Found::Row(row) => (row, false),
+            Found::Nothing => (Row::new(), true),
+        };
+
+        if row.hold_off_end.is_some() {
+            return Ok(());
+        }
+
+        // A jump that the path took ends the row of retreats.
+        if observed.validated {
+            row.retreats = 0;
+        }
+
+        let state = PathState::merged(row.state, *observed, self.now.wall);
+        let retreats_end_ms = if row.retreats > 0 { row.expires_ms } else { 0 };
+        row.state = Some(state);
+        row.observed_ms = unix_ms(state.observed);
+        row.expires_ms = unix_ms(state.expires).max(retreats_end_ms);
+        row::save(self.conn, endpoint, &row, &self.now)?;
+
+        if is_new {
+            self.make_room()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// What is damaged may hide a holder: the set goes too, so that nobody has it
+    /// beside that one.
+    fn remove_damaged(&self, endpoint: &str, holder: Holder) -> rusqlite::Result<()> {
+        if holder == Holder::Damaged {
+            self.counters.records_damaged.fetch_add(1, Relaxed);
+            log::warn!("removed the damaged claim on {endpoint}, and the set");
+            claim::remove(self.conn, endpoint)?;
+            row::delete(self.conn, endpoint)?;
+        }
+
+        Ok(())
+    }
+
+    fn is_held_by(&self, endpoint: &str, token: ClaimToken) -> rusqlite::Result<bool> {
+        let holder = claim::holder(self.conn, endpoint, &self.now)?;
+        self.remove_damaged(endpoint, holder)?;
+        Ok(matches!(holder, Holder::Held(held, _) if held == token))
+    }
+
+    pub fn release(&self, endpoint: &str, token: ClaimToken) -> rusqlite::Result<()> {
+        if self.is_held_by(endpoint, token)? {
+            claim::remove(self.conn, endpoint)?;
+        }
+
+        Ok(())
+    }
+
+    pub fn forget(&self, endpoint: &str, token: ClaimToken) -> rusqlite::Result<()> {
+        if !self.is_held_by(endpoint, token)? {
+            return Ok(());
+        }
+        let retreats = match self.load(endpoint)? {
+            Found::Newer => return Ok(()),
+            Found::Row(row) => row.retreats.saturating_add(1),
+            Found::Nothing => 1,
+        };
+
+        let hold_off = hold_off(retreats);
+        let row = Row {
+            state: None,
+            retreats,
+            hold_off_end: Some(self.now.since_boot.saturating_add(hold_off)),
+            observed_ms: unix_ms(self.now.wall),
+            expires_ms: unix_ms(self.now.wall + hold_off + RETREATS_KEPT),
+        };
+        claim::remove(self.conn, endpoint)?;
+
+        row::save(self.conn, endpoint, &row, &self.now)
+    }
+
+    /// Deletes an entry with its claim. False if there is none.
+    pub fn delete(&self, endpoint: &str) -> rusqlite::Result<bool> {
+        let claims = claim::remove(self.conn, endpoint)?;
+        Ok(row::delete(self.conn, endpoint)? || claims)
+    }
+
+    pub fn flush(&self) -> rusqlite::Result<usize> {
+        let sets = count(self.conn, "SELECT count(*) FROM path_state WHERE state IS NOT NULL")?;
+        self.conn.execute("DELETE FROM path_state", [])?;
+        self.conn.execute("DELETE FROM claim", [])?;
+
+        Ok(sets)
+    }
+
+    // Counting reads the whole index: every further hundredth of the capacity
+    // is often enough, and each process adds at most that much too many.
+    fn make_room(&self) -> rusqlite::Result<()> {
+        let slack = self.capacity / 100;
+        if self.counters.added.fetch_add(1, Relaxed) < slack as u64 {
+            return Ok(());
+        }
+        self.counters.added.store(0, Relaxed);
+
+        let rows = count(self.conn, "SELECT count(*) FROM path_state")?;
+        if rows <= self.capacity {
+            return Ok(());
+        }
+
+        let sql = "DELETE FROM path_state WHERE endpoint IN
+                   (SELECT endpoint FROM path_state ORDER BY expires_ms LIMIT ?1)";
+        let excess = rows - self.capacity + slack;
+        let evicted = self.conn.prepare_cached(sql)?.execute([excess])?;
+        self.counters.entries_evicted.fetch_add(evicted as u64, Relaxed);
+
+        Ok(())
+    }
+
+    /// Deletes rows whose time has passed, and those that a wrong clock dated
+    /// into the future, which are at the other end of the index. A row stays
+    /// until its hold-off has ended.
+    pub fn sweep(&self) -> rusqlite::Result<usize> {
+        claim::sweep(self.conn, &self.now)?;
+        let mut swept = 0;
+
+        for (order, condition) in
+            [("ASC", "expires_ms <= ?1"), ("DESC", "observed_ms - ?1 > expires_ms - observed_ms")]
+        {
+            let sql = format!(
+                "DELETE FROM path_state WHERE endpoint IN (
+                     SELECT endpoint FROM path_state ORDER BY expires_ms {order} LIMIT ?4)
+                 AND {condition}
+                 AND (boot IS NOT ?3 OR ifnull(hold_off_end_us, 0) <= ?2)"
+            );
+            swept += self.conn.prepare_cached(&sql)?.execute(rusqlite::params![
+                unix_ms(self.now.wall),
+                micros(self.now.since_boot),
+                self.now.boot_id,
+                SWEEP_ROWS_MAX,
+            ])?;
+        }
+
+        self.counters.entries_expired.fetch_add(swept as u64, Relaxed);
+        Ok(swept)
+    }
+}
+
+impl Ops<'_> {
+    pub fn add_to_totals(&self, since: &ServiceMetrics) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO total VALUES (?1, ?2)
+                   ON CONFLICT (name) DO UPDATE SET count = count + ?2";
+        for (name, count) in since.counts().into_iter().filter(|(_, count)| *count > 0) {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.conn.prepare_cached(sql)?.execute((name, count))?;
+        }
+
+        Ok(())
+    }
+
+    pub fn totals(&self) -> rusqlite::Result<ServiceMetrics> {
+        let mut totals = ServiceMetrics::default();
+        let mut statement = self.conn.prepare_cached("SELECT name, count FROM total")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            totals.add(row.get_ref(0)?.as_str()?, row.get(1)?);
+        }
+
+        Ok(totals)
+    }
+}
+
+/// The one number that `sql` asks for.
+pub fn count(conn: &Connection, sql: &str) -> rusqlite::Result<usize> {
+    conn.prepare_cached(sql)?.query_row([], |row| row.get(0))
+}

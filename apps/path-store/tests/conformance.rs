@@ -1,0 +1,496 @@
+//! The rules of a store, run unchanged on every backend. Time is simulated.
+
+mod support;
+
+use std::time::Duration;
+
+use path_store::Backend;
+use path_store::Outcome;
+use path_store::RedisOptions;
+use path_store::Request;
+use path_store::Role;
+use path_store::SqliteOptions;
+use path_store::SqliteStore;
+use quiche::clock::Simulation;
+use quiche::path_state::hold_off;
+use quiche::path_state::lease;
+use quiche::path_state::Claim;
+use quiche::path_state::ClaimToken;
+use quiche::path_state::MemoryStore;
+use quiche::path_state::PathState;
+use quiche::path_state::PathStateStore;
+use quiche::path_state::RemoteEndpoint;
+use quiche::path_state::StoreError;
+use support::endpoint;
+use support::redis::open_redis;
+use support::redis::RedisServer;
+use support::simulation;
+use support::state;
+use support::SimulatedBoot;
+use support::HOUR;
+use support::WALL_START;
+
+const CLIENT: &str = "198.51.100.7";
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// How many endpoints a store of the suite keeps.
+const CAPACITY: usize = 3;
+
+/// A store under test, and the clock that it follows.
+struct Bench {
+    store: Box<dyn PathStateStore>,
+    time: Simulation,
+    redis: Option<RedisServer>,
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl Bench {
+    fn memory() -> Self {
+        let time = simulation();
+        Bench { store: Box::new(MemoryStore::new(CAPACITY)), time, redis: None, _folder: None }
+    }
+
+    fn sqlite() -> Self {
+        Self::on_disk(|store| Box::new(store))
+    }
+
+    fn sqlite_in_batches() -> Self {
+        Self::on_disk(|store| Box::new(InBatches(store)))
+    }
+
+    fn on_disk(wrap: impl Fn(SqliteStore) -> Box<dyn PathStateStore>) -> Self {
+        let time = simulation();
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(
+            &folder.path().join("paths.db"),
+            Role::Server,
+            SqliteOptions { capacity: CAPACITY },
+            Box::new(SimulatedBoot::new()),
+        );
+
+        Bench { store: wrap(store.unwrap()), time, redis: None, _folder: Some(folder) }
+    }
+
+    fn redis() -> Self {
+        let time = simulation();
+        let server = RedisServer::start_frozen(&[], WALL_START);
+        Self::on_redis(&server.url(), time, server)
+    }
+
+    fn redis_cluster() -> Self {
+        let time = simulation();
+        let server = support::redis::start_frozen_cluster(WALL_START);
+        let url = format!("redis+cluster://127.0.0.1:{}", server.port());
+        Self::on_redis(&url, time, server)
+    }
+
+    fn on_redis(url: &str, time: Simulation, server: RedisServer) -> Self {
+        let patience = Duration::from_secs(20);
+        let options = RedisOptions { capacity: CAPACITY, patience, cluster_buckets: 1 };
+        let store = open_redis(url, options);
+        Bench { store: Box::new(store), time, redis: Some(server), _folder: None }
+    }
+
+    fn advance(&self, by: Duration) {
+        self.time.advance_to(self.time.elapsed() + by);
+        if let Some(server) = &self.redis {
+            server.set_wall(WALL_START + self.time.elapsed());
+        }
+    }
+
+    fn get(&self, client: &str) -> Option<PathState> {
+        self.store.get(&endpoint(client)).unwrap()
+    }
+
+    fn claim(&self, client: &str) -> Option<Claim> {
+        self.store.claim(&endpoint(client)).unwrap()
+    }
+
+    fn record(&self, client: &str, observed: PathState) {
+        self.store.record(&endpoint(client), &observed).unwrap();
+    }
+
+    fn release(&self, client: &str, token: ClaimToken) {
+        self.store.release(&endpoint(client), token).unwrap();
+    }
+
+    fn forget(&self, client: &str, token: ClaimToken) {
+        self.store.forget(&endpoint(client), token).unwrap();
+    }
+
+    fn retreat(&self, client: &str) {
+        let claim = self.claim(client).unwrap();
+        self.forget(client, claim.token);
+    }
+}
+
+/// Every call through the interface for many requests at once.
+struct InBatches(SqliteStore);
+
+impl InBatches {
+    // The second request makes it a transaction that writes.
+    fn perform(&self, request: Request) -> Result<Outcome, StoreError> {
+        let nobody = endpoint("203.0.113.1");
+        let outcomes = self.0.perform(&[request, Request::Release(nobody, ClaimToken(0))])?;
+        Ok(outcomes[0])
+    }
+}
+
+impl PathStateStore for InBatches {
+    fn get(&self, endpoint: &RemoteEndpoint) -> Result<Option<PathState>, StoreError> {
+        match self.perform(Request::Get(endpoint.clone()))? {
+            Outcome::Read(state) => Ok(state),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn claim(&self, endpoint: &RemoteEndpoint) -> Result<Option<Claim>, StoreError> {
+        match self.perform(Request::Claim(endpoint.clone()))? {
+            Outcome::Claimed(claim) => Ok(claim),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn record(&self, endpoint: &RemoteEndpoint, observed: &PathState) -> Result<(), StoreError> {
+        self.perform(Request::Record(endpoint.clone(), *observed)).map(drop)
+    }
+
+    fn release(&self, endpoint: &RemoteEndpoint, token: ClaimToken) -> Result<(), StoreError> {
+        self.perform(Request::Release(endpoint.clone(), token)).map(drop)
+    }
+
+    fn forget(&self, endpoint: &RemoteEndpoint, token: ClaimToken) -> Result<(), StoreError> {
+        self.perform(Request::Forget(endpoint.clone(), token)).map(drop)
+    }
+
+    fn flush(&self) -> Result<usize, StoreError> {
+        self.0.flush()
+    }
+}
+
+macro_rules! suite {
+    (backends: $backends:tt, rules: $rules:tt) => {
+        suite!(@each $backends $rules);
+    };
+    (@each [$($backend:ident),*] $rules:tt) => {
+        $(mod $backend { suite!(@rules $backend $rules); })*
+    };
+    (@rules $backend:ident [$($rule:ident),* $(,)?]) => {
+        $(#[test]
+        fn $rule() {
+            super::$rule(&super::Bench::$backend());
+        })*
+    };
+}
+
+suite!(
+    backends: [memory, sqlite, sqlite_in_batches, redis, redis_cluster],
+    rules: [
+        nothing_is_known_of_an_unknown_endpoint,
+        what_is_recorded_is_read,
+        subnets_are_kept_apart,
+        a_set_is_claimed_by_one_at_a_time,
+        a_claimed_set_can_be_read,
+        only_the_current_token_releases,
+        only_the_current_token_forgets,
+        a_claim_lapses_with_its_lease,
+        every_claim_has_a_token_of_its_own,
+        a_record_keeps_the_claim,
+        a_claim_gets_what_was_recorded_last,
+        a_limited_observation_lowers_nothing,
+        a_limited_observation_of_a_taken_jump_renews,
+        nothing_is_recorded_during_a_hold_off,
+        hold_offs_double_with_each_retreat,
+        a_taken_jump_ends_the_row_of_retreats,
+        a_set_ends_with_its_lifetime,
+        an_expired_set_does_not_merge,
+        a_set_from_the_future_is_not_used,
+        a_flush_forgets_everything,
+        the_stalest_endpoint_makes_room,
+        a_claim_outlives_a_set_that_makes_room,
+    ]
+);
+
+fn nothing_is_known_of_an_unknown_endpoint(bench: &Bench) {
+    assert_eq!(bench.get(CLIENT), None);
+    assert_eq!(bench.claim(CLIENT), None);
+
+    bench.release(CLIENT, ClaimToken(1));
+    bench.forget(CLIENT, ClaimToken(1));
+    assert_eq!(bench.store.flush().unwrap(), 0);
+
+    // A forget without a claim leaves no hold-off.
+    bench.record(CLIENT, state(100));
+    assert!(bench.get(CLIENT).is_some());
+}
+
+fn what_is_recorded_is_read(bench: &Bench) {
+    for (limited, validated) in [(false, false), (true, true)] {
+        let set = PathState { limited, validated, ..state(u64::MAX) };
+        bench.record(CLIENT, set);
+        assert_eq!(bench.get(CLIENT), Some(set));
+    }
+}
+
+fn subnets_are_kept_apart(bench: &Bench) {
+    bench.record("198.51.100.7", state(100));
+    bench.record("2001:db8:1::1", state(200));
+
+    let cwnd = |client| bench.get(client).map(|set| set.saved_cwnd);
+    assert_eq!(cwnd("198.51.100.250"), Some(100));
+    assert_eq!(cwnd("198.51.101.7"), None);
+    assert_eq!(cwnd("2001:db8:1:2::3"), Some(200));
+
+    let marked = endpoint("198.51.100.7").with_dscp(46);
+    assert_eq!(bench.store.get(&marked).unwrap(), None);
+}
+
+fn a_set_is_claimed_by_one_at_a_time(bench: &Bench) {
+    bench.record(CLIENT, state(100));
+    bench.record("198.51.101.7", state(200));
+
+    let claim = bench.claim(CLIENT).unwrap();
+    assert_eq!(claim.state, state(100));
+    assert_eq!(claim.lease, lease(claim.state.saved_rtt));
+
+    assert_eq!(bench.claim(CLIENT), None);
+    assert!(bench.claim("198.51.101.7").is_some());
+
+    bench.release(CLIENT, claim.token);
+    assert!(bench.claim(CLIENT).is_some());
+}
+
+fn a_claimed_set_can_be_read(bench: &Bench) {
+    bench.record(CLIENT, state(100));
+    bench.claim(CLIENT).unwrap();
+
+    assert_eq!(bench.get(CLIENT), Some(state(100)));
+}
+
+fn only_the_current_token_releases(bench: &Bench) {
+    bench.record(CLIENT, state(100));
+    let claim = bench.claim(CLIENT).unwrap();
+
+    bench.release(CLIENT, ClaimToken(!claim.token.0));
+    assert_eq!(bench.claim(CLIENT), None);
+
+    // Another endpoint's claim is not touched by this token.
+    bench.record("198.51.101.7", state(100));
+    bench.claim("198.51.101.7").unwrap();
+    bench.release("198.51.101.7", claim.token);
+    assert_eq!(bench.claim("198.51.101.7"), None);
+}
+
+fn only_the_current_token_forgets(bench: &Bench) {
+    bench.record(CLIENT, state(100));
+    let claim = bench.claim(CLIENT).unwrap();
+
+    bench.forget(CLIENT, ClaimToken(!claim.token.0));
+    assert_eq!(bench.get(CLIENT), Some(state(100)));
+
+    bench.forget(CLIENT, claim.token);
+    assert_eq!(bench.get(CLIENT), None);
+    assert_eq!(bench.claim(CLIENT), None);
+}
+
+fn a_claim_lapses_with_its_lease(bench: &Bench) {
+    bench.record(CLIENT, state(100));
+    let lapsed = bench.claim(CLIENT).unwrap();
+
+    bench.advance(lapsed.lease - MILLISECOND);
+    assert_eq!(bench.claim(CLIENT), None);
+
+    bench.advance(MILLISECOND);
+    let current = bench.claim(CLIENT).unwrap();
+
+    // Who lost the claim can neither release nor forget.
+    bench.release(CLIENT, lapsed.token);
+    bench.forget(CLIENT, lapsed.token);
+    assert_eq!(bench.claim(CLIENT), None);
+    assert!(bench.get(CLIENT).is_some());
+
+    // Nor can the last holder, once its own lease has ended.
+    bench.advance(current.lease);
+    bench.forget(CLIENT, current.token);
+    assert!(bench.get(CLIENT).is_some());
+}
+
+fn every_claim_has_a_token_of_its_own(bench: &Bench) {
+    bench.record(CLIENT, state(100));
+    let first = bench.claim(CLIENT).unwrap();
+    bench.release(CLIENT, first.token);
+    let second = bench.claim(CLIENT).unwrap();
+
+    assert_ne!(first.token, second.token);
+    bench.release(CLIENT, first.token);
+    assert_eq!(bench.claim(CLIENT), None);
+}
+
+fn a_record_keeps_the_claim(bench: &Bench) {
+    bench.record(CLIENT, state(100));
+    let claim = bench.claim(CLIENT).unwrap();
+
+    bench.record(CLIENT, state(120));
+    assert_eq!(bench.get(CLIENT), Some(state(120)));
+    assert_eq!(bench.claim(CLIENT), None);
+
+    bench.release(CLIENT, claim.token);
+    assert!(bench.claim(CLIENT).is_some());
+}
+
+fn a_claim_gets_what_was_recorded_last(bench: &Bench) {
+    bench.record(CLIENT, state(100));
+    bench.record(CLIENT, state(50));
+
+    assert_eq!(bench.claim(CLIENT).unwrap().state, state(50));
+}
+
+fn a_limited_observation_lowers_nothing(bench: &Bench) {
+    let held = state(100);
+    bench.record(CLIENT, held);
+    bench.advance(Duration::from_secs(60));
+
+    bench.record(CLIENT, PathState { limited: true, ..state(50) });
+    assert_eq!(bench.get(CLIENT), Some(held));
+
+    let larger = PathState { limited: true, ..state(150) };
+    bench.record(CLIENT, larger);
+    assert_eq!(bench.get(CLIENT), Some(larger));
+}
+
+fn a_limited_observation_of_a_taken_jump_renews(bench: &Bench) {
+    bench.record(CLIENT, state(100));
+    bench.advance(Duration::from_secs(60));
+
+    let observed = PathState { limited: true, validated: true, ..state(50) };
+    bench.record(CLIENT, observed);
+    let kept = PathState { saved_cwnd: 100, limited: false, ..observed };
+    assert_eq!(bench.get(CLIENT), Some(kept));
+}
+
+fn nothing_is_recorded_during_a_hold_off(bench: &Bench) {
+    bench.record(CLIENT, state(100));
+    bench.retreat(CLIENT);
+
+    for _ in 0..2 {
+        bench.record(CLIENT, state(100));
+        bench.record(CLIENT, PathState { validated: true, ..state(100) });
+        assert_eq!(bench.get(CLIENT), None);
+        bench.advance(hold_off(1) / 2);
+    }
+
+    bench.record(CLIENT, state(100));
+    assert_eq!(bench.get(CLIENT), Some(state(100)));
+
+    // Neighbours are not held off.
+    bench.retreat(CLIENT);
+    bench.record("198.51.101.7", state(100));
+    assert!(bench.get("198.51.101.7").is_some());
+}
+
+fn hold_offs_double_with_each_retreat(bench: &Bench) {
+    for retreats in 1..=9 {
+        bench.record(CLIENT, state(100));
+        bench.retreat(CLIENT);
+
+        bench.advance(hold_off(retreats) - MILLISECOND);
+        bench.record(CLIENT, state(100));
+        assert_eq!(bench.get(CLIENT), None, "after {retreats} retreats");
+
+        bench.advance(MILLISECOND);
+    }
+}
+
+fn a_taken_jump_ends_the_row_of_retreats(bench: &Bench) {
+    for _ in 0..2 {
+        for retreats in 1..=2 {
+            bench.record(CLIENT, state(100));
+            bench.retreat(CLIENT);
+            bench.advance(hold_off(retreats));
+        }
+        bench.record(CLIENT, PathState { validated: true, ..state(100) });
+    }
+}
+
+fn a_set_ends_with_its_lifetime(bench: &Bench) {
+    bench.record(CLIENT, state(100));
+
+    bench.advance(HOUR - MILLISECOND);
+    assert!(bench.get(CLIENT).is_some());
+
+    bench.advance(MILLISECOND);
+    assert_eq!(bench.get(CLIENT), None);
+    assert_eq!(bench.claim(CLIENT), None);
+    assert_eq!(bench.store.flush().unwrap(), 0);
+}
+
+fn an_expired_set_does_not_merge(bench: &Bench) {
+    bench.record(CLIENT, state(100));
+    bench.advance(HOUR);
+
+    let observed = PathState { limited: true, ..state(50) };
+    bench.record(CLIENT, observed);
+    assert_eq!(bench.get(CLIENT), Some(observed));
+}
+
+fn a_set_from_the_future_is_not_used(bench: &Bench) {
+    let now = quiche::clock::wall_now();
+    let day = HOUR * 24;
+    let future = PathState { observed: now + day, expires: now + day + HOUR, ..state(100) };
+
+    bench.record(CLIENT, future);
+    assert_eq!(bench.get(CLIENT), None);
+    assert_eq!(bench.claim(CLIENT), None);
+}
+
+fn a_flush_forgets_everything(bench: &Bench) {
+    bench.record("198.51.100.7", state(100));
+    bench.record("198.51.101.7", state(100));
+    let claim = bench.claim("198.51.100.7").unwrap();
+    bench.retreat("198.51.101.7");
+
+    assert_eq!(bench.store.flush().unwrap(), 1);
+    assert_eq!(bench.get("198.51.100.7"), None);
+    assert_eq!(bench.store.flush().unwrap(), 0);
+
+    // Claims and hold-offs are gone too.
+    bench.forget("198.51.100.7", claim.token);
+    for client in ["198.51.100.7", "198.51.101.7"] {
+        bench.record(client, state(100));
+        assert!(bench.claim(client).is_some());
+    }
+}
+
+fn a_claim_outlives_a_set_that_makes_room(bench: &Bench) {
+    bench.record(CLIENT, state(100));
+    let claim = bench.claim(CLIENT).unwrap();
+    for client in ["10.0.0.1", "10.0.1.1", "10.0.2.1"] {
+        bench.advance(MILLISECOND);
+        bench.record(client, state(100));
+    }
+
+    // However it went with the set, there is no second holder.
+    bench.record(CLIENT, state(100));
+    assert_eq!(bench.claim(CLIENT), None);
+    bench.release(CLIENT, claim.token);
+    assert!(bench.claim(CLIENT).is_some());
+}
+
+fn the_stalest_endpoint_makes_room(bench: &Bench) {
+    let clients = ["10.0.0.1", "10.0.1.1", "10.0.2.1", "10.0.0.1", "10.0.3.1", "10.0.4.1"];
+    for client in clients {
+        bench.advance(MILLISECOND);
+        bench.record(client, state(100));
+    }
+
+    for (client, kept) in [
+        ("10.0.0.1", true),
+        ("10.0.1.1", false),
+        ("10.0.2.1", false),
+        ("10.0.3.1", true),
+        ("10.0.4.1", true),
+    ] {
+        assert_eq!(bench.get(client).is_some(), kept, "{client}");
+    }
+    assert_eq!(bench.store.flush().unwrap(), CAPACITY);
+}

@@ -1,0 +1,516 @@
+//! What a store on disk does beyond the rules that all stores share: what
+//! survives, what is removed, and what it says about a file it cannot use.
+
+mod support;
+
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use path_store::Admin;
+use path_store::Backend;
+use path_store::Condition;
+use path_store::Entry;
+use path_store::Request;
+use path_store::Role;
+use path_store::SqliteOptions;
+use path_store::SqliteStore;
+use path_store::SystemBootClock;
+use quiche::clock::Simulation;
+use quiche::path_state::ClaimToken;
+use quiche::path_state::PathState;
+use quiche::path_state::PathStateStore;
+use rusqlite::Connection;
+use support::endpoint;
+use support::nth_endpoint;
+use support::open;
+use support::open_with;
+use support::simulation;
+use support::state;
+use support::wall;
+use support::SetBoot;
+use support::HOUR;
+use support::WALL_START;
+
+const CLIENT: &str = "198.51.100.7";
+
+/// A folder for one store.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("paths.db")
+    }
+
+    /// A closed store with sets of so many endpoints.
+    fn with_sets(sets: u64) -> Self {
+        let folder = Self::new();
+        let store = open(&folder.path());
+        let record = |n| Request::Record(nth_endpoint(n), state(n));
+        store.perform(&(0..sets).map(record).collect::<Vec<_>>()).unwrap();
+
+        folder
+    }
+
+    /// Changes the database behind the store's back.
+    fn edit(&self, sql: &str) {
+        Connection::open(self.path()).unwrap().execute_batch(sql).unwrap();
+    }
+
+    /// Files that were set aside, without their logs.
+    fn set_aside(&self) -> Vec<PathBuf> {
+        let files = self.0.path().read_dir().unwrap().map(|file| file.unwrap().path());
+        files
+            .filter(|path| {
+                let name = path.file_name().unwrap().to_str().unwrap();
+                let is_log = name.ends_with("-wal") || name.ends_with("-shm");
+                name.starts_with("paths.db.corrupt-") && !is_log
+            })
+            .collect()
+    }
+}
+
+fn open_error(path: &Path, role: Role) -> String {
+    let clock = Box::new(SystemBootClock::new().unwrap());
+    let error = SqliteStore::open(path, role, SqliteOptions::default(), clock).unwrap_err();
+    let text = error.to_string();
+    assert!(!text.contains('\n'), "{text}");
+
+    text
+}
+
+fn entries(store: &SqliteStore) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    store.entries(&mut |entry| entries.push(entry)).unwrap();
+    entries
+}
+
+/// Overwrites every page behind the first: the schema stays, what it leads to
+/// does not.
+fn spoil_pages(path: &Path) {
+    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    let length = file.metadata().unwrap().len();
+    let noise: Vec<u8> = (4096..length).map(|i| (i * 31 % 251) as u8).collect();
+    file.write_all_at(&noise, 4096).unwrap();
+}
+
+#[test]
+fn sets_and_claims_survive_a_restart() {
+    let folder = Folder::new();
+    let here = endpoint(CLIENT);
+    let set = state(100);
+
+    let store = open(&folder.path());
+    store.record(&here, &set).unwrap();
+    let claim = store.claim(&here).unwrap().unwrap();
+    drop(store);
+
+    let store = open(&folder.path());
+    assert!(store.get(&here).unwrap().is_some());
+    assert_eq!(store.claim(&here).unwrap(), None);
+    store.release(&here, claim.token).unwrap();
+    assert!(store.claim(&here).unwrap().is_some());
+}
+
+#[test]
+fn a_reboot_ends_claims_and_hold_offs_and_keeps_the_count_of_retreats() {
+    let _time = simulation();
+    let folder = Folder::new();
+    let clock = SetBoot::new(1, HOUR * 1000);
+    let store = open_with(&folder.path(), clock.clone());
+    let (claimed, held_off) = (endpoint("198.51.100.7"), endpoint("198.51.101.7"));
+
+    store.record(&claimed, &state(100)).unwrap();
+    let old = store.claim(&claimed).unwrap().unwrap();
+    store.record(&held_off, &state(100)).unwrap();
+    let retreating = store.claim(&held_off).unwrap().unwrap();
+    store.forget(&held_off, retreating.token).unwrap();
+
+    clock.set(2, Duration::from_secs(1));
+    store.release(&claimed, old.token).unwrap();
+    assert!(store.claim(&claimed).unwrap().is_some());
+    assert_eq!(store.claim(&claimed).unwrap(), None);
+
+    store.record(&held_off, &state(100)).unwrap();
+    assert!(store.get(&held_off).unwrap().is_some());
+    assert_eq!(entries(&store).iter().map(|entry| entry.retreats).max(), Some(1));
+}
+
+#[test]
+fn the_wall_clock_moves_neither_leases_nor_hold_offs() {
+    let folder = Folder::new();
+    let clock = SetBoot::new(1, HOUR);
+    let (claimed, held_off) = (endpoint("198.51.100.7"), endpoint("198.51.101.7"));
+    let day = HOUR * 24;
+
+    let time = simulation();
+    let store = open_with(&folder.path(), clock.clone());
+    let long = PathState { expires: wall(day * 9), ..state(100) };
+    store.record(&claimed, &long).unwrap();
+    store.claim(&claimed).unwrap().unwrap();
+    store.record(&held_off, &long).unwrap();
+    let token = store.claim(&held_off).unwrap().unwrap().token;
+    store.forget(&held_off, token).unwrap();
+    drop(time);
+
+    for offset in [WALL_START - day, WALL_START + HOUR] {
+        let _time = Simulation::start(1, offset);
+        assert_eq!(store.claim(&claimed).unwrap(), None);
+        store.sweep().unwrap();
+        store.record(&held_off, &state(100)).unwrap();
+        assert_eq!(store.get(&held_off).unwrap(), None);
+    }
+
+    let _time = simulation();
+    clock.set(1, HOUR + Duration::from_secs(60));
+    assert!(store.claim(&claimed).unwrap().is_some());
+    store.record(&held_off, &state(100)).unwrap();
+    assert!(store.get(&held_off).unwrap().is_some());
+}
+
+#[test]
+fn a_damaged_record_is_a_miss_and_removed() {
+    for damage in [
+        "UPDATE path_state SET state = zeroblob(34)",
+        "UPDATE path_state SET state = NULL",
+        "UPDATE path_state SET expires_ms = expires_ms + 1",
+        "UPDATE path_state SET retreats = 1",
+        "UPDATE path_state SET checksum = checksum + 1",
+        "UPDATE path_state SET checksum = -1",
+        "UPDATE path_state SET endpoint = '192.0.2.1>198.51.100.0/24'",
+    ] {
+        let folder = Folder::new();
+        open(&folder.path()).record(&endpoint("198.51.101.7"), &state(100)).unwrap();
+        folder.edit(damage);
+
+        let store = open(&folder.path());
+        let key = entries(&store)[0].endpoint.clone();
+        assert_eq!(entries(&store)[0].condition, Condition::Damaged, "{damage}");
+
+        let client = if key.contains("198.51.100") { CLIENT } else { "198.51.101.7" };
+        assert_eq!(store.get(&endpoint(client)).unwrap(), None, "{damage}");
+        assert_eq!(store.counters().records_damaged, 1, "{damage}");
+        assert_eq!(entries(&store), [], "{damage}");
+    }
+}
+
+// Who holds the set is not known any more: nobody gets it beside that one.
+#[test]
+fn a_damaged_claim_is_removed_with_its_set() {
+    for damage in [
+        "UPDATE claim SET token = 7",
+        "UPDATE claim SET end_us = 1 << 60",
+        "UPDATE claim SET boot = zeroblob(16)",
+        "UPDATE claim SET endpoint = '192.0.2.1>198.51.100.0/24'",
+    ] {
+        let folder = Folder::new();
+        let store = open(&folder.path());
+        for client in [CLIENT, "198.51.101.7"] {
+            store.record(&endpoint(client), &state(100)).unwrap();
+        }
+        store.claim(&endpoint("198.51.101.7")).unwrap().unwrap();
+        folder.edit(damage);
+
+        let client = if damage.contains("endpoint") { CLIENT } else { "198.51.101.7" };
+        let here = endpoint(client);
+        assert_eq!(store.claim(&here).unwrap(), None, "{damage}");
+        assert_eq!(store.get(&here).unwrap(), None, "{damage}");
+        assert_eq!(store.counters().records_damaged, 1, "{damage}");
+        store.record(&here, &state(100)).unwrap();
+        assert!(store.claim(&here).unwrap().is_some(), "{damage}");
+    }
+}
+
+#[test]
+fn what_the_first_version_kept_is_forgotten() {
+    let folder = Folder::with_sets(3);
+    folder.edit(
+        "DROP TABLE path_state; DROP TABLE claim; PRAGMA user_version = 1;
+                 CREATE TABLE path_state (endpoint TEXT PRIMARY KEY, claim_token INTEGER)",
+    );
+
+    let store = open(&folder.path());
+    assert_eq!(entries(&store), []);
+    store.record(&nth_endpoint(1), &state(1)).unwrap();
+    assert!(store.claim(&nth_endpoint(1)).unwrap().is_some());
+    assert_eq!(folder.set_aside(), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn a_newer_versions_record_is_a_miss_and_stays_until_it_expires() {
+    let time = simulation();
+    let folder = Folder::new();
+    let here = endpoint(CLIENT);
+    let store = open_with(&folder.path(), SetBoot::new(1, HOUR));
+    store.record(&here, &state(100)).unwrap();
+    support::make_newer(&folder.path());
+
+    store.record(&here, &state(200)).unwrap();
+    store.forget(&here, ClaimToken(0)).unwrap();
+    assert_eq!(store.get(&here).unwrap(), None);
+    assert_eq!(store.claim(&here).unwrap(), None);
+    store.sweep().unwrap();
+    assert_eq!(entries(&store)[0].condition, Condition::Newer);
+    assert!(store.counters().records_newer > 0);
+    assert_eq!(store.counters().records_damaged, 0);
+
+    time.advance_to(HOUR);
+    store.record(&here, &state(200)).unwrap();
+    assert_eq!(store.get(&here).unwrap(), Some(state(200)));
+}
+
+#[test]
+fn a_sweep_deletes_what_has_expired_and_what_a_wrong_clock_dated() {
+    let time = simulation();
+    let folder = Folder::new();
+    let store = open_with(&folder.path(), SetBoot::new(1, HOUR));
+
+    for n in 0..4 {
+        store.record(&nth_endpoint(n), &state(n)).unwrap();
+    }
+    let claim = store.claim(&nth_endpoint(3)).unwrap().unwrap();
+    time.advance_to(HOUR);
+    store.record(&nth_endpoint(4), &state(4)).unwrap();
+
+    // A claim stays until its lease ends, so that no second one begins.
+    assert_eq!(store.sweep().unwrap(), 4);
+    assert_eq!(entries(&store).len(), 1);
+    store.record(&nth_endpoint(3), &state(3)).unwrap();
+    assert_eq!(store.claim(&nth_endpoint(3)).unwrap(), None);
+    store.release(&nth_endpoint(3), claim.token).unwrap();
+    assert!(store.claim(&nth_endpoint(3)).unwrap().is_some());
+    store.delete(&nth_endpoint(3).to_string()).unwrap();
+
+    drop(time);
+    let _time = Simulation::start(1, WALL_START - HOUR);
+    assert_eq!(store.sweep().unwrap(), 1);
+    assert_eq!(entries(&store), []);
+}
+
+#[test]
+fn a_store_that_is_no_database_is_set_aside_and_replaced() {
+    let folder = Folder::new();
+    std::fs::write(folder.path(), "this is not a database, but long enough to look at").unwrap();
+
+    let store = open(&folder.path());
+    assert_eq!(store.counters().databases_set_aside, 1);
+    assert_eq!(folder.set_aside().len(), 1);
+    let kept = std::fs::read_to_string(&folder.set_aside()[0]).unwrap();
+    assert!(kept.starts_with("this is not"));
+
+    store.record(&endpoint(CLIENT), &state(100)).unwrap();
+    assert!(store.get(&endpoint(CLIENT)).unwrap().is_some());
+}
+
+#[test]
+fn a_store_that_fails_its_check_is_set_aside_with_its_log() {
+    let folder = Folder::with_sets(500);
+    spoil_pages(&folder.path());
+    std::fs::write(folder.0.path().join("paths.db-wal"), "a log").unwrap();
+
+    let store = open(&folder.path());
+    assert_eq!(store.counters().databases_set_aside, 1);
+    assert_eq!(entries(&store), []);
+    let mut log = folder.set_aside().pop().unwrap().into_os_string();
+    log.push("-wal");
+    assert!(Path::new(&log).exists());
+}
+
+#[test]
+fn a_truncated_store_is_set_aside() {
+    let folder = Folder::with_sets(500);
+    let file = std::fs::OpenOptions::new().write(true).open(folder.path()).unwrap();
+    file.set_len(3 * 4096 + 100).unwrap();
+
+    let store = open(&folder.path());
+    assert_eq!(folder.set_aside().len(), 1);
+    store.record(&endpoint(CLIENT), &state(100)).unwrap();
+}
+
+#[test]
+fn an_empty_file_becomes_a_store() {
+    let folder = Folder::new();
+    std::fs::write(folder.path(), "").unwrap();
+
+    let store = open(&folder.path());
+    store.record(&endpoint(CLIENT), &state(100)).unwrap();
+    assert_eq!(folder.set_aside(), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn damage_found_while_open_moves_everybody_to_one_new_store() {
+    let folder = Folder::with_sets(3000);
+    let (first, second) = (open(&folder.path()), open(&folder.path()));
+    spoil_pages(&folder.path());
+
+    // Pages that a process has cached still serve it: damage is met on others.
+    for n in 0..3000 {
+        first.get(&nth_endpoint(n)).unwrap();
+    }
+    assert_eq!(first.counters().databases_set_aside, 1);
+    first.record(&endpoint(CLIENT), &state(100)).unwrap();
+
+    assert!(second.get(&endpoint(CLIENT)).unwrap().is_some());
+    assert_eq!(second.counters().databases_set_aside, 0);
+    assert_eq!(folder.set_aside().len(), 1);
+
+    // The process that moved last does not take the new store's log with it.
+    let claim = second.claim(&endpoint(CLIENT)).unwrap();
+    assert!(claim.is_some());
+    drop(second);
+    assert_eq!(first.claim(&endpoint(CLIENT)).unwrap(), None);
+}
+
+#[test]
+fn a_table_that_went_missing_is_made_anew() {
+    let folder = Folder::with_sets(3);
+    let store = open(&folder.path());
+    store.get(&nth_endpoint(1)).unwrap();
+    folder.edit("DROP TABLE path_state");
+
+    let _ = store.get(&nth_endpoint(1));
+    assert_eq!(store.get(&nth_endpoint(1)).unwrap(), None);
+    store.record(&nth_endpoint(1), &state(1)).unwrap();
+}
+
+#[test]
+fn a_deleted_store_is_made_anew() {
+    let folder = Folder::with_sets(3);
+    let store = open(&folder.path());
+    for suffix in ["", "-wal", "-shm"] {
+        std::fs::remove_file(folder.0.path().join(format!("paths.db{suffix}"))).unwrap();
+    }
+
+    assert_eq!(store.get(&nth_endpoint(1)).unwrap(), None);
+    store.record(&nth_endpoint(1), &state(1)).unwrap();
+    assert!(open(&folder.path()).get(&nth_endpoint(1)).unwrap().is_some());
+}
+
+#[test]
+fn a_store_behind_a_link_is_set_aside_where_it_is() {
+    let folder = Folder::new();
+    let link = folder.0.path().join("link.db");
+    std::fs::write(folder.path(), "no database").unwrap();
+    std::os::unix::fs::symlink(folder.path(), &link).unwrap();
+
+    open(&link).record(&endpoint(CLIENT), &state(100)).unwrap();
+    assert_eq!(folder.set_aside().len(), 1);
+    assert!(open(&folder.path()).get(&endpoint(CLIENT)).unwrap().is_some());
+}
+
+#[test]
+fn a_newer_schema_is_left_alone() {
+    let folder = Folder::with_sets(1);
+    folder.edit("PRAGMA user_version = 9");
+
+    for role in [Role::Server, Role::Tool] {
+        let error = open_error(&folder.path(), role);
+        assert!(error.contains("schema 9") && error.contains("paths.db"), "{error}");
+    }
+    assert_eq!(folder.set_aside(), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn another_programs_database_is_left_alone() {
+    let folder = Folder::new();
+    folder.edit("CREATE TABLE bills (id INTEGER); INSERT INTO bills VALUES (7)");
+
+    let error = open_error(&folder.path(), Role::Server);
+    assert!(error.contains("another program's database"), "{error}");
+    let bills = Connection::open(folder.path()).unwrap();
+    let id: i64 = bills.query_row("SELECT id FROM bills", [], |row| row.get(0)).unwrap();
+    assert_eq!(id, 7);
+}
+
+#[test]
+fn a_path_that_cannot_be_a_store_is_one_clear_line() {
+    let folder = Folder::new();
+    std::fs::File::create(folder.path()).unwrap().write_all(b"x").unwrap();
+
+    for (path, expected) in [
+        (folder.0.path().to_path_buf(), "is a directory; name a file in it, such as"),
+        (folder.0.path().join("none/paths.db"), "does not exist; create it"),
+        (folder.path().join("paths.db"), "cannot write the store"),
+        (PathBuf::from("/proc/paths.db"), "cannot write the store"),
+        (PathBuf::from("/dev/null"), "is not a regular file"),
+        (PathBuf::from("/"), "is a directory"),
+    ] {
+        let error = open_error(&path, Role::Server);
+        assert!(error.contains(expected), "{error}");
+        assert!(error.starts_with(path.to_str().unwrap()), "{error}");
+    }
+}
+
+#[test]
+fn a_folder_without_permission_is_one_clear_line() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    let locked = std::fs::Permissions::from_mode(0o500);
+    std::fs::set_permissions(folder.0.path(), locked).unwrap();
+
+    // Permissions do not bind a superuser.
+    if std::fs::write(folder.0.path().join("probe"), "").is_err() {
+        let error = open_error(&folder.path(), Role::Server);
+        assert!(error.contains("cannot write the store"), "{error}");
+    }
+}
+
+#[test]
+fn a_tool_makes_no_store_and_replaces_none() {
+    let folder = Folder::new();
+    let error = open_error(&folder.path(), Role::Tool);
+    assert!(error.contains("there is no store"), "{error}");
+
+    std::fs::write(folder.path(), "this is not a database").unwrap();
+    let error = open_error(&folder.path(), Role::Tool);
+    assert!(error.contains("damaged"), "{error}");
+    assert!(folder.path().exists());
+    assert_eq!(folder.set_aside(), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn a_store_stays_within_its_bound() {
+    let folder = Folder::new();
+    let clock = Box::new(SystemBootClock::new().unwrap());
+    let options = SqliteOptions { capacity: 200 };
+    let store = SqliteStore::open(&folder.path(), Role::Server, options, clock).unwrap();
+
+    for n in 0..500 {
+        store.record(&nth_endpoint(n), &state(n)).unwrap();
+    }
+
+    let kept = entries(&store).len();
+    assert!((196..=202).contains(&kept), "{kept} of 200");
+    assert!(store.get(&nth_endpoint(499)).unwrap().is_some());
+    assert_eq!(store.counters().entries_evicted, 500 - kept as u64);
+}
+
+#[test]
+fn entries_can_be_looked_at_and_deleted() {
+    let _time = simulation();
+    let folder = Folder::new();
+    let store = open_with(&folder.path(), SetBoot::new(1, HOUR));
+    let (claimed, held_off) = (endpoint("198.51.100.7"), endpoint("198.51.101.7"));
+    for here in [&claimed, &held_off] {
+        store.record(here, &state(100)).unwrap();
+        store.claim(here).unwrap();
+    }
+    let token = store.claim(&held_off).unwrap().map(|claim| claim.token);
+    assert_eq!(token, None);
+
+    let entry = &entries(&store)[0];
+    assert_eq!(entry.endpoint, claimed.to_string());
+    assert_eq!(entry.state, Some(state(100)));
+    assert_eq!(entry.lease, Some(Duration::from_millis(4800)));
+
+    assert!(store.delete(&claimed.to_string()).unwrap());
+    assert!(!store.delete(&claimed.to_string()).unwrap());
+    assert_eq!(entries(&store).len(), 1);
+    assert!(store.size().unwrap().bytes > 0);
+}

@@ -1,0 +1,155 @@
+//! Several processes on one store. A child is this test program again, told by
+//! environment variables what to do.
+
+mod support;
+
+use std::io::BufRead;
+use std::io::BufReader;
+use std::io::Write;
+use std::path::Path;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+
+use quiche::path_state::PathState;
+use quiche::path_state::PathStateStore;
+use support::endpoint;
+use support::nth_endpoint;
+use support::open;
+use support::state;
+
+const TASK: &str = "PATH_STORE_TEST_TASK";
+const STORE: &str = "PATH_STORE_TEST_STORE";
+
+/// A line of a child, among those of the test framework.
+const MARK: &str = "child: ";
+
+/// Kills what a failed test leaves behind.
+struct Guard(Child);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Guard {
+    fn start(task: &str, store: &Path) -> Self {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["child_process", "--exact", "--nocapture", "--test-threads=1"])
+            .env(TASK, task)
+            .env(STORE, store)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+
+        Guard(child)
+    }
+
+    /// What the child says, line by line, to the end of the last whole line.
+    fn lines(&mut self) -> impl Iterator<Item = String> {
+        let mut output = BufReader::new(self.0.stdout.take().unwrap());
+
+        std::iter::from_fn(move || loop {
+            let mut line = String::new();
+            output.read_line(&mut line).unwrap();
+            let whole = line.strip_suffix('\n')?;
+            // The framework's "test child_process ... " shares the first line.
+            if let Some((_, said)) = whole.split_once(MARK) {
+                return Some(said.to_string());
+            }
+        })
+    }
+}
+
+fn say(text: impl std::fmt::Display) {
+    let mut out = std::io::stdout();
+    writeln!(out, "{MARK}{text}").and_then(|()| out.flush()).unwrap();
+}
+
+/// Not a test by itself: the children's part.
+#[test]
+fn child_process() {
+    let (Ok(task), Ok(store)) = (std::env::var(TASK), std::env::var(STORE)) else {
+        return;
+    };
+    let path = Path::new(&store);
+
+    match task.as_str() {
+        "claim" => claim_when_told(path),
+        "hold" => hold_a_claim(path),
+        other => panic!("no task {other}"),
+    }
+}
+
+/// Every line on stdin is a race: says whether this process won it.
+fn claim_when_told(path: &Path) {
+    let store = open(path);
+    say("ready");
+
+    for round in std::io::stdin().lines() {
+        let here = nth_endpoint(round.unwrap().parse().unwrap());
+        say(store.claim(&here).unwrap().is_some());
+    }
+}
+
+fn hold_a_claim(path: &Path) {
+    let claim = open(path).claim(&endpoint("198.51.100.7")).unwrap();
+    say(claim.is_some());
+    let _ = std::io::stdin().lines().next();
+}
+
+#[test]
+fn of_many_processes_exactly_one_wins_each_claim() {
+    const PROCESSES: usize = 6;
+    const ROUNDS: u64 = 40;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("paths.db");
+    let store = open(&path);
+    for n in 0..ROUNDS {
+        // The leases outlast the test.
+        let saved_rtt = std::time::Duration::from_secs(100);
+        store.record(&nth_endpoint(n), &PathState { saved_rtt, ..state(n) }).unwrap();
+    }
+
+    let mut children: Vec<Guard> = (0..PROCESSES).map(|_| Guard::start("claim", &path)).collect();
+    let mut outputs: Vec<_> = children.iter_mut().map(Guard::lines).collect();
+    for output in &mut outputs {
+        assert_eq!(output.next().as_deref(), Some("ready"));
+    }
+
+    for round in 0..ROUNDS {
+        for child in &mut children {
+            writeln!(child.0.stdin.as_mut().unwrap(), "{round}").unwrap();
+        }
+        let won: Vec<String> = outputs.iter_mut().map(|output| output.next().unwrap()).collect();
+        let winners = won.iter().filter(|won| *won == "true").count();
+        assert_eq!(winners, 1, "round {round}: {won:?}");
+    }
+}
+
+#[test]
+fn a_killed_holders_claim_lapses_with_its_lease() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("paths.db");
+    let here = endpoint("198.51.100.7");
+    let store = open(&path);
+    let saved_rtt = std::time::Duration::from_millis(50);
+    store.record(&here, &PathState { saved_rtt, ..state(100) }).unwrap();
+
+    let mut child = Guard::start("hold", &path);
+    assert_eq!(child.lines().next().as_deref(), Some("true"));
+    child.0.kill().unwrap();
+    child.0.wait().unwrap();
+
+    // The lease is a second. However slow this machine is, nobody gets the set
+    // twice, and somebody gets it in the end.
+    let claim = (0..1500).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        store.claim(&here).unwrap()
+    });
+    assert!(claim.is_some());
+}

@@ -1,0 +1,371 @@
+//! The store behind an event loop: nothing blocks, nothing is lost that must not
+//! be, and every answer comes once.
+
+mod support;
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::mpsc;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use path_store::Answer;
+use path_store::Backend;
+use path_store::Outcome;
+use path_store::Request;
+use path_store::ServiceOptions;
+use path_store::StoreHandle;
+use path_store::StoreService;
+use quiche::path_state::Claim;
+use quiche::path_state::ClaimToken;
+use quiche::path_state::MemoryStore;
+use quiche::path_state::PathState;
+use quiche::path_state::PathStateStore;
+use quiche::path_state::RemoteEndpoint;
+use quiche::path_state::StoreError;
+use support::endpoint;
+use support::nth_endpoint;
+use support::open;
+use support::state;
+
+/// Longer than any test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const CLIENT: &str = "198.51.100.7";
+
+/// What a [`Gate`] saw and does.
+#[derive(Default)]
+struct Control {
+    /// The batches so far.
+    batches: Mutex<Vec<Vec<Request>>>,
+
+    /// How many of the next batches fail.
+    failures: AtomicUsize,
+}
+
+/// A memory store whose thread waits for a permit before each batch.
+struct Gate {
+    store: MemoryStore,
+    permits: Mutex<mpsc::Receiver<()>>,
+    control: Arc<Control>,
+}
+
+impl Gate {
+    fn new() -> (Box<Self>, mpsc::Sender<()>, Arc<Control>) {
+        let (permit, permits) = mpsc::channel();
+        let control = Arc::new(Control::default());
+        let gate = Gate {
+            store: MemoryStore::new(1000),
+            permits: Mutex::new(permits),
+            control: control.clone(),
+        };
+
+        (Box::new(gate), permit, control)
+    }
+}
+
+impl PathStateStore for Gate {
+    fn get(&self, endpoint: &RemoteEndpoint) -> Result<Option<PathState>, StoreError> {
+        self.store.get(endpoint)
+    }
+
+    fn claim(&self, endpoint: &RemoteEndpoint) -> Result<Option<Claim>, StoreError> {
+        self.store.claim(endpoint)
+    }
+
+    fn record(&self, endpoint: &RemoteEndpoint, observed: &PathState) -> Result<(), StoreError> {
+        self.store.record(endpoint, observed)
+    }
+
+    fn release(&self, endpoint: &RemoteEndpoint, token: ClaimToken) -> Result<(), StoreError> {
+        self.store.release(endpoint, token)
+    }
+
+    fn forget(&self, endpoint: &RemoteEndpoint, token: ClaimToken) -> Result<(), StoreError> {
+        self.store.forget(endpoint, token)
+    }
+
+    fn flush(&self) -> Result<usize, StoreError> {
+        self.store.flush()
+    }
+}
+
+impl Backend for Gate {
+    // Without anybody to give permits, the gate is open.
+    fn perform(&self, requests: &[Request]) -> Result<Vec<Outcome>, StoreError> {
+        let _ = self.permits.lock().unwrap().recv();
+        self.control.batches.lock().unwrap().push(requests.to_vec());
+
+        let fails = |n: usize| n.checked_sub(1);
+        if self.control.failures.fetch_update(SeqCst, SeqCst, fails).is_ok() {
+            return Err("the disk is on fire".into());
+        }
+        self.store.perform(requests)
+    }
+}
+
+/// An event loop that does nothing but read answers.
+struct Reader {
+    handle: StoreHandle,
+    woken: mpsc::Receiver<()>,
+}
+
+impl Reader {
+    fn new(service: &StoreService) -> Self {
+        let (wake, woken) = mpsc::channel();
+        let wake = Mutex::new(wake);
+        let handle = service.handle(Arc::new(move || {
+            let _ = wake.lock().unwrap().send(());
+        }));
+
+        Reader { handle, woken }
+    }
+
+    fn next(&self) -> Answer {
+        loop {
+            match self.handle.poll() {
+                Some(answer) => return answer,
+                None => self.woken.recv_timeout(PATIENCE).expect("to be woken"),
+            }
+        }
+    }
+
+    fn claimed(&self) -> Option<Claim> {
+        match self.next() {
+            Answer::Claimed { claim, .. } => claim,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn start(backend: Box<dyn Backend>, queue_max: usize) -> StoreService {
+    let options = ServiceOptions { queue_max, answers_max: 100, ..Default::default() };
+    StoreService::start(backend, options).unwrap()
+}
+
+#[test]
+fn what_is_asked_is_answered_with_its_tag_and_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = start(Box::new(open(&folder.path().join("paths.db"))), 100);
+    let reader = Reader::new(&service);
+    let (here, there) = (endpoint(CLIENT), endpoint("198.51.101.7"));
+    let set = state(100);
+
+    assert!(reader.handle.record(&here, &set));
+    assert!(reader.handle.get(7, &here));
+    assert!(reader.handle.get(8, &there));
+    assert!(reader.handle.claim(9, &here));
+    assert!(reader.handle.claim(10, &here));
+
+    let answers: Vec<Answer> = (0..4).map(|_| reader.next()).collect();
+    let state = |answer: &Answer| match answer {
+        Answer::Read { tag, state } => (*tag, state.map(|set| set.saved_cwnd)),
+        Answer::Claimed { tag, claim, endpoint } => {
+            assert_eq!(*endpoint, here);
+            (*tag, claim.map(|claim| claim.state.saved_cwnd))
+        }
+    };
+    let told: Vec<_> = answers.iter().map(state).collect();
+    assert_eq!(told, [(7, Some(100)), (8, None), (9, Some(100)), (10, None)]);
+    assert!(service.flush(PATIENCE));
+    assert!(reader.handle.poll().is_none());
+
+    let metrics = service.metrics();
+    assert_eq!((metrics.gets, metrics.hits), (2, 1));
+    assert_eq!((metrics.claims, metrics.claims_granted, metrics.records), (2, 1, 1));
+}
+
+#[test]
+fn requests_that_wait_together_share_a_transaction() {
+    let (gate, permit, control) = Gate::new();
+    let service = start(gate, 100);
+    let reader = Reader::new(&service);
+
+    for n in 0..50 {
+        assert!(reader.handle.get(n, &nth_endpoint(n)));
+    }
+    drop(permit);
+    for n in 0..50 {
+        assert_eq!(reader.next(), Answer::Read { tag: n, state: None });
+    }
+
+    assert!(control.batches.lock().unwrap().len() <= 2);
+    assert!(service.metrics().batches <= 2);
+}
+
+#[test]
+fn a_full_queue_drops_questions_and_keeps_room_for_ends() {
+    let (gate, permit, control) = Gate::new();
+    let service = start(gate, 4);
+    let reader = Reader::new(&service);
+    let here = endpoint(CLIENT);
+
+    // The thread may have taken the first requests already.
+    let taken = (0..20).filter(|&n| reader.handle.get(n, &here)).count();
+    assert!((4..=8).contains(&taken), "{taken}");
+    assert!(!reader.handle.claim(99, &here));
+    assert!(!reader.handle.record(&here, &state(1)));
+    for n in 0..4 {
+        assert!(reader.handle.release(&here, ClaimToken(n)));
+    }
+    assert_eq!(service.metrics().dropped, 20 - taken as u64 + 2);
+    assert_eq!(service.metrics().dropped_ends, 0);
+    for n in 0..20 {
+        reader.handle.forget(&here, ClaimToken(n));
+    }
+    assert!(service.metrics().dropped_ends >= 12);
+
+    // The store works again, and so does the queue.
+    drop(permit);
+    for _ in 0..taken {
+        reader.next();
+    }
+    assert!(service.flush(PATIENCE));
+    assert!(reader.handle.get(1, &here));
+    reader.next();
+    let done = control.batches.lock().unwrap().concat();
+    assert_eq!(done.iter().filter(|r| matches!(r, Request::Release(..))).count(), 4);
+}
+
+#[test]
+fn a_handle_that_reads_no_answers_gets_no_more_than_its_bound() {
+    let service = start(Box::new(MemoryStore::new(10)), 1000);
+    let reader = Reader::new(&service);
+
+    let asked = (0..500).filter(|&n| reader.handle.get(n, &endpoint(CLIENT))).count();
+    assert_eq!(asked, 100);
+
+    let other = Reader::new(&service);
+    assert!(other.handle.get(1, &endpoint(CLIENT)));
+    other.next();
+
+    reader.next();
+    assert!(reader.handle.get(1, &endpoint(CLIENT)));
+}
+
+#[test]
+fn a_failing_store_is_a_miss_and_ends_are_tried_again() {
+    let (gate, permit, control) = Gate::new();
+    control.failures.store(2, SeqCst);
+    let service = start(gate, 100);
+    let reader = Reader::new(&service);
+    let here = endpoint(CLIENT);
+
+    assert!(reader.handle.claim(1, &here));
+    assert!(reader.handle.release(&here, ClaimToken(5)));
+    assert!(reader.handle.get(2, &here));
+    drop(permit);
+
+    assert_eq!(reader.claimed(), None);
+    assert_eq!(reader.next(), Answer::Read { tag: 2, state: None });
+    assert!(service.flush(PATIENCE));
+
+    let metrics = service.metrics();
+    assert_eq!((metrics.failed, metrics.releases), (2, 1));
+    let tries = control.batches.lock().unwrap().concat();
+    assert!(tries.iter().filter(|r| matches!(r, Request::Release(..))).count() >= 2);
+}
+
+#[test]
+fn what_keeps_failing_is_given_up() {
+    let (gate, permit, control) = Gate::new();
+    control.failures.store(1000, SeqCst);
+    drop(permit);
+    let service = start(gate, 100);
+    let reader = Reader::new(&service);
+
+    assert!(reader.handle.forget(&endpoint(CLIENT), ClaimToken(5)));
+    assert!(service.close(PATIENCE));
+    assert_eq!(control.batches.lock().unwrap().len(), 3);
+}
+
+#[test]
+fn a_claim_that_nobody_reads_about_is_released() {
+    for read_before_drop in [false, true] {
+        let (gate, permit, _control) = Gate::new();
+        let service = start(gate, 100);
+        let here = endpoint(CLIENT);
+        let first = Reader::new(&service);
+        let second = Reader::new(&service);
+
+        first.handle.record(&here, &state(100));
+        first.handle.claim(1, &here);
+        if read_before_drop {
+            // The answer is there when the handle goes, or comes after it.
+            permit.send(()).unwrap();
+            permit.send(()).unwrap();
+            first.woken.recv_timeout(PATIENCE).unwrap();
+        }
+        drop(first);
+        drop(permit);
+
+        assert!(service.flush(PATIENCE) && service.flush(PATIENCE));
+        second.handle.claim(2, &here);
+        assert!(second.claimed().is_some());
+    }
+}
+
+#[test]
+fn closing_does_what_is_queued() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("paths.db");
+    let service = start(Box::new(open(&path)), 1000);
+    let reader = Reader::new(&service);
+
+    for n in 0..600 {
+        assert!(reader.handle.record(&nth_endpoint(n), &state(n)));
+    }
+    assert!(service.close(PATIENCE));
+    assert!(!reader.handle.get(1, &endpoint(CLIENT)));
+
+    let store = open(&path);
+    for n in 0..600 {
+        assert!(store.get(&nth_endpoint(n)).unwrap().is_some(), "{n}");
+    }
+}
+
+#[test]
+fn closing_a_stuck_store_gives_up_in_time() {
+    let (gate, permit, _control) = Gate::new();
+    let service = start(gate, 100);
+    let reader = Reader::new(&service);
+    reader.handle.get(1, &endpoint(CLIENT));
+
+    assert!(!service.flush(Duration::from_millis(10)));
+    assert!(!service.close(Duration::from_millis(10)));
+    drop(permit);
+    reader.next();
+}
+
+#[test]
+fn event_loops_share_one_thread_and_get_their_own_answers() {
+    const LOOPS: u64 = 4;
+    const REQUESTS: u64 = 300;
+
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("paths.db"));
+    for n in 0..LOOPS {
+        store.record(&nth_endpoint(n), &state(n + 1)).unwrap();
+    }
+    let service = start(Box::new(store), 1000);
+
+    std::thread::scope(|scope| {
+        for n in 0..LOOPS {
+            let reader = Reader::new(&service);
+            scope.spawn(move || {
+                let mut seen = HashMap::new();
+                for tag in 0..REQUESTS {
+                    assert!(reader.handle.get(tag, &nth_endpoint(n)));
+                    let Answer::Read { tag, state } = reader.next() else { panic!() };
+                    *seen.entry(tag).or_insert(0) += 1;
+                    assert_eq!(state.unwrap().saved_cwnd, n + 1);
+                }
+                assert_eq!(seen.len() as u64, REQUESTS);
+                assert!(seen.values().all(|&times| times == 1));
+            });
+        }
+    });
+    assert_eq!(service.metrics().hits, LOOPS * REQUESTS);
+}

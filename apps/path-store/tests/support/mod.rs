@@ -1,0 +1,159 @@
+//! What the tests of the stores share: endpoints, sets, and clocks.
+#![expect(dead_code, reason = "no test program uses all of it")]
+
+pub mod redis;
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+use std::time::Instant;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+use path_store::BootClock;
+use path_store::BootId;
+use path_store::Role;
+use path_store::SqliteOptions;
+use path_store::SqliteStore;
+use path_store::SystemBootClock;
+use quiche::clock::Simulation;
+use quiche::path_state::PathState;
+use quiche::path_state::RemoteEndpoint;
+
+/// The Lifetime of the sets.
+pub const HOUR: Duration = Duration::from_secs(3600);
+
+/// Where simulated wall clocks start, after 1970.
+pub const WALL_START: Duration = Duration::from_secs(1_000_000);
+
+/// A simulation of both clocks, at [`WALL_START`].
+pub fn simulation() -> Simulation {
+    Simulation::start(1, WALL_START)
+}
+
+/// The wall clock that much after its simulated start.
+pub fn wall(after: Duration) -> SystemTime {
+    UNIX_EPOCH + WALL_START + after
+}
+
+/// A set observed now, with an RTT of 600 ms: its lease is 4.8 s.
+pub fn state(saved_cwnd: u64) -> PathState {
+    let now = quiche::clock::wall_now();
+
+    PathState {
+        saved_cwnd,
+        saved_rtt: Duration::from_millis(600),
+        observed: now,
+        expires: now + HOUR,
+        limited: false,
+        validated: false,
+    }
+}
+
+/// The endpoint of a client.
+pub fn endpoint(client: &str) -> RemoteEndpoint {
+    let client: IpAddr = client.parse().unwrap();
+    RemoteEndpoint::new("192.0.2.1", client, Default::default())
+}
+
+/// The endpoint of the n-th subnet, of 65536.
+pub fn nth_endpoint(n: u64) -> RemoteEndpoint {
+    endpoint(&format!("10.{}.{}.1", n >> 8 & 0xff, n & 0xff))
+}
+
+/// Time since boot that follows the simulation of the thread.
+pub struct SimulatedBoot {
+    boot: Instant,
+}
+
+impl SimulatedBoot {
+    /// Boots now.
+    pub fn new() -> Self {
+        SimulatedBoot { boot: quiche::clock::now() }
+    }
+}
+
+impl BootClock for SimulatedBoot {
+    fn boot_id(&self) -> BootId {
+        [1; 16]
+    }
+
+    fn since_boot(&self) -> Duration {
+        quiche::clock::now() - self.boot
+    }
+}
+
+/// A boot and the time since then, as a test sets them.
+#[derive(Clone)]
+pub struct SetBoot(pub Arc<Mutex<(BootId, Duration)>>);
+
+impl SetBoot {
+    pub fn new(id: u8, since: Duration) -> Self {
+        SetBoot(Arc::new(Mutex::new(([id; 16], since))))
+    }
+
+    pub fn set(&self, id: u8, since: Duration) {
+        *self.0.lock().unwrap() = ([id; 16], since);
+    }
+}
+
+impl BootClock for SetBoot {
+    fn boot_id(&self) -> BootId {
+        self.0.lock().unwrap().0
+    }
+
+    fn since_boot(&self) -> Duration {
+        self.0.lock().unwrap().1
+    }
+}
+
+/// The store at `path` with the given clock.
+pub fn open_with(path: &Path, clock: impl BootClock + 'static) -> SqliteStore {
+    SqliteStore::open(path, Role::Server, SqliteOptions::default(), Box::new(clock)).unwrap()
+}
+
+/// The store at `path` with the system's clock.
+pub fn open(path: &Path) -> SqliteStore {
+    open_with(path, SystemBootClock::new().unwrap())
+}
+
+/// Makes every record of the store at `path` one of a version to come, sound in
+/// itself. The checksum's rule is repeated here: it is part of the format.
+pub fn make_newer(path: &Path) {
+    type Columns = (String, Vec<u8>, i64, i64);
+    let conn = rusqlite::Connection::open(path).unwrap();
+    let sql = "SELECT endpoint, state, observed_ms, expires_ms FROM path_state
+               WHERE retreats = 0";
+    let rows: Vec<Columns> = conn
+        .prepare(sql)
+        .unwrap()
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+
+    for (endpoint, mut state, observed_ms, expires_ms) in rows {
+        state[0] = 2;
+        state.extend(b"what is to come");
+
+        let mut sum = crc32fast::Hasher::new();
+        for part in [
+            Some(endpoint.as_bytes()),
+            Some(&state),
+            None,
+            Some(&observed_ms.to_be_bytes()),
+            Some(&expires_ms.to_be_bytes()),
+            None,
+            Some(&0_i64.to_be_bytes()),
+        ] {
+            let length = part.map_or(u32::MAX, |part| part.len() as u32);
+            sum.update(&length.to_be_bytes());
+            sum.update(part.unwrap_or_default());
+        }
+
+        let sql = "UPDATE path_state SET state = ?2, checksum = ?3 WHERE endpoint = ?1";
+        conn.execute(sql, rusqlite::params![endpoint, state, sum.finalize()]).unwrap();
+    }
+}
