@@ -1,0 +1,198 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::CommandFactory;
+use clap::FromArgMatches;
+use clap::Parser;
+
+use crate::body;
+use crate::target::Endpoint;
+use crate::target::Target;
+
+const AFTER_HELP: &str = "\
+Without -o the body is counted and thrown away, and a summary line is printed.
+--json prints one line per download, failed ones included: url, bytes, ttfb_ms,
+ttlb_ms (first and last body byte, from the first packet sent), goodput_mbps,
+min_rtt_ms, status (0: no response), and error if the download failed; a value
+that is not known is null. The first failed download ends the run.
+
+Certificates are checked against SSL_CERT_FILE and SSL_CERT_DIR if set, else
+against the system's. RUST_LOG=debug shows what happens inside.
+
+Exit codes: 0 done, 1 failed, 2 bad usage.";
+
+/// Downloads a URL over HTTP/3 and measures how long it takes.
+#[derive(Debug, Parser)]
+#[command(name = "edge-client", version, after_help = AFTER_HELP)]
+pub struct Cli {
+    /// What to download, for example https://localhost:4433/file
+    #[arg(value_name = "URL")]
+    pub target: Target,
+
+    /// Sends to this address; the URL still names the host that is asked
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub connect: Option<Endpoint>,
+
+    /// Accepts any certificate
+    #[arg(long)]
+    pub insecure: bool,
+
+    /// Downloads N times, each on a connection of its own
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub repeat: NonZeroU32,
+
+    /// Seconds to wait between two downloads
+    #[arg(long, value_name = "S", default_value = "0", value_parser = seconds)]
+    pub interval: Duration,
+
+    /// Sends from this local address
+    #[arg(long, value_name = "ADDR")]
+    pub local: Option<IpAddr>,
+
+    /// Writes the body to F when it has arrived whole; - is standard output
+    #[arg(short, long, value_name = "F")]
+    pub output: Option<PathBuf>,
+
+    /// Prints one JSON line per download
+    #[arg(long)]
+    pub json: bool,
+
+    /// Gives an address up when the handshake takes this many seconds
+    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds_above_0)]
+    pub connect_timeout: Duration,
+
+    /// Gives the download up when nothing arrives for this many seconds
+    #[arg(long, value_name = "S", default_value = "30", value_parser = seconds_above_0)]
+    pub idle_timeout: Duration,
+}
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub enum Parsed {
+    Run(Box<Cli>),
+
+    /// Help or version.
+    Print(String),
+}
+
+/// Reads the command line. The error is one line that names the bad input.
+pub fn parse(
+    args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> Result<Parsed, String> {
+    let matches = match Cli::command().try_get_matches_from(args) {
+        Ok(matches) => matches,
+        Err(e) if !e.use_stderr() => return Ok(Parsed::Print(e.to_string())),
+        Err(e) => return Err(one_line(&e)),
+    };
+    let cli = Cli::from_arg_matches(&matches).map_err(|e| one_line(&e))?;
+
+    if cli.json && body::is_stdout(cli.output.as_deref()) {
+        return Err("--json and -o - both need standard output; write the body \
+                    to a file, or leave -o out"
+            .to_owned());
+    }
+    Ok(Parsed::Run(Box::new(cli)))
+}
+
+/// The first paragraph of clap's message, without tips and usage.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<_> = paragraph.split_whitespace().collect();
+    let reason = words.join(" ");
+    let reason = reason.strip_prefix("error: ").unwrap_or(&reason);
+    format!("{reason}; see edge-client --help")
+}
+
+/// Longest wait that can be asked for: a day.
+const SECONDS_MAX: f64 = 86_400.0;
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    text.parse::<f64>()
+        .ok()
+        .filter(|s| (0.0..=SECONDS_MAX).contains(s))
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| format!("not a number of seconds from 0 to {SECONDS_MAX}"))
+}
+
+fn seconds_above_0(text: &str) -> Result<Duration, String> {
+    // The transport counts in milliseconds and takes 0 for "never".
+    match seconds(text)? {
+        s if s < Duration::from_millis(1) => Err("must be at least 0.001 seconds".to_owned()),
+        s => Ok(s),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_words(line: &str) -> Result<Parsed, String> {
+        parse(line.split(' '))
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_is_understood() {
+        let line = "edge-client https://h/x --connect 127.0.0.1:4433 --insecure \
+                    --repeat 3 --interval 0.5 --local 127.0.2.1 -o out --json \
+                    --connect-timeout 2 --idle-timeout 1.5";
+        let Ok(Parsed::Run(cli)) = parse_words(line) else { panic!("not understood") };
+        assert_eq!(cli.connect.unwrap().to_string(), "127.0.0.1:4433");
+        assert!(cli.insecure);
+        assert_eq!(cli.repeat.get(), 3);
+        assert_eq!(cli.interval, Duration::from_millis(500));
+        assert_eq!(cli.local.unwrap().to_string(), "127.0.2.1");
+        assert_eq!(cli.output.as_deref(), Some("out".as_ref()));
+        assert!(cli.json);
+        assert_eq!(cli.connect_timeout, Duration::from_secs(2));
+        assert_eq!(cli.idle_timeout, Duration::from_millis(1500));
+    }
+
+    #[test]
+    fn the_body_is_thrown_away_unless_asked_for() {
+        let Ok(Parsed::Run(cli)) = parse_words("edge-client https://h/x") else {
+            panic!("not understood")
+        };
+        assert_eq!(cli.output, None);
+        assert_eq!(cli.idle_timeout, Duration::from_secs(30));
+    }
+
+    #[test]
+    fn bad_usage_is_one_line_naming_the_input() {
+        let table = [
+            ("edge-client", "<URL>"),
+            ("edge-client http://h/", "'http://h/'"),
+            ("edge-client https://h/ --frobnicate", "'--frobnicate'"),
+            ("edge-client https://h/ --repeat 0", "'0'"),
+            ("edge-client https://h/ --interval -1", "'-1'"),
+            ("edge-client https://h/ --interval inf", "'inf'"),
+            ("edge-client https://h/ --idle-timeout 0", "'0'"),
+            ("edge-client https://h/ --local localhost", "'localhost'"),
+            ("edge-client https://h/ --connect nowhere", "'nowhere'"),
+            ("edge-client https://h/ --json -o -", "--json and -o -"),
+            ("edge-client https://h/ https://i/", "'https://i/'"),
+        ];
+        for (line, named) in table {
+            let error = parse_words(line).expect_err(line);
+            assert!(error.contains(named), "{line}: {error}");
+            assert!(!error.contains('\n'), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn help_and_version_are_no_errors() {
+        for flag in ["--help", "-h", "--version"] {
+            assert!(matches!(parse(["edge-client", flag]), Ok(Parsed::Print(_))));
+        }
+    }
+}

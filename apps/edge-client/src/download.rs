@@ -1,0 +1,424 @@
+//! One download after another: the event loop between socket and transport.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+use std::time::Instant;
+
+use quiche::h3;
+use quiche::ConnectionId;
+
+use crate::body::Body;
+use crate::cli::Cli;
+use crate::exchange::Exchange;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::reactor::Reactor;
+use crate::report::Measured;
+use crate::socket::Socket;
+use crate::system;
+use crate::target;
+use crate::transport;
+use crate::transport::Transport;
+
+/// Largest packet sent, in bytes. They carry acknowledgements: the smallest
+/// size that every QUIC path takes is enough.
+const PACKET: usize = 1200;
+
+/// Batches received before timers and signals get their turn.
+const BATCHES_MAX: usize = 16;
+
+/// Runs downloads of one URL.
+pub struct Downloader<'a> {
+    cli: &'a Cli,
+    transport: Transport,
+    reactor: Reactor,
+}
+
+impl<'a> Downloader<'a> {
+    /// Sets up what all downloads share: TLS settings and the poll.
+    pub fn new(cli: &'a Cli) -> Result<Self, Failure> {
+        Ok(Self {
+            cli,
+            transport: Transport::new(&cli.target.host, cli.insecure, cli.idle_timeout)?,
+            reactor: Reactor::new().map_err(|e| Failure::failed(format!("cannot wait: {e}")))?,
+        })
+    }
+
+    /// Waits, unless the user stops the program.
+    pub fn pause(&mut self, length: Duration) -> Result<(), Failure> {
+        self.reactor.pause(length)
+    }
+
+    /// One download on a connection of its own. Tries the host's addresses in
+    /// turn until one answers; what it measured is about that one.
+    pub fn download(
+        &mut self,
+        body: &mut Body,
+        progress: &mut Progress,
+    ) -> (Measured, Result<(), Failure>) {
+        let cli = self.cli;
+        let addresses = match target::addresses(&cli.target, cli.connect.as_ref(), cli.local) {
+            Ok(addresses) => addresses,
+            Err(failure) => return (Measured::default(), Err(failure)),
+        };
+
+        self.first_that_answers(&addresses, body, progress)
+    }
+
+    fn first_that_answers(
+        &mut self,
+        addresses: &[SocketAddr],
+        body: &mut Body,
+        progress: &mut Progress,
+    ) -> (Measured, Result<(), Failure>) {
+        let mut unreachable = Vec::new();
+        for &peer in addresses {
+            match self.download_from(peer, body, progress) {
+                (_, Err(Failure::Unreachable(reason))) => unreachable.push(reason),
+                done => return done,
+            }
+        }
+        let reasons = unreachable.join("; ");
+        (Measured::default(), Err(Failure::Unreachable(reasons)))
+    }
+
+    fn download_from(
+        &mut self,
+        peer: SocketAddr,
+        body: &mut Body,
+        progress: &mut Progress,
+    ) -> (Measured, Result<(), Failure>) {
+        let mut connection = match self.connect(peer) {
+            Ok(connection) => connection,
+            Err(failure) => return (Measured::default(), Err(failure)),
+        };
+        let result = connection.run(&mut self.reactor, body, progress);
+        connection.close();
+        connection.warn_of_drops();
+
+        let result = match (result, self.transport.take_refusal()) {
+            (Err(_), Some(reason)) => Err(self.untrusted(&reason)),
+            (result, _) => result,
+        };
+        (connection.measured(), result)
+    }
+
+    fn connect(&mut self, peer: SocketAddr) -> Result<Connection, Failure> {
+        let cli = self.cli;
+        let socket = Socket::connect(cli.local, peer).map_err(|e| {
+            let reason = format!("cannot send to {peer}: {e}");
+            match cli.local {
+                Some(local) => Failure::failed(format!(
+                    "{reason}; is --local {local} an address of this machine?"
+                )),
+                None => Failure::Unreachable(reason),
+            }
+        })?;
+        self.reactor.watch(&socket).map_err(|e| Failure::failed(format!("cannot wait: {e}")))?;
+
+        let id = system::random_connection_id();
+        let transport = quiche::connect(
+            transport::server_name(&cli.target.host),
+            &ConnectionId::from_ref(&id),
+            socket.local(),
+            peer,
+            &mut self.transport.config,
+        )
+        .map_err(|e| Failure::failed(format!("cannot set QUIC up: {e}")))?;
+
+        Ok(Connection {
+            transport,
+            http: None,
+            exchange: Exchange::new(&cli.target),
+            socket,
+            packet: [0; PACKET],
+            connect_timeout: cli.connect_timeout,
+            started_at: system::now(),
+            heard_at: None,
+        })
+    }
+
+    fn untrusted(&self, reason: &str) -> Failure {
+        Failure::failed(format!(
+            "the certificate of {} is not trusted ({reason}); name its CA in \
+             SSL_CERT_FILE, or skip the check with --insecure",
+            self.cli.target.host
+        ))
+    }
+}
+
+/// One connection, from its first packet to its last.
+struct Connection {
+    transport: quiche::Connection,
+    http: Option<h3::Connection>,
+    exchange: Exchange,
+    socket: Socket,
+    packet: [u8; PACKET],
+    connect_timeout: Duration,
+
+    /// When the first packet was handed to the kernel.
+    started_at: Instant,
+
+    /// When the last packet was received.
+    heard_at: Option<Instant>,
+}
+
+impl Connection {
+    /// Runs until the response is complete or cannot be any more.
+    fn run(
+        &mut self,
+        reactor: &mut Reactor,
+        body: &mut Body,
+        progress: &mut Progress,
+    ) -> Result<(), Failure> {
+        self.started_at = system::now();
+        self.flush()?;
+
+        // True while packets may be waiting that the poll will not report.
+        let mut readable = false;
+        while !self.exchange.complete {
+            let timeout = match readable {
+                true => Some(Duration::ZERO),
+                false => self.timeout(system::now()),
+            };
+            readable |= reactor.wait(timeout)?;
+
+            for _ in 0..BATCHES_MAX {
+                if !readable || self.exchange.complete {
+                    break;
+                }
+                readable = self.receive_batch(body)?;
+                progress.update(self.exchange.received, self.exchange.length);
+            }
+            self.check_timers(system::now())?;
+        }
+        Ok(())
+    }
+
+    /// Takes in one batch and acknowledges it. `false` when none was waiting.
+    fn receive_batch(&mut self, body: &mut Body) -> Result<bool, Failure> {
+        let info = quiche::RecvInfo { from: self.socket.peer(), to: self.socket.local() };
+        let transport = &mut self.transport;
+        let received = self.socket.receive(|packet| {
+            // An error is the peer's packet (ignored) or ends the connection,
+            // which `check_alive` sees.
+            if let Err(e) = transport.recv(packet, info) {
+                log::debug!("packet of {} bytes: {e}", packet.len());
+            }
+        });
+        match received {
+            Ok(true) => (),
+            Ok(false) => return Ok(false),
+            Err(e) => {
+                self.on_socket_error(e)?;
+                return Ok(true);
+            }
+        }
+        let now = system::now();
+        self.heard_at = Some(now);
+
+        self.advance(body, now)?;
+        self.flush()?;
+        if !self.exchange.complete {
+            self.check_alive(now)?;
+        }
+        Ok(true)
+    }
+
+    fn advance(&mut self, body: &mut Body, now: Instant) -> Result<(), Failure> {
+        if self.http.is_none() && self.transport.is_established() {
+            let http = h3::Connection::with_transport(&mut self.transport, &Exchange::config())
+                .map_err(|e| Failure::failed(format!("HTTP/3 failed: {e}")))?;
+            self.http = Some(http);
+        }
+        match &mut self.http {
+            Some(http) => self.exchange.advance(&mut self.transport, http, body, now),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends every packet the transport has ready.
+    fn flush(&mut self) -> Result<(), Failure> {
+        loop {
+            let length = match self.transport.send(&mut self.packet) {
+                Ok((length, _)) => length,
+                Err(quiche::Error::Done) => return Ok(()),
+                Err(e) => return Err(Failure::failed(format!("QUIC failed: {e}"))),
+            };
+            if let Err(e) = self.socket.send(&self.packet[..length]) {
+                self.on_socket_error(e)?;
+            }
+        }
+    }
+
+    /// Before the handshake is done, an error (mostly an ICMP message) tells
+    /// that nobody is there. After it, only time tells: such messages may be
+    /// forged or transient.
+    fn on_socket_error(&self, error: io::Error) -> Result<(), Failure> {
+        if self.transport.is_established() {
+            log::debug!("socket: {error}");
+            return Ok(());
+        }
+        let peer = self.socket.peer();
+        Err(Failure::Unreachable(match error.kind() {
+            io::ErrorKind::ConnectionRefused => {
+                format!("nothing listens on UDP {peer}; is the server running?")
+            }
+            _ => format!("cannot reach {peer}: {error}"),
+        }))
+    }
+
+    /// How long the transport and the handshake's time limit allow to wait.
+    fn timeout(&self, now: Instant) -> Option<Duration> {
+        let handshake_end =
+            (!self.transport.is_established()).then_some(self.started_at + self.connect_timeout);
+        self.transport
+            .timeout_instant()
+            .into_iter()
+            .chain(handshake_end)
+            .min()
+            .map(|end| end.saturating_duration_since(now))
+    }
+
+    fn check_timers(&mut self, now: Instant) -> Result<(), Failure> {
+        if self.exchange.complete {
+            return Ok(());
+        }
+        if self.transport.timeout_instant().is_some_and(|at| at <= now) {
+            self.transport.on_timeout();
+            self.flush()?;
+            self.check_alive(now)?;
+        }
+        let waited = now.saturating_duration_since(self.started_at);
+        match !self.transport.is_established() && waited >= self.connect_timeout {
+            true => Err(self.no_answer(waited)),
+            false => Ok(()),
+        }
+    }
+
+    /// An error if the connection has ended or is ending.
+    fn check_alive(&self, now: Instant) -> Result<(), Failure> {
+        let transport = &self.transport;
+        if let Some(error) = transport.local_error() {
+            return Err(Failure::failed(describe("the client", error)));
+        }
+        if let Some(error) = transport.peer_error() {
+            return Err(Failure::failed(format!(
+                "{} after {}",
+                describe("the server", error),
+                self.exchange.extent()
+            )));
+        }
+        if transport.is_timed_out() {
+            return Err(match self.heard_at {
+                Some(heard) if transport.is_established() => {
+                    self.vanished(now.saturating_duration_since(heard))
+                }
+                _ => self.no_answer(now.saturating_duration_since(self.started_at)),
+            });
+        }
+        match transport.is_closed() || transport.is_draining() {
+            true => Err(Failure::failed(format!(
+                "the server does not know this connection any more, after {}",
+                self.exchange.extent()
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    fn no_answer(&self, waited: Duration) -> Failure {
+        let peer = self.socket.peer();
+        Failure::Unreachable(format!(
+            "no answer from {peer} within {:.1} s; does a server listen there, \
+             and does UDP get through?",
+            waited.as_secs_f64()
+        ))
+    }
+
+    fn vanished(&self, silence: Duration) -> Failure {
+        Failure::failed(format!(
+            "the server stopped answering after {}: nothing came for {:.1} s",
+            self.exchange.extent(),
+            silence.as_secs_f64()
+        ))
+    }
+
+    /// Says goodbye, so that the server need not wait for its own time-out.
+    /// The acknowledgement of the last bytes has left before.
+    fn close(&mut self) {
+        let no_error = h3::WireErrorCode::NoError as u64;
+        if self.transport.close(true, no_error, b"").is_ok() {
+            if let Err(failure) = self.flush() {
+                log::debug!("while closing: {failure}");
+            }
+        }
+    }
+
+    /// Such losses are this machine's, not the path's: the measurement is off.
+    fn warn_of_drops(&self) {
+        match self.socket.dropped() {
+            None | Some(0) => (),
+            Some(count) => log::warn!(
+                "this machine dropped {count} packets that it could not read in time; raise \
+                 net.core.rmem_max, or leave it more CPU time"
+            ),
+        }
+    }
+
+    fn measured(&self) -> Measured {
+        let exchange = &self.exchange;
+        let since_start = |at: Instant| at.saturating_duration_since(self.started_at);
+        Measured {
+            status: exchange.status.unwrap_or(0),
+            bytes: exchange.received,
+            ttfb: exchange.first_byte_at.map(since_start),
+            ttlb: exchange.last_byte_at.filter(|_| exchange.complete).map(since_start),
+            min_rtt: self.transport.path_stats().next().and_then(|path| path.min_rtt),
+        }
+    }
+}
+
+/// A connection error in words. Codes: RFC 9000, 20 and RFC 9114, 8.1.
+fn describe(who: &str, error: &quiche::ConnectionError) -> String {
+    /// CRYPTO_ERROR: the low byte is a TLS alert.
+    const TLS_ALERTS: std::ops::RangeInclusive<u64> = 0x100..=0x1ff;
+
+    let code = error.error_code;
+    let kind = match error.is_app {
+        true => format!("HTTP/3 error {code:#x}"),
+        false if TLS_ALERTS.contains(&code) => format!("TLS alert {}", code & 0xff),
+        false => format!("QUIC error {code:#x}"),
+    };
+    match String::from_utf8_lossy(&error.reason) {
+        reason if reason.is_empty() => format!("{who} closed the connection ({kind})"),
+        reason => format!("{who} closed the connection ({kind}: {})", reason.escape_debug()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli;
+
+    #[test]
+    fn every_address_is_tried() {
+        let closed_port = || {
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.local_addr().unwrap()
+        };
+        let Ok(cli::Parsed::Run(cli)) = cli::parse(["", "https://localhost/", "--insecure"]) else {
+            panic!("not understood")
+        };
+        let addresses = [closed_port(), closed_port()];
+        let mut body = Body::open(None).unwrap();
+        let mut progress = Progress::for_stderr("");
+        let (measured, result) =
+            Downloader::new(&cli).unwrap().first_that_answers(&addresses, &mut body, &mut progress);
+        assert_eq!(measured, Measured::default());
+        let line = result.unwrap_err().to_string();
+        for address in addresses {
+            assert!(line.contains(&address.to_string()), "{line}");
+        }
+    }
+}

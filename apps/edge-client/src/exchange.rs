@@ -1,0 +1,254 @@
+//! One HTTP/3 request and its response. No socket and no clock: `now` comes in.
+
+use std::time::Instant;
+
+use quiche::h3;
+use quiche::h3::NameValue;
+
+use crate::body::Body;
+use crate::failure::Failure;
+use crate::target::Target;
+
+/// Bytes read from the stream at a time.
+const CHUNK: usize = 256 << 10;
+
+/// Largest response header section accepted, in bytes.
+const HEADERS_MAX: u64 = 64 << 10;
+
+const USER_AGENT: &str = concat!("edge-client/", env!("CARGO_PKG_VERSION"));
+
+/// A GET under way.
+pub struct Exchange {
+    request: Vec<h3::Header>,
+    stream: Option<u64>,
+    chunk: Box<[u8]>,
+
+    /// Final status; `None` before the response's headers.
+    pub status: Option<u16>,
+
+    /// The `content-length` of the response.
+    pub length: Option<u64>,
+
+    /// Body bytes received.
+    pub received: u64,
+
+    /// Arrival of the first body byte, or of the end of an empty body.
+    pub first_byte_at: Option<Instant>,
+
+    /// Arrival of the last body byte so far.
+    pub last_byte_at: Option<Instant>,
+
+    /// The response has arrived whole.
+    pub complete: bool,
+}
+
+impl Exchange {
+    /// Prepares the request for `target`.
+    pub fn new(target: &Target) -> Self {
+        let header = |name: &str, value: &str| h3::Header::new(name.as_bytes(), value.as_bytes());
+        Self {
+            request: vec![
+                header(":method", "GET"),
+                header(":scheme", "https"),
+                header(":authority", &target.authority),
+                header(":path", &target.path),
+                header("user-agent", USER_AGENT),
+                header("accept", "*/*"),
+            ],
+            stream: None,
+            chunk: vec![0; CHUNK].into_boxed_slice(),
+            status: None,
+            length: None,
+            received: 0,
+            first_byte_at: None,
+            last_byte_at: None,
+            complete: false,
+        }
+    }
+
+    /// HTTP/3 settings of the client.
+    pub fn config() -> h3::Config {
+        let mut config = h3::Config::new().expect("no memory for settings");
+        config.set_max_field_section_size(HEADERS_MAX);
+        config
+    }
+
+    /// Sends what can be sent and takes in what has arrived by `now`.
+    pub fn advance(
+        &mut self,
+        conn: &mut quiche::Connection,
+        http: &mut h3::Connection,
+        body: &mut Body,
+        now: Instant,
+    ) -> Result<(), Failure> {
+        if self.stream.is_none() {
+            match http.send_request(conn, &self.request, true) {
+                Ok(stream) => self.stream = Some(stream),
+                // The server allows no stream yet; it may on the next packet.
+                Err(h3::Error::StreamBlocked) => (),
+                Err(h3::Error::TransportError(quiche::Error::StreamLimit)) => (),
+                Err(e) => return Err(broken(e)),
+            }
+        }
+
+        while !self.complete {
+            let (stream, event) = match http.poll(conn) {
+                Ok(polled) => polled,
+                Err(h3::Error::Done) => break,
+                Err(e) => return Err(broken(e)),
+            };
+            if Some(stream) != self.stream {
+                continue;
+            }
+            match event {
+                h3::Event::Headers { list, .. } => self.on_headers(&list)?,
+                h3::Event::Data => self.read_body(conn, http, body, now)?,
+                h3::Event::Finished => self.on_finished(now)?,
+                h3::Event::Reset(code) => {
+                    return Err(Failure::failed(format!(
+                        "the server gave up after {} (HTTP/3 error {code:#x})",
+                        self.extent()
+                    )))
+                }
+                h3::Event::PriorityUpdate | h3::Event::GoAway => (),
+            }
+        }
+        Ok(())
+    }
+
+    /// How much of the body there is, in words.
+    pub fn extent(&self) -> String {
+        match self.length {
+            Some(length) => format!("{} of {length} bytes", self.received),
+            None => format!("{} bytes", self.received),
+        }
+    }
+
+    fn on_headers(&mut self, list: &[h3::Header]) -> Result<(), Failure> {
+        if self.status.is_some() {
+            // Trailers.
+            return Ok(());
+        }
+        let status: u16 = find(list, b":status")
+            .and_then(|value| value.parse().ok())
+            .ok_or_else(|| Failure::failed("the response has no status"))?;
+        match status {
+            // An interim response; the final one follows.
+            100..=199 => return Ok(()),
+            200..=299 => (),
+            _ => {
+                self.status = Some(status);
+                return Err(refused(status, find(list, b"location")));
+            }
+        }
+        self.status = Some(status);
+        self.length = find(list, b"content-length").and_then(|v| v.parse().ok());
+        Ok(())
+    }
+
+    fn read_body(
+        &mut self,
+        conn: &mut quiche::Connection,
+        http: &mut h3::Connection,
+        body: &mut Body,
+        now: Instant,
+    ) -> Result<(), Failure> {
+        let Some(stream) = self.stream else {
+            return Ok(());
+        };
+        loop {
+            match http.recv_body(conn, stream, &mut self.chunk) {
+                Ok(count) => {
+                    self.first_byte_at.get_or_insert(now);
+                    self.last_byte_at = Some(now);
+                    self.received += count as u64;
+                    body.write(&self.chunk[..count])?;
+                }
+                Err(h3::Error::Done) => return Ok(()),
+                Err(e) => return Err(broken(e)),
+            }
+        }
+    }
+
+    fn on_finished(&mut self, now: Instant) -> Result<(), Failure> {
+        if self.status.is_none() {
+            return Err(Failure::failed("the server sent no response"));
+        }
+        if self.length.is_some_and(|length| length != self.received) {
+            return Err(Failure::failed(format!("the body ended after {}", self.extent())));
+        }
+        self.first_byte_at.get_or_insert(now);
+        self.last_byte_at.get_or_insert(now);
+        self.complete = true;
+        Ok(())
+    }
+}
+
+fn find<'a>(list: &'a [h3::Header], name: &[u8]) -> Option<&'a str> {
+    let header = list.iter().find(|header| header.name() == name)?;
+    std::str::from_utf8(header.value()).ok()
+}
+
+fn refused(status: u16, location: Option<&str>) -> Failure {
+    Failure::failed(match (status, location) {
+        (300..=399, Some(location)) => format!(
+            "the server answered {status} and points to {location}; redirects \
+             are not followed, ask for that URL"
+        ),
+        _ => format!("the server answered {status}"),
+    })
+}
+
+fn broken(error: h3::Error) -> Failure {
+    Failure::failed(format!("HTTP/3 failed: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exchange() -> Exchange {
+        Exchange::new(&"https://h/x".parse().unwrap())
+    }
+
+    fn headers(list: &[(&str, &str)]) -> Vec<h3::Header> {
+        list.iter().map(|(n, v)| h3::Header::new(n.as_bytes(), v.as_bytes())).collect()
+    }
+
+    #[test]
+    fn only_a_2xx_status_is_success() {
+        for (status, good) in [(200, true), (206, true), (302, false), (404, false), (503, false)] {
+            let list = headers(&[(":status", &status.to_string())]);
+            let mut exchange = exchange();
+            let result = exchange.on_headers(&list);
+            assert_eq!(result.is_ok(), good, "{status}");
+            assert_eq!(exchange.status, Some(status));
+            if let Err(failure) = result {
+                assert!(failure.to_string().contains(&status.to_string()));
+            }
+        }
+    }
+
+    #[test]
+    fn an_interim_response_is_passed_over() {
+        let mut exchange = exchange();
+        exchange.on_headers(&headers(&[(":status", "103")])).unwrap();
+        assert_eq!(exchange.status, None);
+        exchange.on_headers(&headers(&[(":status", "200"), ("content-length", "7")])).unwrap();
+        assert_eq!((exchange.status, exchange.length), (Some(200), Some(7)));
+    }
+
+    #[test]
+    fn a_redirect_names_where_it_points() {
+        let list = headers(&[(":status", "301"), ("location", "/there")]);
+        let failure = exchange().on_headers(&list).unwrap_err();
+        assert!(failure.to_string().contains("/there"));
+    }
+
+    #[test]
+    fn a_response_without_a_status_is_refused() {
+        for list in [headers(&[("x", "y")]), headers(&[(":status", "ok")])] {
+            assert!(exchange().on_headers(&list).is_err());
+        }
+    }
+}

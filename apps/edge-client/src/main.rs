@@ -1,0 +1,106 @@
+//! `edge-client`: an HTTP/3 downloader that measures what a user waits for.
+//!
+//! Every download is a connection of its own: new socket, full handshake, no
+//! session resumption, one GET. The receive windows are so large that only the
+//! path and the server set the pace.
+
+mod body;
+mod cli;
+mod download;
+mod exchange;
+mod failure;
+mod progress;
+mod reactor;
+mod report;
+mod socket;
+mod system;
+mod target;
+mod transport;
+
+use std::io;
+use std::io::Write;
+use std::process::ExitCode;
+
+use body::Body;
+use cli::Cli;
+use cli::Parsed;
+use download::Downloader;
+use failure::Failure;
+use progress::Progress;
+use report::Report;
+
+/// The download failed, or the program could not run it.
+const EXIT_FAILED: u8 = 1;
+
+/// The command line makes no sense.
+const EXIT_USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let cli = match cli::parse(std::env::args_os()) {
+        Ok(Parsed::Run(cli)) => cli,
+        Ok(Parsed::Print(text)) => {
+            print!("{text}");
+            return ExitCode::SUCCESS;
+        }
+        Err(line) => return fail(&line, EXIT_USAGE),
+    };
+    start_log();
+
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => fail(&format!("{}: {failure}", cli.target.url), EXIT_FAILED),
+    }
+}
+
+fn fail(line: &str, code: u8) -> ExitCode {
+    eprintln!("edge-client: {line}");
+    ExitCode::from(code)
+}
+
+/// Libraries stay silent unless RUST_LOG asks: an error is one line of ours.
+fn start_log() {
+    let filter = env_logger::Env::default().default_filter_or("edge_client=warn");
+    env_logger::Builder::from_env(filter).format_timestamp(None).init();
+}
+
+/// Runs the downloads one after the other; the first failure ends the run.
+fn run(cli: &Cli) -> Result<(), Failure> {
+    let mut downloader = Downloader::new(cli)?;
+
+    for run in 0..cli.repeat.get() {
+        if run > 0 {
+            downloader.pause(cli.interval)?;
+        }
+        one_download(cli, &mut downloader)?;
+    }
+    Ok(())
+}
+
+fn one_download(cli: &Cli, downloader: &mut Downloader) -> Result<(), Failure> {
+    let mut body = Body::open(cli.output.as_deref())?;
+    let mut progress = Progress::for_stderr(&cli.target.url);
+
+    let (measured, result) = downloader.download(&mut body, &mut progress);
+    progress.clear();
+    let result = result.and_then(|()| body.complete());
+
+    let error = result.as_ref().err().map(Failure::to_string);
+    let report = Report::new(&cli.target.url, &measured, error);
+    print_report(cli, &report)
+        .map_err(|e| Failure::failed(format!("cannot write the result: {e}")))
+        .and(result)
+}
+
+/// A failed download has a JSON line too; people get the error line alone.
+fn print_report(cli: &Cli, report: &Report) -> io::Result<()> {
+    if cli.json {
+        return writeln!(io::stdout(), "{}", report.json());
+    }
+    if report.error.is_some() {
+        return Ok(());
+    }
+    match body::is_stdout(cli.output.as_deref()) {
+        true => writeln!(io::stderr(), "{}", report.summary()),
+        false => writeln!(io::stdout(), "{}", report.summary()),
+    }
+}

@@ -1,0 +1,64 @@
+//! The progress bar, for people: drawn only when stderr is a terminal.
+
+use std::io::stderr;
+use std::io::IsTerminal;
+
+use indicatif::ProgressBar;
+use indicatif::ProgressDrawTarget;
+use indicatif::ProgressStyle;
+
+/// Redraws per second; each costs CPU time that the download wants.
+const DRAWS_PER_SECOND: u8 = 8;
+
+const WITH_TOTAL: &str = "{wide_msg} {bytes}/{total_bytes} {bar:20} {bytes_per_sec} {eta}";
+const WITHOUT_TOTAL: &str = "{wide_msg} {bytes} {bytes_per_sec}";
+
+/// A bar, or nothing.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    /// A bar labelled `label`, if stderr is a terminal.
+    pub fn for_stderr(label: &str) -> Self {
+        if !stderr().is_terminal() {
+            return Self { bar: None };
+        }
+        let bar = ProgressBar::no_length().with_message(label.to_owned());
+        bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND));
+        bar.set_style(style(WITHOUT_TOTAL));
+        Self { bar: Some(bar) }
+    }
+
+    /// Shows that `received` bytes have arrived, of `total` if that is known.
+    pub fn update(&mut self, received: u64, total: Option<u64>) {
+        let Some(bar) = &self.bar else { return };
+        if bar.length().is_none() && total.is_some() {
+            bar.set_style(style(WITH_TOTAL));
+            bar.update(|state| state.set_len(total.unwrap_or(0)));
+        }
+        bar.set_position(received);
+    }
+
+    /// Takes the bar off the screen.
+    pub fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is constant")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_templates_are_valid() {
+        style(WITH_TOTAL);
+        style(WITHOUT_TOTAL);
+    }
+}

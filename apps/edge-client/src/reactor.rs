@@ -1,0 +1,108 @@
+//! Waiting: for the socket, for a time, or for the user to stop the program.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::fd::RawFd;
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use mio::unix::SourceFd;
+use mio::Events;
+use mio::Interest;
+use mio::Poll;
+use mio::Token;
+use signal_hook::consts::SIGINT;
+use signal_hook::consts::SIGTERM;
+use signal_hook_mio::v1_0::Signals;
+
+use crate::failure::Failure;
+use crate::system;
+
+const SOCKET: Token = Token(0);
+const SIGNAL: Token = Token(1);
+
+/// One poll for the whole run. Stop signals end any wait at once.
+pub struct Reactor {
+    poll: Poll,
+    events: Events,
+    signals: Signals,
+}
+
+impl Reactor {
+    /// Takes over SIGINT and SIGTERM.
+    pub fn new() -> io::Result<Self> {
+        end_on_second_signal()?;
+
+        let poll = Poll::new()?;
+        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        poll.registry().register(&mut signals, SIGNAL, Interest::READABLE)?;
+
+        Ok(Self { poll, events: Events::with_capacity(8), signals })
+    }
+
+    /// Reports when `socket` becomes readable (edge-triggered: read it dry).
+    pub fn watch(&self, socket: &impl AsRawFd) -> io::Result<()> {
+        let fd: RawFd = socket.as_raw_fd();
+        self.poll.registry().register(&mut SourceFd(&fd), SOCKET, Interest::READABLE)
+    }
+
+    /// Waits until the socket is readable (`true`) or `timeout` has passed.
+    /// Wakes early without reason now and then.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, Failure> {
+        match self.poll.poll(&mut self.events, timeout) {
+            Err(e) if e.kind() != io::ErrorKind::Interrupted => {
+                return Err(Failure::failed(format!("cannot wait: {e}")))
+            }
+            // An interrupted call leaves the signal readable for the next one.
+            Err(_) => return Ok(false),
+            Ok(()) => (),
+        }
+
+        if self.signals.pending().next().is_some() {
+            return Err(Failure::Interrupted);
+        }
+        Ok(self.events.iter().any(|event| event.token() == SOCKET))
+    }
+
+    /// Waits for `length`, or until the user stops the program.
+    pub fn pause(&mut self, length: Duration) -> Result<(), Failure> {
+        let until: Instant = system::now() + length;
+        loop {
+            let left = until.saturating_duration_since(system::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            self.wait(Some(left))?;
+        }
+    }
+}
+
+/// The first signal stops the event loop. A second one ends the process even
+/// when it is stuck in a blocking write or a name look-up.
+fn end_on_second_signal() -> io::Result<()> {
+    let stopping = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(
+            signal,
+            i32::from(crate::EXIT_FAILED),
+            Arc::clone(&stopping),
+        )?;
+        signal_hook::flag::register(signal, Arc::clone(&stopping))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_never_short() {
+        let length = Duration::from_millis(20);
+        let before = system::now();
+        Reactor::new().unwrap().pause(length).unwrap();
+        assert!(system::now() - before >= length);
+    }
+}

@@ -1,0 +1,139 @@
+//! What a download measured, and its two forms: a JSON line and a sentence.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// Raw measurements of one download. Times start when the first packet is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// HTTP status; 0 if no response arrived.
+    pub status: u16,
+
+    /// Body bytes received.
+    pub bytes: u64,
+
+    /// First body byte.
+    pub ttfb: Option<Duration>,
+
+    /// Last body byte; `None` if the body did not arrive whole.
+    pub ttlb: Option<Duration>,
+
+    /// Smallest round-trip time the transport saw.
+    pub min_rtt: Option<Duration>,
+}
+
+/// One download as reported. A time that was never reached is `null`.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct Report {
+    url: String,
+    bytes: u64,
+    ttfb_ms: Option<f64>,
+    ttlb_ms: Option<f64>,
+    goodput_mbps: Option<f64>,
+    min_rtt_ms: Option<f64>,
+    status: u16,
+
+    /// Why the download failed; absent from the JSON of a complete one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl Report {
+    /// Puts `measured` into the units of the report.
+    pub fn new(url: &str, measured: &Measured, error: Option<String>) -> Self {
+        let goodput_mbps = measured
+            .ttlb
+            .filter(|t| !t.is_zero())
+            .map(|ttlb| thousandths(measured.bytes as f64 * 8.0 / 1e6 / ttlb.as_secs_f64()));
+        Self {
+            url: url.to_owned(),
+            bytes: measured.bytes,
+            ttfb_ms: measured.ttfb.map(millis),
+            ttlb_ms: measured.ttlb.map(millis),
+            goodput_mbps,
+            min_rtt_ms: measured.min_rtt.map(millis),
+            status: measured.status,
+            error,
+        }
+    }
+
+    /// One line of JSON, without the newline.
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).expect("plain data serialises")
+    }
+
+    /// One line for people, without the newline.
+    pub fn summary(&self) -> String {
+        format!(
+            "{} bytes in {} ms, {} Mbit/s (first byte {} ms, min RTT {} ms)",
+            self.bytes,
+            or_unknown(self.ttlb_ms),
+            or_unknown(self.goodput_mbps),
+            or_unknown(self.ttfb_ms),
+            or_unknown(self.min_rtt_ms),
+        )
+    }
+}
+
+fn millis(duration: Duration) -> f64 {
+    thousandths(duration.as_secs_f64() * 1e3)
+}
+
+/// Microseconds are as fine as these clocks deserve.
+fn thousandths(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
+
+fn or_unknown(value: Option<f64>) -> String {
+    value.map_or_else(|| "?".to_owned(), |v| format!("{v:.1}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMPLETE: Measured = Measured {
+        status: 200,
+        bytes: 6_250_000,
+        ttfb: Some(Duration::from_micros(103_204)),
+        ttlb: Some(Duration::from_micros(250_000)),
+        min_rtt: Some(Duration::from_nanos(50_012_345)),
+    };
+
+    #[test]
+    fn a_complete_download_has_the_documented_fields_and_no_error() {
+        let report = Report::new("https://h/x", &COMPLETE, None);
+        assert_eq!(
+            report.json(),
+            r#"{"url":"https://h/x","bytes":6250000,"ttfb_ms":103.204,"ttlb_ms":250.0,"goodput_mbps":200.0,"min_rtt_ms":50.012,"status":200}"#
+        );
+    }
+
+    #[test]
+    fn the_summary_is_one_line_with_bytes_time_and_rate() {
+        let report = Report::new("https://h/x", &COMPLETE, None);
+        assert_eq!(
+            report.summary(),
+            "6250000 bytes in 250.0 ms, 200.0 Mbit/s (first byte 103.2 ms, min RTT 50.0 ms)"
+        );
+    }
+
+    #[test]
+    fn a_failed_download_keeps_every_field_and_says_why() {
+        let error = Some("refused".to_owned());
+        let report = Report::new("https://h/x", &Measured::default(), error);
+        assert_eq!(
+            report.json(),
+            r#"{"url":"https://h/x","bytes":0,"ttfb_ms":null,"ttlb_ms":null,"goodput_mbps":null,"min_rtt_ms":null,"status":0,"error":"refused"}"#
+        );
+    }
+
+    #[test]
+    fn a_time_of_zero_gives_no_rate_instead_of_infinity() {
+        let at_once = Measured { ttlb: Some(Duration::ZERO), ..COMPLETE };
+        let report = Report::new("https://h/x", &at_once, None);
+        assert!(report.json().contains(r#""goodput_mbps":null"#));
+        assert!(report.summary().contains("? Mbit/s"));
+    }
+}

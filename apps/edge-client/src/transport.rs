@@ -1,0 +1,167 @@
+//! QUIC and TLS settings of the client.
+
+use std::env;
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use boring::ssl::SslContextBuilder;
+use boring::ssl::SslMethod;
+use boring::ssl::SslVerifyMode;
+use url::Host;
+
+use crate::failure::Failure;
+
+/// Flow-control windows in bytes, of the connection and of its streams. The
+/// body is read as it arrives, so this bounds what may arrive out of order and
+/// must only be larger than any path holds.
+const WINDOW: u64 = 1 << 30;
+
+/// Control and QPACK streams of the server, and some to spare.
+const SERVER_STREAMS: u64 = 16;
+
+/// Why the server's certificate was refused, written during the handshake.
+pub type Refusal = Arc<Mutex<Option<String>>>;
+
+/// Settings for connections to one host, one connection at a time.
+pub struct Transport {
+    pub config: quiche::Config,
+    refusal: Refusal,
+}
+
+impl Transport {
+    /// Acknowledgements are quiche's own: sent after every batch of received
+    /// packets, never delayed, with the protocol's default `max_ack_delay`.
+    pub fn new(host: &Host, insecure: bool, idle_timeout: Duration) -> Result<Self, Failure> {
+        let refusal = Refusal::default();
+        let tls = tls_settings(host, insecure, &refusal)?;
+        let mut config = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)
+            .and_then(|mut config| {
+                config.set_application_protos(quiche::h3::APPLICATION_PROTOCOL)?;
+                Ok(config)
+            })
+            .map_err(|e| Failure::failed(format!("cannot set QUIC up: {e}")))?;
+
+        config.set_initial_max_data(WINDOW);
+        config.set_initial_max_stream_data_bidi_local(WINDOW);
+        config.set_initial_max_stream_data_uni(WINDOW);
+        config.set_max_connection_window(WINDOW);
+        config.set_max_stream_window(WINDOW);
+        config.set_initial_max_streams_uni(SERVER_STREAMS);
+        config.set_max_idle_timeout(u64::try_from(idle_timeout.as_millis()).unwrap_or(u64::MAX));
+        config.set_disable_active_migration(true);
+
+        Ok(Self { config, refusal })
+    }
+
+    /// Why the last server's certificate was refused, if it was.
+    pub fn take_refusal(&self) -> Option<String> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// The name to put into the handshake. An address is no name (RFC 6066, 3).
+pub fn server_name(host: &Host) -> Option<&str> {
+    match host {
+        Host::Domain(name) => Some(name),
+        Host::Ipv4(_) | Host::Ipv6(_) => None,
+    }
+}
+
+fn tls_settings(
+    host: &Host,
+    insecure: bool,
+    refusal: &Refusal,
+) -> Result<SslContextBuilder, Failure> {
+    let broken = |e| Failure::failed(format!("cannot set TLS up: {e}"));
+    let mut tls = SslContextBuilder::new(SslMethod::tls()).map_err(broken)?;
+    if insecure {
+        tls.set_verify(SslVerifyMode::NONE);
+        return Ok(tls);
+    }
+
+    load_authorities(&mut tls)?;
+    // quiche has a host name checked; an address is ours to ask for.
+    let ip: Option<IpAddr> = match host {
+        Host::Domain(_) => None,
+        Host::Ipv4(ip) => Some((*ip).into()),
+        Host::Ipv6(ip) => Some((*ip).into()),
+    };
+    if let Some(ip) = ip {
+        tls.cert_store_mut().verify_param_mut().set_ip(ip).map_err(broken)?;
+    }
+
+    let refusal = Arc::clone(refusal);
+    tls.set_verify_callback(SslVerifyMode::PEER, move |trusted, context| {
+        if let Err(e) = context.verify_result() {
+            let mut reason = refusal.lock().unwrap_or_else(PoisonError::into_inner);
+            reason.get_or_insert_with(|| e.error_string().to_owned());
+        }
+        trusted
+    });
+    Ok(tls)
+}
+
+/// Trusts SSL_CERT_FILE and SSL_CERT_DIR if either is set, else what this
+/// system keeps in one of the usual places.
+fn load_authorities(tls: &mut SslContextBuilder) -> Result<(), Failure> {
+    let (file, dir) = (env::var_os("SSL_CERT_FILE"), env::var_os("SSL_CERT_DIR"));
+    if file.is_some() || dir.is_some() {
+        return load_given(tls, file, dir);
+    }
+
+    let system = openssl_probe::probe();
+    let mut loaded = false;
+    if let Some(file) = system.cert_file {
+        loaded |= load(tls, Some(&file), None).is_ok();
+    }
+    for dir in system.cert_dir {
+        loaded |= load(tls, None, Some(&dir)).is_ok();
+    }
+    match loaded {
+        true => Ok(()),
+        false => Err(Failure::failed(
+            "this system has no CA certificates to check the server with; \
+             install ca-certificates, set SSL_CERT_FILE, or skip the check with \
+             --insecure",
+        )),
+    }
+}
+
+fn load_given(
+    tls: &mut SslContextBuilder,
+    file: Option<OsString>,
+    dir: Option<OsString>,
+) -> Result<(), Failure> {
+    let unusable = |variable: &str, path: &Path, reason: String| {
+        Failure::failed(format!(
+            "cannot use {variable}={}: {reason}; correct or unset it, or skip \
+             the check with --insecure",
+            path.display()
+        ))
+    };
+    if let Some(file) = file.as_deref().map(Path::new) {
+        load(tls, Some(file), None).map_err(|reason| unusable("SSL_CERT_FILE", file, reason))?;
+    }
+    if let Some(dir) = dir.as_deref().map(Path::new) {
+        load(tls, None, Some(dir)).map_err(|reason| unusable("SSL_CERT_DIR", dir, reason))?;
+    }
+    Ok(())
+}
+
+fn load(
+    tls: &mut SslContextBuilder,
+    file: Option<&Path>,
+    dir: Option<&Path>,
+) -> Result<(), String> {
+    // BoringSSL's own words for a missing file are about its BIO layer.
+    for path in file.iter().chain(&dir) {
+        std::fs::metadata(path).map_err(|e| e.to_string())?;
+    }
+    tls.load_verify_locations(file, dir)
+        .map_err(|_| "it holds no certificate in PEM form".to_owned())
+}

@@ -1,0 +1,359 @@
+//! A minimal HTTP/3 server in a thread of the test, which can also misbehave.
+//!
+//! What it answers depends on the path:
+//!
+//! | path         | answer                                                     |
+//! |--------------|------------------------------------------------------------|
+//! | `/bytes/N`   | 200 and the first N bytes of [`pattern`]                   |
+//! | `/short/N`   | as above, but announced as N + 1 bytes                     |
+//! | `/reset/N`   | the first half of N bytes, then the stream is reset        |
+//! | `/close/N`   | the first half of N bytes, then the connection is closed   |
+//! | `/silent/N`  | the first half of N bytes, then nothing for ever           |
+//! | `/vanish/N`  | the first half of N bytes, then the server is gone         |
+//! | `/moved`     | 301, to `/bytes/1`                                         |
+//! | else         | 404                                                        |
+
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use quiche::h3;
+use quiche::h3::NameValue;
+use quiche::ConnectionId;
+
+/// How long the server sleeps when nothing arrives; bounds a test's end.
+const NAP: Duration = Duration::from_millis(10);
+
+const PACKET_MAX: usize = 65_535;
+
+/// Name and address that the certificate is for.
+const NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
+
+/// The body of every answer: any part that is lost or moved is noticed.
+pub fn pattern(len: usize) -> Vec<u8> {
+    (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+/// A server that lives as long as this value.
+pub struct Server {
+    pub addr: SocketAddr,
+
+    /// Its certificate, which signs itself.
+    pub certificate: PathBuf,
+
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Seen>>,
+    _dir: tempfile::TempDir,
+}
+
+/// What the server saw of its clients.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Source address of every connection.
+    pub clients: Vec<SocketAddr>,
+
+    /// Connections that resumed a TLS session.
+    pub resumed: usize,
+
+    /// Bytes that every connection, and its request stream, let the server send.
+    pub windows: Vec<(u64, u64)>,
+
+    /// Connections that the client closed.
+    pub closed: usize,
+
+    /// `:authority` of every request.
+    pub authorities: Vec<String>,
+}
+
+impl Server {
+    pub fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let certificate = dir.path().join("cert.pem");
+        let config = config(&certificate, &dir.path().join("key.pem"));
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(NAP)).unwrap();
+        let addr = socket.local_addr().unwrap();
+
+        let stop = Arc::new(AtomicBool::new(false));
+        let worker = Worker {
+            socket,
+            addr,
+            config,
+            clients: HashMap::new(),
+            next_id: 0,
+            seen: Seen::default(),
+            stop: Arc::clone(&stop),
+        };
+        Self {
+            addr,
+            certificate,
+            stop,
+            thread: Some(std::thread::spawn(|| worker.run())),
+            _dir: dir,
+        }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}{path}", self.addr.port())
+    }
+
+    /// Ends the server.
+    pub fn stop(mut self) -> Seen {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn config(certificate: &Path, key: &Path) -> quiche::Config {
+    let names = NAMES.map(str::to_owned);
+    let made = rcgen::generate_simple_self_signed(names).unwrap();
+    std::fs::write(certificate, made.cert.pem()).unwrap();
+    std::fs::write(key, made.signing_key.serialize_pem()).unwrap();
+
+    let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
+    config.load_cert_chain_from_pem_file(certificate.to_str().unwrap()).unwrap();
+    config.load_priv_key_from_pem_file(key.to_str().unwrap()).unwrap();
+    config.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();
+    config.set_initial_max_data(1 << 20);
+    config.set_initial_max_stream_data_bidi_remote(1 << 16);
+    config.set_initial_max_stream_data_uni(1 << 16);
+    config.set_initial_max_streams_bidi(4);
+    config.set_initial_max_streams_uni(4);
+    config.set_max_send_udp_payload_size(1350);
+    config
+}
+
+/// What is left to do when the queued part of a body has been sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ending {
+    Finish,
+    Reset,
+    Close,
+    Silent,
+    Vanish,
+}
+
+struct Answer {
+    stream: u64,
+    body: Vec<u8>,
+    sent: usize,
+    ending: Ending,
+}
+
+struct Client {
+    peer: SocketAddr,
+    conn: quiche::Connection,
+    http: Option<h3::Connection>,
+    answer: Option<Answer>,
+    established: bool,
+}
+
+struct Worker {
+    socket: UdpSocket,
+    addr: SocketAddr,
+    config: quiche::Config,
+    clients: HashMap<Vec<u8>, Client>,
+    next_id: u64,
+    seen: Seen,
+    stop: Arc<AtomicBool>,
+}
+
+impl Worker {
+    fn run(mut self) -> Seen {
+        let mut packet = vec![0; PACKET_MAX];
+        loop {
+            match self.socket.recv_from(&mut packet) {
+                Ok((len, from)) => self.receive(&mut packet[..len], from),
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    // Only now has everything that was sent been seen.
+                    if self.stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+                Err(e) => panic!("the test server cannot receive: {e}"),
+            }
+            if self.serve(&mut packet) {
+                break;
+            }
+        }
+        self.seen
+    }
+
+    fn receive(&mut self, packet: &mut [u8], from: SocketAddr) {
+        const ID_LEN: usize = 8;
+        let Ok(header) = quiche::Header::from_slice(packet, ID_LEN) else {
+            return;
+        };
+        // The client goes on using its first, random ID for a while.
+        let known = self.clients.iter().find_map(|(id, client)| {
+            (id[..] == header.dcid[..] || client.peer == from).then(|| id.clone())
+        });
+        let id = match known {
+            Some(id) => id,
+            None if header.ty != quiche::Type::Initial => return,
+            None => {
+                self.next_id += 1;
+                let id = self.next_id.to_be_bytes().to_vec();
+                let conn = quiche::accept(
+                    &ConnectionId::from_ref(&id),
+                    None,
+                    self.addr,
+                    from,
+                    &mut self.config,
+                )
+                .unwrap();
+                self.seen.clients.push(from);
+                self.clients.insert(
+                    id.clone(),
+                    Client { peer: from, conn, http: None, answer: None, established: false },
+                );
+                id
+            }
+        };
+        let info = quiche::RecvInfo { from, to: self.addr };
+        let client = self.clients.get_mut(&id).unwrap();
+        let _ = client.conn.recv(packet, info);
+    }
+
+    /// Everything there is to do for every client. `true`: the server dies.
+    fn serve(&mut self, packet: &mut [u8]) -> bool {
+        for client in self.clients.values_mut() {
+            if client.conn.timeout() == Some(Duration::ZERO) {
+                client.conn.on_timeout();
+            }
+            client.requests(&mut self.seen);
+            loop {
+                client.write();
+                let mut idle = true;
+                while let Ok((len, _)) = client.conn.send(packet) {
+                    let _ = self.socket.send_to(&packet[..len], client.peer);
+                    idle = false;
+                }
+                if idle {
+                    break;
+                }
+            }
+            if let Some(ending) = client.ended() {
+                if ending == Ending::Vanish {
+                    return true;
+                }
+                client.silence();
+            }
+        }
+        let seen = &mut self.seen;
+        self.clients.retain(|_, client| {
+            let gone = client.conn.is_draining() || client.conn.is_closed();
+            seen.closed += usize::from(gone && client.conn.peer_error().is_some());
+            !gone
+        });
+        false
+    }
+}
+
+impl Client {
+    fn requests(&mut self, seen: &mut Seen) {
+        if !self.conn.is_established() {
+            return;
+        }
+        if !self.established {
+            self.established = true;
+            seen.resumed += usize::from(self.conn.is_resumed());
+            let params = self.conn.peer_transport_params().unwrap();
+            seen.windows.push((params.initial_max_data, params.initial_max_stream_data_bidi_local));
+        }
+        let http = self.http.get_or_insert_with(|| {
+            let config = h3::Config::new().unwrap();
+            h3::Connection::with_transport(&mut self.conn, &config).unwrap()
+        });
+        while let Ok((stream, event)) = http.poll(&mut self.conn) {
+            if let h3::Event::Headers { list, .. } = event {
+                seen.authorities.push(value(&list, ":authority"));
+                let path = value(&list, ":path");
+                let (headers, body, ending) = answer(&path);
+                http.send_response(&mut self.conn, stream, &headers, false).unwrap();
+                self.answer = Some(Answer { stream, body, sent: 0, ending });
+            }
+        }
+    }
+
+    fn write(&mut self) {
+        let (Some(answer), Some(http)) = (&mut self.answer, &mut self.http) else {
+            return;
+        };
+        let fin = answer.ending == Ending::Finish;
+        let rest = &answer.body[answer.sent..];
+        match http.send_body(&mut self.conn, answer.stream, rest, fin) {
+            Ok(count) => answer.sent += count,
+            Err(h3::Error::Done | h3::Error::StreamBlocked) => return,
+            Err(_) => self.answer = None,
+        }
+        if fin && self.answer.as_ref().is_some_and(|a| a.sent == a.body.len()) {
+            self.answer = None;
+        }
+    }
+
+    /// How the answer ends, once all its bytes have been received.
+    fn ended(&self) -> Option<Ending> {
+        let answer = self.answer.as_ref()?;
+        let path = self.conn.path_stats().next()?;
+        let sent = answer.sent == answer.body.len();
+        // Enough has been acknowledged for the client to have seen some body.
+        (sent && path.recv > 6 && answer.ending != Ending::Finish).then_some(answer.ending)
+    }
+
+    fn silence(&mut self) {
+        let Some(answer) = self.answer.take() else { return };
+        match answer.ending {
+            Ending::Reset => {
+                let code = h3::WireErrorCode::InternalError as u64;
+                let _ = self.conn.stream_shutdown(answer.stream, quiche::Shutdown::Write, code);
+            }
+            Ending::Close => {
+                let _ = self.conn.close(true, 0x102, b"out of order");
+            }
+            Ending::Finish | Ending::Silent | Ending::Vanish => (),
+        }
+    }
+}
+
+fn value(list: &[h3::Header], name: &str) -> String {
+    let header = list.iter().find(|h| h.name() == name.as_bytes()).unwrap();
+    String::from_utf8(header.value().to_vec()).unwrap()
+}
+
+fn answer(path: &str) -> (Vec<h3::Header>, Vec<u8>, Ending) {
+    let mut words = path.trim_start_matches('/').split('/');
+    let kind = words.next().unwrap_or_default();
+    let size = words.next().and_then(|n| n.parse().ok()).unwrap_or(0);
+    let (status, length, part, ending) = match kind {
+        "bytes" => (200, size, size, Ending::Finish),
+        "short" => (200, size + 1, size, Ending::Finish),
+        "reset" => (200, size, size / 2, Ending::Reset),
+        "close" => (200, size, size / 2, Ending::Close),
+        "silent" => (200, size, size / 2, Ending::Silent),
+        "vanish" => (200, size, size / 2, Ending::Vanish),
+        "moved" => (301, 0, 0, Ending::Finish),
+        _ => (404, 9, 9, Ending::Finish),
+    };
+    let header = |n: &str, v: String| h3::Header::new(n.as_bytes(), v.as_bytes());
+    let mut headers =
+        vec![header(":status", format!("{status}")), header("content-length", format!("{length}"))];
+    if status == 301 {
+        headers.push(header("location", "/bytes/1".to_owned()));
+    }
+    (headers, pattern(part), ending)
+}

@@ -1,0 +1,210 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::CommandFactory;
+use clap::FromArgMatches;
+use clap::Parser;
+use clap::ValueEnum;
+
+const AFTER_HELP: &str = "\
+What a connection learns about its path is kept in the store and used by the next
+connection from the same client subnet. RUST_LOG=debug shows what happens inside. SIGTERM and SIGINT close the connections, save what they
+learnt, and end the server.
+
+Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage.";
+
+/// Serves files over HTTP/3, with Careful Resume.
+#[derive(Debug, Parser)]
+#[command(name = "edge-server", version, after_help = AFTER_HELP)]
+pub struct Cli {
+    /// UDP address to serve on; port 0 takes a free one, which is printed
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: SocketAddr,
+
+    /// Folder to serve
+    #[arg(long, value_name = "DIR")]
+    pub root: PathBuf,
+
+    /// Where saved paths are kept: a file (SQLite, shared by processes), memory:, or
+    /// redis://HOST (shared by machines; rediss:// for TLS, redis+cluster:// …)
+    #[arg(long, value_name = "PATH|URL", default_value = "memory:")]
+    pub store: String,
+
+    /// Certificate chain, PEM; without one, a throw-away certificate is made
+    #[arg(long, value_name = "F", requires = "key")]
+    pub cert: Option<PathBuf>,
+
+    /// Private key of the certificate, PEM
+    #[arg(long, value_name = "F", requires = "cert")]
+    pub key: Option<PathBuf>,
+
+    /// Congestion controller
+    #[arg(long, value_enum, value_name = "NAME", default_value = "cubic")]
+    pub cc: CongestionController,
+
+    /// Careful Resume and the pacing it needs; off behaves as upstream quiche does
+    #[arg(long, value_enum, value_name = "on|off", default_value = "on")]
+    pub resume: Switch,
+
+    /// Name under which servers share their saved paths, instead of the sending address
+    #[arg(long, value_name = "NAME")]
+    pub path_group: Option<String>,
+
+    /// Leading bits of a client's IPv4 address that make its subnet
+    #[arg(long, value_name = "BITS", default_value_t = 24, value_parser = clap::value_parser!(u8).range(..=32))]
+    pub prefix_v4: u8,
+
+    /// Leading bits of a client's IPv6 address that make its subnet
+    #[arg(long, value_name = "BITS", default_value_t = 48, value_parser = clap::value_parser!(u8).range(..=128))]
+    pub prefix_v6: u8,
+
+    /// DSCP that the network gives this server's packets, if paths differ by it
+    #[arg(long, value_name = "DSCP", value_parser = clap::value_parser!(u8).range(..=63))]
+    pub path_dscp: Option<u8>,
+
+    /// Keys to hash client subnets with, so that the store holds no client address
+    #[arg(long, value_name = "F")]
+    pub hash_keys: Option<PathBuf>,
+
+    /// Serves metrics over HTTP, for Prometheus, at this address
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub metrics: Option<SocketAddr>,
+
+    /// Writes a qlog file per connection into this folder
+    #[arg(long, value_name = "DIR")]
+    pub qlog_dir: Option<PathBuf>,
+
+    /// Also serves /bytes/N: N bytes, at most 16 GiB
+    #[arg(long)]
+    pub speedtest: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CongestionController {
+    Cubic,
+    Reno,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    On,
+    Off,
+}
+
+impl Cli {
+    /// Whether connections resume, which includes that they learn.
+    pub fn resumes(&self) -> bool {
+        self.resume == Switch::On
+    }
+}
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub enum Parsed {
+    Run(Box<Cli>),
+
+    /// Help or version.
+    Print(String),
+}
+
+/// Reads the command line. The error is one line that names the bad input.
+pub fn parse(
+    args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> Result<Parsed, String> {
+    let matches = match Cli::command().try_get_matches_from(args) {
+        Ok(matches) => matches,
+        Err(e) if !e.use_stderr() => return Ok(Parsed::Print(e.to_string())),
+        Err(e) => return Err(one_line(&e)),
+    };
+    let cli = Cli::from_arg_matches(&matches).map_err(|e| one_line(&e))?;
+    Ok(Parsed::Run(Box::new(cli)))
+}
+
+/// The first paragraph of clap's message, without tips and usage.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<_> = paragraph.split_whitespace().collect();
+    let reason = words.join(" ");
+    let reason = reason.strip_prefix("error: ").unwrap_or(&reason);
+    format!("{reason}; see edge-server --help")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_words(line: &str) -> Result<Parsed, String> {
+        parse(line.split(' '))
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_is_understood() {
+        let line = "edge-server --listen [::]:4433 --root www --store paths.db --cert c --key k \
+                    --cc reno --resume off --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
+                    --path-dscp 46 --hash-keys keys --metrics 127.0.0.1:9100 --qlog-dir logs \
+                    --speedtest";
+        let Ok(Parsed::Run(cli)) = parse_words(line) else { panic!("not understood") };
+        assert_eq!(cli.listen.to_string(), "[::]:4433");
+        assert_eq!(cli.root, PathBuf::from("www"));
+        assert_eq!(cli.store, "paths.db");
+        assert_eq!((cli.cert, cli.key), (Some("c".into()), Some("k".into())));
+        assert_eq!(cli.cc, CongestionController::Reno);
+        assert_eq!(cli.resume, Switch::Off);
+        assert_eq!(cli.path_group.as_deref(), Some("pop7"));
+        assert_eq!((cli.prefix_v4, cli.prefix_v6, cli.path_dscp), (20, 56, Some(46)));
+        assert_eq!(cli.hash_keys, Some("keys".into()));
+        assert_eq!(cli.metrics.map(|at| at.port()), Some(9100));
+        assert_eq!(cli.qlog_dir, Some("logs".into()));
+        assert!(cli.speedtest);
+    }
+
+    #[test]
+    fn the_defaults_resume_with_cubic() {
+        let line = "edge-server --listen 127.0.0.1:0 --root .";
+        let Ok(Parsed::Run(cli)) = parse_words(line) else { panic!("not understood") };
+        assert!(cli.resumes());
+        assert_eq!(cli.cc, CongestionController::Cubic);
+        assert_eq!(cli.store, "memory:");
+        assert!(!cli.speedtest);
+    }
+
+    #[test]
+    fn bad_usage_is_one_line_naming_the_input() {
+        let table = [
+            ("edge-server --root .", "--listen"),
+            ("edge-server --listen 127.0.0.1:0", "--root"),
+            ("edge-server --listen nowhere --root .", "'nowhere'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --frobnicate", "'--frobnicate'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --cc bbr2", "'bbr2'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --resume maybe", "'maybe'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --cert c", "--key"),
+            ("edge-server --listen 127.0.0.1:0 --root . --key k", "--cert"),
+            ("edge-server --listen 127.0.0.1:0 --root . --prefix-v4 33", "33"),
+            ("edge-server --listen 127.0.0.1:0 --root . --prefix-v6 129", "129"),
+            ("edge-server --listen 127.0.0.1:0 --root . --path-dscp 64", "64"),
+            ("edge-server --listen 127.0.0.1:0 --root . --metrics 9100", "'9100'"),
+            ("edge-server --listen 127.0.0.1:0 --root . stray", "'stray'"),
+        ];
+        for (line, named) in table {
+            let error = parse_words(line).expect_err(line);
+            assert!(error.contains(named), "{line}: {error}");
+            assert!(!error.contains('\n'), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn help_and_version_are_no_errors() {
+        for flag in ["--help", "-h", "--version"] {
+            assert!(matches!(parse(["edge-server", flag]), Ok(Parsed::Print(_))));
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! One client's connection: feeds the transport, serves its requests, sends
+//! packets when they are due, and tells the store what the path carries.
+
+use std::time::Instant;
+
+use log::debug;
+use quiche::clock;
+use quiche::h3;
+use quiche::path_state::Claim;
+use quiche::path_state::PathState;
+use quiche::path_state::RemoteEndpoint;
+use quiche::resume::Phase;
+use quiche::PathEvent;
+use quiche::RecvInfo;
+
+use crate::connection_ids::RoutingId;
+use crate::files::Site;
+use crate::http3;
+use crate::http3::Http;
+use crate::metrics::Metrics;
+use crate::outbox::Blocked;
+use crate::outbox::Outbox;
+use crate::path_key::PathKey;
+use crate::saved_paths::ConnectionKey;
+use crate::saved_paths::SavedPaths;
+use crate::socket::Route;
+use crate::socket::Socket;
+use crate::transport::INITIAL_WINDOW_BYTES;
+use path_store::life::Action;
+use path_store::life::Outcome;
+use path_store::life::ResumeLife;
+
+/// After so many bytes other connections have their turn. No congestion window
+/// opens that far at once on the paths that the server is for, as a rule.
+const TURN_BYTES_MAX: usize = 4 << 20;
+
+/// When packets are paced, the transport is given so many bytes before the next
+/// packets are sent: more than is ever due at once, so that it does not take the
+/// application for the bottleneck, and less than would delay the first packet of
+/// a jump. Without pacing it is given all that it takes.
+const PACED_WRITE_BYTES_MAX: u64 = 256 << 10;
+
+/// QUIC's code for a failure of the server (RFC 9000, 20.1).
+const INTERNAL_ERROR: u64 = 0x1;
+
+/// A client's connection.
+pub struct Connection {
+    pub key: ConnectionKey,
+
+    /// Connection IDs that lead here.
+    pub ids: Vec<RoutingId>,
+
+    /// It is on the worker's list of connections to serve.
+    pub touched: bool,
+
+    quic: quiche::Connection,
+    http: Option<Http>,
+    endpoint: RemoteEndpoint,
+    life: ResumeLife,
+
+    /// The last observation has been made and the claim given back.
+    over: bool,
+}
+
+/// What a connection works with during its turn.
+pub struct Turn<'a> {
+    pub socket: &'a Socket,
+    pub outbox: &'a mut Outbox,
+    pub site: &'a Site,
+    pub http: &'a h3::Config,
+    pub saved: &'a SavedPaths,
+    pub metrics: &'a Metrics,
+
+    /// The transport names a release time for each packet.
+    pub paced: bool,
+
+    /// Memory for pieces of bodies.
+    pub scratch: &'a mut [u8],
+}
+
+/// Why a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Nothing is left to do until a packet comes or a timer expires.
+    Idle,
+
+    /// The next packet is due then.
+    Paced(Instant),
+
+    /// The socket takes no more.
+    SocketFull,
+
+    /// It had its share.
+    Turn,
+}
+
+impl Connection {
+    /// A connection just accepted, `now`.
+    pub fn new(
+        key: ConnectionKey,
+        ids: Vec<RoutingId>,
+        quic: quiche::Connection,
+        endpoint: RemoteEndpoint,
+        now: Instant,
+    ) -> Self {
+        let life = ResumeLife::new(now);
+        Self { key, ids, touched: false, quic, http: None, endpoint, life, over: false }
+    }
+
+    /// The transport, for what concerns connection IDs.
+    pub fn quic(&mut self) -> &mut quiche::Connection {
+        &mut self.quic
+    }
+
+    /// How messages name it.
+    pub fn trace_id(&self) -> &str {
+        self.quic.trace_id()
+    }
+
+    /// Nothing of it is left.
+    pub fn is_closed(&self) -> bool {
+        self.quic.is_closed()
+    }
+
+    /// A datagram has come for it.
+    pub fn on_datagram(&mut self, info: RecvInfo, datagram: &mut [u8], path_key: &PathKey) {
+        if let Err(e) = self.quic.recv(datagram, info) {
+            debug!("{}: packet from {}: {e}", self.quic.trace_id(), info.from);
+        }
+        while let Some(event) = self.quic.path_event_next() {
+            let PathEvent::PeerMigrated(local, peer) = event else { continue };
+            if path_key.remote_endpoint(local.ip(), peer) != self.endpoint {
+                debug!("{}: moved to {peer}", self.quic.trace_id());
+                self.life.on_move();
+            }
+        }
+    }
+
+    /// A deadline has passed.
+    pub fn on_timeout(&mut self, now: Instant) {
+        if self.quic.timeout_instant().is_some_and(|at| at <= now) {
+            self.quic.on_timeout();
+        }
+    }
+
+    /// The store has answered the read.
+    pub fn on_read(&mut self, found: Option<PathState>) {
+        self.life.on_read(found);
+    }
+
+    /// The store has answered the claim.
+    pub fn on_claim(&mut self, claim: Option<Claim>, saved: &SavedPaths) {
+        let action = self.life.on_claim(claim);
+        self.act(action, saved);
+    }
+
+    /// When it must be served again, if its last turn ended with `pause`.
+    pub fn deadline(&self, pause: Pause) -> Option<Instant> {
+        let release = match pause {
+            Pause::Paced(at) => Some(at),
+            _ => None,
+        };
+        let observation = self.life.next_observation().filter(|_| !self.over);
+        let deadlines = [self.quic.timeout_instant(), release, observation, self.life.lapse()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Gets as far as requests, windows and release times allow.
+    pub fn progress(&mut self, turn: &mut Turn<'_>) -> Pause {
+        let mut turn_bytes = 0;
+        let pause = loop {
+            let now = clock::now();
+            let served = self.serve(turn);
+            self.follow_resume(turn.saved, turn.metrics, now);
+            let before = turn_bytes;
+            let pause = self.transmit(turn, now, &mut turn_bytes);
+            if turn.outbox.flush(turn.socket) == Err(Blocked) {
+                break Pause::SocketFull;
+            }
+            match pause {
+                Pause::Idle if served || turn_bytes > before => (),
+                // There may be more to pass to the transport meanwhile.
+                Pause::Paced(_) if served => (),
+                pause => break pause,
+            }
+        };
+        if turn_bytes > 0 {
+            self.life.on_activity();
+        }
+        pause
+    }
+
+    /// Begins to end the connection because the server stops. Its next turns tell
+    /// the client, as soon as the congestion window has room for it.
+    pub fn stop(&mut self, saved: &SavedPaths, now: Instant) {
+        self.finish(saved, now);
+        http3::close(&mut self.quic);
+    }
+
+    /// The client has been told of the end, or told us of it.
+    pub fn is_ended(&self) -> bool {
+        self.quic.is_draining() || self.quic.is_closed()
+    }
+
+    fn serve(&mut self, turn: &mut Turn<'_>) -> bool {
+        if self.over {
+            return false;
+        }
+        if self.http.is_none() && self.quic.is_established() && !self.quic.is_draining() {
+            match Http::new(&mut self.quic, turn.http) {
+                Ok(http) => self.http = Some(http),
+                Err(e) => {
+                    debug!("{}: cannot start HTTP/3: {e}", self.quic.trace_id());
+                    let _ = self.quic.close(false, INTERNAL_ERROR, b"");
+                }
+            }
+        }
+        let Some(http) = &mut self.http else {
+            return false;
+        };
+        let bytes_max = if turn.paced { PACED_WRITE_BYTES_MAX } else { u64::MAX };
+        let asked = http.take_requests(&mut self.quic, turn.site, turn.scratch, clock::wall_now());
+        let wrote = http.write(&mut self.quic, turn.scratch, bytes_max);
+        asked || wrote
+    }
+
+    /// Sends until nothing is left or the next packet is not due.
+    fn transmit(&mut self, turn: &mut Turn<'_>, now: Instant, turn_bytes: &mut usize) -> Pause {
+        loop {
+            if let Some(release) = self.quic.get_next_release_time() {
+                if let Some(at) = release.time(now) {
+                    return Pause::Paced(at);
+                }
+            }
+            if *turn_bytes >= TURN_BYTES_MAX {
+                return Pause::Turn;
+            }
+            match self.send_one(turn) {
+                Ok(0) => return Pause::Idle,
+                Ok(packet_bytes) => *turn_bytes += packet_bytes,
+                Err(Blocked) => return Pause::SocketFull,
+            }
+        }
+    }
+
+    /// Builds a packet. Returns its length, 0 if there is nothing to send.
+    fn send_one(&mut self, turn: &mut Turn<'_>) -> Result<usize, Blocked> {
+        let room = turn.outbox.room(turn.socket)?;
+        match self.quic.send(room) {
+            Ok((packet_bytes, info)) => {
+                let route = Route { to: info.to, from: info.from };
+                turn.outbox.push(packet_bytes, route, turn.socket);
+                Ok(packet_bytes)
+            }
+            Err(quiche::Error::Done) => Ok(0),
+            Err(e) => {
+                debug!("{}: cannot send: {e}", self.quic.trace_id());
+                let _ = self.quic.close(false, INTERNAL_ERROR, b"");
+                Ok(0)
+            }
+        }
+    }
+
+    /// Follows Careful Resume, and what the connection learns.
+    fn follow_resume(&mut self, saved: &SavedPaths, metrics: &Metrics, now: Instant) {
+        for event in self.quic.resume_events() {
+            metrics.count_phase(event.new, event.trigger);
+            let outcome = match event.new {
+                Phase::Unvalidated => {
+                    self.life.on_jump();
+                    continue;
+                }
+                Phase::SafeRetreat => Outcome::Retreat,
+                Phase::Normal => Outcome::Normal,
+                _ => continue,
+            };
+            let observed = self.observed();
+            for action in self.life.on_outcome(outcome, observed, now) {
+                self.act(action, saved);
+            }
+        }
+        let unused = self.life.on_lapse(now);
+        self.act(unused, saved);
+        if self.is_ended() {
+            self.finish(saved, now);
+        }
+        if self.over {
+            return;
+        }
+        let queued = self.http.as_ref().map_or(0, Http::unsent_bytes);
+        if queued > INITIAL_WINDOW_BYTES {
+            let action = self.life.on_need(now);
+            self.act(action, saved);
+        }
+        if self.life.next_observation().is_some_and(|at| at <= now) {
+            let observed = self.observed();
+            let record = self.life.on_observation(observed, now);
+            self.act(record, saved);
+        }
+    }
+
+    /// What may be recorded: only the path to a validated address, and to a client
+    /// that keeps to the protocol.
+    fn observed(&self) -> Option<PathState> {
+        let believed = self.quic.is_established() && !is_fault(self.quic.local_error());
+        believed.then(|| self.quic.path_state()).flatten()
+    }
+
+    fn finish(&mut self, saved: &SavedPaths, now: Instant) {
+        if std::mem::replace(&mut self.over, true) {
+            return;
+        }
+        let observed = self.observed();
+        for action in self.life.on_close(observed, now) {
+            self.act(action, saved);
+        }
+    }
+
+    fn act(&mut self, action: Option<Action>, saved: &SavedPaths) {
+        match action {
+            None => (),
+            Some(Action::Claim) => {
+                let asked = saved.claim(self.key, &self.endpoint);
+                if !asked {
+                    self.on_claim(None, saved);
+                }
+            }
+            Some(Action::Resume { saved: set, jump_before }) => {
+                debug!("{}: resumes from {set:?}", self.quic.trace_id());
+                if self.quic.resume_from(set, jump_before).is_err() {
+                    let action = self.life.on_refusal();
+                    self.act(action, saved);
+                }
+            }
+            Some(Action::Release(token)) => saved.release(&self.endpoint, token),
+            Some(Action::Forget(token)) => saved.forget(&self.endpoint, token),
+            Some(Action::Record(observed)) => {
+                debug!("{}: records {observed:?}", self.quic.trace_id());
+                saved.record(&self.endpoint, &observed);
+            }
+        }
+    }
+}
+
+/// Whether the transport closed the connection, for a fault of the client's as a
+/// rule: who acknowledges what it has not received tells nothing of the path.
+fn is_fault(error: Option<&quiche::ConnectionError>) -> bool {
+    error.is_some_and(|error| !error.is_app)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_breaks_the_protocol_is_not_believed() {
+        let error =
+            |is_app, error_code| quiche::ConnectionError { is_app, error_code, reason: Vec::new() };
+        const PROTOCOL_VIOLATION: u64 = 0xa;
+        const H3_NO_ERROR: u64 = 0x100;
+
+        assert!(!is_fault(None));
+        assert!(!is_fault(Some(&error(true, H3_NO_ERROR))));
+        assert!(is_fault(Some(&error(false, PROTOCOL_VIOLATION))));
+    }
+}

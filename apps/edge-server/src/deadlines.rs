@@ -1,0 +1,82 @@
+//! Which connection has to be served when. One deadline a connection.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+/// Deadlines of connections, by their slots.
+#[derive(Debug, Default)]
+pub struct Deadlines {
+    queue: BTreeSet<(Instant, usize)>,
+    of_slot: Vec<Option<Instant>>,
+}
+
+impl Deadlines {
+    /// Replaces the deadline of `slot`; with `None` it has none.
+    pub fn set(&mut self, slot: usize, deadline: Option<Instant>) {
+        if slot >= self.of_slot.len() {
+            self.of_slot.resize(slot + 1, None);
+        }
+        let old = std::mem::replace(&mut self.of_slot[slot], deadline);
+        if old == deadline {
+            return;
+        }
+        if let Some(old) = old {
+            self.queue.remove(&(old, slot));
+        }
+        if let Some(new) = deadline {
+            self.queue.insert((new, slot));
+        }
+    }
+
+    /// The earliest deadline.
+    pub fn first(&self) -> Option<Instant> {
+        self.queue.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Takes off a slot whose deadline has come.
+    pub fn pop_due(&mut self, now: Instant) -> Option<usize> {
+        let (deadline, slot) = *self.queue.first()?;
+        if deadline > now {
+            return None;
+        }
+        self.queue.pop_first();
+        self.of_slot[slot] = None;
+        Some(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn only_due_slots_come_earliest_first_and_once() {
+        let start = quiche::clock::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut deadlines = Deadlines::default();
+        deadlines.set(0, Some(at(30)));
+        deadlines.set(5, Some(at(10)));
+        deadlines.set(2, Some(at(20)));
+        assert_eq!(deadlines.first(), Some(at(10)));
+
+        assert_eq!(deadlines.pop_due(at(9)), None);
+        assert_eq!(deadlines.pop_due(at(20)), Some(5));
+        assert_eq!(deadlines.pop_due(at(20)), Some(2));
+        assert_eq!(deadlines.pop_due(at(20)), None);
+        assert_eq!(deadlines.first(), Some(at(30)));
+    }
+
+    #[test]
+    fn a_later_setting_replaces_an_earlier_one() {
+        let start = quiche::clock::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut deadlines = Deadlines::default();
+        deadlines.set(1, Some(at(10)));
+        deadlines.set(1, Some(at(40)));
+        assert_eq!(deadlines.pop_due(at(20)), None);
+        deadlines.set(1, None);
+        assert_eq!(deadlines.first(), None);
+        assert_eq!(deadlines.pop_due(at(50)), None);
+    }
+}

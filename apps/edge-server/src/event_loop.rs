@@ -1,0 +1,90 @@
+//! One worker's event loop: waits, receives in batches, and lets the worker
+//! serve what has changed.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context;
+use log::debug;
+use quiche::clock;
+
+use crate::reactor::Reactor;
+use crate::receiver::Received;
+use crate::receiver::Receiver;
+use crate::socket::Socket;
+use crate::worker::Worker;
+
+/// Receive calls in a row before connections are served: they must not wait
+/// for a flood to end.
+const RECEIVES_MAX: usize = 8;
+
+/// How long the clients may take to make room for the news that the server stops.
+const STOP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// One worker's event loop.
+pub struct EventLoop {
+    socket: Socket,
+    reactor: Reactor,
+    receiver: Receiver,
+    worker: Worker,
+}
+
+impl EventLoop {
+    pub fn new(socket: Socket, reactor: Reactor, worker: Worker) -> Self {
+        Self { socket, reactor, receiver: Receiver::new(), worker }
+    }
+
+    /// Serves until a signal to stop, and tells the clients of it.
+    ///
+    /// # Errors
+    ///
+    /// Waiting fails, which is not expected.
+    pub fn run(mut self) -> anyhow::Result<()> {
+        let mut readable = false;
+        let mut stop_by: Option<Instant> = None;
+        loop {
+            let woken = match readable || self.worker.has_work() {
+                true => self.reactor.look(),
+                false => {
+                    let deadline = self.worker.deadline().into_iter().chain(stop_by).min();
+                    self.reactor.wait(deadline, clock::now())
+                }
+            };
+            let woken = woken.context("cannot wait for packets")?;
+            if woken.stop && stop_by.is_none() {
+                self.worker.stop();
+                stop_by = Some(clock::now() + STOP_PATIENCE);
+            }
+            if woken.writable {
+                self.worker.on_writable(&self.socket);
+            }
+            if readable || woken.readable {
+                readable = self.receive() == Received::Full;
+            }
+            if woken.store {
+                self.worker.on_store();
+            }
+            self.worker.serve(&self.socket);
+            if stop_by.is_some_and(|by| self.worker.is_stopped() || by <= clock::now()) {
+                self.worker.end();
+                return Ok(());
+            }
+        }
+    }
+
+    fn receive(&mut self) -> Received {
+        for _ in 0..RECEIVES_MAX {
+            let (socket, worker) = (&self.socket, &mut self.worker);
+            let received = self.receiver.receive(socket, |info, datagram| {
+                worker.on_datagram(socket, info, datagram);
+            });
+            match received {
+                Ok(Received::Full) => (),
+                Ok(Received::Drained) => return Received::Drained,
+                // Tells of an earlier send and is taken off by being told.
+                Err(e) => debug!("receive: {e}"),
+            }
+        }
+        Received::Full
+    }
+}

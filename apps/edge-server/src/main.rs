@@ -1,0 +1,124 @@
+//! `edge-server`: serves files over HTTP/3 and starts a download at the pace
+//! that an earlier connection from the client's subnet has reached (RFC 9959).
+
+mod body;
+mod certificate;
+mod config;
+mod connection;
+mod connection_ids;
+mod deadlines;
+mod event_loop;
+mod files;
+mod http3;
+mod metrics;
+mod outbox;
+mod path_key;
+mod qlog_file;
+mod reactor;
+mod receiver;
+mod saved_paths;
+mod socket;
+mod transport;
+mod worker;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::bail;
+use anyhow::Context;
+use rustix::fs::Access;
+
+use config::Cli;
+use config::Parsed;
+use event_loop::EventLoop;
+use files::Site;
+use metrics::Metrics;
+use path_store::StoreService;
+use path_store::WatchedHashKeys;
+use reactor::Reactor;
+use saved_paths::SavedPaths;
+use socket::Socket;
+use transport::Transport;
+use worker::Worker;
+
+/// The server could not start, or failed.
+const EXIT_FAILED: u8 = 1;
+
+/// The command line makes no sense.
+const EXIT_USAGE: u8 = 2;
+
+/// How long the store may take, at the end, to keep what was learnt last.
+const STORE_PATIENCE: Duration = Duration::from_secs(3);
+
+fn main() -> ExitCode {
+    let cli = match config::parse(std::env::args_os()) {
+        Ok(Parsed::Run(cli)) => cli,
+        Ok(Parsed::Print(text)) => {
+            print!("{text}");
+            return ExitCode::SUCCESS;
+        }
+        Err(line) => return fail(&line, EXIT_USAGE),
+    };
+    start_log();
+
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&format!("{error:#}"), EXIT_FAILED),
+    }
+}
+
+fn fail(line: &str, code: u8) -> ExitCode {
+    eprintln!("edge-server: {line}");
+    ExitCode::from(code)
+}
+
+/// Warnings of ours are shown; RUST_LOG asks for more.
+fn start_log() {
+    let filter = env_logger::Env::default().default_filter_or("edge_server=warn,path_store=warn");
+    env_logger::Builder::from_env(filter).format_timestamp(None).init();
+}
+
+/// Serves until a signal to stop.
+fn run(cli: &Cli) -> anyhow::Result<()> {
+    let site = Site::open(&cli.root, cli.speedtest)?;
+    let transport = Transport::new(cli)?;
+    if let Some(dir) = &cli.qlog_dir {
+        make_qlog_dir(dir).with_context(|| {
+            format!("cannot write to --qlog-dir {}; name a writable folder", dir.display())
+        })?;
+    }
+    let socket = Socket::bind(cli.listen)?;
+    let local = socket.local_addr()?;
+    let reactor = Reactor::new().context("cannot set the event loop up")?;
+    let store = cli.resumes().then(|| saved_paths::open(&cli.store)).transpose()?;
+    let hash_keys = cli.hash_keys.as_deref().map(WatchedHashKeys::watch).transpose();
+    let hash_keys = hash_keys.context("cannot use --hash-keys")?;
+    let saved_paths = SavedPaths::new(store.as_ref(), hash_keys, reactor.waker());
+    let metrics = Metrics::new(store.as_ref().map(StoreService::monitor));
+    reactor.watch(&socket).context("cannot watch the socket")?;
+
+    if cli.cert.is_none() {
+        eprintln!(
+            "edge-server: no --cert and --key given: using a throw-away certificate, which only \
+             clients that do not check it accept"
+        );
+    }
+    if let Some(at) = cli.metrics {
+        let at = metrics.serve(at)?;
+        eprintln!("edge-server: metrics at http://{at}/metrics");
+    }
+    eprintln!("edge-server: listening on {local}");
+    let worker = Worker::new(cli, site, transport, saved_paths, metrics);
+    EventLoop::new(socket, reactor, worker).run()?;
+
+    if store.is_some_and(|store| !store.close(STORE_PATIENCE)) {
+        bail!("the store did not keep everything in time; look at the disk of {}", cli.store);
+    }
+    Ok(())
+}
+
+fn make_qlog_dir(dir: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    Ok(rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK)?)
+}

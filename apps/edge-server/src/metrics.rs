@@ -1,0 +1,293 @@
+//! What the server did, counted, and served over HTTP for Prometheus.
+//!
+//! Counting costs an addition; the page is made and sent by a thread of its own,
+//! one reader at a time.
+
+use std::io;
+use std::io::Read;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::net::TcpListener;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use log::debug;
+use log::warn;
+use path_store::StoreMonitor;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::EncodeMetric;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use quiche::resume::Phase;
+use quiche::resume::Trigger;
+
+/// How long a reader may take to ask, and to take the page.
+const READER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Longest request, in bytes.
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The counters of a server.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Arc<Registry>,
+    connections: Counter,
+    connections_now: Gauge,
+    phases: Family<PhaseLabels, Counter>,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct PhaseLabels {
+    phase: &'static str,
+    trigger: &'static str,
+}
+
+/// The store's own counters, read when somebody asks.
+struct StoreCollector(StoreMonitor);
+
+impl Metrics {
+    /// All at nothing.
+    pub fn new(store: Option<StoreMonitor>) -> Self {
+        let mut registry = Registry::default();
+        let connections = Counter::default();
+        let connections_now = Gauge::default();
+        let phases = Family::default();
+        registry.register("edge_server_connections", "Connections accepted", connections.clone());
+        registry.register(
+            "edge_server_connections_open",
+            "Connections that are open",
+            connections_now.clone(),
+        );
+        registry.register(
+            "edge_server_resume_phases",
+            "Phases of Careful Resume that connections came to, and why",
+            phases.clone(),
+        );
+        if let Some(store) = store {
+            registry.register_collector(Box::new(StoreCollector(store)));
+        }
+
+        Self { registry: Arc::new(registry), connections, connections_now, phases }
+    }
+
+    pub fn count_connection(&self) {
+        self.connections.inc();
+        self.connections_now.inc();
+    }
+
+    pub fn count_end(&self) {
+        self.connections_now.dec();
+    }
+
+    /// Careful Resume came to a phase on a connection.
+    pub fn count_phase(&self, phase: Phase, trigger: Option<Trigger>) {
+        let trigger = trigger.map_or("none", Trigger::name);
+        self.phases.get_or_create(&PhaseLabels { phase: phase.name(), trigger }).inc();
+    }
+
+    /// Serves them at an address, on a thread of its own. Returns the address, with
+    /// the port that was taken.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the address.
+    pub fn serve(&self, at: SocketAddr) -> anyhow::Result<SocketAddr> {
+        let metrics = self.clone();
+        let start = || {
+            let listener = TcpListener::bind(at)?;
+            let at = listener.local_addr()?;
+            let run = move || metrics.answer_for_ever(&listener);
+            std::thread::Builder::new().name("metrics".into()).spawn(run)?;
+            Ok(at)
+        };
+        start().map_err(|e: io::Error| {
+            anyhow::anyhow!("cannot serve --metrics at {at}: {e}; choose another address")
+        })
+    }
+
+    fn answer_for_ever(&self, listener: &TcpListener) {
+        for stream in listener.incoming() {
+            match stream {
+                Ok(stream) => {
+                    if let Err(e) = self.answer(stream) {
+                        debug!("metrics: {e}");
+                    }
+                }
+                Err(e) => {
+                    warn!("metrics: {e}");
+                    std::thread::sleep(READER_PATIENCE);
+                }
+            }
+        }
+    }
+
+    fn answer(&self, mut stream: TcpStream) -> io::Result<()> {
+        stream.set_read_timeout(Some(READER_PATIENCE))?;
+        stream.set_write_timeout(Some(READER_PATIENCE))?;
+        let request = read_request(&mut stream)?;
+        let (status, content_type, body) = match path_of(&request) {
+            Some("/metrics" | "/") => ("200 OK", CONTENT_TYPE, self.page()),
+            Some(_) => ("404 Not Found", "text/plain", "there is only /metrics\n".into()),
+            None => ("405 Method Not Allowed", "text/plain", "only GET is understood\n".into()),
+        };
+        let length = body.len();
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\
+             Connection: close\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes())?;
+        stream.write_all(body.as_bytes())
+    }
+
+    fn page(&self) -> String {
+        let mut page = String::new();
+        // Text takes everything.
+        let _ = text::encode(&mut page, &self.registry);
+        page
+    }
+}
+
+/// The head of a request, or as much of it as is taken.
+fn read_request(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut request = Vec::new();
+    let mut piece = [0; 1024];
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST_BYTES_MAX {
+        match stream.read(&mut piece)? {
+            0 => break,
+            count => request.extend_from_slice(&piece[..count]),
+        }
+    }
+    Ok(request)
+}
+
+/// What a GET asks for, without a query.
+fn path_of(request: &[u8]) -> Option<&str> {
+    let line = request.split(|byte| *byte == b'\r').next()?;
+    let (method, rest) = std::str::from_utf8(line).ok()?.split_once(' ')?;
+    let target = rest.split(' ').next()?;
+    (method == "GET").then(|| target.split('?').next().unwrap_or(target))
+}
+
+impl std::fmt::Debug for StoreCollector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoreCollector").finish_non_exhaustive()
+    }
+}
+
+impl Collector for StoreCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
+        let (service, inside) = (self.0.metrics(), self.0.backend_counters());
+        let counters = [
+            ("gets", "Saved sets asked for", service.gets),
+            ("hits", "Saved sets found", service.hits),
+            ("claims", "Claims asked for", service.claims),
+            ("claims_granted", "Claims granted", service.claims_granted),
+            ("records", "Observations handed to the store", service.records),
+            ("releases", "Claims released", service.releases),
+            ("forgets", "Saved sets forgotten after a retreat", service.forgets),
+            ("dropped", "Requests dropped because the store is too slow", service.dropped),
+            ("dropped_ends", "Releases and forgets dropped for that", service.dropped_ends),
+            ("failed", "Requests that the store failed at", service.failed),
+            ("batches", "Transactions or round trips", service.batches),
+            ("records_damaged", "Damaged records removed", inside.records_damaged),
+            ("records_newer", "Records of a newer version met", inside.records_newer),
+            ("entries_expired", "Entries deleted at their time", inside.entries_expired),
+            ("entries_evicted", "Entries deleted to make room", inside.entries_evicted),
+            ("databases_set_aside", "Damaged databases replaced", inside.databases_set_aside),
+            ("reconnects", "Connections made to a store's server", inside.reconnects),
+        ];
+        for (name, help, value) in counters {
+            let counter = ConstCounter::new(value);
+            let name = format!("path_store_{name}");
+            let metric = encoder.encode_descriptor(&name, help, None, counter.metric_type())?;
+            counter.encode(metric)?;
+        }
+
+        let gauges = [
+            ("path_store_failing", "1 while the store fails", i64::from(self.0.is_failing())),
+            ("path_store_queued", "Requests that wait for the store", self.0.queued() as i64),
+        ];
+        for (name, help, value) in gauges {
+            let gauge = ConstGauge::new(value);
+            let metric = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
+            gauge.encode(metric)?;
+        }
+
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use path_store::StoreService;
+    use quiche::path_state::MemoryStore;
+
+    fn ask(at: SocketAddr, request: &str) -> String {
+        let mut stream = TcpStream::connect(at).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn what_was_counted_is_served() {
+        let store = Box::new(MemoryStore::new(10));
+        let service = StoreService::start(store, Default::default()).unwrap();
+        let metrics = Metrics::new(Some(service.monitor()));
+        let at = metrics.serve("127.0.0.1:0".parse().unwrap()).unwrap();
+
+        metrics.count_connection();
+        metrics.count_connection();
+        metrics.count_end();
+        metrics.count_phase(Phase::SafeRetreat, Some(Trigger::PacketLoss));
+        metrics.count_phase(Phase::Reconnaissance, None);
+        let handle = service.handle(Arc::new(|| ()));
+        let here =
+            quiche::path_state::RemoteEndpoint::new("s", [10, 0, 0, 1].into(), Default::default());
+        handle.get(1, &here);
+        assert!(service.flush(Duration::from_secs(60)));
+
+        let page = ask(at, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
+        for line in [
+            "edge_server_connections_total 2",
+            "edge_server_connections_open 1",
+            "edge_server_resume_phases_total{phase=\"safe_retreat\",trigger=\"packet_loss\"} 1",
+            "edge_server_resume_phases_total{phase=\"reconnaissance\",trigger=\"none\"} 1",
+            "path_store_gets_total 1",
+            "path_store_hits_total 0",
+            "path_store_failing 0",
+            "# EOF",
+        ] {
+            assert!(page.lines().any(|said| said == line), "{line}: {page}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_question_about_metrics_is_refused() {
+        let at = Metrics::new(None).serve("127.0.0.1:0".parse().unwrap()).unwrap();
+        for (request, status) in [
+            ("GET /other HTTP/1.1\r\n\r\n", "404"),
+            ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
+            ("\r\n\r\n", "405"),
+            ("GET /metrics?x=1 HTTP/1.1\r\n\r\n", "200"),
+        ] {
+            let answer = ask(at, request);
+            assert_eq!(answer.split(' ').nth(1), Some(status), "{request}");
+        }
+        let taken = Metrics::new(None).serve(at).unwrap_err().to_string();
+        assert!(taken.contains(&at.to_string()) && taken.contains("choose another"), "{taken}");
+    }
+}

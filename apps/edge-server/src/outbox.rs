@@ -1,0 +1,219 @@
+//! Packets on their way to the socket, grouped so that one system call sends
+//! many (GSO): packets of one size to one destination, the last may be shorter.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+
+use log::debug;
+
+use crate::socket::Route;
+use crate::transport::PACKET_BYTES_MAX;
+
+/// The most that one send may hold, in bytes: what fits an IP packet.
+const SEND_BYTES_MAX: usize = 65_000;
+
+/// What takes packets: the socket.
+pub trait PacketSink {
+    /// Sends `contents`, cut into datagrams of `segment_bytes`.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock`: nothing was sent, wait until there is room. After others the
+    /// packets are lost.
+    fn send(&self, route: Route, contents: &[u8], segment_bytes: usize) -> io::Result<()>;
+
+    /// The most packets that one send may hold.
+    fn packets_per_send_max(&self) -> usize;
+}
+
+/// Packets built and not sent. Bounded: when the socket takes no more, nothing
+/// more is built.
+pub struct Outbox {
+    buffer: Vec<u8>,
+    filled: usize,
+    sends: VecDeque<Send>,
+}
+
+/// One system call to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Send {
+    route: Route,
+    range: Range<usize>,
+    segment_bytes: usize,
+}
+
+/// The socket takes no more until it is writable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocked;
+
+impl Outbox {
+    pub fn new() -> Self {
+        Self { buffer: vec![0; 1 << 16], filled: 0, sends: VecDeque::new() }
+    }
+
+    /// Nothing waits to be sent.
+    pub fn is_empty(&self) -> bool {
+        self.sends.is_empty()
+    }
+
+    /// Memory for one more packet, which [`push()`](Self::push) takes over.
+    pub fn room(&mut self, sink: &impl PacketSink) -> Result<&mut [u8], Blocked> {
+        if self.buffer.len() - self.filled < PACKET_BYTES_MAX {
+            self.flush(sink)?;
+        }
+        Ok(&mut self.buffer[self.filled..][..PACKET_BYTES_MAX])
+    }
+
+    /// Takes the first `packet_bytes` bytes of the room as a packet.
+    pub fn push(&mut self, packet_bytes: usize, route: Route, sink: &impl PacketSink) {
+        let range = self.filled..self.filled + packet_bytes;
+        self.filled = range.end;
+
+        if let Some(last) = self.sends.back_mut() {
+            if last.takes(packet_bytes, route, sink.packets_per_send_max()) {
+                last.range.end = range.end;
+                return;
+            }
+        }
+        self.sends.push_back(Send { route, range, segment_bytes: packet_bytes });
+    }
+
+    /// Sends everything. On `Blocked` the rest is kept.
+    pub fn flush(&mut self, sink: &impl PacketSink) -> Result<(), Blocked> {
+        while let Some(send) = self.sends.front() {
+            let contents = &self.buffer[send.range.clone()];
+            match sink.send(send.route, contents, send.segment_bytes) {
+                Ok(()) => (),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(Blocked),
+                // As if the network had lost them.
+                Err(e) => debug!("packets to {} were lost: {e}", send.route.to),
+            }
+            self.sends.pop_front();
+        }
+        self.filled = 0;
+        Ok(())
+    }
+}
+
+impl Send {
+    fn takes(&self, packet_bytes: usize, route: Route, packets_max: usize) -> bool {
+        let ends_with_shorter = !self.range.len().is_multiple_of(self.segment_bytes);
+        self.route == route
+            && !ends_with_shorter
+            && packet_bytes <= self.segment_bytes
+            && self.range.len() / self.segment_bytes < packets_max
+            && self.range.len() + packet_bytes <= SEND_BYTES_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::cell::RefCell;
+
+    /// Takes as many sends as it has room for.
+    struct Sink {
+        room: Cell<usize>,
+        packets_max: usize,
+        sent: RefCell<Vec<Vec<u8>>>,
+    }
+
+    impl Sink {
+        fn new(room: usize, packets_max: usize) -> Self {
+            Self { room: Cell::new(room), packets_max, sent: RefCell::default() }
+        }
+
+        fn sent_bytes(&self) -> Vec<usize> {
+            self.sent.borrow().iter().map(Vec::len).collect()
+        }
+    }
+
+    impl PacketSink for Sink {
+        fn send(&self, _: Route, contents: &[u8], _: usize) -> io::Result<()> {
+            let room = self.room.get().checked_sub(1);
+            self.room.set(room.ok_or(io::ErrorKind::WouldBlock)?);
+            self.sent.borrow_mut().push(contents.to_vec());
+            Ok(())
+        }
+
+        fn packets_per_send_max(&self) -> usize {
+            self.packets_max
+        }
+    }
+
+    fn route(port: u16) -> Route {
+        let address = |port| ([127, 0, 0, 1], port).into();
+        Route { to: address(port), from: address(1) }
+    }
+
+    /// Sizes of the sends that these packets make.
+    fn sends(packets: &[(usize, u16)], packets_max: usize) -> Vec<usize> {
+        let sink = Sink::new(usize::MAX, packets_max);
+        let mut outbox = Outbox::new();
+        for (bytes, port) in packets {
+            outbox.room(&sink).unwrap();
+            outbox.push(*bytes, route(*port), &sink);
+        }
+        outbox.flush(&sink).unwrap();
+        sink.sent_bytes()
+    }
+
+    #[test]
+    fn equal_packets_go_together_and_a_shorter_one_ends_the_group() {
+        let long_then = |rest: &[(usize, u16)]| [&[(1350, 5)], rest].concat();
+        for (packets, packets_max, expected) in [
+            (long_then(&[(1350, 5), (1350, 5)]), 64, vec![4050]),
+            (long_then(&[(200, 5), (1350, 5)]), 64, vec![1550, 1350]),
+            (vec![(200, 5), (1350, 5)], 64, vec![200, 1350]),
+            (long_then(&[(1350, 6)]), 64, vec![1350, 1350]),
+            (long_then(&[(1350, 5), (1350, 5)]), 2, vec![2700, 1350]),
+        ] {
+            assert_eq!(sends(&packets, packets_max), expected, "{packets:?}");
+        }
+    }
+
+    #[test]
+    fn without_segmentation_each_packet_is_a_send() {
+        assert_eq!(sends(&[(1350, 5), (1350, 5)], 1), [1350, 1350]);
+    }
+
+    #[test]
+    fn a_send_holds_no_more_than_an_ip_packet() {
+        let sent = sends(&[(1350, 5); 100], 1000);
+        assert_eq!(sent.iter().sum::<usize>(), 135_000);
+        assert!(sent.iter().all(|bytes| *bytes <= SEND_BYTES_MAX));
+    }
+
+    #[test]
+    fn what_the_socket_does_not_take_is_kept_in_order() {
+        let sink = Sink::new(1, 64);
+        let mut outbox = Outbox::new();
+        for (fill, port) in [(1, 5), (2, 6), (3, 7)] {
+            outbox.room(&sink).unwrap()[..100].fill(fill);
+            outbox.push(100, route(port), &sink);
+        }
+        assert_eq!(outbox.flush(&sink), Err(Blocked));
+        assert_eq!(outbox.flush(&sink), Err(Blocked));
+        sink.room.set(9);
+        assert_eq!(outbox.flush(&sink), Ok(()));
+        let firsts: Vec<u8> = sink.sent.borrow().iter().map(|sent| sent[0]).collect();
+        assert_eq!(firsts, [1, 2, 3]);
+    }
+
+    #[test]
+    fn nothing_is_built_while_the_socket_is_full() {
+        let sink = Sink::new(0, 64);
+        let mut outbox = Outbox::new();
+        let mut packets = 0;
+        while outbox.room(&sink).is_ok() {
+            outbox.push(1350, route(5), &sink);
+            packets += 1;
+            assert!(packets < 100);
+        }
+        sink.room.set(9);
+        outbox.flush(&sink).unwrap();
+        assert_eq!(sink.sent_bytes().iter().sum::<usize>(), packets * 1350);
+    }
+}

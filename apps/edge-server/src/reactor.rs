@@ -1,0 +1,145 @@
+//! Waiting: for the socket, the next deadline, the store, or a signal to stop.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use mio::unix::SourceFd;
+use mio::Events;
+use mio::Interest;
+use mio::Poll;
+use mio::Token;
+use mio::Waker;
+use rustix::time::Itimerspec;
+use rustix::time::TimerfdClockId;
+use rustix::time::TimerfdFlags;
+use rustix::time::TimerfdTimerFlags;
+use rustix::time::Timespec;
+use signal_hook::consts::SIGINT;
+use signal_hook::consts::SIGTERM;
+use signal_hook_mio::v1_0::Signals;
+
+const SOCKET: Token = Token(0);
+const TIMER: Token = Token(1);
+const STORE: Token = Token(2);
+const SIGNAL: Token = Token(3);
+
+/// One poll of one worker. The timer is a timerfd: mio's own time-outs are in
+/// whole milliseconds, an eternity between two packets.
+pub struct Reactor {
+    poll: Poll,
+    events: Events,
+    timer: OwnedFd,
+    armed: Option<Instant>,
+    store: Arc<Waker>,
+    signals: Signals,
+}
+
+/// What a wait ended with. An expired timer needs no name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Woken {
+    pub readable: bool,
+    pub writable: bool,
+    pub store: bool,
+    pub stop: bool,
+}
+
+impl Reactor {
+    /// Takes over SIGTERM and SIGINT; a second one ends the process at once.
+    ///
+    /// # Errors
+    ///
+    /// The process may have no more file descriptors.
+    pub fn new() -> io::Result<Self> {
+        end_on_second_signal()?;
+
+        let poll = Poll::new()?;
+        let registry = poll.registry();
+        let mut signals = Signals::new([SIGTERM, SIGINT])?;
+        registry.register(&mut signals, SIGNAL, Interest::READABLE)?;
+        let store = Arc::new(Waker::new(registry, STORE)?);
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        registry.register(&mut SourceFd(&timer.as_raw_fd()), TIMER, Interest::READABLE)?;
+
+        Ok(Self { poll, events: Events::with_capacity(64), timer, armed: None, store, signals })
+    }
+
+    /// Reports when `socket` becomes readable or writable. Each is reported
+    /// once, until the socket has been read dry or filled.
+    pub fn watch(&self, socket: &impl AsRawFd) -> io::Result<()> {
+        let fd = socket.as_raw_fd();
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.poll.registry().register(&mut SourceFd(&fd), SOCKET, interest)
+    }
+
+    /// Ends a wait from another thread, as [`Woken::store`].
+    pub fn waker(&self) -> Arc<Waker> {
+        Arc::clone(&self.store)
+    }
+
+    /// Takes what has happened, without waiting.
+    pub fn look(&mut self) -> io::Result<Woken> {
+        self.poll(Some(Duration::ZERO))
+    }
+
+    /// Waits until something happens, or the deadline comes. `now` must be
+    /// fresh: it sets the timer.
+    pub fn wait(&mut self, deadline: Option<Instant>, now: Instant) -> io::Result<Woken> {
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            return self.look();
+        }
+        if self.armed != deadline {
+            self.arm(deadline.map(|deadline| deadline - now))?;
+            self.armed = deadline;
+        }
+        self.poll(None)
+    }
+
+    fn poll(&mut self, timeout: Option<Duration>) -> io::Result<Woken> {
+        let mut woken = Woken::default();
+        match self.poll.poll(&mut self.events, timeout) {
+            Ok(()) => (),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(woken),
+            Err(e) => return Err(e),
+        }
+        for event in &self.events {
+            match event.token() {
+                SOCKET => {
+                    woken.readable |= event.is_readable();
+                    woken.writable |= event.is_writable();
+                }
+                // Setting the timer again takes the expiry off.
+                TIMER => self.armed = None,
+                STORE => woken.store = true,
+                SIGNAL => woken.stop |= self.signals.pending().next().is_some(),
+                _ => (),
+            }
+        }
+        Ok(woken)
+    }
+
+    fn arm(&self, after: Option<Duration>) -> io::Result<()> {
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // None disarms, which zero means.
+        let it_value = after.map_or(Ok(zero), Timespec::try_from);
+        let it_value = it_value.map_err(|_| io::ErrorKind::InvalidInput)?;
+        let timer = Itimerspec { it_interval: zero, it_value };
+        rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &timer)?;
+        Ok(())
+    }
+}
+
+fn end_on_second_signal() -> io::Result<()> {
+    let stopping = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        let now = Arc::clone(&stopping);
+        signal_hook::flag::register_conditional_shutdown(signal, 1, now)?;
+        signal_hook::flag::register(signal, Arc::clone(&stopping))?;
+    }
+    Ok(())
+}

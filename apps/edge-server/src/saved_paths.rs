@@ -1,0 +1,136 @@
+//! The store as an event loop sees it: requests go out, answers come in later,
+//! and nothing waits.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use log::debug;
+use mio::Waker;
+use path_store::Answer;
+use path_store::Role;
+use path_store::StoreHandle;
+use path_store::StoreService;
+use path_store::WatchedHashKeys;
+use quiche::clock;
+use quiche::path_state::ClaimToken;
+use quiche::path_state::PathState;
+use quiche::path_state::RemoteEndpoint;
+
+/// Opens the store that all workers share.
+///
+/// # Errors
+///
+/// One line that names it.
+pub fn open(location: &str) -> anyhow::Result<StoreService> {
+    let backend = path_store::open(location, Role::Server).context("cannot use --store")?;
+    StoreService::start(backend, Default::default()).context("cannot start the store's thread")
+}
+
+/// Names a connection of one worker, for ever: slots are used again, serial
+/// numbers are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionKey(u64);
+
+impl ConnectionKey {
+    /// Slots are below this.
+    pub const SLOTS_MAX: usize = 1 << 16;
+
+    /// The key of the connection in `slot`, the `serial`-th of its worker.
+    pub fn new(slot: usize, serial: u64) -> Self {
+        Self(serial << 16 | (slot % Self::SLOTS_MAX) as u64)
+    }
+
+    pub fn slot(self) -> usize {
+        self.0 as usize % Self::SLOTS_MAX
+    }
+}
+
+/// The saved paths that one worker reads and writes. Without a store it knows
+/// none and keeps none. With keys, the store knows clients by keyed hashes only.
+pub struct SavedPaths {
+    store: Option<StoreHandle>,
+    hash_keys: Option<WatchedHashKeys>,
+}
+
+impl SavedPaths {
+    /// A worker's end of the store; `waker` tells it that answers have come.
+    pub fn new(
+        service: Option<&StoreService>,
+        hash_keys: Option<WatchedHashKeys>,
+        waker: Arc<Waker>,
+    ) -> Self {
+        let wake = move || {
+            if let Err(e) = waker.wake() {
+                debug!("cannot wake the event loop: {e}");
+            }
+        };
+        let store = service.map(|service| service.handle(Arc::new(wake)));
+        Self { store, hash_keys }
+    }
+
+    /// Reads the set of an endpoint for a connection, without claiming it.
+    pub fn read(&self, connection: ConnectionKey, endpoint: &RemoteEndpoint) {
+        if let Some(store) = &self.store {
+            store.get(connection.0, &self.name(endpoint));
+        }
+    }
+
+    /// Claims the set of an endpoint for a connection. False if no answer will
+    /// come.
+    pub fn claim(&self, connection: ConnectionKey, endpoint: &RemoteEndpoint) -> bool {
+        let settling = self.hash_keys.as_ref().map(WatchedHashKeys::get);
+        if settling.is_some_and(|keys| keys.is_settling(clock::wall_now())) {
+            return false;
+        }
+        self.store.as_ref().is_some_and(|store| store.claim(connection.0, &self.name(endpoint)))
+    }
+
+    pub fn record(&self, endpoint: &RemoteEndpoint, observed: &PathState) {
+        if let Some(store) = &self.store {
+            store.record(&self.name(endpoint), observed);
+        }
+    }
+
+    // Of a claim under a name that is no more: it lapses.
+    pub fn release(&self, endpoint: &RemoteEndpoint, token: ClaimToken) {
+        if let Some(store) = &self.store {
+            store.release(&self.name(endpoint), token);
+        }
+    }
+
+    pub fn forget(&self, endpoint: &RemoteEndpoint, token: ClaimToken) {
+        if let Some(store) = &self.store {
+            store.forget(&self.name(endpoint), token);
+        }
+    }
+
+    /// What the store knows an endpoint by: that of an answer stays as it is.
+    fn name(&self, endpoint: &RemoteEndpoint) -> RemoteEndpoint {
+        match &self.hash_keys {
+            Some(keys) => keys.get().hide(endpoint.clone(), clock::wall_now()),
+            None => endpoint.clone(),
+        }
+    }
+
+    /// The next answer that has come, and whom it is for.
+    pub fn next_answer(&self) -> Option<(ConnectionKey, Answer)> {
+        let answer = self.store.as_ref()?.poll()?;
+        let (Answer::Read { tag, .. } | Answer::Claimed { tag, .. }) = &answer;
+        Some((ConnectionKey(*tag), answer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_tells_its_slot_and_differs_from_the_slots_earlier_ones() {
+        let last = ConnectionKey::SLOTS_MAX - 1;
+        for slot in [0, 1, 300, last] {
+            assert_eq!(ConnectionKey::new(slot, 0).slot(), slot);
+            assert_eq!(ConnectionKey::new(slot, 70_000).slot(), slot);
+            assert_ne!(ConnectionKey::new(slot, 1), ConnectionKey::new(slot, 2));
+        }
+    }
+}

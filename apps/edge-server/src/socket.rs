@@ -1,0 +1,132 @@
+//! The UDP socket: several packets a system call in both directions.
+
+use std::io;
+use std::io::IoSliceMut;
+use std::net::IpAddr;
+use std::net::SocketAddr;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::os::fd::RawFd;
+
+use anyhow::Context;
+use quinn_udp::RecvMeta;
+use quinn_udp::Transmit;
+use quinn_udp::UdpSocketState;
+use rustix::net::sockopt;
+
+use crate::outbox::PacketSink;
+
+/// Room in the kernel, each direction. It may grant less.
+const BUFFER_BYTES: usize = 8 << 20;
+
+/// A non-blocking UDP socket, bound to one address or to all of them.
+pub struct Socket {
+    udp: UdpSocket,
+    state: UdpSocketState,
+    local: SocketAddr,
+}
+
+/// Where packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    pub to: SocketAddr,
+    pub from: SocketAddr,
+}
+
+impl Socket {
+    /// Binds to `address`.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the address.
+    pub fn bind(address: SocketAddr) -> anyhow::Result<Self> {
+        let open = || {
+            let udp = UdpSocket::bind(address)?;
+            enlarge_buffers(&udp);
+            let state = UdpSocketState::new((&udp).into())?;
+            let local = udp.local_addr()?;
+            Ok(Self { udp, state, local })
+        };
+        open().map_err(|e: io::Error| {
+            let way_out = match e.kind() {
+                io::ErrorKind::AddrInUse => "; stop what uses it, or choose another --listen",
+                io::ErrorKind::AddrNotAvailable => "; --listen must name an address of this host",
+                io::ErrorKind::PermissionDenied => "; choose a port from 1024 up",
+                _ => "",
+            };
+            anyhow::anyhow!("cannot listen on {address}: {e}{way_out}")
+        })
+    }
+
+    /// The address the socket is bound to.
+    pub fn local_addr(&self) -> anyhow::Result<SocketAddr> {
+        self.udp.local_addr().context("cannot tell the address of the socket")
+    }
+
+    /// The address that a packet came to; `target` is what the kernel told.
+    pub fn arrival_address(&self, target: Option<IpAddr>) -> SocketAddr {
+        match target {
+            Some(ip) if self.local.ip().is_unspecified() => SocketAddr::new(ip, self.local.port()),
+            _ => self.local,
+        }
+    }
+
+    fn send_once(
+        &self,
+        route: Route,
+        contents: &[u8],
+        segment_size: Option<usize>,
+    ) -> io::Result<()> {
+        let src_ip = self.local.ip().is_unspecified().then(|| route.from.ip());
+        let transmit =
+            Transmit { destination: route.to, ecn: None, contents, segment_size, src_ip };
+        self.state.try_send((&self.udp).into(), &transmit)
+    }
+
+    /// Receives into `buffers`, one for each sender's group of datagrams.
+    /// Returns how many were filled.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system call, `WouldBlock` when nothing has arrived.
+    pub fn receive(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        metas: &mut [RecvMeta],
+    ) -> io::Result<usize> {
+        self.state.recv((&self.udp).into(), buffers, metas)
+    }
+}
+
+impl PacketSink for Socket {
+    fn send(&self, route: Route, contents: &[u8], segment_bytes: usize) -> io::Result<()> {
+        let several = contents.len() > segment_bytes;
+        let sent = self.send_once(route, contents, several.then_some(segment_bytes));
+        match sent {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(e),
+            // The kernel cannot segment after all, as quinn-udp has noted.
+            Err(_) if several && self.packets_per_send_max() == 1 => contents
+                .chunks(segment_bytes)
+                .try_for_each(|segment| self.send_once(route, segment, None)),
+            sent => sent,
+        }
+    }
+
+    fn packets_per_send_max(&self) -> usize {
+        self.state.max_gso_segments()
+    }
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.udp.as_raw_fd()
+    }
+}
+
+/// Beyond the system's limit only root may go; less is no error.
+fn enlarge_buffers(udp: &UdpSocket) {
+    if sockopt::set_socket_recv_buffer_size_force(udp, BUFFER_BYTES).is_err() {
+        let _ = sockopt::set_socket_recv_buffer_size(udp, BUFFER_BYTES);
+    }
+    let _ = sockopt::set_socket_send_buffer_size(udp, BUFFER_BYTES);
+}

@@ -1,0 +1,92 @@
+//! Settings of QUIC and HTTP/3. A worker has its own: settings are not shared
+//! by threads.
+
+use anyhow::Context;
+use quiche::h3;
+use quiche::resume::ResumeConfig;
+use quiche::CongestionControlAlgorithm;
+
+use crate::certificate;
+use crate::config::Cli;
+use crate::config::CongestionController;
+
+/// Largest UDP payload sent, in bytes: fits every path that carries Ethernet
+/// frames, tunnelled ones included.
+pub const PACKET_BYTES_MAX: usize = 1350;
+
+/// The initial window in bytes, of which a response must be larger for a saved
+/// path to gain anything.
+pub const INITIAL_WINDOW_BYTES: u64 = 10 * PACKET_BYTES_MAX as u64;
+
+/// Largest UDP payload accepted, in bytes.
+const RECEIVED_BYTES_MAX: usize = 65_527;
+
+/// A connection without packets ends after this many milliseconds.
+const IDLE_TIMEOUT_MS: u64 = 30_000;
+
+/// Clients send requests only: these windows, in bytes, hold many of them.
+const CONNECTION_WINDOW_BYTES: u64 = 1 << 20;
+const STREAM_WINDOW_BYTES: u64 = 1 << 16;
+
+/// Requests under way on one connection.
+const REQUESTS_MAX: u64 = 128;
+
+/// Control and QPACK streams of the client, and some to spare.
+const CLIENT_STREAMS_MAX: u64 = 16;
+
+/// Connection IDs for one client, so that it can change to a fresh one.
+const CONNECTION_IDS_MAX: u64 = 4;
+
+/// Largest request header section accepted, in bytes.
+const HEADERS_BYTES_MAX: u64 = 64 << 10;
+
+/// What new connections are made with.
+pub struct Transport {
+    pub quic: quiche::Config,
+    pub http: h3::Config,
+}
+
+impl Transport {
+    /// The settings that the command line asks for.
+    ///
+    /// # Errors
+    ///
+    /// The certificate or its key cannot be used.
+    pub fn new(cli: &Cli) -> anyhow::Result<Self> {
+        let tls = match (&cli.cert, &cli.key) {
+            (Some(cert), Some(key)) => certificate::from_files(cert, key)?,
+            _ => certificate::throw_away()?,
+        };
+        let mut quic = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)
+            .context("cannot set QUIC up")?;
+        quic.set_application_protos(h3::APPLICATION_PROTOCOL).context("cannot set QUIC up")?;
+        quic.set_avoid_runts(true);
+        quic.set_cc_algorithm(match cli.cc {
+            CongestionController::Cubic => CongestionControlAlgorithm::CUBIC,
+            CongestionController::Reno => CongestionControlAlgorithm::Reno,
+        });
+        set_limits(&mut quic);
+        if cli.resumes() {
+            quic.set_careful_resume(ResumeConfig::default()).context("cannot enable --resume")?;
+        }
+
+        let mut http = h3::Config::new().context("cannot set HTTP/3 up")?;
+        http.set_max_field_section_size(HEADERS_BYTES_MAX);
+        Ok(Self { quic, http })
+    }
+}
+
+fn set_limits(quic: &mut quiche::Config) {
+    quic.set_max_send_udp_payload_size(PACKET_BYTES_MAX);
+    quic.set_max_recv_udp_payload_size(RECEIVED_BYTES_MAX);
+    quic.set_max_idle_timeout(IDLE_TIMEOUT_MS);
+    quic.set_initial_max_data(CONNECTION_WINDOW_BYTES);
+    quic.set_max_connection_window(CONNECTION_WINDOW_BYTES);
+    quic.set_initial_max_stream_data_bidi_remote(STREAM_WINDOW_BYTES);
+    quic.set_initial_max_stream_data_uni(STREAM_WINDOW_BYTES);
+    quic.set_max_stream_window(STREAM_WINDOW_BYTES);
+    quic.set_initial_max_streams_bidi(REQUESTS_MAX);
+    quic.set_initial_max_streams_uni(CLIENT_STREAMS_MAX);
+    quic.set_active_connection_id_limit(CONNECTION_IDS_MAX);
+    quic.set_disable_active_migration(true);
+}

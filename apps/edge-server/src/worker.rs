@@ -1,0 +1,354 @@
+//! The connections of one event loop: packets are routed to them, new ones are
+//! accepted, and each is served when something has happened to it.
+
+use std::collections::BTreeSet;
+use std::collections::HashMap;
+use std::time::Instant;
+
+use log::debug;
+use log::warn;
+use path_store::Answer;
+use quiche::clock;
+use quiche::path_state::PrefixLengths;
+use quiche::ConnectionId;
+use quiche::Header;
+use quiche::QlogLevel;
+use quiche::RecvInfo;
+use quiche::Type;
+use slab::Slab;
+
+use crate::body::SCRATCH_BYTES;
+use crate::config::Cli;
+use crate::connection::Connection;
+use crate::connection::Pause;
+use crate::connection::Turn;
+use crate::connection_ids;
+use crate::connection_ids::IdMaker;
+use crate::connection_ids::RoutingId;
+use crate::deadlines::Deadlines;
+use crate::files::Site;
+use crate::metrics::Metrics;
+use crate::outbox::Outbox;
+use crate::path_key::PathKey;
+use crate::qlog_file::QlogDir;
+use crate::saved_paths::ConnectionKey;
+use crate::saved_paths::SavedPaths;
+use crate::socket::Route;
+use crate::socket::Socket;
+use crate::transport::Transport;
+
+/// Shortest datagram that may open a connection, in bytes (RFC 9000, 14.1).
+const INITIAL_BYTES_MIN: usize = 1200;
+
+/// Everything that one event loop serves with.
+pub struct Worker {
+    site: Site,
+    transport: Transport,
+    path_key: PathKey,
+    id_maker: IdMaker,
+    saved: SavedPaths,
+    metrics: Metrics,
+    paced: bool,
+    qlogs: Option<QlogDir>,
+
+    connections: Slab<Connection>,
+    routes: HashMap<RoutingId, usize>,
+    serial_next: u64,
+    deadlines: Deadlines,
+
+    /// Slots to be served, each once, and memory for those being served.
+    touched: Vec<usize>,
+    serving: Vec<usize>,
+
+    /// Slots that wait for room in the socket.
+    stalled: BTreeSet<usize>,
+
+    outbox: Outbox,
+    scratch: Vec<u8>,
+
+    /// The server stops: nobody new is let in.
+    stopping: bool,
+}
+
+impl Worker {
+    pub fn new(
+        cli: &Cli,
+        site: Site,
+        transport: Transport,
+        saved: SavedPaths,
+        metrics: Metrics,
+    ) -> Self {
+        let lengths = PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 };
+        Self {
+            site,
+            transport,
+            path_key: PathKey::new(cli.path_group.clone(), lengths, cli.path_dscp),
+            // The only worker so far.
+            id_maker: IdMaker::new(0),
+            saved,
+            metrics,
+            // Careful Resume turns pacing on.
+            paced: cli.resumes(),
+            qlogs: cli.qlog_dir.clone().map(QlogDir::new),
+            connections: Slab::new(),
+            routes: HashMap::new(),
+            serial_next: 0,
+            deadlines: Deadlines::default(),
+            touched: Vec::new(),
+            serving: Vec::new(),
+            stalled: BTreeSet::new(),
+            outbox: Outbox::new(),
+            scratch: vec![0; SCRATCH_BYTES],
+            stopping: false,
+        }
+    }
+
+    /// The earliest deadline of a connection.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadlines.first()
+    }
+
+    /// Connections wait for their turn.
+    pub fn has_work(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
+    /// A datagram has come.
+    pub fn on_datagram(&mut self, socket: &Socket, info: RecvInfo, datagram: &mut [u8]) {
+        let Ok(header) = Header::from_slice(datagram, connection_ids::LEN) else {
+            return;
+        };
+        let slot = match self.routes.get(header.dcid.as_ref()) {
+            Some(slot) => *slot,
+            None => match self.on_stranger(socket, info, &header, datagram.len()) {
+                Some(slot) => slot,
+                None => return,
+            },
+        };
+        self.connections[slot].on_datagram(info, datagram, &self.path_key);
+        self.touch(slot);
+    }
+
+    /// Answers of the store have come.
+    pub fn on_store(&mut self) {
+        while let Some((key, answer)) = self.saved.next_answer() {
+            self.on_answer(key, answer);
+        }
+    }
+
+    /// The socket takes packets again.
+    pub fn on_writable(&mut self, socket: &Socket) {
+        if self.outbox.flush(socket).is_ok() {
+            for slot in std::mem::take(&mut self.stalled) {
+                self.touch(slot);
+            }
+        }
+    }
+
+    /// Serves the connections whose deadlines have passed and those that
+    /// something happened to.
+    pub fn serve(&mut self, socket: &Socket) {
+        let now = clock::now();
+        while let Some(slot) = self.deadlines.pop_due(now) {
+            self.connections[slot].on_timeout(now);
+            self.touch(slot);
+        }
+        let mut serving = std::mem::take(&mut self.serving);
+        std::mem::swap(&mut serving, &mut self.touched);
+        for slot in serving.drain(..) {
+            self.serve_one(socket, slot);
+        }
+        self.serving = serving;
+    }
+
+    /// Begins to close every connection, and keeps what they learnt.
+    pub fn stop(&mut self) {
+        self.stopping = true;
+        let now = clock::now();
+        for (_, connection) in &mut self.connections {
+            connection.stop(&self.saved, now);
+        }
+        let slots: Vec<_> = self.connections.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.touch(slot);
+        }
+    }
+
+    /// No client is left that does not know of the end.
+    pub fn is_stopped(&self) -> bool {
+        self.outbox.is_empty() && self.connections.iter().all(|(_, c)| c.is_ended())
+    }
+
+    /// Drops every connection. Claims that are answered only now go back.
+    pub fn end(mut self) {
+        self.connections.clear();
+        self.routes.clear();
+        self.on_store();
+    }
+
+    fn touch(&mut self, slot: usize) {
+        if let Some(connection) = self.connections.get_mut(slot) {
+            if !std::mem::replace(&mut connection.touched, true) {
+                self.touched.push(slot);
+            }
+        }
+    }
+
+    fn serve_one(&mut self, socket: &Socket, slot: usize) {
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        connection.touched = false;
+        let mut turn = Turn {
+            socket,
+            outbox: &mut self.outbox,
+            site: &self.site,
+            http: &self.transport.http,
+            saved: &self.saved,
+            metrics: &self.metrics,
+            paced: self.paced,
+            scratch: &mut self.scratch,
+        };
+        let pause = connection.progress(&mut turn);
+        if connection.is_closed() {
+            return self.remove(slot);
+        }
+        self.deadlines.set(slot, connection.deadline(pause));
+        match pause {
+            Pause::SocketFull => {
+                self.stalled.insert(slot);
+            }
+            Pause::Turn => self.touch(slot),
+            Pause::Idle | Pause::Paced(_) => (),
+        }
+        self.renew_ids(slot);
+    }
+
+    /// Gives the client spare connection IDs, and drops those it is done with.
+    fn renew_ids(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        while let Some(retired) = connection.quic().retired_scid_next() {
+            let retired = RoutingId::new(&retired);
+            connection.ids.retain(|id| *id != retired);
+            self.routes.remove(&retired);
+        }
+        if !connection.quic().is_established() {
+            return;
+        }
+        let mut fresh = false;
+        while connection.quic().scids_left() > 0 {
+            let made = self.id_maker.connection_id().zip(self.id_maker.reset_token());
+            let Some((id, reset_token)) = made else { break };
+            if connection.quic().new_scid(&id.as_quic(), reset_token, false).is_err() {
+                break;
+            }
+            connection.ids.push(id);
+            self.routes.insert(id, slot);
+            fresh = true;
+        }
+        if fresh {
+            self.touch(slot);
+        }
+    }
+
+    fn remove(&mut self, slot: usize) {
+        let connection = self.connections.remove(slot);
+        for id in &connection.ids {
+            self.routes.remove(id);
+        }
+        debug!("{}: connection is over", connection.trace_id());
+        self.metrics.count_end();
+        self.deadlines.set(slot, None);
+        self.stalled.remove(&slot);
+    }
+
+    /// A packet with an unknown connection ID: a new client, or nothing.
+    fn on_stranger(
+        &mut self,
+        socket: &Socket,
+        info: RecvInfo,
+        header: &Header<'_>,
+        datagram_bytes: usize,
+    ) -> Option<usize> {
+        if self.stopping || header.ty == Type::Short || datagram_bytes < INITIAL_BYTES_MIN {
+            return None;
+        }
+        if !quiche::version_is_supported(header.version) {
+            self.negotiate_version(socket, info, header);
+            return None;
+        }
+        if header.ty != Type::Initial || self.connections.len() >= ConnectionKey::SLOTS_MAX {
+            return None;
+        }
+        self.accept(info, &header.dcid)
+    }
+
+    fn accept(&mut self, info: RecvInfo, client_choice: &ConnectionId<'_>) -> Option<usize> {
+        let id = self.id_maker.connection_id()?;
+        let config = &mut self.transport.quic;
+        let mut quic = match quiche::accept(&id.as_quic(), None, info.to, info.from, config) {
+            Ok(quic) => quic,
+            Err(e) => {
+                warn!("cannot accept a connection from {}: {e}", info.from);
+                return None;
+            }
+        };
+        debug!("{}: connection from {}", quic.trace_id(), info.from);
+        self.metrics.count_connection();
+        self.start_qlog(&mut quic, id);
+
+        let endpoint = self.path_key.remote_endpoint(info.to.ip(), info.from);
+        let entry = self.connections.vacant_entry();
+        let slot = entry.key();
+        let key = ConnectionKey::new(slot, self.serial_next);
+        self.serial_next += 1;
+        self.saved.read(key, &endpoint);
+
+        let ids = vec![id, RoutingId::new(client_choice)];
+        self.routes.extend(ids.iter().map(|id| (*id, slot)));
+        entry.insert(Connection::new(key, ids, quic, endpoint, clock::now()));
+        Some(slot)
+    }
+
+    fn start_qlog(&self, quic: &mut quiche::Connection, id: RoutingId) {
+        let log = self.qlogs.as_ref().and_then(|logs| logs.create(&id.to_string()));
+        if let Some(log) = log {
+            quic.set_qlog_with_level(
+                Box::new(log),
+                "edge-server".to_owned(),
+                format!("connection {id}"),
+                QlogLevel::Extra,
+            );
+        }
+    }
+
+    fn negotiate_version(&mut self, socket: &Socket, info: RecvInfo, header: &Header<'_>) {
+        if header.ty == Type::VersionNegotiation {
+            return;
+        }
+        // A full socket drops it, as the network might.
+        let Ok(room) = self.outbox.room(socket) else { return };
+        let Ok(count) = quiche::negotiate_version(&header.scid, &header.dcid, room) else {
+            return;
+        };
+        let route = Route { to: info.from, from: info.to };
+        self.outbox.push(count, route, socket);
+        let _ = self.outbox.flush(socket);
+    }
+
+    fn on_answer(&mut self, key: ConnectionKey, answer: Answer) {
+        let connection = self.connections.get_mut(key.slot()).filter(|c| c.key == key);
+        match (connection, answer) {
+            (Some(connection), Answer::Read { state, .. }) => connection.on_read(state),
+            (Some(connection), Answer::Claimed { claim, .. }) => {
+                connection.on_claim(claim, &self.saved);
+            }
+            // The client was gone before the claim came.
+            (None, Answer::Claimed { endpoint, claim: Some(claim), .. }) => {
+                return self.saved.release(&endpoint, claim.token);
+            }
+            (None, _) => return,
+        }
+        self.touch(key.slot());
+    }
+}

@@ -1,0 +1,91 @@
+//! Clients that mean no download keep nobody from a jump.
+
+use std::net::Ipv4Addr;
+use std::net::SocketAddr;
+use std::net::UdpSocket;
+
+use crate::support::client::Client;
+use crate::support::client::Limits;
+use crate::support::lab::emulate;
+use crate::support::lab::fetch;
+use crate::support::lab::Lab;
+use crate::support::lab::Planted;
+use crate::support::metrics;
+use quiche::h3;
+use quiche::ConnectionId;
+
+/// A path that holds 250 kB, and the set that says so.
+const PATH: &str = "--rate 20 --rtt 100 --buffer 250000";
+const SET: Planted = Planted::new(250_000, 100);
+const OBJECT_BYTES: u64 = 600_000;
+
+const CLAIMS: &str = "path_store_claims_total";
+const GRANTED: &str = "path_store_claims_granted_total";
+const RELEASED: &str = "path_store_releases_total";
+const JUMPS: &str = "edge_server_resume_phases_total{phase=\"unvalidated\"";
+
+/// Sends the first packet of a handshake from an address that no answer is read
+/// at. Every one is of another subnet.
+fn forge_initial(server: SocketAddr, n: u32, config: &mut quiche::Config) {
+    let from = Ipv4Addr::from_bits(0x7f01_0001 + (n << 8));
+    let socket = UdpSocket::bind((from, 0)).unwrap();
+    let local = socket.local_addr().unwrap();
+    let id = n.to_be_bytes();
+    let id = ConnectionId::from_ref(&id);
+    let mut quic = quiche::connect(Some("localhost"), &id, local, server, config).unwrap();
+    let mut packet = [0; 1350];
+    let (length, _) = quic.send(&mut packet).unwrap();
+    // A full socket buffer loses it, as a network may.
+    let _ = socket.send_to(&packet[..length], server);
+}
+
+fn assert_abuse_is_in_vain(initials: u32) {
+    let lab = Lab::new();
+    lab.plant(SET);
+    let (mut server, address) = lab.serve("run", &["--metrics", "127.0.0.1:0"]);
+    let metrics_at = server.metrics_address();
+
+    let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
+    config.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();
+    config.verify_peer(false);
+    for n in 0..initials {
+        forge_initial(address, n, &mut config);
+        if n % 50 == 0 {
+            metrics::wait_until(metrics_at, "path_store_queued", |queued| queued < 1000);
+        }
+    }
+    let limits = Limits { idle_timeout_ms: 30_000, ..Limits::default() };
+    let mut silent: Vec<Client> = (0..100).map(|_| Client::connect_with(address, limits)).collect();
+
+    // Most came, and each asked whether there is a set.
+    let some = u64::from(initials / 2);
+    let read = metrics::wait_until(metrics_at, "path_store_gets_total", |gets| gets > some);
+    assert_eq!(metrics::read(metrics_at, CLAIMS), 0, "of {read} connections");
+
+    // Those that ask for a download, and then fall silent, hold the set for half of
+    // its lease: half a second.
+    let mut greedy: Vec<Client> = (0..20).map(|_| Client::connect_with(address, limits)).collect();
+    for client in &mut greedy {
+        let stream = client.request("GET", &format!("/bytes/{OBJECT_BYTES}"));
+        client.receive(stream, 1);
+    }
+    let granted = metrics::wait_until(metrics_at, GRANTED, |granted| granted > 0);
+    metrics::wait_until(metrics_at, RELEASED, |released| released >= granted);
+    let jumps = metrics::read(metrics_at, JUMPS);
+
+    let mut emulator = emulate(address, PATH);
+    assert!(fetch(emulator.address(), OBJECT_BYTES).end().0.success());
+    assert_eq!(metrics::read(metrics_at, JUMPS), jumps + 1);
+    silent.iter_mut().chain(&mut greedy).for_each(Client::close);
+}
+
+#[test]
+fn forged_and_silent_clients_keep_nobody_from_a_jump() {
+    assert_abuse_is_in_vain(500);
+}
+
+#[test]
+#[ignore = "half a minute: make check-long"]
+fn ten_thousand_forged_clients_keep_nobody_from_a_jump() {
+    assert_abuse_is_in_vain(10_000);
+}

@@ -1,0 +1,85 @@
+//! What the server says of input that it cannot use: one line, and the exit
+//! code.
+
+use std::fs;
+use std::net::UdpSocket;
+
+use crate::support::client::Client;
+use crate::support::process::serve;
+use crate::support::process::server_command;
+use crate::support::process::Running;
+
+/// Runs the server to its end. Returns its code and what it said.
+fn refuse(args: &[&str]) -> (i32, Vec<String>) {
+    let (status, said) = Running::start(&mut server_command(args)).end();
+    (status.code().unwrap(), said)
+}
+
+#[test]
+fn each_bad_input_gives_one_line_that_names_it_and_a_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let (root, file, missing) = (path(""), path("file"), path("missing"));
+    fs::write(&file, "no certificate").unwrap();
+    let (in_missing, in_file) = (path("missing/paths.db"), path("file/paths.db"));
+
+    let start = ["--listen", "127.0.0.1:0", "--root", &root];
+    let with = |more: &[&'static str]| [&start[..], more].concat();
+    let table: Vec<(Vec<&str>, i32, &str)> = vec![
+        (with(&["--frobnicate"]), 2, "--frobnicate"),
+        (with(&["--cc", "vegas"]), 2, "vegas"),
+        (vec!["--listen", "127.0.0.1:0"], 2, "--root"),
+        (vec!["--listen", "localhost", "--root", &root], 2, "localhost"),
+        ([&start[..], &["--cert", &file]].concat(), 2, "--key"),
+        ([&start[..], &["--key", &file]].concat(), 2, "--cert"),
+        (vec!["--listen", &taken, "--root", &root], 1, &taken),
+        (vec!["--listen", "192.0.2.1:0", "--root", &root], 1, "192.0.2.1:0"),
+        (vec!["--listen", "127.0.0.1:0", "--root", &missing], 1, &missing),
+        (vec!["--listen", "127.0.0.1:0", "--root", &file], 1, &file),
+        ([&start[..], &["--cert", &missing, "--key", &file]].concat(), 1, &missing),
+        ([&start[..], &["--cert", &file, "--key", &missing]].concat(), 1, &missing),
+        ([&start[..], &["--cert", &file, "--key", &file]].concat(), 1, &file),
+        ([&start[..], &["--store", &in_missing]].concat(), 1, &in_missing),
+        ([&start[..], &["--store", &in_file]].concat(), 1, &in_file),
+        ([&start[..], &["--store", &root]].concat(), 1, &root),
+        ([&start[..], &["--store", "ftp://host/x"]].concat(), 1, "ftp:"),
+        ([&start[..], &["--qlog-dir", &in_file]].concat(), 1, &in_file),
+    ];
+    for (args, code, named) in table {
+        let (exit, said) = refuse(&args);
+        assert_eq!(exit, code, "{args:?}: {said:?}");
+        assert_eq!(said.len(), 1, "{args:?}: {said:?}");
+        assert!(said[0].starts_with("edge-server: "), "{args:?}: {said:?}");
+        assert!(said[0].contains(named), "{args:?}: {said:?}");
+    }
+}
+
+#[test]
+fn a_damaged_store_is_set_aside_with_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("paths.db");
+    fs::write(&store, "this is no database, whatever its name says".repeat(300)).unwrap();
+    fs::write(dir.path().join("index.html"), "home").unwrap();
+
+    let (mut server, address) = serve(dir.path(), &["--store", store.to_str().unwrap()]);
+    server.wait_for("WARN");
+    assert_eq!(Client::connect(address).get("/").body, b"home");
+    assert!(server.stop().success());
+
+    let names: Vec<_> = fs::read_dir(dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("paths.db") && name != "paths.db")
+        .collect();
+    assert!(!names.is_empty(), "nothing was set aside");
+    assert!(fs::read(&store).unwrap().starts_with(b"SQLite format 3"));
+}
+
+#[test]
+fn a_throw_away_certificate_is_announced() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, _) = serve(dir.path(), &[]);
+    server.wait_for("throw-away certificate");
+}

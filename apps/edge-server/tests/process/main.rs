@@ -1,0 +1,10 @@
+//! The server as a process, with real sockets.
+
+mod abuse;
+mod bad_input;
+mod moving;
+mod resuming;
+mod scenarios;
+mod serving;
+mod store_faults;
+mod support;

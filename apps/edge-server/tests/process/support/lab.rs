@@ -1,0 +1,177 @@
+//! A store with a set planted in it, a server that uses it, a path, and what
+//! the server's qlog says of Careful Resume.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use path_store::Backend;
+use path_store::Role;
+use quiche::path_state::PathState;
+use quiche::path_state::RemoteEndpoint;
+use serde_json::Value;
+
+use super::process::serve;
+use super::process::sibling;
+use super::process::Running;
+
+/// A saved set.
+#[derive(Clone, Copy, Debug)]
+pub struct Planted {
+    pub saved_cwnd_bytes: u64,
+    pub saved_rtt_ms: u64,
+
+    /// From now on.
+    pub lives: Duration,
+}
+
+impl Planted {
+    /// A set that is good for an hour.
+    pub const fn new(saved_cwnd_bytes: u64, saved_rtt_ms: u64) -> Self {
+        Self { saved_cwnd_bytes, saved_rtt_ms, lives: Duration::from_secs(3600) }
+    }
+}
+
+/// One change of phase, as the qlog event tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PhaseChange {
+    /// The new phase and the trigger, as in `normal: rate_limited`; the phase
+    /// alone when there was no trigger.
+    pub what: String,
+    pub first_unvalidated: u64,
+    pub last_unvalidated: u64,
+    pub cwnd_bytes: u64,
+}
+
+/// Where one test keeps its files. All servers in it share a store.
+pub struct Lab {
+    dir: tempfile::TempDir,
+}
+
+impl Lab {
+    pub fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    /// Saves a set for the subnet of clients on 127.0.0.1.
+    pub fn plant(&self, planted: Planted) {
+        let now = quiche::clock::wall_now();
+        let state = PathState {
+            saved_cwnd: planted.saved_cwnd_bytes,
+            saved_rtt: Duration::from_millis(planted.saved_rtt_ms),
+            observed: now,
+            expires: now + planted.lives,
+            limited: false,
+            validated: false,
+        };
+        self.open_store().record(&endpoint(), &state).unwrap();
+    }
+
+    /// The set that is held for that subnet.
+    pub fn held(&self) -> Option<PathState> {
+        self.open_store().get(&endpoint()).unwrap()
+    }
+
+    /// What `path-store` says for these arguments.
+    pub fn path_store(&self, args: &[&str]) -> String {
+        let mut command = Command::new(sibling("path-store"));
+        let output = command.arg("--store").arg(self.store()).args(args).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// A server that keeps its qlogs in the folder `run`.
+    pub fn serve(&self, run: &str, more: &[&str]) -> (Running, SocketAddr) {
+        let (store, qlogs) = (self.store(), self.dir.path().join(run));
+        let mut args = vec!["--speedtest", "--store", store.to_str().unwrap()];
+        args.extend(["--qlog-dir", qlogs.to_str().unwrap()]);
+        args.extend(more);
+        serve(self.dir.path(), &args)
+    }
+
+    /// A server's life for one download over a path. Returns what Careful
+    /// Resume did.
+    pub fn download(&self, run: &str, path: &str, bytes: u64) -> Vec<PhaseChange> {
+        let (mut server, address) = self.serve(run, &[]);
+        let mut emulator = emulate(address, path);
+        let (status, said) = fetch(emulator.address(), bytes).end();
+        assert!(status.success(), "{said:?}");
+        assert!(server.stop().success());
+        assert!(emulator.stop().success());
+        self.phases(run)
+    }
+
+    /// What Careful Resume did in the only connection of a run that is over.
+    pub fn phases(&self, run: &str) -> Vec<PhaseChange> {
+        phases(&self.qlog(run))
+    }
+
+    /// How many packets the server sent in that connection.
+    pub fn sent_packets(&self, run: &str) -> usize {
+        self.qlog(run).matches(r#""name":"quic:packet_sent""#).count()
+    }
+
+    /// The qlog of that connection.
+    pub fn qlog(&self, run: &str) -> String {
+        let mut qlogs = fs::read_dir(self.dir.path().join(run)).unwrap();
+        let qlog = qlogs.next().expect("a qlog file").unwrap().path();
+        assert!(qlogs.next().is_none(), "one connection, one file");
+        fs::read_to_string(qlog).unwrap()
+    }
+
+    /// A file beside the store.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn store(&self) -> PathBuf {
+        self.file("paths.db")
+    }
+
+    fn open_store(&self) -> Box<dyn Backend> {
+        path_store::open(self.store().to_str().unwrap(), Role::Server).unwrap()
+    }
+}
+
+/// A path to `server`, as `link-emulator`'s options tell it.
+pub fn emulate(server: SocketAddr, path: &str) -> Running {
+    let to = server.to_string();
+    let mut command = Command::new(sibling("link-emulator"));
+    command.args(["--listen", "127.0.0.1:0", "--to", &to]).args(path.split_whitespace());
+    Running::start(&mut command)
+}
+
+/// Starts the download of so many bytes.
+pub fn fetch(server: SocketAddr, bytes: u64) -> Running {
+    let url = format!("https://{server}/bytes/{bytes}");
+    Running::start(Command::new(sibling("edge-client")).args([&url, "--insecure"]))
+}
+
+fn endpoint() -> RemoteEndpoint {
+    RemoteEndpoint::new("127.0.0.1", [127, 0, 0, 1].into(), Default::default())
+}
+
+fn phases(qlog: &str) -> Vec<PhaseChange> {
+    let records = qlog.split('\u{1e}').filter(|record| record.contains("careful_resume"));
+    let events = records.filter_map(|record| serde_json::from_str::<Value>(record).ok());
+    events
+        .filter(|event| event["name"] == "quic:careful_resume_phase_updated")
+        .map(|event| phase_change(&event["data"]))
+        .collect()
+}
+
+fn phase_change(data: &Value) -> PhaseChange {
+    let phase = data["new"].as_str().unwrap();
+    let state = |field: &str| data["state_data"][field].as_u64().unwrap();
+    PhaseChange {
+        what: match data["trigger"].as_str() {
+            Some(trigger) => format!("{phase}: {trigger}"),
+            None => phase.to_owned(),
+        },
+        first_unvalidated: state("first_unvalidated_packet"),
+        last_unvalidated: state("last_unvalidated_packet"),
+        cwnd_bytes: state("congestion_window"),
+    }
+}

@@ -1,0 +1,32 @@
+//! What a server's metrics say.
+
+use std::io::Read;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::net::TcpStream;
+use std::time::Duration;
+
+const NAP: Duration = Duration::from_millis(10);
+const NAPS_MAX: usize = 3000;
+
+/// The sum of the samples whose names begin so.
+pub fn read(at: SocketAddr, name: &str) -> u64 {
+    let mut stream = TcpStream::connect(at).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).unwrap();
+    let samples = page.lines().filter(|line| line.starts_with(name));
+    samples.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+}
+
+/// Waits until that sum passes.
+pub fn wait_until(at: SocketAddr, name: &str, passes: impl Fn(u64) -> bool) -> u64 {
+    for _ in 0..NAPS_MAX {
+        let sum = read(at, name);
+        if passes(sum) {
+            return sum;
+        }
+        std::thread::sleep(NAP);
+    }
+    panic!("{name} stays at {}", read(at, name));
+}

@@ -1,0 +1,13 @@
+//! Processes of the programs under test, and an HTTP/3 client that sends what
+//! a well-behaved one would not.
+
+pub mod client;
+pub mod jump;
+pub mod lab;
+pub mod metrics;
+pub mod process;
+#[path = "../../../../path-store/tests/support/redis.rs"]
+#[expect(dead_code, reason = "the tests of the stores use the rest")]
+pub mod redis;
+pub mod windows;
+mod windows_tests;

@@ -1,0 +1,149 @@
+//! Programs that run beside a test and end with it.
+//!
+//! No clock is read: patience is counted in naps.
+
+use std::io::BufRead;
+use std::io::BufReader;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::ExitStatus;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::thread;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use rustix::process::Signal;
+
+const NAP: Duration = Duration::from_millis(10);
+const NAPS_MAX: usize = 2000;
+
+/// A running program, killed when dropped.
+pub struct Running {
+    child: Child,
+    said: Arc<Mutex<Vec<String>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    /// Starts a program and collects what it says on standard error.
+    pub fn start(command: &mut Command) -> Self {
+        let shown = format!("{command:?}");
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|e| panic!("{shown}: {e}"));
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let collected = Arc::clone(&said);
+        let reader = thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                collected.lock().unwrap().push(line);
+            }
+        });
+        Self { child, said, reader: Some(reader) }
+    }
+
+    /// Waits until it says where it listens.
+    pub fn address(&mut self) -> SocketAddr {
+        let line = self.wait_for("listening on ");
+        let (_, address) = line.rsplit_once("listening on ").unwrap();
+        address.parse().unwrap()
+    }
+
+    /// Waits until it says where its metrics are.
+    pub fn metrics_address(&mut self) -> SocketAddr {
+        let line = self.wait_for("metrics at http://");
+        let (_, address) = line.rsplit_once("http://").unwrap();
+        address.trim_end_matches("/metrics").parse().unwrap()
+    }
+
+    /// Waits for a line that contains `text`.
+    pub fn wait_for(&mut self, text: &str) -> String {
+        for _ in 0..NAPS_MAX {
+            let found = self.said.lock().unwrap().iter().find(|l| l.contains(text)).cloned();
+            if let Some(line) = found {
+                return line;
+            }
+            if self.child.try_wait().unwrap().is_some() {
+                break;
+            }
+            thread::sleep(NAP);
+        }
+        panic!("no line with '{text}' in {:#?}", self.said.lock().unwrap());
+    }
+
+    /// What the system knows it by.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How many lines so far contain `text`.
+    pub fn count(&self, text: &str) -> usize {
+        self.said.lock().unwrap().iter().filter(|line| line.contains(text)).count()
+    }
+
+    /// Asks it to stop, as `kill` does, and waits for its end.
+    pub fn stop(&mut self) -> ExitStatus {
+        self.ask_to_stop();
+        self.end().0
+    }
+
+    /// Sends SIGTERM.
+    pub fn ask_to_stop(&self) {
+        let pid = Pid::from_raw(self.id() as i32).unwrap();
+        rustix::process::kill_process(pid, Signal::TERM).unwrap();
+    }
+
+    /// Waits for its end. Returns what it said as well.
+    pub fn end(&mut self) -> (ExitStatus, Vec<String>) {
+        for _ in 0..NAPS_MAX {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                if let Some(reader) = self.reader.take() {
+                    reader.join().unwrap();
+                }
+                return (status, self.said.lock().unwrap().clone());
+            }
+            thread::sleep(NAP);
+        }
+        panic!("does not end; it said {:#?}", self.said.lock().unwrap());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The server under test, with these arguments.
+pub fn server_command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_edge-server"));
+    command.args(args).env_remove("RUST_LOG");
+    command
+}
+
+/// A program of another package of the workspace.
+pub fn sibling(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_BIN_EXE_edge-server")).with_file_name(name);
+    assert!(path.is_file(), "{} is missing: cargo build --workspace", path.display());
+    path
+}
+
+/// A server on a port of its own, which serves `root`.
+pub fn serve(root: &Path, more: &[&str]) -> (Running, SocketAddr) {
+    let mut args = vec!["--listen", "127.0.0.1:0", "--root", root.to_str().unwrap()];
+    args.extend(more);
+    let mut server =
+        Running::start(server_command(&args).env("RUST_LOG", "edge_server=debug,path_store=warn"));
+    let address = server.address();
+    (server, address)
+}
