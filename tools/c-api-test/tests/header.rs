@@ -1,0 +1,35 @@
+//! Every C and C++ compiler takes the headers, in any order.
+
+use std::process::Command;
+
+const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../quiche/include");
+
+/// The compilers that make and cargo use.
+fn compiler(variable: &str, default: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| default.to_string())
+}
+
+fn assert_compiles(compiler: &str, language: &str, standards: &[&str]) {
+    for header in ["quiche.h", "quiche_resume.h"] {
+        for standard in standards {
+            let status = Command::new(compiler)
+                .args(["-x", language, &format!("-std={standard}")])
+                .args(["-D_POSIX_C_SOURCE=200809L", "-pedantic"])
+                .args(["-Wall", "-Wextra", "-Werror", "-fsyntax-only"])
+                .arg(format!("{INCLUDE}/{header}"))
+                .status()
+                .unwrap();
+            assert!(status.success(), "{header} as {standard}");
+        }
+    }
+}
+
+#[test]
+fn the_headers_are_c() {
+    assert_compiles(&compiler("CC", "cc"), "c", &["c99", "c11", "c17"]);
+}
+
+#[test]
+fn the_headers_are_cplusplus() {
+    assert_compiles(&compiler("CXX", "c++"), "c++", &["c++11", "c++17", "c++20"]);
+}

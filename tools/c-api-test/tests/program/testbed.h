@@ -1,0 +1,73 @@
+// One download from a server to a client, both quiche_conn of one process, over
+// a bottleneck with a drop-tail buffer, in virtual time.
+
+#ifndef TESTBED_H
+#define TESTBED_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "quiche.h"
+
+#define CHECK(condition)                                                      \
+    do {                                                                      \
+        if (!(condition)) {                                                   \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__,        \
+                    #condition);                                              \
+            abort();                                                          \
+        }                                                                     \
+    } while (0)
+
+#define RTT_NS UINT64_C(100000000)
+#define BYTES_PER_SECOND UINT64_C(1500000)
+#define BDP 150000
+
+// What a full packet carries of the object, at least.
+#define MIN_PACKET_PAYLOAD 1100
+
+#define MAX_EVENTS 8
+
+// What the caller of the program provides. It advances the clock that quiche
+// reads to |ns| after its start.
+struct environment {
+    const char *cert_pem;
+    const char *key_pem;
+    const void *clock;
+    void (*advance_to_ns)(const void *clock, uint64_t ns);
+    uint64_t elapsed_ns;
+};
+
+// A download, and what the server saw of it.
+struct download {
+    size_t object_bytes;
+
+    // Given when the request arrives; NULL: nothing.
+    const quiche_path_state *saved;
+    uint64_t jump_within_us;
+
+    quiche_resume_event events[MAX_EVENTS];
+    size_t events_len;
+
+    bool has_observed;
+    quiche_path_state observed;
+
+    uint64_t duration_ns;
+    size_t release_waits;
+
+    // By quiche_send_info.at, in the unvalidated phase.
+    uint64_t unvalidated_span_ns;
+    size_t unvalidated_batch_packets_max;
+};
+
+// A configuration for both ends, without Careful Resume.
+quiche_config *new_config(const struct environment *env,
+                          enum quiche_cc_algorithm cc);
+
+// Downloads everything, until the last ACK has arrived.
+void run_download(struct download *download, struct environment *env,
+                  quiche_config *config);
+
+// A server's connection to which nothing has happened.
+quiche_conn *new_server(quiche_config *config);
+
+#endif // TESTBED_H

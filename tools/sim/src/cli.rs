@@ -1,0 +1,193 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::num::NonZeroU32;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::CommandFactory;
+use clap::FromArgMatches;
+use clap::Parser;
+use clap::Subcommand;
+
+const AFTER_HELP: &str = "\
+docs/evaluation.md tells how to write a scenario file and how to read the results.
+
+Exit codes: 0 done, 1 failed (a broken invariant, a stalled download), 2 bad usage.";
+
+/// Simulates downloads over modelled paths in virtual time, exactly and repeatably.
+#[derive(Debug, Parser)]
+#[command(name = "sim", version, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Runs scenario files and writes one JSON line a run
+    Run(RunArgs),
+
+    /// Lists the scenario files that are part of the program
+    List,
+
+    /// Runs random scenarios, and keeps those that fail as scenario files
+    Fuzz(FuzzArgs),
+
+    /// Makes the report of the whole evaluation, a page that needs no network
+    Report(ReportArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// Scenario files, or the names that `sim list` prints
+    #[arg(value_name = "FILE", required_unless_present = "all", conflicts_with = "all")]
+    pub files: Vec<String>,
+
+    /// Runs every file that `sim list` prints
+    #[arg(long)]
+    pub all: bool,
+
+    /// Only scenarios that have all of these parameters, as key=value or value alone, separated by
+    /// commas; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub only: Vec<String>,
+
+    /// Seed of each scenario's first run; the second has the next number, and so on
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Runs of each scenario [default: what its file says]
+    #[arg(long, value_name = "N")]
+    pub runs: Option<NonZeroU32>,
+
+    /// Runs at a time; results do not depend on it [default: one a core]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+
+    /// File to write; - is standard output
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub out: PathBuf,
+
+    /// Folder to leave qlog of every connection and the queue's depth over time in, a folder a run
+    #[arg(long, value_name = "DIR")]
+    pub trace: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct FuzzArgs {
+    /// How many
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub cases: u64,
+
+    /// Begins no more after so many seconds
+    #[arg(long, value_name = "S")]
+    pub time: Option<u64>,
+
+    /// Seed of the first; the second has the next number, and so on
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Runs at a time [default: one a core]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+
+    /// Folder for the scenario files of those that fail
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub struct ReportArgs {
+    /// What `sim run --all --out` wrote
+    #[arg(value_name = "JSONL")]
+    pub results: PathBuf,
+
+    /// Page to write
+    #[arg(long, value_name = "HTML", default_value = "results/evaluation.html")]
+    pub out: PathBuf,
+}
+
+/// How many runs go on at a time when nobody says.
+pub fn jobs(asked: Option<NonZeroUsize>) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    asked.map_or_else(cores, usize::from)
+}
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub enum Parsed {
+    Run(Command),
+
+    /// Help or version.
+    Print(String),
+}
+
+/// Reads the command line. The error is one line that names the bad input.
+pub fn parse(
+    args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> Result<Parsed, String> {
+    let matches = match Cli::command().try_get_matches_from(args) {
+        Ok(matches) => matches,
+        Err(e) if !e.use_stderr() => return Ok(Parsed::Print(e.to_string())),
+        Err(e) => return Err(one_line(&e)),
+    };
+    let cli = Cli::from_arg_matches(&matches).map_err(|e| one_line(&e))?;
+    Ok(Parsed::Run(cli.command))
+}
+
+/// The first paragraph of clap's message, without tips and usage.
+fn one_line(error: &clap::Error) -> String {
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "no command; see sim --help".into();
+    }
+    let text = error.to_string();
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<_> = paragraph.split_whitespace().collect();
+    let reason = words.join(" ");
+    let reason = reason.strip_prefix("error: ").unwrap_or(&reason);
+    format!("{reason}; see sim --help")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_of_run_is_understood() {
+        let line = "sim run a.toml paths --only GEO --only x=1,y --seed 7 --runs 3 --jobs 2 \
+                    --out o.jsonl --trace t";
+        let Ok(Parsed::Run(Command::Run(args))) = parse(line.split_whitespace()) else {
+            panic!("not understood")
+        };
+        assert_eq!(args.files, ["a.toml", "paths"]);
+        assert_eq!(args.only, ["GEO", "x=1,y"]);
+        assert_eq!(
+            (args.seed, args.runs.map(u32::from), args.jobs.map(usize::from)),
+            (7, Some(3), Some(2))
+        );
+        assert_eq!((args.out, args.trace), ("o.jsonl".into(), Some("t".into())));
+        assert!(!args.all);
+    }
+
+    #[test]
+    fn bad_usage_is_one_line_naming_the_input() {
+        for (line, named) in [
+            ("sim", "no command"),
+            ("sim run", "<FILE"),
+            ("sim run --all paths", "--all"),
+            ("sim run --all --jobs 0", "'0'"),
+            ("sim walk", "'walk'"),
+        ] {
+            let said = parse(line.split(' ')).expect_err(line);
+            assert!(said.contains(named) && said.ends_with("see sim --help"), "{said}");
+            assert!(!said.contains('\n'), "{said}");
+        }
+    }
+}

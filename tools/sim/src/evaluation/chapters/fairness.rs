@@ -1,0 +1,280 @@
+//! What a flow costs those that share its bottleneck: P4 and P11.
+
+use report::chart::lines;
+use report::chart::Lines;
+use report::chart::Series;
+use report::page::note;
+use report::stats::mean;
+use report::stats::Mean;
+
+use super::distinct;
+use crate::evaluation::data::Cell;
+use crate::evaluation::data::Chapter;
+use crate::evaluation::page;
+use crate::evaluation::page::Published;
+use crate::evaluation::verdict::Figure;
+use crate::evaluation::verdict::Verdict;
+use crate::evaluation::Findings;
+use crate::outcome::FlowOutcome;
+use crate::outcome::Outcome;
+
+const RATE: &str = "path.rate_mbps";
+const COUNT: &str = "background.count";
+const BACKGROUND: &str = "background";
+
+const MODES: [(&str, &str); 3] = [
+    ("slow-start", "with a slow-start flow"),
+    ("careful-resume", "with a Careful Resume flow"),
+    ("baseline", "alone"),
+];
+
+/// Counts of background flows that P11 has.
+const COUNTS: [&str; 5] = ["1", "2", "4", "8", "16"];
+
+/// Fewer runs say little of a mean.
+const RUNS_MIN: usize = 50;
+
+/// Packets lost with Careful Resume over those lost with slow start: what is
+/// allowed, and what is aimed at.
+const RATIO_MAX: f64 = 1.25;
+const RATIO_AIM: f64 = 1.10;
+
+/// One rate and count of background flows in all three modes.
+struct Group<'a> {
+    rate: String,
+    count: String,
+    /// In the order of [`MODES`].
+    cells: [&'a Cell<'a>; 3],
+}
+
+impl Group<'_> {
+    fn who(&self) -> String {
+        format!("{} flows, {} Mbit/s", self.count, self.rate)
+    }
+
+    /// Mean packets that the background flows lose together, with slow start
+    /// and with Careful Resume.
+    fn ratio(&self) -> f64 {
+        let lost = |i: usize| summed(self.cells[i], |f| f.lost_packets).value;
+        match (lost(1), lost(0)) {
+            (careful, slow) if careful == slow => 1.0,
+            (careful, slow) => careful / slow,
+        }
+    }
+}
+
+pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
+    let groups = groups(chapter);
+    let rates = distinct(groups.iter().map(|g| g.rate.clone()));
+    let ratios = page::range(groups.iter().map(Group::ratio), 2);
+    let mut html = page::paragraph(&format!(
+        "In the mean, background flows lose {ratios} times the packets with a Careful Resume flow that \
+         they lose with a slow-start flow of the same size."
+    ));
+    for rate in &rates {
+        let of_rate: Vec<&Group> = groups.iter().filter(|g| g.rate == *rate).collect();
+        html += &page::heading(&format!("Packets lost by the background flows, {rate} Mbit/s"));
+        html += &lines(&losses(&of_rate))?;
+        html += &page::heading(&format!("Slow-down of the background flows, {rate} Mbit/s"));
+        html += &lines(&slow_downs(&of_rate))?;
+        html += &loss_table(&of_rate);
+        html += &time_table(&of_rate);
+    }
+    html += &note(
+        "Means over all runs, ± half of their 95 % confidence interval. Lost: packets that the \
+         background servers declared lost, together; dropped: those that the bottleneck dropped. \
+         Slow-down: mean TTLB of the background flows over that of the same run without the extra flow.",
+    );
+    let published = vec![
+        Published::new(
+            "P11, packets lost by 1 to 16 background flows, with Careful Resume / with slow start",
+            "not significantly more than 1",
+            ratios,
+            "–".into(),
+        ),
+        Published::new(
+            "P4, slow-down of background flows, with slow start; with Careful Resume",
+            "not unduly harmed",
+            [0, 1].map(|i| page::range(groups.iter().map(|g| slow_down(g, i).value), 2)).join("; "),
+            "1".into(),
+        ),
+    ];
+    Ok(Findings { html, published, verdicts: vec![harm(&groups)] })
+}
+
+/// Everything that was run in all three modes.
+fn groups<'a>(chapter: &'a Chapter) -> Vec<Group<'a>> {
+    let place = |c: &Cell| (c.said(RATE), c.said(COUNT));
+    let all = distinct(chapter.cells.iter().map(place)).into_iter().filter_map(|(rate, count)| {
+        let of = |mode: &str| {
+            let is = |c: &&Cell| {
+                c.said("case") == mode && c.said(RATE) == rate && c.said(COUNT) == count
+            };
+            chapter.cells.iter().find(is)
+        };
+        let cells = [of(MODES[0].0)?, of(MODES[1].0)?, of(MODES[2].0)?];
+        Some(Group { rate, count, cells })
+    });
+    all.collect()
+}
+
+fn harm(groups: &[Group]) -> Verdict {
+    let figures = groups.iter().map(|g| Figure::new(g.who(), g.ratio())).collect();
+    let rule = "fairness: background flows lose at most 1.25 times the packets, in the mean";
+    let mut verdict = Verdict::at_most(rule, RATIO_MAX, (2, " times"), figures);
+    for rate in distinct(groups.iter().map(|g| &g.rate)) {
+        for count in COUNTS {
+            if !groups.iter().any(|g| g.rate == *rate && g.count == count) {
+                verdict.breaches.push(format!("{count} flows, {rate} Mbit/s: nothing to judge"));
+            }
+        }
+    }
+    for group in groups {
+        let runs = group.cells.iter().map(|c| c.runs.len()).min().unwrap_or(0);
+        if runs < RUNS_MIN {
+            let line = format!("{}: {runs} runs are less than {RUNS_MIN}", group.who());
+            verdict.breaches.push(line);
+        }
+        let ratio = group.ratio();
+        if ratio > RATIO_AIM && ratio <= RATIO_MAX {
+            let line =
+                format!("fairness, {}: {ratio:.2} times; the aim is {RATIO_AIM:.2}", group.who());
+            verdict.missed.push(line);
+        }
+    }
+    verdict
+}
+
+fn background(run: &Outcome) -> impl Iterator<Item = &FlowOutcome> {
+    run.flows.iter().filter(|f| f.name.starts_with(BACKGROUND))
+}
+
+/// Mean over runs of a figure summed over the background flows.
+fn summed(cell: &Cell, figure: impl Fn(&FlowOutcome) -> u64) -> Mean {
+    let sums = cell.runs.iter().map(|run| background(run).map(&figure).sum::<u64>() as f64);
+    mean_of(&sums.collect::<Vec<_>>())
+}
+
+fn mean_of(values: &[f64]) -> Mean {
+    mean(values).unwrap_or(Mean { value: f64::NAN, error: 0.0, runs: 0 })
+}
+
+/// Mean time of the background flows of one run, in ms.
+fn time_ms(run: &Outcome) -> f64 {
+    mean_of(&background(run).map(|f| f.ttlb_ms).collect::<Vec<_>>()).value
+}
+
+/// Of one mode, against the baseline's run of the same seed.
+fn slow_down(group: &Group, mode: usize) -> Mean {
+    let ratios = group.cells[mode].runs.iter().filter_map(|run| {
+        let same = group.cells[2].runs.iter().find(|alone| alone.seed == run.seed)?;
+        Some(time_ms(run) / time_ms(same))
+    });
+    mean_of(&ratios.collect::<Vec<_>>())
+}
+
+/// The extra flow's mean time, in ms.
+fn extra_ms(cell: &Cell) -> f64 {
+    let extra = |run: &Outcome| {
+        run.flows.iter().find(|f| !f.name.starts_with(BACKGROUND)).map(|f| f.ttlb_ms)
+    };
+    mean_of(&cell.runs.iter().filter_map(|run| extra(run)).collect::<Vec<_>>()).value
+}
+
+fn chart(groups: &[&Group], y_title: &str, series: Vec<Series>) -> Lines {
+    Lines {
+        x_title: "background flows".into(),
+        columns: groups.iter().map(|g| g.count.clone()).collect(),
+        y_title: y_title.into(),
+        series,
+        level: None,
+    }
+}
+
+fn losses(groups: &[&Group]) -> Lines {
+    let series = MODES.iter().enumerate().map(|(i, (_, name))| {
+        let point = |g: &&Group| {
+            let mean = summed(g.cells[i], |f| f.lost_packets);
+            Some((mean.value, mean.error))
+        };
+        Series { name: name.to_string(), points: groups.iter().map(point).collect() }
+    });
+    chart(groups, "packets lost", series.collect())
+}
+
+fn slow_downs(groups: &[&Group]) -> Lines {
+    let series = MODES.iter().enumerate().take(2).map(|(i, (_, name))| {
+        let point = |g: &&Group| {
+            let mean = slow_down(g, i);
+            Some((mean.value, mean.error))
+        };
+        Series { name: name.to_string(), points: groups.iter().map(point).collect() }
+    });
+    let chart = chart(groups, "time / time alone", series.collect());
+    Lines { level: Some((1.0, "alone".into())), ..chart }
+}
+
+fn loss_table(groups: &[&Group]) -> String {
+    let heads = [
+        "background flows",
+        "runs",
+        "published",
+        "lost, alone",
+        "with slow start",
+        "with Careful Resume",
+        "ratio",
+        "dropped, alone",
+        "with slow start",
+        "with Careful Resume",
+    ];
+    let row = |g: &&Group| {
+        let count = |i: usize, figure: fn(&FlowOutcome) -> u64| {
+            let mean = summed(g.cells[i], figure);
+            format!("{:.0} ± {:.0}", mean.value, mean.error)
+        };
+        let (lost, dropped) =
+            (|f: &FlowOutcome| f.lost_packets, |f: &FlowOutcome| f.dropped_packets);
+        vec![
+            g.count.clone(),
+            g.cells[0].runs.len().to_string(),
+            "about 1".into(),
+            count(2, lost),
+            count(0, lost),
+            count(1, lost),
+            format!("{:.2}", g.ratio()),
+            count(2, dropped),
+            count(0, dropped),
+            count(1, dropped),
+        ]
+    };
+    page::table(&heads, &groups.iter().map(row).collect::<Vec<_>>())
+}
+
+fn time_table(groups: &[&Group]) -> String {
+    let heads = [
+        "background flows",
+        "TTLB alone, mean",
+        "bound, one flow",
+        "slow-down with slow start",
+        "with Careful Resume",
+        "extra flow, slow start",
+        "extra flow, Careful Resume",
+    ];
+    let row = |g: &&Group| {
+        let alone: Vec<f64> = g.cells[2].runs.iter().map(|run| time_ms(run)).collect();
+        let slow = |i: usize| {
+            let mean = slow_down(g, i);
+            format!("{:.2} ± {:.2}", mean.value, mean.error)
+        };
+        vec![
+            g.count.clone(),
+            page::time(mean_of(&alone).value),
+            page::time(g.cells[2].bound_ms()),
+            slow(0),
+            slow(1),
+            page::time(extra_ms(g.cells[0])),
+            page::time(extra_ms(g.cells[1])),
+        ]
+    };
+    page::table(&heads, &groups.iter().map(row).collect::<Vec<_>>())
+}

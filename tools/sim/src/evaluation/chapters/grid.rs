@@ -1,0 +1,87 @@
+//! The speed-up of BDP-sized objects over rates and round-trip times: P9.
+
+use report::chart::heat;
+use report::chart::Heat;
+use report::page::note;
+
+use super::distinct;
+use super::slower_nowhere;
+use crate::evaluation::data::Chapter;
+use crate::evaluation::data::Pair;
+use crate::evaluation::page;
+use crate::evaluation::page::Published;
+use crate::evaluation::verdict::Figure;
+use crate::evaluation::verdict::Verdict;
+use crate::evaluation::Findings;
+
+/// How far the speed-up may fall where the path holds more, as a factor: a
+/// round trip more or less at the end of slow start.
+const FALL: f64 = 0.9;
+
+pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
+    let pairs = chapter.pairs();
+    let speed_up = |p: &Pair| 1.0 / p.ratio();
+    let bound = |p: &Pair| 1.0 / p.bound_ratio();
+
+    let ours = page::range(pairs.iter().map(speed_up), 2);
+    let mut html = page::paragraph(&format!(
+        "The speed-up, t(slow start) / t(Careful Resume), is {ours}: the more round trips slow start \
+         needs to fill the path, the more there is to gain."
+    ));
+    html += &page::heading("Speed-up, ours");
+    html += &heat(&map(&pairs, speed_up))?;
+    html += &page::heading("Speed-up, by the fluid bounds");
+    html += &heat(&map(&pairs, bound))?;
+    html += &note(
+        "Published (P9): above 1, and larger where the path holds more. Paths of less than 20 \
+         packets have objects and buffers of 20 packets. The jump is never above 8 MiB, which limits \
+         the gain where the path holds more than twice as much: there a bound takes the path for full \
+         after the jump, and is too low.",
+    );
+    let published = Published::new(
+        "P9, speed-up of BDP-sized objects, 1 Mbit/s to 1 Gbit/s x 5 to 800 ms",
+        "above 1, larger BDP gains more",
+        ours,
+        page::range(pairs.iter().map(bound), 2),
+    );
+    let rule = "grid: Careful Resume is slower nowhere by more than 1 %";
+    let mut verdicts = vec![slower_nowhere(rule, 1.01, &pairs)];
+    verdicts.push(falls(&pairs));
+    Ok(Findings { html, published: vec![published], verdicts })
+}
+
+fn map(pairs: &[Pair], value: impl Fn(&Pair) -> f64) -> Heat {
+    let rates = distinct(pairs.iter().map(Pair::rate_mbps));
+    let rtts = distinct(pairs.iter().map(Pair::rtt_ms));
+    let cell = |rtt: f64, rate: f64| {
+        pairs.iter().find(|p| (p.rate_mbps(), p.rtt_ms()) == (rate, rtt)).map(&value)
+    };
+    Heat {
+        x_title: "rate (Mbit/s)".into(),
+        columns: rates.iter().map(f64::to_string).collect(),
+        y_title: "RTT (ms)".into(),
+        rows: rtts.iter().map(f64::to_string).collect(),
+        cells: rtts
+            .iter()
+            .map(|&rtt| rates.iter().map(|&rate| cell(rtt, rate)).collect())
+            .collect(),
+        digits: 2,
+    }
+}
+
+/// The path that holds next more, at the same RTT, may gain less by little.
+fn falls(pairs: &[Pair]) -> Verdict {
+    let mut figures = Vec::new();
+    for pair in pairs {
+        let next = pairs
+            .iter()
+            .filter(|p| p.rtt_ms() == pair.rtt_ms() && p.rate_mbps() > pair.rate_mbps())
+            .min_by(|a, b| a.rate_mbps().total_cmp(&b.rate_mbps()));
+        if let Some(next) = next.filter(|p| !p.is_jump_limited()) {
+            let who = format!("{} after {}", next.careful.who(), pair.careful.who());
+            figures.push(Figure::new(who, pair.ratio() / next.ratio()));
+        }
+    }
+    let rule = "grid: the speed-up does not fall by more than 10 % as the path holds more, while max_jump allows";
+    Verdict::at_least(rule, FALL, (2, ""), figures)
+}

@@ -1,0 +1,74 @@
+//! Objects of less and more than the path holds: P10.
+
+use report::chart::lines;
+use report::chart::Lines;
+use report::chart::Series;
+
+use super::by_controller;
+use super::distinct;
+use super::gain_row;
+use super::gain_table;
+use super::gains;
+use super::slower_nowhere;
+use super::RENO;
+use crate::evaluation::data::Chapter;
+use crate::evaluation::data::Pair;
+use crate::evaluation::page;
+use crate::evaluation::page::Published;
+use crate::evaluation::Findings;
+
+const SIZE: &str = "flow.object_bdp";
+
+pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
+    let pairs = chapter.pairs();
+    let mut html = gains(&pairs);
+    for (cc, of_cc) in by_controller(&pairs) {
+        html += &page::heading(&format!("With {cc}"));
+        html += &lines(&chart(&of_cc))?;
+        let rows: Vec<_> = of_cc.iter().map(|p| row(p)).collect();
+        html += &gain_table("path, object", &rows);
+    }
+    html += &report::page::note(&format!(
+        "P10's figures are published as plots only. What is saved does not grow with the object once \
+         the path is full, so the ratio tends to 1. {RENO}"
+    ));
+
+    let published =
+        distinct(pairs.iter().map(|p| p.careful.said("case"))).into_iter().map(|case| {
+            let of_case = || pairs.iter().filter(|p| p.careful.said("case") == case);
+            Published::new(
+                &format!("P10, {case}, 0.25 to 20 BDP: ratio of times"),
+                "below 1 (a plot)",
+                page::range(of_case().map(Pair::ratio), 2),
+                page::range(of_case().map(Pair::bound_ratio), 2),
+            )
+        });
+    let published = published.collect();
+    let rule = "objects: Careful Resume is slower nowhere by more than 1 %";
+    let verdicts = vec![slower_nowhere(rule, 1.01, &pairs)];
+    Ok(Findings { html, published, verdicts })
+}
+
+fn row(pair: &Pair) -> Vec<String> {
+    let (case, size) = (pair.careful.said("case"), pair.careful.said(SIZE));
+    let bytes = pair.object_bytes() as f64 / 1e6;
+    gain_row(format!("{case}, {size} BDP ({bytes:.2} MB)"), "plot", pair)
+}
+
+fn chart(pairs: &[&Pair]) -> Lines {
+    let sizes = distinct(pairs.iter().map(|p| p.careful.said(SIZE)));
+    let series = distinct(pairs.iter().map(|p| p.careful.said("case"))).into_iter().map(|case| {
+        let ratio = |size: &String| {
+            let is = |p: &&&Pair| p.careful.said("case") == case && p.careful.said(SIZE) == *size;
+            pairs.iter().find(is).map(|p| (p.ratio(), 0.0))
+        };
+        Series { points: sizes.iter().map(ratio).collect(), name: case }
+    });
+    Lines {
+        x_title: "object (BDP)".into(),
+        series: series.collect(),
+        columns: sizes,
+        y_title: "time / slow start's".into(),
+        level: Some((1.0, "no gain".into())),
+    }
+}

@@ -1,0 +1,182 @@
+//! What is lost at the end of slow start, with and without HyStart++: P3.
+
+use report::chart::axis::Unit;
+use report::chart::bars;
+use report::chart::Bar;
+use report::chart::Bars;
+use report::chart::BLUE;
+use report::chart::ORANGE;
+use report::page::note;
+
+use super::controller_name;
+use super::distinct;
+use crate::evaluation::data::Cell;
+use crate::evaluation::data::Chapter;
+use crate::evaluation::data::Pair;
+use crate::evaluation::page;
+use crate::evaluation::page::Published;
+use crate::evaluation::verdict::Figure;
+use crate::evaluation::verdict::Verdict;
+use crate::evaluation::Findings;
+use crate::scenario::Controller;
+
+/// Packets lost with Careful Resume over those lost with slow start: what is
+/// allowed, and what is aimed at with HyStart++.
+const RATIO_MAX: f64 = 1.25;
+const RATIO_AIM: f64 = 1.0;
+
+/// What differs by rate and saved set alone: where the last doubling begins.
+struct Group<'a> {
+    case: String,
+    cc: Controller,
+    hystart: bool,
+    pairs: Vec<&'a Pair<'a>>,
+}
+
+impl Group<'_> {
+    fn who(&self) -> String {
+        format!("{}, {}", self.case, controller_name(self.cc))
+    }
+
+    fn switch(&self) -> &'static str {
+        if self.hystart {
+            "on"
+        } else {
+            "off"
+        }
+    }
+
+    /// Mean packets lost with slow start and with Careful Resume.
+    fn lost(&self) -> (f64, f64) {
+        let lost = |cell: &Cell| cell.median(|f| f.lost_packets as f64);
+        let mean = |side: &dyn Fn(&Pair) -> f64| {
+            self.pairs.iter().map(|p| side(p)).sum::<f64>() / self.pairs.len() as f64
+        };
+        (mean(&|p| lost(p.slow)), mean(&|p| lost(p.careful)))
+    }
+
+    /// As many as none is as good as it gets.
+    fn ratio(&self) -> f64 {
+        match self.lost() {
+            (slow, careful) if careful == slow => 1.0,
+            (slow, careful) => careful / slow,
+        }
+    }
+}
+
+pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
+    let pairs = chapter.pairs();
+    let groups = groups(&pairs);
+    let mut html = page::heading("Packets lost, mean over rates and saved sets");
+    html += &bars(&chart(&groups))?;
+    let heads = [
+        "path, controller",
+        "HyStart++",
+        "scenarios",
+        "published",
+        "lost, slow start",
+        "lost, Careful Resume",
+        "ratio",
+        "bound",
+        "retreats",
+        "ratio of times",
+        "bound",
+    ];
+    html += &page::table(&heads, &groups.iter().map(row).collect::<Vec<_>>());
+    html += &note(
+        "P3 is published in words: with HyStart++, Careful Resume avoids further overshoot. Nothing \
+         need be lost: the bound of losses is none. A retreat would tell that the jump lost something.",
+    );
+    let verdicts = vec![
+        losses(
+            "overshoot: with HyStart++, at most 1.25 times the losses of slow start",
+            &groups,
+            true,
+        ),
+        losses("overshoot: without HyStart++, at most 1.25 times as well", &groups, false),
+        jumps(&pairs),
+    ];
+    Ok(Findings { html, published: vec![published(&groups)], verdicts })
+}
+
+fn groups<'a>(pairs: &'a [Pair<'a>]) -> Vec<Group<'a>> {
+    let place = |p: &Pair| {
+        let hystart = p.careful.named.scenario.flows[0].hystart;
+        (p.careful.said("case"), p.controller(), hystart)
+    };
+    let group = |(case, cc, hystart): (String, Controller, bool)| {
+        let of = pairs.iter().filter(|p| place(p) == (case.clone(), cc, hystart)).collect();
+        Group { case, cc, hystart, pairs: of }
+    };
+    distinct(pairs.iter().map(place)).into_iter().map(group).collect()
+}
+
+fn losses(rule: &str, groups: &[Group], hystart: bool) -> Verdict {
+    let of = || groups.iter().filter(|g| g.hystart == hystart);
+    let figures = of().map(|g| Figure::new(g.who(), g.ratio())).collect();
+    let mut verdict = Verdict::at_most(rule, RATIO_MAX, (2, " times"), figures);
+    for group in of().filter(|g| hystart && g.ratio() > RATIO_AIM && g.ratio() <= RATIO_MAX) {
+        let (who, ratio) = (group.who(), group.ratio());
+        let line = format!("overshoot, {who}, HyStart++: {ratio:.4} times; P3 is {RATIO_AIM:.2}");
+        verdict.missed.push(line);
+    }
+    verdict
+}
+
+fn jumps(pairs: &[Pair]) -> Verdict {
+    let fits = |p: &&Pair| p.careful.named.scenario.flows[0].saved.cwnd_bdp <= 1.0;
+    let retreats = |p: &Pair| Figure::new(p.careful.who(), p.careful.retreats_of_jumps());
+    let figures = pairs.iter().filter(fits).map(retreats).collect();
+    let rule = "overshoot: a jump that fits the path loses nothing: no retreat";
+    Verdict::at_most(rule, 0.0, (0, " retreats"), figures)
+}
+
+fn row(group: &Group) -> Vec<String> {
+    let (slow, careful) = group.lost();
+    let retreats: usize = group.pairs.iter().map(|p| p.careful.retreats()).sum();
+    vec![
+        group.who(),
+        group.switch().into(),
+        group.pairs.len().to_string(),
+        if group.hystart { "at most 1" } else { "–" }.into(),
+        format!("{slow:.0}"),
+        format!("{careful:.0}"),
+        page::number(group.ratio(), 2),
+        "0".into(),
+        retreats.to_string(),
+        page::range(group.pairs.iter().map(|p| p.ratio()), 2),
+        page::range(group.pairs.iter().map(|p| p.bound_ratio()), 2),
+    ]
+}
+
+fn chart(groups: &[Group]) -> Bars {
+    let both = groups.iter().flat_map(|group| {
+        let (slow, careful) = group.lost();
+        let bar = |lost: f64, mode: &str, colour| Bar {
+            label: format!("{}, HyStart++ {}, {mode}", group.who(), group.switch()),
+            value: lost,
+            runs: Vec::new(),
+            colour,
+            bound: None,
+            words: format!("{lost:.0}"),
+        };
+        [bar(slow, "slow start", ORANGE), bar(careful, "Careful Resume", BLUE)]
+    });
+    Bars {
+        title: "packets lost",
+        unit: Unit { name: "mean of all scenarios", size: 1.0 },
+        bars: both.collect(),
+        marks: Vec::new(),
+    }
+}
+
+fn published(groups: &[Group]) -> Published {
+    let of = |hystart: bool| groups.iter().filter(move |g| g.hystart == hystart);
+    let (on, off) = (of(true).map(Group::ratio), of(false).map(Group::ratio));
+    Published::new(
+        "P3, mean packets lost with Careful Resume / with slow start",
+        "with HyStart++, further overshoot is avoided",
+        format!("with HyStart++ {}, without {}", page::range(on, 2), page::range(off, 2)),
+        "0 packets".into(),
+    )
+}

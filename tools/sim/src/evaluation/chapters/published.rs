@@ -1,0 +1,118 @@
+//! A search for conditions that give the published medians: P5 to P7.
+
+use report::page::note;
+
+use crate::evaluation::data::Chapter;
+use crate::evaluation::data::Pair;
+use crate::evaluation::page;
+use crate::evaluation::page::Published;
+use crate::evaluation::verdict::Figure;
+use crate::evaluation::verdict::Verdict;
+use crate::evaluation::Findings;
+
+/// Case, name, and the published medians in seconds: slow start, Careful Resume.
+const MEDIANS: [(&str, &str, f64, f64); 3] = [
+    ("GEO", "P5, GEO", 19.3, 12.3),
+    ("LEO", "P6, LEO", 2.7, 1.7),
+    ("terrestrial", "P7, terrestrial", 1.4, 1.1),
+];
+
+/// Both medians have to be this close to the published ones, as a part of them.
+const CLOSE: f64 = 0.10;
+
+/// Conditions shown of each case.
+const SHOWN: usize = 5;
+
+pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
+    let pairs = chapter.pairs();
+    let mut findings = Findings::default();
+    for (case, name, slow_s, careful_s) in MEDIANS {
+        let mut of_case: Vec<(f64, &Pair)> = pairs
+            .iter()
+            .filter(|p| p.careful.said("case") == case)
+            .map(|p| (miss(p, slow_s, careful_s), p))
+            .collect();
+        of_case.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let medians = format!("{slow_s} s → {careful_s} s ({:.2})", careful_s / slow_s);
+        findings.html += &page::heading(&format!("{name}: {medians}"));
+        let rows: Vec<Vec<String>> =
+            of_case.iter().take(SHOWN).map(|(miss, p)| row(*miss, p, &medians)).collect();
+        findings.html += &page::table(&HEADS, &rows);
+
+        let found = of_case.first();
+        findings.verdicts.push(verdict(name, found));
+        findings.published.push(Published::new(
+            &format!("{name}: median times, slow start → Careful Resume"),
+            &medians,
+            found.map_or("–".into(), |(_, p)| format!("{} with {}", times(p), conditions(p))),
+            found.map_or("–".into(), |(_, p)| bounds(p)),
+        ));
+    }
+    findings.html += &note(
+        "The closest first; off is the greater of both medians' deviations. Times are medians of all \
+         runs. Rates, sizes and jitter are those searched: the published ones are not known.",
+    );
+    Ok(findings)
+}
+
+const HEADS: [&str; 7] = [
+    "conditions",
+    "published",
+    "ours, slow start → Careful Resume",
+    "fluid bound",
+    "off",
+    "RTTs saved",
+    "runs",
+];
+
+/// The greater deviation of both medians, as a part of the published ones.
+fn miss(pair: &Pair, slow_s: f64, careful_s: f64) -> f64 {
+    let off = |ms: f64, published_s: f64| (ms / 1000.0 / published_s - 1.0).abs();
+    off(pair.slow.ttlb_ms(), slow_s).max(off(pair.careful.ttlb_ms(), careful_s))
+}
+
+fn verdict(name: &str, found: Option<&(f64, &Pair)>) -> Verdict {
+    let figures = found.map(|(miss, p)| Figure::new(conditions(p), miss * 100.0));
+    let rule = format!("{name}: conditions are found whose medians are both within 10 %");
+    Verdict::at_most(&rule, CLOSE * 100.0, (1, " % off"), figures.into_iter().collect())
+}
+
+fn conditions(pair: &Pair) -> String {
+    let path = &pair.careful.named.scenario.path;
+    let mut said = format!(
+        "{} Mbit/s, {} ms, {} MB",
+        path.rate_mbps,
+        path.rtt_ms,
+        pair.object_bytes() as f64 / 1e6
+    );
+    for (name, value, unit) in
+        [("jitter", path.jitter_ms, " ms"), ("loss", path.loss * 100.0, " %")]
+    {
+        if value > 0.0 {
+            said += &format!(", {name} {value}{unit}");
+        }
+    }
+    said
+}
+
+fn times(pair: &Pair) -> String {
+    let (slow, careful) = (page::time(pair.slow.ttlb_ms()), page::time(pair.careful.ttlb_ms()));
+    format!("{slow} → {careful} ({:.2})", pair.ratio())
+}
+
+fn bounds(pair: &Pair) -> String {
+    let (slow, careful) = (page::time(pair.slow.bound_ms()), page::time(pair.careful.bound_ms()));
+    format!("{slow} → {careful} ({:.2})", pair.bound_ratio())
+}
+
+fn row(miss: f64, pair: &Pair, medians: &str) -> Vec<String> {
+    vec![
+        conditions(pair),
+        medians.into(),
+        times(pair),
+        bounds(pair),
+        format!("{:.0} %", miss * 100.0),
+        format!("{:.1}", pair.saved_rtts()),
+        pair.careful.runs.len().to_string(),
+    ]
+}

@@ -1,0 +1,235 @@
+//! Outcomes beside the scenarios that they came of.
+
+use std::collections::HashMap;
+
+use report::bound::bdp_bytes;
+use report::bound::INITIAL_WINDOW_BYTES;
+use report::stats::median;
+
+use super::limits;
+use crate::outcome::FlowOutcome;
+use crate::outcome::Outcome;
+use crate::scenario::file::File;
+use crate::scenario::file::Named;
+use crate::scenario::Controller;
+use crate::scenario::Mode;
+use crate::scenario::Saved;
+
+/// The key of how the judged flow starts.
+const MODE: &str = "flow.mode";
+
+/// Least capacity of a path where there is much to save, in initial windows.
+const MUCH_WINDOWS: f64 = 64.0;
+
+/// A scenario file and its outcomes.
+pub struct Chapter<'a> {
+    pub file: &'a File,
+    /// Those that have a run, in the order of the file.
+    pub cells: Vec<Cell<'a>>,
+}
+
+/// One scenario and its runs: at least one, and each has all flows.
+#[derive(Clone)]
+pub struct Cell<'a> {
+    pub named: &'a Named,
+    pub runs: Vec<&'a Outcome>,
+}
+
+/// The same scenario with slow start and with Careful Resume.
+pub struct Pair<'a> {
+    pub slow: &'a Cell<'a>,
+    pub careful: &'a Cell<'a>,
+}
+
+/// Tells a scenario from the others: its file and parameters.
+fn key(stem: &str, parameters: &serde_json::Map<String, serde_json::Value>) -> String {
+    let mut pairs: Vec<String> = parameters.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    pairs.sort();
+    format!("{stem}:{}", pairs.join(","))
+}
+
+impl<'a> Chapter<'a> {
+    /// Finds the outcomes of a file's scenarios.
+    pub fn new(file: &'a File, outcomes: &'a [Outcome]) -> Self {
+        let mut runs: HashMap<String, Vec<&Outcome>> = HashMap::new();
+        for outcome in outcomes.iter().filter(|o| o.scenario == file.stem) {
+            runs.entry(key(&outcome.scenario, &outcome.parameters)).or_default().push(outcome);
+        }
+        let cell = |named: &'a Named| {
+            let flows: u32 = named.scenario.flows.iter().map(|f| f.count).sum();
+            let mut runs = runs.remove(&key(&file.stem, &named.parameters))?;
+            runs.retain(|run| run.flows.len() == flows as usize);
+            (!runs.is_empty()).then_some(Cell { named, runs })
+        };
+        Chapter { file, cells: file.scenarios.iter().filter_map(cell).collect() }
+    }
+
+    /// Every scenario that was run in both modes.
+    pub fn pairs(&self) -> Vec<Pair<'_>> {
+        let without_mode = |cell: &Cell| {
+            let mut parameters = cell.named.parameters.clone();
+            parameters.remove(MODE);
+            key("", &parameters)
+        };
+        let mode = |mode: Mode| self.cells.iter().filter(move |c| c.mode() == Some(mode));
+        let slow: HashMap<String, &Cell> =
+            mode(Mode::SlowStart).map(|c| (without_mode(c), c)).collect();
+        let pair = |careful| Some(Pair { slow: slow.get(&without_mode(careful))?, careful });
+        mode(Mode::CarefulResume).filter_map(pair).collect()
+    }
+}
+
+impl Cell<'_> {
+    /// How the judged flow starts, where that was varied.
+    fn mode(&self) -> Option<Mode> {
+        self.named.parameters.contains_key(MODE).then(|| self.named.scenario.flows[0].mode)
+    }
+
+    /// A parameter as text; empty when it was not varied.
+    pub fn said(&self, key: &str) -> String {
+        match self.named.parameters.get(key) {
+            Some(serde_json::Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+            None => String::new(),
+        }
+    }
+
+    /// How messages name it: its parameters but for the mode.
+    pub fn who(&self) -> String {
+        let said = self.named.parameters.iter().filter(|(key, _)| *key != MODE);
+        let said = said.map(|(key, _)| match key.as_str() {
+            "case" => self.said(key),
+            _ => format!("{} {}", key.rsplit('.').next().unwrap_or(key), self.said(key)),
+        });
+        said.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The judged flows, the first and those like it, of each run.
+    pub fn judged<T>(&self, figure: impl Fn(&FlowOutcome) -> T) -> Vec<T> {
+        let count = self.named.scenario.flows[0].count as usize;
+        self.runs.iter().flat_map(|run| run.flows.iter().take(count).map(&figure)).collect()
+    }
+
+    /// The median over runs of a figure of the judged flow; of several flows,
+    /// that of their means.
+    pub fn median(&self, figure: impl Fn(&FlowOutcome) -> f64) -> f64 {
+        let count = self.named.scenario.flows[0].count as usize;
+        let figures = self.judged(figure);
+        let means = figures.chunks(count).map(|run| run.iter().sum::<f64>() / count as f64);
+        median(means).unwrap_or(f64::NAN)
+    }
+
+    pub fn ttlb_ms(&self) -> f64 {
+        self.median(|f| f.ttlb_ms)
+    }
+
+    /// Of the judged flow; no number where there is none.
+    pub fn bound_ms(&self) -> f64 {
+        let scenario = &self.named.scenario;
+        limits::bound_ms(scenario, &scenario.flows[0]).unwrap_or(f64::NAN)
+    }
+
+    /// Judged flows that retreated after their jump.
+    pub fn retreats(&self) -> usize {
+        let retreated = |f: &FlowOutcome| f.phases.iter().any(|p| p.1 == "safe_retreat");
+        self.judged(retreated).into_iter().filter(|r| *r).count()
+    }
+
+    /// Retreats as a rule judges them: no number unless every judged flow jumped.
+    pub fn retreats_of_jumps(&self) -> f64 {
+        match self.judged(|f| f.jump_cwnd_bytes.is_some()).contains(&false) {
+            true => f64::NAN,
+            false => self.retreats() as f64,
+        }
+    }
+
+    /// The least share of its bound that a flow of any run took.
+    pub fn least_of_bound(&self) -> f64 {
+        let scenario = &self.named.scenario;
+        let bounds = scenario.flows.iter().flat_map(|flow| {
+            let ms = limits::least_ms(scenario, flow);
+            std::iter::repeat_n(ms, flow.count as usize)
+        });
+        let bounds: Vec<f64> = bounds.collect();
+        let shares = self.runs.iter().flat_map(|run| {
+            run.flows.iter().zip(&bounds).map(|(flow, bound_ms)| flow.ttlb_ms / bound_ms)
+        });
+        shares.fold(f64::INFINITY, f64::min)
+    }
+}
+
+impl Pair<'_> {
+    pub fn rate_mbps(&self) -> f64 {
+        self.careful.named.scenario.path.rate_mbps
+    }
+
+    pub fn controller(&self) -> Controller {
+        self.careful.named.scenario.flows[0].cc
+    }
+
+    /// Round-trip time of the judged flow without queue, in ms.
+    pub fn rtt_ms(&self) -> f64 {
+        let scenario = &self.careful.named.scenario;
+        scenario.path.rtt_ms + scenario.flows[0].extra_rtt_ms
+    }
+
+    pub fn object_bytes(&self) -> u64 {
+        let scenario = &self.careful.named.scenario;
+        scenario.flows[0].each_bytes(&scenario.path)
+    }
+
+    pub fn object_bdp(&self) -> f64 {
+        self.object_bytes() as f64 / bdp_bytes(self.rate_mbps(), self.rtt_ms())
+    }
+
+    /// What the path holds, in initial windows.
+    pub fn bdp_windows(&self) -> f64 {
+        bdp_bytes(self.rate_mbps(), self.rtt_ms()) / INITIAL_WINDOW_BYTES
+    }
+
+    /// Time with Careful Resume over that with slow start.
+    pub fn ratio(&self) -> f64 {
+        self.careful.ttlb_ms() / self.slow.ttlb_ms()
+    }
+
+    pub fn saved_rtts(&self) -> f64 {
+        (self.slow.ttlb_ms() - self.careful.ttlb_ms()) / self.rtt_ms()
+    }
+
+    pub fn bound_ratio(&self) -> f64 {
+        self.careful.bound_ms() / self.slow.bound_ms()
+    }
+
+    pub fn bound_saved_rtts(&self) -> f64 {
+        (self.slow.bound_ms() - self.careful.bound_ms()) / self.rtt_ms()
+    }
+
+    /// Whether `max_jump` limits the jump.
+    pub fn is_jump_limited(&self) -> bool {
+        let scenario = &self.careful.named.scenario;
+        limits::is_jump_limited(scenario, &scenario.flows[0])
+    }
+
+    /// Whether the path, found as it was saved, holds 64 initial windows, and
+    /// the object fills it.
+    pub fn has_much_to_save(&self) -> bool {
+        self.is_plain() && self.bdp_windows() >= MUCH_WINDOWS && self.object_bdp() >= 1.0
+    }
+
+    /// Whether a single flow, which nothing but the path limits, finds the path
+    /// as it was saved, and the path stays so.
+    fn is_plain(&self) -> bool {
+        let scenario = &self.careful.named.scenario;
+        let (path, flow) = (&scenario.path, &scenario.flows[0]);
+        let alone = scenario.flows.len() == 1 && flow.count == 1;
+        let free = flow.access_mbps.is_none()
+            && flow.client_window_bytes.is_none()
+            && flow.app_limit_mbps.is_none()
+            && path.up_rate_mbps.is_none();
+        let steady = path.changes.is_empty() && path.loss == 0.0 && path.jitter_ms == 0.0;
+        let saved = Saved::default();
+        let as_saved =
+            (flow.saved.cwnd_bdp, flow.saved.rtt_ratio) == (saved.cwnd_bdp, saved.rtt_ratio);
+        alone && free && steady && as_saved
+    }
+}

@@ -1,0 +1,77 @@
+//! Outcomes for tests: what the fluid model says, a little slower.
+
+use super::limits;
+use crate::outcome::FlowOutcome;
+use crate::outcome::Outcome;
+use crate::scenario::file;
+use crate::scenario::file::File;
+use crate::scenario::file::Named;
+use crate::scenario::Flow;
+use crate::scenario::Mode;
+use crate::scenario::Scenario;
+
+/// A scenario of one flow from some of its lines.
+pub fn scenario(path: &str, flow: &str) -> Scenario {
+    let text = format!("title = \"t\"\nabout = \"a\"\n{path}\n[[flow]]\n{flow}\n");
+    file::parse("test", &text).expect("a scenario").scenarios.remove(0).scenario
+}
+
+/// Every run of a file's scenarios, obedient to every rule.
+pub fn outcomes(file: &File) -> Vec<Outcome> {
+    let runs = |named| (1..=file.runs).map(move |run| outcome(file, named, run));
+    file.scenarios.iter().flat_map(runs).collect()
+}
+
+fn outcome(file: &File, named: &Named, run: u32) -> Outcome {
+    let scenario = &named.scenario;
+    let flows = scenario
+        .flows
+        .iter()
+        .flat_map(|f| std::iter::repeat_n(flow_outcome(scenario, f, run), f.count as usize));
+    Outcome {
+        scenario: file.stem.clone(),
+        parameters: named.parameters.clone(),
+        run,
+        seed: run.into(),
+        rate_mbps: scenario.path.rate_mbps,
+        rtt_ms: scenario.path.rtt_ms,
+        buffer_bytes: (scenario.path.buffer_bdp * scenario.path.bdp_bytes()) as u64,
+        flows: flows.collect(),
+    }
+}
+
+fn flow_outcome(scenario: &Scenario, flow: &Flow, run: u32) -> FlowOutcome {
+    let saved = &flow.saved;
+    let trusted = (0.1..=2.0).contains(&saved.rtt_ratio);
+    let jumps = flow.mode == Mode::CarefulResume && trusted;
+    let rtt_ms = scenario.path.rtt_ms + flow.extra_rtt_ms;
+    let bytes = saved.cwnd_bdp * scenario.path.bdp_bytes();
+    let slow_ms = limits::bounds(scenario, flow).slow_start_ms;
+    let bound_ms = if jumps { limits::least_ms(scenario, flow) } else { slow_ms };
+    let names: &[&str] = match jumps {
+        true => &["reconnaissance", "unvalidated", "validating", "normal"],
+        false => &[],
+    };
+    FlowOutcome {
+        name: flow.name.clone(),
+        cc: flow.cc,
+        mode: flow.mode,
+        object_bytes: flow.each_bytes(&scenario.path),
+        rtt_ms,
+        start_ms: flow.start_ms,
+        ttfb_ms: 2.0 * rtt_ms,
+        ttlb_ms: bound_ms * 1.001 + f64::from(run) / 1e3,
+        sent_packets: flow.each_bytes(&scenario.path) / 1350 + 10,
+        lost_packets: 100 + u64::from(run % 5),
+        jump_lost_packets: jumps.then_some(0),
+        dropped_packets: 100,
+        phases: (0..)
+            .zip(names)
+            .map(|(i, n)| (f64::from(i) * rtt_ms, n.to_string(), None))
+            .collect(),
+        saved_cwnd_bytes: jumps.then_some(bytes as u64),
+        jump_cwnd_bytes: jumps.then_some((bytes / 2.0) as u64),
+        window_packets: vec![10, 20, 40],
+        observed_cwnd_bytes: None,
+    }
+}

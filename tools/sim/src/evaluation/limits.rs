@@ -1,0 +1,102 @@
+//! The least time that a simulated download can take.
+
+use quiche::resume::ResumeConfig;
+use report::bound::bounds_of_jump;
+use report::bound::Bounds;
+
+use crate::scenario::Controller;
+use crate::scenario::Flow;
+use crate::scenario::Mode;
+use crate::scenario::Scenario;
+
+/// The fluid bounds of one of a scenario's flows, were it alone: with the
+/// highest rate and the shortest RTT that its path ever has, and a jump to half
+/// of what was saved.
+pub fn bounds(scenario: &Scenario, flow: &Flow) -> Bounds {
+    let path = &scenario.path;
+    let rates = path.changes.iter().filter_map(|c| c.rate_mbps);
+    let rtts = path.changes.iter().filter_map(|c| c.rtt_ms);
+    let rate_mbps = rates.fold(path.rate_mbps, f64::max);
+    let rate_mbps = flow.access_mbps.map_or(rate_mbps, |access| access.min(rate_mbps));
+    let rtt_ms = rtts.fold(path.rtt_ms, f64::min) + flow.extra_rtt_ms;
+    let jump_bytes = half_saved_bytes(scenario, flow).min(jump_max_bytes());
+    bounds_of_jump(rate_mbps, rtt_ms, flow.each_bytes(path), jump_bytes)
+}
+
+/// Whether a flow's jump is limited by `max_jump`, not by what was saved.
+pub fn is_jump_limited(scenario: &Scenario, flow: &Flow) -> bool {
+    half_saved_bytes(scenario, flow) > jump_max_bytes()
+}
+
+/// RFC 9959, 3.3: what is jumped to.
+fn half_saved_bytes(scenario: &Scenario, flow: &Flow) -> f64 {
+    flow.saved.cwnd_bdp * scenario.path.bdp_bytes() / 2.0
+}
+
+fn jump_max_bytes() -> f64 {
+    ResumeConfig::default().max_jump as f64
+}
+
+/// The bound of the flow's own mode, in ms; that of slow start only where the
+/// window does no more than double.
+pub fn bound_ms(scenario: &Scenario, flow: &Flow) -> Option<f64> {
+    let bounds = bounds(scenario, flow);
+    let gains = bounds.careful_resume_ms < bounds.slow_start_ms;
+    match (flow.mode, flow.cc) {
+        (Mode::CarefulResume, _) if gains => Some(bounds.careful_resume_ms),
+        (_, Controller::Cubic) => Some(bounds.slow_start_ms),
+        // It grows by a packet for each that is acknowledged, however small.
+        (_, Controller::Reno) => None,
+    }
+}
+
+/// What no download can be faster than, in ms: its bound, or else what the path's
+/// rate takes.
+pub fn least_ms(scenario: &Scenario, flow: &Flow) -> f64 {
+    bound_ms(scenario, flow).unwrap_or_else(|| bounds(scenario, flow).floor_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluation::fake::scenario;
+
+    #[test]
+    fn a_steady_path_has_the_published_bounds() {
+        let scenario =
+            scenario("path.rate_mbps = 50\npath.rtt_ms = 600", "object_bytes = 3_750_000");
+        let b = bounds(&scenario, &scenario.flows[0]);
+        assert_eq!([b.careful_resume_ms, b.slow_start_ms].map(f64::round), [2698.0, 6049.0]);
+        assert_eq!(bound_ms(&scenario, &scenario.flows[0]), Some(b.slow_start_ms));
+    }
+
+    #[test]
+    fn a_path_that_changes_is_bound_by_its_best() {
+        let of = |change: &str, flow: &str| {
+            let path = format!("path.rate_mbps = 50\npath.rtt_ms = 600\n{change}");
+            let scenario = scenario(&path, &format!("object_bytes = 3_750_000\n{flow}"));
+            least_ms(&scenario, &scenario.flows[0])
+        };
+        let steady = of("", "");
+        assert!(of("path.change = [{ at_ms = 9, rate_mbps = 100 }]", "") < steady);
+        assert!(of("path.change = [{ at_ms = 9, rtt_ms = 100 }]", "") < steady);
+        assert_eq!(of("path.change = [{ at_ms = 9, rate_mbps = 10 }]", ""), steady);
+        assert!(of("", "access_mbps = 10") > steady);
+        assert!(of("", "extra_rtt_ms = 10") > steady);
+        assert!(of("", "mode = \"careful-resume\"\nsaved.cwnd_bdp = 0.5") < steady);
+    }
+
+    #[test]
+    fn renos_slow_start_is_bound_by_the_rate_alone() {
+        let of = |flow: &str| {
+            let flow = format!("object_bytes = 3_750_000\ncc = \"reno\"\n{flow}");
+            let scenario = scenario("path.rate_mbps = 50\npath.rtt_ms = 600", &flow);
+            let flow = &scenario.flows[0];
+            (bound_ms(&scenario, flow), least_ms(&scenario, flow))
+        };
+        assert_eq!(of(""), (None, 1800.0));
+        let (bound, least_ms) = of("mode = \"careful-resume\"");
+        assert_eq!(bound.map(f64::round), Some(2698.0));
+        assert_eq!(bound, Some(least_ms));
+    }
+}

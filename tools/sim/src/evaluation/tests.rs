@@ -1,0 +1,262 @@
+use super::*;
+use crate::scenario::Mode;
+
+/// The scenario files with few runs, but for those that need many.
+fn files() -> Vec<File> {
+    let mut files = shipped::all().expect("files that make sense");
+    for file in files.iter_mut().filter(|f| f.stem != "fairness") {
+        file.runs = file.runs.min(2);
+    }
+    files
+}
+
+fn outcomes(files: &[File]) -> Vec<Outcome> {
+    let mut outcomes: Vec<Outcome> = files.iter().flat_map(fake::outcomes).collect();
+    publish(&mut outcomes);
+    outcomes
+}
+
+/// Lets one condition of each published case give the published medians.
+fn publish(outcomes: &mut [Outcome]) {
+    for (case, slow_ms, careful_ms) in
+        [("GEO", 19_300.0, 12_300.0), ("LEO", 2700.0, 1700.0), ("terrestrial", 1400.0, 1100.0)]
+    {
+        let is = |o: &&mut Outcome| o.scenario == "published" && o.parameters["case"] == case;
+        for outcome in outcomes.iter_mut().filter(is) {
+            let flow = &mut outcome.flows[0];
+            // Not below the bound.
+            flow.ttlb_ms = flow.ttlb_ms.max(match flow.mode {
+                Mode::SlowStart => slow_ms,
+                Mode::CarefulResume => careful_ms,
+            });
+        }
+    }
+}
+
+/// A rule, the terms that find some outcomes, and what to do with these.
+type Case<'a> = (&'a str, &'a [&'a str], &'a dyn Fn(&mut Outcome));
+
+/// The breaches after `change` of some runs.
+fn breaches(terms: &[&str], change: impl Fn(&mut Outcome)) -> Vec<String> {
+    changed(terms, change).breaches().collect()
+}
+
+/// The evaluation after `change` of every run whose scenario and parameters hold
+/// all of `terms`.
+fn changed(terms: &[&str], change: impl Fn(&mut Outcome)) -> Evaluation {
+    let files = files();
+    let mut outcomes = outcomes(&files);
+    let mut changed = 0;
+    for outcome in &mut outcomes {
+        let said = format!("{} {:?}", outcome.scenario, outcome.parameters);
+        if terms.iter().all(|term| said.contains(term)) {
+            change(outcome);
+            changed += 1;
+        }
+    }
+    assert!(changed > 0, "nothing has {terms:?}");
+    report_of(&files, &outcomes).expect("reported")
+}
+
+#[test]
+fn good_outcomes_break_no_rule() {
+    let files = files();
+    let evaluation = report_of(&files, &outcomes(&files)).expect("reported");
+    assert_eq!(evaluation.breaches().collect::<Vec<_>>(), [""; 0]);
+    assert!(evaluation.html.contains("rules are obeyed"));
+}
+
+/// Every rule, the terms that find some outcomes, and what to do with them.
+#[test]
+fn each_rule_is_broken_by_what_it_forbids() {
+    const CAREFUL: &str = "\"careful-resume\"";
+    let slow_down = |factor: f64| move |o: &mut Outcome| o.flows[0].ttlb_ms *= factor;
+    let delay = |rtts: f64| move |o: &mut Outcome| o.flows[0].ttlb_ms += rtts * o.flows[0].rtt_ms;
+    let retreat = |o: &mut Outcome| o.flows[0].phases[2].1 = "safe_retreat".into();
+    let jump = |o: &mut Outcome| o.flows[0].jump_cwnd_bytes = Some(1);
+    let lose = |packets: u64| move |o: &mut Outcome| o.flows[0].lost_packets += packets;
+    let lose_more = |o: &mut Outcome| {
+        for flow in o.flows.iter_mut().filter(|f| f.name == "background") {
+            flow.lost_packets = flow.lost_packets * 13 / 10;
+        }
+    };
+
+    let rules: [Case; 19] = [
+        ("fluid bound", &["dynamics", "steady", "cubic", "slow-start"], &slow_down(0.99)),
+        (
+            "CUBIC: at least 3 RTTs",
+            &["objects", "GEO", "cubic", "Number(20)", CAREFUL],
+            &delay(2.9),
+        ),
+        ("CUBIC, GEO, 3.75 MB: at most 0.64", &["paths", "GEO-3.75MB", CAREFUL], &slow_down(1.5)),
+        ("CUBIC, GEO, 10 MB: at most 0.64", &["paths", "GEO-10MB", CAREFUL], &slow_down(1.3)),
+        ("CUBIC, LEO, 0.75 MB: at most 0.63", &["paths", "LEO-0.75MB", CAREFUL], &slow_down(1.5)),
+        ("CUBIC, terrestrial, 0.25 MB", &["paths", "terrestrial-0.25MB", CAREFUL], &slow_down(1.5)),
+        ("paths: Careful Resume is slower", &["paths", "LEO-5MB", CAREFUL], &slow_down(2.0)),
+        ("grid: Careful Resume is slower", &["grid", "Number(1)", CAREFUL], &slow_down(3.0)),
+        ("objects: Careful Resume is slower", &["objects", "fibre", CAREFUL], &slow_down(3.0)),
+        ("buffers: a jump", &["buffers", "LEO", CAREFUL], &retreat),
+        ("with HyStart++, at most", &["overshoot", "Bool(true)", CAREFUL], &lose(30)),
+        ("without HyStart++, at most", &["overshoot", "Bool(false)", CAREFUL], &lose(30)),
+        ("overshoot: a jump", &["overshoot", CAREFUL], &retreat),
+        ("changed: at most 2 RTTs", &["changed", "LEO", CAREFUL], &slow_down(3.0)),
+        ("recovery: the mean", &["recovery", CAREFUL], &slow_down(3.0)),
+        ("fairness: background", &["fairness", "\"careful-resume\"", "Number(16)"], &lose_more),
+        ("changed: an RTT of less", &["changed", "Number(4)", CAREFUL], &jump),
+        ("dynamics: Careful Resume is", &["dynamics", "codel", CAREFUL], &slow_down(3.0)),
+        ("P6, LEO: conditions", &["published", "LEO", "slow-start"], &slow_down(3.0)),
+    ];
+    for (rule, terms, change) in rules {
+        let found = breaches(terms, change);
+        assert!(found.iter().any(|line| line.contains(rule)), "{rule}: {found:?}");
+    }
+}
+
+#[test]
+fn a_faster_speed_up_of_a_smaller_path_breaks_the_grids_rule() {
+    let found = breaches(&["grid", "Number(100)", "Number(400)", "careful-resume"], |o| {
+        o.flows[0].ttlb_ms *= 1.4;
+    });
+    assert!(found.iter().any(|line| line.contains("does not fall")), "{found:?}");
+
+    // max_jump is the limit from 200 Mbit/s and 800 ms on.
+    let found = breaches(&["grid", "Number(500)", "Number(800)", "careful-resume"], |o| {
+        o.flows[0].ttlb_ms *= 1.3;
+    });
+    assert_eq!(found, [""; 0]);
+}
+
+/// Aims, the terms that find some outcomes, and what to do with them.
+#[test]
+fn an_aim_that_is_missed_is_told_and_breaks_nothing() {
+    const CAREFUL: &str = "\"careful-resume\"";
+    let lose = |o: &mut Outcome| {
+        o.flows.iter_mut().for_each(|f| f.lost_packets = f.lost_packets * 12 / 10);
+    };
+    let slow_down = |o: &mut Outcome| o.flows.iter_mut().for_each(|f| f.ttlb_ms *= 2.0);
+    let delay = |o: &mut Outcome| o.flows[0].ttlb_ms += 2.9 * o.flows[0].rtt_ms;
+    let aims: [Case; 6] = [
+        ("fairness, 16 flows", &["fairness", CAREFUL, "Number(16)"], &lose),
+        ("overshoot, GEO, CUBIC, HyStart++", &["overshoot", CAREFUL, "Bool(true)"], &lose),
+        ("Reno: at least 3 RTTs", &["objects", "GEO", "reno", "Number(20)", CAREFUL], &delay),
+        ("Reno, GEO, 3.75 MB", &["paths", "GEO-3.75MB", "reno", CAREFUL], &slow_down),
+        ("by the rules of RFC 9959", &["dynamics", "one-subnet", CAREFUL], &slow_down),
+        ("by the rules of RFC 9959", &["dynamics", "rtt-falls", CAREFUL], &slow_down),
+    ];
+    for (aim, terms, change) in aims {
+        let evaluation = changed(terms, change);
+        assert_eq!(evaluation.breaches().collect::<Vec<_>>(), [""; 0], "{aim}");
+        assert!(evaluation.html.contains("Aims that are missed"), "{aim}");
+        let told = evaluation.text.lines().any(|l| l.contains("aim missed: ") && l.contains(aim));
+        assert!(told, "{aim} in {}", evaluation.text);
+    }
+}
+
+#[test]
+fn what_was_not_run_is_a_breach() {
+    let files = files();
+    let all = outcomes(&files);
+    let after = |outcomes: Vec<Outcome>| {
+        let evaluation = report_of(&files, &outcomes).expect("reported");
+        evaluation.breaches().collect::<Vec<_>>()
+    };
+    let without =
+        |gone: &dyn Fn(&Outcome) -> bool| after(all.iter().filter(|o| !gone(o)).cloned().collect());
+
+    let nothing = after(Vec::new());
+    for file in &files {
+        assert!(nothing.iter().any(|line| line.contains(&file.stem)), "{}", file.stem);
+        let found = without(&|o| o.scenario == file.stem);
+        assert!(found.iter().any(|line| line.contains("every scenario")), "{found:?}");
+    }
+    let found = without(&|o| o.scenario == "recovery" && o.run == 2 && o.rate_mbps == 100.0);
+    assert!(found[0].contains("1 of 2 runs"), "{found:?}");
+    let found = without(&|o| o.scenario == "fairness" && o.run > 49);
+    assert!(found.iter().any(|line| line.contains("49 runs are less than 50")), "{found:?}");
+}
+
+#[test]
+fn what_is_of_no_scenario_is_a_breach() {
+    let found = breaches(&["paths", "GEO-10MB"], |o| o.scenario = "elsewhere".into());
+    assert!(found.iter().any(|line| line.contains("of no scenario")), "{found:?}");
+}
+
+#[test]
+fn a_chapter_without_its_file_is_a_breach() {
+    let files: Vec<File> = files().into_iter().filter(|f| f.stem != "grid").collect();
+    let evaluation = report_of(&files, &outcomes(&files)).expect("reported");
+    let found: Vec<String> = evaluation.breaches().collect();
+    assert!(found[0].contains("grid: there is no such"), "{found:?}");
+}
+
+/// What the issue and the papers ask for: nobody takes it out of the files.
+#[test]
+fn the_scenario_files_cover_what_was_published() {
+    let files = shipped::all().expect("files that make sense");
+    let of = |stem: &str| files.iter().find(|f| f.stem == stem).expect(stem);
+    let has = |stem: &str, terms: &str| {
+        assert!(of(stem).scenarios.iter().any(|s| s.matches(terms)), "{stem}: {terms}");
+    };
+    for rate in ["1", "1000"] {
+        for rtt in ["5", "800"] {
+            has("grid", &format!("path.rate_mbps={rate},path.rtt_ms={rtt}"));
+        }
+    }
+    for path in ["fibre", "5G", "GEO"] {
+        has("objects", &format!("{path},flow.object_bdp=0.25"));
+        has("objects", &format!("{path},flow.object_bdp=20"));
+    }
+    for terms in ["flow.saved.cwnd_bdp=0.1", "flow.saved.cwnd_bdp=10"] {
+        has("changed", terms);
+    }
+    for terms in ["flow.saved.rtt_ratio=4", "flow.saved.rtt_ratio=0.05"] {
+        has("changed", terms);
+    }
+    for count in [1, 2, 4, 8, 16] {
+        for case in ["baseline", "slow-start", "careful-resume"] {
+            has("fairness", &format!("{case},background.count={count}"));
+        }
+    }
+    has("buffers", "path.buffer_bdp=0.25");
+    has("buffers", "path.buffer_bdp=4");
+    has("overshoot", "flow.hystart=false");
+    assert!(of("fairness").runs >= 50);
+}
+
+#[test]
+fn the_page_is_complete_and_fetches_nothing() {
+    let files = files();
+    let evaluation = report_of(&files, &outcomes(&files)).expect("reported");
+    for file in &files {
+        assert!(evaluation.html.contains(&report::page::escape(&file.title)), "{}", file.title);
+    }
+    for part in ["P1", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11"] {
+        for text in [&evaluation.html, &evaluation.text] {
+            assert!(text.contains(&format!("{part},")), "{part}");
+        }
+    }
+    let places =
+        ["P1,", "P3,", "P4,", "P8,", "P9,", "P10,", "P11,"].map(|p| evaluation.text.find(p));
+    assert!(places.is_sorted(), "in the order of their numbers");
+    for word in ["src=", "href=", "@import", "url(", "<script", "NaN", "inf<"] {
+        assert!(!evaluation.html.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn of_several_like_flows_the_mean_is_judged() {
+    let files = files();
+    let outcomes = outcomes(&files);
+    let dynamics = files.iter().find(|f| f.stem == "dynamics").expect("the file");
+    let mut of_dynamics: Vec<Outcome> =
+        outcomes.into_iter().filter(|o| o.scenario == "dynamics").collect();
+    for outcome in &mut of_dynamics {
+        for (flow, ms) in outcome.flows.iter_mut().zip([100.0, 200.0, 300.0, 400.0]) {
+            flow.ttlb_ms = ms;
+        }
+    }
+    let chapter = Chapter::new(dynamics, &of_dynamics);
+    let of = |case: &str| chapter.cells.iter().find(|c| c.said("case") == case).expect("the case");
+    assert_eq!(of("one-subnet").ttlb_ms(), 250.0);
+    assert_eq!(of("steady").ttlb_ms(), 100.0);
+}

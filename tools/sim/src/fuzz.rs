@@ -1,0 +1,377 @@
+//! A search for scenarios in which a rule is broken or a download does not
+//! complete.
+//!
+//! Owns: what a random scenario looks like (wide ranges, but nothing that would
+//! rightly end a connection, such as silence for longer than its idle timeout),
+//! and a failed one as a file that runs again. Does not own: the rules
+//! ([`invariants`](crate::invariants)), or when to stop.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::catch_unwind;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use anyhow::anyhow;
+use anyhow::Context;
+use rand_pcg::rand_core::SeedableRng;
+use rand_pcg::Pcg64;
+use toml::Table;
+use toml::Value;
+
+use crate::scenario::Change;
+use crate::scenario::Controller;
+use crate::scenario::Flow;
+use crate::scenario::Mode;
+use crate::scenario::Path;
+use crate::scenario::Queue;
+use crate::scenario::Saved;
+use crate::scenario::Scenario;
+use crate::world;
+use crate::world::seeds;
+use crate::world::seeds::Purpose;
+
+/// What all flows of a scenario download, in bytes: many windows, but a run
+/// that takes well under a second.
+const TOTAL_BYTES_MAX: f64 = 4e6;
+
+/// Nor more than the path carries in this time, in seconds.
+const TOTAL_S_MAX: f64 = 60.0;
+
+/// Neither a round trip nor a full buffer ever takes longer, in ms: the idle
+/// timeout is 30 s.
+const RTT_MS_MAX: f64 = 4_000.0;
+const QUEUE_MS_MAX: f64 = 6_000.0;
+
+/// A slower path is never drawn: with as many flows as there may be, silence
+/// would be its normal state.
+const RATE_MBPS_MIN: f64 = 0.3;
+
+/// A buffer has room for this much of each flow, in bytes: where a few flows
+/// fill it with their smallest windows, others get nothing through for minutes.
+const BUFFER_BYTES_PER_FLOW: f64 = 10.0 * 1378.0;
+
+/// Virtual time is free; who is not done by then never is.
+const DEADLINE_S: f64 = 7_200.0;
+
+/// A scenario that failed.
+#[derive(Debug)]
+pub struct Failed {
+    /// Of the scenario, and of the run.
+    pub seed: u64,
+    pub scenario: Scenario,
+    pub error: anyhow::Error,
+}
+
+impl Failed {
+    /// The scenario as a file: `sim run FILE --seed N` runs it again.
+    ///
+    /// # Errors
+    ///
+    /// None is expected.
+    pub fn to_file(&self) -> anyhow::Result<String> {
+        to_file(&self.scenario, self.seed, &format!("{:#}", self.error))
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {}: {:#}", self.seed, self.error)
+    }
+}
+
+/// Runs the random scenario of `seed`, with the same seed.
+///
+/// # Errors
+///
+/// A broken rule, a download that does not complete, or a panic.
+pub fn run(seed: u64) -> Result<(), Box<Failed>> {
+    let scenario = random_scenario(seed);
+    let result = catch_unwind(AssertUnwindSafe(|| world::run(&scenario, seed)));
+    let error = match result {
+        Ok(Ok(_)) => return Ok(()),
+        Ok(Err(error)) => error,
+        Err(panic) => anyhow!("panicked: {}", message(&*panic)),
+    };
+    Err(Box::new(Failed { seed, scenario, error }))
+}
+
+/// What a panic says.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
+}
+
+/// A scenario file of `scenario`, which failed with `seed` and `error`.
+///
+/// # Errors
+///
+/// None is expected.
+pub fn to_file(scenario: &Scenario, seed: u64, error: &str) -> anyhow::Result<String> {
+    let mut file = Table::try_from(scenario).context("cannot write a scenario as TOML")?;
+    if let Some(Value::Table(path)) = file.get_mut("path") {
+        // In a file, an empty list stands for no scenario.
+        path.retain(|_, value| !value.as_array().is_some_and(Vec::is_empty));
+    }
+    let about = format!("Found by sim fuzz. Run with --seed {seed}: {error}");
+    file.insert("title".to_owned(), format!("Random scenario {seed}").into());
+    file.insert("about".to_owned(), about.into());
+    toml::to_string(&file).context("cannot write a scenario as TOML")
+}
+
+/// The random scenario of `seed`.
+pub fn random_scenario(seed: u64) -> Scenario {
+    let mut dice = Dice(Pcg64::seed_from_u64(seeds::derive(seed, Purpose::Scenario, 0)));
+    let rate_mbps = dice.log(0.5, 1000.0);
+    let rtt_ms = dice.log(1.0, 1000.0);
+    let total_bytes = dice.log(1e3, TOTAL_BYTES_MAX.min(rate_mbps * 1e6 / 8.0 * TOTAL_S_MAX));
+    // How long the downloads may take, roughly.
+    let extent_ms = 8.0 * rtt_ms + total_bytes * 8.0 / rate_mbps / 1e3;
+    let mut path = path(&mut dice, rate_mbps, rtt_ms);
+    if dice.often(0.4) {
+        path.changes = changes(&mut dice, &path, extent_ms);
+    }
+    let groups = dice.whole(1, 4);
+    let flows: Vec<_> = (0..groups)
+        .map(|group| {
+            let bytes = total_bytes / groups as f64;
+            flow(&mut dice, &path, group, bytes, extent_ms)
+        })
+        .collect();
+    let count: u32 = flows.iter().map(|flow| flow.count).sum();
+    path.buffer_bdp = buffer_bdp(&path, count);
+    Scenario { path, flows, deadline_s: DEADLINE_S }
+}
+
+/// What was drawn, within bounds.
+fn buffer_bdp(path: &Path, flows: u32) -> f64 {
+    let slowest_mbps = path.changes.iter().filter_map(|change| change.rate_mbps);
+    let slowest_mbps = slowest_mbps.fold(path.rate_mbps, f64::min);
+    let longest = QUEUE_MS_MAX / path.rtt_ms * slowest_mbps / path.rate_mbps;
+    let bdp_bytes = path.rate_mbps * 125.0 * path.rtt_ms;
+    let shortest = BUFFER_BYTES_PER_FLOW * f64::from(flows) / bdp_bytes;
+    round(path.buffer_bdp.min(longest).max(shortest))
+}
+
+fn path(dice: &mut Dice, rate_mbps: f64, rtt_ms: f64) -> Path {
+    Path {
+        rate_mbps,
+        up_rate_mbps: dice.sometimes(0.3, |dice| round(rate_mbps / dice.log(1.0, 50.0)).max(0.1)),
+        rtt_ms,
+        buffer_bdp: dice.log(0.1, 8.0),
+        queue: if dice.often(0.2) { Queue::Codel } else { Queue::DropTail },
+        loss: dice.sometimes(0.4, |dice| dice.log(1e-5, 0.04)).unwrap_or(0.0),
+        jitter_ms: dice.sometimes(0.4, |dice| round(rtt_ms * dice.log(0.001, 0.5))).unwrap_or(0.0),
+        ack_thinning: dice.sometimes(0.3, |dice| dice.whole(2, 20)).unwrap_or(1) as u32,
+        changes: vec![],
+    }
+}
+
+fn changes(dice: &mut Dice, path: &Path, extent_ms: f64) -> Vec<Change> {
+    let mut at_ms = 0.0;
+    (0..dice.whole(1, 3))
+        .map(|_| {
+            at_ms += dice.uniform(0.0, extent_ms / 2.0);
+            let rate =
+                |dice: &mut Dice| round(path.rate_mbps * dice.log(0.1, 10.0)).max(RATE_MBPS_MIN);
+            let rtt = |dice: &mut Dice| round(path.rtt_ms * dice.log(0.25, 20.0)).min(RTT_MS_MAX);
+            let rate_mbps = dice.sometimes(0.6, rate);
+            let rtt_ms = dice.sometimes(0.4, rtt);
+            let needed = rate_mbps.or(rtt_ms).is_none();
+            let loss = if needed { Some(dice.uniform(0.0, 0.04)) } else { None };
+            Change { at_ms, rate_mbps, rtt_ms, loss }
+        })
+        .collect()
+}
+
+fn flow(dice: &mut Dice, path: &Path, group: u64, bytes: f64, extent_ms: f64) -> Flow {
+    let count = dice.sometimes(0.3, |dice| dice.whole(2, 3)).unwrap_or(1);
+    let rate_mbps = path.rate_mbps;
+    let saved = Saved {
+        cwnd_bdp: dice.log(0.05, 20.0),
+        rtt_ratio: dice.sometimes(0.5, |dice| dice.log(0.05, 4.0)).unwrap_or(1.0),
+        age_s: dice.log(0.1, 5_000.0),
+    };
+    Flow {
+        name: format!("flow-{group}"),
+        count: count as u32,
+        cc: if dice.often(0.5) { Controller::Cubic } else { Controller::Reno },
+        mode: if dice.often(0.8) { Mode::CarefulResume } else { Mode::SlowStart },
+        object_bytes: Some((bytes / count as f64).ceil() as u64),
+        object_bdp: None,
+        total_bdp: None,
+        extra_rtt_ms: dice
+            .sometimes(0.3, |dice| round(path.rtt_ms * dice.log(0.05, 2.0)))
+            .unwrap_or(0.0),
+        access_mbps: dice
+            .sometimes(0.2, |dice| round(rate_mbps * dice.log(0.3, 3.0)).max(RATE_MBPS_MIN)),
+        start_ms: dice.sometimes(0.5, |dice| dice.uniform(0.0, extent_ms)).unwrap_or(0.0),
+        start_spread_ms: dice.sometimes(0.5, |dice| dice.uniform(0.0, extent_ms)).unwrap_or(0.0),
+        hystart: dice.often(0.7),
+        client_window_bytes: dice.sometimes(0.2, |dice| dice.log(16e3, 4e6) as u64),
+        app_limit_mbps: dice.sometimes(0.2, |dice| round(rate_mbps * dice.log(0.05, 2.0)).max(0.1)),
+        saved,
+        subnet: dice.sometimes(0.5, |dice| format!("subnet-{}", dice.whole(0, 1))),
+    }
+}
+
+/// How far a search goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Search {
+    /// Of the first case; the next has the next number.
+    pub first_seed: u64,
+    pub cases: u64,
+    /// Cases at a time.
+    pub jobs: usize,
+}
+
+/// What a search found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Cases that were run.
+    pub cases: u64,
+    /// Those that failed, in order of their seeds.
+    pub failed: Vec<Failed>,
+}
+
+/// Runs random scenarios until all are done or `stop` says so, which is asked
+/// before each. `progress` is told of each.
+pub fn search(
+    search: &Search,
+    stop: &(dyn Fn() -> bool + Sync),
+    progress: &(dyn Fn(u64) + Sync),
+) -> Found {
+    let next = AtomicU64::new(0);
+    let work = || {
+        let mut found = Found::default();
+        loop {
+            let case = next.fetch_add(1, Ordering::Relaxed);
+            if case >= search.cases || stop() {
+                return found;
+            }
+            let seed = search.first_seed.wrapping_add(case);
+            found.failed.extend(run(seed).err().map(|failed| *failed));
+            found.cases += 1;
+            progress(seed);
+        }
+    };
+    let mut all = Found::default();
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..search.jobs.max(1)).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            let found = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            all.cases += found.cases;
+            all.failed.extend(found.failed);
+        }
+    });
+    all.failed.sort_by_key(|failed| failed.seed);
+    all
+}
+
+/// Draws numbers.
+struct Dice(Pcg64);
+
+impl Dice {
+    fn uniform(&mut self, low: f64, high: f64) -> f64 {
+        round(low + (high - low) * seeds::uniform(&mut self.0))
+    }
+
+    /// Of equal ratios, each is equally likely.
+    fn log(&mut self, low: f64, high: f64) -> f64 {
+        let (low, high) = (low.ln(), high.ln());
+        round((low + (high - low) * seeds::uniform(&mut self.0)).exp())
+    }
+
+    /// Both ends are possible.
+    fn whole(&mut self, low: u64, high: u64) -> u64 {
+        low + (seeds::uniform(&mut self.0) * (high - low + 1) as f64) as u64
+    }
+
+    fn often(&mut self, probability: f64) -> bool {
+        seeds::uniform(&mut self.0) < probability
+    }
+
+    fn sometimes<T>(&mut self, probability: f64, draw: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        self.often(probability).then(|| draw(self))
+    }
+}
+
+/// Four significant digits: enough for a search, and the same text on every
+/// machine, whose logarithms may differ in the last bit.
+fn round(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::file;
+
+    #[test]
+    fn a_seed_names_its_scenario() {
+        assert_eq!(random_scenario(3), random_scenario(3));
+        assert_ne!(random_scenario(3), random_scenario(4));
+    }
+
+    #[test]
+    fn a_failed_scenario_is_a_file_that_runs_again() {
+        for seed in 0..300 {
+            let scenario = random_scenario(seed);
+            let text = to_file(&scenario, seed, "broken: \"x\"\nand more").unwrap();
+            let file = file::parse("fuzz.toml", &text).unwrap();
+            assert_eq!(file.scenarios.len(), 1);
+            assert_eq!(file.scenarios[0].scenario, scenario, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_flow_is_silenced_by_a_buffer_that_is_too_short_or_too_long() {
+        for scenario in (0..500).map(random_scenario) {
+            let path = &scenario.path;
+            let buffer_bytes = path.buffer_bdp * path.rate_mbps * 125.0 * path.rtt_ms;
+            let flows: u32 = scenario.flows.iter().map(|flow| flow.count).sum();
+            assert!(buffer_bytes > 0.99 * BUFFER_BYTES_PER_FLOW * f64::from(flows));
+            let rates = path.changes.iter().filter_map(|change| change.rate_mbps);
+            let slowest = rates.fold(path.rate_mbps, f64::min);
+            assert!(slowest >= RATE_MBPS_MIN);
+            assert!(buffer_bytes * 8.0 / slowest / 1e3 < 1.01 * QUEUE_MS_MAX, "{scenario:?}");
+        }
+    }
+
+    #[test]
+    fn each_setting_is_tried() {
+        let scenarios: Vec<_> = (0..300).map(random_scenario).collect();
+        let some = |is: fn(&Scenario) -> bool| scenarios.iter().filter(|s| is(s)).count();
+        for (what, count) in [
+            ("changes", some(|s| !s.path.changes.is_empty())),
+            ("loss", some(|s| s.path.loss > 0.0)),
+            ("thinning", some(|s| s.path.ack_thinning > 1)),
+            ("CoDel", some(|s| s.path.queue == Queue::Codel)),
+            ("a shared subnet", some(|s| s.flows.iter().any(|f| f.subnet.is_some()))),
+            ("Reno", some(|s| s.flows.iter().any(|f| f.cc == Controller::Reno))),
+            ("a slow path", some(|s| s.path.rate_mbps < 2.0)),
+            ("a fast path", some(|s| s.path.rate_mbps > 200.0)),
+        ] {
+            assert!((20..280).contains(&count), "{what}: {count}");
+        }
+    }
+
+    #[test]
+    fn random_scenarios_complete_and_break_no_rule() {
+        let short = Search { first_seed: 1, cases: 40, jobs: 2 };
+        let found = search(&short, &|| false, &|_| ());
+        assert_eq!(found.cases, 40);
+        let lines: Vec<_> = found.failed.iter().map(Failed::to_string).collect();
+        assert_eq!(lines, [""; 0]);
+    }
+
+    #[test]
+    fn a_search_stops_when_it_is_told() {
+        let endless = Search { first_seed: 1, cases: u64::MAX, jobs: 1 };
+        let asked = AtomicU64::new(0);
+        let stop = || asked.fetch_add(1, Ordering::Relaxed) == 2;
+        assert_eq!(search(&endless, &stop, &|_| ()).cases, 2);
+    }
+}

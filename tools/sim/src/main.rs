@@ -1,0 +1,133 @@
+//! The `sim` command.
+
+mod cli;
+mod progress;
+mod runner;
+mod search;
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context;
+use sim::evaluation;
+
+use crate::cli::Command;
+use crate::cli::Parsed;
+use crate::cli::ReportArgs;
+use crate::cli::RunArgs;
+use crate::runner::Plan;
+
+/// The command line, or a scenario file, makes no sense.
+const EXIT_USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let command = match cli::parse(std::env::args_os()) {
+        Ok(Parsed::Run(command)) => command,
+        Ok(Parsed::Print(text)) => {
+            print!("{text}");
+            return ExitCode::SUCCESS;
+        }
+        Err(line) => return usage(&line),
+    };
+    let result = match command {
+        Command::Run(args) => match plan(&args) {
+            Ok(plan) => run(&plan, &args),
+            Err(error) => return usage(&format!("{error:#}")),
+        },
+        Command::List => list(),
+        Command::Fuzz(args) => search::search(&args, &stop_after(args.time)),
+        Command::Report(args) => report(&args),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("sim: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn usage(line: &str) -> ExitCode {
+    eprintln!("sim: {line}");
+    ExitCode::from(EXIT_USAGE)
+}
+
+/// Whether so many seconds have passed from now.
+#[expect(clippy::disallowed_methods, reason = "the one reading of the clock, to stop in time")]
+fn stop_after(seconds: Option<u64>) -> impl Fn() -> bool + Sync {
+    let end = seconds.and_then(|s| Instant::now().checked_add(Duration::from_secs(s)));
+    move || end.is_some_and(|end| Instant::now() >= end)
+}
+
+/// What is to be run, from files that make sense.
+fn plan(args: &RunArgs) -> anyhow::Result<Plan> {
+    let files = if args.all {
+        sim::scenario::shipped::all()?
+    } else {
+        args.files
+            .iter()
+            .map(|name| sim::scenario::shipped::find(name))
+            .collect::<Result<_, _>>()?
+    };
+    Plan::new(files, args)
+}
+
+/// Whether every run came to its end.
+fn run(plan: &Plan, args: &RunArgs) -> anyhow::Result<bool> {
+    if let Some(folder) = &args.trace {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make {}, name another --trace", folder.display()))?;
+    }
+    let summary = if args.out == Path::new("-") {
+        runner::run(plan, &mut BufWriter::new(std::io::stdout().lock()))?
+    } else {
+        let out = &args.out;
+        let file = File::create(out)
+            .with_context(|| format!("cannot write {}, name another --out", out.display()))?;
+        runner::run(plan, &mut BufWriter::new(file))?
+    };
+    if summary.failed > 0 {
+        eprintln!("sim: {} of {} runs failed", summary.failed, summary.runs);
+    }
+    Ok(summary.failed == 0)
+}
+
+/// Whether every figure is what it must be.
+fn report(args: &ReportArgs) -> anyhow::Result<bool> {
+    let outcomes = evaluation::read(&args.results)?;
+    let evaluation = evaluation::report(&outcomes)?;
+    let out = &args.out;
+    std::fs::write(out, &evaluation.html)
+        .with_context(|| format!("cannot write {}, name another --out", out.display()))?;
+    print!("{}", evaluation.text);
+    println!("written: {}", out.display());
+    let mut passed = true;
+    for breach in evaluation.breaches() {
+        eprintln!("sim: {breach}");
+        passed = false;
+    }
+    Ok(passed)
+}
+
+/// Prints what is shipped: name, runs, what it costs, title.
+fn list() -> anyhow::Result<bool> {
+    let mut out = std::io::stdout().lock();
+    for file in sim::scenario::shipped::all()? {
+        let runs = file.scenarios.len() as u64 * u64::from(file.runs);
+        let packets: u64 = file.scenarios.iter().map(|s| s.scenario.data_packets()).sum();
+        let packets = packets as f64 * f64::from(file.runs) / 1e6;
+        let line =
+            format!("{:<10} {runs:>5} runs {packets:>6.1} M packets  {}", file.stem, file.title);
+        // Whoever reads no further, as `head` does, has seen enough.
+        if writeln!(out, "{line}").is_err() {
+            break;
+        }
+    }
+    Ok(true)
+}

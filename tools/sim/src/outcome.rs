@@ -1,0 +1,57 @@
+//! What came of one run: one JSON line.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::scenario::Controller;
+use crate::scenario::Mode;
+
+/// One run of one scenario. Times are virtual, since the start of the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Name of the scenario's file, without its ending.
+    pub scenario: String,
+    /// The values that this run took from the file's lists, as `path.rate_mbps`
+    /// → value, in the order of the file.
+    pub parameters: serde_json::Map<String, serde_json::Value>,
+    /// From 1, among the runs with the same parameters.
+    pub run: u32,
+    pub seed: u64,
+    pub rate_mbps: f64,
+    pub rtt_ms: f64,
+    pub buffer_bytes: u64,
+    /// Every flow, in the order of the scenario.
+    pub flows: Vec<FlowOutcome>,
+}
+
+/// One download.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowOutcome {
+    pub name: String,
+    pub cc: Controller,
+    pub mode: Mode,
+    pub object_bytes: u64,
+    /// Round-trip time of its path without any queue, in ms.
+    pub rtt_ms: f64,
+    /// When its client sent its first packet.
+    pub start_ms: f64,
+    /// Since `start_ms`, the handshake included.
+    pub ttfb_ms: f64,
+    pub ttlb_ms: f64,
+    pub sent_packets: u64,
+    /// Packets that the server declared lost.
+    pub lost_packets: u64,
+    /// Of `lost_packets`, those declared within 5 RTTs of the jump.
+    pub jump_lost_packets: Option<u64>,
+    /// Its packets that the bottleneck dropped.
+    pub dropped_packets: u64,
+    /// `[ms since start_ms, phase, trigger]`, as qlog names them.
+    pub phases: Vec<(f64, String, Option<String>)>,
+    pub saved_cwnd_bytes: Option<u64>,
+    pub jump_cwnd_bytes: Option<u64>,
+    /// The congestion window at the end of each round trip (minimum RTT) from the first byte
+    /// of the response on, in packets of 1350 bytes, rounded down.
+    pub window_packets: Vec<u64>,
+    /// What the connection had observed at its end (RFC 9959, 3.1).
+    pub observed_cwnd_bytes: Option<u64>,
+}

@@ -1,0 +1,53 @@
+//! What the user sees meanwhile: a bar on a terminal, nothing elsewhere.
+
+use std::io::IsTerminal;
+
+use indicatif::ProgressBar;
+use indicatif::ProgressStyle;
+
+/// Progress over runs of very different cost, on standard error.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    runs: usize,
+    runs_done: usize,
+}
+
+impl Progress {
+    /// `cost` is that of all `runs` together.
+    pub fn new(runs: usize, cost: u64) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(cost);
+            if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}, {eta} left") {
+                bar.set_style(style);
+            }
+            bar.set_message(format!("0 of {runs} runs"));
+            bar
+        });
+        Progress { bar, runs, runs_done: 0 }
+    }
+
+    /// A run of that cost is done.
+    pub fn done(&mut self, cost: u64) {
+        self.runs_done += 1;
+        if let Some(bar) = &self.bar {
+            bar.set_message(format!("{} of {} runs", self.runs_done, self.runs));
+            bar.inc(cost);
+        }
+    }
+
+    /// Prints a line above the bar.
+    pub fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| eprintln!("{line}")),
+            None => eprintln!("{line}"),
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

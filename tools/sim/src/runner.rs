@@ -1,0 +1,190 @@
+//! Every run of every scenario, on several threads, written in order.
+//!
+//! Owns: which runs there are, their seeds, and that neither the lines nor
+//! their order depend on how many threads there are. Does not own what happens
+//! in a run: [`world`].
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::panic::catch_unwind;
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::thread;
+
+use anyhow::ensure;
+use anyhow::Context;
+use sim::outcome::Outcome;
+use sim::scenario::file::File;
+use sim::scenario::file::Named;
+use sim::world;
+
+use crate::cli;
+use crate::cli::RunArgs;
+use crate::progress::Progress;
+
+/// What a run costs besides its packets, in packets: the handshake's keys.
+const RUN_COST: u64 = 200;
+
+/// What is to be run.
+pub struct Plan {
+    files: Vec<File>,
+    runs: Vec<Run>,
+    jobs: usize,
+    trace: Option<PathBuf>,
+}
+
+/// One run of one scenario.
+struct Run {
+    file: usize,
+    scenario: usize,
+    /// From 1.
+    number: u32,
+    seed: u64,
+}
+
+/// What came of a plan.
+pub struct Summary {
+    pub runs: usize,
+    pub failed: usize,
+}
+
+impl Plan {
+    /// Runs of the same number have the same seed in every scenario, so that
+    /// scenarios are compared under the same chance.
+    ///
+    /// # Errors
+    ///
+    /// An `--only` that nothing matches.
+    pub fn new(files: Vec<File>, args: &RunArgs) -> anyhow::Result<Self> {
+        for terms in &args.only {
+            let found = files.iter().flat_map(|f| &f.scenarios).any(|s| s.matches(terms));
+            ensure!(
+                found,
+                "--only {terms}: no scenario has it; each result's `parameters` name them"
+            );
+        }
+        let mut runs = Vec::new();
+        for (file, content) in files.iter().enumerate() {
+            for (scenario, named) in content.scenarios.iter().enumerate() {
+                if !args.only.is_empty() && !args.only.iter().any(|terms| named.matches(terms)) {
+                    continue;
+                }
+                runs.extend((1..=args.runs.map_or(content.runs, u32::from)).map(|number| {
+                    let seed = args.seed.wrapping_add(u64::from(number) - 1);
+                    Run { file, scenario, number, seed }
+                }));
+            }
+        }
+        Ok(Plan { files, runs, jobs: cli::jobs(args.jobs), trace: args.trace.clone() })
+    }
+
+    fn named(&self, run: &Run) -> &Named {
+        &self.files[run.file].scenarios[run.scenario]
+    }
+
+    fn cost(&self, run: &Run) -> u64 {
+        RUN_COST + self.named(run).scenario.data_packets()
+    }
+
+    /// The command that repeats `run` alone.
+    fn replay(&self, run: &Run) -> String {
+        let name = &self.named(run).name;
+        let only = if name.is_empty() { String::new() } else { format!(" --only {name}") };
+        format!("sim run {}{only} --seed {} --runs 1", self.files[run.file].source, run.seed)
+    }
+
+    /// Where the traces of `run` go: a folder of its own.
+    fn trace_folder(&self, run: &Run) -> Option<PathBuf> {
+        let stem = &self.files[run.file].stem;
+        let folder = self.trace.as_ref()?.join(stem).join(&self.named(run).name);
+        Some(folder.join(format!("seed-{}", run.seed)))
+    }
+
+    /// The run's JSON line, or what went wrong and how to see it again.
+    fn line(&self, run: &Run) -> Result<String, String> {
+        let named = self.named(run);
+        let outcome = unpanicked(|| match self.trace_folder(run) {
+            Some(folder) => world::run_traced(&named.scenario, run.seed, &folder),
+            None => world::run(&named.scenario, run.seed),
+        });
+        let line = outcome.and_then(|outcome| {
+            let outcome = Outcome {
+                scenario: self.files[run.file].stem.clone(),
+                parameters: named.parameters.clone(),
+                run: run.number,
+                ..outcome
+            };
+            serde_json::to_string(&outcome).context("no JSON")
+        });
+        line.map_err(|error| {
+            let error = format!("{error:#}").replace('\n', " ");
+            format!("seed {}: {error}; again: {}", run.seed, self.replay(run))
+        })
+    }
+}
+
+/// Does the plan, and writes one line a run to `out`, in the plan's order.
+/// What fails is told on standard error; the rest still runs.
+///
+/// # Errors
+///
+/// When `out` does not take the lines.
+pub fn run(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<Summary> {
+    let mut progress = Progress::new(plan.runs.len(), plan.runs.iter().map(|r| plan.cost(r)).sum());
+    let mut summary = Summary { runs: plan.runs.len(), failed: 0 };
+    let next = AtomicUsize::new(0);
+    let (done, results) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..plan.jobs.min(plan.runs.len()) {
+            let (done, next) = (done.clone(), &next);
+            scope.spawn(move || {
+                while let Some((index, run)) = take(plan, next) {
+                    if done.send((index, plan.line(run))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(done);
+
+        let mut early = BTreeMap::new();
+        let mut due = 0;
+        for (index, result) in results {
+            progress.done(plan.cost(&plan.runs[index]));
+            early.insert(index, result);
+            while let Some(result) = early.remove(&due) {
+                due += 1;
+                match result {
+                    Ok(line) => writeln!(out, "{line}").context("cannot write results")?,
+                    Err(line) => {
+                        summary.failed += 1;
+                        progress.say(&format!("sim: {line}"));
+                    }
+                }
+            }
+        }
+        out.flush().context("cannot write results")?;
+        Ok(summary)
+    })
+}
+
+fn take<'a>(plan: &'a Plan, next: &AtomicUsize) -> Option<(usize, &'a Run)> {
+    let index = next.fetch_add(1, Ordering::Relaxed);
+    plan.runs.get(index).map(|run| (index, run))
+}
+
+/// A panic in a run is a failure of this run like any other.
+fn unpanicked<T>(run: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    thread_local! {
+        static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
+    }
+    static QUIET: std::sync::Once = std::sync::Once::new();
+    QUIET.call_once(|| {
+        std::panic::set_hook(Box::new(|panic| MESSAGE.set(panic.to_string())));
+    });
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(anyhow::anyhow!(MESSAGE.take())))
+}

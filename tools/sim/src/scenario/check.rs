@@ -1,0 +1,122 @@
+//! Values that no scenario can have, beyond their types.
+
+use anyhow::bail;
+use anyhow::ensure;
+
+use super::Change;
+use super::Flow;
+use super::Path;
+use super::Scenario;
+
+/// What a number must be.
+#[derive(Clone, Copy)]
+enum Must {
+    BePositive,
+    NotBeNegative,
+    BeProbability,
+}
+
+/// A key, its value if it has one, and what that must be.
+type Rule = (&'static str, Option<f64>, Must);
+
+/// Whether `scenario` makes sense.
+///
+/// # Errors
+///
+/// A message that names a key, its value and what is allowed.
+pub fn check(scenario: &Scenario) -> anyhow::Result<()> {
+    numbers("", &[("deadline_s", Some(scenario.deadline_s), Must::BePositive)])?;
+    path(&scenario.path)?;
+    ensure!(!scenario.flows.is_empty(), "no [[flow]] with a count above 0: a scenario has a flow");
+    for flow in &scenario.flows {
+        check_flow(flow)?;
+        let last_start_s = (flow.start_ms + flow.start_spread_ms) / 1e3;
+        ensure!(
+            last_start_s < scenario.deadline_s,
+            "{}.start_ms = {}: must be before deadline_s = {}",
+            flow.name,
+            flow.start_ms,
+            scenario.deadline_s
+        );
+    }
+    Ok(())
+}
+
+fn path(path: &Path) -> anyhow::Result<()> {
+    numbers(
+        "path.",
+        &[
+            ("rate_mbps", Some(path.rate_mbps), Must::BePositive),
+            ("up_rate_mbps", path.up_rate_mbps, Must::BePositive),
+            ("rtt_ms", Some(path.rtt_ms), Must::BePositive),
+            ("buffer_bdp", Some(path.buffer_bdp), Must::BePositive),
+            ("loss", Some(path.loss), Must::BeProbability),
+            ("jitter_ms", Some(path.jitter_ms), Must::NotBeNegative),
+            ("ack_thinning", Some(path.ack_thinning.into()), Must::BePositive),
+        ],
+    )?;
+    let mut before_ms = 0.0;
+    for change in &path.changes {
+        check_change(change, before_ms)?;
+        before_ms = change.at_ms;
+    }
+    Ok(())
+}
+
+fn check_change(change: &Change, before_ms: f64) -> anyhow::Result<()> {
+    let Change { at_ms, rate_mbps, rtt_ms, loss } = *change;
+    numbers(
+        "path.change.",
+        &[
+            ("at_ms", Some(at_ms), Must::NotBeNegative),
+            ("rate_mbps", rate_mbps, Must::BePositive),
+            ("rtt_ms", rtt_ms, Must::BePositive),
+            ("loss", loss, Must::BeProbability),
+        ],
+    )?;
+    ensure!(at_ms >= before_ms, "path.change.at_ms = {at_ms}: write changes in order of time");
+    let some = rate_mbps.or(rtt_ms).or(loss).is_some();
+    ensure!(some, "path.change.at_ms = {at_ms}: say a rate_mbps, rtt_ms or loss from then on");
+    Ok(())
+}
+
+fn check_flow(flow: &Flow) -> anyhow::Result<()> {
+    let Flow { object_bytes, object_bdp, total_bdp, .. } = flow;
+    let name = &flow.name;
+    let sizes = [object_bytes.map(|b| b as f64), *object_bdp, *total_bdp];
+    match sizes.iter().flatten().count() {
+        1 => {}
+        0 => bail!("{name} has no size: say one of object_bytes, object_bdp, total_bdp"),
+        _ => bail!("{name} has several sizes: say one of object_bytes, object_bdp, total_bdp"),
+    }
+    numbers(
+        &format!("{name}."),
+        &[
+            ("object_bytes", sizes[0], Must::BePositive),
+            ("object_bdp", *object_bdp, Must::BePositive),
+            ("total_bdp", *total_bdp, Must::BePositive),
+            ("extra_rtt_ms", Some(flow.extra_rtt_ms), Must::NotBeNegative),
+            ("access_mbps", flow.access_mbps, Must::BePositive),
+            ("start_ms", Some(flow.start_ms), Must::NotBeNegative),
+            ("start_spread_ms", Some(flow.start_spread_ms), Must::NotBeNegative),
+            ("client_window_bytes", flow.client_window_bytes.map(|b| b as f64), Must::BePositive),
+            ("app_limit_mbps", flow.app_limit_mbps, Must::BePositive),
+            ("saved.cwnd_bdp", Some(flow.saved.cwnd_bdp), Must::BePositive),
+            ("saved.rtt_ratio", Some(flow.saved.rtt_ratio), Must::BePositive),
+            ("saved.age_s", Some(flow.saved.age_s), Must::NotBeNegative),
+        ],
+    )
+}
+
+fn numbers(part: &str, rules: &[Rule]) -> anyhow::Result<()> {
+    for &(key, value, must) in rules {
+        let Some(value) = value else { continue };
+        let (fits, say) = match must {
+            Must::BePositive => (value > 0.0, "must be above 0"),
+            Must::NotBeNegative => (value >= 0.0, "must be 0 or more"),
+            Must::BeProbability => ((0.0..1.0).contains(&value), "must be from 0 to less than 1"),
+        };
+        ensure!(fits && value.is_finite(), "{part}{key} = {value}: {say}");
+    }
+    Ok(())
+}

@@ -1,0 +1,365 @@
+//! Scenario files: one TOML file stands for one scenario or many.
+//!
+//! Owns: lists of values, cases, and what is said about a file that makes no
+//! sense, always one line that names the file, the key, the value and the way
+//! out. Does not own what a setting means: [`Scenario`].
+//!
+//! - A list in place of a value stands for each of its values; several lists
+//!   for every combination, in the order of the file, the last key fastest.
+//! - Each `[[case]]` has a `name` and sets other values, by the same keys as the
+//!   rest of the file, a flow's under the flow's name: what changes together.
+
+use std::fs;
+
+use anyhow::bail;
+use anyhow::ensure;
+use anyhow::Context;
+use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use serde_json::Map;
+use toml::Table;
+use toml::Value;
+
+use super::check;
+use super::Scenario;
+
+/// The most scenarios that one file may stand for.
+pub const SCENARIOS_MAX: usize = 100_000;
+
+/// A scenario file, read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct File {
+    /// Its name without folder and ending, which outcomes call `scenario`.
+    pub stem: String,
+    /// The path or the name that it was found by.
+    pub source: String,
+    pub title: String,
+    /// Why, method and pass criterion.
+    pub about: String,
+    /// How many runs of each scenario, each with a seed of its own.
+    pub runs: u32,
+    /// In the order of the file.
+    pub scenarios: Vec<Named>,
+}
+
+/// One of a file's scenarios.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Named {
+    /// `case=…,path.rate_mbps=…`: its parameters; empty when the file has one scenario.
+    pub name: String,
+    /// The case, and the values taken from lists, by key, in the order of the file.
+    pub parameters: Map<String, serde_json::Value>,
+    pub scenario: Scenario,
+}
+
+impl Named {
+    /// Whether it has every one of `terms`, which are separated by commas: a
+    /// parameter as `key=value`, or its value alone.
+    pub fn matches(&self, terms: &str) -> bool {
+        let has = |term: &str| {
+            let is = |own: &str| own == term || own.split_once('=').is_some_and(|(_, v)| v == term);
+            self.name.split(',').any(is)
+        };
+        terms.split(',').all(has)
+    }
+}
+
+/// What a file says of itself.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    title: String,
+    about: String,
+    #[serde(default = "one")]
+    runs: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// The parts of a scenario, each a table: `""` (the file's own keys), `path`,
+/// and each flow under its name.
+type Parts = Vec<(String, Table)>;
+
+/// A key with a list of values: part, path of keys in it, values.
+struct Axis {
+    part: usize,
+    keys: Vec<String>,
+    values: Vec<Value>,
+}
+
+/// Reads the file at `source`.
+///
+/// # Errors
+///
+/// One line that names the file, the key, its value, and the way out.
+pub fn read(source: &str) -> anyhow::Result<File> {
+    let text = fs::read_to_string(source)
+        .with_context(|| format!("cannot read {source}; `sim list` names what needs no file"))?;
+    parse(source, &text)
+}
+
+/// Reads `text`, which was found by `source`.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn parse(source: &str, text: &str) -> anyhow::Result<File> {
+    parts_of(source, text).with_context(|| format!("in {source}")).map_err(one_line)
+}
+
+fn one_line(error: anyhow::Error) -> anyhow::Error {
+    anyhow::anyhow!("{}", format!("{error:#}").replace('\n', " "))
+}
+
+fn parts_of(source: &str, text: &str) -> anyhow::Result<File> {
+    let mut table: Table = toml::from_str(text).map_err(|error| syntax(&error, text))?;
+    let cases = take_cases(&mut table)?;
+    let path = table.remove("path").context("[path] is missing: say at least rate_mbps, rtt_ms")?;
+    let flows = table.remove("flow").context("[[flow]] is missing: a scenario has a flow")?;
+    let deadline = table.remove("deadline_s");
+    let head: Head = deserialize("", table)?;
+    ensure!((1..=10_000).contains(&head.runs), "runs = {}: name 1 to 10000", head.runs);
+
+    let mut parts: Parts = vec![(String::new(), Table::new())];
+    parts[0].1.extend(deadline.map(|value| ("deadline_s".into(), value)));
+    parts.push(("path".into(), table_of("path", path)?));
+    parts.extend(named_flows(flows)?);
+
+    let mut scenarios = Vec::new();
+    for (name, changes) in cases {
+        let mut parts = parts.clone();
+        let said = name.as_ref().map(|name| format!("case {name}"));
+        override_parts(&mut parts, changes).with_context(|| said.clone().unwrap_or_default())?;
+        let expanded = expand(parts, name.as_deref());
+        scenarios.extend(match said {
+            Some(said) => expanded.context(said)?,
+            None => expanded?,
+        });
+        ensure!(
+            scenarios.len() <= SCENARIOS_MAX,
+            "more than {SCENARIOS_MAX} scenarios: shorten a list"
+        );
+    }
+    let stem = source.rsplit(['/', '\\']).next().unwrap_or(source).trim_end_matches(".toml").into();
+    let Head { title, about, runs } = head;
+    Ok(File { stem, source: source.into(), title, about, runs, scenarios })
+}
+
+/// The file's cases by name; one without a name when it has none.
+fn take_cases(table: &mut Table) -> anyhow::Result<Vec<(Option<String>, Table)>> {
+    let Some(cases) = table.remove("case") else { return Ok(vec![(None, Table::new())]) };
+    let Value::Array(cases) = cases else { bail!("case: write [[case]] before each") };
+    let mut named = Vec::new();
+    for case in cases {
+        let mut case = table_of("case", case)?;
+        let name = match case.remove("name") {
+            Some(Value::String(name)) if is_name(&name) => name,
+            Some(other) => bail!("case.name = {other}: {NAME_RULE}"),
+            None => bail!("a [[case]] has no name: say name = \"…\""),
+        };
+        ensure!(!named.iter().any(|(n, _)| n == &Some(name.clone())), "two cases are named {name}");
+        named.push((Some(name), case));
+    }
+    Ok(named)
+}
+
+const NAME_RULE: &str = "a name is letters, digits, points, hyphens and underscores";
+
+/// Names are typed in a shell and separated by commas.
+fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    !name.is_empty() && name.chars().all(plain)
+}
+
+fn named_flows(flows: Value) -> anyhow::Result<Parts> {
+    let Value::Array(flows) = flows else { bail!("flow: write [[flow]] before each") };
+    let mut parts = Parts::new();
+    for flow in flows {
+        let flow = table_of("flow", flow)?;
+        let name = match flow.get("name") {
+            None => super::default::name(),
+            Some(Value::String(name)) if is_name(name) && name != "path" => name.clone(),
+            Some(other) => bail!("flow.name = {other}: {NAME_RULE}, and not path"),
+        };
+        ensure!(!parts.iter().any(|(n, _)| *n == name), "two flows are named {name}: name each");
+        parts.push((name, flow));
+    }
+    Ok(parts)
+}
+
+/// Sets what a case changes: `path` and flows by their names, all else is the file's own.
+fn override_parts(parts: &mut Parts, changes: Table) -> anyhow::Result<()> {
+    for (key, value) in changes {
+        if let Some((_, part)) = parts[1..].iter_mut().find(|(name, _)| *name == key) {
+            merge(part, table_of(&key, value)?);
+        } else if key == "deadline_s" {
+            parts[0].1.insert(key, value);
+        } else {
+            let names: Vec<_> = parts[1..].iter().map(|(name, _)| name.as_str()).collect();
+            bail!("{key}: no such part; there are {}, deadline_s", names.join(", "));
+        }
+    }
+    Ok(())
+}
+
+fn merge(into: &mut Table, changes: Table) {
+    for (key, value) in changes {
+        match (into.get_mut(&key), value) {
+            (Some(Value::Table(old)), Value::Table(new)) => merge(old, new),
+            (_, value) => {
+                into.insert(key, value);
+            }
+        }
+    }
+}
+
+/// Every combination of the lists' values, the last key fastest.
+fn expand(parts: Parts, case: Option<&str>) -> anyhow::Result<Vec<Named>> {
+    let mut axes = Vec::new();
+    for (part, (name, table)) in parts.iter().enumerate() {
+        find_axes(part, name, table, &mut Vec::new(), &mut axes)?;
+    }
+    let count = axes.iter().try_fold(1usize, |n, axis| n.checked_mul(axis.values.len()));
+    let count = count.filter(|n| *n <= SCENARIOS_MAX);
+    let count =
+        count.with_context(|| format!("more than {SCENARIOS_MAX} scenarios: shorten a list"))?;
+    (0..count).map(|index| combination(&parts, &axes, index, case)).collect()
+}
+
+fn find_axes(
+    part: usize,
+    name: &str,
+    table: &Table,
+    keys: &mut Vec<String>,
+    axes: &mut Vec<Axis>,
+) -> anyhow::Result<()> {
+    for (key, value) in table {
+        keys.push(key.clone());
+        match value {
+            Value::Table(inner) => find_axes(part, name, inner, keys, axes)?,
+            Value::Array(values) if values.is_empty() => {
+                bail!("{} = []: name at least one value, or leave the key out", key_of(name, keys));
+            }
+            Value::Array(values) if !values.iter().all(Value::is_table) => {
+                axes.push(Axis { part, keys: keys.clone(), values: values.clone() });
+            }
+            _ => {}
+        }
+        keys.pop();
+    }
+    Ok(())
+}
+
+/// `path.rate_mbps`
+fn key_of(part: &str, keys: &[String]) -> String {
+    let all = (!part.is_empty()).then_some(part).into_iter().chain(keys.iter().map(String::as_str));
+    all.collect::<Vec<_>>().join(".")
+}
+
+fn combination(
+    parts: &Parts,
+    axes: &[Axis],
+    index: usize,
+    case: Option<&str>,
+) -> anyhow::Result<Named> {
+    let mut parts = parts.clone();
+    let mut parameters = Map::new();
+    if let Some(case) = case {
+        parameters.insert("case".into(), case.into());
+    }
+    let mut stride: usize = axes.iter().map(|axis| axis.values.len()).product();
+    for axis in axes {
+        stride /= axis.values.len();
+        let value = axis.values[index / stride % axis.values.len()].clone();
+        let (part, table) = &mut parts[axis.part];
+        let key = key_of(part, &axis.keys);
+        let plain = serde_json::to_value(&value)?;
+        ensure!(
+            matches!(&value, Value::String(s) if is_name(s))
+                || plain.is_number()
+                || plain.is_boolean(),
+            "{key} = {value}: in a list, say numbers, names, true or false"
+        );
+        set(table, &axis.keys, value);
+        parameters.insert(key, plain);
+    }
+    let scenario = scenario_of(parts)?;
+    let say = |(key, value): (&String, &serde_json::Value)| match value {
+        serde_json::Value::String(text) => format!("{key}={text}"),
+        other => format!("{key}={other}"),
+    };
+    let name = parameters.iter().map(say).collect::<Vec<_>>().join(",");
+    Ok(Named { name, parameters, scenario })
+}
+
+fn set(table: &mut Table, keys: &[String], value: Value) {
+    match keys {
+        [key] => {
+            table.insert(key.clone(), value);
+        }
+        [key, rest @ ..] => {
+            if let Some(Value::Table(inner)) = table.get_mut(key) {
+                set(inner, rest, value);
+            }
+        }
+        [] => {}
+    }
+}
+
+fn scenario_of(parts: Parts) -> anyhow::Result<Scenario> {
+    /// The keys of a scenario that are in no table.
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Rest {
+        #[serde(default = "super::default::deadline_s")]
+        deadline_s: f64,
+    }
+
+    let mut parts = parts.into_iter();
+    let (Some((_, rest)), Some((_, path))) = (parts.next(), parts.next()) else {
+        bail!("a scenario has a path")
+    };
+    let Rest { deadline_s } = deserialize("", rest)?;
+    let path = deserialize("path", path)?;
+    let mut flows = Vec::new();
+    for (name, table) in parts {
+        flows.push(deserialize::<super::Flow>(&name, table)?);
+    }
+    let mut scenario = Scenario { path, flows, deadline_s };
+    scenario.flows.retain(|flow| flow.count > 0);
+    check::check(&scenario)?;
+    Ok(scenario)
+}
+
+fn deserialize<T: DeserializeOwned>(part: &str, table: Table) -> anyhow::Result<T> {
+    serde_path_to_error::deserialize(Value::Table(table.clone())).map_err(|error| {
+        let keys = error.path().to_string();
+        let value = keys
+            .split('.')
+            .try_fold(&Value::Table(table.clone()), |at, key| at.get(key))
+            .map(|value| format!(" = {value}"));
+        let known = keys != ".";
+        let key = key_of(part, known.then(|| keys.clone()).as_slice());
+        anyhow::anyhow!("{key}{}: {}", value.unwrap_or_default(), error.inner().message())
+    })
+}
+
+fn table_of(name: &str, value: Value) -> anyhow::Result<Table> {
+    match value {
+        Value::Table(table) => Ok(table),
+        other => bail!("{name} = {other}: must be a table, [{name}]"),
+    }
+}
+
+/// What is wrong with the TOML itself, and in which line.
+fn syntax(error: &toml::de::Error, text: &str) -> anyhow::Error {
+    let start = error.span().map_or(0, |span| span.start);
+    let line = 1 + text.bytes().take(start).filter(|b| *b == b'\n').count();
+    anyhow::anyhow!("line {line}: {}", error.message())
+}
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

@@ -1,0 +1,159 @@
+//! Tests of scenario files.
+
+use super::*;
+
+const PATH: &str = "[path]\nrate_mbps = 50\nrtt_ms = 600\n";
+const FLOW: &str = "[[flow]]\nobject_bdp = 1\n";
+
+fn parse_text(text: &str) -> anyhow::Result<File> {
+    parse("dir/some.toml", &format!("title = \"t\"\nabout = \"a\"\n{text}"))
+}
+
+fn names(text: &str) -> Vec<String> {
+    let file = parse_text(text).expect("a file that makes sense");
+    file.scenarios.into_iter().map(|s| s.name).collect()
+}
+
+#[test]
+fn a_file_without_lists_is_one_scenario_without_a_name() {
+    let file = parse_text(&format!("runs = 3\n{PATH}{FLOW}")).expect("a file that makes sense");
+    assert_eq!((file.stem.as_str(), file.runs, file.scenarios.len()), ("some", 3, 1));
+    let Named { name, parameters, scenario } = &file.scenarios[0];
+    assert_eq!((name.as_str(), parameters.len()), ("", 0));
+    assert_eq!((scenario.path.buffer_bdp, scenario.deadline_s), (1.0, 600.0));
+    assert_eq!(scenario.flows[0].each_bytes(&scenario.path), 3_750_000);
+}
+
+#[test]
+fn lists_stand_for_every_combination_the_last_key_fastest() {
+    let text = "[path]\nrtt_ms = [20, 600]\nrate_mbps = [0.5, 50]\n\
+                [[flow]]\nobject_bdp = 1\nmode = [\"slow-start\", \"careful-resume\"]\n\
+                saved.cwnd_bdp = 0.5\nsaved.age_s = [1]\n";
+    let all = names(text);
+    assert_eq!(all.len(), 8);
+    assert_eq!(all[0], "path.rtt_ms=20,path.rate_mbps=0.5,flow.mode=slow-start,flow.saved.age_s=1");
+    assert_eq!(
+        all[1],
+        "path.rtt_ms=20,path.rate_mbps=0.5,flow.mode=careful-resume,flow.saved.age_s=1"
+    );
+    assert_eq!(all[6], "path.rtt_ms=600,path.rate_mbps=50,flow.mode=slow-start,flow.saved.age_s=1");
+    let file = parse_text(text).expect("a file that makes sense");
+    let last = &file.scenarios[7];
+    assert_eq!(last.scenario.path.rate_mbps, 50.0);
+    assert_eq!(last.scenario.flows[0].saved.cwnd_bdp, 0.5);
+    assert_eq!(last.parameters["path.rtt_ms"], 600);
+    assert_eq!(last.parameters["flow.mode"], "careful-resume");
+}
+
+#[test]
+fn a_case_sets_values_that_change_together() {
+    let text = format!(
+        "{PATH}[[flow]]\nobject_bdp = 1\ncc = [\"cubic\", \"reno\"]\n[[flow]]\nname = \"extra\"\nobject_bdp = 40\n\
+         [[case]]\nname = \"none\"\nextra.count = 0\n\
+         [[case]]\nname = \"GEO\"\npath.rate_mbps = 10\nflow.cc = \"reno\"\ndeadline_s = 9\n\
+         [[case]]\nname = \"LEO\"\nflow.start_ms = [1, 2]\nflow.cc = \"cubic\"\nextra.saved.cwnd_bdp = 2\n"
+    );
+    assert_eq!(
+        names(&text),
+        [
+            "case=none,flow.cc=cubic",
+            "case=none,flow.cc=reno",
+            "case=GEO",
+            "case=LEO,flow.start_ms=1",
+            "case=LEO,flow.start_ms=2",
+        ]
+    );
+    let file = parse_text(&text).expect("a file that makes sense");
+    let of = |index: usize| &file.scenarios[index].scenario;
+    assert_eq!((of(0).flows.len(), of(2).flows.len()), (1, 2), "no flow is left of a count of 0");
+    assert_eq!(
+        (of(0).path.rate_mbps, of(2).path.rate_mbps, of(3).path.rate_mbps),
+        (50.0, 10.0, 50.0)
+    );
+    assert_eq!((of(2).deadline_s, of(3).deadline_s), (9.0, 600.0));
+    assert_eq!((of(4).flows[0].start_ms, of(4).flows[1].saved.cwnd_bdp), (2.0, 2.0));
+}
+
+#[test]
+fn tables_in_an_array_are_no_list_of_values() {
+    let text = format!("{PATH}[[path.change]]\nat_ms = 5\nloss = 0.5\n[[path.change]]\nat_ms = 7\nrtt_ms = 9\n{FLOW}");
+    let file = parse_text(&text).expect("a file that makes sense");
+    assert_eq!(file.scenarios.len(), 1);
+    assert_eq!(file.scenarios[0].scenario.path.changes[1].rtt_ms, Some(9.0));
+}
+
+#[test]
+fn terms_choose_scenarios() {
+    let text = "[path]\nrate_mbps = [5, 50]\nrtt_ms = 5\n\
+                [[flow]]\nobject_bdp = 1\nmode = \"slow-start\"\ncc = [\"reno\", \"cubic\"]\n";
+    let file = parse_text(text).expect("a file that makes sense");
+    let count = |terms: &str| file.scenarios.iter().filter(|s| s.matches(terms)).count();
+    assert_eq!(count("path.rate_mbps=5"), 2, "50 is not 5");
+    assert_eq!((count("reno"), count("reno,50"), count("50,flow.cc=cubic")), (2, 1, 1));
+    assert_eq!((count("ren"), count("reno,7"), count("")), (0, 0, 0));
+}
+
+#[test]
+fn objects_have_twenty_packets_at_least_unless_told_in_bytes() {
+    for (size, count, bytes) in [
+        ("object_bdp = 0.001", 1, 27_000),
+        ("object_bytes = 1000", 1, 1000),
+        ("total_bdp = 100", 4, 93_750_000),
+        ("total_bdp = 0.001", 4, 27_000),
+    ] {
+        let text = format!("{PATH}[[flow]]\n{size}\ncount = {count}\n");
+        let file = parse_text(&text).expect(size);
+        let scenario = &file.scenarios[0].scenario;
+        assert_eq!(scenario.flows[0].each_bytes(&scenario.path), bytes, "{size}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_told_in_one_line_with_key_and_value() {
+    let long =
+        format!("[path]\nrate_mbps = {0:?}\nrtt_ms = {0:?}\n{FLOW}", (1..400).collect::<Vec<_>>());
+    for (text, said) in [
+        ("[path\n", "line 3: "),
+        (FLOW, "[path] is missing"),
+        (PATH, "[[flow]] is missing"),
+        ("[path]\nrate_mbps = 50\n[[flow]]\nobject_bdp = 1\n", "path: missing field `rtt_ms`"),
+        (&format!("runs = 0\n{PATH}{FLOW}"), "runs = 0: name 1 to 10000"),
+        (&format!("speed = 1\n{PATH}{FLOW}"), "speed = 1: unknown field `speed`"),
+        (&format!("{PATH}rate = 1\n{FLOW}"), "path.rate = 1: unknown field `rate`, expected one of"),
+        (&format!("{PATH}loss = \"much\"\n{FLOW}"), "path.loss = \"much\": invalid type"),
+        (&format!("{PATH}loss = 1.0\n{FLOW}"), "path.loss = 1: must be from 0 to less than 1"),
+        (&format!("{PATH}loss = nan\n{FLOW}"), "path.loss = NaN: must be from 0"),
+        (&format!("{PATH}up_rate_mbps = inf\n{FLOW}"), "path.up_rate_mbps = inf: must be above 0"),
+        (&format!("{PATH}buffer_bdp = [1, -2]\n{FLOW}"), "path.buffer_bdp = -2: must be above 0"),
+        (&format!("{PATH}buffer_bdp = []\n{FLOW}"), "path.buffer_bdp = []: name at least one value"),
+        (&format!("{PATH}queue = \"red\"\n{FLOW}"), "path.queue = \"red\": unknown variant `red`"),
+        (&format!("{PATH}ack_thinning = 0\n{FLOW}"), "path.ack_thinning = 0: must be above 0"),
+        (&format!("{PATH}[[path.change]]\nat_ms = 1\n{FLOW}"), "path.change.at_ms = 1: say a rate_mbps"),
+        (
+            &format!("{PATH}[[path.change]]\nat_ms = 2\nloss = 0\n[[path.change]]\nat_ms = 1\nloss = 0\n{FLOW}"),
+            "path.change.at_ms = 1: write changes in order of time",
+        ),
+        (&format!("{PATH}[[flow]]\n"), "flow has no size: say one of"),
+        (&format!("{PATH}{FLOW}object_bytes = 1\n"), "flow has several sizes"),
+        (&format!("{PATH}{FLOW}count = 0\n"), "no [[flow]] with a count above 0"),
+        (&format!("{PATH}{FLOW}saved.cwnd_bdp = 0\n"), "flow.saved.cwnd_bdp = 0: must be above 0"),
+        (&format!("{PATH}{FLOW}saved.cwnd = 1\n"), "flow.saved.cwnd = 1: unknown field"),
+        (&format!("{PATH}{FLOW}start_ms = 600000\n"), "flow.start_ms = 600000: must be before deadline_s = 600"),
+        (&format!("{PATH}{FLOW}{FLOW}"), "two flows are named flow"),
+        (&format!("{PATH}{FLOW}name = \"path\"\n"), "flow.name = \"path\": a name is"),
+        (&format!("{PATH}{FLOW}cc = [\"cubic\", [1]]\n"), "flow.cc = [1]: in a list, say"),
+        (&format!("{PATH}{FLOW}[[case]]\npath.rtt_ms = 1\n"), "a [[case]] has no name"),
+        (&format!("{PATH}{FLOW}[[case]]\nname = \"a b\"\n"), "case.name = \"a b\": a name is letters"),
+        (&format!("{PATH}{FLOW}[[case]]\nname = \"a\"\n[[case]]\nname = \"a\"\n"), "two cases are named a"),
+        (
+            &format!("{PATH}{FLOW}[[case]]\nname = \"a\"\nbackground.count = 1\n"),
+            "case a: background: no such part; there are path, flow, deadline_s",
+        ),
+        (&format!("{PATH}{FLOW}[[case]]\nname = \"a\"\npath.loss = 2\n"), "case a: path.loss = 2: must be"),
+        (&long, "more than 100000 scenarios: shorten a list"),
+    ] {
+        let error = parse_text(text).expect_err(text).to_string();
+        assert!(error.contains(said), "{text}\nsays: {error}");
+        assert!(error.starts_with("in dir/some.toml: ") && !error.contains('\n'), "{error}");
+    }
+}

@@ -1,0 +1,257 @@
+//! What is simulated: one path, the flows that share its bottleneck, and what
+//! changes while they run. One value of every setting; a [`file`](self::file)
+//! with lists of values becomes several scenarios.
+
+mod check;
+pub mod file;
+pub mod shipped;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+/// One simulation, complete but for its seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// The bottleneck that all flows share.
+    pub path: Path,
+
+    /// The flows. The first is the one that is judged; the others are there
+    /// for company.
+    #[serde(rename = "flow")]
+    pub flows: Vec<Flow>,
+
+    /// Virtual time after which the run counts as stalled, in seconds.
+    #[serde(default = "default::deadline_s")]
+    pub deadline_s: f64,
+}
+
+/// A bottleneck and the way to it and back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Path {
+    /// Rate towards the clients, in Mbit/s of IP packets.
+    pub rate_mbps: f64,
+
+    /// Rate towards the servers; the same when absent.
+    #[serde(default)]
+    pub up_rate_mbps: Option<f64>,
+
+    /// Round-trip time without any queue or serialisation, in ms.
+    pub rtt_ms: f64,
+
+    /// Buffer in front of the bottleneck, in bandwidth-delay products of this
+    /// path; never less than 20 packets.
+    #[serde(default = "default::buffer_bdp")]
+    pub buffer_bdp: f64,
+
+    /// What is dropped when the buffer fills.
+    #[serde(default)]
+    pub queue: Queue,
+
+    /// Probability that a packet towards a client is lost.
+    #[serde(default)]
+    pub loss: f64,
+
+    /// Each packet towards a client is delayed by up to this much more, in ms,
+    /// without changing their order.
+    #[serde(default)]
+    pub jitter_ms: f64,
+
+    /// Only each n-th ACK passes on the way to the server, with all that it says.
+    #[serde(default = "default::ack_thinning")]
+    pub ack_thinning: u32,
+
+    /// What changes when, in order of time.
+    #[serde(default, rename = "change")]
+    pub changes: Vec<Change>,
+}
+
+/// A queueing discipline of the bottleneck.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Queue {
+    /// Drops what finds the buffer full.
+    #[default]
+    DropTail,
+    /// RFC 8289 with its default target and interval.
+    Codel,
+}
+
+/// New properties of the path from a time on. What is absent stays.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// Since the start of the run, in ms.
+    pub at_ms: f64,
+    #[serde(default)]
+    pub rate_mbps: Option<f64>,
+    #[serde(default)]
+    pub rtt_ms: Option<f64>,
+    #[serde(default)]
+    pub loss: Option<f64>,
+}
+
+/// One or several like flows: a client that downloads one object from a
+/// server over a connection of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    /// How results name it.
+    #[serde(default = "default::name")]
+    pub name: String,
+
+    /// How many such flows there are.
+    #[serde(default = "default::count")]
+    pub count: u32,
+
+    #[serde(default)]
+    pub cc: Controller,
+
+    #[serde(default)]
+    pub mode: Mode,
+
+    /// Exactly one of these three: the object's size in bytes; in
+    /// bandwidth-delay products of the path (never less than 20 packets); or
+    /// the size in bandwidth-delay products of what all `count` flows download
+    /// together.
+    #[serde(default)]
+    pub object_bytes: Option<u64>,
+    #[serde(default)]
+    pub object_bdp: Option<f64>,
+    #[serde(default)]
+    pub total_bdp: Option<f64>,
+
+    /// Round-trip time beyond that of the path, in ms: the access link's delay.
+    #[serde(default)]
+    pub extra_rtt_ms: f64,
+
+    /// Rate of the client's access link, in Mbit/s; no limit when absent.
+    #[serde(default)]
+    pub access_mbps: Option<f64>,
+
+    /// When the client sends its first packet, in ms since the start of the run.
+    #[serde(default)]
+    pub start_ms: f64,
+
+    /// It starts up to this much later, in ms, drawn from the seed.
+    #[serde(default)]
+    pub start_spread_ms: f64,
+
+    /// Whether HyStart++ may end slow start.
+    #[serde(default = "default::yes")]
+    pub hystart: bool,
+
+    /// The client's flow-control window in bytes; never a limit when absent.
+    #[serde(default)]
+    pub client_window_bytes: Option<u64>,
+
+    /// The server's application hands over this many Mbit/s at most.
+    #[serde(default)]
+    pub app_limit_mbps: Option<f64>,
+
+    /// The saved path state it is given when it resumes.
+    #[serde(default)]
+    pub saved: Saved,
+
+    /// Flows of one subnet share one saved path state, which one of them may
+    /// claim at a time. Every flow has a subnet of its own when absent.
+    #[serde(default)]
+    pub subnet: Option<String>,
+}
+
+/// A congestion controller of quiche that is simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Controller {
+    #[default]
+    Cubic,
+    Reno,
+}
+
+/// How a flow starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Careful Resume is off, and with it the pacing of Reno and CUBIC.
+    #[default]
+    SlowStart,
+    /// Careful Resume is on and a path state is saved.
+    CarefulResume,
+}
+
+/// The path state in the store before the run, told by the path as it was when
+/// it was saved.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Saved {
+    /// saved_cwnd, as a multiple of the path's bandwidth-delay product.
+    pub cwnd_bdp: f64,
+    /// saved_rtt, as a multiple of the path's round-trip time.
+    pub rtt_ratio: f64,
+    /// How long ago it was observed, in seconds.
+    pub age_s: f64,
+}
+
+impl Default for Saved {
+    fn default() -> Self {
+        Self { cwnd_bdp: 1.0, rtt_ratio: 1.0, age_s: 60.0 }
+    }
+}
+
+/// Payload bytes of a full packet.
+pub const PACKET_BYTES: u64 = 1350;
+
+/// Nothing that is told in bandwidth-delay products is smaller than this.
+pub const PACKETS_MIN: u64 = 20;
+
+impl Path {
+    /// Bandwidth-delay product, in bytes.
+    pub fn bdp_bytes(&self) -> f64 {
+        self.rate_mbps * 1e6 / 8.0 * self.rtt_ms / 1e3
+    }
+}
+
+impl Flow {
+    /// What each of the `count` flows downloads over `path`, in bytes.
+    pub fn each_bytes(&self, path: &Path) -> u64 {
+        let of_bdp = |bdp: f64| (bdp * path.bdp_bytes()) as u64;
+        let told = match (self.object_bytes, self.object_bdp, self.total_bdp) {
+            (Some(bytes), ..) => return bytes,
+            (_, Some(bdp), _) => of_bdp(bdp),
+            (.., total_bdp) => of_bdp(total_bdp.unwrap_or(0.0) / f64::from(self.count.max(1))),
+        };
+        told.max(PACKETS_MIN * PACKET_BYTES)
+    }
+}
+
+impl Scenario {
+    /// Data packets that all flows need together, without any loss: what a run
+    /// costs.
+    pub fn data_packets(&self) -> u64 {
+        let packets = |flow: &Flow| flow.each_bytes(&self.path).div_ceil(PACKET_BYTES);
+        self.flows.iter().map(|flow| u64::from(flow.count) * packets(flow)).sum()
+    }
+}
+
+/// Defaults that are not a type's own.
+mod default {
+    pub fn deadline_s() -> f64 {
+        600.0
+    }
+    pub fn buffer_bdp() -> f64 {
+        1.0
+    }
+    pub fn ack_thinning() -> u32 {
+        1
+    }
+    pub fn name() -> String {
+        "flow".into()
+    }
+    pub fn count() -> u32 {
+        1
+    }
+    pub fn yes() -> bool {
+        true
+    }
+}

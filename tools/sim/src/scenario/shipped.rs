@@ -1,0 +1,69 @@
+//! The scenario files that are part of the program: the evaluation.
+
+use super::file;
+use super::file::File;
+
+macro_rules! shipped {
+    ($($stem:literal),+ $(,)?) => {
+        /// Name and text of each file of `scenarios/`, in the order of the report.
+        pub const SHIPPED: &[(&str, &str)] =
+            &[$(($stem, include_str!(concat!("../../scenarios/", $stem, ".toml")))),+];
+    };
+}
+
+shipped!(
+    "paths",
+    "grid",
+    "objects",
+    "buffers",
+    "overshoot",
+    "changed",
+    "recovery",
+    "fairness",
+    "dynamics",
+    "published",
+);
+
+/// Every file of the evaluation.
+///
+/// # Errors
+///
+/// What is wrong in one of them.
+pub fn all() -> anyhow::Result<Vec<File>> {
+    SHIPPED.iter().map(|(stem, text)| file::parse(stem, text)).collect()
+}
+
+/// The file called `name`, with or without `.toml` and a folder; or else the
+/// file at the path `name`.
+///
+/// # Errors
+///
+/// As [`file::read`].
+pub fn find(name: &str) -> anyhow::Result<File> {
+    match SHIPPED.iter().find(|(stem, _)| *stem == name) {
+        Some((stem, text)) => file::parse(stem, text),
+        None => file::read(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_folder_is_shipped_and_makes_sense() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .expect("the folder")
+            .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
+            .collect();
+        let mut shipped: Vec<String> =
+            SHIPPED.iter().map(|(stem, _)| format!("{stem}.toml")).collect();
+        files.sort();
+        shipped.sort();
+        assert_eq!(files, shipped, "SHIPPED names the files of {folder}");
+        for file in all().expect("files that make sense") {
+            assert!(!file.about.is_empty() && !file.scenarios.is_empty(), "{}", file.stem);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! `sim fuzz`: random scenarios, and a file for each that fails.
+
+use std::fs;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use anyhow::Context;
+use sim::fuzz;
+use sim::fuzz::Failed;
+use sim::fuzz::Search;
+
+use crate::cli;
+use crate::cli::FuzzArgs;
+use crate::progress::Progress;
+
+/// Whether none of the scenarios failed. Begins none once `stop` says so.
+///
+/// # Errors
+///
+/// When a file of one that failed cannot be written.
+pub fn search(args: &FuzzArgs, stop: &(dyn Fn() -> bool + Sync)) -> anyhow::Result<bool> {
+    // What a panic says is in the failure.
+    std::panic::set_hook(Box::new(|_| ()));
+    let search = Search { first_seed: args.seed, cases: args.cases, jobs: cli::jobs(args.jobs) };
+    let progress = Mutex::new(Progress::new(args.cases as usize, args.cases));
+    let done = |_| progress.lock().unwrap_or_else(PoisonError::into_inner).done(1);
+    let found = fuzz::search(&search, stop, &done);
+    drop(progress);
+    for failed in &found.failed {
+        keep(args, failed)?;
+    }
+    println!("{} of {} random scenarios, {} failed", found.cases, args.cases, found.failed.len());
+    Ok(found.failed.is_empty())
+}
+
+/// Writes the scenario, and says how it is run again.
+fn keep(args: &FuzzArgs, failed: &Failed) -> anyhow::Result<()> {
+    let out = &args.out;
+    let write = || -> anyhow::Result<_> {
+        fs::create_dir_all(out)?;
+        let file = out.join(format!("fuzz-{}.toml", failed.seed));
+        fs::write(&file, failed.to_file()?)?;
+        Ok(file)
+    };
+    let file = write()
+        .with_context(|| format!("cannot write to {}, name another --out", out.display()))?;
+    eprintln!("sim: {failed}; again: sim run {} --seed {}", file.display(), failed.seed);
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! The servers' dealings with the store of saved paths: quiche's `MemoryStore`,
+//! and beside it the simulator's own book of claims.
+
+use std::net::IpAddr;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use quiche::path_state::Claim;
+use quiche::path_state::ClaimToken;
+use quiche::path_state::MemoryStore;
+use quiche::path_state::PathState;
+use quiche::path_state::PathStateStore;
+use quiche::path_state::PrefixLengths;
+use quiche::path_state::RemoteEndpoint;
+use quiche::resume::ResumeConfig;
+
+use super::plan::FlowPlan;
+use crate::invariants::Claims;
+use crate::invariants::Violation;
+use crate::scenario::Mode;
+
+/// What names the sender in the keys of the store.
+const SENDER: &str = "sim";
+
+/// The store, and who holds what.
+pub struct Dealings {
+    store: MemoryStore,
+    book: Claims,
+}
+
+impl Dealings {
+    /// A store that holds the set of each subnet, as the first of its flows that
+    /// resumes tells it.
+    pub fn new(flows: &[FlowPlan]) -> Self {
+        let dealings = Self { store: MemoryStore::new(flows.len()), book: Claims::default() };
+        let mut seen = vec![];
+        for plan in flows.iter().filter(|plan| plan.mode == Mode::CarefulResume) {
+            if !seen.contains(&plan.subnet) {
+                seen.push(plan.subnet);
+                dealings.record(plan.subnet, &saved_set(plan));
+            }
+        }
+        dealings
+    }
+
+    /// The store in memory answers at once, and never fails.
+    pub fn read(&self, subnet: u16) -> Option<PathState> {
+        self.store.get(&endpoint(subnet)).unwrap_or_default()
+    }
+
+    /// # Errors
+    ///
+    /// Another flow holds the claim.
+    pub fn claim(
+        &mut self,
+        subnet: u16,
+        flow: usize,
+        now: Duration,
+    ) -> Result<Option<Claim>, Violation> {
+        let claim = self.store.claim(&endpoint(subnet)).unwrap_or_default();
+        if let Some(claim) = &claim {
+            self.book.granted(subnet, flow, now, claim.lease)?;
+        }
+        Ok(claim)
+    }
+
+    /// Another flow holds the claim, without the store's knowledge.
+    #[cfg(test)]
+    pub fn pretend_claimed(&mut self, subnet: u16, flow: usize, lease: Duration) {
+        self.book.granted(subnet, flow, Duration::ZERO, lease).expect("the first claim");
+    }
+
+    pub fn record(&self, subnet: u16, observed: &PathState) {
+        let _ = self.store.record(&endpoint(subnet), observed);
+    }
+
+    pub fn release(&mut self, subnet: u16, flow: usize, token: ClaimToken) {
+        self.book.ended(subnet, flow);
+        let _ = self.store.release(&endpoint(subnet), token);
+    }
+
+    pub fn forget(&mut self, subnet: u16, flow: usize, token: ClaimToken) {
+        self.book.ended(subnet, flow);
+        let _ = self.store.forget(&endpoint(subnet), token);
+    }
+
+    /// # Errors
+    ///
+    /// The flow that jumped held no claim.
+    pub fn jumped(&self, subnet: u16, flow: usize, now: Duration) -> Result<(), Violation> {
+        self.book.jumped(subnet, flow, now)
+    }
+}
+
+/// An address of the subnet; flows in it differ by their ports.
+pub fn client_ip(subnet: u16) -> Ipv4Addr {
+    let [high, low] = subnet.to_be_bytes();
+    Ipv4Addr::new(10, high, low, 1)
+}
+
+fn endpoint(subnet: u16) -> RemoteEndpoint {
+    RemoteEndpoint::new(SENDER, IpAddr::V4(client_ip(subnet)), PrefixLengths::default())
+}
+
+fn saved_set(plan: &FlowPlan) -> PathState {
+    let observed = quiche::clock::wall_now() - plan.saved.age;
+    PathState {
+        saved_cwnd: plan.saved.cwnd_bytes,
+        saved_rtt: plan.saved.rtt,
+        observed,
+        expires: observed + ResumeConfig::default().lifetime,
+        limited: false,
+        validated: false,
+    }
+}

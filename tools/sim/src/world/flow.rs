@@ -1,0 +1,100 @@
+//! One flow of a run: its plan, its two hosts, and what came of it.
+
+use std::net::IpAddr;
+use std::net::Ipv4Addr;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::client::Client;
+use super::dealings;
+use super::plan::FlowPlan;
+use super::record;
+use super::server::Server;
+use crate::outcome::FlowOutcome;
+
+/// Where servers listen.
+pub const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 443);
+
+/// The port of the first flow's client.
+const FIRST_PORT: u16 = 10_000;
+
+/// Length of the connection IDs that hosts choose, in bytes.
+const ID_BYTES: usize = 16;
+
+/// A flow, with its hosts from their first packet on.
+pub struct Flow {
+    pub plan: FlowPlan,
+    pub client: Option<Client>,
+    pub server: Option<Server>,
+    /// It is on a list of hosts to serve.
+    pub client_touched: bool,
+    pub server_touched: bool,
+}
+
+impl Flow {
+    /// A flow that has not begun.
+    pub fn new(plan: FlowPlan) -> Self {
+        Self { plan, client: None, server: None, client_touched: false, server_touched: false }
+    }
+
+    /// Its client has all it asked for.
+    pub fn is_complete(&self) -> bool {
+        self.client.as_ref().is_some_and(|client| client.complete.is_some())
+    }
+
+    /// What came of it; None unless it is complete.
+    pub fn outcome(self) -> Option<FlowOutcome> {
+        let (plan, client) = (self.plan, self.client?);
+        let mut record = self.server?.record;
+        record.end_rounds(client.complete?);
+        let since_start = |at: Duration| at.saturating_sub(plan.start);
+        let change = |change: &record::Change| {
+            let trigger = change.trigger.map(|trigger| trigger.name().to_owned());
+            (ms(since_start(change.at)), change.phase.name().to_owned(), trigger)
+        };
+        Some(FlowOutcome {
+            name: plan.name,
+            cc: plan.cc,
+            mode: plan.mode,
+            object_bytes: plan.object_bytes,
+            rtt_ms: ms(plan.rtt),
+            start_ms: ms(plan.start),
+            ttfb_ms: ms(since_start(client.first_byte.or(client.complete)?)),
+            ttlb_ms: ms(since_start(client.complete?)),
+            sent_packets: record.sent_packets as u64,
+            lost_packets: record.lost_packets as u64,
+            jump_lost_packets: record.jump.map(|jump| jump.lost_packets as u64),
+            dropped_packets: record.dropped_packets,
+            phases: record.changes.iter().map(change).collect(),
+            saved_cwnd_bytes: record.saved_cwnd,
+            jump_cwnd_bytes: record.jump.map(|jump| jump.cwnd as u64),
+            window_packets: record.rounds,
+            observed_cwnd_bytes: record.observed_cwnd,
+        })
+    }
+
+    /// The address of its client, in the subnet that the plan gives it.
+    pub fn client_address(&self, index: usize) -> SocketAddr {
+        let ip = dealings::client_ip(self.plan.subnet);
+        SocketAddr::new(ip.into(), FIRST_PORT + index as u16)
+    }
+}
+
+/// Which end of a connection.
+#[derive(Clone, Copy)]
+pub enum Side {
+    Client = 1,
+    Server = 2,
+}
+
+/// A connection ID that no other host of the run has.
+pub fn id(flow: usize, side: Side) -> [u8; ID_BYTES] {
+    let mut id = [side as u8; ID_BYTES];
+    id[..4].copy_from_slice(&(flow as u32).to_be_bytes());
+    id
+}
+
+/// Milliseconds, to the nanosecond.
+fn ms(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e6
+}

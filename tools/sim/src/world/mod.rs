@@ -1,0 +1,398 @@
+//! One run: virtual time, the path, and the hosts at its ends.
+//!
+//! Owns: the order of events, and what the hosts of a run share. A host takes
+//! in all that arrives for it at one time before it answers. Does not own: what
+//! a link does to a packet (`link`), what a connection does (quiche), or which
+//! rules must hold ([`invariants`](crate::invariants)).
+
+mod client;
+mod clock;
+mod dealings;
+mod error;
+mod events;
+mod flow;
+mod packets;
+mod plan;
+mod record;
+mod response;
+pub(crate) mod seeds;
+mod server;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod thinning;
+mod topology;
+mod wire;
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::time::Duration;
+
+use self::client::Client;
+use self::client::Scratch;
+use self::clock::Clock;
+use self::dealings::Dealings;
+pub use self::error::Failure;
+pub use self::error::RunError;
+use self::events::Event;
+use self::flow::Flow;
+use self::flow::Side;
+use self::flow::SERVER;
+use self::packets::Packets;
+use self::packets::Slot;
+use self::seeds::Purpose;
+use self::server::Server;
+use self::settings::Settings;
+use self::thinning::Thinning;
+use self::topology::Network;
+use self::wire::Wire;
+use crate::outcome::Outcome;
+use crate::scenario::Scenario;
+use crate::trace::Folder;
+
+/// The hosts of a run may take so many turns without time passing.
+const TURNS_AT_ONCE_MAX: u32 = 100_000;
+
+thread_local! {
+    /// What takes longer to make than many a run.
+    static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
+}
+
+/// Runs `scenario` once; all that is random follows from `seed`. The fields of
+/// the outcome that a scenario's file decides are left empty.
+///
+/// # Errors
+///
+/// A [`RunError`]: a broken invariant, or a download that does not complete. Or
+/// settings that a link refuses.
+pub fn run(scenario: &Scenario, seed: u64) -> anyhow::Result<Outcome> {
+    run_into(scenario, seed, None)
+}
+
+/// As [`run`], and leaves traces in `folder`, which is made unless it exists.
+///
+/// # Errors
+///
+/// As [`run`]; also if a trace cannot be written.
+pub fn run_traced(scenario: &Scenario, seed: u64, folder: &Path) -> anyhow::Result<Outcome> {
+    run_into(scenario, seed, Some(Folder::new(folder)?))
+}
+
+fn run_into(scenario: &Scenario, seed: u64, folder: Option<Folder>) -> anyhow::Result<Outcome> {
+    KEPT.with_borrow_mut(|kept| {
+        let kept = match kept {
+            Some(kept) => kept,
+            None => kept.insert(Kept::new()?),
+        };
+        let mut world = World::new(scenario, seed, kept, folder)?;
+        let result = world.run();
+        if let Some(depths) = world.wire.depths.take() {
+            depths.finish()?;
+        }
+        world.give_memory_back();
+        result?;
+        Ok(world.outcome(scenario))
+    })
+}
+
+/// What the runs of a thread share. Nothing of one run is seen in another.
+struct Kept {
+    settings: Settings,
+    scratch: Scratch,
+    packets: Packets,
+}
+
+impl Kept {
+    fn new() -> anyhow::Result<Self> {
+        Ok(Self {
+            settings: Settings::new()?,
+            scratch: Scratch::default(),
+            packets: Packets::default(),
+        })
+    }
+}
+
+/// A host of a flow.
+#[derive(Clone, Copy, Debug)]
+enum Host {
+    Client(usize),
+    Server(usize),
+}
+
+struct World<'a> {
+    seed: u64,
+    kept: &'a mut Kept,
+    folder: Option<Folder>,
+    clock: Clock,
+    deadline: Duration,
+    now: Duration,
+    /// How often something has followed from what happened at the same time.
+    turns_now: u32,
+    wire: Wire,
+    dealings: Dealings,
+    flows: Vec<Flow>,
+    /// Hosts that something happened to and that have not answered.
+    touched: Vec<Host>,
+    /// Clients that have not got all, and servers that have not ended.
+    downloading: usize,
+    serving: usize,
+}
+
+impl<'a> World<'a> {
+    fn new(
+        scenario: &Scenario,
+        seed: u64,
+        kept: &'a mut Kept,
+        folder: Option<Folder>,
+    ) -> anyhow::Result<Self> {
+        let plans = plan::flows(scenario, seed)?;
+        let clock = Clock::start(seeds::derive(seed, Purpose::Transport, 0));
+        let depths = folder.as_ref().map(Folder::depths).transpose()?;
+        let network = Network::new(&scenario.path, &plans, seed)?;
+        let thinning = Thinning::new(scenario.path.ack_thinning, plans.len());
+        let packets = std::mem::take(&mut kept.packets);
+        let mut wire = Wire::new(network, thinning, depths, packets);
+        for (flow, plan) in plans.iter().enumerate() {
+            wire.queue.push(plan.start, Event::Start(flow as u32));
+        }
+        Ok(Self {
+            seed,
+            kept,
+            folder,
+            dealings: Dealings::new(&plans),
+            clock,
+            deadline: plan::duration("deadline_s", scenario.deadline_s)?,
+            now: Duration::ZERO,
+            turns_now: 0,
+            wire,
+            downloading: plans.len(),
+            serving: plans.len(),
+            flows: plans.into_iter().map(Flow::new).collect(),
+            touched: vec![],
+        })
+    }
+
+    /// Runs until every client has all it asked for, and every server knows.
+    fn run(&mut self) -> anyhow::Result<()> {
+        while self.downloading + self.serving > 0 {
+            let Some((at, event)) = self.wire.queue.pop() else {
+                break;
+            };
+            if at > self.deadline && self.downloading > 0 {
+                break;
+            }
+            debug_assert!(at >= self.now, "time runs backwards");
+            self.turns_now = if at > self.now { 0 } else { self.turns_now + 1 };
+            if self.turns_now == TURNS_AT_ONCE_MAX {
+                break;
+            }
+            self.now = at;
+            self.clock.advance_to(at);
+            self.handle(event)?;
+            while let Some(event) = self.wire.queue.pop_due(at) {
+                self.handle(event)?;
+            }
+            self.serve_touched()?;
+        }
+        match self.flows.iter().position(|flow| !flow.is_complete()) {
+            Some(flow) => Err(self.stall(flow).into()),
+            None => Ok(()),
+        }
+    }
+
+    fn handle(&mut self, event: Event) -> anyhow::Result<()> {
+        match event {
+            Event::Start(flow) => self.start(flow as usize),
+            Event::AckDue(flow) => {
+                self.wire.on_ack_due(self.now, flow as usize);
+                Ok(())
+            }
+            Event::AtUplink(flow, slot) => {
+                self.wire.cross_up(self.now, flow, slot);
+                Ok(())
+            }
+            Event::AtClient(flow, slot) => {
+                self.at_client(flow as usize, slot);
+                Ok(())
+            }
+            Event::AtServer(flow, slot) => self.at_server(flow as usize, slot),
+            Event::ClientTimer(flow) => {
+                let flow = flow as usize;
+                let fired = self.on_client(flow, |client, turn| Ok(client.on_timer(turn)))?;
+                if fired {
+                    self.touch(Host::Client(flow));
+                }
+                Ok(())
+            }
+            Event::ServerTimer(flow) => {
+                let flow = flow as usize;
+                if self.on_server(flow, Server::on_timer)? {
+                    self.touch(Host::Server(flow));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn start(&mut self, index: usize) -> anyhow::Result<()> {
+        let flow = &mut self.flows[index];
+        let (local, id) = (flow.client_address(index), flow::id(index, Side::Client));
+        let mut quic = self.kept.settings.connect(&flow.plan, &id, local, SERVER)?;
+        if let Some(folder) = &self.folder {
+            folder.log(&mut quic, "client", index)?;
+        }
+        flow.client = Some(Client::new(quic, local, SERVER, flow.plan.object_bytes));
+        self.touch(Host::Client(index));
+        Ok(())
+    }
+
+    fn at_client(&mut self, index: usize, slot: Slot) {
+        let flow = &mut self.flows[index];
+        if let Some(server) = &mut flow.server {
+            server.record.arrived_bytes += self.wire.packets.length(slot) as u64;
+        }
+        match &mut flow.client {
+            Some(client) => client.on_packet(slot, &mut self.wire),
+            None => self.wire.packets.give_back(slot),
+        }
+        self.touch(Host::Client(index));
+    }
+
+    fn at_server(&mut self, index: usize, slot: Slot) -> anyhow::Result<()> {
+        if self.flows[index].server.is_none() {
+            self.accept(index)?;
+        }
+        self.on_server(index, |server, turn| server.on_packet(slot, turn))?;
+        self.touch(Host::Server(index));
+        Ok(())
+    }
+
+    fn accept(&mut self, index: usize) -> anyhow::Result<()> {
+        let flow = &mut self.flows[index];
+        let (peer, id) = (flow.client_address(index), flow::id(index, Side::Server));
+        let mut quic = self.kept.settings.accept(&flow.plan, &id, SERVER, peer)?;
+        if let Some(folder) = &self.folder {
+            folder.log(&mut quic, "server", index)?;
+        }
+        let now = self.clock.instant(self.now);
+        flow.server = Some(Server::new(quic, SERVER, peer, &flow.plan, now, &self.dealings));
+        Ok(())
+    }
+
+    fn touch(&mut self, host: Host) {
+        let mark = match host {
+            Host::Client(flow) => &mut self.flows[flow].client_touched,
+            Host::Server(flow) => &mut self.flows[flow].server_touched,
+        };
+        if !std::mem::replace(mark, true) {
+            self.touched.push(host);
+        }
+    }
+
+    fn serve_touched(&mut self) -> Result<(), RunError> {
+        let mut touched = std::mem::take(&mut self.touched);
+        for host in touched.drain(..) {
+            match host {
+                Host::Client(flow) => self.serve_client(flow)?,
+                Host::Server(flow) => self.serve_server(flow)?,
+            }
+        }
+        self.touched = touched;
+        Ok(())
+    }
+
+    fn serve_client(&mut self, index: usize) -> Result<(), RunError> {
+        self.flows[index].client_touched = false;
+        let was_complete = self.flows[index].is_complete();
+        self.on_client(index, Client::progress)?;
+        if !was_complete && self.flows[index].is_complete() {
+            self.downloading -= 1;
+        }
+        Ok(())
+    }
+
+    fn serve_server(&mut self, index: usize) -> Result<(), RunError> {
+        self.flows[index].server_touched = false;
+        if self.on_server(index, Server::progress)? {
+            self.serving -= 1;
+        }
+        Ok(())
+    }
+
+    fn on_client<T: Default>(
+        &mut self,
+        index: usize,
+        act: impl FnOnce(&mut Client, &mut client::Turn<'_>) -> Result<T, Failure>,
+    ) -> Result<T, RunError> {
+        let Some(client) = &mut self.flows[index].client else {
+            return Ok(T::default());
+        };
+        let mut turn = client::Turn {
+            now: self.now,
+            flow: index,
+            clock: &self.clock,
+            wire: &mut self.wire,
+            http: &self.kept.settings.http,
+            scratch: &mut self.kept.scratch,
+        };
+        act(client, &mut turn).map_err(|failure| self.error(index, failure))
+    }
+
+    fn on_server<T: Default>(
+        &mut self,
+        index: usize,
+        act: impl FnOnce(&mut Server, &mut server::Turn<'_>) -> Result<T, Failure>,
+    ) -> Result<T, RunError> {
+        let Flow { server: Some(server), plan, .. } = &mut self.flows[index] else {
+            return Ok(T::default());
+        };
+        let mut turn = server::Turn {
+            now: self.now,
+            flow: index,
+            plan,
+            clock: &self.clock,
+            wire: &mut self.wire,
+            http: &self.kept.settings.http,
+            dealings: &mut self.dealings,
+        };
+        act(server, &mut turn).map_err(|failure| self.error(index, failure))
+    }
+
+    fn give_memory_back(&mut self) {
+        self.wire.packets.clear();
+        self.kept.packets = std::mem::take(&mut self.wire.packets);
+    }
+
+    fn stall(&self, index: usize) -> RunError {
+        let extent = match &self.flows[index].client {
+            Some(client) => client.extent(),
+            None => "it has not started".to_owned(),
+        };
+        let why = if self.turns_now == TURNS_AT_ONCE_MAX {
+            "time stands still"
+        } else if self.wire.queue.is_empty() {
+            "nothing is under way any more"
+        } else {
+            "the deadline has passed"
+        };
+        self.error(index, Failure::Stall(format!("{why}, {extent}")))
+    }
+
+    fn error(&self, index: usize, failure: Failure) -> RunError {
+        let name = self.flows[index].plan.name.clone();
+        RunError { seed: self.seed, at: self.now, flow: Some((index, name)), failure }
+    }
+
+    fn outcome(self, scenario: &Scenario) -> Outcome {
+        Outcome {
+            scenario: String::new(),
+            parameters: serde_json::Map::new(),
+            run: 1,
+            seed: self.seed,
+            rate_mbps: scenario.path.rate_mbps,
+            rtt_ms: scenario.path.rtt_ms,
+            buffer_bytes: self.wire.network.buffer_bytes(),
+            flows: self.flows.into_iter().filter_map(Flow::outcome).collect(),
+        }
+    }
+}

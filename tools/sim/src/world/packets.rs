@@ -1,0 +1,86 @@
+//! Memory for packets on their way, used over and over.
+
+/// Which packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(u32);
+
+/// The largest packet that a host sends, in bytes of UDP payload.
+pub const PACKET_BYTES_MAX: usize = 1350;
+
+struct Packet {
+    length: usize,
+    memory: [u8; PACKET_BYTES_MAX],
+}
+
+/// All packets of a run that are on their way, and the memory of those that
+/// were.
+#[derive(Default)]
+pub struct Packets {
+    slots: Vec<Packet>,
+    free: Vec<Slot>,
+}
+
+impl Packets {
+    /// Room for a packet.
+    pub fn take(&mut self) -> Slot {
+        self.free.pop().unwrap_or_else(|| {
+            let slot = u32::try_from(self.slots.len()).expect("memory ends before the numbers do");
+            self.slots.push(Packet { length: 0, memory: [0; PACKET_BYTES_MAX] });
+            Slot(slot)
+        })
+    }
+
+    /// Takes all packets back: the run that sent them is over.
+    pub fn clear(&mut self) {
+        let count = self.slots.len() as u32;
+        self.free.clear();
+        self.free.extend((0..count).rev().map(Slot));
+    }
+
+    /// How many there are room for.
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The packet has arrived, or was dropped.
+    pub fn give_back(&mut self, slot: Slot) {
+        self.free.push(slot);
+    }
+
+    /// All memory of a packet, to write it.
+    pub fn room(&mut self, slot: Slot) -> &mut [u8] {
+        &mut self.slots[slot.0 as usize].memory
+    }
+
+    pub fn set_length(&mut self, slot: Slot, length: usize) {
+        self.slots[slot.0 as usize].length = length.min(PACKET_BYTES_MAX);
+    }
+
+    pub fn length(&self, slot: Slot) -> usize {
+        self.slots[slot.0 as usize].length
+    }
+
+    /// The packet as it was written.
+    pub fn bytes(&mut self, slot: Slot) -> &mut [u8] {
+        let packet = &mut self.slots[slot.0 as usize];
+        &mut packet.memory[..packet.length]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_used_again() {
+        let mut packets = Packets::default();
+        let (first, second) = (packets.take(), packets.take());
+        assert_ne!(first, second);
+        packets.room(second)[0] = 7;
+        packets.set_length(second, 1);
+        assert_eq!(packets.bytes(second), [7]);
+        packets.give_back(first);
+        assert_eq!(packets.take(), first);
+    }
+}

@@ -1,0 +1,220 @@
+//! A scenario in absolute numbers: bytes and times instead of multiples of the
+//! path's bandwidth-delay product, and one entry for each flow.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::bail;
+use anyhow::ensure;
+use anyhow::Context;
+use link::Rate;
+use rand_pcg::rand_core::SeedableRng;
+use rand_pcg::Pcg64;
+
+use super::packets::PACKET_BYTES_MAX;
+use super::seeds;
+use super::seeds::Purpose;
+use crate::scenario::Controller;
+use crate::scenario::Flow;
+use crate::scenario::Mode;
+use crate::scenario::Path;
+use crate::scenario::Scenario;
+
+/// IP and UDP headers of a packet, in bytes.
+pub const HEADER_BYTES: usize = link::IPV4_UDP_HEADER_BYTES as usize;
+
+/// No buffer and no object is smaller than this many packets.
+const PACKETS_MIN: u64 = 20;
+
+/// Flows of one run. Each has an address of its own, in a subnet of its own.
+const FLOWS_MAX: usize = 4096;
+
+/// One download.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowPlan {
+    pub name: String,
+    pub cc: Controller,
+    pub mode: Mode,
+    pub object_bytes: u64,
+    /// Without any queue or serialisation.
+    pub rtt: Duration,
+    /// One-way delay between the bottleneck and the client.
+    pub access_delay: Duration,
+    pub access_rate: Option<Rate>,
+    pub access_buffer_bytes: u64,
+    pub start: Duration,
+    pub hystart: bool,
+    pub client_window_bytes: Option<u64>,
+    pub app_limit_bytes_per_s: Option<f64>,
+    /// Which subnet it is in; flows of one subnet share a saved set.
+    pub subnet: u16,
+    pub saved: SavedPlan,
+}
+
+/// A saved set, in absolute numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SavedPlan {
+    pub cwnd_bytes: u64,
+    pub rtt: Duration,
+    pub age: Duration,
+}
+
+/// The flows of `scenario`, in its order. When they start follows from `seed`.
+///
+/// # Errors
+///
+/// A value that no run can have, by name.
+pub fn flows(scenario: &Scenario, seed: u64) -> anyhow::Result<Vec<FlowPlan>> {
+    let mut subnets = BTreeMap::new();
+    let mut plans: Vec<FlowPlan> = Vec::new();
+    for flow in &scenario.flows {
+        let named = || format!("flow {:?}", flow.name);
+        for _ in 0..flow.count {
+            ensure!(plans.len() < FLOWS_MAX, "more than {FLOWS_MAX} flows; lower a `count`");
+            let fresh = plans.len() + subnets.len();
+            let subnet = match &flow.subnet {
+                Some(name) => *subnets.entry(name.clone()).or_insert(fresh),
+                None => fresh,
+            };
+            let index = plans.len() as u64;
+            let mut rng = Pcg64::seed_from_u64(seeds::derive(seed, Purpose::Start, index));
+            let mut plan = one(&scenario.path, flow, subnet).with_context(named)?;
+            let spread = duration("start_spread_ms", flow.start_spread_ms / 1e3)?;
+            plan.start += spread.mul_f64(seeds::uniform(&mut rng));
+            plans.push(plan);
+        }
+    }
+    ensure!(!plans.is_empty(), "no flow; add a [[flow]]");
+    Ok(plans)
+}
+
+fn one(path: &Path, flow: &Flow, subnet: usize) -> anyhow::Result<FlowPlan> {
+    let extra_rtt = duration("extra_rtt_ms", flow.extra_rtt_ms / 1e3)?;
+    let rtt = duration("rtt_ms", path.rtt_ms / 1e3)? + extra_rtt;
+    let access_rate = flow.access_mbps.map(Rate::from_mbit_per_s).transpose();
+    let access_rate = access_rate.context("access_mbps")?;
+    let access_mbps = flow.access_mbps.unwrap_or(0.0);
+    let flow_bdp_bytes = bdp_bytes(path.rate_mbps, rtt);
+    Ok(FlowPlan {
+        name: flow.name.clone(),
+        cc: flow.cc,
+        mode: flow.mode,
+        object_bytes: object_bytes(path, flow)?,
+        rtt,
+        access_delay: extra_rtt / 2,
+        access_rate,
+        access_buffer_bytes: buffer_bytes(path.buffer_bdp, bdp_bytes(access_mbps, rtt)),
+        start: duration("start_ms", flow.start_ms / 1e3)?,
+        hystart: flow.hystart,
+        client_window_bytes: flow.client_window_bytes,
+        app_limit_bytes_per_s: flow.app_limit_mbps.map(|mbps| mbps * 1e6 / 8.0),
+        subnet: u16::try_from(subnet).context("too many subnets")?,
+        saved: SavedPlan {
+            cwnd_bytes: (flow.saved.cwnd_bdp * flow_bdp_bytes).round() as u64,
+            rtt: duration("saved.rtt_ratio", rtt.as_secs_f64() * flow.saved.rtt_ratio)?,
+            age: duration("saved.age_s", flow.saved.age_s)?,
+        },
+    })
+}
+
+fn object_bytes(path: &Path, flow: &Flow) -> anyhow::Result<u64> {
+    let bdp_bytes = bdp_bytes(path.rate_mbps, duration("rtt_ms", path.rtt_ms / 1e3)?);
+    let bytes_min = PACKETS_MIN * PACKET_BYTES_MAX as u64;
+    let multiple = |factor: f64| ((factor * bdp_bytes).round() as u64).max(bytes_min);
+    match (flow.object_bytes, flow.object_bdp, flow.total_bdp) {
+        (Some(bytes), None, None) => Ok(bytes),
+        (None, Some(factor), None) => Ok(multiple(factor)),
+        (None, None, Some(total)) => Ok(multiple(total / f64::from(flow.count.max(1)))),
+        _ => bail!("needs exactly one of object_bytes, object_bdp and total_bdp"),
+    }
+}
+
+/// The bandwidth-delay product, in bytes.
+pub fn bdp_bytes(rate_mbps: f64, rtt: Duration) -> f64 {
+    rate_mbps * 1e6 / 8.0 * rtt.as_secs_f64()
+}
+
+/// A buffer of so many BDPs, in bytes of IP packets.
+pub fn buffer_bytes(factor: f64, bdp_bytes: f64) -> u64 {
+    let bytes_min = PACKETS_MIN * (PACKET_BYTES_MAX + HEADER_BYTES) as u64;
+    ((factor * bdp_bytes).round() as u64).max(bytes_min)
+}
+
+/// # Errors
+///
+/// A time that is negative, or no number.
+pub fn duration(name: &str, seconds: f64) -> anyhow::Result<Duration> {
+    Duration::try_from_secs_f64(seconds)
+        .with_context(|| format!("{name} is a time that is not negative"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 10 Mbit/s and 100 ms: 125 kB.
+    fn plans(flows: &str, seed: u64) -> Vec<FlowPlan> {
+        let text = format!("[path]\nrate_mbps = 10\nrtt_ms = 100\n{flows}");
+        super::flows(&toml::from_str(&text).unwrap(), seed).unwrap()
+    }
+
+    fn bytes(size: &str) -> Vec<u64> {
+        let flows = plans(&format!("[[flow]]\ncount = 2\n{size}"), 1);
+        flows.iter().map(|plan| plan.object_bytes).collect()
+    }
+
+    #[test]
+    fn an_object_is_as_large_as_its_flow_says() {
+        assert_eq!(bytes("object_bytes = 7"), [7, 7]);
+        assert_eq!(bytes("object_bdp = 2"), [250_000; 2]);
+        assert_eq!(bytes("total_bdp = 2"), [125_000; 2]);
+        assert_eq!(bytes("object_bdp = 0.01"), [27_000; 2]);
+    }
+
+    #[test]
+    fn a_buffer_holds_20_packets_at_least() {
+        assert_eq!(buffer_bytes(2.0, 125_000.0), 250_000);
+        assert_eq!(buffer_bytes(0.1, 125_000.0), 27_560);
+    }
+
+    #[test]
+    fn a_saved_set_is_about_the_flows_own_path() {
+        let flow = "[[flow]]\nobject_bdp = 1\nextra_rtt_ms = 100\n\
+                    saved = { cwnd_bdp = 0.5, rtt_ratio = 2, age_s = 7 }";
+        let expected = SavedPlan {
+            cwnd_bytes: 125_000,
+            rtt: Duration::from_millis(400),
+            age: Duration::from_secs(7),
+        };
+        assert_eq!(plans(flow, 1)[0].saved, expected);
+    }
+
+    #[test]
+    fn flows_share_a_subnet_only_by_its_name() {
+        let flows = "[[flow]]\nobject_bdp = 1\ncount = 2\n\
+                     [[flow]]\nobject_bdp = 1\ncount = 2\nsubnet = \"a\"\n\
+                     [[flow]]\nobject_bdp = 1\n\
+                     [[flow]]\nobject_bdp = 1\nsubnet = \"a\"";
+        let subnets: Vec<_> = plans(flows, 1).iter().map(|plan| plan.subnet).collect();
+        assert_eq!(subnets.len(), 6);
+        assert!(subnets[2] == subnets[3] && subnets[3] == subnets[5], "{subnets:?}");
+        let others = [subnets[0], subnets[1], subnets[2], subnets[4]];
+        let distinct: std::collections::BTreeSet<_> = others.into_iter().collect();
+        assert_eq!(distinct.len(), 4, "{subnets:?}");
+    }
+
+    #[test]
+    fn each_flow_starts_at_a_time_of_its_own() {
+        let flows = "[[flow]]\nobject_bdp = 1\ncount = 3\nstart_ms = 50\nstart_spread_ms = 100";
+        let starts = |seed| plans(flows, seed).iter().map(|plan| plan.start).collect::<Vec<_>>();
+        let first = starts(1);
+        let (from, to) = (Duration::from_millis(50), Duration::from_millis(150));
+        assert!(first.iter().all(|start| (from..to).contains(start)), "{first:?}");
+        assert!(first[0] != first[1] && first[1] != first[2], "{first:?}");
+        assert_eq!(first, starts(1));
+        assert_ne!(first, starts(2));
+        // Another flow shifts nobody's start.
+        let more = format!("{flows}\n[[flow]]\nobject_bdp = 1");
+        assert_eq!(plans(&more, 1)[..3], plans(flows, 1)[..]);
+    }
+}

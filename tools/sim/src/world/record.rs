@@ -1,0 +1,217 @@
+//! What is noted of one connection while it runs, and that no rule is broken.
+
+use std::time::Duration;
+
+use quiche::path_state::PathState;
+use quiche::resume::Phase;
+use quiche::resume::ResumeConfig;
+use quiche::resume::ResumeEvent;
+use quiche::resume::Trigger;
+use quiche::PathStats;
+
+use super::packets::PACKET_BYTES_MAX;
+use super::plan::FlowPlan;
+use crate::invariants::Observation;
+use crate::invariants::ResumeRules;
+use crate::invariants::Violation;
+use crate::scenario::Mode;
+
+/// Round trips whose window is noted.
+const ROUNDS_MAX: usize = 1000;
+
+/// Losses count as a jump's for so many round trips.
+const JUMP_ROUNDS: u32 = 5;
+
+/// A change of phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub at: Duration,
+    pub phase: Phase,
+    pub trigger: Option<Trigger>,
+}
+
+/// A jump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Jump {
+    at: Duration,
+    pub cwnd: usize,
+    lost_before: usize,
+    pub lost_packets: usize,
+}
+
+/// What is noted of a connection at its server.
+#[derive(Debug)]
+pub struct Record {
+    rtt: Duration,
+    resumes: bool,
+    rules: ResumeRules,
+    /// The last of what was seen.
+    window: usize,
+    phase: Phase,
+    lost: usize,
+
+    /// The window at the end of each round trip, in packets; when the first
+    /// round trip began.
+    pub rounds: Vec<u64>,
+    first_round: Option<Duration>,
+
+    pub changes: Vec<Change>,
+    pub saved_cwnd: Option<u64>,
+    pub jump: Option<Jump>,
+    pub observed_cwnd: Option<u64>,
+
+    sent_bytes: u64,
+    /// Of these, at the client.
+    pub arrived_bytes: u64,
+    pub sent_packets: usize,
+    pub lost_packets: usize,
+    pub dropped_packets: u64,
+}
+
+impl Record {
+    pub fn new(plan: &FlowPlan) -> Self {
+        let resumes = plan.mode == Mode::CarefulResume;
+        Self {
+            rtt: plan.rtt,
+            resumes,
+            rules: ResumeRules::new(PACKET_BYTES_MAX, ResumeConfig::default().max_jump),
+            window: 0,
+            phase: if resumes { Phase::Reconnaissance } else { Phase::Normal },
+            lost: 0,
+            rounds: vec![],
+            first_round: None,
+            changes: vec![],
+            saved_cwnd: None,
+            jump: None,
+            observed_cwnd: None,
+            sent_bytes: 0,
+            arrived_bytes: 0,
+            sent_packets: 0,
+            lost_packets: 0,
+            dropped_packets: 0,
+        }
+    }
+
+    /// The request has come, and the response begins.
+    pub fn on_request(&mut self, now: Duration) {
+        self.first_round.get_or_insert(now);
+    }
+
+    /// Something is about to happen to the connection `now`.
+    pub fn before(&mut self, now: Duration) {
+        let Some(first) = self.first_round else { return };
+        while self.rounds.len() < ROUNDS_MAX {
+            if first + self.rtt * (self.rounds.len() as u32 + 1) > now {
+                return;
+            }
+            self.rounds.push((self.window / PACKET_BYTES_MAX) as u64);
+        }
+    }
+
+    /// Something happened to the connection `now`.
+    ///
+    /// # Errors
+    ///
+    /// A rule was broken.
+    pub fn after(&mut self, now: Duration, quic: &quiche::Connection) -> Result<(), Violation> {
+        let Some(stats) = quic.path_stats().next() else {
+            return Ok(());
+        };
+        self.window = stats.cwnd;
+        let was_over = self.phase == Phase::Normal;
+        self.phase = stats.resume.map_or(Phase::Normal, |resume| resume.phase);
+        if was_over && self.phase == Phase::Normal {
+            self.rules.on_window(stats.cwnd)?;
+        } else {
+            self.check(now, &stats)?;
+        }
+        self.count_jump_losses(now, &stats);
+        self.lost = stats.lost;
+        Ok(())
+    }
+
+    fn check(&mut self, now: Duration, stats: &PathStats) -> Result<(), Violation> {
+        let Some(resume) = stats.resume else {
+            return Ok(());
+        };
+        self.rules.on_state(&Observation {
+            now,
+            phase: resume.phase,
+            window: stats.cwnd,
+            pipe_size: resume.pipe_size,
+            jump_cwnd: resume.jump_cwnd,
+            rtt: stats.rtt,
+            sent_bytes: self.sent_bytes,
+            arrived_bytes: self.arrived_bytes,
+            probe_timeouts: stats.total_pto_count,
+        })
+    }
+
+    fn count_jump_losses(&mut self, now: Duration, stats: &PathStats) {
+        let jump_cwnd = stats.resume.and_then(|resume| resume.jump_cwnd);
+        if let (None, Some(cwnd)) = (self.jump, jump_cwnd) {
+            self.jump = Some(Jump { at: now, cwnd, lost_before: self.lost, lost_packets: 0 });
+        }
+        if let Some(jump) = &mut self.jump {
+            if now <= jump.at + self.rtt * JUMP_ROUNDS {
+                jump.lost_packets = stats.lost.saturating_sub(jump.lost_before);
+            }
+        }
+    }
+
+    /// A packet leaves, made in `phase`.
+    ///
+    /// # Errors
+    ///
+    /// It leaves too early.
+    pub fn on_sent(&mut self, now: Duration, bytes: usize, phase: Phase) -> Result<(), Violation> {
+        self.sent_bytes += bytes as u64;
+        match phase {
+            Phase::Unvalidated => self.rules.on_sent(bytes, now),
+            _ => Ok(()),
+        }
+    }
+
+    /// The connection was given a saved set.
+    pub fn on_given(&mut self, saved_cwnd: u64) {
+        self.saved_cwnd = Some(saved_cwnd);
+        self.rules.on_given(saved_cwnd);
+    }
+
+    /// The connection told of a change of phase.
+    ///
+    /// # Errors
+    ///
+    /// A rule was broken.
+    pub fn on_event(&mut self, at: Duration, event: &ResumeEvent) -> Result<(), Violation> {
+        self.changes.push(Change { at, phase: event.new, trigger: event.trigger });
+        self.rules.on_event(event)
+    }
+
+    /// The connection ends `now`.
+    ///
+    /// # Errors
+    ///
+    /// A rule was broken.
+    pub fn finish(
+        &mut self,
+        now: Duration,
+        quic: &quiche::Connection,
+        observed: Option<PathState>,
+    ) -> Result<(), Violation> {
+        self.before(now);
+        if let Some(stats) = quic.path_stats().next() {
+            self.sent_packets = stats.sent;
+            self.lost_packets = stats.lost;
+        }
+        self.observed_cwnd = observed.filter(|_| self.resumes).map(|state| state.saved_cwnd);
+        self.after(now, quic)
+    }
+
+    /// Leaves out the round trips that ended later than `end`.
+    pub fn end_rounds(&mut self, end: Duration) {
+        let first = self.first_round.unwrap_or(end);
+        let rounds = end.saturating_sub(first).as_nanos() / self.rtt.as_nanos().max(1);
+        self.rounds.truncate(usize::try_from(rounds).unwrap_or(usize::MAX));
+    }
+}

@@ -1,0 +1,197 @@
+//! The HTTP/3 side of a server: it answers one request, as edge-server does.
+
+use std::time::Duration;
+
+use quiche::h3;
+
+/// The most that is handed to the transport at once, in bytes.
+const TURN_BYTES_MAX: usize = 256 << 10;
+
+/// The longest frame header in front of a piece of a body, in bytes.
+const FRAME_HEADER_BYTES_MAX: usize = 9;
+
+/// A limited application hands over what a millisecond brings, but a packet's
+/// worth at least.
+const APP_PIECE: Duration = Duration::from_millis(1);
+const APP_PIECE_BYTES_MIN: f64 = 1350.0;
+
+static BODY: [u8; TURN_BYTES_MAX] = [0; TURN_BYTES_MAX];
+
+/// One response.
+#[derive(Debug)]
+pub struct Response {
+    stream: u64,
+    head: Option<Vec<h3::Header>>,
+    length: u64,
+    sent: u64,
+    /// The capacity, in bytes, that was too small at the last attempt: there is
+    /// no other until it changes.
+    short_capacity: Option<usize>,
+    limit: Option<AppLimit>,
+}
+
+/// An application that brings forth so many bytes from a time on.
+#[derive(Clone, Copy, Debug)]
+struct AppLimit {
+    bytes_per_s: f64,
+    since: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Wrote,
+    Blocked,
+    Finished,
+}
+
+impl Response {
+    /// A response of `length` bytes, requested `now`.
+    pub fn new(stream: u64, length: u64, bytes_per_s: Option<f64>, now: Duration) -> Self {
+        Self {
+            stream,
+            head: Some(head(length)),
+            length,
+            sent: 0,
+            short_capacity: None,
+            limit: bytes_per_s.map(|bytes_per_s| AppLimit { bytes_per_s, since: now }),
+        }
+    }
+
+    /// Bytes that there are by `now` and that the transport has not taken.
+    pub fn unsent_bytes(&self, now: Duration) -> u64 {
+        self.available(now) - self.sent
+    }
+
+    /// Hands over until the transport takes no more, or `bytes_max` have been
+    /// written. Returns whether it took any.
+    ///
+    /// # Errors
+    ///
+    /// HTTP/3's, or the transport's.
+    pub fn write(
+        &mut self,
+        http: &mut h3::Connection,
+        quic: &mut quiche::Connection,
+        bytes_max: u64,
+        now: Duration,
+    ) -> Result<bool, h3::Error> {
+        let sent_before = self.sent;
+        let mut any = false;
+        while !self.is_finished() && self.sent - sent_before < bytes_max {
+            match self.step(http, quic, now)? {
+                Step::Wrote => any = true,
+                Step::Blocked => return Ok(any),
+                Step::Finished => return Ok(true),
+            }
+        }
+        Ok(any)
+    }
+
+    /// When a limited application will have more.
+    pub fn next_piece(&self, now: Duration) -> Option<Duration> {
+        let limit = self.limit.filter(|_| self.available(now) < self.length)?;
+        let at = (limit.pieces(now) + 1.0) * limit.piece_bytes() / limit.bytes_per_s;
+        // A rounded time may be a little too early.
+        Some(limit.since + Duration::from_secs_f64(at) + Duration::from_nanos(1))
+    }
+
+    fn is_finished(&self) -> bool {
+        self.head.is_none() && self.sent == self.length
+    }
+
+    fn available(&self, now: Duration) -> u64 {
+        let Some(limit) = self.limit else {
+            return self.length;
+        };
+        ((limit.pieces(now) * limit.piece_bytes()) as u64).clamp(self.sent, self.length)
+    }
+
+    fn step(
+        &mut self,
+        http: &mut h3::Connection,
+        quic: &mut quiche::Connection,
+        now: Duration,
+    ) -> Result<Step, h3::Error> {
+        let capacity = quic.stream_capacity(self.stream)?;
+        if self.short_capacity == Some(capacity) {
+            return Ok(Step::Blocked);
+        }
+        if let Some(head) = &self.head {
+            return match http.send_response(quic, self.stream, head, false) {
+                Ok(()) => {
+                    self.head = None;
+                    Ok(Step::Wrote)
+                }
+                Err(h3::Error::StreamBlocked | h3::Error::Done) => Ok(self.short(capacity)),
+                Err(e) => Err(e),
+            };
+        }
+        if capacity <= FRAME_HEADER_BYTES_MAX {
+            // Tells the client that it is blocked, if its limits are why.
+            quic.stream_writable(self.stream, FRAME_HEADER_BYTES_MAX + 1)?;
+            return Ok(self.short(capacity));
+        }
+        let unsent_bytes = usize::try_from(self.unsent_bytes(now)).unwrap_or(usize::MAX);
+        let bytes = (capacity - FRAME_HEADER_BYTES_MAX).min(TURN_BYTES_MAX).min(unsent_bytes);
+        let last = self.sent + bytes as u64 == self.length;
+        if bytes == 0 && !last {
+            return Ok(Step::Blocked);
+        }
+        match http.send_body(quic, self.stream, &BODY[..bytes], last) {
+            Ok(count) => self.sent += count as u64,
+            Err(h3::Error::Done) => return Ok(self.short(capacity)),
+            Err(e) => return Err(e),
+        }
+        Ok(if self.is_finished() { Step::Finished } else { Step::Wrote })
+    }
+
+    fn short(&mut self, capacity: usize) -> Step {
+        self.short_capacity = Some(capacity);
+        Step::Blocked
+    }
+}
+
+impl AppLimit {
+    /// How many whole pieces there are by `now`.
+    fn pieces(&self, now: Duration) -> f64 {
+        let elapsed = now.saturating_sub(self.since).as_secs_f64();
+        (elapsed * self.bytes_per_s / self.piece_bytes()).floor()
+    }
+
+    fn piece_bytes(&self) -> f64 {
+        (self.bytes_per_s * APP_PIECE.as_secs_f64()).max(APP_PIECE_BYTES_MIN)
+    }
+}
+
+/// Headers as long as edge-server's.
+fn head(length: u64) -> Vec<h3::Header> {
+    let header = |name: &str, value: &str| h3::Header::new(name.as_bytes(), value.as_bytes());
+    vec![
+        header(":status", "200"),
+        header("content-type", "application/octet-stream"),
+        header("content-length", &length.to_string()),
+        header("date", "Thu, 01 Jan 1970 00:00:00 GMT"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limited_application_brings_forth_its_rate_in_pieces() {
+        let since = Duration::from_millis(70);
+        for bytes_per_s in [12_345.6, 1e6, 1.25e8] {
+            let response = Response::new(0, 10_000_000, Some(bytes_per_s), since);
+            let (mut now, mut pieces) = (since, 0);
+            while let Some(next) = response.next_piece(now) {
+                assert!(response.available(next) > response.available(now), "{next:?}");
+                (now, pieces) = (next, pieces + 1);
+            }
+            let rate = 1e7 / (now - since).as_secs_f64();
+            assert!((rate / bytes_per_s - 1.0).abs() < 0.02, "{rate} of {bytes_per_s}");
+            let piece_bytes = (bytes_per_s / 1e3).max(1350.0);
+            assert_eq!(f64::from(pieces), (1e7 / piece_bytes).ceil());
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The links: one bottleneck each way that all flows share, and one access
+//! link a flow between the bottleneck and its client.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use link::Backlog;
+use link::Change;
+use link::Link;
+use link::LinkConfig;
+use link::Packet;
+use link::Queue;
+use link::Rate;
+use link::Verdict;
+
+use super::plan;
+use super::plan::FlowPlan;
+use super::plan::HEADER_BYTES;
+use super::seeds;
+use super::seeds::Purpose;
+use crate::scenario;
+use crate::scenario::Path;
+
+/// All links of a run.
+pub struct Network {
+    down: Link,
+    up: Link,
+    access: Vec<Access>,
+}
+
+/// The way between the bottleneck and one client.
+struct Access {
+    delay: Duration,
+    /// With a limited rate; without one the delay is all there is.
+    down: Option<Link>,
+    up: Option<Link>,
+}
+
+impl Network {
+    /// The links of `path` and of `flows`, empty.
+    ///
+    /// # Errors
+    ///
+    /// A setting that a link refuses, by name.
+    pub fn new(path: &Path, flows: &[FlowPlan], seed: u64) -> anyhow::Result<Self> {
+        let down = Link::new(down_config(path, seed)?).context("the path")?;
+        let up = Link::new(up_config(path, seed)?).context("the path")?;
+        let access = flows.iter().map(Access::new).collect::<Result<_, _>>()?;
+        Ok(Self { down, up, access })
+    }
+
+    /// A packet of the flow's server leaves at `now`. When it reaches the
+    /// client; None if it is dropped.
+    pub fn carry_down(&mut self, now: Duration, flow: usize, bytes: usize) -> Option<Duration> {
+        let at_access = offer(&mut self.down, now, bytes)?;
+        let access = &mut self.access[flow];
+        match &mut access.down {
+            Some(link) => offer(link, at_access, bytes),
+            None => Some(at_access + access.delay),
+        }
+    }
+
+    /// A packet of the flow's client leaves at `now`. When it reaches the
+    /// bottleneck; None if it is dropped.
+    pub fn carry_over_access(
+        &mut self,
+        now: Duration,
+        flow: usize,
+        bytes: usize,
+    ) -> Option<Duration> {
+        let access = &mut self.access[flow];
+        match &mut access.up {
+            Some(link) => offer(link, now, bytes),
+            None => Some(now + access.delay),
+        }
+    }
+
+    /// A packet of a client reaches the bottleneck at `now`. When it reaches
+    /// the server; None if it is dropped.
+    pub fn carry_up(&mut self, now: Duration, bytes: usize) -> Option<Duration> {
+        offer(&mut self.up, now, bytes)
+    }
+
+    /// What waits at the bottleneck towards the clients.
+    pub fn backlog(&mut self, now: Duration) -> Backlog {
+        self.down.backlog(now)
+    }
+
+    /// The buffer of the bottleneck towards the clients, in bytes.
+    pub fn buffer_bytes(&self) -> u64 {
+        self.down.config().buffer_bytes
+    }
+}
+
+impl Access {
+    fn new(flow: &FlowPlan) -> anyhow::Result<Self> {
+        let link = || {
+            flow.access_rate
+                .map(|rate| {
+                    let buffer_bytes = flow.access_buffer_bytes;
+                    Link::new(LinkConfig::new(rate, flow.access_delay, buffer_bytes))
+                })
+                .transpose()
+                .with_context(|| format!("the access link of flow {:?}", flow.name))
+        };
+        Ok(Self { delay: flow.access_delay, down: link()?, up: link()? })
+    }
+}
+
+fn offer(link: &mut Link, now: Duration, payload_bytes: usize) -> Option<Duration> {
+    let size_bytes = u32::try_from(payload_bytes + HEADER_BYTES).unwrap_or(u32::MAX);
+    match link.offer(now, Packet { size_bytes, number: 1 }) {
+        Verdict::Delivered { at } => Some(at),
+        Verdict::Dropped(_) => None,
+    }
+}
+
+fn down_config(path: &Path, seed: u64) -> anyhow::Result<LinkConfig> {
+    let mut config = config(path, path.rate_mbps, seeds::derive(seed, Purpose::Down, 0))?;
+    config.loss = path.loss;
+    config.jitter = plan::duration("jitter_ms", path.jitter_ms / 1e3)?;
+    config.queue = match path.queue {
+        scenario::Queue::DropTail => Queue::DropTail,
+        scenario::Queue::Codel => Queue::CoDel,
+    };
+    config.changes = changes(path, true)?;
+    Ok(config)
+}
+
+fn up_config(path: &Path, seed: u64) -> anyhow::Result<LinkConfig> {
+    let rate_mbps = path.up_rate_mbps.unwrap_or(path.rate_mbps);
+    let mut config = config(path, rate_mbps, seeds::derive(seed, Purpose::Up, 0))?;
+    config.changes = changes(path, false)?;
+    Ok(config)
+}
+
+fn config(path: &Path, rate_mbps: f64, seed: u64) -> anyhow::Result<LinkConfig> {
+    let rtt = plan::duration("rtt_ms", path.rtt_ms / 1e3)?;
+    let rate = Rate::from_mbit_per_s(rate_mbps).context("rate_mbps")?;
+    let buffer_bytes = plan::buffer_bytes(path.buffer_bdp, plan::bdp_bytes(rate_mbps, rtt));
+    let mut config = LinkConfig::new(rate, rtt / 2, buffer_bytes);
+    config.seed = seed;
+    Ok(config)
+}
+
+/// What changes of one direction. The rate towards the servers follows the
+/// other one, unless it was given by itself.
+fn changes(path: &Path, is_down: bool) -> anyhow::Result<Vec<Change>> {
+    let has_rate = is_down || path.up_rate_mbps.is_none();
+    path.changes
+        .iter()
+        .map(|change| {
+            let rtt_ms = change.rtt_ms;
+            let delay = rtt_ms.map(|rtt_ms| plan::duration("change.rtt_ms", rtt_ms / 2e3));
+            let rate = change.rate_mbps.filter(|_| has_rate).map(Rate::from_mbit_per_s);
+            Ok(Change {
+                at: plan::duration("change.at_ms", change.at_ms / 1e3)?,
+                rate: rate.transpose().context("change.rate_mbps")?,
+                delay: delay.transpose()?,
+                loss: change.loss.filter(|_| is_down),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACKET: usize = 1250 - HEADER_BYTES;
+
+    fn network(path: &str, flow: &str) -> Network {
+        let text = format!(
+            "[path]\nrate_mbps = 10\nrtt_ms = 100\n{path}\n[[flow]]\nobject_bdp = 1\n{flow}"
+        );
+        let scenario: scenario::Scenario = toml::from_str(&text).unwrap();
+        let plans = plan::flows(&scenario, 1).unwrap();
+        Network::new(&scenario.path, &plans, 1).unwrap()
+    }
+
+    /// When a packet that leaves at `at_ms` arrives, down and up, in ms.
+    fn arrivals(network: &mut Network, at_ms: u64) -> (f64, f64) {
+        let at = Duration::from_millis(at_ms);
+        let down = network.carry_down(at, 0, PACKET).unwrap();
+        let up = network.carry_over_access(at, 0, PACKET).unwrap();
+        let up = network.carry_up(up, PACKET).unwrap();
+        (down.as_secs_f64() * 1e3, up.as_secs_f64() * 1e3)
+    }
+
+    #[test]
+    fn a_packet_takes_half_the_rtt_and_its_bits_over_the_rate() {
+        assert_eq!(arrivals(&mut network("", ""), 0), (51.0, 51.0));
+        assert_eq!(arrivals(&mut network("up_rate_mbps = 1", ""), 0), (51.0, 60.0));
+        assert_eq!(arrivals(&mut network("", "extra_rtt_ms = 20"), 0), (61.0, 61.0));
+        assert_eq!(arrivals(&mut network("", "access_mbps = 5"), 0), (53.0, 53.0));
+    }
+
+    #[test]
+    fn what_changes_does_so_both_ways() {
+        let change = "[[path.change]]\nat_ms = 1000\nrate_mbps = 5\nrtt_ms = 200";
+        let mut both = network(change, "");
+        assert_eq!(arrivals(&mut both, 0), (51.0, 51.0));
+        assert_eq!(arrivals(&mut both, 2000), (2102.0, 2102.0));
+        let mut own = network(&format!("up_rate_mbps = 1\n{change}"), "");
+        assert_eq!(arrivals(&mut own, 2000), (2102.0, 2110.0));
+    }
+
+    #[test]
+    fn only_packets_towards_clients_are_lost() {
+        let mut network = network("loss = 1", "");
+        assert_eq!(network.carry_down(Duration::ZERO, 0, PACKET), None);
+        assert!(network.carry_up(Duration::ZERO, PACKET).is_some());
+    }
+}

@@ -1,0 +1,86 @@
+//! What lies between the hosts of a run: packets on their way, and the events
+//! of their arrival.
+
+use std::time::Duration;
+
+use super::events::Event;
+use super::events::Queue;
+use super::packets::Packets;
+use super::packets::Slot;
+use super::thinning::Thinning;
+use super::topology::Network;
+use crate::trace::Depths;
+
+/// Links, packets and events.
+pub struct Wire {
+    pub queue: Queue,
+    pub packets: Packets,
+    pub network: Network,
+    /// When not all ACKs pass.
+    thinning: Option<Thinning>,
+    /// When the queue of the bottleneck is to be traced.
+    pub depths: Option<Depths>,
+}
+
+impl Wire {
+    pub fn new(
+        network: Network,
+        thinning: Option<Thinning>,
+        depths: Option<Depths>,
+        packets: Packets,
+    ) -> Self {
+        Self { queue: Queue::default(), packets, network, thinning, depths }
+    }
+
+    /// The server of `flow` sends a packet of `bytes`. False if it is dropped.
+    pub fn send_down(&mut self, now: Duration, flow: usize, slot: Slot, bytes: usize) -> bool {
+        self.packets.set_length(slot, bytes);
+        let arrival = self.network.carry_down(now, flow, bytes);
+        if let Some(depths) = &mut self.depths {
+            depths.note(now, self.network.backlog(now), arrival.is_none());
+        }
+        self.schedule(arrival, slot, Event::AtClient(flow as u32, slot))
+    }
+
+    /// The client of `flow` sends a packet of `bytes`.
+    pub fn send_up(&mut self, now: Duration, flow: usize, slot: Slot, bytes: usize) {
+        self.packets.set_length(slot, bytes);
+        let Some(thinning) = &mut self.thinning else {
+            return self.pass_up(now, flow, slot);
+        };
+        let passing = thinning.offer(now, flow, slot, &mut self.packets);
+        if let Some(due) = passing.due {
+            self.queue.push(due, Event::AckDue(flow as u32));
+        }
+        for slot in passing.slots.into_iter().flatten() {
+            self.pass_up(now, flow, slot);
+        }
+    }
+
+    /// An ACK of the client of `flow` may be due.
+    pub fn on_ack_due(&mut self, now: Duration, flow: usize) {
+        let thinning = self.thinning.as_mut();
+        if let Some(slot) = thinning.and_then(|thinning| thinning.take_due(now, flow)) {
+            self.pass_up(now, flow, slot);
+        }
+    }
+
+    fn pass_up(&mut self, now: Duration, flow: usize, slot: Slot) {
+        let arrival = self.network.carry_over_access(now, flow, self.packets.length(slot));
+        self.schedule(arrival, slot, Event::AtUplink(flow as u32, slot));
+    }
+
+    /// A packet of the client of `flow` has come to the bottleneck.
+    pub fn cross_up(&mut self, now: Duration, flow: u32, slot: Slot) {
+        let arrival = self.network.carry_up(now, self.packets.length(slot));
+        self.schedule(arrival, slot, Event::AtServer(flow, slot));
+    }
+
+    fn schedule(&mut self, arrival: Option<Duration>, slot: Slot, event: Event) -> bool {
+        match arrival {
+            Some(at) => self.queue.push(at, event),
+            None => self.packets.give_back(slot),
+        }
+        arrival.is_some()
+    }
+}

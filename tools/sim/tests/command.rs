@@ -1,0 +1,91 @@
+//! The command: what it writes, and how it ends.
+
+use std::fs;
+use std::process::Command;
+use std::process::Output;
+
+fn sim(args: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sim"));
+    command.args(args.split_whitespace()).output().expect("the command runs")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_jobs() {
+    let what = "run paths dynamics fairness --runs 2 --only LEO-0.75MB --only terrestrial-0.25MB \
+                --only one-subnet --only path.rate_mbps=25,background.count=4";
+    let one = sim(&format!("{what} --jobs 1"));
+    let two = sim(&format!("{what} --jobs 2"));
+    assert!(one.status.success(), "{}", text(&one.stderr));
+    assert_eq!(text(&one.stdout), text(&two.stdout));
+    assert_eq!(text(&one.stdout).lines().count(), 2 * (4 + 4 + 4 + 3));
+    assert!(one.stderr.is_empty(), "no terminal, no bar");
+}
+
+#[test]
+fn a_run_is_repeated_by_its_seed() {
+    let only = "run dynamics --only jitter,path.jitter_ms=10,cubic,careful-resume";
+    let both = sim(&format!("{only} --seed 4 --runs 2"));
+    let second = sim(&format!("{only} --seed 5 --runs 1"));
+    let lines: Vec<_> = text(&both.stdout).lines().collect();
+    let again = text(&second.stdout).trim_end().replace("\"run\":1", "\"run\":2");
+    assert_eq!(lines[1], again);
+    assert_ne!(
+        lines[0].replace("\"run\":1", "\"run\":2").replace("\"seed\":4", "\"seed\":5"),
+        again
+    );
+}
+
+#[test]
+fn what_fails_is_told_with_its_replay_and_the_rest_still_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("late.toml");
+    fs::write(
+        &file,
+        "title = \"t\"\nabout = \"a\"\n[path]\nrate_mbps = 10\nrtt_ms = 40\n\
+         [[flow]]\nobject_bytes = [20_000_000, 10_000]\n[[case]]\nname = \"c\"\ndeadline_s = 2\n",
+    )
+    .expect("a file");
+    let out = folder.path().join("out.jsonl");
+    let result = sim(&format!("run {} --seed 9 --out {}", file.display(), out.display()));
+    assert_eq!(result.status.code(), Some(1));
+    let said = text(&result.stderr);
+    let again = format!(
+        "again: sim run {} --only case=c,flow.object_bytes=20000000 --seed 9 --runs 1",
+        file.display()
+    );
+    assert!(said.starts_with("sim: seed 9: ") && said.contains(&again), "{said}");
+    assert!(said.contains("1 of 2 runs failed"), "{said}");
+    let written = fs::read_to_string(&out).expect("results");
+    assert!(written.lines().count() == 1 && written.contains("10000"), "{written}");
+}
+
+#[test]
+fn bad_usage_is_one_line_and_code_2() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("wrong.toml");
+    fs::write(&file, "title = \"t\"\nabout = \"a\"\n[path]\nrate_mbps = -1\nrtt_ms = 40\n[[flow]]\nobject_bdp = 1\n")
+        .expect("a file");
+    for (args, named) in [
+        (format!("run {}", file.display()), "wrong.toml: path.rate_mbps = -1: must be above 0"),
+        ("run no-such.toml".into(), "cannot read no-such.toml"),
+        ("run paths --only no-such".into(), "--only no-such"),
+        ("run --all --runs 0".into(), "--runs"),
+    ] {
+        let result = sim(&args);
+        let said = text(&result.stderr);
+        assert_eq!(result.status.code(), Some(2), "{said}");
+        assert!(said.contains(named) && said.lines().count() == 1, "{said}");
+    }
+}
+
+#[test]
+fn the_list_names_every_file() {
+    let list = sim("list");
+    let stems: Vec<_> = text(&list.stdout).lines().filter_map(|l| l.split(' ').next()).collect();
+    assert_eq!(stems.len(), sim::scenario::shipped::SHIPPED.len());
+    assert!(stems.contains(&"fairness"));
+}

@@ -1,0 +1,233 @@
+//! What Careful Resume costs a connection that has no saved set: 100 MB between
+//! two connections in memory and virtual time, with everything off, with pacing
+//! alone, and with the engine on.
+//!
+//! The congestion window alone limits the server, through a bottleneck that
+//! loses nothing and delivers every packet by itself. So each way does the same
+//! congestion control on the same ACKs: slow start until HyStart++ sees the
+//! queue, then congestion avoidance.
+//!
+//! Counts instructions, which do not drift: run by `scripts/engine-cost.sh`
+//! under callgrind, once each way. Only what the two connections do counts, in
+//! [`server_side()`] and [`client_side()`].
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use quiche::clock;
+use quiche::clock::Simulation;
+use quiche::resume::ResumeConfig;
+use quiche::test_utils::Pipe;
+use quiche::RecvInfo;
+
+const OBJECT_BYTES: usize = 100_000_000;
+const ONE_WAY: Duration = Duration::from_millis(10);
+
+/// Of the bottleneck: 100 Mbit/s.
+const NANOS_PER_BYTE: u64 = 80;
+
+/// What the client lets be in flight: more than the congestion window.
+const WINDOW_BYTES: u64 = 1 << 30;
+
+type InFlight = VecDeque<(Duration, Vec<u8>)>;
+
+struct Transfer {
+    time: Simulation,
+    pipe: Pipe,
+    down: InFlight,
+    up: InFlight,
+    bottleneck_free: Duration,
+    body: Vec<u8>,
+    scratch: Vec<u8>,
+    unwritten: usize,
+    requested: bool,
+    packets: u64,
+    acks: u64,
+}
+
+/// As edge-server has it, runts are held back: most packets would be some.
+fn config(mode: &str) -> quiche::Config {
+    let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).expect("supported");
+    config.set_application_protos(&[b"cost"]).expect("short");
+    config.set_initial_max_data(WINDOW_BYTES);
+    config.set_initial_max_stream_data_bidi_local(WINDOW_BYTES);
+    config.set_initial_max_stream_data_bidi_remote(WINDOW_BYTES);
+    config.set_max_connection_window(WINDOW_BYTES);
+    config.set_max_stream_window(WINDOW_BYTES);
+    config.set_initial_max_streams_bidi(1);
+    config.verify_peer(false);
+    config.set_avoid_runts(true);
+    match mode {
+        "off" => (),
+        "paced" => config.set_reno_cubic_pacing(true),
+        _ => config.set_careful_resume(ResumeConfig::default()).expect("CUBIC"),
+    }
+    config
+}
+
+/// Whatever the server's connection is asked to do: callgrind counts in here.
+#[inline(never)]
+fn server_side<R>(ask: impl FnOnce() -> R) -> R {
+    // Lest the compiler takes both for one function.
+    std::hint::black_box("server");
+    ask()
+}
+
+/// Likewise the client's.
+#[inline(never)]
+fn client_side<R>(ask: impl FnOnce() -> R) -> R {
+    std::hint::black_box("client");
+    ask()
+}
+
+impl Transfer {
+    fn new(mode: &str) -> Self {
+        let time = Simulation::start(1, Duration::from_secs(1));
+        let certificate = rcgen::generate_simple_self_signed(["localhost".to_owned()])
+            .expect("a key can be made");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let (cert, key) = (path("cert.pem"), path("key.pem"));
+        std::fs::write(&cert, certificate.cert.pem()).expect("writable");
+        std::fs::write(&key, certificate.signing_key.serialize_pem()).expect("writable");
+
+        let mut config = config(mode);
+        config.load_cert_chain_from_pem_file(&cert).expect("just made");
+        config.load_priv_key_from_pem_file(&key).expect("just made");
+
+        Self {
+            time,
+            pipe: Pipe::with_config(&mut config).expect("valid"),
+            down: InFlight::new(),
+            up: InFlight::new(),
+            bottleneck_free: Duration::ZERO,
+            body: vec![7; 64 << 10],
+            scratch: vec![0; 1 << 16],
+            unwritten: OBJECT_BYTES,
+            requested: false,
+            packets: 0,
+            acks: 0,
+        }
+    }
+
+    fn run(&mut self) {
+        while !self.is_done() {
+            self.deliver();
+            self.send();
+            let next = self.next_event().expect("something is under way");
+            self.time.advance_to(next);
+        }
+    }
+
+    fn deliver(&mut self) {
+        let now = self.time.elapsed();
+        let (client, server) = (Pipe::client_addr(), Pipe::server_addr());
+        while self.down.front().is_some_and(|(at, _)| *at <= now) {
+            let (_, mut packet) = self.down.pop_front().expect("just seen");
+            let info = RecvInfo { from: server, to: client };
+            let client = &mut self.pipe.client;
+            client_side(|| client.recv(&mut packet, info)).expect("valid packet");
+        }
+        while self.up.front().is_some_and(|(at, _)| *at <= now) {
+            let (_, mut packet) = self.up.pop_front().expect("just seen");
+            let info = RecvInfo { from: client, to: server };
+            let server = &mut self.pipe.server;
+            server_side(|| server.recv(&mut packet, info)).expect("valid packet");
+        }
+        let Pipe { client, server } = &mut self.pipe;
+        if client_side(|| client.timeout()).is_some_and(|left| left.is_zero()) {
+            client_side(|| client.on_timeout());
+        }
+        if server_side(|| server.timeout()).is_some_and(|left| left.is_zero()) {
+            server_side(|| server.on_timeout());
+        }
+    }
+
+    fn send(&mut self) {
+        let now = self.time.elapsed();
+        let buf = &mut self.scratch[..1350];
+        if self.pipe.client.is_established() && !self.requested {
+            self.requested = true;
+            self.pipe.client.stream_send(0, b"get", true).expect("first bytes");
+        }
+        let client = &mut self.pipe.client;
+        while let Ok((len, _)) = client_side(|| client.send(buf)) {
+            self.up.push_back((now + ONE_WAY, buf[..len].to_vec()));
+            self.acks += 1;
+        }
+        loop {
+            let mut moved = self.write();
+            while self.release().is_none() {
+                let buf = &mut self.scratch[..1350];
+                let server = &mut self.pipe.server;
+                let Ok((len, _)) = server_side(|| server.send(buf)) else { break };
+                let serialised = Duration::from_nanos(len as u64 * NANOS_PER_BYTE);
+                self.bottleneck_free = self.bottleneck_free.max(now) + serialised;
+                self.down.push_back((self.bottleneck_free + ONE_WAY, buf[..len].to_vec()));
+                self.packets += 1;
+                moved = true;
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    fn write(&mut self) -> bool {
+        let server = &mut self.pipe.server;
+        let room = server_side(|| server.stream_capacity(0)).unwrap_or(0);
+        let len = room.min(self.unwritten).min(self.body.len());
+        if len == 0 {
+            return false;
+        }
+        let fin = len == self.unwritten;
+        let part = &self.body[..len];
+        let written = server_side(|| server.stream_send(0, part, fin)).expect("room");
+        self.unwritten -= written;
+        written > 0
+    }
+
+    fn release(&self) -> Option<std::time::Instant> {
+        server_side(|| self.pipe.server.get_next_release_time())?.time(clock::now())
+    }
+
+    fn is_done(&mut self) -> bool {
+        let client = &mut self.pipe.client;
+        while let Ok((_, fin)) = client_side(|| client.stream_recv(0, &mut self.scratch)) {
+            if fin {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn next_event(&self) -> Option<Duration> {
+        let (now, elapsed) = (clock::now(), self.time.elapsed());
+        let timers = [
+            self.release().map(|at| at - now),
+            client_side(|| self.pipe.client.timeout()),
+            server_side(|| self.pipe.server.timeout()),
+        ];
+        let arrivals = [&self.down, &self.up].map(|q| q.front().map(|(at, _)| *at));
+        let timers = timers.into_iter().flatten().map(|left| elapsed + left);
+        timers.chain(arrivals.into_iter().flatten()).min()
+    }
+}
+
+fn main() {
+    let mode = std::env::args().find(|arg| ["off", "paced", "on"].contains(&arg.as_str()));
+    let Some(mode) = mode else {
+        // As `cargo test` or `cargo bench` start it.
+        return println!("engine_cost: run `make engine-cost`");
+    };
+    let mut transfer = Transfer::new(&mode);
+    transfer.run();
+    let stats = transfer.pipe.server.path_stats().next().expect("one path");
+    println!(
+        "{} packets, {} ACKs, {} lost, {:.0} ms of virtual time",
+        transfer.packets,
+        transfer.acks,
+        stats.lost,
+        transfer.time.elapsed().as_secs_f64() * 1e3
+    );
+}

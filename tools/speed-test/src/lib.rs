@@ -1,0 +1,20 @@
+//! Speed-tests of Careful Resume: what a download costs with slow start and
+//! with a resumed path state, and how close both come to what is possible.
+//!
+//! The measuring half ([`runner`], [`remote`]) runs real servers and clients.
+//! The reporting half ([`summary`], [`verdict`], [`page`]) knows only the JSON
+//! lines and the server's qlog files, whoever wrote them.
+
+#[cfg(test)]
+mod fixture;
+pub mod keep;
+pub mod page;
+pub mod path;
+pub mod process;
+pub mod progress;
+pub mod qlog;
+pub mod remote;
+pub mod runner;
+pub mod summary;
+pub mod timeline;
+pub mod verdict;

@@ -1,0 +1,201 @@
+//! Command line of the speed-test, and its only reading of the clock.
+
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use anyhow::Context;
+use clap::Parser;
+use report::record::write_json_lines;
+use report::record::Download;
+use speed_test::keep::prune_qlogs;
+use speed_test::page;
+use speed_test::page::Heading;
+use speed_test::path::parse_path;
+use speed_test::path::PathSpec;
+use speed_test::path::DEFAULT_PATHS;
+use speed_test::path::PATHS;
+use speed_test::process::Programs;
+use speed_test::remote;
+use speed_test::runner;
+use speed_test::runner::Plan;
+use speed_test::summary::groups;
+use speed_test::summary::text_table;
+use speed_test::verdict::failures;
+use speed_test::verdict::notes;
+
+/// The command line makes no sense.
+const EXIT_USAGE: u8 = 2;
+
+/// Measures what Careful Resume gains.
+///
+/// Downloads over emulated paths, with slow start and with a path state that
+/// an earlier connection saved, and reports times, bounds and phases. Fails
+/// when a figure cannot be right: a time under its bound, a wrong saved
+/// window, unexpected phases, or loss caused by the jump.
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    /// Paths to emulate, of 500M, LEO, GEO, GEO-1MB, GEO-10MB, LEO-150M,
+    /// fibre, 5G, terrestrial [default: the first three].
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = parse_path,
+          conflicts_with = "remote")]
+    paths: Vec<PathSpec>,
+
+    /// Downloads of each kind [default: 5].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: Option<u32>,
+
+    /// One download of each kind, over the first path only, unless told
+    /// otherwise.
+    #[arg(long)]
+    quick: bool,
+
+    /// Another server program to compare slow start with; it must know
+    /// --listen, --root and --speedtest.
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "remote")]
+    pristine_server: Option<PathBuf>,
+
+    /// Download from this server over the real path instead.
+    #[arg(long, value_name = "URL")]
+    remote: Option<String>,
+
+    /// Accept any certificate from the remote server.
+    #[arg(long, requires = "remote")]
+    insecure: bool,
+
+    /// Folder to write to.
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    out: PathBuf,
+
+    /// Keep the server's log of every download, not only of first connections
+    /// and of those that the page draws or that break a rule.
+    #[arg(long)]
+    keep_qlogs: bool,
+}
+
+impl Args {
+    fn runs(&self) -> u32 {
+        self.runs.unwrap_or(if self.quick { 1 } else { 5 })
+    }
+
+    fn paths(&self) -> Vec<PathSpec> {
+        if !self.paths.is_empty() {
+            return self.paths.clone();
+        }
+        PATHS[..if self.quick { 1 } else { DEFAULT_PATHS }].to_vec()
+    }
+}
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) if error.use_stderr() => {
+            eprintln!("speed-test: {}", one_line(&error));
+            return ExitCode::from(EXIT_USAGE);
+        }
+        Err(help) => {
+            print!("{help}");
+            return ExitCode::SUCCESS;
+        }
+    };
+    match run(&args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("speed-test: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The first paragraph of clap's message, without tips and usage.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<_> = paragraph.split_whitespace().collect();
+    let reason = words.join(" ");
+    let reason = reason.strip_prefix("error: ").unwrap_or(&reason);
+    format!("{reason}; see speed-test --help")
+}
+
+/// Whether every check passed.
+fn run(args: &Args) -> anyhow::Result<bool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot catch signals")?;
+    }
+    let programs = Programs::beside_executable()?;
+    fs::create_dir_all(&args.out)
+        .with_context(|| format!("cannot make {}, name another --out", args.out.display()))?;
+
+    let (mut downloads, about) = match &args.remote {
+        Some(url) => {
+            let all = remote::run(&programs.client, url, args.runs(), args.insecure, &stop)?;
+            (all, remote::about(url, args.runs()))
+        }
+        None => {
+            let plan = Plan {
+                paths: args.paths(),
+                runs: args.runs(),
+                pristine_server: args.pristine_server.clone(),
+                results: args.out.clone(),
+            };
+            (runner::run(&plan, &programs, &stop)?, runner::about(&plan))
+        }
+    };
+    if !args.keep_qlogs {
+        prune_qlogs(&args.out, &mut downloads)?;
+    }
+    finish(&args.out, &downloads, about)
+}
+
+/// Writes and prints the results; tells whether every check passed.
+fn finish(results: &Path, downloads: &[Download], about: Vec<String>) -> anyhow::Result<bool> {
+    let json_lines = results.join("speed-test.jsonl");
+    write_json_lines(&json_lines, downloads)?;
+
+    let (failures, notes) = (failures(downloads), notes(downloads));
+    let heading = Heading { date: date(), about, failures: failures.clone(), notes: notes.clone() };
+    let timeline = |d: &Download| page::timeline_in(results, d);
+    let text = page::render(&heading, downloads, &timeline)?;
+    let html = results.join("speed-test.html");
+    fs::write(&html, text).with_context(|| format!("cannot write {}", html.display()))?;
+
+    print!("{}", text_table(&groups(downloads)));
+    println!("written: {}, {}", json_lines.display(), html.display());
+    for line in notes.iter().chain(&failures) {
+        eprintln!("speed-test: {line}");
+    }
+    Ok(failures.is_empty())
+}
+
+/// The time of the report.
+#[expect(clippy::disallowed_methods, reason = "the one reading of the clock, for the page's date")]
+fn date() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_usage_is_one_line_naming_the_input() {
+        for (line, named) in [
+            ("speed-test --frobnicate", "'--frobnicate'"),
+            ("speed-test --paths moon", "known paths are 500M"),
+            ("speed-test --runs 0", "'0'"),
+            ("speed-test --remote https://h/ --paths GEO", "--paths"),
+        ] {
+            let error = Args::try_parse_from(line.split(' ')).err().expect(line);
+            let said = one_line(&error);
+            assert!(said.contains(named) && said.ends_with("see speed-test --help"), "{said}");
+            assert!(!said.contains('\n'), "{said}");
+        }
+    }
+}

@@ -1,0 +1,462 @@
+//! Downloads over emulated paths: real server, link emulator and client.
+//!
+//! Every download has a server, an emulator and a client process of its own,
+//! whatever its mode, so that modes differ in nothing else. What a resumed
+//! connection knows has therefore been on disk.
+
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::bail;
+use anyhow::Context;
+use serde::Deserialize;
+use tempfile::TempDir;
+
+use crate::path::PathSpec;
+use crate::process::Programs;
+use crate::process::Running;
+use crate::progress::Progress;
+use crate::qlog;
+use report::bound::bounds;
+use report::record::Download;
+use report::record::Mode;
+use report::record::Source;
+use report::record::EDGE_SERVER;
+
+const CC: &str = "cubic";
+
+/// The client's address: the server sees every download come from it.
+const CLIENT: &str = "127.77.1.1";
+
+/// What the pristine server is called in the results.
+pub const PRISTINE: &str = "pristine quiche";
+
+/// What to measure, and with what.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub paths: Vec<PathSpec>,
+    /// Downloads of each mode.
+    pub runs: u32,
+    /// Another server to compare slow start with.
+    pub pristine_server: Option<PathBuf>,
+    /// Where results go.
+    pub results: PathBuf,
+}
+
+/// Makes all downloads of a plan.
+///
+/// # Errors
+///
+/// A program cannot be run or fails, or `stop` is set meanwhile.
+pub fn run(
+    plan: &Plan,
+    programs: &Programs,
+    stop: &Arc<AtomicBool>,
+) -> anyhow::Result<Vec<Download>> {
+    if let Some(program) = plan.pristine_server.as_deref() {
+        // A bare name is looked up when it is run.
+        if program.components().count() > 1 && !program.is_file() {
+            bail!("--pristine-server {}: no such program", program.display());
+        }
+    }
+    let steps: Vec<_> = plan.paths.iter().flat_map(|path| steps(plan, path)).collect();
+    let progress = Progress::new(steps.iter().map(|s| s.weight_ms()).sum());
+    let mut downloads = Vec::with_capacity(steps.len());
+    let mut scratch: Option<(&str, Scratch)> = None;
+
+    for step in &steps {
+        if scratch.as_ref().is_none_or(|(name, _)| *name != step.path.name) {
+            remove_folder(&log_folder(plan, step.path))?;
+            scratch = Some((step.path.name, Scratch::new()?));
+        }
+        let Some((_, scratch)) = &scratch else {
+            bail!("no scratch folder");
+        };
+        progress.begin(&step.title());
+        let download =
+            step.undisturbed(plan, programs, scratch, stop).with_context(|| step.title())?;
+        let lost = if download.is_overrun() { " (this machine lost packets)" } else { "" };
+        let line = format!("{}: {:.0} ms{lost}", step.title(), download.ttlb_ms);
+        progress.done(step.weight_ms(), &line);
+        downloads.push(download);
+    }
+    Ok(downloads)
+}
+
+/// Folders of one path's servers, gone when dropped.
+struct Scratch {
+    root: TempDir,
+    /// Holds the store that lasts from connection to connection, and one
+    /// that no connection uses.
+    stores: TempDir,
+}
+
+impl Scratch {
+    fn new() -> anyhow::Result<Self> {
+        let folder = || tempfile::tempdir().context("cannot make a temporary folder");
+        Ok(Scratch { root: folder()?, stores: folder()? })
+    }
+
+    fn store(&self, resume: bool) -> PathBuf {
+        self.stores.path().join(if resume { "paths.db" } else { "unused.db" })
+    }
+
+    /// A copy of the stores, as no server has them open.
+    fn saved_stores(&self) -> anyhow::Result<TempDir> {
+        let copy = tempfile::tempdir().context("cannot make a temporary folder")?;
+        copy_files(self.stores.path(), copy.path()).context("cannot copy the store")?;
+        Ok(copy)
+    }
+
+    /// Puts the stores back as they were.
+    fn restore_stores(&self, saved: &TempDir) -> anyhow::Result<()> {
+        for entry in fs::read_dir(self.stores.path()).context("cannot read the stores")? {
+            fs::remove_file(entry?.path()).context("cannot remove a store")?;
+        }
+        copy_files(saved.path(), self.stores.path()).context("cannot restore the store")
+    }
+}
+
+fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        fs::copy(entry.path(), to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+/// One download to make.
+#[derive(Clone, Copy)]
+struct Step<'a> {
+    path: &'a PathSpec,
+    mode: Mode,
+    run: u32,
+    pristine: bool,
+}
+
+/// The downloads of a path, in order. Modes take turns, so that what happens
+/// on the machine meanwhile happens to all of them.
+fn steps<'a>(plan: &Plan, path: &'a PathSpec) -> Vec<Step<'a>> {
+    let step = |mode, run, pristine| Step { path, mode, run, pristine };
+    let mut all = vec![step(Mode::First, 1, false)];
+    for run in 1..=plan.runs {
+        if plan.pristine_server.is_some() {
+            all.push(step(Mode::SlowStart, run, true));
+        }
+        all.push(step(Mode::SlowStart, run, false));
+        all.push(step(Mode::CarefulResume, run, false));
+    }
+    all
+}
+
+impl Step<'_> {
+    fn title(&self) -> String {
+        let server = if self.pristine { format!(" ({PRISTINE})") } else { String::new() };
+        format!("{}, {}{server}, run {}", self.path.title, self.mode, self.run)
+    }
+
+    fn object_bytes(&self) -> u64 {
+        match self.mode {
+            Mode::First => self.path.first_bytes(),
+            _ => self.path.object_bytes,
+        }
+    }
+
+    /// About how long it takes: its bound.
+    fn weight_ms(&self) -> u64 {
+        let b = bounds(self.path.rate_mbps, self.path.rtt_ms, self.object_bytes());
+        match self.mode {
+            Mode::CarefulResume => b.careful_resume_ms as u64,
+            _ => b.slow_start_ms as u64,
+        }
+    }
+
+    /// One download, made a second time if this machine lost packets during the
+    /// first: such a download measures the machine. What the first one taught
+    /// the store is undone.
+    fn undisturbed(
+        &self,
+        plan: &Plan,
+        programs: &Programs,
+        scratch: &Scratch,
+        stop: &Arc<AtomicBool>,
+    ) -> anyhow::Result<Download> {
+        let saved = scratch.saved_stores()?;
+        let download = self.download(plan, programs, scratch, stop)?;
+        if !download.is_overrun() {
+            return Ok(download);
+        }
+        scratch.restore_stores(&saved)?;
+        remove_folder(&self.log_folder(plan))?;
+        self.download(plan, programs, scratch, stop)
+    }
+
+    fn log_folder(&self, plan: &Plan) -> PathBuf {
+        log_folder(plan, self.path).join(format!("{}-{}", self.mode.name(), self.run))
+    }
+
+    fn download(
+        &self,
+        plan: &Plan,
+        programs: &Programs,
+        scratch: &Scratch,
+        stop: &Arc<AtomicBool>,
+    ) -> anyhow::Result<Download> {
+        let logs = self.log_folder(plan);
+        let mut server = Running::start(&mut self.server(plan, programs, scratch, &logs)?, stop)?;
+        let server_address = server.listening_on()?;
+
+        let mut emulator = Running::start(&mut self.emulator(programs, server_address), stop)?;
+        let address = emulator.listening_on()?;
+        let url = format!("https://speed.test/bytes/{}", self.object_bytes());
+        let mut command = Command::new(&programs.client);
+        command.args([&url, "--json", "--insecure", "--local", CLIENT]);
+        command.args(["--connect", &address.to_string()]);
+        let limit = Duration::from_millis(20_000 + 10 * self.weight_ms());
+        let report = Running::start(&mut command, stop)?.finish(limit)?;
+        let report = ClientReport::parse(&report, self.object_bytes())?;
+
+        // The end of the connection is on its way to the server.
+        thread::sleep(Duration::from_secs_f64(self.path.rtt_ms / 1000.0));
+        match self.pristine {
+            true => server.stop_anyhow().map(drop)?,
+            false => server.stop()?,
+        }
+        let totals = emulator.stop_anyhow()?;
+
+        let mut download = self.record(&report);
+        download.overrun_packets = overrun_packets(&totals);
+        if !self.pristine {
+            let file = only_log(&logs)?;
+            self.add_log(&mut download, &qlog::read(&file)?);
+            let relative = file.strip_prefix(&plan.results).unwrap_or(&file);
+            download.qlog = Some(relative.to_string_lossy().into_owned());
+        }
+        Ok(download)
+    }
+
+    fn server(
+        &self,
+        plan: &Plan,
+        programs: &Programs,
+        scratch: &Scratch,
+        logs: &Path,
+    ) -> anyhow::Result<Command> {
+        let other = plan.pristine_server.as_ref().filter(|_| self.pristine);
+        let mut command = Command::new(other.unwrap_or(&programs.server));
+        command.args(["--listen", "127.0.0.1:0", "--speedtest", "--root"]).arg(scratch.root.path());
+        if !self.pristine {
+            fs::create_dir_all(logs).with_context(|| format!("cannot make {}", logs.display()))?;
+            let resume = self.mode != Mode::SlowStart;
+            command.args(["--cc", CC, "--resume", if resume { "on" } else { "off" }]);
+            command.arg("--store").arg(scratch.store(resume));
+            command.arg("--qlog-dir").arg(logs);
+        }
+        Ok(command)
+    }
+
+    fn emulator(&self, programs: &Programs, server: std::net::SocketAddr) -> Command {
+        let mut command = Command::new(&programs.emulator);
+        command.args(["--listen", "127.0.0.1:0", "--to", &server.to_string()]);
+        command.args(["--rate", &self.path.rate_mbps.to_string()]);
+        command.args(["--rtt", &self.path.rtt_ms.to_string()]);
+        command.args(["--buffer", &self.path.buffer_bytes().to_string()]);
+        command
+    }
+
+    fn record(&self, report: &ClientReport) -> Download {
+        Download {
+            source: Source::Real,
+            path: self.path.title.into(),
+            rate_mbps: Some(self.path.rate_mbps),
+            rtt_ms: Some(self.path.rtt_ms),
+            buffer_bytes: Some(self.path.buffer_bytes()),
+            object_bytes: self.object_bytes(),
+            cc: Some(CC.into()),
+            mode: self.mode,
+            run: self.run,
+            ttfb_ms: report.ttfb_ms,
+            ttlb_ms: report.ttlb_ms,
+            lost_packets: None,
+            phases: Vec::new(),
+            server: Some(if self.pristine { PRISTINE } else { EDGE_SERVER }.into()),
+            min_rtt_ms: report.min_rtt_ms,
+            saved_cwnd_bytes: None,
+            saved_rtt_ms: None,
+            jump_lost_packets: None,
+            overrun_packets: None,
+            qlog: None,
+        }
+    }
+
+    fn add_log(&self, download: &mut Download, log: &qlog::ConnectionLog) {
+        download.lost_packets = Some(log.lost_packets());
+        download.phases.clone_from(&log.phases);
+        download.saved_cwnd_bytes = log.saved.map(|s| s.cwnd_bytes);
+        download.saved_rtt_ms = log.saved.and_then(|s| s.rtt_ms);
+        download.jump_lost_packets = log.jump_lost_packets(self.path.rtt_ms);
+    }
+}
+
+/// What the emulator prints at its end, as far as it tells of this machine.
+#[derive(Deserialize)]
+struct EmulatorTotals {
+    up: LaneTotals,
+    down: LaneTotals,
+}
+
+#[derive(Deserialize)]
+struct LaneTotals {
+    overrun_packets: u64,
+}
+
+/// Packets that the system dropped before the link saw them. `None` if the
+/// emulator does not tell.
+fn overrun_packets(totals: &str) -> Option<u64> {
+    let totals: EmulatorTotals = serde_json::from_str(totals.lines().next_back()?).ok()?;
+    Some(totals.up.overrun_packets + totals.down.overrun_packets)
+}
+
+/// What the client prints for one download.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ClientReport {
+    pub bytes: u64,
+    pub ttfb_ms: f64,
+    pub ttlb_ms: f64,
+    pub min_rtt_ms: Option<f64>,
+    pub status: u16,
+}
+
+impl ClientReport {
+    /// Reads the client's output.
+    ///
+    /// # Errors
+    ///
+    /// It is not one complete download of `object_bytes`.
+    pub fn parse(output: &str, object_bytes: u64) -> anyhow::Result<Self> {
+        let report = ClientReport::parse_any(output)?;
+        if report.bytes != object_bytes {
+            bail!("the client received {} of {object_bytes} bytes", report.bytes);
+        }
+        Ok(report)
+    }
+
+    /// Reads the client's output, whatever the object's size.
+    ///
+    /// # Errors
+    ///
+    /// It is not one complete download.
+    pub fn parse_any(output: &str) -> anyhow::Result<Self> {
+        let line = output.lines().next_back().unwrap_or_default();
+        let report: ClientReport = serde_json::from_str(line)
+            .with_context(|| format!("edge-client printed {line:?}, which is no report"))?;
+        if report.status != 200 {
+            bail!("the server answered with status {}", report.status);
+        }
+        Ok(report)
+    }
+}
+
+/// What the page says about the measurement.
+pub fn about(plan: &Plan) -> Vec<String> {
+    let mut about = vec![
+        format!(
+            "Each file was downloaded {} times over HTTP/3 with slow start and {} times with \
+             Careful Resume (RFC 9959), through a link emulator with the path's rate, RTT and a \
+             drop-tail buffer of one bandwidth-delay product (BDP). Congestion control: {CC}.",
+            plan.runs, plan.runs
+        ),
+        "Every download has a server, an emulator and a client process of its own. For Careful \
+         Resume, a first connection downloaded at least 10 BDP and its path state was saved; \
+         before each later connection the server was restarted and found that state on disk."
+            .into(),
+    ];
+    if plan.pristine_server.is_some() {
+        about.push(format!(
+            "\u{201c}{PRISTINE}\u{201d} is another server, run in turn with ours; its log was \
+             not read."
+        ));
+    }
+    about
+}
+
+fn log_folder(plan: &Plan, path: &PathSpec) -> PathBuf {
+    plan.results.join("qlog").join(path.name)
+}
+
+/// Removes what an earlier run logged.
+fn remove_folder(folder: &Path) -> anyhow::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The qlog of the only connection of a server.
+fn only_log(folder: &Path) -> anyhow::Result<PathBuf> {
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let files = entries.filter_map(|entry| entry.ok().map(|e| e.path()));
+    let mut files: Vec<PathBuf> =
+        files.filter(|f| f.extension().is_some_and(|e| e == "sqlog")).collect();
+    match files.pop() {
+        Some(file) if files.is_empty() => Ok(file),
+        Some(_) => bail!("{} has several qlogs; expected one connection", folder.display()),
+        None => bail!("edge-server left no qlog in {}", folder.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::PATHS;
+
+    fn plan(pristine: bool) -> Plan {
+        Plan {
+            paths: vec![PATHS[0]],
+            runs: 2,
+            pristine_server: pristine.then(|| "pristine".into()),
+            results: "results".into(),
+        }
+    }
+
+    #[test]
+    fn the_first_connection_comes_first_and_modes_take_turns() {
+        let modes = |plan: &Plan| -> Vec<(Mode, bool)> {
+            steps(plan, &PATHS[0]).iter().map(|s| (s.mode, s.pristine)).collect()
+        };
+        let (slow, resumed) = ((Mode::SlowStart, false), (Mode::CarefulResume, false));
+        let first = (Mode::First, false);
+        assert_eq!(modes(&plan(false)), [first, slow, resumed, slow, resumed]);
+        let other = (Mode::SlowStart, true);
+        assert_eq!(modes(&plan(true)), [first, other, slow, resumed, other, slow, resumed]);
+    }
+
+    #[test]
+    fn a_report_must_be_complete() {
+        let line = r#"{"url":"u","bytes":10,"ttfb_ms":1.5,"ttlb_ms":2.5,"goodput_mbps":1,"min_rtt_ms":0.5,"status":200}"#;
+        assert_eq!(ClientReport::parse(line, 10).expect("complete").ttlb_ms, 2.5);
+        assert!(ClientReport::parse(line, 11).is_err());
+        assert!(ClientReport::parse(&line.replace("200", "404"), 10).is_err());
+        assert!(ClientReport::parse("", 10).is_err());
+    }
+
+    #[test]
+    fn there_must_be_one_log() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        assert!(only_log(dir.path()).is_err());
+        let file = dir.path().join("a.sqlog");
+        fs::write(&file, "").expect("written");
+        assert_eq!(only_log(dir.path()).expect("one"), file);
+        fs::write(dir.path().join("b.sqlog"), "").expect("written");
+        assert!(only_log(dir.path()).is_err());
+    }
+}

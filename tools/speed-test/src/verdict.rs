@@ -1,0 +1,211 @@
+//! Rules that a measured download must not break. A download that breaks one
+//! means that something was measured wrongly, or that Careful Resume did not
+//! happen as RFC 9959 describes it.
+
+use report::bound::bdp_bytes;
+use report::bound::bounds;
+use report::record::Download;
+use report::record::Mode;
+
+/// Legal values of saved_cwnd, in bandwidth-delay products.
+const SAVED_CWND_BDP: std::ops::RangeInclusive<f64> = 0.85..=1.05;
+
+/// How far below its fluid bound a time may be, as a factor.
+const BOUND_TOLERANCE: f64 = 0.97;
+
+/// The phases of a resumed connection that was not limited by anything else.
+const RESUMED_PHASES: [&str; 4] = ["reconnaissance", "unvalidated", "validating", "normal"];
+
+/// Every rule that one of the downloads breaks, one line each. A download that
+/// this machine disturbed says nothing about the path: it breaks none, and is
+/// in [`notes`] instead.
+pub fn failures(downloads: &[Download]) -> Vec<String> {
+    let broken = |d: &Download| {
+        let who = d.title();
+        rules(d).into_iter().map(move |why| format!("{who}: {why}")).collect::<Vec<_>>()
+    };
+    let judged = downloads.iter().filter(|d| !d.is_overrun()).flat_map(broken);
+    judged.chain(unjudged(downloads)).collect()
+}
+
+/// Kinds of downloads of which none could be checked, one line each.
+fn unjudged(downloads: &[Download]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for d in downloads.iter().filter(|d| d.is_overrun()) {
+        let same = |o: &&Download| (&o.path, o.mode, &o.server) == (&d.path, d.mode, &d.server);
+        let line = format!("{}, {}: this machine lost packets in every run", d.path, d.mode);
+        if downloads.iter().filter(same).all(Download::is_overrun) && !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// Downloads that measured this machine instead of the path, one line each.
+pub fn notes(downloads: &[Download]) -> Vec<String> {
+    let note = |d: &Download| {
+        let packets = d.overrun_packets.filter(|&packets| packets > 0)?;
+        let mut note = format!(
+            "{}: this machine, not the path, lost {packets} packets, so it was not checked; leave \
+             the machine more CPU time, or raise net.core.rmem_max",
+            d.title()
+        );
+        let broken = rules(d);
+        if !broken.is_empty() {
+            note += &format!(" (else: {})", broken.join("; "));
+        }
+        Some(note)
+    };
+    downloads.iter().filter_map(note).collect()
+}
+
+fn rules(d: &Download) -> Vec<String> {
+    let mut broken: Vec<String> = too_fast(d).into_iter().collect();
+    if d.mode == Mode::CarefulResume {
+        broken.extend(saved_cwnd(d));
+        broken.extend(phases(d));
+        broken.extend(jump_loss(d));
+    }
+    broken
+}
+
+fn too_fast(d: &Download) -> Option<String> {
+    let b = bounds(d.rate_mbps?, d.rtt_ms?, d.object_bytes);
+    let bound_ms = match d.mode {
+        Mode::CarefulResume => b.careful_resume_ms,
+        _ => b.slow_start_ms,
+    };
+    (d.ttlb_ms < BOUND_TOLERANCE * bound_ms).then(|| {
+        format!("TTLB of {:.0} ms is more than 3 % under its bound of {bound_ms:.0} ms", d.ttlb_ms)
+    })
+}
+
+fn saved_cwnd(d: &Download) -> Option<String> {
+    let Some(saved_bytes) = d.saved_cwnd_bytes else {
+        return Some("no saved path was restored".into());
+    };
+    let saved_bdp = saved_bytes as f64 / bdp_bytes(d.rate_mbps?, d.rtt_ms?);
+    (!SAVED_CWND_BDP.contains(&saved_bdp)).then(|| {
+        let (least, most) = (SAVED_CWND_BDP.start(), SAVED_CWND_BDP.end());
+        format!("saved_cwnd of {saved_bdp:.2} BDP is not within {least} to {most} BDP")
+    })
+}
+
+fn phases(d: &Download) -> Option<String> {
+    let seen: Vec<&str> = d.phases.iter().map(|p| p.1.as_str()).collect();
+    (seen != RESUMED_PHASES).then(|| {
+        let seen = if seen.is_empty() { "none".into() } else { seen.join(", ") };
+        format!("phases were {seen}; expected {}", RESUMED_PHASES.join(", "))
+    })
+}
+
+fn jump_loss(d: &Download) -> Option<String> {
+    let lost = d.jump_lost_packets.filter(|&lost| lost > 0)?;
+    Some(format!("{lost} packets were lost within two RTTs of the jump"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::download;
+    use report::record::PhaseEntry;
+
+    fn with(change: impl FnOnce(&mut Download)) -> Vec<String> {
+        let mut d = download(Mode::CarefulResume, 2, 291.0);
+        change(&mut d);
+        failures(&[d])
+    }
+
+    fn sequence(names: &[&str]) -> Vec<PhaseEntry> {
+        names.iter().map(|n| (1.0, n.to_string(), None)).collect()
+    }
+
+    #[test]
+    fn good_downloads_break_no_rule() {
+        assert_eq!(with(|_| ()), [""; 0]);
+        assert_eq!(failures(&[download(Mode::SlowStart, 1, 580.0)]), [""; 0]);
+    }
+
+    #[test]
+    fn a_time_may_be_three_percent_under_its_bound_and_no_more() {
+        // The bounds are 274.8 ms and 544.9 ms.
+        for (mode, ttlb_ms, broken) in [
+            (Mode::CarefulResume, 267.0, 0),
+            (Mode::CarefulResume, 266.0, 1),
+            (Mode::SlowStart, 529.0, 0),
+            (Mode::SlowStart, 528.0, 1),
+            (Mode::First, 528.0, 1),
+        ] {
+            assert_eq!(failures(&[download(mode, 1, ttlb_ms)]).len(), broken, "{mode} {ttlb_ms}");
+        }
+    }
+
+    #[test]
+    fn saved_cwnd_is_between_085_and_105_bdp() {
+        for (saved_bytes, broken) in [
+            (Some(2_650_000), 1),
+            (Some(2_660_000), 0),
+            (Some(3_280_000), 0),
+            (Some(3_290_000), 1),
+            (None, 1),
+        ] {
+            let found = with(|d| d.saved_cwnd_bytes = saved_bytes);
+            assert_eq!(found.len(), broken, "{saved_bytes:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn any_other_sequence_of_phases_fails() {
+        for names in [
+            &[][..],
+            &["reconnaissance", "normal"],
+            &["reconnaissance", "unvalidated", "normal"],
+            &["reconnaissance", "unvalidated", "safe_retreat", "normal"],
+        ] {
+            assert_eq!(with(|d| d.phases = sequence(names)).len(), 1, "{names:?}");
+        }
+    }
+
+    #[test]
+    fn loss_after_the_jump_fails_and_names_the_run() {
+        assert_eq!(
+            with(|d| d.jump_lost_packets = Some(7)),
+            ["500 Mbit/s, 50 ms, 6.25 MB, Careful Resume, run 2: \
+              7 packets were lost within two RTTs of the jump"]
+        );
+    }
+
+    #[test]
+    fn a_run_that_the_machine_disturbed_is_noted_and_fails_nothing() {
+        let mut d = download(Mode::CarefulResume, 2, 291.0);
+        d.jump_lost_packets = Some(7);
+        assert_eq!(notes(std::slice::from_ref(&d)), [""; 0]);
+
+        d.overrun_packets = Some(70);
+        let undisturbed = download(Mode::CarefulResume, 1, 291.0);
+        assert_eq!(failures(&[d.clone(), undisturbed]), [""; 0]);
+        let notes = notes(&[d]);
+        assert_eq!(notes.len(), 1);
+        for part in ["Careful Resume, run 2", "lost 70 packets", "7 packets were lost within"] {
+            assert!(notes[0].contains(part), "{part} in {}", notes[0]);
+        }
+    }
+
+    #[test]
+    fn a_mode_of_which_no_run_could_be_checked_fails() {
+        let mut all = [1, 2].map(|run| download(Mode::CarefulResume, run, 291.0));
+        for d in &mut all {
+            d.overrun_packets = Some(1);
+        }
+        let failures = failures(&all);
+        assert_eq!(failures.len(), 1, "{failures:?}");
+        assert!(failures[0].contains("in every run"), "{failures:?}");
+    }
+
+    #[test]
+    fn a_path_that_is_not_known_has_no_bound() {
+        let mut d = download(Mode::Later, 1, 1.0);
+        d.rate_mbps = None;
+        assert_eq!(failures(&[d]), [""; 0]);
+    }
+}
