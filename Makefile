@@ -1,0 +1,92 @@
+# Every command of this repository; `make help` lists them. What a target does
+# is in scripts/, one short script a job.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+# Cargo.lock pins boring to the version that upstream's tests expect.
+LOCKED := $(shell git ls-files Cargo.lock | sed 's/.*/--locked/')
+
+##@ Use
+
+help: ## List these commands
+	@awk -f scripts/help.awk $(MAKEFILE_LIST)
+
+setup: ## Install what a build needs (system packages by apt, where it may)
+	@sh scripts/setup.sh
+
+build: setup quiche ## Build the release binaries, in target/release
+	cargo build --workspace --release $(LOCKED)
+
+speedtest: build ## Slow start against Careful Resume, real processes; ARGS='--help' shows more
+	target/release/speed-test --out results $(ARGS)
+
+evaluation: build ## Simulate every scenario in virtual time, and report; docs/evaluation.md
+	@sh scripts/evaluation.sh
+
+##@ Change
+
+quiche: ## Write the release and every patch to quiche/; FORCE=1 drops unexported edits
+	@sh scripts/quiche.sh
+
+patches: ## Export edited hooks to patches/; PATCH=0003, NEW=0007-subject, FILES='src/lib.rs'
+	@sh scripts/patches.sh
+
+series: ## Build the series, our files included, as a git history (to read or to bisect)
+	@sh scripts/series.sh
+
+fmt: ## Format our own files
+	@sh scripts/fmt.sh
+
+snapshot: setup quiche ## Write the simulator's key figures anew, after a change that is meant
+	UPDATE_SNAPSHOT=1 cargo test --workspace --test snapshot $(LOCKED)
+	@git --no-pager diff --stat tools/sim/tests/snapshot.txt
+
+clean: ## Delete build products and results, never sources
+	rm -rf target results
+
+##@ Check
+
+test: setup quiche ## Run every test: upstream's on the fork, ours, end to end, the fork's scripts
+	cargo test --workspace $(LOCKED)
+	@sh scripts/test-fork.sh
+	@sh scripts/test-setup.sh
+	@sh scripts/test-conformance.sh
+
+check: patches-check fmt-check docs-check conformance-check lint test ## Everything that CI runs
+
+patches-check: quiche ## Does `make patches` give patches/ back, and has every file of ours its patch?
+	@sh scripts/patches-check.sh
+
+fmt-check: quiche ## Is every file of ours formatted?
+	@sh scripts/fmt.sh --check
+
+docs-check: ## Do links and make targets in our pages exist?
+	@sh scripts/docs-check.sh
+
+conformance-check: ## Do the functions and tests that quiche/CONFORMANCE.md names exist?
+	@sh scripts/conformance-check.sh
+
+conformance-faults: setup quiche ## Does the test of each row there fail with a planted fault? ROW=C12 does one
+	@sh scripts/conformance-faults.sh
+
+lint: setup quiche ## Run clippy on our own files; a warning is an error
+	@sh scripts/lint.sh $(LOCKED)
+
+sim-faults: setup quiche ## Do the simulator's scenarios catch five planted faults? ROW=A2 does one
+	@sh scripts/sim-faults.sh
+
+fuzz-sim: build ## Random scenarios break no invariant and complete; CASES=10000, at most TIME=1800 seconds
+	target/release/sim fuzz --cases $(or $(CASES),10000) --time $(or $(TIME),1800)
+
+check-long: build conformance-faults sim-faults ## Planted faults; debug as release; and on this machine the emulator's accuracy, how evenly a jump leaves, what the store costs (30 minutes)
+	@sh scripts/sim-repeats.sh $(LOCKED)
+	@sh scripts/check-long.sh $(LOCKED)
+
+bench-store: setup quiche ## What claims and records cost, by kind and size of the store (40 minutes); ARGS='--entries 1000,100000'
+	cargo bench -p path-store --bench store $(LOCKED) -- $(ARGS)
+
+engine-cost: setup quiche ## Count the instructions that Careful Resume costs without a saved set (valgrind)
+	@sh scripts/engine-cost.sh $(LOCKED)
+
+.PHONY: bench-store check-long engine-cost evaluation fuzz-sim help setup build speedtest quiche patches series fmt clean test check patches-check fmt-check docs-check conformance-check conformance-faults lint sim-faults snapshot

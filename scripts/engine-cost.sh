@@ -1,0 +1,39 @@
+#!/bin/sh
+# make engine-cost: what Careful Resume costs a connection without a saved set,
+# pacing included, in instructions of both ends for 100 MB. Those of BoringSSL and
+# of the bench itself are not counted. Fails when it is more than 1 % of what the
+# same transfer takes with everything off, or when the transfers differ.
+# SIDES=server counts that end alone, which does all of the pacing and observing.
+set -eu
+cd "$(dirname "$0")/.."
+command -v valgrind >/dev/null || {
+    echo "error: valgrind is missing: sudo apt-get install -y valgrind" >&2
+    exit 1
+}
+
+bench=$(cargo bench -p speed-test --bench engine_cost --no-run --message-format=json "$@" |
+    sed -n 's/.*"executable":"\([^"]*engine_cost[^"]*\)".*/\1/p' | tail -n 1)
+toggles=$(printf -- '--toggle-collect=engine_cost::%s_side* ' ${SIDES:-client server})
+out=target/engine-cost
+mkdir -p "$out"
+
+count() { # MODE: instructions, but those of BoringSSL
+    # shellcheck disable=SC2086
+    valgrind --tool=callgrind --collect-atstart=no $toggles --callgrind-out-file="$out/$1.callgrind" "$bench" "$1" \
+        >"$out/$1.txt" 2>"$out/$1.log"
+    callgrind_annotate --auto=no --threshold=100 "$out/$1.callgrind" >"$out/$1.functions" 2>/dev/null
+    awk '/^ *[0-9,]+ \(/ && !/TOTALS|engine_cost.rs|boring-sys/ {
+        gsub(",", "", $1); sum += $1
+    } END { printf "%.0f\n", sum }' "$out/$1.functions"
+}
+
+for mode in off paced on; do
+    printf '%s|%s|%s\n' "$mode" "$(count "$mode")" "$(cat "$out/$mode.txt")"
+done | awk -F '|' '
+    { count[$1] = $2; transfer[$1] = $3; print $1 ": " $2 " instructions, " $3 }
+    function more(mode) { return 100 * (count[mode] / count["off"] - 1) }
+    END {
+        printf "pacing: %+.2f %%\n", more("paced")
+        printf "pacing, and Careful Resume without a saved set: %+.2f %%\n", more("on")
+        exit more("on") > 1 || transfer["on"] != transfer["off"]
+    }'
