@@ -1,0 +1,143 @@
+//! Nothing keeps the send path from what it could send, and a probe opens no
+//! window.
+
+use super::*;
+use crate::clock::Simulation;
+use crate::test_utils::emit_flight;
+use crate::test_utils::process_flight;
+use crate::test_utils::Pipe;
+use rstest::rstest;
+
+const WINDOW: u64 = 4_000_000_000;
+
+/// A control stream, served before every other, and one with a response.
+const CONTROL: u64 = 3;
+const RESPONSE: u64 = 1;
+
+type Flight = Vec<(Vec<u8>, SendInfo)>;
+
+fn established(config: &mut Config) -> Pipe {
+    config.set_initial_max_data(WINDOW);
+    config.set_initial_max_stream_data_bidi_local(WINDOW);
+    config.set_initial_max_stream_data_bidi_remote(WINDOW);
+    config.set_initial_max_stream_data_uni(WINDOW);
+    config.set_initial_max_streams_bidi(5000);
+
+    let mut pipe = Pipe::with_config(config).unwrap();
+    pipe.handshake().unwrap();
+    pipe.advance().unwrap();
+    pipe
+}
+
+/// Waits for the server's next timer.
+fn await_timer(time: &Simulation, server: &mut Connection) {
+    time.advance_to(time.elapsed() + server.timeout().unwrap());
+    server.on_timeout();
+}
+
+/// Waits until a probe of the server is due.
+fn await_probe(time: &Simulation, server: &mut Connection) {
+    await_timer(time, server);
+
+    let recovery = &server.paths.get_active().unwrap().recovery;
+    assert_eq!(recovery.loss_probes(packet::Epoch::Application), 1);
+}
+
+fn acknowledge(pipe: &mut Pipe, flight: Flight) {
+    process_flight(&mut pipe.client, flight).unwrap();
+    let acks = emit_flight(&mut pipe.client).unwrap();
+    process_flight(&mut pipe.server, acks).unwrap();
+}
+
+#[test]
+fn a_stream_that_a_probe_delivered_does_not_hold_up_the_others() {
+    let time = Simulation::start(1, Duration::from_secs(1_000_000));
+    let mut pipe = established(&mut Pipe::default_config("reno").unwrap());
+
+    pipe.server.stream_priority(CONTROL, 0, false).unwrap();
+    pipe.server
+        .stream_send(CONTROL, b"settings", false)
+        .unwrap();
+    pipe.server
+        .stream_send(RESPONSE, &[0; 20_000], false)
+        .unwrap();
+    let mut flight = emit_flight(&mut pipe.server).unwrap();
+    let _lost = flight.remove(0);
+    let next = flight.remove(0);
+
+    await_probe(&time, &mut pipe.server);
+    let probe = emit_flight(&mut pipe.server).unwrap();
+
+    // The settings count as lost. The window has no room for them now, and then
+    // the probe is acknowledged.
+    acknowledge(&mut pipe, vec![next]);
+    await_timer(&time, &mut pipe.server);
+    assert_eq!(pipe.server.lost_count, 1);
+    assert_eq!(pipe.server.send(&mut [0; 1500]), Err(Error::Done));
+    assert!(pipe.server.streams.get(CONTROL).unwrap().is_flushable());
+    acknowledge(&mut pipe, probe);
+    assert!(!pipe.server.streams.get(CONTROL).unwrap().is_flushable());
+
+    acknowledge(&mut pipe, flight);
+    pipe.server.stream_send(RESPONSE, b"more", false).unwrap();
+    assert!(pipe.server.send(&mut [0; 1500]).is_ok());
+}
+
+#[test]
+fn a_stream_whose_header_does_not_fit_waits_for_a_larger_packet() {
+    // Its header takes 15 bytes, beyond what every packet with room for a
+    // stream has.
+    const STREAM: u64 = 16_384;
+    const OFFSET: u64 = 1 << 30;
+
+    let _time = Simulation::start(1, Duration::from_secs(1_000_000));
+    let mut pipe = established(&mut Pipe::default_config("reno").unwrap());
+
+    pipe.client.stream_send(STREAM, b"", false).unwrap();
+    let stream = pipe.client.streams.get_mut(STREAM).unwrap();
+    stream.send.seed_offsets_for_test(OFFSET);
+    pipe.client.stream_send(STREAM, &[0; 4096], false).unwrap();
+
+    let mut flight: Flight = vec![];
+    for size in 25..80 {
+        let mut buf = vec![0; size];
+
+        if let Ok((len, info)) = pipe.client.send(&mut buf) {
+            buf.truncate(len);
+            flight.push((buf, info));
+        }
+    }
+
+    process_flight(&mut pipe.server, flight).unwrap();
+    pipe.advance().unwrap();
+    let received = pipe.server.streams.get(STREAM).unwrap().recv.max_off();
+    assert_eq!(received, OFFSET + 4096);
+}
+
+#[rstest]
+fn a_probe_does_not_open_the_send_capacity(
+    #[values("cubic", "reno")] cc: &str, #[values(false, true)] receives: bool,
+) {
+    let time = Simulation::start(1, Duration::from_secs(1_000_000));
+    let mut config = Pipe::default_config(cc).unwrap();
+    config.set_careful_resume(Default::default()).unwrap();
+    let mut pipe = established(&mut config);
+
+    pipe.server
+        .stream_send(RESPONSE, &[0; 5000], false)
+        .unwrap();
+    emit_flight(&mut pipe.server).unwrap();
+    assert_eq!(pipe.server.resume_phase(), resume::Phase::Reconnaissance);
+
+    await_probe(&time, &mut pipe.server);
+
+    if receives {
+        pipe.client.stream_send(0, b"get", true).unwrap();
+        let request = emit_flight(&mut pipe.client).unwrap();
+        process_flight(&mut pipe.server, request).unwrap();
+    }
+
+    let window = pipe.server.path_stats().next().unwrap().cwnd;
+    let capacity = pipe.server.stream_capacity(RESPONSE).unwrap();
+    assert!((1..window).contains(&capacity), "{capacity} of {window}");
+}
