@@ -95,9 +95,10 @@ pub enum Switch {
 }
 
 impl Cli {
-    /// Whether connections resume, which includes that they learn.
+    /// Whether connections resume, which includes that they learn. Not when the
+    /// library was built without that patch.
     pub fn resumes(&self) -> bool {
-        self.resume == Switch::On
+        self.resume == Switch::On && quiche::hooks::HAS_CAREFUL_RESUME
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 use log::debug;
 use quiche::clock;
 use quiche::h3;
+use quiche::hooks;
 use quiche::path_state::Claim;
 use quiche::path_state::PathState;
 use quiche::path_state::RemoteEndpoint;
@@ -263,7 +264,7 @@ impl Connection {
 
     /// Follows Careful Resume, and what the connection learns.
     fn follow_resume(&mut self, saved: &SavedPaths, metrics: &Metrics, now: Instant) {
-        for event in self.quic.resume_events() {
+        while let Some(event) = hooks::resume_event_next(&mut self.quic) {
             metrics.count_phase(event.new, event.trigger);
             let outcome = match event.new {
                 Phase::Unvalidated => {
@@ -303,7 +304,7 @@ impl Connection {
     /// that keeps to the protocol.
     fn observed(&self) -> Option<PathState> {
         let believed = self.quic.is_established() && !is_fault(self.quic.local_error());
-        believed.then(|| self.quic.path_state()).flatten()
+        believed.then(|| hooks::path_state(&self.quic)).flatten()
     }
 
     fn finish(&mut self, saved: &SavedPaths, now: Instant) {
@@ -327,7 +328,7 @@ impl Connection {
             }
             Some(Action::Resume { saved: set, jump_before }) => {
                 debug!("{}: resumes from {set:?}", self.quic.trace_id());
-                if self.quic.resume_from(set, jump_before).is_err() {
+                if hooks::resume_from(&mut self.quic, set, jump_before).is_err() {
                     let action = self.life.on_refusal();
                     self.act(action, saved);
                 }

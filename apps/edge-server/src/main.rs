@@ -31,6 +31,7 @@ use rustix::fs::Access;
 
 use config::Cli;
 use config::Parsed;
+use config::Switch;
 use event_loop::EventLoop;
 use files::Site;
 use metrics::Metrics;
@@ -103,6 +104,9 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
             "edge-server: no --cert and --key given: using a throw-away certificate, which only \
              clients that do not check it accept"
         );
+    }
+    if cli.resume == Switch::On && !cli.resumes() {
+        eprintln!("edge-server: this quiche has no Careful Resume: every connection slow-starts");
     }
     if let Some(at) = cli.metrics {
         let at = metrics.serve(at)?;

@@ -3,6 +3,7 @@
 
 use anyhow::Context;
 use quiche::h3;
+use quiche::hooks;
 use quiche::resume::ResumeConfig;
 use quiche::CongestionControlAlgorithm;
 
@@ -60,14 +61,15 @@ impl Transport {
         let mut quic = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)
             .context("cannot set QUIC up")?;
         quic.set_application_protos(h3::APPLICATION_PROTOCOL).context("cannot set QUIC up")?;
-        quic.set_avoid_runts(true);
+        hooks::set_avoid_runts(&mut quic, true);
         quic.set_cc_algorithm(match cli.cc {
             CongestionController::Cubic => CongestionControlAlgorithm::CUBIC,
             CongestionController::Reno => CongestionControlAlgorithm::Reno,
         });
         set_limits(&mut quic);
         if cli.resumes() {
-            quic.set_careful_resume(ResumeConfig::default()).context("cannot enable --resume")?;
+            hooks::set_careful_resume(&mut quic, ResumeConfig::default())
+                .context("cannot enable --resume")?;
         }
 
         let mut http = h3::Config::new().context("cannot set HTTP/3 up")?;

@@ -14,7 +14,8 @@ use clap::Subcommand;
 const AFTER_HELP: &str = "\
 docs/evaluation.md tells how to write a scenario file and how to read the results.
 
-Exit codes: 0 done, 1 failed (a broken invariant, a stalled download), 2 bad usage.";
+Exit codes: 0 done, 1 failed (a broken invariant, a stalled download), 2 bad usage,
+125 built with a quiche that lacks a patch for this (so that a bisection skips it).";
 
 /// Simulates downloads over modelled paths in virtual time, exactly and repeatably.
 #[derive(Debug, Parser)]

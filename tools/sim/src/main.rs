@@ -14,6 +14,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use anyhow::Context;
+use quiche::hooks;
 use sim::evaluation;
 
 use crate::cli::Command;
@@ -25,6 +26,9 @@ use crate::runner::Plan;
 /// The command line, or a scenario file, makes no sense.
 const EXIT_USAGE: u8 = 2;
 
+/// The quiche of this program lacks a patch: whoever bisects skips this step.
+const EXIT_LACKING: u8 = 125;
+
 fn main() -> ExitCode {
     let command = match cli::parse(std::env::args_os()) {
         Ok(Parsed::Run(command)) => command,
@@ -35,7 +39,14 @@ fn main() -> ExitCode {
         Err(line) => return usage(&line),
     };
     let result = match command {
+        Command::Run(_) | Command::Fuzz(_) if !hooks::HAS_CLOCK => {
+            return lacking("a clock that can be simulated");
+        }
+        Command::Fuzz(_) if !hooks::HAS_CAREFUL_RESUME => return lacking("Careful Resume"),
         Command::Run(args) => match plan(&args) {
+            Ok(plan) if plan.resumes() && !hooks::HAS_CAREFUL_RESUME => {
+                return lacking("Careful Resume; choose runs whose mode is slow-start");
+            }
             Ok(plan) => run(&plan, &args),
             Err(error) => return usage(&format!("{error:#}")),
         },
@@ -51,6 +62,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn lacking(what: &str) -> ExitCode {
+    eprintln!("sim: this quiche has not got {what}");
+    ExitCode::from(EXIT_LACKING)
 }
 
 fn usage(line: &str) -> ExitCode {

@@ -20,6 +20,7 @@ use anyhow::Context;
 use sim::outcome::Outcome;
 use sim::scenario::file::File;
 use sim::scenario::file::Named;
+use sim::scenario::Mode;
 use sim::world;
 
 use crate::cli;
@@ -80,6 +81,12 @@ impl Plan {
             }
         }
         Ok(Plan { files, runs, jobs: cli::jobs(args.jobs), trace: args.trace.clone() })
+    }
+
+    /// Whether a connection of it uses Careful Resume.
+    pub fn resumes(&self) -> bool {
+        let flows = self.runs.iter().flat_map(|run| &self.named(run).scenario.flows);
+        flows.into_iter().any(|flow| flow.mode == Mode::CarefulResume)
     }
 
     fn named(&self, run: &Run) -> &Named {

@@ -18,6 +18,7 @@
 //! [`SendInfo.at`]: crate::SendInfo::at
 
 mod admit;
+mod config;
 mod connection;
 mod observer;
 mod phase;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
 
+pub use self::config::ResumeConfig;
 pub(crate) use self::connection::check_algorithm;
 pub(crate) use self::observer::Acknowledged;
 use self::observer::Observer;
@@ -45,30 +47,6 @@ const SSTHRESH_DIVISOR: usize = 2;
 
 /// The floor of the congestion window (RFC 9002, 7.2).
 const MIN_WINDOW_PACKETS: usize = 2;
-
-/// The settings of Careful Resume, and the operator's limits (RFC 9959, 5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ResumeConfig {
-    /// The largest window to jump to, in bytes.
-    pub max_jump: usize,
-
-    /// How long an observation may be used (the Lifetime, RFC 9959, 4.3.1).
-    pub lifetime: Duration,
-
-    /// Observations below this many initial windows are not worth saving
-    /// (RFC 9959, 3.1).
-    pub min_initial_windows: usize,
-}
-
-impl Default for ResumeConfig {
-    fn default() -> Self {
-        ResumeConfig {
-            max_jump: 8 * 1024 * 1024,
-            lifetime: Duration::from_secs(3600),
-            min_initial_windows: 4,
-        }
-    }
-}
 
 /// The state of the path and its controller when an event happens.
 #[derive(Clone, Copy, Debug)]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quiche::hooks::resume_stats;
 use quiche::path_state::PathState;
 use quiche::resume::Phase;
 use quiche::resume::ResumeConfig;
@@ -119,7 +120,7 @@ impl Record {
         };
         self.window = stats.cwnd;
         let was_over = self.phase == Phase::Normal;
-        self.phase = stats.resume.map_or(Phase::Normal, |resume| resume.phase);
+        self.phase = resume_stats(&stats).map_or(Phase::Normal, |resume| resume.phase);
         if was_over && self.phase == Phase::Normal {
             self.rules.on_window(stats.cwnd)?;
         } else {
@@ -131,7 +132,7 @@ impl Record {
     }
 
     fn check(&mut self, now: Duration, stats: &PathStats) -> Result<(), Violation> {
-        let Some(resume) = stats.resume else {
+        let Some(resume) = resume_stats(stats) else {
             return Ok(());
         };
         self.rules.on_state(&Observation {
@@ -148,7 +149,7 @@ impl Record {
     }
 
     fn count_jump_losses(&mut self, now: Duration, stats: &PathStats) {
-        let jump_cwnd = stats.resume.and_then(|resume| resume.jump_cwnd);
+        let jump_cwnd = resume_stats(stats).and_then(|resume| resume.jump_cwnd);
         if let (None, Some(cwnd)) = (self.jump, jump_cwnd) {
             self.jump = Some(Jump { at: now, cwnd, lost_before: self.lost, lost_packets: 0 });
         }

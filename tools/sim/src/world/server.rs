@@ -10,6 +10,7 @@ use path_store::life::Action;
 use path_store::life::Outcome;
 use path_store::life::ResumeLife;
 use quiche::h3;
+use quiche::hooks;
 use quiche::path_state::PathState;
 use quiche::resume::Phase;
 use quiche::RecvInfo;
@@ -206,7 +207,7 @@ impl Server {
             if self.release.is_some() {
                 break;
             }
-            let phase = self.quic.resume_phase();
+            let phase = hooks::resume_phase(&self.quic);
             let slot = turn.wire.packets.take();
             match self.quic.send(turn.wire.packets.room(slot)) {
                 Ok((bytes, _)) => {
@@ -237,7 +238,7 @@ impl Server {
             return Ok(());
         }
         let instant = turn.clock.instant(turn.now);
-        while let Some(event) = self.quic.resume_event_next() {
+        while let Some(event) = hooks::resume_event_next(&mut self.quic) {
             self.record.on_event(turn.clock.since_start(event.time), &event)?;
             if event.new == Phase::Unvalidated {
                 turn.dealings.jumped(turn.plan.subnet, turn.flow, turn.now)?;
@@ -273,7 +274,7 @@ impl Server {
 
     /// What may be recorded: only the path to a validated address.
     fn observed(&self) -> Option<PathState> {
-        self.quic.is_established().then(|| self.quic.path_state()).flatten()
+        self.quic.is_established().then(|| hooks::path_state(&self.quic)).flatten()
     }
 
     /// The connection is over.
@@ -300,7 +301,7 @@ impl Server {
             }
             Some(Action::Resume { saved, jump_before }) => {
                 self.record.on_given(saved.saved_cwnd);
-                if self.quic.resume_from(saved, jump_before).is_err() {
+                if hooks::resume_from(&mut self.quic, saved, jump_before).is_err() {
                     let action = self.life.on_refusal();
                     self.act(action, turn)?;
                 }

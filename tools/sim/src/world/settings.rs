@@ -13,6 +13,7 @@ use boring::ssl::SslSignatureAlgorithm;
 use boring::ssl::SslVerifyMode;
 use boring::x509::X509;
 use quiche::h3;
+use quiche::hooks;
 use quiche::resume::ResumeConfig;
 use quiche::CongestionControlAlgorithm;
 use quiche::ConnectionId;
@@ -56,9 +57,10 @@ impl Settings {
     /// None is expected.
     pub fn new() -> anyhow::Result<Self> {
         let mut resuming_server = server_config().context("cannot set QUIC up")?;
-        resuming_server
-            .set_careful_resume(ResumeConfig::default())
-            .context("cannot enable Careful Resume")?;
+        if hooks::HAS_CAREFUL_RESUME {
+            hooks::set_careful_resume(&mut resuming_server, ResumeConfig::default())
+                .context("cannot enable Careful Resume")?;
+        }
         let mut http = h3::Config::new().context("cannot set HTTP/3 up")?;
         http.set_max_field_section_size(HEADERS_BYTES_MAX);
         Ok(Self {
@@ -126,7 +128,7 @@ fn server_config() -> anyhow::Result<quiche::Config> {
 
     let mut config = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)?;
     config.set_application_protos(h3::APPLICATION_PROTOCOL)?;
-    config.set_avoid_runts(true);
+    hooks::set_avoid_runts(&mut config, true);
     config.set_max_send_udp_payload_size(PACKET_BYTES_MAX);
     config.set_max_recv_udp_payload_size(65_527);
     config.set_max_idle_timeout(IDLE_TIMEOUT_MS);
