@@ -13,18 +13,22 @@ pub mod hooks;
 
 #[cfg(not(hook = "clock"))]
 #[path = "../../../quiche/src/clock.rs"]
+#[rustfmt::skip] // formatted there
 pub mod clock;
 
 #[cfg(not(hook = "path_state"))]
 #[path = "../../../quiche/src/recovery/path_state/mod.rs"]
+#[rustfmt::skip] // formatted there
 pub mod path_state;
 
 #[cfg(not(hook = "careful_resume"))]
 #[path = "../../../quiche/src/recovery/resume/config.rs"]
+#[rustfmt::skip] // formatted there
 mod config;
 
 #[cfg(not(hook = "careful_resume"))]
 #[path = "../../../quiche/src/recovery/resume/phase.rs"]
+#[rustfmt::skip] // formatted there
 mod phase;
 
 #[cfg(not(hook = "careful_resume"))]
