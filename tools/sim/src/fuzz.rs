@@ -29,6 +29,7 @@ use crate::scenario::Path;
 use crate::scenario::Queue;
 use crate::scenario::Saved;
 use crate::scenario::Scenario;
+use crate::scenario::Swing;
 use crate::world;
 use crate::world::seeds;
 use crate::world::seeds::Purpose;
@@ -141,18 +142,26 @@ pub fn random_scenario(seed: u64) -> Scenario {
         })
         .collect();
     let count: u32 = flows.iter().map(|flow| flow.count).sum();
+    if path.changes.is_empty() && path.up_rate_mbps.is_none() {
+        path.swing = dice.sometimes(0.5, swing);
+    }
     path.buffer_bdp = buffer_bdp(&path, count);
     Scenario { path, flows, deadline_s: DEADLINE_S }
 }
 
 /// What was drawn, within bounds.
 fn buffer_bdp(path: &Path, flows: u32) -> f64 {
-    let slowest_mbps = path.changes.iter().filter_map(|change| change.rate_mbps);
-    let slowest_mbps = slowest_mbps.fold(path.rate_mbps, f64::min);
+    let slowest_mbps = slowest_mbps(path);
     let longest = QUEUE_MS_MAX / path.rtt_ms * slowest_mbps / path.rate_mbps;
     let bdp_bytes = path.rate_mbps * 125.0 * path.rtt_ms;
     let shortest = BUFFER_BYTES_PER_FLOW * f64::from(flows) / bdp_bytes;
     round(path.buffer_bdp.min(longest).max(shortest))
+}
+
+fn slowest_mbps(path: &Path) -> f64 {
+    let rates = path.changes.iter().filter_map(|change| change.rate_mbps);
+    let share = path.swing.map_or(0.0, |swing| swing.rate_share);
+    rates.fold(path.rate_mbps, f64::min) * (1.0 - share)
 }
 
 fn path(dice: &mut Dice, rate_mbps: f64, rtt_ms: f64) -> Path {
@@ -166,6 +175,7 @@ fn path(dice: &mut Dice, rate_mbps: f64, rtt_ms: f64) -> Path {
         jitter_ms: dice.sometimes(0.4, |dice| round(rtt_ms * dice.log(0.001, 0.5))).unwrap_or(0.0),
         ack_thinning: dice.sometimes(0.3, |dice| dice.whole(2, 20)).unwrap_or(1) as u32,
         changes: vec![],
+        swing: None,
     }
 }
 
@@ -184,6 +194,14 @@ fn changes(dice: &mut Dice, path: &Path, extent_ms: f64) -> Vec<Change> {
             Change { at_ms, rate_mbps, rtt_ms, loss }
         })
         .collect()
+}
+
+fn swing(dice: &mut Dice) -> Swing {
+    Swing {
+        rate_share: round(dice.uniform(0.01, 0.4)),
+        rtt_share: round(dice.uniform(0.01, 0.4)),
+        period_rtts: round(dice.log(0.5, 20.0)),
+    }
 }
 
 fn flow(dice: &mut Dice, path: &Path, group: u64, bytes: f64, extent_ms: f64) -> Flow {
@@ -333,8 +351,7 @@ mod tests {
             let buffer_bytes = path.buffer_bdp * path.rate_mbps * 125.0 * path.rtt_ms;
             let flows: u32 = scenario.flows.iter().map(|flow| flow.count).sum();
             assert!(buffer_bytes > 0.99 * BUFFER_BYTES_PER_FLOW * f64::from(flows));
-            let rates = path.changes.iter().filter_map(|change| change.rate_mbps);
-            let slowest = rates.fold(path.rate_mbps, f64::min);
+            let slowest = slowest_mbps(path);
             assert!(slowest >= RATE_MBPS_MIN);
             assert!(buffer_bytes * 8.0 / slowest / 1e3 < 1.01 * QUEUE_MS_MAX, "{scenario:?}");
         }
@@ -346,6 +363,7 @@ mod tests {
         let some = |is: fn(&Scenario) -> bool| scenarios.iter().filter(|s| is(s)).count();
         for (what, count) in [
             ("changes", some(|s| !s.path.changes.is_empty())),
+            ("swings", some(|s| s.path.swing.is_some())),
             ("loss", some(|s| s.path.loss > 0.0)),
             ("thinning", some(|s| s.path.ack_thinning > 1)),
             ("CoDel", some(|s| s.path.queue == Queue::Codel)),

@@ -45,6 +45,13 @@ pub struct FlowOutcome {
     pub jump_lost_packets: Option<u64>,
     /// Its packets that the bottleneck dropped.
     pub dropped_packets: u64,
+    /// Since `start_ms`, when the bottleneck dropped the first of them.
+    pub first_drop_ms: Option<f64>,
+    /// Since `start_ms`, when the congestion window first held the path's
+    /// bandwidth-delay product.
+    pub full_ms: Option<f64>,
+    /// `[ms since start_ms, reason]` of the end of slow start.
+    pub slow_start_end: Option<(f64, String)>,
     /// `[ms since start_ms, phase, trigger]`, as qlog names them.
     pub phases: Vec<(f64, String, Option<String>)>,
     pub saved_cwnd_bytes: Option<u64>,

@@ -13,7 +13,6 @@ use crate::scenario::file::File;
 use crate::scenario::file::Named;
 use crate::scenario::Controller;
 use crate::scenario::Mode;
-use crate::scenario::Saved;
 
 /// The key of how the judged flow starts.
 const MODE: &str = "flow.mode";
@@ -156,6 +155,23 @@ impl Cell<'_> {
         });
         shares.fold(f64::INFINITY, f64::min)
     }
+
+    /// Whether a single flow, which nothing but the path limits, is alone on a
+    /// path that stays as it is.
+    pub fn is_plain(&self) -> bool {
+        let scenario = &self.named.scenario;
+        let (path, flow) = (&scenario.path, &scenario.flows[0]);
+        let alone = scenario.flows.len() == 1 && flow.count == 1;
+        let free = flow.access_mbps.is_none()
+            && flow.client_window_bytes.is_none()
+            && flow.app_limit_mbps.is_none()
+            && path.up_rate_mbps.is_none();
+        let steady = path.changes.is_empty()
+            && path.swing.is_none()
+            && path.loss == 0.0
+            && path.jitter_ms == 0.0;
+        alone && free && steady
+    }
 }
 
 impl Pair<'_> {
@@ -213,23 +229,9 @@ impl Pair<'_> {
     /// Whether the path, found as it was saved, holds 64 initial windows, and
     /// the object fills it.
     pub fn has_much_to_save(&self) -> bool {
-        self.is_plain() && self.bdp_windows() >= MUCH_WINDOWS && self.object_bdp() >= 1.0
-    }
-
-    /// Whether a single flow, which nothing but the path limits, finds the path
-    /// as it was saved, and the path stays so.
-    fn is_plain(&self) -> bool {
-        let scenario = &self.careful.named.scenario;
-        let (path, flow) = (&scenario.path, &scenario.flows[0]);
-        let alone = scenario.flows.len() == 1 && flow.count == 1;
-        let free = flow.access_mbps.is_none()
-            && flow.client_window_bytes.is_none()
-            && flow.app_limit_mbps.is_none()
-            && path.up_rate_mbps.is_none();
-        let steady = path.changes.is_empty() && path.loss == 0.0 && path.jitter_ms == 0.0;
-        let saved = Saved::default();
-        let as_saved =
-            (flow.saved.cwnd_bdp, flow.saved.rtt_ratio) == (saved.cwnd_bdp, saved.rtt_ratio);
-        alone && free && steady && as_saved
+        let saved = self.careful.named.scenario.flows[0].saved;
+        let as_saved = (saved.cwnd_bdp, saved.rtt_ratio) == (1.0, 1.0);
+        let much = self.bdp_windows() >= MUCH_WINDOWS && self.object_bdp() >= 1.0;
+        self.careful.is_plain() && as_saved && much
     }
 }

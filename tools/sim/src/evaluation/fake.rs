@@ -65,6 +65,9 @@ fn flow_outcome(scenario: &Scenario, flow: &Flow, run: u32) -> FlowOutcome {
         lost_packets: 100 + u64::from(run % 5),
         jump_lost_packets: jumps.then_some(0),
         dropped_packets: 100,
+        first_drop_ms: Some(7.0 * rtt_ms),
+        full_ms: Some(5.0 * rtt_ms),
+        slow_start_end: Some((6.0 * rtt_ms, "search".into())),
         phases: (0..)
             .zip(names)
             .map(|(i, n)| (f64::from(i) * rtt_ms, n.to_string(), None))

@@ -16,9 +16,10 @@ pub fn bounds(scenario: &Scenario, flow: &Flow) -> Bounds {
     let path = &scenario.path;
     let rates = path.changes.iter().filter_map(|c| c.rate_mbps);
     let rtts = path.changes.iter().filter_map(|c| c.rtt_ms);
-    let rate_mbps = rates.fold(path.rate_mbps, f64::max);
+    let (up, shorter) = path.swing.map_or((1.0, 1.0), |s| (1.0 + s.rate_share, 1.0 - s.rtt_share));
+    let rate_mbps = rates.fold(path.rate_mbps, f64::max) * up;
     let rate_mbps = flow.access_mbps.map_or(rate_mbps, |access| access.min(rate_mbps));
-    let rtt_ms = rtts.fold(path.rtt_ms, f64::min) + flow.extra_rtt_ms;
+    let rtt_ms = rtts.fold(path.rtt_ms, f64::min) * shorter + flow.extra_rtt_ms;
     let jump_bytes = half_saved_bytes(scenario, flow).min(jump_max_bytes());
     bounds_of_jump(rate_mbps, rtt_ms, flow.each_bytes(path), jump_bytes)
 }
@@ -81,6 +82,8 @@ mod tests {
         assert!(of("path.change = [{ at_ms = 9, rate_mbps = 100 }]", "") < steady);
         assert!(of("path.change = [{ at_ms = 9, rtt_ms = 100 }]", "") < steady);
         assert_eq!(of("path.change = [{ at_ms = 9, rate_mbps = 10 }]", ""), steady);
+        assert!(of("path.swing = { rate_share = 0.1 }", "") < steady);
+        assert!(of("path.swing = { rtt_share = 0.1 }", "") < steady);
         assert!(of("", "access_mbps = 10") > steady);
         assert!(of("", "extra_rtt_ms = 10") > steady);
         assert!(of("", "mode = \"careful-resume\"\nsaved.cwnd_bdp = 0.5") < steady);

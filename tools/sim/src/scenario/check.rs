@@ -7,13 +7,14 @@ use super::Change;
 use super::Flow;
 use super::Path;
 use super::Scenario;
+use super::Swing;
 
 /// What a number must be.
 #[derive(Clone, Copy)]
 enum Must {
     BePositive,
     NotBeNegative,
-    BeProbability,
+    BeShare,
 }
 
 /// A key, its value if it has one, and what that must be.
@@ -50,7 +51,7 @@ fn path(path: &Path) -> anyhow::Result<()> {
             ("up_rate_mbps", path.up_rate_mbps, Must::BePositive),
             ("rtt_ms", Some(path.rtt_ms), Must::BePositive),
             ("buffer_bdp", Some(path.buffer_bdp), Must::BePositive),
-            ("loss", Some(path.loss), Must::BeProbability),
+            ("loss", Some(path.loss), Must::BeShare),
             ("jitter_ms", Some(path.jitter_ms), Must::NotBeNegative),
             ("ack_thinning", Some(path.ack_thinning.into()), Must::BePositive),
         ],
@@ -60,6 +61,26 @@ fn path(path: &Path) -> anyhow::Result<()> {
         check_change(change, before_ms)?;
         before_ms = change.at_ms;
     }
+    path.swing.map_or(Ok(()), |swing| check_swing(&swing, path))
+}
+
+fn check_swing(swing: &Swing, path: &Path) -> anyhow::Result<()> {
+    let Swing { rate_share, rtt_share, period_rtts } = *swing;
+    numbers(
+        "path.swing.",
+        &[
+            ("rate_share", Some(rate_share), Must::BeShare),
+            ("rtt_share", Some(rtt_share), Must::BeShare),
+            ("period_rtts", Some(period_rtts), Must::BePositive),
+        ],
+    )?;
+    let swings = rate_share > 0.0 || rtt_share > 0.0;
+    ensure!(swings, "path.swing: say a rate_share or an rtt_share above 0");
+    ensure!(path.changes.is_empty(), "path.swing and path.change: a path has one of them");
+    ensure!(
+        path.up_rate_mbps.is_none(),
+        "path.swing and path.up_rate_mbps: a path that swings has one rate"
+    );
     Ok(())
 }
 
@@ -71,7 +92,7 @@ fn check_change(change: &Change, before_ms: f64) -> anyhow::Result<()> {
             ("at_ms", Some(at_ms), Must::NotBeNegative),
             ("rate_mbps", rate_mbps, Must::BePositive),
             ("rtt_ms", rtt_ms, Must::BePositive),
-            ("loss", loss, Must::BeProbability),
+            ("loss", loss, Must::BeShare),
         ],
     )?;
     ensure!(at_ms >= before_ms, "path.change.at_ms = {at_ms}: write changes in order of time");
@@ -114,7 +135,7 @@ fn numbers(part: &str, rules: &[Rule]) -> anyhow::Result<()> {
         let (fits, say) = match must {
             Must::BePositive => (value > 0.0, "must be above 0"),
             Must::NotBeNegative => (value >= 0.0, "must be 0 or more"),
-            Must::BeProbability => ((0.0..1.0).contains(&value), "must be from 0 to less than 1"),
+            Must::BeShare => ((0.0..1.0).contains(&value), "must be from 0 to less than 1"),
         };
         ensure!(fits && value.is_finite(), "{part}{key} = {value}: {say}");
     }

@@ -133,6 +133,17 @@ fn what_makes_no_sense_is_told_in_one_line_with_key_and_value() {
             &format!("{PATH}[[path.change]]\nat_ms = 2\nloss = 0\n[[path.change]]\nat_ms = 1\nloss = 0\n{FLOW}"),
             "path.change.at_ms = 1: write changes in order of time",
         ),
+        (&format!("{PATH}swing = {{}}\n{FLOW}"), "path.swing: say a rate_share or an rtt_share above 0"),
+        (&format!("{PATH}swing.rate_share = 1\n{FLOW}"), "path.swing.rate_share = 1: must be from 0 to less than 1"),
+        (&format!("{PATH}swing = {{ rtt_share = 0.1, period_rtts = 0 }}\n{FLOW}"), "path.swing.period_rtts = 0: must be above 0"),
+        (
+            &format!("{PATH}swing.rtt_share = 0.1\n[[path.change]]\nat_ms = 1\nloss = 0\n{FLOW}"),
+            "path.swing and path.change: a path has one of them",
+        ),
+        (
+            &format!("{PATH}up_rate_mbps = 1\nswing.rtt_share = 0.1\n{FLOW}"),
+            "path.swing and path.up_rate_mbps: a path that swings has one rate",
+        ),
         (&format!("{PATH}[[flow]]\n"), "flow has no size: say one of"),
         (&format!("{PATH}{FLOW}object_bytes = 1\n"), "flow has several sizes"),
         (&format!("{PATH}{FLOW}count = 0\n"), "no [[flow]] with a count above 0"),

@@ -65,6 +65,30 @@ pub struct Path {
     /// What changes when, in order of time.
     #[serde(default, rename = "change")]
     pub changes: Vec<Change>,
+
+    /// How its rate and round-trip time swing; neither does when absent.
+    #[serde(default)]
+    pub swing: Option<Swing>,
+}
+
+/// A path whose rate and round-trip time go up and down around those it is
+/// told, each as a sine from a phase that is drawn from the seed: what moving
+/// satellites and radio schedulers do to a path.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Swing {
+    /// By how much of itself the rate goes up, and down.
+    #[serde(default)]
+    pub rate_share: f64,
+
+    /// By how much of itself the round-trip time goes up, and down.
+    #[serde(default)]
+    pub rtt_share: f64,
+
+    /// How long it takes to swing once, in round-trip times. Measured GEO and
+    /// LEO paths: 3.3.
+    #[serde(default = "default::period_rtts")]
+    pub period_rtts: f64,
 }
 
 /// A queueing discipline of the bottleneck.
@@ -244,6 +268,9 @@ mod default {
     }
     pub fn ack_thinning() -> u32 {
         1
+    }
+    pub fn period_rtts() -> f64 {
+        3.3
     }
     pub fn name() -> String {
         "flow".into()

@@ -65,6 +65,11 @@ impl Flow {
             lost_packets: record.lost_packets as u64,
             jump_lost_packets: record.jump.map(|jump| jump.lost_packets as u64),
             dropped_packets: record.dropped_packets,
+            first_drop_ms: record.first_drop.map(|at| ms(since_start(at))),
+            full_ms: record.full.map(|at| ms(since_start(at))),
+            slow_start_end: record
+                .slow_start_end
+                .map(|(at, reason)| (ms(since_start(at)), record::reason_name(reason).to_owned())),
             phases: record.changes.iter().map(change).collect(),
             saved_cwnd_bytes: record.saved_cwnd,
             jump_cwnd_bytes: record.jump.map(|jump| jump.cwnd as u64),

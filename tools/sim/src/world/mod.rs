@@ -18,6 +18,7 @@ mod response;
 pub(crate) mod seeds;
 mod server;
 mod settings;
+mod swing;
 #[cfg(test)]
 mod tests;
 mod thinning;

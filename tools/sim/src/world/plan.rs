@@ -38,6 +38,8 @@ pub struct FlowPlan {
     pub object_bytes: u64,
     /// Without any queue or serialisation.
     pub rtt: Duration,
+    /// Of the bottleneck and this RTT.
+    pub bdp_bytes: u64,
     /// One-way delay between the bottleneck and the client.
     pub access_delay: Duration,
     pub access_rate: Option<Rate>,
@@ -101,6 +103,7 @@ fn one(path: &Path, flow: &Flow, subnet: usize) -> anyhow::Result<FlowPlan> {
         mode: flow.mode,
         object_bytes: object_bytes(path, flow)?,
         rtt,
+        bdp_bytes: flow_bdp_bytes.round() as u64,
         access_delay: extra_rtt / 2,
         access_rate,
         access_buffer_bytes: buffer_bytes(path.buffer_bdp, bdp_bytes(access_mbps, rtt)),

@@ -9,6 +9,7 @@ use quiche::resume::ResumeConfig;
 use quiche::resume::ResumeEvent;
 use quiche::resume::Trigger;
 use quiche::PathStats;
+use quiche::StartupExitReason;
 
 use super::packets::PACKET_BYTES_MAX;
 use super::plan::FlowPlan;
@@ -67,6 +68,12 @@ pub struct Record {
     pub sent_packets: usize,
     pub lost_packets: usize,
     pub dropped_packets: u64,
+    pub first_drop: Option<Duration>,
+
+    bdp_bytes: u64,
+    /// When the window first held that much.
+    pub full: Option<Duration>,
+    pub slow_start_end: Option<(Duration, StartupExitReason)>,
 }
 
 impl Record {
@@ -90,6 +97,10 @@ impl Record {
             sent_packets: 0,
             lost_packets: 0,
             dropped_packets: 0,
+            first_drop: None,
+            bdp_bytes: plan.bdp_bytes,
+            full: None,
+            slow_start_end: None,
         }
     }
 
@@ -119,6 +130,7 @@ impl Record {
             return Ok(());
         };
         self.window = stats.cwnd;
+        self.note_slow_start(now, &stats);
         let was_over = self.phase == Phase::Normal;
         self.phase = resume_stats(&stats).map_or(Phase::Normal, |resume| resume.phase);
         if was_over && self.phase == Phase::Normal {
@@ -129,6 +141,21 @@ impl Record {
         self.count_jump_losses(now, &stats);
         self.lost = stats.lost;
         Ok(())
+    }
+
+    fn note_slow_start(&mut self, now: Duration, stats: &PathStats) {
+        if self.full.is_none() && stats.cwnd as u64 >= self.bdp_bytes {
+            self.full = Some(now);
+        }
+        if let (None, Some(exit)) = (self.slow_start_end, stats.startup_exit) {
+            self.slow_start_end = Some((now, exit.reason));
+        }
+    }
+
+    /// The bottleneck drops a packet.
+    pub fn on_dropped(&mut self, now: Duration) {
+        self.dropped_packets += 1;
+        self.first_drop.get_or_insert(now);
     }
 
     fn check(&mut self, now: Duration, stats: &PathStats) -> Result<(), Violation> {
@@ -214,5 +241,15 @@ impl Record {
         let first = self.first_round.unwrap_or(end);
         let rounds = end.saturating_sub(first).as_nanos() / self.rtt.as_nanos().max(1);
         self.rounds.truncate(usize::try_from(rounds).unwrap_or(usize::MAX));
+    }
+}
+
+/// Why slow start ended, in the words that the scenarios use.
+pub fn reason_name(reason: StartupExitReason) -> &'static str {
+    match reason {
+        StartupExitReason::Loss => "loss",
+        StartupExitReason::ConservativeSlowStartRounds => "hystart",
+        StartupExitReason::BandwidthPlateau => "search",
+        StartupExitReason::PersistentQueue => "queue",
     }
 }

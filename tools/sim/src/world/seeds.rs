@@ -14,6 +14,8 @@ pub enum Purpose {
     Up,
     /// A random scenario.
     Scenario,
+    /// Where a path that swings begins.
+    Swing,
 }
 
 /// The seed of the `index`-th `purpose` in the run of `seed`.

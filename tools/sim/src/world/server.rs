@@ -214,7 +214,9 @@ impl Server {
                     any = true;
                     self.record.on_sent(turn.now, bytes, phase)?;
                     let passes = turn.wire.send_down(turn.now, turn.flow, slot, bytes);
-                    self.record.dropped_packets += u64::from(!passes);
+                    if !passes {
+                        self.record.on_dropped(turn.now);
+                    }
                 }
                 Err(quiche::Error::Done) => {
                     turn.wire.packets.give_back(slot);

@@ -86,6 +86,8 @@ fn slow_start_doubles_each_round() {
     assert_eq!(flow.window_packets, [10, 20, 40, 80, 160, 320, 640, 1280]);
     assert_eq!((flow.lost_packets, flow.dropped_packets), (0, 0));
     assert_eq!(flow.phases, []);
+    // The window of the ninth round is the BDP of 2778 packets.
+    assert_eq!((flow.full_ms, flow.slow_start_end, flow.first_drop_ms), (None, None, None));
     assert_eq!((flow.saved_cwnd_bytes, flow.jump_cwnd_bytes), (None, None));
     // A handshake, a request, seven round trips, and what is left at the rate.
     assert!((1200.0..1205.0).contains(&flow.ttfb_ms), "{}", flow.ttfb_ms);
@@ -174,6 +176,33 @@ fn the_path_changes_when_it_should() {
     scenario.path.changes[0] =
         crate::scenario::Change { at_ms: 2000.0, rate_mbps: Some(5.0), rtt_ms: None, loss: None };
     assert!(first(&scenario).ttlb_ms > 7000.0);
+}
+
+#[test]
+fn a_path_that_swings_does_so_from_another_phase_with_another_seed() {
+    // HyStart++ takes a longer RTT for a queue.
+    let mut scenario = geo("slow-start", "hystart = false");
+    let plain = first(&scenario).ttlb_ms;
+    scenario.path.swing = Some(toml::from_str("rtt_share = 0.2").unwrap());
+    let swung = |seed| run(&scenario, seed).unwrap().flows[0].ttlb_ms;
+    assert_eq!(swung(1), swung(1));
+    for seed in 1..4 {
+        assert_ne!(swung(seed), swung(seed + 1));
+        assert!((0.8..1.2).contains(&(swung(seed) / plain)), "{} {plain}", swung(seed));
+    }
+}
+
+#[test]
+fn slow_start_fills_the_path_then_drops_then_ends() {
+    let mut scenario = geo("slow-start", "hystart = false");
+    scenario.flows[0].object_bytes = Some(20_000_000);
+    let flow = first(&scenario);
+    let (full_ms, drop_ms) = (flow.full_ms.unwrap(), flow.first_drop_ms.unwrap());
+    let (end_ms, reason) = flow.slow_start_end.unwrap();
+    assert_eq!(reason, "loss");
+    // A buffer of one BDP takes a round trip to fill, its loss one to be told.
+    assert!((300.0..1800.0).contains(&(drop_ms - full_ms)), "{full_ms} {drop_ms}");
+    assert!((600.0..1800.0).contains(&(end_ms - drop_ms)), "{drop_ms} {end_ms}");
 }
 
 #[test]

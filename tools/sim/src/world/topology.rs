@@ -18,6 +18,7 @@ use super::plan::FlowPlan;
 use super::plan::HEADER_BYTES;
 use super::seeds;
 use super::seeds::Purpose;
+use super::swing;
 use crate::scenario;
 use crate::scenario::Path;
 
@@ -123,14 +124,14 @@ fn down_config(path: &Path, seed: u64) -> anyhow::Result<LinkConfig> {
         scenario::Queue::DropTail => Queue::DropTail,
         scenario::Queue::Codel => Queue::CoDel,
     };
-    config.changes = changes(path, true)?;
+    config.changes = changes(path, seed, true)?;
     Ok(config)
 }
 
 fn up_config(path: &Path, seed: u64) -> anyhow::Result<LinkConfig> {
     let rate_mbps = path.up_rate_mbps.unwrap_or(path.rate_mbps);
     let mut config = config(path, rate_mbps, seeds::derive(seed, Purpose::Up, 0))?;
-    config.changes = changes(path, false)?;
+    config.changes = changes(path, seed, false)?;
     Ok(config)
 }
 
@@ -145,9 +146,11 @@ fn config(path: &Path, rate_mbps: f64, seed: u64) -> anyhow::Result<LinkConfig> 
 
 /// What changes of one direction. The rate towards the servers follows the
 /// other one, unless it was given by itself.
-fn changes(path: &Path, is_down: bool) -> anyhow::Result<Vec<Change>> {
+fn changes(path: &Path, seed: u64, is_down: bool) -> anyhow::Result<Vec<Change>> {
     let has_rate = is_down || path.up_rate_mbps.is_none();
-    path.changes
+    let swings = path.swing.map(|swing| swing::changes(path, &swing, seed));
+    let changes = swings.as_ref().unwrap_or(&path.changes);
+    changes
         .iter()
         .map(|change| {
             let rtt_ms = change.rtt_ms;
