@@ -89,6 +89,8 @@ mod tests {
         let starts = |seed| swing("rate_share = 0.2, rtt_share = 0.2", seed)[0].clone();
         assert_ne!(starts(1), starts(2));
         assert_eq!(starts(1), starts(1));
-        assert!((starts(1).rate_mbps.unwrap() / 10.0 - starts(1).rtt_ms.unwrap() / 100.0).abs() > 1e-6);
+        assert!(
+            (starts(1).rate_mbps.unwrap() / 10.0 - starts(1).rtt_ms.unwrap() / 100.0).abs() > 1e-6
+        );
     }
 }
