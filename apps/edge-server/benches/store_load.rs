@@ -15,6 +15,8 @@
 #[path = "../tests/process/support/client.rs"]
 #[expect(dead_code, reason = "the tests of the process use the rest")]
 mod client;
+#[path = "../tests/process/support/forger.rs"]
+mod forger;
 #[path = "../tests/process/support/process.rs"]
 #[expect(dead_code, reason = "the tests of the process use the rest")]
 mod process;

@@ -16,6 +16,9 @@ use crate::service::ServiceMetrics;
 /// How long a row of retreats is remembered after its hold-off.
 pub(crate) const RETREATS_KEPT: Duration = Duration::from_secs(2 * 3600);
 
+/// What one call of [`Backend::sweep()`] does before it lets others go on.
+pub const SWEEP_MAX: usize = 1000;
+
 /// One call of [`PathStateStore`], as data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -73,8 +76,8 @@ pub trait Backend: PathStateStore {
         requests.iter().map(|request| perform_one(self, request)).collect()
     }
 
-    /// Deletes sets whose Lifetime has passed, a bounded number a call. Returns
-    /// how many entries went.
+    /// Deletes sets whose Lifetime has passed. Returns how many entries went: if
+    /// not fewer than [`SWEEP_MAX`], more may be left.
     ///
     /// # Errors
     ///

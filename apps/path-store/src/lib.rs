@@ -72,6 +72,7 @@ pub use self::backend::Entry;
 pub use self::backend::Outcome;
 pub use self::backend::Request;
 pub use self::backend::Size;
+pub use self::backend::SWEEP_MAX;
 pub use self::boot_clock::BootClock;
 pub use self::boot_clock::BootId;
 pub use self::boot_clock::SystemBootClock;

@@ -35,6 +35,7 @@ use support::HOUR;
 use support::WALL_START;
 
 const CLIENT: &str = "198.51.100.7";
+const OUR_SCHEMA: u32 = 2;
 
 /// A folder for one store.
 struct Folder(tempfile::TempDir);
@@ -404,16 +405,70 @@ fn a_store_behind_a_link_is_set_aside_where_it_is() {
     assert!(open(&folder.path()).get(&endpoint(CLIENT)).unwrap().is_some());
 }
 
+// A tool says so; a server goes on without a store until there is another file.
 #[test]
 fn a_newer_schema_is_left_alone() {
     let folder = Folder::with_sets(1);
     folder.edit("PRAGMA user_version = 9");
+    let before = std::fs::read(folder.path()).unwrap();
 
-    for role in [Role::Server, Role::Tool] {
-        let error = open_error(&folder.path(), role);
-        assert!(error.contains("schema 9") && error.contains("paths.db"), "{error}");
+    let error = open_error(&folder.path(), Role::Tool);
+    assert!(error.contains("schema 9") && error.contains("paths.db"), "{error}");
+
+    let store = open(&folder.path());
+    for _ in 0..3 {
+        let error = store.record(&nth_endpoint(0), &state(200)).unwrap_err().to_string();
+        assert!(error.contains("schema 9") && !error.contains('\n'), "{error}");
+        assert!(store.get(&nth_endpoint(0)).is_err());
+        assert!(store.claim(&nth_endpoint(0)).is_err());
+        assert!(store.sweep().is_err() && store.flush().is_err());
     }
+    assert_eq!(std::fs::read(folder.path()).unwrap(), before);
     assert_eq!(folder.set_aside(), [] as [PathBuf; 0]);
+
+    std::fs::remove_file(folder.path()).unwrap();
+    store.record(&nth_endpoint(0), &state(200)).unwrap();
+    assert!(store.get(&nth_endpoint(0)).unwrap().is_some());
+}
+
+// Both versions have the file open, and the older one's statements would work.
+#[test]
+fn a_schema_that_becomes_newer_is_not_written_to() {
+    let folder = Folder::with_sets(1);
+    let store = open(&folder.path());
+    let here = nth_endpoint(0);
+    assert!(store.get(&here).unwrap().is_some());
+    folder.edit("PRAGMA user_version = 9");
+
+    for _ in 0..2 {
+        let error = store.record(&here, &state(200)).unwrap_err().to_string();
+        assert!(error.contains("schema 9"), "{error}");
+        assert!(store.claim(&here).is_err() && store.flush().is_err());
+    }
+    folder.edit(&format!("PRAGMA user_version = {OUR_SCHEMA}"));
+    assert_eq!(store.get(&here).unwrap().map(|set| set.saved_cwnd), Some(0));
+}
+
+#[test]
+fn of_damaged_stores_the_latest_few_are_kept() {
+    let folder = Folder::new();
+    for n in 0..6 {
+        std::fs::write(folder.path(), format!("no database: {n}")).unwrap();
+        std::fs::write(folder.0.path().join("paths.db-wal"), "its log").unwrap();
+        let store = open(&folder.path());
+        assert_eq!(store.counters().databases_set_aside, 1);
+    }
+
+    let mut kept = folder.set_aside();
+    kept.sort();
+    let kept: Vec<String> =
+        kept.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    assert_eq!(kept, ["no database: 3", "no database: 4", "no database: 5"]);
+    let logs = folder.0.path().read_dir().unwrap().filter(|file| {
+        let name = file.as_ref().unwrap().file_name();
+        name.to_str().unwrap().contains("corrupt") && name.to_str().unwrap().ends_with("-wal")
+    });
+    assert_eq!(logs.count(), 3);
 }
 
 #[test]
@@ -489,6 +544,15 @@ fn a_store_stays_within_its_bound() {
     assert!((196..=202).contains(&kept), "{kept} of 200");
     assert!(store.get(&nth_endpoint(499)).unwrap().is_some());
     assert_eq!(store.counters().entries_evicted, 500 - kept as u64);
+
+    // Nor do processes pass it together that add one each.
+    drop(store);
+    for n in 500..520 {
+        let clock = Box::new(SystemBootClock::new().unwrap());
+        let store = SqliteStore::open(&folder.path(), Role::Server, options, clock).unwrap();
+        store.record(&nth_endpoint(n), &state(n)).unwrap();
+        assert!(entries(&store).len() <= 202, "{n}");
+    }
 }
 
 #[test]

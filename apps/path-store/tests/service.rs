@@ -18,6 +18,7 @@ use path_store::Request;
 use path_store::ServiceOptions;
 use path_store::StoreHandle;
 use path_store::StoreService;
+use path_store::SWEEP_MAX;
 use quiche::path_state::Claim;
 use quiche::path_state::ClaimToken;
 use quiche::path_state::MemoryStore;
@@ -305,6 +306,32 @@ fn a_claim_that_nobody_reads_about_is_released() {
         second.handle.claim(2, &here);
         assert!(second.claimed().is_some());
     }
+}
+
+// A thousand a minute would be fewer than there are new ones.
+#[test]
+fn a_sweep_goes_on_until_nothing_is_left() {
+    const SETS: u64 = 5 * SWEEP_MAX as u64 / 2;
+
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("paths.db"));
+    let old = quiche::clock::wall_now() - 2 * support::HOUR;
+    let expired = |n| PathState { observed: old, expires: old + support::HOUR, ..state(n) };
+    let records: Vec<Request> =
+        (0..SETS).map(|n| Request::Record(nth_endpoint(n), expired(n))).collect();
+    store.perform(&records).unwrap();
+
+    // The next sweep but the first is an hour away.
+    let options = ServiceOptions { sweep_interval: support::HOUR, ..Default::default() };
+    let service = StoreService::start(Box::new(store), options).unwrap();
+    let gone = || service.backend_counters().entries_expired;
+    for _ in 0..6000 {
+        if gone() == SETS {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{} of {SETS} are gone", gone());
 }
 
 #[test]

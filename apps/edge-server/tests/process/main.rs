@@ -3,6 +3,7 @@
 mod abuse;
 mod bad_input;
 mod moving;
+mod neighbours;
 mod resuming;
 mod scenarios;
 mod serving;

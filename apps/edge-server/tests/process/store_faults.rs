@@ -1,12 +1,17 @@
 //! A store that dies, waits or talks nonsense costs jumps, never downloads, and
 //! is worth one line.
 
+use std::fs::File;
 use std::io::Read;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::net::TcpListener;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
+use crate::support::client::Client;
 use crate::support::lab::emulate;
 use crate::support::lab::fetch;
 use crate::support::metrics;
@@ -15,6 +20,7 @@ use crate::support::process::Running;
 use crate::support::redis::open_redis;
 use crate::support::redis::RedisServer;
 use path_store::HashKeys;
+use path_store::Role;
 use quiche::path_state::PathState;
 use quiche::path_state::PathStateStore;
 use quiche::path_state::RemoteEndpoint;
@@ -36,9 +42,12 @@ struct Bench {
 impl Bench {
     fn new(store: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let more = ["--speedtest", "--store", store, "--metrics", "127.0.0.1:0"];
-        let (mut server, address) = serve(folder.path(), &more);
-        let metrics = server.metrics_address();
+        let (server, _) = serve(folder.path(), &with_store(store));
+        Self::of(server, folder)
+    }
+
+    fn of(mut server: Running, folder: tempfile::TempDir) -> Self {
+        let (metrics, address) = (server.metrics_address(), server.address());
         Self { server, address, metrics, _folder: folder }
     }
 
@@ -61,22 +70,35 @@ impl Bench {
     }
 }
 
-fn plant(redis: &RedisServer) {
-    let here = RemoteEndpoint::new("127.0.0.1", [127, 0, 0, 1].into(), Default::default());
-    plant_for(redis, &here);
+fn with_store(store: &str) -> [&str; 5] {
+    ["--speedtest", "--store", store, "--metrics", "127.0.0.1:0"]
 }
 
-fn plant_for(redis: &RedisServer, here: &RemoteEndpoint) {
+/// The set of clients on this machine.
+fn set() -> PathState {
     let now = quiche::clock::wall_now();
-    let state = PathState {
+    PathState {
         saved_cwnd: 100_000,
         saved_rtt: Duration::from_millis(20),
         observed: now,
         expires: now + Duration::from_secs(3600),
         limited: false,
         validated: false,
-    };
-    open_redis(&redis.url(), Default::default()).record(here, &state).unwrap();
+    }
+}
+
+fn clients() -> RemoteEndpoint {
+    RemoteEndpoint::new("127.0.0.1", [127, 0, 0, 1].into(), Default::default())
+}
+
+fn plant(redis: &RedisServer) {
+    open_redis(&redis.url(), Default::default()).record(&clients(), &set()).unwrap();
+}
+
+/// Keeps that set in a store on disk, which is made if there is none.
+fn plant_on_disk(store: &Path) {
+    let store = path_store::open(store.to_str().unwrap(), Role::Server).unwrap();
+    store.record(&clients(), &set()).unwrap();
 }
 
 /// One incident: the server serves on, says so once, and comes back by itself.
@@ -169,6 +191,141 @@ fn a_folder_that_vanishes_costs_jumps_only() {
     assert!(store.exists());
 }
 
+// It is of the number that a version to come may give its schema; a server of that
+// version may have it open.
+#[test]
+fn a_newer_versions_file_costs_jumps_only_and_is_left_alone() {
+    const SCHEMA_AT: u64 = 60;
+
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("paths.db");
+    plant_on_disk(&store);
+    let file = File::options().write(true).open(&store).unwrap();
+    file.write_all_at(&9_u32.to_be_bytes(), SCHEMA_AT).unwrap();
+    let before = std::fs::read(&store).unwrap();
+
+    let bench = Bench::new(store.to_str().unwrap());
+    for _ in 0..5 {
+        bench.download();
+    }
+    assert_eq!((bench.server.count("has schema 9"), bench.server.count(FAILS)), (1, 1));
+    assert_eq!(metrics::read(bench.metrics, "path_store_failing"), 1);
+    assert_eq!(std::fs::read(&store).unwrap(), before);
+
+    // The newer version is gone, and its file with it.
+    std::fs::remove_file(&store).unwrap();
+    bench.download_until(WORKS);
+    plant_on_disk(&store);
+    bench.download_until(RESUMES);
+}
+
+// One process finds out, and sets it aside; those that have it open move to the new
+// one, without an incident.
+#[test]
+fn a_file_that_is_overwritten_costs_jumps_only() {
+    const PAGE_BYTES: u64 = 4096;
+
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("paths.db");
+    let location = store.to_str().unwrap();
+    plant_on_disk(&store);
+    let bench = Bench::new(location);
+    bench.download_until(RESUMES);
+
+    let file = File::options().write(true).open(&store).unwrap();
+    let length = file.metadata().unwrap().len();
+    let noise: Vec<u8> = (PAGE_BYTES..length).map(|i| (i * 31 % 251) as u8).collect();
+    file.write_all_at(&noise, PAGE_BYTES).unwrap();
+    bench.download();
+
+    let other = Bench::new(location);
+    other.download();
+    let set_aside = |bench: &Bench| {
+        let at = "path_store_databases_set_aside_total";
+        (bench.server.count("the store was damaged"), metrics::read(bench.metrics, at))
+    };
+    assert_eq!((set_aside(&bench), set_aside(&other)), ((0, 0), (1, 1)));
+    plant_on_disk(&store);
+    bench.download_until(RESUMES);
+    other.download_until(RESUMES);
+    assert_eq!(bench.server.count(FAILS) + other.server.count(FAILS), 0);
+}
+
+// The disk is known to the server alone, and full between two signs that it gets.
+#[test]
+fn a_full_disk_costs_jumps_only() {
+    const SCRIPT: &str = r#"
+        disk=$1; sign=$2; shift 2
+        mount -t tmpfs -o size=300k tmpfs "$disk" || exit
+        wait_for() { until [ -e "$sign/$1" ]; do sleep 0.05; done; }
+        (wait_for fill; cat /dev/zero > "$disk/zeros"; wait_for free; rm "$disk/zeros") 2>/dev/null &
+        exec "$@"
+    "#;
+    let may = Command::new("unshare").args(["-rm", "true"]).status();
+    if !may.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: this system gives no mount namespaces away");
+        return;
+    }
+    let (folder, disk) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = disk.path().join("paths.db");
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", SCRIPT, "sh"]).arg(disk.path()).arg(folder.path());
+    command.arg(env!("CARGO_BIN_EXE_edge-server")).args(["--listen", "127.0.0.1:0", "--root"]);
+    command.arg(folder.path()).args(with_store(store.to_str().unwrap()));
+    command.env("RUST_LOG", "edge_server=debug,path_store=warn");
+    let signs = folder.path().to_path_buf();
+    let sign = |name: &str| drop(File::create(signs.join(name)).unwrap());
+
+    let bench = Bench::of(Running::start(&mut command), folder);
+    let mut emulator = emulate(bench.address, "--rate 50 --rtt 20 --buffer 250000");
+    let path = emulator.address();
+    // What it learns has to be written.
+    let learn_until = |text: &str| {
+        let said = (0..100).any(|_| {
+            assert!(fetch(path, 2_000_000).end().0.success());
+            bench.server.count(text) > 0
+        });
+        assert!(said, "never says: {text}");
+    };
+    learn_until(RESUMES);
+
+    sign("fill");
+    learn_until(FAILS);
+    bench.download();
+    assert_eq!(bench.server.count(FAILS), 1);
+
+    sign("free");
+    learn_until(WORKS);
+    bench.download_until(RESUMES);
+}
+
+// The client is silent meanwhile. A transport that took more than a window because it
+// probes would leave nothing to claim a set for.
+#[test]
+fn a_set_that_is_read_while_the_transport_probes_is_claimed() {
+    const BODY_BYTES: u64 = 100_000;
+
+    let redis = RedisServer::start(&[]);
+    plant(&redis);
+    let bench = Bench::new(&redis.url());
+    // An answer must come within a second, which a busy machine may miss.
+    for _ in 0..50 {
+        redis.pause();
+        let mut client = Client::connect(bench.address);
+        let stream = client.request("GET", &format!("/bytes/{BODY_BYTES}"));
+        client.receive(stream, 1);
+        std::thread::sleep(Duration::from_millis(200));
+        redis.resume();
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(client.response(stream).body.len() as u64, BODY_BYTES);
+        client.close();
+        if bench.server.count(RESUMES) > 0 {
+            return;
+        }
+    }
+    panic!("never resumes");
+}
+
 // Nothing in the store tells who the clients were, and they are found again.
 #[test]
 fn with_keys_the_store_holds_no_client_address() {
@@ -189,7 +346,7 @@ fn with_keys_the_store_holds_no_client_address() {
     let (mut server, address) = serve(folder.path(), &more);
     let here = RemoteEndpoint::new("pop7", [127, 0, 0, 1].into(), Default::default());
     let hidden = HashKeys::read(&keys).unwrap().hide(here, quiche::clock::wall_now());
-    plant_for(&redis, &hidden);
+    open_redis(&url, Default::default()).record(&hidden, &set()).unwrap();
 
     let mut emulator = emulate(address, "--rate 20 --rtt 20 --buffer 50000");
     assert!(fetch(emulator.address(), 1_000_000).end().0.success());

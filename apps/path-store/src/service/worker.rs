@@ -15,6 +15,7 @@ use super::Shared;
 use crate::backend::Backend;
 use crate::backend::Outcome;
 use crate::backend::Request;
+use crate::backend::SWEEP_MAX;
 
 /// How often what ends a claim is tried.
 const TRIES_MAX: u32 = 3;
@@ -29,7 +30,9 @@ struct Worker {
     backend: Arc<dyn Backend>,
     shared: Arc<Shared>,
     sweep_interval: Duration,
-    swept: Instant,
+
+    /// When all that had expired was gone; at first, nobody knows.
+    swept: Option<Instant>,
     counted: ServiceMetrics,
     counted_at: Instant,
     incident: Incident,
@@ -65,7 +68,7 @@ pub fn start(
         backend,
         shared,
         sweep_interval,
-        swept: quiche::clock::now(),
+        swept: None,
         counted: ServiceMetrics::default(),
         counted_at: quiche::clock::now(),
         incident: Incident::default(),
@@ -82,8 +85,7 @@ pub fn start(
 
 impl Worker {
     fn run(mut self) {
-        let pause = self.sweep_interval.min(TOTALS_INTERVAL);
-        while let Some(items) = self.shared.queue.take(pause) {
+        while let Some(items) = self.shared.queue.take(self.pause()) {
             if !items.is_empty() {
                 self.perform(items);
             }
@@ -150,14 +152,26 @@ impl Worker {
         self.shared.queue.done(count);
     }
 
+    /// How long there may be nothing to do.
+    fn pause(&self) -> Duration {
+        match self.swept {
+            None => Duration::ZERO,
+            Some(_) => self.sweep_interval.min(TOTALS_INTERVAL),
+        }
+    }
+
+    /// However many sets expire at a time, requests do not wait for all of them
+    /// to go, and the next interval does not begin before they have.
     fn sweep_when_due(&mut self) {
         let now = quiche::clock::now();
-        if now.duration_since(self.swept) < self.sweep_interval {
+        if self.swept.is_some_and(|at| now.duration_since(at) < self.sweep_interval) {
             return;
         }
-        self.swept = now;
 
-        match self.backend.sweep() {
+        let result = self.backend.sweep();
+        let is_behind = result.as_ref().is_ok_and(|swept| *swept >= SWEEP_MAX);
+        self.swept = (!is_behind).then_some(now);
+        match result {
             Ok(_) => self.succeeded(),
             Err(error) => self.failed(&error),
         }

@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::fs::OpenOptions;
 use std::io;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use rusqlite::OpenFlags;
 use rusqlite::TransactionBehavior;
 use rustix::fs::FlockOperation;
 
+use super::aside::set_aside;
 use super::claim;
 use super::row;
 use crate::location::OpenError;
@@ -30,6 +32,12 @@ use crate::location::Role;
 
 /// "Path" in ASCII: tells our databases from other programs'.
 const APPLICATION_ID: i64 = 0x5061_7468;
+
+/// The tables of a store.
+const TABLES: i64 = 3;
+
+/// No version to come will count so far: a higher number is damage.
+const SCHEMA_VERSION_MAX: i64 = 999;
 
 /// How often, and how long apart, a call tries to get between other processes'
 /// transactions: 2 s in all. SQLite's own pauses grow to 100 ms, by which a process
@@ -239,7 +247,7 @@ fn open_locked(path: &Path, role: Role) -> Result<Database, Trouble> {
     }
 
     set_up(&conn).map_err(trouble)?;
-    check_columns(&conn)?;
+    check_columns(&conn).map_err(trouble)?;
     let id = file_id(path).map_err(|e| Trouble::Error(unwritable(path, &e)))?;
 
     Ok(Database { conn, id, damaged: false })
@@ -256,6 +264,9 @@ fn trouble(path: &Path, error: &rusqlite::Error) -> Trouble {
 
     match error.sqlite_error_code() {
         _ if is_damage(error) => Trouble::Damaged(why),
+        // SQLITE_ERROR: our statements are right.
+        Some(ErrorCode::Unknown) => Trouble::Damaged(why),
+        Some(ErrorCode::ReadOnly) if says_read_only(&path) => Trouble::Damaged(why),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             Trouble::Error(OpenError::Busy(path))
         }
@@ -267,6 +278,36 @@ fn trouble(path: &Path, error: &rusqlite::Error) -> Trouble {
     }
 }
 
+/// Whether the file itself, not its folder or its disk, forbids writing: with the
+/// version of the format in its header. Ours never does.
+fn says_read_only(path: &Path) -> bool {
+    const WRITE_VERSION_AT: usize = 18;
+    const WAL_VERSION: u8 = 2;
+
+    let mut header = [0; WRITE_VERSION_AT + 1];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    read.is_ok() && header[WRITE_VERSION_AT] > WAL_VERSION
+}
+
+/// In a transaction: whether the schema is ours still. A newer version may have
+/// taken the file over meanwhile, even if our statements would work.
+///
+/// # Errors
+///
+/// It is not.
+pub fn check_schema(conn: &Connection) -> rusqlite::Result<()> {
+    let sql = "PRAGMA user_version";
+    let version: i64 = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    match version {
+        row::SCHEMA_VERSION => Ok(()),
+        _ => {
+            let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_SCHEMA);
+            let why = format!("the store has schema {version} now");
+            Err(rusqlite::Error::SqliteFailure(code, Some(why)))
+        }
+    }
+}
+
 /// Leaves alone what another program or a newer version made.
 fn check_owner(conn: &Connection, path: &Path) -> Result<(), Trouble> {
     let number = |sql: &str| -> Result<i64, Trouble> {
@@ -275,9 +316,13 @@ fn check_owner(conn: &Connection, path: &Path) -> Result<(), Trouble> {
     let application_id = number("PRAGMA application_id")?;
     let version = number("PRAGMA user_version")?;
     let objects = number("SELECT count(*) FROM sqlite_schema")?;
+    let ours = number(
+        "SELECT count(*) FROM sqlite_schema WHERE name IN ('path_state', 'claim', 'total')",
+    )?;
     let path = path.to_path_buf();
 
-    if application_id != APPLICATION_ID {
+    // With all of our tables, it is the number that is damaged.
+    if application_id != APPLICATION_ID && ours < TABLES {
         return match (application_id, version, objects) {
             (0, 0, 0) => Ok(()),
             _ => Err(Trouble::Error(OpenError::Foreign(path))),
@@ -286,11 +331,14 @@ fn check_owner(conn: &Connection, path: &Path) -> Result<(), Trouble> {
 
     match version {
         0..=row::SCHEMA_VERSION => Ok(()),
-        _ => Err(Trouble::Error(OpenError::NewerSchema {
-            path,
-            found: version,
-            known: row::SCHEMA_VERSION,
-        })),
+        _ if version <= SCHEMA_VERSION_MAX && version > 0 => {
+            Err(Trouble::Error(OpenError::NewerSchema {
+                path,
+                found: version,
+                known: row::SCHEMA_VERSION,
+            }))
+        }
+        _ => Err(Trouble::Damaged(format!("its schema has the number {version}"))),
     }
 }
 
@@ -315,11 +363,9 @@ fn set_up(conn: &Connection) -> rusqlite::Result<()> {
 }
 
 // Damage can turn the stored text of the schema into another valid one.
-fn check_columns(conn: &Connection) -> Result<(), Trouble> {
-    match conn.prepare(row::SELECT_ONE).and_then(|_| conn.prepare(claim::SELECT_ONE)) {
-        Ok(_) => Ok(()),
-        Err(e) => Err(Trouble::Damaged(e.to_string().replace('\n', " "))),
-    }
+fn check_columns(conn: &Connection) -> rusqlite::Result<()> {
+    conn.prepare(row::SELECT_ONE)?;
+    conn.prepare(claim::SELECT_ONE).map(drop)
 }
 
 fn replace_locked(path: &Path, why: &str) -> Result<(Database, Option<String>), OpenError> {
@@ -339,27 +385,6 @@ fn replace_locked(path: &Path, why: &str) -> Result<(Database, Option<String>), 
             Err(OpenError::Failed { path: path.to_path_buf(), why: format!("damaged anew: {why}") })
         }
     }
-}
-
-// The log goes first: left behind, it would be replayed into the new database.
-fn set_aside(path: &Path) -> io::Result<PathBuf> {
-    let seconds = row::unix_ms(quiche::clock::wall_now()) / 1000;
-    let aside = (0..100)
-        .map(|n| match n {
-            0 => with_suffix(path, &format!(".corrupt-{seconds}")),
-            n => with_suffix(path, &format!(".corrupt-{seconds}-{n}")),
-        })
-        .find(|name| !name.exists())
-        .ok_or_else(|| io::Error::other("too many damaged stores beside it"))?;
-
-    for suffix in ["-wal", "-shm", ""] {
-        match std::fs::rename(with_suffix(path, suffix), with_suffix(&aside, suffix)) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            _ => (),
-        }
-    }
-
-    Ok(aside)
 }
 
 #[cfg(test)]

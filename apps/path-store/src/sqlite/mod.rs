@@ -9,6 +9,7 @@
 //! reboot ends both, and keeps the count of retreats.
 
 mod admin;
+mod aside;
 mod claim;
 mod database;
 mod ops;
@@ -81,7 +82,9 @@ impl std::fmt::Debug for SqliteStore {
 
 impl SqliteStore {
     /// Opens the database at `path`, as `role` allows. One that is damaged is
-    /// set aside as `<path>.corrupt-<seconds since 1970>`, with a warning.
+    /// set aside as `<path>.corrupt-<seconds since 1970>`, with a warning. For a
+    /// server, one with a newer version's schema is no error: every call is, until
+    /// another file is in its place.
     ///
     /// # Errors
     ///
@@ -101,9 +104,10 @@ impl SqliteStore {
             options: SqliteOptions { capacity: options.capacity.max(1) },
             boot_clock,
         };
-        let opened = Database::open(&store.path, role)?;
-        let database = store.announce(opened);
-        *store.database() = Some(database);
+        match Database::open(&store.path, role) {
+            Err(OpenError::NewerSchema { .. }) if role == Role::Server => (),
+            opened => *store.database() = Some(store.announce(opened?)),
+        }
 
         Ok(store)
     }
@@ -151,11 +155,11 @@ impl SqliteStore {
             database = self.announce(database.replace(&self.path, &why)?);
             result = work(&self.ops(&database));
         }
-        // SQLITE_ERROR: our statements are right, so that the schema is not what it
-        // was at opening. The next call opens the file anew, and sees to it.
-        if result.as_ref().err().and_then(rusqlite::Error::sqlite_error_code)
-            != Some(ErrorCode::Unknown)
-        {
+        // The next call opens a file anew that is not what it was, and sees to it.
+        // SQLITE_ERROR: our statements are right, so that the schema is not.
+        let code = result.as_ref().err().and_then(rusqlite::Error::sqlite_error_code);
+        let changed = [ErrorCode::Unknown, ErrorCode::SchemaChanged, ErrorCode::ReadOnly];
+        if code.is_none_or(|code| !changed.contains(&code)) {
             *slot = Some(database);
         }
 
@@ -179,6 +183,7 @@ impl SqliteStore {
     fn write<T>(&self, mut work: impl FnMut(&Ops) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         self.run(|ops| {
             let transaction = Transaction::new_unchecked(ops.conn, TransactionBehavior::Immediate)?;
+            database::check_schema(ops.conn)?;
             // The clocks are read anew: waiting for the lock takes time.
             let value = work(&Ops { now: self.now(), ..*ops })?;
             transaction.commit()?;

@@ -22,10 +22,8 @@ use super::row::Now;
 use super::row::Row;
 use crate::backend::BackendCounters;
 use crate::backend::RETREATS_KEPT;
+use crate::backend::SWEEP_MAX;
 use crate::service::ServiceMetrics;
-
-/// How many rows one sweep looks at from either end.
-const SWEEP_ROWS_MAX: usize = 1000;
 
 /// [`BackendCounters`], counting.
 #[derive(Debug, Default)]
@@ -36,8 +34,9 @@ pub struct Counters {
     pub entries_evicted: AtomicU64,
     pub databases_set_aside: AtomicU64,
 
-    /// Rows added since they were last counted.
-    added: AtomicU64,
+    /// Rows that may be added before all are counted again: none at first, so
+    /// that processes that add few each cannot pass the bound together.
+    uncounted: AtomicU64,
 }
 
 impl Counters {
@@ -232,10 +231,11 @@ impl Ops<'_> {
     // is often enough, and each process adds at most that much too many.
     fn make_room(&self) -> rusqlite::Result<()> {
         let slack = self.capacity / 100;
-        if self.counters.added.fetch_add(1, Relaxed) < slack as u64 {
+        let one_less = |left: u64| left.checked_sub(1);
+        if self.counters.uncounted.fetch_update(Relaxed, Relaxed, one_less).is_ok() {
             return Ok(());
         }
-        self.counters.added.store(0, Relaxed);
+        self.counters.uncounted.store(slack as u64, Relaxed);
 
         let rows = count(self.conn, "SELECT count(*) FROM path_state")?;
         if rows <= self.capacity {
@@ -252,8 +252,8 @@ impl Ops<'_> {
     }
 
     /// Deletes rows whose time has passed, and those that a wrong clock dated
-    /// into the future, which are at the other end of the index. A row stays
-    /// until its hold-off has ended.
+    /// into the future, which are at the other end of the index; of both, so many.
+    /// A row stays until its hold-off has ended.
     pub fn sweep(&self) -> rusqlite::Result<usize> {
         claim::sweep(self.conn, &self.now)?;
         let mut swept = 0;
@@ -271,7 +271,7 @@ impl Ops<'_> {
                 unix_ms(self.now.wall),
                 micros(self.now.since_boot),
                 self.now.boot_id,
-                SWEEP_ROWS_MAX,
+                SWEEP_MAX,
             ])?;
         }
 

@@ -2,6 +2,7 @@
 //! a well-behaved one would not.
 
 pub mod client;
+pub mod forger;
 pub mod jump;
 pub mod lab;
 pub mod metrics;
