@@ -35,6 +35,21 @@ patches: ## Export edited hooks to patches/; PATCH=0003, NEW=0007-subject, FILES
 series: ## Build the series, our files included, as a git history (to read or to bisect)
 	@sh scripts/series.sh
 
+bisect: setup ## Find the patch from which on RUN='…' fails, or prints a number ABOVE= or BELOW= one
+	@sh scripts/bisect.sh
+
+bisect-history: setup ## The same among this repository's commits, from GOOD=commit to BAD=HEAD
+	@sh scripts/bisect-history.sh
+
+rebase: ## Move the series to another release, UPSTREAM=x.y.z; ABORT=1 gives up at a conflict
+	@sh scripts/rebase.sh
+
+export: ## Write the series as mails for git am, LAYOUT=crate or repo, to OUT=folder
+	@sh scripts/export.sh
+
+range-diff: ## What changed in the series since BASE=origin/main, patch by patch
+	@sh scripts/range-diff.sh
+
 fmt: ## Format our own files
 	@sh scripts/fmt.sh
 
@@ -50,13 +65,21 @@ clean: ## Delete build products and results, never sources
 test: setup quiche ## Run every test: upstream's on the fork, ours, end to end, the fork's scripts
 	cargo test --workspace $(LOCKED)
 	@sh scripts/test-fork.sh
+	@sh scripts/test-series.sh
+	@sh scripts/test-no-loss.sh
 	@sh scripts/test-setup.sh
 	@sh scripts/test-conformance.sh
 
-check: patches-check fmt-check docs-check conformance-check lint test ## Everything that CI runs
+check: patches-check fmt-check docs-check conformance-check lint test steps-check ## Everything that CI runs
 
-patches-check: quiche ## Does `make patches` give patches/ back, and has every file of ours its patch?
+patches-check: quiche ## Does `make patches` give patches/ back, and does each keep the rules of docs/patches.md?
 	@sh scripts/patches-check.sh
+
+steps-check: setup quiche ## Do the fork, with and without qlog, and the applications compile after every patch?
+	@sh scripts/check-each.sh --compile
+
+check-each: setup quiche ## Run the fork's tests after every patch, with and without qlog (10 minutes a patch)
+	@sh scripts/check-each.sh
 
 fmt-check: quiche ## Is every file of ours formatted?
 	@sh scripts/fmt.sh --check
@@ -82,6 +105,7 @@ fuzz-sim: build ## Random scenarios break no invariant and complete; CASES=10000
 check-long: build conformance-faults sim-faults ## Planted faults; debug as release; and on this machine the emulator's accuracy, how evenly a jump leaves, what the store costs (30 minutes)
 	@sh scripts/sim-repeats.sh $(LOCKED)
 	@sh scripts/check-long.sh $(LOCKED)
+	@sh scripts/test-bisect.sh
 
 bench-store: setup quiche ## What claims and records cost, by kind and size of the store (40 minutes); ARGS='--entries 1000,100000'
 	cargo bench -p path-store --bench store $(LOCKED) -- $(ARGS)
@@ -89,4 +113,4 @@ bench-store: setup quiche ## What claims and records cost, by kind and size of t
 engine-cost: setup quiche ## Count the instructions that Careful Resume costs without a saved set (valgrind)
 	@sh scripts/engine-cost.sh $(LOCKED)
 
-.PHONY: bench-store check-long engine-cost evaluation fuzz-sim help setup build speedtest quiche patches series fmt clean test check patches-check fmt-check docs-check conformance-check conformance-faults lint sim-faults snapshot
+.PHONY: bench-store bisect bisect-history check-each check-long engine-cost evaluation export fuzz-sim help setup build range-diff rebase speedtest quiche patches series steps-check fmt clean test check patches-check fmt-check docs-check conformance-check conformance-faults lint sim-faults snapshot

@@ -1,13 +1,13 @@
 #!/bin/sh
 # make patches-check: what `make patches` would write is what patches/ holds,
-# and every file of ours in quiche/ enters the series once.
+# every file of ours in quiche/ enters the series once, and each patch keeps the
+# rules of scripts/fork/lint.sh. The whole series can be taken elsewhere by git am.
 . "$(dirname "$0")/fork/common.sh"
 . scripts/fork/upstream.sh
 . scripts/fork/hooks.sh
-
-complain() {
-    echo "error: $*" >>"$tmp/complaints"
-}
+. scripts/fork/chain.sh
+. scripts/fork/mail.sh
+. scripts/fork/lint.sh
 
 check_round_trip() {
     chain_trees "$tip" >"$tmp/trees"
@@ -26,21 +26,9 @@ check_round_trip() {
     done
 }
 
-# Why, Spec: and Upstream-Status: are there, and nobody left a TODO.
-check_header() { # PATCH
-    patch_header "patches/$1" >"$tmp/header"
-    head -n 1 "$tmp/header" | grep -q '^Subject: .' || complain "patches/$1 does not begin with Subject:"
-    for trailer in Spec Upstream-Status; do
-        grep -q "^$trailer: *[^ ]" "$tmp/header" || complain "patches/$1 has no line $trailer:"
-    done
-    sed 1d "$tmp/header" | grep -v '^[A-Z][A-Za-z-]*: ' | grep -q . || complain "patches/$1 does not say why it is there"
-    if grep -q TODO "$tmp/header"; then complain "patches/$1 still has a TODO in its header"; fi
-}
-
 check_our_files() {
     : >"$tmp/added"
     for patch in $(series patches); do
-        check_header "$patch"
         patch_adds "patches/$patch" >>"$tmp/added"
     done
     sort -o "$tmp/added" "$tmp/added"
@@ -65,9 +53,19 @@ fork_lock
 tip=$(build_hooks patches)
 check_round_trip
 check_our_files
+check_numbers
+for patch in $(series patches); do
+    check_header "$patch"
+    check_hooks "$patch"
+done
+if [ ! -s "$tmp/complaints" ]; then
+    whole=$(build_series "$tip")
+    check_whitespace "$whole"
+    write_mails "$whole" "$tmp/crate"
+    write_mails "$(move_to_repository "$whole")" "$tmp/repo"
+fi
 if [ -s "$tmp/complaints" ]; then
     cat "$tmp/complaints" >&2
     exit 1
 fi
-exec 9>&-
-sh scripts/series.sh
+fork_git update-ref refs/heads/series "$whole"

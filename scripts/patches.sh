@@ -42,7 +42,7 @@ chosen_patch() {
 # The header of a new patch, with our files that no patch has yet.
 new_header() { # NAME
     echo "Subject: $(echo "${1#*-}" | tr '-' ' ')"
-    printf '\nTODO: why.\n\nSpec: TODO\nUpstream-Status: TODO\n'
+    printf '\nTODO: why.\n\nSpec: TODO\nUpstream-Status: TODO\nTested-by: TODO\n'
     for patch in $(series patches); do patch_adds "patches/$patch"; done | sort >"$tmp/added"
     own_files -co --exclude-standard | sort | comm -23 - "$tmp/added" | sed 's/^/Adds: /'
     echo
@@ -107,13 +107,7 @@ write_series "$tmp/in" "$tmp/trees" "$tmp/out"
 check=$(build_hooks "$tmp/out")
 [ "$(fork_git rev-parse "$check^{tree}")" = "$(tail -n 1 "$tmp/trees")" ] ||
     die "the exported patches do not give the edited files back; patches/ is unchanged"
-for file in "$tmp"/out/*; do
-    name=patches/$(basename "$file")
-    cmp -s "$file" "$name" && continue
-    cp "$file" "$name.next"
-    mv "$name.next" "$name"
-    echo "$name" >&2
-done
+replace_patches "$tmp/out"
 if [ -s "$tmp/edits" ]; then mv "$fork/index.edited" "$fork/index"; fi
 exec 9>&-
 sh scripts/quiche.sh

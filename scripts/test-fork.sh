@@ -1,126 +1,6 @@
 #!/bin/sh
-# Tests of the fork's scripts, in a throw-away clone with a release of two files.
-# Each test_* function starts from the same state: two patches, written to quiche/.
-set -eu
-here=$(cd "$(dirname "$0")" && pwd -P)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' HUP INT TERM
-
-export CARGO_HOME="$work/cargo" CARGO_NET_OFFLINE=true GIT_CONFIG_GLOBAL=/dev/null
-export GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@t GIT_COMMITTER_NAME=t GIT_COMMITTER_EMAIL=t@t
-unset FORCE NEW PATCH FILES
-# shellcheck disable=SC2046
-unset $(git rev-parse --local-env-vars)
-
-# ---- the state every test starts from ----
-
-make_release() {
-    mkdir -p "$work/tiny-0.1.0/src" "$CARGO_HOME/registry/cache/local"
-    (
-        cd "$work/tiny-0.1.0"
-        echo '{}' >.cargo_vcs_info.json
-        echo 'upstream readme' >README.md
-        echo 'exit' >run.sh
-        chmod 755 run.sh
-        seq -f 'lib line %g' 30 >src/lib.rs
-        seq -f 'path line %g' 30 >src/path.rs
-    )
-    tar -czf "$CARGO_HOME/registry/cache/local/tiny-0.1.0.crate" -C "$work" tiny-0.1.0
-    sha256=$(sha256sum "$CARGO_HOME/registry/cache/local/tiny-0.1.0.crate" | cut -d' ' -f1)
-}
-
-header() { # SUBJECT [OWN-FILE…]
-    printf 'Subject: %s\n\nBecause.\n\nSpec: none\nUpstream-Status: not sent\n' "$1"
-    shift
-    for path; do echo "Adds: $path"; done
-}
-
-make_clone() {
-    git init -q "$work/start"
-    cd "$work/start"
-    mkdir -p quiche/src patches
-    cp -R "$here" scripts
-    printf 'name tiny\nversion 0.1.0\nsha256 %s\n' "$sha256" >patches/UPSTREAM
-    echo '# ours' >quiche/FORK.md
-    echo 'clock' >quiche/src/clock.rs
-    printf '0001-clock.patch\n0002-pacing.patch\n' >patches/series
-    header clock src/clock.rs >patches/0001-clock.patch
-    cat >>patches/0001-clock.patch <<'END'
-
---- a/src/lib.rs
-+++ b/src/lib.rs
-@@ -3,4 +3,5 @@ lib line 2
- lib line 3
- lib line 4
- lib line 5
-+mod clock;
- lib line 6
-END
-    header pacing >patches/0002-pacing.patch
-    cat >>patches/0002-pacing.patch <<'END'
-
---- a/src/lib.rs
-+++ b/src/lib.rs
-@@ -18,7 +18,7 @@ lib line 16
- lib line 17
- lib line 18
- lib line 19
--lib line 20
-+lib line 20, paced
- lib line 21
- lib line 22
- lib line 23
-END
-    quiche
-    patches
-    git add .
-    git commit -qm start
-}
-
-quiche() { sh scripts/quiche.sh 2>"$work/err"; }
-patches() { sh scripts/patches.sh 2>"$work/err"; }
-check() { sh scripts/patches-check.sh 2>"$work/err"; }
-
-# ---- assertions ----
-
-fail() {
-    echo "FAILED $name: $*" >&2
-    sed 's/^/    /' "$work/err" >&2
-    exit 1
-}
-
-says() { # TEXT: the last command said so, in one line
-    grep -qF -- "$1" "$work/err" || fail "expected: $1"
-    [ "$(wc -l <"$work/err")" -eq 1 ] || fail "expected one line"
-}
-
-refuses() { # COMMAND TEXT
-    if "$1"; then fail "$1 succeeded"; fi
-    says "$2"
-}
-
-holds() { # FILE LINE
-    grep -qxF -- "$2" "$1" || fail "$1 lacks: $2"
-}
-
-lacks() { # FILE LINE
-    if grep -qxF -- "$2" "$1"; then fail "$1 has: $2"; fi
-}
-
-edit() { # FILE SED-SCRIPT
-    sed "$2" "quiche/$1" >"$work/edit"
-    cat "$work/edit" >"quiche/$1"
-}
-
-backdate() {
-    find quiche -type f -exec touch -t 202001010000 {} +
-    touch -t 202001020000 "$work/mark"
-}
-
-rewritten() {
-    find quiche -type f -newer "$work/mark" | sort | paste -sd ' ' -
-}
+# Tests of make quiche, make patches and make patches-check.
+. "$(dirname "$0")/fork/testbed.sh"
 
 # ---- make quiche ----
 
@@ -294,12 +174,12 @@ test_a_new_patch_takes_the_edits_and_our_new_files() {
     holds patches/0003-slow-start.patch '+mod search;'
     git add .
     if check; then fail "the TODO passed"; fi
-    sed 's/TODO: why./Because./; s/TODO/none/' patches/0003-slow-start.patch >"$work/patch"
+    sed 's/TODO: why./Because./; s,^Tested-by: TODO,Tested-by: quiche/src/search.rs,; s/TODO/none/' patches/0003-slow-start.patch >"$work/patch"
     cp "$work/patch" patches/0003-slow-start.patch
     quiche
     check || fail "patches-check"
     git --git-dir=.git/fork show series:src/search.rs | grep -q search || fail "not in the history"
-    if git --git-dir=.git/fork cat-file -e series~:src/search.rs 2>/dev/null; then fail "too early"; fi
+    if git --git-dir=.git/fork cat-file -e series~2:src/search.rs 2>/dev/null; then fail "too early"; fi
 }
 
 test_a_new_patch_needs_an_edit_and_the_next_number() {
@@ -377,28 +257,54 @@ test_check_sees_a_patch_outside_the_series() {
     refuses check 'patches/0009-stray.patch is not named in patches/series'
 }
 
-test_check_reads_headers() {
-    sed '/^Spec:/d' patches/0002-pacing.patch >"$work/patch"
+# Edits a patch by hand, as its rules do not let make patches do.
+spoil() { # SED-SCRIPT
+    sed "$1" patches/0002-pacing.patch >"$work/patch"
     cp "$work/patch" patches/0002-pacing.patch
+    quiche
+}
+
+test_check_reads_headers() {
+    spoil '/^Spec:/d'
     refuses check 'patches/0002-pacing.patch has no line Spec:'
 }
 
-# ---- run ----
+test_check_wants_a_test_that_exists() {
+    spoil '/^Tested-by:/d'
+    refuses check 'patches/0002-pacing.patch has no line Tested-by:'
+    spoil 's,^Spec:.*,&\nTested-by: quiche/src/clock.rs\, quiche/src/gone.rs,'
+    refuses check 'patches/0002-pacing.patch says Tested-by: quiche/src/gone.rs, which git does not track'
+}
 
-name=set-up
-make_release
-(make_clone) || fail "no state to start from"
-count=0
-for name in $(sed -n 's/^\(test_[a-z0-9_]*\)().*/\1/p' "$here/test-fork.sh" | grep -e "${1:-.}"); do
-    rm -rf "$work/clone" "$work/second"
-    cp -Rp "$work/start" "$work/clone"
-    cd "$work/clone"
-    # Not `( … ) ||`: that would switch `set -e` off inside.
-    set +e
-    (set -e; $name)
-    status=$?
-    set -e
-    [ $status -eq 0 ] || fail "stopped"
-    count=$((count + 1))
-done
-echo "test-fork: $count tests passed"
+test_check_wants_contiguous_numbers() {
+    git mv patches/0002-pacing.patch patches/0004-pacing.patch
+    sed 's/0002/0004/' patches/series >"$work/series"
+    cp "$work/series" patches/series
+    refuses check 'patches/series has 0004-pacing.patch where 0002-… belongs'
+}
+
+test_check_has_a_budget_of_lines() {
+    seq -f 'hook %g' 121 >>quiche/src/path.rs
+    patches
+    refuses check "patches/0002-pacing.patch changes 123 lines of upstream's files, 120 is the most"
+}
+
+test_check_sees_white_space_at_the_end_of_a_line() {
+    edit src/path.rs 's/path line 7/hook /'
+    echo 'ours ' >quiche/src/clock.rs
+    patches
+    if check; then fail "it passed"; fi
+    holds "$work/err" 'error: quiche/src/path.rs:7: trailing whitespace.'
+    holds "$work/err" 'error: quiche/src/clock.rs:1: trailing whitespace.'
+}
+
+test_check_wants_the_manifest_of_upstreams_repository_changed_as_well() {
+    edit Cargo.toml 's/^version.*/&\nlinks = "x"/'
+    patches
+    refuses check 'patches/0002-pacing.patch changes Cargo.toml alone'
+    edit Cargo.toml.orig 's/^version.*/&\nlinks = "x"/'
+    patches
+    check || fail "patches-check"
+}
+
+run_tests "$@"

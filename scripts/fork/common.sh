@@ -5,6 +5,8 @@
 #   index              what was last written to quiche/, so `diff-files` shows
 #                      the edits that patches/ lacks
 #   stamp              which patches/ that was
+#   replace            what is about to replace patches/, for a moment
+#   rebase             a rebase that is under way (scripts/rebase.sh)
 #   refs/upstream/SHA  the release with that sha256, as one commit
 #   refs/heads/hooks   the release, then one commit a patch, upstream's files only
 #   refs/heads/series  the same with our own files (scripts/series.sh)
@@ -61,6 +63,7 @@ scratch_git() {
 fork_lock() {
     exec 9>"$fork/lock"
     if command -v flock >/dev/null; then flock 9; fi
+    finish_replacing
     [ -f "$fork/info/attributes" ] && return
     plain_git init -q --bare --template= --object-format=sha1 "$fork"
     for setting in core.bare core.fileMode core.autocrlf; do
@@ -82,9 +85,10 @@ fork_commit() { # NUMBER MESSAGE-FILE TREE [PARENT]
 }
 
 upstream_field() { # name | version | sha256
-    [ -f patches/UPSTREAM ] || die "patches/UPSTREAM is missing"
-    value=$(awk -v field="$1" '$1 == field { print $2 }' patches/UPSTREAM)
-    [ -n "$value" ] || die "patches/UPSTREAM has no line '$1 …'"
+    pin=${pin:-patches/UPSTREAM}
+    [ -f "$pin" ] || die "$pin is missing"
+    value=$(awk -v field="$1" '$1 == field { print $2 }' "$pin")
+    [ -n "$value" ] || die "$pin has no line '$1 …'"
     echo "$value"
 }
 
@@ -113,6 +117,33 @@ patches_stamp() {
     series patches | sed 's,^,patches/,' >"$tmp/stamp.list"
     # shellcheck disable=SC2046
     cat patches/UPSTREAM "$tmp/stamp.list" $(cat "$tmp/stamp.list") | git hash-object --stdin
+}
+
+# Replaces patches/ by the files in DIR, all or none: they are copied to $fork
+# first, and a run that is cut short after that is completed by the next one.
+replace_patches() { # DIR
+    rm -rf "$fork/replace" "$fork/replace.next"
+    mkdir "$fork/replace.next"
+    cp -R patches "$fork/replace.next/old"
+    cp -R "$1" "$fork/replace.next/new"
+    mv "$fork/replace.next" "$fork/replace"
+    finish_replacing
+}
+
+finish_replacing() {
+    [ -d "$fork/replace" ] || return 0
+    for file in "$fork"/replace/new/*; do
+        name=$(basename "$file")
+        cmp -s "$file" "patches/$name" && continue
+        if [ -f "patches/$name" ] && ! cmp -s "$fork/replace/old/$name" "patches/$name"; then
+            die "patches/$name was changed after a run was cut short that had to replace it:" \
+                "take what you need from $fork/replace, and delete that folder"
+        fi
+        cp "$file" "patches/$name.next"
+        mv "patches/$name.next" "patches/$name"
+        echo "patches/$name" >&2
+    done
+    rm -rf "$fork/replace"
 }
 
 # Upstream's files in quiche/ that differ from what was last written there.

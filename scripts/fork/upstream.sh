@@ -1,9 +1,11 @@
 # Sourced. Owns: from patches/UPSTREAM to a commit that holds the release.
 
-# Prints the path of the release's .crate in cargo's cache, if it is there.
-cached_crate() { # NAME-VERSION SHA256
+# Prints the path of the release's .crate in cargo's cache, if it is there. It
+# must have the sha256, if one is given.
+cached_crate() { # NAME-VERSION [SHA256]
     for crate in "${CARGO_HOME:-$HOME/.cargo}"/registry/cache/*/"$1.crate"; do
         [ -f "$crate" ] || continue
+        [ -n "${2:-}" ] || { echo "$crate"; return; }
         found=$(git_sha256 "$crate")
         [ "$found" = "$2" ] ||
             die "$crate has sha256 $found, patches/UPSTREAM says $2: correct the pin, or delete that file if it is damaged"
@@ -16,6 +18,21 @@ git_sha256() { # FILE
     if command -v sha256sum >/dev/null; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d' ' -f1
 }
 
+# Prints the path of the release's .crate, after a download if need be.
+fetched_crate() { # NAME VERSION [SHA256]
+    crate=$(cached_crate "$1-$2" "${3:-}")
+    if [ -z "$crate" ]; then
+        echo "downloading $1 $2" >&2
+        # Outside the workspace: cargo refuses one with a missing member. `info`
+        # is the one command that downloads a package without its dependencies.
+        (cd "$tmp" && cargo info -q "$1@$2") >"$tmp/info" 2>&1 ||
+            die "cargo cannot download $1 $2: $(tail -n 1 "$tmp/info")"
+        crate=$(cached_crate "$1-$2" "${3:-}")
+        [ -n "$crate" ] || die "cargo left no $1-$2.crate in ${CARGO_HOME:-$HOME/.cargo}/registry/cache"
+    fi
+    echo "$crate"
+}
+
 # Prints the commit of the release, downloading it when this clone never has.
 upstream_commit() {
     name=$(upstream_field name)
@@ -23,17 +40,8 @@ upstream_commit() {
     sha256=$(upstream_field sha256)
     fork_git rev-parse -q --verify "refs/upstream/$sha256" && return
 
-    crate=$(cached_crate "$name-$version" "$sha256")
-    if [ -z "$crate" ]; then
-        echo "downloading $name $version" >&2
-        # Outside the workspace: cargo refuses one with a missing member. `info`
-        # is the one command that downloads a package without its dependencies.
-        (cd "$tmp" && cargo info -q "$name@$version") >"$tmp/info" 2>&1 ||
-            die "cargo cannot download $name $version: $(tail -n 1 "$tmp/info")"
-        crate=$(cached_crate "$name-$version" "$sha256")
-        [ -n "$crate" ] || die "cargo left no $name-$version.crate in ${CARGO_HOME:-$HOME/.cargo}/registry/cache"
-    fi
-
+    crate=$(fetched_crate "$name" "$version" "$sha256")
+    rm -rf "$tmp/crate"
     mkdir "$tmp/crate"
     tar -xzf "$crate" -C "$tmp/crate"
     # Written by cargo when it packages; not a file of the project.

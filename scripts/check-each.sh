@@ -1,0 +1,79 @@
+#!/bin/sh
+# make check-each: builds the fork and runs its tests after every patch of the
+# series, with qlog and without. Steps that passed before, and that nothing has
+# changed since, are left out. --compile only compiles, the applications too.
+. "$(dirname "$0")/fork/common.sh"
+. scripts/fork/upstream.sh
+. scripts/fork/hooks.sh
+. scripts/fork/chain.sh
+. scripts/fork/trees.sh
+
+FEATURES=internal,ffi
+
+# Runs cargo at this step; a warning is an error. What only a later patch uses is
+# none before the last one.
+step_cargo() { # WHAT COMMAND ARGUMENT…
+    what=$1 command=$2
+    shift 2
+    (cd "$tree" && cargo "$command" --message-format short "$@" 8>&-) >"$tmp/said" 2>&1 || stop_at "$what"
+    grep -E '^[^ ]+:[0-9]+:[0-9]+: warning: ' "$tmp/said" >"$tmp/warnings" || return 0
+    if [ "$name" != "$last" ]; then
+        grep -Ev ' (is|are) never (used|read|constructed)$' "$tmp/warnings" >"$tmp/said" || return 0
+    fi
+    stop_at "$what, which warns"
+}
+
+stop_at() { # WHAT
+    cat "$tmp/said" >&2
+    echo "$tree is left at this step; build there with CARGO_TARGET_DIR=$CARGO_TARGET_DIR" >&2
+    case $name in
+    *.patch) ;;
+    *) die "$name itself fails in $1: look at Cargo.lock, and at the toolchain" ;;
+    esac
+    die "patches/$name is the first that fails in $1: what it lacks is in a later patch, or in none." \
+        "Edit quiche/, then make patches PATCH=$(echo "$name" | cut -c1-4) FILES='src/…'"
+}
+
+check_fork() {
+    if [ -n "$compile" ]; then
+        step_cargo 'cargo check' check --tests -p quiche --features "$FEATURES,qlog"
+        step_cargo 'cargo check without qlog' check -p quiche --features "$FEATURES"
+        return
+    fi
+    key="$(tree_git rev-parse HEAD:quiche) $(git hash-object Cargo.lock) $(rustc --version)"
+    if grep -qxF "$key" "$fork/passed" 2>/dev/null; then return; fi
+    step_cargo 'cargo test' test -p quiche --features "$FEATURES,qlog"
+    step_cargo 'cargo test without qlog' test -p quiche --features "$FEATURES"
+    echo "$key" >>"$fork/passed"
+}
+
+check_applications() {
+    step_cargo 'cargo check of the applications' check --workspace
+}
+
+each_step() { # TIP COMMAND
+    open_tree "$root/target/steps" "$fork"
+    for commit in $(fork_git rev-list --reverse "$1"); do
+        name=$(fork_git log -1 --format=%s "$commit")
+        tree_at "$commit"
+        lend_boringssl
+        "$2"
+        echo "$name: passed" >&2
+    done
+}
+
+last=$(step_names | tail -n 1)
+compile=
+if [ "${1:-}" = --compile ]; then compile=1; fi
+tree_lock "$root/target/steps"
+fork_lock
+refuse_unexported_edits
+hooks=$(build_hooks patches)
+steps=$(build_workspaces "$(build_series "$hooks")")
+fork_git update-ref refs/heads/steps "$steps"
+workspaces=$(build_workspaces "$hooks" all)
+fork_git update-ref refs/heads/workspaces "$workspaces"
+exec 9>&-
+
+each_step "$steps" check_fork
+if [ -n "$compile" ]; then each_step "$workspaces" check_applications; fi

@@ -1,0 +1,56 @@
+# Sourced. Owns: a bisection in a tree, from its ends to the verdict.
+
+# What RUN finds on its PATH is what BUILD built.
+bisect_settings() { # WHAT FOLDER
+    [ -n "${RUN:-}" ] || die "$1 needs a command: RUN='sim run paths --only …', with ABOVE=1000 if a number decides"
+    for limit in "${ABOVE:-0}" "${BELOW:-0}"; do
+        echo "$limit" | grep -Eqx -- '-?[0-9]+([.][0-9]+)?' || die "'$limit' is no number, ABOVE= and BELOW= take one"
+    done
+    export RUN ABOVE="${ABOVE:-}" BELOW="${BELOW:-}" LOG="$2/log"
+    export PREPARE="${PREPARE:-true}" BUILD="${BUILD:-cargo build --workspace}"
+    export PATH="$2/build/debug:$PATH"
+}
+
+judge() { # COMMIT: sets $result to git's code for it
+    tree_at "$1"
+    lend_boringssl
+    result=0
+    (cd "$tree" && sh "$root/scripts/fork/judge.sh" 8>&-) || result=$?
+    [ "$result" -lt 128 ] || exit "$result"
+}
+
+# The end that fails, and one that does not: sets $good. The oldest commit may be
+# one that cannot run the command.
+judge_ends() { # BAD-COMMIT COMMITS-FILE, the oldest first
+    judge "$1"
+    case $result in
+    0) die "nothing to find: at $(title "$1"), RUN does not fail" ;;
+    125) die "RUN cannot run even at $(title "$1")" ;;
+    esac
+    while read -r good; do
+        judge "$good"
+        case $result in
+        0) return ;;
+        125) ;;
+        *) die "no step is to blame: RUN fails already at $(title "$good"), the first that can run it" ;;
+        esac
+    done <"$2"
+    die "no step but the last can run RUN"
+}
+
+# Prints the commits that may be the first bad one: mostly, one.
+find_first_bad() { # BAD-COMMIT GOOD-COMMIT
+    tree_git bisect start "$1" "$2" >"$tmp/bisect"
+    # Neighbours need no run.
+    grep -q 'first bad commit' "$tmp/bisect" ||
+        (cd "$tree" && plain_git bisect run sh "$root/scripts/fork/judge.sh" >"$tmp/bisect" 8>&-) || true
+    tree_git bisect log >"$tmp/log"
+    tree_git bisect reset HEAD >/dev/null 2>&1 || true
+    sed -n 's/^# \(possible \)\{0,1\}first bad commit: \[\([0-9a-f]*\)\].*/\2/p' "$tmp/log" | sort -u >"$tmp/bad"
+    [ -s "$tmp/bad" ] || die "the bisection stopped: $(tail -n 1 "$tmp/bisect")"
+    cat "$tmp/bad"
+}
+
+title() { # COMMIT
+    tree_git log -1 --format='%h %s' "$1"
+}

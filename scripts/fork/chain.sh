@@ -1,0 +1,91 @@
+# Sourced. Owns: the series with our own files, and the whole workspace at each
+# of its steps.
+
+# Prints the tip of the series as it is in $root: the release, one commit a
+# patch, each with our own files as they are now, and the pages of the fork last.
+# A file of ours enters whole, with the patch that names it in Adds:.
+build_series() { # HOOKS-TIP
+    fork_git rev-list --reverse "$1" >"$tmp/steps"
+    : >"$tmp/entered"
+    number=0
+    {
+        read -r commit
+        for patch in $(series patches); do
+            read -r step
+            number=$((number + 1))
+            patch_adds "patches/$patch" >>"$tmp/entered"
+            while read -r path; do
+                [ -f "quiche/$path" ] || die "patches/$patch says Adds: $path, but quiche/$path does not exist"
+            done <"$tmp/entered"
+            tree=$(tree_with "$step" "$tmp/entered")
+            patch_message "patches/$patch" >"$tmp/message"
+            commit=$(fork_commit "$number" "$tmp/message" "$tree" "$commit")
+        done
+    } <"$tmp/steps"
+    own_pages "$1" >"$tmp/pages"
+    if [ -s "$tmp/pages" ]; then
+        tree=$(tree_with "$commit" "$tmp/pages")
+        printf 'the pages of the fork\n\nHow it is used, and what RFC 9959 asks of it.\n' >"$tmp/message"
+        commit=$(fork_commit "$((number + 1))" "$tmp/message" "$tree" "$commit")
+    fi
+    echo "$commit"
+}
+
+# Prints the tree of a commit with files of quiche/ put in.
+tree_with() { # COMMIT PATHS-FILE
+    scratch_git read-tree "$1"
+    tr '\n' '\0' <"$2" | scratch_git -c core.fileMode=true update-index --add -z --stdin
+    scratch_git write-tree
+}
+
+# Our pages in quiche/, which no patch adds.
+own_pages() { # HOOKS-TIP
+    for page in quiche/*.md; do
+        page=${page#quiche/}
+        [ -f "quiche/$page" ] || continue
+        if ! fork_git cat-file -e "$1:$page" 2>/dev/null; then echo "$page"; fi
+    done
+}
+
+# The whole repository as it is in the working copy, with quiche/ as a step has
+# it: prints the tip of a chain with a commit for each step of the given one.
+# With "all" our files are all there from the first step, as in the working copy
+# of a series that ends early; what no patch declares yet is not used.
+build_workspaces() { # TIP [all]
+    git ls-files -co --exclude-standard -- . ':!quiche' | existing "$root" >"$tmp/outside"
+    : >"$tmp/own"
+    if [ "${2:-}" = all ]; then
+        git ls-files -co --exclude-standard quiche | sed 's,^quiche/,,' | existing "$root/quiche" >"$tmp/own"
+    fi
+    rm -f "$tmp/index"
+    tr '\n' '\0' <"$tmp/outside" |
+        scratch_git -c core.fileMode=true --work-tree="$root" -C "$root" update-index --add -z --stdin
+    outside=$(scratch_git write-tree)
+
+    step_names >"$tmp/names"
+    fork_git rev-list --reverse "$1" >"$tmp/steps"
+    commit=
+    number=0
+    while read -r name; do
+        number=$((number + 1))
+        quiche=$(tree_with "$(sed -n "${number}p" "$tmp/steps")" "$tmp/own")
+        scratch_git read-tree "$outside"
+        scratch_git read-tree --prefix=quiche/ "$quiche"
+        echo "$name" >"$tmp/message"
+        commit=$(fork_commit "$number" "$tmp/message" "$(scratch_git write-tree)" "$commit")
+    done <"$tmp/names"
+    echo "$commit"
+}
+
+# Leaves out of a list what git tracks and somebody has deleted.
+existing() { # FOLDER
+    while read -r path; do
+        if [ -f "$1/$path" ]; then echo "$path"; fi
+    done
+}
+
+# What reports call the steps: the release, then the patches.
+step_names() {
+    echo "$(upstream_field name) $(upstream_field version)"
+    series patches
+}

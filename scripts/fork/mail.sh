@@ -1,0 +1,41 @@
+# Sourced. Owns: the series as mail patches for `git am`, in the layout of the
+# released package or of upstream's repository.
+
+# The series in the layout of upstream's repository: under quiche/, with the
+# manifest as it is there, which the package has as Cargo.toml.orig. Prints the tip.
+move_to_repository() { # TIP
+    commit=
+    number=0
+    for step in $(fork_git rev-list --reverse "$1"); do
+        rm -f "$tmp/index"
+        scratch_git read-tree --prefix=quiche/ "$step"
+        manifest=$(scratch_git ls-files -s quiche/Cargo.toml.orig | cut -d' ' -f1,2 | tr ' ' ,)
+        if [ -n "$manifest" ]; then
+            scratch_git rm -q --cached quiche/Cargo.toml.orig
+            scratch_git update-index --add --cacheinfo "$manifest,quiche/Cargo.toml"
+        fi
+        fork_git log -1 --format=%B "$step" >"$tmp/message"
+        commit=$(fork_commit "$number" "$tmp/message" "$(scratch_git write-tree)" "$commit")
+        number=$((number + 1))
+    done
+    echo "$commit"
+}
+
+# Writes the commits after the first one to OUT, one mail each, and makes sure
+# that they give its tree.
+write_mails() { # TIP OUT
+    base=$(fork_git rev-list --max-parents=0 "$1")
+    fork_git format-patch -q -o "$2" --zero-commit --no-signature --full-index --binary \
+        --no-renames --no-ext-diff --no-color -U3 --src-prefix=a/ --dst-prefix=b/ "$base..$1"
+    # Of a patch whose hooks the release has taken, and which adds nothing.
+    find "$2" -type f -size 0 -exec rm {} +
+    rm -rf "$tmp/am"
+    plain_git clone -q --shared --no-checkout "$fork" "$tmp/am"
+    (
+        cd "$tmp/am"
+        plain_git checkout -q --detach "$base"
+        plain_git -c user.name=t -c user.email=t@invalid am -q --keep-cr "$2"/*.patch >"$tmp/am.said" 2>&1 &&
+            [ "$(plain_git rev-parse 'HEAD^{tree}')" = "$(plain_git rev-parse "$1^{tree}")" ]
+    ) || die "git am does not give the series back: $(head -n 1 "$tmp/am.said")"
+    rm -rf "$tmp/am"
+}

@@ -1,0 +1,68 @@
+#!/bin/sh
+# Plants a fault in a hook in the middle of the series, which only moves a
+# simulated time to the last byte, and has make bisect find it; then one in a file
+# of ours, for make bisect-history. In a clone of what is committed here, with its
+# own builds: minutes.
+. "$(dirname "$0")/fork/common.sh"
+. scripts/fork/trees.sh
+
+figure() { # MODE: prints the time to the last byte, in ms
+    echo "sim run paths --only 5G-1.125MB,cubic,$1 --runs 1 | grep -o '\"ttlb_ms\":[0-9.]*'"
+}
+
+plant() { # FILE SED-SCRIPT
+    sed "$2" "$1" >"$tmp/planted"
+    if cmp -s "$tmp/planted" "$1"; then die "$1 has no place for the fault: correct $0"; fi
+    cp "$tmp/planted" "$1"
+}
+
+make_clone() {
+    rm -rf "$clone"
+    git clone -q "$root" "$clone"
+    mkdir "$clone/target"
+    tree=$root
+    lend_boringssl
+    if [ -d "${lent:-}" ]; then cp -R "$lent" "$clone/target"; fi
+    cd "$clone"
+    git config user.name t
+    git config user.email t@invalid
+    sh scripts/quiche.sh
+}
+
+expect() { # SECONDS-AT-START WHAT, of the file found
+    took=$(($(date +%s) - $1))
+    grep -q "^first bad: .*$2" "$tmp/found" || die "found '$(cat "$tmp/found")' instead of $2"
+    echo "found in $took s: $(cat "$tmp/found")" >&2
+}
+
+# The window stops growing in slow start, whether the connection resumes or not.
+bisect_a_hook() {
+    plant quiche/src/recovery/congestion/recovery.rs 's/|= self.resume_holds_window();/|= !self.resume_holds_window();/'
+    patch=$(series patches | sed -n 5p)
+    PATCH=$patch sh scripts/patches.sh
+    start=$(date +%s)
+    RUN=$(figure slow-start) ABOVE=300 sh scripts/bisect.sh >"$tmp/found"
+    expect "$start" "$patch"
+    git checkout -q patches
+    FORCE=1 sh scripts/quiche.sh
+}
+
+# A connection that resumes jumps to a sixteenth instead of half.
+bisect_our_history() {
+    good=$(git rev-parse HEAD)
+    for change in 1 2 3 4 5; do
+        if [ "$change" -eq 3 ]; then plant quiche/src/recovery/resume/admit.rs 's,saved_cwnd / 2,saved_cwnd / 16,'; fi
+        echo "$change" >>quiche/FORK.md
+        git commit -qam "change $change"
+    done
+    start=$(date +%s)
+    GOOD=$good RUN=$(figure careful-resume) ABOVE=150 sh scripts/bisect-history.sh >"$tmp/found"
+    expect "$start" 'change 3'
+}
+
+export BUILD='cargo build -p sim'
+clone=$root/target/bisect-test
+make_clone
+bisect_a_hook
+bisect_our_history
+rm -rf "$clone"

@@ -1,0 +1,223 @@
+#!/bin/sh
+# No command of the fork loses work by accident: each is tried with edits that
+# patches/ lacks, with what is not committed, cut short, and on a full disk.
+. "$(dirname "$0")/fork/testbed.sh"
+
+COMMANDS='quiche patches patches-check series steps-check check-each bisect bisect-history rebase export range-diff'
+
+# The shell line of a command; each of them can succeed in the state of start_work.
+line_of() { # COMMAND
+    case $1 in
+    steps-check) echo 'sh scripts/check-each.sh --compile' ;;
+    bisect) echo "RUN='! grep -q paced quiche/src/lib.rs' BUILD=true sh scripts/bisect.sh" ;;
+    bisect-history) echo "GOOD=base RUN='! grep -q second quiche/src/clock.rs' BUILD=true sh scripts/bisect-history.sh" ;;
+    rebase) echo 'UPSTREAM=0.2.0 sh scripts/rebase.sh' ;;
+    export) echo 'LAYOUT=crate sh scripts/export.sh' ;;
+    range-diff) echo 'BASE=base sh scripts/range-diff.sh' ;;
+    *) echo "sh scripts/$1.sh" ;;
+    esac
+}
+
+try() { # COMMAND
+    sh -c "$(line_of "$1")" >"$work/out" 2>"$work/err"
+}
+
+# A clone with some history, as it was at the start.
+start_work() { # FOLDER
+    rm -rf "$1"
+    cp -Rp "$work/start" "$1"
+    cd "$1"
+    git branch base
+    echo second >>quiche/src/clock.rs
+    git commit -qam second
+}
+
+# Work of every kind, none of it committed.
+do_work() {
+    edit src/path.rs 's/path line 9/exported/'
+    patches
+    echo 'ours' >>quiche/src/clock.rs
+    echo 'new' >quiche/src/new.rs
+    echo 'ours' >>scripts/series.sh
+}
+
+# All that somebody could have written, as one hash.
+work_now() {
+    { git status --porcelain -uall; git diff; cat quiche/src/*.rs; } | git hash-object --stdin
+}
+
+expect_edit() { # COMMAND
+    grep -qx edited quiche/src/path.rs || fail "$1 lost an edit"
+}
+
+test_edits_that_patches_lacks() {
+    make_releases
+    use_cargo
+    for command in $COMMANDS; do
+        start_work "$work/clone"
+        edit src/path.rs 's/path line 7/edited/'
+        try "$command" || grep -q 'has edits that patches/ lacks: make patches keeps them' "$work/err" ||
+            fail "$command does not say why it stops"
+        expect_edit "$command"
+        # It is still known to be one.
+        patches
+        holds patches/0002-pacing.patch '+edited'
+    done
+}
+
+test_what_is_not_committed() {
+    make_releases
+    use_cargo
+    for command in $COMMANDS; do
+        start_work "$work/clone"
+        do_work
+        before=$(work_now)
+        try "$command" || true
+        [ "$(work_now)" = "$before" ] || fail "$command changed what was not committed"
+    done
+}
+
+# ---- cut short ----
+
+# Programs that kill the whole run when their turn has come.
+make_shims() {
+    mkdir -p "$work/shims"
+    for program in git cp mv rm; do
+        real=$(command -v "$program")
+        cat >"$work/shims/$program" <<END
+#!/bin/sh
+read -r left <"$work/left"
+echo \$((left - 1)) >"$work/left"
+[ "\$left" -gt 1 ] || kill -9 0
+exec $real "\$@"
+END
+        chmod 755 "$work/shims/$program"
+    done
+}
+
+# Runs a command that is killed when it is about to run its COUNT-th program.
+# False when it came to its end before.
+cut_short() { # COMMAND COUNT
+    echo "$2" >"$work/left"
+    PATH="$work/shims:$PATH" setsid -w sh -c "$(line_of "$1")" >"$work/out" 2>"$work/err" || true
+    [ "$(cat "$work/left")" -le 0 ]
+}
+
+test_a_run_that_is_cut_short_is_repeated() {
+    make_releases
+    use_cargo
+    make_shims
+    for command in $COMMANDS; do
+        case $command in
+        quiche | patches | rebase) counts=$(seq 1 12 200) ;;
+        *) counts='5 40' ;;
+        esac
+        for count in $counts; do
+            start_work "$work/clone"
+            case $command in
+            patches) edit src/path.rs 's/path line 7/edited/' ;;
+            quiche)
+                edit src/path.rs 's/path line 7/edited/'
+                echo 0001-clock.patch >patches/series
+                ;;
+            *) do_work_that_may_stay "$command" ;;
+            esac
+            cut_short "$command" "$count" || break
+            case $command in patches | quiche) expect_edit "$command, cut short," ;; esac
+            FORCE='' try "$command" || FORCE=1 try_again "$command"
+            expect_done "$command"
+        done
+    done
+}
+
+# A command that finds its tree half written wants to be told to go on.
+try_again() { # COMMAND
+    grep -q 'FORCE=1' "$work/err" || fail "$command cannot be repeated"
+    case $command in quiche | patches | rebase) fail "$command wants FORCE" ;; esac
+    try "$1" || fail "$command cannot be repeated"
+}
+
+# rebase wants patches/ committed.
+do_work_that_may_stay() { # COMMAND
+    echo 'ours' >>quiche/src/clock.rs
+}
+
+expect_done() { # COMMAND
+    case $1 in
+    patches)
+        holds patches/0002-pacing.patch '+edited'
+        check || fail "patches-check after patches"
+        ;;
+    quiche)
+        expect_edit quiche
+        lacks quiche/src/lib.rs 'lib line 20, paced'
+        ;;
+    rebase)
+        holds patches/UPSTREAM 'version 0.2.0'
+        holds quiche/src/lib.rs 'lib line twelve'
+        check || fail "patches-check after rebase"
+        ;;
+    esac
+    if [ "$1" != quiche ] && [ "$1" != patches ]; then holds quiche/src/clock.rs ours; fi
+}
+
+# ---- a full disk ----
+
+# Makes $work/disk a disk of its own, of 8 MB, where that is allowed.
+make_disk() {
+    mkdir -p "$work/disk"
+    mount -t tmpfs -o size=8m tmpfs "$work/disk" 2>/dev/null || return 1
+    trap 'umount -l "$work/disk"; rm -rf "$work"' EXIT
+}
+
+# Leaves so many KB of it.
+fill_disk() { # KB
+    rm -f "$work/disk/filler"
+    free=$(df -k --output=avail "$work/disk" | tail -n 1)
+    dd if=/dev/zero of="$work/disk/filler" bs=1024 count=$((free - $1)) 2>/dev/null || true
+}
+
+# Runs a command that cannot write more than KB: to the disk, or else, where no
+# disk of our own is allowed, to any file.
+try_full() { # COMMAND KB
+    if [ -n "$disk" ]; then
+        fill_disk "$2"
+        status=0
+        try "$1" || status=$?
+        rm "$work/disk/filler"
+        return "$status"
+    fi
+    (
+        ulimit -f $(($2 * 2))
+        try "$1"
+    )
+}
+
+test_a_full_disk() {
+    make_releases
+    use_cargo
+    disk=
+    folder=$work/clone
+    if make_disk; then disk=1 folder=$work/disk/clone; fi
+    for command in $COMMANDS; do
+        for kb in 0 8 40 100; do
+            start_work "$folder"
+            case $command in
+            patches) edit src/path.rs 's/path line 7/edited/' ;;
+            quiche)
+                edit src/path.rs 's/path line 7/edited/'
+                echo 0001-clock.patch >patches/series
+                ;;
+            *) do_work_that_may_stay "$command" ;;
+            esac
+            if try_full "$command" "$kb"; then break; fi
+            case $command in patches | quiche) expect_edit "$command, on a full disk," ;; esac
+            FORCE='' try "$command" || FORCE=1 try_again "$command"
+            expect_done "$command"
+        done
+    done
+    cd "$work"
+    if [ -n "$disk" ]; then umount "$work/disk"; trap 'rm -rf "$work"' EXIT; fi
+}
+
+run_tests "$@"

@@ -1,0 +1,362 @@
+#!/bin/sh
+# Tests of the commands that work on the whole series: check-each, bisect, rebase,
+# export, range-diff; cargo is a stand-in that reads quiche/src/lib.rs.
+# RUN is a line for the shell.
+# shellcheck disable=SC2016,SC2089,SC2090
+. "$(dirname "$0")/fork/testbed.sh"
+
+command_check_each() { sh scripts/check-each.sh "$@" 2>"$work/err"; }
+command_bisect() { BUILD=true sh scripts/bisect.sh >"$work/found" 2>"$work/err"; }
+command_bisect_history() { BUILD=true sh scripts/bisect-history.sh >"$work/found" 2>"$work/err"; }
+command_rebase() { sh scripts/rebase.sh 2>"$work/err"; }
+command_export() { sh scripts/export.sh 2>"$work/err"; }
+command_range_diff() { sh scripts/range-diff.sh >"$work/found" 2>"$work/err"; }
+
+says_last() { # TEXT
+    tail -n 1 "$work/err" | grep -qF -- "$1" || fail "expected at the end: $1"
+}
+
+mentions() { # TEXT
+    grep -qF -- "$1" "$work/err" || fail "expected: $1"
+}
+
+found() { # LINE
+    [ "$(cat "$work/found")" = "$1" ] || fail "found: $(cat "$work/found")"
+}
+
+hooks_of() { git --git-dir=.git/fork rev-parse "hooks^{tree}"; }
+
+# ---- make check-each, make steps-check ----
+
+test_check_each_runs_the_tests_of_every_step_with_qlog_and_without() {
+    use_cargo
+    command_check_each
+    [ "$(cut -d' ' -f1,2 "$CARGO_LOG" | paste -sd, -)" = 'test 30,test 30,test 31,test 31,test 31,test 31' ] ||
+        fail "$(cat "$CARGO_LOG")"
+    [ "$(grep -c qlog "$CARGO_LOG")" -eq 3 ] || fail "$(cat "$CARGO_LOG")"
+    holds "$work/err" '0002-pacing.patch: passed'
+}
+
+test_check_each_repeats_only_what_changed() {
+    use_cargo
+    command_check_each
+    : >"$CARGO_LOG"
+    edit src/lib.rs 's/lib line 20, paced/lib line 20, well paced/'
+    patches
+    command_check_each
+    [ "$(wc -l <"$CARGO_LOG")" -eq 2 ] || fail "$(cat "$CARGO_LOG")"
+}
+
+test_check_each_stops_at_the_guilty_patch() {
+    use_cargo
+    edit src/lib.rs 's/^mod clock;$/&\nwill not compile/'
+    PATCH=0001 patches
+    if command_check_each; then fail "it passed"; fi
+    says_last 'error: patches/0001-clock.patch is the first that fails in cargo test'
+    says_last 'make patches PATCH=0001'
+    mentions 'error: no'
+    edit src/lib.rs 's/will not compile/compiles without qlog/'
+    PATCH=0001 patches
+    if command_check_each; then fail "it passed"; fi
+    says_last 'patches/0001-clock.patch is the first that fails in cargo test: '
+}
+
+test_steps_check_takes_a_warning_for_an_error() {
+    use_cargo
+    edit src/lib.rs 's/lib line 28/will warn/'
+    patches
+    if command_check_each --compile; then fail "it passed"; fi
+    says_last 'patches/0002-pacing.patch is the first that fails in cargo check without qlog, which warns'
+}
+
+test_an_unused_item_is_a_warning_in_the_last_patch_only() {
+    use_cargo
+    edit src/lib.rs 's/^mod clock;$/&\nunused/'
+    PATCH=0001 patches
+    edit src/lib.rs '/^unused$/d'
+    patches
+    command_check_each --compile
+    edit src/lib.rs 's/lib line 28/unused/'
+    patches
+    if command_check_each --compile; then fail "it passed"; fi
+    says_last 'patches/0002-pacing.patch is the first that fails in cargo check without qlog, which warns'
+}
+
+test_steps_check_compiles_the_applications_too_each_time() {
+    use_cargo
+    command_check_each --compile
+    command_check_each --compile
+    [ "$(grep -c -- --workspace "$CARGO_LOG")" -eq 6 ] || fail "$(cat "$CARGO_LOG")"
+}
+
+test_each_step_has_the_files_of_ours_that_it_declares() {
+    use_cargo
+    command_check_each
+    git --git-dir=.git/fork ls-tree -r --name-only steps~2 quiche | grep -qx quiche/src/lib.rs || fail "no lib.rs"
+    if git --git-dir=.git/fork cat-file -e steps~2:quiche/src/clock.rs 2>/dev/null; then fail "too early"; fi
+    git --git-dir=.git/fork cat-file -e steps~:quiche/src/clock.rs || fail "missing"
+    # The applications take types from them.
+    git --git-dir=.git/fork cat-file -e workspaces~2:quiche/src/clock.rs || fail "missing"
+}
+
+# ---- make bisect ----
+
+test_bisect_finds_the_patch_by_the_exit_code() {
+    export RUN='! grep -qx "mod clock;" quiche/src/lib.rs'
+    command_bisect
+    found 'first bad: patches/0001-clock.patch'
+    export RUN='! grep -q paced quiche/src/lib.rs'
+    command_bisect
+    found 'first bad: patches/0002-pacing.patch'
+}
+
+test_bisect_finds_the_patch_by_a_number() {
+    export RUN='echo "1 to $(grep -c . quiche/src/lib.rs)"' ABOVE=30
+    command_bisect
+    found 'first bad: patches/0001-clock.patch'
+    mentions 'bad, 31'
+    export RUN='echo $((20 - $(grep -c paced quiche/src/lib.rs))).5' ABOVE='' BELOW=20
+    command_bisect
+    found 'first bad: patches/0002-pacing.patch'
+}
+
+test_bisect_skips_what_cannot_run_the_command() {
+    export RUN='grep -q paced quiche/src/lib.rs || exit 125; exit 1'
+    if command_bisect; then fail "it found something"; fi
+    says_last 'no step but the last can run RUN'
+
+    edit src/path.rs 's/path line 7/third/'
+    NEW=0003-third patches
+    export RUN='if grep -q paced quiche/src/lib.rs && ! grep -q third quiche/src/path.rs; then exit 125; fi; ! grep -q third quiche/src/path.rs'
+    if command_bisect; then fail "it is sure"; fi
+    found 'first bad: patches/0002-pacing.patch
+first bad: patches/0003-third.patch'
+    # As long as a step after the release can run it, all is well.
+    export RUN='grep -q clock quiche/src/lib.rs || exit 125; ! grep -q third quiche/src/path.rs'
+    command_bisect
+    found 'first bad: patches/0003-third.patch'
+}
+
+test_bisect_skips_what_does_not_build() {
+    export RUN='! grep -q paced quiche/src/lib.rs' BUILD='grep -q clock quiche/src/lib.rs'
+    sh scripts/bisect.sh >"$work/found" 2>"$work/err"
+    found 'first bad: patches/0002-pacing.patch'
+    mentions 'tiny 0.1.0: skipped, it does not build'
+}
+
+test_bisect_says_when_there_is_nothing_to_find() {
+    export RUN=true
+    if command_bisect; then fail "it found something"; fi
+    says_last 'RUN does not fail'
+    export RUN=false
+    if command_bisect; then fail "it found something"; fi
+    says_last 'no step is to blame: RUN fails already at'
+    export RUN='echo nothing' ABOVE=3
+    if command_bisect; then fail "it found something"; fi
+    mentions 'RUN printed no number'
+    export ABOVE=x
+    refuses command_bisect "'x' is no number"
+    unset RUN
+    refuses command_bisect 'make bisect needs a command'
+}
+
+test_bisect_leaves_the_working_copy_alone() {
+    backdate
+    export RUN='echo x >>quiche/src/lib.rs; echo y >left; ! grep -q paced quiche/src/lib.rs'
+    command_bisect
+    command_bisect
+    found 'first bad: patches/0002-pacing.patch'
+    [ -z "$(rewritten)" ] || fail "rewrote $(rewritten)"
+    [ -z "$(git status --porcelain)" ] || fail "$(git status --porcelain)"
+}
+
+test_bisect_takes_our_own_files_as_they_are() {
+    echo 'not committed' >quiche/src/clock.rs
+    export RUN='! grep -q committed quiche/src/clock.rs || ! grep -q paced quiche/src/lib.rs'
+    command_bisect
+    found 'first bad: patches/0002-pacing.patch'
+}
+
+test_bisect_does_not_drop_what_was_edited_in_its_tree() {
+    export RUN='! grep -q paced quiche/src/lib.rs'
+    command_bisect
+    echo 'tried out' >>target/steps/tree/quiche/src/path.rs
+    refuses command_bisect 'has edits in quiche/src/path.rs'
+    holds target/steps/tree/quiche/src/path.rs 'tried out'
+    FORCE=1 command_bisect
+    found 'first bad: patches/0002-pacing.patch'
+}
+
+# ---- make bisect-history ----
+
+test_bisect_history_finds_the_commit() {
+    good=$(git rev-parse HEAD)
+    for change in one two three four; do
+        echo "$change" >>quiche/src/clock.rs
+        git commit -qam "$change"
+    done
+    export RUN='grep -q paced quiche/src/lib.rs && ! grep -q three quiche/src/clock.rs' GOOD="$good"
+    echo 'not committed' >>quiche/src/clock.rs
+    command_bisect_history
+    grep -q '^first bad: [0-9a-f]* three$' "$work/found" || fail "$(cat "$work/found")"
+    holds quiche/src/clock.rs 'not committed'
+    export GOOD=nothing
+    refuses command_bisect_history 'GOOD=nothing is no commit of this repository'
+    unset GOOD
+    refuses command_bisect_history 'needs a commit where RUN does not fail'
+}
+
+# ---- make rebase ----
+
+test_rebase_there_and_back_changes_nothing() {
+    make_releases
+    start=$(hooks_of)
+    UPSTREAM=0.2.0 command_rebase
+    says_last 'the series is on tiny 0.2.0'
+    holds quiche/src/lib.rs 'lib line twelve'
+    holds quiche/src/lib.rs 'lib line 20, paced'
+    holds patches/UPSTREAM 'version 0.2.0'
+    git commit -qam moved
+    check || fail "patches-check"
+    UPSTREAM=0.1.0 command_rebase
+    [ "$(hooks_of)" = "$start" ] || fail "the tree differs"
+    git diff --quiet HEAD~ || fail "$(git diff --stat HEAD~)"
+}
+
+test_rebase_stops_at_a_conflict_and_goes_on() {
+    make_releases
+    export UPSTREAM=0.3.0
+    if command_rebase; then fail "no conflict"; fi
+    mentions '"pacing" does not fit tiny 0.3.0 by itself, in src/lib.rs'
+    mentions 'git add the files there, and here: make rebase UPSTREAM=0.3.0'
+    [ -z "$(git status --porcelain)" ] || fail "$(git status --porcelain)"
+    if command_rebase; then fail "no conflict"; fi
+    if UPSTREAM=0.2.0 command_rebase; then fail "two at a time"; fi
+    says 'a rebase to 0.3.0 is under way'
+
+    tree=.git/fork/rebase/tree
+    grep -v '^<<<\|^>>>\|^===\|^|||\|^lib line 20$\|^lib line twenty$' "$tree/src/lib.rs" >"$work/resolved"
+    cp "$work/resolved" "$tree/src/lib.rs"
+    git -C "$tree" add src/lib.rs
+    command_rebase
+    holds patches/0002-pacing.patch '-lib line twenty'
+    holds patches/0002-pacing.patch '+lib line 20, paced'
+    holds quiche/src/lib.rs 'lib line 20, paced'
+    check || fail "patches-check"
+}
+
+test_rebase_can_be_given_up() {
+    make_releases
+    if UPSTREAM=0.3.0 command_rebase; then fail "no conflict"; fi
+    ABORT=1 command_rebase
+    UPSTREAM=0.2.0 command_rebase
+    holds quiche/src/lib.rs 'lib line twelve'
+}
+
+test_rebase_names_a_patch_that_the_release_has_taken() {
+    make_release 0.2.0 's/lib line 20$/lib line 20, paced/'
+    UPSTREAM=0.2.0 command_rebase
+    mentions 'patches/0002-pacing.patch has no hook left'
+    quiche
+    check || fail "patches-check"
+}
+
+test_rebase_does_not_replace_what_is_not_committed() {
+    make_releases
+    echo >>patches/UPSTREAM
+    export UPSTREAM=0.2.0
+    refuses command_rebase 'patches/UPSTREAM is not committed, and would be replaced'
+}
+
+test_rebase_does_not_replace_what_was_changed_meanwhile() {
+    make_releases
+    export UPSTREAM=0.3.0
+    if command_rebase; then fail "no conflict"; fi
+    edit src/path.rs 's/path line 7/edited/'
+    patches
+    git -C .git/fork/rebase/tree checkout -q --theirs src/lib.rs
+    git -C .git/fork/rebase/tree add src/lib.rs
+    refuses command_rebase 'patches/ has changed since the rebase began'
+    holds patches/0002-pacing.patch '+edited'
+}
+
+test_rebase_needs_a_release() {
+    refuses command_rebase 'make rebase needs a release'
+    if UPSTREAM=9.9.9 command_rebase; then fail "it exists"; fi
+    says_last 'cargo cannot download tiny 9.9.9'
+    [ -z "$(git status --porcelain)" ] || fail "$(git status --porcelain)"
+    UPSTREAM=0.1.0 command_rebase
+    says 'the series is on tiny 0.1.0 already'
+}
+
+# ---- make export ----
+
+apply_mails() { # TREE FOLDER
+    git init -q "$1"
+    (cd "$1" && git add -A -f && git commit -qm release && git am -q "$2"/*.patch)
+}
+
+test_export_gives_the_fork_back() {
+    echo '#!/bin/sh' >quiche/src/tool.sh
+    chmod 755 quiche/src/tool.sh
+    printf 'no line end' >quiche/src/end.rs
+    edit src/path.rs 's/path line 7/mod tool;/'
+    NEW=0003-tool patches
+    LAYOUT=crate command_export
+    cp -Rp "$work/tiny-0.1.0" "$work/taken"
+    rm "$work/taken/.cargo_vcs_info.json"
+    apply_mails "$work/taken" "$PWD/results/series-crate" 2>"$work/err"
+    rm -rf "$work/taken/.git"
+    diff -r --exclude=.gitignore quiche "$work/taken" >&2 || fail "the trees differ"
+    [ -x "$work/taken/src/tool.sh" ] || fail "a mode was lost"
+    rm -rf "$work/taken"
+}
+
+test_export_for_the_repository_changes_its_manifest() {
+    edit Cargo.toml 's/^version.*/&\nlinks = "package"/'
+    edit Cargo.toml.orig 's/^version.*/&\nlinks = "repository"/'
+    patches
+    LAYOUT=repo OUT="$work/mails" command_export
+    mkdir "$work/taken"
+    cp -Rp "$work/tiny-0.1.0" "$work/taken/quiche"
+    mv "$work/taken/quiche/Cargo.toml.orig" "$work/taken/quiche/Cargo.toml"
+    apply_mails "$work/taken" "$work/mails" 2>"$work/err"
+    holds "$work/taken/quiche/Cargo.toml" 'links = "repository"'
+    holds "$work/taken/quiche/Cargo.toml" 'name.workspace = true'
+    holds "$work/taken/quiche/src/lib.rs" 'lib line 20, paced'
+    holds "$work/taken/quiche/src/clock.rs" clock
+    rm -rf "$work/taken" "$work/mails"
+}
+
+test_export_replaces_its_own_mails_only() {
+    export LAYOUT=crate
+    command_export
+    printf '0001-clock.patch\n' >patches/series
+    quiche
+    command_export
+    [ "$(find results/series-crate -name '*.patch' | wc -l)" -eq 2 ] || fail "an old mail is left"
+    mkdir "$work/full"
+    echo mine >"$work/full/0001-clock.patch"
+    export OUT="$work/full"
+    refuses command_export 'holds files that make export did not write'
+    holds "$work/full/0001-clock.patch" mine
+    rm -r "$work/full"
+    export LAYOUT=tar
+    refuses command_export 'LAYOUT=tar is unknown'
+}
+
+# ---- make range-diff ----
+
+test_range_diff_shows_what_a_change_does_to_the_series() {
+    git branch base
+    edit src/lib.rs 's/lib line 20, paced/lib line 20, well paced/'
+    patches
+    echo 'clock, too' >>quiche/src/clock.rs
+    BASE=base command_range_diff
+    grep -q '+lib line 20, well paced' "$work/found" || fail "$(cat "$work/found")"
+    grep -q '+clock, too' "$work/found" || fail "$(cat "$work/found")"
+    export BASE=nothing
+    refuses command_range_diff 'BASE=nothing is no commit of this repository'
+}
+
+run_tests "$@"
