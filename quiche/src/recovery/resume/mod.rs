@@ -136,6 +136,7 @@ pub(crate) struct Resume {
     events: Vec<ResumeEvent>,
     settled: usize,
     drained: usize,
+    #[cfg(feature = "qlog")]
     logged: usize,
 }
 
@@ -159,6 +160,7 @@ impl Resume {
             events: Vec::new(),
             settled: 0,
             drained: 0,
+            #[cfg(feature = "qlog")]
             logged: 0,
         }
     }
@@ -449,6 +451,7 @@ impl Resume {
     }
 
     /// The changes of phase since the last call, for a log.
+    #[cfg(feature = "qlog")]
     pub(crate) fn events_to_log(&mut self) -> &[ResumeEvent] {
         let from = std::mem::replace(&mut self.logged, self.events.len());
         &self.events[from..]
