@@ -87,6 +87,10 @@ typedef struct {
     // Observations below this many initial windows are not worth saving
     // (RFC 9959, 3.1; default: 4).
     size_t min_initial_windows;
+
+    // Whether slow start after a jump ends at saved_cwnd, unless the path may
+    // carry more (default: false).
+    bool ceiling;
 } quiche_resume_config;
 
 // Enables Careful Resume for Reno and CUBIC, and the pacing it requires.
@@ -200,6 +204,10 @@ enum quiche_resume_trigger {
 
     // Persistent congestion (RFC 9002, 7.6; ours).
     QUICHE_RESUME_TRIGGER_PERSISTENT_CONGESTION = 16,
+
+    // HyStart++ or SEARCH found a queue, or slow start was over, before the jump
+    // (ours).
+    QUICHE_RESUME_TRIGGER_SLOW_START_EXIT = 17,
 };
 
 // What an event says in place of the number of a packet that was not sent.

@@ -3,11 +3,12 @@
 const LIB: &str = "../../quiche/src/lib.rs";
 
 /// The hook, and the line of quiche/src/lib.rs by which its patch is known.
-const HOOKS: [(&str, &str); 4] = [
+const HOOKS: [(&str, &str); 5] = [
     ("clock", "pub mod clock;"),
     ("path_state", "pub use crate::recovery::path_state;"),
     ("careful_resume", "pub use crate::recovery::resume;"),
     ("avoid_runts", "pub fn set_avoid_runts("),
+    ("slow_start", "pub use crate::recovery::slow_start;"),
 ];
 
 fn main() {

@@ -8,6 +8,7 @@ use clap::CommandFactory;
 use clap::FromArgMatches;
 use clap::Parser;
 use clap::ValueEnum;
+use quiche::slow_start::SlowStartExit;
 
 const AFTER_HELP: &str = "\
 What a connection learns about its path is kept in the store and used by the next
@@ -48,6 +49,14 @@ pub struct Cli {
     /// Careful Resume and the pacing it needs; off behaves as upstream quiche does
     #[arg(long, value_enum, value_name = "on|off", default_value = "on")]
     pub resume: Switch,
+
+    /// Whether slow start after a jump ends at the saved capacity
+    #[arg(long, value_enum, value_name = "on|off", default_value = "off")]
+    pub resume_ceiling: Switch,
+
+    /// What ends slow start besides loss: hystart, search, search-3 or none
+    #[arg(long, value_name = "NAME", default_value = SlowStartExit::default().name())]
+    pub slow_start_exit: SlowStartExit,
 
     /// Name under which servers share their saved paths, instead of the sending address
     #[arg(long, value_name = "NAME")]
@@ -150,7 +159,8 @@ mod tests {
     #[test]
     fn every_flag_is_understood() {
         let line = "edge-server --listen [::]:4433 --root www --store paths.db --cert c --key k \
-                    --cc reno --resume off --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
+                    --cc reno --resume off --resume-ceiling on --slow-start-exit search-3 \
+                    --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --metrics 127.0.0.1:9100 --qlog-dir logs \
                     --speedtest";
         let Ok(Parsed::Run(cli)) = parse_words(line) else { panic!("not understood") };
@@ -160,6 +170,8 @@ mod tests {
         assert_eq!((cli.cert, cli.key), (Some("c".into()), Some("k".into())));
         assert_eq!(cli.cc, CongestionController::Reno);
         assert_eq!(cli.resume, Switch::Off);
+        assert_eq!(cli.resume_ceiling, Switch::On);
+        assert_eq!(cli.slow_start_exit.name(), "search-3");
         assert_eq!(cli.path_group.as_deref(), Some("pop7"));
         assert_eq!((cli.prefix_v4, cli.prefix_v6, cli.path_dscp), (20, 56, Some(46)));
         assert_eq!(cli.hash_keys, Some("keys".into()));
@@ -173,6 +185,8 @@ mod tests {
         let line = "edge-server --listen 127.0.0.1:0 --root .";
         let Ok(Parsed::Run(cli)) = parse_words(line) else { panic!("not understood") };
         assert!(cli.resumes());
+        assert_eq!(cli.resume_ceiling, Switch::Off);
+        assert_eq!(cli.slow_start_exit, SlowStartExit::HyStart);
         assert_eq!(cli.cc, CongestionController::Cubic);
         assert_eq!(cli.store, "memory:");
         assert!(!cli.speedtest);
@@ -187,6 +201,8 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --frobnicate", "'--frobnicate'"),
             ("edge-server --listen 127.0.0.1:0 --root . --cc bbr2", "'bbr2'"),
             ("edge-server --listen 127.0.0.1:0 --root . --resume maybe", "'maybe'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --resume-ceiling 1", "'1'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --slow-start-exit bbr", "search-3"),
             ("edge-server --listen 127.0.0.1:0 --root . --cert c", "--key"),
             ("edge-server --listen 127.0.0.1:0 --root . --key k", "--cert"),
             ("edge-server --listen 127.0.0.1:0 --root . --prefix-v4 33", "33"),

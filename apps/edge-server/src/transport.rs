@@ -10,6 +10,7 @@ use quiche::CongestionControlAlgorithm;
 use crate::certificate;
 use crate::config::Cli;
 use crate::config::CongestionController;
+use crate::config::Switch;
 
 /// Largest UDP payload sent, in bytes: fits every path that carries Ethernet
 /// frames, tunnelled ones included.
@@ -66,10 +67,13 @@ impl Transport {
             CongestionController::Cubic => CongestionControlAlgorithm::CUBIC,
             CongestionController::Reno => CongestionControlAlgorithm::Reno,
         });
+        hooks::set_slow_start_exit(&mut quic, cli.slow_start_exit)
+            .context("cannot set --slow-start-exit")?;
         set_limits(&mut quic);
         if cli.resumes() {
-            hooks::set_careful_resume(&mut quic, ResumeConfig::default())
-                .context("cannot enable --resume")?;
+            let ceiling = cli.resume_ceiling == Switch::On;
+            let resume = ResumeConfig { ceiling, ..Default::default() };
+            hooks::set_careful_resume(&mut quic, resume).context("cannot enable --resume")?;
         }
 
         let mut http = h3::Config::new().context("cannot set HTTP/3 up")?;

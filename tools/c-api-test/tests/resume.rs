@@ -62,6 +62,7 @@ cases! {
     the_operators_limits_hold,
     without_careful_resume_nothing_happens,
     pacing_is_a_setting_of_its_own,
+    a_slow_start_exit_is_chosen,
     what_is_no_record_is_refused,
     a_limited_observation_does_not_lower_a_held_set,
 }

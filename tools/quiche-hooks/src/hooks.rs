@@ -7,6 +7,8 @@ use crate::resume::Phase;
 use crate::resume::ResumeConfig;
 use crate::resume::ResumeEvent;
 use crate::resume::ResumeStats;
+use crate::slow_start::SlowStartExit;
+use crate::slow_start::SlowStartStats;
 use crate::Config;
 use crate::Connection;
 use crate::PathStats;
@@ -27,6 +29,44 @@ pub fn set_avoid_runts(config: &mut Config, on: bool) {
 
 #[cfg(not(hook = "avoid_runts"))]
 pub fn set_avoid_runts(_config: &mut Config, _on: bool) {}
+
+#[cfg(hook = "slow_start")]
+mod slow_start {
+    use super::*;
+
+    /// See `Config::set_slow_start_exit()`.
+    ///
+    /// # Errors
+    ///
+    /// Settings that make no sense, or that the library does not have.
+    pub fn set_slow_start_exit(config: &mut Config, exit: SlowStartExit) -> Result<()> {
+        config.set_slow_start_exit(exit)
+    }
+
+    /// See `PathStats::slow_start`.
+    pub fn slow_start_stats(stats: &PathStats) -> SlowStartStats {
+        stats.slow_start.unwrap_or_default()
+    }
+}
+
+#[cfg(not(hook = "slow_start"))]
+mod slow_start {
+    use super::*;
+
+    pub fn set_slow_start_exit(config: &mut Config, exit: SlowStartExit) -> Result<()> {
+        config.enable_hystart(exit == SlowStartExit::HyStart);
+        match exit {
+            SlowStartExit::Search(_) => Err(crate::Error::CongestionControl),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn slow_start_stats(_: &PathStats) -> SlowStartStats {
+        SlowStartStats::default()
+    }
+}
+
+pub use slow_start::*;
 
 #[cfg(hook = "careful_resume")]
 mod careful_resume {

@@ -37,6 +37,11 @@ pub mod resume {
     pub use crate::phase::*;
 }
 
+#[cfg(not(hook = "slow_start"))]
+#[path = "../../../quiche/src/recovery/slow_start/exit.rs"]
+#[rustfmt::skip] // formatted there
+pub mod slow_start;
+
 #[cfg(not(hook = "path_state"))]
 mod rand {
     use ring::rand::SecureRandom;

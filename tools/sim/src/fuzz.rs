@@ -16,6 +16,7 @@ use std::thread;
 
 use anyhow::anyhow;
 use anyhow::Context;
+use quiche::slow_start::SlowStartExit;
 use rand_pcg::rand_core::SeedableRng;
 use rand_pcg::Pcg64;
 use toml::Table;
@@ -227,12 +228,25 @@ fn flow(dice: &mut Dice, path: &Path, group: u64, bytes: f64, extent_ms: f64) ->
             .sometimes(0.2, |dice| round(rate_mbps * dice.log(0.3, 3.0)).max(RATE_MBPS_MIN)),
         start_ms: dice.sometimes(0.5, |dice| dice.uniform(0.0, extent_ms)).unwrap_or(0.0),
         start_spread_ms: dice.sometimes(0.5, |dice| dice.uniform(0.0, extent_ms)).unwrap_or(0.0),
-        hystart: dice.often(0.7),
+        slow_start_exit: slow_start_exit(dice),
+        search_threshold: None,
         client_window_bytes: dice.sometimes(0.2, |dice| dice.log(16e3, 4e6) as u64),
         app_limit_mbps: dice.sometimes(0.2, |dice| round(rate_mbps * dice.log(0.05, 2.0)).max(0.1)),
         saved,
         subnet: dice.sometimes(0.5, |dice| format!("subnet-{}", dice.whole(0, 1))),
+        ceiling: dice.often(0.3),
     }
+}
+
+/// HyStart++ in most, as connections have it.
+fn slow_start_exit(dice: &mut Dice) -> SlowStartExit {
+    let name = match dice.whole(0, 9) {
+        0 => "none",
+        1..=2 => "search",
+        3 => "search-3",
+        _ => "hystart",
+    };
+    name.parse().unwrap_or_default()
 }
 
 /// How far a search goes.
@@ -357,6 +371,10 @@ mod tests {
         }
     }
 
+    fn searches(flow: &Flow) -> bool {
+        matches!(flow.slow_start_exit, SlowStartExit::Search(_))
+    }
+
     #[test]
     fn each_setting_is_tried() {
         let scenarios: Vec<_> = (0..300).map(random_scenario).collect();
@@ -369,6 +387,8 @@ mod tests {
             ("CoDel", some(|s| s.path.queue == Queue::Codel)),
             ("a shared subnet", some(|s| s.flows.iter().any(|f| f.subnet.is_some()))),
             ("Reno", some(|s| s.flows.iter().any(|f| f.cc == Controller::Reno))),
+            ("SEARCH", some(|s| s.flows.iter().any(searches))),
+            ("a ceiling", some(|s| s.flows.iter().any(|f| f.ceiling))),
             ("a slow path", some(|s| s.path.rate_mbps < 2.0)),
             ("a fast path", some(|s| s.path.rate_mbps > 200.0)),
         ] {

@@ -52,6 +52,8 @@ pub struct FlowOutcome {
     pub full_ms: Option<f64>,
     /// `[ms since start_ms, reason]` of the end of slow start.
     pub slow_start_end: Option<(f64, String)>,
+    /// Since `start_ms`, when HyStart++ first entered conservative slow start.
+    pub conservative_ms: Option<f64>,
     /// `[ms since start_ms, phase, trigger]`, as qlog names them.
     pub phases: Vec<(f64, String, Option<String>)>,
     pub saved_cwnd_bytes: Option<u64>,

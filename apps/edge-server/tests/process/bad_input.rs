@@ -30,6 +30,7 @@ fn each_bad_input_gives_one_line_that_names_it_and_a_code() {
     let table: Vec<(Vec<&str>, i32, &str)> = vec![
         (with(&["--frobnicate"]), 2, "--frobnicate"),
         (with(&["--cc", "vegas"]), 2, "vegas"),
+        (with(&["--slow-start-exit", "search-4"]), 2, "search-4"),
         (vec!["--listen", "127.0.0.1:0"], 2, "--root"),
         (vec!["--listen", "localhost", "--root", &root], 2, "localhost"),
         ([&start[..], &["--cert", &file]].concat(), 2, "--key"),

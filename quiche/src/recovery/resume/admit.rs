@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::ResumeConfig;
 use super::Saved;
 use super::Trigger;
+use crate::path_state::PathState;
 
 /// The lower bound of RFC 9959, 3.2: half the saved RTT is another path.
 const MIN_RTT_DIVISOR: u32 = 2;
@@ -53,10 +54,18 @@ fn jump_limit(config: &ResumeConfig, saved_cwnd: u64) -> usize {
     half.min(config.max_jump)
 }
 
+/// Where slow start ends after the jump: at the capacity that was seen, in
+/// bytes. None where the path may carry more than the set says.
+pub(super) fn ceiling(config: &ResumeConfig, saved: &PathState) -> Option<usize> {
+    let saved_cwnd = usize::try_from(saved.saved_cwnd).unwrap_or(usize::MAX);
+    let is_capped = saved_cwnd / 2 >= config.max_jump;
+
+    (config.ceiling && !saved.limited && !is_capped).then_some(saved_cwnd)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path_state::PathState;
     use std::time::SystemTime;
 
     fn admit(
@@ -120,6 +129,41 @@ mod tests {
             (27_002, Ok(13_501)),
         ] {
             assert_eq!(admit(saved_cwnd, 50_000, 50_000, 0), expected);
+        }
+    }
+
+    /// A set that says how much the path carries, not how much it carries at
+    /// least.
+    #[test]
+    fn the_ceiling_is_the_saved_window_unless_the_path_may_carry_more() {
+        let on = ResumeConfig {
+            max_jump: 1_000_000,
+            ceiling: true,
+            ..Default::default()
+        };
+        let off = ResumeConfig {
+            ceiling: false,
+            ..on
+        };
+        let table = [
+            (on, 300_001, false, Some(300_001)),
+            (on, 1_999_999, false, Some(1_999_999)),
+            // A larger one is saved as this much.
+            (on, 2_000_000, false, None),
+            (on, 300_001, true, None),
+            (off, 300_001, false, None),
+        ];
+
+        for (config, saved_cwnd, limited, expected) in table {
+            let saved = PathState {
+                saved_cwnd,
+                saved_rtt: Duration::from_millis(50),
+                observed: SystemTime::UNIX_EPOCH,
+                expires: SystemTime::UNIX_EPOCH,
+                limited,
+                validated: false,
+            };
+            assert_eq!(ceiling(&config, &saved), expected);
         }
     }
 

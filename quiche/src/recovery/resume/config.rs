@@ -14,6 +14,12 @@ pub struct ResumeConfig {
     /// Observations below this many initial windows are not worth saving
     /// (RFC 9959, 3.1).
     pub min_initial_windows: usize,
+
+    /// Whether slow start after a jump ends at saved_cwnd: doubling once more
+    /// would overshoot the capacity that was seen. Not where the observation
+    /// was limited by something other than the path. More careful than
+    /// RFC 9959 asks.
+    pub ceiling: bool,
 }
 
 impl Default for ResumeConfig {
@@ -22,6 +28,7 @@ impl Default for ResumeConfig {
             max_jump: 8 * 1024 * 1024,
             lifetime: Duration::from_secs(3600),
             min_initial_windows: 4,
+            ceiling: false,
         }
     }
 }

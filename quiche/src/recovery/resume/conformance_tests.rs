@@ -471,6 +471,7 @@ impl Machine {
             rtt: RTT,
             min_rtt: Some(RTT),
             window_limited: true,
+            has_left_slow_start: false,
         }
     }
 
@@ -508,7 +509,7 @@ fn the_worked_example() {
         assert_eq!(machine.send(150, in_flight), Action::Keep);
     }
     let window = 150 * MDS;
-    assert_eq!(machine.send(150, 150), Action::SetWindow { window });
+    assert_eq!(machine.send(150, 150), Action::Validate { window });
     assert_eq!(machine.resume.phase(), Validating);
     assert_eq!(machine.resume.first_unvalidated, Some(30));
     assert_eq!(machine.resume.last_unvalidated, Some(150));
@@ -519,7 +520,7 @@ fn the_worked_example() {
     }
     let window = 50 * MDS;
     let acked = machine.ack_up_to(30, 150, 50);
-    assert_eq!(acked, Action::SetWindow { window });
+    assert_eq!(acked, Action::Validate { window });
     assert_eq!(machine.resume.phase(), Validating);
 }
 

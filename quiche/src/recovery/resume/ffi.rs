@@ -77,6 +77,7 @@ pub struct CResumeConfig {
     max_jump: size_t,
     lifetime_ms: u64,
     min_initial_windows: size_t,
+    ceiling: bool,
 }
 
 impl From<&CResumeConfig> for ResumeConfig {
@@ -95,6 +96,7 @@ impl From<&CResumeConfig> for ResumeConfig {
                 config.min_initial_windows,
                 default.min_initial_windows,
             ),
+            ceiling: config.ceiling,
         }
     }
 }
@@ -293,6 +295,7 @@ fn trigger_to_c(trigger: Trigger) -> u32 {
         Trigger::ClaimLapsed => 14,
         Trigger::JumpNotLarger => 15,
         Trigger::PersistentCongestion => 16,
+        Trigger::SlowStartExit => 17,
     }
 }
 
@@ -366,6 +369,7 @@ mod tests {
             ClaimLapsed,
             JumpNotLarger,
             PersistentCongestion,
+            SlowStartExit,
         ];
         let declared = enumerators("QUICHE_RESUME_TRIGGER_");
         assert_eq!(declared[0], ("NONE", 0));
@@ -384,6 +388,7 @@ mod tests {
             max_jump: 0,
             lifetime_ms: 0,
             min_initial_windows: 0,
+            ceiling: false,
         };
         assert_eq!(ResumeConfig::from(&zeros), ResumeConfig::default());
 
@@ -391,6 +396,7 @@ mod tests {
             max_jump: 1,
             lifetime_ms: 2,
             min_initial_windows: 3,
+            ceiling: true,
         };
         assert_eq!(
             ResumeConfig::from(&set),
@@ -398,6 +404,7 @@ mod tests {
                 max_jump: 1,
                 lifetime: Duration::from_millis(2),
                 min_initial_windows: 3,
+                ceiling: true,
             }
         );
     }

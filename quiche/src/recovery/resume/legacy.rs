@@ -26,7 +26,14 @@ impl LegacyRecovery {
             rtt: self.rtt_stats.rtt(),
             min_rtt: self.rtt_stats.min_rtt(),
             window_limited: !self.congestion.app_limited,
+            has_left_slow_start: self.has_left_slow_start(),
         }
+    }
+
+    /// The ceiling does not count.
+    fn has_left_slow_start(&self) -> bool {
+        self.congestion.ssthresh.startup_exit().is_some()
+            || self.congestion.hystart.in_css()
     }
 
     pub(super) fn resume_on_packet_sent(
@@ -126,6 +133,7 @@ impl LegacyRecovery {
                 pipe_size.min(self.congestion.congestion_window);
         }
 
+        self.answer_first_loss();
         let is_new = !self
             .congestion
             .in_congestion_recovery(largest_lost.time_sent);
@@ -236,9 +244,15 @@ impl LegacyRecovery {
                 self.congestion.congestion_window = window
             },
 
+            Action::Validate { window } => {
+                self.congestion.congestion_window = window;
+                self.congestion.hystart.start_over(self.rtt_stats.min_rtt());
+            },
+
             Action::Retreat { window, .. } => {
                 let window = window.min(self.congestion.congestion_window);
                 self.congestion.congestion_window = window;
+                self.congestion.hystart.switch_off();
                 self.congestion.prr = Default::default();
 
                 // A loss that proves spurious must not bring the jump back.
@@ -250,9 +264,30 @@ impl LegacyRecovery {
             },
         }
 
+        let ceiling = self.resume.as_ref().and_then(Resume::ceiling);
+        self.set_ceiling(ceiling);
+
         if let Some(resume) = self.resume.as_mut() {
             let ssthresh = self.congestion.ssthresh.get();
             resume.settle(self.congestion.congestion_window, ssthresh);
+        }
+    }
+
+    /// CUBIC, which begins congestion avoidance at the ceiling as if there had
+    /// been congestion, would not answer the loss of what was sent before.
+    pub(in crate::recovery) fn answer_first_loss(&mut self) {
+        if self.congestion.ssthresh.startup_exit().is_none() {
+            self.congestion.congestion_recovery_start_time = None;
+        }
+    }
+
+    /// Before slow start has ended, its threshold is the ceiling, if there is
+    /// one, in bytes. Reaching it is no exit that statistics tell of.
+    pub(in crate::recovery) fn set_ceiling(&mut self, ceiling: Option<usize>) {
+        let ssthresh = &mut self.congestion.ssthresh;
+
+        if ssthresh.startup_exit.is_none() {
+            ssthresh.ssthresh = ceiling.unwrap_or(usize::MAX);
         }
     }
 }

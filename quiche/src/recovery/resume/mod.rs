@@ -67,6 +67,8 @@ pub(crate) struct Conditions {
     pub(crate) min_rtt: Option<Duration>,
     /// The congestion window, not the application, holds data back.
     pub(crate) window_limited: bool,
+    /// Slow start is over, or in its conservative form.
+    pub(crate) has_left_slow_start: bool,
 }
 
 /// What the controller must do.
@@ -80,6 +82,9 @@ pub(crate) enum Action {
 
     /// Set the window, in bytes.
     SetWindow { window: usize },
+
+    /// Set the window, in bytes; what ends slow start looks at the path anew.
+    Validate { window: usize },
 
     /// Reduce at once: the controller reacts as if its window had been
     /// `pipe_size`, and then has `window` at most, in bytes.
@@ -113,6 +118,8 @@ pub(crate) struct Resume {
     saved: Option<Saved>,
     jump: Option<Jump>,
     pipe_size: usize,
+    // In bytes, while it is in force.
+    ceiling: Option<usize>,
 
     // The packet that filled the initial window, and those up to it that are
     // not acknowledged yet, in order.
@@ -148,6 +155,7 @@ impl Resume {
             saved: None,
             jump: None,
             pipe_size: 0,
+            ceiling: None,
             initial_end: None,
             initial_unacked: Vec::new(),
             first_unvalidated: None,
@@ -208,6 +216,12 @@ impl Resume {
     /// 3.3), and not in safe retreat (RFC 9959, 3.5).
     pub(crate) fn holds_window(&self) -> bool {
         matches!(self.phase, Phase::Unvalidated | Phase::SafeRetreat)
+    }
+
+    /// Where slow start ends until the path shows more of its capacity, in
+    /// bytes.
+    pub(crate) fn ceiling(&self) -> Option<usize> {
+        self.ceiling
     }
 
     /// Whether the window was reduced last by the safe retreat.
@@ -312,12 +326,20 @@ impl Resume {
     /// `after_ack()`.
     #[inline]
     pub(crate) fn observe(&mut self, acked: &Acknowledged, c: &Conditions) {
-        // RFC 9959, 4.1: in slow start the window is not yet the path's.
-        let limited = !c.window_limited || c.cwnd < c.ssthresh;
+        // RFC 9959, 4.1: in slow start the window is not yet the path's, and
+        // at the ceiling it is that of the connection before.
+        let is_given = c.cwnd < c.ssthresh || self.ceiling.is_some();
+        let limited = !c.window_limited || is_given;
 
         if let Some(min_rtt) = c.min_rtt {
             self.observer.on_ack(acked, min_rtt, limited, c.now);
         }
+    }
+
+    /// Slow start ended because the path showed its capacity.
+    pub(crate) fn on_slow_start_exit(&mut self) {
+        self.ceiling = None;
+        self.observer.on_congestion();
     }
 
     /// The ACK is processed, and its bytes are no longer in flight.
@@ -333,6 +355,13 @@ impl Resume {
         };
 
         let action = match self.phase {
+            // RFC 9959, 4.2.1: a longer RTT, or less delivered than was sent,
+            // is a hint that even this little queues.
+            Phase::Reconnaissance if c.has_left_slow_start => {
+                self.change_phase(Phase::Normal, Trigger::SlowStartExit, c);
+                Action::Keep
+            },
+
             Phase::Reconnaissance => self.consider_jump(c),
 
             // RFC 9959, 3.3: the first unvalidated packet, or a later one.
@@ -366,6 +395,8 @@ impl Resume {
     pub(crate) fn on_congestion(
         &mut self, trigger: Trigger, c: &Conditions,
     ) -> Action {
+        self.ceiling = None;
+
         match self.phase {
             // RFC 9959, 3.2: leave Careful Resume; the controller answers.
             Phase::Reconnaissance => {
@@ -404,6 +435,8 @@ impl Resume {
 
     /// The local stack uses another path from now on.
     pub(crate) fn on_path_change(&mut self, c: &Conditions) -> Action {
+        self.ceiling = None;
+
         match self.phase {
             Phase::Reconnaissance | Phase::Validating => {
                 self.change_phase(Phase::Normal, Trigger::PathChanged, c);
@@ -497,6 +530,9 @@ impl Resume {
                 .max(2 * c.max_datagram_size),
             max_datagram_size: c.max_datagram_size,
         });
+        self.ceiling = self
+            .saved
+            .and_then(|saved| admit::ceiling(&self.config, &saved.state));
 
         self.change_phase(
             Phase::Unvalidated,
@@ -534,6 +570,7 @@ impl Resume {
         // does not fall below the initial one.
         if c.flight_size < c.initial_window || c.flight_size <= self.pipe_size {
             let window = self.pipe_size.max(c.initial_window);
+            self.ceiling = None;
             self.change_phase(Phase::Normal, Trigger::RateLimited, c);
 
             return Action::SetWindow { window };
@@ -542,7 +579,7 @@ impl Resume {
         // RFC 9959, 3.3: otherwise what is in flight is the window.
         self.change_phase(Phase::Validating, trigger, c);
 
-        Action::SetWindow {
+        Action::Validate {
             window: c.flight_size,
         }
     }

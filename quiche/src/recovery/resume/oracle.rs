@@ -20,6 +20,8 @@ pub(super) struct Path {
     /// Smoothed.
     pub(super) rtt: Duration,
     pub(super) app_limited: bool,
+    /// Slow start is over, or in its conservative form.
+    pub(super) has_left_slow_start: bool,
 }
 
 /// What Careful Resume does to the controller.
@@ -54,6 +56,8 @@ pub(super) struct SavedSet {
     pub(super) expires: Instant,
     /// The claim is good before then.
     pub(super) jump_before: Instant,
+    /// Something other than the path limited the observation.
+    pub(super) limited: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +73,7 @@ pub(super) struct Oracle {
     mds: usize,
     initial_window: usize,
     max_jump: usize,
+    has_ceiling: bool,
 
     saved: Option<SavedSet>,
     min_rtt: Option<Duration>,
@@ -84,18 +89,21 @@ pub(super) struct Oracle {
     /// What has happened since they were last looked at.
     pub(super) steps: Vec<Step>,
     pub(super) jumps: usize,
+    /// Neither a rate limit nor another path has come in between.
+    is_trusted: bool,
 }
 
 impl Oracle {
     /// Lengths in bytes.
     pub(super) fn new(
-        mds: usize, initial_window: usize, max_jump: usize,
+        mds: usize, initial_window: usize, max_jump: usize, has_ceiling: bool,
     ) -> Self {
         Oracle {
             phase: Phase::Reconnaissance,
             mds,
             initial_window,
             max_jump,
+            has_ceiling,
             saved: None,
             min_rtt: None,
             is_initial_data_sent: false,
@@ -107,6 +115,7 @@ impl Oracle {
             last_sent: None,
             steps: Vec::new(),
             jumps: 0,
+            is_trusted: true,
         }
     }
 
@@ -117,6 +126,18 @@ impl Oracle {
     /// C6 and E3: ACKs do not grow the window.
     pub(super) fn holds_window(&self) -> bool {
         matches!(self.phase, Phase::Unvalidated | Phase::SafeRetreat)
+    }
+
+    /// Where slow start ends, in bytes, before anything else ends it: at the
+    /// capacity that was seen, from the jump on, while nothing says that the
+    /// set does not fit the path. What is saved is at most twice max_jump.
+    pub(super) fn ceiling(&self) -> Option<usize> {
+        let saved = self.saved?;
+        let tells_capacity =
+            !saved.limited && saved.saved_cwnd < 2 * self.max_jump;
+        let is_in_force = self.has_ceiling && self.jumps > 0 && self.is_trusted;
+
+        (tells_capacity && is_in_force).then_some(saved.saved_cwnd)
     }
 
     /// A connection uses one saved set, before reconnaissance is over.
@@ -211,6 +232,8 @@ impl Oracle {
 
     /// B4, C7. The RFC is silent about the validating phase: it ends as well.
     pub(super) fn path_changed(&mut self) -> Option<Order> {
+        self.is_trusted &= self.jumps == 0;
+
         match self.phase {
             Phase::Reconnaissance | Phase::Validating => {
                 self.step(Phase::Normal, vec![Trigger::PathChanged]);
@@ -252,6 +275,12 @@ impl Oracle {
     }
 
     fn after_ack_in_reconnaissance(&mut self, path: &Path) -> Option<Order> {
+        // B12.
+        if path.has_left_slow_start {
+            self.step(Phase::Normal, vec![Trigger::SlowStartExit]);
+            return None;
+        }
+
         // B8.
         if !self.is_initial_data_sent || !self.initial_unacked.is_empty() {
             return None;
@@ -351,6 +380,7 @@ impl Oracle {
 
         let flight_size = path.flight_size;
         if flight_size < self.initial_window || flight_size <= self.pipe_size {
+            self.is_trusted = false;
             self.step(Phase::Normal, vec![Trigger::RateLimited]);
             return Some(Order::Window(self.pipe_size.max(self.initial_window)));
         }

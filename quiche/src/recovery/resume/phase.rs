@@ -91,6 +91,10 @@ pub enum Trigger {
 
     /// Persistent congestion (RFC 9002, 7.6; implementation-defined).
     PersistentCongestion,
+
+    /// HyStart++ or SEARCH found a queue, or slow start was over, before the
+    /// jump (implementation-defined).
+    SlowStartExit,
 }
 
 impl Trigger {
@@ -117,6 +121,7 @@ impl Trigger {
             Trigger::ClaimLapsed => "claim_lapsed",
             Trigger::JumpNotLarger => "jump_not_larger",
             Trigger::PersistentCongestion => "persistent_congestion",
+            Trigger::SlowStartExit => "slow_start_exit",
         }
     }
 }

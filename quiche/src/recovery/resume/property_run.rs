@@ -60,6 +60,7 @@ pub(super) struct Setting {
     pub(super) is_paced: bool,
     pub(super) initial_packets: usize,
     pub(super) max_jump: usize,
+    pub(super) has_ceiling: bool,
     pub(super) rtt: Duration,
 }
 
@@ -93,6 +94,7 @@ impl Run {
         };
         let resume = ResumeConfig {
             max_jump: setting.max_jump,
+            ceiling: setting.has_ceiling,
             ..Default::default()
         };
         let initial_window = setting.initial_packets * MDS;
@@ -106,7 +108,12 @@ impl Run {
                 ..config
             }),
             twin: recovery(&config),
-            oracle: Oracle::new(MDS, initial_window, setting.max_jump),
+            oracle: Oracle::new(
+                MDS,
+                initial_window,
+                setting.max_jump,
+                setting.has_ceiling,
+            ),
             ledger: Ledger::new(config.initial_rtt),
             now: clock::now(),
             clock,
@@ -137,7 +144,7 @@ impl Run {
 
     pub(super) fn resume_from(
         &mut self, saved_cwnd: usize, saved_rtt: Duration, lifetime: Duration,
-        claim: Duration,
+        claim: Duration, limited: bool,
     ) -> Checked {
         let observed = clock::wall_now();
         let state = PathState {
@@ -145,7 +152,7 @@ impl Run {
             saved_rtt,
             observed,
             expires: observed + lifetime,
-            limited: false,
+            limited,
             validated: false,
         };
         let jump_before = self.now + claim;
@@ -155,6 +162,7 @@ impl Run {
             saved_rtt,
             expires: self.now + lifetime,
             jump_before,
+            limited,
         });
 
         check_eq!(is_taken, expected, "a saved set is taken");
@@ -287,6 +295,9 @@ impl Run {
             legacy(&mut self.twin).congestion.congestion_window =
                 pipe_size.min(was);
         }
+        if report.lost_bytes > 0 {
+            legacy(&mut self.twin).answer_first_loss();
+        }
         event(&mut self.twin, self.oracle.holds_window());
         if let Some(Order::Retreat { .. }) = order {
             let congestion = &mut legacy(&mut self.twin).congestion;
@@ -331,6 +342,7 @@ impl Run {
                 // No proportional rate reduction, and nothing to undo.
                 congestion.prr = Default::default();
                 (congestion.cc_ops.checkpoint)(congestion);
+                congestion.hystart.switch_off();
                 self.is_after_retreat = true;
             },
             Some(Order::Ssthresh(most)) => {
@@ -338,6 +350,17 @@ impl Run {
                 let ssthresh = ssthresh.unwrap_or(most).min(most);
                 set_ssthresh(congestion, ssthresh, self.config);
             },
+        }
+        // Before slow start has ended, and nowhere else.
+        legacy(&mut self.twin).set_ceiling(self.oracle.ceiling());
+        // What HyStart++ saw of the jump does not count.
+        let is_new = self.oracle.steps.iter().any(|s| s.new == Phase::Validating);
+        if is_new && is_order {
+            let min_rtt = self.twin.min_rtt();
+            legacy(&mut self.twin)
+                .congestion
+                .hystart
+                .start_over(min_rtt);
         }
         self.note_state(is_order);
     }
@@ -357,11 +380,15 @@ impl Run {
     /// Window and threshold, in bytes. No window is below two packets, so that
     /// a threshold there acts as any lower one.
     fn state_of(&self, recovery: &Recovery) -> (usize, usize) {
+        let c = self.conditions_of(recovery);
+        (c.cwnd, c.ssthresh.max(2 * MDS))
+    }
+
+    fn conditions_of(&self, recovery: &Recovery) -> Conditions {
         let Recovery::Legacy(legacy) = recovery else {
             unreachable!("Reno and CUBIC")
         };
-        let c = legacy.resume_conditions(self.now);
-        (c.cwnd, c.ssthresh.max(2 * MDS))
+        legacy.resume_conditions(self.now)
     }
 
     fn path(&self) -> Path {
@@ -371,6 +398,9 @@ impl Run {
             flight_size: self.ledger.flight_size,
             rtt: self.ledger.smoothed_rtt,
             app_limited: self.app_limited,
+            has_left_slow_start: self
+                .conditions_of(&self.twin)
+                .has_left_slow_start,
         }
     }
 
@@ -495,6 +525,7 @@ fn check_legal(event: &ResumeEvent) -> Checked {
         ),
         ExitRecovery => (old, event.new) == (SafeRetreat, Normal),
         PersistentCongestion => old != Normal && event.new == Normal,
+        SlowStartExit => (old, event.new) == (Reconnaissance, Normal),
     };
     check!(
         is_legal,

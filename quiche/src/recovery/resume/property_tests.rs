@@ -35,6 +35,7 @@ enum Event {
         rtt_percent: u32,
         lifetime_percent: u32,
         claim_percent: u32,
+        limited: bool,
     },
     Send {
         packets: u64,
@@ -107,6 +108,7 @@ impl Event {
             rtt_percent: usually(100, &[9, 10, 50, 199, 200, 201, 500]),
             lifetime_percent: usually(100_000, &[0, 50, 100, 101, 300]),
             claim_percent: usually(10_000, &[0, 50, 100, 101, 300]),
+            limited: chance(20),
         }
     }
 
@@ -192,6 +194,7 @@ impl Case {
                 is_paced: paced,
                 initial_packets: pick(&[2, 4, 10]),
                 max_jump: pick(&[20, 40, 1000]) * MDS,
+                has_ceiling: chance(50),
                 rtt: Duration::from_millis(pick(&[4, 50, 100, 600])),
             },
             events,
@@ -241,6 +244,7 @@ impl Run {
                 rtt_percent,
                 lifetime_percent,
                 claim_percent,
+                limited,
             } => {
                 let window = self.setting.initial_packets * MDS;
                 self.resume_from(
@@ -248,6 +252,7 @@ impl Run {
                     rtt * rtt_percent / 100,
                     rtt * lifetime_percent / 100,
                     rtt * claim_percent / 100,
+                    limited,
                 )
             },
             Event::Send { packets, size } => self.send_some(packets, size),
@@ -361,7 +366,7 @@ fn random_sequences(
 
     let rarest = seen.values().min().copied().unwrap_or(0);
     assert!(
-        only.is_some() || seen.len() == 15 && rarest >= 10,
+        only.is_some() || seen.len() == 16 && rarest >= 10,
         "{seen:?}"
     );
 }

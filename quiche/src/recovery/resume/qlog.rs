@@ -180,6 +180,7 @@ mod tests {
             rtt: Duration::ZERO,
             min_rtt: None,
             window_limited: true,
+            has_left_slow_start: false,
         };
         resume.on_path_change(&c);
 

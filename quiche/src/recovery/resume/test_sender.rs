@@ -185,6 +185,7 @@ impl Sender {
             rtt: self.recovery.rtt(),
             min_rtt: self.recovery.min_rtt(),
             window_limited: true,
+            has_left_slow_start: false,
         }
     }
 }

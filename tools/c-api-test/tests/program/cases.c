@@ -247,6 +247,28 @@ void pacing_is_a_setting_of_its_own(struct environment *env) {
     quiche_config_free(config);
 }
 
+void a_slow_start_exit_is_chosen(struct environment *env) {
+    const quiche_search_config longer = {.window_rtts = 5.0};
+    const quiche_search_config all = {.threshold = 1.0};
+    const enum quiche_slow_start_exit exits[] = {
+        QUICHE_SLOW_START_EXIT_NONE, QUICHE_SLOW_START_EXIT_HYSTART,
+        QUICHE_SLOW_START_EXIT_SEARCH, QUICHE_SLOW_START_EXIT_SEARCH_3};
+    quiche_config *config = new_config(env, QUICHE_CC_CUBIC);
+    size_t i;
+
+    for (i = 0; i < sizeof(exits) / sizeof(exits[0]); i++) {
+        struct download download = download_of(2 * BDP, NULL);
+
+        CHECK(quiche_config_set_slow_start_exit(config, exits[i], NULL) == 0);
+        CHECK(quiche_config_set_slow_start_exit(config, exits[i], &longer) == 0);
+        run_download(&download, env, config);
+    }
+    CHECK(quiche_config_set_slow_start_exit(config, QUICHE_SLOW_START_EXIT_SEARCH,
+                                            &all) == QUICHE_ERR_CONGESTION_CONTROL);
+
+    quiche_config_free(config);
+}
+
 void what_is_no_record_is_refused(struct environment *env) {
     const quiche_path_state state = {UINT64_C(0x0102030405060708), 50500, 1, 2, true,
                                      false};

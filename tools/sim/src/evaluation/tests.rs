@@ -96,8 +96,8 @@ fn each_rule_is_broken_by_what_it_forbids() {
         ("grid: Careful Resume is slower", &["grid", "Number(1)", CAREFUL], &slow_down(3.0)),
         ("objects: Careful Resume is slower", &["objects", "fibre", CAREFUL], &slow_down(3.0)),
         ("buffers: a jump", &["buffers", "LEO", CAREFUL], &retreat),
-        ("with HyStart++, at most", &["overshoot", "Bool(true)", CAREFUL], &lose(30)),
-        ("without HyStart++, at most", &["overshoot", "Bool(false)", CAREFUL], &lose(30)),
+        ("with HyStart++, at most", &["overshoot", "\"hystart\"", CAREFUL], &lose(30)),
+        ("without HyStart++, at most", &["overshoot", "\"none\"", CAREFUL], &lose(30)),
         ("overshoot: a jump", &["overshoot", CAREFUL], &retreat),
         ("changed: at most 2 RTTs", &["changed", "LEO", CAREFUL], &slow_down(3.0)),
         ("recovery: the mean", &["recovery", CAREFUL], &slow_down(3.0)),
@@ -137,7 +137,7 @@ fn an_aim_that_is_missed_is_told_and_breaks_nothing() {
     let delay = |o: &mut Outcome| o.flows[0].ttlb_ms += 2.9 * o.flows[0].rtt_ms;
     let aims: [Case; 6] = [
         ("fairness, 16 flows", &["fairness", CAREFUL, "Number(16)"], &lose),
-        ("overshoot, GEO, CUBIC, HyStart++", &["overshoot", CAREFUL, "Bool(true)"], &lose),
+        ("overshoot, GEO, CUBIC, HyStart++", &["overshoot", CAREFUL, "\"hystart\""], &lose),
         ("Reno: at least 3 RTTs", &["objects", "GEO", "reno", "Number(20)", CAREFUL], &delay),
         ("Reno, GEO, 3.75 MB", &["paths", "GEO-3.75MB", "reno", CAREFUL], &slow_down),
         ("by the rules of RFC 9959", &["dynamics", "one-subnet", CAREFUL], &slow_down),
@@ -219,7 +219,7 @@ fn the_scenario_files_cover_what_was_published() {
     }
     has("buffers", "path.buffer_bdp=0.25");
     has("buffers", "path.buffer_bdp=4");
-    has("overshoot", "flow.hystart=false");
+    has("overshoot", "flow.slow_start_exit=none");
     assert!(of("fairness").runs >= 50);
 }
 

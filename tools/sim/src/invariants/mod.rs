@@ -34,6 +34,8 @@ pub enum Rule {
     /// In unvalidated the window is jump_cwnd at most and does not grow
     /// (RFC 9959, 3.3).
     UnvalidatedWindow,
+    /// In unvalidated slow start neither ends nor becomes conservative.
+    UnvalidatedExit,
     /// A retreat leaves at most half of the pipe size (RFC 9959, 3.5).
     RetreatWindow,
     /// In safe retreat the window does not grow (RFC 9959, 3.5).
@@ -61,6 +63,7 @@ impl fmt::Display for Rule {
             Self::WindowFloor => "the window holds two packets at least",
             Self::JumpBound => "a jump is to half of saved_cwnd at most, and to max_jump",
             Self::UnvalidatedWindow => "the window stays at jump_cwnd or below in unvalidated",
+            Self::UnvalidatedExit => "slow start does not end in unvalidated",
             Self::RetreatWindow => "a retreat leaves half of the pipe size at most",
             Self::RetreatGrowth => "the window does not grow in safe retreat",
             Self::RetreatThreshold => "ssthresh after a retreat is half of the pipe size at most",

@@ -65,7 +65,8 @@ fn is_in_table(old: Phase, new: Phase, trigger: Trigger) -> bool {
         | Trigger::NoSavedSet
         | Trigger::LifetimePassed
         | Trigger::ClaimLapsed
-        | Trigger::JumpNotLarger => (old, new) == (Reconnaissance, Normal),
+        | Trigger::JumpNotLarger
+        | Trigger::SlowStartExit => (old, new) == (Reconnaissance, Normal),
         Trigger::LastUnvalidatedPacketSent
         | Trigger::FirstUnvalidatedPacketAcknowledged
         | Trigger::RttExceeded => (old, new) == (Unvalidated, Validating),

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use quiche::resume::Phase;
 use quiche::resume::ResumeEvent;
+use quiche::slow_start::SlowStartStats;
 
+use super::check;
 use super::pacing::PacingRule;
 use super::phases::PhaseRule;
 use super::pipe::PipeRule;
 use super::window;
 use super::window::WindowRule;
+use super::Rule;
 use super::Violation;
 use super::PROBE_PACKETS;
 
@@ -24,6 +27,7 @@ pub struct Observation {
     pub jump_cwnd: Option<usize>,
     /// The current RTT, smoothed.
     pub rtt: Duration,
+    pub slow_start: SlowStartStats,
     /// In all.
     pub sent_bytes: u64,
     /// Of `sent_bytes`, at the client.
@@ -41,6 +45,8 @@ pub struct ResumeRules {
     saved_cwnd: Option<u64>,
     /// Before the last event.
     window_before: usize,
+    /// After the last event, if it left the connection in unvalidated.
+    unvalidated: Option<SlowStartStats>,
     windows: WindowRule,
     phases: PhaseRule,
     pipe: Option<PipeRule>,
@@ -55,6 +61,7 @@ impl ResumeRules {
             max_jump,
             saved_cwnd: None,
             window_before: usize::MAX,
+            unvalidated: None,
             windows: WindowRule::new(packet_bytes),
             phases: PhaseRule::default(),
             pipe: None,
@@ -95,6 +102,7 @@ impl ResumeRules {
     /// A rule was broken.
     pub fn on_state(&mut self, seen: &Observation) -> Result<(), Violation> {
         self.windows.on_state(seen.phase, seen.window, seen.jump_cwnd)?;
+        self.check_unvalidated(seen)?;
         if seen.phase == Phase::SafeRetreat {
             self.windows.on_retreat(seen.window, seen.pipe_size)?;
         }
@@ -104,6 +112,13 @@ impl ResumeRules {
         }
         self.window_before = seen.window;
         Ok(())
+    }
+
+    fn check_unvalidated(&mut self, seen: &Observation) -> Result<(), Violation> {
+        let now = Some(seen.slow_start).filter(|_| seen.phase == Phase::Unvalidated);
+        let before = std::mem::replace(&mut self.unvalidated, now);
+        let changed = before.zip(now).is_some_and(|(before, now)| before != now);
+        check(!changed, Rule::UnvalidatedExit, || format!("{now:?} after {before:?}"))
     }
 
     fn on_jumped(&mut self, jump_cwnd: usize, seen: &Observation) -> Result<(), Violation> {
@@ -153,7 +168,6 @@ impl ResumeRules {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::Rule;
     use super::*;
     use quiche::resume::Trigger;
 
@@ -179,6 +193,7 @@ pub(super) mod tests {
         pipe_size: 0,
         jump_cwnd: None,
         rtt: Duration::from_millis(100),
+        slow_start: SlowStartStats { conservative_since: None, end: None },
         sent_bytes: 15_000,
         arrived_bytes: 15_000,
         probe_timeouts: 0,
@@ -217,6 +232,16 @@ pub(super) mod tests {
         ] {
             assert_eq!(jumped().on_state(&seen).unwrap_err().rule, rule);
         }
+    }
+
+    #[test]
+    fn slow_start_does_not_end_in_unvalidated() {
+        let conservative_since = Some(quiche::clock::now());
+        let slow_start = SlowStartStats { conservative_since, end: None };
+        let seen = Observation { slow_start, ..JUMPED };
+        assert_eq!(jumped().on_state(&seen).unwrap_err().rule, Rule::UnvalidatedExit);
+        let later = Observation { phase: Phase::Validating, ..seen };
+        assert_eq!(jumped().on_state(&later), Ok(()));
     }
 
     #[test]

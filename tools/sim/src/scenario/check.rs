@@ -2,6 +2,7 @@
 
 use anyhow::bail;
 use anyhow::ensure;
+use quiche::slow_start::SlowStartExit;
 
 use super::Change;
 use super::Flow;
@@ -15,6 +16,7 @@ enum Must {
     BePositive,
     NotBeNegative,
     BeShare,
+    BeThreshold,
 }
 
 /// A key, its value if it has one, and what that must be.
@@ -110,6 +112,11 @@ fn check_flow(flow: &Flow) -> anyhow::Result<()> {
         0 => bail!("{name} has no size: say one of object_bytes, object_bdp, total_bdp"),
         _ => bail!("{name} has several sizes: say one of object_bytes, object_bdp, total_bdp"),
     }
+    let searches = matches!(flow.slow_start_exit, SlowStartExit::Search(_));
+    if let Some(threshold) = flow.search_threshold.filter(|_| !searches) {
+        let exit = flow.slow_start_exit.name();
+        bail!("{name}.search_threshold = {threshold}: slow_start_exit = {exit} has none");
+    }
     numbers(
         &format!("{name}."),
         &[
@@ -122,6 +129,7 @@ fn check_flow(flow: &Flow) -> anyhow::Result<()> {
             ("start_spread_ms", Some(flow.start_spread_ms), Must::NotBeNegative),
             ("client_window_bytes", flow.client_window_bytes.map(|b| b as f64), Must::BePositive),
             ("app_limit_mbps", flow.app_limit_mbps, Must::BePositive),
+            ("search_threshold", flow.search_threshold, Must::BeThreshold),
             ("saved.cwnd_bdp", Some(flow.saved.cwnd_bdp), Must::BePositive),
             ("saved.rtt_ratio", Some(flow.saved.rtt_ratio), Must::BePositive),
             ("saved.age_s", Some(flow.saved.age_s), Must::NotBeNegative),
@@ -136,6 +144,7 @@ fn numbers(part: &str, rules: &[Rule]) -> anyhow::Result<()> {
             Must::BePositive => (value > 0.0, "must be above 0"),
             Must::NotBeNegative => (value >= 0.0, "must be 0 or more"),
             Must::BeShare => ((0.0..1.0).contains(&value), "must be from 0 to less than 1"),
+            Must::BeThreshold => (value > 0.0 && value < 1.0, "must be between 0 and 1"),
         };
         ensure!(fits && value.is_finite(), "{part}{key} = {value}: {say}");
     }

@@ -6,6 +6,7 @@ mod check;
 pub mod file;
 pub mod shipped;
 
+use quiche::slow_start::SlowStartExit;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -162,9 +163,19 @@ pub struct Flow {
     #[serde(default)]
     pub start_spread_ms: f64,
 
-    /// Whether HyStart++ may end slow start.
-    #[serde(default = "default::yes")]
-    pub hystart: bool,
+    /// What ends slow start besides loss: `hystart`, `search`, `search-3` or
+    /// `none`.
+    #[serde(default, with = "exit_name")]
+    pub slow_start_exit: SlowStartExit,
+
+    /// The share of the expected bytes that is missing when SEARCH ends slow
+    /// start; its own default when absent.
+    #[serde(default)]
+    pub search_threshold: Option<f64>,
+
+    /// Whether slow start after a jump ends at saved_cwnd.
+    #[serde(default)]
+    pub ceiling: bool,
 
     /// The client's flow-control window in bytes; never a limit when absent.
     #[serde(default)]
@@ -278,7 +289,21 @@ mod default {
     pub fn count() -> u32 {
         1
     }
-    pub fn yes() -> bool {
-        true
+}
+
+/// A slow-start exit by its name, as edge-server takes it.
+mod exit_name {
+    use quiche::slow_start::SlowStartExit;
+    use serde::Deserialize;
+    use serde::Deserializer;
+    use serde::Serializer;
+
+    pub fn serialize<S: Serializer>(exit: &SlowStartExit, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(exit.name())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<SlowStartExit, D::Error> {
+        let name = String::deserialize(from)?;
+        name.parse().map_err(serde::de::Error::custom)
     }
 }

@@ -4,8 +4,10 @@ use std::net::IpAddr;
 use std::net::Ipv4Addr;
 use std::net::SocketAddr;
 use std::time::Duration;
+use std::time::Instant;
 
 use super::client::Client;
+use super::clock::Clock;
 use super::dealings;
 use super::plan::FlowPlan;
 use super::record;
@@ -43,11 +45,12 @@ impl Flow {
     }
 
     /// What came of it; None unless it is complete.
-    pub fn outcome(self) -> Option<FlowOutcome> {
+    pub fn outcome(self, clock: &Clock) -> Option<FlowOutcome> {
         let (plan, client) = (self.plan, self.client?);
         let mut record = self.server?.record;
         record.end_rounds(client.complete?);
         let since_start = |at: Duration| at.saturating_sub(plan.start);
+        let at_ms = |at: Instant| ms(since_start(clock.since_start(at)));
         let change = |change: &record::Change| {
             let trigger = change.trigger.map(|trigger| trigger.name().to_owned());
             (ms(since_start(change.at)), change.phase.name().to_owned(), trigger)
@@ -68,8 +71,10 @@ impl Flow {
             first_drop_ms: record.first_drop.map(|at| ms(since_start(at))),
             full_ms: record.full.map(|at| ms(since_start(at))),
             slow_start_end: record
-                .slow_start_end
-                .map(|(at, reason)| (ms(since_start(at)), record::reason_name(reason).to_owned())),
+                .slow_start
+                .end
+                .map(|end| (at_ms(end.time), end.reason.name().to_owned())),
+            conservative_ms: record.slow_start.conservative_since.map(at_ms),
             phases: record.changes.iter().map(change).collect(),
             saved_cwnd_bytes: record.saved_cwnd,
             jump_cwnd_bytes: record.jump.map(|jump| jump.cwnd as u64),

@@ -393,7 +393,7 @@ impl<'a> World<'a> {
             rate_mbps: scenario.path.rate_mbps,
             rtt_ms: scenario.path.rtt_ms,
             buffer_bytes: self.wire.network.buffer_bytes(),
-            flows: self.flows.into_iter().filter_map(Flow::outcome).collect(),
+            flows: self.flows.into_iter().filter_map(|flow| flow.outcome(&self.clock)).collect(),
         }
     }
 }

@@ -8,6 +8,8 @@ use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
 use link::Rate;
+use quiche::slow_start::SearchConfig;
+use quiche::slow_start::SlowStartExit;
 use rand_pcg::rand_core::SeedableRng;
 use rand_pcg::Pcg64;
 
@@ -45,7 +47,8 @@ pub struct FlowPlan {
     pub access_rate: Option<Rate>,
     pub access_buffer_bytes: u64,
     pub start: Duration,
-    pub hystart: bool,
+    pub slow_start_exit: SlowStartExit,
+    pub ceiling: bool,
     pub client_window_bytes: Option<u64>,
     pub app_limit_bytes_per_s: Option<f64>,
     /// Which subnet it is in; flows of one subnet share a saved set.
@@ -108,7 +111,8 @@ fn one(path: &Path, flow: &Flow, subnet: usize) -> anyhow::Result<FlowPlan> {
         access_rate,
         access_buffer_bytes: buffer_bytes(path.buffer_bdp, bdp_bytes(access_mbps, rtt)),
         start: duration("start_ms", flow.start_ms / 1e3)?,
-        hystart: flow.hystart,
+        slow_start_exit: slow_start_exit(flow),
+        ceiling: flow.ceiling,
         client_window_bytes: flow.client_window_bytes,
         app_limit_bytes_per_s: flow.app_limit_mbps.map(|mbps| mbps * 1e6 / 8.0),
         subnet: u16::try_from(subnet).context("too many subnets")?,
@@ -118,6 +122,15 @@ fn one(path: &Path, flow: &Flow, subnet: usize) -> anyhow::Result<FlowPlan> {
             age: duration("saved.age_s", flow.saved.age_s)?,
         },
     })
+}
+
+fn slow_start_exit(flow: &Flow) -> SlowStartExit {
+    match (flow.slow_start_exit, flow.search_threshold) {
+        (SlowStartExit::Search(search), Some(threshold)) => {
+            SlowStartExit::Search(SearchConfig { threshold, ..search })
+        }
+        (exit, _) => exit,
+    }
 }
 
 fn object_bytes(path: &Path, flow: &Flow) -> anyhow::Result<u64> {

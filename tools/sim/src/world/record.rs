@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use quiche::hooks::resume_stats;
+use quiche::hooks::slow_start_stats;
 use quiche::path_state::PathState;
 use quiche::resume::Phase;
 use quiche::resume::ResumeConfig;
 use quiche::resume::ResumeEvent;
 use quiche::resume::Trigger;
+use quiche::slow_start::SlowStartStats;
 use quiche::PathStats;
-use quiche::StartupExitReason;
 
 use super::packets::PACKET_BYTES_MAX;
 use super::plan::FlowPlan;
@@ -73,7 +74,7 @@ pub struct Record {
     bdp_bytes: u64,
     /// When the window first held that much.
     pub full: Option<Duration>,
-    pub slow_start_end: Option<(Duration, StartupExitReason)>,
+    pub slow_start: SlowStartStats,
 }
 
 impl Record {
@@ -100,7 +101,7 @@ impl Record {
             first_drop: None,
             bdp_bytes: plan.bdp_bytes,
             full: None,
-            slow_start_end: None,
+            slow_start: SlowStartStats::default(),
         }
     }
 
@@ -130,7 +131,9 @@ impl Record {
             return Ok(());
         };
         self.window = stats.cwnd;
-        self.note_slow_start(now, &stats);
+        if stats.cwnd as u64 >= self.bdp_bytes {
+            self.full.get_or_insert(now);
+        }
         let was_over = self.phase == Phase::Normal;
         self.phase = resume_stats(&stats).map_or(Phase::Normal, |resume| resume.phase);
         if was_over && self.phase == Phase::Normal {
@@ -138,18 +141,10 @@ impl Record {
         } else {
             self.check(now, &stats)?;
         }
+        self.slow_start = slow_start_stats(&stats);
         self.count_jump_losses(now, &stats);
         self.lost = stats.lost;
         Ok(())
-    }
-
-    fn note_slow_start(&mut self, now: Duration, stats: &PathStats) {
-        if self.full.is_none() && stats.cwnd as u64 >= self.bdp_bytes {
-            self.full = Some(now);
-        }
-        if let (None, Some(exit)) = (self.slow_start_end, stats.startup_exit) {
-            self.slow_start_end = Some((now, exit.reason));
-        }
     }
 
     /// The bottleneck drops a packet.
@@ -169,6 +164,7 @@ impl Record {
             pipe_size: resume.pipe_size,
             jump_cwnd: resume.jump_cwnd,
             rtt: stats.rtt,
+            slow_start: slow_start_stats(stats),
             sent_bytes: self.sent_bytes,
             arrived_bytes: self.arrived_bytes,
             probe_timeouts: stats.total_pto_count,
@@ -241,15 +237,5 @@ impl Record {
         let first = self.first_round.unwrap_or(end);
         let rounds = end.saturating_sub(first).as_nanos() / self.rtt.as_nanos().max(1);
         self.rounds.truncate(usize::try_from(rounds).unwrap_or(usize::MAX));
-    }
-}
-
-/// Why slow start ended, in the words that the scenarios use.
-pub fn reason_name(reason: StartupExitReason) -> &'static str {
-    match reason {
-        StartupExitReason::Loss => "loss",
-        StartupExitReason::ConservativeSlowStartRounds => "hystart",
-        StartupExitReason::BandwidthPlateau => "search",
-        StartupExitReason::PersistentQueue => "queue",
     }
 }

@@ -56,16 +56,11 @@ impl Settings {
     ///
     /// None is expected.
     pub fn new() -> anyhow::Result<Self> {
-        let mut resuming_server = server_config().context("cannot set QUIC up")?;
-        if hooks::HAS_CAREFUL_RESUME {
-            hooks::set_careful_resume(&mut resuming_server, ResumeConfig::default())
-                .context("cannot enable Careful Resume")?;
-        }
         let mut http = h3::Config::new().context("cannot set HTTP/3 up")?;
         http.set_max_field_section_size(HEADERS_BYTES_MAX);
         Ok(Self {
             server: server_config().context("cannot set QUIC up")?,
-            resuming_server,
+            resuming_server: server_config().context("cannot set QUIC up")?,
             client: client_config().context("cannot set QUIC up")?,
             http,
         })
@@ -85,13 +80,17 @@ impl Settings {
     ) -> quiche::Result<quiche::Connection> {
         let config = match plan.mode {
             Mode::SlowStart => &mut self.server,
-            Mode::CarefulResume => &mut self.resuming_server,
+            Mode::CarefulResume => {
+                let resume = ResumeConfig { ceiling: plan.ceiling, ..Default::default() };
+                hooks::set_careful_resume(&mut self.resuming_server, resume)?;
+                &mut self.resuming_server
+            }
         };
         config.set_cc_algorithm(match plan.cc {
             Controller::Cubic => CongestionControlAlgorithm::CUBIC,
             Controller::Reno => CongestionControlAlgorithm::Reno,
         });
-        config.enable_hystart(plan.hystart);
+        hooks::set_slow_start_exit(config, plan.slow_start_exit)?;
         quiche::accept(&ConnectionId::from_ref(id), None, local, peer, config)
     }
 

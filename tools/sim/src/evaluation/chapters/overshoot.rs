@@ -1,5 +1,6 @@
 //! What is lost at the end of slow start, with and without HyStart++: P3.
 
+use quiche::slow_start::SlowStartExit;
 use report::chart::axis::Unit;
 use report::chart::bars;
 use report::chart::Bar;
@@ -101,7 +102,8 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
 
 fn groups<'a>(pairs: &'a [Pair<'a>]) -> Vec<Group<'a>> {
     let place = |p: &Pair| {
-        let hystart = p.careful.named.scenario.flows[0].hystart;
+        let exit = p.careful.named.scenario.flows[0].slow_start_exit;
+        let hystart = exit == SlowStartExit::HyStart;
         (p.careful.said("case"), p.controller(), hystart)
     };
     let group = |(case, cc, hystart): (String, Controller, bool)| {

@@ -1,0 +1,175 @@
+//! Slow-start exits in the recovery of Reno and CUBIC: what SEARCH is told, and
+//! what becomes of the window when it speaks.
+//!
+//! Phase by phase of Careful Resume (RFC 9959, 4.2.1): in reconnaissance an
+//! exit cancels the jump. In unvalidated SEARCH collects and decides nothing.
+//! SEARCH 4.0 keeps what it collected: it compares with what was sent, so that
+//! the size of the step does not matter. SEARCH 3.x begins again after the
+//! phase, as a jump is no doubling: a small one looks like saturation, a large
+//! one hides it. After a safe retreat there is no first slow start any more.
+
+use super::*;
+use crate::recovery::resume::Phase;
+use crate::recovery::resume::Resume;
+use crate::recovery::search::Ack;
+use crate::recovery::search::Exit;
+use crate::recovery::slow_start::SearchForm;
+use crate::recovery::slow_start::SlowStartEndReason;
+use crate::recovery::StartupExitReason;
+
+/// While the window drains, one packet leaves for so many that arrive.
+const DRAIN_ACKED_PER_SENT: usize = 3;
+
+impl LegacyRecovery {
+    /// Packets in flight were sent.
+    pub(super) fn slow_start_on_sent(&mut self, bytes: usize) {
+        self.slow_start.window = self.congestion.congestion_window;
+
+        if let Some(search) = self.slow_start.search.as_mut() {
+            search.on_sent(bytes);
+        }
+    }
+
+    /// The ACK is processed, but for Careful Resume.
+    pub(super) fn slow_start_on_ack(&mut self, bytes: usize, now: Instant) {
+        if self.slow_start.is_over() {
+            return;
+        }
+
+        self.drain(bytes);
+        self.search(bytes, now);
+
+        if self.congestion.hystart.in_css() {
+            self.slow_start.stats.conservative_since.get_or_insert(now);
+        }
+
+        let exit = self.congestion.ssthresh.startup_exit();
+
+        if let Some(exit) = exit.filter(|_| !self.slow_start.has_ended()) {
+            let reason = match exit.reason {
+                StartupExitReason::Search => SlowStartEndReason::Search,
+                StartupExitReason::ConservativeSlowStartRounds => {
+                    SlowStartEndReason::HyStart
+                },
+                _ => SlowStartEndReason::Loss,
+            };
+            self.end_slow_start(reason, now);
+        }
+
+        self.slow_start.window = self.congestion.congestion_window;
+    }
+
+    /// Packets were lost, and the controller has answered.
+    pub(super) fn slow_start_on_loss(&mut self, now: Instant) {
+        self.slow_start.drain = None;
+        let is_over = self.congestion.ssthresh.startup_exit().is_some();
+
+        if is_over && !self.slow_start.has_ended() {
+            self.end_slow_start(SlowStartEndReason::Loss, now);
+        }
+    }
+
+    fn end_slow_start(&mut self, reason: SlowStartEndReason, now: Instant) {
+        let ssthresh = self.congestion.ssthresh.get();
+        self.slow_start.on_end(reason, ssthresh, now);
+
+        // Of losses it knows.
+        if let Some(resume) = self
+            .resume
+            .as_mut()
+            .filter(|_| reason != SlowStartEndReason::Loss)
+        {
+            resume.on_slow_start_exit();
+        }
+    }
+
+    fn search(&mut self, bytes: usize, now: Instant) {
+        let phase = self.resume.as_ref().map(Resume::phase);
+        let is_slow_start =
+            self.congestion.congestion_window < self.congestion.ssthresh.get();
+        let Some(search) = self.slow_start.search.as_mut() else {
+            return;
+        };
+
+        // There is no sample before this.
+        if self.rtt_stats.min_rtt().is_none() {
+            return;
+        }
+
+        let evaluation = search.on_ack(&Ack {
+            now,
+            rtt: self.rtt_stats.latest_rtt,
+            bytes,
+            limited: self.congestion.app_limited,
+        });
+
+        match phase {
+            Some(Phase::Unvalidated) => {
+                if search.config().form == SearchForm::DeliveredOnly {
+                    search.forget();
+                }
+            },
+
+            // Nothing comes of a retreat that is not a congestion event.
+            Some(Phase::SafeRetreat) => self.slow_start.search = None,
+
+            _ if is_slow_start => {
+                let is_exit = evaluation.is_some_and(|e| e.is_exit);
+                #[cfg(feature = "qlog")]
+                self.slow_start.keep_for_log(evaluation);
+
+                if is_exit {
+                    self.leave_slow_start();
+                }
+            },
+
+            _ => (),
+        }
+    }
+
+    /// SEARCH has found that what is sent no longer arrives in time.
+    fn leave_slow_start(&mut self) {
+        let Some(search) = self.slow_start.search.take() else {
+            return;
+        };
+        let window = self.congestion.congestion_window;
+        let initial_window = self.initial_window();
+
+        let ssthresh = match search.exit(window, initial_window) {
+            Exit::Cut(cut) => {
+                self.congestion.congestion_window = cut.min(window);
+                cut
+            },
+
+            // What the window has beyond what is in flight is of no use.
+            Exit::Drain(target) => {
+                let in_flight = self.bytes_in_flight.get();
+                let window = window.min(in_flight.max(target));
+                self.congestion.congestion_window = window;
+                self.slow_start.drain = (window > target).then_some(target);
+                target
+            },
+        };
+
+        let exit = StartupExit::new(ssthresh, None, StartupExitReason::Search);
+        self.congestion.ssthresh.ssthresh = ssthresh;
+        self.congestion.ssthresh.startup_exit = Some(exit);
+    }
+
+    /// So many bytes have arrived: part of them may be replaced.
+    fn drain(&mut self, bytes: usize) {
+        let Some(target) = self.slow_start.drain else {
+            return;
+        };
+        let arrived = bytes - bytes / DRAIN_ACKED_PER_SENT;
+        let window = &mut self.congestion.congestion_window;
+
+        *window = window.saturating_sub(arrived).max(target);
+
+        // The controller has seen none of this: congestion avoidance begins
+        // with the next ACK, and CUBIC's plateau is the window by then.
+        if *window == target {
+            self.slow_start.drain = None;
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! When slow start ends: by HyStart++ (RFC 9406, upstream's), by SEARCH, or by
+//! loss alone; and what becomes known of it.
+//!
+//! Owns the choice and its names, and the exit as an application and a log see
+//! it. Does not own the rules: those of HyStart++ are upstream's, those of
+//! SEARCH are in [`search`], what Careful Resume changes about HyStart++ is in
+//! `resume/hystart.rs`, and about SEARCH in `hooks.rs`.
+//!
+//! [`search`]: crate::recovery::search
+
+mod exit;
+#[cfg(feature = "ffi")]
+mod ffi;
+#[cfg(feature = "qlog")]
+mod qlog;
+
+use std::time::Instant;
+
+pub use self::exit::*;
+
+#[cfg(feature = "qlog")]
+use super::search::Evaluation;
+use super::search::Search;
+use super::RecoveryConfig;
+use crate::Config;
+use crate::Result;
+
+impl Config {
+    /// Chooses what ends slow start on Reno and CUBIC, besides congestion.
+    /// BBR2 has a start of its own.
+    ///
+    /// Of this and [`enable_hystart()`], the later call decides: HyStart++ that
+    /// is enabled takes the place of SEARCH.
+    ///
+    /// The default value is [`SlowStartExit::HyStart`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::CongestionControl`] for settings of SEARCH that make no sense:
+    /// a window outside 1 to 16 RTTs, bins outside 2 to 64, or a threshold that
+    /// is not between 0 and 1.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use quiche::slow_start::SlowStartExit;
+    ///
+    /// let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION)?;
+    /// config.set_slow_start_exit(SlowStartExit::Search(Default::default()))?;
+    /// # Ok::<(), quiche::Error>(())
+    /// ```
+    ///
+    /// [`enable_hystart()`]: Config::enable_hystart
+    /// [`Error::CongestionControl`]: crate::Error::CongestionControl
+    pub fn set_slow_start_exit(&mut self, exit: SlowStartExit) -> Result<()> {
+        self.search = match exit {
+            SlowStartExit::Search(search) => {
+                search.check()?;
+                Some(search)
+            },
+            _ => None,
+        };
+        self.enable_hystart(exit == SlowStartExit::HyStart);
+
+        Ok(())
+    }
+}
+
+/// What is followed on one path until its first slow start is over.
+#[derive(Debug)]
+pub(crate) struct SlowStart {
+    pub(super) search: Option<Box<Search>>,
+    /// What SEARCH drains the window to, in bytes.
+    pub(super) drain: Option<usize>,
+    /// The window before the latest event, in bytes.
+    pub(super) window: usize,
+    pub(super) stats: SlowStartStats,
+    /// Of these, a log was told.
+    #[cfg(feature = "qlog")]
+    logged: SlowStartStats,
+    /// The latest, unless a log was told.
+    #[cfg(feature = "qlog")]
+    evaluation: Option<Evaluation>,
+}
+
+impl SlowStart {
+    pub(crate) fn new(config: &RecoveryConfig) -> Self {
+        // HyStart++ may have been enabled after SEARCH was chosen.
+        let search = config.search.filter(|_| !config.hystart);
+
+        SlowStart {
+            search: search.map(|search| Box::new(Search::new(search))),
+            drain: None,
+            window: 0,
+            stats: Default::default(),
+            #[cfg(feature = "qlog")]
+            logged: Default::default(),
+            #[cfg(feature = "qlog")]
+            evaluation: None,
+        }
+    }
+
+    pub(crate) fn stats(&self) -> SlowStartStats {
+        self.stats
+    }
+
+    /// Nothing more happens here.
+    pub(super) fn is_over(&self) -> bool {
+        self.stats.end.is_some() && self.drain.is_none()
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.stats.end.is_some()
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.drain.is_some()
+    }
+
+    /// Slow start is over, for this reason, with this threshold in bytes.
+    pub(super) fn on_end(
+        &mut self, reason: SlowStartEndReason, ssthresh: usize, now: Instant,
+    ) {
+        self.search = None;
+        self.stats.end.get_or_insert(SlowStartEnd {
+            time: now,
+            reason,
+            congestion_window: self.window,
+            ssthresh,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+//! Where slow start ends on a path, with Reno and CUBIC. Times are in RTTs,
+//! windows and queues in packets.
+//!
+//! SEARCH looks back by the latest RTT, which grows with the queue: by the
+//! arithmetic of a window that doubles each RTT, it notices a full path when
+//! more than 3 BDP are queued. Where the buffer is shorter, loss comes first,
+//! so that what ends slow start by SEARCH has a buffer of 6 BDP here.
+
+use super::test_path::*;
+use super::*;
+use crate::recovery::RecoveryOps;
+use crate::resume::Phase;
+use crate::resume::ResumeConfig;
+use crate::resume::Trigger;
+use crate::CongestionControlAlgorithm;
+use crate::CongestionControlAlgorithm::Reno;
+use crate::CongestionControlAlgorithm::CUBIC;
+use rstest::rstest;
+
+use SlowStartEndReason::*;
+
+const DEEP: usize = 6 * BDP;
+
+fn ended(flow: &Flow) -> bool {
+    flow.end().is_some()
+}
+
+/// The drain is over as well.
+fn settled(flow: &Flow) -> bool {
+    ended(flow) && flow.recovery.slow_start().is_some_and(SlowStart::is_over)
+}
+
+/// Test 1: a full path ends it, without loss, and what is left of the window
+/// is what the path holds.
+#[rstest]
+fn search_ends_it_on_a_full_path(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values("search", "search-3")] exit: &str,
+) {
+    let buffer = DEEP;
+    let mut flow = Flow::new(Setting {
+        buffer,
+        ..Setting::new(cc, exit)
+    });
+    flow.run(60.0, settled);
+
+    let end = flow.end().unwrap();
+    assert_eq!((end.reason, flow.dropped), (Search, 0));
+    let late = flow.rtts(end.time) - flow.rtts(flow.full.unwrap());
+    let window = flow.window();
+    eprintln!(
+        "{cc:?} {exit}: {late:.2} RTTs late, {window}, queue {}",
+        flow.queue_max
+    );
+    assert!((1.0..6.0).contains(&late), "{late}");
+
+    if exit == "search" {
+        assert!((700..1500).contains(&window), "{window}");
+    }
+
+    // CUBIC's plateau is no stale one: it stays there for a while.
+    flow.run(10.0, |_| false);
+    assert_eq!(flow.dropped, 0);
+}
+
+/// Test 2: where the buffer is short, loss comes first, and SEARCH is silent
+/// ever after.
+#[rstest]
+#[case(BDP / 20)]
+#[case(BDP)]
+fn loss_comes_first_where_the_buffer_is_short(
+    #[case] buffer: usize, #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values("search", "search-3")] exit: &str,
+) {
+    let mut flow = Flow::new(Setting {
+        buffer,
+        ..Setting::new(cc, exit)
+    });
+    flow.run(60.0, ended);
+    let end = flow.end().unwrap();
+    assert_eq!(end.reason, Loss);
+
+    flow.run(100.0, |_| false);
+    assert_eq!(flow.end(), Some(end));
+}
+
+/// Test 3: a delay that swings, with a period of 3.3 RTTs and by a fifth, on a
+/// path that is never full.
+#[rstest]
+fn a_swinging_delay_does_not_end_it(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values("search", "search-3")] exit: &str,
+) {
+    let mut flow = Flow::new(Setting {
+        bdp: 16 * BDP,
+        swing: 0.2,
+        ..Setting::new(cc, exit)
+    });
+    flow.run(60.0, |flow| flow.window() > 8 * BDP);
+    assert_eq!(flow.end(), None);
+    assert!(flow.rtts(flow.now) > 6.0, "not looked at yet");
+}
+
+/// Test 4: pauses of the application that are longer than a window.
+#[rstest]
+fn pauses_do_not_end_it(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values("search", "search-3")] exit: &str,
+) {
+    let mut flow = Flow::new(Setting {
+        bdp: 16 * BDP,
+        ..Setting::new(cc, exit)
+    });
+    for window in [400, 2000, 8000] {
+        flow.run(60.0, |flow| flow.window() > window);
+        flow.paused_until = flow.now + RTT * 8;
+        flow.run(8.0, |_| false);
+    }
+    assert_eq!(flow.end(), None);
+}
+
+/// Test 5: jumps on an idle path, to half of what it holds, and to little more
+/// than the window. HyStart++ of itself looks at the RTT, which is the base's.
+#[rstest]
+#[case(BDP)]
+#[case(22)]
+fn a_jump_does_not_end_it(
+    #[case] saved: usize, #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values("hystart", "search", "search-3")] exit: &str,
+) {
+    let mut flow = Flow::new(Setting::new(cc, exit).resumed(saved));
+    let is_full = |flow: &Flow| flow.full.is_some();
+    flow.run(60.0, is_full);
+
+    assert!(is_full(&flow));
+    assert_eq!((flow.end(), flow.is_conservative()), (None, false));
+}
+
+/// Test 5 as well: the path is no larger than the saved set says, and what
+/// comes later, without a history from before the jump, still ends it.
+#[rstest]
+fn search_ends_it_after_a_jump(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values("search", "search-3")] exit: &str,
+) {
+    let mut flow = Flow::new(Setting {
+        buffer: 10 * BDP,
+        ..Setting::new(cc, exit).resumed(BDP)
+    });
+    flow.run(60.0, ended);
+    assert_eq!(flow.end().map(|end| end.reason), Some(Search));
+    assert_eq!(flow.phase(), Phase::Normal);
+}
+
+/// Test 6: the capacity is a quarter of what it was. Loss leads to the retreat,
+/// and no exit hides it.
+#[rstest]
+fn a_jump_into_a_narrower_path_retreats(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values("hystart", "search", "search-3", "none")] exit: &str,
+) {
+    let mut flow = Flow::new(Setting {
+        bdp: BDP / 4,
+        buffer: BDP / 8,
+        ..Setting::new(cc, exit).resumed(2 * BDP)
+    });
+    flow.run(60.0, ended);
+    assert_eq!(flow.end().map(|end| end.reason), Some(Loss));
+    assert_eq!(flow.phase(), Phase::SafeRetreat);
+
+    // Neither starts again in what is no first slow start any more.
+    flow.run(60.0, |_| false);
+    assert_eq!(flow.phase(), Phase::Normal);
+    assert_eq!(flow.end().map(|end| end.reason), Some(Loss));
+}
+
+/// Test 7: the RTT outgrows what is remembered.
+#[rstest]
+fn a_queue_of_many_rtts_does_no_harm(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let never = SearchConfig {
+        threshold: 0.999,
+        ..Default::default()
+    };
+    let mut flow = Flow::new(Setting {
+        exit: SlowStartExit::Search(never),
+        bdp: 100,
+        buffer: 2000,
+        ..Setting::new(cc, "search")
+    });
+    flow.run(100.0, ended);
+    assert!(flow.queue_max > 700, "{}", flow.queue_max);
+    assert_eq!(flow.end().map(|end| end.reason), Some(Loss));
+}
+
+/// What is observed after an exit is the path's capacity, not the window that
+/// overshot it, and it is not limited: it replaces what is held.
+#[rstest]
+fn an_exit_shows_the_capacity(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut flow = Flow::new(Setting {
+        buffer: DEEP,
+        ..Setting::new(cc, "search").resumed(24)
+    });
+    flow.run(60.0, ended);
+    let window = flow.end().unwrap().congestion_window / MDS;
+    assert!(window > 2 * BDP, "{window}");
+    flow.run(1.5, |_| false);
+
+    let observed = flow.recovery.path_state(flow.now).unwrap();
+    let saved = observed.saved_cwnd as usize / MDS;
+    assert!((800..1200).contains(&saved), "{saved}");
+    assert!(!observed.limited);
+}
+
+/// With the ceiling, slow start after a jump ends at what was saved; statistics
+/// know of no exit, and what is observed there is limited.
+#[rstest]
+fn slow_start_ends_at_the_ceiling(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values("hystart", "none", "search")] exit: &str,
+) {
+    for ceiling in [false, true] {
+        let mut flow = Flow::new(Setting {
+            resume: Some((
+                ResumeConfig {
+                    ceiling,
+                    ..Default::default()
+                },
+                BDP,
+            )),
+            bdp: 4 * BDP,
+            ..Setting::new(cc, exit)
+        });
+        flow.run(6.0, |flow| flow.window() > 2 * BDP);
+        let is_beyond = flow.window() > 2 * BDP;
+        assert_eq!(is_beyond, !ceiling, "{}", flow.window());
+        assert_eq!((flow.end(), flow.recovery.startup_exit()), (None, None));
+
+        if ceiling {
+            let observed = flow.recovery.path_state(flow.now).unwrap();
+            assert!(observed.limited, "{observed:?}");
+        }
+    }
+}
+
+/// On a path so narrow that the initial window queues, HyStart++ notices that
+/// before the jump, and cancels it.
+#[rstest]
+#[case("hystart", Trigger::SlowStartExit)]
+#[case("none", Trigger::CongestionWindowLimited)]
+fn an_exit_in_reconnaissance_cancels_the_jump(
+    #[case] exit: &str, #[case] expected: Trigger,
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut flow = Flow::new(Setting {
+        bdp: 5,
+        buffer: 1000,
+        ..Setting::new(cc, exit).resumed(2000)
+    });
+    flow.run(20.0, |flow| flow.phase() != Phase::Reconnaissance);
+
+    assert_eq!(flow.is_conservative(), exit == "hystart");
+    let resume = flow.recovery.resume_mut().unwrap();
+    let events = std::iter::from_fn(|| resume.next_event());
+    assert_eq!(events.last().and_then(|e| e.trigger), Some(expected));
+}

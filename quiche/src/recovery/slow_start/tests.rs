@@ -1,0 +1,76 @@
+//! The choice of a slow-start exit, and its names.
+
+use super::*;
+use crate::recovery::Recovery;
+use crate::recovery::RecoveryOps;
+use crate::Error;
+
+fn config() -> Config {
+    Config::new(crate::PROTOCOL_VERSION).unwrap()
+}
+
+#[test]
+fn each_name_means_what_it_names() {
+    for name in SlowStartExit::NAMES {
+        let exit: SlowStartExit = name.parse().unwrap();
+        assert_eq!(exit.name(), name);
+    }
+
+    for other in ["", "Search", "search-4", "hystart++"] {
+        let error = other.parse::<SlowStartExit>().unwrap_err().to_string();
+        assert!(
+            error.contains(other) && error.contains("search-3"),
+            "{error}"
+        );
+    }
+}
+
+/// What a connection would use: HyStart++, and SEARCH.
+fn chosen(config: &Config) -> (bool, Option<SearchForm>) {
+    let Recovery::Legacy(recovery) = Recovery::new(config) else {
+        unreachable!("CUBIC")
+    };
+    let search = recovery.slow_start().and_then(|s| s.search.as_ref());
+
+    (
+        recovery.congestion.hystart.enabled(),
+        search.map(|search| search.config().form),
+    )
+}
+
+#[test]
+fn the_later_choice_decides() {
+    let search = SlowStartExit::Search(SearchConfig::default());
+    let searches = Some(SearchForm::SentAgainstDelivered);
+    let mut config = config();
+    assert_eq!(chosen(&config), (true, None));
+
+    config.set_slow_start_exit(search).unwrap();
+    assert_eq!(chosen(&config), (false, searches));
+    config.enable_hystart(true);
+    assert_eq!(chosen(&config), (true, None));
+
+    config.enable_hystart(false);
+    config.set_slow_start_exit(search).unwrap();
+    config.enable_hystart(false);
+    assert_eq!(chosen(&config), (false, searches));
+
+    config.set_slow_start_exit(SlowStartExit::None).unwrap();
+    assert_eq!(chosen(&config), (false, None));
+    config.set_slow_start_exit(SlowStartExit::HyStart).unwrap();
+    assert_eq!(chosen(&config), (true, None));
+}
+
+#[test]
+fn settings_without_sense_change_nothing() {
+    let mut config = config();
+    let threshold = 0.0;
+    let search = SearchConfig {
+        threshold,
+        ..Default::default()
+    };
+    let refused = config.set_slow_start_exit(SlowStartExit::Search(search));
+
+    assert_eq!(refused, Err(Error::CongestionControl));
+    assert_eq!(chosen(&config), (true, None));
+}
