@@ -1,0 +1,240 @@
+//! What claims and records cost, by how many entries a store has: side by side
+//! with a plain map behind a lock, and with a bare Redis GET and SET.
+//!
+//! `make bench-store`; `ARGS='--entries 1000,100000 --only sqlite'` does less.
+//! Time is what one thread spent on the processor, except against Redis, where
+//! it waits: there it is what passed. A batch is what waits together. Each line
+//! is of a process of its own, so that its memory is what that store takes; of
+//! Redis, it is the server's.
+
+#[path = "../../tests/support/redis.rs"]
+#[expect(dead_code, reason = "shared with the tests, which use more of it")]
+mod redis_server;
+mod subjects;
+
+use std::path::Path;
+use std::process::Command;
+use std::process::Stdio;
+use std::time::Duration;
+
+use clap::Parser;
+use rustix::time::ClockId;
+
+use crate::subjects::subject;
+
+/// Requests that wait together: as many as the service takes at once.
+const BATCH: usize = 256;
+
+/// Requests that fill a store together, which is not what is measured.
+const FILLING: usize = 20_000;
+
+#[derive(Parser)]
+struct Options {
+    /// How many entries the stores have
+    #[arg(long, value_delimiter = ',', default_value = "1000,100000,10000000")]
+    entries: Vec<u32>,
+
+    /// Which stores: map, memory, sqlite, redis, bare-redis
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+
+    /// How many claims, and records, are measured one by one
+    #[arg(long, default_value_t = 20_000)]
+    samples: u32,
+
+    /// Where the store on disk is; a folder that is deleted at the end by default
+    #[arg(long)]
+    folder: Option<std::path::PathBuf>,
+
+    /// Measures one store of one size in this process, and prints JSON
+    #[arg(long, hide = true)]
+    apart: bool,
+
+    /// Cargo passes it to every bench
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// What came of one store of one size.
+#[derive(serde::Deserialize, serde::Serialize)]
+struct Figures {
+    /// In the middle, and p99.
+    claim_us: [f64; 2],
+    record_us: [f64; 2],
+    claims_per_s: f64,
+    records_per_s: f64,
+
+    /// Of one entry.
+    disk_bytes: f64,
+    memory_bytes: f64,
+    filling_s: f64,
+}
+
+fn now(clock: ClockId) -> Duration {
+    Duration::try_from(rustix::time::clock_gettime(clock)).unwrap_or_default()
+}
+
+/// A generator of subnets.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u32) -> u32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        ((self.0 >> 32) % u64::from(bound)) as u32
+    }
+
+    /// So many, all different.
+    fn some(&mut self, count: usize, bound: u32) -> Vec<u32> {
+        let mut seen = std::collections::HashSet::new();
+        while seen.len() < count.min(bound as usize) {
+            seen.insert(self.below(bound));
+        }
+        seen.into_iter().collect()
+    }
+}
+
+/// The time that `work` takes.
+fn timed<T>(clock: ClockId, work: impl FnOnce() -> T) -> (Duration, T) {
+    let before = now(clock);
+    let value = work();
+    (now(clock) - before, value)
+}
+
+fn percentile(times: &mut [Duration], share: f64) -> f64 {
+    times.sort_unstable();
+    times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e6
+}
+
+/// The process's memory, in bytes.
+fn memory_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+fn measure(name: &str, entries: u32, samples: u32, folder: &Path) -> Figures {
+    let memory_before = memory_bytes();
+    let subject = subject(name, entries, folder);
+    // What an empty server takes is not the entries'.
+    let empty_bytes = subject.memory_bytes();
+    let clock = subject.clock();
+    let (filling, ()) = timed(ClockId::Monotonic, || {
+        let subnets: Vec<u32> = (0..entries).collect();
+        subnets.chunks(FILLING).for_each(|batch| subject.record(batch));
+    });
+    let memory = match (subject.memory_bytes(), empty_bytes) {
+        (Some(now), Some(empty)) => now.saturating_sub(empty),
+        _ => memory_bytes().saturating_sub(memory_before),
+    };
+
+    let mut random = Random(7);
+    let (mut claims, mut records) = (Vec::new(), Vec::new());
+    for _ in 0..samples {
+        let one = [random.below(entries)];
+        let (time, token) = timed(clock, || subject.claim(&one));
+        claims.push(time);
+        subject.release(&one, &token);
+        records.push(timed(clock, || subject.record(&one)).0);
+    }
+
+    let (mut claiming, mut claimed) = (Duration::ZERO, 0);
+    let (mut recording, mut recorded) = (Duration::ZERO, 0);
+    for _ in 0..200 {
+        let batch = random.some(BATCH, entries);
+        let (time, tokens) = timed(clock, || subject.claim(&batch));
+        claiming += time;
+        claimed += batch.len();
+        subject.release(&batch, &tokens);
+        recording += timed(clock, || subject.record(&batch)).0;
+        recorded += batch.len();
+    }
+
+    Figures {
+        claim_us: [percentile(&mut claims, 0.5), percentile(&mut claims, 0.99)],
+        record_us: [percentile(&mut records, 0.5), percentile(&mut records, 0.99)],
+        claims_per_s: claimed as f64 / claiming.as_secs_f64(),
+        records_per_s: recorded as f64 / recording.as_secs_f64(),
+        disk_bytes: subject.disk_bytes() as f64 / f64::from(entries),
+        memory_bytes: memory as f64 / f64::from(entries),
+        filling_s: filling.as_secs_f64(),
+    }
+}
+
+/// Measures in a process of its own.
+fn measure_apart(name: &str, entries: u32, options: &Options) -> Figures {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--apart", "--only", name, "--entries", &entries.to_string()]);
+    command.args(["--samples", &options.samples.to_string()]);
+    if let Some(folder) = &options.folder {
+        command.arg("--folder").arg(folder);
+    }
+    let output = command.stderr(Stdio::inherit()).output().expect("a process");
+    if !output.status.success() {
+        std::process::exit(output.status.code().unwrap_or(1));
+    }
+    serde_json::from_slice(&output.stdout).expect("figures")
+}
+
+/// What the store on disk is meant to reach, and whether it does: from its figures,
+/// those of the fewest entries first.
+fn judge(figures: &[(u32, Figures)]) {
+    let ([(fewest, least), ..], Some((most, last))) = (figures, figures.last()) else { return };
+    let ratio = last.claim_us[1] / least.claim_us[1];
+    let rates = figures.iter().map(|(_, figures)| figures.claims_per_s);
+    let rate = rates.fold(f64::INFINITY, f64::min);
+    let verdict = |met: bool| if met { "met" } else { "MISSED" };
+
+    println!("\nThe aims of the store on disk:");
+    println!(
+        "- p99 of a claim at {most} entries is {ratio:.2} times that at {fewest}; under 4: {}",
+        verdict(ratio < 4.0)
+    );
+    println!(
+        "- {rate:.0} claims a second on one core, where it has the fewest; 100000: {}",
+        verdict(rate >= 1e5)
+    );
+    println!(
+        "- {:.0} bytes an entry on disk at {most} entries; under 200: {}",
+        last.disk_bytes,
+        verdict(last.disk_bytes < 200.0)
+    );
+}
+
+fn main() {
+    let mut options = Options::parse();
+    options.entries.sort_unstable();
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = options.folder.as_deref().unwrap_or(folder.path());
+    let all = ["map", "memory", "sqlite", "bare-redis", "redis"].map(String::from);
+    let names = if options.only.is_empty() { &all[..] } else { &options.only };
+    if let (true, [name], [entries]) = (options.apart, names, &options.entries[..]) {
+        let figures = measure(name, *entries, options.samples, folder);
+        return println!("{}", serde_json::to_string(&figures).expect("numbers"));
+    }
+
+    println!("| store | entries | claim p50, µs | p99 | record p50, µs | p99 | claims/s, in batches | records/s | bytes an entry on disk | in memory | filling, s |");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
+    let mut on_disk = Vec::new();
+    for name in names {
+        for entries in &options.entries {
+            let figures = measure_apart(name, *entries, &options);
+            println!(
+                "| {name} | {entries} | {:.1} | {:.1} | {:.1} | {:.1} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} |",
+                figures.claim_us[0],
+                figures.claim_us[1],
+                figures.record_us[0],
+                figures.record_us[1],
+                figures.claims_per_s,
+                figures.records_per_s,
+                figures.disk_bytes,
+                figures.memory_bytes,
+                figures.filling_s,
+            );
+            if name == "sqlite" {
+                on_disk.push((*entries, figures));
+            }
+        }
+    }
+    judge(&on_disk);
+}
