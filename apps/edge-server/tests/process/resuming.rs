@@ -79,17 +79,24 @@ fn phases(qlog: &str) -> Vec<String> {
         .collect()
 }
 
-const JUMP: [&str; 4] = ["reconnaissance", "unvalidated", "validating", "normal"];
+/// The connection was given a set, and jumped. How that ends depends on how busy the
+/// machine is; `scenarios` takes care of it.
+#[track_caller]
+fn assert_jumped(phases: &[String]) {
+    assert_eq!(phases.get(..2), Some(&JUMP.map(str::to_owned)[..]), "{phases:?}");
+}
+
+const JUMP: [&str; 2] = ["reconnaissance", "unvalidated"];
 
 #[test]
 fn a_restarted_server_resumes_what_it_learnt_before() {
     let bench = Bench::new();
     let first = bench.download("first", &[], &[], FIRST_BYTES);
     assert_eq!(first, ["normal"], "nothing was known yet");
-    assert_eq!(bench.download("second", &[], &[], SECOND_BYTES), JUMP);
+    assert_jumped(&bench.download("second", &[], &[], SECOND_BYTES));
 
     // The claim went back: the next connection gets the set at once.
-    assert_eq!(bench.download("third", &["--cc", "reno"], &[], SECOND_BYTES), JUMP);
+    assert_jumped(&bench.download("third", &["--cc", "reno"], &[], SECOND_BYTES));
 }
 
 #[test]
@@ -99,7 +106,7 @@ fn what_a_connection_learnt_is_kept_when_the_server_stops_amid_it() {
     let (_emulator, _client) = start_download(address, &[], 100 * FIRST_BYTES);
     server.wait_for(": records ");
     assert!(server.stop().success());
-    assert_eq!(bench.download("second", &[], &[], SECOND_BYTES), JUMP);
+    assert_jumped(&bench.download("second", &[], &[], SECOND_BYTES));
 }
 
 // RFC 9959, 3.5: after a safe retreat the saved set is deleted.

@@ -20,6 +20,7 @@ use crate::support::process::Running;
 use crate::support::redis::open_redis;
 use crate::support::redis::RedisServer;
 use path_store::HashKeys;
+use path_store::RedisOptions;
 use path_store::Role;
 use quiche::path_state::PathState;
 use quiche::path_state::PathStateStore;
@@ -56,12 +57,20 @@ impl Bench {
         assert!(status.success(), "{said:?}");
     }
 
-    /// Downloads until the server has said so once more.
+    /// Downloads until the server has said so, perhaps before.
     fn download_until(&self, text: &str) {
-        let before = self.server.count(text);
-        for _ in 0..200 {
+        self.download_until_times(text, 1);
+    }
+
+    /// Downloads until another connection resumes.
+    fn download_until_resumed(&self) {
+        self.download_until_times(RESUMES, self.server.count(RESUMES) + 1);
+    }
+
+    fn download_until_times(&self, text: &str, times: usize) {
+        for _ in 0..400 {
             self.download();
-            if self.server.count(text) > before {
+            if self.server.count(text) >= times {
                 return;
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -92,7 +101,12 @@ fn clients() -> RemoteEndpoint {
 }
 
 fn plant(redis: &RedisServer) {
-    open_redis(&redis.url(), Default::default()).record(&clients(), &set()).unwrap();
+    plant_for(redis, &clients());
+}
+
+fn plant_for(redis: &RedisServer, clients: &RemoteEndpoint) {
+    let options = RedisOptions { patience: Duration::from_secs(20), ..Default::default() };
+    open_redis(&redis.url(), options).record(clients, &set()).unwrap();
 }
 
 /// Keeps that set in a store on disk, which is made if there is none.
@@ -110,7 +124,7 @@ fn assert_serves_through(
 ) {
     let bench = Bench::new(&redis.url());
     plant(redis);
-    bench.download_until(RESUMES);
+    bench.download_until_resumed();
 
     begin(redis);
     bench.download_until(FAILS);
@@ -124,7 +138,7 @@ fn assert_serves_through(
     end(redis);
     bench.download_until(WORKS);
     plant(redis);
-    bench.download_until(RESUMES);
+    bench.download_until_resumed();
     assert_eq!(bench.server.count(FAILS), 1);
     assert!(metrics::read(bench.metrics, "path_store_failed_total") > 0);
     assert_eq!(metrics::read(bench.metrics, "path_store_failing"), 0);
@@ -216,7 +230,7 @@ fn a_newer_versions_file_costs_jumps_only_and_is_left_alone() {
     std::fs::remove_file(&store).unwrap();
     bench.download_until(WORKS);
     plant_on_disk(&store);
-    bench.download_until(RESUMES);
+    bench.download_until_resumed();
 }
 
 // One process finds out, and sets it aside; those that have it open move to the new
@@ -230,7 +244,7 @@ fn a_file_that_is_overwritten_costs_jumps_only() {
     let location = store.to_str().unwrap();
     plant_on_disk(&store);
     let bench = Bench::new(location);
-    bench.download_until(RESUMES);
+    bench.download_until_resumed();
 
     let file = File::options().write(true).open(&store).unwrap();
     let length = file.metadata().unwrap().len();
@@ -246,8 +260,8 @@ fn a_file_that_is_overwritten_costs_jumps_only() {
     };
     assert_eq!((set_aside(&bench), set_aside(&other)), ((0, 0), (1, 1)));
     plant_on_disk(&store);
-    bench.download_until(RESUMES);
-    other.download_until(RESUMES);
+    bench.download_until_resumed();
+    other.download_until_resumed();
     assert_eq!(bench.server.count(FAILS) + other.server.count(FAILS), 0);
 }
 
@@ -296,7 +310,7 @@ fn a_full_disk_costs_jumps_only() {
 
     sign("free");
     learn_until(WORKS);
-    bench.download_until(RESUMES);
+    bench.download_until_resumed();
 }
 
 // The client is silent meanwhile. A transport that took more than a window because it
@@ -346,7 +360,7 @@ fn with_keys_the_store_holds_no_client_address() {
     let (mut server, address) = serve(folder.path(), &more);
     let here = RemoteEndpoint::new("pop7", [127, 0, 0, 1].into(), Default::default());
     let hidden = HashKeys::read(&keys).unwrap().hide(here, quiche::clock::wall_now());
-    open_redis(&url, Default::default()).record(&hidden, &set()).unwrap();
+    plant_for(&redis, &hidden);
 
     let mut emulator = emulate(address, "--rate 20 --rtt 20 --buffer 50000");
     assert!(fetch(emulator.address(), 1_000_000).end().0.success());
