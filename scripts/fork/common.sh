@@ -62,7 +62,11 @@ scratch_git() {
 # One writer at a time; the lock goes with the process.
 fork_lock() {
     exec 9>"$fork/lock"
-    if command -v flock >/dev/null; then flock 9; fi
+    if command -v flock >/dev/null; then
+        flock 9
+        # Left by a git that was killed: nobody else is at work.
+        rm -f "$fork"/*.lock "$fork"/refs/*/*.lock
+    fi
     finish_replacing
     [ -f "$fork/info/attributes" ] && return
     plain_git init -q --bare --template= --object-format=sha1 "$fork"
