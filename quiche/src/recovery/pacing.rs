@@ -2,8 +2,9 @@
 //!
 //! Packets leave in batches. All packets of a batch share one release time and
 //! one pace, and the next batch is released when the rate has made up for it. A
-//! batch released late is followed by others at no more than twice the rate
-//! until the schedule is met again.
+//! batch that a timer releases late is followed by others at no more than twice
+//! the rate until the schedule is met again, as far as the pace allows. Time in
+//! which there was nothing to send is not made up for.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -14,8 +15,7 @@ const MAX_BATCH: usize = 64 * 1024;
 /// The share of a second whose worth of packets makes a batch.
 const BATCHES_PER_SECOND: u64 = 1000;
 
-/// How far a schedule that was missed is caught up with, as a share of the
-/// RTT.
+/// How far a late sender catches up in normal operation, as a share of the RTT.
 const CATCH_UP_RTT_DIVISOR: u32 = 8;
 
 /// The pace to keep now.
@@ -27,8 +27,8 @@ pub(crate) struct Pace {
     /// The most bytes that are released together.
     pub(crate) batch: usize,
 
-    /// The RTT the rate was made with.
-    pub(crate) rtt: Duration,
+    /// How much of the time by which a batch is late is made up for.
+    pub(crate) catch_up: Duration,
 }
 
 impl Pace {
@@ -43,7 +43,11 @@ impl Pace {
             .min(MAX_BATCH)
             .max(2 * max_datagram_size);
 
-        Pace { rate, batch, rtt }
+        Pace {
+            rate,
+            batch,
+            catch_up: rtt / CATCH_UP_RTT_DIVISOR,
+        }
     }
 
     /// No faster than `max_rate`, in bytes per second.
@@ -54,8 +58,8 @@ impl Pace {
         }
     }
 
-    /// How long the rate takes for `bytes`, of one batch at most.
-    fn duration(&self, bytes: usize) -> Duration {
+    /// How long the rate takes for `bytes`, of a few batches at most.
+    pub(crate) fn duration(&self, bytes: usize) -> Duration {
         let nanos = (bytes as u64).saturating_mul(1_000_000_000) / self.rate;
         Duration::from_nanos(nanos)
     }
@@ -99,8 +103,7 @@ struct Batch {
 impl Batch {
     fn new(pace: Pace, schedule: Option<Schedule>, now: Instant) -> Self {
         let release = schedule.map_or(now, |next| next.release().max(now));
-        let catch_up = pace.rtt / CATCH_UP_RTT_DIVISOR;
-        let oldest_due = release.checked_sub(catch_up).unwrap_or(release);
+        let oldest_due = release.checked_sub(pace.catch_up).unwrap_or(release);
         let due = schedule.map_or(release, |next| next.due.max(oldest_due));
 
         let mut batch = Batch {
@@ -108,21 +111,31 @@ impl Batch {
             due,
             release,
             end: release,
-            bytes: pace.batch,
+            bytes: 0,
         };
-        batch.end = batch.next().release();
-        batch.bytes = 0;
+        batch.end = batch.next(pace.batch).release();
         batch
     }
 
-    /// When the rate has made up for it.
-    fn next(&self) -> Schedule {
-        let step = self.pace.duration(self.bytes);
+    /// When the rate has made up for so many bytes of it.
+    fn next(&self, bytes: usize) -> Schedule {
+        let step = self.pace.duration(bytes);
 
         Schedule {
             due: self.due + step,
             earliest: self.release + step / 2,
         }
+    }
+
+    /// Goes on at `now` as if its bytes so far had left just before, at the
+    /// rate.
+    fn skip_pause(&mut self, now: Instant) {
+        let spent = self.pace.duration(self.bytes);
+        let begin = now.checked_sub(spent).unwrap_or(now);
+
+        self.due = self.due.max(begin);
+        self.release = self.release.max(begin);
+        self.end = self.next(self.pace.batch).release();
     }
 }
 
@@ -140,6 +153,9 @@ pub(crate) struct Pacer {
 
     /// The release time of the packet sent last.
     release: Option<Instant>,
+
+    /// Whether there was nothing to send after it.
+    is_paused: bool,
 }
 
 impl Pacer {
@@ -147,6 +163,12 @@ impl Pacer {
     /// before it.
     pub(crate) fn restart(&mut self) {
         *self = Pacer::default();
+    }
+
+    /// Nothing can be sent now, for want of data or of window: the time until
+    /// the next packet is not lost time.
+    pub(crate) fn pause(&mut self) {
+        self.is_paused = true;
     }
 
     /// When the next packet is released; None if at once.
@@ -180,6 +202,10 @@ impl Pacer {
             return now;
         }
 
+        if std::mem::take(&mut self.is_paused) {
+            self.skip_pause(now);
+        }
+
         let batch = match self.batch.as_mut() {
             Some(batch) if now < batch.end => batch,
             _ => self.begin_batch(pace, now),
@@ -209,7 +235,21 @@ impl Pacer {
     #[inline(never)]
     fn end_batch(&mut self) {
         if let Some(batch) = self.batch.take() {
-            self.schedule = Some(batch.next());
+            self.schedule = Some(batch.next(batch.bytes));
+        }
+    }
+
+    #[inline(never)]
+    fn skip_pause(&mut self, now: Instant) {
+        if let Some(batch) = self.batch.as_mut().filter(|b| now < b.end) {
+            batch.skip_pause(now);
+            return;
+        }
+
+        self.end_batch();
+
+        if let Some(next) = self.schedule.as_mut() {
+            next.due = next.due.max(now);
         }
     }
 }
@@ -294,23 +334,82 @@ mod tests {
         assert_eq!(batches, [5, 6, 7, 8, 10, 12, 14, 16, 18, 20]);
     }
 
-    #[test]
-    fn a_long_pause_is_not_made_up_for() {
-        let mut pacer = Pacer::default();
-        let start = crate::clock::now();
-        send(&mut pacer, start);
+    /// 12 MB/s in batches of ten packets, a millisecond each.
+    fn fast() -> Pace {
+        let pace = Pace::new(1_200_000, ms(100), 1.0, MDS);
+        assert_eq!(pace.batch, 10 * MDS);
+        pace
+    }
 
-        let mut now = start + Duration::from_secs(10);
-        let resumed = now;
-        let mut sent = 0;
-        while now < resumed + ms(100) {
-            send(&mut pacer, now);
-            sent += MDS;
+    /// Sends that many packets, each when it is released.
+    fn send_released(
+        pacer: &mut Pacer, packets: usize, mut now: Instant,
+    ) -> Vec<Instant> {
+        let mut send = || {
             now = now.max(pacer.next_release().unwrap_or(now));
+            pacer.on_packet_sent(MDS, MDS, fast, None, now)
+        };
+
+        (0..packets).map(|_| send()).collect()
+    }
+
+    /// By how many bytes the fullest period exceeds the rate.
+    fn excess(releases: &[Instant]) -> usize {
+        let mut level = Duration::ZERO;
+        let mut fullest = level;
+
+        for pair in releases.windows(2) {
+            level += fast().duration(MDS);
+            fullest = fullest.max(level);
+            level = level.saturating_sub(pair[1] - pair[0]);
         }
 
-        // 100 ms at the rate, 1/8 RTT made up for, and one batch.
-        assert!(sent <= 120_000 + 15_000 + 2 * MDS, "{sent}");
+        fullest = fullest.max(level + fast().duration(MDS));
+        (fullest.as_nanos() * fast().rate as u128 / 1_000_000_000) as usize
+    }
+
+    #[test]
+    fn time_without_anything_to_send_is_not_made_up_for() {
+        let start = crate::clock::now();
+
+        // Within a batch, at its end, within the next one.
+        for before in 1..=15 {
+            for pause_us in [0, 1, 450, 950, 1000, 1550, 30_000] {
+                let mut pacer = Pacer::default();
+                let mut releases = send_released(&mut pacer, before, start);
+
+                pacer.pause();
+                let resumed =
+                    *releases.last().unwrap() + Duration::from_micros(pause_us);
+                releases.extend(send_released(&mut pacer, 40, resumed));
+
+                let most = excess(&releases);
+                assert!(most <= 10 * MDS, "{before}, {pause_us} us: {most}");
+
+                if pause_us == 0 {
+                    let without =
+                        send_released(&mut Pacer::default(), before + 40, start);
+                    assert_eq!(releases, without);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_late_sender_catches_up_within_bounds() {
+        let start = crate::clock::now();
+
+        for late_ms in [0, 1, 12, 1000] {
+            let mut pacer = Pacer::default();
+            let mut releases = send_released(&mut pacer, 10, start);
+            let late = start + ms(1) + ms(late_ms);
+            releases.extend(send_released(&mut pacer, 500, late));
+
+            // Twelve of an RTT's hundred milliseconds are, and a half.
+            let made_up = Duration::from_micros(12_500).min(ms(late_ms));
+            let bytes = (fast().rate as f64 * made_up.as_secs_f64()) as usize;
+            assert_eq!(excess(&releases), 10 * MDS + bytes, "{late_ms} ms");
+        }
     }
 
     #[test]

@@ -29,6 +29,8 @@ struct Download {
     bottleneck_free: Duration,
     buffer: usize,
     unwritten: usize,
+    /// How much of it the application does not have until when.
+    missing: (usize, Duration),
     requested: bool,
     /// Used once, when the request arrives.
     saved: Option<PathState>,
@@ -36,6 +38,8 @@ struct Download {
     events: Vec<ResumeEvent>,
     /// What limited the server, as it changed.
     limits: Vec<SendLimit>,
+    /// What the server sent in the unvalidated phase, and its bytes.
+    jump_packets: Vec<(Duration, usize)>,
 }
 
 impl Download {
@@ -64,11 +68,13 @@ impl Download {
             bottleneck_free: Duration::ZERO,
             buffer: BDP,
             unwritten: bytes,
+            missing: (0, Duration::ZERO),
             requested: false,
             saved,
             lost: 0,
             events: vec![],
             limits: vec![],
+            jump_packets: vec![],
         }
     }
 
@@ -157,11 +163,16 @@ impl Download {
             let mut sent = 0;
 
             while self.release_time().is_none() {
+                let phase = self.pipe.server.resume_phase();
                 let Ok((len, _)) = self.pipe.server.send(&mut buf) else {
                     break;
                 };
                 self.transmit(&buf[..len]);
                 sent += 1;
+
+                if phase == Phase::Unvalidated {
+                    self.jump_packets.push((now, len));
+                }
             }
 
             if written == 0 && sent == 0 {
@@ -171,9 +182,12 @@ impl Download {
     }
 
     fn write(&mut self) -> usize {
+        let (missing, until) = self.missing;
+        let is_missing = self.time.elapsed() < until;
+        let there = self.unwritten - if is_missing { missing } else { 0 };
         let server = &mut self.pipe.server;
         let capacity = server.stream_capacity(0).unwrap_or(0);
-        let len = capacity.min(self.unwritten);
+        let len = capacity.min(there);
 
         if len == 0 {
             return 0;
@@ -232,6 +246,7 @@ impl Download {
             .into_iter()
             .flatten()
             .map(|left| elapsed + left)
+            .chain(Some(self.missing.1).filter(|until| *until > elapsed))
             .chain(self.down.front().map(|(at, _)| *at))
             .chain(self.up.front().map(|(at, _)| *at))
             .min()
@@ -358,6 +373,31 @@ fn flow_control_is_not_the_paths_limit(#[values("reno", "cubic")] cc: &str) {
     assert!(observed.limited);
     assert!(observed.saved_cwnd <= window);
     assert!(download.limits.contains(&SendLimit::FlowControl));
+}
+
+/// C3: what the application did not have in time is not sent faster afterwards.
+#[rstest]
+fn a_jump_keeps_its_pace_after_a_pause(#[values("reno", "cubic")] cc: &str) {
+    let saved = learn(cc);
+    let mut download = Download::new(cc, 3 * BDP, Some(saved));
+    download.missing = (3 * BDP - 20_000, RTT * 3);
+    download.run();
+
+    let mut events = download.events.iter();
+    let jump = events.find(|e| e.new == Phase::Unvalidated).unwrap();
+    let pace = jump.congestion_window as f64 / RTT.as_secs_f64();
+    let packets = &download.jump_packets;
+    let gaps = packets.windows(2).map(|pair| pair[1].0 - pair[0].0);
+    let pause = gaps.clone().position(|gap| gap > RTT / 5);
+
+    assert!(
+        pause.is_some_and(|at| at + 2 < packets.len()),
+        "{packets:?}"
+    );
+    for (gap, (_, bytes)) in gaps.zip(packets) {
+        let sent_max = gap.as_secs_f64() * pace + 1.0;
+        assert!(*bytes as f64 <= sent_max, "{packets:?}");
+    }
 }
 
 /// B4: a client that shows up elsewhere is on another path. The application

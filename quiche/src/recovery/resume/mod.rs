@@ -42,6 +42,11 @@ use crate::recovery::pacing::Pace;
 /// The share of a jump that may leave in one batch.
 const UNVALIDATED_BATCH_DIVISOR: usize = 128;
 
+/// By how much any eighth of an RTT may exceed its share of a jump: a tenth of
+/// that, or two packets.
+const UNVALIDATED_EXCESS_DIVISOR: usize = 80;
+const UNVALIDATED_EXCESS_PACKETS: usize = 2;
+
 /// BETA of RFC 9959, 3.5.
 const SSTHRESH_DIVISOR: usize = 2;
 
@@ -253,8 +258,14 @@ impl Resume {
         let jump = self.jump.filter(|_| self.phase == Phase::Unvalidated)?;
         let pace = Pace::new(jump.cwnd, jump.rtt, 1.0, jump.max_datagram_size);
 
+        // What leaves in any period exceeds its share by a batch, and by what
+        // a late sender catches up with.
+        let excess = (jump.cwnd / UNVALIDATED_EXCESS_DIVISOR)
+            .max(UNVALIDATED_EXCESS_PACKETS * jump.max_datagram_size);
+
         Some(Pace {
             batch: jump.batch,
+            catch_up: pace.duration(excess - jump.batch),
             ..pace
         })
     }
@@ -527,7 +538,7 @@ impl Resume {
             rtt: c.rtt,
             batch: (jump_cwnd / UNVALIDATED_BATCH_DIVISOR)
                 .min(c.initial_window)
-                .max(2 * c.max_datagram_size),
+                .max(c.max_datagram_size),
             max_datagram_size: c.max_datagram_size,
         });
         self.ceiling = self

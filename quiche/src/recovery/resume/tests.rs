@@ -468,32 +468,66 @@ fn without_a_saved_set_there_is_no_jump(
     assert!(!sender.resume_from(400));
 }
 
-/// C3, C4, C5: the release times of the jump.
-#[rstest]
-fn the_jump_is_paced_over_one_rtt(
-    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
-) {
-    let mut sender = Sender::with_pacing(cc, true);
-    sender.resume_from(3000);
-    sender.reconnoitre();
+/// The release times of a jump since its begin, from a sender that is late at
+/// each of them, by up to `late`.
+fn jump_times(sender: &mut Sender, late: Duration) -> Vec<Duration> {
     let start = sender.now;
-    let mut sent_per_eighth = [0_usize; 9];
+    let mut times = vec![];
 
     while sender.phase() == Unvalidated {
         let release = sender.recovery.get_next_release_time();
-        sender.now = release.time(sender.now).unwrap_or(sender.now);
-        sender.send(1);
 
+        if let Some(at) = release.time(sender.now) {
+            let share = times.len() as u32 * 7919 % 1000;
+            sender.now = at + late * share / 1000;
+        }
+
+        sender.send(1);
         let at = sender.recovery.get_packet_send_time(sender.now);
         assert_eq!(at, sender.now);
-        sent_per_eighth[((at - start).as_millis() * 8 / 100) as usize] += 1;
+        times.push(at - start);
     }
 
-    let total: usize = sent_per_eighth.iter().sum();
-    assert_eq!(total, 1500);
-    for sent in &sent_per_eighth[..8] {
-        // Within a tenth, as batches are at most jump_cwnd / 128.
-        assert!(sent.abs_diff(1500 / 8) <= 1500 / 80, "{sent_per_eighth:?}");
+    times
+}
+
+/// The fewest and the most packets in any period that long.
+fn extremes(times: &[Duration], period: Duration) -> (usize, usize) {
+    let sent_before = |time| times.partition_point(|t| *t < time);
+    let begins = times
+        .iter()
+        .flat_map(|t| [*t, *t + Duration::from_nanos(1)]);
+    let sent: Vec<usize> = begins
+        .filter(|begin| *begin + period <= *times.last().unwrap())
+        .map(|begin| sent_before(begin + period) - sent_before(begin))
+        .collect();
+
+    (*sent.iter().min().unwrap(), *sent.iter().max().unwrap())
+}
+
+/// C3, C4, C5: any eighth of an RTT has its share of the jump, within a tenth
+/// or two packets.
+#[rstest]
+fn the_jump_is_paced_over_one_rtt(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values(60, 300, 500, 3000, 20_000)] saved: usize,
+    #[values(0, 60, 2000, 20_000)] late_us: u64,
+) {
+    let mut sender = Sender::with_pacing(cc, true);
+    sender.resume_from(saved);
+    sender.reconnoitre();
+    let jump = sender.recovery.cwnd() as f64 / MDS as f64;
+
+    let times = jump_times(&mut sender, Duration::from_micros(late_us));
+    let (fewest, most) = extremes(&times, RTT / 8);
+    let off_max = (jump / 80.0).max(2.0);
+    let said = format!("{fewest} to {most} of {}", jump / 8.0);
+
+    assert!(most as f64 <= jump / 8.0 + off_max, "{said}");
+
+    // Who is much too late may well send less.
+    if late_us <= 60 {
+        assert!(fewest as f64 >= jump / 8.0 - off_max, "{said}");
     }
 }
 
