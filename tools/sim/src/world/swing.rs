@@ -70,11 +70,11 @@ mod tests {
         assert_eq!((changes[0].at_ms, changes[20].at_ms), (0.0, 400.0));
         let [least, mean, most] =
             shape(&changes.iter().map(|c| c.rate_mbps.unwrap()).collect::<Vec<_>>());
-        assert!(least >= 8.0 && least < 8.05 && most <= 12.0 && most > 11.95, "{least} {most}");
+        assert!((8.0..8.05).contains(&least) && most <= 12.0 && most > 11.95, "{least} {most}");
         assert!((mean - 10.0).abs() < 1e-6, "{mean}");
         let [least, mean, most] =
             shape(&changes.iter().map(|c| c.rtt_ms.unwrap()).collect::<Vec<_>>());
-        assert!(least >= 50.0 && least < 51.0 && most <= 150.0 && most > 149.0, "{least} {most}");
+        assert!((50.0..51.0).contains(&least) && most <= 150.0 && most > 149.0, "{least} {most}");
         assert!((mean - 100.0).abs() < 1e-6, "{mean}");
     }
 
