@@ -99,6 +99,9 @@ lint: setup quiche ## Run clippy on our own files; a warning is an error
 sim-faults: setup quiche ## Do the simulator's scenarios catch five planted faults? ROW=A2 does one
 	@sh scripts/sim-faults.sh
 
+mutants: setup quiche ## Does a test fail for each small change of the recovery's code? Needs cargo-mutants, and hours; FILE=pacing.rs does one file
+	@sh scripts/mutants.sh
+
 fuzz-sim: build ## Random scenarios break no invariant and complete; CASES=10000, at most TIME=1800 seconds
 	target/release/sim fuzz --cases $(or $(CASES),10000) --time $(or $(TIME),1800)
 
@@ -113,4 +116,4 @@ bench-store: setup quiche ## What claims and records cost, by kind and size of t
 engine-cost: setup quiche ## Count the instructions that Careful Resume costs without a saved set (valgrind)
 	@sh scripts/engine-cost.sh $(LOCKED)
 
-.PHONY: bench-store bisect bisect-history check-each check-long engine-cost evaluation export fuzz-sim help setup build range-diff rebase speedtest quiche patches series steps-check fmt clean test check patches-check fmt-check docs-check conformance-check conformance-faults lint sim-faults snapshot
+.PHONY: bench-store bisect bisect-history check-each check-long engine-cost evaluation export fuzz-sim help setup build range-diff rebase speedtest quiche patches series steps-check fmt clean test check patches-check fmt-check docs-check conformance-check conformance-faults lint mutants sim-faults snapshot
