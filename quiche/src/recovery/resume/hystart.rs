@@ -33,3 +33,83 @@ impl Hystart {
         self.enabled = false;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Acked;
+    use super::super::N_RTT_SAMPLE;
+    use super::*;
+    use crate::clock;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// So many ACKs of packets before `pkt_num`, or of that packet.
+    fn ack(hystart: &mut Hystart, pkt_num: u64, acks: usize, rtt: Duration) {
+        let now = clock::now();
+        let acked = Acked {
+            pkt_num,
+            time_sent: now,
+            size: 1200,
+            rtt,
+            delivered: 0,
+            delivered_time: now,
+            first_sent_time: now,
+            is_app_limited: false,
+        };
+
+        for _ in 0..acks {
+            assert!(!hystart.on_packet_acked(&acked, rtt, now));
+        }
+    }
+
+    /// Rounds of 100 ms, and one with the queue of a jump.
+    fn jumped() -> Hystart {
+        let mut hystart = Hystart::new(true);
+        hystart.start_round(0);
+        ack(&mut hystart, 0, 10, MS * 100);
+        hystart.start_round(10);
+        ack(&mut hystart, 9, N_RTT_SAMPLE - 1, MS * 200);
+        hystart
+    }
+
+    /// B12: with what the jump's own packets saw, nothing is compared.
+    #[test]
+    fn the_next_packet_begins_a_round() {
+        let mut hystart = jumped();
+        hystart.start_over(Some(MS * 100));
+        ack(&mut hystart, 11, 3 * N_RTT_SAMPLE, MS * 200);
+        assert!(!hystart.in_css());
+
+        // From here on, with the minimum of the connection.
+        hystart.start_round(20);
+        ack(&mut hystart, 12, N_RTT_SAMPLE - 1, MS * 113);
+        assert!(!hystart.in_css());
+        ack(&mut hystart, 12, 1, MS * 113);
+        assert!(hystart.in_css());
+    }
+
+    #[test]
+    fn an_rtt_that_stays_is_no_reason() {
+        let mut hystart = jumped();
+        hystart.start_over(Some(MS * 100));
+        hystart.start_round(20);
+        ack(&mut hystart, 12, 10, MS * 112);
+        assert!(!hystart.in_css());
+    }
+
+    /// B12: what is compared otherwise.
+    #[test]
+    fn without_it_the_jump_would_be_compared() {
+        let mut hystart = jumped();
+        ack(&mut hystart, 9, 1, MS * 200);
+        assert!(hystart.in_css());
+    }
+
+    #[test]
+    fn switched_off_it_notices_nothing() {
+        let mut hystart = jumped();
+        hystart.switch_off();
+        ack(&mut hystart, 9, 10, MS * 200);
+        assert!(!hystart.in_css());
+    }
+}

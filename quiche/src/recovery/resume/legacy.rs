@@ -133,7 +133,6 @@ impl LegacyRecovery {
                 pipe_size.min(self.congestion.congestion_window);
         }
 
-        self.answer_first_loss();
         let is_new = !self
             .congestion
             .in_congestion_recovery(largest_lost.time_sent);

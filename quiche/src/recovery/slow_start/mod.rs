@@ -132,4 +132,8 @@ impl SlowStart {
 }
 
 #[cfg(test)]
+mod path_tests;
+#[cfg(test)]
+mod test_path;
+#[cfg(test)]
 mod tests;

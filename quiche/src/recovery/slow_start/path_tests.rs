@@ -1,10 +1,10 @@
 //! Where slow start ends on a path, with Reno and CUBIC. Times are in RTTs,
 //! windows and queues in packets.
 //!
-//! SEARCH looks back by the latest RTT, which grows with the queue: by the
-//! arithmetic of a window that doubles each RTT, it notices a full path when
-//! more than 3 BDP are queued. Where the buffer is shorter, loss comes first,
-//! so that what ends slow start by SEARCH has a buffer of 6 BDP here.
+//! SEARCH looks back by the latest RTT, which grows with the queue: with a
+//! window that doubles each RTT, 4.5 BDP are queued before the decision has an
+//! effect (4.0; 5.5 with 3.x). Where the buffer is shorter, loss comes first, so
+//! that the paths on which SEARCH ends slow start have a buffer of 6 BDP here.
 
 use super::test_path::*;
 use super::*;
@@ -48,12 +48,11 @@ fn search_ends_it_on_a_full_path(
     assert_eq!((end.reason, flow.dropped), (Search, 0));
     let late = flow.rtts(end.time) - flow.rtts(flow.full.unwrap());
     let window = flow.window();
-    eprintln!(
-        "{cc:?} {exit}: {late:.2} RTTs late, {window}, queue {}",
-        flow.queue_max
-    );
-    assert!((1.0..6.0).contains(&late), "{late}");
+    // 4.8 and 5.9, with queues of 4.5 and 5.5 BDP: two of the RTTs as they are
+    // by then.
+    assert!((4.0..6.5).contains(&late), "{late}");
 
+    // The cut of 3.x takes back the last two RTTs, not the whole overshoot.
     if exit == "search" {
         assert!((700..1500).contains(&window), "{window}");
     }

@@ -86,3 +86,106 @@ fn evaluation_data(evaluation: &Evaluation) -> Value {
         "exit": evaluation.is_exit,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_path::*;
+    use super::super::SearchConfig;
+    use super::super::SlowStartExit;
+    use super::*;
+    use crate::recovery::RecoveryOps;
+    use crate::CongestionControlAlgorithm::CUBIC;
+    use std::sync::Arc;
+    use std::sync::Mutex;
+
+    /// What a log is made of, to be looked at afterwards.
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The names and data of a log of a flow until its slow start is over.
+    fn log_of(setting: Setting) -> Vec<(String, Value)> {
+        let mut flow = Flow::new(setting);
+        let written = Written::default();
+        let mut log = QlogStreamer::new(
+            None,
+            None,
+            flow.now,
+            qlog::TraceSeq::new(None, None, None, None, vec![]),
+            EventImportance::Extra,
+            qlog::streamer::EventTimePrecision::MicroSeconds,
+            Box::new(written.clone()),
+        );
+        log.start_log().unwrap();
+
+        for _ in 0..2000 {
+            flow.run(0.05, |_| false);
+            flow.recovery.slow_start_mut().unwrap().write_log(&mut log);
+        }
+
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        let events = text.split('\u{1e}').filter_map(|line| {
+            let event: Value = serde_json::from_str(line).ok()?;
+            let name = event["name"].as_str()?.strip_prefix("slow_start:")?;
+            Some((name.to_owned(), event["data"].clone()))
+        });
+        events.collect()
+    }
+
+    fn names(events: &[(String, Value)]) -> Vec<&str> {
+        events.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_log_tells_once_why_slow_start_ended() {
+        let search = Setting {
+            buffer: 6 * BDP,
+            ..Setting::new(CUBIC, "search")
+        };
+        let events = log_of(search);
+        assert_eq!(names(&events), ["search_evaluated", "exited"]);
+        let (evaluated, exited) = (&events[0].1, &events[1].1);
+        assert_eq!(evaluated["exit"], true);
+        assert!(evaluated["difference"].as_f64() >= Some(0.26));
+        assert!(evaluated["delivered"].as_u64() < evaluated["expected"].as_u64());
+        assert_eq!(exited["reason"], "search");
+        assert!(
+            exited["ssthresh"].as_u64() < exited["congestion_window"].as_u64()
+        );
+
+        let events = log_of(Setting::new(CUBIC, "hystart"));
+        assert_eq!(names(&events), ["conservative_entered", "exited"]);
+
+        let events = log_of(Setting::new(CUBIC, "none"));
+        assert_eq!(names(&events), ["exited"]);
+        assert_eq!(events[0].1["reason"], "loss");
+    }
+
+    #[test]
+    fn every_evaluation_is_logged_on_demand() {
+        let all = SearchConfig {
+            log_evaluations: true,
+            ..Default::default()
+        };
+        let events = log_of(Setting {
+            exit: SlowStartExit::Search(all),
+            buffer: 6 * BDP,
+            ..Setting::new(CUBIC, "search")
+        });
+        let evaluations = events.iter().filter(|(n, _)| n == "search_evaluated");
+        let exits: Vec<_> = evaluations.map(|(_, d)| d["exit"] == true).collect();
+
+        // Three an RTT.
+        assert!(exits.len() > 10, "{exits:?}");
+        assert_eq!(exits.iter().position(|is| *is), Some(exits.len() - 1));
+    }
+}

@@ -181,7 +181,7 @@ fn the_path_changes_when_it_should() {
 #[test]
 fn a_path_that_swings_does_so_from_another_phase_with_another_seed() {
     // HyStart++ takes a longer RTT for a queue.
-    let mut scenario = geo("slow-start", "hystart = false");
+    let mut scenario = geo("slow-start", "slow_start_exit = 'none'");
     let plain = first(&scenario).ttlb_ms;
     scenario.path.swing = Some(toml::from_str("rtt_share = 0.2").unwrap());
     let swung = |seed| run(&scenario, seed).unwrap().flows[0].ttlb_ms;
@@ -194,7 +194,7 @@ fn a_path_that_swings_does_so_from_another_phase_with_another_seed() {
 
 #[test]
 fn slow_start_fills_the_path_then_drops_then_ends() {
-    let mut scenario = geo("slow-start", "hystart = false");
+    let mut scenario = geo("slow-start", "slow_start_exit = 'none'");
     scenario.flows[0].object_bytes = Some(20_000_000);
     let flow = first(&scenario);
     let (full_ms, drop_ms) = (flow.full_ms.unwrap(), flow.first_drop_ms.unwrap());
@@ -203,6 +203,40 @@ fn slow_start_fills_the_path_then_drops_then_ends() {
     // A buffer of one BDP takes a round trip to fill, its loss one to be told.
     assert!((300.0..1800.0).contains(&(drop_ms - full_ms)), "{full_ms} {drop_ms}");
     assert!((600.0..1800.0).contains(&(end_ms - drop_ms)), "{drop_ms} {end_ms}");
+}
+
+/// SEARCH needs a deep buffer: it looks back by an RTT that the queue makes
+/// longer.
+#[test]
+fn a_slow_start_exit_is_chosen_by_its_name() {
+    for (exit, buffer_bdp, reason) in
+        [("none", 6.0, "loss"), ("search", 6.0, "search"), ("search-3", 7.0, "search")]
+    {
+        let mut scenario = geo("slow-start", &format!("slow_start_exit = '{exit}'"));
+        (scenario.path.rate_mbps, scenario.path.rtt_ms) = (20.0, 100.0);
+        (scenario.path.buffer_bdp, scenario.flows[0].object_bytes) = (buffer_bdp, Some(10_000_000));
+        let flow = first(&scenario);
+        assert_eq!(
+            flow.slow_start_end.map(|(_, reason)| reason).as_deref(),
+            Some(reason),
+            "{exit}"
+        );
+        assert_eq!(flow.first_drop_ms.is_some(), reason == "loss", "{exit}");
+    }
+}
+
+/// Doubled twice after a jump to half of what the path holds, the window is more
+/// than path and buffer hold.
+#[test]
+fn at_the_ceiling_a_jump_does_not_overshoot() {
+    for ceiling in [false, true] {
+        let flow = format!("slow_start_exit = 'none'\nceiling = {ceiling}");
+        let mut scenario = geo("careful-resume", &flow);
+        scenario.flows[0].object_bytes = Some(20_000_000);
+        let flow = first(&scenario);
+        assert_eq!(flow.jump_lost_packets == Some(0), ceiling, "{:?}", flow.jump_lost_packets);
+        assert_eq!(flow.slow_start_end.is_none(), ceiling);
+    }
 }
 
 #[test]
