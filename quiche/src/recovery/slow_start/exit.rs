@@ -5,9 +5,10 @@ use std::str::FromStr;
 use std::time::Instant;
 
 /// What ends slow start on Reno and CUBIC, besides congestion.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum SlowStartExit {
     /// HyStart++, by a rising RTT (RFC 9406). The default.
+    #[default]
     HyStart,
 
     /// SEARCH, by what is delivered (draft-chung-ccwg-search).
@@ -32,12 +33,6 @@ impl SlowStartExit {
             },
             SlowStartExit::None => "none",
         }
-    }
-}
-
-impl Default for SlowStartExit {
-    fn default() -> Self {
-        SlowStartExit::HyStart
     }
 }
 
