@@ -46,6 +46,9 @@ round() { # SECONDS_MAX OPTION… -- ARGUMENT OF THE TESTS…
         --build-timeout 600 --baseline skip "$@"
 }
 
+# The first build takes BoringSSL's time, which no mutant is given.
+cargo test -p quiche --lib --features ffi,internal,qlog --no-run
+
 rm -rf "$work/mutants.out" "$work/mutants.out.old"
 if round "$QUICK_SECONDS_MAX" "$@" -- -- recovery::resume recovery::pacing recovery::path_state left_path \
     --skip property_tests --skip connection::tests; then exit 0; fi
