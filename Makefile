@@ -78,7 +78,7 @@ patches-check: quiche ## Does `make patches` give patches/ back, and does each k
 steps-check: setup quiche ## Do the fork, with and without qlog, and the applications compile after every patch?
 	@sh scripts/check-each.sh --compile
 
-check-each: setup quiche ## Run the fork's tests after every patch, with and without qlog (10 minutes a patch)
+check-each: setup quiche ## Run the fork's tests after every patch, with and without qlog
 	@sh scripts/check-each.sh
 
 fmt-check: quiche ## Is every file of ours formatted?

@@ -120,6 +120,13 @@ test_bisect_finds_the_patch_by_a_number() {
     found 'first bad: patches/0002-pacing.patch'
 }
 
+test_bisect_skips_a_step_whose_number_a_pipe_has_swallowed() {
+    export RUN='(grep -q clock quiche/src/lib.rs || exit 125; cat quiche/src/lib.rs) | grep -o "line 20, paced\|line 19"' ABOVE=19
+    command_bisect
+    found 'first bad: patches/0002-pacing.patch'
+    mentions 'tiny 0.1.0: skipped, RUN printed no number'
+}
+
 test_bisect_skips_what_cannot_run_the_command() {
     export RUN='grep -q paced quiche/src/lib.rs || exit 125; exit 1'
     if command_bisect; then fail "it found something"; fi

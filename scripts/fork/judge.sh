@@ -1,7 +1,8 @@
 #!/bin/sh
 # What git bisect runs at each step, in its tree: prepares and builds it, then
 # runs RUN. By git's rules: 0 good, 1 bad, 125 the step cannot run it, above 127
-# stop. With ABOVE or BELOW, the last number that RUN prints decides.
+# stop. With ABOVE or BELOW, the last number that RUN prints decides; without one,
+# what RUN could not do may be hidden by a pipe, and the step is skipped.
 set -u
 unset CDPATH
 
@@ -25,14 +26,15 @@ is_beyond() {
 sh -c "$RUN" >"$LOG.out" 2>"$LOG" </dev/null
 status=$?
 cat "$LOG.out" >>"$LOG"
+number=
 case $status in
-0) ;;
 125) verdict 125 "skipped, RUN says that it cannot run ($(tail -n 1 "$LOG"))" ;;
 129 | 130 | 143) verdict 130 "interrupted" ;;
-*) verdict 1 "bad, exit code $status" ;;
 esac
-[ -n "${ABOVE:-}${BELOW:-}" ] || verdict 0 good
-number=$(grep -Eo -- '-?[0-9]+([.][0-9]+)?([eE][-+]?[0-9]+)?' "$LOG.out" | tail -n 1)
-[ -n "$number" ] || verdict 125 "skipped, RUN printed no number: $LOG"
-if is_beyond; then verdict 1 "bad, $number"; fi
-verdict 0 "good, $number"
+if [ -n "${ABOVE:-}${BELOW:-}" ]; then
+    number=$(grep -Eo -- '-?[0-9]+([.][0-9]+)?([eE][-+]?[0-9]+)?' "$LOG.out" | tail -n 1)
+    [ -n "$number" ] || verdict 125 "skipped, RUN printed no number ($(tail -n 1 "$LOG"))"
+fi
+[ "$status" -eq 0 ] || verdict 1 "bad, exit code $status"
+if [ -n "$number" ] && is_beyond; then verdict 1 "bad, $number"; fi
+verdict 0 "good${number:+, $number}"
