@@ -66,10 +66,6 @@ pub(crate) struct Ack {
 }
 
 /// One comparison.
-#[cfg_attr(
-    not(any(test, feature = "qlog")),
-    expect(dead_code, reason = "the figures are for a log")
-)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Evaluation {
     pub(crate) time: Instant,
