@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use quiche::slow_start::SlowStartExit;
 use report::bound::bdp_bytes;
 use report::bound::INITIAL_WINDOW_BYTES;
 use report::stats::median;
@@ -171,6 +172,19 @@ impl Cell<'_> {
             && path.loss == 0.0
             && path.jitter_ms == 0.0;
         alone && free && steady
+    }
+
+    /// Whether slow start after a jump is left to HyStart++, alone on a path with
+    /// a buffer of one BDP that holds what was saved.
+    pub fn jumps_on_idle_path_with_hystart(&self) -> bool {
+        let scenario = &self.named.scenario;
+        let flow = &scenario.flows[0];
+        let as_saved = flow.saved.cwnd_bdp <= 1.0 && flow.saved.rtt_ratio == 1.0;
+        self.is_plain()
+            && as_saved
+            && flow.mode == Mode::CarefulResume
+            && flow.slow_start_exit == SlowStartExit::HyStart
+            && scenario.path.buffer_bdp == 1.0
     }
 }
 

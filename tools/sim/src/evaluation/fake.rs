@@ -68,7 +68,7 @@ fn flow_outcome(scenario: &Scenario, flow: &Flow, run: u32) -> FlowOutcome {
         first_drop_ms: Some(7.0 * rtt_ms),
         full_ms: Some(5.0 * rtt_ms),
         slow_start_end: Some((6.0 * rtt_ms, "search".into())),
-        conservative_ms: None,
+        conservative_ms: Some(5.5 * rtt_ms),
         phases: (0..)
             .zip(names)
             .map(|(i, n)| (f64::from(i) * rtt_ms, n.to_string(), None))

@@ -81,7 +81,7 @@ fn each_rule_is_broken_by_what_it_forbids() {
         }
     };
 
-    let rules: [Case; 19] = [
+    let rules: [Case; 20] = [
         ("fluid bound", &["dynamics", "steady", "cubic", "slow-start"], &slow_down(0.99)),
         (
             "CUBIC: at least 3 RTTs",
@@ -100,6 +100,9 @@ fn each_rule_is_broken_by_what_it_forbids() {
         ("without HyStart++, at most", &["overshoot", "\"none\"", CAREFUL], &lose(30)),
         ("overshoot: a jump", &["overshoot", CAREFUL], &retreat),
         ("changed: at most 2 RTTs", &["changed", "LEO", CAREFUL], &slow_down(3.0)),
+        ("ceiling: no more", &["ceiling", "LEO", "Bool(true)"], &|o| {
+            o.flows[0].jump_lost_packets = Some(1);
+        }),
         ("recovery: the mean", &["recovery", CAREFUL], &slow_down(3.0)),
         ("fairness: background", &["fairness", "\"careful-resume\"", "Number(16)"], &lose_more),
         ("changed: an RTT of less", &["changed", "Number(4)", CAREFUL], &jump),
@@ -135,11 +138,20 @@ fn an_aim_that_is_missed_is_told_and_breaks_nothing() {
     };
     let slow_down = |o: &mut Outcome| o.flows.iter_mut().for_each(|f| f.ttlb_ms *= 2.0);
     let delay = |o: &mut Outcome| o.flows[0].ttlb_ms += 2.9 * o.flows[0].rtt_ms;
-    let aims: [Case; 6] = [
+    let aims: [Case; 9] = [
         ("fairness, 16 flows", &["fairness", CAREFUL, "Number(16)"], &lose),
         ("overshoot, GEO, CUBIC, HyStart++", &["overshoot", CAREFUL, "\"hystart\""], &lose),
         ("Reno: at least 3 RTTs", &["objects", "GEO", "reno", "Number(20)", CAREFUL], &delay),
         ("Reno, GEO, 3.75 MB", &["paths", "GEO-3.75MB", "reno", CAREFUL], &slow_down),
+        ("no loss within 5 RTTs", &["paths", "GEO-10MB", CAREFUL], &|o| {
+            o.flows[0].jump_lost_packets = Some(1);
+        }),
+        ("at most 5 % longer", &["overshoot", "\"hystart\"", CAREFUL], &|o| {
+            o.flows[0].ttlb_ms *= 1.1;
+        }),
+        ("exits, LEO: SEARCH is right", &["exits", "LEO", "search-3"], &|o| {
+            o.flows[0].full_ms = None;
+        }),
         ("by the rules of RFC 9959", &["dynamics", "one-subnet", CAREFUL], &slow_down),
         ("by the rules of RFC 9959", &["dynamics", "rtt-falls", CAREFUL], &slow_down),
     ];
@@ -189,7 +201,7 @@ fn a_chapter_without_its_file_is_a_breach() {
     assert!(found[0].contains("grid: there is no such"), "{found:?}");
 }
 
-/// What the issue and the papers ask for: nobody takes it out of the files.
+/// What the papers ask for: nobody takes it out of the files.
 #[test]
 fn the_scenario_files_cover_what_was_published() {
     let files = shipped::all().expect("files that make sense");
@@ -230,7 +242,7 @@ fn the_page_is_complete_and_fetches_nothing() {
     for file in &files {
         assert!(evaluation.html.contains(&report::page::escape(&file.title)), "{}", file.title);
     }
-    for part in ["P1", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11"] {
+    for part in ["P1", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13"] {
         for text in [&evaluation.html, &evaluation.text] {
             assert!(text.contains(&format!("{part},")), "{part}");
         }

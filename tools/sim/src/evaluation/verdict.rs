@@ -1,6 +1,7 @@
 //! Rules that the figures must obey. A rule that had nothing to judge is broken.
 
 use super::chapters::controller_name;
+use super::data::Cell;
 use super::data::Chapter;
 use super::data::Pair;
 use crate::outcome::Outcome;
@@ -166,7 +167,27 @@ pub fn everywhere(chapters: &[Chapter]) -> Vec<Verdict> {
             Controller::Reno => gains.into_iter().map(Verdict::as_aim).collect(),
         });
     }
+    verdicts.push(lossless(chapters));
     verdicts
+}
+
+/// Whether HyStart++ ends what follows a jump in time: an aim.
+fn lossless(chapters: &[Chapter]) -> Verdict {
+    let mut lost = Vec::new();
+    for chapter in chapters {
+        let stem = &chapter.file.stem;
+        let most = |c: &Cell| {
+            let packets = c.judged(|f| f.jump_lost_packets);
+            packets.into_iter().flatten().max().map(|most| most as f64)
+        };
+        let judged = chapter.cells.iter().filter(|c| c.jumps_on_idle_path_with_hystart());
+        let figures =
+            judged.filter_map(|c| Some(Figure::new(format!("{stem}, {}", c.who()), most(c)?)));
+        lost.extend(figures);
+    }
+    let rule = "with HyStart++, a jump to half of what an idle path with a buffer of one BDP \
+        holds, or less, is followed by no loss within 5 RTTs";
+    Verdict::at_most(rule, 0.0, (0, " packets"), lost).as_aim()
 }
 
 fn saved(chapters: &[Chapter], cc: Controller) -> Verdict {

@@ -17,6 +17,8 @@ shipped!(
     "objects",
     "buffers",
     "overshoot",
+    "exits",
+    "ceiling",
     "changed",
     "recovery",
     "fairness",

@@ -1,8 +1,10 @@
 //! What each chapter finds in its outcomes.
 
 mod buffers;
+mod ceiling;
 mod changed;
 mod dynamics;
+mod exits;
 mod fairness;
 mod grid;
 mod objects;
@@ -13,6 +15,7 @@ mod recovery;
 
 use report::stats::median;
 
+use super::data::Cell;
 use super::data::Chapter;
 use super::data::Pair;
 use super::page;
@@ -22,12 +25,14 @@ use super::Findings;
 use crate::scenario::Controller;
 
 /// The chapters that an evaluation has.
-pub const STEMS: [&str; 10] = [
+pub const STEMS: [&str; 12] = [
     "paths",
     "grid",
     "objects",
     "buffers",
     "overshoot",
+    "exits",
+    "ceiling",
     "changed",
     "recovery",
     "fairness",
@@ -47,6 +52,8 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         "objects" => objects::findings(chapter),
         "buffers" => buffers::findings(chapter),
         "overshoot" => overshoot::findings(chapter),
+        "exits" => exits::findings(chapter),
+        "ceiling" => ceiling::findings(chapter),
         "changed" => changed::findings(chapter),
         "recovery" => recovery::findings(chapter),
         "fairness" => fairness::findings(chapter),
@@ -112,6 +119,19 @@ pub fn controller_name(cc: Controller) -> &'static str {
     match cc {
         Controller::Cubic => "CUBIC",
         Controller::Reno => "Reno",
+    }
+}
+
+/// The key of what may end slow start before loss does.
+const EXIT: &str = "flow.slow_start_exit";
+
+/// What ends slow start, as people write it.
+fn exit_name(cell: &Cell) -> &'static str {
+    match cell.said(EXIT).as_str() {
+        "hystart" => "HyStart++",
+        "search" => "SEARCH 4.0",
+        "search-3" => "SEARCH 3.x",
+        _ => "loss alone",
     }
 }
 

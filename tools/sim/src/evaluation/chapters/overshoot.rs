@@ -26,6 +26,9 @@ use crate::scenario::Controller;
 const RATIO_MAX: f64 = 1.25;
 const RATIO_AIM: f64 = 1.0;
 
+/// Time with HyStart++ over that without it.
+const TIME_RATIO_MAX: f64 = 1.05;
+
 /// What differs by rate and saved set alone: where the last doubling begins.
 struct Group<'a> {
     case: String,
@@ -96,6 +99,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         ),
         losses("overshoot: without HyStart++, at most 1.25 times as well", &groups, false),
         jumps(&pairs),
+        times(&groups),
     ];
     Ok(Findings { html, published: vec![published(&groups)], verdicts })
 }
@@ -131,6 +135,20 @@ fn jumps(pairs: &[Pair]) -> Verdict {
     let figures = pairs.iter().filter(fits).map(retreats).collect();
     let rule = "overshoot: a jump that fits the path loses nothing: no retreat";
     Verdict::at_most(rule, 0.0, (0, " retreats"), figures)
+}
+
+/// What HyStart++ costs a resumed download, an aim.
+fn times(groups: &[Group]) -> Verdict {
+    let rule = "overshoot: with HyStart++, Careful Resume takes at most 5 % longer than without";
+    let mut figures = Vec::new();
+    for on in groups.iter().filter(|g| g.hystart) {
+        let off = groups.iter().find(|g| !g.hystart && g.who() == on.who());
+        for (with, without) in on.pairs.iter().zip(off.iter().flat_map(|g| &g.pairs)) {
+            let ratio = with.careful.ttlb_ms() / without.careful.ttlb_ms();
+            figures.push(Figure::new(with.careful.who(), ratio));
+        }
+    }
+    Verdict::at_most(rule, TIME_RATIO_MAX, (3, ""), figures).as_aim()
 }
 
 fn row(group: &Group) -> Vec<String> {
