@@ -365,4 +365,24 @@ fn bad_usage_is_told_from_failure() {
         assert!(err.starts_with("path-store: ") && err.lines().count() == 1, "{err}");
     }
     assert!(run(&path, &["get", "x"]).2.contains("such as 198.51.100.0/24"));
+
+    let usual = [("--cwnd", "1000000"), ("--rtt", "50"), ("--lifetime", "1h")];
+    for (option, value, expected) in [
+        ("--cwnd", "0", "'0' for '--cwnd"),
+        ("--rtt", "0", "such as 50"),
+        ("--rtt", "99999999999", "60000 at most"),
+        ("--lifetime", "0s", "such as 1h"),
+        ("--lifetime", "500000000000y", "30days at most"),
+    ] {
+        let figures = usual.iter().map(|(name, usual)| match *name == option {
+            true => [option, value],
+            false => [*name, *usual],
+        });
+        let figures: Vec<&str> = figures.flatten().collect();
+        let put = [&["put", "203.0.113.0/24", "--sender", "s"], &figures[..]].concat();
+        let (code, _, err) = run(&path, &put);
+        assert!(code == 2 && err.contains(expected) && err.lines().count() == 1, "{err}");
+    }
+    let (code, _, err) = run(&path, &["watch", "--interval", "0s"]);
+    assert!(code == 2 && err.contains("10ms at least"), "{err}");
 }

@@ -213,10 +213,11 @@ fn an_expired_set_is_not_used_and_goes() {
 const HALF_HOUR: Duration = Duration::from_secs(1800);
 
 /// A connection that was given its set, and whose client falls silent until
-/// `silence` after the initial window is out: how it goes on.
+/// `silence` after the initial window is out: how it goes on. HyStart++ would
+/// take the silence for a queue, and be the first to end Careful Resume.
 fn after_silence(set: Planted, silence: Duration) -> Vec<PhaseChange> {
     let lab = Lab::new();
-    let (mut server, address) = lab.serve("run", &[]);
+    let (mut server, address) = lab.serve("run", &["--slow-start-exit", "none"]);
     // Its life is for the connection, not for the start of a process.
     lab.plant(set);
     let mut client = Client::connect(address);

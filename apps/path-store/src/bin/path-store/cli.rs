@@ -87,7 +87,7 @@ pub struct Put {
     pub dscp: Option<u8>,
 
     /// saved_cwnd: what the path carries within one RTT
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub cwnd: u64,
 
     /// saved_rtt
@@ -95,7 +95,7 @@ pub struct Put {
     pub rtt: Duration,
 
     /// How long it may be used
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = lifetime)]
     pub lifetime: Duration,
 }
 
@@ -138,17 +138,39 @@ pub enum Command {
     /// Show changes as they happen, until it is stopped
     Watch {
         /// How often to look
-        #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+        #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
         interval: Duration,
     },
 }
 
+/// Longer, no client waits for an answer.
+const RTT_MAX: Duration = Duration::from_secs(60);
+
+/// Longer, nothing that was observed tells anything.
+const LIFETIME_MAX: Duration = Duration::from_secs(30 * 86_400);
+
+/// More often, nobody can read it.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
+
 fn rtt(text: &str) -> Result<Duration, String> {
-    let ms: f64 = text.parse().map_err(|_| "expected milliseconds, such as 50".to_string())?;
-    match Duration::try_from_secs_f64(ms / 1e3) {
-        Ok(rtt) if !rtt.is_zero() => Ok(rtt),
-        _ => Err("expected more than 0 ms".to_string()),
-    }
+    let ms = text.parse::<f64>().ok();
+    let rtt = ms.and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok());
+    rtt.filter(|rtt| !rtt.is_zero() && *rtt <= RTT_MAX)
+        .ok_or_else(|| "expected milliseconds, such as 50; 60000 at most".to_string())
+}
+
+fn lifetime(text: &str) -> Result<Duration, String> {
+    let lifetime = humantime::parse_duration(text).ok();
+    lifetime
+        .filter(|lifetime| !lifetime.is_zero() && *lifetime <= LIFETIME_MAX)
+        .ok_or_else(|| "expected a time, such as 1h; 30days at most".to_string())
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = humantime::parse_duration(text).ok();
+    interval
+        .filter(|interval| *interval >= INTERVAL_MIN)
+        .ok_or_else(|| "expected a time, such as 1s; 10ms at least".to_string())
 }
 
 impl Cli {
