@@ -87,8 +87,10 @@ fmt-check: quiche ## Is every file of ours formatted?
 docs-check: ## Do links and make targets in our pages exist?
 	@sh scripts/docs-check.sh
 
-conformance-check: ## Do the functions and tests that quiche/CONFORMANCE.md names exist?
+conformance-check: quiche ## Do the functions and tests that quiche/CONFORMANCE.md names exist, and can the faults be planted?
 	@sh scripts/conformance-check.sh
+	@sh scripts/conformance-faults.sh --fits
+	@sh scripts/sim-faults.sh --fits
 
 conformance-faults: setup quiche ## Does the test of each row there fail with a planted fault? ROW=C12 does one
 	@sh scripts/conformance-faults.sh

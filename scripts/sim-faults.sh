@@ -1,7 +1,8 @@
 #!/bin/sh
 # make sim-faults: plants each fault of sim-faults.txt in a copy of the sources and
 # sees that the simulator, which runs the scenarios below without complaint, names
-# the invariant that it breaks. ROW=A2 does one. The copy and its build are in
+# the invariant that it breaks. ROW=A2 does one; with --fits it only sees that each
+# fault can be planted. The copy and its build are in
 # target/faults.
 set -eu
 cd "$(dirname "$0")/.."
@@ -37,5 +38,6 @@ verdict() { # LINE ROW FILE WORD
 }
 
 prepare_faults
+if [ "${1:-}" = --fits ]; then exit 0; fi
 simulate "$logs/without.log" || die "without any fault: $(tail -n 1 "$logs/without.log") ($logs/without.log)"
 try_faults
