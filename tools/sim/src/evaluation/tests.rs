@@ -146,7 +146,7 @@ fn an_aim_that_is_missed_is_told_and_breaks_nothing() {
         ("no loss within 5 RTTs", &["paths", "GEO-10MB", CAREFUL], &|o| {
             o.flows[0].jump_lost_packets = Some(1);
         }),
-        ("at most 5 % longer", &["overshoot", "\"hystart\"", CAREFUL], &|o| {
+        ("at most 5 % longer", &["overshoot", "\"hystart\"", "reno", CAREFUL], &|o| {
             o.flows[0].ttlb_ms *= 1.1;
         }),
         ("exits, LEO: SEARCH is right", &["exits", "LEO", "search-3"], &|o| {
