@@ -14,8 +14,8 @@ work=${CARGO_TARGET_DIR:-$PWD/target}/mutants
 tree=$work/tree
 # Of quiche/src/recovery; in each, our own code.
 FILES='pacing.rs path_state/mod.rs path_state/memory.rs path_state/remote_endpoint.rs path_state/store.rs
-    resume/mod.rs resume/admit.rs resume/connection.rs resume/legacy.rs resume/observer.rs resume/phase.rs resume/qlog.rs
-    left_path.rs'
+    resume/mod.rs resume/admit.rs resume/connection.rs resume/hystart.rs resume/legacy.rs resume/observer.rs resume/phase.rs
+    resume/qlog.rs search.rs slow_start/mod.rs slow_start/exit.rs slow_start/hooks.rs slow_start/qlog.rs left_path.rs'
 QUICK_SECONDS_MAX=60
 ALL_SECONDS_MAX=600
 
@@ -50,7 +50,7 @@ round() { # SECONDS_MAX OPTION… -- ARGUMENT OF THE TESTS…
 cargo test -p quiche --lib --features ffi,internal,qlog --no-run
 
 rm -rf "$work/mutants.out" "$work/mutants.out.old"
-if round "$QUICK_SECONDS_MAX" "$@" -- -- recovery::resume recovery::pacing recovery::path_state left_path \
+if round "$QUICK_SECONDS_MAX" "$@" -- -- recovery::resume recovery::pacing recovery::path_state recovery::search recovery::slow_start left_path \
     --skip property_tests --skip connection::tests; then exit 0; fi
 [ -s "$work/mutants.out/missed.txt" ] || exit 1
 echo "mutants: once more, against every test, what these let pass" >&2
