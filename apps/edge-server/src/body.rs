@@ -1,7 +1,9 @@
 //! Bodies of responses, produced piece by piece and never wholly in memory.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// Length of the pattern that `/bytes/N` repeats, in bytes. A power of two.
@@ -21,29 +23,76 @@ static PATTERN: [u8; PATTERN_BYTES] = {
     pattern
 };
 
-/// What a response carries.
+/// Where bytes come from.
 #[derive(Debug)]
-pub enum Body {
-    /// The first bytes of a file.
-    File {
-        file: File,
-        length: u64,
-    },
+pub enum Source {
+    File(File),
 
-    /// A repeated pattern of this length in bytes.
-    Pattern {
-        length: u64,
-    },
+    /// A pattern, repeated without end.
+    Pattern,
 
-    Text(String),
+    Text(Cow<'static, str>),
+}
+
+/// What a response carries: some of a source's bytes, and text between them.
+#[derive(Debug)]
+pub struct Body {
+    source: Source,
+    parts: Parts,
+}
+
+#[derive(Debug)]
+enum Parts {
+    /// These bytes of the source.
+    One(Range<u64>),
+
+    /// In the order of their positions, without gaps.
+    Many(Vec<Part>),
+}
+
+/// Text, and bytes of the source after it.
+#[derive(Debug)]
+struct Part {
+    /// Its position in the body.
+    start: u64,
+    text: String,
+    range: Range<u64>,
 }
 
 impl Body {
+    /// Nothing.
+    pub fn empty() -> Self {
+        Self::text("")
+    }
+
+    pub fn text(text: impl Into<Cow<'static, str>>) -> Self {
+        let text = text.into();
+        let range = 0..text.len() as u64;
+        Self::of(Source::Text(text), range)
+    }
+
+    /// A range of a source's bytes.
+    pub fn of(source: Source, range: Range<u64>) -> Self {
+        Self { source, parts: Parts::One(range) }
+    }
+
+    /// Ranges of a source's bytes, each after its text, and `end` after them all.
+    pub fn in_parts(source: Source, parts: Vec<(String, Range<u64>)>, end: String) -> Self {
+        let mut start = 0;
+        let mut placed = Vec::with_capacity(parts.len() + 1);
+        for (text, range) in parts.into_iter().chain([(end, 0..0)]) {
+            let part = Part { start, text, range };
+            start = part.end();
+            placed.push(part);
+        }
+        Self { source, parts: Parts::Many(placed) }
+    }
+
     /// Length in bytes.
     pub fn length(&self) -> u64 {
-        match self {
-            Self::File { length, .. } | Self::Pattern { length } => *length,
-            Self::Text(text) => text.len() as u64,
+        match &self.parts {
+            Parts::One(range) => range.end - range.start,
+            Parts::Many(parts) => parts.last().map_or(0, Part::end),
         }
     }
 
@@ -60,10 +109,44 @@ impl Body {
         bytes_max: usize,
         scratch: &'a mut [u8],
     ) -> io::Result<&'a [u8]> {
-        let left = usize::try_from(self.length() - offset).unwrap_or(usize::MAX);
+        let parts = match &self.parts {
+            Parts::One(range) => {
+                return self.source.piece(range.start + offset..range.end, bytes_max, scratch);
+            }
+            Parts::Many(parts) => parts,
+        };
+        let index = parts.partition_point(|part| part.end() <= offset);
+        let Some(part) = parts.get(index) else { return Ok(&[]) };
+        let offset = offset - part.start;
+        let text = part.text.as_bytes();
+        match text.get(offset as usize..).filter(|left| !left.is_empty()) {
+            Some(left) => Ok(&left[..bytes_max.min(left.len())]),
+            None => {
+                let start = part.range.start + offset - text.len() as u64;
+                self.source.piece(start..part.range.end, bytes_max, scratch)
+            }
+        }
+    }
+}
+
+impl Part {
+    fn end(&self) -> u64 {
+        self.start + self.text.len() as u64 + (self.range.end - self.range.start)
+    }
+}
+
+impl Source {
+    fn piece<'a>(
+        &'a self,
+        range: Range<u64>,
+        bytes_max: usize,
+        scratch: &'a mut [u8],
+    ) -> io::Result<&'a [u8]> {
+        let offset = range.start;
+        let left = usize::try_from(range.end - offset).unwrap_or(usize::MAX);
         let bytes_max = bytes_max.min(left);
         match self {
-            Self::File { file, .. } => {
+            Self::File(file) => {
                 let bytes_max = bytes_max.min(scratch.len());
                 let count = file.read_at(&mut scratch[..bytes_max], offset)?;
                 if count == 0 && bytes_max > 0 {
@@ -71,7 +154,7 @@ impl Body {
                 }
                 Ok(&scratch[..count])
             }
-            Self::Pattern { .. } => {
+            Self::Pattern => {
                 let start = (offset % PATTERN_BYTES as u64) as usize;
                 let end = (start + bytes_max).min(PATTERN_BYTES);
                 Ok(&PATTERN[start..end])
@@ -94,33 +177,53 @@ mod tests {
             let offset = whole.len() as u64;
             whole.extend_from_slice(body.piece(offset, bytes_max, &mut scratch)?);
         }
+        assert!(body.piece(body.length(), bytes_max, &mut scratch)?.is_empty());
         Ok(whole)
+    }
+
+    fn thousand() -> (File, Vec<u8>) {
+        let mut file = tempfile::tempfile().unwrap();
+        let contents: Vec<u8> = (0..1000u32).map(|i| (i % 251) as u8).collect();
+        file.write_all(&contents).unwrap();
+        (file, contents)
     }
 
     #[test]
     fn pieces_make_the_whole_whatever_their_size() {
-        let mut file = tempfile::tempfile().unwrap();
-        let contents: Vec<u8> = (0..1000u32).map(|i| (i % 251) as u8).collect();
-        file.write_all(&contents).unwrap();
-        let file = Body::File { file, length: 1000 };
-        let text = Body::Text("gone\n".to_owned());
+        let (file, contents) = thousand();
+        let file = Body::of(Source::File(file), 0..1000);
+        let text = Body::text("gone\n");
         for bytes_max in [1, 7, 100, 5000] {
             assert_eq!(read(&file, bytes_max).unwrap(), contents);
             assert_eq!(read(&text, bytes_max).unwrap(), b"gone\n");
         }
 
-        let pattern = Body::Pattern { length: 3 * PATTERN_BYTES as u64 + 5 };
+        let pattern = Body::of(Source::Pattern, 0..3 * PATTERN_BYTES as u64 + 5);
         let whole = read(&pattern, 100_000).unwrap();
         assert_eq!(whole.len() as u64, pattern.length());
         assert_eq!(whole, read(&pattern, 1000).unwrap());
         assert_eq!(whole[..5], whole[3 * PATTERN_BYTES..]);
+        let part = Body::of(Source::Pattern, 1000..70_000);
+        assert_eq!(read(&part, 100_000).unwrap(), whole[1000..70_000]);
+    }
+
+    #[test]
+    fn parts_are_ranges_with_text_between_them() {
+        let (file, contents) = thousand();
+        let parts = vec![("<a>".to_owned(), 10..14), ("<b>".to_owned(), 500..800)];
+        let body = Body::in_parts(Source::File(file), parts, "<end>".to_owned());
+        let expected = [b"<a>", &contents[10..14], b"<b>", &contents[500..800], b"<end>"].concat();
+        assert_eq!(body.length(), expected.len() as u64);
+        for bytes_max in [1, 2, 99, 5000] {
+            assert_eq!(read(&body, bytes_max).unwrap(), expected, "{bytes_max}");
+        }
     }
 
     #[test]
     fn a_file_that_became_shorter_is_an_error() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"short").unwrap();
-        let body = Body::File { file, length: 100 };
+        let body = Body::of(Source::File(file), 0..100);
         assert_eq!(read(&body, 100).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 }

@@ -1,72 +1,131 @@
-//! TLS settings: the operator's certificate, or a throw-away one.
+//! TLS settings: the operator's certificates by the name that a client asks for, or
+//! a throw-away one.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::bail;
 use anyhow::Context;
+use boring::error::ErrorStack;
 use boring::pkey::PKey;
+use boring::pkey::Private;
+use boring::ssl::ClientHello;
+use boring::ssl::NameType;
+use boring::ssl::SelectCertError;
 use boring::ssl::SslContextBuilder;
 use boring::ssl::SslMethod;
+use boring::ssl::SslRef;
 use boring::x509::X509;
+use log::debug;
+
+use crate::config::Config;
+use crate::names::Names;
 
 /// Names that the throw-away certificate is good for.
 const THROW_AWAY_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// TLS settings with the certificate chain of the PEM file `cert` and its
-/// private key, the PEM file `key`.
+/// A certificate chain, its leaf first, and the leaf's key.
+struct Pair {
+    chain: Vec<X509>,
+    key: PKey<Private>,
+}
+
+/// TLS settings with the certificates that a configuration names, or a throw-away
+/// one.
 ///
 /// # Errors
 ///
 /// One line that names the file which cannot be used.
-pub fn from_files(cert: &Path, key: &Path) -> anyhow::Result<SslContextBuilder> {
-    let chain = read("--cert", cert)?;
-    let private = read("--key", key)?;
-    let chain = X509::stack_from_pem(&chain).unwrap_or_default();
-    if chain.is_empty() {
-        bail!("--cert {}: holds no certificate in PEM form; name one that does", cert.display());
-    }
-    let Ok(private) = PKey::private_key_from_pem(&private) else {
-        bail!("--key {}: holds no private key in PEM form; name one that does", key.display());
+pub fn settings(config: &Config) -> anyhow::Result<SslContextBuilder> {
+    let unnamed = match config.certificate() {
+        Some((cert, key)) if config.flags.cert.is_some() => {
+            Pair::read(cert, key, ["--cert", "--key"])?
+        }
+        Some((cert, key)) => Pair::read(cert, key, ["cert =", "key ="])?,
+        None => Pair::throw_away()?,
     };
-    if !chain[0].public_key().is_ok_and(|public| public.public_eq(&private)) {
-        bail!("--key {}: is not the key of --cert {}; name a pair", key.display(), cert.display());
+    let mut named = Names::default();
+    for host in config.file.named() {
+        let Some((cert, key)) = host.cert.as_deref().zip(host.key.as_deref()) else { continue };
+        let pair = Pair::read(cert, key, ["cert =", "key ="]).with_context(|| host.to_string())?;
+        let pair = Arc::new(pair);
+        for name in &host.names {
+            named.insert(name, Arc::clone(&pair))?;
+        }
     }
-    settings(chain, &private)
-}
-
-/// TLS settings with a new self-signed certificate for this machine.
-///
-/// # Errors
-///
-/// None is expected.
-pub fn throw_away() -> anyhow::Result<SslContextBuilder> {
-    let names = THROW_AWAY_NAMES.map(str::to_owned);
-    let made = rcgen::generate_simple_self_signed(names).context("cannot make a certificate")?;
-    let cert = X509::from_der(made.cert.der()).context("cannot make a certificate")?;
-    let key = PKey::private_key_from_der(&made.signing_key.serialize_der())
-        .context("cannot make a certificate")?;
-    settings(vec![cert], &key)
-}
-
-fn read(flag: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
-    std::fs::read(path)
-        .with_context(|| format!("cannot read {flag} {}, name a readable PEM file", path.display()))
-}
-
-fn settings(
-    chain: Vec<X509>,
-    key: &boring::pkey::PKeyRef<boring::pkey::Private>,
-) -> anyhow::Result<SslContextBuilder> {
     let mut tls = SslContextBuilder::new(SslMethod::tls()).context("cannot set TLS up")?;
-    let mut chain = chain.into_iter();
-    if let Some(leaf) = chain.next() {
-        tls.set_certificate(&leaf).context("cannot use the certificate")?;
+    if named.is_empty() {
+        unnamed.present_to_all(&mut tls).context("cannot use the certificate")?;
+    } else {
+        tls.set_select_certificate_callback(move |hello| select(hello, &named, &unnamed));
     }
-    for issuer in chain {
-        tls.add_extra_chain_cert(issuer).context("cannot use the certificate chain")?;
-    }
-    tls.set_private_key(key).context("cannot use the private key")?;
     Ok(tls)
+}
+
+/// Presents the certificate of the name that the client asks for (RFC 6066, 3).
+fn select(
+    mut hello: ClientHello<'_>,
+    named: &Names<Arc<Pair>>,
+    unnamed: &Pair,
+) -> Result<(), SelectCertError> {
+    let pair = hello.servername(NameType::HOST_NAME).and_then(|name| named.find(name));
+    let pair = pair.map_or(unnamed, |pair| pair);
+    pair.present(hello.ssl_mut()).map_err(|e| {
+        debug!("cannot use a certificate: {e}");
+        SelectCertError::ERROR
+    })
+}
+
+impl Pair {
+    /// The chain in the PEM file `cert` and the private key in the PEM file `key`,
+    /// which messages call by these names.
+    fn read(cert: &Path, key: &Path, names: [&str; 2]) -> anyhow::Result<Self> {
+        let [cert_name, key_name] = names;
+        let chain = read(cert_name, cert)?;
+        let private = read(key_name, key)?;
+        let (cert, key) = (cert.display(), key.display());
+        let chain = X509::stack_from_pem(&chain).unwrap_or_default();
+        if chain.is_empty() {
+            bail!("{cert_name} {cert}: holds no certificate in PEM form; name one that does");
+        }
+        let Ok(private) = PKey::private_key_from_pem(&private) else {
+            bail!("{key_name} {key}: holds no private key in PEM form; name one that does");
+        };
+        if !chain[0].public_key().is_ok_and(|public| public.public_eq(&private)) {
+            bail!("{key_name} {key}: is not the key of {cert_name} {cert}; name a pair");
+        }
+        Ok(Self { chain, key: private })
+    }
+
+    /// A new self-signed certificate for this machine.
+    fn throw_away() -> anyhow::Result<Self> {
+        let names = THROW_AWAY_NAMES.map(str::to_owned);
+        let made =
+            rcgen::generate_simple_self_signed(names).context("cannot make a certificate")?;
+        let cert = X509::from_der(made.cert.der()).context("cannot make a certificate")?;
+        let key = PKey::private_key_from_der(&made.signing_key.serialize_der())
+            .context("cannot make a certificate")?;
+        Ok(Self { chain: vec![cert], key })
+    }
+
+    fn present_to_all(&self, tls: &mut SslContextBuilder) -> Result<(), ErrorStack> {
+        let mut chain = self.chain.iter();
+        chain.next().map_or(Ok(()), |leaf| tls.set_certificate(leaf))?;
+        chain.try_for_each(|issuer| tls.add_extra_chain_cert(issuer.clone()))?;
+        tls.set_private_key(&self.key)
+    }
+
+    fn present(&self, ssl: &mut SslRef) -> Result<(), ErrorStack> {
+        let mut chain = self.chain.iter();
+        chain.next().map_or(Ok(()), |leaf| ssl.set_certificate(leaf))?;
+        chain.try_for_each(|issuer| ssl.add_chain_cert(issuer))?;
+        ssl.set_private_key(&self.key)
+    }
+}
+
+fn read(name: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path)
+        .with_context(|| format!("cannot read {name} {}, name a readable PEM file", path.display()))
 }
 
 #[cfg(test)]
@@ -96,8 +155,8 @@ mod tests {
     fn a_certificate_and_its_key_are_taken() {
         let (cert, key) = pair();
         let files = files(&cert, &key);
-        assert!(from_files(&files.cert, &files.key).is_ok());
-        assert!(throw_away().is_ok());
+        assert!(Pair::read(&files.cert, &files.key, ["--cert", "--key"]).is_ok());
+        assert!(Pair::throw_away().is_ok());
     }
 
     #[test]
@@ -110,7 +169,8 @@ mod tests {
             (cert.as_str(), other_key.as_str(), "is not the key"),
         ] {
             let files = files(cert, key);
-            let error = from_files(&files.cert, &files.key).map(drop).unwrap_err();
+            let pair = Pair::read(&files.cert, &files.key, ["--cert", "--key"]);
+            let error = pair.map(drop).unwrap_err();
             assert!(error.to_string().contains(named), "{error}");
         }
     }
@@ -118,7 +178,8 @@ mod tests {
     #[test]
     fn a_missing_file_is_named() {
         let missing = Path::new("/nonexistent/cert.pem");
-        let error = from_files(missing, missing).map(drop).unwrap_err();
+        let pair = Pair::read(missing, missing, ["--cert", "--key"]);
+        let error = pair.map(drop).unwrap_err();
         assert!(error.to_string().contains("--cert /nonexistent/cert.pem"), "{error}");
         assert!(error.to_string().contains("name a readable PEM file"), "{error}");
     }

@@ -1,7 +1,8 @@
-//! The command line.
+//! What the server is told: the command line, and the file that it names.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::path::PathBuf;
 
 use clap::CommandFactory;
@@ -9,6 +10,8 @@ use clap::FromArgMatches;
 use clap::Parser;
 use clap::ValueEnum;
 use quiche::slow_start::SlowStartExit;
+
+use crate::config_file::ConfigFile;
 
 const AFTER_HELP: &str = "\
 What a connection learns about its path is kept in the store and used by the next
@@ -86,7 +89,12 @@ pub struct Cli {
     #[arg(long, value_name = "DIR")]
     pub qlog_dir: Option<PathBuf>,
 
-    /// Also serves /bytes/N: N bytes, at most 16 GiB
+    /// Configuration file, TOML: hosts, and how their files are served
+    #[arg(long, value_name = "F")]
+    pub config: Option<PathBuf>,
+
+    /// Also serves /bytes/N: N bytes, at most 16 GiB; takes as many at /upload, and
+    /// measures both at /speedtest
     #[arg(long)]
     pub speedtest: bool,
 }
@@ -111,10 +119,28 @@ impl Cli {
     }
 }
 
+/// Everything that a server is told, once and for all.
+#[derive(Debug)]
+pub struct Config {
+    pub flags: Cli,
+    pub file: ConfigFile,
+}
+
+impl Config {
+    /// Certificate chain and key for names that have none of their own.
+    pub fn certificate(&self) -> Option<(&Path, &Path)> {
+        let flags = self.flags.cert.as_deref().zip(self.flags.key.as_deref());
+        flags.or_else(|| {
+            let unnamed = self.file.hosts.iter().find(|host| host.names.is_empty())?;
+            unnamed.cert.as_deref().zip(unnamed.key.as_deref())
+        })
+    }
+}
+
 /// What the command line asks for.
 #[derive(Debug)]
 pub enum Parsed {
-    Run(Box<Cli>),
+    Run(Box<Config>),
 
     /// Help or version.
     Print(String),
@@ -129,8 +155,10 @@ pub fn parse(
         Err(e) if !e.use_stderr() => return Ok(Parsed::Print(e.to_string())),
         Err(e) => return Err(one_line(&e)),
     };
-    let cli = Cli::from_arg_matches(&matches).map_err(|e| one_line(&e))?;
-    Ok(Parsed::Run(Box::new(cli)))
+    let flags = Cli::from_arg_matches(&matches).map_err(|e| one_line(&e))?;
+    let file = flags.config.as_deref().map(ConfigFile::read).transpose();
+    let file = file.map_err(|e| format!("{e:#}"))?.unwrap_or_default();
+    Ok(Parsed::Run(Box::new(Config { flags, file })))
 }
 
 /// The first paragraph of clap's message, without tips and usage.
@@ -163,7 +191,8 @@ mod tests {
                     --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --metrics 127.0.0.1:9100 --qlog-dir logs \
                     --speedtest";
-        let Ok(Parsed::Run(cli)) = parse_words(line) else { panic!("not understood") };
+        let Ok(Parsed::Run(config)) = parse_words(line) else { panic!("not understood") };
+        let cli = config.flags;
         assert_eq!(cli.listen.to_string(), "[::]:4433");
         assert_eq!(cli.root, PathBuf::from("www"));
         assert_eq!(cli.store, "paths.db");
@@ -183,7 +212,8 @@ mod tests {
     #[test]
     fn the_defaults_resume_with_cubic() {
         let line = "edge-server --listen 127.0.0.1:0 --root .";
-        let Ok(Parsed::Run(cli)) = parse_words(line) else { panic!("not understood") };
+        let Ok(Parsed::Run(config)) = parse_words(line) else { panic!("not understood") };
+        let cli = config.flags;
         assert!(cli.resumes());
         assert_eq!(cli.resume_ceiling, Switch::Off);
         assert_eq!(cli.slow_start_exit, SlowStartExit::HyStart);
@@ -209,6 +239,7 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --prefix-v6 129", "129"),
             ("edge-server --listen 127.0.0.1:0 --root . --path-dscp 64", "64"),
             ("edge-server --listen 127.0.0.1:0 --root . --metrics 9100", "'9100'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --config missing.toml", "missing.toml"),
             ("edge-server --listen 127.0.0.1:0 --root . stray", "'stray'"),
         ];
         for (line, named) in table {

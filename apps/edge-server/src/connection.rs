@@ -15,8 +15,8 @@ use quiche::PathEvent;
 use quiche::RecvInfo;
 
 use crate::connection_ids::RoutingId;
-use crate::files::Site;
 use crate::http3;
+use crate::http3::Desk;
 use crate::http3::Http;
 use crate::metrics::Metrics;
 use crate::outbox::Blocked;
@@ -24,6 +24,7 @@ use crate::outbox::Outbox;
 use crate::path_key::PathKey;
 use crate::saved_paths::ConnectionKey;
 use crate::saved_paths::SavedPaths;
+use crate::sites::Sites;
 use crate::socket::Route;
 use crate::socket::Socket;
 use crate::transport::INITIAL_WINDOW_BYTES;
@@ -67,7 +68,7 @@ pub struct Connection {
 pub struct Turn<'a> {
     pub socket: &'a Socket,
     pub outbox: &'a mut Outbox,
-    pub site: &'a Site,
+    pub sites: &'a Sites,
     pub http: &'a h3::Config,
     pub saved: &'a SavedPaths,
     pub metrics: &'a Metrics,
@@ -220,7 +221,9 @@ impl Connection {
             return false;
         };
         let bytes_max = if turn.paced { PACED_WRITE_BYTES_MAX } else { u64::MAX };
-        let asked = http.take_requests(&mut self.quic, turn.site, turn.scratch, clock::wall_now());
+        let wall_now = clock::wall_now();
+        let mut desk = Desk { sites: turn.sites, scratch: turn.scratch, wall_now };
+        let asked = http.take_requests(&mut self.quic, &mut desk);
         let wrote = http.write(&mut self.quic, turn.scratch, bytes_max);
         asked || wrote
     }

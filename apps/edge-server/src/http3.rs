@@ -1,58 +1,63 @@
-//! HTTP/3 on one connection: requests in, responses out, as far as the
+//! HTTP/3 on one connection (RFC 9114): requests in, responses out, as far as the
 //! transport takes them.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 use std::time::SystemTime;
 
 use log::debug;
 use quiche::h3;
 use quiche::h3::NameValue;
+use quiche::Shutdown;
 
-use crate::body::Body;
-use crate::files::Answer;
-use crate::files::Site;
+use crate::answer::Answer;
+use crate::intake::Intake;
+use crate::intake::Overflow;
+use crate::priority::Priority;
+use crate::request;
+use crate::request::Fault;
+use crate::request::Method;
+use crate::request::Request;
+use crate::response::Response;
+use crate::response::Step;
+use crate::response::H3_NO_ERROR;
+use crate::schedule::Schedule;
+use crate::sites::Sites;
+use crate::speedtest;
 
-/// The most that one response writes before the next has its turn, in bytes.
+/// The most that one response writes before the next has its turn, in bytes: of
+/// those that share, and of one that goes before the rest.
+const SHARED_TURN_BYTES_MAX: usize = 32 << 10;
 const TURN_BYTES_MAX: usize = 256 << 10;
 
-/// HTTP/3 error codes (RFC 9114, 8.1).
-const H3_NO_ERROR: u64 = 0x100;
-const H3_INTERNAL_ERROR: u64 = 0x102;
+/// Malformed requests on one connection: a client that sends more means harm, and
+/// each leaves something behind in the library.
+const MALFORMED_MAX: u32 = 100;
 
-/// The longest frame header in front of a piece of a body, in bytes.
-const FRAME_HEADER_BYTES_MAX: usize = 9;
+/// Codes of RFC 9114, 8.1.
+const H3_EXCESSIVE_LOAD: u64 = 0x107;
+const H3_MESSAGE_ERROR: u64 = 0x10e;
 
 /// The HTTP/3 side of a connection.
 pub struct Http {
     h3: h3::Connection,
+    responses: Schedule,
 
-    /// Unfinished responses; the first has the next turn. Bounded by the number
-    /// of requests that a client may have under way.
-    responses: VecDeque<Response>,
+    /// Requests that have not ended. Bounded by the number that a client may have
+    /// under way.
+    intakes: HashMap<u64, Intake>,
+
+    /// Priorities of streams whose requests have not been read. Bounded by the
+    /// number of streams that a client may have open.
+    early: HashMap<u64, Priority>,
+
+    malformed: u32,
 }
 
-struct Response {
-    stream: u64,
-
-    /// Headers that are not sent yet.
-    head: Option<Vec<h3::Header>>,
-
-    body: Body,
-    length: u64,
-    sent: u64,
-
-    /// The capacity, in bytes, that was too small at the last attempt. Until it
-    /// changes there is no other: each would tell the client once more that its
-    /// limits block the stream, in a packet whose ACK would start the next.
-    short_capacity: Option<usize>,
-}
-
-/// How far a response got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Wrote,
-    Blocked,
-    Finished,
+/// What requests are answered with.
+pub struct Desk<'a> {
+    pub sites: &'a Sites,
+    pub scratch: &'a mut [u8],
+    pub wall_now: SystemTime,
 }
 
 impl Http {
@@ -63,44 +68,41 @@ impl Http {
     /// The transport's.
     pub fn new(quic: &mut quiche::Connection, config: &h3::Config) -> Result<Self, h3::Error> {
         let h3 = h3::Connection::with_transport(quic, config)?;
-        Ok(Self { h3, responses: VecDeque::new() })
+        let (intakes, early) = (HashMap::new(), HashMap::new());
+        Ok(Self { h3, responses: Schedule::default(), intakes, early, malformed: 0 })
     }
 
     /// Bytes of responses that the transport has not taken yet.
     pub fn unsent_bytes(&self) -> u64 {
-        self.responses.iter().map(|response| response.length - response.sent).sum()
+        self.responses.unsent_bytes()
     }
 
     /// Takes in what clients ask. Returns whether they asked anything.
-    pub fn take_requests(
-        &mut self,
-        quic: &mut quiche::Connection,
-        site: &Site,
-        scratch: &mut [u8],
-        wall_now: SystemTime,
-    ) -> bool {
+    pub fn take_requests(&mut self, quic: &mut quiche::Connection, desk: &mut Desk<'_>) -> bool {
         let mut any = false;
         while let Some((stream, event)) = self.next_event(quic) {
             any = true;
             match event {
-                h3::Event::Headers { .. } if self.is_answering(stream) => (),
-                h3::Event::Headers { list, .. } => {
-                    let response = respond(stream, &list, site, wall_now);
-                    self.responses.push_back(response);
+                // RFC 9114, 4.1: further headers are the request's trailers.
+                h3::Event::Headers { list, .. } if self.intakes.contains_key(&stream) => {
+                    if list.iter().any(|field| field.name().starts_with(b":")) {
+                        self.abort(quic, stream, "a pseudo-header field in trailers");
+                    }
                 }
-                // No request has a body that matters.
-                h3::Event::Data => while self.h3.recv_body(quic, stream, scratch).is_ok() {},
-                h3::Event::Reset(_) => self.give_up(quic, stream, H3_NO_ERROR),
-                h3::Event::Finished | h3::Event::PriorityUpdate | h3::Event::GoAway => (),
+                h3::Event::Headers { list, more_frames } => {
+                    self.on_request(quic, stream, &list, more_frames, desk);
+                }
+                h3::Event::Data => self.on_data(quic, stream, desk),
+                h3::Event::Finished => self.on_end(quic, stream, desk),
+                h3::Event::Reset(_) => {
+                    self.intakes.remove(&stream);
+                    self.give_up(quic, stream, H3_NO_ERROR);
+                }
+                h3::Event::PriorityUpdate => self.on_priority_update(quic, stream),
+                h3::Event::GoAway => (),
             }
         }
         any
-    }
-
-    /// Further headers on such a stream are the request's trailers (RFC 9114,
-    /// 4.1), which change nothing.
-    fn is_answering(&self, stream: u64) -> bool {
-        self.responses.iter().any(|response| response.stream == stream)
     }
 
     fn next_event(&mut self, quic: &mut quiche::Connection) -> Option<(u64, h3::Event)> {
@@ -115,6 +117,120 @@ impl Http {
         }
     }
 
+    fn on_request(
+        &mut self,
+        quic: &mut quiche::Connection,
+        stream: u64,
+        list: &[h3::Header],
+        more_frames: bool,
+        desk: &Desk<'_>,
+    ) {
+        let request = match Request::read(list) {
+            Ok(request) => request,
+            Err(Fault::Malformed(why)) => return self.abort(quic, stream, why),
+            Err(Fault::Refused(status)) => {
+                let answer = Answer::refusal(status);
+                let with_body = !request::is_head(list);
+                self.respond(quic, stream, answer, with_body, Priority::UNSAID, desk.wall_now);
+                return self.stop_request(quic, stream);
+            }
+        };
+        if !more_frames && request.content_length.is_some_and(|length| length > 0) {
+            return self.abort(quic, stream, "less content than announced");
+        }
+        let said = request.value("priority").map(str::as_bytes);
+        // RFC 9218, 7.1: an update, even one that came first, overrides the field.
+        let update = self.h3.take_last_priority_update(stream).ok();
+        let update = update.map(|update| Priority::read(&update));
+        let priority = update.or_else(|| self.early.remove(&stream));
+        let priority = priority.unwrap_or_else(|| Priority::read(said.unwrap_or_default()));
+        let site = desk.sites.find(request.host);
+        let bound = site.takes_upload(&request).then_some(speedtest::BYTES_MAX);
+        let intake = Intake::new(request.content_length, bound, priority);
+        if bound.is_some() && intake.fits() {
+            self.intakes.insert(stream, intake);
+            return;
+        }
+        let answer = match bound {
+            Some(_) => Answer::refusal(413),
+            None => site.answer(&request, desk.wall_now),
+        };
+        let refused = answer.status >= 400;
+        let with_body = request.method != Method::Head;
+        self.respond(quic, stream, answer, with_body, priority, desk.wall_now);
+        match more_frames {
+            true if refused => self.stop_request(quic, stream),
+            true => drop(self.intakes.insert(stream, intake)),
+            false => (),
+        }
+    }
+
+    /// Content of a request: counted, and not kept.
+    fn on_data(&mut self, quic: &mut quiche::Connection, stream: u64, desk: &mut Desk<'_>) {
+        while let Ok(count) = self.h3.recv_body(quic, stream, desk.scratch) {
+            let Some(intake) = self.intakes.get_mut(&stream) else { continue };
+            match intake.take(count as u64) {
+                Ok(()) => (),
+                Err(Overflow::Announced) => {
+                    return self.abort(quic, stream, "more content than announced");
+                }
+                Err(Overflow::Bound) => {
+                    let answer = Answer::refusal(413);
+                    let priority = intake.priority;
+                    self.respond(quic, stream, answer, true, priority, desk.wall_now);
+                    return self.stop_request(quic, stream);
+                }
+            }
+        }
+    }
+
+    /// A request has ended.
+    fn on_end(&mut self, quic: &mut quiche::Connection, stream: u64, desk: &Desk<'_>) {
+        let Some(intake) = self.intakes.remove(&stream) else { return };
+        if !intake.is_complete() {
+            return self.abort(quic, stream, "less content than announced");
+        }
+        if let Some(bytes) = intake.uploaded() {
+            let answer = speedtest::uploaded(bytes);
+            self.respond(quic, stream, answer, true, intake.priority, desk.wall_now);
+        }
+    }
+
+    /// RFC 9218, 7: for a response under way, one that the transport has taken whole,
+    /// or a request that comes later.
+    fn on_priority_update(&mut self, quic: &mut quiche::Connection, stream: u64) {
+        // Without a stream the library keeps it.
+        if quic.stream_capacity(stream).is_err() {
+            return;
+        }
+        let Ok(update) = self.h3.take_last_priority_update(stream) else { return };
+        let priority = Priority::read(&update);
+        priority.apply(quic, stream);
+        let intake = self.intakes.get_mut(&stream);
+        let asked = intake.is_some() || self.responses.contains(stream);
+        if let Some(intake) = intake {
+            intake.priority = priority;
+        }
+        self.responses.prioritize(stream, priority);
+        if !asked {
+            self.early.retain(|stream, _| quic.stream_capacity(*stream).is_ok());
+            self.early.insert(stream, priority);
+        }
+    }
+
+    fn respond(
+        &mut self,
+        quic: &mut quiche::Connection,
+        stream: u64,
+        answer: Answer,
+        with_body: bool,
+        priority: Priority,
+        wall_now: SystemTime,
+    ) {
+        priority.apply(quic, stream);
+        self.responses.insert(Response::new(stream, answer, with_body, priority, wall_now));
+    }
+
     /// Gives each response its turn until none gets further, or `bytes_max` have
     /// been written. Returns whether any got further.
     pub fn write(
@@ -124,226 +240,68 @@ impl Http {
         bytes_max: u64,
     ) -> bool {
         let mut any = false;
-        let mut blocked = 0;
+        let mut after = None;
         let mut written = 0;
-        while blocked < self.responses.len() && written < bytes_max {
-            let Some(mut response) = self.responses.pop_front() else {
+        while written < bytes_max {
+            let Some((place, mut response)) = self.responses.take_after(after) else {
                 break;
             };
-            let sent_before = response.sent;
-            let step = response.step(&mut self.h3, quic, scratch);
-            written += response.sent - sent_before;
+            let shared = self.responses.is_shared(response.priority);
+            let turn_bytes_max = if shared { SHARED_TURN_BYTES_MAX } else { TURN_BYTES_MAX };
+            let unsent_before = response.unsent_bytes();
+            let step = response.step(&mut self.h3, quic, scratch, turn_bytes_max);
+            written += unsent_before - response.unsent_bytes();
             any |= step != Ok(Step::Blocked);
             match step {
-                Ok(Step::Finished) => (),
-                Ok(Step::Wrote) => {
-                    blocked = 0;
-                    self.responses.push_back(response);
-                }
+                Ok(Step::Finished) | Err(None) => (),
+                Ok(Step::Wrote) => self.responses.insert(response),
                 Ok(Step::Blocked) => {
-                    blocked += 1;
-                    self.responses.push_back(response);
+                    self.responses.put_back(place, response);
+                    after = Some(place);
                 }
-                Err(None) => (),
                 Err(Some(code)) => {
-                    let _ = quic.stream_shutdown(response.stream, quiche::Shutdown::Write, code);
+                    let _ = quic.stream_shutdown(response.stream, Shutdown::Write, code);
                 }
             }
         }
         any
     }
 
+    /// A malformed request is a stream error (RFC 9114, 4.1.2).
+    fn abort(&mut self, quic: &mut quiche::Connection, stream: u64, why: &str) {
+        debug!("{}: stream {stream}: {why}", quic.trace_id());
+        self.malformed += 1;
+        if self.malformed > MALFORMED_MAX {
+            let _ = quic.close(true, H3_EXCESSIVE_LOAD, b"too many malformed requests");
+            return;
+        }
+        self.stop_reading(quic, stream, H3_MESSAGE_ERROR);
+        self.give_up(quic, stream, H3_MESSAGE_ERROR);
+    }
+
+    /// The rest of a request changes nothing of its answer (RFC 9114, 4.1).
+    fn stop_request(&mut self, quic: &mut quiche::Connection, stream: u64) {
+        self.stop_reading(quic, stream, H3_NO_ERROR);
+    }
+
+    fn stop_reading(&mut self, quic: &mut quiche::Connection, stream: u64, code: u64) {
+        self.intakes.remove(&stream);
+        if !quic.stream_finished(stream) {
+            let _ = quic.stream_shutdown(stream, Shutdown::Read, code);
+        }
+    }
+
     fn give_up(&mut self, quic: &mut quiche::Connection, stream: u64, code: u64) {
-        self.responses.retain(|response| response.stream != stream);
-        let _ = quic.stream_shutdown(stream, quiche::Shutdown::Write, code);
+        self.responses.remove(stream);
+        let _ = quic.stream_shutdown(stream, Shutdown::Write, code);
+        // Both fail, and free what the library keeps of a stream that has a head, or
+        // has none.
+        let _ = self.h3.send_body(quic, stream, b"", true);
+        let _ = self.h3.send_response::<h3::Header, _>(quic, stream, &[], true);
     }
 }
 
 /// Closes with `H3_NO_ERROR`: the server stops.
 pub fn close(quic: &mut quiche::Connection) {
     let _ = quic.close(true, H3_NO_ERROR, b"server stops");
-}
-
-impl Response {
-    /// Passes on what the transport takes, one turn at most.
-    ///
-    /// # Errors
-    ///
-    /// The response cannot be finished: the code to reset the stream with, or
-    /// `None` when the client has stopped it or it is gone.
-    fn step(
-        &mut self,
-        h3: &mut h3::Connection,
-        quic: &mut quiche::Connection,
-        scratch: &mut [u8],
-    ) -> Result<Step, Option<u64>> {
-        let capacity = quic.stream_capacity(self.stream).ok();
-        if capacity.is_some() && capacity == self.short_capacity {
-            return Ok(Step::Blocked);
-        }
-        let step = self.attempt(h3, quic, scratch);
-        self.short_capacity = capacity.filter(|_| step == Ok(Step::Blocked));
-        step
-    }
-
-    fn attempt(
-        &mut self,
-        h3: &mut h3::Connection,
-        quic: &mut quiche::Connection,
-        scratch: &mut [u8],
-    ) -> Result<Step, Option<u64>> {
-        if let Some(head) = &self.head {
-            match h3.send_response(quic, self.stream, head, self.length == 0) {
-                Ok(()) => self.head = None,
-                Err(h3::Error::StreamBlocked | h3::Error::Done) => return Ok(Step::Blocked),
-                Err(e) => return Err(self.cannot_send(quic, e)),
-            }
-            return Ok(if self.length == 0 { Step::Finished } else { Step::Wrote });
-        }
-
-        let bytes_max = match self.capacity(h3, quic) {
-            Ok(0) => return Ok(Step::Blocked),
-            Ok(capacity) => capacity.min(TURN_BYTES_MAX),
-            Err(e) => return Err(self.cannot_send(quic, e)),
-        };
-        let piece = match self.body.piece(self.sent, bytes_max, scratch) {
-            Ok(piece) => piece,
-            Err(e) => {
-                debug!("{}: a file cannot be read on: {e}", quic.trace_id());
-                return Err(Some(H3_INTERNAL_ERROR));
-            }
-        };
-        let last = self.sent + piece.len() as u64 == self.length;
-        match h3.send_body(quic, self.stream, piece, last) {
-            Ok(count) => self.sent += count as u64,
-            Err(h3::Error::Done) => return Ok(Step::Blocked),
-            Err(e) => return Err(self.cannot_send(quic, e)),
-        }
-        Ok(if self.sent == self.length { Step::Finished } else { Step::Wrote })
-    }
-
-    /// How many bytes of the body the transport takes now. When it is none, the
-    /// client is told that the stream is blocked, if its limits are why.
-    fn capacity(
-        &self,
-        h3: &mut h3::Connection,
-        quic: &mut quiche::Connection,
-    ) -> Result<usize, h3::Error> {
-        match quic.stream_capacity(self.stream) {
-            Ok(capacity) if capacity > FRAME_HEADER_BYTES_MAX => {
-                Ok(capacity - FRAME_HEADER_BYTES_MAX)
-            }
-            Ok(_) => {
-                quic.stream_writable(self.stream, FRAME_HEADER_BYTES_MAX + 1)?;
-                Ok(0)
-            }
-            Err(e) => {
-                // Fails the same way, and frees what is kept of the stream.
-                h3.send_body(quic, self.stream, b"", true)?;
-                Err(e.into())
-            }
-        }
-    }
-
-    fn cannot_send(&self, quic: &quiche::Connection, error: h3::Error) -> Option<u64> {
-        debug!("{}: stream {}: {error}", quic.trace_id(), self.stream);
-        match error {
-            h3::Error::TransportError(quiche::Error::StreamStopped(_)) => Some(H3_NO_ERROR),
-            h3::Error::TransportError(_) => None,
-            // It has been answered: these headers were the request's trailers.
-            h3::Error::FrameUnexpected if self.head.is_some() => None,
-            _ => Some(H3_INTERNAL_ERROR),
-        }
-    }
-}
-
-fn respond(stream: u64, request: &[h3::Header], site: &Site, wall_now: SystemTime) -> Response {
-    let method = only(request, b":method");
-    let (answer, allow) = match (method, only(request, b":path")) {
-        (Some("GET" | "HEAD"), Some(path)) => (site.answer(path), false),
-        (Some(_), Some(_)) => (Answer::refusal(405, "Method Not Allowed"), true),
-        _ => (Answer::refusal(400, "Bad Request"), false),
-    };
-
-    let header = |name: &str, value: &str| h3::Header::new(name.as_bytes(), value.as_bytes());
-    let length = answer.body.length();
-    let mut head = vec![
-        header(":status", &answer.status.to_string()),
-        header("content-type", &answer.content_type),
-        header("content-length", &length.to_string()),
-        header("date", &httpdate::fmt_http_date(wall_now)),
-    ];
-    if let Some(modified) = answer.modified {
-        // RFC 9110, 8.8.2.1: never later than the response.
-        head.push(header("last-modified", &httpdate::fmt_http_date(modified.min(wall_now))));
-    }
-    if allow {
-        head.push(header("allow", "GET, HEAD"));
-    }
-    let length = if method == Some("HEAD") { 0 } else { length };
-    Response { stream, head: Some(head), body: answer.body, length, sent: 0, short_capacity: None }
-}
-
-/// The value of a header that must be there once.
-fn only<'a>(headers: &'a [h3::Header], name: &[u8]) -> Option<&'a str> {
-    let mut values = headers.iter().filter(|header| header.name() == name);
-    let value = values.next()?.value();
-    match values.next() {
-        None => std::str::from_utf8(value).ok(),
-        Some(_) => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn respond_to(headers: &[(&str, &str)]) -> Response {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("x.txt"), "hello").unwrap();
-        let site = Site::open(dir.path(), false).unwrap();
-        let list: Vec<_> = headers
-            .iter()
-            .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
-            .collect();
-        respond(0, &list, &site, SystemTime::UNIX_EPOCH)
-    }
-
-    fn value<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
-        only(response.head.as_ref().unwrap(), name.as_bytes())
-    }
-
-    #[test]
-    fn a_get_has_headers_and_body() {
-        let response = respond_to(&[(":method", "GET"), (":path", "/x.txt")]);
-        assert_eq!(value(&response, ":status"), Some("200"));
-        assert_eq!(value(&response, "content-type"), Some("text/plain"));
-        assert_eq!(value(&response, "content-length"), Some("5"));
-        assert_eq!(value(&response, "last-modified"), Some("Thu, 01 Jan 1970 00:00:00 GMT"));
-        assert_eq!(response.length, 5);
-    }
-
-    #[test]
-    fn a_head_has_the_headers_of_a_get_and_no_body() {
-        let response = respond_to(&[(":method", "HEAD"), (":path", "/x.txt")]);
-        assert_eq!(value(&response, ":status"), Some("200"));
-        assert_eq!(value(&response, "content-length"), Some("5"));
-        assert_eq!(response.length, 0);
-    }
-
-    #[test]
-    fn other_methods_and_malformed_requests_are_refused() {
-        let table: [(&[(&str, &str)], &str); 5] = [
-            (&[(":method", "POST"), (":path", "/x.txt")], "405"),
-            (&[(":method", "GET")], "400"),
-            (&[(":path", "/x.txt")], "400"),
-            (&[(":method", "GET"), (":path", "/x.txt"), (":path", "/y")], "400"),
-            (&[(":method", "GET"), (":method", "GET"), (":path", "/x.txt")], "400"),
-        ];
-        for (request, status) in table {
-            let response = respond_to(request);
-            assert_eq!(value(&response, ":status"), Some(status), "{request:?}");
-            assert_eq!(value(&response, "allow").is_some(), status == "405");
-        }
-    }
 }

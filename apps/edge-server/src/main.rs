@@ -1,23 +1,39 @@
 //! `edge-server`: serves files over HTTP/3 and starts a download at the pace
 //! that an earlier connection from the client's subnet has reached (RFC 9959).
 
+mod answer;
 mod body;
 mod certificate;
+mod coding;
+mod conditions;
 mod config;
+mod config_file;
 mod connection;
 mod connection_ids;
 mod deadlines;
 mod event_loop;
 mod files;
 mod http3;
+mod intake;
 mod metrics;
+mod names;
 mod outbox;
 mod path_key;
+mod priority;
 mod qlog_file;
+mod ranges;
 mod reactor;
 mod receiver;
+mod request;
+mod response;
+mod root;
+mod rules;
 mod saved_paths;
+mod schedule;
+mod site;
+mod sites;
 mod socket;
+mod speedtest;
 mod transport;
 mod worker;
 
@@ -29,16 +45,16 @@ use anyhow::bail;
 use anyhow::Context;
 use rustix::fs::Access;
 
-use config::Cli;
+use config::Config;
 use config::Parsed;
 use config::Switch;
 use event_loop::EventLoop;
-use files::Site;
 use metrics::Metrics;
 use path_store::StoreService;
 use path_store::WatchedHashKeys;
 use reactor::Reactor;
 use saved_paths::SavedPaths;
+use sites::Sites;
 use socket::Socket;
 use transport::Transport;
 use worker::Worker;
@@ -53,8 +69,8 @@ const EXIT_USAGE: u8 = 2;
 const STORE_PATIENCE: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
-    let cli = match config::parse(std::env::args_os()) {
-        Ok(Parsed::Run(cli)) => cli,
+    let config = match config::parse(std::env::args_os()) {
+        Ok(Parsed::Run(config)) => config,
         Ok(Parsed::Print(text)) => {
             print!("{text}");
             return ExitCode::SUCCESS;
@@ -63,7 +79,7 @@ fn main() -> ExitCode {
     };
     start_log();
 
-    match run(&cli) {
+    match run(&config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&format!("{error:#}"), EXIT_FAILED),
     }
@@ -81,9 +97,10 @@ fn start_log() {
 }
 
 /// Serves until a signal to stop.
-fn run(cli: &Cli) -> anyhow::Result<()> {
-    let site = Site::open(&cli.root, cli.speedtest)?;
-    let transport = Transport::new(cli)?;
+fn run(config: &Config) -> anyhow::Result<()> {
+    let cli = &config.flags;
+    let sites = Sites::open(config)?;
+    let transport = Transport::new(config)?;
     if let Some(dir) = &cli.qlog_dir {
         make_qlog_dir(dir).with_context(|| {
             format!("cannot write to --qlog-dir {}; name a writable folder", dir.display())
@@ -99,7 +116,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     let metrics = Metrics::new(store.as_ref().map(StoreService::monitor));
     reactor.watch(&socket).context("cannot watch the socket")?;
 
-    if cli.cert.is_none() {
+    if config.certificate().is_none() {
         eprintln!(
             "edge-server: no --cert and --key given: using a throw-away certificate, which only \
              clients that do not check it accept"
@@ -113,7 +130,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
         eprintln!("edge-server: metrics at http://{at}/metrics");
     }
     eprintln!("edge-server: listening on {local}");
-    let worker = Worker::new(cli, site, transport, saved_paths, metrics);
+    let worker = Worker::new(cli, sites, transport, saved_paths, metrics);
     EventLoop::new(socket, reactor, worker).run()?;
 
     if store.is_some_and(|store| !store.close(STORE_PATIENCE)) {

@@ -8,7 +8,7 @@ use quiche::resume::ResumeConfig;
 use quiche::CongestionControlAlgorithm;
 
 use crate::certificate;
-use crate::config::Cli;
+use crate::config::Config;
 use crate::config::CongestionController;
 use crate::config::Switch;
 
@@ -30,6 +30,10 @@ const IDLE_TIMEOUT_MS: u64 = 30_000;
 const CONNECTION_WINDOW_BYTES: u64 = 1 << 20;
 const STREAM_WINDOW_BYTES: u64 = 1 << 16;
 
+/// What the windows may grow to for uploads, in bytes: the most that is under way on
+/// paths that the server is for. What comes is dropped at once.
+const UPLOAD_WINDOW_BYTES_MAX: u64 = 24 << 20;
+
 /// Requests under way on one connection.
 const REQUESTS_MAX: u64 = 128;
 
@@ -49,16 +53,14 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// The settings that the command line asks for.
+    /// The settings that a configuration asks for.
     ///
     /// # Errors
     ///
-    /// The certificate or its key cannot be used.
-    pub fn new(cli: &Cli) -> anyhow::Result<Self> {
-        let tls = match (&cli.cert, &cli.key) {
-            (Some(cert), Some(key)) => certificate::from_files(cert, key)?,
-            _ => certificate::throw_away()?,
-        };
+    /// A certificate or its key cannot be used.
+    pub fn new(config: &Config) -> anyhow::Result<Self> {
+        let cli = &config.flags;
+        let tls = certificate::settings(config)?;
         let mut quic = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)
             .context("cannot set QUIC up")?;
         quic.set_application_protos(h3::APPLICATION_PROTOCOL).context("cannot set QUIC up")?;
@@ -69,7 +71,7 @@ impl Transport {
         });
         hooks::set_slow_start_exit(&mut quic, cli.slow_start_exit)
             .context("cannot set --slow-start-exit")?;
-        set_limits(&mut quic);
+        set_limits(&mut quic, cli.speedtest);
         if cli.resumes() {
             let ceiling = cli.resume_ceiling == Switch::On;
             let resume = ResumeConfig { ceiling, ..Default::default() };
@@ -82,15 +84,16 @@ impl Transport {
     }
 }
 
-fn set_limits(quic: &mut quiche::Config) {
+fn set_limits(quic: &mut quiche::Config, uploads: bool) {
     quic.set_max_send_udp_payload_size(PACKET_BYTES_MAX);
     quic.set_max_recv_udp_payload_size(RECEIVED_BYTES_MAX);
     quic.set_max_idle_timeout(IDLE_TIMEOUT_MS);
     quic.set_initial_max_data(CONNECTION_WINDOW_BYTES);
-    quic.set_max_connection_window(CONNECTION_WINDOW_BYTES);
+    let grown = |least: u64| if uploads { UPLOAD_WINDOW_BYTES_MAX } else { least };
+    quic.set_max_connection_window(grown(CONNECTION_WINDOW_BYTES));
     quic.set_initial_max_stream_data_bidi_remote(STREAM_WINDOW_BYTES);
     quic.set_initial_max_stream_data_uni(STREAM_WINDOW_BYTES);
-    quic.set_max_stream_window(STREAM_WINDOW_BYTES);
+    quic.set_max_stream_window(grown(STREAM_WINDOW_BYTES));
     quic.set_initial_max_streams_bidi(REQUESTS_MAX);
     quic.set_initial_max_streams_uni(CLIENT_STREAMS_MAX);
     quic.set_active_connection_id_limit(CONNECTION_IDS_MAX);

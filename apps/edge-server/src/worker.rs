@@ -26,13 +26,13 @@ use crate::connection_ids;
 use crate::connection_ids::IdMaker;
 use crate::connection_ids::RoutingId;
 use crate::deadlines::Deadlines;
-use crate::files::Site;
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::path_key::PathKey;
 use crate::qlog_file::QlogDir;
 use crate::saved_paths::ConnectionKey;
 use crate::saved_paths::SavedPaths;
+use crate::sites::Sites;
 use crate::socket::Route;
 use crate::socket::Socket;
 use crate::transport::Transport;
@@ -42,7 +42,7 @@ const INITIAL_BYTES_MIN: usize = 1200;
 
 /// Everything that one event loop serves with.
 pub struct Worker {
-    site: Site,
+    sites: Sites,
     transport: Transport,
     path_key: PathKey,
     id_maker: IdMaker,
@@ -73,14 +73,14 @@ pub struct Worker {
 impl Worker {
     pub fn new(
         cli: &Cli,
-        site: Site,
+        sites: Sites,
         transport: Transport,
         saved: SavedPaths,
         metrics: Metrics,
     ) -> Self {
         let lengths = PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 };
         Self {
-            site,
+            sites,
             transport,
             path_key: PathKey::new(cli.path_group.clone(), lengths, cli.path_dscp),
             // The only worker so far.
@@ -202,7 +202,7 @@ impl Worker {
         let mut turn = Turn {
             socket,
             outbox: &mut self.outbox,
-            site: &self.site,
+            sites: &self.sites,
             http: &self.transport.http,
             saved: &self.saved,
             metrics: &self.metrics,

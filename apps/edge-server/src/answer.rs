@@ -1,0 +1,91 @@
+//! The answer to a request: status, header fields and body, before HTTP/3 makes
+//! frames of it.
+
+use std::borrow::Cow;
+
+use crate::body::Body;
+
+/// What plain messages of the server are.
+pub const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
+
+/// What a resource here can be asked for with (RFC 9110, 9.1).
+pub const ALLOWED: &str = "GET, HEAD";
+
+/// The answer to a request.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+
+    /// Fields besides those that every answer has.
+    pub fields: Vec<Field>,
+
+    /// What a GET gets.
+    pub body: Body,
+}
+
+/// A header field.
+pub type Field = (Cow<'static, str>, Cow<'static, str>);
+
+impl Answer {
+    pub fn new(status: u16, body: Body) -> Self {
+        Self { status, fields: Vec::new(), body }
+    }
+
+    /// A short message.
+    pub fn text(status: u16, text: String) -> Self {
+        Self::new(status, Body::text(text)).with("content-type", PLAIN_TEXT)
+    }
+
+    /// Says that it does not do what it was asked.
+    pub fn refusal(status: u16) -> Self {
+        Self::text(status, format!("{status} {}\n", reason(status)))
+    }
+
+    /// Refuses a method of a resource that has only these.
+    pub fn method_not_allowed(allowed: &'static str) -> Self {
+        Self::refusal(405).with("allow", allowed)
+    }
+
+    /// Sends the client elsewhere.
+    pub fn redirect(status: u16, to: String) -> Self {
+        Self::refusal(status).with("location", to)
+    }
+
+    /// The same with a field more.
+    pub fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
+        self.add(name, value);
+        self
+    }
+
+    pub fn add(&mut self, name: &'static str, value: impl Into<Cow<'static, str>>) {
+        self.fields.push((name.into(), value.into()));
+    }
+
+    #[cfg(test)]
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_ref())
+    }
+}
+
+/// The words of RFC 9110, 15 for the statuses that the server itself comes to.
+fn reason(status: u16) -> &'static str {
+    match status {
+        301 => "Moved Permanently",
+        302 => "Found",
+        303 => "See Other",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        400 => "Bad Request",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        412 => "Precondition Failed",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        416 => "Range Not Satisfiable",
+        421 => "Misdirected Request",
+        431 => "Request Header Fields Too Large",
+        501 => "Not Implemented",
+        _ => "Internal Server Error",
+    }
+}

@@ -1,0 +1,371 @@
+//! What a client asks: a request's header section, checked as RFC 9114, 4.1.2 to
+//! 4.3 demand, before anything is looked up. What the server makes of it is the
+//! site's business.
+
+use quiche::h3;
+use quiche::h3::NameValue;
+
+/// Longest `:path`, in bytes.
+const TARGET_BYTES_MAX: usize = 8 << 10;
+
+/// Largest header section that is answered, counted as RFC 9114, 4.2.2 does, in
+/// bytes. What exceeds the limit of the transport's settings closes the connection.
+const FIELDS_BYTES_MAX: usize = 32 << 10;
+
+/// What a field costs besides its name and value, in bytes.
+const FIELD_OVERHEAD_BYTES: usize = 32;
+
+/// Methods that exist and that nothing here has.
+const OTHER_METHODS: [&str; 7] = ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT"];
+
+/// Fields that speak of a connection, which HTTP/3 does not have (RFC 9114, 4.2).
+const CONNECTION_FIELDS: [&[u8]; 5] =
+    [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
+
+/// A request that can be answered.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    fields: &'a [h3::Header],
+    pub method: Method,
+
+    /// The name that the client asks, without port.
+    pub host: &'a str,
+
+    /// The `:path`: an absolute path and a query, or what OPTIONS may have instead.
+    pub target: &'a str,
+
+    /// What the client says that its content is long, in bytes.
+    pub content_length: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    Get,
+    Head,
+    Post,
+
+    /// Known, and of no use here.
+    Other,
+}
+
+/// Why a request is not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A stream error of type `H3_MESSAGE_ERROR` (RFC 9114, 4.1.2).
+    Malformed(&'static str),
+
+    /// This status says why.
+    Refused(u16),
+}
+
+/// The pseudo-header fields of a request.
+#[derive(Default)]
+struct Pseudo<'a> {
+    method: Option<&'a str>,
+    scheme: Option<&'a str>,
+    authority: Option<&'a str>,
+    path: Option<&'a str>,
+}
+
+impl<'a> Request<'a> {
+    /// Checks a header section.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be answered as a request.
+    pub fn read(fields: &'a [h3::Header]) -> Result<Self, Fault> {
+        let mut pseudo = Pseudo::default();
+        let mut bytes = 0;
+        let mut regular = false;
+        for field in fields {
+            let (name, value) = (field.name(), field.value());
+            bytes += name.len() + value.len() + FIELD_OVERHEAD_BYTES;
+            if name.starts_with(b":") {
+                // RFC 9114, 4.3: all of them come before regular fields.
+                check(!regular, "a pseudo-header field after others")?;
+                pseudo.take(name, value)?;
+            } else {
+                regular = true;
+                check_regular(name, value)?;
+            }
+        }
+        if bytes > FIELDS_BYTES_MAX {
+            return Err(Fault::Refused(431));
+        }
+        let mut request = Self {
+            fields,
+            method: Method::Other,
+            host: "",
+            target: pseudo.path.unwrap_or_default(),
+            content_length: content_length(fields)?,
+        };
+        let authority = request.authority(&pseudo)?;
+        request.method = pseudo.method(authority)?;
+        request.host = host_of(authority).ok_or(Fault::Refused(400))?;
+        Ok(request)
+    }
+
+    /// The first value of a regular field, unless it is not text.
+    pub fn value(&self, name: &str) -> Option<&'a str> {
+        self.values(name).next()
+    }
+
+    /// The values of a regular field, one for each line.
+    pub fn values<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a str> + use<'a, 'n> {
+        let fields = self.fields.iter().filter(move |field| field.name() == name.as_bytes());
+        fields.filter_map(|field| std::str::from_utf8(field.value()).ok())
+    }
+
+    /// RFC 9114, 4.3.1: `:authority`, `Host`, or both with the same value.
+    fn authority(&self, pseudo: &Pseudo<'a>) -> Result<&'a str, Fault> {
+        let mut hosts = self.values("host");
+        let host = hosts.next();
+        check(hosts.next().is_none(), "more than one Host")?;
+        let authority = pseudo.authority.or(host).unwrap_or_default();
+        check(host.is_none_or(|host| host == authority), "Host and :authority differ")?;
+        check(!authority.is_empty(), "no :authority")?;
+        check(!authority.contains('@'), "user information in :authority")?;
+        Ok(authority)
+    }
+}
+
+impl<'a> Pseudo<'a> {
+    fn take(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Fault> {
+        let place = match name {
+            b":method" => &mut self.method,
+            b":scheme" => &mut self.scheme,
+            b":authority" => &mut self.authority,
+            b":path" => &mut self.path,
+            _ => return Err(Fault::Malformed("an unknown pseudo-header field")),
+        };
+        check(place.is_none(), "a pseudo-header field twice")?;
+        check(is_field_value(value), "a pseudo-header field with control characters")?;
+        *place = Some(std::str::from_utf8(value).map_err(|_| Fault::Refused(400))?);
+        Ok(())
+    }
+
+    /// The method, after what it demands of the others (RFC 9114, 4.3.1 and 4.4).
+    fn method(&self, authority: &str) -> Result<Method, Fault> {
+        let method = self.method.ok_or(Fault::Malformed("no :method"))?;
+        check(!method.is_empty() && method.bytes().all(is_token_byte), "a :method that is none")?;
+        if method == "CONNECT" {
+            let alone = self.scheme.is_none() && self.path.is_none();
+            check(alone && self.authority == Some(authority), "a CONNECT with more than a host")?;
+            return Ok(Method::Other);
+        }
+        let scheme = self.scheme.ok_or(Fault::Malformed("no :scheme"))?;
+        let path = self.path.ok_or(Fault::Malformed("no :path"))?;
+        check(!path.is_empty(), "an empty :path")?;
+        if path.len() > TARGET_BYTES_MAX {
+            return Err(Fault::Refused(414));
+        }
+        // RFC 9110, 7.4: nothing else is served from here.
+        if !scheme.eq_ignore_ascii_case("https") {
+            return Err(Fault::Refused(421));
+        }
+        match method {
+            "GET" => Ok(Method::Get),
+            "HEAD" => Ok(Method::Head),
+            "POST" => Ok(Method::Post),
+            known if OTHER_METHODS.contains(&known) => Ok(Method::Other),
+            _ => Err(Fault::Refused(501)),
+        }
+    }
+}
+
+/// Whether the answer to a request, good or not, has no body.
+pub fn is_head(fields: &[h3::Header]) -> bool {
+    fields.iter().any(|field| field.name() == b":method" && field.value() == b"HEAD")
+}
+
+fn check(good: bool, fault: &'static str) -> Result<(), Fault> {
+    match good {
+        true => Ok(()),
+        false => Err(Fault::Malformed(fault)),
+    }
+}
+
+fn check_regular(name: &[u8], value: &[u8]) -> Result<(), Fault> {
+    let lower = |byte: &u8| is_token_byte(*byte) && !byte.is_ascii_uppercase();
+    check(!name.is_empty() && name.iter().all(lower), "a field name with other characters")?;
+    check(is_field_value(value), "a field value with control characters")?;
+    check(!CONNECTION_FIELDS.contains(&name), "a field of a connection")?;
+    check(name != b"te" || value == b"trailers", "a te that is not trailers")
+}
+
+/// RFC 9110, 5.5: what no value has.
+fn is_field_value(value: &[u8]) -> bool {
+    !value.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n'))
+}
+
+/// RFC 9110, 5.6.2.
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// What the client announces; said twice, it must be the same.
+fn content_length(fields: &[h3::Header]) -> Result<Option<u64>, Fault> {
+    let mut length = None;
+    for field in fields.iter().filter(|field| field.name() == b"content-length") {
+        let digits = field.value().iter().all(u8::is_ascii_digit);
+        let text = std::str::from_utf8(field.value()).ok().filter(|_| digits);
+        let said = text.and_then(|text| text.parse().ok());
+        check(said.is_some(), "a content-length that is no number")?;
+        check(length.is_none() || length == said, "two lengths of one content")?;
+        length = said;
+    }
+    Ok(length)
+}
+
+/// The host of an authority, without port. `None` when it is none.
+fn host_of(authority: &str) -> Option<&str> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']')?;
+            host.parse::<std::net::Ipv6Addr>().ok()?;
+            (host, port)
+        }
+        None => {
+            let end = authority.find(':').unwrap_or(authority.len());
+            let (host, port) = authority.split_at(end);
+            let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte);
+            (!host.is_empty() && host.bytes().all(good)).then_some(())?;
+            (host, port)
+        }
+    };
+    let digits = port.strip_prefix(':').unwrap_or(port);
+    let good = port.is_empty() || (port.starts_with(':') && digits.len() <= 5);
+    (good && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Fields<'a> = Vec<(&'a str, &'a str)>;
+
+    const GET: [(&str, &str); 4] =
+        [(":method", "GET"), (":scheme", "https"), (":authority", "a.example"), (":path", "/x")];
+
+    fn headers(fields: &[(&str, &str)]) -> Vec<h3::Header> {
+        let header =
+            |(name, value): &(&str, &str)| h3::Header::new(name.as_bytes(), value.as_bytes());
+        fields.iter().map(header).collect()
+    }
+
+    fn with<'a>(more: &[(&'a str, &'a str)]) -> Fields<'a> {
+        [&GET[..], more].concat()
+    }
+
+    fn without(name: &str) -> Fields<'static> {
+        GET.into_iter().filter(|field| field.0 != name).collect()
+    }
+
+    fn set<'a>(name: &str, value: &'a str) -> Fields<'a> {
+        GET.into_iter().map(|(own, old)| (own, if own == name { value } else { old })).collect()
+    }
+
+    fn fault(fields: &[(&str, &str)]) -> Option<Fault> {
+        Request::read(&headers(fields)).err()
+    }
+
+    #[test]
+    fn a_request_is_read() {
+        let fields =
+            headers(&with(&[("range", "bytes=0-"), ("content-length", "7"), ("te", "trailers")]));
+        let request = Request::read(&fields).unwrap();
+        assert_eq!(
+            (request.method, request.host, request.target),
+            (Method::Get, "a.example", "/x")
+        );
+        assert_eq!(request.content_length, Some(7));
+        assert_eq!((request.value("range"), request.value("if-range")), (Some("bytes=0-"), None));
+    }
+
+    #[test]
+    fn malformed_requests_are_told_from_those_that_have_a_status() {
+        let malformed = [
+            without(":method"),
+            without(":scheme"),
+            without(":authority"),
+            without(":path"),
+            with(&[(":path", "/y")]),
+            with(&[(":method", "GET")]),
+            with(&[(":status", "200")]),
+            with(&[(":protocol", "websocket")]),
+            [&[("accept", "*/*")], &GET[..]].concat(),
+            set(":path", ""),
+            set(":path", "/a\0b"),
+            set(":method", ""),
+            set(":method", "G T"),
+            set(":authority", ""),
+            set(":authority", "me@a.example"),
+            with(&[("Accept", "*/*")]),
+            with(&[("", "x")]),
+            with(&[("a b", "x")]),
+            with(&[("x", "a\r\nb")]),
+            with(&[("x", "a\0")]),
+            with(&[("connection", "close")]),
+            with(&[("keep-alive", "5")]),
+            with(&[("proxy-connection", "close")]),
+            with(&[("transfer-encoding", "chunked")]),
+            with(&[("upgrade", "h2c")]),
+            with(&[("te", "gzip")]),
+            with(&[("host", "b.example")]),
+            with(&[("host", "a.example"), ("host", "a.example")]),
+            with(&[("content-length", "+1")]),
+            with(&[("content-length", "")]),
+            with(&[("content-length", "99999999999999999999")]),
+            with(&[("content-length", "1"), ("content-length", "2")]),
+            set(":method", "CONNECT"),
+        ];
+        for fields in malformed {
+            assert!(matches!(fault(&fields), Some(Fault::Malformed(_))), "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_served_has_a_status() {
+        let long = format!("/{}", "x".repeat(TARGET_BYTES_MAX));
+        let large = "x".repeat(FIELDS_BYTES_MAX);
+        let table = [
+            (set(":path", &long), 414),
+            (with(&[("cookie", &large)]), 431),
+            (set(":scheme", "http"), 421),
+            (set(":method", "BREW"), 501),
+            (set(":method", "get"), 501),
+            (set(":authority", "a b"), 400),
+            (set(":authority", "a:b"), 400),
+            (set(":authority", ":443"), 400),
+            (set(":authority", "[::1"), 400),
+            (set(":authority", "[x]"), 400),
+            (set(":authority", "[::1]443"), 400),
+        ];
+        for (fields, status) in table {
+            assert_eq!(fault(&fields), Some(Fault::Refused(status)), "{fields:?}");
+        }
+        let many = vec![("x", "y"); FIELDS_BYTES_MAX / FIELD_OVERHEAD_BYTES];
+        assert_eq!(fault(&with(&many)), Some(Fault::Refused(431)));
+    }
+
+    #[test]
+    fn methods_and_hosts_are_understood() {
+        let connect = [(":method", "CONNECT"), (":authority", "a.example:443")];
+        let host = [&without(":authority")[..], &[("host", "a.example:8443")]].concat();
+        let table = [
+            (set(":method", "HEAD"), Method::Head, "a.example"),
+            (set(":method", "POST"), Method::Post, "a.example"),
+            (set(":method", "DELETE"), Method::Other, "a.example"),
+            (connect.to_vec(), Method::Other, "a.example"),
+            (host, Method::Get, "a.example"),
+            (set(":authority", "127.0.0.1:4433"), Method::Get, "127.0.0.1"),
+            (set(":authority", "[2001:db8::1]:4433"), Method::Get, "2001:db8::1"),
+            (with(&[("host", "a.example")]), Method::Get, "a.example"),
+        ];
+        for (fields, method, host) in table {
+            let headers = headers(&fields);
+            let request = Request::read(&headers).unwrap();
+            assert_eq!((request.method, request.host), (method, host), "{fields:?}");
+        }
+    }
+}

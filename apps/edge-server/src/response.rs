@@ -1,0 +1,173 @@
+//! One response on its way into the transport.
+
+use std::time::SystemTime;
+
+use log::debug;
+use quiche::h3;
+
+use crate::answer::Answer;
+use crate::body::Body;
+use crate::priority::Priority;
+
+/// Codes of RFC 9114, 8.1.
+pub const H3_NO_ERROR: u64 = 0x100;
+pub const H3_INTERNAL_ERROR: u64 = 0x102;
+
+/// The longest frame header in front of a piece of a body, in bytes.
+const FRAME_HEADER_BYTES_MAX: usize = 9;
+
+/// A response, as far as the transport has not taken it.
+pub struct Response {
+    pub stream: u64,
+    pub priority: Priority,
+
+    /// Headers that are not sent yet.
+    head: Option<Vec<h3::Header>>,
+
+    body: Body,
+    length: u64,
+    sent: u64,
+
+    /// The capacity, in bytes, that was too small at the last attempt. Until it
+    /// changes there is no other: each would tell the client once more that its
+    /// limits block the stream, in a packet whose ACK would start the next.
+    short_capacity: Option<usize>,
+}
+
+/// How far a response got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Wrote,
+    Blocked,
+    Finished,
+}
+
+impl Response {
+    /// The answer to a request on `stream`; to a HEAD, without its body.
+    pub fn new(
+        stream: u64,
+        answer: Answer,
+        with_body: bool,
+        priority: Priority,
+        wall_now: SystemTime,
+    ) -> Self {
+        let header = |name: &str, value: &str| h3::Header::new(name.as_bytes(), value.as_bytes());
+        let length = answer.body.length();
+        let mut head = vec![
+            header(":status", &answer.status.to_string()),
+            header("date", &httpdate::fmt_http_date(wall_now)),
+        ];
+        // RFC 9110, 8.6: a 304 tells the length of what it stands for, or none.
+        if answer.status != 304 {
+            head.push(header("content-length", &length.to_string()));
+        }
+        head.extend(answer.fields.iter().map(|(name, value)| header(name, value)));
+        let length = if with_body { length } else { 0 };
+        Self {
+            stream,
+            priority,
+            head: Some(head),
+            body: answer.body,
+            length,
+            sent: 0,
+            short_capacity: None,
+        }
+    }
+
+    /// Bytes of the body that the transport has not taken.
+    pub fn unsent_bytes(&self) -> u64 {
+        self.length - self.sent
+    }
+
+    /// Passes on what the transport takes, `bytes_max` at most.
+    ///
+    /// # Errors
+    ///
+    /// The response cannot be finished: the code to reset the stream with, or
+    /// `None` when the client has stopped it or it is gone.
+    pub fn step(
+        &mut self,
+        h3: &mut h3::Connection,
+        quic: &mut quiche::Connection,
+        scratch: &mut [u8],
+        bytes_max: usize,
+    ) -> Result<Step, Option<u64>> {
+        let capacity = quic.stream_capacity(self.stream).ok();
+        if capacity.is_some() && capacity == self.short_capacity {
+            return Ok(Step::Blocked);
+        }
+        let step = self.attempt(h3, quic, scratch, bytes_max);
+        self.short_capacity = capacity.filter(|_| step == Ok(Step::Blocked));
+        step
+    }
+
+    fn attempt(
+        &mut self,
+        h3: &mut h3::Connection,
+        quic: &mut quiche::Connection,
+        scratch: &mut [u8],
+        bytes_max: usize,
+    ) -> Result<Step, Option<u64>> {
+        if let Some(head) = &self.head {
+            let (priority, last) = (self.priority.for_http(), self.length == 0);
+            match h3.send_response_with_priority(quic, self.stream, head, &priority, last) {
+                Ok(()) => self.head = None,
+                Err(h3::Error::StreamBlocked | h3::Error::Done) => return Ok(Step::Blocked),
+                Err(e) => return Err(self.cannot_send(quic, e)),
+            }
+            return Ok(if last { Step::Finished } else { Step::Wrote });
+        }
+
+        let bytes_max = match self.capacity(h3, quic) {
+            Ok(0) => return Ok(Step::Blocked),
+            Ok(capacity) => capacity.min(bytes_max),
+            Err(e) => return Err(self.cannot_send(quic, e)),
+        };
+        let piece = match self.body.piece(self.sent, bytes_max, scratch) {
+            Ok(piece) => piece,
+            Err(e) => {
+                debug!("{}: a file cannot be read on: {e}", quic.trace_id());
+                return Err(Some(H3_INTERNAL_ERROR));
+            }
+        };
+        let last = self.sent + piece.len() as u64 == self.length;
+        match h3.send_body(quic, self.stream, piece, last) {
+            Ok(count) => self.sent += count as u64,
+            Err(h3::Error::Done) => return Ok(Step::Blocked),
+            Err(e) => return Err(self.cannot_send(quic, e)),
+        }
+        Ok(if self.sent == self.length { Step::Finished } else { Step::Wrote })
+    }
+
+    /// How many bytes of the body the transport takes now. When it is none, the
+    /// client is told that the stream is blocked, if its limits are why.
+    fn capacity(
+        &self,
+        h3: &mut h3::Connection,
+        quic: &mut quiche::Connection,
+    ) -> Result<usize, h3::Error> {
+        match quic.stream_capacity(self.stream) {
+            Ok(capacity) if capacity > FRAME_HEADER_BYTES_MAX => {
+                Ok(capacity - FRAME_HEADER_BYTES_MAX)
+            }
+            Ok(_) => {
+                quic.stream_writable(self.stream, FRAME_HEADER_BYTES_MAX + 1)?;
+                Ok(0)
+            }
+            Err(e) => {
+                // Fails the same way, and frees what is kept of the stream.
+                h3.send_body(quic, self.stream, b"", true)?;
+                Err(e.into())
+            }
+        }
+    }
+
+    fn cannot_send(&self, quic: &quiche::Connection, error: h3::Error) -> Option<u64> {
+        debug!("{}: stream {}: {error}", quic.trace_id(), self.stream);
+        match error {
+            h3::Error::TransportError(quiche::Error::StreamStopped(_)) => Some(H3_NO_ERROR),
+            h3::Error::TransportError(_) => None,
+            _ => Some(H3_INTERNAL_ERROR),
+        }
+    }
+}

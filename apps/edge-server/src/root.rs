@@ -1,0 +1,165 @@
+//! A folder, and nothing outside of it: opens what lies below, whatever names,
+//! links and races try.
+//!
+//! The kernel is asked to stay beneath (openat2, Linux 5.6). Where it cannot, or
+//! where an absolute link leads back into the folder, the real path is found
+//! first and then walked without following a link.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustix::fs::Mode;
+use rustix::fs::OFlags;
+use rustix::fs::ResolveFlags;
+use rustix::io::Errno;
+
+/// How files are opened: neither waits for the writer of a named pipe nor takes a
+/// terminal over.
+const READ: OFlags =
+    OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// How the folders on the way are opened, without links.
+const PASS: OFlags =
+    OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW);
+
+/// A folder whose contents are public.
+#[derive(Clone, Debug)]
+pub struct Root {
+    folder: Arc<OwnedFd>,
+    path: PathBuf,
+}
+
+impl Root {
+    /// The folder `path`.
+    ///
+    /// # Errors
+    ///
+    /// It is none, or cannot be read.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let path = path.canonicalize()?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECTORY;
+        let folder = rustix::fs::open(&path, flags, Mode::empty())?;
+        Ok(Self { folder: Arc::new(folder), path })
+    }
+
+    /// Opens what `relative` names below: a file, or a folder.
+    ///
+    /// # Errors
+    ///
+    /// There is none, it is outside, or it may not be read.
+    pub fn open_beneath(&self, relative: &Path) -> io::Result<File> {
+        let name = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
+        let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        match rustix::fs::openat2(&self.folder, name, READ, Mode::empty(), within) {
+            Ok(opened) => Ok(opened.into()),
+            // Without the call, or forbidden to use it; or it leads out, or an
+            // absolute link might, or a folder was moved meanwhile.
+            Err(Errno::NOSYS | Errno::PERM | Errno::XDEV | Errno::AGAIN) => self.walk(relative),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Finds the real path, and opens it step by step.
+    fn walk(&self, relative: &Path) -> io::Result<File> {
+        let real = self.path.join(relative).canonicalize()?;
+        let Ok(real) = real.strip_prefix(&self.path) else {
+            return Err(Errno::NOENT.into());
+        };
+        let Some(name) = real.file_name() else {
+            return Ok(rustix::fs::openat(&self.folder, ".", READ, Mode::empty())?.into());
+        };
+        let mut folder = None;
+        for passed in real.parent().into_iter().flat_map(Path::iter) {
+            let from = folder.as_ref().unwrap_or(&*self.folder);
+            folder = Some(rustix::fs::openat(from, passed, PASS, Mode::empty())?);
+        }
+        let from = folder.as_ref().unwrap_or(&*self.folder);
+        Ok(rustix::fs::openat(from, name, READ | OFlags::NOFOLLOW, Mode::empty())?.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::Read;
+    use std::os::unix::fs::symlink;
+
+    fn read(file: io::Result<File>) -> Option<String> {
+        let mut text = String::new();
+        file.ok()?.read_to_string(&mut text).ok()?;
+        Some(text)
+    }
+
+    #[test]
+    fn nothing_outside_is_opened_with_or_without_the_kernels_help() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("www");
+        fs::create_dir_all(path.join("sub")).unwrap();
+        fs::create_dir_all(dir.path().join("www-private")).unwrap();
+        fs::write(path.join("sub/in"), "in").unwrap();
+        fs::write(dir.path().join("out"), "out").unwrap();
+        fs::write(dir.path().join("www-private/out"), "out").unwrap();
+        symlink("sub/in", path.join("inner")).unwrap();
+        symlink("sub", path.join("folder")).unwrap();
+        symlink(path.join("sub/in"), path.join("absolute")).unwrap();
+        symlink(path.join("sub"), path.join("absolute-folder")).unwrap();
+        symlink("../out", path.join("leak")).unwrap();
+        symlink("../www-private", path.join("sibling")).unwrap();
+        symlink("/etc/passwd", path.join("passwd")).unwrap();
+        symlink("loop", path.join("loop")).unwrap();
+        let root = Root::open(&path).unwrap();
+
+        for (name, expected) in [
+            ("sub/in", Some("in")),
+            ("inner", Some("in")),
+            ("folder/in", Some("in")),
+            ("absolute", Some("in")),
+            ("absolute-folder/in", Some("in")),
+            ("leak", None),
+            ("sibling/out", None),
+            ("passwd", None),
+            ("loop", None),
+            ("missing", None),
+            ("../out", None),
+            ("sub/../../out", None),
+            ("/etc/passwd", None),
+        ] {
+            let name = Path::new(name);
+            assert_eq!(read(root.open_beneath(name)).as_deref(), expected, "{name:?}");
+            assert_eq!(read(root.walk(name)).as_deref(), expected, "{name:?}, walked");
+        }
+        for opened in [root.open_beneath(Path::new("")), root.walk(Path::new(""))] {
+            assert!(opened.unwrap().metadata().unwrap().is_dir());
+        }
+    }
+
+    // Between the look and the walk, a folder is replaced by a link.
+    #[test]
+    fn a_walk_follows_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("www");
+        fs::create_dir_all(path.join("sub")).unwrap();
+        fs::write(path.join("sub/x"), "in").unwrap();
+        let root = Root::open(&path).unwrap();
+        let link = rustix::fs::openat(&root.folder, "sub", PASS, Mode::empty());
+        assert!(link.is_ok());
+        fs::rename(path.join("sub"), path.join("old")).unwrap();
+        symlink("old", path.join("sub")).unwrap();
+        let link = rustix::fs::openat(&root.folder, "sub", PASS, Mode::empty());
+        assert!(link.is_err(), "a link was passed");
+    }
+
+    #[test]
+    fn a_root_is_a_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        assert!(Root::open(dir.path()).is_ok());
+        assert!(Root::open(&dir.path().join("file")).is_err());
+        assert!(Root::open(&dir.path().join("missing")).is_err());
+    }
+}

@@ -1,0 +1,162 @@
+//! Whose turn it is: the responses under way on a connection, in the order of
+//! their priorities (RFC 9218, 10).
+//!
+//! The most urgent go first. Of one urgency, those that are not incremental go
+//! first, in the order that they were asked for; the others take turns.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::ops::Bound;
+
+use crate::priority::Priority;
+use crate::response::Response;
+
+/// A response's place: what is smaller goes first.
+type Place = (Priority, u64);
+
+/// Unfinished responses. Bounded by the number of requests that a client may have
+/// under way.
+#[derive(Default)]
+pub struct Schedule {
+    responses: BTreeMap<Place, Response>,
+
+    /// Where each stream's response is.
+    places: HashMap<u64, Place>,
+
+    /// Turns that incremental responses have had or wait for.
+    turns: u64,
+}
+
+impl Schedule {
+    /// Takes a response in, behind others that share with it.
+    pub fn insert(&mut self, response: Response) {
+        let place = self.place(&response);
+        self.places.insert(response.stream, place);
+        self.responses.insert(place, response);
+    }
+
+    /// Takes the next response after `after` out; who sends it on puts it back.
+    pub fn take_after(&mut self, after: Option<Place>) -> Option<(Place, Response)> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let place = *self.responses.range((start, Bound::Unbounded)).next()?.0;
+        let response = self.responses.remove(&place)?;
+        self.places.remove(&response.stream);
+        Some((place, response))
+    }
+
+    /// Puts a response back where it was: it keeps its turn.
+    pub fn put_back(&mut self, place: Place, response: Response) {
+        self.places.insert(response.stream, place);
+        self.responses.insert(place, response);
+    }
+
+    /// Another response shares with one of this priority.
+    pub fn is_shared(&self, priority: Priority) -> bool {
+        priority.incremental
+            && self.responses.range((priority, 0)..=(priority, u64::MAX)).next().is_some()
+    }
+
+    /// Takes a stream's response out.
+    pub fn remove(&mut self, stream: u64) -> Option<Response> {
+        self.responses.remove(&self.places.remove(&stream)?)
+    }
+
+    /// Gives a stream's response, if there is one, another priority.
+    pub fn prioritize(&mut self, stream: u64, priority: Priority) {
+        if let Some(mut response) = self.remove(stream) {
+            response.priority = priority;
+            self.insert(response);
+        }
+    }
+
+    pub fn contains(&self, stream: u64) -> bool {
+        self.places.contains_key(&stream)
+    }
+
+    pub fn unsent_bytes(&self) -> u64 {
+        self.responses.values().map(Response::unsent_bytes).sum()
+    }
+
+    fn place(&mut self, response: &Response) -> Place {
+        if response.priority.incremental {
+            self.turns += 1;
+            return (response.priority, self.turns);
+        }
+        (response.priority, response.stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::Answer;
+    use std::time::SystemTime;
+
+    fn schedule(responses: &[(u64, u8, bool)]) -> Schedule {
+        let mut schedule = Schedule::default();
+        for (stream, urgency, incremental) in responses {
+            let priority = Priority { urgency: *urgency, incremental: *incremental };
+            let answer = Answer::refusal(404);
+            let response = Response::new(*stream, answer, true, priority, SystemTime::UNIX_EPOCH);
+            schedule.insert(response);
+        }
+        schedule
+    }
+
+    /// The streams of so many turns, each of which sends something.
+    fn turns(schedule: &mut Schedule, count: usize) -> Vec<u64> {
+        let mut streams = Vec::new();
+        for _ in 0..count {
+            let (_, response) = schedule.take_after(None).unwrap();
+            streams.push(response.stream);
+            schedule.insert(response);
+        }
+        streams
+    }
+
+    #[test]
+    fn the_urgent_go_first_then_the_whole_ones_in_order() {
+        let mut schedule =
+            schedule(&[(0, 3, true), (4, 3, false), (8, 1, true), (12, 3, false), (16, 7, false)]);
+        let mut order = Vec::new();
+        while let Some((_, response)) = schedule.take_after(None) {
+            order.push(response.stream);
+        }
+        assert_eq!(order, [8, 4, 12, 0, 16]);
+        assert!(!schedule.contains(8));
+    }
+
+    #[test]
+    fn incremental_ones_take_turns_and_whole_ones_do_not() {
+        let shared = [(0, 3, true), (4, 3, true), (8, 3, true)];
+        assert_eq!(turns(&mut schedule(&shared), 7), [0, 4, 8, 0, 4, 8, 0]);
+        assert_eq!(turns(&mut schedule(&[(4, 3, false), (0, 3, false)]), 3), [0, 0, 0]);
+    }
+
+    #[test]
+    fn who_is_blocked_keeps_the_turn_and_lets_others_go() {
+        let mut schedule = schedule(&[(0, 3, true), (4, 3, true)]);
+        let (place, blocked) = schedule.take_after(None).unwrap();
+        schedule.put_back(place, blocked);
+        let (after, next) = schedule.take_after(Some(place)).unwrap();
+        assert_eq!(next.stream, 4);
+        schedule.insert(next);
+        let (after, next) = schedule.take_after(Some(after)).unwrap();
+        assert_eq!(next.stream, 4);
+        schedule.put_back(after, next);
+        assert!(schedule.take_after(Some(after)).is_none());
+        assert_eq!(turns(&mut schedule, 2), [0, 4]);
+    }
+
+    #[test]
+    fn a_priority_can_change() {
+        let mut schedule = schedule(&[(0, 3, true), (4, 3, true)]);
+        assert!(schedule.is_shared(Priority::UNSAID));
+        schedule.prioritize(4, Priority { urgency: 0, incremental: false });
+        schedule.prioritize(8, Priority::UNSAID);
+        assert!(schedule.contains(4) && !schedule.contains(8));
+        assert_eq!(schedule.take_after(None).unwrap().1.stream, 4);
+        assert_eq!(schedule.remove(0).unwrap().stream, 0);
+        assert!(!schedule.is_shared(Priority::UNSAID));
+    }
+}
