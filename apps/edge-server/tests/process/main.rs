@@ -2,8 +2,11 @@
 
 mod abuse;
 mod bad_input;
+mod hosts;
+mod http;
 mod moving;
 mod neighbours;
+mod priorities;
 mod resuming;
 mod scenarios;
 mod serving;

@@ -65,6 +65,9 @@ pub struct Client {
     http: Option<h3::Connection>,
     responses: HashMap<u64, Response>,
 
+    /// Content of requests that has not been sent.
+    uploads: HashMap<u64, Vec<u8>>,
+
     /// Datagrams that came and were not looked at.
     kept: VecDeque<Vec<u8>>,
 
@@ -87,6 +90,15 @@ impl Client {
 
     /// Completes a handshake with `server` from a loopback address.
     pub fn connect_from(from: Ipv4Addr, server: SocketAddr, limits: Limits) -> Self {
+        Self::connect_as("localhost", from, server, limits)
+    }
+
+    /// Completes a handshake with the host `name` at `server`.
+    pub fn connect_to(name: &str, server: SocketAddr) -> Self {
+        Self::connect_as(name, Ipv4Addr::LOCALHOST, server, Limits::default())
+    }
+
+    fn connect_as(name: &str, from: Ipv4Addr, server: SocketAddr, limits: Limits) -> Self {
         let socket = UdpSocket::bind((from, 0)).unwrap();
         socket.connect(server).unwrap();
         socket.set_read_timeout(Some(NAP)).unwrap();
@@ -105,13 +117,15 @@ impl Client {
         config.log_keys();
         let port = local.port().to_be_bytes();
         let id = ConnectionId::from_ref(&port);
-        let mut quic = quiche::connect(Some("localhost"), &id, local, server, &mut config).unwrap();
+        let mut quic = quiche::connect(Some(name), &id, local, server, &mut config).unwrap();
         let keys = KeyLog::default();
         quic.set_keylog(Box::new(keys.clone()));
 
-        let (responses, kept) = (HashMap::new(), VecDeque::new());
+        let (responses, uploads) = (HashMap::new(), HashMap::new());
+        let kept = VecDeque::new();
+        let http = None;
         let mut client =
-            Self { socket, local, quic, http: None, responses, kept, received: 0, keys };
+            Self { socket, local, quic, http, responses, uploads, kept, received: 0, keys };
         client.run_until(|client| client.quic.is_established());
         let http = h3::Connection::with_transport(&mut client.quic, &h3::Config::new().unwrap());
         client.http = Some(http.unwrap());
@@ -135,6 +149,61 @@ impl Client {
             .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
             .collect();
         self.send_headers(&headers, true)
+    }
+
+    /// Asks for `path` with these fields besides. Returns its stream.
+    pub fn ask(&mut self, path: &str, fields: &[(&str, &str)]) -> u64 {
+        let start = [
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":authority", "localhost"),
+            (":path", path),
+        ];
+        self.request_with(&[&start[..], fields].concat())
+    }
+
+    /// A whole GET with these fields.
+    pub fn get_with(&mut self, path: &str, fields: &[(&str, &str)]) -> Response {
+        let stream = self.ask(path, fields);
+        self.response(stream)
+    }
+
+    /// Posts content, which may be announced to be of another length. Returns its
+    /// stream.
+    pub fn post(&mut self, path: &str, content: Vec<u8>, announced: Option<u64>) -> u64 {
+        let length = announced.map(|length| length.to_string());
+        let mut headers = vec![
+            h3::Header::new(b":method", b"POST"),
+            h3::Header::new(b":scheme", b"https"),
+            h3::Header::new(b":authority", b"localhost"),
+            h3::Header::new(b":path", path.as_bytes()),
+        ];
+        headers.extend(length.map(|l| h3::Header::new(b"content-length", l.as_bytes())));
+        let stream = self.send_headers(&headers, false);
+        self.uploads.insert(stream, content);
+        stream
+    }
+
+    /// Sends a PRIORITY_UPDATE for a stream.
+    pub fn prioritize(&mut self, stream: u64, urgency: u8, incremental: bool) {
+        let priority = h3::Priority::new(urgency, incremental);
+        let http = self.http.as_mut().unwrap();
+        http.send_priority_update_for_request(&mut self.quic, stream, &priority).unwrap();
+    }
+
+    /// Sends bytes on the first request stream, which nothing else may have used.
+    pub fn send_raw(&mut self, bytes: &[u8]) {
+        self.quic.stream_send(0, bytes, true).unwrap();
+    }
+
+    /// How much of a body has come.
+    pub fn received_bytes(&self, stream: u64) -> usize {
+        self.responses.get(&stream).map_or(0, |response| response.body.len())
+    }
+
+    /// The certificate that the server presented, in DER form.
+    pub fn certificate(&self) -> Vec<u8> {
+        self.quic.peer_cert().unwrap().to_vec()
     }
 
     /// Sends a request that [`end_with_trailers()`](Self::end_with_trailers)
@@ -236,7 +305,22 @@ impl Client {
         }
     }
 
+    /// Hands the transport what it takes of uploads.
+    fn push_uploads(&mut self) {
+        let Some(http) = &mut self.http else { return };
+        self.uploads.retain(|stream, content| {
+            match http.send_body(&mut self.quic, *stream, content, true) {
+                Ok(count) if count < content.len() => drop(content.drain(..count)),
+                Err(h3::Error::Done) => (),
+                // All of it, or the server wants no more.
+                _ => return false,
+            }
+            true
+        });
+    }
+
     fn send(&mut self) {
+        self.push_uploads();
         let mut packet = [0; 1350];
         while let Ok((length, _)) = self.quic.send(&mut packet) {
             // A server that is gone refuses; the test will notice.
