@@ -86,14 +86,15 @@ impl Schedule {
 struct Batch {
     pace: Pace,
 
-    /// When it was due by the rate.
+    /// When it was due by the rate, or would have been had its bytes so far left
+    /// just before the end of a pause.
     due: Instant,
 
     /// When it is released.
     release: Instant,
 
-    /// When the next one would be, were this one full: what is left of it
-    /// lapses.
+    /// When the next one would be, were this one full, but for pauses since:
+    /// what is left of it lapses.
     end: Instant,
 
     /// Its bytes so far.
@@ -123,19 +124,25 @@ impl Batch {
 
         Schedule {
             due: self.due + step,
-            earliest: self.release + step / 2,
+            earliest: self.release.max(self.due) + step / 2,
         }
     }
 
+    /// Whether a packet that is made at `now` may join it.
+    fn is_open(&mut self, now: Instant) -> bool {
+        if now >= self.end {
+            self.end = self.next(self.pace.batch).release();
+        }
+
+        now < self.end
+    }
+
     /// Goes on at `now` as if its bytes so far had left just before, at the
-    /// rate.
+    /// rate. Most packets of a sender that waits for ACKs come after a pause.
+    #[inline]
     fn skip_pause(&mut self, now: Instant) {
         let spent = self.pace.duration(self.bytes);
-        let begin = now.checked_sub(spent).unwrap_or(now);
-
-        self.due = self.due.max(begin);
-        self.release = self.release.max(begin);
-        self.end = self.next(self.pace.batch).release();
+        self.due = self.due.max(now.checked_sub(spent).unwrap_or(now));
     }
 }
 
@@ -202,13 +209,17 @@ impl Pacer {
             return now;
         }
 
-        if std::mem::take(&mut self.is_paused) {
-            self.skip_pause(now);
-        }
+        let was_paused = std::mem::take(&mut self.is_paused);
 
-        let batch = match self.batch.as_mut() {
-            Some(batch) if now < batch.end => batch,
-            _ => self.begin_batch(pace, now),
+        let batch = match self.open_batch(now) {
+            Some(batch) => {
+                if was_paused {
+                    batch.skip_pause(now);
+                }
+                batch
+            },
+
+            None => self.begin_batch(pace, was_paused, now),
         };
 
         batch.bytes += size;
@@ -223,12 +234,23 @@ impl Pacer {
         release
     }
 
+    /// The batch that a packet made at `now` joins.
+    fn open_batch(&mut self, now: Instant) -> Option<&mut Batch> {
+        let batch = self.batch.as_mut()?;
+        batch.is_open(now).then_some(batch)
+    }
+
     // Not a part of what happens for every packet.
     #[inline(never)]
     fn begin_batch(
-        &mut self, pace: impl FnOnce() -> Pace, now: Instant,
+        &mut self, pace: impl FnOnce() -> Pace, was_paused: bool, now: Instant,
     ) -> &mut Batch {
         self.end_batch();
+
+        if let Some(next) = self.schedule.as_mut().filter(|_| was_paused) {
+            next.due = next.due.max(now);
+        }
+
         self.batch.insert(Batch::new(pace(), self.schedule, now))
     }
 
@@ -236,20 +258,6 @@ impl Pacer {
     fn end_batch(&mut self) {
         if let Some(batch) = self.batch.take() {
             self.schedule = Some(batch.next(batch.bytes));
-        }
-    }
-
-    #[inline(never)]
-    fn skip_pause(&mut self, now: Instant) {
-        if let Some(batch) = self.batch.as_mut().filter(|b| now < b.end) {
-            batch.skip_pause(now);
-            return;
-        }
-
-        self.end_batch();
-
-        if let Some(next) = self.schedule.as_mut() {
-            next.due = next.due.max(now);
         }
     }
 }
@@ -392,6 +400,48 @@ mod tests {
                     assert_eq!(releases, without);
                 }
             }
+        }
+    }
+
+    /// How many packets may leave at `now`.
+    fn room(pacer: &mut Pacer, now: Instant) -> usize {
+        let next = || {
+            pacer.on_packet_sent(MDS, MDS, fast, None, now);
+            pacer.next_release()
+        };
+
+        1 + std::iter::repeat_with(next)
+            .take_while(Option::is_none)
+            .count()
+    }
+
+    #[test]
+    fn what_is_left_of_a_batch_lapses_when_the_next_one_is_due() {
+        // Three packets; after a pause, perhaps, one more; then as many as may.
+        for (fourth_us, then_us, expected) in [
+            (None, 0, 7),
+            (None, 999, 7),
+            (None, 1000, 10),
+            (None, 5000, 10),
+            (Some(100), 1000, 10),
+            (Some(900), 1000, 6),
+            (Some(900), 1599, 6),
+            (Some(900), 1600, 10),
+            (Some(999), 1698, 6),
+            (Some(999), 1699, 10),
+        ] {
+            let start = crate::clock::now();
+            let us = |us| start + Duration::from_micros(us);
+            let mut pacer = Pacer::default();
+            send_released(&mut pacer, 3, start);
+
+            if let Some(fourth_us) = fourth_us {
+                pacer.pause();
+                send_released(&mut pacer, 1, us(fourth_us));
+            }
+
+            let room = room(&mut pacer, us(then_us));
+            assert_eq!(room, expected, "{fourth_us:?}, {then_us}");
         }
     }
 

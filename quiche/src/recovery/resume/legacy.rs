@@ -83,12 +83,15 @@ impl LegacyRecovery {
     pub(super) fn resume_after_ack(
         &mut self, acked: Option<Acknowledged>, now: Instant,
     ) {
-        let c = self.resume_conditions(now);
         let (Some(resume), Some(acked)) = (self.resume.as_mut(), acked) else {
             return;
         };
 
-        resume.observe(&acked, &c);
+        // RFC 9959, 4.1: in slow start the window is not yet the path's.
+        let is_slow_start =
+            self.congestion.congestion_window < self.congestion.ssthresh.get();
+        let limited = self.congestion.app_limited || is_slow_start;
+        resume.observe(&acked, self.rtt_stats.min_rtt(), limited, now);
 
         if resume.phase() != Phase::Normal {
             self.resume_change_after_ack(&acked, now);

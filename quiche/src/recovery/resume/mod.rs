@@ -308,21 +308,15 @@ impl Resume {
         }
     }
 
-    /// These packets were acknowledged, in the order of their numbers; `bytes`
-    /// of them were in flight. To be called before losses are looked for, so
-    /// that the pipe size is the latest when one is found (RFC 9959, 3.3 to
-    /// 3.5).
+    /// These packets were acknowledged; `bytes` of them were in flight. To be
+    /// called before losses are looked for, so that the pipe size is the latest
+    /// when one is found (RFC 9959, 3.3 to 3.5).
     pub(crate) fn on_acked(
         &mut self, pkt_nums: impl Iterator<Item = u64>, bytes: usize,
     ) {
         match self.phase {
             Phase::Reconnaissance => {
-                let mut acked = pkt_nums.peekable();
-
-                self.initial_unacked.retain(|pkt_num| {
-                    while acked.next_if(|acked| acked < pkt_num).is_some() {}
-                    acked.next_if_eq(pkt_num).is_none()
-                });
+                pkt_nums.for_each(|pkt_num| self.on_initial_acked(pkt_num))
             },
 
             Phase::Unvalidated | Phase::Validating | Phase::SafeRetreat => {
@@ -333,17 +327,37 @@ impl Resume {
         }
     }
 
-    /// What the ACK tells of the path, in every phase. To be called before
-    /// `after_ack()`.
-    #[inline]
-    pub(crate) fn observe(&mut self, acked: &Acknowledged, c: &Conditions) {
-        // RFC 9959, 4.1: in slow start the window is not yet the path's, and
-        // at the ceiling it is that of the connection before.
-        let is_given = c.cwnd < c.ssthresh || self.ceiling.is_some();
-        let limited = !c.window_limited || is_given;
+    fn on_initial_acked(&mut self, pkt_num: u64) {
+        // One that sends little but ACKs stays in reconnaissance: most of what
+        // is acknowledged was not in flight, and lies before what is.
+        if self
+            .initial_unacked
+            .first()
+            .is_none_or(|first| pkt_num < *first)
+        {
+            return;
+        }
 
-        if let Some(min_rtt) = c.min_rtt {
-            self.observer.on_ack(acked, min_rtt, limited, c.now);
+        if let Ok(i) = self.initial_unacked.binary_search(&pkt_num) {
+            self.initial_unacked.remove(i);
+        }
+    }
+
+    /// What the ACK tells of the path, in every phase. To be called before
+    /// `after_ack()`. `min_rtt` is the minimum RTT of the last five minutes;
+    /// `limited` tells that something other than the path decides how much is
+    /// in flight.
+    #[inline]
+    pub(crate) fn observe(
+        &mut self, acked: &Acknowledged, min_rtt: Option<Duration>,
+        limited: bool, now: Instant,
+    ) {
+        // RFC 9959, 4.1: at the ceiling the window is that of the connection
+        // before.
+        let limited = limited || self.ceiling.is_some();
+
+        if let Some(min_rtt) = min_rtt {
+            self.observer.on_ack(acked, min_rtt, limited, now);
         }
     }
 

@@ -166,12 +166,15 @@ impl Observer {
         });
     }
 
-    fn add_sample(&mut self, bytes: usize, limited: bool) {
-        // RFC 9959, 4.1: a sample limited by the application may be ignored
-        // when a better one is held.
-        let worth = self.samples.capacity().unwrap_or(0) as f64 * LIMITED_WORTH;
+    /// RFC 9959, 4.1: a sample limited by the application may be ignored when a
+    /// better one is held.
+    fn is_worth_it(&self, bytes: usize) -> bool {
+        let capacity = self.samples.capacity().unwrap_or(0);
+        bytes as f64 >= capacity as f64 * LIMITED_WORTH
+    }
 
-        if limited && (bytes as f64) < worth {
+    fn add_sample(&mut self, bytes: usize, limited: bool) {
+        if limited && !self.is_worth_it(bytes) {
             return;
         }
 

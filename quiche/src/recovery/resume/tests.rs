@@ -603,7 +603,8 @@ fn slow_start_and_the_application_limit_an_observation() {
                 largest,
                 largest_sent: c.now - RTT,
             };
-            resume.observe(&acked, &c);
+            let limited = !c.window_limited || c.cwnd < c.ssthresh;
+            resume.observe(&acked, c.min_rtt, limited, c.now);
             c.now += RTT;
         }
 
