@@ -37,10 +37,13 @@ struct Transfer {
     down: InFlight,
     up: InFlight,
     bottleneck_free: Duration,
+    client_timer: Option<Duration>,
+    server_timer: Option<Duration>,
     body: Vec<u8>,
     scratch: Vec<u8>,
     unwritten: usize,
     requested: bool,
+    received: bool,
     packets: u64,
     acks: u64,
 }
@@ -101,76 +104,89 @@ impl Transfer {
             down: InFlight::new(),
             up: InFlight::new(),
             bottleneck_free: Duration::ZERO,
+            client_timer: Some(Duration::ZERO),
+            server_timer: Some(Duration::ZERO),
             body: vec![7; 64 << 10],
             scratch: vec![0; 1 << 16],
             unwritten: OBJECT_BYTES,
             requested: false,
+            received: false,
             packets: 0,
             acks: 0,
         }
     }
 
+    /// Each end has its turn when a packet has come or a timer has expired, as if
+    /// it were alone in its process.
     fn run(&mut self) {
-        while !self.is_done() {
-            self.deliver();
-            self.send();
-            let next = self.next_event().expect("something is under way");
-            self.time.advance_to(next);
+        while !self.received {
+            let now = self.time.elapsed();
+            if is_due(self.client_timer, now) || is_due(first(&self.down), now) {
+                self.client_turn(now);
+            }
+            if is_due(self.server_timer, now) || is_due(first(&self.up), now) {
+                self.server_turn(now);
+            }
+            let timers = [self.client_timer, self.server_timer, first(&self.down), first(&self.up)];
+            let next = timers.into_iter().flatten().min();
+            self.time.advance_to(next.expect("something is under way"));
         }
     }
 
-    fn deliver(&mut self) {
-        let now = self.time.elapsed();
-        let (client, server) = (Pipe::client_addr(), Pipe::server_addr());
-        while self.down.front().is_some_and(|(at, _)| *at <= now) {
+    fn client_turn(&mut self, now: Duration) {
+        let info = RecvInfo { from: Pipe::server_addr(), to: Pipe::client_addr() };
+        let client = &mut self.pipe.client;
+        while is_due(first(&self.down), now) {
             let (_, mut packet) = self.down.pop_front().expect("just seen");
-            let info = RecvInfo { from: server, to: client };
-            let client = &mut self.pipe.client;
             client_side(|| client.recv(&mut packet, info)).expect("valid packet");
         }
-        while self.up.front().is_some_and(|(at, _)| *at <= now) {
-            let (_, mut packet) = self.up.pop_front().expect("just seen");
-            let info = RecvInfo { from: client, to: server };
-            let server = &mut self.pipe.server;
-            server_side(|| server.recv(&mut packet, info)).expect("valid packet");
-        }
-        let Pipe { client, server } = &mut self.pipe;
-        if client_side(|| client.timeout()).is_some_and(|left| left.is_zero()) {
+        if is_due(self.client_timer, now) {
             client_side(|| client.on_timeout());
+        }
+        while let Ok((_, fin)) = client_side(|| client.stream_recv(0, &mut self.scratch)) {
+            self.received |= fin;
+        }
+        if client.is_established() && !self.requested {
+            self.requested = true;
+            client.stream_send(0, b"get", true).expect("first bytes");
+        }
+        while let Ok((len, _)) = client_side(|| client.send(&mut self.scratch[..1350])) {
+            self.up.push_back((now + ONE_WAY, self.scratch[..len].to_vec()));
+            self.acks += 1;
+        }
+        self.client_timer = client_side(|| client.timeout()).map(|left| now + left);
+    }
+
+    fn server_turn(&mut self, now: Duration) {
+        let info = RecvInfo { from: Pipe::client_addr(), to: Pipe::server_addr() };
+        let server = &mut self.pipe.server;
+        while is_due(first(&self.up), now) {
+            let (_, mut packet) = self.up.pop_front().expect("just seen");
+            server_side(|| server.recv(&mut packet, info)).expect("valid packet");
         }
         if server_side(|| server.timeout()).is_some_and(|left| left.is_zero()) {
             server_side(|| server.on_timeout());
         }
+        while self.write() | self.send(now) {}
+        let timeout = server_side(|| self.pipe.server.timeout());
+        let release = self.release().map(|at| at - clock::now());
+        self.server_timer = timeout.into_iter().chain(release).min().map(|left| now + left);
     }
 
-    fn send(&mut self) {
-        let now = self.time.elapsed();
-        let buf = &mut self.scratch[..1350];
-        if self.pipe.client.is_established() && !self.requested {
-            self.requested = true;
-            self.pipe.client.stream_send(0, b"get", true).expect("first bytes");
+    /// Sends until nothing is left or the next packet is not due. False if
+    /// nothing was sent.
+    fn send(&mut self, now: Duration) -> bool {
+        let before = self.packets;
+        while self.release().is_none() {
+            let buf = &mut self.scratch[..1350];
+            let server = &mut self.pipe.server;
+            let Ok((len, _)) = server_side(|| server.send(buf)) else { break };
+            let serialised = Duration::from_nanos(len as u64 * NANOS_PER_BYTE);
+            self.bottleneck_free = self.bottleneck_free.max(now) + serialised;
+            self.down.push_back((self.bottleneck_free + ONE_WAY, buf[..len].to_vec()));
+            self.packets += 1;
         }
-        let client = &mut self.pipe.client;
-        while let Ok((len, _)) = client_side(|| client.send(buf)) {
-            self.up.push_back((now + ONE_WAY, buf[..len].to_vec()));
-            self.acks += 1;
-        }
-        loop {
-            let mut moved = self.write();
-            while self.release().is_none() {
-                let buf = &mut self.scratch[..1350];
-                let server = &mut self.pipe.server;
-                let Ok((len, _)) = server_side(|| server.send(buf)) else { break };
-                let serialised = Duration::from_nanos(len as u64 * NANOS_PER_BYTE);
-                self.bottleneck_free = self.bottleneck_free.max(now) + serialised;
-                self.down.push_back((self.bottleneck_free + ONE_WAY, buf[..len].to_vec()));
-                self.packets += 1;
-                moved = true;
-            }
-            if !moved {
-                return;
-            }
-        }
+        self.packets > before
     }
 
     fn write(&mut self) -> bool {
@@ -190,28 +206,15 @@ impl Transfer {
     fn release(&self) -> Option<std::time::Instant> {
         server_side(|| self.pipe.server.get_next_release_time())?.time(clock::now())
     }
+}
 
-    fn is_done(&mut self) -> bool {
-        let client = &mut self.pipe.client;
-        while let Ok((_, fin)) = client_side(|| client.stream_recv(0, &mut self.scratch)) {
-            if fin {
-                return true;
-            }
-        }
-        false
-    }
+/// When the first packet arrives.
+fn first(in_flight: &InFlight) -> Option<Duration> {
+    in_flight.front().map(|(at, _)| *at)
+}
 
-    fn next_event(&self) -> Option<Duration> {
-        let (now, elapsed) = (clock::now(), self.time.elapsed());
-        let timers = [
-            self.release().map(|at| at - now),
-            client_side(|| self.pipe.client.timeout()),
-            server_side(|| self.pipe.server.timeout()),
-        ];
-        let arrivals = [&self.down, &self.up].map(|q| q.front().map(|(at, _)| *at));
-        let timers = timers.into_iter().flatten().map(|left| elapsed + left);
-        timers.chain(arrivals.into_iter().flatten()).min()
-    }
+fn is_due(at: Option<Duration>, now: Duration) -> bool {
+    at.is_some_and(|at| at <= now)
 }
 
 fn main() {
