@@ -1,9 +1,10 @@
 #!/bin/sh
 # make mutants: changes the fork's recovery code by one operator, constant or
 # function body at a time (cargo-mutants), in a copy, and sees that a test fails.
-# What our quick tests let pass runs against all of the recovery's. FILE=pacing.rs
-# does that file. Mutants that change nothing are in .cargo/mutants.toml, with the
-# reason. The copy, its build and the lists of mutants are in target/mutants.
+# What a module's own quick tests let pass runs against all of the recovery's.
+# FILE=pacing.rs does that file. Mutants that change nothing are in
+# .cargo/mutants.toml, with the reason. The copy, its build and the lists of
+# mutants are in target/mutants.
 set -eu
 cd "$(dirname "$0")/.."
 command -v cargo-mutants >/dev/null || {
@@ -12,46 +13,88 @@ command -v cargo-mutants >/dev/null || {
 }
 work=${CARGO_TARGET_DIR:-$PWD/target}/mutants
 tree=$work/tree
-# Of quiche/src/recovery; in each, our own code.
-FILES='pacing.rs path_state/mod.rs path_state/memory.rs path_state/remote_endpoint.rs path_state/store.rs
-    resume/mod.rs resume/admit.rs resume/connection.rs resume/hystart.rs resume/legacy.rs resume/observer.rs resume/phase.rs
-    resume/qlog.rs search.rs slow_start/mod.rs slow_start/exit.rs slow_start/hooks.rs slow_start/qlog.rs left_path.rs'
 QUICK_SECONDS_MAX=60
-ALL_SECONDS_MAX=600
+ALL_SECONDS_MAX=900
+
+# Our own code of quiche/src/recovery, and the tests that are asked first.
+modules() {
+    cat <<'END'
+pacing pacing.rs : recovery::pacing
+path_state path_state/mod.rs path_state/memory.rs path_state/remote_endpoint.rs path_state/store.rs : recovery::path_state
+resume resume/mod.rs resume/admit.rs resume/config.rs resume/connection.rs resume/hystart.rs resume/legacy.rs resume/observer.rs resume/phase.rs resume/qlog.rs : recovery::resume recovery::unchanged_tests --skip property_tests --skip connection::tests
+slow_start search.rs slow_start/mod.rs slow_start/exit.rs slow_start/hooks.rs slow_start/qlog.rs : recovery::search recovery::slow_start
+left_path left_path.rs : left_path
+END
+}
 
 # Fast to build rather than fast to run, and apart from everybody's builds.
 export CARGO_TARGET_DIR="$work/build" CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0
 
-set --
-for file in $FILES; do
-    case $file in *"${FILE:-}") set -- "$@" --file "**/$file" ;; esac
-done
-[ $# -gt 0 ] || {
-    echo "error: FILE=$FILE: mutated are $(echo $FILES), in quiche/src/recovery" >&2
-    exit 1
+copy_sources() {
+    rm -rf "$tree"
+    mkdir -p "$tree"
+    tar -cf - .cargo Cargo.toml Cargo.lock quiche apps tools | tar -xf - -C "$tree"
+    cd "$tree"
+    # Upstream's tests outside recovery, which take longest to build, are not asked.
+    find quiche/src -name '*.rs' ! -path '*/recovery/*' | while read -r file; do
+        awk '
+        /^#\[cfg\(test\)\]$/ {
+            attribute = $0
+            getline
+            if ($0 == "mod tests;") next
+            if ($0 == "mod tests {") { while (getline > 0 && $0 != "}"); next }
+            print attribute
+        }
+        { print }' "$file" >"$work/stripped.rs"
+        cmp -s "$work/stripped.rs" "$file" || cat "$work/stripped.rs" >"$file"
+    done
 }
 
-rm -rf "$tree"
-mkdir -p "$tree"
-tar -cf - .cargo Cargo.toml Cargo.lock quiche apps tools | tar -xf - -C "$tree"
-cd "$tree"
-# Upstream's tests of the connection, which take longest to build, are not asked.
-sed '/^#\[cfg(test)\]$/{N;/\nmod tests;$/d;}' quiche/src/lib.rs >"$work/lib.rs"
-cat "$work/lib.rs" >quiche/src/lib.rs
-
-round() { # SECONDS_MAX OPTION… -- ARGUMENT OF THE TESTS…
-    timeout=$1
-    shift
-    cargo mutants --in-place --output "$work" -p quiche --cargo-arg=--lib --features ffi,internal,qlog --timeout "$timeout" --colors never \
+round() { # MODULE SECONDS_MAX OPTION… -- ARGUMENT OF THE TESTS…
+    out=$work/$1 timeout=$2
+    shift 2
+    cargo mutants --in-place --output "$out" -p quiche --cargo-arg=--lib --features ffi,internal,qlog --timeout "$timeout" --colors never \
         --build-timeout 600 --baseline skip "$@"
 }
 
+judge() { # MODULE FILE… : TEST…
+    module=$1
+    shift
+    files=
+    while [ "$1" != : ]; do
+        case $1 in *"${FILE:-}") files="$files --file **/recovery/$1" ;; esac
+        shift
+    done
+    shift
+    if [ -z "$files" ]; then return 0; fi
+    judged="$judged $module"
+    rm -rf "${work:?}/$module"
+    mkdir "$work/$module"
+    # shellcheck disable=SC2086
+    if round "$module" "$QUICK_SECONDS_MAX" $files -- -- "$@"; then return 0; fi
+    if [ -s "$work/$module/mutants.out/missed.txt" ]; then
+        echo "mutants: once more, against every test of the recovery's, what those of $module let pass" >&2
+        # shellcheck disable=SC2086
+        if round "$module" "$ALL_SECONDS_MAX" --iterate $files -- -- recovery::; then return 0; fi
+    fi
+    status=1
+}
+
+mkdir -p "$work"
+copy_sources
 # The first build takes BoringSSL's time, which no mutant is given.
 cargo test -p quiche --lib --features ffi,internal,qlog --no-run
 
-rm -rf "$work/mutants.out" "$work/mutants.out.old"
-if round "$QUICK_SECONDS_MAX" "$@" -- -- recovery::resume recovery::pacing recovery::path_state recovery::search recovery::slow_start left_path \
-    --skip property_tests --skip connection::tests; then exit 0; fi
-[ -s "$work/mutants.out/missed.txt" ] || exit 1
-echo "mutants: once more, against every test, what these let pass" >&2
-round "$ALL_SECONDS_MAX" --iterate "$@" -- -- recovery::
+set -f
+judged=
+status=0
+modules >"$work/modules"
+while read -r line <&3; do
+    # shellcheck disable=SC2086
+    judge $line
+done 3<"$work/modules"
+if [ -z "$judged" ]; then
+    echo "error: FILE=$FILE: mutated are $(modules | tr ' ' '\n' | grep '\.rs$' | tr '\n' ' ')" >&2
+    exit 1
+fi
+exit $status
