@@ -146,8 +146,9 @@ impl Http {
         let priority = priority.unwrap_or_else(|| Priority::read(said.unwrap_or_default()));
         let site = desk.sites.find(request.host);
         let bound = site.takes_upload(&request).then_some(speedtest::BYTES_MAX);
-        let intake = Intake::new(request.content_length, bound, priority);
+        let mut intake = Intake::new(request.content_length, bound, priority);
         if bound.is_some() && intake.fits() {
+            intake.continued = more_frames && request.waits() && self.tell_to_go_on(quic, stream);
             self.intakes.insert(stream, intake);
             return;
         }
@@ -175,9 +176,8 @@ impl Http {
                     return self.abort(quic, stream, "more content than announced");
                 }
                 Err(Overflow::Bound) => {
-                    let answer = Answer::refusal(413);
-                    let priority = intake.priority;
-                    self.respond(quic, stream, answer, true, priority, desk.wall_now);
+                    let intake = *intake;
+                    self.conclude(quic, stream, Answer::refusal(413), intake, desk.wall_now);
                     return self.stop_request(quic, stream);
                 }
             }
@@ -192,8 +192,29 @@ impl Http {
         }
         if let Some(bytes) = intake.uploaded() {
             let answer = speedtest::uploaded(bytes);
-            self.respond(quic, stream, answer, true, intake.priority, desk.wall_now);
+            self.conclude(quic, stream, answer, intake, desk.wall_now);
         }
+    }
+
+    /// Answers an upload.
+    fn conclude(
+        &mut self,
+        quic: &mut quiche::Connection,
+        stream: u64,
+        answer: Answer,
+        intake: Intake,
+        wall_now: SystemTime,
+    ) {
+        intake.priority.apply(quic, stream);
+        let response = Response::new(stream, answer, true, intake.priority, wall_now);
+        self.responses.insert(response.after_interim(intake.continued));
+    }
+
+    /// Sends a 100 (RFC 9110, 10.1.1). Returns whether it could be sent: a client does
+    /// not wait for ever.
+    fn tell_to_go_on(&mut self, quic: &mut quiche::Connection, stream: u64) -> bool {
+        let head = [h3::Header::new(b":status", b"100")];
+        self.h3.send_response(quic, stream, &head, false).is_ok()
     }
 
     /// RFC 9218, 7: for a response under way, one that the transport has taken whole,

@@ -15,6 +15,9 @@ pub struct Intake {
 
     /// Its answer's.
     pub priority: Priority,
+
+    /// The client has been told to go on: the answer's head is not the first.
+    pub continued: bool,
 }
 
 /// Which limit content exceeds.
@@ -26,7 +29,7 @@ pub enum Overflow {
 
 impl Intake {
     pub fn new(announced: Option<u64>, bound: Option<u64>, priority: Priority) -> Self {
-        Self { announced, received: 0, bound, priority }
+        Self { announced, received: 0, bound, priority, continued: false }
     }
 
     /// Whether what is announced is not too much.

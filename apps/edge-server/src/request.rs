@@ -116,6 +116,11 @@ impl<'a> Request<'a> {
         fields.filter_map(|field| std::str::from_utf8(field.value()).ok())
     }
 
+    /// The client sends its content only when it is told to go on.
+    pub fn waits(&self) -> bool {
+        self.value("expect").is_some_and(|expected| expected.eq_ignore_ascii_case("100-continue"))
+    }
+
     /// RFC 9114, 4.3.1: `:authority`, `Host`, or both with the same value.
     fn authority(&self, pseudo: &Pseudo<'a>) -> Result<&'a str, Fault> {
         let mut hosts = self.values("host");

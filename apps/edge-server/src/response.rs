@@ -24,6 +24,9 @@ pub struct Response {
     /// Headers that are not sent yet.
     head: Option<Vec<h3::Header>>,
 
+    /// An interim response has been sent.
+    continued: bool,
+
     body: Body,
     length: u64,
     sent: u64,
@@ -67,11 +70,17 @@ impl Response {
             stream,
             priority,
             head: Some(head),
+            continued: false,
             body: answer.body,
             length,
             sent: 0,
             short_capacity: None,
         }
+    }
+
+    /// The same after an interim response.
+    pub fn after_interim(self, continued: bool) -> Self {
+        Self { continued, ..self }
     }
 
     /// Bytes of the body that the transport has not taken.
@@ -110,7 +119,14 @@ impl Response {
     ) -> Result<Step, Option<u64>> {
         if let Some(head) = &self.head {
             let (priority, last) = (self.priority.for_http(), self.length == 0);
-            match h3.send_response_with_priority(quic, self.stream, head, &priority, last) {
+            let stream = self.stream;
+            let sent = match self.continued {
+                false => h3.send_response_with_priority(quic, stream, head, &priority, last),
+                true => h3.send_additional_headers_with_priority(
+                    quic, stream, head, &priority, false, last,
+                ),
+            };
+            match sent {
                 Ok(()) => self.head = None,
                 Err(h3::Error::StreamBlocked | h3::Error::Done) => return Ok(Step::Blocked),
                 Err(e) => return Err(self.cannot_send(quic, e)),

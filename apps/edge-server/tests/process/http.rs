@@ -155,10 +155,17 @@ fn an_upload_is_counted() {
     let dir = www(&[("index.html", "home")]);
     let (_server, address) = serve(dir.path(), &["--speedtest"]);
     let mut client = Client::connect(address);
-    for (length, announced) in [(0, None), (0, Some(0)), (1, Some(1)), (5_000_000, None)] {
-        let stream = client.post("/upload", vec![7; length], announced);
+    for (length, fields, statuses) in [
+        (0, &[][..], &["200"][..]),
+        (0, &[("content-length", "0")], &["200"]),
+        (1, &[("content-length", "1")], &["200"]),
+        (5_000_000, &[], &["200"]),
+        // RFC 9110, 10.1.1.
+        (100, &[("expect", "100-continue")], &["100", "200"]),
+    ] {
+        let stream = client.post("/upload", vec![7; length], fields);
         let response = client.response(stream);
-        assert_eq!(response.status(), "200");
+        assert_eq!(response.statuses, statuses);
         assert_eq!(response.body, format!("{length}\n").into_bytes());
     }
 }
@@ -168,16 +175,17 @@ fn an_upload_that_is_wrong_is_refused() {
     let dir = www(&[("index.html", "home")]);
     let (_server, address) = serve(dir.path(), &["--speedtest"]);
     let mut client = Client::connect(address);
-    for announced in [99, 101] {
-        let stream = client.post("/upload", vec![7; 100], Some(announced));
+    for announced in ["99", "101"] {
+        let stream = client.post("/upload", vec![7; 100], &[("content-length", announced)]);
         assert_eq!(client.response(stream).reset, Some(H3_MESSAGE_ERROR), "{announced}");
     }
     // Too much to begin with, and nowhere to put it.
-    for (path, announced, status) in
-        [("/upload", Some((16 << 30) + 1), "413"), ("/index.html", None, "405")]
-    {
-        let stream = client.post(path, vec![7; 3_000_000], announced);
-        assert_eq!(client.response(stream).status(), status, "{path}");
+    for (path, fields, status) in [
+        ("/upload", &[("content-length", "17179869185"), ("expect", "100-continue")][..], "413"),
+        ("/index.html", &[("expect", "100-continue")], "405"),
+    ] {
+        let stream = client.post(path, vec![7; 3_000_000], fields);
+        assert_eq!(client.response(stream).statuses, [status], "{path}");
     }
     assert_eq!(client.get("/").body, b"home");
 }

@@ -45,7 +45,11 @@ impl Default for Limits {
 /// A response, as far as it has come.
 #[derive(Clone, Debug, Default)]
 pub struct Response {
+    /// Those of interim responses and the final one.
     pub headers: HashMap<String, String>,
+
+    /// One, or several if there are interim responses.
+    pub statuses: Vec<String>,
     pub body: Vec<u8>,
     pub finished: bool,
     pub reset: Option<u64>,
@@ -90,15 +94,15 @@ impl Client {
 
     /// Completes a handshake with `server` from a loopback address.
     pub fn connect_from(from: Ipv4Addr, server: SocketAddr, limits: Limits) -> Self {
-        Self::connect_as("localhost", from, server, limits)
+        Self::connect_as(Some("localhost"), from, server, limits)
     }
 
-    /// Completes a handshake with the host `name` at `server`.
-    pub fn connect_to(name: &str, server: SocketAddr) -> Self {
+    /// Completes a handshake with the host `name` at `server`, or with none.
+    pub fn connect_to(name: Option<&str>, server: SocketAddr) -> Self {
         Self::connect_as(name, Ipv4Addr::LOCALHOST, server, Limits::default())
     }
 
-    fn connect_as(name: &str, from: Ipv4Addr, server: SocketAddr, limits: Limits) -> Self {
+    fn connect_as(name: Option<&str>, from: Ipv4Addr, server: SocketAddr, limits: Limits) -> Self {
         let socket = UdpSocket::bind((from, 0)).unwrap();
         socket.connect(server).unwrap();
         socket.set_read_timeout(Some(NAP)).unwrap();
@@ -117,7 +121,7 @@ impl Client {
         config.log_keys();
         let port = local.port().to_be_bytes();
         let id = ConnectionId::from_ref(&port);
-        let mut quic = quiche::connect(Some(name), &id, local, server, &mut config).unwrap();
+        let mut quic = quiche::connect(name, &id, local, server, &mut config).unwrap();
         let keys = KeyLog::default();
         quic.set_keylog(Box::new(keys.clone()));
 
@@ -168,17 +172,19 @@ impl Client {
         self.response(stream)
     }
 
-    /// Posts content, which may be announced to be of another length. Returns its
-    /// stream.
-    pub fn post(&mut self, path: &str, content: Vec<u8>, announced: Option<u64>) -> u64 {
-        let length = announced.map(|length| length.to_string());
-        let mut headers = vec![
-            h3::Header::new(b":method", b"POST"),
-            h3::Header::new(b":scheme", b"https"),
-            h3::Header::new(b":authority", b"localhost"),
-            h3::Header::new(b":path", path.as_bytes()),
+    /// Posts content with these fields. Returns its stream.
+    pub fn post(&mut self, path: &str, content: Vec<u8>, fields: &[(&str, &str)]) -> u64 {
+        let start = [
+            (":method", "POST"),
+            (":scheme", "https"),
+            (":authority", "localhost"),
+            (":path", path),
         ];
-        headers.extend(length.map(|l| h3::Header::new(b"content-length", l.as_bytes())));
+        let headers: Vec<_> = start
+            .iter()
+            .chain(fields)
+            .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
+            .collect();
         let stream = self.send_headers(&headers, false);
         self.uploads.insert(stream, content);
         stream
@@ -355,6 +361,7 @@ impl Client {
                     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
                     let pairs = list.iter().map(|h| (text(h.name()), text(h.value())));
                     response.headers.extend(pairs);
+                    response.statuses.extend(response.headers.get(":status").cloned());
                 }
                 h3::Event::Data => {
                     while let Ok(count) = http.recv_body(&mut self.quic, stream, &mut chunk) {
