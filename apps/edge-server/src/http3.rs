@@ -29,9 +29,13 @@ use crate::speedtest;
 const SHARED_TURN_BYTES_MAX: usize = 32 << 10;
 const TURN_BYTES_MAX: usize = 256 << 10;
 
-/// Malformed requests on one connection: a client that sends more means harm, and
-/// each leaves something behind in the library.
+/// Malformed requests on one connection, and unfinished ones that the client takes
+/// back: who sends more means harm, and each leaves what has come of it behind in the
+/// library.
 const MALFORMED_MAX: u32 = 100;
+
+/// Requests on one connection that the client takes back before they are answered.
+const CANCELLED_MAX: u32 = 10_000;
 
 /// Codes of RFC 9114, 8.1.
 const H3_EXCESSIVE_LOAD: u64 = 0x107;
@@ -51,6 +55,7 @@ pub struct Http {
     early: HashMap<u64, Priority>,
 
     malformed: u32,
+    cancelled: u32,
 }
 
 /// What requests are answered with.
@@ -69,7 +74,8 @@ impl Http {
     pub fn new(quic: &mut quiche::Connection, config: &h3::Config) -> Result<Self, h3::Error> {
         let h3 = h3::Connection::with_transport(quic, config)?;
         let (intakes, early) = (HashMap::new(), HashMap::new());
-        Ok(Self { h3, responses: Schedule::default(), intakes, early, malformed: 0 })
+        let responses = Schedule::default();
+        Ok(Self { h3, responses, intakes, early, malformed: 0, cancelled: 0 })
     }
 
     /// Bytes of responses that the transport has not taken yet.
@@ -94,10 +100,7 @@ impl Http {
                 }
                 h3::Event::Data => self.on_data(quic, stream, desk),
                 h3::Event::Finished => self.on_end(quic, stream, desk),
-                h3::Event::Reset(_) => {
-                    self.intakes.remove(&stream);
-                    self.give_up(quic, stream, H3_NO_ERROR);
-                }
+                h3::Event::Reset(_) => self.on_reset(quic, stream),
                 h3::Event::PriorityUpdate => self.on_priority_update(quic, stream),
                 h3::Event::GoAway => (),
             }
@@ -288,16 +291,29 @@ impl Http {
         any
     }
 
+    /// The client has taken a request back.
+    fn on_reset(&mut self, quic: &mut quiche::Connection, stream: u64) {
+        let read = self.intakes.remove(&stream).is_some() || self.responses.contains(stream);
+        self.cancelled += u32::from(read);
+        self.malformed += u32::from(!read);
+        self.give_up(quic, stream, H3_NO_ERROR);
+        self.bound_harm(quic);
+    }
+
     /// A malformed request is a stream error (RFC 9114, 4.1.2).
     fn abort(&mut self, quic: &mut quiche::Connection, stream: u64, why: &str) {
         debug!("{}: stream {stream}: {why}", quic.trace_id());
         self.malformed += 1;
-        if self.malformed > MALFORMED_MAX {
-            let _ = quic.close(true, H3_EXCESSIVE_LOAD, b"too many malformed requests");
-            return;
-        }
         self.stop_reading(quic, stream, H3_MESSAGE_ERROR);
         self.give_up(quic, stream, H3_MESSAGE_ERROR);
+        self.bound_harm(quic);
+    }
+
+    /// RFC 9114, 10.5: who makes the server work for nothing is sent away.
+    fn bound_harm(&self, quic: &mut quiche::Connection) {
+        if self.malformed > MALFORMED_MAX || self.cancelled > CANCELLED_MAX {
+            let _ = quic.close(true, H3_EXCESSIVE_LOAD, b"too many requests for nothing");
+        }
     }
 
     /// The rest of a request changes nothing of its answer (RFC 9114, 4.1).
@@ -315,10 +331,6 @@ impl Http {
     fn give_up(&mut self, quic: &mut quiche::Connection, stream: u64, code: u64) {
         self.responses.remove(stream);
         let _ = quic.stream_shutdown(stream, Shutdown::Write, code);
-        // Both fail, and free what the library keeps of a stream that has a head, or
-        // has none.
-        let _ = self.h3.send_body(quic, stream, b"", true);
-        let _ = self.h3.send_response::<h3::Header, _>(quic, stream, &[], true);
     }
 }
 

@@ -116,6 +116,19 @@ fn who_sends_malformed_requests_only_is_sent_away() {
     assert_eq!(Client::connect(address).get("/").body, b"home");
 }
 
+// What has come of a request stays with the library: RFC 9114, 10.5.
+#[test]
+fn who_takes_every_request_back_is_sent_away() {
+    let dir = www(&[("index.html", "home")]);
+    let (_server, address) = serve(dir.path(), &[]);
+    let mut client = Client::connect(address);
+    for n in 0..=100 {
+        client.take_back(4 * n);
+    }
+    assert_eq!(client.closed(), H3_EXCESSIVE_LOAD);
+    assert_eq!(Client::connect(address).get("/").body, b"home");
+}
+
 #[test]
 fn ranges_and_conditions_work_on_the_wire() {
     let text: String = (0..100_000).map(|n| char::from(b'a' + (n % 23 * n % 23) as u8)).collect();
