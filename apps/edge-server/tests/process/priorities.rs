@@ -20,9 +20,12 @@ struct Path {
     _dir: tempfile::TempDir,
 }
 
-fn path() -> Path {
+/// With pacing and Careful Resume, or as upstream has it.
+const RESUME: [&str; 2] = ["on", "off"];
+
+fn path(resume: &str) -> Path {
     let dir = tempfile::tempdir().unwrap();
-    let (server, address) = serve(dir.path(), &["--speedtest"]);
+    let (server, address) = serve(dir.path(), &["--speedtest", "--resume", resume]);
     let mut emulator = emulate(address, PATH);
     let client = Client::connect(emulator.address());
     Path { client, _processes: (server, emulator), _dir: dir }
@@ -40,19 +43,21 @@ fn overtaken(client: &mut Client, stream: u64, others: &[u64]) -> usize {
 
 #[test]
 fn downloads_without_a_priority_share_fairly() {
-    let mut path = path();
-    let client = &mut path.client;
-    let streams: Vec<_> = (0..3).map(|_| client.ask(BULK, &[])).collect();
-    client.receive(streams[0], BULK_BYTES);
-    for stream in &streams[1..] {
-        let share = client.received_bytes(*stream);
-        assert!(share > BULK_BYTES * 3 / 4, "{share} of {BULK_BYTES}");
+    for resume in RESUME {
+        let mut path = path(resume);
+        let client = &mut path.client;
+        let streams: Vec<_> = (0..3).map(|_| client.ask(BULK, &[])).collect();
+        client.receive(streams[0], BULK_BYTES);
+        for stream in &streams[1..] {
+            let share = client.received_bytes(*stream);
+            assert!(share > BULK_BYTES * 3 / 4, "{resume}: {share} of {BULK_BYTES}");
+        }
     }
 }
 
 #[test]
 fn incremental_downloads_of_one_urgency_share_fairly() {
-    let mut path = path();
+    let mut path = path(RESUME[0]);
     let client = &mut path.client;
     let streams: Vec<_> = (0..2).map(|_| client.ask(BULK, &[("priority", "u=5, i")])).collect();
     client.receive(streams[0], BULK_BYTES);
@@ -63,7 +68,7 @@ fn incremental_downloads_of_one_urgency_share_fairly() {
 // RFC 9218, 10: the sooner each can be used, the better.
 #[test]
 fn downloads_that_are_not_incremental_come_one_by_one() {
-    let mut path = path();
+    let mut path = path(RESUME[0]);
     let client = &mut path.client;
     let streams: Vec<_> = (0..2).map(|_| client.ask(BULK, &[("priority", "u=3")])).collect();
     assert!(overtaken(client, streams[0], &streams[1..]) < UNDER_WAY_BYTES);
@@ -73,18 +78,20 @@ fn downloads_that_are_not_incremental_come_one_by_one() {
 
 #[test]
 fn an_urgent_object_overtakes_bulk_ones() {
-    let mut path = path();
-    let client = &mut path.client;
-    let bulk: Vec<_> = (0..8).map(|_| client.ask(BULK, &[])).collect();
-    client.receive(bulk[0], 50_000);
-    // Its share alone would let eight times as much of the others by.
-    let urgent = client.ask("/bytes/400000", &[("priority", "u=1")]);
-    assert!(overtaken(client, urgent, &bulk) < UNDER_WAY_BYTES);
+    for resume in RESUME {
+        let mut path = path(resume);
+        let client = &mut path.client;
+        let bulk: Vec<_> = (0..8).map(|_| client.ask(BULK, &[])).collect();
+        client.receive(bulk[0], 50_000);
+        // Its share alone would let eight times as much of the others by.
+        let urgent = client.ask("/bytes/400000", &[("priority", "u=1")]);
+        assert!(overtaken(client, urgent, &bulk) < UNDER_WAY_BYTES, "{resume}");
+    }
 }
 
 #[test]
 fn an_update_changes_the_order_of_what_is_under_way() {
-    let mut path = path();
+    let mut path = path(RESUME[0]);
     let client = &mut path.client;
     let bulk: Vec<_> = (0..4).map(|_| client.ask(BULK, &[])).collect();
     client.receive(bulk[0], 50_000);
@@ -96,7 +103,7 @@ fn an_update_changes_the_order_of_what_is_under_way() {
 // RFC 9218, 7.1: an update overrides the field, and may come first.
 #[test]
 fn an_update_that_comes_with_its_request_counts() {
-    let mut path = path();
+    let mut path = path(RESUME[0]);
     let client = &mut path.client;
     let bulk: Vec<_> = (0..4).map(|_| client.ask(BULK, &[])).collect();
     client.receive(bulk[0], 50_000);
