@@ -13,6 +13,8 @@ mod connection_ids;
 mod deadlines;
 mod event_loop;
 mod files;
+#[cfg(test)]
+mod hostile_tests;
 mod http3;
 mod intake;
 mod metrics;
