@@ -116,6 +116,16 @@ fn who_sends_malformed_requests_only_is_sent_away() {
     assert_eq!(Client::connect(address).get("/").body, b"home");
 }
 
+#[test]
+fn a_header_section_without_end_closes_the_connection() {
+    let dir = www(&[("index.html", "home")]);
+    let (_server, address) = serve(dir.path(), &[]);
+    let mut client = Client::connect(address);
+    client.ask("/", &[("x", "y"); 2100]);
+    assert_eq!(client.closed(), H3_EXCESSIVE_LOAD);
+    assert_eq!(Client::connect(address).get("/").body, b"home");
+}
+
 // What has come of a request stays with the library: RFC 9114, 10.5.
 #[test]
 fn who_takes_every_request_back_is_sent_away() {
