@@ -50,10 +50,6 @@ pub struct Http {
     /// under way.
     intakes: HashMap<u64, Intake>,
 
-    /// Priorities of streams whose requests have not been read. Bounded by the
-    /// number of streams that a client may have open.
-    early: HashMap<u64, Priority>,
-
     malformed: u32,
     cancelled: u32,
 }
@@ -73,9 +69,8 @@ impl Http {
     /// The transport's.
     pub fn new(quic: &mut quiche::Connection, config: &h3::Config) -> Result<Self, h3::Error> {
         let h3 = h3::Connection::with_transport(quic, config)?;
-        let (intakes, early) = (HashMap::new(), HashMap::new());
-        let responses = Schedule::default();
-        Ok(Self { h3, responses, intakes, early, malformed: 0, cancelled: 0 })
+        let (responses, intakes) = (Schedule::default(), HashMap::new());
+        Ok(Self { h3, responses, intakes, malformed: 0, cancelled: 0 })
     }
 
     /// Bytes of responses that the transport has not taken yet.
@@ -134,7 +129,9 @@ impl Http {
             Err(Fault::Refused(status)) => {
                 let answer = Answer::refusal(status);
                 let with_body = !request::is_head(list);
-                self.respond(quic, stream, answer, with_body, Priority::UNSAID, desk.wall_now);
+                let priority = Priority::UNSAID;
+                let response = Response::new(stream, answer, with_body, priority, desk.wall_now);
+                self.responses.insert(response);
                 return self.stop_request(quic, stream);
             }
         };
@@ -143,10 +140,10 @@ impl Http {
         }
         let said = request.value("priority").map(str::as_bytes);
         // RFC 9218, 7.1: an update, even one that came first, overrides the field.
-        let update = self.h3.take_last_priority_update(stream).ok();
-        let update = update.map(|update| Priority::read(&update));
-        let priority = update.or_else(|| self.early.remove(&stream));
-        let priority = priority.unwrap_or_else(|| Priority::read(said.unwrap_or_default()));
+        let priority = match self.h3.take_last_priority_update(stream) {
+            Ok(update) => Priority::read(&update),
+            Err(_) => Priority::read(said.unwrap_or_default()),
+        };
         let site = desk.sites.find(request.host);
         let bound = site.takes_upload(&request).then_some(speedtest::BYTES_MAX);
         let mut intake = Intake::new(request.content_length, bound, priority);
@@ -161,7 +158,8 @@ impl Http {
         };
         let refused = answer.status >= 400;
         let with_body = request.method != Method::Head;
-        self.respond(quic, stream, answer, with_body, priority, desk.wall_now);
+        let response = Response::new(stream, answer, with_body, priority, desk.wall_now);
+        self.responses.insert(response);
         match more_frames {
             true if refused => self.stop_request(quic, stream),
             true => drop(self.intakes.insert(stream, intake)),
@@ -180,7 +178,7 @@ impl Http {
                 }
                 Err(Overflow::Bound) => {
                     let intake = *intake;
-                    self.conclude(quic, stream, Answer::refusal(413), intake, desk.wall_now);
+                    self.conclude(stream, Answer::refusal(413), intake, desk.wall_now);
                     return self.stop_request(quic, stream);
                 }
             }
@@ -195,20 +193,12 @@ impl Http {
         }
         if let Some(bytes) = intake.uploaded() {
             let answer = speedtest::uploaded(bytes);
-            self.conclude(quic, stream, answer, intake, desk.wall_now);
+            self.conclude(stream, answer, intake, desk.wall_now);
         }
     }
 
     /// Answers an upload.
-    fn conclude(
-        &mut self,
-        quic: &mut quiche::Connection,
-        stream: u64,
-        answer: Answer,
-        intake: Intake,
-        wall_now: SystemTime,
-    ) {
-        intake.priority.apply(quic, stream);
+    fn conclude(&mut self, stream: u64, answer: Answer, intake: Intake, wall_now: SystemTime) {
         let response = Response::new(stream, answer, true, intake.priority, wall_now);
         self.responses.insert(response.after_interim(intake.continued));
     }
@@ -220,39 +210,19 @@ impl Http {
         self.h3.send_response(quic, stream, &head, false).is_ok()
     }
 
-    /// RFC 9218, 7: for a response under way, one that the transport has taken whole,
-    /// or a request that comes later.
+    /// RFC 9218, 7: for a response under way. The library keeps one that comes before
+    /// its request, and drops one for a response that the transport has taken whole.
     fn on_priority_update(&mut self, quic: &mut quiche::Connection, stream: u64) {
-        // Without a stream the library keeps it.
-        if quic.stream_capacity(stream).is_err() {
+        if !self.intakes.contains_key(&stream) && !self.responses.contains(stream) {
             return;
         }
         let Ok(update) = self.h3.take_last_priority_update(stream) else { return };
         let priority = Priority::read(&update);
-        priority.apply(quic, stream);
-        let intake = self.intakes.get_mut(&stream);
-        let asked = intake.is_some() || self.responses.contains(stream);
-        if let Some(intake) = intake {
+        if let Some(intake) = self.intakes.get_mut(&stream) {
             intake.priority = priority;
         }
         self.responses.prioritize(stream, priority);
-        if !asked {
-            self.early.retain(|stream, _| quic.stream_capacity(*stream).is_ok());
-            self.early.insert(stream, priority);
-        }
-    }
-
-    fn respond(
-        &mut self,
-        quic: &mut quiche::Connection,
-        stream: u64,
-        answer: Answer,
-        with_body: bool,
-        priority: Priority,
-        wall_now: SystemTime,
-    ) {
         priority.apply(quic, stream);
-        self.responses.insert(Response::new(stream, answer, with_body, priority, wall_now));
     }
 
     /// Gives each response its turn until none gets further, or `bytes_max` have
@@ -338,3 +308,7 @@ impl Http {
 pub fn close(quic: &mut quiche::Connection) {
     let _ = quic.close(true, H3_NO_ERROR, b"server stops");
 }
+
+#[cfg(test)]
+#[path = "http3_tests.rs"]
+mod tests;

@@ -1,0 +1,199 @@
+//! HTTP/3 between two ends in one thread: packets go over when a test says so, and
+//! what has been handed to the transport can be looked at before it leaves.
+
+use std::net::SocketAddr;
+
+use quiche::ConnectionId;
+use quiche::RecvInfo;
+
+use super::*;
+use crate::config::Config;
+use crate::config::Parsed;
+use crate::transport::Transport;
+
+struct Ends {
+    client: quiche::Connection,
+    asker: h3::Connection,
+    server: quiche::Connection,
+    http: Http,
+    sites: Sites,
+    scratch: Vec<u8>,
+    _dir: tempfile::TempDir,
+}
+
+fn addresses() -> [SocketAddr; 2] {
+    [1, 2].map(|port| ([127, 0, 0, 1], port).into())
+}
+
+fn config(root: &std::path::Path) -> Config {
+    let root = root.to_str().unwrap();
+    let words = [
+        "edge-server",
+        "--listen",
+        "127.0.0.1:0",
+        "--speedtest",
+        "--resume",
+        "off",
+        "--root",
+        root,
+    ];
+    match crate::config::parse(words) {
+        Ok(Parsed::Run(config)) => *config,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Moves so many packets from one end to the other. Returns whether there were any.
+fn carry(from: &mut quiche::Connection, to: &mut quiche::Connection, packets_max: usize) -> bool {
+    let mut packet = [0; 1500];
+    for carried in 0..packets_max {
+        let Ok((length, info)) = from.send(&mut packet) else { return carried > 0 };
+        to.recv(&mut packet[..length], RecvInfo { from: info.from, to: info.to }).unwrap();
+    }
+    true
+}
+
+impl Ends {
+    /// Both ends of a connection on which nothing has been asked.
+    fn connect() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let config = config(dir.path());
+        let mut transport = Transport::new(&config).unwrap();
+        let [here, there] = addresses();
+        let mut asking = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
+        asking.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();
+        asking.verify_peer(false);
+        asking.set_initial_max_data(10 << 20);
+        asking.set_initial_max_stream_data_bidi_local(1 << 20);
+        asking.set_initial_max_stream_data_uni(1 << 20);
+        asking.set_initial_max_streams_uni(3);
+        let id = |bytes| ConnectionId::from_ref(bytes);
+        let mut client =
+            quiche::connect(Some("localhost"), &id(&[1; 8]), here, there, &mut asking).unwrap();
+        let mut server =
+            quiche::accept(&id(&[2; 8]), None, there, here, &mut transport.quic).unwrap();
+        while carry(&mut client, &mut server, usize::MAX)
+            | carry(&mut server, &mut client, usize::MAX)
+        {}
+        assert!(client.is_established() && server.is_established());
+
+        let asker =
+            h3::Connection::with_transport(&mut client, &h3::Config::new().unwrap()).unwrap();
+        let http = Http::new(&mut server, &transport.http).unwrap();
+        let sites = Sites::open(&config).unwrap();
+        let mut ends =
+            Self { client, asker, server, http, sites, scratch: vec![0; 1 << 16], _dir: dir };
+        ends.deliver();
+        carry(&mut ends.server, &mut ends.client, usize::MAX);
+        ends
+    }
+
+    fn ask(&mut self, path: &str, priority: Option<&str>) -> u64 {
+        let mut fields = vec![
+            h3::Header::new(b":method", b"GET"),
+            h3::Header::new(b":scheme", b"https"),
+            h3::Header::new(b":authority", b"localhost"),
+            h3::Header::new(b":path", path.as_bytes()),
+        ];
+        fields.extend(priority.map(|said| h3::Header::new(b"priority", said.as_bytes())));
+        self.asker.send_request(&mut self.client, &fields, true).unwrap()
+    }
+
+    fn prioritize(&mut self, stream: u64, urgency: u8) {
+        let priority = h3::Priority::new(urgency, false);
+        let client = &mut self.client;
+        self.asker.send_priority_update_for_request(client, stream, &priority).unwrap();
+    }
+
+    /// What the client has said arrives, and is answered into the transport.
+    fn deliver(&mut self) {
+        carry(&mut self.client, &mut self.server, usize::MAX);
+        let (sites, wall_now) = (&self.sites, SystemTime::UNIX_EPOCH);
+        let mut desk = Desk { sites, scratch: &mut self.scratch, wall_now };
+        self.http.take_requests(&mut self.server, &mut desk);
+        self.http.write(&mut self.server, &mut self.scratch, u64::MAX);
+    }
+
+    /// The order in which responses come to the client, packet by packet.
+    fn order(&mut self, count: usize) -> Vec<u64> {
+        let mut begun = Vec::new();
+        let mut body = [0; 4096];
+        while begun.len() < count {
+            assert!(carry(&mut self.server, &mut self.client, 1), "only {begun:?} have come");
+            while let Ok((stream, event)) = self.asker.poll(&mut self.client) {
+                match event {
+                    h3::Event::Headers { .. } => begun.push(stream),
+                    h3::Event::Data => {
+                        while self.asker.recv_body(&mut self.client, stream, &mut body).is_ok() {}
+                    }
+                    _ => (),
+                }
+            }
+        }
+        begun
+    }
+}
+
+#[test]
+fn an_urgent_response_overtakes_what_the_transport_has_taken() {
+    let mut ends = Ends::connect();
+    let bulk = ends.ask("/bytes/5000", None);
+    ends.deliver();
+    assert_eq!(ends.http.unsent_bytes(), 0);
+    let urgent = ends.ask("/bytes/3000", Some("u=0"));
+    ends.deliver();
+    assert_eq!(ends.http.unsent_bytes(), 0);
+    assert_eq!(ends.order(2), [urgent, bulk]);
+}
+
+// RFC 9218, 7.
+#[test]
+fn an_update_reorders_what_the_transport_has_taken() {
+    let mut ends = Ends::connect();
+    ends.ask("/bytes/4000", None);
+    let second = ends.ask("/bytes/100000", Some("u=5"));
+    ends.deliver();
+    assert!((1..100_000).contains(&ends.http.unsent_bytes()));
+    ends.prioritize(second, 0);
+    ends.deliver();
+    assert_eq!(ends.order(1), [second]);
+}
+
+// RFC 9218, 7: control streams are read first, so the update is known before its
+// request, although the stream is there.
+#[test]
+fn an_update_that_comes_first_waits_for_its_request() {
+    let mut ends = Ends::connect();
+    let first = ends.ask("/bytes/4000", None);
+    let second = ends.ask("/bytes/4000", Some("u=7"));
+    ends.prioritize(second, 0);
+    ends.deliver();
+    assert_eq!(ends.order(2), [second, first]);
+}
+
+#[test]
+fn nothing_is_kept_of_requests_that_are_over() {
+    let mut ends = Ends::connect();
+    for _ in 0..50 {
+        let stream = ends.ask("/bytes/100", None);
+        ends.prioritize(stream, 1);
+        ends.deliver();
+        assert_eq!(ends.order(1), [stream]);
+        ends.prioritize(stream, 2);
+        ends.deliver();
+    }
+    assert!(ends.http.intakes.is_empty(), "{:?}", ends.http.intakes);
+    assert_eq!(ends.http.unsent_bytes(), 0);
+}
+
+#[test]
+fn turns_bound_what_one_of_several_hands_over() {
+    let mut ends = Ends::connect();
+    for _ in 0..3 {
+        ends.ask("/bytes/1000000", None);
+    }
+    ends.deliver();
+    // The initial window is less than a turn: who had it goes last.
+    let (_, next) = ends.http.responses.take_after(None).unwrap();
+    assert_eq!((next.stream, next.unsent_bytes()), (4, 1_000_000));
+}
