@@ -33,9 +33,9 @@ struct Slot {
 }
 
 impl MemoryStore {
-    /// A store of at most `capacity` endpoints; beyond it, the one that was
-    /// not touched for the longest time makes room, those that are claimed
-    /// last.
+    /// A store of at most `capacity` endpoints; beyond it, the hundredth of
+    /// them, at least one, that was not touched for the longest time makes
+    /// room, those that are claimed last.
     pub fn new(capacity: usize) -> Self {
         MemoryStore {
             capacity: capacity.max(1),
@@ -69,6 +69,12 @@ impl Slot {
         self.claim.is_some_and(|(_, lease_end)| now < lease_end)
     }
 
+    /// What goes first is least. Who loses its claim with its slot could be
+    /// joined by a second holder.
+    fn staleness(&self, now: Instant) -> (bool, Instant) {
+        (self.is_claimed(now), self.touched)
+    }
+
     fn live_state(&mut self) -> Option<PathState> {
         // RFC 9959, 3.2: delete the set when its Lifetime has passed.
         let wall_now = clock::wall_now();
@@ -77,21 +83,24 @@ impl Slot {
     }
 }
 
-// Who loses its claim with its slot could be joined by a second holder.
+// All slots are looked through: that pays when more than one of them goes.
 fn make_room(
     slots: &mut HashMap<RemoteEndpoint, Slot>, capacity: usize, now: Instant,
 ) {
-    while slots.len() >= capacity {
-        let stalest = slots
-            .iter()
-            .min_by_key(|(_, slot)| (slot.is_claimed(now), slot.touched))
-            .map(|(endpoint, _)| endpoint.clone());
-
-        match stalest {
-            Some(endpoint) => slots.remove(&endpoint),
-            None => return,
-        };
+    if slots.len() < capacity {
+        return;
     }
+
+    let mut excess = slots.len() - capacity + 1 + capacity / 100;
+    let mut order: Vec<_> =
+        slots.values().map(|slot| slot.staleness(now)).collect();
+    let (_, &mut last, _) = order.select_nth_unstable(excess - 1);
+
+    slots.retain(|_, slot| {
+        let goes = excess > 0 && slot.staleness(now) <= last;
+        excess -= usize::from(goes);
+        !goes
+    });
 }
 
 impl PathStateStore for MemoryStore {

@@ -300,4 +300,25 @@ mod memory_store {
         assert_eq!(store.flush().unwrap(), 2);
         assert_eq!(store.get(&a).unwrap(), None);
     }
+
+    // To look for the stalest of many endpoints for each new one would be too slow.
+    #[test]
+    fn of_many_endpoints_a_hundredth_makes_room_at_once() {
+        let time = simulation();
+        let store = MemoryStore::new(500);
+        let nth = |n: u64| endpoint(&format!("10.{}.{}.1", n / 256, n % 256));
+
+        for n in 0..=500 {
+            time.advance_to(Duration::from_millis(n));
+            store.record(&nth(n), &state(100)).unwrap();
+            if n == 2 {
+                store.claim(&nth(0)).unwrap().unwrap();
+            }
+        }
+
+        let is_there = |n: &u64| store.get(&nth(*n)).unwrap().is_some();
+        assert!(is_there(&0), "the claimed one goes last");
+        assert_eq!((1..=500).find(is_there), Some(7));
+        assert_eq!(store.flush().unwrap(), 495);
+    }
 }
