@@ -279,7 +279,7 @@ fn what_keeps_failing_is_given_up() {
 
     assert!(reader.handle.forget(&endpoint(CLIENT), ClaimToken(5)));
     assert!(service.close(PATIENCE));
-    assert_eq!(control.batches.lock().unwrap().len(), 3);
+    assert_eq!(control.batches.lock().unwrap().len(), 5);
 }
 
 #[test]

@@ -17,8 +17,14 @@ use crate::backend::Outcome;
 use crate::backend::Request;
 use crate::backend::SWEEP_MAX;
 
-/// How often what ends a claim is tried.
-const TRIES_MAX: u32 = 3;
+/// How long after each failure what ends a claim is tried again: about as long as
+/// leases last, in all.
+const PAUSES: [Duration; 4] = [
+    Duration::from_millis(100),
+    Duration::from_millis(300),
+    Duration::from_secs(1),
+    Duration::from_secs(3),
+];
 
 /// How often what was counted goes to the store.
 const TOTALS_INTERVAL: Duration = Duration::from_secs(10);
@@ -114,13 +120,22 @@ impl Worker {
         }
     }
 
-    /// Puts back what ends a claim, and returns the others.
+    /// Puts back what ends a claim, to be tried again after a pause, and returns the
+    /// others.
     fn put_back(&self, items: Vec<Item>) -> Vec<Item> {
-        let (again, failed): (Vec<Item>, Vec<Item>) = items
-            .into_iter()
-            .map(|item| Item { failures: item.failures + 1, ..item })
-            .partition(|item| ends_claim(&item.request) && item.failures < TRIES_MAX);
-        self.shared.queue.put_back(again);
+        let now = quiche::clock::now();
+        let mut failed = Vec::new();
+
+        for item in items {
+            let pause = PAUSES.get(item.failures).filter(|_| ends_claim(&item.request));
+            match pause {
+                None => failed.push(item),
+                Some(pause) => {
+                    let again = Item { failures: item.failures + 1, ..item };
+                    failed.extend(self.shared.queue.put_back(again, now + *pause));
+                }
+            }
+        }
 
         failed
     }
