@@ -37,6 +37,11 @@ pub struct Cli {
     #[arg(long, value_name = "PATH|URL", default_value = "memory:")]
     pub store: String,
 
+    /// The most client subnets that are kept; those that expire first make room
+    #[arg(long, value_name = "N", default_value_t = path_store::CAPACITY_DEFAULT as u32,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub store_entries: u32,
+
     /// Certificate chain, PEM; without one, a throw-away certificate is made
     #[arg(long, value_name = "F", requires = "key")]
     pub cert: Option<PathBuf>,
@@ -218,7 +223,7 @@ mod tests {
         assert_eq!(cli.resume_ceiling, Switch::Off);
         assert_eq!(cli.slow_start_exit, SlowStartExit::HyStart);
         assert_eq!(cli.cc, CongestionController::Cubic);
-        assert_eq!(cli.store, "memory:");
+        assert_eq!((cli.store.as_str(), cli.store_entries), ("memory:", 100_000));
         assert!(!cli.speedtest);
     }
 
@@ -235,6 +240,7 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --slow-start-exit bbr", "search-3"),
             ("edge-server --listen 127.0.0.1:0 --root . --cert c", "--key"),
             ("edge-server --listen 127.0.0.1:0 --root . --key k", "--cert"),
+            ("edge-server --listen 127.0.0.1:0 --root . --store-entries 0", "--store-entries"),
             ("edge-server --listen 127.0.0.1:0 --root . --prefix-v4 33", "33"),
             ("edge-server --listen 127.0.0.1:0 --root . --prefix-v6 129", "129"),
             ("edge-server --listen 127.0.0.1:0 --root . --path-dscp 64", "64"),

@@ -16,13 +16,16 @@ use quiche::path_state::ClaimToken;
 use quiche::path_state::PathState;
 use quiche::path_state::RemoteEndpoint;
 
+use crate::config::Cli;
+
 /// Opens the store that all workers share.
 ///
 /// # Errors
 ///
 /// One line that names it.
-pub fn open(location: &str) -> anyhow::Result<StoreService> {
-    let backend = path_store::open(location, Role::Server).context("cannot use --store")?;
+pub fn open(cli: &Cli) -> anyhow::Result<StoreService> {
+    let backend = path_store::open(&cli.store, Role::Server, cli.store_entries as usize)
+        .context("cannot use --store")?;
     StoreService::start(backend, Default::default()).context("cannot start the store's thread")
 }
 

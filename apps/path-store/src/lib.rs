@@ -10,7 +10,9 @@
 //! # fn wake_event_loop() {}
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // Before the event loop runs; the error is one line for people.
-//! let backend = path_store::open("/var/lib/edge/paths.db", path_store::Role::Server)?;
+//! let capacity = path_store::CAPACITY_DEFAULT;
+//! let role = path_store::Role::Server;
+//! let backend = path_store::open("/var/lib/edge/paths.db", role, capacity)?;
 //! let service = path_store::StoreService::start(backend, Default::default())?;
 //!
 //! // One handle an event loop. The callback runs on the store's thread.
@@ -40,7 +42,7 @@
 //! # }
 //! ```
 //!
-//! - [`open()`]`(location: &str, role: Role) -> Result<Box<dyn Backend>, OpenError>`
+//! - [`open()`]`(location: &str, role: Role, capacity: usize) -> Result<Box<dyn Backend>, OpenError>`
 //! - [`StoreService::start()`]`(backend, ServiceOptions) -> io::Result<StoreService>`
 //! - [`StoreService::handle()`]`(&self, wake: Arc<dyn Fn() + Send + Sync>) -> StoreHandle`
 //! - [`StoreService::flush()`], [`StoreService::close()`]`(limit: Duration) -> bool` wait;

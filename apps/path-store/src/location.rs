@@ -112,24 +112,27 @@ fn parse(location: &str) -> Result<Location, OpenError> {
 /// shared by processes; `memory:` is this process's own; `redis://` is a server
 /// or cluster, shared by machines.
 ///
+/// It keeps `capacity` remote endpoints at most; all who share it should agree.
+///
 /// Blocks on the disk and the network: call it before the event loop runs.
 ///
 /// # Errors
 ///
 /// One line for people, see [`OpenError`].
-pub fn open(location: &str, role: Role) -> Result<Box<dyn Backend>, OpenError> {
+pub fn open(location: &str, role: Role, capacity: usize) -> Result<Box<dyn Backend>, OpenError> {
     match parse(location)? {
-        Location::Memory => Ok(Box::new(MemoryStore::new(CAPACITY_DEFAULT))),
-        Location::File(path) => Ok(Box::new(open_file(&path, role)?)),
+        Location::Memory => Ok(Box::new(MemoryStore::new(capacity))),
+        Location::File(path) => Ok(Box::new(open_file(&path, role, capacity)?)),
         Location::Redis(url) => {
-            Ok(Box::new(RedisStore::open(&url, role, RedisOptions::default())?))
+            let options = RedisOptions { capacity, ..RedisOptions::default() };
+            Ok(Box::new(RedisStore::open(&url, role, options)?))
         }
     }
 }
 
-fn open_file(path: &Path, role: Role) -> Result<SqliteStore, OpenError> {
+fn open_file(path: &Path, role: Role, capacity: usize) -> Result<SqliteStore, OpenError> {
     let clock = SystemBootClock::new().map_err(OpenError::NoBootId)?;
-    SqliteStore::open(path, role, SqliteOptions::default(), Box::new(clock))
+    SqliteStore::open(path, role, SqliteOptions { capacity }, Box::new(clock))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ const CLIENT: &str = "198.51.100.7";
 const DISK: &str = "PATH_STORE_TEST_DISK";
 
 const SETS: u64 = 300;
-const PAGE_BYTES: u64 = 4096;
+const PAGE_BYTES: u64 = 2048;
 
 /// Random numbers from a seed.
 struct Random(u64);

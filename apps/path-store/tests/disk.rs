@@ -24,6 +24,7 @@ use quiche::path_state::PathState;
 use quiche::path_state::PathStateStore;
 use rusqlite::Connection;
 use support::endpoint;
+use support::key_on_disk;
 use support::nth_endpoint;
 use support::open;
 use support::open_with;
@@ -35,7 +36,9 @@ use support::HOUR;
 use support::WALL_START;
 
 const CLIENT: &str = "198.51.100.7";
-const OUR_SCHEMA: u32 = 2;
+const NEIGHBOUR: &str = "198.51.101.7";
+const OUR_SCHEMA: u32 = 3;
+const PAGE_BYTES: u64 = 2048;
 
 /// A folder for one store.
 struct Folder(tempfile::TempDir);
@@ -97,8 +100,8 @@ fn entries(store: &SqliteStore) -> Vec<Entry> {
 fn spoil_pages(path: &Path) {
     let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
     let length = file.metadata().unwrap().len();
-    let noise: Vec<u8> = (4096..length).map(|i| (i * 31 % 251) as u8).collect();
-    file.write_all_at(&noise, 4096).unwrap();
+    let noise: Vec<u8> = (PAGE_BYTES..length).map(|i| (i * 31 % 251) as u8).collect();
+    file.write_all_at(&noise, PAGE_BYTES).unwrap();
 }
 
 #[test]
@@ -177,48 +180,67 @@ fn the_wall_clock_moves_neither_leases_nor_hold_offs() {
 
 #[test]
 fn a_damaged_record_is_a_miss_and_removed() {
-    for damage in [
-        "UPDATE path_state SET state = zeroblob(34)",
-        "UPDATE path_state SET state = NULL",
-        "UPDATE path_state SET expires_ms = expires_ms + 1",
-        "UPDATE path_state SET retreats = 1",
-        "UPDATE path_state SET checksum = checksum + 1",
-        "UPDATE path_state SET checksum = -1",
-        "UPDATE path_state SET endpoint = '192.0.2.1>198.51.100.0/24'",
+    let another = key_on_disk(&endpoint(CLIENT));
+    for (damage, client) in [
+        ("state = zeroblob(34)", NEIGHBOUR),
+        ("state = NULL", NEIGHBOUR),
+        ("expires_ms = expires_ms + 1", NEIGHBOUR),
+        ("retreats = 1", NEIGHBOUR),
+        ("checksum = checksum + 1", NEIGHBOUR),
+        ("checksum = -1", NEIGHBOUR),
+        ("endpoint = '192.0.2.1>198.51.100.0/24'", NEIGHBOUR),
+        (&format!("key = {another}"), CLIENT),
+        (&format!("key = {another}, endpoint = '192.0.2.1>198.51.100.0/24'"), CLIENT),
     ] {
         let folder = Folder::new();
-        open(&folder.path()).record(&endpoint("198.51.101.7"), &state(100)).unwrap();
-        folder.edit(damage);
+        open(&folder.path()).record(&endpoint(NEIGHBOUR), &state(100)).unwrap();
+        folder.edit(&format!("UPDATE path_state SET {damage}"));
 
         let store = open(&folder.path());
-        let key = entries(&store)[0].endpoint.clone();
         assert_eq!(entries(&store)[0].condition, Condition::Damaged, "{damage}");
-
-        let client = if key.contains("198.51.100") { CLIENT } else { "198.51.101.7" };
         assert_eq!(store.get(&endpoint(client)).unwrap(), None, "{damage}");
         assert_eq!(store.counters().records_damaged, 1, "{damage}");
         assert_eq!(entries(&store), [], "{damage}");
     }
 }
 
+// Two endpoints with one key, as if their hashes began alike.
+#[test]
+fn a_sound_record_under_anothers_key_is_a_miss_for_that_one() {
+    let folder = Folder::new();
+    let (here, there) = (endpoint(CLIENT), endpoint(NEIGHBOUR));
+    let store = open(&folder.path());
+    store.record(&here, &state(100)).unwrap();
+    support::move_to_key(&folder.path(), key_on_disk(&there));
+
+    assert_eq!(store.get(&there).unwrap(), None);
+    assert_eq!(store.claim(&there).unwrap(), None);
+    assert_eq!(store.counters().records_damaged, 0);
+    assert_eq!(entries(&store)[0].endpoint, here.to_string());
+
+    store.record(&there, &state(200)).unwrap();
+    assert_eq!(store.claim(&there).unwrap().unwrap().state.saved_cwnd, 200);
+    assert_eq!(entries(&store).len(), 1);
+}
+
 // Who holds the set is not known any more: nobody gets it beside that one.
 #[test]
 fn a_damaged_claim_is_removed_with_its_set() {
-    for damage in [
-        "UPDATE claim SET token = 7",
-        "UPDATE claim SET end_us = 1 << 60",
-        "UPDATE claim SET boot = zeroblob(16)",
-        "UPDATE claim SET endpoint = '192.0.2.1>198.51.100.0/24'",
+    let another = key_on_disk(&endpoint(CLIENT));
+    for (damage, client) in [
+        ("token = 7", NEIGHBOUR),
+        ("end_us = 1 << 60", NEIGHBOUR),
+        ("boot = zeroblob(16)", NEIGHBOUR),
+        (&format!("key = {another}"), CLIENT),
     ] {
         let folder = Folder::new();
         let store = open(&folder.path());
-        for client in [CLIENT, "198.51.101.7"] {
+        for client in [CLIENT, NEIGHBOUR] {
             store.record(&endpoint(client), &state(100)).unwrap();
         }
-        store.claim(&endpoint("198.51.101.7")).unwrap().unwrap();
-        folder.edit(damage);
+        store.claim(&endpoint(NEIGHBOUR)).unwrap().unwrap();
+        folder.edit(&format!("UPDATE claim SET {damage}"));
 
-        let client = if damage.contains("endpoint") { CLIENT } else { "198.51.101.7" };
         let here = endpoint(client);
         assert_eq!(store.claim(&here).unwrap(), None, "{damage}");
         assert_eq!(store.get(&here).unwrap(), None, "{damage}");
@@ -229,18 +251,21 @@ fn a_damaged_claim_is_removed_with_its_set() {
 }
 
 #[test]
-fn what_the_first_version_kept_is_forgotten() {
-    let folder = Folder::with_sets(3);
-    folder.edit(
-        "DROP TABLE path_state; DROP TABLE claim; PRAGMA user_version = 1;
-                 CREATE TABLE path_state (endpoint TEXT PRIMARY KEY, claim_token INTEGER)",
-    );
+fn what_older_versions_kept_is_forgotten() {
+    for version in 1..OUR_SCHEMA {
+        let folder = Folder::with_sets(3);
+        folder.edit(&format!(
+            "DROP TABLE path_state; DROP TABLE claim; PRAGMA user_version = {version};
+             CREATE TABLE path_state (endpoint TEXT PRIMARY KEY, claim_token INTEGER);
+             CREATE TABLE claim (endpoint TEXT PRIMARY KEY, token INTEGER)"
+        ));
 
-    let store = open(&folder.path());
-    assert_eq!(entries(&store), []);
-    store.record(&nth_endpoint(1), &state(1)).unwrap();
-    assert!(store.claim(&nth_endpoint(1)).unwrap().is_some());
-    assert_eq!(folder.set_aside(), [] as [PathBuf; 0]);
+        let store = open(&folder.path());
+        assert_eq!(entries(&store), []);
+        store.record(&nth_endpoint(1), &state(1)).unwrap();
+        assert!(store.claim(&nth_endpoint(1)).unwrap().is_some());
+        assert_eq!(folder.set_aside(), [] as [PathBuf; 0]);
+    }
 }
 
 #[test]
@@ -327,7 +352,7 @@ fn a_store_that_fails_its_check_is_set_aside_with_its_log() {
 fn a_truncated_store_is_set_aside() {
     let folder = Folder::with_sets(500);
     let file = std::fs::OpenOptions::new().write(true).open(folder.path()).unwrap();
-    file.set_len(3 * 4096 + 100).unwrap();
+    file.set_len(3 * PAGE_BYTES + 100).unwrap();
 
     let store = open(&folder.path());
     assert_eq!(folder.set_aside().len(), 1);

@@ -111,7 +111,7 @@ fn plant_for(redis: &RedisServer, clients: &RemoteEndpoint) {
 
 /// Keeps that set in a store on disk, which is made if there is none.
 fn plant_on_disk(store: &Path) {
-    let store = path_store::open(store.to_str().unwrap(), Role::Server).unwrap();
+    let store = path_store::open(store.to_str().unwrap(), Role::Server, 1000).unwrap();
     store.record(&clients(), &set()).unwrap();
 }
 
@@ -237,7 +237,7 @@ fn a_newer_versions_file_costs_jumps_only_and_is_left_alone() {
 // one, without an incident.
 #[test]
 fn a_file_that_is_overwritten_costs_jumps_only() {
-    const PAGE_BYTES: u64 = 4096;
+    const PAGE_BYTES: u64 = 2048;
 
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("paths.db");

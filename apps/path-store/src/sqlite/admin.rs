@@ -26,8 +26,8 @@ impl Admin for SqliteStore {
             // One transaction, so that sets and claims are of one moment.
             let transaction = ops.conn.unchecked_transaction()?;
             let held = claim::held(ops.conn, &ops.now)?;
-            row::visit_all(ops.conn, &ops.now, &mut |endpoint, loaded| {
-                let end = endpoint.and_then(|endpoint| held.get(endpoint)).copied();
+            row::visit_all(ops.conn, &ops.now, &mut |key, endpoint, loaded| {
+                let end = held.get(&key).copied();
                 if let Some(entry) = entry(endpoint, &loaded, end, &ops.now) {
                     visit(entry);
                 }

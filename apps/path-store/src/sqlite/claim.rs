@@ -2,10 +2,10 @@
 //! number of sets: a claim changes no page of theirs. A claim outlives its set,
 //! when that expires or makes room, so that no second one begins.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use quiche::path_state::ClaimToken;
-use rusqlite::types::FromSql;
 use rusqlite::types::ValueRef;
 use rusqlite::Connection;
 use rusqlite::OptionalExtension;
@@ -18,24 +18,20 @@ use super::row::Now;
 /// The table. Its comments are for whoever opens the file with sqlite3.
 pub const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS claim (
-    endpoint TEXT PRIMARY KEY,      -- as in path_state
+    key INTEGER PRIMARY KEY,        -- as in path_state
     boot BLOB NOT NULL,             -- the boot that the end belongs to
     token INTEGER NOT NULL,
     end_us INTEGER NOT NULL,        -- microseconds since that boot
     checksum INTEGER NOT NULL       -- CRC-32 of the other columns
-) STRICT, WITHOUT ROWID;
+) STRICT;
 ";
 
 /// Reads one claim, all columns by name.
-pub const SELECT_ONE: &str =
-    "SELECT endpoint, boot, token, end_us, checksum FROM claim WHERE endpoint = ?1";
+pub const SELECT_ONE: &str = "SELECT key, boot, token, end_us, checksum FROM claim WHERE key = ?1";
 
-const SELECT_ALL: &str =
-    "SELECT endpoint, boot, token, end_us, checksum FROM claim ORDER BY endpoint";
+const SELECT_ALL: &str = "SELECT key, boot, token, end_us, checksum FROM claim";
 
-const UPSERT: &str = "
-INSERT INTO claim VALUES (?1, ?2, ?3, ?4, ?5)
-ON CONFLICT (endpoint) DO UPDATE SET boot = ?2, token = ?3, end_us = ?4, checksum = ?5";
+const REPLACE: &str = "REPLACE INTO claim VALUES (?1, ?2, ?3, ?4, ?5)";
 
 /// Who has a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,28 +46,22 @@ pub enum Holder {
     Damaged,
 }
 
-/// Who has the set of `endpoint`.
-pub fn holder(conn: &Connection, endpoint: &str, now: &Now) -> rusqlite::Result<Holder> {
-    let holder = conn
-        .prepare_cached(SELECT_ONE)?
-        .query_row([endpoint], |row| Ok(read(row, 0, now)))
-        .optional()?;
+/// Who has the set with this key.
+pub fn holder(conn: &Connection, key: i64, now: &Now) -> rusqlite::Result<Holder> {
+    let read = |row: &rusqlite::Row| Ok(read(row, 0, now));
+    let holder = conn.prepare_cached(SELECT_ONE)?.query_row([key], read).optional()?;
 
     Ok(holder.unwrap_or(Holder::Nobody))
 }
 
-/// Every claim that is held, by endpoint.
-pub fn held(
-    conn: &Connection,
-    now: &Now,
-) -> rusqlite::Result<std::collections::HashMap<String, Duration>> {
+/// When each claim ends that is held, by key.
+pub fn held(conn: &Connection, now: &Now) -> rusqlite::Result<HashMap<i64, Duration>> {
     let mut statement = conn.prepare_cached(SELECT_ALL)?;
     let mut rows = statement.query([])?;
-    let mut held = std::collections::HashMap::new();
+    let mut held = HashMap::new();
     while let Some(row) = rows.next()? {
-        if let (Holder::Held(_, end), Ok(endpoint)) = (read(row, 0, now), row.get_ref(0)?.as_str())
-        {
-            held.insert(endpoint.to_string(), end);
+        if let Holder::Held(_, end) = read(row, 0, now) {
+            held.insert(row.get(0)?, end);
         }
     }
 
@@ -81,22 +71,22 @@ pub fn held(
 /// Gives the set to a holder until `end` since boot.
 pub fn grant(
     conn: &Connection,
-    endpoint: &str,
+    key: i64,
     token: ClaimToken,
     end: Duration,
     now: &Now,
 ) -> rusqlite::Result<()> {
     let (token, end_us) = (token.0.cast_signed(), micros(end));
-    let sum = checksum(endpoint, &now.boot_id, token, end_us);
-    conn.prepare_cached(UPSERT)?.execute((endpoint, &now.boot_id[..], token, end_us, sum))?;
+    let sum = checksum(key, &now.boot_id, token, end_us);
+    conn.prepare_cached(REPLACE)?.execute((key, &now.boot_id[..], token, end_us, sum))?;
 
     Ok(())
 }
 
 /// Ends a claim, whoever has it. False if there is none.
-pub fn remove(conn: &Connection, endpoint: &str) -> rusqlite::Result<bool> {
-    let sql = "DELETE FROM claim WHERE endpoint = ?1";
-    Ok(conn.prepare_cached(sql)?.execute([endpoint])? > 0)
+pub fn remove(conn: &Connection, key: i64) -> rusqlite::Result<bool> {
+    let sql = "DELETE FROM claim WHERE key = ?1";
+    Ok(conn.prepare_cached(sql)?.execute([key])? > 0)
 }
 
 /// Deletes claims whose leases have ended.
@@ -107,9 +97,9 @@ pub fn sweep(conn: &Connection, now: &Now) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn checksum(endpoint: &str, boot: &[u8], token: i64, end_us: i64) -> u32 {
+fn checksum(key: i64, boot: &[u8], token: i64, end_us: i64) -> u32 {
     let mut sum = Checksum::default();
-    sum.add(Some(endpoint.as_bytes()));
+    sum.add(Some(&key.to_be_bytes()));
     sum.add(Some(boot));
     sum.add(Some(&token.to_be_bytes()));
     sum.add(Some(&end_us.to_be_bytes()));
@@ -119,17 +109,15 @@ fn checksum(endpoint: &str, boot: &[u8], token: i64, end_us: i64) -> u32 {
 
 /// Reads the columns of a claim from `first` on; NULL, if there is none.
 pub fn read(row: &rusqlite::Row, first: usize, now: &Now) -> Holder {
-    fn get<T: FromSql>(row: &rusqlite::Row, i: usize) -> Option<T> {
-        T::column_result(row.get_ref(i).ok()?).ok()
-    }
-    if row.get_ref(first).is_ok_and(|endpoint| endpoint == ValueRef::Null) {
+    let value = |i: usize| row.get_ref(first + i).ok();
+    let number = |i: usize| value(i)?.as_i64().ok();
+    if value(0) == Some(ValueRef::Null) {
         return Holder::Nobody;
     }
     let columns = || {
-        let endpoint: String = get(row, first)?;
-        let boot: Vec<u8> = get(row, first + 1)?;
-        let (token, end_us): (i64, i64) = (get(row, first + 2)?, get(row, first + 3)?);
-        let sound = get(row, first + 4) == Some(checksum(&endpoint, &boot, token, end_us));
+        let (key, boot) = (number(0)?, value(1)?.as_blob().ok()?);
+        let (token, end_us) = (number(2)?, number(3)?);
+        let sound = number(4)? == i64::from(checksum(key, boot, token, end_us));
         sound.then_some((boot, token, end_us))
     };
 

@@ -49,8 +49,17 @@ const BUSY_PAUSE: Duration = Duration::from_millis(1);
 const LOCK_TRIES: u32 = 500;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
+/// How long the check of a database may take when it is opened, and after how many of
+/// its steps it looks at the clock.
+const CHECK_MAX: Duration = Duration::from_secs(2);
+const CHECK_STEPS: std::ffi::c_int = 16;
+
 /// The write-ahead log is cut back to this size after a checkpoint.
 const JOURNAL_BYTES_MAX: i64 = 4 << 20;
+
+/// Of a new database, in bytes. What is asked for is anywhere: a call reads, and writes,
+/// one page for a hundred bytes that it wants, so that half of SQLite's usual size pays.
+const PAGE_BYTES: i64 = 2048;
 
 /// Pages kept in memory, in KiB: the inner ones of 10 million entries fit. Memory
 /// is taken as pages are read.
@@ -240,10 +249,8 @@ fn open_locked(path: &Path, role: Role) -> Result<Database, Trouble> {
     keep_log_on_close(&conn, true).map_err(trouble)?;
     check_owner(&conn, path)?;
 
-    let verdict: String =
-        conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(trouble)?;
-    if verdict != "ok" {
-        return Err(Trouble::Damaged(verdict.replace('\n', " ")));
+    if let Some(damage) = check(&conn, CHECK_MAX).map_err(trouble)? {
+        return Err(Trouble::Damaged(damage));
     }
 
     set_up(&conn).map_err(trouble)?;
@@ -251,6 +258,24 @@ fn open_locked(path: &Path, role: Role) -> Result<Database, Trouble> {
     let id = file_id(path).map_err(|e| Trouble::Error(unwritable(path, &e)))?;
 
     Ok(Database { conn, id, damaged: false })
+}
+
+/// The damage in the first pages, as many as can be read by the limit: a server
+/// with a large store is not to wait for all of them. What is damaged in the others is
+/// found by the first call that meets it.
+fn check(conn: &Connection, limit: Duration) -> rusqlite::Result<Option<String>> {
+    let begun = quiche::clock::now();
+    let is_over = move || quiche::clock::now().duration_since(begun) >= limit;
+    conn.progress_handler(CHECK_STEPS, Some(is_over))?;
+    let verdict = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    conn.progress_handler(0, None::<fn() -> bool>)?;
+
+    match verdict {
+        Ok(verdict) if verdict == "ok" => Ok(None),
+        Ok(damage) => Ok(Some(damage.replace('\n', " "))),
+        Err(e) if e.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => Ok(None),
+        Err(e) => Err(e),
+    }
 }
 
 fn wait_for_others(tries: i32) -> bool {
@@ -344,16 +369,17 @@ fn check_owner(conn: &Connection, path: &Path) -> Result<(), Trouble> {
 
 // The transaction also shows whether the file can be written.
 fn set_up(conn: &Connection) -> rusqlite::Result<()> {
+    conn.pragma_update(None, "page_size", PAGE_BYTES)?;
     conn.pragma_update(None, "journal_mode", "WAL")?;
     conn.pragma_update(None, "synchronous", "NORMAL")?;
     conn.pragma_update(None, "journal_size_limit", JOURNAL_BYTES_MAX)?;
     conn.pragma_update(None, "cache_size", -CACHE_KIB_MAX)?;
 
     let transaction = rusqlite::Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
-    // What the first version kept is forgotten: it lives for an hour only.
+    // What older versions kept is forgotten: it lives for an hour only.
     let version: i64 = conn.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if version == 1 {
-        conn.execute_batch("DROP TABLE IF EXISTS path_state")?;
+    if (1..row::SCHEMA_VERSION).contains(&version) {
+        conn.execute_batch("DROP TABLE IF EXISTS path_state; DROP TABLE IF EXISTS claim")?;
     }
     conn.execute_batch(row::SCHEMA)?;
     conn.execute_batch(claim::SCHEMA)?;
@@ -391,6 +417,25 @@ fn replace_locked(path: &Path, why: &str) -> Result<(Database, Option<String>), 
 mod tests {
     use super::*;
     use rusqlite::ffi;
+
+    #[test]
+    fn the_check_of_a_large_database_ends_in_time() {
+        let conn = Connection::open_in_memory().unwrap();
+        let fill = "CREATE TABLE t (a INTEGER PRIMARY KEY, b BLOB); CREATE INDEX i ON t (b);
+            WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 5000)
+            INSERT INTO t SELECT n, zeroblob(100) FROM n;
+            PRAGMA writable_schema = ON;
+            UPDATE sqlite_schema SET rootpage = 2 WHERE name = 'i';
+            PRAGMA writable_schema = RESET;";
+        conn.execute_batch(fill).unwrap();
+
+        let damage = check(&conn, Duration::MAX).unwrap();
+        assert!(damage.is_some_and(|damage| !damage.contains('\n')));
+        assert_eq!(check(&conn, Duration::ZERO).unwrap(), None);
+        let rows: i64 =
+            conn.query_row("SELECT count(*) FROM t NOT INDEXED", [], |row| row.get(0)).unwrap();
+        assert_eq!(rows, 5000);
+    }
 
     #[test]
     fn a_full_disk_is_told_with_the_way_out() {

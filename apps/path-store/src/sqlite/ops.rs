@@ -17,6 +17,7 @@ use super::row::micros;
 use super::row::unix_ms;
 use super::row::Cleanup;
 use super::row::Found;
+use super::row::Id;
 use super::row::Loaded;
 use super::row::Now;
 use super::row::Row;
@@ -24,6 +25,9 @@ use crate::backend::BackendCounters;
 use crate::backend::RETREATS_KEPT;
 use crate::backend::SWEEP_MAX;
 use crate::service::ServiceMetrics;
+
+/// The most rows that go when one is added: so many that the bound is reached soon.
+const EVICTED_MAX: u64 = 16;
 
 /// [`BackendCounters`], counting.
 #[derive(Debug, Default)]
@@ -37,6 +41,9 @@ pub struct Counters {
     /// Rows that may be added before all are counted again: none at first, so
     /// that processes that add few each cannot pass the bound together.
     uncounted: AtomicU64,
+
+    /// Rows that are still to go since they were counted.
+    excess: AtomicU64,
 }
 
 impl Counters {
@@ -63,7 +70,7 @@ pub struct Ops<'a> {
 impl Ops<'_> {
     /// Reads only. The second value tells that [`Ops::load()`] has to clean up.
     pub fn peek(&self, endpoint: &str) -> rusqlite::Result<(Option<PathState>, bool)> {
-        let loaded = row::load(self.conn, endpoint, &self.now)?;
+        let loaded = row::load(self.conn, Id::of(endpoint), &self.now)?;
         let state = match loaded.found {
             Found::Row(row) => row.state,
             Found::Newer => {
@@ -77,13 +84,13 @@ impl Ops<'_> {
     }
 
     /// Reads, and removes what is damaged or expired.
-    pub fn load(&self, endpoint: &str) -> rusqlite::Result<Found> {
-        let loaded = row::load(self.conn, endpoint, &self.now)?;
-        self.take(endpoint, &loaded)
+    pub fn load(&self, id: Id) -> rusqlite::Result<Found> {
+        let loaded = row::load(self.conn, id, &self.now)?;
+        self.take(id, &loaded)
     }
 
-    fn take(&self, endpoint: &str, loaded: &Loaded) -> rusqlite::Result<Found> {
-        self.clean_up(endpoint, loaded)?;
+    fn take(&self, id: Id, loaded: &Loaded) -> rusqlite::Result<Found> {
+        self.clean_up(id, loaded)?;
 
         if loaded.found == Found::Newer {
             self.counters.records_newer.fetch_add(1, Relaxed);
@@ -92,7 +99,7 @@ impl Ops<'_> {
         Ok(loaded.found)
     }
 
-    fn clean_up(&self, endpoint: &str, loaded: &Loaded) -> rusqlite::Result<()> {
+    fn clean_up(&self, id: Id, loaded: &Loaded) -> rusqlite::Result<()> {
         match loaded.cleanup {
             None => return Ok(()),
             Some(Cleanup::Expired) => {
@@ -100,27 +107,28 @@ impl Ops<'_> {
             }
             Some(Cleanup::Damaged) => {
                 self.counters.records_damaged.fetch_add(1, Relaxed);
-                log::warn!("removed the damaged record of {endpoint}");
+                log::warn!("removed the damaged record of {}", id.endpoint);
             }
         }
 
         match &loaded.found {
-            Found::Row(row) => row::save(self.conn, endpoint, row, &self.now),
-            _ => row::delete(self.conn, endpoint).map(drop),
+            Found::Row(row) => row::save(self.conn, id, row, &self.now),
+            _ => row::delete(self.conn, id).map(drop),
         }
     }
 
     pub fn get(&self, endpoint: &str) -> rusqlite::Result<Option<PathState>> {
-        Ok(match self.load(endpoint)? {
+        Ok(match self.load(Id::of(endpoint))? {
             Found::Row(row) => row.state,
             _ => None,
         })
     }
 
     pub fn claim(&self, endpoint: &str) -> rusqlite::Result<Option<Claim>> {
-        let (loaded, holder) = row::load_with_claim(self.conn, endpoint, &self.now)?;
-        let found = self.take(endpoint, &loaded)?;
-        self.remove_damaged(endpoint, holder)?;
+        let id = Id::of(endpoint);
+        let (loaded, holder) = row::load_with_claim(self.conn, id, &self.now)?;
+        let found = self.take(id, &loaded)?;
+        self.remove_damaged(id, holder)?;
         let (Found::Row(Row { state: Some(state), .. }), Holder::Nobody) = (found, holder) else {
             return Ok(None);
         };
@@ -128,13 +136,14 @@ impl Ops<'_> {
         let token = ClaimToken::random();
         let lease = lease(state.saved_rtt);
         let end = self.now.since_boot.saturating_add(lease);
-        claim::grant(self.conn, endpoint, token, end, &self.now)?;
+        claim::grant(self.conn, id.key, token, end, &self.now)?;
 
         Ok(Some(Claim { state, token, lease }))
     }
 
     pub fn record(&self, endpoint: &str, observed: &PathState) -> rusqlite::Result<()> {
-        let (mut row, is_new) = match self.load(endpoint)? {
+        let id = Id::of(endpoint);
+        let (mut row, is_new) = match self.load(id)? {
             Found::Newer => return Ok(()),
             Found::Row(row) => (row, false),
             Found::Nothing => (Row::new(), true),
@@ -154,7 +163,7 @@ impl Ops<'_> {
         row.state = Some(state);
         row.observed_ms = unix_ms(state.observed);
         row.expires_ms = unix_ms(state.expires).max(retreats_end_ms);
-        row::save(self.conn, endpoint, &row, &self.now)?;
+        row::save(self.conn, id, &row, &self.now)?;
 
         if is_new {
             self.make_room()
@@ -165,36 +174,38 @@ impl Ops<'_> {
 
     /// What is damaged may hide a holder: the set goes too, so that nobody has it
     /// beside that one.
-    fn remove_damaged(&self, endpoint: &str, holder: Holder) -> rusqlite::Result<()> {
+    fn remove_damaged(&self, id: Id, holder: Holder) -> rusqlite::Result<()> {
         if holder == Holder::Damaged {
             self.counters.records_damaged.fetch_add(1, Relaxed);
-            log::warn!("removed the damaged claim on {endpoint}, and the set");
-            claim::remove(self.conn, endpoint)?;
-            row::delete(self.conn, endpoint)?;
+            log::warn!("removed the damaged claim on {}, and the set", id.endpoint);
+            claim::remove(self.conn, id.key)?;
+            row::delete(self.conn, id)?;
         }
 
         Ok(())
     }
 
-    fn is_held_by(&self, endpoint: &str, token: ClaimToken) -> rusqlite::Result<bool> {
-        let holder = claim::holder(self.conn, endpoint, &self.now)?;
-        self.remove_damaged(endpoint, holder)?;
+    fn is_held_by(&self, id: Id, token: ClaimToken) -> rusqlite::Result<bool> {
+        let holder = claim::holder(self.conn, id.key, &self.now)?;
+        self.remove_damaged(id, holder)?;
         Ok(matches!(holder, Holder::Held(held, _) if held == token))
     }
 
     pub fn release(&self, endpoint: &str, token: ClaimToken) -> rusqlite::Result<()> {
-        if self.is_held_by(endpoint, token)? {
-            claim::remove(self.conn, endpoint)?;
+        let id = Id::of(endpoint);
+        if self.is_held_by(id, token)? {
+            claim::remove(self.conn, id.key)?;
         }
 
         Ok(())
     }
 
     pub fn forget(&self, endpoint: &str, token: ClaimToken) -> rusqlite::Result<()> {
-        if !self.is_held_by(endpoint, token)? {
+        let id = Id::of(endpoint);
+        if !self.is_held_by(id, token)? {
             return Ok(());
         }
-        let retreats = match self.load(endpoint)? {
+        let retreats = match self.load(id)? {
             Found::Newer => return Ok(()),
             Found::Row(row) => row.retreats.saturating_add(1),
             Found::Nothing => 1,
@@ -208,15 +219,16 @@ impl Ops<'_> {
             observed_ms: unix_ms(self.now.wall),
             expires_ms: unix_ms(self.now.wall + hold_off + RETREATS_KEPT),
         };
-        claim::remove(self.conn, endpoint)?;
+        claim::remove(self.conn, id.key)?;
 
-        row::save(self.conn, endpoint, &row, &self.now)
+        row::save(self.conn, id, &row, &self.now)
     }
 
     /// Deletes an entry with its claim. False if there is none.
     pub fn delete(&self, endpoint: &str) -> rusqlite::Result<bool> {
-        let claims = claim::remove(self.conn, endpoint)?;
-        Ok(row::delete(self.conn, endpoint)? || claims)
+        let id = Id::of(endpoint);
+        let claims = claim::remove(self.conn, id.key)?;
+        Ok(row::delete(self.conn, id)? || claims)
     }
 
     pub fn flush(&self) -> rusqlite::Result<usize> {
@@ -228,24 +240,26 @@ impl Ops<'_> {
     }
 
     // Counting reads the whole index: every further hundredth of the capacity
-    // is often enough, and each process adds at most that much too many.
+    // is often enough, and each process adds at most that much too many. What is in
+    // excess goes a few rows at a time, so that no transaction keeps others waiting.
     fn make_room(&self) -> rusqlite::Result<()> {
         let slack = self.capacity / 100;
         let one_less = |left: u64| left.checked_sub(1);
-        if self.counters.uncounted.fetch_update(Relaxed, Relaxed, one_less).is_ok() {
-            return Ok(());
-        }
-        self.counters.uncounted.store(slack as u64, Relaxed);
-
-        let rows = count(self.conn, "SELECT count(*) FROM path_state")?;
-        if rows <= self.capacity {
-            return Ok(());
+        if self.counters.uncounted.fetch_update(Relaxed, Relaxed, one_less).is_err() {
+            let rows = count(self.conn, "SELECT count(*) FROM path_state")?;
+            let excess = if rows > self.capacity { rows - self.capacity + slack } else { 0 };
+            self.counters.uncounted.store(slack as u64, Relaxed);
+            self.counters.excess.store(excess as u64, Relaxed);
         }
 
-        let sql = "DELETE FROM path_state WHERE endpoint IN
-                   (SELECT endpoint FROM path_state ORDER BY expires_ms LIMIT ?1)";
-        let excess = rows - self.capacity + slack;
+        let excess = self.counters.excess.load(Relaxed).min(EVICTED_MAX);
+        if excess == 0 {
+            return Ok(());
+        }
+        let sql = "DELETE FROM path_state WHERE key IN
+                   (SELECT key FROM path_state ORDER BY expires_ms LIMIT ?1)";
         let evicted = self.conn.prepare_cached(sql)?.execute([excess])?;
+        self.counters.excess.fetch_sub(excess, Relaxed);
         self.counters.entries_evicted.fetch_add(evicted as u64, Relaxed);
 
         Ok(())
@@ -262,8 +276,8 @@ impl Ops<'_> {
             [("ASC", "expires_ms <= ?1"), ("DESC", "observed_ms - ?1 > expires_ms - observed_ms")]
         {
             let sql = format!(
-                "DELETE FROM path_state WHERE endpoint IN (
-                     SELECT endpoint FROM path_state ORDER BY expires_ms {order} LIMIT ?4)
+                "DELETE FROM path_state WHERE key IN (
+                     SELECT key FROM path_state ORDER BY expires_ms {order} LIMIT ?4)
                  AND {condition}
                  AND (boot IS NOT ?3 OR ifnull(hold_off_end_us, 0) <= ?2)"
             );

@@ -1,6 +1,8 @@
 //! What is kept of one remote endpoint: reading, checking and writing its row.
 //! Who has claimed the set is in another table, see `claim`.
 //!
+//! A row's key is a number, the beginning of a hash of its endpoint: the inner pages
+//! of the tree hold numbers instead of rows, and few enough of them to stay in memory.
 //! The checksum covers the key and every column, so that a row never passes for
 //! another's and no column can change alone.
 
@@ -10,8 +12,6 @@ use std::time::UNIX_EPOCH;
 
 use quiche::path_state::DecodeError;
 use quiche::path_state::PathState;
-use rusqlite::types::FromSql;
-use rusqlite::types::FromSqlError;
 use rusqlite::Connection;
 use rusqlite::OptionalExtension;
 
@@ -20,12 +20,13 @@ use super::claim::Holder;
 use crate::boot_clock::BootId;
 
 /// The version of the schema below.
-pub const SCHEMA_VERSION: i64 = 2;
+pub const SCHEMA_VERSION: i64 = 3;
 
 /// The table. Its comments are for whoever opens the file with sqlite3.
 pub const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS path_state (
-    endpoint TEXT PRIMARY KEY,      -- sender>prefix/length, #dscp if there is one
+    key INTEGER PRIMARY KEY,        -- the first 8 bytes of the SHA-256 of the endpoint
+    endpoint TEXT NOT NULL,         -- sender>prefix/length, #dscp if there is one
     state BLOB,                     -- the set, as PathState::to_bytes(); none during a hold-off
     observed_ms INTEGER NOT NULL,   -- last change, milliseconds since 1970
     expires_ms INTEGER NOT NULL,    -- when the row goes, milliseconds since 1970
@@ -33,7 +34,7 @@ CREATE TABLE IF NOT EXISTS path_state (
     hold_off_end_us INTEGER,        -- microseconds since that boot
     retreats INTEGER NOT NULL,      -- safe retreats in a row
     checksum INTEGER NOT NULL       -- CRC-32 of the other columns
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX IF NOT EXISTS path_state_by_expiry ON path_state (expires_ms);
 CREATE TABLE IF NOT EXISTS total (      -- what all processes counted
     name TEXT PRIMARY KEY,
@@ -43,28 +44,45 @@ CREATE TABLE IF NOT EXISTS total (      -- what all processes counted
 
 /// Reads one row, all columns by name.
 pub const SELECT_ONE: &str = "
-SELECT endpoint, state, observed_ms, expires_ms, boot, hold_off_end_us, retreats, checksum
-FROM path_state WHERE endpoint = ?1";
+SELECT key, endpoint, state, observed_ms, expires_ms, boot, hold_off_end_us, retreats, checksum
+FROM path_state WHERE key = ?1";
 
 /// Reads one row and the claim on it, so that a claim takes one statement less.
 const SELECT_WITH_CLAIM: &str = "
-SELECT p.endpoint, p.state, p.observed_ms, p.expires_ms, p.boot, p.hold_off_end_us, p.retreats,
-    p.checksum, c.endpoint, c.boot, c.token, c.end_us, c.checksum
-FROM path_state p LEFT JOIN claim c ON c.endpoint = p.endpoint WHERE p.endpoint = ?1";
+SELECT p.key, p.endpoint, p.state, p.observed_ms, p.expires_ms, p.boot, p.hold_off_end_us,
+    p.retreats, p.checksum, c.key, c.boot, c.token, c.end_us, c.checksum
+FROM path_state p LEFT JOIN claim c ON c.key = p.key WHERE p.key = ?1";
 
 /// Where the columns of the claim begin.
-const CLAIM_COLUMN: usize = 8;
+const CLAIM_COLUMN: usize = 9;
 
 const SELECT_ALL: &str = "
-SELECT endpoint, state, observed_ms, expires_ms, boot, hold_off_end_us, retreats, checksum
+SELECT key, endpoint, state, observed_ms, expires_ms, boot, hold_off_end_us, retreats, checksum
 FROM path_state ORDER BY endpoint";
 
 // An update leaves the index alone while the expiry stays.
 const UPSERT: &str = "
-INSERT INTO path_state VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-ON CONFLICT (endpoint) DO UPDATE SET
-    state = ?2, observed_ms = ?3, expires_ms = ?4, boot = ?5, hold_off_end_us = ?6,
-    retreats = ?7, checksum = ?8";
+INSERT INTO path_state VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+ON CONFLICT (key) DO UPDATE SET
+    endpoint = ?2, state = ?3, observed_ms = ?4, expires_ms = ?5, boot = ?6,
+    hold_off_end_us = ?7, retreats = ?8, checksum = ?9";
+
+/// An endpoint with the number that tells it from others in the tables. Should two
+/// have the same one, what is kept is that of the last to be recorded, and a miss for
+/// the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Id<'a> {
+    pub key: i64,
+    pub endpoint: &'a str,
+}
+
+impl<'a> Id<'a> {
+    pub fn of(endpoint: &'a str) -> Self {
+        let hash = ring::digest::digest(&ring::digest::SHA256, endpoint.as_bytes());
+        let first = hash.as_ref().first_chunk().expect("32 bytes");
+        Id { key: i64::from_be_bytes(*first), endpoint }
+    }
+}
 
 /// A checksum of columns. Lengths and presence are part of it: no two rows have
 /// the same text.
@@ -123,6 +141,9 @@ pub enum Cleanup {
     Damaged,
 }
 
+/// There is no row.
+const NOTHING: Loaded = Loaded { found: Found::Nothing, cleanup: None };
+
 /// The result of [`load()`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loaded {
@@ -132,12 +153,12 @@ pub struct Loaded {
 
 /// The columns, as they are on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Columns {
-    endpoint: String,
-    state: Option<Vec<u8>>,
+struct Columns<'a> {
+    id: Id<'a>,
+    state: Option<&'a [u8]>,
     observed_ms: i64,
     expires_ms: i64,
-    boot: Option<Vec<u8>>,
+    boot: Option<&'a [u8]>,
     hold_off_end_us: Option<i64>,
     retreats: i64,
 }
@@ -173,62 +194,68 @@ pub fn from_micros(us: i64) -> Duration {
     Duration::from_micros(u64::try_from(us).unwrap_or(0))
 }
 
-/// Reads the row of `endpoint`, without changing it.
-pub fn load(conn: &Connection, endpoint: &str, now: &Now) -> rusqlite::Result<Loaded> {
-    let columns = conn
-        .prepare_cached(SELECT_ONE)?
-        .query_row([endpoint], |row| Ok(read_columns(row)))
-        .optional()?;
+/// Reads a row, without changing it.
+pub fn load(conn: &Connection, id: Id, now: &Now) -> rusqlite::Result<Loaded> {
+    let read = |row: &rusqlite::Row| Ok(read(row, id, now));
+    let loaded = conn.prepare_cached(SELECT_ONE)?.query_row([id.key], read).optional()?;
 
-    Ok(match columns {
-        None => Loaded { found: Found::Nothing, cleanup: None },
-        Some(columns) => interpret(columns.as_ref(), now),
-    })
+    Ok(loaded.unwrap_or(NOTHING))
 }
 
-/// Reads the row of `endpoint` and who has claimed it, without changing anything.
-pub fn load_with_claim(
-    conn: &Connection,
-    endpoint: &str,
-    now: &Now,
-) -> rusqlite::Result<(Loaded, Holder)> {
-    let read = |row: &rusqlite::Row| Ok((read_columns(row), claim::read(row, CLAIM_COLUMN, now)));
-    let found = conn.prepare_cached(SELECT_WITH_CLAIM)?.query_row([endpoint], read).optional()?;
+/// Reads a row and who has claimed it, without changing anything.
+pub fn load_with_claim(conn: &Connection, id: Id, now: &Now) -> rusqlite::Result<(Loaded, Holder)> {
+    let read = |row: &rusqlite::Row| Ok((read(row, id, now), claim::read(row, CLAIM_COLUMN, now)));
+    let found = conn.prepare_cached(SELECT_WITH_CLAIM)?.query_row([id.key], read).optional()?;
 
-    Ok(match found {
-        None => (Loaded { found: Found::Nothing, cleanup: None }, Holder::Nobody),
-        Some((columns, holder)) => (interpret(columns.as_ref(), now), holder),
-    })
+    Ok(found.unwrap_or((NOTHING, Holder::Nobody)))
 }
 
-/// Visits every row in the order of keys. A row whose key cannot be read has
-/// none.
+/// What the row with this key tells: nothing, if it is another endpoint's.
+fn read(row: &rusqlite::Row, id: Id, now: &Now) -> Loaded {
+    match read_columns(row) {
+        Some(columns) if columns.id != id => NOTHING,
+        columns => interpret(columns.as_ref(), now),
+    }
+}
+
+/// Visits every row in the order of endpoints. A row whose endpoint cannot be read
+/// has none.
 pub fn visit_all(
     conn: &Connection,
     now: &Now,
-    visit: &mut dyn FnMut(Option<&str>, Loaded),
+    visit: &mut dyn FnMut(i64, Option<&str>, Loaded),
 ) -> rusqlite::Result<()> {
     let mut statement = conn.prepare_cached(SELECT_ALL)?;
     let mut rows = statement.query([])?;
 
     while let Some(row) = rows.next()? {
         let columns = read_columns(row);
-        let endpoint = row.get_ref(0)?.as_str().ok();
-        visit(endpoint, interpret(columns.as_ref(), now));
+        let endpoint = row.get_ref(1)?.as_str().ok();
+        visit(row.get(0)?, endpoint, interpret(columns.as_ref(), now));
     }
 
     Ok(())
 }
 
 /// Writes the row, or deletes it when nothing would be lost.
-pub fn save(conn: &Connection, endpoint: &str, row: &Row, now: &Now) -> rusqlite::Result<()> {
+pub fn save(conn: &Connection, id: Id, row: &Row, now: &Now) -> rusqlite::Result<()> {
     if row.is_empty() {
-        return delete(conn, endpoint).map(drop);
+        return delete(conn, id).map(drop);
     }
 
-    let columns = Columns::of(endpoint, row, now);
+    let state = row.state.map(|state| state.to_bytes());
+    let columns = Columns {
+        id,
+        state: state.as_ref().map(|state| &state[..]),
+        observed_ms: row.observed_ms,
+        expires_ms: row.expires_ms,
+        boot: row.hold_off_end.map(|_| &now.boot_id[..]),
+        hold_off_end_us: row.hold_off_end.map(micros),
+        retreats: row.retreats.into(),
+    };
     conn.prepare_cached(UPSERT)?.execute(rusqlite::params![
-        columns.endpoint,
+        id.key,
+        id.endpoint,
         columns.state,
         columns.observed_ms,
         columns.expires_ms,
@@ -242,24 +269,12 @@ pub fn save(conn: &Connection, endpoint: &str, row: &Row, now: &Now) -> rusqlite
 }
 
 /// Deletes a row. False if there was none.
-pub fn delete(conn: &Connection, endpoint: &str) -> rusqlite::Result<bool> {
-    let sql = "DELETE FROM path_state WHERE endpoint = ?1";
-    Ok(conn.prepare_cached(sql)?.execute([endpoint])? > 0)
+pub fn delete(conn: &Connection, id: Id) -> rusqlite::Result<bool> {
+    let sql = "DELETE FROM path_state WHERE key = ?1";
+    Ok(conn.prepare_cached(sql)?.execute([id.key])? > 0)
 }
 
-impl Columns {
-    fn of(endpoint: &str, row: &Row, now: &Now) -> Self {
-        Columns {
-            endpoint: endpoint.to_string(),
-            state: row.state.map(|state| state.to_bytes().to_vec()),
-            observed_ms: row.observed_ms,
-            expires_ms: row.expires_ms,
-            boot: row.hold_off_end.map(|_| now.boot_id.to_vec()),
-            hold_off_end_us: row.hold_off_end.map(micros),
-            retreats: row.retreats.into(),
-        }
-    }
-
+impl Columns<'_> {
     fn checksum(&self) -> u32 {
         let numbers = [
             Some(self.observed_ms),
@@ -269,9 +284,10 @@ impl Columns {
         ];
         let mut sum = Checksum::default();
 
-        sum.add(Some(self.endpoint.as_bytes()));
-        sum.add(self.state.as_deref());
-        sum.add(self.boot.as_deref());
+        sum.add(Some(&self.id.key.to_be_bytes()));
+        sum.add(Some(self.id.endpoint.as_bytes()));
+        sum.add(self.state);
+        sum.add(self.boot);
         for number in numbers {
             sum.add(number.map(i64::to_be_bytes).as_ref().map(|n| &n[..]));
         }
@@ -290,25 +306,21 @@ impl Columns {
 }
 
 /// The columns, if they have the right types and checksum.
-fn read_columns(row: &rusqlite::Row) -> Option<Columns> {
-    fn get<T: FromSql>(row: &rusqlite::Row, i: usize) -> Result<T, FromSqlError> {
-        T::column_result(row.get_ref(i).map_err(|_| FromSqlError::InvalidType)?)
-    }
+fn read_columns<'a>(row: &'a rusqlite::Row) -> Option<Columns<'a>> {
+    let value = |i: usize| row.get_ref(i).ok();
+    let number = |i: usize| value(i)?.as_i64().ok();
 
-    let read = || -> Result<(Columns, u32), FromSqlError> {
-        let columns = Columns {
-            endpoint: get(row, 0)?,
-            state: get(row, 1)?,
-            observed_ms: get(row, 2)?,
-            expires_ms: get(row, 3)?,
-            boot: get(row, 4)?,
-            hold_off_end_us: get(row, 5)?,
-            retreats: get(row, 6)?,
-        };
-        Ok((columns, get(row, 7)?))
+    let columns = Columns {
+        id: Id { key: number(0)?, endpoint: value(1)?.as_str().ok()? },
+        state: value(2)?.as_blob_or_null().ok()?,
+        observed_ms: number(3)?,
+        expires_ms: number(4)?,
+        boot: value(5)?.as_blob_or_null().ok()?,
+        hold_off_end_us: value(6)?.as_i64_or_null().ok()?,
+        retreats: number(7)?,
     };
 
-    read().ok().filter(|(columns, sum)| columns.checksum() == *sum).map(|(columns, _)| columns)
+    (number(8)? == i64::from(columns.checksum())).then_some(columns)
 }
 
 fn interpret(columns: Option<&Columns>, now: &Now) -> Loaded {
@@ -317,7 +329,7 @@ fn interpret(columns: Option<&Columns>, now: &Now) -> Loaded {
         return nothing(Cleanup::Damaged);
     };
 
-    let state = match columns.state.as_deref().map(PathState::from_bytes) {
+    let state = match columns.state.map(PathState::from_bytes) {
         None => None,
         Some(Ok(state)) => Some(state),
         Some(Err(DecodeError::UnknownVersion(_))) if !columns.is_expired(now) => {
@@ -345,7 +357,7 @@ fn interpret(columns: Option<&Columns>, now: &Now) -> Loaded {
 
 // A hold-off of another boot has no meaning in this one. The count of retreats has.
 fn live_part(columns: &Columns, state: Option<PathState>, now: &Now) -> Row {
-    let same_boot = columns.boot.as_deref() == Some(&now.boot_id[..]);
+    let same_boot = columns.boot == Some(&now.boot_id[..]);
     let hold_off_end = columns.hold_off_end_us.map(from_micros);
 
     Row {

@@ -63,6 +63,12 @@ pub fn nth_endpoint(n: u64) -> RemoteEndpoint {
     endpoint(&format!("10.{}.{}.1", n >> 8 & 0xff, n & 0xff))
 }
 
+/// Its key in a store on disk. The rule is repeated here: it is part of the format.
+pub fn key_on_disk(endpoint: &RemoteEndpoint) -> i64 {
+    let hash = ring::digest::digest(&ring::digest::SHA256, endpoint.to_string().as_bytes());
+    i64::from_be_bytes(hash.as_ref()[..8].try_into().unwrap())
+}
+
 /// Time since boot that follows the simulation of the thread.
 pub struct SimulatedBoot {
     boot: Instant,
@@ -120,31 +126,39 @@ pub fn open(path: &Path) -> SqliteStore {
 }
 
 /// Makes every record of the store at `path` one of a version to come, sound in
-/// itself. The checksum's rule is repeated here: it is part of the format.
+/// itself.
 pub fn make_newer(path: &Path) {
-    type Columns = (String, Vec<u8>, i64, i64);
-    let conn = rusqlite::Connection::open(path).unwrap();
-    let sql = "SELECT endpoint, state, observed_ms, expires_ms FROM path_state
-               WHERE retreats = 0";
-    let rows: Vec<Columns> = conn
-        .prepare(sql)
-        .unwrap()
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
-        .unwrap()
-        .collect::<Result<_, _>>()
-        .unwrap();
+    rewrite(path, &mut |row| {
+        row.state[0] = 2;
+        row.state.extend(b"what is to come");
+    });
+}
 
-    for (endpoint, mut state, observed_ms, expires_ms) in rows {
-        state[0] = 2;
-        state.extend(b"what is to come");
+/// Gives the one record of the store at `path` another key, with which it is sound.
+pub fn move_to_key(path: &Path, key: i64) {
+    rewrite(path, &mut |row| row.key = key);
+}
 
+/// What a test changes of a row.
+struct Row {
+    key: i64,
+    endpoint: String,
+    state: Vec<u8>,
+    observed_ms: i64,
+    expires_ms: i64,
+}
+
+impl Row {
+    // The checksum's rule is repeated here: it is part of the format.
+    fn checksum(&self) -> u32 {
         let mut sum = crc32fast::Hasher::new();
         for part in [
-            Some(endpoint.as_bytes()),
-            Some(&state),
+            Some(&self.key.to_be_bytes()[..]),
+            Some(self.endpoint.as_bytes()),
+            Some(&self.state),
             None,
-            Some(&observed_ms.to_be_bytes()),
-            Some(&expires_ms.to_be_bytes()),
+            Some(&self.observed_ms.to_be_bytes()),
+            Some(&self.expires_ms.to_be_bytes()),
             None,
             Some(&0_i64.to_be_bytes()),
         ] {
@@ -153,7 +167,31 @@ pub fn make_newer(path: &Path) {
             sum.update(part.unwrap_or_default());
         }
 
-        let sql = "UPDATE path_state SET state = ?2, checksum = ?3 WHERE endpoint = ?1";
-        conn.execute(sql, rusqlite::params![endpoint, state, sum.finalize()]).unwrap();
+        sum.finalize()
+    }
+}
+
+/// Changes the rows of all that never retreated.
+fn rewrite(path: &Path, change: &mut dyn FnMut(&mut Row)) {
+    let conn = rusqlite::Connection::open(path).unwrap();
+    let sql = "SELECT key, endpoint, state, observed_ms, expires_ms FROM path_state
+               WHERE retreats = 0";
+    let read = |row: &rusqlite::Row| {
+        Ok(Row {
+            key: row.get(0)?,
+            endpoint: row.get(1)?,
+            state: row.get(2)?,
+            observed_ms: row.get(3)?,
+            expires_ms: row.get(4)?,
+        })
+    };
+    let rows: Result<Vec<Row>, _> =
+        conn.prepare(sql).unwrap().query_map([], read).unwrap().collect();
+
+    for mut row in rows.unwrap() {
+        let old_key = row.key;
+        change(&mut row);
+        let sql = "UPDATE path_state SET key = ?2, state = ?3, checksum = ?4 WHERE key = ?1";
+        conn.execute(sql, rusqlite::params![old_key, row.key, row.state, row.checksum()]).unwrap();
     }
 }

@@ -131,7 +131,7 @@ impl Lab {
     }
 
     fn open_store(&self) -> Box<dyn Backend> {
-        path_store::open(self.store().to_str().unwrap(), Role::Server).unwrap()
+        path_store::open(self.store().to_str().unwrap(), Role::Server, 1000).unwrap()
     }
 }
 

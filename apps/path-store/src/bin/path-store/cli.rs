@@ -9,6 +9,7 @@ use clap::Args;
 use clap::Parser;
 use clap::Subcommand;
 use path_store::RedisUrl;
+use path_store::CAPACITY_DEFAULT;
 
 use crate::selector::Selector;
 
@@ -34,6 +35,12 @@ pub struct Cli {
     /// The store: the path of a file, or redis://HOST as edge-server takes it
     #[arg(long, value_name = "PATH|URL")]
     pub store: String,
+
+    /// The most client subnets that the servers keep, as they were told it: put and
+    /// import keep to it, and stats shows it
+    #[arg(long, global = true, value_name = "N", default_value_t = CAPACITY_DEFAULT as u32,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub store_entries: u32,
 
     /// Print JSON, one object a line
     #[arg(long, global = true)]

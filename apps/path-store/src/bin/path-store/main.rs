@@ -57,7 +57,7 @@ fn is_broken_pipe(failure: &Failure) -> bool {
 }
 
 fn run(cli: &Cli, wall_now: SystemTime) -> Result<(), Failure> {
-    let store = path_store::open(&cli.store, Role::Tool)?;
+    let store = path_store::open(&cli.store, Role::Tool, cli.store_entries as usize)?;
     let admin = store
         .admin()
         .ok_or("memory: a store in memory is seen by its own process alone; name a file's path")?;
