@@ -111,7 +111,7 @@ fn run(config: &Config) -> anyhow::Result<()> {
     let socket = Socket::bind(cli.listen)?;
     let local = socket.local_addr()?;
     let reactor = Reactor::new().context("cannot set the event loop up")?;
-    let store = cli.resumes().then(|| saved_paths::open(&cli)).transpose()?;
+    let store = cli.resumes().then(|| saved_paths::open(cli)).transpose()?;
     let hash_keys = cli.hash_keys.as_deref().map(WatchedHashKeys::watch).transpose();
     let hash_keys = hash_keys.context("cannot use --hash-keys")?;
     let saved_paths = SavedPaths::new(store.as_ref(), hash_keys, reactor.waker());

@@ -15,6 +15,7 @@
 
 use std::collections::HashMap;
 use std::time::Duration;
+use std::time::Instant;
 use std::time::UNIX_EPOCH;
 
 use quiche::clock::Simulation;
@@ -60,23 +61,26 @@ enum Hostile {
 struct Subnet {
     store: MemoryStore,
     here: RemoteEndpoint,
+    begun: Instant,
 }
 
 impl Subnet {
     fn new() -> Self {
         let here = RemoteEndpoint::new("s", [198, 51, 100, 7].into(), Default::default());
-        Subnet { store: MemoryStore::new(10), here }
+        Subnet { store: MemoryStore::new(10), here, begun: quiche::clock::now() }
     }
 
-    /// Does something at a time.
+    /// Does something at a time. A simulation starts at the real time: what has
+    /// passed of that since the beginning is not to count, however slow the machine.
     fn at<T>(&self, elapsed: Duration, work: impl FnOnce(&Self) -> T) -> T {
         let time = Simulation::start(1, WALL_START);
-        time.advance_to(elapsed);
+        let passed = quiche::clock::now() - self.begun;
+        time.advance_to(HOUR + elapsed - passed);
         work(self)
     }
 
     fn record(&self, elapsed: Duration, saved_cwnd: u64, saved_rtt: Duration, validated: bool) {
-        let observed = UNIX_EPOCH + WALL_START + elapsed;
+        let observed = UNIX_EPOCH + WALL_START + HOUR + elapsed;
         let expires = observed + HOUR;
         let state =
             PathState { saved_cwnd, saved_rtt, observed, expires, limited: false, validated };
