@@ -411,6 +411,7 @@ mod tests {
         };
 
         1 + std::iter::repeat_with(next)
+            .take(100)
             .take_while(Option::is_none)
             .count()
     }
