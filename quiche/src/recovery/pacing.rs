@@ -292,9 +292,26 @@ mod tests {
         for i in 0..100 {
             let at = start + ms(2) * (i / 2);
             assert_eq!(send(&mut pacer, start), at);
+            assert_eq!(pacer.last_release(), Some(at));
         }
 
         assert_eq!(pacer.next_release(), Some(start + ms(100)));
+    }
+
+    #[test]
+    fn after_a_restart_nothing_before_it_counts() {
+        let mut pacer = Pacer::default();
+        let start = crate::clock::now();
+        pacer.on_packet_sent(MDS, MDS, pace, Some(10 * MDS), start);
+
+        pacer.restart();
+        for i in 0..10 {
+            assert_eq!(send(&mut pacer, start), start + ms(2) * (i / 2));
+        }
+
+        pacer.restart();
+        assert_eq!((pacer.next_release(), pacer.last_release()), (None, None));
+        assert_eq!(send(&mut pacer, start), start);
     }
 
     #[test]

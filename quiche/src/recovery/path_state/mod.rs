@@ -25,8 +25,8 @@ pub use self::store::StoreError;
 /// The version of [`PathState::to_bytes()`]'s encoding.
 const ENCODING_VERSION: u8 = 1;
 
-const FLAG_LIMITED: u8 = 1 << 0;
-const FLAG_VALIDATED: u8 = 1 << 1;
+const FLAG_LIMITED: u8 = 0b01;
+const FLAG_VALIDATED: u8 = 0b10;
 
 /// The congestion control parameters saved for one remote endpoint
 /// (RFC 9959, 3.1). Times have a resolution of one millisecond.
@@ -88,8 +88,13 @@ impl PathState {
         let mut out = [0; Self::ENCODED_LEN];
 
         out[0] = ENCODING_VERSION;
-        out[1] = (u8::from(self.limited) * FLAG_LIMITED)
-            | (u8::from(self.validated) * FLAG_VALIDATED);
+        out[1] = [
+            (self.limited, FLAG_LIMITED),
+            (self.validated, FLAG_VALIDATED),
+        ]
+        .into_iter()
+        .filter_map(|(is_set, flag)| is_set.then_some(flag))
+        .sum();
 
         let fields = [
             self.saved_cwnd,

@@ -59,6 +59,9 @@ fn bytes_that_are_no_set_are_refused() {
         assert_eq!(PathState::from_bytes(bytes), Err(error));
     }
 
+    let error = PathState::from_bytes(&newer).unwrap_err();
+    assert_eq!(error.to_string(), "path state of unknown version 2");
+
     // Whether that time exists depends on the platform; it must not panic.
     if let Ok(set) = PathState::from_bytes(&endless) {
         assert!(!set.is_expired(wall(0)));
@@ -99,6 +102,7 @@ fn an_observation_replaces_the_held_set_unless_it_was_limited() {
         let kept = PathState::merged(Some(state(held)), observed, wall(60));
         assert_eq!(kept.saved_cwnd, saved_cwnd);
         assert_eq!(kept.observed == wall(60), renewed);
+        assert_eq!(kept.limited, limited && saved_cwnd != held);
     }
 }
 
@@ -221,6 +225,7 @@ mod memory_store {
 
         let lapsed = store.claim(&here).unwrap().unwrap();
         time.advance_to(lapsed.lease);
+        store.forget(&here, lapsed.token).unwrap();
         let current = store.claim(&here).unwrap().unwrap();
 
         // Who lost the claim can neither release nor forget.
