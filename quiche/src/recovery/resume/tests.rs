@@ -51,6 +51,24 @@ fn a_path_that_takes_the_jump(
     assert_eq!(sender.triggers(), []);
 }
 
+/// B8: all of the initial window, in any order.
+#[rstest]
+fn the_jump_waits_for_all_of_the_initial_window(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::resumed(cc, 300);
+    sender.fill();
+    sender.wait(RTT);
+
+    for acked in [1..3, 0..1, 4..6, 3..4, 7..9, 6..7] {
+        sender.ack(acked);
+        assert_eq!(sender.phase(), Reconnaissance);
+    }
+
+    sender.ack(9..10);
+    assert_eq!(sender.phase(), Unvalidated);
+}
+
 /// C1: packets in flight at the jump are the first of the pipe size.
 #[rstest]
 fn the_pipe_size_starts_from_what_is_in_flight(
@@ -102,6 +120,26 @@ fn a_jump_that_is_used_in_part(
 
     assert_eq!(sender.phase(), Validating);
     assert_eq!(sender.triggers().last(), Some(&(Validating, Some(exit))));
+}
+
+/// C10: an ACK of what was sent before the jump shows that its time is over.
+#[rstest]
+fn an_old_ack_that_comes_late_ends_the_unvalidated_phase(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::resumed(cc, 300);
+    sender.fill();
+    sender.wait(RTT);
+    sender.ack(0..5);
+    sender.fill();
+    sender.ack(5..10);
+    sender.send(50);
+    assert_eq!(sender.phase(), Unvalidated);
+
+    sender.wait(RTT + Duration::from_millis(1));
+    sender.ack(10..11);
+    let last = sender.triggers().pop();
+    assert_eq!(last, Some((Validating, Some(RttExceeded))));
 }
 
 /// Vector 5 (C12): nothing more than before was sent.
@@ -323,6 +361,29 @@ fn a_much_shorter_rtt_in_the_unvalidated_phase(
     }
 }
 
+/// F1: what has ended does not end again, and does not begin again.
+#[rstest]
+fn in_the_normal_phase_nothing_happens(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::new(cc);
+    sender.reconnoitre();
+    assert_eq!(sender.triggers(), [(Normal, Some(NoSavedSet))]);
+    let c = sender.conditions();
+
+    let resume = sender.recovery.resume_mut().unwrap();
+    for action in [
+        resume.on_congestion(PacketLoss, &c),
+        resume.on_persistent_congestion(&c),
+        resume.on_path_change(&c),
+        resume.on_packet_sent(99, false, &c),
+    ] {
+        assert_eq!(action, Action::Keep);
+    }
+    assert!(!sender.resume_from(300));
+    assert_eq!((sender.phase(), sender.triggers()), (Normal, vec![]));
+}
+
 /// E2: QUIC's floor, where half the pipe size is less.
 #[rstest]
 fn a_retreat_leaves_two_packets_at_least(
@@ -529,6 +590,57 @@ fn the_jump_is_paced_over_one_rtt(
     if late_us <= 60 {
         assert!(fewest as f64 >= jump / 8.0 - off_max, "{said}");
     }
+}
+
+/// C3, C5: the jump over the RTT, without gain; a batch, and what a late sender
+/// catches up with, are a tenth of an eighth of it, or two packets, together.
+#[test]
+fn the_pace_of_a_jump() {
+    for (saved, batch, catch_up) in [
+        (60, MDS, MDS),
+        (300, 1406, 994),
+        (500, 2343, 1407),
+        (3000, IW * MDS, 10_500),
+    ] {
+        let mut sender = Sender::resumed(Reno, saved);
+        sender.reconnoitre();
+
+        let pace = sender.resume().pace().unwrap();
+        assert_eq!(pace.rate as usize, saved / 2 * MDS * 10);
+        assert_eq!(pace.batch, batch);
+        assert_eq!(pace.catch_up, pace.duration(catch_up));
+    }
+}
+
+/// E8: rate reduction is suppressed until the controller reduces by itself,
+/// which it does not in the retreat.
+#[rstest]
+fn the_retreat_is_the_last_reduction_until_the_next(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = in_phase(cc, Validating);
+    let was_retreat =
+        |sender: &Sender| sender.resume().last_reduction_was_retreat();
+    assert!(!was_retreat(&sender));
+
+    sender.wait(RTT);
+    sender.ack(13..14);
+    assert_eq!(sender.phase(), SafeRetreat);
+    assert!(was_retreat(&sender));
+
+    // What was sent since is lost as well, found with the end of the retreat.
+    sender.wait(RTT);
+    sender.send(5);
+    sender.wait(RTT);
+    sender.ack(163..164);
+    assert_eq!(sender.phase(), Normal);
+    assert!(was_retreat(&sender));
+
+    sender.wait(RTT);
+    sender.send(5);
+    sender.wait(RTT);
+    sender.ack(168..169);
+    assert!(!was_retreat(&sender));
 }
 
 /// A5, A9: what is worth saving, after the end as well.
