@@ -15,16 +15,16 @@ use quiche::PathEvent;
 use quiche::RecvInfo;
 
 use crate::connection_ids::RoutingId;
-use crate::http3;
-use crate::http3::Desk;
-use crate::http3::Http;
+use crate::http;
+use crate::http::Desk;
+use crate::http::Http;
 use crate::metrics::Metrics;
 use crate::outbox::Blocked;
 use crate::outbox::Outbox;
 use crate::path_key::PathKey;
 use crate::saved_paths::ConnectionKey;
 use crate::saved_paths::SavedPaths;
-use crate::sites::Sites;
+use crate::site::sites::Sites;
 use crate::socket::Route;
 use crate::socket::Socket;
 use crate::transport::INITIAL_WINDOW_BYTES;
@@ -196,7 +196,7 @@ impl Connection {
     /// the client, as soon as the congestion window has room for it.
     pub fn stop(&mut self, saved: &SavedPaths, now: Instant) {
         self.finish(saved, now);
-        http3::close(&mut self.quic);
+        http::close(&mut self.quic);
     }
 
     /// The client has been told of the end, or told us of it.

@@ -1,41 +1,24 @@
 //! `edge-server`: serves files over HTTP/3 and starts a download at the pace
 //! that an earlier connection from the client's subnet has reached (RFC 9959).
 
-mod answer;
-mod body;
 mod certificate;
-mod coding;
-mod conditions;
 mod config;
 mod config_file;
 mod connection;
 mod connection_ids;
 mod deadlines;
 mod event_loop;
-mod files;
-#[cfg(test)]
-mod hostile_tests;
-mod http3;
-mod intake;
+mod http;
 mod metrics;
 mod names;
 mod outbox;
 mod path_key;
-mod priority;
 mod qlog_file;
-mod ranges;
 mod reactor;
 mod receiver;
-mod request;
-mod response;
-mod root;
-mod rules;
 mod saved_paths;
-mod schedule;
 mod site;
-mod sites;
 mod socket;
-mod speedtest;
 mod transport;
 mod worker;
 
@@ -56,7 +39,7 @@ use path_store::StoreService;
 use path_store::WatchedHashKeys;
 use reactor::Reactor;
 use saved_paths::SavedPaths;
-use sites::Sites;
+use site::sites::Sites;
 use socket::Socket;
 use transport::Transport;
 use worker::Worker;

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::ops::Bound;
 
-use crate::priority::Priority;
-use crate::response::Response;
+use crate::http::priority::Priority;
+use crate::http::response::Response;
 
 /// A response's place: what is smaller goes first.
 type Place = (Priority, u64);
@@ -89,7 +89,7 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answer::Answer;
+    use crate::http::answer::Answer;
     use std::time::SystemTime;
 
     fn schedule(responses: &[(u64, u8, bool)]) -> Schedule {

@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
-use crate::answer::Answer;
-use crate::body::Body;
-use crate::body::Source;
+use crate::http::answer::Answer;
+use crate::http::body::Body;
+use crate::http::body::Source;
 
 /// The most ranges of one request; a client that asks for more gets everything
 /// (RFC 9110, 14.2).

@@ -4,7 +4,7 @@
 use std::time::Duration;
 use std::time::SystemTime;
 
-use crate::request::Request;
+use crate::http::request::Request;
 
 /// A modification time tells two representations apart when the answer is at
 /// least this much younger (RFC 9110, 8.8.2.2): the field has whole seconds.

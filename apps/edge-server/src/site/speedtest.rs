@@ -3,10 +3,10 @@
 
 use std::sync::LazyLock;
 
-use crate::answer::Answer;
-use crate::body::Source;
-use crate::conditions::Validators;
-use crate::files::Representation;
+use crate::http::answer::Answer;
+use crate::http::body::Source;
+use crate::http::conditions::Validators;
+use crate::site::files::Representation;
 
 /// Followed by a number of bytes to send.
 pub const BYTES: &str = "/bytes/";

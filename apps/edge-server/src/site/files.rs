@@ -12,11 +12,11 @@ use std::time::SystemTime;
 use percent_encoding::percent_decode_str;
 use rustix::io::Errno;
 
-use crate::body::Source;
-use crate::coding::Coding;
-use crate::conditions::Validators;
-use crate::root::Root;
-use crate::rules::Rules;
+use crate::http::body::Source;
+use crate::http::coding::Coding;
+use crate::http::conditions::Validators;
+use crate::site::root::Root;
+use crate::site::rules::Rules;
 
 /// What a client can have of a resource.
 #[derive(Debug)]

@@ -13,9 +13,9 @@ use percent_encoding::utf8_percent_encode;
 use percent_encoding::AsciiSet;
 use percent_encoding::CONTROLS;
 
-use crate::answer::Field;
 use crate::config_file;
 use crate::config_file::Host;
+use crate::http::answer::Field;
 
 /// What a path in a `location` field is free of (RFC 3986, 3.3).
 const NOT_IN_PATHS: &AsciiSet = &CONTROLS

@@ -1,6 +1,17 @@
 //! HTTP/3 on one connection (RFC 9114): requests in, responses out, as far as the
 //! transport takes them.
 
+pub mod answer;
+pub mod body;
+pub mod coding;
+pub mod conditions;
+mod intake;
+pub mod priority;
+pub mod ranges;
+pub mod request;
+mod response;
+mod schedule;
+
 use std::collections::HashMap;
 use std::time::SystemTime;
 
@@ -9,20 +20,19 @@ use quiche::h3;
 use quiche::h3::NameValue;
 use quiche::Shutdown;
 
-use crate::answer::Answer;
-use crate::intake::Intake;
-use crate::intake::Overflow;
-use crate::priority::Priority;
-use crate::request;
-use crate::request::Fault;
-use crate::request::Method;
-use crate::request::Request;
-use crate::response::Response;
-use crate::response::Step;
-use crate::response::H3_NO_ERROR;
-use crate::schedule::Schedule;
-use crate::sites::Sites;
-use crate::speedtest;
+use crate::http::answer::Answer;
+use crate::http::intake::Intake;
+use crate::http::intake::Overflow;
+use crate::http::priority::Priority;
+use crate::http::request::Fault;
+use crate::http::request::Method;
+use crate::http::request::Request;
+use crate::http::response::Response;
+use crate::http::response::Step;
+use crate::http::response::H3_NO_ERROR;
+use crate::http::schedule::Schedule;
+use crate::site::sites::Sites;
+use crate::site::speedtest;
 
 /// The most that one response writes before the next has its turn, in bytes: of
 /// those that share, and of one that goes before the rest.
@@ -310,5 +320,6 @@ pub fn close(quic: &mut quiche::Connection) {
 }
 
 #[cfg(test)]
-#[path = "http3_tests.rs"]
+mod hostile_tests;
+#[cfg(test)]
 mod tests;

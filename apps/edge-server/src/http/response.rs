@@ -5,9 +5,9 @@ use std::time::SystemTime;
 use log::debug;
 use quiche::h3;
 
-use crate::answer::Answer;
-use crate::body::Body;
-use crate::priority::Priority;
+use crate::http::answer::Answer;
+use crate::http::body::Body;
+use crate::http::priority::Priority;
 
 /// Codes of RFC 9114, 8.1.
 pub const H3_NO_ERROR: u64 = 0x100;

@@ -1,7 +1,7 @@
 //! What comes of a request's content: counted against what the client announced
 //! (RFC 9114, 4.1.2) and what the server takes.
 
-use crate::priority::Priority;
+use crate::http::priority::Priority;
 
 /// A request that has not ended.
 #[derive(Clone, Copy, Debug)]

@@ -7,12 +7,12 @@ use std::time::SystemTime;
 use proptest::prelude::*;
 use quiche::h3;
 
-use crate::coding;
-use crate::conditions::Validators;
-use crate::files::Place;
-use crate::priority::Priority;
-use crate::ranges::Asked;
-use crate::request::Request;
+use crate::http::coding;
+use crate::http::conditions::Validators;
+use crate::http::priority::Priority;
+use crate::http::ranges::Asked;
+use crate::http::request::Request;
+use crate::site::files::Place;
 
 /// Text of these pieces, which mean something somewhere, and of any characters.
 fn text(pieces: &'static [&'static str]) -> impl Strategy<Value = String> {

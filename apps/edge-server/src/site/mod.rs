@@ -1,5 +1,11 @@
 //! One host: turns a request into its answer. Knows nothing of HTTP/3's frames.
 
+pub mod files;
+pub mod root;
+pub mod rules;
+pub mod sites;
+pub mod speedtest;
+
 use std::io;
 use std::path::Path;
 use std::time::SystemTime;
@@ -8,25 +14,22 @@ use anyhow::Context;
 use log::debug;
 use rustix::io::Errno;
 
-use crate::answer::Answer;
-use crate::answer::ALLOWED;
-use crate::body::Body;
-use crate::body::Source;
-use crate::coding;
-use crate::conditions::Verdict;
 use crate::config_file::Host;
-use crate::files;
-use crate::files::Found;
-use crate::files::Place;
-use crate::files::Representation;
-use crate::ranges;
-use crate::ranges::Asked;
-use crate::request::Method;
-use crate::request::Request;
-use crate::root::Root;
-use crate::rules;
-use crate::rules::Rules;
-use crate::speedtest;
+use crate::http::answer::Answer;
+use crate::http::answer::ALLOWED;
+use crate::http::body::Body;
+use crate::http::body::Source;
+use crate::http::coding;
+use crate::http::conditions::Verdict;
+use crate::http::ranges;
+use crate::http::ranges::Asked;
+use crate::http::request::Method;
+use crate::http::request::Request;
+use crate::site::files::Found;
+use crate::site::files::Place;
+use crate::site::files::Representation;
+use crate::site::root::Root;
+use crate::site::rules::Rules;
 
 /// A folder, and how it is served.
 #[derive(Clone, Debug)]
@@ -198,5 +201,4 @@ fn whole(source: Source, length: u64, content_type: String) -> Answer {
 }
 
 #[cfg(test)]
-#[path = "site_tests.rs"]
 mod tests;

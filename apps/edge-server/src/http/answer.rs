@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::body::Body;
+use crate::http::body::Body;
 
 /// What plain messages of the server are.
 pub const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
