@@ -215,6 +215,20 @@ mod tests {
     }
 
     #[test]
+    fn the_page_names_every_option() {
+        let page = include_str!("../../../docs/edge-server.md");
+        let mut command = Cli::command();
+        command.build();
+        let options = command.get_arguments().filter_map(|option| option.get_long());
+        for option in options.filter(|option| !["help", "version"].contains(option)) {
+            let mut rows = page.lines().filter(|line| line.starts_with("| `--"));
+            let is_told =
+                rows.any(|row| row.split(['`', ' ']).any(|word| word == format!("--{option}")));
+            assert!(is_told, "docs/edge-server.md has no row for --{option}");
+        }
+    }
+
+    #[test]
     fn the_defaults_resume_with_cubic() {
         let line = "edge-server --listen 127.0.0.1:0 --root .";
         let Ok(Parsed::Run(config)) = parse_words(line) else { panic!("not understood") };
