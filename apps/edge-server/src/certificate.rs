@@ -1,4 +1,4 @@
-//! TLS settings: the operator's certificates by the name that a client asks for, or
+//! Certificates: the operator's certificates by the name that a client asks for, or
 //! a throw-away one.
 
 use std::path::Path;
@@ -30,50 +30,66 @@ struct Pair {
     key: PKey<Private>,
 }
 
-/// TLS settings with the certificates that a configuration names, or a throw-away
-/// one.
-///
-/// # Errors
-///
-/// One line that names the file which cannot be used.
-pub fn settings(config: &Config) -> anyhow::Result<SslContextBuilder> {
-    let unnamed = match config.certificate() {
-        Some((cert, key)) if config.flags.cert.is_some() => {
-            Pair::read(cert, key, ["--cert", "--key"])?
-        }
-        Some((cert, key)) => Pair::read(cert, key, ["cert =", "key ="])?,
-        None => Pair::throw_away()?,
-    };
-    let mut named = Names::default();
-    for host in config.file.named() {
-        let Some((cert, key)) = host.cert.as_deref().zip(host.key.as_deref()) else { continue };
-        let pair = Pair::read(cert, key, ["cert =", "key ="]).with_context(|| host.to_string())?;
-        let pair = Arc::new(pair);
-        for name in &host.names {
-            named.insert(name, Arc::clone(&pair))?;
-        }
-    }
-    let mut tls = SslContextBuilder::new(SslMethod::tls()).context("cannot set TLS up")?;
-    if named.is_empty() {
-        unnamed.present_to_all(&mut tls).context("cannot use the certificate")?;
-    } else {
-        tls.set_select_certificate_callback(move |hello| select(hello, &named, &unnamed));
-    }
-    Ok(tls)
+/// The certificates of a server, which all its workers present.
+#[derive(Clone)]
+pub struct Certificates {
+    named: Names<Arc<Pair>>,
+
+    /// For all other names.
+    unnamed: Arc<Pair>,
 }
 
-/// Presents the certificate of the name that the client asks for (RFC 6066, 3).
-fn select(
-    mut hello: ClientHello<'_>,
-    named: &Names<Arc<Pair>>,
-    unnamed: &Pair,
-) -> Result<(), SelectCertError> {
-    let pair = hello.servername(NameType::HOST_NAME).and_then(|name| named.find(name));
-    let pair = pair.map_or(unnamed, |pair| pair);
-    pair.present(hello.ssl_mut()).map_err(|e| {
-        debug!("cannot use a certificate: {e}");
-        SelectCertError::ERROR
-    })
+impl Certificates {
+    /// Those that a configuration names, or a throw-away one.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the file which cannot be used.
+    pub fn read(config: &Config) -> anyhow::Result<Self> {
+        let unnamed = match config.certificate() {
+            Some((cert, key)) if config.flags.cert.is_some() => {
+                Pair::read(cert, key, ["--cert", "--key"])?
+            }
+            Some((cert, key)) => Pair::read(cert, key, ["cert =", "key ="])?,
+            None => Pair::throw_away()?,
+        };
+        let mut named = Names::default();
+        for host in config.file.named() {
+            let Some((cert, key)) = host.cert.as_deref().zip(host.key.as_deref()) else { continue };
+            let pair = Pair::read(cert, key, ["cert =", "key ="]);
+            let pair = Arc::new(pair.with_context(|| host.to_string())?);
+            for name in &host.names {
+                named.insert(name, Arc::clone(&pair))?;
+            }
+        }
+        Ok(Self { named, unnamed: Arc::new(unnamed) })
+    }
+
+    /// TLS settings with them, for one worker.
+    ///
+    /// # Errors
+    ///
+    /// BoringSSL refuses a certificate.
+    pub fn tls(&self) -> anyhow::Result<SslContextBuilder> {
+        let mut tls = SslContextBuilder::new(SslMethod::tls()).context("cannot set TLS up")?;
+        if self.named.is_empty() {
+            self.unnamed.present_to_all(&mut tls).context("cannot use the certificate")?;
+        } else {
+            let certificates = self.clone();
+            tls.set_select_certificate_callback(move |hello| certificates.select(hello));
+        }
+        Ok(tls)
+    }
+
+    /// Presents the certificate of the name that the client asks for (RFC 6066, 3).
+    fn select(&self, mut hello: ClientHello<'_>) -> Result<(), SelectCertError> {
+        let name = hello.servername(NameType::HOST_NAME);
+        let pair = name.and_then(|name| self.named.find(name)).unwrap_or(&self.unnamed);
+        pair.present(hello.ssl_mut()).map_err(|e| {
+            debug!("cannot use a certificate: {e}");
+            SelectCertError::ERROR
+        })
+    }
 }
 
 impl Pair {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -12,6 +13,7 @@ use clap::ValueEnum;
 use quiche::slow_start::SlowStartExit;
 
 use crate::config_file::ConfigFile;
+use crate::steering::WORKERS_MAX;
 
 const AFTER_HELP: &str = "\
 What a connection learns about its path is kept in the store and used by the next
@@ -27,6 +29,10 @@ pub struct Cli {
     /// UDP address to serve on; port 0 takes a free one, which is printed
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: SocketAddr,
+
+    /// Event loops, each on a thread of its own, that share the address; one a core by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(WORKERS_MAX)))]
+    pub workers: Option<u16>,
 
     /// Folder to serve
     #[arg(long, value_name = "DIR")]
@@ -117,6 +123,14 @@ pub enum Switch {
 }
 
 impl Cli {
+    /// How many event loops there shall be.
+    pub fn workers(&self) -> u16 {
+        self.workers.unwrap_or_else(|| {
+            let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+            u16::try_from(cores).unwrap_or(WORKERS_MAX).min(WORKERS_MAX)
+        })
+    }
+
     /// Whether connections resume, which includes that they learn. Not when the
     /// library was built without that patch.
     pub fn resumes(&self) -> bool {
@@ -191,7 +205,7 @@ mod tests {
 
     #[test]
     fn every_flag_is_understood() {
-        let line = "edge-server --listen [::]:4433 --root www --store paths.db --cert c --key k \
+        let line = "edge-server --listen [::]:4433 --workers 3 --root www --store paths.db --cert c --key k \
                     --cc reno --resume off --resume-ceiling on --slow-start-exit search-3 \
                     --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --metrics 127.0.0.1:9100 --qlog-dir logs \
@@ -199,6 +213,7 @@ mod tests {
         let Ok(Parsed::Run(config)) = parse_words(line) else { panic!("not understood") };
         let cli = config.flags;
         assert_eq!(cli.listen.to_string(), "[::]:4433");
+        assert_eq!(cli.workers(), 3);
         assert_eq!(cli.root, PathBuf::from("www"));
         assert_eq!(cli.store, "paths.db");
         assert_eq!((cli.cert, cli.key), (Some("c".into()), Some("k".into())));
@@ -247,6 +262,8 @@ mod tests {
             ("edge-server --root .", "--listen"),
             ("edge-server --listen 127.0.0.1:0", "--root"),
             ("edge-server --listen nowhere --root .", "'nowhere'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --workers 0", "--workers"),
+            ("edge-server --listen 127.0.0.1:0 --root . --workers 257", "257"),
             ("edge-server --listen 127.0.0.1:0 --root . --frobnicate", "'--frobnicate'"),
             ("edge-server --listen 127.0.0.1:0 --root . --cc bbr2", "'bbr2'"),
             ("edge-server --listen 127.0.0.1:0 --root . --resume maybe", "'maybe'"),

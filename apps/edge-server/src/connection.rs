@@ -18,7 +18,7 @@ use crate::connection_ids::RoutingId;
 use crate::http;
 use crate::http::Desk;
 use crate::http::Http;
-use crate::metrics::Metrics;
+use crate::metrics::WorkerMetrics;
 use crate::outbox::Blocked;
 use crate::outbox::Outbox;
 use crate::path_key::PathKey;
@@ -71,7 +71,7 @@ pub struct Turn<'a> {
     pub sites: &'a Sites,
     pub http: &'a h3::Config,
     pub saved: &'a SavedPaths,
-    pub metrics: &'a Metrics,
+    pub metrics: &'a WorkerMetrics,
 
     /// The transport names a release time for each packet.
     pub paced: bool,
@@ -266,7 +266,7 @@ impl Connection {
     }
 
     /// Follows Careful Resume, and what the connection learns.
-    fn follow_resume(&mut self, saved: &SavedPaths, metrics: &Metrics, now: Instant) {
+    fn follow_resume(&mut self, saved: &SavedPaths, metrics: &WorkerMetrics, now: Instant) {
         while let Some(event) = hooks::resume_event_next(&mut self.quic) {
             metrics.count_phase(event.new, event.trigger);
             let outcome = match event.new {

@@ -1,6 +1,7 @@
 //! One worker's event loop: waits, receives in batches, and lets the worker
 //! serve what has changed.
 
+use std::io;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -8,6 +9,7 @@ use anyhow::Context;
 use log::debug;
 use quiche::clock;
 
+use crate::forwarding::Forwarding;
 use crate::reactor::Reactor;
 use crate::receiver::Received;
 use crate::receiver::Receiver;
@@ -26,12 +28,22 @@ pub struct EventLoop {
     socket: Socket,
     reactor: Reactor,
     receiver: Receiver,
+    forwarding: Forwarding,
     worker: Worker,
 }
 
 impl EventLoop {
-    pub fn new(socket: Socket, reactor: Reactor, worker: Worker) -> Self {
-        Self { socket, reactor, receiver: Receiver::new(), worker }
+    /// # Errors
+    ///
+    /// The process may have no more file descriptors.
+    pub fn new(
+        socket: Socket,
+        reactor: Reactor,
+        forwarding: Forwarding,
+        worker: Worker,
+    ) -> io::Result<Self> {
+        reactor.watch(&socket)?;
+        Ok(Self { socket, reactor, receiver: Receiver::new(), forwarding, worker })
     }
 
     /// Serves until a signal to stop, and tells the clients of it.
@@ -61,8 +73,9 @@ impl EventLoop {
             if readable || woken.readable {
                 readable = self.receive() == Received::Full;
             }
-            if woken.store {
+            if woken.mail {
                 self.worker.on_store();
+                self.take_forwarded();
             }
             self.worker.serve(&self.socket);
             if stop_by.is_some_and(|by| self.worker.is_stopped() || by <= clock::now()) {
@@ -76,7 +89,9 @@ impl EventLoop {
         for _ in 0..RECEIVES_MAX {
             let (socket, worker) = (&self.socket, &mut self.worker);
             let received = self.receiver.receive(socket, |info, datagram| {
-                worker.on_datagram(socket, info, datagram);
+                if !self.forwarding.pass_on(info, datagram) {
+                    worker.on_datagram(socket, info, datagram);
+                }
             });
             match received {
                 Ok(Received::Full) => (),
@@ -86,5 +101,11 @@ impl EventLoop {
             }
         }
         Received::Full
+    }
+
+    fn take_forwarded(&mut self) {
+        while let Some(mut forwarded) = self.forwarding.next() {
+            self.worker.on_datagram(&self.socket, forwarded.info, &mut forwarded.datagram);
+        }
     }
 }

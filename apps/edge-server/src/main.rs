@@ -8,6 +8,7 @@ mod connection;
 mod connection_ids;
 mod deadlines;
 mod event_loop;
+mod forwarding;
 mod http;
 mod metrics;
 mod names;
@@ -19,8 +20,10 @@ mod receiver;
 mod saved_paths;
 mod site;
 mod socket;
+mod steering;
 mod transport;
 mod worker;
+mod workers;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -33,16 +36,9 @@ use rustix::fs::Access;
 use config::Config;
 use config::Parsed;
 use config::Switch;
-use event_loop::EventLoop;
 use metrics::Metrics;
 use path_store::StoreService;
-use path_store::WatchedHashKeys;
-use reactor::Reactor;
-use saved_paths::SavedPaths;
-use site::sites::Sites;
-use socket::Socket;
-use transport::Transport;
-use worker::Worker;
+use workers::Workers;
 
 /// The server could not start, or failed.
 const EXIT_FAILED: u8 = 1;
@@ -84,22 +80,15 @@ fn start_log() {
 /// Serves until a signal to stop.
 fn run(config: &Config) -> anyhow::Result<()> {
     let cli = &config.flags;
-    let sites = Sites::open(config)?;
-    let transport = Transport::new(config)?;
+    reactor::end_on_second_signal().context("cannot take signals over")?;
     if let Some(dir) = &cli.qlog_dir {
         make_qlog_dir(dir).with_context(|| {
             format!("cannot write to --qlog-dir {}; name a writable folder", dir.display())
         })?;
     }
-    let socket = Socket::bind(cli.listen)?;
-    let local = socket.local_addr()?;
-    let reactor = Reactor::new().context("cannot set the event loop up")?;
     let store = cli.resumes().then(|| saved_paths::open(cli)).transpose()?;
-    let hash_keys = cli.hash_keys.as_deref().map(WatchedHashKeys::watch).transpose();
-    let hash_keys = hash_keys.context("cannot use --hash-keys")?;
-    let saved_paths = SavedPaths::new(store.as_ref(), hash_keys, reactor.waker());
     let metrics = Metrics::new(store.as_ref().map(StoreService::monitor));
-    reactor.watch(&socket).context("cannot watch the socket")?;
+    let workers = Workers::new(config, store.as_ref(), &metrics)?;
 
     if config.certificate().is_none() {
         eprintln!(
@@ -114,9 +103,8 @@ fn run(config: &Config) -> anyhow::Result<()> {
         let at = metrics.serve(at)?;
         eprintln!("edge-server: metrics at http://{at}/metrics");
     }
-    eprintln!("edge-server: listening on {local}");
-    let worker = Worker::new(cli, sites, transport, saved_paths, metrics);
-    EventLoop::new(socket, reactor, worker).run()?;
+    eprintln!("edge-server: listening on {}", workers.address());
+    workers.run()?;
 
     if store.is_some_and(|store| !store.close(STORE_PATIENCE)) {
         bail!("the store did not keep everything in time; look at the disk of {}", cli.store);

@@ -41,9 +41,22 @@ const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Registry>,
+    connections: Family<WorkerLabels, Counter>,
+    connections_now: Family<WorkerLabels, Gauge>,
+    phases: Family<PhaseLabels, Counter>,
+}
+
+/// The counters of one worker, which no other writes to as a rule.
+#[derive(Clone)]
+pub struct WorkerMetrics {
     connections: Counter,
     connections_now: Gauge,
     phases: Family<PhaseLabels, Counter>,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct WorkerLabels {
+    worker: u8,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -59,8 +72,8 @@ impl Metrics {
     /// All at nothing.
     pub fn new(store: Option<StoreMonitor>) -> Self {
         let mut registry = Registry::default();
-        let connections = Counter::default();
-        let connections_now = Gauge::default();
+        let connections = Family::default();
+        let connections_now = Family::default();
         let phases = Family::default();
         registry.register("edge_server_connections", "Connections accepted", connections.clone());
         registry.register(
@@ -80,19 +93,14 @@ impl Metrics {
         Self { registry: Arc::new(registry), connections, connections_now, phases }
     }
 
-    pub fn count_connection(&self) {
-        self.connections.inc();
-        self.connections_now.inc();
-    }
-
-    pub fn count_end(&self) {
-        self.connections_now.dec();
-    }
-
-    /// Careful Resume came to a phase on a connection.
-    pub fn count_phase(&self, phase: Phase, trigger: Option<Trigger>) {
-        let trigger = trigger.map_or("none", Trigger::name);
-        self.phases.get_or_create(&PhaseLabels { phase: phase.name(), trigger }).inc();
+    /// The counters of one worker.
+    pub fn of_worker(&self, worker: u8) -> WorkerMetrics {
+        let labels = WorkerLabels { worker };
+        WorkerMetrics {
+            connections: self.connections.get_or_create(&labels).clone(),
+            connections_now: self.connections_now.get_or_create(&labels).clone(),
+            phases: self.phases.clone(),
+        }
     }
 
     /// Serves them at an address, on a thread of its own. Returns the address, with
@@ -154,6 +162,23 @@ impl Metrics {
         // Text takes everything.
         let _ = text::encode(&mut page, &self.registry);
         page
+    }
+}
+
+impl WorkerMetrics {
+    pub fn count_connection(&self) {
+        self.connections.inc();
+        self.connections_now.inc();
+    }
+
+    pub fn count_end(&self) {
+        self.connections_now.dec();
+    }
+
+    /// Careful Resume came to a phase on a connection.
+    pub fn count_phase(&self, phase: Phase, trigger: Option<Trigger>) {
+        let trigger = trigger.map_or("none", Trigger::name);
+        self.phases.get_or_create(&PhaseLabels { phase: phase.name(), trigger }).inc();
     }
 }
 
@@ -248,11 +273,14 @@ mod tests {
         let metrics = Metrics::new(Some(service.monitor()));
         let at = metrics.serve("127.0.0.1:0".parse().unwrap()).unwrap();
 
-        metrics.count_connection();
-        metrics.count_connection();
-        metrics.count_end();
-        metrics.count_phase(Phase::SafeRetreat, Some(Trigger::PacketLoss));
-        metrics.count_phase(Phase::Reconnaissance, None);
+        let (one, other) = (metrics.of_worker(0), metrics.of_worker(1));
+        one.count_connection();
+        one.count_connection();
+        one.count_end();
+        other.count_connection();
+        one.count_phase(Phase::SafeRetreat, Some(Trigger::PacketLoss));
+        other.count_phase(Phase::SafeRetreat, Some(Trigger::PacketLoss));
+        one.count_phase(Phase::Reconnaissance, None);
         let handle = service.handle(Arc::new(|| ()));
         let here =
             quiche::path_state::RemoteEndpoint::new("s", [10, 0, 0, 1].into(), Default::default());
@@ -262,9 +290,10 @@ mod tests {
         let page = ask(at, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
         for line in [
-            "edge_server_connections_total 2",
-            "edge_server_connections_open 1",
-            "edge_server_resume_phases_total{phase=\"safe_retreat\",trigger=\"packet_loss\"} 1",
+            "edge_server_connections_total{worker=\"0\"} 2",
+            "edge_server_connections_total{worker=\"1\"} 1",
+            "edge_server_connections_open{worker=\"0\"} 1",
+            "edge_server_resume_phases_total{phase=\"safe_retreat\",trigger=\"packet_loss\"} 2",
             "edge_server_resume_phases_total{phase=\"reconnaissance\",trigger=\"none\"} 1",
             "path_store_gets_total 1",
             "path_store_hits_total 0",

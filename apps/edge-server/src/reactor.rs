@@ -1,4 +1,4 @@
-//! Waiting: for the socket, the next deadline, the store, or a signal to stop.
+//! Waiting: for the socket, the next deadline, other threads, or a signal to stop.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -25,7 +25,7 @@ use signal_hook_mio::v1_0::Signals;
 
 const SOCKET: Token = Token(0);
 const TIMER: Token = Token(1);
-const STORE: Token = Token(2);
+const MAIL: Token = Token(2);
 const SIGNAL: Token = Token(3);
 
 /// One poll of one worker. The timer is a timerfd: mio's own time-outs are in
@@ -35,7 +35,7 @@ pub struct Reactor {
     events: Events,
     timer: OwnedFd,
     armed: Option<Instant>,
-    store: Arc<Waker>,
+    mail: Arc<Waker>,
     signals: Signals,
 }
 
@@ -44,29 +44,30 @@ pub struct Reactor {
 pub struct Woken {
     pub readable: bool,
     pub writable: bool,
-    pub store: bool,
+
+    /// Another thread has something for the worker: the store, or another worker.
+    pub mail: bool,
+
     pub stop: bool,
 }
 
 impl Reactor {
-    /// Takes over SIGTERM and SIGINT; a second one ends the process at once.
+    /// Takes over SIGTERM and SIGINT.
     ///
     /// # Errors
     ///
     /// The process may have no more file descriptors.
     pub fn new() -> io::Result<Self> {
-        end_on_second_signal()?;
-
         let poll = Poll::new()?;
         let registry = poll.registry();
         let mut signals = Signals::new([SIGTERM, SIGINT])?;
         registry.register(&mut signals, SIGNAL, Interest::READABLE)?;
-        let store = Arc::new(Waker::new(registry, STORE)?);
+        let mail = Arc::new(Waker::new(registry, MAIL)?);
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
         registry.register(&mut SourceFd(&timer.as_raw_fd()), TIMER, Interest::READABLE)?;
 
-        Ok(Self { poll, events: Events::with_capacity(64), timer, armed: None, store, signals })
+        Ok(Self { poll, events: Events::with_capacity(64), timer, armed: None, mail, signals })
     }
 
     /// Reports when `socket` becomes readable or writable. Each is reported
@@ -77,9 +78,9 @@ impl Reactor {
         self.poll.registry().register(&mut SourceFd(&fd), SOCKET, interest)
     }
 
-    /// Ends a wait from another thread, as [`Woken::store`].
+    /// Ends a wait from another thread, as [`Woken::mail`].
     pub fn waker(&self) -> Arc<Waker> {
-        Arc::clone(&self.store)
+        Arc::clone(&self.mail)
     }
 
     /// Takes what has happened, without waiting.
@@ -115,7 +116,7 @@ impl Reactor {
                 }
                 // Setting the timer again takes the expiry off.
                 TIMER => self.armed = None,
-                STORE => woken.store = true,
+                MAIL => woken.mail = true,
                 SIGNAL => woken.stop |= self.signals.pending().next().is_some(),
                 _ => (),
             }
@@ -134,7 +135,9 @@ impl Reactor {
     }
 }
 
-fn end_on_second_signal() -> io::Result<()> {
+/// Ends the process at once when it is asked to stop a second time. Is called
+/// before there is a reactor.
+pub fn end_on_second_signal() -> io::Result<()> {
     let stopping = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
         let now = Arc::clone(&stopping);

@@ -5,14 +5,20 @@ use std::io::IoSliceMut;
 use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::net::UdpSocket;
+use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
+use std::os::fd::BorrowedFd;
 use std::os::fd::RawFd;
 
 use anyhow::Context;
 use quinn_udp::RecvMeta;
 use quinn_udp::Transmit;
 use quinn_udp::UdpSocketState;
+use rustix::net;
 use rustix::net::sockopt;
+use rustix::net::AddressFamily;
+use rustix::net::SocketFlags;
+use rustix::net::SocketType;
 
 use crate::outbox::PacketSink;
 
@@ -34,20 +40,24 @@ pub struct Route {
 }
 
 impl Socket {
-    /// Binds to `address`.
+    /// Binds one socket for each worker to `address`. The kernel chooses one for
+    /// each packet.
     ///
     /// # Errors
     ///
     /// One line that names the address.
-    pub fn bind(address: SocketAddr) -> anyhow::Result<Self> {
-        let open = || {
-            let udp = UdpSocket::bind(address)?;
-            enlarge_buffers(&udp);
-            let state = UdpSocketState::new((&udp).into())?;
-            let local = udp.local_addr()?;
-            Ok(Self { udp, state, local })
+    pub fn bind_group(address: SocketAddr, workers: u16) -> anyhow::Result<Vec<Self>> {
+        let bind = || {
+            // Alone, so that no other server shares the address unnoticed.
+            let first = UdpSocket::bind(address)?;
+            if workers == 1 {
+                return Ok(vec![Self::new(first)?]);
+            }
+            let address = first.local_addr()?;
+            drop(first);
+            (0..workers).map(|_| Self::new(bind_shared(address)?)).collect()
         };
-        open().map_err(|e: io::Error| {
+        bind().map_err(|e: io::Error| {
             let way_out = match e.kind() {
                 io::ErrorKind::AddrInUse => "; stop what uses it, or choose another --listen",
                 io::ErrorKind::AddrNotAvailable => "; --listen must name an address of this host",
@@ -56,6 +66,13 @@ impl Socket {
             };
             anyhow::anyhow!("cannot listen on {address}: {e}{way_out}")
         })
+    }
+
+    fn new(udp: UdpSocket) -> io::Result<Self> {
+        enlarge_buffers(&udp);
+        let state = UdpSocketState::new((&udp).into())?;
+        let local = udp.local_addr()?;
+        Ok(Self { udp, state, local })
     }
 
     /// The address the socket is bound to.
@@ -117,10 +134,28 @@ impl PacketSink for Socket {
     }
 }
 
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.udp.as_fd()
+    }
+}
+
 impl AsRawFd for Socket {
     fn as_raw_fd(&self) -> RawFd {
         self.udp.as_raw_fd()
     }
+}
+
+/// A socket of a group that shares `address`.
+fn bind_shared(address: SocketAddr) -> io::Result<UdpSocket> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let socket = net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    net::bind(&socket, &address)?;
+    Ok(socket.into())
 }
 
 /// Beyond the system's limit only root may go; less is no error.

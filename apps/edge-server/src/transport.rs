@@ -7,8 +7,8 @@ use quiche::hooks;
 use quiche::resume::ResumeConfig;
 use quiche::CongestionControlAlgorithm;
 
-use crate::certificate;
-use crate::config::Config;
+use crate::certificate::Certificates;
+use crate::config::Cli;
 use crate::config::CongestionController;
 use crate::config::Switch;
 
@@ -53,14 +53,13 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// The settings that a configuration asks for.
+    /// The settings that a command line asks for, with these certificates.
     ///
     /// # Errors
     ///
-    /// A certificate or its key cannot be used.
-    pub fn new(config: &Config) -> anyhow::Result<Self> {
-        let cli = &config.flags;
-        let tls = certificate::settings(config)?;
+    /// A certificate or an option cannot be used.
+    pub fn new(cli: &Cli, certificates: &Certificates) -> anyhow::Result<Self> {
+        let tls = certificates.tls()?;
         let mut quic = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)
             .context("cannot set QUIC up")?;
         quic.set_application_protos(h3::APPLICATION_PROTOCOL).context("cannot set QUIC up")?;
@@ -97,5 +96,4 @@ fn set_limits(quic: &mut quiche::Config, uploads: bool) {
     quic.set_initial_max_streams_bidi(REQUESTS_MAX);
     quic.set_initial_max_streams_uni(CLIENT_STREAMS_MAX);
     quic.set_active_connection_id_limit(CONNECTION_IDS_MAX);
-    quic.set_disable_active_migration(true);
 }

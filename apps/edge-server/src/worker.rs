@@ -26,7 +26,7 @@ use crate::connection_ids::IdMaker;
 use crate::connection_ids::RoutingId;
 use crate::deadlines::Deadlines;
 use crate::http::body::SCRATCH_BYTES;
-use crate::metrics::Metrics;
+use crate::metrics::WorkerMetrics;
 use crate::outbox::Outbox;
 use crate::path_key::PathKey;
 use crate::qlog_file::QlogDir;
@@ -47,7 +47,7 @@ pub struct Worker {
     path_key: PathKey,
     id_maker: IdMaker,
     saved: SavedPaths,
-    metrics: Metrics,
+    metrics: WorkerMetrics,
     paced: bool,
     qlogs: Option<QlogDir>,
 
@@ -71,20 +71,21 @@ pub struct Worker {
 }
 
 impl Worker {
+    /// The worker that connection IDs name `name`.
     pub fn new(
+        name: u8,
         cli: &Cli,
         sites: Sites,
         transport: Transport,
         saved: SavedPaths,
-        metrics: Metrics,
+        metrics: WorkerMetrics,
     ) -> Self {
         let lengths = PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 };
         Self {
             sites,
             transport,
             path_key: PathKey::new(cli.path_group.clone(), lengths, cli.path_dscp),
-            // The only worker so far.
-            id_maker: IdMaker::new(0),
+            id_maker: IdMaker::new(name),
             saved,
             metrics,
             // Careful Resume turns pacing on.

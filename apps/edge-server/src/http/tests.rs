@@ -7,6 +7,7 @@ use quiche::ConnectionId;
 use quiche::RecvInfo;
 
 use super::*;
+use crate::certificate::Certificates;
 use crate::config::Config;
 use crate::config::Parsed;
 use crate::transport::Transport;
@@ -58,7 +59,8 @@ impl Ends {
     fn connect() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let config = config(dir.path());
-        let mut transport = Transport::new(&config).unwrap();
+        let certificates = Certificates::read(&config).unwrap();
+        let mut transport = Transport::new(&config.flags, &certificates).unwrap();
         let [here, there] = addresses();
         let mut asking = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
         asking.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();

@@ -12,3 +12,4 @@ mod scenarios;
 mod serving;
 mod store_faults;
 mod support;
+mod workers;

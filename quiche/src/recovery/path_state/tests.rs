@@ -326,4 +326,17 @@ mod memory_store {
         assert_eq!((1..=500).find(is_there), Some(7));
         assert_eq!(store.flush().unwrap(), 495);
     }
+
+    #[test]
+    fn of_equally_stale_endpoints_no_more_than_needed_make_room() {
+        let _time = simulation();
+        let store = MemoryStore::new(500);
+
+        for n in 0..=500 {
+            let nth = endpoint(&format!("10.{}.{}.1", n / 256, n % 256));
+            store.record(&nth, &state(100)).unwrap();
+        }
+
+        assert_eq!(store.flush().unwrap(), 495);
+    }
 }

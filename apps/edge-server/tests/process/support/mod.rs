@@ -6,6 +6,7 @@ pub mod forger;
 pub mod jump;
 pub mod lab;
 pub mod metrics;
+pub mod nat;
 pub mod process;
 #[path = "../../../../path-store/tests/support/redis.rs"]
 #[expect(dead_code, reason = "the tests of the stores use the rest")]

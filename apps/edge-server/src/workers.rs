@@ -1,0 +1,103 @@
+//! All workers of a server: one event loop and one socket each, on threads of
+//! their own. They share the address, the certificates and the store.
+
+use std::net::SocketAddr;
+use std::panic;
+use std::panic::AssertUnwindSafe;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use anyhow::anyhow;
+use anyhow::Context;
+use log::warn;
+use path_store::StoreService;
+use path_store::WatchedHashKeys;
+
+use crate::certificate::Certificates;
+use crate::config::Config;
+use crate::event_loop::EventLoop;
+use crate::forwarding::Forwarding;
+use crate::metrics::Metrics;
+use crate::reactor::Reactor;
+use crate::saved_paths::SavedPaths;
+use crate::site::sites::Sites;
+use crate::socket::Socket;
+use crate::steering::Steering;
+use crate::transport::Transport;
+use crate::worker::Worker;
+
+/// Workers that are ready to serve.
+pub struct Workers {
+    address: SocketAddr,
+    event_loops: Vec<EventLoop>,
+}
+
+impl Workers {
+    /// As many workers as a configuration asks for, bound to its address.
+    ///
+    /// # Errors
+    ///
+    /// One line that names what cannot be used.
+    pub fn new(
+        config: &Config,
+        store: Option<&StoreService>,
+        metrics: &Metrics,
+    ) -> anyhow::Result<Self> {
+        let cli = &config.flags;
+        let sites = Sites::open(config)?;
+        let certificates = Certificates::read(config)?;
+        let hash_keys = cli.hash_keys.as_deref().map(WatchedHashKeys::watch).transpose();
+        let hash_keys = hash_keys.context("cannot use --hash-keys")?;
+
+        let sockets = Socket::bind_group(cli.listen, cli.workers())?;
+        let address = sockets[0].local_addr()?;
+        let steering = Steering::new(cli.workers());
+        if let Err(e) = steering.attach(&sockets[0]) {
+            warn!("the kernel does not steer packets, workers pass them on instead: {e}");
+        }
+        let reactors: Result<Vec<_>, _> = sockets.iter().map(|_| Reactor::new()).collect();
+        let reactors = reactors.context("cannot set the event loops up")?;
+        let forwarding = Forwarding::connect(steering, reactors.iter().map(Reactor::waker));
+
+        let mut event_loops = Vec::new();
+        for (name, ((socket, reactor), forwarding)) in
+            (0..=u8::MAX).zip(sockets.into_iter().zip(reactors).zip(forwarding))
+        {
+            let transport = Transport::new(cli, &certificates)?;
+            let saved = SavedPaths::new(store, hash_keys.clone(), reactor.waker());
+            let metrics = metrics.of_worker(name);
+            let worker = Worker::new(name, cli, sites.clone(), transport, saved, metrics);
+            let event_loop = EventLoop::new(socket, reactor, forwarding, worker);
+            event_loops.push(event_loop.context("cannot watch the socket")?);
+        }
+        Ok(Self { address, event_loops })
+    }
+
+    /// The address that all of them serve.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until a signal to stop.
+    ///
+    /// # Errors
+    ///
+    /// A worker has failed. The others are left as they are: clients of its own
+    /// cannot be served by them, so the process had better end.
+    pub fn run(self) -> anyhow::Result<()> {
+        let (ended, ends) = channel();
+        for (name, event_loop) in self.event_loops.into_iter().enumerate() {
+            let ended = ended.clone();
+            let run = move || {
+                let end = panic::catch_unwind(AssertUnwindSafe(|| event_loop.run()));
+                let end = end.unwrap_or_else(|_| Err(anyhow!("a worker panicked")));
+                // Nobody listens once another has failed.
+                let _ = ended.send(end);
+            };
+            let thread = thread::Builder::new().name(format!("worker-{name}"));
+            thread.spawn(run).context("cannot start a worker's thread")?;
+        }
+        drop(ended);
+        ends.into_iter().collect()
+    }
+}

@@ -1,0 +1,42 @@
+//! A NAT that gives its client another address amid a connection.
+
+use std::net::SocketAddr;
+use std::net::UdpSocket;
+use std::thread;
+
+/// Relays one client to `server`: the first `packets_before` packets from an
+/// address of 127.5.5.0/24, all later ones from one of 127.6.6.0/24. Returns where
+/// the client sends to.
+pub fn start_nat(server: SocketAddr, packets_before: usize) -> SocketAddr {
+    let inside = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = inside.local_addr().unwrap();
+    let outside = ["127.5.5.1:0", "127.6.6.1:0"].map(|local| {
+        let socket = UdpSocket::bind(local).unwrap();
+        socket.connect(server).unwrap();
+        socket
+    });
+    thread::spawn(move || {
+        let mut packet = [0; 2000];
+        for count in 0.. {
+            let (length, client) = inside.recv_from(&mut packet).unwrap();
+            if count == 0 {
+                for socket in &outside {
+                    start_return(socket, &inside, client);
+                }
+            }
+            let socket = &outside[usize::from(count >= packets_before)];
+            let _ = socket.send(&packet[..length]);
+        }
+    });
+    address
+}
+
+fn start_return(outside: &UdpSocket, inside: &UdpSocket, client: SocketAddr) {
+    let (outside, inside) = (outside.try_clone().unwrap(), inside.try_clone().unwrap());
+    thread::spawn(move || {
+        let mut packet = [0; 2000];
+        while let Ok(length) = outside.recv(&mut packet) {
+            let _ = inside.send_to(&packet[..length], client);
+        }
+    });
+}
