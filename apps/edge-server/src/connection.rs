@@ -1,6 +1,7 @@
 //! One client's connection: feeds the transport, serves its requests, sends
 //! packets when they are due, and tells the store what the path carries.
 
+use std::io;
 use std::time::Instant;
 
 use log::debug;
@@ -15,6 +16,7 @@ use quiche::PathEvent;
 use quiche::RecvInfo;
 
 use crate::connection_ids::RoutingId;
+use crate::disk::Disk;
 use crate::http;
 use crate::http::Desk;
 use crate::http::Http;
@@ -69,6 +71,7 @@ pub struct Turn<'a> {
     pub socket: &'a Socket,
     pub outbox: &'a mut Outbox,
     pub sites: &'a Sites,
+    pub disk: &'a Disk,
     pub http: &'a h3::Config,
     pub saved: &'a SavedPaths,
     pub metrics: &'a WorkerMetrics,
@@ -156,6 +159,13 @@ impl Connection {
         self.act(action, saved);
     }
 
+    /// A piece of a response has been read from disk.
+    pub fn on_fetched(&mut self, stream: u64, bytes: io::Result<Vec<u8>>) {
+        if let Some(http) = &mut self.http {
+            http.on_fetched(stream, bytes);
+        }
+    }
+
     /// When it must be served again, if its last turn ended with `pause`.
     pub fn deadline(&self, pause: Pause) -> Option<Instant> {
         let release = match pause {
@@ -222,9 +232,13 @@ impl Connection {
         };
         let bytes_max = if turn.paced { PACED_WRITE_BYTES_MAX } else { u64::MAX };
         let wall_now = clock::wall_now();
-        let mut desk = Desk { sites: turn.sites, scratch: turn.scratch, wall_now };
+        let fetch = &mut |stream, range| {
+            turn.metrics.count_disk_read();
+            turn.disk.fetch(self.key, stream, range);
+        };
+        let mut desk = Desk { sites: turn.sites, scratch: turn.scratch, wall_now, fetch };
         let asked = http.take_requests(&mut self.quic, &mut desk);
-        let wrote = http.write(&mut self.quic, turn.scratch, bytes_max);
+        let wrote = http.write(&mut self.quic, &mut desk, bytes_max);
         asked || wrote
     }
 

@@ -75,6 +75,7 @@ impl EventLoop {
             }
             if woken.mail {
                 self.worker.on_store();
+                self.worker.on_disk();
                 self.take_forwarded();
             }
             self.worker.serve(&self.socket);

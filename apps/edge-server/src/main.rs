@@ -7,6 +7,7 @@ mod config_file;
 mod connection;
 mod connection_ids;
 mod deadlines;
+mod disk;
 mod event_loop;
 mod forwarding;
 mod http;

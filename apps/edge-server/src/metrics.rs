@@ -43,6 +43,7 @@ pub struct Metrics {
     registry: Arc<Registry>,
     connections: Family<WorkerLabels, Counter>,
     connections_now: Family<WorkerLabels, Gauge>,
+    disk_reads: Family<WorkerLabels, Counter>,
     phases: Family<PhaseLabels, Counter>,
 }
 
@@ -51,6 +52,7 @@ pub struct Metrics {
 pub struct WorkerMetrics {
     connections: Counter,
     connections_now: Gauge,
+    disk_reads: Counter,
     phases: Family<PhaseLabels, Counter>,
 }
 
@@ -74,12 +76,18 @@ impl Metrics {
         let mut registry = Registry::default();
         let connections = Family::default();
         let connections_now = Family::default();
+        let disk_reads = Family::default();
         let phases = Family::default();
         registry.register("edge_server_connections", "Connections accepted", connections.clone());
         registry.register(
             "edge_server_connections_open",
             "Connections that are open",
             connections_now.clone(),
+        );
+        registry.register(
+            "edge_server_disk_reads",
+            "Pieces of files that were not in memory",
+            disk_reads.clone(),
         );
         registry.register(
             "edge_server_resume_phases",
@@ -90,7 +98,7 @@ impl Metrics {
             registry.register_collector(Box::new(StoreCollector(store)));
         }
 
-        Self { registry: Arc::new(registry), connections, connections_now, phases }
+        Self { registry: Arc::new(registry), connections, connections_now, disk_reads, phases }
     }
 
     /// The counters of one worker.
@@ -99,6 +107,7 @@ impl Metrics {
         WorkerMetrics {
             connections: self.connections.get_or_create(&labels).clone(),
             connections_now: self.connections_now.get_or_create(&labels).clone(),
+            disk_reads: self.disk_reads.get_or_create(&labels).clone(),
             phases: self.phases.clone(),
         }
     }
@@ -173,6 +182,10 @@ impl WorkerMetrics {
 
     pub fn count_end(&self) {
         self.connections_now.dec();
+    }
+
+    pub fn count_disk_read(&self) {
+        self.disk_reads.inc();
     }
 
     /// Careful Resume came to a phase on a connection.

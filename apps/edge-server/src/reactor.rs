@@ -45,7 +45,7 @@ pub struct Woken {
     pub readable: bool,
     pub writable: bool,
 
-    /// Another thread has something for the worker: the store, or another worker.
+    /// Another thread has something for the worker: the store, a disk, or another worker.
     pub mail: bool,
 
     pub stop: bool,

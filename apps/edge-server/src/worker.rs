@@ -25,6 +25,7 @@ use crate::connection_ids;
 use crate::connection_ids::IdMaker;
 use crate::connection_ids::RoutingId;
 use crate::deadlines::Deadlines;
+use crate::disk::Disk;
 use crate::http::body::SCRATCH_BYTES;
 use crate::metrics::WorkerMetrics;
 use crate::outbox::Outbox;
@@ -43,6 +44,7 @@ const INITIAL_BYTES_MIN: usize = 1200;
 /// Everything that one event loop serves with.
 pub struct Worker {
     sites: Sites,
+    disk: Disk,
     transport: Transport,
     path_key: PathKey,
     id_maker: IdMaker,
@@ -76,6 +78,7 @@ impl Worker {
         name: u8,
         cli: &Cli,
         sites: Sites,
+        disk: Disk,
         transport: Transport,
         saved: SavedPaths,
         metrics: WorkerMetrics,
@@ -83,6 +86,7 @@ impl Worker {
         let lengths = PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 };
         Self {
             sites,
+            disk,
             transport,
             path_key: PathKey::new(cli.path_group.clone(), lengths, cli.path_dscp),
             id_maker: IdMaker::new(name),
@@ -134,6 +138,18 @@ impl Worker {
     pub fn on_store(&mut self) {
         while let Some((key, answer)) = self.saved.next_answer() {
             self.on_answer(key, answer);
+        }
+    }
+
+    /// Pieces of files have been read.
+    pub fn on_disk(&mut self) {
+        while let Some(fetched) = self.disk.next() {
+            let slot = fetched.connection.slot();
+            let connection = self.connections.get_mut(slot);
+            if let Some(connection) = connection.filter(|c| c.key == fetched.connection) {
+                connection.on_fetched(fetched.stream, fetched.bytes);
+                self.touch(slot);
+            }
         }
     }
 
@@ -204,6 +220,7 @@ impl Worker {
             socket,
             outbox: &mut self.outbox,
             sites: &self.sites,
+            disk: &self.disk,
             http: &self.transport.http,
             saved: &self.saved,
             metrics: &self.metrics,

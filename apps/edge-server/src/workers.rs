@@ -15,6 +15,7 @@ use path_store::WatchedHashKeys;
 
 use crate::certificate::Certificates;
 use crate::config::Config;
+use crate::disk::DiskReaders;
 use crate::event_loop::EventLoop;
 use crate::forwarding::Forwarding;
 use crate::metrics::Metrics;
@@ -45,6 +46,7 @@ impl Workers {
     ) -> anyhow::Result<Self> {
         let cli = &config.flags;
         let sites = Sites::open(config)?;
+        let disk_readers = DiskReaders::start().context("cannot start the threads that read")?;
         let certificates = Certificates::read(config)?;
         let hash_keys = cli.hash_keys.as_deref().map(WatchedHashKeys::watch).transpose();
         let hash_keys = hash_keys.context("cannot use --hash-keys")?;
@@ -64,9 +66,10 @@ impl Workers {
             (0..=u8::MAX).zip(sockets.into_iter().zip(reactors).zip(forwarding))
         {
             let transport = Transport::new(cli, &certificates)?;
+            let disk = disk_readers.handle(reactor.waker());
             let saved = SavedPaths::new(store, hash_keys.clone(), reactor.waker());
             let metrics = metrics.of_worker(name);
-            let worker = Worker::new(name, cli, sites.clone(), transport, saved, metrics);
+            let worker = Worker::new(name, cli, sites.clone(), disk, transport, saved, metrics);
             let event_loop = EventLoop::new(socket, reactor, forwarding, worker);
             event_loops.push(event_loop.context("cannot watch the socket")?);
         }

@@ -3,8 +3,13 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::io;
+use std::io::IoSliceMut;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::io::ReadWriteFlags;
 
 /// Length of the pattern that `/bytes/N` repeats, in bytes. A power of two.
 const PATTERN_BYTES: usize = 1 << 16;
@@ -26,7 +31,7 @@ static PATTERN: [u8; PATTERN_BYTES] = {
 /// Where bytes come from.
 #[derive(Debug)]
 pub enum Source {
-    File(File),
+    File(Arc<File>),
 
     /// A pattern, repeated without end.
     Pattern,
@@ -39,6 +44,33 @@ pub enum Source {
 pub struct Body {
     source: Source,
     parts: Parts,
+
+    /// Bytes that were fetched from disk.
+    fetched: Option<Fetched>,
+}
+
+/// Some bytes of a body.
+#[derive(Debug)]
+pub enum Piece<'a> {
+    Here(&'a [u8]),
+
+    /// They are not in memory: who wants them fetches and supplies them.
+    OnDisk(FileRange),
+}
+
+/// Bytes of a file, which may take the disk's time to read.
+#[derive(Debug)]
+pub struct FileRange {
+    file: Arc<File>,
+    offset: u64,
+    bytes_max: usize,
+}
+
+#[derive(Debug)]
+struct Fetched {
+    /// Their position in the body.
+    start: u64,
+    bytes: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -73,7 +105,7 @@ impl Body {
 
     /// A range of a source's bytes.
     pub fn of(source: Source, range: Range<u64>) -> Self {
-        Self { source, parts: Parts::One(range) }
+        Self { source, parts: Parts::One(range), fetched: None }
     }
 
     /// Ranges of a source's bytes, each after its text, and `end` after them all.
@@ -85,7 +117,7 @@ impl Body {
             start = part.end();
             placed.push(part);
         }
-        Self { source, parts: Parts::Many(placed) }
+        Self { source, parts: Parts::Many(placed), fetched: None }
     }
 
     /// Length in bytes.
@@ -98,7 +130,7 @@ impl Body {
 
     /// The bytes from `offset`, at most `bytes_max` of them, some of them at
     /// least unless `offset` is the end or `bytes_max` is 0. A file's bytes are
-    /// read into `scratch`.
+    /// read into `scratch`, if that takes no wait for a disk.
     ///
     /// # Errors
     ///
@@ -108,7 +140,10 @@ impl Body {
         offset: u64,
         bytes_max: usize,
         scratch: &'a mut [u8],
-    ) -> io::Result<&'a [u8]> {
+    ) -> io::Result<Piece<'a>> {
+        if let Some(bytes) = self.fetched.as_ref().and_then(|fetched| fetched.from(offset)) {
+            return Ok(Piece::Here(&bytes[..bytes_max.min(bytes.len())]));
+        }
         let parts = match &self.parts {
             Parts::One(range) => {
                 return self.source.piece(range.start + offset..range.end, bytes_max, scratch);
@@ -116,16 +151,66 @@ impl Body {
             Parts::Many(parts) => parts,
         };
         let index = parts.partition_point(|part| part.end() <= offset);
-        let Some(part) = parts.get(index) else { return Ok(&[]) };
+        let Some(part) = parts.get(index) else { return Ok(Piece::Here(&[])) };
         let offset = offset - part.start;
         let text = part.text.as_bytes();
         match text.get(offset as usize..).filter(|left| !left.is_empty()) {
-            Some(left) => Ok(&left[..bytes_max.min(left.len())]),
+            Some(left) => Ok(Piece::Here(&left[..bytes_max.min(left.len())])),
             None => {
                 let start = part.range.start + offset - text.len() as u64;
                 self.source.piece(start..part.range.end, bytes_max, scratch)
             }
         }
+    }
+
+    /// Takes what was on disk, from `offset`.
+    pub fn supply(&mut self, offset: u64, bytes: Vec<u8>) {
+        self.fetched = Some(Fetched { start: offset, bytes });
+    }
+
+    /// Frees what was fetched, once all of it lies before `offset`.
+    pub fn release(&mut self, offset: u64) {
+        self.fetched.take_if(|fetched| fetched.from(offset).is_none());
+    }
+
+    /// The whole, taken in pieces of at most `bytes_max`.
+    #[cfg(test)]
+    pub fn read(&self, bytes_max: usize) -> io::Result<Vec<u8>> {
+        let mut scratch = vec![0; 100];
+        let mut whole = Vec::new();
+        while (whole.len() as u64) < self.length() {
+            let offset = whole.len() as u64;
+            match self.piece(offset, bytes_max, &mut scratch)? {
+                Piece::Here(bytes) => whole.extend_from_slice(bytes),
+                Piece::OnDisk(range) => whole.extend(range.read()?),
+            }
+        }
+        Ok(whole)
+    }
+}
+
+impl Fetched {
+    /// The bytes from `offset` of the body, if it has any.
+    fn from(&self, offset: u64) -> Option<&[u8]> {
+        let skip = usize::try_from(offset.checked_sub(self.start)?).ok()?;
+        self.bytes.get(skip..).filter(|bytes| !bytes.is_empty())
+    }
+}
+
+impl FileRange {
+    /// Reads some of the bytes, one at least.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or has become shorter.
+    pub fn read(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.bytes_max];
+        let count = self.file.read_at(&mut bytes, self.offset)?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        bytes.truncate(count);
+        Ok(bytes)
     }
 }
 
@@ -141,27 +226,38 @@ impl Source {
         range: Range<u64>,
         bytes_max: usize,
         scratch: &'a mut [u8],
-    ) -> io::Result<&'a [u8]> {
+    ) -> io::Result<Piece<'a>> {
         let offset = range.start;
         let left = usize::try_from(range.end - offset).unwrap_or(usize::MAX);
         let bytes_max = bytes_max.min(left);
         match self {
             Self::File(file) => {
                 let bytes_max = bytes_max.min(scratch.len());
-                let count = file.read_at(&mut scratch[..bytes_max], offset)?;
-                if count == 0 && bytes_max > 0 {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-                Ok(&scratch[..count])
+                let read = match read_cached(file, offset, &mut scratch[..bytes_max]) {
+                    Ok(0) if bytes_max > 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    Ok(count) => Piece::Here(&scratch[..count]),
+                    // Not in memory; or the file system, or the kernel, cannot tell.
+                    Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS) => {
+                        Piece::OnDisk(FileRange { file: Arc::clone(file), offset, bytes_max })
+                    }
+                    Err(e) => return Err(e.into()),
+                };
+                Ok(read)
             }
             Self::Pattern => {
                 let start = (offset % PATTERN_BYTES as u64) as usize;
                 let end = (start + bytes_max).min(PATTERN_BYTES);
-                Ok(&PATTERN[start..end])
+                Ok(Piece::Here(&PATTERN[start..end]))
             }
-            Self::Text(text) => Ok(&text.as_bytes()[offset as usize..][..bytes_max]),
+            Self::Text(text) => Ok(Piece::Here(&text.as_bytes()[offset as usize..][..bytes_max])),
         }
     }
+}
+
+/// Reads what the kernel has in memory.
+fn read_cached(file: &File, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
+    let mut buffers = [IoSliceMut::new(buffer)];
+    rustix::io::preadv2(file, &mut buffers, offset, ReadWriteFlags::NOWAIT)
 }
 
 #[cfg(test)]
@@ -169,23 +265,11 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// The whole body, taken in pieces of at most `bytes_max`.
-    fn read(body: &Body, bytes_max: usize) -> io::Result<Vec<u8>> {
-        let mut scratch = vec![0; 100];
-        let mut whole = Vec::new();
-        while (whole.len() as u64) < body.length() {
-            let offset = whole.len() as u64;
-            whole.extend_from_slice(body.piece(offset, bytes_max, &mut scratch)?);
-        }
-        assert!(body.piece(body.length(), bytes_max, &mut scratch)?.is_empty());
-        Ok(whole)
-    }
-
-    fn thousand() -> (File, Vec<u8>) {
+    fn thousand() -> (Arc<File>, Vec<u8>) {
         let mut file = tempfile::tempfile().unwrap();
         let contents: Vec<u8> = (0..1000u32).map(|i| (i % 251) as u8).collect();
         file.write_all(&contents).unwrap();
-        (file, contents)
+        (Arc::new(file), contents)
     }
 
     #[test]
@@ -194,17 +278,17 @@ mod tests {
         let file = Body::of(Source::File(file), 0..1000);
         let text = Body::text("gone\n");
         for bytes_max in [1, 7, 100, 5000] {
-            assert_eq!(read(&file, bytes_max).unwrap(), contents);
-            assert_eq!(read(&text, bytes_max).unwrap(), b"gone\n");
+            assert_eq!(file.read(bytes_max).unwrap(), contents);
+            assert_eq!(text.read(bytes_max).unwrap(), b"gone\n");
         }
 
         let pattern = Body::of(Source::Pattern, 0..3 * PATTERN_BYTES as u64 + 5);
-        let whole = read(&pattern, 100_000).unwrap();
+        let whole = pattern.read(100_000).unwrap();
         assert_eq!(whole.len() as u64, pattern.length());
-        assert_eq!(whole, read(&pattern, 1000).unwrap());
+        assert_eq!(whole, pattern.read(1000).unwrap());
         assert_eq!(whole[..5], whole[3 * PATTERN_BYTES..]);
         let part = Body::of(Source::Pattern, 1000..70_000);
-        assert_eq!(read(&part, 100_000).unwrap(), whole[1000..70_000]);
+        assert_eq!(part.read(100_000).unwrap(), whole[1000..70_000]);
     }
 
     #[test]
@@ -215,7 +299,7 @@ mod tests {
         let expected = [b"<a>", &contents[10..14], b"<b>", &contents[500..800], b"<end>"].concat();
         assert_eq!(body.length(), expected.len() as u64);
         for bytes_max in [1, 2, 99, 5000] {
-            assert_eq!(read(&body, bytes_max).unwrap(), expected, "{bytes_max}");
+            assert_eq!(body.read(bytes_max).unwrap(), expected, "{bytes_max}");
         }
     }
 
@@ -223,7 +307,40 @@ mod tests {
     fn a_file_that_became_shorter_is_an_error() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"short").unwrap();
-        let body = Body::of(Source::File(file), 0..100);
-        assert_eq!(read(&body, 100).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        let body = Body::of(Source::File(Arc::new(file)), 0..100);
+        assert_eq!(body.read(100).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+    // The kernel does not say of these files whether reading them takes a wait.
+    #[test]
+    fn what_is_not_in_memory_is_fetched_and_supplied() {
+        let file = Arc::new(File::open("/proc/version").unwrap());
+        let contents = std::fs::read("/proc/version").unwrap();
+        let parts = vec![("<a>".to_owned(), 3..9), ("<b>".to_owned(), 20..25)];
+        let mut body = Body::in_parts(Source::File(file), parts, "<end>".to_owned());
+        let expected = [b"<a>", &contents[3..9], b"<b>", &contents[20..25], b"<end>"].concat();
+
+        let (mut whole, mut fetches) = (Vec::new(), 0);
+        while (whole.len() as u64) < body.length() {
+            let offset = whole.len() as u64;
+            match body.piece(offset, 4, &mut [0; 100]).unwrap() {
+                Piece::Here(bytes) => whole.extend_from_slice(bytes),
+                Piece::OnDisk(range) => {
+                    let bytes = range.read().unwrap();
+                    fetches += 1;
+                    body.supply(offset, bytes);
+                }
+            }
+            body.release(whole.len() as u64);
+        }
+        assert_eq!(whole, expected);
+        assert_eq!(fetches, 4);
+        assert!(body.fetched.is_none(), "what has been sent is freed");
+    }
+
+    #[test]
+    fn what_is_not_in_memory_may_have_become_shorter() {
+        let file = Arc::new(File::open("/proc/version").unwrap());
+        let body = Body::of(Source::File(file), 0..100_000);
+        assert_eq!(body.read(1000).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 }

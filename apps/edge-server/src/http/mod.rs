@@ -13,6 +13,7 @@ mod response;
 mod schedule;
 
 use std::collections::HashMap;
+use std::io;
 use std::time::SystemTime;
 
 use log::debug;
@@ -21,6 +22,7 @@ use quiche::h3::NameValue;
 use quiche::Shutdown;
 
 use crate::http::answer::Answer;
+use crate::http::body::FileRange;
 use crate::http::intake::Intake;
 use crate::http::intake::Overflow;
 use crate::http::priority::Priority;
@@ -69,6 +71,10 @@ pub struct Desk<'a> {
     pub sites: &'a Sites,
     pub scratch: &'a mut [u8],
     pub wall_now: SystemTime,
+
+    /// Begins to read what the response on a stream needs from disk;
+    /// [`Http::on_fetched`] ends it.
+    pub fetch: &'a mut dyn FnMut(u64, FileRange),
 }
 
 impl Http {
@@ -240,7 +246,7 @@ impl Http {
     pub fn write(
         &mut self,
         quic: &mut quiche::Connection,
-        scratch: &mut [u8],
+        desk: &mut Desk<'_>,
         bytes_max: u64,
     ) -> bool {
         let mut any = false;
@@ -253,13 +259,13 @@ impl Http {
             let shared = self.responses.is_shared(response.priority);
             let turn_bytes_max = if shared { SHARED_TURN_BYTES_MAX } else { TURN_BYTES_MAX };
             let unsent_before = response.unsent_bytes();
-            let step = response.step(&mut self.h3, quic, scratch, turn_bytes_max);
+            let step = response.step(&mut self.h3, quic, desk.scratch, turn_bytes_max, desk.fetch);
             written += unsent_before - response.unsent_bytes();
-            any |= step != Ok(Step::Blocked);
+            any |= !matches!(step, Ok(Step::Blocked | Step::Fetching));
             match step {
                 Ok(Step::Finished) | Err(None) => (),
                 Ok(Step::Wrote) => self.responses.insert(response),
-                Ok(Step::Blocked) => {
+                Ok(Step::Blocked | Step::Fetching) => {
                     self.responses.put_back(place, response);
                     after = Some(place);
                 }
@@ -269,6 +275,14 @@ impl Http {
             }
         }
         any
+    }
+
+    /// A piece of a response has been read from disk. The client may have taken the
+    /// request back meanwhile.
+    pub fn on_fetched(&mut self, stream: u64, bytes: io::Result<Vec<u8>>) {
+        if let Some(response) = self.responses.get_mut(stream) {
+            response.on_fetched(bytes);
+        }
     }
 
     /// The client has taken a request back.

@@ -1,5 +1,6 @@
 //! One response on its way into the transport.
 
+use std::io;
 use std::time::SystemTime;
 
 use log::debug;
@@ -7,6 +8,8 @@ use quiche::h3;
 
 use crate::http::answer::Answer;
 use crate::http::body::Body;
+use crate::http::body::FileRange;
+use crate::http::body::Piece;
 use crate::http::priority::Priority;
 
 /// Codes of RFC 9114, 8.1.
@@ -35,6 +38,16 @@ pub struct Response {
     /// changes there is no other: each would tell the client once more that its
     /// limits block the stream, in a packet whose ACK would start the next.
     short_capacity: Option<usize>,
+
+    fetch: Fetch,
+}
+
+/// Whether a piece of the body is being read from disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fetch {
+    None,
+    UnderWay,
+    Failed,
 }
 
 /// How far a response got.
@@ -42,6 +55,10 @@ pub struct Response {
 pub enum Step {
     Wrote,
     Blocked,
+
+    /// It waits for a piece that is read from disk.
+    Fetching,
+
     Finished,
 }
 
@@ -75,6 +92,7 @@ impl Response {
             length,
             sent: 0,
             short_capacity: None,
+            fetch: Fetch::None,
         }
     }
 
@@ -88,7 +106,22 @@ impl Response {
         self.length - self.sent
     }
 
-    /// Passes on what the transport takes, `bytes_max` at most.
+    /// The piece that the last [`Step::Fetching`] waits for.
+    pub fn on_fetched(&mut self, bytes: io::Result<Vec<u8>>) {
+        match bytes {
+            Ok(bytes) => {
+                self.body.supply(self.sent, bytes);
+                self.fetch = Fetch::None;
+            }
+            Err(e) => {
+                debug!("stream {}: a file cannot be read on: {e}", self.stream);
+                self.fetch = Fetch::Failed;
+            }
+        }
+    }
+
+    /// Passes on what the transport takes, `bytes_max` at most. What is not in memory
+    /// is asked for by `fetch`.
     ///
     /// # Errors
     ///
@@ -100,12 +133,18 @@ impl Response {
         quic: &mut quiche::Connection,
         scratch: &mut [u8],
         bytes_max: usize,
+        fetch: &mut dyn FnMut(u64, FileRange),
     ) -> Result<Step, Option<u64>> {
+        match self.fetch {
+            Fetch::None => (),
+            Fetch::UnderWay => return Ok(Step::Fetching),
+            Fetch::Failed => return Err(Some(H3_INTERNAL_ERROR)),
+        }
         let capacity = quic.stream_capacity(self.stream).ok();
         if capacity.is_some() && capacity == self.short_capacity {
             return Ok(Step::Blocked);
         }
-        let step = self.attempt(h3, quic, scratch, bytes_max);
+        let step = self.attempt(h3, quic, scratch, bytes_max, fetch);
         self.short_capacity = capacity.filter(|_| step == Ok(Step::Blocked));
         step
     }
@@ -116,6 +155,7 @@ impl Response {
         quic: &mut quiche::Connection,
         scratch: &mut [u8],
         bytes_max: usize,
+        fetch: &mut dyn FnMut(u64, FileRange),
     ) -> Result<Step, Option<u64>> {
         if let Some(head) = &self.head {
             let (priority, last) = (self.priority.for_http(), self.length == 0);
@@ -140,7 +180,12 @@ impl Response {
             Err(e) => return Err(self.cannot_send(quic, e)),
         };
         let piece = match self.body.piece(self.sent, bytes_max, scratch) {
-            Ok(piece) => piece,
+            Ok(Piece::Here(piece)) => piece,
+            Ok(Piece::OnDisk(range)) => {
+                self.fetch = Fetch::UnderWay;
+                fetch(self.stream, range);
+                return Ok(Step::Fetching);
+            }
             Err(e) => {
                 debug!("{}: a file cannot be read on: {e}", quic.trace_id());
                 return Err(Some(H3_INTERNAL_ERROR));
@@ -152,6 +197,7 @@ impl Response {
             Err(h3::Error::Done) => return Ok(Step::Blocked),
             Err(e) => return Err(self.cannot_send(quic, e)),
         }
+        self.body.release(self.sent);
         Ok(if self.sent == self.length { Step::Finished } else { Step::Wrote })
     }
 

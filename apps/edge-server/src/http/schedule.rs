@@ -56,6 +56,11 @@ impl Schedule {
             && self.responses.range((priority, 0)..=(priority, u64::MAX)).next().is_some()
     }
 
+    /// A stream's response.
+    pub fn get_mut(&mut self, stream: u64) -> Option<&mut Response> {
+        self.responses.get_mut(self.places.get(&stream)?)
+    }
+
     /// Takes a stream's response out.
     pub fn remove(&mut self, stream: u64) -> Option<Response> {
         self.responses.remove(&self.places.remove(&stream)?)

@@ -2,6 +2,7 @@
 //! what has been handed to the transport can be looked at before it leaves.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use quiche::ConnectionId;
 use quiche::RecvInfo;
@@ -10,6 +11,8 @@ use super::*;
 use crate::certificate::Certificates;
 use crate::config::Config;
 use crate::config::Parsed;
+use crate::http::body::FileRange;
+use crate::http::response::H3_INTERNAL_ERROR;
 use crate::transport::Transport;
 
 struct Ends {
@@ -19,14 +22,16 @@ struct Ends {
     http: Http,
     sites: Sites,
     scratch: Vec<u8>,
-    _dir: tempfile::TempDir,
+
+    /// What responses wait for.
+    fetches: Vec<(u64, FileRange)>,
 }
 
 fn addresses() -> [SocketAddr; 2] {
     [1, 2].map(|port| ([127, 0, 0, 1], port).into())
 }
 
-fn config(root: &std::path::Path) -> Config {
+fn config(root: &Path) -> Config {
     let root = root.to_str().unwrap();
     let words = [
         "edge-server",
@@ -57,8 +62,12 @@ fn carry(from: &mut quiche::Connection, to: &mut quiche::Connection, packets_max
 impl Ends {
     /// Both ends of a connection on which nothing has been asked.
     fn connect() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let config = config(dir.path());
+        Self::connect_to(tempfile::tempdir().unwrap().path())
+    }
+
+    /// The same, of a server of this folder.
+    fn connect_to(root: &Path) -> Self {
+        let config = config(root);
         let certificates = Certificates::read(&config).unwrap();
         let mut transport = Transport::new(&config.flags, &certificates).unwrap();
         let [here, there] = addresses();
@@ -83,8 +92,15 @@ impl Ends {
             h3::Connection::with_transport(&mut client, &h3::Config::new().unwrap()).unwrap();
         let http = Http::new(&mut server, &transport.http).unwrap();
         let sites = Sites::open(&config).unwrap();
-        let mut ends =
-            Self { client, asker, server, http, sites, scratch: vec![0; 1 << 16], _dir: dir };
+        let mut ends = Self {
+            client,
+            asker,
+            server,
+            http,
+            sites,
+            scratch: vec![0; 1 << 16],
+            fetches: Vec::new(),
+        };
         ends.deliver();
         carry(&mut ends.server, &mut ends.client, usize::MAX);
         ends
@@ -111,9 +127,12 @@ impl Ends {
     fn deliver(&mut self) {
         carry(&mut self.client, &mut self.server, usize::MAX);
         let (sites, wall_now) = (&self.sites, SystemTime::UNIX_EPOCH);
-        let mut desk = Desk { sites, scratch: &mut self.scratch, wall_now };
+        let mut fetches = Vec::new();
+        let fetch = &mut |stream, range| fetches.push((stream, range));
+        let mut desk = Desk { sites, scratch: &mut self.scratch, wall_now, fetch };
         self.http.take_requests(&mut self.server, &mut desk);
-        self.http.write(&mut self.server, &mut self.scratch, u64::MAX);
+        self.http.write(&mut self.server, &mut desk, u64::MAX);
+        self.fetches.extend(fetches);
     }
 
     /// The order in which responses come to the client, packet by packet.
@@ -146,6 +165,40 @@ fn an_urgent_response_overtakes_what_the_transport_has_taken() {
     ends.deliver();
     assert_eq!(ends.http.unsent_bytes(), 0);
     assert_eq!(ends.order(2), [urgent, bulk]);
+}
+
+// The kernel never says of these files that they are in memory.
+#[test]
+fn a_response_that_waits_for_the_disk_lets_others_go() {
+    let mut ends = Ends::connect_to(Path::new("/sys/kernel"));
+    let length = std::fs::read("/sys/kernel/notes").unwrap().len() as u64;
+    let waiting = ends.ask("/notes", None);
+    let other = ends.ask("/bytes/3000", Some("u=7"));
+    ends.deliver();
+    ends.deliver();
+    assert_eq!(ends.http.unsent_bytes(), length, "the other has been sent");
+    assert_eq!(ends.fetches.len(), 1, "it is asked for once");
+    assert_eq!(ends.order(2), [waiting, other]);
+
+    let (stream, range) = ends.fetches.remove(0);
+    ends.http.on_fetched(stream, range.read());
+    ends.deliver();
+    assert_eq!(ends.http.unsent_bytes(), 0);
+}
+
+#[test]
+fn what_cannot_be_read_from_disk_resets_its_stream_only() {
+    let mut ends = Ends::connect_to(Path::new("/sys/kernel"));
+    let failing = ends.ask("/notes", None);
+    ends.deliver();
+    ends.http.on_fetched(failing, Err(io::ErrorKind::UnexpectedEof.into()));
+    let other = ends.ask("/bytes/3000", None);
+    ends.deliver();
+    assert_eq!(ends.http.unsent_bytes(), 0);
+    carry(&mut ends.server, &mut ends.client, usize::MAX);
+    let stopped = ends.client.stream_recv(failing, &mut [0; 100]);
+    assert_eq!(stopped, Err(quiche::Error::StreamReset(H3_INTERNAL_ERROR)));
+    assert!(ends.client.stream_readable(other));
 }
 
 // RFC 9218, 7.

@@ -7,6 +7,7 @@ use std::fs::Metadata;
 use std::io;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use percent_encoding::percent_decode_str;
@@ -129,7 +130,7 @@ fn represent(
     let sibling = wanted.iter().find_map(|coding| sibling(root, &relative, *coding));
     let (coding, metadata, file) = sibling.unwrap_or((None, metadata, file));
     let representation = Representation {
-        source: Source::File(file),
+        source: Source::File(Arc::new(file)),
         length: metadata.len(),
         content_type,
         coding,

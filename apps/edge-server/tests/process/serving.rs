@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::support::client::Client;
 use crate::support::client::Limits;
+use crate::support::metrics;
 use crate::support::process::serve;
 use crate::support::process::server_command;
 use crate::support::process::Running;
@@ -245,4 +246,15 @@ fn a_client_that_is_silent_does_not_keep_the_server_from_stopping() {
     client.receive(stream, 100_000);
     client.fall_silent();
     assert!(server.stop().success());
+}
+
+// Files that the kernel does not keep in memory: of those here it never says that
+// they are.
+#[test]
+fn files_that_are_on_disk_arrive_whole_and_are_counted() {
+    let (mut server, address) = serve(Path::new("/sys/kernel"), &["--metrics", "127.0.0.1:0"]);
+    let metrics = server.metrics_address();
+    let mut client = Client::connect(address);
+    assert!(client.get("/notes").body == std::fs::read("/sys/kernel/notes").unwrap());
+    assert_eq!(metrics::read(metrics, "edge_server_disk_reads_total"), 1);
 }
