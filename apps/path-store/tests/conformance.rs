@@ -211,6 +211,20 @@ suite!(
     ]
 );
 
+#[test]
+fn a_store_that_is_opened_by_name_keeps_as_many_as_it_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("paths.db");
+    let server = RedisServer::start(&[]);
+    for name in ["memory:", file.to_str().unwrap(), &server.url()] {
+        let store = path_store::open(name, Role::Server, CAPACITY).unwrap();
+        for subnet in 0..2 * CAPACITY {
+            store.record(&endpoint(&format!("10.0.{subnet}.1")), &state(100)).unwrap();
+        }
+        assert_eq!(store.flush().unwrap(), CAPACITY, "{name}");
+    }
+}
+
 fn nothing_is_known_of_an_unknown_endpoint(bench: &Bench) {
     assert_eq!(bench.get(CLIENT), None);
     assert_eq!(bench.claim(CLIENT), None);
