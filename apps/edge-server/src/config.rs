@@ -72,6 +72,11 @@ pub struct Cli {
     #[arg(long, value_name = "NAME", default_value = SlowStartExit::default().name())]
     pub slow_start_exit: SlowStartExit,
 
+    /// Finds the largest packets that each path takes, beginning with 1200 bytes; off sends
+    /// 1350 bytes of UDP payload
+    #[arg(long, value_enum, value_name = "on|off", default_value = "off")]
+    pub pmtud: Switch,
+
     /// Name under which servers share their saved paths, instead of the sending address
     #[arg(long, value_name = "NAME")]
     pub path_group: Option<String>,
@@ -206,7 +211,7 @@ mod tests {
     #[test]
     fn every_flag_is_understood() {
         let line = "edge-server --listen [::]:4433 --workers 3 --root www --store paths.db --cert c --key k \
-                    --cc reno --resume off --resume-ceiling on --slow-start-exit search-3 \
+                    --cc reno --pmtud on --resume off --resume-ceiling on --slow-start-exit search-3 \
                     --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --metrics 127.0.0.1:9100 --qlog-dir logs \
                     --speedtest";
@@ -218,7 +223,7 @@ mod tests {
         assert_eq!(cli.store, "paths.db");
         assert_eq!((cli.cert, cli.key), (Some("c".into()), Some("k".into())));
         assert_eq!(cli.cc, CongestionController::Reno);
-        assert_eq!(cli.resume, Switch::Off);
+        assert_eq!((cli.pmtud, cli.resume), (Switch::On, Switch::Off));
         assert_eq!(cli.resume_ceiling, Switch::On);
         assert_eq!(cli.slow_start_exit.name(), "search-3");
         assert_eq!(cli.path_group.as_deref(), Some("pop7"));

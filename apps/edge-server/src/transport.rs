@@ -12,13 +12,17 @@ use crate::config::Cli;
 use crate::config::CongestionController;
 use crate::config::Switch;
 
-/// Largest UDP payload sent, in bytes: fits every path that carries Ethernet
-/// frames, tunnelled ones included.
-pub const PACKET_BYTES_MAX: usize = 1350;
+/// Largest UDP payload sent where what a path takes is discovered, in bytes: it fills
+/// an Ethernet frame with IPv6.
+pub const PACKET_BYTES_MAX: usize = 1452;
+
+/// Largest UDP payload sent elsewhere, in bytes: fits every path that carries
+/// Ethernet frames, as a rule tunnelled ones included.
+const SAFE_PACKET_BYTES: usize = 1350;
 
 /// The initial window in bytes, of which a response must be larger for a saved
 /// path to gain anything.
-pub const INITIAL_WINDOW_BYTES: u64 = 10 * PACKET_BYTES_MAX as u64;
+pub const INITIAL_WINDOW_BYTES: u64 = 10 * SAFE_PACKET_BYTES as u64;
 
 /// Largest UDP payload accepted, in bytes.
 const RECEIVED_BYTES_MAX: usize = 65_527;
@@ -70,6 +74,12 @@ impl Transport {
         });
         hooks::set_slow_start_exit(&mut quic, cli.slow_start_exit)
             .context("cannot set --slow-start-exit")?;
+        let discovers = cli.pmtud == Switch::On;
+        quic.discover_pmtu(discovers);
+        quic.set_max_send_udp_payload_size(match discovers {
+            true => PACKET_BYTES_MAX,
+            false => SAFE_PACKET_BYTES,
+        });
         set_limits(&mut quic, cli.speedtest);
         if cli.resumes() {
             let ceiling = cli.resume_ceiling == Switch::On;
@@ -84,7 +94,6 @@ impl Transport {
 }
 
 fn set_limits(quic: &mut quiche::Config, uploads: bool) {
-    quic.set_max_send_udp_payload_size(PACKET_BYTES_MAX);
     quic.set_max_recv_udp_payload_size(RECEIVED_BYTES_MAX);
     quic.set_max_idle_timeout(IDLE_TIMEOUT_MS);
     quic.set_initial_max_data(CONNECTION_WINDOW_BYTES);

@@ -6,6 +6,7 @@ mod hosts;
 mod http;
 mod moving;
 mod neighbours;
+mod packet_sizes;
 mod priorities;
 mod resuming;
 mod scenarios;
