@@ -11,6 +11,7 @@ use clap::FromArgMatches;
 use clap::Parser;
 
 use crate::body;
+use crate::load::LoadOptions;
 use crate::target::Endpoint;
 use crate::target::Target;
 
@@ -20,6 +21,10 @@ Without -o the body is counted and thrown away, and a summary line is printed.
 ttlb_ms (first and last body byte, from the first packet sent), goodput_mbps,
 min_rtt_ms, status (0: no response), and error if the download failed; a value
 that is not known is null. The first failed download ends the run.
+
+--requests measures a server instead: as many clients at a time as --clients says
+ask until there have been so many requests, and one summary is printed: counts,
+rates, and times of handshakes and requests. A failed request does not end the run.
 
 Certificates are checked against SSL_CERT_FILE and SSL_CERT_DIR if set, else
 against the system's. RUST_LOG=debug shows what happens inside.
@@ -69,6 +74,9 @@ pub struct Cli {
     /// Gives the download up when nothing arrives for this many seconds
     #[arg(long, value_name = "S", default_value = "30", value_parser = seconds_above_0)]
     pub idle_timeout: Duration,
+
+    #[command(flatten)]
+    pub load: LoadOptions,
 }
 
 /// What the command line asks for.
@@ -181,6 +189,11 @@ mod tests {
             ("edge-client https://h/ --connect nowhere", "'nowhere'"),
             ("edge-client https://h/ --json -o -", "--json and -o -"),
             ("edge-client https://h/ https://i/", "'https://i/'"),
+            ("edge-client https://h/ --clients 5", "--requests"),
+            ("edge-client https://h/ --requests 0", "'0'"),
+            ("edge-client https://h/ --requests 5 --repeat 2", "--repeat"),
+            ("edge-client https://h/ --requests 5 --sha256 12", "64 hexadecimal"),
+            ("edge-client https://h/ --requests 5 --sha256 é", "64 hexadecimal"),
         ];
         for (line, named) in table {
             let error = parse_words(line).expect_err(line);

@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::reactor::Reactor;
 use crate::report::Measured;
+use crate::socket::BatchMemory;
 use crate::socket::Socket;
 use crate::system;
 use crate::target;
@@ -23,10 +24,10 @@ use crate::transport::Transport;
 
 /// Largest packet sent, in bytes. They carry acknowledgements: the smallest
 /// size that every QUIC path takes is enough.
-const PACKET: usize = 1200;
+pub const PACKET: usize = 1200;
 
 /// Batches received before timers and signals get their turn.
-const BATCHES_MAX: usize = 16;
+pub const BATCHES_MAX: usize = 16;
 
 /// Runs downloads of one URL.
 pub struct Downloader<'a> {
@@ -115,7 +116,7 @@ impl<'a> Downloader<'a> {
                 None => Failure::Unreachable(reason),
             }
         })?;
-        self.reactor.watch(&socket).map_err(|e| Failure::failed(format!("cannot wait: {e}")))?;
+        self.reactor.watch(&socket, 0).map_err(|e| Failure::failed(format!("cannot wait: {e}")))?;
 
         let id = system::random_connection_id();
         let transport = quiche::connect(
@@ -132,6 +133,7 @@ impl<'a> Downloader<'a> {
             http: None,
             exchange: Exchange::new(&cli.target),
             socket,
+            memory: BatchMemory::new(),
             packet: [0; PACKET],
             connect_timeout: cli.connect_timeout,
             started_at: system::now(),
@@ -154,6 +156,7 @@ struct Connection {
     http: Option<h3::Connection>,
     exchange: Exchange,
     socket: Socket,
+    memory: BatchMemory,
     packet: [u8; PACKET],
     connect_timeout: Duration,
 
@@ -200,7 +203,7 @@ impl Connection {
     fn receive_batch(&mut self, body: &mut Body) -> Result<bool, Failure> {
         let info = quiche::RecvInfo { from: self.socket.peer(), to: self.socket.local() };
         let transport = &mut self.transport;
-        let received = self.socket.receive(|packet| {
+        let received = self.socket.receive(&mut self.memory, |packet| {
             // An error is the peer's packet (ignored) or ends the connection,
             // which `check_alive` sees.
             if let Err(e) = transport.recv(packet, info) {
@@ -380,7 +383,7 @@ impl Connection {
 }
 
 /// A connection error in words. Codes: RFC 9000, 20 and RFC 9114, 8.1.
-fn describe(who: &str, error: &quiche::ConnectionError) -> String {
+pub fn describe(who: &str, error: &quiche::ConnectionError) -> String {
     /// CRYPTO_ERROR: the low byte is a TLS alert.
     const TLS_ALERTS: std::ops::RangeInclusive<u64> = 0x100..=0x1ff;
 

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::target::Target;
 
 /// Bytes read from the stream at a time.
-const CHUNK: usize = 256 << 10;
+pub const CHUNK: usize = 256 << 10;
 
 /// Largest response header section accepted, in bytes.
 const HEADERS_MAX: u64 = 64 << 10;
@@ -45,16 +45,8 @@ pub struct Exchange {
 impl Exchange {
     /// Prepares the request for `target`.
     pub fn new(target: &Target) -> Self {
-        let header = |name: &str, value: &str| h3::Header::new(name.as_bytes(), value.as_bytes());
         Self {
-            request: vec![
-                header(":method", "GET"),
-                header(":scheme", "https"),
-                header(":authority", &target.authority),
-                header(":path", &target.path),
-                header("user-agent", USER_AGENT),
-                header("accept", "*/*"),
-            ],
+            request: request(target),
             stream: None,
             chunk: vec![0; CHUNK].into_boxed_slice(),
             status: None,
@@ -184,7 +176,21 @@ impl Exchange {
     }
 }
 
-fn find<'a>(list: &'a [h3::Header], name: &[u8]) -> Option<&'a str> {
+/// The header section of a GET.
+pub fn request(target: &Target) -> Vec<h3::Header> {
+    let header = |name: &str, value: &str| h3::Header::new(name.as_bytes(), value.as_bytes());
+    vec![
+        header(":method", "GET"),
+        header(":scheme", "https"),
+        header(":authority", &target.authority),
+        header(":path", &target.path),
+        header("user-agent", USER_AGENT),
+        header("accept", "*/*"),
+    ]
+}
+
+/// The value of a header field.
+pub fn find<'a>(list: &'a [h3::Header], name: &[u8]) -> Option<&'a str> {
     let header = list.iter().find(|header| header.name() == name)?;
     std::str::from_utf8(header.value()).ok()
 }

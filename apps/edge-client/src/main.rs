@@ -1,7 +1,8 @@
 //! `edge-client`: an HTTP/3 downloader that measures what a user waits for.
 //!
 //! Every download is a connection of its own: new socket, full handshake, no
-//! session resumption, one GET. The receive windows are so large that only the
+//! session resumption, one GET. A load is many requests on many connections side by
+//! side. The receive windows are so large that only the
 //! path and the server set the pace.
 
 mod body;
@@ -9,6 +10,7 @@ mod cli;
 mod download;
 mod exchange;
 mod failure;
+mod load;
 mod progress;
 mod reactor;
 mod report;
@@ -19,6 +21,7 @@ mod transport;
 
 use std::io;
 use std::io::Write;
+use std::num::NonZeroU32;
 use std::process::ExitCode;
 
 use body::Body;
@@ -63,8 +66,12 @@ fn start_log() {
     env_logger::Builder::from_env(filter).format_timestamp(None).init();
 }
 
-/// Runs the downloads one after the other; the first failure ends the run.
+/// Runs the load, or the downloads one after the other, of which the first failure
+/// ends the run.
 fn run(cli: &Cli) -> Result<(), Failure> {
+    if let Some(requests) = cli.load.requests {
+        return load(cli, requests);
+    }
     let mut downloader = Downloader::new(cli)?;
 
     for run in 0..cli.repeat.get() {
@@ -89,6 +96,14 @@ fn one_download(cli: &Cli, downloader: &mut Downloader) -> Result<(), Failure> {
     print_report(cli, &report)
         .map_err(|e| Failure::failed(format!("cannot write the result: {e}")))
         .and(result)
+}
+
+fn load(cli: &Cli, requests: NonZeroU32) -> Result<(), Failure> {
+    let summary = load::run(cli, requests)?;
+    let line = if cli.json { summary.json() } else { summary.line() };
+    writeln!(io::stdout(), "{line}")
+        .map_err(|e| Failure::failed(format!("cannot write the result: {e}")))?;
+    summary.failure().map_or(Ok(()), |reason| Err(Failure::failed(reason)))
 }
 
 /// A failed download has a JSON line too; people get the error line alone.

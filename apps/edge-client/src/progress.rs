@@ -11,6 +11,7 @@ use indicatif::ProgressStyle;
 const DRAWS_PER_SECOND: u8 = 8;
 
 const WITH_TOTAL: &str = "{wide_msg} {bytes}/{total_bytes} {bar:20} {bytes_per_sec} {eta}";
+const REQUESTS: &str = "{wide_msg} {pos}/{len} {bar:20} {per_sec} {eta}";
 const WITHOUT_TOTAL: &str = "{wide_msg} {bytes} {bytes_per_sec}";
 
 /// A bar, or nothing.
@@ -19,25 +20,38 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A bar labelled `label`, if stderr is a terminal.
+    /// A bar of bytes labelled `label`, if stderr is a terminal.
     pub fn for_stderr(label: &str) -> Self {
+        Self::new(label, WITHOUT_TOTAL)
+    }
+
+    /// The same of `total` requests.
+    pub fn of_requests(label: &str, total: u64) -> Self {
+        let progress = Self::new(label, REQUESTS);
+        if let Some(bar) = &progress.bar {
+            bar.set_length(total);
+        }
+        progress
+    }
+
+    fn new(label: &str, template: &str) -> Self {
         if !stderr().is_terminal() {
             return Self { bar: None };
         }
         let bar = ProgressBar::no_length().with_message(label.to_owned());
         bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND));
-        bar.set_style(style(WITHOUT_TOTAL));
+        bar.set_style(style(template));
         Self { bar: Some(bar) }
     }
 
-    /// Shows that `received` bytes have arrived, of `total` if that is known.
-    pub fn update(&mut self, received: u64, total: Option<u64>) {
+    /// Shows that so much has arrived, of `total` if that is known.
+    pub fn update(&mut self, arrived: u64, total: Option<u64>) {
         let Some(bar) = &self.bar else { return };
         if bar.length().is_none() && total.is_some() {
             bar.set_style(style(WITH_TOTAL));
             bar.update(|state| state.set_len(total.unwrap_or(0)));
         }
-        bar.set_position(received);
+        bar.set_position(arrived);
     }
 
     /// Takes the bar off the screen.
@@ -60,5 +74,6 @@ mod tests {
     fn the_templates_are_valid() {
         style(WITH_TOTAL);
         style(WITHOUT_TOTAL);
+        style(REQUESTS);
     }
 }

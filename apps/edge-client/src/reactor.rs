@@ -20,8 +20,7 @@ use signal_hook_mio::v1_0::Signals;
 use crate::failure::Failure;
 use crate::system;
 
-const SOCKET: Token = Token(0);
-const SIGNAL: Token = Token(1);
+const SIGNAL: Token = Token(usize::MAX - 1);
 
 /// One poll for the whole run. Stop signals end any wait at once.
 pub struct Reactor {
@@ -39,16 +38,17 @@ impl Reactor {
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
         poll.registry().register(&mut signals, SIGNAL, Interest::READABLE)?;
 
-        Ok(Self { poll, events: Events::with_capacity(8), signals })
+        Ok(Self { poll, events: Events::with_capacity(256), signals })
     }
 
-    /// Reports when `socket` becomes readable (edge-triggered: read it dry).
-    pub fn watch(&self, socket: &impl AsRawFd) -> io::Result<()> {
+    /// Reports when `socket` becomes readable (edge-triggered: read it dry), under
+    /// the number `index`.
+    pub fn watch(&self, socket: &impl AsRawFd, index: usize) -> io::Result<()> {
         let fd: RawFd = socket.as_raw_fd();
-        self.poll.registry().register(&mut SourceFd(&fd), SOCKET, Interest::READABLE)
+        self.poll.registry().register(&mut SourceFd(&fd), Token(index), Interest::READABLE)
     }
 
-    /// Waits until the socket is readable (`true`) or `timeout` has passed.
+    /// Waits until a socket is readable (`true`) or `timeout` has passed.
     /// Wakes early without reason now and then.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, Failure> {
         match self.poll.poll(&mut self.events, timeout) {
@@ -56,14 +56,22 @@ impl Reactor {
                 return Err(Failure::failed(format!("cannot wait: {e}")))
             }
             // An interrupted call leaves the signal readable for the next one.
-            Err(_) => return Ok(false),
+            Err(_) => {
+                self.events.clear();
+                return Ok(false);
+            }
             Ok(()) => (),
         }
 
         if self.signals.pending().next().is_some() {
             return Err(Failure::Interrupted);
         }
-        Ok(self.events.iter().any(|event| event.token() == SOCKET))
+        Ok(self.readable().next().is_some())
+    }
+
+    /// The sockets that the last wait found readable.
+    pub fn readable(&self) -> impl Iterator<Item = usize> + '_ {
+        self.events.iter().map(|event| event.token()).filter(|t| *t != SIGNAL).map(usize::from)
     }
 
     /// Waits for `length`, or until the user stops the program.

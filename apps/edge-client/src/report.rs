@@ -76,12 +76,12 @@ impl Report {
     }
 }
 
-fn millis(duration: Duration) -> f64 {
+pub fn millis(duration: Duration) -> f64 {
     thousandths(duration.as_secs_f64() * 1e3)
 }
 
 /// Microseconds are as fine as these clocks deserve.
-fn thousandths(value: f64) -> f64 {
+pub fn thousandths(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 

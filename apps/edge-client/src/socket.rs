@@ -36,7 +36,15 @@ pub struct Socket {
     offloads: UdpSocketState,
     local: SocketAddr,
     peer: SocketAddr,
-    memory: Box<[u8]>,
+}
+
+/// Memory to receive a batch into, for any number of sockets.
+pub struct BatchMemory(Box<[u8]>);
+
+impl BatchMemory {
+    pub fn new() -> Self {
+        Self(vec![0; BATCH * TRAIN].into_boxed_slice())
+    }
 }
 
 impl Socket {
@@ -56,13 +64,7 @@ impl Socket {
         let socket = UdpSocket::from(socket);
         // Also makes the socket non-blocking.
         let offloads = UdpSocketState::new((&socket).into())?;
-        Ok(Self {
-            local: socket.local_addr()?,
-            socket,
-            offloads,
-            peer,
-            memory: vec![0; BATCH * TRAIN].into_boxed_slice(),
-        })
+        Ok(Self { local: socket.local_addr()?, socket, offloads, peer })
     }
 
     /// The address packets leave from.
@@ -97,9 +99,13 @@ impl Socket {
 
     /// Receives one batch and hands it to `take`, packet by packet. `false`
     /// when nothing was waiting.
-    pub fn receive(&mut self, mut take: impl FnMut(&mut [u8])) -> io::Result<bool> {
+    pub fn receive(
+        &self,
+        memory: &mut BatchMemory,
+        mut take: impl FnMut(&mut [u8]),
+    ) -> io::Result<bool> {
         let mut meta = [RecvMeta::default(); BATCH];
-        let mut trains: Vec<_> = self.memory.chunks_exact_mut(TRAIN).map(IoSliceMut::new).collect();
+        let mut trains: Vec<_> = memory.0.chunks_exact_mut(TRAIN).map(IoSliceMut::new).collect();
 
         let received = self.offloads.recv((&self.socket).into(), &mut trains, &mut meta);
         let count = match received {
@@ -109,7 +115,7 @@ impl Socket {
         };
         drop(trains);
 
-        for (train, meta) in self.memory.chunks_exact_mut(TRAIN).zip(&meta[..count]) {
+        for (train, meta) in memory.0.chunks_exact_mut(TRAIN).zip(&meta[..count]) {
             // An empty datagram has a stride of zero.
             for packet in train[..meta.len].chunks_mut(meta.stride.max(1)) {
                 take(packet);
@@ -174,26 +180,27 @@ mod tests {
         (server, socket)
     }
 
-    fn receive_all(socket: &mut Socket) -> Vec<Vec<u8>> {
+    fn receive_all(socket: &Socket) -> Vec<Vec<u8>> {
+        let mut memory = BatchMemory::new();
         let mut packets = Vec::new();
-        while socket.receive(|p| packets.push(p.to_vec())).unwrap() {}
+        while socket.receive(&mut memory, |p| packets.push(p.to_vec())).unwrap() {}
         packets
     }
 
     #[test]
     fn packets_keep_their_order_and_their_edges_across_batches() {
-        let (server, mut socket) = pair();
+        let (server, socket) = pair();
         assert_eq!(socket.local().ip().to_string(), "127.0.2.1");
         let sent: Vec<_> = (0..2 * BATCH + 3).map(|i| vec![i as u8; 100 + i]).collect();
         for packet in &sent {
             server.send(packet).unwrap();
         }
-        assert_eq!(receive_all(&mut socket), sent);
+        assert_eq!(receive_all(&socket), sent);
     }
 
     #[test]
     fn a_train_is_taken_apart() {
-        let (server, mut socket) = pair();
+        let (server, socket) = pair();
         let sender = UdpSocketState::new((&server).into()).unwrap();
         let train: Vec<u8> = (0..10).flat_map(|i| [i; 1200]).collect();
         let transmit = quinn_udp::Transmit {
@@ -208,16 +215,16 @@ mod tests {
         }
         sender.try_send((&server).into(), &transmit).unwrap();
 
-        let sizes: Vec<_> = receive_all(&mut socket).iter().map(Vec::len).collect();
+        let sizes: Vec<_> = receive_all(&socket).iter().map(Vec::len).collect();
         assert_eq!(sizes, [[1200; 9].as_slice(), &[200]].concat());
     }
 
     #[test]
     fn an_empty_datagram_is_no_packet() {
-        let (server, mut socket) = pair();
+        let (server, socket) = pair();
         server.send(&[]).unwrap();
         server.send(b"x").unwrap();
-        assert_eq!(receive_all(&mut socket), [b"x"]);
+        assert_eq!(receive_all(&socket), [b"x"]);
     }
 
     #[test]

@@ -314,3 +314,63 @@ fn an_interrupt_stops_at_once_with_one_line() {
     assert_fails(&output, 1, &[&url, "interrupted"]);
     assert_eq!(files(dir.path()), 0);
 }
+
+#[test]
+fn a_load_asks_as_often_as_it_says_on_as_many_connections() {
+    let server = Server::start();
+    let body = ring::digest::digest(&ring::digest::SHA256, &pattern(3_000));
+    let sha256 = hex::encode(body);
+    let url = server.url("/bytes/3000");
+    let output = run(&[
+        &url,
+        "--insecure",
+        "--json",
+        "--requests=40",
+        "--clients=4",
+        "--streams=3",
+        "--per-connection=5",
+        "--sha256",
+        &sha256,
+    ]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let [summary] = &json_lines(&output)[..] else { panic!("{}", stdout(&output)) };
+    assert_eq!(summary["requests"], 40);
+    assert_eq!(summary["failed"], 0);
+    assert_eq!(summary["bytes"], 40 * 3_000);
+    assert_eq!(summary["connections"], 8);
+    assert!(summary["ttlb_ms"]["p50"].as_f64().unwrap() > 0.0);
+
+    let seen = server.stop();
+    assert_eq!((seen.clients.len(), seen.closed), (8, 8));
+    assert_eq!(seen.authorities.len(), 40);
+}
+
+#[test]
+fn what_fails_under_load_is_counted_and_the_rest_goes_on() {
+    let wrong = "0".repeat(64);
+    for (path, more, connections, words) in [
+        ("/bytes/10", vec!["--sha256", &wrong], 2, "another SHA-256"),
+        ("/short/10", vec![], 2, "after 10 bytes"),
+        ("/reset/1000", vec![], 2, "gave up"),
+        ("/nowhere", vec![], 2, "answered 404"),
+        ("/close/1000", vec!["--per-connection=1"], 6, "closed the connection"),
+        ("/silent/1000", vec!["--idle-timeout=0.5"], 2, "no answer"),
+    ] {
+        let server = Server::start();
+        let url = server.url(path);
+        let args = [&[&url, "--insecure", "--json", "--requests=6", "--clients=2"], &more[..]];
+        let output = run(&args.concat());
+        assert_fails(&output, 1, &["6 of 6 requests failed", words]);
+        let [summary] = &json_lines(&output)[..] else { panic!("{}", stdout(&output)) };
+        assert_eq!((&summary["failed"], &summary["bytes"]), (&6.into(), &0.into()), "{path}");
+        assert_eq!(summary["connections"], connections, "{path}");
+    }
+}
+
+#[test]
+fn a_load_on_nobody_ends() {
+    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/", nobody.local_addr().unwrap());
+    let args = [&url, "--insecure", "--requests=4", "--clients=2", "--connect-timeout=0.3"];
+    assert_fails(&run(&args), 1, &["4 of 4 requests failed", "no answer"]);
+}

@@ -1,0 +1,203 @@
+//! Many requests on many connections, to see how a server bears them.
+
+mod client;
+mod sha256;
+mod summary;
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::time::Duration;
+use std::time::Instant;
+
+use quiche::h3;
+use slab::Slab;
+
+use crate::cli::Cli;
+use crate::download::BATCHES_MAX;
+use crate::exchange;
+use crate::exchange::CHUNK;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::reactor::Reactor;
+use crate::socket::BatchMemory;
+use crate::system;
+use crate::target;
+use crate::transport::Transport;
+use client::Client;
+pub use sha256::Sha256;
+pub use summary::Summary;
+
+/// How much is asked, and how much of it at a time.
+#[derive(Clone, Debug, clap::Args)]
+pub struct LoadOptions {
+    /// Asks N times in all, on connections side by side, and prints one summary
+    #[arg(long, value_name = "N", conflicts_with_all = ["repeat", "interval", "output"])]
+    pub requests: Option<NonZeroU32>,
+
+    /// With --requests: connections at a time
+    #[arg(long, value_name = "N", default_value = "1", requires = "requests")]
+    pub clients: NonZeroU32,
+
+    /// With --requests: requests at a time on each connection
+    #[arg(long, value_name = "N", default_value = "1", requires = "requests")]
+    pub streams: NonZeroU32,
+
+    /// With --requests: requests on a connection, after which a new one takes its
+    /// place; without, each client keeps its own
+    #[arg(long, value_name = "N", requires = "requests")]
+    pub per_connection: Option<NonZeroU32>,
+
+    /// With --requests: what the SHA-256 of every body must be, in hexadecimal digits
+    #[arg(long, value_name = "HEX", requires = "requests")]
+    pub sha256: Option<Sha256>,
+}
+
+/// What all connections work with.
+struct Shared<'a> {
+    cli: &'a Cli,
+    request: Vec<h3::Header>,
+    chunk: Box<[u8]>,
+    summary: Summary,
+}
+
+/// Keeps as many connections going as are wanted.
+struct Generator<'a> {
+    shared: Shared<'a>,
+    transport: Transport,
+    peer: SocketAddr,
+    reactor: Reactor,
+    memory: BatchMemory,
+    clients: Slab<Client>,
+
+    /// When which client must be served.
+    deadlines: BTreeSet<(Instant, usize)>,
+
+    /// Clients whose sockets may hold more.
+    readable: BTreeSet<usize>,
+
+    /// Requests that no connection has taken over yet.
+    left: u32,
+    per_connection: u32,
+}
+
+/// Asks as often as `requests` says.
+///
+/// # Errors
+///
+/// It could not begin, or was interrupted. Failed requests are in the summary.
+pub fn run(cli: &Cli, requests: NonZeroU32) -> Result<Summary, Failure> {
+    let mut progress = Progress::of_requests(&cli.target.url, requests.get().into());
+    let mut generator = Generator::new(cli, requests.get())?;
+    let result = generator.run(&mut progress);
+    progress.clear();
+    result.map(|()| generator.shared.summary)
+}
+
+impl<'a> Generator<'a> {
+    fn new(cli: &'a Cli, requests: u32) -> Result<Self, Failure> {
+        let addresses = target::addresses(&cli.target, cli.connect.as_ref(), cli.local)?;
+        let peer = addresses.first().copied();
+        let clients = cli.load.clients.get();
+        let share = requests.div_ceil(clients);
+        Ok(Self {
+            shared: Shared {
+                cli,
+                request: exchange::request(&cli.target),
+                chunk: vec![0; CHUNK].into_boxed_slice(),
+                summary: Summary::new(&cli.target.url, requests),
+            },
+            transport: Transport::new(&cli.target.host, cli.insecure, cli.idle_timeout)?,
+            peer: peer.ok_or_else(|| Failure::failed("the host has no address"))?,
+            reactor: Reactor::new().map_err(cannot_wait)?,
+            memory: BatchMemory::new(),
+            clients: Slab::new(),
+            deadlines: BTreeSet::new(),
+            readable: BTreeSet::new(),
+            left: requests,
+            per_connection: cli.load.per_connection.map_or(share, NonZeroU32::get),
+        })
+    }
+
+    fn run(&mut self, progress: &mut Progress) -> Result<(), Failure> {
+        let started_at = system::now();
+        self.open_clients()?;
+        while !self.clients.is_empty() {
+            let timeout = match self.readable.is_empty() {
+                true => self
+                    .deadlines
+                    .first()
+                    .map(|(at, _)| at.saturating_duration_since(system::now())),
+                false => Some(Duration::ZERO),
+            };
+            self.reactor.wait(timeout)?;
+            self.readable.extend(self.reactor.readable());
+            for index in std::mem::take(&mut self.readable) {
+                self.receive(index);
+            }
+            self.serve_due(system::now());
+            self.open_clients()?;
+            progress.update(self.shared.summary.answered(), None);
+        }
+        self.shared.summary.took(system::now().saturating_duration_since(started_at));
+        Ok(())
+    }
+
+    fn open_clients(&mut self) -> Result<(), Failure> {
+        while self.left > 0 && self.clients.len() < self.shared.cli.load.clients.get() as usize {
+            let requests = self.left.min(self.per_connection);
+            self.left -= requests;
+            let client = Client::connect(
+                self.shared.cli,
+                &mut self.transport,
+                self.peer,
+                requests,
+                system::now(),
+            )?;
+            let index = self.clients.insert(client);
+            self.reactor.watch(self.clients[index].socket(), index).map_err(cannot_wait)?;
+            self.serve(index, system::now());
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, index: usize) {
+        for _ in 0..BATCHES_MAX {
+            let Some(client) = self.clients.get_mut(index) else { return };
+            if !client.receive(&mut self.memory) {
+                return;
+            }
+            self.serve(index, system::now());
+        }
+        self.readable.insert(index);
+    }
+
+    fn serve_due(&mut self, now: Instant) {
+        while let Some(&(_, index)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
+            self.deadlines.pop_first();
+            if let Some(client) = self.clients.get_mut(index) {
+                client.deadline = None;
+                client.on_timeout(now);
+                self.serve(index, now);
+            }
+        }
+    }
+
+    /// Lets a client get as far as it can, and takes it off when it has done.
+    fn serve(&mut self, index: usize, now: Instant) {
+        let client = &mut self.clients[index];
+        if let Some(at) = client.deadline.take() {
+            self.deadlines.remove(&(at, index));
+        }
+        if client.advance(&mut self.shared, now) {
+            client.deadline = client.next_deadline(self.shared.cli.connect_timeout);
+            self.deadlines.extend(client.deadline.map(|at| (at, index)));
+        } else {
+            self.clients.remove(index);
+        }
+    }
+}
+
+fn cannot_wait(error: std::io::Error) -> Failure {
+    Failure::failed(format!("cannot wait: {error}"))
+}

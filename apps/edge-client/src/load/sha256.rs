@@ -1,0 +1,27 @@
+//! What a body must hash to.
+
+use std::str::FromStr;
+
+use ring::digest::Digest;
+use ring::digest::SHA256_OUTPUT_LEN;
+
+/// An expected SHA-256.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sha256([u8; SHA256_OUTPUT_LEN]);
+
+impl Sha256 {
+    pub fn is(&self, digest: &Digest) -> bool {
+        self.0 == digest.as_ref()
+    }
+}
+
+impl FromStr for Sha256 {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut bytes = [0; SHA256_OUTPUT_LEN];
+        hex::decode_to_slice(text, &mut bytes)
+            .map_err(|_| format!("a SHA-256 has {} hexadecimal digits", 2 * SHA256_OUTPUT_LEN))?;
+        Ok(Self(bytes))
+    }
+}

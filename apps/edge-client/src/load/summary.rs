@@ -1,0 +1,176 @@
+//! What a load came to: counts, rates, and how long requests took.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::report::millis;
+use crate::report::thousandths;
+
+/// A load, counted as it goes on.
+#[derive(Debug)]
+pub struct Summary {
+    url: String,
+    requests: u32,
+    failed: u32,
+    bytes: u64,
+    took: Duration,
+    handshakes: Vec<Duration>,
+    answers: Vec<Duration>,
+    error: Option<String>,
+}
+
+/// Its form in JSON.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    url: &'a str,
+    requests: u32,
+    failed: u32,
+    connections: usize,
+    bytes: u64,
+    seconds: f64,
+    requests_per_s: f64,
+    goodput_mbps: f64,
+    handshake_ms: Spread,
+    ttlb_ms: Spread,
+
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+/// Times in ms; null without any.
+#[derive(Debug, PartialEq, Serialize)]
+struct Spread {
+    p50: Option<f64>,
+    p99: Option<f64>,
+    max: Option<f64>,
+}
+
+impl Summary {
+    pub fn new(url: &str, requests: u32) -> Self {
+        Self {
+            url: url.to_owned(),
+            requests,
+            failed: 0,
+            bytes: 0,
+            took: Duration::ZERO,
+            handshakes: Vec::new(),
+            answers: Vec::new(),
+            error: None,
+        }
+    }
+
+    /// A connection was established after so long.
+    pub fn count_connection(&mut self, after: Duration) {
+        self.handshakes.push(after);
+    }
+
+    /// A request was answered whole, after so long.
+    pub fn count_answer(&mut self, bytes: u64, after: Duration) {
+        self.bytes += bytes;
+        self.answers.push(after);
+    }
+
+    /// Requests were not answered as they should be.
+    pub fn count_failed(&mut self, requests: u32, reason: &str) {
+        if requests > 0 {
+            self.failed += requests;
+            self.error.get_or_insert_with(|| reason.to_owned());
+        }
+    }
+
+    /// All of it took so long.
+    pub fn took(&mut self, took: Duration) {
+        self.took = took;
+    }
+
+    /// Requests that are over, well or not.
+    pub fn answered(&self) -> u64 {
+        self.answers.len() as u64 + u64::from(self.failed)
+    }
+
+    /// How many requests failed, and why the first did.
+    pub fn failure(&self) -> Option<String> {
+        let reason = self.error.as_ref()?;
+        Some(format!("{} of {} requests failed: {reason}", self.failed, self.requests))
+    }
+
+    /// One line of JSON, without the newline.
+    pub fn json(&self) -> String {
+        let seconds = self.took.as_secs_f64();
+        let line = Line {
+            url: &self.url,
+            requests: self.requests,
+            failed: self.failed,
+            connections: self.handshakes.len(),
+            bytes: self.bytes,
+            seconds: thousandths(seconds),
+            requests_per_s: thousandths(self.answers.len() as f64 / seconds.max(1e-9)),
+            goodput_mbps: thousandths(self.bytes as f64 * 8.0 / 1e6 / seconds.max(1e-9)),
+            handshake_ms: Spread::of(&self.handshakes),
+            ttlb_ms: Spread::of(&self.answers),
+            error: self.error.as_deref(),
+        };
+        serde_json::to_string(&line).expect("plain data serialises")
+    }
+
+    /// One line for people, without the newline.
+    pub fn line(&self) -> String {
+        let seconds = self.took.as_secs_f64();
+        let ttlb = Spread::of(&self.answers);
+        let shown = |ms: Option<f64>| ms.map_or_else(|| "?".to_owned(), |ms| format!("{ms:.1}"));
+        format!(
+            "{} of {} requests on {} connections in {seconds:.1} s, {:.0} a second, {:.1} Mbit/s; \
+             each {} ms (half of them), at most {} ms (99 %), {} ms (all)",
+            self.answers.len(),
+            self.requests,
+            self.handshakes.len(),
+            self.answers.len() as f64 / seconds.max(1e-9),
+            self.bytes as f64 * 8.0 / 1e6 / seconds.max(1e-9),
+            shown(ttlb.p50),
+            shown(ttlb.p99),
+            shown(ttlb.max),
+        )
+    }
+}
+
+impl Spread {
+    fn of(times: &[Duration]) -> Self {
+        let mut sorted = times.to_vec();
+        sorted.sort_unstable();
+        let last = sorted.len().saturating_sub(1);
+        let at = |share: usize| sorted.get(last * share / 100).copied().map(millis);
+        Self { p50: at(50), p99: at(99), max: at(100) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_is_told_in_counts_and_times() {
+        let mut summary = Summary::new("https://h/x", 102);
+        for ms in 1..=101 {
+            summary.count_answer(1000, Duration::from_millis(ms));
+        }
+        summary.count_connection(Duration::from_micros(1500));
+        summary.count_failed(1, "gone");
+        summary.count_failed(0, "not counted");
+        summary.took(Duration::from_millis(500));
+        assert_eq!(
+            summary.json(),
+            r#"{"url":"https://h/x","requests":102,"failed":1,"connections":1,"bytes":101000,"seconds":0.5,"requests_per_s":202.0,"goodput_mbps":1.616,"handshake_ms":{"p50":1.5,"p99":1.5,"max":1.5},"ttlb_ms":{"p50":51.0,"p99":100.0,"max":101.0},"error":"gone"}"#
+        );
+        assert_eq!(summary.failure().unwrap(), "1 of 102 requests failed: gone");
+        assert_eq!(summary.answered(), 102);
+        assert!(summary.line().starts_with("101 of 102 requests on 1 connections in 0.5 s"));
+    }
+
+    #[test]
+    fn nothing_measured_is_null() {
+        let summary = Summary::new("https://h/x", 1);
+        assert!(summary.json().contains(r#""ttlb_ms":{"p50":null,"p99":null,"max":null}"#));
+        assert_eq!(summary.failure(), None);
+    }
+}
