@@ -128,14 +128,10 @@ impl Bins {
         })
     }
 
-    /// How many bins have ended by now.
+    /// How many bins have ended before now.
     fn ended(&self, now: Instant) -> u128 {
-        match now.checked_duration_since(self.end) {
-            Some(past) if !past.is_zero() => {
-                past.as_nanos() / self.length.as_nanos() + 1
-            },
-            _ => 0,
-        }
+        let past = now.saturating_duration_since(self.end);
+        past.as_nanos().div_ceil(self.length.as_nanos())
     }
 
     /// Ends `n` bins; nothing was seen in all but the last.

@@ -254,6 +254,34 @@ fn between_two_windows_the_older_one_counts() {
 }
 
 #[test]
+fn a_bin_ends_after_its_last_instant() {
+    let (start, totals) = (clock::now(), Totals::default());
+    let bins =
+        Bins::start(&SearchConfig::default(), 100 * MS, totals, start).unwrap();
+    let nanosecond = Duration::from_nanos(1);
+
+    for (after, ended) in [
+        (Duration::ZERO, 0),
+        (nanosecond, 1),
+        (bins.length, 1),
+        (bins.length + nanosecond, 2),
+    ] {
+        assert_eq!(bins.ended(bins.end + after), ended, "{after:?}");
+    }
+}
+
+#[test]
+fn no_more_bins_are_remembered_than_are_looked_at() {
+    for (bins, slots) in [(10, 27), (2, 7), (64, 162)] {
+        let config = SearchConfig {
+            bins,
+            ..Default::default()
+        };
+        assert_eq!(config.slots(), slots);
+    }
+}
+
+#[test]
 fn a_bin_without_length_is_never_begun() {
     let mut search = Search::new(SearchConfig::default());
     let start = clock::now() + Duration::from_secs(1);

@@ -319,6 +319,20 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_limited_sample_counts_if_it_is_near_the_capacity() {
+        for (limited, capacity) in [(79, 100), (81, 81)] {
+            let mut observer = Observer::default();
+            for _ in 0..MAX_SAMPLES {
+                observer.add_sample(100, true);
+            }
+            for _ in 0..MAX_SAMPLES {
+                observer.add_sample(limited, true);
+            }
+            assert_eq!(observer.observed().unwrap().cwnd, capacity, "{limited}");
+        }
+    }
+
     /// A2, A7: congestion in slow start shows the path's limit.
     #[test]
     fn a_window_that_ended_in_congestion_is_not_limited() {
