@@ -115,7 +115,10 @@ check-long: build conformance-faults sim-faults ## Planted faults; debug as rele
 bench-store: setup quiche ## What claims and records cost, by kind and size of the store (40 minutes); ARGS='--entries 1000,100000'
 	cargo bench -p path-store --bench store $(LOCKED) -- $(ARGS)
 
+bench-server: build ## What edge-server costs in CPU time beside other HTTP/3 servers (15 minutes); ARGS='--size 0.1 --rounds 1' is a trial
+	@sh scripts/bench-server.sh $(ARGS)
+
 engine-cost: setup quiche ## Count the instructions that Careful Resume costs without a saved set (valgrind)
 	@sh scripts/engine-cost.sh $(LOCKED)
 
-.PHONY: bench-store bisect bisect-history check-each check-long engine-cost evaluation export fuzz-sim help setup build range-diff rebase speedtest quiche patches series steps-check fmt clean test check patches-check fmt-check docs-check conformance-check conformance-faults lint mutants sim-faults snapshot
+.PHONY: bench-server bench-store bisect bisect-history check-each check-long engine-cost evaluation export fuzz-sim help setup build range-diff rebase speedtest quiche patches series steps-check fmt clean test check patches-check fmt-check docs-check conformance-check conformance-faults lint mutants sim-faults snapshot

@@ -270,6 +270,71 @@ fn a_bin_ends_after_its_last_instant() {
     }
 }
 
+/// Bins of a sender that delivers 10 bytes in each, `latest` of which have ended.
+fn bins_of_ten(latest: u64) -> Bins {
+    let config = SearchConfig {
+        bins: 2,
+        ..Default::default()
+    };
+    let start = clock::now();
+    let mut bins =
+        Bins::start(&config, 100 * MS, Totals::default(), start).unwrap();
+
+    for delivered in (1..=latest).map(|bin| 10 * bin) {
+        bins.end_bins(
+            1,
+            Totals {
+                delivered,
+                ..Default::default()
+            },
+        );
+    }
+    bins
+}
+
+#[test]
+fn what_was_delivered_is_counted_as_far_back_as_is_remembered() {
+    for (latest, asked, delivered) in [
+        (2, 1, 10),
+        (2, 2, 20),
+        (2, 3, 20),
+        (20, 3, 30),
+        (20, 6, 60),
+        (20, 7, 60),
+        (20, 100, 60),
+    ] {
+        let bins = bins_of_ten(latest);
+        assert_eq!(bins.delivered_in(asked), delivered, "{latest}, {asked}");
+    }
+}
+
+#[test]
+fn bins_end_one_length_after_the_other() {
+    let mut bins = bins_of_ten(1);
+    let (end, latest) = (bins.end, bins.latest);
+    bins.end_bins(3, bins.at(latest));
+    assert_eq!(bins.end, end + bins.length * 3);
+    assert_eq!(bins.latest, latest + 3);
+}
+
+#[test]
+fn what_ends_more_bins_than_a_window_has_is_a_pause() {
+    for (ended, is_pause) in [(10, false), (11, true)] {
+        let mut search = Search::new(SearchConfig::default());
+        let ack = |now| Ack {
+            now,
+            rtt: 100 * MS,
+            bytes: 1000,
+            limited: false,
+        };
+        search.on_ack(&ack(clock::now()));
+        let bins = search.bins.as_ref().unwrap();
+        let now = bins.end + bins.length * (ended - 1) + Duration::from_nanos(1);
+        search.on_ack(&ack(now));
+        assert_eq!(search.bins.is_none(), is_pause, "{ended}");
+    }
+}
+
 #[test]
 fn no_more_bins_are_remembered_than_are_looked_at() {
     for (bins, slots) in [(10, 27), (2, 7), (64, 162)] {
