@@ -1,38 +1,27 @@
 //! Names for client subnets that do not tell the subnet: keyed hashes, so that
 //! no client address is at rest.
 //!
-//! Owns the file of keys, which key is in force when, and the hash (HMAC-SHA-256,
-//! cut to 128 bits). Whoever has a key can try all subnets: the file is a secret.
+//! Owns the lines of the file of keys, which key is in force when, and the hash
+//! (HMAC-SHA-256, cut to 128 bits). Whoever has a key can try all subnets: the file
+//! is a secret.
 
 use std::fmt::Write;
 use std::path::Path;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::PoisonError;
-use std::sync::RwLock;
+use std::str::FromStr;
 use std::time::Duration;
 use std::time::SystemTime;
 
 use quiche::path_state::RemoteEndpoint;
 use ring::hmac;
 
-/// Length of a key, in bytes.
-const KEY_BYTES: usize = 32;
+use crate::key_file;
+use crate::key_file::KeyFile;
+use crate::key_file::KeyFileError;
+use crate::key_file::KEY_BYTES;
 
 /// After a key has taken over, nothing is claimed for so long: claims under the
 /// one before lapse meanwhile, also those of machines whose clocks are late.
 const SETTLING: Duration = Duration::from_secs(60);
-
-/// How often a file is looked at for changes.
-const WATCH_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Why a file of keys cannot be used. The text is one line that names the file.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {why}", path.display())]
-pub struct HashKeysError {
-    path: PathBuf,
-    why: String,
-}
 
 /// Keys, each in force from its time until the next one's.
 #[derive(Clone, Debug)]
@@ -42,23 +31,17 @@ pub struct HashKeys {
 }
 
 /// The keys of a file that may be edited while they are in use.
-#[derive(Clone, Debug)]
-pub struct WatchedHashKeys(Arc<RwLock<Arc<HashKeys>>>);
+pub type WatchedHashKeys = KeyFile<HashKeys>;
 
-impl HashKeys {
-    /// Reads lines of a time (RFC 3339, such as `2026-01-31T00:00:00Z`) and 64
-    /// hexadecimal digits. Empty lines and those that begin with # are skipped.
-    ///
-    /// # Errors
-    ///
-    /// Why it is no file of keys, without the keys.
-    pub fn parse(text: &str) -> Result<Self, String> {
+/// Lines of a time (RFC 3339, such as `2026-01-31T00:00:00Z`) and 64 hexadecimal
+/// digits. Empty lines and those that begin with # are skipped. The error says
+/// why it is no file of keys, without the keys.
+impl FromStr for HashKeys {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
         let mut keys = Vec::new();
-        for (number, line) in (1..).zip(text.lines()) {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
+        for (number, line) in key_file::lines(text) {
             let key = parse_line(line).ok_or_else(|| {
                 format!(
                     "line {number}: expected a time and a key of {} hexadecimal digits, such as \
@@ -75,16 +58,16 @@ impl HashKeys {
 
         Ok(HashKeys { keys })
     }
+}
 
-    /// Reads a file; see [`HashKeys::parse()`].
+impl HashKeys {
+    /// Reads a file.
     ///
     /// # Errors
     ///
     /// One line that names the file.
-    pub fn read(path: &Path) -> Result<Self, HashKeysError> {
-        let failed = |why| HashKeysError { path: path.to_path_buf(), why };
-        let text = std::fs::read_to_string(path).map_err(|e| failed(e.to_string()))?;
-        Self::parse(&text).map_err(failed)
+    pub fn read(path: &Path) -> Result<Self, KeyFileError> {
+        key_file::read(path)
     }
 
     /// The endpoint under its name of now: the prefix of the client is replaced by
@@ -117,53 +100,6 @@ impl HashKeys {
     }
 }
 
-impl WatchedHashKeys {
-    /// Reads a file, and again whenever it has changed. What cannot be used then
-    /// leaves the keys as they are, with a warning.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be used now.
-    pub fn watch(path: &Path) -> Result<Self, HashKeysError> {
-        let keys = Self(Arc::new(RwLock::new(Arc::new(HashKeys::read(path)?))));
-        let shared = Arc::downgrade(&keys.0);
-        let path = path.to_path_buf();
-        let look = move || {
-            let mut seen = modified(&path);
-            loop {
-                std::thread::sleep(WATCH_INTERVAL);
-                let Some(shared) = shared.upgrade() else { return };
-                if modified(&path) != seen {
-                    seen = modified(&path);
-                    Self(shared).reload(&path);
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("path-store-keys".into()).spawn(look);
-        if let Err(e) = thread {
-            log::warn!("the file of keys will not be read again: {e}");
-        }
-
-        Ok(keys)
-    }
-
-    /// The keys as they are now.
-    pub fn get(&self) -> Arc<HashKeys> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn reload(&self, path: &Path) {
-        match HashKeys::read(path) {
-            Ok(keys) => *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys),
-            Err(error) => log::warn!("{error}; the keys stay as they were"),
-        }
-    }
-}
-
-fn modified(path: &Path) -> Option<SystemTime> {
-    path.metadata().and_then(|metadata| metadata.modified()).ok()
-}
-
 fn hide_with(key: &hmac::Key, endpoint: RemoteEndpoint) -> RemoteEndpoint {
     let Some((prefix, length)) = endpoint.prefix() else { return endpoint };
     let mut text = String::new();
@@ -178,12 +114,7 @@ fn hide_with(key: &hmac::Key, endpoint: RemoteEndpoint) -> RemoteEndpoint {
 fn parse_line(line: &str) -> Option<(SystemTime, hmac::Key)> {
     let (time, digits) = line.split_once(char::is_whitespace)?;
     let from = humantime::parse_rfc3339(time).ok()?;
-    let digits = digits.trim();
-    if digits.len() != 2 * KEY_BYTES || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return None;
-    }
-    let byte = |i: usize| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).ok();
-    let key: Vec<u8> = (0..KEY_BYTES).map(byte).collect::<Option<_>>()?;
+    let key = key_file::parse_key(digits.trim())?;
 
     Some((from, hmac::Key::new(hmac::HMAC_SHA256, &key)))
 }
@@ -201,7 +132,7 @@ mod tests {
 
     fn rotating() -> HashKeys {
         let text = format!("# two\n2026-02-01T00:00:00Z {NEXT}\n\n2026-01-01T00:00:00Z {KEY}\n");
-        HashKeys::parse(&text).unwrap()
+        text.parse::<HashKeys>().unwrap()
     }
 
     fn endpoint(client: &str) -> RemoteEndpoint {
@@ -250,28 +181,9 @@ mod tests {
             (&format!("2026-01-01T00:00:00Z {KEY}00"), "line 1"),
             (&format!("2026-01-01T00:00:00Z +f{}", &KEY[2..]), "line 1"),
         ] {
-            let error = HashKeys::parse(text).unwrap_err();
+            let error = text.parse::<HashKeys>().unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
             assert!(!error.contains("secret") && !error.contains(&KEY[2..10]), "{error}");
         }
-        let error = HashKeys::read(Path::new("/nowhere/keys")).unwrap_err().to_string();
-        assert!(error.starts_with("/nowhere/keys: "), "{error}");
-    }
-
-    #[test]
-    fn a_file_that_cannot_be_used_any_more_leaves_the_keys_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("keys");
-        std::fs::write(&path, format!("2026-01-01T00:00:00Z {KEY}")).unwrap();
-        let keys = WatchedHashKeys::watch(&path).unwrap();
-
-        std::fs::write(&path, "rubbish").unwrap();
-        keys.reload(&path);
-        assert_eq!(keys.get().keys.len(), 1);
-
-        let more = format!("2026-01-01T00:00:00Z {KEY}\n2026-02-01T00:00:00Z {NEXT}");
-        std::fs::write(&path, more).unwrap();
-        keys.reload(&path);
-        assert_eq!(keys.get().keys.len(), 2);
     }
 }

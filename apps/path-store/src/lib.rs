@@ -60,6 +60,7 @@
 mod backend;
 mod boot_clock;
 mod hash_keys;
+pub mod key_file;
 pub mod life;
 mod location;
 mod redis;
@@ -79,7 +80,6 @@ pub use self::boot_clock::BootClock;
 pub use self::boot_clock::BootId;
 pub use self::boot_clock::SystemBootClock;
 pub use self::hash_keys::HashKeys;
-pub use self::hash_keys::HashKeysError;
 pub use self::hash_keys::WatchedHashKeys;
 pub use self::location::open;
 pub use self::location::OpenError;

@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn a_hashed_prefix_is_found_with_its_key() {
         let digits = "00".repeat(32);
-        let keys = HashKeys::parse(&format!("2026-01-01T00:00:00Z {digits}")).unwrap();
+        let keys = format!("2026-01-01T00:00:00Z {digits}").parse::<HashKeys>().unwrap();
         let select = |text: &str| text.parse::<Selector>().unwrap().with_keys(&keys);
         let stored = keys.names(&select("198.51.100.7").endpoint("s", Some(46))).remove(0);
 

@@ -1,0 +1,177 @@
+//! Files of keys, which may be edited while they are in use.
+//!
+//! Owns their lines and when they are read again; what the keys are for is the
+//! business of the types that are read from them.
+
+use std::path::Path;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::sync::RwLock;
+use std::time::Duration;
+use std::time::SystemTime;
+
+/// Length of a key, in bytes.
+pub const KEY_BYTES: usize = 32;
+
+/// How often a file is looked at for changes.
+const WATCH_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Why a file of keys cannot be used. The text is one line that names the file.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {why}", path.display())]
+pub struct KeyFileError {
+    path: PathBuf,
+    why: String,
+}
+
+/// What is read from a file of keys, as the file is now.
+#[derive(Debug)]
+pub struct KeyFile<T>(Arc<RwLock<Arc<T>>>);
+
+impl<T> Clone for KeyFile<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> KeyFile<T> {
+    /// Keys of no file, which stay as they are.
+    pub fn fixed(keys: T) -> Self {
+        Self(Arc::new(RwLock::new(Arc::new(keys))))
+    }
+
+    /// The keys as they are now.
+    pub fn get(&self) -> Arc<T> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<T: FromStr<Err = String> + Send + Sync + 'static> KeyFile<T> {
+    /// Reads a file, and again whenever it has changed. What cannot be used then
+    /// leaves the keys as they are, with a warning.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be used now.
+    pub fn watch(path: &Path) -> Result<Self, KeyFileError> {
+        let keys = Self::fixed(read(path)?);
+        let shared = Arc::downgrade(&keys.0);
+        let path = path.to_path_buf();
+        let look = move || {
+            let mut seen = modified(&path);
+            loop {
+                std::thread::sleep(WATCH_INTERVAL);
+                let Some(shared) = shared.upgrade() else { return };
+                if modified(&path) != seen {
+                    seen = modified(&path);
+                    Self(shared).reload(&path);
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("key-file".into()).spawn(look);
+        if let Err(e) = thread {
+            log::warn!("the file of keys will not be read again: {e}");
+        }
+
+        Ok(keys)
+    }
+
+    fn reload(&self, path: &Path) {
+        match read(path) {
+            Ok(keys) => *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys),
+            Err(error) => log::warn!("{error}; the keys stay as they were"),
+        }
+    }
+}
+
+/// Reads a file once.
+///
+/// # Errors
+///
+/// One line that names the file.
+pub fn read<T: FromStr<Err = String>>(path: &Path) -> Result<T, KeyFileError> {
+    let failed = |why| KeyFileError { path: path.to_path_buf(), why };
+    let text = std::fs::read_to_string(path).map_err(|e| failed(e.to_string()))?;
+    text.parse().map_err(failed)
+}
+
+/// The lines that say something, with their numbers: not those that are empty or
+/// begin with #.
+pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = (1..).zip(text.lines().map(str::trim));
+    lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// A key of 64 hexadecimal digits.
+pub fn parse_key(digits: &str) -> Option<[u8; KEY_BYTES]> {
+    if digits.len() != 2 * KEY_BYTES || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut key = [0; KEY_BYTES];
+    for (at, byte) in key.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(key)
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    path.metadata().and_then(|metadata| metadata.modified()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+    struct Keys(Vec<[u8; KEY_BYTES]>);
+
+    impl FromStr for Keys {
+        type Err = String;
+
+        fn from_str(text: &str) -> Result<Self, String> {
+            let keys = lines(text).map(|(number, line)| {
+                parse_key(line).ok_or_else(|| format!("line {number}: no key"))
+            });
+            Ok(Self(keys.collect::<Result<_, _>>()?))
+        }
+    }
+
+    #[test]
+    fn a_key_is_sixty_four_hexadecimal_digits() {
+        let key = parse_key(KEY).unwrap();
+        assert_eq!((key[0], key[1], key[31]), (0, 1, 0x1f));
+        assert_eq!(parse_key(&KEY.to_uppercase()), Some(key));
+        for bad in ["", &KEY[1..], &format!("{KEY}00"), &format!("+f{}", &KEY[2..])] {
+            assert_eq!(parse_key(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_any_more_leaves_the_keys_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys");
+        std::fs::write(&path, format!("# one\n\n{KEY}\n")).unwrap();
+        let keys = KeyFile::<Keys>::watch(&path).unwrap();
+
+        std::fs::write(&path, "rubbish").unwrap();
+        keys.reload(&path);
+        assert_eq!(keys.get().0.len(), 1);
+
+        std::fs::write(&path, format!("{KEY}\n{KEY}")).unwrap();
+        keys.reload(&path);
+        assert_eq!(keys.get().0.len(), 2);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys");
+        let error = |path: &Path| read::<Keys>(path).map(drop).unwrap_err().to_string();
+        assert!(error(&path).starts_with(&format!("{}: ", path.display())), "{}", error(&path));
+        std::fs::write(&path, "\nrubbish").unwrap();
+        assert_eq!(error(&path), format!("{}: line 2: no key", path.display()));
+    }
+}
