@@ -11,6 +11,7 @@ use crate::slow_start::SlowStartExit;
 use crate::slow_start::SlowStartStats;
 use crate::Config;
 use crate::Connection;
+use crate::ConnectionId;
 use crate::PathStats;
 use crate::Result;
 
@@ -141,3 +142,88 @@ mod careful_resume {
 }
 
 pub use careful_resume::*;
+
+#[cfg(hook = "address_validation")]
+mod address_validation {
+    use super::*;
+
+    /// See `Connection::send_new_token()`.
+    ///
+    /// # Errors
+    ///
+    /// It is a client, or the library has no such frames.
+    pub fn send_new_token(quic: &mut Connection, token: Vec<u8>) -> Result<()> {
+        quic.send_new_token(token)
+    }
+
+    /// See `Connection::new_token()`.
+    pub fn new_token(quic: &Connection) -> Option<&[u8]> {
+        quic.new_token()
+    }
+
+    /// See `Connection::set_token()`.
+    ///
+    /// # Errors
+    ///
+    /// It is a server, or too late, or the library cannot.
+    pub fn set_token(quic: &mut Connection, token: &[u8]) -> Result<()> {
+        quic.set_token(token)
+    }
+
+    /// See `Connection::set_peer_address_validated()`; without it, nothing changes.
+    ///
+    /// # Errors
+    ///
+    /// It is a client.
+    pub fn set_peer_address_validated(quic: &mut Connection) -> Result<()> {
+        quic.set_peer_address_validated()
+    }
+
+    /// See `quiche::refuse()`.
+    ///
+    /// # Errors
+    ///
+    /// The version is not known, or the library cannot.
+    pub fn refuse(
+        scid: &ConnectionId,
+        dcid: &ConnectionId,
+        version: u32,
+        error_code: u64,
+        out: &mut [u8],
+    ) -> Result<usize> {
+        crate::refuse(scid, dcid, version, error_code, out)
+    }
+}
+
+#[cfg(not(hook = "address_validation"))]
+mod address_validation {
+    use super::*;
+
+    pub fn send_new_token(_: &mut Connection, _: Vec<u8>) -> Result<()> {
+        Err(crate::Error::InvalidState)
+    }
+
+    pub fn new_token(_: &Connection) -> Option<&[u8]> {
+        None
+    }
+
+    pub fn set_token(_: &mut Connection, _: &[u8]) -> Result<()> {
+        Err(crate::Error::InvalidState)
+    }
+
+    pub fn set_peer_address_validated(_: &mut Connection) -> Result<()> {
+        Ok(())
+    }
+
+    pub fn refuse(
+        _: &ConnectionId,
+        _: &ConnectionId,
+        _: u32,
+        _: u64,
+        _: &mut [u8],
+    ) -> Result<usize> {
+        Err(crate::Error::InvalidState)
+    }
+}
+
+pub use address_validation::*;

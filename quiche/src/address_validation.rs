@@ -1,0 +1,184 @@
+//! Whether a client is at the address that it sends from, told by tokens.
+//!
+//! Owns the NEW_TOKEN frame of a server and the token of a client (RFC 9000,
+//! 8.1.3), and the answer to a client whose token is refused (8.1.2). Making
+//! and judging tokens is the application's business, as with `retry()`.
+
+use crate::*;
+
+/// The tokens of one connection for those that come after it.
+#[derive(Default)]
+pub(crate) struct NewToken {
+    /// The server's, until the client acknowledges it.
+    unacked: Option<Vec<u8>>,
+
+    /// It waits to be sent, for the first time or again.
+    due: bool,
+
+    /// The latest that the client was given.
+    received: Option<Vec<u8>>,
+}
+
+impl NewToken {
+    /// Whether there is something to send.
+    pub(crate) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// What is to be sent.
+    pub(crate) fn frame(&self) -> Option<frame::Frame> {
+        let token = self.unacked.as_ref().filter(|_| self.due)?;
+        Some(frame::Frame::NewToken {
+            token: token.clone(),
+        })
+    }
+
+    pub(crate) fn on_sent(&mut self) {
+        self.due = false;
+    }
+
+    /// RFC 9000, 13.3: sent again when it is lost, unless there is a newer one.
+    pub(crate) fn on_lost(&mut self, token: &[u8]) {
+        self.due |= self.is_unacked(token);
+    }
+
+    pub(crate) fn on_acked(&mut self, token: &[u8]) {
+        if self.is_unacked(token) {
+            self.unacked = None;
+            self.due = false;
+        }
+    }
+
+    pub(crate) fn on_received(&mut self, token: Vec<u8>) {
+        self.received = Some(token);
+    }
+
+    fn is_unacked(&self, token: &[u8]) -> bool {
+        self.unacked.as_deref() == Some(token)
+    }
+}
+
+impl<F: BufFactory> Connection<F> {
+    /// Gives the client a token for its next connection, in a NEW_TOKEN frame
+    /// (RFC 9000, 8.1.3), once the handshake is complete. It takes the place of
+    /// one that the client has not acknowledged.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidState` on a client, or if the token is empty.
+    pub fn send_new_token(&mut self, token: Vec<u8>) -> Result<()> {
+        if !self.is_server || token.is_empty() {
+            return Err(Error::InvalidState);
+        }
+
+        self.new_token.unacked = Some(token);
+        self.new_token.due = true;
+
+        Ok(())
+    }
+
+    /// The latest token that the server gave for the client's next connection to
+    /// it. It is good for [`set_token()`], once.
+    ///
+    /// [`set_token()`]: struct.Connection.html#method.set_token
+    pub fn new_token(&self) -> Option<&[u8]> {
+        self.new_token.received.as_deref()
+    }
+
+    /// Offers the server a token of an earlier connection. A Retry packet
+    /// replaces it.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidState` on a server, or when the first packet has been sent.
+    pub fn set_token(&mut self, token: &[u8]) -> Result<()> {
+        if self.is_server || self.sent_count > 0 {
+            return Err(Error::InvalidState);
+        }
+
+        self.token = Some(token.to_vec());
+
+        Ok(())
+    }
+
+    /// Takes the client's address for validated, as a token in its first packet
+    /// proved it: more than a multiple of what has come may be sent at once.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidState` on a client.
+    pub fn set_peer_address_validated(&mut self) -> Result<()> {
+        if !self.is_server {
+            return Err(Error::InvalidState);
+        }
+
+        self.paths.get_active_mut()?.verified_peer_address = true;
+
+        Ok(())
+    }
+}
+
+/// Writes an Initial packet that closes a connection which is not accepted, such
+/// as with `INVALID_TOKEN` (0xb) for the token of a Retry packet that is not
+/// good (RFC 9000, 8.1.2). Nothing is kept of it.
+///
+/// `scid` and `dcid` are those of the client's Initial packet.
+///
+/// # Errors
+///
+/// The version is not known, or `out` is too small.
+pub fn refuse(
+    scid: &ConnectionId, dcid: &ConnectionId, version: u32, error_code: u64,
+    out: &mut [u8],
+) -> Result<usize> {
+    /// Initial packets of a server that keeps nothing are all its first.
+    const PKT_NUM: u64 = 0;
+    const PKT_NUM_LEN: usize = 1;
+
+    if !version_is_supported(version) {
+        return Err(Error::UnknownVersion);
+    }
+
+    let close = frame::Frame::ConnectionClose {
+        error_code,
+        frame_type: 0,
+        reason: Vec::new(),
+    };
+    let (_, mut seal) =
+        crypto::derive_initial_key_material(dcid, version, true, false)?;
+
+    let hdr = Header {
+        ty: Type::Initial,
+        version,
+        dcid: scid.clone(),
+        scid: dcid.clone(),
+        pkt_num: PKT_NUM,
+        pkt_num_len: PKT_NUM_LEN,
+        token: None,
+        versions: None,
+        key_phase: false,
+    };
+
+    let mut b = octets::OctetsMut::with_slice(out);
+    hdr.to_bytes(&mut b)?;
+    let payload_len = close.wire_len();
+    let len = PKT_NUM_LEN + payload_len + seal.alg().tag_len();
+    b.put_varint(len as u64)?;
+    packet::encode_pkt_num(PKT_NUM, PKT_NUM_LEN, &mut b)?;
+    let payload_offset = b.off();
+    close.to_bytes(&mut b)?;
+
+    packet::encrypt_pkt(
+        &mut b,
+        PKT_NUM,
+        PKT_NUM_LEN,
+        payload_len,
+        payload_offset,
+        None,
+        &mut seal,
+    )
+}
+
+#[cfg(all(test, feature = "internal"))]
+#[path = "address_validation_tests.rs"]
+mod tests;

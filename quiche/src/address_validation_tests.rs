@@ -1,0 +1,144 @@
+//! A token reaches the client, is offered again, and lifts the limit that it is
+//! for.
+
+use super::*;
+use crate::clock::Simulation;
+use crate::test_utils::emit_flight;
+use crate::test_utils::process_flight;
+use crate::test_utils::Pipe;
+
+const TOKEN: &[u8] = b"good for once";
+
+/// INVALID_TOKEN (RFC 9000, 20.1).
+const INVALID_TOKEN: u64 = 0xb;
+
+fn established() -> Pipe {
+    let mut pipe = Pipe::new("cubic").unwrap();
+    pipe.handshake().unwrap();
+    pipe.advance().unwrap();
+    pipe
+}
+
+fn is_nothing_to_send(server: &mut Connection) -> bool {
+    emit_flight(server) == Err(Error::Done)
+}
+
+#[test]
+fn a_token_reaches_the_client_once() {
+    let mut pipe = established();
+    assert_eq!(pipe.client.new_token(), None);
+    pipe.server.send_new_token(TOKEN.to_vec()).unwrap();
+    pipe.advance().unwrap();
+    assert_eq!(pipe.client.new_token(), Some(TOKEN));
+    assert_eq!(pipe.server.new_token.unacked, None);
+    assert!(is_nothing_to_send(&mut pipe.server));
+}
+
+#[test]
+fn a_token_waits_for_the_handshake() {
+    let mut pipe = Pipe::new("cubic").unwrap();
+    pipe.server.send_new_token(TOKEN.to_vec()).unwrap();
+    pipe.handshake().unwrap();
+    pipe.advance().unwrap();
+    assert_eq!(pipe.client.new_token(), Some(TOKEN));
+}
+
+#[test]
+fn a_token_that_is_lost_is_sent_again_until_it_is_acknowledged() {
+    let time = Simulation::start(1, Duration::from_secs(1_000_000));
+    let mut pipe = established();
+    pipe.server.send_new_token(TOKEN.to_vec()).unwrap();
+    drop(emit_flight(&mut pipe.server).unwrap());
+    assert!(is_nothing_to_send(&mut pipe.server));
+
+    // A probe, whose acknowledgement tells of the loss.
+    time.advance_to(time.elapsed() + pipe.server.timeout().unwrap());
+    pipe.server.on_timeout();
+    pipe.advance().unwrap();
+    assert_eq!(pipe.client.new_token(), Some(TOKEN));
+    assert_eq!(pipe.server.new_token.unacked, None);
+}
+
+#[test]
+fn only_the_newest_token_is_sent_again_and_only_unless_it_has_come() {
+    let mut pipe = established();
+    let server = &mut pipe.server;
+    server.send_new_token(b"older".to_vec()).unwrap();
+    server.new_token.on_sent();
+    server.send_new_token(TOKEN.to_vec()).unwrap();
+    server.new_token.on_sent();
+
+    server.new_token.on_lost(b"older");
+    assert!(!server.new_token.is_due());
+    server.new_token.on_lost(TOKEN);
+    assert!(server.new_token.is_due());
+    server.new_token.on_acked(b"older");
+    assert!(server.new_token.is_due());
+    server.new_token.on_acked(TOKEN);
+    assert!(!server.new_token.is_due());
+    server.new_token.on_lost(TOKEN);
+    assert!(!server.new_token.is_due());
+}
+
+#[test]
+fn a_client_offers_a_token_from_its_first_packet_on() {
+    let mut pipe = Pipe::new("cubic").unwrap();
+    pipe.client.set_token(TOKEN).unwrap();
+    let mut buf = [0; 1500];
+    let (len, _) = pipe.client.send(&mut buf).unwrap();
+    let hdr = Header::from_slice(&mut buf[..len], MAX_CONN_ID_LEN).unwrap();
+    assert_eq!(hdr.token.as_deref(), Some(TOKEN));
+
+    assert_eq!(pipe.client.set_token(b"late"), Err(Error::InvalidState));
+}
+
+#[test]
+fn each_side_has_its_own_calls() {
+    let mut pipe = Pipe::new("cubic").unwrap();
+    let refused = Err(Error::InvalidState);
+    assert_eq!(pipe.server.set_token(TOKEN), refused);
+    assert_eq!(pipe.client.send_new_token(TOKEN.to_vec()), refused);
+    assert_eq!(pipe.server.send_new_token(Vec::new()), refused);
+    assert_eq!(pipe.client.set_peer_address_validated(), refused);
+}
+
+/// What the server sends upon the client's first packet, in bytes, if it may send
+/// no more than came.
+fn first_flight_bytes(validated: bool) -> usize {
+    let mut config = Pipe::default_config_no_pq("cubic").unwrap();
+    config.set_max_amplification_factor(1);
+    let mut pipe = Pipe::with_config(&mut config).unwrap();
+    if validated {
+        pipe.server.set_peer_address_validated().unwrap();
+    }
+    let flight = emit_flight(&mut pipe.client).unwrap();
+    process_flight(&mut pipe.server, flight).unwrap();
+    let flight = emit_flight(&mut pipe.server).unwrap();
+    flight.iter().map(|(packet, _)| packet.len()).sum()
+}
+
+// RFC 9000, 8.1: the limit is for clients whose address is not validated.
+#[test]
+fn a_validated_address_is_sent_more_than_came_from_it() {
+    assert_eq!(first_flight_bytes(false), MIN_CLIENT_INITIAL_LEN);
+    assert!(first_flight_bytes(true) > MIN_CLIENT_INITIAL_LEN);
+}
+
+// RFC 9000, 8.1.2: a client does not wait for another Retry packet.
+#[test]
+fn a_client_that_is_refused_knows_why() {
+    let mut pipe = Pipe::new("cubic").unwrap();
+    let mut buf = [0; 1500];
+    let (len, _) = pipe.client.send(&mut buf).unwrap();
+    let hdr = Header::from_slice(&mut buf[..len], MAX_CONN_ID_LEN).unwrap();
+
+    let mut out = [0; 1500];
+    let len = refuse(&hdr.scid, &hdr.dcid, hdr.version, INVALID_TOKEN, &mut out)
+        .unwrap();
+    assert_eq!(pipe.client_recv(&mut out[..len]), Ok(len));
+    let error = pipe.client.peer_error().unwrap();
+    assert_eq!((error.is_app, error.error_code), (false, INVALID_TOKEN));
+
+    let unknown = refuse(&hdr.scid, &hdr.dcid, 0xbabababa, 0, &mut out);
+    assert_eq!(unknown, Err(Error::UnknownVersion));
+}
