@@ -2,6 +2,7 @@
 //! packets when they are due, and tells the store what the path carries.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use log::debug;
@@ -115,6 +116,11 @@ impl Connection {
     /// The transport, for what concerns connection IDs.
     pub fn quic(&mut self) -> &mut quiche::Connection {
         &mut self.quic
+    }
+
+    /// The address of ours that the client sends to.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        self.quic.path_stats().find(|path| path.active).map(|path| path.local_addr)
     }
 
     /// How messages name it.

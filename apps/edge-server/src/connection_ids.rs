@@ -1,18 +1,27 @@
 //! Connection IDs: those the server makes, and the form in which packets are
 //! looked up by them. The first byte of ours names the worker, so that packets
-//! can be steered to it.
+//! can be steered to it, the second the secret that the stateless reset token
+//! comes of.
 
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::Hash;
 use std::hash::Hasher;
+use std::net::SocketAddr;
 
 use quiche::ConnectionId;
 use ring::rand::SecureRandom;
 use ring::rand::SystemRandom;
 
+use crate::secrets::SharedSecrets;
+use crate::stateless_reset;
+
 /// Length of our connection IDs, in bytes.
 pub const LEN: usize = 16;
+
+/// Where our connection IDs name their worker and their secret.
+const WORKER_AT: usize = 0;
+pub const SECRET_AT: usize = 1;
 
 /// A connection ID of either side, kept in place.
 #[derive(Clone, Copy)]
@@ -74,34 +83,37 @@ impl fmt::Display for RoutingId {
 /// Makes connection IDs and stateless reset tokens of one worker.
 pub struct IdMaker {
     worker: u8,
+    secrets: SharedSecrets,
     random: SystemRandom,
 }
 
 impl IdMaker {
-    pub fn new(worker: u8) -> Self {
-        Self { worker, random: SystemRandom::new() }
+    pub fn new(worker: u8, secrets: SharedSecrets) -> Self {
+        Self { worker, secrets, random: SystemRandom::new() }
     }
 
-    /// A fresh ID, unpredictable but for the worker it names. `None` when the
-    /// system has no randomness.
+    /// A fresh ID, unpredictable but for what it names. `None` when the system has
+    /// no randomness.
     pub fn connection_id(&self) -> Option<RoutingId> {
         let mut id = [0; LEN];
         self.random.fill(&mut id).ok()?;
-        id[0] = self.worker;
+        id[WORKER_AT] = self.worker;
+        id[SECRET_AT] = self.secrets.get().current().name();
         Some(RoutingId::new(&id))
     }
 
-    /// A fresh token. `None` when the system has no randomness.
-    pub fn reset_token(&self) -> Option<u128> {
-        let mut token = [0; 16];
-        self.random.fill(&mut token).ok()?;
-        Some(u128::from_be_bytes(token))
+    /// The stateless reset token of an ID, used at our address `local`. `None` if
+    /// its secret is gone.
+    pub fn reset_token(&self, id: &RoutingId, local: SocketAddr) -> Option<u128> {
+        stateless_reset::token(&self.secrets.get(), id.borrow(), local)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secrets::tests::shared;
+    use crate::secrets::tests::ONE;
     use std::collections::HashMap;
 
     #[test]
@@ -114,15 +126,17 @@ mod tests {
     }
 
     #[test]
-    fn our_ids_name_their_worker_and_differ() {
-        let maker = IdMaker::new(9);
+    fn our_ids_name_their_worker_and_secret_and_differ() {
+        let secrets = shared(&[ONE]);
+        let maker = IdMaker::new(9, secrets.clone());
         let (one, other) = (maker.connection_id().unwrap(), maker.connection_id().unwrap());
         assert_ne!(one, other);
         for id in [one, other] {
             assert_eq!(id.as_quic().len(), LEN);
-            assert_eq!(id.as_quic()[0], 9);
+            assert_eq!(id.as_quic()[..2], [9, secrets.get().current().name()]);
             assert_eq!(id.to_string().len(), 2 * LEN);
         }
-        assert_ne!(maker.reset_token(), maker.reset_token());
+        let local = "192.0.2.1:443".parse().unwrap();
+        assert_ne!(maker.reset_token(&one, local), maker.reset_token(&other, local));
     }
 }

@@ -1,6 +1,8 @@
 //! `edge-server`: serves files over HTTP/3 and starts a download at the pace
 //! that an earlier connection from the client's subnet has reached (RFC 9959).
 
+mod admission;
+mod admission_metrics;
 mod certificate;
 mod config;
 mod config_file;
@@ -19,9 +21,13 @@ mod qlog_file;
 mod reactor;
 mod receiver;
 mod saved_paths;
+mod secrets;
 mod site;
 mod socket;
+mod stateless_reset;
 mod steering;
+mod tickets;
+mod tokens;
 mod transport;
 mod worker;
 mod workers;

@@ -29,6 +29,8 @@ use prometheus_client::registry::Registry;
 use quiche::resume::Phase;
 use quiche::resume::Trigger;
 
+use crate::admission_metrics::AdmissionMetrics;
+
 /// How long a reader may take to ask, and to take the page.
 const READER_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -45,6 +47,7 @@ pub struct Metrics {
     connections_now: Family<WorkerLabels, Gauge>,
     disk_reads: Family<WorkerLabels, Counter>,
     phases: Family<PhaseLabels, Counter>,
+    admission: AdmissionMetrics,
 }
 
 /// The counters of one worker, which no other writes to as a rule.
@@ -54,6 +57,9 @@ pub struct WorkerMetrics {
     connections_now: Gauge,
     disk_reads: Counter,
     phases: Family<PhaseLabels, Counter>,
+
+    /// How clients without a connection were met.
+    pub admission: AdmissionMetrics,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -94,11 +100,19 @@ impl Metrics {
             "Phases of Careful Resume that connections came to, and why",
             phases.clone(),
         );
+        let admission = AdmissionMetrics::register(&mut registry);
         if let Some(store) = store {
             registry.register_collector(Box::new(StoreCollector(store)));
         }
 
-        Self { registry: Arc::new(registry), connections, connections_now, disk_reads, phases }
+        Self {
+            registry: Arc::new(registry),
+            connections,
+            connections_now,
+            disk_reads,
+            phases,
+            admission,
+        }
     }
 
     /// The counters of one worker.
@@ -109,6 +123,7 @@ impl Metrics {
             connections_now: self.connections_now.get_or_create(&labels).clone(),
             disk_reads: self.disk_reads.get_or_create(&labels).clone(),
             phases: self.phases.clone(),
+            admission: self.admission.clone(),
         }
     }
 

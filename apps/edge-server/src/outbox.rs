@@ -6,6 +6,7 @@ use std::io;
 use std::ops::Range;
 
 use log::debug;
+use quiche::RecvInfo;
 
 use crate::socket::Route;
 use crate::transport::PACKET_BYTES_MAX;
@@ -77,6 +78,20 @@ impl Outbox {
             }
         }
         self.sends.push_back(Send { route, range, segment_bytes: packet_bytes });
+    }
+
+    /// Sends one datagram back where one came from, unless `write` writes none. A
+    /// full socket drops it, as the network might.
+    pub fn answer(
+        &mut self,
+        info: RecvInfo,
+        sink: &impl PacketSink,
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) {
+        let Ok(room) = self.room(sink) else { return };
+        let Some(packet_bytes) = write(room) else { return };
+        self.push(packet_bytes, Route { to: info.from, from: info.to }, sink);
+        let _ = self.flush(sink);
     }
 
     /// Sends everything. On `Blocked` the rest is kept.

@@ -100,6 +100,8 @@ mod tests {
     use crate::connection_ids::IdMaker;
     use crate::receiver::Received;
     use crate::receiver::Receiver;
+    use crate::secrets::tests::shared;
+    use crate::secrets::tests::ONE;
     use crate::socket::Socket;
 
     fn short_header(id: &[u8]) -> Vec<u8> {
@@ -128,7 +130,7 @@ mod tests {
     fn what_bears_one_of_our_ids_is_for_the_worker_that_made_it() {
         let steering = Steering::new(7);
         for worker in 0..7 {
-            let id = IdMaker::new(worker).connection_id().unwrap();
+            let id = IdMaker::new(worker, shared(&[ONE])).connection_id().unwrap();
             assert_eq!(steering.worker_of(&short_header(&id.as_quic())), usize::from(worker));
         }
     }

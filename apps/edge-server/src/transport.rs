@@ -11,6 +11,8 @@ use crate::certificate::Certificates;
 use crate::config::Cli;
 use crate::config::CongestionController;
 use crate::config::Switch;
+use crate::secrets::SharedSecrets;
+use crate::tickets;
 
 /// Largest UDP payload sent where what a path takes is discovered, in bytes: it fills
 /// an Ethernet frame with IPv6.
@@ -54,16 +56,22 @@ const HEADERS_BYTES_MAX: u64 = 64 << 10;
 pub struct Transport {
     pub quic: quiche::Config,
     pub http: h3::Config,
+    pub secrets: SharedSecrets,
 }
 
 impl Transport {
-    /// The settings that a command line asks for, with these certificates.
+    /// The settings that a command line asks for, with these certificates and secrets.
     ///
     /// # Errors
     ///
     /// A certificate or an option cannot be used.
-    pub fn new(cli: &Cli, certificates: &Certificates) -> anyhow::Result<Self> {
-        let tls = certificates.tls()?;
+    pub fn new(
+        cli: &Cli,
+        certificates: &Certificates,
+        secrets: SharedSecrets,
+    ) -> anyhow::Result<Self> {
+        let mut tls = certificates.tls()?;
+        tickets::share(&mut tls, secrets.clone());
         let mut quic = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)
             .context("cannot set QUIC up")?;
         quic.set_application_protos(h3::APPLICATION_PROTOCOL).context("cannot set QUIC up")?;
@@ -89,7 +97,7 @@ impl Transport {
 
         let mut http = h3::Config::new().context("cannot set HTTP/3 up")?;
         http.set_max_field_section_size(HEADERS_BYTES_MAX);
-        Ok(Self { quic, http })
+        Ok(Self { quic, http, secrets })
     }
 }
 

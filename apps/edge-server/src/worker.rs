@@ -9,6 +9,7 @@ use log::debug;
 use log::warn;
 use path_store::Answer;
 use quiche::clock;
+use quiche::hooks;
 use quiche::path_state::PrefixLengths;
 use quiche::ConnectionId;
 use quiche::Header;
@@ -17,6 +18,9 @@ use quiche::RecvInfo;
 use quiche::Type;
 use slab::Slab;
 
+use crate::admission;
+use crate::admission::Admission;
+use crate::admission::Verdict;
 use crate::config::Cli;
 use crate::connection::Connection;
 use crate::connection::Pause;
@@ -34,8 +38,10 @@ use crate::qlog_file::QlogDir;
 use crate::saved_paths::ConnectionKey;
 use crate::saved_paths::SavedPaths;
 use crate::site::sites::Sites;
-use crate::socket::Route;
 use crate::socket::Socket;
+use crate::stateless_reset::StatelessResets;
+use crate::tokens::Proof;
+use crate::tokens::Tokens;
 use crate::transport::Transport;
 
 /// Shortest datagram that may open a connection, in bytes (RFC 9000, 14.1).
@@ -48,6 +54,8 @@ pub struct Worker {
     transport: Transport,
     path_key: PathKey,
     id_maker: IdMaker,
+    admission: Admission,
+    resets: StatelessResets,
     saved: SavedPaths,
     metrics: WorkerMetrics,
     paced: bool,
@@ -83,13 +91,18 @@ impl Worker {
         saved: SavedPaths,
         metrics: WorkerMetrics,
     ) -> Self {
+        let secrets = transport.secrets.clone();
+        let tokens = Tokens::new(secrets.clone());
+        let retry_above = cli.retry_above as usize;
         let lengths = PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 };
         Self {
             sites,
             disk,
             transport,
             path_key: PathKey::new(cli.path_group.clone(), lengths, cli.path_dscp),
-            id_maker: IdMaker::new(name),
+            id_maker: IdMaker::new(name, secrets.clone()),
+            admission: Admission::new(tokens, retry_above, metrics.admission.clone()),
+            resets: StatelessResets::new(secrets),
             saved,
             metrics,
             // Careful Resume turns pacing on.
@@ -239,7 +252,20 @@ impl Worker {
             Pause::Turn => self.touch(slot),
             Pause::Idle | Pause::Paced(_) => (),
         }
-        self.renew_ids(slot);
+        if self.connections[slot].quic().is_established() {
+            self.on_established(slot);
+            self.renew_ids(slot);
+        }
+    }
+
+    /// A connection whose handshake is complete has had its turn.
+    fn on_established(&mut self, slot: usize) {
+        let token = self.admission.on_established(slot, clock::wall_now());
+        let quic = self.connections[slot].quic();
+        let sent = token.map(|token| hooks::send_new_token(quic, token));
+        if sent.is_some_and(|sent| sent.is_ok()) {
+            self.touch(slot);
+        }
     }
 
     /// Gives the client spare connection IDs, and drops those it is done with.
@@ -250,13 +276,14 @@ impl Worker {
             connection.ids.retain(|id| *id != retired);
             self.routes.remove(&retired);
         }
-        if !connection.quic().is_established() {
+        if connection.quic().scids_left() == 0 {
             return;
         }
+        let Some(local) = connection.local_address() else { return };
         let mut fresh = false;
         while connection.quic().scids_left() > 0 {
-            let made = self.id_maker.connection_id().zip(self.id_maker.reset_token());
-            let Some((id, reset_token)) = made else { break };
+            let Some(id) = self.id_maker.connection_id() else { break };
+            let Some(reset_token) = self.id_maker.reset_token(&id, local) else { break };
             if connection.quic().new_scid(&id.as_quic(), reset_token, false).is_err() {
                 break;
             }
@@ -276,11 +303,13 @@ impl Worker {
         }
         debug!("{}: connection is over", connection.trace_id());
         self.metrics.count_end();
+        self.admission.on_end(slot);
         self.deadlines.set(slot, None);
         self.stalled.remove(&slot);
     }
 
-    /// A packet with an unknown connection ID: a new client, or nothing.
+    /// A packet with an unknown connection ID: a new client's, that of a connection
+    /// which is no more, or nothing.
     fn on_stranger(
         &mut self,
         socket: &Socket,
@@ -288,7 +317,14 @@ impl Worker {
         header: &Header<'_>,
         datagram_bytes: usize,
     ) -> Option<usize> {
-        if self.stopping || header.ty == Type::Short || datagram_bytes < INITIAL_BYTES_MIN {
+        if self.stopping {
+            return None;
+        }
+        if header.ty == Type::Short {
+            self.reset(socket, info, &header.dcid, datagram_bytes);
+            return None;
+        }
+        if datagram_bytes < INITIAL_BYTES_MIN {
             return None;
         }
         if !quiche::version_is_supported(header.version) {
@@ -298,13 +334,32 @@ impl Worker {
         if header.ty != Type::Initial || self.connections.len() >= ConnectionKey::SLOTS_MAX {
             return None;
         }
-        self.accept(info, &header.dcid)
+        let wall_now = clock::wall_now();
+        let id = self.id_maker.connection_id()?;
+        let admission = &mut self.admission;
+        match admission.judge(header, info.from, wall_now) {
+            Verdict::Admit(proof) => return self.accept(info, id, &header.dcid, proof),
+            Verdict::Retry => self.outbox.answer(info, socket, |room| {
+                admission.write_retry(header, info.from, &id, wall_now, room)
+            }),
+            Verdict::Refuse => {
+                self.outbox.answer(info, socket, |room| admission.write_refusal(header, room));
+            }
+        }
+        None
     }
 
-    fn accept(&mut self, info: RecvInfo, client_choice: &ConnectionId<'_>) -> Option<usize> {
-        let id = self.id_maker.connection_id()?;
+    fn accept(
+        &mut self,
+        info: RecvInfo,
+        id: RoutingId,
+        client_choice: &ConnectionId<'_>,
+        proof: Option<Proof>,
+    ) -> Option<usize> {
+        let reset_token = self.id_maker.reset_token(&id, info.to);
         let config = &mut self.transport.quic;
-        let mut quic = match quiche::accept(&id.as_quic(), None, info.to, info.from, config) {
+        config.set_stateless_reset_token(reset_token);
+        let mut quic = match admission::accept(&id, client_choice, proof, info, config) {
             Ok(quic) => quic,
             Err(e) => {
                 warn!("cannot accept a connection from {}: {e}", info.from);
@@ -321,6 +376,7 @@ impl Worker {
         let key = ConnectionKey::new(slot, self.serial_next);
         self.serial_next += 1;
         self.saved.read(key, &endpoint);
+        self.admission.on_accepted(slot, info.from.ip());
 
         let ids = vec![id, RoutingId::new(client_choice)];
         self.routes.extend(ids.iter().map(|id| (*id, slot)));
@@ -344,14 +400,19 @@ impl Worker {
         if header.ty == Type::VersionNegotiation {
             return;
         }
-        // A full socket drops it, as the network might.
-        let Ok(room) = self.outbox.room(socket) else { return };
-        let Ok(count) = quiche::negotiate_version(&header.scid, &header.dcid, room) else {
-            return;
-        };
-        let route = Route { to: info.from, from: info.to };
-        self.outbox.push(count, route, socket);
-        let _ = self.outbox.flush(socket);
+        self.outbox.answer(info, socket, |room| {
+            quiche::negotiate_version(&header.scid, &header.dcid, room).ok()
+        });
+    }
+
+    /// Tells a client that its connection is no more.
+    fn reset(&mut self, socket: &Socket, info: RecvInfo, id: &ConnectionId<'_>, bytes: usize) {
+        let (resets, metrics) = (&mut self.resets, &self.metrics.admission);
+        self.outbox.answer(info, socket, |room| {
+            let length = resets.write(id, info.to, bytes, clock::now(), room)?;
+            metrics.count_reset();
+            Some(length)
+        });
     }
 
     fn on_answer(&mut self, key: ConnectionKey, answer: Answer) {

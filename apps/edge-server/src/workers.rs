@@ -21,6 +21,7 @@ use crate::forwarding::Forwarding;
 use crate::metrics::Metrics;
 use crate::reactor::Reactor;
 use crate::saved_paths::SavedPaths;
+use crate::secrets;
 use crate::site::sites::Sites;
 use crate::socket::Socket;
 use crate::steering::Steering;
@@ -48,6 +49,7 @@ impl Workers {
         let sites = Sites::open(config)?;
         let disk_readers = DiskReaders::start().context("cannot start the threads that read")?;
         let certificates = Certificates::read(config)?;
+        let secrets = secrets::open(cli.secrets.as_deref())?;
         let hash_keys = cli.hash_keys.as_deref().map(WatchedHashKeys::watch).transpose();
         let hash_keys = hash_keys.context("cannot use --hash-keys")?;
 
@@ -65,7 +67,7 @@ impl Workers {
         for (name, ((socket, reactor), forwarding)) in
             (0..=u8::MAX).zip(sockets.into_iter().zip(reactors).zip(forwarding))
         {
-            let transport = Transport::new(cli, &certificates)?;
+            let transport = Transport::new(cli, &certificates, secrets.clone())?;
             let disk = disk_readers.handle(reactor.waker());
             let saved = SavedPaths::new(store, hash_keys.clone(), reactor.waker());
             let metrics = metrics.of_worker(name);

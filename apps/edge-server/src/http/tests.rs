@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::config::Parsed;
 use crate::http::body::FileRange;
 use crate::http::response::H3_INTERNAL_ERROR;
+use crate::secrets;
 use crate::transport::Transport;
 
 struct Ends {
@@ -69,7 +70,8 @@ impl Ends {
     fn connect_to(root: &Path) -> Self {
         let config = config(root);
         let certificates = Certificates::read(&config).unwrap();
-        let mut transport = Transport::new(&config.flags, &certificates).unwrap();
+        let mut transport =
+            Transport::new(&config.flags, &certificates, secrets::open(None).unwrap()).unwrap();
         let [here, there] = addresses();
         let mut asking = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
         asking.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();

@@ -47,6 +47,8 @@ fn each_bad_input_gives_one_line_that_names_it_and_a_code() {
         ([&start[..], &["--store", &root]].concat(), 1, &root),
         ([&start[..], &["--store", "ftp://host/x"]].concat(), 1, "ftp:"),
         ([&start[..], &["--qlog-dir", &in_file]].concat(), 1, &in_file),
+        ([&start[..], &["--secrets", &missing]].concat(), 1, &missing),
+        ([&start[..], &["--secrets", &file]].concat(), 1, "line 1"),
     ];
     for (args, code, named) in table {
         let (exit, said) = refuse(&args);

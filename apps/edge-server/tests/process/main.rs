@@ -1,6 +1,7 @@
 //! The server as a process, with real sockets.
 
 mod abuse;
+mod admission;
 mod bad_input;
 mod hosts;
 mod http;
@@ -8,6 +9,7 @@ mod moving;
 mod neighbours;
 mod packet_sizes;
 mod priorities;
+mod restarts;
 mod resuming;
 mod scenarios;
 mod serving;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use quiche::h3;
 use quiche::h3::NameValue;
+use quiche::hooks;
 use quiche::ConnectionId;
 use quiche::RecvInfo;
 
@@ -40,6 +41,16 @@ impl Default for Limits {
     fn default() -> Self {
         Self { window_bytes: WINDOW_BYTES, idle_timeout_ms: IDLE_TIMEOUT_MS }
     }
+}
+
+/// What a connection left for the next one.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// Proves the client's address.
+    pub token: Option<Vec<u8>>,
+
+    /// The TLS session.
+    pub session: Option<Vec<u8>>,
 }
 
 /// A response, as far as it has come.
@@ -102,7 +113,34 @@ impl Client {
         Self::connect_as(name, Ipv4Addr::LOCALHOST, server, Limits::default())
     }
 
+    /// Completes a handshake with `server`, with what an earlier connection left.
+    pub fn connect_again(server: SocketAddr, memory: &Memory) -> Self {
+        let limits = Limits::default();
+        let mut client =
+            Self::begin(Some("localhost"), Ipv4Addr::LOCALHOST, server, limits, memory);
+        client.establish();
+        client
+    }
+
+    /// Tries a handshake that `server` refuses. Returns the code.
+    pub fn refused(server: SocketAddr, memory: &Memory) -> u64 {
+        let limits = Limits::default();
+        Self::begin(Some("localhost"), Ipv4Addr::LOCALHOST, server, limits, memory).closed()
+    }
+
     fn connect_as(name: Option<&str>, from: Ipv4Addr, server: SocketAddr, limits: Limits) -> Self {
+        let mut client = Self::begin(name, from, server, limits, &Memory::default());
+        client.establish();
+        client
+    }
+
+    fn begin(
+        name: Option<&str>,
+        from: Ipv4Addr,
+        server: SocketAddr,
+        limits: Limits,
+        memory: &Memory,
+    ) -> Self {
         let socket = UdpSocket::bind((from, 0)).unwrap();
         socket.connect(server).unwrap();
         socket.set_read_timeout(Some(NAP)).unwrap();
@@ -124,16 +162,56 @@ impl Client {
         let mut quic = quiche::connect(name, &id, local, server, &mut config).unwrap();
         let keys = KeyLog::default();
         quic.set_keylog(Box::new(keys.clone()));
+        if let Some(session) = &memory.session {
+            quic.set_session(session).unwrap();
+        }
+        if let Some(token) = &memory.token {
+            hooks::set_token(&mut quic, token).unwrap();
+        }
 
         let (responses, uploads) = (HashMap::new(), HashMap::new());
         let kept = VecDeque::new();
         let http = None;
-        let mut client =
-            Self { socket, local, quic, http, responses, uploads, kept, received: 0, keys };
-        client.run_until(|client| client.quic.is_established());
-        let http = h3::Connection::with_transport(&mut client.quic, &h3::Config::new().unwrap());
-        client.http = Some(http.unwrap());
-        client
+        Self { socket, local, quic, http, responses, uploads, kept, received: 0, keys }
+    }
+
+    /// Completes the handshake.
+    fn establish(&mut self) {
+        self.run_until(|client| client.quic.is_established());
+        let http = h3::Connection::with_transport(&mut self.quic, &h3::Config::new().unwrap());
+        self.http = Some(http.unwrap());
+    }
+
+    /// What this connection leaves for the next one, once it has come.
+    pub fn memory(&mut self) -> Memory {
+        let memory = |client: &Self| Memory {
+            token: hooks::new_token(&client.quic).map(<[u8]>::to_vec),
+            session: client.quic.session().map(<[u8]>::to_vec),
+        };
+        self.run_until(|client| {
+            let memory = memory(client);
+            memory.token.is_some() && memory.session.is_some()
+        });
+        memory(self)
+    }
+
+    /// Whether the handshake resumed a session.
+    pub fn is_resumed(&self) -> bool {
+        self.quic.is_resumed()
+    }
+
+    /// Waits until the connection is gone. Returns whether the server said so, and did
+    /// not just fall silent.
+    pub fn is_reset(&mut self) -> bool {
+        for _ in 0..NAPS_MAX {
+            self.send();
+            self.receive_one();
+            self.quic.on_timeout();
+            if self.quic.is_closed() {
+                return !self.quic.is_timed_out();
+            }
+        }
+        false
     }
 
     /// Sends a request without a body. Returns its stream.

@@ -1,0 +1,87 @@
+//! How clients without a connection were met, counted.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+use crate::tokens::Fault;
+use crate::tokens::Kind;
+
+/// The counters, shared by the workers.
+#[derive(Clone, Default)]
+pub struct AdmissionMetrics {
+    retries: Counter,
+    resets: Counter,
+    tokens: Family<TokenLabels, Counter>,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct TokenLabels {
+    kind: &'static str,
+    outcome: &'static str,
+}
+
+impl AdmissionMetrics {
+    /// All at nothing, and part of what `registry` tells.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        let (retries, resets) = (metrics.retries.clone(), metrics.resets.clone());
+        registry.register("edge_server_retries", "Retry packets sent", retries);
+        registry.register("edge_server_stateless_resets", "Stateless resets sent", resets);
+        registry.register(
+            "edge_server_tokens",
+            "Address-validation tokens that clients offered, and what they were found to be",
+            metrics.tokens.clone(),
+        );
+        metrics
+    }
+
+    pub fn count_retry(&self) {
+        self.retries.inc();
+    }
+
+    pub fn count_reset(&self) {
+        self.resets.inc();
+    }
+
+    /// A client offered a token, which is good unless there is a fault.
+    pub fn count_token(&self, kind: Option<Kind>, fault: Option<Fault>) {
+        let kind = match kind {
+            Some(Kind::Retry) => "retry",
+            Some(Kind::NewToken) => "new_token",
+            None => "unknown",
+        };
+        let outcome = fault.map_or("accepted", Fault::name);
+        self.tokens.get_or_create(&TokenLabels { kind, outcome }).inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus_client::encoding::text;
+
+    #[test]
+    fn what_was_counted_is_told() {
+        let mut registry = Registry::default();
+        let metrics = AdmissionMetrics::register(&mut registry);
+        metrics.count_retry();
+        metrics.count_reset();
+        metrics.count_token(Some(Kind::Retry), None);
+        metrics.count_token(Some(Kind::NewToken), Some(Fault::Replayed));
+        metrics.count_token(None, Some(Fault::Unknown));
+
+        let mut page = String::new();
+        text::encode(&mut page, &registry).unwrap();
+        for line in [
+            "edge_server_retries_total 1",
+            "edge_server_stateless_resets_total 1",
+            "edge_server_tokens_total{kind=\"retry\",outcome=\"accepted\"} 1",
+            "edge_server_tokens_total{kind=\"new_token\",outcome=\"replayed\"} 1",
+            "edge_server_tokens_total{kind=\"unknown\",outcome=\"unknown\"} 1",
+        ] {
+            assert!(page.lines().any(|said| said == line), "{line}: {page}");
+        }
+    }
+}
