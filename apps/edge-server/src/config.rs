@@ -107,6 +107,11 @@ pub struct Cli {
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub retry_above: u32,
 
+    /// Whether clients that resume a session may send requests at once: GET and HEAD,
+    /// which somebody may send again (RFC 8470)
+    #[arg(long, value_enum, value_name = "on|off", default_value = "off")]
+    pub early_data: Switch,
+
     /// Serves metrics over HTTP, for Prometheus, at this address
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<SocketAddr>,
@@ -224,7 +229,7 @@ mod tests {
                     --cc reno --pmtud on --resume off --resume-ceiling on --slow-start-exit search-3 \
                     --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 \
-                    --metrics 127.0.0.1:9100 --qlog-dir logs --speedtest";
+                    --early-data on --metrics 127.0.0.1:9100 --qlog-dir logs --speedtest";
         let Ok(Parsed::Run(config)) = parse_words(line) else { panic!("not understood") };
         let cli = config.flags;
         assert_eq!(cli.listen.to_string(), "[::]:4433");
@@ -240,6 +245,7 @@ mod tests {
         assert_eq!((cli.prefix_v4, cli.prefix_v6, cli.path_dscp), (20, 56, Some(46)));
         assert_eq!(cli.hash_keys, Some("keys".into()));
         assert_eq!((cli.secrets, cli.retry_above), (Some("secrets".into()), 0));
+        assert_eq!(cli.early_data, Switch::On);
         assert_eq!(cli.metrics.map(|at| at.port()), Some(9100));
         assert_eq!(cli.qlog_dir, Some("logs".into()));
         assert!(cli.speedtest);
@@ -271,6 +277,7 @@ mod tests {
         assert_eq!((cli.store.as_str(), cli.store_entries), ("memory:", 100_000));
         assert!(!cli.speedtest);
         assert_eq!((cli.secrets, cli.retry_above), (None, 1000));
+        assert_eq!(cli.early_data, Switch::Off);
     }
 
     #[test]
@@ -293,6 +300,7 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --prefix-v6 129", "129"),
             ("edge-server --listen 127.0.0.1:0 --root . --path-dscp 64", "64"),
             ("edge-server --listen 127.0.0.1:0 --root . --retry-above -1", "-1"),
+            ("edge-server --listen 127.0.0.1:0 --root . --early-data yes", "'yes'"),
             ("edge-server --listen 127.0.0.1:0 --root . --metrics 9100", "'9100'"),
             ("edge-server --listen 127.0.0.1:0 --root . --config missing.toml", "missing.toml"),
             ("edge-server --listen 127.0.0.1:0 --root . stray", "'stray'"),

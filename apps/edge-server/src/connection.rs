@@ -224,7 +224,8 @@ impl Connection {
         if self.over {
             return false;
         }
-        if self.http.is_none() && self.quic.is_established() && !self.quic.is_draining() {
+        let is_open = self.quic.is_established() || self.quic.is_in_early_data();
+        if self.http.is_none() && is_open && !self.quic.is_draining() {
             match Http::new(&mut self.quic, turn.http) {
                 Ok(http) => self.http = Some(http),
                 Err(e) => {
@@ -311,8 +312,10 @@ impl Connection {
         if self.over {
             return;
         }
+        // Early data may be somebody's who records it: no claim before the handshake
+        // is complete.
         let queued = self.http.as_ref().map_or(0, Http::unsent_bytes);
-        if queued > INITIAL_WINDOW_BYTES {
+        if queued > INITIAL_WINDOW_BYTES && self.quic.is_established() {
             let action = self.life.on_need(now);
             self.act(action, saved);
         }

@@ -89,6 +89,9 @@ impl Transport {
             false => SAFE_PACKET_BYTES,
         });
         set_limits(&mut quic, cli.speedtest);
+        if cli.early_data == Switch::On {
+            quic.enable_early_data();
+        }
         if cli.resumes() {
             let ceiling = cli.resume_ceiling == Switch::On;
             let resume = ResumeConfig { ceiling, ..Default::default() };

@@ -84,6 +84,7 @@ fn reason(status: u16) -> &'static str {
         414 => "URI Too Long",
         416 => "Range Not Satisfiable",
         421 => "Misdirected Request",
+        425 => "Too Early",
         431 => "Request Header Fields Too Large",
         501 => "Not Implemented",
         _ => "Internal Server Error",

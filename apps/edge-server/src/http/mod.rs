@@ -161,7 +161,12 @@ impl Http {
             Err(_) => Priority::read(said.unwrap_or_default()),
         };
         let site = desk.sites.find(request.host);
-        let bound = site.takes_upload(&request).then_some(speedtest::BYTES_MAX);
+        // RFC 8470, 3: until the handshake is complete, somebody may be sending again
+        // what somebody else has sent.
+        let is_early = !quic.is_established() || request.was_early();
+        let too_early = is_early && !request.method.is_safe();
+        let takes_upload = !too_early && site.takes_upload(&request);
+        let bound = takes_upload.then_some(speedtest::BYTES_MAX);
         let mut intake = Intake::new(request.content_length, bound, priority);
         if bound.is_some() && intake.fits() {
             intake.continued = more_frames && request.waits() && self.tell_to_go_on(quic, stream);
@@ -170,6 +175,7 @@ impl Http {
         }
         let answer = match bound {
             Some(_) => Answer::refusal(413),
+            None if too_early => Answer::refusal(425),
             None => site.answer(&request, desk.wall_now),
         };
         let refused = answer.status >= 400;

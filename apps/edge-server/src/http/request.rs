@@ -48,6 +48,13 @@ pub enum Method {
     Other,
 }
 
+impl Method {
+    /// It asks for nothing but an answer, however often it comes (RFC 9110, 9.2.1).
+    pub fn is_safe(self) -> bool {
+        matches!(self, Self::Get | Self::Head)
+    }
+}
+
 /// Why a request is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -114,6 +121,12 @@ impl<'a> Request<'a> {
     pub fn values<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a str> + use<'a, 'n> {
         let fields = self.fields.iter().filter(move |field| field.name() == name.as_bytes());
         fields.filter_map(|field| std::str::from_utf8(field.value()).ok())
+    }
+
+    /// It was early data on its way to an intermediary (RFC 8470, 5.1), whatever the
+    /// field's value.
+    pub fn was_early(&self) -> bool {
+        self.fields.iter().any(|field| field.name() == b"early-data")
     }
 
     /// The client sends its content only when it is told to go on.

@@ -89,6 +89,9 @@ pub struct Client {
     /// How many came.
     received: u32,
 
+    /// Bytes of all datagrams that went out.
+    sent_bytes: usize,
+
     keys: KeyLog,
 }
 
@@ -119,6 +122,18 @@ impl Client {
         let mut client =
             Self::begin(Some("localhost"), Ipv4Addr::LOCALHOST, server, limits, memory);
         client.establish();
+        client
+    }
+
+    /// Begins a handshake with `server` that is to be
+    /// [`establish()`](Self::establish)ed, and takes requests meanwhile.
+    pub fn connect_early(server: SocketAddr, memory: &Memory) -> Self {
+        let limits = Limits::default();
+        let mut client =
+            Self::begin(Some("localhost"), Ipv4Addr::LOCALHOST, server, limits, memory);
+        client.send();
+        assert!(client.quic.is_in_early_data(), "the session takes no early data");
+        client.start_http();
         client
     }
 
@@ -156,6 +171,7 @@ impl Client {
         config.set_max_stream_window(limits.window_bytes);
         config.set_initial_max_stream_data_uni(limits.window_bytes);
         config.set_initial_max_streams_uni(3);
+        config.enable_early_data();
         config.log_keys();
         let port = local.port().to_be_bytes();
         let id = ConnectionId::from_ref(&port);
@@ -172,12 +188,19 @@ impl Client {
         let (responses, uploads) = (HashMap::new(), HashMap::new());
         let kept = VecDeque::new();
         let http = None;
-        Self { socket, local, quic, http, responses, uploads, kept, received: 0, keys }
+        let (received, sent_bytes) = (0, 0);
+        Self { socket, local, quic, http, responses, uploads, kept, received, sent_bytes, keys }
     }
 
     /// Completes the handshake.
-    fn establish(&mut self) {
+    pub fn establish(&mut self) {
         self.run_until(|client| client.quic.is_established());
+        if self.http.is_none() {
+            self.start_http();
+        }
+    }
+
+    fn start_http(&mut self) {
         let http = h3::Connection::with_transport(&mut self.quic, &h3::Config::new().unwrap());
         self.http = Some(http.unwrap());
     }
@@ -198,6 +221,21 @@ impl Client {
     /// Whether the handshake resumed a session.
     pub fn is_resumed(&self) -> bool {
         self.quic.is_resumed()
+    }
+
+    /// Whether the server took early data.
+    pub fn early_data_accepted(&self) -> bool {
+        // BoringSSL's ssl_early_data_accepted.
+        self.quic.early_data_reason() == 2
+    }
+
+    /// Sends what is due, and answers nothing for a while. Returns how many bytes went
+    /// out so far, and how many came.
+    pub fn await_unanswered(&mut self) -> (usize, usize) {
+        self.send();
+        self.fall_silent();
+        let came = self.kept.iter().map(Vec::len).sum();
+        (self.sent_bytes, came)
     }
 
     /// Waits until the connection is gone. Returns whether the server said so, and did
@@ -417,6 +455,7 @@ impl Client {
         while let Ok((length, _)) = self.quic.send(&mut packet) {
             // A server that is gone refuses; the test will notice.
             let _ = self.socket.send(&packet[..length]);
+            self.sent_bytes += length;
         }
     }
 
