@@ -55,6 +55,15 @@ pub struct Cli {
     #[arg(long, value_name = "S", default_value = "0", value_parser = seconds)]
     pub interval: Duration,
 
+    /// Offers the server what the download before was given: the token that spares
+    /// proving the address, and the TLS session
+    #[arg(long)]
+    pub reuse: bool,
+
+    /// Asks before the handshake is complete, if the session allows it (0-RTT)
+    #[arg(long, requires = "reuse")]
+    pub early_data: bool,
+
     /// Sends from this local address
     #[arg(long, value_name = "ADDR")]
     pub local: Option<IpAddr>,
@@ -152,13 +161,14 @@ mod tests {
     #[test]
     fn every_flag_is_understood() {
         let line = "edge-client https://h/x --connect 127.0.0.1:4433 --insecure \
-                    --repeat 3 --interval 0.5 --local 127.0.2.1 -o out --json \
+                    --repeat 3 --interval 0.5 --reuse --early-data --local 127.0.2.1 -o out --json \
                     --connect-timeout 2 --idle-timeout 1.5";
         let Ok(Parsed::Run(cli)) = parse_words(line) else { panic!("not understood") };
         assert_eq!(cli.connect.unwrap().to_string(), "127.0.0.1:4433");
         assert!(cli.insecure);
         assert_eq!(cli.repeat.get(), 3);
         assert_eq!(cli.interval, Duration::from_millis(500));
+        assert!(cli.reuse && cli.early_data);
         assert_eq!(cli.local.unwrap().to_string(), "127.0.2.1");
         assert_eq!(cli.output.as_deref(), Some("out".as_ref()));
         assert!(cli.json);
@@ -172,6 +182,7 @@ mod tests {
             panic!("not understood")
         };
         assert_eq!(cli.output, None);
+        assert!(!cli.reuse && !cli.early_data);
         assert_eq!(cli.idle_timeout, Duration::from_secs(30));
     }
 
@@ -185,6 +196,7 @@ mod tests {
             ("edge-client https://h/ --interval -1", "'-1'"),
             ("edge-client https://h/ --interval inf", "'inf'"),
             ("edge-client https://h/ --idle-timeout 0", "'0'"),
+            ("edge-client https://h/ --early-data", "--reuse"),
             ("edge-client https://h/ --local localhost", "'localhost'"),
             ("edge-client https://h/ --connect nowhere", "'nowhere'"),
             ("edge-client https://h/ --json -o -", "--json and -o -"),
@@ -192,6 +204,7 @@ mod tests {
             ("edge-client https://h/ --clients 5", "--requests"),
             ("edge-client https://h/ --requests 0", "'0'"),
             ("edge-client https://h/ --requests 5 --repeat 2", "--repeat"),
+            ("edge-client https://h/ --requests 5 --reuse", "--reuse"),
             ("edge-client https://h/ --requests 5 --sha256 12", "64 hexadecimal"),
             ("edge-client https://h/ --requests 5 --sha256 é", "64 hexadecimal"),
         ];

@@ -6,6 +6,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use quiche::h3;
+use quiche::hooks;
 use quiche::ConnectionId;
 
 use crate::body::Body;
@@ -34,6 +35,19 @@ pub struct Downloader<'a> {
     cli: &'a Cli,
     transport: Transport,
     reactor: Reactor,
+
+    /// What the download before was given, if the next may use it.
+    memory: Memory,
+}
+
+/// What a server gives for the next connection to it.
+#[derive(Debug, Default)]
+struct Memory {
+    /// Proves the client's address (RFC 9000, 8.1.3), once.
+    token: Option<Vec<u8>>,
+
+    /// The TLS session.
+    session: Option<Vec<u8>>,
 }
 
 impl<'a> Downloader<'a> {
@@ -41,8 +55,9 @@ impl<'a> Downloader<'a> {
     pub fn new(cli: &'a Cli) -> Result<Self, Failure> {
         Ok(Self {
             cli,
-            transport: Transport::new(&cli.target.host, cli.insecure, cli.idle_timeout)?,
+            transport: Transport::new(cli)?,
             reactor: Reactor::new().map_err(|e| Failure::failed(format!("cannot wait: {e}")))?,
+            memory: Memory::default(),
         })
     }
 
@@ -97,6 +112,9 @@ impl<'a> Downloader<'a> {
         let result = connection.run(&mut self.reactor, body, progress);
         connection.close();
         connection.warn_of_drops();
+        if self.cli.reuse {
+            self.memory = Memory::of(&connection.transport);
+        }
 
         let result = match (result, self.transport.take_refusal()) {
             (Err(_), Some(reason)) => Err(self.untrusted(&reason)),
@@ -119,7 +137,7 @@ impl<'a> Downloader<'a> {
         self.reactor.watch(&socket, 0).map_err(|e| Failure::failed(format!("cannot wait: {e}")))?;
 
         let id = system::random_connection_id();
-        let transport = quiche::connect(
+        let mut transport = quiche::connect(
             transport::server_name(&cli.target.host),
             &ConnectionId::from_ref(&id),
             socket.local(),
@@ -127,6 +145,7 @@ impl<'a> Downloader<'a> {
             &mut self.transport.config,
         )
         .map_err(|e| Failure::failed(format!("cannot set QUIC up: {e}")))?;
+        std::mem::take(&mut self.memory).offer(&mut transport);
 
         Ok(Connection {
             transport,
@@ -147,6 +166,24 @@ impl<'a> Downloader<'a> {
              SSL_CERT_FILE, or skip the check with --insecure",
             self.cli.target.host
         ))
+    }
+}
+
+impl Memory {
+    /// What has come on a connection.
+    fn of(transport: &quiche::Connection) -> Self {
+        let token = hooks::new_token(transport).map(<[u8]>::to_vec);
+        Self { token, session: transport.session().map(<[u8]>::to_vec) }
+    }
+
+    /// Offers it on a connection that has not begun. What cannot be offered costs a
+    /// round trip.
+    fn offer(self, transport: &mut quiche::Connection) {
+        let session = self.session.map(|session| transport.set_session(&session));
+        let token = self.token.map(|token| hooks::set_token(transport, &token));
+        for refused in [session, token].into_iter().flatten().filter_map(Result::err) {
+            log::debug!("cannot reuse what the server gave: {refused}");
+        }
     }
 }
 
@@ -177,6 +214,10 @@ impl Connection {
     ) -> Result<(), Failure> {
         self.started_at = system::now();
         self.flush()?;
+        if self.transport.is_in_early_data() {
+            self.advance(body, self.started_at)?;
+            self.flush()?;
+        }
 
         // True while packets may be waiting that the poll will not report.
         let mut readable = false;
@@ -230,7 +271,8 @@ impl Connection {
     }
 
     fn advance(&mut self, body: &mut Body, now: Instant) -> Result<(), Failure> {
-        if self.http.is_none() && self.transport.is_established() {
+        let is_open = self.transport.is_established() || self.transport.is_in_early_data();
+        if self.http.is_none() && is_open {
             let http = h3::Connection::with_transport(&mut self.transport, &Exchange::config())
                 .map_err(|e| Failure::failed(format!("HTTP/3 failed: {e}")))?;
             self.http = Some(http);

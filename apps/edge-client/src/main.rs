@@ -1,9 +1,9 @@
 //! `edge-client`: an HTTP/3 downloader that measures what a user waits for.
 //!
-//! Every download is a connection of its own: new socket, full handshake, no
-//! session resumption, one GET. A load is many requests on many connections side by
-//! side. The receive windows are so large that only the
-//! path and the server set the pace.
+//! Every download is a connection of its own: new socket, one GET, and a full
+//! handshake unless it may reuse what the one before was given. A load is many
+//! requests on many connections side by side. The receive windows are so large that
+//! only the path and the server set the pace.
 
 mod body;
 mod cli;

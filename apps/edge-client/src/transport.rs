@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::time::Duration;
 
 use boring::ssl::SslContextBuilder;
 use boring::ssl::SslMethod;
 use boring::ssl::SslVerifyMode;
 use url::Host;
 
+use crate::cli::Cli;
 use crate::failure::Failure;
 
 /// Flow-control windows in bytes, of the connection and of its streams. The
@@ -36,7 +36,8 @@ pub struct Transport {
 impl Transport {
     /// Acknowledgements are quiche's own: sent after every batch of received
     /// packets, never delayed, with the protocol's default `max_ack_delay`.
-    pub fn new(host: &Host, insecure: bool, idle_timeout: Duration) -> Result<Self, Failure> {
+    pub fn new(cli: &Cli) -> Result<Self, Failure> {
+        let (host, insecure, idle_timeout) = (&cli.target.host, cli.insecure, cli.idle_timeout);
         let refusal = Refusal::default();
         let tls = tls_settings(host, insecure, &refusal)?;
         let mut config = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)
@@ -54,6 +55,9 @@ impl Transport {
         config.set_initial_max_streams_uni(SERVER_STREAMS);
         config.set_max_idle_timeout(u64::try_from(idle_timeout.as_millis()).unwrap_or(u64::MAX));
         config.set_disable_active_migration(true);
+        if cli.early_data {
+            config.enable_early_data();
+        }
 
         Ok(Self { config, refusal })
     }

@@ -32,7 +32,7 @@ pub use summary::Summary;
 #[derive(Clone, Debug, clap::Args)]
 pub struct LoadOptions {
     /// Asks N times in all, on connections side by side, and prints one summary
-    #[arg(long, value_name = "N", conflicts_with_all = ["repeat", "interval", "output"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["repeat", "interval", "output", "reuse"])]
     pub requests: Option<NonZeroU32>,
 
     /// With --requests: connections at a time
@@ -107,7 +107,7 @@ impl<'a> Generator<'a> {
                 chunk: vec![0; CHUNK].into_boxed_slice(),
                 summary: Summary::new(&cli.target.url, requests),
             },
-            transport: Transport::new(&cli.target.host, cli.insecure, cli.idle_timeout)?,
+            transport: Transport::new(cli)?,
             peer: peer.ok_or_else(|| Failure::failed("the host has no address"))?,
             reactor: Reactor::new().map_err(cannot_wait)?,
             memory: BatchMemory::new(),
