@@ -229,6 +229,12 @@ impl Worker {
             return;
         };
         connection.touched = false;
+        if connection.quic().is_established() {
+            // It is sent before the response: the client may leave with that.
+            if let Some(token) = self.admission.on_established(slot, clock::wall_now()) {
+                let _ = hooks::send_new_token(connection.quic(), token);
+            }
+        }
         let mut turn = Turn {
             socket,
             outbox: &mut self.outbox,
@@ -252,20 +258,7 @@ impl Worker {
             Pause::Turn => self.touch(slot),
             Pause::Idle | Pause::Paced(_) => (),
         }
-        if self.connections[slot].quic().is_established() {
-            self.on_established(slot);
-            self.renew_ids(slot);
-        }
-    }
-
-    /// A connection whose handshake is complete has had its turn.
-    fn on_established(&mut self, slot: usize) {
-        let token = self.admission.on_established(slot, clock::wall_now());
-        let quic = self.connections[slot].quic();
-        let sent = token.map(|token| hooks::send_new_token(quic, token));
-        if sent.is_some_and(|sent| sent.is_ok()) {
-            self.touch(slot);
-        }
+        self.renew_ids(slot);
     }
 
     /// Gives the client spare connection IDs, and drops those it is done with.
@@ -276,7 +269,7 @@ impl Worker {
             connection.ids.retain(|id| *id != retired);
             self.routes.remove(&retired);
         }
-        if connection.quic().scids_left() == 0 {
+        if !connection.quic().is_established() || connection.quic().scids_left() == 0 {
             return;
         }
         let Some(local) = connection.local_address() else { return };

@@ -430,7 +430,9 @@ impl Client {
             self.send();
             naps += usize::from(!self.receive_one());
             assert!(naps < NAPS_MAX, "the server does not answer");
-            assert!(!self.quic.is_closed(), "closed: {:?}", self.quic.peer_error());
+            let quic = &self.quic;
+            let why = (quic.peer_error(), quic.local_error(), quic.is_timed_out());
+            assert!(!quic.is_closed(), "closed: {why:?}");
             self.quic.on_timeout();
         }
     }
