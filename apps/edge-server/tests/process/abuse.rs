@@ -24,9 +24,17 @@ const GRANTED: &str = "path_store_claims_granted_total";
 const RELEASED: &str = "path_store_releases_total";
 const JUMPS: &str = "edge_server_resume_phases_total{phase=\"unvalidated\"";
 
+/// What [`forge_initial()`] needs.
+pub fn forger_config() -> quiche::Config {
+    let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
+    config.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();
+    config.verify_peer(false);
+    config
+}
+
 /// Sends the first packet of a handshake from an address that no answer is read
 /// at. Every one is of another subnet.
-fn forge_initial(server: SocketAddr, n: u32, config: &mut quiche::Config) {
+pub fn forge_initial(server: SocketAddr, n: u32, config: &mut quiche::Config) {
     let from = Ipv4Addr::from_bits(0x7f01_0001 + (n << 8));
     let socket = UdpSocket::bind((from, 0)).unwrap();
     let local = socket.local_addr().unwrap();
@@ -45,9 +53,7 @@ fn assert_abuse_is_in_vain(initials: u32) {
     let (mut server, address) = lab.serve("run", &["--metrics", "127.0.0.1:0"]);
     let metrics_at = server.metrics_address();
 
-    let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
-    config.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();
-    config.verify_peer(false);
+    let mut config = forger_config();
     for n in 0..initials {
         forge_initial(address, n, &mut config);
         if n % 50 == 0 {

@@ -1,8 +1,11 @@
 //! Clients that prove their addresses before, or after, they have a connection.
 
 use std::net::SocketAddr;
+use std::net::UdpSocket;
 use std::path::Path;
 
+use crate::abuse::forge_initial;
+use crate::abuse::forger_config;
 use crate::support::client::Client;
 use crate::support::client::Memory;
 use crate::support::metrics;
@@ -51,11 +54,39 @@ fn nobody_is_sent_back_while_few_come() {
     assert_eq!(metrics::read(metrics_at, RETRIES), 0);
 }
 
+#[test]
+fn only_handshakes_under_way_have_others_prove_their_addresses() {
+    const OPEN: &str = "edge_server_connections_open";
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--retry-above", "1", "--workers", "1"];
+    let (_server, address, metrics_at) = serve_measured(dir.path(), &args);
+
+    // One is complete, one has failed: what came cannot be decrypted.
+    let mut first = Client::connect(address);
+    assert_eq!(first.get("/").body, b"home");
+    let junk = [&[0xc0, 0, 0, 0, 1, 8][..], b"original", &[0, 0, 0x44, 0], &[7; 1200]].concat();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(&junk, address).unwrap();
+    metrics::wait_until(metrics_at, "edge_server_connections_total", |accepted| accepted == 2);
+    metrics::wait_until(metrics_at, OPEN, |open| open == 1);
+    let mut second = Client::connect(address);
+    assert_eq!(second.get("/").body, b"home");
+    assert_eq!(metrics::read(metrics_at, RETRIES), 0);
+
+    forge_initial(address, 0, &mut forger_config());
+    metrics::wait_until(metrics_at, OPEN, |open| open == 3);
+    let mut third = Client::connect(address);
+    assert_eq!(metrics::read(metrics_at, RETRIES), PACKETS);
+    [&mut first, &mut second, &mut third].into_iter().for_each(Client::close);
+}
+
 // RFC 9000, 8.1.3.
 #[test]
 fn the_token_of_an_earlier_connection_spares_the_retry_once() {
     let dir = tempfile::tempdir().unwrap();
-    let (_server, address, metrics_at) = serve_measured(dir.path(), &["--retry-above", "0"]);
+    // Another worker would take the token once, too.
+    let args = ["--retry-above", "0", "--workers", "1"];
+    let (_server, address, metrics_at) = serve_measured(dir.path(), &args);
     let memory = Memory { session: None, ..Client::connect(address).memory() };
     for (retries, replayed) in [(PACKETS, 0), (2 * PACKETS, PACKETS)] {
         let mut client = Client::connect_again(address, &memory);
