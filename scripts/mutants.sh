@@ -64,7 +64,7 @@ judge() { # MODULE FILE… : TEST…
     shift
     files=
     while [ "$1" != : ]; do
-        case $1 in *"${FILE:-}") files="$files --file **/recovery/$1" ;; esac
+        case $1 in *"${FILE:-}") files="$files --file **/recovery/**/$1" ;; esac
         shift
     done
     shift

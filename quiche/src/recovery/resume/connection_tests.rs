@@ -451,6 +451,11 @@ fn bbr2_chosen_afterwards_makes_no_connection() {
 }
 
 #[test]
+fn bbr2_is_taken_without_careful_resume() {
+    assert!(Pipe::new("bbr2_gcongestion").is_ok());
+}
+
+#[test]
 fn a_connection_without_careful_resume_takes_no_set() {
     let saved = learn("cubic");
     let mut pipe = Pipe::new("cubic").unwrap();
