@@ -70,7 +70,10 @@ test: setup quiche ## Run every test: upstream's on the fork, ours, end to end, 
 	@sh scripts/test-setup.sh
 	@sh scripts/test-conformance.sh
 
-check: patches-check fmt-check docs-check conformance-check lint test steps-check ## Everything that CI runs
+test-interop: setup quiche ## Run other people's HTTP/3 clients against edge-server; CLIENT='quinn aioquic' runs only these
+	@sh scripts/test-interop.sh $(LOCKED)
+
+check: patches-check fmt-check docs-check conformance-check lint test test-interop steps-check ## Everything that CI runs
 
 patches-check: quiche ## Does `make patches` give patches/ back, and does each keep the rules of docs/patches.md?
 	@sh scripts/patches-check.sh
@@ -121,4 +124,4 @@ bench-server: build ## What edge-server costs in CPU time beside other HTTP/3 se
 engine-cost: setup quiche ## Count the instructions that Careful Resume costs without a saved set (valgrind)
 	@sh scripts/engine-cost.sh $(LOCKED)
 
-.PHONY: bench-server bench-store bisect bisect-history check-each check-long engine-cost evaluation export fuzz-sim help setup build range-diff rebase speedtest quiche patches series steps-check fmt clean test check patches-check fmt-check docs-check conformance-check conformance-faults lint mutants sim-faults snapshot
+.PHONY: bench-server bench-store bisect bisect-history check-each check-long engine-cost evaluation export fuzz-sim help setup build range-diff rebase speedtest quiche patches series steps-check fmt clean test test-interop check patches-check fmt-check docs-check conformance-check conformance-faults lint mutants sim-faults snapshot

@@ -2,11 +2,8 @@
 # make setup: what a build needs beyond git, make and Rust. Installs Debian
 # packages when it may; otherwise prints the command that does.
 set -eu
-
-die() {
-    echo "error: $*" >&2
-    exit 1
-}
+cd "$(dirname "$0")/.."
+. scripts/packages.sh
 
 # bindgen loads libclang and reads clang's own headers.
 have_libclang() {
@@ -45,23 +42,10 @@ check_rust() {
         die "Rust $found is too old, $wanted is needed: rustup update stable"
 }
 
-cd "$(dirname "$0")/.."
 packages=$(missing_packages)
 if [ -n "$packages" ]; then
-    if ! command -v apt-get >/dev/null; then
-        die "these tools are missing, install them with your package manager (Debian's names): $packages"
-    elif [ "$(id -u)" -eq 0 ]; then
-        as_root=
-    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
-        as_root=sudo
-    else
-        die "packages are missing, run: sudo apt-get install -y --no-install-recommends $packages"
-    fi
-    echo "installing $packages" >&2
     # shellcheck disable=SC2086
-    $as_root apt-get update -qq
-    # shellcheck disable=SC2086
-    DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $packages
+    install_packages $packages
     packages=$(missing_packages)
     [ -z "$packages" ] || die "installed, but still not found: $packages"
 fi

@@ -11,7 +11,7 @@ for tool in sh sed awk sort cat dirname git make gcc g++ pkg-config redis-server
     ln -s "$(command -v "$tool" || command -v true)" "$work/base/$tool"
 done
 mkdir -p "$work/repo/scripts"
-cp "$here/setup.sh" "$work/repo/scripts"
+cp "$here/setup.sh" "$here/packages.sh" "$work/repo/scripts"
 echo 'rust-version = "1.88"' >"$work/repo/Cargo.toml"
 
 tool() { # NAME SHELL-LINES

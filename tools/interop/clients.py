@@ -1,0 +1,115 @@
+"""The clients that are tried, and how each is run."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+# In the order of the table's columns. A client runs them; `rebinding` is played to it.
+CASES = (
+    "small",
+    "large",
+    "head",
+    "range",
+    "conditional",
+    "missing",
+    "parallel",
+    "upload",
+    "key-update",
+    "migration",
+    "resumption",
+)
+
+# All cases of a client together, in seconds: some 10 as a rule.
+PATIENCE_S = 120
+
+
+@dataclass
+class Client:
+    """A client: the command that takes URL CERTIFICATE OBJECTS CASE…, a program of
+    the system that it needs, and the cases that README.md says it cannot run."""
+
+    name: str
+    command: list
+    needs: str | None = None
+    cannot: frozenset = frozenset()
+
+    def is_installed(self):
+        return self.needs is None or shutil.which(self.needs) is not None
+
+
+@dataclass
+class Outcome:
+    """What came of a case."""
+
+    case: str
+    ok: bool
+    detail: str
+
+
+def all_clients(target):
+    """Every client, built below `target`."""
+    python = str(target / "interop/venv/bin/python")
+    return [
+        Client("quic-go", [str(target / "interop/quic-go")]),
+        Client("aioquic", [python, str(HERE / "aioquic/client.py")], cannot=frozenset({"head"})),
+        Client("quinn", [str(target / "debug/interop-quinn")]),
+        Client(
+            "ngtcp2",
+            [sys.executable, str(HERE / "ngtcp2/client.py")],
+            needs="gtlsclient",
+            cannot=frozenset({"range", "conditional"}),
+        ),
+        Client(
+            "chromium",
+            [sys.executable, str(HERE / "chromium/client.py")],
+            needs="chromium",
+            cannot=frozenset({"key-update", "migration", "resumption"}),
+        ),
+    ]
+
+
+def run_cases(client, url, material, cases):
+    """Runs a client. Yields the outcome of each case, as they come; one of which it
+    said nothing has failed."""
+    command = [*client.command, url, str(material.certificate), str(material.objects), *cases]
+    awaited = list(cases)
+    late = threading.Event()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+
+        def end():
+            late.set()
+            os.killpg(process.pid, signal.SIGKILL)
+
+        timer = threading.Timer(PATIENCE_S, end)
+        timer.start()
+        try:
+            for line in process.stdout:
+                outcome = parse(line)
+                if outcome.case in awaited:
+                    awaited.remove(outcome.case)
+                yield outcome
+            code = process.wait()
+        finally:
+            timer.cancel()
+            if process.poll() is None:
+                end()
+    why = f"did not end within {PATIENCE_S} s" if late.is_set() else f"ended with code {code}"
+    for case in awaited:
+        yield Outcome(case, False, f"no outcome: the client {why}")
+
+
+def parse(line):
+    """The outcome that a client's line tells."""
+    try:
+        said = json.loads(line)
+        return Outcome(said["case"], said["ok"] is True, str(said["detail"]))
+    except (ValueError, KeyError, TypeError):
+        return Outcome("output", False, f"not an outcome: {line.strip()}")

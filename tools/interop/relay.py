@@ -1,0 +1,76 @@
+"""A NAT that forgets: relays UDP to the server, and amid a transfer goes on from
+another address of its own, of which the client learns nothing."""
+
+import selectors
+import socket
+import threading
+
+# So many datagrams of the client pass under the first address: a large download takes
+# several times as many, and by then it is under way.
+DATAGRAMS_BEFORE = 60
+
+FIRST_ADDRESS, LATER_ADDRESS = "127.5.5.1", "127.6.6.1"
+
+
+class Relay:
+    """Relays one client after the other to a port, until the end of the `with`."""
+
+    def __init__(self, server_port):
+        self.server = ("127.0.0.1", server_port)
+        self.moves = 0
+        self.inside = bound("127.0.0.1")
+        self.port = self.inside.getsockname()[1]
+        self.client = None
+        self.outside = None
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.inside, selectors.EVENT_READ, self._from_client)
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+        for end in (self.inside, self.outside):
+            if end:
+                end.close()
+
+    def _run(self):
+        while not self.ended.is_set():
+            for key, _ in self.selector.select(timeout=0.1):
+                key.data(key.fileobj)
+
+    def _from_client(self, _):
+        datagram, client = self.inside.recvfrom(65536)
+        if client != self.client:
+            self.client, self.count = client, 0
+            self._leave_from(FIRST_ADDRESS)
+        self.count += 1
+        if self.count == DATAGRAMS_BEFORE:
+            self.moves += 1
+            self._leave_from(LATER_ADDRESS)
+        self.outside.sendto(datagram, self.server)
+
+    def _from_server(self, outside):
+        # What came to the address that was just left is lost.
+        if outside is self.outside:
+            self.inside.sendto(outside.recv(65536), self.client)
+
+    def _leave_from(self, address):
+        if self.outside:
+            self.selector.unregister(self.outside)
+            self.outside.close()
+        self.outside = bound(address)
+        self.selector.register(self.outside, selectors.EVENT_READ, self._from_server)
+
+
+def bound(address):
+    """A socket on a free port, with room for a burst."""
+    end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for room in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+        end.setsockopt(socket.SOL_SOCKET, room, 1 << 22)
+    end.bind((address, 0))
+    return end

@@ -1,0 +1,120 @@
+"""Other people's HTTP/3 clients against an edge-server process: `make test-interop`.
+
+Ends with 1 if a case failed, or a client is missing and REQUIRE_ALL is set."""
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from clients import CASES, HERE, Outcome, all_clients, run_cases
+from material import Material
+from relay import Relay
+from server import Server
+
+REBINDING = "rebinding"
+
+
+def rebinding(client, server, material):
+    """A large download whose client's address changes on the way, as the server sees it."""
+    with Relay(server.port) as relay:
+        outcomes = list(run_cases(client, f"https://127.0.0.1:{relay.port}", material, ["large"]))
+    failed = [outcome.detail for outcome in outcomes if not outcome.ok]
+    if failed:
+        return Outcome(REBINDING, False, "; ".join(failed))
+    if relay.moves == 0:
+        return Outcome(REBINDING, False, "the download was over before the address changed")
+    return Outcome(REBINDING, True, f"{relay.moves} changes")
+
+
+def try_client(client, server, material):
+    """Runs a client. Yields its outcomes."""
+    cases = [case for case in CASES if case not in client.cannot]
+    yield from run_cases(client, f"https://127.0.0.1:{server.port}", material, cases)
+    yield rebinding(client, server, material)
+
+
+def table(rows):
+    """A line for each client, a column for each case. `rows` are a client, and its
+    outcomes, or None if it was skipped."""
+    columns = [*CASES, REBINDING]
+    width = max(len(client.name) for client, _ in rows) + 2
+    lines = [" " * width + "  ".join(columns)]
+    for client, outcomes in rows:
+        cells = [cell(client, outcomes, case).ljust(len(case)) for case in columns]
+        lines.append(client.name.ljust(width) + "  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def cell(client, outcomes, case):
+    if outcomes is None:
+        return "skip"
+    if case in client.cannot:
+        return "n/a"
+    found = [outcome.ok for outcome in outcomes if outcome.case == case]
+    return "ok" if found and all(found) else "FAIL"
+
+
+def chosen(names, clients):
+    """The clients of these names, or all of them."""
+    known = [client.name for client in clients]
+    for name in names:
+        if name not in known:
+            sys.exit(f"error: {name} is not one of the clients: {', '.join(known)}")
+    return [client for client in clients if client.name in names or not names]
+
+
+def try_all(clients, server, material):
+    """Runs the clients, telling what happens. Returns what `table` takes."""
+    rows = []
+    for client in clients:
+        if not client.is_installed():
+            print(f"{client.name}: skipped ({client.needs} is not installed)", flush=True)
+            rows.append((client, None))
+            continue
+        if server.has_ended():
+            rows.append((client, []))
+            continue
+        outcomes = []
+        for outcome in try_client(client, server, material):
+            outcomes.append(outcome)
+            verdict = "ok" if outcome.ok else "FAILED"
+            print(f"{client.name}: {outcome.case} {verdict}: {outcome.detail}", flush=True)
+        rows.append((client, outcomes))
+    return rows
+
+
+def failures(rows, require_all):
+    """What was not as it must be, a line each."""
+    for client, outcomes in rows:
+        if outcomes is None and require_all:
+            yield f"{client.name}: {client.needs} is missing, and REQUIRE_ALL is set"
+        if outcomes == []:
+            yield f"{client.name}: not tried, the server was gone"
+        for outcome in outcomes or []:
+            if not outcome.ok:
+                yield f"{client.name}: {outcome.case}: {outcome.detail}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description="HTTP/3 clients against edge-server")
+    parser.add_argument("--target", type=Path, required=True, help="cargo's target folder")
+    parser.add_argument("client", nargs="*", help="which to run (all)")
+    options = parser.parse_args()
+    clients = chosen(options.client, all_clients(options.target.resolve()))
+    with tempfile.TemporaryDirectory(prefix="interop-") as folder:
+        material = Material(folder, HERE / "chromium/page.html")
+        with Server(options.target / "debug/edge-server", material) as server:
+            rows = try_all(clients, server, material)
+    print(f"\n{table(rows)}\n\nn/a: tools/interop/README.md tells why")
+    failed = list(failures(rows, bool(os.environ.get("REQUIRE_ALL"))))
+    if not server.is_sound():
+        failed.append(f"edge-server ended with {server.process.returncode}: {''.join(server.said)}")
+    for line in failed:
+        print(f"error: {line}", file=sys.stderr)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
