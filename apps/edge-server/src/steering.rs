@@ -54,12 +54,16 @@ impl Steering {
     }
 
     /// Has the kernel choose by this rule among the sockets that share the address
-    /// of `socket`, in the order in which they were bound.
+    /// of `socket`, in the order in which they were bound. One worker is alone with
+    /// its address, and there is nothing to choose.
     ///
     /// # Errors
     ///
     /// The process may not, or the kernel cannot.
     pub fn attach(self, socket: &impl AsFd) -> io::Result<()> {
+        if self.workers == 1 {
+            return Ok(());
+        }
         let mut program = self.program();
         let program = sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
         Ok(setsockopt(socket, AttachReusePortCbpf, &program)?)

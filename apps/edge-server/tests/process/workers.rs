@@ -100,6 +100,14 @@ fn without_the_kernels_help_workers_pass_packets_on() {
 }
 
 #[test]
+fn a_worker_alone_does_without_the_kernels_help() {
+    let args = ["--listen", "127.0.0.1:0", "--root", ".", "--workers", "1"];
+    let mut server = Running::start(&mut server_command(&args));
+    server.address();
+    assert_eq!(server.count("does not steer"), 0);
+}
+
+#[test]
 fn another_server_does_not_share_the_address_unnoticed() {
     let mut server = Running::start(&mut server_command(&TWO_WORKERS));
     let address = server.address().to_string();
