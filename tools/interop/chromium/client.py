@@ -24,9 +24,16 @@ def key_hash(certificate):
     return base64.b64encode(hashlib.sha256(spki).digest()).decode()
 
 
+def net_errors(log):
+    """The numbers of what failed in Chromium's network stack, which a page is not told."""
+    found = re.findall(r'"net_error":(-\d+)', log.read_text(errors="replace"))
+    return ", ".join(sorted(set(found))) or "none"
+
+
 def main(url, certificate, _objects, *cases):
     origin = url.removeprefix("https://").rstrip("/")
     with tempfile.TemporaryDirectory(prefix="interop-chromium-") as profile:
+        net_log = Path(profile) / "net-log.json"
         command = [
             "chromium",
             "--headless=new",
@@ -37,11 +44,14 @@ def main(url, certificate, _objects, *cases):
             f"--origin-to-force-quic-on={origin}",
             f"--ignore-certificate-errors-spki-list={key_hash(certificate)}",
             f"--virtual-time-budget={VIRTUAL_MS}",
+            f"--log-net-log={net_log}",
             "--dump-dom",
             f"https://{origin}/interop.html?{'&'.join(cases)}",
         ]
         with open(Path(profile) / "log", "wb") as log:
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=log, text=True)
+        if '"ok":false' in done.stdout:
+            print(f"chromium: net errors (net_error_list.h): {net_errors(net_log)}", file=sys.stderr)
     outcomes = re.search(r'<pre id="outcomes">(.*?)</pre>', done.stdout, re.DOTALL)
     if outcomes is None:
         sys.exit(f"error: the page was not loaded over HTTP/3 from {url}")
