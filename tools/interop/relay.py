@@ -13,15 +13,16 @@ FIRST_ADDRESS, LATER_ADDRESS = "127.5.5.1", "127.6.6.1"
 
 
 class Relay:
-    """Relays one client after the other to a port, until the end of the `with`."""
+    """Relays to a port, until the end of the `with`. Chromium may try a second port of its
+    own: each address of a client has an address of the relay's, as behind a NAT."""
 
     def __init__(self, server_port):
         self.server = ("127.0.0.1", server_port)
         self.moves = 0
         self.inside = bound("127.0.0.1")
         self.port = self.inside.getsockname()[1]
-        self.client = None
-        self.outside = None
+        self.outsides = {}
+        self.counts = {}
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.inside, selectors.EVENT_READ, self._from_client)
         self.ended = threading.Event()
@@ -34,9 +35,8 @@ class Relay:
     def __exit__(self, *_):
         self.ended.set()
         self.thread.join()
-        for end in (self.inside, self.outside):
-            if end:
-                end.close()
+        for end in (self.inside, *self.outsides.values()):
+            end.close()
 
     def _run(self):
         while not self.ended.is_set():
@@ -45,26 +45,26 @@ class Relay:
 
     def _from_client(self, _):
         datagram, client = self.inside.recvfrom(65536)
-        if client != self.client:
-            self.client, self.count = client, 0
-            self._leave_from(FIRST_ADDRESS)
-        self.count += 1
-        if self.count == DATAGRAMS_BEFORE:
+        count = self.counts[client] = self.counts.get(client, 0) + 1
+        if count == 1:
+            self._leave_from(FIRST_ADDRESS, client)
+        elif count == DATAGRAMS_BEFORE:
             self.moves += 1
-            self._leave_from(LATER_ADDRESS)
-        self.outside.sendto(datagram, self.server)
+            self._leave_from(LATER_ADDRESS, client)
+        self.outsides[client].sendto(datagram, self.server)
 
-    def _from_server(self, outside):
+    def _from_server(self, outside, client):
         # What came to the address that was just left is lost.
-        if outside is self.outside:
-            self.inside.sendto(outside.recv(65536), self.client)
+        if outside is self.outsides.get(client):
+            self.inside.sendto(outside.recv(65536), client)
 
-    def _leave_from(self, address):
-        if self.outside:
-            self.selector.unregister(self.outside)
-            self.outside.close()
-        self.outside = bound(address)
-        self.selector.register(self.outside, selectors.EVENT_READ, self._from_server)
+    def _leave_from(self, address, client):
+        if client in self.outsides:
+            self.selector.unregister(self.outsides[client])
+            self.outsides[client].close()
+        outside = self.outsides[client] = bound(address)
+        answer = lambda end: self._from_server(end, client)
+        self.selector.register(outside, selectors.EVENT_READ, answer)
 
 
 def bound(address):

@@ -35,7 +35,7 @@ class Relaying(unittest.TestCase):
     def test_an_address_that_was_left_is_not_read(self):
         with Relay(1) as relay, bound("127.0.0.1") as left:
             left.setblocking(False)
-            relay._from_server(left)
+            relay._from_server(left, ("127.0.0.1", 1))
 
 
 if __name__ == "__main__":
