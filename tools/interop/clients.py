@@ -25,6 +25,7 @@ CASES = (
     "key-update",
     "migration",
     "resumption",
+    "early-data",
 )
 
 # All cases of a client together, in seconds: some 10 as a rule.
@@ -71,7 +72,7 @@ def all_clients(target):
             "chromium",
             [sys.executable, str(HERE / "chromium/client.py")],
             needs="chromium",
-            cannot=frozenset({"key-update", "migration", "resumption"}),
+            cannot=frozenset({"key-update", "migration", "resumption", "early-data"}),
         ),
     ]
 

@@ -63,11 +63,11 @@ class Client(QuicConnectionProtocol):
         super().__init__(*args, **kwargs)
         self.http = H3Connection(self._quic)
         self.answers = {}
-        self.resumed = False
+        self.resumed = self.early = False
 
     def quic_event_received(self, event):
         if isinstance(event, HandshakeCompleted):
-            self.resumed = event.session_resumed
+            self.resumed, self.early = event.session_resumed, event.early_data_accepted
         if isinstance(event, StreamReset):
             self.answers[event.stream_id].done.set_exception(Failed("stream reset"))
         if isinstance(event, ConnectionTerminated):
@@ -225,6 +225,15 @@ class Cases:
                 await self.whole(client, SMALL)
                 ensure(client.resumed == (number > 0), f"connection {number}: resumed is {client.resumed}")
         return f"{RESUMED_CONNECTIONS} connections"
+
+    async def case_early_data(self, _):
+        tickets = []
+        async with self.connect(session_ticket_handler=tickets.append) as client:
+            await self.whole(client, SMALL)
+        async with self.connect(ticket=tickets[-1], wait_connected=False) as client:
+            await self.whole(client, SMALL)
+            ensure(client.early, "early data was not accepted")
+        return "accepted"
 
 
 async def main(url, certificate, objects, *names):

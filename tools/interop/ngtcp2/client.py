@@ -141,6 +141,14 @@ class Cases:
             ensure(resumed == (number > 0), f"connection {number}: resumed is {resumed}")
         return f"{RESUMED_CONNECTIONS} connections without a certificate"
 
+    def case_early_data(self, folder):
+        kept = [f"--session-file={folder}/session", f"--tp-file={folder}/parameters"]
+        self.download(folder, [SMALL], *kept)
+        run = self.download(folder, [SMALL], *kept)
+        run.ensure_said(r" tx \d+ 0RTT STREAM\(0x\w+\) id=0x0 fin=1")
+        ensure("Early data was rejected" not in run.log, "early data was rejected")
+        return "accepted"
+
 
 def main(url, certificate, objects, *names):
     cases = Cases(url, certificate, objects)

@@ -12,6 +12,9 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
 )
 
 const (
@@ -38,12 +41,13 @@ func (t *target) run(name string) (string, error) {
 		"key-update":  keyUpdate,
 		"migration":   migration,
 		"resumption":  resumption,
+		"early-data":  earlyData,
 	}
 	try, ok := cases[name]
 	if !ok {
 		return "", errors.New("no such case")
 	}
-	c, err := t.connect(nil)
+	c, err := t.connect(nil, (*quic.Transport).Dial)
 	if err != nil {
 		return "", err
 	}
@@ -240,7 +244,7 @@ func migration(c *client) (string, error) {
 func resumption(c *client) (string, error) {
 	sessions := tls.NewLRUClientSessionCache(1)
 	for number := range resumedConnections + 1 {
-		next, err := c.connect(sessions)
+		next, err := c.connect(sessions, (*quic.Transport).Dial)
 		if err != nil {
 			return "", err
 		}
@@ -255,4 +259,30 @@ func resumption(c *client) (string, error) {
 		}
 	}
 	return fmt.Sprintf("%d connections", resumedConnections), nil
+}
+
+func earlyData(c *client) (string, error) {
+	sessions := tls.NewLRUClientSessionCache(1)
+	first, err := c.connect(sessions, (*quic.Transport).Dial)
+	if err != nil {
+		return "", err
+	}
+	_, err = first.get(small)
+	first.close()
+	if err != nil {
+		return "", err
+	}
+	second, err := c.connect(sessions, (*quic.Transport).DialEarly)
+	if err != nil {
+		return "", err
+	}
+	defer second.close()
+	a, err := second.send(http3.MethodGet0RTT, small, nil)
+	if err == nil {
+		err = c.whole(small, a)
+	}
+	if err == nil && !second.conn.ConnectionState().Used0RTT {
+		err = errors.New("early data was not accepted")
+	}
+	return "accepted", err
 }

@@ -44,8 +44,13 @@ func (u *updates) RecordEvent(event qlogwriter.Event) {
 	}
 }
 
+// dial is how a connection begins: Transport.Dial, or DialEarly.
+type dial func(
+	*quic.Transport, context.Context, net.Addr, *tls.Config, *quic.Config,
+) (*quic.Conn, error)
+
 // connect dials with sessions as the cache of TLS sessions.
-func (t *target) connect(sessions tls.ClientSessionCache) (*client, error) {
+func (t *target) connect(sessions tls.ClientSessionCache, dial dial) (*client, error) {
 	socket, err := newSocket()
 	if err != nil {
 		return nil, err
@@ -66,7 +71,7 @@ func (t *target) connect(sessions tls.ClientSessionCache) (*client, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	conn, err := socket.Dial(ctx, address, secrets, settings)
+	conn, err := dial(socket, ctx, address, secrets, settings)
 	if err != nil {
 		return nil, err
 	}

@@ -66,6 +66,7 @@ pub async fn run(case: &str, server: &Server, objects: &Objects) -> anyhow::Resu
         "key-update" => key_update(&client, server, objects).await,
         "migration" => migration(&client, server, objects).await,
         "resumption" => resumption(&client, server, objects).await,
+        "early-data" => early_data(&client, server, objects).await,
         _ => bail!("no such case"),
     };
     client.close().await;
@@ -198,4 +199,13 @@ async fn resumption(first: &Client, server: &Server, objects: &Objects) -> anyho
         ensure!(server.verifier.checked() == checked, "connection {number}: a full handshake");
     }
     Ok(format!("{RESUMED_CONNECTIONS} connections without a certificate"))
+}
+
+async fn early_data(first: &Client, server: &Server, objects: &Objects) -> anyhow::Result<String> {
+    whole(first, server, objects, SMALL).await?;
+    let (second, accepted) = Client::connect_early(server).await?;
+    whole(&second, server, objects, SMALL).await?;
+    second.close().await;
+    ensure!(accepted.await, "early data was not accepted");
+    Ok("accepted".into())
 }

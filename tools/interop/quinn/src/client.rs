@@ -14,6 +14,7 @@ use http::Request;
 use http::StatusCode;
 use http::Uri;
 use quinn::crypto::rustls::QuicClientConfig;
+use quinn::ZeroRttAccepted;
 
 use crate::tls;
 
@@ -47,6 +48,13 @@ impl Server {
     pub fn request(&self, path: &str) -> Builder {
         Request::builder().uri(format!("{}{path}", self.origin))
     }
+
+    fn dial(&self) -> anyhow::Result<(quinn::Endpoint, quinn::Connecting)> {
+        let mut endpoint = quinn::Endpoint::client("127.0.0.1:0".parse()?)?;
+        endpoint.set_default_client_config(self.settings.clone());
+        let connecting = endpoint.connect(self.address, &self.address.ip().to_string())?;
+        Ok((endpoint, connecting))
+    }
 }
 
 /// What a request is answered with.
@@ -67,9 +75,23 @@ pub struct Client {
 impl Client {
     /// Connects.
     pub async fn connect(server: &Server) -> anyhow::Result<Self> {
-        let mut endpoint = quinn::Endpoint::client("127.0.0.1:0".parse()?)?;
-        endpoint.set_default_client_config(server.settings.clone());
-        let quic = endpoint.connect(server.address, &server.address.ip().to_string())?.await?;
+        let (endpoint, connecting) = server.dial()?;
+        Self::on(endpoint, connecting.await?).await
+    }
+
+    /// Connects with a session that is kept, to send requests at once. What comes
+    /// with it tells, later, whether the server took them.
+    ///
+    /// # Errors
+    ///
+    /// There is no session, or none that allows it.
+    pub async fn connect_early(server: &Server) -> anyhow::Result<(Self, ZeroRttAccepted)> {
+        let (endpoint, connecting) = server.dial()?;
+        let early = connecting.into_0rtt().ok().context("no session that allows early data")?;
+        Ok((Self::on(endpoint, early.0).await?, early.1))
+    }
+
+    async fn on(endpoint: quinn::Endpoint, quic: quinn::Connection) -> anyhow::Result<Self> {
         let (mut driver, requests) =
             h3::client::new(h3_quinn::Connection::new(quic.clone())).await?;
         tokio::spawn(async move { driver.wait_idle().await });

@@ -54,6 +54,7 @@ pub fn settings(certificate: &Path) -> anyhow::Result<(rustls::ClientConfig, Arc
         .with_custom_certificate_verifier(verifier.clone())
         .with_no_client_auth();
     tls.alpn_protocols = vec![b"h3".to_vec()];
+    tls.enable_early_data = true;
     Ok((tls, verifier))
 }
 
