@@ -8,6 +8,7 @@ faults=$(cd "$(dirname "$0")" && pwd -P)/faults.sh
 cd "${CONFORMANCE_ROOT:-$(dirname "$0")/..}"
 name=conformance-faults
 . "$faults"
+. "$(dirname "$faults")/fork/trees.sh"
 TEST_SECONDS_MAX=900
 
 # Which package and target of it a test is in, for cargo.
@@ -69,5 +70,6 @@ verdict() { # LINE ROW FILE TEST
 
 prepare_faults
 if [ "${1:-}" = --fits ]; then exit 0; fi
+lend_boringssl
 check_without_faults
 try_faults

@@ -4,6 +4,7 @@
 # replaces them (+). ROW=… does one row. Sourced with $name set, in the root; the
 # script that does so has a function `verdict`.
 
+root=$PWD
 table=$PWD/scripts/$name.txt
 work=${CARGO_TARGET_DIR:-$PWD/target}/faults
 tree=$work/tree

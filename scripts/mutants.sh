@@ -11,6 +11,8 @@ command -v cargo-mutants >/dev/null || {
     echo "error: cargo-mutants is missing: cargo install --locked cargo-mutants" >&2
     exit 1
 }
+. scripts/fork/trees.sh
+root=$PWD
 work=${CARGO_TARGET_DIR:-$PWD/target}/mutants
 tree=$work/tree
 QUICK_SECONDS_MAX=60
@@ -36,6 +38,7 @@ copy_sources() {
     rm -rf "$tree"
     mkdir -p "$tree"
     tar -cf - .cargo Cargo.toml Cargo.lock quiche apps tools | tar -xf - -C "$tree"
+    lend_boringssl
     cd "$tree"
     # Upstream's tests outside recovery, which take longest to build, are not asked.
     find quiche/src -name '*.rs' ! -path '*/recovery/*' | while read -r file; do

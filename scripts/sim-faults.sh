@@ -8,6 +8,7 @@ set -eu
 cd "$(dirname "$0")/.."
 name=sim-faults
 . scripts/faults.sh
+. scripts/fork/trees.sh
 RUN_SECONDS_MAX=600
 
 # Of `sim run --all`, the part that tells the five apart soonest.
@@ -39,5 +40,6 @@ verdict() { # LINE ROW FILE WORD
 
 prepare_faults
 if [ "${1:-}" = --fits ]; then exit 0; fi
+lend_boringssl
 simulate "$logs/without.log" || die "without any fault: $(tail -n 1 "$logs/without.log") ($logs/without.log)"
 try_faults
