@@ -45,7 +45,11 @@ impl LegacyRecovery {
 
 #[cfg(all(test, feature = "internal"))]
 mod tests {
+    use super::*;
     use crate::clock::Simulation;
+    use crate::packet::Epoch;
+    use crate::ranges::RangeSet;
+    use crate::recovery::resume::test_sender::packet;
     use crate::test_utils::Pipe;
     use crate::RecvInfo;
     use rstest::rstest;
@@ -154,6 +158,31 @@ mod tests {
             self.client_addr = "127.0.0.1:9999".parse().unwrap();
             self.under_way.retain(|(_, is_clients, _)| *is_clients);
         }
+    }
+
+    #[test]
+    fn what_is_given_up_is_counted_once_and_no_longer_in_flight() {
+        let _time = Simulation::start(1, Duration::from_secs(1_000_000));
+        let config = crate::Config::new(crate::PROTOCOL_VERSION).unwrap();
+        let mut recovery = LegacyRecovery::new(&config);
+        let status = HandshakeStatus::default();
+        let (epoch, now) = (Epoch::Application, crate::clock::now());
+        for pkt_num in 0..5 {
+            let sent = packet(pkt_num, 1000, now);
+            recovery.on_packet_sent(sent, epoch, status, now, "");
+        }
+        let mut ranges = RangeSet::default();
+        ranges.insert(0..1);
+        recovery
+            .on_ack_received(&ranges, 0, epoch, status, now, None, "")
+            .unwrap();
+
+        assert_eq!(recovery.give_up_unacked(status, now), (4, 4000));
+        assert_eq!(recovery.epochs[epoch].in_flight_count, 0);
+        assert_eq!(recovery.bytes_in_flight(), 0);
+        assert_eq!(recovery.congestion.lost_count, 4);
+        assert_eq!(recovery.give_up_unacked(status, now), (0, 0));
+        assert_eq!(recovery.congestion.lost_count, 4);
     }
 
     #[rstest]
