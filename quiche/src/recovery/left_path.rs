@@ -166,7 +166,7 @@ mod tests {
         let config = crate::Config::new(crate::PROTOCOL_VERSION).unwrap();
         let mut recovery = LegacyRecovery::new(&config);
         let status = HandshakeStatus::default();
-        let (epoch, now) = (Epoch::Application, crate::clock::now());
+        let (epoch, now) = (Epoch::Application, clock::now());
         for pkt_num in 0..5 {
             let sent = packet(pkt_num, 1000, now);
             recovery.on_packet_sent(sent, epoch, status, now, "");
