@@ -21,6 +21,7 @@ use crate::connection_ids::RoutingId;
 use crate::tokens::Kind;
 use crate::tokens::Proof;
 use crate::tokens::Tokens;
+use crate::transport::Quic;
 
 /// QUIC's code for a token of a Retry packet that is not good (RFC 9000, 20.1).
 const INVALID_TOKEN: u64 = 0xb;
@@ -136,10 +137,10 @@ pub fn accept(
     proof: Option<Proof>,
     info: RecvInfo,
     config: &mut quiche::Config,
-) -> quiche::Result<quiche::Connection> {
+) -> quiche::Result<Quic> {
     let id = id.as_quic();
     let Some(Proof::Retry { original }) = proof else {
-        let mut quic = quiche::accept(&id, None, info.to, info.from, config)?;
+        let mut quic = quiche::accept_with_buf_factory(&id, None, info.to, info.from, config)?;
         if proof == Some(Proof::NewToken) {
             hooks::set_peer_address_validated(&mut quic)?;
         }

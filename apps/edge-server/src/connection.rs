@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use bytes::Bytes;
 use log::debug;
 use quiche::clock;
 use quiche::h3;
@@ -30,6 +31,7 @@ use crate::saved_paths::SavedPaths;
 use crate::site::sites::Sites;
 use crate::socket::Route;
 use crate::socket::Socket;
+use crate::transport::Quic;
 use crate::transport::INITIAL_WINDOW_BYTES;
 use path_store::life::Action;
 use path_store::life::Outcome;
@@ -58,7 +60,7 @@ pub struct Connection {
     /// It is on the worker's list of connections to serve.
     pub touched: bool,
 
-    quic: quiche::Connection,
+    quic: Quic,
     http: Option<Http>,
     endpoint: RemoteEndpoint,
     life: ResumeLife,
@@ -80,7 +82,7 @@ pub struct Turn<'a> {
     /// The transport names a release time for each packet.
     pub paced: bool,
 
-    /// Memory for pieces of bodies.
+    /// Memory for what clients upload.
     pub scratch: &'a mut [u8],
 }
 
@@ -105,7 +107,7 @@ impl Connection {
     pub fn new(
         key: ConnectionKey,
         ids: Vec<RoutingId>,
-        quic: quiche::Connection,
+        quic: Quic,
         endpoint: RemoteEndpoint,
         now: Instant,
     ) -> Self {
@@ -114,7 +116,7 @@ impl Connection {
     }
 
     /// The transport, for what concerns connection IDs.
-    pub fn quic(&mut self) -> &mut quiche::Connection {
+    pub fn quic(&mut self) -> &mut Quic {
         &mut self.quic
     }
 
@@ -166,7 +168,7 @@ impl Connection {
     }
 
     /// A piece of a response has been read from disk.
-    pub fn on_fetched(&mut self, stream: u64, bytes: io::Result<Vec<u8>>) {
+    pub fn on_fetched(&mut self, stream: u64, bytes: io::Result<Bytes>) {
         if let Some(http) = &mut self.http {
             http.on_fetched(stream, bytes);
         }

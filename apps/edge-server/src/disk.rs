@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::thread;
 
+use bytes::Bytes;
 use log::debug;
 use mio::Waker;
 
@@ -36,7 +37,7 @@ pub struct Disk {
 pub struct Fetched {
     pub connection: ConnectionKey,
     pub stream: u64,
-    pub bytes: io::Result<Vec<u8>>,
+    pub bytes: io::Result<Bytes>,
 }
 
 struct Job {

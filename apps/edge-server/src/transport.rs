@@ -2,6 +2,8 @@
 //! by threads.
 
 use anyhow::Context;
+use bytes::Bytes;
+use quiche::BufFactory;
 use quiche::h3;
 use quiche::hooks;
 use quiche::resume::ResumeConfig;
@@ -51,6 +53,26 @@ const CONNECTION_IDS_MAX: u64 = 4;
 
 /// Largest request header section accepted, in bytes.
 const HEADERS_BYTES_MAX: u64 = 64 << 10;
+
+/// A connection of QUIC, which sends what it is given without copying it first.
+pub type Quic = quiche::Connection<Buffers>;
+
+/// Makes what a connection keeps until the client has it.
+#[derive(Clone, Debug, Default)]
+pub struct Buffers;
+
+impl BufFactory for Buffers {
+    type Buf = Bytes;
+    type DgramBuf = Vec<u8>;
+
+    fn buf_from_slice(bytes: &[u8]) -> Bytes {
+        Bytes::copy_from_slice(bytes)
+    }
+
+    fn dgram_buf_from_slice(bytes: &[u8]) -> Vec<u8> {
+        bytes.to_vec()
+    }
+}
 
 /// What new connections are made with.
 pub struct Transport {

@@ -30,7 +30,6 @@ use crate::connection_ids::IdMaker;
 use crate::connection_ids::RoutingId;
 use crate::deadlines::Deadlines;
 use crate::disk::Disk;
-use crate::http::body::SCRATCH_BYTES;
 use crate::metrics::WorkerMetrics;
 use crate::outbox::Outbox;
 use crate::path_key::PathKey;
@@ -42,7 +41,11 @@ use crate::socket::Socket;
 use crate::stateless_reset::StatelessResets;
 use crate::tokens::Proof;
 use crate::tokens::Tokens;
+use crate::transport::Quic;
 use crate::transport::Transport;
+
+/// Memory for what clients upload: a piece is counted and dropped.
+const SCRATCH_BYTES: usize = 64 << 10;
 
 /// Shortest datagram that may open a connection, in bytes (RFC 9000, 14.1).
 const INITIAL_BYTES_MIN: usize = 1200;
@@ -377,7 +380,7 @@ impl Worker {
         Some(slot)
     }
 
-    fn start_qlog(&self, quic: &mut quiche::Connection, id: RoutingId) {
+    fn start_qlog(&self, quic: &mut Quic, id: RoutingId) {
         let log = self.qlogs.as_ref().and_then(|logs| logs.create(&id.to_string()));
         if let Some(log) = log {
             quic.set_qlog_with_level(

@@ -9,6 +9,7 @@ use crate::resume::ResumeEvent;
 use crate::resume::ResumeStats;
 use crate::slow_start::SlowStartExit;
 use crate::slow_start::SlowStartStats;
+use crate::BufFactory;
 use crate::Config;
 use crate::Connection;
 use crate::ConnectionId;
@@ -87,22 +88,22 @@ mod careful_resume {
     /// # Errors
     ///
     /// It is too late, Careful Resume is off, or the library has none.
-    pub fn resume_from(quic: &mut Connection, saved: PathState, before: Instant) -> Result<()> {
+    pub fn resume_from<F: BufFactory>(quic: &mut Connection<F>, saved: PathState, before: Instant) -> Result<()> {
         quic.resume_from(saved, before)
     }
 
     /// See `Connection::path_state()`.
-    pub fn path_state(quic: &Connection) -> Option<PathState> {
+    pub fn path_state<F: BufFactory>(quic: &Connection<F>) -> Option<PathState> {
         quic.path_state()
     }
 
     /// See `Connection::resume_event_next()`.
-    pub fn resume_event_next(quic: &mut Connection) -> Option<ResumeEvent> {
+    pub fn resume_event_next<F: BufFactory>(quic: &mut Connection<F>) -> Option<ResumeEvent> {
         quic.resume_event_next()
     }
 
     /// See `Connection::resume_phase()`.
-    pub fn resume_phase(quic: &Connection) -> Phase {
+    pub fn resume_phase<F: BufFactory>(quic: &Connection<F>) -> Phase {
         quic.resume_phase()
     }
 
@@ -120,19 +121,19 @@ mod careful_resume {
         Err(crate::Error::CongestionControl)
     }
 
-    pub fn resume_from(_: &mut Connection, _: PathState, _: Instant) -> Result<()> {
+    pub fn resume_from<F: BufFactory>(_: &mut Connection<F>, _: PathState, _: Instant) -> Result<()> {
         Err(crate::Error::InvalidState)
     }
 
-    pub fn path_state(_: &Connection) -> Option<PathState> {
+    pub fn path_state<F: BufFactory>(_: &Connection<F>) -> Option<PathState> {
         None
     }
 
-    pub fn resume_event_next(_: &mut Connection) -> Option<ResumeEvent> {
+    pub fn resume_event_next<F: BufFactory>(_: &mut Connection<F>) -> Option<ResumeEvent> {
         None
     }
 
-    pub fn resume_phase(_: &Connection) -> Phase {
+    pub fn resume_phase<F: BufFactory>(_: &Connection<F>) -> Phase {
         Phase::Normal
     }
 
@@ -152,12 +153,12 @@ mod address_validation {
     /// # Errors
     ///
     /// It is a client, or the library has no such frames.
-    pub fn send_new_token(quic: &mut Connection, token: Vec<u8>) -> Result<()> {
+    pub fn send_new_token<F: BufFactory>(quic: &mut Connection<F>, token: Vec<u8>) -> Result<()> {
         quic.send_new_token(token)
     }
 
     /// See `Connection::new_token()`.
-    pub fn new_token(quic: &Connection) -> Option<&[u8]> {
+    pub fn new_token<F: BufFactory>(quic: &Connection<F>) -> Option<&[u8]> {
         quic.new_token()
     }
 
@@ -166,7 +167,7 @@ mod address_validation {
     /// # Errors
     ///
     /// It is a server, or too late, or the library cannot.
-    pub fn set_token(quic: &mut Connection, token: &[u8]) -> Result<()> {
+    pub fn set_token<F: BufFactory>(quic: &mut Connection<F>, token: &[u8]) -> Result<()> {
         quic.set_token(token)
     }
 
@@ -175,7 +176,7 @@ mod address_validation {
     /// # Errors
     ///
     /// It is a client.
-    pub fn set_peer_address_validated(quic: &mut Connection) -> Result<()> {
+    pub fn set_peer_address_validated<F: BufFactory>(quic: &mut Connection<F>) -> Result<()> {
         quic.set_peer_address_validated()
     }
 
@@ -199,19 +200,19 @@ mod address_validation {
 mod address_validation {
     use super::*;
 
-    pub fn send_new_token(_: &mut Connection, _: Vec<u8>) -> Result<()> {
+    pub fn send_new_token<F: BufFactory>(_: &mut Connection<F>, _: Vec<u8>) -> Result<()> {
         Err(crate::Error::InvalidState)
     }
 
-    pub fn new_token(_: &Connection) -> Option<&[u8]> {
+    pub fn new_token<F: BufFactory>(_: &Connection<F>) -> Option<&[u8]> {
         None
     }
 
-    pub fn set_token(_: &mut Connection, _: &[u8]) -> Result<()> {
+    pub fn set_token<F: BufFactory>(_: &mut Connection<F>, _: &[u8]) -> Result<()> {
         Err(crate::Error::InvalidState)
     }
 
-    pub fn set_peer_address_validated(_: &mut Connection) -> Result<()> {
+    pub fn set_peer_address_validated<F: BufFactory>(_: &mut Connection<F>) -> Result<()> {
         Ok(())
     }
 

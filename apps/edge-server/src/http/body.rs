@@ -1,6 +1,5 @@
 //! Bodies of responses, produced piece by piece and never wholly in memory.
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 use std::io::IoSliceMut;
@@ -8,14 +7,15 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use rustix::io::Errno;
 use rustix::io::ReadWriteFlags;
 
 /// Length of the pattern that `/bytes/N` repeats, in bytes. A power of two.
 const PATTERN_BYTES: usize = 1 << 16;
 
-/// Memory for pieces of files, in bytes: the most that is read at a time.
-pub const SCRATCH_BYTES: usize = 256 << 10;
+/// The most that is read of a file at a time, in bytes.
+const FILE_PIECE_BYTES_MAX: usize = 64 << 10;
 
 /// Every byte depends on its position, and neighbouring pages differ.
 static PATTERN: [u8; PATTERN_BYTES] = {
@@ -36,7 +36,7 @@ pub enum Source {
     /// A pattern, repeated without end.
     Pattern,
 
-    Text(Cow<'static, str>),
+    Text(Bytes),
 }
 
 /// What a response carries: some of a source's bytes, and text between them.
@@ -51,8 +51,8 @@ pub struct Body {
 
 /// Some bytes of a body.
 #[derive(Debug)]
-pub enum Piece<'a> {
-    Here(&'a [u8]),
+pub enum Piece {
+    Here(Bytes),
 
     /// They are not in memory: who wants them fetches and supplies them.
     OnDisk(FileRange),
@@ -70,7 +70,7 @@ pub struct FileRange {
 struct Fetched {
     /// Their position in the body.
     start: u64,
-    bytes: Vec<u8>,
+    bytes: Bytes,
 }
 
 #[derive(Debug)]
@@ -87,7 +87,7 @@ enum Parts {
 struct Part {
     /// Its position in the body.
     start: u64,
-    text: String,
+    text: Bytes,
     range: Range<u64>,
 }
 
@@ -97,7 +97,7 @@ impl Body {
         Self::text("")
     }
 
-    pub fn text(text: impl Into<Cow<'static, str>>) -> Self {
+    pub fn text(text: impl Into<Bytes>) -> Self {
         let text = text.into();
         let range = 0..text.len() as u64;
         Self::of(Source::Text(text), range)
@@ -113,7 +113,7 @@ impl Body {
         let mut start = 0;
         let mut placed = Vec::with_capacity(parts.len() + 1);
         for (text, range) in parts.into_iter().chain([(end, 0..0)]) {
-            let part = Part { start, text, range };
+            let part = Part { start, text: text.into(), range };
             start = part.end();
             placed.push(part);
         }
@@ -130,41 +130,34 @@ impl Body {
 
     /// The bytes from `offset`, at most `bytes_max` of them, some of them at
     /// least unless `offset` is the end or `bytes_max` is 0. A file's bytes are
-    /// read into `scratch`, if that takes no wait for a disk.
+    /// read, if that takes no wait for a disk.
     ///
     /// # Errors
     ///
     /// The file cannot be read, or has become shorter.
-    pub fn piece<'a>(
-        &'a self,
-        offset: u64,
-        bytes_max: usize,
-        scratch: &'a mut [u8],
-    ) -> io::Result<Piece<'a>> {
+    pub fn piece(&self, offset: u64, bytes_max: usize) -> io::Result<Piece> {
         if let Some(bytes) = self.fetched.as_ref().and_then(|fetched| fetched.from(offset)) {
-            return Ok(Piece::Here(&bytes[..bytes_max.min(bytes.len())]));
+            return Ok(Piece::Here(first(bytes, bytes_max)));
         }
         let parts = match &self.parts {
             Parts::One(range) => {
-                return self.source.piece(range.start + offset..range.end, bytes_max, scratch);
+                return self.source.piece(range.start + offset..range.end, bytes_max);
             }
             Parts::Many(parts) => parts,
         };
         let index = parts.partition_point(|part| part.end() <= offset);
-        let Some(part) = parts.get(index) else { return Ok(Piece::Here(&[])) };
+        let Some(part) = parts.get(index) else { return Ok(Piece::Here(Bytes::new())) };
         let offset = offset - part.start;
-        let text = part.text.as_bytes();
-        match text.get(offset as usize..).filter(|left| !left.is_empty()) {
-            Some(left) => Ok(Piece::Here(&left[..bytes_max.min(left.len())])),
-            None => {
-                let start = part.range.start + offset - text.len() as u64;
-                self.source.piece(start..part.range.end, bytes_max, scratch)
+        match offset.checked_sub(part.text.len() as u64) {
+            None => Ok(Piece::Here(first(part.text.slice(offset as usize..), bytes_max))),
+            Some(offset) => {
+                self.source.piece(part.range.start + offset..part.range.end, bytes_max)
             }
         }
     }
 
     /// Takes what was on disk, from `offset`.
-    pub fn supply(&mut self, offset: u64, bytes: Vec<u8>) {
+    pub fn supply(&mut self, offset: u64, bytes: Bytes) {
         self.fetched = Some(Fetched { start: offset, bytes });
     }
 
@@ -176,12 +169,11 @@ impl Body {
     /// The whole, taken in pieces of at most `bytes_max`.
     #[cfg(test)]
     pub fn read(&self, bytes_max: usize) -> io::Result<Vec<u8>> {
-        let mut scratch = vec![0; 100];
         let mut whole = Vec::new();
         while (whole.len() as u64) < self.length() {
             let offset = whole.len() as u64;
-            match self.piece(offset, bytes_max, &mut scratch)? {
-                Piece::Here(bytes) => whole.extend_from_slice(bytes),
+            match self.piece(offset, bytes_max)? {
+                Piece::Here(bytes) => whole.extend_from_slice(&bytes),
                 Piece::OnDisk(range) => whole.extend(range.read()?),
             }
         }
@@ -191,9 +183,9 @@ impl Body {
 
 impl Fetched {
     /// The bytes from `offset` of the body, if it has any.
-    fn from(&self, offset: u64) -> Option<&[u8]> {
+    fn from(&self, offset: u64) -> Option<Bytes> {
         let skip = usize::try_from(offset.checked_sub(self.start)?).ok()?;
-        self.bytes.get(skip..).filter(|bytes| !bytes.is_empty())
+        (skip < self.bytes.len()).then(|| self.bytes.slice(skip..))
     }
 }
 
@@ -203,14 +195,14 @@ impl FileRange {
     /// # Errors
     ///
     /// The file cannot be read, or has become shorter.
-    pub fn read(&self) -> io::Result<Vec<u8>> {
+    pub fn read(&self) -> io::Result<Bytes> {
         let mut bytes = vec![0; self.bytes_max];
         let count = self.file.read_at(&mut bytes, self.offset)?;
         if count == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         bytes.truncate(count);
-        Ok(bytes)
+        Ok(bytes.into())
     }
 }
 
@@ -221,21 +213,18 @@ impl Part {
 }
 
 impl Source {
-    fn piece<'a>(
-        &'a self,
-        range: Range<u64>,
-        bytes_max: usize,
-        scratch: &'a mut [u8],
-    ) -> io::Result<Piece<'a>> {
+    fn piece(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Piece> {
         let offset = range.start;
         let left = usize::try_from(range.end - offset).unwrap_or(usize::MAX);
         let bytes_max = bytes_max.min(left);
         match self {
             Self::File(file) => {
-                let bytes_max = bytes_max.min(scratch.len());
-                let read = match read_cached(file, offset, &mut scratch[..bytes_max]) {
-                    Ok(0) if bytes_max > 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    Ok(count) => Piece::Here(&scratch[..count]),
+                let bytes_max = bytes_max.min(FILE_PIECE_BYTES_MAX);
+                let read = match read_cached(file, offset, bytes_max) {
+                    Ok(bytes) if bytes.is_empty() && bytes_max > 0 => {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                    Ok(bytes) => Piece::Here(bytes),
                     // Not in memory; or the file system, or the kernel, cannot tell.
                     Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS) => {
                         Piece::OnDisk(FileRange { file: Arc::clone(file), offset, bytes_max })
@@ -247,17 +236,26 @@ impl Source {
             Self::Pattern => {
                 let start = (offset % PATTERN_BYTES as u64) as usize;
                 let end = (start + bytes_max).min(PATTERN_BYTES);
-                Ok(Piece::Here(&PATTERN[start..end]))
+                Ok(Piece::Here(Bytes::from_static(&PATTERN[start..end])))
             }
-            Self::Text(text) => Ok(Piece::Here(&text.as_bytes()[offset as usize..][..bytes_max])),
+            Self::Text(text) => Ok(Piece::Here(first(text.slice(offset as usize..), bytes_max))),
         }
     }
 }
 
 /// Reads what the kernel has in memory.
-fn read_cached(file: &File, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
-    let mut buffers = [IoSliceMut::new(buffer)];
-    rustix::io::preadv2(file, &mut buffers, offset, ReadWriteFlags::NOWAIT)
+fn read_cached(file: &File, offset: u64, bytes_max: usize) -> Result<Bytes, Errno> {
+    let mut bytes = vec![0; bytes_max];
+    let mut buffers = [IoSliceMut::new(&mut bytes)];
+    let count = rustix::io::preadv2(file, &mut buffers, offset, ReadWriteFlags::NOWAIT)?;
+    bytes.truncate(count);
+    Ok(bytes.into())
+}
+
+/// At most `bytes_max` bytes from the beginning.
+fn first(mut bytes: Bytes, bytes_max: usize) -> Bytes {
+    bytes.truncate(bytes_max);
+    bytes
 }
 
 #[cfg(test)]
@@ -322,8 +320,8 @@ mod tests {
         let (mut whole, mut fetches) = (Vec::new(), 0);
         while (whole.len() as u64) < body.length() {
             let offset = whole.len() as u64;
-            match body.piece(offset, 4, &mut [0; 100]).unwrap() {
-                Piece::Here(bytes) => whole.extend_from_slice(bytes),
+            match body.piece(offset, 4).unwrap() {
+                Piece::Here(bytes) => whole.extend_from_slice(&bytes),
                 Piece::OnDisk(range) => {
                     let bytes = range.read().unwrap();
                     fetches += 1;

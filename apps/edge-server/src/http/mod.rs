@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::io;
 use std::time::SystemTime;
 
+use bytes::Bytes;
 use log::debug;
 use quiche::h3;
 use quiche::h3::NameValue;
@@ -35,6 +36,7 @@ use crate::http::response::H3_NO_ERROR;
 use crate::http::schedule::Schedule;
 use crate::site::sites::Sites;
 use crate::site::speedtest;
+use crate::transport::Quic;
 
 /// The most that one response writes before the next has its turn, in bytes: of
 /// those that share, and of one that goes before the rest.
@@ -69,7 +71,10 @@ pub struct Http {
 /// What requests are answered with.
 pub struct Desk<'a> {
     pub sites: &'a Sites,
+
+    /// Memory for what clients upload.
     pub scratch: &'a mut [u8],
+
     pub wall_now: SystemTime,
 
     /// Begins to read what the response on a stream needs from disk;
@@ -83,7 +88,7 @@ impl Http {
     /// # Errors
     ///
     /// The transport's.
-    pub fn new(quic: &mut quiche::Connection, config: &h3::Config) -> Result<Self, h3::Error> {
+    pub fn new(quic: &mut Quic, config: &h3::Config) -> Result<Self, h3::Error> {
         let h3 = h3::Connection::with_transport(quic, config)?;
         let (responses, intakes) = (Schedule::default(), HashMap::new());
         Ok(Self { h3, responses, intakes, malformed: 0, cancelled: 0 })
@@ -95,7 +100,7 @@ impl Http {
     }
 
     /// Takes in what clients ask. Returns whether they asked anything.
-    pub fn take_requests(&mut self, quic: &mut quiche::Connection, desk: &mut Desk<'_>) -> bool {
+    pub fn take_requests(&mut self, quic: &mut Quic, desk: &mut Desk<'_>) -> bool {
         let mut any = false;
         while let Some((stream, event)) = self.next_event(quic) {
             any = true;
@@ -119,7 +124,7 @@ impl Http {
         any
     }
 
-    fn next_event(&mut self, quic: &mut quiche::Connection) -> Option<(u64, h3::Event)> {
+    fn next_event(&mut self, quic: &mut Quic) -> Option<(u64, h3::Event)> {
         match self.h3.poll(quic) {
             Ok(polled) => Some(polled),
             Err(h3::Error::Done) => None,
@@ -133,7 +138,7 @@ impl Http {
 
     fn on_request(
         &mut self,
-        quic: &mut quiche::Connection,
+        quic: &mut Quic,
         stream: u64,
         list: &[h3::Header],
         more_frames: bool,
@@ -190,7 +195,7 @@ impl Http {
     }
 
     /// Content of a request: counted, and not kept.
-    fn on_data(&mut self, quic: &mut quiche::Connection, stream: u64, desk: &mut Desk<'_>) {
+    fn on_data(&mut self, quic: &mut Quic, stream: u64, desk: &mut Desk<'_>) {
         while let Ok(count) = self.h3.recv_body(quic, stream, desk.scratch) {
             let Some(intake) = self.intakes.get_mut(&stream) else { continue };
             match intake.take(count as u64) {
@@ -208,7 +213,7 @@ impl Http {
     }
 
     /// A request has ended.
-    fn on_end(&mut self, quic: &mut quiche::Connection, stream: u64, desk: &Desk<'_>) {
+    fn on_end(&mut self, quic: &mut Quic, stream: u64, desk: &Desk<'_>) {
         let Some(intake) = self.intakes.remove(&stream) else { return };
         if !intake.is_complete() {
             return self.abort(quic, stream, "less content than announced");
@@ -227,14 +232,14 @@ impl Http {
 
     /// Sends a 100 (RFC 9110, 10.1.1). Returns whether it could be sent: a client does
     /// not wait for ever.
-    fn tell_to_go_on(&mut self, quic: &mut quiche::Connection, stream: u64) -> bool {
+    fn tell_to_go_on(&mut self, quic: &mut Quic, stream: u64) -> bool {
         let head = [h3::Header::new(b":status", b"100")];
         self.h3.send_response(quic, stream, &head, false).is_ok()
     }
 
     /// RFC 9218, 7: for a response under way. The library keeps one that comes before
     /// its request, and drops one for a response that the transport has taken whole.
-    fn on_priority_update(&mut self, quic: &mut quiche::Connection, stream: u64) {
+    fn on_priority_update(&mut self, quic: &mut Quic, stream: u64) {
         if !self.intakes.contains_key(&stream) && !self.responses.contains(stream) {
             return;
         }
@@ -251,7 +256,7 @@ impl Http {
     /// been written. Returns whether any got further.
     pub fn write(
         &mut self,
-        quic: &mut quiche::Connection,
+        quic: &mut Quic,
         desk: &mut Desk<'_>,
         bytes_max: u64,
     ) -> bool {
@@ -265,7 +270,7 @@ impl Http {
             let shared = self.responses.is_shared(response.priority);
             let turn_bytes_max = if shared { SHARED_TURN_BYTES_MAX } else { TURN_BYTES_MAX };
             let unsent_before = response.unsent_bytes();
-            let step = response.step(&mut self.h3, quic, desk.scratch, turn_bytes_max, desk.fetch);
+            let step = response.step(&mut self.h3, quic, turn_bytes_max, desk.fetch);
             written += unsent_before - response.unsent_bytes();
             any |= !matches!(step, Ok(Step::Blocked | Step::Fetching));
             match step {
@@ -285,14 +290,14 @@ impl Http {
 
     /// A piece of a response has been read from disk. The client may have taken the
     /// request back meanwhile.
-    pub fn on_fetched(&mut self, stream: u64, bytes: io::Result<Vec<u8>>) {
+    pub fn on_fetched(&mut self, stream: u64, bytes: io::Result<Bytes>) {
         if let Some(response) = self.responses.get_mut(stream) {
             response.on_fetched(bytes);
         }
     }
 
     /// The client has taken a request back.
-    fn on_reset(&mut self, quic: &mut quiche::Connection, stream: u64) {
+    fn on_reset(&mut self, quic: &mut Quic, stream: u64) {
         let read = self.intakes.remove(&stream).is_some() || self.responses.contains(stream);
         self.cancelled += u32::from(read);
         self.malformed += u32::from(!read);
@@ -301,7 +306,7 @@ impl Http {
     }
 
     /// A malformed request is a stream error (RFC 9114, 4.1.2).
-    fn abort(&mut self, quic: &mut quiche::Connection, stream: u64, why: &str) {
+    fn abort(&mut self, quic: &mut Quic, stream: u64, why: &str) {
         debug!("{}: stream {stream}: {why}", quic.trace_id());
         self.malformed += 1;
         self.stop_reading(quic, stream, H3_MESSAGE_ERROR);
@@ -310,32 +315,32 @@ impl Http {
     }
 
     /// RFC 9114, 10.5: who makes the server work for nothing is sent away.
-    fn bound_harm(&self, quic: &mut quiche::Connection) {
+    fn bound_harm(&self, quic: &mut Quic) {
         if self.malformed > MALFORMED_MAX || self.cancelled > CANCELLED_MAX {
             let _ = quic.close(true, H3_EXCESSIVE_LOAD, b"too many requests for nothing");
         }
     }
 
     /// The rest of a request changes nothing of its answer (RFC 9114, 4.1).
-    fn stop_request(&mut self, quic: &mut quiche::Connection, stream: u64) {
+    fn stop_request(&mut self, quic: &mut Quic, stream: u64) {
         self.stop_reading(quic, stream, H3_NO_ERROR);
     }
 
-    fn stop_reading(&mut self, quic: &mut quiche::Connection, stream: u64, code: u64) {
+    fn stop_reading(&mut self, quic: &mut Quic, stream: u64, code: u64) {
         self.intakes.remove(&stream);
         if !quic.stream_finished(stream) {
             let _ = quic.stream_shutdown(stream, Shutdown::Read, code);
         }
     }
 
-    fn give_up(&mut self, quic: &mut quiche::Connection, stream: u64, code: u64) {
+    fn give_up(&mut self, quic: &mut Quic, stream: u64, code: u64) {
         self.responses.remove(stream);
         let _ = quic.stream_shutdown(stream, Shutdown::Write, code);
     }
 }
 
 /// Closes with `H3_NO_ERROR`: the server stops.
-pub fn close(quic: &mut quiche::Connection) {
+pub fn close(quic: &mut Quic) {
     let _ = quic.close(true, H3_NO_ERROR, b"server stops");
 }
 

@@ -5,6 +5,8 @@ use quiche::h3;
 use sfv::BareItem;
 use sfv::ListEntry;
 
+use crate::transport::Quic;
+
 /// What of RFC 9218 the transport's library puts between its streams: urgencies
 /// begin there.
 const TRANSPORT_URGENCY_FIRST: u8 = 124;
@@ -53,7 +55,7 @@ impl Priority {
     }
 
     /// Tells the transport, which sends what it has been given in this order.
-    pub fn apply(self, quic: &mut quiche::Connection, stream: u64) {
+    pub fn apply(self, quic: &mut Quic, stream: u64) {
         let urgency = TRANSPORT_URGENCY_FIRST + self.urgency;
         // Fails for a stream that is gone, and then nothing is left to order.
         let _ = quic.stream_priority(stream, urgency, self.incremental);

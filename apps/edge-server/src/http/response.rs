@@ -3,6 +3,7 @@
 use std::io;
 use std::time::SystemTime;
 
+use bytes::Bytes;
 use log::debug;
 use quiche::h3;
 
@@ -11,6 +12,7 @@ use crate::http::body::Body;
 use crate::http::body::FileRange;
 use crate::http::body::Piece;
 use crate::http::priority::Priority;
+use crate::transport::Quic;
 
 /// Codes of RFC 9114, 8.1.
 pub const H3_NO_ERROR: u64 = 0x100;
@@ -107,7 +109,7 @@ impl Response {
     }
 
     /// The piece that the last [`Step::Fetching`] waits for.
-    pub fn on_fetched(&mut self, bytes: io::Result<Vec<u8>>) {
+    pub fn on_fetched(&mut self, bytes: io::Result<Bytes>) {
         match bytes {
             Ok(bytes) => {
                 self.body.supply(self.sent, bytes);
@@ -130,8 +132,7 @@ impl Response {
     pub fn step(
         &mut self,
         h3: &mut h3::Connection,
-        quic: &mut quiche::Connection,
-        scratch: &mut [u8],
+        quic: &mut Quic,
         bytes_max: usize,
         fetch: &mut dyn FnMut(u64, FileRange),
     ) -> Result<Step, Option<u64>> {
@@ -144,7 +145,7 @@ impl Response {
         if capacity.is_some() && capacity == self.short_capacity {
             return Ok(Step::Blocked);
         }
-        let step = self.attempt(h3, quic, scratch, bytes_max, fetch);
+        let step = self.attempt(h3, quic, bytes_max, fetch);
         self.short_capacity = capacity.filter(|_| step == Ok(Step::Blocked));
         step
     }
@@ -152,8 +153,7 @@ impl Response {
     fn attempt(
         &mut self,
         h3: &mut h3::Connection,
-        quic: &mut quiche::Connection,
-        scratch: &mut [u8],
+        quic: &mut Quic,
         bytes_max: usize,
         fetch: &mut dyn FnMut(u64, FileRange),
     ) -> Result<Step, Option<u64>> {
@@ -179,7 +179,7 @@ impl Response {
             Ok(capacity) => capacity.min(bytes_max),
             Err(e) => return Err(self.cannot_send(quic, e)),
         };
-        let piece = match self.body.piece(self.sent, bytes_max, scratch) {
+        let mut piece = match self.body.piece(self.sent, bytes_max) {
             Ok(Piece::Here(piece)) => piece,
             Ok(Piece::OnDisk(range)) => {
                 self.fetch = Fetch::UnderWay;
@@ -192,7 +192,7 @@ impl Response {
             }
         };
         let last = self.sent + piece.len() as u64 == self.length;
-        match h3.send_body(quic, self.stream, piece, last) {
+        match h3.send_body_zc(quic, self.stream, &mut piece, last) {
             Ok(count) => self.sent += count as u64,
             Err(h3::Error::Done) => return Ok(Step::Blocked),
             Err(e) => return Err(self.cannot_send(quic, e)),
@@ -206,7 +206,7 @@ impl Response {
     fn capacity(
         &self,
         h3: &mut h3::Connection,
-        quic: &mut quiche::Connection,
+        quic: &mut Quic,
     ) -> Result<usize, h3::Error> {
         match quic.stream_capacity(self.stream) {
             Ok(capacity) if capacity > FRAME_HEADER_BYTES_MAX => {
@@ -224,7 +224,7 @@ impl Response {
         }
     }
 
-    fn cannot_send(&self, quic: &quiche::Connection, error: h3::Error) -> Option<u64> {
+    fn cannot_send(&self, quic: &Quic, error: h3::Error) -> Option<u64> {
         debug!("{}: stream {}: {error}", quic.trace_id(), self.stream);
         match error {
             h3::Error::TransportError(quiche::Error::StreamStopped(_)) => Some(H3_NO_ERROR),

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use quiche::BufFactory;
 use quiche::ConnectionId;
 use quiche::RecvInfo;
 
@@ -19,7 +20,7 @@ use crate::transport::Transport;
 struct Ends {
     client: quiche::Connection,
     asker: h3::Connection,
-    server: quiche::Connection,
+    server: Quic,
     http: Http,
     sites: Sites,
     scratch: Vec<u8>,
@@ -51,7 +52,11 @@ fn config(root: &Path) -> Config {
 }
 
 /// Moves so many packets from one end to the other. Returns whether there were any.
-fn carry(from: &mut quiche::Connection, to: &mut quiche::Connection, packets_max: usize) -> bool {
+fn carry<F: BufFactory, T: BufFactory>(
+    from: &mut quiche::Connection<F>,
+    to: &mut quiche::Connection<T>,
+    packets_max: usize,
+) -> bool {
     let mut packet = [0; 1500];
     for carried in 0..packets_max {
         let Ok((length, info)) = from.send(&mut packet) else { return carried > 0 };
@@ -84,7 +89,8 @@ impl Ends {
         let mut client =
             quiche::connect(Some("localhost"), &id(&[1; 8]), here, there, &mut asking).unwrap();
         let mut server =
-            quiche::accept(&id(&[2; 8]), None, there, here, &mut transport.quic).unwrap();
+            quiche::accept_with_buf_factory(&id(&[2; 8]), None, there, here, &mut transport.quic)
+                .unwrap();
         while carry(&mut client, &mut server, usize::MAX)
             | carry(&mut server, &mut client, usize::MAX)
         {}
