@@ -189,6 +189,11 @@ impl Search {
         &self.config
     }
 
+    #[cfg(test)]
+    pub(crate) fn has_history(&self) -> bool {
+        self.bins.is_some()
+    }
+
     /// Bytes in flight were sent; those of a retransmission count again.
     pub(crate) fn on_sent(&mut self, bytes: usize) {
         self.totals.sent += bytes as u64;

@@ -43,9 +43,7 @@ impl LegacyRecovery {
             self.slow_start.stats.conservative_since.get_or_insert(now);
         }
 
-        let exit = self.congestion.ssthresh.startup_exit();
-
-        if let Some(exit) = exit.filter(|_| !self.slow_start.has_ended()) {
+        if let Some(exit) = self.congestion.ssthresh.startup_exit() {
             let reason = match exit.reason {
                 StartupExitReason::Search => SlowStartEndReason::Search,
                 StartupExitReason::ConservativeSlowStartRounds => {
@@ -62,24 +60,22 @@ impl LegacyRecovery {
     /// Packets were lost, and the controller has answered.
     pub(super) fn slow_start_on_loss(&mut self, now: Instant) {
         self.slow_start.drain = None;
-        let is_over = self.congestion.ssthresh.startup_exit().is_some();
 
-        if is_over && !self.slow_start.has_ended() {
+        if self.congestion.ssthresh.startup_exit().is_some() {
             self.end_slow_start(SlowStartEndReason::Loss, now);
         }
     }
 
     fn end_slow_start(&mut self, reason: SlowStartEndReason, now: Instant) {
         let ssthresh = self.congestion.ssthresh.get();
-        self.slow_start.on_end(reason, ssthresh, now);
 
-        // Of losses it knows.
-        if let Some(resume) = self
-            .resume
-            .as_mut()
-            .filter(|_| reason != SlowStartEndReason::Loss)
+        // Of losses Careful Resume knows.
+        if self.slow_start.on_end(reason, ssthresh, now) &&
+            reason != SlowStartEndReason::Loss
         {
-            resume.on_slow_start_exit();
+            if let Some(resume) = self.resume.as_mut() {
+                resume.on_slow_start_exit();
+            }
         }
     }
 
@@ -173,3 +169,7 @@ impl LegacyRecovery {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "hooks_tests.rs"]
+mod tests;

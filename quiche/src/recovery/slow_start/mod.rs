@@ -109,31 +109,34 @@ impl SlowStart {
         self.stats.end.is_some() && self.drain.is_none()
     }
 
-    pub(super) fn has_ended(&self) -> bool {
-        self.stats.end.is_some()
-    }
-
     pub(crate) fn is_draining(&self) -> bool {
         self.drain.is_some()
     }
 
     /// Slow start is over, for this reason, with this threshold in bytes.
+    /// Returns false if it was already.
     pub(super) fn on_end(
         &mut self, reason: SlowStartEndReason, ssthresh: usize, now: Instant,
-    ) {
+    ) -> bool {
         self.search = None;
-        self.stats.end.get_or_insert(SlowStartEnd {
+
+        if self.stats.end.is_some() {
+            return false;
+        }
+
+        self.stats.end = Some(SlowStartEnd {
             time: now,
             reason,
             congestion_window: self.window,
             ssthresh,
         });
+        true
     }
 }
 
 #[cfg(test)]
 mod path_tests;
 #[cfg(test)]
-mod test_path;
+pub(crate) mod test_path;
 #[cfg(test)]
 mod tests;

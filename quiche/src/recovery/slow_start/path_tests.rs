@@ -67,6 +67,21 @@ fn search_ends_it_on_a_full_path(
     assert_eq!(flow.dropped, 0);
 }
 
+/// HyStart++ ends it by itself, and is named, where the buffer is deep.
+#[rstest]
+fn hystart_ends_it_where_the_rtt_stays_longer(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut flow = Flow::new(Setting {
+        buffer: 30 * BDP,
+        ..Setting::new(cc, "hystart")
+    });
+    flow.run(60.0, ended);
+    assert_eq!(flow.end().map(|end| end.reason), Some(HyStart));
+    assert!(flow.is_conservative());
+    assert_eq!(flow.dropped, 0);
+}
+
 /// Test 2: where the buffer is short, loss comes first, and SEARCH is silent
 /// ever after.
 #[rstest]

@@ -21,27 +21,27 @@ use crate::slow_start::SlowStartExit;
 use crate::Config;
 use crate::CongestionControlAlgorithm;
 
-pub(super) const MDS: usize = 1200;
-pub(super) const RTT: Duration = Duration::from_millis(100);
+pub(crate) const MDS: usize = 1200;
+pub(crate) const RTT: Duration = Duration::from_millis(100);
 
 /// The bandwidth-delay product of the path, in packets.
-pub(super) const BDP: usize = 1000;
+pub(crate) const BDP: usize = 1000;
 
 #[derive(Clone, Copy)]
-pub(super) struct Setting {
-    pub(super) cc: CongestionControlAlgorithm,
-    pub(super) exit: SlowStartExit,
+pub(crate) struct Setting {
+    pub(crate) cc: CongestionControlAlgorithm,
+    pub(crate) exit: SlowStartExit,
     /// Careful Resume, and the saved set in packets.
-    pub(super) resume: Option<(ResumeConfig, usize)>,
+    pub(crate) resume: Option<(ResumeConfig, usize)>,
     /// In packets.
-    pub(super) bdp: usize,
-    pub(super) buffer: usize,
+    pub(crate) bdp: usize,
+    pub(crate) buffer: usize,
     /// By so much of it the RTT swings, with a period of 3.3 RTTs.
-    pub(super) swing: f64,
+    pub(crate) swing: f64,
 }
 
 impl Setting {
-    pub(super) fn new(cc: CongestionControlAlgorithm, exit: &str) -> Self {
+    pub(crate) fn new(cc: CongestionControlAlgorithm, exit: &str) -> Self {
         Setting {
             cc,
             exit: exit.parse().unwrap(),
@@ -53,35 +53,35 @@ impl Setting {
     }
 
     /// The sender is given a saved set of so many packets.
-    pub(super) fn resumed(self, saved: usize) -> Self {
+    pub(crate) fn resumed(self, saved: usize) -> Self {
         let resume = Some((ResumeConfig::default(), saved));
         Setting { resume, ..self }
     }
 }
 
 /// A sender, and its path.
-pub(super) struct Flow {
+pub(crate) struct Flow {
     setting: Setting,
-    pub(super) recovery: Recovery,
+    pub(crate) recovery: Recovery,
     start: Instant,
-    pub(super) now: Instant,
+    pub(crate) now: Instant,
     next: u64,
     /// Nothing is sent until then.
-    pub(super) paused_until: Instant,
+    pub(crate) paused_until: Instant,
     /// When the bottleneck has sent all that it holds.
     busy_until: Instant,
     /// Numbers and arrival of the ACKs under way.
     acks: VecDeque<(Instant, u64)>,
-    pub(super) dropped: usize,
-    pub(super) acked: usize,
+    pub(crate) dropped: usize,
+    pub(crate) acked: usize,
     /// When the window first held as much as the path.
-    pub(super) full: Option<Instant>,
+    pub(crate) full: Option<Instant>,
     /// The longest queue so far, in packets.
-    pub(super) queue_max: usize,
+    pub(crate) queue_max: usize,
 }
 
 impl Flow {
-    pub(super) fn new(setting: Setting) -> Self {
+    pub(crate) fn new(setting: Setting) -> Self {
         let mut config = Config::new(crate::PROTOCOL_VERSION).unwrap();
         config.set_cc_algorithm(setting.cc);
         config.set_max_send_udp_payload_size(MDS);
@@ -127,7 +127,7 @@ impl Flow {
     }
 
     /// Runs for so many RTTs, or until `stop`.
-    pub(super) fn run(&mut self, rtts: f64, stop: impl Fn(&Flow) -> bool) {
+    pub(crate) fn run(&mut self, rtts: f64, stop: impl Fn(&Flow) -> bool) {
         let end = self.now + RTT.mul_f64(rtts);
 
         while self.now < end && !stop(self) {
@@ -240,25 +240,25 @@ impl Flow {
     }
 
     /// RTTs since the start.
-    pub(super) fn rtts(&self, at: Instant) -> f64 {
+    pub(crate) fn rtts(&self, at: Instant) -> f64 {
         at.saturating_duration_since(self.start).as_secs_f64() / RTT.as_secs_f64()
     }
 
-    pub(super) fn end(&self) -> Option<SlowStartEnd> {
+    pub(crate) fn end(&self) -> Option<SlowStartEnd> {
         self.recovery.slow_start().and_then(|s| s.stats().end)
     }
 
-    pub(super) fn is_conservative(&self) -> bool {
+    pub(crate) fn is_conservative(&self) -> bool {
         let stats = self.recovery.slow_start().map(|s| s.stats());
         stats.is_some_and(|stats| stats.conservative_since.is_some())
     }
 
-    pub(super) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Phase {
         self.recovery.resume().map_or(Phase::Normal, |r| r.phase())
     }
 
     /// In packets.
-    pub(super) fn window(&self) -> usize {
+    pub(crate) fn window(&self) -> usize {
         self.recovery.cwnd() / MDS
     }
 }

@@ -25,6 +25,13 @@ fn each_name_means_what_it_names() {
     }
 }
 
+/// draft-chung-ccwg-search-09's one implementation, and draft-chung-ietf-ccwg-00.
+#[test]
+fn each_form_has_its_threshold() {
+    assert_eq!(SearchConfig::default().threshold, 0.26);
+    assert_eq!(SearchConfig::delivered_only().threshold, 0.35);
+}
+
 /// What a connection would use: HyStart++, and SEARCH.
 fn chosen(config: &Config) -> (bool, Option<SearchForm>) {
     let Recovery::Legacy(recovery) = Recovery::new(config) else {
