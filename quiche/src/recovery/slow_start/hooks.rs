@@ -69,10 +69,7 @@ impl LegacyRecovery {
     fn end_slow_start(&mut self, reason: SlowStartEndReason, now: Instant) {
         let ssthresh = self.congestion.ssthresh.get();
 
-        // Of losses Careful Resume knows.
-        if self.slow_start.on_end(reason, ssthresh, now) &&
-            reason != SlowStartEndReason::Loss
-        {
+        if self.slow_start.on_end(reason, ssthresh, now) {
             if let Some(resume) = self.resume.as_mut() {
                 resume.on_slow_start_exit();
             }

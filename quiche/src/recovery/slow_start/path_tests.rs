@@ -188,6 +188,8 @@ fn a_jump_into_a_narrower_path_retreats(
     flow.run(60.0, ended);
     assert_eq!(flow.end().map(|end| end.reason), Some(Loss));
     assert_eq!(flow.phase(), Phase::SafeRetreat);
+    // What the retreat sees is no capacity.
+    assert_eq!(flow.recovery.path_state(flow.now), None);
 
     // Neither starts again in what is no first slow start any more.
     flow.run(60.0, |_| false);
