@@ -47,6 +47,9 @@ use metrics::Metrics;
 use path_store::StoreService;
 use workers::Workers;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The server could not start, or failed.
 const EXIT_FAILED: u8 = 1;
 

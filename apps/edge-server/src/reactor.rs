@@ -94,9 +94,10 @@ impl Reactor {
         if deadline.is_some_and(|deadline| deadline <= now) {
             return self.look();
         }
-        if self.armed != deadline {
-            self.arm(deadline.map(|deadline| deadline - now))?;
-            self.armed = deadline;
+        // One that expires too early costs less than to move it with every packet.
+        if let Some(deadline) = deadline.filter(|at| self.armed.is_none_or(|armed| *at < armed)) {
+            self.arm(deadline - now)?;
+            self.armed = Some(deadline);
         }
         self.poll(None)
     }
@@ -124,12 +125,10 @@ impl Reactor {
         Ok(woken)
     }
 
-    fn arm(&self, after: Option<Duration>) -> io::Result<()> {
-        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // None disarms, which zero means.
-        let it_value = after.map_or(Ok(zero), Timespec::try_from);
-        let it_value = it_value.map_err(|_| io::ErrorKind::InvalidInput)?;
-        let timer = Itimerspec { it_interval: zero, it_value };
+    fn arm(&self, after: Duration) -> io::Result<()> {
+        let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let it_value = Timespec::try_from(after).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let timer = Itimerspec { it_interval, it_value };
         rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &timer)?;
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The store as an event loop sees it: requests go out, answers come in later,
 //! and nothing waits.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -53,6 +54,9 @@ impl ConnectionKey {
 pub struct SavedPaths {
     store: Option<StoreHandle>,
     hash_keys: Option<WatchedHashKeys>,
+
+    /// Answers wait, of a store that wakes nobody.
+    answered: Cell<bool>,
 }
 
 impl SavedPaths {
@@ -68,13 +72,14 @@ impl SavedPaths {
             }
         };
         let store = service.map(|service| service.handle(Arc::new(wake)));
-        Self { store, hash_keys }
+        Self { store, hash_keys, answered: Cell::new(false) }
     }
 
     /// Reads the set of an endpoint for a connection, without claiming it.
     pub fn read(&self, connection: ConnectionKey, endpoint: &RemoteEndpoint) {
         if let Some(store) = &self.store {
             store.get(connection.0, &self.name(endpoint));
+            self.answered.set(store.answers_at_once());
         }
     }
 
@@ -85,7 +90,15 @@ impl SavedPaths {
         if settling.is_some_and(|keys| keys.is_settling(clock::wall_now())) {
             return false;
         }
-        self.store.as_ref().is_some_and(|store| store.claim(connection.0, &self.name(endpoint)))
+        let Some(store) = &self.store else { return false };
+        let asked = store.claim(connection.0, &self.name(endpoint));
+        self.answered.set(store.answers_at_once());
+        asked
+    }
+
+    /// Answers have come that nobody was woken for.
+    pub fn has_answers(&self) -> bool {
+        self.answered.get()
     }
 
     pub fn record(&self, endpoint: &RemoteEndpoint, observed: &PathState) {
@@ -117,7 +130,10 @@ impl SavedPaths {
 
     /// The next answer that has come, and whom it is for.
     pub fn next_answer(&self) -> Option<(ConnectionKey, Answer)> {
-        let answer = self.store.as_ref()?.poll()?;
+        let Some(answer) = self.store.as_ref()?.poll() else {
+            self.answered.set(false);
+            return None;
+        };
         let (Answer::Read { tag, .. } | Answer::Claimed { tag, .. }) = &answer;
         Some((ConnectionKey(*tag), answer))
     }

@@ -3,10 +3,10 @@
 
 use anyhow::Context;
 use bytes::Bytes;
-use quiche::BufFactory;
 use quiche::h3;
 use quiche::hooks;
 use quiche::resume::ResumeConfig;
+use quiche::BufFactory;
 use quiche::CongestionControlAlgorithm;
 
 use crate::certificate::Certificates;
@@ -98,6 +98,7 @@ impl Transport {
             .context("cannot set QUIC up")?;
         quic.set_application_protos(h3::APPLICATION_PROTOCOL).context("cannot set QUIC up")?;
         hooks::set_avoid_runts(&mut quic, true);
+        hooks::set_coalesce_streams(&mut quic, true);
         quic.set_cc_algorithm(match cli.cc {
             CongestionController::Cubic => CongestionControlAlgorithm::CUBIC,
             CongestionController::Reno => CongestionControlAlgorithm::Reno,

@@ -131,7 +131,7 @@ impl Worker {
 
     /// Connections wait for their turn.
     pub fn has_work(&self) -> bool {
-        !self.touched.is_empty()
+        !self.touched.is_empty() || self.saved.has_answers()
     }
 
     /// A datagram has come.
@@ -182,6 +182,9 @@ impl Worker {
     /// something happened to.
     pub fn serve(&mut self, socket: &Socket) {
         let now = clock::now();
+        if self.saved.has_answers() {
+            self.on_store();
+        }
         while let Some(slot) = self.deadlines.pop_due(now) {
             self.connections[slot].on_timeout(now);
             self.touch(slot);

@@ -65,6 +65,12 @@ pub enum Outcome {
 
 /// A store that this crate can run on a thread of its own.
 pub trait Backend: PathStateStore {
+    /// Whether a request may take the time of a disk or a network. One that does not
+    /// needs no thread.
+    fn blocks(&self) -> bool {
+        true
+    }
+
     /// Does all requests in their order. After an error nothing may be taken for
     /// done, nor for not done: the answer may be what was lost. A backend that pays for each transaction or round
     /// trip pays once.
@@ -222,7 +228,12 @@ pub trait Admin {
     fn totals(&self) -> Result<ServiceMetrics, StoreError>;
 }
 
-fn perform_one<S>(store: &S, request: &Request) -> Result<Outcome, StoreError>
+/// Does one request.
+///
+/// # Errors
+///
+/// The store's.
+pub(crate) fn perform_one<S>(store: &S, request: &Request) -> Result<Outcome, StoreError>
 where
     S: PathStateStore + ?Sized,
 {
@@ -238,4 +249,8 @@ where
 }
 
 // Expired sets go when they are read, and the capacity bounds the others.
-impl Backend for MemoryStore {}
+impl Backend for MemoryStore {
+    fn blocks(&self) -> bool {
+        false
+    }
+}

@@ -47,3 +47,15 @@ fn a_gap_between_retransmissions_ends_the_frame() {
     assert_eq!(buf.emit(&mut out).unwrap(), (LEN, false));
     assert_eq!(buf.off_front(), 5 * LEN as u64);
 }
+
+#[test]
+fn a_retransmission_begins_where_it_was_lost() {
+    let mut buf = in_flight(1000);
+    let mut out = [0; 2 * LEN];
+
+    for (off, len) in [(500 * LEN, LEN), (700 * LEN + 1, 2), (999 * LEN, LEN)] {
+        assert_eq!(buf.retransmit(off as u64, len), len);
+        assert_eq!(buf.off_front(), off as u64);
+        assert_eq!(buf.emit(&mut out).unwrap(), (len, false));
+    }
+}

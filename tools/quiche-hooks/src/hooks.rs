@@ -32,6 +32,15 @@ pub fn set_avoid_runts(config: &mut Config, on: bool) {
 #[cfg(not(hook = "avoid_runts"))]
 pub fn set_avoid_runts(_config: &mut Config, _on: bool) {}
 
+/// See `Config::set_coalesce_streams()`; without it, a packet has one stream's data.
+#[cfg(hook = "coalesce_streams")]
+pub fn set_coalesce_streams(config: &mut Config, on: bool) {
+    config.set_coalesce_streams(on);
+}
+
+#[cfg(not(hook = "coalesce_streams"))]
+pub fn set_coalesce_streams(_config: &mut Config, _on: bool) {}
+
 #[cfg(hook = "slow_start")]
 mod slow_start {
     use super::*;
@@ -88,7 +97,11 @@ mod careful_resume {
     /// # Errors
     ///
     /// It is too late, Careful Resume is off, or the library has none.
-    pub fn resume_from<F: BufFactory>(quic: &mut Connection<F>, saved: PathState, before: Instant) -> Result<()> {
+    pub fn resume_from<F: BufFactory>(
+        quic: &mut Connection<F>,
+        saved: PathState,
+        before: Instant,
+    ) -> Result<()> {
         quic.resume_from(saved, before)
     }
 
@@ -121,7 +134,11 @@ mod careful_resume {
         Err(crate::Error::CongestionControl)
     }
 
-    pub fn resume_from<F: BufFactory>(_: &mut Connection<F>, _: PathState, _: Instant) -> Result<()> {
+    pub fn resume_from<F: BufFactory>(
+        _: &mut Connection<F>,
+        _: PathState,
+        _: Instant,
+    ) -> Result<()> {
         Err(crate::Error::InvalidState)
     }
 

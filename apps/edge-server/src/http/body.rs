@@ -150,9 +150,7 @@ impl Body {
         let offset = offset - part.start;
         match offset.checked_sub(part.text.len() as u64) {
             None => Ok(Piece::Here(first(part.text.slice(offset as usize..), bytes_max))),
-            Some(offset) => {
-                self.source.piece(part.range.start + offset..part.range.end, bytes_max)
-            }
+            Some(offset) => self.source.piece(part.range.start + offset..part.range.end, bytes_max),
         }
     }
 

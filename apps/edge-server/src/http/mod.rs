@@ -152,7 +152,7 @@ impl Http {
                 let with_body = !request::is_head(list);
                 let priority = Priority::UNSAID;
                 let response = Response::new(stream, answer, with_body, priority, desk.wall_now);
-                self.responses.insert(response);
+                self.responses.insert(response.into());
                 return self.stop_request(quic, stream);
             }
         };
@@ -186,7 +186,7 @@ impl Http {
         let refused = answer.status >= 400;
         let with_body = request.method != Method::Head;
         let response = Response::new(stream, answer, with_body, priority, desk.wall_now);
-        self.responses.insert(response);
+        self.responses.insert(response.into());
         match more_frames {
             true if refused => self.stop_request(quic, stream),
             true => drop(self.intakes.insert(stream, intake)),
@@ -227,7 +227,7 @@ impl Http {
     /// Answers an upload.
     fn conclude(&mut self, stream: u64, answer: Answer, intake: Intake, wall_now: SystemTime) {
         let response = Response::new(stream, answer, true, intake.priority, wall_now);
-        self.responses.insert(response.after_interim(intake.continued));
+        self.responses.insert(response.after_interim(intake.continued).into());
     }
 
     /// Sends a 100 (RFC 9110, 10.1.1). Returns whether it could be sent: a client does
@@ -254,12 +254,7 @@ impl Http {
 
     /// Gives each response its turn until none gets further, or `bytes_max` have
     /// been written. Returns whether any got further.
-    pub fn write(
-        &mut self,
-        quic: &mut Quic,
-        desk: &mut Desk<'_>,
-        bytes_max: u64,
-    ) -> bool {
+    pub fn write(&mut self, quic: &mut Quic, desk: &mut Desk<'_>, bytes_max: u64) -> bool {
         let mut any = false;
         let mut after = None;
         let mut written = 0;

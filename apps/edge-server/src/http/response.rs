@@ -8,6 +8,7 @@ use log::debug;
 use quiche::h3;
 
 use crate::http::answer::Answer;
+use crate::http::answer::Field;
 use crate::http::body::Body;
 use crate::http::body::FileRange;
 use crate::http::body::Piece;
@@ -26,8 +27,8 @@ pub struct Response {
     pub stream: u64,
     pub priority: Priority,
 
-    /// Headers that are not sent yet.
-    head: Option<Vec<h3::Header>>,
+    /// Until it is sent.
+    head: Option<Head>,
 
     /// An interim response has been sent.
     continued: bool,
@@ -42,6 +43,12 @@ pub struct Response {
     short_capacity: Option<usize>,
 
     fetch: Fetch,
+}
+
+/// Status and fields of a response.
+struct Head {
+    status: u16,
+    fields: Vec<Field>,
 }
 
 /// Whether a piece of the body is being read from disk.
@@ -64,6 +71,12 @@ pub enum Step {
     Finished,
 }
 
+impl Head {
+    fn add(&mut self, name: &'static str, value: String) {
+        self.fields.push((name.into(), value.into()));
+    }
+}
+
 impl Response {
     /// The answer to a request on `stream`; to a HEAD, without its body.
     pub fn new(
@@ -73,17 +86,13 @@ impl Response {
         priority: Priority,
         wall_now: SystemTime,
     ) -> Self {
-        let header = |name: &str, value: &str| h3::Header::new(name.as_bytes(), value.as_bytes());
         let length = answer.body.length();
-        let mut head = vec![
-            header(":status", &answer.status.to_string()),
-            header("date", &httpdate::fmt_http_date(wall_now)),
-        ];
+        let mut head = Head { status: answer.status, fields: answer.fields };
+        head.add("date", httpdate::fmt_http_date(wall_now));
         // RFC 9110, 8.6: a 304 tells the length of what it stands for, or none.
-        if answer.status != 304 {
-            head.push(header("content-length", &length.to_string()));
+        if head.status != 304 {
+            head.add("content-length", length.to_string());
         }
-        head.extend(answer.fields.iter().map(|(name, value)| header(name, value)));
         let length = if with_body { length } else { 0 };
         Self {
             stream,
@@ -157,23 +166,45 @@ impl Response {
         bytes_max: usize,
         fetch: &mut dyn FnMut(u64, FileRange),
     ) -> Result<Step, Option<u64>> {
+        let sends_head = self.head.is_some();
         if let Some(head) = &self.head {
-            let (priority, last) = (self.priority.for_http(), self.length == 0);
-            let stream = self.stream;
-            let sent = match self.continued {
-                false => h3.send_response_with_priority(quic, stream, head, &priority, last),
-                true => h3.send_additional_headers_with_priority(
-                    quic, stream, head, &priority, false, last,
-                ),
-            };
-            match sent {
+            match self.send_head(head, h3, quic) {
                 Ok(()) => self.head = None,
                 Err(h3::Error::StreamBlocked | h3::Error::Done) => return Ok(Step::Blocked),
                 Err(e) => return Err(self.cannot_send(quic, e)),
             }
-            return Ok(if last { Step::Finished } else { Step::Wrote });
+            if self.length == 0 {
+                return Ok(Step::Finished);
+            }
         }
+        match self.send_piece(h3, quic, bytes_max, fetch) {
+            Ok(Step::Blocked) if sends_head => Ok(Step::Wrote),
+            step => step,
+        }
+    }
 
+    fn send_head(&self, head: &Head, h3: &mut h3::Connection, quic: &mut Quic) -> h3::Result<()> {
+        let (stream, priority, last) = (self.stream, self.priority.for_http(), self.length == 0);
+        let status = head.status.to_string();
+        let status = h3::HeaderRef::new(b":status", status.as_bytes());
+        let fields = head.fields.iter();
+        let fields =
+            fields.map(|(name, value)| h3::HeaderRef::new(name.as_bytes(), value.as_bytes()));
+        let head: Vec<_> = std::iter::once(status).chain(fields).collect();
+        match self.continued {
+            false => h3.send_response_with_priority(quic, stream, &head, &priority, last),
+            true => h3
+                .send_additional_headers_with_priority(quic, stream, &head, &priority, false, last),
+        }
+    }
+
+    fn send_piece(
+        &mut self,
+        h3: &mut h3::Connection,
+        quic: &mut Quic,
+        bytes_max: usize,
+        fetch: &mut dyn FnMut(u64, FileRange),
+    ) -> Result<Step, Option<u64>> {
         let bytes_max = match self.capacity(h3, quic) {
             Ok(0) => return Ok(Step::Blocked),
             Ok(capacity) => capacity.min(bytes_max),
@@ -203,11 +234,7 @@ impl Response {
 
     /// How many bytes of the body the transport takes now. When it is none, the
     /// client is told that the stream is blocked, if its limits are why.
-    fn capacity(
-        &self,
-        h3: &mut h3::Connection,
-        quic: &mut Quic,
-    ) -> Result<usize, h3::Error> {
+    fn capacity(&self, h3: &mut h3::Connection, quic: &mut Quic) -> Result<usize, h3::Error> {
         match quic.stream_capacity(self.stream) {
             Ok(capacity) if capacity > FRAME_HEADER_BYTES_MAX => {
                 Ok(capacity - FRAME_HEADER_BYTES_MAX)

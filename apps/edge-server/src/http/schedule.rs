@@ -5,7 +5,6 @@
 //! first, in the order that they were asked for; the others take turns.
 
 use std::collections::BTreeMap;
-use std::collections::HashMap;
 use std::ops::Bound;
 
 use crate::http::priority::Priority;
@@ -15,13 +14,10 @@ use crate::http::response::Response;
 type Place = (Priority, u64);
 
 /// Unfinished responses. Bounded by the number of requests that a client may have
-/// under way.
+/// under way, so that a stream's response is searched for.
 #[derive(Default)]
 pub struct Schedule {
-    responses: BTreeMap<Place, Response>,
-
-    /// Where each stream's response is.
-    places: HashMap<u64, Place>,
+    responses: BTreeMap<Place, Box<Response>>,
 
     /// Turns that incremental responses have had or wait for.
     turns: u64,
@@ -29,24 +25,20 @@ pub struct Schedule {
 
 impl Schedule {
     /// Takes a response in, behind others that share with it.
-    pub fn insert(&mut self, response: Response) {
+    pub fn insert(&mut self, response: Box<Response>) {
         let place = self.place(&response);
-        self.places.insert(response.stream, place);
         self.responses.insert(place, response);
     }
 
     /// Takes the next response after `after` out; who sends it on puts it back.
-    pub fn take_after(&mut self, after: Option<Place>) -> Option<(Place, Response)> {
+    pub fn take_after(&mut self, after: Option<Place>) -> Option<(Place, Box<Response>)> {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         let place = *self.responses.range((start, Bound::Unbounded)).next()?.0;
-        let response = self.responses.remove(&place)?;
-        self.places.remove(&response.stream);
-        Some((place, response))
+        Some((place, self.responses.remove(&place)?))
     }
 
     /// Puts a response back where it was: it keeps its turn.
-    pub fn put_back(&mut self, place: Place, response: Response) {
-        self.places.insert(response.stream, place);
+    pub fn put_back(&mut self, place: Place, response: Box<Response>) {
         self.responses.insert(place, response);
     }
 
@@ -58,12 +50,13 @@ impl Schedule {
 
     /// A stream's response.
     pub fn get_mut(&mut self, stream: u64) -> Option<&mut Response> {
-        self.responses.get_mut(self.places.get(&stream)?)
+        self.responses.values_mut().find(|response| response.stream == stream).map(AsMut::as_mut)
     }
 
     /// Takes a stream's response out.
-    pub fn remove(&mut self, stream: u64) -> Option<Response> {
-        self.responses.remove(&self.places.remove(&stream)?)
+    pub fn remove(&mut self, stream: u64) -> Option<Box<Response>> {
+        let place = *self.responses.iter().find(|(_, response)| response.stream == stream)?.0;
+        self.responses.remove(&place)
     }
 
     /// Gives a stream's response, if there is one, another priority.
@@ -75,11 +68,11 @@ impl Schedule {
     }
 
     pub fn contains(&self, stream: u64) -> bool {
-        self.places.contains_key(&stream)
+        self.responses.values().any(|response| response.stream == stream)
     }
 
     pub fn unsent_bytes(&self) -> u64 {
-        self.responses.values().map(Response::unsent_bytes).sum()
+        self.responses.values().map(|response| response.unsent_bytes()).sum()
     }
 
     fn place(&mut self, response: &Response) -> Place {
@@ -103,7 +96,7 @@ mod tests {
             let priority = Priority { urgency: *urgency, incremental: *incremental };
             let answer = Answer::refusal(404);
             let response = Response::new(*stream, answer, true, priority, SystemTime::UNIX_EPOCH);
-            schedule.insert(response);
+            schedule.insert(response.into());
         }
         schedule
     }

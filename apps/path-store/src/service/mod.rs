@@ -1,6 +1,9 @@
 //! A store behind an event loop: one thread that may block, bounded queues in
 //! both directions, and a callback that wakes whoever has an answer to read.
 //!
+//! A store that does not block ([`Backend::blocks()`]) is asked on the spot, and its
+//! answers wait before anybody could be woken: see [`StoreHandle::answers_at_once()`].
+//!
 //! Nothing here waits for the store except [`StoreService::flush()`] and
 //! [`StoreService::close()`]. What does not fit into a queue is dropped and
 //! counted: a miss is always legal.
@@ -26,6 +29,7 @@ pub use self::metrics::ServiceMetrics;
 use self::queue::ends_claim;
 use self::queue::Item;
 use self::queue::Queue;
+use crate::backend::perform_one;
 use crate::backend::Backend;
 use crate::backend::BackendCounters;
 use crate::backend::Outcome;
@@ -100,6 +104,7 @@ pub struct StoreMonitor {
 
 /// One event loop's end of a [`StoreService`]. No method blocks.
 pub struct StoreHandle {
+    backend: Arc<dyn Backend>,
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
     answers_max: usize,
@@ -157,6 +162,7 @@ impl StoreService {
     /// A handle for one event loop; `wake` tells it that answers wait.
     pub fn handle(&self, wake: Wake) -> StoreHandle {
         StoreHandle {
+            backend: self.backend.clone(),
             shared: self.shared.clone(),
             mailbox: Arc::new(Mailbox { wake, content: Mutex::default() }),
             answers_max: self.options.answers_max,
@@ -251,6 +257,11 @@ impl StoreHandle {
         self.push(Item::new(Request::Forget(endpoint.clone(), token), None))
     }
 
+    /// Whether an answer waits as soon as it has been asked for. Nobody is woken for it.
+    pub fn answers_at_once(&self) -> bool {
+        !self.backend.blocks()
+    }
+
     /// The next answer, if one is there. Answers come in the order of requests.
     pub fn poll(&self) -> Option<Answer> {
         let mut content = self.mailbox.content();
@@ -276,6 +287,10 @@ impl StoreHandle {
     }
 
     fn push(&self, item: Item) -> bool {
+        if self.answers_at_once() {
+            self.perform(item);
+            return true;
+        }
         let ends_claim = ends_claim(&item.request);
         let queued = self.shared.queue.push(item);
         if !queued {
@@ -283,6 +298,15 @@ impl StoreHandle {
         }
 
         queued
+    }
+
+    fn perform(&self, item: Item) {
+        let outcome = perform_one(&*self.backend, &item.request).ok();
+        self.shared.metrics.count(&item.request, outcome.as_ref());
+        if let Some(reply) = item.reply {
+            // Its own mailbox is open.
+            let _ = reply.mailbox.deliver(reply.answer(&item.request, outcome.as_ref()));
+        }
     }
 }
 
