@@ -104,13 +104,13 @@ lint: setup quiche ## Run clippy on our own files; a warning is an error
 sim-faults: setup quiche ## Do the simulator's scenarios catch five planted faults? ROW=A2 does one
 	@sh scripts/sim-faults.sh
 
-mutants: setup quiche ## Does a test fail for each small change of the recovery's code? Needs cargo-mutants, and hours; FILE=pacing.rs does one file
+mutants: setup quiche ## Does a test fail for each small change of the recovery's code? Installs cargo-mutants, takes hours; FILE=pacing.rs does one file
 	@sh scripts/mutants.sh
 
 fuzz-sim: build ## Random scenarios break no invariant and complete; CASES=10000, at most TIME=1800 seconds
 	target/release/sim fuzz --cases $(or $(CASES),10000) --time $(or $(TIME),1800)
 
-check-long: build conformance-faults sim-faults ## Planted faults; debug as release; and on this machine the emulator's accuracy, how evenly a jump leaves, what the store costs (30 minutes)
+check-long: build conformance-faults sim-faults mutants ## Planted faults and mutants; debug as release; and on this machine the emulator's accuracy, how evenly a jump leaves, what the store costs (hours)
 	@sh scripts/sim-repeats.sh $(LOCKED)
 	@sh scripts/check-long.sh $(LOCKED)
 	@sh scripts/test-bisect.sh

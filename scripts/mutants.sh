@@ -7,10 +7,7 @@
 # mutants are in target/mutants.
 set -eu
 cd "$(dirname "$0")/.."
-command -v cargo-mutants >/dev/null || {
-    echo "error: cargo-mutants is missing: cargo install --locked cargo-mutants" >&2
-    exit 1
-}
+command -v cargo-mutants >/dev/null || cargo install --locked cargo-mutants
 . scripts/fork/trees.sh
 root=$PWD
 work=${CARGO_TARGET_DIR:-$PWD/target}/mutants
