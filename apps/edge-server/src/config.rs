@@ -6,6 +6,10 @@ use std::num::NonZero;
 use std::path::Path;
 use std::path::PathBuf;
 
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::Arg;
+use clap::ArgMatches;
 use clap::CommandFactory;
 use clap::FromArgMatches;
 use clap::Parser;
@@ -13,7 +17,11 @@ use clap::ValueEnum;
 use quiche::slow_start::SlowStartExit;
 
 use crate::config_file::ConfigFile;
+use crate::settings::Setting;
 use crate::steering::WORKERS_MAX;
+
+/// Options that the file cannot have.
+const NOT_IN_FILE: [&str; 2] = ["check", "config"];
 
 const AFTER_HELP: &str = "\
 What a connection learns about its path is kept in the store and used by the next
@@ -120,7 +128,8 @@ pub struct Cli {
     #[arg(long, value_name = "DIR")]
     pub qlog_dir: Option<PathBuf>,
 
-    /// Configuration file, TOML: hosts, and how their files are served
+    /// Configuration file, TOML: hosts, how their files are served, and options, for which
+    /// the command line has the last word
     #[arg(long, value_name = "F")]
     pub config: Option<PathBuf>,
 
@@ -128,6 +137,10 @@ pub struct Cli {
     /// measures both at /speedtest
     #[arg(long)]
     pub speedtest: bool,
+
+    /// Reads all that is named, says "ok" or what is wrong with it, and ends
+    #[arg(long)]
+    pub check: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -158,7 +171,7 @@ impl Cli {
     }
 }
 
-/// Everything that a server is told, once and for all.
+/// Everything that a server is told.
 #[derive(Debug)]
 pub struct Config {
     pub flags: Cli,
@@ -185,19 +198,56 @@ pub enum Parsed {
     Print(String),
 }
 
-/// Reads the command line. The error is one line that names the bad input.
-pub fn parse(
-    args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
-) -> Result<Parsed, String> {
-    let matches = match Cli::command().try_get_matches_from(args) {
-        Ok(matches) => matches,
-        Err(e) if !e.use_stderr() => return Ok(Parsed::Print(e.to_string())),
-        Err(e) => return Err(one_line(&e)),
+/// Reads the command line, and the file that it names. The error is one line that
+/// names the bad input.
+pub fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Parsed, String> {
+    let mut args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    // What is wrong here is told below; what is missing, the file may have.
+    let said = match Cli::command().ignore_errors(true).try_get_matches_from(&args) {
+        Ok(said) => said,
+        Err(e) => return Ok(Parsed::Print(e.to_string())),
     };
+    let mut file = ConfigFile::default();
+    if let Some(path) = said.get_one::<PathBuf>("config") {
+        file = ConfigFile::read(path).map_err(|e| format!("{e:#}"))?;
+        let more = arguments_of(&file, &said);
+        let more = more.map_err(|e| format!("--config {}: {e}", path.display()))?;
+        args.splice(1..1, more);
+    }
+    let matches = Cli::command().try_get_matches_from(args).map_err(|e| one_line(&e))?;
     let flags = Cli::from_arg_matches(&matches).map_err(|e| one_line(&e))?;
-    let file = flags.config.as_deref().map(ConfigFile::read).transpose();
-    let file = file.map_err(|e| format!("{e:#}"))?.unwrap_or_default();
     Ok(Parsed::Run(Box::new(Config { flags, file })))
+}
+
+/// The options that the file has, as arguments, but for those that the command line
+/// has said itself.
+fn arguments_of(file: &ConfigFile, said: &ArgMatches) -> Result<Vec<OsString>, String> {
+    let command = Cli::command();
+    let mut arguments = Vec::new();
+    for setting in &file.server {
+        let Setting { name, line, .. } = setting;
+        let known = |option: &&Arg| option.get_long() == Some(name);
+        let option = command.get_arguments().find(known);
+        let option = option.filter(|_| !NOT_IN_FILE.contains(&name.as_str()));
+        let option = option.ok_or_else(|| {
+            format!("line {line}: [server] has no '{name}'; write options of edge-server --help")
+        })?;
+        let own = setting.arguments(option).map_err(|e| format!("line {line}: {name}: {e}"))?;
+        understand(&own).map_err(|e| format!("line {line}: {e}"))?;
+        if said.value_source(option.get_id().as_str()) != Some(ValueSource::CommandLine) {
+            arguments.extend(own);
+        }
+    }
+    Ok(arguments)
+}
+
+/// Whether the arguments of one option make sense, whatever is missing beside them.
+fn understand(option: &[OsString]) -> Result<(), String> {
+    let program = OsString::from("edge-server");
+    match Cli::command().try_get_matches_from(std::iter::once(&program).chain(option)) {
+        Err(e) if e.kind() != ErrorKind::MissingRequiredArgument => Err(one_line(&e)),
+        _ => Ok(()),
+    }
 }
 
 /// The first paragraph of clap's message, without tips and usage.
@@ -229,7 +279,7 @@ mod tests {
                     --cc reno --pmtud on --resume off --resume-ceiling on --slow-start-exit search-3 \
                     --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 \
-                    --early-data on --metrics 127.0.0.1:9100 --qlog-dir logs --speedtest";
+                    --early-data on --metrics 127.0.0.1:9100 --qlog-dir logs --check --speedtest";
         let Ok(Parsed::Run(config)) = parse_words(line) else { panic!("not understood") };
         let cli = config.flags;
         assert_eq!(cli.listen.to_string(), "[::]:4433");
@@ -248,7 +298,73 @@ mod tests {
         assert_eq!(cli.early_data, Switch::On);
         assert_eq!(cli.metrics.map(|at| at.port()), Some(9100));
         assert_eq!(cli.qlog_dir, Some("logs".into()));
-        assert!(cli.speedtest);
+        assert!(cli.speedtest && cli.check);
+    }
+
+    /// Writes a configuration file. Returns a command line that names it.
+    fn with_file(dir: &tempfile::TempDir, toml: &str, more: &str) -> String {
+        let path = dir.path().join("edge.toml");
+        std::fs::write(&path, toml).unwrap();
+        format!("edge-server --config {}{more}", path.display())
+    }
+
+    #[test]
+    fn the_file_has_every_option_and_the_command_line_wins() {
+        let dir = tempfile::tempdir().unwrap();
+        let line = "--listen [::]:4433 --workers 3 --root www --store paths.db --store-entries 5 \
+                    --cert c --key k --cc reno --pmtud on --resume off --resume-ceiling on \
+                    --slow-start-exit search-3 --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
+                    --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 \
+                    --early-data on --metrics 127.0.0.1:9100 --qlog-dir logs";
+        let words: Vec<_> = line.split_whitespace().collect();
+        let mut toml = String::from("[server]\nspeedtest = true\n");
+        for pair in words.chunks(2) {
+            let (name, value) = (pair[0].trim_start_matches("--"), pair[1]);
+            let value = match value {
+                "on" | "off" => (value == "on").to_string(),
+                number if number.parse::<u32>().is_ok() => number.to_owned(),
+                text => format!("'{text}'"),
+            };
+            toml += &format!("{name} = {value}\n");
+        }
+        let parsed = |line: String| match parse_words(&line) {
+            Ok(Parsed::Run(config)) => format!("{:?}", config.flags),
+            other => panic!("{line}: {other:?}"),
+        };
+        let options = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let same = with_file(&dir, "", &format!(" --speedtest {options}"));
+        assert_eq!(parsed(with_file(&dir, &toml, "")), parsed(same));
+        for option in Cli::command().get_arguments().filter_map(|option| option.get_long()) {
+            let is_said = toml.contains(&format!("\n{option} = "));
+            assert!(is_said != NOT_IN_FILE.contains(&option), "{option}");
+        }
+        let other = with_file(&dir, &toml, " --root other --resume on");
+        let Ok(Parsed::Run(config)) = parse_words(&other) else { panic!("{other}") };
+        assert_eq!((config.flags.root, config.flags.resume), ("other".into(), Switch::On));
+        assert_eq!(config.flags.cc, CongestionController::Reno);
+    }
+
+    #[test]
+    fn what_is_wrong_in_the_file_is_named_with_its_line() {
+        let dir = tempfile::tempdir().unwrap();
+        for (toml, named) in [
+            ("[server]\n\nfrobnicate = 1", "edge.toml: line 3: [server] has no 'frobnicate'"),
+            ("[server]\nconfig = 'x'", "line 2: [server] has no 'config'"),
+            ("[server]\nhelp = true", "line 2: [server] has no 'help'"),
+            ("[server]\nretry-above = -1", "line 2: invalid value '-1' for '--retry-above"),
+            ("[server]\nworkers = true", "line 2: invalid value 'on' for '--workers"),
+            ("[server]\nroot = ['a', 'b']", "line 2: the argument '--root"),
+            ("[server]\nroot = { a = 1 }", "line 2: root: write a text"),
+            ("[server]\nspeedtest = 'yes'", "line 2: speedtest: say true or false"),
+            ("[server]\nroot = 'a'\nroot = 'b'", "line 3: duplicate key"),
+            ("[server]\nroot = 'a'", "--listen"),
+            ("[server]\nlisten = '[::]:0'", "--root"),
+            ("[server]\ncert = 'c'", "--key"),
+        ] {
+            let error = parse_words(&with_file(&dir, toml, "")).expect_err(toml);
+            assert!(error.contains(named), "{toml}: {error}");
+            assert!(!error.contains('\n'), "{toml}: {error}");
+        }
     }
 
     #[test]

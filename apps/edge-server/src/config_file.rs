@@ -1,5 +1,5 @@
-//! The configuration file: what the command line is too narrow for. TOML, read
-//! once and whole; a key that is not known is an error.
+//! The configuration file: options, and what the command line is too narrow for. TOML,
+//! read whole; a key that is not known is an error.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,14 +7,30 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use serde::Deserialize;
+use toml::Spanned;
+use toml::Value;
+
+use crate::settings::Setting;
 
 /// What the file says.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConfigFile {
+    /// Options, as on the command line.
+    pub server: Vec<Setting>,
+
     /// Hosts by name, and at most one without names, for all others.
-    #[serde(default, rename = "host")]
     pub hosts: Vec<Host>,
+}
+
+/// The file's tables.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tables {
+    #[serde(default)]
+    server: BTreeMap<String, Spanned<Value>>,
+
+    #[serde(default, rename = "host")]
+    hosts: Vec<Host>,
 }
 
 /// One host. What it does not say is as the host without names has it, and what
@@ -87,13 +103,20 @@ impl ConfigFile {
     }
 
     fn parse(text: &str) -> anyhow::Result<Self> {
-        let file: Self = toml::from_str(text).map_err(|error| {
+        let tables: Tables = toml::from_str(text).map_err(|error| {
             let reason = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
             match error.span() {
                 Some(span) => anyhow::anyhow!("line {}: {reason}", line_of(text, span.start)),
                 None => anyhow::anyhow!("{reason}"),
             }
         })?;
+        let Tables { server, hosts } = tables;
+        let setting = |(name, value): (String, Spanned<Value>)| Setting {
+            name,
+            line: line_of(text, value.span().start),
+            value: value.into_inner(),
+        };
+        let file = Self { server: server.into_iter().map(setting).collect(), hosts };
         let unnamed = file.hosts.iter().filter(|host| host.names.is_empty()).count();
         anyhow::ensure!(unnamed <= 1, "more than one [[host]] has no names; name all but one");
         for host in &file.hosts {

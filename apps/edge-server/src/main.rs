@@ -4,6 +4,7 @@
 mod admission;
 mod admission_metrics;
 mod certificate;
+mod check;
 mod config;
 mod config_file;
 mod connection;
@@ -13,6 +14,7 @@ mod disk;
 mod event_loop;
 mod forwarding;
 mod http;
+mod inputs;
 mod metrics;
 mod names;
 mod outbox;
@@ -22,6 +24,7 @@ mod reactor;
 mod receiver;
 mod saved_paths;
 mod secrets;
+mod settings;
 mod site;
 mod socket;
 mod stateless_reset;
@@ -32,13 +35,11 @@ mod transport;
 mod worker;
 mod workers;
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::bail;
 use anyhow::Context;
-use rustix::fs::Access;
 
 use config::Config;
 use config::Parsed;
@@ -70,7 +71,11 @@ fn main() -> ExitCode {
     };
     start_log();
 
-    match run(&config) {
+    let done = match config.flags.check {
+        true => check::check(&config).map(|()| println!("ok")),
+        false => run(&config),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&format!("{error:#}"), EXIT_FAILED),
     }
@@ -92,9 +97,7 @@ fn run(config: &Config) -> anyhow::Result<()> {
     let cli = &config.flags;
     reactor::end_on_second_signal().context("cannot take signals over")?;
     if let Some(dir) = &cli.qlog_dir {
-        make_qlog_dir(dir).with_context(|| {
-            format!("cannot write to --qlog-dir {}; name a writable folder", dir.display())
-        })?;
+        qlog_file::make_dir(dir)?;
     }
     let store = cli.resumes().then(|| saved_paths::open(cli)).transpose()?;
     let metrics = Metrics::new(store.as_ref().map(StoreService::monitor));
@@ -120,9 +123,4 @@ fn run(config: &Config) -> anyhow::Result<()> {
         bail!("the store did not keep everything in time; look at the disk of {}", cli.store);
     }
     Ok(())
-}
-
-fn make_qlog_dir(dir: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(dir)?;
-    Ok(rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK)?)
 }

@@ -55,6 +55,11 @@ impl<T> Names<T> {
         })
     }
 
+    /// What belongs to any name.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.exact.values().chain(self.below.values())
+    }
+
     pub fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.below.is_empty()
     }

@@ -11,7 +11,40 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
+use anyhow::Context;
 use log::warn;
+use rustix::fs::Access;
+
+/// Makes the folder for qlogs, unless it is there.
+///
+/// # Errors
+///
+/// One line that names it: nothing can be written to it.
+pub fn make_dir(dir: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| unwritable(dir))?;
+    is_writable(dir).with_context(|| unwritable(dir))
+}
+
+/// Whether [`make_dir()`] would make it, as far as can be told without.
+///
+/// # Errors
+///
+/// As there.
+pub fn check_dir(dir: &Path) -> anyhow::Result<()> {
+    let nearest = dir.ancestors().find(|ancestor| ancestor.exists());
+    is_writable(nearest.unwrap_or(Path::new("."))).with_context(|| unwritable(dir))
+}
+
+fn is_writable(dir: &Path) -> io::Result<()> {
+    if !dir.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    Ok(rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
+fn unwritable(dir: &Path) -> String {
+    format!("cannot write to --qlog-dir {}; name a writable folder", dir.display())
+}
 
 /// The folder of one worker's qlogs.
 pub struct QlogDir {

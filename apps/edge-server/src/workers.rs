@@ -11,21 +11,17 @@ use anyhow::anyhow;
 use anyhow::Context;
 use log::warn;
 use path_store::StoreService;
-use path_store::WatchedHashKeys;
 
-use crate::certificate::Certificates;
 use crate::config::Config;
 use crate::disk::DiskReaders;
 use crate::event_loop::EventLoop;
 use crate::forwarding::Forwarding;
+use crate::inputs::Inputs;
 use crate::metrics::Metrics;
 use crate::reactor::Reactor;
 use crate::saved_paths::SavedPaths;
-use crate::secrets;
-use crate::site::sites::Sites;
 use crate::socket::Socket;
 use crate::steering::Steering;
-use crate::transport::Transport;
 use crate::worker::Worker;
 
 /// Workers that are ready to serve.
@@ -46,12 +42,8 @@ impl Workers {
         metrics: &Metrics,
     ) -> anyhow::Result<Self> {
         let cli = &config.flags;
-        let sites = Sites::open(config)?;
+        let inputs = Inputs::read(config)?;
         let disk_readers = DiskReaders::start().context("cannot start the threads that read")?;
-        let certificates = Certificates::read(config)?;
-        let secrets = secrets::open(cli.secrets.as_deref())?;
-        let hash_keys = cli.hash_keys.as_deref().map(WatchedHashKeys::watch).transpose();
-        let hash_keys = hash_keys.context("cannot use --hash-keys")?;
 
         let sockets = Socket::bind_group(cli.listen, cli.workers())?;
         let address = sockets[0].local_addr()?;
@@ -67,11 +59,12 @@ impl Workers {
         for (name, ((socket, reactor), forwarding)) in
             (0..=u8::MAX).zip(sockets.into_iter().zip(reactors).zip(forwarding))
         {
-            let transport = Transport::new(cli, &certificates, secrets.clone())?;
+            let transport = inputs.transport(cli)?;
             let disk = disk_readers.handle(reactor.waker());
-            let saved = SavedPaths::new(store, hash_keys.clone(), reactor.waker());
+            let saved = SavedPaths::new(store, inputs.hash_keys.clone(), reactor.waker());
             let metrics = metrics.of_worker(name);
-            let worker = Worker::new(name, cli, sites.clone(), disk, transport, saved, metrics);
+            let worker =
+                Worker::new(name, cli, inputs.sites.clone(), disk, transport, saved, metrics);
             let event_loop = EventLoop::new(socket, reactor, forwarding, worker);
             event_loops.push(event_loop.context("cannot watch the socket")?);
         }

@@ -81,6 +81,7 @@ pub use self::boot_clock::BootId;
 pub use self::boot_clock::SystemBootClock;
 pub use self::hash_keys::HashKeys;
 pub use self::hash_keys::WatchedHashKeys;
+pub use self::location::check;
 pub use self::location::open;
 pub use self::location::OpenError;
 pub use self::location::Role;

@@ -130,6 +130,19 @@ pub fn open(location: &str, role: Role, capacity: usize) -> Result<Box<dyn Backe
     }
 }
 
+/// Whether `location` can be the name of a store, as far as can be told without opening
+/// it: nothing is created, and no server asked.
+///
+/// # Errors
+///
+/// One line for people, see [`OpenError`].
+pub fn check(location: &str) -> Result<(), OpenError> {
+    match parse(location)? {
+        Location::Memory | Location::Redis(_) => Ok(()),
+        Location::File(path) => SqliteStore::check(&path),
+    }
+}
+
 fn open_file(path: &Path, role: Role, capacity: usize) -> Result<SqliteStore, OpenError> {
     let clock = SystemBootClock::new().map_err(OpenError::NoBootId)?;
     SqliteStore::open(path, role, SqliteOptions { capacity }, Box::new(clock))
@@ -145,6 +158,20 @@ mod tests {
             assert_eq!(parse(path).unwrap(), Location::File(path.into()));
         }
         assert_eq!(parse("memory:").unwrap(), Location::Memory);
+    }
+
+    #[test]
+    fn a_check_opens_and_creates_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        std::fs::write(path("file"), "no database").unwrap();
+        for good in ["memory:", "redis://127.0.0.1:1", &path("new.db"), &path("file")] {
+            assert!(check(good).is_ok(), "{good}");
+        }
+        for bad in ["", "ftp://x", "redis://", &path(""), &path("none/x.db"), &path("file/x.db")] {
+            assert!(check(bad).is_err(), "{bad}");
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]

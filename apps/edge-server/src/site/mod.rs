@@ -130,22 +130,39 @@ impl Site {
 
     /// An error, with the page that the host has for it.
     fn refusal(&self, status: u16) -> Answer {
-        let page = self.rules.error_page(status).and_then(|page| {
-            let found = files::find(&self.root, &self.rules, &Place::read(page)?, &[]);
-            match found {
-                Ok(Found::File(page, _)) => Some(page),
-                Ok(Found::Folder) => None,
-                Err(e) => {
-                    debug!("{page}: {e}");
-                    None
-                }
-            }
+        let page = self.rules.error_page(status).and_then(|path| {
+            let page = self.error_page(path);
+            page.inspect_err(|e| debug!("{path}: {e}")).ok()
         });
         match page {
             Some(page) => Answer::new(status, Body::of(page.source, 0..page.length))
                 .with("content-type", page.content_type),
             None => Answer::refusal(status),
         }
+    }
+
+    /// The page for errors at a path.
+    fn error_page(&self, path: &str) -> io::Result<Representation> {
+        let place = Place::read(path).ok_or(io::ErrorKind::InvalidInput)?;
+        match files::find(&self.root, &self.rules, &place, &[])? {
+            Found::File(page, _) => Ok(page),
+            Found::Folder => Err(io::ErrorKind::IsADirectory.into()),
+        }
+    }
+
+    /// Whether the pages for errors are there.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the page.
+    pub fn check_error_pages(&self) -> anyhow::Result<()> {
+        self.rules.error_pages().try_for_each(|(status, path)| {
+            let page = self.error_page(path).map(drop);
+            page.with_context(|| {
+                let root = self.root.path().display();
+                format!("error: cannot read {status} = '{path}' in {root}; name a file there")
+            })
+        })
     }
 }
 

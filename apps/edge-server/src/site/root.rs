@@ -46,6 +46,11 @@ impl Root {
         Ok(Self { folder: Arc::new(folder), path })
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Opens what `relative` names below: a file, or a folder.
     ///
     /// # Errors

@@ -128,6 +128,11 @@ impl Rules {
         self.errors.get(&status).map(String::as_str)
     }
 
+    /// Every such page, with its status.
+    pub fn error_pages(&self) -> impl Iterator<Item = (u16, &str)> {
+        self.errors.iter().map(|(status, path)| (*status, path.as_str()))
+    }
+
     /// The fields of answers with the file at `path`, which begins with a slash. Of
     /// rules that set the same field, the last counts.
     pub fn fields<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Field> {

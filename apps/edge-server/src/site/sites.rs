@@ -34,6 +34,15 @@ impl Sites {
         Ok(Self { named, unnamed: open(&config.file.unnamed())? })
     }
 
+    /// Whether the pages that hosts show for errors are there.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the page.
+    pub fn check_error_pages(&self) -> anyhow::Result<()> {
+        self.named.values().chain([&self.unnamed]).try_for_each(Site::check_error_pages)
+    }
+
     /// The host that a request is for.
     pub fn find(&self, host: &str) -> &Site {
         self.named.find(host).unwrap_or(&self.unnamed)

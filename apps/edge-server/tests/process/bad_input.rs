@@ -9,10 +9,13 @@ use crate::support::process::serve;
 use crate::support::process::server_command;
 use crate::support::process::Running;
 
-/// Runs the server to its end. Returns its code and what it said.
-fn refuse(args: &[&str]) -> (i32, Vec<String>) {
+/// Runs the server to its end, of which it says why in one line.
+fn assert_refused(args: &[&str], code: i32, named: &str) {
     let (status, said) = Running::start(&mut server_command(args)).end();
-    (status.code().unwrap(), said)
+    assert_eq!(status.code(), Some(code), "{args:?}: {said:?}");
+    assert_eq!(said.len(), 1, "{args:?}: {said:?}");
+    assert!(said[0].starts_with("edge-server: "), "{args:?}: {said:?}");
+    assert!(said[0].contains(named), "{args:?}: {said:?}");
 }
 
 #[test]
@@ -35,8 +38,6 @@ fn each_bad_input_gives_one_line_that_names_it_and_a_code() {
         (vec!["--listen", "localhost", "--root", &root], 2, "localhost"),
         ([&start[..], &["--cert", &file]].concat(), 2, "--key"),
         ([&start[..], &["--key", &file]].concat(), 2, "--cert"),
-        (vec!["--listen", &taken, "--root", &root], 1, &taken),
-        (vec!["--listen", "192.0.2.1:0", "--root", &root], 1, "192.0.2.1:0"),
         (vec!["--listen", "127.0.0.1:0", "--root", &missing], 1, &missing),
         (vec!["--listen", "127.0.0.1:0", "--root", &file], 1, &file),
         ([&start[..], &["--cert", &missing, "--key", &file]].concat(), 1, &missing),
@@ -49,14 +50,49 @@ fn each_bad_input_gives_one_line_that_names_it_and_a_code() {
         ([&start[..], &["--qlog-dir", &in_file]].concat(), 1, &in_file),
         ([&start[..], &["--secrets", &missing]].concat(), 1, &missing),
         ([&start[..], &["--secrets", &file]].concat(), 1, "line 1"),
+        ([&start[..], &["--hash-keys", &file]].concat(), 1, "line 1"),
     ];
     for (args, code, named) in table {
-        let (exit, said) = refuse(&args);
-        assert_eq!(exit, code, "{args:?}: {said:?}");
-        assert_eq!(said.len(), 1, "{args:?}: {said:?}");
-        assert!(said[0].starts_with("edge-server: "), "{args:?}: {said:?}");
-        assert!(said[0].contains(named), "{args:?}: {said:?}");
+        assert_refused(&args, code, named);
+        assert_refused(&[&args[..], &["--check"]].concat(), code, named);
     }
+    for address in [taken.as_str(), "192.0.2.1:0"] {
+        assert_refused(&["--listen", address, "--root", &root], 1, address);
+    }
+}
+
+#[test]
+fn a_check_reads_everything_and_starts_and_writes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().to_str().unwrap();
+    let config = dir.path().join("edge.toml");
+    let (store, qlogs) = (dir.path().join("paths.db"), dir.path().join("logs/of/now"));
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let options = format!(
+        "[server]\nlisten = '{}'\nroot = '{root}'\nstore = '{}'\nqlog-dir = '{}'\n",
+        taken.local_addr().unwrap(),
+        store.display(),
+        qlogs.display(),
+    );
+    let check = |hosts: &str| {
+        fs::write(&config, format!("{options}{hosts}")).unwrap();
+        let args = ["--check", "--config", config.to_str().unwrap()];
+        let output = server_command(&args).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    };
+    assert_eq!(check(""), (0, "ok\n".to_owned(), String::new()));
+    assert_eq!(fs::read_dir(root).unwrap().count(), 1, "only the configuration is there");
+
+    let hosts = "[[host]]\nnames = ['a', 'b']\nerror = { 404 = '/gone.html' }\n";
+    let (code, _, said) = check(hosts);
+    assert_eq!((code, said.lines().count()), (1, 1), "{said}");
+    assert!(said.contains("404 = '/gone.html'") && said.contains(root), "{said}");
+    fs::create_dir(dir.path().join("gone.html")).unwrap();
+    assert_eq!(check(hosts).0, 1, "a folder is no page");
+    fs::remove_dir(dir.path().join("gone.html")).unwrap();
+    fs::write(dir.path().join("gone.html"), "gone").unwrap();
+    assert_eq!(check(hosts).0, 0);
 }
 
 #[test]

@@ -201,7 +201,8 @@ fn file_id(path: &Path) -> io::Result<FileId> {
     Ok(FileId { device: metadata.dev(), inode: metadata.ino() })
 }
 
-fn check_path(path: &Path, role: Role) -> Result<(), OpenError> {
+/// Whether the path can be that of a store.
+pub fn check_path(path: &Path, role: Role) -> Result<(), OpenError> {
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() => Err(OpenError::Directory(path.to_path_buf())),
         Ok(metadata) if !metadata.is_file() => Err(OpenError::NotAFile(path.to_path_buf())),

@@ -112,6 +112,15 @@ impl SqliteStore {
         Ok(store)
     }
 
+    /// Whether a store can be at `path`, as far as names tell.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn check(path: &Path) -> Result<(), OpenError> {
+        database::check_path(&database::canonical(path)?, Role::Server)
+    }
+
     // A panic elsewhere rolls its transaction back.
     fn database(&self) -> MutexGuard<'_, Option<Database>> {
         self.database.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,0 +1,24 @@
+//! `--check`: whether a server could start with what it is told. Reads everything, and
+//! neither listens nor writes anything.
+
+use anyhow::Context;
+
+use crate::config::Config;
+use crate::inputs::Inputs;
+use crate::qlog_file;
+
+/// Reads all that a configuration names.
+///
+/// # Errors
+///
+/// One line that names what a server could not use.
+pub fn check(config: &Config) -> anyhow::Result<()> {
+    let cli = &config.flags;
+    let inputs = Inputs::read(config)?;
+    inputs.transport(cli)?;
+    inputs.sites.check_error_pages()?;
+    if let Some(dir) = &cli.qlog_dir {
+        qlog_file::check_dir(dir)?;
+    }
+    path_store::check(&cli.store).context("cannot use --store")
+}

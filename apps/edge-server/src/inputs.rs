@@ -1,0 +1,47 @@
+//! Everything that is read before the server serves: folders, certificates, and the
+//! files of secrets and keys.
+
+use anyhow::Context;
+use path_store::WatchedHashKeys;
+
+use crate::certificate::Certificates;
+use crate::config::Cli;
+use crate::config::Config;
+use crate::secrets;
+use crate::secrets::SharedSecrets;
+use crate::site::sites::Sites;
+use crate::transport::Transport;
+
+/// What the workers of a server share.
+pub struct Inputs {
+    pub sites: Sites,
+    pub certificates: Certificates,
+    pub secrets: SharedSecrets,
+    pub hash_keys: Option<WatchedHashKeys>,
+}
+
+impl Inputs {
+    /// What a configuration names.
+    ///
+    /// # Errors
+    ///
+    /// One line that names what cannot be used.
+    pub fn read(config: &Config) -> anyhow::Result<Self> {
+        let cli = &config.flags;
+        let sites = Sites::open(config)?;
+        let certificates = Certificates::read(config)?;
+        let secrets = secrets::open(cli.secrets.as_deref())?;
+        let hash_keys = cli.hash_keys.as_deref().map(WatchedHashKeys::watch).transpose();
+        let hash_keys = hash_keys.context("cannot use --hash-keys")?;
+        Ok(Self { sites, certificates, secrets, hash_keys })
+    }
+
+    /// Settings of QUIC and HTTP/3 for one worker.
+    ///
+    /// # Errors
+    ///
+    /// A certificate or an option cannot be used.
+    pub fn transport(&self, cli: &Cli) -> anyhow::Result<Transport> {
+        Transport::new(cli, &self.certificates, self.secrets.clone())
+    }
+}

@@ -1,0 +1,55 @@
+//! The table `[server]` of the configuration file: options of the command line, under
+//! the same names.
+//!
+//! They become arguments, so that defaults, ranges and messages have one place.
+
+use std::ffi::OsString;
+
+use anyhow::bail;
+use anyhow::Context;
+use clap::Arg;
+use toml::Value;
+
+/// A key of the table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    pub name: String,
+
+    /// Where the file has it.
+    pub line: usize,
+    pub value: Value,
+}
+
+impl Setting {
+    /// The arguments that it stands for, of the option of its name.
+    ///
+    /// # Errors
+    ///
+    /// The value is of no kind that an option has.
+    pub fn arguments(&self, option: &Arg) -> anyhow::Result<Vec<OsString>> {
+        let name = &self.name;
+        if !option.get_action().takes_values() {
+            return match self.value {
+                Value::Boolean(true) => Ok(vec![format!("--{name}").into()]),
+                Value::Boolean(false) => Ok(Vec::new()),
+                _ => bail!("say true or false"),
+            };
+        }
+        let values = match &self.value {
+            Value::Array(values) => values.iter().map(text).collect(),
+            value => text(value).map(|text| vec![text]),
+        };
+        let values: Vec<String> = values.context("write a text, a number, or a list of these")?;
+        Ok(values.into_iter().map(|value| format!("--{name}={value}").into()).collect())
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Integer(number) => Some(number.to_string()),
+        Value::Float(number) => Some(number.to_string()),
+        Value::Boolean(on) => Some(if *on { "on" } else { "off" }.to_owned()),
+        _ => None,
+    }
+}
