@@ -1,5 +1,6 @@
 //! What the server is told: the command line, and the file that it names.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -26,7 +27,7 @@ const NOT_IN_FILE: [&str; 2] = ["check", "config"];
 const AFTER_HELP: &str = "\
 What a connection learns about its path is kept in the store and used by the next
 connection from the same client subnet. RUST_LOG=debug shows what happens inside. SIGTERM and SIGINT close the connections, save what they
-learnt, and end the server.
+learnt, and end the server. SIGHUP reads configuration and certificates again.
 
 Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage.";
 
@@ -176,6 +177,9 @@ impl Cli {
 pub struct Config {
     pub flags: Cli,
     pub file: ConfigFile,
+
+    /// The values of all options, as text.
+    pub options: BTreeMap<String, Vec<OsString>>,
 }
 
 impl Config {
@@ -216,7 +220,18 @@ pub fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Pars
     }
     let matches = Cli::command().try_get_matches_from(args).map_err(|e| one_line(&e))?;
     let flags = Cli::from_arg_matches(&matches).map_err(|e| one_line(&e))?;
-    Ok(Parsed::Run(Box::new(Config { flags, file })))
+    let options = options_of(&matches);
+    Ok(Parsed::Run(Box::new(Config { flags, file, options })))
+}
+
+fn options_of(matches: &ArgMatches) -> BTreeMap<String, Vec<OsString>> {
+    let command = Cli::command();
+    let option = |option: &Arg| {
+        let values = matches.get_raw(option.get_id().as_str());
+        let values = values.into_iter().flatten().map(OsString::from).collect();
+        Some((option.get_long()?.to_owned(), values))
+    };
+    command.get_arguments().filter_map(option).collect()
 }
 
 /// The options that the file has, as arguments, but for those that the command line

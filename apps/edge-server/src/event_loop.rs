@@ -10,6 +10,8 @@ use log::debug;
 use quiche::clock;
 
 use crate::forwarding::Forwarding;
+use crate::orders::Inbox;
+use crate::orders::Order;
 use crate::reactor::Reactor;
 use crate::receiver::Received;
 use crate::receiver::Receiver;
@@ -29,7 +31,11 @@ pub struct EventLoop {
     reactor: Reactor,
     receiver: Receiver,
     forwarding: Forwarding,
+    inbox: Inbox,
     worker: Worker,
+
+    /// The server stops; at the latest then.
+    stop_by: Option<Instant>,
 }
 
 impl EventLoop {
@@ -40,32 +46,32 @@ impl EventLoop {
         socket: Socket,
         reactor: Reactor,
         forwarding: Forwarding,
+        inbox: Inbox,
         worker: Worker,
     ) -> io::Result<Self> {
         reactor.watch(&socket)?;
-        Ok(Self { socket, reactor, receiver: Receiver::new(), forwarding, worker })
+        let receiver = Receiver::new();
+        Ok(Self { socket, reactor, receiver, forwarding, inbox, worker, stop_by: None })
     }
 
-    /// Serves until a signal to stop, and tells the clients of it.
+    /// Serves until the order to stop, and tells the clients of it.
     ///
     /// # Errors
     ///
     /// Waiting fails, which is not expected.
     pub fn run(mut self) -> anyhow::Result<()> {
         let mut readable = false;
-        let mut stop_by: Option<Instant> = None;
         loop {
             let woken = match readable || self.worker.has_work() {
                 true => self.reactor.look(),
                 false => {
-                    let deadline = self.worker.deadline().into_iter().chain(stop_by).min();
+                    let deadline = self.worker.deadline().into_iter().chain(self.stop_by).min();
                     self.reactor.wait(deadline, clock::now())
                 }
             };
             let woken = woken.context("cannot wait for packets")?;
-            if woken.stop && stop_by.is_none() {
-                self.worker.stop();
-                stop_by = Some(clock::now() + STOP_PATIENCE);
+            if woken.mail {
+                self.obey();
             }
             if woken.writable {
                 self.worker.on_writable(&self.socket);
@@ -79,9 +85,21 @@ impl EventLoop {
                 self.take_forwarded();
             }
             self.worker.serve(&self.socket);
-            if stop_by.is_some_and(|by| self.worker.is_stopped() || by <= clock::now()) {
+            if self.stop_by.is_some_and(|by| self.worker.is_stopped() || by <= clock::now()) {
                 self.worker.end();
                 return Ok(());
+            }
+        }
+    }
+
+    fn obey(&mut self) {
+        while let Some(sealed) = self.inbox.next() {
+            match sealed.order {
+                Order::Reload(fresh) => self.worker.reload(*fresh),
+                Order::Stop => {
+                    self.worker.stop();
+                    self.stop_by.get_or_insert(clock::now() + STOP_PATIENCE);
+                }
             }
         }
     }

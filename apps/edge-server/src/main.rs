@@ -17,14 +17,17 @@ mod http;
 mod inputs;
 mod metrics;
 mod names;
+mod orders;
 mod outbox;
 mod path_key;
 mod qlog_file;
 mod reactor;
 mod receiver;
+mod reload;
 mod saved_paths;
 mod secrets;
 mod settings;
+mod signals;
 mod site;
 mod socket;
 mod stateless_reset;
@@ -35,6 +38,7 @@ mod transport;
 mod worker;
 mod workers;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -44,8 +48,10 @@ use anyhow::Context;
 use config::Config;
 use config::Parsed;
 use config::Switch;
+use inputs::Inputs;
 use metrics::Metrics;
 use path_store::StoreService;
+use reload::Reloader;
 use workers::Workers;
 
 #[global_allocator]
@@ -61,7 +67,8 @@ const EXIT_USAGE: u8 = 2;
 const STORE_PATIENCE: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
-    let config = match config::parse(std::env::args_os()) {
+    let args: Vec<_> = std::env::args_os().collect();
+    let config = match config::parse(&args) {
         Ok(Parsed::Run(config)) => config,
         Ok(Parsed::Print(text)) => {
             print!("{text}");
@@ -73,7 +80,7 @@ fn main() -> ExitCode {
 
     let done = match config.flags.check {
         true => check::check(&config).map(|()| println!("ok")),
-        false => run(&config),
+        false => run(args, &config),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -92,16 +99,17 @@ fn start_log() {
     env_logger::Builder::from_env(filter).format_timestamp(None).init();
 }
 
-/// Serves until a signal to stop.
-fn run(config: &Config) -> anyhow::Result<()> {
+/// Serves until a signal to stop. `args` are what `config` was read from.
+fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let cli = &config.flags;
-    reactor::end_on_second_signal().context("cannot take signals over")?;
+    let signals = signals::hold().context("cannot take signals over")?;
     if let Some(dir) = &cli.qlog_dir {
         qlog_file::make_dir(dir)?;
     }
     let store = cli.resumes().then(|| saved_paths::open(cli)).transpose()?;
     let metrics = Metrics::new(store.as_ref().map(StoreService::monitor));
-    let workers = Workers::new(config, store.as_ref(), &metrics)?;
+    let inputs = Inputs::read(config)?;
+    let workers = Workers::new(config, &inputs, store.as_ref(), &metrics)?;
 
     if config.certificate().is_none() {
         eprintln!(
@@ -116,8 +124,10 @@ fn run(config: &Config) -> anyhow::Result<()> {
         let at = metrics.serve(at)?;
         eprintln!("edge-server: metrics at http://{at}/metrics");
     }
-    eprintln!("edge-server: listening on {}", workers.address());
-    workers.run()?;
+    let reloader = Reloader::new(args, config, inputs.secrets);
+    signals.follow(workers.orders, reloader).context("cannot follow signals")?;
+    eprintln!("edge-server: listening on {}", workers.address);
+    workers::run(workers.event_loops)?;
 
     if store.is_some_and(|store| !store.close(STORE_PATIENCE)) {
         bail!("the store did not keep everything in time; look at the disk of {}", cli.store);

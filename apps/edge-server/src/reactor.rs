@@ -1,9 +1,8 @@
-//! Waiting: for the socket, the next deadline, other threads, or a signal to stop.
+//! Waiting: for the socket, the next deadline, or other threads.
 
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
@@ -19,14 +18,10 @@ use rustix::time::TimerfdClockId;
 use rustix::time::TimerfdFlags;
 use rustix::time::TimerfdTimerFlags;
 use rustix::time::Timespec;
-use signal_hook::consts::SIGINT;
-use signal_hook::consts::SIGTERM;
-use signal_hook_mio::v1_0::Signals;
 
 const SOCKET: Token = Token(0);
 const TIMER: Token = Token(1);
 const MAIL: Token = Token(2);
-const SIGNAL: Token = Token(3);
 
 /// One poll of one worker. The timer is a timerfd: mio's own time-outs are in
 /// whole milliseconds, an eternity between two packets.
@@ -36,7 +31,6 @@ pub struct Reactor {
     timer: OwnedFd,
     armed: Option<Instant>,
     mail: Arc<Waker>,
-    signals: Signals,
 }
 
 /// What a wait ended with. An expired timer needs no name.
@@ -45,29 +39,24 @@ pub struct Woken {
     pub readable: bool,
     pub writable: bool,
 
-    /// Another thread has something for the worker: the store, a disk, or another worker.
+    /// Another thread has something for the worker: an order, the store, a disk, or
+    /// another worker.
     pub mail: bool,
-
-    pub stop: bool,
 }
 
 impl Reactor {
-    /// Takes over SIGTERM and SIGINT.
-    ///
     /// # Errors
     ///
     /// The process may have no more file descriptors.
     pub fn new() -> io::Result<Self> {
         let poll = Poll::new()?;
         let registry = poll.registry();
-        let mut signals = Signals::new([SIGTERM, SIGINT])?;
-        registry.register(&mut signals, SIGNAL, Interest::READABLE)?;
         let mail = Arc::new(Waker::new(registry, MAIL)?);
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
         registry.register(&mut SourceFd(&timer.as_raw_fd()), TIMER, Interest::READABLE)?;
 
-        Ok(Self { poll, events: Events::with_capacity(64), timer, armed: None, mail, signals })
+        Ok(Self { poll, events: Events::with_capacity(64), timer, armed: None, mail })
     }
 
     /// Reports when `socket` becomes readable or writable. Each is reported
@@ -118,7 +107,6 @@ impl Reactor {
                 // Setting the timer again takes the expiry off.
                 TIMER => self.armed = None,
                 MAIL => woken.mail = true,
-                SIGNAL => woken.stop |= self.signals.pending().next().is_some(),
                 _ => (),
             }
         }
@@ -132,16 +120,4 @@ impl Reactor {
         rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &timer)?;
         Ok(())
     }
-}
-
-/// Ends the process at once when it is asked to stop a second time. Is called
-/// before there is a reactor.
-pub fn end_on_second_signal() -> io::Result<()> {
-    let stopping = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGINT] {
-        let now = Arc::clone(&stopping);
-        signal_hook::flag::register_conditional_shutdown(signal, 1, now)?;
-        signal_hook::flag::register(signal, Arc::clone(&stopping))?;
-    }
-    Ok(())
 }

@@ -34,6 +34,7 @@ use crate::metrics::WorkerMetrics;
 use crate::outbox::Outbox;
 use crate::path_key::PathKey;
 use crate::qlog_file::QlogDir;
+use crate::reload::Fresh;
 use crate::saved_paths::ConnectionKey;
 use crate::saved_paths::SavedPaths;
 use crate::site::sites::Sites;
@@ -195,6 +196,13 @@ impl Worker {
             self.serve_one(socket, slot);
         }
         self.serving = serving;
+    }
+
+    /// Serves with something else from now on: every request with the new sites, new
+    /// connections with the new settings.
+    pub fn reload(&mut self, fresh: Fresh) {
+        self.sites = fresh.sites;
+        self.transport = fresh.transport;
     }
 
     /// Begins to close every connection, and keeps what they learnt.

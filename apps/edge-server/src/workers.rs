@@ -18,6 +18,7 @@ use crate::event_loop::EventLoop;
 use crate::forwarding::Forwarding;
 use crate::inputs::Inputs;
 use crate::metrics::Metrics;
+use crate::orders::Orders;
 use crate::reactor::Reactor;
 use crate::saved_paths::SavedPaths;
 use crate::socket::Socket;
@@ -26,8 +27,12 @@ use crate::worker::Worker;
 
 /// Workers that are ready to serve.
 pub struct Workers {
-    address: SocketAddr,
-    event_loops: Vec<EventLoop>,
+    /// The address that all of them serve.
+    pub address: SocketAddr,
+    pub event_loops: Vec<EventLoop>,
+
+    /// The way to them.
+    pub orders: Orders,
 }
 
 impl Workers {
@@ -38,11 +43,11 @@ impl Workers {
     /// One line that names what cannot be used.
     pub fn new(
         config: &Config,
+        inputs: &Inputs,
         store: Option<&StoreService>,
         metrics: &Metrics,
     ) -> anyhow::Result<Self> {
         let cli = &config.flags;
-        let inputs = Inputs::read(config)?;
         let disk_readers = DiskReaders::start().context("cannot start the threads that read")?;
 
         let sockets = Socket::bind_group(cli.listen, cli.workers())?;
@@ -54,10 +59,11 @@ impl Workers {
         let reactors: Result<Vec<_>, _> = sockets.iter().map(|_| Reactor::new()).collect();
         let reactors = reactors.context("cannot set the event loops up")?;
         let forwarding = Forwarding::connect(steering, reactors.iter().map(Reactor::waker));
+        let (orders, inboxes) = Orders::connect(reactors.iter().map(Reactor::waker));
 
         let mut event_loops = Vec::new();
-        for (name, ((socket, reactor), forwarding)) in
-            (0..=u8::MAX).zip(sockets.into_iter().zip(reactors).zip(forwarding))
+        for (name, (((socket, reactor), forwarding), inbox)) in
+            (0..=u8::MAX).zip(sockets.into_iter().zip(reactors).zip(forwarding).zip(inboxes))
         {
             let transport = inputs.transport(cli)?;
             let disk = disk_readers.handle(reactor.waker());
@@ -65,37 +71,32 @@ impl Workers {
             let metrics = metrics.of_worker(name);
             let worker =
                 Worker::new(name, cli, inputs.sites.clone(), disk, transport, saved, metrics);
-            let event_loop = EventLoop::new(socket, reactor, forwarding, worker);
+            let event_loop = EventLoop::new(socket, reactor, forwarding, inbox, worker);
             event_loops.push(event_loop.context("cannot watch the socket")?);
         }
-        Ok(Self { address, event_loops })
+        Ok(Self { address, event_loops, orders })
     }
+}
 
-    /// The address that all of them serve.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+/// Serves until the order to stop.
+///
+/// # Errors
+///
+/// A worker has failed. The others are left as they are: clients of its own
+/// cannot be served by them, so the process had better end.
+pub fn run(event_loops: Vec<EventLoop>) -> anyhow::Result<()> {
+    let (ended, ends) = channel();
+    for (name, event_loop) in event_loops.into_iter().enumerate() {
+        let ended = ended.clone();
+        let run = move || {
+            let end = panic::catch_unwind(AssertUnwindSafe(|| event_loop.run()));
+            let end = end.unwrap_or_else(|_| Err(anyhow!("a worker panicked")));
+            // Nobody listens once another has failed.
+            let _ = ended.send(end);
+        };
+        let thread = thread::Builder::new().name(format!("worker-{name}"));
+        thread.spawn(run).context("cannot start a worker's thread")?;
     }
-
-    /// Serves until a signal to stop.
-    ///
-    /// # Errors
-    ///
-    /// A worker has failed. The others are left as they are: clients of its own
-    /// cannot be served by them, so the process had better end.
-    pub fn run(self) -> anyhow::Result<()> {
-        let (ended, ends) = channel();
-        for (name, event_loop) in self.event_loops.into_iter().enumerate() {
-            let ended = ended.clone();
-            let run = move || {
-                let end = panic::catch_unwind(AssertUnwindSafe(|| event_loop.run()));
-                let end = end.unwrap_or_else(|_| Err(anyhow!("a worker panicked")));
-                // Nobody listens once another has failed.
-                let _ = ended.send(end);
-            };
-            let thread = thread::Builder::new().name(format!("worker-{name}"));
-            thread.spawn(run).context("cannot start a worker's thread")?;
-        }
-        drop(ended);
-        ends.into_iter().collect()
-    }
+    drop(ended);
+    ends.into_iter().collect()
 }

@@ -2,20 +2,12 @@
 //! own.
 
 use std::fs;
-use std::path::Path;
 
+use crate::support::certify::certify;
 use crate::support::client::Client;
 use crate::support::process::serve;
 use crate::support::process::server_command;
 use crate::support::process::Running;
-
-/// Writes a certificate and its key for `name`. Returns the certificate, in DER form.
-fn certify(dir: &Path, name: &str) -> Vec<u8> {
-    let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
-    fs::write(dir.join(format!("{name}.pem")), made.cert.pem()).unwrap();
-    fs::write(dir.join(format!("{name}.key")), made.signing_key.serialize_pem()).unwrap();
-    made.cert.der().to_vec()
-}
 
 #[test]
 fn each_host_has_its_certificate_its_folder_and_its_rules() {

@@ -10,6 +10,7 @@ mod moving;
 mod neighbours;
 mod packet_sizes;
 mod priorities;
+mod reloading;
 mod restarts;
 mod resuming;
 mod scenarios;

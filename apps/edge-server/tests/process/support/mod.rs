@@ -1,6 +1,7 @@
 //! Processes of the programs under test, and an HTTP/3 client that sends what
 //! a well-behaved one would not.
 
+pub mod certify;
 pub mod client;
 pub mod forger;
 pub mod jump;

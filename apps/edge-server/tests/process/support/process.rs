@@ -67,9 +67,15 @@ impl Running {
 
     /// Waits for a line that contains `text`.
     pub fn wait_for(&mut self, text: &str) -> String {
+        self.wait_for_another(text, 0)
+    }
+
+    /// Waits for a line more that contains `text` than there were `before`.
+    pub fn wait_for_another(&mut self, text: &str, before: usize) -> String {
+        let said = Arc::clone(&self.said);
+        let find = || said.lock().unwrap().iter().filter(|l| l.contains(text)).nth(before).cloned();
         for _ in 0..NAPS_MAX {
-            let found = self.said.lock().unwrap().iter().find(|l| l.contains(text)).cloned();
-            if let Some(line) = found {
+            if let Some(line) = find() {
                 return line;
             }
             if self.child.try_wait().unwrap().is_some() {
@@ -98,8 +104,17 @@ impl Running {
 
     /// Sends SIGTERM.
     pub fn ask_to_stop(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Sends SIGHUP.
+    pub fn ask_to_reload(&self) {
+        self.signal(Signal::HUP);
+    }
+
+    fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.id() as i32).unwrap();
-        rustix::process::kill_process(pid, Signal::TERM).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
     }
 
     /// Waits for its end. Returns what it said as well.

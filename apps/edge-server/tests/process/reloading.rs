@@ -1,0 +1,158 @@
+//! SIGHUP: configuration and certificates are read again, and nobody is disturbed.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::path::PathBuf;
+
+use crate::support::certify::certify;
+use crate::support::client::Client;
+use crate::support::process::serve;
+use crate::support::process::Running;
+
+const WORKERS: &str = "3";
+
+/// Connections that reach every worker, but for one time in many.
+const CLIENTS: usize = 12;
+
+/// A server of two folders that each have another `index.html`.
+struct Host {
+    dir: tempfile::TempDir,
+    server: Running,
+    address: SocketAddr,
+}
+
+impl Host {
+    fn new(toml: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for folder in ["old", "new"] {
+            fs::create_dir(dir.path().join(folder)).unwrap();
+            fs::write(dir.path().join(folder).join("index.html"), folder).unwrap();
+        }
+        certify(dir.path(), "a.example");
+        fs::write(config(dir.path()), filled(dir.path(), toml)).unwrap();
+        let config = config(dir.path());
+        let args = ["--workers", WORKERS, "--speedtest", "--config", config.to_str().unwrap()];
+        let (server, address) = serve(&dir.path().join("old"), &args);
+        Self { dir, server, address }
+    }
+
+    /// Changes the configuration. Returns what the server says of it.
+    fn change(&mut self, toml: &str, answer: &str) -> String {
+        fs::write(config(self.dir.path()), filled(self.dir.path(), toml)).unwrap();
+        self.reload(answer)
+    }
+
+    fn reload(&mut self, answer: &str) -> String {
+        let before = self.server.count(answer);
+        self.server.ask_to_reload();
+        self.server.wait_for_another(answer, before)
+    }
+}
+
+fn config(dir: &Path) -> PathBuf {
+    dir.join("edge.toml")
+}
+
+fn filled(dir: &Path, toml: &str) -> String {
+    toml.replace("DIR", dir.to_str().unwrap())
+}
+
+/// The host `a.example` in a folder.
+fn host(folder: &str) -> String {
+    format!(
+        "[[host]]\nnames = ['a.example']\nroot = 'DIR/{folder}'\n\
+         cert = 'DIR/a.example.pem'\nkey = 'DIR/a.example.key'\n"
+    )
+}
+
+fn home(client: &mut Client) -> String {
+    let stream = client.request_with(&[
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":authority", "a.example"),
+        (":path", "/"),
+    ]);
+    String::from_utf8(client.response(stream).body).unwrap()
+}
+
+#[test]
+fn requests_see_the_new_sites_and_connections_the_new_certificates() {
+    let mut host_a = Host::new(&host("old"));
+    let connect = |address| Client::connect_to(Some("a.example"), address);
+    let mut before: Vec<_> = (0..CLIENTS).map(|_| connect(host_a.address)).collect();
+    let old = before[0].certificate();
+    for client in &mut before {
+        assert_eq!(home(client), "old");
+    }
+    let download = before[0].request("GET", "/bytes/3000000");
+    before[0].receive(download, 1);
+
+    let new = certify(host_a.dir.path(), "a.example");
+    host_a.change(&host("new"), "reloaded");
+    for client in &mut before {
+        assert_eq!(home(client), "new", "on a connection that was there");
+    }
+    assert_eq!(before[0].response(download).body.len(), 3_000_000);
+    for _ in 0..CLIENTS {
+        let mut client = connect(host_a.address);
+        assert!(client.certificate() == new && new != old);
+        assert_eq!(home(&mut client), "new");
+    }
+}
+
+// As deployments do that switch a link.
+#[test]
+fn a_folder_is_opened_again() {
+    let mut host = Host::new("[server]\nroot = 'DIR/none'\n");
+    let root = host.dir.path().join("old");
+    fs::rename(&root, host.dir.path().join("gone")).unwrap();
+    fs::rename(host.dir.path().join("new"), &root).unwrap();
+    assert_eq!(home(&mut Client::connect(host.address)), "old");
+    host.reload("reloaded");
+    assert_eq!(home(&mut Client::connect(host.address)), "new");
+}
+
+#[test]
+fn what_cannot_be_used_changes_nothing_and_is_named_in_a_line() {
+    let mut host_a = Host::new(&host("old"));
+    let mut client = Client::connect_to(Some("a.example"), host_a.address);
+    let certificate = client.certificate();
+    for (toml, named) in [
+        ("[[host]]\nindx = 1".to_owned(), "edge.toml: line 2: unknown field `indx`"),
+        (host("none"), "cannot serve root ="),
+        ("[server]\nretry-above = 'x'".to_owned(), "line 2: invalid value 'x'"),
+        (host("new").replace("a.example.key", "none.key"), "none.key"),
+    ] {
+        let said = host_a.change(&toml, "cannot reload");
+        assert!(said.contains(named), "{said}");
+        assert_eq!(home(&mut client), "old");
+        let mut other = Client::connect_to(Some("a.example"), host_a.address);
+        assert_eq!(home(&mut other), "old");
+        assert!(other.certificate() == certificate);
+    }
+    fs::remove_file(config(host_a.dir.path())).unwrap();
+    assert!(host_a.reload("cannot reload").contains("cannot read --config"));
+    host_a.change(&host("new"), "reloaded");
+    assert_eq!(home(&mut client), "new");
+    assert_eq!(host_a.server.count("cannot reload"), 5);
+    assert!(host_a.server.stop().success());
+}
+
+#[test]
+fn options_that_need_a_restart_are_named() {
+    let mut host = Host::new("");
+    for (options, said) in [
+        ("retry-above = 5\nstore = 'memory:'\nmetrics = '127.0.0.1:0'", "--metrics, --retry-above"),
+        ("retry-above = 6\ncc = 'reno'\npmtud = true", "--retry-above"),
+        // The command line has the last word.
+        ("workers = 7\nresume = false", "--resume"),
+    ] {
+        let warning = host.change(&format!("[server]\n{options}"), "until a restart");
+        assert!(warning.ends_with(&format!("until a restart: {said}")), "{warning}");
+    }
+    host.change("", "reloaded");
+    host.reload("reloaded");
+    assert_eq!(host.server.count("until a restart"), 3);
+    assert_eq!(home(&mut Client::connect(host.address)), "old");
+}
