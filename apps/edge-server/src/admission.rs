@@ -23,9 +23,6 @@ use crate::tokens::Proof;
 use crate::tokens::Tokens;
 use crate::transport::Quic;
 
-/// QUIC's code for a token of a Retry packet that is not good (RFC 9000, 20.1).
-const INVALID_TOKEN: u64 = 0xb;
-
 /// What becomes of an Initial packet that belongs to no connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -100,11 +97,6 @@ impl Admission {
         let length = quiche::retry(scid, dcid, &changed, &token, header.version, room).ok()?;
         self.metrics.count_retry();
         Some(length)
-    }
-
-    /// Writes the packet that refuses a connection. Returns its length.
-    pub fn write_refusal(&self, header: &Header<'_>, room: &mut [u8]) -> Option<usize> {
-        hooks::refuse(&header.scid, &header.dcid, header.version, INVALID_TOKEN, room).ok()
     }
 
     /// A connection of `client` begins in a slot.

@@ -26,8 +26,11 @@ const NOT_IN_FILE: [&str; 2] = ["check", "config"];
 
 const AFTER_HELP: &str = "\
 What a connection learns about its path is kept in the store and used by the next
-connection from the same client subnet. RUST_LOG=debug shows what happens inside. SIGTERM and SIGINT close the connections, save what they
-learnt, and end the server. SIGHUP reads configuration and certificates again.
+connection from the same client subnet. RUST_LOG=debug shows what happens inside. 
+
+SIGHUP reads configuration and certificates again. SIGTERM ends the server when its
+clients have what they asked for, or after --drain; SIGINT closes their connections
+at once. Both keep what was learnt; a second one ends everything.
 
 Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage.";
 
@@ -120,6 +123,10 @@ pub struct Cli {
     /// which somebody may send again (RFC 8470)
     #[arg(long, value_enum, value_name = "on|off", default_value = "off")]
     pub early_data: Switch,
+
+    /// How long SIGTERM leaves clients for what they have asked
+    #[arg(long, value_name = "SECONDS", default_value_t = 25)]
+    pub drain: u32,
 
     /// Serves metrics over HTTP, for Prometheus, at this address
     #[arg(long, value_name = "ADDR:PORT")]
@@ -294,7 +301,8 @@ mod tests {
                     --cc reno --pmtud on --resume off --resume-ceiling on --slow-start-exit search-3 \
                     --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 \
-                    --early-data on --metrics 127.0.0.1:9100 --qlog-dir logs --check --speedtest";
+                    --early-data on --drain 7 --metrics 127.0.0.1:9100 --qlog-dir logs --check \
+                    --speedtest";
         let Ok(Parsed::Run(config)) = parse_words(line) else { panic!("not understood") };
         let cli = config.flags;
         assert_eq!(cli.listen.to_string(), "[::]:4433");
@@ -311,6 +319,7 @@ mod tests {
         assert_eq!(cli.hash_keys, Some("keys".into()));
         assert_eq!((cli.secrets, cli.retry_above), (Some("secrets".into()), 0));
         assert_eq!(cli.early_data, Switch::On);
+        assert_eq!(cli.drain, 7);
         assert_eq!(cli.metrics.map(|at| at.port()), Some(9100));
         assert_eq!(cli.qlog_dir, Some("logs".into()));
         assert!(cli.speedtest && cli.check);
@@ -330,7 +339,7 @@ mod tests {
                     --cert c --key k --cc reno --pmtud on --resume off --resume-ceiling on \
                     --slow-start-exit search-3 --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 \
-                    --early-data on --metrics 127.0.0.1:9100 --qlog-dir logs";
+                    --early-data on --drain 7 --metrics 127.0.0.1:9100 --qlog-dir logs";
         let words: Vec<_> = line.split_whitespace().collect();
         let mut toml = String::from("[server]\nspeedtest = true\n");
         for pair in words.chunks(2) {
@@ -407,7 +416,7 @@ mod tests {
         assert_eq!(cli.cc, CongestionController::Cubic);
         assert_eq!((cli.store.as_str(), cli.store_entries), ("memory:", 100_000));
         assert!(!cli.speedtest);
-        assert_eq!((cli.secrets, cli.retry_above), (None, 1000));
+        assert_eq!((cli.secrets, cli.retry_above, cli.drain), (None, 1000, 25));
         assert_eq!(cli.early_data, Switch::Off);
     }
 
@@ -432,6 +441,7 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --path-dscp 64", "64"),
             ("edge-server --listen 127.0.0.1:0 --root . --retry-above -1", "-1"),
             ("edge-server --listen 127.0.0.1:0 --root . --early-data yes", "'yes'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --drain -1", "-1"),
             ("edge-server --listen 127.0.0.1:0 --root . --metrics 9100", "'9100'"),
             ("edge-server --listen 127.0.0.1:0 --root . --config missing.toml", "missing.toml"),
             ("edge-server --listen 127.0.0.1:0 --root . stray", "'stray'"),

@@ -19,6 +19,7 @@ use quiche::RecvInfo;
 
 use crate::connection_ids::RoutingId;
 use crate::disk::Disk;
+use crate::drain::Stage;
 use crate::http;
 use crate::http::Desk;
 use crate::http::Http;
@@ -78,6 +79,7 @@ pub struct Turn<'a> {
     pub http: &'a h3::Config,
     pub saved: &'a SavedPaths,
     pub metrics: &'a WorkerMetrics,
+    pub stage: Stage,
 
     /// The transport names a release time for each packet.
     pub paced: bool,
@@ -191,6 +193,9 @@ impl Connection {
         let pause = loop {
             let now = clock::now();
             let served = self.serve(turn);
+            if turn.stage == Stage::Finishing && self.http.as_ref().is_none_or(Http::is_idle) {
+                self.stop(turn.saved, now);
+            }
             self.follow_resume(turn.saved, turn.metrics, now);
             let before = turn_bytes;
             let pause = self.transmit(turn, now, &mut turn_bytes);
@@ -239,6 +244,10 @@ impl Connection {
         let Some(http) = &mut self.http else {
             return false;
         };
+        if turn.stage > Stage::Serving {
+            // Before responses take the whole window.
+            http.go_away(&mut self.quic, turn.stage > Stage::Announced);
+        }
         let bytes_max = if turn.paced { PACED_WRITE_BYTES_MAX } else { u64::MAX };
         let wall_now = clock::wall_now();
         let fetch = &mut |stream, range| {

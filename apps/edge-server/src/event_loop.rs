@@ -2,13 +2,13 @@
 //! serve what has changed.
 
 use std::io;
-use std::time::Duration;
-use std::time::Instant;
 
 use anyhow::Context;
 use log::debug;
 use quiche::clock;
 
+use crate::departure::Departure;
+use crate::drain::Drain;
 use crate::forwarding::Forwarding;
 use crate::orders::Inbox;
 use crate::orders::Order;
@@ -22,9 +22,6 @@ use crate::worker::Worker;
 /// for a flood to end.
 const RECEIVES_MAX: usize = 8;
 
-/// How long the clients may take to make room for the news that the server stops.
-const STOP_PATIENCE: Duration = Duration::from_secs(1);
-
 /// One worker's event loop.
 pub struct EventLoop {
     socket: Socket,
@@ -33,9 +30,8 @@ pub struct EventLoop {
     forwarding: Forwarding,
     inbox: Inbox,
     worker: Worker,
-
-    /// The server stops; at the latest then.
-    stop_by: Option<Instant>,
+    drain: Drain,
+    departure: Departure,
 }
 
 impl EventLoop {
@@ -48,13 +44,15 @@ impl EventLoop {
         forwarding: Forwarding,
         inbox: Inbox,
         worker: Worker,
+        drain: Drain,
+        departure: Departure,
     ) -> io::Result<Self> {
         reactor.watch(&socket)?;
         let receiver = Receiver::new();
-        Ok(Self { socket, reactor, receiver, forwarding, inbox, worker, stop_by: None })
+        Ok(Self { socket, reactor, receiver, forwarding, inbox, worker, drain, departure })
     }
 
-    /// Serves until the order to stop, and tells the clients of it.
+    /// Serves until the order to drain or to stop has been carried out.
     ///
     /// # Errors
     ///
@@ -65,8 +63,8 @@ impl EventLoop {
             let woken = match readable || self.worker.has_work() {
                 true => self.reactor.look(),
                 false => {
-                    let deadline = self.worker.deadline().into_iter().chain(self.stop_by).min();
-                    self.reactor.wait(deadline, clock::now())
+                    let deadlines = [self.worker.deadline(), self.drain.deadline()];
+                    self.reactor.wait(deadlines.into_iter().flatten().min(), clock::now())
                 }
             };
             let woken = woken.context("cannot wait for packets")?;
@@ -85,7 +83,12 @@ impl EventLoop {
                 self.take_forwarded();
             }
             self.worker.serve(&self.socket);
-            if self.stop_by.is_some_and(|by| self.worker.is_stopped() || by <= clock::now()) {
+            let now = clock::now();
+            if let Some(stage) = self.drain.advance(now) {
+                self.worker.enter(stage);
+            }
+            let is_over = self.drain.is_over(now, self.worker.is_done());
+            if is_over && self.departure.is_complete() {
                 self.worker.end();
                 return Ok(());
             }
@@ -94,12 +97,16 @@ impl EventLoop {
 
     fn obey(&mut self) {
         while let Some(sealed) = self.inbox.next() {
-            match sealed.order {
-                Order::Reload(fresh) => self.worker.reload(*fresh),
-                Order::Stop => {
-                    self.worker.stop();
-                    self.stop_by.get_or_insert(clock::now() + STOP_PATIENCE);
+            let stage = match sealed.order {
+                Order::Reload(fresh) => {
+                    self.worker.reload(*fresh);
+                    None
                 }
+                Order::Drain => self.drain.begin(clock::now()),
+                Order::Stop => self.drain.close(clock::now()),
+            };
+            if let Some(stage) = stage {
+                self.worker.enter(stage);
             }
         }
     }

@@ -20,7 +20,10 @@ pub enum Order {
     /// Serve with these from now on.
     Reload(Box<Fresh>),
 
-    /// Tell the clients that the server stops, and end.
+    /// Take no more clients, finish what is under way, and end.
+    Drain,
+
+    /// Close every connection, and end.
     Stop,
 }
 

@@ -1,4 +1,4 @@
-//! Signals, and what they make of the server: SIGHUP reloads, SIGTERM and SIGINT stop.
+//! Signals, and what they make of the server: SIGHUP reloads, SIGTERM drains, SIGINT stops.
 
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -18,7 +18,7 @@ use crate::reload::Reloader;
 /// Signals, held until somebody [follows](Self::follow) them.
 pub struct Held(Signals);
 
-/// Takes the signals over. A second one to stop ends the process at once.
+/// Takes the signals over. A second one to end it ends the process at once.
 ///
 /// # Errors
 ///
@@ -44,6 +44,7 @@ impl Held {
             for signal in self.0.forever() {
                 match signal {
                     SIGHUP => reload(&orders, &reloader),
+                    SIGTERM => orders.give(std::iter::repeat_with(|| Order::Drain)),
                     _ => orders.give(std::iter::repeat_with(|| Order::Stop)),
                 }
             }

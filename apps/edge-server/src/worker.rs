@@ -30,6 +30,7 @@ use crate::connection_ids::IdMaker;
 use crate::connection_ids::RoutingId;
 use crate::deadlines::Deadlines;
 use crate::disk::Disk;
+use crate::drain::Stage;
 use crate::metrics::WorkerMetrics;
 use crate::outbox::Outbox;
 use crate::path_key::PathKey;
@@ -50,6 +51,11 @@ const SCRATCH_BYTES: usize = 64 << 10;
 
 /// Shortest datagram that may open a connection, in bytes (RFC 9000, 14.1).
 const INITIAL_BYTES_MIN: usize = 1200;
+
+/// QUIC's codes (RFC 9000, 20.1): the server does not take connections, and the token of
+/// a Retry packet is not good.
+const CONNECTION_REFUSED: u64 = 0x2;
+const INVALID_TOKEN: u64 = 0xb;
 
 /// Everything that one event loop serves with.
 pub struct Worker {
@@ -80,8 +86,7 @@ pub struct Worker {
     outbox: Outbox,
     scratch: Vec<u8>,
 
-    /// The server stops: nobody new is let in.
-    stopping: bool,
+    stage: Stage,
 }
 
 impl Worker {
@@ -121,7 +126,7 @@ impl Worker {
             stalled: BTreeSet::new(),
             outbox: Outbox::new(),
             scratch: vec![0; SCRATCH_BYTES],
-            stopping: false,
+            stage: Stage::Serving,
         }
     }
 
@@ -205,12 +210,16 @@ impl Worker {
         self.transport = fresh.transport;
     }
 
-    /// Begins to close every connection, and keeps what they learnt.
-    pub fn stop(&mut self) {
-        self.stopping = true;
+    /// Goes on towards its end. At the last stage it begins to close every connection,
+    /// and keeps what they learnt.
+    pub fn enter(&mut self, stage: Stage) {
+        debug!("{stage:?}, {} connections", self.connections.len());
+        self.stage = stage;
         let now = clock::now();
-        for (_, connection) in &mut self.connections {
-            connection.stop(&self.saved, now);
+        if stage == Stage::Closing {
+            for (_, connection) in &mut self.connections {
+                connection.stop(&self.saved, now);
+            }
         }
         let slots: Vec<_> = self.connections.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
@@ -219,7 +228,7 @@ impl Worker {
     }
 
     /// No client is left that does not know of the end.
-    pub fn is_stopped(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         self.outbox.is_empty() && self.connections.iter().all(|(_, c)| c.is_ended())
     }
 
@@ -257,6 +266,7 @@ impl Worker {
             http: &self.transport.http,
             saved: &self.saved,
             metrics: &self.metrics,
+            stage: self.stage,
             paced: self.paced,
             scratch: &mut self.scratch,
         };
@@ -324,9 +334,6 @@ impl Worker {
         header: &Header<'_>,
         datagram_bytes: usize,
     ) -> Option<usize> {
-        if self.stopping {
-            return None;
-        }
         if header.ty == Type::Short {
             self.reset(socket, info, &header.dcid, datagram_bytes);
             return None;
@@ -341,6 +348,11 @@ impl Worker {
         if header.ty != Type::Initial || self.connections.len() >= ConnectionKey::SLOTS_MAX {
             return None;
         }
+        if self.stage > Stage::Serving {
+            // RFC 9000, 5.2.2: the client learns at once that it has to go elsewhere.
+            self.refuse(socket, info, header, CONNECTION_REFUSED);
+            return None;
+        }
         let wall_now = clock::wall_now();
         let id = self.id_maker.connection_id()?;
         let admission = &mut self.admission;
@@ -349,11 +361,15 @@ impl Worker {
             Verdict::Retry => self.outbox.answer(info, socket, |room| {
                 admission.write_retry(header, info.from, &id, wall_now, room)
             }),
-            Verdict::Refuse => {
-                self.outbox.answer(info, socket, |room| admission.write_refusal(header, room));
-            }
+            Verdict::Refuse => self.refuse(socket, info, header, INVALID_TOKEN),
         }
         None
+    }
+
+    fn refuse(&mut self, socket: &Socket, info: RecvInfo, header: &Header<'_>, code: u64) {
+        self.outbox.answer(info, socket, |room| {
+            hooks::refuse(&header.scid, &header.dcid, header.version, code, room).ok()
+        });
     }
 
     fn accept(

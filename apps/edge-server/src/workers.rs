@@ -6,6 +6,7 @@ use std::panic;
 use std::panic::AssertUnwindSafe;
 use std::sync::mpsc::channel;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::anyhow;
 use anyhow::Context;
@@ -13,7 +14,9 @@ use log::warn;
 use path_store::StoreService;
 
 use crate::config::Config;
+use crate::departure::Departure;
 use crate::disk::DiskReaders;
+use crate::drain::Drain;
 use crate::event_loop::EventLoop;
 use crate::forwarding::Forwarding;
 use crate::inputs::Inputs;
@@ -59,11 +62,14 @@ impl Workers {
         let reactors: Result<Vec<_>, _> = sockets.iter().map(|_| Reactor::new()).collect();
         let reactors = reactors.context("cannot set the event loops up")?;
         let forwarding = Forwarding::connect(steering, reactors.iter().map(Reactor::waker));
+        let departures = Departure::together(reactors.iter().map(Reactor::waker));
         let (orders, inboxes) = Orders::connect(reactors.iter().map(Reactor::waker));
 
+        let drain = Drain::new(Duration::from_secs(cli.drain.into()));
         let mut event_loops = Vec::new();
-        for (name, (((socket, reactor), forwarding), inbox)) in
-            (0..=u8::MAX).zip(sockets.into_iter().zip(reactors).zip(forwarding).zip(inboxes))
+        let ends = inboxes.into_iter().zip(departures);
+        for (name, (((socket, reactor), forwarding), (inbox, departure))) in
+            (0..=u8::MAX).zip(sockets.into_iter().zip(reactors).zip(forwarding).zip(ends))
         {
             let transport = inputs.transport(cli)?;
             let disk = disk_readers.handle(reactor.waker());
@@ -71,7 +77,8 @@ impl Workers {
             let metrics = metrics.of_worker(name);
             let worker =
                 Worker::new(name, cli, inputs.sites.clone(), disk, transport, saved, metrics);
-            let event_loop = EventLoop::new(socket, reactor, forwarding, inbox, worker);
+            let event_loop =
+                EventLoop::new(socket, reactor, forwarding, inbox, worker, drain, departure);
             event_loops.push(event_loop.context("cannot watch the socket")?);
         }
         Ok(Self { address, event_loops, orders })

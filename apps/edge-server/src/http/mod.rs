@@ -5,6 +5,7 @@ pub mod answer;
 pub mod body;
 pub mod coding;
 pub mod conditions;
+mod exchanges;
 mod intake;
 pub mod priority;
 pub mod ranges;
@@ -24,6 +25,7 @@ use quiche::Shutdown;
 
 use crate::http::answer::Answer;
 use crate::http::body::FileRange;
+use crate::http::exchanges::Exchanges;
 use crate::http::intake::Intake;
 use crate::http::intake::Overflow;
 use crate::http::priority::Priority;
@@ -53,7 +55,14 @@ const CANCELLED_MAX: u32 = 10_000;
 
 /// Codes of RFC 9114, 8.1.
 const H3_EXCESSIVE_LOAD: u64 = 0x107;
+const H3_REQUEST_REJECTED: u64 = 0x10b;
 const H3_MESSAGE_ERROR: u64 = 0x10e;
+
+/// A GOAWAY with it says that there will be another (RFC 9114, 5.2).
+const STREAM_ID_MAX: u64 = (1 << 62) - 4;
+
+/// From one request stream to the next (RFC 9000, 2.1).
+const STREAM_ID_STEP: u64 = 4;
 
 /// The HTTP/3 side of a connection.
 pub struct Http {
@@ -63,6 +72,14 @@ pub struct Http {
     /// Requests that have not ended. Bounded by the number that a client may have
     /// under way.
     intakes: HashMap<u64, Intake>,
+
+    exchanges: Exchanges,
+
+    /// The stream after the last one that has brought a request.
+    next_stream: u64,
+
+    /// The client knows that requests on this stream and later ones are not answered.
+    refused_from: Option<u64>,
 
     malformed: u32,
     cancelled: u32,
@@ -90,8 +107,16 @@ impl Http {
     /// The transport's.
     pub fn new(quic: &mut Quic, config: &h3::Config) -> Result<Self, h3::Error> {
         let h3 = h3::Connection::with_transport(quic, config)?;
-        let (responses, intakes) = (Schedule::default(), HashMap::new());
-        Ok(Self { h3, responses, intakes, malformed: 0, cancelled: 0 })
+        Ok(Self {
+            h3,
+            responses: Schedule::default(),
+            intakes: HashMap::new(),
+            exchanges: Exchanges::default(),
+            next_stream: 0,
+            refused_from: None,
+            malformed: 0,
+            cancelled: 0,
+        })
     }
 
     /// Bytes of responses that the transport has not taken yet.
@@ -99,8 +124,25 @@ impl Http {
         self.responses.unsent_bytes()
     }
 
+    /// Nothing that the client asked is unfinished, or not acknowledged.
+    pub fn is_idle(&self) -> bool {
+        self.exchanges.is_empty()
+    }
+
+    /// Tells the client to ask elsewhere from now on (RFC 9114, 5.2). What it asks all
+    /// the same is answered until it is told for the `last` time, and rejected from
+    /// then on.
+    pub fn go_away(&mut self, quic: &mut Quic, last: bool) {
+        let from = if last { self.next_stream } else { STREAM_ID_MAX };
+        let is_news = self.refused_from.is_none_or(|told| from < told);
+        if is_news && self.h3.send_goaway(quic, from).is_ok() {
+            self.refused_from = Some(from);
+        }
+    }
+
     /// Takes in what clients ask. Returns whether they asked anything.
     pub fn take_requests(&mut self, quic: &mut Quic, desk: &mut Desk<'_>) -> bool {
+        self.exchanges.settle(quic);
         let mut any = false;
         while let Some((stream, event)) = self.next_event(quic) {
             any = true;
@@ -144,6 +186,11 @@ impl Http {
         more_frames: bool,
         desk: &Desk<'_>,
     ) {
+        if self.refused_from.is_some_and(|from| from <= stream) {
+            return self.reject(quic, stream);
+        }
+        self.next_stream = self.next_stream.max(stream + STREAM_ID_STEP);
+        self.exchanges.begin(stream);
         let request = match Request::read(list) {
             Ok(request) => request,
             Err(Fault::Malformed(why)) => return self.abort(quic, stream, why),
@@ -269,14 +316,17 @@ impl Http {
             written += unsent_before - response.unsent_bytes();
             any |= !matches!(step, Ok(Step::Blocked | Step::Fetching));
             match step {
-                Ok(Step::Finished) | Err(None) => (),
+                Ok(Step::Finished) => self.exchanges.on_written(response.stream),
                 Ok(Step::Wrote) => self.responses.insert(response),
                 Ok(Step::Blocked | Step::Fetching) => {
                     self.responses.put_back(place, response);
                     after = Some(place);
                 }
-                Err(Some(code)) => {
-                    let _ = quic.stream_shutdown(response.stream, Shutdown::Write, code);
+                Err(code) => {
+                    self.exchanges.on_abort(response.stream);
+                    if let Some(code) = code {
+                        let _ = quic.stream_shutdown(response.stream, Shutdown::Write, code);
+                    }
                 }
             }
         }
@@ -298,6 +348,12 @@ impl Http {
         self.malformed += u32::from(!read);
         self.give_up(quic, stream, H3_NO_ERROR);
         self.bound_harm(quic);
+    }
+
+    /// The client may ask again elsewhere: nothing has been done (RFC 9114, 4.1.1).
+    fn reject(&mut self, quic: &mut Quic, stream: u64) {
+        self.stop_reading(quic, stream, H3_REQUEST_REJECTED);
+        self.give_up(quic, stream, H3_REQUEST_REJECTED);
     }
 
     /// A malformed request is a stream error (RFC 9114, 4.1.2).
@@ -330,6 +386,7 @@ impl Http {
 
     fn give_up(&mut self, quic: &mut Quic, stream: u64, code: u64) {
         self.responses.remove(stream);
+        self.exchanges.on_abort(stream);
         let _ = quic.stream_shutdown(stream, Shutdown::Write, code);
     }
 }

@@ -3,6 +3,7 @@
 mod abuse;
 mod admission;
 mod bad_input;
+mod draining;
 mod early_data;
 mod hosts;
 mod http;

@@ -80,6 +80,9 @@ pub struct Client {
     http: Option<h3::Connection>,
     responses: HashMap<u64, Response>,
 
+    /// What GOAWAY frames told.
+    goaways: Vec<u64>,
+
     /// Content of requests that has not been sent.
     uploads: HashMap<u64, Vec<u8>>,
 
@@ -185,11 +188,19 @@ impl Client {
             hooks::set_token(&mut quic, token).unwrap();
         }
 
-        let (responses, uploads) = (HashMap::new(), HashMap::new());
-        let kept = VecDeque::new();
-        let http = None;
-        let (received, sent_bytes) = (0, 0);
-        Self { socket, local, quic, http, responses, uploads, kept, received, sent_bytes, keys }
+        Self {
+            socket,
+            local,
+            quic,
+            http: None,
+            responses: HashMap::new(),
+            goaways: Vec::new(),
+            uploads: HashMap::new(),
+            kept: VecDeque::new(),
+            received: 0,
+            sent_bytes: 0,
+            keys,
+        }
     }
 
     /// Completes the handshake.
@@ -420,6 +431,13 @@ impl Client {
         self.quic.peer_error().unwrap().error_code
     }
 
+    /// Waits for so many GOAWAY frames. Returns the streams from which on requests are
+    /// not answered.
+    pub fn goaways(&mut self, count: usize) -> Vec<u64> {
+        self.run_until(|client| client.goaways.len() >= count);
+        self.goaways.clone()
+    }
+
     fn run_until(&mut self, done: impl Fn(&Self) -> bool) {
         let mut naps = 0;
         loop {
@@ -482,6 +500,10 @@ impl Client {
         let Some(http) = &mut self.http else { return };
         let mut chunk = vec![0; 64 << 10];
         while let Ok((stream, event)) = http.poll(&mut self.quic) {
+            if event == h3::Event::GoAway {
+                self.goaways.push(stream);
+                continue;
+            }
             let response = self.responses.entry(stream).or_default();
             match event {
                 h3::Event::Headers { list, .. } => {

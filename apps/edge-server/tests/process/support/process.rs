@@ -96,14 +96,19 @@ impl Running {
         self.said.lock().unwrap().iter().filter(|line| line.contains(text)).count()
     }
 
-    /// Asks it to stop, as `kill` does, and waits for its end.
+    /// Asks it to stop at once, and waits for its end.
     pub fn stop(&mut self) -> ExitStatus {
         self.ask_to_stop();
         self.end().0
     }
 
-    /// Sends SIGTERM.
+    /// Sends SIGINT.
     pub fn ask_to_stop(&self) {
+        self.signal(Signal::INT);
+    }
+
+    /// Sends SIGTERM.
+    pub fn ask_to_drain(&self) {
         self.signal(Signal::TERM);
     }
 

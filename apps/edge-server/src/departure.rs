@@ -1,0 +1,73 @@
+//! The end of all workers, which comes when the last of them has no client left. Until
+//! then each keeps its socket: the kernel counts the sockets that share the address to
+//! find the worker of a packet, and new clients are to be refused.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use log::debug;
+use mio::Waker;
+
+/// One worker's share in it.
+pub struct Departure {
+    group: Arc<Group>,
+    is_ready: bool,
+}
+
+struct Group {
+    /// Workers that are not ready.
+    staying: AtomicUsize,
+    wakers: Vec<Arc<Waker>>,
+}
+
+impl Departure {
+    /// For the workers that these wake, in their order.
+    pub fn together(wakers: impl IntoIterator<Item = Arc<Waker>>) -> Vec<Self> {
+        let wakers: Vec<_> = wakers.into_iter().collect();
+        let workers = wakers.len();
+        let group = Arc::new(Group { staying: AtomicUsize::new(workers), wakers });
+        (0..workers).map(|_| Self { group: Arc::clone(&group), is_ready: false }).collect()
+    }
+
+    /// This worker could end. Returns whether all of them could; if so, the others are
+    /// woken to find out.
+    pub fn is_complete(&mut self) -> bool {
+        if !std::mem::replace(&mut self.is_ready, true)
+            && self.group.staying.fetch_sub(1, Ordering::AcqRel) == 1
+        {
+            for waker in &self.group.wakers {
+                if let Err(e) = waker.wake() {
+                    debug!("cannot wake a worker: {e}");
+                }
+            }
+        }
+        self.group.staying.load(Ordering::Acquire) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mio::Events;
+    use mio::Poll;
+    use mio::Token;
+    use std::time::Duration;
+
+    #[test]
+    fn nobody_leaves_before_all_can_and_the_last_wakes_the_others() {
+        let mut poll = Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let mut workers = Departure::together(vec![waker; 2]);
+        let mut is_woken = || {
+            let mut events = Events::with_capacity(8);
+            poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
+            !events.is_empty()
+        };
+        assert!(!workers[0].is_complete() && !workers[0].is_complete());
+        assert!(!is_woken());
+        assert!(workers[1].is_complete());
+        assert!(is_woken());
+        assert!(workers[0].is_complete());
+    }
+}

@@ -1,0 +1,103 @@
+//! SIGTERM: clients are told, what they asked is finished, and nobody else is let in.
+
+use crate::support::client::Client;
+use crate::support::client::Memory;
+use crate::support::process::serve;
+
+/// Of RFC 9114, 8.1.
+const H3_NO_ERROR: u64 = 0x100;
+const H3_REQUEST_REJECTED: u64 = 0x10b;
+
+/// Of RFC 9000, 20.1.
+const CONNECTION_REFUSED: u64 = 0x2;
+
+/// RFC 9114, 5.2: requests may still come, and will not soon.
+const ALL_STREAMS: u64 = (1 << 62) - 4;
+
+/// More than the transport takes at once.
+const LONG: &str = "/bytes/30000000";
+const LONG_BYTES: usize = 30_000_000;
+
+#[test]
+fn what_was_asked_is_finished_and_nobody_new_is_let_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address) = serve(dir.path(), &["--speedtest", "--workers", "2"]);
+    let mut client = Client::connect(address);
+    let download = client.request("GET", LONG);
+    client.receive(download, 1);
+    server.ask_to_drain();
+    // On its way when the server begins to drain: GOAWAY is not read yet.
+    let on_its_way = client.request("GET", "/bytes/5");
+    assert_eq!(client.response(on_its_way).body.len(), 5);
+    assert_eq!(client.goaways(1), [ALL_STREAMS]);
+    assert_eq!(Client::refused(address, &Memory::default()), CONNECTION_REFUSED);
+
+    server.wait_for("Finishing");
+    assert_eq!(Client::refused(address, &Memory::default()), CONNECTION_REFUSED);
+    assert_eq!(client.goaways(2), [ALL_STREAMS, on_its_way + 4]);
+    assert_eq!(client.response(download).body.len(), LONG_BYTES);
+    assert_eq!(client.closed(), H3_NO_ERROR);
+    assert!(server.end().0.success());
+}
+
+#[test]
+fn whoever_asks_after_the_last_word_may_ask_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address) = serve(dir.path(), &["--speedtest", "--workers", "1"]);
+    let mut client = Client::connect(address);
+    let unfinished = client.open_request("/bytes/5");
+    client.receive(unfinished, 5);
+    server.ask_to_drain();
+    server.wait_for("Finishing");
+    // It has not read that it should not ask.
+    let late = client.request("GET", "/bytes/5");
+    let rejected = client.response(late);
+    assert_eq!((rejected.reset, rejected.body.len()), (Some(H3_REQUEST_REJECTED), 0));
+    client.end_with_trailers(unfinished);
+    assert_eq!(client.closed(), H3_NO_ERROR);
+    assert!(server.end().0.success());
+}
+
+#[test]
+fn connections_without_requests_do_not_keep_the_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address) = serve(dir.path(), &["--drain", "1000"]);
+    let mut idle = Client::connect(address);
+    idle.get("/");
+    server.ask_to_drain();
+    assert_eq!(idle.closed(), H3_NO_ERROR);
+    assert!(server.end().0.success());
+
+    let (mut server, _) = serve(dir.path(), &["--drain", "1000"]);
+    server.ask_to_drain();
+    assert!(server.end().0.success());
+    assert_eq!(server.count("Finishing"), 0, "there was nobody to wait for");
+}
+
+#[test]
+fn after_the_time_for_it_connections_are_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    for patience in ["0", "2"] {
+        let (mut server, address) = serve(dir.path(), &["--speedtest", "--drain", patience]);
+        let mut client = Client::connect(address);
+        let unfinished = client.open_request("/bytes/5");
+        client.receive(unfinished, 5);
+        server.ask_to_drain();
+        assert_eq!(client.closed(), H3_NO_ERROR);
+        assert!(server.end().0.success());
+        assert_eq!(server.count("Closing, 1"), 1);
+    }
+}
+
+#[test]
+fn a_second_signal_ends_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address) = serve(dir.path(), &["--speedtest", "--drain", "1000"]);
+    let mut client = Client::connect(address);
+    let download = client.request("GET", LONG);
+    client.receive(download, 1);
+    server.ask_to_drain();
+    server.wait_for("Announced");
+    server.ask_to_drain();
+    assert_eq!(server.end().0.code(), Some(1));
+}
