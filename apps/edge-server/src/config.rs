@@ -128,7 +128,7 @@ pub struct Cli {
     #[arg(long, value_name = "SECONDS", default_value_t = 25)]
     pub drain: u32,
 
-    /// Serves metrics over HTTP, for Prometheus, at this address
+    /// Serves metrics over HTTP, for Prometheus, at this address; and /healthz and /readyz
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<SocketAddr>,
 

@@ -10,6 +10,7 @@ use quiche::clock;
 use crate::departure::Departure;
 use crate::drain::Drain;
 use crate::forwarding::Forwarding;
+use crate::health::Heart;
 use crate::orders::Inbox;
 use crate::orders::Order;
 use crate::reactor::Reactor;
@@ -27,11 +28,17 @@ pub struct EventLoop {
     socket: Socket,
     reactor: Reactor,
     receiver: Receiver,
-    forwarding: Forwarding,
-    inbox: Inbox,
     worker: Worker,
     drain: Drain,
-    departure: Departure,
+    ties: Ties,
+}
+
+/// What ties a worker to the others, and to the process.
+pub struct Ties {
+    pub forwarding: Forwarding,
+    pub inbox: Inbox,
+    pub departure: Departure,
+    pub heart: Heart,
 }
 
 impl EventLoop {
@@ -41,15 +48,12 @@ impl EventLoop {
     pub fn new(
         socket: Socket,
         reactor: Reactor,
-        forwarding: Forwarding,
-        inbox: Inbox,
         worker: Worker,
         drain: Drain,
-        departure: Departure,
+        ties: Ties,
     ) -> io::Result<Self> {
         reactor.watch(&socket)?;
-        let receiver = Receiver::new();
-        Ok(Self { socket, reactor, receiver, forwarding, inbox, worker, drain, departure })
+        Ok(Self { socket, reactor, receiver: Receiver::new(), worker, drain, ties })
     }
 
     /// Serves until the order to drain or to stop has been carried out.
@@ -68,6 +72,7 @@ impl EventLoop {
                 }
             };
             let woken = woken.context("cannot wait for packets")?;
+            self.ties.heart.beat();
             if woken.mail {
                 self.obey();
             }
@@ -88,7 +93,7 @@ impl EventLoop {
                 self.worker.enter(stage);
             }
             let is_over = self.drain.is_over(now, self.worker.is_done());
-            if is_over && self.departure.is_complete() {
+            if is_over && self.ties.departure.is_complete() {
                 self.worker.end();
                 return Ok(());
             }
@@ -96,7 +101,7 @@ impl EventLoop {
     }
 
     fn obey(&mut self) {
-        while let Some(sealed) = self.inbox.next() {
+        while let Some(sealed) = self.ties.inbox.next() {
             let stage = match sealed.order {
                 Order::Reload(fresh) => {
                     self.worker.reload(*fresh);
@@ -115,7 +120,7 @@ impl EventLoop {
         for _ in 0..RECEIVES_MAX {
             let (socket, worker) = (&self.socket, &mut self.worker);
             let received = self.receiver.receive(socket, |info, datagram| {
-                if !self.forwarding.pass_on(info, datagram) {
+                if !self.ties.forwarding.pass_on(info, datagram) {
                     worker.on_datagram(socket, info, datagram);
                 }
             });
@@ -130,7 +135,7 @@ impl EventLoop {
     }
 
     fn take_forwarded(&mut self) {
-        while let Some(mut forwarded) = self.forwarding.next() {
+        while let Some(mut forwarded) = self.ties.forwarding.next() {
             self.worker.on_datagram(&self.socket, forwarded.info, &mut forwarded.datagram);
         }
     }

@@ -15,6 +15,7 @@ mod disk;
 mod drain;
 mod event_loop;
 mod forwarding;
+mod health;
 mod http;
 mod inputs;
 mod metrics;
@@ -33,6 +34,7 @@ mod signals;
 mod site;
 mod socket;
 mod stateless_reset;
+mod status_pages;
 mod steering;
 mod tickets;
 mod tokens;
@@ -50,10 +52,12 @@ use anyhow::Context;
 use config::Config;
 use config::Parsed;
 use config::Switch;
+use health::Health;
 use inputs::Inputs;
 use metrics::Metrics;
 use path_store::StoreService;
 use reload::Reloader;
+use status_pages::StatusPages;
 use workers::Workers;
 
 #[global_allocator]
@@ -111,7 +115,13 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let store = cli.resumes().then(|| saved_paths::open(cli)).transpose()?;
     let metrics = Metrics::new(store.as_ref().map(StoreService::monitor));
     let inputs = Inputs::read(config)?;
-    let workers = Workers::new(config, &inputs, store.as_ref(), &metrics)?;
+    let health = Health::default();
+    if let Some(at) = cli.metrics {
+        let (metrics, health) = (metrics.clone(), health.clone());
+        let at = StatusPages { metrics, health }.serve(at)?;
+        eprintln!("edge-server: metrics at http://{at}/metrics");
+    }
+    let workers = Workers::new(config, &inputs, store.as_ref(), &metrics, &health)?;
 
     if config.certificate().is_none() {
         eprintln!(
@@ -122,12 +132,8 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     if cli.resume == Switch::On && !cli.resumes() {
         eprintln!("edge-server: this quiche has no Careful Resume: every connection slow-starts");
     }
-    if let Some(at) = cli.metrics {
-        let at = metrics.serve(at)?;
-        eprintln!("edge-server: metrics at http://{at}/metrics");
-    }
     let reloader = Reloader::new(args, config, inputs.secrets);
-    signals.follow(workers.orders, reloader).context("cannot follow signals")?;
+    signals.follow(workers.orders, reloader, health).context("cannot follow signals")?;
     eprintln!("edge-server: listening on {}", workers.address);
     workers::run(workers.event_loops)?;
 

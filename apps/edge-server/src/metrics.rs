@@ -1,19 +1,7 @@
-//! What the server did, counted, and served over HTTP for Prometheus.
-//!
-//! Counting costs an addition; the page is made and sent by a thread of its own,
-//! one reader at a time.
+//! What the server did, counted for Prometheus. Counting costs an addition.
 
-use std::io;
-use std::io::Read;
-use std::io::Write;
-use std::net::SocketAddr;
-use std::net::TcpListener;
-use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::Duration;
 
-use log::debug;
-use log::warn;
 use path_store::StoreMonitor;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text;
@@ -30,14 +18,6 @@ use quiche::resume::Phase;
 use quiche::resume::Trigger;
 
 use crate::admission_metrics::AdmissionMetrics;
-
-/// How long a reader may take to ask, and to take the page.
-const READER_PATIENCE: Duration = Duration::from_secs(2);
-
-/// Longest request, in bytes.
-const REQUEST_BYTES_MAX: usize = 8 << 10;
-
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The counters of a server.
 #[derive(Clone)]
@@ -127,61 +107,8 @@ impl Metrics {
         }
     }
 
-    /// Serves them at an address, on a thread of its own. Returns the address, with
-    /// the port that was taken.
-    ///
-    /// # Errors
-    ///
-    /// One line that names the address.
-    pub fn serve(&self, at: SocketAddr) -> anyhow::Result<SocketAddr> {
-        let metrics = self.clone();
-        let start = || {
-            let listener = TcpListener::bind(at)?;
-            let at = listener.local_addr()?;
-            let run = move || metrics.answer_for_ever(&listener);
-            std::thread::Builder::new().name("metrics".into()).spawn(run)?;
-            Ok(at)
-        };
-        start().map_err(|e: io::Error| {
-            anyhow::anyhow!("cannot serve --metrics at {at}: {e}; choose another address")
-        })
-    }
-
-    fn answer_for_ever(&self, listener: &TcpListener) {
-        for stream in listener.incoming() {
-            match stream {
-                Ok(stream) => {
-                    if let Err(e) = self.answer(stream) {
-                        debug!("metrics: {e}");
-                    }
-                }
-                Err(e) => {
-                    warn!("metrics: {e}");
-                    std::thread::sleep(READER_PATIENCE);
-                }
-            }
-        }
-    }
-
-    fn answer(&self, mut stream: TcpStream) -> io::Result<()> {
-        stream.set_read_timeout(Some(READER_PATIENCE))?;
-        stream.set_write_timeout(Some(READER_PATIENCE))?;
-        let request = read_request(&mut stream)?;
-        let (status, content_type, body) = match path_of(&request) {
-            Some("/metrics" | "/") => ("200 OK", CONTENT_TYPE, self.page()),
-            Some(_) => ("404 Not Found", "text/plain", "there is only /metrics\n".into()),
-            None => ("405 Method Not Allowed", "text/plain", "only GET is understood\n".into()),
-        };
-        let length = body.len();
-        let head = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\
-             Connection: close\r\n\r\n"
-        );
-        stream.write_all(head.as_bytes())?;
-        stream.write_all(body.as_bytes())
-    }
-
-    fn page(&self) -> String {
+    /// The page for Prometheus.
+    pub fn page(&self) -> String {
         let mut page = String::new();
         // Text takes everything.
         let _ = text::encode(&mut page, &self.registry);
@@ -208,27 +135,6 @@ impl WorkerMetrics {
         let trigger = trigger.map_or("none", Trigger::name);
         self.phases.get_or_create(&PhaseLabels { phase: phase.name(), trigger }).inc();
     }
-}
-
-/// The head of a request, or as much of it as is taken.
-fn read_request(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let mut request = Vec::new();
-    let mut piece = [0; 1024];
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST_BYTES_MAX {
-        match stream.read(&mut piece)? {
-            0 => break,
-            count => request.extend_from_slice(&piece[..count]),
-        }
-    }
-    Ok(request)
-}
-
-/// What a GET asks for, without a query.
-fn path_of(request: &[u8]) -> Option<&str> {
-    let line = request.split(|byte| *byte == b'\r').next()?;
-    let (method, rest) = std::str::from_utf8(line).ok()?.split_once(' ')?;
-    let target = rest.split(' ').next()?;
-    (method == "GET").then(|| target.split('?').next().unwrap_or(target))
 }
 
 impl std::fmt::Debug for StoreCollector {
@@ -285,21 +191,13 @@ mod tests {
     use super::*;
     use path_store::StoreService;
     use quiche::path_state::MemoryStore;
-
-    fn ask(at: SocketAddr, request: &str) -> String {
-        let mut stream = TcpStream::connect(at).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    }
+    use std::time::Duration;
 
     #[test]
-    fn what_was_counted_is_served() {
+    fn what_was_counted_is_told() {
         let store = Box::new(MemoryStore::new(10));
         let service = StoreService::start(store, Default::default()).unwrap();
         let metrics = Metrics::new(Some(service.monitor()));
-        let at = metrics.serve("127.0.0.1:0".parse().unwrap()).unwrap();
 
         let (one, other) = (metrics.of_worker(0), metrics.of_worker(1));
         one.count_connection();
@@ -315,8 +213,7 @@ mod tests {
         handle.get(1, &here);
         assert!(service.flush(Duration::from_secs(60)));
 
-        let page = ask(at, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
-        assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
+        let page = metrics.page();
         for line in [
             "edge_server_connections_total{worker=\"0\"} 2",
             "edge_server_connections_total{worker=\"1\"} 1",
@@ -330,21 +227,5 @@ mod tests {
         ] {
             assert!(page.lines().any(|said| said == line), "{line}: {page}");
         }
-    }
-
-    #[test]
-    fn what_is_no_question_about_metrics_is_refused() {
-        let at = Metrics::new(None).serve("127.0.0.1:0".parse().unwrap()).unwrap();
-        for (request, status) in [
-            ("GET /other HTTP/1.1\r\n\r\n", "404"),
-            ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
-            ("\r\n\r\n", "405"),
-            ("GET /metrics?x=1 HTTP/1.1\r\n\r\n", "200"),
-        ] {
-            let answer = ask(at, request);
-            assert_eq!(answer.split(' ').nth(1), Some(status), "{request}");
-        }
-        let taken = Metrics::new(None).serve(at).unwrap_err().to_string();
-        assert!(taken.contains(&at.to_string()) && taken.contains("choose another"), "{taken}");
     }
 }

@@ -18,7 +18,9 @@ use crate::departure::Departure;
 use crate::disk::DiskReaders;
 use crate::drain::Drain;
 use crate::event_loop::EventLoop;
+use crate::event_loop::Ties;
 use crate::forwarding::Forwarding;
+use crate::health::Health;
 use crate::inputs::Inputs;
 use crate::metrics::Metrics;
 use crate::orders::Orders;
@@ -49,6 +51,7 @@ impl Workers {
         inputs: &Inputs,
         store: Option<&StoreService>,
         metrics: &Metrics,
+        health: &Health,
     ) -> anyhow::Result<Self> {
         let cli = &config.flags;
         let disk_readers = DiskReaders::start().context("cannot start the threads that read")?;
@@ -61,15 +64,24 @@ impl Workers {
         }
         let reactors: Result<Vec<_>, _> = sockets.iter().map(|_| Reactor::new()).collect();
         let reactors = reactors.context("cannot set the event loops up")?;
-        let forwarding = Forwarding::connect(steering, reactors.iter().map(Reactor::waker));
-        let departures = Departure::together(reactors.iter().map(Reactor::waker));
-        let (orders, inboxes) = Orders::connect(reactors.iter().map(Reactor::waker));
+        let wakers: Vec<_> = reactors.iter().map(Reactor::waker).collect();
+        let (orders, inboxes) = Orders::connect(wakers.iter().cloned());
+        let forwarding = Forwarding::connect(steering, wakers.iter().cloned());
+        let departures = Departure::together(wakers.iter().cloned());
+        let hearts = health.watch(wakers);
+        let ties = forwarding.into_iter().zip(inboxes).zip(departures).zip(hearts).map(
+            |(((forwarding, inbox), departure), heart)| Ties {
+                forwarding,
+                inbox,
+                departure,
+                heart,
+            },
+        );
 
-        let drain = Drain::new(Duration::from_secs(cli.drain.into()));
+        let patience = Duration::from_secs(cli.drain.into());
         let mut event_loops = Vec::new();
-        let ends = inboxes.into_iter().zip(departures);
-        for (name, (((socket, reactor), forwarding), (inbox, departure))) in
-            (0..=u8::MAX).zip(sockets.into_iter().zip(reactors).zip(forwarding).zip(ends))
+        for (name, ((socket, reactor), ties)) in
+            (0..=u8::MAX).zip(sockets.into_iter().zip(reactors).zip(ties))
         {
             let transport = inputs.transport(cli)?;
             let disk = disk_readers.handle(reactor.waker());
@@ -77,8 +89,8 @@ impl Workers {
             let metrics = metrics.of_worker(name);
             let worker =
                 Worker::new(name, cli, inputs.sites.clone(), disk, transport, saved, metrics);
-            let event_loop =
-                EventLoop::new(socket, reactor, forwarding, inbox, worker, drain, departure);
+            let drain = Drain::new(patience);
+            let event_loop = EventLoop::new(socket, reactor, worker, drain, ties);
             event_loops.push(event_loop.context("cannot watch the socket")?);
         }
         Ok(Self { address, event_loops, orders })

@@ -2,6 +2,7 @@
 
 use crate::support::client::Client;
 use crate::support::client::Memory;
+use crate::support::metrics;
 use crate::support::process::serve;
 
 /// Of RFC 9114, 8.1.
@@ -53,6 +54,29 @@ fn whoever_asks_after_the_last_word_may_ask_elsewhere() {
     let late = client.request("GET", "/bytes/5");
     let rejected = client.response(late);
     assert_eq!((rejected.reset, rejected.body.len()), (Some(H3_REQUEST_REJECTED), 0));
+    client.end_with_trailers(unfinished);
+    assert_eq!(client.closed(), H3_NO_ERROR);
+    assert!(server.end().0.success());
+}
+
+#[test]
+fn a_server_is_ready_until_it_drains_and_healthy_to_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--speedtest", "--workers", "3", "--metrics", "127.0.0.1:0"];
+    let (mut server, address) = serve(dir.path(), &args);
+    let pages = server.metrics_address();
+    let status = |path| metrics::page(pages, path).split(' ').nth(1).map(str::to_owned);
+    let statuses = || ["/healthz", "/readyz"].map(status).map(Option::unwrap);
+    assert_eq!(statuses(), ["200", "200"]);
+
+    let mut client = Client::connect(address);
+    let unfinished = client.open_request("/bytes/5");
+    client.receive(unfinished, 5);
+    assert_eq!(statuses(), ["200", "200"]);
+    server.ask_to_drain();
+    server.wait_for("Finishing, 1");
+    assert_eq!(statuses(), ["200", "503"]);
+    assert!(metrics::page(pages, "/readyz").ends_with("draining\n"));
     client.end_with_trailers(unfinished);
     assert_eq!(client.closed(), H3_NO_ERROR);
     assert!(server.end().0.success());

@@ -11,12 +11,18 @@ const NAPS_MAX: usize = 3000;
 
 /// The sum of the samples whose names begin so.
 pub fn read(at: SocketAddr, name: &str) -> u64 {
-    let mut stream = TcpStream::connect(at).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-    let mut page = String::new();
-    stream.read_to_string(&mut page).unwrap();
+    let page = page(at, "/metrics");
     let samples = page.lines().filter(|line| line.starts_with(name));
     samples.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+}
+
+/// The answer with a page beside the metrics, or with them.
+pub fn page(at: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(at).unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).unwrap();
+    page
 }
 
 /// Waits until that sum passes.
