@@ -3,6 +3,7 @@
 
 use anyhow::Context;
 
+use crate::access_log;
 use crate::config::Config;
 use crate::inputs::Inputs;
 use crate::qlog_file;
@@ -19,6 +20,9 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
     inputs.sites.check_error_pages()?;
     if let Some(dir) = &cli.qlog_dir {
         qlog_file::check_dir(dir)?;
+    }
+    if let Some(path) = &cli.access_log {
+        access_log::check(path)?;
     }
     path_store::check(&cli.store).context("cannot use --store")
 }

@@ -132,6 +132,14 @@ pub struct Cli {
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<SocketAddr>,
 
+    /// Writes a line for each response to this file, or to standard output if it is -
+    #[arg(long, value_name = "F")]
+    pub access_log: Option<PathBuf>,
+
+    /// How it does: json, or common, which is the combined log format and more
+    #[arg(long, value_enum, value_name = "NAME", default_value = "json")]
+    pub access_log_format: AccessLogFormat,
+
     /// Writes a qlog file per connection into this folder
     #[arg(long, value_name = "DIR")]
     pub qlog_dir: Option<PathBuf>,
@@ -155,6 +163,12 @@ pub struct Cli {
 pub enum CongestionController {
     Cubic,
     Reno,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AccessLogFormat {
+    Json,
+    Common,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -301,7 +315,8 @@ mod tests {
                     --cc reno --pmtud on --resume off --resume-ceiling on --slow-start-exit search-3 \
                     --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 \
-                    --early-data on --drain 7 --metrics 127.0.0.1:9100 --qlog-dir logs --check \
+                    --early-data on --drain 7 --metrics 127.0.0.1:9100 --access-log - \
+                    --access-log-format common --qlog-dir logs --check \
                     --speedtest";
         let Ok(Parsed::Run(config)) = parse_words(line) else { panic!("not understood") };
         let cli = config.flags;
@@ -321,6 +336,8 @@ mod tests {
         assert_eq!(cli.early_data, Switch::On);
         assert_eq!(cli.drain, 7);
         assert_eq!(cli.metrics.map(|at| at.port()), Some(9100));
+        assert_eq!(cli.access_log, Some("-".into()));
+        assert_eq!(cli.access_log_format, AccessLogFormat::Common);
         assert_eq!(cli.qlog_dir, Some("logs".into()));
         assert!(cli.speedtest && cli.check);
     }
@@ -339,7 +356,8 @@ mod tests {
                     --cert c --key k --cc reno --pmtud on --resume off --resume-ceiling on \
                     --slow-start-exit search-3 --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 \
-                    --early-data on --drain 7 --metrics 127.0.0.1:9100 --qlog-dir logs";
+                    --early-data on --drain 7 --metrics 127.0.0.1:9100 --access-log - \
+                    --access-log-format common --qlog-dir logs";
         let words: Vec<_> = line.split_whitespace().collect();
         let mut toml = String::from("[server]\nspeedtest = true\n");
         for pair in words.chunks(2) {
@@ -442,6 +460,7 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --retry-above -1", "-1"),
             ("edge-server --listen 127.0.0.1:0 --root . --early-data yes", "'yes'"),
             ("edge-server --listen 127.0.0.1:0 --root . --drain -1", "-1"),
+            ("edge-server --listen 127.0.0.1:0 --root . --access-log-format xml", "'xml'"),
             ("edge-server --listen 127.0.0.1:0 --root . --metrics 9100", "'9100'"),
             ("edge-server --listen 127.0.0.1:0 --root . --config missing.toml", "missing.toml"),
             ("edge-server --listen 127.0.0.1:0 --root . stray", "'stray'"),

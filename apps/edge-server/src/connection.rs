@@ -17,6 +17,8 @@ use quiche::resume::Phase;
 use quiche::PathEvent;
 use quiche::RecvInfo;
 
+use crate::access_log::AccessLog;
+use crate::access_log::Line;
 use crate::connection_ids::RoutingId;
 use crate::disk::Disk;
 use crate::drain::Stage;
@@ -27,6 +29,7 @@ use crate::metrics::WorkerMetrics;
 use crate::outbox::Blocked;
 use crate::outbox::Outbox;
 use crate::path_key::PathKey;
+use crate::resume_report::ResumeReport;
 use crate::saved_paths::ConnectionKey;
 use crate::saved_paths::SavedPaths;
 use crate::site::sites::Sites;
@@ -66,6 +69,9 @@ pub struct Connection {
     endpoint: RemoteEndpoint,
     life: ResumeLife,
 
+    /// Absent where Careful Resume is off.
+    report: Option<ResumeReport>,
+
     /// The last observation has been made and the claim given back.
     over: bool,
 }
@@ -79,6 +85,7 @@ pub struct Turn<'a> {
     pub http: &'a h3::Config,
     pub saved: &'a SavedPaths,
     pub metrics: &'a WorkerMetrics,
+    pub access_log: Option<&'a AccessLog>,
     pub stage: Stage,
 
     /// The transport names a release time for each packet.
@@ -105,16 +112,18 @@ pub enum Pause {
 }
 
 impl Connection {
-    /// A connection just accepted, `now`.
+    /// A connection just accepted, `now`, which resumes or not.
     pub fn new(
         key: ConnectionKey,
         ids: Vec<RoutingId>,
         quic: Quic,
         endpoint: RemoteEndpoint,
+        resumes: bool,
         now: Instant,
     ) -> Self {
         let life = ResumeLife::new(now);
-        Self { key, ids, touched: false, quic, http: None, endpoint, life, over: false }
+        let report = resumes.then(ResumeReport::new);
+        Self { key, ids, touched: false, quic, http: None, endpoint, life, report, over: false }
     }
 
     /// The transport, for what concerns connection IDs.
@@ -192,11 +201,12 @@ impl Connection {
         let mut turn_bytes = 0;
         let pause = loop {
             let now = clock::now();
-            let served = self.serve(turn);
+            let served = self.serve(turn, now);
             if turn.stage == Stage::Finishing && self.http.as_ref().is_none_or(Http::is_idle) {
                 self.stop(turn.saved, now);
             }
             self.follow_resume(turn.saved, turn.metrics, now);
+            self.tell(turn.access_log);
             let before = turn_bytes;
             let pause = self.transmit(turn, now, &mut turn_bytes);
             if turn.outbox.flush(turn.socket) == Err(Blocked) {
@@ -222,18 +232,27 @@ impl Connection {
         http::close(&mut self.quic);
     }
 
+    /// The connection is no more. Tells of what was under way.
+    pub fn end(&mut self, log: Option<&AccessLog>, now: Instant) {
+        let left_well = self.quic.peer_error().is_some_and(http::is_no_error);
+        if let Some(http) = &mut self.http {
+            http.end(left_well, now);
+        }
+        self.tell(log);
+    }
+
     /// The client has been told of the end, or told us of it.
     pub fn is_ended(&self) -> bool {
         self.quic.is_draining() || self.quic.is_closed()
     }
 
-    fn serve(&mut self, turn: &mut Turn<'_>) -> bool {
+    fn serve(&mut self, turn: &mut Turn<'_>, now: Instant) -> bool {
         if self.over {
             return false;
         }
         let is_open = self.quic.is_established() || self.quic.is_in_early_data();
         if self.http.is_none() && is_open && !self.quic.is_draining() {
-            match Http::new(&mut self.quic, turn.http) {
+            match Http::new(&mut self.quic, turn.http, turn.access_log.is_some()) {
                 Ok(http) => self.http = Some(http),
                 Err(e) => {
                     debug!("{}: cannot start HTTP/3: {e}", self.quic.trace_id());
@@ -254,10 +273,21 @@ impl Connection {
             turn.metrics.count_disk_read();
             turn.disk.fetch(self.key, stream, range);
         };
-        let mut desk = Desk { sites: turn.sites, scratch: turn.scratch, wall_now, fetch };
+        let mut desk = Desk { sites: turn.sites, scratch: turn.scratch, now, wall_now, fetch };
         let asked = http.take_requests(&mut self.quic, &mut desk);
         let wrote = http.write(&mut self.quic, &mut desk, bytes_max);
         asked || wrote
+    }
+
+    /// Writes the exchanges that are over to the log.
+    fn tell(&mut self, log: Option<&AccessLog>) {
+        let (Some(log), Some(http)) = (log, &mut self.http) else { return };
+        for ended in http.take_ended() {
+            let active = self.quic.path_stats().find(|path| path.active);
+            let Some(client) = active.map(|path| path.peer_addr) else { continue };
+            let connection = self.quic.trace_id().to_owned();
+            log.write(Line { client, connection, ended, resume: self.report });
+        }
     }
 
     /// Sends until nothing is left or the next packet is not due.
@@ -301,6 +331,9 @@ impl Connection {
     fn follow_resume(&mut self, saved: &SavedPaths, metrics: &WorkerMetrics, now: Instant) {
         while let Some(event) = hooks::resume_event_next(&mut self.quic) {
             metrics.count_phase(event.new, event.trigger);
+            if let Some(report) = &mut self.report {
+                report.on_event(&event);
+            }
             let outcome = match event.new {
                 Phase::Unvalidated => {
                     self.life.on_jump();

@@ -1,6 +1,7 @@
 //! `edge-server`: serves files over HTTP/3 and starts a download at the pace
 //! that an earlier connection from the client's subnet has reached (RFC 9959).
 
+mod access_log;
 mod admission;
 mod admission_metrics;
 mod certificate;
@@ -27,6 +28,7 @@ mod qlog_file;
 mod reactor;
 mod receiver;
 mod reload;
+mod resume_report;
 mod saved_paths;
 mod secrets;
 mod settings;
@@ -41,6 +43,7 @@ mod tokens;
 mod transport;
 mod worker;
 mod workers;
+mod writable;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -48,7 +51,9 @@ use std::time::Duration;
 
 use anyhow::bail;
 use anyhow::Context;
+use log::warn;
 
+use access_log::AccessLog;
 use config::Config;
 use config::Parsed;
 use config::Switch;
@@ -121,7 +126,12 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         let at = StatusPages { metrics, health }.serve(at)?;
         eprintln!("edge-server: metrics at http://{at}/metrics");
     }
-    let workers = Workers::new(config, &inputs, store.as_ref(), &metrics, &health)?;
+    let access_log = cli.access_log.as_deref().map(|path| {
+        AccessLog::start(path, cli.access_log_format, metrics.access_log_dropped.clone())
+    });
+    let access_log = access_log.transpose()?;
+    let store_ref = store.as_ref();
+    let workers = Workers::new(config, &inputs, store_ref, &metrics, &health, access_log.as_ref())?;
 
     if config.certificate().is_none() {
         eprintln!(
@@ -133,9 +143,13 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         eprintln!("edge-server: this quiche has no Careful Resume: every connection slow-starts");
     }
     let reloader = Reloader::new(args, config, inputs.secrets);
-    signals.follow(workers.orders, reloader, health).context("cannot follow signals")?;
+    let follow = signals.follow(workers.orders, reloader, health, access_log.clone());
+    follow.context("cannot follow signals")?;
     eprintln!("edge-server: listening on {}", workers.address);
     workers::run(workers.event_loops)?;
+    if access_log.is_some_and(|log| !log.close()) {
+        warn!("the access log did not take its last lines in time");
+    }
 
     if store.is_some_and(|store| !store.close(STORE_PATIENCE)) {
         bail!("the store did not keep everything in time; look at the disk of {}", cli.store);

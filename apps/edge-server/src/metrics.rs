@@ -28,6 +28,9 @@ pub struct Metrics {
     disk_reads: Family<WorkerLabels, Counter>,
     phases: Family<PhaseLabels, Counter>,
     admission: AdmissionMetrics,
+
+    /// Lines of the access log that were lost.
+    pub access_log_dropped: Counter,
 }
 
 /// The counters of one worker, which no other writes to as a rule.
@@ -80,6 +83,12 @@ impl Metrics {
             "Phases of Careful Resume that connections came to, and why",
             phases.clone(),
         );
+        let access_log_dropped = Counter::default();
+        registry.register(
+            "edge_server_access_log_dropped",
+            "Lines that the access log did not take in time, or could not write",
+            access_log_dropped.clone(),
+        );
         let admission = AdmissionMetrics::register(&mut registry);
         if let Some(store) = store {
             registry.register_collector(Box::new(StoreCollector(store)));
@@ -92,6 +101,7 @@ impl Metrics {
             disk_reads,
             phases,
             admission,
+            access_log_dropped,
         }
     }
 

@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use log::warn;
-use rustix::fs::Access;
+
+use crate::writable;
 
 /// Makes the folder for qlogs, unless it is there.
 ///
@@ -22,7 +23,7 @@ use rustix::fs::Access;
 /// One line that names it: nothing can be written to it.
 pub fn make_dir(dir: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir).with_context(|| unwritable(dir))?;
-    is_writable(dir).with_context(|| unwritable(dir))
+    writable::folder(dir).with_context(|| unwritable(dir))
 }
 
 /// Whether [`make_dir()`] would make it, as far as can be told without.
@@ -31,15 +32,7 @@ pub fn make_dir(dir: &Path) -> anyhow::Result<()> {
 ///
 /// As there.
 pub fn check_dir(dir: &Path) -> anyhow::Result<()> {
-    let nearest = dir.ancestors().find(|ancestor| ancestor.exists());
-    is_writable(nearest.unwrap_or(Path::new("."))).with_context(|| unwritable(dir))
-}
-
-fn is_writable(dir: &Path) -> io::Result<()> {
-    if !dir.is_dir() {
-        return Err(io::ErrorKind::NotADirectory.into());
-    }
-    Ok(rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK)?)
+    writable::folder(dir).with_context(|| unwritable(dir))
 }
 
 fn unwritable(dir: &Path) -> String {

@@ -11,6 +11,7 @@ use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
 use signal_hook::iterator::Signals;
 
+use crate::access_log::AccessLog;
 use crate::health::Health;
 use crate::orders::Order;
 use crate::orders::Orders;
@@ -40,14 +41,23 @@ impl Held {
     /// # Errors
     ///
     /// The process may have no more threads.
-    pub fn follow(mut self, orders: Orders, reloader: Reloader, health: Health) -> io::Result<()> {
+    pub fn follow(
+        mut self,
+        orders: Orders,
+        reloader: Reloader,
+        health: Health,
+        access_log: Option<AccessLog>,
+    ) -> io::Result<()> {
         let follow = move || {
             for signal in self.0.forever() {
                 if signal != SIGHUP {
                     health.drain();
                 }
                 match signal {
-                    SIGHUP => reload(&orders, &reloader),
+                    SIGHUP => {
+                        access_log.iter().for_each(AccessLog::reopen);
+                        reload(&orders, &reloader);
+                    }
                     SIGTERM => orders.give(std::iter::repeat_with(|| Order::Drain)),
                     _ => orders.give(std::iter::repeat_with(|| Order::Stop)),
                 }

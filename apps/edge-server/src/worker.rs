@@ -18,6 +18,7 @@ use quiche::RecvInfo;
 use quiche::Type;
 use slab::Slab;
 
+use crate::access_log::AccessLog;
 use crate::admission;
 use crate::admission::Admission;
 use crate::admission::Verdict;
@@ -68,6 +69,7 @@ pub struct Worker {
     resets: StatelessResets,
     saved: SavedPaths,
     metrics: WorkerMetrics,
+    access_log: Option<AccessLog>,
     paced: bool,
     qlogs: Option<QlogDir>,
 
@@ -94,12 +96,13 @@ impl Worker {
     pub fn new(
         name: u8,
         cli: &Cli,
-        sites: Sites,
+        fresh: Fresh,
         disk: Disk,
-        transport: Transport,
         saved: SavedPaths,
         metrics: WorkerMetrics,
+        access_log: Option<AccessLog>,
     ) -> Self {
+        let Fresh { sites, transport } = fresh;
         let secrets = transport.secrets.clone();
         let tokens = Tokens::new(secrets.clone());
         let retry_above = cli.retry_above as usize;
@@ -114,6 +117,7 @@ impl Worker {
             resets: StatelessResets::new(secrets),
             saved,
             metrics,
+            access_log,
             // Careful Resume turns pacing on.
             paced: cli.resumes(),
             qlogs: cli.qlog_dir.clone().map(QlogDir::new),
@@ -234,7 +238,10 @@ impl Worker {
 
     /// Drops every connection. Claims that are answered only now go back.
     pub fn end(mut self) {
-        self.connections.clear();
+        let now = clock::now();
+        for mut connection in self.connections.drain() {
+            connection.end(self.access_log.as_ref(), now);
+        }
         self.routes.clear();
         self.on_store();
     }
@@ -266,6 +273,7 @@ impl Worker {
             http: &self.transport.http,
             saved: &self.saved,
             metrics: &self.metrics,
+            access_log: self.access_log.as_ref(),
             stage: self.stage,
             paced: self.paced,
             scratch: &mut self.scratch,
@@ -314,7 +322,8 @@ impl Worker {
     }
 
     fn remove(&mut self, slot: usize) {
-        let connection = self.connections.remove(slot);
+        let mut connection = self.connections.remove(slot);
+        connection.end(self.access_log.as_ref(), clock::now());
         for id in &connection.ids {
             self.routes.remove(id);
         }
@@ -403,7 +412,7 @@ impl Worker {
 
         let ids = vec![id, RoutingId::new(client_choice)];
         self.routes.extend(ids.iter().map(|id| (*id, slot)));
-        entry.insert(Connection::new(key, ids, quic, endpoint, clock::now()));
+        entry.insert(Connection::new(key, ids, quic, endpoint, self.paced, clock::now()));
         Some(slot)
     }
 

@@ -13,6 +13,7 @@ use anyhow::Context;
 use log::warn;
 use path_store::StoreService;
 
+use crate::access_log::AccessLog;
 use crate::config::Config;
 use crate::departure::Departure;
 use crate::disk::DiskReaders;
@@ -25,6 +26,7 @@ use crate::inputs::Inputs;
 use crate::metrics::Metrics;
 use crate::orders::Orders;
 use crate::reactor::Reactor;
+use crate::reload::Fresh;
 use crate::saved_paths::SavedPaths;
 use crate::socket::Socket;
 use crate::steering::Steering;
@@ -52,6 +54,7 @@ impl Workers {
         store: Option<&StoreService>,
         metrics: &Metrics,
         health: &Health,
+        access_log: Option<&AccessLog>,
     ) -> anyhow::Result<Self> {
         let cli = &config.flags;
         let disk_readers = DiskReaders::start().context("cannot start the threads that read")?;
@@ -87,8 +90,9 @@ impl Workers {
             let disk = disk_readers.handle(reactor.waker());
             let saved = SavedPaths::new(store, inputs.hash_keys.clone(), reactor.waker());
             let metrics = metrics.of_worker(name);
-            let worker =
-                Worker::new(name, cli, inputs.sites.clone(), disk, transport, saved, metrics);
+            let fresh = Fresh { sites: inputs.sites.clone(), transport };
+            let log = access_log.cloned();
+            let worker = Worker::new(name, cli, fresh, disk, saved, metrics, log);
             let drain = Drain::new(patience);
             let event_loop = EventLoop::new(socket, reactor, worker, drain, ties);
             event_loops.push(event_loop.context("cannot watch the socket")?);

@@ -5,7 +5,7 @@ pub mod answer;
 pub mod body;
 pub mod coding;
 pub mod conditions;
-mod exchanges;
+pub mod exchanges;
 mod intake;
 pub mod priority;
 pub mod ranges;
@@ -15,16 +15,19 @@ mod schedule;
 
 use std::collections::HashMap;
 use std::io;
+use std::time::Instant;
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use log::debug;
+use quiche::clock;
 use quiche::h3;
 use quiche::h3::NameValue;
 use quiche::Shutdown;
 
 use crate::http::answer::Answer;
 use crate::http::body::FileRange;
+use crate::http::exchanges::Ended;
 use crate::http::exchanges::Exchanges;
 use crate::http::intake::Intake;
 use crate::http::intake::Overflow;
@@ -92,6 +95,7 @@ pub struct Desk<'a> {
     /// Memory for what clients upload.
     pub scratch: &'a mut [u8],
 
+    pub now: Instant,
     pub wall_now: SystemTime,
 
     /// Begins to read what the response on a stream needs from disk;
@@ -100,18 +104,19 @@ pub struct Desk<'a> {
 }
 
 impl Http {
-    /// Starts HTTP/3 on an established connection.
+    /// Starts HTTP/3 on an established connection. What its exchanges came to is to be
+    /// `told`, or not.
     ///
     /// # Errors
     ///
     /// The transport's.
-    pub fn new(quic: &mut Quic, config: &h3::Config) -> Result<Self, h3::Error> {
+    pub fn new(quic: &mut Quic, config: &h3::Config, told: bool) -> Result<Self, h3::Error> {
         let h3 = h3::Connection::with_transport(quic, config)?;
         Ok(Self {
             h3,
             responses: Schedule::default(),
             intakes: HashMap::new(),
-            exchanges: Exchanges::default(),
+            exchanges: Exchanges::new(told),
             next_stream: 0,
             refused_from: None,
             malformed: 0,
@@ -122,6 +127,19 @@ impl Http {
     /// Bytes of responses that the transport has not taken yet.
     pub fn unsent_bytes(&self) -> u64 {
         self.responses.unsent_bytes()
+    }
+
+    /// The exchanges that are over and have not been told of.
+    pub fn take_ended(&mut self) -> impl Iterator<Item = Ended> + '_ {
+        self.exchanges.take_ended()
+    }
+
+    /// The connection is over, and whatever was under way. A client that `left_well`
+    /// has what it was sent.
+    pub fn end(&mut self, left_well: bool, now: Instant) {
+        let responses = &self.responses;
+        let sent = |stream| responses.get(stream).map(Response::sent_bytes);
+        self.exchanges.end_all(left_well, sent, now);
     }
 
     /// Nothing that the client asked is unfinished, or not acknowledged.
@@ -142,7 +160,7 @@ impl Http {
 
     /// Takes in what clients ask. Returns whether they asked anything.
     pub fn take_requests(&mut self, quic: &mut Quic, desk: &mut Desk<'_>) -> bool {
-        self.exchanges.settle(quic);
+        self.exchanges.settle(quic, desk.now);
         let mut any = false;
         while let Some((stream, event)) = self.next_event(quic) {
             any = true;
@@ -190,11 +208,12 @@ impl Http {
             return self.reject(quic, stream);
         }
         self.next_stream = self.next_stream.max(stream + STREAM_ID_STEP);
-        self.exchanges.begin(stream);
+        self.exchanges.begin(stream, list, (desk.now, desk.wall_now));
         let request = match Request::read(list) {
             Ok(request) => request,
             Err(Fault::Malformed(why)) => return self.abort(quic, stream, why),
             Err(Fault::Refused(status)) => {
+                self.exchanges.on_answer(stream, status);
                 let answer = Answer::refusal(status);
                 let with_body = !request::is_head(list);
                 let priority = Priority::UNSAID;
@@ -230,6 +249,7 @@ impl Http {
             None if too_early => Answer::refusal(425),
             None => site.answer(&request, desk.wall_now),
         };
+        self.exchanges.on_answer(stream, answer.status);
         let refused = answer.status >= 400;
         let with_body = request.method != Method::Head;
         let response = Response::new(stream, answer, with_body, priority, desk.wall_now);
@@ -273,6 +293,7 @@ impl Http {
 
     /// Answers an upload.
     fn conclude(&mut self, stream: u64, answer: Answer, intake: Intake, wall_now: SystemTime) {
+        self.exchanges.on_answer(stream, answer.status);
         let response = Response::new(stream, answer, true, intake.priority, wall_now);
         self.responses.insert(response.after_interim(intake.continued).into());
     }
@@ -316,14 +337,16 @@ impl Http {
             written += unsent_before - response.unsent_bytes();
             any |= !matches!(step, Ok(Step::Blocked | Step::Fetching));
             match step {
-                Ok(Step::Finished) => self.exchanges.on_written(response.stream),
+                Ok(Step::Finished) => {
+                    self.exchanges.on_written(response.stream, response.sent_bytes())
+                }
                 Ok(Step::Wrote) => self.responses.insert(response),
                 Ok(Step::Blocked | Step::Fetching) => {
                     self.responses.put_back(place, response);
                     after = Some(place);
                 }
                 Err(code) => {
-                    self.exchanges.on_abort(response.stream);
+                    self.exchanges.on_abort(response.stream, Some(response.sent_bytes()), desk.now);
                     if let Some(code) = code {
                         let _ = quic.stream_shutdown(response.stream, Shutdown::Write, code);
                     }
@@ -385,10 +408,16 @@ impl Http {
     }
 
     fn give_up(&mut self, quic: &mut Quic, stream: u64, code: u64) {
-        self.responses.remove(stream);
-        self.exchanges.on_abort(stream);
+        let sent = self.responses.remove(stream).map(|response| response.sent_bytes());
+        self.exchanges.on_abort(stream, sent, clock::now());
         let _ = quic.stream_shutdown(stream, Shutdown::Write, code);
     }
+}
+
+/// Whether who closed a connection with this error had nothing to complain of.
+pub fn is_no_error(error: &quiche::ConnectionError) -> bool {
+    const QUIC_NO_ERROR: u64 = 0;
+    error.error_code == if error.is_app { H3_NO_ERROR } else { QUIC_NO_ERROR }
 }
 
 /// Closes with `H3_NO_ERROR`: the server stops.

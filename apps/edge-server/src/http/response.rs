@@ -117,6 +117,11 @@ impl Response {
         self.length - self.sent
     }
 
+    /// Bytes of the body that the transport has taken.
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent
+    }
+
     /// The piece that the last [`Step::Fetching`] waits for.
     pub fn on_fetched(&mut self, bytes: io::Result<Bytes>) {
         match bytes {

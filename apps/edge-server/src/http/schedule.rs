@@ -49,6 +49,11 @@ impl Schedule {
     }
 
     /// A stream's response.
+    pub fn get(&self, stream: u64) -> Option<&Response> {
+        self.responses.values().find(|response| response.stream == stream).map(AsRef::as_ref)
+    }
+
+    /// The same, to be changed.
     pub fn get_mut(&mut self, stream: u64) -> Option<&mut Response> {
         self.responses.values_mut().find(|response| response.stream == stream).map(AsMut::as_mut)
     }

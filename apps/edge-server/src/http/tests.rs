@@ -98,7 +98,7 @@ impl Ends {
 
         let asker =
             h3::Connection::with_transport(&mut client, &h3::Config::new().unwrap()).unwrap();
-        let http = Http::new(&mut server, &transport.http).unwrap();
+        let http = Http::new(&mut server, &transport.http, false).unwrap();
         let sites = Sites::open(&config).unwrap();
         let mut ends = Self {
             client,
@@ -135,9 +135,10 @@ impl Ends {
     fn deliver(&mut self) {
         carry(&mut self.client, &mut self.server, usize::MAX);
         let (sites, wall_now) = (&self.sites, SystemTime::UNIX_EPOCH);
+        let now = quiche::clock::now();
         let mut fetches = Vec::new();
         let fetch = &mut |stream, range| fetches.push((stream, range));
-        let mut desk = Desk { sites, scratch: &mut self.scratch, wall_now, fetch };
+        let mut desk = Desk { sites, scratch: &mut self.scratch, now, wall_now, fetch };
         self.http.take_requests(&mut self.server, &mut desk);
         self.http.write(&mut self.server, &mut desk, u64::MAX);
         self.fetches.extend(fetches);

@@ -1,6 +1,7 @@
 //! The server as a process, with real sockets.
 
 mod abuse;
+mod access_log;
 mod admission;
 mod bad_input;
 mod draining;

@@ -113,6 +113,11 @@ impl Lab {
         self.qlog(run).matches(r#""name":"quic:packet_sent""#).count()
     }
 
+    /// Whether that connection has this name.
+    pub fn has_qlog(&self, run: &str, connection: &str) -> bool {
+        self.file(run).join(format!("{connection}.sqlog")).exists()
+    }
+
     /// The qlog of that connection.
     pub fn qlog(&self, run: &str) -> String {
         let mut qlogs = fs::read_dir(self.dir.path().join(run)).unwrap();

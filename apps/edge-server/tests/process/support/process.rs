@@ -33,10 +33,15 @@ pub struct Running {
 impl Running {
     /// Starts a program and collects what it says on standard error.
     pub fn start(command: &mut Command) -> Self {
+        Self::start_to(command, Stdio::null())
+    }
+
+    /// The same, with its standard output to somewhere.
+    pub fn start_to(command: &mut Command, output: Stdio) -> Self {
         let shown = format!("{command:?}");
         let mut child = command
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(output)
             .stderr(Stdio::piped())
             .spawn()
             .unwrap_or_else(|e| panic!("{shown}: {e}"));

@@ -1,0 +1,38 @@
+//! What Careful Resume did on a connection, for those who watch the server.
+
+use quiche::resume::Phase;
+use quiche::resume::ResumeEvent;
+use quiche::resume::Trigger;
+
+/// The story of one connection, as far as it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResumeReport {
+    pub phase: Phase,
+
+    /// Why the phase began.
+    pub trigger: Option<Trigger>,
+
+    /// The window that was jumped to.
+    pub jump_bytes: Option<usize>,
+
+    /// The path did not take the jump.
+    pub retreated: bool,
+}
+
+impl ResumeReport {
+    /// Of a connection that begins.
+    pub fn new() -> Self {
+        let phase = Phase::Reconnaissance;
+        Self { phase, trigger: None, jump_bytes: None, retreated: false }
+    }
+
+    /// The phase has changed.
+    pub fn on_event(&mut self, event: &ResumeEvent) {
+        (self.phase, self.trigger) = (event.new, event.trigger);
+        match event.new {
+            Phase::Unvalidated => self.jump_bytes = Some(event.congestion_window),
+            Phase::SafeRetreat => self.retreated = true,
+            Phase::Reconnaissance | Phase::Validating | Phase::Normal => (),
+        }
+    }
+}
