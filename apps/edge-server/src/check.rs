@@ -16,7 +16,7 @@ use crate::qlog_file;
 pub fn check(config: &Config) -> anyhow::Result<()> {
     let cli = &config.flags;
     let inputs = Inputs::read(config)?;
-    inputs.transport(cli)?;
+    inputs.fresh(cli)?;
     inputs.sites.check_error_pages()?;
     if let Some(dir) = &cli.qlog_dir {
         qlog_file::check_dir(dir)?;

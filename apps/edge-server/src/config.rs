@@ -15,9 +15,11 @@ use clap::CommandFactory;
 use clap::FromArgMatches;
 use clap::Parser;
 use clap::ValueEnum;
+use ipnet::IpNet;
 use quiche::slow_start::SlowStartExit;
 
 use crate::config_file::ConfigFile;
+use crate::qlog_sample::parse_rate;
 use crate::settings::Setting;
 use crate::steering::WORKERS_MAX;
 
@@ -143,6 +145,14 @@ pub struct Cli {
     /// Writes a qlog file per connection into this folder
     #[arg(long, value_name = "DIR")]
     pub qlog_dir: Option<PathBuf>,
+
+    /// The share of connections that have one, from 0 to 1
+    #[arg(long, value_name = "SHARE", requires = "qlog_dir", default_value = "1", value_parser = parse_rate)]
+    pub qlog_rate: f64,
+
+    /// Only connections from this subnet have one; may be said more than once
+    #[arg(long, value_name = "CIDR", requires = "qlog_dir")]
+    pub qlog_subnet: Vec<IpNet>,
 
     /// Configuration file, TOML: hosts, how their files are served, and options, for which
     /// the command line has the last word
@@ -316,7 +326,8 @@ mod tests {
                     --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 \
                     --early-data on --drain 7 --metrics 127.0.0.1:9100 --access-log - \
-                    --access-log-format common --qlog-dir logs --check \
+                    --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
+                    --qlog-subnet 10.0.0.0/8 --qlog-subnet fd00::/8 --check \
                     --speedtest";
         let Ok(Parsed::Run(config)) = parse_words(line) else { panic!("not understood") };
         let cli = config.flags;
@@ -338,7 +349,9 @@ mod tests {
         assert_eq!(cli.metrics.map(|at| at.port()), Some(9100));
         assert_eq!(cli.access_log, Some("-".into()));
         assert_eq!(cli.access_log_format, AccessLogFormat::Common);
-        assert_eq!(cli.qlog_dir, Some("logs".into()));
+        assert_eq!((cli.qlog_dir, cli.qlog_rate), (Some("logs".into()), 0.5));
+        let subnets: Vec<_> = cli.qlog_subnet.iter().map(IpNet::to_string).collect();
+        assert_eq!(subnets, ["10.0.0.0/8", "fd00::/8"]);
         assert!(cli.speedtest && cli.check);
     }
 
@@ -357,7 +370,8 @@ mod tests {
                     --slow-start-exit search-3 --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 \
                     --early-data on --drain 7 --metrics 127.0.0.1:9100 --access-log - \
-                    --access-log-format common --qlog-dir logs";
+                    --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
+                    --qlog-subnet 10.0.0.0/8";
         let words: Vec<_> = line.split_whitespace().collect();
         let mut toml = String::from("[server]\nspeedtest = true\n");
         for pair in words.chunks(2) {
@@ -461,6 +475,10 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --early-data yes", "'yes'"),
             ("edge-server --listen 127.0.0.1:0 --root . --drain -1", "-1"),
             ("edge-server --listen 127.0.0.1:0 --root . --access-log-format xml", "'xml'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --qlog-dir . --qlog-rate 1.1", "'1.1'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --qlog-dir . --qlog-rate nan", "'nan'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --qlog-dir . --qlog-subnet x", "'x'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --qlog-subnet ::/0", "--qlog-dir"),
             ("edge-server --listen 127.0.0.1:0 --root . --metrics 9100", "'9100'"),
             ("edge-server --listen 127.0.0.1:0 --root . --config missing.toml", "missing.toml"),
             ("edge-server --listen 127.0.0.1:0 --root . stray", "'stray'"),

@@ -7,10 +7,10 @@ use path_store::WatchedHashKeys;
 use crate::certificate::Certificates;
 use crate::config::Cli;
 use crate::config::Config;
+use crate::reload::Fresh;
 use crate::secrets;
 use crate::secrets::SharedSecrets;
 use crate::site::sites::Sites;
-use crate::transport::Transport;
 
 /// What the workers of a server share.
 pub struct Inputs {
@@ -36,12 +36,12 @@ impl Inputs {
         Ok(Self { sites, certificates, secrets, hash_keys })
     }
 
-    /// Settings of QUIC and HTTP/3 for one worker.
+    /// What one worker serves with.
     ///
     /// # Errors
     ///
     /// A certificate or an option cannot be used.
-    pub fn transport(&self, cli: &Cli) -> anyhow::Result<Transport> {
-        Transport::new(cli, &self.certificates, self.secrets.clone())
+    pub fn fresh(&self, cli: &Cli) -> anyhow::Result<Fresh> {
+        Fresh::new(cli, &self.sites, &self.certificates, &self.secrets)
     }
 }

@@ -25,6 +25,7 @@ mod orders;
 mod outbox;
 mod path_key;
 mod qlog_file;
+mod qlog_sample;
 mod reactor;
 mod receiver;
 mod reload;

@@ -12,12 +12,13 @@ use crate::config::Cli;
 use crate::config::Config;
 use crate::config::Parsed;
 use crate::config::Switch;
+use crate::qlog_sample::QlogSample;
 use crate::secrets::SharedSecrets;
 use crate::site::sites::Sites;
 use crate::transport::Transport;
 
 /// Options that count from the reload on, the last of them for new connections.
-const RELOADED: [&str; 9] = [
+const RELOADED: [&str; 11] = [
     "root",
     "speedtest",
     "cert",
@@ -27,12 +28,32 @@ const RELOADED: [&str; 9] = [
     "resume-ceiling",
     "pmtud",
     "early-data",
+    "qlog-rate",
+    "qlog-subnet",
 ];
 
-/// What one worker serves with after a reload.
+/// What one worker serves with, from its start or a reload to the next.
 pub struct Fresh {
     pub sites: Sites,
     pub transport: Transport,
+    pub qlog_sample: QlogSample,
+}
+
+impl Fresh {
+    /// What a command line asks for.
+    ///
+    /// # Errors
+    ///
+    /// A certificate or an option cannot be used.
+    pub fn new(
+        cli: &Cli,
+        sites: &Sites,
+        certificates: &Certificates,
+        secrets: &SharedSecrets,
+    ) -> anyhow::Result<Self> {
+        let transport = Transport::new(cli, certificates, secrets.clone())?;
+        Ok(Self { sites: sites.clone(), transport, qlog_sample: QlogSample::new(cli) })
+    }
 }
 
 /// Reads the configuration again.
@@ -64,10 +85,7 @@ impl Reloader {
         let config = Config { flags: Cli { resume: self.resume, ..wanted.flags }, ..*wanted };
         let sites = Sites::open(&config)?;
         let certificates = Certificates::read(&config)?;
-        let fresh = |_| {
-            let transport = Transport::new(&config.flags, &certificates, self.secrets.clone())?;
-            Ok(Fresh { sites: sites.clone(), transport })
-        };
+        let fresh = |_| Fresh::new(&config.flags, &sites, &certificates, &self.secrets);
         let fresh = (0..workers).map(fresh).collect::<anyhow::Result<_>>()?;
         let changed = self.changed(&config.options);
         if !changed.is_empty() {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::time::Instant;
 
 use log::debug;
@@ -36,6 +37,7 @@ use crate::metrics::WorkerMetrics;
 use crate::outbox::Outbox;
 use crate::path_key::PathKey;
 use crate::qlog_file::QlogDir;
+use crate::qlog_sample::QlogSample;
 use crate::reload::Fresh;
 use crate::saved_paths::ConnectionKey;
 use crate::saved_paths::SavedPaths;
@@ -72,6 +74,7 @@ pub struct Worker {
     access_log: Option<AccessLog>,
     paced: bool,
     qlogs: Option<QlogDir>,
+    qlog_sample: QlogSample,
 
     connections: Slab<Connection>,
     routes: HashMap<RoutingId, usize>,
@@ -102,7 +105,7 @@ impl Worker {
         metrics: WorkerMetrics,
         access_log: Option<AccessLog>,
     ) -> Self {
-        let Fresh { sites, transport } = fresh;
+        let Fresh { sites, transport, qlog_sample } = fresh;
         let secrets = transport.secrets.clone();
         let tokens = Tokens::new(secrets.clone());
         let retry_above = cli.retry_above as usize;
@@ -121,6 +124,7 @@ impl Worker {
             // Careful Resume turns pacing on.
             paced: cli.resumes(),
             qlogs: cli.qlog_dir.clone().map(QlogDir::new),
+            qlog_sample,
             connections: Slab::new(),
             routes: HashMap::new(),
             serial_next: 0,
@@ -212,6 +216,7 @@ impl Worker {
     pub fn reload(&mut self, fresh: Fresh) {
         self.sites = fresh.sites;
         self.transport = fresh.transport;
+        self.qlog_sample = fresh.qlog_sample;
     }
 
     /// Goes on towards its end. At the last stage it begins to close every connection,
@@ -400,7 +405,7 @@ impl Worker {
         };
         debug!("{}: connection from {}", quic.trace_id(), info.from);
         self.metrics.count_connection();
-        self.start_qlog(&mut quic, id);
+        self.start_qlog(&mut quic, id, info.from.ip());
 
         let endpoint = self.path_key.remote_endpoint(info.to.ip(), info.from);
         let entry = self.connections.vacant_entry();
@@ -416,8 +421,9 @@ impl Worker {
         Some(slot)
     }
 
-    fn start_qlog(&self, quic: &mut Quic, id: RoutingId) {
-        let log = self.qlogs.as_ref().and_then(|logs| logs.create(&id.to_string()));
+    fn start_qlog(&self, quic: &mut Quic, id: RoutingId, client: IpAddr) {
+        let qlogs = self.qlogs.as_ref().filter(|_| self.qlog_sample.takes(&id, client));
+        let log = qlogs.and_then(|logs| logs.create(&id.to_string()));
         if let Some(log) = log {
             quic.set_qlog_with_level(
                 Box::new(log),

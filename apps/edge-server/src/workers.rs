@@ -26,7 +26,6 @@ use crate::inputs::Inputs;
 use crate::metrics::Metrics;
 use crate::orders::Orders;
 use crate::reactor::Reactor;
-use crate::reload::Fresh;
 use crate::saved_paths::SavedPaths;
 use crate::socket::Socket;
 use crate::steering::Steering;
@@ -86,11 +85,10 @@ impl Workers {
         for (name, ((socket, reactor), ties)) in
             (0..=u8::MAX).zip(sockets.into_iter().zip(reactors).zip(ties))
         {
-            let transport = inputs.transport(cli)?;
             let disk = disk_readers.handle(reactor.waker());
             let saved = SavedPaths::new(store, inputs.hash_keys.clone(), reactor.waker());
             let metrics = metrics.of_worker(name);
-            let fresh = Fresh { sites: inputs.sites.clone(), transport };
+            let fresh = inputs.fresh(cli)?;
             let log = access_log.cloned();
             let worker = Worker::new(name, cli, fresh, disk, saved, metrics, log);
             let drain = Drain::new(patience);

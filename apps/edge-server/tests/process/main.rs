@@ -12,6 +12,7 @@ mod moving;
 mod neighbours;
 mod packet_sizes;
 mod priorities;
+mod qlogs;
 mod reloading;
 mod restarts;
 mod resuming;
