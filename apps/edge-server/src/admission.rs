@@ -16,8 +16,8 @@ use quiche::Header;
 use quiche::RecvInfo;
 use quiche::RetryConnectionIds;
 
-use crate::admission_metrics::AdmissionMetrics;
 use crate::connection_ids::RoutingId;
+use crate::metrics::AdmissionMetrics;
 use crate::tokens::Kind;
 use crate::tokens::Proof;
 use crate::tokens::Tokens;
@@ -108,12 +108,15 @@ impl Admission {
     /// client's next connection (RFC 9000, 8.1.3).
     pub fn on_established(&mut self, slot: usize, wall_now: SystemTime) -> Option<Vec<u8>> {
         let client = self.handshakes.remove(&slot)?;
+        self.metrics.count_handshake(true);
         self.tokens.for_next_connection(client, wall_now)
     }
 
     /// The connection in a slot is over.
     pub fn on_end(&mut self, slot: usize) {
-        self.handshakes.remove(&slot);
+        if self.handshakes.remove(&slot).is_some() {
+            self.metrics.count_handshake(false);
+        }
     }
 }
 

@@ -25,6 +25,8 @@ use crate::drain::Stage;
 use crate::http;
 use crate::http::Desk;
 use crate::http::Http;
+use crate::metrics::Scene;
+use crate::metrics::Tally;
 use crate::metrics::WorkerMetrics;
 use crate::outbox::Blocked;
 use crate::outbox::Outbox;
@@ -71,6 +73,11 @@ pub struct Connection {
 
     /// Absent where Careful Resume is off.
     report: Option<ResumeReport>,
+
+    tally: Tally,
+
+    /// When the next packet was due at the end of the last turn, if it was not yet.
+    release: Option<Instant>,
 
     /// The last observation has been made and the claim given back.
     over: bool,
@@ -123,7 +130,19 @@ impl Connection {
     ) -> Self {
         let life = ResumeLife::new(now);
         let report = resumes.then(ResumeReport::new);
-        Self { key, ids, touched: false, quic, http: None, endpoint, life, report, over: false }
+        Self {
+            key,
+            ids,
+            touched: false,
+            quic,
+            http: None,
+            endpoint,
+            life,
+            report,
+            tally: Tally::new(now),
+            release: None,
+            over: false,
+        }
     }
 
     /// The transport, for what concerns connection IDs.
@@ -199,14 +218,18 @@ impl Connection {
     /// Gets as far as requests, windows and release times allow.
     pub fn progress(&mut self, turn: &mut Turn<'_>) -> Pause {
         let mut turn_bytes = 0;
+        let mut release = self.release.take();
         let pause = loop {
             let now = clock::now();
+            if let Some(release) = release.take().filter(|release| *release <= now) {
+                turn.metrics.count_lateness(now - release);
+            }
             let served = self.serve(turn, now);
             if turn.stage == Stage::Finishing && self.http.as_ref().is_none_or(Http::is_idle) {
                 self.stop(turn.saved, now);
             }
             self.follow_resume(turn.saved, turn.metrics, now);
-            self.tell(turn.access_log);
+            self.tell(turn.access_log, turn.metrics);
             let before = turn_bytes;
             let pause = self.transmit(turn, now, &mut turn_bytes);
             if turn.outbox.flush(turn.socket) == Err(Blocked) {
@@ -222,6 +245,9 @@ impl Connection {
         if turn_bytes > 0 {
             self.life.on_activity();
         }
+        if let Pause::Paced(release) = pause {
+            self.release = Some(release);
+        }
         pause
     }
 
@@ -233,12 +259,16 @@ impl Connection {
     }
 
     /// The connection is no more. Tells of what was under way.
-    pub fn end(&mut self, log: Option<&AccessLog>, now: Instant) {
+    pub fn end(&mut self, log: Option<&AccessLog>, metrics: &WorkerMetrics, now: Instant) {
+        self.tally.tell(&self.quic.stats(), &metrics.traffic, now);
+        if self.report.is_some_and(|report| report.has_unused_set()) {
+            metrics.resume.on_unused();
+        }
         let left_well = self.quic.peer_error().is_some_and(http::is_no_error);
         if let Some(http) = &mut self.http {
             http.end(left_well, now);
         }
-        self.tell(log);
+        self.tell(log, metrics);
     }
 
     /// The client has been told of the end, or told us of it.
@@ -279,10 +309,12 @@ impl Connection {
         asked || wrote
     }
 
-    /// Writes the exchanges that are over to the log.
-    fn tell(&mut self, log: Option<&AccessLog>) {
-        let (Some(log), Some(http)) = (log, &mut self.http) else { return };
+    /// Counts the exchanges that are over, and writes them to the log.
+    fn tell(&mut self, log: Option<&AccessLog>, metrics: &WorkerMetrics) {
+        let Some(http) = &mut self.http else { return };
         for ended in http.take_ended() {
+            metrics.responses.count(&ended);
+            let Some(log) = log else { continue };
             let active = self.quic.path_stats().find(|path| path.active);
             let Some(client) = active.map(|path| path.peer_addr) else { continue };
             let connection = self.quic.trace_id().to_owned();
@@ -330,7 +362,7 @@ impl Connection {
     /// Follows Careful Resume, and what the connection learns.
     fn follow_resume(&mut self, saved: &SavedPaths, metrics: &WorkerMetrics, now: Instant) {
         while let Some(event) = hooks::resume_event_next(&mut self.quic) {
-            metrics.count_phase(event.new, event.trigger);
+            metrics.resume.on_event(&event, &self.scene());
             if let Some(report) = &mut self.report {
                 report.on_event(&event);
             }
@@ -350,6 +382,9 @@ impl Connection {
         }
         let unused = self.life.on_lapse(now);
         self.act(unused, saved);
+        if self.tally.is_due(now) {
+            self.tally.tell(&self.quic.stats(), &metrics.traffic, now);
+        }
         if self.is_ended() {
             self.finish(saved, now);
         }
@@ -367,6 +402,15 @@ impl Connection {
             let observed = self.observed();
             let record = self.life.on_observation(observed, now);
             self.act(record, saved);
+        }
+    }
+
+    fn scene(&self) -> Scene {
+        let active = self.quic.path_stats().find(|path| path.active);
+        Scene {
+            min_rtt: active.and_then(|path| path.min_rtt),
+            limit: hooks::send_limit(&self.quic),
+            wall_now: clock::wall_now(),
         }
     }
 

@@ -3,7 +3,6 @@
 
 mod access_log;
 mod admission;
-mod admission_metrics;
 mod certificate;
 mod check;
 mod config;

@@ -9,6 +9,9 @@ use quiche::resume::Trigger;
 pub struct ResumeReport {
     pub phase: Phase,
 
+    /// The connection was given a saved set.
+    pub offered: bool,
+
     /// Why the phase began.
     pub trigger: Option<Trigger>,
 
@@ -23,12 +26,18 @@ impl ResumeReport {
     /// Of a connection that begins.
     pub fn new() -> Self {
         let phase = Phase::Reconnaissance;
-        Self { phase, trigger: None, jump_bytes: None, retreated: false }
+        Self { phase, offered: false, trigger: None, jump_bytes: None, retreated: false }
+    }
+
+    /// There is a saved set, and nothing has been decided of it.
+    pub fn has_unused_set(&self) -> bool {
+        self.offered && self.phase == Phase::Reconnaissance
     }
 
     /// The phase has changed.
     pub fn on_event(&mut self, event: &ResumeEvent) {
         (self.phase, self.trigger) = (event.new, event.trigger);
+        self.offered |= event.restored.is_some();
         match event.new {
             Phase::Unvalidated => self.jump_bytes = Some(event.congestion_window),
             Phase::SafeRetreat => self.retreated = true,

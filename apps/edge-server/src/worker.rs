@@ -245,7 +245,7 @@ impl Worker {
     pub fn end(mut self) {
         let now = clock::now();
         for mut connection in self.connections.drain() {
-            connection.end(self.access_log.as_ref(), now);
+            connection.end(self.access_log.as_ref(), &self.metrics, now);
         }
         self.routes.clear();
         self.on_store();
@@ -328,7 +328,7 @@ impl Worker {
 
     fn remove(&mut self, slot: usize) {
         let mut connection = self.connections.remove(slot);
-        connection.end(self.access_log.as_ref(), clock::now());
+        connection.end(self.access_log.as_ref(), &self.metrics, clock::now());
         for id in &connection.ids {
             self.routes.remove(id);
         }
@@ -381,6 +381,7 @@ impl Worker {
     }
 
     fn refuse(&mut self, socket: &Socket, info: RecvInfo, header: &Header<'_>, code: u64) {
+        self.metrics.admission.count_refusal();
         self.outbox.answer(info, socket, |room| {
             hooks::refuse(&header.scid, &header.dcid, header.version, code, room).ok()
         });

@@ -59,6 +59,7 @@ impl Workers {
         let disk_readers = DiskReaders::start().context("cannot start the threads that read")?;
 
         let sockets = Socket::bind_group(cli.listen, cli.workers())?;
+        metrics.socket_drops.watch(&sockets);
         let address = sockets[0].local_addr()?;
         let steering = Steering::new(cli.workers());
         if let Err(e) = steering.attach(&sockets[0]) {

@@ -7,6 +7,7 @@ use crate::resume::Phase;
 use crate::resume::ResumeConfig;
 use crate::resume::ResumeEvent;
 use crate::resume::ResumeStats;
+use crate::resume::SendLimit;
 use crate::slow_start::SlowStartExit;
 use crate::slow_start::SlowStartStats;
 use crate::BufFactory;
@@ -124,6 +125,11 @@ mod careful_resume {
     pub fn resume_stats(stats: &PathStats) -> Option<ResumeStats> {
         stats.resume
     }
+
+    /// See `Connection::send_limit()`.
+    pub fn send_limit<F: BufFactory>(quic: &Connection<F>) -> SendLimit {
+        quic.send_limit()
+    }
 }
 
 #[cfg(not(hook = "careful_resume"))]
@@ -156,6 +162,10 @@ mod careful_resume {
 
     pub fn resume_stats(_: &PathStats) -> Option<ResumeStats> {
         None
+    }
+
+    pub fn send_limit<F: BufFactory>(_: &Connection<F>) -> SendLimit {
+        SendLimit::Application
     }
 }
 

@@ -145,6 +145,7 @@ mod tests {
         };
         let resume = ResumeReport {
             phase: Phase::Normal,
+            offered: true,
             trigger: Some(Trigger::ExitRecovery),
             jump_bytes: Some(123_456),
             retreated: true,

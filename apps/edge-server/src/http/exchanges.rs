@@ -48,8 +48,11 @@ pub struct Exchanges {
     /// Those whose responses the transport has taken whole.
     written: Vec<u64>,
 
-    /// Those that are over, if they are to be told of.
-    ended: Option<Vec<Ended>>,
+    /// Those that are over, until they are told of.
+    ended: Vec<Ended>,
+
+    /// What was asked is to be told as well.
+    logged: bool,
 }
 
 struct Exchange {
@@ -62,14 +65,14 @@ struct Exchange {
 }
 
 impl Exchanges {
-    /// None yet. They are remembered when they are over, if they are to be `told` of.
-    pub fn new(told: bool) -> Self {
-        Self { under_way: HashMap::new(), written: Vec::new(), ended: told.then(Vec::new) }
+    /// None yet. What was asked is remembered, if it is to be `logged`.
+    pub fn new(logged: bool) -> Self {
+        Self { under_way: HashMap::new(), written: Vec::new(), ended: Vec::new(), logged }
     }
 
     /// A request with these fields has come.
     pub fn begin(&mut self, stream: u64, fields: &[h3::Header], begun: (Instant, SystemTime)) {
-        let asked = self.ended.as_ref().map(|_| Asked::read(fields)).unwrap_or_default();
+        let asked = if self.logged { Asked::read(fields) } else { Asked::default() };
         self.under_way.insert(stream, Exchange { asked, begun, status: None, bytes: 0 });
     }
 
@@ -127,7 +130,7 @@ impl Exchanges {
     /// Those that are over and have not been told of. One without a response is none to
     /// tell of.
     pub fn take_ended(&mut self) -> impl Iterator<Item = Ended> + '_ {
-        self.ended.iter_mut().flat_map(|ended| ended.drain(..))
+        self.ended.drain(..)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -135,12 +138,11 @@ impl Exchanges {
     }
 
     fn end(&mut self, stream: u64, complete: bool, now: Instant) {
-        let exchange = self.under_way.remove(&stream);
-        let (Some(ended), Some(exchange)) = (&mut self.ended, exchange) else { return };
+        let Some(exchange) = self.under_way.remove(&stream) else { return };
         let Exchange { asked, begun, status: Some(status), bytes } = exchange else { return };
         let (instant, begun) = begun;
         let duration = now.saturating_duration_since(instant);
-        ended.push(Ended { asked, begun, duration, status, bytes, complete });
+        self.ended.push(Ended { asked, begun, duration, status, bytes, complete });
     }
 }
 
@@ -243,6 +245,6 @@ mod tests {
             paths
         };
         assert_eq!(end(Exchanges::new(true)), [PATH_BYTES_MAX]);
-        assert!(end(Exchanges::new(false)).is_empty());
+        assert_eq!(end(Exchanges::new(false)), [0]);
     }
 }

@@ -104,19 +104,19 @@ pub struct Desk<'a> {
 }
 
 impl Http {
-    /// Starts HTTP/3 on an established connection. What its exchanges came to is to be
-    /// `told`, or not.
+    /// Starts HTTP/3 on an established connection. What was asked is remembered until it
+    /// is told, if it is `logged`.
     ///
     /// # Errors
     ///
     /// The transport's.
-    pub fn new(quic: &mut Quic, config: &h3::Config, told: bool) -> Result<Self, h3::Error> {
+    pub fn new(quic: &mut Quic, config: &h3::Config, logged: bool) -> Result<Self, h3::Error> {
         let h3 = h3::Connection::with_transport(quic, config)?;
         Ok(Self {
             h3,
             responses: Schedule::default(),
             intakes: HashMap::new(),
-            exchanges: Exchanges::new(told),
+            exchanges: Exchanges::new(logged),
             next_stream: 0,
             refused_from: None,
             malformed: 0,

@@ -12,13 +12,20 @@ use crate::tokens::Kind;
 #[derive(Clone, Default)]
 pub struct AdmissionMetrics {
     retries: Counter,
+    refusals: Counter,
     resets: Counter,
+    handshakes: Family<HandshakeLabels, Counter>,
     tokens: Family<TokenLabels, Counter>,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct TokenLabels {
     kind: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct HandshakeLabels {
     outcome: &'static str,
 }
 
@@ -29,6 +36,9 @@ impl AdmissionMetrics {
         let (retries, resets) = (metrics.retries.clone(), metrics.resets.clone());
         registry.register("edge_server_retries", "Retry packets sent", retries);
         registry.register("edge_server_stateless_resets", "Stateless resets sent", resets);
+        let (refusals, handshakes) = (metrics.refusals.clone(), metrics.handshakes.clone());
+        registry.register("edge_server_refusals", "Connections refused at the door", refusals);
+        registry.register("edge_server_handshakes", "Handshakes that ended", handshakes);
         registry.register(
             "edge_server_tokens",
             "Address-validation tokens that clients offered, and what they were found to be",
@@ -39,6 +49,16 @@ impl AdmissionMetrics {
 
     pub fn count_retry(&self) {
         self.retries.inc();
+    }
+
+    pub fn count_refusal(&self) {
+        self.refusals.inc();
+    }
+
+    /// A handshake has ended, one way or the other.
+    pub fn count_handshake(&self, completed: bool) {
+        let outcome = if completed { "completed" } else { "failed" };
+        self.handshakes.get_or_create(&HandshakeLabels { outcome }).inc();
     }
 
     pub fn count_reset(&self) {
@@ -68,6 +88,9 @@ mod tests {
         let metrics = AdmissionMetrics::register(&mut registry);
         metrics.count_retry();
         metrics.count_reset();
+        metrics.count_refusal();
+        metrics.count_handshake(true);
+        metrics.count_handshake(false);
         metrics.count_token(Some(Kind::Retry), None);
         metrics.count_token(Some(Kind::NewToken), Some(Fault::Replayed));
         metrics.count_token(None, Some(Fault::Unknown));
@@ -77,6 +100,9 @@ mod tests {
         for line in [
             "edge_server_retries_total 1",
             "edge_server_stateless_resets_total 1",
+            "edge_server_refusals_total 1",
+            "edge_server_handshakes_total{outcome=\"completed\"} 1",
+            "edge_server_handshakes_total{outcome=\"failed\"} 1",
             "edge_server_tokens_total{kind=\"retry\",outcome=\"accepted\"} 1",
             "edge_server_tokens_total{kind=\"new_token\",outcome=\"replayed\"} 1",
             "edge_server_tokens_total{kind=\"unknown\",outcome=\"unknown\"} 1",

@@ -1,0 +1,60 @@
+//! What the store did, told in its own words.
+
+use path_store::StoreMonitor;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::encoding::EncodeMetric;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+/// The store's own counters, read when somebody asks.
+pub struct StoreCollector(pub StoreMonitor);
+
+impl std::fmt::Debug for StoreCollector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoreCollector").finish_non_exhaustive()
+    }
+}
+
+impl Collector for StoreCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
+        let (service, inside) = (self.0.metrics(), self.0.backend_counters());
+        let counters = [
+            ("gets", "Saved sets asked for", service.gets),
+            ("hits", "Saved sets found", service.hits),
+            ("claims", "Claims asked for", service.claims),
+            ("claims_granted", "Claims granted", service.claims_granted),
+            ("records", "Observations handed to the store", service.records),
+            ("releases", "Claims released", service.releases),
+            ("forgets", "Saved sets forgotten after a retreat", service.forgets),
+            ("dropped", "Requests dropped because the store is too slow", service.dropped),
+            ("dropped_ends", "Releases and forgets dropped for that", service.dropped_ends),
+            ("failed", "Requests that the store failed at", service.failed),
+            ("batches", "Transactions or round trips", service.batches),
+            ("records_damaged", "Damaged records removed", inside.records_damaged),
+            ("records_newer", "Records of a newer version met", inside.records_newer),
+            ("entries_expired", "Entries deleted at their time", inside.entries_expired),
+            ("entries_evicted", "Entries deleted to make room", inside.entries_evicted),
+            ("databases_set_aside", "Damaged databases replaced", inside.databases_set_aside),
+            ("reconnects", "Connections made to a store's server", inside.reconnects),
+        ];
+        for (name, help, value) in counters {
+            let counter = ConstCounter::new(value);
+            let name = format!("path_store_{name}");
+            let metric = encoder.encode_descriptor(&name, help, None, counter.metric_type())?;
+            counter.encode(metric)?;
+        }
+
+        let gauges = [
+            ("path_store_failing", "1 while the store fails", i64::from(self.0.is_failing())),
+            ("path_store_queued", "Requests that wait for the store", self.0.queued() as i64),
+        ];
+        for (name, help, value) in gauges {
+            let gauge = ConstGauge::new(value);
+            let metric = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
+            gauge.encode(metric)?;
+        }
+
+        Ok(())
+    }
+}

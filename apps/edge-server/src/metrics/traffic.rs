@@ -1,0 +1,141 @@
+//! What connections carried and lost, counted when they have something to tell: each
+//! tells once a second at most, and at its end.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+use quiche::Stats;
+
+/// How often a connection tells.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many counts there are of a connection.
+const COUNTS: usize = 8;
+
+/// The counters, shared by the workers, in the order of [`counts()`].
+#[derive(Clone, Default)]
+pub struct TrafficMetrics {
+    counters: [Counter; COUNTS],
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Direction {
+    direction: &'static str,
+}
+
+/// What one connection has told.
+pub struct Tally {
+    told: [u64; COUNTS],
+    next: Instant,
+}
+
+/// What is counted of a connection, since it began.
+fn counts(stats: &Stats) -> [u64; COUNTS] {
+    [
+        stats.sent_bytes,
+        stats.recv_bytes,
+        stats.sent as u64,
+        stats.recv as u64,
+        stats.lost as u64,
+        stats.lost_bytes,
+        stats.spurious_lost as u64,
+        stats.retrans as u64,
+    ]
+}
+
+impl TrafficMetrics {
+    /// All at nothing, and part of what `registry` tells.
+    pub fn register(registry: &mut Registry) -> Self {
+        let directions = |family: &Family<Direction, Counter>| {
+            ["sent", "received"]
+                .map(|direction| family.get_or_create(&Direction { direction }).clone())
+        };
+        let (bytes, packets) = (Family::default(), Family::default());
+        let ([bytes_sent, bytes_received], [sent, received]) =
+            (directions(&bytes), directions(&packets));
+        registry.register("edge_server_bytes", "UDP payload of connections, in bytes", bytes);
+        registry.register("edge_server_packets", "QUIC packets of connections", packets);
+
+        let mut plain = |name: &str, help: &str| {
+            let counter = Counter::default();
+            registry.register(format!("edge_server_{name}"), help, counter.clone());
+            counter
+        };
+        Self {
+            counters: [
+                bytes_sent,
+                bytes_received,
+                sent,
+                received,
+                plain("packets_lost", "Packets that were taken for lost"),
+                plain("bytes_lost", "Bytes in packets that were taken for lost"),
+                plain(
+                    "packets_lost_spuriously",
+                    "Packets that were taken for lost and acknowledged later",
+                ),
+                plain("packets_retransmitted", "Packets sent that repeat something"),
+            ],
+        }
+    }
+}
+
+impl Tally {
+    /// Of a connection that begins `now`.
+    pub fn new(now: Instant) -> Self {
+        Self { told: [0; COUNTS], next: now + INTERVAL }
+    }
+
+    /// It is time to tell.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.next <= now
+    }
+
+    /// Counts what is new.
+    pub fn tell(&mut self, stats: &Stats, metrics: &TrafficMetrics, now: Instant) {
+        self.next = now + INTERVAL;
+        let counts = counts(stats);
+        let told = std::mem::replace(&mut self.told, counts);
+        for ((counter, count), told) in metrics.counters.iter().zip(counts).zip(told) {
+            counter.inc_by(count.saturating_sub(told));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus_client::encoding::text;
+
+    #[test]
+    fn each_connection_counts_what_is_new_once_a_second() {
+        let mut registry = Registry::default();
+        let metrics = TrafficMetrics::register(&mut registry);
+        let start = quiche::clock::now();
+        let stats = |sent, lost| {
+            let mut stats = Stats::default();
+            (stats.sent, stats.lost, stats.sent_bytes) = (sent, lost, 10);
+            stats
+        };
+        let (mut one, mut other) = (Tally::new(start), Tally::new(start));
+        assert!(!one.is_due(start) && one.is_due(start + INTERVAL));
+        one.tell(&stats(5, 1), &metrics, start + INTERVAL);
+        assert!(!one.is_due(start + INTERVAL));
+        one.tell(&stats(7, 1), &metrics, start + 2 * INTERVAL);
+        other.tell(&stats(100, 2), &metrics, start + INTERVAL);
+
+        let mut page = String::new();
+        text::encode(&mut page, &registry).unwrap();
+        for line in [
+            "edge_server_packets_total{direction=\"sent\"} 107",
+            "edge_server_bytes_total{direction=\"sent\"} 20",
+            "edge_server_bytes_total{direction=\"received\"} 0",
+            "edge_server_packets_lost_total 3",
+        ] {
+            assert!(page.lines().any(|said| said == line), "{line}: {page}");
+        }
+    }
+}
