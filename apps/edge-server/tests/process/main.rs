@@ -3,6 +3,7 @@
 mod abuse;
 mod access_log;
 mod admission;
+mod agreement;
 mod bad_input;
 mod draining;
 mod early_data;

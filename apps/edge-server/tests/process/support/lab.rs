@@ -2,6 +2,7 @@
 //! the server's qlog says of Careful Resume.
 
 use std::fs;
+use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
@@ -57,6 +58,11 @@ impl Lab {
 
     /// Saves a set for the subnet of clients on 127.0.0.1.
     pub fn plant(&self, planted: Planted) {
+        self.plant_for([127, 0, 0, 1].into(), planted);
+    }
+
+    /// Saves a set for the subnet of a client.
+    pub fn plant_for(&self, client: IpAddr, planted: Planted) {
         let now = quiche::clock::wall_now();
         let state = PathState {
             saved_cwnd: planted.saved_cwnd_bytes,
@@ -66,7 +72,7 @@ impl Lab {
             limited: false,
             validated: false,
         };
-        self.open_store().record(&endpoint(), &state).unwrap();
+        self.open_store().record(&endpoint_of(client), &state).unwrap();
     }
 
     /// The set that is held for that subnet.
@@ -155,7 +161,11 @@ pub fn fetch(server: SocketAddr, bytes: u64) -> Running {
 }
 
 fn endpoint() -> RemoteEndpoint {
-    RemoteEndpoint::new("127.0.0.1", [127, 0, 0, 1].into(), Default::default())
+    endpoint_of([127, 0, 0, 1].into())
+}
+
+fn endpoint_of(client: IpAddr) -> RemoteEndpoint {
+    RemoteEndpoint::new("127.0.0.1", client, Default::default())
 }
 
 fn phases(qlog: &str) -> Vec<PhaseChange> {
