@@ -5,8 +5,10 @@ use anyhow::Context;
 
 use crate::access_log;
 use crate::config::Config;
+use crate::handover;
 use crate::inputs::Inputs;
 use crate::qlog_file;
+use crate::writable;
 
 /// Reads all that a configuration names.
 ///
@@ -23,6 +25,9 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
     }
     if let Some(path) = &cli.access_log {
         access_log::check(path)?;
+    }
+    if let Some(path) = &cli.takeover {
+        writable::file(path).with_context(|| handover::unusable(path))?;
     }
     path_store::check(&cli.store).context("cannot use --store")
 }

@@ -130,6 +130,11 @@ pub struct Cli {
     #[arg(long, value_name = "SECONDS", default_value_t = 25)]
     pub drain: u32,
 
+    /// Takes over from the server that waits at this Unix socket, if there is one, and
+    /// waits there for the next
+    #[arg(long, value_name = "PATH")]
+    pub takeover: Option<PathBuf>,
+
     /// Serves metrics over HTTP, for Prometheus, at this address; and /healthz and /readyz
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<SocketAddr>,
@@ -325,8 +330,8 @@ mod tests {
                     --cc reno --pmtud on --resume off --resume-ceiling on --slow-start-exit search-3 \
                     --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 \
-                    --early-data on --drain 7 --metrics 127.0.0.1:9100 --access-log - \
-                    --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
+                    --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
+                    --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
                     --qlog-subnet 10.0.0.0/8 --qlog-subnet fd00::/8 --check \
                     --speedtest";
         let Ok(Parsed::Run(config)) = parse_words(line) else { panic!("not understood") };
@@ -345,7 +350,7 @@ mod tests {
         assert_eq!(cli.hash_keys, Some("keys".into()));
         assert_eq!((cli.secrets, cli.retry_above), (Some("secrets".into()), 0));
         assert_eq!(cli.early_data, Switch::On);
-        assert_eq!(cli.drain, 7);
+        assert_eq!((cli.drain, cli.takeover), (7, Some("sock".into())));
         assert_eq!(cli.metrics.map(|at| at.port()), Some(9100));
         assert_eq!(cli.access_log, Some("-".into()));
         assert_eq!(cli.access_log_format, AccessLogFormat::Common);
@@ -369,8 +374,8 @@ mod tests {
                     --cert c --key k --cc reno --pmtud on --resume off --resume-ceiling on \
                     --slow-start-exit search-3 --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 \
-                    --early-data on --drain 7 --metrics 127.0.0.1:9100 --access-log - \
-                    --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
+                    --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
+                    --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
                     --qlog-subnet 10.0.0.0/8";
         let words: Vec<_> = line.split_whitespace().collect();
         let mut toml = String::from("[server]\nspeedtest = true\n");

@@ -21,6 +21,7 @@ use crate::access_log::AccessLog;
 use crate::access_log::Line;
 use crate::connection_ids::RoutingId;
 use crate::disk::Disk;
+use crate::drain::Farewell;
 use crate::drain::Stage;
 use crate::http;
 use crate::http::Desk;
@@ -74,6 +75,7 @@ pub struct Connection {
     /// Absent where Careful Resume is off.
     report: Option<ResumeReport>,
 
+    farewell: Farewell,
     tally: Tally,
 
     /// When the next packet was due at the end of the last turn, if it was not yet.
@@ -139,6 +141,7 @@ impl Connection {
             endpoint,
             life,
             report,
+            farewell: Farewell::Unsaid,
             tally: Tally::new(now),
             release: None,
             over: false,
@@ -211,8 +214,10 @@ impl Connection {
             _ => None,
         };
         let observation = self.life.next_observation().filter(|_| !self.over);
-        let deadlines = [self.quic.timeout_instant(), release, observation, self.life.lapse()];
-        deadlines.into_iter().flatten().min()
+        let farewell = self.farewell.until();
+        let own = [release, observation, self.life.lapse(), farewell];
+        let deadlines = own.into_iter().chain([self.quic.timeout_instant()]);
+        deadlines.flatten().min()
     }
 
     /// Gets as far as requests, windows and release times allow.
@@ -224,8 +229,11 @@ impl Connection {
             if let Some(release) = release.take().filter(|release| *release <= now) {
                 turn.metrics.count_lateness(now - release);
             }
+            if turn.stage > Stage::Serving {
+                self.say_farewell(now);
+            }
             let served = self.serve(turn, now);
-            if turn.stage == Stage::Finishing && self.http.as_ref().is_none_or(Http::is_idle) {
+            if self.farewell == Farewell::Last && self.http.as_ref().is_none_or(Http::is_idle) {
                 self.stop(turn.saved, now);
             }
             self.follow_resume(turn.saved, turn.metrics, now);
@@ -276,6 +284,14 @@ impl Connection {
         self.quic.is_draining() || self.quic.is_closed()
     }
 
+    fn say_farewell(&mut self, now: Instant) {
+        let before = self.farewell;
+        self.farewell = before.next(self.http.is_some(), now);
+        if self.farewell != before {
+            debug!("{}: farewell: {:?}", self.quic.trace_id(), self.farewell);
+        }
+    }
+
     fn serve(&mut self, turn: &mut Turn<'_>, now: Instant) -> bool {
         if self.over {
             return false;
@@ -295,7 +311,7 @@ impl Connection {
         };
         if turn.stage > Stage::Serving {
             // Before responses take the whole window.
-            http.go_away(&mut self.quic, turn.stage > Stage::Announced);
+            http.go_away(&mut self.quic, self.farewell == Farewell::Last);
         }
         let bytes_max = if turn.paced { PACED_WRITE_BYTES_MAX } else { u64::MAX };
         let wall_now = clock::wall_now();

@@ -1,14 +1,18 @@
-//! The end of a server, in stages: clients are told, what they asked is finished, and
-//! what is left is closed.
+//! The end of a server: clients are told, what they asked is finished, and what is left
+//! is closed.
 //!
-//! A pure state machine of one worker: orders and `now` in, stages out.
+//! Pure state machines of one worker and of one connection: orders and `now` in, stages
+//! out.
 
 use std::time::Duration;
 use std::time::Instant;
 
-/// How long clients may take to hear that there is more than one server: requests that
-/// are on their way meanwhile are answered. More than a round trip of any path.
+/// How long a client may take to hear that it has to ask elsewhere: requests that are on
+/// their way meanwhile are answered. More than a round trip of any path.
 const ANNOUNCEMENT: Duration = Duration::from_secs(1);
+
+/// How long a handshake may take that is under way.
+const HANDSHAKE: Duration = Duration::from_secs(3);
 
 /// How long clients may take to make room for the news that their connections close.
 const CLOSING: Duration = Duration::from_secs(1);
@@ -18,11 +22,8 @@ const CLOSING: Duration = Duration::from_secs(1);
 pub enum Stage {
     Serving,
 
-    /// Clients are told to ask no more here. What they ask is answered.
-    Announced,
-
-    /// What was asked is finished, and nothing else begun.
-    Finishing,
+    /// Clients are told to ask elsewhere. What they have asked is finished.
+    Draining,
 
     /// Connections are closed, finished or not.
     Closing,
@@ -36,37 +37,49 @@ pub struct Drain {
 
     /// When the stage ends, at the latest.
     until: Option<Instant>,
+}
 
-    /// When connections are closed, at the latest.
-    close_at: Option<Instant>,
+/// A connection's, while its worker drains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Farewell {
+    Unsaid,
+
+    /// It is waited for a handshake.
+    Handshake {
+        until: Instant,
+    },
+
+    /// The client has been told to ask elsewhere. What it asks is answered.
+    Said {
+        until: Instant,
+    },
+
+    /// Nothing new is answered.
+    Last,
 }
 
 impl Drain {
     /// Of a worker that serves, and that is to be patient with what is under way when
     /// its end begins.
     pub fn new(patience: Duration) -> Self {
-        Self { patience, stage: Stage::Serving, until: None, close_at: None }
+        Self { patience, stage: Stage::Serving, until: None }
     }
 
     /// Clients are to go. Returns the new stage, if it is one.
     pub fn begin(&mut self, now: Instant) -> Option<Stage> {
-        if self.stage > Stage::Serving {
-            return None;
+        match self.stage {
+            Stage::Serving if self.patience.is_zero() => self.close(now),
+            Stage::Serving => self.enter(Stage::Draining, now + self.patience),
+            Stage::Draining | Stage::Closing => None,
         }
-        if self.patience.is_zero() {
-            return self.close(now);
-        }
-        let close_at = now + self.patience;
-        self.close_at = Some(close_at);
-        self.enter(Stage::Announced, (now + ANNOUNCEMENT).min(close_at))
     }
 
     /// Connections are to be closed. Returns the new stage, if it is one.
     pub fn close(&mut self, now: Instant) -> Option<Stage> {
-        if self.stage == Stage::Closing {
-            return None;
+        match self.stage {
+            Stage::Closing => None,
+            Stage::Serving | Stage::Draining => self.enter(Stage::Closing, now + CLOSING),
         }
-        self.enter(Stage::Closing, now + CLOSING)
     }
 
     /// When the next stage begins, or the last one ends, at the latest.
@@ -77,12 +90,7 @@ impl Drain {
     /// Goes on when it is time. Returns the new stage, if it is one.
     pub fn advance(&mut self, now: Instant) -> Option<Stage> {
         let is_due = self.until.is_some_and(|until| until <= now);
-        match self.stage {
-            _ if !is_due => None,
-            Stage::Announced => self.enter(Stage::Finishing, self.close_at?),
-            Stage::Finishing => self.close(now),
-            Stage::Serving | Stage::Closing => None,
-        }
+        (is_due && self.stage == Stage::Draining).then(|| self.close(now)).flatten()
     }
 
     /// The end has come: every client is gone, or there is no more time.
@@ -97,6 +105,27 @@ impl Drain {
     }
 }
 
+impl Farewell {
+    /// Where a connection stands, which has HTTP or is in its handshake.
+    pub fn next(self, has_http: bool, now: Instant) -> Self {
+        match self {
+            Self::Unsaid if !has_http => Self::Handshake { until: now + HANDSHAKE },
+            Self::Unsaid => Self::Said { until: now + ANNOUNCEMENT },
+            Self::Handshake { .. } if has_http => Self::Said { until: now + ANNOUNCEMENT },
+            Self::Handshake { until } | Self::Said { until } if until <= now => Self::Last,
+            same => same,
+        }
+    }
+
+    /// When the next step is due.
+    pub fn until(self) -> Option<Instant> {
+        match self {
+            Self::Handshake { until } | Self::Said { until } => Some(until),
+            Self::Unsaid | Self::Last => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,24 +133,24 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn clients_are_told_then_waited_for_then_closed() {
+    fn clients_are_waited_for_then_closed() {
         let start = quiche::clock::now();
         let mut drain = Drain::new(25 * SECOND);
         assert_eq!((drain.deadline(), drain.advance(start)), (None, None));
         assert!(!drain.is_over(start, true), "nobody asked for it");
 
-        assert_eq!(drain.begin(start), Some(Stage::Announced));
+        assert_eq!(drain.begin(start), Some(Stage::Draining));
         assert_eq!(drain.begin(start), None);
         assert_eq!(drain.advance(start), None);
-        for (second, stage) in [(1, Stage::Finishing), (25, Stage::Closing)] {
-            let at = start + second * SECOND;
-            assert_eq!(drain.deadline(), Some(at));
-            assert_eq!(drain.advance(at), Some(stage));
-            assert!(!drain.is_over(at, false) && drain.is_over(at, true));
-        }
-        assert_eq!(drain.close(start + 25 * SECOND), None);
-        assert_eq!(drain.deadline(), Some(start + 26 * SECOND));
-        assert!(drain.is_over(start + 26 * SECOND, false), "whoever is left");
+        let at = start + 25 * SECOND;
+        assert_eq!(drain.deadline(), Some(at));
+        assert!(!drain.is_over(at, false) && drain.is_over(at, true));
+        assert_eq!(drain.advance(at), Some(Stage::Closing));
+        assert!(!drain.is_over(at, false) && drain.is_over(at, true));
+        assert_eq!(drain.close(at), None);
+        assert_eq!(drain.deadline(), Some(at + SECOND));
+        assert_eq!(drain.advance(at + SECOND), None);
+        assert!(drain.is_over(at + SECOND, false), "whoever is left");
     }
 
     #[test]
@@ -131,11 +160,27 @@ mod tests {
         let mut drain = Drain::new(25 * SECOND);
         assert_eq!(drain.close(start), Some(Stage::Closing));
         assert_eq!(drain.begin(start), None);
+    }
 
-        let mut drain = Drain::new(SECOND / 2);
-        drain.begin(start);
-        let at = start + SECOND / 2;
-        assert_eq!(drain.advance(at), Some(Stage::Finishing));
-        assert_eq!(drain.advance(at), Some(Stage::Closing));
+    #[test]
+    fn a_client_hears_it_once_its_handshake_is_complete_and_a_second_before_the_last_word() {
+        let start = quiche::clock::now();
+        let at = |seconds: u32| start + seconds * SECOND;
+        let (handshake, said) =
+            (Farewell::Handshake { until: at(3) }, Farewell::Said { until: at(3) });
+        for (before, has_http, now, after) in [
+            (Farewell::Unsaid, false, 0, handshake),
+            (Farewell::Unsaid, true, 2, said),
+            (handshake, false, 2, handshake),
+            (handshake, true, 2, said),
+            (handshake, false, 3, Farewell::Last),
+            (said, true, 2, said),
+            (said, true, 3, Farewell::Last),
+            (Farewell::Last, true, 9, Farewell::Last),
+        ] {
+            assert_eq!(before.next(has_http, at(now)), after, "{before:?} {has_http} {now}");
+        }
+        assert_eq!((handshake.until(), said.until()), (Some(at(3)), Some(at(3))));
+        assert_eq!((Farewell::Unsaid.until(), Farewell::Last.until()), (None, None));
     }
 }

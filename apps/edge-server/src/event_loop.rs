@@ -6,10 +6,13 @@ use std::io;
 use anyhow::Context;
 use log::debug;
 use quiche::clock;
+use quiche::RecvInfo;
 
 use crate::departure::Departure;
 use crate::drain::Drain;
 use crate::forwarding::Forwarding;
+use crate::handover::generations::Generations;
+use crate::handover::generations::Source;
 use crate::health::Heart;
 use crate::orders::Inbox;
 use crate::orders::Order;
@@ -23,6 +26,9 @@ use crate::worker::Worker;
 /// for a flood to end.
 const RECEIVES_MAX: usize = 8;
 
+/// Datagrams of other processes in a row, likewise.
+const PASSED_ON_MAX: usize = 512;
+
 /// One worker's event loop.
 pub struct EventLoop {
     socket: Socket,
@@ -31,6 +37,10 @@ pub struct EventLoop {
     worker: Worker,
     drain: Drain,
     ties: Ties,
+
+    /// There may be more in the socket, and from other processes.
+    readable: bool,
+    passed_on: bool,
 }
 
 /// What ties a worker to the others, and to the process.
@@ -39,6 +49,7 @@ pub struct Ties {
     pub inbox: Inbox,
     pub departure: Departure,
     pub heart: Heart,
+    pub generations: Generations,
 }
 
 impl EventLoop {
@@ -53,7 +64,12 @@ impl EventLoop {
         ties: Ties,
     ) -> io::Result<Self> {
         reactor.watch(&socket)?;
-        Ok(Self { socket, reactor, receiver: Receiver::new(), worker, drain, ties })
+        if let Some(older) = ties.generations.older() {
+            reactor.watch_older(older)?;
+        }
+        let receiver = Receiver::new();
+        let (readable, passed_on) = (false, false);
+        Ok(Self { socket, reactor, receiver, worker, drain, ties, readable, passed_on })
     }
 
     /// Serves until the order to drain or to stop has been carried out.
@@ -62,9 +78,9 @@ impl EventLoop {
     ///
     /// Waiting fails, which is not expected.
     pub fn run(mut self) -> anyhow::Result<()> {
-        let mut readable = false;
         loop {
-            let woken = match readable || self.worker.has_work() {
+            let has_more = self.readable || self.passed_on || self.worker.has_work();
+            let woken = match has_more {
                 true => self.reactor.look(),
                 false => {
                     let deadlines = [self.worker.deadline(), self.drain.deadline()];
@@ -74,13 +90,16 @@ impl EventLoop {
             let woken = woken.context("cannot wait for packets")?;
             self.ties.heart.beat();
             if woken.mail {
-                self.obey();
+                self.obey()?;
             }
             if woken.writable {
                 self.worker.on_writable(&self.socket);
             }
-            if readable || woken.readable {
-                readable = self.receive() == Received::Full;
+            if self.readable || woken.readable {
+                self.readable = self.receive() == Received::Full;
+            }
+            if self.passed_on || woken.passed_on {
+                self.passed_on = self.take_passed_on() == Received::Full;
             }
             if woken.mail {
                 self.worker.on_store();
@@ -100,11 +119,18 @@ impl EventLoop {
         }
     }
 
-    fn obey(&mut self) {
+    fn obey(&mut self) -> anyhow::Result<()> {
         while let Some(sealed) = self.ties.inbox.next() {
             let stage = match sealed.order {
                 Order::Reload(fresh) => {
                     self.worker.reload(*fresh);
+                    None
+                }
+                Order::HandOver(link) => {
+                    self.reactor.leave_reading(&self.socket).context("cannot hand over")?;
+                    self.reactor.watch_newer(&link).context("cannot hand over")?;
+                    self.readable = false;
+                    self.ties.generations.hand_over(link);
                     None
                 }
                 Order::Drain => self.drain.begin(clock::now()),
@@ -114,14 +140,16 @@ impl EventLoop {
                 self.worker.enter(stage);
             }
         }
+        Ok(())
     }
 
     fn receive(&mut self) -> Received {
         for _ in 0..RECEIVES_MAX {
             let (socket, worker) = (&self.socket, &mut self.worker);
+            let Ties { forwarding, generations, .. } = &mut self.ties;
             let received = self.receiver.receive(socket, |info, datagram| {
-                if !self.ties.forwarding.pass_on(info, datagram) {
-                    worker.on_datagram(socket, info, datagram);
+                if !forwarding.pass_on(info, datagram) {
+                    deliver(worker, generations, socket, (Source::Socket, info), datagram);
                 }
             });
             match received {
@@ -134,9 +162,38 @@ impl EventLoop {
         Received::Full
     }
 
+    /// What came to other workers of this process.
     fn take_forwarded(&mut self) {
         while let Some(mut forwarded) = self.ties.forwarding.next() {
-            self.worker.on_datagram(&self.socket, forwarded.info, &mut forwarded.datagram);
+            let came = (Source::Socket, forwarded.info);
+            let (worker, generations) = (&mut self.worker, &mut self.ties.generations);
+            deliver(worker, generations, &self.socket, came, &mut forwarded.datagram);
         }
+    }
+
+    /// What other processes passed on.
+    fn take_passed_on(&mut self) -> Received {
+        let generations = &mut self.ties.generations;
+        for _ in 0..PASSED_ON_MAX {
+            let Some((source, info, mut datagram)) = generations.next() else {
+                return Received::Drained;
+            };
+            deliver(&mut self.worker, generations, &self.socket, (source, info), &mut datagram);
+        }
+        Received::Full
+    }
+}
+
+/// A datagram goes to the worker, unless another process may have a connection for it.
+fn deliver(
+    worker: &mut Worker,
+    generations: &mut Generations,
+    socket: &Socket,
+    (source, info): (Source, RecvInfo),
+    datagram: &mut [u8],
+) {
+    let is_ours = generations.is_alone() || worker.knows(datagram);
+    if is_ours || !generations.pass_on(source, info, datagram) {
+        worker.on_datagram(socket, info, datagram);
     }
 }

@@ -15,6 +15,7 @@ mod disk;
 mod drain;
 mod event_loop;
 mod forwarding;
+mod handover;
 mod health;
 mod http;
 mod inputs;
@@ -47,6 +48,7 @@ mod writable;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -57,12 +59,16 @@ use access_log::AccessLog;
 use config::Config;
 use config::Parsed;
 use config::Switch;
+use handover::Door;
+use handover::Estate;
+use handover::Predecessor;
 use health::Health;
 use inputs::Inputs;
 use metrics::Metrics;
 use path_store::StoreService;
 use reload::Reloader;
 use status_pages::StatusPages;
+use workers::Services;
 use workers::Workers;
 
 #[global_allocator]
@@ -121,17 +127,26 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let metrics = Metrics::new(store.as_ref().map(StoreService::monitor));
     let inputs = Inputs::read(config)?;
     let health = Health::default();
-    if let Some(at) = cli.metrics {
+    let status = cli.metrics.map(|at| {
         let (metrics, health) = (metrics.clone(), health.clone());
-        let at = StatusPages { metrics, health }.serve(at)?;
-        eprintln!("edge-server: metrics at http://{at}/metrics");
+        StatusPages { metrics, health }.serve(at, cli.takeover.is_some())
+    });
+    let status = status.transpose()?;
+    if let Some(status) = &status {
+        eprintln!("edge-server: metrics at http://{}/metrics", status.address);
     }
     let access_log = cli.access_log.as_deref().map(|path| {
         AccessLog::start(path, cli.access_log_format, metrics.access_log_dropped.clone())
     });
     let access_log = access_log.transpose()?;
-    let store_ref = store.as_ref();
-    let workers = Workers::new(config, &inputs, store_ref, &metrics, &health, access_log.as_ref())?;
+    let predecessor = cli.takeover.as_deref().map(Predecessor::find).transpose()?.flatten();
+    let services = Services {
+        store: store.as_ref(),
+        metrics: &metrics,
+        health: &health,
+        access_log: access_log.as_ref(),
+    };
+    let (workers, predecessor) = Workers::new(config, &inputs, &services, predecessor)?;
 
     if config.certificate().is_none() {
         eprintln!(
@@ -143,8 +158,17 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         eprintln!("edge-server: this quiche has no Careful Resume: every connection slow-starts");
     }
     let reloader = Reloader::new(args, config, inputs.secrets);
-    let follow = signals.follow(workers.orders, reloader, health, access_log.clone());
+    let orders = Arc::new(workers.orders);
+    let follow = signals.follow(Arc::clone(&orders), reloader, health.clone(), access_log.clone());
     follow.context("cannot follow signals")?;
+    if let Some(predecessor) = predecessor {
+        predecessor.succeed()?;
+        eprintln!("edge-server: took over");
+    }
+    if let Some(path) = &cli.takeover {
+        let estate = Estate { sockets: workers.sockets, orders, health, status };
+        Door::open(path)?.wait(estate).context("cannot wait for a successor")?;
+    }
     eprintln!("edge-server: listening on {}", workers.address);
     workers::run(workers.event_loops)?;
     if access_log.is_some_and(|log| !log.close()) {

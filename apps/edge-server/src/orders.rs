@@ -10,6 +10,7 @@ use std::time::Duration;
 use log::debug;
 use mio::Waker;
 
+use crate::handover::link::Link;
 use crate::reload::Fresh;
 
 /// How long all workers may take to carry an order out.
@@ -19,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub enum Order {
     /// Serve with these from now on.
     Reload(Box<Fresh>),
+
+    /// Read no more packets: whoever is at the other end of the link does.
+    HandOver(Link),
 
     /// Take no more clients, finish what is under way, and end.
     Drain,

@@ -22,6 +22,8 @@ use rustix::time::Timespec;
 const SOCKET: Token = Token(0);
 const TIMER: Token = Token(1);
 const MAIL: Token = Token(2);
+const OLDER: Token = Token(3);
+const NEWER: Token = Token(4);
 
 /// One poll of one worker. The timer is a timerfd: mio's own time-outs are in
 /// whole milliseconds, an eternity between two packets.
@@ -42,6 +44,9 @@ pub struct Woken {
     /// Another thread has something for the worker: an order, the store, a disk, or
     /// another worker.
     pub mail: bool,
+
+    /// Another process may have passed something on.
+    pub passed_on: bool,
 }
 
 impl Reactor {
@@ -65,6 +70,24 @@ impl Reactor {
         let fd = socket.as_raw_fd();
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.poll.registry().register(&mut SourceFd(&fd), SOCKET, interest)
+    }
+
+    /// Reports no more that `socket` becomes readable.
+    pub fn leave_reading(&self, socket: &impl AsRawFd) -> io::Result<()> {
+        let fd = socket.as_raw_fd();
+        self.poll.registry().reregister(&mut SourceFd(&fd), SOCKET, Interest::WRITABLE)
+    }
+
+    /// Reports when something comes from the older process, as [`Woken::passed_on`].
+    pub fn watch_older(&self, link: &impl AsRawFd) -> io::Result<()> {
+        let registry = self.poll.registry();
+        registry.register(&mut SourceFd(&link.as_raw_fd()), OLDER, Interest::READABLE)
+    }
+
+    /// The same, from the newer process.
+    pub fn watch_newer(&self, link: &impl AsRawFd) -> io::Result<()> {
+        let registry = self.poll.registry();
+        registry.register(&mut SourceFd(&link.as_raw_fd()), NEWER, Interest::READABLE)
     }
 
     /// Ends a wait from another thread, as [`Woken::mail`].
@@ -107,6 +130,7 @@ impl Reactor {
                 // Setting the timer again takes the expiry off.
                 TIMER => self.armed = None,
                 MAIL => woken.mail = true,
+                OLDER | NEWER => woken.passed_on = true,
                 _ => (),
             }
         }

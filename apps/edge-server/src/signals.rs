@@ -43,7 +43,7 @@ impl Held {
     /// The process may have no more threads.
     pub fn follow(
         mut self,
-        orders: Orders,
+        orders: Arc<Orders>,
         reloader: Reloader,
         health: Health,
         access_log: Option<AccessLog>,

@@ -8,6 +8,7 @@ use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::fd::BorrowedFd;
+use std::os::fd::OwnedFd;
 use std::os::fd::RawFd;
 
 use anyhow::Context;
@@ -66,6 +67,24 @@ impl Socket {
             };
             anyhow::anyhow!("cannot listen on {address}: {e}{way_out}")
         })
+    }
+
+    /// A socket that another process has bound.
+    ///
+    /// # Errors
+    ///
+    /// It is none that can be used.
+    pub fn adopt(socket: OwnedFd) -> io::Result<Self> {
+        Self::new(socket.into())
+    }
+
+    /// Another descriptor of it.
+    ///
+    /// # Errors
+    ///
+    /// The process may have no more.
+    pub fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.udp.as_fd().try_clone_to_owned()
     }
 
     fn new(udp: UdpSocket) -> io::Result<Self> {

@@ -8,10 +8,19 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::net::TcpListener;
 use std::net::TcpStream;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::time::Duration;
 
 use log::debug;
 use log::warn;
+use rustix::net;
+use rustix::net::sockopt;
+use rustix::net::AddressFamily;
+use rustix::net::Shutdown;
+use rustix::net::SocketFlags;
+use rustix::net::SocketType;
 
 use crate::health::Health;
 use crate::health::Readiness;
@@ -19,6 +28,9 @@ use crate::metrics::Metrics;
 
 /// How long a reader may take to ask, and to take the page.
 const READER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Readers that wait to be answered at most.
+const READERS_WAITING_MAX: i32 = 128;
 
 /// Longest request, in bytes.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
@@ -36,29 +48,50 @@ pub struct StatusPages {
     pub health: Health,
 }
 
+/// The listener of status pages.
+pub struct StatusServer {
+    /// With the port that was taken.
+    pub address: SocketAddr,
+    listener: Arc<TcpListener>,
+    closed: Arc<AtomicBool>,
+}
+
+impl StatusServer {
+    /// Leaves the address to others.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        if let Err(e) = rustix::net::shutdown(&self.listener, Shutdown::Both) {
+            debug!("status pages: {e}");
+        }
+    }
+}
+
 /// Status, content type and body.
 type Page = (&'static str, &'static str, String);
 
 impl StatusPages {
-    /// Serves them at an address. Returns the address, with the port that was taken.
+    /// Serves them at an address, of which another process may have its `share`.
     ///
     /// # Errors
     ///
     /// One line that names the address.
-    pub fn serve(self, at: SocketAddr) -> anyhow::Result<SocketAddr> {
+    pub fn serve(self, at: SocketAddr, share: bool) -> anyhow::Result<StatusServer> {
         let start = || {
-            let listener = TcpListener::bind(at)?;
-            let at = listener.local_addr()?;
-            let run = move || self.answer_for_ever(&listener);
+            let listener = if share { listen_shared(at)? } else { TcpListener::bind(at)? };
+            let address = listener.local_addr()?;
+            let (listener, closed) = (Arc::new(listener), Arc::new(AtomicBool::new(false)));
+            let server = StatusServer { address, listener, closed };
+            let (listener, closed) = (Arc::clone(&server.listener), Arc::clone(&server.closed));
+            let run = move || self.answer_until(&closed, &listener);
             std::thread::Builder::new().name("status-pages".into()).spawn(run)?;
-            Ok(at)
+            Ok(server)
         };
         start().map_err(|e: io::Error| {
             anyhow::anyhow!("cannot serve --metrics at {at}: {e}; choose another address")
         })
     }
 
-    fn answer_for_ever(&self, listener: &TcpListener) {
+    fn answer_until(&self, closed: &AtomicBool, listener: &TcpListener) {
         for stream in listener.incoming() {
             match stream {
                 Ok(stream) => {
@@ -66,6 +99,7 @@ impl StatusPages {
                         debug!("status pages: {e}");
                     }
                 }
+                Err(_) if closed.load(Ordering::Relaxed) => return,
                 Err(e) => {
                     warn!("status pages: {e}");
                     std::thread::sleep(READER_PATIENCE);
@@ -114,6 +148,20 @@ impl StatusPages {
     }
 }
 
+/// A listener that shares its address with those of other processes.
+fn listen_shared(address: SocketAddr) -> io::Result<TcpListener> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    net::bind(&socket, &address)?;
+    net::listen(&socket, READERS_WAITING_MAX)?;
+    Ok(socket.into())
+}
+
 /// The head of a request, or as much of it as is taken.
 fn read_request(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut request = Vec::new();
@@ -155,7 +203,7 @@ mod tests {
     fn metrics_are_served() {
         let pages = pages();
         pages.metrics.of_worker(0).count_connection();
-        let at = pages.serve("127.0.0.1:0".parse().unwrap()).unwrap();
+        let at = pages.serve("127.0.0.1:0".parse().unwrap(), false).unwrap().address;
         let page = ask(at, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
         assert!(page.contains("\nedge_server_connections_total{worker=\"0\"} 1\n"), "{page}");
@@ -163,7 +211,7 @@ mod tests {
 
     #[test]
     fn what_is_no_question_about_the_server_is_refused() {
-        let at = pages().serve("127.0.0.1:0".parse().unwrap()).unwrap();
+        let at = pages().serve("127.0.0.1:0".parse().unwrap(), false).unwrap().address;
         for (request, status) in [
             ("GET /other HTTP/1.1\r\n\r\n", "404"),
             ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
@@ -175,7 +223,7 @@ mod tests {
             let answer = ask(at, request);
             assert_eq!(answer.split(' ').nth(1), Some(status), "{request}");
         }
-        let taken = pages().serve(at).unwrap_err().to_string();
+        let taken = pages().serve(at, false).map(drop).unwrap_err().to_string();
         assert!(taken.contains(&at.to_string()) && taken.contains("choose another"), "{taken}");
     }
 }

@@ -148,6 +148,12 @@ impl Worker {
         !self.touched.is_empty() || self.saved.has_answers()
     }
 
+    /// Whether a datagram is for one of the connections here.
+    pub fn knows(&self, datagram: &mut [u8]) -> bool {
+        let header = Header::from_slice(datagram, connection_ids::LEN);
+        header.is_ok_and(|header| self.routes.contains_key(header.dcid.as_ref()))
+    }
+
     /// A datagram has come.
     pub fn on_datagram(&mut self, socket: &Socket, info: RecvInfo, datagram: &mut [u8]) {
         let Ok(header) = Header::from_slice(datagram, connection_ids::LEN) else {

@@ -2,6 +2,7 @@
 //! their own. They share the address, the certificates and the store.
 
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::panic;
 use std::panic::AssertUnwindSafe;
 use std::sync::mpsc::channel;
@@ -14,6 +15,7 @@ use log::warn;
 use path_store::StoreService;
 
 use crate::access_log::AccessLog;
+use crate::config::Cli;
 use crate::config::Config;
 use crate::departure::Departure;
 use crate::disk::DiskReaders;
@@ -21,6 +23,9 @@ use crate::drain::Drain;
 use crate::event_loop::EventLoop;
 use crate::event_loop::Ties;
 use crate::forwarding::Forwarding;
+use crate::handover::generations::Generations;
+use crate::handover::link::Link;
+use crate::handover::Predecessor;
 use crate::health::Health;
 use crate::inputs::Inputs;
 use crate::metrics::Metrics;
@@ -39,10 +44,22 @@ pub struct Workers {
 
     /// The way to them.
     pub orders: Orders,
+
+    /// Their sockets, for a successor, if there may be one.
+    pub sockets: Vec<OwnedFd>,
+}
+
+/// What workers serve with, besides what is read.
+pub struct Services<'a> {
+    pub store: Option<&'a StoreService>,
+    pub metrics: &'a Metrics,
+    pub health: &'a Health,
+    pub access_log: Option<&'a AccessLog>,
 }
 
 impl Workers {
-    /// As many workers as a configuration asks for, bound to its address.
+    /// As many workers as a configuration asks for, bound to its address; or as many as
+    /// a predecessor has, which is given back, with its sockets.
     ///
     /// # Errors
     ///
@@ -50,34 +67,40 @@ impl Workers {
     pub fn new(
         config: &Config,
         inputs: &Inputs,
-        store: Option<&StoreService>,
-        metrics: &Metrics,
-        health: &Health,
-        access_log: Option<&AccessLog>,
-    ) -> anyhow::Result<Self> {
+        services: &Services<'_>,
+        mut predecessor: Option<Predecessor>,
+    ) -> anyhow::Result<(Self, Option<Predecessor>)> {
         let cli = &config.flags;
         let disk_readers = DiskReaders::start().context("cannot start the threads that read")?;
 
-        let sockets = Socket::bind_group(cli.listen, cli.workers())?;
-        metrics.socket_drops.watch(&sockets);
+        let (sockets, links) = match &mut predecessor {
+            Some(predecessor) => adopt(cli, predecessor)?,
+            None => (Socket::bind_group(cli.listen, cli.workers())?, Vec::new()),
+        };
+        services.metrics.socket_drops.watch(&sockets);
         let address = sockets[0].local_addr()?;
-        let steering = Steering::new(cli.workers());
+        let steering = Steering::new(sockets.len() as u16);
         if let Err(e) = steering.attach(&sockets[0]) {
             warn!("the kernel does not steer packets, workers pass them on instead: {e}");
         }
+        let descriptors = sockets.iter().filter(|_| cli.takeover.is_some());
+        let descriptors = descriptors.map(Socket::descriptor).collect::<Result<_, _>>();
+        let descriptors = descriptors.context("cannot keep the sockets for a successor")?;
         let reactors: Result<Vec<_>, _> = sockets.iter().map(|_| Reactor::new()).collect();
         let reactors = reactors.context("cannot set the event loops up")?;
         let wakers: Vec<_> = reactors.iter().map(Reactor::waker).collect();
         let (orders, inboxes) = Orders::connect(wakers.iter().cloned());
         let forwarding = Forwarding::connect(steering, wakers.iter().cloned());
         let departures = Departure::together(wakers.iter().cloned());
-        let hearts = health.watch(wakers);
-        let ties = forwarding.into_iter().zip(inboxes).zip(departures).zip(hearts).map(
-            |(((forwarding, inbox), departure), heart)| Ties {
+        let hearts = services.health.watch(wakers);
+        let links = links.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+        let ties = forwarding.into_iter().zip(inboxes).zip(departures).zip(hearts).zip(links).map(
+            |((((forwarding, inbox), departure), heart), link)| Ties {
                 forwarding,
                 inbox,
                 departure,
                 heart,
+                generations: Generations::new(link),
             },
         );
 
@@ -87,17 +110,37 @@ impl Workers {
             (0..=u8::MAX).zip(sockets.into_iter().zip(reactors).zip(ties))
         {
             let disk = disk_readers.handle(reactor.waker());
-            let saved = SavedPaths::new(store, inputs.hash_keys.clone(), reactor.waker());
-            let metrics = metrics.of_worker(name);
+            let saved = SavedPaths::new(services.store, inputs.hash_keys.clone(), reactor.waker());
+            let metrics = services.metrics.of_worker(name);
             let fresh = inputs.fresh(cli)?;
-            let log = access_log.cloned();
+            let log = services.access_log.cloned();
             let worker = Worker::new(name, cli, fresh, disk, saved, metrics, log);
             let drain = Drain::new(patience);
             let event_loop = EventLoop::new(socket, reactor, worker, drain, ties);
             event_loops.push(event_loop.context("cannot watch the socket")?);
         }
-        Ok(Self { address, event_loops, orders })
+        let workers = Self { address, event_loops, orders, sockets: descriptors };
+        Ok((workers, predecessor))
     }
+}
+
+/// The sockets of a predecessor, and the links to its workers.
+fn adopt(cli: &Cli, from: &mut Predecessor) -> anyhow::Result<(Vec<Socket>, Vec<Link>)> {
+    let sockets = std::mem::take(&mut from.sockets).into_iter().map(Socket::adopt);
+    let sockets: Vec<_> = sockets.collect::<Result<_, _>>().context("cannot take sockets over")?;
+    let address = sockets[0].local_addr()?;
+    let same_port = [0, address.port()].contains(&cli.listen.port());
+    anyhow::ensure!(
+        same_port && cli.listen.ip() == address.ip(),
+        "cannot listen on {}: the server to take over from listens on {address}; name that, or \
+         stop it first",
+        cli.listen
+    );
+    let workers = sockets.len();
+    if cli.workers.is_some_and(|wanted| usize::from(wanted) != workers) {
+        warn!("--workers stays {workers}, as in the server taken over from, until a restart");
+    }
+    Ok((sockets, std::mem::take(&mut from.links)))
 }
 
 /// Serves until the order to stop.

@@ -21,4 +21,5 @@ mod scenarios;
 mod serving;
 mod store_faults;
 mod support;
+mod takeover;
 mod workers;

@@ -1,0 +1,183 @@
+//! A restart: another process takes the sockets over, and no client notices.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::thread;
+
+use rustix::process::Pid;
+use rustix::process::Signal;
+
+use crate::support::client::Client;
+use crate::support::metrics;
+use crate::support::process::server_command;
+use crate::support::process::Running;
+
+/// More than the transport takes at once.
+const LONG: &str = "/bytes/30000000";
+const LONG_BYTES: usize = 30_000_000;
+
+/// Of RFC 9114, 8.1.
+const H3_NO_ERROR: u64 = 0x100;
+
+/// Servers that take over from one another.
+struct Line {
+    dir: tempfile::TempDir,
+    address: SocketAddr,
+    metrics: SocketAddr,
+}
+
+impl Line {
+    /// The first server of one.
+    fn begin() -> (Self, Running) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("secrets"), "5e".repeat(32)).unwrap();
+        let any = "127.0.0.1:0".parse().unwrap();
+        let mut line = Self { dir, address: any, metrics: any };
+        let mut server = Running::start(&mut line.command());
+        line.address = server.address();
+        line.metrics = server.metrics_address();
+        (line, server)
+    }
+
+    /// The next server, once it has taken over.
+    fn succeed(&self) -> Running {
+        let mut server = Running::start(&mut self.command());
+        server.wait_for("took over");
+        assert_eq!(server.address(), self.address);
+        server
+    }
+
+    fn command(&self) -> Command {
+        let path = |name| self.dir.path().join(name).to_str().unwrap().to_owned();
+        let (listen, metrics) = (self.address.to_string(), self.metrics.to_string());
+        let (root, socket, secrets) = (path(""), path("takeover.sock"), path("secrets"));
+        let args = ["--listen", &listen, "--root", &root, "--speedtest", "--workers", "2"];
+        let more = ["--takeover", &socket, "--metrics", &metrics, "--secrets", &secrets];
+        let mut command = server_command(&[&args[..], &more].concat());
+        command.env("RUST_LOG", "edge_server=debug");
+        command
+    }
+}
+
+/// A client's whole life. Returns how many bytes came.
+fn get(address: SocketAddr, bytes: usize) -> usize {
+    let mut client = Client::connect(address);
+    let response = client.get(&format!("/bytes/{bytes}"));
+    client.close();
+    response.body.len()
+}
+
+#[test]
+fn connections_are_finished_by_the_old_server_and_begun_with_the_new() {
+    let (line, mut old) = Line::begin();
+    // On both workers, but for one time in many.
+    let mut clients: Vec<_> = (0..8).map(|_| Client::connect(line.address)).collect();
+    let downloads: Vec<_> = clients.iter_mut().map(|client| client.request("GET", LONG)).collect();
+    for (client, stream) in clients.iter_mut().zip(&downloads) {
+        client.receive(*stream, 1);
+    }
+    let mut new = line.succeed();
+    assert_eq!(old.count("handed over"), 1);
+    for _ in 0..8 {
+        assert_eq!(get(line.address, 5), 5);
+    }
+    assert_eq!((old.count("connection from"), new.count("connection from")), (8, 8));
+    for (client, stream) in clients.iter_mut().zip(&downloads) {
+        assert_eq!(client.response(*stream).body.len(), LONG_BYTES);
+        assert_eq!(client.closed(), H3_NO_ERROR);
+    }
+    assert!(old.end().0.success());
+    assert_eq!(get(line.address, 5), 5);
+    assert_eq!(metrics::read(line.metrics, "edge_server_connections_total"), 9);
+    assert!(new.stop().success());
+}
+
+// Also whose handshake is under way.
+#[test]
+fn no_request_is_lost() {
+    let (line, mut old) = Line::begin();
+    let over = Arc::new(AtomicBool::new(false));
+    let address = line.address;
+    let clients = (0..3).map(|_| {
+        let over = Arc::clone(&over);
+        thread::spawn(move || {
+            let mut requests = 0;
+            while !over.load(Ordering::Relaxed) {
+                assert_eq!(get(address, 50_000), 50_000);
+                requests += 1;
+            }
+            requests
+        })
+    });
+    let clients: Vec<_> = clients.collect();
+    let mut new = line.succeed();
+    assert!(old.end().0.success());
+    let mut newest = line.succeed();
+    assert!(new.end().0.success());
+    over.store(true, Ordering::Relaxed);
+    for client in clients {
+        assert!(client.join().unwrap() > 0);
+    }
+    assert!(newest.stop().success());
+}
+
+#[test]
+fn packets_go_on_from_server_to_server() {
+    let (line, mut oldest) = Line::begin();
+    let mut of_oldest = Client::connect(line.address);
+    let first = of_oldest.open_request("/bytes/5");
+    of_oldest.receive(first, 5);
+    let mut middle = line.succeed();
+    let mut of_middle = Client::connect(line.address);
+    let second = of_middle.open_request("/bytes/6");
+    of_middle.receive(second, 6);
+    let mut newest = line.succeed();
+
+    of_oldest.end_with_trailers(first);
+    assert_eq!(of_oldest.closed(), H3_NO_ERROR);
+    assert!(oldest.end().0.success());
+    of_middle.end_with_trailers(second);
+    assert_eq!(of_middle.closed(), H3_NO_ERROR);
+    assert!(middle.end().0.success());
+    assert_eq!(get(line.address, 5), 5);
+    assert!(newest.stop().success());
+}
+
+#[test]
+fn clients_of_a_server_that_dies_hear_it_from_the_next() {
+    let (line, mut old) = Line::begin();
+    let mut client = Client::connect(line.address);
+    let download = client.request("GET", LONG);
+    client.receive(download, 1);
+    let _new = line.succeed();
+    let pid = Pid::from_raw(old.id() as i32).unwrap();
+    rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    old.end();
+    assert!(client.is_reset());
+}
+
+#[test]
+fn a_server_that_cannot_take_over_leaves_the_other_alone() {
+    let (mut line, mut old) = Line::begin();
+    let (right, port) = (line.address, line.address.port());
+    line.address = SocketAddr::new([127, 0, 0, 2].into(), port);
+    let (status, said) = Running::start(&mut line.command()).end();
+    assert_eq!(status.code(), Some(1), "{said:?}");
+    assert!(said.last().unwrap().contains(&format!("listens on {right}")), "{said:?}");
+    assert_eq!(get(right, 5), 5);
+
+    line.address = right;
+    let mut new = line.succeed();
+    assert!(old.end().0.success());
+    assert_eq!(get(right, 5), 5);
+    // What a server leaves behind is no server.
+    assert!(new.stop().success());
+    let mut first = Running::start(&mut line.command());
+    assert_eq!(first.address(), right);
+    assert_eq!(first.count("took over"), 0);
+    assert!(first.stop().success());
+}
