@@ -22,6 +22,9 @@ use crate::system;
 use crate::transport;
 use crate::transport::Transport;
 
+/// The server has done nothing for a request, which may be made again (RFC 9114, 4.1.1).
+const REQUEST_REJECTED: u64 = h3::WireErrorCode::RequestRejected as u64;
+
 /// A connection, from its first packet to its last.
 pub struct Client {
     quic: quiche::Connection,
@@ -29,8 +32,11 @@ pub struct Client {
     socket: Socket,
     started_at: Instant,
 
-    /// Requests that it has not sent yet.
+    /// Requests that it has not sent yet, or that the server would not begin with.
     unsent: u32,
+
+    /// The server wants no more requests here (RFC 9114, 5.2).
+    sent_away: bool,
     under_way: HashMap<u64, Fetch>,
 
     /// When it is on the list to be served.
@@ -68,6 +74,7 @@ impl Client {
             socket,
             started_at: now,
             unsent: requests,
+            sent_away: false,
             under_way: HashMap::new(),
             deadline: None,
         })
@@ -107,16 +114,21 @@ impl Client {
     pub fn advance(&mut self, shared: &mut Shared<'_>, now: Instant) -> bool {
         self.begin(shared, now);
         let end = self.exchange(shared, now).err().or_else(|| self.end(shared.cli, now));
-        let done = self.unsent == 0 && self.under_way.is_empty();
-        if let Some(reason) = &end {
-            let lost = self.unsent + self.under_way.len() as u32;
-            shared.summary.count_failed(lost, reason);
+        let done = (self.unsent == 0 || self.sent_away) && self.under_way.is_empty();
+        if let Some(reason) = end.as_ref().filter(|_| !done) {
+            let unsent = if self.sent_away { 0 } else { std::mem::take(&mut self.unsent) };
+            shared.summary.count_failed(unsent + self.under_way.len() as u32, reason);
         }
         if done || end.is_some() {
             let _ = self.quic.close(true, h3::WireErrorCode::NoError as u64, b"");
         }
         self.flush();
         !done && end.is_none()
+    }
+
+    /// Requests that are left for another connection, when this one is over.
+    pub fn unsent(&self) -> u32 {
+        self.unsent
     }
 
     fn begin(&mut self, shared: &mut Shared<'_>, now: Instant) {
@@ -134,6 +146,10 @@ impl Client {
                 Err(h3::Error::Done) => break,
                 Err(e) => return Err(format!("HTTP/3 failed: {e}")),
             };
+            if event == h3::Event::GoAway {
+                self.sent_away = true;
+                continue;
+            }
             let Some(fetch) = self.under_way.get_mut(&stream) else { continue };
             match event {
                 h3::Event::Headers { list, .. } => fetch.on_headers(&list),
@@ -151,6 +167,11 @@ impl Client {
                         None => (),
                     }
                 }
+                h3::Event::Reset(REQUEST_REJECTED) => {
+                    self.under_way.remove(&stream);
+                    self.unsent += 1;
+                    self.sent_away = true;
+                }
                 h3::Event::Reset(code) => {
                     self.under_way.remove(&stream);
                     shared
@@ -162,7 +183,7 @@ impl Client {
         }
 
         let streams = shared.cli.load.streams.get() as usize;
-        while self.unsent > 0 && self.under_way.len() < streams {
+        while self.unsent > 0 && !self.sent_away && self.under_way.len() < streams {
             let stream = match http.send_request(&mut self.quic, &shared.request, true) {
                 Ok(stream) => stream,
                 // The server allows no more for now.

@@ -193,7 +193,7 @@ impl<'a> Generator<'a> {
             client.deadline = client.next_deadline(self.shared.cli.connect_timeout);
             self.deadlines.extend(client.deadline.map(|at| (at, index)));
         } else {
-            self.clients.remove(index);
+            self.left += self.clients.remove(index).unsent();
         }
     }
 }

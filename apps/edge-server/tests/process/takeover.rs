@@ -1,8 +1,10 @@
 //! A restart: another process takes the sockets over, and no client notices.
 
 use std::fs;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::process::Command;
+use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -12,8 +14,10 @@ use rustix::process::Pid;
 use rustix::process::Signal;
 
 use crate::support::client::Client;
+use crate::support::lab::emulate;
 use crate::support::metrics;
 use crate::support::process::server_command;
+use crate::support::process::sibling;
 use crate::support::process::Running;
 
 /// More than the transport takes at once.
@@ -123,6 +127,32 @@ fn no_request_is_lost() {
         assert!(client.join().unwrap() > 0);
     }
     assert!(newest.stop().success());
+}
+
+// As a load of many clients sees it, of which each keeps its connection as long as it may.
+#[test]
+fn a_load_loses_nothing_by_a_reload_and_a_restart() {
+    let (line, mut old) = Line::begin();
+    // Takes four seconds on any machine.
+    let mut path = emulate(line.address, "--rate 200 --rtt 20 --buffer 1000000");
+    let url = format!("https://{}/bytes/100000", path.address());
+    let mut command = Command::new(sibling("edge-client"));
+    command.args([&url, "--insecure", "--json", "--requests", "1000"]);
+    let mut load = command.args(["--clients", "30"]).stdout(Stdio::piped()).spawn().unwrap();
+    old.wait_for_another("connection from", 29);
+    old.ask_to_reload();
+    old.wait_for("reloaded");
+    let mut new = line.succeed();
+    assert!(old.end().0.success());
+
+    let mut summary = String::new();
+    load.stdout.take().unwrap().read_to_string(&mut summary).unwrap();
+    assert!(load.wait().unwrap().success(), "{summary}");
+    let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+    assert_eq!((&summary["requests"], &summary["failed"]), (&1000.into(), &0.into()), "{summary}");
+    assert_eq!(summary["bytes"], 1000 * 100_000_u64);
+    assert_eq!(summary["connections"], 60, "each client has come back once: {summary}");
+    assert!(new.stop().success());
 }
 
 #[test]
