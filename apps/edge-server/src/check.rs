@@ -8,7 +8,6 @@ use crate::config::Config;
 use crate::handover;
 use crate::inputs::Inputs;
 use crate::qlog_file;
-use crate::writable;
 
 /// Reads all that a configuration names.
 ///
@@ -27,7 +26,7 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
         access_log::check(path)?;
     }
     if let Some(path) = &cli.takeover {
-        writable::file(path).with_context(|| handover::unusable(path))?;
+        handover::check(path)?;
     }
     path_store::check(&cli.store).context("cannot use --store")
 }

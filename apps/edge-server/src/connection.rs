@@ -1,6 +1,8 @@
 //! One client's connection: feeds the transport, serves its requests, sends
 //! packets when they are due, and tells the store what the path carries.
 
+mod learning;
+
 use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -9,11 +11,9 @@ use bytes::Bytes;
 use log::debug;
 use quiche::clock;
 use quiche::h3;
-use quiche::hooks;
 use quiche::path_state::Claim;
 use quiche::path_state::PathState;
 use quiche::path_state::RemoteEndpoint;
-use quiche::resume::Phase;
 use quiche::PathEvent;
 use quiche::RecvInfo;
 
@@ -23,10 +23,9 @@ use crate::connection_ids::RoutingId;
 use crate::disk::Disk;
 use crate::drain::Farewell;
 use crate::drain::Stage;
-use crate::http;
+use crate::http::ending;
 use crate::http::Desk;
 use crate::http::Http;
-use crate::metrics::Scene;
 use crate::metrics::Tally;
 use crate::metrics::WorkerMetrics;
 use crate::outbox::Blocked;
@@ -39,9 +38,6 @@ use crate::site::sites::Sites;
 use crate::socket::Route;
 use crate::socket::Socket;
 use crate::transport::Quic;
-use crate::transport::INITIAL_WINDOW_BYTES;
-use path_store::life::Action;
-use path_store::life::Outcome;
 use path_store::life::ResumeLife;
 
 /// After so many bytes other connections have their turn. No congestion window
@@ -263,7 +259,7 @@ impl Connection {
     /// the client, as soon as the congestion window has room for it.
     pub fn stop(&mut self, saved: &SavedPaths, now: Instant) {
         self.finish(saved, now);
-        http::close(&mut self.quic);
+        ending::close(&mut self.quic);
     }
 
     /// The connection is no more. Tells of what was under way.
@@ -272,7 +268,7 @@ impl Connection {
         if self.report.is_some_and(|report| report.has_unused_set()) {
             metrics.resume.on_unused();
         }
-        let left_well = self.quic.peer_error().is_some_and(http::is_no_error);
+        let left_well = self.quic.peer_error().is_some_and(ending::is_no_error);
         if let Some(http) = &mut self.http {
             http.end(left_well, now);
         }
@@ -373,125 +369,5 @@ impl Connection {
                 Ok(0)
             }
         }
-    }
-
-    /// Follows Careful Resume, and what the connection learns.
-    fn follow_resume(&mut self, saved: &SavedPaths, metrics: &WorkerMetrics, now: Instant) {
-        while let Some(event) = hooks::resume_event_next(&mut self.quic) {
-            metrics.resume.on_event(&event, &self.scene());
-            if let Some(report) = &mut self.report {
-                report.on_event(&event);
-            }
-            let outcome = match event.new {
-                Phase::Unvalidated => {
-                    self.life.on_jump();
-                    continue;
-                }
-                Phase::SafeRetreat => Outcome::Retreat,
-                Phase::Normal => Outcome::Normal,
-                _ => continue,
-            };
-            let observed = self.observed();
-            for action in self.life.on_outcome(outcome, observed, now) {
-                self.act(action, saved);
-            }
-        }
-        let unused = self.life.on_lapse(now);
-        self.act(unused, saved);
-        if self.tally.is_due(now) {
-            self.tally.tell(&self.quic.stats(), &metrics.traffic, now);
-        }
-        if self.is_ended() {
-            self.finish(saved, now);
-        }
-        if self.over {
-            return;
-        }
-        // Early data may be somebody's who records it: no claim before the handshake
-        // is complete.
-        let queued = self.http.as_ref().map_or(0, Http::unsent_bytes);
-        if queued > INITIAL_WINDOW_BYTES && self.quic.is_established() {
-            let action = self.life.on_need(now);
-            self.act(action, saved);
-        }
-        if self.life.next_observation().is_some_and(|at| at <= now) {
-            let observed = self.observed();
-            let record = self.life.on_observation(observed, now);
-            self.act(record, saved);
-        }
-    }
-
-    fn scene(&self) -> Scene {
-        let active = self.quic.path_stats().find(|path| path.active);
-        Scene {
-            min_rtt: active.and_then(|path| path.min_rtt),
-            limit: hooks::send_limit(&self.quic),
-            wall_now: clock::wall_now(),
-        }
-    }
-
-    /// What may be recorded: only the path to a validated address, and to a client
-    /// that keeps to the protocol.
-    fn observed(&self) -> Option<PathState> {
-        let believed = self.quic.is_established() && !is_fault(self.quic.local_error());
-        believed.then(|| hooks::path_state(&self.quic)).flatten()
-    }
-
-    fn finish(&mut self, saved: &SavedPaths, now: Instant) {
-        if std::mem::replace(&mut self.over, true) {
-            return;
-        }
-        let observed = self.observed();
-        for action in self.life.on_close(observed, now) {
-            self.act(action, saved);
-        }
-    }
-
-    fn act(&mut self, action: Option<Action>, saved: &SavedPaths) {
-        match action {
-            None => (),
-            Some(Action::Claim) => {
-                let asked = saved.claim(self.key, &self.endpoint);
-                if !asked {
-                    self.on_claim(None, saved);
-                }
-            }
-            Some(Action::Resume { saved: set, jump_before }) => {
-                debug!("{}: resumes from {set:?}", self.quic.trace_id());
-                if hooks::resume_from(&mut self.quic, set, jump_before).is_err() {
-                    let action = self.life.on_refusal();
-                    self.act(action, saved);
-                }
-            }
-            Some(Action::Release(token)) => saved.release(&self.endpoint, token),
-            Some(Action::Forget(token)) => saved.forget(&self.endpoint, token),
-            Some(Action::Record(observed)) => {
-                debug!("{}: records {observed:?}", self.quic.trace_id());
-                saved.record(&self.endpoint, &observed);
-            }
-        }
-    }
-}
-
-/// Whether the transport closed the connection, for a fault of the client's as a
-/// rule: who acknowledges what it has not received tells nothing of the path.
-fn is_fault(error: Option<&quiche::ConnectionError>) -> bool {
-    error.is_some_and(|error| !error.is_app)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_client_that_breaks_the_protocol_is_not_believed() {
-        let error =
-            |is_app, error_code| quiche::ConnectionError { is_app, error_code, reason: Vec::new() };
-        const PROTOCOL_VIOLATION: u64 = 0xa;
-        const H3_NO_ERROR: u64 = 0x100;
-
-        assert!(!is_fault(None));
-        assert!(!is_fault(Some(&error(true, H3_NO_ERROR))));
-        assert!(is_fault(Some(&error(false, PROTOCOL_VIOLATION))));
     }
 }

@@ -116,6 +116,19 @@ fn start_log() {
     env_logger::Builder::from_env(filter).format_timestamp(None).init();
 }
 
+/// What an operator may have forgotten.
+fn tell_what_is_missing(config: &Config) {
+    if config.certificate().is_none() {
+        eprintln!(
+            "edge-server: no --cert and --key given: using a throw-away certificate, which only \
+             clients that do not check it accept"
+        );
+    }
+    if config.flags.resume == Switch::On && !config.flags.resumes() {
+        eprintln!("edge-server: this quiche has no Careful Resume: every connection slow-starts");
+    }
+}
+
 /// Serves until a signal to stop. `args` are what `config` was read from.
 fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let cli = &config.flags;
@@ -140,6 +153,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     });
     let access_log = access_log.transpose()?;
     let predecessor = cli.takeover.as_deref().map(Predecessor::find).transpose()?.flatten();
+    let door = cli.takeover.as_deref().map(Door::build).transpose()?;
     let services = Services {
         store: store.as_ref(),
         metrics: &metrics,
@@ -148,15 +162,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     };
     let (workers, predecessor) = Workers::new(config, &inputs, &services, predecessor)?;
 
-    if config.certificate().is_none() {
-        eprintln!(
-            "edge-server: no --cert and --key given: using a throw-away certificate, which only \
-             clients that do not check it accept"
-        );
-    }
-    if cli.resume == Switch::On && !cli.resumes() {
-        eprintln!("edge-server: this quiche has no Careful Resume: every connection slow-starts");
-    }
+    tell_what_is_missing(config);
     let reloader = Reloader::new(args, config, inputs.secrets);
     let orders = Arc::new(workers.orders);
     let follow = signals.follow(Arc::clone(&orders), reloader, health.clone(), access_log.clone());
@@ -165,9 +171,9 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         predecessor.succeed()?;
         eprintln!("edge-server: took over");
     }
-    if let Some(path) = &cli.takeover {
+    if let Some(door) = door {
         let estate = Estate { sockets: workers.sockets, orders, health, status };
-        Door::open(path)?.wait(estate).context("cannot wait for a successor")?;
+        door.wait(estate).context("cannot wait for a successor")?;
     }
     eprintln!("edge-server: listening on {}", workers.address);
     workers::run(workers.event_loops)?;

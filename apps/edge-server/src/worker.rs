@@ -1,28 +1,23 @@
 //! The connections of one event loop: packets are routed to them, new ones are
 //! accepted, and each is served when something has happened to it.
 
+mod strangers;
+
 use std::collections::BTreeSet;
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::time::Instant;
 
 use log::debug;
-use log::warn;
 use path_store::Answer;
 use quiche::clock;
 use quiche::hooks;
 use quiche::path_state::PrefixLengths;
-use quiche::ConnectionId;
 use quiche::Header;
-use quiche::QlogLevel;
 use quiche::RecvInfo;
-use quiche::Type;
 use slab::Slab;
 
 use crate::access_log::AccessLog;
-use crate::admission;
 use crate::admission::Admission;
-use crate::admission::Verdict;
 use crate::config::Cli;
 use crate::connection::Connection;
 use crate::connection::Pause;
@@ -44,21 +39,11 @@ use crate::saved_paths::SavedPaths;
 use crate::site::sites::Sites;
 use crate::socket::Socket;
 use crate::stateless_reset::StatelessResets;
-use crate::tokens::Proof;
 use crate::tokens::Tokens;
-use crate::transport::Quic;
 use crate::transport::Transport;
 
 /// Memory for what clients upload: a piece is counted and dropped.
 const SCRATCH_BYTES: usize = 64 << 10;
-
-/// Shortest datagram that may open a connection, in bytes (RFC 9000, 14.1).
-const INITIAL_BYTES_MIN: usize = 1200;
-
-/// QUIC's codes (RFC 9000, 20.1): the server does not take connections, and the token of
-/// a Retry packet is not good.
-const CONNECTION_REFUSED: u64 = 0x2;
-const INVALID_TOKEN: u64 = 0xb;
 
 /// Everything that one event loop serves with.
 pub struct Worker {
@@ -343,121 +328,6 @@ impl Worker {
         self.admission.on_end(slot);
         self.deadlines.set(slot, None);
         self.stalled.remove(&slot);
-    }
-
-    /// A packet with an unknown connection ID: a new client's, that of a connection
-    /// which is no more, or nothing.
-    fn on_stranger(
-        &mut self,
-        socket: &Socket,
-        info: RecvInfo,
-        header: &Header<'_>,
-        datagram_bytes: usize,
-    ) -> Option<usize> {
-        if header.ty == Type::Short {
-            self.reset(socket, info, &header.dcid, datagram_bytes);
-            return None;
-        }
-        if datagram_bytes < INITIAL_BYTES_MIN {
-            return None;
-        }
-        if !quiche::version_is_supported(header.version) {
-            self.negotiate_version(socket, info, header);
-            return None;
-        }
-        if header.ty != Type::Initial || self.connections.len() >= ConnectionKey::SLOTS_MAX {
-            return None;
-        }
-        if self.stage > Stage::Serving {
-            // RFC 9000, 5.2.2: the client learns at once that it has to go elsewhere.
-            self.refuse(socket, info, header, CONNECTION_REFUSED);
-            return None;
-        }
-        let wall_now = clock::wall_now();
-        let id = self.id_maker.connection_id()?;
-        let admission = &mut self.admission;
-        match admission.judge(header, info.from, wall_now) {
-            Verdict::Admit(proof) => return self.accept(info, id, &header.dcid, proof),
-            Verdict::Retry => self.outbox.answer(info, socket, |room| {
-                admission.write_retry(header, info.from, &id, wall_now, room)
-            }),
-            Verdict::Refuse => self.refuse(socket, info, header, INVALID_TOKEN),
-        }
-        None
-    }
-
-    fn refuse(&mut self, socket: &Socket, info: RecvInfo, header: &Header<'_>, code: u64) {
-        self.metrics.admission.count_refusal();
-        self.outbox.answer(info, socket, |room| {
-            hooks::refuse(&header.scid, &header.dcid, header.version, code, room).ok()
-        });
-    }
-
-    fn accept(
-        &mut self,
-        info: RecvInfo,
-        id: RoutingId,
-        client_choice: &ConnectionId<'_>,
-        proof: Option<Proof>,
-    ) -> Option<usize> {
-        let reset_token = self.id_maker.reset_token(&id, info.to);
-        let config = &mut self.transport.quic;
-        config.set_stateless_reset_token(reset_token);
-        let mut quic = match admission::accept(&id, client_choice, proof, info, config) {
-            Ok(quic) => quic,
-            Err(e) => {
-                warn!("cannot accept a connection from {}: {e}", info.from);
-                return None;
-            }
-        };
-        debug!("{}: connection from {}", quic.trace_id(), info.from);
-        self.metrics.count_connection();
-        self.start_qlog(&mut quic, id, info.from.ip());
-
-        let endpoint = self.path_key.remote_endpoint(info.to.ip(), info.from);
-        let entry = self.connections.vacant_entry();
-        let slot = entry.key();
-        let key = ConnectionKey::new(slot, self.serial_next);
-        self.serial_next += 1;
-        self.saved.read(key, &endpoint);
-        self.admission.on_accepted(slot, info.from.ip());
-
-        let ids = vec![id, RoutingId::new(client_choice)];
-        self.routes.extend(ids.iter().map(|id| (*id, slot)));
-        entry.insert(Connection::new(key, ids, quic, endpoint, self.paced, clock::now()));
-        Some(slot)
-    }
-
-    fn start_qlog(&self, quic: &mut Quic, id: RoutingId, client: IpAddr) {
-        let qlogs = self.qlogs.as_ref().filter(|_| self.qlog_sample.takes(&id, client));
-        let log = qlogs.and_then(|logs| logs.create(&id.to_string()));
-        if let Some(log) = log {
-            quic.set_qlog_with_level(
-                Box::new(log),
-                "edge-server".to_owned(),
-                format!("connection {id}"),
-                QlogLevel::Extra,
-            );
-        }
-    }
-
-    fn negotiate_version(&mut self, socket: &Socket, info: RecvInfo, header: &Header<'_>) {
-        if header.ty == Type::VersionNegotiation {
-            return;
-        }
-        self.outbox.answer(info, socket, |room| {
-            quiche::negotiate_version(&header.scid, &header.dcid, room).ok()
-        });
-    }
-
-    /// Tells a client that its connection is no more.
-    fn reset(&mut self, socket: &Socket, info: RecvInfo, id: &ConnectionId<'_>, bytes: usize) {
-        let (resets, metrics) = (&mut self.resets, &self.metrics.admission);
-        self.outbox.answer(info, socket, |room| {
-            let length = resets.write(id, info.to, bytes, clock::now(), room)?;
-            metrics.count_reset();
-            Some(length)
-        });
     }
 
     fn on_answer(&mut self, key: ConnectionKey, answer: Answer) {

@@ -17,6 +17,7 @@ use std::io::Write;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::os::unix::net::UnixStream;
@@ -43,6 +44,7 @@ use crate::health::Health;
 use crate::orders::Order;
 use crate::orders::Orders;
 use crate::status_pages::StatusServer;
+use crate::writable;
 
 /// What the old process begins with. Another version says something else.
 const GREETING: [u8; 8] = *b"edge-ho1";
@@ -71,6 +73,10 @@ pub struct Predecessor {
 /// Where a successor knocks.
 pub struct Door {
     listener: UnixListener,
+    path: PathBuf,
+
+    /// Where it is until it takes its place, which may be another process's.
+    built_at: PathBuf,
 }
 
 /// What a successor gets, and what ends when it has it.
@@ -118,30 +124,37 @@ impl Predecessor {
 }
 
 impl Door {
-    /// Opens it at `path`, where another process may have had its own.
+    /// Builds one for `path`, beside it.
     ///
     /// # Errors
     ///
-    /// One line that names the path.
-    pub fn open(path: &Path) -> anyhow::Result<Self> {
-        let open = || {
-            match std::fs::remove_file(path) {
+    /// One line that names the path: no socket can be there.
+    pub fn build(path: &Path) -> anyhow::Result<Self> {
+        let mut built_at = path.as_os_str().to_owned();
+        built_at.push(".new");
+        let (path, built_at) = (path.to_owned(), PathBuf::from(built_at));
+        let build = || {
+            check_free(&path)?;
+            match std::fs::remove_file(&built_at) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
                 _ => (),
             }
-            let listener = UnixListener::bind(path)?;
-            std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
-            Ok(Self { listener })
+            let listener = UnixListener::bind(&built_at)?;
+            std::fs::set_permissions(&built_at, PermissionsExt::from_mode(0o600))?;
+            Ok(listener)
         };
-        open().with_context(|| unusable(path))
+        let listener = build().with_context(|| unusable(&path))?;
+        Ok(Self { listener, path, built_at })
     }
 
-    /// Waits for a successor, on a thread of its own, and gives it everything.
+    /// Takes its place, waits for a successor, on a thread of its own, and gives it
+    /// everything.
     ///
     /// # Errors
     ///
-    /// The process may have no more threads.
+    /// The process may have no more threads, or the folder is gone.
     pub fn wait(self, estate: Estate) -> io::Result<()> {
+        std::fs::rename(&self.built_at, &self.path)?;
         let wait = move || {
             for stream in self.listener.incoming() {
                 match stream.and_then(|stream| estate.hand_over(stream)) {
@@ -190,8 +203,24 @@ impl Estate {
     }
 }
 
-/// Why nobody can meet at a path.
-pub fn unusable(path: &Path) -> String {
+/// Whether processes could meet at a path, as far as can be told without.
+///
+/// # Errors
+///
+/// One line that names it.
+pub fn check(path: &Path) -> anyhow::Result<()> {
+    check_free(path).and_then(|()| writable::file(path)).with_context(|| unusable(path))
+}
+
+/// Nothing is there, or a socket.
+fn check_free(path: &Path) -> io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(there) if !there.file_type().is_socket() => Err(io::ErrorKind::AlreadyExists.into()),
+        _ => Ok(()),
+    }
+}
+
+fn unusable(path: &Path) -> String {
     format!("cannot use --takeover {}; name a socket in a writable folder", path.display())
 }
 

@@ -5,6 +5,7 @@ pub mod answer;
 pub mod body;
 pub mod coding;
 pub mod conditions;
+pub mod ending;
 pub mod exchanges;
 mod intake;
 pub mod priority;
@@ -27,7 +28,6 @@ use quiche::Shutdown;
 
 use crate::http::answer::Answer;
 use crate::http::body::FileRange;
-use crate::http::exchanges::Ended;
 use crate::http::exchanges::Exchanges;
 use crate::http::intake::Intake;
 use crate::http::intake::Overflow;
@@ -58,11 +58,7 @@ const CANCELLED_MAX: u32 = 10_000;
 
 /// Codes of RFC 9114, 8.1.
 const H3_EXCESSIVE_LOAD: u64 = 0x107;
-const H3_REQUEST_REJECTED: u64 = 0x10b;
 const H3_MESSAGE_ERROR: u64 = 0x10e;
-
-/// A GOAWAY with it says that there will be another (RFC 9114, 5.2).
-const STREAM_ID_MAX: u64 = (1 << 62) - 4;
 
 /// From one request stream to the next (RFC 9000, 2.1).
 const STREAM_ID_STEP: u64 = 4;
@@ -127,35 +123,6 @@ impl Http {
     /// Bytes of responses that the transport has not taken yet.
     pub fn unsent_bytes(&self) -> u64 {
         self.responses.unsent_bytes()
-    }
-
-    /// The exchanges that are over and have not been told of.
-    pub fn take_ended(&mut self) -> impl Iterator<Item = Ended> + '_ {
-        self.exchanges.take_ended()
-    }
-
-    /// The connection is over, and whatever was under way. A client that `left_well`
-    /// has what it was sent.
-    pub fn end(&mut self, left_well: bool, now: Instant) {
-        let responses = &self.responses;
-        let sent = |stream| responses.get(stream).map(Response::sent_bytes);
-        self.exchanges.end_all(left_well, sent, now);
-    }
-
-    /// Nothing that the client asked is unfinished, or not acknowledged.
-    pub fn is_idle(&self) -> bool {
-        self.exchanges.is_empty()
-    }
-
-    /// Tells the client to ask elsewhere from now on (RFC 9114, 5.2). What it asks all
-    /// the same is answered until it is told for the `last` time, and rejected from
-    /// then on.
-    pub fn go_away(&mut self, quic: &mut Quic, last: bool) {
-        let from = if last { self.next_stream } else { STREAM_ID_MAX };
-        let is_news = self.refused_from.is_none_or(|told| from < told);
-        if is_news && self.h3.send_goaway(quic, from).is_ok() {
-            self.refused_from = Some(from);
-        }
     }
 
     /// Takes in what clients ask. Returns whether they asked anything.
@@ -373,12 +340,6 @@ impl Http {
         self.bound_harm(quic);
     }
 
-    /// The client may ask again elsewhere: nothing has been done (RFC 9114, 4.1.1).
-    fn reject(&mut self, quic: &mut Quic, stream: u64) {
-        self.stop_reading(quic, stream, H3_REQUEST_REJECTED);
-        self.give_up(quic, stream, H3_REQUEST_REJECTED);
-    }
-
     /// A malformed request is a stream error (RFC 9114, 4.1.2).
     fn abort(&mut self, quic: &mut Quic, stream: u64, why: &str) {
         debug!("{}: stream {stream}: {why}", quic.trace_id());
@@ -412,17 +373,6 @@ impl Http {
         self.exchanges.on_abort(stream, sent, clock::now());
         let _ = quic.stream_shutdown(stream, Shutdown::Write, code);
     }
-}
-
-/// Whether who closed a connection with this error had nothing to complain of.
-pub fn is_no_error(error: &quiche::ConnectionError) -> bool {
-    const QUIC_NO_ERROR: u64 = 0;
-    error.error_code == if error.is_app { H3_NO_ERROR } else { QUIC_NO_ERROR }
-}
-
-/// Closes with `H3_NO_ERROR`: the server stops.
-pub fn close(quic: &mut Quic) {
-    let _ = quic.close(true, H3_NO_ERROR, b"server stops");
 }
 
 #[cfg(test)]

@@ -51,6 +51,9 @@ fn each_bad_input_gives_one_line_that_names_it_and_a_code() {
         ([&start[..], &["--secrets", &missing]].concat(), 1, &missing),
         ([&start[..], &["--secrets", &file]].concat(), 1, "line 1"),
         ([&start[..], &["--hash-keys", &file]].concat(), 1, "line 1"),
+        ([&start[..], &["--access-log", &in_missing]].concat(), 1, &in_missing),
+        ([&start[..], &["--takeover", &in_missing]].concat(), 1, &in_missing),
+        ([&start[..], &["--takeover", &file]].concat(), 1, &file),
     ];
     for (args, code, named) in table {
         assert_refused(&args, code, named);
