@@ -78,6 +78,10 @@ pub struct Cli {
     #[arg(long, value_enum, value_name = "on|off", default_value = "on")]
     pub resume: Switch,
 
+    /// Clients of this subnet neither resume nor teach; may be said more than once
+    #[arg(long, value_name = "CIDR")]
+    pub resume_except: Vec<IpNet>,
+
     /// Whether slow start after a jump ends at the saved capacity
     #[arg(long, value_enum, value_name = "on|off", default_value = "off")]
     pub resume_ceiling: Switch,
@@ -327,8 +331,8 @@ mod tests {
     #[test]
     fn every_flag_is_understood() {
         let line = "edge-server --listen [::]:4433 --workers 3 --root www --store paths.db --cert c --key k \
-                    --cc reno --pmtud on --resume off --resume-ceiling on --slow-start-exit search-3 \
-                    --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
+                    --cc reno --pmtud on --resume off --resume-except 10.1.0.0/16 \
+                    --resume-ceiling on --slow-start-exit search-3 --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 \
                     --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
                     --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
@@ -343,6 +347,7 @@ mod tests {
         assert_eq!((cli.cert, cli.key), (Some("c".into()), Some("k".into())));
         assert_eq!(cli.cc, CongestionController::Reno);
         assert_eq!((cli.pmtud, cli.resume), (Switch::On, Switch::Off));
+        assert_eq!(cli.resume_except, ["10.1.0.0/16".parse::<IpNet>().unwrap()]);
         assert_eq!(cli.resume_ceiling, Switch::On);
         assert_eq!(cli.slow_start_exit.name(), "search-3");
         assert_eq!(cli.path_group.as_deref(), Some("pop7"));
@@ -371,7 +376,8 @@ mod tests {
     fn the_file_has_every_option_and_the_command_line_wins() {
         let dir = tempfile::tempdir().unwrap();
         let line = "--listen [::]:4433 --workers 3 --root www --store paths.db --store-entries 5 \
-                    --cert c --key k --cc reno --pmtud on --resume off --resume-ceiling on \
+                    --cert c --key k --cc reno --pmtud on --resume off \
+                    --resume-except 10.1.0.0/16 --resume-ceiling on \
                     --slow-start-exit search-3 --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 \
                     --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
@@ -468,6 +474,7 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --frobnicate", "'--frobnicate'"),
             ("edge-server --listen 127.0.0.1:0 --root . --cc bbr2", "'bbr2'"),
             ("edge-server --listen 127.0.0.1:0 --root . --resume maybe", "'maybe'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --resume-except 10", "'10'"),
             ("edge-server --listen 127.0.0.1:0 --root . --resume-ceiling 1", "'1'"),
             ("edge-server --listen 127.0.0.1:0 --root . --slow-start-exit bbr", "search-3"),
             ("edge-server --listen 127.0.0.1:0 --root . --cert c", "--key"),

@@ -39,6 +39,7 @@ mod socket;
 mod stateless_reset;
 mod status_pages;
 mod steering;
+mod subnets;
 mod tickets;
 mod tokens;
 mod transport;

@@ -15,16 +15,18 @@ use crate::config::Switch;
 use crate::qlog_sample::QlogSample;
 use crate::secrets::SharedSecrets;
 use crate::site::sites::Sites;
+use crate::subnets::Subnets;
 use crate::transport::Transport;
 
 /// Options that count from the reload on, the last of them for new connections.
-const RELOADED: [&str; 11] = [
+const RELOADED: [&str; 12] = [
     "root",
     "speedtest",
     "cert",
     "key",
     "cc",
     "slow-start-exit",
+    "resume-except",
     "resume-ceiling",
     "pmtud",
     "early-data",
@@ -37,6 +39,9 @@ pub struct Fresh {
     pub sites: Sites,
     pub transport: Transport,
     pub qlog_sample: QlogSample,
+
+    /// Clients that have no Careful Resume.
+    pub resume_except: Subnets,
 }
 
 impl Fresh {
@@ -52,7 +57,12 @@ impl Fresh {
         secrets: &SharedSecrets,
     ) -> anyhow::Result<Self> {
         let transport = Transport::new(cli, certificates, secrets.clone())?;
-        Ok(Self { sites: sites.clone(), transport, qlog_sample: QlogSample::new(cli) })
+        Ok(Self {
+            sites: sites.clone(),
+            transport,
+            qlog_sample: QlogSample::new(cli),
+            resume_except: Subnets::new(&cli.resume_except),
+        })
     }
 }
 

@@ -39,6 +39,7 @@ use crate::saved_paths::SavedPaths;
 use crate::site::sites::Sites;
 use crate::socket::Socket;
 use crate::stateless_reset::StatelessResets;
+use crate::subnets::Subnets;
 use crate::tokens::Tokens;
 use crate::transport::Transport;
 
@@ -60,6 +61,7 @@ pub struct Worker {
     paced: bool,
     qlogs: Option<QlogDir>,
     qlog_sample: QlogSample,
+    resume_except: Subnets,
 
     connections: Slab<Connection>,
     routes: HashMap<RoutingId, usize>,
@@ -90,7 +92,7 @@ impl Worker {
         metrics: WorkerMetrics,
         access_log: Option<AccessLog>,
     ) -> Self {
-        let Fresh { sites, transport, qlog_sample } = fresh;
+        let Fresh { sites, transport, qlog_sample, resume_except } = fresh;
         let secrets = transport.secrets.clone();
         let tokens = Tokens::new(secrets.clone());
         let retry_above = cli.retry_above as usize;
@@ -110,6 +112,7 @@ impl Worker {
             paced: cli.resumes(),
             qlogs: cli.qlog_dir.clone().map(QlogDir::new),
             qlog_sample,
+            resume_except,
             connections: Slab::new(),
             routes: HashMap::new(),
             serial_next: 0,
@@ -208,6 +211,7 @@ impl Worker {
         self.sites = fresh.sites;
         self.transport = fresh.transport;
         self.qlog_sample = fresh.qlog_sample;
+        self.resume_except = fresh.resume_except;
     }
 
     /// Goes on towards its end. At the last stage it begins to close every connection,

@@ -80,9 +80,11 @@ impl Connection {
     }
 
     /// What may be recorded: only the path to a validated address, and to a client
-    /// that keeps to the protocol.
+    /// that keeps to the protocol, and that may teach.
     fn observed(&self) -> Option<PathState> {
-        let believed = self.quic.is_established() && !is_fault(self.quic.local_error());
+        let may_teach = self.report.is_some();
+        let believed =
+            may_teach && self.quic.is_established() && !is_fault(self.quic.local_error());
         believed.then(|| hooks::path_state(&self.quic)).flatten()
     }
 

@@ -107,12 +107,15 @@ impl Worker {
         let slot = entry.key();
         let key = ConnectionKey::new(slot, self.serial_next);
         self.serial_next += 1;
-        self.saved.read(key, &endpoint);
+        let resumes = self.paced && !self.resume_except.contains(info.from.ip());
+        if resumes {
+            self.saved.read(key, &endpoint);
+        }
         self.admission.on_accepted(slot, info.from.ip());
 
         let ids = vec![id, RoutingId::new(client_choice)];
         self.routes.extend(ids.iter().map(|id| (*id, slot)));
-        entry.insert(Connection::new(key, ids, quic, endpoint, self.paced, clock::now()));
+        entry.insert(Connection::new(key, ids, quic, endpoint, resumes, clock::now()));
         Some(slot)
     }
 

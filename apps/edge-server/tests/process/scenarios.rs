@@ -122,6 +122,24 @@ fn the_rtt_must_be_above_half_the_saved_one_and_at_most_ten_times_it() {
     }
 }
 
+// RFC 9959, 4.2: the operator knows of paths that do not bear it.
+#[test]
+fn clients_of_a_subnet_that_is_excepted_neither_resume_nor_teach() {
+    let lab = Lab::new();
+    lab.plant(SET);
+    let before = lab.held();
+    for (run, subnet, resumes) in [("own", "127.0.0.0/24", false), ("other", "10.0.0.0/8", true)] {
+        let (mut server, address) = lab.serve(run, &["--resume-except", subnet]);
+        let mut emulator = emulate(address, PATH);
+        assert!(fetch(emulator.address(), OBJECT_BYTES).end().0.success());
+        assert!(server.stop().success());
+        let phases = lab.phases(run);
+        let expected = if resumes { GIVEN } else { SLOW_START };
+        assert_eq!(whats(&phases)[0], expected, "{run}");
+        assert_eq!(lab.held() != before, resumes, "{run}");
+    }
+}
+
 // RFC 9959, 3.3 and 3.5.
 #[test]
 fn a_path_with_a_quarter_of_the_capacity_makes_the_server_retreat_and_forget() {

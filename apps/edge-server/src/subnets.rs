@@ -1,0 +1,48 @@
+//! Clients by the subnets that an operator names.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+/// Some subnets, or none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subnets(Vec<IpNet>);
+
+impl Subnets {
+    pub fn new(subnets: &[IpNet]) -> Self {
+        Self(subnets.to_vec())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a client is in one of them.
+    pub fn contains(&self, client: IpAddr) -> bool {
+        let client = client.to_canonical();
+        self.0.iter().any(|subnet| subnet.contains(&client))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_found_in_their_subnets_however_their_address_is_written() {
+        let subnets = ["192.0.2.0/24", "2001:db8::/32", "198.51.100.7/32"];
+        let subnets = Subnets::new(&subnets.map(|subnet| subnet.parse().unwrap()));
+        for (client, expected) in [
+            ("192.0.2.9", true),
+            ("::ffff:192.0.2.9", true),
+            ("192.0.3.9", false),
+            ("198.51.100.7", true),
+            ("198.51.100.8", false),
+            ("2001:db8:9::1", true),
+            ("2001:db9::1", false),
+        ] {
+            assert_eq!(subnets.contains(client.parse().unwrap()), expected, "{client}");
+        }
+        assert!(Subnets::default().is_empty() && !subnets.is_empty());
+    }
+}
