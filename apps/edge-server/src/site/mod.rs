@@ -115,7 +115,7 @@ impl Site {
         Some(match found {
             _ if !reads => Answer::method_not_allowed(ALLOWED),
             Ok(representation) => present(representation, request, wall_now),
-            Err(answer) => answer,
+            Err(why) => Answer::text(400, format!("400 Bad Request: {why}\n")),
         })
     }
 

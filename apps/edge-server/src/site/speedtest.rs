@@ -33,8 +33,8 @@ static PAGE_ETAG: LazyLock<String> = LazyLock::new(|| {
 ///
 /// # Errors
 ///
-/// The answer that says what N may be.
-pub fn bytes(count: &str) -> Result<Representation, Answer> {
+/// What N may be.
+pub fn bytes(count: &str) -> Result<Representation, String> {
     let digits = !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
     match count.parse() {
         Ok(length) if digits && length <= BYTES_MAX => Ok(Representation {
@@ -44,10 +44,7 @@ pub fn bytes(count: &str) -> Result<Representation, Answer> {
             coding: None,
             validators: Validators { etag: format!("\"bytes-{length}\""), modified: None },
         }),
-        _ => Err(Answer::text(
-            400,
-            format!("400 Bad Request: /bytes/N takes a number of at most {BYTES_MAX}\n"),
-        )),
+        _ => Err(format!("/bytes/N takes a number of at most {BYTES_MAX}")),
     }
 }
 
