@@ -14,7 +14,8 @@ class Server:
     def __init__(self, program, material):
         files = ["--root", str(material.root)]
         files += ["--cert", str(material.certificate), "--key", str(material.key)]
-        command = [str(program), "--listen", "127.0.0.1:0", "--speedtest", "--early-data=on", *files]
+        command = [str(program), "--listen", "127.0.0.1:0", "--speedtest", "--early-data=on", "--drain=0"]
+        command += files
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         self.said = []
         self.port = self._listening()

@@ -173,7 +173,8 @@ def make_certificate(folder):
 
 def servers(options, cert, key):
     at = [f"127.0.0.1:{options.port + n}" for n in range(4)]
-    ours = [options.release / "edge-server", "--workers=1", "--speedtest", "--root", options.release]
+    ours = [options.release / "edge-server", "--workers=1", "--speedtest", "--drain=0"]
+    ours += ["--root", options.release]
     peers = options.peers / "release"
     tokio = options.tokio_quiche / "release/examples/async_http3_server"
     tls = ["--tls-cert-path", cert, "--tls-private-key-path", key]

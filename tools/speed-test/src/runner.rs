@@ -257,6 +257,8 @@ impl Step<'_> {
             command.args(["--cc", CC, "--resume", if resume { "on" } else { "off" }]);
             command.arg("--store").arg(scratch.store(resume));
             command.arg("--qlog-dir").arg(logs);
+            // Whoever is left when the download is over has nothing to wait for.
+            command.args(["--drain", "0"]);
         }
         Ok(command)
     }
