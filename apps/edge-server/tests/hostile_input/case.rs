@@ -12,7 +12,9 @@ use crate::packet::Space;
 use crate::peer::Peer;
 use crate::peer::INITIAL_BYTES;
 use crate::support::client::Client;
+use crate::support::metrics;
 use crate::support::process::serve;
+use crate::support::process::Running;
 use crate::wire::h3_frame;
 use crate::wire::headers;
 
@@ -21,6 +23,12 @@ const SPARE_STREAM: u64 = 400;
 
 /// What the server serves.
 const PAGE: &[u8] = b"home";
+
+/// What is left when all are gone: the client that behaves.
+const CONNECTIONS_OPEN: &str = "edge_server_connections_open";
+
+/// More than the server takes for one connection, whatever comes on it.
+const MEMORY_KIB_MAX: usize = 32 << 10;
 
 /// What an input is answered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +166,9 @@ impl Kind {
 pub fn try_all(kinds: &[Kind], arguments: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("index.html"), PAGE).unwrap();
-    let (_server, address) = serve(dir.path(), &[&["--workers", "1"], arguments].concat());
+    let common = ["--workers", "1", "--metrics", "127.0.0.1:0"];
+    let (mut server, address) = serve(dir.path(), &[&common, arguments].concat());
+    let metrics_at = server.metrics_address();
     let mut regular = Client::connect(address);
     let mut wrong = Vec::new();
     for kind in kinds {
@@ -175,6 +185,16 @@ pub fn try_all(kinds: &[Kind], arguments: &[&str]) {
         }
     }
     assert!(wrong.is_empty(), "{} wrong answers: {wrong:#?}", wrong.len());
+    metrics::wait_until(metrics_at, CONNECTIONS_OPEN, |open| open == 1);
+    let memory_kib = memory_kib(&server);
+    assert!(memory_kib < MEMORY_KIB_MAX, "the server took {memory_kib} KiB");
+}
+
+/// The most memory that the server ever had.
+fn memory_kib(server: &Running) -> usize {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
 fn try_one(server: SocketAddr, kind: &Kind, input: &Input) -> Result<(), String> {

@@ -7,6 +7,7 @@ use crate::case::Kind;
 use crate::case::Stage;
 use crate::packet::Space;
 use crate::peer::Peer;
+use crate::wire::crypto;
 use crate::wire::h3_frame;
 use crate::wire::headers;
 use crate::wire::new_connection_id;
@@ -19,6 +20,11 @@ const PACKETS: usize = 1000;
 const FRAMES: usize = 200;
 const RESET_STREAM: u64 = 0x04;
 const STOP_SENDING: u64 = 0x05;
+
+/// Streams of one direction that are allowed besides the control stream, the first
+/// of them.
+const UNI_STREAMS: u64 = 15;
+const NEXT_UNI: u64 = 6;
 const PATH_CHALLENGE: u64 = 0x1a;
 
 /// Requests that are malformed or unfinished, before a connection is closed.
@@ -73,8 +79,24 @@ fn streams() -> Vec<Kind> {
             Stage::Http,
             |peer| {
                 let piece = |n: u64| stream(4 * (n % 16), 2 * (n / 16) + 1, b"x", false);
-                let packets = (0..300).map(|p| (0..100).flat_map(|n| piece(100 * p + n)).collect());
+                let packets =
+                    (0..3000).map(|p| (0..100).flat_map(|n| piece(100 * p + n)).collect());
                 peer.send_many(packets.collect::<Vec<_>>());
+            },
+        ),
+        kind("a handshake in pieces that do not touch", "RFC 9000, 21.6", Served).input(
+            "from an address that is not validated",
+            Stage::Fresh,
+            |peer| {
+                // Behind where the ClientHello will be.
+                let piece = |n: u64| crypto(2 * n + 3000, b"x");
+                for packet in 0..300 {
+                    let frames: Vec<u8> = (0..100).flat_map(|n| piece(100 * packet + n)).collect();
+                    peer.send(Space::Initial, &frames);
+                    if packet % 10 == 0 {
+                        peer.receive();
+                    }
+                }
             },
         ),
         kind("streams that are opened and left", "RFC 9000, 21.7", Served)
@@ -86,6 +108,18 @@ fn streams() -> Vec<Kind> {
                 let last = stream(4 * 127, 0, &[0x01], false);
                 peer.send(Space::Data, &last);
             }),
+        kind("streams of unknown types that end late", "RFC 9114, 6.2.3", Served).input(
+            "one after the other",
+            Stage::Http,
+            |peer| {
+                for n in 0..UNI_STREAMS {
+                    let id = 4 * n + NEXT_UNI;
+                    peer.send(Space::Data, &stream(id, 0, &[0x21], false));
+                    peer.wait("STOP_SENDING", |peer| peer.heard.stops.contains_key(&id));
+                    peer.send(Space::Data, &stream(id, 1, &[], true));
+                }
+            },
+        ),
         kind("STOP_SENDING of the server's QPACK streams", "RFC 9204, 4.2", Served).input(
             "both",
             Stage::Http,

@@ -5,5 +5,7 @@
 pub mod client;
 #[path = "../process/support/forger.rs"]
 pub mod forger;
+#[path = "../process/support/metrics.rs"]
+pub mod metrics;
 #[path = "../process/support/process.rs"]
 pub mod process;
