@@ -99,7 +99,7 @@ pub struct Opened {
 }
 
 /// Opens a packet whose number is at `number_at`, and after which nothing comes.
-/// `keys` are of the key phases. `None` if it is not what it seems to be.
+/// `keys` are those of the first key phase and after each update. `None` if it is not what it seems to be.
 pub fn open(
     packet: &[u8],
     number_at: usize,
@@ -117,8 +117,12 @@ pub fn open(
         .fold(0, |number, byte| number << 8 | u64::from(*byte));
     let number = whole_number(truncated, number_bytes, largest);
     let phase = usize::from(bytes[0] & (LONG | 0x04) == 0x04);
-    let (header, payload) = bytes.split_at_mut(number_at + number_bytes);
-    let payload = keys.get(phase)?.decrypt_in_place(number, header, payload).ok()?.to_vec();
+    let (header, payload) = bytes.split_at(number_at + number_bytes);
+    let opened = |key: &&dyn PacketKey| {
+        let mut payload = payload.to_vec();
+        Some(key.decrypt_in_place(number, header, &mut payload).ok()?.to_vec())
+    };
+    let payload = keys.iter().skip(phase).step_by(2).find_map(opened)?;
     Some(Opened { number, payload })
 }
 

@@ -17,7 +17,6 @@ use rustls::quic::KeyChange;
 use rustls::quic::Keys;
 use rustls::quic::PacketKey;
 use rustls::quic::PacketKeySet;
-use rustls::quic::Secrets;
 use rustls::quic::Version;
 use rustls::Side;
 
@@ -50,6 +49,9 @@ const BURST: u64 = 50;
 
 /// Ranges of an ACK frame.
 const RANGES_MAX: usize = 16;
+
+/// How often the keys can be updated here.
+pub const KEY_UPDATES: usize = 8;
 
 const PING: u8 = 0x01;
 const PATH_RESPONSE: u64 = 0x1b;
@@ -97,7 +99,6 @@ pub struct Peer {
     states: [State; 3],
 
     /// Packet keys after updates.
-    secrets: Option<Secrets>,
     updated: Vec<PacketKeySet>,
 
     /// Whether it acknowledges what comes.
@@ -127,7 +128,6 @@ impl Peer {
             finished: Vec::new(),
             has_greeted: false,
             states: Default::default(),
-            secrets: None,
             updated: Vec::new(),
             acknowledges: true,
             sent_streams: Vec::new(),
@@ -434,7 +434,7 @@ impl Peer {
     fn on_packet(&mut self, space: Space, packet: &[u8], number_at: usize) -> bool {
         let state = &self.states[space as usize];
         let Some(keys) = &state.keys else { return false };
-        let updated = self.updated.first().filter(|_| space == Space::Data);
+        let updated = self.updated.iter().filter(|_| space == Space::Data);
         let packet_keys: Vec<&dyn PacketKey> = std::iter::once(keys.remote.packet.as_ref())
             .chain(updated.map(|set| set.remote.as_ref()))
             .collect();
@@ -468,8 +468,7 @@ impl Peer {
                 KeyChange::Handshake { keys } => self.state(Space::Handshake).keys = Some(keys),
                 KeyChange::OneRtt { keys, mut next } => {
                     self.state(Space::Data).keys = Some(keys);
-                    self.updated = (0..3).map(|_| next.next_packet_keys()).collect();
-                    self.secrets = Some(next);
+                    self.updated = (0..KEY_UPDATES).map(|_| next.next_packet_keys()).collect();
                 }
             }
         }

@@ -9,6 +9,7 @@ use crate::packet::Space;
 use crate::packet::FIXED_BIT;
 use crate::peer::Peer;
 use crate::peer::INITIAL_BYTES;
+use crate::peer::KEY_UPDATES;
 use crate::wire::varint_in;
 use crate::wire::KEY_UPDATE_ERROR;
 use crate::wire::PROTOCOL_VIOLATION;
@@ -372,10 +373,10 @@ fn keys() -> Vec<Kind> {
         )
         .input("at once", Stage::Open, |peer| {
             peer.acknowledges = false;
-            for generation in [1, 2] {
-                let datagram = peer.seal_updated(generation, &PING);
-                peer.throw(&datagram);
-            }
+            // Now and then the server takes long enough to forget the keys before.
+            let sealed = |generation| peer.seal_updated(generation, &PING);
+            let datagrams: Vec<_> = (1..=KEY_UPDATES).map(sealed).collect();
+            datagrams.iter().for_each(|datagram| peer.throw(datagram));
         }),
     ]
 }
