@@ -135,7 +135,7 @@ fn streams() -> Vec<Kind> {
 
 fn connection_ids() -> Vec<Kind> {
     vec![
-        kind("connection IDs retired as fast as they come", "RFC 9000, 21.11", Served).input(
+        kind("connection IDs retired as fast as they come", "RFC 9000, 5.1.1", Served).input(
             "200 times",
             Stage::Open,
             |peer| {
