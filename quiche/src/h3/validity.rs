@@ -48,8 +48,9 @@ impl Connection {
             // RFC 9114, 4.1: there is nothing to answer, and nothing to keep.
             End::WithoutRequest => {
                 let code = Error::RequestIncomplete.to_wire();
-                let _ =
-                    conn.stream_shutdown(stream_id, crate::Shutdown::Write, code);
+                for way in [crate::Shutdown::Read, crate::Shutdown::Write] {
+                    let _ = conn.stream_shutdown(stream_id, way, code);
+                }
                 self.streams.remove(&stream_id);
             },
         }

@@ -216,6 +216,15 @@ fn requests() -> Vec<Kind> {
                     peer.write(id, &headers(&fields), true);
                 }),
             ),
+        kind("malformed requests that are few", "RFC 9114, 4.1.2", Served).input(
+            "100 of them",
+            Stage::Http,
+            |peer| {
+                for n in 0..HARM_MAX {
+                    peer.write(4 * n, &headers(&[(":method", "GET")]), true);
+                }
+            },
+        ),
         kind("requests taken back at once", "RFC 9114, 10.5", Served).input(
             "90 of them",
             Stage::Http,

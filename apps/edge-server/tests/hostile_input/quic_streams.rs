@@ -1,5 +1,6 @@
 //! Streams (RFC 9000, 2 to 4 and 19): limits, states, final sizes.
 
+use crate::case::get;
 use crate::case::kind;
 use crate::case::Answer::*;
 use crate::case::Kind;
@@ -201,7 +202,22 @@ fn sizes() -> Vec<Kind> {
                     ("without length", with_bytes(&[0x0c, 0, VARINT_MAX], b"xxx")),
                 ],
             ),
+        kind("a reset after the end of a stream", "RFC 9000, 3.2", Served).frames(
+            Space::Data,
+            [
+                ("nothing came", [stream(0, 0, b"", true), reset(0)].concat()),
+                ("something came", then(reset(4))),
+                ("a request came", reset_request()),
+            ],
+        ),
         kind("data after a reset", "RFC 9000, 3.2", Served)
             .frames(Space::Data, [("within", [reset(4), stream(0, 0, b"1234", true)].concat())]),
     ]
+}
+
+/// A whole request, taken back in the same packet.
+fn reset_request() -> Vec<u8> {
+    let request = get("/");
+    let size = request.len() as u64;
+    [stream(0, 0, &request, true), numbers(&[RESET_STREAM, 0, 0, size])].concat()
 }
