@@ -14,6 +14,7 @@ use quiche::hooks;
 use quiche::path_state::PrefixLengths;
 use quiche::Header;
 use quiche::RecvInfo;
+use quiche::Type;
 use slab::Slab;
 
 use crate::access_log::AccessLog;
@@ -45,6 +46,10 @@ use crate::transport::Transport;
 
 /// Memory for what clients upload: a piece is counted and dropped.
 const SCRATCH_BYTES: usize = 64 << 10;
+
+/// Shortest datagram with an Initial packet, in bytes (RFC 9000, 14.1), and shortest one
+/// that may open a connection.
+const INITIAL_BYTES_MIN: usize = 1200;
 
 /// Everything that one event loop serves with.
 pub struct Worker {
@@ -147,6 +152,10 @@ impl Worker {
         let Ok(header) = Header::from_slice(datagram, connection_ids::LEN) else {
             return;
         };
+        // RFC 9000, 14.1: also where it belongs to a connection.
+        if header.ty == Type::Initial && datagram.len() < INITIAL_BYTES_MIN {
+            return;
+        }
         let slot = match self.routes.get(header.dcid.as_ref()) {
             Some(slot) => *slot,
             None => match self.on_stranger(socket, info, &header, datagram.len()) {

@@ -14,6 +14,7 @@ use quiche::RecvInfo;
 use quiche::Type;
 
 use super::Worker;
+use super::INITIAL_BYTES_MIN;
 use crate::admission;
 use crate::admission::Verdict;
 use crate::connection::Connection;
@@ -23,9 +24,6 @@ use crate::saved_paths::ConnectionKey;
 use crate::socket::Socket;
 use crate::tokens::Proof;
 use crate::transport::Quic;
-
-/// Shortest datagram that may open a connection, in bytes (RFC 9000, 14.1).
-const INITIAL_BYTES_MIN: usize = 1200;
 
 /// QUIC's codes (RFC 9000, 20.1): the server does not take connections, and the token of
 /// a Retry packet is not good.

@@ -1,14 +1,12 @@
-//! What HTTP/3 asks of a server, on the wire: requests that are none, ranges,
-//! conditions, uploads.
+//! What HTTP/3 asks of a server, on the wire: refusals, ranges, conditions, uploads.
+//! Malformed requests are in `hostile_input`.
 
 use std::fs;
 
 use crate::support::client::Client;
 use crate::support::process::serve;
 
-/// Codes of RFC 9114, 8.1.
-const H3_FRAME_UNEXPECTED: u64 = 0x105;
-const H3_EXCESSIVE_LOAD: u64 = 0x107;
+/// RFC 9114, 8.1.
 const H3_MESSAGE_ERROR: u64 = 0x10e;
 
 fn www(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -17,37 +15,6 @@ fn www(files: &[(&str, &str)]) -> tempfile::TempDir {
         fs::write(dir.path().join(name), contents).unwrap();
     }
     dir
-}
-
-#[test]
-fn a_malformed_request_costs_its_stream_alone() {
-    let dir = www(&[("index.html", "home")]);
-    let (_server, address) = serve(dir.path(), &[]);
-    let mut client = Client::connect(address);
-    let start =
-        [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", "/")];
-    let with = |more: &[(&'static str, &'static str)]| [&start[..], more].concat();
-    let table = [
-        start[..3].to_vec(),
-        start[1..].to_vec(),
-        [&start[..1], &start[2..]].concat(),
-        [&start[..2], &start[3..]].concat(),
-        with(&[(":path", "/")]),
-        with(&[(":status", "200")]),
-        with(&[("x", "1"), (":x", "2")]),
-        with(&[("connection", "close")]),
-        with(&[("te", "gzip")]),
-        with(&[("content-length", "x")]),
-        // More than there is.
-        with(&[("content-length", "5")]),
-        with(&[("a b", "c")]),
-        with(&[("x", "a\nb")]),
-    ];
-    for fields in table {
-        let stream = client.request_with(&fields);
-        assert_eq!(client.response(stream).reset, Some(H3_MESSAGE_ERROR), "{fields:?}");
-        assert_eq!(client.get("/").body, b"home", "{fields:?}");
-    }
 }
 
 #[test]
@@ -81,62 +48,6 @@ fn a_request_that_cannot_be_served_is_told_why() {
         let response = client.response(stream);
         assert!(response.status() >= "400" && response.body.is_empty(), "{path}");
     }
-}
-
-#[test]
-fn frames_out_of_place_close_the_connection() {
-    let dir = www(&[("index.html", "home")]);
-    let (_server, address) = serve(dir.path(), &[]);
-    for (frame, code) in [
-        // DATA before HEADERS.
-        (&[0, 2, b'x', b'y'][..], H3_FRAME_UNEXPECTED),
-        // SETTINGS on a request stream.
-        (&[4, 0], H3_FRAME_UNEXPECTED),
-        // GOAWAY on a request stream.
-        (&[7, 1, 0], H3_FRAME_UNEXPECTED),
-    ] {
-        let mut client = Client::connect(address);
-        client.send_raw(frame);
-        assert_eq!(client.closed(), code, "{frame:?}");
-    }
-    assert_eq!(Client::connect(address).get("/").body, b"home");
-}
-
-#[test]
-fn who_sends_malformed_requests_only_is_sent_away() {
-    let dir = www(&[("index.html", "home")]);
-    let (_server, address) = serve(dir.path(), &[]);
-    let mut client = Client::connect(address);
-    for _ in 0..100 {
-        let stream = client.request_with(&[(":method", "GET")]);
-        assert_eq!(client.response(stream).reset, Some(H3_MESSAGE_ERROR));
-    }
-    client.request_with(&[(":method", "GET")]);
-    assert_eq!(client.closed(), H3_EXCESSIVE_LOAD);
-    assert_eq!(Client::connect(address).get("/").body, b"home");
-}
-
-#[test]
-fn a_header_section_without_end_closes_the_connection() {
-    let dir = www(&[("index.html", "home")]);
-    let (_server, address) = serve(dir.path(), &[]);
-    let mut client = Client::connect(address);
-    client.ask("/", &[("x", "y"); 2100]);
-    assert_eq!(client.closed(), H3_EXCESSIVE_LOAD);
-    assert_eq!(Client::connect(address).get("/").body, b"home");
-}
-
-// What has come of a request stays with the library: RFC 9114, 10.5.
-#[test]
-fn who_takes_every_request_back_is_sent_away() {
-    let dir = www(&[("index.html", "home")]);
-    let (_server, address) = serve(dir.path(), &[]);
-    let mut client = Client::connect(address);
-    for n in 0..=100 {
-        client.take_back(4 * n);
-    }
-    assert_eq!(client.closed(), H3_EXCESSIVE_LOAD);
-    assert_eq!(Client::connect(address).get("/").body, b"home");
 }
 
 #[test]

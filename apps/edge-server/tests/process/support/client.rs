@@ -324,19 +324,6 @@ impl Client {
         http.send_priority_update_for_request(&mut self.quic, stream, &priority).unwrap();
     }
 
-    /// Sends bytes on the first request stream, which nothing else may have used.
-    pub fn send_raw(&mut self, bytes: &[u8]) {
-        self.quic.stream_send(0, bytes, true).unwrap();
-    }
-
-    /// Begins a request on a stream that nothing else may use, and takes it back.
-    pub fn take_back(&mut self, stream: u64) {
-        // A HEADERS frame of which next to nothing comes.
-        self.quic.stream_send(stream, &[1, 0x7f, 0xff, 0], false).unwrap();
-        self.send();
-        self.quic.stream_shutdown(stream, quiche::Shutdown::Write, 0x10c).unwrap();
-    }
-
     /// How much of a body has come.
     pub fn received_bytes(&self, stream: u64) -> usize {
         self.responses.get(&stream).map_or(0, |response| response.body.len())

@@ -1,0 +1,250 @@
+//! Much of what is harmless alone (RFC 9000, 21; RFC 9114, 10.5).
+
+use crate::case::get;
+use crate::case::kind;
+use crate::case::Answer::*;
+use crate::case::Kind;
+use crate::case::Stage;
+use crate::packet::Space;
+use crate::peer::Peer;
+use crate::wire::crypto;
+use crate::wire::h3_frame;
+use crate::wire::headers;
+use crate::wire::new_connection_id;
+use crate::wire::numbers;
+use crate::wire::stream;
+use crate::wire::with_bytes;
+use crate::wire::H3_EXCESSIVE_LOAD;
+
+const PACKETS: usize = 1000;
+const FRAMES: usize = 200;
+const RESET_STREAM: u64 = 0x04;
+const STOP_SENDING: u64 = 0x05;
+
+/// Streams of one direction that are allowed besides the control stream, the first
+/// of them.
+const UNI_STREAMS: u64 = 15;
+const NEXT_UNI: u64 = 6;
+const PATH_CHALLENGE: u64 = 0x1a;
+
+/// Requests that are malformed or unfinished, before a connection is closed.
+const HARM_MAX: u64 = 100;
+
+pub fn kinds() -> Vec<Kind> {
+    [packets(), streams(), connection_ids(), requests()].into_iter().flatten().collect()
+}
+
+fn repeated(payload: Vec<u8>) -> impl Fn(&mut Peer) {
+    move |peer: &mut Peer| peer.send_many(std::iter::repeat_n(payload.clone(), PACKETS))
+}
+
+fn packets() -> Vec<Kind> {
+    let challenge = || with_bytes(&[PATH_CHALLENGE], b"8 bytes!");
+    vec![
+        kind("a flood of packets", "RFC 9000, 21.9", Served)
+            .input("PING", Stage::Open, repeated(vec![0x01; 20]))
+            .input("PADDING", Stage::Open, repeated(vec![0; 1000]))
+            .input("DATA_BLOCKED", Stage::Open, repeated(numbers(&[0x14, 7]).repeat(FRAMES)))
+            .input("MAX_DATA", Stage::Open, repeated(numbers(&[0x10, 1 << 30]).repeat(FRAMES))),
+        kind("a flood of PATH_CHALLENGE", "RFC 9000, 8.2.2", Served)
+            .input("one a packet", Stage::Open, repeated(challenge()))
+            .input("many a packet", Stage::Open, repeated(challenge().repeat(100))),
+        kind("acknowledgements of many pieces", "RFC 9000, 13.2.3", Served).input(
+            "every other number",
+            Stage::Open,
+            |peer| {
+                for n in 1..=PACKETS as u64 {
+                    peer.skip_number(Space::Data);
+                    peer.send(Space::Data, &[0x01]);
+                    if n % 50 == 0 {
+                        peer.round_trip();
+                    }
+                }
+            },
+        ),
+    ]
+}
+
+fn streams() -> Vec<Kind> {
+    vec![
+        kind("a flood of empty STREAM frames", "RFC 9000, 21.6", Served)
+            .input("on one stream", Stage::Http, repeated(stream(0, 0, b"", false).repeat(FRAMES)))
+            .input(
+                "on a control stream",
+                Stage::Http,
+                repeated(stream(2, 3, b"", false).repeat(FRAMES)),
+            ),
+        kind("a stream in pieces that do not touch", "RFC 9000, 21.6", Served).input(
+            "on many streams",
+            Stage::Http,
+            |peer| {
+                let piece = |n: u64| stream(4 * (n % 16), 2 * (n / 16) + 1, b"x", false);
+                let packets =
+                    (0..3000).map(|p| (0..100).flat_map(|n| piece(100 * p + n)).collect());
+                peer.send_many(packets.collect::<Vec<_>>());
+            },
+        ),
+        kind("a handshake in pieces that do not touch", "RFC 9000, 21.6", Served).input(
+            "from an address that is not validated",
+            Stage::Fresh,
+            |peer| {
+                // Behind where the ClientHello will be.
+                let piece = |n: u64| crypto(2 * n + 3000, b"x");
+                for packet in 0..300 {
+                    let frames: Vec<u8> = (0..100).flat_map(|n| piece(100 * packet + n)).collect();
+                    peer.send(Space::Initial, &frames);
+                    if packet % 10 == 0 {
+                        peer.receive();
+                    }
+                }
+            },
+        ),
+        kind("streams that are opened and left", "RFC 9000, 21.7", Served)
+            .input("all that are allowed", Stage::Http, |peer| {
+                let packets = (0..100).map(|n| stream(4 * n, 0, &[0x01], false));
+                peer.send_many(packets.collect::<Vec<_>>());
+            })
+            .input("in one go", Stage::Http, |peer| {
+                let last = stream(4 * 127, 0, &[0x01], false);
+                peer.send(Space::Data, &last);
+            }),
+        kind("streams of unknown types that end late", "RFC 9114, 6.2.3", Served).input(
+            "one after the other",
+            Stage::Http,
+            |peer| {
+                for n in 0..UNI_STREAMS {
+                    let id = 4 * n + NEXT_UNI;
+                    peer.send(Space::Data, &stream(id, 0, &[0x21], false));
+                    peer.wait("STOP_SENDING", |peer| peer.heard.stops.contains_key(&id));
+                    peer.send(Space::Data, &stream(id, 1, &[], true));
+                }
+            },
+        ),
+        kind("STOP_SENDING of the server's QPACK streams", "RFC 9204, 4.2", Served).input(
+            "both",
+            Stage::Http,
+            |peer| {
+                let frames: Vec<u8> =
+                    [7, 11].iter().flat_map(|id| numbers(&[STOP_SENDING, *id, 0x10c])).collect();
+                peer.round_trip();
+                peer.send(Space::Data, &frames);
+            },
+        ),
+    ]
+}
+
+fn connection_ids() -> Vec<Kind> {
+    vec![
+        kind("connection IDs retired as fast as they come", "RFC 9000, 5.1.1", Served).input(
+            "200 times",
+            Stage::Open,
+            |peer| {
+                for _ in 0..200 {
+                    let known = peer.heard.ids.keys().next_back().copied().unwrap_or_default();
+                    let given: Vec<u64> = (1..=known).rev().take(3).collect();
+                    let frames: Vec<u8> = given.iter().flat_map(|n| numbers(&[0x19, *n])).collect();
+                    peer.send(Space::Data, &[&frames[..], &[0x01]].concat());
+                    peer.round_trip();
+                }
+            },
+        ),
+        kind("connection IDs replaced over and over", "RFC 9000, 5.1.2", Served).input(
+            "200 times",
+            Stage::Open,
+            |peer| {
+                for n in 1..=200 {
+                    let id = [&[7; 6][..], &(n as u16).to_be_bytes()].concat();
+                    peer.source = id.clone();
+                    let frame = new_connection_id(n, n, &id, 7);
+                    peer.send(Space::Data, &frame);
+                    peer.round_trip();
+                }
+            },
+        ),
+    ]
+}
+
+fn requests() -> Vec<Kind> {
+    let load = |rule| kind(rule, "RFC 9114, 10.5", Application(H3_EXCESSIVE_LOAD));
+    let each = |act: fn(&mut Peer, u64)| {
+        move |peer: &mut Peer| {
+            for n in 0..=HARM_MAX {
+                act(peer, 4 * n);
+                if n % 20 == 0 {
+                    peer.round_trip();
+                }
+            }
+        }
+    };
+    vec![
+        load("a storm of resets")
+            .input(
+                "of half a header section",
+                Stage::Http,
+                each(|peer, id| {
+                    peer.send(Space::Data, &stream(id, 0, &[0x01, 0x40, 99, 0], false));
+                    peer.send(Space::Data, &numbers(&[RESET_STREAM, id, 0x10c, 4]));
+                }),
+            )
+            .input(
+                "of half a frame",
+                Stage::Http,
+                each(|peer, id| {
+                    peer.send(Space::Data, &stream(id, 0, &[0x01], false));
+                    peer.send(Space::Data, &numbers(&[RESET_STREAM, id, 0x10c, 1]));
+                }),
+            ),
+        load("a storm of malformed requests")
+            .input(
+                "without fields",
+                Stage::Http,
+                each(|peer, id| {
+                    peer.write(id, &headers(&[(":method", "GET")]), true);
+                }),
+            )
+            .input(
+                "with a wrong length",
+                Stage::Http,
+                each(|peer, id| {
+                    let fields = [
+                        (":method", "GET"),
+                        (":scheme", "https"),
+                        (":authority", "a"),
+                        (":path", "/"),
+                        ("content-length", "7"),
+                    ];
+                    peer.write(id, &headers(&fields), true);
+                }),
+            ),
+        kind("malformed requests that are few", "RFC 9114, 4.1.2", Served).input(
+            "100 of them",
+            Stage::Http,
+            |peer| {
+                for n in 0..HARM_MAX {
+                    peer.write(4 * n, &headers(&[(":method", "GET")]), true);
+                }
+            },
+        ),
+        kind("requests taken back at once", "RFC 9114, 10.5", Served).input(
+            "90 of them",
+            Stage::Http,
+            |peer| {
+                for n in 0..90 {
+                    let request = get("/");
+                    let frames =
+                        [stream(4 * n, 0, &request, true), numbers(&[STOP_SENDING, 4 * n, 0x10c])];
+                    peer.send(Space::Data, &frames.concat());
+                }
+            },
+        ),
+        kind("content in empty frames", "RFC 9114, 10.5", Served)
+            .input("100000", Stage::Http, |peer| {
+                peer.write(0, &get("/"), false);
+                peer.write(0, &h3_frame(0x00, &[]).repeat(30_000), false);
+            })
+            .input("unknown frames", Stage::Http, |peer| {
+                peer.write(0, &get("/"), false);
+                peer.write(0, &h3_frame(0x21, &[]).repeat(30_000), false);
+            }),
+    ]
+}

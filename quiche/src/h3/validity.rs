@@ -1,0 +1,108 @@
+//! What frames and field sections must be before anything is made of them: rules
+//! of RFC 9114 and RFC 9204 that the library's parsers do not check.
+
+use super::*;
+
+/// How a request's stream has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// After a frame, of which one began a request.
+    Whole,
+
+    /// Within a frame.
+    WithinFrame,
+
+    /// Before a request began.
+    WithoutRequest,
+}
+
+impl Connection {
+    /// How a stream that is finished has ended.
+    pub(super) fn stream_end(&self, stream_id: u64) -> End {
+        match self.streams.get(&stream_id) {
+            Some(stream) if stream.ended_within_frame() => End::WithinFrame,
+
+            Some(stream)
+                if self.is_server && stream.headers_received_count() == 0 =>
+            {
+                End::WithoutRequest
+            },
+
+            _ => End::Whole,
+        }
+    }
+
+    /// Tells the peer what is wrong with the end of a stream.
+    pub(super) fn on_stream_end<F: BufFactory>(
+        &mut self, conn: &mut crate::Connection<F>, stream_id: u64, end: End,
+    ) {
+        match end {
+            End::Whole => (),
+
+            // RFC 9114, 7.1.
+            End::WithinFrame => {
+                let code = Error::FrameError.to_wire();
+                let _ = conn.close(true, code, b"Stream ends within a frame.");
+            },
+
+            // RFC 9114, 4.1: there is nothing to answer, and nothing to keep.
+            End::WithoutRequest => {
+                let code = Error::RequestIncomplete.to_wire();
+                for way in [crate::Shutdown::Read, crate::Shutdown::Write] {
+                    let _ = conn.stream_shutdown(stream_id, way, code);
+                }
+                self.streams.remove(&stream_id);
+            },
+        }
+    }
+}
+
+/// RFC 9114, 7.2.8: types of frames that HTTP/2 had, and HTTP/3 has not.
+pub(super) fn is_of_http2(frame_type: u64) -> bool {
+    matches!(frame_type, 0x02 | 0x06 | 0x08 | 0x09)
+}
+
+/// RFC 9114, 7.1: a frame that ends before its fields.
+pub(super) fn frame_error(e: Error) -> Error {
+    match e {
+        Error::BufferTooShort => Error::FrameError,
+
+        e => e,
+    }
+}
+
+/// RFC 9114, 7.1: a frame of one integer has nothing else.
+pub(super) fn check_payload(frame_type: u64, payload: &[u8]) -> Result<()> {
+    let is_integer = matches!(
+        frame_type,
+        frame::CANCEL_PUSH_FRAME_TYPE_ID
+            | frame::GOAWAY_FRAME_TYPE_ID
+            | frame::MAX_PUSH_FRAME_TYPE_ID
+    );
+    let fits = |first: &u8| octets::varint_parse_len(*first) == payload.len();
+    match payload.first() {
+        Some(first) if is_integer && !fits(first) => Err(Error::FrameError),
+
+        _ => Ok(()),
+    }
+}
+
+/// Whether a field section refers to a dynamic table, which there is none of: the
+/// table's capacity is 0 (RFC 9204, 4.5.1.1), and so is the largest base, which
+/// the sign, in the first byte, makes negative (4.5.1.2).
+pub(super) fn refers_to_dynamic_table(
+    required_insert_count: u64, sign: u8,
+) -> bool {
+    const SIGN_BIT: u8 = 0x80;
+    required_insert_count != 0 || sign & SIGN_BIT != 0
+}
+
+/// Why a string could not be decoded: it is no Huffman code (RFC 7541, 5.2), or
+/// longer than allowed.
+pub(super) fn huffman_error(encoded: &[u8]) -> qpack::Error {
+    match octets::Octets::with_slice(encoded).get_huffman_decoded() {
+        Ok(_) => qpack::Error::HeaderListTooLarge,
+
+        Err(_) => qpack::Error::InvalidHuffmanEncoding,
+    }
+}
