@@ -105,7 +105,8 @@ fn early_data_claims_nothing() {
 
     // Without early data, who asks as much claims the set.
     let mut late = Client::connect(address);
-    late.request("GET", "/bytes/600000");
+    let stream = late.request("GET", "/bytes/600000");
+    late.receive(stream, 1);
     metrics::wait_until(metrics_at, CLAIMS, |claims| claims == 1);
 }
 
