@@ -107,14 +107,13 @@ sim-faults: setup quiche ## Do the simulator's scenarios catch five planted faul
 mutants: setup quiche ## Does a test fail for each small change of the recovery's code? Installs cargo-mutants, takes hours; FILE=pacing.rs does one file
 	@sh scripts/mutants.sh
 
-fuzz: setup quiche ## Coverage-guided fuzzing of packets, requests, configuration, tokens, store records (needs cargo-fuzz); TARGET=packets, TIME=60 seconds each
+fuzz: setup quiche ## Coverage-guided fuzzing of packets, requests, configuration, tokens, store records; TARGET=packets, TIME=60 seconds each
 	@sh scripts/fuzz.sh
 
 fuzz-sim: build ## Random scenarios break no invariant and complete; CASES=10000, at most TIME=1800 seconds
 	target/release/sim fuzz --cases $(or $(CASES),10000) --time $(or $(TIME),1800)
 
-check-long: build conformance-faults sim-faults mutants ## Planted faults and mutants; debug as release; and on this machine the emulator's accuracy, how evenly a jump leaves, what the store costs (hours)
-check-long: build conformance-faults sim-faults ## Planted faults; debug as release; a minute of fuzzing each; and on this machine the emulator's accuracy, how evenly a jump leaves, what the store costs (30 minutes)
+check-long: build conformance-faults sim-faults mutants ## Planted faults and mutants; a minute of fuzzing each; debug as release; and on this machine the emulator's accuracy, how evenly a jump leaves, what the store costs (hours)
 	@sh scripts/sim-repeats.sh $(LOCKED)
 	@sh scripts/fuzz.sh
 	@sh scripts/check-long.sh $(LOCKED)

@@ -16,7 +16,7 @@ die() {
     exit 2
 }
 
-cargo fuzz --version >/dev/null 2>&1 || die "cargo-fuzz is missing: cargo install --locked cargo-fuzz"
+command -v cargo-fuzz >/dev/null || cargo install --locked cargo-fuzz
 case $time in
 '' | *[!0-9]*) die "TIME=$time is no number of seconds" ;;
 esac

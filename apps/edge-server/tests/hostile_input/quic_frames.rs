@@ -337,12 +337,6 @@ fn paths() -> Vec<Kind> {
         ),
         kind("a client that moves without a fresh ID", "RFC 9000, 9.5", Served)
             .input("once", Stage::Open, |peer| peer.move_away())
-            .input("20 times, for a while", Stage::Open, |peer| {
-                for _ in 0..20 {
-                    peer.move_away();
-                    peer.knock();
-                }
-            })
             .input("20 times, at once", Stage::Open, |peer| {
                 for _ in 0..20 {
                     peer.move_away();
