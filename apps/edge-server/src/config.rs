@@ -79,7 +79,7 @@ pub struct Cli {
     pub resume: Switch,
 
     /// Clients of this subnet neither resume nor teach; may be said more than once
-    #[arg(long, value_name = "CIDR")]
+    #[arg(long, value_name = "CIDR", value_parser = parse_subnet)]
     pub resume_except: Vec<IpNet>,
 
     /// Whether slow start after a jump ends at the saved capacity
@@ -160,7 +160,7 @@ pub struct Cli {
     pub qlog_rate: f64,
 
     /// Only connections from this subnet have one; may be said more than once
-    #[arg(long, value_name = "CIDR", requires = "qlog_dir")]
+    #[arg(long, value_name = "CIDR", requires = "qlog_dir", value_parser = parse_subnet)]
     pub qlog_subnet: Vec<IpNet>,
 
     /// Configuration file, TOML: hosts, how their files are served, and options, for which
@@ -231,6 +231,11 @@ impl Config {
             unnamed.cert.as_deref().zip(unnamed.key.as_deref())
         })
     }
+}
+
+fn parse_subnet(text: &str) -> Result<IpNet, String> {
+    let example = "a subnet is an address and a length, such as 192.0.2.0/24";
+    text.parse().map_err(|_| example.to_owned())
 }
 
 /// What the command line asks for.
@@ -474,7 +479,7 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --frobnicate", "'--frobnicate'"),
             ("edge-server --listen 127.0.0.1:0 --root . --cc bbr2", "'bbr2'"),
             ("edge-server --listen 127.0.0.1:0 --root . --resume maybe", "'maybe'"),
-            ("edge-server --listen 127.0.0.1:0 --root . --resume-except 10", "'10'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --resume-except 10", "192.0.2.0/24"),
             ("edge-server --listen 127.0.0.1:0 --root . --resume-ceiling 1", "'1'"),
             ("edge-server --listen 127.0.0.1:0 --root . --slow-start-exit bbr", "search-3"),
             ("edge-server --listen 127.0.0.1:0 --root . --cert c", "--key"),

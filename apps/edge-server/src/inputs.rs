@@ -32,7 +32,8 @@ impl Inputs {
         let certificates = Certificates::read(config)?;
         let secrets = secrets::open(cli.secrets.as_deref())?;
         let hash_keys = cli.hash_keys.as_deref().map(WatchedHashKeys::watch).transpose();
-        let hash_keys = hash_keys.context("cannot use --hash-keys")?;
+        let hash_keys =
+            hash_keys.context("cannot use --hash-keys, name a readable file of keys")?;
         Ok(Self { sites, certificates, secrets, hash_keys })
     }
 

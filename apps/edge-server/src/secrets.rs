@@ -96,7 +96,8 @@ impl FromStr for Secrets {
 /// One line that names the file which cannot be used.
 pub fn open(path: Option<&Path>) -> anyhow::Result<SharedSecrets> {
     match path {
-        Some(path) => SharedSecrets::watch(path).context("cannot use --secrets"),
+        Some(path) => SharedSecrets::watch(path)
+            .context("cannot use --secrets, name a readable file of secrets"),
         None => match Secrets::random() {
             Ok(secrets) => Ok(SharedSecrets::fixed(secrets)),
             Err(_) => bail!("cannot make a secret: the system has no randomness"),
