@@ -10,6 +10,10 @@
 
 FEATURES=internal,ffi
 
+# What rustc keeps between builds does not survive one that was stopped: the next
+# fails to link, and a step is blamed for it.
+export CARGO_INCREMENTAL=0
+
 # Runs cargo at this step; a warning is an error. What only a later patch uses is
 # none before the last one.
 step_cargo() { # WHAT COMMAND ARGUMENT…

@@ -68,6 +68,10 @@ struct Figures {
     disk_bytes: f64,
     memory_bytes: f64,
     filling_s: f64,
+
+    /// What was read from storage while it was measured: nothing, where the system keeps
+    /// the file in memory.
+    storage_bytes: u64,
 }
 
 fn now(clock: ClockId) -> Duration {
@@ -107,10 +111,19 @@ fn percentile(times: &mut [Duration], share: f64) -> f64 {
 
 /// The process's memory, in bytes.
 fn memory_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
+    own_figure("status", "VmRSS:") * 1024
+}
+
+/// What this process has read from storage, in bytes.
+fn storage_bytes() -> u64 {
+    own_figure("io", "read_bytes:")
+}
+
+/// What the kernel says of this process.
+fn own_figure(file: &str, name: &str) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/self/{file}")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
 fn measure(name: &str, entries: u32, samples: u32, folder: &Path) -> Figures {
@@ -128,6 +141,7 @@ fn measure(name: &str, entries: u32, samples: u32, folder: &Path) -> Figures {
         _ => memory_bytes().saturating_sub(memory_before),
     };
 
+    let storage_before = storage_bytes();
     let mut random = Random(7);
     let (mut claims, mut records) = (Vec::new(), Vec::new());
     for _ in 0..samples {
@@ -158,6 +172,7 @@ fn measure(name: &str, entries: u32, samples: u32, folder: &Path) -> Figures {
         disk_bytes: subject.disk_bytes() as f64 / f64::from(entries),
         memory_bytes: memory as f64 / f64::from(entries),
         filling_s: filling.as_secs_f64(),
+        storage_bytes: storage_bytes() - storage_before,
     }
 }
 
@@ -213,14 +228,14 @@ fn main() {
         return println!("{}", serde_json::to_string(&figures).expect("numbers"));
     }
 
-    println!("| store | entries | claim p50, µs | p99 | record p50, µs | p99 | claims/s, in batches | records/s | bytes an entry on disk | in memory | filling, s |");
-    println!("|---|---|---|---|---|---|---|---|---|---|---|");
+    println!("| store | entries | claim p50, µs | p99 | record p50, µs | p99 | claims/s, in batches | records/s | bytes an entry on disk | in memory | filling, s | read from storage, MiB |");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
     let mut on_disk = Vec::new();
     for name in names {
         for entries in &options.entries {
             let figures = measure_apart(name, *entries, &options);
             println!(
-                "| {name} | {entries} | {:.1} | {:.1} | {:.1} | {:.1} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} |",
+                "| {name} | {entries} | {:.1} | {:.1} | {:.1} | {:.1} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {} |",
                 figures.claim_us[0],
                 figures.claim_us[1],
                 figures.record_us[0],
@@ -230,6 +245,7 @@ fn main() {
                 figures.disk_bytes,
                 figures.memory_bytes,
                 figures.filling_s,
+                figures.storage_bytes >> 20,
             );
             if name == "sqlite" {
                 on_disk.push((*entries, figures));
