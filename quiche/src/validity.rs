@@ -33,6 +33,13 @@ impl<F: BufFactory> Connection<F> {
             && handshake.largest_tx_pkt_num.is_none()
     }
 
+    /// A peer that has sent anything at all is told of the end.
+    pub(crate) fn mark_closed_unless_known(&mut self) {
+        if !self.got_peer_conn_id {
+            self.mark_closed();
+        }
+    }
+
     /// RFC 9000, 19.13 and 4.6: as other frames of the data that a peer sends.
     pub(crate) fn check_stream_data_blocked(
         &mut self, stream_id: u64,
@@ -68,12 +75,17 @@ pub(crate) fn frame_error(e: Error) -> Error {
     }
 }
 
-/// RFC 9000, 7.4: transport parameters that end too early.
-pub(crate) fn transport_parameter_error(e: Error) -> Error {
-    match e {
-        Error::BufferTooShort => Error::InvalidTransportParam,
+impl TransportParams {
+    /// Those of a peer. If they end too early, that is an error of theirs (RFC 9000,
+    /// 7.4).
+    pub(crate) fn decode(
+        buf: &[u8], is_server: bool, unknown_size: Option<usize>,
+    ) -> Result<TransportParams> {
+        match Self::decode_fields(buf, is_server, unknown_size) {
+            Err(Error::BufferTooShort) => Err(Error::InvalidTransportParam),
 
-        e => e,
+            decoded => decoded,
+        }
     }
 }
 
