@@ -1,12 +1,13 @@
 //! Who may open a connection: whoever proves an address by a token, and while few
 //! handshakes are under way, everybody (RFC 9000, 8.1).
 //!
-//! Owns the count of handshakes, and what is sent to clients that have no
-//! connection yet.
+//! Owns the count of the worker's handshakes, and what is sent to clients that have no
+//! connection yet. What all workers bound together is at the [gate](crate::gate).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::net::SocketAddr;
+use std::time::Instant;
 use std::time::SystemTime;
 
 use log::debug;
@@ -16,33 +17,101 @@ use quiche::Header;
 use quiche::RecvInfo;
 use quiche::RetryConnectionIds;
 
+use crate::connection::CONNECTION_REFUSED;
 use crate::connection_ids::RoutingId;
+use crate::gate::Bound;
+use crate::gate::Entry;
+use crate::gate::Gate;
+use crate::gate::Place;
+use crate::limits::Limits;
 use crate::metrics::AdmissionMetrics;
 use crate::tokens::Kind;
 use crate::tokens::Proof;
 use crate::tokens::Tokens;
 use crate::transport::Quic;
 
+/// QUIC's code for a token of a Retry packet that is not good (RFC 9000, 20.1).
+const INVALID_TOKEN: u64 = 0xb;
+
 /// What becomes of an Initial packet that belongs to no connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It opens a connection. The proof, if any, is of the client's address.
-    Admit(Option<Proof>),
+    /// It opens a connection.
+    Admit(Entrance),
 
     /// The client is to prove its address first.
-    Retry,
+    Retry(Doubt),
 
     /// The connection is closed before it is open.
-    Refuse,
+    Refuse(Refusal),
+}
+
+/// What a connection begins with.
+pub struct Entrance {
+    /// Of the client's address, if there is any.
+    pub proof: Option<Proof>,
+    pub place: Place,
+}
+
+/// Why a client has to prove its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// Many handshakes are under way in the worker.
+    Handshakes,
+
+    /// Many of those that are there have not proven theirs, or many come.
+    Bound(Bound),
+}
+
+/// Why a client is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    Draining,
+
+    /// Its token is bad, and may be of a Retry packet.
+    Token,
+    Bound(Bound),
+}
+
+/// The time by both clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    pub instant: Instant,
+    pub wall: SystemTime,
+}
+
+impl Doubt {
+    /// How metrics name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Handshakes => "handshakes",
+            Self::Bound(bound) => bound.name(),
+        }
+    }
+}
+
+impl Refusal {
+    /// How metrics name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Draining => "draining",
+            Self::Token => "token",
+            Self::Bound(bound) => bound.name(),
+        }
+    }
+
+    /// The code that the client is told (RFC 9000, 20.1).
+    pub fn code(self) -> u64 {
+        match self {
+            Self::Token => INVALID_TOKEN,
+            Self::Draining | Self::Bound(_) => CONNECTION_REFUSED,
+        }
+    }
 }
 
 /// The door of one worker.
 pub struct Admission {
     tokens: Tokens,
-
-    /// With so many handshakes under way, further clients have to prove their
-    /// addresses.
-    retry_above: usize,
+    gate: Gate,
 
     /// Clients whose handshakes are under way, by their connections' slots.
     handshakes: HashMap<usize, IpAddr>,
@@ -50,8 +119,8 @@ pub struct Admission {
 }
 
 impl Admission {
-    pub fn new(tokens: Tokens, retry_above: usize, metrics: AdmissionMetrics) -> Self {
-        Self { tokens, retry_above, handshakes: HashMap::new(), metrics }
+    pub fn new(tokens: Tokens, gate: Gate, metrics: AdmissionMetrics) -> Self {
+        Self { tokens, gate, handshakes: HashMap::new(), metrics }
     }
 
     /// Judges an Initial packet from `client`.
@@ -59,26 +128,40 @@ impl Admission {
         &mut self,
         header: &Header<'_>,
         client: SocketAddr,
-        wall_now: SystemTime,
+        limits: &Limits,
+        now: Now,
     ) -> Verdict {
         let token = header.token.as_deref().unwrap_or_default();
-        if !token.is_empty() {
-            let judged = self.tokens.judge(token, client, &header.dcid, wall_now);
-            self.metrics.count_token(Kind::of(token), judged.err());
-            match judged {
-                Ok(proof) => return Verdict::Admit(Some(proof)),
-                Err(fault) => debug!("token from {client}: {}", fault.name()),
-            }
-            // RFC 9000, 8.1.2: the client takes no second Retry packet. Any other
-            // token is as none (8.1.3).
-            if Kind::of(token) == Some(Kind::Retry) {
-                return Verdict::Refuse;
-            }
+        let proof = self.judge_token(token, client, &header.dcid, now.wall);
+        // RFC 9000, 8.1.2: the client takes no second Retry packet. Any other token is as
+        // none (8.1.3).
+        if proof.is_none() && Kind::of(token) == Some(Kind::Retry) {
+            return Verdict::Refuse(Refusal::Token);
         }
-        match self.handshakes.len() >= self.retry_above {
-            true => Verdict::Retry,
-            false => Verdict::Admit(None),
+        // Before the gate: a flood does not get as far.
+        if proof.is_none() && self.handshakes.len() >= limits.retry_above as usize {
+            return Verdict::Retry(Doubt::Handshakes);
         }
+        match self.gate.enter(client.ip(), proof.is_some(), limits, now.instant) {
+            Entry::Admitted(place) => Verdict::Admit(Entrance { proof, place }),
+            Entry::Doubted(bound) => Verdict::Retry(Doubt::Bound(bound)),
+            Entry::Refused(bound) => Verdict::Refuse(Refusal::Bound(bound)),
+        }
+    }
+
+    fn judge_token(
+        &mut self,
+        token: &[u8],
+        client: SocketAddr,
+        destination: &[u8],
+        wall_now: SystemTime,
+    ) -> Option<Proof> {
+        if token.is_empty() {
+            return None;
+        }
+        let judged = self.tokens.judge(token, client, destination, wall_now);
+        self.metrics.count_token(Kind::of(token), judged.err());
+        judged.inspect_err(|fault| debug!("token from {client}: {}", fault.name())).ok()
     }
 
     /// Writes a Retry packet, after which the server's connection ID is `changed`.
@@ -94,9 +177,7 @@ impl Admission {
         let changed = changed.as_quic();
         let token = self.tokens.for_retry(client, &header.dcid, &changed, wall_now)?;
         let (scid, dcid) = (&header.scid, &header.dcid);
-        let length = quiche::retry(scid, dcid, &changed, &token, header.version, room).ok()?;
-        self.metrics.count_retry();
-        Some(length)
+        quiche::retry(scid, dcid, &changed, &token, header.version, room).ok()
     }
 
     /// A connection of `client` begins in a slot.
@@ -104,11 +185,15 @@ impl Admission {
         self.handshakes.insert(slot, client);
     }
 
-    /// The handshake in a slot is complete. Returns, the first time, a token for the
-    /// client's next connection (RFC 9000, 8.1.3).
-    pub fn on_established(&mut self, slot: usize, wall_now: SystemTime) -> Option<Vec<u8>> {
+    /// The handshake in a slot is complete. Returns the client, the first time.
+    pub fn on_established(&mut self, slot: usize) -> Option<IpAddr> {
         let client = self.handshakes.remove(&slot)?;
         self.metrics.count_handshake(true);
+        Some(client)
+    }
+
+    /// A token for the client's next connection (RFC 9000, 8.1.3).
+    pub fn token_for_next(&self, client: IpAddr, wall_now: SystemTime) -> Option<Vec<u8>> {
         self.tokens.for_next_connection(client, wall_now)
     }
 
@@ -151,6 +236,7 @@ pub fn accept(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::tests::limits;
     use crate::secrets::tests::shared;
     use crate::secrets::tests::ONE;
     use quiche::Type;
@@ -167,9 +253,30 @@ mod tests {
         "192.0.2.7:4433".parse().unwrap()
     }
 
-    fn admission(retry_above: usize) -> Admission {
-        Admission::new(Tokens::new(shared(&[ONE])), retry_above, AdmissionMetrics::default())
+    fn admission() -> Admission {
+        let gate = Gate::new(Default::default());
+        Admission::new(Tokens::new(shared(&[ONE])), gate, AdmissionMetrics::default())
     }
+
+    /// What becomes of a packet, in short.
+    #[derive(Debug, PartialEq, Eq)]
+    enum Told {
+        Admit(Option<Proof>),
+        Retry(Doubt),
+        Refuse(Refusal),
+    }
+
+    /// Judges a packet with these options. Whoever is admitted leaves at once.
+    fn told(admission: &mut Admission, packet: &Header<'_>, options: &[&str]) -> Told {
+        let now = Now { instant: quiche::clock::now(), wall: now() };
+        match admission.judge(packet, client(), &limits(options), now) {
+            Verdict::Admit(entrance) => Told::Admit(entrance.proof),
+            Verdict::Retry(doubt) => Told::Retry(doubt),
+            Verdict::Refuse(refusal) => Told::Refuse(refusal),
+        }
+    }
+
+    const ALL_DOUBTED: Told = Told::Retry(Doubt::Handshakes);
 
     /// The header of a packet to an ID of eight bytes.
     fn initial(destination: &[u8; 8], token: &[u8]) -> Header<'static> {
@@ -183,26 +290,27 @@ mod tests {
 
     #[test]
     fn handshakes_under_way_are_counted_once_each() {
-        let mut admission = admission(2);
+        let mut admission = admission();
         let mut judged = |slots: &mut dyn FnMut(&mut Admission)| {
             slots(&mut admission);
-            admission.judge(&initial(b"anybody!", b""), client(), now())
+            told(&mut admission, &initial(b"anybody!", b""), &["--retry-above", "2"])
         };
         let ip = client().ip();
-        assert_eq!(judged(&mut |a| a.on_accepted(0, ip)), Verdict::Admit(None));
-        assert_eq!(judged(&mut |a| a.on_accepted(5, ip)), Verdict::Retry);
-        assert_eq!(judged(&mut |a| drop(a.on_established(5, now()))), Verdict::Admit(None));
-        assert_eq!(judged(&mut |a| a.on_accepted(7, ip)), Verdict::Retry);
-        assert_eq!(judged(&mut |a| drop(a.on_established(5, now()))), Verdict::Retry);
-        assert_eq!(judged(&mut |a| a.on_end(5)), Verdict::Retry);
-        assert_eq!(judged(&mut |a| a.on_end(7)), Verdict::Admit(None));
+        assert_eq!(judged(&mut |a| a.on_accepted(0, ip)), Told::Admit(None));
+        assert_eq!(judged(&mut |a| a.on_accepted(5, ip)), ALL_DOUBTED);
+        assert_eq!(judged(&mut |a| _ = a.on_established(5)), Told::Admit(None));
+        assert_eq!(judged(&mut |a| a.on_accepted(7, ip)), ALL_DOUBTED);
+        assert_eq!(judged(&mut |a| _ = a.on_established(5)), ALL_DOUBTED);
+        assert_eq!(judged(&mut |a| a.on_end(5)), ALL_DOUBTED);
+        assert_eq!(judged(&mut |a| a.on_end(7)), Told::Admit(None));
     }
 
     #[test]
     fn whoever_comes_back_from_a_retry_is_admitted_once() {
-        let mut admission = admission(0);
+        let mut admission = admission();
+        let judge = |admission: &mut _, packet| told(admission, packet, &["--retry-above", "0"]);
         let first = initial(b"original", b"");
-        assert_eq!(admission.judge(&first, client(), now()), Verdict::Retry);
+        assert_eq!(judge(&mut admission, &first), ALL_DOUBTED);
 
         let changed = RoutingId::new(b"changed.");
         let mut room = [0; ROOM_BYTES];
@@ -212,23 +320,56 @@ mod tests {
 
         let second = initial(b"changed.", &retry.token.unwrap());
         let proof = Proof::Retry { original: RoutingId::new(b"original") };
-        assert_eq!(admission.judge(&second, client(), now()), Verdict::Admit(Some(proof)));
-        assert_eq!(admission.judge(&second, client(), now()), Verdict::Refuse);
+        assert_eq!(judge(&mut admission, &second), Told::Admit(Some(proof)));
+        assert_eq!(judge(&mut admission, &second), Told::Refuse(Refusal::Token));
     }
 
     #[test]
     fn a_token_that_is_for_no_retry_is_as_none() {
-        for (retry_above, otherwise) in [(0, Verdict::Retry), (1, Verdict::Admit(None))] {
-            let mut admission = admission(retry_above);
+        for (retry_above, otherwise) in [("0", ALL_DOUBTED), ("1", Told::Admit(None))] {
+            let mut admission = admission();
             admission.on_accepted(0, client().ip());
-            let token = admission.on_established(0, now()).unwrap();
-            assert_eq!(admission.on_established(0, now()), None);
+            let client = admission.on_established(0).unwrap();
+            assert_eq!(admission.on_established(0), None);
+            let token = admission.token_for_next(client, now()).unwrap();
 
-            let mut judge =
-                |token: &[u8]| admission.judge(&initial(b"anybody!", token), client(), now());
+            let mut judge = |token: &[u8]| {
+                let packet = initial(b"anybody!", token);
+                told(&mut admission, &packet, &["--retry-above", retry_above])
+            };
             assert_eq!(judge(b"of another server"), otherwise);
-            assert_eq!(judge(&token), Verdict::Admit(Some(Proof::NewToken)));
+            assert_eq!(judge(&token), Told::Admit(Some(Proof::NewToken)));
             assert_eq!(judge(&token), otherwise);
+        }
+    }
+
+    #[test]
+    fn whoever_proves_an_address_passes_a_flood_and_no_full_gate() {
+        let token = admission().token_for_next(client().ip(), now()).unwrap();
+        let proof = Told::Admit(Some(Proof::NewToken));
+        let full = |bound| Told::Refuse(Refusal::Bound(bound));
+        let doubt = |bound| Told::Retry(Doubt::Bound(bound));
+        for (options, unproven, proven) in [
+            (&["--retry-above", "0"][..], ALL_DOUBTED, proof),
+            (
+                &["--handshakes-per-second", "1"],
+                doubt(Bound::Rate),
+                Told::Admit(Some(Proof::NewToken)),
+            ),
+            (&["--connections-max", "1"], full(Bound::Connections), full(Bound::Connections)),
+            (&["--connections-per-subnet", "1"], full(Bound::Subnet), full(Bound::Subnet)),
+        ] {
+            let mut admission = admission();
+            let other = limits(&["--connections-max", "9"]);
+            let neighbour = client().ip();
+            let now = quiche::clock::now();
+            let is_full = unproven == proven;
+            let inside = is_full.then(|| admission.gate.enter(neighbour, true, &other, now));
+            let packet = initial(b"anybody!", b"");
+            assert_eq!(told(&mut admission, &packet, options), unproven, "{options:?}");
+            let packet = initial(b"anybody!", &token);
+            assert_eq!(told(&mut admission, &packet, options), proven, "{options:?}");
+            drop(inside);
         }
     }
 }

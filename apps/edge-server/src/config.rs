@@ -19,6 +19,7 @@ use ipnet::IpNet;
 use quiche::slow_start::SlowStartExit;
 
 use crate::config_file::ConfigFile;
+use crate::limits::Limits;
 use crate::qlog_sample::parse_rate;
 use crate::settings::Setting;
 use crate::steering::WORKERS_MAX;
@@ -120,10 +121,8 @@ pub struct Cli {
     #[arg(long, value_name = "F")]
     pub secrets: Option<PathBuf>,
 
-    /// A worker with so many handshakes under way has further clients prove their
-    /// addresses first
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub retry_above: u32,
+    #[command(flatten)]
+    pub limits: Limits,
 
     /// Whether clients that resume a session may send requests at once: GET and HEAD,
     /// which somebody may send again (RFC 8470)
@@ -338,7 +337,10 @@ mod tests {
         let line = "edge-server --listen [::]:4433 --workers 3 --root www --store paths.db --cert c --key k \
                     --cc reno --pmtud on --resume off --resume-except 10.1.0.0/16 \
                     --resume-ceiling on --slow-start-exit search-3 --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
-                    --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 \
+                    --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
+                    --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
+                    --idle-timeout 5 --connection-time-max 4 --stall-timeout 3 --requests-max 2 \
+                    --header-bytes-max 1024 \
                     --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
                     --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
                     --qlog-subnet 10.0.0.0/8 --qlog-subnet fd00::/8 --check \
@@ -358,7 +360,16 @@ mod tests {
         assert_eq!(cli.path_group.as_deref(), Some("pop7"));
         assert_eq!((cli.prefix_v4, cli.prefix_v6, cli.path_dscp), (20, 56, Some(46)));
         assert_eq!(cli.hash_keys, Some("keys".into()));
-        assert_eq!((cli.secrets, cli.retry_above), (Some("secrets".into()), 0));
+        assert_eq!(cli.secrets, Some("secrets".into()));
+        let Limits { connections_max, connections_per_subnet, handshakes_per_second, .. } =
+            cli.limits;
+        assert_eq!((connections_max, connections_per_subnet), (9, 8));
+        assert_eq!((handshakes_per_second, cli.limits.retry_above), (7, 0));
+        let times = [cli.limits.handshake_time(), cli.limits.idle_time()];
+        assert_eq!(times.map(|time| time.as_secs()), [6, 5]);
+        let times = [cli.limits.connection_time(), cli.limits.stall_time()];
+        assert_eq!(times.map(|time| time.as_secs()), [4, 3]);
+        assert_eq!((cli.limits.requests_max, cli.limits.header_bytes_max), (2, 1024));
         assert_eq!(cli.early_data, Switch::On);
         assert_eq!((cli.drain, cli.takeover), (7, Some("sock".into())));
         assert_eq!(cli.metrics.map(|at| at.port()), Some(9100));
@@ -384,7 +395,10 @@ mod tests {
                     --cert c --key k --cc reno --pmtud on --resume off \
                     --resume-except 10.1.0.0/16 --resume-ceiling on \
                     --slow-start-exit search-3 --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
-                    --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 \
+                    --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
+                    --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
+                    --idle-timeout 5 --connection-time-max 4 --stall-timeout 3 --requests-max 2 \
+                    --header-bytes-max 1024 \
                     --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
                     --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
                     --qlog-subnet 10.0.0.0/8";
@@ -464,7 +478,7 @@ mod tests {
         assert_eq!(cli.cc, CongestionController::Cubic);
         assert_eq!((cli.store.as_str(), cli.store_entries), ("memory:", 100_000));
         assert!(!cli.speedtest);
-        assert_eq!((cli.secrets, cli.retry_above, cli.drain), (None, 1000, 25));
+        assert_eq!((cli.secrets, cli.limits.retry_above, cli.drain), (None, 1000, 25));
         assert_eq!(cli.early_data, Switch::Off);
     }
 
@@ -489,6 +503,11 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --prefix-v6 129", "129"),
             ("edge-server --listen 127.0.0.1:0 --root . --path-dscp 64", "64"),
             ("edge-server --listen 127.0.0.1:0 --root . --retry-above -1", "-1"),
+            ("edge-server --listen 127.0.0.1:0 --root . --connections-max 0", "--connections-max"),
+            ("edge-server --listen 127.0.0.1:0 --root . --handshakes-per-second 0", "-per-second"),
+            ("edge-server --listen 127.0.0.1:0 --root . --idle-timeout 0.5", "'0.5'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --stall-timeout 0", "--stall-timeout"),
+            ("edge-server --listen 127.0.0.1:0 --root . --header-bytes-max 9", "1024"),
             ("edge-server --listen 127.0.0.1:0 --root . --early-data yes", "'yes'"),
             ("edge-server --listen 127.0.0.1:0 --root . --drain -1", "-1"),
             ("edge-server --listen 127.0.0.1:0 --root . --access-log-format xml", "'xml'"),

@@ -26,6 +26,7 @@ use crate::drain::Stage;
 use crate::http::ending;
 use crate::http::Desk;
 use crate::http::Http;
+use crate::limits::Limits;
 use crate::metrics::Tally;
 use crate::metrics::WorkerMetrics;
 use crate::outbox::Blocked;
@@ -37,6 +38,8 @@ use crate::saved_paths::SavedPaths;
 use crate::site::sites::Sites;
 use crate::socket::Route;
 use crate::socket::Socket;
+use crate::stay::Late;
+use crate::stay::Stay;
 use crate::transport::Quic;
 use path_store::life::ResumeLife;
 
@@ -50,8 +53,10 @@ const TURN_BYTES_MAX: usize = 4 << 20;
 /// a jump. Without pacing it is given all that it takes.
 const PACED_WRITE_BYTES_MAX: u64 = 256 << 10;
 
-/// QUIC's code for a failure of the server (RFC 9000, 20.1).
+/// QUIC's codes for a failure of the server, and for a client that it does not take
+/// (RFC 9000, 20.1).
 const INTERNAL_ERROR: u64 = 0x1;
+pub const CONNECTION_REFUSED: u64 = 0x2;
 
 /// A client's connection.
 pub struct Connection {
@@ -71,6 +76,7 @@ pub struct Connection {
     /// Absent where Careful Resume is off.
     report: Option<ResumeReport>,
 
+    stay: Stay,
     farewell: Farewell,
     tally: Tally,
 
@@ -79,6 +85,9 @@ pub struct Connection {
 
     /// The last observation has been made and the claim given back.
     over: bool,
+
+    /// It is dropped without the client's knowledge, which it may not get.
+    given_up: bool,
 }
 
 /// What a connection works with during its turn.
@@ -86,6 +95,7 @@ pub struct Turn<'a> {
     pub socket: &'a Socket,
     pub outbox: &'a mut Outbox,
     pub sites: &'a Sites,
+    pub limits: &'a Limits,
     pub disk: &'a Disk,
     pub http: &'a h3::Config,
     pub saved: &'a SavedPaths,
@@ -124,6 +134,7 @@ impl Connection {
         quic: Quic,
         endpoint: RemoteEndpoint,
         resumes: bool,
+        stay: Stay,
         now: Instant,
     ) -> Self {
         let life = ResumeLife::new(now);
@@ -137,10 +148,12 @@ impl Connection {
             endpoint,
             life,
             report,
+            stay,
             farewell: Farewell::Unsaid,
             tally: Tally::new(now),
             release: None,
             over: false,
+            given_up: false,
         }
     }
 
@@ -161,7 +174,16 @@ impl Connection {
 
     /// Nothing of it is left.
     pub fn is_closed(&self) -> bool {
-        self.quic.is_closed()
+        self.quic.is_closed() || self.given_up
+    }
+
+    /// The handshake is complete. Returns whether the client may stay.
+    pub fn on_established(&mut self, limits: &Limits) -> bool {
+        let may_stay = self.stay.on_established(limits);
+        if !may_stay {
+            let _ = self.quic.close(false, CONNECTION_REFUSED, b"");
+        }
+        may_stay
     }
 
     /// A datagram has come for it.
@@ -179,9 +201,29 @@ impl Connection {
     }
 
     /// A deadline has passed.
-    pub fn on_timeout(&mut self, now: Instant) {
+    pub fn on_timeout(&mut self, metrics: &WorkerMetrics, now: Instant) {
         if self.quic.timeout_instant().is_some_and(|at| at <= now) {
             self.quic.on_timeout();
+        }
+        if let Some(late) = self.stay.expire(now) {
+            metrics.drops.count_late(late);
+            self.on_late(late, now);
+        }
+        if let Some(http) = &mut self.http {
+            let stalled = http.give_up_stalled(&mut self.quic, now, clock::wall_now());
+            metrics.drops.count_stalled(stalled);
+        }
+    }
+
+    fn on_late(&mut self, late: Late, now: Instant) {
+        debug!("{}: {late:?} takes too long", self.quic.trace_id());
+        match late {
+            // One packet more, if there may be one: the address may be forged.
+            Late::Handshake => {
+                let _ = self.quic.close(false, CONNECTION_REFUSED, b"");
+                self.given_up = true;
+            }
+            Late::Connection => self.say_farewell(now),
         }
     }
 
@@ -211,7 +253,9 @@ impl Connection {
         };
         let observation = self.life.next_observation().filter(|_| !self.over);
         let farewell = self.farewell.until();
-        let own = [release, observation, self.life.lapse(), farewell];
+        let stalled = self.http.as_ref().and_then(Http::deadline);
+        let own =
+            [release, observation, self.life.lapse(), farewell, self.stay.deadline(), stalled];
         let deadlines = own.into_iter().chain([self.quic.timeout_instant()]);
         deadlines.flatten().min()
     }
@@ -225,7 +269,7 @@ impl Connection {
             if let Some(release) = release.take().filter(|release| *release <= now) {
                 turn.metrics.count_lateness(now - release);
             }
-            if turn.stage > Stage::Serving {
+            if turn.stage > Stage::Serving || self.farewell != Farewell::Unsaid {
                 self.say_farewell(now);
             }
             let served = self.serve(turn, now);
@@ -294,7 +338,8 @@ impl Connection {
         }
         let is_open = self.quic.is_established() || self.quic.is_in_early_data();
         if self.http.is_none() && is_open && !self.quic.is_draining() {
-            match Http::new(&mut self.quic, turn.http, turn.access_log.is_some()) {
+            match Http::new(&mut self.quic, turn.http, turn.limits, turn.access_log.is_some(), now)
+            {
                 Ok(http) => self.http = Some(http),
                 Err(e) => {
                     debug!("{}: cannot start HTTP/3: {e}", self.quic.trace_id());
@@ -305,7 +350,7 @@ impl Connection {
         let Some(http) = &mut self.http else {
             return false;
         };
-        if turn.stage > Stage::Serving {
+        if self.farewell != Farewell::Unsaid {
             // Before responses take the whole window.
             http.go_away(&mut self.quic, self.farewell == Farewell::Last);
         }
@@ -315,7 +360,14 @@ impl Connection {
             turn.metrics.count_disk_read();
             turn.disk.fetch(self.key, stream, range);
         };
-        let mut desk = Desk { sites: turn.sites, scratch: turn.scratch, now, wall_now, fetch };
+        let mut desk = Desk {
+            sites: turn.sites,
+            limits: turn.limits,
+            scratch: turn.scratch,
+            now,
+            wall_now,
+            fetch,
+        };
         let asked = http.take_requests(&mut self.quic, &mut desk);
         let wrote = http.write(&mut self.quic, &mut desk, bytes_max);
         asked || wrote

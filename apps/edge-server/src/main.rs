@@ -3,6 +3,7 @@
 
 mod access_log;
 mod admission;
+mod bucket;
 mod certificate;
 mod check;
 mod config;
@@ -15,10 +16,12 @@ mod disk;
 mod drain;
 mod event_loop;
 mod forwarding;
+mod gate;
 mod handover;
 mod health;
 mod http;
 mod inputs;
+mod limits;
 mod metrics;
 mod names;
 mod orders;
@@ -38,6 +41,7 @@ mod site;
 mod socket;
 mod stateless_reset;
 mod status_pages;
+mod stay;
 mod steering;
 mod subnets;
 mod tickets;

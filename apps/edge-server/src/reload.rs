@@ -12,6 +12,7 @@ use crate::config::Cli;
 use crate::config::Config;
 use crate::config::Parsed;
 use crate::config::Switch;
+use crate::limits::Limits;
 use crate::qlog_sample::QlogSample;
 use crate::secrets::SharedSecrets;
 use crate::site::sites::Sites;
@@ -19,7 +20,7 @@ use crate::subnets::Subnets;
 use crate::transport::Transport;
 
 /// Options that count from the reload on, the last of them for new connections.
-const RELOADED: [&str; 12] = [
+const RELOADED: [&str; 22] = [
     "root",
     "speedtest",
     "cert",
@@ -32,6 +33,16 @@ const RELOADED: [&str; 12] = [
     "early-data",
     "qlog-rate",
     "qlog-subnet",
+    "connections-max",
+    "connections-per-subnet",
+    "handshakes-per-second",
+    "retry-above",
+    "handshake-timeout",
+    "idle-timeout",
+    "connection-time-max",
+    "stall-timeout",
+    "requests-max",
+    "header-bytes-max",
 ];
 
 /// What one worker serves with, from its start or a reload to the next.
@@ -39,6 +50,7 @@ pub struct Fresh {
     pub sites: Sites,
     pub transport: Transport,
     pub qlog_sample: QlogSample,
+    pub limits: Limits,
 
     /// Clients that have no Careful Resume.
     pub resume_except: Subnets,
@@ -61,6 +73,7 @@ impl Fresh {
             sites: sites.clone(),
             transport,
             qlog_sample: QlogSample::new(cli),
+            limits: cli.limits.clone(),
             resume_except: Subnets::new(&cli.resume_except),
         })
     }

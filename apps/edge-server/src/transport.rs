@@ -13,6 +13,7 @@ use crate::certificate::Certificates;
 use crate::config::Cli;
 use crate::config::CongestionController;
 use crate::config::Switch;
+use crate::limits::Limits;
 use crate::secrets::SharedSecrets;
 use crate::tickets;
 
@@ -31,9 +32,6 @@ pub const INITIAL_WINDOW_BYTES: u64 = 10 * SAFE_PACKET_BYTES as u64;
 /// Largest UDP payload accepted, in bytes.
 const RECEIVED_BYTES_MAX: usize = 65_527;
 
-/// A connection without packets ends after this many milliseconds.
-const IDLE_TIMEOUT_MS: u64 = 30_000;
-
 /// Clients send requests only: these windows, in bytes, hold many of them.
 const CONNECTION_WINDOW_BYTES: u64 = 1 << 20;
 const STREAM_WINDOW_BYTES: u64 = 1 << 16;
@@ -42,17 +40,15 @@ const STREAM_WINDOW_BYTES: u64 = 1 << 16;
 /// paths that the server is for. What comes is dropped at once.
 const UPLOAD_WINDOW_BYTES_MAX: u64 = 24 << 20;
 
-/// Requests under way on one connection.
-const REQUESTS_MAX: u64 = 128;
-
 /// Control and QPACK streams of the client, and some to spare.
 const CLIENT_STREAMS_MAX: u64 = 16;
 
 /// Connection IDs for one client, so that it can change to a fresh one.
 const CONNECTION_IDS_MAX: u64 = 4;
 
-/// Largest request header section accepted, in bytes.
-const HEADERS_BYTES_MAX: u64 = 64 << 10;
+/// The largest header section that is read, as a multiple of the largest that is answered:
+/// beyond the one the client is told why, beyond the other the connection is closed.
+const HEADERS_READ: u64 = 2;
 
 /// A connection of QUIC, which sends what it is given without copying it first.
 pub type Quic = quiche::Connection<Buffers>;
@@ -111,7 +107,7 @@ impl Transport {
             true => PACKET_BYTES_MAX,
             false => SAFE_PACKET_BYTES,
         });
-        set_limits(&mut quic, cli.speedtest);
+        set_limits(&mut quic, &cli.limits, cli.speedtest);
         if cli.early_data == Switch::On {
             quic.enable_early_data();
         }
@@ -122,21 +118,21 @@ impl Transport {
         }
 
         let mut http = h3::Config::new().context("cannot set HTTP/3 up")?;
-        http.set_max_field_section_size(HEADERS_BYTES_MAX);
+        http.set_max_field_section_size(HEADERS_READ * u64::from(cli.limits.header_bytes_max));
         Ok(Self { quic, http, secrets })
     }
 }
 
-fn set_limits(quic: &mut quiche::Config, uploads: bool) {
+fn set_limits(quic: &mut quiche::Config, limits: &Limits, uploads: bool) {
     quic.set_max_recv_udp_payload_size(RECEIVED_BYTES_MAX);
-    quic.set_max_idle_timeout(IDLE_TIMEOUT_MS);
+    quic.set_max_idle_timeout(limits.idle_time().as_millis() as u64);
     quic.set_initial_max_data(CONNECTION_WINDOW_BYTES);
     let grown = |least: u64| if uploads { UPLOAD_WINDOW_BYTES_MAX } else { least };
     quic.set_max_connection_window(grown(CONNECTION_WINDOW_BYTES));
     quic.set_initial_max_stream_data_bidi_remote(STREAM_WINDOW_BYTES);
     quic.set_initial_max_stream_data_uni(STREAM_WINDOW_BYTES);
     quic.set_max_stream_window(grown(STREAM_WINDOW_BYTES));
-    quic.set_initial_max_streams_bidi(REQUESTS_MAX);
+    quic.set_initial_max_streams_bidi(limits.requests_max.into());
     quic.set_initial_max_streams_uni(CLIENT_STREAMS_MAX);
     quic.set_active_connection_id_limit(CONNECTION_IDS_MAX);
 }

@@ -19,6 +19,7 @@ use slab::Slab;
 
 use crate::access_log::AccessLog;
 use crate::admission::Admission;
+use crate::admission::Refusal;
 use crate::config::Cli;
 use crate::connection::Connection;
 use crate::connection::Pause;
@@ -29,6 +30,9 @@ use crate::connection_ids::RoutingId;
 use crate::deadlines::Deadlines;
 use crate::disk::Disk;
 use crate::drain::Stage;
+use crate::gate::Bound;
+use crate::gate::Gate;
+use crate::limits::Limits;
 use crate::metrics::WorkerMetrics;
 use crate::outbox::Outbox;
 use crate::path_key::PathKey;
@@ -58,6 +62,7 @@ pub struct Worker {
     transport: Transport,
     path_key: PathKey,
     id_maker: IdMaker,
+    limits: Limits,
     admission: Admission,
     resets: StatelessResets,
     saved: SavedPaths,
@@ -86,21 +91,22 @@ pub struct Worker {
     stage: Stage,
 }
 
+/// What a worker works with, besides what is read.
+pub struct Services {
+    pub disk: Disk,
+    pub saved: SavedPaths,
+    pub metrics: WorkerMetrics,
+    pub access_log: Option<AccessLog>,
+    pub gate: Gate,
+}
+
 impl Worker {
     /// The worker that connection IDs name `name`.
-    pub fn new(
-        name: u8,
-        cli: &Cli,
-        fresh: Fresh,
-        disk: Disk,
-        saved: SavedPaths,
-        metrics: WorkerMetrics,
-        access_log: Option<AccessLog>,
-    ) -> Self {
-        let Fresh { sites, transport, qlog_sample, resume_except } = fresh;
+    pub fn new(name: u8, cli: &Cli, fresh: Fresh, services: Services) -> Self {
+        let Fresh { sites, transport, qlog_sample, limits, resume_except } = fresh;
+        let Services { disk, saved, metrics, access_log, gate } = services;
         let secrets = transport.secrets.clone();
         let tokens = Tokens::new(secrets.clone());
-        let retry_above = cli.retry_above as usize;
         let lengths = PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 };
         Self {
             sites,
@@ -108,7 +114,8 @@ impl Worker {
             transport,
             path_key: PathKey::new(cli.path_group.clone(), lengths, cli.path_dscp),
             id_maker: IdMaker::new(name, secrets.clone()),
-            admission: Admission::new(tokens, retry_above, metrics.admission.clone()),
+            limits,
+            admission: Admission::new(tokens, gate, metrics.admission.clone()),
             resets: StatelessResets::new(secrets),
             saved,
             metrics,
@@ -203,7 +210,7 @@ impl Worker {
             self.on_store();
         }
         while let Some(slot) = self.deadlines.pop_due(now) {
-            self.connections[slot].on_timeout(now);
+            self.connections[slot].on_timeout(&self.metrics, now);
             self.touch(slot);
         }
         let mut serving = std::mem::take(&mut self.serving);
@@ -220,6 +227,7 @@ impl Worker {
         self.sites = fresh.sites;
         self.transport = fresh.transport;
         self.qlog_sample = fresh.qlog_sample;
+        self.limits = fresh.limits;
         self.resume_except = fresh.resume_except;
     }
 
@@ -269,15 +277,21 @@ impl Worker {
         };
         connection.touched = false;
         if connection.quic().is_established() {
-            // It is sent before the response: the client may leave with that.
-            if let Some(token) = self.admission.on_established(slot, clock::wall_now()) {
-                let _ = hooks::send_new_token(connection.quic(), token);
+            if let Some(client) = self.admission.on_established(slot) {
+                if !connection.on_established(&self.limits) {
+                    self.metrics.admission.count_refusal(Refusal::Bound(Bound::Subnet));
+                }
+                // It is sent before the response: the client may leave with that.
+                if let Some(token) = self.admission.token_for_next(client, clock::wall_now()) {
+                    let _ = hooks::send_new_token(connection.quic(), token);
+                }
             }
         }
         let mut turn = Turn {
             socket,
             outbox: &mut self.outbox,
             sites: &self.sites,
+            limits: &self.limits,
             disk: &self.disk,
             http: &self.transport.http,
             saved: &self.saved,

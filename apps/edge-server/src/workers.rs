@@ -13,6 +13,7 @@ use anyhow::anyhow;
 use anyhow::Context;
 use log::warn;
 use path_store::StoreService;
+use quiche::path_state::PrefixLengths;
 
 use crate::access_log::AccessLog;
 use crate::config::Cli;
@@ -23,6 +24,7 @@ use crate::drain::Drain;
 use crate::event_loop::EventLoop;
 use crate::event_loop::Ties;
 use crate::forwarding::Forwarding;
+use crate::gate::Gate;
 use crate::handover::generations::Generations;
 use crate::handover::link::Link;
 use crate::handover::Predecessor;
@@ -34,6 +36,7 @@ use crate::reactor::Reactor;
 use crate::saved_paths::SavedPaths;
 use crate::socket::Socket;
 use crate::steering::Steering;
+use crate::worker;
 use crate::worker::Worker;
 
 /// Workers that are ready to serve.
@@ -105,6 +108,7 @@ impl Workers {
         );
 
         let patience = Duration::from_secs(cli.drain.into());
+        let gate = Gate::new(PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 });
         let mut event_loops = Vec::new();
         for (name, ((socket, reactor), ties)) in
             (0..=u8::MAX).zip(sockets.into_iter().zip(reactors).zip(ties))
@@ -113,8 +117,10 @@ impl Workers {
             let saved = SavedPaths::new(services.store, inputs.hash_keys.clone(), reactor.waker());
             let metrics = services.metrics.of_worker(name);
             let fresh = inputs.fresh(cli)?;
-            let log = services.access_log.cloned();
-            let worker = Worker::new(name, cli, fresh, disk, saved, metrics, log);
+            let access_log = services.access_log.cloned();
+            let gate = gate.clone();
+            let services = worker::Services { disk, saved, metrics, access_log, gate };
+            let worker = Worker::new(name, cli, fresh, services);
             let drain = Drain::new(patience);
             let event_loop = EventLoop::new(socket, reactor, worker, drain, ties);
             event_loops.push(event_loop.context("cannot watch the socket")?);

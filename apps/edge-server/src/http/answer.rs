@@ -79,6 +79,7 @@ fn reason(status: u16) -> &'static str {
         403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
+        408 => "Request Timeout",
         412 => "Precondition Failed",
         413 => "Content Too Large",
         414 => "URI Too Long",

@@ -58,7 +58,7 @@ pub fn is_no_error(error: &quiche::ConnectionError) -> bool {
     error.error_code == if error.is_app { H3_NO_ERROR } else { QUIC_NO_ERROR }
 }
 
-/// Closes with `H3_NO_ERROR`: the server stops.
+/// Closes with `H3_NO_ERROR`: the client may connect anew, here or elsewhere.
 pub fn close(quic: &mut Quic) {
-    let _ = quic.close(true, H3_NO_ERROR, b"server stops");
+    let _ = quic.close(true, H3_NO_ERROR, b"connect anew");
 }

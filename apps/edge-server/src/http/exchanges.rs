@@ -133,6 +133,15 @@ impl Exchanges {
         self.ended.drain(..)
     }
 
+    /// Streams whose responses the transport has whole.
+    pub fn written(&self) -> impl Iterator<Item = u64> + '_ {
+        self.written.iter().copied()
+    }
+
+    pub fn contains(&self, stream: u64) -> bool {
+        self.under_way.contains_key(&stream)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.under_way.is_empty()
     }

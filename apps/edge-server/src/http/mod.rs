@@ -8,11 +8,13 @@ pub mod conditions;
 pub mod ending;
 pub mod exchanges;
 mod intake;
+mod patience;
 pub mod priority;
 pub mod ranges;
 pub mod request;
 mod response;
 mod schedule;
+pub mod stalling;
 
 use std::collections::HashMap;
 use std::io;
@@ -31,6 +33,7 @@ use crate::http::body::FileRange;
 use crate::http::exchanges::Exchanges;
 use crate::http::intake::Intake;
 use crate::http::intake::Overflow;
+use crate::http::patience::Patience;
 use crate::http::priority::Priority;
 use crate::http::request::Fault;
 use crate::http::request::Method;
@@ -39,6 +42,7 @@ use crate::http::response::Response;
 use crate::http::response::Step;
 use crate::http::response::H3_NO_ERROR;
 use crate::http::schedule::Schedule;
+use crate::limits::Limits;
 use crate::site::sites::Sites;
 use crate::site::speedtest;
 use crate::transport::Quic;
@@ -82,11 +86,23 @@ pub struct Http {
 
     malformed: u32,
     cancelled: u32,
+
+    patience: Patience,
+
+    /// Content that has come, in bytes.
+    received_bytes: u64,
+
+    /// All streams before this one have come and gone.
+    ended_below: u64,
+
+    /// Requests that the client may have under way.
+    requests_max: u64,
 }
 
 /// What requests are answered with.
 pub struct Desk<'a> {
     pub sites: &'a Sites,
+    pub limits: &'a Limits,
 
     /// Memory for what clients upload.
     pub scratch: &'a mut [u8],
@@ -106,7 +122,13 @@ impl Http {
     /// # Errors
     ///
     /// The transport's.
-    pub fn new(quic: &mut Quic, config: &h3::Config, logged: bool) -> Result<Self, h3::Error> {
+    pub fn new(
+        quic: &mut Quic,
+        config: &h3::Config,
+        limits: &Limits,
+        logged: bool,
+        now: Instant,
+    ) -> Result<Self, h3::Error> {
         let h3 = h3::Connection::with_transport(quic, config)?;
         Ok(Self {
             h3,
@@ -117,6 +139,10 @@ impl Http {
             refused_from: None,
             malformed: 0,
             cancelled: 0,
+            patience: Patience::new(limits.stall_time(), now),
+            received_bytes: 0,
+            ended_below: 0,
+            requests_max: limits.requests_max.into(),
         })
     }
 
@@ -176,7 +202,12 @@ impl Http {
         }
         self.next_stream = self.next_stream.max(stream + STREAM_ID_STEP);
         self.exchanges.begin(stream, list, (desk.now, desk.wall_now));
+        let is_long = request::section_bytes(list) > desk.limits.header_bytes_max as usize;
         let request = match Request::read(list) {
+            Ok(_) if is_long => Err(Fault::Refused(431)),
+            read => read,
+        };
+        let request = match request {
             Ok(request) => request,
             Err(Fault::Malformed(why)) => return self.abort(quic, stream, why),
             Err(Fault::Refused(status)) => {
@@ -231,6 +262,7 @@ impl Http {
     /// Content of a request: counted, and not kept.
     fn on_data(&mut self, quic: &mut Quic, stream: u64, desk: &mut Desk<'_>) {
         while let Ok(count) = self.h3.recv_body(quic, stream, desk.scratch) {
+            self.received_bytes += count as u64;
             let Some(intake) = self.intakes.get_mut(&stream) else { continue };
             match intake.take(count as u64) {
                 Ok(()) => (),

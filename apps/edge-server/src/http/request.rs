@@ -8,11 +8,7 @@ use quiche::h3::NameValue;
 /// Longest `:path`, in bytes.
 const TARGET_BYTES_MAX: usize = 8 << 10;
 
-/// Largest header section that is answered, counted as RFC 9114, 4.2.2 does, in
-/// bytes. What exceeds the limit of the transport's settings closes the connection.
-const FIELDS_BYTES_MAX: usize = 32 << 10;
-
-/// What a field costs besides its name and value, in bytes.
+/// What a field costs besides its name and value, in bytes (RFC 9114, 4.2.2).
 const FIELD_OVERHEAD_BYTES: usize = 32;
 
 /// Methods that exist and that nothing here has.
@@ -74,6 +70,13 @@ struct Pseudo<'a> {
     path: Option<&'a str>,
 }
 
+/// How long a header section is, in bytes.
+pub fn section_bytes(fields: &[h3::Header]) -> usize {
+    let bytes =
+        |field: &h3::Header| field.name().len() + field.value().len() + FIELD_OVERHEAD_BYTES;
+    fields.iter().map(bytes).sum()
+}
+
 impl<'a> Request<'a> {
     /// Checks a header section.
     ///
@@ -82,11 +85,9 @@ impl<'a> Request<'a> {
     /// It cannot be answered as a request.
     pub fn read(fields: &'a [h3::Header]) -> Result<Self, Fault> {
         let mut pseudo = Pseudo::default();
-        let mut bytes = 0;
         let mut regular = false;
         for field in fields {
             let (name, value) = (field.name(), field.value());
-            bytes += name.len() + value.len() + FIELD_OVERHEAD_BYTES;
             if name.starts_with(b":") {
                 // RFC 9114, 4.3: all of them come before regular fields.
                 check(!regular, "a pseudo-header field after others")?;
@@ -95,9 +96,6 @@ impl<'a> Request<'a> {
                 regular = true;
                 check_regular(name, value)?;
             }
-        }
-        if bytes > FIELDS_BYTES_MAX {
-            return Err(Fault::Refused(431));
         }
         let mut request = Self {
             fields,
@@ -345,10 +343,8 @@ mod tests {
     #[test]
     fn what_cannot_be_served_has_a_status() {
         let long = format!("/{}", "x".repeat(TARGET_BYTES_MAX));
-        let large = "x".repeat(FIELDS_BYTES_MAX);
         let table = [
             (set(":path", &long), 414),
-            (with(&[("cookie", &large)]), 431),
             (set(":scheme", "http"), 421),
             (set(":method", "BREW"), 501),
             (set(":method", "get"), 501),
@@ -362,8 +358,16 @@ mod tests {
         for (fields, status) in table {
             assert_eq!(fault(&fields), Some(Fault::Refused(status)), "{fields:?}");
         }
-        let many = vec![("x", "y"); FIELDS_BYTES_MAX / FIELD_OVERHEAD_BYTES];
-        assert_eq!(fault(&with(&many)), Some(Fault::Refused(431)));
+    }
+
+    // RFC 9114, 4.2.2.
+    #[test]
+    fn a_section_is_as_long_as_its_names_and_values_and_32_bytes_a_field() {
+        for (fields, expected) in [(&[][..], 0), (&[("ab", "cde")], 37), (&[("a", "")], 33)] {
+            assert_eq!(section_bytes(&headers(fields)), expected, "{fields:?}");
+            let twice = [fields, fields].concat();
+            assert_eq!(section_bytes(&headers(&twice)), 2 * expected);
+        }
     }
 
     #[test]

@@ -122,6 +122,11 @@ impl Response {
         self.sent
     }
 
+    /// It waits for a piece that is read from disk, and not for the client.
+    pub fn is_fetching(&self) -> bool {
+        self.fetch == Fetch::UnderWay
+    }
+
     /// The piece that the last [`Step::Fetching`] waits for.
     pub fn on_fetched(&mut self, bytes: io::Result<Bytes>) {
         match bytes {

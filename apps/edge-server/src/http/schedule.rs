@@ -72,6 +72,10 @@ impl Schedule {
         }
     }
 
+    pub fn iter(&self) -> impl Iterator<Item = &Response> {
+        self.responses.values().map(AsRef::as_ref)
+    }
+
     pub fn contains(&self, stream: u64) -> bool {
         self.responses.values().any(|response| response.stream == stream)
     }

@@ -23,6 +23,7 @@ struct Ends {
     server: Quic,
     http: Http,
     sites: Sites,
+    limits: Limits,
     scratch: Vec<u8>,
 
     /// What responses wait for.
@@ -98,7 +99,8 @@ impl Ends {
 
         let asker =
             h3::Connection::with_transport(&mut client, &h3::Config::new().unwrap()).unwrap();
-        let http = Http::new(&mut server, &transport.http, false).unwrap();
+        let limits = config.flags.limits.clone();
+        let http = Http::new(&mut server, &transport.http, &limits, false, clock::now()).unwrap();
         let sites = Sites::open(&config).unwrap();
         let mut ends = Self {
             client,
@@ -106,6 +108,7 @@ impl Ends {
             server,
             http,
             sites,
+            limits,
             scratch: vec![0; 1 << 16],
             fetches: Vec::new(),
         };
@@ -134,11 +137,12 @@ impl Ends {
     /// What the client has said arrives, and is answered into the transport.
     fn deliver(&mut self) {
         carry(&mut self.client, &mut self.server, usize::MAX);
-        let (sites, wall_now) = (&self.sites, SystemTime::UNIX_EPOCH);
+        let (sites, limits) = (&self.sites, &self.limits);
+        let wall_now = SystemTime::UNIX_EPOCH;
         let now = quiche::clock::now();
         let mut fetches = Vec::new();
         let fetch = &mut |stream, range| fetches.push((stream, range));
-        let mut desk = Desk { sites, scratch: &mut self.scratch, now, wall_now, fetch };
+        let mut desk = Desk { sites, limits, scratch: &mut self.scratch, now, wall_now, fetch };
         self.http.take_requests(&mut self.server, &mut desk);
         self.http.write(&mut self.server, &mut desk, u64::MAX);
         self.fetches.extend(fetches);

@@ -5,14 +5,16 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
+use crate::admission::Doubt;
+use crate::admission::Refusal;
 use crate::tokens::Fault;
 use crate::tokens::Kind;
 
 /// The counters, shared by the workers.
 #[derive(Clone, Default)]
 pub struct AdmissionMetrics {
-    retries: Counter,
-    refusals: Counter,
+    retries: Family<ReasonLabels, Counter>,
+    refusals: Family<ReasonLabels, Counter>,
     resets: Counter,
     handshakes: Family<HandshakeLabels, Counter>,
     tokens: Family<TokenLabels, Counter>,
@@ -22,6 +24,11 @@ pub struct AdmissionMetrics {
 struct TokenLabels {
     kind: &'static str,
     outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -47,12 +54,12 @@ impl AdmissionMetrics {
         metrics
     }
 
-    pub fn count_retry(&self) {
-        self.retries.inc();
+    pub fn count_retry(&self, doubt: Doubt) {
+        self.retries.get_or_create(&ReasonLabels { reason: doubt.name() }).inc();
     }
 
-    pub fn count_refusal(&self) {
-        self.refusals.inc();
+    pub fn count_refusal(&self, refusal: Refusal) {
+        self.refusals.get_or_create(&ReasonLabels { reason: refusal.name() }).inc();
     }
 
     /// A handshake has ended, one way or the other.
@@ -80,15 +87,16 @@ impl AdmissionMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gate::Bound;
     use prometheus_client::encoding::text;
 
     #[test]
     fn what_was_counted_is_told() {
         let mut registry = Registry::default();
         let metrics = AdmissionMetrics::register(&mut registry);
-        metrics.count_retry();
+        metrics.count_retry(Doubt::Bound(Bound::Rate));
         metrics.count_reset();
-        metrics.count_refusal();
+        metrics.count_refusal(Refusal::Draining);
         metrics.count_handshake(true);
         metrics.count_handshake(false);
         metrics.count_token(Some(Kind::Retry), None);
@@ -98,9 +106,9 @@ mod tests {
         let mut page = String::new();
         text::encode(&mut page, &registry).unwrap();
         for line in [
-            "edge_server_retries_total 1",
+            "edge_server_retries_total{reason=\"rate\"} 1",
             "edge_server_stateless_resets_total 1",
-            "edge_server_refusals_total 1",
+            "edge_server_refusals_total{reason=\"draining\"} 1",
             "edge_server_handshakes_total{outcome=\"completed\"} 1",
             "edge_server_handshakes_total{outcome=\"failed\"} 1",
             "edge_server_tokens_total{kind=\"retry\",outcome=\"accepted\"} 1",

@@ -1,6 +1,7 @@
 //! What the server did, counted for Prometheus. Counting costs an addition.
 
 mod admission;
+mod drops;
 mod responses;
 mod resume;
 mod sockets;
@@ -20,6 +21,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 pub use self::admission::AdmissionMetrics;
+pub use self::drops::DropMetrics;
 pub use self::responses::ResponseMetrics;
 pub use self::resume::ResumeMetrics;
 pub use self::resume::Scene;
@@ -53,6 +55,7 @@ pub struct Metrics {
 #[derive(Clone)]
 struct Shared {
     admission: AdmissionMetrics,
+    drops: DropMetrics,
     traffic: TrafficMetrics,
     responses: ResponseMetrics,
     resume: ResumeMetrics,
@@ -68,6 +71,7 @@ pub struct WorkerMetrics {
 
     /// How clients without a connection were met.
     pub admission: AdmissionMetrics,
+    pub drops: DropMetrics,
     pub traffic: TrafficMetrics,
     pub responses: ResponseMetrics,
     pub resume: ResumeMetrics,
@@ -112,6 +116,7 @@ impl Metrics {
         registry.register_collector(Box::new(socket_drops.clone()));
         let shared = Shared {
             admission: AdmissionMetrics::register(&mut registry),
+            drops: DropMetrics::register(&mut registry),
             traffic: TrafficMetrics::register(&mut registry),
             responses: ResponseMetrics::register(&mut registry),
             resume: ResumeMetrics::register(&mut registry),
@@ -135,13 +140,14 @@ impl Metrics {
     /// The counters of one worker.
     pub fn of_worker(&self, worker: u8) -> WorkerMetrics {
         let labels = WorkerLabels { worker };
-        let Shared { admission, traffic, responses, resume } = self.shared.clone();
+        let Shared { admission, drops, traffic, responses, resume } = self.shared.clone();
         WorkerMetrics {
             connections: self.connections.get_or_create(&labels).clone(),
             connections_now: self.connections_now.get_or_create(&labels).clone(),
             disk_reads: self.disk_reads.get_or_create(&labels).clone(),
             lateness_s: self.lateness_s.get_or_create(&labels).clone(),
             admission,
+            drops,
             traffic,
             responses,
             resume,

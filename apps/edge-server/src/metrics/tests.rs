@@ -1,6 +1,9 @@
 use super::*;
+use crate::admission::Doubt;
+use crate::admission::Refusal;
 use crate::http::exchanges::Asked;
 use crate::http::exchanges::Ended;
+use crate::stay::Late;
 use crate::tokens::Kind;
 use path_store::StoreService;
 use quiche::path_state::MemoryStore;
@@ -68,6 +71,9 @@ fn full_page() -> String {
     let worker = metrics.of_worker(0);
     worker.admission.count_token(Some(Kind::Retry), None);
     worker.admission.count_handshake(true);
+    worker.admission.count_retry(Doubt::Handshakes);
+    worker.admission.count_refusal(Refusal::Token);
+    worker.drops.count_late(Late::Handshake);
     let (begun, duration) = (UNIX_EPOCH, Duration::ZERO);
     let asked = Asked::default();
     worker.responses.count(&Ended {

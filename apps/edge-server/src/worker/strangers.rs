@@ -16,19 +16,17 @@ use quiche::Type;
 use super::Worker;
 use super::INITIAL_BYTES_MIN;
 use crate::admission;
+use crate::admission::Entrance;
+use crate::admission::Now;
+use crate::admission::Refusal;
 use crate::admission::Verdict;
 use crate::connection::Connection;
 use crate::connection_ids::RoutingId;
 use crate::drain::Stage;
 use crate::saved_paths::ConnectionKey;
 use crate::socket::Socket;
-use crate::tokens::Proof;
+use crate::stay::Stay;
 use crate::transport::Quic;
-
-/// QUIC's codes (RFC 9000, 20.1): the server does not take connections, and the token of
-/// a Retry packet is not good.
-const CONNECTION_REFUSED: u64 = 0x2;
-const INVALID_TOKEN: u64 = 0xb;
 
 impl Worker {
     /// A packet with an unknown connection ID: a new client's, that of a connection
@@ -56,26 +54,29 @@ impl Worker {
         }
         if self.stage > Stage::Serving {
             // RFC 9000, 5.2.2: the client learns at once that it has to go elsewhere.
-            self.refuse(socket, info, header, CONNECTION_REFUSED);
+            self.refuse(socket, info, header, Refusal::Draining);
             return None;
         }
         let wall_now = clock::wall_now();
         let id = self.id_maker.connection_id()?;
         let admission = &mut self.admission;
-        match admission.judge(header, info.from, wall_now) {
-            Verdict::Admit(proof) => return self.accept(info, id, &header.dcid, proof),
-            Verdict::Retry => self.outbox.answer(info, socket, |room| {
-                admission.write_retry(header, info.from, &id, wall_now, room)
+        let now = Now { instant: clock::now(), wall: wall_now };
+        match admission.judge(header, info.from, &self.limits, now) {
+            Verdict::Admit(entrance) => return self.accept(info, id, &header.dcid, entrance),
+            Verdict::Retry(doubt) => self.outbox.answer(info, socket, |room| {
+                let length = admission.write_retry(header, info.from, &id, wall_now, room)?;
+                self.metrics.admission.count_retry(doubt);
+                Some(length)
             }),
-            Verdict::Refuse => self.refuse(socket, info, header, INVALID_TOKEN),
+            Verdict::Refuse(refusal) => self.refuse(socket, info, header, refusal),
         }
         None
     }
 
-    fn refuse(&mut self, socket: &Socket, info: RecvInfo, header: &Header<'_>, code: u64) {
-        self.metrics.admission.count_refusal();
+    fn refuse(&mut self, socket: &Socket, info: RecvInfo, header: &Header<'_>, why: Refusal) {
+        self.metrics.admission.count_refusal(why);
         self.outbox.answer(info, socket, |room| {
-            hooks::refuse(&header.scid, &header.dcid, header.version, code, room).ok()
+            hooks::refuse(&header.scid, &header.dcid, header.version, why.code(), room).ok()
         });
     }
 
@@ -84,8 +85,9 @@ impl Worker {
         info: RecvInfo,
         id: RoutingId,
         client_choice: &ConnectionId<'_>,
-        proof: Option<Proof>,
+        entrance: Entrance,
     ) -> Option<usize> {
+        let Entrance { proof, place } = entrance;
         let reset_token = self.id_maker.reset_token(&id, info.to);
         let config = &mut self.transport.quic;
         config.set_stateless_reset_token(reset_token);
@@ -113,7 +115,9 @@ impl Worker {
 
         let ids = vec![id, RoutingId::new(client_choice)];
         self.routes.extend(ids.iter().map(|id| (*id, slot)));
-        entry.insert(Connection::new(key, ids, quic, endpoint, resumes, clock::now()));
+        let now = clock::now();
+        let stay = Stay::new(place, &self.limits, now);
+        entry.insert(Connection::new(key, ids, quic, endpoint, resumes, stay, now));
         Some(slot)
     }
 

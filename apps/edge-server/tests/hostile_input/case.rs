@@ -14,7 +14,6 @@ use crate::peer::INITIAL_BYTES;
 use crate::support::client::Client;
 use crate::support::metrics;
 use crate::support::process::serve;
-use crate::support::process::Running;
 use crate::wire::h3_frame;
 use crate::wire::headers;
 
@@ -170,7 +169,8 @@ pub fn try_all(kinds: &[Kind], arguments: &[&str]) {
     let (mut server, address) = serve(dir.path(), &[&common, arguments].concat());
     let metrics_at = server.metrics_address();
     let mut regular = Client::connect(address);
-    let before_kib = memory_kib(&server);
+    assert_eq!(regular.get("/").body, PAGE);
+    let before_kib = server.memory_kib("VmHWM");
     let mut wrong = Vec::new();
     for kind in kinds {
         for input in &kind.inputs {
@@ -187,15 +187,8 @@ pub fn try_all(kinds: &[Kind], arguments: &[&str]) {
     }
     assert!(wrong.is_empty(), "{} wrong answers: {wrong:#?}", wrong.len());
     metrics::wait_until(metrics_at, CONNECTIONS_OPEN, |open| open == 1);
-    let growth_kib = memory_kib(&server) - before_kib;
+    let growth_kib = server.memory_kib("VmHWM") - before_kib;
     assert!(growth_kib < GROWTH_KIB_MAX, "the server took {growth_kib} KiB");
-}
-
-/// The most memory that the server ever had.
-fn memory_kib(server: &Running) -> usize {
-    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
 fn try_one(server: SocketAddr, kind: &Kind, input: &Input) -> Result<(), String> {

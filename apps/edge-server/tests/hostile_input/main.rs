@@ -19,6 +19,7 @@ mod qpack;
 mod quic_frames;
 mod quic_packets;
 mod quic_streams;
+mod slow_clients;
 mod tls_messages;
 mod tokens;
 mod transport_parameters;
@@ -84,13 +85,18 @@ fn floods() {
 }
 
 #[test]
+fn slow_clients() {
+    try_all(&slow_clients::kinds(), &slow_clients::ARGUMENTS);
+}
+
+#[test]
 fn known_deviations() {
     try_all(&deviations::kinds(), &[]);
 }
 
 #[test]
 fn there_are_enough() {
-    let tables: [Vec<Kind>; 11] = [
+    let tables: [Vec<Kind>; 12] = [
         quic_packets::kinds(),
         tokens::kinds(),
         quic_frames::kinds(),
@@ -101,6 +107,7 @@ fn there_are_enough() {
         qpack::kinds(),
         http_messages::kinds(),
         floods::kinds(),
+        slow_clients::kinds(),
         deviations::kinds(),
     ];
     let kinds: Vec<&Kind> = tables.iter().flatten().collect();

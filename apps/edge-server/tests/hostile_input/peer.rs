@@ -528,11 +528,17 @@ fn acknowledgement(received: &BTreeSet<u64>) -> Vec<u8> {
 
 /// Transport parameters that a server takes, and others after them (RFC 9000, 18).
 pub fn parameters(source: &[u8], more: &[u8]) -> Vec<u8> {
+    parameters_for(source, WINDOW_BYTES, more)
+}
+
+/// The same, of which a response may be so long before the client takes any of it, in
+/// bytes.
+pub fn parameters_for(source: &[u8], response_bytes: u64, more: &[u8]) -> Vec<u8> {
     let number = |id: u64, value: u64| with_bytes(&[id], &counted(&varint(value)));
     [
         with_bytes(&[0x0f], &counted(source)),
         number(0x04, WINDOW_BYTES),
-        number(0x05, WINDOW_BYTES),
+        number(0x05, response_bytes),
         number(0x07, WINDOW_BYTES),
         number(0x09, 3),
         number(0x01, 20_000),

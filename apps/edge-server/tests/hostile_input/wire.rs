@@ -2,6 +2,7 @@
 //! frames made of them, and the codes of errors.
 
 /// RFC 9000, 20.1.
+pub const CONNECTION_REFUSED: u64 = 0x2;
 pub const FLOW_CONTROL_ERROR: u64 = 0x3;
 pub const STREAM_LIMIT_ERROR: u64 = 0x4;
 pub const STREAM_STATE_ERROR: u64 = 0x5;
@@ -23,6 +24,7 @@ pub const H3_EXCESSIVE_LOAD: u64 = 0x107;
 pub const H3_ID_ERROR: u64 = 0x108;
 pub const H3_SETTINGS_ERROR: u64 = 0x109;
 pub const H3_MISSING_SETTINGS: u64 = 0x10a;
+pub const H3_REQUEST_CANCELLED: u64 = 0x10c;
 pub const H3_REQUEST_INCOMPLETE: u64 = 0x10d;
 pub const H3_MESSAGE_ERROR: u64 = 0x10e;
 

@@ -6,13 +6,13 @@ use std::net::UdpSocket;
 
 use crate::support::client::Client;
 use crate::support::client::Limits;
+use crate::support::flood::client_config;
+use crate::support::flood::first_packet;
 use crate::support::lab::emulate;
 use crate::support::lab::fetch;
 use crate::support::lab::Lab;
 use crate::support::lab::Planted;
 use crate::support::metrics;
-use quiche::h3;
-use quiche::ConnectionId;
 
 /// A path that holds 250 kB, and the set that says so.
 const PATH: &str = "--rate 20 --rtt 100 --buffer 250000";
@@ -24,27 +24,19 @@ const GRANTED: &str = "path_store_claims_granted_total";
 const RELEASED: &str = "path_store_releases_total";
 const JUMPS: &str = "edge_server_resume_phases_total{phase=\"unvalidated\"";
 
-/// What [`forge_initial()`] needs.
-pub fn forger_config() -> quiche::Config {
-    let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
-    config.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();
-    config.verify_peer(false);
-    config
-}
-
 /// Sends the first packet of a handshake from an address that no answer is read
 /// at. Every one is of another subnet.
 pub fn forge_initial(server: SocketAddr, n: u32, config: &mut quiche::Config) {
-    let from = Ipv4Addr::from_bits(0x7f01_0001 + (n << 8));
+    forge_initial_from(Ipv4Addr::from_bits(0x7f01_0001 + (n << 8)), server, config);
+}
+
+/// The same from an address of loopback.
+pub fn forge_initial_from(from: Ipv4Addr, server: SocketAddr, config: &mut quiche::Config) {
     let socket = UdpSocket::bind((from, 0)).unwrap();
     let local = socket.local_addr().unwrap();
-    let id = n.to_be_bytes();
-    let id = ConnectionId::from_ref(&id);
-    let mut quic = quiche::connect(Some("localhost"), &id, local, server, config).unwrap();
-    let mut packet = [0; 1350];
-    let (length, _) = quic.send(&mut packet).unwrap();
+    let packet = first_packet(local, server, config);
     // A full socket buffer loses it, as a network may.
-    let _ = socket.send_to(&packet[..length], server);
+    let _ = socket.send_to(&packet, server);
 }
 
 fn assert_abuse_is_in_vain(initials: u32) {
@@ -53,7 +45,7 @@ fn assert_abuse_is_in_vain(initials: u32) {
     let (mut server, address) = lab.serve("run", &["--metrics", "127.0.0.1:0"]);
     let metrics_at = server.metrics_address();
 
-    let mut config = forger_config();
+    let mut config = client_config();
     for n in 0..initials {
         forge_initial(address, n, &mut config);
         if n % 50 == 0 {

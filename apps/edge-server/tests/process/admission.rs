@@ -5,9 +5,9 @@ use std::net::UdpSocket;
 use std::path::Path;
 
 use crate::abuse::forge_initial;
-use crate::abuse::forger_config;
 use crate::support::client::Client;
 use crate::support::client::Memory;
+use crate::support::flood::client_config;
 use crate::support::metrics;
 use crate::support::process::serve;
 use crate::support::process::Running;
@@ -21,7 +21,7 @@ const PACKETS: u64 = 2;
 const RETRIES: &str = "edge_server_retries_total";
 
 /// A server with metrics, and where both are.
-fn serve_measured(root: &Path, more: &[&str]) -> (Running, SocketAddr, SocketAddr) {
+pub fn serve_measured(root: &Path, more: &[&str]) -> (Running, SocketAddr, SocketAddr) {
     std::fs::write(root.join("index.html"), "home").unwrap();
     let (mut server, address) = serve(root, &[&["--metrics", "127.0.0.1:0"], more].concat());
     let metrics_at = server.metrics_address();
@@ -73,7 +73,7 @@ fn only_handshakes_under_way_have_others_prove_their_addresses() {
     assert_eq!(second.get("/").body, b"home");
     assert_eq!(metrics::read(metrics_at, RETRIES), 0);
 
-    forge_initial(address, 0, &mut forger_config());
+    forge_initial(address, 0, &mut client_config());
     metrics::wait_until(metrics_at, OPEN, |open| open == 3);
     let mut third = Client::connect(address);
     assert_eq!(metrics::read(metrics_at, RETRIES), PACKETS);

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use crate::support::certify::certify;
 use crate::support::client::Client;
+use crate::support::client::Memory;
 use crate::support::process::serve;
 use crate::support::process::Running;
 
@@ -14,6 +15,9 @@ const WORKERS: &str = "3";
 
 /// Connections that reach every worker, but for one time in many.
 const CLIENTS: usize = 12;
+
+/// Of RFC 9000, 20.1.
+const CONNECTION_REFUSED: u64 = 0x2;
 
 /// A server of two folders that each have another `index.html`.
 struct Host {
@@ -140,11 +144,28 @@ fn what_cannot_be_used_changes_nothing_and_is_named_in_a_line() {
 }
 
 #[test]
+fn limits_count_from_the_reload_on() {
+    let mut host = Host::new("");
+    let mut inside = [Client::connect(host.address), Client::connect(host.address)];
+    for client in &mut inside {
+        assert_eq!(home(client), "old");
+    }
+    host.change("[server]\nconnections-max = 2", "reloaded");
+    assert_eq!(Client::refused(host.address, &Memory::default()), CONNECTION_REFUSED);
+    for client in &mut inside {
+        assert_eq!(home(client), "old", "on a connection that was there");
+    }
+    host.change("[server]\nconnections-max = 3\nretry-above = 0", "reloaded");
+    assert_eq!(home(&mut Client::connect(host.address)), "old");
+    assert_eq!(host.server.count("until a restart"), 0);
+}
+
+#[test]
 fn options_that_need_a_restart_are_named() {
     let mut host = Host::new("");
     for (options, said) in [
-        ("retry-above = 5\nstore = 'memory:'\nmetrics = '127.0.0.1:0'", "--metrics, --retry-above"),
-        ("retry-above = 6\ncc = 'reno'\npmtud = true", "--retry-above"),
+        ("prefix-v4 = 20\nstore = 'memory:'\nmetrics = '127.0.0.1:0'", "--metrics, --prefix-v4"),
+        ("prefix-v4 = 16\ncc = 'reno'\npmtud = true", "--prefix-v4"),
         // The command line has the last word.
         ("workers = 7\nresume = false", "--resume"),
     ] {

@@ -229,6 +229,11 @@ impl Client {
         memory(self)
     }
 
+    /// How many requests more the server takes now.
+    pub fn requests_left(&self) -> u64 {
+        self.quic.peer_streams_left_bidi()
+    }
+
     /// Whether the handshake resumed a session.
     pub fn is_resumed(&self) -> bool {
         self.quic.is_resumed()

@@ -3,6 +3,7 @@
 
 pub mod certify;
 pub mod client;
+pub mod flood;
 pub mod forger;
 pub mod jump;
 pub mod lab;

@@ -2,6 +2,7 @@
 //!
 //! No clock is read: patience is counted in naps.
 
+use std::fs;
 use std::io::BufRead;
 use std::io::BufReader;
 use std::net::SocketAddr;
@@ -94,6 +95,13 @@ impl Running {
     /// What the system knows it by.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// What the kernel says of its memory: `VmRSS`, or `VmHWM`, the most that it ever had.
+    pub fn memory_kib(&self, what: &str) -> usize {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(':'));
+        line.unwrap().trim().trim_end_matches(" kB").parse().unwrap()
     }
 
     /// How many lines so far contain `text`.

@@ -1,0 +1,101 @@
+//! What clients may take of the server: the options, and their defaults.
+
+use std::time::Duration;
+
+use clap::value_parser;
+use clap::Args;
+
+/// Limits for clients, one by one and together. Those that say so count for all
+/// workers of the process together.
+#[derive(Args, Clone, Debug)]
+pub struct Limits {
+    /// The most connections, of all workers together; further clients are refused
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = value_parser!(u32).range(1..))]
+    pub connections_max: u32,
+
+    /// The most connections of clients from one subnet, as --prefix-v4 and --prefix-v6
+    /// have it; further ones are refused
+    #[arg(long, value_name = "N", default_value_t = 5000, value_parser = value_parser!(u32).range(1..))]
+    pub connections_per_subnet: u32,
+
+    /// The most handshakes that begin in a second, in all workers; beyond half of it clients
+    /// prove their addresses first, beyond all of it they are refused
+    #[arg(long, value_name = "N", default_value_t = 5000, value_parser = value_parser!(u32).range(1..=1_000_000))]
+    pub handshakes_per_second: u32,
+
+    /// A worker with so many handshakes under way has further clients prove their
+    /// addresses first
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub retry_above: u32,
+
+    /// How long a handshake may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = value_parser!(u32).range(1..))]
+    pub handshake_timeout: u32,
+
+    /// How long a connection lives without packets from its client
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = value_parser!(u32).range(1..))]
+    pub idle_timeout: u32,
+
+    /// How long a connection lives at all; then its client is told to connect anew, and has
+    /// what it asked
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = value_parser!(u32).range(1..))]
+    pub connection_time_max: u32,
+
+    /// How long clients may keep a request unfinished, or a response waiting, while they
+    /// send or take less than 256 bytes a second
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = value_parser!(u32).range(1..))]
+    pub stall_timeout: u32,
+
+    /// The most requests under way on a connection
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = value_parser!(u32).range(1..=10_000))]
+    pub requests_max: u32,
+
+    /// The longest request header, each field counted with 32 bytes besides; a longer one
+    /// is answered with 431, and one twice as long closes the connection
+    #[arg(long, value_name = "BYTES", default_value_t = 32 << 10, value_parser = value_parser!(u32).range(1024..=1 << 20))]
+    pub header_bytes_max: u32,
+}
+
+impl Limits {
+    /// How long a handshake may take.
+    pub fn handshake_time(&self) -> Duration {
+        seconds(self.handshake_timeout)
+    }
+
+    /// How long a connection lives without packets from its client.
+    pub fn idle_time(&self) -> Duration {
+        seconds(self.idle_timeout)
+    }
+
+    /// How long a connection lives until its client is told to go.
+    pub fn connection_time(&self) -> Duration {
+        seconds(self.connection_time_max)
+    }
+
+    /// How long what is under way may stall.
+    pub fn stall_time(&self) -> Duration {
+        seconds(self.stall_timeout)
+    }
+}
+
+fn seconds(count: u32) -> Duration {
+    Duration::from_secs(count.into())
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        limits: Limits,
+    }
+
+    /// What these options ask for.
+    pub fn limits(options: &[&str]) -> Limits {
+        let program = ["edge-server"];
+        Line::try_parse_from(program.iter().chain(options)).unwrap().limits
+    }
+}
