@@ -8,6 +8,7 @@ mod amplification;
 mod bad_input;
 mod draining;
 mod early_data;
+mod floods;
 mod hosts;
 mod http;
 mod limits;

@@ -1,0 +1,47 @@
+//! Floods of forged packets, briefly: that nothing breaks. What they cost is measured by
+//! `make bench-flood`.
+
+use crate::admission::serve_measured;
+use crate::support::client::Client;
+use crate::support::flood::Ammunition;
+use crate::support::metrics;
+
+const INITIALS_PER_SECOND: u64 = 3000;
+const DOWNLOADS: usize = 40;
+const DOWNLOAD_BYTES: u32 = 1_000_000;
+
+/// What half-open connections, and those that come meanwhile, may take.
+const GROWTH_KIB_MAX: usize = 64 << 10;
+
+const RETRIES: &str = "edge_server_retries_total{reason=\"handshakes\"}";
+
+#[test]
+fn a_flood_of_forged_initials_harms_no_download_and_retry_comes_and_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let contents: Vec<u8> = (0..DOWNLOAD_BYTES).flat_map(u32::to_be_bytes).collect();
+    std::fs::write(dir.path().join("file"), &contents).unwrap();
+    let args = ["--workers", "1", "--retry-above", "100", "--handshake-timeout", "1"];
+    let (mut server, address, metrics_at) = serve_measured(dir.path(), &args);
+    let mut client = Client::connect(address);
+    assert!(client.get("/file").body == contents);
+    let before_kib = server.memory_kib("VmHWM");
+
+    let flood = Ammunition::new(address, 1000).fire(address, INITIALS_PER_SECOND);
+    metrics::wait_until(metrics_at, RETRIES, |retries| retries > 0);
+    for _ in 0..DOWNLOADS {
+        assert!(client.get("/file").body == contents, "a download amid the flood");
+        let mut other = Client::connect(address);
+        assert_eq!(other.get("/").body, b"home", "a client amid the flood");
+        other.close();
+    }
+    assert!(flood.end() > 0);
+    let growth_kib = server.memory_kib("VmHWM") - before_kib;
+    assert!(growth_kib < GROWTH_KIB_MAX, "the server took {growth_kib} KiB");
+
+    metrics::wait_until(metrics_at, "edge_server_connections_open", |open| open == 1);
+    let retries = metrics::read(metrics_at, RETRIES);
+    assert_eq!(Client::connect(address).get("/").body, b"home");
+    assert_eq!(metrics::read(metrics_at, RETRIES), retries, "Retry goes on");
+    client.close();
+    assert!(server.stop().success());
+}
