@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::time::UNIX_EPOCH;
 
+use quiche::clock;
 use quiche::h3;
 use quiche::BufFactory;
 use quiche::ConnectionId;
@@ -15,6 +16,7 @@ use crate::config::Config;
 use crate::config::Parsed;
 use crate::http::Desk;
 use crate::http::Http;
+use crate::limits::Limits;
 use crate::secrets;
 use crate::site::sites::Sites;
 use crate::transport::Quic;
@@ -49,6 +51,7 @@ pub struct Ends {
     server: Quic,
     http: Http,
     sites: Sites,
+    limits: Limits,
     scratch: Vec<u8>,
     number: u32,
 }
@@ -106,9 +109,12 @@ impl Listener {
         let mut server = self.accept();
         while carry(&mut client, &mut server) | carry(&mut server, &mut client) {}
         assert!(client.is_established() && server.is_established());
-        let http = Http::new(&mut server, &self.transport.http).unwrap();
+        let limits = self.config.flags.limits.clone();
+        let http = &self.transport.http;
+        let http = Http::new(&mut server, http, &limits, false, clock::now()).unwrap();
         let sites = Sites::open(&self.config).unwrap();
-        Ends { client, server, http, sites, scratch: vec![0; 1 << 16], number: FIRST_NUMBER }
+        let scratch = vec![0; 1 << 16];
+        Ends { client, server, http, sites, limits, scratch, number: FIRST_NUMBER }
     }
 }
 
@@ -139,9 +145,10 @@ impl Ends {
     }
 
     fn serve(&mut self) {
-        let (sites, scratch) = (&self.sites, &mut self.scratch[..]);
+        let (sites, limits, scratch) = (&self.sites, &self.limits, &mut self.scratch[..]);
         let fetch = &mut |_, _| ();
-        let mut desk = Desk { sites, scratch, wall_now: UNIX_EPOCH, fetch };
+        let mut desk =
+            Desk { sites, limits, scratch, now: clock::now(), wall_now: UNIX_EPOCH, fetch };
         self.http.take_requests(&mut self.server, &mut desk);
         self.http.write(&mut self.server, &mut desk, 1 << 18);
     }
