@@ -86,7 +86,7 @@ pub struct Connection {
     /// The last observation has been made and the claim given back.
     over: bool,
 
-    /// It is dropped without the client's knowledge, which it may not get.
+    /// It ends without waiting for what the client says.
     given_up: bool,
 }
 
@@ -210,7 +210,7 @@ impl Connection {
             self.on_late(late, now);
         }
         if let Some(http) = &mut self.http {
-            let stalled = http.give_up_stalled(&mut self.quic, now, clock::wall_now());
+            let stalled = http.give_up_stalled(&mut self.quic, now);
             metrics.drops.count_stalled(stalled);
         }
     }
@@ -218,7 +218,7 @@ impl Connection {
     fn on_late(&mut self, late: Late, now: Instant) {
         debug!("{}: {late:?} takes too long", self.quic.trace_id());
         match late {
-            // One packet more, if there may be one: the address may be forged.
+            // The address may be forged, so that this packet is the last.
             Late::Handshake => {
                 let _ = self.quic.close(false, CONNECTION_REFUSED, b"");
                 self.given_up = true;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 use std::time::SystemTime;
 
+use quiche::clock;
 use quiche::Shutdown;
 
 use super::answer::Answer;
@@ -33,12 +34,7 @@ impl Http {
     }
 
     /// Looks whether it is time for what has stalled, and gives it up.
-    pub fn give_up_stalled(
-        &mut self,
-        quic: &mut Quic,
-        now: Instant,
-        wall_now: SystemTime,
-    ) -> Stalled {
+    pub fn give_up_stalled(&mut self, quic: &mut Quic, now: Instant) -> Stalled {
         if !self.patience.is_due(now) {
             return Stalled::default();
         }
@@ -59,7 +55,7 @@ impl Http {
             requests += usize::from(self.give_up_head(quic, stream));
         }
         for stream in contents {
-            self.give_up_content(quic, stream, wall_now);
+            self.give_up_content(quic, stream, clock::wall_now());
         }
         Stalled { requests, responses: responses.len() }
     }

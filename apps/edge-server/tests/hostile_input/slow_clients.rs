@@ -18,7 +18,7 @@ use crate::wire::H3_REQUEST_INCOMPLETE;
 
 /// How little that is.
 pub const ARGUMENTS: [&str; 5] =
-    ["--speedtest", "--stall-timeout", "1", "--handshake-timeout", "1"];
+    ["--speedtest", "--stall-timeout", "2", "--handshake-timeout", "3"];
 
 const PING: u8 = 0x01;
 

@@ -109,7 +109,7 @@ fn nobody_gets_more_than_three_times_what_was_sent() {
 #[test]
 fn retry_that_comes_and_goes_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let args = ["--retry-above", "1", "--workers", "1", "--handshake-timeout", "1"];
+    let args = ["--retry-above", "1", "--workers", "1", "--handshake-timeout", "3"];
     let (mut server, address, _): (Running, _, _) = serve_measured(dir.path(), &args);
     for round in 0..2 {
         let late = server.count("Handshake takes too long");

@@ -20,7 +20,7 @@ fn a_flood_of_forged_initials_harms_no_download_and_retry_comes_and_goes() {
     let dir = tempfile::tempdir().unwrap();
     let contents: Vec<u8> = (0..DOWNLOAD_BYTES).flat_map(u32::to_be_bytes).collect();
     std::fs::write(dir.path().join("file"), &contents).unwrap();
-    let args = ["--workers", "1", "--retry-above", "100", "--handshake-timeout", "1"];
+    let args = ["--workers", "1", "--retry-above", "100", "--handshake-timeout", "3"];
     let (mut server, address, metrics_at) = serve_measured(dir.path(), &args);
     let mut client = Client::connect(address);
     assert!(client.get("/file").body == contents);

@@ -93,8 +93,8 @@ fn whoever_forges_a_subnets_addresses_does_not_lock_its_clients_out() {
 #[test]
 fn a_handshake_that_is_complete_when_its_subnet_is_full_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let (_server, address, metrics_at) =
-        serve_measured(dir.path(), &["--connections-per-subnet", "16"]);
+    let args = ["--connections-per-subnet", "16", "--handshake-timeout", "1000"];
+    let (_server, address, metrics_at) = serve_measured(dir.path(), &args);
     // It has the server's handshake and has not sent the end of its own.
     let mut late = Client::connect(address);
     let mut clients: Vec<_> = (0..16).map(|_| served(address)).collect();
@@ -115,7 +115,7 @@ fn beyond_the_rate_of_handshakes_clients_prove_themselves() {
 #[test]
 fn a_connection_has_its_time_and_its_client_what_it_asked() {
     let dir = tempfile::tempdir().unwrap();
-    let args = ["--speedtest", "--connection-time-max", "1"];
+    let args = ["--speedtest", "--connection-time-max", "3"];
     let (_server, address, metrics_at) = serve_measured(dir.path(), &args);
     let mut client = Client::connect(address);
     let unfinished = client.open_request("/bytes/5");
@@ -131,7 +131,7 @@ fn a_connection_has_its_time_and_its_client_what_it_asked() {
 #[test]
 fn a_connection_without_packets_ends() {
     let dir = tempfile::tempdir().unwrap();
-    let (_server, address, metrics_at) = serve_measured(dir.path(), &["--idle-timeout", "1"]);
+    let (_server, address, metrics_at) = serve_measured(dir.path(), &["--idle-timeout", "3"]);
     let mut client = Client::connect(address);
     assert_eq!(client.get("/").body, b"home");
     metrics::wait_until(metrics_at, OPEN, |open| open == 0);
@@ -158,10 +158,10 @@ fn requests_are_as_many_and_as_long_as_they_may_be() {
 #[test]
 fn a_slow_path_is_no_slow_client() {
     let dir = tempfile::tempdir().unwrap();
-    let args = ["--speedtest", "--stall-timeout", "1", "--resume", "off"];
+    let args = ["--speedtest", "--stall-timeout", "2", "--resume", "off"];
     let (_server, address, metrics_at) = serve_measured(dir.path(), &args);
     let mut emulator = emulate(address, "--rate 0.064 --rtt 600 --buffer 10000");
-    let url = format!("https://{}/bytes/40000", emulator.address());
+    let url = format!("https://{}/bytes/60000", emulator.address());
     let client = Command::new(sibling("edge-client")).args([&url, "--insecure"]).output().unwrap();
     assert!(client.status.success(), "{}", String::from_utf8_lossy(&client.stderr));
     assert_eq!(metrics::read(metrics_at, "edge_server_drops_total"), 0);
