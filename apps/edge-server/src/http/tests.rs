@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::config::Parsed;
 use crate::http::body::FileRange;
 use crate::http::response::H3_INTERNAL_ERROR;
+use crate::http::stalling::Stalled;
 use crate::secrets;
 use crate::transport::Transport;
 
@@ -148,6 +149,12 @@ impl Ends {
         self.fetches.extend(fetches);
     }
 
+    /// What is given up when so many intervals have passed.
+    fn stalled(&mut self, intervals: u32) -> Stalled {
+        let later = clock::now() + intervals * self.limits.stall_time();
+        self.http.give_up_stalled(&mut self.server, later)
+    }
+
     /// The order in which responses come to the client, packet by packet.
     fn order(&mut self, count: usize) -> Vec<u64> {
         let mut begun = Vec::new();
@@ -264,4 +271,39 @@ fn turns_bound_what_one_of_several_hands_over() {
     // The initial window is less than a turn: who had it goes last.
     let (_, next) = ends.http.responses.take_after(None).unwrap();
     assert_eq!((next.stream, next.unsent_bytes()), (4, 1_000_000));
+}
+
+#[test]
+fn a_response_is_given_up_when_the_client_takes_nothing() {
+    let mut ends = Ends::connect();
+    ends.ask("/bytes/1000000", None);
+    let one = Stalled { responses: 1, ..Stalled::default() };
+    for (interval, round_trips, expected) in [
+        (1, 1, Stalled::default()),
+        (2, 5, Stalled::default()),
+        (3, 0, one),
+        (4, 0, Stalled::default()),
+    ] {
+        for _ in 0..round_trips {
+            ends.deliver();
+            carry(&mut ends.server, &mut ends.client, usize::MAX);
+        }
+        assert_eq!(ends.stalled(interval), expected, "{interval}");
+    }
+    assert_eq!(ends.http.unsent_bytes(), 0);
+    assert!(ends.http.is_idle());
+}
+
+#[test]
+fn a_response_that_waits_for_the_disk_is_not_the_clients_fault() {
+    let mut ends = Ends::connect_to(Path::new("/sys/kernel"));
+    let waiting = ends.ask("/notes", None);
+    for interval in 1..4 {
+        ends.deliver();
+        assert_eq!(ends.stalled(interval), Stalled::default());
+    }
+    let (stream, range) = ends.fetches.remove(0);
+    ends.http.on_fetched(stream, range.read());
+    ends.deliver();
+    assert_eq!(ends.order(1), [waiting]);
 }

@@ -154,6 +154,34 @@ fn requests_are_as_many_and_as_long_as_they_may_be() {
     served(address);
 }
 
+// Many files at a time, of which the client acknowledges nothing.
+#[test]
+fn a_connection_holds_no_more_than_its_client_grants() {
+    const WINDOW_BYTES: u64 = 1 << 20;
+    const CLIENTS: usize = 20;
+    const KIB_MAX: usize = (WINDOW_BYTES as usize >> 10) + 200;
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("file"), vec![7; 3_000_000]).unwrap();
+    let (server, address, _) = serve_measured(dir.path(), &["--workers", "1"]);
+    let limits = Limits { window_bytes: WINDOW_BYTES, ..Limits::default() };
+    let hold = || {
+        let mut client = Client::connect_with(address, limits);
+        // Opens the congestion window.
+        client.get("/file");
+        for _ in 0..client.requests_left() {
+            client.request("GET", "/file");
+        }
+        client.await_unanswered();
+        client
+    };
+    let _first = hold();
+    let before_kib = server.memory_kib("VmHWM");
+    let _others: Vec<_> = (0..CLIENTS).map(|_| hold()).collect();
+    let growth_kib = server.memory_kib("VmHWM") - before_kib;
+    println!("{} KiB a connection", growth_kib / CLIENTS);
+    assert!(growth_kib < CLIENTS * KIB_MAX, "{growth_kib} KiB");
+}
+
 // A GEO path of 64 kbit/s is slow, and honest.
 #[test]
 fn a_slow_path_is_no_slow_client() {
