@@ -340,7 +340,7 @@ mod tests {
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
                     --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
                     --idle-timeout 5 --connection-time-max 4 --stall-timeout 3 --requests-max 2 \
-                    --header-bytes-max 1024 \
+                    --header-bytes-max 1024 --send-buffer-max 65536 \
                     --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
                     --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
                     --qlog-subnet 10.0.0.0/8 --qlog-subnet fd00::/8 --check \
@@ -370,6 +370,7 @@ mod tests {
         let times = [cli.limits.connection_time(), cli.limits.stall_time()];
         assert_eq!(times.map(|time| time.as_secs()), [4, 3]);
         assert_eq!((cli.limits.requests_max, cli.limits.header_bytes_max), (2, 1024));
+        assert_eq!(cli.limits.send_buffer_max, 65_536);
         assert_eq!(cli.early_data, Switch::On);
         assert_eq!((cli.drain, cli.takeover), (7, Some("sock".into())));
         assert_eq!(cli.metrics.map(|at| at.port()), Some(9100));
@@ -398,7 +399,7 @@ mod tests {
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
                     --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
                     --idle-timeout 5 --connection-time-max 4 --stall-timeout 3 --requests-max 2 \
-                    --header-bytes-max 1024 \
+                    --header-bytes-max 1024 --send-buffer-max 65536 \
                     --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
                     --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
                     --qlog-subnet 10.0.0.0/8";
@@ -508,6 +509,7 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --idle-timeout 0.5", "'0.5'"),
             ("edge-server --listen 127.0.0.1:0 --root . --stall-timeout 0", "--stall-timeout"),
             ("edge-server --listen 127.0.0.1:0 --root . --header-bytes-max 9", "1024"),
+            ("edge-server --listen 127.0.0.1:0 --root . --send-buffer-max 9", "65536"),
             ("edge-server --listen 127.0.0.1:0 --root . --early-data yes", "'yes'"),
             ("edge-server --listen 127.0.0.1:0 --root . --drain -1", "-1"),
             ("edge-server --listen 127.0.0.1:0 --root . --access-log-format xml", "'xml'"),

@@ -46,6 +46,11 @@ pub struct Limits {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = value_parser!(u32).range(1..))]
     pub stall_timeout: u32,
 
+    /// The most of responses that a connection keeps until the client has acknowledged it:
+    /// more than its path holds, twice if packets are lost
+    #[arg(long, value_name = "BYTES", default_value_t = 32 << 20, value_parser = value_parser!(u32).range(65_536..=1 << 30))]
+    pub send_buffer_max: u32,
+
     /// The most requests under way on a connection
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = value_parser!(u32).range(1..=10_000))]
     pub requests_max: u32,

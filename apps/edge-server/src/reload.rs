@@ -20,7 +20,7 @@ use crate::subnets::Subnets;
 use crate::transport::Transport;
 
 /// Options that count from the reload on, the last of them for new connections.
-const RELOADED: [&str; 22] = [
+const RELOADED: [&str; 23] = [
     "root",
     "speedtest",
     "cert",
@@ -41,6 +41,7 @@ const RELOADED: [&str; 22] = [
     "idle-timeout",
     "connection-time-max",
     "stall-timeout",
+    "send-buffer-max",
     "requests-max",
     "header-bytes-max",
 ];

@@ -42,6 +42,17 @@ pub fn set_coalesce_streams(config: &mut Config, on: bool) {
 #[cfg(not(hook = "coalesce_streams"))]
 pub fn set_coalesce_streams(_config: &mut Config, _on: bool) {}
 
+/// See `Connection::stream_unacknowledged()`; without it, nothing is known to be kept.
+#[cfg(hook = "unacknowledged")]
+pub fn stream_unacknowledged<F: BufFactory>(quic: &Connection<F>, stream: u64) -> u64 {
+    quic.stream_unacknowledged(stream)
+}
+
+#[cfg(not(hook = "unacknowledged"))]
+pub fn stream_unacknowledged<F: BufFactory>(_: &Connection<F>, _: u64) -> u64 {
+    0
+}
+
 #[cfg(hook = "slow_start")]
 mod slow_start {
     use super::*;

@@ -133,6 +133,11 @@ impl Exchanges {
         self.ended.drain(..)
     }
 
+    /// Streams of all that are under way.
+    pub fn streams(&self) -> impl Iterator<Item = u64> + '_ {
+        self.under_way.keys().copied()
+    }
+
     /// Streams whose responses the transport has whole.
     pub fn written(&self) -> impl Iterator<Item = u64> + '_ {
         self.written.iter().copied()

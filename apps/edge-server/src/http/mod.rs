@@ -1,6 +1,7 @@
 //! HTTP/3 on one connection (RFC 9114): requests in, responses out, as far as the
 //! transport takes them.
 
+mod allowance;
 pub mod answer;
 pub mod body;
 pub mod coding;
@@ -26,8 +27,10 @@ use log::debug;
 use quiche::clock;
 use quiche::h3;
 use quiche::h3::NameValue;
+use quiche::hooks;
 use quiche::Shutdown;
 
+use crate::http::allowance::Allowance;
 use crate::http::answer::Answer;
 use crate::http::body::FileRange;
 use crate::http::exchanges::Exchanges;
@@ -88,6 +91,7 @@ pub struct Http {
     cancelled: u32,
 
     patience: Patience,
+    allowance: Allowance,
 
     /// Content that has come, in bytes.
     received_bytes: u64,
@@ -140,6 +144,7 @@ impl Http {
             malformed: 0,
             cancelled: 0,
             patience: Patience::new(limits.stall_time(), now),
+            allowance: Allowance::new(limits.send_buffer_max.into()),
             received_bytes: 0,
             ended_below: 0,
             requests_max: limits.requests_max.into(),
@@ -326,14 +331,21 @@ impl Http {
         let mut after = None;
         let mut written = 0;
         while written < bytes_max {
+            let allowed = self.allowed(quic);
+            if allowed == 0 {
+                break;
+            }
             let Some((place, mut response)) = self.responses.take_after(after) else {
                 break;
             };
             let shared = self.responses.is_shared(response.priority);
             let turn_bytes_max = if shared { SHARED_TURN_BYTES_MAX } else { TURN_BYTES_MAX };
             let unsent_before = response.unsent_bytes();
+            let turn_bytes_max = turn_bytes_max.min(allowed as usize);
             let step = response.step(&mut self.h3, quic, turn_bytes_max, desk.fetch);
-            written += unsent_before - response.unsent_bytes();
+            let taken = unsent_before - response.unsent_bytes();
+            self.allowance.take(taken);
+            written += taken;
             any |= !matches!(step, Ok(Step::Blocked | Step::Fetching));
             match step {
                 Ok(Step::Finished) => {
@@ -353,6 +365,13 @@ impl Http {
             }
         }
         any
+    }
+
+    /// How much of responses may be written before the client has acknowledged more.
+    fn allowed(&mut self, quic: &Quic) -> u64 {
+        let streams = self.exchanges.streams();
+        let kept = || streams.map(|stream| hooks::stream_unacknowledged(quic, stream)).sum();
+        self.allowance.left(kept)
     }
 
     /// A piece of a response has been read from disk. The client may have taken the

@@ -307,3 +307,24 @@ fn a_response_that_waits_for_the_disk_is_not_the_clients_fault() {
     ends.deliver();
     assert_eq!(ends.order(1), [waiting]);
 }
+
+#[test]
+fn what_the_client_does_not_acknowledge_is_kept_up_to_a_bound() {
+    const BOUND: u64 = 1 << 16;
+    for (max, exceeds) in [(BOUND, false), (1 << 30, true)] {
+        let mut ends = Ends::connect();
+        ends.http.allowance = Allowance::new(max);
+        let stream = ends.ask("/bytes/900000", None);
+        for _ in 0..5 {
+            ends.deliver();
+            carry(&mut ends.server, &mut ends.client, usize::MAX);
+        }
+        // The congestion window has opened, and nobody acknowledges.
+        for _ in 0..5 {
+            ends.deliver();
+            while ends.server.send(&mut [0; 1500]).is_ok() {}
+        }
+        let kept = hooks::stream_unacknowledged(&ends.server, stream);
+        assert_eq!(kept > BOUND + 1000, exceeds, "{kept}");
+    }
+}
