@@ -19,6 +19,16 @@ const PATH: &str = "--rate 20 --rtt 100 --buffer 250000";
 const SET: Planted = Planted::new(250_000, 100);
 const OBJECT_BYTES: u64 = 600_000;
 
+/// Limits that keep nobody out, so that the store is all that does.
+const OPEN_TO_ALL: [&str; 6] = [
+    "--retry-above",
+    "100000",
+    "--connections-max",
+    "1000000",
+    "--handshakes-per-second",
+    "1000000",
+];
+
 const CLAIMS: &str = "path_store_claims_total";
 const GRANTED: &str = "path_store_claims_granted_total";
 const RELEASED: &str = "path_store_releases_total";
@@ -42,7 +52,9 @@ pub fn forge_initial_from(from: Ipv4Addr, server: SocketAddr, config: &mut quich
 fn assert_abuse_is_in_vain(initials: u32) {
     let lab = Lab::new();
     lab.plant(SET);
-    let (mut server, address) = lab.serve("run", &["--metrics", "127.0.0.1:0"]);
+    let mut args = vec!["--metrics", "127.0.0.1:0"];
+    args.extend(OPEN_TO_ALL);
+    let (mut server, address) = lab.serve("run", &args);
     let metrics_at = server.metrics_address();
 
     let mut config = client_config();
