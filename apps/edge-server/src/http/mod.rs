@@ -93,6 +93,9 @@ pub struct Http {
     patience: Patience,
     allowance: Allowance,
 
+    /// What the transport has taken of responses, in bytes.
+    written_bytes: u64,
+
     /// Content that has come, in bytes.
     received_bytes: u64,
 
@@ -145,6 +148,7 @@ impl Http {
             cancelled: 0,
             patience: Patience::new(limits.stall_time(), now),
             allowance: Allowance::new(limits.send_buffer_max.into()),
+            written_bytes: 0,
             received_bytes: 0,
             ended_below: 0,
             requests_max: limits.requests_max.into(),
@@ -345,6 +349,7 @@ impl Http {
             let step = response.step(&mut self.h3, quic, turn_bytes_max, desk.fetch);
             let taken = unsent_before - response.unsent_bytes();
             self.allowance.take(taken);
+            self.written_bytes += taken;
             written += taken;
             any |= !matches!(step, Ok(Step::Blocked | Step::Fetching));
             match step {
@@ -369,9 +374,7 @@ impl Http {
 
     /// How much of responses may be written before the client has acknowledged more.
     fn allowed(&mut self, quic: &Quic) -> u64 {
-        let streams = self.exchanges.streams();
-        let kept = || streams.map(|stream| hooks::stream_unacknowledged(quic, stream)).sum();
-        self.allowance.left(kept)
+        self.allowance.left(|| kept_bytes(&self.exchanges, quic))
     }
 
     /// A piece of a response has been read from disk. The client may have taken the
@@ -424,6 +427,11 @@ impl Http {
         self.exchanges.on_abort(stream, sent, clock::now());
         let _ = quic.stream_shutdown(stream, Shutdown::Write, code);
     }
+}
+
+/// What the transport keeps of responses until the client has acknowledged it.
+fn kept_bytes(exchanges: &Exchanges, quic: &Quic) -> u64 {
+    exchanges.streams().map(|stream| hooks::stream_unacknowledged(quic, stream)).sum()
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub struct Scene {
     /// Streams whose content has not ended.
     pub contents: BTreeSet<u64>,
 
-    /// Bytes of packets that the client has acknowledged.
+    /// Bytes of responses that the client has acknowledged, and all before them.
     pub taken: u64,
 
     /// Bytes of content that have come.
@@ -77,7 +77,11 @@ impl Patience {
             false => Vec::new(),
         };
         Slow {
-            responses: stuck(scene.taken - before.taken, &before.responses, &scene.responses),
+            responses: stuck(
+                scene.taken.saturating_sub(before.taken),
+                &before.responses,
+                &scene.responses,
+            ),
             heads: still(&before.heads, &scene.heads).into_iter().collect(),
             contents: stuck(scene.received - before.received, &before.contents, &scene.contents),
         }

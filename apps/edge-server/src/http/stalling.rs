@@ -9,6 +9,7 @@ use quiche::clock;
 use quiche::Shutdown;
 
 use super::answer::Answer;
+use super::kept_bytes;
 use super::patience::Scene;
 use super::patience::Slow;
 use super::Http;
@@ -43,7 +44,7 @@ impl Http {
             responses: self.waiting(),
             heads: self.headless(quic),
             contents: self.intakes.keys().copied().collect(),
-            taken: quic.stats().acked_bytes,
+            taken: self.written_bytes.saturating_sub(kept_bytes(&self.exchanges, quic)),
             received: self.received_bytes,
         };
         let Slow { responses, heads, contents } = self.patience.judge(scene, now);

@@ -53,6 +53,9 @@ pub struct News {
     pub elicits: bool,
     pub acknowledged: Option<u64>,
     pub crypto: Vec<(u64, Vec<u8>)>,
+
+    /// Streams whose first bytes it has.
+    pub begun: Vec<u64>,
 }
 
 /// A response as far as it has come.
@@ -108,6 +111,9 @@ impl Heard {
                 let offset = if kind & 4 == 0 { 0 } else { reader.varint() };
                 let bytes =
                     if kind & 2 == 0 { reader.take(reader.0.len()) } else { reader.counted() };
+                if offset == 0 {
+                    news.begun.push(stream);
+                }
                 self.streams.entry(stream).or_default().put(offset, bytes, kind & 1 == 1);
             }
             0x10 | 0x12..=0x14 | 0x16 | 0x17 => {

@@ -103,6 +103,9 @@ pub struct Peer {
 
     /// Whether it acknowledges what comes.
     pub acknowledges: bool,
+
+    /// The stream of which it never acknowledges the beginning.
+    pub lacks_start_of: Option<u64>,
     sent_streams: Vec<(u64, u64)>,
     pub heard: Heard,
 }
@@ -130,6 +133,7 @@ impl Peer {
             states: Default::default(),
             updated: Vec::new(),
             acknowledges: true,
+            lacks_start_of: None,
             sent_streams: Vec::new(),
             heard: Heard::default(),
         };
@@ -446,7 +450,11 @@ impl Peer {
         let state = self.state(space);
         if state.received.insert(opened.number) {
             let news = self.heard.on_payload(&opened.payload);
+            let is_lacking = self.lacks_start_of.is_some_and(|id| news.begun.contains(&id));
             let state = self.state(space);
+            if is_lacking {
+                state.received.remove(&opened.number);
+            }
             state.due |= news.elicits;
             state.acknowledged = state.acknowledged.max(news.acknowledged);
             for (offset, bytes) in news.crypto {
@@ -531,13 +539,13 @@ pub fn parameters(source: &[u8], more: &[u8]) -> Vec<u8> {
     parameters_for(source, WINDOW_BYTES, more)
 }
 
-/// The same, of which a response may be so long before the client takes any of it, in
-/// bytes.
+/// The same, of which a response, and all of them, may be so long before the client takes any
+/// of it, in bytes.
 pub fn parameters_for(source: &[u8], response_bytes: u64, more: &[u8]) -> Vec<u8> {
     let number = |id: u64, value: u64| with_bytes(&[id], &counted(&varint(value)));
     [
         with_bytes(&[0x0f], &counted(source)),
-        number(0x04, WINDOW_BYTES),
+        number(0x04, response_bytes.max(WINDOW_BYTES)),
         number(0x05, response_bytes),
         number(0x07, WINDOW_BYTES),
         number(0x09, 3),

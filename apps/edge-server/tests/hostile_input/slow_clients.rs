@@ -17,8 +17,15 @@ use crate::wire::H3_REQUEST_CANCELLED;
 use crate::wire::H3_REQUEST_INCOMPLETE;
 
 /// How little that is.
-pub const ARGUMENTS: [&str; 5] =
-    ["--speedtest", "--stall-timeout", "2", "--handshake-timeout", "3"];
+pub const ARGUMENTS: [&str; 7] = [
+    "--speedtest",
+    "--stall-timeout",
+    "2",
+    "--handshake-timeout",
+    "3",
+    "--send-buffer-max",
+    "1000000",
+];
 
 const PING: u8 = 0x01;
 
@@ -27,6 +34,7 @@ const TIMES_MAX: usize = 2000;
 
 /// What a response may be long before its client takes any of it, in bytes.
 const RESPONSE_WINDOW_BYTES: u64 = 5000;
+const WHOLE_BYTES: u64 = 60_000_000;
 
 pub fn kinds() -> Vec<Kind> {
     vec![handshakes(), heads(), contents(), ends(), responses()]
@@ -125,6 +133,18 @@ fn responses() -> Kind {
         .input("while PINGs come", Stage::Fresh, move |peer| {
             with_small_window(peer);
             repeat(peer, is_reset, |peer| peer.send(Space::Data, &[PING]));
+        })
+        .input("but for its start, as much as it is sent", Stage::Fresh, move |peer| {
+            let source = peer.source.clone();
+            peer.introduce(&source, &parameters_for(&source, WHOLE_BYTES, &[]));
+            peer.complete();
+            peer.lacks_start_of = Some(0);
+            peer.write(2, &[&[0x00], &h3_frame(0x04, &[])[..]].concat(), false);
+            peer.write(0, &get(&format!("/bytes/{WHOLE_BYTES}")), true);
+            repeat(peer, is_reset, |_| ());
+            // What is repeated comes on top.
+            let came = peer.heard.bytes;
+            assert!((500_000..10_000_000).contains(&came), "{came}");
         })
         .input("nor acknowledged", Stage::Open, move |peer| {
             peer.acknowledges = false;

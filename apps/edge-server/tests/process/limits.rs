@@ -186,10 +186,10 @@ fn a_connection_holds_no_more_than_its_client_grants() {
 #[test]
 fn a_slow_path_is_no_slow_client() {
     let dir = tempfile::tempdir().unwrap();
-    let args = ["--speedtest", "--stall-timeout", "2", "--resume", "off"];
+    let args = ["--speedtest", "--stall-timeout", "5", "--resume", "off"];
     let (_server, address, metrics_at) = serve_measured(dir.path(), &args);
     let mut emulator = emulate(address, "--rate 0.064 --rtt 600 --buffer 10000");
-    let url = format!("https://{}/bytes/60000", emulator.address());
+    let url = format!("https://{}/bytes/100000", emulator.address());
     let client = Command::new(sibling("edge-client")).args([&url, "--insecure"]).output().unwrap();
     assert!(client.status.success(), "{}", String::from_utf8_lossy(&client.stderr));
     assert_eq!(metrics::read(metrics_at, "edge_server_drops_total"), 0);
