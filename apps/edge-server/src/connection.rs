@@ -273,7 +273,7 @@ impl Connection {
                 self.say_farewell(now);
             }
             let served = self.serve(turn, now);
-            if self.farewell == Farewell::Last && self.http.as_ref().is_none_or(Http::is_idle) {
+            if self.has_parted() {
                 self.stop(turn.saved, now);
             }
             self.follow_resume(turn.saved, turn.metrics, now);
@@ -324,6 +324,13 @@ impl Connection {
         self.quic.is_draining() || self.quic.is_closed()
     }
 
+    /// The client has what it asked, and knows what it has to ask elsewhere.
+    fn has_parted(&self) -> bool {
+        let Some(http) = &self.http else { return self.farewell.is_final() };
+        let has_heard = self.farewell == Farewell::Over || http.is_heard(&self.quic);
+        self.farewell.is_final() && http.is_idle() && has_heard
+    }
+
     fn say_farewell(&mut self, now: Instant) {
         let before = self.farewell;
         self.farewell = before.next(self.http.is_some(), now);
@@ -352,7 +359,7 @@ impl Connection {
         };
         if self.farewell != Farewell::Unsaid {
             // Before responses take the whole window.
-            http.go_away(&mut self.quic, self.farewell == Farewell::Last);
+            http.go_away(&mut self.quic, self.farewell.is_final());
         }
         let bytes_max = if turn.paced { PACED_WRITE_BYTES_MAX } else { u64::MAX };
         let wall_now = clock::wall_now();

@@ -11,6 +11,10 @@ use std::time::Instant;
 /// their way meanwhile are answered. More than a round trip of any path.
 const ANNOUNCEMENT: Duration = Duration::from_secs(1);
 
+/// How long it is waited for the acknowledgement of the last word: who does not know of it
+/// cannot know which requests to make again. A few repetitions.
+const HEARING: Duration = Duration::from_secs(3);
+
 /// How long a handshake may take that is under way.
 const HANDSHAKE: Duration = Duration::from_secs(3);
 
@@ -54,8 +58,13 @@ pub enum Farewell {
         until: Instant,
     },
 
-    /// Nothing new is answered.
-    Last,
+    /// Nothing new is answered. It is waited for the client to hear that.
+    Last {
+        until: Instant,
+    },
+
+    /// It had its time to hear it.
+    Over,
 }
 
 impl Drain {
@@ -112,7 +121,10 @@ impl Farewell {
             Self::Unsaid if !has_http => Self::Handshake { until: now + HANDSHAKE },
             Self::Unsaid => Self::Said { until: now + ANNOUNCEMENT },
             Self::Handshake { .. } if has_http => Self::Said { until: now + ANNOUNCEMENT },
-            Self::Handshake { until } | Self::Said { until } if until <= now => Self::Last,
+            Self::Handshake { until } | Self::Said { until } if until <= now => {
+                Self::Last { until: now + HEARING }
+            }
+            Self::Last { until } if until <= now => Self::Over,
             same => same,
         }
     }
@@ -120,9 +132,14 @@ impl Farewell {
     /// When the next step is due.
     pub fn until(self) -> Option<Instant> {
         match self {
-            Self::Handshake { until } | Self::Said { until } => Some(until),
-            Self::Unsaid | Self::Last => None,
+            Self::Handshake { until } | Self::Said { until } | Self::Last { until } => Some(until),
+            Self::Unsaid | Self::Over => None,
         }
+    }
+
+    /// Nothing new is answered.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Last { .. } | Self::Over)
     }
 }
 
@@ -168,19 +185,24 @@ mod tests {
         let at = |seconds: u32| start + seconds * SECOND;
         let (handshake, said) =
             (Farewell::Handshake { until: at(3) }, Farewell::Said { until: at(3) });
+        let last = Farewell::Last { until: at(6) };
         for (before, has_http, now, after) in [
             (Farewell::Unsaid, false, 0, handshake),
             (Farewell::Unsaid, true, 2, said),
             (handshake, false, 2, handshake),
             (handshake, true, 2, said),
-            (handshake, false, 3, Farewell::Last),
+            (handshake, false, 3, last),
             (said, true, 2, said),
-            (said, true, 3, Farewell::Last),
-            (Farewell::Last, true, 9, Farewell::Last),
+            (said, true, 3, last),
+            (last, true, 5, last),
+            (last, true, 6, Farewell::Over),
+            (Farewell::Over, true, 9, Farewell::Over),
         ] {
             assert_eq!(before.next(has_http, at(now)), after, "{before:?} {has_http} {now}");
         }
-        assert_eq!((handshake.until(), said.until()), (Some(at(3)), Some(at(3))));
-        assert_eq!((Farewell::Unsaid.until(), Farewell::Last.until()), (None, None));
+        let until = [handshake, said, last].map(Farewell::until);
+        assert_eq!(until, [3, 3, 6].map(|seconds| Some(at(seconds))));
+        assert_eq!((Farewell::Unsaid.until(), Farewell::Over.until()), (None, None));
+        assert_eq!([said, last, Farewell::Over].map(Farewell::is_final), [false, true, true]);
     }
 }

@@ -37,6 +37,9 @@ pub struct Client {
 
     /// The server wants no more requests here (RFC 9114, 5.2).
     sent_away: bool,
+
+    /// It has done nothing for requests on this stream and later ones.
+    refused_from: u64,
     under_way: HashMap<u64, Fetch>,
 
     /// When it is on the list to be served.
@@ -75,6 +78,7 @@ impl Client {
             started_at: now,
             unsent: requests,
             sent_away: false,
+            refused_from: u64::MAX,
             under_way: HashMap::new(),
             deadline: None,
         })
@@ -114,6 +118,9 @@ impl Client {
     pub fn advance(&mut self, shared: &mut Shared<'_>, now: Instant) -> bool {
         self.begin(shared, now);
         let end = self.exchange(shared, now).err().or_else(|| self.end(shared.cli, now));
+        if end.is_some() {
+            self.unsent += take_back(&mut self.under_way, self.refused_from);
+        }
         let done = (self.unsent == 0 || self.sent_away) && self.under_way.is_empty();
         if let Some(reason) = end.as_ref().filter(|_| !done) {
             let unsent = if self.sent_away { 0 } else { std::mem::take(&mut self.unsent) };
@@ -148,6 +155,7 @@ impl Client {
             };
             if event == h3::Event::GoAway {
                 self.sent_away = true;
+                self.refused_from = stream;
                 continue;
             }
             let Some(fetch) = self.under_way.get_mut(&stream) else { continue };
@@ -225,6 +233,14 @@ impl Client {
     }
 }
 
+/// Takes requests back that the server had not begun with when the connection ended, and
+/// counts them: they can be asked again (RFC 9114, 5.2).
+fn take_back(under_way: &mut HashMap<u64, Fetch>, refused_from: u64) -> u32 {
+    let asked = under_way.len();
+    under_way.retain(|stream, _| *stream < refused_from);
+    (asked - under_way.len()) as u32
+}
+
 impl Fetch {
     fn new(cli: &Cli, now: Instant) -> Self {
         let digest = cli.load.sha256.map(|_| digest::Context::new(&digest::SHA256));
@@ -262,6 +278,28 @@ impl Fetch {
                 Err("a body has another SHA-256 than it should have".to_owned())
             }
             _ => Ok(self.bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_server_had_not_begun_with_is_taken_back() {
+        for (refused_from, taken_back) in [(u64::MAX, 0), (8, 1), (4, 2), (0, 3)] {
+            let fetch = || Fetch {
+                asked_at: quiche::clock::now(),
+                status: None,
+                length: None,
+                bytes: 0,
+                digest: None,
+            };
+            let mut under_way: HashMap<_, _> = [0, 4, 8].map(|stream| (stream, fetch())).into();
+            assert_eq!(take_back(&mut under_way, refused_from), taken_back, "{refused_from}");
+            assert_eq!(under_way.len(), 3 - taken_back as usize);
+            assert!(under_way.keys().all(|stream| *stream < refused_from));
         }
     }
 }

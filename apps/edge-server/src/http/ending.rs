@@ -3,6 +3,8 @@
 
 use std::time::Instant;
 
+use quiche::hooks;
+
 use super::exchanges::Ended;
 use super::response::Response;
 use super::response::H3_NO_ERROR;
@@ -11,6 +13,9 @@ use crate::transport::Quic;
 
 /// Of RFC 9114, 8.1.
 const H3_REQUEST_REJECTED: u64 = 0x10b;
+
+/// The first stream that the server opens is HTTP/3's control stream (RFC 9114, 6.2.1).
+const CONTROL_STREAM: u64 = 3;
 
 /// A GOAWAY with it says that there will be another (RFC 9114, 5.2).
 const STREAM_ID_MAX: u64 = (1 << 62) - 4;
@@ -43,6 +48,11 @@ impl Http {
         if is_news && self.h3.send_goaway(quic, from).is_ok() {
             self.refused_from = Some(from);
         }
+    }
+
+    /// The client has acknowledged what it was told by GOAWAY.
+    pub fn is_heard(&self, quic: &Quic) -> bool {
+        hooks::stream_unacknowledged(quic, CONTROL_STREAM) == 0
     }
 
     /// The client may ask again elsewhere: nothing has been done (RFC 9114, 4.1.1).

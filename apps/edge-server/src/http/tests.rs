@@ -328,3 +328,17 @@ fn what_the_client_does_not_acknowledge_is_kept_up_to_a_bound() {
         assert_eq!(kept > BOUND + 1000, exceeds, "{kept}");
     }
 }
+
+#[test]
+fn each_goaway_is_heard_when_the_client_acknowledges_it() {
+    let mut ends = Ends::connect();
+    for last in [false, true] {
+        ends.deliver();
+        assert!(ends.http.is_heard(&ends.server));
+        ends.http.go_away(&mut ends.server, last);
+        carry(&mut ends.server, &mut ends.client, usize::MAX);
+        assert!(!ends.http.is_heard(&ends.server), "{last}");
+    }
+    ends.deliver();
+    assert!(ends.http.is_heard(&ends.server));
+}

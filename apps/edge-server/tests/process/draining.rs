@@ -99,6 +99,18 @@ fn connections_without_requests_do_not_keep_the_server() {
 }
 
 #[test]
+fn it_is_waited_for_whoever_has_not_heard_the_last_word() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address) = serve(dir.path(), &["--drain", "1000"]);
+    let mut deaf = Client::connect(address);
+    deaf.get("/");
+    server.ask_to_drain();
+    server.wait_for("farewell: Over");
+    assert_eq!(deaf.closed(), H3_NO_ERROR);
+    assert!(server.end().0.success());
+}
+
+#[test]
 fn after_the_time_for_it_connections_are_closed() {
     let dir = tempfile::tempdir().unwrap();
     for patience in ["0", "2"] {
