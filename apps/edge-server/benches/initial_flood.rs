@@ -2,10 +2,11 @@
 //!
 //!     cargo bench -p edge-server --bench initial_flood [-- --rate 50000 --seconds 30]
 //!
-//! Method: clients download over link-emulator, so that the path is the bottleneck while the
-//! server has time to spare; once alone, and once while a thread, as soon as their handshakes are
-//! complete, sends Initial packets from addresses of 500 subnets that are not there. A client without a token comes at the end,
-//! when the flood's handshakes have had their time.
+//! Method: clients download over link-emulator, so that the path is the bottleneck while
+//! the server has time to spare; once alone, and once while a thread, as soon as their
+//! handshakes are complete, sends Initial packets from addresses of 500 subnets that are
+//! not there. A client without a token comes at the end, when the flood's handshakes have
+//! had their time.
 //!
 //! Passes when the downloads keep 70 % of their goodput, the server's memory stays within
 //! what its half-open connections may take, and Retry was asked for during the flood

@@ -2,8 +2,8 @@
 //! as long as possible (RFC 9000, 21.6).
 //!
 //! Looks at a connection once in a while, and compares: what was under way then and
-//! still is, while hardly a byte has moved. Nothing is done for a packet, and a client is found out
-//! after one interval to two.
+//! still is, while hardly a byte has moved. Nothing is done for a packet, and a client is
+//! found out after one interval to two.
 //!
 //! Bytes are those of the whole connection, as its requests and responses share the path
 //! in an order that is not theirs to choose (RFC 9218). The least that has to move is
