@@ -3,13 +3,14 @@
 const LIB: &str = "../../quiche/src/lib.rs";
 
 /// The hook, and the line of quiche/src/lib.rs by which its patch is known.
-const HOOKS: [(&str, &str); 8] = [
+const HOOKS: [(&str, &str); 9] = [
     ("clock", "pub mod clock;"),
     ("path_state", "pub use crate::recovery::path_state;"),
     ("careful_resume", "pub use crate::recovery::resume;"),
     ("avoid_runts", "pub fn set_avoid_runts("),
     ("slow_start", "pub use crate::recovery::slow_start;"),
     ("address_validation", "pub use crate::address_validation::refuse;"),
+    ("send_at", "pub fn send_on_path_at("),
     ("coalesce_streams", "pub fn set_coalesce_streams("),
     ("unacknowledged", "mod unacknowledged;"),
 ];

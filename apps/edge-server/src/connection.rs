@@ -11,6 +11,7 @@ use bytes::Bytes;
 use log::debug;
 use quiche::clock;
 use quiche::h3;
+use quiche::hooks;
 use quiche::path_state::Claim;
 use quiche::path_state::PathState;
 use quiche::path_state::RemoteEndpoint;
@@ -36,7 +37,6 @@ use crate::resume_report::ResumeReport;
 use crate::saved_paths::ConnectionKey;
 use crate::saved_paths::SavedPaths;
 use crate::site::sites::Sites;
-use crate::socket::Route;
 use crate::socket::Socket;
 use crate::stay::Late;
 use crate::stay::Stay;
@@ -394,8 +394,15 @@ impl Connection {
     }
 
     /// Sends until nothing is left or the next packet is not due.
-    fn transmit(&mut self, turn: &mut Turn<'_>, now: Instant, turn_bytes: &mut usize) -> Pause {
+    fn transmit(&mut self, turn: &mut Turn<'_>, mut now: Instant, turn_bytes: &mut usize) -> Pause {
         loop {
+            if turn.outbox.make_room(turn.socket) == Err(Blocked) {
+                return Pause::SocketFull;
+            }
+            // Packets that leave together are made at one time.
+            if turn.outbox.is_empty() {
+                now = clock::now();
+            }
             if let Some(release) = self.quic.get_next_release_time() {
                 if let Some(at) = release.time(now) {
                     return Pause::Paced(at);
@@ -404,7 +411,7 @@ impl Connection {
             if *turn_bytes >= TURN_BYTES_MAX {
                 return Pause::Turn;
             }
-            match self.send_one(turn) {
+            match self.send_one(turn, now) {
                 Ok(0) => return Pause::Idle,
                 Ok(packet_bytes) => *turn_bytes += packet_bytes,
                 Err(Blocked) => return Pause::SocketFull,
@@ -413,12 +420,11 @@ impl Connection {
     }
 
     /// Builds a packet. Returns its length, 0 if there is nothing to send.
-    fn send_one(&mut self, turn: &mut Turn<'_>) -> Result<usize, Blocked> {
+    fn send_one(&mut self, turn: &mut Turn<'_>, now: Instant) -> Result<usize, Blocked> {
         let room = turn.outbox.room(turn.socket)?;
-        match self.quic.send(room) {
+        match hooks::send_at(&mut self.quic, room, now) {
             Ok((packet_bytes, info)) => {
-                let route = Route { to: info.to, from: info.from };
-                turn.outbox.push(packet_bytes, route, turn.socket);
+                turn.outbox.push(packet_bytes, &info.to, &info.from, turn.socket);
                 Ok(packet_bytes)
             }
             Err(quiche::Error::Done) => Ok(0),

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::ops::Range;
 
 use log::debug;
@@ -42,6 +43,7 @@ struct Send {
     route: Route,
     range: Range<usize>,
     segment_bytes: usize,
+    packets: usize,
 }
 
 /// The socket takes no more until it is writable.
@@ -58,26 +60,40 @@ impl Outbox {
         self.sends.is_empty()
     }
 
+    /// Sends everything if there is no memory for one more packet.
+    pub fn make_room(&mut self, sink: &impl PacketSink) -> Result<(), Blocked> {
+        match self.buffer.len() - self.filled < PACKET_BYTES_MAX {
+            true => self.flush(sink),
+            false => Ok(()),
+        }
+    }
+
     /// Memory for one more packet, which [`push()`](Self::push) takes over.
     pub fn room(&mut self, sink: &impl PacketSink) -> Result<&mut [u8], Blocked> {
-        if self.buffer.len() - self.filled < PACKET_BYTES_MAX {
-            self.flush(sink)?;
-        }
+        self.make_room(sink)?;
         Ok(&mut self.buffer[self.filled..][..PACKET_BYTES_MAX])
     }
 
     /// Takes the first `packet_bytes` bytes of the room as a packet.
-    pub fn push(&mut self, packet_bytes: usize, route: Route, sink: &impl PacketSink) {
+    pub fn push(
+        &mut self,
+        packet_bytes: usize,
+        to: &SocketAddr,
+        from: &SocketAddr,
+        sink: &impl PacketSink,
+    ) {
         let range = self.filled..self.filled + packet_bytes;
         self.filled = range.end;
 
         if let Some(last) = self.sends.back_mut() {
-            if last.takes(packet_bytes, route, sink.packets_per_send_max()) {
+            if last.goes(to, from) && last.takes(packet_bytes, sink.packets_per_send_max()) {
                 last.range.end = range.end;
+                last.packets += 1;
                 return;
             }
         }
-        self.sends.push_back(Send { route, range, segment_bytes: packet_bytes });
+        let route = Route { to: *to, from: *from };
+        self.sends.push_back(Send { route, range, segment_bytes: packet_bytes, packets: 1 });
     }
 
     /// Sends one datagram back where one came from, unless `write` writes none. A
@@ -90,7 +106,7 @@ impl Outbox {
     ) {
         let Ok(room) = self.room(sink) else { return };
         let Some(packet_bytes) = write(room) else { return };
-        self.push(packet_bytes, Route { to: info.from, from: info.to }, sink);
+        self.push(packet_bytes, &info.from, &info.to, sink);
         let _ = self.flush(sink);
     }
 
@@ -112,12 +128,15 @@ impl Outbox {
 }
 
 impl Send {
-    fn takes(&self, packet_bytes: usize, route: Route, packets_max: usize) -> bool {
-        let ends_with_shorter = !self.range.len().is_multiple_of(self.segment_bytes);
-        self.route == route
-            && !ends_with_shorter
+    fn goes(&self, to: &SocketAddr, from: &SocketAddr) -> bool {
+        self.route.to == *to && self.route.from == *from
+    }
+
+    fn takes(&self, packet_bytes: usize, packets_max: usize) -> bool {
+        let ends_with_shorter = self.range.len() < self.packets * self.segment_bytes;
+        !ends_with_shorter
             && packet_bytes <= self.segment_bytes
-            && self.range.len() / self.segment_bytes < packets_max
+            && self.packets < packets_max
             && self.range.len() + packet_bytes <= SEND_BYTES_MAX
     }
 }
@@ -158,9 +177,9 @@ mod tests {
         }
     }
 
-    fn route(port: u16) -> Route {
+    fn push(outbox: &mut Outbox, bytes: usize, port: u16, sink: &Sink) {
         let address = |port| ([127, 0, 0, 1], port).into();
-        Route { to: address(port), from: address(1) }
+        outbox.push(bytes, &address(port), &address(1), sink);
     }
 
     /// Sizes of the sends that these packets make.
@@ -169,7 +188,7 @@ mod tests {
         let mut outbox = Outbox::new();
         for (bytes, port) in packets {
             outbox.room(&sink).unwrap();
-            outbox.push(*bytes, route(*port), &sink);
+            push(&mut outbox, *bytes, *port, &sink);
         }
         outbox.flush(&sink).unwrap();
         sink.sent_bytes()
@@ -207,7 +226,7 @@ mod tests {
         let mut outbox = Outbox::new();
         for (fill, port) in [(1, 5), (2, 6), (3, 7)] {
             outbox.room(&sink).unwrap()[..100].fill(fill);
-            outbox.push(100, route(port), &sink);
+            push(&mut outbox, 100, port, &sink);
         }
         assert_eq!(outbox.flush(&sink), Err(Blocked));
         assert_eq!(outbox.flush(&sink), Err(Blocked));
@@ -223,7 +242,7 @@ mod tests {
         let mut outbox = Outbox::new();
         let mut packets = 0;
         while outbox.room(&sink).is_ok() {
-            outbox.push(1350, route(5), &sink);
+            push(&mut outbox, 1350, 5, &sink);
             packets += 1;
             assert!(packets < 100);
         }

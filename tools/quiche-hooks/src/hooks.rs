@@ -16,6 +16,7 @@ use crate::Connection;
 use crate::ConnectionId;
 use crate::PathStats;
 use crate::Result;
+use crate::SendInfo;
 
 /// The library reads the time and draws random bytes where a simulation can
 /// replace both.
@@ -41,6 +42,25 @@ pub fn set_coalesce_streams(config: &mut Config, on: bool) {
 
 #[cfg(not(hook = "coalesce_streams"))]
 pub fn set_coalesce_streams(_config: &mut Config, _on: bool) {}
+
+/// See `Connection::send_on_path_at()`; without it, the library reads the clock itself.
+#[cfg(hook = "send_at")]
+pub fn send_at<F: BufFactory>(
+    quic: &mut Connection<F>,
+    out: &mut [u8],
+    now: Instant,
+) -> Result<(usize, SendInfo)> {
+    quic.send_on_path_at(out, None, None, now)
+}
+
+#[cfg(not(hook = "send_at"))]
+pub fn send_at<F: BufFactory>(
+    quic: &mut Connection<F>,
+    out: &mut [u8],
+    _now: Instant,
+) -> Result<(usize, SendInfo)> {
+    quic.send(out)
+}
 
 /// See `Connection::stream_unacknowledged()`; without it, nothing is known to be kept.
 #[cfg(hook = "unacknowledged")]
