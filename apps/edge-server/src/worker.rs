@@ -4,9 +4,9 @@
 mod strangers;
 
 use std::collections::BTreeSet;
-use std::collections::HashMap;
 use std::time::Instant;
 
+use foldhash::HashMap;
 use log::debug;
 use path_store::Answer;
 use quiche::clock;
@@ -126,7 +126,7 @@ impl Worker {
             qlog_sample,
             resume_except,
             connections: Slab::new(),
-            routes: HashMap::new(),
+            routes: HashMap::default(),
             serial_next: 0,
             deadlines: Deadlines::default(),
             touched: Vec::new(),

@@ -1,11 +1,11 @@
 //! What is under way on a connection: each exchange lasts from its request until the
 //! client has acknowledged the whole response, or either side has given it up.
 
-use std::collections::HashMap;
 use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
 
+use foldhash::HashMap;
 use quiche::h3;
 use quiche::h3::NameValue;
 
@@ -67,7 +67,7 @@ struct Exchange {
 impl Exchanges {
     /// None yet. What was asked is remembered, if it is to be `logged`.
     pub fn new(logged: bool) -> Self {
-        Self { under_way: HashMap::new(), written: Vec::new(), ended: Vec::new(), logged }
+        Self { under_way: HashMap::default(), written: Vec::new(), ended: Vec::new(), logged }
     }
 
     /// A request with these fields has come.

@@ -6,6 +6,7 @@ pub mod answer;
 pub mod body;
 pub mod coding;
 pub mod conditions;
+mod date;
 pub mod ending;
 pub mod exchanges;
 mod intake;
@@ -17,12 +18,12 @@ mod response;
 mod schedule;
 pub mod stalling;
 
-use std::collections::HashMap;
 use std::io;
 use std::time::Instant;
 use std::time::SystemTime;
 
 use bytes::Bytes;
+use foldhash::HashMap;
 use log::debug;
 use quiche::clock;
 use quiche::h3;
@@ -140,7 +141,7 @@ impl Http {
         Ok(Self {
             h3,
             responses: Schedule::default(),
-            intakes: HashMap::new(),
+            intakes: HashMap::default(),
             exchanges: Exchanges::new(logged),
             next_stream: 0,
             refused_from: None,

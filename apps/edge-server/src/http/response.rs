@@ -12,6 +12,7 @@ use crate::http::answer::Field;
 use crate::http::body::Body;
 use crate::http::body::FileRange;
 use crate::http::body::Piece;
+use crate::http::date::http_date;
 use crate::http::priority::Priority;
 use crate::transport::Quic;
 
@@ -88,7 +89,7 @@ impl Response {
     ) -> Self {
         let length = answer.body.length();
         let mut head = Head { status: answer.status, fields: answer.fields };
-        head.add("date", httpdate::fmt_http_date(wall_now));
+        head.add("date", http_date(wall_now));
         // RFC 9110, 8.6: a 304 tells the length of what it stands for, or none.
         if head.status != 304 {
             head.add("content-length", length.to_string());

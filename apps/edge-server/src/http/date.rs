@@ -1,0 +1,40 @@
+//! The `date` field of responses.
+
+use std::cell::RefCell;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+thread_local! {
+    /// The second written last, and its text: thousands of responses have the same.
+    static LAST: RefCell<(u64, String)> = RefCell::default();
+}
+
+/// An instant as HTTP writes it (RFC 9110, 5.6.7).
+pub fn http_date(at: SystemTime) -> String {
+    let second = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    LAST.with_borrow_mut(|(last, text)| {
+        if text.is_empty() || *last != second {
+            (*last, *text) = (second, httpdate::fmt_http_date(at));
+        }
+        text.clone()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn each_second_has_its_own_date() {
+        for (ms, expected) in [
+            (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (784_111_777_000, "Sun, 06 Nov 1994 08:49:37 GMT"),
+            (784_111_777_999, "Sun, 06 Nov 1994 08:49:37 GMT"),
+            (784_111_778_000, "Sun, 06 Nov 1994 08:49:38 GMT"),
+            (784_111_777_500, "Sun, 06 Nov 1994 08:49:37 GMT"),
+        ] {
+            assert_eq!(http_date(UNIX_EPOCH + Duration::from_millis(ms)), expected);
+        }
+    }
+}
