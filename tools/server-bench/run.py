@@ -20,6 +20,9 @@ NANOSECONDS = 1e-9
 GIB = 1 << 30
 START_TRIES = 100
 
+# What every server is asked with: groups of one cost, whatever each prefers.
+SAME = ["--insecure", "--json", "--groups", "X25519"]
+
 
 @dataclass
 class Workload:
@@ -112,7 +115,7 @@ class Client:
         self.program = program
 
     def ask(self, url, options):
-        command = ["taskset", "-c", CLIENT_CORE, str(self.program), url, "--insecure", "--json", *options]
+        command = ["taskset", "-c", CLIENT_CORE, str(self.program), url, *SAME, *options]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             raise RuntimeError(done.stderr.strip() or done.stdout.strip())

@@ -6,6 +6,8 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use boring::ssl::SslContextBuilder;
+use boring::ssl::SslMethod;
 use clap::CommandFactory;
 use clap::FromArgMatches;
 use clap::Parser;
@@ -63,6 +65,10 @@ pub struct Cli {
     /// Asks before the handshake is complete, if the session allows it (0-RTT)
     #[arg(long, requires = "reuse")]
     pub early_data: bool,
+
+    /// Offers these groups for the key exchange, for example X25519:P-256
+    #[arg(long, value_name = "LIST", value_parser = groups)]
+    pub groups: Option<String>,
 
     /// Sends from this local address
     #[arg(long, value_name = "ADDR")]
@@ -126,6 +132,14 @@ fn one_line(error: &clap::Error) -> String {
     format!("{reason}; see edge-client --help")
 }
 
+fn groups(text: &str) -> Result<String, String> {
+    let tls = SslContextBuilder::new(SslMethod::tls());
+    match tls.and_then(|mut tls| tls.set_curves_list(text)) {
+        Ok(()) => Ok(text.to_owned()),
+        Err(_) => Err("not a list of groups that BoringSSL has, separated by colons".to_owned()),
+    }
+}
+
 /// Longest wait that can be asked for: a day.
 const SECONDS_MAX: f64 = 86_400.0;
 
@@ -162,7 +176,7 @@ mod tests {
     fn every_flag_is_understood() {
         let line = "edge-client https://h/x --connect 127.0.0.1:4433 --insecure \
                     --repeat 3 --interval 0.5 --reuse --early-data --local 127.0.2.1 -o out --json \
-                    --connect-timeout 2 --idle-timeout 1.5";
+                    --connect-timeout 2 --idle-timeout 1.5 --groups X25519:P-256";
         let Ok(Parsed::Run(cli)) = parse_words(line) else { panic!("not understood") };
         assert_eq!(cli.connect.unwrap().to_string(), "127.0.0.1:4433");
         assert!(cli.insecure);
@@ -174,6 +188,7 @@ mod tests {
         assert!(cli.json);
         assert_eq!(cli.connect_timeout, Duration::from_secs(2));
         assert_eq!(cli.idle_timeout, Duration::from_millis(1500));
+        assert_eq!(cli.groups.as_deref(), Some("X25519:P-256"));
     }
 
     #[test]
@@ -197,6 +212,7 @@ mod tests {
             ("edge-client https://h/ --interval inf", "'inf'"),
             ("edge-client https://h/ --idle-timeout 0", "'0'"),
             ("edge-client https://h/ --early-data", "--reuse"),
+            ("edge-client https://h/ --groups P-255", "'P-255'"),
             ("edge-client https://h/ --local localhost", "'localhost'"),
             ("edge-client https://h/ --connect nowhere", "'nowhere'"),
             ("edge-client https://h/ --json -o -", "--json and -o -"),

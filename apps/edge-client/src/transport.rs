@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
+use boring::error::ErrorStack;
 use boring::ssl::SslContextBuilder;
 use boring::ssl::SslMethod;
 use boring::ssl::SslVerifyMode;
@@ -39,7 +40,10 @@ impl Transport {
     pub fn new(cli: &Cli) -> Result<Self, Failure> {
         let (host, insecure, idle_timeout) = (&cli.target.host, cli.insecure, cli.idle_timeout);
         let refusal = Refusal::default();
-        let tls = tls_settings(host, insecure, &refusal)?;
+        let mut tls = tls_settings(host, insecure, &refusal)?;
+        if let Some(groups) = &cli.groups {
+            tls.set_curves_list(groups).map_err(broken_tls)?;
+        }
         let mut config = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)
             .and_then(|mut config| {
                 config.set_application_protos(quiche::h3::APPLICATION_PROTOCOL)?;
@@ -76,13 +80,16 @@ pub fn server_name(host: &Host) -> Option<&str> {
     }
 }
 
+fn broken_tls(error: ErrorStack) -> Failure {
+    Failure::failed(format!("cannot set TLS up: {error}"))
+}
+
 fn tls_settings(
     host: &Host,
     insecure: bool,
     refusal: &Refusal,
 ) -> Result<SslContextBuilder, Failure> {
-    let broken = |e| Failure::failed(format!("cannot set TLS up: {e}"));
-    let mut tls = SslContextBuilder::new(SslMethod::tls()).map_err(broken)?;
+    let mut tls = SslContextBuilder::new(SslMethod::tls()).map_err(broken_tls)?;
     if insecure {
         tls.set_verify(SslVerifyMode::NONE);
         return Ok(tls);
@@ -96,7 +103,7 @@ fn tls_settings(
         Host::Ipv6(ip) => Some((*ip).into()),
     };
     if let Some(ip) = ip {
-        tls.cert_store_mut().verify_param_mut().set_ip(ip).map_err(broken)?;
+        tls.cert_store_mut().verify_param_mut().set_ip(ip).map_err(broken_tls)?;
     }
 
     let refusal = Arc::clone(refusal);
