@@ -5,6 +5,7 @@ mod learning;
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -258,6 +259,11 @@ impl Connection {
             [release, observation, self.life.lapse(), farewell, self.stay.deadline(), stalled];
         let deadlines = own.into_iter().chain([self.quic.timeout_instant()]);
         deadlines.flatten().min()
+    }
+
+    /// See [`Http::awaits_acks`].
+    pub fn awaits_acks(&self) -> Option<Duration> {
+        self.http.as_ref()?.awaits_acks(&self.quic)
     }
 
     /// Gets as far as requests, windows and release times allow.

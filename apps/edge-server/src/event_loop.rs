@@ -84,7 +84,9 @@ impl EventLoop {
                 true => self.reactor.look(),
                 false => {
                     let deadlines = [self.worker.deadline(), self.drain.deadline()];
-                    self.reactor.wait(deadlines.into_iter().flatten().min(), clock::now())
+                    let now = clock::now();
+                    let gathers = self.worker.gathers(now);
+                    self.reactor.wait(deadlines.into_iter().flatten().min(), gathers, now)
                 }
             };
             let woken = woken.context("cannot wait for packets")?;

@@ -13,11 +13,18 @@ use mio::Interest;
 use mio::Poll;
 use mio::Token;
 use mio::Waker;
+use quiche::clock;
 use rustix::time::Itimerspec;
 use rustix::time::TimerfdClockId;
 use rustix::time::TimerfdFlags;
 use rustix::time::TimerfdTimerFlags;
 use rustix::time::Timespec;
+
+/// How long packets may gather, at most, before one turn serves them all.
+const GATHER_MAX: Duration = Duration::from_micros(250);
+
+/// A thread may sleep for so much longer than it wants to (timer_slack of prctl(2)).
+const SLEEP_SLACK: Duration = Duration::from_micros(60);
 
 const SOCKET: Token = Token(0);
 const TIMER: Token = Token(1);
@@ -100,9 +107,18 @@ impl Reactor {
         self.poll(Some(Duration::ZERO))
     }
 
-    /// Waits until something happens, or the deadline comes. `now` must be
-    /// fresh: it sets the timer.
-    pub fn wait(&mut self, deadline: Option<Instant>, now: Instant) -> io::Result<Woken> {
+    /// Waits until something happens, or the deadline comes, after packets could
+    /// gather for a moment if it `gathers`. `now` must be fresh: it sets the timer.
+    pub fn wait(
+        &mut self,
+        deadline: Option<Instant>,
+        gathers: bool,
+        mut now: Instant,
+    ) -> io::Result<Woken> {
+        if gathers {
+            gather(deadline, now);
+            now = clock::now();
+        }
         if deadline.is_some_and(|deadline| deadline <= now) {
             return self.look();
         }
@@ -143,5 +159,44 @@ impl Reactor {
         let timer = Itimerspec { it_interval, it_value };
         rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &timer)?;
         Ok(())
+    }
+}
+
+/// Lets packets gather, but not beyond the deadline.
+fn gather(deadline: Option<Instant>, now: Instant) {
+    let left = deadline.map_or(GATHER_MAX, |deadline| deadline.saturating_duration_since(now));
+    if let Some(time) = left.min(GATHER_MAX).checked_sub(SLEEP_SLACK) {
+        std::thread::sleep(time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn packets_gather_if_they_shall_and_not_beyond_a_deadline() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut reactor = Reactor::new().unwrap();
+        reactor.watch(&socket).unwrap();
+        let mut shortest = |gathers, ahead: Option<Duration>| {
+            let waits = (0..20).map(|_| {
+                socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
+                let before = clock::now();
+                let deadline = ahead.map(|ahead| before + ahead);
+                assert!(reactor.wait(deadline, gathers, before).unwrap().readable);
+                let waited = clock::now() - before;
+                socket.recv(&mut [0; 9]).unwrap();
+                waited
+            });
+            waits.min().unwrap()
+        };
+        let whole = shortest(true, None);
+        assert!(whole >= GATHER_MAX - SLEEP_SLACK);
+        assert!(shortest(true, Some(Duration::from_secs(3600))) >= GATHER_MAX - SLEEP_SLACK);
+        assert!(shortest(true, Some(SLEEP_SLACK)) < whole);
+        assert!(shortest(false, None) < whole);
     }
 }

@@ -82,6 +82,9 @@ pub struct Worker {
     touched: Vec<usize>,
     serving: Vec<usize>,
 
+    /// Until then ACKs of long responses keep coming.
+    acks_until: Instant,
+
     /// Slots that wait for room in the socket.
     stalled: BTreeSet<usize>,
 
@@ -131,6 +134,7 @@ impl Worker {
             deadlines: Deadlines::default(),
             touched: Vec::new(),
             serving: Vec::new(),
+            acks_until: clock::now(),
             stalled: BTreeSet::new(),
             outbox: Outbox::new(),
             scratch: vec![0; SCRATCH_BYTES],
@@ -263,6 +267,12 @@ impl Worker {
         self.on_store();
     }
 
+    /// Packets may gather before the next turn. A turn for every ACK of a long response
+    /// costs more than to build the packets that it lets go.
+    pub fn gathers(&self, now: Instant) -> bool {
+        now < self.acks_until
+    }
+
     fn touch(&mut self, slot: usize) {
         if let Some(connection) = self.connections.get_mut(slot) {
             if !std::mem::replace(&mut connection.touched, true) {
@@ -302,6 +312,9 @@ impl Worker {
             scratch: &mut self.scratch,
         };
         let pause = connection.progress(&mut turn);
+        if let Some(round_trip) = connection.awaits_acks() {
+            self.acks_until = self.acks_until.max(clock::now() + round_trip);
+        }
         if connection.is_closed() {
             return self.remove(slot);
         }

@@ -19,6 +19,7 @@ mod schedule;
 pub mod stalling;
 
 use std::io;
+use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
 
@@ -67,6 +68,9 @@ const CANCELLED_MAX: u32 = 10_000;
 /// Codes of RFC 9114, 8.1.
 const H3_EXCESSIVE_LOAD: u64 = 0x107;
 const H3_MESSAGE_ERROR: u64 = 0x10e;
+
+/// A round trip to which it adds little that packets gather for a moment.
+const LONG_ROUND_TRIP: Duration = Duration::from_millis(4);
 
 /// From one request stream to the next (RFC 9000, 2.1).
 const STREAM_ID_STEP: u64 = 4;
@@ -159,6 +163,16 @@ impl Http {
     /// Bytes of responses that the transport has not taken yet.
     pub fn unsent_bytes(&self) -> u64 {
         self.responses.unsent_bytes()
+    }
+
+    /// The round trip in which ACKs will let more of a response go, if it is so long that
+    /// it matters little when exactly.
+    pub fn awaits_acks(&self, quic: &Quic) -> Option<Duration> {
+        if self.unsent_bytes() == 0 {
+            return None;
+        }
+        let path = quic.path_stats().find(|path| path.active)?;
+        Some(path.rtt).filter(|round_trip| *round_trip >= LONG_ROUND_TRIP)
     }
 
     /// Takes in what clients ask. Returns whether they asked anything.

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use quiche::clock::Simulation;
 use quiche::BufFactory;
 use quiche::ConnectionId;
 use quiche::RecvInfo;
@@ -149,6 +150,19 @@ impl Ends {
         self.fetches.extend(fetches);
     }
 
+    /// All that the server has to send arrives after so long.
+    fn reply_after(&mut self, way: Duration, time: &Simulation) {
+        let mut flight = Vec::new();
+        let mut packet = [0; 1500];
+        while let Ok((length, info)) = self.server.send(&mut packet) {
+            flight.push((packet[..length].to_vec(), info));
+        }
+        time.advance_to(time.elapsed() + way);
+        for (mut packet, info) in flight {
+            self.client.recv(&mut packet, RecvInfo { from: info.from, to: info.to }).unwrap();
+        }
+    }
+
     /// What is given up when so many intervals have passed.
     fn stalled(&mut self, intervals: u32) -> Stalled {
         let later = clock::now() + intervals * self.limits.stall_time();
@@ -219,6 +233,23 @@ fn what_cannot_be_read_from_disk_resets_its_stream_only() {
     let stopped = ends.client.stream_recv(failing, &mut [0; 100]);
     assert_eq!(stopped, Err(quiche::Error::StreamReset(H3_INTERNAL_ERROR)));
     assert!(ends.client.stream_readable(other));
+}
+
+#[test]
+fn acks_are_awaited_where_a_long_response_has_a_long_way() {
+    for (path, round_trip_ms, expected) in
+        [("/bytes/100000000", 20, true), ("/bytes/100000000", 2, false), ("/bytes/9000", 20, false)]
+    {
+        let time = Simulation::start(1, Duration::ZERO);
+        let mut ends = Ends::connect();
+        ends.ask(path, None);
+        for _ in 0..30 {
+            ends.deliver();
+            ends.reply_after(Duration::from_millis(round_trip_ms), &time);
+        }
+        let awaits = ends.http.awaits_acks(&ends.server).is_some();
+        assert_eq!(awaits, expected, "{path}, {round_trip_ms} ms");
+    }
 }
 
 // RFC 9218, 7.
