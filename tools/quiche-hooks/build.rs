@@ -3,7 +3,7 @@
 const LIB: &str = "../../quiche/src/lib.rs";
 
 /// The hook, and the line of quiche/src/lib.rs by which its patch is known.
-const HOOKS: [(&str, &str); 8] = [
+const HOOKS: [(&str, &str); 9] = [
     ("clock", "pub mod clock;"),
     ("path_state", "pub use crate::recovery::path_state;"),
     ("careful_resume", "pub use crate::recovery::resume;"),
@@ -12,6 +12,7 @@ const HOOKS: [(&str, &str); 8] = [
     ("address_validation", "pub use crate::address_validation::refuse;"),
     ("coalesce_streams", "pub fn set_coalesce_streams("),
     ("unacknowledged", "mod unacknowledged;"),
+    ("shrink", "mod shrink;"),
 ];
 
 fn main() {
