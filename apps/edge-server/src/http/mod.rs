@@ -15,6 +15,7 @@ pub mod ranges;
 pub mod request;
 mod response;
 mod schedule;
+mod shrink;
 pub mod stalling;
 
 use std::collections::HashMap;
