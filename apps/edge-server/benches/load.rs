@@ -60,8 +60,9 @@ const GROWTH_MAX: f64 = 0.05;
 
 const IDLE_BYTES_MAX: usize = 40_000;
 
-/// Connections that a server has had before those that are measured.
-const EARLIER: usize = 50;
+/// Connections that a server has had before those that are measured: enough to have taken
+/// what it needs once.
+const EARLIER: usize = 8;
 
 /// After so long without a packet all memory that will be given back has been.
 const REST: Duration = Duration::from_secs(6);
@@ -145,25 +146,24 @@ fn load(home: &Home, cli: &Cli) -> anyhow::Result<Load> {
 
     let begun = quiche::clock::now();
     let length = Duration::from_secs(cli.seconds);
-    let mut events = [(length / 6, "reloaded"), (length / 3, "took over")].into_iter().peekable();
+    let (mut reload_at, mut restart_at) = (Some(length / 6), Some(length / 3));
     let mut memory_kib = Vec::new();
     let mut old = None;
     for look in 1.. {
         thread::sleep(LOOK);
         let after = quiche::clock::now() - begun;
-        if let Some((_, what)) = events.next_if(|(at, _)| *at <= after) {
-            println!("after {:3} s: {what}", after.as_secs());
-            if what == "reloaded" {
-                server.ask_to_reload();
-                server.wait_for(what);
-            } else {
-                old = Some(std::mem::replace(&mut server, succeed(address)));
-                server.wait_for(what);
-            }
+        let tell = |what: &str| println!("after {:3} s: {what}", after.as_secs());
+        if reload_at.take_if(|at| *at <= after).is_some() {
+            server.ask_to_reload();
+            tell(&server.wait_for("reloaded"));
+        }
+        if restart_at.take_if(|at| *at <= after).is_some() {
+            old = Some(std::mem::replace(&mut server, succeed(address)));
+            tell(&server.wait_for("took over"));
         }
         let kib = server.memory_kib("VmRSS");
         if look % LOOKS_A_LINE == 0 {
-            println!("after {:3} s: the server has {kib} KiB", after.as_secs());
+            tell(&format!("the server has {kib} KiB"));
         }
         if clients.try_wait()?.is_some() {
             break;
@@ -256,7 +256,9 @@ fn main() -> anyhow::Result<ExitCode> {
 
     let Load { summary, memory_kib } = load(&home, &cli)?;
     println!("{summary}");
-    let answered = summary["failed"] == 0 && summary["bytes"].as_u64() > Some(0);
+    let count = |what: &str| summary[what].as_u64().context("no summary");
+    let whole = count("bytes")? == count("requests")? * OBJECT_BYTES as u64;
+    let answered = count("failed")? == 0 && whole;
     let growth = growth(&memory_kib).context("the load was too short to see its memory")?;
     println!("memory grew by {:.1} % in the last half", growth * 100.0);
     let idle = idle_bytes(&home, cli.connections)?;
