@@ -50,6 +50,10 @@ use crate::process::Running;
 const RATE_MBPS: u64 = 400;
 const PATH: [&str; 8] = ["--rate", "400", "--rtt", "40", "--buffer", "40000000", "--loss", "0.01"];
 
+/// How long a handshake may take, for both ends, in seconds: all begin at once, which fills the
+/// buffer, and some lose several packets in a row.
+const PATIENCE_S: &str = "30";
+
 const OBJECT_BYTES: usize = 100_000;
 
 /// What of the path's rate bodies get, at least where the machine keeps up.
@@ -135,7 +139,8 @@ struct Load {
 fn load(home: &Home, cli: &Cli) -> anyhow::Result<Load> {
     let any = "127.0.0.1:0".parse()?;
     let takeover = home.path("takeover.sock");
-    let succeed = |listen| home.serve(listen, &["--takeover", &takeover]);
+    let more = ["--takeover", &takeover, "--handshake-timeout", PATIENCE_S];
+    let succeed = |listen| home.serve(listen, &more);
     let mut server = succeed(any);
     let address = server.address();
     let to = address.to_string();
@@ -189,7 +194,7 @@ fn start_clients(path: SocketAddr, home: &Home, cli: &Cli) -> anyhow::Result<Chi
     let mut command = Command::new(sibling("edge-client"));
     command.args([&format!("https://{path}/object"), "--insecure", "--json"]);
     command.args(["--requests", &requests, "--clients", &clients]);
-    command.args(["--sha256", &home.sha256, "--connect-timeout", "30"]);
+    command.args(["--sha256", &home.sha256, "--connect-timeout", PATIENCE_S]);
     Ok(command.stdout(Stdio::piped()).spawn()?)
 }
 
