@@ -113,7 +113,7 @@ fuzz: setup quiche ## Coverage-guided fuzzing of packets, requests, configuratio
 fuzz-sim: build ## Random scenarios break no invariant and complete; CASES=10000, at most TIME=1800 seconds
 	target/release/sim fuzz --cases $(or $(CASES),10000) --time $(or $(TIME),1800)
 
-check-long: build conformance-faults sim-faults mutants ## Planted faults and mutants; a minute of fuzzing each; debug as release; and on this machine the emulator's accuracy, how evenly a jump leaves, what the store costs, what a flood does (hours)
+check-long: build conformance-faults sim-faults mutants ## Planted faults and mutants; a minute of fuzzing each; debug as release; and on this machine the emulator's accuracy, how evenly a jump leaves, what the store costs, what a flood does, what a load leaves (hours)
 	@sh scripts/sim-repeats.sh $(LOCKED)
 	@sh scripts/fuzz.sh
 	@sh scripts/check-long.sh $(LOCKED)
@@ -128,7 +128,10 @@ bench-server: build ## What edge-server costs in CPU time beside other HTTP/3 se
 bench-flood: build ## What 50,000 forged Initials a second do to downloads (2 minutes); ARGS='--rate 10000 --seconds 5'
 	cargo bench -p edge-server --bench initial_flood $(LOCKED) -- $(ARGS)
 
+bench-load: build ## 2,000 clients at a time for two minutes over a path that loses packets, a reload and a restart amid it, and the memory of idle connections (4 minutes); ARGS='--connections 200 --seconds 30'
+	cargo bench -p edge-server --bench load $(LOCKED) -- $(ARGS)
+
 engine-cost: setup quiche ## Count the instructions that Careful Resume costs without a saved set (valgrind)
 	@sh scripts/engine-cost.sh $(LOCKED)
 
-.PHONY: bench-flood bench-server bench-store bisect bisect-history check-each check-long engine-cost evaluation export fuzz fuzz-sim help setup build range-diff rebase speedtest quiche patches series steps-check fmt clean test test-interop check patches-check fmt-check docs-check conformance-check conformance-faults lint mutants sim-faults snapshot
+.PHONY: bench-flood bench-load bench-server bench-store bisect bisect-history check-each check-long engine-cost evaluation export fuzz fuzz-sim help setup build range-diff rebase speedtest quiche patches series steps-check fmt clean test test-interop check patches-check fmt-check docs-check conformance-check conformance-faults lint mutants sim-faults snapshot

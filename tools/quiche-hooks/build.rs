@@ -3,7 +3,7 @@
 const LIB: &str = "../../quiche/src/lib.rs";
 
 /// The hook, and the line of quiche/src/lib.rs by which its patch is known.
-const HOOKS: [(&str, &str); 9] = [
+const HOOKS: [(&str, &str); 10] = [
     ("clock", "pub mod clock;"),
     ("path_state", "pub use crate::recovery::path_state;"),
     ("careful_resume", "pub use crate::recovery::resume;"),
@@ -13,6 +13,7 @@ const HOOKS: [(&str, &str); 9] = [
     ("send_at", "pub fn send_on_path_at("),
     ("coalesce_streams", "pub fn set_coalesce_streams("),
     ("unacknowledged", "mod unacknowledged;"),
+    ("shrink", "mod shrink;"),
 ];
 
 fn main() {

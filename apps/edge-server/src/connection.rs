@@ -34,6 +34,7 @@ use crate::metrics::WorkerMetrics;
 use crate::outbox::Blocked;
 use crate::outbox::Outbox;
 use crate::path_key::PathKey;
+use crate::rest::Rest;
 use crate::resume_report::ResumeReport;
 use crate::saved_paths::ConnectionKey;
 use crate::saved_paths::SavedPaths;
@@ -78,6 +79,7 @@ pub struct Connection {
     report: Option<ResumeReport>,
 
     stay: Stay,
+    rest: Rest,
     farewell: Farewell,
     tally: Tally,
 
@@ -150,6 +152,7 @@ impl Connection {
             life,
             report,
             stay,
+            rest: Rest::default(),
             farewell: Farewell::Unsaid,
             tally: Tally::new(now),
             release: None,
@@ -189,6 +192,7 @@ impl Connection {
 
     /// A datagram has come for it.
     pub fn on_datagram(&mut self, info: RecvInfo, datagram: &mut [u8], path_key: &PathKey) {
+        self.rest.stir();
         if let Err(e) = self.quic.recv(datagram, info) {
             debug!("{}: packet from {}: {e}", self.quic.trace_id(), info.from);
         }
@@ -201,8 +205,8 @@ impl Connection {
         }
     }
 
-    /// A deadline has passed.
-    pub fn on_timeout(&mut self, metrics: &WorkerMetrics, now: Instant) {
+    /// A deadline has passed. Returns whether the connection has come to rest.
+    pub fn on_timeout(&mut self, metrics: &WorkerMetrics, now: Instant) -> bool {
         if self.quic.timeout_instant().is_some_and(|at| at <= now) {
             self.quic.on_timeout();
         }
@@ -213,6 +217,20 @@ impl Connection {
         if let Some(http) = &mut self.http {
             let stalled = http.give_up_stalled(&mut self.quic, now);
             metrics.drops.count_stalled(stalled);
+        }
+        let rests = self.rest.begins(now);
+        if rests {
+            self.shrink_to_fit();
+        }
+        rests
+    }
+
+    /// Gives memory back that nothing is in.
+    fn shrink_to_fit(&mut self) {
+        debug!("{}: at rest", self.quic.trace_id());
+        hooks::shrink_to_fit(&mut self.quic);
+        if let Some(http) = &mut self.http {
+            http.shrink_to_fit();
         }
     }
 
@@ -255,8 +273,15 @@ impl Connection {
         let observation = self.life.next_observation().filter(|_| !self.over);
         let farewell = self.farewell.until();
         let stalled = self.http.as_ref().and_then(Http::deadline);
-        let own =
-            [release, observation, self.life.lapse(), farewell, self.stay.deadline(), stalled];
+        let own = [
+            release,
+            observation,
+            self.life.lapse(),
+            farewell,
+            self.stay.deadline(),
+            self.rest.deadline(),
+            stalled,
+        ];
         let deadlines = own.into_iter().chain([self.quic.timeout_instant()]);
         deadlines.flatten().min()
     }
@@ -275,6 +300,7 @@ impl Connection {
             if let Some(release) = release.take().filter(|release| *release <= now) {
                 turn.metrics.count_lateness(now - release);
             }
+            self.rest.on_turn(now);
             if turn.stage > Stage::Serving || self.farewell != Farewell::Unsaid {
                 self.say_farewell(now);
             }

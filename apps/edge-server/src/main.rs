@@ -22,6 +22,7 @@ mod health;
 mod http;
 mod inputs;
 mod limits;
+mod memory;
 mod metrics;
 mod names;
 mod orders;
@@ -32,6 +33,7 @@ mod qlog_sample;
 mod reactor;
 mod receiver;
 mod reload;
+mod rest;
 mod resume_report;
 mod saved_paths;
 mod secrets;
@@ -75,9 +77,6 @@ use reload::Reloader;
 use status_pages::StatusPages;
 use workers::Services;
 use workers::Workers;
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The server could not start, or failed.
 const EXIT_FAILED: u8 = 1;

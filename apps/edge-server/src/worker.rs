@@ -33,6 +33,7 @@ use crate::drain::Stage;
 use crate::gate::Bound;
 use crate::gate::Gate;
 use crate::limits::Limits;
+use crate::memory::Tidying;
 use crate::metrics::WorkerMetrics;
 use crate::outbox::Outbox;
 use crate::path_key::PathKey;
@@ -73,10 +74,12 @@ pub struct Worker {
     qlog_sample: QlogSample,
     resume_except: Subnets,
 
-    connections: Slab<Connection>,
+    /// Each in a place of its own: a slab that grows moves what it holds.
+    connections: Slab<Box<Connection>>,
     routes: HashMap<RoutingId, usize>,
     serial_next: u64,
     deadlines: Deadlines,
+    tidying: Tidying,
 
     /// Slots to be served, each once, and memory for those being served.
     touched: Vec<usize>,
@@ -132,6 +135,7 @@ impl Worker {
             routes: HashMap::default(),
             serial_next: 0,
             deadlines: Deadlines::default(),
+            tidying: Tidying::default(),
             touched: Vec::new(),
             serving: Vec::new(),
             acks_until: clock::now(),
@@ -142,9 +146,9 @@ impl Worker {
         }
     }
 
-    /// The earliest deadline of a connection.
+    /// The earliest deadline.
     pub fn deadline(&self) -> Option<Instant> {
-        self.deadlines.first()
+        [self.deadlines.first(), self.tidying.deadline()].into_iter().flatten().min()
     }
 
     /// Connections wait for their turn.
@@ -214,9 +218,12 @@ impl Worker {
             self.on_store();
         }
         while let Some(slot) = self.deadlines.pop_due(now) {
-            self.connections[slot].on_timeout(&self.metrics, now);
+            if self.connections[slot].on_timeout(&self.metrics, now) {
+                self.tidying.on_rest(now);
+            }
             self.touch(slot);
         }
+        self.tidying.on_turn(now);
         let mut serving = std::mem::take(&mut self.serving);
         std::mem::swap(&mut serving, &mut self.touched);
         for slot in serving.drain(..) {

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::h3;
 use crate::path_state::PathState;
 use crate::resume::Phase;
 use crate::resume::ResumeConfig;
@@ -72,6 +73,32 @@ pub fn stream_unacknowledged<F: BufFactory>(quic: &Connection<F>, stream: u64) -
 pub fn stream_unacknowledged<F: BufFactory>(_: &Connection<F>, _: u64) -> u64 {
     0
 }
+
+#[cfg(hook = "shrink")]
+mod shrink {
+    use super::*;
+
+    /// See `Connection::shrink_to_fit()`; without it, the library keeps its memory.
+    pub fn shrink_to_fit<F: BufFactory>(quic: &mut Connection<F>) {
+        quic.shrink_to_fit();
+    }
+
+    /// See `h3::Connection::shrink_to_fit()`; likewise.
+    pub fn shrink_http_to_fit(http: &mut h3::Connection) {
+        http.shrink_to_fit();
+    }
+}
+
+#[cfg(not(hook = "shrink"))]
+mod shrink {
+    use super::*;
+
+    pub fn shrink_to_fit<F: BufFactory>(_: &mut Connection<F>) {}
+
+    pub fn shrink_http_to_fit(_: &mut h3::Connection) {}
+}
+
+pub use shrink::*;
 
 #[cfg(hook = "slow_start")]
 mod slow_start {

@@ -1,67 +1,18 @@
 //! What packets of a download and heads of responses take of memory.
 
-use std::net::SocketAddr;
+mod ends;
 
+use ends::config;
+use ends::connect;
+use ends::exchange;
 use quiche_hooks::h3;
-use quiche_hooks::Config;
-use quiche_hooks::Connection;
-use quiche_hooks::ConnectionId;
-use quiche_hooks::RecvInfo;
 
-const WINDOW: u64 = 1 << 24;
 const PACKETS: usize = 2000;
-
-fn config() -> Config {
-    let mut config = Config::new(quiche_hooks::PROTOCOL_VERSION).unwrap();
-    config.set_application_protos(&[b"h3"]).unwrap();
-    config.verify_peer(false);
-    config.set_initial_max_data(WINDOW);
-    config.set_initial_max_stream_data_bidi_local(WINDOW);
-    config.set_initial_max_stream_data_bidi_remote(WINDOW);
-    config.set_initial_max_streams_bidi(2);
-    config.set_initial_max_streams_uni(9);
-    config.set_initial_max_stream_data_uni(WINDOW);
-    config.set_initial_congestion_window_packets(2 * PACKETS);
-    config
-}
-
-/// Whether `from` had anything to send.
-fn carry(from: &mut Connection, to: &mut Connection) -> bool {
-    let mut packet = [0; 1500];
-    let mut any = false;
-    while let Ok((length, info)) = from.send(&mut packet) {
-        let info = RecvInfo { from: info.from, to: info.to };
-        to.recv(&mut packet[..length], info).unwrap();
-        any = true;
-    }
-    any
-}
-
-/// A server and its client, after the handshake.
-fn established() -> (Connection, Connection) {
-    let client_addr: SocketAddr = "127.0.0.1:1234".parse().unwrap();
-    let server_addr: SocketAddr = "127.0.0.1:4321".parse().unwrap();
-    let id = |byte| ConnectionId::from_vec(vec![byte; 16]);
-
-    let mut client =
-        quiche_hooks::connect(None, &id(1), client_addr, server_addr, &mut config()).unwrap();
-    let mut serving = config();
-    serving.load_cert_chain_from_pem_file("../../quiche/examples/cert.crt").unwrap();
-    serving.load_priv_key_from_pem_file("../../quiche/examples/cert.key").unwrap();
-    let mut server =
-        quiche_hooks::accept(&id(2), None, server_addr, client_addr, &mut serving).unwrap();
-    exchange(&mut client, &mut server);
-    assert!(server.is_established());
-    (server, client)
-}
-
-fn exchange(client: &mut Connection, server: &mut Connection) {
-    while carry(client, server) | carry(server, client) {}
-}
 
 #[test]
 fn packets_of_a_download_are_made_without_allocations() {
-    let (mut server, mut client) = established();
+    let [mut client, mut server] = connect(|| config(b"proto", 2 * PACKETS));
+
     client.stream_send(0, b"GET", true).unwrap();
     exchange(&mut client, &mut server);
     let body = vec![0; PACKETS * 1500];
@@ -81,7 +32,7 @@ fn packets_of_a_download_are_made_without_allocations() {
 
 #[test]
 fn the_head_of_a_response_is_one_write() {
-    let (mut server, mut client) = established();
+    let [mut client, mut server] = connect(|| config(b"h3", 10));
     let http = h3::Config::new().unwrap();
     let mut asking = h3::Connection::with_transport(&mut client, &http).unwrap();
     let mut answering = h3::Connection::with_transport(&mut server, &http).unwrap();

@@ -151,6 +151,13 @@ impl Exchanges {
         self.under_way.is_empty()
     }
 
+    /// Gives memory back that nothing is in.
+    pub fn shrink_to_fit(&mut self) {
+        self.under_way.shrink_to_fit();
+        self.written.shrink_to_fit();
+        self.ended.shrink_to_fit();
+    }
+
     fn end(&mut self, stream: u64, complete: bool, now: Instant) {
         let Some(exchange) = self.under_way.remove(&stream) else { return };
         let Exchange { asked, begun, status: Some(status), bytes } = exchange else { return };
@@ -245,6 +252,24 @@ mod tests {
         exchanges.on_written(0, 20);
         exchanges.end_all(false, |_| None, start);
         assert!(exchanges.take_ended().all(|ended| !ended.complete && ended.bytes == 20));
+    }
+
+    #[test]
+    fn no_room_is_kept_of_what_is_over() {
+        let start = quiche::clock::now();
+        let mut exchanges = Exchanges::new(true);
+        for stream in (0..400).step_by(4) {
+            exchanges.begin(stream, &fields("/"), (start, UNIX_EPOCH));
+            exchanges.on_answer(stream, 200);
+            exchanges.on_written(stream, 20);
+            exchanges.on_abort(stream, None, start);
+        }
+        exchanges.begin(400, &fields("/"), (start, UNIX_EPOCH));
+        assert_eq!(exchanges.take_ended().count(), 100);
+        exchanges.shrink_to_fit();
+        let Exchanges { under_way, written, ended, .. } = exchanges;
+        assert_eq!((written.capacity(), ended.capacity()), (0, 0));
+        assert!(under_way.contains_key(&400) && under_way.capacity() < 10);
     }
 
     #[test]

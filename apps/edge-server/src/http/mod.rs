@@ -16,6 +16,7 @@ pub mod ranges;
 pub mod request;
 mod response;
 mod schedule;
+mod shrink;
 pub mod stalling;
 
 use std::io;

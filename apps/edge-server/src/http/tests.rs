@@ -373,3 +373,22 @@ fn each_goaway_is_heard_when_the_client_acknowledges_it() {
     ends.deliver();
     assert!(ends.http.is_heard(&ends.server));
 }
+
+#[test]
+fn at_rest_no_room_is_kept_for_requests_that_are_over() {
+    let mut ends = Ends::connect();
+    let fields =
+        [(":method", "GET"), (":scheme", "https"), (":authority", "h"), (":path", "/bytes/9")];
+    let fields = fields.map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()));
+    let ask = |_| ends.asker.send_request(&mut ends.client, &fields, false).unwrap();
+    let streams: Vec<_> = (0..50).map(ask).collect();
+    ends.deliver();
+    for stream in streams {
+        ends.asker.send_body(&mut ends.client, stream, b"", true).unwrap();
+    }
+    ends.deliver();
+    assert!(ends.http.intakes.is_empty());
+    let room = ends.http.intakes.capacity();
+    ends.http.shrink_to_fit();
+    assert!(room > 0 && ends.http.intakes.capacity() == 0, "{room}");
+}

@@ -117,7 +117,7 @@ impl Worker {
         self.routes.extend(ids.iter().map(|id| (*id, slot)));
         let now = clock::now();
         let stay = Stay::new(place, &self.limits, now);
-        entry.insert(Connection::new(key, ids, quic, endpoint, resumes, stay, now));
+        entry.insert(Connection::new(key, ids, quic, endpoint, resumes, stay, now).into());
         Some(slot)
     }
 

@@ -19,6 +19,7 @@ mod priorities;
 mod qlogs;
 mod reloading;
 mod restarts;
+mod resting;
 mod resuming;
 mod scenarios;
 mod serving;

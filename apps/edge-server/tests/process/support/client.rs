@@ -384,6 +384,17 @@ impl Client {
         });
     }
 
+    /// Acknowledges what comes until nothing more does.
+    pub fn settle(&mut self) {
+        loop {
+            self.poll();
+            self.send();
+            if !self.receive_one() {
+                return;
+            }
+        }
+    }
+
     /// Answers nothing for a while, in which the server's window fills. What comes
     /// is kept for later: the socket's buffer might not hold it all.
     pub fn fall_silent(&mut self) {

@@ -1,0 +1,277 @@
+//! A load of 2,000 clients at a time, and what an idle connection costs.
+//!
+//!     cargo bench -p edge-server --bench load [-- --connections 2000 --seconds 120]
+//!
+//! Method: edge-client's load mode downloads over link-emulator, which loses 1 % of the
+//! packets, and compares every body with its SHA-256. After a sixth of the time the server
+//! reads its configuration again (SIGHUP), after a third another one takes over. Then, on
+//! a server that hardly anybody has used, as many connections download once each,
+//! acknowledge everything, and are left alone; each is asked again at the end.
+//!
+//! Passes when no request failed, the second server's memory has not grown in the last
+//! half of the load, and an idle connection takes at most 40 kB. Needs the other
+//! programs: `make build`.
+
+#[path = "../tests/process/support/client.rs"]
+#[expect(dead_code, reason = "the tests of the process use the rest")]
+mod client;
+#[path = "../tests/process/support/forger.rs"]
+mod forger;
+#[path = "../tests/process/support/process.rs"]
+#[expect(dead_code, reason = "the tests of the process use the rest")]
+mod process;
+
+use std::fs;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Child;
+use std::process::Command;
+use std::process::ExitCode;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::ensure;
+use anyhow::Context;
+use clap::Parser;
+use ring::digest;
+use rustix::process::Resource;
+use rustix::process::Rlimit;
+use serde_json::Value;
+
+use crate::client::Client;
+use crate::client::Limits;
+use crate::process::server_command;
+use crate::process::sibling;
+use crate::process::Running;
+
+/// The path of the load. Its buffer holds the initial windows of all clients.
+const RATE_MBPS: u64 = 400;
+const PATH: [&str; 8] = ["--rate", "400", "--rtt", "40", "--buffer", "40000000", "--loss", "0.01"];
+
+/// How long a handshake may take, for both ends, in seconds: all begin at once, which fills the
+/// buffer, and some lose several packets in a row.
+const PATIENCE_S: &str = "30";
+
+const OBJECT_BYTES: usize = 100_000;
+
+/// What of the path's rate bodies get, at least where the machine keeps up.
+const GOODPUT_SHARE: f64 = 0.9;
+
+/// How much more memory counts as none: windows open and close.
+const GROWTH_MAX: f64 = 0.1;
+
+const IDLE_BYTES_MAX: usize = 40_000;
+
+/// Connections that a server has had before those that are measured: enough to have taken
+/// what it needs once.
+const EARLIER: usize = 8;
+
+/// After so long without a packet all memory that will be given back has been.
+const REST: Duration = Duration::from_secs(6);
+
+/// What the measured connections may be idle.
+const IDLE_TIMEOUT_S: u64 = 600;
+
+/// How many threads open them.
+const THREADS: usize = 8;
+
+/// How often the server's memory is looked at, and said.
+const LOOK: Duration = Duration::from_secs(1);
+const LOOKS_A_LINE: usize = 10;
+
+/// Loads a server with many clients, then leaves as many connections idle.
+#[derive(Clone, Debug, Parser)]
+struct Cli {
+    /// Clients at a time; a hundred bear more each of what the server takes once
+    #[arg(long, default_value_t = 2000)]
+    connections: usize,
+
+    /// How long the load takes, where the machine keeps up
+    #[arg(long, default_value_t = 120)]
+    seconds: u64,
+
+    /// What cargo passes to every bench
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// What the servers share, and what they serve.
+struct Home {
+    dir: tempfile::TempDir,
+    sha256: String,
+}
+
+impl Home {
+    fn new() -> anyhow::Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let object: Vec<u8> = (0..OBJECT_BYTES).map(|n| ((n * n) >> 7) as u8).collect();
+        fs::write(dir.path().join("object"), &object)?;
+        fs::write(dir.path().join("secrets"), "5e".repeat(32))?;
+        let digest = digest::digest(&digest::SHA256, &object);
+        let sha256 = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { dir, sha256 })
+    }
+
+    fn path(&self, name: &str) -> String {
+        Path::join(self.dir.path(), name).to_string_lossy().into_owned()
+    }
+
+    /// A server that listens there, and that others may succeed.
+    fn serve(&self, listen: SocketAddr, more: &[&str]) -> Running {
+        let (root, secrets) = (self.path(""), self.path("secrets"));
+        let listen = listen.to_string();
+        let args = ["--listen", &listen, "--root", &root, "--secrets", &secrets];
+        Running::start(&mut server_command(&[&args, more].concat()))
+    }
+}
+
+/// What a load showed.
+struct Load {
+    summary: Value,
+
+    /// The second server's memory in the last half, while all clients were there, in KiB.
+    memory_kib: Vec<usize>,
+}
+
+/// One load, with a reload and a restart amid it.
+fn load(home: &Home, cli: &Cli) -> anyhow::Result<Load> {
+    let any = "127.0.0.1:0".parse()?;
+    let takeover = home.path("takeover.sock");
+    let more = ["--takeover", &takeover, "--handshake-timeout", PATIENCE_S];
+    let succeed = |listen| home.serve(listen, &more);
+    let mut server = succeed(any);
+    let address = server.address();
+    let to = address.to_string();
+    let mut emulator = Command::new(sibling("link-emulator"));
+    let emulator = emulator.args(["--listen", "127.0.0.1:0", "--to", &to]).args(PATH);
+    let mut emulator = Running::start(emulator);
+    let mut clients = start_clients(emulator.address(), home, cli)?;
+
+    let begun = quiche::clock::now();
+    let length = Duration::from_secs(cli.seconds);
+    let (mut reload_at, mut restart_at) = (Some(length / 6), Some(length / 3));
+    let mut memory_kib = Vec::new();
+    let mut old = None;
+    for look in 1.. {
+        thread::sleep(LOOK);
+        let after = quiche::clock::now() - begun;
+        let tell = |what: &str| println!("after {:3} s: {what}", after.as_secs());
+        if reload_at.take_if(|at| *at <= after).is_some() {
+            server.ask_to_reload();
+            tell(&server.wait_for("reloaded"));
+        }
+        if restart_at.take_if(|at| *at <= after).is_some() {
+            old = Some(std::mem::replace(&mut server, succeed(address)));
+            tell(&server.wait_for("took over"));
+        }
+        let kib = server.memory_kib("VmRSS");
+        if look % LOOKS_A_LINE == 0 {
+            tell(&format!("the server has {kib} KiB"));
+        }
+        if clients.try_wait()?.is_some() {
+            break;
+        }
+        // Until the first clients leave.
+        if (length / 2..length * 9 / 10).contains(&after) {
+            memory_kib.push(kib);
+        }
+    }
+    let mut summary = String::new();
+    clients.stdout.take().context("no output")?.read_to_string(&mut summary)?;
+    let mut old = old.context("the load was over before the restart")?;
+    ensure!(old.end().0.success(), "the first server failed");
+    ensure!(server.stop().success(), "the second server failed");
+    Ok(Load { summary: serde_json::from_str(&summary)?, memory_kib })
+}
+
+/// Starts as many requests as the path carries in the time.
+fn start_clients(path: SocketAddr, home: &Home, cli: &Cli) -> anyhow::Result<Child> {
+    let bytes = (RATE_MBPS * cli.seconds * 1_000_000 / 8) as f64 * GOODPUT_SHARE;
+    let requests = (bytes as usize / OBJECT_BYTES).to_string();
+    let clients = cli.connections.to_string();
+    let mut command = Command::new(sibling("edge-client"));
+    command.args([&format!("https://{path}/object"), "--insecure", "--json"]);
+    command.args(["--requests", &requests, "--clients", &clients]);
+    command.args(["--sha256", &home.sha256, "--connect-timeout", PATIENCE_S]);
+    Ok(command.stdout(Stdio::piped()).spawn()?)
+}
+
+/// By how much memory has grown from the first fifth to the last, as a share of it.
+fn growth(memory_kib: &[usize]) -> Option<f64> {
+    let fifth = memory_kib.len() / 5;
+    let median = |part: &[usize]| {
+        let mut sorted = part.to_vec();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).map(|kib| *kib as f64)
+    };
+    let (first, last) = (&memory_kib[..fifth], &memory_kib[memory_kib.len() - fifth..]);
+    Some(median(last)? / median(first)? - 1.0)
+}
+
+/// Memory of an idle connection, in bytes.
+fn idle_bytes(home: &Home, connections: usize) -> anyhow::Result<usize> {
+    let timeout = IDLE_TIMEOUT_S.to_string();
+    let mut server = home.serve("127.0.0.1:0".parse()?, &["--idle-timeout", &timeout]);
+    let address = server.address();
+    for mut client in open(address, EARLIER) {
+        client.close();
+    }
+    thread::sleep(REST);
+    let before = server.memory_kib("VmRSS");
+    let mut clients = open(address, connections);
+    thread::sleep(REST);
+    let kib = server.memory_kib("VmRSS") - before;
+    for client in &mut clients {
+        ensure!(client.get("/object").body.len() == OBJECT_BYTES, "an idle connection is lost");
+    }
+    ensure!(server.stop().success(), "the server failed");
+    Ok(kib * 1024 / connections)
+}
+
+/// Connections that have downloaded once.
+fn open(address: SocketAddr, count: usize) -> Vec<Client> {
+    let limits = Limits { idle_timeout_ms: IDLE_TIMEOUT_S * 1000, ..Limits::default() };
+    let open_one = || {
+        let mut client = Client::connect_with(address, limits);
+        assert_eq!(client.get("/object").body.len(), OBJECT_BYTES);
+        client.settle();
+        client
+    };
+    thread::scope(|scope| {
+        let share = |thread| (thread..count).step_by(THREADS);
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| scope.spawn(move || share(thread).map(|_| open_one()).collect()))
+            .collect();
+        let opened = threads.into_iter().map(|thread| thread.join().expect("connections"));
+        opened.flat_map(|clients: Vec<Client>| clients).collect()
+    })
+}
+
+/// Each connection has a socket.
+fn raise_file_limit() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    let _ = rustix::process::setrlimit(Resource::Nofile, raised);
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let cli = Cli::parse();
+    raise_file_limit();
+    let home = Home::new()?;
+
+    let Load { summary, memory_kib } = load(&home, &cli)?;
+    println!("{summary}");
+    let count = |what: &str| summary[what].as_u64().context("no summary");
+    let whole = count("bytes")? == count("requests")? * OBJECT_BYTES as u64;
+    let answered = count("failed")? == 0 && whole;
+    let growth = growth(&memory_kib).context("the load was too short to see its memory")?;
+    println!("memory grew by {:.1} % in the last half", growth * 100.0);
+    let idle = idle_bytes(&home, cli.connections)?;
+    println!("an idle connection takes {idle} bytes");
+
+    let good = answered && growth <= GROWTH_MAX && idle <= IDLE_BYTES_MAX;
+    println!("{}", if good { "passed" } else { "FAILED" });
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,14 @@
+//! Gives memory of HTTP/3 back on a connection that is at rest.
+
+use quiche::hooks;
+
+use super::Http;
+
+impl Http {
+    /// Gives memory back that nothing is in.
+    pub fn shrink_to_fit(&mut self) {
+        hooks::shrink_http_to_fit(&mut self.h3);
+        self.intakes.shrink_to_fit();
+        self.exchanges.shrink_to_fit();
+    }
+}

@@ -1,0 +1,14 @@
+//! Gives memory of streams back that nothing is in.
+
+use super::*;
+
+impl<F: BufFactory> StreamMap<F> {
+    pub(crate) fn shrink_to_fit(&mut self) {
+        for stream in self.streams.values_mut() {
+            stream.recv.shrink_to_fit();
+            stream.send.shrink_to_fit();
+        }
+
+        self.streams.shrink_to_fit();
+    }
+}
