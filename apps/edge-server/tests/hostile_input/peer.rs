@@ -302,6 +302,10 @@ impl Peer {
     }
 
     /// Sends until something comes.
+    ///
+    /// # Panics
+    ///
+    /// Nothing does.
     pub fn knock(&mut self) {
         let datagrams = self.heard.datagrams;
         for _ in 0..NAPS_MAX {
@@ -311,6 +315,7 @@ impl Peer {
                 return;
             }
         }
+        panic!("the server does not answer");
     }
 
     /// Leaves a packet number out.

@@ -343,6 +343,12 @@ fn paths() -> Vec<Kind> {
                     peer.send(Space::Data, &[0x01]);
                 }
                 peer.knock();
+            })
+            .input("20 times, heard each time", Stage::Open, |peer| {
+                for _ in 0..20 {
+                    peer.move_away();
+                    peer.knock();
+                }
             }),
     ]
 }
