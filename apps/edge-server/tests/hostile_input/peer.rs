@@ -37,6 +37,7 @@ use crate::wire::Reader;
 
 const NAP: Duration = Duration::from_millis(10);
 const NAPS_MAX: usize = 3000;
+const NAPS_BRIEF: usize = 50;
 
 /// Smallest datagram with an Initial packet (RFC 9000, 14.1).
 pub const INITIAL_BYTES: usize = 1200;
@@ -367,12 +368,21 @@ impl Peer {
 
     /// Waits until something is the case, or the server closes and it never will be.
     pub fn await_that(&mut self, done: impl Fn(&Self) -> bool) -> bool {
+        self.await_for(NAPS_MAX, done)
+    }
+
+    /// The same, for about as long as a client waits before it sends something again.
+    pub fn await_briefly(&mut self, done: impl Fn(&Self) -> bool) -> bool {
+        self.await_for(NAPS_BRIEF, done)
+    }
+
+    fn await_for(&mut self, naps_max: usize, done: impl Fn(&Self) -> bool) -> bool {
         let mut naps = 0;
         loop {
             if done(self) {
                 return true;
             }
-            if self.heard.close.is_some() || naps == NAPS_MAX {
+            if self.heard.close.is_some() || naps == naps_max {
                 return false;
             }
             naps += usize::from(!self.receive());
