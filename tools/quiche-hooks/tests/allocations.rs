@@ -5,6 +5,8 @@ mod ends;
 use ends::config;
 use ends::connect;
 use ends::exchange;
+use ends::request;
+use ends::with_http;
 use quiche_hooks::h3;
 
 const PACKETS: usize = 2000;
@@ -33,21 +35,13 @@ fn packets_of_a_download_are_made_without_allocations() {
 #[test]
 fn the_head_of_a_response_is_one_write() {
     let [mut client, mut server] = connect(|| config(b"h3", 10));
-    let http = h3::Config::new().unwrap();
-    let mut asking = h3::Connection::with_transport(&mut client, &http).unwrap();
-    let mut answering = h3::Connection::with_transport(&mut server, &http).unwrap();
-    let request = [
-        h3::Header::new(b":method", b"GET"),
-        h3::Header::new(b":scheme", b"https"),
-        h3::Header::new(b":authority", b"quic.tech"),
-        h3::Header::new(b":path", b"/"),
-    ];
+    let [mut asking, mut answering] = with_http(&mut client, &mut server);
     let head = [h3::Header::new(b":status", b"200"), h3::Header::new(b"server", b"quiche")];
 
     // Frames without a use go before the first response.
     let mut allocations = 0;
     for _ in 0..2 {
-        let stream = asking.send_request(&mut client, &request, true).unwrap();
+        let stream = asking.send_request(&mut client, &request(), true).unwrap();
         exchange(&mut client, &mut server);
         while answering.poll(&mut server).is_ok() {}
         let measured = allocation_counter::measure(|| {

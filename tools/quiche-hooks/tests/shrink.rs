@@ -9,6 +9,8 @@ use allocation_counter::measure;
 use ends::config;
 use ends::connect;
 use ends::exchange;
+use ends::request;
+use ends::with_http;
 use quiche_hooks::h3;
 use quiche_hooks::hooks;
 use quiche_hooks::Connection;
@@ -79,13 +81,9 @@ fn no_more_is_kept_than_open_streams_need() {
 #[test]
 fn http_keeps_no_room_for_requests_that_are_over() {
     let [mut client, mut server] = connect(|| config(b"h3", 2000));
-    let settings = h3::Config::new().unwrap();
-    let mut asker = h3::Connection::with_transport(&mut client, &settings).unwrap();
-    let mut http = h3::Connection::with_transport(&mut server, &settings).unwrap();
-    let fields = [(":method", "GET"), (":scheme", "https"), (":authority", "h"), (":path", "/")];
-    let fields = fields.map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()));
+    let [mut asker, mut http] = with_http(&mut client, &mut server);
     for _ in 0..PASSING {
-        asker.send_request(&mut client, &fields, true).unwrap();
+        asker.send_request(&mut client, &request(), true).unwrap();
     }
     exchange(&mut client, &mut server);
     while http.poll(&mut server).is_ok() {}

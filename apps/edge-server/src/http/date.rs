@@ -6,16 +6,15 @@ use std::time::UNIX_EPOCH;
 
 thread_local! {
     /// The second written last, and its text: thousands of responses have the same.
-    static LAST: RefCell<(u64, String)> = RefCell::default();
+    static LAST: RefCell<Option<(u64, String)>> = RefCell::default();
 }
 
 /// An instant as HTTP writes it (RFC 9110, 5.6.7).
 pub fn http_date(at: SystemTime) -> String {
     let second = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    LAST.with_borrow_mut(|(last, text)| {
-        if text.is_empty() || *last != second {
-            (*last, *text) = (second, httpdate::fmt_http_date(at));
-        }
+    LAST.with_borrow_mut(|last| {
+        let known = last.take().filter(|(known, _)| *known == second);
+        let (_, text) = last.insert(known.unwrap_or_else(|| (second, httpdate::fmt_http_date(at))));
         text.clone()
     })
 }

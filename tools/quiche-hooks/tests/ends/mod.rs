@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use quiche_hooks::h3;
 use quiche_hooks::Config;
 use quiche_hooks::Connection;
 use quiche_hooks::ConnectionId;
@@ -40,6 +41,18 @@ pub fn connect(mut config: impl FnMut() -> Config) -> [Connection; 2] {
     exchange(&mut client, &mut server);
     assert!(server.is_established());
     [client, server]
+}
+
+/// HTTP/3 at both ends, the client first.
+pub fn with_http(client: &mut Connection, server: &mut Connection) -> [h3::Connection; 2] {
+    let settings = h3::Config::new().unwrap();
+    [client, server].map(|end| h3::Connection::with_transport(end, &settings).unwrap())
+}
+
+/// What a client asks.
+pub fn request() -> [h3::Header; 4] {
+    let fields = [(":method", "GET"), (":scheme", "https"), (":authority", "h"), (":path", "/")];
+    fields.map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
 }
 
 /// Carries packets both ways until there are no more.
