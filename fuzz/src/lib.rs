@@ -17,6 +17,8 @@ pub mod limits;
 pub mod names;
 #[path = "../../apps/edge-server/src/qlog_sample.rs"]
 pub mod qlog_sample;
+#[path = "../../apps/edge-server/src/randomness.rs"]
+pub mod randomness;
 #[path = "../../apps/path-store/src/redis/record.rs"]
 pub mod redis_record;
 #[path = "../../apps/edge-server/src/secrets.rs"]

@@ -167,7 +167,7 @@ impl Admission {
     /// Writes a Retry packet, after which the server's connection ID is `changed`.
     /// Returns its length.
     pub fn write_retry(
-        &self,
+        &mut self,
         header: &Header<'_>,
         client: SocketAddr,
         changed: &RoutingId,
@@ -193,7 +193,7 @@ impl Admission {
     }
 
     /// A token for the client's next connection (RFC 9000, 8.1.3).
-    pub fn token_for_next(&self, client: IpAddr, wall_now: SystemTime) -> Option<Vec<u8>> {
+    pub fn token_for_next(&mut self, client: IpAddr, wall_now: SystemTime) -> Option<Vec<u8>> {
         self.tokens.for_next_connection(client, wall_now)
     }
 

@@ -10,9 +10,8 @@ use std::hash::Hasher;
 use std::net::SocketAddr;
 
 use quiche::ConnectionId;
-use ring::rand::SecureRandom;
-use ring::rand::SystemRandom;
 
+use crate::randomness::Randomness;
 use crate::secrets::SharedSecrets;
 use crate::stateless_reset;
 
@@ -84,19 +83,19 @@ impl fmt::Display for RoutingId {
 pub struct IdMaker {
     worker: u8,
     secrets: SharedSecrets,
-    random: SystemRandom,
+    random: Randomness,
 }
 
 impl IdMaker {
     pub fn new(worker: u8, secrets: SharedSecrets) -> Self {
-        Self { worker, secrets, random: SystemRandom::new() }
+        Self { worker, secrets, random: Randomness::new() }
     }
 
     /// A fresh ID, unpredictable but for what it names. `None` when the system has
     /// no randomness.
-    pub fn connection_id(&self) -> Option<RoutingId> {
+    pub fn connection_id(&mut self) -> Option<RoutingId> {
         let mut id = [0; LEN];
-        self.random.fill(&mut id).ok()?;
+        self.random.fill(&mut id)?;
         id[WORKER_AT] = self.worker;
         id[SECRET_AT] = self.secrets.get().current().name();
         Some(RoutingId::new(&id))
@@ -128,7 +127,7 @@ mod tests {
     #[test]
     fn our_ids_name_their_worker_and_secret_and_differ() {
         let secrets = shared(&[ONE]);
-        let maker = IdMaker::new(9, secrets.clone());
+        let mut maker = IdMaker::new(9, secrets.clone());
         let (one, other) = (maker.connection_id().unwrap(), maker.connection_id().unwrap());
         assert_ne!(one, other);
         for id in [one, other] {

@@ -30,6 +30,7 @@ mod outbox;
 mod path_key;
 mod qlog_file;
 mod qlog_sample;
+mod randomness;
 mod reactor;
 mod receiver;
 mod reload;

@@ -10,10 +10,9 @@ use std::time::Duration;
 use std::time::Instant;
 
 use ring::hmac;
-use ring::rand::SecureRandom;
-use ring::rand::SystemRandom;
 
 use crate::connection_ids;
+use crate::randomness::Randomness;
 use crate::secrets::Secrets;
 use crate::secrets::SharedSecrets;
 use crate::tokens::address_bytes;
@@ -43,7 +42,7 @@ pub fn token(secrets: &Secrets, id: &[u8], local: SocketAddr) -> Option<u128> {
 /// Writes the stateless resets of one worker, so many a second.
 pub struct StatelessResets {
     secrets: SharedSecrets,
-    random: SystemRandom,
+    random: Randomness,
 
     /// When the current second began.
     second: Option<Instant>,
@@ -52,7 +51,7 @@ pub struct StatelessResets {
 
 impl StatelessResets {
     pub fn new(secrets: SharedSecrets) -> Self {
-        Self { secrets, random: SystemRandom::new(), second: None, sent: 0 }
+        Self { secrets, random: Randomness::new(), second: None, sent: 0 }
     }
 
     /// Writes the reset that answers a packet of `answered_bytes` for an unknown
@@ -76,7 +75,7 @@ impl StatelessResets {
             return None;
         }
         let reset = room.get_mut(..length)?;
-        self.random.fill(reset).ok()?;
+        self.random.fill(reset)?;
         // A short header.
         reset[0] = 0x40 | (reset[0] & 0x3f);
         reset[length - TOKEN_BYTES..].copy_from_slice(&token.to_be_bytes());

@@ -14,10 +14,9 @@ use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
 use ring::aead;
-use ring::rand::SecureRandom;
-use ring::rand::SystemRandom;
 
 use crate::connection_ids::RoutingId;
+use crate::randomness::Randomness;
 use crate::secrets::Secret;
 use crate::secrets::SharedSecrets;
 use crate::secrets::TOKEN_SALT_BYTES;
@@ -72,7 +71,7 @@ pub enum Fault {
 /// Makes and judges tokens of one worker.
 pub struct Tokens {
     secrets: SharedSecrets,
-    random: SystemRandom,
+    random: Randomness,
     used_retry: Used,
     used_new_token: Used,
 }
@@ -109,13 +108,13 @@ impl Fault {
 impl Tokens {
     pub fn new(secrets: SharedSecrets) -> Self {
         let (used_retry, used_new_token) = (Used::default(), Used::default());
-        Self { secrets, random: SystemRandom::new(), used_retry, used_new_token }
+        Self { secrets, random: Randomness::new(), used_retry, used_new_token }
     }
 
     /// A token for a Retry packet that changes the server's connection ID from
     /// `original` to `changed`. `None` when the system has no randomness.
     pub fn for_retry(
-        &self,
+        &mut self,
         client: SocketAddr,
         original: &[u8],
         changed: &[u8],
@@ -127,7 +126,7 @@ impl Tokens {
 
     /// A token for the client's next connection. `None` when the system has no
     /// randomness.
-    pub fn for_next_connection(&self, client: IpAddr, wall_now: SystemTime) -> Option<Vec<u8>> {
+    pub fn for_next_connection(&mut self, client: IpAddr, wall_now: SystemTime) -> Option<Vec<u8>> {
         let binding = address_bytes(client);
         self.seal(Kind::NewToken, &binding, &[], wall_now + NEW_TOKEN_LIFETIME)
     }
@@ -171,7 +170,7 @@ impl Tokens {
     }
 
     fn seal(
-        &self,
+        &mut self,
         kind: Kind,
         binding: &[u8],
         original: &[u8],
@@ -180,7 +179,7 @@ impl Tokens {
         let secrets = self.secrets.get();
         let secret = secrets.current();
         let mut salt = [0; TOKEN_SALT_BYTES];
-        self.random.fill(&mut salt).ok()?;
+        self.random.fill(&mut salt)?;
 
         let mut token = vec![kind.byte(), secret.name()];
         token.extend(salt);
