@@ -58,7 +58,7 @@ impl EventLoop {
     /// The process may have no more file descriptors.
     pub fn new(
         socket: Socket,
-        reactor: Reactor,
+        mut reactor: Reactor,
         worker: Worker,
         drain: Drain,
         ties: Ties,
@@ -109,6 +109,8 @@ impl EventLoop {
                 self.take_forwarded();
             }
             self.worker.serve(&self.socket);
+            let waits = self.worker.waits_for_room();
+            self.reactor.watch_room(&self.socket, waits).context("cannot wait for room")?;
             let now = clock::now();
             if let Some(stage) = self.drain.advance(now) {
                 self.worker.enter(stage);

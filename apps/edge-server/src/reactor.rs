@@ -40,6 +40,14 @@ pub struct Reactor {
     timer: OwnedFd,
     armed: Option<Instant>,
     mail: Arc<Waker>,
+    watched: Watched,
+}
+
+/// What is reported of the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Watched {
+    readable: bool,
+    writable: bool,
 }
 
 /// What a wait ended with. An expired timer needs no name.
@@ -68,21 +76,25 @@ impl Reactor {
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
         registry.register(&mut SourceFd(&timer.as_raw_fd()), TIMER, Interest::READABLE)?;
 
-        Ok(Self { poll, events: Events::with_capacity(64), timer, armed: None, mail })
+        let events = Events::with_capacity(64);
+        let watched = Watched { readable: false, writable: false };
+        Ok(Self { poll, events, timer, armed: None, mail, watched })
     }
 
-    /// Reports when `socket` becomes readable or writable. Each is reported
-    /// once, until the socket has been read dry or filled.
-    pub fn watch(&self, socket: &impl AsRawFd) -> io::Result<()> {
-        let fd = socket.as_raw_fd();
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        self.poll.registry().register(&mut SourceFd(&fd), SOCKET, interest)
+    /// Reports when `socket` becomes readable: once, until it has been read dry.
+    pub fn watch(&mut self, socket: &impl AsRawFd) -> io::Result<()> {
+        self.report(socket, Watched { readable: true, ..self.watched })
     }
 
     /// Reports no more that `socket` becomes readable.
-    pub fn leave_reading(&self, socket: &impl AsRawFd) -> io::Result<()> {
-        let fd = socket.as_raw_fd();
-        self.poll.registry().reregister(&mut SourceFd(&fd), SOCKET, Interest::WRITABLE)
+    pub fn leave_reading(&mut self, socket: &impl AsRawFd) -> io::Result<()> {
+        self.report(socket, Watched { readable: false, ..self.watched })
+    }
+
+    /// Reports that `socket` has room, or no more. A socket that is never full tells of
+    /// room after every packet, so that it is asked only while packets wait.
+    pub fn watch_room(&mut self, socket: &impl AsRawFd, wanted: bool) -> io::Result<()> {
+        self.report(socket, Watched { writable: wanted, ..self.watched })
     }
 
     /// Reports when something comes from the older process, as [`Woken::passed_on`].
@@ -130,6 +142,21 @@ impl Reactor {
         self.poll(None)
     }
 
+    fn report(&mut self, socket: &impl AsRawFd, wanted: Watched) -> io::Result<()> {
+        if wanted == self.watched {
+            return Ok(());
+        }
+        let fd = socket.as_raw_fd();
+        let (source, registry) = (&mut SourceFd(&fd), self.poll.registry());
+        match (self.watched.interest(), wanted.interest()) {
+            (None, Some(interest)) => registry.register(source, SOCKET, interest)?,
+            (Some(_), Some(interest)) => registry.reregister(source, SOCKET, interest)?,
+            (_, None) => registry.deregister(source)?,
+        }
+        self.watched = wanted;
+        Ok(())
+    }
+
     fn poll(&mut self, timeout: Option<Duration>) -> io::Result<Woken> {
         let mut woken = Woken::default();
         match self.poll.poll(&mut self.events, timeout) {
@@ -162,6 +189,17 @@ impl Reactor {
     }
 }
 
+impl Watched {
+    fn interest(self) -> Option<Interest> {
+        match (self.readable, self.writable) {
+            (true, true) => Some(Interest::READABLE | Interest::WRITABLE),
+            (true, false) => Some(Interest::READABLE),
+            (false, true) => Some(Interest::WRITABLE),
+            (false, false) => None,
+        }
+    }
+}
+
 /// Lets packets gather, but not beyond the deadline.
 fn gather(deadline: Option<Instant>, now: Instant) {
     let left = deadline.map_or(GATHER_MAX, |deadline| deadline.saturating_duration_since(now));
@@ -174,6 +212,28 @@ fn gather(deadline: Option<Instant>, now: Instant) {
 mod tests {
     use super::*;
     use std::net::UdpSocket;
+
+    #[test]
+    fn room_is_reported_only_when_it_is_waited_for() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut reactor = Reactor::new().unwrap();
+        reactor.watch(&socket).unwrap();
+        for (wanted, expected) in [(false, false), (true, true), (false, false)] {
+            reactor.watch_room(&socket, wanted).unwrap();
+            // What is taken makes room, which would be news.
+            for _ in 0..3 {
+                socket.send_to(b"x", peer.local_addr().unwrap()).unwrap();
+                peer.recv(&mut [0; 9]).unwrap();
+            }
+            let woken = reactor.look().unwrap();
+            assert_eq!(woken, Woken { writable: expected, ..Woken::default() });
+        }
+        reactor.leave_reading(&socket).unwrap();
+        reactor.watch_room(&socket, true).unwrap();
+        assert!(reactor.look().unwrap().writable);
+    }
 
     #[test]
     fn packets_gather_if_they_shall_and_not_beyond_a_deadline() {

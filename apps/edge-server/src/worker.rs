@@ -156,6 +156,11 @@ impl Worker {
         !self.touched.is_empty() || self.saved.has_answers()
     }
 
+    /// Packets wait until the socket takes more.
+    pub fn waits_for_room(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
     /// Whether a datagram is for one of the connections here.
     pub fn knows(&self, datagram: &mut [u8]) -> bool {
         let header = Header::from_slice(datagram, connection_ids::LEN);
