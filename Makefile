@@ -98,7 +98,7 @@ conformance-check: quiche ## Do the functions and tests that quiche/CONFORMANCE.
 conformance-faults: setup quiche ## Does the test of each row there fail with a planted fault? ROW=C12 does one
 	@sh scripts/conformance-faults.sh
 
-lint: setup quiche ## Run clippy on our own files; a warning is an error
+lint: setup quiche ## Run clippy on our own files, what is fuzzed too; a warning is an error
 	@sh scripts/lint.sh $(LOCKED)
 
 sim-faults: setup quiche ## Do the simulator's scenarios catch five planted faults? ROW=A2 does one

@@ -61,7 +61,7 @@ each_step() { # TIP COMMAND
     for commit in $(fork_git rev-list --reverse "$1"); do
         name=$(fork_git log -1 --format=%s "$commit")
         tree_at "$commit"
-        lend_boringssl
+        lend_boringssl "$tree"
         "$2"
         echo "$name: passed" >&2
     done

@@ -70,6 +70,6 @@ verdict() { # LINE ROW FILE TEST
 
 prepare_faults
 if [ "${1:-}" = --fits ]; then exit 0; fi
-lend_boringssl
+lend_boringssl "$tree"
 check_without_faults
 try_faults

@@ -3,6 +3,8 @@
 # cargo. Upstream's files are upstream's: what clippy says of them is dropped.
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/boringssl.sh
+
 cargo clippy --version >/dev/null 2>&1 || {
     echo "error: clippy is missing: rustup component add clippy" >&2
     exit 1
@@ -10,15 +12,24 @@ cargo clippy --version >/dev/null 2>&1 || {
 
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
-# The whole workspace, as everywhere else: another choice of packages is another
-# set of features, and BoringSSL is built once more.
-cargo clippy --workspace --all-targets --message-format short "$@" 2>"$said" || {
-    grep ': error' "$said" >&2 || cat "$said" >&2
-    exit 1
+
+lint() { # FOLDER/ ARGUMENT…
+    folder=$1
+    shift
+    cargo clippy --message-format short "$@" 2>"$said" || {
+        grep ': error' "$said" >&2 || cat "$said" >&2
+        exit 1
+    }
+    git ls-files -co --exclude-standard '*.rs' |
+        awk -F : -v folder="$folder" 'NR == FNR { ours[$1]; next } (folder $1) in ours && /: (warning|error)/ && !seen[$0]++ { print folder $0; bad = 1 } END { exit bad }' - "$said" >&2 || {
+        echo "error: clippy warns of the lines above; cargo clippy $* says more" >&2
+        exit 1
+    }
 }
 
-git ls-files -co --exclude-standard '*.rs' |
-    awk -F : 'NR == FNR { ours[$1]; next } $1 in ours && /: (warning|error)/ && !seen[$0]++ { print; bad = 1 } END { exit bad }' - "$said" >&2 || {
-    echo "error: clippy warns of the lines above; cargo clippy --workspace --all-targets says more" >&2
-    exit 1
-}
+# The whole workspace, as everywhere else: another choice of packages is another
+# set of features, and BoringSSL is built once more.
+lint '' --workspace --all-targets "$@"
+# A workspace of its own, made of modules of this one: a change of theirs may break it.
+lend_boringssl fuzz
+lint fuzz/ --manifest-path fuzz/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-target}" "$@"

@@ -35,7 +35,7 @@ copy_sources() {
     rm -rf "$tree"
     mkdir -p "$tree"
     tar -cf - .cargo Cargo.toml Cargo.lock quiche apps tools | tar -xf - -C "$tree"
-    lend_boringssl
+    lend_boringssl "$tree"
     cd "$tree"
     # Upstream's tests outside recovery, which take longest to build, are not asked.
     find quiche/src -name '*.rs' ! -path '*/recovery/*' | while read -r file; do

@@ -40,6 +40,6 @@ verdict() { # LINE ROW FILE WORD
 
 prepare_faults
 if [ "${1:-}" = --fits ]; then exit 0; fi
-lend_boringssl
+lend_boringssl "$tree"
 simulate "$logs/without.log" || die "without any fault: $(tail -n 1 "$logs/without.log") ($logs/without.log)"
 try_faults

@@ -21,7 +21,7 @@ make_clone() {
     git clone -q "$root" "$clone"
     mkdir "$clone/target"
     tree=$root
-    lend_boringssl
+    lend_boringssl "$tree"
     if [ -d "${lent:-}" ]; then cp -R "$lent" "$clone/target"; fi
     cd "$clone"
     git config user.name t

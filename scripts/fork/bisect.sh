@@ -13,7 +13,7 @@ bisect_settings() { # WHAT FOLDER
 
 judge() { # COMMIT: sets $result to git's code for it
     tree_at "$1"
-    lend_boringssl
+    lend_boringssl "$tree"
     result=0
     (cd "$tree" && sh "$root/scripts/fork/judge.sh" 8>&-) || result=$?
     [ "$result" -lt 128 ] || exit "$result"

@@ -1,6 +1,7 @@
 # Sourced. Owns: trees of their own, next to the working copy, where commands
 # check commits out and build them. Each has a target folder of its own: cargo
 # takes two checkouts that share one for the same.
+. scripts/boringssl.sh
 
 # One command at a time uses FOLDER; the lock goes with the process.
 tree_lock() { # FOLDER
@@ -34,34 +35,6 @@ tree_git() {
 # Checks a commit out; a file that stays the same keeps its mtime.
 tree_at() { # COMMIT
     tree_git -c advice.detachedHead=false checkout -q -f --detach "$1"
-}
-
-# BoringSSL takes minutes to build: what the working copy has built is lent to all
-# trees that want the same version.
-lend_boringssl() {
-    [ -f "$tree/Cargo.lock" ] || return 0
-    version=$(boring_version "$tree/Cargo.lock")
-    lent=$root/target/boringssl-$version
-    [ -d "$lent" ] || copy_boringssl || return 0
-    export BORING_BSSL_PATH="$lent"
-}
-
-boring_version() { # LOCK-FILE
-    awk '{ gsub("\"", "") } $1 == "name" { mine = $3 == "boring-sys" } mine && $1 == "version" { print $3 }' "$1"
-}
-
-# The newest build is of the version that the working copy's lock names.
-copy_boringssl() {
-    [ "$(boring_version Cargo.lock)" = "$version" ] || return 1
-    # shellcheck disable=SC2012
-    built=$(ls -t target/debug/build/boring-sys-*/out/build/libssl.a 2>/dev/null | head -n 1)
-    [ -n "$built" ] || return 1
-    built=${built%/build/libssl.a}
-    rm -rf "$lent.next"
-    mkdir "$lent.next" "$lent.next/lib"
-    cp "$built/build/libssl.a" "$built/build/libcrypto.a" "$lent.next/lib"
-    cp -R "$built/boringssl/include" "$lent.next"
-    mv "$lent.next" "$lent"
 }
 
 # These commands work from patches/: edits that it lacks would be left out.
