@@ -137,7 +137,7 @@ fn a_load_loses_nothing_by_a_reload_and_a_restart() {
     let mut path = emulate(line.address, "--rate 200 --rtt 20 --buffer 1000000");
     let url = format!("https://{}/bytes/100000", path.address());
     let mut command = Command::new(sibling("edge-client"));
-    command.args([&url, "--insecure", "--json", "--requests", "1000"]);
+    command.args([&url, "--insecure", "--json", "--requests", "1020"]);
     let mut load = command.args(["--clients", "30"]).stdout(Stdio::piped()).spawn().unwrap();
     old.wait_for_another("connection from", 29);
     old.ask_to_reload();
@@ -149,9 +149,11 @@ fn a_load_loses_nothing_by_a_reload_and_a_restart() {
     load.stdout.take().unwrap().read_to_string(&mut summary).unwrap();
     assert!(load.wait().unwrap().success(), "{summary}");
     let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
-    assert_eq!((&summary["requests"], &summary["failed"]), (&1000.into(), &0.into()), "{summary}");
-    assert_eq!(summary["bytes"], 1000 * 100_000_u64);
-    assert_eq!(summary["connections"], 60, "each client has come back once: {summary}");
+    assert_eq!((&summary["requests"], &summary["failed"]), (&1020.into(), &0.into()), "{summary}");
+    assert_eq!(summary["bytes"], 1020 * 100_000_u64);
+    // One that had its share before the new server was there has not come back.
+    let connections = summary["connections"].as_u64().unwrap();
+    assert!((31..=60).contains(&connections), "each client comes back once at most: {summary}");
     assert!(new.stop().success());
 }
 
