@@ -8,19 +8,27 @@
 use crate::*;
 
 impl<F: BufFactory> Connection<F> {
-    /// Gives the place of a path up that was left, if a new one finds none.
+    /// Gives the place of a path up that was left, if a new one finds none: of one on
+    /// which nothing is missed, else of the one on which least is. That is sent
+    /// again where the client is. A client whose address changes every few seconds
+    /// would else not be heard until its old ones have failed validation.
     pub(crate) fn make_room_for_path(&mut self) {
         let paths_max = self.local_transport_params.active_conn_id_limit;
         if !self.is_server || (self.paths.len() as u64) < paths_max {
             return;
         }
-        let Some((_, path)) =
-            self.paths.iter_mut().find(|(_, path)| is_over(path))
-        else {
-            return self.give_up_left_path();
+        // Each new path is news for the application: no more of it than is taken.
+        if self.paths.has_events() {
+            return;
+        }
+        let left = self.paths.iter().filter(|(_, path)| path.left);
+        let Some((id, _)) = left.min_by_key(|(_, path)| missed(path)) else {
+            return;
         };
+        self.give_up_left_path(id);
         // What has no connection ID is removed when another path is added.
-        let Some(seq) = path.active_dcid_seq.take() else {
+        let path = self.paths.get_mut(id).ok();
+        let Some(seq) = path.and_then(|path| path.active_dcid_seq.take()) else {
             return;
         };
         // RFC 9000, 5.1.2: an ID that is not used any more is retired.
@@ -30,32 +38,44 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
-    /// Gives up what was sent on a path that was left: the one on which least is
-    /// missed. It is sent again where the client is, and then the place is free,
-    /// for the client's next packet. A client whose address changes every few
-    /// seconds would else not be heard until its old ones have failed validation.
-    fn give_up_left_path(&mut self) {
+    /// Takes for lost what was sent on a path that was left, and leaves it to the
+    /// active path to send it again.
+    fn give_up_left_path(&mut self, id: usize) {
         let handshake_status = self.handshake_status();
-        let left = self.paths.iter_mut().map(|(_, path)| path);
-        let left = left.filter(|path| path.left);
-        let Some(path) = left.min_by_key(|path| path.recovery.bytes_in_flight())
-        else {
+        let Ok(path) = self.paths.get_mut(id) else {
             return;
         };
         let (lost_packets, lost_bytes) = path
             .recovery
             .on_left_path_timeout(handshake_status, clock::now());
+        let next = || path.recovery.next_lost_frame(packet::Epoch::Application);
+        let lost: Vec<_> = std::iter::from_fn(next).collect();
 
         self.lost_count += lost_packets;
         self.lost_bytes += lost_bytes as u64;
+        let Ok(active) = self.paths.get_active_mut() else {
+            return;
+        };
+        for frame in lost.into_iter().filter(|frame| !is_of_its_path(frame)) {
+            active
+                .recovery
+                .add_lost_frame(packet::Epoch::Application, frame);
+        }
     }
 }
 
-/// Whether a path was left, and nothing that was sent on it is missed. One that is
-/// only probed stays: anybody who repeats a packet could take its place.
-fn is_over(path: &path::Path) -> bool {
+/// What would have to be sent again if the path's place were given up: whether
+/// there is anything, and the bytes in flight.
+fn missed(path: &path::Path) -> (bool, usize) {
     let has_lost = path.recovery.has_lost_frames(packet::Epoch::Application);
-    path.left && path.recovery.bytes_in_flight() == 0 && !has_lost
+    let in_flight = path.recovery.bytes_in_flight();
+    (has_lost || in_flight > 0, in_flight)
+}
+
+/// Whether a frame asks something of the path that it is sent on.
+fn is_of_its_path(frame: &frame::Frame) -> bool {
+    use frame::Frame::*;
+    matches!(frame, PathChallenge { .. } | PathResponse { .. } | Ping { .. })
 }
 
 #[cfg(all(test, feature = "internal"))]
@@ -64,33 +84,72 @@ mod tests {
     use crate::clock::Simulation;
     use crate::test_utils::Pipe;
 
-    const PACKETS_MAX: usize = 2;
-
-    #[test]
-    fn a_client_that_moves_again_and_again_is_heard_each_time() {
-        let time = Simulation::start(1, Duration::from_secs(1_000_000));
+    fn pipe() -> Pipe {
         let mut config = Pipe::default_config("cubic").unwrap();
         config.set_initial_max_data(1 << 20);
         config.set_initial_max_stream_data_bidi_remote(1 << 20);
         let mut pipe = Pipe::with_config(&mut config).unwrap();
         pipe.handshake().unwrap();
         pipe.advance().unwrap();
-        let to = Pipe::server_addr();
+        pipe
+    }
 
-        for port in 5000..5010 {
-            let from = SocketAddr::new(Pipe::client_addr().ip(), port);
-            let is_answered = (0..PACKETS_MAX).any(|_| {
-                time.advance_to(time.elapsed() + Duration::from_millis(200));
-                pipe.server.on_timeout();
-                pipe.client.stream_send(4, &[0; 400], false).unwrap();
-                let mut packet = [0; 1500];
-                let (len, _) = pipe.client.send(&mut packet).unwrap();
-                let info = RecvInfo { from, to };
-                let _ = pipe.server.recv(&mut packet[..len], info);
-                let sent = || pipe.server.send(&mut packet).ok();
-                std::iter::from_fn(sent).any(|(_, info)| info.to == from)
-            });
+    /// The client sends something, which comes from another port.
+    fn come_from(port: u16, pipe: &mut Pipe) -> SocketAddr {
+        let from = SocketAddr::new(Pipe::client_addr().ip(), port);
+        pipe.client.stream_send(4, &[0; 100], false).unwrap();
+        let mut packet = [0; 1500];
+        let (len, _) = pipe.client.send(&mut packet).unwrap();
+        let to = Pipe::server_addr();
+        let _ = pipe.server.recv(&mut packet[..len], RecvInfo { from, to });
+        from
+    }
+
+    #[test]
+    fn a_client_that_moves_again_and_again_is_heard_at_once() {
+        let time = Simulation::start(1, Duration::from_secs(1_000_000));
+        let mut pipe = pipe();
+        for (port, pause_ms) in (5000..5020).zip([0, 0, 0, 200].iter().cycle()) {
+            time.advance_to(time.elapsed() + Duration::from_millis(*pause_ms));
+            pipe.server.on_timeout();
+            let from = come_from(port, &mut pipe);
+            while pipe.server.path_event_next().is_some() {}
+            let mut packet = [0; 1500];
+            let sent = || pipe.server.send(&mut packet).ok();
+            let is_answered =
+                std::iter::from_fn(sent).any(|(_, info)| info.to == from);
             assert!(is_answered, "from port {port}");
         }
+    }
+
+    #[test]
+    fn what_was_sent_on_a_path_that_is_given_up_is_sent_again() {
+        let mut pipe = pipe();
+        come_from(5000, &mut pipe);
+        pipe.server.stream_send(4, b"answer", true).unwrap();
+        let mut packet = [0; 1500];
+        while pipe.server.send(&mut packet).is_ok() {}
+        // What went to the first port is lost, the rest comes.
+        for port in 5001..5004 {
+            while pipe.server.path_event_next().is_some() {}
+            come_from(port, &mut pipe);
+            while let Ok((len, _)) = pipe.server.send(&mut packet) {
+                let (from, to) = (Pipe::server_addr(), Pipe::client_addr());
+                let _ = pipe
+                    .client
+                    .recv(&mut packet[..len], RecvInfo { from, to });
+            }
+        }
+        assert_eq!(pipe.client.stream_recv(4, &mut packet), Ok((6, true)));
+    }
+
+    #[test]
+    fn an_application_that_takes_no_events_is_not_given_ever_more() {
+        let mut pipe = pipe();
+        for port in 5000..5050 {
+            come_from(port, &mut pipe);
+        }
+        let next = || pipe.server.path_event_next();
+        assert!(std::iter::from_fn(next).count() < 10);
     }
 }
