@@ -309,6 +309,8 @@ impl Worker {
                 }
             }
         }
+        self.renew_ids(slot);
+        let connection = &mut self.connections[slot];
         let mut turn = Turn {
             socket,
             outbox: &mut self.outbox,
@@ -338,10 +340,10 @@ impl Worker {
             Pause::Turn => self.touch(slot),
             Pause::Idle | Pause::Paced(_) => (),
         }
-        self.renew_ids(slot);
     }
 
-    /// Gives the client spare connection IDs, and drops those it is done with.
+    /// Gives the client spare connection IDs, and drops those it is done with. Before a
+    /// turn: they leave with its packets.
     fn renew_ids(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         while let Some(retired) = connection.quic().retired_scid_next() {
@@ -353,7 +355,6 @@ impl Worker {
             return;
         }
         let Some(local) = connection.local_address() else { return };
-        let mut fresh = false;
         while connection.quic().scids_left() > 0 {
             let Some(id) = self.id_maker.connection_id() else { break };
             let Some(reset_token) = self.id_maker.reset_token(&id, local) else { break };
@@ -362,10 +363,6 @@ impl Worker {
             }
             connection.ids.push(id);
             self.routes.insert(id, slot);
-            fresh = true;
-        }
-        if fresh {
-            self.touch(slot);
         }
     }
 

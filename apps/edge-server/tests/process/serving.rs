@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::support::client::Client;
 use crate::support::client::Limits;
+use crate::support::lab::Lab;
 use crate::support::metrics;
 use crate::support::process::serve;
 use crate::support::process::server_command;
@@ -257,4 +258,15 @@ fn files_that_are_on_disk_arrive_whole_and_are_counted() {
     let mut client = Client::connect(address);
     assert!(client.get("/notes").body == std::fs::read("/sys/kernel/notes").unwrap());
     assert_eq!(metrics::read(metrics, "edge_server_disk_reads_total"), 1);
+}
+
+// In a packet of their own they would cost both ends a system call more.
+#[test]
+fn spare_connection_ids_come_with_the_first_packets() {
+    let lab = Lab::new();
+    lab.download("run", "--rate 100 --rtt 5 --buffer 100000", 1000);
+    let qlog = lab.qlog("run");
+    let mut sent = qlog.lines().filter(|line| line.contains(r#""name":"quic:packet_sent""#));
+    let first = sent.find(|packet| packet.contains("new_connection_id")).unwrap();
+    assert!(first.contains("handshake_done"), "{first}");
 }
