@@ -75,7 +75,10 @@ fn missed(path: &path::Path) -> (bool, usize) {
 /// Whether a frame asks something of the path that it is sent on.
 fn is_of_its_path(frame: &frame::Frame) -> bool {
     use frame::Frame::*;
-    matches!(frame, PathChallenge { .. } | PathResponse { .. } | Ping { .. })
+    matches!(
+        frame,
+        PathChallenge { .. } | PathResponse { .. } | Ping { .. }
+    )
 }
 
 #[cfg(all(test, feature = "internal"))]
@@ -135,9 +138,8 @@ mod tests {
             come_from(port, &mut pipe);
             while let Ok((len, _)) = pipe.server.send(&mut packet) {
                 let (from, to) = (Pipe::server_addr(), Pipe::client_addr());
-                let _ = pipe
-                    .client
-                    .recv(&mut packet[..len], RecvInfo { from, to });
+                let _ =
+                    pipe.client.recv(&mut packet[..len], RecvInfo { from, to });
             }
         }
         assert_eq!(pipe.client.stream_recv(4, &mut packet), Ok((6, true)));

@@ -1,0 +1,166 @@
+//! Fields that a connection has had before with the same value: most of each
+//! response's, and all of a request's but its path. Without a dynamic table
+//! (RFC 9204, 3.2) they are said in full each time, and what Huffman coding costs
+//! is spared only if it is remembered.
+
+use super::decoder::decode_int;
+use super::decoder::decode_str;
+use super::Result;
+use crate::h3::NameValue;
+
+/// How many names are remembered, with one value each.
+const NAMES_MAX: usize = 12;
+
+/// The longest field and coding that are remembered, in bytes.
+const BYTES_MAX: usize = 256;
+
+/// What fields were encoded as, or their values decoded to, the last time.
+#[derive(Default)]
+pub struct Repeats {
+    fields: Vec<Field>,
+
+    /// Where the next one is, if they come in the same order.
+    next: usize,
+}
+
+struct Field {
+    name: Vec<u8>,
+    value: Vec<u8>,
+    coded: Vec<u8>,
+}
+
+impl Repeats {
+    /// Writes a field's line if it is the one of the last time. Returns whether it
+    /// was.
+    pub fn encode<T: NameValue>(
+        &mut self, field: &T, b: &mut octets::OctetsMut,
+    ) -> Result<bool> {
+        let known = self.get(field.name(), field.value());
+        known.map(|line| b.put_bytes(line)).transpose()?;
+        Ok(known.is_some())
+    }
+
+    /// A field had to be encoded, and this became of it.
+    pub fn on_encoded<T: NameValue>(&mut self, field: &T, line: &[u8]) {
+        self.keep(field.name(), field.value(), line);
+    }
+
+    /// The value of a field, of at most `bytes_max` bytes.
+    pub fn decode(
+        &mut self, name: &[u8], b: &mut octets::Octets, bytes_max: u64,
+    ) -> Result<Vec<u8>> {
+        let rest = &b.buf()[b.off()..];
+        let mut ahead = octets::Octets::with_slice(rest);
+        let len = decode_int(&mut ahead, 7)? as usize;
+        ahead.skip(len)?;
+        let value = &rest[..ahead.off()];
+
+        if let Some(known) = self.get(name, value) {
+            b.skip(value.len())?;
+            return Ok(known.to_vec());
+        }
+        let decoded = decode_str(b, bytes_max as usize)?;
+        self.keep(name, value, &decoded);
+        Ok(decoded)
+    }
+
+    fn get(&mut self, name: &[u8], value: &[u8]) -> Option<&[u8]> {
+        let at = self.find(name)?;
+        self.next = at + 1;
+        let field = &self.fields[at];
+        (field.value == value).then_some(&field.coded)
+    }
+
+    /// Remembers a field, instead of what was known of its name.
+    fn keep(&mut self, name: &[u8], value: &[u8], coded: &[u8]) {
+        if name.len() + value.len() + coded.len() > BYTES_MAX {
+            return;
+        }
+        if let Some(at) = self.find(name) {
+            let field = &mut self.fields[at];
+            set(&mut field.value, value);
+            set(&mut field.coded, coded);
+        } else if self.fields.len() < NAMES_MAX {
+            let [name, value, coded] = [name, value, coded].map(<[u8]>::to_vec);
+            self.fields.push(Field { name, value, coded });
+        }
+    }
+
+    fn find(&self, name: &[u8]) -> Option<usize> {
+        let is_it = |at: &usize| {
+            self.fields.get(*at).is_some_and(|field| field.name == name)
+        };
+        (self.next..self.fields.len()).chain(0..self.next).find(is_it)
+    }
+}
+
+fn set(bytes: &mut Vec<u8>, to: &[u8]) {
+    bytes.clear();
+    bytes.extend_from_slice(to);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::h3::qpack::Decoder;
+    use crate::h3::qpack::Encoder;
+    use crate::h3::Header;
+
+    #[test]
+    fn a_field_is_the_same_only_if_name_and_value_are() {
+        let mut repeats = Repeats::default();
+        repeats.keep(b"ab", b"c", b"coded");
+        for (name, value, expected) in [
+            ("ab", "c", Some(&b"coded"[..])),
+            ("a", "bc", None),
+            ("ab", "", None),
+            ("ab", "d", None),
+            ("ac", "c", None),
+        ] {
+            let found = repeats.get(name.as_bytes(), value.as_bytes());
+            assert_eq!(found, expected, "{name}: {value}");
+        }
+    }
+
+    #[test]
+    fn it_does_not_grow_beyond_its_bounds() {
+        let mut repeats = Repeats::default();
+        for name in 0..100_u8 {
+            repeats.keep(&[name], &[0; BYTES_MAX], b"c");
+            repeats.keep(&[name], b"v", b"c");
+            repeats.keep(&[name], b"w", b"d");
+        }
+        assert_eq!(repeats.fields.len(), NAMES_MAX);
+        for name in 0..NAMES_MAX {
+            assert_eq!(repeats.get(&[name as u8], b"w"), Some(&b"d"[..]));
+        }
+    }
+
+    #[test]
+    fn what_has_been_said_before_is_coded_and_decoded_as_the_first_time() {
+        let long = "x".repeat(2 * BYTES_MAX);
+        let field = |name: &str, value: &str| {
+            Header::new(name.as_bytes(), value.as_bytes())
+        };
+        let sections = [
+            vec![field(":status", "200"), field("date", "now"), field("x-a", "1")],
+            vec![field(":status", "404"), field("date", "now"), field("x-a", "2")],
+            vec![field("etag", "\"e\""), field("date", "then"), field("x-a", "1")],
+            vec![field("etag", &long), field("date", "then"), field("x-b", &long)],
+        ];
+        let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+        for section in sections.iter().cycle().take(3 * sections.len()) {
+            let mut coded = [[0; 4 * BYTES_MAX]; 2];
+            let len = encoder.encode(section, &mut coded[0]).unwrap();
+            let afresh = Encoder::new().encode(section, &mut coded[1]).unwrap();
+            assert_eq!(coded[0][..len], coded[1][..afresh]);
+            assert_eq!(&decoder.decode(&coded[0][..len], u64::MAX).unwrap(), section);
+        }
+        // The limit holds for what is remembered, too.
+        let section = [field("etag", "\"e\"")];
+        let mut coded = [0; 100];
+        let len = encoder.encode(&section, &mut coded).unwrap();
+        assert!(decoder.decode(&coded[..len], 32 + 7).is_ok());
+        assert!(decoder.decode(&coded[..len], 32 + 6).is_err());
+    }
+}
