@@ -1,7 +1,7 @@
 //! Fields that a connection has had before with the same value: most of each
 //! response's, and all of a request's but its path. Without a dynamic table
-//! (RFC 9204, 3.2) they are said in full each time, and what Huffman coding costs
-//! is spared only if it is remembered.
+//! (RFC 9204, 3.2) they are coded in full each time; here it is remembered what
+//! they became.
 
 use super::decoder::decode_int;
 use super::decoder::decode_str;
@@ -90,7 +90,9 @@ impl Repeats {
         let is_it = |at: &usize| {
             self.fields.get(*at).is_some_and(|field| field.name == name)
         };
-        (self.next..self.fields.len()).chain(0..self.next).find(is_it)
+        (self.next..self.fields.len())
+            .chain(0..self.next)
+            .find(is_it)
     }
 }
 
@@ -143,10 +145,26 @@ mod tests {
             Header::new(name.as_bytes(), value.as_bytes())
         };
         let sections = [
-            vec![field(":status", "200"), field("date", "now"), field("x-a", "1")],
-            vec![field(":status", "404"), field("date", "now"), field("x-a", "2")],
-            vec![field("etag", "\"e\""), field("date", "then"), field("x-a", "1")],
-            vec![field("etag", &long), field("date", "then"), field("x-b", &long)],
+            vec![
+                field(":status", "200"),
+                field("date", "now"),
+                field("x-a", "1"),
+            ],
+            vec![
+                field(":status", "404"),
+                field("date", "now"),
+                field("x-a", "2"),
+            ],
+            vec![
+                field("etag", "\"e\""),
+                field("date", "then"),
+                field("x-a", "1"),
+            ],
+            vec![
+                field("etag", &long),
+                field("date", "then"),
+                field("x-b", &long),
+            ],
         ];
         let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
         for section in sections.iter().cycle().take(3 * sections.len()) {
@@ -154,7 +172,10 @@ mod tests {
             let len = encoder.encode(section, &mut coded[0]).unwrap();
             let afresh = Encoder::new().encode(section, &mut coded[1]).unwrap();
             assert_eq!(coded[0][..len], coded[1][..afresh]);
-            assert_eq!(&decoder.decode(&coded[0][..len], u64::MAX).unwrap(), section);
+            assert_eq!(
+                &decoder.decode(&coded[0][..len], u64::MAX).unwrap(),
+                section
+            );
         }
         // The limit holds for what is remembered, too.
         let section = [field("etag", "\"e\"")];
