@@ -216,6 +216,21 @@ fn is_field_value(value: &[u8]) -> bool {
 
 /// RFC 9110, 5.6.2.
 fn is_token_byte(byte: u8) -> bool {
+    TOKEN_BYTES[usize::from(byte)]
+}
+
+/// Each byte of each name is looked up.
+static TOKEN_BYTES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        table[byte] = is_in_token(byte as u8);
+        byte += 1;
+    }
+    table
+};
+
+const fn is_in_token(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'!' | b'#' | b'$' | b'%' | b'&'
         | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
 }
