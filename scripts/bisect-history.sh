@@ -4,6 +4,7 @@
 #   GOOD=commit        where it does not
 #   BAD=commit         where it does (HEAD by default)
 . "$(dirname "$0")/fork/common.sh"
+. scripts/boringssl.sh
 . scripts/fork/trees.sh
 . scripts/fork/bisect.sh
 

@@ -8,6 +8,7 @@
 . scripts/fork/upstream.sh
 . scripts/fork/hooks.sh
 . scripts/fork/chain.sh
+. scripts/boringssl.sh
 . scripts/fork/trees.sh
 . scripts/fork/bisect.sh
 

@@ -6,6 +6,7 @@
 . scripts/fork/upstream.sh
 . scripts/fork/hooks.sh
 . scripts/fork/chain.sh
+. scripts/boringssl.sh
 . scripts/fork/trees.sh
 
 FEATURES=internal,ffi

@@ -8,6 +8,7 @@ faults=$(cd "$(dirname "$0")" && pwd -P)/faults.sh
 cd "${CONFORMANCE_ROOT:-$(dirname "$0")/..}"
 name=conformance-faults
 . "$faults"
+. "$(dirname "$faults")/boringssl.sh"
 . "$(dirname "$faults")/fork/trees.sh"
 TEST_SECONDS_MAX=900
 

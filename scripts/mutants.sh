@@ -8,6 +8,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 command -v cargo-mutants >/dev/null || cargo install --locked cargo-mutants
+. scripts/boringssl.sh
 . scripts/fork/trees.sh
 root=$PWD
 work=${CARGO_TARGET_DIR:-$PWD/target}/mutants

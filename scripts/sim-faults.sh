@@ -8,6 +8,7 @@ set -eu
 cd "$(dirname "$0")/.."
 name=sim-faults
 . scripts/faults.sh
+. scripts/boringssl.sh
 . scripts/fork/trees.sh
 RUN_SECONDS_MAX=600
 

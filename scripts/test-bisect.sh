@@ -4,6 +4,7 @@
 # of ours, for make bisect-history. In a clone of what is committed here, with its
 # own builds: minutes.
 . "$(dirname "$0")/fork/common.sh"
+. scripts/boringssl.sh
 . scripts/fork/trees.sh
 
 figure() { # MODE: prints the time to the last byte, in ms

@@ -1,7 +1,6 @@
 # Sourced. Owns: trees of their own, next to the working copy, where commands
 # check commits out and build them. Each has a target folder of its own: cargo
 # takes two checkouts that share one for the same.
-. scripts/boringssl.sh
 
 # One command at a time uses FOLDER; the lock goes with the process.
 tree_lock() { # FOLDER
