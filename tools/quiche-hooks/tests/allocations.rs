@@ -8,6 +8,7 @@ use ends::exchange;
 use ends::request;
 use ends::with_http;
 use quiche_hooks::h3;
+use quiche_hooks::ConnectionId;
 
 const PACKETS: usize = 2000;
 
@@ -30,6 +31,21 @@ fn packets_of_a_download_are_made_without_allocations() {
     // What is kept of the packets in flight grows a few times.
     let allocations = measured.count_total;
     assert!(allocations < PACKETS as u64 / 50, "{allocations} allocations for {PACKETS} packets");
+}
+
+#[test]
+fn the_name_of_a_connection_takes_no_allocation_a_byte() {
+    let mut config = config(b"proto", 10);
+    let [local, peer] = ["127.0.0.1:443", "127.0.0.1:1234"].map(|at| at.parse().unwrap());
+    let mut allocations = |id: &[u8]| {
+        let id = ConnectionId::from_ref(id);
+        let accept = || drop(quiche_hooks::accept(&id, None, local, peer, &mut config).unwrap());
+        allocation_counter::measure(accept).count_total
+    };
+    // The first makes what all have in common.
+    allocations(&[7; 4]);
+    let (short, long) = (allocations(&[7; 4]), allocations(&[7; 20]));
+    assert!(long < short + 8, "{short} and {long} allocations");
 }
 
 #[test]
