@@ -176,9 +176,15 @@ impl Connection {
         self.quic.trace_id()
     }
 
-    /// Nothing of it is left.
-    pub fn is_closed(&self) -> bool {
-        self.quic.is_closed() || self.given_up
+    /// Nothing is left to do for it. Where it has a qlog, its last event is still to come.
+    pub fn is_gone(&mut self) -> bool {
+        let is_told = self.over && self.quic.is_draining() && self.quic.qlog_streamer().is_none();
+        self.quic.is_closed() || self.given_up || is_told
+    }
+
+    /// Packets of it that come until then are not answered (RFC 9000, 10.2).
+    pub fn drains_until(&self) -> Option<Instant> {
+        self.quic.timeout_instant().filter(|_| self.quic.is_draining())
     }
 
     /// The handshake is complete. Returns whether the client may stay.

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 
 use quiche::ConnectionId;
 
-use crate::randomness::Randomness;
+use crate::randomness;
 use crate::secrets::SharedSecrets;
 use crate::stateless_reset;
 
@@ -21,6 +21,16 @@ pub const LEN: usize = 16;
 /// Where our connection IDs name their worker and their secret.
 const WORKER_AT: usize = 0;
 pub const SECRET_AT: usize = 1;
+
+/// The bit of the first byte that tells a long header (RFC 8999, 5).
+pub const LONG_HEADER: u8 = 0x80;
+
+/// The connection ID of ours in a packet with a short header (RFC 9000, 17.3.1).
+pub fn of_short_header(packet: &[u8]) -> Option<&[u8]> {
+    let (first, rest) = packet.split_first()?;
+    let is_short = first & LONG_HEADER == 0;
+    rest.get(..LEN).filter(|_| is_short)
+}
 
 /// A connection ID of either side, kept in place.
 #[derive(Clone, Copy)]
@@ -83,19 +93,18 @@ impl fmt::Display for RoutingId {
 pub struct IdMaker {
     worker: u8,
     secrets: SharedSecrets,
-    random: Randomness,
 }
 
 impl IdMaker {
     pub fn new(worker: u8, secrets: SharedSecrets) -> Self {
-        Self { worker, secrets, random: Randomness::new() }
+        Self { worker, secrets }
     }
 
     /// A fresh ID, unpredictable but for what it names. `None` when the system has
     /// no randomness.
-    pub fn connection_id(&mut self) -> Option<RoutingId> {
+    pub fn connection_id(&self) -> Option<RoutingId> {
         let mut id = [0; LEN];
-        self.random.fill(&mut id)?;
+        randomness::fill(&mut id)?;
         id[WORKER_AT] = self.worker;
         id[SECRET_AT] = self.secrets.get().current().name();
         Some(RoutingId::new(&id))
@@ -125,9 +134,20 @@ mod tests {
     }
 
     #[test]
+    fn a_short_header_begins_with_the_id() {
+        let packet: Vec<u8> = (0x40..0x60).collect();
+        assert_eq!(of_short_header(&packet), Some(&packet[1..=LEN]));
+        assert_eq!(of_short_header(&packet[..=LEN]), Some(&packet[1..=LEN]));
+        assert_eq!(of_short_header(&packet[..LEN]), None);
+        assert_eq!(of_short_header(&[]), None);
+        let long: Vec<u8> = (0xc0..0xe0).collect();
+        assert_eq!(of_short_header(&long), None);
+    }
+
+    #[test]
     fn our_ids_name_their_worker_and_secret_and_differ() {
         let secrets = shared(&[ONE]);
-        let mut maker = IdMaker::new(9, secrets.clone());
+        let maker = IdMaker::new(9, secrets.clone());
         let (one, other) = (maker.connection_id().unwrap(), maker.connection_id().unwrap());
         assert_ne!(one, other);
         for id in [one, other] {

@@ -36,6 +36,7 @@ mod receiver;
 mod reload;
 mod rest;
 mod resume_report;
+mod routes;
 mod saved_paths;
 mod secrets;
 mod settings;

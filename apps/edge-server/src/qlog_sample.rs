@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn the_share_of_connections_is_the_rate() {
         const CONNECTIONS: usize = 10_000;
-        let mut maker = IdMaker::new(7, shared(&[ONE]));
+        let maker = IdMaker::new(7, shared(&[ONE]));
         let ids: Vec<_> = (0..CONNECTIONS).map(|_| maker.connection_id().unwrap()).collect();
         for (rate, at_least, at_most) in
             [(0.0, 0, 0), (0.1, 800, 1200), (0.5, 4700, 5300), (1.0, CONNECTIONS, CONNECTIONS)]

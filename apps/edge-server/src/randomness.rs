@@ -1,15 +1,25 @@
 //! Random bytes, fetched from the system many at a time: a connection needs them several
 //! times, and a system call each time costs more than they are used for.
 
+use std::cell::RefCell;
+
 use ring::rand::SecureRandom;
 use ring::rand::SystemRandom;
 
 /// How many bytes are fetched at a time.
 const FETCH_BYTES: usize = 1 << 10;
 
-/// Unpredictable bytes. None is given out twice, nor kept.
-pub struct Randomness {
-    system: SystemRandom,
+thread_local! {
+    static RANDOMNESS: RefCell<Randomness> = RefCell::new(Randomness::new());
+}
+
+/// Fills `bytes` with unpredictable ones. `None` when the system has no randomness.
+pub fn fill(bytes: &mut [u8]) -> Option<()> {
+    RANDOMNESS.with_borrow_mut(|randomness| randomness.fill(bytes))
+}
+
+/// A thread's. No bytes are given out twice, nor kept.
+struct Randomness {
     fetched: [u8; FETCH_BYTES],
 
     /// How many of the bytes at the front have been given out.
@@ -17,17 +27,17 @@ pub struct Randomness {
 }
 
 impl Randomness {
-    pub fn new() -> Self {
-        Self { system: SystemRandom::new(), fetched: [0; FETCH_BYTES], used: FETCH_BYTES }
+    fn new() -> Self {
+        Self { fetched: [0; FETCH_BYTES], used: FETCH_BYTES }
     }
 
-    /// Fills `bytes`. `None` when the system has no randomness.
-    pub fn fill(&mut self, bytes: &mut [u8]) -> Option<()> {
+    fn fill(&mut self, bytes: &mut [u8]) -> Option<()> {
         if bytes.len() > FETCH_BYTES - self.used {
+            let system = SystemRandom::new();
             if bytes.len() > FETCH_BYTES {
-                return self.system.fill(bytes).ok();
+                return system.fill(bytes).ok();
             }
-            self.system.fill(&mut self.fetched).ok()?;
+            system.fill(&mut self.fetched).ok()?;
             self.used = 0;
         }
         let given = &mut self.fetched[self.used..][..bytes.len()];
@@ -45,11 +55,10 @@ mod tests {
 
     #[test]
     fn no_bytes_are_given_twice_whatever_is_asked_for() {
-        let mut randomness = Randomness::new();
         let mut seen = HashSet::new();
         for length in (0..200).map(|n| 16 + n % 7).chain([FETCH_BYTES, 3 * FETCH_BYTES, 16]) {
             let mut bytes = vec![0; length];
-            randomness.fill(&mut bytes).unwrap();
+            fill(&mut bytes).unwrap();
             for eight in bytes.chunks_exact(8) {
                 assert!(seen.insert(eight.to_vec()), "{length}");
             }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use ring::hmac;
 
 use crate::connection_ids;
-use crate::randomness::Randomness;
+use crate::randomness;
 use crate::secrets::Secrets;
 use crate::secrets::SharedSecrets;
 use crate::tokens::address_bytes;
@@ -42,7 +42,6 @@ pub fn token(secrets: &Secrets, id: &[u8], local: SocketAddr) -> Option<u128> {
 /// Writes the stateless resets of one worker, so many a second.
 pub struct StatelessResets {
     secrets: SharedSecrets,
-    random: Randomness,
 
     /// When the current second began.
     second: Option<Instant>,
@@ -51,7 +50,7 @@ pub struct StatelessResets {
 
 impl StatelessResets {
     pub fn new(secrets: SharedSecrets) -> Self {
-        Self { secrets, random: Randomness::new(), second: None, sent: 0 }
+        Self { secrets, second: None, sent: 0 }
     }
 
     /// Writes the reset that answers a packet of `answered_bytes` for an unknown
@@ -75,7 +74,7 @@ impl StatelessResets {
             return None;
         }
         let reset = room.get_mut(..length)?;
-        self.random.fill(reset)?;
+        randomness::fill(reset)?;
         // A short header.
         reset[0] = 0x40 | (reset[0] & 0x3f);
         reset[length - TOKEN_BYTES..].copy_from_slice(&token.to_be_bytes());

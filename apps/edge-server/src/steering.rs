@@ -22,11 +22,10 @@ use nix::libc::BPF_RET;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::AttachReusePortCbpf;
 
+use crate::connection_ids::LONG_HEADER;
+
 /// Workers at most: as many as a byte can name.
 pub const WORKERS_MAX: u16 = 256;
-
-/// The bit of the first byte that tells a long header (RFC 8999, 5).
-const LONG_HEADER: u8 = 0x80;
 
 /// Where the destination connection ID begins: behind the first byte, and in a
 /// long header also behind the version and the ID's length (RFC 8999, 5).

@@ -13,9 +13,8 @@ use boring::symm::Cipher;
 use boring::symm::CipherCtxRef;
 use boring_sys::SSL_CTX_set_num_tickets;
 use log::debug;
-use ring::rand::SecureRandom;
-use ring::rand::SystemRandom;
 
+use crate::randomness;
 use crate::secrets::SharedSecrets;
 use crate::secrets::TicketKeys;
 
@@ -25,7 +24,6 @@ const TICKETS: usize = 1;
 
 /// Has tickets sealed with the first secret, and opened with every one.
 pub fn share(tls: &mut SslContextBuilder, secrets: SharedSecrets) {
-    let random = SystemRandom::new();
     let choose = move |name: &mut [u8; 16],
                        iv: &mut [u8; 16],
                        cipher: &mut CipherCtxRef,
@@ -35,9 +33,9 @@ pub fn share(tls: &mut SslContextBuilder, secrets: SharedSecrets) {
         if seals {
             let keys = secrets.current().ticket_keys();
             *name = keys.name;
-            return match random.fill(iv) {
-                Ok(()) => result(seal(keys, iv, cipher, mac)),
-                Err(_) => TicketKeyCallbackResult::Noop,
+            return match randomness::fill(iv) {
+                Some(()) => result(seal(keys, iv, cipher, mac)),
+                None => TicketKeyCallbackResult::Noop,
             };
         }
         match secrets.of_ticket(name) {

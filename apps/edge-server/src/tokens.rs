@@ -16,7 +16,7 @@ use std::time::UNIX_EPOCH;
 use ring::aead;
 
 use crate::connection_ids::RoutingId;
-use crate::randomness::Randomness;
+use crate::randomness;
 use crate::secrets::Secret;
 use crate::secrets::SharedSecrets;
 use crate::secrets::TOKEN_SALT_BYTES;
@@ -71,7 +71,6 @@ pub enum Fault {
 /// Makes and judges tokens of one worker.
 pub struct Tokens {
     secrets: SharedSecrets,
-    random: Randomness,
     used_retry: Used,
     used_new_token: Used,
 }
@@ -108,7 +107,7 @@ impl Fault {
 impl Tokens {
     pub fn new(secrets: SharedSecrets) -> Self {
         let (used_retry, used_new_token) = (Used::default(), Used::default());
-        Self { secrets, random: Randomness::new(), used_retry, used_new_token }
+        Self { secrets, used_retry, used_new_token }
     }
 
     /// A token for a Retry packet that changes the server's connection ID from
@@ -126,7 +125,7 @@ impl Tokens {
 
     /// A token for the client's next connection. `None` when the system has no
     /// randomness.
-    pub fn for_next_connection(&mut self, client: IpAddr, wall_now: SystemTime) -> Option<Vec<u8>> {
+    pub fn for_next_connection(&self, client: IpAddr, wall_now: SystemTime) -> Option<Vec<u8>> {
         let binding = address_bytes(client);
         self.seal(Kind::NewToken, &binding, &[], wall_now + NEW_TOKEN_LIFETIME)
     }
@@ -170,7 +169,7 @@ impl Tokens {
     }
 
     fn seal(
-        &mut self,
+        &self,
         kind: Kind,
         binding: &[u8],
         original: &[u8],
@@ -179,7 +178,7 @@ impl Tokens {
         let secrets = self.secrets.get();
         let secret = secrets.current();
         let mut salt = [0; TOKEN_SALT_BYTES];
-        self.random.fill(&mut salt)?;
+        randomness::fill(&mut salt)?;
 
         let mut token = vec![kind.byte(), secret.name()];
         token.extend(salt);

@@ -6,7 +6,6 @@ mod strangers;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use foldhash::HashMap;
 use log::debug;
 use path_store::Answer;
 use quiche::clock;
@@ -40,6 +39,8 @@ use crate::path_key::PathKey;
 use crate::qlog_file::QlogDir;
 use crate::qlog_sample::QlogSample;
 use crate::reload::Fresh;
+use crate::routes::Route;
+use crate::routes::Routes;
 use crate::saved_paths::ConnectionKey;
 use crate::saved_paths::SavedPaths;
 use crate::site::sites::Sites;
@@ -76,7 +77,7 @@ pub struct Worker {
 
     /// Each in a place of its own: a slab that grows moves what it holds.
     connections: Slab<Box<Connection>>,
-    routes: HashMap<RoutingId, usize>,
+    routes: Routes,
     serial_next: u64,
     deadlines: Deadlines,
     tidying: Tidying,
@@ -132,7 +133,7 @@ impl Worker {
             qlog_sample,
             resume_except,
             connections: Slab::new(),
-            routes: HashMap::default(),
+            routes: Routes::default(),
             serial_next: 0,
             deadlines: Deadlines::default(),
             tidying: Tidying::default(),
@@ -164,27 +165,31 @@ impl Worker {
     /// Whether a datagram is for one of the connections here.
     pub fn knows(&self, datagram: &mut [u8]) -> bool {
         let header = Header::from_slice(datagram, connection_ids::LEN);
-        header.is_ok_and(|header| self.routes.contains_key(header.dcid.as_ref()))
+        header.is_ok_and(|header| self.routes.find(&header.dcid).is_some())
     }
 
     /// A datagram has come.
     pub fn on_datagram(&mut self, socket: &Socket, info: RecvInfo, datagram: &mut [u8]) {
-        let Ok(header) = Header::from_slice(datagram, connection_ids::LEN) else {
-            return;
-        };
+        let short = connection_ids::of_short_header(datagram).and_then(|id| self.routes.find(id));
+        let route = short.or_else(|| self.on_other(socket, info, datagram));
+        if let Some(Route::Connection(slot)) = route {
+            self.connections[slot].on_datagram(info, datagram, &self.path_key);
+            self.touch(slot);
+        }
+    }
+
+    /// A datagram has come that does not begin with a packet of an established connection.
+    fn on_other(&mut self, socket: &Socket, info: RecvInfo, datagram: &mut [u8]) -> Option<Route> {
+        let header = Header::from_slice(datagram, connection_ids::LEN).ok()?;
         // RFC 9000, 14.1: also where it belongs to a connection.
         if header.ty == Type::Initial && datagram.len() < INITIAL_BYTES_MIN {
-            return;
+            return None;
         }
-        let slot = match self.routes.get(header.dcid.as_ref()) {
-            Some(slot) => *slot,
-            None => match self.on_stranger(socket, info, &header, datagram.len()) {
-                Some(slot) => slot,
-                None => return,
-            },
-        };
-        self.connections[slot].on_datagram(info, datagram, &self.path_key);
-        self.touch(slot);
+        let known = self.routes.find(&header.dcid);
+        known.or_else(|| {
+            let slot = self.on_stranger(socket, info, &header, datagram.len())?;
+            Some(Route::Connection(slot))
+        })
     }
 
     /// Answers of the store have come.
@@ -228,6 +233,7 @@ impl Worker {
             }
             self.touch(slot);
         }
+        self.routes.forget(now);
         self.tidying.on_turn(now);
         let mut serving = std::mem::take(&mut self.serving);
         std::mem::swap(&mut serving, &mut self.touched);
@@ -275,7 +281,6 @@ impl Worker {
         for mut connection in self.connections.drain() {
             connection.end(self.access_log.as_ref(), &self.metrics, now);
         }
-        self.routes.clear();
         self.on_store();
     }
 
@@ -329,7 +334,7 @@ impl Worker {
         if let Some(round_trip) = connection.awaits_acks() {
             self.acks_until = self.acks_until.max(clock::now() + round_trip);
         }
-        if connection.is_closed() {
+        if connection.is_gone() {
             return self.remove(slot);
         }
         self.deadlines.set(slot, connection.deadline(pause));
@@ -369,8 +374,9 @@ impl Worker {
     fn remove(&mut self, slot: usize) {
         let mut connection = self.connections.remove(slot);
         connection.end(self.access_log.as_ref(), &self.metrics, clock::now());
-        for id in &connection.ids {
-            self.routes.remove(id);
+        match connection.drains_until() {
+            Some(until) => self.routes.end(&connection.ids, until),
+            None => connection.ids.iter().for_each(|id| self.routes.remove(id)),
         }
         debug!("{}: connection is over", connection.trace_id());
         self.metrics.count_end();

@@ -114,7 +114,7 @@ impl Worker {
         self.admission.on_accepted(slot, info.from.ip());
 
         let ids = vec![id, RoutingId::new(client_choice)];
-        self.routes.extend(ids.iter().map(|id| (*id, slot)));
+        ids.iter().for_each(|id| self.routes.insert(*id, slot));
         let now = clock::now();
         let stay = Stay::new(place, &self.limits, now);
         entry.insert(Connection::new(key, ids, quic, endpoint, resumes, stay, now).into());

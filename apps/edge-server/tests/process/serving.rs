@@ -165,6 +165,24 @@ fn packets_that_mean_nothing_are_ignored() {
     assert!(Client::connect(address).get("/file.bin").body == contents);
 }
 
+// RFC 9000, 10.2.2: a stateless reset would answer packets that are still under way. The
+// round trip makes that time long, and the test sure.
+#[test]
+fn of_a_connection_that_has_ended_no_packet_is_answered_for_some_round_trips() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address) = serve(dir.path(), &["--workers", "1", "--speedtest"]);
+    let mut far = Client::connect_slowly(address, Duration::from_millis(500));
+    let mut near = Client::connect(address);
+    for (before, client) in [&mut far, &mut near].into_iter().enumerate() {
+        assert_eq!(client.get("/bytes/1000").body.len(), 1000);
+        client.close();
+        server.wait_for_another("connection is over", before);
+    }
+    assert!(!far.is_late_packet_answered());
+    assert!((0..100).any(|_| near.is_late_packet_answered()), "it is never forgotten");
+    assert!(server.stop().success());
+}
+
 #[test]
 fn an_unknown_version_is_answered_with_the_known_one() {
     let dir = tempfile::tempdir().unwrap();

@@ -140,6 +140,17 @@ impl Client {
         client
     }
 
+    /// Completes a handshake with `server` over a path whose round trip is so long.
+    pub fn connect_slowly(server: SocketAddr, round_trip: Duration) -> Self {
+        let (limits, memory) = (Limits::default(), Memory::default());
+        let mut client =
+            Self::begin(Some("localhost"), Ipv4Addr::LOCALHOST, server, limits, &memory);
+        client.send();
+        std::thread::sleep(round_trip);
+        client.establish();
+        client
+    }
+
     /// Tries a handshake that `server` refuses. Returns the code.
     pub fn refused(server: SocketAddr, memory: &Memory) -> u64 {
         let limits = Limits::default();
@@ -426,6 +437,15 @@ impl Client {
     pub fn close(&mut self) {
         let _ = self.quic.close(true, 0x100, b"");
         self.send();
+    }
+
+    /// Sends a packet of the connection that it has closed, as one that was late on its
+    /// way. Returns whether the server answers.
+    pub fn is_late_packet_answered(&mut self) -> bool {
+        while self.next_datagram().is_some() {}
+        let packet = [&[0x40], self.quic.destination_id().as_ref(), &[0x57; 60]].concat();
+        self.socket.send(&packet).unwrap();
+        (0..10).any(|_| self.next_datagram().is_some())
     }
 
     /// Waits until the server closes the connection. Returns its code.
