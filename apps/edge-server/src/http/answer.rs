@@ -11,6 +11,9 @@ pub const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 /// What a resource here can be asked for with (RFC 9110, 9.1).
 pub const ALLOWED: &str = "GET, HEAD";
 
+/// How many fields an answer has, nearly always: room for more would be made one by one.
+const FIELDS: usize = 8;
+
 /// The answer to a request.
 #[derive(Debug)]
 pub struct Answer {
@@ -28,7 +31,7 @@ pub type Field = (Cow<'static, str>, Cow<'static, str>);
 
 impl Answer {
     pub fn new(status: u16, body: Body) -> Self {
-        Self { status, fields: Vec::new(), body }
+        Self { status, fields: Vec::with_capacity(FIELDS), body }
     }
 
     /// A short message.

@@ -32,6 +32,10 @@ impl Priority {
     /// Reads a field's value. Whatever of it is not understood is as if it had not
     /// been said (RFC 9218, 4).
     pub fn read(value: &[u8]) -> Self {
+        // Nearly all requests.
+        if value.is_empty() {
+            return Self::UNSAID;
+        }
         let said = sfv::Parser::parse_dictionary(value).unwrap_or_default();
         if said.is_empty() {
             return Self::UNSAID;

@@ -22,6 +22,7 @@ use prometheus_client::registry::Registry;
 
 pub use self::admission::AdmissionMetrics;
 pub use self::drops::DropMetrics;
+pub use self::responses::ResponseCounters;
 pub use self::responses::ResponseMetrics;
 pub use self::resume::ResumeMetrics;
 pub use self::resume::Scene;
@@ -73,7 +74,7 @@ pub struct WorkerMetrics {
     pub admission: AdmissionMetrics,
     pub drops: DropMetrics,
     pub traffic: TrafficMetrics,
-    pub responses: ResponseMetrics,
+    pub responses: ResponseCounters,
     pub resume: ResumeMetrics,
 }
 
@@ -149,7 +150,7 @@ impl Metrics {
             admission,
             drops,
             traffic,
-            responses,
+            responses: responses.of_worker(),
             resume,
         }
     }

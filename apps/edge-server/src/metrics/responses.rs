@@ -1,5 +1,7 @@
 //! Responses, counted when they end.
 
+use std::cell::RefCell;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -7,11 +9,20 @@ use prometheus_client::registry::Registry;
 
 use crate::http::exchanges::Ended;
 
-/// The counters, shared by the workers.
+/// What the workers share.
 #[derive(Clone, Default)]
 pub struct ResponseMetrics {
     responses: Family<Labels, Counter>,
     bytes: Counter,
+}
+
+/// The counters of a worker.
+#[derive(Clone)]
+pub struct ResponseCounters {
+    shared: ResponseMetrics,
+
+    /// Those that it has used: the others are behind a lock.
+    used: RefCell<Vec<(Labels, Counter)>>,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -37,10 +48,25 @@ impl ResponseMetrics {
         metrics
     }
 
+    /// Counters for one more worker.
+    pub fn of_worker(&self) -> ResponseCounters {
+        ResponseCounters { shared: self.clone(), used: RefCell::default() }
+    }
+}
+
+impl ResponseCounters {
     /// A response has ended.
     pub fn count(&self, ended: &Ended) {
         let complete = if ended.complete { "true" } else { "false" };
-        self.responses.get_or_create(&Labels { status: ended.status, complete }).inc();
-        self.bytes.inc_by(ended.bytes);
+        let labels = Labels { status: ended.status, complete };
+        let mut used = self.used.borrow_mut();
+        if let Some((_, counter)) = used.iter().find(|(own, _)| *own == labels) {
+            counter.inc();
+        } else {
+            let counter = self.shared.responses.get_or_create(&labels).clone();
+            counter.inc();
+            used.push((labels, counter));
+        }
+        self.shared.bytes.inc_by(ended.bytes);
     }
 }
