@@ -1,0 +1,154 @@
+//! Data that ends a full packet: it is sealed out of the buffer that the application
+//! gave, and not copied into the packet first.
+
+use std::ops::Range;
+
+use super::send_buf::SendBuf;
+use crate::BufFactory;
+
+/// Data at the end of a packet.
+pub struct Tail<B> {
+    buffer: B,
+    range: Range<usize>,
+}
+
+impl<B: AsRef<[u8]>> Tail<B> {
+    pub fn as_slice(&self) -> &[u8] {
+        &self.buffer.as_ref()[self.range.clone()]
+    }
+}
+
+impl<F: BufFactory> SendBuf<F> {
+    /// As `emit()` of exactly so many bytes, if they are in one buffer. Returns them,
+    /// and whether the stream ends with them.
+    pub fn emit_tail(&mut self, len: usize) -> Option<(Tail<F::Buf>, bool)> {
+        let next = self
+            .next_buf()
+            .filter(|next| len > 0 && next.len() >= len)?;
+        let buffer = next.data.clone();
+        let range = next.pos..next.pos + len;
+        let (emitted, fin) = self.emit_with(len, |_, _| ());
+        (emitted == len).then_some((Tail { buffer, range }, fin))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crypto::Algorithm;
+    use crate::crypto::Seal;
+    use bytes::Bytes;
+
+    /// Buffers as an application gives them.
+    #[derive(Clone, Debug, Default)]
+    struct Given;
+
+    impl BufFactory for Given {
+        type Buf = Bytes;
+        type DgramBuf = Vec<u8>;
+
+        fn buf_from_slice(buf: &[u8]) -> Bytes {
+            Bytes::copy_from_slice(buf)
+        }
+
+        fn dgram_buf_from_slice(buf: &[u8]) -> Vec<u8> {
+            buf.to_vec()
+        }
+    }
+
+    /// Two buffers of 100 and 50 bytes, and the end.
+    fn filled() -> SendBuf<Given> {
+        let first = Bytes::from_iter(0..150);
+        let second = first.slice(100..);
+        let mut buf = SendBuf::new(1000);
+        assert_eq!(
+            buf.append_buf(first.slice(..100), 100, false),
+            Ok((100, None))
+        );
+        assert_eq!(buf.append_buf(second, 50, true), Ok((50, None)));
+        buf
+    }
+
+    #[test]
+    fn a_tail_is_what_would_have_been_copied() {
+        for lens in [&[100, 50][..], &[40, 60, 50], &[99, 1, 49, 1]] {
+            let (mut one, mut other) = (filled(), filled());
+            for len in lens {
+                let mut copy = vec![0; *len];
+                let (emitted, fin) = one.emit(&mut copy).unwrap();
+                let (tail, tail_fin) = other.emit_tail(*len).unwrap();
+                assert_eq!(emitted, *len);
+                assert_eq!((tail.as_slice(), tail_fin), (&copy[..], fin));
+                assert_eq!(one.off_front(), other.off_front());
+            }
+        }
+    }
+
+    #[test]
+    fn the_buffer_itself_is_used() {
+        let mut buf = filled();
+        let held = buf.next_buf().unwrap().data.as_ref().as_ptr();
+        let (first, _) = buf.emit_tail(10).unwrap();
+        let (second, _) = buf.emit_tail(10).unwrap();
+        assert_eq!(first.as_slice().as_ptr(), held);
+        assert_eq!(second.as_slice().as_ptr(), held.wrapping_add(10));
+    }
+
+    #[test]
+    fn there_is_none_where_one_buffer_is_not_enough() {
+        let mut buf = filled();
+        assert!(buf.emit_tail(0).is_none());
+        assert!(buf.emit_tail(101).is_none());
+        assert!(buf.emit_tail(60).is_some());
+        assert!(buf.emit_tail(41).is_none());
+        assert_eq!(buf.emit(&mut [0; 200]), Ok((90, true)));
+        assert!(buf.emit_tail(1).is_none());
+    }
+
+    #[test]
+    fn what_is_lost_is_emitted_again() {
+        let mut buf = filled();
+        buf.emit_tail(100).unwrap();
+        buf.emit_tail(50).unwrap();
+        buf.retransmit(20, 30);
+        assert!(buf.emit_tail(31).is_none());
+        let (tail, fin) = buf.emit_tail(30).unwrap();
+        assert_eq!((tail.as_slice()[0], fin), (20, false));
+    }
+
+    #[test]
+    fn it_is_sealed_as_if_it_had_been_copied() {
+        for alg in [
+            Algorithm::AES128_GCM,
+            Algorithm::AES256_GCM,
+            Algorithm::ChaCha20_Poly1305,
+        ] {
+            let secret = [7; 32];
+            let plain: Vec<u8> = (0..1300u32).map(|i| i as u8).collect();
+            for (head, len) in
+                [(1, 1), (9, 40), (16, 64), (23, 1277), (100, 1200)]
+            {
+                let mut one = Seal::from_secret(alg, &secret).unwrap();
+                let mut other = Seal::from_secret(alg, &secret).unwrap();
+                let mut copied = vec![0; head + len + alg.tag_len()];
+                copied[..head + len].copy_from_slice(&plain[..head + len]);
+                let mut sealed = vec![0; copied.len()];
+                sealed[..head].copy_from_slice(&plain[..head]);
+
+                let ad = b"header";
+                let whole = one
+                    .seal_with_u64_counter(5, ad, &mut copied, head + len, None)
+                    .unwrap();
+                let tail = Some(&plain[head..head + len]);
+                let length = other
+                    .seal_with_u64_counter(5, ad, &mut sealed, head, tail)
+                    .unwrap();
+                assert_eq!(
+                    (whole, &copied),
+                    (length, &sealed),
+                    "{alg:?} {head} {len}"
+                );
+            }
+        }
+    }
+}
