@@ -11,7 +11,7 @@ pub const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 /// What a resource here can be asked for with (RFC 9110, 9.1).
 pub const ALLOWED: &str = "GET, HEAD";
 
-/// How many fields an answer has, nearly always: room for more would be made one by one.
+/// How many fields nearly every answer has at most: room for them is made once.
 const FIELDS: usize = 8;
 
 /// The answer to a request.

@@ -70,3 +70,34 @@ impl ResponseCounters {
         self.shared.bytes.inc_by(ended.bytes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::exchanges::Asked;
+    use std::time::Duration;
+    use std::time::UNIX_EPOCH;
+
+    #[test]
+    fn each_outcome_has_its_counter_whichever_worker_counts() {
+        let shared = ResponseMetrics::default();
+        let workers = [shared.of_worker(), shared.of_worker()];
+        let ended = |(status, complete)| Ended {
+            asked: Asked::default(),
+            begun: UNIX_EPOCH,
+            duration: Duration::ZERO,
+            status,
+            bytes: 10,
+            complete,
+        };
+        for worker in &workers {
+            for outcome in [(200, true), (200, false), (404, true), (200, true)] {
+                worker.count(&ended(outcome));
+            }
+        }
+        let count =
+            |status, complete| shared.responses.get_or_create(&Labels { status, complete }).get();
+        let counts = [count(200, "true"), count(200, "false"), count(404, "true")];
+        assert_eq!((counts, shared.bytes.get()), ([4, 2, 2], 80));
+    }
+}
