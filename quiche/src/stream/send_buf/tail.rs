@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::send_buf::SendBuf;
+use super::SendBuf;
 use crate::BufFactory;
 
 /// Data at the end of a packet.
@@ -22,13 +22,21 @@ impl<F: BufFactory> SendBuf<F> {
     /// As `emit()` of exactly so many bytes, if they are in one buffer. Returns them,
     /// and whether the stream ends with them.
     pub fn emit_tail(&mut self, len: usize) -> Option<(Tail<F::Buf>, bool)> {
-        let next = self
-            .next_buf()
-            .filter(|next| len > 0 && next.len() >= len)?;
+        self.skip_empty();
+        let next = self.data.get_mut(self.pos)?;
+        let offset = next.off();
+        if len == 0 || next.len() < len || offset >= self.max_data {
+            return None;
+        }
+
         let buffer = next.data.clone();
         let range = next.pos..next.pos + len;
-        let (emitted, fin) = self.emit_with(len, |_, _| ());
-        (emitted == len).then_some((Tail { buffer, range }, fin))
+        next.consume(len);
+        self.skip_empty();
+        let end = offset + len as u64;
+        self.buffered_bytes -= len as u64;
+        self.emit_off = self.emit_off.max(end);
+        Some((Tail { buffer, range }, self.fin_off == Some(end)))
     }
 }
 
@@ -87,7 +95,7 @@ mod tests {
     #[test]
     fn the_buffer_itself_is_used() {
         let mut buf = filled();
-        let held = buf.next_buf().unwrap().data.as_ref().as_ptr();
+        let held = buf.data[0].data.as_ref().as_ptr();
         let (first, _) = buf.emit_tail(10).unwrap();
         let (second, _) = buf.emit_tail(10).unwrap();
         assert_eq!(first.as_slice().as_ptr(), held);

@@ -1,0 +1,258 @@
+//! Packets of stream data alone, as nearly all packets of a large response are.
+//! They are made without asking each other kind of frame whether it is due, and
+//! data that fills one is sealed out of the buffer that the application gave.
+//! But for that, `send_single()` would make the same packets.
+
+use super::*;
+
+impl<F: BufFactory> Connection<F> {
+    /// As `send_single()`, if stream data alone is due and a whole packet of it
+    /// may leave. None otherwise.
+    pub(super) fn send_data_packet(
+        &mut self, out: &mut [u8], send_pid: usize, now: Instant,
+    ) -> Result<Option<usize>> {
+        let epoch = packet::Epoch::Application;
+        if !self.is_data_alone_due(send_pid)? {
+            return Ok(None);
+        }
+
+        let is_app_limited = self.delivery_rate_check_if_app_limited();
+        let path = self.paths.get_mut(send_pid)?;
+        let pmtu = path.pmtud.as_ref().map(|pmtud| pmtud.get_current_mtu());
+        let size = out.len().min(pmtu.unwrap_or(usize::MAX));
+        if path.recovery.cwnd_available() < size {
+            return Ok(None);
+        }
+        let Some(aead) = self.crypto_ctx[epoch].crypto_seal.as_mut() else {
+            return Ok(None);
+        };
+
+        let pn = self.next_pkt_num;
+        let largest_acked = path.recovery.get_largest_acked_on_epoch(epoch);
+        let pn_len = packet::pkt_num_len(pn, largest_acked.unwrap_or(0));
+        let dcid_seq = path.active_dcid_seq.ok_or(Error::OutOfIdentifiers)?;
+        let dcid = self.ids.get_dcid(dcid_seq)?.cid.as_ref();
+        let mut b = octets::OctetsMut::with_slice(&mut out[..size]);
+        put_header(&mut b, (self.version, dcid), self.key_phase, (pn, pn_len))?;
+        let payload_offset = b.off();
+
+        let Some(room) = b.cap().checked_sub(aead.alg().tag_len()) else {
+            return Ok(None);
+        };
+        let mut sent_pkt = to_be_sent(pn, now);
+        let tail = put_data(
+            &mut self.streams,
+            self.coalesce_streams,
+            &mut b,
+            room,
+            &mut sent_pkt.frames,
+        )?;
+        if sent_pkt.frames.is_empty() {
+            return Ok(None);
+        }
+        let tail = tail.as_ref().map(stream::Tail::as_slice);
+        let payload_len = b.off() - payload_offset - tail.map_or(0, <[u8]>::len);
+        let written = packet::encrypt_pkt(
+            &mut b,
+            pn,
+            pn_len,
+            payload_len,
+            payload_offset,
+            tail,
+            aead,
+        )?;
+
+        trace!("{} tx pkt pn={pn} len={written}", self.trace_id);
+        for frame in &sent_pkt.frames {
+            trace!("{} tx frm {frame:?}", self.trace_id);
+        }
+
+        if is_app_limited {
+            path.recovery.delivery_rate_update_app_limited(true);
+        }
+        path.sent_count += 1;
+        path.sent_bytes += written as u64;
+        self.next_pkt_num += 1;
+        self.sent_count += 1;
+        self.sent_bytes += written as u64;
+        self.emit_dgram = true;
+
+        sent_pkt.size = written;
+        let handshake_status = self.handshake_status();
+        self.on_packet_sent(send_pid, sent_pkt, epoch, handshake_status, now)?;
+
+        let path = self.paths.get_mut(send_pid)?;
+        if path.recovery.is_paced() && self.streams.has_flushable() {
+            path.recovery.update_app_limited(false);
+        }
+        Ok(Some(written))
+    }
+
+    /// Whether nothing but stream data can be due, and nobody wants to hear of
+    /// each frame.
+    fn is_data_alone_due(&self, send_pid: usize) -> Result<bool> {
+        #[cfg(feature = "qlog")]
+        if self.qlog.streamer.is_some() {
+            return Ok(false);
+        }
+
+        let epoch = packet::Epoch::Application;
+        let path = self.paths.get(send_pid)?;
+        let recovery = &path.recovery;
+        let crypto_ctx = &self.crypto_ctx[epoch];
+        let streams = &self.streams;
+
+        let is_steady = self.handshake_confirmed
+            && !self.should_send_handshake_done()
+            && self.local_error.is_none()
+            && self.ack_eliciting_sent;
+        let is_path_steady = self.paths.len() == 1
+            && path.validated()
+            && !path.needs_ack_eliciting
+            && !path.probing_required()
+            && !path.pmtud.as_ref().is_some_and(|p| p.should_probe());
+        let is_packet_space_steady = !self.pkt_num_spaces[epoch].ready()
+            && !self
+                .pkt_num_manager
+                .should_skip_pn(self.handshake_completed)
+            && !crypto_ctx.data_available()
+            && crypto_ctx.key_update.is_none()
+            && !recovery.has_lost_frames(epoch)
+            && !recovery.should_elicit_ack(epoch);
+        let is_frame_due = self.new_token.is_due()
+            || self.flow_control.should_update_max_data()
+            || self.should_send_max_data
+            || self.blocked_limit.is_some()
+            || self
+                .streams_blocked_bidi_state
+                .has_pending_stream_blocked_frame()
+            || self
+                .streams_blocked_uni_state
+                .has_pending_stream_blocked_frame()
+            || self.should_send_max_streams_bidi
+            || self.should_send_max_streams_uni
+            || streams.should_update_max_streams_bidi()
+            || streams.should_update_max_streams_uni()
+            || streams.has_almost_full()
+            || streams.has_blocked()
+            || streams.has_reset()
+            || streams.has_stopped()
+            || self.dgram_send_queue.has_pending()
+            || self.ids.has_new_scids()
+            || self.ids.has_retire_dcids();
+
+        Ok(is_steady
+            && is_path_steady
+            && is_packet_space_steady
+            && !is_frame_due
+            && streams.has_flushable())
+    }
+}
+
+fn put_header(
+    b: &mut octets::OctetsMut<'_>, (version, dcid): (u32, &[u8]),
+    key_phase: bool, (pn, pn_len): (u64, usize),
+) -> Result<()> {
+    let header = Header {
+        ty: Type::Short,
+        version,
+        dcid: ConnectionId::from_ref(dcid),
+        scid: ConnectionId::default(),
+        pkt_num: 0,
+        pkt_num_len: pn_len,
+        token: None,
+        versions: None,
+        key_phase,
+    };
+    header.to_bytes(b)?;
+    packet::encode_pkt_num(pn, pn_len, b)
+}
+
+/// What is kept of a packet, but for its frames and size.
+fn to_be_sent(pkt_num: u64, now: Instant) -> recovery::Sent {
+    recovery::Sent {
+        pkt_num,
+        frames: SmallVec::new(),
+        time_sent: now,
+        time_acked: None,
+        time_lost: None,
+        size: 0,
+        ack_eliciting: true,
+        in_flight: true,
+        delivered: 0,
+        delivered_time: now,
+        first_sent_time: now,
+        is_app_limited: false,
+        tx_in_flight: 0,
+        lost: 0,
+        has_data: true,
+        is_pmtud_probe: false,
+    }
+}
+
+/// Puts frames of the streams whose turn it is into so much room, but for the
+/// data that ends the packet.
+fn put_data<F: BufFactory>(
+    streams: &mut stream::StreamMap<F>, coalesce: bool,
+    b: &mut octets::OctetsMut<'_>, mut room: usize,
+    frames: &mut SmallVec<[frame::Frame; 1]>,
+) -> Result<Option<stream::Tail<F::Buf>>> {
+    let mut tail = None;
+    while let Some(stream_id) = streams.peek_flushable() {
+        // What is not as it should be is left to `send_single()`.
+        let stream = match streams.get_mut(stream_id) {
+            Some(stream) if !stream.send.is_stopped() => stream,
+            _ => break,
+        };
+        let offset = stream.send.off_front();
+        let hdr_len = 1 + // frame type
+            octets::varint_len(stream_id) +
+            octets::varint_len(offset) +
+            2; // length
+        let Some(max_len) = room.checked_sub(hdr_len) else {
+            break;
+        };
+        let (mut hdr, mut payload) = b.split_at(b.off() + hdr_len)?;
+        let (length, fin) = match stream.send.emit_tail(max_len) {
+            Some((data, fin)) => {
+                tail = Some(data);
+                (max_len, fin)
+            },
+            None => stream.send.emit(&mut payload.as_mut()[..max_len])?,
+        };
+        if length == 0 && !fin {
+            break;
+        }
+        hdr.skip(hdr.cap() - hdr_len)?;
+        frame::encode_stream_header(
+            stream_id,
+            offset,
+            length as u64,
+            fin,
+            &mut hdr,
+        )?;
+        b.skip(hdr_len + length)?;
+        room -= hdr_len + length;
+        frames.push(frame::Frame::StreamHeader {
+            stream_id,
+            offset,
+            length,
+            fin,
+        });
+
+        if !stream.is_flushable() {
+            streams.pop_flushable();
+        } else if stream.incremental {
+            streams.rotate_flushable();
+        }
+        streams.sub_tx_buffered(length);
+        if !coalesce || room < COALESCED_ROOM_MIN {
+            break;
+        }
+    }
+    Ok(tail)
+}
+
+#[cfg(test)]
+#[path = "data_packets_tests.rs"]
+mod tests;
