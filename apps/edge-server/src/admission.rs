@@ -217,10 +217,11 @@ pub fn accept(
     proof: Option<Proof>,
     info: RecvInfo,
     config: &mut quiche::Config,
-) -> quiche::Result<Quic> {
+) -> quiche::Result<Box<Quic>> {
     let id = id.as_quic();
     let Some(Proof::Retry { original }) = proof else {
-        let mut quic = quiche::accept_with_buf_factory(&id, None, info.to, info.from, config)?;
+        let accepted = quiche::accept_with_buf_factory(&id, None, info.to, info.from, config);
+        let mut quic = accepted.map(Box::new)?;
         if proof == Some(Proof::NewToken) {
             hooks::set_peer_address_validated(&mut quic)?;
         }
@@ -230,7 +231,7 @@ pub fn accept(
         original_destination_cid: &original.as_quic(),
         retry_source_cid: client_choice,
     };
-    quiche::accept_with_retry(&id, retry, info.to, info.from, config)
+    quiche::accept_with_retry(&id, retry, info.to, info.from, config).map(Box::new)
 }
 
 #[cfg(test)]

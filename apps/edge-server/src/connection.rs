@@ -70,7 +70,8 @@ pub struct Connection {
     /// It is on the worker's list of connections to serve.
     pub touched: bool,
 
-    quic: Quic,
+    /// Large: it is moved once.
+    quic: Box<Quic>,
     http: Option<Http>,
     endpoint: RemoteEndpoint,
     life: ResumeLife,
@@ -134,7 +135,7 @@ impl Connection {
     pub fn new(
         key: ConnectionKey,
         ids: Vec<RoutingId>,
-        quic: Quic,
+        quic: Box<Quic>,
         endpoint: RemoteEndpoint,
         resumes: bool,
         stay: Stay,

@@ -1,7 +1,7 @@
 //! Fields that a connection has had before with the same value: most of each
 //! response's, and all of a request's but its path. Without a dynamic table
 //! (RFC 9204, 3.2) they are coded in full each time; here it is remembered what
-//! they became.
+//! they became, from a connection's second section on: the first may be the only.
 
 use super::decoder::decode_int;
 use super::decoder::decode_str;
@@ -19,6 +19,9 @@ const BYTES_MAX: usize = 256;
 pub struct Repeats {
     fields: Vec<Field>,
 
+    /// How many field sections there were.
+    sections: u64,
+
     /// Where the next one is, if they come in the same order.
     next: usize,
 }
@@ -30,6 +33,11 @@ struct Field {
 }
 
 impl Repeats {
+    /// A field section is coded or decoded next.
+    pub fn begin_section(&mut self) {
+        self.sections += 1;
+    }
+
     /// Writes a field's line if it is the one of the last time. Returns whether it
     /// was.
     pub fn encode<T: NameValue>(
@@ -73,7 +81,8 @@ impl Repeats {
 
     /// Remembers a field, instead of what was known of its name.
     fn keep(&mut self, name: &[u8], value: &[u8], coded: &[u8]) {
-        if name.len() + value.len() + coded.len() > BYTES_MAX {
+        let is_long = name.len() + value.len() + coded.len() > BYTES_MAX;
+        if self.sections <= 1 || is_long {
             return;
         }
         if let Some(at) = self.find(name) {
@@ -108,9 +117,27 @@ mod tests {
     use crate::h3::qpack::Encoder;
     use crate::h3::Header;
 
+    /// In a connection's second section.
+    fn repeats() -> Repeats {
+        Repeats {
+            sections: 2,
+            ..Repeats::default()
+        }
+    }
+
+    #[test]
+    fn the_only_section_takes_no_memory() {
+        let mut repeats = Repeats::default();
+        for remembered in [false, true] {
+            repeats.begin_section();
+            repeats.keep(b"a", b"v", b"c");
+            assert_eq!(repeats.get(b"a", b"v").is_some(), remembered);
+        }
+    }
+
     #[test]
     fn a_field_is_the_same_only_if_name_and_value_are() {
-        let mut repeats = Repeats::default();
+        let mut repeats = repeats();
         repeats.keep(b"ab", b"c", b"coded");
         for (name, value, expected) in [
             ("ab", "c", Some(&b"coded"[..])),
@@ -126,7 +153,7 @@ mod tests {
 
     #[test]
     fn it_does_not_grow_beyond_its_bounds() {
-        let mut repeats = Repeats::default();
+        let mut repeats = repeats();
         for name in 0..100_u8 {
             repeats.keep(&[name], &[0; BYTES_MAX], b"c");
             repeats.keep(&[name], b"v", b"c");
