@@ -249,8 +249,10 @@ fn they_are_what_would_be_sent_otherwise() {
     assert!(data_alone > sent / 4, "{data_alone} of {sent}");
 }
 
+type Change = fn(&mut Connection<Given>);
+
 /// What else can be due, or keeps packets from leaving.
-const ELSE: &[(&str, fn(&mut Connection<Given>))] = &[
+const ELSE: &[(&str, Change)] = &[
     ("handshake", |server| server.handshake_confirmed = false),
     ("HANDSHAKE_DONE", |server| {
         server.handshake_done_sent = false;
