@@ -102,6 +102,7 @@ impl<F: BufFactory> Connection<F> {
         let crypto_ctx = &self.crypto_ctx[epoch];
         let streams = &self.streams;
 
+        // The first packet since one came starts the idle timer again.
         let is_steady = self.handshake_confirmed
             && !self.should_send_handshake_done()
             && self.local_error.is_none()
@@ -255,4 +256,4 @@ fn put_data<F: BufFactory>(
 
 #[cfg(test)]
 #[path = "data_packets_tests.rs"]
-mod tests;
+pub(crate) mod tests;

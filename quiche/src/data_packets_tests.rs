@@ -18,7 +18,7 @@ const PATH_MTU: usize = 1300;
 
 /// Buffers as an application gives them.
 #[derive(Clone, Debug, Default)]
-struct Given;
+pub(crate) struct Given;
 
 impl BufFactory for Given {
     type Buf = Bytes;

@@ -45,24 +45,8 @@ mod tests {
     use super::*;
     use crate::crypto::Algorithm;
     use crate::crypto::Seal;
+    use crate::data_packets::tests::Given;
     use bytes::Bytes;
-
-    /// Buffers as an application gives them.
-    #[derive(Clone, Debug, Default)]
-    struct Given;
-
-    impl BufFactory for Given {
-        type Buf = Bytes;
-        type DgramBuf = Vec<u8>;
-
-        fn buf_from_slice(buf: &[u8]) -> Bytes {
-            Bytes::copy_from_slice(buf)
-        }
-
-        fn dgram_buf_from_slice(buf: &[u8]) -> Vec<u8> {
-            buf.to_vec()
-        }
-    }
 
     /// Two buffers of 100 and 50 bytes, and the end.
     fn filled() -> SendBuf<Given> {
