@@ -169,25 +169,26 @@ fn put_header(
     packet::encode_pkt_num(pn, pn_len, b)
 }
 
-/// What is kept of a packet, but for its frames and size.
+/// What is kept of a packet: its frames and size are not known yet, and what the
+/// recovery notes of its sending is for it to fill in.
 fn to_be_sent(pkt_num: u64, now: Instant) -> recovery::Sent {
     recovery::Sent {
         pkt_num,
-        frames: SmallVec::new(),
-        time_sent: now,
-        time_acked: None,
-        time_lost: None,
-        size: 0,
         ack_eliciting: true,
         in_flight: true,
-        delivered: 0,
-        delivered_time: now,
-        first_sent_time: now,
-        is_app_limited: false,
-        tx_in_flight: 0,
-        lost: 0,
         has_data: true,
         is_pmtud_probe: false,
+        frames: SmallVec::new(),
+        size: 0,
+        time_sent: now,
+        first_sent_time: now,
+        delivered_time: now,
+        is_app_limited: false,
+        delivered: 0,
+        tx_in_flight: 0,
+        lost: 0,
+        time_acked: None,
+        time_lost: None,
     }
 }
 
