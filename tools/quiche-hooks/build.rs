@@ -1,28 +1,29 @@
 //! Looks which hooks are in quiche/, and sets `cfg(hook = "…")` for each.
 
 const LIB: &str = "../../quiche/src/lib.rs";
+const HTTP: &str = "../../quiche/src/h3/mod.rs";
 
-/// The hook, and the line of quiche/src/lib.rs by which its patch is known.
-const HOOKS: [(&str, &str); 10] = [
-    ("clock", "pub mod clock;"),
-    ("path_state", "pub use crate::recovery::path_state;"),
-    ("careful_resume", "pub use crate::recovery::resume;"),
-    ("avoid_runts", "pub fn set_avoid_runts("),
-    ("slow_start", "pub use crate::recovery::slow_start;"),
-    ("address_validation", "pub use crate::address_validation::refuse;"),
-    ("send_at", "pub fn send_on_path_at("),
-    ("coalesce_streams", "pub fn set_coalesce_streams("),
-    ("unacknowledged", "mod unacknowledged;"),
-    ("shrink", "mod shrink;"),
+/// The hook, and the line by which its patch is known.
+const HOOKS: [(&str, &str, &str); 11] = [
+    ("clock", LIB, "pub mod clock;"),
+    ("path_state", LIB, "pub use crate::recovery::path_state;"),
+    ("careful_resume", LIB, "pub use crate::recovery::resume;"),
+    ("avoid_runts", LIB, "pub fn set_avoid_runts("),
+    ("slow_start", LIB, "pub use crate::recovery::slow_start;"),
+    ("address_validation", LIB, "pub use crate::address_validation::refuse;"),
+    ("send_at", LIB, "pub fn send_on_path_at("),
+    ("coalesce_streams", LIB, "pub fn set_coalesce_streams("),
+    ("unacknowledged", LIB, "mod unacknowledged;"),
+    ("shrink", LIB, "mod shrink;"),
+    ("whole_response", HTTP, "mod whole_response;"),
 ];
 
 fn main() {
-    println!("cargo::rerun-if-changed={LIB}");
-    let lib = std::fs::read_to_string(LIB).expect("quiche/ is written by: make quiche");
-
-    for (hook, line) in HOOKS {
+    for (hook, file, line) in HOOKS {
+        println!("cargo::rerun-if-changed={file}");
         println!("cargo::rustc-check-cfg=cfg(hook, values(\"{hook}\"))");
-        if lib.contains(line) {
+        let text = std::fs::read_to_string(file).expect("quiche/ is written by: make quiche");
+        if text.contains(line) {
             println!("cargo::rustc-cfg=hook=\"{hook}\"");
         }
     }

@@ -100,6 +100,35 @@ mod shrink {
 
 pub use shrink::*;
 
+/// See `h3::Connection::send_whole_response()`; without it, a response is sent in parts.
+///
+/// # Errors
+///
+/// `StreamBlocked` if it cannot be sent at once.
+#[cfg(hook = "whole_response")]
+pub fn send_whole_response<T: h3::NameValue, F: BufFactory>(
+    http: &mut h3::Connection,
+    quic: &mut Connection<F>,
+    stream: u64,
+    headers: &[T],
+    priority: &h3::Priority,
+    body: &[u8],
+) -> h3::Result<()> {
+    http.send_whole_response(quic, stream, headers, priority, body)
+}
+
+#[cfg(not(hook = "whole_response"))]
+pub fn send_whole_response<T: h3::NameValue, F: BufFactory>(
+    _: &mut h3::Connection,
+    _: &mut Connection<F>,
+    _: u64,
+    _: &[T],
+    _: &h3::Priority,
+    _: &[u8],
+) -> h3::Result<()> {
+    Err(h3::Error::StreamBlocked)
+}
+
 #[cfg(hook = "slow_start")]
 mod slow_start {
     use super::*;

@@ -8,6 +8,8 @@ use ends::exchange;
 use ends::request;
 use ends::with_http;
 use quiche_hooks::h3;
+use quiche_hooks::hooks;
+use quiche_hooks::Connection;
 use quiche_hooks::ConnectionId;
 
 const PACKETS: usize = 2000;
@@ -48,25 +50,51 @@ fn the_name_of_a_connection_takes_no_allocation_a_byte() {
     assert!(long < short + 8, "{short} and {long} allocations");
 }
 
-#[test]
-fn the_head_of_a_response_is_one_write() {
+/// How often memory is asked for when a request is taken in, and when `answer` answers
+/// it. Frames without a use go before the first response, and the second's fields are
+/// remembered.
+fn third_exchange(mut answer: impl FnMut(&mut h3::Connection, &mut Connection, u64)) -> [u64; 2] {
     let [mut client, mut server] = connect(|| config(b"h3", 10));
     let [mut asking, mut answering] = with_http(&mut client, &mut server);
-    let head = [h3::Header::new(b":status", b"200"), h3::Header::new(b"server", b"quiche")];
-
-    // Frames without a use go before the first response, and the second's fields are
-    // remembered.
-    let mut allocations = 0;
+    let mut allocations = [0; 2];
     for _ in 0..3 {
         let stream = asking.send_request(&mut client, &request(), true).unwrap();
         exchange(&mut client, &mut server);
-        while answering.poll(&mut server).is_ok() {}
-        let measured = allocation_counter::measure(|| {
-            answering.send_response(&mut server, stream, &head, false).unwrap();
-        });
-        allocations = measured.count_total;
+        let asked = allocation_counter::measure(|| while answering.poll(&mut server).is_ok() {});
+        let answered = allocation_counter::measure(|| answer(&mut answering, &mut server, stream));
+        allocations = [asked.count_total, answered.count_total];
         exchange(&mut client, &mut server);
     }
+    allocations
+}
 
-    assert!(allocations < 5, "{allocations} allocations");
+fn head() -> [h3::Header; 2] {
+    [h3::Header::new(b":status", b"200"), h3::Header::new(b"server", b"quiche")]
+}
+
+#[test]
+fn the_head_of_a_response_is_one_write() {
+    let head = head();
+    let [_, answered] = third_exchange(|http, quic, stream| {
+        http.send_response(quic, stream, &head, false).unwrap();
+    });
+    assert!(answered < 5, "{answered} allocations");
+}
+
+#[test]
+fn a_small_response_is_one_write() {
+    let (head, priority, body) = (head(), h3::Priority::default(), [7; 1000]);
+    let [_, answered] = third_exchange(|http, quic, stream| {
+        hooks::send_whole_response(http, quic, stream, &head, &priority, &body).unwrap();
+    });
+    assert!(answered < 5, "{answered} allocations");
+}
+
+#[test]
+fn a_request_is_one_read() {
+    let [asked, _] = third_exchange(|http, quic, stream| {
+        http.send_response(quic, stream, &head(), true).unwrap();
+    });
+    // The header block, the list, and the values of :authority and :path.
+    assert!(asked < 6, "{asked} allocations");
 }
