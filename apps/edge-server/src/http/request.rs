@@ -140,7 +140,7 @@ impl<'a> Request<'a> {
         let authority = pseudo.authority.or(host).unwrap_or_default();
         check(host.is_none_or(|host| host == authority), "Host and :authority differ")?;
         check(!authority.is_empty(), "no :authority")?;
-        check(!authority.contains('@'), "user information in :authority")?;
+        check(!authority.as_bytes().contains(&b'@'), "user information in :authority")?;
         Ok(authority)
     }
 }
@@ -163,7 +163,7 @@ impl<'a> Pseudo<'a> {
     /// The method, after what it demands of the others (RFC 9114, 4.3.1 and 4.4).
     fn method(&self, authority: &str) -> Result<Method, Fault> {
         let method = self.method.ok_or(Fault::Malformed("no :method"))?;
-        check(!method.is_empty() && method.bytes().all(is_token_byte), "a :method that is none")?;
+        check(TOKEN.is_made(method.as_bytes()), "a :method that is none")?;
         if method == "CONNECT" {
             let alone = self.scheme.is_none() && self.path.is_none();
             check(alone && self.authority == Some(authority), "a CONNECT with more than a host")?;
@@ -202,37 +202,55 @@ fn check(good: bool, fault: &'static str) -> Result<(), Fault> {
 }
 
 fn check_regular(name: &[u8], value: &[u8]) -> Result<(), Fault> {
-    let lower = |byte: &u8| is_token_byte(*byte) && !byte.is_ascii_uppercase();
-    check(!name.is_empty() && name.iter().all(lower), "a field name with other characters")?;
+    check(FIELD_NAME.is_made(name), "a field name with other characters")?;
     check(is_field_value(value), "a field value with control characters")?;
     check(!CONNECTION_FIELDS.contains(&name), "a field of a connection")?;
     check(name != b"te" || value == b"trailers", "a te that is not trailers")
 }
 
-/// RFC 9110, 5.5: what no value has.
+/// RFC 9110, 5.5: what no value has. To the end even of a bad one: so it is many bytes
+/// at a time.
 fn is_field_value(value: &[u8]) -> bool {
-    !value.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n'))
+    value.iter().fold(true, |good, byte| good & !matches!(byte, 0 | b'\r' | b'\n'))
 }
+
+/// The bytes that something is made of. Each byte of each name is looked up.
+struct Alphabet([bool; 256]);
 
 /// RFC 9110, 5.6.2.
-fn is_token_byte(byte: u8) -> bool {
-    TOKEN_BYTES[usize::from(byte)]
-}
+static TOKEN: Alphabet = Alphabet::of(b"!#$%&'*+-.^_`|~", true);
 
-/// Each byte of each name is looked up.
-static TOKEN_BYTES: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < table.len() {
-        table[byte] = is_in_token(byte as u8);
-        byte += 1;
+/// RFC 9114, 4.2.
+static FIELD_NAME: Alphabet = Alphabet::of(b"!#$%&'*+-.^_`|~", false);
+
+/// RFC 3986, 3.2.2, as far as DNS has it.
+static HOST: Alphabet = Alphabet::of(b"-._~%", true);
+
+impl Alphabet {
+    /// Digits, lower case, upper case if it `has_upper`, and `others`.
+    const fn of(others: &[u8], has_upper: bool) -> Self {
+        let mut table = [false; 256];
+        let mut byte = 0;
+        while byte < table.len() {
+            let letter = byte as u8;
+            table[byte] = letter.is_ascii_digit()
+                || letter.is_ascii_lowercase()
+                || has_upper && letter.is_ascii_uppercase();
+            byte += 1;
+        }
+        let mut other = 0;
+        while other < others.len() {
+            table[others[other] as usize] = true;
+            other += 1;
+        }
+        Self(table)
     }
-    table
-};
 
-const fn is_in_token(byte: u8) -> bool {
-    matches!(byte, b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'!' | b'#' | b'$' | b'%' | b'&'
-        | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
+    /// There is something, and all of it is made of these.
+    fn is_made(&self, text: &[u8]) -> bool {
+        let is_in = |byte: &u8| self.0[usize::from(*byte)];
+        !text.is_empty() && text.iter().all(is_in)
+    }
 }
 
 /// What the client announces; said twice, it must be the same.
@@ -258,11 +276,9 @@ fn host_of(authority: &str) -> Option<&str> {
             (host, port)
         }
         None => {
-            let end = authority.find(':').unwrap_or(authority.len());
-            let (host, port) = authority.split_at(end);
-            let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte);
-            (!host.is_empty() && host.bytes().all(good)).then_some(())?;
-            (host, port)
+            let end = authority.bytes().position(|byte| byte == b':');
+            let (host, port) = authority.split_at(end.unwrap_or(authority.len()));
+            HOST.is_made(host.as_bytes()).then_some((host, port))?
         }
     };
     let digits = port.strip_prefix(':').unwrap_or(port);
