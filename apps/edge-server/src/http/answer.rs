@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use quiche::h3::NameValue;
+
 use crate::http::body::Body;
 
 /// What plain messages of the server are.
@@ -12,7 +14,7 @@ pub const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 pub const ALLOWED: &str = "GET, HEAD";
 
 /// How many fields nearly every answer has at most: room for them is made once.
-const FIELDS: usize = 8;
+const FIELDS: usize = 10;
 
 /// The answer to a request.
 #[derive(Debug)]
@@ -27,7 +29,27 @@ pub struct Answer {
 }
 
 /// A header field.
-pub type Field = (Cow<'static, str>, Cow<'static, str>);
+#[derive(Clone, Debug)]
+pub struct Field {
+    pub name: Cow<'static, str>,
+    pub value: Cow<'static, str>,
+}
+
+impl Field {
+    pub fn new(name: impl Into<Cow<'static, str>>, value: impl Into<Cow<'static, str>>) -> Self {
+        Self { name: name.into(), value: value.into() }
+    }
+}
+
+impl NameValue for Field {
+    fn name(&self) -> &[u8] {
+        self.name.as_bytes()
+    }
+
+    fn value(&self) -> &[u8] {
+        self.value.as_bytes()
+    }
+}
 
 impl Answer {
     pub fn new(status: u16, body: Body) -> Self {
@@ -61,12 +83,12 @@ impl Answer {
     }
 
     pub fn add(&mut self, name: &'static str, value: impl Into<Cow<'static, str>>) {
-        self.fields.push((name.into(), value.into()));
+        self.fields.push(Field::new(name, value));
     }
 
     #[cfg(test)]
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_ref())
+        self.fields.iter().find(|field| field.name == name).map(|field| field.value.as_ref())
     }
 }
 

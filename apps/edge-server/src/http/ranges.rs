@@ -1,6 +1,7 @@
 //! Range requests (RFC 9110, 14): which bytes a client asks for, and the body
 //! that brings them.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::http::answer::Answer;
@@ -93,7 +94,7 @@ pub fn partial(
     source: Source,
     ranges: Vec<Range<u64>>,
     length: u64,
-    content_type: String,
+    content_type: Cow<'static, str>,
     etag: &str,
 ) -> Answer {
     if let [only] = ranges.as_slice() {
@@ -193,7 +194,7 @@ mod tests {
     #[test]
     fn several_ranges_are_a_multipart_body() {
         let source = || Source::Text("0123456789".repeat(100).into());
-        let answer = partial(source(), vec![0..3, 500..502], 1000, "a/b".to_owned(), "\"x\"");
+        let answer = partial(source(), vec![0..3, 500..502], 1000, "a/b".into(), "\"x\"");
         let content_type = answer.field("content-type").unwrap();
         let boundary = content_type.strip_prefix("multipart/byteranges; boundary=").unwrap();
         let text = answer.body.read(1000).unwrap();
@@ -206,7 +207,7 @@ mod tests {
         assert_eq!(answer.field("content-range"), None);
 
         let only = std::iter::once(5..8).collect();
-        let single = partial(source(), only, 1000, "a/b".to_owned(), "\"x\"");
+        let single = partial(source(), only, 1000, "a/b".into(), "\"x\"");
         assert_eq!(single.field("content-range"), Some("bytes 5-7/1000"));
         assert_eq!(single.field("content-type"), Some("a/b"));
         assert_eq!(single.body.length(), 3);

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use log::debug;
 use quiche::h3;
+use quiche::hooks;
 
 use crate::http::answer::Answer;
 use crate::http::answer::Field;
@@ -20,6 +21,13 @@ use crate::transport::Quic;
 pub const H3_NO_ERROR: u64 = 0x100;
 pub const H3_INTERNAL_ERROR: u64 = 0x102;
 
+/// Status, date and length.
+const OWN_FIELDS: usize = 3;
+
+/// The longest body that is sent at once with its header section, in bytes: copied, what
+/// costs less than a write of its own.
+const WHOLE_BYTES_MAX: u64 = 2 << 10;
+
 /// The longest frame header in front of a piece of a body, in bytes.
 const FRAME_HEADER_BYTES_MAX: usize = 9;
 
@@ -28,8 +36,8 @@ pub struct Response {
     pub stream: u64,
     pub priority: Priority,
 
-    /// Until it is sent.
-    head: Option<Head>,
+    /// The field lines of its header section, until they are sent.
+    head: Option<Vec<Field>>,
 
     /// An interim response has been sent.
     continued: bool,
@@ -44,12 +52,6 @@ pub struct Response {
     short_capacity: Option<usize>,
 
     fetch: Fetch,
-}
-
-/// Status and fields of a response.
-struct Head {
-    status: u16,
-    fields: Vec<Field>,
 }
 
 /// Whether a piece of the body is being read from disk.
@@ -72,12 +74,6 @@ pub enum Step {
     Finished,
 }
 
-impl Head {
-    fn add(&mut self, name: &'static str, value: String) {
-        self.fields.push((name.into(), value.into()));
-    }
-}
-
 impl Response {
     /// The answer to a request on `stream`; to a HEAD, without its body.
     pub fn new(
@@ -88,11 +84,13 @@ impl Response {
         wall_now: SystemTime,
     ) -> Self {
         let length = answer.body.length();
-        let mut head = Head { status: answer.status, fields: answer.fields };
-        head.add("date", http_date(wall_now));
+        let mut head = Vec::with_capacity(answer.fields.len() + OWN_FIELDS);
+        head.push(Field::new(":status", answer.status.to_string()));
+        head.extend(answer.fields);
+        head.push(Field::new("date", http_date(wall_now)));
         // RFC 9110, 8.6: a 304 tells the length of what it stands for, or none.
-        if head.status != 304 {
-            head.add("content-length", length.to_string());
+        if answer.status != 304 {
+            head.push(Field::new("content-length", length.to_string()));
         }
         let length = if with_body { length } else { 0 };
         Self {
@@ -165,9 +163,37 @@ impl Response {
         if capacity.is_some() && capacity == self.short_capacity {
             return Ok(Step::Blocked);
         }
+        if self.send_whole(h3, quic, bytes_max) {
+            return Ok(Step::Finished);
+        }
         let step = self.attempt(h3, quic, bytes_max, fetch);
         self.short_capacity = capacity.filter(|_| step == Ok(Step::Blocked));
         step
+    }
+
+    /// Passes all of it on at once, if it is small and the transport takes it. Whatever
+    /// is in the way of that, who sends it in parts finds out.
+    fn send_whole(&mut self, h3: &mut h3::Connection, quic: &mut Quic, bytes_max: usize) -> bool {
+        let is_small = self.length <= WHOLE_BYTES_MAX.min(bytes_max as u64);
+        let Some(head) = self.head.as_ref().filter(|_| is_small && !self.continued) else {
+            return false;
+        };
+        let Ok(Piece::Here(body)) = self.body.piece(0, self.length as usize) else { return false };
+        let is_sent = body.len() as u64 == self.length
+            && hooks::send_whole_response(
+                h3,
+                quic,
+                self.stream,
+                head,
+                &self.priority.for_http(),
+                &body,
+            )
+            .is_ok();
+        if is_sent {
+            self.head = None;
+            self.sent = self.length;
+        }
+        is_sent
     }
 
     fn attempt(
@@ -194,18 +220,18 @@ impl Response {
         }
     }
 
-    fn send_head(&self, head: &Head, h3: &mut h3::Connection, quic: &mut Quic) -> h3::Result<()> {
+    fn send_head(
+        &self,
+        head: &[Field],
+        h3: &mut h3::Connection,
+        quic: &mut Quic,
+    ) -> h3::Result<()> {
         let (stream, priority, last) = (self.stream, self.priority.for_http(), self.length == 0);
-        let status = head.status.to_string();
-        let status = h3::HeaderRef::new(b":status", status.as_bytes());
-        let fields = head.fields.iter();
-        let fields =
-            fields.map(|(name, value)| h3::HeaderRef::new(name.as_bytes(), value.as_bytes()));
-        let head: Vec<_> = std::iter::once(status).chain(fields).collect();
         match self.continued {
-            false => h3.send_response_with_priority(quic, stream, &head, &priority, last),
-            true => h3
-                .send_additional_headers_with_priority(quic, stream, &head, &priority, false, last),
+            false => h3.send_response_with_priority(quic, stream, head, &priority, last),
+            true => {
+                h3.send_additional_headers_with_priority(quic, stream, head, &priority, false, last)
+            }
         }
     }
 

@@ -4,8 +4,7 @@
 //! The most urgent go first. Of one urgency, those that are not incremental go
 //! first, in the order that they were asked for; the others take turns.
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::collections::VecDeque;
 
 use crate::http::priority::Priority;
 use crate::http::response::Response;
@@ -17,7 +16,9 @@ type Place = (Priority, u64);
 /// under way, so that a stream's response is searched for.
 #[derive(Default)]
 pub struct Schedule {
-    responses: BTreeMap<Place, Box<Response>>,
+    /// In the order of their places. The next goes out in front, and one that comes
+    /// has its place at the end, as a rule.
+    responses: VecDeque<(Place, Box<Response>)>,
 
     /// Turns that incremental responses have had or wait for.
     turns: u64,
@@ -27,41 +28,48 @@ impl Schedule {
     /// Takes a response in, behind others that share with it.
     pub fn insert(&mut self, response: Box<Response>) {
         let place = self.place(&response);
-        self.responses.insert(place, response);
+        self.put_back(place, response);
     }
 
     /// Takes the next response after `after` out; who sends it on puts it back.
     pub fn take_after(&mut self, after: Option<Place>) -> Option<(Place, Box<Response>)> {
-        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let place = *self.responses.range((start, Bound::Unbounded)).next()?.0;
-        Some((place, self.responses.remove(&place)?))
+        let next = after.map_or(0, |after| self.first_from(|place| place > after));
+        self.responses.remove(next)
     }
 
     /// Puts a response back where it was: it keeps its turn.
     pub fn put_back(&mut self, place: Place, response: Box<Response>) {
-        self.responses.insert(place, response);
+        match self.responses.back() {
+            Some((last, _)) if *last > place => {
+                let index = self.first_from(|other| other > place);
+                self.responses.insert(index, (place, response));
+            }
+            _ => self.responses.push_back((place, response)),
+        }
     }
 
     /// Another response shares with one of this priority.
     pub fn is_shared(&self, priority: Priority) -> bool {
+        let first = || self.first_from(|place| place.0 >= priority);
         priority.incremental
-            && self.responses.range((priority, 0)..=(priority, u64::MAX)).next().is_some()
+            && self.responses.get(first()).is_some_and(|(place, _)| place.0 == priority)
     }
 
     /// A stream's response.
     pub fn get(&self, stream: u64) -> Option<&Response> {
-        self.responses.values().find(|response| response.stream == stream).map(AsRef::as_ref)
+        self.iter().find(|response| response.stream == stream)
     }
 
     /// The same, to be changed.
     pub fn get_mut(&mut self, stream: u64) -> Option<&mut Response> {
-        self.responses.values_mut().find(|response| response.stream == stream).map(AsMut::as_mut)
+        let index = self.index_of(stream)?;
+        self.responses.get_mut(index).map(|(_, response)| response.as_mut())
     }
 
     /// Takes a stream's response out.
     pub fn remove(&mut self, stream: u64) -> Option<Box<Response>> {
-        let place = *self.responses.iter().find(|(_, response)| response.stream == stream)?.0;
-        self.responses.remove(&place)
+        let index = self.index_of(stream)?;
+        self.responses.remove(index).map(|(_, response)| response)
     }
 
     /// Gives a stream's response, if there is one, another priority.
@@ -73,15 +81,29 @@ impl Schedule {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Response> {
-        self.responses.values().map(AsRef::as_ref)
+        self.responses.iter().map(|(_, response)| response.as_ref())
     }
 
     pub fn contains(&self, stream: u64) -> bool {
-        self.responses.values().any(|response| response.stream == stream)
+        self.index_of(stream).is_some()
     }
 
     pub fn unsent_bytes(&self) -> u64 {
-        self.responses.values().map(|response| response.unsent_bytes()).sum()
+        self.iter().map(Response::unsent_bytes).sum()
+    }
+
+    /// Gives memory back that nothing is in.
+    pub fn shrink_to_fit(&mut self) {
+        self.responses.shrink_to_fit();
+    }
+
+    /// Where the places begin that are so.
+    fn first_from(&self, is_so: impl Fn(Place) -> bool) -> usize {
+        self.responses.partition_point(|(place, _)| !is_so(*place))
+    }
+
+    fn index_of(&self, stream: u64) -> Option<usize> {
+        self.iter().position(|response| response.stream == stream)
     }
 
     fn place(&mut self, response: &Response) -> Place {

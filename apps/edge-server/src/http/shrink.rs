@@ -8,6 +8,7 @@ impl Http {
     /// Gives memory back that nothing is in.
     pub fn shrink_to_fit(&mut self) {
         hooks::shrink_http_to_fit(&mut self.h3);
+        self.responses.shrink_to_fit();
         self.intakes.shrink_to_fit();
         self.exchanges.shrink_to_fit();
     }

@@ -76,6 +76,11 @@ impl Ends {
 
     /// The same, of a server of this folder.
     fn connect_to(root: &Path) -> Self {
+        Self::connect_with(root, 1 << 20)
+    }
+
+    /// The same, with a client that takes so many bytes of a response before it reads.
+    fn connect_with(root: &Path, window: u64) -> Self {
         let config = config(root);
         let certificates = Certificates::read(&config).unwrap();
         let mut transport =
@@ -85,7 +90,7 @@ impl Ends {
         asking.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();
         asking.verify_peer(false);
         asking.set_initial_max_data(10 << 20);
-        asking.set_initial_max_stream_data_bidi_local(1 << 20);
+        asking.set_initial_max_stream_data_bidi_local(window);
         asking.set_initial_max_stream_data_uni(1 << 20);
         asking.set_initial_max_streams_uni(3);
         let id = |bytes| ConnectionId::from_ref(bytes);
@@ -199,6 +204,37 @@ fn an_urgent_response_overtakes_what_the_transport_has_taken() {
     ends.deliver();
     assert_eq!(ends.http.unsent_bytes(), 0);
     assert_eq!(ends.order(2), [urgent, bulk]);
+}
+
+#[test]
+fn a_small_response_comes_whole_whatever_the_client_takes_at_once() {
+    for window in [200, 500, 1000, 1100, 1 << 20] {
+        let mut ends = Ends::connect_with(tempfile::tempdir().unwrap().path(), window);
+        let stream = ends.ask("/bytes/1000", None);
+        let mut body = Vec::new();
+        let mut piece = [0; 100];
+        let is_over = (0..200).any(|_| {
+            ends.deliver();
+            carry(&mut ends.server, &mut ends.client, usize::MAX);
+            let mut is_over = false;
+            while let Ok((of, event)) = ends.asker.poll(&mut ends.client) {
+                is_over |= (of, event) == (stream, h3::Event::Finished);
+                while let Ok(count) = ends.asker.recv_body(&mut ends.client, stream, &mut piece) {
+                    body.extend_from_slice(&piece[..count]);
+                }
+            }
+            is_over
+        });
+        assert!(is_over, "{} bytes have come, {window} at once", body.len());
+        let expected: Vec<_> = (0..1000_usize).map(|at| (at ^ (at >> 8)) as u8).collect();
+        assert!(body == expected, "{window}");
+        assert_eq!(ends.http.exchanges.take_ended().count(), 0);
+        ends.deliver();
+        ends.deliver();
+        let ended: Vec<_> = ends.http.exchanges.take_ended().collect();
+        assert_eq!(ended.len(), 1);
+        assert_eq!((ended[0].bytes, ended[0].complete), (1000, true));
+    }
 }
 
 // The kernel never says of these files that they are in memory.

@@ -1,6 +1,7 @@
 //! Files below a root as representations: which file a path means, in which
 //! coding, and what tells it from an earlier one.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::fs::Metadata;
@@ -26,7 +27,7 @@ pub struct Representation {
 
     /// In bytes.
     pub length: u64,
-    pub content_type: String,
+    pub content_type: Cow<'static, str>,
     pub coding: Option<Coding>,
     pub validators: Validators,
 }

@@ -6,6 +6,7 @@ pub mod rules;
 pub mod sites;
 pub mod speedtest;
 
+use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 use std::time::SystemTime;
@@ -56,8 +57,8 @@ impl Site {
 
     /// Whether the content of a request is counted, and answered when it ends.
     pub fn takes_upload(&self, request: &Request<'_>) -> bool {
-        let (path, _) = split(request.target);
-        self.speedtest && request.method == Method::Post && path == speedtest::UPLOAD
+        let is_post = self.speedtest && request.method == Method::Post;
+        is_post && split(request.target).0 == speedtest::UPLOAD
     }
 
     /// Answers a request.
@@ -168,7 +169,8 @@ impl Site {
 
 /// A `:path`'s path and query; the query begins with its question mark.
 fn split(target: &str) -> (&str, &str) {
-    target.split_at(target.find('?').unwrap_or(target.len()))
+    let end = target.bytes().position(|byte| byte == b'?');
+    target.split_at(end.unwrap_or(target.len()))
 }
 
 fn status_of(error: &io::Error) -> u16 {
@@ -213,7 +215,7 @@ fn present(found: Representation, request: &Request<'_>, wall_now: SystemTime) -
     answer
 }
 
-fn whole(source: Source, length: u64, content_type: String) -> Answer {
+fn whole(source: Source, length: u64, content_type: Cow<'static, str>) -> Answer {
     Answer::new(200, Body::of(source, 0..length)).with("content-type", content_type)
 }
 

@@ -1,6 +1,7 @@
 //! What a host's configuration adds to its files: header fields by pattern,
 //! redirects, error pages, content types.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::path::Path;
@@ -111,15 +112,15 @@ impl Rules {
     }
 
     /// What a file's name says of its content.
-    pub fn content_type(&self, path: &Path) -> String {
+    pub fn content_type(&self, path: &Path) -> Cow<'static, str> {
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
         if let Some(own) = self.mime.get(&ending.to_ascii_lowercase()) {
-            return own.clone();
+            return own.clone().into();
         }
-        let mime = mime_guess::from_ext(ending).first_or_octet_stream().to_string();
+        let mime = mime_guess::from_ext(ending).first_raw().unwrap_or("application/octet-stream");
         match mime.starts_with("text/") && !self.charset.is_empty() && !mime.contains("charset") {
-            true => format!("{mime}; charset={}", self.charset),
-            false => mime,
+            true => format!("{mime}; charset={}", self.charset).into(),
+            false => mime.into(),
         }
     }
 
@@ -141,9 +142,9 @@ impl Rules {
         rules.flat_map(move |(index, (_, fields))| {
             let later = move |name: &str| {
                 let rest = self.headers[index + 1..].iter().filter(fits);
-                rest.flat_map(|(_, fields)| fields).any(|(own, _)| own == name)
+                rest.flat_map(|(_, fields)| fields).any(|field| field.name == name)
             };
-            fields.iter().filter(move |(name, _)| !later(name))
+            fields.iter().filter(move |field| !later(&field.name))
         })
     }
 
@@ -237,7 +238,7 @@ fn header_rule(rule: &config_file::HeaderRule) -> anyhow::Result<(GlobMatcher, V
         let own = RESERVED_FIELDS.contains(&name.as_str());
         ensure!(!own, "header: '{name}' cannot be set: the server knows it best");
         ensure!(is_value(value), "header: {name} = '{value}': a value is printable ASCII");
-        fields.push((name.clone().into(), value.clone().into()));
+        fields.push(Field::new(name.clone(), value.clone()));
     }
     Ok((glob.compile_matcher(), fields))
 }
@@ -304,7 +305,7 @@ mod tests {
             ("/top/x/y", vec![("cache-control", "no-cache"), ("x-all", "1")]),
         ] {
             let mut fields: Vec<_> =
-                rules.fields(path).map(|(name, value)| (name.as_ref(), value.as_ref())).collect();
+                rules.fields(path).map(|f| (f.name.as_ref(), f.value.as_ref())).collect();
             let mut expected = expected;
             fields.sort_unstable();
             expected.sort_unstable();

@@ -40,9 +40,9 @@ pub fn bytes(count: &str) -> Result<Representation, String> {
         Ok(length) if digits && length <= BYTES_MAX => Ok(Representation {
             source: Source::Pattern,
             length,
-            content_type: "application/octet-stream".to_owned(),
+            content_type: "application/octet-stream".into(),
             coding: None,
-            validators: Validators { etag: format!("\"bytes-{length}\""), modified: None },
+            validators: Validators { etag: ["\"bytes-", count, "\""].concat(), modified: None },
         }),
         _ => Err(format!("/bytes/N takes a number of at most {BYTES_MAX}")),
     }
@@ -53,7 +53,7 @@ pub fn page() -> Representation {
     Representation {
         source: Source::Text(PAGE_HTML.into()),
         length: PAGE_HTML.len() as u64,
-        content_type: "text/html; charset=utf-8".to_owned(),
+        content_type: "text/html; charset=utf-8".into(),
         coding: None,
         validators: Validators { etag: PAGE_ETAG.clone(), modified: None },
     }
