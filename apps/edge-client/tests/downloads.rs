@@ -346,6 +346,15 @@ fn a_load_asks_as_often_as_it_says_on_as_many_connections() {
 }
 
 #[test]
+fn requests_that_are_made_at_once_share_packets() {
+    let server = Server::start();
+    let url = server.url("/bytes/100");
+    let output = run(&[&url, "--insecure", "--json", "--requests=40", "--streams=10"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(server.stop().together > 1);
+}
+
+#[test]
 fn what_fails_under_load_is_counted_and_the_rest_goes_on() {
     let wrong = "0".repeat(64);
     for (path, more, connections, words) in [

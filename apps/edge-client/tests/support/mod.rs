@@ -14,6 +14,7 @@
 //! | else         | 404                                                        |
 
 use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::net::UdpSocket;
@@ -27,6 +28,7 @@ use std::time::Duration;
 
 use quiche::h3;
 use quiche::h3::NameValue;
+use quiche::hooks;
 use quiche::ConnectionId;
 
 /// How long the server sleeps when nothing arrives; bounds a test's end.
@@ -71,6 +73,9 @@ pub struct Seen {
 
     /// `:authority` of every request.
     pub authorities: Vec<String>,
+
+    /// The most requests that one packet brought.
+    pub together: usize,
 }
 
 impl Server {
@@ -158,7 +163,7 @@ struct Client {
     peer: SocketAddr,
     conn: quiche::Connection,
     http: Option<h3::Connection>,
-    answer: Option<Answer>,
+    answers: VecDeque<Answer>,
     established: bool,
 }
 
@@ -219,7 +224,13 @@ impl Worker {
                 self.seen.clients.push(from);
                 self.clients.insert(
                     id.clone(),
-                    Client { peer: from, conn, http: None, answer: None, established: false },
+                    Client {
+                        peer: from,
+                        conn,
+                        http: None,
+                        answers: VecDeque::new(),
+                        established: false,
+                    },
                 );
                 id
             }
@@ -279,44 +290,49 @@ impl Client {
             let config = h3::Config::new().unwrap();
             h3::Connection::with_transport(&mut self.conn, &config).unwrap()
         });
+        let before = seen.authorities.len();
         while let Ok((stream, event)) = http.poll(&mut self.conn) {
             if let h3::Event::Headers { list, .. } = event {
                 seen.authorities.push(value(&list, ":authority"));
                 let path = value(&list, ":path");
                 let (headers, body, ending) = answer(&path);
                 http.send_response(&mut self.conn, stream, &headers, false).unwrap();
-                self.answer = Some(Answer { stream, body, sent: 0, ending });
+                self.answers.push_back(Answer { stream, body, sent: 0, ending });
             }
         }
+        seen.together = seen.together.max(seen.authorities.len() - before);
     }
 
     fn write(&mut self) {
-        let (Some(answer), Some(http)) = (&mut self.answer, &mut self.http) else {
-            return;
-        };
-        let fin = answer.ending == Ending::Finish;
-        let rest = &answer.body[answer.sent..];
-        match http.send_body(&mut self.conn, answer.stream, rest, fin) {
-            Ok(count) => answer.sent += count,
-            Err(h3::Error::Done | h3::Error::StreamBlocked) => return,
-            Err(_) => self.answer = None,
-        }
-        if fin && self.answer.as_ref().is_some_and(|a| a.sent == a.body.len()) {
-            self.answer = None;
+        let Some(http) = &mut self.http else { return };
+        while let Some(answer) = self.answers.front_mut() {
+            let fin = answer.ending == Ending::Finish;
+            let rest = &answer.body[answer.sent..];
+            match http.send_body(&mut self.conn, answer.stream, rest, fin) {
+                Ok(count) => answer.sent += count,
+                Err(h3::Error::Done | h3::Error::StreamBlocked) => return,
+                Err(_) => {
+                    self.answers.pop_front();
+                    continue;
+                }
+            }
+            if !fin || answer.sent < answer.body.len() {
+                return;
+            }
+            self.answers.pop_front();
         }
     }
 
     /// How the answer ends, once all its bytes have been received.
     fn ended(&self) -> Option<Ending> {
-        let answer = self.answer.as_ref()?;
-        let path = self.conn.path_stats().next()?;
+        let answer = self.answers.front()?;
         let sent = answer.sent == answer.body.len();
-        // Enough has been acknowledged for the client to have seen some body.
-        (sent && path.recv > 6 && answer.ending != Ending::Finish).then_some(answer.ending)
+        let received = hooks::stream_unacknowledged(&self.conn, answer.stream) == 0;
+        (sent && received && answer.ending != Ending::Finish).then_some(answer.ending)
     }
 
     fn silence(&mut self) {
-        let Some(answer) = self.answer.take() else { return };
+        let Some(answer) = self.answers.pop_front() else { return };
         match answer.ending {
             Ending::Reset => {
                 let code = h3::WireErrorCode::InternalError as u64;
