@@ -56,7 +56,7 @@ impl Connection {
 }
 
 /// Frames that are written at once. Nearly all of them need no allocation.
-pub(super) type FrameBuf = SmallVec<[u8; 3 << 10]>;
+pub(super) type FrameBuf = SmallVec<[u8; 4 << 10]>;
 
 /// Adds a DATA frame, unless the body is empty (RFC 9114, 7.2.1).
 pub(super) fn add_data_frame(frames: &mut FrameBuf, body: &[u8]) -> Result<()> {
