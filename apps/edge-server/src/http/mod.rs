@@ -348,39 +348,38 @@ impl Http {
     /// been written. Returns whether any got further.
     pub fn write(&mut self, quic: &mut Quic, desk: &mut Desk<'_>, bytes_max: u64) -> bool {
         let mut any = false;
-        let mut after = None;
         let mut written = 0;
+        // Those before it get no further.
+        let mut next = 0;
         while written < bytes_max {
             let allowed = self.allowed(quic);
             if allowed == 0 {
                 break;
             }
-            let Some((place, mut response)) = self.responses.take_after(after) else {
-                break;
-            };
-            let shared = self.responses.is_shared(response.priority);
+            let shared = self.responses.is_shared(next);
             let turn_bytes_max = if shared { SHARED_TURN_BYTES_MAX } else { TURN_BYTES_MAX };
-            let unsent_before = response.unsent_bytes();
             let turn_bytes_max = turn_bytes_max.min(allowed as usize);
+            let Some(response) = self.responses.at(next) else { break };
+            let (stream, sent_before) = (response.stream, response.sent_bytes());
             let step = response.step(&mut self.h3, quic, turn_bytes_max, desk.fetch);
-            let taken = unsent_before - response.unsent_bytes();
+            let sent = response.sent_bytes();
+            let taken = sent - sent_before;
             self.allowance.take(taken);
             self.written_bytes += taken;
             written += taken;
             any |= !matches!(step, Ok(Step::Blocked | Step::Fetching));
             match step {
+                Ok(Step::Blocked | Step::Fetching) => next += 1,
+                Ok(Step::Wrote) => self.responses.end_turn(next),
                 Ok(Step::Finished) => {
-                    self.exchanges.on_written(response.stream, response.sent_bytes())
-                }
-                Ok(Step::Wrote) => self.responses.insert(response),
-                Ok(Step::Blocked | Step::Fetching) => {
-                    self.responses.put_back(place, response);
-                    after = Some(place);
+                    self.responses.remove_at(next);
+                    self.exchanges.on_written(stream, sent);
                 }
                 Err(code) => {
-                    self.exchanges.on_abort(response.stream, Some(response.sent_bytes()), desk.now);
+                    self.responses.remove_at(next);
+                    self.exchanges.on_abort(stream, Some(sent), desk.now);
                     if let Some(code) = code {
-                        let _ = quic.stream_shutdown(response.stream, Shutdown::Write, code);
+                        let _ = quic.stream_shutdown(stream, Shutdown::Write, code);
                     }
                 }
             }

@@ -16,8 +16,7 @@ type Place = (Priority, u64);
 /// under way, so that a stream's response is searched for.
 #[derive(Default)]
 pub struct Schedule {
-    /// In the order of their places. The next goes out in front, and one that comes
-    /// has its place at the end, as a rule.
+    /// In the order of their places.
     responses: VecDeque<(Place, Box<Response>)>,
 
     /// Turns that incremental responses have had or wait for.
@@ -28,31 +27,33 @@ impl Schedule {
     /// Takes a response in, behind others that share with it.
     pub fn insert(&mut self, response: Box<Response>) {
         let place = self.place(&response);
-        self.put_back(place, response);
+        let index = self.responses.partition_point(|(other, _)| *other < place);
+        self.responses.insert(index, (place, response));
     }
 
-    /// Takes the next response after `after` out; who sends it on puts it back.
-    pub fn take_after(&mut self, after: Option<Place>) -> Option<(Place, Box<Response>)> {
-        let next = after.map_or(0, |after| self.first_from(|place| place > after));
-        self.responses.remove(next)
+    /// The response whose turn comes after those of so many others.
+    pub fn at(&mut self, index: usize) -> Option<&mut Response> {
+        self.responses.get_mut(index).map(|(_, response)| response.as_mut())
     }
 
-    /// Puts a response back where it was: it keeps its turn.
-    pub fn put_back(&mut self, place: Place, response: Box<Response>) {
-        match self.responses.back() {
-            Some((last, _)) if *last > place => {
-                let index = self.first_from(|other| other > place);
-                self.responses.insert(index, (place, response));
-            }
-            _ => self.responses.push_back((place, response)),
+    /// It has had its turn.
+    pub fn end_turn(&mut self, index: usize) {
+        if let Some(response) = self.remove_at(index) {
+            self.insert(response);
         }
     }
 
-    /// Another response shares with one of this priority.
-    pub fn is_shared(&self, priority: Priority) -> bool {
-        let first = || self.first_from(|place| place.0 >= priority);
-        priority.incremental
-            && self.responses.get(first()).is_some_and(|(place, _)| place.0 == priority)
+    /// Takes it out.
+    pub fn remove_at(&mut self, index: usize) -> Option<Box<Response>> {
+        self.responses.remove(index).map(|(_, response)| response)
+    }
+
+    /// Another response shares with it.
+    pub fn is_shared(&self, index: usize) -> bool {
+        let priority = |index| self.responses.get(index).map(|((priority, _), _)| *priority);
+        let Some(own) = priority(index).filter(|own| own.incremental) else { return false };
+        let before = index.checked_sub(1).and_then(priority);
+        [before, priority(index + 1)].contains(&Some(own))
     }
 
     /// A stream's response.
@@ -62,14 +63,12 @@ impl Schedule {
 
     /// The same, to be changed.
     pub fn get_mut(&mut self, stream: u64) -> Option<&mut Response> {
-        let index = self.index_of(stream)?;
-        self.responses.get_mut(index).map(|(_, response)| response.as_mut())
+        self.at(self.index_of(stream)?)
     }
 
     /// Takes a stream's response out.
     pub fn remove(&mut self, stream: u64) -> Option<Box<Response>> {
-        let index = self.index_of(stream)?;
-        self.responses.remove(index).map(|(_, response)| response)
+        self.remove_at(self.index_of(stream)?)
     }
 
     /// Gives a stream's response, if there is one, another priority.
@@ -95,11 +94,6 @@ impl Schedule {
     /// Gives memory back that nothing is in.
     pub fn shrink_to_fit(&mut self) {
         self.responses.shrink_to_fit();
-    }
-
-    /// Where the places begin that are so.
-    fn first_from(&self, is_so: impl Fn(Place) -> bool) -> usize {
-        self.responses.partition_point(|(place, _)| !is_so(*place))
     }
 
     fn index_of(&self, stream: u64) -> Option<usize> {
@@ -136,9 +130,8 @@ mod tests {
     fn turns(schedule: &mut Schedule, count: usize) -> Vec<u64> {
         let mut streams = Vec::new();
         for _ in 0..count {
-            let (_, response) = schedule.take_after(None).unwrap();
-            streams.push(response.stream);
-            schedule.insert(response);
+            streams.push(schedule.at(0).unwrap().stream);
+            schedule.end_turn(0);
         }
         streams
     }
@@ -148,7 +141,7 @@ mod tests {
         let mut schedule =
             schedule(&[(0, 3, true), (4, 3, false), (8, 1, true), (12, 3, false), (16, 7, false)]);
         let mut order = Vec::new();
-        while let Some((_, response)) = schedule.take_after(None) {
+        while let Some(response) = schedule.remove_at(0) {
             order.push(response.stream);
         }
         assert_eq!(order, [8, 4, 12, 0, 16]);
@@ -165,27 +158,35 @@ mod tests {
     #[test]
     fn who_is_blocked_keeps_the_turn_and_lets_others_go() {
         let mut schedule = schedule(&[(0, 3, true), (4, 3, true)]);
-        let (place, blocked) = schedule.take_after(None).unwrap();
-        schedule.put_back(place, blocked);
-        let (after, next) = schedule.take_after(Some(place)).unwrap();
-        assert_eq!(next.stream, 4);
-        schedule.insert(next);
-        let (after, next) = schedule.take_after(Some(after)).unwrap();
-        assert_eq!(next.stream, 4);
-        schedule.put_back(after, next);
-        assert!(schedule.take_after(Some(after)).is_none());
+        for _ in 0..2 {
+            // The first is blocked.
+            assert_eq!(schedule.at(1).unwrap().stream, 4);
+            schedule.end_turn(1);
+        }
+        assert!(schedule.at(2).is_none());
         assert_eq!(turns(&mut schedule, 2), [0, 4]);
     }
 
     #[test]
     fn a_priority_can_change() {
         let mut schedule = schedule(&[(0, 3, true), (4, 3, true)]);
-        assert!(schedule.is_shared(Priority::UNSAID));
         schedule.prioritize(4, Priority { urgency: 0, incremental: false });
         schedule.prioritize(8, Priority::UNSAID);
         assert!(schedule.contains(4) && !schedule.contains(8));
-        assert_eq!(schedule.take_after(None).unwrap().1.stream, 4);
+        assert_eq!(schedule.at(0).unwrap().stream, 4);
         assert_eq!(schedule.remove(0).unwrap().stream, 0);
-        assert!(!schedule.is_shared(Priority::UNSAID));
+    }
+
+    #[test]
+    fn incremental_ones_of_one_urgency_share() {
+        let urgent_alone = [(0, 1, true), (4, 3, true), (8, 3, true), (12, 3, true)];
+        let whole = [(0, 3, false), (4, 3, false), (8, 3, true), (12, 7, true)];
+        for (responses, expected) in
+            [(urgent_alone, [false, true, true, true]), (whole, [false; 4])]
+        {
+            let schedule = schedule(&responses);
+            let shared: Vec<_> = (0..5).map(|index| schedule.is_shared(index)).collect();
+            assert_eq!(shared, [&expected[..], &[false]].concat());
+        }
     }
 }

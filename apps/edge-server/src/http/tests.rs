@@ -336,7 +336,7 @@ fn turns_bound_what_one_of_several_hands_over() {
     }
     ends.deliver();
     // The initial window is less than a turn: who had it goes last.
-    let (_, next) = ends.http.responses.take_after(None).unwrap();
+    let next = ends.http.responses.at(0).unwrap();
     assert_eq!((next.stream, next.unsent_bytes()), (4, 1_000_000));
 }
 
