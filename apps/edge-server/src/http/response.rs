@@ -163,7 +163,7 @@ impl Response {
         if capacity.is_some() && capacity == self.short_capacity {
             return Ok(Step::Blocked);
         }
-        if self.send_whole(h3, quic, bytes_max) {
+        if self.send_whole(h3, quic, capacity.unwrap_or(0).min(bytes_max))? {
             return Ok(Step::Finished);
         }
         let step = self.attempt(h3, quic, bytes_max, fetch);
@@ -171,29 +171,31 @@ impl Response {
         step
     }
 
-    /// Passes all of it on at once, if it is small and the transport takes it. Whatever
-    /// is in the way of that, who sends it in parts finds out.
-    fn send_whole(&mut self, h3: &mut h3::Connection, quic: &mut Quic, bytes_max: usize) -> bool {
+    /// Passes all of it on at once, if it is small and the transport takes it. Returns
+    /// whether it did: otherwise it is sent in parts.
+    fn send_whole(
+        &mut self,
+        h3: &mut h3::Connection,
+        quic: &mut Quic,
+        bytes_max: usize,
+    ) -> Result<bool, Option<u64>> {
         let is_small = self.length <= WHOLE_BYTES_MAX.min(bytes_max as u64);
         let Some(head) = self.head.as_ref().filter(|_| is_small && !self.continued) else {
-            return false;
+            return Ok(false);
         };
-        let Ok(Piece::Here(body)) = self.body.piece(0, self.length as usize) else { return false };
-        let is_sent = body.len() as u64 == self.length
-            && hooks::send_whole_response(
-                h3,
-                quic,
-                self.stream,
-                head,
-                &self.priority.for_http(),
-                &body,
-            )
-            .is_ok();
-        if is_sent {
-            self.head = None;
-            self.sent = self.length;
+        let body = match self.body.piece(0, self.length as usize) {
+            Ok(Piece::Here(body)) if body.len() as u64 == self.length => body,
+            _ => return Ok(false),
+        };
+        let priority = self.priority.for_http();
+        match hooks::send_whole_response(h3, quic, self.stream, head, &priority, &body) {
+            Ok(()) => (),
+            Err(h3::Error::StreamBlocked) => return Ok(false),
+            Err(e) => return Err(self.cannot_send(quic, e)),
         }
-        is_sent
+        self.head = None;
+        self.sent = self.length;
+        Ok(true)
     }
 
     fn attempt(
