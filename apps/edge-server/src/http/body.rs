@@ -216,10 +216,11 @@ impl Source {
         let left = usize::try_from(range.end - offset).unwrap_or(usize::MAX);
         let bytes_max = bytes_max.min(left);
         match self {
+            Self::File(_) if bytes_max == 0 => Ok(Piece::Here(Bytes::new())),
             Self::File(file) => {
                 let bytes_max = bytes_max.min(FILE_PIECE_BYTES_MAX);
                 let read = match read_cached(file, offset, bytes_max) {
-                    Ok(bytes) if bytes.is_empty() && bytes_max > 0 => {
+                    Ok(bytes) if bytes.is_empty() => {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
                     Ok(bytes) => Piece::Here(bytes),

@@ -42,7 +42,7 @@ pub fn bytes(count: &str) -> Result<Representation, String> {
             length,
             content_type: "application/octet-stream".into(),
             coding: None,
-            validators: Validators { etag: ["\"bytes-", count, "\""].concat(), modified: None },
+            validators: Validators { etag: format!("\"bytes-{length}\""), modified: None },
         }),
         _ => Err(format!("/bytes/N takes a number of at most {BYTES_MAX}")),
     }
