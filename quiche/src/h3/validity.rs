@@ -57,6 +57,16 @@ impl Connection {
     }
 }
 
+/// Whether all of a stream has been read. Who has stopped reading it does not know
+/// how its last frame ended.
+pub(super) fn is_read_to_end<F: BufFactory>(
+    conn: &crate::Connection<F>, stream_id: u64,
+) -> bool {
+    let stream = conn.streams.get(stream_id);
+    conn.stream_finished(stream_id)
+        && !stream.is_some_and(|stream| stream.recv.is_draining())
+}
+
 /// RFC 9114, 7.2.8: types of frames that HTTP/2 had, and HTTP/3 has not.
 pub(super) fn is_of_http2(frame_type: u64) -> bool {
     matches!(frame_type, 0x02 | 0x06 | 0x08 | 0x09)
@@ -104,5 +114,34 @@ pub(super) fn huffman_error(encoded: &[u8]) -> qpack::Error {
         Ok(_) => qpack::Error::HeaderListTooLarge,
 
         Err(_) => qpack::Error::InvalidHuffmanEncoding,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::h3::testing::Session;
+
+    #[test]
+    fn what_is_not_read_any_more_may_end_within_a_frame() {
+        for stopped in [false, true] {
+            let mut session = Session::new().unwrap();
+            session.handshake().unwrap();
+            let (stream, _) = session.send_request(false).unwrap();
+            session.send_body_client(stream, true).unwrap();
+            while !matches!(session.poll_server(), Ok((_, Event::Data))) {}
+
+            let quic = &mut session.pipe.server;
+            if stopped {
+                let way = crate::Shutdown::Read;
+                quic.stream_shutdown(stream, way, 0x100).unwrap();
+            }
+            let body = session.recv_body_server(stream, &mut [0; 100]);
+            assert_eq!(body.is_err(), stopped);
+            let next = session.poll_server();
+            let finished = Ok((stream, Event::Finished));
+            assert_eq!(next == finished, !stopped, "{next:?}");
+            assert_eq!(session.pipe.server.local_error(), None);
+        }
     }
 }
