@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::*;
 
 impl Connection {
-    /// Sends a response with all of its body, which is copied, or nothing.
+    /// Sends a response with all of its body, which is copied, or nothing of it.
     ///
     /// As [`send_response_with_priority()`] and [`send_body()`] with `fin` set; the
     /// peer gets the same bytes.
