@@ -66,6 +66,9 @@ const MALFORMED_MAX: u32 = 100;
 /// Requests on one connection that the client takes back before they are answered.
 const CANCELLED_MAX: u32 = 10_000;
 
+/// What is taken from the library before any of it is answered: it is in memory meanwhile.
+const EVENTS_MAX: usize = 32;
+
 /// Codes of RFC 9114, 8.1.
 const H3_EXCESSIVE_LOAD: u64 = 0x107;
 const H3_MESSAGE_ERROR: u64 = 0x10e;
@@ -180,26 +183,51 @@ impl Http {
     pub fn take_requests(&mut self, quic: &mut Quic, desk: &mut Desk<'_>) -> bool {
         self.exchanges.settle(quic, desk.now);
         let mut any = false;
-        while let Some((stream, event)) = self.next_event(quic) {
+        let mut events = Vec::new();
+        loop {
+            self.poll_ahead(quic, &mut events);
+            if events.is_empty() {
+                return any;
+            }
             any = true;
-            match event {
-                // RFC 9114, 4.1: further headers are the request's trailers.
-                h3::Event::Headers { list, .. } if self.intakes.contains_key(&stream) => {
-                    if list.iter().any(|field| field.name().starts_with(b":")) {
-                        self.abort(quic, stream, "a pseudo-header field in trailers");
-                    }
-                }
-                h3::Event::Headers { list, more_frames } => {
-                    self.on_request(quic, stream, &list, more_frames, desk);
-                }
-                h3::Event::Data => self.on_data(quic, stream, desk),
-                h3::Event::Finished => self.on_end(quic, stream, desk),
-                h3::Event::Reset(_) => self.on_reset(quic, stream),
-                h3::Event::PriorityUpdate => self.on_priority_update(quic, stream),
-                h3::Event::GoAway => (),
+            for (stream, event) in events.drain(..) {
+                self.on_event(quic, stream, event, desk);
             }
         }
-        any
+    }
+
+    /// What has come, as far as it is the same whatever becomes of it. The library's part
+    /// for all of it, then ours: the code of both together does not stay in the
+    /// processor's cache from one request to the next.
+    fn poll_ahead(&mut self, quic: &mut Quic, events: &mut Vec<(u64, h3::Event)>) {
+        while events.len() < EVENTS_MAX {
+            let Some((stream, event)) = self.next_event(quic) else { return };
+            // The answer may leave the rest unread.
+            let has_rest = matches!(event, h3::Event::Headers { more_frames: true, .. });
+            events.push((stream, event));
+            if has_rest {
+                return;
+            }
+        }
+    }
+
+    fn on_event(&mut self, quic: &mut Quic, stream: u64, event: h3::Event, desk: &mut Desk<'_>) {
+        match event {
+            // RFC 9114, 4.1: further headers are the request's trailers.
+            h3::Event::Headers { list, .. } if self.intakes.contains_key(&stream) => {
+                if list.iter().any(|field| field.name().starts_with(b":")) {
+                    self.abort(quic, stream, "a pseudo-header field in trailers");
+                }
+            }
+            h3::Event::Headers { list, more_frames } => {
+                self.on_request(quic, stream, &list, more_frames, desk);
+            }
+            h3::Event::Data => self.on_data(quic, stream, desk),
+            h3::Event::Finished => self.on_end(quic, stream, desk),
+            h3::Event::Reset(_) => self.on_reset(quic, stream),
+            h3::Event::PriorityUpdate => self.on_priority_update(quic, stream),
+            h3::Event::GoAway => (),
+        }
     }
 
     fn next_event(&mut self, quic: &mut Quic) -> Option<(u64, h3::Event)> {

@@ -54,6 +54,12 @@ fn config(root: &Path) -> Config {
     }
 }
 
+fn request(method: &str, path: &str) -> Vec<h3::Header> {
+    let fields =
+        [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)];
+    fields.map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes())).to_vec()
+}
+
 /// Moves so many packets from one end to the other. Returns whether there were any.
 fn carry<F: BufFactory, T: BufFactory>(
     from: &mut quiche::Connection<F>,
@@ -125,12 +131,7 @@ impl Ends {
     }
 
     fn ask(&mut self, path: &str, priority: Option<&str>) -> u64 {
-        let mut fields = vec![
-            h3::Header::new(b":method", b"GET"),
-            h3::Header::new(b":scheme", b"https"),
-            h3::Header::new(b":authority", b"localhost"),
-            h3::Header::new(b":path", path.as_bytes()),
-        ];
+        let mut fields = request("GET", path);
         fields.extend(priority.map(|said| h3::Header::new(b"priority", said.as_bytes())));
         self.asker.send_request(&mut self.client, &fields, true).unwrap()
     }
@@ -204,6 +205,60 @@ fn an_urgent_response_overtakes_what_the_transport_has_taken() {
     ends.deliver();
     assert_eq!(ends.http.unsent_bytes(), 0);
     assert_eq!(ends.order(2), [urgent, bulk]);
+}
+
+#[test]
+fn all_that_is_asked_at_once_is_answered_in_its_order() {
+    let mut ends = Ends::connect();
+    let asked: Vec<_> = (0..=EVENTS_MAX).map(|_| ends.ask("/bytes/10", None)).collect();
+    ends.deliver();
+    assert_eq!(ends.order(asked.len()), asked);
+}
+
+/// RFC 9114, 8.1.
+const H3_REQUEST_REJECTED: u64 = 0x10b;
+
+#[test]
+fn what_comes_with_a_refused_request_is_nobodys_fault() {
+    let malformed = [request("GET", "/bytes/10"), vec![h3::Header::new(b"te", b"gzip")]].concat();
+    // A status, or what the stream is reset with.
+    let table = [
+        (request("POST", "/missing"), false, Ok("405")),
+        (request("GET", "/missing"), false, Ok("404")),
+        (request("GET", "/bytes/10"), false, Ok("200")),
+        (malformed, false, Err(H3_MESSAGE_ERROR)),
+        (request("POST", "/missing"), true, Err(H3_REQUEST_REJECTED)),
+    ];
+    let trailers = [h3::Header::new(b"x", b"y")];
+    for (fields, after_goaway, expected) in table {
+        for (body, has_trailers) in [(&b"body"[..], false), (b"", true), (b"body", true)] {
+            let mut ends = Ends::connect();
+            if after_goaway {
+                ends.http.go_away(&mut ends.server, true);
+            }
+            let (asker, client) = (&mut ends.asker, &mut ends.client);
+            let stream = asker.send_request(client, &fields, false).unwrap();
+            if !body.is_empty() {
+                asker.send_body(client, stream, body, !has_trailers).unwrap();
+            }
+            if has_trailers {
+                asker.send_additional_headers(client, stream, &trailers, true, true).unwrap();
+            }
+            ends.deliver();
+            ends.deliver();
+            carry(&mut ends.server, &mut ends.client, usize::MAX);
+            let outcome = std::iter::from_fn(|| ends.asker.poll(&mut ends.client).ok()).find_map(
+                |(_, event)| match event {
+                    h3::Event::Headers { list, .. } => Some(Ok(list[0].value().to_vec())),
+                    h3::Event::Reset(code) => Some(Err(code)),
+                    _ => None,
+                },
+            );
+            let case = format!("{fields:?} {body:?} {has_trailers}");
+            assert_eq!(outcome, Some(expected.map(|status| status.as_bytes().to_vec())), "{case}");
+            assert_eq!(ends.server.local_error(), None, "{case}");
+        }
+    }
 }
 
 #[test]
