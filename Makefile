@@ -122,7 +122,7 @@ check-long: build conformance-faults sim-faults mutants ## Planted faults and mu
 bench-store: setup quiche ## What claims and records cost, by kind and size of the store (40 minutes); ARGS='--entries 1000,100000'
 	cargo bench -p path-store --bench store $(LOCKED) -- $(ARGS)
 
-bench-server: build ## What edge-server costs in CPU time beside other HTTP/3 servers (3 minutes, after the peers' builds, which take 10); ARGS='--size 0.1 --rounds 1' is a trial
+bench-server: build ## What edge-server costs in CPU time beside other HTTP/3 servers (6 minutes, after the peers' builds, which take 10); ARGS='--size 0.1 --rounds 1' is a trial
 	@sh scripts/bench-server.sh $(ARGS)
 
 bench-flood: build ## What 50,000 forged Initials a second do to downloads (2 minutes); ARGS='--rate 10000 --seconds 5'

@@ -7,6 +7,7 @@ limit is not kept."""
 import argparse
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -131,17 +132,14 @@ class Client:
         sys.exit(f"error: {server.name} does not answer: {reason}; it said: {server.said()}")
 
 
-def measure(client, servers, load):
-    """The cost of a load on each server."""
-    costs = {}
-    for server in servers:
-        before = server.cpu_seconds()
-        answered = client.ask(server.url(load.bytes), load.client)
-        expected = load.bytes * answered["requests"]
-        if answered["bytes"] != expected:
-            sys.exit(f"error: {server.name} sent {answered['bytes']} bytes instead of {expected}")
-        costs[server.name] = load.cost(server.cpu_seconds() - before)
-    return costs
+def cost(client, server, load):
+    """What a load costs a server."""
+    before = server.cpu_seconds()
+    answered = client.ask(server.url(load.bytes), load.client)
+    expected = load.bytes * answered["requests"]
+    if answered["bytes"] != expected:
+        sys.exit(f"error: {server.name} sent {answered['bytes']} bytes instead of {expected}")
+    return load.cost(server.cpu_seconds() - before)
 
 
 def ratio(rounds, name, other):
@@ -199,7 +197,7 @@ def main():
     parser.add_argument("--release", type=Path, required=True, help="our release programs")
     parser.add_argument("--peers", type=Path, required=True, help="the peers' target folder")
     parser.add_argument("--tokio-quiche", type=Path, required=True, help="tokio-quiche's target folder")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--size", type=float, default=1, help="of the loads; 0.1 is a trial")
     parser.add_argument("--port", type=int, default=44330, help="the first of four")
     parser.add_argument("--only", help="the loads whose names contain this")
@@ -225,12 +223,13 @@ def main():
 
 
 def one_round(client, all_servers, load):
-    """Each server alone, and fresh: nothing is left of earlier loads."""
-    costs = {}
-    for server in all_servers:
+    """Each server alone, and fresh: nothing is left of earlier loads. In any order, so
+    that nobody always comes after the same one."""
+    costs = dict.fromkeys(server.name for server in all_servers)
+    for server in random.sample(all_servers, len(all_servers)):
         with server:
             client.wait_for(server)
-            costs |= measure(client, [server], load)
+            costs[server.name] = cost(client, server, load)
     return costs
 
 
