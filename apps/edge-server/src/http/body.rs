@@ -331,6 +331,7 @@ mod tests {
         }
         assert_eq!(whole, expected);
         assert_eq!(fetches, 4);
+        assert!(matches!(body.piece(3, 0), Ok(Piece::Here(nothing)) if nothing.is_empty()));
         assert!(body.fetched.is_none(), "what has been sent is freed");
     }
 

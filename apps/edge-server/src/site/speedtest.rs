@@ -36,16 +36,16 @@ static PAGE_ETAG: LazyLock<String> = LazyLock::new(|| {
 /// What N may be.
 pub fn bytes(count: &str) -> Result<Representation, String> {
     let digits = !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
-    match count.parse() {
-        Ok(length) if digits && length <= BYTES_MAX => Ok(Representation {
-            source: Source::Pattern,
-            length,
-            content_type: "application/octet-stream".into(),
-            coding: None,
-            validators: Validators { etag: format!("\"bytes-{length}\""), modified: None },
-        }),
-        _ => Err(format!("/bytes/N takes a number of at most {BYTES_MAX}")),
-    }
+    let length: Option<u64> = count.parse().ok().filter(|n| digits && *n <= BYTES_MAX);
+    let length = length.ok_or_else(|| format!("/bytes/N takes a number of at most {BYTES_MAX}"))?;
+    let etag = ["\"bytes-", &length.to_string(), "\""].concat();
+    Ok(Representation {
+        source: Source::Pattern,
+        length,
+        content_type: "application/octet-stream".into(),
+        coding: None,
+        validators: Validators { etag, modified: None },
+    })
 }
 
 /// The page.

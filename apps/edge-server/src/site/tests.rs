@@ -314,6 +314,7 @@ fn the_speed_test_serves_bytes_and_its_page() {
         assert_eq!(tree.get(path).status, status, "{path}");
     }
     assert_eq!(tree.get("/bytes/12345").body.length(), 12345);
+    assert_eq!(tree.get("/bytes/010").field("etag"), tree.get("/bytes/10").field("etag"));
     let part = tree.ask("GET", "/bytes/100000", &[("range", "bytes=70000-")]);
     assert_eq!((part.status, part.body.length()), (206, 30_000));
     assert_eq!(part.field("content-range"), Some("bytes 70000-99999/100000"));
