@@ -12,7 +12,7 @@ use super::Http;
 use crate::transport::Quic;
 
 /// Of RFC 9114, 8.1.
-const H3_REQUEST_REJECTED: u64 = 0x10b;
+pub(super) const H3_REQUEST_REJECTED: u64 = 0x10b;
 
 /// The first stream that the server opens is HTTP/3's control stream (RFC 9114, 6.2.1).
 const CONTROL_STREAM: u64 = 3;

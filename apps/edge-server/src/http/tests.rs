@@ -215,9 +215,6 @@ fn all_that_is_asked_at_once_is_answered_in_its_order() {
     assert_eq!(ends.order(asked.len()), asked);
 }
 
-/// RFC 9114, 8.1.
-const H3_REQUEST_REJECTED: u64 = 0x10b;
-
 #[test]
 fn what_comes_with_a_refused_request_is_nobodys_fault() {
     let malformed = [request("GET", "/bytes/10"), vec![h3::Header::new(b"te", b"gzip")]].concat();
@@ -227,7 +224,7 @@ fn what_comes_with_a_refused_request_is_nobodys_fault() {
         (request("GET", "/missing"), false, Ok("404")),
         (request("GET", "/bytes/10"), false, Ok("200")),
         (malformed, false, Err(H3_MESSAGE_ERROR)),
-        (request("POST", "/missing"), true, Err(H3_REQUEST_REJECTED)),
+        (request("POST", "/missing"), true, Err(ending::H3_REQUEST_REJECTED)),
     ];
     let trailers = [h3::Header::new(b"x", b"y")];
     for (fields, after_goaway, expected) in table {
