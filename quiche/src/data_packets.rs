@@ -5,17 +5,95 @@
 
 use super::*;
 
+/// Packets that lie one after the other, and may leave at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketRun {
+    /// Of all of them, in bytes.
+    pub len: usize,
+
+    /// Of each but the last, which may be shorter, in bytes.
+    pub packet_len: usize,
+
+    /// Whence, where to and when.
+    pub info: SendInfo,
+}
+
 impl<F: BufFactory> Connection<F> {
+    /// Writes at most `packets_max` packets, at least one: those that
+    /// [`send_on_path_at()`] would give one by one, as long as they have one size and
+    /// may leave at one time, as segmentation offload (GSO) asks for.
+    ///
+    /// The first may leave at [`SendInfo::at`], as any packet; others follow only
+    /// if they may leave `now`.
+    ///
+    /// # Errors
+    ///
+    /// [`Done`] and others as [`send_on_path_at()`].
+    ///
+    /// [`send_on_path_at()`]: Connection::send_on_path_at
+    /// [`Done`]: Error::Done
+    pub fn send_run(
+        &mut self, out: &mut [u8], packets_max: usize, now: Instant,
+    ) -> Result<PacketRun> {
+        let (packet_len, info) = self.send_on_path_at(out, None, None, now)?;
+        let mut run = PacketRun {
+            len: packet_len,
+            packet_len,
+            info,
+        };
+        if packet_len != self.max_send_udp_payload_size() {
+            return Ok(run);
+        }
+
+        let send_pid = self.get_send_path_id(None, None)?;
+        if !self.is_data_alone_due(send_pid)? {
+            return Ok(run);
+        }
+        for _ in 1..packets_max {
+            let Some(out) = out[run.len..].get_mut(..packet_len) else {
+                break;
+            };
+            let written = self.send_next_data_packet(out, send_pid, now)?;
+            run.len += written;
+            if written < packet_len {
+                break;
+            }
+        }
+        Ok(run)
+    }
+
+    /// As `send_data_packet()` right after another: only what that may have changed
+    /// is looked at again.
+    fn send_next_data_packet(
+        &mut self, out: &mut [u8], send_pid: usize, now: Instant,
+    ) -> Result<usize> {
+        let release = self.paths.get(send_pid)?.recovery.get_next_release_time();
+        let skips_number = self
+            .pkt_num_manager
+            .should_skip_pn(self.handshake_completed);
+        if release.time(now).is_some() || skips_number {
+            return Ok(0);
+        }
+        let written = self.write_data_packet(out, send_pid, now)?;
+        Ok(written.unwrap_or(0))
+    }
+
     /// As `send_single()`, if stream data alone is due and a whole packet of it
     /// may leave. None otherwise.
     pub(super) fn send_data_packet(
         &mut self, out: &mut [u8], send_pid: usize, now: Instant,
     ) -> Result<Option<usize>> {
-        let epoch = packet::Epoch::Application;
-        if !self.is_data_alone_due(send_pid)? {
-            return Ok(None);
+        match self.is_data_alone_due(send_pid)? {
+            true => self.write_data_packet(out, send_pid, now),
+            false => Ok(None),
         }
+    }
 
+    /// Stream data alone is due.
+    fn write_data_packet(
+        &mut self, out: &mut [u8], send_pid: usize, now: Instant,
+    ) -> Result<Option<usize>> {
+        let epoch = packet::Epoch::Application;
         let is_app_limited = self.delivery_rate_check_if_app_limited();
         let path = self.paths.get_mut(send_pid)?;
         let pmtu = path.pmtud.as_ref().map(|pmtud| pmtud.get_current_mtu());

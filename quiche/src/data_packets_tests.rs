@@ -60,33 +60,54 @@ fn config() -> Config {
     config
 }
 
-/// What a packet was, and what the server made of it.
+/// How a server sends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    /// No packet is made as one of data alone.
+    Otherwise,
+
+    OneByOne,
+    Runs,
+}
+
 #[derive(Debug, PartialEq)]
 struct Packet {
     length: usize,
-    paced: Duration,
+
+    /// How long an application would have waited before it sent this one.
+    wait: Duration,
+
     frames: Vec<frame::Frame>,
-    stats: String,
 }
 
-/// A server that does this and that, and what it sent.
+#[derive(Default)]
+struct Made {
+    packets: Vec<Packet>,
+
+    /// What the server knows after each step.
+    stats: Vec<String>,
+
+    /// Packets of data alone, and those that followed another in a run.
+    data_alone: usize,
+    followers: usize,
+}
+
+/// A server that does this and that.
 struct Run {
     pipe: Pipe<Given>,
     time: Simulation,
 
-    /// Whether packets of data alone may be made as such.
-    is_quick: bool,
+    way: Way,
 
     /// The first of the streams that the server writes to.
     stream: u64,
 
     arriving: VecDeque<Vec<u8>>,
-    sent: Vec<Packet>,
-    data_alone: usize,
+    made: Made,
 }
 
 impl Run {
-    fn new(seed: u64, is_quick: bool) -> Self {
+    fn new(seed: u64, way: Way) -> Self {
         let time = Simulation::start(seed, Duration::from_secs(1_000_000));
         let mut pipe = Pipe::with_config_and_buf(&mut config()).unwrap();
         pipe.handshake().unwrap();
@@ -98,27 +119,33 @@ impl Run {
         Self {
             pipe,
             time,
-            is_quick,
+            way,
             stream: 1,
             arriving: VecDeque::new(),
-            sent: Vec::new(),
-            data_alone: 0,
+            made: Made::default(),
         }
     }
 
-    fn go(mut self) -> Self {
+    fn go(mut self) -> Made {
         for _ in 0..STEPS {
             self.act();
-            for _ in 0..below(PACKETS_A_STEP) {
-                if !self.send() {
-                    break;
+            let mut left = below(PACKETS_A_STEP) as usize;
+            while left > 0 {
+                match self.send(left) {
+                    0 => break,
+                    sent => left -= sent,
                 }
             }
+            let server = &self.pipe.server;
+            let path = server.path_stats().next();
+            self.made
+                .stats
+                .push(format!("{:?} {path:?}", server.stats()));
             if one_in(3) {
                 self.pass_time();
             }
         }
-        self
+        self.made
     }
 
     /// The server, or its client, does one thing.
@@ -172,34 +199,49 @@ impl Run {
         }
     }
 
-    fn send(&mut self) -> bool {
+    /// Returns the number of packets.
+    fn send(&mut self, packets_max: usize) -> usize {
         let server = &mut self.pipe.server;
         let path = server.paths.get_active_path_id().unwrap();
-        self.data_alone += usize::from(server.is_data_alone_due(path).unwrap());
-        if !self.is_quick {
+        self.made.data_alone +=
+            usize::from(server.is_data_alone_due(path).unwrap());
+        if self.way == Way::Otherwise {
             server.ack_eliciting_sent = false;
         }
-        let mut packet = vec![0; 1500];
-        let Ok((length, info)) = server.send(&mut packet) else {
-            return false;
+        let release = server.get_next_release_time().unwrap();
+        let now = clock::now();
+        let wait = release.time(now).map_or(Duration::ZERO, |at| at - now);
+        let packets_max = if self.way == Way::Runs {
+            packets_max
+        } else {
+            1
         };
-        packet.truncate(length);
+        let mut out = vec![0; packets_max * 1500];
+        let Ok(run) = server.send_run(&mut out, packets_max, now) else {
+            return 0;
+        };
+        let packets = out[..run.len].chunks(run.packet_len);
+        let count = packets.len();
+        assert!(count <= packets_max);
+        self.made.followers += count - 1;
+        for (index, packet) in packets.enumerate() {
+            // Whoever follows need not wait.
+            let wait = if index == 0 { wait } else { Duration::ZERO };
+            self.leaves(packet.to_vec(), wait);
+        }
+        count
+    }
+
+    fn leaves(&mut self, packet: Vec<u8>, wait: Duration) {
         let mut decoded = packet.clone();
-        let frames = decode_pkt(&mut self.pipe.client, &mut decoded).unwrap();
-        let server = &self.pipe.server;
-        let path = server.path_stats().next();
-        let stats = format!("{:?} {path:?}", server.stats());
-        let paced = info.at - clock::now();
-        self.sent.push(Packet {
-            length,
-            paced,
-            frames,
-            stats,
+        self.made.packets.push(Packet {
+            length: packet.len(),
+            wait,
+            frames: decode_pkt(&mut self.pipe.client, &mut decoded).unwrap(),
         });
-        if length <= PATH_MTU && !one_in(50) {
+        if packet.len() <= PATH_MTU && !one_in(50) {
             self.arriving.push_back(packet);
         }
-        true
     }
 
     /// A round trip, in which all that is under way arrives and is read, or a time
@@ -231,22 +273,24 @@ impl Run {
 
 #[test]
 fn they_are_what_would_be_sent_otherwise() {
-    let (mut sent, mut data_alone) = (0, 0);
+    let (mut sent, mut data_alone, mut followers) = (0, 0, 0);
     for seed in SEEDS {
-        let [quick, other] = [true, false].map(|is_quick| {
-            let Run {
-                sent, data_alone, ..
-            } = Run::new(seed, is_quick).go();
-            (sent, data_alone)
-        });
-        for (at, (one, other)) in quick.0.iter().zip(&other.0).enumerate() {
-            assert_eq!(one, other, "packet {at} with seed {seed}");
+        let otherwise = Run::new(seed, Way::Otherwise).go();
+        for way in [Way::OneByOne, Way::Runs] {
+            let made = Run::new(seed, way).go();
+            let pairs = made.packets.iter().zip(&otherwise.packets);
+            for (at, (one, other)) in pairs.enumerate() {
+                assert_eq!(one, other, "packet {at}, seed {seed}, {way:?}");
+            }
+            assert_eq!(made.packets.len(), otherwise.packets.len());
+            assert_eq!(made.stats, otherwise.stats, "seed {seed}, {way:?}");
+            sent += made.packets.len();
+            data_alone += made.data_alone;
+            followers += made.followers;
         }
-        assert_eq!(quick.0.len(), other.0.len(), "seed {seed}");
-        sent += quick.0.len();
-        data_alone += quick.1;
     }
     assert!(data_alone > sent / 4, "{data_alone} of {sent}");
+    assert!(followers > sent / 20, "{followers} of {sent}");
 }
 
 type Change = fn(&mut Connection<Given>);

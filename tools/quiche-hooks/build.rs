@@ -4,7 +4,7 @@ const LIB: &str = "../../quiche/src/lib.rs";
 const HTTP: &str = "../../quiche/src/h3/mod.rs";
 
 /// The hook, and the line by which its patch is known.
-const HOOKS: [(&str, &str, &str); 11] = [
+const HOOKS: [(&str, &str, &str); 12] = [
     ("clock", LIB, "pub mod clock;"),
     ("path_state", LIB, "pub use crate::recovery::path_state;"),
     ("careful_resume", LIB, "pub use crate::recovery::resume;"),
@@ -12,6 +12,7 @@ const HOOKS: [(&str, &str, &str); 11] = [
     ("slow_start", LIB, "pub use crate::recovery::slow_start;"),
     ("address_validation", LIB, "pub use crate::address_validation::refuse;"),
     ("send_at", LIB, "pub fn send_on_path_at("),
+    ("send_run", LIB, "pub use crate::data_packets::PacketRun;"),
     ("coalesce_streams", LIB, "pub fn set_coalesce_streams("),
     ("unacknowledged", LIB, "mod unacknowledged;"),
     ("shrink", LIB, "mod shrink;"),

@@ -13,6 +13,7 @@ use log::debug;
 use quiche::clock;
 use quiche::h3;
 use quiche::hooks;
+use quiche::hooks::PacketRun;
 use quiche::path_state::Claim;
 use quiche::path_state::PathState;
 use quiche::path_state::RemoteEndpoint;
@@ -33,6 +34,7 @@ use crate::metrics::Tally;
 use crate::metrics::WorkerMetrics;
 use crate::outbox::Blocked;
 use crate::outbox::Outbox;
+use crate::outbox::PacketSink;
 use crate::path_key::PathKey;
 use crate::rest::Rest;
 use crate::resume_report::ResumeReport;
@@ -450,21 +452,23 @@ impl Connection {
             if *turn_bytes >= TURN_BYTES_MAX {
                 return Pause::Turn;
             }
-            match self.send_one(turn, now) {
+            match self.send_some(turn, now) {
                 Ok(0) => return Pause::Idle,
-                Ok(packet_bytes) => *turn_bytes += packet_bytes,
+                Ok(bytes) => *turn_bytes += bytes,
                 Err(Blocked) => return Pause::SocketFull,
             }
         }
     }
 
     /// Builds a packet. Returns its length, 0 if there is nothing to send.
-    fn send_one(&mut self, turn: &mut Turn<'_>, now: Instant) -> Result<usize, Blocked> {
+    /// Packets that may leave together, one at least. Returns their bytes.
+    fn send_some(&mut self, turn: &mut Turn<'_>, now: Instant) -> Result<usize, Blocked> {
+        let packets_max = turn.socket.packets_per_send_max();
         let room = turn.outbox.room(turn.socket)?;
-        match hooks::send_at(&mut self.quic, room, now) {
-            Ok((packet_bytes, info)) => {
-                turn.outbox.push(packet_bytes, &info.to, &info.from, turn.socket);
-                Ok(packet_bytes)
+        match hooks::send_run(&mut self.quic, room, packets_max, now) {
+            Ok(PacketRun { len, packet_len, info }) => {
+                turn.outbox.push(len, packet_len, &info.to, &info.from, turn.socket);
+                Ok(len)
             }
             Err(quiche::Error::Done) => Ok(0),
             Err(e) => {

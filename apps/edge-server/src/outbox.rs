@@ -68,32 +68,39 @@ impl Outbox {
         }
     }
 
-    /// Memory for one more packet, which [`push()`](Self::push) takes over.
+    /// Memory for one more packet at least, and no more than one send may hold, which
+    /// [`push()`](Self::push) takes over.
     pub fn room(&mut self, sink: &impl PacketSink) -> Result<&mut [u8], Blocked> {
         self.make_room(sink)?;
-        Ok(&mut self.buffer[self.filled..][..PACKET_BYTES_MAX])
+        let room = &mut self.buffer[self.filled..];
+        let room_bytes = room.len().min(SEND_BYTES_MAX);
+        Ok(&mut room[..room_bytes])
     }
 
-    /// Takes the first `packet_bytes` bytes of the room as a packet.
+    /// Takes the first `bytes` bytes of the room as packets of `packet_bytes`, the last of
+    /// which may be shorter: no more than one send may hold.
     pub fn push(
         &mut self,
+        bytes: usize,
         packet_bytes: usize,
         to: &SocketAddr,
         from: &SocketAddr,
         sink: &impl PacketSink,
     ) {
-        let range = self.filled..self.filled + packet_bytes;
+        let range = self.filled..self.filled + bytes;
         self.filled = range.end;
 
+        let packets = bytes.div_ceil(packet_bytes);
+        let route = Route { to: *to, from: *from };
+        let send = Send { route, range, segment_bytes: packet_bytes, packets };
         if let Some(last) = self.sends.back_mut() {
-            if last.goes(to, from) && last.takes(packet_bytes, sink.packets_per_send_max()) {
-                last.range.end = range.end;
-                last.packets += 1;
+            if last.takes(&send, sink.packets_per_send_max()) {
+                last.range.end = send.range.end;
+                last.packets += packets;
                 return;
             }
         }
-        let route = Route { to: *to, from: *from };
-        self.sends.push_back(Send { route, range, segment_bytes: packet_bytes, packets: 1 });
+        self.sends.push_back(send);
     }
 
     /// Sends one datagram back where one came from, unless `write` writes none. A
@@ -106,7 +113,7 @@ impl Outbox {
     ) {
         let Ok(room) = self.room(sink) else { return };
         let Some(packet_bytes) = write(room) else { return };
-        self.push(packet_bytes, &info.from, &info.to, sink);
+        self.push(packet_bytes, packet_bytes, &info.from, &info.to, sink);
         let _ = self.flush(sink);
     }
 
@@ -128,16 +135,15 @@ impl Outbox {
 }
 
 impl Send {
-    fn goes(&self, to: &SocketAddr, from: &SocketAddr) -> bool {
-        self.route.to == *to && self.route.from == *from
-    }
-
-    fn takes(&self, packet_bytes: usize, packets_max: usize) -> bool {
+    /// Both may be one.
+    fn takes(&self, next: &Self, packets_max: usize) -> bool {
         let ends_with_shorter = self.range.len() < self.packets * self.segment_bytes;
-        !ends_with_shorter
-            && packet_bytes <= self.segment_bytes
-            && self.packets < packets_max
-            && self.range.len() + packet_bytes <= SEND_BYTES_MAX
+        let is_shorter_end = next.packets == 1 && next.segment_bytes <= self.segment_bytes;
+        self.route == next.route
+            && !ends_with_shorter
+            && (next.segment_bytes == self.segment_bytes || is_shorter_end)
+            && self.packets + next.packets <= packets_max
+            && self.range.len() + next.range.len() <= SEND_BYTES_MAX
     }
 }
 
@@ -177,18 +183,23 @@ mod tests {
         }
     }
 
-    fn push(outbox: &mut Outbox, bytes: usize, port: u16, sink: &Sink) {
+    fn push(outbox: &mut Outbox, bytes: usize, packet_bytes: usize, port: u16, sink: &Sink) {
         let address = |port| ([127, 0, 0, 1], port).into();
-        outbox.push(bytes, &address(port), &address(1), sink);
+        outbox.push(bytes, packet_bytes, &address(port), &address(1), sink);
     }
 
     /// Sizes of the sends that these packets make.
     fn sends(packets: &[(usize, u16)], packets_max: usize) -> Vec<usize> {
+        let runs: Vec<_> = packets.iter().map(|(bytes, port)| (*bytes, *bytes, *port)).collect();
+        sends_of_runs(&runs, packets_max)
+    }
+
+    fn sends_of_runs(runs: &[(usize, usize, u16)], packets_max: usize) -> Vec<usize> {
         let sink = Sink::new(usize::MAX, packets_max);
         let mut outbox = Outbox::new();
-        for (bytes, port) in packets {
+        for (bytes, packet_bytes, port) in runs {
             outbox.room(&sink).unwrap();
-            push(&mut outbox, *bytes, *port, &sink);
+            push(&mut outbox, *bytes, *packet_bytes, *port, &sink);
         }
         outbox.flush(&sink).unwrap();
         sink.sent_bytes()
@@ -209,6 +220,28 @@ mod tests {
     }
 
     #[test]
+    fn runs_go_together_as_packets_do() {
+        for (runs, packets_max, expected) in [
+            (vec![(3000, 1000, 5), (2500, 1000, 5)], 64, vec![5500]),
+            (vec![(3000, 1000, 5), (2500, 1000, 5)], 5, vec![3000, 2500]),
+            (vec![(3000, 1000, 5), (900, 900, 5)], 64, vec![3900]),
+            (vec![(3000, 1000, 5), (1800, 900, 5)], 64, vec![3000, 1800]),
+            (vec![(2500, 1000, 5), (3000, 1000, 5)], 64, vec![2500, 3000]),
+            (vec![(3000, 1000, 5), (3000, 1000, 6)], 64, vec![3000, 3000]),
+            (vec![(40_000, 1000, 5), (25_000, 1000, 5)], 65, vec![65_000]),
+            (vec![(40_000, 1000, 5), (25_001, 1000, 5)], 99, vec![40_000, 25_001]),
+        ] {
+            assert_eq!(sends_of_runs(&runs, packets_max), expected, "{runs:?}");
+        }
+    }
+
+    #[test]
+    fn there_is_room_for_a_whole_send_and_no_more() {
+        let sink = Sink::new(0, 64);
+        assert_eq!(Outbox::new().room(&sink).unwrap().len(), SEND_BYTES_MAX);
+    }
+
+    #[test]
     fn without_segmentation_each_packet_is_a_send() {
         assert_eq!(sends(&[(1350, 5), (1350, 5)], 1), [1350, 1350]);
     }
@@ -226,7 +259,7 @@ mod tests {
         let mut outbox = Outbox::new();
         for (fill, port) in [(1, 5), (2, 6), (3, 7)] {
             outbox.room(&sink).unwrap()[..100].fill(fill);
-            push(&mut outbox, 100, port, &sink);
+            push(&mut outbox, 100, 100, port, &sink);
         }
         assert_eq!(outbox.flush(&sink), Err(Blocked));
         assert_eq!(outbox.flush(&sink), Err(Blocked));
@@ -242,7 +275,7 @@ mod tests {
         let mut outbox = Outbox::new();
         let mut packets = 0;
         while outbox.room(&sink).is_ok() {
-            push(&mut outbox, 1350, 5, &sink);
+            push(&mut outbox, 1350, 1350, 5, &sink);
             packets += 1;
             assert!(packets < 100);
         }

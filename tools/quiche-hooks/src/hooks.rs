@@ -17,7 +17,6 @@ use crate::Connection;
 use crate::ConnectionId;
 use crate::PathStats;
 use crate::Result;
-use crate::SendInfo;
 
 /// The library reads the time and draws random bytes where a simulation can
 /// replace both.
@@ -44,22 +43,54 @@ pub fn set_coalesce_streams(config: &mut Config, on: bool) {
 #[cfg(not(hook = "coalesce_streams"))]
 pub fn set_coalesce_streams(_config: &mut Config, _on: bool) {}
 
-/// See `Connection::send_on_path_at()`; without it, the library reads the clock itself.
-#[cfg(hook = "send_at")]
-pub fn send_at<F: BufFactory>(
+/// See `Connection::send_run()`; without it, each run is one packet.
+#[cfg(hook = "send_run")]
+pub fn send_run<F: BufFactory>(
+    quic: &mut Connection<F>,
+    out: &mut [u8],
+    packets_max: usize,
+    now: Instant,
+) -> Result<PacketRun> {
+    quic.send_run(out, packets_max, now)
+}
+
+#[cfg(not(hook = "send_run"))]
+pub fn send_run<F: BufFactory>(
+    quic: &mut Connection<F>,
+    out: &mut [u8],
+    _packets_max: usize,
+    now: Instant,
+) -> Result<PacketRun> {
+    let (len, info) = send_at(quic, out, now)?;
+    Ok(PacketRun { len, packet_len: len, info })
+}
+
+#[cfg(hook = "send_run")]
+pub use crate::PacketRun;
+
+#[cfg(not(hook = "send_run"))]
+pub struct PacketRun {
+    pub len: usize,
+    pub packet_len: usize,
+    pub info: crate::SendInfo,
+}
+
+/// Without it, the library reads the clock itself.
+#[cfg(all(hook = "send_at", not(hook = "send_run")))]
+fn send_at<F: BufFactory>(
     quic: &mut Connection<F>,
     out: &mut [u8],
     now: Instant,
-) -> Result<(usize, SendInfo)> {
+) -> Result<(usize, crate::SendInfo)> {
     quic.send_on_path_at(out, None, None, now)
 }
 
 #[cfg(not(hook = "send_at"))]
-pub fn send_at<F: BufFactory>(
+fn send_at<F: BufFactory>(
     quic: &mut Connection<F>,
     out: &mut [u8],
     _now: Instant,
-) -> Result<(usize, SendInfo)> {
+) -> Result<(usize, crate::SendInfo)> {
     quic.send(out)
 }
 
