@@ -1,13 +1,10 @@
-//! The allocator, and when it gives memory back to the system: some time after connections
-//! have come to rest. It does so by itself only where more is asked of it.
+//! When the allocator gives memory back to the system: some time after connections have
+//! come to rest. It does so by itself only where more is asked of it.
 
 use std::time::Duration;
 use std::time::Instant;
 
 use log::debug;
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// From the first connection that comes to rest to the next time that memory is given back:
 /// more than the second for which the allocator keeps what may be asked for again, and
@@ -58,6 +55,21 @@ mod tests {
         }
         tidying.on_turn(start + DELAY);
         assert_eq!(tidying.deadline(), None);
+    }
+
+    // It takes the place of the C library's, in which `mi_collect()` would find nothing.
+    #[test]
+    fn all_memory_is_of_one_allocator() {
+        // SAFETY: looks at no memory.
+        let is_ours = |at| unsafe { libmimalloc_sys::mi_is_in_heap_region(at) };
+        let of_rust = Box::new([7_u8; 100]);
+        assert!(is_ours((&raw const *of_rust).cast()));
+        // SAFETY: is asked for and given back once.
+        unsafe {
+            let of_c = nix::libc::malloc(100);
+            assert!(is_ours(of_c));
+            nix::libc::free(of_c);
+        }
     }
 
     // What is rare is kept elsewhere: the allocator would round 8193 bytes up to 10240.
