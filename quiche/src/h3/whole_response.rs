@@ -58,6 +58,17 @@ impl Connection {
 /// Frames that are written at once. Nearly all of them need no allocation.
 pub(super) type FrameBuf = SmallVec<[u8; 4 << 10]>;
 
+/// Adds room, many bytes at a time: `resize()` writes each of them.
+pub(super) fn add_room(frames: &mut FrameBuf, mut len: usize) {
+    const ROOM: [u8; 512] = [0; 512];
+
+    while len > 0 {
+        let part = len.min(ROOM.len());
+        frames.extend_from_slice(&ROOM[..part]);
+        len -= part;
+    }
+}
+
 /// Adds a DATA frame, unless the body is empty (RFC 9114, 7.2.1).
 pub(super) fn add_data_frame(frames: &mut FrameBuf, body: &[u8]) -> Result<()> {
     if body.is_empty() {

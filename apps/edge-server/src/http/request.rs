@@ -12,7 +12,7 @@ const TARGET_BYTES_MAX: usize = 8 << 10;
 const FIELD_OVERHEAD_BYTES: usize = 32;
 
 /// Methods that exist and that nothing here has.
-const OTHER_METHODS: [&str; 7] = ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT"];
+const OTHER_METHODS: [&[u8]; 6] = [b"PUT", b"DELETE", b"OPTIONS", b"PATCH", b"TRACE", b"CONNECT"];
 
 /// Fields that speak of a connection, which HTTP/3 does not have (RFC 9114, 4.2).
 const CONNECTION_FIELDS: [&[u8]; 5] =
@@ -21,7 +21,9 @@ const CONNECTION_FIELDS: [&[u8]; 5] =
 /// A request that can be answered.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
+    /// What comes after the pseudo-header fields.
     fields: &'a [h3::Header],
+
     pub method: Method,
 
     /// The name that the client asks, without port.
@@ -64,10 +66,10 @@ pub enum Fault {
 /// The pseudo-header fields of a request.
 #[derive(Default)]
 struct Pseudo<'a> {
-    method: Option<&'a str>,
-    scheme: Option<&'a str>,
-    authority: Option<&'a str>,
-    path: Option<&'a str>,
+    method: Option<&'a [u8]>,
+    scheme: Option<&'a [u8]>,
+    authority: Option<&'a [u8]>,
+    path: Option<&'a [u8]>,
 }
 
 /// How long a header section is, in bytes.
@@ -84,24 +86,22 @@ impl<'a> Request<'a> {
     ///
     /// It cannot be answered as a request.
     pub fn read(fields: &'a [h3::Header]) -> Result<Self, Fault> {
+        // RFC 9114, 4.3: all pseudo-header fields come before regular fields.
+        let is_regular = |field: &h3::Header| !field.name().starts_with(b":");
+        let first = fields.iter().position(is_regular);
+        let (first, fields) = fields.split_at(first.unwrap_or(fields.len()));
         let mut pseudo = Pseudo::default();
-        let mut regular = false;
+        for field in first {
+            pseudo.take(field.name(), field.value())?;
+        }
         for field in fields {
-            let (name, value) = (field.name(), field.value());
-            if name.starts_with(b":") {
-                // RFC 9114, 4.3: all of them come before regular fields.
-                check(!regular, "a pseudo-header field after others")?;
-                pseudo.take(name, value)?;
-            } else {
-                regular = true;
-                check_regular(name, value)?;
-            }
+            check_regular(field.name(), field.value())?;
         }
         let mut request = Self {
             fields,
             method: Method::Other,
             host: "",
-            target: pseudo.path.unwrap_or_default(),
+            target: text(pseudo.path.unwrap_or_default())?,
             content_length: content_length(fields)?,
         };
         let authority = request.authority(&pseudo)?;
@@ -134,14 +134,15 @@ impl<'a> Request<'a> {
 
     /// RFC 9114, 4.3.1: `:authority`, `Host`, or both with the same value.
     fn authority(&self, pseudo: &Pseudo<'a>) -> Result<&'a str, Fault> {
-        let mut hosts = self.values("host");
+        let is_host = |field: &&h3::Header| field.name() == b"host";
+        let mut hosts = self.fields.iter().filter(is_host).map(h3::Header::value);
         let host = hosts.next();
         check(hosts.next().is_none(), "more than one Host")?;
         let authority = pseudo.authority.or(host).unwrap_or_default();
         check(host.is_none_or(|host| host == authority), "Host and :authority differ")?;
         check(!authority.is_empty(), "no :authority")?;
-        check(!authority.as_bytes().contains(&b'@'), "user information in :authority")?;
-        Ok(authority)
+        check(!authority.contains(&b'@'), "user information in :authority")?;
+        text(authority)
     }
 }
 
@@ -156,17 +157,18 @@ impl<'a> Pseudo<'a> {
         };
         check(place.is_none(), "a pseudo-header field twice")?;
         check(is_field_value(value), "a pseudo-header field with control characters")?;
-        *place = Some(std::str::from_utf8(value).map_err(|_| Fault::Refused(400))?);
+        *place = Some(value);
         Ok(())
     }
 
     /// The method, after what it demands of the others (RFC 9114, 4.3.1 and 4.4).
     fn method(&self, authority: &str) -> Result<Method, Fault> {
         let method = self.method.ok_or(Fault::Malformed("no :method"))?;
-        check(TOKEN.is_made(method.as_bytes()), "a :method that is none")?;
-        if method == "CONNECT" {
+        check(TOKEN.is_made(method), "a :method that is none")?;
+        if method == b"CONNECT" {
             let alone = self.scheme.is_none() && self.path.is_none();
-            check(alone && self.authority == Some(authority), "a CONNECT with more than a host")?;
+            let has_host = self.authority == Some(authority.as_bytes());
+            check(alone && has_host, "a CONNECT with more than a host")?;
             return Ok(Method::Other);
         }
         let scheme = self.scheme.ok_or(Fault::Malformed("no :scheme"))?;
@@ -176,13 +178,13 @@ impl<'a> Pseudo<'a> {
             return Err(Fault::Refused(414));
         }
         // RFC 9110, 7.4: nothing else is served from here.
-        if !scheme.eq_ignore_ascii_case("https") {
+        if !scheme.eq_ignore_ascii_case(b"https") {
             return Err(Fault::Refused(421));
         }
         match method {
-            "GET" => Ok(Method::Get),
-            "HEAD" => Ok(Method::Head),
-            "POST" => Ok(Method::Post),
+            b"GET" => Ok(Method::Get),
+            b"HEAD" => Ok(Method::Head),
+            b"POST" => Ok(Method::Post),
             known if OTHER_METHODS.contains(&known) => Ok(Method::Other),
             _ => Err(Fault::Refused(501)),
         }
@@ -201,7 +203,13 @@ fn check(good: bool, fault: &'static str) -> Result<(), Fault> {
     }
 }
 
+/// What can only be looked up as text.
+fn text(value: &[u8]) -> Result<&str, Fault> {
+    std::str::from_utf8(value).map_err(|_| Fault::Refused(400))
+}
+
 fn check_regular(name: &[u8], value: &[u8]) -> Result<(), Fault> {
+    check(!name.starts_with(b":"), "a pseudo-header field after others")?;
     check(FIELD_NAME.is_made(name), "a field name with other characters")?;
     check(is_field_value(value), "a field value with control characters")?;
     check(!CONNECTION_FIELDS.contains(&name), "a field of a connection")?;
@@ -389,6 +397,22 @@ mod tests {
         ];
         for (fields, status) in table {
             assert_eq!(fault(&fields), Some(Fault::Refused(status)), "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_looked_up_is_text() {
+        for (name, value, expected) in [
+            (":path", &b"/\xff"[..], Fault::Refused(400)),
+            (":authority", b"a\xff", Fault::Refused(400)),
+            (":scheme", b"https\xff", Fault::Refused(421)),
+            (":method", b"GET\xff", Fault::Malformed("a :method that is none")),
+            ("host", b"a.example\xff", Fault::Malformed("Host and :authority differ")),
+        ] {
+            let mut fields = headers(&GET);
+            fields.retain(|field| field.name() != name.as_bytes());
+            fields.push(h3::Header::new(name.as_bytes(), value));
+            assert_eq!(Request::read(&fields).err(), Some(expected), "{name}");
         }
     }
 

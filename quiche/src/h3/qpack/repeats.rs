@@ -96,12 +96,11 @@ impl Repeats {
     }
 
     fn find(&self, name: &[u8]) -> Option<usize> {
-        let is_it = |at: &usize| {
-            self.fields.get(*at).is_some_and(|field| field.name == name)
-        };
-        (self.next..self.fields.len())
-            .chain(0..self.next)
-            .find(is_it)
+        let is_it = |field: &Field| field.name == name;
+        if self.fields.get(self.next).is_some_and(is_it) {
+            return Some(self.next);
+        }
+        self.fields.iter().position(is_it)
     }
 }
 

@@ -1,0 +1,70 @@
+//! Control streams are not looked at again until more has come: what they bring is
+//! told, and judged, all the same.
+
+use super::testing::Session;
+use super::*;
+
+/// A request, and SETTINGS.
+const REQUEST: u64 = 0;
+const CONTROL: u64 = 2;
+const HEADERS: &[u8] = &[0x01, 0x05, 0x00, 0x00, 0xd1, 0xd7, 0xc1];
+const SETTINGS: &[u8] = &[0x00, 0x04, 0x00];
+
+/// PRIORITY_UPDATE of the request, and of the next: u=1 (RFC 9218, 7.2).
+const PRIORITY_UPDATE: &[u8] =
+    &[0x80, 0x0f, 0x07, 0x00, 0x04, 0x00, b'u', b'=', b'1'];
+const NEXT_REQUEST: u64 = 4;
+const NEXT_UPDATE: &[u8] =
+    &[0x80, 0x0f, 0x07, 0x00, 0x04, 0x04, b'u', b'=', b'1'];
+
+type Told = std::result::Result<(u64, Event), Error>;
+
+/// What the server is told of what comes in one packet after the other.
+fn told(packets: &[&[(u64, &[u8], bool)]]) -> Vec<Vec<Told>> {
+    let (mut config, http) = Session::default_configs().unwrap();
+    config.verify_peer(false);
+    let mut session = Session::with_configs(&mut config, &http).unwrap();
+    session.pipe.handshake().unwrap();
+    packets
+        .iter()
+        .map(|streams| {
+            for (stream, bytes, fin) in *streams {
+                let client = &mut session.pipe.client;
+                client.stream_send(*stream, bytes, *fin).unwrap();
+            }
+            let _ = session.pipe.advance();
+            let next = || match session.server.poll(&mut session.pipe.server) {
+                Err(Error::Done) => None,
+                told => Some(told),
+            };
+            std::iter::from_fn(next).collect()
+        })
+        .collect()
+}
+
+#[test]
+fn one_that_ends_with_its_first_packet_closes_the_connection() {
+    let with_update = [SETTINGS, PRIORITY_UPDATE].concat();
+    for bytes in [&SETTINGS[..1], SETTINGS, &with_update] {
+        let ended = &[(REQUEST, HEADERS, true), (CONTROL, bytes, true)];
+        let told = told(&[ended]);
+        let closed = Err(Error::ClosedCriticalStream);
+        assert_eq!(told[0].last(), Some(&closed), "{bytes:?}");
+    }
+}
+
+#[test]
+fn what_comes_later_is_told_before_what_else_has_come() {
+    let told = told(&[
+        &[(CONTROL, SETTINGS, false)],
+        &[(REQUEST, HEADERS, true), (CONTROL, PRIORITY_UPDATE, false)],
+        &[(CONTROL, NEXT_UPDATE, false)],
+        &[(CONTROL, &[], true)],
+    ]);
+    let update = |stream| Ok((stream, Event::PriorityUpdate));
+    assert_eq!(told[0], []);
+    assert_eq!(told[1][0], update(REQUEST));
+    assert_eq!(told[1].len(), 3, "{told:?}");
+    assert_eq!(told[2], [update(NEXT_REQUEST)]);
+    assert_eq!(told[3], [Err(Error::ClosedCriticalStream)]);
+}
