@@ -23,8 +23,8 @@ impl<F: BufFactory> Connection<F> {
     /// [`send_on_path_at()`] would give one by one, as long as they have one size and
     /// may leave at one time, as segmentation offload (GSO) asks for.
     ///
-    /// The first may leave at [`SendInfo::at`], as any packet; others follow only
-    /// if they may leave `now`.
+    /// All of them may leave at [`SendInfo::at`]; that of the first may be later than
+    /// `now`, as that of any packet.
     ///
     /// # Errors
     ///
@@ -41,12 +41,11 @@ impl<F: BufFactory> Connection<F> {
             packet_len,
             info,
         };
-        if packet_len != self.max_send_udp_payload_size() {
-            return Ok(run);
-        }
-
         let send_pid = self.get_send_path_id(None, None)?;
-        if !self.is_data_alone_due(send_pid)? {
+        let size = self.max_send_udp_payload_size();
+        let pmtu = self.paths.get(send_pid)?.pmtu();
+        let is_full = packet_len == size.min(pmtu.unwrap_or(usize::MAX));
+        if !is_full || !self.is_data_alone_due(send_pid)? {
             return Ok(run);
         }
         for _ in 1..packets_max {
@@ -96,8 +95,7 @@ impl<F: BufFactory> Connection<F> {
         let epoch = packet::Epoch::Application;
         let is_app_limited = self.delivery_rate_check_if_app_limited();
         let path = self.paths.get_mut(send_pid)?;
-        let pmtu = path.pmtud.as_ref().map(|pmtud| pmtud.get_current_mtu());
-        let size = out.len().min(pmtu.unwrap_or(usize::MAX));
+        let size = out.len().min(path.pmtu().unwrap_or(usize::MAX));
         if path.recovery.cwnd_available() < size {
             return Ok(None);
         }
@@ -225,6 +223,13 @@ impl<F: BufFactory> Connection<F> {
             && is_packet_space_steady
             && !is_frame_due
             && streams.has_flushable())
+    }
+}
+
+impl path::Path {
+    /// The longest packet that is known to fit, in bytes, where that is looked for.
+    fn pmtu(&self) -> Option<usize> {
+        self.pmtud.as_ref().map(|pmtud| pmtud.get_current_mtu())
     }
 }
 

@@ -449,3 +449,29 @@ fn they_wait_for_all_else() {
         assert!(!server.is_data_alone_due(path).unwrap(), "{what}");
     }
 }
+
+// The last probe failed, and the recovery keeps its size.
+#[test]
+fn a_run_is_as_long_when_the_mtu_of_the_path_is_known() {
+    let mut config = Pipe::default_config("cubic").unwrap();
+    config.set_initial_max_data(60_000);
+    config.set_initial_max_stream_data_bidi_remote(60_000);
+    let mut pipe: Pipe<Given> = Pipe::with_config_and_buf(&mut config).unwrap();
+    pipe.handshake().unwrap();
+    pipe.advance().unwrap();
+
+    let server = &mut pipe.server;
+    let path = server.paths.get_active_mut().unwrap();
+    let mut pmtud = pmtud::Pmtud::new(PATH_MTU + 1, 1);
+    pmtud.successful_probe(PATH_MTU);
+    pmtud.failed_probe(PATH_MTU + 1);
+    path.pmtud = Some(pmtud);
+    path.recovery.pmtud_update_max_datagram_size(PATH_MTU + 1);
+
+    let data = vec![7; 8 * PATH_MTU];
+    server.stream_send_zc(1, data.into(), true).unwrap();
+    server.send(&mut [0; 1500]).unwrap();
+    let mut out = [0; 5 * 1500];
+    let run = server.send_run(&mut out, 4, clock::now()).unwrap();
+    assert_eq!((run.packet_len, run.len), (PATH_MTU, 4 * PATH_MTU));
+}

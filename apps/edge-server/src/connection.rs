@@ -460,8 +460,8 @@ impl Connection {
         }
     }
 
-    /// Builds a packet. Returns its length, 0 if there is nothing to send.
-    /// Packets that may leave together, one at least. Returns their bytes.
+    /// Builds packets that may leave together. Returns their bytes, 0 if there is nothing
+    /// to send.
     fn send_some(&mut self, turn: &mut Turn<'_>, now: Instant) -> Result<usize, Blocked> {
         let packets_max = turn.socket.packets_per_send_max();
         let room = turn.outbox.room(turn.socket)?;

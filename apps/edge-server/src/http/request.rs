@@ -12,7 +12,7 @@ const TARGET_BYTES_MAX: usize = 8 << 10;
 const FIELD_OVERHEAD_BYTES: usize = 32;
 
 /// Methods that exist and that nothing here has.
-const OTHER_METHODS: [&[u8]; 6] = [b"PUT", b"DELETE", b"OPTIONS", b"PATCH", b"TRACE", b"CONNECT"];
+const OTHER_METHODS: [&[u8]; 5] = [b"PUT", b"DELETE", b"OPTIONS", b"PATCH", b"TRACE"];
 
 /// Fields that speak of a connection, which HTTP/3 does not have (RFC 9114, 4.2).
 const CONNECTION_FIELDS: [&[u8]; 5] =
