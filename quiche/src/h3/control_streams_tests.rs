@@ -22,7 +22,6 @@ type Told = std::result::Result<(u64, Event), Error>;
 /// What the server is told of what comes in one packet after the other.
 fn told(packets: &[&[(u64, &[u8], bool)]]) -> Vec<Vec<Told>> {
     let (mut config, http) = Session::default_configs().unwrap();
-    config.verify_peer(false);
     let mut session = Session::with_configs(&mut config, &http).unwrap();
     session.pipe.handshake().unwrap();
     packets
