@@ -5,6 +5,10 @@
 
 use super::*;
 
+/// What is sealed before the data that is not copied is a multiple of so many bytes:
+/// two blocks of AES. It takes a cipher twice as many calls to go on within a block.
+const HEAD_MULTIPLE: usize = 32;
+
 /// Packets that lie one after the other, and may leave at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketRun {
@@ -115,15 +119,15 @@ impl<F: BufFactory> Connection<F> {
         let Some(room) = b.cap().checked_sub(aead.alg().tag_len()) else {
             return Ok(None);
         };
-        let mut sent_pkt = to_be_sent(pn, now);
+        let mut frames = SmallVec::new();
         let tail = put_data(
             &mut self.streams,
             self.coalesce_streams,
             &mut b,
             room,
-            &mut sent_pkt.frames,
+            &mut frames,
         )?;
-        if sent_pkt.frames.is_empty() {
+        if frames.is_empty() {
             return Ok(None);
         }
         let tail = tail.as_ref().map(stream::Tail::as_slice);
@@ -139,7 +143,7 @@ impl<F: BufFactory> Connection<F> {
         )?;
 
         trace!("{} tx pkt pn={pn} len={written}", self.trace_id);
-        for frame in &sent_pkt.frames {
+        for frame in &frames {
             trace!("{} tx frm {frame:?}", self.trace_id);
         }
 
@@ -153,9 +157,14 @@ impl<F: BufFactory> Connection<F> {
         self.sent_bytes += written as u64;
         self.emit_dgram = true;
 
-        sent_pkt.size = written;
         let handshake_status = self.handshake_status();
-        self.on_packet_sent(send_pid, sent_pkt, epoch, handshake_status, now)?;
+        self.on_packet_sent(
+            send_pid,
+            sent(pn, frames, written, now),
+            epoch,
+            handshake_status,
+            now,
+        )?;
 
         let path = self.paths.get_mut(send_pid)?;
         if path.recovery.is_paced() && self.streams.has_flushable() {
@@ -252,17 +261,20 @@ fn put_header(
     packet::encode_pkt_num(pn, pn_len, b)
 }
 
-/// What is kept of a packet: its frames and size are not known yet, and what the
-/// recovery notes of its sending is for it to fill in.
-fn to_be_sent(pkt_num: u64, now: Instant) -> recovery::Sent {
+/// What is kept of a packet. What the recovery notes of its sending is for it to
+/// fill in.
+#[inline(always)]
+fn sent(
+    pkt_num: u64, frames: SmallVec<[frame::Frame; 1]>, size: usize, now: Instant,
+) -> recovery::Sent {
     recovery::Sent {
         pkt_num,
         ack_eliciting: true,
         in_flight: true,
         has_data: true,
         is_pmtud_probe: false,
-        frames: SmallVec::new(),
-        size: 0,
+        frames,
+        size,
         time_sent: now,
         first_sent_time: now,
         delivered_time: now,
@@ -283,6 +295,7 @@ fn put_data<F: BufFactory>(
     frames: &mut SmallVec<[frame::Frame; 1]>,
 ) -> Result<Option<stream::Tail<F::Buf>>> {
     let mut tail = None;
+    let start = b.off();
     while let Some(stream_id) = streams.peek_flushable() {
         // What is not as it should be is left to `send_single()`.
         let stream = match streams.get_mut(stream_id) {
@@ -299,7 +312,11 @@ fn put_data<F: BufFactory>(
         };
         let (mut hdr, mut payload) = b.split_at(b.off() + hdr_len)?;
         let (length, fin) = match stream.send.emit_tail(max_len) {
-            Some((data, fin)) => {
+            Some((mut data, fin)) => {
+                let head = hdr.cap() - start;
+                let missing = head.next_multiple_of(HEAD_MULTIPLE) - head;
+                let missing = missing.min(max_len);
+                data.copy_front(&mut payload.as_mut()[..missing]);
                 tail = Some(data);
                 (max_len, fin)
             },

@@ -16,6 +16,12 @@ impl<B: AsRef<[u8]>> Tail<B> {
     pub fn as_slice(&self) -> &[u8] {
         &self.buffer.as_ref()[self.range.clone()]
     }
+
+    /// Copies what it begins with, as much as fits. It is the rest from then on.
+    pub fn copy_front(&mut self, out: &mut [u8]) {
+        out.copy_from_slice(&self.as_slice()[..out.len()]);
+        self.range.start += out.len();
+    }
 }
 
 impl<F: BufFactory> SendBuf<F> {
@@ -84,6 +90,17 @@ mod tests {
         let (second, _) = buf.emit_tail(10).unwrap();
         assert_eq!(first.as_slice().as_ptr(), held);
         assert_eq!(second.as_slice().as_ptr(), held.wrapping_add(10));
+    }
+
+    #[test]
+    fn what_is_copied_is_no_longer_in_it() {
+        let (mut tail, _) = filled().emit_tail(40).unwrap();
+        let mut copy = [0; 16];
+        tail.copy_front(&mut copy);
+        assert_eq!(copy[..], Vec::from_iter(0..16));
+        assert_eq!(tail.as_slice(), Vec::from_iter(16..40));
+        tail.copy_front(&mut [0; 24]);
+        assert!(tail.as_slice().is_empty());
     }
 
     #[test]
