@@ -1,6 +1,6 @@
-//! With Careful Resume and pacing off, the window is upstream's: per round, in
-//! bytes, over five sequences of ACKs and losses. The figures were made by this
-//! very file in the tree of the pristine release, where it compiles as it is.
+//! With Careful Resume and pacing off, the window and what is measured besides are
+//! upstream's, over five sequences of ACKs and losses. The figures were made by
+//! this very file in the tree of the pristine release, where it compiles as it is.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -44,6 +44,10 @@ enum Round {
 }
 
 use Round::*;
+
+/// The delivery rate in kB/s, for how many milliseconds bytes have been in flight,
+/// and of how many packets something is kept.
+type Measured = (u64, u128, usize);
 
 impl Sender {
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
@@ -98,6 +102,14 @@ impl Sender {
         self.recovery.cwnd()
     }
 
+    fn measured(&self) -> Measured {
+        (
+            self.recovery.delivery_rate().to_bytes_per_second() / 1000,
+            self.recovery.bytes_in_flight_duration().as_millis(),
+            self.recovery.sent_packets_len(Epoch::Application),
+        )
+    }
+
     fn send(&mut self, packets: usize, is_app_limited: bool) {
         for _ in 0..packets {
             let sent = Sent {
@@ -146,36 +158,40 @@ impl Sender {
 }
 
 #[rstest]
-#[case::slow_start(&[Arrive(100); 8], SLOW_START)]
+#[case::slow_start(&[Arrive(100); 8], SLOW_START, SLOW_START_MEASURED)]
 #[case::loss(
     &[Arrive(100), Arrive(100), Arrive(100), Lose(9), Arrive(100), Arrive(100),
       Arrive(100), Arrive(100), Arrive(100), Lose(50), Arrive(100), Arrive(100)],
-    LOSS
+    LOSS, LOSS_MEASURED
 )]
 #[case::spurious(
     &[Arrive(100), Arrive(100), Lose(30), Arrive(100), Reorder, Arrive(100),
       Reorder, Arrive(100), Arrive(100)],
-    SPURIOUS
+    SPURIOUS, SPURIOUS_MEASURED
 )]
 #[case::limited(
     &[Arrive(100), Limited, Limited, Arrive(100), Lose(20), Limited, Silence,
       Arrive(100)],
-    LIMITED
+    LIMITED, LIMITED_MEASURED
 )]
 #[case::rising_rtt(
     &[Arrive(100), Arrive(100), Arrive(120), Arrive(140), Arrive(160),
       Arrive(180), Arrive(200), Arrive(220), Arrive(240), Arrive(260)],
-    RISING_RTT
+    RISING_RTT, RISING_RTT_MEASURED
 )]
-fn the_window_is_upstreams(
+fn all_is_upstreams(
     #[case] rounds: &[Round], #[case] windows: [&[usize]; 2],
+    #[case] measured: [&[Measured]; 2],
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::new(cc);
-    let seen: Vec<usize> =
-        rounds.iter().map(|round| sender.round(*round)).collect();
+    let (windows_seen, measured_seen): (Vec<_>, Vec<_>) = rounds
+        .iter()
+        .map(|round| (sender.round(*round), sender.measured()))
+        .unzip();
 
-    assert_eq!(seen, windows[cc as usize]);
+    assert_eq!(windows_seen, windows[cc as usize]);
+    assert_eq!(measured_seen, measured[cc as usize]);
 }
 
 // Reno, CUBIC.
@@ -217,5 +233,129 @@ const RISING_RTT: [&[usize]; 2] = [
     &[
         24000, 48000, 67200, 84000, 105000, 131100, 163800, 165300, 166500,
         167700,
+    ],
+];
+const SLOW_START_MEASURED: [&[Measured]; 2] = [
+    &[
+        (120, 100, 0),
+        (240, 200, 0),
+        (480, 300, 0),
+        (960, 400, 0),
+        (1920, 500, 0),
+        (3840, 600, 0),
+        (7680, 700, 0),
+        (15360, 800, 0),
+    ],
+    &[
+        (120, 100, 0),
+        (240, 200, 0),
+        (480, 300, 0),
+        (960, 400, 0),
+        (1920, 500, 0),
+        (3840, 600, 0),
+        (7680, 700, 0),
+        (15360, 800, 0),
+    ],
+];
+const LOSS_MEASURED: [&[Measured]; 2] = [
+    &[
+        (120, 100, 0),
+        (240, 200, 0),
+        (480, 300, 0),
+        (852, 400, 78),
+        (504, 500, 0),
+        (504, 600, 0),
+        (516, 700, 0),
+        (528, 800, 0),
+        (540, 900, 0),
+        (540, 1000, 12),
+        (276, 1100, 0),
+        (276, 1200, 0),
+    ],
+    &[
+        (120, 100, 0),
+        (240, 200, 0),
+        (480, 300, 0),
+        (852, 400, 78),
+        (696, 500, 0),
+        (696, 600, 0),
+        (732, 700, 0),
+        (756, 800, 0),
+        (780, 900, 0),
+        (792, 1000, 22),
+        (576, 1100, 0),
+        (576, 1200, 0),
+    ],
+];
+const SPURIOUS_MEASURED: [&[Measured]; 2] = [
+    &[
+        (120, 100, 0),
+        (240, 200, 0),
+        (456, 300, 40),
+        (252, 400, 0),
+        (240, 500, 21),
+        (120, 600, 0),
+        (120, 700, 0),
+        (132, 800, 0),
+        (144, 900, 0),
+    ],
+    &[
+        (120, 100, 0),
+        (240, 200, 0),
+        (456, 300, 40),
+        (348, 400, 0),
+        (336, 500, 29),
+        (348, 600, 0),
+        (360, 700, 31),
+        (396, 800, 0),
+        (408, 900, 0),
+    ],
+];
+const LIMITED_MEASURED: [&[Measured]; 2] = [
+    &[
+        (120, 100, 0),
+        (60, 200, 0),
+        (60, 300, 0),
+        (240, 400, 0),
+        (456, 500, 40),
+        (60, 600, 0),
+        (12, 2700, 0),
+        (264, 2800, 0),
+    ],
+    &[
+        (120, 100, 0),
+        (60, 200, 0),
+        (60, 300, 0),
+        (240, 400, 0),
+        (456, 500, 40),
+        (84, 600, 0),
+        (16, 2700, 0),
+        (432, 2800, 0),
+    ],
+];
+const RISING_RTT_MEASURED: [&[Measured]; 2] = [
+    &[
+        (120, 100, 0),
+        (240, 200, 0),
+        (400, 320, 0),
+        (479, 460, 0),
+        (525, 620, 0),
+        (580, 800, 0),
+        (654, 1000, 0),
+        (741, 1220, 0),
+        (680, 1460, 0),
+        (632, 1720, 0),
+    ],
+    &[
+        (120, 100, 0),
+        (240, 200, 0),
+        (400, 320, 0),
+        (479, 460, 0),
+        (525, 620, 0),
+        (580, 800, 0),
+        (654, 1000, 0),
+        (741, 1220, 0),
+        (685, 1460, 0),
+        (636, 1720, 0),
     ],
 ];
