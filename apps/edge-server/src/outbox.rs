@@ -21,8 +21,7 @@ pub trait PacketSink {
     ///
     /// # Errors
     ///
-    /// `WouldBlock`: nothing was sent, wait until there is room. After others the
-    /// packets are lost.
+    /// None was sent. `WouldBlock`: wait until there is room.
     fn send(&self, route: Route, contents: &[u8], segment_bytes: usize) -> io::Result<()>;
 
     /// The most packets that one send may hold.
@@ -124,6 +123,12 @@ impl Outbox {
             match sink.send(send.route, contents, send.segment_bytes) {
                 Ok(()) => (),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(Blocked),
+                // One of them is too large for the interface, such as a probe of the
+                // path's MTU, or the kernel cannot segment after all.
+                Err(_) if send.packets > 1 => {
+                    self.split_first();
+                    continue;
+                }
                 // As if the network had lost them.
                 Err(e) => debug!("packets to {} were lost: {e}", send.route.to),
             }
@@ -131,6 +136,16 @@ impl Outbox {
         }
         self.filled = 0;
         Ok(())
+    }
+
+    /// Its packets become sends of their own.
+    fn split_first(&mut self) {
+        let Some(send) = self.sends.pop_front() else { return };
+        for number in (0..send.packets).rev() {
+            let start = send.range.start + number * send.segment_bytes;
+            let end = send.range.end.min(start + send.segment_bytes);
+            self.sends.push_front(Send { range: start..end, packets: 1, ..send });
+        }
     }
 }
 
@@ -157,12 +172,16 @@ mod tests {
     struct Sink {
         room: Cell<usize>,
         packets_max: usize,
+        packet_bytes_max: usize,
+        segments: bool,
         sent: RefCell<Vec<Vec<u8>>>,
     }
 
     impl Sink {
         fn new(room: usize, packets_max: usize) -> Self {
-            Self { room: Cell::new(room), packets_max, sent: RefCell::default() }
+            let room = Cell::new(room);
+            let packet_bytes_max = usize::MAX;
+            Self { room, packets_max, packet_bytes_max, segments: true, sent: RefCell::default() }
         }
 
         fn sent_bytes(&self) -> Vec<usize> {
@@ -171,7 +190,11 @@ mod tests {
     }
 
     impl PacketSink for Sink {
-        fn send(&self, _: Route, contents: &[u8], _: usize) -> io::Result<()> {
+        fn send(&self, _: Route, contents: &[u8], segment_bytes: usize) -> io::Result<()> {
+            let largest = contents.len().min(segment_bytes);
+            if largest > self.packet_bytes_max || (largest < contents.len() && !self.segments) {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
             let room = self.room.get().checked_sub(1);
             self.room.set(room.ok_or(io::ErrorKind::WouldBlock)?);
             self.sent.borrow_mut().push(contents.to_vec());
@@ -267,6 +290,32 @@ mod tests {
         assert_eq!(outbox.flush(&sink), Ok(()));
         let firsts: Vec<u8> = sink.sent.borrow().iter().map(|sent| sent[0]).collect();
         assert_eq!(firsts, [1, 2, 3]);
+    }
+
+    #[test]
+    fn packets_that_fail_together_are_sent_alone() {
+        let probe_and_data = [(1452, 5), (1200, 5), (1200, 5), (1200, 5), (300, 5)];
+        for (packet_bytes_max, segments, expected) in [
+            (1452, true, vec![2652, 2700]),
+            (1400, true, vec![1200, 2700]),
+            (1452, false, vec![1452, 1200, 1200, 1200, 300]),
+            (1400, false, vec![1200, 1200, 1200, 300]),
+            (1000, true, vec![300]),
+        ] {
+            let sink = Sink { packet_bytes_max, segments, ..Sink::new(0, 64) };
+            let mut outbox = Outbox::new();
+            for (fill, (bytes, port)) in (0..).zip(probe_and_data) {
+                outbox.room(&sink).unwrap()[..bytes].fill(fill);
+                push(&mut outbox, bytes, bytes, port, &sink);
+            }
+            // However often the socket is full in between, none is sent twice.
+            while outbox.flush(&sink) == Err(Blocked) {
+                sink.room.set(1);
+            }
+            assert_eq!(sink.sent_bytes(), expected, "{packet_bytes_max} {segments}");
+            let fills: Vec<u8> = sink.sent.borrow().concat();
+            assert!(fills.is_sorted(), "{packet_bytes_max} {segments}");
+        }
     }
 
     #[test]

@@ -107,18 +107,6 @@ impl Socket {
         }
     }
 
-    fn send_once(
-        &self,
-        route: Route,
-        contents: &[u8],
-        segment_size: Option<usize>,
-    ) -> io::Result<()> {
-        let src_ip = self.local.ip().is_unspecified().then(|| route.from.ip());
-        let transmit =
-            Transmit { destination: route.to, ecn: None, contents, segment_size, src_ip };
-        self.state.try_send((&self.udp).into(), &transmit)
-    }
-
     /// Receives into `buffers`, one for each sender's group of datagrams.
     /// Returns how many were filled.
     ///
@@ -137,15 +125,11 @@ impl Socket {
 impl PacketSink for Socket {
     fn send(&self, route: Route, contents: &[u8], segment_bytes: usize) -> io::Result<()> {
         let several = contents.len() > segment_bytes;
-        let sent = self.send_once(route, contents, several.then_some(segment_bytes));
-        match sent {
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(e),
-            // The kernel cannot segment after all, as quinn-udp has noted.
-            Err(_) if several && self.packets_per_send_max() == 1 => contents
-                .chunks(segment_bytes)
-                .try_for_each(|segment| self.send_once(route, segment, None)),
-            sent => sent,
-        }
+        let segment_size = several.then_some(segment_bytes);
+        let src_ip = self.local.ip().is_unspecified().then(|| route.from.ip());
+        let transmit =
+            Transmit { destination: route.to, ecn: None, contents, segment_size, src_ip };
+        self.state.try_send((&self.udp).into(), &transmit)
     }
 
     fn packets_per_send_max(&self) -> usize {
