@@ -1,6 +1,7 @@
-//! With Careful Resume and pacing off, the window and what is measured besides are
-//! upstream's, over five sequences of ACKs and losses. The figures were made by
-//! this very file in the tree of the pristine release, where it compiles as it is.
+//! With Careful Resume and pacing off, the window, the delivery rate and what is kept
+//! of packets are upstream's: per round, over five sequences of ACKs and losses. The
+//! figures were made by this very file in the tree of the pristine release, where it
+//! compiles as it is.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -44,10 +45,6 @@ enum Round {
 }
 
 use Round::*;
-
-/// The delivery rate in kB/s, for how many milliseconds bytes have been in flight,
-/// and of how many packets something is kept.
-type Measured = (u64, u128, usize);
 
 impl Sender {
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
@@ -102,14 +99,6 @@ impl Sender {
         self.recovery.cwnd()
     }
 
-    fn measured(&self) -> Measured {
-        (
-            self.recovery.delivery_rate().to_bytes_per_second() / 1000,
-            self.recovery.bytes_in_flight_duration().as_millis(),
-            self.recovery.sent_packets_len(Epoch::Application),
-        )
-    }
-
     fn send(&mut self, packets: usize, is_app_limited: bool) {
         for _ in 0..packets {
             let sent = Sent {
@@ -158,43 +147,50 @@ impl Sender {
 }
 
 #[rstest]
-#[case::slow_start(&[Arrive(100); 8], SLOW_START, SLOW_START_MEASURED)]
+#[case::slow_start(&[Arrive(100); 8], SLOW_START, SLOW_START_RATES, [0, 0])]
 #[case::loss(
     &[Arrive(100), Arrive(100), Arrive(100), Lose(9), Arrive(100), Arrive(100),
       Arrive(100), Arrive(100), Arrive(100), Lose(50), Arrive(100), Arrive(100)],
-    LOSS, LOSS_MEASURED
+    LOSS, LOSS_RATES, [90, 100]
 )]
 #[case::spurious(
     &[Arrive(100), Arrive(100), Lose(30), Arrive(100), Reorder, Arrive(100),
       Reorder, Arrive(100), Arrive(100)],
-    SPURIOUS, SPURIOUS_MEASURED
+    SPURIOUS, SPURIOUS_RATES, [61, 100]
 )]
 #[case::limited(
     &[Arrive(100), Limited, Limited, Arrive(100), Lose(20), Limited, Silence,
       Arrive(100)],
-    LIMITED, LIMITED_MEASURED
+    LIMITED, LIMITED_RATES, [40, 40]
 )]
 #[case::rising_rtt(
     &[Arrive(100), Arrive(100), Arrive(120), Arrive(140), Arrive(160),
       Arrive(180), Arrive(200), Arrive(220), Arrive(240), Arrive(260)],
-    RISING_RTT, RISING_RTT_MEASURED
+    RISING_RTT, RISING_RTT_RATES, [0, 0]
 )]
 fn all_is_upstreams(
     #[case] rounds: &[Round], #[case] windows: [&[usize]; 2],
-    #[case] measured: [&[Measured]; 2],
+    #[case] rates: [&[u64]; 2], #[case] kept: [usize; 2],
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::new(cc);
-    let (windows_seen, measured_seen): (Vec<_>, Vec<_>) = rounds
-        .iter()
-        .map(|round| (sender.round(*round), sender.measured()))
-        .unzip();
+    let start = sender.now;
+    let (mut windows_seen, mut rates_seen, mut kept_seen) = (vec![], vec![], 0);
+    for round in rounds {
+        windows_seen.push(sender.round(*round));
+        let recovery = &sender.recovery;
+        rates_seen.push(recovery.delivery_rate().to_bytes_per_second() / 1000);
+        kept_seen += recovery.sent_packets_len(Epoch::Application);
+        assert_eq!(recovery.bytes_in_flight_duration(), sender.now - start);
+    }
 
     assert_eq!(windows_seen, windows[cc as usize]);
-    assert_eq!(measured_seen, measured[cc as usize]);
+    assert_eq!(rates_seen, rates[cc as usize]);
+    assert_eq!(kept_seen, kept[cc as usize]);
 }
 
-// Reno, CUBIC.
+// Reno, CUBIC. Windows are in bytes, rates in kB/s, and packets are kept when those
+// before or after them are lost, here summed over the rounds.
 const SLOW_START: [&[usize]; 2] = [
     &[
         24000, 48000, 96000, 192000, 384000, 768000, 1536000, 3072000,
@@ -235,127 +231,23 @@ const RISING_RTT: [&[usize]; 2] = [
         167700,
     ],
 ];
-const SLOW_START_MEASURED: [&[Measured]; 2] = [
-    &[
-        (120, 100, 0),
-        (240, 200, 0),
-        (480, 300, 0),
-        (960, 400, 0),
-        (1920, 500, 0),
-        (3840, 600, 0),
-        (7680, 700, 0),
-        (15360, 800, 0),
-    ],
-    &[
-        (120, 100, 0),
-        (240, 200, 0),
-        (480, 300, 0),
-        (960, 400, 0),
-        (1920, 500, 0),
-        (3840, 600, 0),
-        (7680, 700, 0),
-        (15360, 800, 0),
-    ],
+const SLOW_START_RATES: [&[u64]; 2] = [
+    &[120, 240, 480, 960, 1920, 3840, 7680, 15360],
+    &[120, 240, 480, 960, 1920, 3840, 7680, 15360],
 ];
-const LOSS_MEASURED: [&[Measured]; 2] = [
-    &[
-        (120, 100, 0),
-        (240, 200, 0),
-        (480, 300, 0),
-        (852, 400, 78),
-        (504, 500, 0),
-        (504, 600, 0),
-        (516, 700, 0),
-        (528, 800, 0),
-        (540, 900, 0),
-        (540, 1000, 12),
-        (276, 1100, 0),
-        (276, 1200, 0),
-    ],
-    &[
-        (120, 100, 0),
-        (240, 200, 0),
-        (480, 300, 0),
-        (852, 400, 78),
-        (696, 500, 0),
-        (696, 600, 0),
-        (732, 700, 0),
-        (756, 800, 0),
-        (780, 900, 0),
-        (792, 1000, 22),
-        (576, 1100, 0),
-        (576, 1200, 0),
-    ],
+const LOSS_RATES: [&[u64]; 2] = [
+    &[120, 240, 480, 852, 504, 504, 516, 528, 540, 540, 276, 276],
+    &[120, 240, 480, 852, 696, 696, 732, 756, 780, 792, 576, 576],
 ];
-const SPURIOUS_MEASURED: [&[Measured]; 2] = [
-    &[
-        (120, 100, 0),
-        (240, 200, 0),
-        (456, 300, 40),
-        (252, 400, 0),
-        (240, 500, 21),
-        (120, 600, 0),
-        (120, 700, 0),
-        (132, 800, 0),
-        (144, 900, 0),
-    ],
-    &[
-        (120, 100, 0),
-        (240, 200, 0),
-        (456, 300, 40),
-        (348, 400, 0),
-        (336, 500, 29),
-        (348, 600, 0),
-        (360, 700, 31),
-        (396, 800, 0),
-        (408, 900, 0),
-    ],
+const SPURIOUS_RATES: [&[u64]; 2] = [
+    &[120, 240, 456, 252, 240, 120, 120, 132, 144],
+    &[120, 240, 456, 348, 336, 348, 360, 396, 408],
 ];
-const LIMITED_MEASURED: [&[Measured]; 2] = [
-    &[
-        (120, 100, 0),
-        (60, 200, 0),
-        (60, 300, 0),
-        (240, 400, 0),
-        (456, 500, 40),
-        (60, 600, 0),
-        (12, 2700, 0),
-        (264, 2800, 0),
-    ],
-    &[
-        (120, 100, 0),
-        (60, 200, 0),
-        (60, 300, 0),
-        (240, 400, 0),
-        (456, 500, 40),
-        (84, 600, 0),
-        (16, 2700, 0),
-        (432, 2800, 0),
-    ],
+const LIMITED_RATES: [&[u64]; 2] = [
+    &[120, 60, 60, 240, 456, 60, 12, 264],
+    &[120, 60, 60, 240, 456, 84, 16, 432],
 ];
-const RISING_RTT_MEASURED: [&[Measured]; 2] = [
-    &[
-        (120, 100, 0),
-        (240, 200, 0),
-        (400, 320, 0),
-        (479, 460, 0),
-        (525, 620, 0),
-        (580, 800, 0),
-        (654, 1000, 0),
-        (741, 1220, 0),
-        (680, 1460, 0),
-        (632, 1720, 0),
-    ],
-    &[
-        (120, 100, 0),
-        (240, 200, 0),
-        (400, 320, 0),
-        (479, 460, 0),
-        (525, 620, 0),
-        (580, 800, 0),
-        (654, 1000, 0),
-        (741, 1220, 0),
-        (685, 1460, 0),
-        (636, 1720, 0),
-    ],
+const RISING_RTT_RATES: [&[u64]; 2] = [
+    &[120, 240, 400, 479, 525, 580, 654, 741, 680, 632],
+    &[120, 240, 400, 479, 525, 580, 654, 741, 685, 636],
 ];
