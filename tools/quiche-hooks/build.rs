@@ -2,9 +2,10 @@
 
 const LIB: &str = "../../quiche/src/lib.rs";
 const HTTP: &str = "../../quiche/src/h3/mod.rs";
+const PATH_MTU: &str = "../../quiche/src/pmtud.rs";
 
 /// The hook, and the line by which its patch is known.
-const HOOKS: [(&str, &str, &str); 12] = [
+const HOOKS: [(&str, &str, &str); 13] = [
     ("clock", LIB, "pub mod clock;"),
     ("path_state", LIB, "pub use crate::recovery::path_state;"),
     ("careful_resume", LIB, "pub use crate::recovery::resume;"),
@@ -17,6 +18,7 @@ const HOOKS: [(&str, &str, &str); 12] = [
     ("unacknowledged", LIB, "mod unacknowledged;"),
     ("shrink", LIB, "mod shrink;"),
     ("whole_response", HTTP, "mod whole_response;"),
+    ("packet_size", PATH_MTU, "mod packet_size;"),
 ];
 
 fn main() {

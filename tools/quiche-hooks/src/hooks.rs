@@ -43,6 +43,15 @@ pub fn set_coalesce_streams(config: &mut Config, on: bool) {
 #[cfg(not(hook = "coalesce_streams"))]
 pub fn set_coalesce_streams(_config: &mut Config, _on: bool) {}
 
+/// See `Config::set_pmtud_start_after()`; without it, the path is probed at once.
+#[cfg(hook = "packet_size")]
+pub fn set_pmtud_start_after(config: &mut Config, bytes: u64) {
+    config.set_pmtud_start_after(bytes);
+}
+
+#[cfg(not(hook = "packet_size"))]
+pub fn set_pmtud_start_after(_config: &mut Config, _bytes: u64) {}
+
 /// See `Connection::send_run()`; without it, each run is one packet.
 #[cfg(hook = "send_run")]
 pub fn send_run<F: BufFactory>(
