@@ -12,8 +12,8 @@ use quiche::RecvInfo;
 use crate::socket::Route;
 use crate::transport::PACKET_BYTES_MAX;
 
-/// The most that one send may hold, in bytes: what fits an IP packet.
-const SEND_BYTES_MAX: usize = 65_000;
+/// The most that one send may hold, in bytes: what fits an IPv4 packet.
+const SEND_BYTES_MAX: usize = 65_535 - 20 - 8;
 
 /// What takes packets: the socket.
 pub trait PacketSink {
@@ -251,8 +251,8 @@ mod tests {
             (vec![(3000, 1000, 5), (1800, 900, 5)], 64, vec![3000, 1800]),
             (vec![(2500, 1000, 5), (3000, 1000, 5)], 64, vec![2500, 3000]),
             (vec![(3000, 1000, 5), (3000, 1000, 6)], 64, vec![3000, 3000]),
-            (vec![(40_000, 1000, 5), (25_000, 1000, 5)], 65, vec![65_000]),
-            (vec![(40_000, 1000, 5), (25_001, 1000, 5)], 99, vec![40_000, 25_001]),
+            (vec![(40_000, 1000, 5), (25_507, 1000, 5)], 66, vec![65_507]),
+            (vec![(40_000, 1000, 5), (25_508, 1000, 5)], 99, vec![40_000, 25_508]),
         ] {
             assert_eq!(sends_of_runs(&runs, packets_max), expected, "{runs:?}");
         }
