@@ -91,9 +91,9 @@ pub struct Cli {
     #[arg(long, value_name = "NAME", default_value = SlowStartExit::default().name())]
     pub slow_start_exit: SlowStartExit,
 
-    /// Finds the largest packets that each path takes, beginning with 1200 bytes; off sends
-    /// 1350 bytes of UDP payload
-    #[arg(long, value_enum, value_name = "on|off", default_value = "off")]
+    /// Finds the largest packets that each path takes, beginning with 1200 bytes of UDP
+    /// payload; off sends 1350 bytes
+    #[arg(long, value_enum, value_name = "on|off", default_value = "on")]
     pub pmtud: Switch,
 
     /// Name under which servers share their saved paths, instead of the sending address
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn every_flag_is_understood() {
         let line = "edge-server --listen [::]:4433 --workers 3 --root www --store paths.db --cert c --key k \
-                    --cc reno --pmtud on --resume off --resume-except 10.1.0.0/16 \
+                    --cc reno --pmtud off --resume off --resume-except 10.1.0.0/16 \
                     --resume-ceiling on --slow-start-exit search-3 --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
                     --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(cli.store, "paths.db");
         assert_eq!((cli.cert, cli.key), (Some("c".into()), Some("k".into())));
         assert_eq!(cli.cc, CongestionController::Reno);
-        assert_eq!((cli.pmtud, cli.resume), (Switch::On, Switch::Off));
+        assert_eq!((cli.pmtud, cli.resume), (Switch::Off, Switch::Off));
         assert_eq!(cli.resume_except, ["10.1.0.0/16".parse::<IpNet>().unwrap()]);
         assert_eq!(cli.resume_ceiling, Switch::On);
         assert_eq!(cli.slow_start_exit.name(), "search-3");
@@ -393,7 +393,7 @@ mod tests {
     fn the_file_has_every_option_and_the_command_line_wins() {
         let dir = tempfile::tempdir().unwrap();
         let line = "--listen [::]:4433 --workers 3 --root www --store paths.db --store-entries 5 \
-                    --cert c --key k --cc reno --pmtud on --resume off \
+                    --cert c --key k --cc reno --pmtud off --resume off \
                     --resume-except 10.1.0.0/16 --resume-ceiling on \
                     --slow-start-exit search-3 --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \

@@ -25,9 +25,9 @@ pub const PACKET_BYTES_MAX: usize = 1452;
 /// Ethernet frames, as a rule tunnelled ones included.
 const SAFE_PACKET_BYTES: usize = 1350;
 
-/// The initial window in bytes, of which a response must be larger for a saved
-/// path to gain anything.
-pub const INITIAL_WINDOW_BYTES: u64 = 10 * SAFE_PACKET_BYTES as u64;
+/// The initial window in bytes while what a path takes is not known. A response must be
+/// larger for a saved path, or for longer packets, to gain anything.
+pub const INITIAL_WINDOW_BYTES: u64 = 10 * quiche::MIN_CLIENT_INITIAL_LEN as u64;
 
 /// Largest UDP payload accepted, in bytes.
 const RECEIVED_BYTES_MAX: usize = 65_527;
@@ -103,6 +103,7 @@ impl Transport {
             .context("cannot set --slow-start-exit")?;
         let discovers = cli.pmtud == Switch::On;
         quic.discover_pmtu(discovers);
+        hooks::set_pmtud_start_after(&mut quic, INITIAL_WINDOW_BYTES);
         quic.set_max_send_udp_payload_size(match discovers {
             true => PACKET_BYTES_MAX,
             false => SAFE_PACKET_BYTES,

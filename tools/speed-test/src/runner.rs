@@ -257,6 +257,8 @@ impl Step<'_> {
             command.args(["--cc", CC, "--resume", if resume { "on" } else { "off" }]);
             command.arg("--store").arg(scratch.store(resume));
             command.arg("--qlog-dir").arg(logs);
+            // Packets as long as the published experiments', which the bounds assume.
+            command.args(["--pmtud", "off"]);
             // Whoever is left when the download is over has nothing to wait for.
             command.args(["--drain", "0"]);
         }
