@@ -263,7 +263,7 @@ fn put_header(
 
 /// What is kept of a packet. What the recovery notes of its sending is for it to
 /// fill in.
-#[inline(always)]
+#[inline(always)] // made where it is passed on, not copied there
 fn sent(
     pkt_num: u64, frames: SmallVec<[frame::Frame; 1]>, size: usize, now: Instant,
 ) -> recovery::Sent {
