@@ -4,10 +4,17 @@
 //! was acknowledged (RFC 8899, 5.3). The recovery counts in those (RFC 9002, 7.2).
 
 use super::Pmtud;
+use super::MIN_PLPMTU;
+use crate::path::pmtu_event;
 use crate::path::Path;
+use crate::path::PathEvent;
 use crate::path::PathMap;
 use crate::recovery::RecoveryOps;
 use crate::Config;
+
+/// After as many probe timeouts in a row, a path may have come to take shorter packets
+/// only: as many as TCP takes for a sign of trouble (RFC 1122, 4.2.3.5).
+pub(super) const BLACK_HOLE_TIMEOUTS: u32 = 3;
 
 impl Config {
     /// Looks for a path's MTU once that many bytes have been sent on it. A probe is a
@@ -47,6 +54,21 @@ impl Path {
             && self.sent_bytes >= pmtud.start_after
             && pmtud.should_probe();
         is_due.then(|| pmtud.get_probe_size())
+    }
+
+    /// Sends short packets again and begins the search anew if the long ones may be what
+    /// is lost (RFC 8899, 4.3).
+    pub(crate) fn suspect_black_hole(&mut self) -> Option<PathEvent> {
+        let (local, peer) = (self.local_addr(), self.peer_addr());
+        let is_suspect = self.recovery.pto_count() >= BLACK_HOLE_TIMEOUTS;
+        let pmtud = self.pmtud.as_mut().filter(|_| is_suspect)?;
+        let before = pmtud.get_current_mtu();
+        if before > MIN_PLPMTU {
+            pmtud.restart_pmtud();
+        }
+        let known = pmtud.get_current_mtu();
+        self.count_known_packets();
+        pmtu_event(local, peer, before, known)
     }
 
     /// Has the recovery count in packets that are known to pass.

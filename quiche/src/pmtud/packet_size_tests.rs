@@ -1,5 +1,6 @@
 //! How long packets are, and when probes are sent, while the path's MTU is sought.
 
+use super::packet_size::BLACK_HOLE_TIMEOUTS;
 use crate::clock::Simulation;
 use crate::recovery::RecoveryOps;
 use crate::test_utils::emit_flight;
@@ -32,6 +33,9 @@ struct Search {
     path_mtu: usize,
     /// Where the client's packets come from.
     client: SocketAddr,
+    /// What the server's application has written and the client's has got, in bytes.
+    written: usize,
+    received: usize,
 }
 
 impl Search {
@@ -56,6 +60,8 @@ impl Search {
             time,
             path_mtu,
             client: Pipe::client_addr(),
+            written: 0,
+            received: 0,
         }
     }
 
@@ -71,7 +77,8 @@ impl Search {
     /// The server writes and sends what it can, which the client acknowledges a round
     /// trip later. Returns the lengths of the server's packets.
     fn round(&mut self, written: usize) -> Vec<usize> {
-        let _ = self.pipe.server.stream_send(1, &vec![7; written], false);
+        let written = self.pipe.server.stream_send(1, &vec![7; written], false);
+        self.written += written.unwrap_or(0);
         let sent = emit_flight(&mut self.pipe.server).unwrap_or_default();
         let sizes = sent.iter().map(|(packet, _)| packet.len()).collect();
         self.time.advance_to(self.time.elapsed() + ROUND_TRIP / 2);
@@ -83,7 +90,8 @@ impl Search {
                 self.pipe.client.recv(&mut packet, info).unwrap();
             }
         }
-        let _ = self.pipe.client.stream_recv(1, &mut [0; 100_000]);
+        let got = self.pipe.client.stream_recv(1, &mut [0; 100_000]);
+        self.received += got.map_or(0, |(bytes, _)| bytes);
         self.time.advance_to(self.time.elapsed() + ROUND_TRIP / 2);
 
         for (mut packet, info) in
@@ -192,6 +200,32 @@ fn a_path_is_probed_after_as_many_bytes_as_is_asked() {
     sent += before.sum::<usize>() as u64;
     assert!(sent >= 20_000, "a probe after {sent} bytes");
     search.assert_found(LARGEST, "started later");
+}
+
+// RFC 8899, 4.3.
+#[test]
+fn packets_are_short_again_where_the_path_takes_no_long_ones_any_more() {
+    for cc in ["cubic", "bbr2_gcongestion"] {
+        let mut search = Search::new(config(cc), config(cc), LARGEST);
+        search.find();
+        search.path_mtu = 1250;
+        search.round(20_000);
+        for _ in 0..ROUNDS_MAX {
+            let path = search.pipe.server.paths.get_active().unwrap();
+            let is_silent = path.recovery.pto_count() >= BLACK_HOLE_TIMEOUTS;
+            let sent = search.round(0);
+            let longest = sent.iter().max().filter(|_| is_silent);
+            assert!(longest <= Some(&MIN_CLIENT_INITIAL_LEN), "{cc} {sent:?}");
+            if sent.is_empty() && search.received < search.written {
+                let wait = search.pipe.server.timeout().unwrap();
+                search.time.advance_to(search.time.elapsed() + wait);
+                search.pipe.server.on_timeout();
+            }
+        }
+        assert_eq!(search.received, search.written, "{cc}");
+        search.find();
+        search.assert_found(1250, cc);
+    }
 }
 
 // RFC 9000, 14.2.
