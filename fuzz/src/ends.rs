@@ -150,7 +150,7 @@ impl Ends {
         let mut desk =
             Desk { sites, limits, scratch, now: clock::now(), wall_now: UNIX_EPOCH, fetch };
         self.http.take_requests(&mut self.server, &mut desk);
-        self.http.write(&mut self.server, &mut desk, 1 << 18);
+        self.http.write(&mut self.server, &mut desk);
     }
 }
 

@@ -15,4 +15,10 @@ impl<F: BufFactory> Connection<F> {
         };
         self.streams.get(stream_id).map_or(0, kept)
     }
+
+    /// How much of all streams waits to be sent, in bytes: what was written and has
+    /// not left, and what was lost.
+    pub fn stream_bytes_unsent(&self) -> usize {
+        self.streams.tx_buffered()
+    }
 }

@@ -51,12 +51,6 @@ use path_store::life::ResumeLife;
 /// opens that far at once on the paths that the server is for, as a rule.
 const TURN_BYTES_MAX: usize = 4 << 20;
 
-/// When packets are paced, the transport is given so many bytes before the next
-/// packets are sent: more than is ever due at once, so that it does not take the
-/// application for the bottleneck, and less than would delay the first packet of
-/// a jump. Without pacing it is given all that it takes.
-const PACED_WRITE_BYTES_MAX: u64 = 256 << 10;
-
 /// QUIC's codes for a failure of the server, and for a client that it does not take
 /// (RFC 9000, 20.1).
 const INTERNAL_ERROR: u64 = 0x1;
@@ -108,9 +102,6 @@ pub struct Turn<'a> {
     pub metrics: &'a WorkerMetrics,
     pub access_log: Option<&'a AccessLog>,
     pub stage: Stage,
-
-    /// The transport names a release time for each packet.
-    pub paced: bool,
 
     /// Memory for what clients upload.
     pub scratch: &'a mut [u8],
@@ -402,7 +393,6 @@ impl Connection {
             // Before responses take the whole window.
             http.go_away(&mut self.quic, self.farewell.is_final());
         }
-        let bytes_max = if turn.paced { PACED_WRITE_BYTES_MAX } else { u64::MAX };
         let wall_now = clock::wall_now();
         let fetch = &mut |stream, range| {
             turn.metrics.count_disk_read();
@@ -417,7 +407,7 @@ impl Connection {
             fetch,
         };
         let asked = http.take_requests(&mut self.quic, &mut desk);
-        let wrote = http.write(&mut self.quic, &mut desk, bytes_max);
+        let wrote = http.write(&mut self.quic, &mut desk);
         asked || wrote
     }
 

@@ -70,7 +70,7 @@ pub struct Worker {
     saved: SavedPaths,
     metrics: WorkerMetrics,
     access_log: Option<AccessLog>,
-    paced: bool,
+    resumes: bool,
     qlogs: Option<QlogDir>,
     qlog_sample: QlogSample,
     resume_except: Subnets,
@@ -127,8 +127,7 @@ impl Worker {
             saved,
             metrics,
             access_log,
-            // Careful Resume turns pacing on.
-            paced: cli.resumes(),
+            resumes: cli.resumes(),
             qlogs: cli.qlog_dir.clone().map(QlogDir::new),
             qlog_sample,
             resume_except,
@@ -327,7 +326,6 @@ impl Worker {
             metrics: &self.metrics,
             access_log: self.access_log.as_ref(),
             stage: self.stage,
-            paced: self.paced,
             scratch: &mut self.scratch,
         };
         let pause = connection.progress(&mut turn);

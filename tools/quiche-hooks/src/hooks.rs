@@ -114,6 +114,17 @@ pub fn stream_unacknowledged<F: BufFactory>(_: &Connection<F>, _: u64) -> u64 {
     0
 }
 
+/// See `Connection::stream_bytes_unsent()`; without it, nothing is known to wait.
+#[cfg(hook = "unacknowledged")]
+pub fn stream_bytes_unsent<F: BufFactory>(quic: &Connection<F>) -> usize {
+    quic.stream_bytes_unsent()
+}
+
+#[cfg(not(hook = "unacknowledged"))]
+pub fn stream_bytes_unsent<F: BufFactory>(_: &Connection<F>) -> usize {
+    0
+}
+
 #[cfg(hook = "shrink")]
 mod shrink {
     use super::*;

@@ -58,6 +58,12 @@ use crate::transport::Quic;
 const SHARED_TURN_BYTES_MAX: usize = 32 << 10;
 const TURN_BYTES_MAX: usize = 256 << 10;
 
+/// The most of responses that waits in the transport to be sent, in bytes: more than is
+/// ever due at once, so that the transport does not take the application for the
+/// bottleneck, and less than would delay the first packet of a jump. The window is no
+/// bound: what waits for its release time does not fill it, nor does what was lost.
+const UNSENT_BYTES_MAX: usize = 256 << 10;
+
 /// Malformed requests on one connection, and unfinished ones that the client takes
 /// back: who sends more means harm, and each leaves what has come of it behind in the
 /// library.
@@ -372,21 +378,21 @@ impl Http {
         priority.apply(quic, stream);
     }
 
-    /// Gives each response its turn until none gets further, or `bytes_max` have
-    /// been written. Returns whether any got further.
-    pub fn write(&mut self, quic: &mut Quic, desk: &mut Desk<'_>, bytes_max: u64) -> bool {
+    /// Gives each response its turn until none gets further, or enough waits to be
+    /// sent. Returns whether any got further.
+    pub fn write(&mut self, quic: &mut Quic, desk: &mut Desk<'_>) -> bool {
         let mut any = false;
-        let mut written = 0;
+        let mut room = UNSENT_BYTES_MAX.saturating_sub(hooks::stream_bytes_unsent(quic));
         // Those before it get no further.
         let mut next = 0;
-        while written < bytes_max {
+        while room > 0 {
             let allowed = self.allowed(quic);
             if allowed == 0 {
                 break;
             }
             let shared = self.responses.is_shared(next);
             let turn_bytes_max = if shared { SHARED_TURN_BYTES_MAX } else { TURN_BYTES_MAX };
-            let turn_bytes_max = turn_bytes_max.min(allowed as usize);
+            let turn_bytes_max = turn_bytes_max.min(allowed as usize).min(room);
             let Some(response) = self.responses.at(next) else { break };
             let (stream, sent_before) = (response.stream, response.sent_bytes());
             let step = response.step(&mut self.h3, quic, turn_bytes_max, desk.fetch);
@@ -394,7 +400,7 @@ impl Http {
             let taken = sent - sent_before;
             self.allowance.take(taken);
             self.written_bytes += taken;
-            written += taken;
+            room = room.saturating_sub(taken as usize);
             any |= !matches!(step, Ok(Step::Blocked | Step::Fetching));
             match step {
                 Ok(Step::Blocked | Step::Fetching) => next += 1,

@@ -152,7 +152,7 @@ impl Ends {
         let fetch = &mut |stream, range| fetches.push((stream, range));
         let mut desk = Desk { sites, limits, scratch: &mut self.scratch, now, wall_now, fetch };
         self.http.take_requests(&mut self.server, &mut desk);
-        self.http.write(&mut self.server, &mut desk, u64::MAX);
+        self.http.write(&mut self.server, &mut desk);
         self.fetches.extend(fetches);
     }
 
@@ -445,6 +445,25 @@ fn what_the_client_does_not_acknowledge_is_kept_up_to_a_bound() {
         }
         let kept = hooks::stream_unacknowledged(&ends.server, stream);
         assert_eq!(kept > BOUND + 1000, exceeds, "{kept}");
+    }
+}
+
+#[test]
+fn no_more_than_a_bound_waits_to_be_sent() {
+    let mut ends = Ends::connect_with(tempfile::tempdir().unwrap().path(), 10 << 20);
+    ends.ask("/bytes/9000000", None);
+    let mut turn = |packets_max| {
+        carry(&mut ends.server, &mut ends.client, packets_max);
+        ends.deliver();
+        hooks::stream_bytes_unsent(&ends.server)
+    };
+    // The congestion window opens until it is no bound.
+    let all: Vec<_> = (0..9).map(|_| turn(usize::MAX)).collect();
+    assert!(all.is_sorted() && all[0] < UNSENT_BYTES_MAX, "{all:?}");
+    let full = UNSENT_BYTES_MAX..UNSENT_BYTES_MAX + 100;
+    for packets_max in [usize::MAX, 0, 0, 1, 5] {
+        let unsent = turn(packets_max);
+        assert!(full.contains(&unsent), "{unsent} after {packets_max}");
     }
 }
 

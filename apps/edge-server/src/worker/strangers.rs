@@ -107,7 +107,7 @@ impl Worker {
         let slot = entry.key();
         let key = ConnectionKey::new(slot, self.serial_next);
         self.serial_next += 1;
-        let resumes = self.paced && !self.resume_except.contains(info.from.ip());
+        let resumes = self.resumes && !self.resume_except.contains(info.from.ip());
         if resumes {
             self.saved.read(key, &endpoint);
         }
