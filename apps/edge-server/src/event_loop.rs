@@ -16,6 +16,7 @@ use crate::handover::generations::Source;
 use crate::health::Heart;
 use crate::orders::Inbox;
 use crate::orders::Order;
+use crate::reactor;
 use crate::reactor::Reactor;
 use crate::receiver::Received;
 use crate::receiver::Receiver;
@@ -78,6 +79,7 @@ impl EventLoop {
     ///
     /// Waiting fails, which is not expected.
     pub fn run(mut self) -> anyhow::Result<()> {
+        reactor::sleep_precisely().context("cannot set the timer slack")?;
         loop {
             let has_more = self.readable || self.passed_on || self.worker.has_work();
             let woken = match has_more {

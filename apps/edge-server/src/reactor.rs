@@ -1,6 +1,7 @@
 //! Waiting: for the socket, the next deadline, or other threads.
 
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -22,9 +23,6 @@ use rustix::time::Timespec;
 
 /// How long packets may gather, at most, before one turn serves them all.
 const GATHER_MAX: Duration = Duration::from_micros(250);
-
-/// A thread may sleep for so much longer than it wants to (timer_slack of prctl(2)).
-const SLEEP_SLACK: Duration = Duration::from_micros(60);
 
 const SOCKET: Token = Token(0);
 const TIMER: Token = Token(1);
@@ -200,12 +198,16 @@ impl Watched {
     }
 }
 
+/// Has this thread sleep no longer than it wants to. By default the kernel may add more
+/// than there is between two packets (timer_slack of prctl(2)).
+pub fn sleep_precisely() -> io::Result<()> {
+    Ok(rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?)
+}
+
 /// Lets packets gather, but not beyond the deadline.
 fn gather(deadline: Option<Instant>, now: Instant) {
     let left = deadline.map_or(GATHER_MAX, |deadline| deadline.saturating_duration_since(now));
-    if let Some(time) = left.min(GATHER_MAX).checked_sub(SLEEP_SLACK) {
-        std::thread::sleep(time);
-    }
+    std::thread::sleep(left.min(GATHER_MAX));
 }
 
 #[cfg(test)]
@@ -253,10 +255,13 @@ mod tests {
             });
             waits.min().unwrap()
         };
+        sleep_precisely().unwrap();
+        assert_eq!(rustix::thread::current_timer_slack(), Ok(1));
         let whole = shortest(true, None);
-        assert!(whole >= GATHER_MAX - SLEEP_SLACK);
-        assert!(shortest(true, Some(Duration::from_secs(3600))) >= GATHER_MAX - SLEEP_SLACK);
-        assert!(shortest(true, Some(SLEEP_SLACK)) < whole);
-        assert!(shortest(false, None) < whole);
+        assert!(whole >= GATHER_MAX);
+        assert!(shortest(true, Some(Duration::from_secs(3600))) >= GATHER_MAX);
+        let half = shortest(true, Some(GATHER_MAX / 2));
+        assert!((GATHER_MAX / 2..whole).contains(&half), "{half:?} {whole:?}");
+        assert!(shortest(false, None) < half);
     }
 }
