@@ -1,0 +1,87 @@
+//! ACKs repeat what those before them said: of as many ranges as there are losses
+//! (RFC 9000, 13.2.3), one is longer than in the last ACK.
+
+use crate::ranges::RangeSet;
+use std::ops::Range;
+
+/// Ranges for which memory is kept when nothing is missing any more.
+const FEW: usize = 4;
+
+/// The last ACK of a packet number space.
+#[derive(Default)]
+pub struct LastAck {
+    ranges: Vec<Range<u64>>,
+
+    news: Vec<Range<u64>>,
+}
+
+impl LastAck {
+    /// Packet numbers of this ACK that the last one did not have, in order.
+    pub fn replace(&mut self, ack: &RangeSet) -> &[Range<u64>] {
+        self.news.clear();
+        let mut known = self.ranges.iter().peekable();
+        for range in ack.iter() {
+            let mut start = range.start;
+            while let Some(seen) = known.next_if(|seen| seen.end < range.end) {
+                if start < seen.start {
+                    self.news.push(start..seen.start);
+                }
+                start = start.max(seen.end);
+            }
+            // This one may reach into the next range, too.
+            let rest_end = match known.peek() {
+                Some(seen) => seen.start.min(range.end),
+                None => range.end,
+            };
+            if start < rest_end {
+                self.news.push(start..rest_end);
+            }
+        }
+
+        self.ranges.clear();
+        self.ranges.extend(ack.iter());
+        if self.ranges.len() <= FEW {
+            self.ranges.shrink_to(FEW);
+            self.news.shrink_to(FEW);
+        }
+        &self.news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NUMBERS: u64 = 7;
+
+    fn set_of(bits: u64) -> RangeSet {
+        let mut set = RangeSet::default();
+        let numbers = (0..NUMBERS).filter(|number| bits >> number & 1 == 1);
+        numbers.for_each(|number| set.push_item(number));
+        set
+    }
+
+    #[test]
+    fn memory_for_many_ranges_is_given_back() {
+        let mut last_ack = LastAck::default();
+        let mut many = RangeSet::default();
+        (0..99).for_each(|number| many.push_item(number * 2));
+        assert_eq!(last_ack.replace(&many).len(), 99);
+        assert!(last_ack.replace(&set_of(1)).is_empty());
+        let room = last_ack.ranges.capacity() + last_ack.news.capacity();
+        assert!(room <= 2 * FEW, "{room}");
+    }
+
+    #[test]
+    fn news_are_what_the_last_ack_did_not_have() {
+        let all = 0..1 << NUMBERS;
+        let mut last_ack = LastAck::default();
+        for (last, ack) in
+            all.clone().flat_map(|a| all.clone().map(move |b| (a, b)))
+        {
+            last_ack.replace(&set_of(last));
+            let news = last_ack.replace(&set_of(ack));
+            assert_eq!(news, Vec::from_iter(set_of(ack & !last).iter()));
+        }
+    }
+}
