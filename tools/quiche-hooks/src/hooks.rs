@@ -34,6 +34,15 @@ pub fn set_avoid_runts(config: &mut Config, on: bool) {
 #[cfg(not(hook = "avoid_runts"))]
 pub fn set_avoid_runts(_config: &mut Config, _on: bool) {}
 
+/// See `Config::set_spurious_loss_evidence()`; without it, CUBIC asks for no evidence.
+#[cfg(hook = "spurious_loss")]
+pub fn set_spurious_loss_evidence(config: &mut Config, on: bool) {
+    config.set_spurious_loss_evidence(on);
+}
+
+#[cfg(not(hook = "spurious_loss"))]
+pub fn set_spurious_loss_evidence(_config: &mut Config, _on: bool) {}
+
 /// See `Config::set_coalesce_streams()`; without it, a packet has one stream's data.
 #[cfg(hook = "coalesce_streams")]
 pub fn set_coalesce_streams(config: &mut Config, on: bool) {
