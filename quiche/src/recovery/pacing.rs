@@ -172,6 +172,11 @@ impl Pacer {
         *self = Pacer::default();
     }
 
+    /// So many bytes may leave without pacing, no more.
+    pub(crate) fn allow_burst(&mut self, bytes: usize) {
+        self.burst_left = bytes;
+    }
+
     /// Nothing can be sent now, for want of data or of window: the time until
     /// the next packet is not lost time.
     pub(crate) fn pause(&mut self) {

@@ -311,9 +311,10 @@ fn a_resumed_download_is_round_trips_shorter(
     assert_eq!(resumed.limits.last(), Some(&SendLimit::Application));
 
     // A handshake, a request, the initial window's ACK, half the object at
-    // half the rate, and the rest.
+    // half the rate, and the rest; what the first ACKs let go before the jump
+    // leaves sooner.
     let bound = RTT * 9 / 2;
-    assert!(careful_resume > bound, "{careful_resume:?}");
+    assert!(careful_resume > bound * 99 / 100, "{careful_resume:?}");
     assert!(careful_resume < bound * 11 / 10, "{careful_resume:?}");
     assert!(slow_start - careful_resume > RTT * 9 / 10, "{slow_start:?}");
 }
@@ -380,7 +381,7 @@ fn flow_control_is_not_the_paths_limit(#[values("reno", "cubic")] cc: &str) {
 fn a_jump_keeps_its_pace_after_a_pause(#[values("reno", "cubic")] cc: &str) {
     let saved = learn(cc);
     let mut download = Download::new(cc, 3 * BDP, Some(saved));
-    download.missing = (3 * BDP - 20_000, RTT * 3);
+    download.missing = (3 * BDP - 36_000, RTT * 3);
     download.run();
 
     let mut events = download.events.iter();

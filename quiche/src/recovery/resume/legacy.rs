@@ -97,7 +97,23 @@ impl LegacyRecovery {
             self.resume_change_after_ack(&acked, now);
         }
 
+        if self.resume_phase() == Phase::Reconnaissance {
+            self.clock_by_acks();
+        }
+
         self.suppress_rate_reduction();
+    }
+
+    /// RFC 9002, 7.7: bursts may be as long as the initial window. What the
+    /// ACKs of its packets let go leaves at once, as the path has spread them
+    /// already: at the jump all of it is in flight, and counts in the pipe size
+    /// (RFC 9959, 3.3).
+    fn clock_by_acks(&mut self) {
+        let burst = self.initial_window();
+
+        if let Some(pacer) = self.pacer.as_mut() {
+            pacer.allow_burst(burst);
+        }
     }
 
     fn resume_change_after_ack(&mut self, acked: &Acknowledged, now: Instant) {

@@ -552,6 +552,63 @@ fn jump_times(sender: &mut Sender, late: Duration) -> Vec<Duration> {
     times
 }
 
+/// Sends what may leave now, by the window and by the pace.
+fn send_at_once(sender: &mut Sender) -> usize {
+    let mut sent = 0;
+
+    while sender.recovery.cwnd_available() >= MDS {
+        let release = sender.recovery.get_next_release_time();
+        if release.time(sender.now).is_some() {
+            break;
+        }
+
+        sender.send(1);
+        sent += 1;
+    }
+
+    sent
+}
+
+/// C1: ACKs let the packets of a doubling window go, as without pacing, and
+/// the pipe size begins with them.
+#[rstest]
+fn reconnaissance_is_clocked_by_acks(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::with_pacing(cc, true);
+    sender.resume_from(300);
+    assert_eq!(send_at_once(&mut sender), IW);
+    sender.wait(RTT);
+
+    // The ACKs of a fast path.
+    for first in [0, 2, 4, 6] {
+        sender.wait(RTT / 1000);
+        sender.ack(first..first + 2);
+        assert_eq!(send_at_once(&mut sender), 4);
+    }
+
+    sender.wait(RTT / 1000);
+    sender.ack(8..10);
+    assert_eq!((sender.phase(), sender.pipe_size()), (Unvalidated, 16));
+}
+
+/// RFC 9002, 7.7: one ACK lets no more go at once than an initial window.
+#[rstest]
+fn a_burst_in_reconnaissance_is_an_initial_window(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::with_pacing(cc, true);
+    sender.resume_from(300);
+    send_at_once(&mut sender);
+    sender.wait(RTT);
+
+    sender.ack(0..IW as u64 - 1);
+    assert_eq!(sender.phase(), Reconnaissance);
+    assert_eq!(sender.recovery.cwnd_available() / MDS, 18);
+    // One batch follows the burst.
+    assert_eq!(send_at_once(&mut sender), IW + 2);
+}
+
 /// The fewest and the most packets in any period that long.
 fn extremes(times: &[Duration], period: Duration) -> (usize, usize) {
     let sent_before = |time| times.partition_point(|t| *t < time);
