@@ -222,6 +222,42 @@ fn the_pace_is_that_of_the_current_rtt(
     assert!(last <= RTT * 2 && last > RTT * 2 * 98 / 100, "{last:?}");
 }
 
+/// C3: what a client or a server computes in the handshake is no RTT of the
+/// path, and neither is the delay of an ACK.
+#[rstest]
+#[case::slow_handshake(RTT * 2, Duration::ZERO)]
+#[case::late_ack(RTT, Duration::from_millis(10))]
+fn the_pace_is_that_of_the_data(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[case] handshake_rtt: Duration, #[case] ack_delay: Duration,
+) {
+    let mut sender = Sender::with_pacing(cc, true);
+    sender.resume_from(300);
+    let max_ack_delay = Duration::from_millis(25);
+    sender.recovery.update_max_ack_delay(max_ack_delay);
+    sender.send_in(Epoch::Handshake);
+    sender.wait(handshake_rtt);
+    sender.ack_in(Epoch::Handshake, 0..1, Duration::ZERO);
+
+    sender.next = 0;
+    sender.fill();
+    sender.wait(RTT + ack_delay);
+    sender.ack_in(Epoch::Application, 0..IW as u64, ack_delay);
+    assert_eq!(sender.phase(), Unvalidated);
+
+    let rate = sender.resume().pace().unwrap().rate as usize;
+    assert_eq!(rate, 150 * MDS * 10);
+
+    // And the phase lasts that long.
+    sender.send(50);
+    sender.wait(RTT + Duration::from_millis(1));
+    sender.send(1);
+    assert_eq!(
+        sender.triggers().last(),
+        Some(&(Validating, Some(RttExceeded)))
+    );
+}
+
 /// C5: the step lets no more go at once than a batch.
 #[rstest]
 fn no_burst_follows_the_step(

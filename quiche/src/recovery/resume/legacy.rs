@@ -60,15 +60,22 @@ impl LegacyRecovery {
     ///
     /// [`resume_after_ack()`]: LegacyRecovery::resume_after_ack
     pub(super) fn resume_on_acked(
-        &mut self, epoch: Epoch, bytes: usize, now: Instant,
+        &mut self, epoch: Epoch, bytes: usize, ack_delay: u64, now: Instant,
     ) -> Option<Acknowledged> {
         self.first_rtt_sample.get_or_insert(now);
 
-        let resume = self.resume.as_mut()?;
         let largest = self.newly_acked.last()?;
+        let largest_acked = self.epochs[epoch].largest_acked_packet;
+        let rtt = self.adjusted_rtt(largest.rtt, ack_delay);
+        let resume = self.resume.as_mut()?;
 
         if epoch != Epoch::Application {
             return None;
+        }
+
+        // RFC 9002, 5.1.
+        if bytes > 0 && largest_acked == Some(largest.pkt_num) {
+            resume.on_rtt_sample(rtt);
         }
 
         resume.on_acked(self.newly_acked.iter().map(|p| p.pkt_num), bytes);
@@ -78,6 +85,19 @@ impl LegacyRecovery {
             largest: largest.pkt_num,
             largest_sent: largest.time_sent,
         })
+    }
+
+    /// RFC 9002, 5.3: without the delay, in microseconds, by which the peer
+    /// held its ACK back, unless that makes it shorter than any other.
+    fn adjusted_rtt(&self, rtt: Duration, ack_delay: u64) -> Duration {
+        let ack_delay =
+            Duration::from_micros(ack_delay).min(self.rtt_stats.max_ack_delay);
+        let adjusted = rtt.saturating_sub(ack_delay);
+
+        match adjusted >= *self.rtt_stats.min_rtt {
+            true => adjusted,
+            false => rtt,
+        }
     }
 
     pub(super) fn resume_after_ack(

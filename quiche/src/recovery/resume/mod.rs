@@ -20,6 +20,7 @@
 mod admit;
 mod config;
 mod connection;
+mod current_rtt;
 mod observer;
 mod phase;
 
@@ -29,6 +30,7 @@ use std::time::SystemTime;
 
 pub use self::config::ResumeConfig;
 pub(crate) use self::connection::check_algorithm;
+use self::current_rtt::CurrentRtt;
 pub(crate) use self::observer::Acknowledged;
 use self::observer::Observer;
 pub use self::phase::Phase;
@@ -66,7 +68,7 @@ pub(crate) struct Conditions {
     /// Initial window, in bytes.
     pub(crate) initial_window: usize,
     pub(crate) max_datagram_size: usize,
-    /// The current RTT, smoothed.
+    /// The RTT, smoothed.
     pub(crate) rtt: Duration,
     /// The minimum RTT of the last five minutes; None before the first sample.
     pub(crate) min_rtt: Option<Duration>,
@@ -123,6 +125,7 @@ pub(crate) struct Resume {
     saved: Option<Saved>,
     jump: Option<Jump>,
     pipe_size: usize,
+    current_rtt: CurrentRtt,
     // In bytes, while it is in force.
     ceiling: Option<usize>,
 
@@ -160,6 +163,7 @@ impl Resume {
             saved: None,
             jump: None,
             pipe_size: 0,
+            current_rtt: CurrentRtt::default(),
             ceiling: None,
             initial_end: None,
             initial_unacked: Vec::new(),
@@ -305,6 +309,13 @@ impl Resume {
             },
 
             _ => Action::Keep,
+        }
+    }
+
+    /// An RTT sample of the application's packets, without the peer's delay.
+    pub(crate) fn on_rtt_sample(&mut self, rtt: Duration) {
+        if self.phase == Phase::Reconnaissance {
+            self.current_rtt.on_sample(rtt);
         }
     }
 
@@ -549,7 +560,7 @@ impl Resume {
         self.jump = Some(Jump {
             cwnd: jump_cwnd,
             since: c.now,
-            rtt: c.rtt,
+            rtt: self.current_rtt.get().unwrap_or(c.rtt),
             batch: (jump_cwnd / UNVALIDATED_BATCH_DIVISOR)
                 .min(c.initial_window)
                 .max(c.max_datagram_size),

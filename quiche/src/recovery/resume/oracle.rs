@@ -17,8 +17,6 @@ pub(super) struct Path {
     pub(super) window: usize,
     /// Bytes in flight.
     pub(super) flight_size: usize,
-    /// Smoothed.
-    pub(super) rtt: Duration,
     pub(super) app_limited: bool,
     /// Slow start is over, or in its conservative form.
     pub(super) has_left_slow_start: bool,
@@ -77,6 +75,8 @@ pub(super) struct Oracle {
 
     saved: Option<SavedSet>,
     min_rtt: Option<Duration>,
+    /// Samples of reconnaissance.
+    rtts: Vec<Duration>,
     is_initial_data_sent: bool,
     initial_unacked: BTreeSet<u64>,
 
@@ -106,6 +106,7 @@ impl Oracle {
             has_ceiling,
             saved: None,
             min_rtt: None,
+            rtts: vec![],
             is_initial_data_sent: false,
             initial_unacked: BTreeSet::new(),
             pipe_size: 0,
@@ -190,6 +191,9 @@ impl Oracle {
     pub(super) fn acknowledged(
         &mut self, packets: &[u64], bytes: usize, sample: Option<Duration>,
     ) {
+        if self.phase == Phase::Reconnaissance {
+            self.rtts.extend(sample);
+        }
         for number in packets {
             self.initial_unacked.remove(number);
         }
@@ -310,10 +314,16 @@ impl Oracle {
         self.jump = Some(Jump {
             window,
             since: path.now,
-            rtt: path.rtt,
+            rtt: self.current_rtt(),
         });
         self.step(Phase::Unvalidated, vec![Trigger::CongestionWindowLimited]);
         Some(Order::Window(window))
+    }
+
+    /// C3, C4: the minimum of the last eight samples.
+    fn current_rtt(&self) -> Duration {
+        let latest = self.rtts.iter().rev().take(8);
+        *latest.min().expect("B6 needs one")
     }
 
     /// Every reason not to jump.

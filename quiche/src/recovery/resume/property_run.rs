@@ -396,7 +396,6 @@ impl Run {
             now: self.now,
             window: self.twin.cwnd(),
             flight_size: self.ledger.flight_size,
-            rtt: self.ledger.smoothed_rtt,
             app_limited: self.app_limited,
             has_left_slow_start: self
                 .conditions_of(&self.twin)

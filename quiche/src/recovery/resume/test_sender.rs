@@ -101,16 +101,24 @@ impl Sender {
     }
 
     fn send_packet(&mut self, is_pmtud_probe: bool) {
-        let now = self.now;
         let sent = Sent {
             has_data: !is_pmtud_probe,
             is_pmtud_probe,
-            ..packet(self.next, MDS, now)
+            ..packet(self.next, MDS, self.now)
         };
+        self.on_sent(sent, Epoch::Application);
+    }
+
+    /// One packet of that packet number space.
+    pub(super) fn send_in(&mut self, epoch: Epoch) {
+        self.on_sent(packet(self.next, MDS, self.now), epoch);
+    }
+
+    fn on_sent(&mut self, sent: Sent, epoch: Epoch) {
         let status = HandshakeStatus::default();
 
         self.recovery
-            .on_packet_sent(sent, Epoch::Application, status, now, "");
+            .on_packet_sent(sent, epoch, status, self.now, "");
         self.recovery.update_app_limited(false);
         self.next += 1;
     }
@@ -123,14 +131,21 @@ impl Sender {
     }
 
     pub(super) fn ack(&mut self, packets: Range<u64>) {
+        self.ack_in(Epoch::Application, packets, Duration::ZERO);
+    }
+
+    /// An ACK of that packet number space, which the peer has held back.
+    pub(super) fn ack_in(
+        &mut self, epoch: Epoch, packets: Range<u64>, ack_delay: Duration,
+    ) {
         let mut ranges = RangeSet::default();
         ranges.insert(packets);
 
         self.recovery
             .on_ack_received(
                 &ranges,
-                0,
-                Epoch::Application,
+                ack_delay.as_micros() as u64,
+                epoch,
                 HandshakeStatus::default(),
                 self.now,
                 None,

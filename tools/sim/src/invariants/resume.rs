@@ -25,8 +25,8 @@ pub struct Observation {
     pub window: usize,
     pub pipe_size: usize,
     pub jump_cwnd: Option<usize>,
-    /// The current RTT, smoothed.
-    pub rtt: Duration,
+    /// Of the connection: the current one is not less.
+    pub min_rtt: Duration,
     pub slow_start: SlowStartStats,
     /// In all.
     pub sent_bytes: u64,
@@ -141,7 +141,7 @@ impl ResumeRules {
         let (packet_bytes, timeouts) = (self.packet_bytes, seen.probe_timeouts);
         self.pacing
             .get_or_insert_with(|| {
-                PacingRule::new(jump_cwnd, seen.rtt, packet_bytes, timeouts, seen.now)
+                PacingRule::new(jump_cwnd, seen.min_rtt, packet_bytes, timeouts, seen.now)
             })
             .on_probe_timeouts(timeouts);
         Ok(())
@@ -192,7 +192,7 @@ pub(super) mod tests {
         window: 13_500,
         pipe_size: 0,
         jump_cwnd: None,
-        rtt: Duration::from_millis(100),
+        min_rtt: Duration::from_millis(100),
         slow_start: SlowStartStats { conservative_since: None, end: None },
         sent_bytes: 15_000,
         arrived_bytes: 15_000,

@@ -163,7 +163,7 @@ impl Record {
             window: stats.cwnd,
             pipe_size: resume.pipe_size,
             jump_cwnd: resume.jump_cwnd,
-            rtt: stats.rtt,
+            min_rtt: stats.min_rtt.unwrap_or(stats.rtt),
             slow_start: slow_start_stats(stats),
             sent_bytes: self.sent_bytes,
             arrived_bytes: self.arrived_bytes,
