@@ -5,7 +5,7 @@ const HTTP: &str = "../../quiche/src/h3/mod.rs";
 const PATH_MTU: &str = "../../quiche/src/pmtud.rs";
 
 /// The hook, and the line by which its patch is known.
-const HOOKS: [(&str, &str, &str); 14] = [
+const HOOKS: [(&str, &str, &str); 15] = [
     ("clock", LIB, "pub mod clock;"),
     ("path_state", LIB, "pub use crate::recovery::path_state;"),
     ("careful_resume", LIB, "pub use crate::recovery::resume;"),
@@ -19,6 +19,7 @@ const HOOKS: [(&str, &str, &str); 14] = [
     ("shrink", LIB, "mod shrink;"),
     ("whole_response", HTTP, "mod whole_response;"),
     ("spurious_loss", LIB, "pub fn set_spurious_loss_evidence("),
+    ("hystart_samples", LIB, "pub fn set_hystart_samples_per_ack("),
     ("packet_size", PATH_MTU, "mod packet_size;"),
 ];
 

@@ -95,6 +95,7 @@ impl Transport {
         quic.set_application_protos(h3::APPLICATION_PROTOCOL).context("cannot set QUIC up")?;
         hooks::set_avoid_runts(&mut quic, true);
         hooks::set_spurious_loss_evidence(&mut quic, true);
+        hooks::set_hystart_samples_per_ack(&mut quic, true);
         hooks::set_coalesce_streams(&mut quic, true);
         quic.set_cc_algorithm(match cli.cc {
             CongestionController::Cubic => CongestionControlAlgorithm::CUBIC,

@@ -43,6 +43,15 @@ pub fn set_spurious_loss_evidence(config: &mut Config, on: bool) {
 #[cfg(not(hook = "spurious_loss"))]
 pub fn set_spurious_loss_evidence(_config: &mut Config, _on: bool) {}
 
+/// See `Config::set_hystart_samples_per_ack()`; without it, each packet is an RTT sample.
+#[cfg(hook = "hystart_samples")]
+pub fn set_hystart_samples_per_ack(config: &mut Config, on: bool) {
+    config.set_hystart_samples_per_ack(on);
+}
+
+#[cfg(not(hook = "hystart_samples"))]
+pub fn set_hystart_samples_per_ack(_config: &mut Config, _on: bool) {}
+
 /// See `Config::set_coalesce_streams()`; without it, a packet has one stream's data.
 #[cfg(hook = "coalesce_streams")]
 pub fn set_coalesce_streams(config: &mut Config, on: bool) {
