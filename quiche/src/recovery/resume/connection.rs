@@ -111,6 +111,24 @@ impl<F: BufFactory> Connection<F> {
             .find_map(|resume| resume.next_event())
     }
 
+    /// A peer that acknowledges every second or tenth packet may hold back the
+    /// ACK that brings the jump (RFC 9959, 3.2). One that misses a packet number
+    /// does not (RFC 9000, 13.2.1): the packet that fills the initial window
+    /// follows a number that is not used. An ACK for that one is a lie, as for
+    /// any other that upstream skips (RFC 9000, 21.4).
+    #[inline]
+    pub(crate) fn elicit_prompt_ack(&mut self, send_pid: usize) {
+        let needs_ack = self.paths.get(send_pid).is_ok_and(|path| {
+            let resume = path.recovery.resume();
+            resume.is_some_and(|resume| resume.needs_prompt_ack())
+        });
+
+        // One such number is out at a time.
+        if needs_ack && self.pkt_num_manager.skip_pn().is_none() {
+            self.pkt_num_manager.skip_pn_counter = Some(0);
+        }
+    }
+
     /// What keeps the connection from sending more now: whether a jump could be
     /// of use, or something else is in its way (RFC 9959, 4.7).
     pub fn send_limit(&self) -> SendLimit {

@@ -468,3 +468,31 @@ fn a_connection_without_careful_resume_takes_no_set() {
     assert_eq!(pipe.server.resume_phase(), Phase::Normal);
     assert!(pipe.server.resume_events().is_empty());
 }
+
+/// B8: no peer holds back the ACK of the packet that fills the initial window.
+#[rstest]
+fn the_last_initial_packet_follows_a_gap(
+    #[values("reno", "cubic")] cc: &str, #[values(false, true)] has_saved: bool,
+) {
+    let saved = has_saved.then(|| learn(cc));
+    let mut download = Download::new(cc, BDP, saved);
+    let initial_end = |download: &Download| {
+        let path = download.pipe.server.paths.get_active().unwrap();
+        path.recovery.resume().unwrap().initial_end
+    };
+
+    while initial_end(&download).is_none() {
+        download.deliver();
+        download.serve();
+        download.send();
+        let next = download.next_event().unwrap();
+        download.time.advance_to(next);
+    }
+
+    let skipped = download.pipe.server.pkt_num_manager.skip_pn();
+    assert_eq!(skipped, initial_end(&download).map(|end| end - 1));
+
+    // The client acknowledges what is there.
+    download.run();
+    assert_eq!(download.lost, 0);
+}

@@ -133,6 +133,8 @@ pub(crate) struct Resume {
     // not acknowledged yet, in order.
     initial_end: Option<u64>,
     initial_unacked: Vec<u64>,
+    // The next packet will fill the initial window.
+    is_initial_end_next: bool,
 
     first_unvalidated: Option<u64>,
     last_unvalidated: Option<u64>,
@@ -167,6 +169,7 @@ impl Resume {
             ceiling: None,
             initial_end: None,
             initial_unacked: Vec::new(),
+            is_initial_end_next: false,
             first_unvalidated: None,
             last_unvalidated: None,
             largest_sent: 0,
@@ -279,6 +282,7 @@ impl Resume {
         &mut self, pkt_num: u64, is_mtu_probe: bool, c: &Conditions,
     ) -> Action {
         self.largest_sent = self.largest_sent.max(pkt_num);
+        self.is_initial_end_next = false;
 
         match self.phase {
             Phase::Reconnaissance if self.initial_end.is_none() => {
@@ -287,8 +291,12 @@ impl Resume {
                     self.initial_unacked.push(pkt_num);
                 }
 
-                if c.flight_size + c.max_datagram_size > c.initial_window {
+                let left = c.initial_window.saturating_sub(c.flight_size);
+
+                if left < c.max_datagram_size {
                     self.initial_end = Some(pkt_num);
+                } else {
+                    self.is_initial_end_next = left < 2 * c.max_datagram_size;
                 }
 
                 Action::Keep
@@ -310,6 +318,12 @@ impl Resume {
 
             _ => Action::Keep,
         }
+    }
+
+    /// Whether the ACK of the next packet may bring the jump: the peer should
+    /// not hold it back. A saved set may still come.
+    pub(crate) fn needs_prompt_ack(&self) -> bool {
+        self.is_initial_end_next
     }
 
     /// An RTT sample of the application's packets, without the peer's delay.
