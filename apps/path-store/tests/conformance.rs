@@ -199,6 +199,9 @@ suite!(
         a_claim_gets_what_was_recorded_last,
         a_limited_observation_lowers_nothing,
         a_limited_observation_of_a_taken_jump_renews,
+        a_renewal_ends_after_four_lifetimes,
+        a_renewal_never_shortens,
+        observations_merge_as_path_states_do,
         nothing_is_recorded_during_a_hold_off,
         hold_offs_double_with_each_retreat,
         a_taken_jump_ends_the_row_of_retreats,
@@ -373,13 +376,76 @@ fn a_limited_observation_lowers_nothing(bench: &Bench) {
 }
 
 fn a_limited_observation_of_a_taken_jump_renews(bench: &Bench) {
-    bench.record(CLIENT, state(100));
+    let held = state(100);
+    bench.record(CLIENT, held);
     bench.advance(Duration::from_secs(60));
 
-    let observed = PathState { limited: true, validated: true, ..state(50) };
+    // Of the window and the RTT that were observed together.
+    let saved_rtt = Duration::from_millis(400);
+    let observed = PathState { saved_rtt, limited: true, validated: true, ..state(50) };
     bench.record(CLIENT, observed);
-    let kept = PathState { saved_cwnd: 100, limited: false, ..observed };
+    let kept = PathState { expires: observed.expires, validated: true, ..held };
     assert_eq!(bench.get(CLIENT), Some(kept));
+}
+
+/// What was not seen again for so long is not known any more.
+fn a_renewal_ends_after_four_lifetimes(bench: &Bench) {
+    let held = PathState { limited: true, ..state(100) };
+    bench.record(CLIENT, held);
+    let renew = || {
+        bench.record(CLIENT, PathState { limited: true, validated: true, ..state(50) });
+        bench.get(CLIENT).unwrap()
+    };
+
+    for _ in 0..5 {
+        bench.advance(HOUR * 3 / 4);
+        let renewed = renew();
+        let expires = (quiche::clock::wall_now() + HOUR).min(held.observed + HOUR * 4);
+        assert_eq!(renewed, PathState { expires, validated: true, ..held });
+    }
+    bench.advance(HOUR / 4 - MILLISECOND);
+    assert_eq!(renew().saved_cwnd, 100);
+    bench.advance(MILLISECOND);
+    assert_eq!(bench.get(CLIENT), None);
+    assert_eq!(renew().saved_cwnd, 50);
+}
+
+/// Those that record may have been told different Lifetimes.
+fn a_renewal_never_shortens(bench: &Bench) {
+    let held = state(100);
+    bench.record(CLIENT, held);
+    bench.advance(MILLISECOND);
+
+    let now = quiche::clock::wall_now();
+    let expires = now + HOUR / 2;
+    bench.record(CLIENT, PathState { expires, limited: true, validated: true, ..state(50) });
+    assert_eq!(bench.get(CLIENT), Some(PathState { validated: true, ..held }));
+}
+
+/// Random sequences: each backend has the rule in its own words.
+fn observations_merge_as_path_states_do(bench: &Bench) {
+    let mut random = 1_u64;
+    let mut below = |n: u64| {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (random >> 33) % n
+    };
+    let mut held = None;
+
+    for _ in 0..300 {
+        bench.advance(Duration::from_secs(60 * below(50)));
+        let now = quiche::clock::wall_now();
+        let observed = PathState {
+            saved_cwnd: u64::MAX - (below(3) << 32) - below(20),
+            saved_rtt: Duration::from_millis(1 + below(200)),
+            expires: now + HOUR / (1 + below(2) as u32),
+            limited: below(4) > 0,
+            validated: below(2) > 0,
+            ..state(0)
+        };
+        bench.record(CLIENT, observed);
+        held = Some(PathState::merged(held, observed, now));
+        assert_eq!(bench.get(CLIENT), held, "after {observed:?}");
+    }
 }
 
 fn nothing_is_recorded_during_a_hold_off(bench: &Bench) {

@@ -8,7 +8,7 @@ local set_key, claim_key, hold_off_key, retreats_key, index_key = unpack(KEYS)
 local request, endpoint, wall_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 local VERSION, SET_BYTES, SUM_BYTES = 1, 34, 16
-local LIMITED, VALIDATED = 1, 2
+local LIMITED, VALIDATED, LIFETIMES_MAX = 1, 2, 4
 
 local function redis_ms()
     local time = redis.call('TIME')
@@ -19,6 +19,10 @@ end
 local function halves(set, at)
     local high, low = struct.unpack('>I4I4', set, at)
     return high, low
+end
+
+local function packed(number)
+    return struct.pack('>I4I4', math.floor(number / 4294967296), number % 4294967296)
 end
 
 local function number(set, at)
@@ -77,6 +81,16 @@ local function index(life_ms)
     redis.call('ZADD', index_key, redis_ms() + life_ms, endpoint)
 end
 
+-- PathState::renewed. What a set ends at that is too far away for a number of Lua's
+-- stays as it is.
+local function renewed(held, observed)
+    local latest = observed_ms(held) + LIFETIMES_MAX * (expires_ms(observed) - observed_ms(observed))
+    local expires = math.max(math.min(expires_ms(observed), latest), expires_ms(held))
+    local flags = bit.bor(held:byte(2), VALIDATED)
+    local tail = expires > expires_ms(held) and packed(expires) or held:sub(27)
+    return held:sub(1, 1) .. string.char(flags) .. held:sub(3, 26) .. tail
+end
+
 -- PathState::merged, for sets that have not expired.
 local function merged(held, observed)
     if not held or not has(observed, LIMITED) then return observed end
@@ -86,11 +100,7 @@ local function merged(held, observed)
     if observed_high > held_high or (observed_high == held_high and observed_low >= held_low) then
         return observed
     end
-    if not has(observed, VALIDATED) then return held end
-
-    local flags = VALIDATED
-    if has(held, LIMITED) then flags = flags + LIMITED end
-    return observed:sub(1, 1) .. string.char(flags) .. held:sub(3, 10) .. observed:sub(11)
+    return has(observed, VALIDATED) and renewed(held, observed) or held
 end
 
 local requests = {}

@@ -101,7 +101,7 @@ fn an_observation_replaces_the_held_set_unless_it_was_limited() {
 
         let kept = PathState::merged(Some(state(held)), observed, wall(60));
         assert_eq!(kept.saved_cwnd, saved_cwnd);
-        assert_eq!(kept.observed == wall(60), renewed);
+        assert_eq!(kept.expires == observed.expires, renewed);
         assert_eq!(kept.limited, limited && saved_cwnd != held);
     }
 }
@@ -117,6 +117,84 @@ fn an_expired_set_does_not_count_as_held() {
 
     let kept = PathState::merged(Some(state(100)), observed, wall(3600));
     assert_eq!(kept, observed);
+}
+
+/// A8: what is renewed stays what was seen together, and when.
+#[test]
+fn a_renewal_changes_the_lifetime_alone_and_ends_after_four() {
+    let minutes = |n: u64| wall(60 * n);
+    let held = state(100);
+    let mut kept = held;
+
+    // (when, until when it is renewed by then), in minutes
+    for (now, expires) in
+        [(45, 105), (90, 150), (135, 195), (180, 240), (239, 240)]
+    {
+        let observed = PathState {
+            saved_rtt: Duration::from_millis(30),
+            observed: minutes(now),
+            expires: minutes(now) + HOUR,
+            limited: true,
+            validated: true,
+            ..state(50)
+        };
+        kept = PathState::merged(Some(kept), observed, minutes(now));
+
+        let expected = PathState {
+            expires: minutes(expires),
+            validated: true,
+            ..held
+        };
+        assert_eq!(kept, expected);
+    }
+
+    // Nor does one shorten it that was told a shorter Lifetime.
+    let short = PathState {
+        observed: wall(60),
+        expires: wall(61),
+        limited: true,
+        validated: true,
+        ..state(50)
+    };
+    let kept = PathState::merged(Some(held), short, wall(60));
+    assert_eq!(kept.expires, held.expires);
+}
+
+/// B6: saved_cwnd never goes with a saved_rtt, nor with a time, that it was not
+/// observed with; nor does it outlive four Lifetimes since. Random sequences.
+#[cfg(feature = "internal")]
+#[test]
+fn what_is_kept_was_observed_together() {
+    use crate::rand::rand_u64_uniform;
+
+    for seed in 0..2000 {
+        let _time = crate::clock::Simulation::start(seed, Duration::ZERO);
+        let mut now = wall(0);
+        let mut known = Vec::new();
+        let mut held = None;
+
+        for _ in 0..50 {
+            now += Duration::from_secs(60 * rand_u64_uniform(50));
+            let observed = PathState {
+                saved_cwnd: rand_u64_uniform(50),
+                saved_rtt: Duration::from_millis(rand_u64_uniform(200)),
+                observed: now,
+                expires: now + HOUR,
+                limited: rand_u64_uniform(4) > 0,
+                validated: rand_u64_uniform(2) > 0,
+            };
+            let parts = |set: &PathState| {
+                (set.saved_cwnd, set.saved_rtt, set.observed, set.limited)
+            };
+            known.push(parts(&observed));
+
+            let kept = PathState::merged(held, observed, now);
+            assert!(known.contains(&parts(&kept)), "{seed}: {kept:?}");
+            assert!(!kept.is_expired(now), "{seed}: {kept:?}");
+            assert!(kept.expires <= kept.observed + 4 * HOUR, "{seed}");
+            held = Some(kept);
+        }
+    }
 }
 
 #[test]
