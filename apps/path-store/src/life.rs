@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 use std::time::Instant;
+use std::time::SystemTime;
 
 use quiche::path_state::Claim;
 use quiche::path_state::ClaimToken;
@@ -27,8 +28,9 @@ pub enum Action {
     /// Give the claim back.
     Release(ClaimToken),
 
-    /// Delete the set: the path did not carry it.
-    Forget(ClaimToken),
+    /// Delete the set that was observed at the time of `used`, or before: the path
+    /// did not carry it.
+    Forget { token: ClaimToken, used: SystemTime },
 
     /// Keep what was observed.
     Record(PathState),
@@ -55,11 +57,15 @@ enum Claiming {
     /// Until `jump_before`, after which the transport does not jump.
     Held {
         token: ClaimToken,
+        used: SystemTime,
         jump_before: Instant,
     },
 
     /// The jump has begun.
-    Used(ClaimToken),
+    Used {
+        token: ClaimToken,
+        used: SystemTime,
+    },
 
     /// Nothing is claimed and nothing will be.
     Over,
@@ -118,14 +124,15 @@ impl ResumeLife {
         };
         // Whoever jumps late could overlap the next holder's jump.
         let jump_before = at + claim.lease / 2;
-        self.claiming = Claiming::Held { token: claim.token, jump_before };
+        let (token, used) = (claim.token, claim.state.observed);
+        self.claiming = Claiming::Held { token, used, jump_before };
         Some(Action::Resume { saved: claim.state, jump_before })
     }
 
     /// The transport jumps.
     pub fn on_jump(&mut self) {
-        if let Claiming::Held { token, .. } = self.claiming {
-            self.claiming = Claiming::Used(token);
+        if let Claiming::Held { token, used, .. } = self.claiming {
+            self.claiming = Claiming::Used { token, used };
         }
     }
 
@@ -161,7 +168,7 @@ impl ResumeLife {
         match outcome {
             Outcome::Retreat => {
                 self.mute = true;
-                [self.take_token().map(Action::Forget), None]
+                [self.forget(), None]
             }
             Outcome::Normal => [self.on_observation(observed, now), self.give_back()],
         }
@@ -169,10 +176,10 @@ impl ResumeLife {
 
     /// The client went on under an address of another remote endpoint. The set is
     /// not about its new path, nor is what is learnt from now on (RFC 9959, 2.2).
-    /// A claim that is held goes back when Careful Resume has ended on the old one.
+    /// A claim goes back after Careful Resume has ended on the old one.
     pub fn on_move(&mut self) {
         self.mute = true;
-        if !matches!(self.claiming, Claiming::Held { .. } | Claiming::Used(_)) {
+        if matches!(self.claiming, Claiming::NotYet | Claiming::Asked { .. }) {
             self.claiming = Claiming::Over;
         }
     }
@@ -205,12 +212,21 @@ impl ResumeLife {
     }
 
     fn give_back(&mut self) -> Option<Action> {
-        self.take_token().map(Action::Release)
+        match std::mem::replace(&mut self.claiming, Claiming::Over) {
+            Claiming::Held { token, .. } | Claiming::Used { token, .. } => {
+                Some(Action::Release(token))
+            }
+            _ => None,
+        }
     }
 
-    fn take_token(&mut self) -> Option<ClaimToken> {
+    /// Has the set forgotten that this connection used, and what it recorded since.
+    fn forget(&mut self) -> Option<Action> {
+        let recorded = self.recorded.map(|state| state.observed);
         match std::mem::replace(&mut self.claiming, Claiming::Over) {
-            Claiming::Held { token, .. } | Claiming::Used(token) => Some(token),
+            Claiming::Held { token, used, .. } | Claiming::Used { token, used } => {
+                Some(Action::Forget { token, used: recorded.map_or(used, |at| at.max(used)) })
+            }
             _ => None,
         }
     }
@@ -219,11 +235,13 @@ impl ResumeLife {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::SystemTime;
 
     const TOKEN: ClaimToken = ClaimToken(7);
     const LEASE: Duration = Duration::from_secs(4);
     const NOTHING: [Option<Action>; 2] = [None, None];
+
+    /// Of the set that is claimed.
+    const FORGET: Action = Action::Forget { token: TOKEN, used: SystemTime::UNIX_EPOCH };
 
     fn set(saved_cwnd: u64) -> PathState {
         PathState {
@@ -286,7 +304,7 @@ mod tests {
     #[test]
     fn a_claim_ends_once_however_the_connection_goes() {
         let release = [None, Some(Action::Release(TOKEN))];
-        let forget = [Some(Action::Forget(TOKEN)), None];
+        let forget = [Some(FORGET), None];
 
         let (mut life, now) = holding();
         assert_eq!(life.on_refusal(), release[1]);
@@ -307,6 +325,18 @@ mod tests {
         assert_eq!(life.on_close(None, now), NOTHING);
     }
 
+    /// RFC 9959, 3.5: nor is what the connection recorded before the path failed it.
+    #[test]
+    fn a_retreat_forgets_what_the_connection_recorded_meanwhile() {
+        let (mut life, now) = holding();
+        life.on_jump();
+        let observed = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
+        life.on_observation(Some(PathState { observed, ..set(900) }), now);
+
+        let forget = Action::Forget { token: TOKEN, used: observed };
+        assert_eq!(life.on_outcome(Outcome::Retreat, None, now), [Some(forget), None]);
+    }
+
     #[test]
     fn what_was_observed_is_kept_before_the_claim_goes_back() {
         let kept = [Some(Action::Record(set(900))), Some(Action::Release(TOKEN))];
@@ -322,7 +352,7 @@ mod tests {
     #[test]
     fn a_retreat_forgets_and_keeps_nothing_of_what_was_observed() {
         let (mut life, now) = holding();
-        let forget = [Some(Action::Forget(TOKEN)), None];
+        let forget = [Some(FORGET), None];
         assert_eq!(life.on_outcome(Outcome::Retreat, Some(set(900)), now), forget);
         assert_eq!(life.on_outcome(Outcome::Normal, Some(set(900)), now), NOTHING);
         assert_eq!(life.on_close(Some(set(900)), now), NOTHING);
@@ -342,7 +372,7 @@ mod tests {
         life.on_jump();
         assert_eq!(life.lapse(), None);
         assert_eq!(life.on_lapse(now + LEASE), None);
-        let forget = [Some(Action::Forget(TOKEN)), None];
+        let forget = [Some(FORGET), None];
         assert_eq!(life.on_outcome(Outcome::Retreat, None, now + LEASE), forget);
     }
 
@@ -374,7 +404,7 @@ mod tests {
     fn a_client_that_moved_amid_a_jump_gives_its_claim_back_or_has_the_set_forgotten() {
         for (outcome, ends) in [
             (Outcome::Normal, [None, Some(Action::Release(TOKEN))]),
-            (Outcome::Retreat, [Some(Action::Forget(TOKEN)), None]),
+            (Outcome::Retreat, [Some(FORGET), None]),
         ] {
             let (mut life, now) = holding();
             life.on_move();

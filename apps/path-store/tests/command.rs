@@ -18,6 +18,7 @@ use support::open;
 use support::redis::open_redis;
 use support::redis::RedisServer;
 use support::state;
+use support::RTT;
 
 /// What the command said: exit code, stdout, stderr.
 type Said = (i32, String, String);
@@ -53,9 +54,9 @@ fn store_in_use(folder: &Path) -> (PathBuf, impl PathStateStore) {
     for here in [&claimed, &held_off, &endpoint("2001:db8:1::1"), &held_off.clone().with_dscp(46)] {
         store.record(here, &state(6_250_000)).unwrap();
     }
-    store.claim(&claimed).unwrap().unwrap();
-    let token = store.claim(&held_off).unwrap().unwrap().token;
-    store.forget(&held_off, token).unwrap();
+    store.claim(&claimed, RTT).unwrap().unwrap();
+    let token = store.claim(&held_off, RTT).unwrap().unwrap().token;
+    store.forget(&held_off, token, quiche::clock::wall_now()).unwrap();
 
     (path, store)
 }
@@ -282,9 +283,9 @@ fn the_command_works_on_redis_as_on_a_file() {
     for here in [&claimed, &held_off] {
         store.record(here, &state(6_250_000)).unwrap();
     }
-    store.claim(&claimed).unwrap().unwrap();
-    let token = store.claim(&held_off).unwrap().unwrap().token;
-    store.forget(&held_off, token).unwrap();
+    store.claim(&claimed, RTT).unwrap().unwrap();
+    let token = store.claim(&held_off, RTT).unwrap().unwrap().token;
+    store.forget(&held_off, token, quiche::clock::wall_now()).unwrap();
 
     let at = Path::new(&url);
     let entries = json(at, &["list"]);

@@ -17,6 +17,7 @@ use support::endpoint;
 use support::nth_endpoint;
 use support::open;
 use support::state;
+use support::RTT;
 
 const TASK: &str = "PATH_STORE_TEST_TASK";
 const STORE: &str = "PATH_STORE_TEST_STORE";
@@ -91,12 +92,12 @@ fn claim_when_told(path: &Path) {
 
     for round in std::io::stdin().lines() {
         let here = nth_endpoint(round.unwrap().parse().unwrap());
-        say(store.claim(&here).unwrap().is_some());
+        say(store.claim(&here, RTT).unwrap().is_some());
     }
 }
 
 fn hold_a_claim(path: &Path) {
-    let claim = open(path).claim(&endpoint("198.51.100.7")).unwrap();
+    let claim = open(path).claim(&endpoint("198.51.100.7"), RTT).unwrap();
     say(claim.is_some());
     let _ = std::io::stdin().lines().next();
 }
@@ -149,7 +150,7 @@ fn a_killed_holders_claim_lapses_with_its_lease() {
     // twice, and somebody gets it in the end.
     let claim = (0..1500).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(20));
-        store.claim(&here).unwrap()
+        store.claim(&here, RTT).unwrap()
     });
     assert!(claim.is_some());
 }

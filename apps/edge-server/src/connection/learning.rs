@@ -102,7 +102,8 @@ impl Connection {
         match action {
             None => (),
             Some(Action::Claim) => {
-                let asked = saved.claim(self.key, &self.endpoint);
+                let rtt = self.quic.path_stats().find(|path| path.active).map(|path| path.rtt);
+                let asked = saved.claim(self.key, &self.endpoint, rtt.unwrap_or_default());
                 if !asked {
                     self.on_claim(None, saved);
                 }
@@ -115,7 +116,7 @@ impl Connection {
                 }
             }
             Some(Action::Release(token)) => saved.release(&self.endpoint, token),
-            Some(Action::Forget(token)) => saved.forget(&self.endpoint, token),
+            Some(Action::Forget { token, used }) => saved.forget(&self.endpoint, token, used),
             Some(Action::Record(observed)) => {
                 debug!("{}: records {observed:?}", self.quic.trace_id());
                 saved.record(&self.endpoint, &observed);

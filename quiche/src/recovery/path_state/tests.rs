@@ -247,11 +247,22 @@ fn prefix_lengths_reach_from_everyone_to_one_host() {
 
 #[test]
 fn leases_and_hold_offs_are_bounded() {
-    assert_eq!(lease(Duration::from_millis(50)), Duration::from_secs(1));
-    assert_eq!(
-        lease(Duration::from_millis(600)),
-        Duration::from_millis(4800)
-    );
+    let ms = Duration::from_millis;
+    // (saved RTT, current RTT, lease), in milliseconds
+    for (saved_rtt, rtt, expected) in [
+        (50, 0, 1000),
+        (600, 0, 4800),
+        (600, 500, 4800),
+        // The path is a longer one by now.
+        (50, 450, 3600),
+        (50, 500, 4000),
+        // It is another path.
+        (50, 501, 4000),
+        (50, 3_600_000, 4000),
+    ] {
+        assert_eq!(lease(ms(saved_rtt), ms(rtt)), ms(expected));
+    }
+    assert_eq!(lease(Duration::MAX, Duration::MAX), Duration::MAX);
 
     let minutes = [1, 1, 2, 4, 8, 16, 32, 60, 60];
     for (retreats, minutes) in minutes.into_iter().enumerate() {
@@ -266,6 +277,9 @@ mod memory_store {
     use super::*;
     use crate::clock::Simulation;
 
+    /// A connection's, shorter than what is saved.
+    const RTT: Duration = Duration::from_millis(20);
+
     // A simulation whose wall clock shows wall(0).
     fn simulation() -> Simulation {
         let offset = wall(0).duration_since(UNIX_EPOCH).unwrap();
@@ -278,42 +292,84 @@ mod memory_store {
         let store = MemoryStore::new(10);
         let here = endpoint("198.51.100.1");
 
-        assert_eq!(store.claim(&here).unwrap(), None);
+        assert_eq!(store.claim(&here, RTT).unwrap(), None);
 
         store.record(&here, &state(100)).unwrap();
-        let claim = store.claim(&here).unwrap().unwrap();
+        let claim = store.claim(&here, RTT).unwrap().unwrap();
         assert_eq!(claim.state, state(100));
 
-        assert_eq!(store.claim(&here).unwrap(), None);
+        assert_eq!(store.claim(&here, RTT).unwrap(), None);
         assert_eq!(store.get(&here).unwrap(), Some(state(100)));
 
         store.release(&here, ClaimToken(!claim.token.0)).unwrap();
-        assert_eq!(store.claim(&here).unwrap(), None);
+        assert_eq!(store.claim(&here, RTT).unwrap(), None);
 
         store.release(&here, claim.token).unwrap();
-        assert!(store.claim(&here).unwrap().is_some());
+        assert!(store.claim(&here, RTT).unwrap().is_some());
     }
 
     #[test]
-    fn a_claim_lapses_with_its_lease() {
+    fn a_claim_ends_by_itself() {
         let time = simulation();
         let store = MemoryStore::new(10);
         let here = endpoint("198.51.100.1");
         store.record(&here, &state(100)).unwrap();
 
-        let lapsed = store.claim(&here).unwrap().unwrap();
-        time.advance_to(lapsed.lease);
-        store.forget(&here, lapsed.token).unwrap();
-        let current = store.claim(&here).unwrap().unwrap();
+        let lapsed = store.claim(&here, RTT).unwrap().unwrap();
+        let end = lapsed.lease;
+        time.advance_to(end - Duration::from_millis(1));
+        assert_eq!(store.claim(&here, RTT).unwrap(), None);
+        time.advance_to(end);
+        let current = store.claim(&here, RTT).unwrap().unwrap();
 
-        // Who lost the claim can neither release nor forget.
+        // Who lost the claim cannot release it.
         store.release(&here, lapsed.token).unwrap();
-        store.forget(&here, lapsed.token).unwrap();
-        assert_eq!(store.claim(&here).unwrap(), None);
-        assert!(store.get(&here).unwrap().is_some());
+        assert_eq!(store.claim(&here, RTT).unwrap(), None);
+        store.release(&here, current.token).unwrap();
+        assert!(store.claim(&here, RTT).unwrap().is_some());
+    }
 
-        store.forget(&here, current.token).unwrap();
+    /// E1.
+    #[test]
+    fn a_retreat_forgets_what_was_used_however_late() {
+        let time = simulation();
+        let store = MemoryStore::new(10);
+        let here = endpoint("198.51.100.1");
+        store.record(&here, &state(100)).unwrap();
+        let claim = store.claim(&here, RTT).unwrap().unwrap();
+        let used = claim.state.observed;
+
+        time.advance_to(Duration::from_secs(20));
+        store.forget(&here, claim.token, used).unwrap();
         assert_eq!(store.get(&here).unwrap(), None);
+        store.record(&here, &state(100)).unwrap();
+        assert_eq!(store.get(&here).unwrap(), None);
+    }
+
+    /// E1: what somebody observed meanwhile is not what failed; but nobody uses
+    /// it at once.
+    #[test]
+    fn a_retreat_leaves_what_was_observed_later() {
+        let time = simulation();
+        let store = MemoryStore::new(10);
+        let here = endpoint("198.51.100.1");
+        store.record(&here, &state(100)).unwrap();
+        let claim = store.claim(&here, RTT).unwrap().unwrap();
+        let newer = PathState {
+            observed: wall(1),
+            ..state(80)
+        };
+        store.record(&here, &newer).unwrap();
+
+        store
+            .forget(&here, claim.token, claim.state.observed)
+            .unwrap();
+        assert_eq!(store.get(&here).unwrap(), Some(newer));
+        assert_eq!(store.claim(&here, RTT).unwrap(), None);
+
+        time.advance_to(hold_off(1));
+        let next = store.claim(&here, RTT).unwrap().unwrap();
+        assert_eq!(next.state, newer);
     }
 
     #[test]
@@ -322,10 +378,10 @@ mod memory_store {
         let store = MemoryStore::new(10);
         let here = endpoint("198.51.100.1");
         store.record(&here, &state(100)).unwrap();
-        store.claim(&here).unwrap().unwrap();
+        store.claim(&here, RTT).unwrap().unwrap();
 
         store.record(&here, &state(120)).unwrap();
-        assert_eq!(store.claim(&here).unwrap(), None);
+        assert_eq!(store.claim(&here, RTT).unwrap(), None);
     }
 
     #[test]
@@ -337,8 +393,10 @@ mod memory_store {
 
         for retreats in 1..=3 {
             store.record(&here, &state(100)).unwrap();
-            let claim = store.claim(&here).unwrap().unwrap();
-            store.forget(&here, claim.token).unwrap();
+            let claim = store.claim(&here, RTT).unwrap().unwrap();
+            store
+                .forget(&here, claim.token, claim.state.observed)
+                .unwrap();
 
             elapsed += hold_off(retreats);
             time.advance_to(elapsed - Duration::from_millis(1));
@@ -358,7 +416,7 @@ mod memory_store {
 
         time.advance_to(HOUR);
         assert_eq!(store.get(&here).unwrap(), None);
-        assert_eq!(store.claim(&here).unwrap(), None);
+        assert_eq!(store.claim(&here, RTT).unwrap(), None);
         assert_eq!(store.flush().unwrap(), 0);
     }
 
@@ -395,7 +453,7 @@ mod memory_store {
             time.advance_to(Duration::from_millis(n));
             store.record(&nth(n), &state(100)).unwrap();
             if n == 2 {
-                store.claim(&nth(0)).unwrap().unwrap();
+                store.claim(&nth(0), RTT).unwrap().unwrap();
             }
         }
 

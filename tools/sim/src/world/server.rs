@@ -297,7 +297,9 @@ impl Server {
         match action {
             None => (),
             Some(Action::Claim) => {
-                let claim = turn.dealings.claim(subnet, turn.flow, turn.now)?;
+                let rtt = self.quic.path_stats().next().map(|path| path.rtt);
+                let rtt = rtt.unwrap_or_default();
+                let claim = turn.dealings.claim(subnet, turn.flow, rtt, turn.now)?;
                 let action = self.life.on_claim(claim);
                 self.act(action, turn)?;
             }
@@ -309,7 +311,9 @@ impl Server {
                 }
             }
             Some(Action::Release(token)) => turn.dealings.release(subnet, turn.flow, token),
-            Some(Action::Forget(token)) => turn.dealings.forget(subnet, turn.flow, token),
+            Some(Action::Forget { token, used }) => {
+                turn.dealings.forget(subnet, turn.flow, token, used);
+            }
             Some(Action::Record(observed)) => turn.dealings.record(subnet, &observed),
         }
         Ok(())

@@ -20,6 +20,28 @@ fn has_jumped(flow: &FlowOutcome) -> bool {
     flow.jump_cwnd_bytes.is_some()
 }
 
+fn has_phase(flow: &FlowOutcome, name: &str) -> bool {
+    flow.phases.iter().any(|(_, phase, _)| phase == name)
+}
+
+/// RFC 9959, 3.5, E1: careful resume takes three round trips and more, of a path on which
+/// each is up to ten times the saved one; or of a buffer that holds several.
+#[test]
+fn a_retreat_is_remembered_however_long_it_took() {
+    for (path, saved) in [
+        ("rate_mbps = 20\nrtt_ms = 450", "saved = { cwnd_bdp = 8, rtt_ratio = 0.11 }"),
+        (
+            "rate_mbps = 20\nrtt_ms = 450\nbuffer_bdp = 4",
+            "saved = { cwnd_bdp = 14, rtt_ratio = 0.2 }",
+        ),
+        ("rate_mbps = 5\nrtt_ms = 600\nbuffer_bdp = 6", "saved = { cwnd_bdp = 24 }"),
+    ] {
+        let flows = subnet(path, &[0.0, 25_000.0], &format!("object_bdp = 20\n{saved}"));
+        assert!(has_phase(&flows[0], "safe_retreat"), "{path}: {:?}", flows[0].phases);
+        assert!(!has_jumped(&flows[1]), "{path}: {:?}", flows[1].phases);
+    }
+}
+
 /// RFC 9959, 3.2, B6: saved_rtt is the one at which saved_cwnd was seen, however many
 /// shorter downloads over a shorter path there were since.
 #[test]
