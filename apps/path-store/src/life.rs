@@ -11,6 +11,7 @@ use std::time::SystemTime;
 use quiche::path_state::Claim;
 use quiche::path_state::ClaimToken;
 use quiche::path_state::PathState;
+use quiche::path_state::LINGER;
 
 /// How often a long connection records what it learnt.
 const RECORD_INTERVAL: Duration = Duration::from_secs(1);
@@ -65,6 +66,12 @@ enum Claiming {
     Used {
         token: ClaimToken,
         used: SystemTime,
+    },
+
+    /// Careful Resume is over, and what the jump began fills the path still.
+    Lingers {
+        token: ClaimToken,
+        until: Instant,
     },
 
     /// Nothing is claimed and nothing will be.
@@ -136,16 +143,19 @@ impl ResumeLife {
         }
     }
 
-    /// When [`on_lapse`](Self::on_lapse) is due, if there is no jump before.
+    /// When [`on_lapse`](Self::on_lapse) is due, if nothing happens before.
     pub fn lapse(&self) -> Option<Instant> {
         match self.claiming {
-            Claiming::Held { jump_before, .. } => Some(jump_before),
+            Claiming::Held { jump_before: at, .. } | Claiming::Lingers { until: at, .. } => {
+                Some(at)
+            }
             _ => None,
         }
     }
 
-    /// No jump came in time, nor will one: a client that falls silent keeps the
-    /// set from the others of its subnet no longer than that.
+    /// No jump came in time, nor will one; or it is so long ago that others may have
+    /// the set. A client that falls silent keeps it from the others of its subnet no
+    /// longer than that.
     pub fn on_lapse(&mut self, now: Instant) -> Option<Action> {
         self.lapse().filter(|at| *at <= now).and_then(|_| self.give_back())
     }
@@ -155,10 +165,11 @@ impl ResumeLife {
         self.give_back()
     }
 
-    /// Careful Resume reports a phase that ends a claim. What was observed by
-    /// then is kept before the claim goes back, unless the path failed the jump:
-    /// then nothing of this connection may be kept (RFC 9959, 3.5). The actions
-    /// are to be done in their order.
+    /// Careful Resume reports a phase that ends it. What was observed by then is kept,
+    /// and before the claim goes back, unless the path failed the jump: then nothing
+    /// of this connection may be kept (RFC 9959, 3.5). After a jump the claim goes back
+    /// later, so that no one jumps onto what this one sends. The actions are to be done
+    /// in their order.
     pub fn on_outcome(
         &mut self,
         outcome: Outcome,
@@ -170,7 +181,31 @@ impl ResumeLife {
                 self.mute = true;
                 [self.forget(), None]
             }
-            Outcome::Normal => [self.on_observation(observed, now), self.give_back()],
+            Outcome::Normal => {
+                let record = self.on_observation(observed, now);
+                let release = match self.claiming {
+                    Claiming::Used { token, .. } => {
+                        self.claiming = Claiming::Lingers { token, until: now + LINGER };
+                        None
+                    }
+                    Claiming::Lingers { .. } => None,
+                    _ => self.give_back(),
+                };
+                [record, release]
+            }
+        }
+    }
+
+    /// Whether [`on_idle`](Self::on_idle) would give the claim back.
+    pub fn lingers(&self) -> bool {
+        matches!(self.claiming, Claiming::Lingers { .. })
+    }
+
+    /// All that the client asked for has arrived: the path is free for the next jump.
+    pub fn on_idle(&mut self, observed: Option<PathState>, now: Instant) -> [Option<Action>; 2] {
+        match self.lingers() {
+            true => [self.on_observation(observed, now), self.give_back()],
+            false => [None, None],
         }
     }
 
@@ -213,9 +248,9 @@ impl ResumeLife {
 
     fn give_back(&mut self) -> Option<Action> {
         match std::mem::replace(&mut self.claiming, Claiming::Over) {
-            Claiming::Held { token, .. } | Claiming::Used { token, .. } => {
-                Some(Action::Release(token))
-            }
+            Claiming::Held { token, .. }
+            | Claiming::Used { token, .. }
+            | Claiming::Lingers { token, .. } => Some(Action::Release(token)),
             _ => None,
         }
     }
@@ -265,6 +300,15 @@ mod tests {
         life.on_read(Some(set(1000)));
         assert_eq!(life.on_need(now), Some(Action::Claim));
         assert!(matches!(life.on_claim(Some(claim())), Some(Action::Resume { .. })));
+        (life, now)
+    }
+
+    /// One that has jumped, and left Careful Resume at the returned time.
+    fn lingering() -> (ResumeLife, Instant) {
+        let (mut life, now) = holding();
+        life.on_jump();
+        assert_eq!(life.on_outcome(Outcome::Normal, None, now), NOTHING);
+        assert!(life.lingers());
         (life, now)
     }
 
@@ -323,6 +367,43 @@ mod tests {
         let (mut life, now) = holding();
         assert_eq!(life.on_close(None, now), release);
         assert_eq!(life.on_close(None, now), NOTHING);
+
+        let (mut life, now) = lingering();
+        assert_eq!(life.on_close(None, now), release);
+        assert_eq!(life.on_close(None, now), NOTHING);
+    }
+
+    #[test]
+    fn after_a_jump_the_claim_lingers_while_the_connection_sends() {
+        let release = Some(Action::Release(TOKEN));
+
+        let (mut life, now) = lingering();
+        assert_eq!(life.lapse(), Some(now + LINGER));
+        assert_eq!(life.on_lapse(now + LINGER - Duration::from_millis(1)), None);
+        assert_eq!(life.on_lapse(now + LINGER), release);
+        assert_eq!((life.lapse(), life.lingers()), (None, false));
+        assert_eq!(life.on_idle(None, now + LINGER), NOTHING);
+
+        let (mut life, now) = lingering();
+        let ends = [Some(Action::Record(set(900))), release];
+        assert_eq!(life.on_idle(Some(set(900)), now), ends);
+        assert_eq!(life.on_idle(Some(set(900)), now), NOTHING);
+        assert_eq!(life.on_close(Some(set(900)), now), NOTHING);
+
+        // Its path is another one by then, perhaps with the same claim on the old.
+        let (mut life, now) = lingering();
+        life.on_move();
+        assert_eq!(life.on_idle(Some(set(900)), now), [None, release]);
+    }
+
+    #[test]
+    fn one_that_is_idle_before_its_jump_keeps_its_claim() {
+        let (mut life, now) = holding();
+        assert_eq!(life.on_idle(Some(set(900)), now), NOTHING);
+        life.on_jump();
+        assert_eq!(life.on_idle(Some(set(900)), now), NOTHING);
+        let forget = [Some(FORGET), None];
+        assert_eq!(life.on_outcome(Outcome::Retreat, None, now), forget);
     }
 
     /// RFC 9959, 3.5: nor is what the connection recorded before the path failed it.

@@ -22,6 +22,7 @@ use quiche::path_state::PathState;
 use quiche::path_state::PathStateStore;
 use quiche::path_state::RemoteEndpoint;
 use quiche::path_state::StoreError;
+use quiche::path_state::LINGER;
 use support::endpoint;
 use support::redis::open_redis;
 use support::redis::RedisServer;
@@ -337,7 +338,7 @@ fn a_retreat_forgets_what_was_used(bench: &Bench) {
 fn a_retreat_forgets_after_its_lease_too(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let claim = bench.claim(CLIENT).unwrap();
-    bench.advance(claim.lease + Duration::from_secs(10));
+    bench.advance(claim.lease + LINGER + Duration::from_secs(10));
 
     bench.fail(CLIENT, &claim);
     assert_eq!(bench.get(CLIENT), None);
@@ -353,7 +354,7 @@ fn a_retreat_ends_nobody_elses_claim(bench: &Bench) {
     let seconds = Duration::from_secs;
     bench.record(CLIENT, PathState { saved_rtt: seconds(2), ..state(100) });
     let lapsed = bench.claim(CLIENT).unwrap();
-    bench.advance(lapsed.lease);
+    bench.advance(lapsed.lease + LINGER);
     let current = bench.claim_at(CLIENT, seconds(20)).unwrap();
     assert_eq!(current.state, lapsed.state);
 
@@ -447,7 +448,7 @@ fn a_claim_ends_by_itself(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let lapsed = bench.claim(CLIENT).unwrap();
 
-    bench.advance(lapsed.lease - MILLISECOND);
+    bench.advance(lapsed.lease + LINGER - MILLISECOND);
     assert_eq!(bench.claim(CLIENT), None);
 
     bench.advance(MILLISECOND);
@@ -475,7 +476,7 @@ fn a_lease_is_measured_in_the_longer_rtt(bench: &Bench) {
         let claim = bench.claim_at(CLIENT, ms(current)).unwrap();
         assert_eq!(claim.lease, ms(lease), "{saved} {current}");
 
-        bench.advance(claim.lease - MILLISECOND);
+        bench.advance(claim.lease + LINGER - MILLISECOND);
         assert_eq!(bench.claim(CLIENT), None, "{saved} {current}");
         bench.advance(MILLISECOND);
     }
@@ -488,7 +489,7 @@ fn others_do_not_shorten_a_lease(bench: &Bench) {
     assert_eq!(claim.lease, Duration::from_secs(24));
 
     bench.record(CLIENT, PathState { saved_rtt: RTT, ..state(100) });
-    for second in 1..24 {
+    for second in 1..26 {
         bench.advance(Duration::from_secs(1));
         assert_eq!(bench.claim(CLIENT), None, "after {second} s");
     }

@@ -301,7 +301,7 @@ fn kill_again_and_again(kills: u64) -> u64 {
     println!("{kills} kills, {inside} of them inside a call; {calls} calls");
     assert_eq!(notes.get(VIOLATIONS), 0);
     for n in 0..CONTESTED {
-        // The lease is a second; how slow this machine is does not matter.
+        // A claim lasts three seconds; how slow this machine is does not matter.
         let claim = (0..1500).find_map(|_| {
             std::thread::sleep(Duration::from_millis(20));
             store.claim(&nth_endpoint(n), RTT).unwrap()

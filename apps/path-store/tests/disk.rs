@@ -22,6 +22,7 @@ use quiche::clock::Simulation;
 use quiche::path_state::ClaimToken;
 use quiche::path_state::PathState;
 use quiche::path_state::PathStateStore;
+use quiche::path_state::LINGER;
 use rusqlite::Connection;
 use support::endpoint;
 use support::key_on_disk;
@@ -597,7 +598,7 @@ fn entries_can_be_looked_at_and_deleted() {
     let entry = &entries(&store)[0];
     assert_eq!(entry.endpoint, claimed.to_string());
     assert_eq!(entry.state, Some(state(100)));
-    assert_eq!(entry.lease, Some(Duration::from_millis(4800)));
+    assert_eq!(entry.lease, Some(Duration::from_millis(4800) + LINGER));
 
     assert!(store.delete(&claimed.to_string()).unwrap());
     assert!(!store.delete(&claimed.to_string()).unwrap());

@@ -146,7 +146,7 @@ fn a_killed_holders_claim_lapses_with_its_lease() {
     child.0.kill().unwrap();
     child.0.wait().unwrap();
 
-    // The lease is a second. However slow this machine is, nobody gets the set
+    // The claim lasts three seconds. However slow this machine is, nobody gets the set
     // twice, and somebody gets it in the end.
     let claim = (0..1500).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(20));

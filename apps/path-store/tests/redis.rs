@@ -25,6 +25,7 @@ use quiche::path_state::Claim;
 use quiche::path_state::PathState;
 use quiche::path_state::PathStateStore;
 use quiche::path_state::RemoteEndpoint;
+use quiche::path_state::LINGER;
 use support::endpoint;
 use support::nth_endpoint;
 use support::redis::open_redis;
@@ -51,7 +52,7 @@ fn open(server: &RedisServer) -> RedisStore {
     open_redis(&server.url(), RedisOptions { patience: Duration::from_secs(20), ..impatient() })
 }
 
-/// A set whose lease is one second.
+/// A set whose lease is one second, so that a claim lasts three.
 fn short(saved_cwnd: u64) -> PathState {
     PathState { saved_rtt: Duration::from_millis(50), ..state(saved_cwnd) }
 }
@@ -352,7 +353,7 @@ fn a_clock_that_is_set_back_a_day_keeps_no_claim_and_no_hold_off_for_a_day() {
 
     // From when it is noticed, they have their whole time at most.
     server.set_wall(WALL_START + HOUR);
-    time.advance_to(lease);
+    time.advance_to(lease + LINGER);
     assert!(store.claim(&claimed, RTT).unwrap().is_some());
     store.record(&held_off, &state(100)).unwrap();
     assert!(store.get(&held_off).unwrap().is_some());

@@ -45,8 +45,14 @@ impl Connection {
                 self.act(action, saved);
             }
         }
-        let unused = self.life.on_lapse(now);
-        self.act(unused, saved);
+        let lapsed = self.life.on_lapse(now);
+        self.act(lapsed, saved);
+        if self.life.lingers() && self.http.as_ref().is_none_or(Http::is_idle) {
+            let observed = self.observed();
+            for action in self.life.on_idle(observed, now) {
+                self.act(action, saved);
+            }
+        }
         if self.tally.is_due(now) {
             self.tally.tell(&self.quic.stats(), &metrics.traffic, now);
         }

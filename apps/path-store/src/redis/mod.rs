@@ -30,6 +30,7 @@ use quiche::path_state::PathState;
 use quiche::path_state::PathStateStore;
 use quiche::path_state::RemoteEndpoint;
 use quiche::path_state::StoreError;
+use quiche::path_state::LINGER;
 use redis::Cmd;
 use redis::FromRedisValue;
 
@@ -237,7 +238,7 @@ impl RedisStore {
 }
 
 /// What `requests.claim` takes: the rule of [`lease()`], told by what it gives.
-fn claim_arguments(token: ClaimToken, rtt: Duration) -> [Vec<u8>; 6] {
+fn claim_arguments(token: ClaimToken, rtt: Duration) -> [Vec<u8>; 7] {
     let long = Duration::from_secs(1000);
     let of_long = |rtt| lease(long, rtt).as_secs();
     let rtts = of_long(Duration::ZERO) / long.as_secs();
@@ -250,6 +251,7 @@ fn claim_arguments(token: ClaimToken, rtt: Duration) -> [Vec<u8>; 6] {
         text(factor_max.into()),
         ms(lease(Duration::ZERO, Duration::ZERO)),
         text(rtts.into()),
+        ms(LINGER),
     ]
 }
 

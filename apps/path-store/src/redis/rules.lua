@@ -125,17 +125,17 @@ function requests.get()
 end
 
 -- token, longest hold-off in ms, current RTT in µs, the most of it in saved RTTs,
--- shortest lease in ms, lease in RTTs
+-- shortest lease in ms, lease in RTTs, how much longer the claim lasts in ms
 function requests.claim()
     local token, hold_off_ms_max, current_us = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
     local factor_max, lease_ms_min = tonumber(ARGV[7]), tonumber(ARGV[8])
-    local lease_rtts = tonumber(ARGV[9])
+    local lease_rtts, linger_ms = tonumber(ARGV[9]), tonumber(ARGV[10])
     local set, condition = load()
     if not set then return { condition, '' } end
     if is_held_off(hold_off_ms_max) then return { 'held_off', '' } end
 
     local us = math.max(rtt_us(set), math.min(current_us, factor_max * rtt_us(set)))
-    local ms = math.max(lease_ms_min, math.ceil(us * lease_rtts / 1000))
+    local ms = math.max(lease_ms_min, math.ceil(us * lease_rtts / 1000)) + linger_ms
     local value = string.format('%s:%.0f', token, ms)
     if redis.call('SET', claim_key, value, 'NX', 'PX', px(ms)) then return { condition, set } end
 

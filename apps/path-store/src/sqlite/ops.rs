@@ -10,6 +10,7 @@ use quiche::path_state::lease;
 use quiche::path_state::Claim;
 use quiche::path_state::ClaimToken;
 use quiche::path_state::PathState;
+use quiche::path_state::LINGER;
 use rusqlite::Connection;
 
 use super::claim;
@@ -139,7 +140,7 @@ impl Ops<'_> {
 
         let token = ClaimToken::random();
         let lease = lease(state.saved_rtt, rtt);
-        let end = self.now.since_boot.saturating_add(lease);
+        let end = self.now.since_boot.saturating_add(lease + LINGER);
         claim::grant(self.conn, id.key, token, end, &self.now)?;
 
         Ok(Some(Claim { state, token, lease }))

@@ -16,6 +16,7 @@ use super::PathState;
 use super::PathStateStore;
 use super::RemoteEndpoint;
 use super::StoreError;
+use super::LINGER;
 use crate::clock;
 
 /// Keeps sets in memory: for one process, and for simulations.
@@ -150,7 +151,7 @@ impl PathStateStore for MemoryStore {
 
         let token = ClaimToken::random();
         let lease = lease(state.saved_rtt, rtt);
-        slot.claim = Some((token, now + lease));
+        slot.claim = Some((token, now + lease + LINGER));
 
         Ok(Some(Claim {
             state,

@@ -21,6 +21,11 @@ impl ClaimToken {
     }
 }
 
+/// How long after Careful Resume nobody else gets the saved parameters, while
+/// the connection that used them still sends: what its jump began to fill, a
+/// second jump would overfill.
+pub const LINGER: Duration = Duration::from_secs(2);
+
 /// A lease is at least this long, and so many round trips.
 const LEASE_MIN: Duration = Duration::from_secs(1);
 const LEASE_RTTS: u32 = 8;
@@ -40,7 +45,7 @@ pub struct Claim {
     pub token: ClaimToken,
 
     /// How long Careful Resume may take, from the moment the claim was asked
-    /// for: then the claim ends.
+    /// for. The claim itself ends [`LINGER`] later.
     pub lease: Duration,
 }
 

@@ -316,7 +316,7 @@ mod memory_store {
         store.record(&here, &state(100)).unwrap();
 
         let lapsed = store.claim(&here, RTT).unwrap().unwrap();
-        let end = lapsed.lease;
+        let end = lapsed.lease + LINGER;
         time.advance_to(end - Duration::from_millis(1));
         assert_eq!(store.claim(&here, RTT).unwrap(), None);
         time.advance_to(end);

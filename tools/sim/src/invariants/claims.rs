@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use std::time::SystemTime;
 
+use quiche::path_state::LINGER;
+
 use super::check;
 use super::Rule;
 use super::Violation;
@@ -40,7 +42,7 @@ impl Claims {
         lease: Duration,
     ) -> Result<(), Violation> {
         if let Some(other) = self.held.get(&subnet) {
-            let until = other.lease_end;
+            let until = other.lease_end + LINGER;
             check(now >= until, Rule::OneClaim, || {
                 format!(
                     "subnet {subnet} claimed while flow {} holds it until {until:?}",
@@ -108,8 +110,8 @@ mod tests {
     #[test]
     fn a_second_claim_is_a_violation_until_the_first_ends() {
         let rule = |result: Result<(), Violation>| result.unwrap_err().rule;
-        assert_eq!(rule(held().granted(1, 1, ms(109), ms(100))), Rule::OneClaim);
-        assert_eq!(held().granted(1, 1, ms(110), ms(100)), Ok(()));
+        assert_eq!(rule(held().granted(1, 1, ms(2109), ms(100))), Rule::OneClaim);
+        assert_eq!(held().granted(1, 1, ms(2110), ms(100)), Ok(()));
         assert_eq!(held().granted(2, 1, ms(20), ms(100)), Ok(()));
 
         let mut claims = held();

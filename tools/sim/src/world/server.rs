@@ -242,10 +242,12 @@ impl Server {
         let instant = turn.clock.instant(turn.now);
         while let Some(event) = hooks::resume_event_next(&mut self.quic) {
             self.record.on_event(turn.clock.since_start(event.time), &event)?;
-            if event.new == Phase::Unvalidated {
-                turn.dealings.jumped(turn.plan.subnet, turn.flow, turn.now)?;
-            }
             let outcome = match event.new {
+                Phase::Unvalidated => {
+                    turn.dealings.jumped(turn.plan.subnet, turn.flow, turn.now)?;
+                    self.life.on_jump();
+                    continue;
+                }
                 Phase::SafeRetreat => Outcome::Retreat,
                 Phase::Normal => Outcome::Normal,
                 _ => continue,
@@ -255,6 +257,8 @@ impl Server {
                 self.act(action, turn)?;
             }
         }
+        let lapsed = self.life.on_lapse(instant);
+        self.act(lapsed, turn)?;
         if self.is_ended() {
             self.finish(turn)?;
         }
@@ -324,8 +328,9 @@ impl Server {
             return None;
         }
         let quic = self.quic.timeout_instant().map(|at| turn.clock.since_start(at));
-        let life = self.life.next_observation().map(|at| turn.clock.since_start(at));
+        let life = [self.life.next_observation(), self.life.lapse()].into_iter().flatten().min();
         let life = life.filter(|_| turn.plan.mode == Mode::CarefulResume);
+        let life = life.map(|at| turn.clock.since_start(at));
         [quic, self.release, life, self.piece].into_iter().flatten().min()
     }
 
