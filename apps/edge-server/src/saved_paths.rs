@@ -3,6 +3,8 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
+use std::time::SystemTime;
 
 use anyhow::Context;
 use log::debug;
@@ -83,15 +85,20 @@ impl SavedPaths {
         }
     }
 
-    /// Claims the set of an endpoint for a connection. False if no answer will
-    /// come.
-    pub fn claim(&self, connection: ConnectionKey, endpoint: &RemoteEndpoint) -> bool {
+    /// Claims the set of an endpoint for a connection, whose current RTT is `rtt`.
+    /// False if no answer will come.
+    pub fn claim(
+        &self,
+        connection: ConnectionKey,
+        endpoint: &RemoteEndpoint,
+        rtt: Duration,
+    ) -> bool {
         let settling = self.hash_keys.as_ref().map(WatchedHashKeys::get);
         if settling.is_some_and(|keys| keys.is_settling(clock::wall_now())) {
             return false;
         }
         let Some(store) = &self.store else { return false };
-        let asked = store.claim(connection.0, &self.name(endpoint));
+        let asked = store.claim(connection.0, &self.name(endpoint), rtt);
         self.answered.set(store.answers_at_once());
         asked
     }
@@ -114,9 +121,10 @@ impl SavedPaths {
         }
     }
 
-    pub fn forget(&self, endpoint: &RemoteEndpoint, token: ClaimToken) {
+    /// Deletes the set of an endpoint, if it was observed by the time `used`.
+    pub fn forget(&self, endpoint: &RemoteEndpoint, token: ClaimToken, used: SystemTime) {
         if let Some(store) = &self.store {
-            store.forget(&self.name(endpoint), token);
+            store.forget(&self.name(endpoint), token, used);
         }
     }
 

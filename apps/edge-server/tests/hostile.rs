@@ -88,11 +88,12 @@ impl Subnet {
     }
 
     fn claim(&self, elapsed: Duration) -> Option<Claim> {
-        self.at(elapsed, |subnet| subnet.store.claim(&subnet.here).unwrap())
+        self.at(elapsed, |subnet| subnet.store.claim(&subnet.here, RTT).unwrap())
     }
 
     fn retreat(&self, elapsed: Duration, claim: &Claim) {
-        self.at(elapsed, |subnet| subnet.store.forget(&subnet.here, claim.token).unwrap());
+        let used = claim.state.observed;
+        self.at(elapsed, |subnet| subnet.store.forget(&subnet.here, claim.token, used).unwrap());
     }
 
     fn release(&self, elapsed: Duration, claim: &Claim) {

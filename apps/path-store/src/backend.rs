@@ -2,6 +2,7 @@
 //! at once, housekeeping, and what the `path-store` command shows.
 
 use std::time::Duration;
+use std::time::SystemTime;
 
 use quiche::path_state::Claim;
 use quiche::path_state::ClaimToken;
@@ -26,7 +27,7 @@ pub enum Request {
     Get(RemoteEndpoint),
 
     /// [`PathStateStore::claim()`]
-    Claim(RemoteEndpoint),
+    Claim(RemoteEndpoint, Duration),
 
     /// [`PathStateStore::record()`]
     Record(RemoteEndpoint, PathState),
@@ -35,17 +36,17 @@ pub enum Request {
     Release(RemoteEndpoint, ClaimToken),
 
     /// [`PathStateStore::forget()`]
-    Forget(RemoteEndpoint, ClaimToken),
+    Forget(RemoteEndpoint, ClaimToken, SystemTime),
 }
 
 impl Request {
     /// Whose set it is about.
     pub fn endpoint(&self) -> &RemoteEndpoint {
         let (Self::Get(endpoint)
-        | Self::Claim(endpoint)
+        | Self::Claim(endpoint, _)
         | Self::Record(endpoint, _)
         | Self::Release(endpoint, _)
-        | Self::Forget(endpoint, _)) = self;
+        | Self::Forget(endpoint, ..)) = self;
         endpoint
     }
 }
@@ -241,10 +242,10 @@ where
 
     match request {
         Request::Get(endpoint) => store.get(endpoint).map(Outcome::Read),
-        Request::Claim(endpoint) => store.claim(endpoint).map(Outcome::Claimed),
+        Request::Claim(endpoint, rtt) => store.claim(endpoint, *rtt).map(Outcome::Claimed),
         Request::Record(endpoint, state) => store.record(endpoint, state).map(done),
         Request::Release(endpoint, token) => store.release(endpoint, *token).map(done),
-        Request::Forget(endpoint, token) => store.forget(endpoint, *token).map(done),
+        Request::Forget(endpoint, token, used) => store.forget(endpoint, *token, *used).map(done),
     }
 }
 

@@ -25,7 +25,8 @@
 //!     Default::default(),
 //! );
 //! store.get(1, &endpoint);
-//! store.claim(2, &endpoint);
+//! let rtt = Duration::from_millis(50);
+//! store.claim(2, &endpoint, rtt);
 //! while let Some(answer) = store.poll() {
 //!     match answer {
 //!         path_store::Answer::Read { tag, state } => println!("{tag}: {state:?}"),
@@ -47,9 +48,11 @@
 //! - [`StoreService::handle()`]`(&self, wake: Arc<dyn Fn() + Send + Sync>) -> StoreHandle`
 //! - [`StoreService::flush()`], [`StoreService::close()`]`(limit: Duration) -> bool` wait;
 //!   [`StoreService::metrics()`] and [`StoreService::backend_counters()`] do not
-//! - [`StoreHandle`]: `get` and `claim(&self, tag: u64, &RemoteEndpoint) -> bool`,
+//! - [`StoreHandle`]: `get(&self, tag: u64, &RemoteEndpoint) -> bool`,
+//!   `claim(&self, tag: u64, &RemoteEndpoint, rtt: Duration) -> bool`,
 //!   `record(&self, &RemoteEndpoint, &PathState) -> bool`,
-//!   `release` and `forget(&self, &RemoteEndpoint, ClaimToken) -> bool`; false means
+//!   `release(&self, &RemoteEndpoint, ClaimToken) -> bool`,
+//!   `forget(&self, &RemoteEndpoint, ClaimToken, used: SystemTime) -> bool`; false means
 //!   dropped. `poll(&self) -> Option<Answer>`
 //! - Gets and claims are answered, once each; the others are not. Requests of all
 //!   handles are done in their order: a record before a release is kept before it.

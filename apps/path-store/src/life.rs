@@ -6,10 +6,12 @@
 
 use std::time::Duration;
 use std::time::Instant;
+use std::time::SystemTime;
 
 use quiche::path_state::Claim;
 use quiche::path_state::ClaimToken;
 use quiche::path_state::PathState;
+use quiche::path_state::LINGER;
 
 /// How often a long connection records what it learnt.
 const RECORD_INTERVAL: Duration = Duration::from_secs(1);
@@ -27,8 +29,9 @@ pub enum Action {
     /// Give the claim back.
     Release(ClaimToken),
 
-    /// Delete the set: the path did not carry it.
-    Forget(ClaimToken),
+    /// Delete the set that was observed at the time of `used`, or before: the path
+    /// did not carry it.
+    Forget { token: ClaimToken, used: SystemTime },
 
     /// Keep what was observed.
     Record(PathState),
@@ -55,11 +58,21 @@ enum Claiming {
     /// Until `jump_before`, after which the transport does not jump.
     Held {
         token: ClaimToken,
+        used: SystemTime,
         jump_before: Instant,
     },
 
     /// The jump has begun.
-    Used(ClaimToken),
+    Used {
+        token: ClaimToken,
+        used: SystemTime,
+    },
+
+    /// Careful Resume is over, and what the jump began fills the path still.
+    Lingers {
+        token: ClaimToken,
+        until: Instant,
+    },
 
     /// Nothing is claimed and nothing will be.
     Over,
@@ -118,27 +131,31 @@ impl ResumeLife {
         };
         // Whoever jumps late could overlap the next holder's jump.
         let jump_before = at + claim.lease / 2;
-        self.claiming = Claiming::Held { token: claim.token, jump_before };
+        let (token, used) = (claim.token, claim.state.observed);
+        self.claiming = Claiming::Held { token, used, jump_before };
         Some(Action::Resume { saved: claim.state, jump_before })
     }
 
     /// The transport jumps.
     pub fn on_jump(&mut self) {
-        if let Claiming::Held { token, .. } = self.claiming {
-            self.claiming = Claiming::Used(token);
+        if let Claiming::Held { token, used, .. } = self.claiming {
+            self.claiming = Claiming::Used { token, used };
         }
     }
 
-    /// When [`on_lapse`](Self::on_lapse) is due, if there is no jump before.
+    /// When [`on_lapse`](Self::on_lapse) is due, if nothing happens before.
     pub fn lapse(&self) -> Option<Instant> {
         match self.claiming {
-            Claiming::Held { jump_before, .. } => Some(jump_before),
+            Claiming::Held { jump_before: at, .. } | Claiming::Lingers { until: at, .. } => {
+                Some(at)
+            }
             _ => None,
         }
     }
 
-    /// No jump came in time, nor will one: a client that falls silent keeps the
-    /// set from the others of its subnet no longer than that.
+    /// No jump came in time, nor will one; or it is so long ago that others may have
+    /// the set. A client that falls silent keeps it from the others of its subnet no
+    /// longer than that.
     pub fn on_lapse(&mut self, now: Instant) -> Option<Action> {
         self.lapse().filter(|at| *at <= now).and_then(|_| self.give_back())
     }
@@ -148,10 +165,11 @@ impl ResumeLife {
         self.give_back()
     }
 
-    /// Careful Resume reports a phase that ends a claim. What was observed by
-    /// then is kept before the claim goes back, unless the path failed the jump:
-    /// then nothing of this connection may be kept (RFC 9959, 3.5). The actions
-    /// are to be done in their order.
+    /// Careful Resume reports a phase that ends it. What was observed by then is kept,
+    /// and before the claim goes back, unless the path failed the jump: then nothing
+    /// of this connection may be kept (RFC 9959, 3.5). After a jump the claim goes back
+    /// later, so that no one jumps onto what this one sends. The actions are to be done
+    /// in their order.
     pub fn on_outcome(
         &mut self,
         outcome: Outcome,
@@ -161,18 +179,42 @@ impl ResumeLife {
         match outcome {
             Outcome::Retreat => {
                 self.mute = true;
-                [self.take_token().map(Action::Forget), None]
+                [self.forget(), None]
             }
-            Outcome::Normal => [self.on_observation(observed, now), self.give_back()],
+            Outcome::Normal => {
+                let record = self.on_observation(observed, now);
+                let release = match self.claiming {
+                    Claiming::Used { token, .. } => {
+                        self.claiming = Claiming::Lingers { token, until: now + LINGER };
+                        None
+                    }
+                    Claiming::Lingers { .. } => None,
+                    _ => self.give_back(),
+                };
+                [record, release]
+            }
+        }
+    }
+
+    /// Whether [`on_idle`](Self::on_idle) would give the claim back.
+    pub fn lingers(&self) -> bool {
+        matches!(self.claiming, Claiming::Lingers { .. })
+    }
+
+    /// All that the client asked for has arrived: the path is free for the next jump.
+    pub fn on_idle(&mut self, observed: Option<PathState>, now: Instant) -> [Option<Action>; 2] {
+        match self.lingers() {
+            true => [self.on_observation(observed, now), self.give_back()],
+            false => [None, None],
         }
     }
 
     /// The client went on under an address of another remote endpoint. The set is
     /// not about its new path, nor is what is learnt from now on (RFC 9959, 2.2).
-    /// A claim that is held goes back when Careful Resume has ended on the old one.
+    /// A claim goes back after Careful Resume has ended on the old one.
     pub fn on_move(&mut self) {
         self.mute = true;
-        if !matches!(self.claiming, Claiming::Held { .. } | Claiming::Used(_)) {
+        if matches!(self.claiming, Claiming::NotYet | Claiming::Asked { .. }) {
             self.claiming = Claiming::Over;
         }
     }
@@ -205,12 +247,21 @@ impl ResumeLife {
     }
 
     fn give_back(&mut self) -> Option<Action> {
-        self.take_token().map(Action::Release)
+        match std::mem::replace(&mut self.claiming, Claiming::Over) {
+            Claiming::Held { token, .. }
+            | Claiming::Used { token, .. }
+            | Claiming::Lingers { token, .. } => Some(Action::Release(token)),
+            _ => None,
+        }
     }
 
-    fn take_token(&mut self) -> Option<ClaimToken> {
+    /// Has the set forgotten that this connection used, and what it recorded since.
+    fn forget(&mut self) -> Option<Action> {
+        let recorded = self.recorded.map(|state| state.observed);
         match std::mem::replace(&mut self.claiming, Claiming::Over) {
-            Claiming::Held { token, .. } | Claiming::Used(token) => Some(token),
+            Claiming::Held { token, used, .. } | Claiming::Used { token, used } => {
+                Some(Action::Forget { token, used: recorded.map_or(used, |at| at.max(used)) })
+            }
             _ => None,
         }
     }
@@ -219,11 +270,13 @@ impl ResumeLife {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::SystemTime;
 
     const TOKEN: ClaimToken = ClaimToken(7);
     const LEASE: Duration = Duration::from_secs(4);
     const NOTHING: [Option<Action>; 2] = [None, None];
+
+    /// Of the set that is claimed.
+    const FORGET: Action = Action::Forget { token: TOKEN, used: SystemTime::UNIX_EPOCH };
 
     fn set(saved_cwnd: u64) -> PathState {
         PathState {
@@ -247,6 +300,15 @@ mod tests {
         life.on_read(Some(set(1000)));
         assert_eq!(life.on_need(now), Some(Action::Claim));
         assert!(matches!(life.on_claim(Some(claim())), Some(Action::Resume { .. })));
+        (life, now)
+    }
+
+    /// One that has jumped, and left Careful Resume at the returned time.
+    fn lingering() -> (ResumeLife, Instant) {
+        let (mut life, now) = holding();
+        life.on_jump();
+        assert_eq!(life.on_outcome(Outcome::Normal, None, now), NOTHING);
+        assert!(life.lingers());
         (life, now)
     }
 
@@ -286,7 +348,7 @@ mod tests {
     #[test]
     fn a_claim_ends_once_however_the_connection_goes() {
         let release = [None, Some(Action::Release(TOKEN))];
-        let forget = [Some(Action::Forget(TOKEN)), None];
+        let forget = [Some(FORGET), None];
 
         let (mut life, now) = holding();
         assert_eq!(life.on_refusal(), release[1]);
@@ -305,6 +367,55 @@ mod tests {
         let (mut life, now) = holding();
         assert_eq!(life.on_close(None, now), release);
         assert_eq!(life.on_close(None, now), NOTHING);
+
+        let (mut life, now) = lingering();
+        assert_eq!(life.on_close(None, now), release);
+        assert_eq!(life.on_close(None, now), NOTHING);
+    }
+
+    #[test]
+    fn after_a_jump_the_claim_lingers_while_the_connection_sends() {
+        let release = Some(Action::Release(TOKEN));
+
+        let (mut life, now) = lingering();
+        assert_eq!(life.lapse(), Some(now + LINGER));
+        assert_eq!(life.on_lapse(now + LINGER - Duration::from_millis(1)), None);
+        assert_eq!(life.on_lapse(now + LINGER), release);
+        assert_eq!((life.lapse(), life.lingers()), (None, false));
+        assert_eq!(life.on_idle(None, now + LINGER), NOTHING);
+
+        let (mut life, now) = lingering();
+        let ends = [Some(Action::Record(set(900))), release];
+        assert_eq!(life.on_idle(Some(set(900)), now), ends);
+        assert_eq!(life.on_idle(Some(set(900)), now), NOTHING);
+        assert_eq!(life.on_close(Some(set(900)), now), NOTHING);
+
+        // Its path is another one by then, perhaps with the same claim on the old.
+        let (mut life, now) = lingering();
+        life.on_move();
+        assert_eq!(life.on_idle(Some(set(900)), now), [None, release]);
+    }
+
+    #[test]
+    fn one_that_is_idle_before_its_jump_keeps_its_claim() {
+        let (mut life, now) = holding();
+        assert_eq!(life.on_idle(Some(set(900)), now), NOTHING);
+        life.on_jump();
+        assert_eq!(life.on_idle(Some(set(900)), now), NOTHING);
+        let forget = [Some(FORGET), None];
+        assert_eq!(life.on_outcome(Outcome::Retreat, None, now), forget);
+    }
+
+    /// RFC 9959, 3.5: nor is what the connection recorded before the path failed it.
+    #[test]
+    fn a_retreat_forgets_what_the_connection_recorded_meanwhile() {
+        let (mut life, now) = holding();
+        life.on_jump();
+        let observed = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
+        life.on_observation(Some(PathState { observed, ..set(900) }), now);
+
+        let forget = Action::Forget { token: TOKEN, used: observed };
+        assert_eq!(life.on_outcome(Outcome::Retreat, None, now), [Some(forget), None]);
     }
 
     #[test]
@@ -322,7 +433,7 @@ mod tests {
     #[test]
     fn a_retreat_forgets_and_keeps_nothing_of_what_was_observed() {
         let (mut life, now) = holding();
-        let forget = [Some(Action::Forget(TOKEN)), None];
+        let forget = [Some(FORGET), None];
         assert_eq!(life.on_outcome(Outcome::Retreat, Some(set(900)), now), forget);
         assert_eq!(life.on_outcome(Outcome::Normal, Some(set(900)), now), NOTHING);
         assert_eq!(life.on_close(Some(set(900)), now), NOTHING);
@@ -342,7 +453,7 @@ mod tests {
         life.on_jump();
         assert_eq!(life.lapse(), None);
         assert_eq!(life.on_lapse(now + LEASE), None);
-        let forget = [Some(Action::Forget(TOKEN)), None];
+        let forget = [Some(FORGET), None];
         assert_eq!(life.on_outcome(Outcome::Retreat, None, now + LEASE), forget);
     }
 
@@ -374,7 +485,7 @@ mod tests {
     fn a_client_that_moved_amid_a_jump_gives_its_claim_back_or_has_the_set_forgotten() {
         for (outcome, ends) in [
             (Outcome::Normal, [None, Some(Action::Release(TOKEN))]),
-            (Outcome::Retreat, [Some(Action::Forget(TOKEN)), None]),
+            (Outcome::Retreat, [Some(FORGET), None]),
         ] {
             let (mut life, now) = holding();
             life.on_move();

@@ -18,6 +18,7 @@ use support::open;
 use support::redis::open_redis;
 use support::redis::RedisServer;
 use support::state;
+use support::RTT;
 
 /// What the command said: exit code, stdout, stderr.
 type Said = (i32, String, String);
@@ -53,9 +54,9 @@ fn store_in_use(folder: &Path) -> (PathBuf, impl PathStateStore) {
     for here in [&claimed, &held_off, &endpoint("2001:db8:1::1"), &held_off.clone().with_dscp(46)] {
         store.record(here, &state(6_250_000)).unwrap();
     }
-    store.claim(&claimed).unwrap().unwrap();
-    let token = store.claim(&held_off).unwrap().unwrap().token;
-    store.forget(&held_off, token).unwrap();
+    store.claim(&claimed, RTT).unwrap().unwrap();
+    let token = store.claim(&held_off, RTT).unwrap().unwrap().token;
+    store.forget(&held_off, token, quiche::clock::wall_now()).unwrap();
 
     (path, store)
 }
@@ -80,7 +81,7 @@ fn list_shows_every_entry_of_a_store_in_use() {
     assert_eq!(claimed["sender"], "192.0.2.1");
     assert_eq!(claimed["saved_cwnd"], 6_250_000);
     assert_eq!(claimed["saved_rtt_ms"], 600.0);
-    assert!(claimed["lease_ms"].as_u64().unwrap() <= 4800);
+    assert!(claimed["lease_ms"].as_u64().unwrap() <= 6800);
     let held_off = entries.iter().find(|e| e["hold_off_ms"].is_u64()).unwrap();
     assert_eq!((held_off["retreats"].as_u64(), &held_off["saved_cwnd"]), (Some(1), &Value::Null));
 }
@@ -282,14 +283,14 @@ fn the_command_works_on_redis_as_on_a_file() {
     for here in [&claimed, &held_off] {
         store.record(here, &state(6_250_000)).unwrap();
     }
-    store.claim(&claimed).unwrap().unwrap();
-    let token = store.claim(&held_off).unwrap().unwrap().token;
-    store.forget(&held_off, token).unwrap();
+    store.claim(&claimed, RTT).unwrap().unwrap();
+    let token = store.claim(&held_off, RTT).unwrap().unwrap().token;
+    store.forget(&held_off, token, quiche::clock::wall_now()).unwrap();
 
     let at = Path::new(&url);
     let entries = json(at, &["list"]);
     assert_eq!(entries.len(), 2);
-    assert!(entries[0]["lease_ms"].as_u64().unwrap() <= 4800);
+    assert!(entries[0]["lease_ms"].as_u64().unwrap() <= 6800);
     assert_eq!(
         (entries[1]["retreats"].as_u64(), &entries[1]["saved_cwnd"]),
         (Some(1), &Value::Null)

@@ -3,6 +3,7 @@
 mod support;
 
 use std::time::Duration;
+use std::time::SystemTime;
 
 use path_store::Backend;
 use path_store::Outcome;
@@ -21,6 +22,7 @@ use quiche::path_state::PathState;
 use quiche::path_state::PathStateStore;
 use quiche::path_state::RemoteEndpoint;
 use quiche::path_state::StoreError;
+use quiche::path_state::LINGER;
 use support::endpoint;
 use support::redis::open_redis;
 use support::redis::RedisServer;
@@ -28,6 +30,7 @@ use support::simulation;
 use support::state;
 use support::SimulatedBoot;
 use support::HOUR;
+use support::RTT;
 use support::WALL_START;
 
 const CLIENT: &str = "198.51.100.7";
@@ -103,7 +106,12 @@ impl Bench {
     }
 
     fn claim(&self, client: &str) -> Option<Claim> {
-        self.store.claim(&endpoint(client)).unwrap()
+        self.claim_at(client, RTT)
+    }
+
+    /// Of a connection with this RTT.
+    fn claim_at(&self, client: &str, rtt: Duration) -> Option<Claim> {
+        self.store.claim(&endpoint(client), rtt).unwrap()
     }
 
     fn record(&self, client: &str, observed: PathState) {
@@ -114,13 +122,18 @@ impl Bench {
         self.store.release(&endpoint(client), token).unwrap();
     }
 
-    fn forget(&self, client: &str, token: ClaimToken) {
-        self.store.forget(&endpoint(client), token).unwrap();
+    fn forget(&self, client: &str, token: ClaimToken, used: SystemTime) {
+        self.store.forget(&endpoint(client), token, used).unwrap();
+    }
+
+    /// The connection that made the claim retreats.
+    fn fail(&self, client: &str, claim: &Claim) {
+        self.forget(client, claim.token, claim.state.observed);
     }
 
     fn retreat(&self, client: &str) {
         let claim = self.claim(client).unwrap();
-        self.forget(client, claim.token);
+        self.fail(client, &claim);
     }
 }
 
@@ -144,8 +157,8 @@ impl PathStateStore for InBatches {
         }
     }
 
-    fn claim(&self, endpoint: &RemoteEndpoint) -> Result<Option<Claim>, StoreError> {
-        match self.perform(Request::Claim(endpoint.clone()))? {
+    fn claim(&self, endpoint: &RemoteEndpoint, rtt: Duration) -> Result<Option<Claim>, StoreError> {
+        match self.perform(Request::Claim(endpoint.clone(), rtt))? {
             Outcome::Claimed(claim) => Ok(claim),
             other => panic!("{other:?}"),
         }
@@ -159,8 +172,13 @@ impl PathStateStore for InBatches {
         self.perform(Request::Release(endpoint.clone(), token)).map(drop)
     }
 
-    fn forget(&self, endpoint: &RemoteEndpoint, token: ClaimToken) -> Result<(), StoreError> {
-        self.perform(Request::Forget(endpoint.clone(), token)).map(drop)
+    fn forget(
+        &self,
+        endpoint: &RemoteEndpoint,
+        token: ClaimToken,
+        used: SystemTime,
+    ) -> Result<(), StoreError> {
+        self.perform(Request::Forget(endpoint.clone(), token, used)).map(drop)
     }
 
     fn flush(&self) -> Result<usize, StoreError> {
@@ -192,13 +210,25 @@ suite!(
         a_set_is_claimed_by_one_at_a_time,
         a_claimed_set_can_be_read,
         only_the_current_token_releases,
-        only_the_current_token_forgets,
-        a_claim_lapses_with_its_lease,
+        a_retreat_forgets_what_was_used,
+        a_retreat_forgets_after_its_lease_too,
+        a_retreat_ends_nobody_elses_claim,
+        a_retreat_forgets_what_was_renewed_since,
+        a_retreat_leaves_what_was_observed_later,
+        retreats_during_a_hold_off_are_one,
+        a_retreat_is_remembered_where_nothing_was,
+        nothing_is_claimed_during_a_hold_off,
+        a_claim_ends_by_itself,
+        a_lease_is_measured_in_the_longer_rtt,
+        others_do_not_shorten_a_lease,
         every_claim_has_a_token_of_its_own,
         a_record_keeps_the_claim,
         a_claim_gets_what_was_recorded_last,
         a_limited_observation_lowers_nothing,
         a_limited_observation_of_a_taken_jump_renews,
+        a_renewal_ends_after_four_lifetimes,
+        a_renewal_never_shortens,
+        observations_merge_as_path_states_do,
         nothing_is_recorded_during_a_hold_off,
         hold_offs_double_with_each_retreat,
         a_taken_jump_ends_the_row_of_retreats,
@@ -230,12 +260,7 @@ fn nothing_is_known_of_an_unknown_endpoint(bench: &Bench) {
     assert_eq!(bench.claim(CLIENT), None);
 
     bench.release(CLIENT, ClaimToken(1));
-    bench.forget(CLIENT, ClaimToken(1));
     assert_eq!(bench.store.flush().unwrap(), 0);
-
-    // A forget without a claim leaves no hold-off.
-    bench.record(CLIENT, state(100));
-    assert!(bench.get(CLIENT).is_some());
 }
 
 fn what_is_recorded_is_read(bench: &Bench) {
@@ -265,7 +290,7 @@ fn a_set_is_claimed_by_one_at_a_time(bench: &Bench) {
 
     let claim = bench.claim(CLIENT).unwrap();
     assert_eq!(claim.state, state(100));
-    assert_eq!(claim.lease, lease(claim.state.saved_rtt));
+    assert_eq!(claim.lease, lease(claim.state.saved_rtt, RTT));
 
     assert_eq!(bench.claim(CLIENT), None);
     assert!(bench.claim("198.51.101.7").is_some());
@@ -295,38 +320,181 @@ fn only_the_current_token_releases(bench: &Bench) {
     assert_eq!(bench.claim("198.51.101.7"), None);
 }
 
-fn only_the_current_token_forgets(bench: &Bench) {
+/// RFC 9959, 3.5.
+fn a_retreat_forgets_what_was_used(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let claim = bench.claim(CLIENT).unwrap();
 
-    bench.forget(CLIENT, ClaimToken(!claim.token.0));
-    assert_eq!(bench.get(CLIENT), Some(state(100)));
-
-    bench.forget(CLIENT, claim.token);
+    bench.fail(CLIENT, &claim);
     assert_eq!(bench.get(CLIENT), None);
     assert_eq!(bench.claim(CLIENT), None);
+
+    // The claim ended with it.
+    bench.advance(hold_off(1));
+    bench.record(CLIENT, state(100));
+    assert!(bench.claim(CLIENT).is_some());
 }
 
-fn a_claim_lapses_with_its_lease(bench: &Bench) {
+fn a_retreat_forgets_after_its_lease_too(bench: &Bench) {
+    bench.record(CLIENT, state(100));
+    let claim = bench.claim(CLIENT).unwrap();
+    bench.advance(claim.lease + LINGER + Duration::from_secs(10));
+
+    bench.fail(CLIENT, &claim);
+    assert_eq!(bench.get(CLIENT), None);
+    bench.advance(hold_off(1) - MILLISECOND);
+    bench.record(CLIENT, state(100));
+    assert_eq!(bench.get(CLIENT), None);
+    bench.advance(MILLISECOND);
+    bench.record(CLIENT, state(100));
+    assert!(bench.get(CLIENT).is_some());
+}
+
+fn a_retreat_ends_nobody_elses_claim(bench: &Bench) {
+    let seconds = Duration::from_secs;
+    bench.record(CLIENT, PathState { saved_rtt: seconds(2), ..state(100) });
+    let lapsed = bench.claim(CLIENT).unwrap();
+    bench.advance(lapsed.lease + LINGER);
+    let current = bench.claim_at(CLIENT, seconds(20)).unwrap();
+    assert_eq!(current.state, lapsed.state);
+
+    bench.fail(CLIENT, &lapsed);
+    assert_eq!(bench.get(CLIENT), None);
+
+    // Its lease outlasts the hold-off.
+    bench.advance(hold_off(1));
+    bench.record(CLIENT, state(100));
+    assert_eq!(bench.claim(CLIENT), None);
+    bench.release(CLIENT, current.token);
+    assert!(bench.claim(CLIENT).is_some());
+}
+
+/// What is renewed is what was used: its time of observation stays.
+fn a_retreat_forgets_what_was_renewed_since(bench: &Bench) {
+    bench.record(CLIENT, state(100));
+    let claim = bench.claim(CLIENT).unwrap();
+    bench.advance(MILLISECOND);
+    bench.record(CLIENT, PathState { limited: true, validated: true, ..state(50) });
+    assert_eq!(bench.get(CLIENT).map(|set| set.saved_cwnd), Some(100));
+
+    bench.fail(CLIENT, &claim);
+    assert_eq!(bench.get(CLIENT), None);
+}
+
+fn a_retreat_leaves_what_was_observed_later(bench: &Bench) {
+    bench.record(CLIENT, state(100));
+    let claim = bench.claim(CLIENT).unwrap();
+    bench.advance(MILLISECOND);
+    let newer = state(80);
+    bench.record(CLIENT, newer);
+
+    bench.fail(CLIENT, &claim);
+    assert_eq!(bench.get(CLIENT), Some(newer));
+
+    // Nobody uses it at once: the path is full. But it is no longer claimed.
+    assert_eq!(bench.claim(CLIENT), None);
+    bench.advance(hold_off(1));
+    assert_eq!(bench.claim(CLIENT).unwrap().state, newer);
+}
+
+/// A store's answer may be lost: what is asked again counts once.
+fn retreats_during_a_hold_off_are_one(bench: &Bench) {
+    bench.record(CLIENT, state(100));
+    let claim = bench.claim(CLIENT).unwrap();
+    for _ in 0..3 {
+        bench.fail(CLIENT, &claim);
+    }
+
+    bench.advance(hold_off(1));
+    bench.record(CLIENT, state(100));
+    assert!(bench.get(CLIENT).is_some());
+    bench.retreat(CLIENT);
+    bench.advance(hold_off(2) - MILLISECOND);
+    bench.record(CLIENT, state(100));
+    assert_eq!(bench.get(CLIENT), None);
+}
+
+/// The set may have made room, or have expired.
+fn a_retreat_is_remembered_where_nothing_was(bench: &Bench) {
+    bench.forget(CLIENT, ClaimToken(1), quiche::clock::wall_now());
+    bench.record(CLIENT, state(100));
+    assert_eq!(bench.get(CLIENT), None);
+    assert_eq!(bench.store.flush().unwrap(), 0);
+
+    // It takes no more room than there is.
+    for client in ["10.0.0.1", "10.0.1.1", "10.0.2.1", "10.0.3.1"] {
+        bench.record(client, state(100));
+    }
+    bench.advance(MILLISECOND);
+    bench.forget(CLIENT, ClaimToken(1), quiche::clock::wall_now());
+    bench.advance(MILLISECOND);
+    bench.record("10.0.4.1", state(100));
+    assert!(bench.store.flush().unwrap() < CAPACITY);
+}
+
+fn nothing_is_claimed_during_a_hold_off(bench: &Bench) {
+    bench.record(CLIENT, state(100));
+    let used = quiche::clock::wall_now() - MILLISECOND;
+    bench.forget(CLIENT, ClaimToken(1), used);
+    assert!(bench.get(CLIENT).is_some());
+
+    bench.advance(hold_off(1) - MILLISECOND);
+    assert_eq!(bench.claim(CLIENT), None);
+    bench.advance(MILLISECOND);
+    assert!(bench.claim(CLIENT).is_some());
+}
+
+fn a_claim_ends_by_itself(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let lapsed = bench.claim(CLIENT).unwrap();
 
-    bench.advance(lapsed.lease - MILLISECOND);
+    bench.advance(lapsed.lease + LINGER - MILLISECOND);
     assert_eq!(bench.claim(CLIENT), None);
 
     bench.advance(MILLISECOND);
     let current = bench.claim(CLIENT).unwrap();
+    assert_ne!(current.token, lapsed.token);
 
-    // Who lost the claim can neither release nor forget.
+    // Who lost the claim cannot release that of another.
     bench.release(CLIENT, lapsed.token);
-    bench.forget(CLIENT, lapsed.token);
     assert_eq!(bench.claim(CLIENT), None);
-    assert!(bench.get(CLIENT).is_some());
+}
 
-    // Nor can the last holder, once its own lease has ended.
-    bench.advance(current.lease);
-    bench.forget(CLIENT, current.token);
-    assert!(bench.get(CLIENT).is_some());
+/// Up to ten times the saved one: beyond that nobody jumps.
+fn a_lease_is_measured_in_the_longer_rtt(bench: &Bench) {
+    let ms = Duration::from_millis;
+    for (saved, current, lease) in [
+        (50, 0, 1000),
+        (50, 100, 1000),
+        (50, 450, 3600),
+        (50, 500, 4000),
+        (50, 5000, 4000),
+        (600, 300, 4800),
+        (600, 601, 4808),
+    ] {
+        bench.record(CLIENT, PathState { saved_rtt: ms(saved), ..state(100) });
+        let claim = bench.claim_at(CLIENT, ms(current)).unwrap();
+        assert_eq!(claim.lease, ms(lease), "{saved} {current}");
+
+        bench.advance(claim.lease + LINGER - MILLISECOND);
+        assert_eq!(bench.claim(CLIENT), None, "{saved} {current}");
+        bench.advance(MILLISECOND);
+    }
+}
+
+/// Neither by asking, with an RTT of their own, nor by recording a shorter one.
+fn others_do_not_shorten_a_lease(bench: &Bench) {
+    bench.record(CLIENT, state(100));
+    let claim = bench.claim_at(CLIENT, Duration::from_secs(3)).unwrap();
+    assert_eq!(claim.lease, Duration::from_secs(24));
+
+    bench.record(CLIENT, PathState { saved_rtt: RTT, ..state(100) });
+    for second in 1..26 {
+        bench.advance(Duration::from_secs(1));
+        assert_eq!(bench.claim(CLIENT), None, "after {second} s");
+    }
+    bench.advance(Duration::from_secs(1));
+    assert!(bench.claim(CLIENT).is_some());
 }
 
 fn every_claim_has_a_token_of_its_own(bench: &Bench) {
@@ -373,13 +541,76 @@ fn a_limited_observation_lowers_nothing(bench: &Bench) {
 }
 
 fn a_limited_observation_of_a_taken_jump_renews(bench: &Bench) {
-    bench.record(CLIENT, state(100));
+    let held = state(100);
+    bench.record(CLIENT, held);
     bench.advance(Duration::from_secs(60));
 
-    let observed = PathState { limited: true, validated: true, ..state(50) };
+    // Of the window and the RTT that were observed together.
+    let saved_rtt = Duration::from_millis(400);
+    let observed = PathState { saved_rtt, limited: true, validated: true, ..state(50) };
     bench.record(CLIENT, observed);
-    let kept = PathState { saved_cwnd: 100, limited: false, ..observed };
+    let kept = PathState { expires: observed.expires, validated: true, ..held };
     assert_eq!(bench.get(CLIENT), Some(kept));
+}
+
+/// What was not seen again for so long is not known any more.
+fn a_renewal_ends_after_four_lifetimes(bench: &Bench) {
+    let held = PathState { limited: true, ..state(100) };
+    bench.record(CLIENT, held);
+    let renew = || {
+        bench.record(CLIENT, PathState { limited: true, validated: true, ..state(50) });
+        bench.get(CLIENT).unwrap()
+    };
+
+    for _ in 0..5 {
+        bench.advance(HOUR * 3 / 4);
+        let renewed = renew();
+        let expires = (quiche::clock::wall_now() + HOUR).min(held.observed + HOUR * 4);
+        assert_eq!(renewed, PathState { expires, validated: true, ..held });
+    }
+    bench.advance(HOUR / 4 - MILLISECOND);
+    assert_eq!(renew().saved_cwnd, 100);
+    bench.advance(MILLISECOND);
+    assert_eq!(bench.get(CLIENT), None);
+    assert_eq!(renew().saved_cwnd, 50);
+}
+
+/// Those that record may have been told different Lifetimes.
+fn a_renewal_never_shortens(bench: &Bench) {
+    let held = state(100);
+    bench.record(CLIENT, held);
+    bench.advance(MILLISECOND);
+
+    let now = quiche::clock::wall_now();
+    let expires = now + HOUR / 2;
+    bench.record(CLIENT, PathState { expires, limited: true, validated: true, ..state(50) });
+    assert_eq!(bench.get(CLIENT), Some(PathState { validated: true, ..held }));
+}
+
+/// Random sequences: each backend has the rule in its own words.
+fn observations_merge_as_path_states_do(bench: &Bench) {
+    let mut random = 1_u64;
+    let mut below = |n: u64| {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (random >> 33) % n
+    };
+    let mut held = None;
+
+    for _ in 0..300 {
+        bench.advance(Duration::from_secs(60 * below(50)));
+        let now = quiche::clock::wall_now();
+        let observed = PathState {
+            saved_cwnd: u64::MAX - (below(3) << 32) - below(20),
+            saved_rtt: Duration::from_millis(1 + below(200)),
+            expires: now + HOUR / (1 + below(2) as u32),
+            limited: below(4) > 0,
+            validated: below(2) > 0,
+            ..state(0)
+        };
+        bench.record(CLIENT, observed);
+        held = Some(PathState::merged(held, observed, now));
+        assert_eq!(bench.get(CLIENT), held, "after {observed:?}");
+    }
 }
 
 fn nothing_is_recorded_during_a_hold_off(bench: &Bench) {
@@ -468,7 +699,7 @@ fn a_flush_forgets_everything(bench: &Bench) {
     assert_eq!(bench.store.flush().unwrap(), 0);
 
     // Claims and hold-offs are gone too.
-    bench.forget("198.51.100.7", claim.token);
+    bench.release("198.51.100.7", claim.token);
     for client in ["198.51.100.7", "198.51.101.7"] {
         bench.record(client, state(100));
         assert!(bench.claim(client).is_some());

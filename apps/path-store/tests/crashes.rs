@@ -31,6 +31,7 @@ use quiche::path_state::RemoteEndpoint;
 use support::nth_endpoint;
 use support::open;
 use support::state;
+use support::RTT;
 
 const FOLDER: &str = "PATH_STORE_TEST_FOLDER";
 const WHO: &str = "PATH_STORE_TEST_WHO";
@@ -158,7 +159,7 @@ impl Worker {
         let here = nth_endpoint(n);
         let (end_at, holder_at) = (1 + 2 * n, 2 + 2 * n);
         let before_us = self.now_us();
-        let Some(claim) = self.call(|store| store.claim(&here)).unwrap() else {
+        let Some(claim) = self.call(|store| store.claim(&here, RTT)).unwrap() else {
             let observed = set(5000 + n, number);
             return self.call(|store| store.record(&here, &observed)).unwrap();
         };
@@ -184,12 +185,10 @@ impl Worker {
     fn forget(&self, n: u64) {
         let here = nth_endpoint(10_000 + n % 50_000);
         self.call(|store| store.record(&here, &set(n, n))).unwrap();
-        let before_us = self.now_us();
-        if let Some(claim) = self.call(|store| store.claim(&here)).unwrap() {
-            self.call(|store| store.forget(&here, claim.token)).unwrap();
-            // Not after the lease: then the claim is nobody's, and the set stays.
-            let in_time = self.now_us() < before_us + claim.lease.as_micros() as u64;
-            if self.call(|store| store.get(&here)).unwrap().is_some() && in_time {
+        if let Some(claim) = self.call(|store| store.claim(&here, RTT)).unwrap() {
+            let used = claim.state.observed;
+            self.call(|store| store.forget(&here, claim.token, used)).unwrap();
+            if self.call(|store| store.get(&here)).unwrap().is_some() {
                 self.notes.violation(format_args!("{here} is not forgotten"));
             }
         }
@@ -302,10 +301,10 @@ fn kill_again_and_again(kills: u64) -> u64 {
     println!("{kills} kills, {inside} of them inside a call; {calls} calls");
     assert_eq!(notes.get(VIOLATIONS), 0);
     for n in 0..CONTESTED {
-        // The lease is a second; how slow this machine is does not matter.
+        // A claim lasts three seconds; how slow this machine is does not matter.
         let claim = (0..1500).find_map(|_| {
             std::thread::sleep(Duration::from_millis(20));
-            store.claim(&nth_endpoint(n)).unwrap()
+            store.claim(&nth_endpoint(n), RTT).unwrap()
         });
         assert!(claim.is_some(), "the claim on {n} does not lapse");
     }

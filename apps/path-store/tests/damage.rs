@@ -19,6 +19,7 @@ use support::endpoint;
 use support::nth_endpoint;
 use support::open;
 use support::state;
+use support::RTT;
 
 const CLIENT: &str = "198.51.100.7";
 
@@ -95,7 +96,7 @@ fn spoil_again_and_again(seeds: u64) {
         }
         let claimed = (0..3).any(|_| {
             let recorded = store.record(&endpoint(CLIENT), &state(100)).is_ok();
-            recorded && store.claim(&endpoint(CLIENT)).is_ok_and(|claim| claim.is_some())
+            recorded && store.claim(&endpoint(CLIENT), RTT).is_ok_and(|claim| claim.is_some())
         });
         assert!(claimed, "seed {seed}");
         set_aside += store.counters().databases_set_aside;
@@ -191,7 +192,7 @@ fn a_full_disk_is_an_error_and_what_is_there_stays() {
     // What was acknowledged is there, and can be read and claimed or is an error.
     for n in 0..full_at {
         assert_eq!(store.get(&nth_endpoint(n)).unwrap().map(|set| set.saved_cwnd), Some(n));
-        let _ = store.claim(&nth_endpoint(n));
+        let _ = store.claim(&nth_endpoint(n), RTT);
     }
     assert_eq!(store.counters().databases_set_aside, 0);
 

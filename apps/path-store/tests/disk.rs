@@ -22,6 +22,7 @@ use quiche::clock::Simulation;
 use quiche::path_state::ClaimToken;
 use quiche::path_state::PathState;
 use quiche::path_state::PathStateStore;
+use quiche::path_state::LINGER;
 use rusqlite::Connection;
 use support::endpoint;
 use support::key_on_disk;
@@ -33,6 +34,7 @@ use support::state;
 use support::wall;
 use support::SetBoot;
 use support::HOUR;
+use support::RTT;
 use support::WALL_START;
 
 const CLIENT: &str = "198.51.100.7";
@@ -112,14 +114,14 @@ fn sets_and_claims_survive_a_restart() {
 
     let store = open(&folder.path());
     store.record(&here, &set).unwrap();
-    let claim = store.claim(&here).unwrap().unwrap();
+    let claim = store.claim(&here, RTT).unwrap().unwrap();
     drop(store);
 
     let store = open(&folder.path());
     assert!(store.get(&here).unwrap().is_some());
-    assert_eq!(store.claim(&here).unwrap(), None);
+    assert_eq!(store.claim(&here, RTT).unwrap(), None);
     store.release(&here, claim.token).unwrap();
-    assert!(store.claim(&here).unwrap().is_some());
+    assert!(store.claim(&here, RTT).unwrap().is_some());
 }
 
 #[test]
@@ -131,15 +133,15 @@ fn a_reboot_ends_claims_and_hold_offs_and_keeps_the_count_of_retreats() {
     let (claimed, held_off) = (endpoint("198.51.100.7"), endpoint("198.51.101.7"));
 
     store.record(&claimed, &state(100)).unwrap();
-    let old = store.claim(&claimed).unwrap().unwrap();
+    let old = store.claim(&claimed, RTT).unwrap().unwrap();
     store.record(&held_off, &state(100)).unwrap();
-    let retreating = store.claim(&held_off).unwrap().unwrap();
-    store.forget(&held_off, retreating.token).unwrap();
+    let retreating = store.claim(&held_off, RTT).unwrap().unwrap();
+    store.forget(&held_off, retreating.token, quiche::clock::wall_now()).unwrap();
 
     clock.set(2, Duration::from_secs(1));
     store.release(&claimed, old.token).unwrap();
-    assert!(store.claim(&claimed).unwrap().is_some());
-    assert_eq!(store.claim(&claimed).unwrap(), None);
+    assert!(store.claim(&claimed, RTT).unwrap().is_some());
+    assert_eq!(store.claim(&claimed, RTT).unwrap(), None);
 
     store.record(&held_off, &state(100)).unwrap();
     assert!(store.get(&held_off).unwrap().is_some());
@@ -157,15 +159,15 @@ fn the_wall_clock_moves_neither_leases_nor_hold_offs() {
     let store = open_with(&folder.path(), clock.clone());
     let long = PathState { expires: wall(day * 9), ..state(100) };
     store.record(&claimed, &long).unwrap();
-    store.claim(&claimed).unwrap().unwrap();
+    store.claim(&claimed, RTT).unwrap().unwrap();
     store.record(&held_off, &long).unwrap();
-    let token = store.claim(&held_off).unwrap().unwrap().token;
-    store.forget(&held_off, token).unwrap();
+    let token = store.claim(&held_off, RTT).unwrap().unwrap().token;
+    store.forget(&held_off, token, quiche::clock::wall_now()).unwrap();
     drop(time);
 
     for offset in [WALL_START - day, WALL_START + HOUR] {
         let _time = Simulation::start(1, offset);
-        assert_eq!(store.claim(&claimed).unwrap(), None);
+        assert_eq!(store.claim(&claimed, RTT).unwrap(), None);
         store.sweep().unwrap();
         store.record(&held_off, &state(100)).unwrap();
         assert_eq!(store.get(&held_off).unwrap(), None);
@@ -173,7 +175,7 @@ fn the_wall_clock_moves_neither_leases_nor_hold_offs() {
 
     let _time = simulation();
     clock.set(1, HOUR + Duration::from_secs(60));
-    assert!(store.claim(&claimed).unwrap().is_some());
+    assert!(store.claim(&claimed, RTT).unwrap().is_some());
     store.record(&held_off, &state(100)).unwrap();
     assert!(store.get(&held_off).unwrap().is_some());
 }
@@ -214,12 +216,12 @@ fn a_sound_record_under_anothers_key_is_a_miss_for_that_one() {
     support::move_to_key(&folder.path(), key_on_disk(&there));
 
     assert_eq!(store.get(&there).unwrap(), None);
-    assert_eq!(store.claim(&there).unwrap(), None);
+    assert_eq!(store.claim(&there, RTT).unwrap(), None);
     assert_eq!(store.counters().records_damaged, 0);
     assert_eq!(entries(&store)[0].endpoint, here.to_string());
 
     store.record(&there, &state(200)).unwrap();
-    assert_eq!(store.claim(&there).unwrap().unwrap().state.saved_cwnd, 200);
+    assert_eq!(store.claim(&there, RTT).unwrap().unwrap().state.saved_cwnd, 200);
     assert_eq!(entries(&store).len(), 1);
 }
 
@@ -238,15 +240,15 @@ fn a_damaged_claim_is_removed_with_its_set() {
         for client in [CLIENT, NEIGHBOUR] {
             store.record(&endpoint(client), &state(100)).unwrap();
         }
-        store.claim(&endpoint(NEIGHBOUR)).unwrap().unwrap();
+        store.claim(&endpoint(NEIGHBOUR), RTT).unwrap().unwrap();
         folder.edit(&format!("UPDATE claim SET {damage}"));
 
         let here = endpoint(client);
-        assert_eq!(store.claim(&here).unwrap(), None, "{damage}");
+        assert_eq!(store.claim(&here, RTT).unwrap(), None, "{damage}");
         assert_eq!(store.get(&here).unwrap(), None, "{damage}");
         assert_eq!(store.counters().records_damaged, 1, "{damage}");
         store.record(&here, &state(100)).unwrap();
-        assert!(store.claim(&here).unwrap().is_some(), "{damage}");
+        assert!(store.claim(&here, RTT).unwrap().is_some(), "{damage}");
     }
 }
 
@@ -263,7 +265,7 @@ fn what_older_versions_kept_is_forgotten() {
         let store = open(&folder.path());
         assert_eq!(entries(&store), []);
         store.record(&nth_endpoint(1), &state(1)).unwrap();
-        assert!(store.claim(&nth_endpoint(1)).unwrap().is_some());
+        assert!(store.claim(&nth_endpoint(1), RTT).unwrap().is_some());
         assert_eq!(folder.set_aside(), [] as [PathBuf; 0]);
     }
 }
@@ -278,9 +280,9 @@ fn a_newer_versions_record_is_a_miss_and_stays_until_it_expires() {
     support::make_newer(&folder.path());
 
     store.record(&here, &state(200)).unwrap();
-    store.forget(&here, ClaimToken(0)).unwrap();
+    store.forget(&here, ClaimToken(0), quiche::clock::wall_now()).unwrap();
     assert_eq!(store.get(&here).unwrap(), None);
-    assert_eq!(store.claim(&here).unwrap(), None);
+    assert_eq!(store.claim(&here, RTT).unwrap(), None);
     store.sweep().unwrap();
     assert_eq!(entries(&store)[0].condition, Condition::Newer);
     assert!(store.counters().records_newer > 0);
@@ -300,7 +302,7 @@ fn a_sweep_deletes_what_has_expired_and_what_a_wrong_clock_dated() {
     for n in 0..4 {
         store.record(&nth_endpoint(n), &state(n)).unwrap();
     }
-    let claim = store.claim(&nth_endpoint(3)).unwrap().unwrap();
+    let claim = store.claim(&nth_endpoint(3), RTT).unwrap().unwrap();
     time.advance_to(HOUR);
     store.record(&nth_endpoint(4), &state(4)).unwrap();
 
@@ -308,9 +310,9 @@ fn a_sweep_deletes_what_has_expired_and_what_a_wrong_clock_dated() {
     assert_eq!(store.sweep().unwrap(), 4);
     assert_eq!(entries(&store).len(), 1);
     store.record(&nth_endpoint(3), &state(3)).unwrap();
-    assert_eq!(store.claim(&nth_endpoint(3)).unwrap(), None);
+    assert_eq!(store.claim(&nth_endpoint(3), RTT).unwrap(), None);
     store.release(&nth_endpoint(3), claim.token).unwrap();
-    assert!(store.claim(&nth_endpoint(3)).unwrap().is_some());
+    assert!(store.claim(&nth_endpoint(3), RTT).unwrap().is_some());
     store.delete(&nth_endpoint(3).to_string()).unwrap();
 
     drop(time);
@@ -387,10 +389,10 @@ fn damage_found_while_open_moves_everybody_to_one_new_store() {
     assert_eq!(folder.set_aside().len(), 1);
 
     // The process that moved last does not take the new store's log with it.
-    let claim = second.claim(&endpoint(CLIENT)).unwrap();
+    let claim = second.claim(&endpoint(CLIENT), RTT).unwrap();
     assert!(claim.is_some());
     drop(second);
-    assert_eq!(first.claim(&endpoint(CLIENT)).unwrap(), None);
+    assert_eq!(first.claim(&endpoint(CLIENT), RTT).unwrap(), None);
 }
 
 #[test]
@@ -445,7 +447,7 @@ fn a_newer_schema_is_left_alone() {
         let error = store.record(&nth_endpoint(0), &state(200)).unwrap_err().to_string();
         assert!(error.contains("schema 9") && !error.contains('\n'), "{error}");
         assert!(store.get(&nth_endpoint(0)).is_err());
-        assert!(store.claim(&nth_endpoint(0)).is_err());
+        assert!(store.claim(&nth_endpoint(0), RTT).is_err());
         assert!(store.sweep().is_err() && store.flush().is_err());
     }
     assert_eq!(std::fs::read(folder.path()).unwrap(), before);
@@ -468,7 +470,7 @@ fn a_schema_that_becomes_newer_is_not_written_to() {
     for _ in 0..2 {
         let error = store.record(&here, &state(200)).unwrap_err().to_string();
         assert!(error.contains("schema 9"), "{error}");
-        assert!(store.claim(&here).is_err() && store.flush().is_err());
+        assert!(store.claim(&here, RTT).is_err() && store.flush().is_err());
     }
     folder.edit(&format!("PRAGMA user_version = {OUR_SCHEMA}"));
     assert_eq!(store.get(&here).unwrap().map(|set| set.saved_cwnd), Some(0));
@@ -588,15 +590,15 @@ fn entries_can_be_looked_at_and_deleted() {
     let (claimed, held_off) = (endpoint("198.51.100.7"), endpoint("198.51.101.7"));
     for here in [&claimed, &held_off] {
         store.record(here, &state(100)).unwrap();
-        store.claim(here).unwrap();
+        store.claim(here, RTT).unwrap();
     }
-    let token = store.claim(&held_off).unwrap().map(|claim| claim.token);
+    let token = store.claim(&held_off, RTT).unwrap().map(|claim| claim.token);
     assert_eq!(token, None);
 
     let entry = &entries(&store)[0];
     assert_eq!(entry.endpoint, claimed.to_string());
     assert_eq!(entry.state, Some(state(100)));
-    assert_eq!(entry.lease, Some(Duration::from_millis(4800)));
+    assert_eq!(entry.lease, Some(Duration::from_millis(4800) + LINGER));
 
     assert!(store.delete(&claimed.to_string()).unwrap());
     assert!(!store.delete(&claimed.to_string()).unwrap());

@@ -17,6 +17,7 @@ use support::endpoint;
 use support::nth_endpoint;
 use support::open;
 use support::state;
+use support::RTT;
 
 const TASK: &str = "PATH_STORE_TEST_TASK";
 const STORE: &str = "PATH_STORE_TEST_STORE";
@@ -91,12 +92,12 @@ fn claim_when_told(path: &Path) {
 
     for round in std::io::stdin().lines() {
         let here = nth_endpoint(round.unwrap().parse().unwrap());
-        say(store.claim(&here).unwrap().is_some());
+        say(store.claim(&here, RTT).unwrap().is_some());
     }
 }
 
 fn hold_a_claim(path: &Path) {
-    let claim = open(path).claim(&endpoint("198.51.100.7")).unwrap();
+    let claim = open(path).claim(&endpoint("198.51.100.7"), RTT).unwrap();
     say(claim.is_some());
     let _ = std::io::stdin().lines().next();
 }
@@ -145,11 +146,11 @@ fn a_killed_holders_claim_lapses_with_its_lease() {
     child.0.kill().unwrap();
     child.0.wait().unwrap();
 
-    // The lease is a second. However slow this machine is, nobody gets the set
+    // The claim lasts three seconds. However slow this machine is, nobody gets the set
     // twice, and somebody gets it in the end.
     let claim = (0..1500).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(20));
-        store.claim(&here).unwrap()
+        store.claim(&here, RTT).unwrap()
     });
     assert!(claim.is_some());
 }

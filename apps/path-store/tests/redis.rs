@@ -25,6 +25,7 @@ use quiche::path_state::Claim;
 use quiche::path_state::PathState;
 use quiche::path_state::PathStateStore;
 use quiche::path_state::RemoteEndpoint;
+use quiche::path_state::LINGER;
 use support::endpoint;
 use support::nth_endpoint;
 use support::redis::open_redis;
@@ -32,6 +33,7 @@ use support::redis::RedisServer;
 use support::simulation;
 use support::state;
 use support::HOUR;
+use support::RTT;
 use support::WALL_START;
 
 const CLIENT: &str = "198.51.100.7";
@@ -50,7 +52,7 @@ fn open(server: &RedisServer) -> RedisStore {
     open_redis(&server.url(), RedisOptions { patience: Duration::from_secs(20), ..impatient() })
 }
 
-/// A set whose lease is one second.
+/// A set whose lease is one second, so that a claim lasts three.
 fn short(saved_cwnd: u64) -> PathState {
     PathState { saved_rtt: Duration::from_millis(50), ..state(saved_cwnd) }
 }
@@ -90,7 +92,7 @@ fn a_server_that_was_killed_is_found_again() {
 
     server.kill();
     for _ in 0..3 {
-        let error = store.claim(&here).unwrap_err().to_string();
+        let error = store.claim(&here, RTT).unwrap_err().to_string();
         assert!(error.starts_with("redis://127.0.0.1:") && !error.contains('\n'), "{error}");
     }
     server.restart();
@@ -98,7 +100,7 @@ fn a_server_that_was_killed_is_found_again() {
     // It kept nothing, the script neither.
     until_it_works(|| store.record(&here, &state(200)).ok());
     assert_eq!(store.get(&here).unwrap(), Some(state_like(&store, &here)));
-    assert!(store.claim(&here).unwrap().is_some());
+    assert!(store.claim(&here, RTT).unwrap().is_some());
     assert!(store.counters().reconnects >= 1);
 }
 
@@ -116,7 +118,7 @@ fn a_paused_server_is_an_error_in_time_and_a_lost_answer_ends_with_its_lease() {
     other.record(&here, &short(100)).unwrap();
 
     server.pause();
-    let error = impatient.claim(&here).unwrap_err().to_string();
+    let error = impatient.claim(&here, RTT).unwrap_err().to_string();
     assert!(error.contains("no answer in time"), "{error}");
     // Nobody waits for a store that has just failed.
     let error = impatient.get(&here).unwrap_err().to_string();
@@ -126,8 +128,8 @@ fn a_paused_server_is_an_error_in_time_and_a_lost_answer_ends_with_its_lease() {
     // The claim is made when the server goes on, and nobody knows its token.
     let claim_key = set_key(&here).replace(":set:", ":claim:");
     until_it_works(|| server.run::<bool>(&["EXISTS", &claim_key]).unwrap().then_some(()));
-    assert_eq!(other.claim(&here).unwrap(), None);
-    until_it_works(|| other.claim(&here).unwrap());
+    assert_eq!(other.claim(&here, RTT).unwrap(), None);
+    until_it_works(|| other.claim(&here, RTT).unwrap());
     until_it_works(|| impatient.get(&here).ok());
 }
 
@@ -164,7 +166,7 @@ fn a_server_that_talks_nonsense_is_an_error_and_left_in_peace() {
         let store = open_redis(&url, impatient());
         let here = endpoint(CLIENT);
         for _ in 0..200 {
-            assert!(store.claim(&here).is_err(), "{answer:?}");
+            assert!(store.claim(&here, RTT).is_err(), "{answer:?}");
         }
         // 200 calls do not make 200 connections.
         assert!(visits.load(SeqCst) < 20, "{}", visits.load(SeqCst));
@@ -239,7 +241,7 @@ fn tls_is_checked_against_the_named_authority() {
 
     let store = open_redis(&format!("rediss://127.0.0.1:{port}?ca={cert}"), Default::default());
     store.record(&endpoint(CLIENT), &state(100)).unwrap();
-    assert!(store.claim(&endpoint(CLIENT)).unwrap().is_some());
+    assert!(store.claim(&endpoint(CLIENT), RTT).unwrap().is_some());
 
     let error = open_error(&format!("rediss://127.0.0.1:{port}"), Role::Tool);
     assert!(error.starts_with("rediss://127.0.0.1"), "{error}");
@@ -255,7 +257,7 @@ fn scripts_that_were_flushed_come_back() {
     store.record(&here, &state(100)).unwrap();
 
     server.run::<()>(&["SCRIPT", "FLUSH"]).unwrap();
-    assert!(store.claim(&here).unwrap().is_some());
+    assert!(store.claim(&here, RTT).unwrap().is_some());
 }
 
 /// The key of the set of an endpoint.
@@ -292,7 +294,7 @@ fn a_damaged_record_is_a_miss_and_removed() {
         let listed = entries(&store).into_iter().find(|e| e.endpoint == here.to_string());
         assert_eq!(listed.map(|e| e.condition), Some(Condition::Damaged), "{damage:?}");
 
-        assert_eq!(store.claim(&here).unwrap(), None, "{damage:?}");
+        assert_eq!(store.claim(&here, RTT).unwrap(), None, "{damage:?}");
         assert_eq!(store.counters().records_damaged, n, "{damage:?}");
         assert_eq!(server.run::<u32>(&["EXISTS", &key]), Ok(0), "{damage:?}");
     }
@@ -304,7 +306,7 @@ fn a_newer_versions_record_is_a_miss_and_left_alone() {
     let store = open(&server);
     let here = endpoint(CLIENT);
     store.record(&here, &state(100)).unwrap();
-    let token = store.claim(&here).unwrap().unwrap().token;
+    let token = store.claim(&here, RTT).unwrap().unwrap().token;
 
     // The checksum's rule is repeated here: it holds for versions to come.
     let set = "\u{2}what is to come";
@@ -321,9 +323,9 @@ fn a_newer_versions_record_is_a_miss_and_left_alone() {
     server.run::<()>(&["SET", &set_key(&here), &value, "EX", "3600"]).unwrap();
 
     store.record(&here, &state(200)).unwrap();
-    store.forget(&here, token).unwrap();
+    store.forget(&here, token, quiche::clock::wall_now()).unwrap();
     assert_eq!(store.get(&here).unwrap(), None);
-    assert_eq!(store.claim(&here).unwrap(), None);
+    assert_eq!(store.claim(&here, RTT).unwrap(), None);
     assert_eq!(server.run::<String>(&["GET", &set_key(&here)]), Ok(value));
     assert_eq!(entries(&store)[0].condition, Condition::Newer);
     assert!(store.counters().records_newer >= 4);
@@ -340,19 +342,19 @@ fn a_clock_that_is_set_back_a_day_keeps_no_claim_and_no_hold_off_for_a_day() {
     for here in [&claimed, &held_off] {
         store.record(here, &state(100)).unwrap();
     }
-    let lease = store.claim(&claimed).unwrap().unwrap().lease;
-    let token = store.claim(&held_off).unwrap().unwrap().token;
-    store.forget(&held_off, token).unwrap();
+    let lease = store.claim(&claimed, RTT).unwrap().unwrap().lease;
+    let token = store.claim(&held_off, RTT).unwrap().unwrap().token;
+    store.forget(&held_off, token, quiche::clock::wall_now()).unwrap();
 
     server.set_wall(WALL_START);
-    assert_eq!(store.claim(&claimed).unwrap(), None);
+    assert_eq!(store.claim(&claimed, RTT).unwrap(), None);
     store.record(&held_off, &state(100)).unwrap();
     assert_eq!(store.get(&held_off).unwrap(), None);
 
     // From when it is noticed, they have their whole time at most.
     server.set_wall(WALL_START + HOUR);
-    time.advance_to(lease);
-    assert!(store.claim(&claimed).unwrap().is_some());
+    time.advance_to(lease + LINGER);
+    assert!(store.claim(&claimed, RTT).unwrap().is_some());
     store.record(&held_off, &state(100)).unwrap();
     assert!(store.get(&held_off).unwrap().is_some());
 }
@@ -364,13 +366,13 @@ fn a_clock_that_is_set_forward_a_day_loses_sets_and_no_more() {
     let store = open(&server);
     let here = endpoint(CLIENT);
     store.record(&here, &state(100)).unwrap();
-    store.claim(&here).unwrap().unwrap();
+    store.claim(&here, RTT).unwrap().unwrap();
 
     server.set_wall(WALL_START + DAY);
-    assert_eq!(store.claim(&here).unwrap(), None);
+    assert_eq!(store.claim(&here, RTT).unwrap(), None);
     assert_eq!(store.sweep().unwrap(), 1);
     store.record(&here, &state(100)).unwrap();
-    assert!(store.claim(&here).unwrap().is_some());
+    assert!(store.claim(&here, RTT).unwrap().is_some());
 }
 
 #[test]
@@ -384,7 +386,7 @@ fn a_full_server_is_an_error_and_works_again_when_there_is_room() {
     let error = store.record(&endpoint("10.0.0.1"), &state(1)).unwrap_err().to_string();
     assert!(error.contains("OOM") || error.contains("memory"), "{error}");
     server.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
-    assert!(until_it_works(|| store.claim(&here).ok()).is_some());
+    assert!(until_it_works(|| store.claim(&here, RTT).ok()).is_some());
 }
 
 #[test]
@@ -401,7 +403,7 @@ fn of_many_claimants_exactly_one_wins() {
 
     let stores: Vec<RedisStore> = (0..CLAIMANTS).map(|_| open(&server)).collect();
     let claim_all = |store: &RedisStore| -> Vec<Option<Claim>> {
-        (0..ROUNDS).map(|n| store.claim(&nth_endpoint(n)).unwrap()).collect()
+        (0..ROUNDS).map(|n| store.claim(&nth_endpoint(n), RTT).unwrap()).collect()
     };
     let wins = std::thread::scope(|scope| {
         let racers: Vec<_> = stores.iter().map(|s| scope.spawn(|| claim_all(s))).collect();
@@ -425,15 +427,15 @@ fn a_replica_that_takes_over_may_not_know_of_a_claim() {
     until_it_works(|| replica.run::<Option<Vec<u8>>>(&["GET", &set_key(&here)]).unwrap());
 
     // It cannot be written to before it takes over: no claim, no jump.
-    assert!(after.claim(&here).is_err());
+    assert!(after.claim(&here, RTT).is_err());
 
     // A primary that is cut off from its replica still grants claims.
     replica.run::<()>(&["REPLICAOF", "NO", "ONE"]).unwrap();
-    assert!(before.claim(&here).unwrap().is_some());
+    assert!(before.claim(&here, RTT).unwrap().is_some());
     primary.kill();
-    let again = until_it_works(|| after.claim(&here).ok());
+    let again = until_it_works(|| after.claim(&here, RTT).ok());
     assert!(again.is_some(), "the set was replicated, the claim was not");
-    assert_eq!(after.claim(&here).unwrap(), None);
+    assert_eq!(after.claim(&here, RTT).unwrap(), None);
 }
 
 /// Three servers that divide the slots among them.
@@ -472,9 +474,9 @@ fn a_cluster_of_three_keeps_everything_and_is_found_by_any_of_them() {
 
     let other = open_redis(&format!("redis+cluster://127.0.0.1:{}", servers[2].port()), options);
     for n in 0..200 {
-        let claim = store.claim(&nth_endpoint(n)).unwrap();
+        let claim = store.claim(&nth_endpoint(n), RTT).unwrap();
         assert_eq!(claim.map(|claim| claim.state.saved_cwnd), Some(n));
-        assert_eq!(other.claim(&nth_endpoint(n)).unwrap(), None);
+        assert_eq!(other.claim(&nth_endpoint(n), RTT).unwrap(), None);
     }
     assert!(store.size().unwrap().bytes > 0);
     assert_eq!(other.flush().unwrap(), 200);

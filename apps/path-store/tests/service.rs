@@ -10,6 +10,8 @@ use std::sync::mpsc;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
 
 use path_store::Answer;
 use path_store::Backend;
@@ -30,6 +32,7 @@ use support::endpoint;
 use support::nth_endpoint;
 use support::open;
 use support::state;
+use support::RTT;
 
 /// Longer than any test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -72,8 +75,8 @@ impl PathStateStore for Gate {
         self.store.get(endpoint)
     }
 
-    fn claim(&self, endpoint: &RemoteEndpoint) -> Result<Option<Claim>, StoreError> {
-        self.store.claim(endpoint)
+    fn claim(&self, endpoint: &RemoteEndpoint, rtt: Duration) -> Result<Option<Claim>, StoreError> {
+        self.store.claim(endpoint, rtt)
     }
 
     fn record(&self, endpoint: &RemoteEndpoint, observed: &PathState) -> Result<(), StoreError> {
@@ -84,8 +87,13 @@ impl PathStateStore for Gate {
         self.store.release(endpoint, token)
     }
 
-    fn forget(&self, endpoint: &RemoteEndpoint, token: ClaimToken) -> Result<(), StoreError> {
-        self.store.forget(endpoint, token)
+    fn forget(
+        &self,
+        endpoint: &RemoteEndpoint,
+        token: ClaimToken,
+        used: SystemTime,
+    ) -> Result<(), StoreError> {
+        self.store.forget(endpoint, token, used)
     }
 
     fn flush(&self) -> Result<usize, StoreError> {
@@ -157,8 +165,8 @@ fn what_is_asked_is_answered_with_its_tag_and_in_order() {
     assert!(reader.handle.record(&here, &set));
     assert!(reader.handle.get(7, &here));
     assert!(reader.handle.get(8, &there));
-    assert!(reader.handle.claim(9, &here));
-    assert!(reader.handle.claim(10, &here));
+    assert!(reader.handle.claim(9, &here, RTT));
+    assert!(reader.handle.claim(10, &here, RTT));
 
     let answers: Vec<Answer> = (0..4).map(|_| reader.next()).collect();
     let state = |answer: &Answer| match answer {
@@ -206,7 +214,7 @@ fn a_full_queue_drops_questions_and_keeps_room_for_ends() {
     // The thread may have taken the first requests already.
     let taken = (0..20).filter(|&n| reader.handle.get(n, &here)).count();
     assert!((4..=8).contains(&taken), "{taken}");
-    assert!(!reader.handle.claim(99, &here));
+    assert!(!reader.handle.claim(99, &here, RTT));
     assert!(!reader.handle.record(&here, &state(1)));
     for n in 0..4 {
         assert!(reader.handle.release(&here, ClaimToken(n)));
@@ -214,7 +222,7 @@ fn a_full_queue_drops_questions_and_keeps_room_for_ends() {
     assert_eq!(service.metrics().dropped, 20 - taken as u64 + 2);
     assert_eq!(service.metrics().dropped_ends, 0);
     for n in 0..20 {
-        reader.handle.forget(&here, ClaimToken(n));
+        reader.handle.forget(&here, ClaimToken(n), UNIX_EPOCH);
     }
     assert!(service.metrics().dropped_ends >= 12);
 
@@ -254,7 +262,7 @@ fn a_failing_store_is_a_miss_and_ends_are_tried_again() {
     let reader = Reader::new(&service);
     let here = endpoint(CLIENT);
 
-    assert!(reader.handle.claim(1, &here));
+    assert!(reader.handle.claim(1, &here, RTT));
     assert!(reader.handle.release(&here, ClaimToken(5)));
     assert!(reader.handle.get(2, &here));
     drop(permit);
@@ -277,7 +285,7 @@ fn what_keeps_failing_is_given_up() {
     let service = start(gate, 100);
     let reader = Reader::new(&service);
 
-    assert!(reader.handle.forget(&endpoint(CLIENT), ClaimToken(5)));
+    assert!(reader.handle.forget(&endpoint(CLIENT), ClaimToken(5), UNIX_EPOCH));
     assert!(service.close(PATIENCE));
     assert_eq!(control.batches.lock().unwrap().len(), 5);
 }
@@ -292,7 +300,7 @@ fn a_claim_that_nobody_reads_about_is_released() {
         let second = Reader::new(&service);
 
         first.handle.record(&here, &state(100));
-        first.handle.claim(1, &here);
+        first.handle.claim(1, &here, RTT);
         if read_before_drop {
             // The answer is there when the handle goes, or comes after it.
             permit.send(()).unwrap();
@@ -303,7 +311,7 @@ fn a_claim_that_nobody_reads_about_is_released() {
         drop(permit);
 
         assert!(service.flush(PATIENCE) && service.flush(PATIENCE));
-        second.handle.claim(2, &here);
+        second.handle.claim(2, &here, RTT);
         assert!(second.claimed().is_some());
     }
 }

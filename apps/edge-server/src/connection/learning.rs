@@ -45,8 +45,14 @@ impl Connection {
                 self.act(action, saved);
             }
         }
-        let unused = self.life.on_lapse(now);
-        self.act(unused, saved);
+        let lapsed = self.life.on_lapse(now);
+        self.act(lapsed, saved);
+        if self.life.lingers() && self.http.as_ref().is_none_or(Http::is_idle) {
+            let observed = self.observed();
+            for action in self.life.on_idle(observed, now) {
+                self.act(action, saved);
+            }
+        }
         if self.tally.is_due(now) {
             self.tally.tell(&self.quic.stats(), &metrics.traffic, now);
         }
@@ -102,7 +108,8 @@ impl Connection {
         match action {
             None => (),
             Some(Action::Claim) => {
-                let asked = saved.claim(self.key, &self.endpoint);
+                let rtt = self.quic.path_stats().find(|path| path.active).map(|path| path.rtt);
+                let asked = saved.claim(self.key, &self.endpoint, rtt.unwrap_or_default());
                 if !asked {
                     self.on_claim(None, saved);
                 }
@@ -115,7 +122,7 @@ impl Connection {
                 }
             }
             Some(Action::Release(token)) => saved.release(&self.endpoint, token),
-            Some(Action::Forget(token)) => saved.forget(&self.endpoint, token),
+            Some(Action::Forget { token, used }) => saved.forget(&self.endpoint, token, used),
             Some(Action::Record(observed)) => {
                 debug!("{}: records {observed:?}", self.quic.trace_id());
                 saved.record(&self.endpoint, &observed);

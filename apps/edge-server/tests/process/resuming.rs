@@ -5,6 +5,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::process::Command;
 
+use crate::support::client::Client;
 use crate::support::process::serve;
 use crate::support::process::sibling;
 use crate::support::process::Running;
@@ -40,6 +41,13 @@ impl Bench {
         let qlog = qlogs.next().expect("a qlog file").unwrap().path();
         assert!(qlogs.next().is_none(), "one connection, one file");
         phases(&fs::read_to_string(qlog).unwrap())
+    }
+
+    /// How many connections of a run that is over have jumped.
+    fn jumps(&self, run: &str) -> usize {
+        let qlogs = fs::read_dir(self.dir.path().join(run)).unwrap();
+        let qlogs = qlogs.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap());
+        qlogs.filter(|qlog| phases(qlog).contains(&"unvalidated".to_owned())).count()
     }
 
     /// A server's life for one download. Returns the phases of its connection.
@@ -132,11 +140,25 @@ fn of_two_clients_at_once_one_jumps() {
         assert!(client.end().0.success());
     }
     assert!(server.stop().success());
+    assert_eq!(bench.jumps("both"), 1);
+}
 
-    let qlogs = fs::read_dir(bench.dir.path().join("both")).unwrap();
-    let qlogs = qlogs.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap());
-    let jumped = qlogs.filter(|qlog| phases(qlog).contains(&"unvalidated".to_owned()));
-    assert_eq!(jumped.count(), 1);
+#[test]
+fn a_client_that_stays_and_asks_no_more_keeps_the_set_from_nobody() {
+    let bench = Bench::new();
+    bench.download("first", &[], &[], FIRST_BYTES);
+
+    let (mut server, address) = bench.serve("both", &[]);
+    let mut emulators = [start_emulator(address, &[]), start_emulator(address, &[])];
+    let [stays, comes] = emulators.each_mut().map(|emulator| emulator.address());
+    let mut first = Client::connect(stays);
+    assert_eq!(first.get(&format!("/bytes/{SECOND_BYTES}")).body.len() as u64, SECOND_BYTES);
+    first.settle();
+    assert!(start_client(comes, SECOND_BYTES).end().0.success());
+
+    first.close();
+    assert!(server.stop().success());
+    assert_eq!(bench.jumps("both"), 2);
 }
 
 #[test]

@@ -27,6 +27,9 @@ use crate::redis_server::RedisServer;
 /// Subnets of IPv4 that the entries are spread over.
 const SUBNETS: u32 = 1 << 24;
 
+/// Of every path, and of every connection.
+const RTT: Duration = Duration::from_millis(50);
+
 /// What is measured: a store, or something to compare stores with.
 pub trait Subject {
     /// Records the sets of these subnets.
@@ -82,7 +85,7 @@ fn state() -> PathState {
     let now = quiche::clock::wall_now();
     PathState {
         saved_cwnd: 3_125_000,
-        saved_rtt: Duration::from_millis(50),
+        saved_rtt: RTT,
         observed: now,
         // Nothing lapses while it is measured.
         expires: now + Duration::from_secs(86_400),
@@ -100,7 +103,8 @@ impl Subject for Store {
     }
 
     fn claim(&self, subnets: &[u32]) -> Vec<ClaimToken> {
-        let requests: Vec<Request> = subnets.iter().map(|n| Request::Claim(endpoint(*n))).collect();
+        let requests: Vec<Request> =
+            subnets.iter().map(|n| Request::Claim(endpoint(*n), RTT)).collect();
         let outcomes = self.backend.perform(&requests).expect("to claim");
         let token = |outcome: Outcome| match outcome {
             Outcome::Claimed(Some(claim)) => claim.token,

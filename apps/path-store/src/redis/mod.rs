@@ -20,6 +20,7 @@ use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
 use std::time::Duration;
+use std::time::SystemTime;
 
 use quiche::path_state::hold_off;
 use quiche::path_state::lease;
@@ -29,6 +30,7 @@ use quiche::path_state::PathState;
 use quiche::path_state::PathStateStore;
 use quiche::path_state::RemoteEndpoint;
 use quiche::path_state::StoreError;
+use quiche::path_state::LINGER;
 use redis::Cmd;
 use redis::FromRedisValue;
 
@@ -174,19 +176,16 @@ impl RedisStore {
     fn command(&self, request: &Request, token: ClaimToken) -> Cmd {
         match request {
             Request::Get(endpoint) => self.call(&endpoint.to_string(), "get", &[]),
-            Request::Claim(endpoint) => {
-                let long = Duration::from_secs(1000);
-                let rtts = lease(long).as_secs() / long.as_secs();
-                let shortest = lease(Duration::ZERO);
-                let arguments = [record::token(token), ms(shortest), text(rtts.into())];
-                self.call(&endpoint.to_string(), "claim", &arguments)
+            Request::Claim(endpoint, rtt) => {
+                self.call(&endpoint.to_string(), "claim", &claim_arguments(token, *rtt))
             }
             Request::Record(endpoint, state) => self.record_call(&endpoint.to_string(), state),
             Request::Release(endpoint, token) => {
                 self.call(&endpoint.to_string(), "release", &[record::token(*token)])
             }
-            Request::Forget(endpoint, token) => {
-                let mut arguments = vec![record::token(*token), ms(RETREATS_KEPT)];
+            Request::Forget(endpoint, token, used) => {
+                let used = text(record::unix_ms(*used).into());
+                let mut arguments = vec![record::token(*token), used, ms(RETREATS_KEPT)];
                 arguments.extend((1..=HOLD_OFFS_MAX).map(|retreats| ms(hold_off(retreats))));
                 self.call(&endpoint.to_string(), "forget", &arguments)
             }
@@ -198,10 +197,10 @@ impl RedisStore {
 
         match request {
             Request::Get(_) => Outcome::Read(reply.state),
-            Request::Claim(_) => Outcome::Claimed(reply.state.map(|state| Claim {
+            Request::Claim(_, rtt) => Outcome::Claimed(reply.state.map(|state| Claim {
                 state,
                 token,
-                lease: lease(state.saved_rtt),
+                lease: lease(state.saved_rtt, *rtt),
             })),
             _ => Outcome::Done,
         }
@@ -238,6 +237,24 @@ impl RedisStore {
     }
 }
 
+/// What `requests.claim` takes: the rule of [`lease()`], told by what it gives.
+fn claim_arguments(token: ClaimToken, rtt: Duration) -> [Vec<u8>; 7] {
+    let long = Duration::from_secs(1000);
+    let of_long = |rtt| lease(long, rtt).as_secs();
+    let rtts = of_long(Duration::ZERO) / long.as_secs();
+    let factor_max = of_long(Duration::MAX) / of_long(Duration::ZERO);
+
+    [
+        record::token(token),
+        ms(hold_off(HOLD_OFFS_MAX)),
+        text(rtt.as_micros()),
+        text(factor_max.into()),
+        ms(lease(Duration::ZERO, Duration::ZERO)),
+        text(rtts.into()),
+        ms(LINGER),
+    ]
+}
+
 fn text(number: u128) -> Vec<u8> {
     number.to_string().into_bytes()
 }
@@ -254,8 +271,8 @@ impl PathStateStore for RedisStore {
         }
     }
 
-    fn claim(&self, endpoint: &RemoteEndpoint) -> Result<Option<Claim>, StoreError> {
-        match self.perform_one(Request::Claim(endpoint.clone()))? {
+    fn claim(&self, endpoint: &RemoteEndpoint, rtt: Duration) -> Result<Option<Claim>, StoreError> {
+        match self.perform_one(Request::Claim(endpoint.clone(), rtt))? {
             Outcome::Claimed(claim) => Ok(claim),
             _ => Ok(None),
         }
@@ -269,8 +286,13 @@ impl PathStateStore for RedisStore {
         self.perform_one(Request::Release(endpoint.clone(), token)).map(drop)
     }
 
-    fn forget(&self, endpoint: &RemoteEndpoint, token: ClaimToken) -> Result<(), StoreError> {
-        self.perform_one(Request::Forget(endpoint.clone(), token)).map(drop)
+    fn forget(
+        &self,
+        endpoint: &RemoteEndpoint,
+        token: ClaimToken,
+        used: SystemTime,
+    ) -> Result<(), StoreError> {
+        self.perform_one(Request::Forget(endpoint.clone(), token, used)).map(drop)
     }
 
     fn flush(&self) -> Result<usize, StoreError> {

@@ -3,12 +3,13 @@
 --
 -- A set is its encoding (PathState::to_bytes) with the first 16 digits of the
 -- SHA-1 of key and encoding behind it, also in versions to come. A claim is a key
--- of its own that holds the token and ends with its lease; a hold-off likewise.
+-- of its own that holds the token and, behind a colon, how many ms it was given;
+-- it ends with them. A hold-off likewise is a key that ends.
 local set_key, claim_key, hold_off_key, retreats_key, index_key = unpack(KEYS)
 local request, endpoint, wall_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
-local VERSION, SET_BYTES, SUM_BYTES = 1, 34, 16
-local LIMITED, VALIDATED = 1, 2
+local VERSION, SET_BYTES, SUM_BYTES, TOKEN_BYTES = 1, 34, 16, 16
+local LIMITED, VALIDATED, LIFETIMES_MAX = 1, 2, 4
 
 local function redis_ms()
     local time = redis.call('TIME')
@@ -19,6 +20,10 @@ end
 local function halves(set, at)
     local high, low = struct.unpack('>I4I4', set, at)
     return high, low
+end
+
+local function packed(number)
+    return struct.pack('>I4I4', math.floor(number / 4294967296), number % 4294967296)
 end
 
 local function number(set, at)
@@ -77,6 +82,29 @@ local function index(life_ms)
     redis.call('ZADD', index_key, redis_ms() + life_ms, endpoint)
 end
 
+local function is_held_off(hold_off_ms_max)
+    if redis.call('EXISTS', hold_off_key) == 0 then return false end
+    bound(hold_off_key, hold_off_ms_max)
+    return true
+end
+
+-- The token of the claim, and what it was given in ms.
+local function holder()
+    local value = redis.call('GET', claim_key)
+    if not value then return nil end
+    return value:sub(1, TOKEN_BYTES), tonumber(value:sub(TOKEN_BYTES + 2))
+end
+
+-- PathState::renewed. What a set ends at that is too far away for a number of Lua's
+-- stays as it is.
+local function renewed(held, observed)
+    local latest = observed_ms(held) + LIFETIMES_MAX * (expires_ms(observed) - observed_ms(observed))
+    local expires = math.max(math.min(expires_ms(observed), latest), expires_ms(held))
+    local flags = bit.bor(held:byte(2), VALIDATED)
+    local tail = expires > expires_ms(held) and packed(expires) or held:sub(27)
+    return held:sub(1, 1) .. string.char(flags) .. held:sub(3, 26) .. tail
+end
+
 -- PathState::merged, for sets that have not expired.
 local function merged(held, observed)
     if not held or not has(observed, LIMITED) then return observed end
@@ -86,11 +114,7 @@ local function merged(held, observed)
     if observed_high > held_high or (observed_high == held_high and observed_low >= held_low) then
         return observed
     end
-    if not has(observed, VALIDATED) then return held end
-
-    local flags = VALIDATED
-    if has(held, LIMITED) then flags = flags + LIMITED end
-    return observed:sub(1, 1) .. string.char(flags) .. held:sub(3, 10) .. observed:sub(11)
+    return has(observed, VALIDATED) and renewed(held, observed) or held
 end
 
 local requests = {}
@@ -100,27 +124,30 @@ function requests.get()
     return { condition, set or '' }
 end
 
--- token, shortest lease in ms, lease in RTTs
+-- token, longest hold-off in ms, current RTT in µs, the most of it in saved RTTs,
+-- shortest lease in ms, lease in RTTs, how much longer the claim lasts in ms
 function requests.claim()
-    local token, lease_ms_min, lease_rtts = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+    local token, hold_off_ms_max, current_us = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+    local factor_max, lease_ms_min = tonumber(ARGV[7]), tonumber(ARGV[8])
+    local lease_rtts, linger_ms = tonumber(ARGV[9]), tonumber(ARGV[10])
     local set, condition = load()
     if not set then return { condition, '' } end
+    if is_held_off(hold_off_ms_max) then return { 'held_off', '' } end
 
-    local lease_ms = math.max(lease_ms_min, math.ceil(rtt_us(set) * lease_rtts / 1000))
-    if redis.call('SET', claim_key, token, 'NX', 'PX', px(lease_ms)) then
-        return { condition, set }
-    end
-    bound(claim_key, lease_ms)
+    local us = math.max(rtt_us(set), math.min(current_us, factor_max * rtt_us(set)))
+    local ms = math.max(lease_ms_min, math.ceil(us * lease_rtts / 1000)) + linger_ms
+    local value = string.format('%s:%.0f', token, ms)
+    if redis.call('SET', claim_key, value, 'NX', 'PX', px(ms)) then return { condition, set } end
+
+    local _, given_ms = holder()
+    bound(claim_key, given_ms or ms)
     return { 'claimed', '' }
 end
 
 -- the set, longest hold-off in ms, capacity; what is in excess of it is returned
 function requests.record()
     local observed, hold_off_ms_max, capacity = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
-    if redis.call('EXISTS', hold_off_key) == 1 then
-        bound(hold_off_key, hold_off_ms_max)
-        return { 'held_off', '' }
-    end
+    if is_held_off(hold_off_ms_max) then return { 'held_off', '' } end
 
     local held, condition = load()
     if condition == 'newer' then return { condition, '' } end
@@ -142,25 +169,30 @@ end
 
 -- token
 function requests.release()
-    if redis.call('GET', claim_key) ~= ARGV[4] then return { 'none', '' } end
+    if holder() ~= ARGV[4] then return { 'none', '' } end
     redis.call('DEL', claim_key)
     return { 'sound', '' }
 end
 
--- token, how long retreats are remembered after a hold-off in ms, then the
--- hold-offs in ms after the first retreat, the second, …, of which the last stays
+-- token, when the set was observed that was used in ms since 1970, how long retreats
+-- are remembered after a hold-off in ms, then the hold-offs in ms after the first
+-- retreat, the second, …, of which the last stays
 function requests.forget()
-    if redis.call('GET', claim_key) ~= ARGV[4] then return { 'none', '' } end
-    local _, condition = load()
+    local used_ms, kept_ms = tonumber(ARGV[5]), tonumber(ARGV[6])
+    if holder() == ARGV[4] then redis.call('DEL', claim_key) end
+    local set, condition = load()
     if condition == 'newer' then return { condition, '' } end
 
-    redis.call('DEL', set_key, claim_key)
+    if set and observed_ms(set) <= used_ms then redis.call('DEL', set_key) end
+    -- A retreat during a hold-off is part of the last one.
+    if is_held_off(tonumber(ARGV[#ARGV])) then return { condition, '' } end
+
     local retreats = redis.call('INCR', retreats_key)
-    local hold_off_ms = tonumber(ARGV[math.min(5 + retreats, #ARGV)])
-    local remembered_ms = hold_off_ms + tonumber(ARGV[5])
+    local hold_off_ms = tonumber(ARGV[math.min(6 + retreats, #ARGV)])
+    local remembered_ms = hold_off_ms + kept_ms
     redis.call('PEXPIRE', retreats_key, px(remembered_ms))
     redis.call('SET', hold_off_key, '', 'PX', px(hold_off_ms))
-    index(remembered_ms)
+    index(math.max(remembered_ms, redis.call('PTTL', set_key)))
     return { condition, '' }
 end
 

@@ -142,7 +142,7 @@ impl Metrics {
     pub fn count(&self, request: &Request, outcome: Option<&Outcome>) {
         let counter = match request {
             Request::Get(_) => &self.gets,
-            Request::Claim(_) => &self.claims,
+            Request::Claim(..) => &self.claims,
             Request::Record(..) => &self.records,
             Request::Release(..) => &self.releases,
             Request::Forget(..) => &self.forgets,

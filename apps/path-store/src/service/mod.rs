@@ -18,6 +18,7 @@ use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
 use std::time::Duration;
+use std::time::SystemTime;
 
 use quiche::path_state::Claim;
 use quiche::path_state::ClaimToken;
@@ -234,10 +235,10 @@ impl StoreHandle {
         self.ask(tag, Request::Get(endpoint.clone()))
     }
 
-    /// Asks for a claim on the set of `endpoint`. False if there is no room: no
-    /// answer will come.
-    pub fn claim(&self, tag: u64, endpoint: &RemoteEndpoint) -> bool {
-        self.ask(tag, Request::Claim(endpoint.clone()))
+    /// Asks for a claim on the set of `endpoint`, for a connection whose current RTT
+    /// is `rtt`. False if there is no room: no answer will come.
+    pub fn claim(&self, tag: u64, endpoint: &RemoteEndpoint, rtt: Duration) -> bool {
+        self.ask(tag, Request::Claim(endpoint.clone(), rtt))
     }
 
     /// Has an observation kept. False if there is no room.
@@ -251,10 +252,11 @@ impl StoreHandle {
         self.push(Item::new(Request::Release(endpoint.clone(), token), None))
     }
 
-    /// Has the set forgotten after a safe retreat. False if there is no room,
-    /// although more is kept for this.
-    pub fn forget(&self, endpoint: &RemoteEndpoint, token: ClaimToken) -> bool {
-        self.push(Item::new(Request::Forget(endpoint.clone(), token), None))
+    /// Has the set forgotten after a safe retreat, unless it was observed later than
+    /// the one that was `used`. False if there is no room, although more is kept for
+    /// this.
+    pub fn forget(&self, endpoint: &RemoteEndpoint, token: ClaimToken, used: SystemTime) -> bool {
+        self.push(Item::new(Request::Forget(endpoint.clone(), token, used), None))
     }
 
     /// Whether an answer waits as soon as it has been asked for. Nobody is woken for it.
@@ -355,7 +357,7 @@ impl Reply {
     /// The answer to `request`; without an outcome, a miss.
     fn answer(&self, request: &Request, outcome: Option<&Outcome>) -> Answer {
         match (request, outcome) {
-            (Request::Claim(endpoint), outcome) => Answer::Claimed {
+            (Request::Claim(endpoint, _), outcome) => Answer::Claimed {
                 tag: self.tag,
                 endpoint: endpoint.clone(),
                 claim: match outcome {

@@ -20,6 +20,8 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
+use std::time::Duration;
+use std::time::SystemTime;
 
 use quiche::path_state::Claim;
 use quiche::path_state::ClaimToken;
@@ -214,9 +216,9 @@ impl PathStateStore for SqliteStore {
         self.read(&endpoint.to_string())
     }
 
-    fn claim(&self, endpoint: &RemoteEndpoint) -> Result<Option<Claim>, StoreError> {
+    fn claim(&self, endpoint: &RemoteEndpoint, rtt: Duration) -> Result<Option<Claim>, StoreError> {
         let key = endpoint.to_string();
-        self.write(|ops| ops.claim(&key))
+        self.write(|ops| ops.claim(&key, rtt))
     }
 
     fn record(&self, endpoint: &RemoteEndpoint, observed: &PathState) -> Result<(), StoreError> {
@@ -229,9 +231,14 @@ impl PathStateStore for SqliteStore {
         self.write(|ops| ops.release(&key, token))
     }
 
-    fn forget(&self, endpoint: &RemoteEndpoint, token: ClaimToken) -> Result<(), StoreError> {
+    fn forget(
+        &self,
+        endpoint: &RemoteEndpoint,
+        token: ClaimToken,
+        used: SystemTime,
+    ) -> Result<(), StoreError> {
         let key = endpoint.to_string();
-        self.write(|ops| ops.forget(&key, token))
+        self.write(|ops| ops.forget(&key, token, used))
     }
 
     fn flush(&self) -> Result<usize, StoreError> {
@@ -275,9 +282,13 @@ fn perform_one(ops: &Ops, request: &Request) -> rusqlite::Result<Outcome> {
 
     match request {
         Request::Get(endpoint) => ops.get(&endpoint.to_string()).map(Outcome::Read),
-        Request::Claim(endpoint) => ops.claim(&endpoint.to_string()).map(Outcome::Claimed),
+        Request::Claim(endpoint, rtt) => {
+            ops.claim(&endpoint.to_string(), *rtt).map(Outcome::Claimed)
+        }
         Request::Record(endpoint, state) => ops.record(&endpoint.to_string(), state).map(done),
         Request::Release(endpoint, token) => ops.release(&endpoint.to_string(), *token).map(done),
-        Request::Forget(endpoint, token) => ops.forget(&endpoint.to_string(), *token).map(done),
+        Request::Forget(endpoint, token, used) => {
+            ops.forget(&endpoint.to_string(), *token, *used).map(done)
+        }
     }
 }

@@ -2,12 +2,15 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use std::time::SystemTime;
 
 use quiche::path_state::hold_off;
 use quiche::path_state::lease;
 use quiche::path_state::Claim;
 use quiche::path_state::ClaimToken;
 use quiche::path_state::PathState;
+use quiche::path_state::LINGER;
 use rusqlite::Connection;
 
 use super::claim;
@@ -124,18 +127,20 @@ impl Ops<'_> {
         })
     }
 
-    pub fn claim(&self, endpoint: &str) -> rusqlite::Result<Option<Claim>> {
+    pub fn claim(&self, endpoint: &str, rtt: Duration) -> rusqlite::Result<Option<Claim>> {
         let id = Id::of(endpoint);
         let (loaded, holder) = row::load_with_claim(self.conn, id, &self.now)?;
         let found = self.take(id, &loaded)?;
         self.remove_damaged(id, holder)?;
-        let (Found::Row(Row { state: Some(state), .. }), Holder::Nobody) = (found, holder) else {
+        let (Found::Row(Row { state: Some(state), hold_off_end: None, .. }), Holder::Nobody) =
+            (found, holder)
+        else {
             return Ok(None);
         };
 
         let token = ClaimToken::random();
-        let lease = lease(state.saved_rtt);
-        let end = self.now.since_boot.saturating_add(lease);
+        let lease = lease(state.saved_rtt, rtt);
+        let end = self.now.since_boot.saturating_add(lease + LINGER);
         claim::grant(self.conn, id.key, token, end, &self.now)?;
 
         Ok(Some(Claim { state, token, lease }))
@@ -200,28 +205,50 @@ impl Ops<'_> {
         Ok(())
     }
 
-    pub fn forget(&self, endpoint: &str, token: ClaimToken) -> rusqlite::Result<()> {
+    pub fn forget(
+        &self,
+        endpoint: &str,
+        token: ClaimToken,
+        used: SystemTime,
+    ) -> rusqlite::Result<()> {
         let id = Id::of(endpoint);
-        if !self.is_held_by(id, token)? {
-            return Ok(());
+        if self.is_held_by(id, token)? {
+            claim::remove(self.conn, id.key)?;
         }
-        let retreats = match self.load(id)? {
+        let (row, is_new) = match self.load(id)? {
             Found::Newer => return Ok(()),
-            Found::Row(row) => row.retreats.saturating_add(1),
-            Found::Nothing => 1,
+            Found::Row(row) => (row, false),
+            Found::Nothing => (Row::new(), true),
         };
+        row::save(self.conn, id, &self.after_retreat(row, used), &self.now)?;
 
+        if is_new {
+            self.make_room()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// What is left of a row when a connection has retreated that used what was
+    /// observed by then. A retreat during a hold-off is part of the last one.
+    fn after_retreat(&self, row: Row, used: SystemTime) -> Row {
+        let state = row.state.filter(|held| held.observed > used);
+        if row.hold_off_end.is_some() {
+            return Row { state, ..row };
+        }
+
+        let retreats = row.retreats.saturating_add(1);
         let hold_off = hold_off(retreats);
-        let row = Row {
-            state: None,
+        let retreats_end = self.now.wall + hold_off + RETREATS_KEPT;
+        Row {
+            state,
             retreats,
             hold_off_end: Some(self.now.since_boot.saturating_add(hold_off)),
             observed_ms: unix_ms(self.now.wall),
-            expires_ms: unix_ms(self.now.wall + hold_off + RETREATS_KEPT),
-        };
-        claim::remove(self.conn, id.key)?;
-
-        row::save(self.conn, id, &row, &self.now)
+            expires_ms: unix_ms(
+                state.map_or(retreats_end, |state| state.expires.max(retreats_end)),
+            ),
+        }
     }
 
     /// Deletes an entry with its claim. False if there is none.

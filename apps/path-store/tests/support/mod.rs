@@ -25,6 +25,9 @@ use quiche::path_state::RemoteEndpoint;
 /// The Lifetime of the sets.
 pub const HOUR: Duration = Duration::from_secs(3600);
 
+/// The current RTT of a connection that claims a set: its lease is that of the set.
+pub const RTT: Duration = Duration::from_millis(20);
+
 /// Where simulated wall clocks start, after 1970.
 pub const WALL_START: Duration = Duration::from_secs(1_000_000);
 

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
+use std::time::Duration;
 use std::time::Instant;
+use std::time::SystemTime;
 
 use super::hold_off;
 use super::lease;
@@ -14,6 +16,7 @@ use super::PathState;
 use super::PathStateStore;
 use super::RemoteEndpoint;
 use super::StoreError;
+use super::LINGER;
 use crate::clock;
 
 /// Keeps sets in memory: for one process, and for simulations.
@@ -62,11 +65,15 @@ impl Slot {
 
     fn is_held_by(&self, token: ClaimToken, now: Instant) -> bool {
         self.claim
-            .is_some_and(|(held, lease_end)| held == token && now < lease_end)
+            .is_some_and(|(held, end)| held == token && now < end)
     }
 
     fn is_claimed(&self, now: Instant) -> bool {
-        self.claim.is_some_and(|(_, lease_end)| now < lease_end)
+        self.claim.is_some_and(|(_, end)| now < end)
+    }
+
+    fn is_held_off(&self, now: Instant) -> bool {
+        self.hold_off_end.is_some_and(|end| now < end)
     }
 
     /// What goes first is least. Who loses its claim with its slot could be
@@ -81,6 +88,20 @@ impl Slot {
         self.state = self.state.filter(|state| !state.is_expired(wall_now));
         self.state
     }
+}
+
+/// The slot of an endpoint, which others make room for.
+fn slot_of<'a>(
+    slots: &'a mut HashMap<RemoteEndpoint, Slot>, endpoint: &RemoteEndpoint,
+    capacity: usize, now: Instant,
+) -> &'a mut Slot {
+    if !slots.contains_key(endpoint) {
+        make_room(slots, capacity, now);
+    }
+
+    slots
+        .entry(endpoint.clone())
+        .or_insert_with(|| Slot::new(now))
 }
 
 // All slots are looked through: that pays when more than one of them goes.
@@ -111,7 +132,7 @@ impl PathStateStore for MemoryStore {
     }
 
     fn claim(
-        &self, endpoint: &RemoteEndpoint,
+        &self, endpoint: &RemoteEndpoint, rtt: Duration,
     ) -> Result<Option<Claim>, StoreError> {
         let now = clock::now();
         let mut slots = self.slots();
@@ -124,13 +145,13 @@ impl PathStateStore for MemoryStore {
             return Ok(None);
         };
 
-        if slot.is_claimed(now) {
+        if slot.is_claimed(now) || slot.is_held_off(now) {
             return Ok(None);
         }
 
         let token = ClaimToken::random();
-        let lease = lease(state.saved_rtt);
-        slot.claim = Some((token, now + lease));
+        let lease = lease(state.saved_rtt, rtt);
+        slot.claim = Some((token, now + lease + LINGER));
 
         Ok(Some(Claim {
             state,
@@ -144,16 +165,9 @@ impl PathStateStore for MemoryStore {
     ) -> Result<(), StoreError> {
         let now = clock::now();
         let mut slots = self.slots();
+        let slot = slot_of(&mut slots, endpoint, self.capacity, now);
 
-        if !slots.contains_key(endpoint) {
-            make_room(&mut slots, self.capacity, now);
-        }
-
-        let slot = slots
-            .entry(endpoint.clone())
-            .or_insert_with(|| Slot::new(now));
-
-        if slot.hold_off_end.is_some_and(|end| now < end) {
+        if slot.is_held_off(now) {
             return Ok(());
         }
 
@@ -185,17 +199,21 @@ impl PathStateStore for MemoryStore {
     }
 
     fn forget(
-        &self, endpoint: &RemoteEndpoint, token: ClaimToken,
+        &self, endpoint: &RemoteEndpoint, token: ClaimToken, used: SystemTime,
     ) -> Result<(), StoreError> {
         let now = clock::now();
+        let mut slots = self.slots();
+        let slot = slot_of(&mut slots, endpoint, self.capacity, now);
 
-        if let Some(slot) = self.slots().get_mut(endpoint) {
-            if slot.is_held_by(token, now) {
-                slot.state = None;
-                slot.claim = None;
-                slot.retreats = slot.retreats.saturating_add(1);
-                slot.hold_off_end = Some(now + hold_off(slot.retreats));
-            }
+        if slot.is_held_by(token, now) {
+            slot.claim = None;
+        }
+
+        slot.state = slot.state.filter(|held| held.observed > used);
+
+        if !slot.is_held_off(now) {
+            slot.retreats = slot.retreats.saturating_add(1);
+            slot.hold_off_end = Some(now + hold_off(slot.retreats));
         }
 
         Ok(())

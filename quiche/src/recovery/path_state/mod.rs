@@ -21,9 +21,14 @@ pub use self::store::Claim;
 pub use self::store::ClaimToken;
 pub use self::store::PathStateStore;
 pub use self::store::StoreError;
+pub use self::store::LINGER;
 
 /// The version of [`PathState::to_bytes()`]'s encoding.
 const ENCODING_VERSION: u8 = 1;
+
+/// How many Lifetimes after its observation a set ends at the latest, however
+/// often it was renewed.
+const LIFETIMES_MAX: u32 = 4;
 
 const FLAG_LIMITED: u8 = 0b01;
 const FLAG_VALIDATED: u8 = 0b10;
@@ -38,7 +43,8 @@ pub struct PathState {
     /// The minimum RTT when the capacity was observed.
     pub saved_rtt: Duration,
 
-    /// Wall-clock time of the observation.
+    /// Wall-clock time of the observation: that of these two, which a renewal
+    /// leaves as it is.
     pub observed: SystemTime,
 
     /// Wall-clock time from which the set must not be used (the Lifetime).
@@ -48,8 +54,8 @@ pub struct PathState {
     /// observation, not the congestion window: the path may carry more.
     pub limited: bool,
 
-    /// The connection that observed this used the held set, and the path took
-    /// its jump.
+    /// The path took a jump: that of the connection that observed this, or one
+    /// to this set, which renewed it.
     pub validated: bool,
 }
 
@@ -164,7 +170,8 @@ impl PathState {
     ///
     /// An observation that something other than the congestion window limited
     /// never lowers a held set. When the path took a jump to the held set, the
-    /// observation renews the held set's time.
+    /// observation renews the held set's Lifetime, within bounds. saved_cwnd,
+    /// saved_rtt and their time always are of one observation.
     pub fn merged(
         held: Option<PathState>, observed: PathState, wall_now: SystemTime,
     ) -> PathState {
@@ -178,15 +185,31 @@ impl PathState {
             return observed;
         }
 
-        if observed.validated {
-            return PathState {
-                saved_cwnd: held.saved_cwnd,
-                limited: held.limited,
-                ..observed
-            };
+        match observed.validated {
+            true => held.renewed(&observed),
+            false => held,
         }
+    }
 
-        held
+    /// This set with the Lifetime of one that `observed` less after the path
+    /// took its jump. What was not seen again for several Lifetimes ends all
+    /// the same: half of it was tried at most.
+    fn renewed(self, observed: &PathState) -> PathState {
+        let lifetime = observed
+            .expires
+            .duration_since(observed.observed)
+            .unwrap_or_default();
+
+        let latest = lifetime
+            .checked_mul(LIFETIMES_MAX)
+            .and_then(|lifetimes| self.observed.checked_add(lifetimes))
+            .unwrap_or(observed.expires);
+
+        PathState {
+            expires: observed.expires.min(latest).max(self.expires),
+            validated: true,
+            ..self
+        }
     }
 }
 

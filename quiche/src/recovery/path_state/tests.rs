@@ -101,7 +101,7 @@ fn an_observation_replaces_the_held_set_unless_it_was_limited() {
 
         let kept = PathState::merged(Some(state(held)), observed, wall(60));
         assert_eq!(kept.saved_cwnd, saved_cwnd);
-        assert_eq!(kept.observed == wall(60), renewed);
+        assert_eq!(kept.expires == observed.expires, renewed);
         assert_eq!(kept.limited, limited && saved_cwnd != held);
     }
 }
@@ -117,6 +117,84 @@ fn an_expired_set_does_not_count_as_held() {
 
     let kept = PathState::merged(Some(state(100)), observed, wall(3600));
     assert_eq!(kept, observed);
+}
+
+/// A8: what is renewed stays what was seen together, and when.
+#[test]
+fn a_renewal_changes_the_lifetime_alone_and_ends_after_four() {
+    let minutes = |n: u64| wall(60 * n);
+    let held = state(100);
+    let mut kept = held;
+
+    // (when, until when it is renewed by then), in minutes
+    for (now, expires) in
+        [(45, 105), (90, 150), (135, 195), (180, 240), (239, 240)]
+    {
+        let observed = PathState {
+            saved_rtt: Duration::from_millis(30),
+            observed: minutes(now),
+            expires: minutes(now) + HOUR,
+            limited: true,
+            validated: true,
+            ..state(50)
+        };
+        kept = PathState::merged(Some(kept), observed, minutes(now));
+
+        let expected = PathState {
+            expires: minutes(expires),
+            validated: true,
+            ..held
+        };
+        assert_eq!(kept, expected);
+    }
+
+    // Nor does one shorten it that was told a shorter Lifetime.
+    let short = PathState {
+        observed: wall(60),
+        expires: wall(61),
+        limited: true,
+        validated: true,
+        ..state(50)
+    };
+    let kept = PathState::merged(Some(held), short, wall(60));
+    assert_eq!(kept.expires, held.expires);
+}
+
+/// B6: saved_cwnd never goes with a saved_rtt, nor with a time, that it was not
+/// observed with; nor does it outlive four Lifetimes since. Random sequences.
+#[cfg(feature = "internal")]
+#[test]
+fn what_is_kept_was_observed_together() {
+    use crate::rand::rand_u64_uniform;
+
+    for seed in 0..2000 {
+        let _time = crate::clock::Simulation::start(seed, Duration::ZERO);
+        let mut now = wall(0);
+        let mut known = Vec::new();
+        let mut held = None;
+
+        for _ in 0..50 {
+            now += Duration::from_secs(60 * rand_u64_uniform(50));
+            let observed = PathState {
+                saved_cwnd: rand_u64_uniform(50),
+                saved_rtt: Duration::from_millis(rand_u64_uniform(200)),
+                observed: now,
+                expires: now + HOUR,
+                limited: rand_u64_uniform(4) > 0,
+                validated: rand_u64_uniform(2) > 0,
+            };
+            let parts = |set: &PathState| {
+                (set.saved_cwnd, set.saved_rtt, set.observed, set.limited)
+            };
+            known.push(parts(&observed));
+
+            let kept = PathState::merged(held, observed, now);
+            assert!(known.contains(&parts(&kept)), "{seed}: {kept:?}");
+            assert!(!kept.is_expired(now), "{seed}: {kept:?}");
+            assert!(kept.expires <= kept.observed + 4 * HOUR, "{seed}");
+            held = Some(kept);
+        }
+    }
 }
 
 #[test]
@@ -169,11 +247,22 @@ fn prefix_lengths_reach_from_everyone_to_one_host() {
 
 #[test]
 fn leases_and_hold_offs_are_bounded() {
-    assert_eq!(lease(Duration::from_millis(50)), Duration::from_secs(1));
-    assert_eq!(
-        lease(Duration::from_millis(600)),
-        Duration::from_millis(4800)
-    );
+    let ms = Duration::from_millis;
+    // (saved RTT, current RTT, lease), in milliseconds
+    for (saved_rtt, rtt, expected) in [
+        (50, 0, 1000),
+        (600, 0, 4800),
+        (600, 500, 4800),
+        // The path is a longer one by now.
+        (50, 450, 3600),
+        (50, 500, 4000),
+        // It is another path.
+        (50, 501, 4000),
+        (50, 3_600_000, 4000),
+    ] {
+        assert_eq!(lease(ms(saved_rtt), ms(rtt)), ms(expected));
+    }
+    assert_eq!(lease(Duration::MAX, Duration::MAX), Duration::MAX);
 
     let minutes = [1, 1, 2, 4, 8, 16, 32, 60, 60];
     for (retreats, minutes) in minutes.into_iter().enumerate() {
@@ -188,6 +277,9 @@ mod memory_store {
     use super::*;
     use crate::clock::Simulation;
 
+    /// A connection's, shorter than what is saved.
+    const RTT: Duration = Duration::from_millis(20);
+
     // A simulation whose wall clock shows wall(0).
     fn simulation() -> Simulation {
         let offset = wall(0).duration_since(UNIX_EPOCH).unwrap();
@@ -200,42 +292,84 @@ mod memory_store {
         let store = MemoryStore::new(10);
         let here = endpoint("198.51.100.1");
 
-        assert_eq!(store.claim(&here).unwrap(), None);
+        assert_eq!(store.claim(&here, RTT).unwrap(), None);
 
         store.record(&here, &state(100)).unwrap();
-        let claim = store.claim(&here).unwrap().unwrap();
+        let claim = store.claim(&here, RTT).unwrap().unwrap();
         assert_eq!(claim.state, state(100));
 
-        assert_eq!(store.claim(&here).unwrap(), None);
+        assert_eq!(store.claim(&here, RTT).unwrap(), None);
         assert_eq!(store.get(&here).unwrap(), Some(state(100)));
 
         store.release(&here, ClaimToken(!claim.token.0)).unwrap();
-        assert_eq!(store.claim(&here).unwrap(), None);
+        assert_eq!(store.claim(&here, RTT).unwrap(), None);
 
         store.release(&here, claim.token).unwrap();
-        assert!(store.claim(&here).unwrap().is_some());
+        assert!(store.claim(&here, RTT).unwrap().is_some());
     }
 
     #[test]
-    fn a_claim_lapses_with_its_lease() {
+    fn a_claim_ends_by_itself() {
         let time = simulation();
         let store = MemoryStore::new(10);
         let here = endpoint("198.51.100.1");
         store.record(&here, &state(100)).unwrap();
 
-        let lapsed = store.claim(&here).unwrap().unwrap();
-        time.advance_to(lapsed.lease);
-        store.forget(&here, lapsed.token).unwrap();
-        let current = store.claim(&here).unwrap().unwrap();
+        let lapsed = store.claim(&here, RTT).unwrap().unwrap();
+        let end = lapsed.lease + LINGER;
+        time.advance_to(end - Duration::from_millis(1));
+        assert_eq!(store.claim(&here, RTT).unwrap(), None);
+        time.advance_to(end);
+        let current = store.claim(&here, RTT).unwrap().unwrap();
 
-        // Who lost the claim can neither release nor forget.
+        // Who lost the claim cannot release it.
         store.release(&here, lapsed.token).unwrap();
-        store.forget(&here, lapsed.token).unwrap();
-        assert_eq!(store.claim(&here).unwrap(), None);
-        assert!(store.get(&here).unwrap().is_some());
+        assert_eq!(store.claim(&here, RTT).unwrap(), None);
+        store.release(&here, current.token).unwrap();
+        assert!(store.claim(&here, RTT).unwrap().is_some());
+    }
 
-        store.forget(&here, current.token).unwrap();
+    /// E1.
+    #[test]
+    fn a_retreat_forgets_what_was_used_however_late() {
+        let time = simulation();
+        let store = MemoryStore::new(10);
+        let here = endpoint("198.51.100.1");
+        store.record(&here, &state(100)).unwrap();
+        let claim = store.claim(&here, RTT).unwrap().unwrap();
+        let used = claim.state.observed;
+
+        time.advance_to(Duration::from_secs(20));
+        store.forget(&here, claim.token, used).unwrap();
         assert_eq!(store.get(&here).unwrap(), None);
+        store.record(&here, &state(100)).unwrap();
+        assert_eq!(store.get(&here).unwrap(), None);
+    }
+
+    /// E1: what somebody observed meanwhile is not what failed; but nobody uses
+    /// it at once.
+    #[test]
+    fn a_retreat_leaves_what_was_observed_later() {
+        let time = simulation();
+        let store = MemoryStore::new(10);
+        let here = endpoint("198.51.100.1");
+        store.record(&here, &state(100)).unwrap();
+        let claim = store.claim(&here, RTT).unwrap().unwrap();
+        let newer = PathState {
+            observed: wall(1),
+            ..state(80)
+        };
+        store.record(&here, &newer).unwrap();
+
+        store
+            .forget(&here, claim.token, claim.state.observed)
+            .unwrap();
+        assert_eq!(store.get(&here).unwrap(), Some(newer));
+        assert_eq!(store.claim(&here, RTT).unwrap(), None);
+
+        time.advance_to(hold_off(1));
+        let next = store.claim(&here, RTT).unwrap().unwrap();
+        assert_eq!(next.state, newer);
     }
 
     #[test]
@@ -244,10 +378,10 @@ mod memory_store {
         let store = MemoryStore::new(10);
         let here = endpoint("198.51.100.1");
         store.record(&here, &state(100)).unwrap();
-        store.claim(&here).unwrap().unwrap();
+        store.claim(&here, RTT).unwrap().unwrap();
 
         store.record(&here, &state(120)).unwrap();
-        assert_eq!(store.claim(&here).unwrap(), None);
+        assert_eq!(store.claim(&here, RTT).unwrap(), None);
     }
 
     #[test]
@@ -259,8 +393,10 @@ mod memory_store {
 
         for retreats in 1..=3 {
             store.record(&here, &state(100)).unwrap();
-            let claim = store.claim(&here).unwrap().unwrap();
-            store.forget(&here, claim.token).unwrap();
+            let claim = store.claim(&here, RTT).unwrap().unwrap();
+            store
+                .forget(&here, claim.token, claim.state.observed)
+                .unwrap();
 
             elapsed += hold_off(retreats);
             time.advance_to(elapsed - Duration::from_millis(1));
@@ -280,7 +416,7 @@ mod memory_store {
 
         time.advance_to(HOUR);
         assert_eq!(store.get(&here).unwrap(), None);
-        assert_eq!(store.claim(&here).unwrap(), None);
+        assert_eq!(store.claim(&here, RTT).unwrap(), None);
         assert_eq!(store.flush().unwrap(), 0);
     }
 
@@ -317,7 +453,7 @@ mod memory_store {
             time.advance_to(Duration::from_millis(n));
             store.record(&nth(n), &state(100)).unwrap();
             if n == 2 {
-                store.claim(&nth(0)).unwrap().unwrap();
+                store.claim(&nth(0), RTT).unwrap().unwrap();
             }
         }
 

@@ -358,7 +358,7 @@ fn a_short_resumed_download_does_not_lower_the_set(
         let kept = PathState::merged(Some(saved), observed, observed.observed);
         assert!(kept.saved_cwnd >= first * 85 / 100);
         assert!(kept.saved_cwnd <= first * 115 / 100);
-        assert_eq!(kept.observed, observed.observed);
+        assert!(kept.expires >= observed.expires);
         saved = kept;
     }
 }

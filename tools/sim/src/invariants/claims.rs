@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
+use std::time::SystemTime;
+
+use quiche::path_state::LINGER;
 
 use super::check;
 use super::Rule;
@@ -10,13 +13,19 @@ use super::Violation;
 #[derive(Clone, Copy, Debug)]
 struct Holder {
     flow: usize,
-    until: Duration,
+
+    /// No jump begins later.
+    lease_end: Duration,
 }
 
-/// Claims that were granted and not given back, by subnet.
+/// Claims that were granted and not given back, and what was retreated with, by
+/// subnet.
 #[derive(Debug, Default)]
 pub struct Claims {
     held: BTreeMap<u16, Holder>,
+
+    /// What was observed by then has failed.
+    failed: BTreeMap<u16, SystemTime>,
 }
 
 impl Claims {
@@ -33,15 +42,34 @@ impl Claims {
         lease: Duration,
     ) -> Result<(), Violation> {
         if let Some(other) = self.held.get(&subnet) {
-            check(now >= other.until, Rule::OneClaim, || {
+            let until = other.lease_end + LINGER;
+            check(now >= until, Rule::OneClaim, || {
                 format!(
-                    "subnet {subnet} claimed while flow {} holds it until {:?}",
-                    other.flow, other.until
+                    "subnet {subnet} claimed while flow {} holds it until {until:?}",
+                    other.flow
                 )
             })?;
         }
-        self.held.insert(subnet, Holder { flow, until: now + lease });
+        self.held.insert(subnet, Holder { flow, lease_end: now + lease });
         Ok(())
+    }
+
+    /// A flow was given what was observed then.
+    ///
+    /// # Errors
+    ///
+    /// Another one has retreated with it.
+    pub fn used(&self, subnet: u16, observed: SystemTime) -> Result<(), Violation> {
+        let failed = self.failed.get(&subnet);
+        check(failed.is_none_or(|failed| observed > *failed), Rule::Forgotten, || {
+            format!("subnet {subnet}: observed {observed:?}, and {failed:?} has failed")
+        })
+    }
+
+    /// A flow has retreated with what was observed then.
+    pub fn failed(&mut self, subnet: u16, observed: SystemTime) {
+        let failed = self.failed.entry(subnet).or_insert(observed);
+        *failed = observed.max(*failed);
     }
 
     /// `flow` gave its claim back.
@@ -58,7 +86,7 @@ impl Claims {
     /// It held no claim, or no longer.
     pub fn jumped(&self, subnet: u16, flow: usize, now: Duration) -> Result<(), Violation> {
         let holder = self.held.get(&subnet);
-        let holds = holder.is_some_and(|holder| holder.flow == flow && now < holder.until);
+        let holds = holder.is_some_and(|holder| holder.flow == flow && now < holder.lease_end);
         check(holds, Rule::ClaimedJump, || {
             format!("subnet {subnet} is held by {holder:?}, not by flow {flow} at {now:?}")
         })
@@ -82,8 +110,8 @@ mod tests {
     #[test]
     fn a_second_claim_is_a_violation_until_the_first_ends() {
         let rule = |result: Result<(), Violation>| result.unwrap_err().rule;
-        assert_eq!(rule(held().granted(1, 1, ms(109), ms(100))), Rule::OneClaim);
-        assert_eq!(held().granted(1, 1, ms(110), ms(100)), Ok(()));
+        assert_eq!(rule(held().granted(1, 1, ms(2109), ms(100))), Rule::OneClaim);
+        assert_eq!(held().granted(1, 1, ms(2110), ms(100)), Ok(()));
         assert_eq!(held().granted(2, 1, ms(20), ms(100)), Ok(()));
 
         let mut claims = held();
@@ -91,6 +119,18 @@ mod tests {
         assert_eq!(rule(claims.granted(1, 1, ms(20), ms(100))), Rule::OneClaim);
         claims.ended(1, 0);
         assert_eq!(claims.granted(1, 1, ms(20), ms(100)), Ok(()));
+    }
+
+    #[test]
+    fn what_has_failed_once_is_not_used_again() {
+        let at = |secs| SystemTime::UNIX_EPOCH + Duration::from_secs(secs);
+        let mut claims = Claims::default();
+        assert_eq!(claims.used(1, at(0)), Ok(()));
+        claims.failed(1, at(5));
+        claims.failed(1, at(3));
+        assert_eq!(claims.used(1, at(5)).unwrap_err().rule, Rule::Forgotten);
+        assert_eq!(claims.used(1, at(6)), Ok(()));
+        assert_eq!(claims.used(2, at(5)), Ok(()));
     }
 
     #[test]

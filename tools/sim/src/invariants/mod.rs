@@ -55,6 +55,8 @@ pub enum Rule {
     OneClaim,
     /// Only who holds the claim jumps (RFC 9959, 3.2).
     ClaimedJump,
+    /// What a connection has retreated with, nobody uses again (RFC 9959, 3.5).
+    Forgotten,
 }
 
 impl fmt::Display for Rule {
@@ -73,6 +75,7 @@ impl fmt::Display for Rule {
             Self::OneJump => "a connection jumps once at most",
             Self::OneClaim => "a saved set is claimed by one connection at a time",
             Self::ClaimedJump => "only the holder of the claim jumps",
+            Self::Forgotten => "what a connection has retreated with is not used again",
         })
     }
 }

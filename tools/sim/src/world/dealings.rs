@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 use std::net::Ipv4Addr;
 use std::time::Duration;
+use std::time::SystemTime;
 
 use quiche::path_state::Claim;
 use quiche::path_state::ClaimToken;
@@ -48,18 +49,22 @@ impl Dealings {
         self.store.get(&endpoint(subnet)).unwrap_or_default()
     }
 
+    /// Claims the set for a flow whose current RTT is `rtt`.
+    ///
     /// # Errors
     ///
-    /// Another flow holds the claim.
+    /// Another flow holds the claim, or has failed with the set.
     pub fn claim(
         &mut self,
         subnet: u16,
         flow: usize,
+        rtt: Duration,
         now: Duration,
     ) -> Result<Option<Claim>, Violation> {
-        let claim = self.store.claim(&endpoint(subnet)).unwrap_or_default();
+        let claim = self.store.claim(&endpoint(subnet), rtt).unwrap_or_default();
         if let Some(claim) = &claim {
             self.book.granted(subnet, flow, now, claim.lease)?;
+            self.book.used(subnet, claim.state.observed)?;
         }
         Ok(claim)
     }
@@ -79,9 +84,10 @@ impl Dealings {
         let _ = self.store.release(&endpoint(subnet), token);
     }
 
-    pub fn forget(&mut self, subnet: u16, flow: usize, token: ClaimToken) {
+    pub fn forget(&mut self, subnet: u16, flow: usize, token: ClaimToken, used: SystemTime) {
         self.book.ended(subnet, flow);
-        let _ = self.store.forget(&endpoint(subnet), token);
+        self.book.failed(subnet, used);
+        let _ = self.store.forget(&endpoint(subnet), token, used);
     }
 
     /// # Errors

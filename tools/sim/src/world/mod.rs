@@ -18,6 +18,8 @@ mod response;
 pub(crate) mod seeds;
 mod server;
 mod settings;
+#[cfg(test)]
+mod store_tests;
 mod swing;
 #[cfg(test)]
 mod tests;

@@ -242,10 +242,12 @@ impl Server {
         let instant = turn.clock.instant(turn.now);
         while let Some(event) = hooks::resume_event_next(&mut self.quic) {
             self.record.on_event(turn.clock.since_start(event.time), &event)?;
-            if event.new == Phase::Unvalidated {
-                turn.dealings.jumped(turn.plan.subnet, turn.flow, turn.now)?;
-            }
             let outcome = match event.new {
+                Phase::Unvalidated => {
+                    turn.dealings.jumped(turn.plan.subnet, turn.flow, turn.now)?;
+                    self.life.on_jump();
+                    continue;
+                }
                 Phase::SafeRetreat => Outcome::Retreat,
                 Phase::Normal => Outcome::Normal,
                 _ => continue,
@@ -255,6 +257,8 @@ impl Server {
                 self.act(action, turn)?;
             }
         }
+        let lapsed = self.life.on_lapse(instant);
+        self.act(lapsed, turn)?;
         if self.is_ended() {
             self.finish(turn)?;
         }
@@ -297,7 +301,9 @@ impl Server {
         match action {
             None => (),
             Some(Action::Claim) => {
-                let claim = turn.dealings.claim(subnet, turn.flow, turn.now)?;
+                let rtt = self.quic.path_stats().next().map(|path| path.rtt);
+                let rtt = rtt.unwrap_or_default();
+                let claim = turn.dealings.claim(subnet, turn.flow, rtt, turn.now)?;
                 let action = self.life.on_claim(claim);
                 self.act(action, turn)?;
             }
@@ -309,7 +315,9 @@ impl Server {
                 }
             }
             Some(Action::Release(token)) => turn.dealings.release(subnet, turn.flow, token),
-            Some(Action::Forget(token)) => turn.dealings.forget(subnet, turn.flow, token),
+            Some(Action::Forget { token, used }) => {
+                turn.dealings.forget(subnet, turn.flow, token, used);
+            }
             Some(Action::Record(observed)) => turn.dealings.record(subnet, &observed),
         }
         Ok(())
@@ -320,8 +328,9 @@ impl Server {
             return None;
         }
         let quic = self.quic.timeout_instant().map(|at| turn.clock.since_start(at));
-        let life = self.life.next_observation().map(|at| turn.clock.since_start(at));
+        let life = [self.life.next_observation(), self.life.lapse()].into_iter().flatten().min();
         let life = life.filter(|_| turn.plan.mode == Mode::CarefulResume);
+        let life = life.map(|at| turn.clock.since_start(at));
         [quic, self.release, life, self.piece].into_iter().flatten().min()
     }
 
