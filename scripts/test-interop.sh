@@ -1,7 +1,8 @@
 #!/bin/sh
 # make test-interop: other people's HTTP/3 clients against edge-server, of the debug
-# build. Arguments go to cargo; CLIENT='quinn aioquic' runs only these. Two clients are
-# Debian packages: where they cannot be installed they are skipped, unless REQUIRE_ALL=1.
+# build, and quic-go's first download over the GEO path. Arguments go to cargo;
+# CLIENT='quinn aioquic' runs only these. Two clients are Debian packages: where they
+# cannot be installed they are skipped, unless REQUIRE_ALL=1.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -31,5 +32,14 @@ install_clients
 echo "test-interop: building" >&2
 build_clients "$@"
 python3 -m unittest discover --quiet tools/interop
+status=0
 # shellcheck disable=SC2086
-python3 tools/interop/run.py --target "$target" ${CLIENT:-}
+python3 tools/interop/run.py --target "$target" ${CLIENT:-} || status=1
+case " ${CLIENT:-quic-go} " in
+*" quic-go "*)
+    echo "test-interop: a first download over GEO" >&2
+    python3 tools/interop/paths.py --target "$target" --profile debug --out "$work" \
+        --clients quic-go --paths 50/600 --buffers 1 || status=1
+    ;;
+esac
+exit $status
