@@ -2,7 +2,8 @@
 # make check-long: what depends on this machine's clock, on the release binaries:
 # how close the link emulator comes to its settings, how evenly a jump leaves, what
 # the store costs under load, what a flood does to downloads, and how a load of many clients is
-# borne; and the tests that take too long for every day.
+# borne; first downloads by other people's clients over long paths; and the tests that take
+# too long for every day.
 # Arguments go to cargo. What else runs here is not what is measured: with
 # real-time scheduling, where it may be had, it does not count.
 set -eu
@@ -25,4 +26,5 @@ measure edge-server jump_pacing
 measure edge-server store_load
 measure edge-server initial_flood
 measure edge-server load
+sh scripts/interop-paths.sh || status=1
 exit $status

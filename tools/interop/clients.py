@@ -48,16 +48,19 @@ class Client:
 
 @dataclass
 class Outcome:
-    """What came of a case."""
+    """What came of a case. Times count from a client's first packet to the first and the
+    last byte of a body; only downloads have them."""
 
     case: str
     ok: bool
     detail: str
+    ttfb_ms: float | None = None
+    ttlb_ms: float | None = None
 
 
 def all_clients(target):
     """Every client, built below `target`."""
-    python = str(target / "interop/venv/bin/python")
+    python = str(target / "interop/venv-aioquic/bin/python")
     return [
         Client("quic-go", [str(target / "interop/quic-go")]),
         Client("aioquic", [python, str(HERE / "aioquic/client.py")], cannot=frozenset({"head"})),
@@ -77,9 +80,23 @@ def all_clients(target):
     ]
 
 
-def run_cases(client, url, material, cases):
-    """Runs a client. Yields the outcome of each case, as they come; one of which it
-    said nothing has failed."""
+def download_clients(target, profile):
+    """The clients that download over long paths, built below `target`. `profile` is that
+    of our own client: debug or release."""
+    python = lambda name: str(target / f"interop/venv-{name}/bin/python")
+    edge_client = [sys.executable, str(HERE / "edge-client/client.py"), str(target / profile / "edge-client")]
+    return [
+        Client("edge-client", edge_client),
+        Client("quic-go", [str(target / "interop/quic-go")]),
+        Client("aioquic", [python("aioquic"), str(HERE / "aioquic/client.py")]),
+        Client("curl_cffi", [python("curl_cffi"), str(HERE / "curl_cffi/client.py")]),
+    ]
+
+
+def run_cases(client, url, material, cases, patience_s=None, started=lambda pid: None):
+    """Runs a client, and tells `started` its process ID, which is that of its session.
+    Yields the outcome of each case, as they come; one of which it said nothing has failed."""
+    patience_s = patience_s or PATIENCE_S
     command = [*client.command, url, str(material.certificate), str(material.objects), *cases]
     awaited = list(cases)
     late = threading.Event()
@@ -89,9 +106,10 @@ def run_cases(client, url, material, cases):
             late.set()
             os.killpg(process.pid, signal.SIGKILL)
 
-        timer = threading.Timer(PATIENCE_S, end)
+        timer = threading.Timer(patience_s, end)
         timer.start()
         try:
+            started(process.pid)
             for line in process.stdout:
                 outcome = parse(line)
                 if outcome.case in awaited:
@@ -102,7 +120,7 @@ def run_cases(client, url, material, cases):
             timer.cancel()
             if process.poll() is None:
                 end()
-    why = f"did not end within {PATIENCE_S} s" if late.is_set() else f"ended with code {code}"
+    why = f"did not end within {patience_s:g} s" if late.is_set() else f"ended with code {code}"
     for case in awaited:
         yield Outcome(case, False, f"no outcome: the client {why}")
 
@@ -111,6 +129,7 @@ def parse(line):
     """The outcome that a client's line tells."""
     try:
         said = json.loads(line)
-        return Outcome(said["case"], said["ok"] is True, str(said["detail"]))
+        times = (said.get("ttfb_ms"), said.get("ttlb_ms"))
+        return Outcome(said["case"], said["ok"] is True, str(said["detail"]), *times)
     except (ValueError, KeyError, TypeError):
         return Outcome("output", False, f"not an outcome: {line.strip()}")

@@ -25,6 +25,17 @@ class Material:
         self._make_certificate()
         shutil.copy(page, self.root / "interop.html")
 
+    def add(self, size_bytes):
+        """Makes one more object. Returns its path."""
+        path = f"/{size_bytes}.bin"
+        hashes = json.loads(self.objects.read_text())
+        if path not in hashes:
+            data = os.urandom(size_bytes)
+            (self.root / path[1:]).write_bytes(data)
+            hashes[path] = hashlib.sha256(data).hexdigest()
+            self.objects.write_text(json.dumps(hashes))
+        return path
+
     def _make_objects(self):
         (self.root / "many").mkdir(parents=True)
         # Text, so that every client can take its parts apart.

@@ -110,7 +110,7 @@ def main():
     print(f"\n{table(rows)}\n\nn/a: tools/interop/README.md tells why")
     failed = list(failures(rows, bool(os.environ.get("REQUIRE_ALL"))))
     if not server.is_sound():
-        failed.append(f"edge-server ended with {server.process.returncode}: {''.join(server.said)}")
+        failed.append(server.end())
     for line in failed:
         print(f"error: {line}", file=sys.stderr)
     sys.exit(1 if failed else 0)

@@ -5,8 +5,10 @@ import asyncio
 import email
 import hashlib
 import json
+import socket
 import ssl
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -29,6 +31,13 @@ RESUMED_CONNECTIONS = 5
 # windows most of a large object is then still to be sent.
 MIDWAY_BYTES = 1 << 20
 
+# How the name of a case begins that downloads the object behind it, and a window that
+# holds any such object: flow control never limits. The system grants as much room for
+# packets that wait to be read as net.core.rmem_max allows.
+DOWNLOAD = "download:"
+WINDOW_BYTES = 1 << 30
+RECEIVE_BUFFER_BYTES = 1 << 23
+
 # What a case may take, the slowest of them on a busy machine.
 PATIENCE_S = 120
 
@@ -50,6 +59,9 @@ class Answer:
     midway: object = None
     fields: dict = field(default_factory=dict)
     body: bytearray = field(default_factory=bytearray)
+    # When its first and its last byte came.
+    first_byte_s: float | None = None
+    last_byte_s: float | None = None
 
     @property
     def status(self):
@@ -84,6 +96,8 @@ class Client(QuicConnectionProtocol):
         if isinstance(event, HeadersReceived):
             answer.fields.update((name.decode(), value.decode()) for name, value in event.headers)
         elif isinstance(event, DataReceived):
+            answer.last_byte_s = time.monotonic()
+            answer.first_byte_s = answer.first_byte_s or answer.last_byte_s
             answer.body += event.data
         if answer.midway and len(answer.body) >= MIDWAY_BYTES:
             act, answer.midway = answer.midway, None
@@ -125,6 +139,8 @@ class Cases:
             alpn_protocols=H3_ALPN, verify_mode=ssl.CERT_REQUIRED, cafile=self.certificate
         )
         settings.session_ticket = more.pop("ticket", None)
+        if "window" in more:
+            settings.max_data = settings.max_stream_data = more.pop("window")
         host, port = self.address.hostname, self.address.port
         return connect(host, port, configuration=settings, create_protocol=Client, **more)
 
@@ -146,6 +162,18 @@ class Cases:
         length = answer.fields["content-length"]
         ensure(length == str(len(answer.body)), f"{path}: content-length {length}")
         return answer
+
+    async def download(self, path):
+        """Fetches an object on a connection of its own. The harness bounds its time."""
+        start_s = time.monotonic()
+        async with self.connect(window=WINDOW_BYTES) as client:
+            end = client._transport.get_extra_info("socket")
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+            answer = await self.whole(client, path)
+            client.close(ErrorCode.H3_NO_ERROR)
+        at_s = {"ttfb_ms": answer.first_byte_s, "ttlb_ms": answer.last_byte_s}
+        times = {name: round(1000 * (value - start_s), 3) for name, value in at_s.items()}
+        return f"{len(answer.body)} bytes", times
 
     async def case_small(self, client):
         return f"{len((await self.whole(client, SMALL)).body)} bytes"
@@ -239,11 +267,16 @@ class Cases:
 async def main(url, certificate, objects, *names):
     cases = Cases(url, certificate, objects)
     for name in names:
+        times = {}
         try:
-            ok, detail = True, await cases.run(name)
+            if name.startswith(DOWNLOAD):
+                detail, times = await cases.download(name.removeprefix(DOWNLOAD))
+            else:
+                detail = await cases.run(name)
+            ok = True
         except Exception as error:
             ok, detail = False, f"{type(error).__name__}: {error}"
-        print(json.dumps({"case": name, "ok": ok, "detail": detail}), flush=True)
+        print(json.dumps({"case": name, "ok": ok, "detail": detail, **times}), flush=True)
 
 
 if __name__ == "__main__":

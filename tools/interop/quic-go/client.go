@@ -51,14 +51,19 @@ type dial func(
 
 // connect dials with sessions as the cache of TLS sessions.
 func (t *target) connect(sessions tls.ClientSessionCache, dial dial) (*client, error) {
+	return t.connectWith(&quic.Config{}, sessions, dial)
+}
+
+// connectWith is connect with other settings than quic-go's own.
+func (t *target) connectWith(
+	settings *quic.Config, sessions tls.ClientSessionCache, dial dial,
+) (*client, error) {
 	socket, err := newSocket()
 	if err != nil {
 		return nil, err
 	}
 	counted := &updates{}
-	settings := &quic.Config{
-		Tracer: func(context.Context, bool, quic.ConnectionID) qlogwriter.Trace { return counted },
-	}
+	settings.Tracer = func(context.Context, bool, quic.ConnectionID) qlogwriter.Trace { return counted }
 	secrets := &tls.Config{
 		RootCAs:            t.roots,
 		ServerName:         "127.0.0.1",

