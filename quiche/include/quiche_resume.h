@@ -75,6 +75,20 @@ void quiche_path_state_merge(const quiche_path_state *held,
                              const quiche_path_state *observed,
                              quiche_path_state *out);
 
+// How slow start goes on after a jump, which puts the doubling exactly on the
+// capacity that was seen.
+enum quiche_resume_after_jump {
+    // Beyond saved_cwnd it grows by a quarter, and ends when a round trip
+    // brings a queue and no more delivered. The default.
+    QUICHE_RESUME_AFTER_JUMP_SOFT = 0,
+
+    // It ends at saved_cwnd, unless the path may carry more.
+    QUICHE_RESUME_AFTER_JUMP_CEILING = 1,
+
+    // It doubles, as the controller does.
+    QUICHE_RESUME_AFTER_JUMP_NONE = 2,
+};
+
 // The operator's limits (RFC 9959, 5). 0 stands for the default, so that a
 // designated initialiser needs to name only what differs.
 typedef struct {
@@ -88,9 +102,8 @@ typedef struct {
     // (RFC 9959, 3.1; default: 4).
     size_t min_initial_windows;
 
-    // Whether slow start after a jump ends at saved_cwnd, unless the path may
-    // carry more (default: false).
-    bool ceiling;
+    // How slow start goes on after a jump.
+    enum quiche_resume_after_jump after_jump;
 } quiche_resume_config;
 
 // Enables Careful Resume for Reno and CUBIC, and the pacing it requires.

@@ -1,4 +1,5 @@
-// What ends slow start on Reno and CUBIC: HyStart++, SEARCH, or loss alone.
+// What ends slow start on Reno and CUBIC: HyStart++, a standing queue,
+// SEARCH, or loss alone.
 //
 // quiche.h includes this file; including it alone does the same.
 
@@ -24,6 +25,9 @@ enum quiche_slow_start_exit {
 
     // SEARCH 3.x, by bytes delivered against twice those delivered before.
     QUICHE_SLOW_START_EXIT_SEARCH_3 = 3,
+
+    // A standing queue, confirmed by what is delivered. Paces Reno and CUBIC.
+    QUICHE_SLOW_START_EXIT_QUEUE = 4,
 };
 
 // Settings of SEARCH. 0 stands for the default, so that a designated initialiser

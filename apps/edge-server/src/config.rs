@@ -16,6 +16,7 @@ use clap::FromArgMatches;
 use clap::Parser;
 use clap::ValueEnum;
 use ipnet::IpNet;
+use quiche::resume::AfterJump;
 use quiche::slow_start::SlowStartExit;
 
 use crate::config_file::ConfigFile;
@@ -83,12 +84,13 @@ pub struct Cli {
     #[arg(long, value_name = "CIDR", value_parser = parse_subnet)]
     pub resume_except: Vec<IpNet>,
 
-    /// Whether slow start after a jump ends at the saved capacity
-    #[arg(long, value_enum, value_name = "on|off", default_value = "off")]
-    pub resume_ceiling: Switch,
+    /// How slow start goes on after a jump: soft grows by a quarter beyond the saved capacity and
+    /// ends when a round trip brings a queue and no more delivered; ceiling ends there; none doubles
+    #[arg(long, value_name = "NAME", default_value = AfterJump::default().name())]
+    pub after_jump: AfterJump,
 
-    /// What ends slow start besides loss: hystart, search, search-3 or none
-    #[arg(long, value_name = "NAME", default_value = SlowStartExit::default().name())]
+    /// What ends slow start besides loss: queue, hystart (as upstream quiche), search, search-3 or none
+    #[arg(long, value_name = "NAME", default_value = SlowStartExit::Queue.name())]
     pub slow_start_exit: SlowStartExit,
 
     /// Finds the largest packets that each path takes, beginning with 1200 bytes of UDP
@@ -336,7 +338,7 @@ mod tests {
     fn every_flag_is_understood() {
         let line = "edge-server --listen [::]:4433 --workers 3 --root www --store paths.db --cert c --key k \
                     --cc reno --pmtud off --resume off --resume-except 10.1.0.0/16 \
-                    --resume-ceiling on --slow-start-exit search-3 --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
+                    --after-jump ceiling --slow-start-exit search-3 --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
                     --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
                     --idle-timeout 5 --connection-time-max 4 --stall-timeout 3 --requests-max 2 \
@@ -355,7 +357,7 @@ mod tests {
         assert_eq!(cli.cc, CongestionController::Reno);
         assert_eq!((cli.pmtud, cli.resume), (Switch::Off, Switch::Off));
         assert_eq!(cli.resume_except, ["10.1.0.0/16".parse::<IpNet>().unwrap()]);
-        assert_eq!(cli.resume_ceiling, Switch::On);
+        assert_eq!(cli.after_jump, AfterJump::Ceiling);
         assert_eq!(cli.slow_start_exit.name(), "search-3");
         assert_eq!(cli.path_group.as_deref(), Some("pop7"));
         assert_eq!((cli.prefix_v4, cli.prefix_v6, cli.path_dscp), (20, 56, Some(46)));
@@ -394,7 +396,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let line = "--listen [::]:4433 --workers 3 --root www --store paths.db --store-entries 5 \
                     --cert c --key k --cc reno --pmtud off --resume off \
-                    --resume-except 10.1.0.0/16 --resume-ceiling on \
+                    --resume-except 10.1.0.0/16 --after-jump ceiling \
                     --slow-start-exit search-3 --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
                     --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
@@ -474,8 +476,8 @@ mod tests {
         let Ok(Parsed::Run(config)) = parse_words(line) else { panic!("not understood") };
         let cli = config.flags;
         assert!(cli.resumes());
-        assert_eq!(cli.resume_ceiling, Switch::Off);
-        assert_eq!(cli.slow_start_exit, SlowStartExit::HyStart);
+        assert_eq!(cli.after_jump, AfterJump::Soft);
+        assert_eq!(cli.slow_start_exit, SlowStartExit::Queue);
         assert_eq!(cli.cc, CongestionController::Cubic);
         assert_eq!((cli.store.as_str(), cli.store_entries), ("memory:", 100_000));
         assert!(!cli.speedtest);
@@ -495,7 +497,7 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --cc bbr2", "'bbr2'"),
             ("edge-server --listen 127.0.0.1:0 --root . --resume maybe", "'maybe'"),
             ("edge-server --listen 127.0.0.1:0 --root . --resume-except 10", "192.0.2.0/24"),
-            ("edge-server --listen 127.0.0.1:0 --root . --resume-ceiling 1", "'1'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --after-jump 1", "'1'"),
             ("edge-server --listen 127.0.0.1:0 --root . --slow-start-exit bbr", "search-3"),
             ("edge-server --listen 127.0.0.1:0 --root . --cert c", "--key"),
             ("edge-server --listen 127.0.0.1:0 --root . --key k", "--cert"),

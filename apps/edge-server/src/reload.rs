@@ -28,7 +28,7 @@ const RELOADED: [&str; 23] = [
     "cc",
     "slow-start-exit",
     "resume-except",
-    "resume-ceiling",
+    "after-jump",
     "pmtud",
     "early-data",
     "qlog-rate",

@@ -115,8 +115,7 @@ impl Transport {
             quic.enable_early_data();
         }
         if cli.resumes() {
-            let ceiling = cli.resume_ceiling == Switch::On;
-            let resume = ResumeConfig { ceiling, ..Default::default() };
+            let resume = ResumeConfig { after_jump: cli.after_jump, ..Default::default() };
             hooks::set_careful_resume(&mut quic, resume).context("cannot enable --resume")?;
         }
 

@@ -16,6 +16,7 @@ use std::thread;
 
 use anyhow::anyhow;
 use anyhow::Context;
+use quiche::resume::AfterJump;
 use quiche::slow_start::SlowStartExit;
 use rand_pcg::rand_core::SeedableRng;
 use rand_pcg::Pcg64;
@@ -234,17 +235,27 @@ fn flow(dice: &mut Dice, path: &Path, group: u64, bytes: f64, extent_ms: f64) ->
         app_limit_mbps: dice.sometimes(0.2, |dice| round(rate_mbps * dice.log(0.05, 2.0)).max(0.1)),
         saved,
         subnet: dice.sometimes(0.5, |dice| format!("subnet-{}", dice.whole(0, 1))),
-        ceiling: dice.often(0.3),
+        after_jump: after_jump(dice),
     }
 }
 
-/// HyStart++ in most, as connections have it.
+/// The default in most, as connections have it.
+fn after_jump(dice: &mut Dice) -> AfterJump {
+    match dice.whole(0, 9) {
+        0..=1 => AfterJump::Ceiling,
+        2..=3 => AfterJump::None,
+        _ => AfterJump::Soft,
+    }
+}
+
+/// The default in most, as connections have it.
 fn slow_start_exit(dice: &mut Dice) -> SlowStartExit {
     let name = match dice.whole(0, 9) {
         0 => "none",
         1..=2 => "search",
         3 => "search-3",
-        _ => "hystart",
+        4..=5 => "hystart",
+        _ => "queue",
     };
     name.parse().unwrap_or_default()
 }
@@ -388,7 +399,11 @@ mod tests {
             ("a shared subnet", some(|s| s.flows.iter().any(|f| f.subnet.is_some()))),
             ("Reno", some(|s| s.flows.iter().any(|f| f.cc == Controller::Reno))),
             ("SEARCH", some(|s| s.flows.iter().any(searches))),
-            ("a ceiling", some(|s| s.flows.iter().any(|f| f.ceiling))),
+            ("a ceiling", some(|s| s.flows.iter().any(|f| f.after_jump == AfterJump::Ceiling))),
+            (
+                "HyStart++",
+                some(|s| s.flows.iter().any(|f| f.slow_start_exit == SlowStartExit::HyStart)),
+            ),
             ("a slow path", some(|s| s.path.rate_mbps < 2.0)),
             ("a fast path", some(|s| s.path.rate_mbps > 200.0)),
         ] {

@@ -60,7 +60,7 @@ pub(super) fn ceiling(config: &ResumeConfig, saved: &PathState) -> Option<usize>
     let saved_cwnd = usize::try_from(saved.saved_cwnd).unwrap_or(usize::MAX);
     let is_capped = saved_cwnd / 2 >= config.max_jump;
 
-    (config.ceiling && !saved.limited && !is_capped).then_some(saved_cwnd)
+    (!saved.limited && !is_capped).then_some(saved_cwnd)
 }
 
 #[cfg(test)]
@@ -136,25 +136,19 @@ mod tests {
     /// least.
     #[test]
     fn the_ceiling_is_the_saved_window_unless_the_path_may_carry_more() {
-        let on = ResumeConfig {
+        let config = ResumeConfig {
             max_jump: 1_000_000,
-            ceiling: true,
             ..Default::default()
         };
-        let off = ResumeConfig {
-            ceiling: false,
-            ..on
-        };
         let table = [
-            (on, 300_001, false, Some(300_001)),
-            (on, 1_999_999, false, Some(1_999_999)),
+            (300_001, false, Some(300_001)),
+            (1_999_999, false, Some(1_999_999)),
             // A larger one is saved as this much.
-            (on, 2_000_000, false, None),
-            (on, 300_001, true, None),
-            (off, 300_001, false, None),
+            (2_000_000, false, None),
+            (300_001, true, None),
         ];
 
-        for (config, saved_cwnd, limited, expected) in table {
+        for (saved_cwnd, limited, expected) in table {
             let saved = PathState {
                 saved_cwnd,
                 saved_rtt: Duration::from_millis(50),

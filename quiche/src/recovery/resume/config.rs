@@ -1,6 +1,65 @@
 //! The settings of Careful Resume.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
+
+/// How slow start goes on after a jump, which puts the doubling exactly on the
+/// capacity that was seen. RFC 9959, 3.4 leaves it to the controller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AfterJump {
+    /// Beyond saved_cwnd it grows by a quarter, and ends when a round trip
+    /// brings a queue and no more delivered. The default.
+    #[default]
+    Soft,
+
+    /// It ends at saved_cwnd. Not where something other than the path limited
+    /// the observation.
+    Ceiling,
+
+    /// It doubles, as the controller does.
+    None,
+}
+
+impl AfterJump {
+    /// The names that [`FromStr`] takes.
+    pub const NAMES: [&'static str; 3] = ["soft", "ceiling", "none"];
+
+    /// The name, as an option has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            AfterJump::Soft => "soft",
+            AfterJump::Ceiling => "ceiling",
+            AfterJump::None => "none",
+        }
+    }
+}
+
+/// Slow start does not go on so after a jump.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownAfterJump(String);
+
+impl fmt::Display for UnknownAfterJump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = AfterJump::NAMES.join(", ");
+        write!(f, "'{}' is not known: say one of {names}", self.0)
+    }
+}
+
+impl std::error::Error for UnknownAfterJump {}
+
+impl FromStr for AfterJump {
+    type Err = UnknownAfterJump;
+
+    fn from_str(name: &str) -> Result<Self, UnknownAfterJump> {
+        match name {
+            "soft" => Ok(AfterJump::Soft),
+            "ceiling" => Ok(AfterJump::Ceiling),
+            "none" => Ok(AfterJump::None),
+            _ => Err(UnknownAfterJump(name.to_owned())),
+        }
+    }
+}
 
 /// The settings of Careful Resume, and the operator's limits (RFC 9959, 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,11 +74,8 @@ pub struct ResumeConfig {
     /// (RFC 9959, 3.1).
     pub min_initial_windows: usize,
 
-    /// Whether slow start after a jump ends at saved_cwnd: doubling once more
-    /// would overshoot the capacity that was seen. Not where the observation
-    /// was limited by something other than the path. More careful than
-    /// RFC 9959 asks.
-    pub ceiling: bool,
+    /// How slow start goes on after a jump.
+    pub after_jump: AfterJump,
 }
 
 impl Default for ResumeConfig {
@@ -28,7 +84,7 @@ impl Default for ResumeConfig {
             max_jump: 8 * 1024 * 1024,
             lifetime: Duration::from_secs(3600),
             min_initial_windows: 4,
-            ceiling: false,
+            after_jump: AfterJump::Soft,
         }
     }
 }

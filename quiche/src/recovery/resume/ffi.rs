@@ -19,6 +19,7 @@ use libc::ssize_t;
 use crate::clock;
 use crate::path_state::DecodeError;
 use crate::path_state::PathState;
+use crate::resume::AfterJump;
 use crate::resume::Phase;
 use crate::resume::ResumeConfig;
 use crate::resume::ResumeEvent;
@@ -77,7 +78,7 @@ pub struct CResumeConfig {
     max_jump: size_t,
     lifetime_ms: u64,
     min_initial_windows: size_t,
-    ceiling: bool,
+    after_jump: u32,
 }
 
 impl From<&CResumeConfig> for ResumeConfig {
@@ -96,8 +97,17 @@ impl From<&CResumeConfig> for ResumeConfig {
                 config.min_initial_windows,
                 default.min_initial_windows,
             ),
-            ceiling: config.ceiling,
+            after_jump: after_jump_from_c(config.after_jump),
         }
+    }
+}
+
+/// `enum quiche_resume_after_jump`; another number is the default.
+fn after_jump_from_c(after_jump: u32) -> AfterJump {
+    match after_jump {
+        1 => AfterJump::Ceiling,
+        2 => AfterJump::None,
+        _ => AfterJump::Soft,
     }
 }
 
@@ -388,7 +398,7 @@ mod tests {
             max_jump: 0,
             lifetime_ms: 0,
             min_initial_windows: 0,
-            ceiling: false,
+            after_jump: 0,
         };
         assert_eq!(ResumeConfig::from(&zeros), ResumeConfig::default());
 
@@ -396,7 +406,7 @@ mod tests {
             max_jump: 1,
             lifetime_ms: 2,
             min_initial_windows: 3,
-            ceiling: true,
+            after_jump: 1,
         };
         assert_eq!(
             ResumeConfig::from(&set),
@@ -404,7 +414,7 @@ mod tests {
                 max_jump: 1,
                 lifetime: Duration::from_millis(2),
                 min_initial_windows: 3,
-                ceiling: true,
+                after_jump: AfterJump::Ceiling,
             }
         );
     }

@@ -12,6 +12,9 @@ use crate::recovery::resume::Trigger;
 /// kPersistentCongestionThreshold (RFC 9002, 7.6.1).
 const PERSISTENT_CONGESTION_THRESHOLD: u32 = 3;
 
+#[path = "../overshoot/hooks.rs"]
+mod growth;
+
 impl LegacyRecovery {
     pub(in crate::recovery) fn resume_conditions(
         &self, now: Instant,
@@ -78,6 +81,7 @@ impl LegacyRecovery {
             resume.on_rtt_sample(rtt);
         }
 
+        resume.note_window(self.congestion.congestion_window);
         resume.on_acked(self.newly_acked.iter().map(|p| p.pkt_num), bytes);
 
         Some(Acknowledged {
@@ -103,6 +107,10 @@ impl LegacyRecovery {
     pub(super) fn resume_after_ack(
         &mut self, acked: Option<Acknowledged>, now: Instant,
     ) {
+        if let Some(acked) = acked.as_ref() {
+            self.limit_growth_after_jump(acked, now);
+        }
+
         let (Some(resume), Some(acked)) = (self.resume.as_mut(), acked) else {
             return;
         };
@@ -133,6 +141,21 @@ impl LegacyRecovery {
 
         if let Some(pacer) = self.pacer.as_mut() {
             pacer.allow_burst(burst);
+        }
+    }
+
+    /// RFC 9959, 3.4: the controller has grown its window; after a jump, not
+    /// all of the growth may stay.
+    fn limit_growth_after_jump(&mut self, acked: &Acknowledged, now: Instant) {
+        let Some(before) = self.resume.as_ref().map(Resume::window_before) else {
+            return;
+        };
+        let ack = self.overshoot_ack(before, acked.bytes, now);
+        let soft_growth = self.resume.as_mut().and_then(Resume::soft_growth);
+
+        if let Some((soft_growth, ack)) = soft_growth.zip(ack) {
+            let verdict = soft_growth.on_ack(&ack);
+            self.apply_growth(&ack, verdict);
         }
     }
 

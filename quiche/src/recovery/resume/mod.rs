@@ -18,6 +18,7 @@
 //! [`SendInfo.at`]: crate::SendInfo::at
 
 mod admit;
+mod after_jump;
 mod config;
 mod connection;
 mod current_rtt;
@@ -28,7 +29,10 @@ use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
 
+pub(crate) use self::after_jump::SoftGrowth;
+pub use self::config::AfterJump;
 pub use self::config::ResumeConfig;
+pub use self::config::UnknownAfterJump;
 pub(crate) use self::connection::check_algorithm;
 use self::current_rtt::CurrentRtt;
 pub(crate) use self::observer::Acknowledged;
@@ -128,6 +132,10 @@ pub(crate) struct Resume {
     current_rtt: CurrentRtt,
     // In bytes, while it is in force.
     ceiling: Option<usize>,
+    // The congestion window before the latest ACK, in bytes.
+    window_before: usize,
+    // From a jump until slow start ends.
+    soft_growth: Option<Box<SoftGrowth>>,
 
     // The packet that filled the initial window, and those up to it that are
     // not acknowledged yet, in order.
@@ -167,6 +175,8 @@ impl Resume {
             pipe_size: 0,
             current_rtt: CurrentRtt::default(),
             ceiling: None,
+            window_before: 0,
+            soft_growth: None,
             initial_end: None,
             initial_unacked: Vec::new(),
             is_initial_end_next: false,
@@ -234,6 +244,28 @@ impl Resume {
     /// bytes.
     pub(crate) fn ceiling(&self) -> Option<usize> {
         self.ceiling
+    }
+
+    /// An ACK comes while the window is so many bytes.
+    pub(crate) fn note_window(&mut self, cwnd: usize) {
+        self.window_before = cwnd;
+    }
+
+    /// The congestion window before the latest ACK, in bytes.
+    pub(crate) fn window_before(&self) -> usize {
+        self.window_before
+    }
+
+    /// What limits the growth of a window that has jumped; not before the jump
+    /// is validated, in whole or in part.
+    pub(crate) fn soft_growth(&mut self) -> Option<&mut SoftGrowth> {
+        let grows = matches!(self.phase, Phase::Validating | Phase::Normal);
+        self.soft_growth.as_deref_mut().filter(|_| grows)
+    }
+
+    /// Whether the growth of the window is, or will be, limited after a jump.
+    pub(crate) fn has_jumped(&self) -> bool {
+        self.soft_growth.is_some()
     }
 
     /// Whether the window was reduced last by the safe retreat.
@@ -389,6 +421,7 @@ impl Resume {
     /// Slow start ended because the path showed its capacity.
     pub(crate) fn on_slow_start_exit(&mut self) {
         self.ceiling = None;
+        self.soft_growth = None;
         self.observer.on_congestion();
     }
 
@@ -446,6 +479,7 @@ impl Resume {
         &mut self, trigger: Trigger, c: &Conditions,
     ) -> Action {
         self.ceiling = None;
+        self.soft_growth = None;
 
         match self.phase {
             // RFC 9959, 3.2: leave Careful Resume; the controller answers.
@@ -486,6 +520,7 @@ impl Resume {
     /// The local stack uses another path from now on.
     pub(crate) fn on_path_change(&mut self, c: &Conditions) -> Action {
         self.ceiling = None;
+        self.soft_growth = None;
 
         match self.phase {
             Phase::Reconnaissance | Phase::Validating => {
@@ -580,9 +615,7 @@ impl Resume {
                 .max(c.max_datagram_size),
             max_datagram_size: c.max_datagram_size,
         });
-        self.ceiling = self
-            .saved
-            .and_then(|saved| admit::ceiling(&self.config, &saved.state));
+        self.limit_growth();
 
         self.change_phase(
             Phase::Unvalidated,
@@ -591,6 +624,27 @@ impl Resume {
         );
 
         Action::Jump { window: jump_cwnd }
+    }
+
+    /// RFC 9959, 3.4 leaves the growth to the controller.
+    fn limit_growth(&mut self) {
+        let Some(saved) = self.saved.map(|saved| saved.state) else {
+            return;
+        };
+
+        match self.config.after_jump {
+            AfterJump::Soft => {
+                let known = usize::try_from(saved.saved_cwnd);
+                let known = known.unwrap_or(usize::MAX);
+                self.soft_growth = Some(Box::new(SoftGrowth::new(known)));
+            },
+
+            AfterJump::Ceiling => {
+                self.ceiling = admit::ceiling(&self.config, &saved);
+            },
+
+            AfterJump::None => (),
+        }
     }
 
     /// RFC 9959, 3.3: the RTT tells that the jump goes into another path.
@@ -644,6 +698,7 @@ impl Resume {
         // Nothing was sent yet in the unvalidated phase: what was sent before
         // ends the retreat.
         self.last_unvalidated.get_or_insert(self.largest_sent);
+        self.soft_growth = None;
         self.change_phase(Phase::SafeRetreat, trigger, c);
         self.has_retreated = true;
         self.last_reduction_was_retreat = true;

@@ -94,7 +94,10 @@ impl Run {
         };
         let resume = ResumeConfig {
             max_jump: setting.max_jump,
-            ceiling: setting.has_ceiling,
+            after_jump: match setting.has_ceiling {
+                true => AfterJump::Ceiling,
+                false => AfterJump::None,
+            },
             ..Default::default()
         };
         let initial_window = setting.initial_packets * MDS;

@@ -11,6 +11,10 @@ pub enum SlowStartExit {
     #[default]
     HyStart,
 
+    /// A standing queue, found within the round trip that makes it, and
+    /// confirmed by what is delivered in the next.
+    Queue,
+
     /// SEARCH, by what is delivered (draft-chung-ccwg-search).
     Search(SearchConfig),
 
@@ -20,13 +24,14 @@ pub enum SlowStartExit {
 
 impl SlowStartExit {
     /// The names that [`FromStr`] takes.
-    pub const NAMES: [&'static str; 4] =
-        ["hystart", "search", "search-3", "none"];
+    pub const NAMES: [&'static str; 5] =
+        ["queue", "hystart", "search", "search-3", "none"];
 
     /// The name of the method; settings of SEARCH have none.
     pub fn name(&self) -> &'static str {
         match self {
             SlowStartExit::HyStart => "hystart",
+            SlowStartExit::Queue => "queue",
             SlowStartExit::Search(config) => match config.form {
                 SearchForm::SentAgainstDelivered => "search",
                 SearchForm::DeliveredOnly => "search-3",
@@ -54,6 +59,7 @@ impl FromStr for SlowStartExit {
 
     fn from_str(name: &str) -> Result<Self, UnknownSlowStartExit> {
         match name {
+            "queue" => Ok(SlowStartExit::Queue),
             "hystart" => Ok(SlowStartExit::HyStart),
             "search" => Ok(SlowStartExit::Search(SearchConfig::default())),
             "search-3" => {
@@ -131,6 +137,9 @@ pub enum SlowStartEndReason {
     /// HyStart++ had noticed a longer RTT, and it stayed so for its rounds.
     HyStart,
 
+    /// A queue stood, and nothing more was delivered.
+    Queue,
+
     /// SEARCH: what is sent no longer arrives in time.
     Search,
 }
@@ -141,6 +150,7 @@ impl SlowStartEndReason {
         match self {
             SlowStartEndReason::Loss => "loss",
             SlowStartEndReason::HyStart => "hystart",
+            SlowStartEndReason::Queue => "queue",
             SlowStartEndReason::Search => "search",
         }
     }

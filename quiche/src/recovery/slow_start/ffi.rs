@@ -51,6 +51,7 @@ fn exit_from_c(exit: u32, search: CSearchConfig) -> Option<SlowStartExit> {
         1 => Some(SlowStartExit::HyStart),
         2 => Some(search(SearchForm::SentAgainstDelivered)),
         3 => Some(search(SearchForm::DeliveredOnly)),
+        4 => Some(SlowStartExit::Queue),
         _ => None,
     }
 }
@@ -78,12 +79,16 @@ mod tests {
         let zeros = CSearchConfig::default();
         let named = |name: &str| Some(name.parse().unwrap());
 
-        for (number, name) in
-            [(0, "none"), (1, "hystart"), (2, "search"), (3, "search-3")]
-        {
+        for (number, name) in [
+            (0, "none"),
+            (1, "hystart"),
+            (2, "search"),
+            (3, "search-3"),
+            (4, "queue"),
+        ] {
             assert_eq!(exit_from_c(number, zeros), named(name));
         }
-        assert_eq!(exit_from_c(4, zeros), None);
+        assert_eq!(exit_from_c(5, zeros), None);
 
         let set = CSearchConfig {
             window_rtts: 2.0,
@@ -114,7 +119,8 @@ mod tests {
             (2, None, 0),
             (3, Some(&CSearchConfig::default()), 0),
             (2, Some(&all), refused),
-            (4, None, refused),
+            (4, None, 0),
+            (5, None, refused),
         ] {
             let said =
                 quiche_config_set_slow_start_exit(&mut config, exit, search);

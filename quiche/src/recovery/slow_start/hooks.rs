@@ -9,6 +9,7 @@
 //! one hides it. After a safe retreat there is no first slow start any more.
 
 use super::*;
+use crate::recovery::overshoot::Growth;
 use crate::recovery::resume::Phase;
 use crate::recovery::resume::Resume;
 use crate::recovery::search::Ack;
@@ -30,12 +31,42 @@ impl LegacyRecovery {
         }
     }
 
+    /// The controller has answered an ACK, and grown its window from `before`:
+    /// where a queue may stand, not all of the growth stays.
+    fn limit_growth(&mut self, before: usize, bytes: usize, now: Instant) {
+        let phase = self.resume.as_ref().map(Resume::phase);
+        let has_jumped = self.resume.as_ref().is_some_and(Resume::has_jumped);
+
+        // What follows a jump is not this watch's.
+        if has_jumped || self.slow_start.queue.is_none() {
+            return;
+        }
+
+        // Nothing comes of a retreat that is not a congestion event.
+        if phase == Some(Phase::SafeRetreat) {
+            self.slow_start.queue = None;
+            return;
+        }
+
+        let ack = self.overshoot_ack(before, bytes, now);
+
+        if let Some((watch, ack)) = self.slow_start.queue.as_mut().zip(ack) {
+            watch.path.on_ack(&ack);
+            let verdict =
+                watch.doubling.on_ack(&mut watch.path, &ack, Growth::Full);
+            self.apply_growth(&ack, verdict);
+        }
+    }
+
     /// The ACK is processed, but for Careful Resume.
-    pub(super) fn slow_start_on_ack(&mut self, bytes: usize, now: Instant) {
+    pub(super) fn slow_start_on_ack(
+        &mut self, before: usize, bytes: usize, now: Instant,
+    ) {
         if self.slow_start.is_over() {
             return;
         }
 
+        self.limit_growth(before, bytes, now);
         self.drain(bytes);
         self.search(bytes, now);
 
@@ -46,6 +77,7 @@ impl LegacyRecovery {
         if let Some(exit) = self.congestion.ssthresh.startup_exit() {
             let reason = match exit.reason {
                 StartupExitReason::Search => SlowStartEndReason::Search,
+                StartupExitReason::PersistentQueue => SlowStartEndReason::Queue,
                 StartupExitReason::ConservativeSlowStartRounds => {
                     SlowStartEndReason::HyStart
                 },

@@ -1,12 +1,13 @@
-//! When slow start ends: by HyStart++ (RFC 9406, upstream's), by SEARCH, or by
-//! loss alone; and what becomes known of it.
+//! When slow start ends: by HyStart++ (RFC 9406, upstream's), by a standing
+//! queue, by SEARCH, or by loss alone; and what becomes known of it.
 //!
 //! Owns the choice and its names, and the exit as an application and a log see
 //! it. Does not own the rules: those of HyStart++ are upstream's, those of
-//! SEARCH are in [`search`], what Careful Resume changes about HyStart++ is in
+//! SEARCH are in [`search`], those of a standing queue in [`overshoot`], what Careful Resume changes about HyStart++ is in
 //! `resume/hystart.rs`, and about SEARCH in `hooks.rs`.
 //!
 //! [`search`]: crate::recovery::search
+//! [`overshoot`]: crate::recovery::overshoot
 
 mod exit;
 #[cfg(feature = "ffi")]
@@ -18,6 +19,8 @@ use std::time::Instant;
 
 pub use self::exit::*;
 
+use super::overshoot::Doubling;
+use super::overshoot::Path;
 #[cfg(feature = "qlog")]
 use super::search::Evaluation;
 use super::search::Search;
@@ -27,10 +30,11 @@ use crate::Result;
 
 impl Config {
     /// Chooses what ends slow start on Reno and CUBIC, besides congestion.
-    /// BBR2 has a start of its own.
+    /// BBR2 has a start of its own. [`SlowStartExit::Queue`] paces them: what
+    /// leaves in bursts queues at every RTT.
     ///
     /// Of this and [`enable_hystart()`], the later call decides: HyStart++ that
-    /// is enabled takes the place of SEARCH.
+    /// is enabled takes the place of every other.
     ///
     /// The default value is [`SlowStartExit::HyStart`].
     ///
@@ -60,16 +64,36 @@ impl Config {
             },
             _ => None,
         };
+        self.queue_exit = exit == SlowStartExit::Queue;
         self.enable_hystart(exit == SlowStartExit::HyStart);
 
         Ok(())
     }
 }
 
+impl RecoveryConfig {
+    // HyStart++ may have been enabled after another exit was chosen.
+    fn has_queue_exit(&self) -> bool {
+        self.queue_exit && !self.hystart
+    }
+
+    pub(super) fn paces_reno_cubic(&self) -> bool {
+        self.reno_cubic_pacing || self.has_queue_exit()
+    }
+}
+
+/// The watch for a standing queue, and what it sees.
+#[derive(Debug, Default)]
+pub(super) struct QueueWatch {
+    pub(super) path: Path,
+    pub(super) doubling: Doubling,
+}
+
 /// What is followed on one path until its first slow start is over.
 #[derive(Debug)]
 pub(crate) struct SlowStart {
     pub(super) search: Option<Box<Search>>,
+    pub(super) queue: Option<Box<QueueWatch>>,
     /// What SEARCH drains the window to, in bytes.
     pub(super) drain: Option<usize>,
     /// The window before the latest event, in bytes.
@@ -85,11 +109,11 @@ pub(crate) struct SlowStart {
 
 impl SlowStart {
     pub(crate) fn new(config: &RecoveryConfig) -> Self {
-        // HyStart++ may have been enabled after SEARCH was chosen.
         let search = config.search.filter(|_| !config.hystart);
 
         SlowStart {
             search: search.map(|search| Box::new(Search::new(search))),
+            queue: config.has_queue_exit().then(Box::default),
             drain: None,
             window: 0,
             stats: Default::default(),
@@ -119,6 +143,7 @@ impl SlowStart {
         &mut self, reason: SlowStartEndReason, ssthresh: usize, now: Instant,
     ) -> bool {
         self.search = None;
+        self.queue = None;
 
         if self.stats.end.is_some() {
             return false;

@@ -14,8 +14,8 @@
 use super::test_path::*;
 use super::*;
 use crate::recovery::RecoveryOps;
+use crate::resume::AfterJump;
 use crate::resume::Phase;
-use crate::resume::ResumeConfig;
 use crate::resume::Trigger;
 use crate::CongestionControlAlgorithm;
 use crate::CongestionControlAlgorithm::Reno;
@@ -261,17 +261,11 @@ fn slow_start_ends_at_the_ceiling(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values("hystart", "none", "search")] exit: &str,
 ) {
-    for ceiling in [false, true] {
+    for after_jump in [AfterJump::None, AfterJump::Ceiling] {
+        let ceiling = after_jump == AfterJump::Ceiling;
         let mut flow = Flow::new(Setting {
-            resume: Some((
-                ResumeConfig {
-                    ceiling,
-                    ..Default::default()
-                },
-                BDP,
-            )),
             bdp: 4 * BDP,
-            ..Setting::new(cc, exit)
+            ..Setting::new(cc, exit).resumed_with(BDP, after_jump)
         });
         flow.run(6.0, |flow| flow.window() > 2 * BDP);
         let is_beyond = flow.window() > 2 * BDP;
@@ -283,6 +277,49 @@ fn slow_start_ends_at_the_ceiling(
             assert!(observed.limited, "{observed:?}");
         }
     }
+}
+
+/// A queue that stands ends slow start before the buffer overflows, with a window
+/// that keeps the path full.
+#[rstest]
+fn a_standing_queue_ends_it_without_loss(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut flow = Flow::new(Setting {
+        buffer: BDP * 5 / 4,
+        ..Setting::new(cc, "queue")
+    });
+    flow.run(60.0, ended);
+
+    let end = flow.end().unwrap();
+    assert_eq!((end.reason, flow.dropped), (Queue, 0));
+    let window = end.ssthresh / MDS;
+    assert!((BDP..BDP * 3 / 2).contains(&window), "{window}");
+
+    flow.run(3.0, |_| false);
+    assert_eq!(flow.dropped, 0);
+}
+
+/// After a jump to half of what the path holds, growth beyond the saved capacity
+/// loses nothing, whatever else ends slow start; and what is observed at its end
+/// is not limited.
+#[rstest]
+#[case(BDP)]
+#[case(BDP * 3 / 4)]
+fn soft_growth_after_a_jump_ends_it_without_loss(
+    #[case] saved: usize, #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values("queue", "hystart", "search", "none")] exit: &str,
+) {
+    let mut flow =
+        Flow::new(Setting::new(cc, exit).resumed_with(saved, AfterJump::Soft));
+    flow.run(60.0, ended);
+
+    assert_eq!(flow.end().map(|end| end.reason), Some(Queue));
+    assert_eq!((flow.phase(), flow.dropped), (Phase::Normal, 0));
+
+    flow.run(3.0, |_| false);
+    let observed = flow.recovery.path_state(flow.now).unwrap();
+    assert!(!observed.limited, "{observed:?}");
 }
 
 /// On a path so narrow that the initial window queues, HyStart++ notices that

@@ -14,6 +14,7 @@ use crate::recovery::HandshakeStatus;
 use crate::recovery::Recovery;
 use crate::recovery::RecoveryOps;
 use crate::recovery::Sent;
+use crate::resume::AfterJump;
 use crate::resume::Phase;
 use crate::resume::ResumeConfig;
 use crate::slow_start::SlowStartEnd;
@@ -52,10 +53,23 @@ impl Setting {
         }
     }
 
-    /// The sender is given a saved set of so many packets.
+    /// The sender is given a saved set of so many packets, and slow start goes
+    /// on after the jump as the exit has it.
     pub(crate) fn resumed(self, saved: usize) -> Self {
-        let resume = Some((ResumeConfig::default(), saved));
-        Setting { resume, ..self }
+        self.resumed_with(saved, AfterJump::None)
+    }
+
+    pub(crate) fn resumed_with(
+        self, saved: usize, after_jump: AfterJump,
+    ) -> Self {
+        let config = ResumeConfig {
+            after_jump,
+            ..Default::default()
+        };
+        Setting {
+            resume: Some((config, saved)),
+            ..self
+        }
     }
 }
 

@@ -100,7 +100,7 @@ fn each_rule_is_broken_by_what_it_forbids() {
         ("without HyStart++, at most", &["overshoot", "\"none\"", CAREFUL], &lose(30)),
         ("overshoot: a jump", &["overshoot", CAREFUL], &retreat),
         ("changed: at most 2 RTTs", &["changed", "LEO", CAREFUL], &slow_down(3.0)),
-        ("ceiling: no more", &["ceiling", "LEO", "Bool(true)"], &|o| {
+        ("ceiling: no more", &["ceiling", "LEO", "\"ceiling\""], &|o| {
             o.flows[0].jump_lost_packets = Some(1);
         }),
         ("recovery: the mean", &["recovery", CAREFUL], &slow_down(3.0)),

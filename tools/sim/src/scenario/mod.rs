@@ -6,6 +6,7 @@ mod check;
 pub mod file;
 pub mod shipped;
 
+use quiche::resume::AfterJump;
 use quiche::slow_start::SlowStartExit;
 use serde::Deserialize;
 use serde::Serialize;
@@ -163,9 +164,9 @@ pub struct Flow {
     #[serde(default)]
     pub start_spread_ms: f64,
 
-    /// What ends slow start besides loss: `hystart`, `search`, `search-3` or
-    /// `none`.
-    #[serde(default, with = "exit_name")]
+    /// What ends slow start besides loss: `queue`, `hystart`, `search`,
+    /// `search-3` or `none`.
+    #[serde(default = "default::slow_start_exit", with = "exit_name")]
     pub slow_start_exit: SlowStartExit,
 
     /// The share of the expected bytes that is missing when SEARCH ends slow
@@ -173,9 +174,9 @@ pub struct Flow {
     #[serde(default)]
     pub search_threshold: Option<f64>,
 
-    /// Whether slow start after a jump ends at saved_cwnd.
-    #[serde(default)]
-    pub ceiling: bool,
+    /// How slow start goes on after a jump: `soft`, `ceiling` or `none`.
+    #[serde(default, with = "after_jump_name")]
+    pub after_jump: AfterJump,
 
     /// The client's flow-control window in bytes; never a limit when absent.
     #[serde(default)]
@@ -271,6 +272,8 @@ impl Scenario {
 
 /// Defaults that are not a type's own.
 mod default {
+    use quiche::slow_start::SlowStartExit;
+
     pub fn deadline_s() -> f64 {
         600.0
     }
@@ -283,11 +286,32 @@ mod default {
     pub fn period_rtts() -> f64 {
         3.3
     }
+    pub fn slow_start_exit() -> SlowStartExit {
+        SlowStartExit::Queue
+    }
     pub fn name() -> String {
         "flow".into()
     }
     pub fn count() -> u32 {
         1
+    }
+}
+
+/// A way to go on after a jump by its name, as edge-server takes it.
+mod after_jump_name {
+    use quiche::resume::AfterJump;
+    use serde::Deserialize;
+    use serde::Deserializer;
+    use serde::Serializer;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+    pub fn serialize<S: Serializer>(after_jump: &AfterJump, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(after_jump.name())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<AfterJump, D::Error> {
+        let name = String::deserialize(from)?;
+        name.parse().map_err(serde::de::Error::custom)
     }
 }
 

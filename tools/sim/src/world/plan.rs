@@ -8,6 +8,7 @@ use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
 use link::Rate;
+use quiche::resume::AfterJump;
 use quiche::slow_start::SearchConfig;
 use quiche::slow_start::SlowStartExit;
 use rand_pcg::rand_core::SeedableRng;
@@ -48,7 +49,7 @@ pub struct FlowPlan {
     pub access_buffer_bytes: u64,
     pub start: Duration,
     pub slow_start_exit: SlowStartExit,
-    pub ceiling: bool,
+    pub after_jump: AfterJump,
     pub client_window_bytes: Option<u64>,
     pub app_limit_bytes_per_s: Option<f64>,
     /// Which subnet it is in; flows of one subnet share a saved set.
@@ -112,7 +113,7 @@ fn one(path: &Path, flow: &Flow, subnet: usize) -> anyhow::Result<FlowPlan> {
         access_buffer_bytes: buffer_bytes(path.buffer_bdp, bdp_bytes(access_mbps, rtt)),
         start: duration("start_ms", flow.start_ms / 1e3)?,
         slow_start_exit: slow_start_exit(flow),
-        ceiling: flow.ceiling,
+        after_jump: flow.after_jump,
         client_window_bytes: flow.client_window_bytes,
         app_limit_bytes_per_s: flow.app_limit_mbps.map(|mbps| mbps * 1e6 / 8.0),
         subnet: u16::try_from(subnet).context("too many subnets")?,

@@ -81,7 +81,7 @@ impl Settings {
         let config = match plan.mode {
             Mode::SlowStart => &mut self.server,
             Mode::CarefulResume => {
-                let resume = ResumeConfig { ceiling: plan.ceiling, ..Default::default() };
+                let resume = ResumeConfig { after_jump: plan.after_jump, ..Default::default() };
                 hooks::set_careful_resume(&mut self.resuming_server, resume)?;
                 &mut self.resuming_server
             }

@@ -229,8 +229,8 @@ fn a_slow_start_exit_is_chosen_by_its_name() {
 /// than path and buffer hold.
 #[test]
 fn at_the_ceiling_a_jump_does_not_overshoot() {
-    for ceiling in [false, true] {
-        let flow = format!("slow_start_exit = 'none'\nceiling = {ceiling}");
+    for (after_jump, ceiling) in [("none", false), ("ceiling", true)] {
+        let flow = format!("slow_start_exit = 'none'\nafter_jump = '{after_jump}'");
         let mut scenario = geo("careful-resume", &flow);
         scenario.flows[0].object_bytes = Some(20_000_000);
         let flow = first(&scenario);

@@ -19,7 +19,7 @@ use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
 use crate::evaluation::Findings;
 
-const CEILING: &str = "flow.ceiling";
+const CEILING: &str = "flow.after_jump";
 
 /// The same without and with the ceiling.
 struct Row<'a> {
@@ -64,10 +64,10 @@ fn rows<'a>(chapter: &'a Chapter) -> Vec<Row<'a>> {
         |ceiling: &'static str| chapter.cells.iter().filter(move |c| c.said(CEILING) == ceiling);
     let place = |c: &Cell| (c.said("case"), c.said(EXIT));
     let row = |free: &'a Cell<'a>| {
-        let capped = of("true").find(|capped| place(capped) == place(free))?;
+        let capped = of("ceiling").find(|capped| place(capped) == place(free))?;
         Some(Row { free, capped })
     };
-    of("false").filter_map(row).collect()
+    of("none").filter_map(row).collect()
 }
 
 /// Mean packets lost within 5 RTTs of the jump; no number unless every run

@@ -128,6 +128,7 @@ const EXIT: &str = "flow.slow_start_exit";
 /// What ends slow start, as people write it.
 fn exit_name(cell: &Cell) -> &'static str {
     match cell.said(EXIT).as_str() {
+        "queue" => "a standing queue",
         "hystart" => "HyStart++",
         "search" => "SEARCH 4.0",
         "search-3" => "SEARCH 3.x",

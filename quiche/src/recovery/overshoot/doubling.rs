@@ -1,0 +1,211 @@
+//! Slow start on a path of which nothing is known.
+//!
+//! As soon as a queue shows, the window holds for a round trip, which tells a
+//! path that is full from one whose RTT varies: on the first the queue that is
+//! under way arrives, up to as much as a window, and no more is delivered than
+//! before; on the second twice as much is. What proves to be no queue is the
+//! path's own variation, which from then on must be exceeded.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use super::Ack;
+use super::Allowance;
+use super::Growth;
+use super::Path;
+use super::Verdict;
+
+/// A queue shows by this part of the minimum RTT, within bounds. Two windows
+/// are under way when it does: a doubling that begins to queue has queued 0.44
+/// windows when the first ACK says so, and 0.85 with this part.
+const QUEUE_RTT_DIVISOR: u32 = 32;
+const QUEUE_MIN: Duration = Duration::from_millis(1);
+const QUEUE_MAX: Duration = Duration::from_millis(16);
+
+/// Nor do so many packets make a queue.
+const QUEUE_PACKETS: usize = 4;
+
+/// Beyond the path's own variation, a queue shows by the speed at which it
+/// grows: by this part of an RTT in half of one. The RTTs of GEO, LEO and LTE
+/// links swing by 10 % in 3.3 RTTs, and so change by a tenth.
+const RISE_SPAN_DIVISOR: u32 = 2;
+const RISE: f64 = 0.15;
+
+/// After this part of an RTT a queue that is real has grown by a twentieth of
+/// one.
+const GROWTH_SPAN: f64 = 0.25;
+const GROWTH_MIN: f64 = 0.05;
+
+/// Where it has not by then, it is none.
+const DISMISSED_AFTER: f64 = 0.375;
+
+/// Variation stays below this part of the minimum RTT.
+const DOUBTFUL: f64 = 0.2;
+
+/// From this part on, a queue stands.
+const STANDING: f64 = 0.35;
+
+/// Doubling delivers twice as much a round trip later, a full path as much.
+const DELIVERED_RATIO: f64 = 1.7;
+
+/// Rounds that a doubtful queue is watched, with careful growth, after the
+/// first.
+const DOUBTFUL_ROUNDS: u32 = 3;
+
+/// By how much a queue must exceed what proved to be none, and the most that
+/// this may ask for.
+const VARIATION_FACTOR: f64 = 1.25;
+const VARIATION_MAX: f64 = 0.4;
+
+/// A round in which it is found out whether a queue stands.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    since: Instant,
+    /// The round ends when a later packet is acknowledged.
+    last_packet: u64,
+    /// At its beginning.
+    excess: Duration,
+    /// The queue has grown as a real one does.
+    has_grown: bool,
+    /// Rounds before this one.
+    rounds: u32,
+}
+
+impl Hold {
+    fn new(ack: &Ack, excess: Duration, rounds: u32) -> Self {
+        Hold {
+            since: ack.now,
+            last_packet: ack.largest_sent,
+            excess,
+            has_grown: rounds > 0,
+            rounds,
+        }
+    }
+
+    fn growth(&self) -> Growth {
+        match self.rounds {
+            0 => Growth::Nothing,
+            _ => Growth::Quarter,
+        }
+    }
+
+    /// Whether it is no queue, and that is known before the round ends.
+    fn is_dismissed(&mut self, ack: &Ack, excess: Duration) -> bool {
+        let elapsed = ack.now.saturating_duration_since(self.since);
+        let rtts = elapsed.as_secs_f64() / ack.min_rtt.as_secs_f64();
+        let grown = self.excess + ack.min_rtt.mul_f64(GROWTH_MIN);
+
+        self.has_grown |= rtts >= GROWTH_SPAN && excess >= grown;
+
+        rtts >= DISMISSED_AFTER
+            && !self.has_grown
+            && excess < ack.min_rtt.mul_f64(DOUBTFUL)
+    }
+
+    /// Whether no more is delivered at the end of the round than before it, as
+    /// little as on a path that is full.
+    fn is_flat(&self, path: &Path, ack: &Ack) -> bool {
+        let half = ack.now.saturating_duration_since(self.since) / 2;
+        let after = path.delivered(ack.now, half);
+        let before = path.delivered(self.since, half);
+        after < before * DELIVERED_RATIO
+    }
+
+    /// What the round has found out, at its end.
+    fn find(&self, path: &Path, ack: &Ack, excess: Duration) -> Finding {
+        // In later rounds the window hardly grows, and what is delivered
+        // neither.
+        let is_flat = self.rounds > 0 || self.is_flat(path, ack);
+
+        if is_flat && excess >= ack.min_rtt.mul_f64(STANDING) {
+            return Finding::Queue;
+        }
+
+        match excess >= ack.min_rtt.mul_f64(DOUBTFUL) {
+            true if self.rounds < DOUBTFUL_ROUNDS => Finding::Doubt,
+            _ => Finding::Variation,
+        }
+    }
+}
+
+/// What a round found out.
+enum Finding {
+    Queue,
+    Doubt,
+    Variation,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Doubling {
+    hold: Option<Hold>,
+    /// The excess of the RTT that proved to be no queue.
+    variation: Duration,
+    allowance: Allowance,
+}
+
+impl Doubling {
+    /// Judges an ACK, which `path` has seen. `growth` is what it may grow by
+    /// where no queue shows.
+    pub(crate) fn on_ack(
+        &mut self, path: &mut Path, ack: &Ack, growth: Growth,
+    ) -> Verdict {
+        match self.hold.take() {
+            Some(hold) => self.go_on(hold, path, ack),
+
+            None if self.shows_queue(path, ack) => {
+                let excess = path.excess(ack).unwrap_or_default();
+                self.hold = Some(Hold::new(ack, excess, 0));
+                self.allowance.grow(ack, Growth::Nothing)
+            },
+
+            None => self.allowance.grow(ack, growth),
+        }
+    }
+
+    fn shows_queue(&self, path: &Path, ack: &Ack) -> bool {
+        let Some(excess) = path.excess(ack) else {
+            return false;
+        };
+        let least = (ack.min_rtt / QUEUE_RTT_DIVISOR).clamp(QUEUE_MIN, QUEUE_MAX);
+        let packets = QUEUE_PACKETS * ack.max_datagram_size;
+        let packets = packets as f64 / ack.cwnd.max(1) as f64;
+
+        if excess < least.max(ack.min_rtt.mul_f64(packets)) {
+            return false;
+        }
+
+        let rise = path.rise(ack, ack.min_rtt / RISE_SPAN_DIVISOR);
+        excess > self.variation || rise >= ack.min_rtt.mul_f64(RISE)
+    }
+
+    fn go_on(&mut self, mut hold: Hold, path: &mut Path, ack: &Ack) -> Verdict {
+        let excess = path.excess(ack).unwrap_or_default();
+        let growth = hold.growth();
+
+        let finding = if ack.largest_acked > hold.last_packet {
+            hold.find(path, ack, excess)
+        } else if hold.is_dismissed(ack, excess) {
+            Finding::Variation
+        } else {
+            self.hold = Some(hold);
+            return self.allowance.grow(ack, growth);
+        };
+
+        match finding {
+            Finding::Queue => return Verdict::exit(path, ack),
+
+            Finding::Doubt => {
+                self.hold = Some(Hold::new(ack, excess, hold.rounds + 1));
+            },
+
+            Finding::Variation => {
+                let variation = excess.mul_f64(VARIATION_FACTOR);
+                let most = ack.min_rtt.mul_f64(VARIATION_MAX);
+                self.variation = self.variation.max(variation).min(most);
+                path.forget_rtts();
+            },
+        }
+
+        self.allowance.grow(ack, growth)
+    }
+}

@@ -1,0 +1,62 @@
+//! Growth of the window in the recovery of Reno and CUBIC: what its judges are
+//! told, and the one place where their verdicts are applied.
+
+use super::*;
+use crate::recovery::overshoot::Ack;
+use crate::recovery::overshoot::Verdict;
+use crate::recovery::StartupExitReason;
+
+impl LegacyRecovery {
+    /// What an ACK of so many `bytes` tells in slow start, when the controller
+    /// has grown its window from `before`. None where it tells nothing.
+    pub(in crate::recovery) fn overshoot_ack(
+        &self, before: usize, bytes: usize, now: Instant,
+    ) -> Option<Ack> {
+        let epoch = &self.epochs[Epoch::Application];
+
+        if self.congestion.ssthresh.startup_exit().is_some() {
+            return None;
+        }
+
+        Some(Ack {
+            now,
+            rtt: self.rtt_stats.latest_rtt,
+            min_rtt: self.rtt_stats.min_rtt()?,
+            bytes,
+            largest_acked: epoch.largest_acked_packet?,
+            largest_sent: epoch.sent_packets.back()?.pkt_num,
+            cwnd: before,
+            grown: self.congestion.congestion_window.saturating_sub(before),
+            max_datagram_size: self.max_datagram_size,
+        })
+    }
+
+    pub(in crate::recovery) fn apply_growth(
+        &mut self, ack: &Ack, verdict: Verdict,
+    ) {
+        match verdict {
+            Verdict::Grow(bytes) => {
+                let window = self.congestion.congestion_window - ack.grown;
+                self.congestion.congestion_window = window + bytes;
+            },
+
+            Verdict::Exit { window } => {
+                let window = window.max(self.initial_window());
+                self.end_slow_start_for_queue(window.min(ack.cwnd));
+            },
+        }
+    }
+
+    fn end_slow_start_for_queue(&mut self, window: usize) {
+        let reason = StartupExitReason::PersistentQueue;
+
+        self.congestion.congestion_window = window;
+        self.congestion.ssthresh.ssthresh = window;
+        self.congestion.ssthresh.startup_exit =
+            Some(StartupExit::new(window, None, reason));
+
+        if let Some(resume) = self.resume.as_mut() {
+            resume.on_slow_start_exit();
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Growth without memory of the path.
+
+use super::test_path::TestPath;
+use super::test_path::MDS;
+use super::*;
+use crate::clock;
+
+/// Doubles from ten packets, as a new connection does.
+fn double(path: &TestPath, most: usize) -> test_path::Sent {
+    let mut seen = Path::default();
+    let mut doubling = Doubling::default();
+
+    path.send(10, most, |ack| {
+        seen.on_ack(ack);
+        doubling.on_ack(&mut seen, ack, Growth::Full)
+    })
+}
+
+/// Two windows are under way when a path that holds one begins to queue. Where
+/// a burst within a round was taken for variation before, a fifth more.
+#[test]
+fn doubling_ends_while_about_one_bdp_is_queued() {
+    for bdp in [150, 200, 270, 400, 530, 740, 1000, 3000, 20_000] {
+        for rtt_ms in [20, 50, 60, 100, 600] {
+            let path = TestPath::new(bdp, rtt_ms);
+            let sent = double(&path, 10 * bdp);
+            let who = format!("{bdp} packets, {rtt_ms} ms: {sent:?}");
+
+            assert!(sent.is_exit, "{who}");
+            assert!(sent.queue <= bdp * 6 / 5, "{who}");
+            assert!(sent.window >= bdp * 9 / 10, "{who}");
+            assert!(sent.window <= bdp * 3 / 2, "{who}");
+        }
+    }
+}
+
+#[test]
+fn doubling_below_the_capacity_is_never_held() {
+    for rtt_ms in [10, 60, 600] {
+        let path = TestPath::new(20_000, rtt_ms);
+        let sent = double(&path, 10_000);
+        assert!(!sent.is_exit, "{sent:?}");
+        assert!(sent.rtts < 11.0, "{sent:?}");
+    }
+}
+
+/// What satellites and radio schedulers do to an RTT: it ends nothing, and costs at
+/// most as many round trips as ten doublings take.
+#[test]
+fn an_rtt_that_swings_is_no_queue() {
+    for percent in [2, 5, 10] {
+        for rtt_ms in [20, 60, 600] {
+            let path = TestPath {
+                swing: f64::from(percent) / 100.0,
+                ..TestPath::new(20_000, rtt_ms)
+            };
+            let sent = double(&path, 10_000);
+            let who = format!("{percent} %, {rtt_ms} ms: {sent:?}");
+            assert!(!sent.is_exit, "{who}");
+            assert!(sent.rtts < 20.0, "{who}");
+        }
+    }
+}
+
+fn ack(grown: usize) -> Ack {
+    Ack {
+        now: clock::now(),
+        rtt: Duration::from_millis(50),
+        min_rtt: Duration::from_millis(50),
+        bytes: MDS,
+        largest_acked: 1,
+        largest_sent: 2,
+        cwnd: 100 * MDS,
+        grown,
+        max_datagram_size: MDS,
+    }
+}
+
+/// A part of a packet would leave as a runt, and its ACK release another.
+#[test]
+fn limited_growth_is_whole_packets_and_loses_none() {
+    for (growth, share) in [(Growth::Half, 2), (Growth::Quarter, 4)] {
+        let mut allowance = Allowance::default();
+        let mut kept = 0;
+
+        for _ in 0..400 {
+            let Verdict::Grow(bytes) = allowance.grow(&ack(MDS), growth) else {
+                panic!("an allowance ends nothing");
+            };
+            assert!(bytes == 0 || bytes == MDS, "{bytes}");
+            kept += bytes;
+        }
+
+        let expected = 400 / share * MDS;
+        assert!(kept <= expected && kept + 2 * MDS > expected, "{kept}");
+    }
+
+    let mut allowance = Allowance::default();
+    assert_eq!(allowance.grow(&ack(777), Growth::Full), Verdict::Grow(777));
+    assert_eq!(allowance.grow(&ack(777), Growth::Nothing), Verdict::Grow(0));
+}
+
+/// Whatever comes, no verdict adds to what the controller grows by.
+#[cfg(feature = "internal")]
+#[test]
+fn random_acks_never_grow_the_window_by_more_than_the_controller() {
+    for seed in 0..500 {
+        let _clock = clock::Simulation::start(seed, Duration::from_secs(1));
+        let random = crate::rand::rand_u64_uniform;
+        let mut seen = Path::default();
+        let mut doubling = Doubling::default();
+        let mut now = clock::now();
+        let (mut largest, mut grown, mut kept) = (0, 0, 0);
+
+        for _ in 0..300 {
+            now += Duration::from_micros(random(30_000));
+            largest += random(20);
+            let ack = Ack {
+                now,
+                rtt: Duration::from_micros(10_000 + random(100_000)),
+                min_rtt: Duration::from_micros(1 + random(10_000)),
+                bytes: random(20_000) as usize,
+                largest_acked: largest,
+                largest_sent: largest + random(200),
+                cwnd: 2 * MDS + random(1_000_000) as usize,
+                grown: random(20_000) as usize,
+                max_datagram_size: MDS,
+            };
+            seen.on_ack(&ack);
+
+            match doubling.on_ack(&mut seen, &ack, Growth::Half) {
+                Verdict::Grow(bytes) => kept += bytes,
+                Verdict::Exit { .. } => break,
+            }
+            grown += ack.grown;
+            assert!(kept <= grown / 2, "seed {seed}: {kept} of {grown}");
+        }
+    }
+}

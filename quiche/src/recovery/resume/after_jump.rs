@@ -1,0 +1,164 @@
+//! Slow start after a jump: growth beyond what the path is known to hold.
+//!
+//! A jump puts the doubling exactly on saved_cwnd, so that the next one fills
+//! path and buffer before a longer RTT comes back. Beyond saved_cwnd the window
+//! therefore grows by a quarter, until a round trip brings a queue and no more
+//! delivered, which ends slow start, or delivers more than was known, without a
+//! queue: then the path has more to give, and is taken for unknown, but for
+//! growing by half. More careful than RFC 9959, 3.4 asks, as RFC 5681, 3.1
+//! allows where a path is known; divisor and thresholds are those of RFC 9406.
+//!
+//! Pure, like the phases. Knows neither Reno nor CUBIC.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::recovery::overshoot::Ack;
+use crate::recovery::overshoot::Allowance;
+use crate::recovery::overshoot::Doubling;
+use crate::recovery::overshoot::Growth;
+use crate::recovery::overshoot::Path;
+use crate::recovery::overshoot::Verdict;
+
+/// RFC 9406, 4.3: clamp(RTT / 8, 4 ms, 16 ms).
+const QUEUE_RTT_DIVISOR: u32 = 8;
+const QUEUE_MIN: Duration = Duration::from_millis(4);
+const QUEUE_MAX: Duration = Duration::from_millis(16);
+
+/// A round has a queue if this part of its ACKs has.
+const QUEUED_DIVISOR: u32 = 4;
+
+/// By how much delivery grows, at least, on a path that is not full, where the
+/// window grows by a quarter.
+const MORE: f64 = 1.125;
+
+/// The ACKs of one round trip, told by packet number.
+#[derive(Debug)]
+struct Round {
+    since: Instant,
+    last_packet: u64,
+    bytes: usize,
+    acks: u32,
+    queued: u32,
+}
+
+impl Round {
+    fn new(ack: &Ack) -> Self {
+        Round {
+            since: ack.now,
+            last_packet: ack.largest_sent,
+            bytes: 0,
+            acks: 0,
+            queued: 0,
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Ack, is_queued: bool) {
+        self.bytes += ack.bytes;
+        self.acks += 1;
+        self.queued += u32::from(is_queued);
+    }
+
+    /// Bytes per second, until `now`.
+    fn rate(&self, now: Instant) -> f64 {
+        let elapsed = now.saturating_duration_since(self.since);
+        self.bytes as f64 / elapsed.as_secs_f64().max(1e-6)
+    }
+
+    fn has_queue(&self) -> bool {
+        self.queued * QUEUED_DIVISOR >= self.acks.max(1)
+    }
+}
+
+/// The growth of a window that has jumped, until slow start ends.
+#[derive(Debug)]
+pub(crate) struct SoftGrowth {
+    /// saved_cwnd, in bytes.
+    known: usize,
+    /// The path holds more.
+    is_larger: bool,
+    path: Path,
+    round: Option<Round>,
+    /// What the round before delivered, in bytes per second.
+    last_rate: Option<f64>,
+    doubling: Doubling,
+    /// The last round looked full: this one, without growth, decides.
+    is_suspect: bool,
+    allowance: Allowance,
+}
+
+impl SoftGrowth {
+    /// `known` is the capacity that was seen, in bytes.
+    pub(super) fn new(known: usize) -> Self {
+        SoftGrowth {
+            known,
+            is_larger: false,
+            path: Path::default(),
+            round: None,
+            last_rate: None,
+            doubling: Doubling::default(),
+            is_suspect: false,
+            allowance: Allowance::default(),
+        }
+    }
+
+    /// Judges an ACK of the validating or the normal phase.
+    pub(crate) fn on_ack(&mut self, ack: &Ack) -> Verdict {
+        self.path.on_ack(ack);
+
+        let is_beyond = ack.cwnd >= self.known;
+        let is_careful = is_beyond && !self.is_larger;
+
+        if let Some(looks_full) = self.end_round(ack) {
+            let was_suspect =
+                std::mem::replace(&mut self.is_suspect, looks_full && is_careful);
+
+            if was_suspect && self.is_suspect {
+                return Verdict::Exit { window: ack.cwnd };
+            }
+        }
+
+        match is_careful {
+            true if self.is_suspect => self.allowance.grow(ack, Growth::Nothing),
+            true => self.allowance.grow(ack, Growth::Quarter),
+
+            false => {
+                let growth = if is_beyond {
+                    Growth::Half
+                } else {
+                    Growth::Full
+                };
+                self.doubling.on_ack(&mut self.path, ack, growth)
+            },
+        }
+    }
+
+    /// Counts the ACK. Returns, if a round ends with it, whether that brought a
+    /// queue, and no more delivered than the one before.
+    fn end_round(&mut self, ack: &Ack) -> Option<bool> {
+        let threshold =
+            (ack.min_rtt / QUEUE_RTT_DIVISOR).clamp(QUEUE_MIN, QUEUE_MAX);
+        let excess = self.path.excess(ack).unwrap_or_default();
+        let round = self.round.get_or_insert_with(|| Round::new(ack));
+
+        round.on_ack(ack, excess >= threshold);
+
+        if ack.largest_acked <= round.last_packet {
+            return None;
+        }
+
+        let rate = round.rate(ack.now);
+        let has_queue = round.has_queue();
+        let arrived = rate * ack.min_rtt.as_secs_f64();
+        let last_rate = self.last_rate.replace(rate);
+
+        self.is_larger |= !has_queue && arrived >= self.known as f64 * MORE;
+        self.round = Some(Round::new(ack));
+
+        Some(has_queue && last_rate.is_some_and(|last| rate < last * MORE))
+    }
+}
+
+#[cfg(test)]
+#[path = "after_jump_tests.rs"]
+mod tests;

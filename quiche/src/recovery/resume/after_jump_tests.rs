@@ -1,0 +1,76 @@
+//! Growth after a jump, on paths that hold what was saved, less, or more.
+
+use super::*;
+use crate::recovery::overshoot::test_path::Sent;
+use crate::recovery::overshoot::test_path::TestPath;
+use crate::recovery::overshoot::test_path::MDS;
+
+/// Grows from half of `known`, as after a jump; both in packets.
+fn grow(path: &TestPath, known: usize, most: usize) -> Sent {
+    let mut soft_growth = SoftGrowth::new(known * MDS);
+    path.send(known / 2, most, |ack| soft_growth.on_ack(ack))
+}
+
+/// The doubling lands on what the path holds.
+#[test]
+fn growth_ends_at_little_more_than_what_was_saved() {
+    for bdp in [100, 300, 1000, 5000] {
+        for rtt_ms in [40, 60, 100, 600] {
+            for percent in [70, 85, 98, 105] {
+                let path = TestPath::new(bdp, rtt_ms);
+                let sent = grow(&path, bdp * percent / 100, 10 * bdp);
+                let who =
+                    format!("{bdp} packets, {rtt_ms} ms, {percent} %: {sent:?}");
+
+                assert!(sent.is_exit, "{who}");
+                assert!(sent.window <= bdp * 7 / 4, "{who}");
+                assert!(sent.window >= bdp * 9 / 10, "{who}");
+                assert!(sent.queue <= bdp * 9 / 10, "{who}");
+            }
+        }
+    }
+}
+
+/// Doubling would take three round trips to eight times as much.
+#[test]
+fn a_path_that_holds_more_is_found_out() {
+    for rtt_ms in [20, 60, 600] {
+        let path = TestPath::new(8000, rtt_ms);
+        let sent = grow(&path, 1000, 7000);
+        assert!(!sent.is_exit, "{sent:?}");
+        assert!(sent.rtts < 9.0, "{sent:?}");
+    }
+}
+
+#[test]
+fn growth_below_what_was_saved_is_the_controllers() {
+    let path = TestPath::new(8000, 60);
+    let mut soft_growth = SoftGrowth::new(4000 * MDS);
+    let sent = path.send(1000, 4000, |ack| {
+        let verdict = soft_growth.on_ack(ack);
+        assert_eq!(verdict, Verdict::Grow(ack.grown));
+        verdict
+    });
+    assert_eq!(sent.window, 4000);
+}
+
+#[test]
+fn a_quarter_of_the_growth_is_left_beyond_what_was_saved() {
+    let path = TestPath::new(8000, 60);
+    let mut soft_growth = SoftGrowth::new(1000 * MDS);
+    let (mut grown, mut kept) = (0, 0);
+
+    path.send(1000, 1200, |ack| {
+        let verdict = soft_growth.on_ack(ack);
+        if let Verdict::Grow(bytes) = verdict {
+            grown += ack.grown;
+            kept += bytes;
+        }
+        verdict
+    });
+
+    assert!(
+        kept <= grown / 4 && kept + MDS > grown / 4,
+        "{kept} of {grown}"
+    );
+}
