@@ -213,8 +213,9 @@ fn flow(dice: &mut Dice, path: &Path, group: u64, bytes: f64, extent_ms: f64) ->
         cwnd_bdp: dice.log(0.05, 20.0),
         rtt_ratio: dice.sometimes(0.5, |dice| dice.log(0.05, 4.0)).unwrap_or(1.0),
         age_s: dice.log(0.1, 5_000.0),
+        cold: false,
     };
-    Flow {
+    let mut flow = Flow {
         name: format!("flow-{group}"),
         count: count as u32,
         cc: if dice.often(0.5) { Controller::Cubic } else { Controller::Reno },
@@ -229,6 +230,7 @@ fn flow(dice: &mut Dice, path: &Path, group: u64, bytes: f64, extent_ms: f64) ->
             .sometimes(0.2, |dice| round(rate_mbps * dice.log(0.3, 3.0)).max(RATE_MBPS_MIN)),
         start_ms: dice.sometimes(0.5, |dice| dice.uniform(0.0, extent_ms)).unwrap_or(0.0),
         start_spread_ms: dice.sometimes(0.5, |dice| dice.uniform(0.0, extent_ms)).unwrap_or(0.0),
+        in_turn: false,
         slow_start_exit: slow_start_exit(dice),
         search_threshold: None,
         client_window_bytes: dice.sometimes(0.2, |dice| dice.log(16e3, 4e6) as u64),
@@ -236,7 +238,10 @@ fn flow(dice: &mut Dice, path: &Path, group: u64, bytes: f64, extent_ms: f64) ->
         saved,
         subnet: dice.sometimes(0.5, |dice| format!("subnet-{}", dice.whole(0, 1))),
         after_jump: after_jump(dice),
-    }
+    };
+    flow.in_turn = dice.often(0.2);
+    flow.saved.cold = dice.often(0.2);
+    flow
 }
 
 /// The default in most, as connections have it.

@@ -124,12 +124,28 @@ fn a_limited_sample_does_not_lower_another() {
             largest: 0,
             largest_sent: now,
         };
-        observer.on_ack(&acked, RTT, true, now);
+        observer.on_ack(&acked, RTT, FlightLimit::Growth, now);
         now += RTT;
     }
 
     let observed = observer.observed().unwrap();
-    assert_eq!((observed.cwnd, observed.limited), (100 * MDS, true));
+    assert_eq!((observed.cwnd(RTT), observed.limited), (100 * MDS, true));
+}
+
+/// A3, A4: what was seen with a longer RTT is saved as what the path carries in
+/// the RTT that it is saved with.
+#[test]
+fn saved_cwnd_and_saved_rtt_belong_together() {
+    let mut sender = sender_with(Some(ResumeConfig::default()));
+    observe(&mut sender, 20 * IW, [RTT; 3]);
+    let longer = sender.recovery.path_state(sender.now).unwrap();
+
+    observe(&mut sender, 1, [RTT / 4; 3]);
+    let shorter = sender.recovery.path_state(sender.now).unwrap();
+
+    assert_eq!((longer.saved_rtt, shorter.saved_rtt), (RTT, RTT / 4));
+    assert_eq!(longer.saved_cwnd, (20 * IW * MDS) as u64);
+    assert_eq!(shorter.saved_cwnd, longer.saved_cwnd / 4);
 }
 
 /// A6, F3, F8: the operator's limits.

@@ -5,6 +5,7 @@ use super::*;
 use crate::recovery::resume::Acknowledged;
 use crate::recovery::resume::Action;
 use crate::recovery::resume::Conditions;
+use crate::recovery::resume::FlightLimit;
 use crate::recovery::resume::Phase;
 use crate::recovery::resume::Resume;
 use crate::recovery::resume::Trigger;
@@ -115,11 +116,15 @@ impl LegacyRecovery {
             return;
         };
 
+        let cwnd = self.congestion.congestion_window;
+        let is_slow_start = cwnd < self.congestion.ssthresh.get();
         // RFC 9959, 4.1: in slow start the window is not yet the path's.
-        let is_slow_start =
-            self.congestion.congestion_window < self.congestion.ssthresh.get();
-        let limited = self.congestion.app_limited || is_slow_start;
-        resume.observe(&acked, self.rtt_stats.min_rtt(), limited, now);
+        let limit = match self.congestion.app_limited {
+            true => FlightLimit::Application,
+            false if is_slow_start => FlightLimit::Growth,
+            false => FlightLimit::Path,
+        };
+        resume.observe(&acked, self.rtt_stats.min_rtt(), limit, now);
 
         if resume.phase() != Phase::Normal {
             self.resume_change_after_ack(&acked, now);

@@ -22,6 +22,7 @@ mod after_jump;
 mod config;
 mod connection;
 mod current_rtt;
+mod delivery;
 mod observer;
 mod phase;
 
@@ -36,6 +37,7 @@ pub use self::config::UnknownAfterJump;
 pub(crate) use self::connection::check_algorithm;
 use self::current_rtt::CurrentRtt;
 pub(crate) use self::observer::Acknowledged;
+pub(crate) use self::observer::FlightLimit;
 use self::observer::Observer;
 pub use self::phase::Phase;
 pub use self::phase::ResumeEvent;
@@ -402,19 +404,21 @@ impl Resume {
 
     /// What the ACK tells of the path, in every phase. To be called before
     /// `after_ack()`. `min_rtt` is the minimum RTT of the last five minutes;
-    /// `limited` tells that something other than the path decides how much is
-    /// in flight.
+    /// `limit` is what decides how much is in flight.
     #[inline]
     pub(crate) fn observe(
         &mut self, acked: &Acknowledged, min_rtt: Option<Duration>,
-        limited: bool, now: Instant,
+        limit: FlightLimit, now: Instant,
     ) {
         // RFC 9959, 4.1: at the ceiling the window is that of the connection
         // before.
-        let limited = limited || self.ceiling.is_some();
+        let limit = match self.ceiling {
+            Some(_) => limit.max(FlightLimit::Growth),
+            None => limit,
+        };
 
         if let Some(min_rtt) = min_rtt {
-            self.observer.on_ack(acked, min_rtt, limited, now);
+            self.observer.on_ack(acked, min_rtt, limit, now);
         }
     }
 
@@ -466,6 +470,7 @@ impl Resume {
         // by the same ACK.
         if self.phase == Phase::Validating && covers(self.last_unvalidated) {
             self.validated = true;
+            self.observer.on_jump_validated();
             let trigger = Trigger::LastUnvalidatedPacketAcknowledged;
             self.change_phase(Phase::Normal, trigger, c);
         }
@@ -540,6 +545,8 @@ impl Resume {
         &self, c: &Conditions, wall_now: SystemTime,
     ) -> Option<PathState> {
         let observed = self.observer.observed()?;
+        let saved_rtt = c.min_rtt?;
+        let saved_cwnd = observed.cwnd(saved_rtt);
 
         // RFC 9959, 3.5: no later flow uses what this one failed with.
         if self.has_retreated {
@@ -547,13 +554,13 @@ impl Resume {
         }
 
         // RFC 9959, 3.1: a small one may be left unsaved.
-        if observed.cwnd < self.config.min_initial_windows * c.initial_window {
+        if saved_cwnd < self.config.min_initial_windows * c.initial_window {
             return None;
         }
 
         Some(PathState {
-            saved_cwnd: observed.cwnd.min(2 * self.config.max_jump) as u64,
-            saved_rtt: c.min_rtt?,
+            saved_cwnd: saved_cwnd.min(2 * self.config.max_jump) as u64,
+            saved_rtt,
             observed: wall_now,
             expires: wall_now.checked_add(self.config.lifetime)?,
             limited: observed.limited,

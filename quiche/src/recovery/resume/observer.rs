@@ -1,14 +1,20 @@
 //! What this connection learns about its path (RFC 9959, 3.1 and 4.1).
 //!
 //! saved_cwnd is the bytes acknowledged within one minimum RTT, so that a
-//! standing queue is never taken for capacity. Each window of that length
-//! gives one sample. ACKs that a busy host or a link layer holds back make one
+//! standing queue is never taken for capacity. It is kept as a rate: it belongs
+//! to the minimum RTT with which it is saved. Each window of that length gives
+//! one sample. ACKs that a busy host or a link layer holds back make one
 //! sample too small and the next too large by as much: the capacity is the
-//! largest median of samples that follow each other.
+//! largest median of samples that follow each other. The latest ones, too few
+//! for a median yet, count by their best rate, in which such ACKs do not show.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 use std::time::Instant;
+
+use super::delivery::rate;
+use super::delivery::Delivery;
+use super::delivery::Rate;
 
 /// How many of the latest samples are considered.
 const MAX_SAMPLES: usize = 16;
@@ -18,6 +24,13 @@ const MEDIAN_OF: usize = 5;
 
 /// A limited sample below this share of the capacity says nothing about it.
 const LIMITED_WORTH: f64 = 0.8;
+
+/// A queue is a longer RTT, by these bounds and this share of the minimum RTT
+/// (as in RFC 9406, 4.2), on so many ACKs.
+const QUEUE_RTT_MIN: Duration = Duration::from_millis(4);
+const QUEUE_RTT_MAX: Duration = Duration::from_millis(16);
+const QUEUE_RTT_DIVISOR: u32 = 8;
+const QUEUE_ACKS_MIN: usize = 8;
 
 /// The newly acknowledged packets of one ACK.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +45,19 @@ pub(crate) struct Acknowledged {
     pub(crate) largest_sent: Instant,
 }
 
+/// What decides how much is in flight; the last one of several counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FlightLimit {
+    /// The window that congestion control has found.
+    Path,
+
+    /// A window that still grows (slow start).
+    Growth,
+
+    /// The application, or flow control.
+    Application,
+}
+
 #[derive(Debug)]
 struct Window {
     start: Instant,
@@ -40,77 +66,163 @@ struct Window {
     // The send time of the packet whose ACK began the window.
     first_sent: Instant,
     bytes: usize,
-    limited: bool,
+    limit: FlightLimit,
     congested: bool,
+    acks: usize,
+    shortest_rtt: Duration,
 }
 
-/// The latest samples, in bytes.
+impl Window {
+    fn new(acked: &Acknowledged, min_rtt: Duration, now: Instant) -> Self {
+        Window {
+            start: now,
+            end: now + min_rtt,
+            first_sent: acked.largest_sent,
+            bytes: 0,
+            limit: FlightLimit::Path,
+            congested: false,
+            acks: 0,
+            shortest_rtt: Duration::MAX,
+        }
+    }
+
+    fn add(&mut self, acked: &Acknowledged, limit: FlightLimit, now: Instant) {
+        let rtt = now.saturating_duration_since(acked.largest_sent);
+
+        self.bytes += acked.bytes;
+        self.limit = self.limit.max(limit);
+        self.acks += 1;
+        self.shortest_rtt = self.shortest_rtt.min(rtt);
+    }
+
+    /// What was delivered per second up to this ACK. Packets that were sent over
+    /// a longer time than that of their ACKs count over that.
+    fn average(&self, acked: &Acknowledged, now: Instant) -> Rate {
+        let elapsed = now.saturating_duration_since(self.start).max(
+            acked
+                .largest_sent
+                .saturating_duration_since(self.first_sent),
+        );
+
+        rate(self.bytes as u64, elapsed)
+    }
+
+    /// Whether something other than the path decided how much was delivered.
+    fn is_limited(&self, min_rtt: Duration) -> bool {
+        !self.congested
+            && match self.limit {
+                FlightLimit::Path => false,
+                FlightLimit::Growth => !self.is_queue_standing(min_rtt),
+                FlightLimit::Application => true,
+            }
+    }
+
+    /// Whether the bottleneck had something to send all the time: what was
+    /// delivered is what it carries, however much more was in flight.
+    fn is_queue_standing(&self, min_rtt: Duration) -> bool {
+        let longer =
+            (min_rtt / QUEUE_RTT_DIVISOR).clamp(QUEUE_RTT_MIN, QUEUE_RTT_MAX);
+
+        self.acks >= QUEUE_ACKS_MIN && self.shortest_rtt >= min_rtt + longer
+    }
+}
+
+/// What one window shows, in bytes per second.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    average: Rate,
+    best: Rate,
+}
+
+/// The latest samples.
 #[derive(Debug, Default)]
-struct Samples(VecDeque<usize>);
+struct Samples(VecDeque<Sample>);
 
 impl Samples {
-    fn push(&mut self, bytes: usize) {
-        if self.0.len() == MAX_SAMPLES {
+    fn push(&mut self, sample: Sample) {
+        if self.is_full() {
             self.0.pop_front();
         }
 
-        self.0.push_back(bytes);
+        self.0.push_back(sample);
     }
 
-    /// The largest median; None without samples.
-    fn capacity(&self) -> Option<usize> {
-        let samples: Vec<usize> = self.0.iter().copied().collect();
+    fn is_full(&self) -> bool {
+        self.0.len() == MAX_SAMPLES
+    }
 
-        samples
-            .windows(MEDIAN_OF.min(samples.len().max(1)))
-            .map(upper_median)
-            .max()
+    /// The largest median; None with too few samples for one.
+    fn median(&self) -> Option<Rate> {
+        let averages: Vec<Rate> = self.0.iter().map(|s| s.average).collect();
+
+        averages
+            .windows(MEDIAN_OF)
+            .map(median)
+            .max_by(Rate::total_cmp)
+    }
+
+    /// The best rate of the latest samples; None without samples.
+    fn latest(&self) -> Option<Rate> {
+        self.0
+            .iter()
+            .rev()
+            .take(MEDIAN_OF - 1)
+            .map(|sample| sample.best)
+            .max_by(Rate::total_cmp)
     }
 }
 
-fn upper_median(samples: &[usize]) -> usize {
+fn median(samples: &[Rate]) -> Rate {
     let mut sorted = samples.to_vec();
-    sorted.sort_unstable();
+    sorted.sort_unstable_by(Rate::total_cmp);
     sorted[sorted.len() / 2]
 }
 
 /// The capacity seen so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Observed {
-    /// Bytes acknowledged within one minimum RTT.
-    pub(crate) cwnd: usize,
+    rate: Rate,
 
     /// Something other than the path limited every sample.
     pub(crate) limited: bool,
 }
 
+impl Observed {
+    /// Bytes acknowledged within one minimum RTT.
+    pub(crate) fn cwnd(&self, min_rtt: Duration) -> usize {
+        (self.rate * min_rtt.as_secs_f64()).round() as usize
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     window: Option<Window>,
+    delivery: Delivery,
     samples: Samples,
     /// Those that only the path limited.
     unlimited: Samples,
 }
 
 impl Observer {
-    /// `limited`: the application, flow control or slow start, not the path,
-    /// decides how much is in flight.
     #[inline]
     pub(crate) fn on_ack(
-        &mut self, acked: &Acknowledged, min_rtt: Duration, limited: bool,
+        &mut self, acked: &Acknowledged, min_rtt: Duration, limit: FlightLimit,
         now: Instant,
     ) {
-        match self.window.as_mut() {
+        let is_over = match self.window.as_mut() {
             Some(window) => {
-                window.bytes += acked.bytes;
-                window.limited |= limited;
-
-                if now >= window.end {
-                    self.end_window(acked, min_rtt, now);
-                }
+                window.add(acked, limit, now);
+                now >= window.end
             },
 
-            None => self.begin_window(acked, min_rtt, now),
+            None => {
+                self.window = Some(Window::new(acked, min_rtt, now));
+                false
+            },
+        };
+
+        if self.delivery.on_ack(acked, now) || is_over {
+            self.update(acked, min_rtt, now);
         }
     }
 
@@ -121,245 +233,70 @@ impl Observer {
         }
     }
 
-    pub(crate) fn observed(&self) -> Option<Observed> {
-        let unlimited = self.unlimited.capacity();
+    /// The path took the jump.
+    pub(crate) fn on_jump_validated(&mut self) {
+        self.delivery.on_jump_validated();
+    }
 
+    pub(crate) fn observed(&self) -> Option<Observed> {
         Some(Observed {
-            cwnd: self.samples.capacity().max(unlimited)?,
-            limited: unlimited.is_none(),
+            rate: self.capacity()?,
+            limited: self.unlimited.0.is_empty(),
         })
     }
 
-    fn end_window(
-        &mut self, acked: &Acknowledged, min_rtt: Duration, now: Instant,
-    ) {
-        let Some(window) = self.window.take() else {
+    fn capacity(&self) -> Option<Rate> {
+        let medians = [self.samples.median(), self.unlimited.median()];
+        // Where the path was seen for long, medians tell more.
+        let latest = match self.unlimited.is_full() {
+            false => [self.samples.latest(), self.delivery.best()],
+            true => [None; 2],
+        };
+
+        medians
+            .into_iter()
+            .chain(latest)
+            .flatten()
+            .max_by(Rate::total_cmp)
+    }
+
+    fn update(&mut self, acked: &Acknowledged, min_rtt: Duration, now: Instant) {
+        self.delivery.update(min_rtt, now);
+
+        let Some(window) = self.window.take_if(|window| now >= window.end) else {
             return;
         };
 
-        // ACKs that were held back and arrive at once would show more than the
-        // path carries: the time over which the packets were sent counts too.
-        let elapsed = now.saturating_duration_since(window.start).max(
-            acked
-                .largest_sent
-                .saturating_duration_since(window.first_sent),
-        );
+        let average = window.average(acked, now);
+        let sample = Sample {
+            average,
+            best: self.delivery.take_best().unwrap_or(average),
+        };
 
-        let bytes =
-            window.bytes as u128 * min_rtt.as_nanos() / elapsed.as_nanos().max(1);
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-
-        self.add_sample(bytes, window.limited && !window.congested);
-        self.begin_window(acked, min_rtt, now);
-    }
-
-    fn begin_window(
-        &mut self, acked: &Acknowledged, min_rtt: Duration, now: Instant,
-    ) {
-        self.window = Some(Window {
-            start: now,
-            end: now + min_rtt,
-            first_sent: acked.largest_sent,
-            bytes: 0,
-            limited: false,
-            congested: false,
-        });
+        self.add_sample(sample, window.is_limited(min_rtt));
+        self.window = Some(Window::new(acked, min_rtt, now));
     }
 
     /// RFC 9959, 4.1: a sample limited by the application may be ignored when a
     /// better one is held.
-    fn is_worth_it(&self, bytes: usize) -> bool {
-        let capacity = self.samples.capacity().unwrap_or(0);
-        bytes as f64 >= capacity as f64 * LIMITED_WORTH
+    fn is_worth_it(&self, sample: &Sample) -> bool {
+        let capacity = self.capacity().unwrap_or(0.0);
+        sample.average.max(sample.best) >= capacity * LIMITED_WORTH
     }
 
-    fn add_sample(&mut self, bytes: usize, limited: bool) {
-        if limited && !self.is_worth_it(bytes) {
+    fn add_sample(&mut self, sample: Sample, limited: bool) {
+        if limited && !self.is_worth_it(&sample) {
             return;
         }
 
-        self.samples.push(bytes);
+        self.samples.push(sample);
 
         if !limited {
-            self.unlimited.push(bytes);
+            self.unlimited.push(sample);
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const RTT: Duration = Duration::from_millis(100);
-
-    /// Feeds one ACK of 1000 bytes every `step`, for packets sent one RTT
-    /// before, over `rtts` RTTs.
-    fn feed(
-        observer: &mut Observer, start: Instant, step: Duration, rtts: u32,
-        limited: bool,
-    ) -> Instant {
-        let mut now = start;
-
-        while now <= start + RTT * rtts {
-            let acked = Acknowledged {
-                bytes: 1000,
-                largest: 0,
-                largest_sent: now - RTT,
-            };
-            observer.on_ack(&acked, RTT, limited, now);
-            now += step;
-        }
-
-        now
-    }
-
-    fn start() -> Instant {
-        crate::clock::now() + Duration::from_secs(10)
-    }
-
-    /// A3: bytes acknowledged in one RTT.
-    #[test]
-    fn the_capacity_is_what_is_acknowledged_in_one_minimum_rtt() {
-        let mut observer = Observer::default();
-        feed(&mut observer, start(), Duration::from_millis(1), 3, false);
-
-        let observed = observer.observed().unwrap();
-        assert_eq!(observed.cwnd, 100_000);
-        assert!(!observed.limited);
-    }
-
-    #[test]
-    fn nothing_is_observed_before_a_whole_rtt() {
-        let mut observer = Observer::default();
-        assert_eq!(observer.observed(), None);
-
-        let first = start();
-        for ms in 0..100 {
-            let acked = Acknowledged {
-                bytes: 1000,
-                largest: ms,
-                largest_sent: first - RTT,
-            };
-            let now = first + Duration::from_millis(ms);
-            observer.on_ack(&acked, RTT, false, now);
-        }
-        assert_eq!(observer.observed(), None);
-    }
-
-    #[test]
-    fn acks_that_arrive_at_once_are_not_capacity() {
-        let mut observer = Observer::default();
-        let first = start();
-
-        // Packets sent over 300 ms are all acknowledged within 100 ms.
-        for i in 0..=100 {
-            let acked = Acknowledged {
-                bytes: 3000,
-                largest: i,
-                largest_sent: first - RTT + Duration::from_millis(3 * i),
-            };
-            let now = first + Duration::from_millis(i);
-            observer.on_ack(&acked, RTT, false, now);
-        }
-
-        assert_eq!(observer.observed().unwrap().cwnd, 100_000);
-    }
-
-    #[test]
-    fn a_few_samples_made_by_late_acks_do_not_count() {
-        for limited in [false, true] {
-            samples_made_by_late_acks(limited);
-        }
-    }
-
-    fn samples_made_by_late_acks(limited: bool) {
-        let mut observer = Observer::default();
-        let mut now = start();
-
-        // A stall takes 20 packets from one window and adds them to the next.
-        for rtt in 0..10 {
-            for i in 0..100 {
-                let stalled = rtt % 3 == 0 && i >= 80;
-                let late = if stalled { 100 - i } else { 0 };
-                let acked = Acknowledged {
-                    bytes: 1000,
-                    largest: 0,
-                    largest_sent: now - RTT,
-                };
-                now += Duration::from_millis(1);
-                let arrival = now + Duration::from_millis(late);
-                observer.on_ack(&acked, RTT, limited, arrival);
-            }
-        }
-
-        let share = observer.observed().unwrap().cwnd as f64 / 100_000.0;
-        assert!((0.97..1.03).contains(&share), "{share}");
-    }
-
-    /// A7: the end of slow start shows the capacity; recovery after it less.
-    #[test]
-    fn a_plateau_counts_more_than_the_recovery_after_it() {
-        let mut observer = Observer::default();
-        let samples = [(7, true), (14, true), (27, true), (55, true), (98, true)];
-        let plateau = [(98, true), (98, true), (94, false), (83, false)];
-        let recovery = [(59, false), (97, true), (98, true), (50, true)];
-
-        for (bytes, limited) in samples.into_iter().chain(plateau).chain(recovery)
-        {
-            observer.add_sample(bytes, limited);
-        }
-
-        let observed = observer.observed().unwrap();
-        assert_eq!(
-            observed,
-            Observed {
-                cwnd: 98,
-                limited: false
-            }
-        );
-    }
-
-    #[test]
-    fn a_limited_sample_counts_if_it_is_near_the_capacity() {
-        for (limited, capacity) in [(79, 100), (81, 81)] {
-            let mut observer = Observer::default();
-            for _ in 0..MAX_SAMPLES {
-                observer.add_sample(100, true);
-            }
-            for _ in 0..MAX_SAMPLES {
-                observer.add_sample(limited, true);
-            }
-            assert_eq!(observer.observed().unwrap().cwnd, capacity, "{limited}");
-        }
-    }
-
-    /// A2, A7: congestion in slow start shows the path's limit.
-    #[test]
-    fn a_window_that_ended_in_congestion_is_not_limited() {
-        let mut observer = Observer::default();
-        let step = Duration::from_millis(1);
-        let now = feed(&mut observer, start(), step, 1, true);
-        assert!(observer.observed().unwrap().limited);
-
-        observer.on_congestion();
-        feed(&mut observer, now, step, 1, true);
-        assert!(!observer.observed().unwrap().limited);
-    }
-
-    /// A8: the application's pauses do not lower it; the path's do.
-    #[test]
-    fn a_limited_sample_counts_only_when_it_is_better() {
-        for (limited, cwnd) in [(true, 100_000), (false, 50_000)] {
-            let mut observer = Observer::default();
-            let step = Duration::from_millis(1);
-            let now = feed(&mut observer, start(), step, 3, false);
-
-            feed(&mut observer, now, step * 2, 20, limited);
-            assert_eq!(observer.observed().unwrap().cwnd, cwnd);
-        }
-
-        let mut observer = Observer::default();
-        feed(&mut observer, start(), Duration::from_millis(1), 3, true);
-        assert!(observer.observed().unwrap().limited);
-    }
-}
+#[path = "observer_tests.rs"]
+mod tests;

@@ -751,17 +751,13 @@ fn nothing_is_offered_after_a_retreat(
 /// A7, A8: only a full window in congestion avoidance shows the path's limit.
 #[test]
 fn slow_start_and_the_application_limit_an_observation() {
-    let window = IW * MDS;
-
-    for (window_limited, ssthresh, limited) in [
-        (true, window, false),
-        (true, window + 1, true),
-        (false, window, true),
+    for (limit, limited) in [
+        (FlightLimit::Path, false),
+        (FlightLimit::Growth, true),
+        (FlightLimit::Application, true),
     ] {
         let mut resume = Resume::new(ResumeConfig::default());
         let mut c = Conditions {
-            ssthresh,
-            window_limited,
             min_rtt: Some(RTT),
             ..Sender::new(Reno).conditions()
         };
@@ -772,8 +768,7 @@ fn slow_start_and_the_application_limit_an_observation() {
                 largest,
                 largest_sent: c.now - RTT,
             };
-            let limited = !c.window_limited || c.cwnd < c.ssthresh;
-            resume.observe(&acked, c.min_rtt, limited, c.now);
+            resume.observe(&acked, c.min_rtt, limit, c.now);
             c.now += RTT;
         }
 

@@ -81,7 +81,7 @@ fn each_rule_is_broken_by_what_it_forbids() {
         }
     };
 
-    let rules: [Case; 20] = [
+    let rules: [Case; 21] = [
         ("fluid bound", &["dynamics", "steady", "cubic", "slow-start"], &slow_down(0.99)),
         (
             "CUBIC: at least 3 RTTs",
@@ -102,6 +102,9 @@ fn each_rule_is_broken_by_what_it_forbids() {
         ("changed: at most 2 RTTs", &["changed", "LEO", CAREFUL], &slow_down(3.0)),
         ("ceiling: no more", &["ceiling", "LEO", "\"ceiling\""], &|o| {
             o.flows[0].jump_lost_packets = Some(1);
+        }),
+        ("visits: the third", &["visits", "GEO", "Bool(true)", "Number(1)"], &|o| {
+            o.flows[2].ttlb_ms *= 1.06;
         }),
         ("recovery: the mean", &["recovery", CAREFUL], &slow_down(3.0)),
         ("fairness: background", &["fairness", "\"careful-resume\"", "Number(16)"], &lose_more),

@@ -160,6 +160,12 @@ pub struct Flow {
     #[serde(default)]
     pub start_ms: f64,
 
+    /// Whether its `count` flows start one after the other: each but the first
+    /// as long after the end of the one before, its server's end included, as
+    /// the first after the start of the run.
+    #[serde(default)]
+    pub in_turn: bool,
+
     /// It starts up to this much later, in ms, drawn from the seed.
     #[serde(default)]
     pub start_spread_ms: f64,
@@ -227,11 +233,14 @@ pub struct Saved {
     pub rtt_ratio: f64,
     /// How long ago it was observed, in seconds.
     pub age_s: f64,
+    /// Nothing was saved, and nothing of the above counts: the first flow of the
+    /// subnet does not jump, and what it observes is saved for those after it.
+    pub cold: bool,
 }
 
 impl Default for Saved {
     fn default() -> Self {
-        Self { cwnd_bdp: 1.0, rtt_ratio: 1.0, age_s: 60.0 }
+        Self { cwnd_bdp: 1.0, rtt_ratio: 1.0, age_s: 60.0, cold: false }
     }
 }
 

@@ -20,6 +20,7 @@ shipped!(
     "exits",
     "ceiling",
     "changed",
+    "visits",
     "recovery",
     "fairness",
     "dynamics",

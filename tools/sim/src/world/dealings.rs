@@ -16,6 +16,7 @@ use quiche::path_state::RemoteEndpoint;
 use quiche::resume::ResumeConfig;
 
 use super::plan::FlowPlan;
+use super::plan::SavedPlan;
 use crate::invariants::Claims;
 use crate::invariants::Violation;
 use crate::scenario::Mode;
@@ -31,14 +32,16 @@ pub struct Dealings {
 
 impl Dealings {
     /// A store that holds the set of each subnet, as the first of its flows that
-    /// resumes tells it.
+    /// resumes tells it, if it does.
     pub fn new(flows: &[FlowPlan]) -> Self {
         let dealings = Self { store: MemoryStore::new(flows.len()), book: Claims::default() };
         let mut seen = vec![];
         for plan in flows.iter().filter(|plan| plan.mode == Mode::CarefulResume) {
             if !seen.contains(&plan.subnet) {
                 seen.push(plan.subnet);
-                dealings.record(plan.subnet, &saved_set(plan));
+                if let Some(saved) = &plan.saved {
+                    dealings.record(plan.subnet, &saved_set(saved));
+                }
             }
         }
         dealings
@@ -108,11 +111,11 @@ fn endpoint(subnet: u16) -> RemoteEndpoint {
     RemoteEndpoint::new(SENDER, IpAddr::V4(client_ip(subnet)), PrefixLengths::default())
 }
 
-fn saved_set(plan: &FlowPlan) -> PathState {
-    let observed = quiche::clock::wall_now() - plan.saved.age;
+fn saved_set(saved: &SavedPlan) -> PathState {
+    let observed = quiche::clock::wall_now() - saved.age;
     PathState {
-        saved_cwnd: plan.saved.cwnd_bytes,
-        saved_rtt: plan.saved.rtt,
+        saved_cwnd: saved.cwnd_bytes,
+        saved_rtt: saved.rtt,
         observed,
         expires: observed + ResumeConfig::default().lifetime,
         limited: false,

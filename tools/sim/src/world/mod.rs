@@ -11,6 +11,9 @@ mod dealings;
 mod error;
 mod events;
 mod flow;
+mod kept;
+#[cfg(test)]
+mod learning_tests;
 mod packets;
 mod plan;
 mod record;
@@ -32,7 +35,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use self::client::Client;
-use self::client::Scratch;
 use self::clock::Clock;
 use self::dealings::Dealings;
 pub use self::error::Failure;
@@ -41,11 +43,10 @@ use self::events::Event;
 use self::flow::Flow;
 use self::flow::Side;
 use self::flow::SERVER;
-use self::packets::Packets;
+use self::kept::Kept;
 use self::packets::Slot;
 use self::seeds::Purpose;
 use self::server::Server;
-use self::settings::Settings;
 use self::thinning::Thinning;
 use self::topology::Network;
 use self::wire::Wire;
@@ -98,23 +99,6 @@ fn run_into(scenario: &Scenario, seed: u64, folder: Option<Folder>) -> anyhow::R
     })
 }
 
-/// What the runs of a thread share. Nothing of one run is seen in another.
-struct Kept {
-    settings: Settings,
-    scratch: Scratch,
-    packets: Packets,
-}
-
-impl Kept {
-    fn new() -> anyhow::Result<Self> {
-        Ok(Self {
-            settings: Settings::new()?,
-            scratch: Scratch::default(),
-            packets: Packets::default(),
-        })
-    }
-}
-
 /// A host of a flow.
 #[derive(Clone, Copy, Debug)]
 enum Host {
@@ -155,7 +139,7 @@ impl<'a> World<'a> {
         let thinning = Thinning::new(scenario.path.ack_thinning, plans.len());
         let packets = std::mem::take(&mut kept.packets);
         let mut wire = Wire::new(network, thinning, depths, packets);
-        for (flow, plan) in plans.iter().enumerate() {
+        for (flow, plan) in plans.iter().enumerate().filter(|(_, plan)| plan.after.is_none()) {
             wire.queue.push(plan.start, Event::Start(flow as u32));
         }
         Ok(Self {
@@ -318,8 +302,18 @@ impl<'a> World<'a> {
         self.flows[index].server_touched = false;
         if self.on_server(index, Server::progress)? {
             self.serving -= 1;
+            self.start_after(index);
         }
         Ok(())
+    }
+
+    /// The flow has ended: the next one of those in turn is due.
+    fn start_after(&mut self, index: usize) {
+        let Some(next) = self.flows.get_mut(index + 1) else { return };
+        if next.plan.after == Some(index) {
+            next.plan.start += self.now;
+            self.wire.queue.push(next.plan.start, Event::Start(index as u32 + 1));
+        }
     }
 
     fn on_client<T: Default>(

@@ -48,13 +48,16 @@ pub struct FlowPlan {
     pub access_rate: Option<Rate>,
     pub access_buffer_bytes: u64,
     pub start: Duration,
+    /// The flow of this index ends before it starts, which is so much later.
+    pub after: Option<usize>,
     pub slow_start_exit: SlowStartExit,
     pub after_jump: AfterJump,
     pub client_window_bytes: Option<u64>,
     pub app_limit_bytes_per_s: Option<f64>,
     /// Which subnet it is in; flows of one subnet share a saved set.
     pub subnet: u16,
-    pub saved: SavedPlan,
+    /// None if nothing is saved before the run.
+    pub saved: Option<SavedPlan>,
 }
 
 /// A saved set, in absolute numbers.
@@ -75,7 +78,7 @@ pub fn flows(scenario: &Scenario, seed: u64) -> anyhow::Result<Vec<FlowPlan>> {
     let mut plans: Vec<FlowPlan> = Vec::new();
     for flow in &scenario.flows {
         let named = || format!("flow {:?}", flow.name);
-        for _ in 0..flow.count {
+        for turn in 0..flow.count {
             ensure!(plans.len() < FLOWS_MAX, "more than {FLOWS_MAX} flows; lower a `count`");
             let fresh = plans.len() + subnets.len();
             let subnet = match &flow.subnet {
@@ -87,6 +90,7 @@ pub fn flows(scenario: &Scenario, seed: u64) -> anyhow::Result<Vec<FlowPlan>> {
             let mut plan = one(&scenario.path, flow, subnet).with_context(named)?;
             let spread = duration("start_spread_ms", flow.start_spread_ms / 1e3)?;
             plan.start += spread.mul_f64(seeds::uniform(&mut rng));
+            plan.after = (flow.in_turn && turn > 0).then(|| plans.len() - 1);
             plans.push(plan);
         }
     }
@@ -112,17 +116,25 @@ fn one(path: &Path, flow: &Flow, subnet: usize) -> anyhow::Result<FlowPlan> {
         access_rate,
         access_buffer_bytes: buffer_bytes(path.buffer_bdp, bdp_bytes(access_mbps, rtt)),
         start: duration("start_ms", flow.start_ms / 1e3)?,
+        after: None,
         slow_start_exit: slow_start_exit(flow),
         after_jump: flow.after_jump,
         client_window_bytes: flow.client_window_bytes,
         app_limit_bytes_per_s: flow.app_limit_mbps.map(|mbps| mbps * 1e6 / 8.0),
         subnet: u16::try_from(subnet).context("too many subnets")?,
-        saved: SavedPlan {
-            cwnd_bytes: (flow.saved.cwnd_bdp * flow_bdp_bytes).round() as u64,
-            rtt: duration("saved.rtt_ratio", rtt.as_secs_f64() * flow.saved.rtt_ratio)?,
-            age: duration("saved.age_s", flow.saved.age_s)?,
-        },
+        saved: saved(flow, rtt, flow_bdp_bytes)?,
     })
+}
+
+fn saved(flow: &Flow, rtt: Duration, bdp_bytes: f64) -> anyhow::Result<Option<SavedPlan>> {
+    if flow.saved.cold {
+        return Ok(None);
+    }
+    Ok(Some(SavedPlan {
+        cwnd_bytes: (flow.saved.cwnd_bdp * bdp_bytes).round() as u64,
+        rtt: duration("saved.rtt_ratio", rtt.as_secs_f64() * flow.saved.rtt_ratio)?,
+        age: duration("saved.age_s", flow.saved.age_s)?,
+    }))
 }
 
 fn slow_start_exit(flow: &Flow) -> SlowStartExit {
@@ -203,7 +215,9 @@ mod tests {
             rtt: Duration::from_millis(400),
             age: Duration::from_secs(7),
         };
-        assert_eq!(plans(flow, 1)[0].saved, expected);
+        assert_eq!(plans(flow, 1)[0].saved, Some(expected));
+        let cold = "[[flow]]\nobject_bdp = 1\nsaved.cold = true";
+        assert_eq!(plans(cold, 1)[0].saved, None);
     }
 
     #[test]
@@ -218,6 +232,14 @@ mod tests {
         let others = [subnets[0], subnets[1], subnets[2], subnets[4]];
         let distinct: std::collections::BTreeSet<_> = others.into_iter().collect();
         assert_eq!(distinct.len(), 4, "{subnets:?}");
+    }
+
+    #[test]
+    fn flows_in_turn_start_after_the_one_before() {
+        let flows = "[[flow]]\nobject_bdp = 1\n\
+                     [[flow]]\nobject_bdp = 1\ncount = 3\nin_turn = true";
+        let after: Vec<_> = plans(flows, 1).iter().map(|plan| plan.after).collect();
+        assert_eq!(after, [None, None, Some(1), Some(2)]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod overshoot;
 mod paths;
 mod published;
 mod recovery;
+mod visits;
 
 use report::stats::median;
 
@@ -25,7 +26,7 @@ use super::Findings;
 use crate::scenario::Controller;
 
 /// The chapters that an evaluation has.
-pub const STEMS: [&str; 12] = [
+pub const STEMS: [&str; 13] = [
     "paths",
     "grid",
     "objects",
@@ -34,6 +35,7 @@ pub const STEMS: [&str; 12] = [
     "exits",
     "ceiling",
     "changed",
+    "visits",
     "recovery",
     "fairness",
     "dynamics",
@@ -55,6 +57,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         "exits" => exits::findings(chapter),
         "ceiling" => ceiling::findings(chapter),
         "changed" => changed::findings(chapter),
+        "visits" => visits::findings(chapter),
         "recovery" => recovery::findings(chapter),
         "fairness" => fairness::findings(chapter),
         "dynamics" => dynamics::findings(chapter),

@@ -1,0 +1,154 @@
+//! The rate at which a path delivers, from the ACKs of one minimum RTT.
+//!
+//! Owns no verdict on what the rate means: that is `observer`'s. Bytes count
+//! from the ACK of one packet on; time counts from when that ACK was due, by the
+//! shortest RTT of that time. So ACKs that were held back and come at once do
+//! not show more than the path delivers, and one minimum RTT is enough.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+use std::time::Instant;
+
+use super::Acknowledged;
+
+/// How many marks are set in one minimum RTT, at most.
+const MARKS_PER_RTT: u32 = 16;
+
+/// How many minimum RTTs of marks are kept: one to count bytes over, and one
+/// before it, in which a queue that stands shows.
+const KEPT_RTTS: u32 = 2;
+const MAX_MARKS: usize = 4 * MARKS_PER_RTT as usize;
+
+/// The share of an RTT that shows the rate of a window that still grows.
+const GROWING_RTT_DIVISOR: u32 = 8;
+
+/// In one RTT slow start doubles what it sends, and no more.
+const GROWING_FACTOR: f64 = 2.0;
+
+/// Bytes per second.
+pub(super) type Rate = f64;
+
+pub(super) fn rate(bytes: u64, elapsed: Duration) -> Rate {
+    bytes as Rate / elapsed.max(Duration::from_nanos(1)).as_secs_f64()
+}
+
+/// An ACK from which on bytes count.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    /// All bytes acknowledged so far.
+    delivered: u64,
+    acked_at: Instant,
+    /// When the packet that it acknowledges was sent.
+    sent_at: Instant,
+}
+
+impl Mark {
+    fn rtt(&self) -> Duration {
+        self.acked_at.saturating_duration_since(self.sent_at)
+    }
+
+    fn is_old(&self, time: Duration, now: Instant) -> bool {
+        now.saturating_duration_since(self.acked_at) >= time
+    }
+}
+
+/// What was delivered when, over two minimum RTTs.
+#[derive(Debug, Default)]
+pub(super) struct Delivery {
+    delivered: u64,
+    marks: VecDeque<Mark>,
+    /// Of the ACKs since the latest mark, the one that was held back least.
+    next_mark: Option<Mark>,
+    mark_due: Option<Instant>,
+    best: Option<Rate>,
+    /// The path took this connection's jump: what it sends since then leaves
+    /// evenly, and its rate shows before a whole RTT is over.
+    jump_validated: bool,
+}
+
+impl Delivery {
+    /// The path took the jump.
+    pub(super) fn on_jump_validated(&mut self) {
+        self.jump_validated = true;
+    }
+
+    /// True if it is time for [`update()`].
+    ///
+    /// [`update()`]: Delivery::update
+    #[inline]
+    pub(super) fn on_ack(&mut self, acked: &Acknowledged, now: Instant) -> bool {
+        self.delivered += acked.bytes as u64;
+
+        let mark = Mark {
+            delivered: self.delivered,
+            acked_at: now,
+            sent_at: acked.largest_sent,
+        };
+
+        if self.next_mark.is_none_or(|next| mark.rtt() < next.rtt()) {
+            self.next_mark = Some(mark);
+        }
+
+        self.mark_due.is_none_or(|due| now >= due)
+    }
+
+    /// Looks at what was delivered up to `now`, and sets a mark.
+    pub(super) fn update(&mut self, min_rtt: Duration, now: Instant) {
+        if let Some(latest) = self.latest(min_rtt, now) {
+            self.best = Some(self.best.map_or(latest, |best| best.max(latest)));
+        }
+
+        let kept = min_rtt * KEPT_RTTS;
+
+        while self.marks.len() >= MAX_MARKS
+            || self.marks.get(1).is_some_and(|mark| mark.is_old(kept, now))
+        {
+            self.marks.pop_front();
+        }
+
+        self.marks.extend(self.next_mark.take());
+        self.mark_due = Some(now + min_rtt / MARKS_PER_RTT);
+    }
+
+    /// The best rate since it was taken last.
+    pub(super) fn best(&self) -> Option<Rate> {
+        self.best
+    }
+
+    /// The same, to begin afresh.
+    pub(super) fn take_best(&mut self) -> Option<Rate> {
+        self.best.take()
+    }
+
+    /// The rate of the last minimum RTT, or a shorter time where that shows it.
+    fn latest(&self, min_rtt: Duration, now: Instant) -> Option<Rate> {
+        let whole = self.rate_over(min_rtt, min_rtt, now)?;
+
+        if !self.jump_validated {
+            return Some(whole);
+        }
+
+        let part = min_rtt / GROWING_RTT_DIVISOR;
+        let rate = self.rate_over(part, min_rtt, now)?;
+        Some(rate.min(whole * GROWING_FACTOR).max(whole))
+    }
+
+    /// The rate from the latest mark on that is as old as `time`.
+    fn rate_over(
+        &self, time: Duration, min_rtt: Duration, now: Instant,
+    ) -> Option<Rate> {
+        let mark = self.marks.iter().rev().find(|m| m.is_old(time, now))?;
+        let since = mark.acked_at.checked_sub(min_rtt);
+        let shortest_rtt = self
+            .marks
+            .iter()
+            .chain(&self.next_mark)
+            .filter(|m| since.is_none_or(|since| m.acked_at >= since))
+            .map(Mark::rtt)
+            .min()?;
+        let due = mark.sent_at + shortest_rtt;
+        let elapsed = now.saturating_duration_since(due);
+
+        Some(rate(self.delivered - mark.delivered, elapsed))
+    }
+}

@@ -1,0 +1,150 @@
+//! Downloads that follow each other, from a store that holds nothing.
+
+use report::chart::lines;
+use report::chart::Lines;
+use report::chart::Series;
+use report::page::note;
+use report::stats::median;
+
+use super::controller_name;
+use super::distinct;
+use crate::evaluation::data::Cell;
+use crate::evaluation::data::Chapter;
+use crate::evaluation::page;
+use crate::evaluation::verdict::Figure;
+use crate::evaluation::verdict::Verdict;
+use crate::evaluation::Findings;
+use crate::outcome::FlowOutcome;
+use crate::scenario::Controller;
+
+const COLD: &str = "flow.saved.cold";
+const SIZE: &str = "flow.object_bdp";
+
+/// The visit that is judged, and how much of the fully taught one's time it may
+/// take, where the object is as large as the path's BDP.
+const JUDGED_VISIT: usize = 3;
+const JUDGED_BDP: f64 = 1.0;
+const OF_TAUGHT_MAX: f64 = 1.05;
+
+/// The same downloads from a cold store and from one that knows the path.
+struct Row<'a> {
+    cold: &'a Cell<'a>,
+    taught: &'a Cell<'a>,
+}
+
+pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
+    let rows = rows(chapter);
+    let mut html = String::new();
+    for cc in distinct(rows.iter().map(Row::controller)) {
+        let of_cc: Vec<&Row> = rows.iter().filter(|r| r.controller() == cc).collect();
+        html += &page::heading(&format!("With {}", controller_name(cc)));
+        html += &lines(&chart(&of_cc))?;
+        html += &table(&of_cc);
+    }
+    html += &note(
+        "The plot has objects of one BDP. Learnt is what a visit has seen of the path, as a share of \
+         its BDP; the next one jumps to half of it. A path's BDP counts IP packets, what is learnt the \
+         QUIC packets in them: 0.98 is all.",
+    );
+    let rule =
+        "visits: the third download of one BDP takes at most 1.05 of the fully taught one's \
+                time";
+    let judged = rows.iter().filter(|r| r.object_bdp() == JUDGED_BDP);
+    let figures = judged.map(|r| Figure::new(r.who(), r.of_taught(JUDGED_VISIT))).collect();
+    let verdict = Verdict::at_most(rule, OF_TAUGHT_MAX, (3, ""), figures);
+    Ok(Findings { html, verdicts: vec![verdict], ..Findings::default() })
+}
+
+fn rows<'a>(chapter: &'a Chapter) -> Vec<Row<'a>> {
+    let of = |cold: &'static str| chapter.cells.iter().filter(move |c| c.said(COLD) == cold);
+    let place = |c: &Cell| (c.said("case"), c.said(SIZE), c.said("flow.cc"));
+    let row = |cold: &'a Cell<'a>| {
+        let taught = of("false").find(|taught| place(taught) == place(cold))?;
+        Some(Row { cold, taught })
+    };
+    of("true").filter_map(row).collect()
+}
+
+/// The median over runs of a figure of a visit, the first of which is 1.
+fn of_visit(cell: &Cell, visit: usize, figure: impl Fn(&FlowOutcome) -> f64) -> f64 {
+    let flows = cell.runs.iter().filter_map(|run| run.flows.get(visit - 1));
+    median(flows.map(figure)).unwrap_or(f64::NAN)
+}
+
+impl Row<'_> {
+    fn controller(&self) -> Controller {
+        self.cold.named.scenario.flows[0].cc
+    }
+
+    /// Their numbers.
+    fn visits(&self) -> Vec<usize> {
+        (1..=self.cold.named.scenario.flows[0].count as usize).collect()
+    }
+
+    fn object_bdp(&self) -> f64 {
+        self.cold.named.scenario.flows[0].object_bdp.unwrap_or(f64::NAN)
+    }
+
+    fn who(&self) -> String {
+        let (case, cc) = (self.cold.said("case"), controller_name(self.controller()));
+        format!("{case}, {} BDP, {cc}", self.cold.said(SIZE))
+    }
+
+    fn ttlb_ms(&self, visit: usize) -> f64 {
+        of_visit(self.cold, visit, |flow| flow.ttlb_ms)
+    }
+
+    fn taught_ms(&self) -> f64 {
+        of_visit(self.taught, 1, |flow| flow.ttlb_ms)
+    }
+
+    fn of_taught(&self, visit: usize) -> f64 {
+        self.ttlb_ms(visit) / self.taught_ms()
+    }
+
+    /// What the store may hold after a visit, as a share of the BDP.
+    fn learnt_bdp(&self, visit: usize) -> f64 {
+        let bdp_bytes = self.cold.named.scenario.path.bdp_bytes();
+        of_visit(self.cold, visit, |flow| {
+            flow.observed_cwnd_bytes.map_or(f64::NAN, |bytes| bytes as f64 / bdp_bytes)
+        })
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let mut cells = vec![format!("{}, {} BDP", self.cold.said("case"), self.cold.said(SIZE))];
+        for visit in self.visits() {
+            cells.push(page::time(self.ttlb_ms(visit)));
+            cells.push(page::number(self.learnt_bdp(visit), 2));
+        }
+        cells.push(page::time(self.taught_ms()));
+        cells.push(page::number(self.of_taught(JUDGED_VISIT), 3));
+        cells
+    }
+}
+
+fn table(rows: &[&Row]) -> String {
+    let visits = rows.first().map(|row| row.visits()).unwrap_or_default();
+    let mut heads = vec!["path, object".to_owned()];
+    heads.extend(
+        visits.into_iter().flat_map(|visit| [format!("visit {visit}"), "learnt".to_owned()]),
+    );
+    heads.extend(["fully taught", "third / taught"].map(String::from));
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    page::table(&heads, &rows.iter().map(|row| row.cells()).collect::<Vec<_>>())
+}
+
+fn chart(rows: &[&Row]) -> Lines {
+    let judged = rows.iter().filter(|r| r.object_bdp() == JUDGED_BDP);
+    let series = judged.clone().map(|row| Series {
+        name: row.cold.said("case"),
+        points: row.visits().into_iter().map(|visit| Some((row.of_taught(visit), 0.0))).collect(),
+    });
+    let visits = judged.clone().next().map(|row| row.visits()).unwrap_or_default();
+    Lines {
+        x_title: "visit".into(),
+        columns: visits.iter().map(usize::to_string).collect(),
+        series: series.collect(),
+        y_title: "time / fully taught one's".into(),
+        level: Some((1.0, "fully taught".into())),
+    }
+}
