@@ -251,6 +251,15 @@ impl LegacyRecovery {
         }
     }
 
+    pub(crate) fn resume_on_rebinding(&mut self, now: Instant) {
+        let c = self.resume_conditions(now);
+
+        if let Some(resume) = self.resume.as_mut() {
+            let action = resume.on_rebinding(&c);
+            self.apply(action);
+        }
+    }
+
     fn resume_phase(&self) -> Phase {
         self.resume.as_ref().map_or(Phase::Normal, Resume::phase)
     }
