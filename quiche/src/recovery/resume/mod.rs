@@ -258,6 +258,15 @@ impl Resume {
         self.settled = self.events.len();
     }
 
+    /// What happened `now` has changed more since.
+    pub(crate) fn settle_again(
+        &mut self, cwnd: usize, ssthresh: usize, now: Instant,
+    ) {
+        let first = self.events.partition_point(|event| event.time < now);
+        self.settled = self.settled.min(first);
+        self.settle(cwnd, ssthresh);
+    }
+
     /// The pace that the unvalidated phase demands.
     ///
     /// RFC 9959, 3.3 and 4.3.2: jump_cwnd over the current RTT, without gain.
