@@ -5,7 +5,7 @@ const HTTP: &str = "../../quiche/src/h3/mod.rs";
 const PATH_MTU: &str = "../../quiche/src/pmtud.rs";
 
 /// The hook, and the line by which its patch is known.
-const HOOKS: [(&str, &str, &str); 15] = [
+const HOOKS: [(&str, &str, &str); 16] = [
     ("clock", LIB, "pub mod clock;"),
     ("path_state", LIB, "pub use crate::recovery::path_state;"),
     ("careful_resume", LIB, "pub use crate::recovery::resume;"),
@@ -20,6 +20,7 @@ const HOOKS: [(&str, &str, &str); 15] = [
     ("whole_response", HTTP, "mod whole_response;"),
     ("spurious_loss", LIB, "pub fn set_spurious_loss_evidence("),
     ("hystart_samples", LIB, "pub fn set_hystart_samples_per_ack("),
+    ("persistent_congestion", LIB, "pub fn set_persistent_congestion("),
     ("packet_size", PATH_MTU, "mod packet_size;"),
 ];
 

@@ -96,6 +96,7 @@ impl Transport {
         hooks::set_avoid_runts(&mut quic, true);
         hooks::set_spurious_loss_evidence(&mut quic, true);
         hooks::set_hystart_samples_per_ack(&mut quic, true);
+        hooks::set_persistent_congestion(&mut quic, true);
         hooks::set_coalesce_streams(&mut quic, true);
         quic.set_cc_algorithm(match cli.cc {
             CongestionController::Cubic => CongestionControlAlgorithm::CUBIC,

@@ -143,3 +143,36 @@ fn slow_start_uses_the_whole_window(
 
     assert_eq!(recovery.cwnd_available(), window - 100 - 9 * MDS);
 }
+
+/// A round with a longer RTT begins conservative slow start.
+#[rstest]
+fn conservative_slow_start_grows_by_whole_packets(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values(false, true)] avoid_runts: bool,
+) {
+    let time = clock::Simulation::start(1, Duration::from_secs(1));
+    let mut recovery = in_slow_start(cc, avoid_runts);
+    let (mut sent, mut runts) = (0, 0);
+
+    for rtt_ms in [100, 150, 150, 150] {
+        let first = sent;
+        while recovery.cwnd_available() > 0 {
+            let size = recovery.cwnd_available().min(MDS);
+            send(&mut recovery, sent, size);
+            recovery.update_app_limited(false);
+            sent += 1;
+            runts += u64::from(size < MDS);
+        }
+
+        time.advance_to(time.elapsed() + Duration::from_millis(rtt_ms));
+        for pkt_num in first..sent {
+            ack(&mut recovery, pkt_num);
+            let size = recovery.cwnd_available().min(MDS);
+            runts += u64::from(size > 0 && size < MDS);
+        }
+    }
+
+    assert_eq!(runts > 0, !avoid_runts);
+    let window = recovery.cwnd() / MDS;
+    assert!((45..64).contains(&window), "{window}");
+}

@@ -52,6 +52,15 @@ pub fn set_hystart_samples_per_ack(config: &mut Config, on: bool) {
 #[cfg(not(hook = "hystart_samples"))]
 pub fn set_hystart_samples_per_ack(_config: &mut Config, _on: bool) {}
 
+/// See `Config::set_persistent_congestion()`; without it, a loss is a loss.
+#[cfg(hook = "persistent_congestion")]
+pub fn set_persistent_congestion(config: &mut Config, on: bool) {
+    config.set_persistent_congestion(on);
+}
+
+#[cfg(not(hook = "persistent_congestion"))]
+pub fn set_persistent_congestion(_config: &mut Config, _on: bool) {}
+
 /// See `Config::set_coalesce_streams()`; without it, a packet has one stream's data.
 #[cfg(hook = "coalesce_streams")]
 pub fn set_coalesce_streams(config: &mut Config, on: bool) {

@@ -7,7 +7,9 @@ use super::ResumeConfig;
 use super::ResumeEvent;
 use super::SendLimit;
 use crate::clock;
+use crate::path::Path;
 use crate::path_state::PathState;
+use crate::recovery::Recovery;
 use crate::recovery::RecoveryOps;
 use crate::BufFactory;
 use crate::Config;
@@ -126,6 +128,25 @@ impl<F: BufFactory> Connection<F> {
         // One such number is out at a time.
         if needs_ack && self.pkt_num_manager.skip_pn().is_none() {
             self.pkt_num_manager.skip_pn_counter = Some(0);
+        }
+    }
+
+    /// The connection goes over to another path. Tells the path that it leaves
+    /// if the peer's port alone is another one.
+    pub(crate) fn resume_on_rebinding(&mut self, path_id: usize, now: Instant) {
+        let addresses = |path: &Path| {
+            (path.local_addr(), path.peer_addr().ip().to_canonical())
+        };
+        let Ok(new) = self.paths.get(path_id).map(addresses) else {
+            return;
+        };
+
+        let old = self.paths.get_active_mut().ok();
+
+        if let Some(old) = old.filter(|old| addresses(old) == new) {
+            if let Recovery::Legacy(recovery) = &mut old.recovery {
+                recovery.resume_on_rebinding(now);
+            }
         }
     }
 

@@ -446,7 +446,7 @@ fn a_migration_ends_careful_resume() {
     let mut packet = [0; 1500];
     let (len, _) = pipe.client.send(&mut packet).unwrap();
     let elsewhere = RecvInfo {
-        from: "127.0.0.1:9999".parse().unwrap(),
+        from: "127.0.0.2:9999".parse().unwrap(),
         to: Pipe::server_addr(),
     };
     pipe.server.recv(&mut packet[..len], elsewhere).unwrap();
@@ -460,6 +460,43 @@ fn a_migration_ends_careful_resume() {
             (Phase::Normal, Some(Trigger::PathChanged)),
         ]
     );
+}
+
+/// C7: a NAT that gives the client another port in the midst of a jump is no
+/// other path; another address is one.
+#[rstest]
+#[case::rebinding("127.0.0.1:9999", Phase::Normal)]
+#[case::migration("127.0.0.2:9999", Phase::SafeRetreat)]
+fn another_port_is_no_reason_to_retreat(
+    #[values("reno", "cubic")] cc: &str, #[case] from: &str, #[case] then: Phase,
+) {
+    let mut download = Download::new(cc, 3 * BDP, Some(learn(cc)));
+    while download.pipe.server.resume_phase() != Phase::Unvalidated {
+        download.deliver();
+        download.serve();
+        download.send();
+        let next = download.next_event().unwrap();
+        download.time.advance_to(next);
+    }
+    download.pipe.server.resume_events().clear();
+
+    let pipe = &mut download.pipe;
+    pipe.client.stream_send(4, b"more", true).unwrap();
+    let mut packet = [0; 1500];
+    let (len, _) = pipe.client.send(&mut packet).unwrap();
+    let info = RecvInfo {
+        from: from.parse().unwrap(),
+        to: Pipe::server_addr(),
+    };
+    pipe.server.recv(&mut packet[..len], info).unwrap();
+
+    let events = pipe.server.resume_events();
+    let changes: Vec<_> = events.iter().map(|e| (e.new, e.trigger)).collect();
+    assert_eq!(changes, [(then, Some(Trigger::PathChanged))]);
+
+    // The jump is over.
+    assert!(events[0].congestion_window < BDP / 2);
+    assert_eq!(pipe.server.resume_phase(), Phase::Reconnaissance);
 }
 
 #[test]

@@ -226,19 +226,27 @@ impl LegacyRecovery {
         }
     }
 
-    /// RFC 9002, 7.6: packets sent over a long time were all lost. Only looked
-    /// for while Careful Resume could be ended by it.
-    fn has_persistent_congestion(&self, epoch: Epoch) -> bool {
-        let may_end = self.resume_phase() != Phase::Normal;
-        let (Some(since), true) = (self.first_rtt_sample, may_end) else {
+    /// RFC 9002, 7.6: packets sent over a long time were all lost. Only the
+    /// packet number space is looked at in which they were, as 7.6.2 allows.
+    pub(super) fn has_persistent_congestion(&self, epoch: Epoch) -> bool {
+        let duration = (self.pto() + self.rtt_stats.max_ack_delay)
+            * PERSISTENT_CONGESTION_THRESHOLD;
+        let sent_packets = &self.epochs[epoch].sent_packets;
+        let ends = sent_packets.front().zip(sent_packets.back());
+        let (Some((first, last)), Some(since)) = (ends, self.first_rtt_sample)
+        else {
             return false;
         };
 
-        let duration = (self.pto() + self.rtt_stats.max_ack_delay)
-            * PERSISTENT_CONGESTION_THRESHOLD;
+        // Nearly always.
+        let span = last.time_sent.saturating_duration_since(first.time_sent);
+        if span <= duration {
+            return false;
+        }
+
         let mut run_start: Option<Instant> = None;
 
-        for pkt in self.epochs[epoch].sent_packets.iter() {
+        for pkt in sent_packets {
             if pkt.time_acked.is_some() {
                 run_start = None;
             }
@@ -275,6 +283,15 @@ impl LegacyRecovery {
 
         if let Some(resume) = self.resume.as_mut() {
             let action = resume.on_path_change(&c);
+            self.apply(action);
+        }
+    }
+
+    pub(crate) fn resume_on_rebinding(&mut self, now: Instant) {
+        let c = self.resume_conditions(now);
+
+        if let Some(resume) = self.resume.as_mut() {
+            let action = resume.on_rebinding(&c);
             self.apply(action);
         }
     }

@@ -292,6 +292,15 @@ impl Resume {
         self.settled = self.events.len();
     }
 
+    /// What happened `now` has changed more since.
+    pub(crate) fn settle_again(
+        &mut self, cwnd: usize, ssthresh: usize, now: Instant,
+    ) {
+        let first = self.events.partition_point(|event| event.time < now);
+        self.settled = self.settled.min(first);
+        self.settle(cwnd, ssthresh);
+    }
+
     /// The pace that the unvalidated phase demands.
     ///
     /// RFC 9959, 3.3 and 4.3.2: jump_cwnd over the current RTT, without gain.
@@ -540,6 +549,16 @@ impl Resume {
         }
     }
 
+    /// The peer's port alone has changed: it is behind a NAT, and the network is
+    /// the same (RFC 9000, 9.4). Nothing speaks against the saved set, but what
+    /// is sent from now on has a window of its own.
+    pub(crate) fn on_rebinding(&mut self, c: &Conditions) -> Action {
+        match self.phase {
+            Phase::Unvalidated => self.end_jump(Trigger::PathChanged, c),
+            _ => self.on_path_change(c),
+        }
+    }
+
     /// What is worth saving now, seen at `wall_now`.
     pub(crate) fn path_state(
         &self, c: &Conditions, wall_now: SystemTime,
@@ -680,11 +699,7 @@ impl Resume {
         // RFC 9959, 3.3: the jump was not used. Without congestion the window
         // does not fall below the initial one.
         if c.flight_size < c.initial_window || c.flight_size <= self.pipe_size {
-            let window = self.pipe_size.max(c.initial_window);
-            self.ceiling = None;
-            self.change_phase(Phase::Normal, Trigger::RateLimited, c);
-
-            return Action::SetWindow { window };
+            return self.end_jump(Trigger::RateLimited, c);
         }
 
         // RFC 9959, 3.3: otherwise what is in flight is the window.
@@ -693,6 +708,15 @@ impl Resume {
         Action::Validate {
             window: c.flight_size,
         }
+    }
+
+    /// The jump is over before it was used.
+    fn end_jump(&mut self, trigger: Trigger, c: &Conditions) -> Action {
+        let window = self.pipe_size.max(c.initial_window);
+        self.ceiling = None;
+        self.change_phase(Phase::Normal, trigger, c);
+
+        Action::SetWindow { window }
     }
 
     fn retreat(&mut self, trigger: Trigger, c: &Conditions) -> Action {

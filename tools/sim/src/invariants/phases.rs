@@ -73,7 +73,10 @@ fn is_in_table(old: Phase, new: Phase, trigger: Trigger) -> bool {
         Trigger::RateLimited => (old, new) == (Unvalidated, Normal),
         Trigger::LastUnvalidatedPacketAcknowledged => (old, new) == (Validating, Normal),
         Trigger::PathChanged => {
-            matches!((old, new), (Unvalidated, SafeRetreat) | (Reconnaissance | Validating, Normal))
+            matches!(
+                (old, new),
+                (Unvalidated, SafeRetreat | Normal) | (Reconnaissance | Validating, Normal)
+            )
         }
         Trigger::PacketLoss | Trigger::EcnCe => {
             matches!((old, new), (Unvalidated | Validating, SafeRetreat) | (Reconnaissance, Normal))

@@ -130,6 +130,7 @@ fn server_config() -> anyhow::Result<quiche::Config> {
     hooks::set_avoid_runts(&mut config, true);
     hooks::set_spurious_loss_evidence(&mut config, true);
     hooks::set_hystart_samples_per_ack(&mut config, true);
+    hooks::set_persistent_congestion(&mut config, true);
     config.set_max_send_udp_payload_size(PACKET_BYTES_MAX);
     config.set_max_recv_udp_payload_size(65_527);
     config.set_max_idle_timeout(IDLE_TIMEOUT_MS);

@@ -1,0 +1,249 @@
+//! Packets sent over a long time were all lost, or one of them was not.
+//! Windows are in packets.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::clock;
+use crate::packet::Epoch;
+use crate::path_state::PathState;
+use crate::ranges::RangeSet;
+use crate::recovery::resume::Trigger;
+use crate::recovery::HandshakeStatus;
+use crate::recovery::Recovery;
+use crate::recovery::RecoveryOps;
+use crate::recovery::Sent;
+use crate::CongestionControlAlgorithm;
+use crate::CongestionControlAlgorithm::Reno;
+use crate::CongestionControlAlgorithm::CUBIC;
+use rstest::rstest;
+
+const MDS: usize = 1200;
+const RTT: Duration = Duration::from_millis(100);
+
+/// Three times smoothed RTT and four times its variation, which 40 equal
+/// samples have all but taken away: a bit more than 300 ms.
+const DURATION: Duration = Duration::from_millis(310);
+
+struct Sender {
+    recovery: Recovery,
+    now: Instant,
+    next: u64,
+}
+
+impl Sender {
+    /// A sender with a window of 40 packets, none of them in flight.
+    fn new(cc: CongestionControlAlgorithm, answers: bool) -> Self {
+        let mut config = config(cc);
+        config.set_persistent_congestion(answers);
+        let mut sender = Sender::with(&config);
+
+        for packets in [10, 20] {
+            let first = sender.next;
+            sender.send(packets);
+            sender.now += RTT;
+            for number in first..sender.next {
+                sender.ack(number);
+            }
+        }
+
+        // Limited by the application, so that the window does not grow.
+        for _ in 0..40 {
+            sender.send(1);
+            sender.recovery.update_app_limited(true);
+            sender.now += RTT;
+            sender.ack(sender.next - 1);
+        }
+        assert_eq!(sender.window(), 40);
+        sender
+    }
+
+    fn with(config: &crate::Config) -> Self {
+        Sender {
+            recovery: Recovery::new(config),
+            now: clock::now() + Duration::from_secs(1),
+            next: 0,
+        }
+    }
+
+    fn send(&mut self, packets: usize) {
+        for _ in 0..packets {
+            let (epoch, status) = (Epoch::Application, Default::default());
+            let sent = packet(self.next, self.now);
+            self.recovery
+                .on_packet_sent(sent, epoch, status, self.now, "");
+            self.recovery.update_app_limited(false);
+            self.next += 1;
+        }
+    }
+
+    fn ack(&mut self, number: u64) {
+        let mut ranges = RangeSet::default();
+        ranges.insert(number..number + 1);
+        let (epoch, status) = (Epoch::Application, HandshakeStatus::default());
+
+        self.recovery
+            .on_ack_received(&ranges, 0, epoch, status, self.now, None, "")
+            .unwrap();
+    }
+
+    fn window(&self) -> usize {
+        self.recovery.cwnd() / MDS
+    }
+}
+
+fn config(cc: CongestionControlAlgorithm) -> crate::Config {
+    let mut config = crate::Config::new(crate::PROTOCOL_VERSION).unwrap();
+    config.set_cc_algorithm(cc);
+    config.set_max_send_udp_payload_size(MDS);
+    config.set_initial_congestion_window_packets(10);
+    config
+}
+
+fn packet(pkt_num: u64, now: Instant) -> Sent {
+    Sent {
+        time_sent: now,
+        delivered_time: now,
+        first_sent_time: now,
+        pkt_num,
+        size: MDS,
+        in_flight: true,
+        ack_eliciting: true,
+        has_data: true,
+        time_acked: None,
+        time_lost: None,
+        delivered: 0,
+        lost: 0,
+        tx_in_flight: 0,
+        is_app_limited: false,
+        is_pmtud_probe: false,
+        frames: Default::default(),
+    }
+}
+
+/// Two packets, and one for the packet whose ACK tells of the loss.
+const MINIMUM: usize = 3;
+
+/// Ten packets, one after half of `span`, one after all of it, and another one
+/// that arrives. Returns the number of the first.
+fn outage(sender: &mut Sender, span: Duration) -> u64 {
+    let first = sender.next;
+    sender.send(10);
+    sender.now += span / 2;
+    sender.send(1);
+    sender.now += span / 2;
+    sender.send(1);
+    sender.now += RTT * 2;
+    sender.send(1);
+    first
+}
+
+#[rstest]
+fn all_lost_over_a_long_time_leaves_the_minimum(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let reduced = if cc == Reno { 20 } else { 28 };
+
+    for (answers, span, window) in [
+        (true, DURATION, MINIMUM),
+        (true, RTT * 3, reduced),
+        (false, DURATION, reduced),
+    ] {
+        let mut sender = Sender::new(cc, answers);
+        outage(&mut sender, span);
+        sender.now += RTT;
+        sender.ack(sender.next - 1);
+        assert_eq!(sender.window(), window, "{answers} {span:?}");
+    }
+}
+
+#[rstest]
+fn one_that_arrived_in_between_is_enough(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::new(cc, true);
+    let first = outage(&mut sender, DURATION);
+    sender.now += RTT;
+    sender.ack(first + 10);
+    sender.ack(sender.next - 1);
+    assert!(sender.window() >= 20);
+}
+
+/// RFC 9002, 7.6.2: as after a retransmission timeout of TCP.
+#[rstest]
+fn slow_start_follows_up_to_the_threshold(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::new(cc, true);
+    outage(&mut sender, DURATION);
+    sender.now += RTT;
+    sender.ack(sender.next - 1);
+
+    let threshold = if cc == Reno { 20 } else { 28 };
+    for window in [6, 12, threshold.min(24), threshold] {
+        sender.now += RTT;
+        let first = sender.next;
+        sender.send(sender.window());
+        sender.now += RTT;
+        for number in first..sender.next {
+            sender.ack(number);
+        }
+        assert!(sender.window().abs_diff(window) <= 1, "{}", sender.window());
+    }
+}
+
+#[rstest]
+fn a_late_packet_does_not_bring_the_window_back(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::new(cc, true);
+    let first = outage(&mut sender, DURATION);
+    sender.now += RTT;
+    sender.ack(sender.next - 1);
+    assert_eq!(sender.window(), MINIMUM);
+
+    for number in first..first + 12 {
+        sender.ack(number);
+    }
+    assert_eq!(sender.window(), MINIMUM);
+}
+
+/// RFC 9959, 3.6: the event that ends Careful Resume tells the window after it.
+#[rstest]
+fn the_end_of_a_jump_has_the_window_after_it(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut config = config(cc);
+    config.set_persistent_congestion(true);
+    config.set_careful_resume(Default::default()).unwrap();
+    let mut sender = Sender::with(&config);
+    let observed = clock::wall_now();
+    let saved = PathState {
+        saved_cwnd: 100 * MDS as u64,
+        saved_rtt: RTT,
+        observed,
+        expires: observed + Duration::from_secs(60),
+        limited: false,
+        validated: false,
+    };
+    let jump_before = sender.now + Duration::from_secs(10);
+    assert!(sender.recovery.resume_from(saved, jump_before, sender.now));
+
+    for (packets, acked) in [(10, 10), (30, 20)] {
+        let first = sender.next;
+        sender.send(packets);
+        sender.now += RTT;
+        for number in first..first + acked {
+            sender.ack(number);
+        }
+    }
+    // The variation of the RTT is still large.
+    outage(&mut sender, RTT * 10);
+    sender.now += RTT;
+    sender.ack(sender.next - 1);
+
+    let resume = sender.recovery.resume_mut().unwrap();
+    let end = std::iter::from_fn(|| resume.next_event()).last().unwrap();
+    assert_eq!(end.trigger, Some(Trigger::PersistentCongestion));
+    assert_eq!(end.congestion_window, 2 * MDS);
+}
