@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use quiche::slow_start::SlowStartExit;
+use quiche::resume::AfterJump;
 use report::bound::bdp_bytes;
 use report::bound::INITIAL_WINDOW_BYTES;
 use report::stats::median;
@@ -174,16 +174,16 @@ impl Cell<'_> {
         alone && free && steady
     }
 
-    /// Whether slow start after a jump is left to HyStart++, alone on a path with
-    /// a buffer of one BDP that holds what was saved.
-    pub fn jumps_on_idle_path_with_hystart(&self) -> bool {
+    /// Whether growth after a jump is soft, alone on a path with a buffer of one BDP
+    /// that holds what was saved.
+    pub fn grows_softly_on_idle_path(&self) -> bool {
         let scenario = &self.named.scenario;
         let flow = &scenario.flows[0];
         let as_saved = flow.saved.cwnd_bdp <= 1.0 && flow.saved.rtt_ratio == 1.0;
         self.is_plain()
             && as_saved
             && flow.mode == Mode::CarefulResume
-            && flow.slow_start_exit == SlowStartExit::HyStart
+            && flow.after_jump == AfterJump::Soft
             && scenario.path.buffer_bdp == 1.0
     }
 }

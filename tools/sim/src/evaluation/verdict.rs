@@ -171,7 +171,7 @@ pub fn everywhere(chapters: &[Chapter]) -> Vec<Verdict> {
     verdicts
 }
 
-/// Whether HyStart++ ends what follows a jump in time: an aim.
+/// Whether soft growth ends what follows a jump in time: an aim.
 fn lossless(chapters: &[Chapter]) -> Verdict {
     let mut lost = Vec::new();
     for chapter in chapters {
@@ -180,12 +180,12 @@ fn lossless(chapters: &[Chapter]) -> Verdict {
             let packets = c.judged(|f| f.jump_lost_packets);
             packets.into_iter().flatten().max().map(|most| most as f64)
         };
-        let judged = chapter.cells.iter().filter(|c| c.jumps_on_idle_path_with_hystart());
+        let judged = chapter.cells.iter().filter(|c| c.grows_softly_on_idle_path());
         let figures =
             judged.filter_map(|c| Some(Figure::new(format!("{stem}, {}", c.who()), most(c)?)));
         lost.extend(figures);
     }
-    let rule = "with HyStart++, a jump to half of what an idle path with a buffer of one BDP \
+    let rule = "with soft growth, a jump to half of what an idle path with a buffer of one BDP \
         holds, or less, is followed by no loss within 5 RTTs";
     Verdict::at_most(rule, 0.0, (0, " packets"), lost).as_aim()
 }

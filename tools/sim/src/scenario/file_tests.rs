@@ -125,8 +125,8 @@ fn what_makes_no_sense_is_told_in_one_line_with_key_and_value() {
         (&format!("{PATH}loss = nan\n{FLOW}"), "path.loss = NaN: must be from 0"),
         (&format!("{PATH}up_rate_mbps = inf\n{FLOW}"), "path.up_rate_mbps = inf: must be above 0"),
         (&format!("{PATH}buffer_bdp = [1, -2]\n{FLOW}"), "path.buffer_bdp = -2: must be above 0"),
-        (&format!("{PATH}{FLOW}slow_start_exit = \"bbr\"\n"), "say one of hystart, search, search-3"),
-        (&format!("{PATH}{FLOW}search_threshold = 0.3\n"), "slow_start_exit = hystart has none"),
+        (&format!("{PATH}{FLOW}slow_start_exit = \"bbr\"\n"), "say one of queue, hystart, search, search-3"),
+        (&format!("{PATH}{FLOW}search_threshold = 0.3\n"), "slow_start_exit = queue has none"),
         (
             &format!("{PATH}{FLOW}slow_start_exit = \"search\"\nsearch_threshold = 1\n"),
             "search_threshold = 1: must be between 0 and 1",
