@@ -120,35 +120,41 @@ impl Delivery {
         self.best.take()
     }
 
-    /// The rate of the last minimum RTT, or a shorter time where that shows it.
+    /// The rate of the last minimum RTT, or of a shorter time where that shows it.
     fn latest(&self, min_rtt: Duration, now: Instant) -> Option<Rate> {
-        let whole = self.rate_over(min_rtt, min_rtt, now)?;
+        let mark = self.latest_mark(min_rtt, now)?;
+        let whole = self.rate_since(mark, self.shortest_rtt(mark, min_rtt), now);
 
         if !self.jump_validated {
             return Some(whole);
         }
 
-        let part = min_rtt / GROWING_RTT_DIVISOR;
-        let rate = self.rate_over(part, min_rtt, now)?;
-        Some(rate.min(whole * GROWING_FACTOR).max(whole))
+        // In so short a time, ACKs that are little late in a queue would show.
+        let mark = self.latest_mark(min_rtt / GROWING_RTT_DIVISOR, now)?;
+        let part = self.rate_since(mark, min_rtt.min(mark.rtt()), now);
+        Some(part.min(whole * GROWING_FACTOR).max(whole))
     }
 
-    /// The rate from the latest mark on that is as old as `time`.
-    fn rate_over(
-        &self, time: Duration, min_rtt: Duration, now: Instant,
-    ) -> Option<Rate> {
-        let mark = self.marks.iter().rev().find(|m| m.is_old(time, now))?;
+    /// The latest mark that is as old as `age`.
+    fn latest_mark(&self, age: Duration, now: Instant) -> Option<&Mark> {
+        self.marks.iter().rev().find(|mark| mark.is_old(age, now))
+    }
+
+    /// The shortest RTT since one minimum RTT before a mark.
+    fn shortest_rtt(&self, mark: &Mark, min_rtt: Duration) -> Duration {
         let since = mark.acked_at.checked_sub(min_rtt);
-        let shortest_rtt = self
-            .marks
+
+        self.marks
             .iter()
             .chain(&self.next_mark)
             .filter(|m| since.is_none_or(|since| m.acked_at >= since))
             .map(Mark::rtt)
-            .min()?;
-        let due = mark.sent_at + shortest_rtt;
-        let elapsed = now.saturating_duration_since(due);
+            .fold(mark.rtt(), Duration::min)
+    }
 
-        Some(rate(self.delivered - mark.delivered, elapsed))
+    /// What was delivered after a mark, over the time since its ACK was due.
+    fn rate_since(&self, mark: &Mark, due: Duration, now: Instant) -> Rate {
+        let elapsed = now.saturating_duration_since(mark.sent_at + due);
+        rate(self.delivered - mark.delivered, elapsed)
     }
 }

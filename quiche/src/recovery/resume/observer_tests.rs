@@ -319,6 +319,25 @@ fn after_a_validated_jump_a_burst_is_not_capacity() {
     assert!((0.6..0.76).contains(&share), "{share}");
 }
 
+/// In a queue, ACKs that are little late would show in so short a time.
+#[test]
+fn after_a_validated_jump_a_queue_hides_the_last_rate() {
+    let mut observer = Observer::default();
+    observer.on_jump_validated();
+    let start = start();
+    let steady = evenly(150, start, RTT * 3);
+    let faster = evenly(20, start + RTT * 3, RTT / 5);
+    let packets: Packets = steady
+        .chain(faster)
+        .map(|sent| (sent, sent + RTT * 14 / 10))
+        .collect();
+    feed_packets(&mut observer, &packets, Growth);
+
+    // 20, and 40 in the rest of the last RTT.
+    let share = share(&observer);
+    assert!((0.54..0.63).contains(&share), "{share}");
+}
+
 /// A2, A7: a bottleneck that was never idle carried all that it can. Not where
 /// the application holds back: others may fill it.
 #[test]
