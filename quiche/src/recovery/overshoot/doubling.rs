@@ -192,7 +192,7 @@ impl Doubling {
         };
 
         match finding {
-            Finding::Queue => return Verdict::exit(path, ack),
+            Finding::Queue => return Verdict::Exit,
 
             Finding::Doubt => {
                 self.hold = Some(Hold::new(ack, excess, hold.rounds + 1));

@@ -40,10 +40,7 @@ impl LegacyRecovery {
                 self.congestion.congestion_window = window + bytes;
             },
 
-            Verdict::Exit { window } => {
-                let window = window.max(self.initial_window());
-                self.end_slow_start_for_queue(window.min(ack.cwnd));
-            },
+            Verdict::Exit => self.end_slow_start_for_queue(ack.cwnd),
         }
     }
 

@@ -45,23 +45,9 @@ pub(crate) enum Verdict {
     /// Grow by so many bytes.
     Grow(usize),
 
-    /// End, with this window in bytes at most: a queue stands, and nothing more
-    /// is delivered.
-    Exit { window: usize },
-}
-
-/// The window at the end of slow start, beside what the path delivers in a
-/// minimum RTT: a little of the queue stays, so that the path stays full.
-const EXIT_WINDOW: f64 = 1.25;
-
-impl Verdict {
-    /// The path is full.
-    pub(crate) fn exit(path: &Path, ack: &Ack) -> Self {
-        let delivered = path.delivered(ack.now, ack.rtt);
-        let rtts = ack.rtt.as_secs_f64() / ack.min_rtt.as_secs_f64();
-        let window = (delivered / rtts * EXIT_WINDOW) as usize;
-        Verdict::Exit { window }
-    }
+    /// End: a queue stands, and nothing more is delivered. The window stays as
+    /// it is: where the RTT has risen by itself, less would be too little.
+    Exit,
 }
 
 /// The part of a doubling that the window grows by.

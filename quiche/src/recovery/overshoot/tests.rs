@@ -29,7 +29,7 @@ fn doubling_ends_while_about_one_bdp_is_queued() {
             assert!(sent.is_exit, "{who}");
             assert!(sent.queue <= bdp * 6 / 5, "{who}");
             assert!(sent.window >= bdp * 9 / 10, "{who}");
-            assert!(sent.window <= bdp * 3 / 2, "{who}");
+            assert!(sent.window <= bdp * 2, "{who}");
         }
     }
 }
@@ -130,7 +130,7 @@ fn random_acks_never_grow_the_window_by_more_than_the_controller() {
 
             match doubling.on_ack(&mut seen, &ack, Growth::Half) {
                 Verdict::Grow(bytes) => kept += bytes,
-                Verdict::Exit { .. } => break,
+                Verdict::Exit => break,
             }
             grown += ack.grown;
             assert!(kept <= grown / 2, "seed {seed}: {kept} of {grown}");

@@ -114,7 +114,7 @@ impl SoftGrowth {
                 std::mem::replace(&mut self.is_suspect, looks_full && is_careful);
 
             if was_suspect && self.is_suspect {
-                return Verdict::Exit { window: ack.cwnd };
+                return Verdict::Exit;
             }
         }
 

@@ -664,8 +664,9 @@ impl Resume {
                 // may hold more.
                 let known = match saved.limited {
                     true => usize::MAX,
-                    false => usize::try_from(saved.saved_cwnd)
-                        .unwrap_or(usize::MAX),
+                    false => {
+                        usize::try_from(saved.saved_cwnd).unwrap_or(usize::MAX)
+                    },
                 };
                 self.soft_growth = Some(Box::new(SoftGrowth::new(known)));
             },
