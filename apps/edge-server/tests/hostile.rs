@@ -136,6 +136,7 @@ fn download(set: Option<&PathState>, seed: u64) -> FlowOutcome {
             cwnd_bdp: set.saved_cwnd as f64 / BDP_BYTES as f64,
             rtt_ratio: set.saved_rtt.as_secs_f64() / RTT.as_secs_f64(),
             age_s: 60.0,
+            cold: false,
         };
     }
     let path = serde_json::json!({ "rate_mbps": RATE_MBPS, "rtt_ms": 100.0 });
