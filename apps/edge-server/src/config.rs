@@ -76,7 +76,8 @@ pub struct Cli {
     #[arg(long, value_enum, value_name = "NAME", default_value = "cubic")]
     pub cc: CongestionController,
 
-    /// Careful Resume and the pacing it needs; off behaves as upstream quiche does
+    /// Careful Resume and the pacing it needs; off, with --slow-start-exit hystart, behaves as upstream
+    /// quiche does
     #[arg(long, value_enum, value_name = "on|off", default_value = "on")]
     pub resume: Switch,
 
