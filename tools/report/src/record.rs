@@ -32,6 +32,8 @@ pub enum Mode {
     CarefulResume,
     /// A later connection to a server whose mode is unknown.
     Later,
+    /// One of a series of connections that began with an empty store.
+    Visit,
 }
 
 impl Mode {
@@ -42,6 +44,7 @@ impl Mode {
             Mode::First => "first",
             Mode::CarefulResume => "careful-resume",
             Mode::Later => "later",
+            Mode::Visit => "visit",
         }
     }
 }
@@ -53,6 +56,7 @@ impl fmt::Display for Mode {
             Mode::First => "first connection",
             Mode::CarefulResume => "Careful Resume",
             Mode::Later => "later connections",
+            Mode::Visit => "from a cold store",
         })
     }
 }
@@ -103,6 +107,9 @@ pub struct Download {
     /// the machine was measured, not the path.
     #[serde(default)]
     pub overrun_packets: Option<u64>,
+    /// Which one it is of a series of visits, from 1.
+    #[serde(default)]
+    pub visit: Option<u32>,
     /// The server's qlog, relative to the folder of the JSON lines, if kept.
     #[serde(default)]
     pub qlog: Option<String>,
@@ -114,11 +121,21 @@ impl Download {
         self.overrun_packets.is_some_and(|packets| packets > 0)
     }
 
+    /// Whether it may jump: its path can be known.
+    pub fn may_jump(&self) -> bool {
+        self.mode == Mode::CarefulResume || self.visit > Some(1)
+    }
+
+    /// Its mode, and which visit it is.
+    pub fn kind(&self) -> String {
+        self.visit.map_or(String::new(), |visit| format!("visit {visit} ")) + &self.mode.to_string()
+    }
+
     /// How messages name it.
     pub fn title(&self) -> String {
         let server = self.server.as_deref().filter(|s| *s != EDGE_SERVER);
         let server = server.map_or(String::new(), |s| format!(" ({s})"));
-        format!("{}, {}{server}, run {}", self.path, self.mode, self.run)
+        format!("{}, {}{server}, run {}", self.path, self.kind(), self.run)
     }
 }
 
@@ -182,6 +199,17 @@ mod tests {
         all[1].server = Some(EDGE_SERVER.into());
         write_json_lines(&file, &all).expect("written");
         assert_eq!(read_json_lines::<Download>(&file, "a download").expect("read"), all);
+    }
+
+    #[test]
+    fn a_visit_is_told_by_its_number() {
+        let first = Download { mode: Mode::Visit, visit: Some(1), ..resumed() };
+        let second = Download { visit: Some(2), ..first.clone() };
+        assert_eq!(second.title(), "p, visit 2 from a cold store, run 1");
+        assert_eq!(
+            [first.may_jump(), second.may_jump(), resumed().may_jump()],
+            [false, true, true]
+        );
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub fn download(mode: Mode, run: u32, ttlb_ms: f64) -> Download {
         saved_rtt_ms: resumed.then_some(50.3),
         jump_lost_packets: resumed.then_some(0),
         overrun_packets: Some(0),
+        visit: None,
         qlog: None,
     }
 }

@@ -5,6 +5,7 @@
 //! The reporting half ([`summary`], [`verdict`], [`page`]) knows only the JSON
 //! lines and the server's qlog files, whoever wrote them.
 
+pub mod client_report;
 #[cfg(test)]
 mod fixture;
 pub mod keep;

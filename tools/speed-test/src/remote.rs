@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use crate::client_report::ClientReport;
 use crate::process::Running;
 use crate::progress::Progress;
-use crate::runner::ClientReport;
 use report::record::Download;
 use report::record::Mode;
 use report::record::Source;
@@ -84,6 +84,7 @@ fn record(url: &str, mode: Mode, run: u32, report: &ClientReport) -> Download {
         saved_rtt_ms: None,
         jump_lost_packets: None,
         overrun_packets: None,
+        visit: None,
         qlog: None,
     }
 }

@@ -18,6 +18,7 @@ use anyhow::Context;
 use serde::Deserialize;
 use tempfile::TempDir;
 
+use crate::client_report::ClientReport;
 use crate::path::PathSpec;
 use crate::process::Programs;
 use crate::process::Running;
@@ -33,6 +34,11 @@ const CC: &str = "cubic";
 
 /// The client's address: the server sees every download come from it.
 const CLIENT: &str = "127.77.1.1";
+
+/// How often the object is downloaded from a store that was empty at first, and
+/// how often that is done at most: the first of these are slow.
+const VISITS: u32 = 3;
+const VISIT_RUNS_MAX: u32 = 3;
 
 /// What the pristine server is called in the results.
 pub const PRISTINE: &str = "pristine quiche";
@@ -92,8 +98,8 @@ pub fn run(
 /// Folders of one path's servers, gone when dropped.
 struct Scratch {
     root: TempDir,
-    /// Holds the store that lasts from connection to connection, and one
-    /// that no connection uses.
+    /// Holds the stores that last from connection to connection, and one that no
+    /// connection uses.
     stores: TempDir,
 }
 
@@ -103,8 +109,13 @@ impl Scratch {
         Ok(Scratch { root: folder()?, stores: folder()? })
     }
 
-    fn store(&self, resume: bool) -> PathBuf {
-        self.stores.path().join(if resume { "paths.db" } else { "unused.db" })
+    /// That of the step's server. Each series of visits begins with a new one.
+    fn store(&self, step: &Step) -> PathBuf {
+        self.stores.path().join(match step.mode {
+            Mode::SlowStart => "unused.db".to_owned(),
+            Mode::Visit => format!("visits-{}.db", step.run),
+            _ => "paths.db".to_owned(),
+        })
     }
 
     /// A copy of the stores, as no server has them open.
@@ -137,13 +148,14 @@ struct Step<'a> {
     path: &'a PathSpec,
     mode: Mode,
     run: u32,
+    visit: Option<u32>,
     pristine: bool,
 }
 
 /// The downloads of a path, in order. Modes take turns, so that what happens
 /// on the machine meanwhile happens to all of them.
 fn steps<'a>(plan: &Plan, path: &'a PathSpec) -> Vec<Step<'a>> {
-    let step = |mode, run, pristine| Step { path, mode, run, pristine };
+    let step = |mode, run, pristine| Step { path, mode, run, visit: None, pristine };
     let mut all = vec![step(Mode::First, 1, false)];
     for run in 1..=plan.runs {
         if plan.pristine_server.is_some() {
@@ -152,13 +164,18 @@ fn steps<'a>(plan: &Plan, path: &'a PathSpec) -> Vec<Step<'a>> {
         all.push(step(Mode::SlowStart, run, false));
         all.push(step(Mode::CarefulResume, run, false));
     }
+    for run in 1..=plan.runs.min(VISIT_RUNS_MAX) {
+        let visit = |n| Step { visit: Some(n), ..step(Mode::Visit, run, false) };
+        all.extend((1..=VISITS).map(visit));
+    }
     all
 }
 
 impl Step<'_> {
     fn title(&self) -> String {
         let server = if self.pristine { format!(" ({PRISTINE})") } else { String::new() };
-        format!("{}, {}{server}, run {}", self.path.title, self.mode, self.run)
+        let visit = self.visit.map_or(String::new(), |visit| format!("visit {visit} "));
+        format!("{}, {visit}{}{server}, run {}", self.path.title, self.mode, self.run)
     }
 
     fn object_bytes(&self) -> u64 {
@@ -171,9 +188,9 @@ impl Step<'_> {
     /// About how long it takes: its bound.
     fn weight_ms(&self) -> u64 {
         let b = bounds(self.path.rate_mbps, self.path.rtt_ms, self.object_bytes());
-        match self.mode {
-            Mode::CarefulResume => b.careful_resume_ms as u64,
-            _ => b.slow_start_ms as u64,
+        match self.mode == Mode::CarefulResume || self.visit > Some(1) {
+            true => b.careful_resume_ms as u64,
+            false => b.slow_start_ms as u64,
         }
     }
 
@@ -198,7 +215,8 @@ impl Step<'_> {
     }
 
     fn log_folder(&self, plan: &Plan) -> PathBuf {
-        log_folder(plan, self.path).join(format!("{}-{}", self.mode.name(), self.run))
+        let visit = self.visit.map_or(String::new(), |visit| format!("-{visit}"));
+        log_folder(plan, self.path).join(format!("{}{visit}-{}", self.mode.name(), self.run))
     }
 
     fn download(
@@ -255,7 +273,7 @@ impl Step<'_> {
             fs::create_dir_all(logs).with_context(|| format!("cannot make {}", logs.display()))?;
             let resume = self.mode != Mode::SlowStart;
             command.args(["--cc", CC, "--resume", if resume { "on" } else { "off" }]);
-            command.arg("--store").arg(scratch.store(resume));
+            command.arg("--store").arg(scratch.store(self));
             command.arg("--qlog-dir").arg(logs);
             // Packets as long as the published experiments', which the bounds assume.
             command.args(["--pmtud", "off"]);
@@ -295,6 +313,7 @@ impl Step<'_> {
             saved_rtt_ms: None,
             jump_lost_packets: None,
             overrun_packets: None,
+            visit: self.visit,
             qlog: None,
         }
     }
@@ -327,46 +346,6 @@ fn overrun_packets(totals: &str) -> Option<u64> {
     Some(totals.up.overrun_packets + totals.down.overrun_packets)
 }
 
-/// What the client prints for one download.
-#[derive(Clone, Debug, Deserialize)]
-pub struct ClientReport {
-    pub bytes: u64,
-    pub ttfb_ms: f64,
-    pub ttlb_ms: f64,
-    pub min_rtt_ms: Option<f64>,
-    pub status: u16,
-}
-
-impl ClientReport {
-    /// Reads the client's output.
-    ///
-    /// # Errors
-    ///
-    /// It is not one complete download of `object_bytes`.
-    pub fn parse(output: &str, object_bytes: u64) -> anyhow::Result<Self> {
-        let report = ClientReport::parse_any(output)?;
-        if report.bytes != object_bytes {
-            bail!("the client received {} of {object_bytes} bytes", report.bytes);
-        }
-        Ok(report)
-    }
-
-    /// Reads the client's output, whatever the object's size.
-    ///
-    /// # Errors
-    ///
-    /// It is not one complete download.
-    pub fn parse_any(output: &str) -> anyhow::Result<Self> {
-        let line = output.lines().next_back().unwrap_or_default();
-        let report: ClientReport = serde_json::from_str(line)
-            .with_context(|| format!("edge-client printed {line:?}, which is no report"))?;
-        if report.status != 200 {
-            bail!("the server answered with status {}", report.status);
-        }
-        Ok(report)
-    }
-}
-
 /// What the page says about the measurement.
 pub fn about(plan: &Plan) -> Vec<String> {
     let mut about = vec![
@@ -380,6 +359,12 @@ pub fn about(plan: &Plan) -> Vec<String> {
          Resume, a first connection downloaded at least 10 BDP and its path state was saved; \
          before each later connection the server was restarted and found that state on disk."
             .into(),
+        format!(
+            "Visits from a cold store are {VISITS} connections, each with a server of its own, that \
+             download the file one after the other from a store that is empty at first; {} such \
+             series a path.",
+            plan.runs.min(VISIT_RUNS_MAX)
+        ),
     ];
     if plan.pristine_server.is_some() {
         about.push(format!(
@@ -439,18 +424,23 @@ mod tests {
         };
         let (slow, resumed) = ((Mode::SlowStart, false), (Mode::CarefulResume, false));
         let first = (Mode::First, false);
-        assert_eq!(modes(&plan(false)), [first, slow, resumed, slow, resumed]);
+        assert_eq!(modes(&plan(false))[..5], [first, slow, resumed, slow, resumed]);
         let other = (Mode::SlowStart, true);
-        assert_eq!(modes(&plan(true)), [first, other, slow, resumed, other, slow, resumed]);
+        assert_eq!(modes(&plan(true))[..7], [first, other, slow, resumed, other, slow, resumed]);
     }
 
     #[test]
-    fn a_report_must_be_complete() {
-        let line = r#"{"url":"u","bytes":10,"ttfb_ms":1.5,"ttlb_ms":2.5,"goodput_mbps":1,"min_rtt_ms":0.5,"status":200}"#;
-        assert_eq!(ClientReport::parse(line, 10).expect("complete").ttlb_ms, 2.5);
-        assert!(ClientReport::parse(line, 11).is_err());
-        assert!(ClientReport::parse(&line.replace("200", "404"), 10).is_err());
-        assert!(ClientReport::parse("", 10).is_err());
+    fn each_series_of_visits_has_a_store_of_its_own() {
+        let scratch = Scratch::new().expect("folders");
+        let plan = Plan { runs: 4, ..plan(false) };
+        let all = steps(&plan, &PATHS[0]);
+        let visits: Vec<&Step> = all.iter().filter(|s| s.mode == Mode::Visit).collect();
+        let told: Vec<_> = visits.iter().map(|s| (s.run, s.visit.unwrap_or(0))).collect();
+        assert_eq!(told[..4], [(1, 1), (1, 2), (1, 3), (2, 1)]);
+        assert_eq!(told.len(), 9);
+        let stores: Vec<PathBuf> = visits.iter().map(|s| scratch.store(s)).collect();
+        assert!(stores[0] == stores[2] && stores[2] != stores[3], "{stores:?}");
+        assert_ne!(stores[0], scratch.store(&all[0]));
     }
 
     #[test]

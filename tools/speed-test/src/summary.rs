@@ -29,6 +29,8 @@ pub struct Group<'a> {
 #[derive(Debug)]
 pub struct Row<'a> {
     pub mode: Mode,
+    /// Which one of a series of visits.
+    pub visit: Option<u32>,
     pub label: String,
     /// Sorted by time to last byte.
     pub runs: Vec<&'a Download>,
@@ -80,14 +82,14 @@ fn group<'a>(path: &'a str, downloads: &'a [Download]) -> Group<'a> {
     let bounds = known.map(|(rate, rtt)| bounds(rate, rtt, typical.object_bytes));
     let object_bytes = typical.object_bytes;
 
-    let mut kinds: Vec<(Mode, bool, Option<&str>)> = Vec::new();
+    let mut kinds: Vec<(Mode, bool, Option<&str>, Option<u32>)> = Vec::new();
     let comparable: Vec<&Download> = all
         .iter()
         .copied()
         .filter(|d| d.object_bytes == object_bytes && !(learnt && d.mode == Mode::First))
         .collect();
     for d in &comparable {
-        let kind = (d.mode, !is_other_server(d), d.server.as_deref());
+        let kind = (d.mode, !is_other_server(d), d.server.as_deref(), d.visit);
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }
@@ -95,8 +97,8 @@ fn group<'a>(path: &'a str, downloads: &'a [Download]) -> Group<'a> {
     kinds.sort();
 
     let mut rows: Vec<Row> = Vec::new();
-    for (mode, _, server) in kinds {
-        let same = |d: &&Download| d.mode == mode && d.server.as_deref() == server;
+    for (mode, _, server, visit) in kinds {
+        let same = |d: &&Download| (d.mode, d.server.as_deref(), d.visit) == (mode, server, visit);
         let runs = comparable.iter().copied().filter(same).collect();
         let reference = rows
             .iter()
@@ -127,17 +129,20 @@ fn row<'a>(
     let other = runs[0].server.as_deref().filter(|_| is_other_server(runs[0]));
     let ttlb_ms = median(runs.iter().map(|d| d.ttlb_ms)).unwrap_or(f64::NAN);
     let rtt_ms = median(runs.iter().filter_map(|d| d.rtt_ms));
-    let reference_ms = reference_ms.filter(|_| matches!(mode, Mode::CarefulResume | Mode::Later));
+    let compares = matches!(mode, Mode::CarefulResume | Mode::Later | Mode::Visit);
+    let reference_ms = reference_ms.filter(|_| compares);
+    let kind = runs[0].kind();
 
     Row {
         mode,
-        label: other.map_or(mode.to_string(), |server| format!("{mode}, {server}")),
+        visit: runs[0].visit,
+        label: other.map_or(kind.clone(), |server| format!("{kind}, {server}")),
         ttlb_ms,
         ttfb_ms: median(runs.iter().map(|d| d.ttfb_ms)).unwrap_or(f64::NAN),
         ttlb_rtts: rtt_ms.map(|rtt| ttlb_ms / rtt),
-        bound_ms: bounds.map(|b| match mode {
-            Mode::CarefulResume => b.careful_resume_ms,
-            _ => b.slow_start_ms,
+        bound_ms: bounds.map(|b| match runs[0].may_jump() {
+            true => b.careful_resume_ms,
+            false => b.slow_start_ms,
         }),
         saved_rtts: reference_ms.zip(rtt_ms).map(|(reference, rtt)| (reference - ttlb_ms) / rtt),
         ratio: reference_ms.map(|reference| ttlb_ms / reference),

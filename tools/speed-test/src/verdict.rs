@@ -7,11 +7,20 @@ use report::bound::bounds;
 use report::record::Download;
 use report::record::Mode;
 
+use crate::summary::groups;
+use crate::summary::Group;
+use crate::summary::Row;
+
 /// Legal values of saved_cwnd, in bandwidth-delay products.
 const SAVED_CWND_BDP: std::ops::RangeInclusive<f64> = 0.85..=1.05;
 
 /// How far below its fluid bound a time may be, as a factor.
 const BOUND_TOLERANCE: f64 = 0.97;
+
+/// The visit that is to be as fast as a connection that knows the path, and how
+/// much longer it may take on a machine that has other things to do.
+const LEARNT_VISIT: u32 = 3;
+const LEARNT_TOLERANCE: f64 = 1.1;
 
 /// The phases of a resumed connection that was not limited by anything else.
 const RESUMED_PHASES: [&str; 4] = ["reconnaissance", "unvalidated", "validating", "normal"];
@@ -25,15 +34,39 @@ pub fn failures(downloads: &[Download]) -> Vec<String> {
         rules(d).into_iter().map(move |why| format!("{who}: {why}")).collect::<Vec<_>>()
     };
     let judged = downloads.iter().filter(|d| !d.is_overrun()).flat_map(broken);
-    judged.chain(unjudged(downloads)).collect()
+    judged.chain(unjudged(downloads)).chain(unlearnt(downloads)).collect()
+}
+
+/// Paths that visits from a cold store have not learnt in time, one line each.
+fn unlearnt(downloads: &[Download]) -> Vec<String> {
+    let late = |group: &Group| {
+        let ttlb_ms = |is: &dyn Fn(&Row) -> bool| Some(group.rows.iter().find(|r| is(r))?.ttlb_ms);
+        let taught_ms = ttlb_ms(&|row| row.mode == Mode::CarefulResume)?;
+        let visit_ms = ttlb_ms(&|row| row.visit == Some(LEARNT_VISIT))?;
+        // An object that is shorter than the path does not show all of it.
+        let bdp_bytes = bdp_bytes(group.rate_mbps?, group.rtt_ms?);
+        let fills = group.object_bytes as f64 >= bdp_bytes;
+        (fills && visit_ms > LEARNT_TOLERANCE * taught_ms).then(|| {
+            format!(
+                "{}: visit {LEARNT_VISIT} from a cold store takes {visit_ms:.0} ms, more than 10 % \
+                 longer than {taught_ms:.0} ms with all that is known of the path",
+                group.path
+            )
+        })
+    };
+    let undisturbed: Vec<Download> =
+        downloads.iter().filter(|d| !d.is_overrun()).cloned().collect();
+    groups(&undisturbed).iter().filter_map(late).collect()
 }
 
 /// Kinds of downloads of which none could be checked, one line each.
 fn unjudged(downloads: &[Download]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for d in downloads.iter().filter(|d| d.is_overrun()) {
-        let same = |o: &&Download| (&o.path, o.mode, &o.server) == (&d.path, d.mode, &d.server);
-        let line = format!("{}, {}: this machine lost packets in every run", d.path, d.mode);
+        let same = |o: &&Download| {
+            (&o.path, o.mode, &o.server, o.visit) == (&d.path, d.mode, &d.server, d.visit)
+        };
+        let line = format!("{}, {}: this machine lost packets in every run", d.path, d.kind());
         if downloads.iter().filter(same).all(Download::is_overrun) && !lines.contains(&line) {
             lines.push(line);
         }
@@ -63,6 +96,8 @@ fn rules(d: &Download) -> Vec<String> {
     let mut broken: Vec<String> = too_fast(d).into_iter().collect();
     if d.mode == Mode::CarefulResume {
         broken.extend(saved_cwnd(d));
+    }
+    if d.may_jump() {
         broken.extend(phases(d));
         broken.extend(jump_loss(d));
     }
@@ -71,10 +106,7 @@ fn rules(d: &Download) -> Vec<String> {
 
 fn too_fast(d: &Download) -> Option<String> {
     let b = bounds(d.rate_mbps?, d.rtt_ms?, d.object_bytes);
-    let bound_ms = match d.mode {
-        Mode::CarefulResume => b.careful_resume_ms,
-        _ => b.slow_start_ms,
-    };
+    let bound_ms = if d.may_jump() { b.careful_resume_ms } else { b.slow_start_ms };
     (d.ttlb_ms < BOUND_TOLERANCE * bound_ms).then(|| {
         format!("TTLB of {:.0} ms is more than 3 % under its bound of {bound_ms:.0} ms", d.ttlb_ms)
     })
@@ -200,6 +232,28 @@ mod tests {
         let failures = failures(&all);
         assert_eq!(failures.len(), 1, "{failures:?}");
         assert!(failures[0].contains("in every run"), "{failures:?}");
+    }
+
+    #[test]
+    fn visits_have_jumped_from_the_second_on_and_learnt_the_path_by_the_third() {
+        let visit = |visit: u32, ttlb_ms: f64| {
+            let taught = download(Mode::CarefulResume, 1, ttlb_ms);
+            Download { mode: Mode::Visit, visit: Some(visit), saved_cwnd_bytes: Some(1), ..taught }
+        };
+        let mut first = visit(1, 580.0);
+        first.phases = sequence(&["reconnaissance", "normal"]);
+        let all = |third_ms: f64| {
+            let taught = download(Mode::CarefulResume, 1, 290.0);
+            [taught, first.clone(), visit(2, 400.0), visit(3, third_ms)]
+        };
+        assert_eq!(failures(&all(318.0)), [""; 0]);
+        let late = failures(&all(320.0));
+        assert!(late.len() == 1 && late[0].contains("visit 3 from a cold store"), "{late:?}");
+
+        let mut no_jump = all(318.0);
+        no_jump[2].phases = sequence(&["reconnaissance", "normal"]);
+        let found = failures(&no_jump);
+        assert!(found.len() == 1 && found[0].contains("phases were"), "{found:?}");
     }
 
     #[test]

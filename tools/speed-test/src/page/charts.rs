@@ -87,7 +87,8 @@ pub fn bdp_of(group: &Group) -> Option<f64> {
 fn mode_colour(row: &Row) -> RGBColor {
     match row.mode {
         _ if row.is_other_server() => GREY,
-        Mode::CarefulResume | Mode::Later => BLUE,
+        Mode::Visit if row.visit == Some(1) => ORANGE,
+        Mode::CarefulResume | Mode::Later | Mode::Visit => BLUE,
         Mode::SlowStart | Mode::First => ORANGE,
     }
 }
@@ -95,6 +96,22 @@ fn mode_colour(row: &Row) -> RGBColor {
 /// Times to last byte by mode: a dot a run, a bar up to the median, and the
 /// fluid bounds.
 pub fn times(group: &Group) -> anyhow::Result<String> {
+    let rows: Vec<&Row> = group.rows.iter().filter(|r| r.visit.is_none()).collect();
+    times_of(group, &rows)
+}
+
+/// The same of visits from a cold store, beside Careful Resume with a store that
+/// knows the path; None without visits.
+pub fn visits(group: &Group) -> anyhow::Result<Option<String>> {
+    let mut rows: Vec<&Row> = group.rows.iter().filter(|r| r.visit.is_some()).collect();
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    rows.extend(group.rows.iter().filter(|r| r.mode == Mode::CarefulResume));
+    times_of(group, &rows).map(Some)
+}
+
+fn times_of(group: &Group, rows: &[&Row]) -> anyhow::Result<String> {
     let marks = group.bounds.map_or(Vec::new(), |b| {
         let marks = [
             (b.floor_ms, "rate known at once"),
@@ -104,12 +121,12 @@ pub fn times(group: &Group) -> anyhow::Result<String> {
         ];
         marks.map(|(ms, name)| (ms, format!("bound, {name}: {ms:.0} ms"))).to_vec()
     });
-    let slowest_ms = group.rows.iter().flat_map(|r| r.runs.last()).map(|d| d.ttlb_ms);
+    let slowest_ms = rows.iter().flat_map(|r| r.runs.last()).map(|d| d.ttlb_ms);
     let end_ms = slowest_ms.chain(group.bounds.map(|b| b.slow_start_ms)).fold(1.0, f64::max);
     bars(&Bars {
         title: "time to last byte, from the client's first packet",
         unit: Unit::of_time(end_ms),
-        bars: group.rows.iter().map(time_bar).collect(),
+        bars: rows.iter().map(|row| time_bar(row)).collect(),
         marks,
     })
 }

@@ -20,6 +20,7 @@ use crate::summary::Row;
 /// The figures of one path.
 pub struct Section {
     pub times: String,
+    pub visits: Option<String>,
     /// Title and figure of each timeline.
     pub timelines: Vec<(String, String)>,
 }
@@ -117,6 +118,13 @@ fn table_row(row: &Row) -> String {
 
 fn figures(group: &Group, section: &Section) -> String {
     let mut out = format!("<h2>{}</h2>\n{}\n", escape(group.path), section.times);
+    if let Some(visits) = &section.visits {
+        out += &format!("<h3>Visits from a cold store</h3>\n{visits}\n");
+        out += &note(
+            "The same object again and again, when nothing is known of the path at first: each visit \
+             learns from those before it.",
+        );
+    }
     if section.timelines.is_empty() {
         return out;
     }

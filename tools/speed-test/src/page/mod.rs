@@ -54,9 +54,10 @@ pub fn timeline_in(folder: &Path, download: &Download) -> Option<Timeline> {
 }
 
 /// The downloads whose timelines the page draws: the median run of each mode, of
-/// our own server. The resumed run first: it is the one that needs to be looked at.
+/// our own server, without visits. The resumed run first: it is the one that needs to be looked at.
 fn drawn<'a>(group: &'a Group<'a>) -> impl Iterator<Item = &'a Download> {
-    group.rows.iter().rev().filter(|r| !r.is_other_server()).map(|r| r.median_run())
+    let rows = group.rows.iter().rev();
+    rows.filter(|r| !r.is_other_server() && r.visit.is_none()).map(|r| r.median_run())
 }
 
 /// The qlogs that the page draws, relative to the results' folder.
@@ -86,7 +87,7 @@ fn section(
     for (title, line) in &lines {
         timelines.push((title.clone(), charts::timeline(line, &scale)?));
     }
-    Ok(html::Section { times: charts::times(group)?, timelines })
+    Ok(html::Section { times: charts::times(group)?, visits: charts::visits(group)?, timelines })
 }
 
 fn sentence(mode: Mode) -> String {
@@ -132,6 +133,21 @@ mod tests {
     #[test]
     fn a_path_has_one_figure_of_times_and_a_timeline_a_mode() {
         assert_eq!(page(&[]).matches("<svg").count(), 3);
+    }
+
+    #[test]
+    fn visits_have_a_figure_of_their_own() {
+        let mut all = downloads();
+        for visit in 1..=3 {
+            let mut d = download(Mode::CarefulResume, 1, 900.0 / f64::from(visit));
+            (d.mode, d.visit) = (Mode::Visit, Some(visit));
+            all.push(d);
+        }
+        let page = render(&Heading::default(), &all, &|_| None).expect("rendered");
+        assert_eq!(page.matches("<svg").count(), 2);
+        for part in ["Visits from a cold store", "visit 1 from", "visit 3 from"] {
+            assert!(page.contains(part), "{part}");
+        }
     }
 
     #[test]
