@@ -231,7 +231,9 @@ mod slow_start {
     use super::*;
 
     pub fn set_slow_start_exit(config: &mut Config, exit: SlowStartExit) -> Result<()> {
-        config.enable_hystart(exit == SlowStartExit::HyStart);
+        // What takes its place before its patch is upstream's.
+        let is_upstreams = matches!(exit, SlowStartExit::HyStart | SlowStartExit::Queue);
+        config.enable_hystart(is_upstreams);
         match exit {
             SlowStartExit::Search(_) => Err(crate::Error::CongestionControl),
             _ => Ok(()),

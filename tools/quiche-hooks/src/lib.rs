@@ -33,7 +33,9 @@ mod phase;
 
 #[cfg(not(hook = "careful_resume"))]
 pub mod resume {
+    pub use crate::config::AfterJump;
     pub use crate::config::ResumeConfig;
+    pub use crate::config::UnknownAfterJump;
     pub use crate::phase::*;
 }
 
