@@ -5,8 +5,9 @@
 //! to the minimum RTT with which it is saved. Each window of that length gives
 //! one sample. ACKs that a busy host or a link layer holds back make one
 //! sample too small and the next too large by as much: the capacity is the
-//! largest median of samples that follow each other. The latest ones, too few
-//! for a median yet, count by their best rate, in which such ACKs do not show.
+//! largest median of samples that follow each other. Until there are many that
+//! the path limited, the best rate of one counts as well, in which such ACKs do
+//! not show: few are full before slow start ends, and less after it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -161,12 +162,10 @@ impl Samples {
             .max_by(Rate::total_cmp)
     }
 
-    /// The best rate of the latest samples; None without samples.
-    fn latest(&self) -> Option<Rate> {
+    /// The best rate of all; None without samples.
+    fn best(&self) -> Option<Rate> {
         self.0
             .iter()
-            .rev()
-            .take(MEDIAN_OF - 1)
             .map(|sample| sample.best)
             .max_by(Rate::total_cmp)
     }
@@ -248,14 +247,14 @@ impl Observer {
     fn capacity(&self) -> Option<Rate> {
         let medians = [self.samples.median(), self.unlimited.median()];
         // Where the path was seen for long, medians tell more.
-        let latest = match self.unlimited.is_full() {
-            false => [self.samples.latest(), self.delivery.best()],
+        let best = match self.unlimited.is_full() {
+            false => [self.samples.best(), self.delivery.best()],
             true => [None; 2],
         };
 
         medians
             .into_iter()
-            .chain(latest)
+            .chain(best)
             .flatten()
             .max_by(Rate::total_cmp)
     }

@@ -139,6 +139,22 @@ fn a_plateau_counts_more_than_the_recovery_after_it() {
     );
 }
 
+/// A7: also where slow start was at it for one round, until the path has been
+/// seen for long.
+#[test]
+fn one_full_sample_counts_more_than_the_recovery_after_it() {
+    for (recovery, capacity) in [(5, 98.0), (15, 98.0), (16, 66.0)] {
+        let mut observer = Observer::default();
+        for (rate, limited) in [(27, true), (55, true), (98, true)] {
+            observer.add_sample(even(rate), limited);
+        }
+        for _ in 0..recovery {
+            observer.add_sample(even(66), false);
+        }
+        assert_eq!(observer.observed().unwrap().rate, capacity, "{recovery}");
+    }
+}
+
 #[test]
 fn a_limited_sample_counts_if_it_is_near_the_capacity() {
     for (limited, capacity) in [(79, 100.0), (81, 81.0)] {
