@@ -425,6 +425,14 @@ mod tests {
         assert_eq!(lines, [""; 0]);
     }
 
+    /// A queue that the jump itself made ended slow start in the unvalidated phase.
+    #[test]
+    fn scenarios_that_failed_once_pass() {
+        for seed in [859, 42_865] {
+            assert!(run(seed).is_ok(), "{seed}");
+        }
+    }
+
     #[test]
     fn a_search_stops_when_it_is_told() {
         let endless = Search { first_seed: 1, cases: u64::MAX, jobs: 1 };

@@ -42,10 +42,20 @@ impl LegacyRecovery {
             return;
         }
 
-        // Nothing comes of a retreat that is not a congestion event.
-        if phase == Some(Phase::SafeRetreat) {
-            self.slow_start.queue = None;
-            return;
+        match phase {
+            // What it sees of the jump is no doubling.
+            Some(Phase::Unvalidated) => {
+                self.slow_start.queue = Some(Box::default());
+                return;
+            },
+
+            // Nothing comes of a retreat that is not a congestion event.
+            Some(Phase::SafeRetreat) => {
+                self.slow_start.queue = None;
+                return;
+            },
+
+            _ => (),
         }
 
         let ack = self.overshoot_ack(before, bytes, now);
