@@ -1,4 +1,4 @@
-//! What the server is told: the command line, and the file that it names.
+//! Command line of the server, and the file that it names.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

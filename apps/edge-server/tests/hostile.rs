@@ -7,8 +7,7 @@
 //! honest connection resumes from what the store then holds, and records, releases
 //! or forgets as the server does.
 //!
-//! What clients do to have that saved, and what the server's metrics say, is in
-//! `process`.
+//! `process` has the ways by which clients have that saved, and the server's metrics.
 //!
 //! Passes when at most one honest download in a hold-off retreats, and no other
 //! takes longer than 1.05 times what it takes with Careful Resume off.

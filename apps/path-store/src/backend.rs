@@ -1,5 +1,5 @@
-//! What this crate asks of a backend beyond [`PathStateStore`]: many requests
-//! at once, housekeeping, and what the `path-store` command shows.
+//! Backend of the store: batches of requests, housekeeping and the contents for
+//! the `path-store` command, beyond [`PathStateStore`].
 
 use std::time::Duration;
 use std::time::SystemTime;

@@ -1,5 +1,5 @@
-//! What a store on disk does beyond the rules that all stores share: what
-//! survives, what is removed, and what it says about a file it cannot use.
+//! Store on disk, beyond the rules that all stores share: records that survive,
+//! records that are removed, and errors for a file that it cannot use.
 
 mod support;
 

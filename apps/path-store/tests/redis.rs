@@ -1,5 +1,5 @@
-//! What a store on Redis does beyond the rules that all stores share: when the
-//! server is gone, slow, strange, full, or another one than before.
+//! Store on Redis, beyond the rules that all stores share: a server that is gone,
+//! slow, strange, full, or another one than before.
 
 mod support;
 

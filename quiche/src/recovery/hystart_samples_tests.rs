@@ -1,5 +1,5 @@
-//! When a round of HyStart++ is judged: after eight ACKs, of whatever number of
-//! packets, or, as upstream has it, after eight packets.
+//! HyStart++ judges a round after eight ACKs, of whatever number of packets, or,
+//! as upstream has it, after eight packets.
 
 use std::ops::Range;
 use std::time::Duration;

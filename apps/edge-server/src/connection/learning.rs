@@ -1,5 +1,5 @@
-//! What a connection learns of its path, and does with what others have learnt: between
-//! the transport, which resumes, and the store.
+//! Careful Resume of one connection: path state that it observes and path state that it
+//! uses, between the transport, which resumes, and the store.
 
 use std::time::Instant;
 

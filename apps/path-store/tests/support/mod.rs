@@ -1,4 +1,4 @@
-//! What the tests of the stores share: endpoints, sets, and clocks.
+//! Endpoints, path states and clocks for the tests of the stores.
 #![expect(dead_code, reason = "no test program uses all of it")]
 
 pub mod redis;
