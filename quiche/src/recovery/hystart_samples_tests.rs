@@ -8,10 +8,10 @@ use std::time::Instant;
 use crate::clock;
 use crate::packet::Epoch;
 use crate::ranges::RangeSet;
+use crate::recovery::resume::test_sender::packet;
 use crate::recovery::HandshakeStatus;
 use crate::recovery::Recovery;
 use crate::recovery::RecoveryOps;
-use crate::recovery::Sent;
 use crate::CongestionControlAlgorithm;
 use crate::CongestionControlAlgorithm::Reno;
 use crate::CongestionControlAlgorithm::CUBIC;
@@ -46,7 +46,7 @@ impl Sender {
 
         while self.recovery.cwnd_available() >= MDS {
             let (epoch, status) = (Epoch::Application, Default::default());
-            let sent = packet(self.next, self.now);
+            let sent = packet(self.next, MDS, self.now);
             self.recovery
                 .on_packet_sent(sent, epoch, status, self.now, "");
             self.recovery.update_app_limited(false);
@@ -83,27 +83,6 @@ impl Sender {
             unreachable!("Reno and CUBIC")
         };
         recovery.congestion.hystart.in_css()
-    }
-}
-
-fn packet(pkt_num: u64, now: Instant) -> Sent {
-    Sent {
-        time_sent: now,
-        delivered_time: now,
-        first_sent_time: now,
-        pkt_num,
-        size: MDS,
-        in_flight: true,
-        ack_eliciting: true,
-        has_data: true,
-        time_acked: None,
-        time_lost: None,
-        delivered: 0,
-        lost: 0,
-        tx_in_flight: 0,
-        is_app_limited: false,
-        is_pmtud_probe: false,
-        frames: Default::default(),
     }
 }
 

@@ -8,11 +8,11 @@ use crate::clock;
 use crate::packet::Epoch;
 use crate::path_state::PathState;
 use crate::ranges::RangeSet;
+use crate::recovery::resume::test_sender::packet;
 use crate::recovery::resume::Trigger;
 use crate::recovery::HandshakeStatus;
 use crate::recovery::Recovery;
 use crate::recovery::RecoveryOps;
-use crate::recovery::Sent;
 use crate::CongestionControlAlgorithm;
 use crate::CongestionControlAlgorithm::Reno;
 use crate::CongestionControlAlgorithm::CUBIC;
@@ -69,7 +69,7 @@ impl Sender {
     fn send(&mut self, packets: usize) {
         for _ in 0..packets {
             let (epoch, status) = (Epoch::Application, Default::default());
-            let sent = packet(self.next, self.now);
+            let sent = packet(self.next, MDS, self.now);
             self.recovery
                 .on_packet_sent(sent, epoch, status, self.now, "");
             self.recovery.update_app_limited(false);
@@ -98,27 +98,6 @@ fn config(cc: CongestionControlAlgorithm) -> crate::Config {
     config.set_max_send_udp_payload_size(MDS);
     config.set_initial_congestion_window_packets(10);
     config
-}
-
-fn packet(pkt_num: u64, now: Instant) -> Sent {
-    Sent {
-        time_sent: now,
-        delivered_time: now,
-        first_sent_time: now,
-        pkt_num,
-        size: MDS,
-        in_flight: true,
-        ack_eliciting: true,
-        has_data: true,
-        time_acked: None,
-        time_lost: None,
-        delivered: 0,
-        lost: 0,
-        tx_in_flight: 0,
-        is_app_limited: false,
-        is_pmtud_probe: false,
-        frames: Default::default(),
-    }
 }
 
 /// Two packets, and one for the packet whose ACK tells of the loss.

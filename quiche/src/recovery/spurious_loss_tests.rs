@@ -7,6 +7,7 @@ use std::time::Instant;
 use crate::clock;
 use crate::packet::Epoch;
 use crate::ranges::RangeSet;
+use crate::recovery::resume::test_sender::packet;
 use crate::recovery::HandshakeStatus;
 use crate::recovery::Recovery;
 use crate::recovery::RecoveryOps;
@@ -54,7 +55,7 @@ impl Sender {
 
         while self.recovery.cwnd_available() >= MDS {
             let (epoch, status) = (Epoch::Application, Default::default());
-            let sent = packet(self.next, self.now);
+            let sent = packet(self.next, MDS, self.now);
             self.recovery
                 .on_packet_sent(sent, epoch, status, self.now, "");
             self.recovery.update_app_limited(false);
@@ -98,27 +99,6 @@ impl Sender {
 
     fn window(&self) -> usize {
         self.recovery.cwnd() / MDS
-    }
-}
-
-fn packet(pkt_num: u64, now: Instant) -> Sent {
-    Sent {
-        time_sent: now,
-        delivered_time: now,
-        first_sent_time: now,
-        pkt_num,
-        size: MDS,
-        in_flight: true,
-        ack_eliciting: true,
-        has_data: true,
-        time_acked: None,
-        time_lost: None,
-        delivered: 0,
-        lost: 0,
-        tx_in_flight: 0,
-        is_app_limited: false,
-        is_pmtud_probe: false,
-        frames: Default::default(),
     }
 }
 
@@ -213,7 +193,7 @@ fn a_late_mtu_probe_is_no_evidence() {
         late.push(&Sent {
             is_pmtud_probe,
             time_lost: Some(now),
-            ..packet(0, now)
+            ..packet(0, MDS, now)
         });
         assert_eq!(losses.is_undone_by(&mut late), undone);
     }

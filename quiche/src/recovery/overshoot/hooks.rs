@@ -13,6 +13,7 @@ impl LegacyRecovery {
         &self, before: usize, bytes: usize, now: Instant,
     ) -> Option<Ack> {
         let epoch = &self.epochs[Epoch::Application];
+        let largest_acked = epoch.largest_acked_packet?;
 
         if self.congestion.ssthresh.startup_exit().is_some() {
             return None;
@@ -23,8 +24,12 @@ impl LegacyRecovery {
             rtt: self.rtt_stats.latest_rtt,
             min_rtt: self.rtt_stats.min_rtt()?,
             bytes,
-            largest_acked: epoch.largest_acked_packet?,
-            largest_sent: epoch.sent_packets.back()?.pkt_num,
+            largest_acked,
+            // Where nothing is in flight, all that was sent is acknowledged.
+            largest_sent: epoch
+                .sent_packets
+                .back()
+                .map_or(largest_acked, |pkt| pkt.pkt_num),
             cwnd: before,
             grown: self.congestion.congestion_window.saturating_sub(before),
             max_datagram_size: self.max_datagram_size,

@@ -1,4 +1,5 @@
-//! What the ACKs of the last round trips showed of a path.
+//! RTTs and bytes delivered of a path, as the ACKs of the last round trips showed
+//! them.
 
 use std::collections::VecDeque;
 use std::time::Duration;
