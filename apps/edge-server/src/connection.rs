@@ -45,7 +45,7 @@ use crate::socket::Socket;
 use crate::stay::Late;
 use crate::stay::Stay;
 use crate::transport::Quic;
-use path_store::life::ResumeLife;
+use path_store::life::ClaimLifecycle;
 
 /// After so many bytes other connections have their turn. No congestion window
 /// opens that far at once on the paths that the server is for, as a rule.
@@ -70,7 +70,7 @@ pub struct Connection {
     quic: Box<Quic>,
     http: Option<Http>,
     endpoint: RemoteEndpoint,
-    life: ResumeLife,
+    life: ClaimLifecycle,
 
     /// Absent where Careful Resume is off.
     report: Option<ResumeReport>,
@@ -134,7 +134,7 @@ impl Connection {
         stay: Stay,
         now: Instant,
     ) -> Self {
-        let life = ResumeLife::new(now);
+        let life = ClaimLifecycle::new(now);
         let report = resumes.then(ResumeReport::new);
         Self {
             key,

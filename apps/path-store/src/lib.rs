@@ -56,7 +56,7 @@
 //!   dropped. `poll(&self) -> Option<Answer>`
 //! - Gets and claims are answered, once each; the others are not. Requests of all
 //!   handles are done in their order: a record before a release is kept before it.
-//! - [`life::ResumeLife`] tells what a connection asks of a store, and when.
+//! - [`life::ClaimLifecycle`] tells what a connection asks of a store, and when.
 //! - A claim whose answer comes too late is still to be released. One that nobody
 //!   reads any more, because its handle was dropped, is released here.
 

@@ -19,11 +19,11 @@ const RECORD_INTERVAL: Duration = Duration::from_secs(1);
 /// What the store or the transport is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Claim the set; the answer goes to [`ResumeLife::on_claim`].
+    /// Claim the set; the answer goes to [`ClaimLifecycle::on_claim`].
     Claim,
 
     /// Hand the set to the transport; if it refuses, tell
-    /// [`ResumeLife::on_refusal`].
+    /// [`ClaimLifecycle::on_refusal`].
     Resume { saved: PathState, jump_before: Instant },
 
     /// Give the claim back.
@@ -80,7 +80,7 @@ enum Claiming {
 
 /// One connection's dealings with the store.
 #[derive(Clone, Debug)]
-pub struct ResumeLife {
+pub struct ClaimLifecycle {
     set_exists: bool,
     claiming: Claiming,
 
@@ -95,7 +95,7 @@ pub struct ResumeLife {
     active: bool,
 }
 
-impl ResumeLife {
+impl ClaimLifecycle {
     /// Of a connection that begins `now`.
     pub fn new(now: Instant) -> Self {
         Self {
@@ -294,9 +294,9 @@ mod tests {
     }
 
     /// A connection that holds the claim since the returned time.
-    fn holding() -> (ResumeLife, Instant) {
+    fn holding() -> (ClaimLifecycle, Instant) {
         let now = quiche::clock::now();
-        let mut life = ResumeLife::new(now);
+        let mut life = ClaimLifecycle::new(now);
         life.on_read(Some(set(1000)));
         assert_eq!(life.on_need(now), Some(Action::Claim));
         assert!(matches!(life.on_claim(Some(claim())), Some(Action::Resume { .. })));
@@ -304,7 +304,7 @@ mod tests {
     }
 
     /// One that has jumped, and left Careful Resume at the returned time.
-    fn lingering() -> (ResumeLife, Instant) {
+    fn lingering() -> (ClaimLifecycle, Instant) {
         let (mut life, now) = holding();
         life.on_jump();
         assert_eq!(life.on_outcome(Outcome::Normal, None, now), NOTHING);
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn a_set_is_claimed_once_and_only_when_there_is_one() {
         let now = quiche::clock::now();
-        let mut life = ResumeLife::new(now);
+        let mut life = ClaimLifecycle::new(now);
         assert_eq!(life.on_need(now), None);
         life.on_read(None);
         assert_eq!(life.on_need(now), None);
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn the_jump_must_come_in_the_first_half_of_the_lease() {
         let now = quiche::clock::now();
-        let mut life = ResumeLife::new(now);
+        let mut life = ClaimLifecycle::new(now);
         life.on_read(Some(set(1000)));
         life.on_need(now);
         let resume = Action::Resume { saved: set(1000), jump_before: now + LEASE / 2 };
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn a_claim_that_another_connection_holds_is_not_asked_for_again() {
         let now = quiche::clock::now();
-        let mut life = ResumeLife::new(now);
+        let mut life = ClaimLifecycle::new(now);
         life.on_read(Some(set(1000)));
         life.on_need(now);
         assert_eq!(life.on_claim(None), None);
@@ -460,7 +460,7 @@ mod tests {
     #[test]
     fn an_answer_that_nobody_waits_for_is_given_back() {
         let now = quiche::clock::now();
-        let mut life = ResumeLife::new(now);
+        let mut life = ClaimLifecycle::new(now);
         life.on_read(Some(set(1000)));
         life.on_need(now);
         life.on_close(None, now);
@@ -470,7 +470,7 @@ mod tests {
     #[test]
     fn a_client_that_moved_neither_resumes_nor_records() {
         let now = quiche::clock::now();
-        let mut life = ResumeLife::new(now);
+        let mut life = ClaimLifecycle::new(now);
         life.on_read(Some(set(1000)));
         life.on_need(now);
         life.on_move();
@@ -505,7 +505,7 @@ mod tests {
     #[test]
     fn an_active_connection_observes_every_second() {
         let now = quiche::clock::now();
-        let mut life = ResumeLife::new(now);
+        let mut life = ClaimLifecycle::new(now);
         assert_eq!(life.next_observation(), None);
         life.on_activity();
         assert_eq!(life.next_observation(), Some(now + RECORD_INTERVAL));
@@ -520,7 +520,7 @@ mod tests {
     #[test]
     fn only_what_is_new_is_recorded() {
         let now = quiche::clock::now();
-        let mut life = ResumeLife::new(now);
+        let mut life = ClaimLifecycle::new(now);
         let record = |cwnd| Some(Action::Record(set(cwnd)));
         assert_eq!(life.on_observation(None, now), None);
         assert_eq!(life.on_observation(Some(set(100)), now), record(100));

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use path_store::life::Action;
 use path_store::life::Outcome;
-use path_store::life::ResumeLife;
+use path_store::life::ClaimLifecycle;
 use quiche::h3;
 use quiche::hooks;
 use quiche::path_state::PathState;
@@ -43,7 +43,7 @@ pub struct Server {
     response: Option<Response>,
     info: RecvInfo,
     timer: Timer,
-    life: ResumeLife,
+    life: ClaimLifecycle,
     over: bool,
     /// When the next packet may leave.
     release: Option<Duration>,
@@ -73,7 +73,7 @@ impl Server {
         now: Instant,
         dealings: &Dealings,
     ) -> Self {
-        let mut life = ResumeLife::new(now);
+        let mut life = ClaimLifecycle::new(now);
         if plan.mode == Mode::CarefulResume {
             life.on_read(dealings.read(plan.subnet));
         }
