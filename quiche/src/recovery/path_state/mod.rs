@@ -150,16 +150,17 @@ impl PathState {
         })
     }
 
+    fn lifetime(&self) -> Duration {
+        self.expires
+            .duration_since(self.observed)
+            .unwrap_or_default()
+    }
+
     /// Whether the Lifetime has passed (RFC 9959, 3.2), or the wall clock was
     /// set back to before the observation by more than the Lifetime itself.
     pub fn is_expired(&self, wall_now: SystemTime) -> bool {
-        let lifetime = self
-            .expires
-            .duration_since(self.observed)
-            .unwrap_or_default();
-
         let is_set_back = wall_now
-            .checked_add(lifetime)
+            .checked_add(self.lifetime())
             .is_some_and(|latest| latest < self.observed);
 
         wall_now >= self.expires || is_set_back
@@ -195,12 +196,8 @@ impl PathState {
     /// took its jump. What was not seen again for several Lifetimes ends all
     /// the same: half of it was tried at most.
     fn renewed(self, observed: &PathState) -> PathState {
-        let lifetime = observed
-            .expires
-            .duration_since(observed.observed)
-            .unwrap_or_default();
-
-        let latest = lifetime
+        let latest = observed
+            .lifetime()
             .checked_mul(LIFETIMES_MAX)
             .and_then(|lifetimes| self.observed.checked_add(lifetimes))
             .unwrap_or(observed.expires);

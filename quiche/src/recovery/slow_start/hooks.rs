@@ -6,7 +6,9 @@
 //! SEARCH 4.0 keeps what it collected: it compares with what was sent, so that
 //! the size of the step does not matter. SEARCH 3.x begins again after the
 //! phase, as a jump is no doubling: a small one looks like saturation, a large
-//! one hides it. After a safe retreat there is no first slow start any more.
+//! one hides it. The watch for a standing queue begins again as well, and leaves
+//! what follows a jump to `resume/after_jump.rs`. After a safe retreat there is
+//! no first slow start any more.
 
 use super::*;
 use crate::recovery::overshoot::Growth;

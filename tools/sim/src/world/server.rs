@@ -7,8 +7,8 @@ use std::time::Duration;
 use std::time::Instant;
 
 use path_store::life::Action;
-use path_store::life::Outcome;
 use path_store::life::ClaimLifecycle;
+use path_store::life::Outcome;
 use quiche::h3;
 use quiche::hooks;
 use quiche::path_state::PathState;
