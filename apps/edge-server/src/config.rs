@@ -1,6 +1,7 @@
 //! Command line of the server, and the file that it names.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -89,6 +90,10 @@ pub struct Cli {
     /// ends when a round trip brings a queue and no more delivered; ceiling ends there; none doubles
     #[arg(long, value_name = "NAME", default_value = AfterJump::default().name())]
     pub after_jump: AfterJump,
+
+    /// The name that `--after-jump` had.
+    #[arg(long, hide = true, value_name = "on|off", value_parser = parse_resume_ceiling)]
+    pub resume_ceiling: Option<Infallible>,
 
     /// What ends slow start besides loss: queue, hystart (as upstream quiche), search, search-3 or none
     #[arg(long, value_name = "NAME", default_value = SlowStartExit::Queue.name())]
@@ -238,6 +243,12 @@ impl Config {
 fn parse_subnet(text: &str) -> Result<IpNet, String> {
     let example = "a subnet is an address and a length, such as 192.0.2.0/24";
     text.parse().map_err(|_| example.to_owned())
+}
+
+/// Refuses, and names what takes its place.
+fn parse_resume_ceiling(text: &str) -> Result<Infallible, String> {
+    let now = if text == "on" { "ceiling" } else { "none" };
+    Err(format!("it has become --after-jump {now}"))
 }
 
 /// What the command line asks for.
@@ -424,7 +435,9 @@ mod tests {
         let options = line.split_whitespace().collect::<Vec<_>>().join(" ");
         let same = with_file(&dir, "", &format!(" --speedtest {options}"));
         assert_eq!(parsed(with_file(&dir, &toml, "")), parsed(same));
-        for option in Cli::command().get_arguments().filter_map(|option| option.get_long()) {
+        let command = Cli::command();
+        let shown = command.get_arguments().filter(|option| !option.is_hide_set());
+        for option in shown.filter_map(|option| option.get_long()) {
             let is_said = toml.contains(&format!("\n{option} = "));
             assert!(is_said != NOT_IN_FILE.contains(&option), "{option}");
         }
@@ -462,7 +475,8 @@ mod tests {
         let page = include_str!("../../../docs/edge-server.md");
         let mut command = Cli::command();
         command.build();
-        let options = command.get_arguments().filter_map(|option| option.get_long());
+        let shown = command.get_arguments().filter(|option| !option.is_hide_set());
+        let options = shown.filter_map(|option| option.get_long());
         for option in options.filter(|option| !["help", "version"].contains(option)) {
             let mut rows = page.lines().filter(|line| line.starts_with("| `--"));
             let is_told =
@@ -499,6 +513,11 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --resume maybe", "'maybe'"),
             ("edge-server --listen 127.0.0.1:0 --root . --resume-except 10", "192.0.2.0/24"),
             ("edge-server --listen 127.0.0.1:0 --root . --after-jump 1", "'1'"),
+            (
+                "edge-server --listen 127.0.0.1:0 --root . --resume-ceiling on",
+                "--after-jump ceiling",
+            ),
+            ("edge-server --listen 127.0.0.1:0 --root . --resume-ceiling off", "--after-jump none"),
             ("edge-server --listen 127.0.0.1:0 --root . --slow-start-exit bbr", "search-3"),
             ("edge-server --listen 127.0.0.1:0 --root . --cert c", "--key"),
             ("edge-server --listen 127.0.0.1:0 --root . --key k", "--cert"),
