@@ -28,6 +28,10 @@ enum quiche_slow_start_exit {
 
     // A standing queue, confirmed by what is delivered. Paces Reno and CUBIC.
     QUICHE_SLOW_START_EXIT_QUEUE = 4,
+
+    // As QUEUE, and until a queue shows the window triples in a round trip:
+    // Rapid Start (draft-kazuho-ccwg-rapid-start).
+    QUICHE_SLOW_START_EXIT_RAPID = 5,
 };
 
 // Settings of SEARCH. 0 stands for the default, so that a designated initialiser

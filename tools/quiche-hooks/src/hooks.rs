@@ -235,7 +235,7 @@ mod slow_start {
         let is_upstreams = matches!(exit, SlowStartExit::HyStart | SlowStartExit::Queue);
         config.enable_hystart(is_upstreams);
         match exit {
-            SlowStartExit::Search(_) => Err(crate::Error::CongestionControl),
+            SlowStartExit::Search(_) | SlowStartExit::Rapid => Err(crate::Error::CongestionControl),
             _ => Ok(()),
         }
     }

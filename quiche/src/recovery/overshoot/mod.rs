@@ -57,6 +57,8 @@ pub(crate) enum Growth {
     Quarter,
     Half,
     Full,
+    /// The window triples.
+    Twice,
 }
 
 /// Counts the growth that is allowed, in whole packets: a part of a packet
@@ -70,6 +72,7 @@ pub(crate) struct Allowance {
 impl Allowance {
     pub(crate) fn grow(&mut self, ack: &Ack, growth: Growth) -> Verdict {
         let divisor = match growth {
+            Growth::Twice => return Verdict::Grow(2 * ack.grown),
             Growth::Full => return Verdict::Grow(ack.grown),
             Growth::Half => 2,
             Growth::Quarter => 4,

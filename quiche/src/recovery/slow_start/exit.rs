@@ -15,6 +15,11 @@ pub enum SlowStartExit {
     /// confirmed by what is delivered in the next.
     Queue,
 
+    /// As [`Queue`](Self::Queue), and until a queue shows the window triples
+    /// in a round trip: Rapid Start (draft-kazuho-ccwg-rapid-start). For paths of
+    /// which nothing is known; after a jump it is as `Queue`.
+    Rapid,
+
     /// SEARCH, by what is delivered (draft-chung-ccwg-search).
     Search(SearchConfig),
 
@@ -24,14 +29,15 @@ pub enum SlowStartExit {
 
 impl SlowStartExit {
     /// The names that [`FromStr`] takes.
-    pub const NAMES: [&'static str; 5] =
-        ["queue", "hystart", "search", "search-3", "none"];
+    pub const NAMES: [&'static str; 6] =
+        ["queue", "rapid", "hystart", "search", "search-3", "none"];
 
     /// The name of the method; settings of SEARCH have none.
     pub fn name(&self) -> &'static str {
         match self {
             SlowStartExit::HyStart => "hystart",
             SlowStartExit::Queue => "queue",
+            SlowStartExit::Rapid => "rapid",
             SlowStartExit::Search(config) => match config.form {
                 SearchForm::SentAgainstDelivered => "search",
                 SearchForm::DeliveredOnly => "search-3",
@@ -60,6 +66,7 @@ impl FromStr for SlowStartExit {
     fn from_str(name: &str) -> Result<Self, UnknownSlowStartExit> {
         match name {
             "queue" => Ok(SlowStartExit::Queue),
+            "rapid" => Ok(SlowStartExit::Rapid),
             "hystart" => Ok(SlowStartExit::HyStart),
             "search" => Ok(SlowStartExit::Search(SearchConfig::default())),
             "search-3" => {

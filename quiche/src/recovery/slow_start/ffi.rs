@@ -52,6 +52,7 @@ fn exit_from_c(exit: u32, search: CSearchConfig) -> Option<SlowStartExit> {
         2 => Some(search(SearchForm::SentAgainstDelivered)),
         3 => Some(search(SearchForm::DeliveredOnly)),
         4 => Some(SlowStartExit::Queue),
+        5 => Some(SlowStartExit::Rapid),
         _ => None,
     }
 }
@@ -85,10 +86,11 @@ mod tests {
             (2, "search"),
             (3, "search-3"),
             (4, "queue"),
+            (5, "rapid"),
         ] {
             assert_eq!(exit_from_c(number, zeros), named(name));
         }
-        assert_eq!(exit_from_c(5, zeros), None);
+        assert_eq!(exit_from_c(6, zeros), None);
 
         let set = CSearchConfig {
             window_rtts: 2.0,
@@ -120,7 +122,8 @@ mod tests {
             (3, Some(&CSearchConfig::default()), 0),
             (2, Some(&all), refused),
             (4, None, 0),
-            (5, None, refused),
+            (5, None, 0),
+            (6, None, refused),
         ] {
             let said =
                 quiche_config_set_slow_start_exit(&mut config, exit, search);

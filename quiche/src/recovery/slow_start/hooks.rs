@@ -11,14 +11,15 @@
 //! no first slow start any more.
 
 use super::*;
-use crate::recovery::overshoot::Growth;
 use crate::recovery::resume::Phase;
 use crate::recovery::resume::Resume;
 use crate::recovery::search::Ack;
 use crate::recovery::search::Exit;
+use crate::recovery::slow_start::rapid::Convergence;
 use crate::recovery::slow_start::SearchForm;
 use crate::recovery::slow_start::SlowStartEndReason;
 use crate::recovery::StartupExitReason;
+use crate::recovery::MINIMUM_WINDOW_PACKETS;
 
 /// While the window drains, one packet leaves for so many that arrive.
 const DRAIN_ACKED_PER_SENT: usize = 3;
@@ -47,7 +48,9 @@ impl LegacyRecovery {
         match phase {
             // What it sees of the jump is no doubling.
             Some(Phase::Unvalidated) => {
-                self.slow_start.queue = Some(Box::default());
+                if let Some(watch) = self.slow_start.queue.as_mut() {
+                    watch.restart();
+                }
                 return;
             },
 
@@ -64,8 +67,8 @@ impl LegacyRecovery {
 
         if let Some((watch, ack)) = self.slow_start.queue.as_mut().zip(ack) {
             watch.path.on_ack(&ack);
-            let verdict =
-                watch.doubling.on_ack(&mut watch.path, &ack, Growth::Full);
+            let growth = watch.growth(&ack);
+            let verdict = watch.doubling.on_ack(&mut watch.path, &ack, growth);
             self.apply_growth(&ack, verdict);
         }
     }
@@ -79,6 +82,7 @@ impl LegacyRecovery {
         }
 
         self.limit_growth(before, bytes, now);
+        self.converge_on_ack(bytes);
         self.drain(bytes);
         self.search(bytes, now);
 
@@ -102,11 +106,62 @@ impl LegacyRecovery {
     }
 
     /// Packets were lost, and the controller has answered.
-    pub(super) fn slow_start_on_loss(&mut self, now: Instant) {
+    pub(super) fn slow_start_on_loss(&mut self, lost: usize, now: Instant) {
         self.slow_start.drain = None;
+        self.begin_convergence();
+        self.converge(|convergence| convergence.on_lost(lost));
 
         if self.congestion.ssthresh.startup_exit().is_some() {
             self.end_slow_start(SlowStartEndReason::Loss, now);
+        }
+    }
+
+    /// The first loss ends Rapid Start.
+    fn begin_convergence(&mut self) {
+        let has_jumped = self.resume.as_ref().is_some_and(Resume::has_jumped);
+        let is_loss = self.congestion.ssthresh.startup_exit().is_some();
+
+        if !self.slow_start.is_rapid() || has_jumped || !is_loss {
+            return;
+        }
+        let sent = self.epochs[Epoch::Application].sent_packets.back();
+        let last_packet = sent.map_or(0, |pkt| pkt.pkt_num);
+        let after = self.congestion.ssthresh.get();
+        let convergence =
+            Convergence::new(self.slow_start.window, after, last_packet);
+
+        // Persistent congestion has left less.
+        if self.congestion.congestion_window == after {
+            self.congestion.congestion_window = convergence.window();
+            self.slow_start.convergence = Some(convergence);
+        }
+    }
+
+    /// The window is what has become of it, or less.
+    fn converge(&mut self, event: impl FnOnce(&mut Convergence)) {
+        let Some(convergence) = self.slow_start.convergence.as_mut() else {
+            return;
+        };
+        event(convergence);
+
+        let least = MINIMUM_WINDOW_PACKETS * self.max_datagram_size;
+        let window = convergence.window().max(least);
+        let congestion = &mut self.congestion;
+        congestion.congestion_window = congestion.congestion_window.min(window);
+        congestion.ssthresh.ssthresh = congestion.congestion_window;
+        // What the window allows is all that may leave.
+        congestion.prr.snd_cnt = 0;
+    }
+
+    fn converge_on_ack(&mut self, bytes: usize) {
+        let epoch = &self.epochs[Epoch::Application];
+        let largest_acked = epoch.largest_acked_packet.unwrap_or(0);
+        self.converge(|convergence| convergence.on_acked(bytes));
+
+        let convergence = self.slow_start.convergence;
+        if let Some(last) = convergence.filter(|c| c.is_over(largest_acked)) {
+            self.slow_start.convergence = None;
+            self.congestion.set_cubic_plateau(last.plateau());
         }
     }
 

@@ -153,16 +153,16 @@ fn a_loss_ends_the_drain_and_slow_start_if_the_controller_says_so() {
     let recovery = legacy(&mut flow);
     recovery.slow_start.drain = Some(MDS);
 
-    recovery.slow_start_on_loss(now);
+    recovery.slow_start_on_loss(MDS, now);
     assert!(!recovery.slow_start.is_draining());
     assert_eq!(recovery.slow_start.stats().end, None);
 
     let exit = StartupExit::new(MDS, None, StartupExitReason::Loss);
     recovery.congestion.ssthresh.startup_exit = Some(exit);
-    recovery.slow_start_on_loss(now);
+    recovery.slow_start_on_loss(MDS, now);
     let end = recovery.slow_start.stats().end.unwrap();
     assert_eq!((end.reason, end.time), (SlowStartEndReason::Loss, now));
 
-    recovery.slow_start_on_loss(now + RTT);
+    recovery.slow_start_on_loss(MDS, now + RTT);
     assert_eq!(recovery.slow_start.stats().end, Some(end));
 }

@@ -1,5 +1,5 @@
 //! When slow start ends: by HyStart++ (RFC 9406, upstream's), by a standing
-//! queue, by SEARCH, or by loss alone; and what becomes known of it.
+//! queue, by SEARCH, or by loss alone; what becomes known of it; and Rapid Start.
 //!
 //! Owns the choice and its names, and the exit as an application and a log see
 //! it. Does not own the rules: those of HyStart++ are upstream's, those of
@@ -14,12 +14,16 @@ mod exit;
 mod ffi;
 #[cfg(feature = "qlog")]
 mod qlog;
+pub(super) mod rapid;
 
 use std::time::Instant;
 
 pub use self::exit::*;
 
+use self::rapid::Convergence;
+use super::overshoot::Ack;
 use super::overshoot::Doubling;
+use super::overshoot::Growth;
 use super::overshoot::Path;
 #[cfg(feature = "qlog")]
 use super::search::Evaluation;
@@ -30,8 +34,8 @@ use crate::Result;
 
 impl Config {
     /// Chooses what ends slow start on Reno and CUBIC, besides congestion.
-    /// BBR2 has a start of its own. [`SlowStartExit::Queue`] paces them: what
-    /// leaves in bursts queues at every RTT.
+    /// BBR2 has a start of its own. [`SlowStartExit::Queue`] and
+    /// [`SlowStartExit::Rapid`] pace them: what leaves in bursts queues at every RTT.
     ///
     /// Of this and [`enable_hystart()`], the later call decides: HyStart++ that
     /// is enabled takes the place of every other.
@@ -64,7 +68,8 @@ impl Config {
             },
             _ => None,
         };
-        self.queue_exit = exit == SlowStartExit::Queue;
+        self.rapid_start = exit == SlowStartExit::Rapid;
+        self.queue_exit = exit == SlowStartExit::Queue || self.rapid_start;
         self.enable_hystart(exit == SlowStartExit::HyStart);
 
         Ok(())
@@ -87,6 +92,28 @@ impl RecoveryConfig {
 pub(super) struct QueueWatch {
     pub(super) path: Path,
     pub(super) doubling: Doubling,
+    /// Whether this is Rapid Start.
+    is_rapid: bool,
+}
+
+impl QueueWatch {
+    /// As from the beginning.
+    pub(super) fn restart(&mut self) {
+        *self = QueueWatch {
+            is_rapid: self.is_rapid,
+            ..Default::default()
+        };
+    }
+
+    /// What the window may grow by, where no queue shows.
+    pub(super) fn growth(&self, ack: &Ack) -> Growth {
+        let excess = self.path.excess(ack).unwrap_or_default();
+
+        match self.is_rapid && rapid::may_triple(excess, ack.min_rtt) {
+            true => Growth::Twice,
+            false => Growth::Full,
+        }
+    }
 }
 
 /// What is followed on one path until its first slow start is over.
@@ -94,6 +121,8 @@ pub(super) struct QueueWatch {
 pub(crate) struct SlowStart {
     pub(super) search: Option<Box<Search>>,
     pub(super) queue: Option<Box<QueueWatch>>,
+    /// The window after the end of Rapid Start.
+    pub(super) convergence: Option<Convergence>,
     /// What SEARCH drains the window to, in bytes.
     pub(super) drain: Option<usize>,
     /// The window before the latest event, in bytes.
@@ -113,7 +142,13 @@ impl SlowStart {
 
         SlowStart {
             search: search.map(|search| Box::new(Search::new(search))),
-            queue: config.has_queue_exit().then(Box::default),
+            queue: config.has_queue_exit().then(|| {
+                Box::new(QueueWatch {
+                    is_rapid: config.rapid_start,
+                    ..Default::default()
+                })
+            }),
+            convergence: None,
             drain: None,
             window: 0,
             stats: Default::default(),
@@ -130,7 +165,12 @@ impl SlowStart {
 
     /// Nothing more happens here.
     pub(super) fn is_over(&self) -> bool {
-        self.stats.end.is_some() && self.drain.is_none()
+        let is_settled = self.drain.is_none() && self.convergence.is_none();
+        self.stats.end.is_some() && is_settled
+    }
+
+    pub(super) fn is_rapid(&self) -> bool {
+        self.queue.as_ref().is_some_and(|watch| watch.is_rapid)
     }
 
     pub(crate) fn is_draining(&self) -> bool {

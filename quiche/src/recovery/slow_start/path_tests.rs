@@ -67,6 +67,49 @@ fn search_ends_it_on_a_full_path(
     assert_eq!(flow.dropped, 0);
 }
 
+/// RTTs until the window holds as much as the path, from ten packets on.
+fn rtts_until_full(cc: CongestionControlAlgorithm, exit: &str) -> f64 {
+    let mut flow = Flow::new(Setting::new(cc, exit));
+    flow.run(60.0, |flow| flow.full.is_some());
+    flow.rtts(flow.full.unwrap())
+}
+
+/// A hundredfold: 6.6 doublings, or 4.2 times three.
+#[rstest]
+fn rapid_start_is_full_sooner_and_loses_little_where_a_bdp_is_buffered(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let (queue, rapid) =
+        (rtts_until_full(cc, "queue"), rtts_until_full(cc, "rapid"));
+    assert!(rapid < queue - 1.5, "{rapid} {queue}");
+
+    let mut flow = Flow::new(Setting::new(cc, "rapid"));
+    flow.run(60.0, ended);
+    assert!(flow.dropped < BDP / 20, "{}", flow.dropped);
+}
+
+/// What is left of the window: the controller's decrease of what fits, somewhat
+/// less where a burst of the last round overflowed the buffer before it was full.
+#[rstest]
+#[case(CUBIC, 0.7)]
+#[case(Reno, 0.5)]
+fn rapid_start_that_overflows_converges_on_what_fits(
+    #[case] cc: CongestionControlAlgorithm, #[case] beta: f64,
+) {
+    for buffer in [BDP / 10, BDP / 5, BDP / 2] {
+        let mut flow = Flow::new(Setting {
+            buffer,
+            ..Setting::new(cc, "rapid")
+        });
+        flow.run(60.0, settled);
+        assert_eq!(flow.end().map(|end| end.reason), Some(Loss));
+
+        let of_what_fits = flow.window() as f64 / (BDP + buffer) as f64;
+        let range = beta * 0.75..beta * 1.1;
+        assert!(range.contains(&of_what_fits), "{buffer}: {of_what_fits}");
+    }
+}
+
 /// HyStart++ ends it by itself, and is named, where the buffer is deep.
 #[rstest]
 fn hystart_ends_it_where_the_rtt_stays_longer(
