@@ -18,11 +18,11 @@ use anyhow::anyhow;
 use anyhow::Context;
 use quiche::resume::AfterJump;
 use quiche::slow_start::SlowStartExit;
-use rand_pcg::rand_core::SeedableRng;
-use rand_pcg::Pcg64;
 use toml::Table;
 use toml::Value;
 
+use crate::dice::round;
+use crate::dice::Dice;
 use crate::scenario::Change;
 use crate::scenario::Controller;
 use crate::scenario::Flow;
@@ -32,9 +32,8 @@ use crate::scenario::Queue;
 use crate::scenario::Saved;
 use crate::scenario::Scenario;
 use crate::scenario::Swing;
+use crate::seeds::Purpose;
 use crate::world;
-use crate::world::seeds;
-use crate::world::seeds::Purpose;
 
 /// What all flows of a scenario download, in bytes: many windows, but a run
 /// that takes well under a second.
@@ -126,7 +125,7 @@ pub fn to_file(scenario: &Scenario, seed: u64, error: &str) -> anyhow::Result<St
 
 /// The random scenario of `seed`.
 pub fn random_scenario(seed: u64) -> Scenario {
-    let mut dice = Dice(Pcg64::seed_from_u64(seeds::derive(seed, Purpose::Scenario, 0)));
+    let mut dice = Dice::new(seed, Purpose::Scenario, 0);
     let rate_mbps = dice.log(0.5, 1000.0);
     let rtt_ms = dice.log(1.0, 1000.0);
     let total_bytes = dice.log(1e3, TOTAL_BYTES_MAX.min(rate_mbps * 1e6 / 8.0 * TOTAL_S_MAX));
@@ -175,6 +174,7 @@ fn path(dice: &mut Dice, rate_mbps: f64, rtt_ms: f64) -> Path {
         queue: if dice.often(0.2) { Queue::Codel } else { Queue::DropTail },
         loss: dice.sometimes(0.4, |dice| dice.log(1e-5, 0.04)).unwrap_or(0.0),
         jitter_ms: dice.sometimes(0.4, |dice| round(rtt_ms * dice.log(0.001, 0.5))).unwrap_or(0.0),
+        jitter_share: 0.0,
         ack_thinning: dice.sometimes(0.3, |dice| dice.whole(2, 20)).unwrap_or(1) as u32,
         changes: vec![],
         swing: None,
@@ -259,7 +259,8 @@ fn slow_start_exit(dice: &mut Dice) -> SlowStartExit {
         0 => "none",
         1..=2 => "search",
         3 => "search-3",
-        4..=5 => "hystart",
+        4 => "hystart",
+        5 => "rapid",
         _ => "queue",
     };
     name.parse().unwrap_or_default()
@@ -316,40 +317,6 @@ pub fn search(
     });
     all.failed.sort_by_key(|failed| failed.seed);
     all
-}
-
-/// Draws numbers.
-struct Dice(Pcg64);
-
-impl Dice {
-    fn uniform(&mut self, low: f64, high: f64) -> f64 {
-        round(low + (high - low) * seeds::uniform(&mut self.0))
-    }
-
-    /// Of equal ratios, each is equally likely.
-    fn log(&mut self, low: f64, high: f64) -> f64 {
-        let (low, high) = (low.ln(), high.ln());
-        round((low + (high - low) * seeds::uniform(&mut self.0)).exp())
-    }
-
-    /// Both ends are possible.
-    fn whole(&mut self, low: u64, high: u64) -> u64 {
-        low + (seeds::uniform(&mut self.0) * (high - low + 1) as f64) as u64
-    }
-
-    fn often(&mut self, probability: f64) -> bool {
-        seeds::uniform(&mut self.0) < probability
-    }
-
-    fn sometimes<T>(&mut self, probability: f64, draw: impl FnOnce(&mut Self) -> T) -> Option<T> {
-        self.often(probability).then(|| draw(self))
-    }
-}
-
-/// Four significant digits: enough for a search, and the same text on every
-/// machine, whose logarithms may differ in the last bit.
-fn round(value: f64) -> f64 {
-    format!("{value:.3e}").parse().unwrap_or(value)
 }
 
 #[cfg(test)]

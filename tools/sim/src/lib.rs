@@ -6,10 +6,12 @@
 //! [`invariants`] are what holds in every run, [`fuzz`] looks for runs in which
 //! they do not, and a [`trace`] shows one run in detail.
 
+mod dice;
 pub mod evaluation;
 pub mod fuzz;
 pub mod invariants;
 pub mod outcome;
 pub mod scenario;
+mod seeds;
 pub mod trace;
 pub mod world;

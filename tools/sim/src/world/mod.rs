@@ -18,7 +18,6 @@ mod packets;
 mod plan;
 mod record;
 mod response;
-pub(crate) mod seeds;
 mod server;
 mod settings;
 #[cfg(test)]
@@ -45,13 +44,14 @@ use self::flow::Side;
 use self::flow::SERVER;
 use self::kept::Kept;
 use self::packets::Slot;
-use self::seeds::Purpose;
 use self::server::Server;
 use self::thinning::Thinning;
 use self::topology::Network;
 use self::wire::Wire;
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
+use crate::seeds;
+use crate::seeds::Purpose;
 use crate::trace::Folder;
 
 /// The hosts of a run may take so many turns without time passing.

@@ -15,13 +15,13 @@ use rand_pcg::rand_core::SeedableRng;
 use rand_pcg::Pcg64;
 
 use super::packets::PACKET_BYTES_MAX;
-use super::seeds;
-use super::seeds::Purpose;
 use crate::scenario::Controller;
 use crate::scenario::Flow;
 use crate::scenario::Mode;
 use crate::scenario::Path;
 use crate::scenario::Scenario;
+use crate::seeds;
+use crate::seeds::Purpose;
 
 /// IP and UDP headers of a packet, in bytes.
 pub const HEADER_BYTES: usize = link::IPV4_UDP_HEADER_BYTES as usize;

@@ -5,11 +5,11 @@ use std::f64::consts::TAU;
 use rand_pcg::rand_core::SeedableRng;
 use rand_pcg::Pcg64;
 
-use super::seeds;
-use super::seeds::Purpose;
 use crate::scenario::Change;
 use crate::scenario::Path;
 use crate::scenario::Swing;
+use crate::seeds;
+use crate::seeds::Purpose;
 
 /// Each swing is made of so many steps.
 const STEPS: u32 = 20;

@@ -16,11 +16,11 @@ use link::Verdict;
 use super::plan;
 use super::plan::FlowPlan;
 use super::plan::HEADER_BYTES;
-use super::seeds;
-use super::seeds::Purpose;
 use super::swing;
 use crate::scenario;
 use crate::scenario::Path;
+use crate::seeds;
+use crate::seeds::Purpose;
 
 /// All links of a run.
 pub struct Network {
@@ -119,7 +119,7 @@ fn offer(link: &mut Link, now: Duration, payload_bytes: usize) -> Option<Duratio
 fn down_config(path: &Path, seed: u64) -> anyhow::Result<LinkConfig> {
     let mut config = config(path, path.rate_mbps, seeds::derive(seed, Purpose::Down, 0))?;
     config.loss = path.loss;
-    config.jitter = plan::duration("jitter_ms", path.jitter_ms / 1e3)?;
+    config.jitter = plan::duration("jitter_ms", path.longest_jitter_ms() / 1e3)?;
     config.queue = match path.queue {
         scenario::Queue::DropTail => Queue::DropTail,
         scenario::Queue::Codel => Queue::CoDel,

@@ -16,6 +16,8 @@ pub enum Purpose {
     Scenario,
     /// Where a path that swings begins.
     Swing,
+    /// Values of a scenario file.
+    Draw,
 }
 
 /// The seed of the `index`-th `purpose` in the run of `seed`.
