@@ -81,7 +81,7 @@ impl<'a> Chapter<'a> {
 
 impl Cell<'_> {
     /// How the judged flow starts, where that was varied.
-    fn mode(&self) -> Option<Mode> {
+    pub fn mode(&self) -> Option<Mode> {
         self.named.parameters.contains_key(MODE).then(|| self.named.scenario.flows[0].mode)
     }
 
@@ -170,7 +170,7 @@ impl Cell<'_> {
         let steady = path.changes.is_empty()
             && path.swing.is_none()
             && path.loss == 0.0
-            && path.jitter_ms == 0.0;
+            && path.longest_jitter_ms() == 0.0;
         alone && free && steady
     }
 

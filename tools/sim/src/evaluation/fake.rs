@@ -64,7 +64,7 @@ fn flow_outcome(scenario: &Scenario, flow: &Flow, run: u32) -> FlowOutcome {
         sent_packets: flow.each_bytes(&scenario.path) / 1350 + 10,
         lost_packets: 100 + u64::from(run % 5),
         jump_lost_packets: jumps.then_some(0),
-        dropped_packets: 100,
+        dropped_packets: 0,
         first_drop_ms: Some(7.0 * rtt_ms),
         full_ms: Some(5.0 * rtt_ms),
         slow_start_end: Some((6.0 * rtt_ms, "search".into())),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::scenario::file;
 use crate::scenario::Mode;
 
 /// The scenario files with few runs, but for those that need many.
@@ -81,7 +82,14 @@ fn each_rule_is_broken_by_what_it_forbids() {
         }
     };
 
-    let rules: [Case; 21] = [
+    let drop = |bdp: f64| {
+        move |o: &mut Outcome| {
+            let packets = bdp * o.rate_mbps * 125.0 * o.rtt_ms / 1350.0;
+            o.flows[0].dropped_packets += packets.ceil() as u64;
+        }
+    };
+
+    let rules: [Case; 26] = [
         ("fluid bound", &["dynamics", "steady", "cubic", "slow-start"], &slow_down(0.99)),
         (
             "CUBIC: at least 3 RTTs",
@@ -103,6 +111,15 @@ fn each_rule_is_broken_by_what_it_forbids() {
         ("ceiling: no more", &["ceiling", "LEO", "\"ceiling\""], &|o| {
             o.flows[0].jump_lost_packets = Some(1);
         }),
+        ("steady: slow start loses at most", &["steady", "default", "slow-start"], &drop(0.25)),
+        ("steady: Careful Resume loses at most", &["steady", "default", CAREFUL], &drop(0.08)),
+        ("jittery: Careful Resume loses at most", &["jittery", "default", CAREFUL], &drop(0.06)),
+        (
+            "jittery: Careful Resume takes nowhere",
+            &["jittery", "default", CAREFUL],
+            &slow_down(3.0),
+        ),
+        ("what it takes unrestrained", &["random-steady", "default", CAREFUL], &slow_down(1.1)),
         ("visits: the third", &["visits", "GEO", "Bool(true)", "Number(1)"], &|o| {
             o.flows[2].ttlb_ms *= 1.06;
         }),
@@ -141,7 +158,8 @@ fn an_aim_that_is_missed_is_told_and_breaks_nothing() {
     };
     let slow_down = |o: &mut Outcome| o.flows.iter_mut().for_each(|f| f.ttlb_ms *= 2.0);
     let delay = |o: &mut Outcome| o.flows[0].ttlb_ms += 2.9 * o.flows[0].rtt_ms;
-    let aims: [Case; 9] = [
+    let drop = |o: &mut Outcome| o.flows[0].dropped_packets += 1_000_000;
+    let aims: [Case; 12] = [
         ("fairness, 16 flows", &["fairness", CAREFUL, "Number(16)"], &lose),
         ("overshoot, GEO, CUBIC, HyStart++", &["overshoot", CAREFUL, "\"hystart\""], &lose),
         ("Reno: at least 3 RTTs", &["objects", "GEO", "reno", "Number(20)", CAREFUL], &delay),
@@ -154,6 +172,11 @@ fn an_aim_that_is_missed_is_told_and_breaks_nothing() {
         }),
         ("exits, LEO: SEARCH is right", &["exits", "LEO", "search-3"], &|o| {
             o.flows[0].full_ms = None;
+        }),
+        ("jittery: slow start loses nothing", &["jittery", "default", "slow-start"], &drop),
+        ("steady: Careful Resume loses over", &["steady", "default", CAREFUL], &drop),
+        ("steady: slow start takes at most", &["steady", "default", "slow-start"], &|o| {
+            o.flows[0].ttlb_ms *= 1.04;
         }),
         ("by the rules of RFC 9959", &["dynamics", "one-subnet", CAREFUL], &slow_down),
         ("by the rules of RFC 9959", &["dynamics", "rtt-falls", CAREFUL], &slow_down),
@@ -255,6 +278,36 @@ fn the_page_is_complete_and_fetches_nothing() {
     assert!(places.is_sorted(), "in the order of their numbers");
     for word in ["src=", "href=", "@import", "url(", "<script", "NaN", "inf<"] {
         assert!(!evaluation.html.contains(word), "{word}");
+    }
+}
+
+/// The evaluation's rules on the first small paths of its chapters.
+#[test]
+fn few_random_paths_obey_the_rules() {
+    const PATHS: usize = 30;
+    const PACKETS_MAX: u64 = 2_000;
+
+    for stem in ["random-steady", "random-jittery"] {
+        let mut file = shipped::find(stem).expect("a shipped file");
+        file.runs = 1;
+        file.scenarios.retain(|named| named.scenario.data_packets() <= PACKETS_MAX);
+        let draw = |named: &file::Named| named.parameters["draw"].as_u64();
+        let last = file.scenarios.chunk_by(|a, b| draw(a) == draw(b)).nth(PATHS);
+        let last = draw(&last.expect("so many small paths")[0]);
+        file.scenarios.retain(|named| draw(named) < last);
+
+        let run = |named: &file::Named| Outcome {
+            scenario: file.stem.clone(),
+            parameters: named.parameters.clone(),
+            run: 1,
+            ..crate::world::run(&named.scenario, 1).expect("a run that obeys every rule")
+        };
+        let outcomes: Vec<Outcome> = file.scenarios.iter().map(run).collect();
+        let evaluation = report_of(&[file], &outcomes).expect("reported");
+        let judged = |rule: &str| rule.starts_with("random paths") && !rule.contains("300 paths");
+        for verdict in evaluation.verdicts.iter().filter(|v| judged(&v.rule)) {
+            assert!(verdict.is_met(), "{verdict:?}");
+        }
     }
 }
 

@@ -55,6 +55,7 @@ fn path(path: &Path) -> anyhow::Result<()> {
             ("buffer_bdp", Some(path.buffer_bdp), Must::BePositive),
             ("loss", Some(path.loss), Must::BeShare),
             ("jitter_ms", Some(path.jitter_ms), Must::NotBeNegative),
+            ("jitter_share", Some(path.jitter_share), Must::BeShare),
             ("ack_thinning", Some(path.ack_thinning.into()), Must::BePositive),
         ],
     )?;

@@ -8,6 +8,7 @@
 //!   for every combination, in the order of the file, the last key fastest.
 //! - Each `[[case]]` has a `name` and sets other values, by the same keys as the
 //!   rest of the file, a flow's under the flow's name: what changes together.
+//! - `[random]` sets values that are drawn, by the same keys, each time anew: [`random`].
 
 use std::fs;
 
@@ -21,6 +22,8 @@ use toml::Table;
 use toml::Value;
 
 use super::check;
+use super::random;
+use super::random::Draw;
 use super::Scenario;
 
 /// The most scenarios that one file may stand for.
@@ -47,7 +50,7 @@ pub struct File {
 pub struct Named {
     /// `case=…,path.rate_mbps=…`: its parameters; empty when the file has one scenario.
     pub name: String,
-    /// The case, and the values taken from lists, by key, in the order of the file.
+    /// The draw, the case, and the values taken from lists, by key, in the order of the file.
     pub parameters: Map<String, serde_json::Value>,
     pub scenario: Scenario,
 }
@@ -82,6 +85,13 @@ fn one() -> u32 {
 /// and each flow under its name.
 type Parts = Vec<(String, Table)>;
 
+/// What a file calls a case, and the values that it sets.
+#[derive(Default)]
+struct Case {
+    name: Option<String>,
+    changes: Table,
+}
+
 /// A key with a list of values: part, path of keys in it, values.
 struct Axis {
     part: usize,
@@ -115,6 +125,7 @@ fn one_line(error: anyhow::Error) -> anyhow::Error {
 
 fn parts_of(source: &str, text: &str) -> anyhow::Result<File> {
     let mut table: Table = toml::from_str(text).map_err(|error| syntax(&error, text))?;
+    let draws = random::take_draws(&mut table)?;
     let cases = take_cases(&mut table)?;
     let path = table.remove("path").context("[path] is missing: say at least rate_mbps, rtt_ms")?;
     let flows = table.remove("flow").context("[[flow]] is missing: a scenario has a flow")?;
@@ -128,28 +139,36 @@ fn parts_of(source: &str, text: &str) -> anyhow::Result<File> {
     parts.extend(named_flows(flows)?);
 
     let mut scenarios = Vec::new();
-    for (name, changes) in cases {
+    for draw in &draws {
         let mut parts = parts.clone();
-        let said = name.as_ref().map(|name| format!("case {name}"));
-        override_parts(&mut parts, changes).with_context(|| said.clone().unwrap_or_default())?;
-        let expanded = expand(parts, name.as_deref());
-        scenarios.extend(match said {
-            Some(said) => expanded.context(said)?,
-            None => expanded?,
-        });
-        ensure!(
-            scenarios.len() <= SCENARIOS_MAX,
-            "more than {SCENARIOS_MAX} scenarios: shorten a list"
-        );
+        override_parts(&mut parts, draw.values.clone()).context("random")?;
+        for case in &cases {
+            scenarios.extend(of_case(parts.clone(), draw, case)?);
+            ensure!(
+                scenarios.len() <= SCENARIOS_MAX,
+                "more than {SCENARIOS_MAX} scenarios: shorten a list"
+            );
+        }
     }
     let stem = source.rsplit(['/', '\\']).next().unwrap_or(source).trim_end_matches(".toml").into();
     let Head { title, about, runs } = head;
     Ok(File { stem, source: source.into(), title, about, runs, scenarios })
 }
 
-/// The file's cases by name; one without a name when it has none.
-fn take_cases(table: &mut Table) -> anyhow::Result<Vec<(Option<String>, Table)>> {
-    let Some(cases) = table.remove("case") else { return Ok(vec![(None, Table::new())]) };
+/// The scenarios of a case, with the values of a draw in `parts`.
+fn of_case(mut parts: Parts, draw: &Draw, case: &Case) -> anyhow::Result<Vec<Named>> {
+    let mut parameters = Map::new();
+    parameters.extend(draw.number.map(|number| ("draw".to_owned(), number.into())));
+    let Some(name) = &case.name else { return expand(parts, &parameters) };
+    parameters.insert("case".into(), name.as_str().into());
+    override_parts(&mut parts, case.changes.clone())
+        .and_then(|()| expand(parts, &parameters))
+        .with_context(|| format!("case {name}"))
+}
+
+/// The file's cases; one without a name, which changes nothing, when it has none.
+fn take_cases(table: &mut Table) -> anyhow::Result<Vec<Case>> {
+    let Some(cases) = table.remove("case") else { return Ok(vec![Case::default()]) };
     let Value::Array(cases) = cases else { bail!("case: write [[case]] before each") };
     let mut named = Vec::new();
     for case in cases {
@@ -159,8 +178,10 @@ fn take_cases(table: &mut Table) -> anyhow::Result<Vec<(Option<String>, Table)>>
             Some(other) => bail!("case.name = {other}: {NAME_RULE}"),
             None => bail!("a [[case]] has no name: say name = \"…\""),
         };
-        ensure!(!named.iter().any(|(n, _)| n == &Some(name.clone())), "two cases are named {name}");
-        named.push((Some(name), case));
+        let name = Some(name);
+        let is_new = !named.iter().any(|other: &Case| other.name == name);
+        ensure!(is_new, "two cases are named {}", name.unwrap_or_default());
+        named.push(Case { name, changes: case });
     }
     Ok(named)
 }
@@ -216,7 +237,7 @@ fn merge(into: &mut Table, changes: Table) {
 }
 
 /// Every combination of the lists' values, the last key fastest.
-fn expand(parts: Parts, case: Option<&str>) -> anyhow::Result<Vec<Named>> {
+fn expand(parts: Parts, fixed: &Map<String, serde_json::Value>) -> anyhow::Result<Vec<Named>> {
     let mut axes = Vec::new();
     for (part, (name, table)) in parts.iter().enumerate() {
         find_axes(part, name, table, &mut Vec::new(), &mut axes)?;
@@ -225,7 +246,7 @@ fn expand(parts: Parts, case: Option<&str>) -> anyhow::Result<Vec<Named>> {
     let count = count.filter(|n| *n <= SCENARIOS_MAX);
     let count =
         count.with_context(|| format!("more than {SCENARIOS_MAX} scenarios: shorten a list"))?;
-    (0..count).map(|index| combination(&parts, &axes, index, case)).collect()
+    (0..count).map(|index| combination(&parts, &axes, index, fixed)).collect()
 }
 
 fn find_axes(
@@ -262,13 +283,10 @@ fn combination(
     parts: &Parts,
     axes: &[Axis],
     index: usize,
-    case: Option<&str>,
+    fixed: &Map<String, serde_json::Value>,
 ) -> anyhow::Result<Named> {
     let mut parts = parts.clone();
-    let mut parameters = Map::new();
-    if let Some(case) = case {
-        parameters.insert("case".into(), case.into());
-    }
+    let mut parameters = fixed.clone();
     let mut stride: usize = axes.iter().map(|axis| axis.values.len()).product();
     for axis in axes {
         stride /= axis.values.len();

@@ -74,6 +74,41 @@ fn a_case_sets_values_that_change_together() {
     assert_eq!((of(4).flows[0].start_ms, of(4).flows[1].saved.cwnd_bdp), (2.0, 2.0));
 }
 
+const RANDOM: &str = "[random]\ndraws = 40\nseed = 7\n";
+
+#[test]
+fn a_draw_has_values_in_its_ranges_which_are_the_same_in_every_case() {
+    let text = format!(
+        "{RANDOM}path.rate_mbps = {{ log = [1, 100] }}\nflow.saved.cwnd_bdp = {{ linear = [0, 1.0] }}\n\
+         {PATH}[[flow]]\nobject_bdp = 1\ncc = [\"cubic\", \"reno\"]\n\
+         [[case]]\nname = \"a\"\n[[case]]\nname = \"b\"\npath.rtt_ms = 9\nflow.cc = \"reno\"\n"
+    );
+    let file = parse_text(&text).expect("a file that makes sense");
+    let of: Vec<&[Named]> = file.scenarios.chunks(3).collect();
+    assert_eq!(of.len(), 40);
+    let told: Vec<&str> = of[1].iter().map(|named| named.name.as_str()).collect();
+    assert_eq!(
+        told,
+        ["draw=2,case=a,flow.cc=cubic", "draw=2,case=a,flow.cc=reno", "draw=2,case=b"]
+    );
+    let values = |named: &Named| {
+        let Scenario { path, flows, .. } = &named.scenario;
+        (path.rate_mbps, flows[0].saved.cwnd_bdp)
+    };
+    for cases in &of {
+        assert!(cases.iter().all(|case| values(case) == values(&cases[0])));
+        let (rate_mbps, saved_bdp) = values(&cases[0]);
+        assert!((1.0..=100.0).contains(&rate_mbps) && (0.0..=1.0).contains(&saved_bdp));
+    }
+    let below = |limit: f64| of.iter().filter(|cases| values(&cases[0]).0 < limit).count();
+    assert!((10..30).contains(&below(10.0)), "half of a logarithmic range is below its middle");
+    let all: std::collections::BTreeSet<String> =
+        of.iter().map(|c| format!("{:?}", values(&c[0]))).collect();
+    assert_eq!(all.len(), 40);
+    assert_eq!(parse_text(&text).expect("again"), file);
+    assert_ne!(parse_text(&text.replace("seed = 7", "seed = 8")).expect("another"), file);
+}
+
 #[test]
 fn tables_in_an_array_are_no_list_of_values() {
     let text = format!("{PATH}[[path.change]]\nat_ms = 5\nloss = 0.5\n[[path.change]]\nat_ms = 7\nrtt_ms = 9\n{FLOW}");
@@ -125,7 +160,7 @@ fn what_makes_no_sense_is_told_in_one_line_with_key_and_value() {
         (&format!("{PATH}loss = nan\n{FLOW}"), "path.loss = NaN: must be from 0"),
         (&format!("{PATH}up_rate_mbps = inf\n{FLOW}"), "path.up_rate_mbps = inf: must be above 0"),
         (&format!("{PATH}buffer_bdp = [1, -2]\n{FLOW}"), "path.buffer_bdp = -2: must be above 0"),
-        (&format!("{PATH}{FLOW}slow_start_exit = \"bbr\"\n"), "say one of queue, hystart, search, search-3"),
+        (&format!("{PATH}{FLOW}slow_start_exit = \"bbr\"\n"), "say one of queue, rapid, hystart, search, search-3"),
         (&format!("{PATH}{FLOW}search_threshold = 0.3\n"), "slow_start_exit = queue has none"),
         (
             &format!("{PATH}{FLOW}slow_start_exit = \"search\"\nsearch_threshold = 1\n"),
@@ -159,6 +194,26 @@ fn what_makes_no_sense_is_told_in_one_line_with_key_and_value() {
         (&format!("{PATH}{FLOW}{FLOW}"), "two flows are named flow"),
         (&format!("{PATH}{FLOW}name = \"path\"\n"), "flow.name = \"path\": a name is"),
         (&format!("{PATH}{FLOW}cc = [\"cubic\", [1]]\n"), "flow.cc = [1]: in a list, say"),
+        (&format!("random = 1\n{PATH}{FLOW}"), "random = 1: must be a table, [random]"),
+        (&format!("{RANDOM}{PATH}{FLOW}"), "[random] draws nothing: say path.rate_mbps = "),
+        (&format!("[random]\nseed = 1\n{PATH}{FLOW}"), "random.draws is missing"),
+        (&format!("[random]\ndraws = 1.5\n{PATH}{FLOW}"), "random.draws = 1.5: must be a whole number"),
+        (&format!("[random]\ndraws = 0\n{PATH}{FLOW}"), "random.draws = 0: name 1 to 100000"),
+        (&format!("{RANDOM}path.loss = 0.1\n{PATH}{FLOW}"), "random.path.loss = 0.1: say a range, { log"),
+        (
+            &format!("{RANDOM}path.loss = {{ log = [0, 1] }}\n{PATH}{FLOW}"),
+            "random.path.loss = { log = [0, 1] }: say the lower end and the upper end of a range, both above 0",
+        ),
+        (&format!("{RANDOM}path.loss = {{ linear = [1, 0] }}\n{PATH}{FLOW}"), "say the lower end and the"),
+        (
+            &format!("{RANDOM}path.rate = {{ log = [1, 2] }}\n{PATH}{FLOW}"),
+            "unknown field `rate`",
+        ),
+        (
+            &format!("{RANDOM}extra.loss = {{ log = [1, 2] }}\n{PATH}{FLOW}"),
+            "random: extra: no such part; there are path, flow",
+        ),
+        (&format!("{PATH}jitter_share = 1\n{FLOW}"), "path.jitter_share = 1: must be from 0 to less"),
         (&format!("{PATH}{FLOW}[[case]]\npath.rtt_ms = 1\n"), "a [[case]] has no name"),
         (&format!("{PATH}{FLOW}[[case]]\nname = \"a b\"\n"), "case.name = \"a b\": a name is letters"),
         (&format!("{PATH}{FLOW}[[case]]\nname = \"a\"\n[[case]]\nname = \"a\"\n"), "two cases are named a"),

@@ -4,6 +4,7 @@
 
 mod check;
 pub mod file;
+mod random;
 pub mod shipped;
 
 use quiche::resume::AfterJump;
@@ -59,6 +60,10 @@ pub struct Path {
     /// without changing their order.
     #[serde(default)]
     pub jitter_ms: f64,
+
+    /// The same as a share of `rtt_ms`; added to `jitter_ms`.
+    #[serde(default)]
+    pub jitter_share: f64,
 
     /// Only each n-th ACK passes on the way to the server, with all that it says.
     #[serde(default = "default::ack_thinning")]
@@ -170,7 +175,7 @@ pub struct Flow {
     #[serde(default)]
     pub start_spread_ms: f64,
 
-    /// What ends slow start besides loss: `queue`, `hystart`, `search`,
+    /// What ends slow start besides loss: `queue`, `rapid`, `hystart`, `search`,
     /// `search-3` or `none`.
     #[serde(default = "default::slow_start_exit", with = "exit_name")]
     pub slow_start_exit: SlowStartExit,
@@ -251,6 +256,11 @@ pub const PACKET_BYTES: u64 = 1350;
 pub const PACKETS_MIN: u64 = 20;
 
 impl Path {
+    /// What jitter delays a packet by at most, in ms.
+    pub fn longest_jitter_ms(&self) -> f64 {
+        self.jitter_ms + self.jitter_share * self.rtt_ms
+    }
+
     /// Bandwidth-delay product, in bytes.
     pub fn bdp_bytes(&self) -> f64 {
         self.rate_mbps * 1e6 / 8.0 * self.rtt_ms / 1e3

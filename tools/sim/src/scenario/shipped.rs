@@ -19,6 +19,8 @@ shipped!(
     "overshoot",
     "exits",
     "ceiling",
+    "random-steady",
+    "random-jittery",
     "changed",
     "visits",
     "recovery",

@@ -11,6 +11,7 @@ mod objects;
 mod overshoot;
 mod paths;
 mod published;
+mod random;
 mod recovery;
 mod visits;
 
@@ -26,7 +27,7 @@ use super::Findings;
 use crate::scenario::Controller;
 
 /// The chapters that an evaluation has.
-pub const STEMS: [&str; 13] = [
+pub const STEMS: [&str; 15] = [
     "paths",
     "grid",
     "objects",
@@ -34,6 +35,8 @@ pub const STEMS: [&str; 13] = [
     "overshoot",
     "exits",
     "ceiling",
+    "random-steady",
+    "random-jittery",
     "changed",
     "visits",
     "recovery",
@@ -56,6 +59,8 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         "overshoot" => overshoot::findings(chapter),
         "exits" => exits::findings(chapter),
         "ceiling" => ceiling::findings(chapter),
+        "random-steady" => random::findings(chapter, &random::STEADY),
+        "random-jittery" => random::findings(chapter, &random::JITTERY),
         "changed" => changed::findings(chapter),
         "visits" => visits::findings(chapter),
         "recovery" => recovery::findings(chapter),
@@ -132,6 +137,7 @@ const EXIT: &str = "flow.slow_start_exit";
 fn exit_name(cell: &Cell) -> &'static str {
     match cell.said(EXIT).as_str() {
         "queue" => "a standing queue",
+        "rapid" => "Rapid Start, a standing queue",
         "hystart" => "HyStart++",
         "search" => "SEARCH 4.0",
         "search-3" => "SEARCH 3.x",

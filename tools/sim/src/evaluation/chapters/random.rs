@@ -1,0 +1,359 @@
+//! Paths drawn at random: what is lost on them, and how long downloads take.
+
+use quiche::resume::ResumeConfig;
+use report::bound::INITIAL_WINDOW_BYTES;
+use report::chart::lines;
+use report::chart::Lines;
+use report::chart::Series;
+use report::page::note;
+use report::stats::mean;
+use report::stats::Mean;
+
+use super::controller_name;
+use super::distinct;
+use crate::evaluation::data::Cell;
+use crate::evaluation::data::Chapter;
+use crate::evaluation::page;
+use crate::evaluation::verdict::Figure;
+use crate::evaluation::verdict::Verdict;
+use crate::evaluation::Findings;
+use crate::outcome::Outcome;
+use crate::scenario::Controller;
+use crate::scenario::Mode;
+use crate::scenario::PACKET_BYTES;
+
+/// What is allowed on paths of one kind.
+pub struct Limits {
+    /// In rules and aims.
+    pub name: &'static str,
+    /// What Careful Resume may lose in the mean, in BDP.
+    pub careful_lost_bdp: f64,
+}
+
+pub const STEADY: Limits = Limits { name: "random paths, steady", careful_lost_bdp: 0.08 };
+pub const JITTERY: Limits = Limits { name: "random paths, jittery", careful_lost_bdp: 0.06 };
+
+/// Fewer paths than this show nothing.
+const PATHS_MIN: usize = 300;
+
+/// What slow start may lose in the mean, in BDP, and how long it may take.
+const SLOW_LOST_BDP: f64 = 0.25;
+const SLOW_RATIO: f64 = 1.03;
+
+/// How long Careful Resume may take: in the mean, where nearly all that the path
+/// holds was saved, beside growth after the jump that nothing restrains, and in any run.
+const CAREFUL_RATIO: f64 = 0.74;
+const CAREFUL_RATIO_KNOWN: f64 = 0.67;
+const OF_UNRESTRAINED: f64 = 1.03;
+const CAREFUL_RATIO_MAX: f64 = 1.4;
+const KNOWN_BDP: f64 = 0.85;
+
+/// In how many runs, in %, it may lose more than slow start with HyStart++ by this much, in BDP.
+const MORE_LOST_BDP: f64 = 0.05;
+const MORE_LOST_PERCENT: f64 = 2.0;
+
+/// Lower ends of the ranges of saved_cwnd that are shown, in BDP.
+const SAVED_BDP: [f64; 6] = [0.25, 0.4, 0.55, 0.7, 0.85, 0.95];
+
+/// How a connection starts, its name, and where its cells are.
+const STARTS: [(&str, &str, Mode); 4] = [
+    ("slow start, HyStart++", "hystart", Mode::SlowStart),
+    ("slow start", "default", Mode::SlowStart),
+    ("Careful Resume", "default", Mode::CarefulResume),
+    ("Careful Resume, unrestrained", "hystart", Mode::CarefulResume),
+];
+const HYSTART: usize = 0;
+const SLOW: usize = 1;
+const CAREFUL: usize = 2;
+const UNRESTRAINED: usize = 3;
+
+/// One path, one controller: a cell for each of [`STARTS`] that was run.
+struct Drawn<'a> {
+    cells: [Option<&'a Cell<'a>>; STARTS.len()],
+    of: &'a Cell<'a>,
+}
+
+/// A run beside the same with slow start and HyStart++.
+struct Judged<'a> {
+    drawn: &'a Drawn<'a>,
+    ratio: f64,
+    /// To Careful Resume that is unrestrained, where that was run.
+    ratio_to_unrestrained: Option<f64>,
+    lost_bdp: f64,
+    more_lost_bdp: f64,
+}
+
+pub fn findings(chapter: &Chapter, limits: &Limits) -> anyhow::Result<Findings> {
+    let all = drawn(chapter);
+    let mut html = String::new();
+    let mut rows = Vec::new();
+    for cc in distinct(all.iter().map(Drawn::controller)) {
+        let of_cc: Vec<&Drawn> = all.iter().filter(|d| d.controller() == cc).collect();
+        html += &page::heading(&format!("With {}, by what was saved", controller_name(cc)));
+        html += &lines(&chart(&of_cc, "packets lost, BDP", lost, None))?;
+        let level = Some((1.0, "slow start, HyStart++".into()));
+        html += &lines(&chart(&of_cc, "time / slow start's, HyStart++", ratio, level))?;
+        rows.extend((0..STARTS.len()).filter_map(|start| row(&of_cc, start)));
+    }
+    let heads = [
+        "controller, start",
+        "runs",
+        "lost, BDP",
+        "buffer of a BDP: lost, BDP",
+        "runs that lose",
+        "time, ratio",
+        "0.85 BDP saved or more",
+        "slowest",
+        "loses more by 0.05 BDP",
+    ];
+    html += &page::table(&heads, &rows);
+    html += &note(
+        "Times are geometric means of ratios to slow start with HyStart++ on the same path; ± is half of \
+         the 95 % interval of a mean over paths. Rules judge its worse end. Unrestrained: grows after its \
+         jump as if it had not jumped.",
+    );
+    Ok(Findings { html, verdicts: verdicts(&all, limits), ..Findings::default() })
+}
+
+fn drawn<'a>(chapter: &'a Chapter) -> Vec<Drawn<'a>> {
+    let place = |c: &Cell| (c.said("draw"), c.said("flow.cc"));
+    let of = |group: Vec<&'a Cell<'a>>| {
+        let cells = STARTS.map(|(_, case, mode)| {
+            let is = |c: &&&Cell| c.said("case") == case && c.mode() == Some(mode);
+            group.iter().find(is).copied()
+        });
+        Some(Drawn { of: cells[0]?, cells })
+    };
+    let mut groups: Vec<Vec<&Cell>> = Vec::new();
+    for cell in chapter.cells.iter().filter(|c| is_worth_a_jump(c)) {
+        // A draw's cells follow each other.
+        match groups.iter_mut().rev().take(2).find(|group| place(group[0]) == place(cell)) {
+            Some(group) => group.push(cell),
+            None => groups.push(vec![cell]),
+        }
+    }
+    groups.into_iter().filter_map(of).collect()
+}
+
+/// Whether what was saved may be used at all (RFC 9959, 3.2).
+fn is_worth_a_jump(cell: &Cell) -> bool {
+    let windows = ResumeConfig::default().min_initial_windows as f64;
+    saved_bdp(cell) * cell.named.scenario.path.bdp_bytes() >= windows * INITIAL_WINDOW_BYTES
+}
+
+fn saved_bdp(cell: &Cell) -> f64 {
+    cell.named.scenario.flows[0].saved.cwnd_bdp
+}
+
+impl Drawn<'_> {
+    fn controller(&self) -> Controller {
+        self.of.named.scenario.flows[0].cc
+    }
+
+    fn who(&self) -> String {
+        format!("draw {}, {}", self.of.said("draw"), controller_name(self.controller()))
+    }
+
+    fn lost_bdp(&self, run: &Outcome) -> f64 {
+        let packets = self.of.named.scenario.path.bdp_bytes() / PACKET_BYTES as f64;
+        run.flows[0].dropped_packets as f64 / packets
+    }
+
+    /// Its runs of a start that are there in each of those they are compared with.
+    fn runs(&self, start: usize) -> Vec<Judged<'_>> {
+        let of = |start: usize| self.cells[start].map_or(&[][..], |cell| &cell.runs);
+        let same = |start, seed| of(start).iter().find(|run: &&&Outcome| run.seed == seed);
+        let judged = |run: &&Outcome| {
+            let hystart = same(HYSTART, run.seed)?;
+            let ratio_to = |other: &&Outcome| run.flows[0].ttlb_ms / other.flows[0].ttlb_ms;
+            Some(Judged {
+                drawn: self,
+                ratio: ratio_to(hystart),
+                ratio_to_unrestrained: same(UNRESTRAINED, run.seed).map(ratio_to),
+                lost_bdp: self.lost_bdp(run),
+                more_lost_bdp: self.lost_bdp(run) - self.lost_bdp(hystart),
+            })
+        };
+        of(start).iter().filter_map(judged).collect()
+    }
+}
+
+/// A mean over paths; none of nothing.
+fn mean_over(runs: &[Judged], figure: impl Fn(&Judged) -> f64) -> Option<Mean> {
+    mean(&runs.iter().map(figure).collect::<Vec<_>>())
+}
+
+/// Packets lost, in BDP.
+fn lost(runs: &[Judged]) -> Option<Mean> {
+    mean_over(runs, |run| run.lost_bdp)
+}
+
+/// Times beside slow start's with HyStart++.
+fn ratio(runs: &[Judged]) -> Option<Mean> {
+    mean_over(runs, |run| run.ratio.ln()).map(geometric)
+}
+
+/// The geometric mean, from that of logarithms. Its error is that towards more.
+fn geometric(Mean { value, error, runs }: Mean) -> Mean {
+    Mean { value: value.exp(), error: (value + error).exp() - value.exp(), runs }
+}
+
+fn runs_of<'a>(all: &[&'a Drawn<'a>], start: usize) -> Vec<Judged<'a>> {
+    all.iter().flat_map(|drawn| drawn.runs(start)).collect()
+}
+
+fn only<'a>(runs: Vec<Judged<'a>>, is: impl Fn(&Drawn) -> bool) -> Vec<Judged<'a>> {
+    runs.into_iter().filter(|run| is(run.drawn)).collect()
+}
+
+fn has_buffer_of_a_bdp(drawn: &Drawn) -> bool {
+    drawn.of.named.scenario.path.buffer_bdp >= 1.0
+}
+
+fn is_known(drawn: &Drawn) -> bool {
+    saved_bdp(drawn.of) >= KNOWN_BDP
+}
+
+/// The share of some runs, in %.
+fn percent(runs: &[Judged], is: impl Fn(&Judged) -> bool) -> f64 {
+    100.0 * runs.iter().filter(|run| is(run)).count() as f64 / runs.len() as f64
+}
+
+fn loses_more(run: &Judged) -> bool {
+    run.more_lost_bdp > MORE_LOST_BDP
+}
+
+fn row(all: &[&Drawn], start: usize) -> Option<Vec<String>> {
+    let runs = runs_of(all, start);
+    let said = |mean: Option<Mean>| match mean {
+        Some(Mean { value, error, .. }) => format!("{value:.3} ± {error:.3}"),
+        None => "–".to_owned(),
+    };
+    let slowest = runs.iter().map(|run| run.ratio).reduce(f64::max)?;
+    let buffered = only(runs_of(all, start), has_buffer_of_a_bdp);
+    let known = only(runs_of(all, start), is_known);
+    let (cc, name) = (controller_name(all[0].controller()), STARTS[start].0);
+    Some(vec![
+        format!("{cc}, {name}"),
+        runs.len().to_string(),
+        said(lost(&runs)),
+        said(lost(&buffered)),
+        format!("{:.1} %", percent(&buffered, |run| run.lost_bdp > 0.0)),
+        said(ratio(&runs)),
+        said(ratio(&known)),
+        format!("{slowest:.2}"),
+        format!("{:.1} %", percent(&runs, loses_more)),
+    ])
+}
+
+fn chart(
+    all: &[&Drawn],
+    y_title: &str,
+    figure: impl Fn(&[Judged]) -> Option<Mean>,
+    level: Option<(f64, String)>,
+) -> Lines {
+    let ends = SAVED_BDP.iter().skip(1).copied().chain([f64::INFINITY]);
+    let ranges: Vec<_> = SAVED_BDP.into_iter().zip(ends).collect();
+    let point = |start: usize, (from, to): (f64, f64)| {
+        let runs = only(runs_of(all, start), |drawn| (from..to).contains(&saved_bdp(drawn.of)));
+        figure(&runs).map(|mean| (mean.value, mean.error))
+    };
+    let series = (1..STARTS.len()).map(|start| Series {
+        name: STARTS[start].0.into(),
+        points: ranges.iter().map(|range| point(start, *range)).collect(),
+    });
+    Lines {
+        x_title: "saved_cwnd from, BDP".into(),
+        columns: SAVED_BDP.map(|from| from.to_string()).into(),
+        y_title: y_title.into(),
+        series: series.filter(|series| series.points.iter().any(Option::is_some)).collect(),
+        level,
+    }
+}
+
+fn verdicts(all: &[Drawn], limits: &Limits) -> Vec<Verdict> {
+    let name = limits.name;
+    let controllers = distinct(all.iter().map(Drawn::controller));
+    let runs = |cc: Controller, start: usize| {
+        let of_cc: Vec<&Drawn> = all.iter().filter(|d| d.controller() == cc).collect();
+        runs_of(&of_cc, start)
+    };
+    // The worse end of an interval.
+    let worse = |mean: Option<Mean>| mean.map_or(f64::NAN, |mean| mean.value + mean.error);
+    let each = |figure: &dyn Fn(Controller) -> f64| -> Vec<Figure> {
+        let of = |cc: &Controller| Figure::new(controller_name(*cc), figure(*cc));
+        controllers.iter().map(of).collect()
+    };
+    let at_most = |what: &str, limit: f64, (digits, unit): (usize, &str), figures| {
+        Verdict::at_most(&format!("{name}: {what}"), limit, (digits, unit), figures)
+    };
+    let bdp = (3, " BDP");
+    let known = |cc| worse(ratio(&only(runs(cc, CAREFUL), is_known)));
+    let slowest = all.iter().flat_map(|drawn| drawn.runs(CAREFUL));
+    let slowest = slowest.map(|run| Figure::new(run.drawn.who(), run.ratio)).collect();
+    let buffered = all.iter().filter(|d| has_buffer_of_a_bdp(d)).flat_map(|d| d.runs(SLOW));
+    let buffered = buffered.map(|run| Figure::new(run.drawn.who(), run.lost_bdp)).collect();
+    let mut verdicts = vec![
+        Verdict::at_least(
+            &format!("{name}: 300 paths or more are judged"),
+            PATHS_MIN as f64,
+            (0, " paths"),
+            each(&|cc| all.iter().filter(|d| d.controller() == cc).count() as f64),
+        ),
+        at_most(
+            "slow start loses at most 0.25 BDP, in the mean",
+            SLOW_LOST_BDP,
+            bdp,
+            each(&|cc| worse(lost(&runs(cc, SLOW)))),
+        ),
+        at_most("slow start loses nothing where the buffer holds a BDP", 0.0, bdp, buffered)
+            .as_aim(),
+        at_most(
+            "slow start takes at most 1.03 of the time with HyStart++",
+            SLOW_RATIO,
+            (3, ""),
+            each(&|cc| worse(ratio(&runs(cc, SLOW)))),
+        )
+        .as_aim(),
+        at_most(
+            &format!("Careful Resume loses at most {} BDP, in the mean", limits.careful_lost_bdp),
+            limits.careful_lost_bdp,
+            bdp,
+            each(&|cc| worse(lost(&runs(cc, CAREFUL)))),
+        ),
+        at_most(
+            "Careful Resume loses over 0.05 BDP more than HyStart++ in at most 2 runs of 100",
+            MORE_LOST_PERCENT,
+            (1, " %"),
+            each(&|cc| percent(&runs(cc, CAREFUL), loses_more)),
+        )
+        .as_aim(),
+        at_most("Careful Resume takes nowhere over 1.4", CAREFUL_RATIO_MAX, (2, ""), slowest),
+        at_most(
+            "Careful Resume takes at most 0.74 of the time",
+            CAREFUL_RATIO,
+            (3, ""),
+            each(&|cc| worse(ratio(&runs(cc, CAREFUL)))),
+        )
+        .as_aim(),
+        at_most(
+            "Careful Resume takes at most 0.67 where 0.85 BDP are saved",
+            CAREFUL_RATIO_KNOWN,
+            (3, ""),
+            each(&known),
+        )
+        .as_aim(),
+    ];
+    if all.iter().any(|drawn| drawn.cells[UNRESTRAINED].is_some()) {
+        verdicts.push(at_most(
+            "Careful Resume takes at most 1.03 of what it takes unrestrained",
+            OF_UNRESTRAINED,
+            (3, ""),
+            each(&|cc| {
+                let logarithm = |run: &Judged| run.ratio_to_unrestrained.map_or(f64::NAN, f64::ln);
+                worse(mean_over(&runs(cc, CAREFUL), logarithm).map(geometric))
+            }),
+        ));
+    }
+    verdicts
+}

@@ -1,0 +1,109 @@
+//! Random values of a scenario file's keys.
+//!
+//! `[random]` has `draws`, how often every value is drawn, a `seed`, and by key the
+//! range of each value: `{ log = [5, 1000] }`, in which equal ratios are equally likely,
+//! or `{ linear = [0.25, 1] }`. Every draw is a scenario of its own, or as many as the
+//! file's lists and cases make of it; a draw has the same values in all of them.
+
+use anyhow::bail;
+use anyhow::ensure;
+use anyhow::Context;
+use toml::Table;
+use toml::Value;
+
+use super::file::SCENARIOS_MAX;
+use crate::dice::Dice;
+use crate::seeds::Purpose;
+
+/// The values of one draw.
+#[derive(Debug, Default)]
+pub struct Draw {
+    /// From 1; none where the file has no `[random]`.
+    pub number: Option<u64>,
+    /// As a case sets them.
+    pub values: Table,
+}
+
+/// What is drawn evenly.
+#[derive(Clone, Copy)]
+enum Scale {
+    Linear,
+    Log,
+}
+
+/// Takes `[random]` from a file; one draw without values when it has none.
+///
+/// # Errors
+///
+/// A message that names a key, its value and what is allowed.
+pub fn take_draws(file: &mut Table) -> anyhow::Result<Vec<Draw>> {
+    let mut ranges = match file.remove("random") {
+        None => return Ok(vec![Draw::default()]),
+        Some(Value::Table(ranges)) => ranges,
+        Some(other) => bail!("random = {other}: must be a table, [random]"),
+    };
+    let draws = whole(&mut ranges, "draws")?;
+    ensure!(
+        (1..=SCENARIOS_MAX as u64).contains(&draws),
+        "random.draws = {draws}: name 1 to {SCENARIOS_MAX}"
+    );
+    let seed = whole(&mut ranges, "seed")?;
+    ensure!(!ranges.is_empty(), "[random] draws nothing: say path.rate_mbps = {EXAMPLE}");
+    let draw = |number| {
+        let mut dice = Dice::new(seed, Purpose::Draw, number);
+        Ok(Draw { number: Some(number), values: drawn("random", &ranges, &mut dice)? })
+    };
+    (1..=draws).map(draw).collect()
+}
+
+const EXAMPLE: &str = "{ log = [5, 1000] }";
+
+fn whole(table: &mut Table, key: &str) -> anyhow::Result<u64> {
+    let value = table.remove(key).with_context(|| format!("random.{key} is missing"))?;
+    let number = value.as_integer().and_then(|number| u64::try_from(number).ok());
+    number.with_context(|| format!("random.{key} = {value}: must be a whole number, not negative"))
+}
+
+/// A value of each range, in the order of the file.
+fn drawn(part: &str, ranges: &Table, dice: &mut Dice) -> anyhow::Result<Table> {
+    let mut values = Table::new();
+    for (key, value) in ranges {
+        let name = format!("{part}.{key}");
+        let Value::Table(inner) = value else {
+            bail!("{name} = {value}: say a range, {EXAMPLE} or {{ linear = [0.25, 1] }}");
+        };
+        let value = match range(&name, inner)? {
+            Some((Scale::Linear, low, high)) => dice.uniform(low, high).into(),
+            Some((Scale::Log, low, high)) => dice.log(low, high).into(),
+            None => drawn(&name, inner, dice)?.into(),
+        };
+        values.insert(key.clone(), value);
+    }
+    Ok(values)
+}
+
+/// The range that `table` is, if it is one.
+fn range(name: &str, table: &Table) -> anyhow::Result<Option<(Scale, f64, f64)>> {
+    let scales = [("linear", Scale::Linear), ("log", Scale::Log)];
+    let Some((key, scale)) = scales.into_iter().find(|(key, _)| table.contains_key(*key)) else {
+        return Ok(None);
+    };
+    let ends = match table.get(key).and_then(Value::as_array).map(Vec::as_slice) {
+        Some([low, high]) if table.len() == 1 => number(low).zip(number(high)),
+        _ => None,
+    };
+    let least = if matches!(scale, Scale::Log) { f64::MIN_POSITIVE } else { f64::MIN };
+    let ends = ends.filter(|(low, high)| least <= *low && low < high && high.is_finite());
+    let (low, high) = ends.with_context(|| {
+        let above = if matches!(scale, Scale::Log) { ", both above 0" } else { "" };
+        format!(
+            "{name} = {}: say the lower end and the upper end of a range{above}",
+            Value::Table(table.clone())
+        )
+    })?;
+    Ok(Some((scale, low, high)))
+}
+
+fn number(value: &Value) -> Option<f64> {
+    value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64))
+}
