@@ -26,6 +26,9 @@ use crate::qlog_sample::parse_rate;
 use crate::settings::Setting;
 use crate::steering::WORKERS_MAX;
 
+/// The longest that a saved path may be used: 30 days.
+const PATH_LIFETIME_MAX: i64 = 30 * 86_400;
+
 /// Options that the file cannot have.
 const NOT_IN_FILE: [&str; 2] = ["check", "config"];
 
@@ -107,6 +110,10 @@ pub struct Cli {
     /// Name under which servers share their saved paths, instead of the sending address
     #[arg(long, value_name = "NAME")]
     pub path_group: Option<String>,
+
+    /// How long what a connection learns of its path may be used
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=PATH_LIFETIME_MAX))]
+    pub path_lifetime: u32,
 
     /// Leading bits of a client's IPv4 address that make its subnet
     #[arg(long, value_name = "BITS", default_value_t = 24, value_parser = clap::value_parser!(u8).range(..=32))]
@@ -216,6 +223,13 @@ impl Cli {
     /// library was built without that patch.
     pub fn resumes(&self) -> bool {
         self.resume == Switch::On && quiche::hooks::HAS_CAREFUL_RESUME
+    }
+
+    /// Warns of options that keep others from their effect.
+    pub fn warn_of_conflicts(&self) {
+        if self.resumes() {
+            self.limits.warn_of_send_buffer();
+        }
     }
 }
 
@@ -336,6 +350,7 @@ fn one_line(error: &clap::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quiche::resume::ResumeConfig;
 
     fn parse_words(line: &str) -> Result<Parsed, String> {
         parse(line.split(' '))
@@ -350,11 +365,11 @@ mod tests {
     fn every_flag_is_understood() {
         let line = "edge-server --listen [::]:4433 --workers 3 --root www --store paths.db --cert c --key k \
                     --cc reno --pmtud off --resume off --resume-except 10.1.0.0/16 \
-                    --after-jump ceiling --slow-start-exit search-3 --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
+                    --after-jump ceiling --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
                     --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
                     --idle-timeout 5 --connection-time-max 4 --stall-timeout 3 --requests-max 2 \
-                    --header-bytes-max 1024 --send-buffer-max 65536 \
+                    --header-bytes-max 1024 --max-jump 20000 --send-buffer-max 65536 \
                     --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
                     --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
                     --qlog-subnet 10.0.0.0/8 --qlog-subnet fd00::/8 --check \
@@ -373,6 +388,7 @@ mod tests {
         assert_eq!(cli.slow_start_exit.name(), "search-3");
         assert_eq!(cli.path_group.as_deref(), Some("pop7"));
         assert_eq!((cli.prefix_v4, cli.prefix_v6, cli.path_dscp), (20, 56, Some(46)));
+        assert_eq!(cli.path_lifetime, 60);
         assert_eq!(cli.hash_keys, Some("keys".into()));
         assert_eq!(cli.secrets, Some("secrets".into()));
         let Limits { connections_max, connections_per_subnet, handshakes_per_second, .. } =
@@ -384,7 +400,7 @@ mod tests {
         let times = [cli.limits.connection_time(), cli.limits.stall_time()];
         assert_eq!(times.map(|time| time.as_secs()), [4, 3]);
         assert_eq!((cli.limits.requests_max, cli.limits.header_bytes_max), (2, 1024));
-        assert_eq!(cli.limits.send_buffer_max, 65_536);
+        assert_eq!((cli.limits.max_jump, cli.limits.send_buffer_max), (20_000, Some(65_536)));
         assert_eq!(cli.early_data, Switch::On);
         assert_eq!((cli.drain, cli.takeover), (7, Some("sock".into())));
         assert_eq!(cli.metrics.map(|at| at.port()), Some(9100));
@@ -409,11 +425,11 @@ mod tests {
         let line = "--listen [::]:4433 --workers 3 --root www --store paths.db --store-entries 5 \
                     --cert c --key k --cc reno --pmtud off --resume off \
                     --resume-except 10.1.0.0/16 --after-jump ceiling \
-                    --slow-start-exit search-3 --path-group pop7 --prefix-v4 20 --prefix-v6 56 \
+                    --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
                     --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
                     --idle-timeout 5 --connection-time-max 4 --stall-timeout 3 --requests-max 2 \
-                    --header-bytes-max 1024 --send-buffer-max 65536 \
+                    --header-bytes-max 1024 --max-jump 20000 --send-buffer-max 65536 \
                     --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
                     --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
                     --qlog-subnet 10.0.0.0/8";
@@ -495,6 +511,9 @@ mod tests {
         assert_eq!(cli.slow_start_exit, SlowStartExit::Queue);
         assert_eq!(cli.cc, CongestionController::Cubic);
         assert_eq!((cli.store.as_str(), cli.store_entries), ("memory:", 100_000));
+        let resume = ResumeConfig::default();
+        assert_eq!(cli.limits.max_jump as usize, resume.max_jump);
+        assert_eq!(u64::from(cli.path_lifetime), resume.lifetime.as_secs());
         assert!(!cli.speedtest);
         assert_eq!((cli.secrets, cli.limits.retry_above, cli.drain), (None, 1000, 25));
         assert_eq!(cli.early_data, Switch::Off);
@@ -532,6 +551,13 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --stall-timeout 0", "--stall-timeout"),
             ("edge-server --listen 127.0.0.1:0 --root . --header-bytes-max 9", "1024"),
             ("edge-server --listen 127.0.0.1:0 --root . --send-buffer-max 9", "65536"),
+            (
+                "edge-server --listen 127.0.0.1:0 --root . --max-jump 14519",
+                "'14519' for '--max-jump <BYTES>': 14519 is not in 14520..=1073741824",
+            ),
+            ("edge-server --listen 127.0.0.1:0 --root . --max-jump 1073741825", "..=1073741824"),
+            ("edge-server --listen 127.0.0.1:0 --root . --max-jump 8M", "'8M'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --path-lifetime 0", "1..=2592000"),
             ("edge-server --listen 127.0.0.1:0 --root . --early-data yes", "'yes'"),
             ("edge-server --listen 127.0.0.1:0 --root . --drain -1", "-1"),
             ("edge-server --listen 127.0.0.1:0 --root . --access-log-format xml", "'xml'"),

@@ -124,18 +124,17 @@ pub enum Pause {
 }
 
 impl Connection {
-    /// A connection just accepted, `now`, which resumes or not.
+    /// A connection just accepted, `now`, with a report where it resumes.
     pub fn new(
         key: ConnectionKey,
         ids: Vec<RoutingId>,
         quic: Box<Quic>,
         endpoint: RemoteEndpoint,
-        resumes: bool,
+        report: Option<ResumeReport>,
         stay: Stay,
         now: Instant,
     ) -> Self {
         let life = ClaimLifecycle::new(now);
-        let report = resumes.then(ResumeReport::new);
         Self {
             key,
             ids,

@@ -28,6 +28,7 @@ impl Inputs {
     /// One line that names what cannot be used.
     pub fn read(config: &Config) -> anyhow::Result<Self> {
         let cli = &config.flags;
+        cli.warn_of_conflicts();
         let sites = Sites::open(config)?;
         let certificates = Certificates::read(config)?;
         let secrets = secrets::open(cli.secrets.as_deref())?;

@@ -4,6 +4,16 @@ use std::time::Duration;
 
 use clap::value_parser;
 use clap::Args;
+use log::warn;
+use quiche::resume::ResumeConfig;
+
+use crate::transport::PACKET_BYTES_MAX;
+
+/// The least that `--max-jump` may be: the largest initial window.
+const MAX_JUMP_LEAST: i64 = 10 * PACKET_BYTES_MAX as i64;
+
+/// The least that is kept of responses where nothing is said.
+const SEND_BUFFER_LEAST: u64 = 32 << 20;
 
 /// Limits for clients, one by one and together. Those that say so count for all
 /// workers of the process together.
@@ -46,10 +56,16 @@ pub struct Limits {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = value_parser!(u32).range(1..))]
     pub stall_timeout: u32,
 
+    /// The largest window that a connection jumps to: half of what the path of the largest
+    /// jump holds
+    #[arg(long, value_name = "BYTES", default_value_t = ResumeConfig::default().max_jump as u32, value_parser = value_parser!(u32).range(MAX_JUMP_LEAST..=1 << 30))]
+    pub max_jump: u32,
+
     /// The most of responses that a connection keeps until the client has acknowledged it:
-    /// more than its path holds, twice if packets are lost
-    #[arg(long, value_name = "BYTES", default_value_t = 32 << 20, value_parser = value_parser!(u32).range(65_536..=1 << 30))]
-    pub send_buffer_max: u32,
+    /// more than its path holds, twice if packets are lost; by default 32 MiB, or four times
+    /// --max-jump where that is more
+    #[arg(long, value_name = "BYTES", value_parser = value_parser!(u64).range(65_536..=4 << 30))]
+    pub send_buffer_max: Option<u64>,
 
     /// The most requests under way on a connection
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = value_parser!(u32).range(1..=10_000))]
@@ -81,6 +97,31 @@ impl Limits {
     pub fn stall_time(&self) -> Duration {
         seconds(self.stall_timeout)
     }
+
+    /// The most of responses that a connection keeps, in bytes.
+    pub fn send_buffer(&self) -> u64 {
+        // Once more while a lost packet is repeated.
+        let for_jumps = 2 * self.jumped_flight();
+        self.send_buffer_max.unwrap_or(for_jumps.max(SEND_BUFFER_LEAST))
+    }
+
+    /// Warns of a send buffer that keeps a connection from what it may jump to.
+    pub fn warn_of_send_buffer(&self) {
+        let (kept, needed) = (self.send_buffer(), self.jumped_flight());
+        if kept < needed {
+            warn!(
+                "--send-buffer-max {kept} limits what --max-jump {} allows: a connection has no \
+                 more than {kept} bytes in flight, and {needed} after such a jump; leave it out, \
+                 or lower --max-jump",
+                self.max_jump
+            );
+        }
+    }
+
+    /// What is in flight, in bytes, when the largest jump has been confirmed.
+    fn jumped_flight(&self) -> u64 {
+        2 * u64::from(self.max_jump)
+    }
 }
 
 fn seconds(count: u32) -> Duration {
@@ -102,5 +143,18 @@ pub mod tests {
     pub fn limits(options: &[&str]) -> Limits {
         let program = ["edge-server"];
         Line::try_parse_from(program.iter().chain(options)).unwrap().limits
+    }
+
+    #[test]
+    fn the_send_buffer_follows_the_largest_jump_unless_it_is_said() {
+        for (options, expected) in [
+            (&[][..], 32 << 20),
+            (&["--max-jump", "20000"], 32 << 20),
+            (&["--max-jump", "40000000"], 160_000_000),
+            (&["--max-jump", "1073741824"], 4 << 30),
+            (&["--max-jump", "40000000", "--send-buffer-max", "65536"], 65_536),
+        ] {
+            assert_eq!(limits(options).send_buffer(), expected, "{options:?}");
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::subnets::Subnets;
 use crate::transport::Transport;
 
 /// Options that count from the reload on, the last of them for new connections.
-const RELOADED: [&str; 23] = [
+const RELOADED: [&str; 25] = [
     "root",
     "speedtest",
     "cert",
@@ -29,6 +29,8 @@ const RELOADED: [&str; 23] = [
     "slow-start-exit",
     "resume-except",
     "after-jump",
+    "max-jump",
+    "path-lifetime",
     "pmtud",
     "early-data",
     "qlog-rate",
@@ -111,6 +113,7 @@ impl Reloader {
         let certificates = Certificates::read(&config)?;
         let fresh = |_| Fresh::new(&config.flags, &sites, &certificates, &self.secrets);
         let fresh = (0..workers).map(fresh).collect::<anyhow::Result<_>>()?;
+        config.flags.warn_of_conflicts();
         let changed = self.changed(&config.options);
         if !changed.is_empty() {
             warn!("changed, but as they were until a restart: {}", changed.join(", "));

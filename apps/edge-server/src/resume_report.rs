@@ -20,13 +20,22 @@ pub struct ResumeReport {
 
     /// The path did not take the jump.
     pub retreated: bool,
+
+    /// The largest window that it may jump to.
+    pub max_jump: u32,
 }
 
 impl ResumeReport {
-    /// Of a connection that begins.
-    pub fn new() -> Self {
-        let phase = Phase::Reconnaissance;
-        Self { phase, offered: false, trigger: None, jump_bytes: None, retreated: false }
+    /// Of a connection that begins, and may jump so far.
+    pub fn new(max_jump: u32) -> Self {
+        Self {
+            phase: Phase::Reconnaissance,
+            offered: false,
+            trigger: None,
+            jump_bytes: None,
+            retreated: false,
+            max_jump,
+        }
     }
 
     /// There is a saved set, and nothing has been decided of it.

@@ -1,6 +1,8 @@
 //! Settings of QUIC and HTTP/3. A worker has its own: settings are not shared
 //! by threads.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use bytes::Bytes;
 use quiche::h3;
@@ -116,13 +118,22 @@ impl Transport {
             quic.enable_early_data();
         }
         if cli.resumes() {
-            let resume = ResumeConfig { after_jump: cli.after_jump, ..Default::default() };
-            hooks::set_careful_resume(&mut quic, resume).context("cannot enable --resume")?;
+            hooks::set_careful_resume(&mut quic, resume_config(cli))
+                .context("cannot enable --resume")?;
         }
 
         let mut http = h3::Config::new().context("cannot set HTTP/3 up")?;
         http.set_max_field_section_size(HEADERS_READ * u64::from(cli.limits.header_bytes_max));
         Ok(Self { quic, http, secrets })
+    }
+}
+
+fn resume_config(cli: &Cli) -> ResumeConfig {
+    ResumeConfig {
+        max_jump: cli.limits.max_jump as usize,
+        lifetime: Duration::from_secs(cli.path_lifetime.into()),
+        after_jump: cli.after_jump,
+        ..Default::default()
     }
 }
 

@@ -149,6 +149,7 @@ mod tests {
             trigger: Some(Trigger::ExitRecovery),
             jump_bytes: Some(123_456),
             retreated: true,
+            max_jump: 8 << 20,
         };
         Line {
             client: "[::ffff:192.0.2.7]:4433".parse().unwrap(),

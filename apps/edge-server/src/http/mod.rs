@@ -162,7 +162,7 @@ impl Http {
             malformed: 0,
             cancelled: 0,
             patience: Patience::new(limits.stall_time(), now),
-            allowance: Allowance::new(limits.send_buffer_max.into()),
+            allowance: Allowance::new(limits.send_buffer()),
             written_bytes: 0,
             received_bytes: 0,
             ended_below: 0,

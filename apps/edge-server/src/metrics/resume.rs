@@ -11,7 +11,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use quiche::path_state::PathState;
 use quiche::resume::Phase;
-use quiche::resume::ResumeConfig;
 use quiche::resume::ResumeEvent;
 use quiche::resume::SendLimit;
 use quiche::resume::Trigger;
@@ -65,6 +64,9 @@ pub struct Scene {
 
     /// What keeps the connection from sending more.
     pub limit: SendLimit,
+
+    /// The largest window, in bytes, that it may jump to.
+    pub max_jump: u32,
     pub wall_now: SystemTime,
 }
 
@@ -150,9 +152,7 @@ fn jump_limit(event: &ResumeEvent, scene: &Scene) -> &'static str {
     match scene.limit {
         _ if is_used_up => {
             let saved_cwnd = event.restored.map_or(0, |saved| saved.saved_cwnd);
-            // As the transport is set.
-            let is_capped = saved_cwnd / 2 >= ResumeConfig::default().max_jump as u64;
-            if is_capped {
+            if saved_cwnd / 2 >= u64::from(scene.max_jump) {
                 "max_jump"
             } else {
                 "saved_cwnd"
@@ -210,7 +210,8 @@ mod tests {
     fn a_jump_is_followed_from_its_offer_to_what_it_saved() {
         let mut registry = Registry::default();
         let metrics = ResumeMetrics::register(&mut registry);
-        let scene = |limit| Scene { min_rtt: Some(60 * MS), limit, wall_now: NOW };
+        let scene =
+            |limit| Scene { min_rtt: Some(60 * MS), limit, max_jump: 1 << 20, wall_now: NOW };
         let window = scene(SendLimit::CongestionWindow);
         let (recon, jump) = (Some(Phase::Reconnaissance), Some(Phase::Unvalidated));
         let limited = Some(Trigger::CongestionWindowLimited);
@@ -253,16 +254,16 @@ mod tests {
     fn the_limit_of_a_jump_is_named() {
         let sent = Some(Trigger::LastUnvalidatedPacketSent);
         let acked = Some(Trigger::FirstUnvalidatedPacketAcknowledged);
-        for (trigger, limit, saved_cwnd, expected) in [
-            (sent, SendLimit::Application, 1_000_000, "saved_cwnd"),
-            (sent, SendLimit::Application, 16 << 20, "max_jump"),
-            (acked, SendLimit::CongestionWindow, 1_000_000, "saved_cwnd"),
-            (acked, SendLimit::FlowControl, 1_000_000, "flow_control"),
-            (acked, SendLimit::Application, 16 << 20, "application"),
+        for (trigger, limit, saved_cwnd, max_jump, expected) in [
+            (sent, SendLimit::Application, 1_000_000, 500_001, "saved_cwnd"),
+            (sent, SendLimit::Application, 1_000_000, 500_000, "max_jump"),
+            (acked, SendLimit::CongestionWindow, 1_000_000, 8 << 20, "saved_cwnd"),
+            (acked, SendLimit::FlowControl, 1_000_000, 8 << 20, "flow_control"),
+            (acked, SendLimit::Application, 16 << 20, 8 << 20, "application"),
         ] {
             let event = event(Some(Phase::Unvalidated), Phase::Validating, trigger);
             let event = ResumeEvent { restored: Some(saved(saved_cwnd)), ..event };
-            let scene = Scene { min_rtt: None, limit, wall_now: NOW };
+            let scene = Scene { min_rtt: None, limit, max_jump, wall_now: NOW };
             assert_eq!(jump_limit(&event, &scene), expected);
         }
     }

@@ -98,7 +98,12 @@ fn full_page() -> String {
             last_unvalidated_packet: None,
             restored: None,
         },
-        &Scene { min_rtt: None, limit: SendLimit::Application, wall_now: UNIX_EPOCH },
+        &Scene {
+            min_rtt: None,
+            limit: SendLimit::Application,
+            max_jump: 8 << 20,
+            wall_now: UNIX_EPOCH,
+        },
     );
     metrics.page()
 }

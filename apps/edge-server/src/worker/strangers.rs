@@ -23,6 +23,7 @@ use crate::admission::Verdict;
 use crate::connection::Connection;
 use crate::connection_ids::RoutingId;
 use crate::drain::Stage;
+use crate::resume_report::ResumeReport;
 use crate::saved_paths::ConnectionKey;
 use crate::socket::Socket;
 use crate::stay::Stay;
@@ -117,7 +118,8 @@ impl Worker {
         ids.iter().for_each(|id| self.routes.insert(*id, slot));
         let now = clock::now();
         let stay = Stay::new(place, &self.limits, now);
-        entry.insert(Connection::new(key, ids, quic, endpoint, resumes, stay, now).into());
+        let report = resumes.then(|| ResumeReport::new(self.limits.max_jump));
+        entry.insert(Connection::new(key, ids, quic, endpoint, report, stay, now).into());
         Some(slot)
     }
 

@@ -182,6 +182,17 @@ fn a_connection_holds_no_more_than_its_client_grants() {
     assert!(growth_kib < CLIENTS * KIB_MAX, "{growth_kib} KiB");
 }
 
+#[test]
+fn a_send_buffer_that_limits_jumps_is_warned_of() {
+    let dir = tempfile::tempdir().unwrap();
+    for (send_buffer, warnings) in [("79999999", 1), ("80000000", 0)] {
+        let args = ["--max-jump", "40000000", "--send-buffer-max", send_buffer];
+        let (server, ..) = serve_measured(dir.path(), &args);
+        let warning = format!("--send-buffer-max {send_buffer} limits what --max-jump 40000000");
+        assert_eq!(server.count(&warning), warnings);
+    }
+}
+
 // A GEO path of 64 kbit/s is slow, and honest.
 #[test]
 fn a_slow_path_is_no_slow_client() {

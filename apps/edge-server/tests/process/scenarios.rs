@@ -16,6 +16,7 @@ use crate::support::lab::fetch;
 use crate::support::lab::Lab;
 use crate::support::lab::PhaseChange;
 use crate::support::lab::Planted;
+use crate::support::metrics;
 use crate::support::windows::Windows;
 
 /// A path that holds 250 kB, and the set that says so.
@@ -67,6 +68,44 @@ fn a_path_that_is_as_saved_takes_the_jump() {
         assert_eq!(phases[1].cwnd_bytes, SET.saved_cwnd_bytes / 2, "{cc}");
         assert!(lab.held().is_some_and(|held| held.validated), "{cc}");
     }
+}
+
+// RFC 9959, 3.3 and 5.
+#[test]
+fn a_jump_is_to_max_jump_at_most() {
+    for (max_jump, jump) in [("12000000", 12_000_000), ("16000000", 15_000_000)] {
+        let lab = Lab::new();
+        lab.plant(Planted::new(30_000_000, 100));
+        let phases = lab.download_from("run", &["--max-jump", max_jump], PATH, OBJECT_BYTES);
+        assert_eq!(whats(&phases[..2]), [GIVEN, JUMP], "{max_jump}");
+        assert_eq!(phases[1].cwnd_bytes, jump, "{max_jump}");
+    }
+}
+
+#[test]
+fn max_jump_is_counted_as_what_ended_the_jump() {
+    for (max_jump, limit) in [("50000", "max_jump"), ("125001", "saved_cwnd")] {
+        let lab = Lab::new();
+        lab.plant(SET);
+        let args = ["--metrics", "127.0.0.1:0", "--max-jump", max_jump];
+        let (mut server, address) = lab.serve("run", &args);
+        let metrics_at = server.metrics_address();
+        let mut emulator = emulate(address, PATH);
+        assert!(fetch(emulator.address(), OBJECT_BYTES).end().0.success());
+        let name = format!("edge_server_resume_jump_limits_total{{limit=\"{limit}\"}}");
+        assert_eq!(metrics::read(metrics_at, &name), 1, "{max_jump}");
+    }
+}
+
+// RFC 9959, 4.3.1: more than the largest jump uses is of no use.
+#[test]
+fn what_is_saved_is_twice_max_jump_at_most_and_lives_as_long_as_told() {
+    let lab = Lab::new();
+    let args = ["--max-jump", "50000", "--path-lifetime", "90"];
+    lab.download_from("run", &args, PATH, 4 * OBJECT_BYTES);
+    let held = lab.held().expect("a set");
+    assert_eq!(held.saved_cwnd, 100_000);
+    assert_eq!(held.expires, held.observed + Duration::from_secs(90));
 }
 
 // RFC 9959, 3.3. How exactly, is measured by the bench `jump_pacing`: here, that

@@ -100,7 +100,18 @@ impl Lab {
     /// A server's life for one download over a path. Returns what Careful
     /// Resume did.
     pub fn download(&self, run: &str, path: &str, bytes: u64) -> Vec<PhaseChange> {
-        let (mut server, address) = self.serve(run, &[]);
+        self.download_from(run, &[], path, bytes)
+    }
+
+    /// The same, from a server with these options.
+    pub fn download_from(
+        &self,
+        run: &str,
+        server: &[&str],
+        path: &str,
+        bytes: u64,
+    ) -> Vec<PhaseChange> {
+        let (mut server, address) = self.serve(run, server);
         let mut emulator = emulate(address, path);
         let (status, said) = fetch(emulator.address(), bytes).end();
         assert!(status.success(), "{said:?}");
