@@ -1,6 +1,5 @@
 //! The least time that a simulated download can take.
 
-use quiche::resume::ResumeConfig;
 use report::bound::bounds_of_jump;
 use report::bound::Bounds;
 
@@ -20,22 +19,18 @@ pub fn bounds(scenario: &Scenario, flow: &Flow) -> Bounds {
     let rate_mbps = rates.fold(path.rate_mbps, f64::max) * up;
     let rate_mbps = flow.access_mbps.map_or(rate_mbps, |access| access.min(rate_mbps));
     let rtt_ms = rtts.fold(path.rtt_ms, f64::min) * shorter + flow.extra_rtt_ms;
-    let jump_bytes = half_saved_bytes(scenario, flow).min(jump_max_bytes());
+    let jump_bytes = half_saved_bytes(scenario, flow).min(flow.max_jump as f64);
     bounds_of_jump(rate_mbps, rtt_ms, flow.each_bytes(path), jump_bytes)
 }
 
 /// Whether a flow's jump is limited by `max_jump`, not by what was saved.
 pub fn is_jump_limited(scenario: &Scenario, flow: &Flow) -> bool {
-    half_saved_bytes(scenario, flow) > jump_max_bytes()
+    half_saved_bytes(scenario, flow) > flow.max_jump as f64
 }
 
 /// RFC 9959, 3.3: what is jumped to.
 fn half_saved_bytes(scenario: &Scenario, flow: &Flow) -> f64 {
     flow.saved.cwnd_bdp * scenario.path.bdp_bytes() / 2.0
-}
-
-fn jump_max_bytes() -> f64 {
-    ResumeConfig::default().max_jump as f64
 }
 
 /// The bound of the flow's own mode, in ms; that of slow start only where the
@@ -87,6 +82,23 @@ mod tests {
         assert!(of("", "access_mbps = 10") > steady);
         assert!(of("", "extra_rtt_ms = 10") > steady);
         assert!(of("", "mode = \"careful-resume\"\nsaved.cwnd_bdp = 0.5") < steady);
+    }
+
+    #[test]
+    fn a_jump_is_limited_by_the_flows_own_max_jump() {
+        let of = |max_jump: &str| {
+            let path = "path.rate_mbps = 400\npath.rtt_ms = 600";
+            let flow = format!("mode = \"careful-resume\"\nobject_bdp = 1\n{max_jump}");
+            let scenario = scenario(path, &flow);
+            let flow = &scenario.flows[0];
+            (is_jump_limited(&scenario, flow), bounds(&scenario, flow).careful_resume_ms)
+        };
+        let (limited, default_ms) = of("");
+        assert!(limited);
+        let (limited, ms) = of("max_jump = 15_000_000");
+        assert!(!limited && ms < default_ms, "{ms} {default_ms}");
+        let (limited, ms) = of("max_jump = 100_000");
+        assert!(limited && ms > default_ms, "{ms} {default_ms}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::Flow;
 use super::Path;
 use super::Scenario;
 use super::Swing;
+use super::PACKET_BYTES;
 
 /// What a number must be.
 #[derive(Clone, Copy)]
@@ -118,6 +119,12 @@ fn check_flow(flow: &Flow) -> anyhow::Result<()> {
         let exit = flow.slow_start_exit.name();
         bail!("{name}.search_threshold = {threshold}: slow_start_exit = {exit} has none");
     }
+    let least = 10 * PACKET_BYTES as usize;
+    ensure!(
+        flow.max_jump >= least,
+        "{name}.max_jump = {}: must be at least the initial window, {least}",
+        flow.max_jump
+    );
     numbers(
         &format!("{name}."),
         &[

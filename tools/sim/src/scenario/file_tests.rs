@@ -188,6 +188,7 @@ fn what_makes_no_sense_is_told_in_one_line_with_key_and_value() {
         (&format!("{PATH}[[flow]]\n"), "flow has no size: say one of"),
         (&format!("{PATH}{FLOW}object_bytes = 1\n"), "flow has several sizes"),
         (&format!("{PATH}{FLOW}count = 0\n"), "no [[flow]] with a count above 0"),
+        (&format!("{PATH}{FLOW}max_jump = 13499\n"), "flow.max_jump = 13499: must be at least the initial window, 13500"),
         (&format!("{PATH}{FLOW}saved.cwnd_bdp = 0\n"), "flow.saved.cwnd_bdp = 0: must be above 0"),
         (&format!("{PATH}{FLOW}saved.cwnd = 1\n"), "flow.saved.cwnd = 1: unknown field"),
         (&format!("{PATH}{FLOW}start_ms = 600000\n"), "flow.start_ms = 600000: must be before deadline_s = 600"),

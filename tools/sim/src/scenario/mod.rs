@@ -185,6 +185,10 @@ pub struct Flow {
     #[serde(default)]
     pub search_threshold: Option<f64>,
 
+    /// The largest window to jump to, in bytes; what is saved is at most twice that.
+    #[serde(default = "default::max_jump")]
+    pub max_jump: usize,
+
     /// How slow start goes on after a jump: `soft`, `ceiling` or `none`.
     #[serde(default, with = "after_jump_name")]
     pub after_jump: AfterJump,
@@ -291,6 +295,7 @@ impl Scenario {
 
 /// Defaults that are not a type's own.
 mod default {
+    use quiche::resume::ResumeConfig;
     use quiche::slow_start::SlowStartExit;
 
     pub fn deadline_s() -> f64 {
@@ -307,6 +312,9 @@ mod default {
     }
     pub fn slow_start_exit() -> SlowStartExit {
         SlowStartExit::Queue
+    }
+    pub fn max_jump() -> usize {
+        ResumeConfig::default().max_jump
     }
     pub fn name() -> String {
         "flow".into()

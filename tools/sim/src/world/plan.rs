@@ -51,6 +51,7 @@ pub struct FlowPlan {
     /// The flow of this index ends before it starts, which is so much later.
     pub after: Option<usize>,
     pub slow_start_exit: SlowStartExit,
+    pub max_jump: usize,
     pub after_jump: AfterJump,
     pub client_window_bytes: Option<u64>,
     pub app_limit_bytes_per_s: Option<f64>,
@@ -118,6 +119,7 @@ fn one(path: &Path, flow: &Flow, subnet: usize) -> anyhow::Result<FlowPlan> {
         start: duration("start_ms", flow.start_ms / 1e3)?,
         after: None,
         slow_start_exit: slow_start_exit(flow),
+        max_jump: flow.max_jump,
         after_jump: flow.after_jump,
         client_window_bytes: flow.client_window_bytes,
         app_limit_bytes_per_s: flow.app_limit_mbps.map(|mbps| mbps * 1e6 / 8.0),

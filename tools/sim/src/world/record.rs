@@ -6,7 +6,6 @@ use quiche::hooks::resume_stats;
 use quiche::hooks::slow_start_stats;
 use quiche::path_state::PathState;
 use quiche::resume::Phase;
-use quiche::resume::ResumeConfig;
 use quiche::resume::ResumeEvent;
 use quiche::resume::Trigger;
 use quiche::slow_start::SlowStartStats;
@@ -83,7 +82,7 @@ impl Record {
         Self {
             rtt: plan.rtt,
             resumes,
-            rules: ResumeRules::new(PACKET_BYTES_MAX, ResumeConfig::default().max_jump),
+            rules: ResumeRules::new(PACKET_BYTES_MAX, plan.max_jump),
             window: 0,
             phase: if resumes { Phase::Reconnaissance } else { Phase::Normal },
             lost: 0,

@@ -81,7 +81,8 @@ impl Settings {
         let config = match plan.mode {
             Mode::SlowStart => &mut self.server,
             Mode::CarefulResume => {
-                let resume = ResumeConfig { after_jump: plan.after_jump, ..Default::default() };
+                let FlowPlan { max_jump, after_jump, .. } = *plan;
+                let resume = ResumeConfig { max_jump, after_jump, ..Default::default() };
                 hooks::set_careful_resume(&mut self.resuming_server, resume)?;
                 &mut self.resuming_server
             }

@@ -64,6 +64,20 @@ fn the_same_seed_gives_the_same_outcome() {
     assert_ne!(json(&crowd, 7), json(&crowd, 8).replace("\"seed\":8", "\"seed\":7"));
 }
 
+/// RFC 9959, 3.3: half of what was saved, and what the operator allows; by default 8 MiB.
+#[test]
+fn a_flow_jumps_to_its_own_max_jump() {
+    for (max_jump, jump) in [
+        ("", 8 << 20),
+        ("max_jump = 100_000", 100_000),
+        ("max_jump = 12_000_000", 12_000_000),
+        ("max_jump = 16_000_000", 15_000_000),
+    ] {
+        let flow = first(&geo("careful-resume", &format!("saved.cwnd_bdp = 8\n{max_jump}")));
+        assert_eq!(flow.jump_cwnd_bytes, Some(jump), "{max_jump}");
+    }
+}
+
 /// Another thread has settings of its own, and keys of its own.
 #[test]
 fn no_outcome_depends_on_the_thread() {
