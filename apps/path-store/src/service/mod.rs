@@ -28,6 +28,7 @@ use quiche::path_state::RemoteEndpoint;
 use self::metrics::Metrics;
 pub use self::metrics::ServiceMetrics;
 use self::queue::ends_claim;
+use self::queue::room_for;
 use self::queue::Item;
 use self::queue::Queue;
 use crate::backend::perform_one;
@@ -43,11 +44,12 @@ pub type Wake = Arc<dyn Fn() + Send + Sync>;
 /// Bounds of a [`StoreService`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceOptions {
-    /// The most requests that wait, all handles together. As many again may
-    /// wait if they end a claim.
+    /// The most requests that wait, all handles together: reads up to half of them,
+    /// and as many again if they end a claim.
     pub queue_max: usize,
 
-    /// The most answers that one handle waits for or has not read.
+    /// The most answers that one handle waits for or has not read; reads are asked
+    /// for up to half of them.
     pub answers_max: usize,
 
     /// How often entries whose time has passed are looked for.
@@ -274,7 +276,7 @@ impl StoreHandle {
     }
 
     fn ask(&self, tag: u64, request: Request) -> bool {
-        if !self.mailbox.expect_one(self.answers_max) {
+        if !self.mailbox.expect_one(room_for(&request, self.answers_max)) {
             self.shared.metrics.count_dropped(ends_claim(&request));
             return false;
         }

@@ -76,6 +76,16 @@ impl Content {
     }
 }
 
+/// How much of a room of so many requests may be full for this one to be added.
+pub fn room_for(request: &Request, capacity: usize) -> usize {
+    match request {
+        // Every client that comes has one, also of a flood: claims find room still.
+        Request::Get(_) => capacity.div_ceil(2),
+        Request::Claim(..) | Request::Record(..) => capacity,
+        Request::Release(..) | Request::Forget(..) => capacity.saturating_mul(2),
+    }
+}
+
 /// Whether losing the request costs more than a miss.
 pub fn ends_claim(request: &Request) -> bool {
     matches!(request, Request::Release(..) | Request::Forget(..))
@@ -101,13 +111,10 @@ impl Queue {
         content.items.len() + content.later.len()
     }
 
-    /// Adds a request. False for want of room; what ends a claim may fill the
-    /// queue twice as far.
+    /// Adds a request. False for want of room; a read may fill half the queue, what ends
+    /// a claim twice the queue.
     pub fn push(&self, item: Item) -> bool {
-        let bound = match ends_claim(&item.request) {
-            true => self.capacity.saturating_mul(2),
-            false => self.capacity,
-        };
+        let bound = room_for(&item.request, self.capacity);
         let mut content = self.content();
 
         if content.closing || content.ended || content.items.len() >= bound {
