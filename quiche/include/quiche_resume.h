@@ -132,6 +132,14 @@ int quiche_conn_resume_from(quiche_conn *conn, const quiche_path_state *saved,
 // (RFC 9959, 3.1). Returns false when there is nothing, or too little.
 bool quiche_conn_path_state(const quiche_conn *conn, quiche_path_state *out);
 
+// Takes the active path to have this RTT, at most three seconds, until its first
+// sample (RFC 9002, 6.2.2): that of a saved set, so that the handshake is not sent
+// again before the peer can have answered. Only probe timeouts follow it.
+//
+// Returns whether it does. It does not after the first sample, nor if the RTT is
+// not longer than the one that is taken without a call, 333 ms.
+bool quiche_conn_raise_initial_rtt(quiche_conn *conn, uint64_t rtt_us);
+
 // Returns how long the next packet has to wait for its release time, in
 // nanoseconds; 0 when it may leave now. An application calls quiche_conn_send()
 // while this is 0, and arms a timer otherwise.

@@ -61,6 +61,7 @@ cases! {
     a_claim_or_a_lifetime_that_ran_out_is_no_jump,
     the_operators_limits_hold,
     without_careful_resume_nothing_happens,
+    a_saved_rtt_is_the_initial_one_until_a_sample,
     pacing_is_a_setting_of_its_own,
     a_slow_start_exit_is_chosen,
     what_is_no_record_is_refused,

@@ -1,5 +1,6 @@
 //! What the applications ask of the fork that the release does not have.
 
+use std::time::Duration;
 use std::time::Instant;
 
 use crate::h3;
@@ -60,6 +61,17 @@ pub fn set_persistent_congestion(config: &mut Config, on: bool) {
 
 #[cfg(not(hook = "persistent_congestion"))]
 pub fn set_persistent_congestion(_config: &mut Config, _on: bool) {}
+
+/// See `Connection::raise_initial_rtt()`; without it, nothing changes.
+#[cfg(hook = "initial_rtt")]
+pub fn raise_initial_rtt<F: BufFactory>(quic: &mut Connection<F>, rtt: Duration) -> bool {
+    quic.raise_initial_rtt(rtt)
+}
+
+#[cfg(not(hook = "initial_rtt"))]
+pub fn raise_initial_rtt<F: BufFactory>(_: &mut Connection<F>, _: Duration) -> bool {
+    false
+}
 
 /// See `Config::set_coalesce_streams()`; without it, a packet has one stream's data.
 #[cfg(hook = "coalesce_streams")]

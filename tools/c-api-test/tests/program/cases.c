@@ -235,6 +235,22 @@ void without_careful_resume_nothing_happens(struct environment *env) {
     quiche_config_free(config);
 }
 
+void a_saved_rtt_is_the_initial_one_until_a_sample(struct environment *env) {
+    quiche_config *config = new_config(env, QUICHE_CC_CUBIC);
+    quiche_conn *conn = new_server(config);
+    quiche_path_stats stats;
+
+    CHECK(!quiche_conn_raise_initial_rtt(conn, 5000));
+    CHECK(quiche_conn_raise_initial_rtt(conn, 1200000));
+    CHECK(quiche_conn_path_stats(conn, 0, &stats) == 0);
+    CHECK(stats.rtt == UINT64_C(1200000000));
+    CHECK(quiche_conn_raise_initial_rtt(conn, UINT64_MAX));
+    CHECK(quiche_conn_path_stats(conn, 0, &stats) == 0);
+    CHECK(stats.rtt == UINT64_C(3000000000));
+    quiche_conn_free(conn);
+    quiche_config_free(config);
+}
+
 void pacing_is_a_setting_of_its_own(struct environment *env) {
     quiche_config *config = new_config(env, QUICHE_CC_RENO);
     struct download paced = download_of(2 * BDP, NULL);
