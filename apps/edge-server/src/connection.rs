@@ -247,6 +247,9 @@ impl Connection {
 
     /// The store has answered the read.
     pub fn on_read(&mut self, found: Option<PathState>) {
+        if let Some(saved) = found {
+            hooks::raise_initial_rtt(&mut self.quic, saved.saved_rtt);
+        }
         self.life.on_read(found);
     }
 

@@ -43,6 +43,8 @@ pub struct FlowOutcome {
     pub lost_packets: u64,
     /// Of `lost_packets`, those declared within 5 RTTs of the jump.
     pub jump_lost_packets: Option<u64>,
+    /// How often the server sent something again for want of an ACK.
+    pub probe_timeouts: u64,
     /// Its packets that the bottleneck dropped.
     pub dropped_packets: u64,
     /// Since `start_ms`, when the bottleneck dropped the first of them.

@@ -123,6 +123,23 @@ fn a_jump_is_spread_over_its_round_trip() {
     assert!((0.5..1.5).contains(&median), "{:?}, {}", windows.shares(), windows.bursts());
 }
 
+// RFC 9002, 6.2.2: the default has the server send its handshake again after a second,
+// when no answer can have come. What a neighbour saw who is closer changes nothing.
+#[test]
+fn a_saved_rtt_spares_a_long_path_probes_of_the_handshake() {
+    for (saved_rtt_ms, is_repeated) in [(1200, false), (100, true)] {
+        let lab = Lab::new();
+        lab.plant(Planted::new(250_000, saved_rtt_ms));
+        let (mut server, address) = lab.serve("run", &["--metrics", "127.0.0.1:0"]);
+        let metrics_at = server.metrics_address();
+        let mut emulator = emulate(address, "--rate 20 --rtt 1200 --buffer 250000");
+        assert!(fetch(emulator.address(), 5000).end().0.success());
+        metrics::wait_until(metrics_at, "edge_server_connections_open", |open| open == 0);
+        let repeated = metrics::read(metrics_at, "edge_server_packets_retransmitted_total");
+        assert_eq!(repeated > 0, is_repeated, "{saved_rtt_ms}: {repeated}");
+    }
+}
+
 /// A set that the path does not match, and how the connection says so.
 struct Refusal {
     set: Planted,

@@ -63,6 +63,7 @@ fn flow_outcome(scenario: &Scenario, flow: &Flow, run: u32) -> FlowOutcome {
         ttlb_ms: bound_ms * 1.001 + f64::from(run) / 1e3,
         sent_packets: flow.each_bytes(&scenario.path) / 1350 + 10,
         lost_packets: 100 + u64::from(run % 5),
+        probe_timeouts: 0,
         jump_lost_packets: jumps.then_some(0),
         dropped_packets: 0,
         first_drop_ms: Some(7.0 * rtt_ms),

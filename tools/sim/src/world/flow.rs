@@ -66,6 +66,7 @@ impl Flow {
             ttlb_ms: ms(since_start(client.complete?)),
             sent_packets: record.sent_packets as u64,
             lost_packets: record.lost_packets as u64,
+            probe_timeouts: record.probe_timeouts as u64,
             jump_lost_packets: record.jump.map(|jump| jump.lost_packets as u64),
             dropped_packets: record.dropped_packets,
             first_drop_ms: record.first_drop.map(|at| ms(since_start(at))),

@@ -67,6 +67,7 @@ pub struct Record {
     pub arrived_bytes: u64,
     pub sent_packets: usize,
     pub lost_packets: usize,
+    pub probe_timeouts: usize,
     pub dropped_packets: u64,
     pub first_drop: Option<Duration>,
 
@@ -96,6 +97,7 @@ impl Record {
             arrived_bytes: 0,
             sent_packets: 0,
             lost_packets: 0,
+            probe_timeouts: 0,
             dropped_packets: 0,
             first_drop: None,
             bdp_bytes: plan.bdp_bytes,
@@ -226,6 +228,7 @@ impl Record {
         if let Some(stats) = quic.path_stats().next() {
             self.sent_packets = stats.sent;
             self.lost_packets = stats.lost;
+            self.probe_timeouts = stats.total_pto_count;
         }
         self.observed_cwnd = observed.filter(|_| self.resumes).map(|state| state.saved_cwnd);
         self.after(now, quic)

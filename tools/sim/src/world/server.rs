@@ -66,7 +66,7 @@ pub struct Turn<'a> {
 impl Server {
     /// A connection just accepted.
     pub fn new(
-        quic: quiche::Connection,
+        mut quic: quiche::Connection,
         local: SocketAddr,
         peer: SocketAddr,
         plan: &FlowPlan,
@@ -75,7 +75,11 @@ impl Server {
     ) -> Self {
         let mut life = ClaimLifecycle::new(now);
         if plan.mode == Mode::CarefulResume {
-            life.on_read(dealings.read(plan.subnet));
+            let found = dealings.read(plan.subnet);
+            if let Some(saved) = found {
+                hooks::raise_initial_rtt(&mut quic, saved.saved_rtt);
+            }
+            life.on_read(found);
         }
         let record = Record::new(plan);
         Self {

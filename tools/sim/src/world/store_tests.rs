@@ -51,6 +51,23 @@ fn a_retreat_is_remembered_however_long_it_took() {
     }
 }
 
+/// RFC 9002, 6.2.2: the default initial RTT has the server send its handshake again
+/// after a second, when no answer can have come; a saved RTT does not.
+#[test]
+fn a_saved_rtt_spares_a_long_path_probes_of_the_handshake() {
+    for (rtt_ms, unknown, known) in [(900, 0, 0), (1200, 1, 0), (2500, 2, 0)] {
+        let path = format!("rate_mbps = 20\nrtt_ms = {rtt_ms}");
+        let probes = |saved: &str| {
+            let flow = format!("object_bytes = 5000\nsaved = {{ {saved} }}");
+            subnet(&path, &[0.0], &flow)[0].probe_timeouts
+        };
+        assert_eq!(probes("cold = true"), unknown, "{path}");
+        assert_eq!(probes("rtt_ratio = 1"), known, "{path}");
+        // What a neighbour saw who is much closer changes nothing.
+        assert_eq!(probes("rtt_ratio = 0.01"), unknown, "{path}");
+    }
+}
+
 /// RFC 9959, 3.2, B6: saved_rtt is the one at which saved_cwnd was seen, however many
 /// shorter downloads over a shorter path there were since.
 #[test]
