@@ -98,7 +98,8 @@ pub struct Cli {
     #[arg(long, hide = true, value_name = "on|off", value_parser = parse_resume_ceiling)]
     pub resume_ceiling: Option<Infallible>,
 
-    /// What ends slow start besides loss: queue, hystart (as upstream quiche), search, search-3 or none
+    /// What ends slow start besides loss: queue, rapid (as queue, and triples until a queue shows),
+    /// hystart (as upstream quiche), search, search-3 or none
     #[arg(long, value_name = "NAME", default_value = SlowStartExit::Queue.name())]
     pub slow_start_exit: SlowStartExit,
 

@@ -15,6 +15,13 @@ const MIN_RTT_DIVISOR: u32 = 2;
 /// The upper bound of RFC 9959, 4.2.1, enforced like the lower one.
 const MAX_RTT_FACTOR: u32 = 10;
 
+/// An RTT that is longer by less than this part of it is as it was saved.
+const QUEUE_DIVISOR: u128 = 32;
+
+/// However long the RTT, this part of the jump is left: the path itself may have
+/// become longer.
+const MIN_JUMP_DIVISOR: u128 = 4;
+
 /// The jump_cwnd in bytes that this connection may use, or why it may not.
 pub(super) fn jump_cwnd(
     config: &ResumeConfig, saved: &Saved, min_rtt: Duration, cwnd: usize,
@@ -34,7 +41,9 @@ pub(super) fn jump_cwnd(
         return Err(Trigger::RttNotValidated);
     }
 
-    let jump_cwnd = jump_limit(config, saved.state.saved_cwnd);
+    let half = saved.state.saved_cwnd / 2;
+    let free = beside_queue(half, min_rtt, saved.state.saved_rtt);
+    let jump_cwnd = free.min(config.max_jump);
 
     if jump_cwnd <= cwnd {
         return Err(Trigger::JumpNotLarger);
@@ -48,10 +57,20 @@ pub(super) fn rtt_is_plausible(min_rtt: Duration, saved_rtt: Duration) -> bool {
     min_rtt * MIN_RTT_DIVISOR > saved_rtt && min_rtt <= saved_rtt * MAX_RTT_FACTOR
 }
 
-/// RFC 9959, 3.3: at most half of saved_cwnd, and max_jump.
-fn jump_limit(config: &ResumeConfig, saved_cwnd: u64) -> usize {
-    let half = usize::try_from(saved_cwnd / 2).unwrap_or(usize::MAX);
-    half.min(config.max_jump)
+/// What is left of a jump, in bytes, where others may have made a queue: an RTT
+/// that exceeds the saved one by a part of it leaves so much less of the jump.
+/// More careful than RFC 9959 asks.
+fn beside_queue(jump: u64, min_rtt: Duration, saved_rtt: Duration) -> usize {
+    let saved = saved_rtt.as_nanos().max(1);
+    let longer = min_rtt.as_nanos().saturating_sub(saved);
+    let queue = if longer < saved / QUEUE_DIVISOR {
+        0
+    } else {
+        longer
+    };
+    let free = saved.saturating_sub(queue).max(saved / MIN_JUMP_DIVISOR);
+
+    usize::try_from(u128::from(jump) * free / saved).unwrap_or(usize::MAX)
 }
 
 /// Where slow start ends after the jump: at the capacity that was seen, in
@@ -109,12 +128,30 @@ mod tests {
             (500_000, true),
             (500_001, false),
         ] {
-            let expected = if admitted {
-                Ok(150_000)
-            } else {
-                Err(Trigger::RttNotValidated)
-            };
-            assert_eq!(admit(300_000, 50_000, min_rtt_us, 0), expected);
+            let jump = admit(300_000, 50_000, min_rtt_us, 0);
+            assert_eq!(jump.is_ok(), admitted, "{min_rtt_us}");
+            if !admitted {
+                assert_eq!(jump, Err(Trigger::RttNotValidated));
+            }
+        }
+    }
+
+    /// What others have queued is theirs.
+    #[test]
+    fn the_jump_is_less_by_what_a_longer_rtt_says_is_queued() {
+        for (min_rtt_us, expected) in [
+            (99_999, 500_000),
+            (100_000, 500_000),
+            (103_124, 500_000),
+            (103_125, 484_375),
+            (110_000, 450_000),
+            (150_000, 250_000),
+            (175_000, 125_000),
+            (200_000, 125_000),
+            (1_000_000, 125_000),
+        ] {
+            let jump = admit(1_000_000, 100_000, min_rtt_us, 0);
+            assert_eq!(jump, Ok(expected), "{min_rtt_us}");
         }
     }
 

@@ -301,7 +301,8 @@ impl Oracle {
         }
 
         // C2.
-        let window = (saved.saved_cwnd / 2).min(self.max_jump);
+        let half = saved.saved_cwnd / 2;
+        let window = self.beside_queue(half, saved.saved_rtt).min(self.max_jump);
         let refusals = self.refusals(&saved, window, path);
         if !refusals.is_empty() {
             self.step(Phase::Normal, refusals);
@@ -318,6 +319,19 @@ impl Oracle {
         });
         self.step(Phase::Unvalidated, vec![Trigger::CongestionWindowLimited]);
         Some(Order::Window(window))
+    }
+
+    /// An RTT that is longer by a part, a 32nd or more, takes that part of the
+    /// jump, three quarters at most.
+    fn beside_queue(&self, window: usize, saved_rtt: Duration) -> usize {
+        let min_rtt = self.min_rtt.unwrap_or(saved_rtt);
+        let all = saved_rtt.as_nanos();
+        let longer = min_rtt.as_nanos().saturating_sub(all);
+        let left = match longer < all / 32 {
+            true => all,
+            false => (all - longer.min(all)).max(all / 4),
+        };
+        (window as u128 * left / all) as usize
     }
 
     /// C3, C4: the minimum of the last eight samples.

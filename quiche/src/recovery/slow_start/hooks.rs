@@ -48,9 +48,7 @@ impl LegacyRecovery {
         match phase {
             // What it sees of the jump is no doubling.
             Some(Phase::Unvalidated) => {
-                if let Some(watch) = self.slow_start.queue.as_mut() {
-                    watch.restart();
-                }
+                self.slow_start.queue = Some(Box::default());
                 return;
             },
 
@@ -118,10 +116,13 @@ impl LegacyRecovery {
 
     /// The first loss ends Rapid Start.
     fn begin_convergence(&mut self) {
-        let has_jumped = self.resume.as_ref().is_some_and(Resume::has_jumped);
         let is_loss = self.congestion.ssthresh.startup_exit().is_some();
+        let phase = self.resume.as_ref().map(Resume::phase);
+        // A jump has its own answer.
+        let is_jump =
+            !matches!(phase, None | Some(Phase::Reconnaissance | Phase::Normal));
 
-        if !self.slow_start.is_rapid() || has_jumped || !is_loss {
+        if !self.slow_start.is_rapid() || is_jump || !is_loss {
             return;
         }
         let sent = self.epochs[Epoch::Application].sent_packets.back();

@@ -97,14 +97,6 @@ pub(super) struct QueueWatch {
 }
 
 impl QueueWatch {
-    /// As from the beginning.
-    pub(super) fn restart(&mut self) {
-        *self = QueueWatch {
-            is_rapid: self.is_rapid,
-            ..Default::default()
-        };
-    }
-
     /// What the window may grow by, where no queue shows.
     pub(super) fn growth(&self, ack: &Ack) -> Growth {
         let excess = self.path.excess(ack).unwrap_or_default();

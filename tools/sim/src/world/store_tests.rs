@@ -38,10 +38,10 @@ fn has_phase(flow: &FlowOutcome, name: &str) -> bool {
 #[test]
 fn a_retreat_is_remembered_however_long_it_took() {
     for (path, saved) in [
-        ("rate_mbps = 20\nrtt_ms = 450", "saved = { cwnd_bdp = 8, rtt_ratio = 0.11 }"),
+        ("rate_mbps = 20\nrtt_ms = 450", "saved = { cwnd_bdp = 32, rtt_ratio = 0.11 }"),
         (
             "rate_mbps = 20\nrtt_ms = 450\nbuffer_bdp = 4",
-            "saved = { cwnd_bdp = 14, rtt_ratio = 0.2 }",
+            "saved = { cwnd_bdp = 56, rtt_ratio = 0.2 }",
         ),
         ("rate_mbps = 5\nrtt_ms = 600\nbuffer_bdp = 6", "saved = { cwnd_bdp = 24 }"),
     ] {
