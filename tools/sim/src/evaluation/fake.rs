@@ -47,7 +47,8 @@ fn flow_outcome(scenario: &Scenario, flow: &Flow, run: u32) -> FlowOutcome {
     let rtt_ms = scenario.path.rtt_ms + flow.extra_rtt_ms;
     let bytes = saved.cwnd_bdp * scenario.path.bdp_bytes();
     let slow_ms = limits::bounds(scenario, flow).slow_start_ms;
-    let bound_ms = if jumps { limits::least_ms(scenario, flow) } else { slow_ms };
+    let bound_ms = if jumps { limits::bound_ms(scenario, flow) } else { None };
+    let bound_ms = bound_ms.unwrap_or(slow_ms);
     let names: &[&str] = match jumps {
         true => &["reconnaissance", "unvalidated", "validating", "normal"],
         false => &[],

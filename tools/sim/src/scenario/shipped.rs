@@ -25,6 +25,7 @@ shipped!(
     "visits",
     "recovery",
     "fairness",
+    "neighbours",
     "dynamics",
     "published",
 );

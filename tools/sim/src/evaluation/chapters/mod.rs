@@ -7,6 +7,7 @@ mod dynamics;
 mod exits;
 mod fairness;
 mod grid;
+mod neighbours;
 mod objects;
 mod overshoot;
 mod paths;
@@ -27,7 +28,7 @@ use super::Findings;
 use crate::scenario::Controller;
 
 /// The chapters that an evaluation has.
-pub const STEMS: [&str; 15] = [
+pub const STEMS: [&str; 16] = [
     "paths",
     "grid",
     "objects",
@@ -41,6 +42,7 @@ pub const STEMS: [&str; 15] = [
     "visits",
     "recovery",
     "fairness",
+    "neighbours",
     "dynamics",
     "published",
 ];
@@ -65,6 +67,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         "visits" => visits::findings(chapter),
         "recovery" => recovery::findings(chapter),
         "fairness" => fairness::findings(chapter),
+        "neighbours" => neighbours::findings(chapter),
         "dynamics" => dynamics::findings(chapter),
         "published" => published::findings(chapter),
         other => anyhow::bail!("scenarios/{other}.toml has no chapter in the report"),

@@ -1,0 +1,57 @@
+//! What a flow costs those of another RTT that share its bottleneck, and with Reno.
+
+use report::page::note;
+
+use super::fairness::harm_rule;
+use super::fairness::percent;
+use super::fairness::summed;
+use super::fairness::Harm;
+use crate::evaluation::data::Cell;
+use crate::evaluation::data::Chapter;
+use crate::evaluation::page;
+use crate::evaluation::Findings;
+
+const MODE: &str = "extra.mode";
+
+pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
+    let harms = harms(chapter);
+    let heads = [
+        "the flow that comes",
+        "runs",
+        "lost, with slow start",
+        "with Careful Resume",
+        "ratio",
+        "lost more",
+    ];
+    let mut html = page::table(&heads, &harms.iter().map(row).collect::<Vec<_>>());
+    html += &note(
+        "Means over all runs of what the background flows lose together, ± half of their 95 % \
+         confidence interval; lost more: in % of the background's packets.",
+    );
+    Ok(Findings { html, verdicts: vec![harm_rule("neighbours", &harms)], ..Findings::default() })
+}
+
+fn harms<'a>(chapter: &'a Chapter) -> Vec<Harm<'a>> {
+    let of = |mode: &'static str| chapter.cells.iter().filter(move |c| c.said(MODE) == mode);
+    let harm = |careful: &'a Cell<'a>| {
+        let who = careful.said("case");
+        let slow = of("slow-start").find(|slow| slow.said("case") == who)?;
+        Some(Harm { who, slow, careful })
+    };
+    of("careful-resume").filter_map(harm).collect()
+}
+
+fn row(harm: &Harm) -> Vec<String> {
+    let lost = |cell: &Cell| {
+        let mean = summed(cell, |flow| flow.lost_packets);
+        format!("{:.0} ± {:.0}", mean.value, mean.error)
+    };
+    vec![
+        harm.who.clone(),
+        harm.careful.runs.len().to_string(),
+        lost(harm.slow),
+        lost(harm.careful),
+        page::number(harm.ratio(), 2),
+        percent(harm.more_lost_percent()),
+    ]
+}
