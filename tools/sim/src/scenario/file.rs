@@ -178,10 +178,9 @@ fn take_cases(table: &mut Table) -> anyhow::Result<Vec<Case>> {
             Some(other) => bail!("case.name = {other}: {NAME_RULE}"),
             None => bail!("a [[case]] has no name: say name = \"…\""),
         };
-        let name = Some(name);
-        let is_new = !named.iter().any(|other: &Case| other.name == name);
-        ensure!(is_new, "two cases are named {}", name.unwrap_or_default());
-        named.push(Case { name, changes: case });
+        let is_old = named.iter().any(|other: &Case| other.name.as_ref() == Some(&name));
+        ensure!(!is_old, "two cases are named {name}");
+        named.push(Case { name: Some(name), changes: case });
     }
     Ok(named)
 }
