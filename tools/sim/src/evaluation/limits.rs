@@ -2,6 +2,7 @@
 
 use report::bound::bounds_of_jump;
 use report::bound::Bounds;
+use report::bound::INITIAL_WINDOW_BYTES;
 
 use crate::scenario::Controller;
 use crate::scenario::Flow;
@@ -19,8 +20,12 @@ pub fn bounds(scenario: &Scenario, flow: &Flow) -> Bounds {
     let rate_mbps = rates.fold(path.rate_mbps, f64::max) * up;
     let rate_mbps = flow.access_mbps.map_or(rate_mbps, |access| access.min(rate_mbps));
     let rtt_ms = rtts.fold(path.rtt_ms, f64::min) * shorter + flow.extra_rtt_ms;
-    let jump_bytes = half_saved_bytes(scenario, flow).min(flow.max_jump as f64);
-    bounds_of_jump(rate_mbps, rtt_ms, flow.each_bytes(path), jump_bytes)
+    bounds_of_jump(rate_mbps, rtt_ms, flow.each_bytes(path), jump_bytes(scenario, flow))
+}
+
+/// RFC 9959, 3.3: what is jumped to at most.
+fn jump_bytes(scenario: &Scenario, flow: &Flow) -> f64 {
+    half_saved_bytes(scenario, flow).min(flow.max_jump as f64)
 }
 
 /// Whether a flow's jump is limited by `max_jump`, not by what was saved.
@@ -28,7 +33,6 @@ pub fn is_jump_limited(scenario: &Scenario, flow: &Flow) -> bool {
     half_saved_bytes(scenario, flow) > flow.max_jump as f64
 }
 
-/// RFC 9959, 3.3: what is jumped to.
 fn half_saved_bytes(scenario: &Scenario, flow: &Flow) -> f64 {
     flow.saved.cwnd_bdp * scenario.path.bdp_bytes() / 2.0
 }
@@ -47,11 +51,20 @@ pub fn bound_ms(scenario: &Scenario, flow: &Flow) -> Option<f64> {
 }
 
 /// What no download can be faster than, in ms: its bound, or else what the path's
-/// rate takes. Reno, which has grown with the handshake, has sent more than the bound
-/// allows before it jumps.
+/// rate takes. The bound paces all that a jump lets go; but the ACKs of the initial window
+/// let twice as much go at once, before it is complete. Reno, which has grown with
+/// the handshake, sends even more.
 pub fn least_ms(scenario: &Scenario, flow: &Flow) -> f64 {
+    let floor_ms = bounds(scenario, flow).floor_ms;
+    let early_ms = match flow.mode {
+        Mode::SlowStart => 0.0,
+        Mode::CarefulResume => {
+            let rtt_ms = scenario.path.rtt_ms + flow.extra_rtt_ms;
+            2.0 * INITIAL_WINDOW_BYTES / jump_bytes(scenario, flow) * rtt_ms
+        }
+    };
     let bound = bound_ms(scenario, flow).filter(|_| flow.cc == Controller::Cubic);
-    bound.unwrap_or_else(|| bounds(scenario, flow).floor_ms)
+    bound.map_or(floor_ms, |bound_ms| (bound_ms - early_ms).max(floor_ms))
 }
 
 #[cfg(test)]

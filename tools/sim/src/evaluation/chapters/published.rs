@@ -50,7 +50,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     }
     findings.html += &note(
         "The closest first; off is the greater of both medians' deviations. Times are medians of all \
-         runs. Rates, sizes and jitter are those searched: the published ones are not known.",
+         runs. Rates, sizes, jitter and loss are those searched: the published ones are not known.",
     );
     Ok(findings)
 }

@@ -44,7 +44,7 @@ const SLOW_RATIO: f64 = 1.03;
 /// holds was saved, beside growth after the jump that nothing restrains, and in any run.
 const CAREFUL_RATIO: f64 = 0.74;
 const CAREFUL_RATIO_KNOWN: f64 = 0.67;
-const OF_UNRESTRAINED: f64 = 1.03;
+const OF_UNRESTRAINED: f64 = 1.05;
 const CAREFUL_RATIO_MAX: f64 = 1.4;
 const KNOWN_BDP: f64 = 0.85;
 
@@ -346,7 +346,7 @@ fn verdicts(all: &[Drawn], limits: &Limits) -> Vec<Verdict> {
     ];
     if all.iter().any(|drawn| drawn.cells[UNRESTRAINED].is_some()) {
         verdicts.push(at_most(
-            "Careful Resume takes at most 1.03 of what it takes unrestrained",
+            "Careful Resume takes at most 1.05 of what it takes unrestrained",
             OF_UNRESTRAINED,
             (3, ""),
             each(&|cc| {
