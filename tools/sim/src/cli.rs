@@ -51,7 +51,7 @@ pub struct RunArgs {
     pub all: bool,
 
     /// Only scenarios that have all of these parameters, as key=value or value alone, separated by
-    /// commas; may be repeated
+    /// commas without spaces; said again, also those that have all of these
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,
 

@@ -101,7 +101,12 @@ impl Plan {
     fn replay(&self, run: &Run) -> String {
         let name = &self.named(run).name;
         let only = if name.is_empty() { String::new() } else { format!(" --only {name}") };
-        format!("sim run {}{only} --seed {} --runs 1", self.files[run.file].source, run.seed)
+        let source = &self.files[run.file].source;
+        let source = match source.contains(char::is_whitespace) {
+            true => format!("'{source}'"),
+            false => source.clone(),
+        };
+        format!("sim run {source}{only} --seed {} --runs 1", run.seed)
     }
 
     /// Where the traces of `run` go: a folder of its own.

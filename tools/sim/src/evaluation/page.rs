@@ -98,7 +98,7 @@ pub fn html(told: &[(&Chapter, Findings)], verdicts: &[Verdict]) -> String {
     let mut out = paragraph(
         "Whole connections of the patched quiche, HTTP/3 included, simulated in virtual time over \
          modelled paths. Careful Resume is given a saved path state; slow start has Careful Resume \
-         and pacing off. TTLB is the time from the client's first packet to the last byte, handshake \
+         off, and pacing unless its exit needs it. TTLB is the time from the client's first packet to the last byte, handshake \
          included. A bound is the least time that a fluid model allows: what is measured cannot be \
          below it, and how close it comes is the figure to quote. BDP is the path's rate times its \
          RTT. Figures of several runs are medians unless said otherwise.",

@@ -127,6 +127,10 @@ pub fn present(files: &[File], chapters: &[Chapter], outcomes: &[Outcome]) -> Ve
     }
     for chapter in chapters {
         let (stem, runs) = (&chapter.file.stem, chapter.file.runs as usize);
+        if chapter.cells.is_empty() {
+            breaches.push(format!("{stem}: nothing was run: sim run {stem}"));
+            continue;
+        }
         for named in &chapter.file.scenarios {
             let cell = chapter.cells.iter().find(|c| c.named.parameters == named.parameters);
             let got = cell.map_or(0, |c| c.runs.len());

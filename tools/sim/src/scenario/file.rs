@@ -140,8 +140,6 @@ fn parts_of(source: &str, text: &str) -> anyhow::Result<File> {
 
     let mut scenarios = Vec::new();
     for draw in &draws {
-        let mut parts = parts.clone();
-        override_parts(&mut parts, draw.values.clone()).context("random")?;
         for case in &cases {
             scenarios.extend(of_case(parts.clone(), draw, case)?);
             ensure!(
@@ -155,15 +153,19 @@ fn parts_of(source: &str, text: &str) -> anyhow::Result<File> {
     Ok(File { stem, source: source.into(), title, about, runs, scenarios })
 }
 
-/// The scenarios of a case, with the values of a draw in `parts`.
+/// The scenarios of a case with the values of a draw.
 fn of_case(mut parts: Parts, draw: &Draw, case: &Case) -> anyhow::Result<Vec<Named>> {
-    let mut parameters = Map::new();
-    parameters.extend(draw.number.map(|number| ("draw".to_owned(), number.into())));
-    let Some(name) = &case.name else { return expand(parts, &parameters) };
-    parameters.insert("case".into(), name.as_str().into());
-    override_parts(&mut parts, case.changes.clone())
-        .and_then(|()| expand(parts, &parameters))
-        .with_context(|| format!("case {name}"))
+    let mut parameters = draw.parameters();
+    parameters.extend(case.name.as_ref().map(|name| ("case".to_owned(), name.as_str().into())));
+    let mut expanded = || {
+        override_parts(&mut parts, case.changes.clone())?;
+        override_parts(&mut parts, draw.values.clone()).context("random")?;
+        expand(parts.clone(), &parameters)
+    };
+    match &case.name {
+        Some(name) => expanded().with_context(|| format!("case {name}")),
+        None => expanded(),
+    }
 }
 
 /// The file's cases; one without a name, which changes nothing, when it has none.

@@ -79,18 +79,20 @@ const RANDOM: &str = "[random]\ndraws = 40\nseed = 7\n";
 #[test]
 fn a_draw_has_values_in_its_ranges_which_are_the_same_in_every_case() {
     let text = format!(
-        "{RANDOM}path.rate_mbps = {{ log = [1, 100] }}\nflow.saved.cwnd_bdp = {{ linear = [0, 1.0] }}\n\
+        "{RANDOM}path.rate_mbps = {{ log = [1, 100] }}\nflow.saved.cwnd_bdp = {{ linear = [0, 1.0] }}\nflow.count = {{ whole = [1, 3] }}\n\
          {PATH}[[flow]]\nobject_bdp = 1\ncc = [\"cubic\", \"reno\"]\n\
          [[case]]\nname = \"a\"\n[[case]]\nname = \"b\"\npath.rtt_ms = 9\nflow.cc = \"reno\"\n"
     );
     let file = parse_text(&text).expect("a file that makes sense");
     let of: Vec<&[Named]> = file.scenarios.chunks(3).collect();
     assert_eq!(of.len(), 40);
+    assert!(of.iter().any(|cases| cases[0].scenario.flows[0].count == 3));
     let told: Vec<&str> = of[1].iter().map(|named| named.name.as_str()).collect();
-    assert_eq!(
-        told,
-        ["draw=2,case=a,flow.cc=cubic", "draw=2,case=a,flow.cc=reno", "draw=2,case=b"]
-    );
+    for (name, end) in told.iter().zip(["case=a,flow.cc=cubic", "case=a,flow.cc=reno", "case=b"]) {
+        assert!(name.starts_with("draw=2,path.rate_mbps=") && name.ends_with(end), "{name}");
+    }
+    let rate_mbps = file.scenarios[0].scenario.path.rate_mbps;
+    assert_eq!(file.scenarios[0].parameters["path.rate_mbps"], rate_mbps);
     let values = |named: &Named| {
         let Scenario { path, flows, .. } = &named.scenario;
         (path.rate_mbps, flows[0].saved.cwnd_bdp)
@@ -197,7 +199,7 @@ fn what_makes_no_sense_is_told_in_one_line_with_key_and_value() {
         (&format!("{PATH}{FLOW}cc = [\"cubic\", [1]]\n"), "flow.cc = [1]: in a list, say"),
         (&format!("random = 1\n{PATH}{FLOW}"), "random = 1: must be a table, [random]"),
         (&format!("{RANDOM}{PATH}{FLOW}"), "[random] draws nothing: say path.rate_mbps = "),
-        (&format!("[random]\nseed = 1\n{PATH}{FLOW}"), "random.draws is missing"),
+        (&format!("[random]\nseed = 1\n{PATH}{FLOW}"), "random.draws is missing: say a whole number"),
         (&format!("[random]\ndraws = 1.5\n{PATH}{FLOW}"), "random.draws = 1.5: must be a whole number"),
         (&format!("[random]\ndraws = 0\n{PATH}{FLOW}"), "random.draws = 0: name 1 to 100000"),
         (&format!("{RANDOM}path.loss = 0.1\n{PATH}{FLOW}"), "random.path.loss = 0.1: say a range, { log"),
@@ -205,6 +207,7 @@ fn what_makes_no_sense_is_told_in_one_line_with_key_and_value() {
             &format!("{RANDOM}path.loss = {{ log = [0, 1] }}\n{PATH}{FLOW}"),
             "random.path.loss = { log = [0, 1] }: say the lower end and the upper end of a range, both above 0",
         ),
+        (&format!("{RANDOM}flow.count = {{ whole = [1, 2.5] }}\n{PATH}{FLOW}"), "a range, whole numbers, not negative"),
         (&format!("{RANDOM}path.loss = {{ linear = [1, 0] }}\n{PATH}{FLOW}"), "say the lower end and the"),
         (
             &format!("{RANDOM}path.rate = {{ log = [1, 2] }}\n{PATH}{FLOW}"),

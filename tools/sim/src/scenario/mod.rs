@@ -224,7 +224,8 @@ pub enum Controller {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Careful Resume is off, and with it the pacing of Reno and CUBIC.
+    /// Careful Resume is off, and with it the pacing of Reno and CUBIC, unless
+    /// `slow_start_exit` paces them.
     #[default]
     SlowStart,
     /// Careful Resume is on and a path state is saved.

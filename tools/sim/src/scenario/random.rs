@@ -2,12 +2,14 @@
 //!
 //! `[random]` has `draws`, how often every value is drawn, a `seed`, and by key the
 //! range of each value: `{ log = [5, 1000] }`, in which equal ratios are equally likely,
-//! or `{ linear = [0.25, 1] }`. Every draw is a scenario of its own, or as many as the
+//! `{ linear = [0.25, 1] }`, or `{ whole = [1, 8] }`. Values are drawn in the order of
+//! the file, and take the place of those of the file and its cases. Every draw is a scenario of its own, or as many as the
 //! file's lists and cases make of it; a draw has the same values in all of them.
 
 use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
+use serde_json::Map;
 use toml::Table;
 use toml::Value;
 
@@ -25,10 +27,36 @@ pub struct Draw {
 }
 
 /// What is drawn evenly.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Scale {
     Linear,
     Log,
+    /// Whole numbers, both ends included.
+    Whole,
+}
+
+impl Draw {
+    /// Its number and values by key, as outcomes tell them.
+    pub fn parameters(&self) -> Map<String, serde_json::Value> {
+        let mut parameters = Map::new();
+        parameters.extend(self.number.map(|number| ("draw".to_owned(), number.into())));
+        flatten("", &self.values, &mut parameters);
+        parameters
+    }
+}
+
+fn flatten(part: &str, values: &Table, into: &mut Map<String, serde_json::Value>) {
+    for (key, value) in values {
+        match value {
+            Value::Table(inner) => flatten(&format!("{part}{key}."), inner, into),
+            Value::Integer(number) => {
+                into.insert(format!("{part}{key}"), (*number).into());
+            }
+            other => {
+                into.insert(format!("{part}{key}"), other.as_float().into());
+            }
+        }
+    }
 }
 
 /// Takes `[random]` from a file; one draw without values when it has none.
@@ -59,7 +87,9 @@ pub fn take_draws(file: &mut Table) -> anyhow::Result<Vec<Draw>> {
 const EXAMPLE: &str = "{ log = [5, 1000] }";
 
 fn whole(table: &mut Table, key: &str) -> anyhow::Result<u64> {
-    let value = table.remove(key).with_context(|| format!("random.{key} is missing"))?;
+    let value = table
+        .remove(key)
+        .with_context(|| format!("random.{key} is missing: say a whole number"))?;
     let number = value.as_integer().and_then(|number| u64::try_from(number).ok());
     number.with_context(|| format!("random.{key} = {value}: must be a whole number, not negative"))
 }
@@ -75,6 +105,7 @@ fn drawn(part: &str, ranges: &Table, dice: &mut Dice) -> anyhow::Result<Table> {
         let value = match range(&name, inner)? {
             Some((Scale::Linear, low, high)) => dice.uniform(low, high).into(),
             Some((Scale::Log, low, high)) => dice.log(low, high).into(),
+            Some((Scale::Whole, low, high)) => (dice.whole(low as u64, high as u64) as i64).into(),
             None => drawn(&name, inner, dice)?.into(),
         };
         values.insert(key.clone(), value);
@@ -84,7 +115,7 @@ fn drawn(part: &str, ranges: &Table, dice: &mut Dice) -> anyhow::Result<Table> {
 
 /// The range that `table` is, if it is one.
 fn range(name: &str, table: &Table) -> anyhow::Result<Option<(Scale, f64, f64)>> {
-    let scales = [("linear", Scale::Linear), ("log", Scale::Log)];
+    let scales = [("linear", Scale::Linear), ("log", Scale::Log), ("whole", Scale::Whole)];
     let Some((key, scale)) = scales.into_iter().find(|(key, _)| table.contains_key(*key)) else {
         return Ok(None);
     };
@@ -92,12 +123,18 @@ fn range(name: &str, table: &Table) -> anyhow::Result<Option<(Scale, f64, f64)>>
         Some([low, high]) if table.len() == 1 => number(low).zip(number(high)),
         _ => None,
     };
-    let least = if matches!(scale, Scale::Log) { f64::MIN_POSITIVE } else { f64::MIN };
-    let ends = ends.filter(|(low, high)| least <= *low && low < high && high.is_finite());
+    let (least, most, must) = match scale {
+        Scale::Linear => (f64::MIN, f64::MAX, ""),
+        Scale::Log => (f64::MIN_POSITIVE, f64::MAX, ", both above 0"),
+        Scale::Whole => (0.0, 2_f64.powi(53), ", whole numbers, not negative"),
+    };
+    let is_whole = |end: f64| scale != Scale::Whole || end.fract() == 0.0;
+    let ends = ends.filter(|(low, high)| {
+        least <= *low && low < high && *high <= most && is_whole(*low) && is_whole(*high)
+    });
     let (low, high) = ends.with_context(|| {
-        let above = if matches!(scale, Scale::Log) { ", both above 0" } else { "" };
         format!(
-            "{name} = {}: say the lower end and the upper end of a range{above}",
+            "{name} = {}: say the lower end and the upper end of a range{must}",
             Value::Table(table.clone())
         )
     })?;
