@@ -57,6 +57,15 @@ const DOUBTFUL_ROUNDS: u32 = 3;
 const VARIATION_FACTOR: f64 = 1.25;
 const VARIATION_MAX: f64 = 0.4;
 
+/// By how much the latest RTTs exceed the minimum where there is a queue.
+pub(super) fn least_queue(ack: &Ack) -> Duration {
+    let least = (ack.min_rtt / QUEUE_RTT_DIVISOR).clamp(QUEUE_MIN, QUEUE_MAX);
+    let packets = QUEUE_PACKETS * ack.max_datagram_size;
+    let packets = packets as f64 / ack.cwnd.max(1) as f64;
+
+    least.max(ack.min_rtt.mul_f64(packets))
+}
+
 /// A round in which it is found out whether a queue stands.
 #[derive(Clone, Copy, Debug)]
 struct Hold {
@@ -166,11 +175,7 @@ impl Doubling {
         let Some(excess) = path.excess(ack) else {
             return false;
         };
-        let least = (ack.min_rtt / QUEUE_RTT_DIVISOR).clamp(QUEUE_MIN, QUEUE_MAX);
-        let packets = QUEUE_PACKETS * ack.max_datagram_size;
-        let packets = packets as f64 / ack.cwnd.max(1) as f64;
-
-        if excess < least.max(ack.min_rtt.mul_f64(packets)) {
+        if excess < least_queue(ack) {
             return false;
         }
 

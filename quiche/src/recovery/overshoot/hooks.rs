@@ -12,12 +12,16 @@ impl LegacyRecovery {
     pub(in crate::recovery) fn overshoot_ack(
         &self, before: usize, bytes: usize, now: Instant,
     ) -> Option<Ack> {
+        let is_over = self.congestion.ssthresh.startup_exit().is_some();
+        self.ack_of(before, bytes, now).filter(|_| !is_over)
+    }
+
+    /// The same, also after slow start.
+    pub(in crate::recovery) fn ack_of(
+        &self, before: usize, bytes: usize, now: Instant,
+    ) -> Option<Ack> {
         let epoch = &self.epochs[Epoch::Application];
         let largest_acked = epoch.largest_acked_packet?;
-
-        if self.congestion.ssthresh.startup_exit().is_some() {
-            return None;
-        }
 
         Some(Ack {
             now,

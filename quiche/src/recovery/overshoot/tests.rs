@@ -76,6 +76,36 @@ fn ack(grown: usize) -> Ack {
     }
 }
 
+/// From which ACK on there is room, of ten an RTT, with these RTTs in ms.
+fn room_from(app_limited: bool, rtt_ms: impl Fn(u32) -> u64) -> Option<u32> {
+    let mut room = Room::default();
+    let start = clock::now();
+
+    (0..40).find(|n| {
+        let ack = Ack {
+            now: start + Duration::from_millis(5) * *n,
+            rtt: Duration::from_millis(rtt_ms(*n)),
+            ..ack(0)
+        };
+        room.on_ack(&ack, app_limited)
+    })
+}
+
+#[test]
+fn there_is_room_after_a_round_trip_without_a_queue() {
+    assert_eq!(room_from(false, |_| 50), Some(11));
+    assert_eq!(room_from(false, |_| 60), None);
+    assert_eq!(room_from(true, |_| 50), None);
+
+    let emptied = room_from(false, |n| if n < 8 { 90 } else { 50 });
+    assert!(
+        emptied.is_some_and(|n| (18..30).contains(&n)),
+        "{emptied:?}"
+    );
+    let in_between = |n| if n % 9 < 7 { 90 } else { 50 };
+    assert_eq!(room_from(false, in_between), None);
+}
+
 /// A part of a packet would leave as a runt, and its ACK release another.
 #[test]
 fn limited_growth_is_whole_packets_and_loses_none() {

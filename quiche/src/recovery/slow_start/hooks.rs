@@ -76,6 +76,7 @@ impl LegacyRecovery {
         &mut self, before: usize, bytes: usize, now: Instant,
     ) {
         if self.slow_start.is_over() {
+            self.look_for_room(before, bytes, now);
             return;
         }
 
@@ -106,11 +107,33 @@ impl LegacyRecovery {
     /// Packets were lost, and the controller has answered.
     pub(super) fn slow_start_on_loss(&mut self, lost: usize, now: Instant) {
         self.slow_start.drain = None;
+        self.slow_start.room = None;
         self.begin_convergence();
         self.converge(|convergence| convergence.on_lost(lost));
 
         if self.congestion.ssthresh.startup_exit().is_some() {
             self.end_slow_start(SlowStartEndReason::Loss, now);
+        }
+    }
+
+    /// Slow start goes on when the queue at which it ended is gone.
+    fn look_for_room(&mut self, before: usize, bytes: usize, now: Instant) {
+        let app_limited = self.congestion.app_limited;
+        let ack = self.ack_of(before, bytes, now);
+        let has_room = self
+            .slow_start
+            .room
+            .as_mut()
+            .zip(ack)
+            .is_some_and(|(room, ack)| room.on_ack(&ack, app_limited));
+
+        if has_room {
+            self.slow_start.go_on();
+            let ssthresh = &mut self.congestion.ssthresh;
+            ssthresh.ssthresh = usize::MAX;
+            ssthresh.startup_exit = None;
+            // The next congestion avoidance begins anew.
+            self.congestion.congestion_recovery_start_time = None;
         }
     }
 

@@ -25,6 +25,7 @@ use super::overshoot::Ack;
 use super::overshoot::Doubling;
 use super::overshoot::Growth;
 use super::overshoot::Path;
+use super::overshoot::Room;
 #[cfg(feature = "qlog")]
 use super::search::Evaluation;
 use super::search::Search;
@@ -94,6 +95,8 @@ pub(super) struct QueueWatch {
     pub(super) doubling: Doubling,
     /// Whether this is Rapid Start.
     is_rapid: bool,
+    /// Slow start goes on after others' queue ended it.
+    is_again: bool,
 }
 
 impl QueueWatch {
@@ -103,6 +106,7 @@ impl QueueWatch {
 
         match self.is_rapid && rapid::may_triple(excess, ack.min_rtt) {
             true => Growth::Twice,
+            false if self.is_again => Growth::Half,
             false => Growth::Full,
         }
     }
@@ -113,6 +117,8 @@ impl QueueWatch {
 pub(crate) struct SlowStart {
     pub(super) search: Option<Box<Search>>,
     pub(super) queue: Option<Box<QueueWatch>>,
+    /// Whether the queue that ended it is gone.
+    pub(super) room: Option<Box<Room>>,
     /// The window after the end of Rapid Start.
     pub(super) convergence: Option<Convergence>,
     /// What SEARCH drains the window to, in bytes.
@@ -140,6 +146,7 @@ impl SlowStart {
                     ..Default::default()
                 })
             }),
+            room: None,
             convergence: None,
             drain: None,
             window: 0,
@@ -161,6 +168,16 @@ impl SlowStart {
         self.stats.end.is_some() && is_settled
     }
 
+    /// It goes on, more carefully.
+    pub(super) fn go_on(&mut self) {
+        self.room = None;
+        self.stats.end = None;
+        self.queue = Some(Box::new(QueueWatch {
+            is_again: true,
+            ..Default::default()
+        }));
+    }
+
     pub(super) fn is_rapid(&self) -> bool {
         self.queue.as_ref().is_some_and(|watch| watch.is_rapid)
     }
@@ -179,6 +196,10 @@ impl SlowStart {
 
         if self.stats.end.is_some() {
             return false;
+        }
+
+        if reason == SlowStartEndReason::Queue {
+            self.room = Some(Box::default());
         }
 
         self.stats.end = Some(SlowStartEnd {

@@ -67,6 +67,33 @@ fn search_ends_it_on_a_full_path(
     assert_eq!(flow.dropped, 0);
 }
 
+/// A queue that others make ends slow start far below what the path holds, which
+/// goes on when they have left.
+#[rstest]
+fn slow_start_goes_on_when_the_queue_of_others_is_gone(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values("queue", "rapid")] exit: &str,
+) {
+    let mut flow = Flow::new(Setting::new(cc, exit));
+    flow.run(60.0, |flow| flow.window() > BDP / 8);
+    for _ in 0..60 {
+        flow.others_queue(RTT * 2 / 3);
+        flow.run(0.1, |_| false);
+    }
+    let end = flow.end().expect("a queue stands");
+    let window = flow.window();
+    assert_eq!(end.reason, Queue);
+    assert!(window < BDP / 2, "{window}");
+
+    // By half in a round trip.
+    flow.run(8.0, |_| false);
+    assert!(flow.window() > BDP, "{}", flow.window());
+    assert_eq!(flow.dropped, 0);
+    // And ends by what the flow itself queues.
+    flow.run(60.0, ended);
+    assert!(flow.end().is_some_and(|last| last.time > end.time));
+}
+
 /// RTTs until the window holds as much as the path, from ten packets on.
 fn rtts_until_full(cc: CongestionControlAlgorithm, exit: &str) -> f64 {
     let mut flow = Flow::new(Setting::new(cc, exit));

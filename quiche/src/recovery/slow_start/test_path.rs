@@ -126,6 +126,11 @@ impl Flow {
         flow
     }
 
+    /// What others have before the bottleneck takes it so long to send.
+    pub(crate) fn others_queue(&mut self, queue: Duration) {
+        self.busy_until = self.busy_until.max(self.now + queue);
+    }
+
     fn resume_from(&mut self, saved: usize) {
         let observed = clock::wall_now();
         let state = PathState {
