@@ -1,4 +1,4 @@
-//! What clients may take of the server: the options, and their defaults.
+//! Limits on clients: the options, and their defaults.
 
 use std::time::Duration;
 
@@ -56,8 +56,8 @@ pub struct Limits {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = value_parser!(u32).range(1..))]
     pub stall_timeout: u32,
 
-    /// The largest window that a connection jumps to: half of what the path of the largest
-    /// jump holds
+    /// The largest window that a connection jumps to; a path that holds twice as much needs
+    /// no more
     #[arg(long, value_name = "BYTES", default_value_t = ResumeConfig::default().max_jump as u32, value_parser = value_parser!(u32).range(MAX_JUMP_LEAST..=1 << 30))]
     pub max_jump: u32,
 

@@ -1,4 +1,4 @@
-//! What Careful Resume did on a connection, for those who watch the server.
+//! Careful Resume on one connection, as logs and metrics tell of it.
 
 use quiche::resume::Phase;
 use quiche::resume::ResumeEvent;

@@ -1,4 +1,4 @@
-//! What Careful Resume did, counted: offers, jumps, refusals and what came of them.
+//! Counters of Careful Resume: offers, jumps, refusals and their outcomes.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What clients may take of the server, and that it serves the others well.
+//! Limits on clients, and that the server serves the others well.
 
 use std::net::Ipv4Addr;
 use std::net::SocketAddr;

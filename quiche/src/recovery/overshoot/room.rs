@@ -1,5 +1,5 @@
-//! Slow start that ended at a queue which others made: when they have left, the
-//! path has room again.
+//! Room on a path after slow start has ended at a queue: others made it, and have
+//! left.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What ends slow start, its names, and how it ended.
+//! Slow-start exits: the choice, its names, and the exit that came.
 
 use std::fmt;
 use std::str::FromStr;
@@ -163,7 +163,7 @@ impl SlowStartEndReason {
     }
 }
 
-/// The end of the first slow start.
+/// The end of slow start, before any congestion or at the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SlowStartEnd {
     /// When it happened.
@@ -186,6 +186,7 @@ pub struct SlowStartStats {
     /// slow start.
     pub conservative_since: Option<Instant>,
 
-    /// The end. Reaching the ceiling of Careful Resume is none.
+    /// The end, until slow start goes on. Reaching the ceiling of Careful Resume is
+    /// none.
     pub end: Option<SlowStartEnd>,
 }

@@ -1,4 +1,4 @@
-//! What the recovery does with SEARCH, event by event: a recovery is brought into
+//! SEARCH in the recovery, event by event: a recovery is brought into
 //! a state, and an ACK comes upon which SEARCH finds that slow start should end.
 
 use super::*;

@@ -1,4 +1,4 @@
-//! When slow start ends: by HyStart++ (RFC 9406, upstream's), by a standing
+//! The end of slow start: by HyStart++ (RFC 9406, upstream's), by a standing
 //! queue, by SEARCH, or by loss alone; what becomes known of it; and Rapid Start.
 //!
 //! Owns the choice and its names, and the exit as an application and a log see

@@ -1,4 +1,4 @@
-//! Where slow start ends on a path, with Reno and CUBIC. Times are in RTTs,
+//! The end of slow start on a path, with Reno and CUBIC. Times are in RTTs,
 //! windows and queues in packets.
 //!
 //! SEARCH looks back by the latest RTT, which grows with the queue: with a

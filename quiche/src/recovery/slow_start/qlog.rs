@@ -2,8 +2,8 @@
 //! events that it does not know.
 //!
 //! `slow_start:conservative_entered`: HyStart++ noticed a longer RTT.
-//! `slow_start:exited`: the first slow start is over; `reason` is `search`,
-//! `hystart` or `loss`.
+//! `slow_start:exited`: slow start is over; `reason` is `search`, `hystart`,
+//! `queue`, after which it may go on, or `loss`.
 //! `slow_start:search_evaluated`: the comparison that made SEARCH speak, and
 //! all others when [`SearchConfig::log_evaluations`] is set.
 //!

@@ -1,4 +1,4 @@
-//! What slow start overshoots after a jump, and a ceiling on it.
+//! Overshoot of slow start after a jump, and a ceiling on it.
 
 use report::chart::axis::Unit;
 use report::chart::bars;

@@ -1,4 +1,4 @@
-//! What may happen to a path meanwhile.
+//! Changes of a path during a download.
 
 use report::chart::axis::Unit;
 use report::chart::bars;

@@ -1,4 +1,4 @@
-//! Where slow start ends on paths that swing: P12 and P13.
+//! Slow-start exits on paths that swing: P12 and P13.
 
 use report::chart::axis::Unit;
 use report::chart::bars;

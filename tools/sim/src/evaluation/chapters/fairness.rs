@@ -1,4 +1,4 @@
-//! What a flow costs those that share its bottleneck: P4 and P11.
+//! Fairness to the flows that share a bottleneck: P4 and P11.
 
 use report::chart::lines;
 use report::chart::Lines;

@@ -1,4 +1,4 @@
-//! What each chapter finds in its outcomes.
+//! Findings of each chapter.
 
 mod buffers;
 mod ceiling;

@@ -1,4 +1,4 @@
-//! What a flow costs those of another RTT that share its bottleneck, and with Reno.
+//! Fairness to flows of another RTT, and with Reno.
 
 use report::page::note;
 

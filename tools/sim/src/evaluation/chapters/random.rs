@@ -1,4 +1,4 @@
-//! Paths drawn at random: what is lost on them, and how long downloads take.
+//! Paths drawn at random: losses, and the time that downloads take.
 
 use quiche::resume::ResumeConfig;
 use report::bound::INITIAL_WINDOW_BYTES;
@@ -178,9 +178,12 @@ impl Drawn<'_> {
     }
 }
 
-/// A mean over paths; none of nothing.
+/// A mean over paths, each of which counts once, by the mean of its seeds; none of
+/// nothing.
 fn mean_over(runs: &[Judged], figure: impl Fn(&Judged) -> f64) -> Option<Mean> {
-    mean(&runs.iter().map(figure).collect::<Vec<_>>())
+    let of_path = |seeds: &[Judged]| seeds.iter().map(&figure).sum::<f64>() / seeds.len() as f64;
+    let paths = runs.chunk_by(|a, b| std::ptr::eq(a.drawn, b.drawn)).map(of_path);
+    mean(&paths.collect::<Vec<_>>())
 }
 
 /// Packets lost, in BDP.
@@ -191,6 +194,12 @@ fn lost(runs: &[Judged]) -> Option<Mean> {
 /// Times beside slow start's with HyStart++.
 fn ratio(runs: &[Judged]) -> Option<Mean> {
     mean_over(runs, |run| run.ratio.ln()).map(geometric)
+}
+
+/// Times beside those of Careful Resume that nothing restrains.
+fn ratio_to_unrestrained(runs: &[Judged]) -> Option<Mean> {
+    let logarithm = |run: &Judged| run.ratio_to_unrestrained.map_or(f64::NAN, f64::ln);
+    mean_over(runs, logarithm).map(geometric)
 }
 
 /// The geometric mean, from that of logarithms. Its error is that towards more.
@@ -271,89 +280,133 @@ fn chart(
     }
 }
 
+/// Judges each controller by itself.
+struct Judge<'a> {
+    name: &'static str,
+    by_controller: Vec<(&'static str, Vec<&'a Drawn<'a>>)>,
+}
+
+impl<'a> Judge<'a> {
+    fn new(name: &'static str, all: &'a [Drawn<'a>]) -> Self {
+        let of = |cc: Controller| {
+            (controller_name(cc), all.iter().filter(|d| d.controller() == cc).collect())
+        };
+        let by_controller = distinct(all.iter().map(Drawn::controller)).into_iter().map(of);
+        Self { name, by_controller: by_controller.collect() }
+    }
+
+    fn each(&self, figure: impl Fn(&[&'a Drawn<'a>]) -> f64) -> Vec<Figure> {
+        let of = |(cc, all): &(&str, Vec<_>)| Figure::new(*cc, figure(all));
+        self.by_controller.iter().map(of).collect()
+    }
+
+    /// The worse end of a mean's interval, where a connection starts so.
+    fn worse(&self, start: usize, mean: impl Fn(Vec<Judged<'a>>) -> Option<Mean>) -> Vec<Figure> {
+        let end = |mean: Mean| mean.value + mean.error;
+        self.each(|all| mean(runs_of(all, start)).map_or(f64::NAN, end))
+    }
+
+    /// Of each run.
+    fn runs(&self, start: usize, figure: impl Fn(&Judged) -> Option<f64>) -> Vec<Figure> {
+        let all = self.by_controller.iter().flat_map(|(_, all)| runs_of(all, start));
+        all.filter_map(|run| Some(Figure::new(run.drawn.who(), figure(&run)?))).collect()
+    }
+
+    fn at_most(&self, what: &str, limit: f64, unit: &str, figures: Vec<Figure>) -> Verdict {
+        Verdict::at_most(&format!("{}: {what}", self.name), limit, (3, unit), figures)
+    }
+}
+
 fn verdicts(all: &[Drawn], limits: &Limits) -> Vec<Verdict> {
-    let name = limits.name;
-    let controllers = distinct(all.iter().map(Drawn::controller));
-    let runs = |cc: Controller, start: usize| {
-        let of_cc: Vec<&Drawn> = all.iter().filter(|d| d.controller() == cc).collect();
-        runs_of(&of_cc, start)
-    };
-    // The worse end of an interval.
-    let worse = |mean: Option<Mean>| mean.map_or(f64::NAN, |mean| mean.value + mean.error);
-    let each = |figure: &dyn Fn(Controller) -> f64| -> Vec<Figure> {
-        let of = |cc: &Controller| Figure::new(controller_name(*cc), figure(*cc));
-        controllers.iter().map(of).collect()
-    };
-    let at_most = |what: &str, limit: f64, (digits, unit): (usize, &str), figures| {
-        Verdict::at_most(&format!("{name}: {what}"), limit, (digits, unit), figures)
-    };
-    let bdp = (3, " BDP");
-    let known = |cc| worse(ratio(&only(runs(cc, CAREFUL), is_known)));
-    let slowest = all.iter().flat_map(|drawn| drawn.runs(CAREFUL));
-    let slowest = slowest.map(|run| Figure::new(run.drawn.who(), run.ratio)).collect();
-    let buffered = all.iter().filter(|d| has_buffer_of_a_bdp(d)).flat_map(|d| d.runs(SLOW));
-    let buffered = buffered.map(|run| Figure::new(run.drawn.who(), run.lost_bdp)).collect();
-    let mut verdicts = vec![
-        Verdict::at_least(
-            &format!("{name}: 300 paths or more are judged"),
-            PATHS_MIN as f64,
-            (0, " paths"),
-            each(&|cc| all.iter().filter(|d| d.controller() == cc).count() as f64),
-        ),
-        at_most(
-            "slow start loses at most 0.25 BDP, in the mean",
-            SLOW_LOST_BDP,
-            bdp,
-            each(&|cc| worse(lost(&runs(cc, SLOW)))),
-        ),
-        at_most("slow start loses nothing where the buffer holds a BDP", 0.0, bdp, buffered)
-            .as_aim(),
-        at_most(
-            "slow start takes at most 1.03 of the time with HyStart++",
-            SLOW_RATIO,
-            (3, ""),
-            each(&|cc| worse(ratio(&runs(cc, SLOW)))),
-        )
-        .as_aim(),
-        at_most(
-            &format!("Careful Resume loses at most {} BDP, in the mean", limits.careful_lost_bdp),
-            limits.careful_lost_bdp,
-            bdp,
-            each(&|cc| worse(lost(&runs(cc, CAREFUL)))),
-        ),
-        at_most(
-            "Careful Resume loses over 0.05 BDP more than HyStart++ in at most 2 runs of 100",
-            MORE_LOST_PERCENT,
-            (1, " %"),
-            each(&|cc| percent(&runs(cc, CAREFUL), loses_more)),
-        )
-        .as_aim(),
-        at_most("Careful Resume takes nowhere over 1.4", CAREFUL_RATIO_MAX, (2, ""), slowest),
-        at_most(
-            "Careful Resume takes at most 0.74 of the time",
-            CAREFUL_RATIO,
-            (3, ""),
-            each(&|cc| worse(ratio(&runs(cc, CAREFUL)))),
-        )
-        .as_aim(),
-        at_most(
-            "Careful Resume takes at most 0.67 where 0.85 BDP are saved",
-            CAREFUL_RATIO_KNOWN,
-            (3, ""),
-            each(&known),
-        )
-        .as_aim(),
-    ];
+    let judge = Judge::new(limits.name, all);
+    let rule = format!("{}: 300 paths or more are judged", limits.name);
+    let paths = judge.each(|all| all.len() as f64);
+    let mut verdicts = vec![Verdict::at_least(&rule, PATHS_MIN as f64, (0, " paths"), paths)];
+    verdicts.extend(slow_start_verdicts(&judge));
+    verdicts.extend(loss_verdicts(&judge, limits));
+    verdicts.extend(time_verdicts(&judge));
     if all.iter().any(|drawn| drawn.cells[UNRESTRAINED].is_some()) {
-        verdicts.push(at_most(
+        verdicts.push(judge.at_most(
             "Careful Resume takes at most 1.05 of what it takes unrestrained",
             OF_UNRESTRAINED,
-            (3, ""),
-            each(&|cc| {
-                let logarithm = |run: &Judged| run.ratio_to_unrestrained.map_or(f64::NAN, f64::ln);
-                worse(mean_over(&runs(cc, CAREFUL), logarithm).map(geometric))
-            }),
+            "",
+            judge.worse(CAREFUL, |runs| ratio_to_unrestrained(&runs)),
         ));
     }
     verdicts
+}
+
+fn slow_start_verdicts(judge: &Judge) -> [Verdict; 3] {
+    let buffered = |run: &Judged| has_buffer_of_a_bdp(run.drawn).then_some(run.lost_bdp);
+    [
+        judge.at_most(
+            "slow start loses at most 0.25 BDP, in the mean",
+            SLOW_LOST_BDP,
+            " BDP",
+            judge.worse(SLOW, |runs| lost(&runs)),
+        ),
+        judge
+            .at_most(
+                "slow start loses nothing where the buffer holds a BDP",
+                0.0,
+                " BDP",
+                judge.runs(SLOW, buffered),
+            )
+            .as_aim(),
+        judge
+            .at_most(
+                "slow start takes at most 1.03 of the time with HyStart++",
+                SLOW_RATIO,
+                "",
+                judge.worse(SLOW, |runs| ratio(&runs)),
+            )
+            .as_aim(),
+    ]
+}
+
+fn loss_verdicts(judge: &Judge, limits: &Limits) -> [Verdict; 2] {
+    let most = limits.careful_lost_bdp;
+    [
+        judge.at_most(
+            &format!("Careful Resume loses at most {most} BDP, in the mean"),
+            most,
+            " BDP",
+            judge.worse(CAREFUL, |runs| lost(&runs)),
+        ),
+        judge
+            .at_most(
+                "Careful Resume loses over 0.05 BDP more than HyStart++ in at most 2 runs of 100",
+                MORE_LOST_PERCENT,
+                " %",
+                judge.each(|all| percent(&runs_of(all, CAREFUL), loses_more)),
+            )
+            .as_aim(),
+    ]
+}
+
+fn time_verdicts(judge: &Judge) -> [Verdict; 3] {
+    [
+        judge.at_most(
+            "Careful Resume takes nowhere over 1.4",
+            CAREFUL_RATIO_MAX,
+            "",
+            judge.runs(CAREFUL, |run| Some(run.ratio)),
+        ),
+        judge
+            .at_most(
+                "Careful Resume takes at most 0.74 of the time",
+                CAREFUL_RATIO,
+                "",
+                judge.worse(CAREFUL, |runs| ratio(&runs)),
+            )
+            .as_aim(),
+        judge
+            .at_most(
+                "Careful Resume takes at most 0.67 where 0.85 BDP are saved",
+                CAREFUL_RATIO_KNOWN,
+                "",
+                judge.worse(CAREFUL, |runs| ratio(&only(runs, is_known))),
+            )
+            .as_aim(),
+    ]
 }
