@@ -81,6 +81,7 @@ impl Connection {
         Scene {
             min_rtt: active.and_then(|path| path.min_rtt),
             limit: hooks::send_limit(&self.quic),
+            jump_bytes: self.report.and_then(|report| report.jump_bytes).unwrap_or(0),
             max_jump: self.report.map_or(0, |report| report.max_jump),
             wall_now: clock::wall_now(),
         }

@@ -65,7 +65,8 @@ pub struct Scene {
     /// What keeps the connection from sending more.
     pub limit: SendLimit,
 
-    /// The largest window, in bytes, that it may jump to.
+    /// The window, in bytes, that it has jumped to, and the largest that it may.
+    pub jump_bytes: usize,
     pub max_jump: u32,
     pub wall_now: SystemTime,
 }
@@ -145,22 +146,30 @@ impl ResumeMetrics {
     }
 }
 
+/// A jump is used up but for this part when the pace, which takes a round trip, lets
+/// the first ACK come before its last packets leave.
+const PACED_DIVISOR: usize = 16;
+
 /// Which limit a jump ran into: its window, the largest that is allowed, or none of
 /// Careful Resume's.
 fn jump_limit(event: &ResumeEvent, scene: &Scene) -> &'static str {
-    let is_used_up = event.trigger == Some(Trigger::LastUnvalidatedPacketSent);
+    let jump = scene.jump_bytes;
+    // Validating begins with a window of what is in flight.
+    let in_flight = if event.new == Phase::Validating { event.congestion_window } else { 0 };
+    let is_used_up = event.trigger == Some(Trigger::LastUnvalidatedPacketSent)
+        || in_flight >= (jump - jump / PACED_DIVISOR).max(1);
     match scene.limit {
-        _ if is_used_up => {
-            let saved_cwnd = event.restored.map_or(0, |saved| saved.saved_cwnd);
-            if saved_cwnd / 2 >= u64::from(scene.max_jump) {
-                "max_jump"
-            } else {
-                "saved_cwnd"
-            }
-        }
-        SendLimit::CongestionWindow => "saved_cwnd",
+        _ if is_used_up => used_up(scene),
+        SendLimit::CongestionWindow => used_up(scene),
         SendLimit::FlowControl => "flow_control",
         SendLimit::Application => "application",
+    }
+}
+
+fn used_up(scene: &Scene) -> &'static str {
+    match scene.jump_bytes >= scene.max_jump as usize {
+        true => "max_jump",
+        false => "saved_cwnd",
     }
 }
 
@@ -210,8 +219,13 @@ mod tests {
     fn a_jump_is_followed_from_its_offer_to_what_it_saved() {
         let mut registry = Registry::default();
         let metrics = ResumeMetrics::register(&mut registry);
-        let scene =
-            |limit| Scene { min_rtt: Some(60 * MS), limit, max_jump: 1 << 20, wall_now: NOW };
+        let scene = |limit| Scene {
+            min_rtt: Some(60 * MS),
+            limit,
+            jump_bytes: 500_000,
+            max_jump: 1 << 20,
+            wall_now: NOW,
+        };
         let window = scene(SendLimit::CongestionWindow);
         let (recon, jump) = (Some(Phase::Reconnaissance), Some(Phase::Unvalidated));
         let limited = Some(Trigger::CongestionWindowLimited);
@@ -254,16 +268,22 @@ mod tests {
     fn the_limit_of_a_jump_is_named() {
         let sent = Some(Trigger::LastUnvalidatedPacketSent);
         let acked = Some(Trigger::FirstUnvalidatedPacketAcknowledged);
-        for (trigger, limit, saved_cwnd, max_jump, expected) in [
-            (sent, SendLimit::Application, 1_000_000, 500_001, "saved_cwnd"),
-            (sent, SendLimit::Application, 1_000_000, 500_000, "max_jump"),
-            (acked, SendLimit::CongestionWindow, 1_000_000, 8 << 20, "saved_cwnd"),
-            (acked, SendLimit::FlowControl, 1_000_000, 8 << 20, "flow_control"),
-            (acked, SendLimit::Application, 16 << 20, 8 << 20, "application"),
+        let (full, half) = (SendLimit::CongestionWindow, 250_000);
+        for (trigger, limit, in_flight, max_jump, expected) in [
+            (sent, SendLimit::Application, 500_000, 500_001, "saved_cwnd"),
+            (sent, SendLimit::Application, 500_000, 500_000, "max_jump"),
+            (acked, full, half, 8 << 20, "saved_cwnd"),
+            (acked, full, half, 500_000, "max_jump"),
+            (acked, SendLimit::FlowControl, half, 500_000, "flow_control"),
+            (acked, SendLimit::Application, half, 500_000, "application"),
+            // The last packets were still paced.
+            (acked, SendLimit::Application, 480_000, 500_000, "max_jump"),
+            (acked, SendLimit::Application, 480_000, 8 << 20, "saved_cwnd"),
         ] {
             let event = event(Some(Phase::Unvalidated), Phase::Validating, trigger);
-            let event = ResumeEvent { restored: Some(saved(saved_cwnd)), ..event };
-            let scene = Scene { min_rtt: None, limit, max_jump, wall_now: NOW };
+            let event = ResumeEvent { congestion_window: in_flight, ..event };
+            let jump_bytes = 500_000;
+            let scene = Scene { min_rtt: None, limit, jump_bytes, max_jump, wall_now: NOW };
             assert_eq!(jump_limit(&event, &scene), expected);
         }
     }

@@ -101,6 +101,7 @@ fn full_page() -> String {
         &Scene {
             min_rtt: None,
             limit: SendLimit::Application,
+            jump_bytes: 0,
             max_jump: 8 << 20,
             wall_now: UNIX_EPOCH,
         },
