@@ -11,14 +11,13 @@
 mod doubling;
 mod history;
 mod path;
-mod room;
+pub(crate) mod room;
 
 use std::time::Duration;
 use std::time::Instant;
 
 pub(crate) use self::doubling::Doubling;
 pub(crate) use self::path::Path;
-pub(crate) use self::room::Room;
 
 /// What an ACK tells, in slow start.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,6 @@
 //! Growth without memory of the path.
 
+use super::room::Room;
 use super::test_path::TestPath;
 use super::test_path::MDS;
 use super::*;

@@ -21,11 +21,11 @@ use std::time::Instant;
 pub use self::exit::*;
 
 use self::rapid::Convergence;
+use super::overshoot::room::Room;
 use super::overshoot::Ack;
 use super::overshoot::Doubling;
 use super::overshoot::Growth;
 use super::overshoot::Path;
-use super::overshoot::Room;
 #[cfg(feature = "qlog")]
 use super::search::Evaluation;
 use super::search::Search;
