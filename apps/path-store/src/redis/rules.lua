@@ -9,7 +9,7 @@ local set_key, claim_key, hold_off_key, retreats_key, index_key = unpack(KEYS)
 local request, endpoint, wall_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 local VERSION, SET_BYTES, SUM_BYTES, TOKEN_BYTES = 1, 34, 16, 16
-local LIMITED, VALIDATED, LIFETIMES_MAX = 1, 2, 4
+local LIMITED, VALIDATED, LIFETIMES_MAX, MORE_DIVISOR = 1, 2, 4, 8
 
 local function redis_ms()
     local time = redis.call('TIME')
@@ -105,13 +105,24 @@ local function renewed(held, observed)
     return held:sub(1, 1) .. string.char(flags) .. held:sub(3, 26) .. tail
 end
 
+-- PathState::least_news, in halves.
+local function least_news(held)
+    local high, low = cwnd_halves(held)
+    if has(held, LIMITED) then return high, low end
+
+    low = low + math.floor((high % MORE_DIVISOR * 4294967296 + low) / MORE_DIVISOR)
+    high = high + math.floor(high / MORE_DIVISOR) + math.floor(low / 4294967296)
+    if high > 4294967295 then return 4294967295, 4294967295 end
+    return high, low % 4294967296
+end
+
 -- PathState::merged, for sets that have not expired.
 local function merged(held, observed)
     if not held or not has(observed, LIMITED) then return observed end
 
     local observed_high, observed_low = cwnd_halves(observed)
-    local held_high, held_low = cwnd_halves(held)
-    if observed_high > held_high or (observed_high == held_high and observed_low >= held_low) then
+    local high, low = least_news(held)
+    if observed_high > high or (observed_high == high and observed_low >= low) then
         return observed
     end
     return has(observed, VALIDATED) and renewed(held, observed) or held

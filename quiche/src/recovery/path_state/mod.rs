@@ -30,6 +30,10 @@ const ENCODING_VERSION: u8 = 1;
 /// often it was renewed.
 const LIFETIMES_MAX: u32 = 4;
 
+/// A limited observation says that a path holds more than was known if it
+/// exceeds that by this part of it: about as much is what was known.
+const MORE_DIVISOR: u64 = 8;
+
 const FLAG_LIMITED: u8 = 0b01;
 const FLAG_VALIDATED: u8 = 0b10;
 
@@ -170,7 +174,8 @@ impl PathState {
     /// (RFC 9959, 3.1 and 4.1).
     ///
     /// An observation that something other than the congestion window limited
-    /// never lowers a held set. When the path took a jump to the held set, the
+    /// never lowers a held set, and takes the place of one that the path limited
+    /// only if it is larger by an eighth. When the path took a jump to the held set, the
     /// observation renews the held set's Lifetime, within bounds. saved_cwnd,
     /// saved_rtt and their time always are of one observation.
     pub fn merged(
@@ -182,13 +187,23 @@ impl PathState {
 
         // RFC 9959, 4.1: a sample limited by the application may be ignored
         // when a better one is held.
-        if !observed.limited || observed.saved_cwnd >= held.saved_cwnd {
+        if !observed.limited || observed.saved_cwnd >= held.least_news() {
             return observed;
         }
 
         match observed.validated {
             true => held.renewed(&observed),
             false => held,
+        }
+    }
+
+    /// From how much on, in bytes, a limited observation says more than this set.
+    fn least_news(&self) -> u64 {
+        match self.limited {
+            true => self.saved_cwnd,
+            false => self
+                .saved_cwnd
+                .saturating_add(self.saved_cwnd / MORE_DIVISOR),
         }
     }
 

@@ -89,7 +89,11 @@ fn an_observation_replaces_the_held_set_unless_it_was_limited() {
         (100, 200, false, false, 200, true),
         (100, 50, true, false, 100, false),
         (100, 50, true, true, 100, true),
+        (100, 100, true, false, 100, false),
+        (100, 111, true, true, 100, true),
+        (100, 112, true, false, 112, true),
         (100, 200, true, false, 200, true),
+        (u64::MAX, u64::MAX, true, false, u64::MAX, true),
     ] {
         let observed = PathState {
             observed: wall(60),
@@ -102,7 +106,26 @@ fn an_observation_replaces_the_held_set_unless_it_was_limited() {
         let kept = PathState::merged(Some(state(held)), observed, wall(60));
         assert_eq!(kept.saved_cwnd, saved_cwnd);
         assert_eq!(kept.expires == observed.expires, renewed);
-        assert_eq!(kept.limited, limited && saved_cwnd != held);
+        assert_eq!(kept.limited, limited && kept == observed);
+    }
+}
+
+/// It does not say what the path holds, either.
+#[test]
+fn a_limited_observation_replaces_a_limited_one_that_is_not_larger() {
+    for (observed, saved_cwnd) in [(99, 100), (100, 100), (101, 101)] {
+        let limited = |saved_cwnd, at| PathState {
+            observed: at,
+            expires: at + HOUR,
+            limited: true,
+            ..state(saved_cwnd)
+        };
+        let held = limited(100, wall(0));
+        let observed = limited(observed, wall(60));
+
+        let kept = PathState::merged(Some(held), observed, wall(60));
+        assert_eq!(kept.saved_cwnd, saved_cwnd);
+        assert_eq!(kept.observed == wall(60), observed.saved_cwnd >= 100);
     }
 }
 
