@@ -17,8 +17,8 @@ use super::Verdict;
 
 /// A queue shows by this part of the minimum RTT, within bounds. Two windows
 /// are under way when it does: a doubling that begins to queue has queued 0.44
-/// windows when the first ACK says so, and 0.85 with this part.
-const QUEUE_RTT_DIVISOR: u32 = 32;
+/// windows when the first ACK says so, and 0.87 with this part.
+const QUEUE_RTT_DIVISOR: u32 = 24;
 const QUEUE_MIN: Duration = Duration::from_millis(1);
 const QUEUE_MAX: Duration = Duration::from_millis(16);
 
@@ -39,7 +39,8 @@ const GROWTH_MIN: f64 = 0.05;
 /// Where it has not by then, it is none.
 const DISMISSED_AFTER: f64 = 0.375;
 
-/// Variation stays below this part of the minimum RTT.
+/// Variation stays below this part of the minimum RTT: that of a path which
+/// varies at all is taken for as much.
 const DOUBTFUL: f64 = 0.2;
 
 /// From this part on, a queue stands.
@@ -52,8 +53,8 @@ const DELIVERED_RATIO: f64 = 1.7;
 /// first.
 const DOUBTFUL_ROUNDS: u32 = 3;
 
-/// By how much a queue must exceed what proved to be none, and the most that
-/// this may ask for.
+/// By how much a queue must exceed what proved to be none and was more, and the
+/// most that this may ask for.
 const VARIATION_FACTOR: f64 = 1.25;
 const VARIATION_MAX: f64 = 0.4;
 
@@ -64,6 +65,11 @@ pub(super) fn least_queue(ack: &Ack) -> Duration {
     let packets = packets as f64 / ack.cwnd.max(1) as f64;
 
     least.max(ack.min_rtt.mul_f64(packets))
+}
+
+/// Whether the latest RTTs exceed the minimum by more than a path varies by.
+pub(crate) fn is_doubtful(excess: Duration, ack: &Ack) -> bool {
+    excess >= ack.min_rtt.mul_f64(DOUBTFUL)
 }
 
 /// A round in which it is found out whether a queue stands.
@@ -108,7 +114,7 @@ impl Hold {
 
         rtts >= DISMISSED_AFTER
             && !self.has_grown
-            && excess < ack.min_rtt.mul_f64(DOUBTFUL)
+            && !is_doubtful(excess, ack)
     }
 
     /// Whether no more is delivered at the end of the round than before it, as
@@ -130,7 +136,7 @@ impl Hold {
             return Finding::Queue;
         }
 
-        match excess >= ack.min_rtt.mul_f64(DOUBTFUL) {
+        match is_doubtful(excess, ack) {
             true if self.rounds < DOUBTFUL_ROUNDS => Finding::Doubt,
             _ => Finding::Variation,
         }
@@ -153,6 +159,11 @@ pub(crate) struct Doubling {
 }
 
 impl Doubling {
+    /// Whether it is being found out if a queue stands.
+    pub(crate) fn is_holding(&self) -> bool {
+        self.hold.is_some()
+    }
+
     /// Judges an ACK, which `path` has seen. `growth` is what it may grow by
     /// where no queue shows.
     pub(crate) fn on_ack(
@@ -205,8 +216,9 @@ impl Doubling {
 
             Finding::Variation => {
                 let variation = excess.mul_f64(VARIATION_FACTOR);
+                let least = ack.min_rtt.mul_f64(DOUBTFUL);
                 let most = ack.min_rtt.mul_f64(VARIATION_MAX);
-                self.variation = self.variation.max(variation).min(most);
+                self.variation = self.variation.max(variation).clamp(least, most);
                 path.forget_rtts();
             },
         }

@@ -16,6 +16,7 @@ pub(crate) mod room;
 use std::time::Duration;
 use std::time::Instant;
 
+pub(crate) use self::doubling::is_doubtful;
 pub(crate) use self::doubling::Doubling;
 pub(crate) use self::path::Path;
 

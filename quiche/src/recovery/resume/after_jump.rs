@@ -3,9 +3,10 @@
 //! A jump puts the doubling exactly on saved_cwnd, so that the next one fills
 //! path and buffer before a longer RTT comes back. Beyond saved_cwnd the window
 //! therefore grows by a quarter, until a round trip brings a queue and no more
-//! delivered, which ends slow start, or delivers more than was known, without a
-//! queue: then the path has more to give, and is taken for unknown, but for
-//! growing by half. More careful than RFC 9959, 3.4 asks, as RFC 5681, 3.1
+//! delivered, which ends slow start, or more is delivered than was known, without
+//! a queue: then the path has more to give, and is taken for unknown, but for
+//! growing by half. Below saved_cwnd an RTT that is longer by as much as paths
+//! vary by is no queue. More careful than RFC 9959, 3.4 asks, as RFC 5681, 3.1
 //! allows where a path is known; divisor and thresholds are those of RFC 9406.
 //!
 //! Pure, like the phases. Knows neither Reno nor CUBIC.
@@ -13,6 +14,7 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use crate::recovery::overshoot::is_doubtful;
 use crate::recovery::overshoot::Ack;
 use crate::recovery::overshoot::Allowance;
 use crate::recovery::overshoot::Doubling;
@@ -106,10 +108,13 @@ impl SoftGrowth {
     pub(crate) fn on_ack(&mut self, ack: &Ack) -> Verdict {
         self.path.on_ack(ack);
 
+        let excess = self.path.excess(ack).unwrap_or_default();
         let is_beyond = ack.cwnd >= self.known;
+        self.is_larger |= self.delivers_more(ack, excess);
+
         let is_careful = is_beyond && !self.is_larger;
 
-        if let Some(looks_full) = self.end_round(ack) {
+        if let Some(looks_full) = self.end_round(ack, excess) {
             let was_suspect =
                 std::mem::replace(&mut self.is_suspect, looks_full && is_careful);
 
@@ -118,30 +123,40 @@ impl SoftGrowth {
             }
         }
 
-        match is_careful {
-            true if self.is_suspect => self.allowance.grow(ack, Growth::Nothing),
-            true => self.allowance.grow(ack, Growth::Quarter),
-
-            false => {
-                let growth = if is_beyond {
-                    Growth::Half
-                } else {
-                    Growth::Full
-                };
-                self.doubling.on_ack(&mut self.path, ack, growth)
-            },
+        if is_careful {
+            let growth = match self.is_suspect {
+                true => Growth::Nothing,
+                false => Growth::Quarter,
+            };
+            return self.allowance.grow(ack, growth);
         }
+
+        let is_expected = !is_beyond && !is_doubtful(excess, ack);
+
+        if is_expected && !self.doubling.is_holding() {
+            return Verdict::Grow(ack.grown);
+        }
+
+        let growth = match is_beyond {
+            true => Growth::Half,
+            false => Growth::Full,
+        };
+        self.doubling.on_ack(&mut self.path, ack, growth)
+    }
+
+    /// Whether the last round trip delivered more than was known, without a
+    /// queue.
+    fn delivers_more(&self, ack: &Ack, excess: Duration) -> bool {
+        let delivered = self.path.delivered(ack.now, ack.min_rtt);
+        !is_queued(excess, ack) && delivered >= self.known as f64 * MORE
     }
 
     /// Counts the ACK. Returns, if a round ends with it, whether that brought a
     /// queue, and no more delivered than the one before.
-    fn end_round(&mut self, ack: &Ack) -> Option<bool> {
-        let threshold =
-            (ack.min_rtt / QUEUE_RTT_DIVISOR).clamp(QUEUE_MIN, QUEUE_MAX);
-        let excess = self.path.excess(ack).unwrap_or_default();
+    fn end_round(&mut self, ack: &Ack, excess: Duration) -> Option<bool> {
         let round = self.round.get_or_insert_with(|| Round::new(ack));
 
-        round.on_ack(ack, excess >= threshold);
+        round.on_ack(ack, is_queued(excess, ack));
 
         if ack.largest_acked <= round.last_packet {
             return None;
@@ -149,14 +164,17 @@ impl SoftGrowth {
 
         let rate = round.rate(ack.now);
         let has_queue = round.has_queue();
-        let arrived = rate * ack.min_rtt.as_secs_f64();
         let last_rate = self.last_rate.replace(rate);
 
-        self.is_larger |= !has_queue && arrived >= self.known as f64 * MORE;
         self.round = Some(Round::new(ack));
 
         Some(has_queue && last_rate.is_some_and(|last| rate < last * MORE))
     }
+}
+
+fn is_queued(excess: Duration, ack: &Ack) -> bool {
+    let threshold = ack.min_rtt / QUEUE_RTT_DIVISOR;
+    excess >= threshold.clamp(QUEUE_MIN, QUEUE_MAX)
 }
 
 #[cfg(test)]
