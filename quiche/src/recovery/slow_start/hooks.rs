@@ -104,6 +104,15 @@ impl LegacyRecovery {
         self.slow_start.window = self.congestion.congestion_window;
     }
 
+    /// Packets were lost, and the controller is going to answer. CUBIC, which
+    /// begins congestion avoidance at a queue as if there had been congestion,
+    /// would not, if they were sent before (RFC 9002, 7.3.2).
+    pub(super) fn slow_start_before_loss(&mut self) {
+        if self.slow_start.room.is_some() {
+            self.congestion.congestion_recovery_start_time = None;
+        }
+    }
+
     /// Packets were lost, and the controller has answered.
     pub(super) fn slow_start_on_loss(&mut self, lost: usize, now: Instant) {
         self.slow_start.drain = None;

@@ -369,6 +369,27 @@ fn a_standing_queue_ends_it_without_loss(
     assert_eq!(flow.dropped, 0);
 }
 
+/// What was sent before the exit may be lost after it: the first loss is congestion
+/// (RFC 9002, 7.3.2).
+#[rstest]
+fn a_loss_after_the_exit_is_answered(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut flow = Flow::new(Setting {
+        buffer: DEEP,
+        ..Setting::new(cc, "queue")
+    });
+    flow.run(60.0, ended);
+    flow.run(0.1, |_| false);
+    assert_eq!(flow.end().map(|end| end.reason), Some(Queue));
+    let window = flow.window();
+
+    flow.lose(3);
+    flow.run(0.5, |_| false);
+    let after = flow.window();
+    assert!(after < window * 3 / 4, "{window}, {after}");
+}
+
 /// After a jump to half of what the path holds, growth beyond the saved capacity
 /// loses nothing, whatever else ends slow start; and what is observed at its end
 /// is not limited.

@@ -131,6 +131,11 @@ impl Flow {
         self.busy_until = self.busy_until.max(self.now + queue);
     }
 
+    /// So many packets that are under way do not arrive.
+    pub(crate) fn lose(&mut self, packets: usize) {
+        self.acks.drain(..packets);
+    }
+
     fn resume_from(&mut self, saved: usize) {
         let observed = clock::wall_now();
         let state = PathState {
