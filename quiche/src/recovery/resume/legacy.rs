@@ -130,7 +130,7 @@ impl LegacyRecovery {
             self.resume_change_after_ack(&acked, now);
         }
 
-        if self.resume_phase() == Phase::Reconnaissance {
+        if self.resume.as_ref().is_some_and(Resume::may_jump) {
             self.clock_by_acks();
         }
 
@@ -140,7 +140,8 @@ impl LegacyRecovery {
     /// RFC 9002, 7.7: bursts may be as long as the initial window. What the
     /// ACKs of its packets let go leaves at once, as the path has spread them
     /// already: at the jump all of it is in flight, and counts in the pipe size
-    /// (RFC 9959, 3.3).
+    /// (RFC 9959, 3.3). On a path that others share it costs packets, and is of no
+    /// use without a jump.
     fn clock_by_acks(&mut self) {
         let burst = self.initial_window();
 

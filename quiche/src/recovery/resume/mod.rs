@@ -236,6 +236,11 @@ impl Resume {
         true
     }
 
+    /// Whether a saved set is there that a jump may still go by.
+    pub(crate) fn may_jump(&self) -> bool {
+        self.phase == Phase::Reconnaissance && self.saved.is_some()
+    }
+
     /// Whether the window must not grow now: not in unvalidated (RFC 9959,
     /// 3.3), and not in safe retreat (RFC 9959, 3.5).
     pub(crate) fn holds_window(&self) -> bool {

@@ -592,6 +592,25 @@ fn reconnaissance_is_clocked_by_acks(
     assert_eq!((sender.phase(), sender.pipe_size()), (Unvalidated, 16));
 }
 
+/// B1: bursts are of no use without a jump.
+#[rstest]
+fn reconnaissance_without_a_saved_set_is_paced(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::with_pacing(cc, true);
+    send_at_once(&mut sender);
+    sender.wait(RTT);
+
+    let mut sent = 0;
+    for first in [0, 2, 4, 6] {
+        sender.wait(RTT / 1000);
+        sender.ack(first..first + 2);
+        sent += send_at_once(&mut sender);
+    }
+    // Two for each that is acknowledged would be 16.
+    assert!(sent < 14, "{sent}");
+}
+
 /// RFC 9002, 7.7: one ACK lets no more go at once than an initial window.
 #[rstest]
 fn a_burst_in_reconnaissance_is_an_initial_window(
