@@ -44,7 +44,7 @@ const DISMISSED_AFTER: f64 = 0.375;
 const DOUBTFUL: f64 = 0.2;
 
 /// From this part on, a queue stands.
-const STANDING: f64 = 0.35;
+const STANDING: f64 = 0.25;
 
 /// Doubling delivers twice as much a round trip later, a full path as much.
 const DELIVERED_RATIO: f64 = 1.7;
@@ -70,6 +70,10 @@ pub(super) fn least_queue(ack: &Ack) -> Duration {
 /// Whether the latest RTTs exceed the minimum by more than a path varies by.
 pub(crate) fn is_doubtful(excess: Duration, ack: &Ack) -> bool {
     excess >= ack.min_rtt.mul_f64(DOUBTFUL)
+}
+
+fn is_standing(excess: Duration, ack: &Ack) -> bool {
+    excess >= ack.min_rtt.mul_f64(STANDING)
 }
 
 /// A round in which it is found out whether a queue stands.
@@ -132,7 +136,7 @@ impl Hold {
         // neither.
         let is_flat = self.rounds > 0 || self.is_flat(path, ack);
 
-        if is_flat && excess >= ack.min_rtt.mul_f64(STANDING) {
+        if is_flat && is_standing(excess, ack) {
             return Finding::Queue;
         }
 
@@ -200,6 +204,9 @@ impl Doubling {
 
         let finding = if ack.largest_acked > hold.last_packet {
             hold.find(path, ack, excess)
+        } else if hold.rounds > 0 && is_standing(excess, ack) {
+            // A round later the window would have grown by more.
+            Finding::Queue
         } else if hold.is_dismissed(ack, excess) {
             Finding::Variation
         } else {

@@ -17,10 +17,9 @@ fn double(path: &TestPath, most: usize) -> test_path::Sent {
     })
 }
 
-/// Two windows are under way when a path that holds one begins to queue. Where
-/// a burst within a round was taken for variation before, a fifth more.
+/// Two windows are under way when a path that holds one begins to queue.
 #[test]
-fn doubling_ends_while_about_one_bdp_is_queued() {
+fn doubling_ends_while_less_than_one_bdp_is_queued() {
     for bdp in [150, 200, 270, 400, 530, 740, 1000, 3000, 20_000] {
         for rtt_ms in [20, 50, 60, 100, 600] {
             let path = TestPath::new(bdp, rtt_ms);
@@ -28,9 +27,9 @@ fn doubling_ends_while_about_one_bdp_is_queued() {
             let who = format!("{bdp} packets, {rtt_ms} ms: {sent:?}");
 
             assert!(sent.is_exit, "{who}");
-            assert!(sent.queue <= bdp * 6 / 5, "{who}");
+            assert!(sent.queue <= bdp * 17 / 20, "{who}");
             assert!(sent.window >= bdp * 9 / 10, "{who}");
-            assert!(sent.window <= bdp * 9 / 4, "{who}");
+            assert!(sent.window <= bdp * 37 / 20, "{who}");
         }
     }
 }
