@@ -370,7 +370,7 @@ mod tests {
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
                     --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
                     --idle-timeout 5 --connection-time-max 4 --stall-timeout 3 --requests-max 2 \
-                    --header-bytes-max 1024 --max-jump 20000 --send-buffer-max 65536 \
+                    --header-bytes-max 1024 --max-jump 30000 --send-buffer-max 65536 \
                     --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
                     --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
                     --qlog-subnet 10.0.0.0/8 --qlog-subnet fd00::/8 --check \
@@ -401,7 +401,7 @@ mod tests {
         let times = [cli.limits.connection_time(), cli.limits.stall_time()];
         assert_eq!(times.map(|time| time.as_secs()), [4, 3]);
         assert_eq!((cli.limits.requests_max, cli.limits.header_bytes_max), (2, 1024));
-        assert_eq!((cli.limits.max_jump, cli.limits.send_buffer_max), (20_000, Some(65_536)));
+        assert_eq!((cli.limits.max_jump, cli.limits.send_buffer_max), (30_000, Some(65_536)));
         assert_eq!(cli.early_data, Switch::On);
         assert_eq!((cli.drain, cli.takeover), (7, Some("sock".into())));
         assert_eq!(cli.metrics.map(|at| at.port()), Some(9100));
@@ -430,7 +430,7 @@ mod tests {
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
                     --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
                     --idle-timeout 5 --connection-time-max 4 --stall-timeout 3 --requests-max 2 \
-                    --header-bytes-max 1024 --max-jump 20000 --send-buffer-max 65536 \
+                    --header-bytes-max 1024 --max-jump 30000 --send-buffer-max 65536 \
                     --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
                     --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
                     --qlog-subnet 10.0.0.0/8";
@@ -553,8 +553,8 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --header-bytes-max 9", "1024"),
             ("edge-server --listen 127.0.0.1:0 --root . --send-buffer-max 9", "65536"),
             (
-                "edge-server --listen 127.0.0.1:0 --root . --max-jump 14519",
-                "'14519' for '--max-jump <BYTES>': 14519 is not in 14520..=1073741824",
+                "edge-server --listen 127.0.0.1:0 --root . --max-jump 29039",
+                "'29039' for '--max-jump <BYTES>': 29039 is not in 29040..=1073741824",
             ),
             ("edge-server --listen 127.0.0.1:0 --root . --max-jump 1073741825", "..=1073741824"),
             ("edge-server --listen 127.0.0.1:0 --root . --max-jump 8M", "'8M'"),

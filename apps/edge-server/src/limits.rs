@@ -9,8 +9,9 @@ use quiche::resume::ResumeConfig;
 
 use crate::transport::PACKET_BYTES_MAX;
 
-/// The least that `--max-jump` may be: the largest initial window.
-const MAX_JUMP_LEAST: i64 = 10 * PACKET_BYTES_MAX as i64;
+/// The least that `--max-jump` may be: slow start has as much, twice the largest
+/// initial window, when the jump is due.
+const MAX_JUMP_LEAST: i64 = 2 * 10 * PACKET_BYTES_MAX as i64;
 
 /// The least that is kept of responses where nothing is said.
 const SEND_BUFFER_LEAST: u64 = 32 << 20;
@@ -149,7 +150,7 @@ pub mod tests {
     fn the_send_buffer_follows_the_largest_jump_unless_it_is_said() {
         for (options, expected) in [
             (&[][..], 32 << 20),
-            (&["--max-jump", "20000"], 32 << 20),
+            (&["--max-jump", "30000"], 32 << 20),
             (&["--max-jump", "40000000"], 160_000_000),
             (&["--max-jump", "1073741824"], 4 << 30),
             (&["--max-jump", "40000000", "--send-buffer-max", "65536"], 65_536),
