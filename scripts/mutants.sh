@@ -21,8 +21,9 @@ modules() {
     cat <<'END'
 pacing pacing.rs : recovery::pacing
 path_state path_state/mod.rs path_state/memory.rs path_state/remote_endpoint.rs path_state/store.rs : recovery::path_state
-resume resume/mod.rs resume/admit.rs resume/config.rs resume/delivery.rs resume/hystart.rs resume/legacy.rs resume/observer.rs resume/phase.rs resume/qlog.rs : recovery::resume recovery::unchanged_tests slow_start_ends_at_the_ceiling an_exit --skip property_tests --skip connection::tests
+resume resume/mod.rs resume/admit.rs resume/after_jump.rs resume/config.rs resume/current_rtt.rs resume/delivery.rs resume/hystart.rs resume/legacy.rs resume/observer.rs resume/phase.rs resume/qlog.rs : recovery::resume recovery::unchanged_tests slow_start_ends_at_the_ceiling an_exit --skip property_tests --skip connection::tests
 connection resume/connection.rs : recovery::resume::connection
+overshoot overshoot/mod.rs overshoot/doubling.rs overshoot/history.rs overshoot/path.rs overshoot/room.rs overshoot/hooks.rs : recovery::overshoot recovery::slow_start::path_tests soft_growth
 search search.rs : recovery::search
 slow_start slow_start/mod.rs slow_start/exit.rs slow_start/hooks.rs slow_start/qlog.rs : recovery::slow_start
 left_path left_path.rs : left_path

@@ -600,8 +600,12 @@ fn observations_merge_as_path_states_do(bench: &Bench) {
         bench.advance(Duration::from_secs(60 * below(50)));
         let now = quiche::clock::wall_now();
         let observed = PathState {
-            saved_cwnd: [u64::MAX - below(20), 1 + below(40), (1 + below(40)) << 32, below(40) << 58]
-                [below(4) as usize]
+            saved_cwnd: [
+                u64::MAX - below(20),
+                1 + below(40),
+                (1 + below(40)) << 32,
+                below(40) << 58,
+            ][below(4) as usize]
                 .saturating_add(below(3)),
             saved_rtt: Duration::from_millis(1 + below(200)),
             expires: now + HOUR / (1 + below(2) as u32),

@@ -116,9 +116,7 @@ impl Hold {
 
         self.has_grown |= rtts >= GROWTH_SPAN && excess >= grown;
 
-        rtts >= DISMISSED_AFTER
-            && !self.has_grown
-            && !is_doubtful(excess, ack)
+        rtts >= DISMISSED_AFTER && !self.has_grown && !is_doubtful(excess, ack)
     }
 
     /// Whether no more is delivered at the end of the round than before it, as
