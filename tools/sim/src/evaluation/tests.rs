@@ -91,7 +91,7 @@ fn each_rule_is_broken_by_what_it_forbids() {
         }
     };
 
-    let rules: [Case; 27] = [
+    let rules: [Case; 29] = [
         ("fluid bound", &["dynamics", "steady", "cubic", "slow-start"], &slow_down(0.99)),
         (
             "CUBIC: at least 3 RTTs",
@@ -130,6 +130,8 @@ fn each_rule_is_broken_by_what_it_forbids() {
         ("neighbours: background", &["neighbours", "60-ms", "\"careful-resume\""], &lose_more),
         ("changed: an RTT of less", &["changed", "Number(4)", CAREFUL], &jump),
         ("dynamics: Careful Resume is", &["dynamics", "codel", CAREFUL], &slow_down(3.0)),
+        ("lossy: Careful Resume is slower", &["lossy", "fibre", CAREFUL], &slow_down(3.0)),
+        ("lossy: Careful Resume takes less", &["lossy", "fibre", "reno", CAREFUL], &slow_down(3.0)),
         ("P6, LEO: conditions", &["published", "LEO", "slow-start"], &slow_down(3.0)),
     ];
     for (rule, terms, change) in rules {

@@ -27,6 +27,7 @@ shipped!(
     "fairness",
     "neighbours",
     "dynamics",
+    "lossy",
     "published",
 );
 

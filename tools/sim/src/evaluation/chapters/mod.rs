@@ -7,6 +7,7 @@ mod dynamics;
 mod exits;
 mod fairness;
 mod grid;
+mod lossy;
 mod neighbours;
 mod objects;
 mod overshoot;
@@ -28,7 +29,7 @@ use super::Findings;
 use crate::scenario::Controller;
 
 /// The chapters that an evaluation has.
-pub const STEMS: [&str; 16] = [
+pub const STEMS: [&str; 17] = [
     "paths",
     "grid",
     "objects",
@@ -44,6 +45,7 @@ pub const STEMS: [&str; 16] = [
     "fairness",
     "neighbours",
     "dynamics",
+    "lossy",
     "published",
 ];
 
@@ -69,6 +71,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         "fairness" => fairness::findings(chapter),
         "neighbours" => neighbours::findings(chapter),
         "dynamics" => dynamics::findings(chapter),
+        "lossy" => lossy::findings(chapter),
         "published" => published::findings(chapter),
         other => anyhow::bail!("scenarios/{other}.toml has no chapter in the report"),
     }

@@ -94,6 +94,7 @@ pub fn findings(chapter: &Chapter, limits: &Limits) -> anyhow::Result<Findings> 
         let level = Some((1.0, "slow start, HyStart++".into()));
         html += &lines(&chart(&of_cc, "time / slow start's, HyStart++", ratio, level))?;
         rows.extend((0..STARTS.len()).filter_map(|start| row(&of_cc, start)));
+        rows.push(bound_row(&of_cc));
     }
     let heads = [
         "controller, start",
@@ -110,7 +111,8 @@ pub fn findings(chapter: &Chapter, limits: &Limits) -> anyhow::Result<Findings> 
     html += &note(
         "Times are geometric means of ratios to slow start with HyStart++ on the same path; ± is half of \
          the 95 % interval of a mean over paths. Rules judge its worse end. Unrestrained: grows after its \
-         jump as if it had not jumped.",
+         jump as if it had not jumped. The bound is the time of an ideal sender on the path at \
+         its best, which jumps to half of what was saved and fills the path a round trip later.",
     );
     Ok(Findings { html, verdicts: verdicts(&all, limits), ..Findings::default() })
 }
@@ -253,6 +255,24 @@ fn row(all: &[&Drawn], start: usize) -> Option<Vec<String>> {
         format!("{slowest:.2}"),
         format!("{:.1} %", percent(&runs, loses_more)),
     ])
+}
+
+/// What Careful Resume takes by its fluid bound.
+fn bound_row(all: &[&Drawn]) -> Vec<String> {
+    let ratio = |drawn: &&Drawn| {
+        let bound_ms = drawn.cells[CAREFUL]?.bound_ms();
+        Some((bound_ms / drawn.of.ttlb_ms()).ln())
+    };
+    let said = |all: &[&Drawn]| {
+        let ratios: Vec<f64> = all.iter().filter_map(ratio).collect();
+        mean(&ratios).map_or("–".to_owned(), |mean| format!("{:.3}", geometric(mean).value))
+    };
+    let known: Vec<&Drawn> = all.iter().copied().filter(|drawn| is_known(drawn)).collect();
+    let none = || "–".to_owned();
+    let name = format!("{}, fluid bound of Careful Resume", controller_name(all[0].controller()));
+    let lost = [none(), none(), none(), none()];
+    let times = [said(all), said(&known), none(), none()];
+    [name].into_iter().chain(lost).chain(times).collect()
 }
 
 fn chart(
