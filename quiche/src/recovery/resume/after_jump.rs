@@ -77,8 +77,10 @@ impl Round {
 pub(crate) struct SoftGrowth {
     /// saved_cwnd, in bytes.
     known: usize,
-    /// The path holds more.
-    is_larger: bool,
+    /// The path limited that, and has not shown to hold more since.
+    is_limit: bool,
+    /// The part of a doubling beyond that.
+    beyond: Growth,
     path: Path,
     round: Option<Round>,
     /// What the round before delivered, in bytes per second.
@@ -90,11 +92,16 @@ pub(crate) struct SoftGrowth {
 }
 
 impl SoftGrowth {
-    /// `known` is the capacity that was seen, in bytes.
-    pub(super) fn new(known: usize) -> Self {
+    /// `known` is the capacity that was seen, in bytes; `is_limit` says that the
+    /// path had no more.
+    pub(super) fn new(known: usize, is_limit: bool) -> Self {
         SoftGrowth {
             known,
-            is_larger: false,
+            is_limit,
+            beyond: match is_limit {
+                true => Growth::Half,
+                false => Growth::Full,
+            },
             path: Path::default(),
             round: None,
             last_rate: None,
@@ -110,9 +117,9 @@ impl SoftGrowth {
 
         let excess = self.path.excess(ack).unwrap_or_default();
         let is_beyond = ack.cwnd >= self.known;
-        self.is_larger |= self.delivers_more(ack, excess);
+        self.is_limit &= !self.delivers_more(ack, excess);
 
-        let is_careful = is_beyond && !self.is_larger;
+        let is_careful = is_beyond && self.is_limit;
 
         if let Some(looks_full) = self.end_round(ack, excess) {
             let was_suspect =
@@ -138,7 +145,7 @@ impl SoftGrowth {
         }
 
         let growth = match is_beyond {
-            true => Growth::Half,
+            true => self.beyond,
             false => Growth::Full,
         };
         self.doubling.on_ack(&mut self.path, ack, growth)

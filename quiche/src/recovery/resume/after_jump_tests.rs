@@ -7,7 +7,7 @@ use crate::recovery::overshoot::test_path::MDS;
 
 /// Grows from half of `known`, as after a jump; both in packets.
 fn grow(path: &TestPath, known: usize, most: usize) -> Sent {
-    let mut soft_growth = SoftGrowth::new(known * MDS);
+    let mut soft_growth = SoftGrowth::new(known * MDS, true);
     path.send(known / 2, most, |ack| soft_growth.on_ack(ack))
 }
 
@@ -53,6 +53,27 @@ fn growth_ends_at_what_the_path_holds_where_less_was_saved() {
     });
 }
 
+/// What something other than the path limited says how much the path holds at
+/// least: beyond that it is doubled, and watched, as where nothing is known.
+#[test]
+fn growth_beyond_a_limited_capacity_is_that_of_slow_start() {
+    for percent in [30, 45, 60, 80, 95] {
+        each_path(|path, who| {
+            let known = path.bdp * percent / 100;
+            let mut soft_growth = SoftGrowth::new(known * MDS, false);
+            let sent = path.send(known / 2, 10 * path.bdp, |ack| {
+                soft_growth.on_ack(ack)
+            });
+            let who = format!("{who}, {percent} %: {sent:?}");
+
+            assert!(sent.is_exit, "{who}");
+            assert!(sent.queue <= path.bdp * 17 / 20, "{who}");
+            assert!(sent.window >= path.bdp * 9 / 10, "{who}");
+            assert!(sent.rtts < 7.0, "{who}");
+        });
+    }
+}
+
 /// Doubling would take three round trips to eight times as much.
 #[test]
 fn a_path_that_holds_more_is_found_out() {
@@ -72,7 +93,7 @@ fn growth_below_what_was_saved_is_the_controllers() {
             swing,
             ..TestPath::new(8000, 60)
         };
-        let mut soft_growth = SoftGrowth::new(4000 * MDS);
+        let mut soft_growth = SoftGrowth::new(4000 * MDS, true);
         let sent = path.send(500, 4000, |ack| {
             let verdict = soft_growth.on_ack(ack);
             assert_eq!(verdict, Verdict::Grow(ack.grown), "{swing}");
@@ -85,7 +106,7 @@ fn growth_below_what_was_saved_is_the_controllers() {
 #[test]
 fn a_quarter_of_the_growth_is_left_beyond_what_was_saved() {
     let path = TestPath::new(8000, 60);
-    let mut soft_growth = SoftGrowth::new(1000 * MDS);
+    let mut soft_growth = SoftGrowth::new(1000 * MDS, true);
     let (mut grown, mut kept) = (0, 0);
 
     path.send(1000, 1200, |ack| {

@@ -665,15 +665,12 @@ impl Resume {
 
         match self.config.after_jump {
             AfterJump::Soft => {
+                let known =
+                    usize::try_from(saved.saved_cwnd).unwrap_or(usize::MAX);
                 // RFC 9959, 4.1: what limited a set was not the path, which
                 // may hold more.
-                let known = match saved.limited {
-                    true => usize::MAX,
-                    false => {
-                        usize::try_from(saved.saved_cwnd).unwrap_or(usize::MAX)
-                    },
-                };
-                self.soft_growth = Some(Box::new(SoftGrowth::new(known)));
+                let soft_growth = SoftGrowth::new(known, !saved.limited);
+                self.soft_growth = Some(Box::new(soft_growth));
             },
 
             AfterJump::Ceiling => {
