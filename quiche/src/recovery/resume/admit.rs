@@ -18,9 +18,9 @@ const MAX_RTT_FACTOR: u32 = 10;
 /// An RTT that is longer by less than this part of it is as it was saved.
 const QUEUE_DIVISOR: u128 = 32;
 
-/// However long the RTT, this part of the jump is left: the path itself may have
-/// become longer.
-const MIN_JUMP_DIVISOR: u128 = 4;
+/// However long the RTT, this part is left: the path itself may have become
+/// longer.
+const FREE_DIVISOR: u128 = 4;
 
 /// The jump_cwnd in bytes that this connection may use, or why it may not.
 pub(super) fn jump_cwnd(
@@ -57,10 +57,12 @@ pub(super) fn rtt_is_plausible(min_rtt: Duration, saved_rtt: Duration) -> bool {
     min_rtt * MIN_RTT_DIVISOR > saved_rtt && min_rtt <= saved_rtt * MAX_RTT_FACTOR
 }
 
-/// What is left of a jump, in bytes, where others may have made a queue: an RTT
-/// that exceeds the saved one by a part of it leaves so much less of the jump.
+/// What is left of a saved window, in bytes, where others may have made a queue:
+/// an RTT that exceeds the saved one by a part of it leaves so much less of it.
 /// More careful than RFC 9959 asks.
-fn beside_queue(jump: u64, min_rtt: Duration, saved_rtt: Duration) -> usize {
+pub(super) fn beside_queue(
+    window: u64, min_rtt: Duration, saved_rtt: Duration,
+) -> usize {
     let saved = saved_rtt.as_nanos().max(1);
     let longer = min_rtt.as_nanos().saturating_sub(saved);
     let queue = if longer < saved / QUEUE_DIVISOR {
@@ -68,9 +70,9 @@ fn beside_queue(jump: u64, min_rtt: Duration, saved_rtt: Duration) -> usize {
     } else {
         longer
     };
-    let free = saved.saturating_sub(queue).max(saved / MIN_JUMP_DIVISOR);
+    let free = saved.saturating_sub(queue).max(saved / FREE_DIVISOR);
 
-    usize::try_from(u128::from(jump) * free / saved).unwrap_or(usize::MAX)
+    usize::try_from(u128::from(window) * free / saved).unwrap_or(usize::MAX)
 }
 
 /// Where slow start ends after the jump: at the capacity that was seen, in

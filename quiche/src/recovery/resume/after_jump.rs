@@ -75,8 +75,8 @@ impl Round {
 /// The growth of a window that has jumped, until slow start ends.
 #[derive(Debug)]
 pub(crate) struct SoftGrowth {
-    /// saved_cwnd, in bytes.
-    known: usize,
+    /// saved_cwnd, in bytes, less what others queue.
+    pub(super) known: usize,
     /// The path limited that, and has not shown to hold more since.
     is_limit: bool,
     /// The part of a doubling beyond that.

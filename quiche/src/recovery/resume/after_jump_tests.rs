@@ -61,9 +61,8 @@ fn growth_beyond_a_limited_capacity_is_that_of_slow_start() {
         each_path(|path, who| {
             let known = path.bdp * percent / 100;
             let mut soft_growth = SoftGrowth::new(known * MDS, false);
-            let sent = path.send(known / 2, 10 * path.bdp, |ack| {
-                soft_growth.on_ack(ack)
-            });
+            let sent = path
+                .send(known / 2, 10 * path.bdp, |ack| soft_growth.on_ack(ack));
             let who = format!("{who}, {percent} %: {sent:?}");
 
             assert!(sent.is_exit, "{who}");

@@ -646,7 +646,7 @@ impl Resume {
                 .max(c.max_datagram_size),
             max_datagram_size: c.max_datagram_size,
         });
-        self.limit_growth();
+        self.limit_growth(c);
 
         self.change_phase(
             Phase::Unvalidated,
@@ -658,15 +658,19 @@ impl Resume {
     }
 
     /// RFC 9959, 3.4 leaves the growth to the controller.
-    fn limit_growth(&mut self) {
+    fn limit_growth(&mut self, c: &Conditions) {
         let Some(saved) = self.saved.map(|saved| saved.state) else {
             return;
         };
 
         match self.config.after_jump {
             AfterJump::Soft => {
-                let known =
-                    usize::try_from(saved.saved_cwnd).unwrap_or(usize::MAX);
+                let min_rtt = c.min_rtt.unwrap_or(saved.saved_rtt);
+                let known = admit::beside_queue(
+                    saved.saved_cwnd,
+                    min_rtt,
+                    saved.saved_rtt,
+                );
                 // RFC 9959, 4.1: what limited a set was not the path, which
                 // may hold more.
                 let soft_growth = SoftGrowth::new(known, !saved.limited);

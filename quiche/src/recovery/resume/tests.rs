@@ -628,6 +628,23 @@ fn a_burst_in_reconnaissance_is_an_initial_window(
     assert_eq!(send_at_once(&mut sender), IW + 2);
 }
 
+/// What others queue is theirs after the jump as well.
+#[rstest]
+fn growth_is_careful_from_what_others_leave_on(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    for (rtt, expected) in [(RTT, 300), (RTT * 6 / 5, 240), (RTT * 5, 75)] {
+        let mut sender = Sender::resumed(cc, 300);
+        sender.fill();
+        sender.wait(rtt);
+        sender.ack(0..IW as u64);
+        assert_eq!(sender.phase(), Unvalidated);
+
+        let soft_growth = sender.resume().soft_growth.as_ref().unwrap();
+        assert_eq!(soft_growth.known / MDS, expected, "{rtt:?}");
+    }
+}
+
 /// The fewest and the most packets in any period that long.
 fn extremes(times: &[Duration], period: Duration) -> (usize, usize) {
     let sent_before = |time| times.partition_point(|t| *t < time);
