@@ -18,6 +18,9 @@ const MAX_RTT_FACTOR: u32 = 10;
 /// An RTT that is longer by less than this part of it is as it was saved.
 const QUEUE_DIVISOR: u128 = 32;
 
+/// An RTT that is so many times the saved one is no queue.
+const LONGER_FACTOR: u32 = 2;
+
 /// However long the RTT, this part is left: the path itself may have become
 /// longer.
 const FREE_DIVISOR: u128 = 4;
@@ -73,6 +76,12 @@ pub(super) fn beside_queue(
     let free = saved.saturating_sub(queue).max(saved / FREE_DIVISOR);
 
     usize::try_from(u128::from(window) * free / saved).unwrap_or(usize::MAX)
+}
+
+/// Whether the path itself has become longer: others rarely queue for more than
+/// an RTT.
+pub(super) fn is_longer(saved: &PathState, min_rtt: Duration) -> bool {
+    min_rtt >= saved.saved_rtt * LONGER_FACTOR
 }
 
 /// Where slow start ends after the jump: at the capacity that was seen, in

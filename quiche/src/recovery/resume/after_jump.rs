@@ -78,7 +78,7 @@ pub(crate) struct SoftGrowth {
     /// saved_cwnd, in bytes, less what others queue.
     pub(super) known: usize,
     /// The path limited that, and has not shown to hold more since.
-    is_limit: bool,
+    pub(super) is_limit: bool,
     /// The part of a doubling beyond that.
     beyond: Growth,
     path: Path,

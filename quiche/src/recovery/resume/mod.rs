@@ -672,8 +672,10 @@ impl Resume {
                     saved.saved_rtt,
                 );
                 // RFC 9959, 4.1: what limited a set was not the path, which
-                // may hold more.
-                let soft_growth = SoftGrowth::new(known, !saved.limited);
+                // may hold more; one that has become longer does.
+                let is_limit =
+                    !saved.limited && !admit::is_longer(&saved, min_rtt);
+                let soft_growth = SoftGrowth::new(known, is_limit);
                 self.soft_growth = Some(Box::new(soft_growth));
             },
 

@@ -633,7 +633,12 @@ fn a_burst_in_reconnaissance_is_an_initial_window(
 fn growth_is_careful_from_what_others_leave_on(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
-    for (rtt, expected) in [(RTT, 300), (RTT * 6 / 5, 240), (RTT * 5, 75)] {
+    for (rtt, known, is_limit) in [
+        (RTT, 300, true),
+        (RTT * 6 / 5, 240, true),
+        (RTT * 19 / 10, 75, true),
+        (RTT * 2, 75, false),
+    ] {
         let mut sender = Sender::resumed(cc, 300);
         sender.fill();
         sender.wait(rtt);
@@ -641,7 +646,8 @@ fn growth_is_careful_from_what_others_leave_on(
         assert_eq!(sender.phase(), Unvalidated);
 
         let soft_growth = sender.resume().soft_growth.as_ref().unwrap();
-        assert_eq!(soft_growth.known / MDS, expected, "{rtt:?}");
+        assert_eq!(soft_growth.known / MDS, known, "{rtt:?}");
+        assert_eq!(soft_growth.is_limit, is_limit, "{rtt:?}");
     }
 }
 
