@@ -1,4 +1,4 @@
-//! What is remembered of a path between connections (RFC 9959, 3.1).
+//! Saved congestion control parameters of a path, between connections (RFC 9959, 3.1).
 //!
 //! Owns the parameter set ([`PathState`]), its encoding, and the rule by which
 //! an observation replaces a held set. Where sets are kept is the business of
