@@ -1,4 +1,4 @@
-//! Saved congestion control parameters of a path, between connections (RFC 9959, 3.1).
+//! Saved parameters of a path, kept between connections (RFC 9959, 3.1).
 //!
 //! Owns the parameter set ([`PathState`]), its encoding, and the rule by which
 //! an observation replaces a held set. Where sets are kept is the business of
