@@ -1,59 +1,27 @@
 //! `edge-server`: serves files over HTTP/3 and starts a download at the pace
 //! that an earlier connection from the client's subnet has reached (RFC 9959).
 
-mod access_log;
 mod admission;
-mod bucket;
-mod certificate;
-mod check;
 mod config;
-mod config_file;
 mod connection;
-mod connection_ids;
-mod deadlines;
-mod departure;
-mod disk;
-mod drain;
-mod event_loop;
-mod forwarding;
-mod gate;
-mod handover;
-mod health;
-mod http;
-mod inputs;
-mod limits;
-mod memory;
-mod metrics;
-mod names;
-mod orders;
-mod outbox;
-mod path_key;
-mod qlog_file;
-mod qlog_sample;
-mod randomness;
-mod reactor;
-mod receiver;
-mod reload;
-mod rest;
-mod resume_report;
-mod routes;
-mod saved_paths;
-mod secrets;
-mod settings;
-mod signals;
-mod site;
-mod socket;
-mod stateless_reset;
-mod status_pages;
-mod stay;
-mod steering;
-mod subnets;
-mod tickets;
-mod tokens;
-mod transport;
+mod content;
+mod h3;
+mod http {
+    pub mod body;
+    pub mod conditional;
+    pub mod content_coding;
+    pub mod date;
+    pub mod range;
+    pub mod request;
+    #[path = "answer.rs"]
+    pub mod response;
+}
+mod net;
+mod quic;
+mod resume;
+mod server;
+mod telemetry;
 mod worker;
-mod workers;
-mod writable;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -64,21 +32,26 @@ use anyhow::bail;
 use anyhow::Context;
 use log::warn;
 
-use access_log::AccessLog;
-use config::Config;
-use config::Parsed;
-use config::Switch;
-use handover::Door;
-use handover::Estate;
-use handover::Predecessor;
-use health::Health;
-use inputs::Inputs;
-use metrics::Metrics;
 use path_store::StoreService;
-use reload::Reloader;
-use status_pages::StatusPages;
-use workers::Services;
-use workers::Workers;
+
+use crate::config::Config;
+use crate::config::Parsed;
+use crate::config::Switch;
+use crate::resume::store;
+use crate::server::check;
+use crate::server::hot_restart::Door;
+use crate::server::hot_restart::Estate;
+use crate::server::hot_restart::Predecessor;
+use crate::server::reload::Reloader;
+use crate::server::resources::Inputs;
+use crate::server::signals;
+use crate::server::Services;
+use crate::server::Workers;
+use crate::telemetry::access_log::AccessLog;
+use crate::telemetry::admin::StatusPages;
+use crate::telemetry::health::Health;
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::qlog;
 
 /// The server could not start, or failed.
 const EXIT_FAILED: u8 = 1;
@@ -140,9 +113,9 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let cli = &config.flags;
     let signals = signals::hold().context("cannot take signals over")?;
     if let Some(dir) = &cli.qlog_dir {
-        qlog_file::make_dir(dir)?;
+        qlog::file::make_dir(dir)?;
     }
-    let store = cli.resumes().then(|| saved_paths::open(cli)).transpose()?;
+    let store = cli.resumes().then(|| store::open(cli)).transpose()?;
     let metrics = Metrics::new(store.as_ref().map(StoreService::monitor));
     let inputs = Inputs::read(config)?;
     let health = Health::default();
@@ -182,7 +155,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         door.wait(estate).context("cannot wait for a successor")?;
     }
     eprintln!("edge-server: listening on {}", workers.address);
-    workers::run(workers.event_loops)?;
+    server::run(workers.event_loops)?;
     if access_log.is_some_and(|log| !log.close()) {
         warn!("the access log did not take its last lines in time");
     }

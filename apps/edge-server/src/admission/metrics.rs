@@ -1,0 +1,121 @@
+//! How clients without a connection were met, counted.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+use crate::admission::Doubt;
+use crate::admission::Refusal;
+use crate::quic::token::Fault;
+use crate::quic::token::Kind;
+
+/// The counters, shared by the workers.
+#[derive(Clone, Default)]
+pub struct AdmissionMetrics {
+    retries: Family<ReasonLabels, Counter>,
+    refusals: Family<ReasonLabels, Counter>,
+    resets: Counter,
+    handshakes: Family<HandshakeLabels, Counter>,
+    tokens: Family<TokenLabels, Counter>,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct TokenLabels {
+    kind: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct HandshakeLabels {
+    outcome: &'static str,
+}
+
+impl AdmissionMetrics {
+    /// All at nothing, and part of what `registry` tells.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        let (retries, resets) = (metrics.retries.clone(), metrics.resets.clone());
+        registry.register("edge_server_retries", "Retry packets sent", retries);
+        registry.register("edge_server_stateless_resets", "Stateless resets sent", resets);
+        let (refusals, handshakes) = (metrics.refusals.clone(), metrics.handshakes.clone());
+        registry.register("edge_server_refusals", "Connections refused at the door", refusals);
+        registry.register("edge_server_handshakes", "Handshakes that ended", handshakes);
+        registry.register(
+            "edge_server_tokens",
+            "Address-validation tokens that clients offered, and what they were found to be",
+            metrics.tokens.clone(),
+        );
+        metrics
+    }
+
+    pub fn count_retry(&self, doubt: Doubt) {
+        self.retries.get_or_create(&ReasonLabels { reason: doubt.name() }).inc();
+    }
+
+    pub fn count_refusal(&self, refusal: Refusal) {
+        self.refusals.get_or_create(&ReasonLabels { reason: refusal.name() }).inc();
+    }
+
+    /// A handshake has ended, one way or the other.
+    pub fn count_handshake(&self, completed: bool) {
+        let outcome = if completed { "completed" } else { "failed" };
+        self.handshakes.get_or_create(&HandshakeLabels { outcome }).inc();
+    }
+
+    pub fn count_reset(&self) {
+        self.resets.inc();
+    }
+
+    /// A client offered a token, which is good unless there is a fault.
+    pub fn count_token(&self, kind: Option<Kind>, fault: Option<Fault>) {
+        let kind = match kind {
+            Some(Kind::Retry) => "retry",
+            Some(Kind::NewToken) => "new_token",
+            None => "unknown",
+        };
+        let outcome = fault.map_or("accepted", Fault::name);
+        self.tokens.get_or_create(&TokenLabels { kind, outcome }).inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::connection_limits::Bound;
+    use prometheus_client::encoding::text;
+
+    #[test]
+    fn what_was_counted_is_told() {
+        let mut registry = Registry::default();
+        let metrics = AdmissionMetrics::register(&mut registry);
+        metrics.count_retry(Doubt::Bound(Bound::Rate));
+        metrics.count_reset();
+        metrics.count_refusal(Refusal::Draining);
+        metrics.count_handshake(true);
+        metrics.count_handshake(false);
+        metrics.count_token(Some(Kind::Retry), None);
+        metrics.count_token(Some(Kind::NewToken), Some(Fault::Replayed));
+        metrics.count_token(None, Some(Fault::Unknown));
+
+        let mut page = String::new();
+        text::encode(&mut page, &registry).unwrap();
+        for line in [
+            "edge_server_retries_total{reason=\"rate\"} 1",
+            "edge_server_stateless_resets_total 1",
+            "edge_server_refusals_total{reason=\"draining\"} 1",
+            "edge_server_handshakes_total{outcome=\"completed\"} 1",
+            "edge_server_handshakes_total{outcome=\"failed\"} 1",
+            "edge_server_tokens_total{kind=\"retry\",outcome=\"accepted\"} 1",
+            "edge_server_tokens_total{kind=\"new_token\",outcome=\"replayed\"} 1",
+            "edge_server_tokens_total{kind=\"unknown\",outcome=\"unknown\"} 1",
+        ] {
+            assert!(page.lines().any(|said| said == line), "{line}: {page}");
+        }
+    }
+}

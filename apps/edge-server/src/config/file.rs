@@ -1,0 +1,252 @@
+//! The configuration file: options, and what the command line is too narrow for. TOML,
+//! read whole; a key that is not known is an error.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use serde::Deserialize;
+use toml::Spanned;
+use toml::Value;
+
+use crate::config::options::Setting;
+
+/// What the file says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ConfigFile {
+    /// Options, as on the command line.
+    pub server: Vec<Setting>,
+
+    /// Hosts by name, and at most one without names, for all others.
+    pub hosts: Vec<Host>,
+}
+
+/// The file's tables.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tables {
+    #[serde(default)]
+    server: BTreeMap<String, Spanned<Value>>,
+
+    #[serde(default, rename = "host")]
+    hosts: Vec<Host>,
+}
+
+/// One host. What it does not say is as the host without names has it, and what
+/// that does not say has a default.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    #[serde(default)]
+    pub names: Vec<String>,
+
+    /// The folder; `--root` without.
+    pub root: Option<PathBuf>,
+
+    /// Certificate chain and key; `--cert` and `--key` without.
+    pub cert: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+
+    /// Files that a folder is answered with; the first that is there.
+    pub index: Option<Vec<String>>,
+
+    /// Whether a file's `.br`, `.zst` and `.gz` siblings are served in its place.
+    pub precompressed: Option<bool>,
+
+    /// The charset of text; none is said when it is empty.
+    pub charset: Option<String>,
+
+    /// Content types by file name ending.
+    pub mime: Option<BTreeMap<String, String>>,
+
+    /// Files to show for statuses.
+    pub error: Option<BTreeMap<String, String>>,
+
+    pub header: Option<Vec<HeaderRule>>,
+    pub redirect: Option<Vec<Redirect>>,
+}
+
+/// Fields for answers with files that a pattern fits.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct HeaderRule {
+    pub path: String,
+    pub set: BTreeMap<String, String>,
+}
+
+/// Somewhere else.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Redirect {
+    pub from: String,
+    pub to: String,
+    #[serde(default = "permanent")]
+    pub status: u16,
+}
+
+fn permanent() -> u16 {
+    308
+}
+
+impl ConfigFile {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the file, and the key and line at fault.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read --config {shown}, name a readable TOML file"))?;
+        Self::parse(&text).with_context(|| format!("--config {shown}"))
+    }
+
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        let tables: Tables = toml::from_str(text).map_err(|error| {
+            let reason = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
+            match error.span() {
+                Some(span) => anyhow::anyhow!("line {}: {reason}", line_of(text, span.start)),
+                None => anyhow::anyhow!("{reason}"),
+            }
+        })?;
+        let Tables { server, hosts } = tables;
+        let setting = |(name, value): (String, Spanned<Value>)| Setting {
+            name,
+            line: line_of(text, value.span().start),
+            value: value.into_inner(),
+        };
+        let file = Self { server: server.into_iter().map(setting).collect(), hosts };
+        let unnamed = file.hosts.iter().filter(|host| host.names.is_empty()).count();
+        anyhow::ensure!(unnamed <= 1, "more than one [[host]] has no names; name all but one");
+        for host in &file.hosts {
+            let pair = host.cert.is_some() == host.key.is_some();
+            anyhow::ensure!(pair, "{host}: cert and key go together; say both or none");
+        }
+        Ok(file)
+    }
+
+    /// The host for names that no other has.
+    pub fn unnamed(&self) -> Host {
+        self.hosts.iter().find(|host| host.names.is_empty()).cloned().unwrap_or_default()
+    }
+
+    /// The hosts with names, as complete as the file makes them.
+    pub fn named(&self) -> impl Iterator<Item = Host> + '_ {
+        let unnamed = self.unnamed();
+        let named = self.hosts.iter().filter(|host| !host.names.is_empty());
+        named.map(move |host| host.clone().or(&unnamed))
+    }
+}
+
+impl Host {
+    /// What this one does not say, `other` does.
+    fn or(self, other: &Self) -> Self {
+        let certified = self.cert.is_some();
+        let pair =
+            if certified { (self.cert, self.key) } else { (other.cert.clone(), other.key.clone()) };
+        Self {
+            names: self.names,
+            root: self.root.or_else(|| other.root.clone()),
+            cert: pair.0,
+            key: pair.1,
+            index: self.index.or_else(|| other.index.clone()),
+            precompressed: self.precompressed.or(other.precompressed),
+            charset: self.charset.or_else(|| other.charset.clone()),
+            mime: self.mime.or_else(|| other.mime.clone()),
+            error: self.error.or_else(|| other.error.clone()),
+            header: self.header.or_else(|| other.header.clone()),
+            redirect: self.redirect.or_else(|| other.redirect.clone()),
+        }
+    }
+}
+
+/// How messages name a host.
+impl std::fmt::Display for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.names.first() {
+            Some(name) => write!(f, "[[host]] {name}"),
+            None => write!(f, "[[host]] without names"),
+        }
+    }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_read() {
+        let file = ConfigFile::parse(
+            r#"
+            [[host]]
+            index = ["index.html", "index.htm"]
+            precompressed = false
+            charset = ""
+            cert = "all.pem"
+            key = "all.key"
+            mime = { m3u8 = "application/vnd.apple.mpegurl" }
+            error = { 404 = "/404.html" }
+
+            [[host.header]]
+            path = "/assets/**"
+            set = { cache-control = "max-age=31536000, immutable" }
+
+            [[host.redirect]]
+            from = "/old/*"
+            to = "/new/*"
+            status = 301
+
+            [[host]]
+            names = ["www.example.org"]
+            root = "/srv/example"
+            charset = "latin1"
+            "#,
+        )
+        .unwrap();
+        let unnamed = file.unnamed();
+        assert_eq!(unnamed.index.as_ref().map(Vec::len), Some(2));
+        assert_eq!(unnamed.redirect.as_ref().unwrap()[0].status, 301);
+
+        let named = file.named().next().unwrap();
+        assert_eq!(named.names, ["www.example.org"]);
+        assert_eq!(
+            (named.root, named.charset),
+            (Some("/srv/example".into()), Some("latin1".into()))
+        );
+        assert_eq!((named.cert, named.key), (unnamed.cert, unnamed.key));
+        assert_eq!((named.index, named.precompressed), (unnamed.index, unnamed.precompressed));
+        assert_eq!((named.mime, named.error), (unnamed.mime, unnamed.error));
+        assert_eq!((named.header, named.redirect), (unnamed.header, unnamed.redirect));
+    }
+
+    #[test]
+    fn a_redirect_is_permanent_and_an_empty_file_says_nothing() {
+        assert_eq!(ConfigFile::parse("").unwrap(), ConfigFile::default());
+        let file = ConfigFile::parse("[[host]]\nredirect = [{ from = \"/a\", to = \"/b\" }]");
+        assert_eq!(file.unwrap().unnamed().redirect.unwrap()[0].status, 308);
+    }
+
+    #[test]
+    fn errors_name_the_key_and_the_line() {
+        let table = [
+            ("hosts = 1", &["line 1", "hosts"][..]),
+            ("[[host]]\n\nindx = []", &["line 3", "indx"]),
+            ("[[host]]\nindex = 5", &["line 2"]),
+            ("[[host]]\n[[host.header]]\npath = \"x\"\nsets = {}", &["line 4", "sets"]),
+            ("[[host]\n", &["line 1"]),
+            ("[[host]]\n[[host]]\n", &["no names"]),
+            ("[[host]]\nnames = [\"a\"]\ncert = \"c\"", &["[[host]] a", "cert and key"]),
+            ("[[host]]\nkey = \"c\"", &["without names", "cert and key"]),
+        ];
+        for (text, named) in table {
+            let error = format!("{:#}", ConfigFile::parse(text).unwrap_err());
+            assert!(!error.contains('\n'), "{error}");
+            assert!(named.iter().all(|name| error.contains(name)), "{text}: {error}");
+        }
+    }
+}

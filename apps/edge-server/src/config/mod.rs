@@ -1,0 +1,593 @@
+//! Command line of the server, and the file that it names.
+
+pub mod file;
+pub mod host_map;
+pub mod limits;
+mod options;
+pub mod preflight;
+pub mod subnets;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::num::NonZero;
+use std::path::Path;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::Arg;
+use clap::ArgMatches;
+use clap::CommandFactory;
+use clap::FromArgMatches;
+use clap::Parser;
+use clap::ValueEnum;
+use ipnet::IpNet;
+use quiche::resume::AfterJump;
+use quiche::slow_start::SlowStartExit;
+
+use crate::config::file::ConfigFile;
+use crate::config::limits::Limits;
+use crate::config::options::Setting;
+use crate::net::steering::WORKERS_MAX;
+use crate::telemetry::qlog::sampling::parse_rate;
+
+/// The longest that a saved path may be used: 30 days.
+const PATH_LIFETIME_MAX: i64 = 30 * 86_400;
+
+/// Options that the file cannot have.
+const NOT_IN_FILE: [&str; 2] = ["check", "config"];
+
+const AFTER_HELP: &str = "\
+What a connection learns about its path is kept in the store and used by the next
+connection from the same client subnet. RUST_LOG=debug shows what happens inside. 
+
+SIGHUP reads configuration and certificates again. SIGTERM ends the server when its
+clients have what they asked for, or after --drain; SIGINT closes their connections
+at once. Both keep what was learnt; a second one ends everything.
+
+Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage.";
+
+/// Serves files over HTTP/3, with Careful Resume.
+#[derive(Debug, Parser)]
+#[command(name = "edge-server", version, after_help = AFTER_HELP)]
+pub struct Cli {
+    /// UDP address to serve on; port 0 takes a free one, which is printed
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: SocketAddr,
+
+    /// Event loops, each on a thread of its own, that share the address; one a core by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(WORKERS_MAX)))]
+    pub workers: Option<u16>,
+
+    /// Folder to serve
+    #[arg(long, value_name = "DIR")]
+    pub root: PathBuf,
+
+    /// Where saved paths are kept: a file (SQLite, shared by processes), memory:, or
+    /// redis://HOST (shared by machines; rediss:// for TLS, redis+cluster:// …)
+    #[arg(long, value_name = "PATH|URL", default_value = "memory:")]
+    pub store: String,
+
+    /// The most client subnets that are kept; those that expire first make room
+    #[arg(long, value_name = "N", default_value_t = path_store::CAPACITY_DEFAULT as u32,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub store_entries: u32,
+
+    /// Certificate chain, PEM; without one, a throw-away certificate is made
+    #[arg(long, value_name = "F", requires = "key")]
+    pub cert: Option<PathBuf>,
+
+    /// Private key of the certificate, PEM
+    #[arg(long, value_name = "F", requires = "cert")]
+    pub key: Option<PathBuf>,
+
+    /// Congestion controller
+    #[arg(long, value_enum, value_name = "NAME", default_value = "cubic")]
+    pub cc: CongestionController,
+
+    /// Careful Resume and the pacing it needs; off, with --slow-start-exit hystart, behaves as upstream
+    /// quiche does
+    #[arg(long, value_enum, value_name = "on|off", default_value = "on")]
+    pub resume: Switch,
+
+    /// Clients of this subnet neither resume nor teach; may be said more than once
+    #[arg(long, value_name = "CIDR", value_parser = parse_subnet)]
+    pub resume_except: Vec<IpNet>,
+
+    /// How slow start goes on after a jump: soft grows by a quarter beyond the saved capacity and
+    /// ends when a round trip brings a queue and no more delivered; ceiling ends there; none doubles
+    #[arg(long, value_name = "NAME", default_value = AfterJump::default().name())]
+    pub after_jump: AfterJump,
+
+    /// The name that `--after-jump` had.
+    #[arg(long, hide = true, value_name = "on|off", value_parser = parse_resume_ceiling)]
+    pub resume_ceiling: Option<Infallible>,
+
+    /// What ends slow start besides loss: queue, rapid (as queue, and triples until a queue shows),
+    /// hystart (as upstream quiche), search, search-3 or none
+    #[arg(long, value_name = "NAME", default_value = SlowStartExit::Queue.name())]
+    pub slow_start_exit: SlowStartExit,
+
+    /// Finds the largest packets that each path takes, beginning with 1200 bytes of UDP
+    /// payload; off sends 1350 bytes
+    #[arg(long, value_enum, value_name = "on|off", default_value = "on")]
+    pub pmtud: Switch,
+
+    /// Name under which servers share their saved paths, instead of the sending address
+    #[arg(long, value_name = "NAME")]
+    pub path_group: Option<String>,
+
+    /// How long what a connection learns of its path may be used
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=PATH_LIFETIME_MAX))]
+    pub path_lifetime: u32,
+
+    /// Leading bits of a client's IPv4 address that make its subnet
+    #[arg(long, value_name = "BITS", default_value_t = 24, value_parser = clap::value_parser!(u8).range(..=32))]
+    pub prefix_v4: u8,
+
+    /// Leading bits of a client's IPv6 address that make its subnet
+    #[arg(long, value_name = "BITS", default_value_t = 48, value_parser = clap::value_parser!(u8).range(..=128))]
+    pub prefix_v6: u8,
+
+    /// DSCP that the network gives this server's packets, if paths differ by it
+    #[arg(long, value_name = "DSCP", value_parser = clap::value_parser!(u8).range(..=63))]
+    pub path_dscp: Option<u8>,
+
+    /// Keys to hash client subnets with, so that the store holds no client address
+    #[arg(long, value_name = "F")]
+    pub hash_keys: Option<PathBuf>,
+
+    /// Secrets to share tokens, stateless resets and session tickets by with other
+    /// servers, and with this one when it is restarted
+    #[arg(long, value_name = "F")]
+    pub secrets: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub limits: Limits,
+
+    /// Whether clients that resume a session may send requests at once: GET and HEAD,
+    /// which somebody may send again (RFC 8470)
+    #[arg(long, value_enum, value_name = "on|off", default_value = "off")]
+    pub early_data: Switch,
+
+    /// How long SIGTERM leaves clients for what they have asked
+    #[arg(long, value_name = "SECONDS", default_value_t = 25)]
+    pub drain: u32,
+
+    /// Takes over from the server that waits at this Unix socket, if there is one, and
+    /// waits there for the next
+    #[arg(long, value_name = "PATH")]
+    pub takeover: Option<PathBuf>,
+
+    /// Serves metrics over HTTP, for Prometheus, at this address; and /healthz and /readyz
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub metrics: Option<SocketAddr>,
+
+    /// Writes a line for each response to this file, or to standard output if it is -
+    #[arg(long, value_name = "F")]
+    pub access_log: Option<PathBuf>,
+
+    /// How it does: json, or common, which is the combined log format and more
+    #[arg(long, value_enum, value_name = "NAME", default_value = "json")]
+    pub access_log_format: AccessLogFormat,
+
+    /// Writes a qlog file per connection into this folder
+    #[arg(long, value_name = "DIR")]
+    pub qlog_dir: Option<PathBuf>,
+
+    /// The share of connections that have one, from 0 to 1
+    #[arg(long, value_name = "SHARE", requires = "qlog_dir", default_value = "1", value_parser = parse_rate)]
+    pub qlog_rate: f64,
+
+    /// Only connections from this subnet have one; may be said more than once
+    #[arg(long, value_name = "CIDR", requires = "qlog_dir", value_parser = parse_subnet)]
+    pub qlog_subnet: Vec<IpNet>,
+
+    /// Configuration file, TOML: hosts, how their files are served, and options, for which
+    /// the command line has the last word
+    #[arg(long, value_name = "F")]
+    pub config: Option<PathBuf>,
+
+    /// Also serves /bytes/N: N bytes, at most 16 GiB; takes as many at /upload, and
+    /// measures both at /speedtest
+    #[arg(long)]
+    pub speedtest: bool,
+
+    /// Reads all that is named, says "ok" or what is wrong with it, and ends
+    #[arg(long)]
+    pub check: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CongestionController {
+    Cubic,
+    Reno,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AccessLogFormat {
+    Json,
+    Common,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    On,
+    Off,
+}
+
+impl Cli {
+    /// How many event loops there shall be.
+    pub fn workers(&self) -> u16 {
+        self.workers.unwrap_or_else(|| {
+            let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+            u16::try_from(cores).unwrap_or(WORKERS_MAX).min(WORKERS_MAX)
+        })
+    }
+
+    /// Whether connections resume, which includes that they learn. Not when the
+    /// library was built without that patch.
+    pub fn resumes(&self) -> bool {
+        self.resume == Switch::On && quiche::hooks::HAS_CAREFUL_RESUME
+    }
+
+    /// Warns of options that keep others from their effect.
+    pub fn warn_of_conflicts(&self) {
+        if self.resumes() {
+            self.limits.warn_of_send_buffer();
+        }
+    }
+}
+
+/// Everything that a server is told.
+#[derive(Debug)]
+pub struct Config {
+    pub flags: Cli,
+    pub file: ConfigFile,
+
+    /// The values of all options, as text.
+    pub options: BTreeMap<String, Vec<OsString>>,
+}
+
+impl Config {
+    /// Certificate chain and key for names that have none of their own.
+    pub fn certificate(&self) -> Option<(&Path, &Path)> {
+        let flags = self.flags.cert.as_deref().zip(self.flags.key.as_deref());
+        flags.or_else(|| {
+            let unnamed = self.file.hosts.iter().find(|host| host.names.is_empty())?;
+            unnamed.cert.as_deref().zip(unnamed.key.as_deref())
+        })
+    }
+}
+
+fn parse_subnet(text: &str) -> Result<IpNet, String> {
+    let example = "a subnet is an address and a length, such as 192.0.2.0/24";
+    text.parse().map_err(|_| example.to_owned())
+}
+
+/// Refuses, and names what takes its place.
+fn parse_resume_ceiling(text: &str) -> Result<Infallible, String> {
+    let now = if text == "on" { "ceiling" } else { "none" };
+    Err(format!("it has become --after-jump {now}"))
+}
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub enum Parsed {
+    Run(Box<Config>),
+
+    /// Help or version.
+    Print(String),
+}
+
+/// Reads the command line, and the file that it names. The error is one line that
+/// names the bad input.
+pub fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Parsed, String> {
+    let mut args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    // What is wrong here is told below; what is missing, the file may have.
+    let said = match Cli::command().ignore_errors(true).try_get_matches_from(&args) {
+        Ok(said) => said,
+        Err(e) => return Ok(Parsed::Print(e.to_string())),
+    };
+    let mut file = ConfigFile::default();
+    if let Some(path) = said.get_one::<PathBuf>("config") {
+        file = ConfigFile::read(path).map_err(|e| format!("{e:#}"))?;
+        let more = arguments_of(&file, &said);
+        let more = more.map_err(|e| format!("--config {}: {e}", path.display()))?;
+        args.splice(1..1, more);
+    }
+    let matches = Cli::command().try_get_matches_from(args).map_err(|e| one_line(&e))?;
+    let flags = Cli::from_arg_matches(&matches).map_err(|e| one_line(&e))?;
+    let options = options_of(&matches);
+    Ok(Parsed::Run(Box::new(Config { flags, file, options })))
+}
+
+fn options_of(matches: &ArgMatches) -> BTreeMap<String, Vec<OsString>> {
+    let command = Cli::command();
+    let option = |option: &Arg| {
+        let values = matches.get_raw(option.get_id().as_str());
+        let values = values.into_iter().flatten().map(OsString::from).collect();
+        Some((option.get_long()?.to_owned(), values))
+    };
+    command.get_arguments().filter_map(option).collect()
+}
+
+/// The options that the file has, as arguments, but for those that the command line
+/// has said itself.
+fn arguments_of(file: &ConfigFile, said: &ArgMatches) -> Result<Vec<OsString>, String> {
+    let command = Cli::command();
+    let mut arguments = Vec::new();
+    for setting in &file.server {
+        let Setting { name, line, .. } = setting;
+        let known = |option: &&Arg| option.get_long() == Some(name);
+        let option = command.get_arguments().find(known);
+        let option = option.filter(|_| !NOT_IN_FILE.contains(&name.as_str()));
+        let option = option.ok_or_else(|| {
+            format!("line {line}: [server] has no '{name}'; write options of edge-server --help")
+        })?;
+        let own = setting.arguments(option).map_err(|e| format!("line {line}: {name}: {e}"))?;
+        understand(&own).map_err(|e| format!("line {line}: {e}"))?;
+        if said.value_source(option.get_id().as_str()) != Some(ValueSource::CommandLine) {
+            arguments.extend(own);
+        }
+    }
+    Ok(arguments)
+}
+
+/// Whether the arguments of one option make sense, whatever is missing beside them.
+fn understand(option: &[OsString]) -> Result<(), String> {
+    let program = OsString::from("edge-server");
+    match Cli::command().try_get_matches_from(std::iter::once(&program).chain(option)) {
+        Err(e) if e.kind() != ErrorKind::MissingRequiredArgument => Err(one_line(&e)),
+        _ => Ok(()),
+    }
+}
+
+/// The first paragraph of clap's message, without tips and usage.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<_> = paragraph.split_whitespace().collect();
+    let reason = words.join(" ");
+    let reason = reason.strip_prefix("error: ").unwrap_or(&reason);
+    format!("{reason}; see edge-server --help")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quiche::resume::ResumeConfig;
+
+    fn parse_words(line: &str) -> Result<Parsed, String> {
+        parse(line.split(' '))
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_is_understood() {
+        let line = "edge-server --listen [::]:4433 --workers 3 --root www --store paths.db --cert c --key k \
+                    --cc reno --pmtud off --resume off --resume-except 10.1.0.0/16 \
+                    --after-jump ceiling --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \
+                    --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
+                    --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
+                    --idle-timeout 5 --connection-time-max 4 --stall-timeout 3 --requests-max 2 \
+                    --header-bytes-max 1024 --max-jump 30000 --send-buffer-max 65536 \
+                    --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
+                    --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
+                    --qlog-subnet 10.0.0.0/8 --qlog-subnet fd00::/8 --check \
+                    --speedtest";
+        let Ok(Parsed::Run(config)) = parse_words(line) else { panic!("not understood") };
+        let cli = config.flags;
+        assert_eq!(cli.listen.to_string(), "[::]:4433");
+        assert_eq!(cli.workers(), 3);
+        assert_eq!(cli.root, PathBuf::from("www"));
+        assert_eq!(cli.store, "paths.db");
+        assert_eq!((cli.cert, cli.key), (Some("c".into()), Some("k".into())));
+        assert_eq!(cli.cc, CongestionController::Reno);
+        assert_eq!((cli.pmtud, cli.resume), (Switch::Off, Switch::Off));
+        assert_eq!(cli.resume_except, ["10.1.0.0/16".parse::<IpNet>().unwrap()]);
+        assert_eq!(cli.after_jump, AfterJump::Ceiling);
+        assert_eq!(cli.slow_start_exit.name(), "search-3");
+        assert_eq!(cli.path_group.as_deref(), Some("pop7"));
+        assert_eq!((cli.prefix_v4, cli.prefix_v6, cli.path_dscp), (20, 56, Some(46)));
+        assert_eq!(cli.path_lifetime, 60);
+        assert_eq!(cli.hash_keys, Some("keys".into()));
+        assert_eq!(cli.secrets, Some("secrets".into()));
+        let Limits { connections_max, connections_per_subnet, handshakes_per_second, .. } =
+            cli.limits;
+        assert_eq!((connections_max, connections_per_subnet), (9, 8));
+        assert_eq!((handshakes_per_second, cli.limits.retry_above), (7, 0));
+        let times = [cli.limits.handshake_time(), cli.limits.idle_time()];
+        assert_eq!(times.map(|time| time.as_secs()), [6, 5]);
+        let times = [cli.limits.connection_time(), cli.limits.stall_time()];
+        assert_eq!(times.map(|time| time.as_secs()), [4, 3]);
+        assert_eq!((cli.limits.requests_max, cli.limits.header_bytes_max), (2, 1024));
+        assert_eq!((cli.limits.max_jump, cli.limits.send_buffer_max), (30_000, Some(65_536)));
+        assert_eq!(cli.early_data, Switch::On);
+        assert_eq!((cli.drain, cli.takeover), (7, Some("sock".into())));
+        assert_eq!(cli.metrics.map(|at| at.port()), Some(9100));
+        assert_eq!(cli.access_log, Some("-".into()));
+        assert_eq!(cli.access_log_format, AccessLogFormat::Common);
+        assert_eq!((cli.qlog_dir, cli.qlog_rate), (Some("logs".into()), 0.5));
+        let subnets: Vec<_> = cli.qlog_subnet.iter().map(IpNet::to_string).collect();
+        assert_eq!(subnets, ["10.0.0.0/8", "fd00::/8"]);
+        assert!(cli.speedtest && cli.check);
+    }
+
+    /// Writes a configuration file. Returns a command line that names it.
+    fn with_file(dir: &tempfile::TempDir, toml: &str, more: &str) -> String {
+        let path = dir.path().join("edge.toml");
+        std::fs::write(&path, toml).unwrap();
+        format!("edge-server --config {}{more}", path.display())
+    }
+
+    #[test]
+    fn the_file_has_every_option_and_the_command_line_wins() {
+        let dir = tempfile::tempdir().unwrap();
+        let line = "--listen [::]:4433 --workers 3 --root www --store paths.db --store-entries 5 \
+                    --cert c --key k --cc reno --pmtud off --resume off \
+                    --resume-except 10.1.0.0/16 --after-jump ceiling \
+                    --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \
+                    --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
+                    --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
+                    --idle-timeout 5 --connection-time-max 4 --stall-timeout 3 --requests-max 2 \
+                    --header-bytes-max 1024 --max-jump 30000 --send-buffer-max 65536 \
+                    --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
+                    --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
+                    --qlog-subnet 10.0.0.0/8";
+        let words: Vec<_> = line.split_whitespace().collect();
+        let mut toml = String::from("[server]\nspeedtest = true\n");
+        for pair in words.chunks(2) {
+            let (name, value) = (pair[0].trim_start_matches("--"), pair[1]);
+            let value = match value {
+                "on" | "off" => (value == "on").to_string(),
+                number if number.parse::<u32>().is_ok() => number.to_owned(),
+                text => format!("'{text}'"),
+            };
+            toml += &format!("{name} = {value}\n");
+        }
+        let parsed = |line: String| match parse_words(&line) {
+            Ok(Parsed::Run(config)) => format!("{:?}", config.flags),
+            other => panic!("{line}: {other:?}"),
+        };
+        let options = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let same = with_file(&dir, "", &format!(" --speedtest {options}"));
+        assert_eq!(parsed(with_file(&dir, &toml, "")), parsed(same));
+        let command = Cli::command();
+        let shown = command.get_arguments().filter(|option| !option.is_hide_set());
+        for option in shown.filter_map(|option| option.get_long()) {
+            let is_said = toml.contains(&format!("\n{option} = "));
+            assert!(is_said != NOT_IN_FILE.contains(&option), "{option}");
+        }
+        let other = with_file(&dir, &toml, " --root other --resume on");
+        let Ok(Parsed::Run(config)) = parse_words(&other) else { panic!("{other}") };
+        assert_eq!((config.flags.root, config.flags.resume), ("other".into(), Switch::On));
+        assert_eq!(config.flags.cc, CongestionController::Reno);
+    }
+
+    #[test]
+    fn what_is_wrong_in_the_file_is_named_with_its_line() {
+        let dir = tempfile::tempdir().unwrap();
+        for (toml, named) in [
+            ("[server]\n\nfrobnicate = 1", "edge.toml: line 3: [server] has no 'frobnicate'"),
+            ("[server]\nconfig = 'x'", "line 2: [server] has no 'config'"),
+            ("[server]\nhelp = true", "line 2: [server] has no 'help'"),
+            ("[server]\nretry-above = -1", "line 2: invalid value '-1' for '--retry-above"),
+            ("[server]\nworkers = true", "line 2: invalid value 'on' for '--workers"),
+            ("[server]\nroot = ['a', 'b']", "line 2: the argument '--root"),
+            ("[server]\nroot = { a = 1 }", "line 2: root: write a text"),
+            ("[server]\nspeedtest = 'yes'", "line 2: speedtest: say true or false"),
+            ("[server]\nroot = 'a'\nroot = 'b'", "line 3: duplicate key"),
+            ("[server]\nroot = 'a'", "--listen"),
+            ("[server]\nlisten = '[::]:0'", "--root"),
+            ("[server]\ncert = 'c'", "--key"),
+        ] {
+            let error = parse_words(&with_file(&dir, toml, "")).expect_err(toml);
+            assert!(error.contains(named), "{toml}: {error}");
+            assert!(!error.contains('\n'), "{toml}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_page_names_every_option() {
+        let page = include_str!("../../../../docs/edge-server.md");
+        let mut command = Cli::command();
+        command.build();
+        let shown = command.get_arguments().filter(|option| !option.is_hide_set());
+        let options = shown.filter_map(|option| option.get_long());
+        for option in options.filter(|option| !["help", "version"].contains(option)) {
+            let mut rows = page.lines().filter(|line| line.starts_with("| `--"));
+            let is_told =
+                rows.any(|row| row.split(['`', ' ']).any(|word| word == format!("--{option}")));
+            assert!(is_told, "docs/edge-server.md has no row for --{option}");
+        }
+    }
+
+    #[test]
+    fn the_defaults_resume_with_cubic() {
+        let line = "edge-server --listen 127.0.0.1:0 --root .";
+        let Ok(Parsed::Run(config)) = parse_words(line) else { panic!("not understood") };
+        let cli = config.flags;
+        assert!(cli.resumes());
+        assert_eq!(cli.after_jump, AfterJump::Soft);
+        assert_eq!(cli.slow_start_exit, SlowStartExit::Queue);
+        assert_eq!(cli.cc, CongestionController::Cubic);
+        assert_eq!((cli.store.as_str(), cli.store_entries), ("memory:", 100_000));
+        let resume = ResumeConfig::default();
+        assert_eq!(cli.limits.max_jump as usize, resume.max_jump);
+        assert_eq!(u64::from(cli.path_lifetime), resume.lifetime.as_secs());
+        assert!(!cli.speedtest);
+        assert_eq!((cli.secrets, cli.limits.retry_above, cli.drain), (None, 1000, 25));
+        assert_eq!(cli.early_data, Switch::Off);
+    }
+
+    #[test]
+    fn bad_usage_is_one_line_naming_the_input() {
+        let table = [
+            ("edge-server --root .", "--listen"),
+            ("edge-server --listen 127.0.0.1:0", "--root"),
+            ("edge-server --listen nowhere --root .", "'nowhere'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --workers 0", "--workers"),
+            ("edge-server --listen 127.0.0.1:0 --root . --workers 257", "257"),
+            ("edge-server --listen 127.0.0.1:0 --root . --frobnicate", "'--frobnicate'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --cc bbr2", "'bbr2'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --resume maybe", "'maybe'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --resume-except 10", "192.0.2.0/24"),
+            ("edge-server --listen 127.0.0.1:0 --root . --after-jump 1", "'1'"),
+            (
+                "edge-server --listen 127.0.0.1:0 --root . --resume-ceiling on",
+                "--after-jump ceiling",
+            ),
+            ("edge-server --listen 127.0.0.1:0 --root . --resume-ceiling off", "--after-jump none"),
+            ("edge-server --listen 127.0.0.1:0 --root . --slow-start-exit bbr", "search-3"),
+            ("edge-server --listen 127.0.0.1:0 --root . --cert c", "--key"),
+            ("edge-server --listen 127.0.0.1:0 --root . --key k", "--cert"),
+            ("edge-server --listen 127.0.0.1:0 --root . --store-entries 0", "--store-entries"),
+            ("edge-server --listen 127.0.0.1:0 --root . --prefix-v4 33", "33"),
+            ("edge-server --listen 127.0.0.1:0 --root . --prefix-v6 129", "129"),
+            ("edge-server --listen 127.0.0.1:0 --root . --path-dscp 64", "64"),
+            ("edge-server --listen 127.0.0.1:0 --root . --retry-above -1", "-1"),
+            ("edge-server --listen 127.0.0.1:0 --root . --connections-max 0", "--connections-max"),
+            ("edge-server --listen 127.0.0.1:0 --root . --handshakes-per-second 0", "-per-second"),
+            ("edge-server --listen 127.0.0.1:0 --root . --idle-timeout 0.5", "'0.5'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --stall-timeout 0", "--stall-timeout"),
+            ("edge-server --listen 127.0.0.1:0 --root . --header-bytes-max 9", "1024"),
+            ("edge-server --listen 127.0.0.1:0 --root . --send-buffer-max 9", "65536"),
+            (
+                "edge-server --listen 127.0.0.1:0 --root . --max-jump 29039",
+                "'29039' for '--max-jump <BYTES>': 29039 is not in 29040..=1073741824",
+            ),
+            ("edge-server --listen 127.0.0.1:0 --root . --max-jump 1073741825", "..=1073741824"),
+            ("edge-server --listen 127.0.0.1:0 --root . --max-jump 8M", "'8M'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --path-lifetime 0", "1..=2592000"),
+            ("edge-server --listen 127.0.0.1:0 --root . --early-data yes", "'yes'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --drain -1", "-1"),
+            ("edge-server --listen 127.0.0.1:0 --root . --access-log-format xml", "'xml'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --qlog-dir . --qlog-rate 1.1", "'1.1'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --qlog-dir . --qlog-rate nan", "'nan'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --qlog-dir . --qlog-subnet x", "'x'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --qlog-subnet ::/0", "--qlog-dir"),
+            ("edge-server --listen 127.0.0.1:0 --root . --metrics 9100", "'9100'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --config missing.toml", "missing.toml"),
+            ("edge-server --listen 127.0.0.1:0 --root . stray", "'stray'"),
+        ];
+        for (line, named) in table {
+            let error = parse_words(line).expect_err(line);
+            assert!(error.contains(named), "{line}: {error}");
+            assert!(!error.contains('\n'), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn help_and_version_are_no_errors() {
+        for flag in ["--help", "-h", "--version"] {
+            assert!(matches!(parse(["edge-server", flag]), Ok(Parsed::Print(_))));
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Careful Resume of one connection: path state that it observes and path state that it
+//! uses, between the transport, which resumes, and the store.
+
+use std::time::Instant;
+
+use log::debug;
+use path_store::life::Action;
+use path_store::life::Outcome;
+use quiche::clock;
+use quiche::hooks;
+use quiche::path_state::PathState;
+use quiche::resume::Phase;
+
+use crate::connection::Connection;
+use crate::h3::Http;
+use crate::quic::INITIAL_WINDOW_BYTES;
+use crate::resume::store::SavedPaths;
+use crate::telemetry::metrics::Scene;
+use crate::telemetry::metrics::WorkerMetrics;
+
+impl Connection {
+    /// Follows Careful Resume, and what the connection learns.
+    pub(super) fn follow_resume(
+        &mut self,
+        saved: &SavedPaths,
+        metrics: &WorkerMetrics,
+        now: Instant,
+    ) {
+        while let Some(event) = hooks::resume_event_next(&mut self.quic) {
+            metrics.resume.on_event(&event, &self.scene());
+            if let Some(report) = &mut self.report {
+                report.on_event(&event);
+            }
+            let outcome = match event.new {
+                Phase::Unvalidated => {
+                    self.life.on_jump();
+                    continue;
+                }
+                Phase::SafeRetreat => Outcome::Retreat,
+                Phase::Normal => Outcome::Normal,
+                _ => continue,
+            };
+            let observed = self.observed();
+            for action in self.life.on_outcome(outcome, observed, now) {
+                self.act(action, saved);
+            }
+        }
+        let lapsed = self.life.on_lapse(now);
+        self.act(lapsed, saved);
+        if self.life.lingers() && self.http.as_ref().is_none_or(Http::is_idle) {
+            let observed = self.observed();
+            for action in self.life.on_idle(observed, now) {
+                self.act(action, saved);
+            }
+        }
+        if self.tally.is_due(now) {
+            self.tally.tell(&self.quic.stats(), &metrics.traffic, now);
+        }
+        if self.is_ended() {
+            self.finish(saved, now);
+        }
+        if self.over {
+            return;
+        }
+        // Early data may be somebody's who records it: no claim before the handshake
+        // is complete.
+        let queued = self.http.as_ref().map_or(0, Http::unsent_bytes);
+        if queued > INITIAL_WINDOW_BYTES && self.quic.is_established() {
+            let action = self.life.on_need(now);
+            self.act(action, saved);
+        }
+        if self.life.next_observation().is_some_and(|at| at <= now) {
+            let observed = self.observed();
+            let record = self.life.on_observation(observed, now);
+            self.act(record, saved);
+        }
+    }
+
+    fn scene(&self) -> Scene {
+        let active = self.quic.path_stats().find(|path| path.active);
+        Scene {
+            min_rtt: active.and_then(|path| path.min_rtt),
+            limit: hooks::send_limit(&self.quic),
+            jump_bytes: self.report.and_then(|report| report.jump_bytes).unwrap_or(0),
+            max_jump: self.report.map_or(0, |report| report.max_jump),
+            wall_now: clock::wall_now(),
+        }
+    }
+
+    /// What may be recorded: only the path to a validated address, and to a client
+    /// that keeps to the protocol, and that may teach.
+    fn observed(&self) -> Option<PathState> {
+        let may_teach = self.report.is_some();
+        let believed =
+            may_teach && self.quic.is_established() && !is_fault(self.quic.local_error());
+        believed.then(|| hooks::path_state(&self.quic)).flatten()
+    }
+
+    pub(super) fn finish(&mut self, saved: &SavedPaths, now: Instant) {
+        if std::mem::replace(&mut self.over, true) {
+            return;
+        }
+        let observed = self.observed();
+        for action in self.life.on_close(observed, now) {
+            self.act(action, saved);
+        }
+    }
+
+    pub(super) fn act(&mut self, action: Option<Action>, saved: &SavedPaths) {
+        match action {
+            None => (),
+            Some(Action::Claim) => {
+                let rtt = self.quic.path_stats().find(|path| path.active).map(|path| path.rtt);
+                let asked = saved.claim(self.key, &self.endpoint, rtt.unwrap_or_default());
+                if !asked {
+                    self.on_claim(None, saved);
+                }
+            }
+            Some(Action::Resume { saved: set, jump_before }) => {
+                debug!("{}: resumes from {set:?}", self.quic.trace_id());
+                if hooks::resume_from(&mut self.quic, set, jump_before).is_err() {
+                    let action = self.life.on_refusal();
+                    self.act(action, saved);
+                }
+            }
+            Some(Action::Release(token)) => saved.release(&self.endpoint, token),
+            Some(Action::Forget { token, used }) => saved.forget(&self.endpoint, token, used),
+            Some(Action::Record(observed)) => {
+                debug!("{}: records {observed:?}", self.quic.trace_id());
+                saved.record(&self.endpoint, &observed);
+            }
+        }
+    }
+}
+
+/// Whether the transport closed the connection, for a fault of the client's as a
+/// rule: who acknowledges what it has not received tells nothing of the path.
+fn is_fault(error: Option<&quiche::ConnectionError>) -> bool {
+    error.is_some_and(|error| !error.is_app)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_breaks_the_protocol_is_not_believed() {
+        let error =
+            |is_app, error_code| quiche::ConnectionError { is_app, error_code, reason: Vec::new() };
+        const PROTOCOL_VIOLATION: u64 = 0xa;
+        const H3_NO_ERROR: u64 = 0x100;
+
+        assert!(!is_fault(None));
+        assert!(!is_fault(Some(&error(true, H3_NO_ERROR))));
+        assert!(is_fault(Some(&error(false, PROTOCOL_VIOLATION))));
+    }
+}

@@ -1,0 +1,89 @@
+//! A connection's stay: its place among those that are counted, and how long it may keep
+//! it.
+
+use std::time::Instant;
+
+use crate::admission::connection_limits::Place;
+use crate::config::limits::Limits;
+
+/// From a connection's first packet to its end.
+pub struct Stay {
+    place: Place,
+
+    /// When the handshake has to be complete, until it is.
+    handshake_until: Option<Instant>,
+
+    /// When the client has to go, until it has been told.
+    until: Option<Instant>,
+}
+
+/// What has taken too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Late {
+    Handshake,
+    Connection,
+}
+
+impl Stay {
+    /// Begins now.
+    pub fn new(place: Place, limits: &Limits, now: Instant) -> Self {
+        // A time that the clock does not have never comes.
+        Self {
+            place,
+            handshake_until: now.checked_add(limits.handshake_time()),
+            until: now.checked_add(limits.connection_time()),
+        }
+    }
+
+    /// The handshake is complete. Returns whether the client may stay.
+    pub fn on_established(&mut self, limits: &Limits) -> bool {
+        self.handshake_until = None;
+        self.place.prove(limits)
+    }
+
+    /// When something will have taken too long.
+    pub fn deadline(&self) -> Option<Instant> {
+        [self.handshake_until, self.until].into_iter().flatten().min()
+    }
+
+    /// What has taken too long by now, told once.
+    pub fn expire(&mut self, now: Instant) -> Option<Late> {
+        let is_due = |until: &mut Instant| *until <= now;
+        let handshake = self.handshake_until.take_if(is_due).map(|_| Late::Handshake);
+        handshake.or_else(|| self.until.take_if(is_due).map(|_| Late::Connection))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::connection_limits::Entry;
+    use crate::admission::connection_limits::Gate;
+    use crate::config::limits::tests::limits;
+    use std::time::Duration;
+
+    #[test]
+    fn a_handshake_is_late_before_a_connection_and_each_is_told_once() {
+        let start = quiche::clock::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let limits = limits(&["--handshake-timeout", "3", "--connection-time-max", "7"]);
+        for (established, expected) in [
+            (false, vec![(3, Late::Handshake), (7, Late::Connection)]),
+            (true, vec![(7, Late::Connection)]),
+        ] {
+            let gate = Gate::new(Default::default());
+            let Entry::Admitted(place) = gate.enter([10, 0, 0, 1].into(), false, &limits, start)
+            else {
+                panic!("nobody is there")
+            };
+            let mut stay = Stay::new(place, &limits, start);
+            if established {
+                assert!(stay.on_established(&limits));
+            }
+            assert_eq!(stay.deadline(), Some(at(expected[0].0)));
+            let told = (0..10).filter_map(|s| Some((s, stay.expire(at(s))?)));
+            assert_eq!(told.collect::<Vec<_>>(), expected);
+            assert_eq!(stay.deadline(), None);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! All hosts that a server has, by name.
+
+use crate::config::host_map::Names;
+use crate::config::Config;
+use crate::content::Site;
+
+/// Every host.
+#[derive(Clone, Debug)]
+pub struct Sites {
+    named: Names<Site>,
+
+    /// For all other names.
+    unnamed: Site,
+}
+
+impl Sites {
+    /// The hosts of a configuration.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the host, and the key or folder that cannot be used.
+    pub fn open(config: &Config) -> anyhow::Result<Self> {
+        let open = |host: &crate::config::file::Host| {
+            let root = host.root.as_ref().unwrap_or(&config.flags.root);
+            Site::open(root, host, config.flags.speedtest)
+        };
+        let mut named = Names::default();
+        for host in config.file.named() {
+            let site = open(&host)?;
+            for name in &host.names {
+                named.insert(name, site.clone())?;
+            }
+        }
+        Ok(Self { named, unnamed: open(&config.file.unnamed())? })
+    }
+
+    /// Whether the pages that hosts show for errors are there.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the page.
+    pub fn check_error_pages(&self) -> anyhow::Result<()> {
+        self.named.values().chain([&self.unnamed]).try_for_each(Site::check_error_pages)
+    }
+
+    /// The host that a request is for.
+    pub fn find(&self, host: &str) -> &Site {
+        self.named.find(host).unwrap_or(&self.unnamed)
+    }
+}

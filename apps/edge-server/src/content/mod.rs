@@ -1,0 +1,224 @@
+//! One host: turns a request into its answer. Knows nothing of HTTP/3's frames.
+
+pub mod hosts;
+pub mod lookup;
+pub mod read_pool;
+pub mod root;
+pub mod rules;
+pub mod speedtest;
+
+use std::borrow::Cow;
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+
+use anyhow::Context;
+use log::debug;
+use rustix::io::Errno;
+
+use crate::config::file::Host;
+use crate::content::lookup::Found;
+use crate::content::lookup::Place;
+use crate::content::lookup::Representation;
+use crate::content::root::Root;
+use crate::content::rules::Rules;
+use crate::http::body::Body;
+use crate::http::body::Source;
+use crate::http::conditional::Verdict;
+use crate::http::content_coding;
+use crate::http::range;
+use crate::http::range::Asked;
+use crate::http::request::Method;
+use crate::http::request::Request;
+use crate::http::response::Answer;
+use crate::http::response::ALLOWED;
+
+/// A folder, and how it is served.
+#[derive(Clone, Debug)]
+pub struct Site {
+    root: Root,
+    rules: Rules,
+    speedtest: bool,
+}
+
+impl Site {
+    /// Serves the folder `root` as `host` says, and what `--speedtest` adds.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the folder, or the key.
+    pub fn open(root: &Path, host: &Host, speedtest: bool) -> anyhow::Result<Self> {
+        let rules = Rules::new(host).with_context(|| host.to_string())?;
+        let root = Root::open(root).with_context(|| {
+            let flag = if host.root.is_some() { "root =" } else { "--root" };
+            format!("cannot serve {flag} {}, name an existing folder", root.display())
+        })?;
+        Ok(Self { root, rules, speedtest })
+    }
+
+    /// Whether the content of a request is counted, and answered when it ends.
+    pub fn takes_upload(&self, request: &Request<'_>) -> bool {
+        let is_post = self.speedtest && request.method == Method::Post;
+        is_post && split(request.target).0 == speedtest::UPLOAD
+    }
+
+    /// Answers a request.
+    pub fn answer(&self, request: &Request<'_>, wall_now: SystemTime) -> Answer {
+        let (path, query) = split(request.target);
+        if self.speedtest {
+            if let Some(answer) = self.speedtest(path, request, wall_now) {
+                return answer;
+            }
+        }
+        if !matches!(request.method, Method::Get | Method::Head) {
+            return Answer::method_not_allowed(ALLOWED);
+        }
+        let Some(place) = Place::read(path) else {
+            return self.refusal(400);
+        };
+        let decoded = place.decoded();
+        if let Some((status, to)) = self.rules.redirect(&decoded, query) {
+            return Answer::redirect(status, to);
+        }
+        let wanted = match self.rules.precompressed {
+            true => content_coding::accepted(request.values("accept-encoding")),
+            false => Vec::new(),
+        };
+        match lookup::find(&self.root, &self.rules, &place, &wanted) {
+            Ok(Found::Folder) => {
+                Answer::redirect(301, format!("{}/{query}", rules::encode(&decoded)))
+            }
+            Ok(Found::File(representation, relative)) => {
+                let mut answer = present(representation, request, wall_now);
+                if answer.status != 412 && answer.status != 416 {
+                    self.describe(&mut answer, &relative);
+                }
+                answer
+            }
+            Err(e) => {
+                debug!("{path}: {e}");
+                self.refusal(status_of(&e))
+            }
+        }
+    }
+
+    /// What `--speedtest` adds.
+    fn speedtest(&self, path: &str, request: &Request<'_>, wall_now: SystemTime) -> Option<Answer> {
+        let reads = matches!(request.method, Method::Get | Method::Head);
+        if path == speedtest::UPLOAD {
+            // One that has a body is answered at its end.
+            return Some(Answer::method_not_allowed("POST"));
+        }
+        let found = match path.strip_prefix(speedtest::BYTES) {
+            Some(count) => speedtest::bytes(count),
+            None if path == speedtest::PAGE => Ok(speedtest::page()),
+            None => return None,
+        };
+        Some(match found {
+            _ if !reads => Answer::method_not_allowed(ALLOWED),
+            Ok(representation) => present(representation, request, wall_now),
+            Err(why) => Answer::text(400, format!("400 Bad Request: {why}\n")),
+        })
+    }
+
+    /// Adds what is said of the file at `relative`.
+    fn describe(&self, answer: &mut Answer, relative: &Path) {
+        if self.rules.precompressed {
+            answer.add("vary", "accept-encoding");
+        }
+        let path = format!("/{}", relative.display());
+        answer.fields.extend(self.rules.fields(&path).cloned());
+    }
+
+    /// An error, with the page that the host has for it.
+    fn refusal(&self, status: u16) -> Answer {
+        let page = self.rules.error_page(status).and_then(|path| {
+            let page = self.error_page(path);
+            page.inspect_err(|e| debug!("{path}: {e}")).ok()
+        });
+        match page {
+            Some(page) => Answer::new(status, Body::of(page.source, 0..page.length))
+                .with("content-type", page.content_type),
+            None => Answer::refusal(status),
+        }
+    }
+
+    /// The page for errors at a path.
+    fn error_page(&self, path: &str) -> io::Result<Representation> {
+        let place = Place::read(path).ok_or(io::ErrorKind::InvalidInput)?;
+        match lookup::find(&self.root, &self.rules, &place, &[])? {
+            Found::File(page, _) => Ok(page),
+            Found::Folder => Err(io::ErrorKind::IsADirectory.into()),
+        }
+    }
+
+    /// Whether the pages for errors are there.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the page.
+    pub fn check_error_pages(&self) -> anyhow::Result<()> {
+        self.rules.error_pages().try_for_each(|(status, path)| {
+            let page = self.error_page(path).map(drop);
+            page.with_context(|| {
+                let root = self.root.path().display();
+                format!("error: cannot read {status} = '{path}' in {root}; name a file there")
+            })
+        })
+    }
+}
+
+/// A `:path`'s path and query; the query begins with its question mark.
+fn split(target: &str) -> (&str, &str) {
+    let end = target.bytes().position(|byte| byte == b'?');
+    target.split_at(end.unwrap_or(target.len()))
+}
+
+fn status_of(error: &io::Error) -> u16 {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP | Errno::NXIO) => 404,
+        Some(Errno::ACCESS | Errno::PERM) => 403,
+        _ => 500,
+    }
+}
+
+/// A representation, or as much of it as the request's conditions and ranges ask.
+fn present(found: Representation, request: &Request<'_>, wall_now: SystemTime) -> Answer {
+    let Representation { source, length, content_type, coding, validators } = found;
+    let verdict = validators.judge(request, wall_now);
+    // RFC 9110, 14.2: ranges are for GET alone.
+    let range = request.value("range").filter(|_| request.method == Method::Get);
+    let asked = match (verdict, range) {
+        (Verdict::Proceed, Some(range)) => Asked::read(range, length),
+        _ => Asked::Whole,
+    };
+    let mut answer = match (verdict, asked) {
+        (Verdict::Failed, _) => return Answer::refusal(412),
+        (Verdict::NotModified, _) => Answer::new(304, Body::empty()),
+        (_, Asked::Unsatisfiable) => {
+            return Answer::refusal(416).with("content-range", format!("bytes */{length}"));
+        }
+        (_, Asked::Ranges(ranges)) => {
+            range::partial(source, ranges, length, content_type, &validators.etag)
+        }
+        (_, Asked::Whole) => whole(source, length, content_type),
+    };
+    if answer.status != 304 {
+        answer.add("accept-ranges", "bytes");
+        if let Some(coding) = coding {
+            answer.add("content-encoding", coding.name());
+        }
+    }
+    if let Some(modified) = validators.last_modified(wall_now) {
+        answer.add("last-modified", modified);
+    }
+    answer.add("etag", validators.etag);
+    answer
+}
+
+fn whole(source: Source, length: u64, content_type: Cow<'static, str>) -> Answer {
+    Answer::new(200, Body::of(source, 0..length)).with("content-type", content_type)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,378 @@
+//! What a host's configuration adds to its files: header fields by pattern,
+//! redirects, error pages, content types.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::ensure;
+use anyhow::Context;
+use globset::GlobBuilder;
+use globset::GlobMatcher;
+use percent_encoding::utf8_percent_encode;
+use percent_encoding::AsciiSet;
+use percent_encoding::CONTROLS;
+
+use crate::config::file;
+use crate::config::file::Host;
+use crate::http::response::Field;
+
+/// What a path in a `location` field is free of (RFC 3986, 3.3).
+const NOT_IN_PATHS: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// Fields that the server itself knows best, and those that HTTP/3 does not have.
+const RESERVED_FIELDS: [&str; 16] = [
+    "accept-ranges",
+    "allow",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "content-type",
+    "date",
+    "etag",
+    "keep-alive",
+    "last-modified",
+    "location",
+    "proxy-connection",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
+
+const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
+
+/// A host's rules, checked.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    pub index: Vec<String>,
+    pub precompressed: bool,
+    charset: String,
+    mime: HashMap<String, String>,
+    errors: BTreeMap<u16, String>,
+    headers: Vec<(GlobMatcher, Vec<Field>)>,
+    redirects: Vec<Redirect>,
+}
+
+#[derive(Clone, Debug)]
+struct Redirect {
+    from: String,
+
+    /// `from` is what paths begin with.
+    prefix: bool,
+    to: String,
+    status: u16,
+}
+
+impl Rules {
+    /// The rules of a host.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the key and what is wrong.
+    pub fn new(host: &Host) -> anyhow::Result<Self> {
+        let index = host.index.clone().unwrap_or_else(|| vec!["index.html".to_owned()]);
+        for name in &index {
+            let plain = !name.is_empty() && !name.contains(['/', '\0']) && !name.starts_with('.');
+            ensure!(plain, "index: '{name}' is no name of a file; write index.html");
+        }
+        let charset = host.charset.clone().unwrap_or_else(|| "utf-8".to_owned());
+        ensure!(is_value(&charset) || charset.is_empty(), "charset: '{charset}' is none");
+        let mut errors = BTreeMap::new();
+        for (status, path) in host.error.iter().flatten() {
+            errors.insert(error_status(status, path)?, path.clone());
+        }
+        let headers = host.header.iter().flatten().map(header_rule);
+        let redirects = host.redirect.iter().flatten().map(Redirect::new);
+        Ok(Self {
+            index,
+            precompressed: host.precompressed.unwrap_or(true),
+            charset,
+            mime: mime(host.mime.iter().flatten())?,
+            errors,
+            headers: headers.collect::<anyhow::Result<_>>()?,
+            redirects: redirects.collect::<anyhow::Result<_>>()?,
+        })
+    }
+
+    /// What a file's name says of its content.
+    pub fn content_type(&self, path: &Path) -> Cow<'static, str> {
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        if let Some(own) = self.mime.get(&ending.to_ascii_lowercase()) {
+            return own.clone().into();
+        }
+        let mime = mime_guess::from_ext(ending).first_raw().unwrap_or("application/octet-stream");
+        match mime.starts_with("text/") && !self.charset.is_empty() && !mime.contains("charset") {
+            true => format!("{mime}; charset={}", self.charset).into(),
+            false => mime.into(),
+        }
+    }
+
+    /// The path of the page that shows a status.
+    pub fn error_page(&self, status: u16) -> Option<&str> {
+        self.errors.get(&status).map(String::as_str)
+    }
+
+    /// Every such page, with its status.
+    pub fn error_pages(&self) -> impl Iterator<Item = (u16, &str)> {
+        self.errors.iter().map(|(status, path)| (*status, path.as_str()))
+    }
+
+    /// The fields of answers with the file at `path`, which begins with a slash. Of
+    /// rules that set the same field, the last counts.
+    pub fn fields<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Field> {
+        let fits = move |rule: &&(GlobMatcher, Vec<Field>)| rule.0.is_match(path);
+        let rules = self.headers.iter().enumerate().filter(move |(_, rule)| fits(rule));
+        rules.flat_map(move |(index, (_, fields))| {
+            let later = move |name: &str| {
+                let rest = self.headers[index + 1..].iter().filter(fits);
+                rest.flat_map(|(_, fields)| fields).any(|field| field.name == name)
+            };
+            fields.iter().filter(move |field| !later(&field.name))
+        })
+    }
+
+    /// Where `path`, decoded, leads to, with which status. `query` begins with its
+    /// question mark, if there is one.
+    pub fn redirect(&self, path: &str, query: &str) -> Option<(u16, String)> {
+        let (rule, rest) = self.redirects.iter().find_map(|rule| Some((rule, rule.rest(path)?)))?;
+        let mut to = rule.to.replacen('*', &encode(rest), usize::from(rule.prefix));
+        if !to.contains('?') {
+            let fragment = to.find('#').unwrap_or(to.len());
+            to.insert_str(fragment, query);
+        }
+        Some((rule.status, to))
+    }
+}
+
+impl Redirect {
+    fn new(rule: &file::Redirect) -> anyhow::Result<Self> {
+        let file::Redirect { from, to, status } = rule;
+        ensure!(
+            REDIRECTS.contains(status),
+            "redirect from '{from}': status = {status} is none; name 301, 302, 303, 307 or 308"
+        );
+        let prefix = from.strip_suffix("/*").map(|path| format!("{path}/"));
+        let plain = from.starts_with('/') && prefix.as_ref().unwrap_or(from).find('*').is_none();
+        ensure!(plain, "redirect from '{from}': write /path, or /path/* for all below");
+        let local = to.starts_with('/') && !to.starts_with("//");
+        let whole = to.starts_with("https://") || to.starts_with("http://");
+        let good = to.bytes().all(|byte| byte.is_ascii_graphic()) && (local || whole);
+        ensure!(good, "redirect to '{to}': write /path or https://host/path, percent-encoded");
+        let stars = to.matches('*').count();
+        ensure!(
+            stars <= usize::from(prefix.is_some()),
+            "redirect to '{to}': * stands once for what /* in '{from}' fits"
+        );
+        ensure!(from != to, "redirect from '{from}' leads to itself");
+        let prefixed = prefix.is_some();
+        let from = prefix.unwrap_or_else(|| from.clone());
+        Ok(Self { from, prefix: prefixed, to: to.clone(), status: *status })
+    }
+
+    /// What follows in `path`, if the rule is for it.
+    fn rest<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let rest = path.strip_prefix(self.from.as_str())?;
+        (self.prefix || rest.is_empty()).then_some(rest)
+    }
+}
+
+/// A path as URLs have it.
+pub fn encode(path: &str) -> String {
+    utf8_percent_encode(path, NOT_IN_PATHS).to_string()
+}
+
+fn error_status(status: &str, path: &str) -> anyhow::Result<u16> {
+    let number = status.parse().ok().filter(|number| (400..600).contains(number));
+    let number =
+        number.with_context(|| format!("error: '{status}' is no status from 400 to 599"))?;
+    ensure!(
+        path.starts_with('/'),
+        "error: {status} = '{path}': write the path of a file, /{status}.html"
+    );
+    Ok(number)
+}
+
+fn mime<'a>(
+    types: impl Iterator<Item = (&'a String, &'a String)>,
+) -> anyhow::Result<HashMap<String, String>> {
+    let mut map = HashMap::new();
+    for (ending, mime) in types {
+        let ending = ending.trim_start_matches('.').to_ascii_lowercase();
+        let good = is_value(mime) && mime.contains('/');
+        ensure!(good, "mime: {ending} = '{mime}': write a type like text/plain");
+        map.insert(ending, mime.clone());
+    }
+    Ok(map)
+}
+
+fn header_rule(rule: &file::HeaderRule) -> anyhow::Result<(GlobMatcher, Vec<Field>)> {
+    let path = &rule.path;
+    // As in ignore files: a name without folders is meant in all of them.
+    let pattern = if path.contains('/') { path.clone() } else { format!("**/{path}") };
+    let glob = GlobBuilder::new(&pattern).literal_separator(true).build();
+    let glob = glob.map_err(|e| anyhow::anyhow!("header: path = '{path}': {}", e.kind()))?;
+    let starts = pattern.starts_with('/') || pattern.starts_with("**");
+    ensure!(starts, "header: path = '{path}': begin with / or **/");
+    let mut fields = Vec::new();
+    for (name, value) in &rule.set {
+        let token = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let lower = !name.is_empty() && name.bytes().all(token);
+        ensure!(lower, "header: '{name}' is no field name; write it in lower case");
+        let own = RESERVED_FIELDS.contains(&name.as_str());
+        ensure!(!own, "header: '{name}' cannot be set: the server knows it best");
+        ensure!(is_value(value), "header: {name} = '{value}': a value is printable ASCII");
+        fields.push(Field::new(name.clone(), value.clone()));
+    }
+    Ok((glob.compile_matcher(), fields))
+}
+
+fn is_value(value: &str) -> bool {
+    let inner = value.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+    inner && !value.is_empty() && value.trim() == value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(toml: &str) -> Host {
+        toml::from_str(toml).unwrap()
+    }
+
+    fn rules(toml: &str) -> Rules {
+        Rules::new(&host(toml)).unwrap()
+    }
+
+    #[test]
+    fn types_have_a_charset_when_they_are_text() {
+        let plain = rules("");
+        let own = rules("charset = \"\"\nmime = { '.TXT' = 'text/x', bin = 'a/b' }");
+        for (name, of_plain, of_own) in [
+            ("a.html", "text/html; charset=utf-8", "text/html"),
+            ("a.TXT", "text/plain; charset=utf-8", "text/x"),
+            ("a.js", "text/javascript; charset=utf-8", "text/javascript"),
+            ("a.png", "image/png", "image/png"),
+            ("a.json", "application/json", "application/json"),
+            ("a.wasm", "application/wasm", "application/wasm"),
+            ("a.bin", "application/octet-stream", "a/b"),
+            ("a", "application/octet-stream", "application/octet-stream"),
+        ] {
+            assert_eq!(plain.content_type(Path::new(name)), of_plain, "{name}");
+            assert_eq!(own.content_type(Path::new(name)), of_own, "{name}");
+        }
+    }
+
+    #[test]
+    fn fields_are_set_by_pattern_and_the_last_rule_counts() {
+        let rules = rules(
+            r#"
+            [[header]]
+            path = "**"
+            set = { cache-control = "no-cache", x-all = "1" }
+            [[header]]
+            path = "*.css"
+            set = { cache-control = "max-age=60" }
+            [[header]]
+            path = "/assets/**"
+            set = { cache-control = "immutable" }
+            [[header]]
+            path = "/top/*"
+            set = { x-top = "1" }
+            "#,
+        );
+        for (path, expected) in [
+            ("/x", vec![("cache-control", "no-cache"), ("x-all", "1")]),
+            ("/a/b.css", vec![("x-all", "1"), ("cache-control", "max-age=60")]),
+            ("/assets/a/b.css", vec![("x-all", "1"), ("cache-control", "immutable")]),
+            ("/top/x", vec![("cache-control", "no-cache"), ("x-all", "1"), ("x-top", "1")]),
+            ("/top/x/y", vec![("cache-control", "no-cache"), ("x-all", "1")]),
+        ] {
+            let mut fields: Vec<_> =
+                rules.fields(path).map(|f| (f.name.as_ref(), f.value.as_ref())).collect();
+            let mut expected = expected;
+            fields.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(fields, expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn redirects_keep_the_query_and_what_the_star_stands_for() {
+        let rules = rules(
+            r#"
+            redirect = [
+                { from = "/a", to = "/b" },
+                { from = "/old/*", to = "https://new.example/x/*", status = 301 },
+                { from = "/all/*", to = "/one?x=1", status = 302 },
+                { from = "/f", to = "/g#h" },
+            ]
+            "#,
+        );
+        for (path, query, expected) in [
+            ("/a", "", Some((308, "/b"))),
+            ("/a", "?q=1", Some((308, "/b?q=1"))),
+            ("/a/", "", None),
+            ("/ab", "", None),
+            ("/old", "", None),
+            ("/old/", "", Some((301, "https://new.example/x/"))),
+            ("/old/y z/*", "?q", Some((301, "https://new.example/x/y%20z/*?q"))),
+            ("/old/é\n", "", Some((301, "https://new.example/x/%C3%A9%0A"))),
+            ("/all/x", "?q", Some((302, "/one?x=1"))),
+            ("/f", "?q", Some((308, "/g?q#h"))),
+        ] {
+            let expected = expected.map(|(status, to)| (status, to.to_owned()));
+            assert_eq!(rules.redirect(path, query), expected, "{path}{query}");
+        }
+    }
+
+    #[test]
+    fn senseless_rules_are_named() {
+        for (toml, named) in [
+            ("index = ['a/b']", "'a/b'"),
+            ("index = ['']", "index"),
+            ("index = ['.hidden']", "'.hidden'"),
+            ("charset = 'a '", "'a '"),
+            ("error = { 200 = '/x' }", "'200'"),
+            ("error = { x = '/x' }", "'x'"),
+            ("error = { 404 = 'x' }", "404 = 'x'"),
+            ("mime = { a = 'b' }", "'b'"),
+            ("header = [{ path = '/[', set = {} }]", "'/['"),
+            ("header = [{ path = 'a/b', set = {} }]", "'a/b'"),
+            ("header = [{ path = '/', set = { 'X-A' = 'b' } }]", "'X-A'"),
+            ("header = [{ path = '/', set = { '' = 'b' } }]", "''"),
+            ("header = [{ path = '/', set = { etag = 'b' } }]", "'etag'"),
+            ("header = [{ path = '/', set = { a = 'ü' } }]", "'ü'"),
+            ("header = [{ path = '/', set = { a = '' } }]", "a = ''"),
+            ("redirect = [{ from = 'a', to = '/b' }]", "'a'"),
+            ("redirect = [{ from = '/*/a', to = '/b' }]", "'/*/a'"),
+            ("redirect = [{ from = '/a', to = 'b' }]", "'b'"),
+            ("redirect = [{ from = '/a', to = '//b' }]", "'//b'"),
+            ("redirect = [{ from = '/a', to = '/b c' }]", "'/b c'"),
+            ("redirect = [{ from = '/a', to = '/b/*' }]", "'/b/*'"),
+            ("redirect = [{ from = '/a/*', to = '/b/*/*' }]", "'/b/*/*'"),
+            ("redirect = [{ from = '/a', to = '/a' }]", "itself"),
+            ("redirect = [{ from = '/a', to = '/b', status = 200 }]", "200"),
+        ] {
+            let error = format!("{:#}", Rules::new(&host(toml)).expect_err(toml));
+            assert!(error.contains(named), "{toml}: {error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What `--speedtest` adds to every host: `/bytes/N`, `/upload` and the page at
+//! `/speedtest`.
+
+use std::sync::LazyLock;
+
+use crate::content::lookup::Representation;
+use crate::http::body::Source;
+use crate::http::conditional::Validators;
+use crate::http::response::Answer;
+
+/// Followed by a number of bytes to send.
+pub const BYTES: &str = "/bytes/";
+
+/// Takes what is posted, and says how much it was.
+pub const UPLOAD: &str = "/upload";
+
+/// The page that measures.
+pub const PAGE: &str = "/speedtest";
+
+/// The most bytes that `/bytes/N` serves, and that `/upload` takes.
+pub const BYTES_MAX: u64 = 16 << 30;
+
+const PAGE_HTML: &str = include_str!("speedtest.html");
+
+/// A digest of the page, which changes with the program alone.
+static PAGE_ETAG: LazyLock<String> = LazyLock::new(|| {
+    let digest = ring::digest::digest(&ring::digest::SHA256, PAGE_HTML.as_bytes());
+    let hex: String = digest.as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("\"{hex}\"")
+});
+
+/// `/bytes/N`.
+///
+/// # Errors
+///
+/// What N may be.
+pub fn bytes(count: &str) -> Result<Representation, String> {
+    let digits = !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
+    let length: Option<u64> = count.parse().ok().filter(|n| digits && *n <= BYTES_MAX);
+    let length = length.ok_or_else(|| format!("/bytes/N takes a number of at most {BYTES_MAX}"))?;
+    let etag = ["\"bytes-", &length.to_string(), "\""].concat();
+    Ok(Representation {
+        source: Source::Pattern,
+        length,
+        content_type: "application/octet-stream".into(),
+        coding: None,
+        validators: Validators { etag, modified: None },
+    })
+}
+
+/// The page.
+pub fn page() -> Representation {
+    Representation {
+        source: Source::Text(PAGE_HTML.into()),
+        length: PAGE_HTML.len() as u64,
+        content_type: "text/html; charset=utf-8".into(),
+        coding: None,
+        validators: Validators { etag: PAGE_ETAG.clone(), modified: None },
+    }
+}
+
+/// The answer to an upload of so many bytes.
+pub fn uploaded(bytes: u64) -> Answer {
+    Answer::text(200, format!("{bytes}\n")).with("cache-control", "no-store")
+}

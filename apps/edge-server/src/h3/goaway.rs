@@ -1,0 +1,74 @@
+//! The end of a connection's requests: that the client is told of it, and what became of
+//! those that were made.
+
+use std::time::Instant;
+
+use quiche::hooks;
+
+use crate::h3::exchanges::Ended;
+use crate::h3::response_writer::Response;
+use crate::h3::response_writer::H3_NO_ERROR;
+use crate::h3::Http;
+use crate::quic::Quic;
+
+/// Of RFC 9114, 8.1.
+pub(super) const H3_REQUEST_REJECTED: u64 = 0x10b;
+
+/// The first stream that the server opens is HTTP/3's control stream (RFC 9114, 6.2.1).
+const CONTROL_STREAM: u64 = 3;
+
+/// A GOAWAY with it says that there will be another (RFC 9114, 5.2).
+const STREAM_ID_MAX: u64 = (1 << 62) - 4;
+
+impl Http {
+    /// The exchanges that are over and have not been told of.
+    pub fn take_ended(&mut self) -> impl Iterator<Item = Ended> + '_ {
+        self.exchanges.take_ended()
+    }
+
+    /// The connection is over, and whatever was under way. A client that `left_well`
+    /// has what it was sent.
+    pub fn end(&mut self, left_well: bool, now: Instant) {
+        let responses = &self.responses;
+        let sent = |stream| responses.get(stream).map(Response::sent_bytes);
+        self.exchanges.end_all(left_well, sent, now);
+    }
+
+    /// Nothing that the client asked is unfinished, or not acknowledged.
+    pub fn is_idle(&self) -> bool {
+        self.exchanges.is_empty()
+    }
+
+    /// Tells the client to ask elsewhere from now on (RFC 9114, 5.2). What it asks all
+    /// the same is answered until it is told for the `last` time, and rejected from
+    /// then on.
+    pub fn go_away(&mut self, quic: &mut Quic, last: bool) {
+        let from = if last { self.next_stream } else { STREAM_ID_MAX };
+        let is_news = self.refused_from.is_none_or(|told| from < told);
+        if is_news && self.h3.send_goaway(quic, from).is_ok() {
+            self.refused_from = Some(from);
+        }
+    }
+
+    /// The client has acknowledged what it was told by GOAWAY.
+    pub fn is_heard(&self, quic: &Quic) -> bool {
+        hooks::stream_unacknowledged(quic, CONTROL_STREAM) == 0
+    }
+
+    /// The client may ask again elsewhere: nothing has been done (RFC 9114, 4.1.1).
+    pub(super) fn reject(&mut self, quic: &mut Quic, stream: u64) {
+        self.stop_reading(quic, stream, H3_REQUEST_REJECTED);
+        self.give_up(quic, stream, H3_REQUEST_REJECTED);
+    }
+}
+
+/// Whether who closed a connection with this error had nothing to complain of.
+pub fn is_no_error(error: &quiche::ConnectionError) -> bool {
+    const QUIC_NO_ERROR: u64 = 0;
+    error.error_code == if error.is_app { H3_NO_ERROR } else { QUIC_NO_ERROR }
+}
+
+/// Closes with `H3_NO_ERROR`: the client may connect anew, here or elsewhere.
+pub fn close(quic: &mut Quic) {
+    let _ = quic.close(true, H3_NO_ERROR, b"connect anew");
+}

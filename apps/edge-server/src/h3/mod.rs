@@ -1,0 +1,483 @@
+//! HTTP/3 on one connection (RFC 9114): requests in, responses out, as far as the
+//! transport takes them.
+
+pub mod exchanges;
+pub mod goaway;
+pub mod priority;
+mod request_body;
+mod response_writer;
+mod scheduler;
+mod send_quota;
+mod shrink;
+mod stall_detector;
+pub mod stalled;
+
+use std::io;
+use std::time::Duration;
+use std::time::Instant;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use foldhash::HashMap;
+use log::debug;
+use quiche::clock;
+use quiche::h3;
+use quiche::h3::NameValue;
+use quiche::hooks;
+use quiche::Shutdown;
+
+use crate::config::limits::Limits;
+use crate::content::hosts::Sites;
+use crate::content::speedtest;
+use crate::h3::exchanges::Exchanges;
+use crate::h3::priority::Priority;
+use crate::h3::request_body::Intake;
+use crate::h3::request_body::Overflow;
+use crate::h3::response_writer::Response;
+use crate::h3::response_writer::Step;
+use crate::h3::response_writer::H3_NO_ERROR;
+use crate::h3::scheduler::Schedule;
+use crate::h3::send_quota::Allowance;
+use crate::h3::stall_detector::Patience;
+use crate::http::body::FileRange;
+use crate::http::request;
+use crate::http::request::Fault;
+use crate::http::request::Method;
+use crate::http::request::Request;
+use crate::http::response::Answer;
+use crate::quic::Quic;
+
+/// The most that one response writes before the next has its turn, in bytes: of
+/// those that share, and of one that goes before the rest.
+const SHARED_TURN_BYTES_MAX: usize = 32 << 10;
+const TURN_BYTES_MAX: usize = 256 << 10;
+
+/// The most of responses that waits in the transport to be sent, in bytes: more than is
+/// ever due at once, so that the transport does not take the application for the
+/// bottleneck, and less than would delay the first packet of a jump. The window is no
+/// bound: what waits for its release time does not fill it, nor does what was lost.
+const UNSENT_BYTES_MAX: usize = 256 << 10;
+
+/// Malformed requests on one connection, and unfinished ones that the client takes
+/// back: who sends more means harm, and each leaves what has come of it behind in the
+/// library.
+const MALFORMED_MAX: u32 = 100;
+
+/// Requests on one connection that the client takes back before they are answered.
+const CANCELLED_MAX: u32 = 10_000;
+
+/// What is taken from the library before any of it is answered: it is in memory meanwhile.
+const EVENTS_MAX: usize = 32;
+
+/// Codes of RFC 9114, 8.1.
+const H3_EXCESSIVE_LOAD: u64 = 0x107;
+const H3_MESSAGE_ERROR: u64 = 0x10e;
+
+/// A round trip to which it adds little that packets gather for a moment.
+const LONG_ROUND_TRIP: Duration = Duration::from_millis(4);
+
+/// From one request stream to the next (RFC 9000, 2.1).
+const STREAM_ID_STEP: u64 = 4;
+
+/// The HTTP/3 side of a connection.
+pub struct Http {
+    h3: h3::Connection,
+    responses: Schedule,
+
+    /// Requests that have not ended. Bounded by the number that a client may have
+    /// under way.
+    intakes: HashMap<u64, Intake>,
+
+    exchanges: Exchanges,
+
+    /// The stream after the last one that has brought a request.
+    next_stream: u64,
+
+    /// The client knows that requests on this stream and later ones are not answered.
+    refused_from: Option<u64>,
+
+    malformed: u32,
+    cancelled: u32,
+
+    patience: Patience,
+    allowance: Allowance,
+
+    /// What the transport has taken of responses, in bytes.
+    written_bytes: u64,
+
+    /// Content that has come, in bytes.
+    received_bytes: u64,
+
+    /// All streams before this one have come and gone.
+    ended_below: u64,
+
+    /// Requests that the client may have under way.
+    requests_max: u64,
+}
+
+/// What requests are answered with.
+pub struct Desk<'a> {
+    pub sites: &'a Sites,
+    pub limits: &'a Limits,
+
+    /// Memory for what clients upload.
+    pub scratch: &'a mut [u8],
+
+    pub now: Instant,
+    pub wall_now: SystemTime,
+
+    /// Begins to read what the response on a stream needs from disk;
+    /// [`Http::on_fetched`] ends it.
+    pub fetch: &'a mut dyn FnMut(u64, FileRange),
+}
+
+impl Http {
+    /// Starts HTTP/3 on an established connection. What was asked is remembered until it
+    /// is told, if it is `logged`.
+    ///
+    /// # Errors
+    ///
+    /// The transport's.
+    pub fn new(
+        quic: &mut Quic,
+        config: &h3::Config,
+        limits: &Limits,
+        logged: bool,
+        now: Instant,
+    ) -> Result<Self, h3::Error> {
+        let h3 = h3::Connection::with_transport(quic, config)?;
+        Ok(Self {
+            h3,
+            responses: Schedule::default(),
+            intakes: HashMap::default(),
+            exchanges: Exchanges::new(logged),
+            next_stream: 0,
+            refused_from: None,
+            malformed: 0,
+            cancelled: 0,
+            patience: Patience::new(limits.stall_time(), now),
+            allowance: Allowance::new(limits.send_buffer()),
+            written_bytes: 0,
+            received_bytes: 0,
+            ended_below: 0,
+            requests_max: limits.requests_max.into(),
+        })
+    }
+
+    /// Bytes of responses that the transport has not taken yet.
+    pub fn unsent_bytes(&self) -> u64 {
+        self.responses.unsent_bytes()
+    }
+
+    /// The round trip in which ACKs will let more of a response go, if it is so long that
+    /// it matters little when exactly.
+    pub fn awaits_acks(&self, quic: &Quic) -> Option<Duration> {
+        if self.unsent_bytes() == 0 {
+            return None;
+        }
+        let path = quic.path_stats().find(|path| path.active)?;
+        Some(path.rtt).filter(|round_trip| *round_trip >= LONG_ROUND_TRIP)
+    }
+
+    /// Takes in what clients ask. Returns whether they asked anything.
+    pub fn take_requests(&mut self, quic: &mut Quic, desk: &mut Desk<'_>) -> bool {
+        self.exchanges.settle(quic, desk.now);
+        let mut any = false;
+        let mut events = Vec::new();
+        loop {
+            self.poll_ahead(quic, &mut events);
+            if events.is_empty() {
+                return any;
+            }
+            any = true;
+            for (stream, event) in events.drain(..) {
+                self.on_event(quic, stream, event, desk);
+            }
+        }
+    }
+
+    /// What has come, as far as it is the same whatever becomes of it. The library's part
+    /// for all of it, then ours: the code of both together does not stay in the
+    /// processor's cache from one request to the next.
+    fn poll_ahead(&mut self, quic: &mut Quic, events: &mut Vec<(u64, h3::Event)>) {
+        while events.len() < EVENTS_MAX {
+            let Some((stream, event)) = self.next_event(quic) else { return };
+            // The answer may leave the rest unread.
+            let has_rest = matches!(event, h3::Event::Headers { more_frames: true, .. });
+            events.push((stream, event));
+            if has_rest {
+                return;
+            }
+        }
+    }
+
+    fn on_event(&mut self, quic: &mut Quic, stream: u64, event: h3::Event, desk: &mut Desk<'_>) {
+        match event {
+            // RFC 9114, 4.1: further headers are the request's trailers.
+            h3::Event::Headers { list, .. } if self.intakes.contains_key(&stream) => {
+                if list.iter().any(|field| field.name().starts_with(b":")) {
+                    self.abort(quic, stream, "a pseudo-header field in trailers");
+                }
+            }
+            h3::Event::Headers { list, more_frames } => {
+                self.on_request(quic, stream, &list, more_frames, desk);
+            }
+            h3::Event::Data => self.on_data(quic, stream, desk),
+            h3::Event::Finished => self.on_end(quic, stream, desk),
+            h3::Event::Reset(_) => self.on_reset(quic, stream),
+            h3::Event::PriorityUpdate => self.on_priority_update(quic, stream),
+            h3::Event::GoAway => (),
+        }
+    }
+
+    fn next_event(&mut self, quic: &mut Quic) -> Option<(u64, h3::Event)> {
+        match self.h3.poll(quic) {
+            Ok(polled) => Some(polled),
+            Err(h3::Error::Done) => None,
+            Err(e) => {
+                // The library has closed the connection with the code.
+                debug!("{}: HTTP/3 failed: {e}", quic.trace_id());
+                None
+            }
+        }
+    }
+
+    fn on_request(
+        &mut self,
+        quic: &mut Quic,
+        stream: u64,
+        list: &[h3::Header],
+        more_frames: bool,
+        desk: &Desk<'_>,
+    ) {
+        if self.refused_from.is_some_and(|from| from <= stream) {
+            return self.reject(quic, stream);
+        }
+        self.next_stream = self.next_stream.max(stream + STREAM_ID_STEP);
+        self.exchanges.begin(stream, list, (desk.now, desk.wall_now));
+        let is_long = request::section_bytes(list) > desk.limits.header_bytes_max as usize;
+        let request = match Request::read(list) {
+            Ok(_) if is_long => Err(Fault::Refused(431)),
+            read => read,
+        };
+        let request = match request {
+            Ok(request) => request,
+            Err(Fault::Malformed(why)) => return self.abort(quic, stream, why),
+            Err(Fault::Refused(status)) => {
+                self.exchanges.on_answer(stream, status);
+                let answer = Answer::refusal(status);
+                let with_body = !request::is_head(list);
+                let priority = Priority::UNSAID;
+                let response = Response::new(stream, answer, with_body, priority, desk.wall_now);
+                self.responses.insert(response.into());
+                return self.stop_request(quic, stream);
+            }
+        };
+        if !more_frames && request.content_length.is_some_and(|length| length > 0) {
+            return self.abort(quic, stream, "less content than announced");
+        }
+        let said = request.value("priority").map(str::as_bytes);
+        // RFC 9218, 7.1: an update, even one that came first, overrides the field.
+        let priority = match self.h3.take_last_priority_update(stream) {
+            Ok(update) => Priority::read(&update),
+            Err(_) => Priority::read(said.unwrap_or_default()),
+        };
+        let site = desk.sites.find(request.host);
+        // RFC 8470, 3: until the handshake is complete, somebody may be sending again
+        // what somebody else has sent.
+        let is_early = !quic.is_established() || request.was_early();
+        let too_early = is_early && !request.method.is_safe();
+        let takes_upload = !too_early && site.takes_upload(&request);
+        let bound = takes_upload.then_some(speedtest::BYTES_MAX);
+        let mut intake = Intake::new(request.content_length, bound, priority);
+        if bound.is_some() && intake.fits() {
+            intake.continued = more_frames && request.waits() && self.tell_to_go_on(quic, stream);
+            self.intakes.insert(stream, intake);
+            return;
+        }
+        let answer = match bound {
+            Some(_) => Answer::refusal(413),
+            None if too_early => Answer::refusal(425),
+            None => site.answer(&request, desk.wall_now),
+        };
+        self.exchanges.on_answer(stream, answer.status);
+        let refused = answer.status >= 400;
+        let with_body = request.method != Method::Head;
+        let response = Response::new(stream, answer, with_body, priority, desk.wall_now);
+        self.responses.insert(response.into());
+        match more_frames {
+            true if refused => self.stop_request(quic, stream),
+            true => drop(self.intakes.insert(stream, intake)),
+            false => (),
+        }
+    }
+
+    /// Content of a request: counted, and not kept.
+    fn on_data(&mut self, quic: &mut Quic, stream: u64, desk: &mut Desk<'_>) {
+        while let Ok(count) = self.h3.recv_body(quic, stream, desk.scratch) {
+            self.received_bytes += count as u64;
+            let Some(intake) = self.intakes.get_mut(&stream) else { continue };
+            match intake.take(count as u64) {
+                Ok(()) => (),
+                Err(Overflow::Announced) => {
+                    return self.abort(quic, stream, "more content than announced");
+                }
+                Err(Overflow::Bound) => {
+                    let intake = *intake;
+                    self.conclude(stream, Answer::refusal(413), intake, desk.wall_now);
+                    return self.stop_request(quic, stream);
+                }
+            }
+        }
+    }
+
+    /// A request has ended.
+    fn on_end(&mut self, quic: &mut Quic, stream: u64, desk: &Desk<'_>) {
+        let Some(intake) = self.intakes.remove(&stream) else { return };
+        if !intake.is_complete() {
+            return self.abort(quic, stream, "less content than announced");
+        }
+        if let Some(bytes) = intake.uploaded() {
+            let answer = speedtest::uploaded(bytes);
+            self.conclude(stream, answer, intake, desk.wall_now);
+        }
+    }
+
+    /// Answers an upload.
+    fn conclude(&mut self, stream: u64, answer: Answer, intake: Intake, wall_now: SystemTime) {
+        self.exchanges.on_answer(stream, answer.status);
+        let response = Response::new(stream, answer, true, intake.priority, wall_now);
+        self.responses.insert(response.after_interim(intake.continued).into());
+    }
+
+    /// Sends a 100 (RFC 9110, 10.1.1). Returns whether it could be sent: a client does
+    /// not wait for ever.
+    fn tell_to_go_on(&mut self, quic: &mut Quic, stream: u64) -> bool {
+        let head = [h3::Header::new(b":status", b"100")];
+        self.h3.send_response(quic, stream, &head, false).is_ok()
+    }
+
+    /// RFC 9218, 7: for a response under way. The library keeps one that comes before
+    /// its request, and drops one for a response that the transport has taken whole.
+    fn on_priority_update(&mut self, quic: &mut Quic, stream: u64) {
+        if !self.intakes.contains_key(&stream) && !self.responses.contains(stream) {
+            return;
+        }
+        let Ok(update) = self.h3.take_last_priority_update(stream) else { return };
+        let priority = Priority::read(&update);
+        if let Some(intake) = self.intakes.get_mut(&stream) {
+            intake.priority = priority;
+        }
+        self.responses.prioritize(stream, priority);
+        priority.apply(quic, stream);
+    }
+
+    /// Gives each response its turn until none gets further, or enough waits to be
+    /// sent. Returns whether any got further.
+    pub fn write(&mut self, quic: &mut Quic, desk: &mut Desk<'_>) -> bool {
+        let mut any = false;
+        let mut room = UNSENT_BYTES_MAX.saturating_sub(hooks::stream_bytes_unsent(quic));
+        // Those before it get no further.
+        let mut next = 0;
+        while room > 0 {
+            let allowed = self.allowed(quic);
+            if allowed == 0 {
+                break;
+            }
+            let shared = self.responses.is_shared(next);
+            let turn_bytes_max = if shared { SHARED_TURN_BYTES_MAX } else { TURN_BYTES_MAX };
+            let turn_bytes_max = turn_bytes_max.min(allowed as usize).min(room);
+            let Some(response) = self.responses.at(next) else { break };
+            let (stream, sent_before) = (response.stream, response.sent_bytes());
+            let step = response.step(&mut self.h3, quic, turn_bytes_max, desk.fetch);
+            let sent = response.sent_bytes();
+            let taken = sent - sent_before;
+            self.allowance.take(taken);
+            self.written_bytes += taken;
+            room = room.saturating_sub(taken as usize);
+            any |= !matches!(step, Ok(Step::Blocked | Step::Fetching));
+            match step {
+                Ok(Step::Blocked | Step::Fetching) => next += 1,
+                Ok(Step::Wrote) => self.responses.end_turn(next),
+                Ok(Step::Finished) => {
+                    self.responses.remove_at(next);
+                    self.exchanges.on_written(stream, sent);
+                }
+                Err(code) => {
+                    self.responses.remove_at(next);
+                    self.exchanges.on_abort(stream, Some(sent), desk.now);
+                    if let Some(code) = code {
+                        let _ = quic.stream_shutdown(stream, Shutdown::Write, code);
+                    }
+                }
+            }
+        }
+        any
+    }
+
+    /// How much of responses may be written before the client has acknowledged more.
+    fn allowed(&mut self, quic: &Quic) -> u64 {
+        self.allowance.left(|| kept_bytes(&self.exchanges, quic))
+    }
+
+    /// A piece of a response has been read from disk. The client may have taken the
+    /// request back meanwhile.
+    pub fn on_fetched(&mut self, stream: u64, bytes: io::Result<Bytes>) {
+        if let Some(response) = self.responses.get_mut(stream) {
+            response.on_fetched(bytes);
+        }
+    }
+
+    /// The client has taken a request back.
+    fn on_reset(&mut self, quic: &mut Quic, stream: u64) {
+        let read = self.intakes.remove(&stream).is_some() || self.responses.contains(stream);
+        self.cancelled += u32::from(read);
+        self.malformed += u32::from(!read);
+        self.give_up(quic, stream, H3_NO_ERROR);
+        self.bound_harm(quic);
+    }
+
+    /// A malformed request is a stream error (RFC 9114, 4.1.2).
+    fn abort(&mut self, quic: &mut Quic, stream: u64, why: &str) {
+        debug!("{}: stream {stream}: {why}", quic.trace_id());
+        self.malformed += 1;
+        self.stop_reading(quic, stream, H3_MESSAGE_ERROR);
+        self.give_up(quic, stream, H3_MESSAGE_ERROR);
+        self.bound_harm(quic);
+    }
+
+    /// RFC 9114, 10.5: who makes the server work for nothing is sent away.
+    fn bound_harm(&self, quic: &mut Quic) {
+        if self.malformed > MALFORMED_MAX || self.cancelled > CANCELLED_MAX {
+            let _ = quic.close(true, H3_EXCESSIVE_LOAD, b"too many requests for nothing");
+        }
+    }
+
+    /// The rest of a request changes nothing of its answer (RFC 9114, 4.1).
+    fn stop_request(&mut self, quic: &mut Quic, stream: u64) {
+        self.stop_reading(quic, stream, H3_NO_ERROR);
+    }
+
+    fn stop_reading(&mut self, quic: &mut Quic, stream: u64, code: u64) {
+        self.intakes.remove(&stream);
+        if !quic.stream_finished(stream) {
+            let _ = quic.stream_shutdown(stream, Shutdown::Read, code);
+        }
+    }
+
+    fn give_up(&mut self, quic: &mut Quic, stream: u64, code: u64) {
+        let sent = self.responses.remove(stream).map(|response| response.sent_bytes());
+        self.exchanges.on_abort(stream, sent, clock::now());
+        let _ = quic.stream_shutdown(stream, Shutdown::Write, code);
+    }
+}
+
+/// What the transport keeps of responses until the client has acknowledged it.
+fn kept_bytes(exchanges: &Exchanges, quic: &Quic) -> u64 {
+    exchanges.streams().map(|stream| hooks::stream_unacknowledged(quic, stream)).sum()
+}
+
+#[cfg(test)]
+mod hostile_tests;
+#[cfg(test)]
+mod tests;

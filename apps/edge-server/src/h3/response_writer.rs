@@ -1,0 +1,301 @@
+//! One response on its way into the transport.
+
+use std::io;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use log::debug;
+use quiche::h3;
+use quiche::hooks;
+
+use crate::h3::priority::Priority;
+use crate::http::body::Body;
+use crate::http::body::FileRange;
+use crate::http::body::Piece;
+use crate::http::date::http_date;
+use crate::http::response::Answer;
+use crate::http::response::Field;
+use crate::quic::Quic;
+
+/// Codes of RFC 9114, 8.1.
+pub const H3_NO_ERROR: u64 = 0x100;
+pub const H3_INTERNAL_ERROR: u64 = 0x102;
+
+/// Status, date and length.
+const OWN_FIELDS: usize = 3;
+
+/// The longest body that is sent at once with its header section, in bytes: copied, what
+/// costs less than a write of its own.
+const WHOLE_BYTES_MAX: u64 = 2 << 10;
+
+/// The longest frame header in front of a piece of a body, in bytes.
+const FRAME_HEADER_BYTES_MAX: usize = 9;
+
+/// A response, as far as the transport has not taken it.
+pub struct Response {
+    pub stream: u64,
+    pub priority: Priority,
+
+    /// The field lines of its header section, until they are sent.
+    head: Option<Vec<Field>>,
+
+    /// An interim response has been sent.
+    continued: bool,
+
+    body: Body,
+    length: u64,
+    sent: u64,
+
+    /// The capacity, in bytes, that was too small at the last attempt. Until it
+    /// changes there is no other: each would tell the client once more that its
+    /// limits block the stream, in a packet whose ACK would start the next.
+    short_capacity: Option<usize>,
+
+    fetch: Fetch,
+}
+
+/// Whether a piece of the body is being read from disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fetch {
+    None,
+    UnderWay,
+    Failed,
+}
+
+/// How far a response got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Wrote,
+    Blocked,
+
+    /// It waits for a piece that is read from disk.
+    Fetching,
+
+    Finished,
+}
+
+impl Response {
+    /// The answer to a request on `stream`; to a HEAD, without its body.
+    pub fn new(
+        stream: u64,
+        answer: Answer,
+        with_body: bool,
+        priority: Priority,
+        wall_now: SystemTime,
+    ) -> Self {
+        let length = answer.body.length();
+        let mut head = Vec::with_capacity(answer.fields.len() + OWN_FIELDS);
+        head.push(Field::new(":status", answer.status.to_string()));
+        head.extend(answer.fields);
+        head.push(Field::new("date", http_date(wall_now)));
+        // RFC 9110, 8.6: a 304 tells the length of what it stands for, or none.
+        if answer.status != 304 {
+            head.push(Field::new("content-length", length.to_string()));
+        }
+        let length = if with_body { length } else { 0 };
+        Self {
+            stream,
+            priority,
+            head: Some(head),
+            continued: false,
+            body: answer.body,
+            length,
+            sent: 0,
+            short_capacity: None,
+            fetch: Fetch::None,
+        }
+    }
+
+    /// The same after an interim response.
+    pub fn after_interim(self, continued: bool) -> Self {
+        Self { continued, ..self }
+    }
+
+    /// Bytes of the body that the transport has not taken.
+    pub fn unsent_bytes(&self) -> u64 {
+        self.length - self.sent
+    }
+
+    /// Bytes of the body that the transport has taken.
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent
+    }
+
+    /// It waits for a piece that is read from disk, and not for the client.
+    pub fn is_fetching(&self) -> bool {
+        self.fetch == Fetch::UnderWay
+    }
+
+    /// The piece that the last [`Step::Fetching`] waits for.
+    pub fn on_fetched(&mut self, bytes: io::Result<Bytes>) {
+        match bytes {
+            Ok(bytes) => {
+                self.body.supply(self.sent, bytes);
+                self.fetch = Fetch::None;
+            }
+            Err(e) => {
+                debug!("stream {}: a file cannot be read on: {e}", self.stream);
+                self.fetch = Fetch::Failed;
+            }
+        }
+    }
+
+    /// Passes on what the transport takes, `bytes_max` at most. What is not in memory
+    /// is asked for by `fetch`.
+    ///
+    /// # Errors
+    ///
+    /// The response cannot be finished: the code to reset the stream with, or
+    /// `None` when the client has stopped it or it is gone.
+    pub fn step(
+        &mut self,
+        h3: &mut h3::Connection,
+        quic: &mut Quic,
+        bytes_max: usize,
+        fetch: &mut dyn FnMut(u64, FileRange),
+    ) -> Result<Step, Option<u64>> {
+        match self.fetch {
+            Fetch::None => (),
+            Fetch::UnderWay => return Ok(Step::Fetching),
+            Fetch::Failed => return Err(Some(H3_INTERNAL_ERROR)),
+        }
+        let capacity = quic.stream_capacity(self.stream).ok();
+        if capacity.is_some() && capacity == self.short_capacity {
+            return Ok(Step::Blocked);
+        }
+        if self.send_whole(h3, quic, capacity.unwrap_or(0).min(bytes_max))? {
+            return Ok(Step::Finished);
+        }
+        let step = self.attempt(h3, quic, bytes_max, fetch);
+        self.short_capacity = capacity.filter(|_| step == Ok(Step::Blocked));
+        step
+    }
+
+    /// Passes all of it on at once, if it is small and the transport takes it. Returns
+    /// whether it did: otherwise it is sent in parts.
+    fn send_whole(
+        &mut self,
+        h3: &mut h3::Connection,
+        quic: &mut Quic,
+        bytes_max: usize,
+    ) -> Result<bool, Option<u64>> {
+        let is_small = self.length <= WHOLE_BYTES_MAX.min(bytes_max as u64);
+        let Some(head) = self.head.as_ref().filter(|_| is_small && !self.continued) else {
+            return Ok(false);
+        };
+        let body = match self.body.piece(0, self.length as usize) {
+            Ok(Piece::Here(body)) if body.len() as u64 == self.length => body,
+            _ => return Ok(false),
+        };
+        let priority = self.priority.for_http();
+        match hooks::send_whole_response(h3, quic, self.stream, head, &priority, &body) {
+            Ok(()) => (),
+            Err(h3::Error::StreamBlocked) => return Ok(false),
+            Err(e) => return Err(self.cannot_send(quic, e)),
+        }
+        self.head = None;
+        self.sent = self.length;
+        Ok(true)
+    }
+
+    fn attempt(
+        &mut self,
+        h3: &mut h3::Connection,
+        quic: &mut Quic,
+        bytes_max: usize,
+        fetch: &mut dyn FnMut(u64, FileRange),
+    ) -> Result<Step, Option<u64>> {
+        let sends_head = self.head.is_some();
+        if let Some(head) = &self.head {
+            match self.send_head(head, h3, quic) {
+                Ok(()) => self.head = None,
+                Err(h3::Error::StreamBlocked | h3::Error::Done) => return Ok(Step::Blocked),
+                Err(e) => return Err(self.cannot_send(quic, e)),
+            }
+            if self.length == 0 {
+                return Ok(Step::Finished);
+            }
+        }
+        match self.send_piece(h3, quic, bytes_max, fetch) {
+            Ok(Step::Blocked) if sends_head => Ok(Step::Wrote),
+            step => step,
+        }
+    }
+
+    fn send_head(
+        &self,
+        head: &[Field],
+        h3: &mut h3::Connection,
+        quic: &mut Quic,
+    ) -> h3::Result<()> {
+        let (stream, priority, last) = (self.stream, self.priority.for_http(), self.length == 0);
+        match self.continued {
+            false => h3.send_response_with_priority(quic, stream, head, &priority, last),
+            true => {
+                h3.send_additional_headers_with_priority(quic, stream, head, &priority, false, last)
+            }
+        }
+    }
+
+    fn send_piece(
+        &mut self,
+        h3: &mut h3::Connection,
+        quic: &mut Quic,
+        bytes_max: usize,
+        fetch: &mut dyn FnMut(u64, FileRange),
+    ) -> Result<Step, Option<u64>> {
+        let bytes_max = match self.capacity(h3, quic) {
+            Ok(0) => return Ok(Step::Blocked),
+            Ok(capacity) => capacity.min(bytes_max),
+            Err(e) => return Err(self.cannot_send(quic, e)),
+        };
+        let mut piece = match self.body.piece(self.sent, bytes_max) {
+            Ok(Piece::Here(piece)) => piece,
+            Ok(Piece::OnDisk(range)) => {
+                self.fetch = Fetch::UnderWay;
+                fetch(self.stream, range);
+                return Ok(Step::Fetching);
+            }
+            Err(e) => {
+                debug!("{}: a file cannot be read on: {e}", quic.trace_id());
+                return Err(Some(H3_INTERNAL_ERROR));
+            }
+        };
+        let last = self.sent + piece.len() as u64 == self.length;
+        match h3.send_body_zc(quic, self.stream, &mut piece, last) {
+            Ok(count) => self.sent += count as u64,
+            Err(h3::Error::Done) => return Ok(Step::Blocked),
+            Err(e) => return Err(self.cannot_send(quic, e)),
+        }
+        self.body.release(self.sent);
+        Ok(if self.sent == self.length { Step::Finished } else { Step::Wrote })
+    }
+
+    /// How many bytes of the body the transport takes now. When it is none, the
+    /// client is told that the stream is blocked, if its limits are why.
+    fn capacity(&self, h3: &mut h3::Connection, quic: &mut Quic) -> Result<usize, h3::Error> {
+        match quic.stream_capacity(self.stream) {
+            Ok(capacity) if capacity > FRAME_HEADER_BYTES_MAX => {
+                Ok(capacity - FRAME_HEADER_BYTES_MAX)
+            }
+            Ok(_) => {
+                quic.stream_writable(self.stream, FRAME_HEADER_BYTES_MAX + 1)?;
+                Ok(0)
+            }
+            Err(e) => {
+                // Fails the same way, and frees what is kept of the stream.
+                h3.send_body(quic, self.stream, b"", true)?;
+                Err(e.into())
+            }
+        }
+    }
+
+    fn cannot_send(&self, quic: &Quic, error: h3::Error) -> Option<u64> {
+        debug!("{}: stream {}: {error}", quic.trace_id(), self.stream);
+        match error {
+            h3::Error::TransportError(quiche::Error::StreamStopped(_)) => Some(H3_NO_ERROR),
+            h3::Error::TransportError(_) => None,
+            _ => Some(H3_INTERNAL_ERROR),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Whose turn it is: the responses under way on a connection, in the order of
+//! their priorities (RFC 9218, 10).
+//!
+//! The most urgent go first. Of one urgency, those that are not incremental go
+//! first, in the order that they were asked for; the others take turns.
+
+use std::collections::VecDeque;
+
+use crate::h3::priority::Priority;
+use crate::h3::response_writer::Response;
+
+/// A response's place: what is smaller goes first.
+type Place = (Priority, u64);
+
+/// Unfinished responses. Bounded by the number of requests that a client may have
+/// under way, so that a stream's response is searched for.
+#[derive(Default)]
+pub struct Schedule {
+    /// In the order of their places.
+    responses: VecDeque<(Place, Box<Response>)>,
+
+    /// Turns that incremental responses have had or wait for.
+    turns: u64,
+}
+
+impl Schedule {
+    /// Takes a response in, behind others that share with it.
+    pub fn insert(&mut self, response: Box<Response>) {
+        let place = self.place(&response);
+        let index = self.responses.partition_point(|(other, _)| *other < place);
+        self.responses.insert(index, (place, response));
+    }
+
+    /// The response whose turn comes after those of so many others.
+    pub fn at(&mut self, index: usize) -> Option<&mut Response> {
+        self.responses.get_mut(index).map(|(_, response)| response.as_mut())
+    }
+
+    /// It has had its turn.
+    pub fn end_turn(&mut self, index: usize) {
+        if let Some(response) = self.remove_at(index) {
+            self.insert(response);
+        }
+    }
+
+    /// Takes it out.
+    pub fn remove_at(&mut self, index: usize) -> Option<Box<Response>> {
+        self.responses.remove(index).map(|(_, response)| response)
+    }
+
+    /// Another response shares with it.
+    pub fn is_shared(&self, index: usize) -> bool {
+        let priority = |index| self.responses.get(index).map(|((priority, _), _)| *priority);
+        let Some(own) = priority(index).filter(|own| own.incremental) else { return false };
+        let before = index.checked_sub(1).and_then(priority);
+        [before, priority(index + 1)].contains(&Some(own))
+    }
+
+    /// A stream's response.
+    pub fn get(&self, stream: u64) -> Option<&Response> {
+        self.iter().find(|response| response.stream == stream)
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, stream: u64) -> Option<&mut Response> {
+        self.at(self.index_of(stream)?)
+    }
+
+    /// Takes a stream's response out.
+    pub fn remove(&mut self, stream: u64) -> Option<Box<Response>> {
+        self.remove_at(self.index_of(stream)?)
+    }
+
+    /// Gives a stream's response, if there is one, another priority.
+    pub fn prioritize(&mut self, stream: u64, priority: Priority) {
+        if let Some(mut response) = self.remove(stream) {
+            response.priority = priority;
+            self.insert(response);
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Response> {
+        self.responses.iter().map(|(_, response)| response.as_ref())
+    }
+
+    pub fn contains(&self, stream: u64) -> bool {
+        self.index_of(stream).is_some()
+    }
+
+    pub fn unsent_bytes(&self) -> u64 {
+        self.iter().map(Response::unsent_bytes).sum()
+    }
+
+    /// Gives memory back that nothing is in.
+    pub fn shrink_to_fit(&mut self) {
+        self.responses.shrink_to_fit();
+    }
+
+    fn index_of(&self, stream: u64) -> Option<usize> {
+        self.iter().position(|response| response.stream == stream)
+    }
+
+    fn place(&mut self, response: &Response) -> Place {
+        if response.priority.incremental {
+            self.turns += 1;
+            return (response.priority, self.turns);
+        }
+        (response.priority, response.stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::response::Answer;
+    use std::time::SystemTime;
+
+    fn schedule(responses: &[(u64, u8, bool)]) -> Schedule {
+        let mut schedule = Schedule::default();
+        for (stream, urgency, incremental) in responses {
+            let priority = Priority { urgency: *urgency, incremental: *incremental };
+            let answer = Answer::refusal(404);
+            let response = Response::new(*stream, answer, true, priority, SystemTime::UNIX_EPOCH);
+            schedule.insert(response.into());
+        }
+        schedule
+    }
+
+    /// The streams of so many turns, each of which sends something.
+    fn turns(schedule: &mut Schedule, count: usize) -> Vec<u64> {
+        let mut streams = Vec::new();
+        for _ in 0..count {
+            streams.push(schedule.at(0).unwrap().stream);
+            schedule.end_turn(0);
+        }
+        streams
+    }
+
+    #[test]
+    fn the_urgent_go_first_then_the_whole_ones_in_order() {
+        let mut schedule =
+            schedule(&[(0, 3, true), (4, 3, false), (8, 1, true), (12, 3, false), (16, 7, false)]);
+        let mut order = Vec::new();
+        while let Some(response) = schedule.remove_at(0) {
+            order.push(response.stream);
+        }
+        assert_eq!(order, [8, 4, 12, 0, 16]);
+        assert!(!schedule.contains(8));
+    }
+
+    #[test]
+    fn incremental_ones_take_turns_and_whole_ones_do_not() {
+        let shared = [(0, 3, true), (4, 3, true), (8, 3, true)];
+        assert_eq!(turns(&mut schedule(&shared), 7), [0, 4, 8, 0, 4, 8, 0]);
+        assert_eq!(turns(&mut schedule(&[(4, 3, false), (0, 3, false)]), 3), [0, 0, 0]);
+    }
+
+    #[test]
+    fn who_is_blocked_keeps_the_turn_and_lets_others_go() {
+        let mut schedule = schedule(&[(0, 3, true), (4, 3, true)]);
+        for _ in 0..2 {
+            // The first is blocked.
+            assert_eq!(schedule.at(1).unwrap().stream, 4);
+            schedule.end_turn(1);
+        }
+        assert!(schedule.at(2).is_none());
+        assert_eq!(turns(&mut schedule, 2), [0, 4]);
+    }
+
+    #[test]
+    fn a_priority_can_change() {
+        let mut schedule = schedule(&[(0, 3, true), (4, 3, true)]);
+        schedule.prioritize(4, Priority { urgency: 0, incremental: false });
+        schedule.prioritize(8, Priority::UNSAID);
+        assert!(schedule.contains(4) && !schedule.contains(8));
+        assert_eq!(schedule.at(0).unwrap().stream, 4);
+        assert_eq!(schedule.remove(0).unwrap().stream, 0);
+    }
+
+    #[test]
+    fn incremental_ones_of_one_urgency_share() {
+        let urgent_alone = [(0, 1, true), (4, 3, true), (8, 3, true), (12, 3, true)];
+        let whole = [(0, 3, false), (4, 3, false), (8, 3, true), (12, 7, true)];
+        for (responses, expected) in
+            [(urgent_alone, [false, true, true, true]), (whole, [false; 4])]
+        {
+            let schedule = schedule(&responses);
+            let shared: Vec<_> = (0..5).map(|index| schedule.is_shared(index)).collect();
+            assert_eq!(shared, [&expected[..], &[false]].concat());
+        }
+    }
+}

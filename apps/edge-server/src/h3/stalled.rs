@@ -1,0 +1,105 @@
+//! What becomes of requests and responses that stall: each is given up for itself, as
+//! what else the connection carries may be well.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+use std::time::SystemTime;
+
+use quiche::clock;
+use quiche::Shutdown;
+
+use crate::h3::kept_bytes;
+use crate::h3::stall_detector::Scene;
+use crate::h3::stall_detector::Slow;
+use crate::h3::Http;
+use crate::h3::MALFORMED_MAX;
+use crate::h3::STREAM_ID_STEP;
+use crate::http::response::Answer;
+use crate::quic::Quic;
+
+/// Codes of RFC 9114, 8.1.
+const H3_REQUEST_CANCELLED: u64 = 0x10c;
+const H3_REQUEST_INCOMPLETE: u64 = 0x10d;
+
+/// How many have stalled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stalled {
+    pub requests: usize,
+    pub responses: usize,
+}
+
+impl Http {
+    /// When [`give_up_stalled()`](Self::give_up_stalled) has something to do.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.patience.deadline()
+    }
+
+    /// Looks whether it is time for what has stalled, and gives it up.
+    pub fn give_up_stalled(&mut self, quic: &mut Quic, now: Instant) -> Stalled {
+        if !self.patience.is_due(now) {
+            return Stalled::default();
+        }
+        self.exchanges.settle(quic, now);
+        let scene = Scene {
+            responses: self.waiting(),
+            heads: self.headless(quic),
+            contents: self.intakes.keys().copied().collect(),
+            taken: self.written_bytes.saturating_sub(kept_bytes(&self.exchanges, quic)),
+            received: self.received_bytes,
+        };
+        let Slow { responses, heads, contents } = self.patience.judge(scene, now);
+        for stream in &responses {
+            self.give_up(quic, *stream, H3_REQUEST_CANCELLED);
+        }
+        let mut requests = contents.len();
+        for stream in heads {
+            requests += usize::from(self.give_up_head(quic, stream));
+        }
+        for stream in contents {
+            self.give_up_content(quic, stream, clock::wall_now());
+        }
+        Stalled { requests, responses: responses.len() }
+    }
+
+    /// Streams whose responses the client could take, or acknowledge. A stream whose
+    /// request has not ended is known until it does, whatever has been acknowledged.
+    fn waiting(&self) -> BTreeSet<u64> {
+        let responses = self.responses.iter().filter(|response| !response.is_fetching());
+        let responses = responses.map(|response| response.stream);
+        let all = responses.chain(self.exchanges.written());
+        all.filter(|stream| !self.intakes.contains_key(stream)).collect()
+    }
+
+    /// Streams that have not brought a request.
+    fn headless(&mut self, quic: &mut Quic) -> BTreeSet<u64> {
+        // It may open so many more, and those that it has taken back.
+        let more = STREAM_ID_STEP * (self.requests_max + u64::from(MALFORMED_MAX));
+        let end = self.next_stream + more;
+        let mut is_open = |stream| {
+            !matches!(quic.stream_capacity(stream), Err(quiche::Error::InvalidStreamState(_)))
+        };
+        while self.ended_below < self.next_stream && !is_open(self.ended_below) {
+            self.ended_below += STREAM_ID_STEP;
+        }
+        let streams = (self.ended_below..end).step_by(STREAM_ID_STEP as usize);
+        streams.filter(|stream| is_open(*stream) && !self.exchanges.contains(*stream)).collect()
+    }
+
+    /// Returns whether there was still something to give up.
+    fn give_up_head(&mut self, quic: &mut Quic, stream: u64) -> bool {
+        let was_read = quic.stream_shutdown(stream, Shutdown::Read, H3_REQUEST_INCOMPLETE).is_ok();
+        self.give_up(quic, stream, H3_REQUEST_INCOMPLETE);
+        self.malformed += u32::from(was_read);
+        self.bound_harm(quic);
+        was_read
+    }
+
+    /// Content that nothing waits for is just not read any more.
+    fn give_up_content(&mut self, quic: &mut Quic, stream: u64, wall_now: SystemTime) {
+        let Some(intake) = self.intakes.get(&stream).copied() else { return };
+        if intake.uploaded().is_some() {
+            self.conclude(stream, Answer::refusal(408), intake, wall_now);
+        }
+        self.stop_request(quic, stream);
+    }
+}

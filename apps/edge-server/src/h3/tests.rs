@@ -1,0 +1,501 @@
+//! HTTP/3 between two ends in one thread: packets go over when a test says so, and
+//! what has been handed to the transport can be looked at before it leaves.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use quiche::clock::Simulation;
+use quiche::BufFactory;
+use quiche::ConnectionId;
+use quiche::RecvInfo;
+
+use super::*;
+use crate::config::Config;
+use crate::config::Parsed;
+use crate::h3::response_writer::H3_INTERNAL_ERROR;
+use crate::h3::stalled::Stalled;
+use crate::http::body::FileRange;
+use crate::quic::certificate::Certificates;
+use crate::quic::secrets;
+use crate::quic::Transport;
+
+struct Ends {
+    client: quiche::Connection,
+    asker: h3::Connection,
+    server: Quic,
+    http: Http,
+    sites: Sites,
+    limits: Limits,
+    scratch: Vec<u8>,
+
+    /// What responses wait for.
+    fetches: Vec<(u64, FileRange)>,
+}
+
+fn addresses() -> [SocketAddr; 2] {
+    [1, 2].map(|port| ([127, 0, 0, 1], port).into())
+}
+
+fn config(root: &Path) -> Config {
+    let root = root.to_str().unwrap();
+    let words = [
+        "edge-server",
+        "--listen",
+        "127.0.0.1:0",
+        "--speedtest",
+        "--resume",
+        "off",
+        "--root",
+        root,
+    ];
+    match crate::config::parse(words) {
+        Ok(Parsed::Run(config)) => *config,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn request(method: &str, path: &str) -> Vec<h3::Header> {
+    let fields =
+        [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)];
+    fields.map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes())).to_vec()
+}
+
+/// Moves so many packets from one end to the other. Returns whether there were any.
+fn carry<F: BufFactory, T: BufFactory>(
+    from: &mut quiche::Connection<F>,
+    to: &mut quiche::Connection<T>,
+    packets_max: usize,
+) -> bool {
+    let mut packet = [0; 1500];
+    for carried in 0..packets_max {
+        let Ok((length, info)) = from.send(&mut packet) else { return carried > 0 };
+        to.recv(&mut packet[..length], RecvInfo { from: info.from, to: info.to }).unwrap();
+    }
+    true
+}
+
+impl Ends {
+    /// Both ends of a connection on which nothing has been asked.
+    fn connect() -> Self {
+        Self::connect_to(tempfile::tempdir().unwrap().path())
+    }
+
+    /// The same, of a server of this folder.
+    fn connect_to(root: &Path) -> Self {
+        Self::connect_with(root, 1 << 20)
+    }
+
+    /// The same, with a client that takes so many bytes of a response before it reads.
+    fn connect_with(root: &Path, window: u64) -> Self {
+        let config = config(root);
+        let certificates = Certificates::read(&config).unwrap();
+        let mut transport =
+            Transport::new(&config.flags, &certificates, secrets::open(None).unwrap()).unwrap();
+        let [here, there] = addresses();
+        let mut asking = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
+        asking.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();
+        asking.verify_peer(false);
+        asking.set_initial_max_data(10 << 20);
+        asking.set_initial_max_stream_data_bidi_local(window);
+        asking.set_initial_max_stream_data_uni(1 << 20);
+        asking.set_initial_max_streams_uni(3);
+        let id = |bytes| ConnectionId::from_ref(bytes);
+        let mut client =
+            quiche::connect(Some("localhost"), &id(&[1; 8]), here, there, &mut asking).unwrap();
+        let mut server =
+            quiche::accept_with_buf_factory(&id(&[2; 8]), None, there, here, &mut transport.quic)
+                .unwrap();
+        while carry(&mut client, &mut server, usize::MAX)
+            | carry(&mut server, &mut client, usize::MAX)
+        {}
+        assert!(client.is_established() && server.is_established());
+
+        let asker =
+            h3::Connection::with_transport(&mut client, &h3::Config::new().unwrap()).unwrap();
+        let limits = config.flags.limits.clone();
+        let http = Http::new(&mut server, &transport.http, &limits, false, clock::now()).unwrap();
+        let sites = Sites::open(&config).unwrap();
+        let mut ends = Self {
+            client,
+            asker,
+            server,
+            http,
+            sites,
+            limits,
+            scratch: vec![0; 1 << 16],
+            fetches: Vec::new(),
+        };
+        ends.deliver();
+        carry(&mut ends.server, &mut ends.client, usize::MAX);
+        ends
+    }
+
+    fn ask(&mut self, path: &str, priority: Option<&str>) -> u64 {
+        let mut fields = request("GET", path);
+        fields.extend(priority.map(|said| h3::Header::new(b"priority", said.as_bytes())));
+        self.asker.send_request(&mut self.client, &fields, true).unwrap()
+    }
+
+    fn prioritize(&mut self, stream: u64, urgency: u8) {
+        let priority = h3::Priority::new(urgency, false);
+        let client = &mut self.client;
+        self.asker.send_priority_update_for_request(client, stream, &priority).unwrap();
+    }
+
+    /// What the client has said arrives, and is answered into the transport.
+    fn deliver(&mut self) {
+        carry(&mut self.client, &mut self.server, usize::MAX);
+        let (sites, limits) = (&self.sites, &self.limits);
+        let wall_now = SystemTime::UNIX_EPOCH;
+        let now = quiche::clock::now();
+        let mut fetches = Vec::new();
+        let fetch = &mut |stream, range| fetches.push((stream, range));
+        let mut desk = Desk { sites, limits, scratch: &mut self.scratch, now, wall_now, fetch };
+        self.http.take_requests(&mut self.server, &mut desk);
+        self.http.write(&mut self.server, &mut desk);
+        self.fetches.extend(fetches);
+    }
+
+    /// All that the server has to send arrives after so long.
+    fn reply_after(&mut self, way: Duration, time: &Simulation) {
+        let mut flight = Vec::new();
+        let mut packet = [0; 1500];
+        while let Ok((length, info)) = self.server.send(&mut packet) {
+            flight.push((packet[..length].to_vec(), info));
+        }
+        time.advance_to(time.elapsed() + way);
+        for (mut packet, info) in flight {
+            self.client.recv(&mut packet, RecvInfo { from: info.from, to: info.to }).unwrap();
+        }
+    }
+
+    /// What is given up when so many intervals have passed.
+    fn stalled(&mut self, intervals: u32) -> Stalled {
+        let later = clock::now() + intervals * self.limits.stall_time();
+        self.http.give_up_stalled(&mut self.server, later)
+    }
+
+    /// The order in which responses come to the client, packet by packet.
+    fn order(&mut self, count: usize) -> Vec<u64> {
+        let mut begun = Vec::new();
+        let mut body = [0; 4096];
+        while begun.len() < count {
+            assert!(carry(&mut self.server, &mut self.client, 1), "only {begun:?} have come");
+            while let Ok((stream, event)) = self.asker.poll(&mut self.client) {
+                match event {
+                    h3::Event::Headers { .. } => begun.push(stream),
+                    h3::Event::Data => {
+                        while self.asker.recv_body(&mut self.client, stream, &mut body).is_ok() {}
+                    }
+                    _ => (),
+                }
+            }
+        }
+        begun
+    }
+}
+
+#[test]
+fn an_urgent_response_overtakes_what_the_transport_has_taken() {
+    let mut ends = Ends::connect();
+    let bulk = ends.ask("/bytes/5000", None);
+    ends.deliver();
+    assert_eq!(ends.http.unsent_bytes(), 0);
+    let urgent = ends.ask("/bytes/3000", Some("u=0"));
+    ends.deliver();
+    assert_eq!(ends.http.unsent_bytes(), 0);
+    assert_eq!(ends.order(2), [urgent, bulk]);
+}
+
+#[test]
+fn all_that_is_asked_at_once_is_answered_in_its_order() {
+    let mut ends = Ends::connect();
+    let asked: Vec<_> = (0..=EVENTS_MAX).map(|_| ends.ask("/bytes/10", None)).collect();
+    ends.deliver();
+    assert_eq!(ends.order(asked.len()), asked);
+}
+
+#[test]
+fn what_comes_with_a_refused_request_is_nobodys_fault() {
+    let malformed = [request("GET", "/bytes/10"), vec![h3::Header::new(b"te", b"gzip")]].concat();
+    // A status, or what the stream is reset with.
+    let table = [
+        (request("POST", "/missing"), false, Ok("405")),
+        (request("GET", "/missing"), false, Ok("404")),
+        (request("GET", "/bytes/10"), false, Ok("200")),
+        (malformed, false, Err(H3_MESSAGE_ERROR)),
+        (request("POST", "/missing"), true, Err(goaway::H3_REQUEST_REJECTED)),
+    ];
+    let trailers = [h3::Header::new(b"x", b"y")];
+    for (fields, after_goaway, expected) in table {
+        for (body, has_trailers) in [(&b"body"[..], false), (b"", true), (b"body", true)] {
+            let mut ends = Ends::connect();
+            if after_goaway {
+                ends.http.go_away(&mut ends.server, true);
+            }
+            let (asker, client) = (&mut ends.asker, &mut ends.client);
+            let stream = asker.send_request(client, &fields, false).unwrap();
+            if !body.is_empty() {
+                asker.send_body(client, stream, body, !has_trailers).unwrap();
+            }
+            if has_trailers {
+                asker.send_additional_headers(client, stream, &trailers, true, true).unwrap();
+            }
+            ends.deliver();
+            ends.deliver();
+            carry(&mut ends.server, &mut ends.client, usize::MAX);
+            let outcome = std::iter::from_fn(|| ends.asker.poll(&mut ends.client).ok()).find_map(
+                |(_, event)| match event {
+                    h3::Event::Headers { list, .. } => Some(Ok(list[0].value().to_vec())),
+                    h3::Event::Reset(code) => Some(Err(code)),
+                    _ => None,
+                },
+            );
+            let case = format!("{fields:?} {body:?} {has_trailers}");
+            assert_eq!(outcome, Some(expected.map(|status| status.as_bytes().to_vec())), "{case}");
+            assert_eq!(ends.server.local_error(), None, "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_small_response_comes_whole_whatever_the_client_takes_at_once() {
+    for window in [200, 500, 1000, 1100, 1 << 20] {
+        let mut ends = Ends::connect_with(tempfile::tempdir().unwrap().path(), window);
+        let stream = ends.ask("/bytes/1000", None);
+        let mut body = Vec::new();
+        let mut piece = [0; 100];
+        let is_over = (0..200).any(|_| {
+            ends.deliver();
+            carry(&mut ends.server, &mut ends.client, usize::MAX);
+            let mut is_over = false;
+            while let Ok((of, event)) = ends.asker.poll(&mut ends.client) {
+                is_over |= (of, event) == (stream, h3::Event::Finished);
+                while let Ok(count) = ends.asker.recv_body(&mut ends.client, stream, &mut piece) {
+                    body.extend_from_slice(&piece[..count]);
+                }
+            }
+            is_over
+        });
+        assert!(is_over, "{} bytes have come, {window} at once", body.len());
+        let expected: Vec<_> = (0..1000_usize).map(|at| (at ^ (at >> 8)) as u8).collect();
+        assert!(body == expected, "{window}");
+        assert_eq!(ends.http.exchanges.take_ended().count(), 0);
+        ends.deliver();
+        ends.deliver();
+        let ended: Vec<_> = ends.http.exchanges.take_ended().collect();
+        assert_eq!(ended.len(), 1);
+        assert_eq!((ended[0].bytes, ended[0].complete), (1000, true));
+    }
+}
+
+// The kernel never says of these files that they are in memory.
+#[test]
+fn a_response_that_waits_for_the_disk_lets_others_go() {
+    let mut ends = Ends::connect_to(Path::new("/sys/kernel"));
+    let length = std::fs::read("/sys/kernel/notes").unwrap().len() as u64;
+    let waiting = ends.ask("/notes", None);
+    let other = ends.ask("/bytes/3000", Some("u=7"));
+    ends.deliver();
+    ends.deliver();
+    assert_eq!(ends.http.unsent_bytes(), length, "the other has been sent");
+    assert_eq!(ends.fetches.len(), 1, "it is asked for once");
+    assert_eq!(ends.order(2), [waiting, other]);
+
+    let (stream, range) = ends.fetches.remove(0);
+    ends.http.on_fetched(stream, range.read());
+    ends.deliver();
+    assert_eq!(ends.http.unsent_bytes(), 0);
+}
+
+#[test]
+fn what_cannot_be_read_from_disk_resets_its_stream_only() {
+    let mut ends = Ends::connect_to(Path::new("/sys/kernel"));
+    let failing = ends.ask("/notes", None);
+    ends.deliver();
+    ends.http.on_fetched(failing, Err(io::ErrorKind::UnexpectedEof.into()));
+    let other = ends.ask("/bytes/3000", None);
+    ends.deliver();
+    assert_eq!(ends.http.unsent_bytes(), 0);
+    carry(&mut ends.server, &mut ends.client, usize::MAX);
+    let stopped = ends.client.stream_recv(failing, &mut [0; 100]);
+    assert_eq!(stopped, Err(quiche::Error::StreamReset(H3_INTERNAL_ERROR)));
+    assert!(ends.client.stream_readable(other));
+}
+
+#[test]
+fn acks_are_awaited_where_a_long_response_has_a_long_way() {
+    for (path, round_trip_ms, expected) in
+        [("/bytes/100000000", 20, true), ("/bytes/100000000", 2, false), ("/bytes/9000", 20, false)]
+    {
+        let time = Simulation::start(1, Duration::ZERO);
+        let mut ends = Ends::connect();
+        ends.ask(path, None);
+        for _ in 0..30 {
+            ends.deliver();
+            ends.reply_after(Duration::from_millis(round_trip_ms), &time);
+        }
+        let awaits = ends.http.awaits_acks(&ends.server).is_some();
+        assert_eq!(awaits, expected, "{path}, {round_trip_ms} ms");
+    }
+}
+
+// RFC 9218, 7.
+#[test]
+fn an_update_reorders_what_the_transport_has_taken() {
+    let mut ends = Ends::connect();
+    ends.ask("/bytes/4000", None);
+    let second = ends.ask("/bytes/100000", Some("u=5"));
+    ends.deliver();
+    assert!((1..100_000).contains(&ends.http.unsent_bytes()));
+    ends.prioritize(second, 0);
+    ends.deliver();
+    assert_eq!(ends.order(1), [second]);
+}
+
+// RFC 9218, 7: control streams are read first, so the update is known before its
+// request, although the stream is there.
+#[test]
+fn an_update_that_comes_first_waits_for_its_request() {
+    let mut ends = Ends::connect();
+    let first = ends.ask("/bytes/4000", None);
+    let second = ends.ask("/bytes/4000", Some("u=7"));
+    ends.prioritize(second, 0);
+    ends.deliver();
+    assert_eq!(ends.order(2), [second, first]);
+}
+
+#[test]
+fn nothing_is_kept_of_requests_that_are_over() {
+    let mut ends = Ends::connect();
+    for _ in 0..50 {
+        let stream = ends.ask("/bytes/100", None);
+        ends.prioritize(stream, 1);
+        ends.deliver();
+        assert_eq!(ends.order(1), [stream]);
+        ends.prioritize(stream, 2);
+        ends.deliver();
+    }
+    assert!(ends.http.intakes.is_empty(), "{:?}", ends.http.intakes);
+    assert_eq!(ends.http.unsent_bytes(), 0);
+}
+
+#[test]
+fn turns_bound_what_one_of_several_hands_over() {
+    let mut ends = Ends::connect();
+    for _ in 0..3 {
+        ends.ask("/bytes/1000000", None);
+    }
+    ends.deliver();
+    // The initial window is less than a turn: who had it goes last.
+    let next = ends.http.responses.at(0).unwrap();
+    assert_eq!((next.stream, next.unsent_bytes()), (4, 1_000_000));
+}
+
+#[test]
+fn a_response_is_given_up_when_the_client_takes_nothing() {
+    let mut ends = Ends::connect();
+    ends.ask("/bytes/1000000", None);
+    let one = Stalled { responses: 1, ..Stalled::default() };
+    for (interval, round_trips, expected) in [
+        (1, 1, Stalled::default()),
+        (2, 5, Stalled::default()),
+        (3, 0, one),
+        (4, 0, Stalled::default()),
+    ] {
+        for _ in 0..round_trips {
+            ends.deliver();
+            carry(&mut ends.server, &mut ends.client, usize::MAX);
+        }
+        assert_eq!(ends.stalled(interval), expected, "{interval}");
+    }
+    assert_eq!(ends.http.unsent_bytes(), 0);
+    assert!(ends.http.is_idle());
+}
+
+#[test]
+fn a_response_that_waits_for_the_disk_is_not_the_clients_fault() {
+    let mut ends = Ends::connect_to(Path::new("/sys/kernel"));
+    let waiting = ends.ask("/notes", None);
+    for interval in 1..4 {
+        ends.deliver();
+        assert_eq!(ends.stalled(interval), Stalled::default());
+    }
+    let (stream, range) = ends.fetches.remove(0);
+    ends.http.on_fetched(stream, range.read());
+    ends.deliver();
+    assert_eq!(ends.order(1), [waiting]);
+}
+
+#[test]
+fn what_the_client_does_not_acknowledge_is_kept_up_to_a_bound() {
+    const BOUND: u64 = 1 << 16;
+    for (max, exceeds) in [(BOUND, false), (1 << 30, true)] {
+        let mut ends = Ends::connect();
+        ends.http.allowance = Allowance::new(max);
+        let stream = ends.ask("/bytes/900000", None);
+        for _ in 0..5 {
+            ends.deliver();
+            carry(&mut ends.server, &mut ends.client, usize::MAX);
+        }
+        // The congestion window has opened, and nobody acknowledges.
+        for _ in 0..5 {
+            ends.deliver();
+            while ends.server.send(&mut [0; 1500]).is_ok() {}
+        }
+        let kept = hooks::stream_unacknowledged(&ends.server, stream);
+        assert_eq!(kept > BOUND + 1000, exceeds, "{kept}");
+    }
+}
+
+#[test]
+fn no_more_than_a_bound_waits_to_be_sent() {
+    let mut ends = Ends::connect_with(tempfile::tempdir().unwrap().path(), 10 << 20);
+    ends.ask("/bytes/9000000", None);
+    let mut turn = |packets_max| {
+        carry(&mut ends.server, &mut ends.client, packets_max);
+        ends.deliver();
+        hooks::stream_bytes_unsent(&ends.server)
+    };
+    // The congestion window opens until it is no bound.
+    let all: Vec<_> = (0..9).map(|_| turn(usize::MAX)).collect();
+    assert!(all.is_sorted() && all[0] < UNSENT_BYTES_MAX, "{all:?}");
+    let full = UNSENT_BYTES_MAX..UNSENT_BYTES_MAX + 100;
+    for packets_max in [usize::MAX, 0, 0, 1, 5] {
+        let unsent = turn(packets_max);
+        assert!(full.contains(&unsent), "{unsent} after {packets_max}");
+    }
+}
+
+#[test]
+fn each_goaway_is_heard_when_the_client_acknowledges_it() {
+    let mut ends = Ends::connect();
+    for last in [false, true] {
+        ends.deliver();
+        assert!(ends.http.is_heard(&ends.server));
+        ends.http.go_away(&mut ends.server, last);
+        carry(&mut ends.server, &mut ends.client, usize::MAX);
+        assert!(!ends.http.is_heard(&ends.server), "{last}");
+    }
+    ends.deliver();
+    assert!(ends.http.is_heard(&ends.server));
+}
+
+#[test]
+fn at_rest_no_room_is_kept_for_requests_that_are_over() {
+    let mut ends = Ends::connect();
+    let fields =
+        [(":method", "GET"), (":scheme", "https"), (":authority", "h"), (":path", "/bytes/9")];
+    let fields = fields.map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()));
+    let ask = |_| ends.asker.send_request(&mut ends.client, &fields, false).unwrap();
+    let streams: Vec<_> = (0..50).map(ask).collect();
+    ends.deliver();
+    for stream in streams {
+        ends.asker.send_body(&mut ends.client, stream, b"", true).unwrap();
+    }
+    ends.deliver();
+    assert!(ends.http.intakes.is_empty());
+    let room = ends.http.intakes.capacity();
+    ends.http.shrink_to_fit();
+    assert!(room > 0 && ends.http.intakes.capacity() == 0, "{room}");
+}

@@ -1,0 +1,335 @@
+//! Packets on their way to the socket, grouped so that one system call sends
+//! many (GSO): packets of one size to one destination, the last may be shorter.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Range;
+
+use log::debug;
+use quiche::RecvInfo;
+
+use crate::net::socket::Route;
+use crate::quic::PACKET_BYTES_MAX;
+
+/// The most that one send may hold, in bytes: what fits an IPv4 packet.
+const SEND_BYTES_MAX: usize = 65_535 - 20 - 8;
+
+/// What takes packets: the socket.
+pub trait PacketSink {
+    /// Sends `contents`, cut into datagrams of `segment_bytes`.
+    ///
+    /// # Errors
+    ///
+    /// None was sent. `WouldBlock`: wait until there is room.
+    fn send(&self, route: Route, contents: &[u8], segment_bytes: usize) -> io::Result<()>;
+
+    /// The most packets that one send may hold.
+    fn packets_per_send_max(&self) -> usize;
+}
+
+/// Packets built and not sent. Bounded: when the socket takes no more, nothing
+/// more is built.
+pub struct Outbox {
+    buffer: Vec<u8>,
+    filled: usize,
+    sends: VecDeque<Send>,
+}
+
+/// One system call to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Send {
+    route: Route,
+    range: Range<usize>,
+    segment_bytes: usize,
+    packets: usize,
+}
+
+/// The socket takes no more until it is writable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocked;
+
+impl Outbox {
+    pub fn new() -> Self {
+        Self { buffer: vec![0; 1 << 16], filled: 0, sends: VecDeque::new() }
+    }
+
+    /// Nothing waits to be sent.
+    pub fn is_empty(&self) -> bool {
+        self.sends.is_empty()
+    }
+
+    /// Sends everything if there is no memory for one more packet.
+    pub fn make_room(&mut self, sink: &impl PacketSink) -> Result<(), Blocked> {
+        match self.buffer.len() - self.filled < PACKET_BYTES_MAX {
+            true => self.flush(sink),
+            false => Ok(()),
+        }
+    }
+
+    /// Memory for one more packet at least, and no more than one send may hold, which
+    /// [`push()`](Self::push) takes over.
+    pub fn room(&mut self, sink: &impl PacketSink) -> Result<&mut [u8], Blocked> {
+        self.make_room(sink)?;
+        let room = &mut self.buffer[self.filled..];
+        let room_bytes = room.len().min(SEND_BYTES_MAX);
+        Ok(&mut room[..room_bytes])
+    }
+
+    /// Takes the first `bytes` bytes of the room as packets of `packet_bytes`, the last of
+    /// which may be shorter: no more than one send may hold.
+    pub fn push(
+        &mut self,
+        bytes: usize,
+        packet_bytes: usize,
+        to: &SocketAddr,
+        from: &SocketAddr,
+        sink: &impl PacketSink,
+    ) {
+        let range = self.filled..self.filled + bytes;
+        self.filled = range.end;
+
+        let packets = bytes.div_ceil(packet_bytes);
+        let route = Route { to: *to, from: *from };
+        let send = Send { route, range, segment_bytes: packet_bytes, packets };
+        if let Some(last) = self.sends.back_mut() {
+            if last.takes(&send, sink.packets_per_send_max()) {
+                last.range.end = send.range.end;
+                last.packets += packets;
+                return;
+            }
+        }
+        self.sends.push_back(send);
+    }
+
+    /// Sends one datagram back where one came from, unless `write` writes none. A
+    /// full socket drops it, as the network might.
+    pub fn answer(
+        &mut self,
+        info: RecvInfo,
+        sink: &impl PacketSink,
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) {
+        let Ok(room) = self.room(sink) else { return };
+        let Some(packet_bytes) = write(room) else { return };
+        self.push(packet_bytes, packet_bytes, &info.from, &info.to, sink);
+        let _ = self.flush(sink);
+    }
+
+    /// Sends everything. On `Blocked` the rest is kept.
+    pub fn flush(&mut self, sink: &impl PacketSink) -> Result<(), Blocked> {
+        while let Some(send) = self.sends.front() {
+            let contents = &self.buffer[send.range.clone()];
+            match sink.send(send.route, contents, send.segment_bytes) {
+                Ok(()) => (),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(Blocked),
+                // One of them is too large for the interface, such as a probe of the
+                // path's MTU, or the kernel cannot segment after all.
+                Err(_) if send.packets > 1 => {
+                    self.split_first();
+                    continue;
+                }
+                // As if the network had lost them.
+                Err(e) => debug!("packets to {} were lost: {e}", send.route.to),
+            }
+            self.sends.pop_front();
+        }
+        self.filled = 0;
+        Ok(())
+    }
+
+    /// Its packets become sends of their own.
+    fn split_first(&mut self) {
+        let Some(send) = self.sends.pop_front() else { return };
+        for number in (0..send.packets).rev() {
+            let start = send.range.start + number * send.segment_bytes;
+            let end = send.range.end.min(start + send.segment_bytes);
+            self.sends.push_front(Send { range: start..end, packets: 1, ..send });
+        }
+    }
+}
+
+impl Send {
+    /// Both may be one.
+    fn takes(&self, next: &Self, packets_max: usize) -> bool {
+        let ends_with_shorter = self.range.len() < self.packets * self.segment_bytes;
+        let is_shorter_end = next.packets == 1 && next.segment_bytes <= self.segment_bytes;
+        self.route == next.route
+            && !ends_with_shorter
+            && (next.segment_bytes == self.segment_bytes || is_shorter_end)
+            && self.packets + next.packets <= packets_max
+            && self.range.len() + next.range.len() <= SEND_BYTES_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::cell::RefCell;
+
+    /// Takes as many sends as it has room for.
+    struct Sink {
+        room: Cell<usize>,
+        packets_max: usize,
+        packet_bytes_max: usize,
+        segments: bool,
+        sent: RefCell<Vec<Vec<u8>>>,
+    }
+
+    impl Sink {
+        fn new(room: usize, packets_max: usize) -> Self {
+            let room = Cell::new(room);
+            let packet_bytes_max = usize::MAX;
+            Self { room, packets_max, packet_bytes_max, segments: true, sent: RefCell::default() }
+        }
+
+        fn sent_bytes(&self) -> Vec<usize> {
+            self.sent.borrow().iter().map(Vec::len).collect()
+        }
+    }
+
+    impl PacketSink for Sink {
+        fn send(&self, _: Route, contents: &[u8], segment_bytes: usize) -> io::Result<()> {
+            let largest = contents.len().min(segment_bytes);
+            if largest > self.packet_bytes_max || (largest < contents.len() && !self.segments) {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+            let room = self.room.get().checked_sub(1);
+            self.room.set(room.ok_or(io::ErrorKind::WouldBlock)?);
+            self.sent.borrow_mut().push(contents.to_vec());
+            Ok(())
+        }
+
+        fn packets_per_send_max(&self) -> usize {
+            self.packets_max
+        }
+    }
+
+    fn push(outbox: &mut Outbox, bytes: usize, packet_bytes: usize, port: u16, sink: &Sink) {
+        let address = |port| ([127, 0, 0, 1], port).into();
+        outbox.push(bytes, packet_bytes, &address(port), &address(1), sink);
+    }
+
+    /// Sizes of the sends that these packets make.
+    fn sends(packets: &[(usize, u16)], packets_max: usize) -> Vec<usize> {
+        let runs: Vec<_> = packets.iter().map(|(bytes, port)| (*bytes, *bytes, *port)).collect();
+        sends_of_runs(&runs, packets_max)
+    }
+
+    fn sends_of_runs(runs: &[(usize, usize, u16)], packets_max: usize) -> Vec<usize> {
+        let sink = Sink::new(usize::MAX, packets_max);
+        let mut outbox = Outbox::new();
+        for (bytes, packet_bytes, port) in runs {
+            outbox.room(&sink).unwrap();
+            push(&mut outbox, *bytes, *packet_bytes, *port, &sink);
+        }
+        outbox.flush(&sink).unwrap();
+        sink.sent_bytes()
+    }
+
+    #[test]
+    fn equal_packets_go_together_and_a_shorter_one_ends_the_group() {
+        let long_then = |rest: &[(usize, u16)]| [&[(1350, 5)], rest].concat();
+        for (packets, packets_max, expected) in [
+            (long_then(&[(1350, 5), (1350, 5)]), 64, vec![4050]),
+            (long_then(&[(200, 5), (1350, 5)]), 64, vec![1550, 1350]),
+            (vec![(200, 5), (1350, 5)], 64, vec![200, 1350]),
+            (long_then(&[(1350, 6)]), 64, vec![1350, 1350]),
+            (long_then(&[(1350, 5), (1350, 5)]), 2, vec![2700, 1350]),
+        ] {
+            assert_eq!(sends(&packets, packets_max), expected, "{packets:?}");
+        }
+    }
+
+    #[test]
+    fn runs_go_together_as_packets_do() {
+        for (runs, packets_max, expected) in [
+            (vec![(3000, 1000, 5), (2500, 1000, 5)], 64, vec![5500]),
+            (vec![(3000, 1000, 5), (2500, 1000, 5)], 5, vec![3000, 2500]),
+            (vec![(3000, 1000, 5), (900, 900, 5)], 64, vec![3900]),
+            (vec![(3000, 1000, 5), (1800, 900, 5)], 64, vec![3000, 1800]),
+            (vec![(2500, 1000, 5), (3000, 1000, 5)], 64, vec![2500, 3000]),
+            (vec![(3000, 1000, 5), (3000, 1000, 6)], 64, vec![3000, 3000]),
+            (vec![(40_000, 1000, 5), (25_507, 1000, 5)], 66, vec![65_507]),
+            (vec![(40_000, 1000, 5), (25_508, 1000, 5)], 99, vec![40_000, 25_508]),
+        ] {
+            assert_eq!(sends_of_runs(&runs, packets_max), expected, "{runs:?}");
+        }
+    }
+
+    #[test]
+    fn there_is_room_for_a_whole_send_and_no_more() {
+        let sink = Sink::new(0, 64);
+        assert_eq!(Outbox::new().room(&sink).unwrap().len(), SEND_BYTES_MAX);
+    }
+
+    #[test]
+    fn without_segmentation_each_packet_is_a_send() {
+        assert_eq!(sends(&[(1350, 5), (1350, 5)], 1), [1350, 1350]);
+    }
+
+    #[test]
+    fn a_send_holds_no_more_than_an_ip_packet() {
+        let sent = sends(&[(1350, 5); 100], 1000);
+        assert_eq!(sent.iter().sum::<usize>(), 135_000);
+        assert!(sent.iter().all(|bytes| *bytes <= SEND_BYTES_MAX));
+    }
+
+    #[test]
+    fn what_the_socket_does_not_take_is_kept_in_order() {
+        let sink = Sink::new(1, 64);
+        let mut outbox = Outbox::new();
+        for (fill, port) in [(1, 5), (2, 6), (3, 7)] {
+            outbox.room(&sink).unwrap()[..100].fill(fill);
+            push(&mut outbox, 100, 100, port, &sink);
+        }
+        assert_eq!(outbox.flush(&sink), Err(Blocked));
+        assert_eq!(outbox.flush(&sink), Err(Blocked));
+        sink.room.set(9);
+        assert_eq!(outbox.flush(&sink), Ok(()));
+        let firsts: Vec<u8> = sink.sent.borrow().iter().map(|sent| sent[0]).collect();
+        assert_eq!(firsts, [1, 2, 3]);
+    }
+
+    #[test]
+    fn packets_that_fail_together_are_sent_alone() {
+        let probe_and_data = [(1452, 5), (1200, 5), (1200, 5), (1200, 5), (300, 5)];
+        for (packet_bytes_max, segments, expected) in [
+            (1452, true, vec![2652, 2700]),
+            (1400, true, vec![1200, 2700]),
+            (1452, false, vec![1452, 1200, 1200, 1200, 300]),
+            (1400, false, vec![1200, 1200, 1200, 300]),
+            (1000, true, vec![300]),
+        ] {
+            let sink = Sink { packet_bytes_max, segments, ..Sink::new(0, 64) };
+            let mut outbox = Outbox::new();
+            for (fill, (bytes, port)) in (0..).zip(probe_and_data) {
+                outbox.room(&sink).unwrap()[..bytes].fill(fill);
+                push(&mut outbox, bytes, bytes, port, &sink);
+            }
+            // However often the socket is full in between, none is sent twice.
+            while outbox.flush(&sink) == Err(Blocked) {
+                sink.room.set(1);
+            }
+            assert_eq!(sink.sent_bytes(), expected, "{packet_bytes_max} {segments}");
+            let fills: Vec<u8> = sink.sent.borrow().concat();
+            assert!(fills.is_sorted(), "{packet_bytes_max} {segments}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_built_while_the_socket_is_full() {
+        let sink = Sink::new(0, 64);
+        let mut outbox = Outbox::new();
+        let mut packets = 0;
+        while outbox.room(&sink).is_ok() {
+            push(&mut outbox, 1350, 1350, 5, &sink);
+            packets += 1;
+            assert!(packets < 100);
+        }
+        sink.room.set(9);
+        outbox.flush(&sink).unwrap();
+        assert_eq!(sink.sent_bytes().iter().sum::<usize>(), packets * 1350);
+    }
+}

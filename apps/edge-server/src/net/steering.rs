@@ -1,0 +1,174 @@
+//! Which worker a packet is for. The first byte of a packet's destination
+//! connection ID tells: ours name their worker there, and a new client's choice
+//! is random, which spreads connections evenly. The kernel is given the same
+//! rule as a program, so that a packet reaches its worker whatever address it
+//! comes from.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use nix::libc::sock_filter;
+use nix::libc::sock_fprog;
+use nix::libc::BPF_A;
+use nix::libc::BPF_ABS;
+use nix::libc::BPF_ALU;
+use nix::libc::BPF_B;
+use nix::libc::BPF_JMP;
+use nix::libc::BPF_JSET;
+use nix::libc::BPF_K;
+use nix::libc::BPF_LD;
+use nix::libc::BPF_MOD;
+use nix::libc::BPF_RET;
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::AttachReusePortCbpf;
+
+use crate::quic::connection_id::LONG_HEADER;
+
+/// Workers at most: as many as a byte can name.
+pub const WORKERS_MAX: u16 = 256;
+
+/// Where the destination connection ID begins: behind the first byte, and in a
+/// long header also behind the version and the ID's length (RFC 8999, 5).
+const SHORT_HEADER_ID_AT: u8 = 1;
+const LONG_HEADER_ID_AT: u8 = 6;
+
+/// Spreads packets over this many workers.
+#[derive(Clone, Copy, Debug)]
+pub struct Steering {
+    workers: u16,
+}
+
+impl Steering {
+    /// Over `workers`, from 1 to [`WORKERS_MAX`].
+    pub fn new(workers: u16) -> Self {
+        Self { workers: workers.clamp(1, WORKERS_MAX) }
+    }
+
+    /// The worker of a datagram; 0 for what is too short to name one.
+    pub fn worker_of(self, datagram: &[u8]) -> usize {
+        let is_long = datagram.first().is_some_and(|first| first & LONG_HEADER != 0);
+        let at = if is_long { LONG_HEADER_ID_AT } else { SHORT_HEADER_ID_AT };
+        let byte = datagram.get(usize::from(at)).copied().unwrap_or_default();
+        usize::from(u16::from(byte) % self.workers)
+    }
+
+    /// Has the kernel choose by this rule among the sockets that share the address
+    /// of `socket`, in the order in which they were bound. One worker is alone with
+    /// its address, and there is nothing to choose.
+    ///
+    /// # Errors
+    ///
+    /// The process may not, or the kernel cannot.
+    pub fn attach(self, socket: &impl AsFd) -> io::Result<()> {
+        if self.workers == 1 {
+            return Ok(());
+        }
+        let mut program = self.program();
+        let program = sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+        Ok(setsockopt(socket, AttachReusePortCbpf, &program)?)
+    }
+
+    /// The rule in classic BPF. A load from behind the end of a datagram ends the
+    /// program with 0.
+    fn program(self) -> [sock_filter; 8] {
+        let plain = |code: u32, k: u32| sock_filter { code: code as u16, jt: 0, jf: 0, k };
+        let unless_long_skip = |jf: u8| sock_filter {
+            code: (BPF_JMP | BPF_JSET | BPF_K) as u16,
+            jt: 0,
+            jf,
+            k: LONG_HEADER.into(),
+        };
+        let load_byte = |at: u8| plain(BPF_LD | BPF_B | BPF_ABS, at.into());
+        let modulo = plain(BPF_ALU | BPF_MOD | BPF_K, self.workers.into());
+        let answer = plain(BPF_RET | BPF_A, 0);
+        [
+            load_byte(0),
+            unless_long_skip(3),
+            load_byte(LONG_HEADER_ID_AT),
+            modulo,
+            answer,
+            load_byte(SHORT_HEADER_ID_AT),
+            modulo,
+            answer,
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::net::UdpSocket;
+
+    use crate::net::receiver::Received;
+    use crate::net::receiver::Receiver;
+    use crate::net::socket::Socket;
+    use crate::quic::connection_id::IdMaker;
+    use crate::quic::secrets::tests::shared;
+    use crate::quic::secrets::tests::ONE;
+
+    fn short_header(id: &[u8]) -> Vec<u8> {
+        [&[0x40], id, &[0; 30]].concat()
+    }
+
+    fn long_header(id: &[u8]) -> Vec<u8> {
+        [&[0xc0, 0, 0, 0, 1, id.len() as u8], id, &[0; 30]].concat()
+    }
+
+    #[test]
+    fn the_first_byte_of_the_connection_id_names_the_worker() {
+        for (workers, byte, worker) in
+            [(1, 77, 0), (2, 77, 1), (3, 77, 2), (256, 77, 77), (256, 255, 255), (5, 0, 0)]
+        {
+            let steering = Steering::new(workers);
+            assert_eq!(steering.worker_of(&short_header(&[byte, 9])), worker);
+            assert_eq!(steering.worker_of(&long_header(&[byte, 9])), worker);
+        }
+        for too_short in [&[][..], &[0x40], &[0xc0, 0, 0, 0, 1, 1]] {
+            assert_eq!(Steering::new(3).worker_of(too_short), 0);
+        }
+    }
+
+    #[test]
+    fn what_bears_one_of_our_ids_is_for_the_worker_that_made_it() {
+        let steering = Steering::new(7);
+        for worker in 0..7 {
+            let id = IdMaker::new(worker, shared(&[ONE])).connection_id().unwrap();
+            assert_eq!(steering.worker_of(&short_header(&id.as_quic())), usize::from(worker));
+        }
+    }
+
+    fn drain(socket: &Socket) -> Vec<Vec<u8>> {
+        let mut receiver = Receiver::new();
+        let mut datagrams = Vec::new();
+        let mut take = |_, datagram: &mut [u8]| datagrams.push(datagram.to_vec());
+        while receiver.receive(socket, &mut take).unwrap() == Received::Full {}
+        datagrams
+    }
+
+    #[test]
+    fn the_kernel_chooses_as_we_do() {
+        const WORKERS: u16 = 3;
+        let steering = Steering::new(WORKERS);
+        let address = "127.0.0.1:0".parse().unwrap();
+        let sockets = Socket::bind_group(address, WORKERS).unwrap();
+        steering.attach(&sockets[0]).unwrap();
+        let address = sockets[0].local_addr().unwrap();
+
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sent: BTreeSet<_> =
+            (0..=255).flat_map(|b| [short_header(&[b]), long_header(&[b])]).collect();
+        for datagram in sent.iter().chain([&vec![0x40], &vec![0xc0]]) {
+            client.send_to(datagram, address).unwrap();
+        }
+        let mut received = BTreeSet::new();
+        for (worker, socket) in sockets.iter().enumerate() {
+            for datagram in drain(socket) {
+                assert_eq!(steering.worker_of(&datagram), worker, "{datagram:02x?}");
+                received.insert(datagram);
+            }
+        }
+        assert!(sent.is_subset(&received));
+        assert_eq!(received.len(), sent.len() + 2);
+    }
+}

@@ -1,0 +1,389 @@
+//! Address-validation tokens (RFC 9000, 8.1): made, and judged when a client offers
+//! one.
+//!
+//! A token is kind, name of the secret, salt and, sealed, its expiry and what is to
+//! be remembered of the first Initial packet. Each is sealed with a key of its own,
+//! which comes of the salt: no number of tokens wears a secret out. Kind, name and
+//! the client's address are authenticated with it.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::net::SocketAddr;
+use std::time::Duration;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+use ring::aead;
+
+use crate::quic::connection_id::RoutingId;
+use crate::quic::random;
+use crate::quic::secrets::Secret;
+use crate::quic::secrets::SharedSecrets;
+use crate::quic::secrets::TOKEN_SALT_BYTES;
+
+/// How long a Retry token is good: for the next flight of a client, though three of
+/// its packets in a row get lost (RFC 9000, 8.1.3: a short time).
+const RETRY_LIFETIME: Duration = Duration::from_secs(10);
+
+/// How long a client may keep a token for its next connection: as long as it comes
+/// back within a day, and the address is not likely to be somebody else's by then.
+const NEW_TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Used tokens of one kind that are remembered.
+const USED_MAX: usize = 1 << 16;
+
+/// Where the parts of a token are.
+const KIND_AT: usize = 0;
+const SECRET_AT: usize = 1;
+const SALT_AT: usize = 2;
+const SEALED_AT: usize = SALT_AT + TOKEN_SALT_BYTES;
+
+/// What a token came with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Retry,
+    NewToken,
+}
+
+/// What a good token proves of the client's address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// It received a Retry packet there, upon an Initial packet to this connection
+    /// ID.
+    Retry { original: RoutingId },
+
+    /// An earlier connection from there was established.
+    NewToken,
+}
+
+/// Why a token is not good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is none of ours, or made with a secret that is gone.
+    Unknown,
+
+    /// It is not as it was made, or not for this client or connection.
+    Forged,
+    Expired,
+    Replayed,
+}
+
+/// Makes and judges tokens of one worker.
+pub struct Tokens {
+    secrets: SharedSecrets,
+    used_retry: Used,
+    used_new_token: Used,
+}
+
+impl Kind {
+    /// How a token tells its kind: what came with a Retry packet must be known from
+    /// what came otherwise (RFC 9000, 8.1.1).
+    fn byte(self) -> u8 {
+        match self {
+            Self::Retry => 0x52,
+            Self::NewToken => 0x4e,
+        }
+    }
+
+    /// What a token says that it is.
+    pub fn of(token: &[u8]) -> Option<Self> {
+        let byte = token.get(KIND_AT)?;
+        [Self::Retry, Self::NewToken].into_iter().find(|kind| kind.byte() == *byte)
+    }
+}
+
+impl Fault {
+    /// How metrics name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Forged => "forged",
+            Self::Expired => "expired",
+            Self::Replayed => "replayed",
+        }
+    }
+}
+
+impl Tokens {
+    pub fn new(secrets: SharedSecrets) -> Self {
+        let (used_retry, used_new_token) = (Used::default(), Used::default());
+        Self { secrets, used_retry, used_new_token }
+    }
+
+    /// A token for a Retry packet that changes the server's connection ID from
+    /// `original` to `changed`. `None` when the system has no randomness.
+    pub fn for_retry(
+        &mut self,
+        client: SocketAddr,
+        original: &[u8],
+        changed: &[u8],
+        wall_now: SystemTime,
+    ) -> Option<Vec<u8>> {
+        let binding = retry_binding(client, changed);
+        self.seal(Kind::Retry, &binding, original, wall_now + RETRY_LIFETIME)
+    }
+
+    /// A token for the client's next connection. `None` when the system has no
+    /// randomness.
+    pub fn for_next_connection(&self, client: IpAddr, wall_now: SystemTime) -> Option<Vec<u8>> {
+        let binding = address_bytes(client);
+        self.seal(Kind::NewToken, &binding, &[], wall_now + NEW_TOKEN_LIFETIME)
+    }
+
+    /// Judges the token of an Initial packet to the connection ID `destination`. It
+    /// is good once.
+    ///
+    /// # Errors
+    ///
+    /// It is not good.
+    pub fn judge(
+        &mut self,
+        token: &[u8],
+        client: SocketAddr,
+        destination: &[u8],
+        wall_now: SystemTime,
+    ) -> Result<Proof, Fault> {
+        let kind = Kind::of(token).ok_or(Fault::Unknown)?;
+        let binding = match kind {
+            Kind::Retry => retry_binding(client, destination),
+            Kind::NewToken => address_bytes(client.ip()),
+        };
+        let contents = self.open(token, &binding)?;
+        let (expiry, original) = contents.split_first_chunk().ok_or(Fault::Forged)?;
+        let expiry_s = u64::from_be_bytes(*expiry);
+        let now_s = seconds(wall_now);
+        if expiry_s < now_s {
+            return Err(Fault::Expired);
+        }
+        let used = match kind {
+            Kind::Retry => &mut self.used_retry,
+            Kind::NewToken => &mut self.used_new_token,
+        };
+        if !used.add(expiry_s, &token[SALT_AT..SEALED_AT], now_s) {
+            return Err(Fault::Replayed);
+        }
+        Ok(match kind {
+            Kind::Retry => Proof::Retry { original: RoutingId::new(original) },
+            Kind::NewToken => Proof::NewToken,
+        })
+    }
+
+    fn seal(
+        &self,
+        kind: Kind,
+        binding: &[u8],
+        original: &[u8],
+        expiry: SystemTime,
+    ) -> Option<Vec<u8>> {
+        let secrets = self.secrets.get();
+        let secret = secrets.current();
+        let mut salt = [0; TOKEN_SALT_BYTES];
+        random::fill(&mut salt)?;
+
+        let mut token = vec![kind.byte(), secret.name()];
+        token.extend(salt);
+        let associated = associated_data(&token, binding);
+        let mut sealed = [&seconds(expiry).to_be_bytes(), original].concat();
+        let key = secret.token_key(&salt);
+        key.seal_in_place_append_tag(nonce(), associated, &mut sealed).ok()?;
+        token.extend(sealed);
+        Some(token)
+    }
+
+    fn open(&self, token: &[u8], binding: &[u8]) -> Result<Vec<u8>, Fault> {
+        let (head, sealed) = token.split_at_checked(SEALED_AT).ok_or(Fault::Forged)?;
+        let salt = head.last_chunk().ok_or(Fault::Forged)?;
+        let secrets = self.secrets.get();
+        let secret: &Secret = secrets.named(head[SECRET_AT]).ok_or(Fault::Unknown)?;
+        let mut contents = sealed.to_vec();
+        let opened = secret.token_key(salt).open_in_place(
+            nonce(),
+            associated_data(head, binding),
+            &mut contents,
+        );
+        let opened_bytes = opened.map_err(|_| Fault::Forged)?.len();
+        contents.truncate(opened_bytes);
+        Ok(contents)
+    }
+}
+
+/// Every key seals one token.
+fn nonce() -> aead::Nonce {
+    aead::Nonce::assume_unique_for_key([0; aead::NONCE_LEN])
+}
+
+fn associated_data(head: &[u8], binding: &[u8]) -> aead::Aad<Vec<u8>> {
+    aead::Aad::from([head, binding].concat())
+}
+
+/// A Retry token is for the address and port that asked, and for the connection ID
+/// that the Retry packet gave (RFC 9000, 8.1.4).
+fn retry_binding(client: SocketAddr, changed: &[u8]) -> Vec<u8> {
+    [&address_bytes(client.ip())[..], &client.port().to_be_bytes(), changed].concat()
+}
+
+/// The same whether the socket has IPv4-mapped addresses or not.
+pub fn address_bytes(ip: IpAddr) -> Vec<u8> {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    }
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Tokens that have been used, until they expire: their expiries and salts. When
+/// there are too many, those that expire first are forgotten.
+#[derive(Default)]
+struct Used(BTreeSet<(u64, [u8; TOKEN_SALT_BYTES])>);
+
+impl Used {
+    /// Returns whether it is the first time.
+    fn add(&mut self, expiry_s: u64, salt: &[u8], now_s: u64) -> bool {
+        while self.0.first().is_some_and(|(expiry_s, _)| *expiry_s < now_s) {
+            self.0.pop_first();
+        }
+        let mut key = [0; TOKEN_SALT_BYTES];
+        key.copy_from_slice(salt);
+        let is_new = self.0.insert((expiry_s, key));
+        if self.0.len() > USED_MAX {
+            self.0.pop_first();
+        }
+        is_new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quic::secrets::tests::shared;
+    use crate::quic::secrets::tests::ONE;
+    use crate::quic::secrets::tests::OTHER;
+
+    const ORIGINAL: &[u8] = &[1, 2, 3, 4, 5, 6, 7, 8];
+    const CHANGED: &[u8] = &[7; 16];
+
+    fn now() -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(1_800_000_000)
+    }
+
+    fn at(address: &str) -> SocketAddr {
+        address.parse().unwrap()
+    }
+
+    fn client() -> SocketAddr {
+        at("192.0.2.7:4433")
+    }
+
+    fn tokens() -> Tokens {
+        Tokens::new(shared(&[ONE]))
+    }
+
+    fn retry_token() -> Vec<u8> {
+        tokens().for_retry(client(), ORIGINAL, CHANGED, now()).unwrap()
+    }
+
+    fn next_token() -> Vec<u8> {
+        tokens().for_next_connection(client().ip(), now()).unwrap()
+    }
+
+    #[test]
+    fn good_tokens_prove_what_they_were_made_for() {
+        let (retry, next) = (retry_token(), next_token());
+        assert_eq!((Kind::of(&retry), Kind::of(&next)), (Some(Kind::Retry), Some(Kind::NewToken)));
+        let proof = Proof::Retry { original: RoutingId::new(ORIGINAL) };
+        assert_eq!(tokens().judge(&retry, client(), CHANGED, now()), Ok(proof));
+        assert_eq!(tokens().judge(&next, client(), &[9; 8], now()), Ok(Proof::NewToken));
+    }
+
+    #[test]
+    fn what_is_not_as_it_was_made_is_refused() {
+        for token in [retry_token(), next_token()] {
+            let judge = |token: &[u8]| tokens().judge(token, client(), CHANGED, now());
+            assert!(judge(&token).is_ok());
+            for at in 0..token.len() {
+                for bit in [1, 0x80] {
+                    let mut forged = token.clone();
+                    forged[at] ^= bit;
+                    assert!(judge(&forged).is_err(), "byte {at}");
+                }
+                assert!(judge(&token[..at]).is_err(), "cut to {at} bytes");
+            }
+            assert!(judge(&[&token[..], &[0]].concat()).is_err(), "lengthened");
+
+            let mut of_other_kind = token;
+            of_other_kind[KIND_AT] ^= Kind::Retry.byte() ^ Kind::NewToken.byte();
+            assert_eq!(judge(&of_other_kind), Err(Fault::Forged));
+        }
+        assert_eq!(tokens().judge(b"theirs", client(), CHANGED, now()), Err(Fault::Unknown));
+    }
+
+    #[test]
+    fn a_token_is_for_one_client_at_one_time() {
+        let later = |s| now() + Duration::from_secs(s);
+        let day_s = 24 * 60 * 60;
+        let (here, id) = (client(), CHANGED);
+        let port = at("192.0.2.7:4434");
+        let address = at("192.0.2.8:4433");
+        let mapped = at("[::ffff:192.0.2.7]:4433");
+        let table = [
+            ("as made", here, id, now(), Ok(()), Ok(())),
+            ("other port", port, id, now(), Err(Fault::Forged), Ok(())),
+            ("other address", address, id, now(), Err(Fault::Forged), Err(Fault::Forged)),
+            ("mapped address", mapped, id, now(), Ok(()), Ok(())),
+            ("other connection ID", here, ORIGINAL, now(), Err(Fault::Forged), Ok(())),
+            ("after ten seconds", here, id, later(10), Ok(()), Ok(())),
+            ("later", here, id, later(11), Err(Fault::Expired), Ok(())),
+            ("after a day", here, id, later(day_s), Err(Fault::Expired), Ok(())),
+            ("after more", here, id, later(day_s + 1), Err(Fault::Expired), Err(Fault::Expired)),
+        ];
+        for (case, client, destination, wall_now, retry, next) in table {
+            let judge = |token: &[u8]| {
+                tokens().judge(token, client, destination, wall_now).map(|_proof| ())
+            };
+            assert_eq!(judge(&retry_token()), retry, "{case}");
+            assert_eq!(judge(&next_token()), next, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_good_once() {
+        let mut tokens = tokens();
+        for token in [retry_token(), next_token()] {
+            assert!(tokens.judge(&token, client(), CHANGED, now()).is_ok());
+            let again = tokens.judge(&token, client(), CHANGED, now());
+            assert_eq!(again, Err(Fault::Replayed));
+        }
+        assert!(tokens.judge(&next_token(), client(), CHANGED, now()).is_ok());
+    }
+
+    #[test]
+    fn a_token_outlives_its_secrets_turn_and_not_the_secret() {
+        let old = retry_token();
+        for (lines, expected) in
+            [(&[OTHER, ONE][..], Ok(())), (&[ONE, OTHER], Ok(())), (&[OTHER], Err(Fault::Unknown))]
+        {
+            let mut tokens = Tokens::new(shared(lines));
+            let proof = tokens.judge(&old, client(), CHANGED, now());
+            assert_eq!(proof.map(|_proof| ()), expected, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn used_tokens_are_remembered_until_they_expire_and_not_without_bound() {
+        let mut used = Used::default();
+        let salt = |n: usize| (n as u128).to_be_bytes();
+        assert!(used.add(100, &salt(0), 90));
+        assert!(!used.add(100, &salt(0), 100));
+        assert!(used.add(200, &salt(1), 101));
+        assert_eq!(used.0.len(), 1);
+
+        for n in 0..=USED_MAX {
+            used.add(300 + n as u64, &salt(n), 101);
+        }
+        assert_eq!(used.0.len(), USED_MAX);
+        assert!(!used.add(300 + USED_MAX as u64, &salt(USED_MAX), 101));
+    }
+}

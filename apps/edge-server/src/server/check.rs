@@ -1,0 +1,32 @@
+//! `--check`: whether a server could start with what it is told. Reads everything, and
+//! neither listens nor writes anything.
+
+use anyhow::Context;
+
+use crate::config::Config;
+use crate::server::hot_restart;
+use crate::server::resources::Inputs;
+use crate::telemetry::access_log;
+use crate::telemetry::qlog::file;
+
+/// Reads all that a configuration names.
+///
+/// # Errors
+///
+/// One line that names what a server could not use.
+pub fn check(config: &Config) -> anyhow::Result<()> {
+    let cli = &config.flags;
+    let inputs = Inputs::read(config)?;
+    inputs.fresh(cli)?;
+    inputs.sites.check_error_pages()?;
+    if let Some(dir) = &cli.qlog_dir {
+        file::check_dir(dir)?;
+    }
+    if let Some(path) = &cli.access_log {
+        access_log::check(path)?;
+    }
+    if let Some(path) = &cli.takeover {
+        hot_restart::check(path)?;
+    }
+    path_store::check(&cli.store).context("cannot use --store")
+}

@@ -1,0 +1,131 @@
+//! The configuration read again while the server runs: what a new start would make of
+//! it, as far as no start is needed.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use log::warn;
+
+use crate::config;
+use crate::config::limits::Limits;
+use crate::config::subnets::Subnets;
+use crate::config::Cli;
+use crate::config::Config;
+use crate::config::Parsed;
+use crate::config::Switch;
+use crate::content::hosts::Sites;
+use crate::quic::certificate::Certificates;
+use crate::quic::secrets::SharedSecrets;
+use crate::quic::Transport;
+use crate::telemetry::qlog::sampling::QlogSample;
+
+/// Options that count from the reload on, the last of them for new connections.
+const RELOADED: [&str; 25] = [
+    "root",
+    "speedtest",
+    "cert",
+    "key",
+    "cc",
+    "slow-start-exit",
+    "resume-except",
+    "after-jump",
+    "max-jump",
+    "path-lifetime",
+    "pmtud",
+    "early-data",
+    "qlog-rate",
+    "qlog-subnet",
+    "connections-max",
+    "connections-per-subnet",
+    "handshakes-per-second",
+    "retry-above",
+    "handshake-timeout",
+    "idle-timeout",
+    "connection-time-max",
+    "stall-timeout",
+    "send-buffer-max",
+    "requests-max",
+    "header-bytes-max",
+];
+
+/// What one worker serves with, from its start or a reload to the next.
+pub struct Fresh {
+    pub sites: Sites,
+    pub transport: Transport,
+    pub qlog_sample: QlogSample,
+    pub limits: Limits,
+
+    /// Clients that have no Careful Resume.
+    pub resume_except: Subnets,
+}
+
+impl Fresh {
+    /// What a command line asks for.
+    ///
+    /// # Errors
+    ///
+    /// A certificate or an option cannot be used.
+    pub fn new(
+        cli: &Cli,
+        sites: &Sites,
+        certificates: &Certificates,
+        secrets: &SharedSecrets,
+    ) -> anyhow::Result<Self> {
+        let transport = Transport::new(cli, certificates, secrets.clone())?;
+        Ok(Self {
+            sites: sites.clone(),
+            transport,
+            qlog_sample: QlogSample::new(cli),
+            limits: cli.limits.clone(),
+            resume_except: Subnets::new(&cli.resume_except),
+        })
+    }
+}
+
+/// Reads the configuration again.
+pub struct Reloader {
+    args: Vec<OsString>,
+    secrets: SharedSecrets,
+
+    /// Options that a reload leaves as they were at the start.
+    started: BTreeMap<String, Vec<OsString>>,
+    resume: Switch,
+}
+
+impl Reloader {
+    /// Of a server that was started with `args`, and so with `config`.
+    pub fn new(args: Vec<OsString>, config: &Config, secrets: SharedSecrets) -> Self {
+        Self { args, secrets, started: config.options.clone(), resume: config.flags.resume }
+    }
+
+    /// What so many workers are to serve with. Warns of options that have changed and
+    /// need a new start.
+    ///
+    /// # Errors
+    ///
+    /// One line that names what cannot be used.
+    pub fn read(&self, workers: usize) -> anyhow::Result<Vec<Fresh>> {
+        let Parsed::Run(wanted) = config::parse(&self.args).map_err(anyhow::Error::msg)? else {
+            anyhow::bail!("the command line asks for help");
+        };
+        let config = Config { flags: Cli { resume: self.resume, ..wanted.flags }, ..*wanted };
+        let sites = Sites::open(&config)?;
+        let certificates = Certificates::read(&config)?;
+        let fresh = |_| Fresh::new(&config.flags, &sites, &certificates, &self.secrets);
+        let fresh = (0..workers).map(fresh).collect::<anyhow::Result<_>>()?;
+        config.flags.warn_of_conflicts();
+        let changed = self.changed(&config.options);
+        if !changed.is_empty() {
+            warn!("changed, but as they were until a restart: {}", changed.join(", "));
+        }
+        Ok(fresh)
+    }
+
+    /// Options that need a new start.
+    fn changed(&self, wanted: &BTreeMap<String, Vec<OsString>>) -> Vec<String> {
+        let changed = wanted.iter().filter(|(name, value)| self.started.get(*name) != Some(value));
+        let changed = changed.map(|(name, _)| name.as_str());
+        let kept = changed.filter(|name| !RELOADED.contains(name));
+        kept.map(|name| format!("--{name}")).collect()
+    }
+}

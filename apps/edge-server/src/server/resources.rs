@@ -1,0 +1,49 @@
+//! Everything that is read before the server serves: folders, certificates, and the
+//! files of secrets and keys.
+
+use anyhow::Context;
+use path_store::WatchedHashKeys;
+
+use crate::config::Cli;
+use crate::config::Config;
+use crate::content::hosts::Sites;
+use crate::quic::certificate::Certificates;
+use crate::quic::secrets;
+use crate::quic::secrets::SharedSecrets;
+use crate::server::reload::Fresh;
+
+/// What the workers of a server share.
+pub struct Inputs {
+    pub sites: Sites,
+    pub certificates: Certificates,
+    pub secrets: SharedSecrets,
+    pub hash_keys: Option<WatchedHashKeys>,
+}
+
+impl Inputs {
+    /// What a configuration names.
+    ///
+    /// # Errors
+    ///
+    /// One line that names what cannot be used.
+    pub fn read(config: &Config) -> anyhow::Result<Self> {
+        let cli = &config.flags;
+        cli.warn_of_conflicts();
+        let sites = Sites::open(config)?;
+        let certificates = Certificates::read(config)?;
+        let secrets = secrets::open(cli.secrets.as_deref())?;
+        let hash_keys = cli.hash_keys.as_deref().map(WatchedHashKeys::watch).transpose();
+        let hash_keys =
+            hash_keys.context("cannot use --hash-keys, name a readable file of keys")?;
+        Ok(Self { sites, certificates, secrets, hash_keys })
+    }
+
+    /// What one worker serves with.
+    ///
+    /// # Errors
+    ///
+    /// A certificate or an option cannot be used.
+    pub fn fresh(&self, cli: &Cli) -> anyhow::Result<Fresh> {
+        Fresh::new(cli, &self.sites, &self.certificates, &self.secrets)
+    }
+}

@@ -1,0 +1,79 @@
+//! Signals, and what they make of the server: SIGHUP reloads, SIGTERM drains, SIGINT stops.
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::thread;
+
+use log::warn;
+use signal_hook::consts::SIGHUP;
+use signal_hook::consts::SIGINT;
+use signal_hook::consts::SIGTERM;
+use signal_hook::iterator::Signals;
+
+use crate::server::reload::Reloader;
+use crate::telemetry::access_log::AccessLog;
+use crate::telemetry::health::Health;
+use crate::worker::command::Order;
+use crate::worker::command::Orders;
+
+/// Signals, held until somebody [follows](Self::follow) them.
+pub struct Held(Signals);
+
+/// Takes the signals over. A second one to end it ends the process at once.
+///
+/// # Errors
+///
+/// The process may have no more file descriptors.
+pub fn hold() -> io::Result<Held> {
+    let stopping = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        let now = Arc::clone(&stopping);
+        signal_hook::flag::register_conditional_shutdown(signal, 1, now)?;
+        signal_hook::flag::register(signal, Arc::clone(&stopping))?;
+    }
+    Ok(Held(Signals::new([SIGHUP, SIGTERM, SIGINT])?))
+}
+
+impl Held {
+    /// Does what signals ask, on a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// The process may have no more threads.
+    pub fn follow(
+        mut self,
+        orders: Arc<Orders>,
+        reloader: Reloader,
+        health: Health,
+        access_log: Option<AccessLog>,
+    ) -> io::Result<()> {
+        let follow = move || {
+            for signal in self.0.forever() {
+                if signal != SIGHUP {
+                    health.drain();
+                }
+                match signal {
+                    SIGHUP => {
+                        access_log.iter().for_each(AccessLog::reopen);
+                        reload(&orders, &reloader);
+                    }
+                    SIGTERM => orders.give(std::iter::repeat_with(|| Order::Drain)),
+                    _ => orders.give(std::iter::repeat_with(|| Order::Stop)),
+                }
+            }
+        };
+        thread::Builder::new().name("signals".into()).spawn(follow)?;
+        Ok(())
+    }
+}
+
+fn reload(orders: &Orders, reloader: &Reloader) {
+    match reloader.read(orders.workers()) {
+        Ok(fresh) => {
+            orders.give(fresh.into_iter().map(|fresh| Order::Reload(Box::new(fresh))));
+            eprintln!("edge-server: reloaded");
+        }
+        Err(e) => warn!("cannot reload, everything stays as it was: {e:#}"),
+    }
+}

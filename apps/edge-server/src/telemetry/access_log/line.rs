@@ -1,0 +1,195 @@
+//! The lines of the access log, and how they are written.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::time::UNIX_EPOCH;
+
+use serde::Serialize;
+
+use crate::config::AccessLogFormat;
+use crate::h3::exchanges::Ended;
+use crate::resume::summary::ResumeReport;
+
+/// One response.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub client: SocketAddr,
+
+    /// How qlog and messages name the connection.
+    pub connection: String,
+    pub ended: Ended,
+
+    /// What Careful Resume did on the connection, unless it is off.
+    pub resume: Option<ResumeReport>,
+}
+
+/// The keys of a line in JSON.
+#[derive(Serialize)]
+struct Json<'a> {
+    time: String,
+    client: String,
+    port: u16,
+    connection: &'a str,
+    method: &'a str,
+    host: &'a str,
+    path: &'a str,
+    status: u16,
+    bytes: u64,
+    duration_ms: f64,
+    complete: bool,
+    user_agent: Option<&'a str>,
+    referer: Option<&'a str>,
+    resume: Option<JsonResume>,
+}
+
+#[derive(Serialize)]
+struct JsonResume {
+    phase: &'static str,
+    trigger: Option<&'static str>,
+    jump_bytes: Option<usize>,
+    retreat: bool,
+}
+
+impl Line {
+    /// As text, with a line break at its end.
+    pub fn write(&self, format: AccessLogFormat) -> String {
+        let mut text = match format {
+            AccessLogFormat::Json => self.json(),
+            AccessLogFormat::Common => self.common(),
+        };
+        text.push('\n');
+        text
+    }
+
+    fn json(&self) -> String {
+        let Ended { asked, begun, duration, status, bytes, complete } = &self.ended;
+        let resume = self.resume.map(|report| JsonResume {
+            phase: report.phase.name(),
+            trigger: report.trigger.map(|trigger| trigger.name()),
+            jump_bytes: report.jump_bytes,
+            retreat: report.retreated,
+        });
+        let json = Json {
+            time: humantime::format_rfc3339_millis((*begun).max(UNIX_EPOCH)).to_string(),
+            client: self.client.ip().to_canonical().to_string(),
+            port: self.client.port(),
+            connection: &self.connection,
+            method: &asked.method,
+            host: &asked.host,
+            path: &asked.path,
+            status: *status,
+            bytes: *bytes,
+            duration_ms: duration.as_micros() as f64 / 1e3,
+            complete: *complete,
+            user_agent: asked.user_agent.as_deref(),
+            referer: asked.referer.as_deref(),
+            resume,
+        };
+        // Text and numbers make JSON always.
+        serde_json::to_string(&json).unwrap_or_default()
+    }
+
+    /// The combined format, and behind it the host and the seconds that it took.
+    fn common(&self) -> String {
+        let Ended { asked, begun, duration, status, bytes, .. } = &self.ended;
+        // Sun, 06 Nov 1994 08:49:37 GMT
+        let date = httpdate::fmt_http_date((*begun).max(UNIX_EPOCH));
+        let (day, month, year, time) = (&date[5..7], &date[8..11], &date[12..16], &date[17..25]);
+        let client = self.client.ip().to_canonical();
+        let mut text = format!("{client} - - [{day}/{month}/{year}:{time} +0000] \"");
+        quote(&asked.method, &mut text);
+        text.push(' ');
+        quote(&asked.path, &mut text);
+        let _ = write!(text, " HTTP/3\" {status} {bytes} \"");
+        quote(asked.referer.as_deref().unwrap_or_default(), &mut text);
+        text.push_str("\" \"");
+        quote(asked.user_agent.as_deref().unwrap_or_default(), &mut text);
+        text.push_str("\" \"");
+        quote(&asked.host, &mut text);
+        let _ = write!(text, "\" {:.3}", duration.as_secs_f64());
+        text
+    }
+}
+
+/// Nothing that a client says ends its quotes, or the line.
+fn quote(said: &str, text: &mut String) {
+    if said.is_empty() {
+        text.push('-');
+    }
+    for byte in said.bytes() {
+        match byte {
+            b'"' | b'\\' => text.extend(['\\', char::from(byte)]),
+            b' '..=b'~' => text.push(char::from(byte)),
+            byte => {
+                let _ = write!(text, "\\x{byte:02x}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::h3::exchanges::Asked;
+    use quiche::resume::Phase;
+    use quiche::resume::Trigger;
+    use std::time::Duration;
+
+    fn line() -> Line {
+        let asked = Asked {
+            method: "GET".into(),
+            host: "a.example".into(),
+            path: "/é\"\\\n".into(),
+            user_agent: Some("x/1 \"y\"".into()),
+            referer: None,
+        };
+        let resume = ResumeReport {
+            phase: Phase::Normal,
+            offered: true,
+            trigger: Some(Trigger::ExitRecovery),
+            jump_bytes: Some(123_456),
+            retreated: true,
+            max_jump: 8 << 20,
+        };
+        Line {
+            client: "[::ffff:192.0.2.7]:4433".parse().unwrap(),
+            connection: "00ab".into(),
+            ended: Ended {
+                asked,
+                begun: UNIX_EPOCH + Duration::from_millis(784_111_777_250),
+                duration: Duration::from_micros(1_234_567),
+                status: 206,
+                bytes: 2326,
+                complete: true,
+            },
+            resume: Some(resume),
+        }
+    }
+
+    #[test]
+    fn json_has_everything() {
+        let text = line().write(AccessLogFormat::Json);
+        assert_eq!(text.matches('\n').count(), 1);
+        let expected = serde_json::json!({
+            "time": "1994-11-06T08:49:37.250Z", "client": "192.0.2.7", "port": 4433,
+            "connection": "00ab", "method": "GET", "host": "a.example", "path": "/é\"\\\n",
+            "status": 206, "bytes": 2326, "duration_ms": 1234.567, "complete": true,
+            "user_agent": "x/1 \"y\"", "referer": null,
+            "resume": {
+                "phase": "normal", "trigger": "exit_recovery", "jump_bytes": 123_456,
+                "retreat": true,
+            },
+        });
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), expected);
+    }
+
+    #[test]
+    fn common_is_what_log_tools_read_and_no_client_breaks_it() {
+        let expected = concat!(
+            r#"192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] "GET /\xc3\xa9\"\\\x0a HTTP/3" 206 2326 "#,
+            r#""-" "x/1 \"y\"" "a.example" 1.235"#,
+            "\n"
+        );
+        assert_eq!(line().write(AccessLogFormat::Common), expected);
+    }
+}

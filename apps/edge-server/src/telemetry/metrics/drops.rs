@@ -1,0 +1,76 @@
+//! What took clients too long, counted.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+use crate::connection::lifetime::Late;
+use crate::h3::stalled::Stalled;
+
+/// The counters, shared by the workers.
+#[derive(Clone, Default)]
+pub struct DropMetrics(Family<DropLabels, Counter>);
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DropLabels {
+    what: &'static str,
+}
+
+impl DropMetrics {
+    /// All at nothing, and part of what `registry` tells.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register(
+            "edge_server_drops",
+            "What was ended because it took the client too long",
+            metrics.0.clone(),
+        );
+        metrics
+    }
+
+    /// A handshake, or a whole connection.
+    pub fn count_late(&self, late: Late) {
+        let what = match late {
+            Late::Handshake => "handshake",
+            Late::Connection => "connection",
+        };
+        self.count(what, 1);
+    }
+
+    /// Requests and responses.
+    pub fn count_stalled(&self, stalled: Stalled) {
+        self.count("request", stalled.requests);
+        self.count("response", stalled.responses);
+    }
+
+    fn count(&self, what: &'static str, count: usize) {
+        if count > 0 {
+            self.0.get_or_create(&DropLabels { what }).inc_by(count as u64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus_client::encoding::text;
+
+    #[test]
+    fn what_was_counted_is_told() {
+        let mut registry = Registry::default();
+        let metrics = DropMetrics::register(&mut registry);
+        metrics.count_late(Late::Handshake);
+        metrics.count_late(Late::Connection);
+        metrics.count_stalled(Stalled { requests: 2, responses: 0 });
+        metrics.count_stalled(Stalled { requests: 0, responses: 3 });
+
+        let mut page = String::new();
+        text::encode(&mut page, &registry).unwrap();
+        for (what, count) in [("handshake", 1), ("connection", 1), ("request", 2), ("response", 3)]
+        {
+            let line = format!("edge_server_drops_total{{what=\"{what}\"}} {count}");
+            assert!(page.lines().any(|said| said == line), "{line}: {page}");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Counters of Careful Resume: offers, jumps, refusals and their outcomes.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+use std::time::SystemTime;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use quiche::path_state::PathState;
+use quiche::resume::Phase;
+use quiche::resume::ResumeEvent;
+use quiche::resume::SendLimit;
+use quiche::resume::Trigger;
+
+use crate::quic::INITIAL_WINDOW_BYTES;
+
+/// Upper bounds of ages, in seconds: a saved set is good for an hour.
+const AGES: [f64; 8] = [1.0, 10.0, 60.0, 300.0, 900.0, 1800.0, 2700.0, 3600.0];
+
+/// Upper bounds of the path's RTT as a multiple of the saved one: from half to ten
+/// times it, it is taken for the same path (RFC 9959, 3.2 and 4.2.1).
+const RATIOS: [f64; 11] = [0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 4.0, 10.0];
+
+/// A set was offered, and the connection ended before there was more to send than the
+/// window let go.
+const UNUSED: &str = "unused";
+
+/// The counters, shared by the workers.
+#[derive(Clone)]
+pub struct ResumeMetrics {
+    phases: Family<PhaseLabels, Counter>,
+    offered: Counter,
+    taken: Counter,
+    refused: Family<ReasonLabels, Counter>,
+    limits: Family<LimitLabels, Counter>,
+    set_age_s: Histogram,
+    rtt_ratio: Histogram,
+    rtts_saved: Counter<f64, AtomicU64>,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct PhaseLabels {
+    phase: &'static str,
+    trigger: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct LimitLabels {
+    limit: &'static str,
+}
+
+/// The path and the connection when a phase changes.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene {
+    pub min_rtt: Option<Duration>,
+
+    /// What keeps the connection from sending more.
+    pub limit: SendLimit,
+
+    /// The window, in bytes, that it has jumped to, and the largest that it may.
+    pub jump_bytes: usize,
+    pub max_jump: u32,
+    pub wall_now: SystemTime,
+}
+
+impl ResumeMetrics {
+    /// All at nothing, and part of what `registry` tells.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            phases: Family::default(),
+            offered: Counter::default(),
+            taken: Counter::default(),
+            refused: Family::default(),
+            limits: Family::default(),
+            set_age_s: Histogram::new(AGES),
+            rtt_ratio: Histogram::new(RATIOS),
+            rtts_saved: Counter::default(),
+        };
+        let Self { phases, offered, taken, refused, limits, set_age_s, rtt_ratio, rtts_saved } =
+            metrics.clone();
+        let resume = registry.sub_registry_with_prefix("edge_server_resume");
+        let help = "Phases of Careful Resume that connections came to, and why";
+        resume.register("phases", help, phases);
+        resume.register("jumps_offered", "Connections that were given a saved set", offered);
+        resume.register("jumps_taken", "Connections that jumped", taken);
+        let help = "Connections that were given a saved set and did not jump, and why";
+        resume.register("jumps_refused", help, refused);
+        resume.register("jump_limits", "What ended the sending of jumps", limits);
+        let help = "Age of the saved sets that connections jumped with";
+        resume.register("set_age_seconds", help, set_age_s);
+        let help = "RTT of the path as a multiple of the saved one, at jumps and refusals";
+        resume.register("rtt_ratio", help, rtt_ratio);
+        let help = "Round trips of slow start that jumps saved, estimated";
+        resume.register("rtts_saved", help, rtts_saved);
+        metrics
+    }
+
+    /// A phase has begun.
+    pub fn on_event(&self, event: &ResumeEvent, scene: &Scene) {
+        let trigger = event.trigger.map_or("none", Trigger::name);
+        self.phases.get_or_create(&PhaseLabels { phase: event.new.name(), trigger }).inc();
+        match (event.old, event.new) {
+            (None, _) => drop(self.offered.inc()),
+            (Some(Phase::Reconnaissance), Phase::Unvalidated) => {
+                self.taken.inc();
+                self.on_decision(event.restored, scene);
+                if let Some(saved) = event.restored {
+                    let age = scene.wall_now.duration_since(saved.observed).unwrap_or_default();
+                    self.set_age_s.observe(age.as_secs_f64());
+                }
+            }
+            (Some(Phase::Reconnaissance), Phase::Normal) if event.restored.is_some() => {
+                self.refused.get_or_create(&ReasonLabels { reason: trigger }).inc();
+                self.on_decision(event.restored, scene);
+            }
+            (Some(Phase::Unvalidated), Phase::Validating | Phase::Normal) => {
+                let limit = jump_limit(event, scene);
+                self.limits.get_or_create(&LimitLabels { limit }).inc();
+            }
+            _ => (),
+        }
+        if event.trigger == Some(Trigger::LastUnvalidatedPacketAcknowledged) {
+            self.rtts_saved.inc_by(rtts_saved(event.pipe_size));
+        }
+    }
+
+    /// A connection with a saved set ended without a use for it.
+    pub fn on_unused(&self) {
+        self.refused.get_or_create(&ReasonLabels { reason: UNUSED }).inc();
+    }
+
+    fn on_decision(&self, saved: Option<PathState>, scene: &Scene) {
+        let Some((saved, min_rtt)) = saved.zip(scene.min_rtt) else { return };
+        let saved_rtt_s = saved.saved_rtt.as_secs_f64();
+        if saved_rtt_s > 0.0 {
+            self.rtt_ratio.observe(min_rtt.as_secs_f64() / saved_rtt_s);
+        }
+    }
+}
+
+/// A jump is used up but for this part when the pace, which takes a round trip, lets
+/// the first ACK come before its last packets leave.
+const PACED_DIVISOR: usize = 16;
+
+/// Which limit a jump ran into: its window, the largest that is allowed, or none of
+/// Careful Resume's.
+fn jump_limit(event: &ResumeEvent, scene: &Scene) -> &'static str {
+    let jump = scene.jump_bytes;
+    // Validating begins with a window of what is in flight.
+    let in_flight = if event.new == Phase::Validating { event.congestion_window } else { 0 };
+    let is_used_up = event.trigger == Some(Trigger::LastUnvalidatedPacketSent)
+        || in_flight >= (jump - jump / PACED_DIVISOR).max(1);
+    match scene.limit {
+        _ if is_used_up => used_up(scene),
+        SendLimit::CongestionWindow => used_up(scene),
+        SendLimit::FlowControl => "flow_control",
+        SendLimit::Application => "application",
+    }
+}
+
+fn used_up(scene: &Scene) -> &'static str {
+    match scene.jump_bytes >= scene.max_jump as usize {
+        true => "max_jump",
+        false => "saved_cwnd",
+    }
+}
+
+/// Slow start, which doubles, delivers as much as initial window and jump together in
+/// so many more round trips than these two.
+fn rtts_saved(pipe_size: usize) -> f64 {
+    let windows = pipe_size as f64 / INITIAL_WINDOW_BYTES as f64;
+    ((windows + 2.0).log2() - 2.0).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus_client::encoding::text;
+    use std::time::UNIX_EPOCH;
+
+    const NOW: SystemTime = UNIX_EPOCH;
+    const MS: Duration = Duration::from_millis(1);
+
+    fn saved(saved_cwnd: u64) -> PathState {
+        PathState {
+            saved_cwnd,
+            saved_rtt: 50 * MS,
+            observed: NOW - Duration::from_secs(100),
+            expires: NOW + Duration::from_secs(3500),
+            limited: false,
+            validated: false,
+        }
+    }
+
+    fn event(old: Option<Phase>, new: Phase, trigger: Option<Trigger>) -> ResumeEvent {
+        ResumeEvent {
+            time: quiche::clock::now(),
+            old,
+            new,
+            trigger,
+            pipe_size: 14 * INITIAL_WINDOW_BYTES as usize,
+            congestion_window: 0,
+            ssthresh: usize::MAX,
+            first_unvalidated_packet: None,
+            last_unvalidated_packet: None,
+            restored: Some(saved(1_000_000)),
+        }
+    }
+
+    #[test]
+    fn a_jump_is_followed_from_its_offer_to_what_it_saved() {
+        let mut registry = Registry::default();
+        let metrics = ResumeMetrics::register(&mut registry);
+        let scene = |limit| Scene {
+            min_rtt: Some(60 * MS),
+            limit,
+            jump_bytes: 500_000,
+            max_jump: 1 << 20,
+            wall_now: NOW,
+        };
+        let window = scene(SendLimit::CongestionWindow);
+        let (recon, jump) = (Some(Phase::Reconnaissance), Some(Phase::Unvalidated));
+        let limited = Some(Trigger::CongestionWindowLimited);
+        metrics.on_event(&event(None, Phase::Reconnaissance, None), &window);
+        metrics.on_event(&event(recon, Phase::Unvalidated, limited), &window);
+        let sent = Some(Trigger::LastUnvalidatedPacketSent);
+        metrics.on_event(&event(jump, Phase::Validating, sent), &scene(SendLimit::Application));
+        let end = Some(Trigger::LastUnvalidatedPacketAcknowledged);
+        metrics.on_event(&event(Some(Phase::Validating), Phase::Normal, end), &window);
+
+        metrics.on_event(&event(None, Phase::Reconnaissance, None), &window);
+        let other = Some(Trigger::RttNotValidated);
+        metrics.on_event(&event(recon, Phase::Normal, other), &window);
+        let nothing = ResumeEvent { restored: None, ..event(recon, Phase::Normal, other) };
+        metrics.on_event(&nothing, &window);
+        metrics.on_unused();
+
+        let mut page = String::new();
+        text::encode(&mut page, &registry).unwrap();
+        for line in [
+            "jumps_offered_total 2",
+            "jumps_taken_total 1",
+            "jumps_refused_total{reason=\"rtt_not_validated\"} 1",
+            "jumps_refused_total{reason=\"unused\"} 1",
+            "jump_limits_total{limit=\"saved_cwnd\"} 1",
+            "phases_total{phase=\"normal\",trigger=\"rtt_not_validated\"} 2",
+            "phases_total{phase=\"reconnaissance\",trigger=\"none\"} 2",
+            "set_age_seconds_bucket{le=\"60.0\"} 0",
+            "set_age_seconds_bucket{le=\"300.0\"} 1",
+            "rtt_ratio_bucket{le=\"1.1\"} 0",
+            "rtt_ratio_bucket{le=\"1.25\"} 2",
+            "rtts_saved_total 2.0",
+        ] {
+            let line = format!("edge_server_resume_{line}");
+            assert!(page.lines().any(|said| said == line), "{line}: {page}");
+        }
+    }
+
+    #[test]
+    fn the_limit_of_a_jump_is_named() {
+        let sent = Some(Trigger::LastUnvalidatedPacketSent);
+        let acked = Some(Trigger::FirstUnvalidatedPacketAcknowledged);
+        let (full, half) = (SendLimit::CongestionWindow, 250_000);
+        for (trigger, limit, in_flight, max_jump, expected) in [
+            (sent, SendLimit::Application, 500_000, 500_001, "saved_cwnd"),
+            (sent, SendLimit::Application, 500_000, 500_000, "max_jump"),
+            (acked, full, half, 8 << 20, "saved_cwnd"),
+            (acked, full, half, 500_000, "max_jump"),
+            (acked, SendLimit::FlowControl, half, 500_000, "flow_control"),
+            (acked, SendLimit::Application, half, 500_000, "application"),
+            // The last packets were still paced.
+            (acked, SendLimit::Application, 480_000, 500_000, "max_jump"),
+            (acked, SendLimit::Application, 480_000, 8 << 20, "saved_cwnd"),
+        ] {
+            let event = event(Some(Phase::Unvalidated), Phase::Validating, trigger);
+            let event = ResumeEvent { congestion_window: in_flight, ..event };
+            let jump_bytes = 500_000;
+            let scene = Scene { min_rtt: None, limit, jump_bytes, max_jump, wall_now: NOW };
+            assert_eq!(jump_limit(&event, &scene), expected);
+        }
+    }
+
+    // Slow start: 1, 2, 4 and 8 windows in four round trips, a jump to 14 in two.
+    #[test]
+    fn what_is_saved_is_what_doubling_would_take() {
+        let windows = |count: usize| count * INITIAL_WINDOW_BYTES as usize;
+        for (pipe_size, expected) in [(14, 2.0), (2, 0.0), (0, 0.0), (30, 3.0)] {
+            assert_eq!(rtts_saved(windows(pipe_size)), expected, "{pipe_size}");
+        }
+    }
+}

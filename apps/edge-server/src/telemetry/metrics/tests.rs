@@ -1,0 +1,197 @@
+use super::*;
+use crate::admission::Doubt;
+use crate::admission::Refusal;
+use crate::connection::lifetime::Late;
+use crate::h3::exchanges::Asked;
+use crate::h3::exchanges::Ended;
+use crate::quic::token::Kind;
+use path_store::StoreService;
+use quiche::path_state::MemoryStore;
+use quiche::resume::Phase;
+use quiche::resume::ResumeEvent;
+use quiche::resume::SendLimit;
+use quiche::resume::Trigger;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::collections::HashMap;
+use std::net::UdpSocket;
+use std::time::UNIX_EPOCH;
+
+const DASHBOARD: &str = include_str!("../../../../../docs/grafana/edge-server.json");
+const DOCS: [&str; 2] = [
+    include_str!("../../../../../docs/edge-server.md"),
+    include_str!("../../../../../docs/path-store.md"),
+];
+
+/// Labels that Prometheus adds, and that of histograms' buckets.
+const COMMON_LABELS: [&str; 2] = ["instance", "le"];
+
+fn service() -> StoreService {
+    StoreService::start(Box::new(MemoryStore::new(10)), Default::default()).unwrap()
+}
+
+#[test]
+fn what_was_counted_is_told() {
+    let service = service();
+    let metrics = Metrics::new(Some(service.monitor()));
+    let (one, other) = (metrics.of_worker(0), metrics.of_worker(1));
+    one.count_connection();
+    one.count_connection();
+    one.count_end();
+    other.count_connection();
+    one.count_lateness(Duration::from_micros(70));
+    let handle = service.handle(Arc::new(|| ()));
+    let here =
+        quiche::path_state::RemoteEndpoint::new("s", [10, 0, 0, 1].into(), Default::default());
+    handle.get(1, &here);
+    assert!(service.flush(Duration::from_secs(60)));
+
+    let page = metrics.page();
+    for line in [
+        "edge_server_connections_total{worker=\"0\"} 2",
+        "edge_server_connections_total{worker=\"1\"} 1",
+        "edge_server_connections_open{worker=\"0\"} 1",
+        "edge_server_pacing_lateness_seconds_bucket{le=\"0.00005\",worker=\"0\"} 0",
+        "edge_server_pacing_lateness_seconds_bucket{le=\"0.0001\",worker=\"0\"} 1",
+        "path_store_gets_total 1",
+        "path_store_hits_total 0",
+        "path_store_failing 0",
+        "# EOF",
+    ] {
+        assert!(page.lines().any(|said| said == line), "{line}: {page}");
+    }
+}
+
+/// A page on which every metric has a sample.
+fn full_page() -> String {
+    let service = service();
+    let metrics = Metrics::new(Some(service.monitor()));
+    let sockets = [UdpSocket::bind("127.0.0.1:0").unwrap()];
+    metrics.socket_drops.watch(&sockets);
+    let worker = metrics.of_worker(0);
+    worker.admission.count_token(Some(Kind::Retry), None);
+    worker.admission.count_handshake(true);
+    worker.admission.count_retry(Doubt::Handshakes);
+    worker.admission.count_refusal(Refusal::Token);
+    worker.drops.count_late(Late::Handshake);
+    let (begun, duration) = (UNIX_EPOCH, Duration::ZERO);
+    let asked = Asked::default();
+    worker.responses.count(&Ended {
+        asked,
+        begun,
+        duration,
+        status: 200,
+        bytes: 1,
+        complete: true,
+    });
+    worker.resume.on_unused();
+    worker.resume.on_event(
+        &ResumeEvent {
+            time: quiche::clock::now(),
+            old: Some(Phase::Unvalidated),
+            new: Phase::Validating,
+            trigger: Some(Trigger::RttExceeded),
+            pipe_size: 0,
+            congestion_window: 0,
+            ssthresh: 0,
+            first_unvalidated_packet: None,
+            last_unvalidated_packet: None,
+            restored: None,
+        },
+        &Scene {
+            min_rtt: None,
+            limit: SendLimit::Application,
+            jump_bytes: 0,
+            max_jump: 8 << 20,
+            wall_now: UNIX_EPOCH,
+        },
+    );
+    metrics.page()
+}
+
+/// The names of a page's samples, and their labels.
+fn samples(page: &str) -> HashMap<&str, BTreeSet<&str>> {
+    let mut samples: HashMap<_, BTreeSet<_>> = HashMap::new();
+    for line in page.lines().filter(|line| !line.starts_with('#')) {
+        let sample = line.split(' ').next().unwrap();
+        let (name, labels) = sample.split_once('{').unwrap_or((sample, ""));
+        samples.entry(name).or_default().extend(label_names(labels));
+    }
+    samples
+}
+
+/// The names in `a="b",c=~"d"}`.
+fn label_names(labels: &str) -> impl Iterator<Item = &str> {
+    let pairs = labels.split(',').filter(|pair| pair.contains('='));
+    pairs.map(|pair| pair.split(['=', '!']).next().unwrap().trim())
+}
+
+/// Metrics in a query, each with what follows it.
+fn metrics_in(query: &str) -> impl Iterator<Item = (&str, &str)> {
+    let starts = ["edge_server_", "path_store_"];
+    let places = starts.into_iter().flat_map(|start| query.match_indices(start));
+    places.map(|(at, _)| {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let length = query[at..].find(|c| !is_name(c)).unwrap_or(query.len() - at);
+        query[at..].split_at(length)
+    })
+}
+
+/// All values of `key` in a document.
+fn values<'a>(document: &'a Value, key: &str) -> Vec<&'a str> {
+    match document {
+        Value::Array(items) => items.iter().flat_map(|item| values(item, key)).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .flat_map(|(name, value)| match value {
+                Value::String(text) if name == key => vec![text.as_str()],
+                value => values(value, key),
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn the_dashboard_asks_for_what_there_is() {
+    let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
+    let page = full_page();
+    let samples = samples(&page);
+    let queries = values(&dashboard, "expr");
+    assert!(queries.len() > 30, "{}", queries.len());
+    for query in queries {
+        let mut labels: BTreeSet<&str> = BTreeSet::new();
+        for (metric, rest) in metrics_in(query) {
+            let known = samples.get(metric);
+            let known = known.unwrap_or_else(|| panic!("there is no {metric}: {query}"));
+            let selected = rest.strip_prefix('{').and_then(|rest| rest.split('}').next());
+            for label in selected.into_iter().flat_map(label_names) {
+                let is_there = known.contains(label) || COMMON_LABELS.contains(&label);
+                assert!(is_there, "{metric} has no {label}: {query}");
+            }
+            labels.extend(known.iter().copied());
+        }
+        let grouped = query.split(" by (").skip(1).filter_map(|rest| rest.split(')').next());
+        for label in grouped.flat_map(|labels| labels.split(", ")) {
+            let is_there = labels.contains(label) || COMMON_LABELS.contains(&label);
+            assert!(is_there, "nothing has a {label}: {query}");
+        }
+    }
+}
+
+#[test]
+fn the_dashboard_and_the_pages_know_every_metric_of_ours() {
+    let page = full_page();
+    let typed = page.lines().filter_map(|line| line.strip_prefix("# TYPE edge_server_"));
+    for line in typed {
+        let (name, kind) = line.split_once(' ').unwrap();
+        let end = if kind == "counter" { "_total" } else { "" };
+        let name = format!("edge_server_{name}{end}");
+        assert!(DOCS.iter().any(|doc| doc.contains(&name)), "no page tells of {name}");
+        let is_shown = DASHBOARD.contains(&name);
+        let is_elsewhere = ["connections_total", "bytes_lost_total", "response_bytes_total"]
+            .iter()
+            .any(|end| name.ends_with(end));
+        assert!(is_shown || is_elsewhere, "the dashboard does not show {name}");
+    }
+}

@@ -1,0 +1,4 @@
+//! qlog: which connections have a file, and the file.
+
+pub mod file;
+pub mod sampling;

@@ -1,0 +1,116 @@
+//! Packets that came to another worker's socket: where the kernel may not be given
+//! the rule of [`Steering`], and when it has joined packets of several connections.
+
+use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::SyncSender;
+use std::sync::Arc;
+
+use log::debug;
+use mio::Waker;
+use quiche::RecvInfo;
+
+use crate::net::steering::Steering;
+
+/// Datagrams that wait for a worker at most. What comes then is lost, as it would
+/// be in a full socket.
+const WAITING_MAX: usize = 1024;
+
+/// A datagram on its way to its worker.
+pub struct Forwarded {
+    pub info: RecvInfo,
+    pub datagram: Vec<u8>,
+}
+
+/// One worker's exchange of datagrams with all others.
+pub struct Forwarding {
+    steering: Steering,
+    worker: usize,
+    everybody: Arc<[Mailbox]>,
+    incoming: Receiver<Forwarded>,
+}
+
+struct Mailbox {
+    outgoing: SyncSender<Forwarded>,
+    waker: Arc<Waker>,
+}
+
+impl Forwarding {
+    /// Connects the workers that these wake, in their order.
+    pub fn connect(steering: Steering, wakers: impl IntoIterator<Item = Arc<Waker>>) -> Vec<Self> {
+        let (mailboxes, incoming): (Vec<_>, Vec<_>) = wakers
+            .into_iter()
+            .map(|waker| {
+                let (outgoing, incoming) = sync_channel(WAITING_MAX);
+                (Mailbox { outgoing, waker }, incoming)
+            })
+            .unzip();
+        let everybody: Arc<[Mailbox]> = mailboxes.into();
+        let connect = |(worker, incoming)| Self {
+            steering,
+            worker,
+            everybody: Arc::clone(&everybody),
+            incoming,
+        };
+        incoming.into_iter().enumerate().map(connect).collect()
+    }
+
+    /// Passes a datagram on if it is for another worker; false if it is for this one.
+    pub fn pass_on(&self, info: RecvInfo, datagram: &[u8]) -> bool {
+        let worker = self.steering.worker_of(datagram);
+        if worker == self.worker {
+            return false;
+        }
+        let mailbox = &self.everybody[worker];
+        let forwarded = Forwarded { info, datagram: datagram.to_vec() };
+        if mailbox.outgoing.try_send(forwarded).is_ok() {
+            if let Err(e) = mailbox.waker.wake() {
+                debug!("cannot wake worker {worker}: {e}");
+            }
+        }
+        true
+    }
+
+    /// The next datagram that another worker passed on to this one.
+    pub fn next(&self) -> Option<Forwarded> {
+        self.incoming.try_recv().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mio::Poll;
+    use mio::Token;
+
+    const INFO: fn() -> RecvInfo =
+        || RecvInfo { from: "127.0.0.1:1".parse().unwrap(), to: "127.0.0.1:2".parse().unwrap() };
+
+    fn three_workers() -> (Poll, Vec<Forwarding>) {
+        let poll = Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        (poll, Forwarding::connect(Steering::new(3), vec![waker; 3]))
+    }
+
+    #[test]
+    fn a_datagram_goes_to_its_worker_only() {
+        let (_poll, workers) = three_workers();
+        for byte in 0..9 {
+            let passed_on = workers[0].pass_on(INFO(), &[0x40, byte, 7]);
+            assert_eq!(passed_on, byte % 3 != 0, "{byte}");
+        }
+        let taken = |worker: usize| -> Vec<_> {
+            std::iter::from_fn(|| workers[worker].next()).map(|f| f.datagram[1]).collect()
+        };
+        assert_eq!([taken(0), taken(1), taken(2)], [vec![], vec![1, 4, 7], vec![2, 5, 8]]);
+    }
+
+    #[test]
+    fn what_a_busy_worker_cannot_take_is_lost() {
+        let (_poll, workers) = three_workers();
+        for _ in 0..2 * WAITING_MAX {
+            assert!(workers[0].pass_on(INFO(), &[0x40, 1]));
+        }
+        assert_eq!(std::iter::from_fn(|| workers[1].next()).count(), WAITING_MAX);
+    }
+}

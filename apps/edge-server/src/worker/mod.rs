@@ -1,0 +1,411 @@
+//! The connections of one event loop: packets are routed to them, new ones are
+//! accepted, and each is served when something has happened to it.
+
+mod accept;
+mod cid_table;
+pub mod command;
+pub mod drain;
+pub mod event_loop;
+pub mod forwarding;
+mod memory;
+pub mod poller;
+pub mod relay;
+pub mod shutdown_barrier;
+mod timer_queue;
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use log::debug;
+use path_store::Answer;
+use quiche::clock;
+use quiche::hooks;
+use quiche::path_state::PrefixLengths;
+use quiche::Header;
+use quiche::RecvInfo;
+use quiche::Type;
+use slab::Slab;
+
+use crate::admission::connection_limits::Bound;
+use crate::admission::connection_limits::Gate;
+use crate::admission::Admission;
+use crate::admission::Refusal;
+use crate::config::limits::Limits;
+use crate::config::subnets::Subnets;
+use crate::config::Cli;
+use crate::connection::Connection;
+use crate::connection::Pause;
+use crate::connection::Turn;
+use crate::content::hosts::Sites;
+use crate::content::read_pool::Disk;
+use crate::net::send_queue::Outbox;
+use crate::net::socket::Socket;
+use crate::quic::connection_id;
+use crate::quic::connection_id::IdMaker;
+use crate::quic::connection_id::RoutingId;
+use crate::quic::stateless_reset::StatelessResets;
+use crate::quic::token::Tokens;
+use crate::quic::Transport;
+use crate::resume::path_key::PathKey;
+use crate::resume::store::ConnectionKey;
+use crate::resume::store::SavedPaths;
+use crate::server::reload::Fresh;
+use crate::telemetry::access_log::AccessLog;
+use crate::telemetry::metrics::WorkerMetrics;
+use crate::telemetry::qlog::file::QlogDir;
+use crate::telemetry::qlog::sampling::QlogSample;
+use crate::worker::cid_table::Route;
+use crate::worker::cid_table::Routes;
+use crate::worker::drain::Stage;
+use crate::worker::memory::Tidying;
+use crate::worker::timer_queue::Deadlines;
+
+/// Memory for what clients upload: a piece is counted and dropped.
+const SCRATCH_BYTES: usize = 64 << 10;
+
+/// Shortest datagram with an Initial packet, in bytes (RFC 9000, 14.1), and shortest one
+/// that may open a connection.
+const INITIAL_BYTES_MIN: usize = 1200;
+
+/// Everything that one event loop serves with.
+pub struct Worker {
+    sites: Sites,
+    disk: Disk,
+    transport: Transport,
+    path_key: PathKey,
+    id_maker: IdMaker,
+    limits: Limits,
+    admission: Admission,
+    resets: StatelessResets,
+    saved: SavedPaths,
+    metrics: WorkerMetrics,
+    access_log: Option<AccessLog>,
+    resumes: bool,
+    qlogs: Option<QlogDir>,
+    qlog_sample: QlogSample,
+    resume_except: Subnets,
+
+    /// Each in a place of its own: a slab that grows moves what it holds.
+    connections: Slab<Box<Connection>>,
+    routes: Routes,
+    serial_next: u64,
+    deadlines: Deadlines,
+    tidying: Tidying,
+
+    /// Slots to be served, each once, and memory for those being served.
+    touched: Vec<usize>,
+    serving: Vec<usize>,
+
+    /// Until then ACKs of long responses keep coming.
+    acks_until: Instant,
+
+    /// Slots that wait for room in the socket.
+    stalled: BTreeSet<usize>,
+
+    outbox: Outbox,
+    scratch: Vec<u8>,
+
+    stage: Stage,
+}
+
+/// What a worker works with, besides what is read.
+pub struct Services {
+    pub disk: Disk,
+    pub saved: SavedPaths,
+    pub metrics: WorkerMetrics,
+    pub access_log: Option<AccessLog>,
+    pub gate: Gate,
+}
+
+impl Worker {
+    /// The worker that connection IDs name `name`.
+    pub fn new(name: u8, cli: &Cli, fresh: Fresh, services: Services) -> Self {
+        let Fresh { sites, transport, qlog_sample, limits, resume_except } = fresh;
+        let Services { disk, saved, metrics, access_log, gate } = services;
+        let secrets = transport.secrets.clone();
+        let tokens = Tokens::new(secrets.clone());
+        let lengths = PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 };
+        Self {
+            sites,
+            disk,
+            transport,
+            path_key: PathKey::new(cli.path_group.clone(), lengths, cli.path_dscp),
+            id_maker: IdMaker::new(name, secrets.clone()),
+            limits,
+            admission: Admission::new(tokens, gate, metrics.admission.clone()),
+            resets: StatelessResets::new(secrets),
+            saved,
+            metrics,
+            access_log,
+            resumes: cli.resumes(),
+            qlogs: cli.qlog_dir.clone().map(QlogDir::new),
+            qlog_sample,
+            resume_except,
+            connections: Slab::new(),
+            routes: Routes::default(),
+            serial_next: 0,
+            deadlines: Deadlines::default(),
+            tidying: Tidying::default(),
+            touched: Vec::new(),
+            serving: Vec::new(),
+            acks_until: clock::now(),
+            stalled: BTreeSet::new(),
+            outbox: Outbox::new(),
+            scratch: vec![0; SCRATCH_BYTES],
+            stage: Stage::Serving,
+        }
+    }
+
+    /// The earliest deadline.
+    pub fn deadline(&self) -> Option<Instant> {
+        [self.deadlines.first(), self.tidying.deadline()].into_iter().flatten().min()
+    }
+
+    /// Connections wait for their turn.
+    pub fn has_work(&self) -> bool {
+        !self.touched.is_empty() || self.saved.has_answers()
+    }
+
+    /// Packets wait until the socket takes more.
+    pub fn waits_for_room(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// Whether a datagram is for one of the connections here.
+    pub fn knows(&self, datagram: &mut [u8]) -> bool {
+        let header = Header::from_slice(datagram, connection_id::LEN);
+        header.is_ok_and(|header| self.routes.find(&header.dcid).is_some())
+    }
+
+    /// A datagram has come.
+    pub fn on_datagram(&mut self, socket: &Socket, info: RecvInfo, datagram: &mut [u8]) {
+        let short = connection_id::of_short_header(datagram).and_then(|id| self.routes.find(id));
+        let route = short.or_else(|| self.on_other(socket, info, datagram));
+        if let Some(Route::Connection(slot)) = route {
+            self.connections[slot].on_datagram(info, datagram, &self.path_key);
+            self.touch(slot);
+        }
+    }
+
+    /// A datagram has come that does not begin with a packet of an established connection.
+    fn on_other(&mut self, socket: &Socket, info: RecvInfo, datagram: &mut [u8]) -> Option<Route> {
+        let header = Header::from_slice(datagram, connection_id::LEN).ok()?;
+        // RFC 9000, 14.1: also where it belongs to a connection.
+        if header.ty == Type::Initial && datagram.len() < INITIAL_BYTES_MIN {
+            return None;
+        }
+        let known = self.routes.find(&header.dcid);
+        known.or_else(|| {
+            let slot = self.on_stranger(socket, info, &header, datagram.len())?;
+            Some(Route::Connection(slot))
+        })
+    }
+
+    /// Answers of the store have come.
+    pub fn on_store(&mut self) {
+        while let Some((key, answer)) = self.saved.next_answer() {
+            self.on_answer(key, answer);
+        }
+    }
+
+    /// Pieces of files have been read.
+    pub fn on_disk(&mut self) {
+        while let Some(fetched) = self.disk.next() {
+            let slot = fetched.connection.slot();
+            let connection = self.connections.get_mut(slot);
+            if let Some(connection) = connection.filter(|c| c.key == fetched.connection) {
+                connection.on_fetched(fetched.stream, fetched.bytes);
+                self.touch(slot);
+            }
+        }
+    }
+
+    /// The socket takes packets again.
+    pub fn on_writable(&mut self, socket: &Socket) {
+        if self.outbox.flush(socket).is_ok() {
+            for slot in std::mem::take(&mut self.stalled) {
+                self.touch(slot);
+            }
+        }
+    }
+
+    /// Serves the connections whose deadlines have passed and those that
+    /// something happened to.
+    pub fn serve(&mut self, socket: &Socket) {
+        let now = clock::now();
+        if self.saved.has_answers() {
+            self.on_store();
+        }
+        while let Some(slot) = self.deadlines.pop_due(now) {
+            if self.connections[slot].on_timeout(&self.metrics, now) {
+                self.tidying.on_rest(now);
+            }
+            self.touch(slot);
+        }
+        self.routes.forget(now);
+        self.tidying.on_turn(now);
+        let mut serving = std::mem::take(&mut self.serving);
+        std::mem::swap(&mut serving, &mut self.touched);
+        for slot in serving.drain(..) {
+            self.serve_one(socket, slot);
+        }
+        self.serving = serving;
+    }
+
+    /// Serves with something else from now on: every request with the new sites, new
+    /// connections with the new settings.
+    pub fn reload(&mut self, fresh: Fresh) {
+        self.sites = fresh.sites;
+        self.transport = fresh.transport;
+        self.qlog_sample = fresh.qlog_sample;
+        self.limits = fresh.limits;
+        self.resume_except = fresh.resume_except;
+    }
+
+    /// Goes on towards its end. At the last stage it begins to close every connection,
+    /// and keeps what they learnt.
+    pub fn enter(&mut self, stage: Stage) {
+        debug!("{stage:?}, {} connections", self.connections.len());
+        self.stage = stage;
+        let now = clock::now();
+        if stage == Stage::Closing {
+            for (_, connection) in &mut self.connections {
+                connection.stop(&self.saved, now);
+            }
+        }
+        let slots: Vec<_> = self.connections.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.touch(slot);
+        }
+    }
+
+    /// No client is left that does not know of the end.
+    pub fn is_done(&self) -> bool {
+        self.outbox.is_empty() && self.connections.iter().all(|(_, c)| c.is_ended())
+    }
+
+    /// Drops every connection. Claims that are answered only now go back.
+    pub fn end(mut self) {
+        let now = clock::now();
+        for mut connection in self.connections.drain() {
+            connection.end(self.access_log.as_ref(), &self.metrics, now);
+        }
+        self.on_store();
+    }
+
+    /// Packets may gather before the next turn. A turn for every ACK of a long response
+    /// costs more than to build the packets that it lets go.
+    pub fn gathers(&self, now: Instant) -> bool {
+        now < self.acks_until
+    }
+
+    fn touch(&mut self, slot: usize) {
+        if let Some(connection) = self.connections.get_mut(slot) {
+            if !std::mem::replace(&mut connection.touched, true) {
+                self.touched.push(slot);
+            }
+        }
+    }
+
+    fn serve_one(&mut self, socket: &Socket, slot: usize) {
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        connection.touched = false;
+        if connection.quic().is_established() {
+            if let Some(client) = self.admission.on_established(slot) {
+                if !connection.on_established(&self.limits) {
+                    self.metrics.admission.count_refusal(Refusal::Bound(Bound::Subnet));
+                }
+                // It is sent before the response: the client may leave with that.
+                if let Some(token) = self.admission.token_for_next(client, clock::wall_now()) {
+                    let _ = hooks::send_new_token(connection.quic(), token);
+                }
+            }
+        }
+        self.renew_ids(slot);
+        let connection = &mut self.connections[slot];
+        let mut turn = Turn {
+            socket,
+            outbox: &mut self.outbox,
+            sites: &self.sites,
+            limits: &self.limits,
+            disk: &self.disk,
+            http: &self.transport.http,
+            saved: &self.saved,
+            metrics: &self.metrics,
+            access_log: self.access_log.as_ref(),
+            stage: self.stage,
+            scratch: &mut self.scratch,
+        };
+        let pause = connection.progress(&mut turn);
+        if let Some(round_trip) = connection.awaits_acks() {
+            self.acks_until = self.acks_until.max(clock::now() + round_trip);
+        }
+        if connection.is_gone() {
+            return self.remove(slot);
+        }
+        self.deadlines.set(slot, connection.deadline(pause));
+        match pause {
+            Pause::SocketFull => {
+                self.stalled.insert(slot);
+            }
+            Pause::Turn => self.touch(slot),
+            Pause::Idle | Pause::Paced(_) => (),
+        }
+    }
+
+    /// Gives the client spare connection IDs, and drops those it is done with. Before a
+    /// turn: they leave with its packets.
+    fn renew_ids(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        while let Some(retired) = connection.quic().retired_scid_next() {
+            let retired = RoutingId::new(&retired);
+            connection.ids.retain(|id| *id != retired);
+            self.routes.remove(&retired);
+        }
+        if !connection.quic().is_established() || connection.quic().scids_left() == 0 {
+            return;
+        }
+        let Some(local) = connection.local_address() else { return };
+        while connection.quic().scids_left() > 0 {
+            let Some(id) = self.id_maker.connection_id() else { break };
+            let Some(reset_token) = self.id_maker.reset_token(&id, local) else { break };
+            if connection.quic().new_scid(&id.as_quic(), reset_token, false).is_err() {
+                break;
+            }
+            connection.ids.push(id);
+            self.routes.insert(id, slot);
+        }
+    }
+
+    fn remove(&mut self, slot: usize) {
+        let mut connection = self.connections.remove(slot);
+        connection.end(self.access_log.as_ref(), &self.metrics, clock::now());
+        match connection.drains_until() {
+            Some(until) => self.routes.end(&connection.ids, until),
+            None => connection.ids.iter().for_each(|id| self.routes.remove(id)),
+        }
+        debug!("{}: connection is over", connection.trace_id());
+        self.metrics.count_end();
+        self.admission.on_end(slot);
+        self.deadlines.set(slot, None);
+        self.stalled.remove(&slot);
+    }
+
+    fn on_answer(&mut self, key: ConnectionKey, answer: Answer) {
+        let connection = self.connections.get_mut(key.slot()).filter(|c| c.key == key);
+        match (connection, answer) {
+            (Some(connection), Answer::Read { state, .. }) => connection.on_read(state),
+            (Some(connection), Answer::Claimed { claim, .. }) => {
+                connection.on_claim(claim, &self.saved);
+            }
+            // The client was gone before the claim came.
+            (None, Answer::Claimed { endpoint, claim: Some(claim), .. }) => {
+                return self.saved.release(&endpoint, claim.token);
+            }
+            (None, _) => return,
+        }
+        self.touch(key.slot());
+    }
+}

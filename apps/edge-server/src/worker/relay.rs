@@ -1,0 +1,139 @@
+//! One worker among those of processes that were started before its own, and after: a
+//! datagram that belongs to none of its connections goes to the older ones first. What
+//! none of them knows, comes back to the newest, which takes new clients.
+
+use quiche::RecvInfo;
+
+use crate::net::process_link::Closed;
+use crate::net::process_link::Link;
+use crate::net::process_link::MESSAGE_BYTES_MAX;
+
+/// Where a datagram came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    Socket,
+
+    /// The older process has no connection for it.
+    Older,
+
+    /// The newer process has no connection for it.
+    Newer,
+}
+
+/// A worker's links.
+#[derive(Default)]
+pub struct Generations {
+    older: Option<Link>,
+    newer: Option<Link>,
+    room: Vec<u8>,
+}
+
+impl Generations {
+    /// Of a process that has taken over, or not.
+    pub fn new(older: Option<Link>) -> Self {
+        Self { older, newer: None, room: Vec::new() }
+    }
+
+    /// Another process takes over.
+    pub fn hand_over(&mut self, newer: Link) {
+        self.newer = Some(newer);
+    }
+
+    /// The link to the older process.
+    pub fn older(&self) -> Option<&Link> {
+        self.older.as_ref()
+    }
+
+    /// There is no other process.
+    pub fn is_alone(&self) -> bool {
+        self.older.is_none() && self.newer.is_none()
+    }
+
+    /// Passes on a datagram that belongs to no connection here. False if there is nobody
+    /// else to know it: it is for this worker, whatever it is.
+    pub fn pass_on(&mut self, source: Source, info: RecvInfo, datagram: &[u8]) -> bool {
+        if source != Source::Older {
+            match self.older.as_ref().map(|older| older.send(info, datagram)) {
+                Some(Ok(())) => return true,
+                Some(Err(Closed)) => self.older = None,
+                None => (),
+            }
+        }
+        // Without the newer process nobody serves what is new, which is not for this one.
+        self.newer.as_ref().is_some_and(|newer| {
+            let _ = newer.send(info, datagram);
+            true
+        })
+    }
+
+    /// The next datagram of another process.
+    pub fn next(&mut self) -> Option<(Source, RecvInfo, Vec<u8>)> {
+        self.room.resize(MESSAGE_BYTES_MAX, 0);
+        for (link, source) in [(&mut self.older, Source::Older), (&mut self.newer, Source::Newer)] {
+            match link.as_ref().map(|link| link.receive(&mut self.room)) {
+                Some(Ok(Some((info, datagram)))) => return Some((source, info, datagram)),
+                Some(Err(Closed)) if source == Source::Older => *link = None,
+                _ => (),
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info() -> RecvInfo {
+        let address = "192.0.2.7:443".parse().unwrap();
+        RecvInfo { from: address, to: address }
+    }
+
+    /// Three generations, the newest first.
+    fn three() -> [Generations; 3] {
+        let pairs = [Link::pair().unwrap(), Link::pair().unwrap()];
+        let [(of_middle, newer_of_oldest), (of_newest, newer_of_middle)] = pairs;
+        let (mut oldest, mut middle) = (Generations::new(None), Generations::new(Some(of_middle)));
+        oldest.hand_over(Link::new(newer_of_oldest));
+        middle.hand_over(Link::new(newer_of_middle));
+        [Generations::new(Some(of_newest)), middle, oldest]
+    }
+
+    /// Lets a worker pass on what it does not know. Returns whether it serves it.
+    fn turn(worker: &mut Generations, expected: Source) -> bool {
+        let (source, info, datagram) = worker.next().unwrap();
+        assert_eq!((source, datagram.as_slice()), (expected, &b"x"[..]));
+        assert!(worker.next().is_none());
+        !worker.pass_on(source, info, &datagram)
+    }
+
+    #[test]
+    fn what_nobody_knows_comes_back_to_the_newest() {
+        let [mut newest, mut middle, mut oldest] = three();
+        assert!(newest.pass_on(Source::Socket, info(), b"x"));
+        assert!(!turn(&mut middle, Source::Newer));
+        assert!(!turn(&mut oldest, Source::Newer));
+        assert!(!turn(&mut middle, Source::Older));
+        assert!(turn(&mut newest, Source::Older));
+    }
+
+    #[test]
+    fn a_process_that_is_gone_knows_nothing() {
+        let [mut newest, mut middle, oldest] = three();
+        drop(oldest);
+        assert!(newest.pass_on(Source::Socket, info(), b"x"));
+        assert!(!turn(&mut middle, Source::Newer));
+        assert!(turn(&mut newest, Source::Older));
+        drop(middle);
+        assert!(!newest.pass_on(Source::Socket, info(), b"x"));
+        assert!(newest.is_alone());
+    }
+
+    #[test]
+    fn an_older_process_takes_nobody_new_when_the_newer_one_dies() {
+        let [newest, middle, mut oldest] = three();
+        drop((newest, middle));
+        assert!(oldest.pass_on(Source::Newer, info(), b"x"));
+        assert!(!oldest.is_alone());
+    }
+}
