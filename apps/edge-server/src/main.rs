@@ -6,16 +6,7 @@ mod config;
 mod connection;
 mod content;
 mod h3;
-mod http {
-    pub mod body;
-    pub mod conditional;
-    pub mod content_coding;
-    pub mod date;
-    pub mod range;
-    pub mod request;
-    #[path = "answer.rs"]
-    pub mod response;
-}
+mod http;
 mod net;
 mod quic;
 mod resume;

@@ -1,0 +1,9 @@
+//! HTTP semantics (RFC 9110) without a wire: requests, responses, bodies, and the fields that choose among them.
+
+pub mod body;
+pub mod conditional;
+pub mod content_coding;
+pub mod date;
+pub mod range;
+pub mod request;
+pub mod response;
