@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use fuzz::config_file::ConfigFile;
-use fuzz::site::rules::Rules;
+use fuzz::config::file::ConfigFile;
+use fuzz::content::rules::Rules;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -5,8 +5,8 @@
 use std::time::Duration;
 use std::time::UNIX_EPOCH;
 
-use fuzz::secrets;
-use fuzz::tokens::Tokens;
+use fuzz::quic::secrets;
+use fuzz::quic::token::Tokens;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -10,17 +10,17 @@ use quiche::BufFactory;
 use quiche::ConnectionId;
 use quiche::RecvInfo;
 
-use crate::certificate::Certificates;
 use crate::config;
+use crate::config::limits::Limits;
 use crate::config::Config;
 use crate::config::Parsed;
-use crate::http::Desk;
-use crate::http::Http;
-use crate::limits::Limits;
-use crate::secrets;
-use crate::site::sites::Sites;
-use crate::transport::Quic;
-use crate::transport::Transport;
+use crate::content::hosts::Sites;
+use crate::h3::Desk;
+use crate::h3::Http;
+use crate::quic::certificate::Certificates;
+use crate::quic::secrets;
+use crate::quic::Quic;
+use crate::quic::Transport;
 
 const PACKET_BYTES_MAX: usize = 1500;
 const SERVER_ID: [u8; 16] = [2; 16];

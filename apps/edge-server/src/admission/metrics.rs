@@ -5,8 +5,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use crate::admission::Doubt;
-use crate::admission::Refusal;
+use crate::admission::reason::Doubt;
+use crate::admission::reason::Refusal;
 use crate::quic::token::Fault;
 use crate::quic::token::Kind;
 

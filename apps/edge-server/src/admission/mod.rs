@@ -6,6 +6,7 @@
 
 pub mod connection_limits;
 pub mod metrics;
+pub mod reason;
 mod token_bucket;
 
 use std::collections::HashMap;
@@ -21,21 +22,18 @@ use quiche::Header;
 use quiche::RecvInfo;
 use quiche::RetryConnectionIds;
 
-use crate::admission::connection_limits::Bound;
 use crate::admission::connection_limits::Entry;
 use crate::admission::connection_limits::Gate;
 use crate::admission::connection_limits::Place;
 use crate::admission::metrics::AdmissionMetrics;
+use crate::admission::reason::Doubt;
+use crate::admission::reason::Refusal;
 use crate::config::limits::Limits;
-use crate::connection::CONNECTION_REFUSED;
 use crate::quic::connection_id::RoutingId;
 use crate::quic::token::Kind;
 use crate::quic::token::Proof;
 use crate::quic::token::Tokens;
 use crate::quic::Quic;
-
-/// QUIC's code for a token of a Retry packet that is not good (RFC 9000, 20.1).
-const INVALID_TOKEN: u64 = 0xb;
 
 /// What becomes of an Initial packet that belongs to no connection.
 pub enum Verdict {
@@ -56,60 +54,11 @@ pub struct Entrance {
     pub place: Place,
 }
 
-/// Why a client has to prove its address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doubt {
-    /// Many handshakes are under way in the worker.
-    Handshakes,
-
-    /// Many of those that are there have not proven theirs, or many come.
-    Bound(Bound),
-}
-
-/// Why a client is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    Draining,
-
-    /// Its token is bad, and may be of a Retry packet.
-    Token,
-    Bound(Bound),
-}
-
 /// The time by both clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
     pub instant: Instant,
     pub wall: SystemTime,
-}
-
-impl Doubt {
-    /// How metrics name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Handshakes => "handshakes",
-            Self::Bound(bound) => bound.name(),
-        }
-    }
-}
-
-impl Refusal {
-    /// How metrics name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Draining => "draining",
-            Self::Token => "token",
-            Self::Bound(bound) => bound.name(),
-        }
-    }
-
-    /// The code that the client is told (RFC 9000, 20.1).
-    pub fn code(self) -> u64 {
-        match self {
-            Self::Token => INVALID_TOKEN,
-            Self::Draining | Self::Bound(_) => CONNECTION_REFUSED,
-        }
-    }
 }
 
 /// The door of one worker.
@@ -241,6 +190,7 @@ pub fn accept(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::connection_limits::Bound;
     use crate::config::limits::tests::limits;
     use crate::quic::secrets::tests::shared;
     use crate::quic::secrets::tests::ONE;

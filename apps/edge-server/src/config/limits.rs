@@ -7,7 +7,9 @@ use clap::Args;
 use log::warn;
 use quiche::resume::ResumeConfig;
 
-use crate::quic::PACKET_BYTES_MAX;
+/// Largest UDP payload sent where what a path takes is discovered, in bytes: it fills
+/// an Ethernet frame with IPv6.
+pub const PACKET_BYTES_MAX: usize = 1452;
 
 /// The least that `--max-jump` may be: slow start has as much, twice the largest
 /// initial window, when the jump is due.

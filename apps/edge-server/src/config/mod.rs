@@ -30,11 +30,12 @@ use quiche::slow_start::SlowStartExit;
 use crate::config::file::ConfigFile;
 use crate::config::limits::Limits;
 use crate::config::options::Setting;
-use crate::net::steering::WORKERS_MAX;
-use crate::telemetry::qlog::sampling::parse_rate;
 
 /// The longest that a saved path may be used: 30 days.
 const PATH_LIFETIME_MAX: i64 = 30 * 86_400;
+
+/// The most workers: a byte of a connection ID names one.
+pub const WORKERS_MAX: u16 = 256;
 
 /// Options that the file cannot have.
 const NOT_IN_FILE: [&str; 2] = ["check", "config"];
@@ -265,6 +266,12 @@ impl Config {
 fn parse_subnet(text: &str) -> Result<IpNet, String> {
     let example = "a subnet is an address and a length, such as 192.0.2.0/24";
     text.parse().map_err(|_| example.to_owned())
+}
+
+/// Reads a share, from 0 to 1.
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate| (0.0..=1.0).contains(rate));
+    rate.ok_or_else(|| "a share is from 0 to 1, such as 0.01".to_owned())
 }
 
 /// Refuses, and names what takes its place.

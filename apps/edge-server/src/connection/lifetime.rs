@@ -24,6 +24,16 @@ pub enum Late {
     Connection,
 }
 
+impl Late {
+    /// How metrics name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Handshake => "handshake",
+            Self::Connection => "connection",
+        }
+    }
+}
+
 impl Stay {
     /// Begins now.
     pub fn new(place: Place, limits: &Limits, now: Instant) -> Self {

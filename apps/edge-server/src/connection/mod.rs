@@ -4,7 +4,9 @@
 mod careful_resume;
 mod idle;
 pub mod lifetime;
+pub mod shutdown;
 
+use quiche::WireErrorCode;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -26,38 +28,32 @@ use crate::config::limits::Limits;
 use crate::connection::idle::Rest;
 use crate::connection::lifetime::Late;
 use crate::connection::lifetime::Stay;
+use crate::connection::shutdown::Farewell;
+use crate::connection::shutdown::Stage;
 use crate::content::hosts::Sites;
 use crate::content::read_pool::Disk;
 use crate::h3::goaway;
 use crate::h3::Desk;
 use crate::h3::Http;
+use crate::net::route::PacketSink;
 use crate::net::send_queue::Blocked;
 use crate::net::send_queue::Outbox;
-use crate::net::send_queue::PacketSink;
 use crate::net::socket::Socket;
 use crate::quic::connection_id::RoutingId;
+use crate::quic::handle::ConnectionKey;
 use crate::quic::Quic;
 use crate::resume::path_key::PathKey;
-use crate::resume::store::ConnectionKey;
 use crate::resume::store::SavedPaths;
 use crate::resume::summary::ResumeReport;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::access_log::Line;
 use crate::telemetry::metrics::Tally;
 use crate::telemetry::metrics::WorkerMetrics;
-use crate::worker::drain::Farewell;
-use crate::worker::drain::Stage;
 use path_store::life::ClaimLifecycle;
 
 /// After so many bytes other connections have their turn. No congestion window
 /// opens that far at once on the paths that the server is for, as a rule.
 const TURN_BYTES_MAX: usize = 4 << 20;
-
-/// QUIC's codes for a failure of the server, and for a client that it does not take
-/// (RFC 9000, 20.1).
-const INTERNAL_ERROR: u64 = 0x1;
-pub const CONNECTION_REFUSED: u64 = 0x2;
-
 /// A client's connection.
 pub struct Connection {
     pub key: ConnectionKey,
@@ -186,7 +182,7 @@ impl Connection {
     pub fn on_established(&mut self, limits: &Limits) -> bool {
         let may_stay = self.stay.on_established(limits);
         if !may_stay {
-            let _ = self.quic.close(false, CONNECTION_REFUSED, b"");
+            let _ = self.quic.close(false, WireErrorCode::ConnectionRefused as u64, b"");
         }
         may_stay
     }
@@ -212,7 +208,7 @@ impl Connection {
             self.quic.on_timeout();
         }
         if let Some(late) = self.stay.expire(now) {
-            metrics.drops.count_late(late);
+            metrics.drops.count_late(late.name());
             self.on_late(late, now);
         }
         if let Some(http) = &mut self.http {
@@ -240,7 +236,7 @@ impl Connection {
         match late {
             // The address may be forged, so that this packet is the last.
             Late::Handshake => {
-                let _ = self.quic.close(false, CONNECTION_REFUSED, b"");
+                let _ = self.quic.close(false, WireErrorCode::ConnectionRefused as u64, b"");
                 self.given_up = true;
             }
             Late::Connection => self.say_farewell(now),
@@ -386,7 +382,7 @@ impl Connection {
                 Ok(http) => self.http = Some(http),
                 Err(e) => {
                     debug!("{}: cannot start HTTP/3: {e}", self.quic.trace_id());
-                    let _ = self.quic.close(false, INTERNAL_ERROR, b"");
+                    let _ = self.quic.close(false, WireErrorCode::InternalError as u64, b"");
                 }
             }
         }
@@ -467,7 +463,7 @@ impl Connection {
             Err(quiche::Error::Done) => Ok(0),
             Err(e) => {
                 debug!("{}: cannot send: {e}", self.quic.trace_id());
-                let _ = self.quic.close(false, INTERNAL_ERROR, b"");
+                let _ = self.quic.close(false, WireErrorCode::InternalError as u64, b"");
                 Ok(0)
             }
         }

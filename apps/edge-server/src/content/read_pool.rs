@@ -15,7 +15,7 @@ use log::debug;
 use mio::Waker;
 
 use crate::http::body::FileRange;
-use crate::resume::store::ConnectionKey;
+use crate::quic::handle::ConnectionKey;
 
 /// Threads that read, which is how many reads a disk is given at once.
 const READERS: usize = 4;

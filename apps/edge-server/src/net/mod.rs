@@ -2,6 +2,7 @@
 
 pub mod process_link;
 pub mod receiver;
+pub mod route;
 pub mod send_queue;
 pub mod socket;
 pub mod steering;

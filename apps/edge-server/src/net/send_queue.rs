@@ -1,6 +1,7 @@
 //! Packets on their way to the socket, grouped so that one system call sends
 //! many (GSO): packets of one size to one destination, the last may be shorter.
 
+use crate::net::route::PacketSink;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -9,24 +10,11 @@ use std::ops::Range;
 use log::debug;
 use quiche::RecvInfo;
 
-use crate::net::socket::Route;
-use crate::quic::PACKET_BYTES_MAX;
+use crate::config::limits::PACKET_BYTES_MAX;
+use crate::net::route::Route;
 
 /// The most that one send may hold, in bytes: what fits an IPv4 packet.
 const SEND_BYTES_MAX: usize = 65_535 - 20 - 8;
-
-/// What takes packets: the socket.
-pub trait PacketSink {
-    /// Sends `contents`, cut into datagrams of `segment_bytes`.
-    ///
-    /// # Errors
-    ///
-    /// None was sent. `WouldBlock`: wait until there is room.
-    fn send(&self, route: Route, contents: &[u8], segment_bytes: usize) -> io::Result<()>;
-
-    /// The most packets that one send may hold.
-    fn packets_per_send_max(&self) -> usize;
-}
 
 /// Packets built and not sent. Bounded: when the socket takes no more, nothing
 /// more is built.

@@ -1,5 +1,6 @@
 //! The UDP socket: several packets a system call in both directions.
 
+use crate::net::route::Route;
 use std::io;
 use std::io::IoSliceMut;
 use std::net::IpAddr;
@@ -21,7 +22,7 @@ use rustix::net::AddressFamily;
 use rustix::net::SocketFlags;
 use rustix::net::SocketType;
 
-use crate::net::send_queue::PacketSink;
+use crate::net::route::PacketSink;
 
 /// Room in the kernel, each direction. It may grant less.
 const BUFFER_BYTES: usize = 8 << 20;
@@ -31,13 +32,6 @@ pub struct Socket {
     udp: UdpSocket,
     state: UdpSocketState,
     local: SocketAddr,
-}
-
-/// Where packets go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
-    pub to: SocketAddr,
-    pub from: SocketAddr,
 }
 
 impl Socket {

@@ -22,10 +22,8 @@ use nix::libc::BPF_RET;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::AttachReusePortCbpf;
 
+use crate::config::WORKERS_MAX;
 use crate::quic::connection_id::LONG_HEADER;
-
-/// Workers at most: as many as a byte can name.
-pub const WORKERS_MAX: u16 = 256;
 
 /// Where the destination connection ID begins: behind the first byte, and in a
 /// long header also behind the version and the ID's length (RFC 8999, 5).

@@ -7,13 +7,11 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::hash::Hash;
 use std::hash::Hasher;
-use std::net::SocketAddr;
 
 use quiche::ConnectionId;
 
 use crate::quic::random;
 use crate::quic::secrets::SharedSecrets;
-use crate::quic::stateless_reset;
 
 /// Length of our connection IDs, in bytes.
 pub const LEN: usize = 16;
@@ -89,7 +87,7 @@ impl fmt::Display for RoutingId {
     }
 }
 
-/// Makes connection IDs and stateless reset tokens of one worker.
+/// Makes connection IDs of one worker.
 pub struct IdMaker {
     worker: u8,
     secrets: SharedSecrets,
@@ -108,12 +106,6 @@ impl IdMaker {
         id[WORKER_AT] = self.worker;
         id[SECRET_AT] = self.secrets.get().current().name();
         Some(RoutingId::new(&id))
-    }
-
-    /// The stateless reset token of an ID, used at our address `local`. `None` if
-    /// its secret is gone.
-    pub fn reset_token(&self, id: &RoutingId, local: SocketAddr) -> Option<u128> {
-        stateless_reset::token(&self.secrets.get(), id.borrow(), local)
     }
 }
 
@@ -155,7 +147,5 @@ mod tests {
             assert_eq!(id.as_quic()[..2], [9, secrets.get().current().name()]);
             assert_eq!(id.to_string().len(), 2 * LEN);
         }
-        let local = "192.0.2.1:443".parse().unwrap();
-        assert_ne!(maker.reset_token(&one, local), maker.reset_token(&other, local));
     }
 }

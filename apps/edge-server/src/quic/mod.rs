@@ -1,14 +1,17 @@
 //! Settings of QUIC and HTTP/3. A worker has its own: settings are not shared
 //! by threads.
 
+mod address;
 pub mod certificate;
 pub mod connection_id;
+pub mod handle;
 pub mod random;
 pub mod secrets;
 mod session_ticket;
 pub mod stateless_reset;
 pub mod token;
 
+use crate::config::limits::PACKET_BYTES_MAX;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -25,10 +28,6 @@ use crate::config::CongestionController;
 use crate::config::Switch;
 use crate::quic::certificate::Certificates;
 use crate::quic::secrets::SharedSecrets;
-
-/// Largest UDP payload sent where what a path takes is discovered, in bytes: it fills
-/// an Ethernet frame with IPv6.
-pub const PACKET_BYTES_MAX: usize = 1452;
 
 /// Largest UDP payload sent elsewhere, in bytes: fits every path that carries
 /// Ethernet frames, as a rule tunnelled ones included.

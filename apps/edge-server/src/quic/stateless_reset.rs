@@ -5,17 +5,19 @@
 //! a rotation. The token is also of the server's address: whoever shares the
 //! secret behind another address cannot be made to tell it (21.11).
 
+use std::borrow::Borrow;
 use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::Instant;
 
 use ring::hmac;
 
+use crate::quic::address::address_bytes;
 use crate::quic::connection_id;
+use crate::quic::connection_id::RoutingId;
 use crate::quic::random;
 use crate::quic::secrets::Secrets;
 use crate::quic::secrets::SharedSecrets;
-use crate::quic::token::address_bytes;
 
 const TOKEN_BYTES: usize = 16;
 
@@ -29,7 +31,7 @@ const RESETS_PER_SECOND_MAX: u32 = 1000;
 
 /// The token of a connection ID of ours, used at our address `local`. `None` if its
 /// secret is gone.
-pub fn token(secrets: &Secrets, id: &[u8], local: SocketAddr) -> Option<u128> {
+fn token(secrets: &Secrets, id: &[u8], local: SocketAddr) -> Option<u128> {
     let secret = secrets.named(*id.get(connection_id::SECRET_AT)?)?;
     let mut context = hmac::Context::with_key(secret.stateless_reset_key());
     context.update(id);
@@ -39,7 +41,7 @@ pub fn token(secrets: &Secrets, id: &[u8], local: SocketAddr) -> Option<u128> {
     Some(u128::from_be_bytes(*tag.as_ref().first_chunk()?))
 }
 
-/// Writes the stateless resets of one worker, so many a second.
+/// Tokens and stateless resets of one worker, so many resets a second.
 pub struct StatelessResets {
     secrets: SharedSecrets,
 
@@ -51,6 +53,12 @@ pub struct StatelessResets {
 impl StatelessResets {
     pub fn new(secrets: SharedSecrets) -> Self {
         Self { secrets, second: None, sent: 0 }
+    }
+
+    /// The token of a connection ID of ours, used at our address `local`. `None` if its
+    /// secret is gone.
+    pub fn token(&self, id: &RoutingId, local: SocketAddr) -> Option<u128> {
+        token(&self.secrets.get(), id.borrow(), local)
     }
 
     /// Writes the reset that answers a packet of `answered_bytes` for an unknown

@@ -6,6 +6,7 @@
 //! which comes of the salt: no number of tokens wears a secret out. Kind, name and
 //! the client's address are authenticated with it.
 
+use crate::quic::address::address_bytes;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::net::SocketAddr;
@@ -220,14 +221,6 @@ fn associated_data(head: &[u8], binding: &[u8]) -> aead::Aad<Vec<u8>> {
 /// that the Retry packet gave (RFC 9000, 8.1.4).
 fn retry_binding(client: SocketAddr, changed: &[u8]) -> Vec<u8> {
     [&address_bytes(client.ip())[..], &client.port().to_be_bytes(), changed].concat()
-}
-
-/// The same whether the socket has IPv4-mapped addresses or not.
-pub fn address_bytes(ip: IpAddr) -> Vec<u8> {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => ip.octets().to_vec(),
-        IpAddr::V6(ip) => ip.octets().to_vec(),
-    }
 }
 
 fn seconds(time: SystemTime) -> u64 {

@@ -1,6 +1,7 @@
 //! The store as an event loop sees it: requests go out, answers come in later,
 //! and nothing waits.
 
+use crate::quic::handle::ConnectionKey;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,25 +33,6 @@ pub fn open(cli: &Cli) -> anyhow::Result<StoreService> {
     StoreService::start(backend, Default::default()).context("cannot start the store's thread")
 }
 
-/// Names a connection of one worker, for ever: slots are used again, serial
-/// numbers are not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectionKey(u64);
-
-impl ConnectionKey {
-    /// Slots are below this.
-    pub const SLOTS_MAX: usize = 1 << 16;
-
-    /// The key of the connection in `slot`, the `serial`-th of its worker.
-    pub fn new(slot: usize, serial: u64) -> Self {
-        Self(serial << 16 | (slot % Self::SLOTS_MAX) as u64)
-    }
-
-    pub fn slot(self) -> usize {
-        self.0 as usize % Self::SLOTS_MAX
-    }
-}
-
 /// The saved paths that one worker reads and writes. Without a store it knows
 /// none and keeps none. With keys, the store knows clients by keyed hashes only.
 pub struct SavedPaths {
@@ -80,7 +62,7 @@ impl SavedPaths {
     /// Reads the set of an endpoint for a connection, without claiming it.
     pub fn read(&self, connection: ConnectionKey, endpoint: &RemoteEndpoint) {
         if let Some(store) = &self.store {
-            store.get(connection.0, &self.name(endpoint));
+            store.get(connection.tag(), &self.name(endpoint));
             self.answered.set(store.answers_at_once());
         }
     }
@@ -98,7 +80,7 @@ impl SavedPaths {
             return false;
         }
         let Some(store) = &self.store else { return false };
-        let asked = store.claim(connection.0, &self.name(endpoint), rtt);
+        let asked = store.claim(connection.tag(), &self.name(endpoint), rtt);
         self.answered.set(store.answers_at_once());
         asked
     }
@@ -143,7 +125,7 @@ impl SavedPaths {
             return None;
         };
         let (Answer::Read { tag, .. } | Answer::Claimed { tag, .. }) = &answer;
-        Some((ConnectionKey(*tag), answer))
+        Some((ConnectionKey::from_tag(*tag), answer))
     }
 }
 

@@ -7,8 +7,6 @@ use std::ffi::OsString;
 use log::warn;
 
 use crate::config;
-use crate::config::limits::Limits;
-use crate::config::subnets::Subnets;
 use crate::config::Cli;
 use crate::config::Config;
 use crate::config::Parsed;
@@ -16,8 +14,7 @@ use crate::config::Switch;
 use crate::content::hosts::Sites;
 use crate::quic::certificate::Certificates;
 use crate::quic::secrets::SharedSecrets;
-use crate::quic::Transport;
-use crate::telemetry::qlog::sampling::QlogSample;
+use crate::worker::settings::Fresh;
 
 /// Options that count from the reload on, the last of them for new connections.
 const RELOADED: [&str; 25] = [
@@ -47,40 +44,6 @@ const RELOADED: [&str; 25] = [
     "requests-max",
     "header-bytes-max",
 ];
-
-/// What one worker serves with, from its start or a reload to the next.
-pub struct Fresh {
-    pub sites: Sites,
-    pub transport: Transport,
-    pub qlog_sample: QlogSample,
-    pub limits: Limits,
-
-    /// Clients that have no Careful Resume.
-    pub resume_except: Subnets,
-}
-
-impl Fresh {
-    /// What a command line asks for.
-    ///
-    /// # Errors
-    ///
-    /// A certificate or an option cannot be used.
-    pub fn new(
-        cli: &Cli,
-        sites: &Sites,
-        certificates: &Certificates,
-        secrets: &SharedSecrets,
-    ) -> anyhow::Result<Self> {
-        let transport = Transport::new(cli, certificates, secrets.clone())?;
-        Ok(Self {
-            sites: sites.clone(),
-            transport,
-            qlog_sample: QlogSample::new(cli),
-            limits: cli.limits.clone(),
-            resume_except: Subnets::new(&cli.resume_except),
-        })
-    }
-}
 
 /// Reads the configuration again.
 pub struct Reloader {

@@ -10,7 +10,7 @@ use crate::content::hosts::Sites;
 use crate::quic::certificate::Certificates;
 use crate::quic::secrets;
 use crate::quic::secrets::SharedSecrets;
-use crate::server::reload::Fresh;
+use crate::worker::settings::Fresh;
 
 /// What the workers of a server share.
 pub struct Inputs {

@@ -14,18 +14,18 @@ use quiche::RecvInfo;
 use quiche::Type;
 
 use crate::admission;
+use crate::admission::reason::Refusal;
 use crate::admission::Entrance;
 use crate::admission::Now;
-use crate::admission::Refusal;
 use crate::admission::Verdict;
 use crate::connection::lifetime::Stay;
+use crate::connection::shutdown::Stage;
 use crate::connection::Connection;
 use crate::net::socket::Socket;
 use crate::quic::connection_id::RoutingId;
+use crate::quic::handle::ConnectionKey;
 use crate::quic::Quic;
-use crate::resume::store::ConnectionKey;
 use crate::resume::summary::ResumeReport;
-use crate::worker::drain::Stage;
 use crate::worker::Worker;
 use crate::worker::INITIAL_BYTES_MIN;
 
@@ -89,7 +89,7 @@ impl Worker {
         entrance: Entrance,
     ) -> Option<usize> {
         let Entrance { proof, place } = entrance;
-        let reset_token = self.id_maker.reset_token(&id, info.to);
+        let reset_token = self.resets.token(&id, info.to);
         let config = &mut self.transport.quic;
         config.set_stateless_reset_token(reset_token);
         let mut quic = match admission::accept(&id, client_choice, proof, info, config) {

@@ -11,7 +11,7 @@ use log::debug;
 use mio::Waker;
 
 use crate::net::process_link::Link;
-use crate::server::reload::Fresh;
+use crate::worker::settings::Fresh;
 
 /// How long all workers may take to carry an order out.
 const PATIENCE: Duration = Duration::from_secs(10);

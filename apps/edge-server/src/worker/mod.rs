@@ -10,6 +10,7 @@ pub mod forwarding;
 mod memory;
 pub mod poller;
 pub mod relay;
+pub mod settings;
 pub mod shutdown_barrier;
 mod timer_queue;
 
@@ -28,11 +29,12 @@ use slab::Slab;
 
 use crate::admission::connection_limits::Bound;
 use crate::admission::connection_limits::Gate;
+use crate::admission::reason::Refusal;
 use crate::admission::Admission;
-use crate::admission::Refusal;
 use crate::config::limits::Limits;
 use crate::config::subnets::Subnets;
 use crate::config::Cli;
+use crate::connection::shutdown::Stage;
 use crate::connection::Connection;
 use crate::connection::Pause;
 use crate::connection::Turn;
@@ -43,21 +45,20 @@ use crate::net::socket::Socket;
 use crate::quic::connection_id;
 use crate::quic::connection_id::IdMaker;
 use crate::quic::connection_id::RoutingId;
+use crate::quic::handle::ConnectionKey;
 use crate::quic::stateless_reset::StatelessResets;
 use crate::quic::token::Tokens;
 use crate::quic::Transport;
 use crate::resume::path_key::PathKey;
-use crate::resume::store::ConnectionKey;
 use crate::resume::store::SavedPaths;
-use crate::server::reload::Fresh;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::metrics::WorkerMetrics;
 use crate::telemetry::qlog::file::QlogDir;
 use crate::telemetry::qlog::sampling::QlogSample;
 use crate::worker::cid_table::Route;
 use crate::worker::cid_table::Routes;
-use crate::worker::drain::Stage;
 use crate::worker::memory::Tidying;
+use crate::worker::settings::Fresh;
 use crate::worker::timer_queue::Deadlines;
 
 /// Memory for what clients upload: a piece is counted and dropped.
@@ -370,7 +371,7 @@ impl Worker {
         let Some(local) = connection.local_address() else { return };
         while connection.quic().scids_left() > 0 {
             let Some(id) = self.id_maker.connection_id() else { break };
-            let Some(reset_token) = self.id_maker.reset_token(&id, local) else { break };
+            let Some(reset_token) = self.resets.token(&id, local) else { break };
             if connection.quic().new_scid(&id.as_quic(), reset_token, false).is_err() {
                 break;
             }

@@ -5,7 +5,6 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use crate::connection::lifetime::Late;
 use crate::h3::stalled::Stalled;
 
 /// The counters, shared by the workers.
@@ -29,12 +28,8 @@ impl DropMetrics {
         metrics
     }
 
-    /// A handshake, or a whole connection.
-    pub fn count_late(&self, late: Late) {
-        let what = match late {
-            Late::Handshake => "handshake",
-            Late::Connection => "connection",
-        };
+    /// A handshake, or a whole connection, by its name in the metrics.
+    pub fn count_late(&self, what: &'static str) {
         self.count(what, 1);
     }
 
@@ -60,8 +55,8 @@ mod tests {
     fn what_was_counted_is_told() {
         let mut registry = Registry::default();
         let metrics = DropMetrics::register(&mut registry);
-        metrics.count_late(Late::Handshake);
-        metrics.count_late(Late::Connection);
+        metrics.count_late("handshake");
+        metrics.count_late("connection");
         metrics.count_stalled(Stalled { requests: 2, responses: 0 });
         metrics.count_stalled(Stalled { requests: 0, responses: 3 });
 

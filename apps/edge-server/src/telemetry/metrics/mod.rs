@@ -1,6 +1,7 @@
 //! What the server did, counted for Prometheus. Counting costs an addition.
 
 mod drops;
+mod labels;
 mod responses;
 mod resume;
 mod sockets;
@@ -12,7 +13,6 @@ use std::time::Duration;
 
 use path_store::StoreMonitor;
 use prometheus_client::encoding::text;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -20,6 +20,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 pub use self::drops::DropMetrics;
+use self::labels::WorkerLabels;
 pub use self::responses::ResponseCounters;
 pub use self::responses::ResponseMetrics;
 pub use self::resume::ResumeMetrics;
@@ -75,11 +76,6 @@ pub struct WorkerMetrics {
     pub traffic: TrafficMetrics,
     pub responses: ResponseCounters,
     pub resume: ResumeMetrics,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct WorkerLabels {
-    worker: u8,
 }
 
 impl Metrics {

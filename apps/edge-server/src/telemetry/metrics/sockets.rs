@@ -13,7 +13,7 @@ use prometheus_client::encoding::EncodeMetric;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 
-use crate::telemetry::metrics::WorkerLabels;
+use crate::telemetry::metrics::labels::WorkerLabels;
 
 /// The kernel's lists of UDP sockets.
 const LISTS: [&str; 2] = ["/proc/net/udp", "/proc/net/udp6"];

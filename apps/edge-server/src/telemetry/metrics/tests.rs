@@ -1,7 +1,6 @@
 use super::*;
-use crate::admission::Doubt;
-use crate::admission::Refusal;
-use crate::connection::lifetime::Late;
+use crate::admission::reason::Doubt;
+use crate::admission::reason::Refusal;
 use crate::h3::exchanges::Asked;
 use crate::h3::exchanges::Ended;
 use crate::quic::token::Kind;
@@ -73,7 +72,7 @@ fn full_page() -> String {
     worker.admission.count_handshake(true);
     worker.admission.count_retry(Doubt::Handshakes);
     worker.admission.count_refusal(Refusal::Token);
-    worker.drops.count_late(Late::Handshake);
+    worker.drops.count_late("handshake");
     let (begun, duration) = (UNIX_EPOCH, Duration::ZERO);
     let asked = Asked::default();
     worker.responses.count(&Ended {

@@ -35,16 +35,6 @@ fn lot(id: &RoutingId) -> f64 {
     f64::from(end) / (f64::from(u32::MAX) + 1.0)
 }
 
-/// Reads a share.
-///
-/// # Errors
-///
-/// It is not from 0 to 1.
-pub fn parse_rate(text: &str) -> Result<f64, String> {
-    let rate = text.parse().ok().filter(|rate| (0.0..=1.0).contains(rate));
-    rate.ok_or_else(|| "a share is from 0 to 1, such as 0.01".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,44 @@
+//! Settings of one worker that a reload replaces.
+
+use crate::config::limits::Limits;
+use crate::config::subnets::Subnets;
+use crate::config::Cli;
+use crate::content::hosts::Sites;
+use crate::quic::certificate::Certificates;
+use crate::quic::secrets::SharedSecrets;
+use crate::quic::Transport;
+use crate::telemetry::qlog::sampling::QlogSample;
+
+/// What one worker serves with, from its start or a reload to the next.
+pub struct Fresh {
+    pub sites: Sites,
+    pub transport: Transport,
+    pub qlog_sample: QlogSample,
+    pub limits: Limits,
+
+    /// Clients that have no Careful Resume.
+    pub resume_except: Subnets,
+}
+
+impl Fresh {
+    /// What a command line asks for.
+    ///
+    /// # Errors
+    ///
+    /// A certificate or an option cannot be used.
+    pub fn new(
+        cli: &Cli,
+        sites: &Sites,
+        certificates: &Certificates,
+        secrets: &SharedSecrets,
+    ) -> anyhow::Result<Self> {
+        let transport = Transport::new(cli, certificates, secrets.clone())?;
+        Ok(Self {
+            sites: sites.clone(),
+            transport,
+            qlog_sample: QlogSample::new(cli),
+            limits: cli.limits.clone(),
+            resume_except: Subnets::new(&cli.resume_except),
+        })
+    }
+}
