@@ -1,11 +1,9 @@
-//! What one direction of a link is set to.
+//! Settings of one direction of a link.
 
-use crate::loss;
+use crate::error::ConfigError;
 use crate::named::PacketNumbers;
 use crate::rate::Rate;
-use crate::schedule;
 use crate::schedule::Change;
-use std::fmt;
 use std::time::Duration;
 
 /// The MTU of a link that sets none, in bytes.
@@ -86,39 +84,34 @@ impl LinkConfig {
         if self.mtu_bytes == 0 {
             return Err(ConfigError::Mtu);
         }
-        loss::validate(self.loss)?;
-        schedule::validate(&self.changes)
+        if !self.changes.is_sorted_by_key(|change| change.at) {
+            return Err(ConfigError::Schedule);
+        }
+        let changed = self.changes.iter().filter_map(|change| change.loss);
+        match changed.chain([self.loss]).all(|loss| (0.0..=1.0).contains(&loss)) {
+            true => Ok(()),
+            false => Err(ConfigError::Loss),
+        }
     }
 }
 
-/// Why a setting is refused. The text says what would be accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// The rate is out of range.
-    Rate,
-    /// The MTU is 0.
-    Mtu,
-    /// The loss is not a probability.
-    Loss,
-    /// A packet number or range cannot be read.
-    PacketNumbers,
-    /// The changes are not in order of time.
-    Schedule,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Rate => "a rate is a number from 0.001 to 1000000 Mbit/s",
-            Self::Mtu => "an MTU is at least 1 byte",
-            Self::Loss => "a loss is a probability from 0 to 1",
-            Self::PacketNumbers => {
-                "packets are named by number from 1, or range, separated by commas, as in 3,12-14"
-            }
-            Self::Schedule => "changes are given in order of time",
-        })
+    #[test]
+    fn changes_out_of_order_and_losses_that_are_none_are_refused() {
+        let rate = Rate::from_bits_per_s(8_000_000).unwrap();
+        let link = LinkConfig::new(rate, Duration::ZERO, 0);
+        let change =
+            |at_ns, loss| Change { at: Duration::from_nanos(at_ns), loss, ..Change::default() };
+        for (changes, expected) in [
+            (vec![change(5, None), change(5, None), change(6, None)], Ok(())),
+            (vec![change(5, None), change(4, None)], Err(ConfigError::Schedule)),
+            (vec![change(5, Some(1.5))], Err(ConfigError::Loss)),
+        ] {
+            assert_eq!(LinkConfig { changes, ..link.clone() }.validate(), expected);
+        }
+        assert_eq!(LinkConfig { loss: -0.1, ..link }.validate(), Err(ConfigError::Loss));
     }
 }
-
-impl std::error::Error for ConfigError {}

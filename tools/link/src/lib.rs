@@ -28,6 +28,7 @@
 
 mod codel;
 mod config;
+mod error;
 mod jitter;
 mod link;
 mod loss;
@@ -35,11 +36,12 @@ mod named;
 mod rate;
 mod schedule;
 mod thinning;
+mod transmitter;
 
-pub use config::ConfigError;
 pub use config::LinkConfig;
 pub use config::Queue;
 pub use config::MTU_BYTES_DEFAULT;
+pub use error::ConfigError;
 pub use link::Backlog;
 pub use link::DropReason;
 pub use link::Link;

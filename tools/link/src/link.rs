@@ -1,14 +1,14 @@
 //! The link itself: a packet and a time in, a verdict out.
 
 use crate::codel::CoDel;
-use crate::config::ConfigError;
 use crate::config::LinkConfig;
 use crate::config::Queue;
+use crate::error::ConfigError;
 use crate::jitter::Jitter;
 use crate::loss::RandomLoss;
-use crate::rate::Transmitter;
 use crate::schedule::ns;
 use crate::schedule::Timeline;
+use crate::transmitter::Transmitter;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,6 +1,5 @@
 //! Random loss, drawn from a seed.
 
-use crate::config::ConfigError;
 use crate::schedule::Timeline;
 use rand_pcg::rand_core::Rng;
 use rand_pcg::rand_core::SeedableRng;
@@ -26,11 +25,6 @@ impl RandomLoss {
         let uniform = (self.rng.next_u64() >> 11) as f64 * (-53_f64).exp2();
         uniform < self.probability.at(now_ns)
     }
-}
-
-/// Checks that a loss is a probability.
-pub(crate) fn validate(loss: f64) -> Result<(), ConfigError> {
-    (0.0..=1.0).contains(&loss).then_some(()).ok_or(ConfigError::Loss)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Sets of packet numbers, for exact loss of named packets.
 
-use crate::config::ConfigError;
+use crate::error::ConfigError;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;

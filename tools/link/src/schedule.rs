@@ -1,9 +1,8 @@
-//! What changes on a link, and when.
+//! Changes of a link over time.
 //!
 //! Owns the changes of rate, delay and loss at given times, and which value
 //! holds at a time. What a value does is up to the link.
 
-use crate::config::ConfigError;
 use crate::rate::Rate;
 use std::time::Duration;
 
@@ -24,15 +23,6 @@ pub struct Change {
 
     /// Holds for the packets offered from then on.
     pub loss: Option<f64>,
-}
-
-/// Checks what the types do not.
-pub(crate) fn validate(changes: &[Change]) -> Result<(), ConfigError> {
-    if !changes.is_sorted_by_key(|change| change.at) {
-        return Err(ConfigError::Schedule);
-    }
-    let losses = changes.iter().filter_map(|change| change.loss);
-    losses.into_iter().try_for_each(crate::loss::validate)
 }
 
 /// One property over time. Time does not run backwards: each question is
@@ -98,12 +88,5 @@ mod tests {
         let mut timeline = Timeline::new(0.0, &changes, |change| change.loss);
         assert_eq!((timeline.at(0), timeline.next_change_ns()), (0.1, Some(5)));
         assert_eq!((timeline.at(5), timeline.next_change_ns()), (0.3, None));
-    }
-
-    #[test]
-    fn changes_out_of_order_are_refused() {
-        assert_eq!(validate(&[loss(5, None), loss(5, None), loss(6, None)]), Ok(()));
-        assert_eq!(validate(&[loss(5, None), loss(4, None)]), Err(ConfigError::Schedule));
-        assert_eq!(validate(&[loss(5, Some(1.5))]), Err(ConfigError::Loss));
     }
 }

@@ -1,0 +1,35 @@
+//! Reasons to refuse a setting.
+
+use std::fmt;
+
+/// Why a setting is refused. The text says what would be accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The rate is out of range.
+    Rate,
+    /// The MTU is 0.
+    Mtu,
+    /// The loss is not a probability.
+    Loss,
+    /// A packet number or range cannot be read.
+    PacketNumbers,
+    /// The changes are not in order of time.
+    Schedule,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Rate => "a rate is a number from 0.001 to 1000000 Mbit/s",
+            Self::Mtu => "an MTU is at least 1 byte",
+            Self::Loss => "a loss is a probability from 0 to 1",
+            Self::PacketNumbers => {
+                "packets are named by number from 1, or range, separated by commas, as in 3,12-14"
+            }
+            Self::Schedule => "changes are given in order of time",
+        })
+    }
+}
+
+impl std::error::Error for ConfigError {}
