@@ -1,4 +1,4 @@
-//! Where the response body goes: nowhere, standard output, or a file.
+//! Sink of a response body: nothing, standard output, or a file.
 //!
 //! A file appears under its own name only when it is complete. Until then it
 //! is `FILE.part`, which a failed download takes away again.

@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line.
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use clap::FromArgMatches;
 use clap::Parser;
 
 use crate::body;
-use crate::load::LoadOptions;
+use crate::sha256::Sha256;
 use crate::target::Endpoint;
 use crate::target::Target;
 
@@ -92,6 +92,31 @@ pub struct Cli {
 
     #[command(flatten)]
     pub load: LoadOptions,
+}
+
+/// How much is asked, and how much of it at a time.
+#[derive(Clone, Debug, clap::Args)]
+pub struct LoadOptions {
+    /// Asks N times in all, on connections side by side, and prints one summary
+    #[arg(long, value_name = "N", conflicts_with_all = ["repeat", "interval", "output", "reuse"])]
+    pub requests: Option<NonZeroU32>,
+
+    /// With --requests: connections at a time
+    #[arg(long, value_name = "N", default_value = "1", requires = "requests")]
+    pub clients: NonZeroU32,
+
+    /// With --requests: requests at a time on each connection
+    #[arg(long, value_name = "N", default_value = "1", requires = "requests")]
+    pub streams: NonZeroU32,
+
+    /// With --requests: requests on a connection, after which a new one takes its
+    /// place; without, each client keeps its own
+    #[arg(long, value_name = "N", requires = "requests")]
+    pub per_connection: Option<NonZeroU32>,
+
+    /// With --requests: what the SHA-256 of every body must be, in hexadecimal digits
+    #[arg(long, value_name = "HEX", requires = "requests")]
+    pub sha256: Option<Sha256>,
 }
 
 /// What the command line asks for.

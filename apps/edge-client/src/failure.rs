@@ -1,6 +1,9 @@
-//! Why a download failed, in words for the one line the user gets.
+//! Reasons why a download failed, in words for the one line the user gets.
 
 use std::fmt;
+
+/// Exit code: the download failed, or the program could not run it.
+pub const EXIT_FAILED: u8 = 1;
 
 /// The reason a download ended without a complete response.
 #[derive(Debug)]

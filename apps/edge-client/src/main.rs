@@ -14,6 +14,7 @@ mod load;
 mod progress;
 mod reactor;
 mod report;
+mod sha256;
 mod socket;
 mod system;
 mod target;
@@ -29,11 +30,9 @@ use cli::Cli;
 use cli::Parsed;
 use download::Downloader;
 use failure::Failure;
+use failure::EXIT_FAILED;
 use progress::Progress;
 use report::Report;
-
-/// The download failed, or the program could not run it.
-const EXIT_FAILED: u8 = 1;
 
 /// The command line makes no sense.
 const EXIT_USAGE: u8 = 2;

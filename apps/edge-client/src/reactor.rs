@@ -18,6 +18,7 @@ use signal_hook::consts::SIGTERM;
 use signal_hook_mio::v1_0::Signals;
 
 use crate::failure::Failure;
+use crate::failure::EXIT_FAILED;
 use crate::system;
 
 const SIGNAL: Token = Token(usize::MAX - 1);
@@ -94,7 +95,7 @@ fn end_on_second_signal() -> io::Result<()> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(
             signal,
-            i32::from(crate::EXIT_FAILED),
+            i32::from(EXIT_FAILED),
             Arc::clone(&stopping),
         )?;
         signal_hook::flag::register(signal, Arc::clone(&stopping))?;

@@ -1,4 +1,4 @@
-//! What a download measured, and its two forms: a JSON line and a sentence.
+//! Measurements of a download, as a JSON line and as a sentence.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What to fetch and where to connect: the URL, taken apart and checked.
+//! Target of a download: the URL, taken apart and checked.
 
 use std::fmt;
 use std::net::IpAddr;

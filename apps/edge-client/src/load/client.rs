@@ -9,7 +9,7 @@ use quiche::h3;
 use quiche::ConnectionId;
 use ring::digest;
 
-use super::Shared;
+use super::shared::Shared;
 use crate::cli::Cli;
 use crate::download::describe;
 use crate::download::PACKET;

@@ -1,7 +1,7 @@
 //! Many requests on many connections, to see how a server bears them.
 
 mod client;
-mod sha256;
+mod shared;
 mod summary;
 
 use std::collections::BTreeSet;
@@ -10,7 +10,6 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use std::time::Instant;
 
-use quiche::h3;
 use slab::Slab;
 
 use crate::cli::Cli;
@@ -25,41 +24,8 @@ use crate::system;
 use crate::target;
 use crate::transport::Transport;
 use client::Client;
-pub use sha256::Sha256;
-pub use summary::Summary;
-
-/// How much is asked, and how much of it at a time.
-#[derive(Clone, Debug, clap::Args)]
-pub struct LoadOptions {
-    /// Asks N times in all, on connections side by side, and prints one summary
-    #[arg(long, value_name = "N", conflicts_with_all = ["repeat", "interval", "output", "reuse"])]
-    pub requests: Option<NonZeroU32>,
-
-    /// With --requests: connections at a time
-    #[arg(long, value_name = "N", default_value = "1", requires = "requests")]
-    pub clients: NonZeroU32,
-
-    /// With --requests: requests at a time on each connection
-    #[arg(long, value_name = "N", default_value = "1", requires = "requests")]
-    pub streams: NonZeroU32,
-
-    /// With --requests: requests on a connection, after which a new one takes its
-    /// place; without, each client keeps its own
-    #[arg(long, value_name = "N", requires = "requests")]
-    pub per_connection: Option<NonZeroU32>,
-
-    /// With --requests: what the SHA-256 of every body must be, in hexadecimal digits
-    #[arg(long, value_name = "HEX", requires = "requests")]
-    pub sha256: Option<Sha256>,
-}
-
-/// What all connections work with.
-struct Shared<'a> {
-    cli: &'a Cli,
-    request: Vec<h3::Header>,
-    chunk: Box<[u8]>,
-    summary: Summary,
-}
+use shared::Shared;
+use summary::Summary;
 
 /// Keeps as many connections going as are wanted.
 struct Generator<'a> {

@@ -1,4 +1,4 @@
-//! What a load came to: counts, rates, and how long requests took.
+//! Summary of a load: counts, rates, and how long requests took.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a body must hash to.
+//! Expected SHA-256 of a body.
 
 use std::str::FromStr;
 
