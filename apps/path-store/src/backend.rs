@@ -12,7 +12,7 @@ use quiche::path_state::PathStateStore;
 use quiche::path_state::RemoteEndpoint;
 use quiche::path_state::StoreError;
 
-use crate::service::ServiceMetrics;
+use crate::service_metrics::ServiceMetrics;
 
 /// How long a row of retreats is remembered after its hold-off.
 pub(crate) const RETREATS_KEPT: Duration = Duration::from_secs(2 * 3600);

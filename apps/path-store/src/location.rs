@@ -1,6 +1,5 @@
 //! From the text behind `--store` to a store.
 
-use std::io;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -8,80 +7,13 @@ use quiche::path_state::MemoryStore;
 
 use crate::backend::Backend;
 use crate::boot_clock::SystemBootClock;
+use crate::opening::OpenError;
+use crate::opening::Role;
 use crate::redis::RedisOptions;
 use crate::redis::RedisStore;
 use crate::redis::RedisUrl;
 use crate::sqlite::SqliteOptions;
 use crate::sqlite::SqliteStore;
-
-/// The most remote endpoints a store keeps, unless told otherwise.
-pub const CAPACITY_DEFAULT: usize = 100_000;
-
-/// What a store is opened for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// To work with: creates the store if it is missing, and replaces a damaged
-    /// one by an empty one.
-    Server,
-
-    /// To look into: a missing or damaged store is an error.
-    Tool,
-}
-
-/// Why a store cannot be opened. The text is one line that names the store and
-/// the way out.
-#[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say it")]
-pub enum OpenError {
-    #[error("the store has no name; pass a file's path, or memory:")]
-    Empty,
-
-    // An URL can hold a password: it is not repeated.
-    #[error("{scheme}://…: {why}; expected {scheme}://[user:password@]host[:port][/database]")]
-    RedisUrl { scheme: String, why: String },
-
-    #[error("{name}: {why}; look at the server and at the URL, or name another store")]
-    Redis { name: String, why: String },
-
-    #[error("{scheme}: is no kind of store; pass a file's path, memory:, or redis://host")]
-    UnknownScheme { scheme: String },
-
-    #[error("{}: the store is a directory; name a file in it, such as {}", .0.display(), .0.join("paths.db").display())]
-    Directory(PathBuf),
-
-    #[error("{}: the store is not a regular file; name another path", .0.display())]
-    NotAFile(PathBuf),
-
-    #[error("{}: the store's folder {} does not exist; create it, or name another path", .path.display(), .folder.display())]
-    NoFolder { path: PathBuf, folder: PathBuf },
-
-    #[error("{}: cannot write the store: {why}; make the file and its folder writable for this user, or name another path", .path.display())]
-    Unwritable { path: PathBuf, why: String },
-
-    #[error("{}: there is no store; a server makes it when it is started with this path", .0.display())]
-    Missing(PathBuf),
-
-    #[error("{}: the file is another program's database; name another path", .0.display())]
-    Foreign(PathBuf),
-
-    #[error("{}: the store has schema {found}, this version knows {known}; run the newer version, or name another path", .path.display())]
-    NewerSchema { path: PathBuf, found: i64, known: i64 },
-
-    #[error("{}: the store is damaged ({why}); the next server that opens it sets it aside", .path.display())]
-    Damaged { path: PathBuf, why: String },
-
-    #[error("{}: another process keeps the store busy; stop that process, or try again", .0.display())]
-    Busy(PathBuf),
-
-    #[error("{}: the disk is full; make room on it, or name another path", .0.display())]
-    DiskFull(PathBuf),
-
-    #[error("{}: cannot use the store: {why}", .path.display())]
-    Failed { path: PathBuf, why: String },
-
-    #[error("cannot tell one boot from another: {0}; mount /proc, or use memory:")]
-    NoBootId(io::Error),
-}
 
 /// What the text behind `--store` means.
 #[derive(Clone, Debug, PartialEq, Eq)]

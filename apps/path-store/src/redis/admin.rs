@@ -15,7 +15,7 @@ use crate::backend::Admin;
 use crate::backend::Condition;
 use crate::backend::Entry;
 use crate::backend::Size;
-use crate::service::ServiceMetrics;
+use crate::service_metrics::ServiceMetrics;
 
 /// Endpoints that are asked about at once.
 const PAGE: usize = 500;

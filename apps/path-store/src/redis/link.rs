@@ -23,7 +23,7 @@ use redis::ServerErrorKind;
 
 use super::url::Clients;
 use super::url::RedisUrl;
-use crate::location::OpenError;
+use crate::opening::OpenError;
 
 /// The rules.
 const RULES: &str = include_str!("rules.lua");

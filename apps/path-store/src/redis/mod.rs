@@ -43,10 +43,10 @@ use crate::backend::BackendCounters;
 use crate::backend::Outcome;
 use crate::backend::Request;
 use crate::backend::RETREATS_KEPT;
-use crate::location::OpenError;
-use crate::location::Role;
-use crate::location::CAPACITY_DEFAULT;
-use crate::service::ServiceMetrics;
+use crate::opening::OpenError;
+use crate::opening::Role;
+use crate::opening::CAPACITY_DEFAULT;
+use crate::service_metrics::ServiceMetrics;
 
 /// The retreat from which on hold-offs do not get longer.
 const HOLD_OFFS_MAX: u32 = 7;

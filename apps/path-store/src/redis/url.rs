@@ -11,7 +11,7 @@ use redis::ConnectionInfo;
 use redis::IntoConnectionInfo;
 use redis::TlsCertificates;
 
-use crate::location::OpenError;
+use crate::opening::OpenError;
 
 /// How often a cluster's client tries a command again by itself when slots move.
 const CLUSTER_RETRIES: u32 = 3;

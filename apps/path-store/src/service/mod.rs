@@ -8,38 +8,35 @@
 //! [`StoreService::close()`]. What does not fit into a queue is dropped and
 //! counted: a miss is always legal.
 
+mod mailbox;
 mod metrics;
 mod queue;
 mod worker;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
 use std::time::Duration;
 use std::time::SystemTime;
 
-use quiche::path_state::Claim;
 use quiche::path_state::ClaimToken;
 use quiche::path_state::PathState;
 use quiche::path_state::RemoteEndpoint;
 
+use self::mailbox::release_of;
+pub use self::mailbox::Answer;
+use self::mailbox::Mailbox;
+use self::mailbox::Reply;
+pub use self::mailbox::Wake;
 use self::metrics::Metrics;
-pub use self::metrics::ServiceMetrics;
 use self::queue::ends_claim;
 use self::queue::room_for;
 use self::queue::Item;
 use self::queue::Queue;
+use self::worker::Shared;
 use crate::backend::perform_one;
 use crate::backend::Backend;
 use crate::backend::BackendCounters;
-use crate::backend::Outcome;
 use crate::backend::Request;
-
-/// Called on the store's thread when answers wait; it must not block. A mio
-/// `Waker`, for example.
-pub type Wake = Arc<dyn Fn() + Send + Sync>;
+use crate::service_metrics::ServiceMetrics;
 
 /// Bounds of a [`StoreService`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,30 +63,6 @@ impl Default for ServiceOptions {
     }
 }
 
-/// What came of a [`StoreHandle::get()`] or [`StoreHandle::claim()`]. None is a
-/// miss: there is nothing, or the store failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Of a get.
-    Read {
-        /// The request's.
-        tag: u64,
-        /// The set.
-        state: Option<PathState>,
-    },
-
-    /// Of a claim.
-    Claimed {
-        /// The request's.
-        tag: u64,
-        /// Whose set it is.
-        endpoint: RemoteEndpoint,
-        /// The claim. It counts from a moment after it was asked for. Release or
-        /// forget it, whether it is of use or not.
-        claim: Option<Claim>,
-    },
-}
-
 /// Owns a store and the thread that it runs on. Dropping it lets the thread
 /// finish what is queued and end by itself.
 pub struct StoreService {
@@ -111,35 +84,6 @@ pub struct StoreHandle {
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
     answers_max: usize,
-}
-
-/// What the thread, the service and its handles share.
-struct Shared {
-    queue: Queue,
-    metrics: Metrics,
-}
-
-/// Where one handle's answers go.
-struct Mailbox {
-    wake: Wake,
-    content: Mutex<MailboxContent>,
-}
-
-#[derive(Default)]
-struct MailboxContent {
-    answers: VecDeque<Answer>,
-
-    /// Answers that were asked for and not read yet.
-    expected: usize,
-
-    /// The handle is gone.
-    closed: bool,
-}
-
-/// What an answer is made of, once the outcome is known.
-struct Reply {
-    tag: u64,
-    mailbox: Arc<Mailbox>,
 }
 
 impl StoreService {
@@ -167,7 +111,7 @@ impl StoreService {
         StoreHandle {
             backend: self.backend.clone(),
             shared: self.shared.clone(),
-            mailbox: Arc::new(Mailbox { wake, content: Mutex::default() }),
+            mailbox: Arc::new(Mailbox::new(wake)),
             answers_max: self.options.answers_max,
         }
     }
@@ -268,11 +212,7 @@ impl StoreHandle {
 
     /// The next answer, if one is there. Answers come in the order of requests.
     pub fn poll(&self) -> Option<Answer> {
-        let mut content = self.mailbox.content();
-        let answer = content.answers.pop_front()?;
-        content.expected -= 1;
-
-        Some(answer)
+        self.mailbox.take()
     }
 
     fn ask(&self, tag: u64, request: Request) -> bool {
@@ -284,7 +224,7 @@ impl StoreHandle {
         let reply = Reply { tag, mailbox: self.mailbox.clone() };
         let queued = self.push(Item::new(request, Some(reply)));
         if !queued {
-            self.mailbox.content().expected -= 1;
+            self.mailbox.expect_one_less();
         }
 
         queued
@@ -317,68 +257,10 @@ impl StoreHandle {
 impl Drop for StoreHandle {
     // A claim that nobody read about would lock its set until the lease lapses.
     fn drop(&mut self) {
-        let mut content = self.mailbox.content();
-        content.closed = true;
-        let unread = std::mem::take(&mut content.answers);
-        drop(content);
-
-        for answer in unread {
+        for answer in self.mailbox.close() {
             if let Some(request) = release_of(answer) {
                 self.push(Item::new(request, None));
             }
         }
-    }
-}
-
-impl Mailbox {
-    fn content(&self) -> MutexGuard<'_, MailboxContent> {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn expect_one(&self, answers_max: usize) -> bool {
-        let mut content = self.content();
-        let has_room = content.expected < answers_max;
-        content.expected += usize::from(has_room);
-
-        has_room
-    }
-
-    /// Gives the answer back if nobody will read it.
-    fn deliver(&self, answer: Answer) -> Option<Answer> {
-        let mut content = self.content();
-        if content.closed {
-            return Some(answer);
-        }
-        content.answers.push_back(answer);
-
-        None
-    }
-}
-
-impl Reply {
-    /// The answer to `request`; without an outcome, a miss.
-    fn answer(&self, request: &Request, outcome: Option<&Outcome>) -> Answer {
-        match (request, outcome) {
-            (Request::Claim(endpoint, _), outcome) => Answer::Claimed {
-                tag: self.tag,
-                endpoint: endpoint.clone(),
-                claim: match outcome {
-                    Some(Outcome::Claimed(claim)) => *claim,
-                    _ => None,
-                },
-            },
-            (_, Some(Outcome::Read(state))) => Answer::Read { tag: self.tag, state: *state },
-            _ => Answer::Read { tag: self.tag, state: None },
-        }
-    }
-}
-
-/// What gives back a claim that nobody will use.
-fn release_of(answer: Answer) -> Option<Request> {
-    match answer {
-        Answer::Claimed { endpoint, claim: Some(claim), .. } => {
-            Some(Request::Release(endpoint, claim.token))
-        }
-        _ => None,
     }
 }

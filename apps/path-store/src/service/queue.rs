@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 use std::time::Instant;
 
-use super::Reply;
+use super::mailbox::Reply;
 use crate::backend::Request;
 
 /// The most requests to a transaction.

@@ -6,16 +6,17 @@ use std::time::Instant;
 
 use quiche::path_state::StoreError;
 
+use super::mailbox::release_of;
+use super::mailbox::Mailbox;
+use super::metrics::Metrics;
 use super::queue::ends_claim;
 use super::queue::Item;
-use super::release_of;
-use super::Mailbox;
-use super::ServiceMetrics;
-use super::Shared;
+use super::queue::Queue;
 use crate::backend::Backend;
 use crate::backend::Outcome;
 use crate::backend::Request;
 use crate::backend::SWEEP_MAX;
+use crate::service_metrics::ServiceMetrics;
 
 /// How long after each failure what ends a claim is tried again: about as long as
 /// leases last, in all.
@@ -31,6 +32,12 @@ const TOTALS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The least time between two log lines of one kind.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What the thread, the service and its handles share.
+pub struct Shared {
+    pub queue: Queue,
+    pub metrics: Metrics,
+}
 
 struct Worker {
     backend: Arc<dyn Backend>,
@@ -162,7 +169,7 @@ impl Worker {
 
         self.shared.queue.push_own(unused);
         for mailbox in told {
-            (mailbox.wake)();
+            mailbox.wake();
         }
         self.shared.queue.done(count);
     }

@@ -6,18 +6,18 @@ use quiche::path_state::PathState;
 use quiche::path_state::StoreError;
 
 use super::claim;
-use super::database::with_suffix;
+use super::clocks::Now;
+use super::file_names::with_suffix;
 use super::row;
 use super::row::Cleanup;
 use super::row::Found;
 use super::row::Loaded;
-use super::row::Now;
 use super::SqliteStore;
 use crate::backend::Admin;
 use crate::backend::Condition;
 use crate::backend::Entry;
 use crate::backend::Size;
-use crate::service::ServiceMetrics;
+use crate::service_metrics::ServiceMetrics;
 
 impl Admin for SqliteStore {
     fn entries(&self, visit: &mut dyn FnMut(Entry)) -> Result<(), StoreError> {

@@ -6,8 +6,8 @@ use std::io;
 use std::path::Path;
 use std::path::PathBuf;
 
-use super::database::with_suffix;
-use super::row;
+use super::clocks::unix_ms;
+use super::file_names::with_suffix;
 
 /// How many are kept.
 const KEPT_MAX: usize = 3;
@@ -35,7 +35,7 @@ pub fn set_aside(path: &Path) -> io::Result<PathBuf> {
     }
 
     // Later than all others, also in the same second or with a clock set back.
-    let seconds = row::unix_ms(quiche::clock::wall_now()) / 1000;
+    let seconds = unix_ms(quiche::clock::wall_now()) / 1000;
     let last = kept.last().map_or(0, |(seconds, _)| *seconds);
     let aside = with_suffix(path, &format!("{INFIX}{}", seconds.max(last.saturating_add(1))));
     for suffix in PARTS {

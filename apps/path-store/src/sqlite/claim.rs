@@ -10,10 +10,10 @@ use rusqlite::types::ValueRef;
 use rusqlite::Connection;
 use rusqlite::OptionalExtension;
 
-use super::row::from_micros;
-use super::row::micros;
-use super::row::Checksum;
-use super::row::Now;
+use super::checksum::Checksum;
+use super::clocks::from_micros;
+use super::clocks::micros;
+use super::clocks::Now;
 
 /// The table. Its comments are for whoever opens the file with sqlite3.
 pub const SCHEMA: &str = "

@@ -7,7 +7,6 @@
 //! Processes that have it open notice by its inode that the path leads to
 //! another file now.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::fs::OpenOptions;
 use std::io;
@@ -26,9 +25,10 @@ use rustix::fs::FlockOperation;
 
 use super::aside::set_aside;
 use super::claim;
+use super::file_names::with_suffix;
 use super::row;
-use crate::location::OpenError;
-use crate::location::Role;
+use crate::opening::OpenError;
+use crate::opening::Role;
 
 /// "Path" in ASCII: tells our databases from other programs'.
 const APPLICATION_ID: i64 = 0x5061_7468;
@@ -160,13 +160,6 @@ fn keep_log_on_close(conn: &Connection, keep: bool) -> rusqlite::Result<bool> {
 pub fn is_damage(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
-}
-
-/// `path` with `suffix` behind its last component.
-pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    PathBuf::from(name)
 }
 
 /// The path without links and relative parts, so that renaming acts on the file

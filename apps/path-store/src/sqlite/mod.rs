@@ -10,8 +10,11 @@
 
 mod admin;
 mod aside;
+mod checksum;
 mod claim;
+mod clocks;
 mod database;
+mod file_names;
 mod ops;
 mod row;
 
@@ -33,21 +36,21 @@ use rusqlite::ErrorCode;
 use rusqlite::Transaction;
 use rusqlite::TransactionBehavior;
 
+use self::clocks::Now;
 use self::database::is_damage;
 use self::database::Database;
 use self::ops::Counters;
 use self::ops::Ops;
-use self::row::Now;
 use crate::backend::Admin;
 use crate::backend::Backend;
 use crate::backend::BackendCounters;
 use crate::backend::Outcome;
 use crate::backend::Request;
 use crate::boot_clock::BootClock;
-use crate::location::OpenError;
-use crate::location::Role;
-use crate::location::CAPACITY_DEFAULT;
-use crate::service::ServiceMetrics;
+use crate::opening::OpenError;
+use crate::opening::Role;
+use crate::opening::CAPACITY_DEFAULT;
+use crate::service_metrics::ServiceMetrics;
 
 /// Settings of a [`SqliteStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

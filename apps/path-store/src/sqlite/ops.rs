@@ -15,19 +15,19 @@ use rusqlite::Connection;
 
 use super::claim;
 use super::claim::Holder;
+use super::clocks::micros;
+use super::clocks::unix_ms;
+use super::clocks::Now;
 use super::row;
-use super::row::micros;
-use super::row::unix_ms;
 use super::row::Cleanup;
 use super::row::Found;
 use super::row::Id;
 use super::row::Loaded;
-use super::row::Now;
 use super::row::Row;
 use crate::backend::BackendCounters;
 use crate::backend::RETREATS_KEPT;
 use crate::backend::SWEEP_MAX;
-use crate::service::ServiceMetrics;
+use crate::service_metrics::ServiceMetrics;
 
 /// The most rows that go when one is added: so many that the bound is reached soon.
 const EVICTED_MAX: u64 = 16;

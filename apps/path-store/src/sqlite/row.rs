@@ -7,17 +7,19 @@
 //! another's and no column can change alone.
 
 use std::time::Duration;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
 
 use quiche::path_state::DecodeError;
 use quiche::path_state::PathState;
 use rusqlite::Connection;
 use rusqlite::OptionalExtension;
 
+use super::checksum::Checksum;
 use super::claim;
 use super::claim::Holder;
-use crate::boot_clock::BootId;
+use super::clocks::from_micros;
+use super::clocks::micros;
+use super::clocks::unix_ms;
+use super::clocks::Now;
 
 /// The version of the schema below.
 pub const SCHEMA_VERSION: i64 = 3;
@@ -84,32 +86,6 @@ impl<'a> Id<'a> {
     }
 }
 
-/// A checksum of columns. Lengths and presence are part of it: no two rows have
-/// the same text.
-#[derive(Default)]
-pub struct Checksum(crc32fast::Hasher);
-
-impl Checksum {
-    /// The next column; None for NULL.
-    pub fn add(&mut self, column: Option<&[u8]>) {
-        let length = column.map_or(u32::MAX, |c| u32::try_from(c.len()).unwrap_or(u32::MAX));
-        self.0.update(&length.to_be_bytes());
-        self.0.update(column.unwrap_or_default());
-    }
-
-    pub fn finish(self) -> u32 {
-        self.0.finalize()
-    }
-}
-
-/// The clocks at the start of a transaction.
-#[derive(Clone, Copy, Debug)]
-pub struct Now {
-    pub wall: SystemTime,
-    pub boot_id: BootId,
-    pub since_boot: Duration,
-}
-
 /// A row as this version understands it: what has lapsed is not in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
@@ -173,25 +149,6 @@ impl Row {
     pub fn is_empty(&self) -> bool {
         self.state.is_none() && self.retreats == 0
     }
-}
-
-/// Milliseconds since 1970, as SQLite can hold them.
-pub fn unix_ms(time: SystemTime) -> i64 {
-    signed(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis())
-}
-
-/// Microseconds, as SQLite can hold them.
-pub fn micros(time: Duration) -> i64 {
-    signed(time.as_micros())
-}
-
-fn signed(v: u128) -> i64 {
-    i64::try_from(v).unwrap_or(i64::MAX)
-}
-
-/// [`micros()`], read.
-pub fn from_micros(us: i64) -> Duration {
-    Duration::from_micros(u64::try_from(us).unwrap_or(0))
 }
 
 /// Reads a row, without changing it.

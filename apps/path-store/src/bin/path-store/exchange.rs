@@ -14,8 +14,8 @@ use serde::Deserialize;
 
 use crate::cli::Cli;
 use crate::cli::Put;
+use crate::failure::Failure;
 use crate::show;
-use crate::Failure;
 
 /// A line of an export, as far as it matters to an import.
 #[derive(Debug, Deserialize)]

@@ -3,6 +3,7 @@
 
 mod cli;
 mod exchange;
+mod failure;
 mod selector;
 mod show;
 mod watch;
@@ -21,11 +22,11 @@ use path_store::Role;
 use crate::cli::Cli;
 use crate::cli::Command;
 use crate::cli::Filter;
+use crate::failure::is_broken_pipe;
+use crate::failure::Failure;
 use crate::selector::Key;
 use crate::selector::Selector;
 use crate::show::Stats;
-
-type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
     let cli = match cli::parse(std::env::args_os()) {
@@ -49,11 +50,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-// Whoever read our output has seen enough.
-fn is_broken_pipe(failure: &Failure) -> bool {
-    failure.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn run(cli: &Cli, wall_now: SystemTime) -> Result<(), Failure> {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use path_store::Admin;
 use path_store::Entry;
 
+use crate::failure::Failure;
 use crate::show;
-use crate::Failure;
 
 /// What happened to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
