@@ -14,7 +14,7 @@ use report::record::write_json_lines;
 use report::record::Download;
 use speed_test::keep::prune_qlogs;
 use speed_test::page;
-use speed_test::page::Heading;
+use speed_test::page::heading::Heading;
 use speed_test::path::parse_path;
 use speed_test::path::PathSpec;
 use speed_test::path::DEFAULT_PATHS;

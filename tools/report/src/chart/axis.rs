@@ -3,13 +3,14 @@
 use plotters::style::text_anchor::HPos;
 use plotters::style::text_anchor::VPos;
 
-use super::font;
-use super::line;
-use super::text;
-use super::Area;
-use super::Drawn;
-use super::AXIS;
-use super::GRID;
+use super::drawing::font;
+use super::drawing::line;
+use super::drawing::text;
+use super::drawing::upright;
+use super::drawing::Area;
+use super::drawing::Drawn;
+use super::palette::AXIS;
+use super::palette::GRID;
 
 /// What one unit of an axis's labels is worth.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -103,7 +104,7 @@ pub fn vertical(area: &Area, y: Linear, title: &str, (from, to): (i32, i32)) -> 
         text(area, (from - 8, at), &style, &label(tick, distance))?;
     }
     line(area, (from, y.to_px), (from, y.from_px), AXIS.into())?;
-    super::upright(area, (8, (y.from_px + y.to_px) / 2), title)
+    upright(area, (8, (y.from_px + y.to_px) / 2), title)
 }
 
 #[cfg(test)]

@@ -7,16 +7,16 @@ use plotters::style::text_anchor::VPos;
 use super::axis;
 use super::axis::Linear;
 use super::axis::Unit;
-use super::dashed;
-use super::font;
-use super::line;
-use super::svg;
-use super::text;
-use super::Area;
-use super::Drawn;
-use super::AXIS;
-use super::TEXT;
-use super::WIDTH;
+use super::drawing::dashed;
+use super::drawing::font;
+use super::drawing::line;
+use super::drawing::svg;
+use super::drawing::text;
+use super::drawing::Area;
+use super::drawing::Drawn;
+use super::drawing::WIDTH;
+use super::palette::AXIS;
+use super::palette::TEXT;
 
 /// Of a bar with a dot a run, and of one without.
 const ROW: i32 = 46;
@@ -109,7 +109,7 @@ fn row(area: &Area, x: Linear, bar: &Bar, y: i32) -> Drawn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::BLUE;
+    use crate::chart::palette::BLUE;
 
     #[test]
     fn there_is_a_dot_a_run_and_a_name_a_mark() {

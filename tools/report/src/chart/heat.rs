@@ -4,11 +4,11 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 use plotters::style::text_anchor::VPos;
 
-use super::font;
-use super::svg;
-use super::text;
-use super::upright;
-use super::WIDTH;
+use super::drawing::font;
+use super::drawing::svg;
+use super::drawing::text;
+use super::drawing::upright;
+use super::drawing::WIDTH;
 
 const CELL: i32 = 34;
 const LEFT: i32 = 96;

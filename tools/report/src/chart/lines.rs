@@ -6,17 +6,18 @@ use plotters::style::text_anchor::VPos;
 
 use super::axis;
 use super::axis::Linear;
-use super::dashed;
-use super::font;
-use super::line;
-use super::svg;
-use super::text;
-use super::Area;
-use super::Drawn;
-use super::AXIS;
-use super::GRID;
-use super::SERIES;
-use super::WIDTH;
+use super::drawing::dashed;
+use super::drawing::font;
+use super::drawing::line;
+use super::drawing::svg;
+use super::drawing::text;
+use super::drawing::Area;
+use super::drawing::Drawn;
+use super::drawing::WIDTH;
+use super::palette::AXIS;
+use super::palette::GRID;
+use super::style::Style;
+use super::style::SERIES;
 
 const PLOT: i32 = 300;
 const LEGEND: i32 = 24;
@@ -157,7 +158,7 @@ fn curve(area: &Area, chart: &Lines, y: Linear, i: usize) -> Drawn {
     Ok(())
 }
 
-fn stroke(area: &Area, from: (i32, i32), to: (i32, i32), style: super::Style) -> Drawn {
+fn stroke(area: &Area, from: (i32, i32), to: (i32, i32), style: Style) -> Drawn {
     match style.dashed {
         true => dashed(area, from, to, style.colour.stroke_width(2)),
         false => line(area, from, to, style.colour.stroke_width(2)),

@@ -9,8 +9,11 @@ mod chapters;
 mod data;
 #[cfg(test)]
 mod fake;
+mod findings;
 mod limits;
+mod names;
 mod page;
+mod rules;
 mod verdict;
 
 use std::path::Path;
@@ -22,7 +25,6 @@ use crate::scenario::file::File;
 use crate::scenario::shipped;
 
 use data::Chapter;
-use page::Published;
 
 /// The report of an evaluation.
 pub struct Evaluation {
@@ -38,15 +40,6 @@ impl Evaluation {
     pub fn breaches(&self) -> impl Iterator<Item = String> + '_ {
         self.verdicts.iter().flat_map(Verdict::lines)
     }
-}
-
-/// What a chapter says of its outcomes.
-#[derive(Debug, Default)]
-struct Findings {
-    /// HTML: what came out, tables and plots.
-    html: String,
-    published: Vec<Published>,
-    verdicts: Vec<Verdict>,
 }
 
 /// Reads the outcomes that `sim run --out` wrote.
@@ -69,8 +62,8 @@ pub fn report(outcomes: &[Outcome]) -> anyhow::Result<Evaluation> {
 
 fn report_of(files: &[File], outcomes: &[Outcome]) -> anyhow::Result<Evaluation> {
     let chapters: Vec<Chapter> = files.iter().map(|f| Chapter::new(f, outcomes)).collect();
-    let mut verdicts = vec![verdict::present(files, &chapters, outcomes)];
-    verdicts.extend(verdict::everywhere(&chapters));
+    let mut verdicts = vec![rules::present(files, &chapters, outcomes)];
+    verdicts.extend(rules::everywhere(&chapters));
 
     let mut told = Vec::new();
     for chapter in &chapters {

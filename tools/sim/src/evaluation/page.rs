@@ -6,24 +6,9 @@ use report::page::good;
 use report::page::note;
 
 use super::data::Chapter;
+use super::findings::Findings;
+use super::findings::Published;
 use super::verdict::Verdict;
-use super::Findings;
-
-/// A published figure, ours, and what a fluid model allows; as text.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Published {
-    /// What was published, and where: `P8, 6.25 MB over 500 Mbit/s, 50 ms`.
-    pub what: String,
-    pub published: String,
-    pub ours: String,
-    pub bound: String,
-}
-
-impl Published {
-    pub fn new(what: &str, published: &str, ours: String, bound: String) -> Self {
-        Published { what: what.into(), published: published.into(), ours, bound }
-    }
-}
 
 /// A table of plain text. The first cell of a row is its head.
 pub fn table(heads: &[&str], rows: &[Vec<String>]) -> String {

@@ -6,9 +6,9 @@ use std::time::SystemTime;
 
 use quiche::path_state::LINGER;
 
-use super::check;
-use super::Rule;
-use super::Violation;
+use super::rule::check;
+use super::rule::Rule;
+use super::rule::Violation;
 
 #[derive(Clone, Copy, Debug)]
 struct Holder {

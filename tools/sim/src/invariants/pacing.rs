@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use super::check;
-use super::Rule;
-use super::Violation;
-use super::PROBE_PACKETS;
+use super::rule::check;
+use super::rule::Rule;
+use super::rule::Violation;
+
+/// A time-out lets so many packets go at once, whatever window and pace say (RFC
+/// 9002, 6.2.4 and 7.5).
+pub const PROBE_PACKETS: usize = 2;
 
 /// Two packets at least, and the initial window at most, make a batch.
 const BATCH_PACKETS_MIN: f64 = 2.0;

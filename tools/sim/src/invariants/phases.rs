@@ -6,9 +6,9 @@ use quiche::resume::Phase;
 use quiche::resume::ResumeEvent;
 use quiche::resume::Trigger;
 
-use super::check;
-use super::Rule;
-use super::Violation;
+use super::rule::check;
+use super::rule::Rule;
+use super::rule::Violation;
 
 /// The phases of one connection so far.
 #[derive(Debug)]

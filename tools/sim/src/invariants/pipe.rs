@@ -1,8 +1,8 @@
 //! The pipe size (RFC 9959, 3.3 to 3.5).
 
-use super::check;
-use super::Rule;
-use super::Violation;
+use super::rule::check;
+use super::rule::Rule;
+use super::rule::Violation;
 
 /// The pipe size since a jump.
 #[derive(Clone, Copy, Debug)]

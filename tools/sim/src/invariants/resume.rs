@@ -6,15 +6,15 @@ use quiche::resume::Phase;
 use quiche::resume::ResumeEvent;
 use quiche::slow_start::SlowStartStats;
 
-use super::check;
 use super::pacing::PacingRule;
+use super::pacing::PROBE_PACKETS;
 use super::phases::PhaseRule;
 use super::pipe::PipeRule;
+use super::rule::check;
+use super::rule::Rule;
+use super::rule::Violation;
 use super::window;
 use super::window::WindowRule;
-use super::Rule;
-use super::Violation;
-use super::PROBE_PACKETS;
 
 /// What is seen of a connection after an event.
 #[derive(Clone, Copy, Debug)]

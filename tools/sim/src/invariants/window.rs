@@ -2,9 +2,9 @@
 
 use quiche::resume::Phase;
 
-use super::check;
-use super::Rule;
-use super::Violation;
+use super::rule::check;
+use super::rule::Rule;
+use super::rule::Violation;
 
 /// The floor of the window, in packets.
 const PACKETS_MIN: usize = 2;

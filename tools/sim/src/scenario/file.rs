@@ -27,7 +27,7 @@ use super::random::Draw;
 use super::Scenario;
 
 /// The most scenarios that one file may stand for.
-pub const SCENARIOS_MAX: usize = 100_000;
+const SCENARIOS_MAX: usize = 100_000;
 
 /// A scenario file, read.
 #[derive(Clone, Debug, PartialEq)]
@@ -125,7 +125,7 @@ fn one_line(error: anyhow::Error) -> anyhow::Error {
 
 fn parts_of(source: &str, text: &str) -> anyhow::Result<File> {
     let mut table: Table = toml::from_str(text).map_err(|error| syntax(&error, text))?;
-    let draws = random::take_draws(&mut table)?;
+    let draws = random::take_draws(&mut table, SCENARIOS_MAX)?;
     let cases = take_cases(&mut table)?;
     let path = table.remove("path").context("[path] is missing: say at least rate_mbps, rtt_ms")?;
     let flows = table.remove("flow").context("[[flow]] is missing: a scenario has a flow")?;

@@ -13,7 +13,6 @@ use serde_json::Map;
 use toml::Table;
 use toml::Value;
 
-use super::file::SCENARIOS_MAX;
 use crate::dice::Dice;
 use crate::seeds::Purpose;
 
@@ -59,12 +58,13 @@ fn flatten(part: &str, values: &Table, into: &mut Map<String, serde_json::Value>
     }
 }
 
-/// Takes `[random]` from a file; one draw without values when it has none.
+/// Takes `[random]` from a file, `draws_max` draws at most; one draw without values when
+/// it has none.
 ///
 /// # Errors
 ///
 /// A message that names a key, its value and what is allowed.
-pub fn take_draws(file: &mut Table) -> anyhow::Result<Vec<Draw>> {
+pub fn take_draws(file: &mut Table, draws_max: usize) -> anyhow::Result<Vec<Draw>> {
     let mut ranges = match file.remove("random") {
         None => return Ok(vec![Draw::default()]),
         Some(Value::Table(ranges)) => ranges,
@@ -72,8 +72,8 @@ pub fn take_draws(file: &mut Table) -> anyhow::Result<Vec<Draw>> {
     };
     let draws = whole(&mut ranges, "draws")?;
     ensure!(
-        (1..=SCENARIOS_MAX as u64).contains(&draws),
-        "random.draws = {draws}: name 1 to {SCENARIOS_MAX}"
+        (1..=draws_max as u64).contains(&draws),
+        "random.draws = {draws}: name 1 to {draws_max}"
     );
     let seed = whole(&mut ranges, "seed")?;
     ensure!(!ranges.is_empty(), "[random] draws nothing: say path.rate_mbps = {EXAMPLE}");

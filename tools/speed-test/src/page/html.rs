@@ -13,7 +13,7 @@ use report::stats::number;
 use super::charts::Curve;
 use super::charts::CURVES;
 use super::charts::PHASES;
-use super::Heading;
+use super::heading::Heading;
 use crate::summary::Group;
 use crate::summary::Row;
 

@@ -5,29 +5,18 @@
 //! that any source of downloads can be reported.
 
 mod charts;
+pub mod heading;
 mod html;
 
 use std::path::Path;
 
+use self::heading::Heading;
 use crate::qlog;
 use crate::summary::groups;
 use crate::summary::Group;
 use crate::timeline::Timeline;
 use report::record::Download;
 use report::record::Mode;
-
-/// What the page says besides the downloads.
-#[derive(Clone, Debug, Default)]
-pub struct Heading {
-    /// When the measurement was made, as text.
-    pub date: String,
-    /// What was measured and with what, a few sentences; plain text.
-    pub about: Vec<String>,
-    /// Rules that were broken; see [`crate::verdict`].
-    pub failures: Vec<String>,
-    /// Downloads that measured the machine; see [`crate::verdict`].
-    pub notes: Vec<String>,
-}
 
 /// Renders the page. `timeline` finds the timeline of a download, if any.
 ///

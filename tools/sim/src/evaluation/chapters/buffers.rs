@@ -5,14 +5,14 @@ use report::chart::Lines;
 use report::chart::Series;
 use report::page::note;
 
-use super::distinct;
-use super::gains;
+use super::gains::gains;
+use super::groups::distinct;
 use crate::evaluation::data::Chapter;
 use crate::evaluation::data::Pair;
+use crate::evaluation::findings::Findings;
 use crate::evaluation::page;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
-use crate::evaluation::Findings;
 
 const BUFFER: &str = "path.buffer_bdp";
 const SIZE: &str = "flow.object_bdp";

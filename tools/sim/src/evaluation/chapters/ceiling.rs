@@ -2,22 +2,22 @@
 
 use report::chart::axis::Unit;
 use report::chart::bars;
+use report::chart::palette::BLUE;
+use report::chart::palette::ORANGE;
 use report::chart::Bar;
 use report::chart::Bars;
-use report::chart::BLUE;
-use report::chart::ORANGE;
 use report::page::note;
 use report::stats::mean;
 
-use super::distinct;
-use super::exit_name;
-use super::EXIT;
+use super::groups::distinct;
 use crate::evaluation::data::Cell;
 use crate::evaluation::data::Chapter;
+use crate::evaluation::findings::Findings;
+use crate::evaluation::names::exit_name;
+use crate::evaluation::names::EXIT;
 use crate::evaluation::page;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
-use crate::evaluation::Findings;
 
 const CEILING: &str = "flow.after_jump";
 

@@ -4,15 +4,15 @@ use report::chart::heat;
 use report::chart::Heat;
 use report::page::note;
 
-use super::distinct;
-use super::gain_row;
-use super::gain_table;
+use super::gains::gain_row;
+use super::gains::gain_table;
+use super::groups::distinct;
 use crate::evaluation::data::Chapter;
 use crate::evaluation::data::Pair;
+use crate::evaluation::findings::Findings;
 use crate::evaluation::page;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
-use crate::evaluation::Findings;
 
 const CAPACITY: &str = "flow.saved.cwnd_bdp";
 const RTT: &str = "flow.saved.rtt_ratio";

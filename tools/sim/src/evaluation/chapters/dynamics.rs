@@ -2,22 +2,22 @@
 
 use report::chart::axis::Unit;
 use report::chart::bars;
+use report::chart::palette::BLUE;
+use report::chart::palette::ORANGE;
 use report::chart::Bar;
 use report::chart::Bars;
-use report::chart::BLUE;
-use report::chart::ORANGE;
 use report::page::note;
 
-use super::by_controller;
-use super::gain_row;
-use super::gain_table;
-use super::gains;
-use super::slower_nowhere;
-use super::RENO;
+use super::gains::gain_row;
+use super::gains::gain_table;
+use super::gains::gains;
+use super::gains::slower_nowhere;
+use super::gains::RENO;
+use super::groups::by_controller;
 use crate::evaluation::data::Chapter;
 use crate::evaluation::data::Pair;
+use crate::evaluation::findings::Findings;
 use crate::evaluation::page;
-use crate::evaluation::Findings;
 
 /// Greatest ratio of times.
 const RATIO_MAX: f64 = 1.25;

@@ -7,14 +7,14 @@ use report::page::note;
 use report::stats::mean;
 use report::stats::Mean;
 
-use super::distinct;
+use super::groups::distinct;
 use crate::evaluation::data::Cell;
 use crate::evaluation::data::Chapter;
+use crate::evaluation::findings::Findings;
+use crate::evaluation::findings::Published;
 use crate::evaluation::page;
-use crate::evaluation::page::Published;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
-use crate::evaluation::Findings;
 use crate::outcome::FlowOutcome;
 use crate::outcome::Outcome;
 

@@ -4,15 +4,15 @@ use report::chart::heat;
 use report::chart::Heat;
 use report::page::note;
 
-use super::distinct;
-use super::slower_nowhere;
+use super::gains::slower_nowhere;
+use super::groups::distinct;
 use crate::evaluation::data::Chapter;
 use crate::evaluation::data::Pair;
+use crate::evaluation::findings::Findings;
+use crate::evaluation::findings::Published;
 use crate::evaluation::page;
-use crate::evaluation::page::Published;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
-use crate::evaluation::Findings;
 
 /// How far the speed-up may fall where the path holds more, as a factor: a
 /// round trip more or less at the end of slow start.

@@ -4,14 +4,14 @@ use report::page::note;
 use report::stats::mean;
 use report::stats::Mean;
 
-use super::by_controller;
-use super::controller_name;
+use super::groups::by_controller;
 use crate::evaluation::data::Chapter;
 use crate::evaluation::data::Pair;
+use crate::evaluation::findings::Findings;
+use crate::evaluation::names::controller_name;
 use crate::evaluation::page;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
-use crate::evaluation::Findings;
 use crate::outcome::Outcome;
 
 /// A run that takes so much more is slower, and in so many runs, in %, it may be.

@@ -8,8 +8,8 @@ use super::fairness::summed;
 use super::fairness::Harm;
 use crate::evaluation::data::Cell;
 use crate::evaluation::data::Chapter;
+use crate::evaluation::findings::Findings;
 use crate::evaluation::page;
-use crate::evaluation::Findings;
 
 const MODE: &str = "extra.mode";
 

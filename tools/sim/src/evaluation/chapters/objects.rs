@@ -4,18 +4,18 @@ use report::chart::lines;
 use report::chart::Lines;
 use report::chart::Series;
 
-use super::by_controller;
-use super::distinct;
-use super::gain_row;
-use super::gain_table;
-use super::gains;
-use super::slower_nowhere;
-use super::RENO;
+use super::gains::gain_row;
+use super::gains::gain_table;
+use super::gains::gains;
+use super::gains::slower_nowhere;
+use super::gains::RENO;
+use super::groups::by_controller;
+use super::groups::distinct;
 use crate::evaluation::data::Chapter;
 use crate::evaluation::data::Pair;
+use crate::evaluation::findings::Findings;
+use crate::evaluation::findings::Published;
 use crate::evaluation::page;
-use crate::evaluation::page::Published;
-use crate::evaluation::Findings;
 
 const SIZE: &str = "flow.object_bdp";
 

@@ -3,22 +3,22 @@
 use quiche::slow_start::SlowStartExit;
 use report::chart::axis::Unit;
 use report::chart::bars;
+use report::chart::palette::BLUE;
+use report::chart::palette::ORANGE;
 use report::chart::Bar;
 use report::chart::Bars;
-use report::chart::BLUE;
-use report::chart::ORANGE;
 use report::page::note;
 
-use super::controller_name;
-use super::distinct;
+use super::groups::distinct;
 use crate::evaluation::data::Cell;
 use crate::evaluation::data::Chapter;
 use crate::evaluation::data::Pair;
+use crate::evaluation::findings::Findings;
+use crate::evaluation::findings::Published;
+use crate::evaluation::names::controller_name;
 use crate::evaluation::page;
-use crate::evaluation::page::Published;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
-use crate::evaluation::Findings;
 use crate::scenario::Controller;
 
 /// Packets lost with Careful Resume over those lost with slow start: what is

@@ -2,23 +2,23 @@
 
 use report::chart::axis::Unit;
 use report::chart::bars;
+use report::chart::palette::BLUE;
+use report::chart::palette::ORANGE;
 use report::chart::Bar;
 use report::chart::Bars;
-use report::chart::BLUE;
-use report::chart::ORANGE;
 
-use super::by_controller;
-use super::gain_row;
-use super::gain_table;
-use super::gains;
-use super::slower_nowhere;
-use super::RENO;
+use super::gains::gain_row;
+use super::gains::gain_table;
+use super::gains::gains;
+use super::gains::slower_nowhere;
+use super::gains::RENO;
+use super::groups::by_controller;
 use crate::evaluation::data::Cell;
 use crate::evaluation::data::Chapter;
 use crate::evaluation::data::Pair;
+use crate::evaluation::findings::Findings;
+use crate::evaluation::findings::Published;
 use crate::evaluation::page;
-use crate::evaluation::page::Published;
-use crate::evaluation::Findings;
 
 /// What was published for a case: the row of the summary, the figure, and
 /// whether it is a pair of times or a ratio of medians.

@@ -4,11 +4,11 @@ use report::page::note;
 
 use crate::evaluation::data::Chapter;
 use crate::evaluation::data::Pair;
+use crate::evaluation::findings::Findings;
+use crate::evaluation::findings::Published;
 use crate::evaluation::page;
-use crate::evaluation::page::Published;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
-use crate::evaluation::Findings;
 
 /// Case, name, and the published medians in seconds: slow start, Careful Resume.
 const MEDIANS: [(&str, &str, f64, f64); 3] = [

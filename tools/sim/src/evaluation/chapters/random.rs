@@ -9,14 +9,14 @@ use report::page::note;
 use report::stats::mean;
 use report::stats::Mean;
 
-use super::controller_name;
-use super::distinct;
+use super::groups::distinct;
 use crate::evaluation::data::Cell;
 use crate::evaluation::data::Chapter;
+use crate::evaluation::findings::Findings;
+use crate::evaluation::names::controller_name;
 use crate::evaluation::page;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
-use crate::evaluation::Findings;
 use crate::outcome::Outcome;
 use crate::scenario::Controller;
 use crate::scenario::Mode;

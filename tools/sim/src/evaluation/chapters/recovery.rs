@@ -6,15 +6,15 @@ use report::chart::Series;
 use report::page::note;
 use report::stats::mean;
 
-use super::distinct;
+use super::groups::distinct;
 use crate::evaluation::data::Cell;
 use crate::evaluation::data::Chapter;
 use crate::evaluation::data::Pair;
+use crate::evaluation::findings::Findings;
+use crate::evaluation::findings::Published;
 use crate::evaluation::page;
-use crate::evaluation::page::Published;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
-use crate::evaluation::Findings;
 use crate::outcome::FlowOutcome;
 
 const SAVED: &str = "flow.saved.cwnd_bdp";

@@ -6,14 +6,14 @@ use report::chart::Series;
 use report::page::note;
 use report::stats::median;
 
-use super::controller_name;
-use super::distinct;
+use super::groups::distinct;
 use crate::evaluation::data::Cell;
 use crate::evaluation::data::Chapter;
+use crate::evaluation::findings::Findings;
+use crate::evaluation::names::controller_name;
 use crate::evaluation::page;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
-use crate::evaluation::Findings;
 use crate::outcome::FlowOutcome;
 use crate::scenario::Controller;
 
