@@ -1,4 +1,4 @@
-//! What reports of downloads share, whoever made the downloads.
+//! Reports of downloads: what they share, whoever made the downloads.
 //!
 //! JSON lines are read and written by [`record`], judged against [`bound`], put
 //! into figures by [`stats`], drawn by [`chart`] and framed by [`page`]. What a

@@ -1,4 +1,4 @@
-//! The page around figures: one HTML file that needs no network and no script.
+//! Page around figures: one HTML file that needs no network and no script.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! JSON lines, and what they say of one download.
+//! Records of downloads, as JSON lines.
 
 use std::fmt;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Figures of several runs.
+//! Statistics of several runs.
 
 /// The median; of an even number of values, the mean of the middle two.
 pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {

@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of `sim`.
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;

@@ -1,5 +1,5 @@
-//! A search for scenarios in which a rule is broken or a download does not
-//! complete.
+//! Fuzzing: a search for scenarios in which a rule is broken or a download does
+//! not complete.
 //!
 //! Owns: what a random scenario looks like (wide ranges, but nothing that would
 //! rightly end a connection, such as silence for longer than its idle timeout),

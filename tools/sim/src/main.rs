@@ -1,4 +1,4 @@
-//! The `sim` command.
+//! Command `sim`.
 
 mod cli;
 mod progress;

@@ -1,4 +1,4 @@
-//! What came of one run: one JSON line.
+//! Outcome of one run: one JSON line.
 
 use serde::Deserialize;
 use serde::Serialize;

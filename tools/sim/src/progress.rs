@@ -1,4 +1,4 @@
-//! What the user sees meanwhile: a bar on a terminal, nothing elsewhere.
+//! Progress of the runs: a bar on a terminal, nothing elsewhere.
 
 use std::io::IsTerminal;
 

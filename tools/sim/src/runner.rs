@@ -1,4 +1,4 @@
-//! Every run of every scenario, on several threads, written in order.
+//! Runner of every run of every scenario, on several threads, written in order.
 //!
 //! Owns: which runs there are, their seeds, and that neither the lines nor
 //! their order depend on how many threads there are. Does not own what happens

@@ -1,4 +1,4 @@
-//! `sim fuzz`: random scenarios, and a file for each that fails.
+//! Command `sim fuzz`: random scenarios, and a file for each that fails.
 
 use std::fs;
 use std::sync::Mutex;

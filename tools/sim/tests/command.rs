@@ -1,4 +1,4 @@
-//! The command: what it writes, and how it ends.
+//! Tests of the command: what it writes, and how it ends.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What Careful Resume costs a connection that has no saved set: 100 MB between
+//! Cost of Careful Resume to a connection that has no saved set: 100 MB between
 //! two connections in memory and virtual time, with everything off, with pacing
 //! alone, and with the engine on.
 //!

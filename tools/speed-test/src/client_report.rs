@@ -1,4 +1,4 @@
-//! What edge-client prints.
+//! Report of edge-client, as it prints it.
 
 use anyhow::bail;
 use anyhow::Context;

@@ -1,4 +1,4 @@
-//! What several tests start from.
+//! Fixture that several tests start from.
 
 use report::record::Download;
 use report::record::Mode;

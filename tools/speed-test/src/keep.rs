@@ -1,4 +1,4 @@
-//! Which qlogs of a measurement stay: they take several megabytes each.
+//! Choice of the qlogs that stay: they take several megabytes each.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The paths that can be emulated.
+//! Paths that can be emulated.
 
 use report::bound::bdp_bytes;
 

@@ -1,4 +1,4 @@
-//! What the user sees meanwhile: a bar on a terminal, plain lines elsewhere.
+//! Progress of a measurement: a bar on a terminal, plain lines elsewhere.
 
 use std::io::IsTerminal;
 

@@ -1,4 +1,4 @@
-//! Reads the server's qlog (JSON-SEQ) of one connection.
+//! Reader of the server's qlog (JSON-SEQ) of one connection.
 //!
 //! Metrics events carry only the fields that changed, so a running picture is
 //! kept. Acknowledged bytes are not logged: they are the sizes of the 1-RTT

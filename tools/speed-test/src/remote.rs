@@ -1,4 +1,4 @@
-//! The client half alone: downloads from any server, over a real path.
+//! Remote downloads: the client half alone, from any server, over a real path.
 
 use std::path::Path;
 use std::process::Command;

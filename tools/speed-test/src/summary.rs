@@ -1,4 +1,4 @@
-//! From downloads to the figures that are quoted: medians by path and mode.
+//! Summary of downloads: medians by path and mode, the figures that are quoted.
 
 use std::fmt::Write;
 

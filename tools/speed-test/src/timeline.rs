@@ -1,4 +1,4 @@
-//! What a timeline figure draws of one connection: few points, whatever the
+//! Timeline of one connection, as a figure draws it: few points, whatever the
 //! length of its log.
 
 use crate::qlog::ConnectionLog;

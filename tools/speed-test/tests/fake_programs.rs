@@ -1,5 +1,5 @@
-//! The runner with stand-ins for the programs it runs: what it asks of them,
-//! in which order, and what it makes of their output.
+//! Tests of the runner with stand-ins for the programs it runs: what it asks of
+//! them, in which order, and what it makes of their output.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Horizontal bars with the runs behind them and the bounds before them.
+//! Bar chart: horizontal bars with the runs behind them and the bounds before them.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;

@@ -1,4 +1,4 @@
-//! A heat map with its values.
+//! Heat map with its values.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;

@@ -1,4 +1,4 @@
-//! Lines over the values of a sweep, one column a value, whatever their distance.
+//! Line chart over the values of a sweep, one column a value, whatever their distance.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;

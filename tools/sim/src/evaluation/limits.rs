@@ -1,4 +1,4 @@
-//! The least time that a simulated download can take.
+//! Bounds of simulated downloads: the least time that one can take.
 
 use report::bound::bounds_of_jump;
 use report::bound::Bounds;

@@ -1,4 +1,4 @@
-//! From outcomes to the report: tables, plots, and verdicts.
+//! Evaluation of outcomes: tables, plots and verdicts, in one report.
 //!
 //! A chapter a scenario file. What was asked and how is the file's own `about`;
 //! a chapter adds what came out beside what was published and what a fluid model

@@ -1,4 +1,4 @@
-//! The report as a page and as text.
+//! Report of an evaluation, as a page and as text.
 
 use report::page::bad;
 use report::page::escape;

@@ -1,3 +1,5 @@
+//! Tests of the evaluation.
+
 use super::*;
 use crate::scenario::file;
 use crate::scenario::Mode;

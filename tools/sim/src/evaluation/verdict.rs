@@ -1,4 +1,4 @@
-//! Rules that the figures must obey. A rule that had nothing to judge is broken.
+//! Verdicts on figures, by rules. A rule that had nothing to judge is broken.
 
 /// What a rule found that had nothing to judge.
 const NOTHING: &str = "nothing";

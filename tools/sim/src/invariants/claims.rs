@@ -1,4 +1,4 @@
-//! Who holds which saved set: the simulator's own book, beside the store's.
+//! Claims on saved sets: the simulator's own book, beside the store's.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What must hold at every event of every run (RFC 9959).
+//! Invariants of every run, at every event (RFC 9959).
 //!
 //! Owns: the rules, and what of the past each needs to know. They are checked
 //! from outside, on what a connection reports and sends, with the path and the

@@ -1,4 +1,4 @@
-//! The pace of the unvalidated phase (RFC 9959, 3.3 and 4.3.2).
+//! Pacing of the unvalidated phase (RFC 9959, 3.3 and 4.3.2).
 
 use std::time::Duration;
 

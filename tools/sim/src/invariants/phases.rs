@@ -1,6 +1,6 @@
-//! Which phase may follow which, and by which trigger: the table of the qlog
-//! draft (draft-ietf-tsvwg-careful-resume-qlog-02), and the triggers that the
-//! engine adds to it.
+//! Phase changes that are allowed, by trigger: the table of the qlog draft
+//! (draft-ietf-tsvwg-careful-resume-qlog-02), and the triggers that the engine
+//! adds to it.
 
 use quiche::resume::Phase;
 use quiche::resume::ResumeEvent;

@@ -1,4 +1,4 @@
-//! The pipe size (RFC 9959, 3.3 to 3.5).
+//! Pipe size (RFC 9959, 3.3 to 3.5).
 
 use super::rule::check;
 use super::rule::Rule;

@@ -1,4 +1,4 @@
-//! The rules of one connection's Careful Resume, put together.
+//! Rules of one connection's Careful Resume, put together.
 
 use std::time::Duration;
 

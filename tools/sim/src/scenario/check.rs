@@ -1,4 +1,4 @@
-//! Values that no scenario can have, beyond their types.
+//! Checks of a scenario: values that it cannot have, beyond their types.
 
 use anyhow::bail;
 use anyhow::ensure;

@@ -1,4 +1,4 @@
-//! What is simulated: one path, the flows that share its bottleneck, and what
+//! Scenario of a run: one path, the flows that share its bottleneck, and what
 //! changes while they run. One value of every setting; a [`file`](self::file)
 //! with lists of values becomes several scenarios.
 

@@ -1,4 +1,4 @@
-//! The scenario files that are part of the program: the evaluation.
+//! Shipped scenario files: the evaluation, as part of the program.
 
 use super::file;
 use super::file::File;

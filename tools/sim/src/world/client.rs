@@ -1,5 +1,5 @@
-//! A client: one request, one response, then the end. As edge-client does, it
-//! acknowledges at once whatever arrives together.
+//! Client of a flow: one request, one response, then the end. As edge-client does,
+//! it acknowledges at once whatever arrives together.
 
 use std::net::SocketAddr;
 use std::time::Duration;

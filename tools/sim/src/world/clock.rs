@@ -1,4 +1,4 @@
-//! The run's clock: the virtual time of this thread, as times since the start.
+//! Clock of a run: the virtual time of this thread, as times since the start.
 
 use std::time::Duration;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! The servers' dealings with the store of saved paths: quiche's `MemoryStore`,
+//! Dealings of the servers with the store of saved paths: quiche's `MemoryStore`,
 //! and beside it the simulator's own book of claims.
 
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! Why a run failed.
+//! Errors that end a run.
 
 use std::fmt;
 use std::time::Duration;

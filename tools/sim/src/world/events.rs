@@ -1,5 +1,5 @@
-//! What happens when: a queue of small events, in order of time and, at the
-//! same time, in the order in which they were queued.
+//! Event queue: small events in order of time and, at the same time, in the order
+//! in which they were queued.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

@@ -1,4 +1,4 @@
-//! One flow of a run: its plan, its two hosts, and what came of it.
+//! Flow of a run: its plan, its two hosts, and what came of it.
 
 use std::net::IpAddr;
 use std::net::Ipv4Addr;

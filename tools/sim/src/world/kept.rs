@@ -1,4 +1,4 @@
-//! What takes longer to make than many a run.
+//! Memory and settings that the runs of a thread share.
 
 use super::client::Scratch;
 use super::packets::Packets;

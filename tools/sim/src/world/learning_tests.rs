@@ -1,4 +1,5 @@
-//! What connections learn of a path, and what the next ones make of it.
+//! Tests of learning: what connections see of a path, and what the next ones make
+//! of it.
 
 use super::*;
 use crate::outcome::FlowOutcome;

@@ -1,4 +1,4 @@
-//! One run: virtual time, the path, and the hosts at its ends.
+//! Simulation of one run: virtual time, the path, and the hosts at its ends.
 //!
 //! Owns: the order of events, and what the hosts of a run share. A host takes
 //! in all that arrives for it at one time before it answers. Does not own: what

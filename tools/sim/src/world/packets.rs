@@ -1,4 +1,4 @@
-//! Memory for packets on their way, used over and over.
+//! Packet memory for what is on its way, used over and over.
 
 /// Which packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

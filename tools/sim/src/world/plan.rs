@@ -1,5 +1,5 @@
-//! A scenario in absolute numbers: bytes and times instead of multiples of the
-//! path's bandwidth-delay product, and one entry for each flow.
+//! Plan of a run: its scenario in absolute numbers, bytes and times instead of
+//! multiples of the path's bandwidth-delay product, and one entry for each flow.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

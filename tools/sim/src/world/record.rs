@@ -1,4 +1,4 @@
-//! What is noted of one connection while it runs, and that no rule is broken.
+//! Record of one connection while it runs, and the check that no rule is broken.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The HTTP/3 side of a server: it answers one request, as edge-server does.
+//! Response of a server over HTTP/3: one request's, as edge-server gives it.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Connections of one subnet, one after the other and side by side: what the store of
-//! saved paths lets each of them do.
+//! Tests of the store of saved paths: what it lets connections of one subnet do,
+//! one after the other and side by side.
 
 use super::*;
 use crate::outcome::FlowOutcome;

@@ -1,4 +1,4 @@
-//! A path that swings, as the changes of a link.
+//! Swing of a path, as the changes of a link.
 
 use std::f64::consts::TAU;
 

@@ -1,5 +1,5 @@
-//! Whole runs: the same from the same seed, slow start in packets a round, one
-//! jump, and what each setting of a scenario does.
+//! Tests of whole runs: the same from the same seed, slow start in packets a
+//! round, one jump, and what each setting of a scenario does.
 
 use super::*;
 use crate::invariants::Rule;

@@ -1,4 +1,4 @@
-//! Links on which only some ACKs pass: what waits of each flow for its turn.
+//! ACK thinning: links on which only some ACKs pass, and what waits of each flow.
 
 use std::num::NonZeroU32;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The links: one bottleneck each way that all flows share, and one access
-//! link a flow between the bottleneck and its client.
+//! Topology of the links: one bottleneck each way that all flows share, and one
+//! access link a flow between the bottleneck and its client.
 
 use std::time::Duration;
 

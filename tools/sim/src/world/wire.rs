@@ -1,5 +1,5 @@
-//! What lies between the hosts of a run: packets on their way, and the events
-//! of their arrival.
+//! Wire between the hosts of a run: packets on their way, and the events of their
+//! arrival.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The figures of a path, as SVG.
+//! Figures of a path, as SVG.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;

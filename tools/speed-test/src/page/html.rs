@@ -1,4 +1,4 @@
-//! The HTML around the figures.
+//! HTML around the figures.
 
 use std::fmt::Write;
 

@@ -1,5 +1,5 @@
-//! One self-contained HTML page from downloads: inline SVG and CSS, nothing
-//! fetched, no script.
+//! Page of downloads: self-contained HTML, inline SVG and CSS, nothing fetched,
+//! no script.
 //!
 //! Timelines come from the server's qlog; the caller says how to find it, so
 //! that any source of downloads can be reported.

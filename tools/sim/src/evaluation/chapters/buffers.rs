@@ -1,4 +1,4 @@
-//! Small and large buffers at the bottleneck.
+//! Buffers at the bottleneck, small and large.
 
 use report::chart::lines;
 use report::chart::Lines;

@@ -1,4 +1,4 @@
-//! Paths that are not what they were when they were saved.
+//! Changed paths: no longer as they were when they were saved.
 
 use report::chart::heat;
 use report::chart::Heat;

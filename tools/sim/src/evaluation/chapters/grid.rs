@@ -1,4 +1,4 @@
-//! The speed-up of BDP-sized objects over rates and round-trip times: P9.
+//! Speed-up of BDP-sized objects over rates and round-trip times: P9.
 
 use report::chart::heat;
 use report::chart::Heat;

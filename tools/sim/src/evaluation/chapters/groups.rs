@@ -1,4 +1,4 @@
-//! Groups of what a chapter has.
+//! Groups of a chapter's pairs, and distinct values.
 
 use crate::evaluation::data::Pair;
 use crate::evaluation::names::controller_name;

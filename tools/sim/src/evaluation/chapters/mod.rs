@@ -1,4 +1,4 @@
-//! Findings of each chapter.
+//! Chapters of the evaluation: the findings of each.
 
 mod buffers;
 mod ceiling;

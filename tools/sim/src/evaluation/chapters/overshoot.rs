@@ -1,4 +1,4 @@
-//! Losses at the end of slow start, with and without HyStart++: P3.
+//! Overshoot of slow start: losses at its end, with and without HyStart++: P3.
 
 use quiche::slow_start::SlowStartExit;
 use report::chart::axis::Unit;

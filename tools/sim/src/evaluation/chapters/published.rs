@@ -1,4 +1,4 @@
-//! A search for conditions that give the published medians: P5 to P7.
+//! Search for conditions that give the published medians: P5 to P7.
 
 use report::page::note;
 

@@ -1,4 +1,4 @@
-//! Paths drawn at random: losses, and the time that downloads take.
+//! Random paths: losses, and the time that downloads take.
 
 use quiche::resume::ResumeConfig;
 use report::bound::INITIAL_WINDOW_BYTES;

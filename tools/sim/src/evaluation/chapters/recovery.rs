@@ -1,4 +1,4 @@
-//! Jumps that the path does not take, and how long they are felt: P4.
+//! Recovery from jumps that the path does not take: P4.
 
 use report::chart::lines;
 use report::chart::Lines;

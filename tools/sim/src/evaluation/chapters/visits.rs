@@ -1,4 +1,4 @@
-//! Downloads that follow each other, from a store that holds nothing.
+//! Visits: downloads that follow each other, from a store that holds nothing.
 
 use report::chart::lines;
 use report::chart::Lines;
