@@ -129,8 +129,8 @@ pub struct BackendCounters {
     /// Entries deleted to make room.
     pub entries_evicted: u64,
 
-    /// Damaged databases that this process set aside.
-    pub databases_set_aside: u64,
+    /// Damaged databases that this process quarantined.
+    pub databases_quarantined: u64,
 
     /// Connections to a server, the first one not counted.
     pub reconnects: u64,
@@ -155,13 +155,13 @@ pub struct Entry {
     pub hold_off: Option<Duration>,
 
     /// What was found in the place of a set.
-    pub condition: Condition,
+    pub status: RecordStatus,
 }
 
 /// Whether this version can use an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Condition {
+pub enum RecordStatus {
     /// It can.
     Sound,
 

@@ -72,15 +72,15 @@ impl HashKeys {
 
     /// The endpoint under its name of now: the prefix of the client is replaced by
     /// its hash. Before the first key's time, the first key counts.
-    pub fn hide(&self, endpoint: RemoteEndpoint, wall_now: SystemTime) -> RemoteEndpoint {
+    pub fn pseudonymize(&self, endpoint: RemoteEndpoint, wall_now: SystemTime) -> RemoteEndpoint {
         let (_, key) = &self.keys[self.current(wall_now)];
-        hide_with(key, endpoint)
+        pseudonymize_with(key, endpoint)
     }
 
     /// The endpoint under all its names, the latest first.
     pub fn names(&self, endpoint: &RemoteEndpoint) -> Vec<RemoteEndpoint> {
         let keys = self.keys.iter().rev();
-        keys.map(|(_, key)| hide_with(key, endpoint.clone())).collect()
+        keys.map(|(_, key)| pseudonymize_with(key, endpoint.clone())).collect()
     }
 
     /// A key has taken over from another a moment ago: nothing may be claimed.
@@ -100,7 +100,7 @@ impl HashKeys {
     }
 }
 
-fn hide_with(key: &hmac::Key, endpoint: RemoteEndpoint) -> RemoteEndpoint {
+fn pseudonymize_with(key: &hmac::Key, endpoint: RemoteEndpoint) -> RemoteEndpoint {
     let Some((prefix, length)) = endpoint.prefix() else { return endpoint };
     let mut text = String::new();
     let _ = write!(text, "{prefix}/{length}");
@@ -143,13 +143,13 @@ mod tests {
     #[test]
     fn a_name_is_the_keyed_hash_of_the_prefix() {
         let keys = rotating();
-        let name = keys.hide(endpoint("198.51.100.7"), time("2026-01-10T00:00:00Z"));
+        let name = keys.pseudonymize(endpoint("198.51.100.7"), time("2026-01-10T00:00:00Z"));
         assert_eq!(name.to_string(), "192.0.2.1>~314e7592f2a41820ab3b063781837f08");
-        let neighbour = keys.hide(endpoint("198.51.100.9"), time("2026-01-10T00:00:00Z"));
+        let neighbour = keys.pseudonymize(endpoint("198.51.100.9"), time("2026-01-10T00:00:00Z"));
         assert_eq!(neighbour, name);
-        let other = keys.hide(endpoint("198.51.101.7"), time("2026-01-10T00:00:00Z"));
+        let other = keys.pseudonymize(endpoint("198.51.101.7"), time("2026-01-10T00:00:00Z"));
         assert_ne!(other, name);
-        assert_eq!(keys.hide(name.clone(), time("2026-01-10T00:00:00Z")), name);
+        assert_eq!(keys.pseudonymize(name.clone(), time("2026-01-10T00:00:00Z")), name);
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
             ("2026-02-01T00:00:59Z", next, true),
             ("2026-02-01T00:01:00Z", next, false),
         ] {
-            assert_eq!(keys.hide(here.clone(), time(now)), *name, "{now}");
+            assert_eq!(keys.pseudonymize(here.clone(), time(now)), *name, "{now}");
             assert_eq!(keys.is_settling(time(now)), settling, "{now}");
         }
     }

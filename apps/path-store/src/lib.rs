@@ -56,15 +56,15 @@
 //!   dropped. `poll(&self) -> Option<Answer>`
 //! - Gets and claims are answered, once each; the others are not. Requests of all
 //!   handles are done in their order: a record before a release is kept before it.
-//! - [`life::ClaimLifecycle`] tells what a connection asks of a store, and when.
+//! - [`claim_lifecycle::ClaimLifecycle`] tells what a connection asks of a store, and when.
 //! - A claim whose answer comes too late is still to be released. One that nobody
 //!   reads any more, because its handle was dropped, is released here.
 
 mod backend;
 mod boot_clock;
+pub mod claim_lifecycle;
 mod hash_keys;
 pub mod key_file;
-pub mod life;
 mod location;
 mod opening;
 mod redis;
@@ -75,9 +75,9 @@ mod sqlite;
 pub use self::backend::Admin;
 pub use self::backend::Backend;
 pub use self::backend::BackendCounters;
-pub use self::backend::Condition;
 pub use self::backend::Entry;
 pub use self::backend::Outcome;
+pub use self::backend::RecordStatus;
 pub use self::backend::Request;
 pub use self::backend::Size;
 pub use self::backend::SWEEP_MAX;

@@ -56,7 +56,7 @@ pub enum OpenError {
     #[error("{}: the store has schema {found}, this version knows {known}; run the newer version, or name another path", .path.display())]
     NewerSchema { path: PathBuf, found: i64, known: i64 },
 
-    #[error("{}: the store is damaged ({why}); the next server that opens it sets it aside", .path.display())]
+    #[error("{}: the store is damaged ({why}); the next server that opens it quarantines it", .path.display())]
     Damaged { path: PathBuf, why: String },
 
     #[error("{}: another process keeps the store busy; stop that process, or try again", .0.display())]

@@ -259,7 +259,7 @@ fn check(folder: &Path, notes: &Notes, who: u64) {
         assert!(kept.is_none_or(|set| is_whole(who * OWN + n, &set)), "{kept:?}");
     }
     let counters = store.counters();
-    assert_eq!((counters.records_damaged, counters.databases_set_aside), (0, 0));
+    assert_eq!((counters.records_damaged, counters.databases_quarantined), (0, 0));
 }
 
 /// Kills children so many times. Returns how many were inside a call.

@@ -79,7 +79,7 @@ fn spoil_again_and_again(seeds: u64) {
     store.perform(&(0..SETS).map(record).collect::<Vec<_>>()).unwrap();
     drop(store);
     let in_use = pages_in_use(&whole);
-    let (mut hits, mut set_aside) = (0, 0);
+    let (mut hits, mut quarantined) = (0, 0);
 
     for seed in 1..=seeds {
         let folder = tempfile::tempdir().unwrap();
@@ -99,7 +99,7 @@ fn spoil_again_and_again(seeds: u64) {
             recorded && store.claim(&endpoint(CLIENT), RTT).is_ok_and(|claim| claim.is_some())
         });
         assert!(claimed, "seed {seed}");
-        set_aside += store.counters().databases_set_aside;
+        quarantined += store.counters().databases_quarantined;
 
         // Damage that no call met is found at the next opening.
         drop(store);
@@ -107,7 +107,7 @@ fn spoil_again_and_again(seeds: u64) {
         store.record(&endpoint(CLIENT), &state(100)).unwrap();
         assert!(store.get(&endpoint(CLIENT)).unwrap().is_some(), "seed {seed}");
     }
-    println!("{seeds} seeds, {hits} hit pages in use, {set_aside} stores were set aside");
+    println!("{seeds} seeds, {hits} hit pages in use, {quarantined} stores were quarantined");
     assert!(hits as u64 * 2 >= seeds);
 }
 
@@ -194,7 +194,7 @@ fn a_full_disk_is_an_error_and_what_is_there_stays() {
         assert_eq!(store.get(&nth_endpoint(n)).unwrap().map(|set| set.saved_cwnd), Some(n));
         let _ = store.claim(&nth_endpoint(n), RTT);
     }
-    assert_eq!(store.counters().databases_set_aside, 0);
+    assert_eq!(store.counters().databases_quarantined, 0);
 
     // Another process, meanwhile, gets one line, or the store.
     let clock = Box::new(SystemBootClock::new().unwrap());

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use path_store::Admin;
 use path_store::Backend;
-use path_store::Condition;
 use path_store::Entry;
+use path_store::RecordStatus;
 use path_store::Request;
 use path_store::Role;
 use path_store::SqliteOptions;
@@ -69,8 +69,8 @@ impl Folder {
         Connection::open(self.path()).unwrap().execute_batch(sql).unwrap();
     }
 
-    /// Files that were set aside, without their logs.
-    fn set_aside(&self) -> Vec<PathBuf> {
+    /// Returns the files in quarantine, without their logs.
+    fn quarantined(&self) -> Vec<PathBuf> {
         let files = self.0.path().read_dir().unwrap().map(|file| file.unwrap().path());
         files
             .filter(|path| {
@@ -199,7 +199,7 @@ fn a_damaged_record_is_a_miss_and_removed() {
         folder.edit(&format!("UPDATE path_state SET {damage}"));
 
         let store = open(&folder.path());
-        assert_eq!(entries(&store)[0].condition, Condition::Damaged, "{damage}");
+        assert_eq!(entries(&store)[0].status, RecordStatus::Damaged, "{damage}");
         assert_eq!(store.get(&endpoint(client)).unwrap(), None, "{damage}");
         assert_eq!(store.counters().records_damaged, 1, "{damage}");
         assert_eq!(entries(&store), [], "{damage}");
@@ -266,7 +266,7 @@ fn what_older_versions_kept_is_forgotten() {
         assert_eq!(entries(&store), []);
         store.record(&nth_endpoint(1), &state(1)).unwrap();
         assert!(store.claim(&nth_endpoint(1), RTT).unwrap().is_some());
-        assert_eq!(folder.set_aside(), [] as [PathBuf; 0]);
+        assert_eq!(folder.quarantined(), [] as [PathBuf; 0]);
     }
 }
 
@@ -284,7 +284,7 @@ fn a_newer_versions_record_is_a_miss_and_stays_until_it_expires() {
     assert_eq!(store.get(&here).unwrap(), None);
     assert_eq!(store.claim(&here, RTT).unwrap(), None);
     store.sweep().unwrap();
-    assert_eq!(entries(&store)[0].condition, Condition::Newer);
+    assert_eq!(entries(&store)[0].status, RecordStatus::Newer);
     assert!(store.counters().records_newer > 0);
     assert_eq!(store.counters().records_damaged, 0);
 
@@ -322,14 +322,14 @@ fn a_sweep_deletes_what_has_expired_and_what_a_wrong_clock_dated() {
 }
 
 #[test]
-fn a_store_that_is_no_database_is_set_aside_and_replaced() {
+fn a_store_that_is_no_database_is_quarantined_and_replaced() {
     let folder = Folder::new();
     std::fs::write(folder.path(), "this is not a database, but long enough to look at").unwrap();
 
     let store = open(&folder.path());
-    assert_eq!(store.counters().databases_set_aside, 1);
-    assert_eq!(folder.set_aside().len(), 1);
-    let kept = std::fs::read_to_string(&folder.set_aside()[0]).unwrap();
+    assert_eq!(store.counters().databases_quarantined, 1);
+    assert_eq!(folder.quarantined().len(), 1);
+    let kept = std::fs::read_to_string(&folder.quarantined()[0]).unwrap();
     assert!(kept.starts_with("this is not"));
 
     store.record(&endpoint(CLIENT), &state(100)).unwrap();
@@ -337,27 +337,27 @@ fn a_store_that_is_no_database_is_set_aside_and_replaced() {
 }
 
 #[test]
-fn a_store_that_fails_its_check_is_set_aside_with_its_log() {
+fn a_store_that_fails_its_check_is_quarantined_with_its_log() {
     let folder = Folder::with_sets(500);
     spoil_pages(&folder.path());
     std::fs::write(folder.0.path().join("paths.db-wal"), "a log").unwrap();
 
     let store = open(&folder.path());
-    assert_eq!(store.counters().databases_set_aside, 1);
+    assert_eq!(store.counters().databases_quarantined, 1);
     assert_eq!(entries(&store), []);
-    let mut log = folder.set_aside().pop().unwrap().into_os_string();
+    let mut log = folder.quarantined().pop().unwrap().into_os_string();
     log.push("-wal");
     assert!(Path::new(&log).exists());
 }
 
 #[test]
-fn a_truncated_store_is_set_aside() {
+fn a_truncated_store_is_quarantined() {
     let folder = Folder::with_sets(500);
     let file = std::fs::OpenOptions::new().write(true).open(folder.path()).unwrap();
     file.set_len(3 * PAGE_BYTES + 100).unwrap();
 
     let store = open(&folder.path());
-    assert_eq!(folder.set_aside().len(), 1);
+    assert_eq!(folder.quarantined().len(), 1);
     store.record(&endpoint(CLIENT), &state(100)).unwrap();
 }
 
@@ -368,7 +368,7 @@ fn an_empty_file_becomes_a_store() {
 
     let store = open(&folder.path());
     store.record(&endpoint(CLIENT), &state(100)).unwrap();
-    assert_eq!(folder.set_aside(), [] as [PathBuf; 0]);
+    assert_eq!(folder.quarantined(), [] as [PathBuf; 0]);
 }
 
 #[test]
@@ -381,12 +381,12 @@ fn damage_found_while_open_moves_everybody_to_one_new_store() {
     for n in 0..3000 {
         first.get(&nth_endpoint(n)).unwrap();
     }
-    assert_eq!(first.counters().databases_set_aside, 1);
+    assert_eq!(first.counters().databases_quarantined, 1);
     first.record(&endpoint(CLIENT), &state(100)).unwrap();
 
     assert!(second.get(&endpoint(CLIENT)).unwrap().is_some());
-    assert_eq!(second.counters().databases_set_aside, 0);
-    assert_eq!(folder.set_aside().len(), 1);
+    assert_eq!(second.counters().databases_quarantined, 0);
+    assert_eq!(folder.quarantined().len(), 1);
 
     // The process that moved last does not take the new store's log with it.
     let claim = second.claim(&endpoint(CLIENT), RTT).unwrap();
@@ -421,14 +421,14 @@ fn a_deleted_store_is_made_anew() {
 }
 
 #[test]
-fn a_store_behind_a_link_is_set_aside_where_it_is() {
+fn a_store_behind_a_link_is_quarantined_where_it_is() {
     let folder = Folder::new();
     let link = folder.0.path().join("link.db");
     std::fs::write(folder.path(), "no database").unwrap();
     std::os::unix::fs::symlink(folder.path(), &link).unwrap();
 
     open(&link).record(&endpoint(CLIENT), &state(100)).unwrap();
-    assert_eq!(folder.set_aside().len(), 1);
+    assert_eq!(folder.quarantined().len(), 1);
     assert!(open(&folder.path()).get(&endpoint(CLIENT)).unwrap().is_some());
 }
 
@@ -451,7 +451,7 @@ fn a_newer_schema_is_left_alone() {
         assert!(store.sweep().is_err() && store.flush().is_err());
     }
     assert_eq!(std::fs::read(folder.path()).unwrap(), before);
-    assert_eq!(folder.set_aside(), [] as [PathBuf; 0]);
+    assert_eq!(folder.quarantined(), [] as [PathBuf; 0]);
 
     std::fs::remove_file(folder.path()).unwrap();
     store.record(&nth_endpoint(0), &state(200)).unwrap();
@@ -483,10 +483,10 @@ fn of_damaged_stores_the_latest_few_are_kept() {
         std::fs::write(folder.path(), format!("no database: {n}")).unwrap();
         std::fs::write(folder.0.path().join("paths.db-wal"), "its log").unwrap();
         let store = open(&folder.path());
-        assert_eq!(store.counters().databases_set_aside, 1);
+        assert_eq!(store.counters().databases_quarantined, 1);
     }
 
-    let mut kept = folder.set_aside();
+    let mut kept = folder.quarantined();
     kept.sort();
     let kept: Vec<String> =
         kept.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
@@ -553,7 +553,7 @@ fn a_tool_makes_no_store_and_replaces_none() {
     let error = open_error(&folder.path(), Role::Tool);
     assert!(error.contains("damaged"), "{error}");
     assert!(folder.path().exists());
-    assert_eq!(folder.set_aside(), [] as [PathBuf; 0]);
+    assert_eq!(folder.quarantined(), [] as [PathBuf; 0]);
 }
 
 #[test]

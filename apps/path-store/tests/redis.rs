@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use path_store::Admin;
 use path_store::Backend;
-use path_store::Condition;
 use path_store::Entry;
+use path_store::RecordStatus;
 use path_store::RedisOptions;
 use path_store::RedisStore;
 use path_store::RedisUrl;
@@ -292,7 +292,7 @@ fn a_damaged_record_is_a_miss_and_removed() {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         server.run::<redis::Value>(&words).unwrap();
         let listed = entries(&store).into_iter().find(|e| e.endpoint == here.to_string());
-        assert_eq!(listed.map(|e| e.condition), Some(Condition::Damaged), "{damage:?}");
+        assert_eq!(listed.map(|e| e.status), Some(RecordStatus::Damaged), "{damage:?}");
 
         assert_eq!(store.claim(&here, RTT).unwrap(), None, "{damage:?}");
         assert_eq!(store.counters().records_damaged, n, "{damage:?}");
@@ -327,7 +327,7 @@ fn a_newer_versions_record_is_a_miss_and_left_alone() {
     assert_eq!(store.get(&here).unwrap(), None);
     assert_eq!(store.claim(&here, RTT).unwrap(), None);
     assert_eq!(server.run::<String>(&["GET", &set_key(&here)]), Ok(value));
-    assert_eq!(entries(&store)[0].condition, Condition::Newer);
+    assert_eq!(entries(&store)[0].status, RecordStatus::Newer);
     assert!(store.counters().records_newer >= 4);
     assert_eq!(store.counters().records_damaged, 0);
 }

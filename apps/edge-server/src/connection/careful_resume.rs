@@ -4,8 +4,8 @@
 use std::time::Instant;
 
 use log::debug;
-use path_store::life::Action;
-use path_store::life::Outcome;
+use path_store::claim_lifecycle::Action;
+use path_store::claim_lifecycle::Outcome;
 use quiche::clock;
 use quiche::hooks;
 use quiche::path_state::PathState;
@@ -45,7 +45,7 @@ impl Connection {
                 self.act(action, saved);
             }
         }
-        let lapsed = self.life.on_lapse(now);
+        let lapsed = self.life.on_claim_timeout(now);
         self.act(lapsed, saved);
         if self.life.lingers() && self.http.as_ref().is_none_or(Http::is_idle) {
             let observed = self.observed();
@@ -66,7 +66,7 @@ impl Connection {
         // is complete.
         let queued = self.http.as_ref().map_or(0, Http::unsent_bytes);
         if queued > INITIAL_WINDOW_BYTES && self.quic.is_established() {
-            let action = self.life.on_need(now);
+            let action = self.life.on_data_queued(now);
             self.act(action, saved);
         }
         if self.life.next_observation().is_some_and(|at| at <= now) {

@@ -49,7 +49,7 @@ use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::access_log::Line;
 use crate::telemetry::metrics::Tally;
 use crate::telemetry::metrics::WorkerMetrics;
-use path_store::life::ClaimLifecycle;
+use path_store::claim_lifecycle::ClaimLifecycle;
 
 /// After so many bytes other connections have their turn. No congestion window
 /// opens that far at once on the paths that the server is for, as a rule.
@@ -276,7 +276,7 @@ impl Connection {
         let own = [
             release,
             observation,
-            self.life.lapse(),
+            self.life.claim_timeout(),
             farewell,
             self.stay.deadline(),
             self.rest.deadline(),

@@ -113,7 +113,7 @@ impl SavedPaths {
     /// What the store knows an endpoint by: that of an answer stays as it is.
     fn name(&self, endpoint: &RemoteEndpoint) -> RemoteEndpoint {
         match &self.hash_keys {
-            Some(keys) => keys.get().hide(endpoint.clone(), clock::wall_now()),
+            Some(keys) => keys.get().pseudonymize(endpoint.clone(), clock::wall_now()),
             None => endpoint.clone(),
         }
     }

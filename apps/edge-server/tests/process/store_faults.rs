@@ -359,7 +359,7 @@ fn with_keys_the_store_holds_no_client_address() {
     ];
     let (mut server, address) = serve(folder.path(), &more);
     let here = RemoteEndpoint::new("pop7", [127, 0, 0, 1].into(), Default::default());
-    let hidden = HashKeys::read(&keys).unwrap().hide(here, quiche::clock::wall_now());
+    let hidden = HashKeys::read(&keys).unwrap().pseudonymize(here, quiche::clock::wall_now());
     plant_for(&redis, &hidden);
 
     let mut emulator = emulate(address, "--rate 20 --rtt 20 --buffer 50000");

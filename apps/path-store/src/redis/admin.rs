@@ -12,8 +12,8 @@ use super::record::Found;
 use super::record::Reply;
 use super::RedisStore;
 use crate::backend::Admin;
-use crate::backend::Condition;
 use crate::backend::Entry;
+use crate::backend::RecordStatus;
 use crate::backend::Size;
 use crate::service_metrics::ServiceMetrics;
 
@@ -53,7 +53,7 @@ impl Admin for RedisStore {
 
     fn delete(&self, endpoint: &str) -> Result<bool, StoreError> {
         let replies: Vec<Reply> = self.query(&[self.call(endpoint, "delete", &[])])?;
-        Ok(replies.iter().any(|reply| reply.condition == "sound"))
+        Ok(replies.iter().any(|reply| reply.status == "sound"))
     }
 
     fn size(&self) -> Result<Size, StoreError> {
@@ -191,16 +191,16 @@ fn entry(
     hold_off: Option<Duration>,
     retreats: u32,
 ) -> Option<Entry> {
-    let (state, condition) = match found {
-        Found::Set(state) => (Some(state), Condition::Sound),
-        Found::Nothing => (None, Condition::Sound),
-        Found::Newer => (None, Condition::Newer),
-        Found::Damaged => (None, Condition::Damaged),
+    let (state, status) = match found {
+        Found::Set(state) => (Some(state), RecordStatus::Sound),
+        Found::Nothing => (None, RecordStatus::Sound),
+        Found::Newer => (None, RecordStatus::Newer),
+        Found::Damaged => (None, RecordStatus::Damaged),
     };
     let is_empty = found == Found::Nothing && lease.is_none() && hold_off.is_none();
     if is_empty && retreats == 0 {
         return None;
     }
 
-    Some(Entry { endpoint: endpoint.to_string(), state, lease, retreats, hold_off, condition })
+    Some(Entry { endpoint: endpoint.to_string(), state, lease, retreats, hold_off, status })
 }

@@ -207,7 +207,7 @@ impl RedisStore {
     }
 
     fn count(&self, request: &Request, reply: &Reply) {
-        match reply.condition.as_str() {
+        match reply.status.as_str() {
             "damaged" => {
                 self.counters.records_damaged.fetch_add(1, Relaxed);
                 log::warn!("{}: removed the damaged record of {}", self.name, request.endpoint());
@@ -226,7 +226,7 @@ impl RedisStore {
         let evict = |endpoint: &String| self.call(endpoint, "evict", &[]);
         let commands: Vec<Cmd> = excess.iter().map(evict).collect();
         let replies: Vec<Reply> = self.query(&commands)?;
-        let evicted = replies.iter().filter(|reply| reply.condition == "sound").count();
+        let evicted = replies.iter().filter(|reply| reply.status == "sound").count();
         self.counters.entries_evicted.fetch_add(evicted as u64, Relaxed);
 
         Ok(())
@@ -340,7 +340,7 @@ impl Backend for RedisStore {
             entries_expired: self.counters.entries_expired.load(Relaxed),
             entries_evicted: self.counters.entries_evicted.load(Relaxed),
             reconnects: self.counters.reconnects.load(Relaxed),
-            databases_set_aside: 0,
+            databases_quarantined: 0,
         }
     }
 

@@ -20,7 +20,7 @@ pub const KEYS: usize = 5;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// What was found, in the script's words.
-    pub condition: String,
+    pub status: String,
 
     /// The set that is meant for the caller.
     pub state: Option<PathState>,
@@ -48,13 +48,13 @@ impl FromRedisValue for Reply {
             3 => Vec::from_redis_value(parts.remove(2))?,
             _ => Vec::new(),
         };
-        let [condition, payload] = <[Value; 2]>::try_from(parts)
+        let [status, payload] = <[Value; 2]>::try_from(parts)
             .map_err(|parts| format!("{} parts where 2 were expected", parts.len()))?;
         let payload = Vec::<u8>::from_redis_value(payload)?;
         let count = std::str::from_utf8(&payload).ok().and_then(|text| text.parse().ok());
 
         Ok(Reply {
-            condition: String::from_redis_value(condition)?,
+            status: String::from_redis_value(status)?,
             state: PathState::from_bytes(&payload).ok(),
             count: count.unwrap_or(0),
             excess,

@@ -14,8 +14,8 @@ use super::row::Found;
 use super::row::Loaded;
 use super::SqliteStore;
 use crate::backend::Admin;
-use crate::backend::Condition;
 use crate::backend::Entry;
+use crate::backend::RecordStatus;
 use crate::backend::Size;
 use crate::service_metrics::ServiceMetrics;
 
@@ -68,25 +68,25 @@ fn entry(
     lease_end: Option<Duration>,
     now: &Now,
 ) -> Option<Entry> {
-    let unusable = |condition| Entry {
+    let unusable = |status| Entry {
         endpoint: endpoint.unwrap_or("?").to_string(),
         state: None,
         lease: None,
         retreats: 0,
         hold_off: None,
-        condition,
+        status,
     };
 
     match (&loaded.found, loaded.cleanup) {
-        (Found::Nothing, Some(Cleanup::Damaged)) => Some(unusable(Condition::Damaged)),
+        (Found::Nothing, Some(Cleanup::Damaged)) => Some(unusable(RecordStatus::Damaged)),
         (Found::Nothing, _) => None,
-        (Found::Newer, _) => Some(unusable(Condition::Newer)),
+        (Found::Newer, _) => Some(unusable(RecordStatus::Newer)),
         (Found::Row(row), _) => Some(Entry {
             state: row.state,
             lease: lease_end.map(|end| end.saturating_sub(now.since_boot)),
             retreats: row.retreats,
             hold_off: row.hold_off_end.map(|end| end.saturating_sub(now.since_boot)),
-            ..unusable(Condition::Sound)
+            ..unusable(RecordStatus::Sound)
         }),
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A lock on a file beside the database is shared by those that open it, and
 //! exclusive to who replaces it, so that no process opens what another is about to
-//! set aside.
+//! quarantine.
 //! Processes that have it open notice by its inode that the path leads to
 //! another file now.
 
@@ -23,9 +23,9 @@ use rusqlite::OpenFlags;
 use rusqlite::TransactionBehavior;
 use rustix::fs::FlockOperation;
 
-use super::aside::set_aside;
 use super::claim;
 use super::file_names::with_suffix;
+use super::quarantine::quarantine;
 use super::row;
 use crate::opening::OpenError;
 use crate::opening::Role;
@@ -90,8 +90,8 @@ enum Trouble {
 }
 
 impl Database {
-    /// Opens the database at `path`. As a server, creates it, and sets a damaged
-    /// one aside; the second value is the warning to log then.
+    /// Opens the database at `path`. As a server, creates it, and quarantines a
+    /// damaged one; the second value is the warning to log then.
     pub fn open(path: &Path, role: Role) -> Result<(Self, Option<String>), OpenError> {
         check_path(path, role)?;
         let shared = lock(path, FlockOperation::NonBlockingLockShared)?;
@@ -113,7 +113,7 @@ impl Database {
         }
     }
 
-    /// After this database, at `path`, turned out to be damaged: sets it aside
+    /// After this database, at `path`, turned out to be damaged: quarantines it
     /// unless another process did, and opens what is in its place.
     pub fn replace(mut self, path: &Path, why: &str) -> Result<(Self, Option<String>), OpenError> {
         let damaged = self.id;
@@ -141,7 +141,7 @@ impl Database {
 
 impl Drop for Database {
     // The last to close a database moves its log into it and deletes the log by
-    // name. When the file was set aside, that name is another database's.
+    // name. When the file is in quarantine, that name is another database's.
     fn drop(&mut self) {
         let path = self.conn.path().map(PathBuf::from);
         let ours = path.is_some_and(|path| !self.is_replaced(&path));
@@ -389,14 +389,14 @@ fn check_columns(conn: &Connection) -> rusqlite::Result<()> {
 }
 
 fn replace_locked(path: &Path, why: &str) -> Result<(Database, Option<String>), OpenError> {
-    let aside = set_aside(path).map_err(|e| unwritable(path, &e))?;
+    let quarantined = quarantine(path).map_err(|e| unwritable(path, &e))?;
 
     match open_locked(path, Role::Server) {
         Ok(database) => {
             let warning = format!(
                 "{}: the store was damaged ({why}); it is kept as {}, and an empty one is in its place",
                 path.display(),
-                aside.display()
+                quarantined.display()
             );
             Ok((database, Some(warning)))
         }

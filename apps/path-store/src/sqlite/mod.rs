@@ -9,13 +9,13 @@
 //! reboot ends both, and keeps the count of retreats.
 
 mod admin;
-mod aside;
 mod checksum;
 mod claim;
 mod clocks;
 mod database;
 mod file_names;
 mod ops;
+mod quarantine;
 mod row;
 
 use std::path::Path;
@@ -87,7 +87,7 @@ impl std::fmt::Debug for SqliteStore {
 
 impl SqliteStore {
     /// Opens the database at `path`, as `role` allows. One that is damaged is
-    /// set aside as `<path>.corrupt-<seconds since 1970>`, with a warning. For a
+    /// quarantined as `<path>.corrupt-<seconds since 1970>`, with a warning. For a
     /// server, one with a newer version's schema is no error: every call is, until
     /// another file is in its place.
     ///
@@ -134,7 +134,7 @@ impl SqliteStore {
     fn announce(&self, (database, warning): (Database, Option<String>)) -> Database {
         if let Some(warning) = warning {
             log::warn!("{warning}");
-            self.counters.databases_set_aside.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            self.counters.databases_quarantined.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         }
 
         database

@@ -39,7 +39,7 @@ pub struct Counters {
     pub records_newer: AtomicU64,
     pub entries_expired: AtomicU64,
     pub entries_evicted: AtomicU64,
-    pub databases_set_aside: AtomicU64,
+    pub databases_quarantined: AtomicU64,
 
     /// Rows that may be added before all are counted again: none at first, so
     /// that processes that add few each cannot pass the bound together.
@@ -57,7 +57,7 @@ impl Counters {
             entries_expired: self.entries_expired.load(Relaxed),
             entries_evicted: self.entries_evicted.load(Relaxed),
             reconnects: 0,
-            databases_set_aside: self.databases_set_aside.load(Relaxed),
+            databases_quarantined: self.databases_quarantined.load(Relaxed),
         }
     }
 }

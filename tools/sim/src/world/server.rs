@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::Instant;
 
-use path_store::life::Action;
-use path_store::life::ClaimLifecycle;
-use path_store::life::Outcome;
+use path_store::claim_lifecycle::Action;
+use path_store::claim_lifecycle::ClaimLifecycle;
+use path_store::claim_lifecycle::Outcome;
 use quiche::h3;
 use quiche::hooks;
 use quiche::path_state::PathState;
@@ -261,7 +261,7 @@ impl Server {
                 self.act(action, turn)?;
             }
         }
-        let lapsed = self.life.on_lapse(instant);
+        let lapsed = self.life.on_claim_timeout(instant);
         self.act(lapsed, turn)?;
         if self.is_ended() {
             self.finish(turn)?;
@@ -271,7 +271,7 @@ impl Server {
         }
         let unsent_bytes = self.response.as_ref().map_or(0, |r| r.unsent_bytes(turn.now));
         if unsent_bytes > INITIAL_WINDOW_BYTES {
-            let action = self.life.on_need(instant);
+            let action = self.life.on_data_queued(instant);
             self.act(action, turn)?;
         }
         if self.life.next_observation().is_some_and(|at| at <= instant) {
@@ -332,7 +332,8 @@ impl Server {
             return None;
         }
         let quic = self.quic.timeout_instant().map(|at| turn.clock.since_start(at));
-        let life = [self.life.next_observation(), self.life.lapse()].into_iter().flatten().min();
+        let life =
+            [self.life.next_observation(), self.life.claim_timeout()].into_iter().flatten().min();
         let life = life.filter(|_| turn.plan.mode == Mode::CarefulResume);
         let life = life.map(|at| turn.clock.since_start(at));
         [quic, self.release, life, self.piece].into_iter().flatten().min()

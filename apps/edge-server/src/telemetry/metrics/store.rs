@@ -35,7 +35,7 @@ impl Collector for StoreCollector {
             ("records_newer", "Records of a newer version met", inside.records_newer),
             ("entries_expired", "Entries deleted at their time", inside.entries_expired),
             ("entries_evicted", "Entries deleted to make room", inside.entries_evicted),
-            ("databases_set_aside", "Damaged databases replaced", inside.databases_set_aside),
+            ("databases_set_aside", "Damaged databases replaced", inside.databases_quarantined),
             ("reconnects", "Connections made to a store's server", inside.reconnects),
         ];
         for (name, help, value) in counters {

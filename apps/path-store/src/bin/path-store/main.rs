@@ -2,8 +2,8 @@
 //! servers use it.
 
 mod cli;
-mod exchange;
 mod failure;
+mod import_export;
 mod selector;
 mod show;
 mod watch;
@@ -58,26 +58,26 @@ fn run(cli: &Cli, wall_now: SystemTime) -> Result<(), Failure> {
         .admin()
         .ok_or("memory: a store in memory is seen by its own process alone; name a file's path")?;
     let keys = cli.hash_keys.as_deref().map(HashKeys::read).transpose()?;
-    let hidden = |prefix: &Selector| match &keys {
+    let with_pseudonyms = |prefix: &Selector| match &keys {
         Some(keys) => prefix.clone().with_keys(keys),
         None => prefix.clone(),
     };
 
     match &cli.command {
         Command::List(filter) => {
-            let prefix = filter.prefix.as_ref().map(hidden);
+            let prefix = filter.prefix.as_ref().map(with_pseudonyms);
             let filter = Filter { prefix, ..filter.clone() };
             print_entries(cli, &select(admin, &filter)?, wall_now)
         }
         Command::Get { prefix } => {
-            print_entries(cli, &found(cli, admin, hidden(prefix))?, wall_now)
+            print_entries(cli, &found(cli, admin, with_pseudonyms(prefix))?, wall_now)
         }
-        Command::Put(put) => exchange::put(cli, admin, put, keys.as_ref(), wall_now),
-        Command::Delete { prefix } => delete(cli, admin, hidden(prefix)),
+        Command::Put(put) => import_export::put(cli, admin, put, keys.as_ref(), wall_now),
+        Command::Delete { prefix } => delete(cli, admin, with_pseudonyms(prefix)),
         Command::Flush => flush(cli, store.as_ref()),
         Command::Stats => stats(cli, admin, wall_now),
-        Command::Export => exchange::export(admin),
-        Command::Import => exchange::import(cli, admin, io::stdin().lock(), wall_now),
+        Command::Export => import_export::export(admin),
+        Command::Import => import_export::import(cli, admin, io::stdin().lock(), wall_now),
         Command::Watch { interval } => watch::watch(admin, *interval, cli.json),
     }
 }

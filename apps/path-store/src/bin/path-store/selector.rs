@@ -28,8 +28,8 @@ pub struct Selector {
     address: IpAddr,
     length: Option<u8>,
 
-    /// Under which names the prefix may be hidden.
-    hidden: Vec<String>,
+    /// Pseudonyms that the prefix may have in the store.
+    pseudonyms: Vec<String>,
     text: String,
 }
 
@@ -119,8 +119,8 @@ impl FromStr for Selector {
     fn from_str(text: &str) -> Result<Self, String> {
         let Parsed { block, address, length } = parse_block(text)?;
         let is_address = length.is_none();
-        let (hidden, text) = (Vec::new(), text.to_string());
-        Ok(Selector { block, is_address, address, length, hidden, text })
+        let (pseudonyms, text) = (Vec::new(), text.to_string());
+        Ok(Selector { block, is_address, address, length, pseudonyms, text })
     }
 }
 
@@ -136,7 +136,7 @@ impl Selector {
     pub fn with_keys(mut self, keys: &HashKeys) -> Self {
         let names = keys.names(&self.endpoint("", None));
         let name = |name: RemoteEndpoint| name.to_string().trim_start_matches('>').to_string();
-        self.hidden = names.into_iter().map(name).collect();
+        self.pseudonyms = names.into_iter().map(name).collect();
         self
     }
 
@@ -159,7 +159,7 @@ impl Selector {
     pub fn takes_in(&self, endpoint: &str) -> bool {
         let Some(key) = Key::parse(endpoint) else { return false };
         if key.prefix.starts_with('~') {
-            return self.hidden.iter().any(|name| name == key.prefix);
+            return self.pseudonyms.iter().any(|name| name == key.prefix);
         }
 
         match parse_block(key.prefix) {

@@ -6,8 +6,8 @@ use std::time::UNIX_EPOCH;
 
 use comfy_table::CellAlignment;
 use comfy_table::Table;
-use path_store::Condition;
 use path_store::Entry;
+use path_store::RecordStatus;
 use path_store::ServiceMetrics;
 use path_store::Size;
 use serde::Serialize;
@@ -34,7 +34,7 @@ struct EntryJson<'a> {
     lease_ms: Option<u64>,
     retreats: u32,
     hold_off_ms: Option<u64>,
-    condition: Condition,
+    condition: RecordStatus,
 }
 
 /// What happened to an entry.
@@ -114,7 +114,7 @@ fn entry_json(entry: &Entry) -> EntryJson<'_> {
         lease_ms: entry.lease.map(millis),
         retreats: entry.retreats,
         hold_off_ms: entry.hold_off.map(millis),
-        condition: entry.condition,
+        condition: entry.status,
     }
 }
 
@@ -171,8 +171,8 @@ fn note(entry: &Entry) -> String {
         entry.lease.map(|lease| format!("claimed for {}", coarse(lease))),
         entry.hold_off.map(|left| format!("held off for {}", coarse(left))),
         (entry.retreats > 0).then(|| format!("retreats: {}", entry.retreats)),
-        (entry.condition == Condition::Newer).then(|| "of a newer version".to_string()),
-        (entry.condition == Condition::Damaged).then(|| "damaged".to_string()),
+        (entry.status == RecordStatus::Newer).then(|| "of a newer version".to_string()),
+        (entry.status == RecordStatus::Damaged).then(|| "damaged".to_string()),
     ];
 
     notes.into_iter().flatten().collect::<Vec<_>>().join(", ")
@@ -217,8 +217,8 @@ impl Stats {
         self.sets += u64::from(entry.state.is_some());
         self.claimed += u64::from(entry.lease.is_some());
         self.held_off += u64::from(entry.hold_off.is_some());
-        self.newer += u64::from(entry.condition == Condition::Newer);
-        self.damaged += u64::from(entry.condition == Condition::Damaged);
+        self.newer += u64::from(entry.status == RecordStatus::Newer);
+        self.damaged += u64::from(entry.status == RecordStatus::Damaged);
 
         if let Some(state) = &entry.state {
             let age_s = wall_now.duration_since(state.observed).unwrap_or_default().as_secs();

@@ -92,7 +92,7 @@ pub fn changes<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use path_store::Condition;
+    use path_store::RecordStatus;
     use quiche::path_state::PathState;
     use std::time::UNIX_EPOCH;
 
@@ -111,7 +111,7 @@ mod tests {
             lease: claimed.then_some(Duration::from_secs(1)),
             retreats,
             hold_off: None,
-            condition: Condition::Sound,
+            status: RecordStatus::Sound,
         };
         (key.to_string(), entry)
     }

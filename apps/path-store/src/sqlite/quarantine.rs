@@ -1,5 +1,6 @@
-//! Damaged databases: kept beside the store for whoever looks into what happened,
-//! the latest few of them.
+//! Quarantine of damaged databases: beside the store, the latest few of them.
+//!
+//! They are kept for whoever looks into what happened.
 
 use std::ffi::OsString;
 use std::io;
@@ -24,8 +25,8 @@ const PARTS: [&str; 3] = ["-wal", "-shm", ""];
 /// # Errors
 ///
 /// The folder cannot be written to.
-pub fn set_aside(path: &Path) -> io::Result<PathBuf> {
-    let mut kept = kept_aside(path)?;
+pub fn quarantine(path: &Path) -> io::Result<PathBuf> {
+    let mut kept = kept(path)?;
     kept.sort_unstable();
     for (_, oldest) in kept.iter().take((kept.len() + 1).saturating_sub(KEPT_MAX)) {
         for suffix in PARTS {
@@ -37,19 +38,19 @@ pub fn set_aside(path: &Path) -> io::Result<PathBuf> {
     // Later than all others, also in the same second or with a clock set back.
     let seconds = unix_ms(quiche::clock::wall_now()) / 1000;
     let last = kept.last().map_or(0, |(seconds, _)| *seconds);
-    let aside = with_suffix(path, &format!("{INFIX}{}", seconds.max(last.saturating_add(1))));
+    let target = with_suffix(path, &format!("{INFIX}{}", seconds.max(last.saturating_add(1))));
     for suffix in PARTS {
-        match std::fs::rename(with_suffix(path, suffix), with_suffix(&aside, suffix)) {
+        match std::fs::rename(with_suffix(path, suffix), with_suffix(&target, suffix)) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => (),
         }
     }
 
-    Ok(aside)
+    Ok(target)
 }
 
-/// The databases that were set aside from `path`, and when, in seconds since 1970.
-fn kept_aside(path: &Path) -> io::Result<Vec<(i64, PathBuf)>> {
+/// Returns the databases in the quarantine of `path`, and since when, in seconds since 1970.
+fn kept(path: &Path) -> io::Result<Vec<(i64, PathBuf)>> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Ok(Vec::new());
     };

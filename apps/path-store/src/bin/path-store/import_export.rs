@@ -61,7 +61,7 @@ pub fn put(
 ) -> Result<(), Failure> {
     let endpoint = put.prefix.endpoint(&put.sender, put.dscp);
     let endpoint = match keys {
-        Some(keys) => keys.hide(endpoint, wall_now),
+        Some(keys) => keys.pseudonymize(endpoint, wall_now),
         None => endpoint,
     };
     let state = PathState {

@@ -1,4 +1,4 @@
-//! The life of a saved path in one connection: read early, claim late, resume,
+//! The lifecycle of a saved path in one connection: read early, claim late, resume,
 //! give the claim back; and what the connection learns meanwhile.
 //!
 //! A pure state machine: events and `now` in, actions out. It knows neither the
@@ -81,12 +81,12 @@ enum Claiming {
 /// One connection's dealings with the store.
 #[derive(Clone, Debug)]
 pub struct ClaimLifecycle {
-    set_exists: bool,
+    record_exists: bool,
     claiming: Claiming,
 
     /// The path did not carry the saved set, or is not the one that it is about:
     /// nothing learnt here is kept.
-    mute: bool,
+    suppressed: bool,
 
     recorded: Option<PathState>,
 
@@ -99,9 +99,9 @@ impl ClaimLifecycle {
     /// Of a connection that begins `now`.
     pub fn new(now: Instant) -> Self {
         Self {
-            set_exists: false,
+            record_exists: false,
             claiming: Claiming::NotYet,
-            mute: false,
+            suppressed: false,
             recorded: None,
             observe_at: now + RECORD_INTERVAL,
             active: false,
@@ -110,13 +110,13 @@ impl ClaimLifecycle {
 
     /// The store has answered the read.
     pub fn on_read(&mut self, found: Option<PathState>) {
-        self.set_exists = found.is_some();
+        self.record_exists = found.is_some();
     }
 
     /// The client's address is validated and more than the initial window is
     /// queued: a saved set would be of use now.
-    pub fn on_need(&mut self, now: Instant) -> Option<Action> {
-        if !self.set_exists || self.claiming != Claiming::NotYet {
+    pub fn on_data_queued(&mut self, now: Instant) -> Option<Action> {
+        if !self.record_exists || self.claiming != Claiming::NotYet {
             return None;
         }
         self.claiming = Claiming::Asked { at: now };
@@ -143,8 +143,8 @@ impl ClaimLifecycle {
         }
     }
 
-    /// When [`on_lapse`](Self::on_lapse) is due, if nothing happens before.
-    pub fn lapse(&self) -> Option<Instant> {
+    /// When [`on_claim_timeout`](Self::on_claim_timeout) is due, if nothing happens before.
+    pub fn claim_timeout(&self) -> Option<Instant> {
         match self.claiming {
             Claiming::Held { jump_before: at, .. } | Claiming::Lingers { until: at, .. } => {
                 Some(at)
@@ -156,8 +156,8 @@ impl ClaimLifecycle {
     /// No jump came in time, nor will one; or it is so long ago that others may have
     /// the set. A client that falls silent keeps it from the others of its subnet no
     /// longer than that.
-    pub fn on_lapse(&mut self, now: Instant) -> Option<Action> {
-        self.lapse().filter(|at| *at <= now).and_then(|_| self.give_back())
+    pub fn on_claim_timeout(&mut self, now: Instant) -> Option<Action> {
+        self.claim_timeout().filter(|at| *at <= now).and_then(|_| self.give_back())
     }
 
     /// The transport did not take the set.
@@ -178,7 +178,7 @@ impl ClaimLifecycle {
     ) -> [Option<Action>; 2] {
         match outcome {
             Outcome::Retreat => {
-                self.mute = true;
+                self.suppressed = true;
                 [self.forget(), None]
             }
             Outcome::Normal => {
@@ -213,7 +213,7 @@ impl ClaimLifecycle {
     /// not about its new path, nor is what is learnt from now on (RFC 9959, 2.2).
     /// A claim goes back after Careful Resume has ended on the old one.
     pub fn on_move(&mut self) {
-        self.mute = true;
+        self.suppressed = true;
         if matches!(self.claiming, Claiming::NotYet | Claiming::Asked { .. }) {
             self.claiming = Claiming::Over;
         }
@@ -226,7 +226,7 @@ impl ClaimLifecycle {
 
     /// When [`on_observation`](Self::on_observation) is due next.
     pub fn next_observation(&self) -> Option<Instant> {
-        (self.active && !self.mute).then_some(self.observe_at)
+        (self.active && !self.suppressed).then_some(self.observe_at)
     }
 
     /// What the connection knows of its path now, recorded if it is new.
@@ -234,7 +234,7 @@ impl ClaimLifecycle {
         self.observe_at = now + RECORD_INTERVAL;
         self.active = false;
         let observed = observed?;
-        if self.mute || self.recorded == Some(observed) {
+        if self.suppressed || self.recorded == Some(observed) {
             return None;
         }
         self.recorded = Some(observed);
@@ -278,7 +278,7 @@ mod tests {
     /// Of the set that is claimed.
     const FORGET: Action = Action::Forget { token: TOKEN, used: SystemTime::UNIX_EPOCH };
 
-    fn set(saved_cwnd: u64) -> PathState {
+    fn state(saved_cwnd: u64) -> PathState {
         PathState {
             saved_cwnd,
             saved_rtt: Duration::from_millis(50),
@@ -290,59 +290,59 @@ mod tests {
     }
 
     fn claim() -> Claim {
-        Claim { state: set(1000), token: TOKEN, lease: LEASE }
+        Claim { state: state(1000), token: TOKEN, lease: LEASE }
     }
 
     /// A connection that holds the claim since the returned time.
     fn holding() -> (ClaimLifecycle, Instant) {
         let now = quiche::clock::now();
-        let mut life = ClaimLifecycle::new(now);
-        life.on_read(Some(set(1000)));
-        assert_eq!(life.on_need(now), Some(Action::Claim));
-        assert!(matches!(life.on_claim(Some(claim())), Some(Action::Resume { .. })));
-        (life, now)
+        let mut lifecycle = ClaimLifecycle::new(now);
+        lifecycle.on_read(Some(state(1000)));
+        assert_eq!(lifecycle.on_data_queued(now), Some(Action::Claim));
+        assert!(matches!(lifecycle.on_claim(Some(claim())), Some(Action::Resume { .. })));
+        (lifecycle, now)
     }
 
     /// One that has jumped, and left Careful Resume at the returned time.
     fn lingering() -> (ClaimLifecycle, Instant) {
-        let (mut life, now) = holding();
-        life.on_jump();
-        assert_eq!(life.on_outcome(Outcome::Normal, None, now), NOTHING);
-        assert!(life.lingers());
-        (life, now)
+        let (mut lifecycle, now) = holding();
+        lifecycle.on_jump();
+        assert_eq!(lifecycle.on_outcome(Outcome::Normal, None, now), NOTHING);
+        assert!(lifecycle.lingers());
+        (lifecycle, now)
     }
 
     #[test]
     fn a_set_is_claimed_once_and_only_when_there_is_one() {
         let now = quiche::clock::now();
-        let mut life = ClaimLifecycle::new(now);
-        assert_eq!(life.on_need(now), None);
-        life.on_read(None);
-        assert_eq!(life.on_need(now), None);
-        life.on_read(Some(set(1000)));
-        assert_eq!(life.on_need(now), Some(Action::Claim));
-        assert_eq!(life.on_need(now), None);
+        let mut lifecycle = ClaimLifecycle::new(now);
+        assert_eq!(lifecycle.on_data_queued(now), None);
+        lifecycle.on_read(None);
+        assert_eq!(lifecycle.on_data_queued(now), None);
+        lifecycle.on_read(Some(state(1000)));
+        assert_eq!(lifecycle.on_data_queued(now), Some(Action::Claim));
+        assert_eq!(lifecycle.on_data_queued(now), None);
     }
 
     #[test]
     fn the_jump_must_come_in_the_first_half_of_the_lease() {
         let now = quiche::clock::now();
-        let mut life = ClaimLifecycle::new(now);
-        life.on_read(Some(set(1000)));
-        life.on_need(now);
-        let resume = Action::Resume { saved: set(1000), jump_before: now + LEASE / 2 };
-        assert_eq!(life.on_claim(Some(claim())), Some(resume));
+        let mut lifecycle = ClaimLifecycle::new(now);
+        lifecycle.on_read(Some(state(1000)));
+        lifecycle.on_data_queued(now);
+        let resume = Action::Resume { saved: state(1000), jump_before: now + LEASE / 2 };
+        assert_eq!(lifecycle.on_claim(Some(claim())), Some(resume));
     }
 
     #[test]
     fn a_claim_that_another_connection_holds_is_not_asked_for_again() {
         let now = quiche::clock::now();
-        let mut life = ClaimLifecycle::new(now);
-        life.on_read(Some(set(1000)));
-        life.on_need(now);
-        assert_eq!(life.on_claim(None), None);
-        assert_eq!(life.on_need(now), None);
-        assert_eq!(life.on_close(None, now), NOTHING);
+        let mut lifecycle = ClaimLifecycle::new(now);
+        lifecycle.on_read(Some(state(1000)));
+        lifecycle.on_data_queued(now);
+        assert_eq!(lifecycle.on_claim(None), None);
+        assert_eq!(lifecycle.on_data_queued(now), None);
+        assert_eq!(lifecycle.on_close(None, now), NOTHING);
     }
 
     #[test]
@@ -350,135 +350,135 @@ mod tests {
         let release = [None, Some(Action::Release(TOKEN))];
         let forget = [Some(FORGET), None];
 
-        let (mut life, now) = holding();
-        assert_eq!(life.on_refusal(), release[1]);
-        assert_eq!(life.on_close(None, now), NOTHING);
+        let (mut lifecycle, now) = holding();
+        assert_eq!(lifecycle.on_refusal(), release[1]);
+        assert_eq!(lifecycle.on_close(None, now), NOTHING);
 
-        let (mut life, now) = holding();
-        assert_eq!(life.on_outcome(Outcome::Normal, None, now), release);
-        assert_eq!(life.on_outcome(Outcome::Normal, None, now), NOTHING);
-        assert_eq!(life.on_close(None, now), NOTHING);
+        let (mut lifecycle, now) = holding();
+        assert_eq!(lifecycle.on_outcome(Outcome::Normal, None, now), release);
+        assert_eq!(lifecycle.on_outcome(Outcome::Normal, None, now), NOTHING);
+        assert_eq!(lifecycle.on_close(None, now), NOTHING);
 
-        let (mut life, now) = holding();
-        assert_eq!(life.on_outcome(Outcome::Retreat, None, now), forget);
-        assert_eq!(life.on_outcome(Outcome::Normal, None, now), NOTHING);
-        assert_eq!(life.on_close(None, now), NOTHING);
+        let (mut lifecycle, now) = holding();
+        assert_eq!(lifecycle.on_outcome(Outcome::Retreat, None, now), forget);
+        assert_eq!(lifecycle.on_outcome(Outcome::Normal, None, now), NOTHING);
+        assert_eq!(lifecycle.on_close(None, now), NOTHING);
 
-        let (mut life, now) = holding();
-        assert_eq!(life.on_close(None, now), release);
-        assert_eq!(life.on_close(None, now), NOTHING);
+        let (mut lifecycle, now) = holding();
+        assert_eq!(lifecycle.on_close(None, now), release);
+        assert_eq!(lifecycle.on_close(None, now), NOTHING);
 
-        let (mut life, now) = lingering();
-        assert_eq!(life.on_close(None, now), release);
-        assert_eq!(life.on_close(None, now), NOTHING);
+        let (mut lifecycle, now) = lingering();
+        assert_eq!(lifecycle.on_close(None, now), release);
+        assert_eq!(lifecycle.on_close(None, now), NOTHING);
     }
 
     #[test]
     fn after_a_jump_the_claim_lingers_while_the_connection_sends() {
         let release = Some(Action::Release(TOKEN));
 
-        let (mut life, now) = lingering();
-        assert_eq!(life.lapse(), Some(now + LINGER));
-        assert_eq!(life.on_lapse(now + LINGER - Duration::from_millis(1)), None);
-        assert_eq!(life.on_lapse(now + LINGER), release);
-        assert_eq!((life.lapse(), life.lingers()), (None, false));
-        assert_eq!(life.on_idle(None, now + LINGER), NOTHING);
+        let (mut lifecycle, now) = lingering();
+        assert_eq!(lifecycle.claim_timeout(), Some(now + LINGER));
+        assert_eq!(lifecycle.on_claim_timeout(now + LINGER - Duration::from_millis(1)), None);
+        assert_eq!(lifecycle.on_claim_timeout(now + LINGER), release);
+        assert_eq!((lifecycle.claim_timeout(), lifecycle.lingers()), (None, false));
+        assert_eq!(lifecycle.on_idle(None, now + LINGER), NOTHING);
 
-        let (mut life, now) = lingering();
-        let ends = [Some(Action::Record(set(900))), release];
-        assert_eq!(life.on_idle(Some(set(900)), now), ends);
-        assert_eq!(life.on_idle(Some(set(900)), now), NOTHING);
-        assert_eq!(life.on_close(Some(set(900)), now), NOTHING);
+        let (mut lifecycle, now) = lingering();
+        let ends = [Some(Action::Record(state(900))), release];
+        assert_eq!(lifecycle.on_idle(Some(state(900)), now), ends);
+        assert_eq!(lifecycle.on_idle(Some(state(900)), now), NOTHING);
+        assert_eq!(lifecycle.on_close(Some(state(900)), now), NOTHING);
 
         // Its path is another one by then, perhaps with the same claim on the old.
-        let (mut life, now) = lingering();
-        life.on_move();
-        assert_eq!(life.on_idle(Some(set(900)), now), [None, release]);
+        let (mut lifecycle, now) = lingering();
+        lifecycle.on_move();
+        assert_eq!(lifecycle.on_idle(Some(state(900)), now), [None, release]);
     }
 
     #[test]
     fn one_that_is_idle_before_its_jump_keeps_its_claim() {
-        let (mut life, now) = holding();
-        assert_eq!(life.on_idle(Some(set(900)), now), NOTHING);
-        life.on_jump();
-        assert_eq!(life.on_idle(Some(set(900)), now), NOTHING);
+        let (mut lifecycle, now) = holding();
+        assert_eq!(lifecycle.on_idle(Some(state(900)), now), NOTHING);
+        lifecycle.on_jump();
+        assert_eq!(lifecycle.on_idle(Some(state(900)), now), NOTHING);
         let forget = [Some(FORGET), None];
-        assert_eq!(life.on_outcome(Outcome::Retreat, None, now), forget);
+        assert_eq!(lifecycle.on_outcome(Outcome::Retreat, None, now), forget);
     }
 
     /// RFC 9959, 3.5: nor is what the connection recorded before the path failed it.
     #[test]
     fn a_retreat_forgets_what_the_connection_recorded_meanwhile() {
-        let (mut life, now) = holding();
-        life.on_jump();
+        let (mut lifecycle, now) = holding();
+        lifecycle.on_jump();
         let observed = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
-        life.on_observation(Some(PathState { observed, ..set(900) }), now);
+        lifecycle.on_observation(Some(PathState { observed, ..state(900) }), now);
 
         let forget = Action::Forget { token: TOKEN, used: observed };
-        assert_eq!(life.on_outcome(Outcome::Retreat, None, now), [Some(forget), None]);
+        assert_eq!(lifecycle.on_outcome(Outcome::Retreat, None, now), [Some(forget), None]);
     }
 
     #[test]
     fn what_was_observed_is_kept_before_the_claim_goes_back() {
-        let kept = [Some(Action::Record(set(900))), Some(Action::Release(TOKEN))];
+        let kept = [Some(Action::Record(state(900))), Some(Action::Release(TOKEN))];
 
-        let (mut life, now) = holding();
-        assert_eq!(life.on_outcome(Outcome::Normal, Some(set(900)), now), kept);
+        let (mut lifecycle, now) = holding();
+        assert_eq!(lifecycle.on_outcome(Outcome::Normal, Some(state(900)), now), kept);
 
-        let (mut life, now) = holding();
-        assert_eq!(life.on_close(Some(set(900)), now), kept);
+        let (mut lifecycle, now) = holding();
+        assert_eq!(lifecycle.on_close(Some(state(900)), now), kept);
     }
 
     // RFC 9959, 3.5: what the path did not carry is forgotten, not renewed.
     #[test]
     fn a_retreat_forgets_and_keeps_nothing_of_what_was_observed() {
-        let (mut life, now) = holding();
+        let (mut lifecycle, now) = holding();
         let forget = [Some(FORGET), None];
-        assert_eq!(life.on_outcome(Outcome::Retreat, Some(set(900)), now), forget);
-        assert_eq!(life.on_outcome(Outcome::Normal, Some(set(900)), now), NOTHING);
-        assert_eq!(life.on_close(Some(set(900)), now), NOTHING);
+        assert_eq!(lifecycle.on_outcome(Outcome::Retreat, Some(state(900)), now), forget);
+        assert_eq!(lifecycle.on_outcome(Outcome::Normal, Some(state(900)), now), NOTHING);
+        assert_eq!(lifecycle.on_close(Some(state(900)), now), NOTHING);
     }
 
     #[test]
     fn a_claim_without_a_jump_goes_back_when_none_will_come() {
-        let (mut life, now) = holding();
-        assert_eq!(life.lapse(), Some(now + LEASE / 2));
-        assert_eq!(life.on_lapse(now + LEASE / 2 - Duration::from_millis(1)), None);
-        assert_eq!(life.on_lapse(now + LEASE / 2), Some(Action::Release(TOKEN)));
-        assert_eq!(life.lapse(), None);
-        assert_eq!(life.on_outcome(Outcome::Normal, None, now + LEASE), NOTHING);
+        let (mut lifecycle, now) = holding();
+        assert_eq!(lifecycle.claim_timeout(), Some(now + LEASE / 2));
+        assert_eq!(lifecycle.on_claim_timeout(now + LEASE / 2 - Duration::from_millis(1)), None);
+        assert_eq!(lifecycle.on_claim_timeout(now + LEASE / 2), Some(Action::Release(TOKEN)));
+        assert_eq!(lifecycle.claim_timeout(), None);
+        assert_eq!(lifecycle.on_outcome(Outcome::Normal, None, now + LEASE), NOTHING);
 
         // One that is being used stays until Careful Resume ends.
-        let (mut life, now) = holding();
-        life.on_jump();
-        assert_eq!(life.lapse(), None);
-        assert_eq!(life.on_lapse(now + LEASE), None);
+        let (mut lifecycle, now) = holding();
+        lifecycle.on_jump();
+        assert_eq!(lifecycle.claim_timeout(), None);
+        assert_eq!(lifecycle.on_claim_timeout(now + LEASE), None);
         let forget = [Some(FORGET), None];
-        assert_eq!(life.on_outcome(Outcome::Retreat, None, now + LEASE), forget);
+        assert_eq!(lifecycle.on_outcome(Outcome::Retreat, None, now + LEASE), forget);
     }
 
     #[test]
     fn an_answer_that_nobody_waits_for_is_given_back() {
         let now = quiche::clock::now();
-        let mut life = ClaimLifecycle::new(now);
-        life.on_read(Some(set(1000)));
-        life.on_need(now);
-        life.on_close(None, now);
-        assert_eq!(life.on_claim(Some(claim())), Some(Action::Release(TOKEN)));
+        let mut lifecycle = ClaimLifecycle::new(now);
+        lifecycle.on_read(Some(state(1000)));
+        lifecycle.on_data_queued(now);
+        lifecycle.on_close(None, now);
+        assert_eq!(lifecycle.on_claim(Some(claim())), Some(Action::Release(TOKEN)));
     }
 
     #[test]
     fn a_client_that_moved_neither_resumes_nor_records() {
         let now = quiche::clock::now();
-        let mut life = ClaimLifecycle::new(now);
-        life.on_read(Some(set(1000)));
-        life.on_need(now);
-        life.on_move();
-        assert_eq!(life.on_claim(Some(claim())), Some(Action::Release(TOKEN)));
-        assert_eq!(life.on_need(now), None);
-        life.on_activity();
-        assert_eq!(life.next_observation(), None);
-        assert_eq!(life.on_close(Some(set(500)), now), NOTHING);
+        let mut lifecycle = ClaimLifecycle::new(now);
+        lifecycle.on_read(Some(state(1000)));
+        lifecycle.on_data_queued(now);
+        lifecycle.on_move();
+        assert_eq!(lifecycle.on_claim(Some(claim())), Some(Action::Release(TOKEN)));
+        assert_eq!(lifecycle.on_data_queued(now), None);
+        lifecycle.on_activity();
+        assert_eq!(lifecycle.next_observation(), None);
+        assert_eq!(lifecycle.on_close(Some(state(500)), now), NOTHING);
     }
 
     #[test]
@@ -487,44 +487,44 @@ mod tests {
             (Outcome::Normal, [None, Some(Action::Release(TOKEN))]),
             (Outcome::Retreat, [Some(FORGET), None]),
         ] {
-            let (mut life, now) = holding();
-            life.on_move();
-            assert_eq!(life.on_outcome(outcome, Some(set(500)), now), ends);
+            let (mut lifecycle, now) = holding();
+            lifecycle.on_move();
+            assert_eq!(lifecycle.on_outcome(outcome, Some(state(500)), now), ends);
         }
     }
 
     #[test]
     fn nothing_is_recorded_after_a_retreat() {
-        let (mut life, now) = holding();
-        life.on_activity();
-        life.on_outcome(Outcome::Retreat, None, now);
-        assert_eq!(life.next_observation(), None);
-        assert_eq!(life.on_observation(Some(set(500)), now), None);
+        let (mut lifecycle, now) = holding();
+        lifecycle.on_activity();
+        lifecycle.on_outcome(Outcome::Retreat, None, now);
+        assert_eq!(lifecycle.next_observation(), None);
+        assert_eq!(lifecycle.on_observation(Some(state(500)), now), None);
     }
 
     #[test]
     fn an_active_connection_observes_every_second() {
         let now = quiche::clock::now();
-        let mut life = ClaimLifecycle::new(now);
-        assert_eq!(life.next_observation(), None);
-        life.on_activity();
-        assert_eq!(life.next_observation(), Some(now + RECORD_INTERVAL));
+        let mut lifecycle = ClaimLifecycle::new(now);
+        assert_eq!(lifecycle.next_observation(), None);
+        lifecycle.on_activity();
+        assert_eq!(lifecycle.next_observation(), Some(now + RECORD_INTERVAL));
 
         let later = now + RECORD_INTERVAL;
-        life.on_observation(None, later);
-        assert_eq!(life.next_observation(), None);
-        life.on_activity();
-        assert_eq!(life.next_observation(), Some(later + RECORD_INTERVAL));
+        lifecycle.on_observation(None, later);
+        assert_eq!(lifecycle.next_observation(), None);
+        lifecycle.on_activity();
+        assert_eq!(lifecycle.next_observation(), Some(later + RECORD_INTERVAL));
     }
 
     #[test]
     fn only_what_is_new_is_recorded() {
         let now = quiche::clock::now();
-        let mut life = ClaimLifecycle::new(now);
-        let record = |cwnd| Some(Action::Record(set(cwnd)));
-        assert_eq!(life.on_observation(None, now), None);
-        assert_eq!(life.on_observation(Some(set(100)), now), record(100));
-        assert_eq!(life.on_observation(Some(set(100)), now), None);
-        assert_eq!(life.on_observation(Some(set(200)), now), record(200));
+        let mut lifecycle = ClaimLifecycle::new(now);
+        let record = |cwnd| Some(Action::Record(state(cwnd)));
+        assert_eq!(lifecycle.on_observation(None, now), None);
+        assert_eq!(lifecycle.on_observation(Some(state(100)), now), record(100));
+        assert_eq!(lifecycle.on_observation(Some(state(100)), now), None);
+        assert_eq!(lifecycle.on_observation(Some(state(200)), now), record(200));
     }
 }
