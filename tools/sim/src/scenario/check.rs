@@ -21,7 +21,7 @@ enum Must {
 }
 
 /// A key, its value if it has one, and what that must be.
-type Rule = (&'static str, Option<f64>, Must);
+type Requirement = (&'static str, Option<f64>, Must);
 
 /// Whether `scenario` makes sense.
 ///
@@ -145,7 +145,7 @@ fn check_flow(flow: &Flow) -> anyhow::Result<()> {
     )
 }
 
-fn numbers(part: &str, rules: &[Rule]) -> anyhow::Result<()> {
+fn numbers(part: &str, rules: &[Requirement]) -> anyhow::Result<()> {
     for &(key, value, must) in rules {
         let Some(value) = value else { continue };
         let (fits, say) = match must {

@@ -39,7 +39,7 @@ pub struct Client {
 }
 
 /// Where a client is, and what it works with.
-pub struct Turn<'a> {
+pub struct ClientTurn<'a> {
     pub now: Duration,
     pub flow: usize,
     pub clock: &'a Clock,
@@ -86,7 +86,7 @@ impl Client {
     }
 
     /// A timer has fired. False if there is nothing to do after all.
-    pub fn on_timer(&mut self, turn: &mut Turn<'_>) -> bool {
+    pub fn on_timer(&mut self, turn: &mut ClientTurn<'_>) -> bool {
         if !self.timer.fired(turn.now) {
             return false;
         }
@@ -104,7 +104,7 @@ impl Client {
     /// # Errors
     ///
     /// The connection or the response ended before its time.
-    pub fn progress(&mut self, turn: &mut Turn<'_>) -> Result<(), Failure> {
+    pub fn progress(&mut self, turn: &mut ClientTurn<'_>) -> Result<(), Failure> {
         if self.complete.is_none() {
             self.advance(turn).map_err(|e| self.broken(&format!("HTTP/3 failed: {e}")))?;
         }
@@ -120,7 +120,7 @@ impl Client {
         Ok(())
     }
 
-    fn advance(&mut self, turn: &mut Turn<'_>) -> Result<(), h3::Error> {
+    fn advance(&mut self, turn: &mut ClientTurn<'_>) -> Result<(), h3::Error> {
         if self.http.is_none() && self.quic.is_established() {
             self.http = Some(h3::Connection::with_transport(&mut self.quic, turn.http)?);
         }
@@ -161,7 +161,7 @@ impl Client {
         }
     }
 
-    fn flush(&mut self, turn: &mut Turn<'_>) -> Result<(), Failure> {
+    fn flush(&mut self, turn: &mut ClientTurn<'_>) -> Result<(), Failure> {
         loop {
             let slot = turn.wire.packets.take();
             let room = &mut turn.wire.packets.room(slot)[..PACKET_BYTES_MAX];
@@ -182,7 +182,7 @@ impl Client {
         self.quic.timeout_instant().map(|at| clock.since_start(at))
     }
 
-    fn set_timer(&mut self, turn: &mut Turn<'_>) {
+    fn set_timer(&mut self, turn: &mut ClientTurn<'_>) {
         // Nobody waits for what a client does that has all it came for.
         let deadline = self.deadline(turn.clock).filter(|_| self.complete.is_none());
         let event = Event::ClientTimer(turn.flow as u32);

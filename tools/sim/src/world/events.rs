@@ -71,13 +71,13 @@ impl PartialOrd for Entry {
 /// The events to come. Packets on the same way arrive in the order in which
 /// they left: they wait in a lane, only the first of which is in the heap.
 #[derive(Debug, Default)]
-pub struct Queue {
+pub struct EventQueue {
     heap: BinaryHeap<Entry>,
     lanes: Vec<VecDeque<Entry>>,
     serial: u64,
 }
 
-impl Queue {
+impl EventQueue {
     pub fn push(&mut self, at: Duration, event: Event) {
         self.serial += 1;
         let entry = Entry { at, serial: self.serial, event };
@@ -131,7 +131,7 @@ impl Timer {
         now: Duration,
         deadline: Option<Duration>,
         event: Event,
-        queue: &mut Queue,
+        queue: &mut EventQueue,
     ) {
         let Some(deadline) = deadline.map(|deadline| deadline.max(now)) else { return };
         if self.queued.is_none_or(|queued| deadline < queued) {
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn events_come_in_order_of_time_and_then_of_queueing() {
-        let mut queue = Queue::default();
+        let mut queue = EventQueue::default();
         for (at, flow) in [(5, 0), (3, 1), (5, 2), (3, 3), (4, 4)] {
             queue.push(ms(at), Event::ClientTimer(flow));
         }
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn packets_of_several_ways_come_in_order_of_time_and_then_of_queueing() {
-        let (mut queue, mut packets) = (Queue::default(), Packets::default());
+        let (mut queue, mut packets) = (EventQueue::default(), Packets::default());
         let mut expected = vec![];
         for i in 0..200 {
             let (flow, slot, at) = (i % 7, packets.take(), ms(u64::from(i / 14)));
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn only_what_is_due_is_taken() {
-        let mut queue = Queue::default();
+        let mut queue = EventQueue::default();
         queue.push(ms(2), Event::ServerTimer(0));
         assert_eq!(queue.pop_due(ms(1)), None);
         assert_eq!(queue.pop_due(ms(2)), Some(Event::ServerTimer(0)));
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_timer_fires_once_for_its_earliest_deadline() {
-        let (mut queue, mut timer) = (Queue::default(), Timer::default());
+        let (mut queue, mut timer) = (EventQueue::default(), Timer::default());
         let event = Event::ClientTimer(0);
         for at in [7, 9, 4, 4] {
             timer.set(ms(1), Some(ms(at)), event, &mut queue);

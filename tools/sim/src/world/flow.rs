@@ -10,7 +10,7 @@ use super::client::Client;
 use super::clock::Clock;
 use super::dealings;
 use super::plan::FlowPlan;
-use super::record;
+use super::record::PhaseChange;
 use super::server::Server;
 use crate::outcome::FlowOutcome;
 
@@ -24,7 +24,7 @@ const FIRST_PORT: u16 = 10_000;
 const ID_BYTES: usize = 16;
 
 /// A flow, with its hosts from their first packet on.
-pub struct Flow {
+pub struct FlowRun {
     pub plan: FlowPlan,
     pub client: Option<Client>,
     pub server: Option<Server>,
@@ -33,7 +33,7 @@ pub struct Flow {
     pub server_touched: bool,
 }
 
-impl Flow {
+impl FlowRun {
     /// A flow that has not begun.
     pub fn new(plan: FlowPlan) -> Self {
         Self { plan, client: None, server: None, client_touched: false, server_touched: false }
@@ -51,7 +51,7 @@ impl Flow {
         record.end_rounds(client.complete?);
         let since_start = |at: Duration| at.saturating_sub(plan.start);
         let at_ms = |at: Instant| ms(since_start(clock.since_start(at)));
-        let change = |change: &record::Change| {
+        let change = |change: &PhaseChange| {
             let trigger = change.trigger.map(|trigger| trigger.name().to_owned());
             (ms(since_start(change.at)), change.phase.name().to_owned(), trigger)
         };

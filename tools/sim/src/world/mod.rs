@@ -34,17 +34,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use self::client::Client;
+use self::client::ClientTurn;
 use self::clock::Clock;
 use self::dealings::Dealings;
 pub use self::error::Failure;
 pub use self::error::RunError;
 use self::events::Event;
-use self::flow::Flow;
+use self::flow::FlowRun;
 use self::flow::Side;
 use self::flow::SERVER;
 use self::kept::Kept;
 use self::packets::Slot;
 use self::server::Server;
+use self::server::ServerTurn;
 use self::thinning::Thinning;
 use self::topology::Network;
 use self::wire::Wire;
@@ -117,7 +119,7 @@ struct World<'a> {
     turns_now: u32,
     wire: Wire,
     dealings: Dealings,
-    flows: Vec<Flow>,
+    flows: Vec<FlowRun>,
     /// Hosts that something happened to and that have not answered.
     touched: Vec<Host>,
     /// Clients that have not got all, and servers that have not ended.
@@ -154,7 +156,7 @@ impl<'a> World<'a> {
             wire,
             downloading: plans.len(),
             serving: plans.len(),
-            flows: plans.into_iter().map(Flow::new).collect(),
+            flows: plans.into_iter().map(FlowRun::new).collect(),
             touched: vec![],
         })
     }
@@ -319,12 +321,12 @@ impl<'a> World<'a> {
     fn on_client<T: Default>(
         &mut self,
         index: usize,
-        act: impl FnOnce(&mut Client, &mut client::Turn<'_>) -> Result<T, Failure>,
+        act: impl FnOnce(&mut Client, &mut ClientTurn<'_>) -> Result<T, Failure>,
     ) -> Result<T, RunError> {
         let Some(client) = &mut self.flows[index].client else {
             return Ok(T::default());
         };
-        let mut turn = client::Turn {
+        let mut turn = ClientTurn {
             now: self.now,
             flow: index,
             clock: &self.clock,
@@ -338,12 +340,12 @@ impl<'a> World<'a> {
     fn on_server<T: Default>(
         &mut self,
         index: usize,
-        act: impl FnOnce(&mut Server, &mut server::Turn<'_>) -> Result<T, Failure>,
+        act: impl FnOnce(&mut Server, &mut ServerTurn<'_>) -> Result<T, Failure>,
     ) -> Result<T, RunError> {
-        let Flow { server: Some(server), plan, .. } = &mut self.flows[index] else {
+        let FlowRun { server: Some(server), plan, .. } = &mut self.flows[index] else {
             return Ok(T::default());
         };
-        let mut turn = server::Turn {
+        let mut turn = ServerTurn {
             now: self.now,
             flow: index,
             plan,

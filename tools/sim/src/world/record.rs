@@ -26,7 +26,7 @@ const JUMP_ROUNDS: u32 = 5;
 
 /// A change of phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct PhaseChange {
     pub at: Duration,
     pub phase: Phase,
     pub trigger: Option<Trigger>,
@@ -57,7 +57,7 @@ pub struct Record {
     pub rounds: Vec<u64>,
     first_round: Option<Duration>,
 
-    pub changes: Vec<Change>,
+    pub changes: Vec<PhaseChange>,
     pub saved_cwnd: Option<u64>,
     pub jump: Option<Jump>,
     pub observed_cwnd: Option<u64>,
@@ -209,7 +209,7 @@ impl Record {
     ///
     /// A rule was broken.
     pub fn on_event(&mut self, at: Duration, event: &ResumeEvent) -> Result<(), Violation> {
-        self.changes.push(Change { at, phase: event.new, trigger: event.trigger });
+        self.changes.push(PhaseChange { at, phase: event.new, trigger: event.trigger });
         self.rules.on_event(event)
     }
 

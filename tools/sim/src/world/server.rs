@@ -1,5 +1,5 @@
-//! A server's end of one connection. As edge-server's, it writes until the
-//! transport is short of room, sends until the next packet has to wait, and
+//! Server of a flow: its end of one connection. As edge-server's, it writes until
+//! the transport is short of room, sends until the next packet has to wait, and
 //! over again until neither gets further; release times are kept exactly.
 
 use std::net::SocketAddr;
@@ -53,7 +53,7 @@ pub struct Server {
 }
 
 /// Where a server is, and what it works with.
-pub struct Turn<'a> {
+pub struct ServerTurn<'a> {
     pub now: Duration,
     pub flow: usize,
     pub plan: &'a FlowPlan,
@@ -101,7 +101,7 @@ impl Server {
     /// # Errors
     ///
     /// A rule was broken.
-    pub fn on_packet(&mut self, slot: Slot, turn: &mut Turn<'_>) -> Result<(), Failure> {
+    pub fn on_packet(&mut self, slot: Slot, turn: &mut ServerTurn<'_>) -> Result<(), Failure> {
         self.record.before(turn.now);
         // What cannot be read any more is dropped, as any host does.
         let _ = self.quic.recv(turn.wire.packets.bytes(slot), self.info);
@@ -115,7 +115,7 @@ impl Server {
     /// # Errors
     ///
     /// A rule was broken.
-    pub fn on_timer(&mut self, turn: &mut Turn<'_>) -> Result<bool, Failure> {
+    pub fn on_timer(&mut self, turn: &mut ServerTurn<'_>) -> Result<bool, Failure> {
         if !self.timer.fired(turn.now) {
             return Ok(false);
         }
@@ -138,7 +138,7 @@ impl Server {
     /// # Errors
     ///
     /// A rule was broken, or the response cannot be sent.
-    pub fn progress(&mut self, turn: &mut Turn<'_>) -> Result<bool, Failure> {
+    pub fn progress(&mut self, turn: &mut ServerTurn<'_>) -> Result<bool, Failure> {
         let was_over = self.over;
         let mut sent_any = false;
         loop {
@@ -164,14 +164,14 @@ impl Server {
         self.quic.is_draining() || self.quic.is_closed()
     }
 
-    fn serve(&mut self, turn: &mut Turn<'_>) -> Result<bool, Failure> {
+    fn serve(&mut self, turn: &mut ServerTurn<'_>) -> Result<bool, Failure> {
         if self.over || !self.quic.is_established() || self.is_ended() {
             return Ok(false);
         }
         self.write(turn).map_err(|e| Failure::Stall(format!("the server's HTTP/3 failed: {e}")))
     }
 
-    fn write(&mut self, turn: &mut Turn<'_>) -> Result<bool, h3::Error> {
+    fn write(&mut self, turn: &mut ServerTurn<'_>) -> Result<bool, h3::Error> {
         let http = match &mut self.http {
             Some(http) => http,
             None => self.http.insert(h3::Connection::with_transport(&mut self.quic, turn.http)?),
@@ -202,7 +202,7 @@ impl Server {
 
     /// Sends until nothing is left or the next packet is not due. Returns
     /// whether it sent anything.
-    fn transmit(&mut self, turn: &mut Turn<'_>) -> Result<bool, Failure> {
+    fn transmit(&mut self, turn: &mut ServerTurn<'_>) -> Result<bool, Failure> {
         let instant = turn.clock.instant(turn.now);
         let mut any = false;
         loop {
@@ -236,7 +236,7 @@ impl Server {
     }
 
     /// Follows Careful Resume, and what the connection learns.
-    fn follow_resume(&mut self, turn: &mut Turn<'_>) -> Result<(), Failure> {
+    fn follow_resume(&mut self, turn: &mut ServerTurn<'_>) -> Result<(), Failure> {
         if turn.plan.mode == Mode::SlowStart {
             if self.is_ended() {
                 self.finish(turn)?;
@@ -288,7 +288,7 @@ impl Server {
     }
 
     /// The connection is over.
-    fn finish(&mut self, turn: &mut Turn<'_>) -> Result<(), Failure> {
+    fn finish(&mut self, turn: &mut ServerTurn<'_>) -> Result<(), Failure> {
         if std::mem::replace(&mut self.over, true) {
             return Ok(());
         }
@@ -300,7 +300,7 @@ impl Server {
         Ok(())
     }
 
-    fn act(&mut self, action: Option<Action>, turn: &mut Turn<'_>) -> Result<(), Failure> {
+    fn act(&mut self, action: Option<Action>, turn: &mut ServerTurn<'_>) -> Result<(), Failure> {
         let subnet = turn.plan.subnet;
         match action {
             None => (),
@@ -327,7 +327,7 @@ impl Server {
         Ok(())
     }
 
-    fn deadline(&self, turn: &Turn<'_>) -> Option<Duration> {
+    fn deadline(&self, turn: &ServerTurn<'_>) -> Option<Duration> {
         if self.over {
             return None;
         }
@@ -339,7 +339,7 @@ impl Server {
         [quic, self.release, life, self.piece].into_iter().flatten().min()
     }
 
-    fn set_timer(&mut self, turn: &mut Turn<'_>) {
+    fn set_timer(&mut self, turn: &mut ServerTurn<'_>) {
         let event = Event::ServerTimer(turn.flow as u32);
         self.timer.set(turn.now, self.deadline(turn), event, &mut turn.wire.queue);
     }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::events::Event;
-use super::events::Queue;
+use super::events::EventQueue;
 use super::packets::Packets;
 use super::packets::Slot;
 use super::thinning::Thinning;
@@ -13,7 +13,7 @@ use crate::trace::Depths;
 
 /// Links, packets and events.
 pub struct Wire {
-    pub queue: Queue,
+    pub queue: EventQueue,
     pub packets: Packets,
     pub network: Network,
     /// When not all ACKs pass.
@@ -29,7 +29,7 @@ impl Wire {
         depths: Option<Depths>,
         packets: Packets,
     ) -> Self {
-        Self { queue: Queue::default(), packets, network, thinning, depths }
+        Self { queue: EventQueue::default(), packets, network, thinning, depths }
     }
 
     /// The server of `flow` sends a packet of `bytes`. False if it is dropped.

@@ -22,7 +22,7 @@ use crate::evaluation::verdict::Verdict;
 const CEILING: &str = "flow.after_jump";
 
 /// The same without and with the ceiling.
-struct Row<'a> {
+struct CeilingPair<'a> {
     free: &'a Cell<'a>,
     capped: &'a Cell<'a>,
 }
@@ -30,7 +30,7 @@ struct Row<'a> {
 pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     let rows = rows(chapter);
     let mut html = String::new();
-    for place in distinct(rows.iter().map(Row::place)) {
+    for place in distinct(rows.iter().map(CeilingPair::place)) {
         let of_place: Vec<_> = rows.iter().filter(|r| r.place() == place).collect();
         html += &page::heading(&place);
         html += &bars(&chart(&of_place))?;
@@ -47,7 +47,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         "retreats",
         "with the ceiling",
     ];
-    html += &page::table(&heads, &rows.iter().map(Row::cells).collect::<Vec<_>>());
+    html += &page::table(&heads, &rows.iter().map(CeilingPair::cells).collect::<Vec<_>>());
     html += &note(
         "Packets lost within 5 RTTs of the jump, mean of all runs; times are medians. Nothing need be \
          lost. The bound of times is that of the path at its best.",
@@ -59,13 +59,13 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     Ok(Findings { html, verdicts: vec![verdict], ..Findings::default() })
 }
 
-fn rows<'a>(chapter: &'a Chapter) -> Vec<Row<'a>> {
+fn rows<'a>(chapter: &'a Chapter) -> Vec<CeilingPair<'a>> {
     let of =
         |ceiling: &'static str| chapter.cells.iter().filter(move |c| c.said(CEILING) == ceiling);
     let place = |c: &Cell| (c.said("case"), c.said(EXIT));
     let row = |free: &'a Cell<'a>| {
         let capped = of("ceiling").find(|capped| place(capped) == place(free))?;
-        Some(Row { free, capped })
+        Some(CeilingPair { free, capped })
     };
     of("none").filter_map(row).collect()
 }
@@ -78,7 +78,7 @@ fn lost(cell: &Cell) -> f64 {
     lost.and_then(|lost| mean(&lost)).map_or(f64::NAN, |m| m.value)
 }
 
-impl Row<'_> {
+impl CeilingPair<'_> {
     fn place(&self) -> String {
         self.free.said("case")
     }
@@ -104,7 +104,7 @@ impl Row<'_> {
     }
 }
 
-fn chart(rows: &[&Row]) -> Bars {
+fn chart(rows: &[&CeilingPair]) -> Bars {
     let both = rows.iter().flat_map(|row| {
         let bar = |cell: &Cell, ceiling: &str, colour| Bar {
             label: format!("{}{ceiling}", exit_name(cell)),

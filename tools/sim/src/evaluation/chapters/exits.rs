@@ -28,7 +28,7 @@ const POSTER: [(&str, &str, f64, [f64; 3]); 2] =
     [("GEO", "P12", 64.6, [11.0, 12.4, 18.1]), ("LEO", "P13", 52.0, [0.5, 0.6, 0.7])];
 
 /// One way to end slow start on one path.
-struct Row<'a> {
+struct PathExit<'a> {
     cell: &'a Cell<'a>,
     /// In the order of the runs: when the same seed loses its first packet
     /// where nothing else ends slow start, in ms.
@@ -58,7 +58,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         "bound",
         "packets lost, mean",
     ];
-    html += &page::table(&heads, &rows.iter().map(Row::cells).collect::<Vec<_>>());
+    html += &page::table(&heads, &rows.iter().map(PathExit::cells).collect::<Vec<_>>());
     html += &note(
         "Times are medians since the client's first packet. HyStart++ ends slow start when the \
          rounds of its conservative slow start are over. Too late: after that loss, or by it, or never. \
@@ -69,7 +69,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     Ok(Findings { html, published, verdicts })
 }
 
-fn rows<'a>(chapter: &'a Chapter) -> Vec<Row<'a>> {
+fn rows<'a>(chapter: &'a Chapter) -> Vec<PathExit<'a>> {
     let of = |case: &str, exit: &str| {
         chapter.cells.iter().find(|c| c.said("case") == case && c.said(EXIT) == exit)
     };
@@ -80,7 +80,7 @@ fn rows<'a>(chapter: &'a Chapter) -> Vec<Row<'a>> {
             run.flows[0].first_drop_ms
         };
         let losses_ms = cell.runs.iter().map(|run| loss_ms(run.seed)).collect();
-        Row { cell, losses_ms }
+        PathExit { cell, losses_ms }
     };
     distinct(chapter.cells.iter().map(|c| c.said("case")))
         .into_iter()
@@ -94,7 +94,7 @@ fn exit_ms(flow: &FlowOutcome) -> Option<f64> {
     flow.slow_start_end.as_ref().filter(|(_, why)| why != "loss").map(|(ms, _)| *ms)
 }
 
-impl Row<'_> {
+impl PathExit<'_> {
     fn flows(&self) -> impl Iterator<Item = (&FlowOutcome, Option<f64>)> {
         let flows = self.cell.runs.iter().map(|run| &run.flows[0]);
         flows.zip(self.losses_ms.iter().copied())
@@ -163,15 +163,15 @@ impl Row<'_> {
     }
 }
 
-fn aim(rows: &[Row], case: &str, id: &str, share: f64) -> Verdict {
+fn aim(rows: &[PathExit], case: &str, id: &str, share: f64) -> Verdict {
     let rule = format!("exits, {case}: SEARCH is right in {share} % of the runs ({id})");
-    let is = |r: &&Row| r.cell.said("case") == case && r.cell.said(EXIT).starts_with("search");
+    let is = |r: &&PathExit| r.cell.said("case") == case && r.cell.said(EXIT).starts_with("search");
     let figures = rows.iter().filter(is).map(|r| Figure::new(r.who(), r.right())).collect();
     Verdict::at_least(&rule, share, (1, " %"), figures).as_aim()
 }
 
-fn chart(case: &str, rows: &[&Row]) -> Bars {
-    let bar = |row: &&Row| Bar {
+fn chart(case: &str, rows: &[&PathExit]) -> Bars {
+    let bar = |row: &&PathExit| Bar {
         label: exit_name(row.cell).into(),
         value: row.right(),
         runs: Vec::new(),
@@ -191,8 +191,11 @@ fn chart(case: &str, rows: &[&Row]) -> Bars {
     }
 }
 
-fn published(rows: &[Row], (case, id, share, seconds): (&str, &str, f64, [f64; 3])) -> Published {
-    let is = |r: &&Row| r.cell.said("case") == case && r.cell.said(EXIT).starts_with("search");
+fn published(
+    rows: &[PathExit],
+    (case, id, share, seconds): (&str, &str, f64, [f64; 3]),
+) -> Published {
+    let is = |r: &&PathExit| r.cell.said("case") == case && r.cell.said(EXIT).starts_with("search");
     let ours = rows.iter().filter(is).map(|r| {
         let seconds =
             [r.capacity_ms(), r.exit_ms(), r.loss_ms()].map(|ms| page::number(ms / 1e3, 1));

@@ -42,14 +42,14 @@ const MORE_LOST_PERCENT: f64 = 0.1;
 const RATIO_AIM: f64 = 1.05;
 
 /// One rate and count of background flows in all three modes.
-struct Group<'a> {
+struct BackgroundLoad<'a> {
     rate: String,
     count: String,
     /// In the order of [`MODES`].
     cells: [&'a Cell<'a>; 3],
 }
 
-impl Group<'_> {
+impl BackgroundLoad<'_> {
     fn who(&self) -> String {
         format!("{} flows, {} Mbit/s", self.count, self.rate)
     }
@@ -121,13 +121,13 @@ pub fn harm_rule(name: &str, all: &[Harm]) -> Verdict {
 pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     let groups = groups(chapter);
     let rates = distinct(groups.iter().map(|g| g.rate.clone()));
-    let ratios = page::range(groups.iter().map(Group::ratio), 2);
+    let ratios = page::range(groups.iter().map(BackgroundLoad::ratio), 2);
     let mut html = page::paragraph(&format!(
         "In the mean, background flows lose {ratios} times the packets with a Careful Resume flow that \
          they lose with a slow-start flow of the same size."
     ));
     for rate in &rates {
-        let of_rate: Vec<&Group> = groups.iter().filter(|g| g.rate == *rate).collect();
+        let of_rate: Vec<&BackgroundLoad> = groups.iter().filter(|g| g.rate == *rate).collect();
         html += &page::heading(&format!("Packets lost by the background flows, {rate} Mbit/s"));
         html += &lines(&losses(&of_rate))?;
         html += &page::heading(&format!("Slow-down of the background flows, {rate} Mbit/s"));
@@ -158,7 +158,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
 }
 
 /// Everything that was run in all three modes.
-fn groups<'a>(chapter: &'a Chapter) -> Vec<Group<'a>> {
+fn groups<'a>(chapter: &'a Chapter) -> Vec<BackgroundLoad<'a>> {
     let place = |c: &Cell| (c.said(RATE), c.said(COUNT));
     let all = distinct(chapter.cells.iter().map(place)).into_iter().filter_map(|(rate, count)| {
         let of = |mode: &str| {
@@ -168,13 +168,13 @@ fn groups<'a>(chapter: &'a Chapter) -> Vec<Group<'a>> {
             chapter.cells.iter().find(is)
         };
         let cells = [of(MODES[0].0)?, of(MODES[1].0)?, of(MODES[2].0)?];
-        Some(Group { rate, count, cells })
+        Some(BackgroundLoad { rate, count, cells })
     });
     all.collect()
 }
 
-fn harm(groups: &[Group]) -> Verdict {
-    let harms: Vec<Harm> = groups.iter().map(Group::harm).collect();
+fn harm(groups: &[BackgroundLoad]) -> Verdict {
+    let harms: Vec<Harm> = groups.iter().map(BackgroundLoad::harm).collect();
     let mut verdict = harm_rule("fairness", &harms);
     for rate in distinct(groups.iter().map(|g| &g.rate)) {
         for count in COUNTS {
@@ -211,7 +211,7 @@ fn time_ms(run: &Outcome) -> f64 {
 }
 
 /// Of one mode, against the baseline's run of the same seed.
-fn slow_down(group: &Group, mode: usize) -> Mean {
+fn slow_down(group: &BackgroundLoad, mode: usize) -> Mean {
     let ratios = group.cells[mode].runs.iter().filter_map(|run| {
         let same = group.cells[2].runs.iter().find(|alone| alone.seed == run.seed)?;
         Some(time_ms(run) / time_ms(same))
@@ -227,7 +227,7 @@ fn extra_ms(cell: &Cell) -> f64 {
     mean_of(&cell.runs.iter().filter_map(|run| extra(run)).collect::<Vec<_>>()).value
 }
 
-fn chart(groups: &[&Group], y_title: &str, series: Vec<Series>) -> Lines {
+fn chart(groups: &[&BackgroundLoad], y_title: &str, series: Vec<Series>) -> Lines {
     Lines {
         x_title: "background flows".into(),
         columns: groups.iter().map(|g| g.count.clone()).collect(),
@@ -237,9 +237,9 @@ fn chart(groups: &[&Group], y_title: &str, series: Vec<Series>) -> Lines {
     }
 }
 
-fn losses(groups: &[&Group]) -> Lines {
+fn losses(groups: &[&BackgroundLoad]) -> Lines {
     let series = MODES.iter().enumerate().map(|(i, (_, name))| {
-        let point = |g: &&Group| {
+        let point = |g: &&BackgroundLoad| {
             let mean = summed(g.cells[i], |f| f.lost_packets);
             Some((mean.value, mean.error))
         };
@@ -248,9 +248,9 @@ fn losses(groups: &[&Group]) -> Lines {
     chart(groups, "packets lost", series.collect())
 }
 
-fn slow_downs(groups: &[&Group]) -> Lines {
+fn slow_downs(groups: &[&BackgroundLoad]) -> Lines {
     let series = MODES.iter().enumerate().take(2).map(|(i, (_, name))| {
-        let point = |g: &&Group| {
+        let point = |g: &&BackgroundLoad| {
             let mean = slow_down(g, i);
             Some((mean.value, mean.error))
         };
@@ -260,7 +260,7 @@ fn slow_downs(groups: &[&Group]) -> Lines {
     Lines { level: Some((1.0, "alone".into())), ..chart }
 }
 
-fn loss_table(groups: &[&Group]) -> String {
+fn loss_table(groups: &[&BackgroundLoad]) -> String {
     let heads = [
         "background flows",
         "runs",
@@ -274,7 +274,7 @@ fn loss_table(groups: &[&Group]) -> String {
         "with slow start",
         "with Careful Resume",
     ];
-    let row = |g: &&Group| {
+    let row = |g: &&BackgroundLoad| {
         let count = |i: usize, figure: fn(&FlowOutcome) -> u64| {
             let mean = summed(g.cells[i], figure);
             format!("{:.0} ± {:.0}", mean.value, mean.error)
@@ -298,7 +298,7 @@ fn loss_table(groups: &[&Group]) -> String {
     page::table(&heads, &groups.iter().map(row).collect::<Vec<_>>())
 }
 
-fn time_table(groups: &[&Group]) -> String {
+fn time_table(groups: &[&BackgroundLoad]) -> String {
     let heads = [
         "background flows",
         "TTLB alone, mean",
@@ -308,7 +308,7 @@ fn time_table(groups: &[&Group]) -> String {
         "extra flow, slow start",
         "extra flow, Careful Resume",
     ];
-    let row = |g: &&Group| {
+    let row = |g: &&BackgroundLoad| {
         let alone: Vec<f64> = g.cells[2].runs.iter().map(|run| time_ms(run)).collect();
         let slow = |i: usize| {
             let mean = slow_down(g, i);

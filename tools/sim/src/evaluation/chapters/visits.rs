@@ -27,7 +27,7 @@ const JUDGED_BDP: f64 = 1.0;
 const OF_TAUGHT_MAX: f64 = 1.05;
 
 /// The same downloads from a cold store and from one that knows the path.
-struct Row<'a> {
+struct StorePair<'a> {
     cold: &'a Cell<'a>,
     taught: &'a Cell<'a>,
 }
@@ -35,8 +35,8 @@ struct Row<'a> {
 pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     let rows = rows(chapter);
     let mut html = String::new();
-    for cc in distinct(rows.iter().map(Row::controller)) {
-        let of_cc: Vec<&Row> = rows.iter().filter(|r| r.controller() == cc).collect();
+    for cc in distinct(rows.iter().map(StorePair::controller)) {
+        let of_cc: Vec<&StorePair> = rows.iter().filter(|r| r.controller() == cc).collect();
         html += &page::heading(&format!("With {}", controller_name(cc)));
         html += &lines(&chart(&of_cc))?;
         html += &table(&of_cc);
@@ -55,12 +55,12 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     Ok(Findings { html, verdicts: vec![verdict], ..Findings::default() })
 }
 
-fn rows<'a>(chapter: &'a Chapter) -> Vec<Row<'a>> {
+fn rows<'a>(chapter: &'a Chapter) -> Vec<StorePair<'a>> {
     let of = |cold: &'static str| chapter.cells.iter().filter(move |c| c.said(COLD) == cold);
     let place = |c: &Cell| (c.said("case"), c.said(SIZE), c.said("flow.cc"));
     let row = |cold: &'a Cell<'a>| {
         let taught = of("false").find(|taught| place(taught) == place(cold))?;
-        Some(Row { cold, taught })
+        Some(StorePair { cold, taught })
     };
     of("true").filter_map(row).collect()
 }
@@ -71,7 +71,7 @@ fn of_visit(cell: &Cell, visit: usize, figure: impl Fn(&FlowOutcome) -> f64) -> 
     median(flows.map(figure)).unwrap_or(f64::NAN)
 }
 
-impl Row<'_> {
+impl StorePair<'_> {
     fn controller(&self) -> Controller {
         self.cold.named.scenario.flows[0].cc
     }
@@ -122,7 +122,7 @@ impl Row<'_> {
     }
 }
 
-fn table(rows: &[&Row]) -> String {
+fn table(rows: &[&StorePair]) -> String {
     let visits = rows.first().map(|row| row.visits()).unwrap_or_default();
     let mut heads = vec!["path, object".to_owned()];
     heads.extend(
@@ -133,7 +133,7 @@ fn table(rows: &[&Row]) -> String {
     page::table(&heads, &rows.iter().map(|row| row.cells()).collect::<Vec<_>>())
 }
 
-fn chart(rows: &[&Row]) -> Lines {
+fn chart(rows: &[&StorePair]) -> Lines {
     let judged = rows.iter().filter(|r| r.object_bdp() == JUDGED_BDP);
     let series = judged.clone().map(|row| Series {
         name: row.cold.said("case"),
