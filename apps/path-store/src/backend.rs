@@ -1,5 +1,6 @@
-//! Backend of the store: batches of requests, housekeeping and the contents for
-//! the `path-store` command, beyond [`PathStateStore`].
+//! Backend of a store: batches, housekeeping and contents, beyond [`PathStateStore`].
+//!
+//! The contents are for the `path-store` command.
 
 use std::time::Duration;
 use std::time::SystemTime;
@@ -40,7 +41,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// Whose set it is about.
+    /// Returns the endpoint that it is about.
     pub fn endpoint(&self) -> &RemoteEndpoint {
         let (Self::Get(endpoint)
         | Self::Claim(endpoint, _)
@@ -54,10 +55,10 @@ impl Request {
 /// What a [`Request`] led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Of a get: the set, if there is one.
+    /// Of a get: the saved parameters, if there are any.
     Read(Option<PathState>),
 
-    /// Of a claim: the claim, if the set was free.
+    /// Of a claim: the claim, if the record was free.
     Claimed(Option<Claim>),
 
     /// Of all others.
@@ -66,15 +67,15 @@ pub enum Outcome {
 
 /// A store that this crate can run on a thread of its own.
 pub trait Backend: PathStateStore {
-    /// Whether a request may take the time of a disk or a network. One that does not
-    /// needs no thread.
+    /// Tells whether a request may take the time of a disk or a network. One that does
+    /// not needs no thread.
     fn blocks(&self) -> bool {
         true
     }
 
     /// Does all requests in their order. After an error nothing may be taken for
-    /// done, nor for not done: the answer may be what was lost. A backend that pays for each transaction or round
-    /// trip pays once.
+    /// done, nor for not done: the answer may be what was lost. A backend that pays for
+    /// each transaction or round trip pays once.
     ///
     /// # Errors
     ///
@@ -83,7 +84,7 @@ pub trait Backend: PathStateStore {
         requests.iter().map(|request| perform_one(self, request)).collect()
     }
 
-    /// Deletes sets whose Lifetime has passed. Returns how many entries went: if
+    /// Deletes records whose Lifetime has passed. Returns how many entries went: if
     /// not fewer than [`SWEEP_MAX`], more may be left.
     ///
     /// # Errors
@@ -102,12 +103,12 @@ pub trait Backend: PathStateStore {
         Ok(())
     }
 
-    /// What happened inside since the store was opened.
+    /// Returns what happened inside since the store was opened.
     fn counters(&self) -> BackendCounters {
         BackendCounters::default()
     }
 
-    /// What people can look at and change; None if nothing outlives or leaves
+    /// Returns what people can look at and change; None if nothing outlives or leaves
     /// this process.
     fn admin(&self) -> Option<&dyn Admin> {
         None
@@ -142,7 +143,7 @@ pub struct Entry {
     /// The key: [`RemoteEndpoint`]'s text form.
     pub endpoint: String,
 
-    /// The set, if one is held.
+    /// The saved parameters, if any are held.
     pub state: Option<PathState>,
 
     /// What remains of the lease of the claim, if it is claimed.
@@ -154,7 +155,7 @@ pub struct Entry {
     /// What remains of the hold-off, if there is one.
     pub hold_off: Option<Duration>,
 
-    /// What was found in the place of a set.
+    /// What was found in the place of a record.
     pub status: RecordStatus,
 }
 
@@ -192,15 +193,15 @@ pub trait Admin {
     /// The backend's.
     fn entries(&self, visit: &mut dyn FnMut(Entry)) -> Result<(), StoreError>;
 
-    /// The set with this key, if there is one that can be used.
+    /// Returns the saved parameters with this key, if there are any that can be used.
     ///
     /// # Errors
     ///
     /// The backend's.
     fn read(&self, endpoint: &str) -> Result<Option<PathState>, StoreError>;
 
-    /// Keeps a set, as [`PathStateStore::record()`] does: not during a hold-off,
-    /// nor in the place of a newer version's.
+    /// Keeps saved parameters, as [`PathStateStore::record()`] does: not during a
+    /// hold-off, nor in the place of a newer version's.
     ///
     /// # Errors
     ///
@@ -214,14 +215,14 @@ pub trait Admin {
     /// The backend's.
     fn delete(&self, endpoint: &str) -> Result<bool, StoreError>;
 
-    /// How large the store is.
+    /// Returns how large the store is.
     ///
     /// # Errors
     ///
     /// The backend's.
     fn size(&self) -> Result<Size, StoreError>;
 
-    /// What all processes counted since the store was made.
+    /// Returns what all processes counted since the store was made.
     ///
     /// # Errors
     ///
@@ -249,7 +250,7 @@ where
     }
 }
 
-// Expired sets go when they are read, and the capacity bounds the others.
+// Expired records go when they are read, and the capacity bounds the others.
 impl Backend for MemoryStore {
     fn blocks(&self) -> bool {
         false

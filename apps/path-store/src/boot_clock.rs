@@ -1,4 +1,4 @@
-//! The clock that leases and hold-offs of a store on disk are measured with.
+//! Clock of a boot, which leases and hold-offs of a store on disk are measured with.
 //!
 //! Time since the machine booted goes on while it sleeps and cannot be set, so
 //! that every process of a node agrees on it. It starts anew with each boot:
@@ -14,10 +14,10 @@ pub type BootId = [u8; 16];
 
 /// Time since boot. Tests bring their own.
 pub trait BootClock: Send + Sync {
-    /// The id of this boot.
+    /// Returns the id of this boot.
     fn boot_id(&self) -> BootId;
 
-    /// The time since this boot.
+    /// Returns the time since this boot.
     fn since_boot(&self) -> Duration;
 }
 

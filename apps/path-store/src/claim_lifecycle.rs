@@ -1,8 +1,7 @@
-//! The lifecycle of a saved path in one connection: read early, claim late, resume,
-//! give the claim back; and what the connection learns meanwhile.
+//! Lifecycle of a claim in one connection: read early, claim late, resume, give back.
 //!
-//! A pure state machine: events and `now` in, actions out. It knows neither the
-//! store nor the transport.
+//! What the connection learns meanwhile is part of it. A pure state machine: events
+//! and `now` in, actions out. It knows neither the store nor the transport.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -19,17 +18,17 @@ const RECORD_INTERVAL: Duration = Duration::from_secs(1);
 /// What the store or the transport is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Claim the set; the answer goes to [`ClaimLifecycle::on_claim`].
+    /// Claim the record; the answer goes to [`ClaimLifecycle::on_claim`].
     Claim,
 
-    /// Hand the set to the transport; if it refuses, tell
+    /// Hand the saved parameters to the transport; if it refuses, tell
     /// [`ClaimLifecycle::on_refusal`].
     Resume { saved: PathState, jump_before: Instant },
 
     /// Give the claim back.
     Release(ClaimToken),
 
-    /// Delete the set that was observed at the time of `used`, or before: the path
+    /// Delete the record that was observed at the time of `used`, or before: the path
     /// did not carry it.
     Forget { token: ClaimToken, used: SystemTime },
 
@@ -84,7 +83,7 @@ pub struct ClaimLifecycle {
     record_exists: bool,
     claiming: Claiming,
 
-    /// The path did not carry the saved set, or is not the one that it is about:
+    /// The path did not carry the saved parameters, or is not the one they are about:
     /// nothing learnt here is kept.
     suppressed: bool,
 
@@ -96,7 +95,7 @@ pub struct ClaimLifecycle {
 }
 
 impl ClaimLifecycle {
-    /// Of a connection that begins `now`.
+    /// Returns that of a connection that begins `now`.
     pub fn new(now: Instant) -> Self {
         Self {
             record_exists: false,
@@ -108,13 +107,13 @@ impl ClaimLifecycle {
         }
     }
 
-    /// The store has answered the read.
+    /// Takes the answer of the store to the read.
     pub fn on_read(&mut self, found: Option<PathState>) {
         self.record_exists = found.is_some();
     }
 
-    /// The client's address is validated and more than the initial window is
-    /// queued: a saved set would be of use now.
+    /// Claims once the client's address is validated and more than the initial window
+    /// is queued: saved parameters would be of use now.
     pub fn on_data_queued(&mut self, now: Instant) -> Option<Action> {
         if !self.record_exists || self.claiming != Claiming::NotYet {
             return None;
@@ -123,7 +122,7 @@ impl ClaimLifecycle {
         Some(Action::Claim)
     }
 
-    /// The store has answered the claim.
+    /// Takes the answer of the store to the claim.
     pub fn on_claim(&mut self, claim: Option<Claim>) -> Option<Action> {
         let (Claiming::Asked { at }, Some(claim)) = (self.claiming, claim) else {
             self.claiming = Claiming::Over;
@@ -136,14 +135,15 @@ impl ClaimLifecycle {
         Some(Action::Resume { saved: claim.state, jump_before })
     }
 
-    /// The transport jumps.
+    /// Notes that the transport jumps.
     pub fn on_jump(&mut self) {
         if let Claiming::Held { token, used, .. } = self.claiming {
             self.claiming = Claiming::Used { token, used };
         }
     }
 
-    /// When [`on_claim_timeout`](Self::on_claim_timeout) is due, if nothing happens before.
+    /// Returns when [`on_claim_timeout`](Self::on_claim_timeout) is due, if nothing happens
+    /// before.
     pub fn claim_timeout(&self) -> Option<Instant> {
         match self.claiming {
             Claiming::Held { jump_before: at, .. } | Claiming::Lingers { until: at, .. } => {
@@ -153,19 +153,19 @@ impl ClaimLifecycle {
         }
     }
 
-    /// No jump came in time, nor will one; or it is so long ago that others may have
-    /// the set. A client that falls silent keeps it from the others of its subnet no
-    /// longer than that.
+    /// Gives the claim back: no jump came in time, nor will one; or it is so long ago
+    /// that others may have the record. A client that falls silent keeps it from the
+    /// others of its subnet no longer than that.
     pub fn on_claim_timeout(&mut self, now: Instant) -> Option<Action> {
         self.claim_timeout().filter(|at| *at <= now).and_then(|_| self.give_back())
     }
 
-    /// The transport did not take the set.
+    /// Gives the claim back: the transport did not take the saved parameters.
     pub fn on_refusal(&mut self) -> Option<Action> {
         self.give_back()
     }
 
-    /// Careful Resume reports a phase that ends it. What was observed by then is kept,
+    /// Follows a phase that ends Careful Resume. What was observed by then is kept,
     /// and before the claim goes back, unless the path failed the jump: then nothing
     /// of this connection may be kept (RFC 9959, 3.5). After a jump the claim goes back
     /// later, so that no one jumps onto what this one sends. The actions are to be done
@@ -196,12 +196,13 @@ impl ClaimLifecycle {
         }
     }
 
-    /// Whether [`on_idle`](Self::on_idle) would give the claim back.
+    /// Tells whether [`on_idle`](Self::on_idle) would give the claim back.
     pub fn lingers(&self) -> bool {
         matches!(self.claiming, Claiming::Lingers { .. })
     }
 
-    /// All that the client asked for has arrived: the path is free for the next jump.
+    /// Gives a claim back after its jump, as all that the client asked for has arrived:
+    /// the path is free for the next jump.
     pub fn on_idle(&mut self, observed: Option<PathState>, now: Instant) -> [Option<Action>; 2] {
         match self.lingers() {
             true => [self.on_observation(observed, now), self.give_back()],
@@ -209,9 +210,9 @@ impl ClaimLifecycle {
         }
     }
 
-    /// The client went on under an address of another remote endpoint. The set is
-    /// not about its new path, nor is what is learnt from now on (RFC 9959, 2.2).
-    /// A claim goes back after Careful Resume has ended on the old one.
+    /// Notes that the client went on under an address of another remote endpoint. The
+    /// record is not about its new path, nor is what is learnt from now on (RFC 9959,
+    /// 2.2). A claim goes back after Careful Resume has ended on the old one.
     pub fn on_move(&mut self) {
         self.suppressed = true;
         if matches!(self.claiming, Claiming::NotYet | Claiming::Asked { .. }) {
@@ -219,17 +220,17 @@ impl ClaimLifecycle {
         }
     }
 
-    /// Packets went out: there will be something to observe.
+    /// Notes that packets went out: there will be something to observe.
     pub fn on_activity(&mut self) {
         self.active = true;
     }
 
-    /// When [`on_observation`](Self::on_observation) is due next.
+    /// Returns when [`on_observation`](Self::on_observation) is due next.
     pub fn next_observation(&self) -> Option<Instant> {
         (self.active && !self.suppressed).then_some(self.observe_at)
     }
 
-    /// What the connection knows of its path now, recorded if it is new.
+    /// Records what the connection knows of its path now, if it is new.
     pub fn on_observation(&mut self, observed: Option<PathState>, now: Instant) -> Option<Action> {
         self.observe_at = now + RECORD_INTERVAL;
         self.active = false;
@@ -241,7 +242,7 @@ impl ClaimLifecycle {
         Some(Action::Record(observed))
     }
 
-    /// The connection is over: its last observation, and the claim goes back.
+    /// Ends with the connection: records its last observation, and gives the claim back.
     pub fn on_close(&mut self, observed: Option<PathState>, now: Instant) -> [Option<Action>; 2] {
         [self.on_observation(observed, now), self.give_back()]
     }
@@ -255,7 +256,7 @@ impl ClaimLifecycle {
         }
     }
 
-    /// Has the set forgotten that this connection used, and what it recorded since.
+    /// Has the record forgotten that this connection used, and what it recorded since.
     fn forget(&mut self) -> Option<Action> {
         let recorded = self.recorded.map(|state| state.observed);
         match std::mem::replace(&mut self.claiming, Claiming::Over) {
@@ -275,7 +276,7 @@ mod tests {
     const LEASE: Duration = Duration::from_secs(4);
     const NOTHING: [Option<Action>; 2] = [None, None];
 
-    /// Of the set that is claimed.
+    /// Of the record that is claimed.
     const FORGET: Action = Action::Forget { token: TOKEN, used: SystemTime::UNIX_EPOCH };
 
     fn state(saved_cwnd: u64) -> PathState {
@@ -293,7 +294,7 @@ mod tests {
         Claim { state: state(1000), token: TOKEN, lease: LEASE }
     }
 
-    /// A connection that holds the claim since the returned time.
+    /// Returns a connection that holds the claim since the returned time.
     fn holding() -> (ClaimLifecycle, Instant) {
         let now = quiche::clock::now();
         let mut lifecycle = ClaimLifecycle::new(now);
@@ -303,7 +304,7 @@ mod tests {
         (lifecycle, now)
     }
 
-    /// One that has jumped, and left Careful Resume at the returned time.
+    /// Returns one that has jumped, and left Careful Resume at the returned time.
     fn lingering() -> (ClaimLifecycle, Instant) {
         let (mut lifecycle, now) = holding();
         lifecycle.on_jump();
@@ -406,7 +407,7 @@ mod tests {
         assert_eq!(lifecycle.on_outcome(Outcome::Retreat, None, now), forget);
     }
 
-    /// RFC 9959, 3.5: nor is what the connection recorded before the path failed it.
+    // RFC 9959, 3.5: nor is what the connection recorded before the path failed it.
     #[test]
     fn a_retreat_forgets_what_the_connection_recorded_meanwhile() {
         let (mut lifecycle, now) = holding();

@@ -1,5 +1,4 @@
-//! Names for client subnets that do not tell the subnet: keyed hashes, so that
-//! no client address is at rest.
+//! Pseudonyms of client subnets: keyed hashes, so that no client address is at rest.
 //!
 //! Owns the lines of the file of keys, which key is in force when, and the hash
 //! (HMAC-SHA-256, cut to 128 bits). Whoever has a key can try all subnets: the file
@@ -70,20 +69,20 @@ impl HashKeys {
         key_file::read(path)
     }
 
-    /// The endpoint under its name of now: the prefix of the client is replaced by
-    /// its hash. Before the first key's time, the first key counts.
+    /// Returns the endpoint under its pseudonym of now: the prefix of the client is
+    /// replaced by its hash. Before the first key's time, the first key counts.
     pub fn pseudonymize(&self, endpoint: RemoteEndpoint, wall_now: SystemTime) -> RemoteEndpoint {
         let (_, key) = &self.keys[self.current(wall_now)];
         pseudonymize_with(key, endpoint)
     }
 
-    /// The endpoint under all its names, the latest first.
+    /// Returns the endpoint under all its pseudonyms, the latest first.
     pub fn names(&self, endpoint: &RemoteEndpoint) -> Vec<RemoteEndpoint> {
         let keys = self.keys.iter().rev();
         keys.map(|(_, key)| pseudonymize_with(key, endpoint.clone())).collect()
     }
 
-    /// A key has taken over from another a moment ago: nothing may be claimed.
+    /// Tells whether a key has taken over from another a moment ago: nothing may be claimed.
     pub fn is_settling(&self, wall_now: SystemTime) -> bool {
         match self.current(wall_now) {
             0 => false,

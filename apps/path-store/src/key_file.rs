@@ -1,4 +1,4 @@
-//! Files of keys, which may be edited while they are in use.
+//! Key files, which may be edited while they are in use.
 //!
 //! Owns their lines and when they are read again; what the keys are for is the
 //! business of the types that are read from them.
@@ -37,12 +37,12 @@ impl<T> Clone for KeyFile<T> {
 }
 
 impl<T> KeyFile<T> {
-    /// Keys of no file, which stay as they are.
+    /// Returns keys of no file, which stay as they are.
     pub fn fixed(keys: T) -> Self {
         Self(Arc::new(RwLock::new(Arc::new(keys))))
     }
 
-    /// The keys as they are now.
+    /// Returns the keys as they are now.
     pub fn get(&self) -> Arc<T> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -97,14 +97,14 @@ pub fn read<T: FromStr<Err = String>>(path: &Path) -> Result<T, KeyFileError> {
     text.parse().map_err(failed)
 }
 
-/// The lines that say something, with their numbers: not those that are empty or
-/// begin with #.
+/// Returns the lines that say something, with their numbers: not those that are empty
+/// or begin with #.
 pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = (1..).zip(text.lines().map(str::trim));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// A key of 64 hexadecimal digits.
+/// Reads a key of 64 hexadecimal digits.
 pub fn parse_key(digits: &str) -> Option<[u8; KEY_BYTES]> {
     if digits.len() != 2 * KEY_BYTES || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;

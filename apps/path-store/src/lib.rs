@@ -1,4 +1,4 @@
-//! Stores of retained path state, and a way to use them from an event loop.
+//! Stores of retained path state, and their service to an event loop.
 //!
 //! The interface of a store and its rules are quiche's
 //! [`PathStateStore`](quiche::path_state::PathStateStore); here are the backends

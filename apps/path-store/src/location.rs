@@ -1,4 +1,4 @@
-//! From the text behind `--store` to a store.
+//! Location of a store: from the text behind `--store` to a backend.
 
 use std::path::Path;
 use std::path::PathBuf;
@@ -62,8 +62,8 @@ pub fn open(location: &str, role: Role, capacity: usize) -> Result<Box<dyn Backe
     }
 }
 
-/// Whether `location` can be the name of a store, as far as can be told without opening
-/// it: nothing is created, and no server asked.
+/// Checks whether `location` can be the name of a store, as far as can be told without
+/// opening it: nothing is created, and no server asked.
 ///
 /// # Errors
 ///

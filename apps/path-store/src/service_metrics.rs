@@ -3,7 +3,7 @@
 /// What a service did since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct ServiceMetrics {
-    /// Sets asked for.
+    /// Records asked for.
     pub gets: u64,
 
     /// Of these, found.
@@ -21,7 +21,7 @@ pub struct ServiceMetrics {
     /// Claims released.
     pub releases: u64,
 
-    /// Sets forgotten after a retreat.
+    /// Records forgotten after a retreat.
     pub forgets: u64,
 
     /// Requests dropped for want of room that began no harm: misses.
@@ -38,7 +38,7 @@ pub struct ServiceMetrics {
 }
 
 impl ServiceMetrics {
-    /// Every count with its name.
+    /// Returns every count with its name.
     pub fn counts(&self) -> [(&'static str, u64); 11] {
         [
             ("gets", self.gets),
@@ -74,7 +74,7 @@ impl ServiceMetrics {
         *slot = slot.saturating_add(count);
     }
 
-    /// What was counted since `earlier`.
+    /// Returns what was counted since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut since = Self::default();
         for ((name, now), (_, then)) in self.counts().into_iter().zip(earlier.counts()) {

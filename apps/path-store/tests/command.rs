@@ -1,4 +1,4 @@
-//! The `path-store` command, as people and scripts use it.
+//! Command `path-store`, as people and scripts use it.
 
 mod support;
 
@@ -41,8 +41,8 @@ fn json(store: &Path, arguments: &[&str]) -> Vec<Value> {
     out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A store, held open by this process, with one claimed, one held off and one
-/// marked set, and one of IPv6.
+/// Makes a store, held open by this process, with one claimed, one held off and one
+/// marked record, and one of IPv6.
 fn store_in_use(folder: &Path) -> (PathBuf, impl PathStateStore) {
     let path = folder.join("paths.db");
     let store = open(&path);
@@ -224,7 +224,7 @@ fn import(store: &str, lines: &str) -> Said {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-// From the disk to Redis and back: every set is the same.
+// From the disk to Redis and back: every record is the same.
 #[test]
 fn an_export_is_imported_by_another_kind_of_store() {
     let folder = tempfile::tempdir().unwrap();
@@ -263,8 +263,8 @@ fn an_import_names_the_line_that_is_no_set() {
     let expired = first.replace("expires_ms\":1", "expires_ms\":1,\"was\":1");
 
     for (lines, expected) in [
-        (format!("{expired}\nrubbish\n"), "line 2 of the input is no set"),
-        ("{}\n".to_string(), "line 1 of the input is no set"),
+        (format!("{expired}\nrubbish\n"), "line 2 of the input is no record"),
+        ("{}\n".to_string(), "line 1 of the input is no record"),
         (first.replace("\"saved_rtt_ms\":", "\"saved_rtt_ms\":-"), "saved_rtt_ms is no time"),
     ] {
         let (code, out, err) = import(path.to_str().unwrap(), &lines);
@@ -302,7 +302,7 @@ fn the_command_works_on_redis_as_on_a_file() {
     );
     assert!(stats["bytes"].as_u64().unwrap() > 0);
     assert_eq!(run(at, &["delete", "198.51.101.7"]).1, "1 entry deleted\n");
-    assert_eq!(run(at, &["flush"]).1, "1 set deleted\n");
+    assert_eq!(run(at, &["flush"]).1, "1 record deleted\n");
     assert_eq!(json(at, &["list"]).len(), 0);
 }
 

@@ -1,4 +1,4 @@
-//! The rules of a store, run unchanged on every backend. Time is simulated.
+//! Conformance of every backend to the rules of a store, in simulated time.
 
 mod support;
 
@@ -109,7 +109,7 @@ impl Bench {
         self.claim_at(client, RTT)
     }
 
-    /// Of a connection with this RTT.
+    /// Claims for a connection with this RTT.
     fn claim_at(&self, client: &str, rtt: Duration) -> Option<Claim> {
         self.store.claim(&endpoint(client), rtt).unwrap()
     }
@@ -126,7 +126,7 @@ impl Bench {
         self.store.forget(&endpoint(client), token, used).unwrap();
     }
 
-    /// The connection that made the claim retreats.
+    /// Retreats as the connection that made the claim.
     fn fail(&self, client: &str, claim: &Claim) {
         self.forget(client, claim.token, claim.state.observed);
     }
@@ -320,7 +320,7 @@ fn only_the_current_token_releases(bench: &Bench) {
     assert_eq!(bench.claim("198.51.101.7"), None);
 }
 
-/// RFC 9959, 3.5.
+// RFC 9959, 3.5.
 fn a_retreat_forgets_what_was_used(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let claim = bench.claim(CLIENT).unwrap();
@@ -369,7 +369,7 @@ fn a_retreat_ends_nobody_elses_claim(bench: &Bench) {
     assert!(bench.claim(CLIENT).is_some());
 }
 
-/// What is renewed is what was used: its time of observation stays.
+// What is renewed is what was used: its time of observation stays.
 fn a_retreat_forgets_what_was_renewed_since(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let claim = bench.claim(CLIENT).unwrap();
@@ -397,7 +397,7 @@ fn a_retreat_leaves_what_was_observed_later(bench: &Bench) {
     assert_eq!(bench.claim(CLIENT).unwrap().state, newer);
 }
 
-/// A store's answer may be lost: what is asked again counts once.
+// A store's answer may be lost: what is asked again counts once.
 fn retreats_during_a_hold_off_are_one(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let claim = bench.claim(CLIENT).unwrap();
@@ -414,7 +414,7 @@ fn retreats_during_a_hold_off_are_one(bench: &Bench) {
     assert_eq!(bench.get(CLIENT), None);
 }
 
-/// The set may have made room, or have expired.
+// The record may have made room, or have expired.
 fn a_retreat_is_remembered_where_nothing_was(bench: &Bench) {
     bench.forget(CLIENT, ClaimToken(1), quiche::clock::wall_now());
     bench.record(CLIENT, state(100));
@@ -460,7 +460,7 @@ fn a_claim_ends_by_itself(bench: &Bench) {
     assert_eq!(bench.claim(CLIENT), None);
 }
 
-/// Up to ten times the saved one: beyond that nobody jumps.
+// Up to ten times the saved one: beyond that nobody jumps.
 fn a_lease_is_measured_in_the_longer_rtt(bench: &Bench) {
     let ms = Duration::from_millis;
     for (saved, current, lease) in [
@@ -482,7 +482,7 @@ fn a_lease_is_measured_in_the_longer_rtt(bench: &Bench) {
     }
 }
 
-/// Neither by asking, with an RTT of their own, nor by recording a shorter one.
+// Neither by asking, with an RTT of their own, nor by recording a shorter one.
 fn others_do_not_shorten_a_lease(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let claim = bench.claim_at(CLIENT, Duration::from_secs(3)).unwrap();
@@ -553,7 +553,7 @@ fn a_limited_observation_of_a_taken_jump_renews(bench: &Bench) {
     assert_eq!(bench.get(CLIENT), Some(kept));
 }
 
-/// What was not seen again for so long is not known any more.
+// What was not seen again for so long is not known any more.
 fn a_renewal_ends_after_four_lifetimes(bench: &Bench) {
     let held = PathState { limited: true, ..state(100) };
     bench.record(CLIENT, held);
@@ -575,7 +575,7 @@ fn a_renewal_ends_after_four_lifetimes(bench: &Bench) {
     assert_eq!(renew().saved_cwnd, 50);
 }
 
-/// Those that record may have been told different Lifetimes.
+// Those that record may have been told different Lifetimes.
 fn a_renewal_never_shortens(bench: &Bench) {
     let held = state(100);
     bench.record(CLIENT, held);
@@ -587,7 +587,7 @@ fn a_renewal_never_shortens(bench: &Bench) {
     assert_eq!(bench.get(CLIENT), Some(PathState { validated: true, ..held }));
 }
 
-/// Random sequences: each backend has the rule in its own words.
+// Random sequences: each backend has the rule in its own words.
 fn observations_merge_as_path_states_do(bench: &Bench) {
     let mut random = 1_u64;
     let mut below = |n: u64| {
@@ -720,7 +720,7 @@ fn a_claim_outlives_a_set_that_makes_room(bench: &Bench) {
         bench.record(client, state(100));
     }
 
-    // However it went with the set, there is no second holder.
+    // However it went with the record, there is no second holder.
     bench.record(CLIENT, state(100));
     assert_eq!(bench.claim(CLIENT), None);
     bench.release(CLIENT, claim.token);

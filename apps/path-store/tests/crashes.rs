@@ -1,12 +1,12 @@
-//! Four processes work on one store on disk at full speed, and one of them is
-//! killed at a random moment, again and again.
+//! Crashes of processes that share a store on disk at full speed.
 //!
-//! A child is this test program again. What it does and what the store answered
-//! it notes in a file, byte by byte in place: notes outlive it. Passes when
+//! Of four, one is killed at a random moment, again and again. A child is this test
+//! program again. What it does and what the store answered it notes in a file, byte
+//! by byte in place: notes outlive it. Passes when
 //!
 //! - the store opens after every kill, and nothing in it is damaged;
 //! - what a child recorded, and was told so, is there, or what it recorded next;
-//! - no set was read that nobody recorded, or that is of another endpoint;
+//! - nothing was read that nobody recorded, or that is of another endpoint;
 //! - no claim was granted while another's lease had not ended and it was not
 //!   released, and every claim of a dead child lapses;
 //! - at least half of the kills came inside a call of the store.
@@ -82,12 +82,12 @@ impl Notes {
     }
 }
 
-/// Where a child notes what it was told of an endpoint of its own.
+/// Returns where a child notes what it was told of an endpoint of its own.
 fn told(who: u64, n: u64) -> u64 {
     FIRST_CHILD + who * CHILD_NOTES + 2 + OWN_NOTES * n
 }
 
-/// Where it notes what it is about to record.
+/// Returns where it notes what it is about to record.
 fn tried(who: u64, n: u64) -> u64 {
     told(who, n) + 1
 }
@@ -96,7 +96,7 @@ fn own_endpoint(who: u64, n: u64) -> RemoteEndpoint {
     nth_endpoint(1000 + who * OWN + n)
 }
 
-/// The set of an endpoint with this number: its fields hang together.
+/// Returns the record of an endpoint with this number: its fields hang together.
 fn set(key: u64, number: u64) -> PathState {
     let saved_rtt = Duration::from_millis(1 + (number + key) % 100);
     PathState { saved_rtt, limited: false, ..state(number) }
@@ -195,7 +195,7 @@ impl Worker {
     }
 }
 
-/// Not a test by itself: the children's part.
+// Not a test by itself: the children's part.
 #[test]
 fn child_process() {
     let (Ok(folder), Ok(who)) = (std::env::var(FOLDER), std::env::var(WHO)) else {
@@ -248,7 +248,7 @@ fn spawn(folder: &Path, who: u64, first: u64) -> Guard {
     Guard(child.unwrap())
 }
 
-/// Whether everything a dead child was told is true.
+/// Checks that everything a dead child was told is true.
 fn check(folder: &Path, notes: &Notes, who: u64) {
     let store = open(&folder.join("paths.db"));
     for n in 0..OWN {

@@ -1,5 +1,4 @@
-//! Files that something overwrote or cut, disks that are full, folders that cannot
-//! be written to.
+//! Damage to a store on disk: files overwritten or cut, full disks, read-only folders.
 
 mod support;
 
@@ -60,7 +59,7 @@ fn spoil(path: &Path, seed: u64, pages_in_use: &[bool]) -> usize {
     places.iter().filter(|place| pages_in_use[(**place / PAGE_BYTES) as usize]).count()
 }
 
-/// Which pages of a database are not on its list of free ones.
+/// Tells which pages of a database are not on its list of free ones.
 fn pages_in_use(path: &Path) -> Vec<bool> {
     let conn = Connection::open(path).unwrap();
     let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
@@ -70,7 +69,7 @@ fn pages_in_use(path: &Path) -> Vec<bool> {
     vec![true; pages as usize]
 }
 
-/// Damage anywhere costs entries and never the store.
+/// Checks that damage anywhere costs entries and never the store.
 fn spoil_again_and_again(seeds: u64) {
     let origin = tempfile::tempdir().unwrap();
     let whole = origin.path().join("paths.db");
@@ -111,8 +110,8 @@ fn spoil_again_and_again(seeds: u64) {
     assert!(hits as u64 * 2 >= seeds);
 }
 
-/// Each byte of what the file says of itself, that it is ours included. Only the
-/// lowest ones of the schema's number could as well be a newer version's.
+// Each byte of what the file says of itself, that it is ours included. Only the
+// lowest ones of the schema's number could as well be a newer version's.
 #[test]
 fn damage_in_the_header_costs_entries_and_never_the_store() {
     let origin = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
-//! Store on disk, beyond the rules that all stores share: records that survive,
-//! records that are removed, and errors for a file that it cannot use.
+//! Store on disk, beyond the rules that all stores share.
+//!
+//! Records survive, or are removed, and there are errors for a file that cannot be used.
 
 mod support;
 
@@ -54,12 +55,12 @@ impl Folder {
         self.0.path().join("paths.db")
     }
 
-    /// A closed store with sets of so many endpoints.
-    fn with_sets(sets: u64) -> Self {
+    /// Makes a closed store with records of so many endpoints.
+    fn with_records(records: u64) -> Self {
         let folder = Self::new();
         let store = open(&folder.path());
         let record = |n| Request::Record(nth_endpoint(n), state(n));
-        store.perform(&(0..sets).map(record).collect::<Vec<_>>()).unwrap();
+        store.perform(&(0..records).map(record).collect::<Vec<_>>()).unwrap();
 
         folder
     }
@@ -225,7 +226,7 @@ fn a_sound_record_under_anothers_key_is_a_miss_for_that_one() {
     assert_eq!(entries(&store).len(), 1);
 }
 
-// Who holds the set is not known any more: nobody gets it beside that one.
+// Who holds the record is not known any more: nobody gets it beside that one.
 #[test]
 fn a_damaged_claim_is_removed_with_its_set() {
     let another = key_on_disk(&endpoint(CLIENT));
@@ -255,7 +256,7 @@ fn a_damaged_claim_is_removed_with_its_set() {
 #[test]
 fn what_older_versions_kept_is_forgotten() {
     for version in 1..OUR_SCHEMA {
-        let folder = Folder::with_sets(3);
+        let folder = Folder::with_records(3);
         folder.edit(&format!(
             "DROP TABLE path_state; DROP TABLE claim; PRAGMA user_version = {version};
              CREATE TABLE path_state (endpoint TEXT PRIMARY KEY, claim_token INTEGER);
@@ -338,7 +339,7 @@ fn a_store_that_is_no_database_is_quarantined_and_replaced() {
 
 #[test]
 fn a_store_that_fails_its_check_is_quarantined_with_its_log() {
-    let folder = Folder::with_sets(500);
+    let folder = Folder::with_records(500);
     spoil_pages(&folder.path());
     std::fs::write(folder.0.path().join("paths.db-wal"), "a log").unwrap();
 
@@ -352,7 +353,7 @@ fn a_store_that_fails_its_check_is_quarantined_with_its_log() {
 
 #[test]
 fn a_truncated_store_is_quarantined() {
-    let folder = Folder::with_sets(500);
+    let folder = Folder::with_records(500);
     let file = std::fs::OpenOptions::new().write(true).open(folder.path()).unwrap();
     file.set_len(3 * PAGE_BYTES + 100).unwrap();
 
@@ -373,7 +374,7 @@ fn an_empty_file_becomes_a_store() {
 
 #[test]
 fn damage_found_while_open_moves_everybody_to_one_new_store() {
-    let folder = Folder::with_sets(3000);
+    let folder = Folder::with_records(3000);
     let (first, second) = (open(&folder.path()), open(&folder.path()));
     spoil_pages(&folder.path());
 
@@ -397,7 +398,7 @@ fn damage_found_while_open_moves_everybody_to_one_new_store() {
 
 #[test]
 fn a_table_that_went_missing_is_made_anew() {
-    let folder = Folder::with_sets(3);
+    let folder = Folder::with_records(3);
     let store = open(&folder.path());
     store.get(&nth_endpoint(1)).unwrap();
     folder.edit("DROP TABLE path_state");
@@ -409,7 +410,7 @@ fn a_table_that_went_missing_is_made_anew() {
 
 #[test]
 fn a_deleted_store_is_made_anew() {
-    let folder = Folder::with_sets(3);
+    let folder = Folder::with_records(3);
     let store = open(&folder.path());
     for suffix in ["", "-wal", "-shm"] {
         std::fs::remove_file(folder.0.path().join(format!("paths.db{suffix}"))).unwrap();
@@ -435,7 +436,7 @@ fn a_store_behind_a_link_is_quarantined_where_it_is() {
 // A tool says so; a server goes on without a store until there is another file.
 #[test]
 fn a_newer_schema_is_left_alone() {
-    let folder = Folder::with_sets(1);
+    let folder = Folder::with_records(1);
     folder.edit("PRAGMA user_version = 9");
     let before = std::fs::read(folder.path()).unwrap();
 
@@ -461,7 +462,7 @@ fn a_newer_schema_is_left_alone() {
 // Both versions have the file open, and the older one's statements would work.
 #[test]
 fn a_schema_that_becomes_newer_is_not_written_to() {
-    let folder = Folder::with_sets(1);
+    let folder = Folder::with_records(1);
     let store = open(&folder.path());
     let here = nth_endpoint(0);
     assert!(store.get(&here).unwrap().is_some());

@@ -1,5 +1,6 @@
-//! Several processes on one store. A child is this test program again, told by
-//! environment variables what to do.
+//! Processes that share one store.
+//!
+//! A child is this test program again, told by environment variables what to do.
 
 mod support;
 
@@ -49,7 +50,7 @@ impl Guard {
         Guard(child)
     }
 
-    /// What the child says, line by line, to the end of the last whole line.
+    /// Returns what the child says, line by line, to the end of the last whole line.
     fn lines(&mut self) -> impl Iterator<Item = String> {
         let mut output = BufReader::new(self.0.stdout.take().unwrap());
 
@@ -70,7 +71,7 @@ fn say(text: impl std::fmt::Display) {
     writeln!(out, "{MARK}{text}").and_then(|()| out.flush()).unwrap();
 }
 
-/// Not a test by itself: the children's part.
+// Not a test by itself: the children's part.
 #[test]
 fn child_process() {
     let (Ok(task), Ok(store)) = (std::env::var(TASK), std::env::var(STORE)) else {
@@ -85,7 +86,8 @@ fn child_process() {
     }
 }
 
-/// Every line on stdin is a race: says whether this process won it.
+/// Claims at every line on stdin, each of which is a race, and says whether this process
+/// won it.
 fn claim_when_told(path: &Path) {
     let store = open(path);
     say("ready");
@@ -146,7 +148,7 @@ fn a_killed_holders_claim_lapses_with_its_lease() {
     child.0.kill().unwrap();
     child.0.wait().unwrap();
 
-    // The claim lasts three seconds. However slow this machine is, nobody gets the set
+    // The claim lasts three seconds. However slow this machine is, nobody gets the record
     // twice, and somebody gets it in the end.
     let claim = (0..1500).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(20));

@@ -1,5 +1,6 @@
-//! Store on Redis, beyond the rules that all stores share: a server that is gone,
-//! slow, strange, full, or another one than before.
+//! Store on Redis, beyond the rules that all stores share.
+//!
+//! Its server is gone, slow, strange, full, or another one than before.
 
 mod support;
 
@@ -43,7 +44,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 const TRIES_MAX: u32 = 4000;
 const NAP: Duration = Duration::from_millis(5);
 
-/// Answers are waited for a fifth of a second.
+/// Returns options with which answers are waited for a fifth of a second.
 fn impatient() -> RedisOptions {
     RedisOptions { patience: Duration::from_millis(200), ..RedisOptions::default() }
 }
@@ -52,7 +53,7 @@ fn open(server: &RedisServer) -> RedisStore {
     open_redis(&server.url(), RedisOptions { patience: Duration::from_secs(20), ..impatient() })
 }
 
-/// A set whose lease is one second, so that a claim lasts three.
+/// Returns a record whose lease is one second, so that a claim lasts three.
 fn short(saved_cwnd: u64) -> PathState {
     PathState { saved_rtt: Duration::from_millis(50), ..state(saved_cwnd) }
 }
@@ -133,7 +134,7 @@ fn a_paused_server_is_an_error_in_time_and_a_lost_answer_ends_with_its_lease() {
     until_it_works(|| impatient.get(&here).ok());
 }
 
-/// A server that says the same to everybody, and counts who came.
+/// Starts a server that says the same to everybody, and counts who came.
 fn strange_server(answer: &'static [u8]) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
@@ -260,7 +261,7 @@ fn scripts_that_were_flushed_come_back() {
     assert!(store.claim(&here, RTT).unwrap().is_some());
 }
 
-/// The key of the set of an endpoint.
+/// Returns the key of the record of an endpoint.
 fn set_key(here: &RemoteEndpoint) -> String {
     format!("{{path-store-0}}:set:{here}")
 }
@@ -434,11 +435,11 @@ fn a_replica_that_takes_over_may_not_know_of_a_claim() {
     assert!(before.claim(&here, RTT).unwrap().is_some());
     primary.kill();
     let again = until_it_works(|| after.claim(&here, RTT).ok());
-    assert!(again.is_some(), "the set was replicated, the claim was not");
+    assert!(again.is_some(), "the record was replicated, the claim was not");
     assert_eq!(after.claim(&here, RTT).unwrap(), None);
 }
 
-/// Three servers that divide the slots among them.
+/// Starts three servers that divide the slots among them.
 fn start_cluster() -> Vec<RedisServer> {
     let servers: Vec<RedisServer> =
         (0..3).map(|_| RedisServer::start(&["--cluster-enabled", "yes"])).collect();

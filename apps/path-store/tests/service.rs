@@ -1,5 +1,6 @@
-//! The store behind an event loop: nothing blocks, nothing is lost that must not
-//! be, and every answer comes once.
+//! Service of a store to an event loop.
+//!
+//! Nothing blocks, nothing is lost that must not be, and every answer comes once.
 
 mod support;
 

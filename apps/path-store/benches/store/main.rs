@@ -1,5 +1,6 @@
-//! What claims and records cost, by how many entries a store has: side by side
-//! with a plain map behind a lock, and with a bare Redis GET and SET.
+//! Cost of claims and records, by how many entries a store has.
+//!
+//! Beside it is that of a plain map behind a lock, and of a bare Redis GET and SET.
 //!
 //! `make bench-store`; `ARGS='--entries 1000,100000 --only sqlite'` does less.
 //! Time is what one thread spent on the processor, except against Redis, where
@@ -87,7 +88,7 @@ impl Random {
         ((self.0 >> 32) % u64::from(bound)) as u32
     }
 
-    /// So many, all different.
+    /// Draws so many, all different.
     fn some(&mut self, count: usize, bound: u32) -> Vec<u32> {
         let mut seen = std::collections::HashSet::new();
         while seen.len() < count.min(bound as usize) {
@@ -97,7 +98,7 @@ impl Random {
     }
 }
 
-/// The time that `work` takes.
+/// Returns the time that `work` takes, and its result.
 fn timed<T>(clock: ClockId, work: impl FnOnce() -> T) -> (Duration, T) {
     let before = now(clock);
     let value = work();
@@ -109,17 +110,17 @@ fn percentile(times: &mut [Duration], share: f64) -> f64 {
     times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e6
 }
 
-/// The process's memory, in bytes.
+/// Returns the process's memory, in bytes.
 fn memory_bytes() -> u64 {
     own_figure("status", "VmRSS:") * 1024
 }
 
-/// What this process has read from storage, in bytes.
+/// Returns what this process has read from storage, in bytes.
 fn storage_bytes() -> u64 {
     own_figure("io", "read_bytes:")
 }
 
-/// What the kernel says of this process.
+/// Returns what the kernel says of this process.
 fn own_figure(file: &str, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/self/{file}")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -191,8 +192,8 @@ fn measure_apart(name: &str, entries: u32, options: &Options) -> Figures {
     serde_json::from_slice(&output.stdout).expect("figures")
 }
 
-/// What the store on disk is meant to reach, and whether it does: from its figures,
-/// those of the fewest entries first.
+/// Prints what the store on disk is meant to reach, and whether it does: from its
+/// figures, those of the fewest entries first.
 fn judge(figures: &[(u32, Figures)]) {
     let ([(fewest, least), ..], Some((most, last))) = (figures, figures.last()) else { return };
     let ratio = last.claim_us[1] / least.claim_us[1];

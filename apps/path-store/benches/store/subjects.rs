@@ -1,4 +1,4 @@
-//! The stores, and what they are compared with.
+//! Subjects of the benchmark: the stores, and what they are compared with.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -32,25 +32,25 @@ const RTT: Duration = Duration::from_millis(50);
 
 /// What is measured: a store, or something to compare stores with.
 pub trait Subject {
-    /// Records the sets of these subnets.
+    /// Keeps records of these subnets.
     fn record(&self, subnets: &[u32]);
 
-    /// Claims the sets of these subnets, and gives the tokens.
+    /// Claims the records of these subnets, and gives the tokens.
     fn claim(&self, subnets: &[u32]) -> Vec<ClaimToken>;
 
     fn release(&self, subnets: &[u32], tokens: &[ClaimToken]);
 
-    /// Bytes in files.
+    /// Returns bytes in files.
     fn disk_bytes(&self) -> u64 {
         0
     }
 
-    /// Bytes in memory; None if this process's memory tells.
+    /// Returns bytes in memory; None if this process's memory tells.
     fn memory_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Which clock tells what a request costs.
+    /// Tells which clock shows what a request costs.
     fn clock(&self) -> ClockId {
         ClockId::ThreadCPUTime
     }
@@ -74,7 +74,7 @@ struct BareRedis {
     server: RedisServer,
 }
 
-/// The n-th of the subnets, in an order that jumps about.
+/// Returns the n-th of the subnets, in an order that jumps about.
 fn endpoint(n: u32) -> RemoteEndpoint {
     let subnet = n.wrapping_mul(0x9e37_79b1) % SUBNETS;
     let client = IpAddr::V4(Ipv4Addr::from_bits(subnet << 8 | 7));
@@ -108,7 +108,7 @@ impl Subject for Store {
         let outcomes = self.backend.perform(&requests).expect("to claim");
         let token = |outcome: Outcome| match outcome {
             Outcome::Claimed(Some(claim)) => claim.token,
-            _ => panic!("every set is there, and free"),
+            _ => panic!("every record is there, and free"),
         };
         outcomes.into_iter().map(token).collect()
     }
@@ -194,14 +194,14 @@ impl Subject for BareRedis {
     }
 }
 
-/// The memory of a server, in bytes.
+/// Returns the memory of a server, in bytes.
 fn used_memory(server: &RedisServer) -> u64 {
     let info: String = server.run(&["INFO", "memory"]).expect("an answer");
     let used = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
     used.and_then(|used| used.trim().parse().ok()).expect("a figure")
 }
 
-/// The store of that name, with room for so many entries.
+/// Makes the subject of that name, with room for so many entries.
 pub fn subject(name: &str, entries: u32, folder: &Path) -> Box<dyn Subject> {
     // More than there are: making room is not what is measured.
     let capacity = entries as usize * 2;

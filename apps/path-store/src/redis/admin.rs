@@ -1,4 +1,4 @@
-//! Looking into a store on Redis, and changing it by hand.
+//! Administration of a store on Redis: looking into it, and changing it by hand.
 
 use std::time::Duration;
 
@@ -70,13 +70,14 @@ impl Admin for RedisStore {
         let indices: Vec<Cmd> =
             (0..self.buckets).map(|bucket| usage(&record::index_key(bucket))).collect();
 
-        let sets: Vec<Option<u64>> = self.query(&sampled)?;
+        let records: Vec<Option<u64>> = self.query(&sampled)?;
         let indices: Vec<Option<u64>> = self.query(&indices)?;
         let count = sampled.len().max(1) as u64;
-        let set_bytes = sets.into_iter().flatten().sum::<u64>() * endpoints.len() as u64 / count;
+        let record_bytes =
+            records.into_iter().flatten().sum::<u64>() * endpoints.len() as u64 / count;
         let index_bytes: u64 = indices.into_iter().flatten().sum();
 
-        Ok(Size { bytes: set_bytes + index_bytes, capacity: self.options.capacity })
+        Ok(Size { bytes: record_bytes + index_bytes, capacity: self.options.capacity })
     }
 
     fn totals(&self) -> Result<ServiceMetrics, StoreError> {
@@ -97,7 +98,7 @@ impl RedisStore {
         record::keys(record::bucket(self.buckets, endpoint), endpoint)
     }
 
-    /// All endpoints, those that end first before the others of their bucket.
+    /// Returns all endpoints, those that end first before the others of their bucket.
     fn endpoints(&self) -> Result<Vec<String>, StoreError> {
         let mut endpoints = Vec::new();
         for bucket in 0..self.buckets {
@@ -115,8 +116,8 @@ impl RedisStore {
         let commands: Vec<Cmd> = endpoints
             .iter()
             .flat_map(|endpoint| {
-                let [set, claim, hold_off, retreats, _] = self.keys(endpoint);
-                [("GET", set), ("PTTL", claim), ("PTTL", hold_off), ("GET", retreats)]
+                let [record, claim, hold_off, retreats, _] = self.keys(endpoint);
+                [("GET", record), ("PTTL", claim), ("PTTL", hold_off), ("GET", retreats)]
             })
             .map(|(name, key)| {
                 let mut command = redis::cmd(name);
@@ -139,7 +140,7 @@ impl RedisStore {
             .collect()
     }
 
-    /// Deletes every entry. Returns how many sets there were.
+    /// Deletes every entry. Returns how many records there were.
     pub(super) fn delete_all(&self) -> Result<usize, StoreError> {
         let mut deleted = 0;
         loop {
@@ -179,7 +180,7 @@ impl RedisStore {
     }
 }
 
-/// What is left of a key's life; Redis says less than 0 when there is no key.
+/// Returns what is left of a key's life; Redis says less than 0 when there is no key.
 fn timer(left_ms: i64) -> Option<Duration> {
     u64::try_from(left_ms).ok().map(Duration::from_millis)
 }
@@ -192,7 +193,7 @@ fn entry(
     retreats: u32,
 ) -> Option<Entry> {
     let (state, status) = match found {
-        Found::Set(state) => (Some(state), RecordStatus::Sound),
+        Found::Record(state) => (Some(state), RecordStatus::Sound),
         Found::Nothing => (None, RecordStatus::Sound),
         Found::Newer => (None, RecordStatus::Newer),
         Found::Damaged => (None, RecordStatus::Damaged),

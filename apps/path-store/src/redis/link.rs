@@ -1,6 +1,8 @@
-//! The connection: made when it is needed, dropped when anything is wrong with
-//! it, and made again after a pause, so that a dead store costs its callers a
-//! moment and not a time-out each.
+//! Link to a server or cluster: a connection that is made again when it fails.
+//!
+//! It is made when it is needed, dropped when anything is wrong with it, and made
+//! again after a pause, so that a dead store costs its callers a moment and not a
+//! time-out each.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -32,7 +34,7 @@ const RULES: &str = include_str!("rules.lua");
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// What Redis calls the rules, once they are loaded.
+/// Returns what Redis calls the rules, once they are loaded.
 pub fn rules_hash() -> &'static str {
     static HASH: OnceLock<String> = OnceLock::new();
     HASH.get_or_init(|| Script::new(RULES).get_hash().to_string())
@@ -80,7 +82,7 @@ impl fmt::Display for LinkError {
 }
 
 impl LinkError {
-    /// The server answered that it does not want us: waiting will not help.
+    /// Tells whether the server answered that it does not want us: waiting will not help.
     pub fn is_refusal(&self) -> bool {
         match self {
             Self::Down(_) => false,
@@ -105,7 +107,7 @@ impl From<RedisError> for LinkError {
 }
 
 impl Link {
-    /// Without a connection yet.
+    /// Returns one without a connection yet.
     pub fn new(url: &RedisUrl, patience: Duration) -> Result<Self, OpenError> {
         Ok(Link {
             name: url.name(),
@@ -116,7 +118,7 @@ impl Link {
         })
     }
 
-    /// How messages call the store: its URL without secrets.
+    /// Returns how messages call the store: its URL without secrets.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -125,12 +127,12 @@ impl Link {
         matches!(self.clients, Clients::Cluster(_))
     }
 
-    /// How often a connection was made.
+    /// Returns how often a connection was made.
     pub fn connects(&self) -> u64 {
         self.connects
     }
 
-    /// The connection, made now if there is none and the pause is over.
+    /// Returns the connection, made now if there is none and the pause is over.
     pub fn connection(&mut self) -> Result<&mut AnyConnection, LinkError> {
         if let State::Down { why, pause, retry_at } = &self.state {
             let now = quiche::clock::now();

@@ -1,11 +1,11 @@
-//! A store for a fleet: Redis or Valkey, a single server or a cluster.
+//! Store for a fleet: Redis or Valkey, a single server or a cluster.
 //!
 //! Owns how requests become calls of a script and answers become outcomes. The
 //! rules are in `rules.lua`, which Redis runs one call at a time: that is what
 //! makes a claim atomic across machines. Leases and hold-offs are keys that
 //! Redis itself lets expire. The connection is the business of `link`.
 //!
-//! With one primary no two connections ever hold one set. Redis replicates
+//! With one primary no two connections ever hold one record. Redis replicates
 //! without waiting: a replica that takes over may not know of a claim, and grants
 //! it again.
 
@@ -104,7 +104,7 @@ impl std::fmt::Debug for RedisStore {
 }
 
 impl RedisStore {
-    /// Connects. As a server, a store that cannot be reached now is no error: it
+    /// Connects to a store. As a server, a store that cannot be reached now is no error: it
     /// is a miss until it can, and a warning.
     ///
     /// # Errors
@@ -148,7 +148,7 @@ impl RedisStore {
         answers.map_err(|error| format!("{}: {error}", self.name).into())
     }
 
-    /// What calls the rules for an endpoint.
+    /// Returns what calls the rules for an endpoint.
     fn call(&self, endpoint: &str, request: &str, arguments: &[Vec<u8>]) -> Cmd {
         self.call_in(record::bucket(self.buckets, endpoint), endpoint, request, arguments)
     }
@@ -172,7 +172,7 @@ impl RedisStore {
         self.call(endpoint, "record", &[state, ms(hold_off(HOLD_OFFS_MAX)), text(capacity as u128)])
     }
 
-    /// The call for a request. A claim asks with `token`.
+    /// Returns the call for a request. A claim asks with `token`.
     fn command(&self, request: &Request, token: ClaimToken) -> Cmd {
         match request {
             Request::Get(endpoint) => self.call(&endpoint.to_string(), "get", &[]),
@@ -237,7 +237,7 @@ impl RedisStore {
     }
 }
 
-/// What `requests.claim` takes: the rule of [`lease()`], told by what it gives.
+/// Returns what `requests.claim` takes: the rule of [`lease()`], told by what it gives.
 fn claim_arguments(token: ClaimToken, rtt: Duration) -> [Vec<u8>; 7] {
     let long = Duration::from_secs(1000);
     let of_long = |rtt| lease(long, rtt).as_secs();

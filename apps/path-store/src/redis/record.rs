@@ -1,4 +1,4 @@
-//! The form of keys, values and answers.
+//! Record of an endpoint on Redis: the form of its keys, values and answers.
 
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
@@ -10,7 +10,7 @@ use redis::ParsingError;
 use redis::Value;
 use ring::digest;
 
-/// Digits of the checksum behind a set.
+/// Digits of the checksum behind a record.
 const SUM_BYTES: usize = 16;
 
 /// Keys of one endpoint.
@@ -22,7 +22,7 @@ pub struct Reply {
     /// What was found, in the script's words.
     pub status: String,
 
-    /// The set that is meant for the caller.
+    /// The saved parameters that are meant for the caller.
     pub state: Option<PathState>,
 
     /// A number, of requests that count.
@@ -32,11 +32,11 @@ pub struct Reply {
     pub excess: Vec<String>,
 }
 
-/// What was found in the place of a set.
+/// What was found in the place of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     Nothing,
-    Set(PathState),
+    Record(PathState),
     Newer,
     Damaged,
 }
@@ -62,17 +62,18 @@ impl FromRedisValue for Reply {
     }
 }
 
-/// The bucket of an endpoint, of so many.
+/// Returns the bucket of an endpoint, of so many.
 pub fn bucket(buckets: usize, endpoint: &str) -> usize {
     crc32fast::hash(endpoint.as_bytes()) as usize % buckets
 }
 
-/// The index of a bucket: a sorted set of endpoints by the time when they end.
+/// Returns the key of the index of a bucket: a sorted set of endpoints by the time
+/// when they end.
 pub fn index_key(bucket: usize) -> String {
     format!("{{path-store-{bucket}}}:index")
 }
 
-/// The keys of an endpoint, in the order in which the script takes them. The
+/// Returns the keys of an endpoint, in the order in which the script takes them. The
 /// braces let a cluster keep all keys of a bucket on one server, so that a script
 /// can use them together.
 pub fn keys(bucket: usize, endpoint: &str) -> [String; KEYS] {
@@ -87,38 +88,38 @@ pub fn keys(bucket: usize, endpoint: &str) -> [String; KEYS] {
     ]
 }
 
-/// A token as it is stored.
+/// Returns a token as it is stored.
 pub fn token(token: ClaimToken) -> Vec<u8> {
     format!("{:016x}", token.0).into_bytes()
 }
 
-/// What a value is, without changing anything.
+/// Tells what a value is, without changing anything.
 pub fn interpret(endpoint: &str, value: Option<&[u8]>, wall_now: SystemTime) -> Found {
     let Some(value) = value else { return Found::Nothing };
-    let Some((set, sum)) = value.split_at_checked(value.len().wrapping_sub(SUM_BYTES)) else {
+    let Some((record, sum)) = value.split_at_checked(value.len().wrapping_sub(SUM_BYTES)) else {
         return Found::Damaged;
     };
-    if set.is_empty() || sum != checksum(endpoint, set).as_bytes() {
+    if record.is_empty() || sum != checksum(endpoint, record).as_bytes() {
         return Found::Damaged;
     }
 
-    match PathState::from_bytes(set) {
+    match PathState::from_bytes(record) {
         Ok(state) if state.is_expired(wall_now) => Found::Nothing,
-        Ok(state) => Found::Set(state),
+        Ok(state) => Found::Record(state),
         Err(quiche::path_state::DecodeError::UnknownVersion(_)) => Found::Newer,
         Err(quiche::path_state::DecodeError::Malformed) => Found::Damaged,
     }
 }
 
-fn checksum(endpoint: &str, set: &[u8]) -> String {
-    let text = [endpoint.as_bytes(), b"\0", set].concat();
+fn checksum(endpoint: &str, record: &[u8]) -> String {
+    let text = [endpoint.as_bytes(), b"\0", record].concat();
     let sum = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, &text);
     let digits: String = sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
 
     digits[..SUM_BYTES].to_string()
 }
 
-/// Milliseconds since 1970.
+/// Returns milliseconds since 1970.
 pub fn unix_ms(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

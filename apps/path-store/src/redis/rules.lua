@@ -1,14 +1,14 @@
 -- The rules of a store for one remote endpoint: one call is one request, and
 -- Redis runs no other command meanwhile.
 --
--- A set is its encoding (PathState::to_bytes) with the first 16 digits of the
+-- A record is its encoding (PathState::to_bytes) with the first 16 digits of the
 -- SHA-1 of key and encoding behind it, also in versions to come. A claim is a key
 -- of its own that holds the token and, behind a colon, how many ms it was given;
 -- it ends with them. A hold-off likewise is a key that ends.
-local set_key, claim_key, hold_off_key, retreats_key, index_key = unpack(KEYS)
+local record_key, claim_key, hold_off_key, retreats_key, index_key = unpack(KEYS)
 local request, endpoint, wall_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
-local VERSION, SET_BYTES, SUM_BYTES, TOKEN_BYTES = 1, 34, 16, 16
+local VERSION, RECORD_BYTES, SUM_BYTES, TOKEN_BYTES = 1, 34, 16, 16
 local LIMITED, VALIDATED, LIFETIMES_MAX, MORE_DIVISOR = 1, 2, 4, 8
 
 local function redis_ms()
@@ -17,8 +17,8 @@ local function redis_ms()
 end
 
 -- Numbers of 64 bits are compared in halves: Lua's hold 53.
-local function halves(set, at)
-    local high, low = struct.unpack('>I4I4', set, at)
+local function halves(record, at)
+    local high, low = struct.unpack('>I4I4', record, at)
     return high, low
 end
 
@@ -26,47 +26,47 @@ local function packed(number)
     return struct.pack('>I4I4', math.floor(number / 4294967296), number % 4294967296)
 end
 
-local function number(set, at)
-    local high, low = halves(set, at)
+local function number(record, at)
+    local high, low = halves(record, at)
     return high * 4294967296 + low
 end
 
-local function cwnd_halves(set) return halves(set, 3) end
-local function rtt_us(set) return number(set, 11) end
-local function observed_ms(set) return number(set, 19) end
-local function expires_ms(set) return number(set, 27) end
+local function cwnd_halves(record) return halves(record, 3) end
+local function rtt_us(record) return number(record, 11) end
+local function observed_ms(record) return number(record, 19) end
+local function expires_ms(record) return number(record, 27) end
 
-local function has(set, flag)
-    return bit.band(set:byte(2), flag) ~= 0
+local function has(record, flag)
+    return bit.band(record:byte(2), flag) ~= 0
 end
 
-local function sum(set)
-    return redis.sha1hex(endpoint .. '\0' .. set):sub(1, SUM_BYTES)
+local function sum(record)
+    return redis.sha1hex(endpoint .. '\0' .. record):sub(1, SUM_BYTES)
 end
 
-local function is_expired(set)
-    local life_ms = expires_ms(set) - observed_ms(set)
-    return wall_ms >= expires_ms(set) or wall_ms + life_ms < observed_ms(set)
+local function is_expired(record)
+    local life_ms = expires_ms(record) - observed_ms(record)
+    return wall_ms >= expires_ms(record) or wall_ms + life_ms < observed_ms(record)
 end
 
--- The set, or why there is none. What is of no use to anybody goes.
+-- The record, or why there is none. What is of no use to anybody goes.
 local function load()
-    local value = redis.call('GET', set_key)
+    local value = redis.call('GET', record_key)
     if not value then return nil, 'none' end
 
-    local set = value:sub(1, -SUM_BYTES - 1)
-    local sound = value:sub(-SUM_BYTES) == sum(set)
-    if sound and #set > 0 and set:byte(1) ~= VERSION then return nil, 'newer' end
+    local record = value:sub(1, -SUM_BYTES - 1)
+    local sound = value:sub(-SUM_BYTES) == sum(record)
+    if sound and #record > 0 and record:byte(1) ~= VERSION then return nil, 'newer' end
 
-    if not sound or #set ~= SET_BYTES then
-        redis.call('DEL', set_key)
+    if not sound or #record ~= RECORD_BYTES then
+        redis.call('DEL', record_key)
         return nil, 'damaged'
     end
-    if is_expired(set) then
-        redis.call('DEL', set_key)
+    if is_expired(record) then
+        redis.call('DEL', record_key)
         return nil, 'expired'
     end
-    return set, 'sound'
+    return record, 'sound'
 end
 
 -- Redis deletes a key one millisecond after its time.
@@ -95,7 +95,7 @@ local function holder()
     return value:sub(1, TOKEN_BYTES), tonumber(value:sub(TOKEN_BYTES + 2))
 end
 
--- PathState::renewed. What a set ends at that is too far away for a number of Lua's
+-- PathState::renewed. What a record ends at that is too far away for a number of Lua's
 -- stays as it is.
 local function renewed(held, observed)
     local latest = observed_ms(held) + LIFETIMES_MAX * (expires_ms(observed) - observed_ms(observed))
@@ -116,7 +116,7 @@ local function least_news(held)
     return high, low % 4294967296
 end
 
--- PathState::merged, for sets that have not expired.
+-- PathState::merged, for records that have not expired.
 local function merged(held, observed)
     if not held or not has(observed, LIMITED) then return observed end
 
@@ -131,8 +131,8 @@ end
 local requests = {}
 
 function requests.get()
-    local set, condition = load()
-    return { condition, set or '' }
+    local record, status = load()
+    return { status, record or '' }
 end
 
 -- token, longest hold-off in ms, current RTT in µs, the most of it in saved RTTs,
@@ -141,41 +141,41 @@ function requests.claim()
     local token, hold_off_ms_max, current_us = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
     local factor_max, lease_ms_min = tonumber(ARGV[7]), tonumber(ARGV[8])
     local lease_rtts, linger_ms = tonumber(ARGV[9]), tonumber(ARGV[10])
-    local set, condition = load()
-    if not set then return { condition, '' } end
+    local record, status = load()
+    if not record then return { status, '' } end
     if is_held_off(hold_off_ms_max) then return { 'held_off', '' } end
 
-    local us = math.max(rtt_us(set), math.min(current_us, factor_max * rtt_us(set)))
+    local us = math.max(rtt_us(record), math.min(current_us, factor_max * rtt_us(record)))
     local ms = math.max(lease_ms_min, math.ceil(us * lease_rtts / 1000)) + linger_ms
     local value = string.format('%s:%.0f', token, ms)
-    if redis.call('SET', claim_key, value, 'NX', 'PX', px(ms)) then return { condition, set } end
+    if redis.call('SET', claim_key, value, 'NX', 'PX', px(ms)) then return { status, record } end
 
     local _, given_ms = holder()
     bound(claim_key, given_ms or ms)
     return { 'claimed', '' }
 end
 
--- the set, longest hold-off in ms, capacity; what is in excess of it is returned
+-- the record, longest hold-off in ms, capacity; what is in excess of it is returned
 function requests.record()
     local observed, hold_off_ms_max, capacity = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
     if is_held_off(hold_off_ms_max) then return { 'held_off', '' } end
 
-    local held, condition = load()
-    if condition == 'newer' then return { condition, '' } end
+    local held, status = load()
+    if status == 'newer' then return { status, '' } end
 
-    local set = merged(held, observed)
-    local life_ms = math.min(expires_ms(set) - wall_ms, expires_ms(set) - observed_ms(set))
+    local record = merged(held, observed)
+    local life_ms = math.min(expires_ms(record) - wall_ms, expires_ms(record) - observed_ms(record))
     if life_ms < 1 then
-        redis.call('DEL', set_key)
+        redis.call('DEL', record_key)
     else
-        redis.call('SET', set_key, set .. sum(set), 'PX', px(life_ms))
+        redis.call('SET', record_key, record .. sum(record), 'PX', px(life_ms))
         index(life_ms)
     end
     if has(observed, VALIDATED) then redis.call('DEL', retreats_key) end
 
     local excess = redis.call('ZCARD', index_key) - capacity
-    if excess <= 0 then return { condition, '' } end
-    return { condition, '', redis.call('ZRANGE', index_key, 0, excess - 1) }
+    if excess <= 0 then return { status, '' } end
+    return { status, '', redis.call('ZRANGE', index_key, 0, excess - 1) }
 end
 
 -- token
@@ -185,39 +185,39 @@ function requests.release()
     return { 'sound', '' }
 end
 
--- token, when the set was observed that was used in ms since 1970, how long retreats
+-- token, when the record was observed that was used in ms since 1970, how long retreats
 -- are remembered after a hold-off in ms, then the hold-offs in ms after the first
 -- retreat, the second, …, of which the last stays
 function requests.forget()
     local used_ms, kept_ms = tonumber(ARGV[5]), tonumber(ARGV[6])
     if holder() == ARGV[4] then redis.call('DEL', claim_key) end
-    local set, condition = load()
-    if condition == 'newer' then return { condition, '' } end
+    local record, status = load()
+    if status == 'newer' then return { status, '' } end
 
-    if set and observed_ms(set) <= used_ms then redis.call('DEL', set_key) end
+    if record and observed_ms(record) <= used_ms then redis.call('DEL', record_key) end
     -- A retreat during a hold-off is part of the last one.
-    if is_held_off(tonumber(ARGV[#ARGV])) then return { condition, '' } end
+    if is_held_off(tonumber(ARGV[#ARGV])) then return { status, '' } end
 
     local retreats = redis.call('INCR', retreats_key)
     local hold_off_ms = tonumber(ARGV[math.min(6 + retreats, #ARGV)])
     local remembered_ms = hold_off_ms + kept_ms
     redis.call('PEXPIRE', retreats_key, px(remembered_ms))
     redis.call('SET', hold_off_key, '', 'PX', px(hold_off_ms))
-    index(math.max(remembered_ms, redis.call('PTTL', set_key)))
-    return { condition, '' }
+    index(math.max(remembered_ms, redis.call('PTTL', record_key)))
+    return { status, '' }
 end
 
 -- By hand: with claim and hold-off.
 function requests.delete()
     redis.call('ZREM', index_key, endpoint)
-    local sets = redis.call('DEL', set_key)
+    local records = redis.call('DEL', record_key)
     local others = redis.call('DEL', claim_key, hold_off_key, retreats_key)
-    return { sets + others > 0 and 'sound' or 'none', tostring(sets) }
+    return { records + others > 0 and 'sound' or 'none', tostring(records) }
 end
 
 -- To make room. A claim stays until its lease ends, so that no second one begins.
 function requests.evict()
-    redis.call('DEL', set_key, hold_off_key, retreats_key)
+    redis.call('DEL', record_key, hold_off_key, retreats_key)
     local evicted = redis.call('ZREM', index_key, endpoint)
     return { evicted > 0 and 'sound' or 'none', '' }
 end

@@ -1,4 +1,5 @@
-//! What a Redis URL says:
+//! URL of a store on Redis: server or cluster, login, database and files.
+//!
 //! `redis://[user:password@]host[:port][/database][?ca=FILE&password-file=FILE]`,
 //! `rediss` for TLS, `+cluster` behind either for a cluster, of which several
 //! servers may be named, divided by commas. `valkey` and `valkeys` mean the same.
@@ -36,7 +37,7 @@ pub enum Clients {
 }
 
 impl RedisUrl {
-    /// None if the scheme is not Redis'.
+    /// Reads a location. None if the scheme is not Redis'.
     pub fn parse(location: &str) -> Option<Result<Self, OpenError>> {
         let (scheme, rest) = location.split_once("://")?;
         let (base, cluster) = match scheme.strip_suffix("+cluster") {
@@ -89,7 +90,7 @@ impl RedisUrl {
         Ok(url)
     }
 
-    /// For messages: without user, password and files.
+    /// Returns its name for messages: without user, password and files.
     pub fn name(&self) -> String {
         let cluster = if self.cluster { "+cluster" } else { "" };
         format!("{}{cluster}://{}", self.scheme, self.hosts.join(","))
@@ -162,7 +163,7 @@ impl RedisUrl {
     }
 }
 
-/// Without percent signs: a password may hold any character.
+/// Returns it without percent signs: a password may hold any character.
 fn decoded(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

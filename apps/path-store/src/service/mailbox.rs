@@ -26,7 +26,7 @@ pub enum Answer {
     Read {
         /// The request's.
         tag: u64,
-        /// The set.
+        /// The saved parameters.
         state: Option<PathState>,
     },
 
@@ -34,7 +34,7 @@ pub enum Answer {
     Claimed {
         /// The request's.
         tag: u64,
-        /// Whose set it is.
+        /// The endpoint that it is of.
         endpoint: RemoteEndpoint,
         /// The claim. It counts from a moment after it was asked for. Release or
         /// forget it, whether it is of use or not.

@@ -1,5 +1,7 @@
-//! A store behind an event loop: one thread that may block, bounded queues in
-//! both directions, and a callback that wakes whoever has an answer to read.
+//! Service of a store to an event loop: one thread that may block, and bounded queues.
+//!
+//! There is a queue in either direction, and a callback that wakes whoever has an
+//! answer to read.
 //!
 //! A store that does not block ([`Backend::blocks()`]) is asked on the spot, and its
 //! answers wait before anybody could be woken: see [`StoreHandle::answers_at_once()`].
@@ -106,7 +108,7 @@ impl StoreService {
         Ok(service)
     }
 
-    /// A handle for one event loop; `wake` tells it that answers wait.
+    /// Returns a handle for one event loop; `wake` tells it that answers wait.
     pub fn handle(&self, wake: Wake) -> StoreHandle {
         StoreHandle {
             backend: self.backend.clone(),
@@ -116,17 +118,17 @@ impl StoreService {
         }
     }
 
-    /// What was asked, answered and dropped since the start.
+    /// Returns what was asked, answered and dropped since the start.
     pub fn metrics(&self) -> ServiceMetrics {
         self.shared.metrics.snapshot()
     }
 
-    /// What happened inside the store.
+    /// Returns what happened inside the store.
     pub fn backend_counters(&self) -> BackendCounters {
         self.backend.counters()
     }
 
-    /// What another thread may look at; it does not keep the service alive.
+    /// Returns what another thread may look at; it does not keep the service alive.
     pub fn monitor(&self) -> StoreMonitor {
         StoreMonitor { backend: self.backend.clone(), shared: self.shared.clone() }
     }
@@ -147,22 +149,22 @@ impl StoreService {
 }
 
 impl StoreMonitor {
-    /// What was asked, answered and dropped since the start.
+    /// Returns what was asked, answered and dropped since the start.
     pub fn metrics(&self) -> ServiceMetrics {
         self.shared.metrics.snapshot()
     }
 
-    /// What happened inside the store.
+    /// Returns what happened inside the store.
     pub fn backend_counters(&self) -> BackendCounters {
         self.backend.counters()
     }
 
-    /// Whether the last request failed.
+    /// Tells whether the last request failed.
     pub fn is_failing(&self) -> bool {
         self.shared.metrics.is_failing()
     }
 
-    /// How many requests wait.
+    /// Returns how many requests wait.
     pub fn queued(&self) -> usize {
         self.shared.queue.len()
     }
@@ -175,13 +177,13 @@ impl Drop for StoreService {
 }
 
 impl StoreHandle {
-    /// Asks for the set of `endpoint`. False if there is no room: no answer will
+    /// Asks for the record of `endpoint`. False if there is no room: no answer will
     /// come.
     pub fn get(&self, tag: u64, endpoint: &RemoteEndpoint) -> bool {
         self.ask(tag, Request::Get(endpoint.clone()))
     }
 
-    /// Asks for a claim on the set of `endpoint`, for a connection whose current RTT
+    /// Asks for a claim on the record of `endpoint`, for a connection whose current RTT
     /// is `rtt`. False if there is no room: no answer will come.
     pub fn claim(&self, tag: u64, endpoint: &RemoteEndpoint, rtt: Duration) -> bool {
         self.ask(tag, Request::Claim(endpoint.clone(), rtt))
@@ -192,25 +194,26 @@ impl StoreHandle {
         self.push(Item::new(Request::Record(endpoint.clone(), *observed), None))
     }
 
-    /// Ends a claim and keeps the set. False if there is no room, although more
+    /// Ends a claim and keeps the record. False if there is no room, although more
     /// is kept for this: the lease will lapse.
     pub fn release(&self, endpoint: &RemoteEndpoint, token: ClaimToken) -> bool {
         self.push(Item::new(Request::Release(endpoint.clone(), token), None))
     }
 
-    /// Has the set forgotten after a safe retreat, unless it was observed later than
+    /// Has the record forgotten after a safe retreat, unless it was observed later than
     /// the one that was `used`. False if there is no room, although more is kept for
     /// this.
     pub fn forget(&self, endpoint: &RemoteEndpoint, token: ClaimToken, used: SystemTime) -> bool {
         self.push(Item::new(Request::Forget(endpoint.clone(), token, used), None))
     }
 
-    /// Whether an answer waits as soon as it has been asked for. Nobody is woken for it.
+    /// Tells whether an answer waits as soon as it has been asked for. Nobody is woken for
+    /// it.
     pub fn answers_at_once(&self) -> bool {
         !self.backend.blocks()
     }
 
-    /// The next answer, if one is there. Answers come in the order of requests.
+    /// Returns the next answer, if one is there. Answers come in the order of requests.
     pub fn poll(&self) -> Option<Answer> {
         self.mailbox.take()
     }
@@ -255,7 +258,7 @@ impl StoreHandle {
 }
 
 impl Drop for StoreHandle {
-    // A claim that nobody read about would lock its set until the lease lapses.
+    // A claim that nobody read about would lock its record until the lease lapses.
     fn drop(&mut self) {
         for answer in self.mailbox.close() {
             if let Some(request) = release_of(answer) {

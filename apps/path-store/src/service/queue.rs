@@ -1,4 +1,4 @@
-//! The requests that wait for the store's thread.
+//! Queue of requests that wait for the store's thread.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -76,7 +76,7 @@ impl Content {
     }
 }
 
-/// How much of a room of so many requests may be full for this one to be added.
+/// Returns how much of a room of so many requests may be full for this one to be added.
 pub fn room_for(request: &Request, capacity: usize) -> usize {
     match request {
         // Every client that comes has one, also of a flood: claims find room still.
@@ -86,7 +86,7 @@ pub fn room_for(request: &Request, capacity: usize) -> usize {
     }
 }
 
-/// Whether losing the request costs more than a miss.
+/// Tells whether losing the request costs more than a miss.
 pub fn ends_claim(request: &Request) -> bool {
     matches!(request, Request::Release(..) | Request::Forget(..))
 }
@@ -105,7 +105,7 @@ impl Queue {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many requests wait.
+    /// Returns how many requests wait.
     pub fn len(&self) -> usize {
         let content = self.content();
         content.items.len() + content.later.len()
@@ -145,8 +145,8 @@ impl Queue {
         content.later.insert(key, item)
     }
 
-    /// The oldest requests; none after `limit`, or when something becomes due that was
-    /// put back, without any. None when the queue is closed and empty.
+    /// Returns the oldest requests; none after `limit`, or when something becomes due
+    /// that was put back, without any. None when the queue is closed and empty.
     pub fn take(&self, limit: Duration) -> Option<Vec<Item>> {
         let content = self.content();
         let due = content.later.first_key_value().map(|((due, _), _)| *due);
@@ -172,13 +172,13 @@ impl Queue {
         self.progress.notify_all();
     }
 
-    /// From now on nothing is added.
+    /// Closes it: from now on nothing is added.
     pub fn close(&self) {
         self.content().closing = true;
         self.work.notify_all();
     }
 
-    /// The thread ends, in whatever way.
+    /// Notes that the thread ends, in whatever way.
     pub fn end(&self) {
         self.content().ended = true;
         self.progress.notify_all();
@@ -222,7 +222,7 @@ mod tests {
         Item::new(Request::Release(here, ClaimToken(n)), None)
     }
 
-    /// The tokens of what can be done now; None at the end.
+    /// Returns the tokens of what can be done now; None at the end.
     fn take(queue: &Queue) -> Option<Vec<u64>> {
         let token = |item: Item| match item.request {
             Request::Release(_, token) => token.0,

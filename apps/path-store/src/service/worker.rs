@@ -1,4 +1,4 @@
-//! The thread that may block on the store.
+//! Worker of a service: the thread that may block on the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -174,7 +174,7 @@ impl Worker {
         self.shared.queue.done(count);
     }
 
-    /// How long there may be nothing to do.
+    /// Returns how long there may be nothing to do.
     fn pause(&self) -> Duration {
         match self.swept {
             None => Duration::ZERO,
@@ -182,8 +182,8 @@ impl Worker {
         }
     }
 
-    /// However many sets expire at a time, requests do not wait for all of them
-    /// to go, and the next interval does not begin before they have.
+    /// Sweeps when it is time. However many records expire at a time, requests do not
+    /// wait for all of them to go, and the next interval does not begin before they have.
     fn sweep_when_due(&mut self) {
         let now = quiche::clock::now();
         if self.swept.is_some_and(|at| now.duration_since(at) < self.sweep_interval) {

@@ -1,4 +1,4 @@
-//! Looking into a store on disk, and changing it by hand.
+//! Administration of a store on disk: looking into it, and changing it by hand.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ impl Admin for SqliteStore {
     fn entries(&self, visit: &mut dyn FnMut(Entry)) -> Result<(), StoreError> {
         // After damage the visit starts again: what was visited before stands.
         self.run(|ops| {
-            // One transaction, so that sets and claims are of one moment.
+            // One transaction, so that records and claims are of one moment.
             let transaction = ops.conn.unchecked_transaction()?;
             let held = claim::held(ops.conn, &ops.now)?;
             row::visit_all(ops.conn, &ops.now, &mut |key, endpoint, loaded| {

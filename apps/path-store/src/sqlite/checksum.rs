@@ -6,7 +6,7 @@
 pub struct Checksum(crc32fast::Hasher);
 
 impl Checksum {
-    /// The next column; None for NULL.
+    /// Adds the next column; None for NULL.
     pub fn add(&mut self, column: Option<&[u8]>) {
         let length = column.map_or(u32::MAX, |c| u32::try_from(c.len()).unwrap_or(u32::MAX));
         self.0.update(&length.to_be_bytes());

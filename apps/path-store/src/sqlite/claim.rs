@@ -1,6 +1,8 @@
-//! Claims: one row each, in a table of their own, which stays small whatever the
-//! number of sets: a claim changes no page of theirs. A claim outlives its set,
-//! when that expires or makes room, so that no second one begins.
+//! Claims: one row each, in a table of their own.
+//!
+//! It stays small whatever the number of records: a claim changes no page of theirs.
+//! A claim outlives its record, when that expires or makes room, so that no second one
+//! begins.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -33,7 +35,7 @@ const SELECT_ALL: &str = "SELECT key, boot, token, end_us, checksum FROM claim";
 
 const REPLACE: &str = "REPLACE INTO claim VALUES (?1, ?2, ?3, ?4, ?5)";
 
-/// Who has a set.
+/// Who has claimed a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// Nobody, or the lease has ended.
@@ -46,7 +48,7 @@ pub enum Holder {
     Damaged,
 }
 
-/// Who has the set with this key.
+/// Returns who has claimed the record with this key.
 pub fn holder(conn: &Connection, key: i64, now: &Now) -> rusqlite::Result<Holder> {
     let read = |row: &rusqlite::Row| Ok(read(row, 0, now));
     let holder = conn.prepare_cached(SELECT_ONE)?.query_row([key], read).optional()?;
@@ -54,7 +56,7 @@ pub fn holder(conn: &Connection, key: i64, now: &Now) -> rusqlite::Result<Holder
     Ok(holder.unwrap_or(Holder::Nobody))
 }
 
-/// When each claim ends that is held, by key.
+/// Returns when each claim ends that is held, by key.
 pub fn held(conn: &Connection, now: &Now) -> rusqlite::Result<HashMap<i64, Duration>> {
     let mut statement = conn.prepare_cached(SELECT_ALL)?;
     let mut rows = statement.query([])?;
@@ -68,7 +70,7 @@ pub fn held(conn: &Connection, now: &Now) -> rusqlite::Result<HashMap<i64, Durat
     Ok(held)
 }
 
-/// Gives the set to a holder until `end` since boot.
+/// Gives the record to a holder until `end` since boot.
 pub fn grant(
     conn: &Connection,
     key: i64,

@@ -14,12 +14,12 @@ pub struct Now {
     pub since_boot: Duration,
 }
 
-/// Milliseconds since 1970, as SQLite can hold them.
+/// Returns milliseconds since 1970, as SQLite can hold them.
 pub fn unix_ms(time: SystemTime) -> i64 {
     signed(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis())
 }
 
-/// Microseconds, as SQLite can hold them.
+/// Returns microseconds, as SQLite can hold them.
 pub fn micros(time: Duration) -> i64 {
     signed(time.as_micros())
 }
@@ -28,7 +28,7 @@ fn signed(v: u128) -> i64 {
     i64::try_from(v).unwrap_or(i64::MAX)
 }
 
-/// [`micros()`], read.
+/// Reads what [`micros()`] wrote.
 pub fn from_micros(us: i64) -> Duration {
     Duration::from_micros(u64::try_from(us).unwrap_or(0))
 }

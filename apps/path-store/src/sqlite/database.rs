@@ -1,5 +1,4 @@
-//! The file: opening it, telling damage from other trouble, and putting an
-//! empty one in the place of a damaged one.
+//! Database file: opening it, telling damage from other trouble, replacing a damaged one.
 //!
 //! A lock on a file beside the database is shared by those that open it, and
 //! exclusive to who replaces it, so that no process opens what another is about to
@@ -113,8 +112,8 @@ impl Database {
         }
     }
 
-    /// After this database, at `path`, turned out to be damaged: quarantines it
-    /// unless another process did, and opens what is in its place.
+    /// Quarantines this database, at `path`, which turned out to be damaged, unless
+    /// another process did, and opens what is in its place.
     pub fn replace(mut self, path: &Path, why: &str) -> Result<(Self, Option<String>), OpenError> {
         let damaged = self.id;
         self.damaged = true;
@@ -129,7 +128,7 @@ impl Database {
         Self::open(path, Role::Server)
     }
 
-    /// Whether the path leads to this file no longer.
+    /// Tells whether the path leads to this file no longer.
     pub fn is_replaced(&self, path: &Path) -> bool {
         file_id(path).ok() != Some(self.id)
     }
@@ -156,13 +155,13 @@ fn keep_log_on_close(conn: &Connection, keep: bool) -> rusqlite::Result<bool> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep)
 }
 
-/// Whether the error means that the content of the file makes no sense.
+/// Tells whether the error means that the content of the file makes no sense.
 pub fn is_damage(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-/// The path without links and relative parts, so that renaming acts on the file
+/// Returns the path without links and relative parts, so that renaming acts on the file
 /// itself and later changes of the working directory do not matter.
 pub fn canonical(path: &Path) -> Result<PathBuf, OpenError> {
     if let Ok(path) = path.canonicalize() {
@@ -194,7 +193,7 @@ fn file_id(path: &Path) -> io::Result<FileId> {
     Ok(FileId { device: metadata.dev(), inode: metadata.ino() })
 }
 
-/// Whether the path can be that of a store.
+/// Checks whether the path can be that of a store.
 pub fn check_path(path: &Path, role: Role) -> Result<(), OpenError> {
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() => Err(OpenError::Directory(path.to_path_buf())),
@@ -208,7 +207,7 @@ pub fn check_path(path: &Path, role: Role) -> Result<(), OpenError> {
     }
 }
 
-/// Held until the file is dropped, or the process dies.
+/// Takes a lock, which is held until the file is dropped, or the process dies.
 fn lock(path: &Path, how: FlockOperation) -> Result<File, OpenError> {
     let name = with_suffix(path, ".lock");
     let file = OpenOptions::new()
@@ -254,7 +253,7 @@ fn open_locked(path: &Path, role: Role) -> Result<Database, Trouble> {
     Ok(Database { conn, id, damaged: false })
 }
 
-/// The damage in the first pages, as many as can be read by the limit: a server
+/// Returns the damage in the first pages, as many as can be read by the limit: a server
 /// with a large store is not to wait for all of them. What is damaged in the others is
 /// found by the first call that meets it.
 fn check(conn: &Connection, limit: Duration) -> rusqlite::Result<Option<String>> {
@@ -297,7 +296,7 @@ fn trouble(path: &Path, error: &rusqlite::Error) -> Trouble {
     }
 }
 
-/// Whether the file itself, not its folder or its disk, forbids writing: with the
+/// Tells whether the file itself, not its folder or its disk, forbids writing: with the
 /// version of the format in its header. Ours never does.
 fn says_read_only(path: &Path) -> bool {
     const WRITE_VERSION_AT: usize = 18;
@@ -308,7 +307,7 @@ fn says_read_only(path: &Path) -> bool {
     read.is_ok() && header[WRITE_VERSION_AT] > WAL_VERSION
 }
 
-/// In a transaction: whether the schema is ours still. A newer version may have
+/// Checks in a transaction whether the schema is ours still. A newer version may have
 /// taken the file over meanwhile, even if our statements would work.
 ///
 /// # Errors

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::path::PathBuf;
 
-/// `path` with `suffix` behind its last component.
+/// Returns `path` with `suffix` behind its last component.
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);

@@ -1,5 +1,6 @@
-//! A store on disk, shared by the processes of one machine: SQLite in WAL mode,
-//! one row a remote endpoint, and one a claim.
+//! Store on disk, shared by the processes of one machine: SQLite in WAL mode.
+//!
+//! There is one row a remote endpoint, and one a claim.
 //!
 //! Owns the rules of the store and the safety of the file; which thread may
 //! block on it is the business of `service`. Every change is a transaction that
@@ -117,7 +118,7 @@ impl SqliteStore {
         Ok(store)
     }
 
-    /// Whether a store can be at `path`, as far as names tell.
+    /// Checks whether a store can be at `path`, as far as names tell.
     ///
     /// # Errors
     ///

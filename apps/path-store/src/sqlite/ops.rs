@@ -1,4 +1,4 @@
-//! The rules of a store, within one transaction.
+//! Operations of a store on disk: its rules, within one transaction.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -86,7 +86,7 @@ impl Ops<'_> {
         Ok((state, loaded.cleanup.is_some()))
     }
 
-    /// Reads, and removes what is damaged or expired.
+    /// Reads a row, and removes what is damaged or expired.
     pub fn load(&self, id: Id) -> rusqlite::Result<Found> {
         let loaded = row::load(self.conn, id, &self.now)?;
         self.take(id, &loaded)
@@ -177,12 +177,12 @@ impl Ops<'_> {
         }
     }
 
-    /// What is damaged may hide a holder: the set goes too, so that nobody has it
-    /// beside that one.
+    /// Removes a claim that is damaged. It may hide a holder: the record goes too, so
+    /// that nobody has it beside that one.
     fn remove_damaged(&self, id: Id, holder: Holder) -> rusqlite::Result<()> {
         if holder == Holder::Damaged {
             self.counters.records_damaged.fetch_add(1, Relaxed);
-            log::warn!("removed the damaged claim on {}, and the set", id.endpoint);
+            log::warn!("removed the damaged claim on {}, and the record", id.endpoint);
             claim::remove(self.conn, id.key)?;
             row::delete(self.conn, id)?;
         }
@@ -229,7 +229,7 @@ impl Ops<'_> {
         }
     }
 
-    /// What is left of a row when a connection has retreated that used what was
+    /// Returns what is left of a row when a connection has retreated that used what was
     /// observed by then. A retreat during a hold-off is part of the last one.
     fn after_retreat(&self, row: Row, used: SystemTime) -> Row {
         let state = row.state.filter(|held| held.observed > used);
@@ -259,11 +259,11 @@ impl Ops<'_> {
     }
 
     pub fn flush(&self) -> rusqlite::Result<usize> {
-        let sets = count(self.conn, "SELECT count(*) FROM path_state WHERE state IS NOT NULL")?;
+        let records = count(self.conn, "SELECT count(*) FROM path_state WHERE state IS NOT NULL")?;
         self.conn.execute("DELETE FROM path_state", [])?;
         self.conn.execute("DELETE FROM claim", [])?;
 
-        Ok(sets)
+        Ok(records)
     }
 
     // Counting reads the whole index: every further hundredth of the capacity
@@ -345,7 +345,7 @@ impl Ops<'_> {
     }
 }
 
-/// The one number that `sql` asks for.
+/// Returns the one number that `sql` asks for.
 pub fn count(conn: &Connection, sql: &str) -> rusqlite::Result<usize> {
     conn.prepare_cached(sql)?.query_row([], |row| row.get(0))
 }

@@ -1,5 +1,6 @@
-//! What is kept of one remote endpoint: reading, checking and writing its row.
-//! Who has claimed the set is in another table, see `claim`.
+//! Row of a remote endpoint: reading, checking and writing what is kept of it.
+//!
+//! Who has claimed it is in another table, see `claim`.
 //!
 //! A row's key is a number, the beginning of a hash of its endpoint: the inner pages
 //! of the tree hold numbers instead of rows, and few enough of them to stay in memory.
@@ -29,7 +30,7 @@ pub const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS path_state (
     key INTEGER PRIMARY KEY,        -- the first 8 bytes of the SHA-256 of the endpoint
     endpoint TEXT NOT NULL,         -- sender>prefix/length, #dscp if there is one
-    state BLOB,                     -- the set, as PathState::to_bytes(); none during a hold-off
+    state BLOB,                     -- PathState::to_bytes(); none during a hold-off
     observed_ms INTEGER NOT NULL,   -- last change, milliseconds since 1970
     expires_ms INTEGER NOT NULL,    -- when the row goes, milliseconds since 1970
     boot BLOB,                      -- the boot that the next belongs to
@@ -140,12 +141,12 @@ struct Columns<'a> {
 }
 
 impl Row {
-    /// The row of an endpoint that nothing is known of.
+    /// Returns the row of an endpoint that nothing is known of.
     pub fn new() -> Self {
         Row { state: None, retreats: 0, hold_off_end: None, observed_ms: 0, expires_ms: 0 }
     }
 
-    /// Whether nothing is lost with the row.
+    /// Tells whether nothing is lost with the row.
     pub fn is_empty(&self) -> bool {
         self.state.is_none() && self.retreats == 0
     }
@@ -167,7 +168,7 @@ pub fn load_with_claim(conn: &Connection, id: Id, now: &Now) -> rusqlite::Result
     Ok(found.unwrap_or((NOTHING, Holder::Nobody)))
 }
 
-/// What the row with this key tells: nothing, if it is another endpoint's.
+/// Tells what is in the row with this key: nothing, if it is another endpoint's.
 fn read(row: &rusqlite::Row, id: Id, now: &Now) -> Loaded {
     match read_columns(row) {
         Some(columns) if columns.id != id => NOTHING,
@@ -262,7 +263,7 @@ impl Columns<'_> {
     }
 }
 
-/// The columns, if they have the right types and checksum.
+/// Reads the columns, if they have the right types and checksum.
 fn read_columns<'a>(row: &'a rusqlite::Row) -> Option<Columns<'a>> {
     let value = |i: usize| row.get_ref(i).ok();
     let number = |i: usize| value(i)?.as_i64().ok();
@@ -296,7 +297,7 @@ fn interpret(columns: Option<&Columns>, now: &Now) -> Loaded {
         Some(Err(DecodeError::Malformed)) => return nothing(Cleanup::Damaged),
     };
 
-    // RFC 9959, 3.2: delete the set when its Lifetime has passed.
+    // RFC 9959, 3.2: delete saved parameters when their Lifetime has passed.
     let live_state = state.filter(|state| !state.is_expired(now.wall));
     let row = live_part(columns, live_state, now);
     // A hold-off outlasts a wall clock that was set.

@@ -22,26 +22,26 @@ use quiche::clock::Simulation;
 use quiche::path_state::PathState;
 use quiche::path_state::RemoteEndpoint;
 
-/// The Lifetime of the sets.
+/// The Lifetime of the records.
 pub const HOUR: Duration = Duration::from_secs(3600);
 
-/// The current RTT of a connection that claims a set: its lease is that of the set.
+/// The current RTT of a connection that claims a record: its lease is that of the record.
 pub const RTT: Duration = Duration::from_millis(20);
 
 /// Where simulated wall clocks start, after 1970.
 pub const WALL_START: Duration = Duration::from_secs(1_000_000);
 
-/// A simulation of both clocks, at [`WALL_START`].
+/// Starts a simulation of both clocks, at [`WALL_START`].
 pub fn simulation() -> Simulation {
     Simulation::start(1, WALL_START)
 }
 
-/// The wall clock that much after its simulated start.
+/// Returns the wall clock that much after its simulated start.
 pub fn wall(after: Duration) -> SystemTime {
     UNIX_EPOCH + WALL_START + after
 }
 
-/// A set observed now, with an RTT of 600 ms: its lease is 4.8 s.
+/// Returns a record observed now, with an RTT of 600 ms: its lease is 4.8 s.
 pub fn state(saved_cwnd: u64) -> PathState {
     let now = quiche::clock::wall_now();
 
@@ -55,18 +55,18 @@ pub fn state(saved_cwnd: u64) -> PathState {
     }
 }
 
-/// The endpoint of a client.
+/// Returns the endpoint of a client.
 pub fn endpoint(client: &str) -> RemoteEndpoint {
     let client: IpAddr = client.parse().unwrap();
     RemoteEndpoint::new("192.0.2.1", client, Default::default())
 }
 
-/// The endpoint of the n-th subnet, of 65536.
+/// Returns the endpoint of the n-th subnet, of 65536.
 pub fn nth_endpoint(n: u64) -> RemoteEndpoint {
     endpoint(&format!("10.{}.{}.1", n >> 8 & 0xff, n & 0xff))
 }
 
-/// Its key in a store on disk. The rule is repeated here: it is part of the format.
+/// Returns its key in a store on disk. The rule is repeated here: it is part of the format.
 pub fn key_on_disk(endpoint: &RemoteEndpoint) -> i64 {
     let hash = ring::digest::digest(&ring::digest::SHA256, endpoint.to_string().as_bytes());
     i64::from_be_bytes(hash.as_ref()[..8].try_into().unwrap())
@@ -118,12 +118,12 @@ impl BootClock for SetBoot {
     }
 }
 
-/// The store at `path` with the given clock.
+/// Opens the store at `path` with the given clock.
 pub fn open_with(path: &Path, clock: impl BootClock + 'static) -> SqliteStore {
     SqliteStore::open(path, Role::Server, SqliteOptions::default(), Box::new(clock)).unwrap()
 }
 
-/// The store at `path` with the system's clock.
+/// Opens the store at `path` with the system's clock.
 pub fn open(path: &Path) -> SqliteStore {
     open_with(path, SystemBootClock::new().unwrap())
 }

@@ -1,5 +1,4 @@
-//! Real Redis servers: started on a free loopback port, with a folder of their
-//! own, and ended with the test.
+//! Redis servers, which end with the test: on a free port, with a folder of their own.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -40,12 +39,12 @@ struct FrozenClock {
 }
 
 impl RedisServer {
-    /// A server with these options more than the usual.
+    /// Starts a server with these options more than the usual.
     pub fn start(options: &[&str]) -> Self {
         Self::start_with(options, None)
     }
 
-    /// A server whose wall clock stands still, at `wall` since 1970.
+    /// Starts a server whose wall clock stands still, at `wall` since 1970.
     pub fn start_frozen(options: &[&str], wall: Duration) -> Self {
         Self::start_with(options, Some(wall))
     }
@@ -91,7 +90,7 @@ impl RedisServer {
         assert!(answers(self.port, &mut self.child), "{}", log(self.folder.path()));
     }
 
-    /// It takes connections and answers nothing, until [`resume()`](Self::resume).
+    /// Pauses it: it takes connections and answers nothing, until [`resume()`](Self::resume).
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
@@ -191,12 +190,12 @@ impl FrozenClock {
     }
 }
 
-/// A store on that server.
+/// Opens a store on that server.
 pub fn open_redis(url: &str, options: RedisOptions) -> RedisStore {
     RedisStore::open(&RedisUrl::parse(url).unwrap().unwrap(), Role::Server, options).unwrap()
 }
 
-/// A cluster of one server, which keeps all slots. A server that has just started
+/// Starts a cluster of one server, which keeps all slots. A server that has just started
 /// waits for two seconds of its wall clock before it believes in itself.
 pub fn start_frozen_cluster(wall: Duration) -> RedisServer {
     let server = RedisServer::start_frozen(&["--cluster-enabled", "yes"], wall);

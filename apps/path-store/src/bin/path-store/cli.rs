@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of `path-store`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -78,7 +78,7 @@ pub struct Filter {
     pub held_off: bool,
 }
 
-/// A set to keep.
+/// Saved parameters to keep.
 #[derive(Clone, Debug, Args)]
 pub struct Put {
     /// The client prefix, such as 198.51.100.0/24
@@ -118,7 +118,7 @@ pub enum Command {
         prefix: Selector,
     },
 
-    /// Keep a set, as if a connection had observed it now
+    /// Keep saved parameters, as if a connection had observed them now
     Put(Put),
 
     /// Delete the entries of a client prefix, with their claims and hold-offs
@@ -135,10 +135,10 @@ pub enum Command {
     /// servers found what they asked for
     Stats,
 
-    /// Write every set to standard output, one JSON object a line
+    /// Write every record to standard output, one JSON object a line
     Export,
 
-    /// Keep the sets of an export, read from standard input; what the store knows
+    /// Keep the records of an export, read from standard input; what the store knows
     /// better, or what has expired, is skipped
     Import,
 
@@ -181,7 +181,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 impl Cli {
-    /// The store, for messages: an URL may hold a password.
+    /// Returns the name of the store for messages: an URL may hold a password.
     pub fn store_name(&self) -> String {
         match RedisUrl::parse(&self.store) {
             Some(Ok(url)) => url.name(),
@@ -202,7 +202,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, (String, u
     })
 }
 
-/// The first paragraph of clap's message, without tips and usage.
+/// Returns the first paragraph of clap's message, without tips and usage.
 fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let paragraph = text.split("\n\n").next().unwrap_or_default();

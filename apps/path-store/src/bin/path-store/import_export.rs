@@ -1,4 +1,4 @@
-//! Sets on their way into and out of a store: put, export, import.
+//! Import and export of saved parameters, and putting them in by hand.
 
 use std::io;
 use std::io::BufRead;
@@ -19,7 +19,7 @@ use crate::show;
 
 /// A line of an export, as far as it matters to an import.
 #[derive(Debug, Deserialize)]
-struct SetJson {
+struct RecordJson {
     endpoint: String,
     saved_cwnd: u64,
     saved_rtt_ms: f64,
@@ -29,7 +29,7 @@ struct SetJson {
     validated: bool,
 }
 
-impl SetJson {
+impl RecordJson {
     fn state(&self) -> Result<PathState, String> {
         let at = |ms| UNIX_EPOCH.checked_add(Duration::from_millis(ms));
         let times = at(self.observed_ms).zip(at(self.expires_ms));
@@ -51,7 +51,7 @@ impl SetJson {
     }
 }
 
-/// Keeps one set.
+/// Keeps one record.
 pub fn put(
     cli: &Cli,
     admin: &dyn Admin,
@@ -89,7 +89,7 @@ pub fn put(
     Ok(())
 }
 
-/// Writes every set.
+/// Writes every record.
 pub fn export(admin: &dyn Admin) -> Result<(), Failure> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut result = Ok(());
@@ -105,7 +105,7 @@ pub fn export(admin: &dyn Admin) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// Keeps the sets of an export. What comes before a bad line has been kept.
+/// Keeps the records of an export. What comes before a bad line has been kept.
 pub fn import(
     cli: &Cli,
     admin: &dyn Admin,
@@ -118,11 +118,11 @@ pub fn import(
         if line.trim().is_empty() {
             continue;
         }
-        let parsed = serde_json::from_str::<SetJson>(&line).map_err(|e| e.to_string());
-        let set = parsed.and_then(|set| Ok((set.state()?, set.endpoint)));
-        let (state, endpoint) = set.map_err(|why| {
+        let parsed = serde_json::from_str::<RecordJson>(&line).map_err(|e| e.to_string());
+        let record = parsed.and_then(|record| Ok((record.state()?, record.endpoint)));
+        let (state, endpoint) = record.map_err(|why| {
             format!(
-                "line {number} of the input is no set: {why}; the {imported} before it are kept"
+                "line {number} of the input is no record: {why}; the {imported} before it are kept"
             )
         })?;
 

@@ -1,5 +1,4 @@
-//! `path-store`: shows and edits a store of retained path state, also while
-//! servers use it.
+//! Program that shows and edits a store of retained path state, also while in use.
 
 mod cli;
 mod failure;
@@ -82,7 +81,7 @@ fn run(cli: &Cli, wall_now: SystemTime) -> Result<(), Failure> {
     }
 }
 
-/// The entries that the filter lets through.
+/// Returns the entries that the filter lets through.
 fn select(admin: &dyn Admin, filter: &Filter) -> Result<Vec<Entry>, Failure> {
     let mut selected = Vec::new();
     admin.entries(&mut |entry| {
@@ -142,7 +141,7 @@ fn delete(cli: &Cli, admin: &dyn Admin, prefix: Selector) -> Result<(), Failure>
 
 fn flush(cli: &Cli, store: &dyn Backend) -> Result<(), Failure> {
     let deleted = store.flush()?;
-    print_count(cli, deleted, if deleted == 1 { "set" } else { "sets" })
+    print_count(cli, deleted, if deleted == 1 { "record" } else { "records" })
 }
 
 fn print_count(cli: &Cli, deleted: usize, what: &str) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! Which entries a client prefix or address means.
+//! Selector of entries by a client prefix or address.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -47,7 +47,7 @@ pub struct Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// None if the key is no text of ours. The sender may hold any character.
+    /// Reads a key. None if it is no text of ours. The sender may hold any character.
     pub fn parse(endpoint: &'a str) -> Option<Self> {
         let (sender, client) = endpoint.rsplit_once('>')?;
         let (prefix, dscp) = match client.split_once('#') {
@@ -131,7 +131,7 @@ impl fmt::Display for Selector {
 }
 
 impl Selector {
-    /// Also takes in entries whose prefix is hashed with one of the keys. A prefix
+    /// Returns one that also takes in entries whose prefix is hashed with one of the keys. A prefix
     /// is found under its own length alone, an address under the usual ones.
     pub fn with_keys(mut self, keys: &HashKeys) -> Self {
         let names = keys.names(&self.endpoint("", None));
@@ -140,7 +140,7 @@ impl Selector {
         self
     }
 
-    /// The key of this prefix for a sender.
+    /// Returns the key of this prefix for a sender.
     pub fn endpoint(&self, sender: &str, dscp: Option<u8>) -> RemoteEndpoint {
         let usual = PrefixLengths::default();
         let lengths = PrefixLengths {
@@ -154,7 +154,7 @@ impl Selector {
         }
     }
 
-    /// Whether the entry with this key is meant: the prefix is within ours, or
+    /// Tells whether the entry with this key is meant: the prefix is within ours, or
     /// our address within the prefix.
     pub fn takes_in(&self, endpoint: &str) -> bool {
         let Some(key) = Key::parse(endpoint) else { return false };

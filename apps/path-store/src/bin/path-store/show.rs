@@ -50,7 +50,10 @@ struct ChangeJson<'a> {
 #[derive(Debug, Default, Serialize)]
 pub struct Stats {
     entries: u64,
+
+    /// Entries that have saved parameters.
     sets: u64,
+
     claimed: u64,
     held_off: u64,
     newer: u64,
@@ -61,7 +64,7 @@ pub struct Stats {
     saved_cwnd_median: Option<u64>,
     saved_cwnd_max: Option<u64>,
 
-    /// Of the sets that servers asked for.
+    /// Of the records that servers asked for.
     hit_rate: Option<f64>,
 
     /// Of the claims that servers asked for.
@@ -77,18 +80,18 @@ pub struct Stats {
     saved_cwnds: Vec<u64>,
 }
 
-/// One line of JSON.
+/// Returns one line of JSON.
 pub fn json(entry: &Entry) -> serde_json::Result<String> {
     serde_json::to_string(&entry_json(entry))
 }
 
-/// One line of JSON for a change that was seen now.
+/// Returns one line of JSON for a change that was seen now.
 pub fn change_json(change: &str, entry: &Entry) -> serde_json::Result<String> {
     let at_ms = unix_ms(quiche::clock::wall_now());
     serde_json::to_string(&ChangeJson { change, at_ms, entry: entry_json(entry) })
 }
 
-/// One line for a change that was seen now.
+/// Returns one line for a change that was seen now.
 pub fn change(change: &str, entry: &Entry, wall_now: SystemTime) -> String {
     let [sender, prefix, dscp, cwnd, rtt, _, _, note] = row(entry, wall_now);
     let at = humantime::format_rfc3339_seconds(wall_now);
@@ -126,7 +129,7 @@ fn unix_ms(time: SystemTime) -> u64 {
     millis(time.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// A table with one row an entry.
+/// Returns a table with one row an entry.
 pub fn table(entries: &[Entry], wall_now: SystemTime) -> Table {
     let mut table = Table::new();
     table.load_preset(comfy_table::presets::NOTHING).set_header(HEADER);
@@ -178,7 +181,7 @@ fn note(entry: &Entry) -> String {
     notes.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Two units at most are of interest: "59m 12s", "1day 3h".
+/// Returns a time as people say it. Two units at most are of interest: "59m 12s", "1day 3h".
 fn coarse(time: Duration) -> String {
     let seconds = time.as_secs();
     let shown = match seconds {
@@ -199,7 +202,7 @@ fn bytes(bytes: u64) -> String {
 }
 
 impl Stats {
-    /// The figures of a store of this size, without its entries.
+    /// Returns the figures of a store of this size, without its entries.
     pub fn new(size: Size, totals: ServiceMetrics) -> Self {
         let rate = |part: u64, all: u64| (all > 0).then(|| part as f64 / all as f64);
         Stats {
@@ -227,7 +230,7 @@ impl Stats {
         }
     }
 
-    /// All entries have been counted in.
+    /// Ends the count: all entries are in.
     pub fn finish(&mut self) {
         self.ages_s.sort_unstable();
         self.saved_cwnds.sort_unstable();
@@ -239,7 +242,7 @@ impl Stats {
         self.saved_cwnd_max = self.saved_cwnds.last().copied();
     }
 
-    /// One figure a row.
+    /// Returns a table with one figure a row.
     pub fn table(&self) -> Table {
         let age = |age_s: Option<u64>| {
             age_s.map_or("-".to_string(), |age_s| coarse(Duration::from_secs(age_s)))
@@ -253,14 +256,14 @@ impl Stats {
 
         table.load_preset(comfy_table::presets::NOTHING).add_rows([
             ["entries".to_string(), format!("{} of at most {}", self.entries, self.size.capacity)],
-            ["sets".to_string(), self.sets.to_string()],
+            ["records".to_string(), self.sets.to_string()],
             ["claimed".to_string(), self.claimed.to_string()],
             ["held off".to_string(), self.held_off.to_string()],
             ["of a newer version".to_string(), self.newer.to_string()],
             ["damaged".to_string(), self.damaged.to_string()],
-            ["youngest set".to_string(), age(self.youngest_s)],
+            ["youngest record".to_string(), age(self.youngest_s)],
             ["median age".to_string(), age(self.median_age_s)],
-            ["oldest set".to_string(), age(self.oldest_s)],
+            ["oldest record".to_string(), age(self.oldest_s)],
             ["median saved_cwnd".to_string(), self.saved_cwnd_median.map_or("-".into(), bytes)],
             ["largest saved_cwnd".to_string(), self.saved_cwnd_max.map_or("-".into(), bytes)],
             ["size of the store".to_string(), bytes(self.size.bytes)],

@@ -1,5 +1,4 @@
-//! Changes of a store, as they happen: what is there is compared with what was
-//! there a moment ago.
+//! Changes of a store, as they happen: what is there beside what was a moment ago.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -62,7 +61,7 @@ fn snapshot(admin: &dyn Admin) -> Result<BTreeMap<String, Entry>, Failure> {
     Ok(entries)
 }
 
-/// What happened in between, as far as the end shows it.
+/// Returns what happened in between, as far as the end shows it.
 pub fn changes<'a>(
     before: &'a BTreeMap<String, Entry>,
     now: &'a BTreeMap<String, Entry>,
