@@ -242,9 +242,18 @@ impl ClaimLifecycle {
         Some(Action::Record(observed))
     }
 
-    /// Ends with the connection: records its last observation, and gives the claim back.
+    /// Ends with the connection: records its last observation, and gives the claim back,
+    /// unless the client leaves amid its jump. Nobody hears then whether the path takes it,
+    /// and the claim expires with its lease, as that of a client that falls silent: one that
+    /// jumps and leaves over and over would flood the path.
     pub fn on_close(&mut self, observed: Option<PathState>, now: Instant) -> [Option<Action>; 2] {
-        [self.on_observation(observed, now), self.give_back()]
+        let record = self.on_observation(observed, now);
+        let release = match self.claiming {
+            Claiming::Used { .. } => None,
+            _ => self.give_back(),
+        };
+        self.claiming = Claiming::Over;
+        [record, release]
     }
 
     fn give_back(&mut self) -> Option<Action> {
@@ -372,6 +381,15 @@ mod tests {
         let (mut lifecycle, now) = lingering();
         assert_eq!(lifecycle.on_close(None, now), release);
         assert_eq!(lifecycle.on_close(None, now), NOTHING);
+    }
+
+    #[test]
+    fn a_client_that_leaves_amid_its_jump_keeps_the_claim_to_the_end_of_its_lease() {
+        let (mut lifecycle, now) = holding();
+        lifecycle.on_jump();
+        let record = [Some(Action::Record(state(900))), None];
+        assert_eq!(lifecycle.on_close(Some(state(900)), now), record);
+        assert_eq!(lifecycle.on_close(Some(state(900)), now), NOTHING);
     }
 
     #[test]

@@ -31,6 +31,10 @@ const QUEUE_PACKETS: usize = 4;
 const RISE_SPAN_DIVISOR: u32 = 2;
 const RISE: f64 = 0.15;
 
+/// Where the RTT has varied by as much as a queue, a doubling that queues rises
+/// by more still: by a quarter of an RTT at least, as a rule.
+const RISE_VARYING: f64 = 0.3;
+
 /// After this part of an RTT a queue that is real has grown by a twentieth of
 /// one.
 const GROWTH_SPAN: f64 = 0.25;
@@ -157,10 +161,22 @@ pub(crate) struct Doubling {
     hold: Option<Hold>,
     /// The excess of the RTT that proved to be no queue.
     variation: Duration,
+    /// What ended slow start proved to be none.
+    is_varying: bool,
     allowance: Allowance,
 }
 
 impl Doubling {
+    /// On a path where slow start ended at an RTT that had risen by itself,
+    /// by this.
+    pub(crate) fn varying(excess: Duration) -> Self {
+        Doubling {
+            variation: excess.mul_f64(VARIATION_FACTOR),
+            is_varying: true,
+            ..Default::default()
+        }
+    }
+
     /// Whether it is being found out if a queue stands.
     pub(crate) fn is_holding(&self) -> bool {
         self.hold.is_some()
@@ -193,7 +209,8 @@ impl Doubling {
         }
 
         let rise = path.rise(ack, ack.min_rtt / RISE_SPAN_DIVISOR);
-        excess > self.variation || rise >= ack.min_rtt.mul_f64(RISE)
+        let least_rise = if self.is_varying { RISE_VARYING } else { RISE };
+        excess > self.variation || rise >= ack.min_rtt.mul_f64(least_rise)
     }
 
     fn go_on(&mut self, mut hold: Hold, path: &mut Path, ack: &Ack) -> Verdict {
@@ -222,7 +239,7 @@ impl Doubling {
             Finding::Variation => {
                 let variation = excess.mul_f64(VARIATION_FACTOR);
                 let least = ack.min_rtt.mul_f64(DOUBTFUL);
-                let most = ack.min_rtt.mul_f64(VARIATION_MAX);
+                let most = ack.min_rtt.mul_f64(VARIATION_MAX).max(self.variation);
                 self.variation = self.variation.max(variation).clamp(least, most);
                 path.forget_rtts();
             },

@@ -1,33 +1,69 @@
-//! Room on a path after slow start has ended at a queue: others made it, and have
-//! left.
+//! Room on a path after slow start has ended at a queue that the window did not
+//! make: others did, and have left, or the RTT had risen by itself.
 
+use std::time::Duration;
 use std::time::Instant;
 
 use super::doubling::least_queue;
 use super::Ack;
 use super::Path;
 
-/// Watches, after slow start has ended at a queue, for a round trip without any.
-/// A window that made the queue by itself keeps it.
+/// Within so many minimum RTTs of the end, a queue that is gone, if for a moment
+/// only, was none: the RTTs of satellite and radio links swing that fast.
+const SWING_RTTS: u32 = 8;
+
+/// What the queue was that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// Packets of others, who have left.
+    Others,
+
+    /// None: the RTT exceeds the minimum by so much by itself, at times.
+    Variation(Duration),
+}
+
+/// Watches, after slow start has ended at a queue, whether that goes. A window
+/// that made the queue by itself keeps it.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     path: Path,
+    since: Option<Instant>,
     empty_since: Option<Instant>,
+    /// The largest excess of the RTTs since.
+    excess_max: Duration,
+    /// The path's capacity was known, which a jump has used.
+    is_known: bool,
 }
 
 impl Room {
-    /// Whether the path has had room for a round trip. What a sender that has
-    /// nothing to send sees is no room.
-    pub(crate) fn on_ack(&mut self, ack: &Ack, app_limited: bool) -> bool {
-        self.path.on_ack(ack);
-        let excess = self.path.excess(ack);
-        let is_empty = excess.is_some_and(|excess| excess < least_queue(ack));
-
-        if app_limited || !is_empty {
-            self.empty_since = None;
-            return false;
+    pub(crate) fn new(is_known: bool) -> Self {
+        Room {
+            is_known,
+            ..Default::default()
         }
-        let since = *self.empty_since.get_or_insert(ack.now);
-        ack.now.saturating_duration_since(since) >= ack.min_rtt
+    }
+
+    /// What the queue was, when the path has room. What a sender that has
+    /// nothing to send sees is no room.
+    pub(crate) fn on_ack(
+        &mut self, ack: &Ack, app_limited: bool,
+    ) -> Option<Gone> {
+        self.path.on_ack(ack);
+        let since = *self.since.get_or_insert(ack.now);
+        let excess = self.path.excess(ack)?;
+
+        if app_limited || excess >= least_queue(ack) {
+            self.empty_since = None;
+            self.excess_max = self.excess_max.max(excess);
+            return None;
+        }
+        let elapsed = ack.now.saturating_duration_since(since);
+
+        if !self.is_known && elapsed <= ack.min_rtt * SWING_RTTS {
+            return Some(Gone::Variation(self.excess_max));
+        }
+        let empty_since = *self.empty_since.get_or_insert(ack.now);
+        let empty = ack.now.saturating_duration_since(empty_since);
+        (empty >= ack.min_rtt).then_some(Gone::Others)
     }
 }

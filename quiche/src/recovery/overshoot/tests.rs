@@ -1,5 +1,6 @@
 //! Growth without memory of the path.
 
+use super::room::Gone;
 use super::room::Room;
 use super::test_path::TestPath;
 use super::test_path::MDS;
@@ -76,34 +77,79 @@ fn ack(grown: usize) -> Ack {
     }
 }
 
-/// From which ACK on there is room, of ten an RTT, with these RTTs in ms.
-fn room_from(app_limited: bool, rtt_ms: impl Fn(u32) -> u64) -> Option<u32> {
-    let mut room = Room::default();
+/// From which ACK on there is room, and why, of ten an RTT, with these RTTs in ms.
+fn room_from(
+    is_known: bool, app_limited: bool, rtt_ms: impl Fn(u32) -> u64,
+) -> Option<(u32, Gone)> {
+    let mut room = Room::new(is_known);
     let start = clock::now();
 
-    (0..40).find(|n| {
+    (0..140).find_map(|n| {
         let ack = Ack {
-            now: start + Duration::from_millis(5) * *n,
-            rtt: Duration::from_millis(rtt_ms(*n)),
+            now: start + Duration::from_millis(5) * n,
+            rtt: Duration::from_millis(rtt_ms(n)),
             ..ack(0)
         };
-        room.on_ack(&ack, app_limited)
+        Some((n, room.on_ack(&ack, app_limited)?))
     })
 }
 
 #[test]
 fn there_is_room_after_a_round_trip_without_a_queue() {
-    assert_eq!(room_from(false, |_| 50), Some(11));
-    assert_eq!(room_from(false, |_| 60), None);
-    assert_eq!(room_from(true, |_| 50), None);
+    assert_eq!(room_from(true, false, |_| 50), Some((11, Gone::Others)));
+    assert_eq!(room_from(true, false, |_| 60), None);
 
-    let emptied = room_from(false, |n| if n < 8 { 90 } else { 50 });
-    assert!(
-        emptied.is_some_and(|n| (18..30).contains(&n)),
-        "{emptied:?}"
-    );
+    for (is_known, emptied) in [(true, 8), (true, 90), (false, 90)] {
+        let rtt_ms = |n| if n < emptied { 90 } else { 50 };
+        let room = room_from(is_known, false, rtt_ms);
+        assert!(
+            room.is_some_and(|(n, gone)| {
+                (emptied + 10..emptied + 22).contains(&n) && gone == Gone::Others
+            }),
+            "{is_known} {emptied}: {room:?}"
+        );
+    }
     let in_between = |n| if n % 9 < 7 { 90 } else { 50 };
-    assert_eq!(room_from(false, in_between), None);
+    assert_eq!(room_from(true, false, in_between), None);
+}
+
+/// Where nothing is known of the path, an RTT that falls again within a few round
+/// trips had risen by itself; of a sender that has nothing to send it tells
+/// nothing.
+#[test]
+fn an_rtt_that_falls_soon_had_risen_by_itself() {
+    let excess = Duration::from_millis(20);
+
+    for fallen in [5, 20, 70] {
+        let rtt_ms = |n| if n < fallen { 70 } else { 51 };
+        let room = room_from(false, false, rtt_ms);
+        let (n, gone) = room.expect("it has fallen");
+        assert_eq!(gone, Gone::Variation(excess), "{fallen}");
+        assert!((fallen..fallen + 10).contains(&n), "{fallen} {n}");
+        assert_eq!(room_from(false, true, rtt_ms), None);
+    }
+}
+
+/// From then on, only what exceeds that by more shows a queue.
+#[test]
+fn variation_that_ended_slow_start_does_not_end_it_again() {
+    for (rtt_ms, is_held) in [(70, false), (74, false), (78, true)] {
+        let mut seen = Path::default();
+        let mut doubling = Doubling::varying(Duration::from_millis(20));
+        let start = clock::now();
+
+        for n in 0..200 {
+            let risen = (rtt_ms - 50) * n / 200;
+            let ack = Ack {
+                now: start + Duration::from_millis(1) * n as u32,
+                rtt: Duration::from_millis(50 + risen),
+                ..ack(MDS)
+            };
+            seen.on_ack(&ack);
+            doubling.on_ack(&mut seen, &ack, Growth::Full);
+        }
+        assert_eq!(doubling.is_holding(), is_held, "{rtt_ms}");
+    }
 }
 
 /// A part of a packet would leave as a runt, and its ACK release another.

@@ -84,13 +84,18 @@ pub(super) fn is_longer(saved: &PathState, min_rtt: Duration) -> bool {
     min_rtt >= saved.saved_rtt * LONGER_FACTOR
 }
 
+/// Whether the path limited what was saved: it may carry more where something
+/// else did, max_jump among it.
+pub(super) fn is_path_limited(config: &ResumeConfig, saved: &PathState) -> bool {
+    let saved_cwnd = usize::try_from(saved.saved_cwnd).unwrap_or(usize::MAX);
+    !saved.limited && saved_cwnd / 2 < config.max_jump
+}
+
 /// Where slow start ends after the jump: at the capacity that was seen, in
-/// bytes. None where the path may carry more than the set says.
+/// bytes. None where the path may carry more than that.
 pub(super) fn ceiling(config: &ResumeConfig, saved: &PathState) -> Option<usize> {
     let saved_cwnd = usize::try_from(saved.saved_cwnd).unwrap_or(usize::MAX);
-    let is_capped = saved_cwnd / 2 >= config.max_jump;
-
-    (!saved.limited && !is_capped).then_some(saved_cwnd)
+    is_path_limited(config, saved).then_some(saved_cwnd)
 }
 
 #[cfg(test)]

@@ -34,6 +34,9 @@ const QUEUED_DIVISOR: u32 = 4;
 /// window grows by a quarter.
 const MORE: f64 = 1.125;
 
+/// A path that delivers so many times what was known of it is an unknown one.
+const UNKNOWN: f64 = 4.0;
+
 /// The ACKs of one round trip, told by packet number.
 #[derive(Debug)]
 struct Round {
@@ -117,7 +120,11 @@ impl SoftGrowth {
 
         let excess = self.path.excess(ack).unwrap_or_default();
         let is_beyond = ack.cwnd >= self.known;
-        self.is_limit &= !self.delivers_more(ack, excess);
+        self.is_limit &= !self.delivers(MORE, ack, excess);
+
+        if self.beyond == Growth::Half && self.delivers(UNKNOWN, ack, excess) {
+            self.beyond = Growth::Full;
+        }
 
         let is_careful = is_beyond && self.is_limit;
 
@@ -151,11 +158,11 @@ impl SoftGrowth {
         self.doubling.on_ack(&mut self.path, ack, growth)
     }
 
-    /// Whether the last round trip delivered more than was known, without a
-    /// queue.
-    fn delivers_more(&self, ack: &Ack, excess: Duration) -> bool {
+    /// Whether the last round trip delivered so many times what was known,
+    /// without a queue.
+    fn delivers(&self, times: f64, ack: &Ack, excess: Duration) -> bool {
         let delivered = self.path.delivered(ack.now, ack.min_rtt);
-        !is_queued(excess, ack) && delivered >= self.known as f64 * MORE
+        !is_queued(excess, ack) && delivered >= self.known as f64 * times
     }
 
     /// Counts the ACK. Returns, if a round ends with it, whether that brought a

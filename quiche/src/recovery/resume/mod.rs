@@ -275,6 +275,11 @@ impl Resume {
         self.soft_growth.is_some()
     }
 
+    /// Whether it has jumped, whatever came of that.
+    pub(crate) fn is_after_jump(&self) -> bool {
+        self.jump.is_some()
+    }
+
     /// Whether the window was reduced last by the safe retreat.
     pub(crate) fn last_reduction_was_retreat(&self) -> bool {
         self.last_reduction_was_retreat
@@ -582,12 +587,15 @@ impl Resume {
             return None;
         }
 
+        let saved_cwnd_max = 2 * self.config.max_jump;
+
         Some(PathState {
-            saved_cwnd: saved_cwnd.min(2 * self.config.max_jump) as u64,
+            saved_cwnd: saved_cwnd.min(saved_cwnd_max) as u64,
             saved_rtt,
             observed: wall_now,
             expires: wall_now.checked_add(self.config.lifetime)?,
-            limited: observed.limited,
+            // RFC 9959, 4.1: what max_jump makes of it is not the path's limit.
+            limited: observed.limited || saved_cwnd > saved_cwnd_max,
             validated: self.validated,
         })
     }
@@ -673,8 +681,8 @@ impl Resume {
                 );
                 // RFC 9959, 4.1: what limited a set was not the path, which
                 // may hold more; one that has become longer does.
-                let is_limit =
-                    !saved.limited && !admit::is_longer(&saved, min_rtt);
+                let is_limit = admit::is_path_limited(&self.config, &saved)
+                    && !admit::is_longer(&saved, min_rtt);
                 let soft_growth = SoftGrowth::new(known, is_limit);
                 self.soft_growth = Some(Box::new(soft_growth));
             },

@@ -11,6 +11,7 @@
 //! no first slow start any more.
 
 use super::*;
+use crate::recovery::overshoot::room::Room;
 use crate::recovery::resume::Phase;
 use crate::recovery::resume::Resume;
 use crate::recovery::search::Ack;
@@ -129,15 +130,11 @@ impl LegacyRecovery {
     fn look_for_room(&mut self, before: usize, bytes: usize, now: Instant) {
         let app_limited = self.congestion.app_limited;
         let ack = self.ack_of(before, bytes, now);
-        let has_room = self
-            .slow_start
-            .room
-            .as_mut()
-            .zip(ack)
-            .is_some_and(|(room, ack)| room.on_ack(&ack, app_limited));
+        let room = self.slow_start.room.as_mut().zip(ack);
+        let gone = room.and_then(|(room, ack)| room.on_ack(&ack, app_limited));
 
-        if has_room {
-            self.slow_start.go_on();
+        if let Some(gone) = gone {
+            self.slow_start.go_on(gone);
             let ssthresh = &mut self.congestion.ssthresh;
             ssthresh.ssthresh = usize::MAX;
             ssthresh.startup_exit = None;
@@ -202,6 +199,12 @@ impl LegacyRecovery {
         let ssthresh = self.congestion.ssthresh.get();
 
         if self.slow_start.on_end(reason, ssthresh, now) {
+            if reason == SlowStartEndReason::Queue {
+                let is_known =
+                    self.resume.as_ref().is_some_and(Resume::is_after_jump);
+                self.slow_start.room = Some(Box::new(Room::new(is_known)));
+            }
+
             if let Some(resume) = self.resume.as_mut() {
                 resume.on_slow_start_exit();
             }

@@ -21,6 +21,7 @@ use std::time::Instant;
 pub use self::exit::*;
 
 use self::rapid::Convergence;
+use super::overshoot::room::Gone;
 use super::overshoot::room::Room;
 use super::overshoot::Ack;
 use super::overshoot::Doubling;
@@ -168,14 +169,17 @@ impl SlowStart {
         self.stats.end.is_some() && is_settled
     }
 
-    /// It goes on, more carefully.
-    pub(super) fn go_on(&mut self) {
+    /// It goes on, with what has been learnt: more carefully beside others.
+    pub(super) fn go_on(&mut self, gone: Gone) {
+        let mut watch = QueueWatch::default();
+
+        match gone {
+            Gone::Others => watch.is_again = true,
+            Gone::Variation(excess) => watch.doubling = Doubling::varying(excess),
+        }
         self.room = None;
         self.stats.end = None;
-        self.queue = Some(Box::new(QueueWatch {
-            is_again: true,
-            ..Default::default()
-        }));
+        self.queue = Some(Box::new(watch));
     }
 
     pub(super) fn is_rapid(&self) -> bool {
@@ -196,10 +200,6 @@ impl SlowStart {
 
         if self.stats.end.is_some() {
             return false;
-        }
-
-        if reason == SlowStartEndReason::Queue {
-            self.room = Some(Box::default());
         }
 
         self.stats.end = Some(SlowStartEnd {

@@ -190,6 +190,25 @@ fn a_swinging_delay_does_not_end_it(
     assert!(flow.rtts(flow.now) > 6.0, "not looked at yet");
 }
 
+/// It may end slow start, far below what the path holds, for less than a swing:
+/// hundreds of RTTs of congestion avoidance would follow.
+#[rstest]
+fn slow_start_goes_on_when_the_delay_has_swung_back(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values("queue", "rapid")] exit: &str,
+    #[values(0.1, 0.15, 0.2, 0.3)] swing: f64,
+) {
+    let mut flow = Flow::new(Setting {
+        bdp: 16 * BDP,
+        swing,
+        ..Setting::new(cc, exit)
+    });
+    flow.run(60.0, |flow| flow.window() > 8 * BDP);
+    let rtts = flow.rtts(flow.now);
+    assert!(rtts < 20.0, "{rtts} RTTs, {} packets", flow.window());
+    assert_eq!(flow.end(), None);
+}
+
 /// Test 4: pauses of the application that are longer than a window.
 #[rstest]
 fn pauses_do_not_end_it(
