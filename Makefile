@@ -68,6 +68,7 @@ test: setup quiche ## Run every test: upstream's on the fork, ours, end to end, 
 	@sh scripts/test-series.sh
 	@sh scripts/test-no-loss.sh
 	@sh scripts/test-setup.sh
+	@sh scripts/test-layers.sh
 	@sh scripts/test-conformance.sh
 
 test-interop: setup quiche ## Run other people's HTTP/3 clients against edge-server; CLIENT='quinn aioquic' runs only these
@@ -76,7 +77,7 @@ test-interop: setup quiche ## Run other people's HTTP/3 clients against edge-ser
 interop-paths: build ## First downloads of 10 BDP over long paths by other people's clients (10 minutes); CLIENT='quic-go' PATHS='50/600' BUFFER='0.5 1' choose; ARGS='--server old=FILE' compares
 	@sh scripts/interop-paths.sh $(ARGS)
 
-check: patches-check fmt-check docs-check conformance-check lint test test-interop steps-check ## Everything that CI runs
+check: patches-check fmt-check layers-check docs-check conformance-check lint test test-interop steps-check ## Everything that CI runs
 
 patches-check: quiche ## Does `make patches` give patches/ back, and does each keep the rules of docs/patches.md?
 	@sh scripts/patches-check.sh
@@ -89,6 +90,10 @@ check-each: setup quiche ## Run the fork's tests after every patch, with and wit
 
 fmt-check: quiche ## Is every file of ours formatted?
 	@sh scripts/fmt.sh --check
+
+layers-check: ## Do imports between folders point down only, without circles, and do first lines name their subject?
+	@sh scripts/layers-check.sh
+	@sh scripts/headlines-check.sh
 
 docs-check: ## Do links and make targets in our pages exist?
 	@sh scripts/docs-check.sh
@@ -137,4 +142,4 @@ bench-load: build ## 2,000 clients at a time for two minutes over a path that lo
 engine-cost: setup quiche ## Count the instructions that Careful Resume costs without a saved set (valgrind)
 	@sh scripts/engine-cost.sh $(LOCKED)
 
-.PHONY: bench-flood bench-load bench-server bench-store bisect bisect-history check-each check-long engine-cost evaluation export fuzz fuzz-sim help interop-paths setup build range-diff rebase speedtest quiche patches series steps-check fmt clean test test-interop check patches-check fmt-check docs-check conformance-check conformance-faults lint mutants sim-faults snapshot
+.PHONY: bench-flood bench-load bench-server bench-store bisect bisect-history check-each check-long engine-cost evaluation export fuzz fuzz-sim help interop-paths setup build range-diff rebase speedtest quiche patches series steps-check fmt clean test test-interop check patches-check fmt-check docs-check layers-check conformance-check conformance-faults lint mutants sim-faults snapshot

@@ -1,4 +1,4 @@
-//! What comes on the streams of HTTP/3: bytes as they are, or requests of any fields.
+//! Streams of HTTP/3: bytes as they are, or requests of any fields.
 #![no_main]
 
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! What is fuzzed: folders of edge-server and a module of path-store, whose other parts
+//! Fuzzed code: folders of edge-server and a module of path-store, whose other parts
 //! are not needed.
 
 #[path = "../../apps/edge-server/src/config/mod.rs"]

@@ -1,4 +1,4 @@
-//! What is kept of each packet in flight is small.
+//! Size of what is kept of each packet in flight.
 
 use super::*;
 

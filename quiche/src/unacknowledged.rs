@@ -1,4 +1,4 @@
-//! What a sender keeps until its peer has it.
+//! Unacknowledged data that a sender keeps until its peer has it.
 //!
 //! A peer need not lack much for a sender to keep much: all that follows the first
 //! byte which it has not acknowledged is kept, however much of it the peer has.

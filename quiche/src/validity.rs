@@ -1,5 +1,5 @@
-//! What packets, frames and transport parameters must be before anything is made
-//! of them: rules of RFC 9000 that the library's parsers do not check.
+//! Validity of packets, frames and transport parameters, before anything is made of
+//! them: rules of RFC 9000 that the library's parsers do not check.
 
 use crate::*;
 

@@ -1,4 +1,4 @@
-//! What a flood of first packets from forged addresses does to downloads.
+//! Downloads beside a flood of first packets from forged addresses.
 //!
 //!     cargo bench -p edge-server --bench initial_flood [-- --rate 50000 --seconds 30]
 //!

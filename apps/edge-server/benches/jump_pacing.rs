@@ -1,4 +1,4 @@
-//! When the packets of a jump leave, as the path sees it.
+//! Pacing of a jump's packets, as the path sees it.
 //!
 //!     cargo bench -p edge-server --bench jump_pacing [-- --runs 5]
 //!

@@ -1,4 +1,4 @@
-//! What the store costs a server under load: 200 new connections a second from 200
+//! Cost of the store to a server under load: 200 new connections a second from 200
 //! subnets, with each kind of store and without.
 //!
 //!     cargo bench -p edge-server --bench store_load [-- --pairs 6 --seconds 8]

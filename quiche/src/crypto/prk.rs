@@ -1,4 +1,4 @@
-//! What labels are expanded from: a secret as it is, or one that is made HMAC's
+//! Pseudorandom key that labels are expanded from: a secret as it is, or HMAC's
 //! key once for several labels, which is half of the work.
 
 use std::ptr;

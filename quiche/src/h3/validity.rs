@@ -1,5 +1,5 @@
-//! What frames and field sections must be before anything is made of them: rules
-//! of RFC 9114 and RFC 9204 that the library's parsers do not check.
+//! Validity of frames and field sections, before anything is made of them: rules of
+//! RFC 9114 and RFC 9204 that the library's parsers do not check.
 
 use super::*;
 

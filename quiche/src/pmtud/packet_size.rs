@@ -1,4 +1,4 @@
-//! What size packets have while the path's MTU is sought, and when it is.
+//! Packet size while the path's MTU is sought.
 //!
 //! Packets are as long as is known to pass: 1200 bytes, then the longest probe that
 //! was acknowledged (RFC 8899, 5.3). The recovery counts in those (RFC 9002, 7.2).

@@ -1,4 +1,4 @@
-//! How long packets are, and when probes are sent, while the path's MTU is sought.
+//! Packet sizes and probes while the path's MTU is sought.
 
 use super::packet_size::BLACK_HOLE_TIMEOUTS;
 use crate::clock::Simulation;

@@ -1,4 +1,4 @@
-//! What was sent on a path that the connection has left.
+//! Packets that were sent on a path that the connection has left.
 //!
 //! ACKs of the new path tell nothing of these packets, and a probe time-out
 //! resends the data of the two oldest, the same every time: after a client's

@@ -1,4 +1,4 @@
-//! How many pieces of a stream are kept that cannot be read yet.
+//! Bound on the pieces of a stream that are kept and cannot be read yet.
 //!
 //! Each takes more than a hundred bytes besides its data: who sends single bytes
 //! that do not touch fills much more memory than flow control allows (RFC 9000,

@@ -1,4 +1,4 @@
-//! What a C application does with `quiche_resume.h`. The cases are C; they share
+//! A C application with `quiche_resume.h`. The cases are C; they share
 //! this thread's simulated clock, so that they are exact and take no time.
 
 use quiche::clock::Simulation;

@@ -1,4 +1,4 @@
-//! What a link does, by example: each test reads as one packet history.
+//! Model of a link, by example: each test reads as one packet history.
 
 use link::Change;
 use link::DropReason;

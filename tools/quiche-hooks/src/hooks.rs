@@ -1,4 +1,4 @@
-//! What the applications ask of the fork that the release does not have.
+//! Functions of the fork that the release does not have, for the applications.
 
 use std::time::Duration;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! What packets of a download and heads of responses take of memory.
+//! Memory that packets of a download and heads of responses take.
 
 mod ends;
 

@@ -1,4 +1,4 @@
-//! How clients without a connection were met, counted.
+//! Counters of admission: Retry packets, refusals, handshakes, tokens.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;

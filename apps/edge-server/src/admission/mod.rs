@@ -1,5 +1,5 @@
-//! Who may open a connection: whoever proves an address by a token, and while few
-//! handshakes are under way, everybody (RFC 9000, 8.1).
+//! Admission of clients: those that prove an address by a token, and while few
+//! handshakes are under way, all (RFC 9000, 8.1).
 //!
 //! Owns the count of the worker's handshakes, and what is sent to clients that have no
 //! connection yet. What all workers bound together is at the [gate](crate::admission::connection_limits).

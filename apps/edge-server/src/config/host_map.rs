@@ -1,4 +1,4 @@
-//! What belongs to host names: a name's own, or that of all names below one.
+//! Map of host names: a name's own value, or that of all names below one.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! When a connection comes to rest: nothing has come from its client for a while, so that
+//! Idleness of a connection: nothing has come from its client for a while, so that
 //! memory that only traffic needs can be given back.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a host's configuration adds to its files: header fields by pattern,
+//! Rules of a host's configuration for its files: header fields by pattern,
 //! redirects, error pages, content types.
 
 use std::borrow::Cow;

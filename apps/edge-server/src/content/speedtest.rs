@@ -1,4 +1,4 @@
-//! What `--speedtest` adds to every host: `/bytes/N`, `/upload` and the page at
+//! Speed test of every host with `--speedtest`: `/bytes/N`, `/upload` and the page at
 //! `/speedtest`.
 
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! What a host answers.
+//! Answers of a host.
 
 use std::fs;
 use std::os::unix::fs::symlink;

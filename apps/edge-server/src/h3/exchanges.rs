@@ -1,4 +1,4 @@
-//! What is under way on a connection: each exchange lasts from its request until the
+//! Exchanges under way on a connection: each lasts from its request until the
 //! client has acknowledged the whole response, or either side has given it up.
 
 use std::time::Duration;

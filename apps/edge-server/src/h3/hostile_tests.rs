@@ -1,5 +1,5 @@
-//! What clients may write into a request's fields: whatever it is, it is read
-//! without a crash, and what comes of it keeps its bounds.
+//! Hostile fields of requests: whatever a client writes is read without a crash, and
+//! what comes of it keeps its bounds.
 
 use std::path::Component;
 use std::time::SystemTime;

@@ -1,4 +1,4 @@
-//! What comes of a request's content: counted against what the client announced
+//! Request body: counted against what the client announced
 //! (RFC 9114, 4.1.2) and what the server takes.
 
 use crate::h3::priority::Priority;

@@ -1,4 +1,4 @@
-//! Whose turn it is: the responses under way on a connection, in the order of
+//! Scheduler of the responses under way on a connection, in the order of
 //! their priorities (RFC 9218, 10).
 //!
 //! The most urgent go first. Of one urgency, those that are not incremental go

@@ -1,4 +1,4 @@
-//! How much of its responses a connection may keep until the client has acknowledged it.
+//! Send quota: how much of its responses a connection keeps until they are acknowledged.
 //!
 //! The congestion window is no bound: a client that delays its acknowledgements makes
 //! it as large as it likes, and one that leaves out a single packet has all that follows

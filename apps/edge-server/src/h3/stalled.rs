@@ -1,5 +1,5 @@
-//! What becomes of requests and responses that stall: each is given up for itself, as
-//! what else the connection carries may be well.
+//! Stalled requests and responses: each is given up for itself, as what else the
+//! connection carries may be well.
 
 use std::collections::BTreeSet;
 use std::time::Instant;

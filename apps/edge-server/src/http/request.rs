@@ -1,4 +1,4 @@
-//! What a client asks: a request's header section, checked as RFC 9114, 4.1.2 to
+//! Request: its header section, checked as RFC 9114, 4.1.2 to
 //! 4.3 demand, before anything is looked up. What the server makes of it is the
 //! site's business.
 

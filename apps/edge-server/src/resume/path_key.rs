@@ -1,4 +1,4 @@
-//! Whose path a connection's is: the key of the saved set (RFC 9959, 2.2).
+//! Path key: the key under which a connection's path state is stored (RFC 9959, 2.2).
 
 use std::net::IpAddr;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! What the server tells those who watch it, over HTTP: metrics, health and readiness.
+//! Admin listener: metrics, health and readiness over HTTP.
 //!
 //! A thread of its own makes and sends the pages, for one reader at a time.
 

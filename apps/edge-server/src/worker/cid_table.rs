@@ -1,4 +1,4 @@
-//! Where packets go by their connection IDs: to a connection; or nowhere, as long as
+//! Connection-ID table of one worker: a packet is a connection's; or nobody's, as long as
 //! packets of one that has ended may be under way (RFC 9000, 10.2).
 //!
 //! Of such a connection only the IDs are kept. Its memory serves the next one, while the

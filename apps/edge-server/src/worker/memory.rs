@@ -1,4 +1,4 @@
-//! When the allocator gives memory back to the system: some time after connections have
+//! Memory that the allocator gives back to the system, some time after connections have
 //! come to rest. It does so by itself only where more is asked of it.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a kind of hostile input is, and how it is tried: sent by a
+//! Case of hostile input: sent by a
 //! [`Peer`](crate::peer::Peer), after which the server gives the answer that is
 //! expected, and still serves a client that behaves.
 

@@ -1,4 +1,4 @@
-//! Where the server answers otherwise than its RFC would have it: what it does today,
+//! Deviations of the server from its RFCs: what it does today,
 //! what the RFC says, and why that is tolerable. A rule that is mended goes to the
 //! table of its level.
 

@@ -1,4 +1,4 @@
-//! What a server has said on a connection.
+//! Frames and packets that a server has sent on a connection.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;

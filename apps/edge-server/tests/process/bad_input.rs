@@ -1,5 +1,4 @@
-//! What the server says of input that it cannot use: one line, and the exit
-//! code.
+//! Input that the server cannot use: one line, and the exit code.
 
 use std::fs;
 use std::net::UdpSocket;

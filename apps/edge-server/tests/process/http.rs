@@ -1,4 +1,4 @@
-//! What HTTP/3 asks of a server, on the wire: refusals, ranges, conditions, uploads.
+//! HTTP/3 on the wire: refusals, ranges, conditions, uploads.
 //! Malformed requests are in `hostile_input`.
 
 use std::fs;

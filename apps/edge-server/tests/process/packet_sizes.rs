@@ -1,4 +1,4 @@
-//! How large packets are, on paths that take larger or smaller ones than most.
+//! Packet sizes on paths that take larger or smaller ones than most.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,4 @@
-//! What servers share by a file of secrets, and so does a server that is started
-//! again.
+//! Secrets that servers share by a file, also with one that is started again.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -12,6 +12,10 @@ use super::Path;
 /// only, was none: the RTTs of satellite and radio links swing that fast.
 const SWING_RTTS: u32 = 8;
 
+/// An RTT that has swung back exceeds the minimum by less than this part of it. A
+/// queue whose bottleneck has become faster rarely is as short.
+const BACK_DIVISOR: u32 = 48;
+
 /// What the queue was that is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gone {
@@ -59,7 +63,10 @@ impl Room {
         }
         let elapsed = ack.now.saturating_duration_since(since);
 
-        if !self.is_known && elapsed <= ack.min_rtt * SWING_RTTS {
+        let is_soon = elapsed <= ack.min_rtt * SWING_RTTS;
+        let is_back = excess < ack.min_rtt / BACK_DIVISOR;
+
+        if !self.is_known && is_soon && is_back {
             return Some(Gone::Variation(self.excess_max));
         }
         let empty_since = *self.empty_since.get_or_insert(ack.now);

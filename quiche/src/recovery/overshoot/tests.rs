@@ -121,7 +121,7 @@ fn an_rtt_that_falls_soon_had_risen_by_itself() {
     let excess = Duration::from_millis(20);
 
     for fallen in [5, 20, 70] {
-        let rtt_ms = |n| if n < fallen { 70 } else { 51 };
+        let rtt_ms = |n| if n < fallen { 70 } else { 50 };
         let room = room_from(false, false, rtt_ms);
         let (n, gone) = room.expect("it has fallen");
         assert_eq!(gone, Gone::Variation(excess), "{fallen}");

@@ -1,4 +1,4 @@
-//! What this connection learns about its path (RFC 9959, 3.1 and 4.1).
+//! Observation of a connection's path (RFC 9959, 3.1 and 4.1).
 //!
 //! saved_cwnd is the bytes acknowledged within one minimum RTT, so that a
 //! standing queue is never taken for capacity. It is kept as a rate: it belongs

@@ -1,4 +1,4 @@
-//! What became of each packet, for tests: loss detection as RFC 9002, 6.1
+//! Ledger of what became of each packet, for tests: loss detection as RFC 9002, 6.1
 //! describes it, with upstream's adaptive thresholds.
 //!
 //! The property tests compare its verdicts with the recovery's, and tell the

@@ -790,15 +790,23 @@ fn nothing_is_offered_after_a_retreat(
     assert_eq!(offered.is_some(), phase == Validating);
 }
 
-/// A7, A8: only a full window in congestion avoidance shows the path's limit.
+/// A7, A8: only a full window in congestion avoidance shows the path's limit, and
+/// only as far as it is saved.
 #[test]
-fn slow_start_and_the_application_limit_an_observation() {
-    for (limit, limited) in [
-        (FlightLimit::Path, false),
-        (FlightLimit::Growth, true),
-        (FlightLimit::Application, true),
+fn slow_start_the_application_and_max_jump_limit_an_observation() {
+    let unlimited = ResumeConfig::default().max_jump;
+
+    for (max_jump, limit, limited) in [
+        (unlimited, FlightLimit::Path, false),
+        (25 * MDS, FlightLimit::Path, false),
+        (25 * MDS - 1, FlightLimit::Path, true),
+        (unlimited, FlightLimit::Growth, true),
+        (unlimited, FlightLimit::Application, true),
     ] {
-        let mut resume = Resume::new(ResumeConfig::default());
+        let mut resume = Resume::new(ResumeConfig {
+            max_jump,
+            ..Default::default()
+        });
         let mut c = Conditions {
             min_rtt: Some(RTT),
             ..Sender::new(Reno).conditions()

@@ -1,4 +1,4 @@
-//! What can be read, without taking it.
+//! Front of a receive buffer: what can be read, without taking it.
 
 use super::RecvBuf;
 

@@ -1,4 +1,4 @@
-//! What the harness relies on beyond the cases themselves.
+//! Usage that the harness relies on beyond the cases themselves.
 
 use std::process::Command;
 use std::process::Output;

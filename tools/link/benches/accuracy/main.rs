@@ -1,4 +1,4 @@
-//! How close link-emulator comes to its settings.
+//! Accuracy of link-emulator: how close it comes to its settings.
 //!
 //!     cargo bench -p link --bench accuracy [-- --rate 500 --rtt 50]
 //!

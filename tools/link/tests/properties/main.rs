@@ -1,4 +1,4 @@
-//! What holds for every link and every history of arrivals.
+//! Properties of every link and every history of arrivals.
 
 mod changing;
 mod codel;

@@ -1,4 +1,4 @@
-//! What the servers have in common: their command line, and what they serve.
+//! Command line and content that the servers have in common.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! What took clients too long, counted.
+//! Counters of what took clients too long.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;

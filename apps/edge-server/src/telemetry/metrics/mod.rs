@@ -1,4 +1,4 @@
-//! What the server did, counted for Prometheus. Counting costs an addition.
+//! Metrics of the server, for Prometheus. Counting costs an addition.
 
 mod drops;
 mod labels;

@@ -1,4 +1,4 @@
-//! What the store did, told in its own words.
+//! Metrics of the store, as it counts them.
 
 use path_store::StoreMonitor;
 use prometheus_client::collector::Collector;

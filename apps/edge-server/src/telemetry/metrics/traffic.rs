@@ -1,5 +1,5 @@
-//! What connections carried and lost, counted when they have something to tell: each
-//! tells once a second at most, and at its end.
+//! Counters of what connections carried and lost: each connection adds to them once a
+//! second at most, and at its end.
 
 use std::time::Duration;
 use std::time::Instant;

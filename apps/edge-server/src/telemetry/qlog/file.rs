@@ -1,5 +1,5 @@
-//! Where a connection's qlog goes. A log that cannot be written is given up and
-//! told of, once for all connections; what is logged goes on.
+//! qlog file of a connection. A log that cannot be written is given up, with one
+//! warning for all connections; the connection goes on.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! What the server's qlog and the emulator's trace tell of one jump.
+//! One jump, as the server's qlog and the emulator's trace tell it.
 //!
 //! The qlog knows packet numbers, the trace knows times. They are matched by
 //! the sizes of the packets: those of a response with its headers and its end

@@ -1,4 +1,4 @@
-//! What a server's metrics say.
+//! Metrics page of a server, read.
 
 use std::io::Read;
 use std::io::Write;

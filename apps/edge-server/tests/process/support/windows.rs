@@ -1,4 +1,4 @@
-//! How many bytes pass in each window of a given length.
+//! Bytes that pass in each window of a given length.
 
 use anyhow::ensure;
 
