@@ -31,9 +31,9 @@ const QUEUE_PACKETS: usize = 4;
 const RISE_SPAN_DIVISOR: u32 = 2;
 const RISE: f64 = 0.15;
 
-/// Where the RTT has varied by as much as a queue, a doubling that queues rises
-/// by more still: by a quarter of an RTT at least, as a rule.
-const RISE_VARYING: f64 = 0.3;
+/// Where the RTT varies by as much as a queue, it changes faster. A doubling that
+/// queues raises it by a quarter of one and more.
+const RISE_VARYING: f64 = 0.2;
 
 /// After this part of an RTT a queue that is real has grown by a twentieth of
 /// one.
@@ -210,7 +210,8 @@ impl Doubling {
 
         let rise = path.rise(ack, ack.min_rtt / RISE_SPAN_DIVISOR);
         let least_rise = if self.is_varying { RISE_VARYING } else { RISE };
-        excess > self.variation || rise >= ack.min_rtt.mul_f64(least_rise)
+        let variation = ack.min_rtt.mul_f64(VARIATION_MAX).min(self.variation);
+        excess > variation || rise >= ack.min_rtt.mul_f64(least_rise)
     }
 
     fn go_on(&mut self, mut hold: Hold, path: &mut Path, ack: &Ack) -> Verdict {
@@ -239,7 +240,7 @@ impl Doubling {
             Finding::Variation => {
                 let variation = excess.mul_f64(VARIATION_FACTOR);
                 let least = ack.min_rtt.mul_f64(DOUBTFUL);
-                let most = ack.min_rtt.mul_f64(VARIATION_MAX).max(self.variation);
+                let most = ack.min_rtt.mul_f64(VARIATION_MAX);
                 self.variation = self.variation.max(variation).clamp(least, most);
                 path.forget_rtts();
             },

@@ -133,9 +133,10 @@ fn an_rtt_that_falls_soon_had_risen_by_itself() {
 /// From then on, only what exceeds that by more shows a queue.
 #[test]
 fn variation_that_ended_slow_start_does_not_end_it_again() {
-    for (rtt_ms, is_held) in [(70, false), (74, false), (78, true)] {
+    let excess = Duration::from_millis(15);
+    for (rtt_ms, is_held) in [(65, false), (68, false), (71, true)] {
         let mut seen = Path::default();
-        let mut doubling = Doubling::varying(Duration::from_millis(20));
+        let mut doubling = Doubling::varying(excess);
         let start = clock::now();
 
         for n in 0..200 {
@@ -149,6 +150,32 @@ fn variation_that_ended_slow_start_does_not_end_it_again() {
             doubling.on_ack(&mut seen, &ack, Growth::Full);
         }
         assert_eq!(doubling.is_holding(), is_held, "{rtt_ms}");
+    }
+}
+
+/// No path is believed to vary by more than 0.4 RTTs, nor faster than a doubling
+/// queues.
+#[test]
+fn no_variation_hides_a_queue() {
+    for (risen_ms, rtts, is_held) in
+        [(19, 4, false), (23, 4, true), (18, 2, false), (22, 2, true)]
+    {
+        let mut seen = Path::default();
+        let mut doubling = Doubling::varying(Duration::from_millis(50));
+        let start = clock::now();
+        let acks = 50 * rtts / 2;
+
+        for n in 0..=acks {
+            let us = 50_000 + 1000 * risen_ms * n / acks;
+            let ack = Ack {
+                now: start + Duration::from_millis(n),
+                rtt: Duration::from_micros(us),
+                ..ack(MDS)
+            };
+            seen.on_ack(&ack);
+            doubling.on_ack(&mut seen, &ack, Growth::Full);
+        }
+        assert_eq!(doubling.is_holding(), is_held, "{risen_ms} ms");
     }
 }
 
