@@ -12,7 +12,7 @@ use super::Path;
 /// only, was none: the RTTs of satellite and radio links swing that fast.
 const SWING_RTTS: u32 = 8;
 
-/// An RTT that has swung back exceeds the minimum by less than this part of it. A
+/// An RTT that has swung back exceeds the minimum by this part of it at most. A
 /// queue whose bottleneck has become faster rarely is as short.
 const BACK_DIVISOR: u32 = 48;
 
@@ -64,7 +64,7 @@ impl Room {
         let elapsed = ack.now.saturating_duration_since(since);
 
         let is_soon = elapsed <= ack.min_rtt * SWING_RTTS;
-        let is_back = excess < ack.min_rtt / BACK_DIVISOR;
+        let is_back = excess <= ack.min_rtt / BACK_DIVISOR;
 
         if !self.is_known && is_soon && is_back {
             return Some(Gone::Variation(self.excess_max));

@@ -127,6 +127,11 @@ fn an_rtt_that_falls_soon_had_risen_by_itself() {
         assert_eq!(gone, Gone::Variation(excess), "{fallen}");
         assert!((fallen..fallen + 10).contains(&n), "{fallen} {n}");
         assert_eq!(room_from(false, true, rtt_ms), None);
+
+        // Not at its minimum: a queue that has become shorter.
+        let shorter = |n| if n < fallen { 70 } else { 52 };
+        let room = room_from(false, false, shorter);
+        assert_eq!(room.map(|(_, gone)| gone), Some(Gone::Others));
     }
 }
 
