@@ -1,6 +1,6 @@
 //! Lifecycle of a claim in one connection: read early, claim late, resume, give back.
 //!
-//! What the connection learns meanwhile is part of it. A pure state machine: events
+//! It includes what the connection learns meanwhile. A pure state machine: events
 //! and `now` in, actions out. It knows neither the store nor the transport.
 
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Row of a remote endpoint: reading, checking and writing what is kept of it.
 //!
-//! Who has claimed it is in another table, see `claim`.
+//! Its claim is in another table, see `claim`.
 //!
 //! A row's key is a number, the beginning of a hash of its endpoint: the inner pages
 //! of the tree hold numbers instead of rows, and few enough of them to stay in memory.

@@ -77,6 +77,28 @@ fn ack(grown: usize) -> Ack {
     }
 }
 
+#[test]
+fn a_queue_is_a_24th_of_the_rtt_within_bounds_and_more_than_four_packets() {
+    for (rtt_ms, packets, us) in [
+        (96, 1000, 4000),
+        (12, 1000, 1000),
+        (600, 1000, 16_000),
+        (100, 10, 40_000),
+        (100, 80, 5000),
+    ] {
+        let ack = Ack {
+            min_rtt: Duration::from_millis(rtt_ms),
+            cwnd: packets * MDS,
+            ..ack(0)
+        };
+        assert_eq!(
+            super::doubling::least_queue(&ack),
+            Duration::from_micros(us),
+            "{rtt_ms} ms, {packets} packets"
+        );
+    }
+}
+
 /// From which ACK on there is room, and why, of ten an RTT, with these RTTs in ms.
 fn room_from(
     is_known: bool, app_limited: bool, rtt_ms: impl Fn(u32) -> u64,
