@@ -92,7 +92,7 @@ fn a_queue_is_a_24th_of_the_rtt_within_bounds_and_more_than_four_packets() {
             ..ack(0)
         };
         assert_eq!(
-            super::doubling::least_queue(&ack),
+            doubling::least_queue(&ack),
             Duration::from_micros(us),
             "{rtt_ms} ms, {packets} packets"
         );
