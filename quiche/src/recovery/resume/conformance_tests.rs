@@ -164,6 +164,24 @@ fn what_is_saved_keeps_to_the_operators_limits() {
     assert_eq!(state.expires, state.observed + lifetime);
 }
 
+/// What is saved at twice max_jump says what the path holds at least.
+#[test]
+fn growth_is_not_limited_at_what_max_jump_capped() {
+    for (max_jump, is_limit) in [(151 * MDS, true), (150 * MDS, false)] {
+        let mut sender = sender_with(Some(ResumeConfig {
+            max_jump,
+            ..Default::default()
+        }));
+        assert!(sender.resume_from(300));
+        sender.fill();
+        sender.wait(RTT);
+        sender.ack(0..IW as u64);
+
+        let soft_growth = sender.resume().soft_growth.as_ref().unwrap();
+        assert_eq!(soft_growth.is_limit, is_limit, "{max_jump}");
+    }
+}
+
 /// B1: the same as without Careful Resume, ACK by ACK.
 #[test]
 fn reconnaissance_is_normal_congestion_control() {
