@@ -167,7 +167,7 @@ impl<F: BufFactory> Connection<F> {
         )?;
 
         let path = self.paths.get_mut(send_pid)?;
-        if path.recovery.is_paced() && self.streams.has_flushable() {
+        if self.streams.has_flushable() && path.recovery.is_limited_by_pacing() {
             path.recovery.update_app_limited(false);
         }
         Ok(Some(written))

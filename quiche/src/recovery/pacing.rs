@@ -6,8 +6,12 @@
 //! the rate until the schedule is met again, as far as the pace allows. Time in
 //! which there was nothing to send is not made up for.
 
+mod window_use;
+
 use std::time::Duration;
 use std::time::Instant;
+
+use window_use::WindowUse;
 
 /// The largest batch in normal operation, in bytes.
 const MAX_BATCH: usize = 64 * 1024;
@@ -163,6 +167,8 @@ pub(crate) struct Pacer {
 
     /// Whether there was nothing to send after it.
     is_paused: bool,
+
+    pub(crate) window_use: WindowUse,
 }
 
 impl Pacer {

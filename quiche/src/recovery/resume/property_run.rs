@@ -11,6 +11,7 @@ use super::property_ledger::Ledger;
 use super::property_ledger::Packet;
 use super::property_ledger::Persistent;
 use super::property_ledger::Report;
+use super::test_sender::legacy;
 use super::test_sender::packet;
 use super::*;
 use crate::clock;
@@ -18,7 +19,6 @@ use crate::packet::Epoch;
 use crate::ranges::RangeSet;
 use crate::recovery::congestion::Congestion;
 use crate::recovery::HandshakeStatus;
-use crate::recovery::LegacyRecovery;
 use crate::recovery::Recovery;
 use crate::recovery::RecoveryConfig;
 use crate::recovery::RecoveryOps;
@@ -549,13 +549,6 @@ fn check_legal(event: &ResumeEvent) -> Checked {
 
 fn recovery(config: &RecoveryConfig) -> Recovery {
     Recovery::new_with_config(config)
-}
-
-fn legacy(recovery: &mut Recovery) -> &mut LegacyRecovery {
-    match recovery {
-        Recovery::Legacy(legacy) => legacy,
-        _ => unreachable!("Reno and CUBIC"),
-    }
 }
 
 /// Bytes acknowledged and lost.

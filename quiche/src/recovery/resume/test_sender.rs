@@ -6,6 +6,7 @@ use crate::clock;
 use crate::packet::Epoch;
 use crate::ranges::RangeSet;
 use crate::recovery::HandshakeStatus;
+use crate::recovery::LegacyRecovery;
 use crate::recovery::Recovery;
 use crate::recovery::RecoveryOps;
 use crate::recovery::Sent;
@@ -15,6 +16,13 @@ use std::ops::Range;
 pub(super) const MDS: usize = 1200;
 pub(super) const IW: usize = 10;
 pub(super) const RTT: Duration = Duration::from_millis(100);
+
+pub(crate) fn legacy(recovery: &mut Recovery) -> &mut LegacyRecovery {
+    match recovery {
+        Recovery::Legacy(legacy) => legacy,
+        _ => unreachable!("Reno and CUBIC"),
+    }
+}
 
 /// A packet of stream data, sent `now`, as the recovery is told of it.
 pub(crate) fn packet(pkt_num: u64, size: usize, now: Instant) -> Sent {

@@ -2,22 +2,15 @@
 //! a state, and an ACK comes upon which SEARCH finds that slow start should end.
 
 use super::*;
+use crate::recovery::resume::test_sender::legacy;
 use crate::recovery::search::Search;
 use crate::recovery::slow_start::test_path::*;
 use crate::recovery::slow_start::SearchConfig;
-use crate::recovery::Recovery;
 use crate::CongestionControlAlgorithm::CUBIC;
 use rstest::rstest;
 
 /// Bytes that each ACK here is for.
 const ACKED: usize = 3 * MDS;
-
-fn legacy(flow: &mut Flow) -> &mut LegacyRecovery {
-    match &mut flow.recovery {
-        Recovery::Legacy(recovery) => recovery,
-        _ => unreachable!("CUBIC"),
-    }
-}
 
 /// A flow that is in slow start, in this phase of Careful Resume.
 fn flow_in(phase: Phase) -> Flow {
@@ -66,7 +59,7 @@ fn about_to_exit(form: SearchForm, now: Instant) -> (Box<Search>, Instant) {
 /// Gives the flow's recovery that SEARCH, and an ACK upon which it finds an exit.
 fn exit_found(flow: &mut Flow, form: SearchForm) -> &mut LegacyRecovery {
     let (search, at) = about_to_exit(form, flow.now);
-    let recovery = legacy(flow);
+    let recovery = legacy(&mut flow.recovery);
     recovery.slow_start.search = Some(search);
     recovery.congestion.app_limited = false;
     recovery.search(ACKED, at);
@@ -95,7 +88,7 @@ fn an_exit_in_slow_start_ends_it() {
 fn at_the_threshold_it_is_no_slow_start() {
     for form in FORMS {
         let mut flow = flow_in(Phase::Normal);
-        let recovery = legacy(&mut flow);
+        let recovery = legacy(&mut flow.recovery);
         recovery.congestion.ssthresh.ssthresh =
             recovery.congestion.congestion_window;
         let recovery = exit_found(&mut flow, form);
@@ -137,7 +130,7 @@ fn the_window_drains_with_what_arrives(
     #[case] left: Option<usize>,
 ) {
     let mut flow = flow_in(Phase::Normal);
-    let recovery = legacy(&mut flow);
+    let recovery = legacy(&mut flow.recovery);
     recovery.congestion.congestion_window = window;
     recovery.slow_start.drain = target;
 
@@ -150,7 +143,7 @@ fn the_window_drains_with_what_arrives(
 fn a_loss_ends_the_drain_and_slow_start_if_the_controller_says_so() {
     let mut flow = flow_in(Phase::Normal);
     let now = flow.now + Duration::from_millis(1);
-    let recovery = legacy(&mut flow);
+    let recovery = legacy(&mut flow.recovery);
     recovery.slow_start.drain = Some(MDS);
 
     recovery.slow_start_on_loss(MDS, now);

@@ -452,3 +452,21 @@ fn an_exit_in_reconnaissance_cancels_the_jump(
     let events = std::iter::from_fn(|| resume.next_event());
     assert_eq!(events.last().and_then(|e| e.trigger), Some(expected));
 }
+
+/// The window is three times what the receiver allows to be in flight, at most.
+#[rstest]
+fn flow_control_ends_growth(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values(500, 800)] receive_window: usize,
+) {
+    let mut flow = Flow::new(Setting {
+        receive_window: Some(receive_window),
+        ..Setting::new(cc, "queue")
+    });
+
+    flow.run(500.0, |_| false);
+
+    let window = flow.window();
+    assert!(window >= receive_window, "{window}");
+    assert!(window <= 3 * receive_window + 2, "{window}");
+}

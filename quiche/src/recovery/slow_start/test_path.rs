@@ -39,6 +39,9 @@ pub(crate) struct Setting {
     pub(crate) buffer: usize,
     /// By so much of it the RTT swings, with a period of 3.3 RTTs.
     pub(crate) swing: f64,
+    /// The receiver's flow control, in packets: it allows as many from the last
+    /// tenth on that has arrived.
+    pub(crate) receive_window: Option<usize>,
 }
 
 impl Setting {
@@ -50,6 +53,7 @@ impl Setting {
             bdp: BDP,
             buffer: BDP,
             swing: 0.0,
+            receive_window: None,
         }
     }
 
@@ -183,12 +187,13 @@ impl Flow {
 
     /// Sends what may go. Returns when more may.
     fn send(&mut self) -> Option<Instant> {
-        while self.now >= self.paused_until {
+        while self.now >= self.paused_until && self.is_allowed() {
             let release = self.recovery.get_next_release_time();
             if let Some(at) = release.time(self.now) {
                 return Some(at);
             }
             if self.recovery.cwnd_available() < MDS {
+                self.recovery.update_app_limited(false);
                 return None;
             }
 
@@ -208,12 +213,22 @@ impl Flow {
             for epoch in [Epoch::Initial, Epoch::Handshake, Epoch::Application] {
                 self.recovery.ping_sent(epoch);
             }
-            self.recovery.update_app_limited(false);
+            if self.recovery.is_limited_by_pacing() {
+                self.recovery.update_app_limited(false);
+            }
             self.cross(number);
         }
 
         self.recovery.update_app_limited(true);
         None
+    }
+
+    fn is_allowed(&self) -> bool {
+        let Some(window) = self.setting.receive_window else {
+            return true;
+        };
+        let step = window / 10;
+        self.next < (self.acked / step * step + window) as u64
     }
 
     fn cross(&mut self, number: u64) {
