@@ -2,9 +2,8 @@
 //!
 //! As soon as a queue shows, the window holds for a round trip, which tells a
 //! path that is full from one whose RTT varies: on the first the queue that is
-//! under way arrives, up to as much as a window, and no more is delivered than
-//! before; on the second twice as much is. What proves to be no queue is the
-//! path's own variation, which from then on must be exceeded.
+//! under way arrives, up to as much as a window. What proves to be no queue is
+//! the path's own variation, which from then on must be exceeded.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -49,9 +48,6 @@ const DOUBTFUL: f64 = 0.2;
 
 /// From this part on, a queue stands.
 const STANDING: f64 = 0.25;
-
-/// Doubling delivers twice as much a round trip later, a full path as much.
-const DELIVERED_RATIO: f64 = 1.7;
 
 /// Rounds that a doubtful queue is watched, with careful growth, after the
 /// first.
@@ -123,22 +119,9 @@ impl Hold {
         rtts >= DISMISSED_AFTER && !self.has_grown && !is_doubtful(excess, ack)
     }
 
-    /// Whether no more is delivered at the end of the round than before it, as
-    /// little as on a path that is full.
-    fn is_flat(&self, path: &Path, ack: &Ack) -> bool {
-        let half = ack.now.saturating_duration_since(self.since) / 2;
-        let after = path.delivered(ack.now, half);
-        let before = path.delivered(self.since, half);
-        after < before * DELIVERED_RATIO
-    }
-
     /// What the round has found out, at its end.
-    fn find(&self, path: &Path, ack: &Ack, excess: Duration) -> Finding {
-        // In later rounds the window hardly grows, and what is delivered
-        // neither.
-        let is_flat = self.rounds > 0 || self.is_flat(path, ack);
-
-        if is_flat && is_standing(excess, ack) {
+    fn find(&self, ack: &Ack, excess: Duration) -> Finding {
+        if is_standing(excess, ack) {
             return Finding::Queue;
         }
 
@@ -219,7 +202,7 @@ impl Doubling {
         let growth = hold.growth();
 
         let finding = if ack.largest_acked > hold.last_packet {
-            hold.find(path, ack, excess)
+            hold.find(ack, excess)
         } else if hold.rounds > 0 && is_standing(excess, ack) {
             // A round later the window would have grown by more.
             Finding::Queue

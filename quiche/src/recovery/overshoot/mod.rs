@@ -47,8 +47,8 @@ pub(crate) enum Verdict {
     /// Grow by so many bytes.
     Grow(usize),
 
-    /// End: a queue stands, and nothing more is delivered. The window stays as
-    /// it is: where the RTT has risen by itself, less would be too little.
+    /// End: a queue stands. The window stays as it is: where the RTT has risen
+    /// by itself, less would be too little.
     Exit,
 }
 
