@@ -9,6 +9,7 @@ use crate::packet::Epoch;
 use crate::path_state::PathState;
 use crate::ranges::RangeSet;
 use crate::recovery::resume::test_sender::packet;
+use crate::recovery::resume::Phase;
 use crate::recovery::resume::Trigger;
 use crate::recovery::HandshakeStatus;
 use crate::recovery::Recovery;
@@ -222,7 +223,11 @@ fn the_end_of_a_jump_has_the_window_after_it(
     sender.ack(sender.next - 1);
 
     let resume = sender.recovery.resume_mut().unwrap();
-    let end = std::iter::from_fn(|| resume.next_event()).last().unwrap();
+    let mut events: Vec<_> = std::iter::from_fn(|| resume.next_event()).collect();
+    let end = events.pop().unwrap();
     assert_eq!(end.trigger, Some(Trigger::PersistentCongestion));
     assert_eq!(end.congestion_window, 2 * MDS);
+    // Those before it keep theirs.
+    let jump = events.iter().find(|e| e.new == Phase::Unvalidated).unwrap();
+    assert_eq!(jump.congestion_window, 50 * MDS);
 }

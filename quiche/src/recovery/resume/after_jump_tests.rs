@@ -84,6 +84,18 @@ fn a_path_that_holds_more_is_found_out() {
     }
 }
 
+/// From four times what was known on the path is an unknown one, and the window
+/// doubles: by half alone it takes three round trips longer.
+#[test]
+fn a_path_that_holds_far_more_is_doubled() {
+    for rtt_ms in [20, 60, 600] {
+        let path = TestPath::new(40_000, rtt_ms);
+        let sent = grow(&path, 250, 32_000);
+        assert!(!sent.is_exit, "{sent:?}");
+        assert!(sent.rtts < 12.5, "{sent:?}");
+    }
+}
+
 /// Also where the RTT swings.
 #[test]
 fn growth_below_what_was_saved_is_the_controllers() {

@@ -209,6 +209,61 @@ fn slow_start_goes_on_when_the_delay_has_swung_back(
     assert_eq!(flow.end(), None);
 }
 
+/// Growth after a jump looks at queues by itself: the exit does not.
+#[rstest]
+fn what_follows_a_jump_is_the_same_with_queue_and_without(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values(0.0, 0.05, 0.08)] swing: f64,
+) {
+    let windows = ["queue", "none"].map(|exit| {
+        let mut flow = Flow::new(Setting {
+            swing,
+            ..Setting::new(cc, exit).resumed_with(BDP, AfterJump::Soft)
+        });
+        [1.0; 8].map(|rtts| {
+            flow.run(rtts, |_| false);
+            flow.window()
+        })
+    });
+    assert_eq!(windows[0], windows[1]);
+}
+
+/// Without a saved set Careful Resume changes nothing.
+#[rstest]
+fn nothing_saved_leaves_it_to_the_exit(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values(0.0, 0.2)] swing: f64,
+) {
+    let plain = Setting {
+        swing,
+        ..Setting::new(cc, "queue")
+    };
+    let ends = [plain, plain.with_nothing_saved()].map(|setting| {
+        let mut flow = Flow::new(setting);
+        flow.run(20.0, |_| false);
+        (flow.end().map(|end| flow.rtts(end.time)), flow.window())
+    });
+    assert_eq!(ends[0], ends[1]);
+}
+
+/// What a jump brought may be lost by doubling: a delay that has swung back is
+/// no reason for it.
+#[rstest]
+fn after_a_jump_slow_start_is_over_at_a_swing(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values(0.15, 0.2, 0.3)] swing: f64,
+) {
+    let mut flow = Flow::new(Setting {
+        bdp: 16 * BDP,
+        swing,
+        ..Setting::new(cc, "queue").resumed(BDP / 4)
+    });
+    flow.run(60.0, ended);
+    let end = flow.end();
+    flow.run(20.0, |_| false);
+    assert_eq!(flow.end(), end);
+}
+
 /// Test 4: pauses of the application that are longer than a window.
 #[rstest]
 fn pauses_do_not_end_it(

@@ -32,7 +32,7 @@ pub(crate) const BDP: usize = 1000;
 pub(crate) struct Setting {
     pub(crate) cc: CongestionControlAlgorithm,
     pub(crate) exit: SlowStartExit,
-    /// Careful Resume, and the saved set in packets.
+    /// Careful Resume, and the saved set in packets; 0 without one.
     pub(crate) resume: Option<(ResumeConfig, usize)>,
     /// In packets.
     pub(crate) bdp: usize,
@@ -61,6 +61,10 @@ impl Setting {
     /// on after the jump as the exit has it.
     pub(crate) fn resumed(self, saved: usize) -> Self {
         self.resumed_with(saved, AfterJump::None)
+    }
+
+    pub(crate) fn with_nothing_saved(self) -> Self {
+        self.resumed(0)
     }
 
     pub(crate) fn resumed_with(
@@ -124,7 +128,7 @@ impl Flow {
             full: None,
             queue_max: 0,
         };
-        if let Some((_, saved)) = setting.resume {
+        if let Some((_, saved @ 1..)) = setting.resume {
             flow.resume_from(saved);
         }
         flow
