@@ -13,7 +13,6 @@ use crate::path_state::MemoryStore;
 use crate::path_state::PathStateStore;
 use crate::path_state::PrefixLengths;
 use crate::path_state::RemoteEndpoint;
-use crate::recovery::Recovery;
 use crate::recovery::RecoveryOps;
 use crate::CongestionControlAlgorithm;
 use crate::CongestionControlAlgorithm::Reno;
@@ -28,19 +27,7 @@ const NANOSECOND: Duration = Duration::from_nanos(1);
 const FIVE_MINUTES: Duration = Duration::from_secs(300);
 
 fn sender_with(resume: Option<ResumeConfig>) -> Sender {
-    let mut config = crate::Config::new(crate::PROTOCOL_VERSION).unwrap();
-    config.set_max_send_udp_payload_size(MDS);
-    config.set_initial_congestion_window_packets(IW);
-    if let Some(resume) = resume {
-        config.set_careful_resume(resume).unwrap();
-        config.set_reno_cubic_pacing(false);
-    }
-
-    Sender {
-        recovery: Recovery::new(&config),
-        now: clock::now() + Duration::from_secs(1),
-        next: 0,
-    }
+    Sender::with_config(CUBIC, resume, false)
 }
 
 /// A sender that jumps while 18 packets, 10 to 27, are in flight.

@@ -62,12 +62,20 @@ impl Sender {
     pub(super) fn with_pacing(
         cc: CongestionControlAlgorithm, paced: bool,
     ) -> Self {
+        Self::with_config(cc, Some(ResumeConfig::default()), paced)
+    }
+
+    pub(super) fn with_config(
+        cc: CongestionControlAlgorithm, resume: Option<ResumeConfig>, paced: bool,
+    ) -> Self {
         let mut config = crate::Config::new(crate::PROTOCOL_VERSION).unwrap();
         config.set_cc_algorithm(cc);
         config.set_max_send_udp_payload_size(MDS);
         config.set_initial_congestion_window_packets(IW);
-        config.set_careful_resume(ResumeConfig::default()).unwrap();
-        config.set_reno_cubic_pacing(paced);
+        if let Some(resume) = resume {
+            config.set_careful_resume(resume).unwrap();
+            config.set_reno_cubic_pacing(paced);
+        }
 
         Sender {
             recovery: Recovery::new(&config),
@@ -102,6 +110,11 @@ impl Sender {
         for _ in 0..packets {
             self.send_packet(false);
         }
+    }
+
+    pub(super) fn send_sized(&mut self, size: usize) {
+        let sent = packet(self.next, size, self.now);
+        self.on_sent(sent, Epoch::Application);
     }
 
     pub(super) fn send_mtu_probe(&mut self) {

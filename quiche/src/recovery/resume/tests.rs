@@ -51,6 +51,70 @@ fn a_path_that_takes_the_jump(
     assert_eq!(sender.triggers(), []);
 }
 
+/// Of packets of this size, after how many the next full one may be the last of
+/// the initial window.
+#[rstest]
+#[case(1200, 9)]
+#[case(1000, 10)]
+#[case(700, 14)]
+#[case(601, 16)]
+fn the_packet_that_fills_the_initial_window_is_foreseen(
+    #[case] size: usize, #[case] packets: usize,
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::resumed(cc, 300);
+
+    for sent in 1..packets {
+        sender.send_sized(size);
+        assert!(!sender.resume().needs_prompt_ack(), "{sent}");
+    }
+    sender.send_sized(size);
+    assert!(sender.resume().needs_prompt_ack());
+
+    sender.send(1);
+    assert!(!sender.resume().needs_prompt_ack());
+}
+
+/// The path has shown what it holds: nothing limits growth any longer, and what
+/// is observed is not limited.
+#[rstest]
+fn an_exit_after_the_jump_ends_what_limits_growth(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values(AfterJump::Soft, AfterJump::Ceiling)] after_jump: AfterJump,
+) {
+    let config = ResumeConfig {
+        after_jump,
+        ..Default::default()
+    };
+    let mut sender = Sender::with_config(cc, Some(config), false);
+    assert!(sender.resume_from(300));
+    sender.reconnoitre();
+    sender.fill();
+    sender.wait(RTT);
+    sender.ack(10..160);
+    assert_eq!((sender.phase(), sender.window()), (Normal, 300));
+    let is_limited =
+        |sender: &Sender| sender.recovery.path_state(sender.now).unwrap().limited;
+    let limits = |sender: &Sender| {
+        let resume = sender.resume();
+        (resume.soft_growth.is_some(), resume.ceiling().is_some())
+    };
+    assert!(is_limited(&sender));
+    let is_soft = after_jump == AfterJump::Soft;
+    assert_eq!(limits(&sender), (is_soft, !is_soft));
+
+    sender.recovery.resume_mut().unwrap().on_slow_start_exit();
+    assert_eq!(limits(&sender), (false, false));
+
+    for _ in 0..4 {
+        let first = sender.next;
+        sender.fill();
+        sender.wait(RTT);
+        sender.ack(first..sender.next);
+    }
+    assert!(!is_limited(&sender));
+}
+
 /// B8: all of the initial window, in any order.
 #[rstest]
 fn the_jump_waits_for_all_of_the_initial_window(
