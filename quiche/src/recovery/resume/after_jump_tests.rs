@@ -134,3 +134,93 @@ fn a_quarter_of_the_growth_is_left_beyond_what_was_saved() {
         "{kept} of {grown}"
     );
 }
+
+const KNOWN: usize = 100;
+const MIN_RTT: Duration = Duration::from_millis(60);
+
+/// A round trip: packets that are acknowledged, and how many of them, the first
+/// ones, see a queue of 10 ms.
+type RoundTrip = (u64, u64);
+
+/// How often growth was ended, and the parts of the growth that were kept in
+/// the last round trip, with a window of so many packets.
+fn judge(window: usize, rounds: &[RoundTrip]) -> (usize, f64) {
+    let mut soft_growth = SoftGrowth::new(KNOWN * MDS, true);
+    let start = crate::clock::now();
+    let (mut number, mut exits, mut kept) = (0, 0, 0);
+
+    for (round, &(packets, queued)) in rounds.iter().enumerate() {
+        kept = 0;
+        for packet in 0..packets {
+            let queue = if packet < queued { 10 } else { 0 };
+            let verdict = soft_growth.on_ack(&Ack {
+                now: start
+                    + MIN_RTT * round as u32
+                    + MIN_RTT * packet as u32 / packets as u32,
+                rtt: MIN_RTT + Duration::from_millis(queue),
+                min_rtt: MIN_RTT,
+                bytes: MDS,
+                largest_acked: number,
+                largest_sent: number + packets,
+                cwnd: window * MDS,
+                grown: MDS,
+                max_datagram_size: MDS,
+            });
+            number += 1;
+            match verdict {
+                Verdict::Exit => exits += 1,
+                Verdict::Grow(bytes) => kept += bytes,
+            }
+        }
+    }
+
+    let last = rounds.last().map_or(1, |round| round.0);
+    (exits, kept as f64 / (last as usize * MDS) as f64)
+}
+
+/// The first of two such round trips makes suspicious, the second decides.
+#[test]
+fn a_queue_and_no_more_delivered_in_two_round_trips_ends_growth() {
+    let cases: &[(&str, usize, &[RoundTrip], bool)] = &[
+        ("both", KNOWN, &[(100, 100); 4], true),
+        ("only once", KNOWN, &[(100, 100); 3], false),
+        ("below what is known", KNOWN - 1, &[(100, 100); 8], false),
+        ("no queue", KNOWN, &[(100, 0); 8], false),
+        ("a short queue", KNOWN, &[(100, 15); 8], false),
+        ("a queue for a third", KNOWN, &[(100, 40); 5], true),
+        (
+            "more is delivered",
+            KNOWN,
+            &[(60, 60), (72, 72), (87, 87), (105, 105), (126, 126)],
+            false,
+        ),
+        (
+            "a little more",
+            KNOWN,
+            &[(80, 80), (85, 85), (90, 90), (96, 96), (102, 102)],
+            true,
+        ),
+        (
+            "more in between",
+            KNOWN,
+            &[(100, 100), (100, 100), (120, 120), (120, 120)],
+            false,
+        ),
+    ];
+    for &(name, window, rounds, is_exit) in cases {
+        let (exits, _) = judge(window, rounds);
+        assert_eq!(exits > 0, is_exit, "{name}");
+    }
+}
+
+/// What is kept of the growth beyond what is known, by what is delivered.
+#[test]
+fn an_eighth_more_without_a_queue_shows_that_the_path_holds_more() {
+    for (packets, queued, kept) in
+        [(110, 0, 0.25), (116, 0, 0.5), (116, 116, 0.25)]
+    {
+        let (exits, part) = judge(KNOWN, &[(packets, queued); 2]);
+        assert!((part - kept).abs() < 0.03, "{packets} {queued}: {part}");
+        assert_eq!(exits, 0);
+    }
+}

@@ -88,3 +88,21 @@ impl Default for ResumeConfig {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_says_one_way_to_go_on() {
+        let all = [AfterJump::Soft, AfterJump::Ceiling, AfterJump::None];
+        assert_eq!(all.map(AfterJump::name), AfterJump::NAMES);
+
+        for after_jump in all {
+            assert_eq!(after_jump.name().parse(), Ok(after_jump));
+        }
+
+        let error = "hard".parse::<AfterJump>().unwrap_err().to_string();
+        assert_eq!(error, "'hard' is not known: say one of soft, ceiling, none");
+    }
+}
