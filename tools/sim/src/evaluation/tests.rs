@@ -93,7 +93,7 @@ fn each_rule_is_broken_by_what_it_forbids() {
         }
     };
 
-    let rules: [Case; 29] = [
+    let rules: [Case; 32] = [
         ("fluid bound", &["dynamics", "steady", "cubic", "slow-start"], &slow_down(0.99)),
         (
             "CUBIC: at least 3 RTTs",
@@ -132,6 +132,9 @@ fn each_rule_is_broken_by_what_it_forbids() {
         ("neighbours: background", &["neighbours", "60-ms", "\"careful-resume\""], &lose_more),
         ("changed: an RTT of less", &["changed", "Number(4)", CAREFUL], &jump),
         ("dynamics: Careful Resume is", &["dynamics", "codel", CAREFUL], &slow_down(3.0)),
+        ("swinging: by 0.2 RTTs", &["swinging", "Number(0.1)", "\"queue\""], &slow_down(1.3)),
+        ("swinging: by 0.3 RTTs", &["swinging", "Number(0.3)", "\"queue\""], &slow_down(1.6)),
+        ("swinging: a queue as the exit loses", &["swinging", "\"queue\""], &drop(1.0)),
         ("lossy: Careful Resume is slower", &["lossy", "fibre", CAREFUL], &slow_down(3.0)),
         ("lossy: Careful Resume takes less", &["lossy", "fibre", "reno", CAREFUL], &slow_down(3.0)),
         ("P6, LEO: conditions", &["published", "LEO", "slow-start"], &slow_down(3.0)),

@@ -18,6 +18,7 @@ shipped!(
     "buffers",
     "overshoot",
     "exits",
+    "swinging",
     "ceiling",
     "random-steady",
     "random-jittery",

@@ -17,19 +17,21 @@ mod paths;
 mod published;
 mod random;
 mod recovery;
+mod swinging;
 mod visits;
 
 use super::data::Chapter;
 use super::findings::Findings;
 
 /// The chapters that an evaluation has.
-pub const STEMS: [&str; 17] = [
+pub const STEMS: [&str; 18] = [
     "paths",
     "grid",
     "objects",
     "buffers",
     "overshoot",
     "exits",
+    "swinging",
     "ceiling",
     "random-steady",
     "random-jittery",
@@ -56,6 +58,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         "buffers" => buffers::findings(chapter),
         "overshoot" => overshoot::findings(chapter),
         "exits" => exits::findings(chapter),
+        "swinging" => swinging::findings(chapter),
         "ceiling" => ceiling::findings(chapter),
         "random-steady" => random::findings(chapter, &random::STEADY),
         "random-jittery" => random::findings(chapter, &random::JITTERY),

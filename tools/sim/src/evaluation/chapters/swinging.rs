@@ -1,0 +1,107 @@
+//! Slow start where the RTT swings.
+
+use report::page::note;
+use report::stats::mean;
+
+use super::groups::distinct;
+use crate::evaluation::data::Cell;
+use crate::evaluation::data::Chapter;
+use crate::evaluation::findings::Findings;
+use crate::evaluation::names::EXIT;
+use crate::evaluation::page;
+use crate::evaluation::verdict::Figure;
+use crate::evaluation::verdict::Verdict;
+
+/// Time with the exit at a queue over that with HyStart++: by the largest swing,
+/// as a share of the RTT, what is allowed.
+const TIME_RATIO_MAX: [(f64, f64); 2] = [(0.2, 1.25), (0.3, 1.5)];
+
+/// What differs by the exit alone.
+struct Swing<'a> {
+    queue: &'a Cell<'a>,
+    hystart: &'a Cell<'a>,
+}
+
+impl Swing<'_> {
+    /// Of the RTT.
+    fn share(&self) -> f64 {
+        self.queue.named.scenario.path.swing.map_or(0.0, |swing| swing.rtt_share)
+    }
+
+    fn time_ratio(&self) -> f64 {
+        ttlb_ms(self.queue) / ttlb_ms(self.hystart)
+    }
+}
+
+pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
+    let swings = swings(chapter);
+    let heads = [
+        "path, controller",
+        "runs",
+        "time, HyStart++",
+        "time, queue",
+        "ratio",
+        "lost, HyStart++",
+        "lost, queue",
+    ];
+    let mut html = page::table(&heads, &swings.iter().map(row).collect::<Vec<_>>());
+    html += &note("Means over the runs; lost: packets that the bottleneck dropped.");
+    let mut least = 0.0;
+    let mut verdicts = Vec::new();
+    for (most, bound) in TIME_RATIO_MAX {
+        let is = |swing: &&Swing| swing.share() > least && swing.share() <= most;
+        let figure = |swing: &Swing| Figure::new(swing.queue.who(), swing.time_ratio());
+        verdicts.push(Verdict::at_most(
+            &format!("swinging: by {most} RTTs, at most {bound} times HyStart++'s time"),
+            bound,
+            (2, ""),
+            swings.iter().filter(is).map(figure).collect(),
+        ));
+        least = most;
+    }
+    let more = |swing: &Swing| dropped(swing.queue) - dropped(swing.hystart);
+    verdicts.push(Verdict::at_most(
+        "swinging: a queue as the exit loses no more than HyStart++",
+        0.0,
+        (1, " packets"),
+        swings.iter().map(|swing| Figure::new(swing.queue.who(), more(swing))).collect(),
+    ));
+    Ok(Findings { html, verdicts, ..Findings::default() })
+}
+
+fn swings<'a>(chapter: &'a Chapter) -> Vec<Swing<'a>> {
+    let place = |cell: &Cell| {
+        let mut parameters = cell.named.parameters.clone();
+        parameters.remove(EXIT);
+        parameters
+    };
+    let of = |wanted: &_, exit: &str| {
+        chapter.cells.iter().find(|cell| place(cell) == *wanted && cell.said(EXIT) == exit)
+    };
+    distinct(chapter.cells.iter().map(place))
+        .iter()
+        .filter_map(|place| {
+            Some(Swing { queue: of(place, "queue")?, hystart: of(place, "hystart")? })
+        })
+        .collect()
+}
+
+fn ttlb_ms(cell: &Cell) -> f64 {
+    mean(&cell.judged(|flow| flow.ttlb_ms)).map_or(f64::NAN, |mean| mean.value)
+}
+
+fn dropped(cell: &Cell) -> f64 {
+    mean(&cell.judged(|flow| flow.dropped_packets as f64)).map_or(f64::NAN, |mean| mean.value)
+}
+
+fn row(swing: &Swing) -> Vec<String> {
+    vec![
+        swing.queue.who(),
+        swing.queue.runs.len().to_string(),
+        page::time(ttlb_ms(swing.hystart)),
+        page::time(ttlb_ms(swing.queue)),
+        page::number(swing.time_ratio(), 2),
+        page::number(dropped(swing.hystart), 1),
+        page::number(dropped(swing.queue), 1),
+    ]
+}
