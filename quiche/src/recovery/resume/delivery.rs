@@ -158,3 +158,31 @@ impl Delivery {
         rate(self.delivered - mark.delivered, elapsed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_of_two_round_trips_are_kept_and_no_more() {
+        let min_rtt = Duration::from_millis(64);
+        let start = crate::clock::now();
+        let mut delivery = Delivery::default();
+        let mut now = start;
+
+        for ms in 0..1000 {
+            now = start + Duration::from_millis(ms);
+            let acked = Acknowledged {
+                bytes: 1200,
+                largest: ms,
+                largest_sent: now,
+            };
+            if delivery.on_ack(&acked, now) {
+                delivery.update(min_rtt, now);
+            }
+        }
+
+        assert!(delivery.marks[0].is_old(min_rtt * KEPT_RTTS, now));
+        assert!(!delivery.marks[2].is_old(min_rtt * KEPT_RTTS, now));
+    }
+}
