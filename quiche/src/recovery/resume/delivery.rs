@@ -163,26 +163,40 @@ impl Delivery {
 mod tests {
     use super::*;
 
-    #[test]
-    fn marks_of_two_round_trips_are_kept_and_no_more() {
-        let min_rtt = Duration::from_millis(64);
+    const MIN_RTT: Duration = Duration::from_millis(64);
+
+    /// A second of 1.2 MB, and its end.
+    fn delivered() -> (Delivery, Instant) {
         let start = crate::clock::now();
         let mut delivery = Delivery::default();
         let mut now = start;
 
         for ms in 0..1000 {
-            now = start + Duration::from_millis(ms);
+            now = start + MIN_RTT + Duration::from_millis(ms);
             let acked = Acknowledged {
                 bytes: 1200,
                 largest: ms,
-                largest_sent: now,
+                largest_sent: now - MIN_RTT,
             };
             if delivery.on_ack(&acked, now) {
-                delivery.update(min_rtt, now);
+                delivery.update(MIN_RTT, now);
             }
         }
+        (delivery, now)
+    }
 
-        assert!(delivery.marks[0].is_old(min_rtt * KEPT_RTTS, now));
-        assert!(!delivery.marks[2].is_old(min_rtt * KEPT_RTTS, now));
+    #[test]
+    fn marks_of_two_round_trips_are_kept_and_no_more() {
+        let (delivery, now) = delivered();
+        assert!(delivery.marks[0].is_old(MIN_RTT * KEPT_RTTS, now));
+        assert!(!delivery.marks[2].is_old(MIN_RTT * KEPT_RTTS, now));
+    }
+
+    #[test]
+    fn the_best_rate_is_taken_once() {
+        let (mut delivery, _) = delivered();
+        assert_eq!(delivery.best(), Some(1.2e6));
+        assert_eq!(delivery.take_best(), Some(1.2e6));
+        assert_eq!(delivery.take_best(), None);
     }
 }

@@ -404,3 +404,8 @@ fn a_queue_does_not_stand_if_one_ack_finds_none_or_few_are_seen() {
         assert_eq!(observer.observed().unwrap().limited, limited, "{acks}");
     }
 }
+
+#[test]
+fn the_median_is_the_one_in_the_middle() {
+    assert_eq!(median(&[5.0, 1.0, 4.0, 2.0, 3.0]), 3.0);
+}

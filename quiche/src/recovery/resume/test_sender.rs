@@ -117,6 +117,17 @@ impl Sender {
         self.on_sent(sent, Epoch::Application);
     }
 
+    /// A packet that asks for no ACK.
+    pub(super) fn send_ack_only(&mut self) {
+        let sent = Sent {
+            in_flight: false,
+            ack_eliciting: false,
+            has_data: false,
+            ..packet(self.next, 0, self.now)
+        };
+        self.on_sent(sent, Epoch::Application);
+    }
+
     pub(super) fn send_mtu_probe(&mut self) {
         self.send_packet(true);
     }

@@ -51,6 +51,31 @@ fn a_path_that_takes_the_jump(
     assert_eq!(sender.triggers(), []);
 }
 
+/// RFC 9002, 5.1: a sample is that of the largest packet acknowledged so far, and
+/// of an ACK-eliciting one.
+#[rstest]
+fn late_acks_and_those_of_acks_are_no_rtt_samples(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::resumed(cc, 300);
+    let current = |sender: &Sender| sender.resume().current_rtt.get();
+    sender.send(2);
+    sender.send_ack_only();
+    assert_eq!(current(&sender), None);
+
+    sender.wait(RTT / 4);
+    sender.ack(2..3);
+    assert_eq!(current(&sender), None);
+    sender.wait(RTT / 4);
+    sender.ack(0..1);
+    assert_eq!(current(&sender), None);
+
+    sender.send(1);
+    sender.wait(RTT);
+    sender.ack(3..4);
+    assert_eq!(current(&sender), Some(RTT));
+}
+
 /// Of packets of this size, after how many the next full one may be the last of
 /// the initial window.
 #[rstest]
