@@ -137,6 +137,27 @@ fn all_lost_over_a_long_time_leaves_the_minimum(
     }
 }
 
+/// RFC 9002, 7.6.1: the peer's delay counts as often as the RTT.
+#[rstest]
+fn a_peer_that_holds_acks_back_has_more_time(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let delay = Duration::from_millis(25);
+
+    for (span, is_persistent) in [
+        (DURATION, false),
+        (RTT * 3 + delay * 3, false),
+        (DURATION + delay * 3, true),
+    ] {
+        let mut sender = Sender::new(cc, true);
+        sender.recovery.update_max_ack_delay(delay);
+        outage(&mut sender, span);
+        sender.now += RTT;
+        sender.ack(sender.next - 1);
+        assert_eq!(sender.window() == MINIMUM, is_persistent, "{span:?}");
+    }
+}
+
 #[rstest]
 fn one_that_arrived_in_between_is_enough(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,

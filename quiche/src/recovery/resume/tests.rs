@@ -51,6 +51,27 @@ fn a_path_that_takes_the_jump(
     assert_eq!(sender.triggers(), []);
 }
 
+/// In congestion avoidance the window is the path's, from its first packet on.
+#[rstest]
+fn what_congestion_avoidance_observes_is_not_limited(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::new(cc);
+    sender.fill();
+    sender.wait(RTT);
+    // The rest is lost, before anything is observed.
+    sender.ack(3..10);
+
+    for _ in 0..2 {
+        let first = sender.next;
+        sender.fill();
+        sender.wait(RTT);
+        sender.ack(first..sender.next);
+    }
+    let observed = sender.resume().observer.observed().unwrap();
+    assert!(!observed.limited);
+}
+
 /// RFC 9002, 5.1: a sample is that of the largest packet acknowledged so far, and
 /// of an ACK-eliciting one.
 #[rstest]
