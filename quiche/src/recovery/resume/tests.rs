@@ -852,6 +852,30 @@ fn the_retreat_is_the_last_reduction_until_the_next(
     assert!(!was_retreat(&sender));
 }
 
+/// E8: nor does it reduce for what was sent before the retreat, and is found lost
+/// after it.
+#[rstest]
+fn a_late_loss_of_the_jump_is_no_reduction(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = in_phase(cc, Validating);
+    let last = sender.next - 1;
+    sender.wait(RTT);
+    sender.ack(13..14);
+    assert_eq!(sender.phase(), SafeRetreat);
+
+    // The two before it may still come.
+    sender.ack(last..last + 1);
+    assert_eq!(sender.phase(), Normal);
+    let (lost, status) = (sender.recovery.lost_count(), Default::default());
+    sender.wait(RTT / 4);
+    let now = sender.now;
+    sender.recovery.on_loss_detection_timeout(status, now, "");
+
+    assert_eq!(sender.recovery.lost_count(), lost + 2);
+    assert!(sender.resume().last_reduction_was_retreat());
+}
+
 /// A5, A9: what is worth saving, after the end as well.
 #[rstest]
 fn what_was_observed_is_offered(
