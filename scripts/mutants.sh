@@ -19,7 +19,7 @@ ALL_SECONDS_MAX=180
 # Our own code of quiche/src/recovery, and the tests that are asked first.
 modules() {
     cat <<'END'
-pacing pacing.rs : recovery::pacing
+pacing pacing.rs pacing/window_use.rs : recovery::pacing flow_control_ends_growth
 path_state path_state/mod.rs path_state/memory.rs path_state/remote_endpoint.rs path_state/store.rs : recovery::path_state
 resume resume/mod.rs resume/admit.rs resume/after_jump.rs resume/config.rs resume/current_rtt.rs resume/delivery.rs resume/hystart.rs resume/legacy.rs resume/observer.rs resume/phase.rs resume/qlog.rs : recovery::resume recovery::unchanged_tests slow_start_ends_at_the_ceiling an_exit --skip property_tests --skip connection::tests
 connection resume/connection.rs : recovery::resume::connection
