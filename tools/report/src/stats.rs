@@ -34,12 +34,28 @@ pub fn mean(values: &[f64]) -> Option<Mean> {
 
 /// A number with `digits` decimals, or nothing.
 pub fn number(value: Option<f64>, digits: usize) -> String {
-    value.map_or(String::new(), |v| format!("{v:.digits$}"))
+    value.map_or(String::new(), |v| positive(format!("{v:.digits$}")))
+}
+
+/// What is rounded to zero has no sign.
+fn positive(text: String) -> String {
+    match text.strip_prefix('-') {
+        Some(rest) if rest.chars().all(|c| matches!(c, '0' | '.')) => rest.into(),
+        _ => text,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn zero_has_no_sign() {
+        for (value, text) in [(-0.04, "0.0"), (-0.06, "-0.1"), (0.04, "0.0"), (-10.0, "-10.0")] {
+            assert_eq!(number(Some(value), 1), text);
+        }
+        assert_eq!(number(None, 1), "");
+    }
 
     #[test]
     fn of_an_even_number_the_median_is_between() {

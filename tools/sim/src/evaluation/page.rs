@@ -4,6 +4,7 @@ use report::page::bad;
 use report::page::escape;
 use report::page::good;
 use report::page::note;
+use report::stats;
 
 use super::data::Chapter;
 use super::findings::Findings;
@@ -49,16 +50,8 @@ pub fn time(ms: f64) -> String {
 /// A number, if it is one.
 pub fn number(value: f64, digits: usize) -> String {
     match value.is_finite() {
-        true => positive(format!("{value:.digits$}")),
+        true => stats::number(Some(value), digits),
         false => "–".into(),
-    }
-}
-
-/// What is rounded to zero has no sign.
-fn positive(text: String) -> String {
-    match text.strip_prefix('-') {
-        Some(rest) if rest.chars().all(|c| matches!(c, '0' | '.')) => rest.into(),
-        _ => text,
     }
 }
 
