@@ -1,17 +1,24 @@
-//! Progress of the runs: a bar on a terminal, nothing elsewhere.
+//! Progress of the runs: a bar on a terminal, a line a minute elsewhere.
 
 use std::io::IsTerminal;
+use std::time::Duration;
+use std::time::Instant;
 
 use indicatif::ProgressBar;
 use indicatif::ProgressStyle;
+
+const LINE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Progress over runs of very different cost, on standard error.
 pub struct Progress {
     bar: Option<ProgressBar>,
     runs: usize,
     runs_done: usize,
+    /// Where there is no bar.
+    last_line: Instant,
 }
 
+#[expect(clippy::disallowed_methods, reason = "people wait in real time")]
 impl Progress {
     /// `cost` is that of all `runs` together.
     pub fn new(runs: usize, cost: u64) -> Self {
@@ -23,7 +30,7 @@ impl Progress {
             bar.set_message(format!("0 of {runs} runs"));
             bar
         });
-        Progress { bar, runs, runs_done: 0 }
+        Progress { bar, runs, runs_done: 0, last_line: Instant::now() }
     }
 
     /// A run of that cost is done.
@@ -32,6 +39,9 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.set_message(format!("{} of {} runs", self.runs_done, self.runs));
             bar.inc(cost);
+        } else if self.last_line.elapsed() >= LINE_INTERVAL {
+            self.last_line = Instant::now();
+            eprintln!("sim: {} of {} runs", self.runs_done, self.runs);
         }
     }
 

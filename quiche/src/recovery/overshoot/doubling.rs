@@ -133,6 +133,7 @@ impl Hold {
 }
 
 /// What a round found out.
+#[derive(Debug, PartialEq, Eq)]
 enum Finding {
     Queue,
     Doubt,
@@ -230,5 +231,68 @@ impl Doubling {
         }
 
         self.allowance.grow(ack, growth)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(1000);
+
+    fn ack(now: Instant) -> Ack {
+        Ack {
+            now,
+            rtt: RTT,
+            min_rtt: RTT,
+            bytes: 1200,
+            largest_acked: 1,
+            largest_sent: 2,
+            cwnd: 120_000,
+            grown: 1200,
+            max_datagram_size: 1200,
+        }
+    }
+
+    #[test]
+    fn a_doubtful_queue_is_watched_for_three_rounds_more() {
+        let ack = ack(crate::clock::now());
+        let find = |rounds, excess_ms| {
+            let excess = Duration::from_millis(excess_ms);
+            Hold::new(&ack, excess, rounds).find(&ack, excess)
+        };
+        for rounds in 0..5 {
+            let doubtful = match rounds {
+                0..3 => Finding::Doubt,
+                _ => Finding::Variation,
+            };
+            assert_eq!(find(rounds, 199), Finding::Variation);
+            assert_eq!(find(rounds, 200), doubtful);
+            assert_eq!(find(rounds, 249), doubtful);
+            assert_eq!(find(rounds, 250), Finding::Queue);
+        }
+    }
+
+    /// By the excess of the RTTs at the beginning, after a third of an RTT, and
+    /// after more, in ms.
+    #[test]
+    fn a_queue_that_does_not_grow_within_three_eighths_of_an_rtt_is_dismissed() {
+        for (excesses, is_dismissed) in [
+            ([60, 60, 60], [false, true]),
+            ([60, 100, 100], [false, true]),
+            // A real one has grown, be it gone by then.
+            ([60, 110, 110], [false, false]),
+            ([60, 110, 60], [false, false]),
+            // Nor is as much as paths vary by at most.
+            ([190, 200, 200], [false, false]),
+        ] {
+            let start = crate::clock::now();
+            let ack = |share: f64| ack(start + RTT.mul_f64(share));
+            let [first, then, last] = excesses.map(Duration::from_millis);
+            let mut hold = Hold::new(&ack(0.0), first, 0);
+            let dismissed = [(0.35, then), (0.4, last)]
+                .map(|(share, excess)| hold.is_dismissed(&ack(share), excess));
+            assert_eq!(dismissed, is_dismissed, "{excesses:?}");
+        }
     }
 }
