@@ -14,6 +14,7 @@ pub(crate) struct WindowUse {
     /// In bytes.
     flight_max: usize,
     flight_max_before: usize,
+    /// All packet number spaces of a connection count on from each other.
     last_sent: u64,
     /// The round trip ends when a later packet is acknowledged.
     last_before: u64,
