@@ -26,20 +26,20 @@ use log::warn;
 use path_store::StoreService;
 
 use crate::config::Config;
+use crate::config::OnOff;
 use crate::config::Parsed;
-use crate::config::Switch;
 use crate::resume::store;
 use crate::server::check;
-use crate::server::hot_restart::Door;
-use crate::server::hot_restart::Estate;
-use crate::server::hot_restart::Predecessor;
+use crate::server::hot_restart::OldProcess;
+use crate::server::hot_restart::TakeoverListener;
+use crate::server::hot_restart::TakeoverState;
 use crate::server::reload::Reloader;
-use crate::server::resources::Inputs;
+use crate::server::resources::Resources;
 use crate::server::signals;
-use crate::server::Services;
+use crate::server::SharedServices;
 use crate::server::Workers;
 use crate::telemetry::access_log::AccessLog;
-use crate::telemetry::admin::StatusPages;
+use crate::telemetry::admin::AdminServer;
 use crate::telemetry::health::Health;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::qlog;
@@ -94,7 +94,7 @@ fn tell_what_is_missing(config: &Config) {
              clients that do not check it accept"
         );
     }
-    if config.flags.resume == Switch::On && !config.flags.resumes() {
+    if config.flags.resume == OnOff::On && !config.flags.resumes() {
         eprintln!("edge-server: this quiche has no Careful Resume: every connection slow-starts");
     }
 }
@@ -102,17 +102,17 @@ fn tell_what_is_missing(config: &Config) {
 /// Serves until a signal to stop. `args` are what `config` was read from.
 fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let cli = &config.flags;
-    let signals = signals::hold().context("cannot take signals over")?;
+    let signals = signals::install().context("cannot take signals over")?;
     if let Some(dir) = &cli.qlog_dir {
         qlog::file::make_dir(dir)?;
     }
     let store = cli.resumes().then(|| store::open(cli)).transpose()?;
     let metrics = Metrics::new(store.as_ref().map(StoreService::monitor));
-    let inputs = Inputs::read(config)?;
+    let resources = Resources::read(config)?;
     let health = Health::default();
     let status = cli.metrics.map(|at| {
         let (metrics, health) = (metrics.clone(), health.clone());
-        StatusPages { metrics, health }.serve(at, cli.takeover.is_some())
+        AdminServer { metrics, health }.serve(at, cli.takeover.is_some())
     });
     let status = status.transpose()?;
     if let Some(status) = &status {
@@ -122,28 +122,29 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         AccessLog::start(path, cli.access_log_format, metrics.access_log_dropped.clone())
     });
     let access_log = access_log.transpose()?;
-    let predecessor = cli.takeover.as_deref().map(Predecessor::find).transpose()?.flatten();
-    let door = cli.takeover.as_deref().map(Door::build).transpose()?;
-    let services = Services {
+    let old_process = cli.takeover.as_deref().map(OldProcess::find).transpose()?.flatten();
+    let takeover_listener = cli.takeover.as_deref().map(TakeoverListener::build).transpose()?;
+    let services = SharedServices {
         store: store.as_ref(),
         metrics: &metrics,
         health: &health,
         access_log: access_log.as_ref(),
     };
-    let (workers, predecessor) = Workers::new(config, &inputs, &services, predecessor)?;
+    let (workers, old_process) = Workers::new(config, &resources, &services, old_process)?;
 
     tell_what_is_missing(config);
-    let reloader = Reloader::new(args, config, inputs.secrets);
-    let orders = Arc::new(workers.orders);
-    let follow = signals.follow(Arc::clone(&orders), reloader, health.clone(), access_log.clone());
+    let reloader = Reloader::new(args, config, resources.secrets);
+    let commands = Arc::new(workers.commands);
+    let follow =
+        signals.follow(Arc::clone(&commands), reloader, health.clone(), access_log.clone());
     follow.context("cannot follow signals")?;
-    if let Some(predecessor) = predecessor {
-        predecessor.succeed()?;
+    if let Some(old_process) = old_process {
+        old_process.request_handover()?;
         eprintln!("edge-server: took over");
     }
-    if let Some(door) = door {
-        let estate = Estate { sockets: workers.sockets, orders, health, status };
-        door.wait(estate).context("cannot wait for a successor")?;
+    if let Some(takeover_listener) = takeover_listener {
+        let takeover_state = TakeoverState { sockets: workers.sockets, commands, health, status };
+        takeover_listener.wait(takeover_state).context("cannot wait for a successor")?;
     }
     eprintln!("edge-server: listening on {}", workers.address);
     server::run(workers.event_loops)?;

@@ -1,4 +1,4 @@
-//! The gate that all workers share: how many connections there are, in all and of each
+//! The limiter that all workers share: how many connections there are, in all and of each
 //! client subnet, and how many handshakes may begin.
 //!
 //! A client's address is proven by a token or by a handshake that is complete
@@ -17,7 +17,7 @@
 //! A handshake that began unproven may be complete when its subnet is full by now; it is
 //! refused then, so that the limit holds.
 //!
-//! The gate is looked at when a client without a connection comes, when its handshake is
+//! The limiter is looked at when a client without a connection comes, when its handshake is
 //! complete, and at the connection's end; never for a packet of a connection.
 
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ use ipnet::IpNet;
 use quiche::clock;
 use quiche::path_state::PrefixLengths;
 
-use crate::admission::token_bucket::Bucket;
+use crate::admission::token_bucket::TokenBucket;
 use crate::config::limits::Limits;
 
 /// The share of all connections, and of a subnet's, that may be unproven.
@@ -42,22 +42,22 @@ const UNPROVEN_SHARE: u32 = 8;
 /// The share of a second's handshakes that is left to proven clients.
 const PROVEN_RESERVE: Duration = Duration::from_millis(500);
 
-/// The gate, for one worker.
+/// The limiter, for one worker.
 #[derive(Clone)]
-pub struct Gate(Arc<Shared>);
+pub struct ConnectionLimiter(Arc<SharedLimiter>);
 
-struct Shared {
+struct SharedLimiter {
     lengths: PrefixLengths,
-    crowd: Mutex<Crowd>,
+    counts: Mutex<ConnectionCounts>,
 }
 
 /// Who is there.
-struct Crowd {
+struct ConnectionCounts {
     all: Count,
 
     /// Subnets with connections, and with no others.
     subnets: HashMap<IpNet, Count>,
-    handshakes: Bucket,
+    handshakes: TokenBucket,
 }
 
 /// Connections.
@@ -67,31 +67,31 @@ struct Count {
     unproven: u32,
 }
 
-/// A connection's place among those that are counted, which dropping gives back.
-pub struct Place {
-    gate: Gate,
+/// A connection's permit among those that are counted, which dropping gives back.
+pub struct ConnectionPermit {
+    limiter: ConnectionLimiter,
     subnet: IpNet,
     proven: bool,
 }
 
 /// Which limit has been reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
+pub enum Limit {
     Connections,
     Subnet,
     Rate,
 }
 
-/// What becomes of a client that comes to the gate.
-pub enum Entry {
-    Admitted(Place),
+/// What becomes of a client that comes to the limiter.
+pub enum Outcome {
+    Allow(ConnectionPermit),
 
     /// It has to prove its address first.
-    Doubted(Bound),
-    Refused(Bound),
+    Retry(Limit),
+    Close(Limit),
 }
 
-impl Bound {
+impl Limit {
     /// How metrics name it.
     pub fn name(self) -> &'static str {
         match self {
@@ -102,43 +102,49 @@ impl Bound {
     }
 }
 
-impl Gate {
+impl ConnectionLimiter {
     /// With nobody inside. Subnets are those of the leading bits of addresses.
     pub fn new(lengths: PrefixLengths) -> Self {
-        let crowd = Crowd {
+        let counts = ConnectionCounts {
             all: Count::default(),
             subnets: HashMap::new(),
-            handshakes: Bucket::new(clock::now()),
+            handshakes: TokenBucket::new(clock::now()),
         };
-        Self(Arc::new(Shared { lengths, crowd: Mutex::new(crowd) }))
+        Self(Arc::new(SharedLimiter { lengths, counts: Mutex::new(counts) }))
     }
 
     /// A client comes, whose address is proven or not.
-    pub fn enter(&self, client: IpAddr, proven: bool, limits: &Limits, now: Instant) -> Entry {
+    pub fn try_acquire(
+        &self,
+        client: IpAddr,
+        proven: bool,
+        limits: &Limits,
+        now: Instant,
+    ) -> Outcome {
         let subnet = self.subnet(client);
-        let mut crowd = self.crowd();
-        let here = crowd.subnets.get(&subnet).copied().unwrap_or_default();
-        if crowd.all.sum() >= limits.connections_max {
-            return Entry::Refused(Bound::Connections);
+        let mut counts = self.counts();
+        let here = counts.subnets.get(&subnet).copied().unwrap_or_default();
+        if counts.all.sum() >= limits.connections_max {
+            return Outcome::Close(Limit::Connections);
         }
         if here.proven >= limits.connections_per_subnet {
-            return Entry::Refused(Bound::Subnet);
+            return Outcome::Close(Limit::Subnet);
         }
-        if !proven && crowd.all.unproven >= share(limits.connections_max) {
-            return Entry::Doubted(Bound::Connections);
+        if !proven && counts.all.unproven >= share(limits.connections_max) {
+            return Outcome::Retry(Limit::Connections);
         }
         if !proven && here.unproven >= share(limits.connections_per_subnet) {
-            return Entry::Doubted(Bound::Subnet);
+            return Outcome::Retry(Limit::Subnet);
         }
         let reserve = if proven { Duration::ZERO } else { PROVEN_RESERVE };
-        if !crowd.handshakes.take(limits.handshakes_per_second, reserve, now) {
+        if !counts.handshakes.take(limits.handshakes_per_second, reserve, now) {
             return match proven {
-                true => Entry::Refused(Bound::Rate),
-                false => Entry::Doubted(Bound::Rate),
+                true => Outcome::Close(Limit::Rate),
+                false => Outcome::Retry(Limit::Rate),
             };
         }
-        crowd.change(subnet, |count| *count.of(proven) += 1);
-        Entry::Admitted(Place { gate: self.clone(), subnet, proven })
+        counts.change(subnet, |count| *count.of(proven) += 1);
+        Outcome::Allow(ConnectionPermit { limiter: self.clone(), subnet, proven })
     }
 
     fn subnet(&self, client: IpAddr) -> IpNet {
@@ -150,12 +156,12 @@ impl Gate {
         IpNet::new(client, length).unwrap_or_else(|_| client.into()).trunc()
     }
 
-    fn crowd(&self) -> MutexGuard<'_, Crowd> {
-        self.0.crowd.lock().unwrap_or_else(PoisonError::into_inner)
+    fn counts(&self) -> MutexGuard<'_, ConnectionCounts> {
+        self.0.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Crowd {
+impl ConnectionCounts {
     /// Changes the count of all, and that of a subnet.
     fn change(&mut self, subnet: IpNet, change: impl Fn(&mut Count)) {
         change(&mut self.all);
@@ -180,18 +186,18 @@ impl Count {
     }
 }
 
-impl Place {
+impl ConnectionPermit {
     /// The client's handshake is complete. Returns whether its subnet has room for it.
-    pub fn prove(&mut self, limits: &Limits) -> bool {
+    pub fn mark_validated(&mut self, limits: &Limits) -> bool {
         if self.proven {
             return true;
         }
-        let mut crowd = self.gate.crowd();
-        let here = crowd.subnets.get(&self.subnet).copied().unwrap_or_default();
+        let mut counts = self.limiter.counts();
+        let here = counts.subnets.get(&self.subnet).copied().unwrap_or_default();
         if here.proven >= limits.connections_per_subnet {
             return false;
         }
-        crowd.change(self.subnet, |count| {
+        counts.change(self.subnet, |count| {
             count.unproven -= 1;
             count.proven += 1;
         });
@@ -200,9 +206,9 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.gate.crowd().change(self.subnet, |count| *count.of(self.proven) -= 1);
+        self.limiter.counts().change(self.subnet, |count| *count.of(self.proven) -= 1);
     }
 }
 
@@ -220,38 +226,38 @@ mod tests {
     const NEIGHBOUR: &str = "192.0.2.200";
     const ELSEWHERE: &str = "198.51.100.1";
 
-    fn gate() -> Gate {
-        Gate::new(PrefixLengths::default())
+    fn limiter() -> ConnectionLimiter {
+        ConnectionLimiter::new(PrefixLengths::default())
     }
 
-    /// A gate, and who has come in.
-    struct Scene {
-        gate: Gate,
+    /// A limiter, and who has come in.
+    struct Fixture {
+        limiter: ConnectionLimiter,
         limits: Limits,
-        inside: Vec<Place>,
+        inside: Vec<ConnectionPermit>,
     }
 
-    impl Scene {
+    impl Fixture {
         fn new(options: &[&str]) -> Self {
-            Self { gate: gate(), limits: limits(options), inside: Vec::new() }
+            Self { limiter: limiter(), limits: limits(options), inside: Vec::new() }
         }
 
         /// What becomes of a client.
-        fn enter(&mut self, client: &str, proven: bool) -> Result<(), (&'static str, Bound)> {
+        fn enter(&mut self, client: &str, proven: bool) -> Result<(), (&'static str, Limit)> {
             let now = quiche::clock::now();
-            match self.gate.enter(client.parse().unwrap(), proven, &self.limits, now) {
-                Entry::Admitted(place) => {
-                    self.inside.push(place);
+            match self.limiter.try_acquire(client.parse().unwrap(), proven, &self.limits, now) {
+                Outcome::Allow(permit) => {
+                    self.inside.push(permit);
                     Ok(())
                 }
-                Entry::Doubted(bound) => Err(("doubted", bound)),
-                Entry::Refused(bound) => Err(("refused", bound)),
+                Outcome::Retry(bound) => Err(("doubted", bound)),
+                Outcome::Close(bound) => Err(("refused", bound)),
             }
         }
 
         /// Lets the same come in until it is told otherwise. Returns how many came in, and
         /// what is said then.
-        fn fill(&mut self, client: &str, proven: bool) -> (usize, (&'static str, Bound)) {
+        fn fill(&mut self, client: &str, proven: bool) -> (usize, (&'static str, Limit)) {
             for came in 0.. {
                 if let Err(told) = self.enter(client, proven) {
                     return (came, told);
@@ -263,51 +269,53 @@ mod tests {
 
     #[test]
     fn the_server_and_each_subnet_have_room_for_so_many() {
-        let mut scene = Scene::new(&["--connections-max", "10", "--connections-per-subnet", "6"]);
-        assert_eq!(scene.fill(HERE, true), (6, ("refused", Bound::Subnet)));
-        assert_eq!(scene.enter(NEIGHBOUR, true), Err(("refused", Bound::Subnet)));
-        assert_eq!(scene.enter("::ffff:192.0.2.7", true), Err(("refused", Bound::Subnet)));
-        assert_eq!(scene.fill(ELSEWHERE, true), (4, ("refused", Bound::Connections)));
+        let mut fixture =
+            Fixture::new(&["--connections-max", "10", "--connections-per-subnet", "6"]);
+        assert_eq!(fixture.fill(HERE, true), (6, ("refused", Limit::Subnet)));
+        assert_eq!(fixture.enter(NEIGHBOUR, true), Err(("refused", Limit::Subnet)));
+        assert_eq!(fixture.enter("::ffff:192.0.2.7", true), Err(("refused", Limit::Subnet)));
+        assert_eq!(fixture.fill(ELSEWHERE, true), (4, ("refused", Limit::Connections)));
         // Six from here come first: one goes.
-        scene.inside.remove(0);
-        assert_eq!(scene.enter(NEIGHBOUR, true), Ok(()));
-        scene.inside.clear();
-        assert!(scene.gate.crowd().subnets.is_empty());
-        assert_eq!(scene.gate.crowd().all, Count::default());
-        assert_eq!(scene.fill(HERE, true).0, 6);
+        fixture.inside.remove(0);
+        assert_eq!(fixture.enter(NEIGHBOUR, true), Ok(()));
+        fixture.inside.clear();
+        assert!(fixture.limiter.counts().subnets.is_empty());
+        assert_eq!(fixture.limiter.counts().all, Count::default());
+        assert_eq!(fixture.fill(HERE, true).0, 6);
     }
 
     #[test]
     fn forged_clients_make_others_of_their_subnet_prove_themselves_and_lock_nobody_out() {
-        let mut scene = Scene::new(&["--connections-max", "800", "--connections-per-subnet", "80"]);
-        assert_eq!(scene.fill(HERE, false), (10, ("doubted", Bound::Subnet)));
-        assert_eq!(scene.fill(NEIGHBOUR, true), (80, ("refused", Bound::Subnet)));
-        assert_eq!(scene.enter(ELSEWHERE, false), Ok(()));
+        let mut fixture =
+            Fixture::new(&["--connections-max", "800", "--connections-per-subnet", "80"]);
+        assert_eq!(fixture.fill(HERE, false), (10, ("doubted", Limit::Subnet)));
+        assert_eq!(fixture.fill(NEIGHBOUR, true), (80, ("refused", Limit::Subnet)));
+        assert_eq!(fixture.enter(ELSEWHERE, false), Ok(()));
     }
 
     #[test]
     fn forged_clients_of_many_subnets_leave_most_of_the_server_to_others() {
-        let mut scene = Scene::new(&["--connections-max", "80"]);
-        let told = (0..=255).map(|n| scene.enter(&format!("10.0.{n}.1"), false));
+        let mut fixture = Fixture::new(&["--connections-max", "80"]);
+        let told = (0..=255).map(|n| fixture.enter(&format!("10.0.{n}.1"), false));
         let told: Vec<_> = told.collect();
         assert_eq!(told.iter().filter(|told| told.is_ok()).count(), 10);
-        assert_eq!(told.last(), Some(&Err(("doubted", Bound::Connections))));
-        assert_eq!(scene.enter("10.0.255.1", true), Ok(()));
+        assert_eq!(told.last(), Some(&Err(("doubted", Limit::Connections))));
+        assert_eq!(fixture.enter("10.0.255.1", true), Ok(()));
     }
 
     #[test]
     fn handshakes_of_a_second_are_bounded_and_half_of_them_left_to_proven_clients() {
-        let mut scene = Scene::new(&["--handshakes-per-second", "100"]);
+        let mut fixture = Fixture::new(&["--handshakes-per-second", "100"]);
         let now = quiche::clock::now();
         let mut enter = |proven| {
             let client = "192.0.2.1".parse().unwrap();
-            match scene.gate.enter(client, proven, &scene.limits, now) {
-                Entry::Admitted(place) => {
-                    scene.inside.push(place);
+            match fixture.limiter.try_acquire(client, proven, &fixture.limits, now) {
+                Outcome::Allow(permit) => {
+                    fixture.inside.push(permit);
                     "admitted"
                 }
-                Entry::Doubted(Bound::Rate) => "doubted",
-                Entry::Refused(Bound::Rate) => "refused",
+                Outcome::Retry(Limit::Rate) => "doubted",
+                Outcome::Close(Limit::Rate) => "refused",
                 _ => "other",
             }
         };
@@ -320,25 +328,28 @@ mod tests {
 
     #[test]
     fn a_handshake_that_is_complete_counts_unless_its_subnet_is_full_by_then() {
-        let mut scene = Scene::new(&["--connections-per-subnet", "16"]);
-        assert_eq!(scene.fill(HERE, false), (2, ("doubted", Bound::Subnet)));
-        let mut late = scene.inside.pop().unwrap();
-        let limits = scene.limits.clone();
-        assert!(scene.inside[0].prove(&limits) && scene.inside[0].prove(&limits));
-        assert_eq!(scene.fill(HERE, true), (15, ("refused", Bound::Subnet)));
-        assert!(!late.prove(&limits));
-        scene.inside.pop();
-        assert!(late.prove(&limits));
+        let mut fixture = Fixture::new(&["--connections-per-subnet", "16"]);
+        assert_eq!(fixture.fill(HERE, false), (2, ("doubted", Limit::Subnet)));
+        let mut late = fixture.inside.pop().unwrap();
+        let limits = fixture.limits.clone();
+        assert!(
+            fixture.inside[0].mark_validated(&limits) && fixture.inside[0].mark_validated(&limits)
+        );
+        assert_eq!(fixture.fill(HERE, true), (15, ("refused", Limit::Subnet)));
+        assert!(!late.mark_validated(&limits));
+        fixture.inside.pop();
+        assert!(late.mark_validated(&limits));
         drop(late);
-        assert_eq!(scene.gate.crowd().all, Count { proven: 15, unproven: 0 });
+        assert_eq!(fixture.limiter.counts().all, Count { proven: 15, unproven: 0 });
     }
 
     #[test]
     fn workers_share_a_gate() {
-        let mut one = Scene::new(&["--connections-max", "3"]);
-        let mut other = Scene { gate: one.gate.clone(), ..Scene::new(&["--connections-max", "3"]) };
+        let mut one = Fixture::new(&["--connections-max", "3"]);
+        let mut other =
+            Fixture { limiter: one.limiter.clone(), ..Fixture::new(&["--connections-max", "3"]) };
         assert_eq!((one.enter(HERE, true), other.enter(HERE, true)), (Ok(()), Ok(())));
-        assert_eq!(one.fill(ELSEWHERE, true), (1, ("refused", Bound::Connections)));
-        assert_eq!(other.enter(HERE, true), Err(("refused", Bound::Connections)));
+        assert_eq!(one.fill(ELSEWHERE, true), (1, ("refused", Limit::Connections)));
+        assert_eq!(other.enter(HERE, true), Err(("refused", Limit::Connections)));
     }
 }

@@ -5,16 +5,16 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use crate::admission::reason::Doubt;
 use crate::admission::reason::Refusal;
-use crate::quic::token::Fault;
-use crate::quic::token::Kind;
+use crate::admission::reason::RetryReason;
+use crate::quic::token::TokenError;
+use crate::quic::token::TokenKind;
 
 /// The counters, shared by the workers.
 #[derive(Clone, Default)]
 pub struct AdmissionMetrics {
-    retries: Family<ReasonLabels, Counter>,
-    refusals: Family<ReasonLabels, Counter>,
+    retries: Family<AdmissionReasonLabels, Counter>,
+    refusals: Family<AdmissionReasonLabels, Counter>,
     resets: Counter,
     handshakes: Family<HandshakeLabels, Counter>,
     tokens: Family<TokenLabels, Counter>,
@@ -27,7 +27,7 @@ struct TokenLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ReasonLabels {
+struct AdmissionReasonLabels {
     reason: &'static str,
 }
 
@@ -54,12 +54,12 @@ impl AdmissionMetrics {
         metrics
     }
 
-    pub fn count_retry(&self, doubt: Doubt) {
-        self.retries.get_or_create(&ReasonLabels { reason: doubt.name() }).inc();
+    pub fn count_retry(&self, doubt: RetryReason) {
+        self.retries.get_or_create(&AdmissionReasonLabels { reason: doubt.name() }).inc();
     }
 
     pub fn count_refusal(&self, refusal: Refusal) {
-        self.refusals.get_or_create(&ReasonLabels { reason: refusal.name() }).inc();
+        self.refusals.get_or_create(&AdmissionReasonLabels { reason: refusal.name() }).inc();
     }
 
     /// A handshake has ended, one way or the other.
@@ -73,13 +73,13 @@ impl AdmissionMetrics {
     }
 
     /// A client offered a token, which is good unless there is a fault.
-    pub fn count_token(&self, kind: Option<Kind>, fault: Option<Fault>) {
+    pub fn count_token(&self, kind: Option<TokenKind>, fault: Option<TokenError>) {
         let kind = match kind {
-            Some(Kind::Retry) => "retry",
-            Some(Kind::NewToken) => "new_token",
+            Some(TokenKind::Retry) => "retry",
+            Some(TokenKind::NewToken) => "new_token",
             None => "unknown",
         };
-        let outcome = fault.map_or("accepted", Fault::name);
+        let outcome = fault.map_or("accepted", TokenError::name);
         self.tokens.get_or_create(&TokenLabels { kind, outcome }).inc();
     }
 }
@@ -87,21 +87,21 @@ impl AdmissionMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::connection_limits::Bound;
+    use crate::admission::connection_limits::Limit;
     use prometheus_client::encoding::text;
 
     #[test]
     fn what_was_counted_is_told() {
         let mut registry = Registry::default();
         let metrics = AdmissionMetrics::register(&mut registry);
-        metrics.count_retry(Doubt::Bound(Bound::Rate));
+        metrics.count_retry(RetryReason::Limit(Limit::Rate));
         metrics.count_reset();
         metrics.count_refusal(Refusal::Draining);
         metrics.count_handshake(true);
         metrics.count_handshake(false);
-        metrics.count_token(Some(Kind::Retry), None);
-        metrics.count_token(Some(Kind::NewToken), Some(Fault::Replayed));
-        metrics.count_token(None, Some(Fault::Unknown));
+        metrics.count_token(Some(TokenKind::Retry), None);
+        metrics.count_token(Some(TokenKind::NewToken), Some(TokenError::Replayed));
+        metrics.count_token(None, Some(TokenError::Unknown));
 
         let mut page = String::new();
         text::encode(&mut page, &registry).unwrap();

@@ -2,7 +2,7 @@
 //! handshakes are under way, all (RFC 9000, 8.1).
 //!
 //! Owns the count of the worker's handshakes, and what is sent to clients that have no
-//! connection yet. What all workers bound together is at the [gate](crate::admission::connection_limits).
+//! connection yet. What all workers limit together is at the [limiter](crate::admission::connection_limits).
 
 pub mod connection_limits;
 pub mod metrics;
@@ -22,36 +22,36 @@ use quiche::Header;
 use quiche::RecvInfo;
 use quiche::RetryConnectionIds;
 
-use crate::admission::connection_limits::Entry;
-use crate::admission::connection_limits::Gate;
-use crate::admission::connection_limits::Place;
+use crate::admission::connection_limits::ConnectionLimiter;
+use crate::admission::connection_limits::ConnectionPermit;
+use crate::admission::connection_limits::Outcome;
 use crate::admission::metrics::AdmissionMetrics;
-use crate::admission::reason::Doubt;
 use crate::admission::reason::Refusal;
+use crate::admission::reason::RetryReason;
 use crate::config::limits::Limits;
-use crate::quic::connection_id::RoutingId;
-use crate::quic::token::Kind;
-use crate::quic::token::Proof;
+use crate::quic::connection_id::Cid;
+use crate::quic::token::AddressValidation;
+use crate::quic::token::TokenKind;
 use crate::quic::token::Tokens;
 use crate::quic::Quic;
 
 /// What becomes of an Initial packet that belongs to no connection.
-pub enum Verdict {
+pub enum Decision {
     /// It opens a connection.
-    Admit(Entrance),
+    Accept(Acceptance),
 
     /// The client is to prove its address first.
-    Retry(Doubt),
+    Retry(RetryReason),
 
     /// The connection is closed before it is open.
     Refuse(Refusal),
 }
 
 /// What a connection begins with.
-pub struct Entrance {
+pub struct Acceptance {
     /// Of the client's address, if there is any.
-    pub proof: Option<Proof>,
-    pub place: Place,
+    pub validation: Option<AddressValidation>,
+    pub permit: ConnectionPermit,
 }
 
 /// The time by both clocks.
@@ -64,7 +64,7 @@ pub struct Now {
 /// The door of one worker.
 pub struct Admission {
     tokens: Tokens,
-    gate: Gate,
+    limiter: ConnectionLimiter,
 
     /// Clients whose handshakes are under way, by their connections' slots.
     handshakes: HashMap<usize, IpAddr>,
@@ -72,48 +72,48 @@ pub struct Admission {
 }
 
 impl Admission {
-    pub fn new(tokens: Tokens, gate: Gate, metrics: AdmissionMetrics) -> Self {
-        Self { tokens, gate, handshakes: HashMap::new(), metrics }
+    pub fn new(tokens: Tokens, limiter: ConnectionLimiter, metrics: AdmissionMetrics) -> Self {
+        Self { tokens, limiter, handshakes: HashMap::new(), metrics }
     }
 
     /// Judges an Initial packet from `client`.
-    pub fn judge(
+    pub fn decide(
         &mut self,
         header: &Header<'_>,
         client: SocketAddr,
         limits: &Limits,
         now: Now,
-    ) -> Verdict {
+    ) -> Decision {
         let token = header.token.as_deref().unwrap_or_default();
-        let proof = self.judge_token(token, client, &header.dcid, now.wall);
+        let validation = self.validate_token(token, client, &header.dcid, now.wall);
         // RFC 9000, 8.1.2: the client takes no second Retry packet. Any other token is as
         // none (8.1.3).
-        if proof.is_none() && Kind::of(token) == Some(Kind::Retry) {
-            return Verdict::Refuse(Refusal::Token);
+        if validation.is_none() && TokenKind::of(token) == Some(TokenKind::Retry) {
+            return Decision::Refuse(Refusal::Token);
         }
-        // Before the gate: a flood does not get as far.
-        if proof.is_none() && self.handshakes.len() >= limits.retry_above as usize {
-            return Verdict::Retry(Doubt::Handshakes);
+        // Before the limiter: a flood does not get as far.
+        if validation.is_none() && self.handshakes.len() >= limits.retry_above as usize {
+            return Decision::Retry(RetryReason::Handshakes);
         }
-        match self.gate.enter(client.ip(), proof.is_some(), limits, now.instant) {
-            Entry::Admitted(place) => Verdict::Admit(Entrance { proof, place }),
-            Entry::Doubted(bound) => Verdict::Retry(Doubt::Bound(bound)),
-            Entry::Refused(bound) => Verdict::Refuse(Refusal::Bound(bound)),
+        match self.limiter.try_acquire(client.ip(), validation.is_some(), limits, now.instant) {
+            Outcome::Allow(permit) => Decision::Accept(Acceptance { validation, permit }),
+            Outcome::Retry(limit) => Decision::Retry(RetryReason::Limit(limit)),
+            Outcome::Close(limit) => Decision::Refuse(Refusal::Limit(limit)),
         }
     }
 
-    fn judge_token(
+    fn validate_token(
         &mut self,
         token: &[u8],
         client: SocketAddr,
         destination: &[u8],
         wall_now: SystemTime,
-    ) -> Option<Proof> {
+    ) -> Option<AddressValidation> {
         if token.is_empty() {
             return None;
         }
-        let judged = self.tokens.judge(token, client, destination, wall_now);
-        self.metrics.count_token(Kind::of(token), judged.err());
+        let judged = self.tokens.validate(token, client, destination, wall_now);
+        self.metrics.count_token(TokenKind::of(token), judged.err());
         judged.inspect_err(|fault| debug!("token from {client}: {}", fault.name())).ok()
     }
 
@@ -123,7 +123,7 @@ impl Admission {
         &mut self,
         header: &Header<'_>,
         client: SocketAddr,
-        changed: &RoutingId,
+        changed: &Cid,
         wall_now: SystemTime,
         room: &mut [u8],
     ) -> Option<usize> {
@@ -165,17 +165,17 @@ impl Admission {
 ///
 /// The transport's.
 pub fn accept(
-    id: &RoutingId,
+    id: &Cid,
     client_choice: &ConnectionId<'_>,
-    proof: Option<Proof>,
+    validation: Option<AddressValidation>,
     info: RecvInfo,
     config: &mut quiche::Config,
 ) -> quiche::Result<Box<Quic>> {
     let id = id.as_quic();
-    let Some(Proof::Retry { original }) = proof else {
+    let Some(AddressValidation::Retry { original }) = validation else {
         let accepted = quiche::accept_with_buf_factory(&id, None, info.to, info.from, config);
         let mut quic = accepted.map(Box::new)?;
-        if proof == Some(Proof::NewToken) {
+        if validation == Some(AddressValidation::NewToken) {
             hooks::set_peer_address_validated(&mut quic)?;
         }
         return Ok(quic);
@@ -190,7 +190,7 @@ pub fn accept(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::connection_limits::Bound;
+    use crate::admission::connection_limits::Limit;
     use crate::config::limits::tests::limits;
     use crate::quic::secrets::tests::shared;
     use crate::quic::secrets::tests::ONE;
@@ -209,29 +209,29 @@ mod tests {
     }
 
     fn admission() -> Admission {
-        let gate = Gate::new(Default::default());
-        Admission::new(Tokens::new(shared(&[ONE])), gate, AdmissionMetrics::default())
+        let limiter = ConnectionLimiter::new(Default::default());
+        Admission::new(Tokens::new(shared(&[ONE])), limiter, AdmissionMetrics::default())
     }
 
     /// What becomes of a packet, in short.
     #[derive(Debug, PartialEq, Eq)]
     enum Told {
-        Admit(Option<Proof>),
-        Retry(Doubt),
+        Admit(Option<AddressValidation>),
+        Retry(RetryReason),
         Refuse(Refusal),
     }
 
     /// Judges a packet with these options. Whoever is admitted leaves at once.
     fn told(admission: &mut Admission, packet: &Header<'_>, options: &[&str]) -> Told {
         let now = Now { instant: quiche::clock::now(), wall: now() };
-        match admission.judge(packet, client(), &limits(options), now) {
-            Verdict::Admit(entrance) => Told::Admit(entrance.proof),
-            Verdict::Retry(doubt) => Told::Retry(doubt),
-            Verdict::Refuse(refusal) => Told::Refuse(refusal),
+        match admission.decide(packet, client(), &limits(options), now) {
+            Decision::Accept(acceptance) => Told::Admit(acceptance.validation),
+            Decision::Retry(reason) => Told::Retry(reason),
+            Decision::Refuse(refusal) => Told::Refuse(refusal),
         }
     }
 
-    const ALL_DOUBTED: Told = Told::Retry(Doubt::Handshakes);
+    const ALL_DOUBTED: Told = Told::Retry(RetryReason::Handshakes);
 
     /// The header of a packet to an ID of eight bytes.
     fn initial(destination: &[u8; 8], token: &[u8]) -> Header<'static> {
@@ -267,15 +267,15 @@ mod tests {
         let first = initial(b"original", b"");
         assert_eq!(judge(&mut admission, &first), ALL_DOUBTED);
 
-        let changed = RoutingId::new(b"changed.");
+        let changed = Cid::new(b"changed.");
         let mut room = [0; ROOM_BYTES];
         let length = admission.write_retry(&first, client(), &changed, now(), &mut room).unwrap();
         let retry = Header::from_slice(&mut room[..length], 8).unwrap();
         assert_eq!((retry.ty, retry.scid.as_ref()), (Type::Retry, &b"changed."[..]));
 
         let second = initial(b"changed.", &retry.token.unwrap());
-        let proof = Proof::Retry { original: RoutingId::new(b"original") };
-        assert_eq!(judge(&mut admission, &second), Told::Admit(Some(proof)));
+        let validation = AddressValidation::Retry { original: Cid::new(b"original") };
+        assert_eq!(judge(&mut admission, &second), Told::Admit(Some(validation)));
         assert_eq!(judge(&mut admission, &second), Told::Refuse(Refusal::Token));
     }
 
@@ -293,7 +293,7 @@ mod tests {
                 told(&mut admission, &packet, &["--retry-above", retry_above])
             };
             assert_eq!(judge(b"of another server"), otherwise);
-            assert_eq!(judge(&token), Told::Admit(Some(Proof::NewToken)));
+            assert_eq!(judge(&token), Told::Admit(Some(AddressValidation::NewToken)));
             assert_eq!(judge(&token), otherwise);
         }
     }
@@ -301,25 +301,26 @@ mod tests {
     #[test]
     fn whoever_proves_an_address_passes_a_flood_and_no_full_gate() {
         let token = admission().token_for_next(client().ip(), now()).unwrap();
-        let proof = Told::Admit(Some(Proof::NewToken));
-        let full = |bound| Told::Refuse(Refusal::Bound(bound));
-        let doubt = |bound| Told::Retry(Doubt::Bound(bound));
+        let validation = Told::Admit(Some(AddressValidation::NewToken));
+        let full = |limit| Told::Refuse(Refusal::Limit(limit));
+        let reason = |limit| Told::Retry(RetryReason::Limit(limit));
         for (options, unproven, proven) in [
-            (&["--retry-above", "0"][..], ALL_DOUBTED, proof),
+            (&["--retry-above", "0"][..], ALL_DOUBTED, validation),
             (
                 &["--handshakes-per-second", "1"],
-                doubt(Bound::Rate),
-                Told::Admit(Some(Proof::NewToken)),
+                reason(Limit::Rate),
+                Told::Admit(Some(AddressValidation::NewToken)),
             ),
-            (&["--connections-max", "1"], full(Bound::Connections), full(Bound::Connections)),
-            (&["--connections-per-subnet", "1"], full(Bound::Subnet), full(Bound::Subnet)),
+            (&["--connections-max", "1"], full(Limit::Connections), full(Limit::Connections)),
+            (&["--connections-per-subnet", "1"], full(Limit::Subnet), full(Limit::Subnet)),
         ] {
             let mut admission = admission();
             let other = limits(&["--connections-max", "9"]);
             let neighbour = client().ip();
             let now = quiche::clock::now();
             let is_full = unproven == proven;
-            let inside = is_full.then(|| admission.gate.enter(neighbour, true, &other, now));
+            let inside =
+                is_full.then(|| admission.limiter.try_acquire(neighbour, true, &other, now));
             let packet = initial(b"anybody!", b"");
             assert_eq!(told(&mut admission, &packet, options), unproven, "{options:?}");
             let packet = initial(b"anybody!", &token);

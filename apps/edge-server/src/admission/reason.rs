@@ -2,16 +2,16 @@
 
 use quiche::WireErrorCode;
 
-use crate::admission::connection_limits::Bound;
+use crate::admission::connection_limits::Limit;
 
 /// Why a client has to prove its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doubt {
+pub enum RetryReason {
     /// Many handshakes are under way in the worker.
     Handshakes,
 
     /// Many of those that are there have not proven theirs, or many come.
-    Bound(Bound),
+    Limit(Limit),
 }
 
 /// Why a client is refused.
@@ -21,15 +21,15 @@ pub enum Refusal {
 
     /// Its token is bad, and may be of a Retry packet.
     Token,
-    Bound(Bound),
+    Limit(Limit),
 }
 
-impl Doubt {
+impl RetryReason {
     /// How metrics name it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Handshakes => "handshakes",
-            Self::Bound(bound) => bound.name(),
+            Self::Limit(limit) => limit.name(),
         }
     }
 }
@@ -40,7 +40,7 @@ impl Refusal {
         match self {
             Self::Draining => "draining",
             Self::Token => "token",
-            Self::Bound(bound) => bound.name(),
+            Self::Limit(limit) => limit.name(),
         }
     }
 
@@ -48,7 +48,7 @@ impl Refusal {
     pub fn code(self) -> u64 {
         match self {
             Self::Token => WireErrorCode::InvalidToken as u64,
-            Self::Draining | Self::Bound(_) => WireErrorCode::ConnectionRefused as u64,
+            Self::Draining | Self::Limit(_) => WireErrorCode::ConnectionRefused as u64,
         }
     }
 }

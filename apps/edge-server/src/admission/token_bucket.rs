@@ -8,11 +8,11 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Tokens of one second, which come back evenly.
 #[derive(Debug)]
-pub struct Bucket {
+pub struct TokenBucket {
     full_at: Instant,
 }
 
-impl Bucket {
+impl TokenBucket {
     /// A full one.
     pub fn new(now: Instant) -> Self {
         Self { full_at: now }
@@ -37,7 +37,7 @@ mod tests {
     const NONE: Duration = Duration::ZERO;
     const HALF: Duration = Duration::from_millis(500);
 
-    fn taken(bucket: &mut Bucket, reserve: Duration, now: Instant) -> usize {
+    fn taken(bucket: &mut TokenBucket, reserve: Duration, now: Instant) -> usize {
         (0..1000).filter(|_| bucket.take(100, reserve, now)).count()
     }
 
@@ -45,7 +45,7 @@ mod tests {
     fn a_seconds_tokens_are_there_at_once_and_come_back_evenly() {
         let start = quiche::clock::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let mut bucket = Bucket::new(start);
+        let mut bucket = TokenBucket::new(start);
         for (ms, expected) in [(0, 100), (0, 0), (9, 0), (10, 1), (110, 10), (5000, 100)] {
             assert_eq!(taken(&mut bucket, NONE, at(ms)), expected, "{ms} ms");
         }
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn whoever_leaves_a_reserve_cannot_use_it_up() {
         let start = quiche::clock::now();
-        let mut bucket = Bucket::new(start);
+        let mut bucket = TokenBucket::new(start);
         assert_eq!(taken(&mut bucket, HALF, start), 50);
         assert_eq!(taken(&mut bucket, NONE, start), 50);
         let later = start + HALF;
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn one_a_second_is_one_a_second() {
         let start = quiche::clock::now();
-        let mut bucket = Bucket::new(start);
+        let mut bucket = TokenBucket::new(start);
         assert!(bucket.take(1, NONE, start) && !bucket.take(1, NONE, start));
         assert!(bucket.take(1, NONE, start + SECOND));
     }

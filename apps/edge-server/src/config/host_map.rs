@@ -5,20 +5,20 @@ use std::collections::HashMap;
 
 /// Things by the names of hosts.
 #[derive(Clone, Debug)]
-pub struct Names<T> {
+pub struct HostMap<T> {
     exact: HashMap<String, T>,
 
     /// By what comes after `*.`.
     below: HashMap<String, T>,
 }
 
-impl<T> Default for Names<T> {
+impl<T> Default for HostMap<T> {
     fn default() -> Self {
         Self { exact: HashMap::new(), below: HashMap::new() }
     }
 }
 
-impl<T> Names<T> {
+impl<T> HostMap<T> {
     /// Adds what belongs to `name`, which may begin with `*.`.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn the_nearest_name_counts() {
-        let mut names = Names::default();
+        let mut names = HostMap::default();
         for name in ["a.example", "*.example", "*.b.example", "Upper.example", "::1"] {
             names.insert(name, name.to_owned()).unwrap();
         }
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn bad_names_are_named() {
-        let mut names = Names::default();
+        let mut names = HostMap::default();
         names.insert("a.example", ()).unwrap();
         for bad in ["A.EXAMPLE", "", "*.", "*", "a*.example", "a b", "a/b"] {
             let error = names.insert(bad, ()).unwrap_err().to_string();

@@ -137,7 +137,7 @@ pub mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct CaseLine {
         #[command(flatten)]
         limits: Limits,
     }
@@ -145,7 +145,7 @@ pub mod tests {
     /// What these options ask for.
     pub fn limits(options: &[&str]) -> Limits {
         let program = ["edge-server"];
-        Line::try_parse_from(program.iter().chain(options)).unwrap().limits
+        CaseLine::try_parse_from(program.iter().chain(options)).unwrap().limits
     }
 
     #[test]

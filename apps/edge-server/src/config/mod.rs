@@ -91,7 +91,7 @@ pub struct Cli {
     /// Careful Resume and the pacing it needs; off, with --slow-start-exit hystart, behaves as upstream
     /// quiche does
     #[arg(long, value_enum, value_name = "on|off", default_value = "on")]
-    pub resume: Switch,
+    pub resume: OnOff,
 
     /// Clients of this subnet neither resume nor teach; may be said more than once
     #[arg(long, value_name = "CIDR", value_parser = parse_subnet)]
@@ -114,7 +114,7 @@ pub struct Cli {
     /// Finds the largest packets that each path takes, beginning with 1200 bytes of UDP
     /// payload; off sends 1350 bytes
     #[arg(long, value_enum, value_name = "on|off", default_value = "on")]
-    pub pmtud: Switch,
+    pub pmtud: OnOff,
 
     /// Name under which servers share their saved paths, instead of the sending address
     #[arg(long, value_name = "NAME")]
@@ -151,7 +151,7 @@ pub struct Cli {
     /// Whether clients that resume a session may send requests at once: GET and HEAD,
     /// which somebody may send again (RFC 8470)
     #[arg(long, value_enum, value_name = "on|off", default_value = "off")]
-    pub early_data: Switch,
+    pub early_data: OnOff,
 
     /// How long SIGTERM leaves clients for what they have asked
     #[arg(long, value_name = "SECONDS", default_value_t = 25)]
@@ -214,7 +214,7 @@ pub enum AccessLogFormat {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Switch {
+pub enum OnOff {
     On,
     Off,
 }
@@ -231,7 +231,7 @@ impl Cli {
     /// Whether connections resume, which includes that they learn. Not when the
     /// library was built without that patch.
     pub fn resumes(&self) -> bool {
-        self.resume == Switch::On && quiche::hooks::HAS_CAREFUL_RESUME
+        self.resume == OnOff::On && quiche::hooks::HAS_CAREFUL_RESUME
     }
 
     /// Warns of options that keep others from their effect.
@@ -397,7 +397,7 @@ mod tests {
         assert_eq!(cli.store, "paths.db");
         assert_eq!((cli.cert, cli.key), (Some("c".into()), Some("k".into())));
         assert_eq!(cli.cc, CongestionController::Reno);
-        assert_eq!((cli.pmtud, cli.resume), (Switch::Off, Switch::Off));
+        assert_eq!((cli.pmtud, cli.resume), (OnOff::Off, OnOff::Off));
         assert_eq!(cli.resume_except, ["10.1.0.0/16".parse::<IpNet>().unwrap()]);
         assert_eq!(cli.after_jump, AfterJump::Ceiling);
         assert_eq!(cli.slow_start_exit.name(), "search-3");
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(times.map(|time| time.as_secs()), [4, 3]);
         assert_eq!((cli.limits.requests_max, cli.limits.header_bytes_max), (2, 1024));
         assert_eq!((cli.limits.max_jump, cli.limits.send_buffer_max), (30_000, Some(65_536)));
-        assert_eq!(cli.early_data, Switch::On);
+        assert_eq!(cli.early_data, OnOff::On);
         assert_eq!((cli.drain, cli.takeover), (7, Some("sock".into())));
         assert_eq!(cli.metrics.map(|at| at.port()), Some(9100));
         assert_eq!(cli.access_log, Some("-".into()));
@@ -474,7 +474,7 @@ mod tests {
         }
         let other = with_file(&dir, &toml, " --root other --resume on");
         let Ok(Parsed::Run(config)) = parse_words(&other) else { panic!("{other}") };
-        assert_eq!((config.flags.root, config.flags.resume), ("other".into(), Switch::On));
+        assert_eq!((config.flags.root, config.flags.resume), ("other".into(), OnOff::On));
         assert_eq!(config.flags.cc, CongestionController::Reno);
     }
 
@@ -531,7 +531,7 @@ mod tests {
         assert_eq!(u64::from(cli.path_lifetime), resume.lifetime.as_secs());
         assert!(!cli.speedtest);
         assert_eq!((cli.secrets, cli.limits.retry_above, cli.drain), (None, 1000, 25));
-        assert_eq!(cli.early_data, Switch::Off);
+        assert_eq!(cli.early_data, OnOff::Off);
     }
 
     #[test]

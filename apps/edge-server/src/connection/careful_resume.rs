@@ -12,28 +12,28 @@ use quiche::path_state::PathState;
 use quiche::resume::Phase;
 
 use crate::connection::Connection;
-use crate::h3::Http;
+use crate::h3::Session;
 use crate::quic::INITIAL_WINDOW_BYTES;
-use crate::resume::store::SavedPaths;
-use crate::telemetry::metrics::Scene;
+use crate::resume::store::StoreClient;
+use crate::telemetry::metrics::ConnectionSnapshot;
 use crate::telemetry::metrics::WorkerMetrics;
 
 impl Connection {
     /// Follows Careful Resume, and what the connection learns.
     pub(super) fn follow_resume(
         &mut self,
-        saved: &SavedPaths,
+        store: &StoreClient,
         metrics: &WorkerMetrics,
         now: Instant,
     ) {
         while let Some(event) = hooks::resume_event_next(&mut self.quic) {
-            metrics.resume.on_event(&event, &self.scene());
-            if let Some(report) = &mut self.report {
-                report.on_event(&event);
+            metrics.resume.on_event(&event, &self.snapshot());
+            if let Some(summary) = &mut self.resume_summary {
+                summary.on_event(&event);
             }
             let outcome = match event.new {
                 Phase::Unvalidated => {
-                    self.life.on_jump();
+                    self.claim_lifecycle.on_jump();
                     continue;
                 }
                 Phase::SafeRetreat => Outcome::Retreat,
@@ -41,48 +41,48 @@ impl Connection {
                 _ => continue,
             };
             let observed = self.observed();
-            for action in self.life.on_outcome(outcome, observed, now) {
-                self.act(action, saved);
+            for action in self.claim_lifecycle.on_outcome(outcome, observed, now) {
+                self.act(action, store);
             }
         }
-        let lapsed = self.life.on_claim_timeout(now);
-        self.act(lapsed, saved);
-        if self.life.lingers() && self.http.as_ref().is_none_or(Http::is_idle) {
+        let lapsed = self.claim_lifecycle.on_claim_timeout(now);
+        self.act(lapsed, store);
+        if self.claim_lifecycle.lingers() && self.http.as_ref().is_none_or(Session::is_idle) {
             let observed = self.observed();
-            for action in self.life.on_idle(observed, now) {
-                self.act(action, saved);
+            for action in self.claim_lifecycle.on_idle(observed, now) {
+                self.act(action, store);
             }
         }
-        if self.tally.is_due(now) {
-            self.tally.tell(&self.quic.stats(), &metrics.traffic, now);
+        if self.stats_delta.is_due(now) {
+            self.stats_delta.tell(&self.quic.stats(), &metrics.traffic, now);
         }
         if self.is_ended() {
-            self.finish(saved, now);
+            self.finish(store, now);
         }
         if self.over {
             return;
         }
         // Early data may be somebody's who records it: no claim before the handshake
         // is complete.
-        let queued = self.http.as_ref().map_or(0, Http::unsent_bytes);
+        let queued = self.http.as_ref().map_or(0, Session::unsent_bytes);
         if queued > INITIAL_WINDOW_BYTES && self.quic.is_established() {
-            let action = self.life.on_data_queued(now);
-            self.act(action, saved);
+            let action = self.claim_lifecycle.on_data_queued(now);
+            self.act(action, store);
         }
-        if self.life.next_observation().is_some_and(|at| at <= now) {
+        if self.claim_lifecycle.next_observation().is_some_and(|at| at <= now) {
             let observed = self.observed();
-            let record = self.life.on_observation(observed, now);
-            self.act(record, saved);
+            let record = self.claim_lifecycle.on_observation(observed, now);
+            self.act(record, store);
         }
     }
 
-    fn scene(&self) -> Scene {
+    fn snapshot(&self) -> ConnectionSnapshot {
         let active = self.quic.path_stats().find(|path| path.active);
-        Scene {
+        ConnectionSnapshot {
             min_rtt: active.and_then(|path| path.min_rtt),
             limit: hooks::send_limit(&self.quic),
-            jump_bytes: self.report.and_then(|report| report.jump_bytes).unwrap_or(0),
-            max_jump: self.report.map_or(0, |report| report.max_jump),
+            jump_bytes: self.resume_summary.and_then(|report| report.jump_bytes).unwrap_or(0),
+            max_jump: self.resume_summary.map_or(0, |report| report.max_jump),
             wall_now: clock::wall_now(),
         }
     }
@@ -90,44 +90,44 @@ impl Connection {
     /// What may be recorded: only the path to a validated address, and to a client
     /// that keeps to the protocol, and that may teach.
     fn observed(&self) -> Option<PathState> {
-        let may_teach = self.report.is_some();
+        let may_teach = self.resume_summary.is_some();
         let believed =
             may_teach && self.quic.is_established() && !is_fault(self.quic.local_error());
         believed.then(|| hooks::path_state(&self.quic)).flatten()
     }
 
-    pub(super) fn finish(&mut self, saved: &SavedPaths, now: Instant) {
+    pub(super) fn finish(&mut self, store: &StoreClient, now: Instant) {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
         let observed = self.observed();
-        for action in self.life.on_close(observed, now) {
-            self.act(action, saved);
+        for action in self.claim_lifecycle.on_close(observed, now) {
+            self.act(action, store);
         }
     }
 
-    pub(super) fn act(&mut self, action: Option<Action>, saved: &SavedPaths) {
+    pub(super) fn act(&mut self, action: Option<Action>, store: &StoreClient) {
         match action {
             None => (),
             Some(Action::Claim) => {
                 let rtt = self.quic.path_stats().find(|path| path.active).map(|path| path.rtt);
-                let asked = saved.claim(self.key, &self.endpoint, rtt.unwrap_or_default());
+                let asked = store.claim(self.handle, &self.endpoint, rtt.unwrap_or_default());
                 if !asked {
-                    self.on_claim(None, saved);
+                    self.on_claim(None, store);
                 }
             }
-            Some(Action::Resume { saved: set, jump_before }) => {
-                debug!("{}: resumes from {set:?}", self.quic.trace_id());
-                if hooks::resume_from(&mut self.quic, set, jump_before).is_err() {
-                    let action = self.life.on_refusal();
-                    self.act(action, saved);
+            Some(Action::Resume { saved, jump_before }) => {
+                debug!("{}: resumes from {saved:?}", self.quic.trace_id());
+                if hooks::resume_from(&mut self.quic, saved, jump_before).is_err() {
+                    let action = self.claim_lifecycle.on_refusal();
+                    self.act(action, store);
                 }
             }
-            Some(Action::Release(token)) => saved.release(&self.endpoint, token),
-            Some(Action::Forget { token, used }) => saved.forget(&self.endpoint, token, used),
+            Some(Action::Release(token)) => store.release(&self.endpoint, token),
+            Some(Action::Forget { token, used }) => store.forget(&self.endpoint, token, used),
             Some(Action::Record(observed)) => {
                 debug!("{}: records {observed:?}", self.quic.trace_id());
-                saved.record(&self.endpoint, &observed);
+                store.record(&self.endpoint, &observed);
             }
         }
     }

@@ -4,29 +4,29 @@
 use std::time::Duration;
 use std::time::Instant;
 
-/// How long nothing comes before a connection is at rest. What is given back is taken again
-/// with the next request, which costs the more the more often it happens.
+/// How long a connection is quiet before it is idle. Memory that is given back is asked for again
+/// with the next request: too short a time costs more than it saves.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// From one rest to the next.
+/// Tells when a connection has become idle.
 #[derive(Debug, Default)]
-pub struct Rest {
-    /// Something has come since the last turn.
-    stirred: bool,
+pub struct IdleDetector {
+    /// A packet has come since the last turn.
+    active: bool,
 
-    /// When it is at rest, unless something comes before.
+    /// When it becomes idle unless a packet comes first.
     at: Option<Instant>,
 }
 
-impl Rest {
-    /// Something has come from the client.
-    pub fn stir(&mut self) {
-        self.stirred = true;
+impl IdleDetector {
+    /// Notes a packet of the client.
+    pub fn on_activity(&mut self) {
+        self.active = true;
     }
 
-    /// The connection has its turn.
+    /// Starts the quiet time again if packets came since the last turn.
     pub fn on_turn(&mut self, now: Instant) {
-        if std::mem::take(&mut self.stirred) {
+        if std::mem::take(&mut self.active) {
             self.at = Some(now + QUIET);
         }
     }
@@ -35,8 +35,8 @@ impl Rest {
         self.at
     }
 
-    /// Whether the connection has come to rest by now, told once.
-    pub fn begins(&mut self, now: Instant) -> bool {
+    /// Returns whether the connection has become idle; true once for each idle time.
+    pub fn take_idle(&mut self, now: Instant) -> bool {
         self.at.take_if(|at| *at <= now).is_some()
     }
 }
@@ -49,19 +49,19 @@ mod tests {
     fn it_begins_once_after_the_last_packet() {
         let start = quiche::clock::now();
         let at = |quarters| start + QUIET * quarters / 4;
-        let mut rest = Rest::default();
-        rest.on_turn(start);
-        assert_eq!(rest.deadline(), None, "nothing has come");
+        let mut idle = IdleDetector::default();
+        idle.on_turn(start);
+        assert_eq!(idle.deadline(), None, "nothing has come");
         for (turn, stirs) in [(0, true), (1, false), (2, true), (3, false), (5, false)] {
             if stirs {
-                rest.stir();
+                idle.on_activity();
             }
-            rest.on_turn(at(turn));
-            assert!(!rest.begins(at(turn)), "{turn}");
+            idle.on_turn(at(turn));
+            assert!(!idle.take_idle(at(turn)), "{turn}");
         }
-        assert_eq!(rest.deadline(), Some(at(6)));
-        assert!(rest.begins(at(6)));
-        rest.on_turn(at(6));
-        assert_eq!(rest.deadline(), None, "the turn is its own");
+        assert_eq!(idle.deadline(), Some(at(6)));
+        assert!(idle.take_idle(at(6)));
+        idle.on_turn(at(6));
+        assert_eq!(idle.deadline(), None, "the turn is its own");
     }
 }

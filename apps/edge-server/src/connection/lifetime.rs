@@ -1,14 +1,14 @@
-//! A connection's stay: its place among those that are counted, and how long it may keep
+//! A connection's lifetime: its permit among those that are counted, and how long it may keep
 //! it.
 
 use std::time::Instant;
 
-use crate::admission::connection_limits::Place;
+use crate::admission::connection_limits::ConnectionPermit;
 use crate::config::limits::Limits;
 
 /// From a connection's first packet to its end.
-pub struct Stay {
-    place: Place,
+pub struct Lifetime {
+    permit: ConnectionPermit,
 
     /// When the handshake has to be complete, until it is.
     handshake_until: Option<Instant>,
@@ -19,12 +19,12 @@ pub struct Stay {
 
 /// What has taken too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Late {
+pub enum TimeoutKind {
     Handshake,
     Connection,
 }
 
-impl Late {
+impl TimeoutKind {
     /// How metrics name it.
     pub fn name(self) -> &'static str {
         match self {
@@ -34,12 +34,12 @@ impl Late {
     }
 }
 
-impl Stay {
+impl Lifetime {
     /// Begins now.
-    pub fn new(place: Place, limits: &Limits, now: Instant) -> Self {
+    pub fn new(permit: ConnectionPermit, limits: &Limits, now: Instant) -> Self {
         // A time that the clock does not have never comes.
         Self {
-            place,
+            permit,
             handshake_until: now.checked_add(limits.handshake_time()),
             until: now.checked_add(limits.connection_time()),
         }
@@ -48,7 +48,7 @@ impl Stay {
     /// The handshake is complete. Returns whether the client may stay.
     pub fn on_established(&mut self, limits: &Limits) -> bool {
         self.handshake_until = None;
-        self.place.prove(limits)
+        self.permit.mark_validated(limits)
     }
 
     /// When something will have taken too long.
@@ -57,18 +57,18 @@ impl Stay {
     }
 
     /// What has taken too long by now, told once.
-    pub fn expire(&mut self, now: Instant) -> Option<Late> {
+    pub fn expire(&mut self, now: Instant) -> Option<TimeoutKind> {
         let is_due = |until: &mut Instant| *until <= now;
-        let handshake = self.handshake_until.take_if(is_due).map(|_| Late::Handshake);
-        handshake.or_else(|| self.until.take_if(is_due).map(|_| Late::Connection))
+        let handshake = self.handshake_until.take_if(is_due).map(|_| TimeoutKind::Handshake);
+        handshake.or_else(|| self.until.take_if(is_due).map(|_| TimeoutKind::Connection))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::connection_limits::Entry;
-    use crate::admission::connection_limits::Gate;
+    use crate::admission::connection_limits::ConnectionLimiter;
+    use crate::admission::connection_limits::Outcome;
     use crate::config::limits::tests::limits;
     use std::time::Duration;
 
@@ -78,22 +78,23 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         let limits = limits(&["--handshake-timeout", "3", "--connection-time-max", "7"]);
         for (established, expected) in [
-            (false, vec![(3, Late::Handshake), (7, Late::Connection)]),
-            (true, vec![(7, Late::Connection)]),
+            (false, vec![(3, TimeoutKind::Handshake), (7, TimeoutKind::Connection)]),
+            (true, vec![(7, TimeoutKind::Connection)]),
         ] {
-            let gate = Gate::new(Default::default());
-            let Entry::Admitted(place) = gate.enter([10, 0, 0, 1].into(), false, &limits, start)
+            let limiter = ConnectionLimiter::new(Default::default());
+            let Outcome::Allow(permit) =
+                limiter.try_acquire([10, 0, 0, 1].into(), false, &limits, start)
             else {
                 panic!("nobody is there")
             };
-            let mut stay = Stay::new(place, &limits, start);
+            let mut lifetime = Lifetime::new(permit, &limits, start);
             if established {
-                assert!(stay.on_established(&limits));
+                assert!(lifetime.on_established(&limits));
             }
-            assert_eq!(stay.deadline(), Some(at(expected[0].0)));
-            let told = (0..10).filter_map(|s| Some((s, stay.expire(at(s))?)));
+            assert_eq!(lifetime.deadline(), Some(at(expected[0].0)));
+            let told = (0..10).filter_map(|s| Some((s, lifetime.expire(at(s))?)));
             assert_eq!(told.collect::<Vec<_>>(), expected);
-            assert_eq!(stay.deadline(), None);
+            assert_eq!(lifetime.deadline(), None);
         }
     }
 }

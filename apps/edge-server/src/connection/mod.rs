@@ -25,29 +25,29 @@ use quiche::PathEvent;
 use quiche::RecvInfo;
 
 use crate::config::limits::Limits;
-use crate::connection::idle::Rest;
-use crate::connection::lifetime::Late;
-use crate::connection::lifetime::Stay;
-use crate::connection::shutdown::Farewell;
+use crate::connection::idle::IdleDetector;
+use crate::connection::lifetime::Lifetime;
+use crate::connection::lifetime::TimeoutKind;
+use crate::connection::shutdown::GoAwayState;
 use crate::connection::shutdown::Stage;
-use crate::content::hosts::Sites;
-use crate::content::read_pool::Disk;
+use crate::content::hosts::VirtualHosts;
+use crate::content::read_pool::ReadPool;
 use crate::h3::goaway;
-use crate::h3::Desk;
-use crate::h3::Http;
+use crate::h3::RequestContext;
+use crate::h3::Session;
 use crate::net::route::PacketSink;
 use crate::net::send_queue::Blocked;
-use crate::net::send_queue::Outbox;
+use crate::net::send_queue::SendQueue;
 use crate::net::socket::Socket;
-use crate::quic::connection_id::RoutingId;
-use crate::quic::handle::ConnectionKey;
+use crate::quic::connection_id::Cid;
+use crate::quic::handle::ConnectionHandle;
 use crate::quic::Quic;
 use crate::resume::path_key::PathKey;
-use crate::resume::store::SavedPaths;
-use crate::resume::summary::ResumeReport;
+use crate::resume::store::StoreClient;
+use crate::resume::summary::ResumeSummary;
 use crate::telemetry::access_log::AccessLog;
-use crate::telemetry::access_log::Line;
-use crate::telemetry::metrics::Tally;
+use crate::telemetry::access_log::LogLine;
+use crate::telemetry::metrics::StatsDelta;
 use crate::telemetry::metrics::WorkerMetrics;
 use path_store::claim_lifecycle::ClaimLifecycle;
 
@@ -56,27 +56,27 @@ use path_store::claim_lifecycle::ClaimLifecycle;
 const TURN_BYTES_MAX: usize = 4 << 20;
 /// A client's connection.
 pub struct Connection {
-    pub key: ConnectionKey,
+    pub handle: ConnectionHandle,
 
     /// Connection IDs that lead here.
-    pub ids: Vec<RoutingId>,
+    pub ids: Vec<Cid>,
 
     /// It is on the worker's list of connections to serve.
-    pub touched: bool,
+    pub ready: bool,
 
     /// Large: it is moved once.
     quic: Box<Quic>,
-    http: Option<Http>,
+    http: Option<Session>,
     endpoint: RemoteEndpoint,
-    life: ClaimLifecycle,
+    claim_lifecycle: ClaimLifecycle,
 
     /// Absent where Careful Resume is off.
-    report: Option<ResumeReport>,
+    resume_summary: Option<ResumeSummary>,
 
-    stay: Stay,
-    rest: Rest,
-    farewell: Farewell,
-    tally: Tally,
+    lifetime: Lifetime,
+    idle: IdleDetector,
+    goaway: GoAwayState,
+    stats_delta: StatsDelta,
 
     /// When the next packet was due at the end of the last turn, if it was not yet.
     release: Option<Instant>,
@@ -89,14 +89,14 @@ pub struct Connection {
 }
 
 /// What a connection works with during its turn.
-pub struct Turn<'a> {
+pub struct PollContext<'a> {
     pub socket: &'a Socket,
-    pub outbox: &'a mut Outbox,
-    pub sites: &'a Sites,
+    pub send_queue: &'a mut SendQueue,
+    pub virtual_hosts: &'a VirtualHosts,
     pub limits: &'a Limits,
-    pub disk: &'a Disk,
+    pub read_pool: &'a ReadPool,
     pub http: &'a h3::Config,
-    pub saved: &'a SavedPaths,
+    pub store: &'a StoreClient,
     pub metrics: &'a WorkerMetrics,
     pub access_log: Option<&'a AccessLog>,
     pub stage: Stage,
@@ -107,7 +107,7 @@ pub struct Turn<'a> {
 
 /// Why a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pause {
+pub enum PollOutcome {
     /// Nothing is left to do until a packet comes or a timer expires.
     Idle,
 
@@ -118,34 +118,34 @@ pub enum Pause {
     SocketFull,
 
     /// It had its share.
-    Turn,
+    Yielded,
 }
 
 impl Connection {
     /// A connection just accepted, `now`, with a report where it resumes.
     pub fn new(
-        key: ConnectionKey,
-        ids: Vec<RoutingId>,
+        handle: ConnectionHandle,
+        ids: Vec<Cid>,
         quic: Box<Quic>,
         endpoint: RemoteEndpoint,
-        report: Option<ResumeReport>,
-        stay: Stay,
+        resume_summary: Option<ResumeSummary>,
+        lifetime: Lifetime,
         now: Instant,
     ) -> Self {
-        let life = ClaimLifecycle::new(now);
+        let claim_lifecycle = ClaimLifecycle::new(now);
         Self {
-            key,
+            handle,
             ids,
-            touched: false,
+            ready: false,
             quic,
             http: None,
             endpoint,
-            life,
-            report,
-            stay,
-            rest: Rest::default(),
-            farewell: Farewell::Unsaid,
-            tally: Tally::new(now),
+            claim_lifecycle,
+            resume_summary,
+            lifetime,
+            idle: IdleDetector::default(),
+            goaway: GoAwayState::NotSent,
+            stats_delta: StatsDelta::new(now),
             release: None,
             over: false,
             given_up: false,
@@ -180,7 +180,7 @@ impl Connection {
 
     /// The handshake is complete. Returns whether the client may stay.
     pub fn on_established(&mut self, limits: &Limits) -> bool {
-        let may_stay = self.stay.on_established(limits);
+        let may_stay = self.lifetime.on_established(limits);
         if !may_stay {
             let _ = self.quic.close(false, WireErrorCode::ConnectionRefused as u64, b"");
         }
@@ -189,7 +189,7 @@ impl Connection {
 
     /// A datagram has come for it.
     pub fn on_datagram(&mut self, info: RecvInfo, datagram: &mut [u8], path_key: &PathKey) {
-        self.rest.stir();
+        self.idle.on_activity();
         if let Err(e) = self.quic.recv(datagram, info) {
             debug!("{}: packet from {}: {e}", self.quic.trace_id(), info.from);
         }
@@ -197,7 +197,7 @@ impl Connection {
             let PathEvent::PeerMigrated(local, peer) = event else { continue };
             if path_key.remote_endpoint(local.ip(), peer) != self.endpoint {
                 debug!("{}: moved to {peer}", self.quic.trace_id());
-                self.life.on_move();
+                self.claim_lifecycle.on_move();
             }
         }
     }
@@ -207,7 +207,7 @@ impl Connection {
         if self.quic.timeout_instant().is_some_and(|at| at <= now) {
             self.quic.on_timeout();
         }
-        if let Some(late) = self.stay.expire(now) {
+        if let Some(late) = self.lifetime.expire(now) {
             metrics.drops.count_late(late.name());
             self.on_late(late, now);
         }
@@ -215,7 +215,7 @@ impl Connection {
             let stalled = http.give_up_stalled(&mut self.quic, now);
             metrics.drops.count_stalled(stalled);
         }
-        let rests = self.rest.begins(now);
+        let rests = self.idle.take_idle(now);
         if rests {
             self.shrink_to_fit();
         }
@@ -231,15 +231,15 @@ impl Connection {
         }
     }
 
-    fn on_late(&mut self, late: Late, now: Instant) {
+    fn on_late(&mut self, late: TimeoutKind, now: Instant) {
         debug!("{}: {late:?} takes too long", self.quic.trace_id());
         match late {
             // The address may be forged, so that this packet is the last.
-            Late::Handshake => {
+            TimeoutKind::Handshake => {
                 let _ = self.quic.close(false, WireErrorCode::ConnectionRefused as u64, b"");
                 self.given_up = true;
             }
-            Late::Connection => self.say_farewell(now),
+            TimeoutKind::Connection => self.advance_goaway(now),
         }
     }
 
@@ -248,13 +248,13 @@ impl Connection {
         if let Some(saved) = found {
             hooks::raise_initial_rtt(&mut self.quic, saved.saved_rtt);
         }
-        self.life.on_read(found);
+        self.claim_lifecycle.on_read(found);
     }
 
     /// The store has answered the claim.
-    pub fn on_claim(&mut self, claim: Option<Claim>, saved: &SavedPaths) {
-        let action = self.life.on_claim(claim);
-        self.act(action, saved);
+    pub fn on_claim(&mut self, claim: Option<Claim>, store: &StoreClient) {
+        let action = self.claim_lifecycle.on_claim(claim);
+        self.act(action, store);
     }
 
     /// A piece of a response has been read from disk.
@@ -264,91 +264,91 @@ impl Connection {
         }
     }
 
-    /// When it must be served again, if its last turn ended with `pause`.
-    pub fn deadline(&self, pause: Pause) -> Option<Instant> {
-        let release = match pause {
-            Pause::Paced(at) => Some(at),
+    /// When it must be served again, if its last turn ended with `outcome`.
+    pub fn deadline(&self, outcome: PollOutcome) -> Option<Instant> {
+        let release = match outcome {
+            PollOutcome::Paced(at) => Some(at),
             _ => None,
         };
-        let observation = self.life.next_observation().filter(|_| !self.over);
-        let farewell = self.farewell.until();
-        let stalled = self.http.as_ref().and_then(Http::deadline);
+        let observation = self.claim_lifecycle.next_observation().filter(|_| !self.over);
+        let goaway = self.goaway.until();
+        let stalled = self.http.as_ref().and_then(Session::deadline);
         let own = [
             release,
             observation,
-            self.life.claim_timeout(),
-            farewell,
-            self.stay.deadline(),
-            self.rest.deadline(),
+            self.claim_lifecycle.claim_timeout(),
+            goaway,
+            self.lifetime.deadline(),
+            self.idle.deadline(),
             stalled,
         ];
         let deadlines = own.into_iter().chain([self.quic.timeout_instant()]);
         deadlines.flatten().min()
     }
 
-    /// See [`Http::awaits_acks`].
+    /// See [`Session::awaits_acks`].
     pub fn awaits_acks(&self) -> Option<Duration> {
         self.http.as_ref()?.awaits_acks(&self.quic)
     }
 
     /// Gets as far as requests, windows and release times allow.
-    pub fn progress(&mut self, turn: &mut Turn<'_>) -> Pause {
-        let mut turn_bytes = 0;
+    pub fn drive(&mut self, context: &mut PollContext<'_>) -> PollOutcome {
+        let mut sent_bytes = 0;
         let mut release = self.release.take();
-        let pause = loop {
+        let outcome = loop {
             let now = clock::now();
             if let Some(release) = release.take().filter(|release| *release <= now) {
-                turn.metrics.count_lateness(now - release);
+                context.metrics.count_lateness(now - release);
             }
-            self.rest.on_turn(now);
-            if turn.stage > Stage::Serving || self.farewell != Farewell::Unsaid {
-                self.say_farewell(now);
+            self.idle.on_turn(now);
+            if context.stage > Stage::Serving || self.goaway != GoAwayState::NotSent {
+                self.advance_goaway(now);
             }
-            let served = self.serve(turn, now);
+            let served = self.serve(context, now);
             if self.has_parted() {
-                self.stop(turn.saved, now);
+                self.stop(context.store, now);
             }
-            self.follow_resume(turn.saved, turn.metrics, now);
-            self.tell(turn.access_log, turn.metrics);
-            let before = turn_bytes;
-            let pause = self.transmit(turn, now, &mut turn_bytes);
-            if turn.outbox.flush(turn.socket) == Err(Blocked) {
-                break Pause::SocketFull;
+            self.follow_resume(context.store, context.metrics, now);
+            self.report_finished_requests(context.access_log, context.metrics);
+            let before = sent_bytes;
+            let outcome = self.transmit(context, now, &mut sent_bytes);
+            if context.send_queue.flush(context.socket) == Err(Blocked) {
+                break PollOutcome::SocketFull;
             }
-            match pause {
-                Pause::Idle if served || turn_bytes > before => (),
+            match outcome {
+                PollOutcome::Idle if served || sent_bytes > before => (),
                 // There may be more to pass to the transport meanwhile.
-                Pause::Paced(_) if served => (),
-                pause => break pause,
+                PollOutcome::Paced(_) if served => (),
+                outcome => break outcome,
             }
         };
-        if turn_bytes > 0 {
-            self.life.on_activity();
+        if sent_bytes > 0 {
+            self.claim_lifecycle.on_activity();
         }
-        if let Pause::Paced(release) = pause {
+        if let PollOutcome::Paced(release) = outcome {
             self.release = Some(release);
         }
-        pause
+        outcome
     }
 
     /// Begins to end the connection because the server stops. Its next turns tell
     /// the client, as soon as the congestion window has room for it.
-    pub fn stop(&mut self, saved: &SavedPaths, now: Instant) {
-        self.finish(saved, now);
+    pub fn stop(&mut self, store: &StoreClient, now: Instant) {
+        self.finish(store, now);
         goaway::close(&mut self.quic);
     }
 
     /// The connection is no more. Tells of what was under way.
     pub fn end(&mut self, log: Option<&AccessLog>, metrics: &WorkerMetrics, now: Instant) {
-        self.tally.tell(&self.quic.stats(), &metrics.traffic, now);
-        if self.report.is_some_and(|report| report.has_unused_set()) {
+        self.stats_delta.tell(&self.quic.stats(), &metrics.traffic, now);
+        if self.resume_summary.is_some_and(|report| report.has_unused_set()) {
             metrics.resume.on_unused();
         }
         let left_well = self.quic.peer_error().is_some_and(goaway::is_no_error);
         if let Some(http) = &mut self.http {
             http.end(left_well, now);
         }
-        self.tell(log, metrics);
+        self.report_finished_requests(log, metrics);
     }
 
     /// The client has been told of the end, or told us of it.
@@ -358,27 +358,32 @@ impl Connection {
 
     /// The client has what it asked, and knows what it has to ask elsewhere.
     fn has_parted(&self) -> bool {
-        let Some(http) = &self.http else { return self.farewell.is_final() };
-        let has_heard = self.farewell == Farewell::Over || http.is_heard(&self.quic);
-        self.farewell.is_final() && http.is_idle() && has_heard
+        let Some(http) = &self.http else { return self.goaway.is_final() };
+        let has_heard = self.goaway == GoAwayState::TimedOut || http.is_heard(&self.quic);
+        self.goaway.is_final() && http.is_idle() && has_heard
     }
 
-    fn say_farewell(&mut self, now: Instant) {
-        let before = self.farewell;
-        self.farewell = before.next(self.http.is_some(), now);
-        if self.farewell != before {
-            debug!("{}: farewell: {:?}", self.quic.trace_id(), self.farewell);
+    fn advance_goaway(&mut self, now: Instant) {
+        let before = self.goaway;
+        self.goaway = before.next(self.http.is_some(), now);
+        if self.goaway != before {
+            debug!("{}: goaway: {:?}", self.quic.trace_id(), self.goaway);
         }
     }
 
-    fn serve(&mut self, turn: &mut Turn<'_>, now: Instant) -> bool {
+    fn serve(&mut self, context: &mut PollContext<'_>, now: Instant) -> bool {
         if self.over {
             return false;
         }
         let is_open = self.quic.is_established() || self.quic.is_in_early_data();
         if self.http.is_none() && is_open && !self.quic.is_draining() {
-            match Http::new(&mut self.quic, turn.http, turn.limits, turn.access_log.is_some(), now)
-            {
+            match Session::new(
+                &mut self.quic,
+                context.http,
+                context.limits,
+                context.access_log.is_some(),
+                now,
+            ) {
                 Ok(http) => self.http = Some(http),
                 Err(e) => {
                     debug!("{}: cannot start HTTP/3: {e}", self.quic.trace_id());
@@ -389,75 +394,80 @@ impl Connection {
         let Some(http) = &mut self.http else {
             return false;
         };
-        if self.farewell != Farewell::Unsaid {
+        if self.goaway != GoAwayState::NotSent {
             // Before responses take the whole window.
-            http.go_away(&mut self.quic, self.farewell.is_final());
+            http.go_away(&mut self.quic, self.goaway.is_final());
         }
         let wall_now = clock::wall_now();
         let fetch = &mut |stream, range| {
-            turn.metrics.count_disk_read();
-            turn.disk.fetch(self.key, stream, range);
+            context.metrics.count_disk_read();
+            context.read_pool.fetch(self.handle, stream, range);
         };
-        let mut desk = Desk {
-            sites: turn.sites,
-            limits: turn.limits,
-            scratch: turn.scratch,
+        let mut request_context = RequestContext {
+            virtual_hosts: context.virtual_hosts,
+            limits: context.limits,
+            scratch: context.scratch,
             now,
             wall_now,
             fetch,
         };
-        let asked = http.take_requests(&mut self.quic, &mut desk);
-        let wrote = http.write(&mut self.quic, &mut desk);
+        let asked = http.take_requests(&mut self.quic, &mut request_context);
+        let wrote = http.write(&mut self.quic, &mut request_context);
         asked || wrote
     }
 
     /// Counts the exchanges that are over, and writes them to the log.
-    fn tell(&mut self, log: Option<&AccessLog>, metrics: &WorkerMetrics) {
+    fn report_finished_requests(&mut self, log: Option<&AccessLog>, metrics: &WorkerMetrics) {
         let Some(http) = &mut self.http else { return };
-        for ended in http.take_ended() {
+        for ended in http.take_finished() {
             metrics.responses.count(&ended);
             let Some(log) = log else { continue };
             let active = self.quic.path_stats().find(|path| path.active);
             let Some(client) = active.map(|path| path.peer_addr) else { continue };
             let connection = self.quic.trace_id().to_owned();
-            log.write(Line { client, connection, ended, resume: self.report });
+            log.write(LogLine { client, connection, ended, resume: self.resume_summary });
         }
     }
 
     /// Sends until nothing is left or the next packet is not due.
-    fn transmit(&mut self, turn: &mut Turn<'_>, mut now: Instant, turn_bytes: &mut usize) -> Pause {
+    fn transmit(
+        &mut self,
+        context: &mut PollContext<'_>,
+        mut now: Instant,
+        sent_bytes: &mut usize,
+    ) -> PollOutcome {
         loop {
-            if turn.outbox.make_room(turn.socket) == Err(Blocked) {
-                return Pause::SocketFull;
+            if context.send_queue.make_room(context.socket) == Err(Blocked) {
+                return PollOutcome::SocketFull;
             }
             // Packets that leave together are made at one time.
-            if turn.outbox.is_empty() {
+            if context.send_queue.is_empty() {
                 now = clock::now();
             }
             if let Some(release) = self.quic.get_next_release_time() {
                 if let Some(at) = release.time(now) {
-                    return Pause::Paced(at);
+                    return PollOutcome::Paced(at);
                 }
             }
-            if *turn_bytes >= TURN_BYTES_MAX {
-                return Pause::Turn;
+            if *sent_bytes >= TURN_BYTES_MAX {
+                return PollOutcome::Yielded;
             }
-            match self.send_some(turn, now) {
-                Ok(0) => return Pause::Idle,
-                Ok(bytes) => *turn_bytes += bytes,
-                Err(Blocked) => return Pause::SocketFull,
+            match self.send_some(context, now) {
+                Ok(0) => return PollOutcome::Idle,
+                Ok(bytes) => *sent_bytes += bytes,
+                Err(Blocked) => return PollOutcome::SocketFull,
             }
         }
     }
 
     /// Builds packets that may leave together. Returns their bytes, 0 if there is nothing
     /// to send.
-    fn send_some(&mut self, turn: &mut Turn<'_>, now: Instant) -> Result<usize, Blocked> {
-        let packets_max = turn.socket.packets_per_send_max();
-        let room = turn.outbox.room(turn.socket)?;
+    fn send_some(&mut self, context: &mut PollContext<'_>, now: Instant) -> Result<usize, Blocked> {
+        let packets_max = context.socket.packets_per_send_max();
+        let room = context.send_queue.room(context.socket)?;
         match hooks::send_run(&mut self.quic, room, packets_max, now) {
             Ok(PacketRun { len, packet_len, info }) => {
-                turn.outbox.push(len, packet_len, &info.to, &info.from, turn.socket);
+                context.send_queue.push(len, packet_len, &info.to, &info.from, context.socket);
                 Ok(len)
             }
             Err(quiche::Error::Done) => Ok(0),

@@ -28,8 +28,8 @@ pub enum Stage {
 
 /// A connection's, while its worker drains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Farewell {
-    Unsaid,
+pub enum GoAwayState {
+    NotSent,
 
     /// It is waited for a handshake.
     Handshake {
@@ -37,30 +37,30 @@ pub enum Farewell {
     },
 
     /// The client has been told to ask elsewhere. What it asks is answered.
-    Said {
+    Announced {
         until: Instant,
     },
 
     /// Nothing new is answered. It is waited for the client to hear that.
-    Last {
+    Final {
         until: Instant,
     },
 
     /// It had its time to hear it.
-    Over,
+    TimedOut,
 }
 
-impl Farewell {
+impl GoAwayState {
     /// Where a connection stands, which has HTTP or is in its handshake.
     pub fn next(self, has_http: bool, now: Instant) -> Self {
         match self {
-            Self::Unsaid if !has_http => Self::Handshake { until: now + HANDSHAKE },
-            Self::Unsaid => Self::Said { until: now + ANNOUNCEMENT },
-            Self::Handshake { .. } if has_http => Self::Said { until: now + ANNOUNCEMENT },
-            Self::Handshake { until } | Self::Said { until } if until <= now => {
-                Self::Last { until: now + HEARING }
+            Self::NotSent if !has_http => Self::Handshake { until: now + HANDSHAKE },
+            Self::NotSent => Self::Announced { until: now + ANNOUNCEMENT },
+            Self::Handshake { .. } if has_http => Self::Announced { until: now + ANNOUNCEMENT },
+            Self::Handshake { until } | Self::Announced { until } if until <= now => {
+                Self::Final { until: now + HEARING }
             }
-            Self::Last { until } if until <= now => Self::Over,
+            Self::Final { until } if until <= now => Self::TimedOut,
             same => same,
         }
     }
@@ -68,14 +68,16 @@ impl Farewell {
     /// When the next step is due.
     pub fn until(self) -> Option<Instant> {
         match self {
-            Self::Handshake { until } | Self::Said { until } | Self::Last { until } => Some(until),
-            Self::Unsaid | Self::Over => None,
+            Self::Handshake { until } | Self::Announced { until } | Self::Final { until } => {
+                Some(until)
+            }
+            Self::NotSent | Self::TimedOut => None,
         }
     }
 
     /// Nothing new is answered.
     pub fn is_final(self) -> bool {
-        matches!(self, Self::Last { .. } | Self::Over)
+        matches!(self, Self::Final { .. } | Self::TimedOut)
     }
 }
 
@@ -90,25 +92,28 @@ mod tests {
         let start = quiche::clock::now();
         let at = |seconds: u32| start + seconds * SECOND;
         let (handshake, said) =
-            (Farewell::Handshake { until: at(3) }, Farewell::Said { until: at(3) });
-        let last = Farewell::Last { until: at(6) };
+            (GoAwayState::Handshake { until: at(3) }, GoAwayState::Announced { until: at(3) });
+        let last = GoAwayState::Final { until: at(6) };
         for (before, has_http, now, after) in [
-            (Farewell::Unsaid, false, 0, handshake),
-            (Farewell::Unsaid, true, 2, said),
+            (GoAwayState::NotSent, false, 0, handshake),
+            (GoAwayState::NotSent, true, 2, said),
             (handshake, false, 2, handshake),
             (handshake, true, 2, said),
             (handshake, false, 3, last),
             (said, true, 2, said),
             (said, true, 3, last),
             (last, true, 5, last),
-            (last, true, 6, Farewell::Over),
-            (Farewell::Over, true, 9, Farewell::Over),
+            (last, true, 6, GoAwayState::TimedOut),
+            (GoAwayState::TimedOut, true, 9, GoAwayState::TimedOut),
         ] {
             assert_eq!(before.next(has_http, at(now)), after, "{before:?} {has_http} {now}");
         }
-        let until = [handshake, said, last].map(Farewell::until);
+        let until = [handshake, said, last].map(GoAwayState::until);
         assert_eq!(until, [3, 3, 6].map(|seconds| Some(at(seconds))));
-        assert_eq!((Farewell::Unsaid.until(), Farewell::Over.until()), (None, None));
-        assert_eq!([said, last, Farewell::Over].map(Farewell::is_final), [false, true, true]);
+        assert_eq!((GoAwayState::NotSent.until(), GoAwayState::TimedOut.until()), (None, None));
+        assert_eq!(
+            [said, last, GoAwayState::TimedOut].map(GoAwayState::is_final),
+            [false, true, true]
+        );
     }
 }

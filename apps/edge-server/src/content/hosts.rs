@@ -1,19 +1,19 @@
 //! All hosts that a server has, by name.
 
-use crate::config::host_map::Names;
+use crate::config::host_map::HostMap;
 use crate::config::Config;
-use crate::content::Site;
+use crate::content::VirtualHost;
 
 /// Every host.
 #[derive(Clone, Debug)]
-pub struct Sites {
-    named: Names<Site>,
+pub struct VirtualHosts {
+    named: HostMap<VirtualHost>,
 
     /// For all other names.
-    unnamed: Site,
+    unnamed: VirtualHost,
 }
 
-impl Sites {
+impl VirtualHosts {
     /// The hosts of a configuration.
     ///
     /// # Errors
@@ -22,13 +22,13 @@ impl Sites {
     pub fn open(config: &Config) -> anyhow::Result<Self> {
         let open = |host: &crate::config::file::Host| {
             let root = host.root.as_ref().unwrap_or(&config.flags.root);
-            Site::open(root, host, config.flags.speedtest)
+            VirtualHost::open(root, host, config.flags.speedtest)
         };
-        let mut named = Names::default();
+        let mut named = HostMap::default();
         for host in config.file.named() {
-            let site = open(&host)?;
+            let virtual_host = open(&host)?;
             for name in &host.names {
-                named.insert(name, site.clone())?;
+                named.insert(name, virtual_host.clone())?;
             }
         }
         Ok(Self { named, unnamed: open(&config.file.unnamed())? })
@@ -40,11 +40,11 @@ impl Sites {
     ///
     /// One line that names the page.
     pub fn check_error_pages(&self) -> anyhow::Result<()> {
-        self.named.values().chain([&self.unnamed]).try_for_each(Site::check_error_pages)
+        self.named.values().chain([&self.unnamed]).try_for_each(VirtualHost::check_error_pages)
     }
 
     /// The host that a request is for.
-    pub fn find(&self, host: &str) -> &Site {
+    pub fn find(&self, host: &str) -> &VirtualHost {
         self.named.find(host).unwrap_or(&self.unnamed)
     }
 }

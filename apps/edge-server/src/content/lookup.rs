@@ -16,14 +16,14 @@ use rustix::io::Errno;
 
 use crate::content::root::Root;
 use crate::content::rules::Rules;
-use crate::http::body::Source;
+use crate::http::body::BodySource;
 use crate::http::conditional::Validators;
 use crate::http::content_coding::Coding;
 
 /// What a client can have of a resource.
 #[derive(Debug)]
 pub struct Representation {
-    pub source: Source,
+    pub source: BodySource,
 
     /// In bytes.
     pub length: u64,
@@ -34,7 +34,7 @@ pub struct Representation {
 
 /// What a path leads to.
 #[derive(Debug)]
-pub enum Found {
+pub enum Lookup {
     /// A file, and its path below the root.
     File(Representation, PathBuf),
 
@@ -44,14 +44,14 @@ pub enum Found {
 
 /// A path below the root, as a URL names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct UrlPath {
     pub relative: PathBuf,
 
     /// It ends with a slash: only a folder is meant.
     pub folder: bool,
 }
 
-impl Place {
+impl UrlPath {
     /// What an absolute URL path means. `None` when it is malformed or climbs.
     pub fn read(path: &str) -> Option<Self> {
         let encoded = path.strip_prefix('/')?;
@@ -81,25 +81,30 @@ impl Place {
     }
 }
 
-/// Finds what `place` is, in the coding that is wanted most of those that are there.
+/// Finds what `url_path` is, in the coding that is wanted most of those that are there.
 ///
 /// # Errors
 ///
 /// There is nothing, or it may not be read.
-pub fn find(root: &Root, rules: &Rules, place: &Place, wanted: &[Coding]) -> io::Result<Found> {
-    if place.relative.iter().any(is_hidden) {
+pub fn find(
+    root: &Root,
+    rules: &Rules,
+    url_path: &UrlPath,
+    wanted: &[Coding],
+) -> io::Result<Lookup> {
+    if url_path.relative.iter().any(is_hidden) {
         return Err(Errno::NOENT.into());
     }
-    let file = root.open_beneath(&place.relative)?;
+    let file = root.open_beneath(&url_path.relative)?;
     let metadata = file.metadata()?;
-    match (metadata.is_dir(), place.folder) {
+    match (metadata.is_dir(), url_path.folder) {
         (true, true) => {
-            let (file, metadata, relative) = index(root, rules, &place.relative)?;
+            let (file, metadata, relative) = index(root, rules, &url_path.relative)?;
             Ok(represent(root, rules, file, metadata, relative, wanted))
         }
-        (true, false) => Ok(Found::Folder),
+        (true, false) => Ok(Lookup::Folder),
         (false, false) if metadata.is_file() => {
-            Ok(represent(root, rules, file, metadata, place.relative.clone(), wanted))
+            Ok(represent(root, rules, file, metadata, url_path.relative.clone(), wanted))
         }
         _ => Err(Errno::NOENT.into()),
     }
@@ -126,18 +131,18 @@ fn represent(
     metadata: Metadata,
     relative: PathBuf,
     wanted: &[Coding],
-) -> Found {
+) -> Lookup {
     let content_type = rules.content_type(&relative);
     let sibling = wanted.iter().find_map(|coding| sibling(root, &relative, *coding));
     let (coding, metadata, file) = sibling.unwrap_or((None, metadata, file));
     let representation = Representation {
-        source: Source::File(Arc::new(file)),
+        source: BodySource::File(Arc::new(file)),
         length: metadata.len(),
         content_type,
         coding,
         validators: validators(&metadata, coding.map_or("", Coding::name)),
     };
-    Found::File(representation, relative)
+    Lookup::File(representation, relative)
 }
 
 /// What lies beside a file under its name and a coding's ending.
@@ -192,14 +197,14 @@ mod tests {
 
     #[test]
     fn places_are_below_the_root_or_none() {
-        let place = |relative: &str, folder| Some(Place { relative: relative.into(), folder });
+        let url_path = |relative: &str, folder| Some(UrlPath { relative: relative.into(), folder });
         for (path, expected) in [
-            ("/", place("", true)),
-            ("/a", place("a", false)),
-            ("/a/", place("a", true)),
-            ("/a/.", place("a", true)),
-            ("//a/./b%20c", place("a/b c", false)),
-            ("/%61", place("a", false)),
+            ("/", url_path("", true)),
+            ("/a", url_path("a", false)),
+            ("/a/", url_path("a", true)),
+            ("/a/.", url_path("a", true)),
+            ("//a/./b%20c", url_path("a/b c", false)),
+            ("/%61", url_path("a", false)),
             ("/..", None),
             ("/../x", None),
             ("/a/../x", None),
@@ -220,7 +225,7 @@ mod tests {
             ("", None),
             ("*", None),
         ] {
-            assert_eq!(Place::read(path), expected, "{path}");
+            assert_eq!(UrlPath::read(path), expected, "{path}");
         }
     }
 
@@ -229,7 +234,7 @@ mod tests {
         for (path, decoded) in
             [("/", "/"), ("//", "/"), ("//evil.example/", "/evil.example/"), ("/a%20b", "/a b")]
         {
-            assert_eq!(Place::read(path).unwrap().decoded(), decoded);
+            assert_eq!(UrlPath::read(path).unwrap().decoded(), decoded);
         }
     }
 }

@@ -17,31 +17,31 @@ use log::debug;
 use rustix::io::Errno;
 
 use crate::config::file::Host;
-use crate::content::lookup::Found;
-use crate::content::lookup::Place;
+use crate::content::lookup::Lookup;
 use crate::content::lookup::Representation;
+use crate::content::lookup::UrlPath;
 use crate::content::root::Root;
 use crate::content::rules::Rules;
 use crate::http::body::Body;
-use crate::http::body::Source;
-use crate::http::conditional::Verdict;
+use crate::http::body::BodySource;
+use crate::http::conditional::Precondition;
 use crate::http::content_coding;
 use crate::http::range;
-use crate::http::range::Asked;
+use crate::http::range::RangeRequest;
 use crate::http::request::Method;
 use crate::http::request::Request;
-use crate::http::response::Answer;
+use crate::http::response::Response;
 use crate::http::response::ALLOWED;
 
 /// A folder, and how it is served.
 #[derive(Clone, Debug)]
-pub struct Site {
+pub struct VirtualHost {
     root: Root,
     rules: Rules,
     speedtest: bool,
 }
 
-impl Site {
+impl VirtualHost {
     /// Serves the folder `root` as `host` says, and what `--speedtest` adds.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Site {
     }
 
     /// Answers a request.
-    pub fn answer(&self, request: &Request<'_>, wall_now: SystemTime) -> Answer {
+    pub fn answer(&self, request: &Request<'_>, wall_now: SystemTime) -> Response {
         let (path, query) = split(request.target);
         if self.speedtest {
             if let Some(answer) = self.speedtest(path, request, wall_now) {
@@ -71,24 +71,24 @@ impl Site {
             }
         }
         if !matches!(request.method, Method::Get | Method::Head) {
-            return Answer::method_not_allowed(ALLOWED);
+            return Response::method_not_allowed(ALLOWED);
         }
-        let Some(place) = Place::read(path) else {
+        let Some(url_path) = UrlPath::read(path) else {
             return self.refusal(400);
         };
-        let decoded = place.decoded();
+        let decoded = url_path.decoded();
         if let Some((status, to)) = self.rules.redirect(&decoded, query) {
-            return Answer::redirect(status, to);
+            return Response::redirect(status, to);
         }
         let wanted = match self.rules.precompressed {
             true => content_coding::accepted(request.values("accept-encoding")),
             false => Vec::new(),
         };
-        match lookup::find(&self.root, &self.rules, &place, &wanted) {
-            Ok(Found::Folder) => {
-                Answer::redirect(301, format!("{}/{query}", rules::encode(&decoded)))
+        match lookup::find(&self.root, &self.rules, &url_path, &wanted) {
+            Ok(Lookup::Folder) => {
+                Response::redirect(301, format!("{}/{query}", rules::encode(&decoded)))
             }
-            Ok(Found::File(representation, relative)) => {
+            Ok(Lookup::File(representation, relative)) => {
                 let mut answer = present(representation, request, wall_now);
                 if answer.status != 412 && answer.status != 416 {
                     self.describe(&mut answer, &relative);
@@ -103,11 +103,16 @@ impl Site {
     }
 
     /// What `--speedtest` adds.
-    fn speedtest(&self, path: &str, request: &Request<'_>, wall_now: SystemTime) -> Option<Answer> {
+    fn speedtest(
+        &self,
+        path: &str,
+        request: &Request<'_>,
+        wall_now: SystemTime,
+    ) -> Option<Response> {
         let reads = matches!(request.method, Method::Get | Method::Head);
         if path == speedtest::UPLOAD {
             // One that has a body is answered at its end.
-            return Some(Answer::method_not_allowed("POST"));
+            return Some(Response::method_not_allowed("POST"));
         }
         let found = match path.strip_prefix(speedtest::BYTES) {
             Some(count) => speedtest::bytes(count),
@@ -115,14 +120,14 @@ impl Site {
             None => return None,
         };
         Some(match found {
-            _ if !reads => Answer::method_not_allowed(ALLOWED),
+            _ if !reads => Response::method_not_allowed(ALLOWED),
             Ok(representation) => present(representation, request, wall_now),
-            Err(why) => Answer::text(400, format!("400 Bad Request: {why}\n")),
+            Err(why) => Response::text(400, format!("400 Bad Request: {why}\n")),
         })
     }
 
     /// Adds what is said of the file at `relative`.
-    fn describe(&self, answer: &mut Answer, relative: &Path) {
+    fn describe(&self, answer: &mut Response, relative: &Path) {
         if self.rules.precompressed {
             answer.add("vary", "accept-encoding");
         }
@@ -131,24 +136,24 @@ impl Site {
     }
 
     /// An error, with the page that the host has for it.
-    fn refusal(&self, status: u16) -> Answer {
+    fn refusal(&self, status: u16) -> Response {
         let page = self.rules.error_page(status).and_then(|path| {
             let page = self.error_page(path);
             page.inspect_err(|e| debug!("{path}: {e}")).ok()
         });
         match page {
-            Some(page) => Answer::new(status, Body::of(page.source, 0..page.length))
+            Some(page) => Response::new(status, Body::of(page.source, 0..page.length))
                 .with("content-type", page.content_type),
-            None => Answer::refusal(status),
+            None => Response::refusal(status),
         }
     }
 
     /// The page for errors at a path.
     fn error_page(&self, path: &str) -> io::Result<Representation> {
-        let place = Place::read(path).ok_or(io::ErrorKind::InvalidInput)?;
-        match lookup::find(&self.root, &self.rules, &place, &[])? {
-            Found::File(page, _) => Ok(page),
-            Found::Folder => Err(io::ErrorKind::IsADirectory.into()),
+        let url_path = UrlPath::read(path).ok_or(io::ErrorKind::InvalidInput)?;
+        match lookup::find(&self.root, &self.rules, &url_path, &[])? {
+            Lookup::File(page, _) => Ok(page),
+            Lookup::Folder => Err(io::ErrorKind::IsADirectory.into()),
         }
     }
 
@@ -183,25 +188,25 @@ fn status_of(error: &io::Error) -> u16 {
 }
 
 /// A representation, or as much of it as the request's conditions and ranges ask.
-fn present(found: Representation, request: &Request<'_>, wall_now: SystemTime) -> Answer {
+fn present(found: Representation, request: &Request<'_>, wall_now: SystemTime) -> Response {
     let Representation { source, length, content_type, coding, validators } = found;
     let verdict = validators.judge(request, wall_now);
     // RFC 9110, 14.2: ranges are for GET alone.
     let range = request.value("range").filter(|_| request.method == Method::Get);
     let asked = match (verdict, range) {
-        (Verdict::Proceed, Some(range)) => Asked::read(range, length),
-        _ => Asked::Whole,
+        (Precondition::Proceed, Some(range)) => RangeRequest::read(range, length),
+        _ => RangeRequest::Whole,
     };
     let mut answer = match (verdict, asked) {
-        (Verdict::Failed, _) => return Answer::refusal(412),
-        (Verdict::NotModified, _) => Answer::new(304, Body::empty()),
-        (_, Asked::Unsatisfiable) => {
-            return Answer::refusal(416).with("content-range", format!("bytes */{length}"));
+        (Precondition::Failed, _) => return Response::refusal(412),
+        (Precondition::NotModified, _) => Response::new(304, Body::empty()),
+        (_, RangeRequest::Unsatisfiable) => {
+            return Response::refusal(416).with("content-range", format!("bytes */{length}"));
         }
-        (_, Asked::Ranges(ranges)) => {
+        (_, RangeRequest::Ranges(ranges)) => {
             range::partial(source, ranges, length, content_type, &validators.etag)
         }
-        (_, Asked::Whole) => whole(source, length, content_type),
+        (_, RangeRequest::Whole) => whole(source, length, content_type),
     };
     if answer.status != 304 {
         answer.add("accept-ranges", "bytes");
@@ -216,8 +221,8 @@ fn present(found: Representation, request: &Request<'_>, wall_now: SystemTime) -
     answer
 }
 
-fn whole(source: Source, length: u64, content_type: Cow<'static, str>) -> Answer {
-    Answer::new(200, Body::of(source, 0..length)).with("content-type", content_type)
+fn whole(source: BodySource, length: u64, content_type: Cow<'static, str>) -> Response {
+    Response::new(200, Body::of(source, 0..length)).with("content-type", content_type)
 }
 
 #[cfg(test)]

@@ -15,40 +15,40 @@ use log::debug;
 use mio::Waker;
 
 use crate::http::body::FileRange;
-use crate::quic::handle::ConnectionKey;
+use crate::quic::handle::ConnectionHandle;
 
 /// Threads that read, which is how many reads a disk is given at once.
 const READERS: usize = 4;
 
 /// Threads that read for all workers.
-pub struct DiskReaders {
+pub struct ReadThreads {
     jobs: Sender<Job>,
 }
 
 /// One worker's way to them.
-pub struct Disk {
+pub struct ReadPool {
     jobs: Sender<Job>,
     waker: Arc<Waker>,
-    answered: Sender<Fetched>,
-    answers: Receiver<Fetched>,
+    answered: Sender<ReadResult>,
+    answers: Receiver<ReadResult>,
 }
 
 /// What was read for a response.
-pub struct Fetched {
-    pub connection: ConnectionKey,
+pub struct ReadResult {
+    pub connection: ConnectionHandle,
     pub stream: u64,
     pub bytes: io::Result<Bytes>,
 }
 
 struct Job {
-    connection: ConnectionKey,
+    connection: ConnectionHandle,
     stream: u64,
     range: FileRange,
-    answered: Sender<Fetched>,
+    answered: Sender<ReadResult>,
     waker: Arc<Waker>,
 }
 
-impl DiskReaders {
+impl ReadThreads {
     /// # Errors
     ///
     /// The process may have no more threads.
@@ -63,15 +63,15 @@ impl DiskReaders {
     }
 
     /// A worker's end; `waker` tells it that something has been read.
-    pub fn handle(&self, waker: Arc<Waker>) -> Disk {
+    pub fn handle(&self, waker: Arc<Waker>) -> ReadPool {
         let (answered, answers) = channel();
-        Disk { jobs: self.jobs.clone(), waker, answered, answers }
+        ReadPool { jobs: self.jobs.clone(), waker, answered, answers }
     }
 }
 
-impl Disk {
+impl ReadPool {
     /// Begins to read what a response needs next.
-    pub fn fetch(&self, connection: ConnectionKey, stream: u64, range: FileRange) {
+    pub fn fetch(&self, connection: ConnectionHandle, stream: u64, range: FileRange) {
         let (answered, waker) = (self.answered.clone(), Arc::clone(&self.waker));
         let job = Job { connection, stream, range, answered, waker };
         if self.jobs.send(job).is_err() {
@@ -80,7 +80,7 @@ impl Disk {
     }
 
     /// The next thing that has been read.
-    pub fn next(&self) -> Option<Fetched> {
+    pub fn next(&self) -> Option<ReadResult> {
         self.answers.try_recv().ok()
     }
 }
@@ -90,7 +90,7 @@ fn read_for_ever(queue: &Mutex<Receiver<Job>>) {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
         let bytes = job.range.read();
-        let fetched = Fetched { connection: job.connection, stream: job.stream, bytes };
+        let fetched = ReadResult { connection: job.connection, stream: job.stream, bytes };
         // The worker may have ended meanwhile.
         let _ = job.answered.send(fetched);
         if let Err(e) = job.waker.wake() {

@@ -67,11 +67,11 @@ pub struct Rules {
     mime: HashMap<String, String>,
     errors: BTreeMap<u16, String>,
     headers: Vec<(GlobMatcher, Vec<Field>)>,
-    redirects: Vec<Redirect>,
+    redirects: Vec<RedirectRule>,
 }
 
 #[derive(Clone, Debug)]
-struct Redirect {
+struct RedirectRule {
     from: String,
 
     /// `from` is what paths begin with.
@@ -99,7 +99,7 @@ impl Rules {
             errors.insert(error_status(status, path)?, path.clone());
         }
         let headers = host.header.iter().flatten().map(header_rule);
-        let redirects = host.redirect.iter().flatten().map(Redirect::new);
+        let redirects = host.redirect.iter().flatten().map(RedirectRule::new);
         Ok(Self {
             index,
             precompressed: host.precompressed.unwrap_or(true),
@@ -161,7 +161,7 @@ impl Rules {
     }
 }
 
-impl Redirect {
+impl RedirectRule {
     fn new(rule: &file::Redirect) -> anyhow::Result<Self> {
         let file::Redirect { from, to, status } = rule;
         ensure!(

@@ -4,9 +4,9 @@
 use std::sync::LazyLock;
 
 use crate::content::lookup::Representation;
-use crate::http::body::Source;
+use crate::http::body::BodySource;
 use crate::http::conditional::Validators;
-use crate::http::response::Answer;
+use crate::http::response::Response;
 
 /// Followed by a number of bytes to send.
 pub const BYTES: &str = "/bytes/";
@@ -40,7 +40,7 @@ pub fn bytes(count: &str) -> Result<Representation, String> {
     let length = length.ok_or_else(|| format!("/bytes/N takes a number of at most {BYTES_MAX}"))?;
     let etag = ["\"bytes-", &length.to_string(), "\""].concat();
     Ok(Representation {
-        source: Source::Pattern,
+        source: BodySource::Pattern,
         length,
         content_type: "application/octet-stream".into(),
         coding: None,
@@ -51,7 +51,7 @@ pub fn bytes(count: &str) -> Result<Representation, String> {
 /// The page.
 pub fn page() -> Representation {
     Representation {
-        source: Source::Text(PAGE_HTML.into()),
+        source: BodySource::Text(PAGE_HTML.into()),
         length: PAGE_HTML.len() as u64,
         content_type: "text/html; charset=utf-8".into(),
         coding: None,
@@ -60,6 +60,6 @@ pub fn page() -> Representation {
 }
 
 /// The answer to an upload of so many bytes.
-pub fn uploaded(bytes: u64) -> Answer {
-    Answer::text(200, format!("{bytes}\n")).with("cache-control", "no-store")
+pub fn uploaded(bytes: u64) -> Response {
+    Response::text(200, format!("{bytes}\n")).with("cache-control", "no-store")
 }

@@ -12,7 +12,7 @@ use super::*;
 type Fields<'a> = Vec<(&'a str, &'a str)>;
 
 struct Tree {
-    site: Site,
+    virtual_host: VirtualHost,
     dir: tempfile::TempDir,
 }
 
@@ -49,15 +49,15 @@ impl Tree {
         symlink("../outside", root.join("ten.txt.br")).unwrap();
         symlink("a b.txt", root.join("alias")).unwrap();
         symlink("loop", root.join("loop")).unwrap();
-        let site = Site::open(&root, &toml::from_str(toml).unwrap(), true).unwrap();
-        Self { site, dir }
+        let virtual_host = VirtualHost::open(&root, &toml::from_str(toml).unwrap(), true).unwrap();
+        Self { virtual_host, dir }
     }
 
     fn root(&self) -> PathBuf {
         self.dir.path().join("www")
     }
 
-    fn ask(&self, method: &str, path: &str, fields: &[(&str, &str)]) -> Answer {
+    fn ask(&self, method: &str, path: &str, fields: &[(&str, &str)]) -> Response {
         let start =
             [(":method", method), (":scheme", "https"), (":authority", "a"), (":path", path)];
         let headers: Vec<_> = start
@@ -66,15 +66,15 @@ impl Tree {
             .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
             .collect();
         let wall_now = quiche::clock::wall_now() + Duration::from_secs(60);
-        self.site.answer(&Request::read(&headers).unwrap(), wall_now)
+        self.virtual_host.answer(&Request::read(&headers).unwrap(), wall_now)
     }
 
-    fn get(&self, path: &str) -> Answer {
+    fn get(&self, path: &str) -> Response {
         self.ask("GET", path, &[])
     }
 }
 
-fn text(answer: &Answer) -> String {
+fn text(answer: &Response) -> String {
     String::from_utf8(answer.body.read(1000).unwrap()).unwrap()
 }
 
@@ -323,7 +323,10 @@ fn the_speed_test_serves_bytes_and_its_page() {
     let known = [("if-none-match", page.field("etag").unwrap())];
     assert_eq!(tree.ask("GET", "/speedtest", &known).status, 304);
 
-    let without = Tree { site: Site { speedtest: false, ..tree.site.clone() }, ..tree };
+    let without = Tree {
+        virtual_host: VirtualHost { speedtest: false, ..tree.virtual_host.clone() },
+        ..tree
+    };
     for path in ["/bytes/1", "/speedtest", "/upload"] {
         assert_eq!(without.get(path).status, 404, "{path}");
     }
@@ -334,10 +337,10 @@ fn a_host_that_cannot_be_served_is_named() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("file"), "").unwrap();
     for bad in [dir.path().join("missing"), dir.path().join("file")] {
-        let error = format!("{:#}", Site::open(&bad, &Host::default(), false).unwrap_err());
+        let error = format!("{:#}", VirtualHost::open(&bad, &Host::default(), false).unwrap_err());
         assert!(error.contains(&format!("--root {}", bad.display())), "{error}");
     }
     let host: Host = toml::from_str("names = ['a.example']\nindex = ['/']").unwrap();
-    let error = format!("{:#}", Site::open(dir.path(), &host, false).unwrap_err());
+    let error = format!("{:#}", VirtualHost::open(dir.path(), &host, false).unwrap_err());
     assert!(error.contains("[[host]] a.example: index"), "{error}");
 }

@@ -17,7 +17,7 @@ const TEXT_BYTES_MAX: usize = 1 << 10;
 
 /// What is told of a request afterwards, good or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestSummary {
     pub method: String,
     pub host: String,
     pub path: String,
@@ -27,8 +27,8 @@ pub struct Asked {
 
 /// An exchange that is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
-    pub asked: Asked,
+pub struct FinishedRequest {
+    pub asked: RequestSummary,
     pub begun: SystemTime,
     pub duration: Duration,
     pub status: u16,
@@ -49,14 +49,14 @@ pub struct Exchanges {
     written: Vec<u64>,
 
     /// Those that are over, until they are told of.
-    ended: Vec<Ended>,
+    ended: Vec<FinishedRequest>,
 
     /// What was asked is to be told as well.
     logged: bool,
 }
 
 struct Exchange {
-    asked: Asked,
+    asked: RequestSummary,
     begun: (Instant, SystemTime),
 
     /// Absent until there is a response.
@@ -72,7 +72,8 @@ impl Exchanges {
 
     /// A request with these fields has come.
     pub fn begin(&mut self, stream: u64, fields: &[h3::Header], begun: (Instant, SystemTime)) {
-        let asked = if self.logged { Asked::read(fields) } else { Asked::default() };
+        let asked =
+            if self.logged { RequestSummary::read(fields) } else { RequestSummary::default() };
         self.under_way.insert(stream, Exchange { asked, begun, status: None, bytes: 0 });
     }
 
@@ -129,7 +130,7 @@ impl Exchanges {
 
     /// Those that are over and have not been told of. One without a response is none to
     /// tell of.
-    pub fn take_ended(&mut self) -> impl Iterator<Item = Ended> + '_ {
+    pub fn take_finished(&mut self) -> impl Iterator<Item = FinishedRequest> + '_ {
         self.ended.drain(..)
     }
 
@@ -163,11 +164,11 @@ impl Exchanges {
         let Exchange { asked, begun, status: Some(status), bytes } = exchange else { return };
         let (instant, begun) = begun;
         let duration = now.saturating_duration_since(instant);
-        self.ended.push(Ended { asked, begun, duration, status, bytes, complete });
+        self.ended.push(FinishedRequest { asked, begun, duration, status, bytes, complete });
     }
 }
 
-impl Asked {
+impl RequestSummary {
     fn read(fields: &[h3::Header]) -> Self {
         let value = |name: &str, bytes_max: usize| {
             let field = fields.iter().find(|field| field.name() == name.as_bytes())?;
@@ -224,8 +225,8 @@ mod tests {
         exchanges.end_all(true, |stream| (stream == 4).then_some(7), start + 2 * SECOND);
         assert!(exchanges.is_empty());
 
-        let told: Vec<_> = exchanges.take_ended().collect();
-        let brief = |ended: &Ended| {
+        let told: Vec<_> = exchanges.take_finished().collect();
+        let brief = |ended: &FinishedRequest| {
             let seconds = ended.duration.as_secs();
             (ended.asked.path.clone(), ended.status, ended.bytes, ended.complete, seconds)
         };
@@ -237,10 +238,10 @@ mod tests {
         ];
         let expected = expected.map(|(path, s, b, c, d)| (path.to_owned(), s, b, c, d));
         assert_eq!(told.iter().map(brief).collect::<Vec<_>>(), expected);
-        let Asked { method, host, user_agent, referer, .. } = told[0].asked.clone();
+        let RequestSummary { method, host, user_agent, referer, .. } = told[0].asked.clone();
         assert_eq!((method.as_str(), host.as_str()), ("GET", "a.example"));
         assert_eq!((user_agent.as_deref(), referer), (Some("x/1"), None));
-        assert_eq!(exchanges.take_ended().count(), 0);
+        assert_eq!(exchanges.take_finished().count(), 0);
     }
 
     #[test]
@@ -251,7 +252,7 @@ mod tests {
         exchanges.on_answer(0, 200);
         exchanges.on_written(0, 20);
         exchanges.end_all(false, |_| None, start);
-        assert!(exchanges.take_ended().all(|ended| !ended.complete && ended.bytes == 20));
+        assert!(exchanges.take_finished().all(|ended| !ended.complete && ended.bytes == 20));
     }
 
     #[test]
@@ -265,7 +266,7 @@ mod tests {
             exchanges.on_abort(stream, None, start);
         }
         exchanges.begin(400, &fields("/"), (start, UNIX_EPOCH));
-        assert_eq!(exchanges.take_ended().count(), 100);
+        assert_eq!(exchanges.take_finished().count(), 100);
         exchanges.shrink_to_fit();
         let Exchanges { under_way, written, ended, .. } = exchanges;
         assert_eq!((written.capacity(), ended.capacity()), (0, 0));
@@ -280,7 +281,7 @@ mod tests {
             exchanges.on_answer(0, 414);
             exchanges.end_all(false, |_| None, start);
             let paths: Vec<_> =
-                exchanges.take_ended().map(|ended| ended.asked.path.len()).collect();
+                exchanges.take_finished().map(|ended| ended.asked.path.len()).collect();
             paths
         };
         assert_eq!(end(Exchanges::new(true)), [PATH_BYTES_MAX]);

@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use quiche::hooks;
 
-use crate::h3::exchanges::Ended;
-use crate::h3::response_writer::Response;
+use crate::h3::exchanges::FinishedRequest;
+use crate::h3::response_writer::ResponseWriter;
 use crate::h3::response_writer::H3_NO_ERROR;
-use crate::h3::Http;
+use crate::h3::Session;
 use crate::quic::Quic;
 
 /// Of RFC 9114, 8.1.
@@ -20,17 +20,17 @@ const CONTROL_STREAM: u64 = 3;
 /// A GOAWAY with it says that there will be another (RFC 9114, 5.2).
 const STREAM_ID_MAX: u64 = (1 << 62) - 4;
 
-impl Http {
+impl Session {
     /// The exchanges that are over and have not been told of.
-    pub fn take_ended(&mut self) -> impl Iterator<Item = Ended> + '_ {
-        self.exchanges.take_ended()
+    pub fn take_finished(&mut self) -> impl Iterator<Item = FinishedRequest> + '_ {
+        self.exchanges.take_finished()
     }
 
     /// The connection is over, and whatever was under way. A client that `left_well`
     /// has what it was sent.
     pub fn end(&mut self, left_well: bool, now: Instant) {
         let responses = &self.responses;
-        let sent = |stream| responses.get(stream).map(Response::sent_bytes);
+        let sent = |stream| responses.get(stream).map(ResponseWriter::sent_bytes);
         self.exchanges.end_all(left_well, sent, now);
     }
 

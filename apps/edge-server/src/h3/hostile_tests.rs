@@ -7,11 +7,11 @@ use std::time::SystemTime;
 use proptest::prelude::*;
 use quiche::h3;
 
-use crate::content::lookup::Place;
+use crate::content::lookup::UrlPath;
 use crate::h3::priority::Priority;
 use crate::http::conditional::Validators;
 use crate::http::content_coding;
-use crate::http::range::Asked;
+use crate::http::range::RangeRequest;
 use crate::http::request::Request;
 
 /// Text of these pieces, which mean something somewhere, and of any characters.
@@ -37,7 +37,7 @@ proptest! {
         length in prop_oneof![0..20_u64, Just(u64::MAX)],
     ) {
         let field = format!("bytes={field}");
-        if let Asked::Ranges(ranges) = Asked::read(&field, length) {
+        if let RangeRequest::Ranges(ranges) = RangeRequest::read(&field, length) {
             prop_assert!(!ranges.is_empty());
             prop_assert!(ranges.iter().all(|range| range.start < range.end && range.end <= length));
             prop_assert!(ranges.windows(2).all(|pair| pair[0].end < pair[1].start));
@@ -48,7 +48,7 @@ proptest! {
     fn places_go_down_only(
         path in text(&["/", "/", ".", "..", "%2e", "%2f", "%5c", "%00", "%", "a", "\\", "//", "%c0%ae"]),
     ) {
-        if let Some(place) = Place::read(&path) {
+        if let Some(place) = UrlPath::read(&path) {
             let plain = |part| matches!(part, Component::Normal(_));
             prop_assert!(place.relative.components().all(plain), "{:?}", place);
             let decoded = place.decoded();

@@ -27,24 +27,24 @@ use quiche::hooks;
 use quiche::Shutdown;
 
 use crate::config::limits::Limits;
-use crate::content::hosts::Sites;
+use crate::content::hosts::VirtualHosts;
 use crate::content::speedtest;
 use crate::h3::exchanges::Exchanges;
 use crate::h3::priority::Priority;
-use crate::h3::request_body::Intake;
 use crate::h3::request_body::Overflow;
-use crate::h3::response_writer::Response;
+use crate::h3::request_body::RequestBody;
+use crate::h3::response_writer::ResponseWriter;
 use crate::h3::response_writer::Step;
 use crate::h3::response_writer::H3_NO_ERROR;
-use crate::h3::scheduler::Schedule;
-use crate::h3::send_quota::Allowance;
-use crate::h3::stall_detector::Patience;
+use crate::h3::scheduler::Scheduler;
+use crate::h3::send_quota::SendQuota;
+use crate::h3::stall_detector::StallDetector;
 use crate::http::body::FileRange;
 use crate::http::request;
-use crate::http::request::Fault;
 use crate::http::request::Method;
 use crate::http::request::Request;
-use crate::http::response::Answer;
+use crate::http::request::RequestError;
+use crate::http::response::Response;
 use crate::quic::Quic;
 
 /// The most that one response writes before the next has its turn, in bytes: of
@@ -80,13 +80,13 @@ const LONG_ROUND_TRIP: Duration = Duration::from_millis(4);
 const STREAM_ID_STEP: u64 = 4;
 
 /// The HTTP/3 side of a connection.
-pub struct Http {
+pub struct Session {
     h3: h3::Connection,
-    responses: Schedule,
+    responses: Scheduler,
 
     /// Requests that have not ended. Bounded by the number that a client may have
     /// under way.
-    intakes: HashMap<u64, Intake>,
+    request_bodies: HashMap<u64, RequestBody>,
 
     exchanges: Exchanges,
 
@@ -99,8 +99,8 @@ pub struct Http {
     malformed: u32,
     cancelled: u32,
 
-    patience: Patience,
-    allowance: Allowance,
+    stall_detector: StallDetector,
+    send_quota: SendQuota,
 
     /// What the transport has taken of responses, in bytes.
     written_bytes: u64,
@@ -116,8 +116,8 @@ pub struct Http {
 }
 
 /// What requests are answered with.
-pub struct Desk<'a> {
-    pub sites: &'a Sites,
+pub struct RequestContext<'a> {
+    pub virtual_hosts: &'a VirtualHosts,
     pub limits: &'a Limits,
 
     /// Memory for what clients upload.
@@ -127,11 +127,11 @@ pub struct Desk<'a> {
     pub wall_now: SystemTime,
 
     /// Begins to read what the response on a stream needs from disk;
-    /// [`Http::on_fetched`] ends it.
+    /// [`Session::on_fetched`] ends it.
     pub fetch: &'a mut dyn FnMut(u64, FileRange),
 }
 
-impl Http {
+impl Session {
     /// Starts HTTP/3 on an established connection. What was asked is remembered until it
     /// is told, if it is `logged`.
     ///
@@ -148,15 +148,15 @@ impl Http {
         let h3 = h3::Connection::with_transport(quic, config)?;
         Ok(Self {
             h3,
-            responses: Schedule::default(),
-            intakes: HashMap::default(),
+            responses: Scheduler::default(),
+            request_bodies: HashMap::default(),
             exchanges: Exchanges::new(logged),
             next_stream: 0,
             refused_from: None,
             malformed: 0,
             cancelled: 0,
-            patience: Patience::new(limits.stall_time(), now),
-            allowance: Allowance::new(limits.send_buffer()),
+            stall_detector: StallDetector::new(limits.stall_time(), now),
+            send_quota: SendQuota::new(limits.send_buffer()),
             written_bytes: 0,
             received_bytes: 0,
             ended_below: 0,
@@ -180,8 +180,8 @@ impl Http {
     }
 
     /// Takes in what clients ask. Returns whether they asked anything.
-    pub fn take_requests(&mut self, quic: &mut Quic, desk: &mut Desk<'_>) -> bool {
-        self.exchanges.settle(quic, desk.now);
+    pub fn take_requests(&mut self, quic: &mut Quic, context: &mut RequestContext<'_>) -> bool {
+        self.exchanges.settle(quic, context.now);
         let mut any = false;
         let mut events = Vec::new();
         loop {
@@ -191,7 +191,7 @@ impl Http {
             }
             any = true;
             for (stream, event) in events.drain(..) {
-                self.on_event(quic, stream, event, desk);
+                self.on_event(quic, stream, event, context);
             }
         }
     }
@@ -211,19 +211,25 @@ impl Http {
         }
     }
 
-    fn on_event(&mut self, quic: &mut Quic, stream: u64, event: h3::Event, desk: &mut Desk<'_>) {
+    fn on_event(
+        &mut self,
+        quic: &mut Quic,
+        stream: u64,
+        event: h3::Event,
+        context: &mut RequestContext<'_>,
+    ) {
         match event {
             // RFC 9114, 4.1: further headers are the request's trailers.
-            h3::Event::Headers { list, .. } if self.intakes.contains_key(&stream) => {
+            h3::Event::Headers { list, .. } if self.request_bodies.contains_key(&stream) => {
                 if list.iter().any(|field| field.name().starts_with(b":")) {
                     self.abort(quic, stream, "a pseudo-header field in trailers");
                 }
             }
             h3::Event::Headers { list, more_frames } => {
-                self.on_request(quic, stream, &list, more_frames, desk);
+                self.on_request(quic, stream, &list, more_frames, context);
             }
-            h3::Event::Data => self.on_data(quic, stream, desk),
-            h3::Event::Finished => self.on_end(quic, stream, desk),
+            h3::Event::Data => self.on_data(quic, stream, context),
+            h3::Event::Finished => self.on_end(quic, stream, context),
             h3::Event::Reset(_) => self.on_reset(quic, stream),
             h3::Event::PriorityUpdate => self.on_priority_update(quic, stream),
             h3::Event::GoAway => (),
@@ -248,27 +254,28 @@ impl Http {
         stream: u64,
         list: &[h3::Header],
         more_frames: bool,
-        desk: &Desk<'_>,
+        context: &RequestContext<'_>,
     ) {
         if self.refused_from.is_some_and(|from| from <= stream) {
             return self.reject(quic, stream);
         }
         self.next_stream = self.next_stream.max(stream + STREAM_ID_STEP);
-        self.exchanges.begin(stream, list, (desk.now, desk.wall_now));
-        let is_long = request::section_bytes(list) > desk.limits.header_bytes_max as usize;
+        self.exchanges.begin(stream, list, (context.now, context.wall_now));
+        let is_long = request::section_bytes(list) > context.limits.header_bytes_max as usize;
         let request = match Request::read(list) {
-            Ok(_) if is_long => Err(Fault::Refused(431)),
+            Ok(_) if is_long => Err(RequestError::Refused(431)),
             read => read,
         };
         let request = match request {
             Ok(request) => request,
-            Err(Fault::Malformed(why)) => return self.abort(quic, stream, why),
-            Err(Fault::Refused(status)) => {
+            Err(RequestError::Malformed(why)) => return self.abort(quic, stream, why),
+            Err(RequestError::Refused(status)) => {
                 self.exchanges.on_answer(stream, status);
-                let answer = Answer::refusal(status);
+                let answer = Response::refusal(status);
                 let with_body = !request::is_head(list);
                 let priority = Priority::UNSAID;
-                let response = Response::new(stream, answer, with_body, priority, desk.wall_now);
+                let response =
+                    ResponseWriter::new(stream, answer, with_body, priority, context.wall_now);
                 self.responses.insert(response.into());
                 return self.stop_request(quic, stream);
             }
@@ -282,49 +289,49 @@ impl Http {
             Ok(update) => Priority::read(&update),
             Err(_) => Priority::read(said.unwrap_or_default()),
         };
-        let site = desk.sites.find(request.host);
+        let virtual_host = context.virtual_hosts.find(request.host);
         // RFC 8470, 3: until the handshake is complete, somebody may be sending again
         // what somebody else has sent.
         let is_early = !quic.is_established() || request.was_early();
         let too_early = is_early && !request.method.is_safe();
-        let takes_upload = !too_early && site.takes_upload(&request);
+        let takes_upload = !too_early && virtual_host.takes_upload(&request);
         let bound = takes_upload.then_some(speedtest::BYTES_MAX);
-        let mut intake = Intake::new(request.content_length, bound, priority);
-        if bound.is_some() && intake.fits() {
-            intake.continued = more_frames && request.waits() && self.tell_to_go_on(quic, stream);
-            self.intakes.insert(stream, intake);
+        let mut body = RequestBody::new(request.content_length, bound, priority);
+        if bound.is_some() && body.fits() {
+            body.continued = more_frames && request.waits() && self.tell_to_go_on(quic, stream);
+            self.request_bodies.insert(stream, body);
             return;
         }
         let answer = match bound {
-            Some(_) => Answer::refusal(413),
-            None if too_early => Answer::refusal(425),
-            None => site.answer(&request, desk.wall_now),
+            Some(_) => Response::refusal(413),
+            None if too_early => Response::refusal(425),
+            None => virtual_host.answer(&request, context.wall_now),
         };
         self.exchanges.on_answer(stream, answer.status);
         let refused = answer.status >= 400;
         let with_body = request.method != Method::Head;
-        let response = Response::new(stream, answer, with_body, priority, desk.wall_now);
+        let response = ResponseWriter::new(stream, answer, with_body, priority, context.wall_now);
         self.responses.insert(response.into());
         match more_frames {
             true if refused => self.stop_request(quic, stream),
-            true => drop(self.intakes.insert(stream, intake)),
+            true => drop(self.request_bodies.insert(stream, body)),
             false => (),
         }
     }
 
     /// Content of a request: counted, and not kept.
-    fn on_data(&mut self, quic: &mut Quic, stream: u64, desk: &mut Desk<'_>) {
-        while let Ok(count) = self.h3.recv_body(quic, stream, desk.scratch) {
+    fn on_data(&mut self, quic: &mut Quic, stream: u64, context: &mut RequestContext<'_>) {
+        while let Ok(count) = self.h3.recv_body(quic, stream, context.scratch) {
             self.received_bytes += count as u64;
-            let Some(intake) = self.intakes.get_mut(&stream) else { continue };
-            match intake.take(count as u64) {
+            let Some(body) = self.request_bodies.get_mut(&stream) else { continue };
+            match body.take(count as u64) {
                 Ok(()) => (),
                 Err(Overflow::Announced) => {
                     return self.abort(quic, stream, "more content than announced");
                 }
                 Err(Overflow::Bound) => {
-                    let intake = *intake;
-                    self.conclude(stream, Answer::refusal(413), intake, desk.wall_now);
+                    let body = *body;
+                    self.conclude(stream, Response::refusal(413), body, context.wall_now);
                     return self.stop_request(quic, stream);
                 }
             }
@@ -332,22 +339,22 @@ impl Http {
     }
 
     /// A request has ended.
-    fn on_end(&mut self, quic: &mut Quic, stream: u64, desk: &Desk<'_>) {
-        let Some(intake) = self.intakes.remove(&stream) else { return };
-        if !intake.is_complete() {
+    fn on_end(&mut self, quic: &mut Quic, stream: u64, context: &RequestContext<'_>) {
+        let Some(body) = self.request_bodies.remove(&stream) else { return };
+        if !body.is_complete() {
             return self.abort(quic, stream, "less content than announced");
         }
-        if let Some(bytes) = intake.uploaded() {
+        if let Some(bytes) = body.uploaded() {
             let answer = speedtest::uploaded(bytes);
-            self.conclude(stream, answer, intake, desk.wall_now);
+            self.conclude(stream, answer, body, context.wall_now);
         }
     }
 
     /// Answers an upload.
-    fn conclude(&mut self, stream: u64, answer: Answer, intake: Intake, wall_now: SystemTime) {
+    fn conclude(&mut self, stream: u64, answer: Response, body: RequestBody, wall_now: SystemTime) {
         self.exchanges.on_answer(stream, answer.status);
-        let response = Response::new(stream, answer, true, intake.priority, wall_now);
-        self.responses.insert(response.after_interim(intake.continued).into());
+        let response = ResponseWriter::new(stream, answer, true, body.priority, wall_now);
+        self.responses.insert(response.after_interim(body.continued).into());
     }
 
     /// Sends a 100 (RFC 9110, 10.1.1). Returns whether it could be sent: a client does
@@ -360,13 +367,13 @@ impl Http {
     /// RFC 9218, 7: for a response under way. The library keeps one that comes before
     /// its request, and drops one for a response that the transport has taken whole.
     fn on_priority_update(&mut self, quic: &mut Quic, stream: u64) {
-        if !self.intakes.contains_key(&stream) && !self.responses.contains(stream) {
+        if !self.request_bodies.contains_key(&stream) && !self.responses.contains(stream) {
             return;
         }
         let Ok(update) = self.h3.take_last_priority_update(stream) else { return };
         let priority = Priority::read(&update);
-        if let Some(intake) = self.intakes.get_mut(&stream) {
-            intake.priority = priority;
+        if let Some(body) = self.request_bodies.get_mut(&stream) {
+            body.priority = priority;
         }
         self.responses.prioritize(stream, priority);
         priority.apply(quic, stream);
@@ -374,7 +381,7 @@ impl Http {
 
     /// Gives each response its turn until none gets further, or enough waits to be
     /// sent. Returns whether any got further.
-    pub fn write(&mut self, quic: &mut Quic, desk: &mut Desk<'_>) -> bool {
+    pub fn write(&mut self, quic: &mut Quic, context: &mut RequestContext<'_>) -> bool {
         let mut any = false;
         let mut room = UNSENT_BYTES_MAX.saturating_sub(hooks::stream_bytes_unsent(quic));
         // Those before it get no further.
@@ -389,10 +396,10 @@ impl Http {
             let turn_bytes_max = turn_bytes_max.min(allowed as usize).min(room);
             let Some(response) = self.responses.at(next) else { break };
             let (stream, sent_before) = (response.stream, response.sent_bytes());
-            let step = response.step(&mut self.h3, quic, turn_bytes_max, desk.fetch);
+            let step = response.step(&mut self.h3, quic, turn_bytes_max, context.fetch);
             let sent = response.sent_bytes();
             let taken = sent - sent_before;
-            self.allowance.take(taken);
+            self.send_quota.take(taken);
             self.written_bytes += taken;
             room = room.saturating_sub(taken as usize);
             any |= !matches!(step, Ok(Step::Blocked | Step::Fetching));
@@ -405,7 +412,7 @@ impl Http {
                 }
                 Err(code) => {
                     self.responses.remove_at(next);
-                    self.exchanges.on_abort(stream, Some(sent), desk.now);
+                    self.exchanges.on_abort(stream, Some(sent), context.now);
                     if let Some(code) = code {
                         let _ = quic.stream_shutdown(stream, Shutdown::Write, code);
                     }
@@ -417,7 +424,7 @@ impl Http {
 
     /// How much of responses may be written before the client has acknowledged more.
     fn allowed(&mut self, quic: &Quic) -> u64 {
-        self.allowance.left(|| kept_bytes(&self.exchanges, quic))
+        self.send_quota.left(|| kept_bytes(&self.exchanges, quic))
     }
 
     /// A piece of a response has been read from disk. The client may have taken the
@@ -430,7 +437,7 @@ impl Http {
 
     /// The client has taken a request back.
     fn on_reset(&mut self, quic: &mut Quic, stream: u64) {
-        let read = self.intakes.remove(&stream).is_some() || self.responses.contains(stream);
+        let read = self.request_bodies.remove(&stream).is_some() || self.responses.contains(stream);
         self.cancelled += u32::from(read);
         self.malformed += u32::from(!read);
         self.give_up(quic, stream, H3_NO_ERROR);
@@ -459,7 +466,7 @@ impl Http {
     }
 
     fn stop_reading(&mut self, quic: &mut Quic, stream: u64, code: u64) {
-        self.intakes.remove(&stream);
+        self.request_bodies.remove(&stream);
         if !quic.stream_finished(stream) {
             let _ = quic.stream_shutdown(stream, Shutdown::Read, code);
         }

@@ -5,7 +5,7 @@ use crate::h3::priority::Priority;
 
 /// A request that has not ended.
 #[derive(Clone, Copy, Debug)]
-pub struct Intake {
+pub struct RequestBody {
     /// In bytes.
     announced: Option<u64>,
     received: u64,
@@ -27,7 +27,7 @@ pub enum Overflow {
     Bound,
 }
 
-impl Intake {
+impl RequestBody {
     pub fn new(announced: Option<u64>, bound: Option<u64>, priority: Priority) -> Self {
         Self { announced, received: 0, bound, priority, continued: false }
     }
@@ -70,10 +70,10 @@ mod tests {
 
     #[test]
     fn content_is_held_against_its_length_and_its_bound() {
-        let intake = |announced, bound| Intake::new(announced, bound, Priority::UNSAID);
-        assert!(intake(Some(10), Some(10)).fits());
-        assert!(!intake(Some(11), Some(10)).fits());
-        assert!(intake(Some(11), None).fits());
+        let body = |announced, bound| RequestBody::new(announced, bound, Priority::UNSAID);
+        assert!(body(Some(10), Some(10)).fits());
+        assert!(!body(Some(11), Some(10)).fits());
+        assert!(body(Some(11), None).fits());
 
         for (announced, bound, pieces, expected, complete) in [
             (None, None, &[5, 5][..], Ok(()), true),
@@ -84,11 +84,11 @@ mod tests {
             (None, Some(10), &[5, 6], Err(Overflow::Bound), true),
             (Some(0), Some(10), &[], Ok(()), true),
         ] {
-            let mut intake = intake(announced, bound);
-            let taken = pieces.iter().try_for_each(|bytes| intake.take(*bytes));
+            let mut body = body(announced, bound);
+            let taken = pieces.iter().try_for_each(|bytes| body.take(*bytes));
             let case = format!("{announced:?} {bound:?} {pieces:?}");
-            assert_eq!((taken, intake.is_complete()), (expected, complete), "{case}");
-            assert_eq!(intake.uploaded().is_some(), bound.is_some(), "{case}");
+            assert_eq!((taken, body.is_complete()), (expected, complete), "{case}");
+            assert_eq!(body.uploaded().is_some(), bound.is_some(), "{case}");
         }
     }
 }

@@ -10,11 +10,11 @@ use quiche::hooks;
 
 use crate::h3::priority::Priority;
 use crate::http::body::Body;
+use crate::http::body::Chunk;
 use crate::http::body::FileRange;
-use crate::http::body::Piece;
 use crate::http::date::http_date;
-use crate::http::response::Answer;
 use crate::http::response::Field;
+use crate::http::response::Response;
 use crate::quic::Quic;
 
 /// Codes of RFC 9114, 8.1.
@@ -32,7 +32,7 @@ const WHOLE_BYTES_MAX: u64 = 2 << 10;
 const FRAME_HEADER_BYTES_MAX: usize = 9;
 
 /// A response, as far as the transport has not taken it.
-pub struct Response {
+pub struct ResponseWriter {
     pub stream: u64,
     pub priority: Priority,
 
@@ -74,11 +74,11 @@ pub enum Step {
     Finished,
 }
 
-impl Response {
+impl ResponseWriter {
     /// The answer to a request on `stream`; to a HEAD, without its body.
     pub fn new(
         stream: u64,
-        answer: Answer,
+        answer: Response,
         with_body: bool,
         priority: Priority,
         wall_now: SystemTime,
@@ -184,7 +184,7 @@ impl Response {
             return Ok(false);
         };
         let body = match self.body.piece(0, self.length as usize) {
-            Ok(Piece::Here(body)) if body.len() as u64 == self.length => body,
+            Ok(Chunk::Ready(body)) if body.len() as u64 == self.length => body,
             _ => return Ok(false),
         };
         let priority = self.priority.for_http();
@@ -250,8 +250,8 @@ impl Response {
             Err(e) => return Err(self.cannot_send(quic, e)),
         };
         let mut piece = match self.body.piece(self.sent, bytes_max) {
-            Ok(Piece::Here(piece)) => piece,
-            Ok(Piece::OnDisk(range)) => {
+            Ok(Chunk::Ready(piece)) => piece,
+            Ok(Chunk::Pending(range)) => {
                 self.fetch = Fetch::UnderWay;
                 fetch(self.stream, range);
                 return Ok(Step::Fetching);

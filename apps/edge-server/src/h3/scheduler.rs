@@ -7,32 +7,32 @@
 use std::collections::VecDeque;
 
 use crate::h3::priority::Priority;
-use crate::h3::response_writer::Response;
+use crate::h3::response_writer::ResponseWriter;
 
 /// A response's place: what is smaller goes first.
-type Place = (Priority, u64);
+type Rank = (Priority, u64);
 
 /// Unfinished responses. Bounded by the number of requests that a client may have
 /// under way, so that a stream's response is searched for.
 #[derive(Default)]
-pub struct Schedule {
+pub struct Scheduler {
     /// In the order of their places.
-    responses: VecDeque<(Place, Box<Response>)>,
+    responses: VecDeque<(Rank, Box<ResponseWriter>)>,
 
     /// Turns that incremental responses have had or wait for.
     turns: u64,
 }
 
-impl Schedule {
+impl Scheduler {
     /// Takes a response in, behind others that share with it.
-    pub fn insert(&mut self, response: Box<Response>) {
-        let place = self.place(&response);
+    pub fn insert(&mut self, response: Box<ResponseWriter>) {
+        let place = self.rank(&response);
         let index = self.responses.partition_point(|(other, _)| *other < place);
         self.responses.insert(index, (place, response));
     }
 
     /// The response whose turn comes after those of so many others.
-    pub fn at(&mut self, index: usize) -> Option<&mut Response> {
+    pub fn at(&mut self, index: usize) -> Option<&mut ResponseWriter> {
         self.responses.get_mut(index).map(|(_, response)| response.as_mut())
     }
 
@@ -44,7 +44,7 @@ impl Schedule {
     }
 
     /// Takes it out.
-    pub fn remove_at(&mut self, index: usize) -> Option<Box<Response>> {
+    pub fn remove_at(&mut self, index: usize) -> Option<Box<ResponseWriter>> {
         self.responses.remove(index).map(|(_, response)| response)
     }
 
@@ -57,17 +57,17 @@ impl Schedule {
     }
 
     /// A stream's response.
-    pub fn get(&self, stream: u64) -> Option<&Response> {
+    pub fn get(&self, stream: u64) -> Option<&ResponseWriter> {
         self.iter().find(|response| response.stream == stream)
     }
 
     /// The same, to be changed.
-    pub fn get_mut(&mut self, stream: u64) -> Option<&mut Response> {
+    pub fn get_mut(&mut self, stream: u64) -> Option<&mut ResponseWriter> {
         self.at(self.index_of(stream)?)
     }
 
     /// Takes a stream's response out.
-    pub fn remove(&mut self, stream: u64) -> Option<Box<Response>> {
+    pub fn remove(&mut self, stream: u64) -> Option<Box<ResponseWriter>> {
         self.remove_at(self.index_of(stream)?)
     }
 
@@ -79,7 +79,7 @@ impl Schedule {
         }
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Response> {
+    pub fn iter(&self) -> impl Iterator<Item = &ResponseWriter> {
         self.responses.iter().map(|(_, response)| response.as_ref())
     }
 
@@ -88,7 +88,7 @@ impl Schedule {
     }
 
     pub fn unsent_bytes(&self) -> u64 {
-        self.iter().map(Response::unsent_bytes).sum()
+        self.iter().map(ResponseWriter::unsent_bytes).sum()
     }
 
     /// Gives memory back that nothing is in.
@@ -100,7 +100,7 @@ impl Schedule {
         self.iter().position(|response| response.stream == stream)
     }
 
-    fn place(&mut self, response: &Response) -> Place {
+    fn rank(&mut self, response: &ResponseWriter) -> Rank {
         if response.priority.incremental {
             self.turns += 1;
             return (response.priority, self.turns);
@@ -112,22 +112,23 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::response::Answer;
+    use crate::http::response::Response;
     use std::time::SystemTime;
 
-    fn schedule(responses: &[(u64, u8, bool)]) -> Schedule {
-        let mut schedule = Schedule::default();
+    fn schedule(responses: &[(u64, u8, bool)]) -> Scheduler {
+        let mut schedule = Scheduler::default();
         for (stream, urgency, incremental) in responses {
             let priority = Priority { urgency: *urgency, incremental: *incremental };
-            let answer = Answer::refusal(404);
-            let response = Response::new(*stream, answer, true, priority, SystemTime::UNIX_EPOCH);
+            let answer = Response::refusal(404);
+            let response =
+                ResponseWriter::new(*stream, answer, true, priority, SystemTime::UNIX_EPOCH);
             schedule.insert(response.into());
         }
         schedule
     }
 
     /// The streams of so many turns, each of which sends something.
-    fn turns(schedule: &mut Schedule, count: usize) -> Vec<u64> {
+    fn turns(schedule: &mut Scheduler, count: usize) -> Vec<u64> {
         let mut streams = Vec::new();
         for _ in 0..count {
             streams.push(schedule.at(0).unwrap().stream);

@@ -7,7 +7,7 @@
 
 /// Room for what is written.
 #[derive(Debug)]
-pub struct Allowance {
+pub struct SendQuota {
     /// What may be kept, in bytes.
     max: u64,
 
@@ -15,7 +15,7 @@ pub struct Allowance {
     left: u64,
 }
 
-impl Allowance {
+impl SendQuota {
     /// So many bytes.
     pub fn new(max: u64) -> Self {
         Self { max, left: max }
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded_and_looked_at_only_when_it_may_matter() {
-        let mut allowance = Allowance::new(100);
+        let mut send_quota = SendQuota::new(100);
         for (written, kept, left) in [
             (0, None, 100),
             (60, None, 40),
@@ -52,9 +52,9 @@ mod tests {
             (20, Some(0), 100),
             (100, Some(101), 0),
         ] {
-            allowance.take(written);
+            send_quota.take(written);
             let mut looked = None;
-            let got = allowance.left(|| {
+            let got = send_quota.left(|| {
                 looked = kept;
                 kept.expect("not looked at")
             });

@@ -18,7 +18,7 @@ const RATE_MIN: u64 = 256;
 
 /// What is under way on a connection, and what has moved since it began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scene {
+pub struct ProgressSnapshot {
     /// Streams whose responses wait for the client.
     pub responses: BTreeSet<u64>,
 
@@ -37,23 +37,23 @@ pub struct Scene {
 
 /// Streams that are too slow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Slow {
+pub struct StalledStreams {
     pub responses: Vec<u64>,
     pub heads: Vec<u64>,
     pub contents: Vec<u64>,
 }
 
-/// The server's patience with one connection.
-pub struct Patience {
+/// The server's stall_detector with one connection.
+pub struct StallDetector {
     interval: Duration,
     next: Option<Instant>,
-    before: Scene,
+    before: ProgressSnapshot,
 }
 
-impl Patience {
+impl StallDetector {
     /// With a connection that begins now. An interval is what may stall so long.
     pub fn new(interval: Duration, now: Instant) -> Self {
-        Self { interval, next: now.checked_add(interval), before: Scene::default() }
+        Self { interval, next: now.checked_add(interval), before: ProgressSnapshot::default() }
     }
 
     /// When to look at the connection again.
@@ -66,24 +66,28 @@ impl Patience {
     }
 
     /// Compares what is there with what was there an interval ago.
-    pub fn judge(&mut self, scene: Scene, now: Instant) -> Slow {
+    pub fn judge(&mut self, snapshot: ProgressSnapshot, now: Instant) -> StalledStreams {
         let least = RATE_MIN * self.interval.as_secs();
-        let before = std::mem::replace(&mut self.before, scene);
+        let before = std::mem::replace(&mut self.before, snapshot);
         self.next = now.checked_add(self.interval);
-        let scene = &self.before;
+        let snapshot = &self.before;
         let still = |before: &BTreeSet<u64>, now: &BTreeSet<u64>| before & now;
         let stuck = |moved: u64, before, now| match moved < least {
             true => still(before, now).into_iter().collect(),
             false => Vec::new(),
         };
-        Slow {
+        StalledStreams {
             responses: stuck(
-                scene.taken.saturating_sub(before.taken),
+                snapshot.taken.saturating_sub(before.taken),
                 &before.responses,
-                &scene.responses,
+                &snapshot.responses,
             ),
-            heads: still(&before.heads, &scene.heads).into_iter().collect(),
-            contents: stuck(scene.received - before.received, &before.contents, &scene.contents),
+            heads: still(&before.heads, &snapshot.heads).into_iter().collect(),
+            contents: stuck(
+                snapshot.received - before.received,
+                &before.contents,
+                &snapshot.contents,
+            ),
         }
     }
 }
@@ -96,16 +100,19 @@ mod tests {
     const LEAST: u64 = 2560;
 
     /// What is found slow in the second of two scenes, of these streams and bytes.
-    fn slow(scenes: [(&[u64], u64); 2], scene: impl Fn(BTreeSet<u64>, u64) -> Scene) -> Slow {
+    fn slow(
+        scenes: [(&[u64], u64); 2],
+        snapshot: impl Fn(BTreeSet<u64>, u64) -> ProgressSnapshot,
+    ) -> StalledStreams {
         let start = quiche::clock::now();
-        let mut patience = Patience::new(INTERVAL, start);
-        let mut found = Slow::default();
+        let mut stall_detector = StallDetector::new(INTERVAL, start);
+        let mut found = StalledStreams::default();
         for (n, (streams, bytes)) in (1..).zip(scenes) {
-            assert_eq!(found, Slow::default(), "there was nothing before");
+            assert_eq!(found, StalledStreams::default(), "there was nothing before");
             let at = start + n * INTERVAL;
-            assert!(patience.is_due(at) && patience.deadline() == Some(at));
-            found = patience.judge(scene(streams.iter().copied().collect(), bytes), at);
-            assert!(!patience.is_due(at));
+            assert!(stall_detector.is_due(at) && stall_detector.deadline() == Some(at));
+            found = stall_detector.judge(snapshot(streams.iter().copied().collect(), bytes), at);
+            assert!(!stall_detector.is_due(at));
         }
         found
     }
@@ -120,8 +127,11 @@ mod tests {
             (&[], &[4], 0, &[]),
         ] {
             let scenes = [(before, base), (now, base + taken)];
-            let found =
-                slow(scenes, |responses, taken| Scene { responses, taken, ..Scene::default() });
+            let found = slow(scenes, |responses, taken| ProgressSnapshot {
+                responses,
+                taken,
+                ..ProgressSnapshot::default()
+            });
             assert_eq!(found.responses, expected, "{before:?} {now:?} {taken}");
             assert_eq!((found.heads, found.contents), (vec![], vec![]));
         }
@@ -131,8 +141,11 @@ mod tests {
     fn content_takes_for_ever_only_while_it_comes() {
         for (received, expected) in [(LEAST - 1, &[4][..]), (LEAST, &[])] {
             let scenes = [(&[4][..], 7), (&[4, 8][..], 7 + received)];
-            let found =
-                slow(scenes, |contents, received| Scene { contents, received, ..Scene::default() });
+            let found = slow(scenes, |contents, received| ProgressSnapshot {
+                contents,
+                received,
+                ..ProgressSnapshot::default()
+            });
             assert_eq!(found.contents, expected, "{received}");
             assert_eq!((found.heads, found.responses), (vec![], vec![]));
         }
@@ -141,12 +154,12 @@ mod tests {
     #[test]
     fn a_header_section_has_its_time_whatever_moves() {
         let scenes = [(&[0, 4][..], 0), (&[4, 8][..], 1_000_000)];
-        let found = slow(scenes, |heads, bytes| Scene {
+        let found = slow(scenes, |heads, bytes| ProgressSnapshot {
             heads,
             taken: bytes,
             received: bytes,
-            ..Scene::default()
+            ..ProgressSnapshot::default()
         });
-        assert_eq!(found, Slow { heads: vec![4], ..Slow::default() });
+        assert_eq!(found, StalledStreams { heads: vec![4], ..StalledStreams::default() });
     }
 }

@@ -9,12 +9,12 @@ use quiche::clock;
 use quiche::Shutdown;
 
 use crate::h3::kept_bytes;
-use crate::h3::stall_detector::Scene;
-use crate::h3::stall_detector::Slow;
-use crate::h3::Http;
+use crate::h3::stall_detector::ProgressSnapshot;
+use crate::h3::stall_detector::StalledStreams;
+use crate::h3::Session;
 use crate::h3::MALFORMED_MAX;
 use crate::h3::STREAM_ID_STEP;
-use crate::http::response::Answer;
+use crate::http::response::Response;
 use crate::quic::Quic;
 
 /// Codes of RFC 9114, 8.1.
@@ -23,31 +23,32 @@ const H3_REQUEST_INCOMPLETE: u64 = 0x10d;
 
 /// How many have stalled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stalled {
+pub struct StalledCounts {
     pub requests: usize,
     pub responses: usize,
 }
 
-impl Http {
+impl Session {
     /// When [`give_up_stalled()`](Self::give_up_stalled) has something to do.
     pub fn deadline(&self) -> Option<Instant> {
-        self.patience.deadline()
+        self.stall_detector.deadline()
     }
 
     /// Looks whether it is time for what has stalled, and gives it up.
-    pub fn give_up_stalled(&mut self, quic: &mut Quic, now: Instant) -> Stalled {
-        if !self.patience.is_due(now) {
-            return Stalled::default();
+    pub fn give_up_stalled(&mut self, quic: &mut Quic, now: Instant) -> StalledCounts {
+        if !self.stall_detector.is_due(now) {
+            return StalledCounts::default();
         }
         self.exchanges.settle(quic, now);
-        let scene = Scene {
+        let snapshot = ProgressSnapshot {
             responses: self.waiting(),
             heads: self.headless(quic),
-            contents: self.intakes.keys().copied().collect(),
+            contents: self.request_bodies.keys().copied().collect(),
             taken: self.written_bytes.saturating_sub(kept_bytes(&self.exchanges, quic)),
             received: self.received_bytes,
         };
-        let Slow { responses, heads, contents } = self.patience.judge(scene, now);
+        let StalledStreams { responses, heads, contents } =
+            self.stall_detector.judge(snapshot, now);
         for stream in &responses {
             self.give_up(quic, *stream, H3_REQUEST_CANCELLED);
         }
@@ -58,7 +59,7 @@ impl Http {
         for stream in contents {
             self.give_up_content(quic, stream, clock::wall_now());
         }
-        Stalled { requests, responses: responses.len() }
+        StalledCounts { requests, responses: responses.len() }
     }
 
     /// Streams whose responses the client could take, or acknowledge. A stream whose
@@ -67,7 +68,7 @@ impl Http {
         let responses = self.responses.iter().filter(|response| !response.is_fetching());
         let responses = responses.map(|response| response.stream);
         let all = responses.chain(self.exchanges.written());
-        all.filter(|stream| !self.intakes.contains_key(stream)).collect()
+        all.filter(|stream| !self.request_bodies.contains_key(stream)).collect()
     }
 
     /// Streams that have not brought a request.
@@ -96,9 +97,9 @@ impl Http {
 
     /// Content that nothing waits for is just not read any more.
     fn give_up_content(&mut self, quic: &mut Quic, stream: u64, wall_now: SystemTime) {
-        let Some(intake) = self.intakes.get(&stream).copied() else { return };
-        if intake.uploaded().is_some() {
-            self.conclude(stream, Answer::refusal(408), intake, wall_now);
+        let Some(body) = self.request_bodies.get(&stream).copied() else { return };
+        if body.uploaded().is_some() {
+            self.conclude(stream, Response::refusal(408), body, wall_now);
         }
         self.stop_request(quic, stream);
     }

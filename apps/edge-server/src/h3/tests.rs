@@ -13,7 +13,7 @@ use super::*;
 use crate::config::Config;
 use crate::config::Parsed;
 use crate::h3::response_writer::H3_INTERNAL_ERROR;
-use crate::h3::stalled::Stalled;
+use crate::h3::stalled::StalledCounts;
 use crate::http::body::FileRange;
 use crate::quic::certificate::Certificates;
 use crate::quic::secrets;
@@ -23,8 +23,8 @@ struct Ends {
     client: quiche::Connection,
     asker: h3::Connection,
     server: Quic,
-    http: Http,
-    sites: Sites,
+    http: Session,
+    virtual_hosts: VirtualHosts,
     limits: Limits,
     scratch: Vec<u8>,
 
@@ -113,14 +113,15 @@ impl Ends {
         let asker =
             h3::Connection::with_transport(&mut client, &h3::Config::new().unwrap()).unwrap();
         let limits = config.flags.limits.clone();
-        let http = Http::new(&mut server, &transport.http, &limits, false, clock::now()).unwrap();
-        let sites = Sites::open(&config).unwrap();
+        let http =
+            Session::new(&mut server, &transport.http, &limits, false, clock::now()).unwrap();
+        let virtual_hosts = VirtualHosts::open(&config).unwrap();
         let mut ends = Self {
             client,
             asker,
             server,
             http,
-            sites,
+            virtual_hosts,
             limits,
             scratch: vec![0; 1 << 16],
             fetches: Vec::new(),
@@ -145,14 +146,21 @@ impl Ends {
     /// What the client has said arrives, and is answered into the transport.
     fn deliver(&mut self) {
         carry(&mut self.client, &mut self.server, usize::MAX);
-        let (sites, limits) = (&self.sites, &self.limits);
+        let (virtual_hosts, limits) = (&self.virtual_hosts, &self.limits);
         let wall_now = SystemTime::UNIX_EPOCH;
         let now = quiche::clock::now();
         let mut fetches = Vec::new();
         let fetch = &mut |stream, range| fetches.push((stream, range));
-        let mut desk = Desk { sites, limits, scratch: &mut self.scratch, now, wall_now, fetch };
-        self.http.take_requests(&mut self.server, &mut desk);
-        self.http.write(&mut self.server, &mut desk);
+        let mut context = RequestContext {
+            virtual_hosts,
+            limits,
+            scratch: &mut self.scratch,
+            now,
+            wall_now,
+            fetch,
+        };
+        self.http.take_requests(&mut self.server, &mut context);
+        self.http.write(&mut self.server, &mut context);
         self.fetches.extend(fetches);
     }
 
@@ -170,7 +178,7 @@ impl Ends {
     }
 
     /// What is given up when so many intervals have passed.
-    fn stalled(&mut self, intervals: u32) -> Stalled {
+    fn stalled(&mut self, intervals: u32) -> StalledCounts {
         let later = clock::now() + intervals * self.limits.stall_time();
         self.http.give_up_stalled(&mut self.server, later)
     }
@@ -280,10 +288,10 @@ fn a_small_response_comes_whole_whatever_the_client_takes_at_once() {
         assert!(is_over, "{} bytes have come, {window} at once", body.len());
         let expected: Vec<_> = (0..1000_usize).map(|at| (at ^ (at >> 8)) as u8).collect();
         assert!(body == expected, "{window}");
-        assert_eq!(ends.http.exchanges.take_ended().count(), 0);
+        assert_eq!(ends.http.exchanges.take_finished().count(), 0);
         ends.deliver();
         ends.deliver();
-        let ended: Vec<_> = ends.http.exchanges.take_ended().collect();
+        let ended: Vec<_> = ends.http.exchanges.take_finished().collect();
         assert_eq!(ended.len(), 1);
         assert_eq!((ended[0].bytes, ended[0].complete), (1000, true));
     }
@@ -376,7 +384,7 @@ fn nothing_is_kept_of_requests_that_are_over() {
         ends.prioritize(stream, 2);
         ends.deliver();
     }
-    assert!(ends.http.intakes.is_empty(), "{:?}", ends.http.intakes);
+    assert!(ends.http.request_bodies.is_empty(), "{:?}", ends.http.request_bodies);
     assert_eq!(ends.http.unsent_bytes(), 0);
 }
 
@@ -396,12 +404,12 @@ fn turns_bound_what_one_of_several_hands_over() {
 fn a_response_is_given_up_when_the_client_takes_nothing() {
     let mut ends = Ends::connect();
     ends.ask("/bytes/1000000", None);
-    let one = Stalled { responses: 1, ..Stalled::default() };
+    let one = StalledCounts { responses: 1, ..StalledCounts::default() };
     for (interval, round_trips, expected) in [
-        (1, 1, Stalled::default()),
-        (2, 5, Stalled::default()),
+        (1, 1, StalledCounts::default()),
+        (2, 5, StalledCounts::default()),
         (3, 0, one),
-        (4, 0, Stalled::default()),
+        (4, 0, StalledCounts::default()),
     ] {
         for _ in 0..round_trips {
             ends.deliver();
@@ -419,7 +427,7 @@ fn a_response_that_waits_for_the_disk_is_not_the_clients_fault() {
     let waiting = ends.ask("/notes", None);
     for interval in 1..4 {
         ends.deliver();
-        assert_eq!(ends.stalled(interval), Stalled::default());
+        assert_eq!(ends.stalled(interval), StalledCounts::default());
     }
     let (stream, range) = ends.fetches.remove(0);
     ends.http.on_fetched(stream, range.read());
@@ -432,7 +440,7 @@ fn what_the_client_does_not_acknowledge_is_kept_up_to_a_bound() {
     const BOUND: u64 = 1 << 16;
     for (max, exceeds) in [(BOUND, false), (1 << 30, true)] {
         let mut ends = Ends::connect();
-        ends.http.allowance = Allowance::new(max);
+        ends.http.send_quota = SendQuota::new(max);
         let stream = ends.ask("/bytes/900000", None);
         for _ in 0..5 {
             ends.deliver();
@@ -494,8 +502,8 @@ fn at_rest_no_room_is_kept_for_requests_that_are_over() {
         ends.asker.send_body(&mut ends.client, stream, b"", true).unwrap();
     }
     ends.deliver();
-    assert!(ends.http.intakes.is_empty());
-    let room = ends.http.intakes.capacity();
+    assert!(ends.http.request_bodies.is_empty());
+    let room = ends.http.request_bodies.capacity();
     ends.http.shrink_to_fit();
-    assert!(room > 0 && ends.http.intakes.capacity() == 0, "{room}");
+    assert!(room > 0 && ends.http.request_bodies.capacity() == 0, "{room}");
 }

@@ -30,7 +30,7 @@ static PATTERN: [u8; PATTERN_BYTES] = {
 
 /// Where bytes come from.
 #[derive(Debug)]
-pub enum Source {
+pub enum BodySource {
     File(Arc<File>),
 
     /// A pattern, repeated without end.
@@ -42,20 +42,20 @@ pub enum Source {
 /// What a response carries: some of a source's bytes, and text between them.
 #[derive(Debug)]
 pub struct Body {
-    source: Source,
+    source: BodySource,
     parts: Parts,
 
     /// Bytes that were fetched from disk.
-    fetched: Option<Fetched>,
+    fetched: Option<FetchedChunk>,
 }
 
 /// Some bytes of a body.
 #[derive(Debug)]
-pub enum Piece {
-    Here(Bytes),
+pub enum Chunk {
+    Ready(Bytes),
 
     /// They are not in memory: who wants them fetches and supplies them.
-    OnDisk(FileRange),
+    Pending(FileRange),
 }
 
 /// Bytes of a file, which may take the disk's time to read.
@@ -67,7 +67,7 @@ pub struct FileRange {
 }
 
 #[derive(Debug)]
-struct Fetched {
+struct FetchedChunk {
     /// Their position in the body.
     start: u64,
     bytes: Bytes,
@@ -100,16 +100,16 @@ impl Body {
     pub fn text(text: impl Into<Bytes>) -> Self {
         let text = text.into();
         let range = 0..text.len() as u64;
-        Self::of(Source::Text(text), range)
+        Self::of(BodySource::Text(text), range)
     }
 
     /// A range of a source's bytes.
-    pub fn of(source: Source, range: Range<u64>) -> Self {
+    pub fn of(source: BodySource, range: Range<u64>) -> Self {
         Self { source, parts: Parts::One(range), fetched: None }
     }
 
     /// Ranges of a source's bytes, each after its text, and `end` after them all.
-    pub fn in_parts(source: Source, parts: Vec<(String, Range<u64>)>, end: String) -> Self {
+    pub fn in_parts(source: BodySource, parts: Vec<(String, Range<u64>)>, end: String) -> Self {
         let mut start = 0;
         let mut placed = Vec::with_capacity(parts.len() + 1);
         for (text, range) in parts.into_iter().chain([(end, 0..0)]) {
@@ -135,9 +135,9 @@ impl Body {
     /// # Errors
     ///
     /// The file cannot be read, or has become shorter.
-    pub fn piece(&self, offset: u64, bytes_max: usize) -> io::Result<Piece> {
+    pub fn piece(&self, offset: u64, bytes_max: usize) -> io::Result<Chunk> {
         if let Some(bytes) = self.fetched.as_ref().and_then(|fetched| fetched.from(offset)) {
-            return Ok(Piece::Here(first(bytes, bytes_max)));
+            return Ok(Chunk::Ready(first(bytes, bytes_max)));
         }
         let parts = match &self.parts {
             Parts::One(range) => {
@@ -146,17 +146,17 @@ impl Body {
             Parts::Many(parts) => parts,
         };
         let index = parts.partition_point(|part| part.end() <= offset);
-        let Some(part) = parts.get(index) else { return Ok(Piece::Here(Bytes::new())) };
+        let Some(part) = parts.get(index) else { return Ok(Chunk::Ready(Bytes::new())) };
         let offset = offset - part.start;
         match offset.checked_sub(part.text.len() as u64) {
-            None => Ok(Piece::Here(first(part.text.slice(offset as usize..), bytes_max))),
+            None => Ok(Chunk::Ready(first(part.text.slice(offset as usize..), bytes_max))),
             Some(offset) => self.source.piece(part.range.start + offset..part.range.end, bytes_max),
         }
     }
 
     /// Takes what was on disk, from `offset`.
     pub fn supply(&mut self, offset: u64, bytes: Bytes) {
-        self.fetched = Some(Fetched { start: offset, bytes });
+        self.fetched = Some(FetchedChunk { start: offset, bytes });
     }
 
     /// Frees what was fetched, once all of it lies before `offset`.
@@ -171,15 +171,15 @@ impl Body {
         while (whole.len() as u64) < self.length() {
             let offset = whole.len() as u64;
             match self.piece(offset, bytes_max)? {
-                Piece::Here(bytes) => whole.extend_from_slice(&bytes),
-                Piece::OnDisk(range) => whole.extend(range.read()?),
+                Chunk::Ready(bytes) => whole.extend_from_slice(&bytes),
+                Chunk::Pending(range) => whole.extend(range.read()?),
             }
         }
         Ok(whole)
     }
 }
 
-impl Fetched {
+impl FetchedChunk {
     /// The bytes from `offset` of the body, if it has any.
     fn from(&self, offset: u64) -> Option<Bytes> {
         let skip = usize::try_from(offset.checked_sub(self.start)?).ok()?;
@@ -210,23 +210,23 @@ impl Part {
     }
 }
 
-impl Source {
-    fn piece(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Piece> {
+impl BodySource {
+    fn piece(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Chunk> {
         let offset = range.start;
         let left = usize::try_from(range.end - offset).unwrap_or(usize::MAX);
         let bytes_max = bytes_max.min(left);
         match self {
-            Self::File(_) if bytes_max == 0 => Ok(Piece::Here(Bytes::new())),
+            Self::File(_) if bytes_max == 0 => Ok(Chunk::Ready(Bytes::new())),
             Self::File(file) => {
                 let bytes_max = bytes_max.min(FILE_PIECE_BYTES_MAX);
                 let read = match read_cached(file, offset, bytes_max) {
                     Ok(bytes) if bytes.is_empty() => {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
-                    Ok(bytes) => Piece::Here(bytes),
+                    Ok(bytes) => Chunk::Ready(bytes),
                     // Not in memory; or the file system, or the kernel, cannot tell.
                     Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS) => {
-                        Piece::OnDisk(FileRange { file: Arc::clone(file), offset, bytes_max })
+                        Chunk::Pending(FileRange { file: Arc::clone(file), offset, bytes_max })
                     }
                     Err(e) => return Err(e.into()),
                 };
@@ -235,9 +235,9 @@ impl Source {
             Self::Pattern => {
                 let start = (offset % PATTERN_BYTES as u64) as usize;
                 let end = (start + bytes_max).min(PATTERN_BYTES);
-                Ok(Piece::Here(Bytes::from_static(&PATTERN[start..end])))
+                Ok(Chunk::Ready(Bytes::from_static(&PATTERN[start..end])))
             }
-            Self::Text(text) => Ok(Piece::Here(first(text.slice(offset as usize..), bytes_max))),
+            Self::Text(text) => Ok(Chunk::Ready(first(text.slice(offset as usize..), bytes_max))),
         }
     }
 }
@@ -272,19 +272,19 @@ mod tests {
     #[test]
     fn pieces_make_the_whole_whatever_their_size() {
         let (file, contents) = thousand();
-        let file = Body::of(Source::File(file), 0..1000);
+        let file = Body::of(BodySource::File(file), 0..1000);
         let text = Body::text("gone\n");
         for bytes_max in [1, 7, 100, 5000] {
             assert_eq!(file.read(bytes_max).unwrap(), contents);
             assert_eq!(text.read(bytes_max).unwrap(), b"gone\n");
         }
 
-        let pattern = Body::of(Source::Pattern, 0..3 * PATTERN_BYTES as u64 + 5);
+        let pattern = Body::of(BodySource::Pattern, 0..3 * PATTERN_BYTES as u64 + 5);
         let whole = pattern.read(100_000).unwrap();
         assert_eq!(whole.len() as u64, pattern.length());
         assert_eq!(whole, pattern.read(1000).unwrap());
         assert_eq!(whole[..5], whole[3 * PATTERN_BYTES..]);
-        let part = Body::of(Source::Pattern, 1000..70_000);
+        let part = Body::of(BodySource::Pattern, 1000..70_000);
         assert_eq!(part.read(100_000).unwrap(), whole[1000..70_000]);
     }
 
@@ -292,7 +292,7 @@ mod tests {
     fn parts_are_ranges_with_text_between_them() {
         let (file, contents) = thousand();
         let parts = vec![("<a>".to_owned(), 10..14), ("<b>".to_owned(), 500..800)];
-        let body = Body::in_parts(Source::File(file), parts, "<end>".to_owned());
+        let body = Body::in_parts(BodySource::File(file), parts, "<end>".to_owned());
         let expected = [b"<a>", &contents[10..14], b"<b>", &contents[500..800], b"<end>"].concat();
         assert_eq!(body.length(), expected.len() as u64);
         for bytes_max in [1, 2, 99, 5000] {
@@ -304,7 +304,7 @@ mod tests {
     fn a_file_that_became_shorter_is_an_error() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"short").unwrap();
-        let body = Body::of(Source::File(Arc::new(file)), 0..100);
+        let body = Body::of(BodySource::File(Arc::new(file)), 0..100);
         assert_eq!(body.read(100).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
     // The kernel does not say of these files whether reading them takes a wait.
@@ -313,15 +313,15 @@ mod tests {
         let file = Arc::new(File::open("/proc/version").unwrap());
         let contents = std::fs::read("/proc/version").unwrap();
         let parts = vec![("<a>".to_owned(), 3..9), ("<b>".to_owned(), 20..25)];
-        let mut body = Body::in_parts(Source::File(file), parts, "<end>".to_owned());
+        let mut body = Body::in_parts(BodySource::File(file), parts, "<end>".to_owned());
         let expected = [b"<a>", &contents[3..9], b"<b>", &contents[20..25], b"<end>"].concat();
 
         let (mut whole, mut fetches) = (Vec::new(), 0);
         while (whole.len() as u64) < body.length() {
             let offset = whole.len() as u64;
             match body.piece(offset, 4).unwrap() {
-                Piece::Here(bytes) => whole.extend_from_slice(&bytes),
-                Piece::OnDisk(range) => {
+                Chunk::Ready(bytes) => whole.extend_from_slice(&bytes),
+                Chunk::Pending(range) => {
                     let bytes = range.read().unwrap();
                     fetches += 1;
                     body.supply(offset, bytes);
@@ -331,14 +331,14 @@ mod tests {
         }
         assert_eq!(whole, expected);
         assert_eq!(fetches, 4);
-        assert!(matches!(body.piece(3, 0), Ok(Piece::Here(nothing)) if nothing.is_empty()));
+        assert!(matches!(body.piece(3, 0), Ok(Chunk::Ready(nothing)) if nothing.is_empty()));
         assert!(body.fetched.is_none(), "what has been sent is freed");
     }
 
     #[test]
     fn what_is_not_in_memory_may_have_become_shorter() {
         let file = Arc::new(File::open("/proc/version").unwrap());
-        let body = Body::of(Source::File(file), 0..100_000);
+        let body = Body::of(BodySource::File(file), 0..100_000);
         assert_eq!(body.read(1000).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 }

@@ -21,7 +21,7 @@ pub struct Validators {
 
 /// What the conditions of a request come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Precondition {
     /// Answered; by ranges, if it asks for any.
     Proceed,
 
@@ -37,25 +37,25 @@ pub enum Verdict {
 
 impl Validators {
     /// Judges a GET or HEAD in the order of RFC 9110, 13.2.2.
-    pub fn judge(&self, request: &Request<'_>, wall_now: SystemTime) -> Verdict {
+    pub fn judge(&self, request: &Request<'_>, wall_now: SystemTime) -> Precondition {
         if request.value("if-match").is_some() {
             if !self.matches(request, "if-match", false) {
-                return Verdict::Failed;
+                return Precondition::Failed;
             }
         } else if self.date(request, "if-unmodified-since").is_some_and(|since| !self.is_by(since))
         {
-            return Verdict::Failed;
+            return Precondition::Failed;
         }
         if request.value("if-none-match").is_some() {
             if self.matches(request, "if-none-match", true) {
-                return Verdict::NotModified;
+                return Precondition::NotModified;
             }
         } else if self.date(request, "if-modified-since").is_some_and(|at| self.is_by(at)) {
-            return Verdict::NotModified;
+            return Precondition::NotModified;
         }
         match request.value("if-range") {
-            Some(validator) if !self.is_current(validator, wall_now) => Verdict::Whole,
-            _ => Verdict::Proceed,
+            Some(validator) if !self.is_current(validator, wall_now) => Precondition::Whole,
+            _ => Precondition::Proceed,
         }
     }
 
@@ -131,7 +131,7 @@ mod tests {
     const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
     const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 
-    fn verdict(method: &str, fields: &[(&str, &str)], age: Duration) -> Verdict {
+    fn verdict(method: &str, fields: &[(&str, &str)], age: Duration) -> Precondition {
         let start =
             [(":method", method), (":scheme", "https"), (":authority", "a"), (":path", "/")];
         let headers: Vec<_> = start
@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn conditions_are_judged_in_their_order() {
-        use Verdict::*;
-        let table: &[(&[(&str, &str)], Verdict)] = &[
+        use Precondition::*;
+        let table: &[(&[(&str, &str)], Precondition)] = &[
             (&[], Proceed),
             (&[("if-match", "\"tag\"")], Proceed),
             (&[("if-match", "*")], Proceed),
@@ -200,9 +200,9 @@ mod tests {
     fn without_a_time_dates_decide_nothing() {
         let validators = Validators { etag: "\"tag\"".to_owned(), modified: None };
         for (name, expected) in [
-            ("if-modified-since", Verdict::Proceed),
-            ("if-unmodified-since", Verdict::Proceed),
-            ("if-range", Verdict::Whole),
+            ("if-modified-since", Precondition::Proceed),
+            ("if-unmodified-since", Precondition::Proceed),
+            ("if-range", Precondition::Whole),
         ] {
             let fields = [
                 (":method", "GET"),

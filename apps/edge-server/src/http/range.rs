@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::http::body::Body;
-use crate::http::body::Source;
-use crate::http::response::Answer;
+use crate::http::body::BodySource;
+use crate::http::response::Response;
 
 /// The most ranges of one request; a client that asks for more gets everything
 /// (RFC 9110, 14.2).
@@ -14,7 +14,7 @@ const RANGES_MAX: usize = 16;
 
 /// What a `Range` field asks of a representation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum RangeRequest {
     /// Everything: there is no range that is understood.
     Whole,
 
@@ -25,7 +25,7 @@ pub enum Asked {
     Unsatisfiable,
 }
 
-impl Asked {
+impl RangeRequest {
     /// What `field` asks of a representation of `length` bytes.
     pub fn read(field: &str, length: u64) -> Self {
         let Some(set) =
@@ -91,15 +91,15 @@ fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 /// A 206 of these ranges of a source of `length` bytes (RFC 9110, 15.3.7). What is
 /// between parts is told from `etag`, which is not known to who made the source.
 pub fn partial(
-    source: Source,
+    source: BodySource,
     ranges: Vec<Range<u64>>,
     length: u64,
     content_type: Cow<'static, str>,
     etag: &str,
-) -> Answer {
+) -> Response {
     if let [only] = ranges.as_slice() {
         let content_range = content_range(only, length);
-        return Answer::new(206, Body::of(source, only.clone()))
+        return Response::new(206, Body::of(source, only.clone()))
             .with("content-type", content_type)
             .with("content-range", content_range);
     }
@@ -115,7 +115,7 @@ pub fn partial(
     };
     let parts = ranges.into_iter().enumerate().map(part).collect();
     let body = Body::in_parts(source, parts, format!("\r\n--{boundary}--\r\n"));
-    Answer::new(206, body)
+    Response::new(206, body)
         .with("content-type", format!("multipart/byteranges; boundary={boundary}"))
 }
 
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn ranges_are_read_as_the_rfc_has_them() {
         let some = |ranges: &[(u64, u64)]| {
-            Asked::Ranges(ranges.iter().map(|(start, end)| *start..*end).collect())
+            RangeRequest::Ranges(ranges.iter().map(|(start, end)| *start..*end).collect())
         };
         let table = [
             ("bytes=0-0", some(&[(0, 1)])),
@@ -156,44 +156,44 @@ mod tests {
             ("bytes=,0-0, ,", some(&[(0, 1)])),
             ("bytes=0-,0-,0-,0-", some(&[(0, 1000)])),
             ("bytes=0-999,10-20", some(&[(0, 1000)])),
-            ("bytes=1000-", Asked::Unsatisfiable),
-            ("bytes=1000-2000,3000-", Asked::Unsatisfiable),
-            ("bytes=99999999999999999999-", Asked::Unsatisfiable),
-            ("bytes=-0", Asked::Unsatisfiable),
-            ("bytes=", Asked::Whole),
-            ("bytes=5", Asked::Whole),
-            ("bytes=-", Asked::Whole),
-            ("bytes=5-4", Asked::Whole),
-            ("bytes=0-0,5-4", Asked::Whole),
-            ("bytes=,", Asked::Whole),
-            ("bytes=+1-2", Asked::Whole),
-            ("bytes=0x1-2", Asked::Whole),
-            ("bytes=1-2-3", Asked::Whole),
-            ("bytes 0-1", Asked::Whole),
-            ("lines=0-1", Asked::Whole),
-            ("", Asked::Whole),
+            ("bytes=1000-", RangeRequest::Unsatisfiable),
+            ("bytes=1000-2000,3000-", RangeRequest::Unsatisfiable),
+            ("bytes=99999999999999999999-", RangeRequest::Unsatisfiable),
+            ("bytes=-0", RangeRequest::Unsatisfiable),
+            ("bytes=", RangeRequest::Whole),
+            ("bytes=5", RangeRequest::Whole),
+            ("bytes=-", RangeRequest::Whole),
+            ("bytes=5-4", RangeRequest::Whole),
+            ("bytes=0-0,5-4", RangeRequest::Whole),
+            ("bytes=,", RangeRequest::Whole),
+            ("bytes=+1-2", RangeRequest::Whole),
+            ("bytes=0x1-2", RangeRequest::Whole),
+            ("bytes=1-2-3", RangeRequest::Whole),
+            ("bytes 0-1", RangeRequest::Whole),
+            ("lines=0-1", RangeRequest::Whole),
+            ("", RangeRequest::Whole),
         ];
         for (field, expected) in table {
-            assert_eq!(Asked::read(field, 1000), expected, "{field}");
+            assert_eq!(RangeRequest::read(field, 1000), expected, "{field}");
         }
-        assert_eq!(Asked::read("bytes=0-", 0), Asked::Unsatisfiable);
-        assert_eq!(Asked::read("bytes=-1", 0), Asked::Unsatisfiable);
+        assert_eq!(RangeRequest::read("bytes=0-", 0), RangeRequest::Unsatisfiable);
+        assert_eq!(RangeRequest::read("bytes=-1", 0), RangeRequest::Unsatisfiable);
     }
 
     #[test]
     fn the_number_of_ranges_is_bounded() {
         let set = |count| {
             let specs: Vec<_> = (0..count).map(|n| format!("{0}-{0}", n * 200)).collect();
-            Asked::read(&format!("bytes={}", specs.join(",")), 1 << 20)
+            RangeRequest::read(&format!("bytes={}", specs.join(",")), 1 << 20)
         };
-        let Asked::Ranges(ranges) = set(RANGES_MAX) else { panic!("refused") };
+        let RangeRequest::Ranges(ranges) = set(RANGES_MAX) else { panic!("refused") };
         assert_eq!(ranges.len(), RANGES_MAX);
-        assert_eq!(set(RANGES_MAX + 1), Asked::Whole);
+        assert_eq!(set(RANGES_MAX + 1), RangeRequest::Whole);
     }
 
     #[test]
     fn several_ranges_are_a_multipart_body() {
-        let source = || Source::Text("0123456789".repeat(100).into());
+        let source = || BodySource::Text("0123456789".repeat(100).into());
         let answer = partial(source(), vec![0..3, 500..502], 1000, "a/b".into(), "\"x\"");
         let content_type = answer.field("content-type").unwrap();
         let boundary = content_type.strip_prefix("multipart/byteranges; boundary=").unwrap();

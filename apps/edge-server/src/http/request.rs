@@ -55,7 +55,7 @@ impl Method {
 
 /// Why a request is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum RequestError {
     /// A stream error of type `H3_MESSAGE_ERROR` (RFC 9114, 4.1.2).
     Malformed(&'static str),
 
@@ -85,7 +85,7 @@ impl<'a> Request<'a> {
     /// # Errors
     ///
     /// It cannot be answered as a request.
-    pub fn read(fields: &'a [h3::Header]) -> Result<Self, Fault> {
+    pub fn read(fields: &'a [h3::Header]) -> Result<Self, RequestError> {
         // RFC 9114, 4.3: all pseudo-header fields come before regular fields.
         let is_regular = |field: &h3::Header| !field.name().starts_with(b":");
         let first = fields.iter().position(is_regular);
@@ -106,7 +106,7 @@ impl<'a> Request<'a> {
         };
         let authority = request.authority(&pseudo)?;
         request.method = pseudo.method(authority)?;
-        request.host = host_of(authority).ok_or(Fault::Refused(400))?;
+        request.host = host_of(authority).ok_or(RequestError::Refused(400))?;
         Ok(request)
     }
 
@@ -133,7 +133,7 @@ impl<'a> Request<'a> {
     }
 
     /// RFC 9114, 4.3.1: `:authority`, `Host`, or both with the same value.
-    fn authority(&self, pseudo: &Pseudo<'a>) -> Result<&'a str, Fault> {
+    fn authority(&self, pseudo: &Pseudo<'a>) -> Result<&'a str, RequestError> {
         let is_host = |field: &&h3::Header| field.name() == b"host";
         let mut hosts = self.fields.iter().filter(is_host).map(h3::Header::value);
         let host = hosts.next();
@@ -147,13 +147,13 @@ impl<'a> Request<'a> {
 }
 
 impl<'a> Pseudo<'a> {
-    fn take(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Fault> {
+    fn take(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), RequestError> {
         let place = match name {
             b":method" => &mut self.method,
             b":scheme" => &mut self.scheme,
             b":authority" => &mut self.authority,
             b":path" => &mut self.path,
-            _ => return Err(Fault::Malformed("an unknown pseudo-header field")),
+            _ => return Err(RequestError::Malformed("an unknown pseudo-header field")),
         };
         check(place.is_none(), "a pseudo-header field twice")?;
         check(is_field_value(value), "a pseudo-header field with control characters")?;
@@ -162,8 +162,8 @@ impl<'a> Pseudo<'a> {
     }
 
     /// The method, after what it demands of the others (RFC 9114, 4.3.1 and 4.4).
-    fn method(&self, authority: &str) -> Result<Method, Fault> {
-        let method = self.method.ok_or(Fault::Malformed("no :method"))?;
+    fn method(&self, authority: &str) -> Result<Method, RequestError> {
+        let method = self.method.ok_or(RequestError::Malformed("no :method"))?;
         check(TOKEN.is_made(method), "a :method that is none")?;
         if method == b"CONNECT" {
             let alone = self.scheme.is_none() && self.path.is_none();
@@ -171,22 +171,22 @@ impl<'a> Pseudo<'a> {
             check(alone && has_host, "a CONNECT with more than a host")?;
             return Ok(Method::Other);
         }
-        let scheme = self.scheme.ok_or(Fault::Malformed("no :scheme"))?;
-        let path = self.path.ok_or(Fault::Malformed("no :path"))?;
+        let scheme = self.scheme.ok_or(RequestError::Malformed("no :scheme"))?;
+        let path = self.path.ok_or(RequestError::Malformed("no :path"))?;
         check(!path.is_empty(), "an empty :path")?;
         if path.len() > TARGET_BYTES_MAX {
-            return Err(Fault::Refused(414));
+            return Err(RequestError::Refused(414));
         }
         // RFC 9110, 7.4: nothing else is served from here.
         if !scheme.eq_ignore_ascii_case(b"https") {
-            return Err(Fault::Refused(421));
+            return Err(RequestError::Refused(421));
         }
         match method {
             b"GET" => Ok(Method::Get),
             b"HEAD" => Ok(Method::Head),
             b"POST" => Ok(Method::Post),
             known if OTHER_METHODS.contains(&known) => Ok(Method::Other),
-            _ => Err(Fault::Refused(501)),
+            _ => Err(RequestError::Refused(501)),
         }
     }
 }
@@ -196,19 +196,19 @@ pub fn is_head(fields: &[h3::Header]) -> bool {
     fields.iter().any(|field| field.name() == b":method" && field.value() == b"HEAD")
 }
 
-fn check(good: bool, fault: &'static str) -> Result<(), Fault> {
+fn check(good: bool, fault: &'static str) -> Result<(), RequestError> {
     match good {
         true => Ok(()),
-        false => Err(Fault::Malformed(fault)),
+        false => Err(RequestError::Malformed(fault)),
     }
 }
 
 /// What can only be looked up as text.
-fn text(value: &[u8]) -> Result<&str, Fault> {
-    std::str::from_utf8(value).map_err(|_| Fault::Refused(400))
+fn text(value: &[u8]) -> Result<&str, RequestError> {
+    std::str::from_utf8(value).map_err(|_| RequestError::Refused(400))
 }
 
-fn check_regular(name: &[u8], value: &[u8]) -> Result<(), Fault> {
+fn check_regular(name: &[u8], value: &[u8]) -> Result<(), RequestError> {
     check(!name.starts_with(b":"), "a pseudo-header field after others")?;
     check(FIELD_NAME.is_made(name), "a field name with other characters")?;
     check(is_field_value(value), "a field value with control characters")?;
@@ -262,7 +262,7 @@ impl Alphabet {
 }
 
 /// What the client announces; said twice, it must be the same.
-fn content_length(fields: &[h3::Header]) -> Result<Option<u64>, Fault> {
+fn content_length(fields: &[h3::Header]) -> Result<Option<u64>, RequestError> {
     let mut length = None;
     for field in fields.iter().filter(|field| field.name() == b"content-length") {
         let digits = field.value().iter().all(u8::is_ascii_digit);
@@ -321,7 +321,7 @@ mod tests {
         GET.into_iter().map(|(own, old)| (own, if own == name { value } else { old })).collect()
     }
 
-    fn fault(fields: &[(&str, &str)]) -> Option<Fault> {
+    fn fault(fields: &[(&str, &str)]) -> Option<RequestError> {
         Request::read(&headers(fields)).err()
     }
 
@@ -376,7 +376,7 @@ mod tests {
             set(":method", "CONNECT"),
         ];
         for fields in malformed {
-            assert!(matches!(fault(&fields), Some(Fault::Malformed(_))), "{fields:?}");
+            assert!(matches!(fault(&fields), Some(RequestError::Malformed(_))), "{fields:?}");
         }
     }
 
@@ -396,18 +396,18 @@ mod tests {
             (set(":authority", "[::1]443"), 400),
         ];
         for (fields, status) in table {
-            assert_eq!(fault(&fields), Some(Fault::Refused(status)), "{fields:?}");
+            assert_eq!(fault(&fields), Some(RequestError::Refused(status)), "{fields:?}");
         }
     }
 
     #[test]
     fn what_is_looked_up_is_text() {
         for (name, value, expected) in [
-            (":path", &b"/\xff"[..], Fault::Refused(400)),
-            (":authority", b"a\xff", Fault::Refused(400)),
-            (":scheme", b"https\xff", Fault::Refused(421)),
-            (":method", b"GET\xff", Fault::Malformed("a :method that is none")),
-            ("host", b"a.example\xff", Fault::Malformed("Host and :authority differ")),
+            (":path", &b"/\xff"[..], RequestError::Refused(400)),
+            (":authority", b"a\xff", RequestError::Refused(400)),
+            (":scheme", b"https\xff", RequestError::Refused(421)),
+            (":method", b"GET\xff", RequestError::Malformed("a :method that is none")),
+            ("host", b"a.example\xff", RequestError::Malformed("Host and :authority differ")),
         ] {
             let mut fields = headers(&GET);
             fields.retain(|field| field.name() != name.as_bytes());

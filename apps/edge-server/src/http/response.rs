@@ -18,7 +18,7 @@ const FIELDS: usize = 10;
 
 /// The answer to a request.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     pub status: u16,
 
     /// Fields besides those that every answer has.
@@ -51,7 +51,7 @@ impl NameValue for Field {
     }
 }
 
-impl Answer {
+impl Response {
     pub fn new(status: u16, body: Body) -> Self {
         Self { status, fields: Vec::with_capacity(FIELDS), body }
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 /// Where packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct AddressPair {
     pub to: SocketAddr,
     pub from: SocketAddr,
 }
@@ -17,7 +17,7 @@ pub trait PacketSink {
     /// # Errors
     ///
     /// None was sent. `WouldBlock`: wait until there is room.
-    fn send(&self, route: Route, contents: &[u8], segment_bytes: usize) -> io::Result<()>;
+    fn send(&self, route: AddressPair, contents: &[u8], segment_bytes: usize) -> io::Result<()>;
 
     /// The most packets that one send may hold.
     fn packets_per_send_max(&self) -> usize;

@@ -11,23 +11,23 @@ use log::debug;
 use quiche::RecvInfo;
 
 use crate::config::limits::PACKET_BYTES_MAX;
-use crate::net::route::Route;
+use crate::net::route::AddressPair;
 
 /// The most that one send may hold, in bytes: what fits an IPv4 packet.
 const SEND_BYTES_MAX: usize = 65_535 - 20 - 8;
 
 /// Packets built and not sent. Bounded: when the socket takes no more, nothing
 /// more is built.
-pub struct Outbox {
+pub struct SendQueue {
     buffer: Vec<u8>,
     filled: usize,
-    sends: VecDeque<Send>,
+    sends: VecDeque<Transmit>,
 }
 
 /// One system call to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Send {
-    route: Route,
+struct Transmit {
+    route: AddressPair,
     range: Range<usize>,
     segment_bytes: usize,
     packets: usize,
@@ -37,7 +37,7 @@ struct Send {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocked;
 
-impl Outbox {
+impl SendQueue {
     pub fn new() -> Self {
         Self { buffer: vec![0; 1 << 16], filled: 0, sends: VecDeque::new() }
     }
@@ -78,8 +78,8 @@ impl Outbox {
         self.filled = range.end;
 
         let packets = bytes.div_ceil(packet_bytes);
-        let route = Route { to: *to, from: *from };
-        let send = Send { route, range, segment_bytes: packet_bytes, packets };
+        let route = AddressPair { to: *to, from: *from };
+        let send = Transmit { route, range, segment_bytes: packet_bytes, packets };
         if let Some(last) = self.sends.back_mut() {
             if last.takes(&send, sink.packets_per_send_max()) {
                 last.range.end = send.range.end;
@@ -132,12 +132,12 @@ impl Outbox {
         for number in (0..send.packets).rev() {
             let start = send.range.start + number * send.segment_bytes;
             let end = send.range.end.min(start + send.segment_bytes);
-            self.sends.push_front(Send { range: start..end, packets: 1, ..send });
+            self.sends.push_front(Transmit { range: start..end, packets: 1, ..send });
         }
     }
 }
 
-impl Send {
+impl Transmit {
     /// Both may be one.
     fn takes(&self, next: &Self, packets_max: usize) -> bool {
         let ends_with_shorter = self.range.len() < self.packets * self.segment_bytes;
@@ -178,7 +178,7 @@ mod tests {
     }
 
     impl PacketSink for Sink {
-        fn send(&self, _: Route, contents: &[u8], segment_bytes: usize) -> io::Result<()> {
+        fn send(&self, _: AddressPair, contents: &[u8], segment_bytes: usize) -> io::Result<()> {
             let largest = contents.len().min(segment_bytes);
             if largest > self.packet_bytes_max || (largest < contents.len() && !self.segments) {
                 return Err(io::ErrorKind::InvalidInput.into());
@@ -194,9 +194,9 @@ mod tests {
         }
     }
 
-    fn push(outbox: &mut Outbox, bytes: usize, packet_bytes: usize, port: u16, sink: &Sink) {
+    fn push(send_queue: &mut SendQueue, bytes: usize, packet_bytes: usize, port: u16, sink: &Sink) {
         let address = |port| ([127, 0, 0, 1], port).into();
-        outbox.push(bytes, packet_bytes, &address(port), &address(1), sink);
+        send_queue.push(bytes, packet_bytes, &address(port), &address(1), sink);
     }
 
     /// Sizes of the sends that these packets make.
@@ -207,12 +207,12 @@ mod tests {
 
     fn sends_of_runs(runs: &[(usize, usize, u16)], packets_max: usize) -> Vec<usize> {
         let sink = Sink::new(usize::MAX, packets_max);
-        let mut outbox = Outbox::new();
+        let mut send_queue = SendQueue::new();
         for (bytes, packet_bytes, port) in runs {
-            outbox.room(&sink).unwrap();
-            push(&mut outbox, *bytes, *packet_bytes, *port, &sink);
+            send_queue.room(&sink).unwrap();
+            push(&mut send_queue, *bytes, *packet_bytes, *port, &sink);
         }
-        outbox.flush(&sink).unwrap();
+        send_queue.flush(&sink).unwrap();
         sink.sent_bytes()
     }
 
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn there_is_room_for_a_whole_send_and_no_more() {
         let sink = Sink::new(0, 64);
-        assert_eq!(Outbox::new().room(&sink).unwrap().len(), SEND_BYTES_MAX);
+        assert_eq!(SendQueue::new().room(&sink).unwrap().len(), SEND_BYTES_MAX);
     }
 
     #[test]
@@ -267,15 +267,15 @@ mod tests {
     #[test]
     fn what_the_socket_does_not_take_is_kept_in_order() {
         let sink = Sink::new(1, 64);
-        let mut outbox = Outbox::new();
+        let mut send_queue = SendQueue::new();
         for (fill, port) in [(1, 5), (2, 6), (3, 7)] {
-            outbox.room(&sink).unwrap()[..100].fill(fill);
-            push(&mut outbox, 100, 100, port, &sink);
+            send_queue.room(&sink).unwrap()[..100].fill(fill);
+            push(&mut send_queue, 100, 100, port, &sink);
         }
-        assert_eq!(outbox.flush(&sink), Err(Blocked));
-        assert_eq!(outbox.flush(&sink), Err(Blocked));
+        assert_eq!(send_queue.flush(&sink), Err(Blocked));
+        assert_eq!(send_queue.flush(&sink), Err(Blocked));
         sink.room.set(9);
-        assert_eq!(outbox.flush(&sink), Ok(()));
+        assert_eq!(send_queue.flush(&sink), Ok(()));
         let firsts: Vec<u8> = sink.sent.borrow().iter().map(|sent| sent[0]).collect();
         assert_eq!(firsts, [1, 2, 3]);
     }
@@ -291,13 +291,13 @@ mod tests {
             (1000, true, vec![300]),
         ] {
             let sink = Sink { packet_bytes_max, segments, ..Sink::new(0, 64) };
-            let mut outbox = Outbox::new();
+            let mut send_queue = SendQueue::new();
             for (fill, (bytes, port)) in (0..).zip(probe_and_data) {
-                outbox.room(&sink).unwrap()[..bytes].fill(fill);
-                push(&mut outbox, bytes, bytes, port, &sink);
+                send_queue.room(&sink).unwrap()[..bytes].fill(fill);
+                push(&mut send_queue, bytes, bytes, port, &sink);
             }
             // However often the socket is full in between, none is sent twice.
-            while outbox.flush(&sink) == Err(Blocked) {
+            while send_queue.flush(&sink) == Err(Blocked) {
                 sink.room.set(1);
             }
             assert_eq!(sink.sent_bytes(), expected, "{packet_bytes_max} {segments}");
@@ -309,15 +309,15 @@ mod tests {
     #[test]
     fn nothing_is_built_while_the_socket_is_full() {
         let sink = Sink::new(0, 64);
-        let mut outbox = Outbox::new();
+        let mut send_queue = SendQueue::new();
         let mut packets = 0;
-        while outbox.room(&sink).is_ok() {
-            push(&mut outbox, 1350, 1350, 5, &sink);
+        while send_queue.room(&sink).is_ok() {
+            push(&mut send_queue, 1350, 1350, 5, &sink);
             packets += 1;
             assert!(packets < 100);
         }
         sink.room.set(9);
-        outbox.flush(&sink).unwrap();
+        send_queue.flush(&sink).unwrap();
         assert_eq!(sink.sent_bytes().iter().sum::<usize>(), packets * 1350);
     }
 }

@@ -1,6 +1,6 @@
 //! The UDP socket: several packets a system call in both directions.
 
-use crate::net::route::Route;
+use crate::net::route::AddressPair;
 use std::io;
 use std::io::IoSliceMut;
 use std::net::IpAddr;
@@ -117,7 +117,7 @@ impl Socket {
 }
 
 impl PacketSink for Socket {
-    fn send(&self, route: Route, contents: &[u8], segment_bytes: usize) -> io::Result<()> {
+    fn send(&self, route: AddressPair, contents: &[u8], segment_bytes: usize) -> io::Result<()> {
         let several = contents.len() > segment_bytes;
         let segment_size = several.then_some(segment_bytes);
         let src_ip = self.local.ip().is_unspecified().then(|| route.from.ip());

@@ -101,7 +101,7 @@ mod tests {
     use crate::net::receiver::Received;
     use crate::net::receiver::Receiver;
     use crate::net::socket::Socket;
-    use crate::quic::connection_id::IdMaker;
+    use crate::quic::connection_id::ConnectionIdGenerator;
     use crate::quic::secrets::tests::shared;
     use crate::quic::secrets::tests::ONE;
 
@@ -131,7 +131,7 @@ mod tests {
     fn what_bears_one_of_our_ids_is_for_the_worker_that_made_it() {
         let steering = Steering::new(7);
         for worker in 0..7 {
-            let id = IdMaker::new(worker, shared(&[ONE])).connection_id().unwrap();
+            let id = ConnectionIdGenerator::new(worker, shared(&[ONE])).connection_id().unwrap();
             assert_eq!(steering.worker_of(&short_header(&id.as_quic())), usize::from(worker));
         }
     }

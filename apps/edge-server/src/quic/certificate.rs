@@ -18,10 +18,10 @@ use boring::ssl::SslRef;
 use boring::x509::X509;
 use log::debug;
 
-use crate::config::host_map::Names;
+use crate::config::host_map::HostMap;
 use crate::config::Config;
 
-/// Names that the throw-away certificate is good for.
+/// HostMap that the throw-away certificate is good for.
 const THROW_AWAY_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// A certificate chain, its leaf first, and the leaf's key.
@@ -33,7 +33,7 @@ struct Pair {
 /// The certificates of a server, which all its workers present.
 #[derive(Clone)]
 pub struct Certificates {
-    named: Names<Arc<Pair>>,
+    named: HostMap<Arc<Pair>>,
 
     /// For all other names.
     unnamed: Arc<Pair>,
@@ -53,7 +53,7 @@ impl Certificates {
             Some((cert, key)) => Pair::read(cert, key, ["cert =", "key ="])?,
             None => Pair::throw_away()?,
         };
-        let mut named = Names::default();
+        let mut named = HostMap::default();
         for host in config.file.named() {
             let Some((cert, key)) = host.cert.as_deref().zip(host.key.as_deref()) else { continue };
             let pair = Pair::read(cert, key, ["cert =", "key ="]);

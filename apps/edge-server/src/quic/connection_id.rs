@@ -32,12 +32,12 @@ pub fn of_short_header(packet: &[u8]) -> Option<&[u8]> {
 
 /// A connection ID of either side, kept in place.
 #[derive(Clone, Copy)]
-pub struct RoutingId {
+pub struct Cid {
     bytes: [u8; quiche::MAX_CONN_ID_LEN],
     len: u8,
 }
 
-impl RoutingId {
+impl Cid {
     /// The ID of these bytes, at most 20; further ones are cut off.
     pub fn new(id: &[u8]) -> Self {
         let len = id.len().min(quiche::MAX_CONN_ID_LEN);
@@ -52,35 +52,35 @@ impl RoutingId {
     }
 }
 
-impl Borrow<[u8]> for RoutingId {
+impl Borrow<[u8]> for Cid {
     fn borrow(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 }
 
-impl Hash for RoutingId {
+impl Hash for Cid {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let bytes: &[u8] = self.borrow();
         bytes.hash(state);
     }
 }
 
-impl PartialEq for RoutingId {
+impl PartialEq for Cid {
     fn eq(&self, other: &Self) -> bool {
         let (one, other): (&[u8], &[u8]) = (self.borrow(), other.borrow());
         one == other
     }
 }
 
-impl Eq for RoutingId {}
+impl Eq for Cid {}
 
-impl fmt::Debug for RoutingId {
+impl fmt::Debug for Cid {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{self}")
     }
 }
 
-impl fmt::Display for RoutingId {
+impl fmt::Display for Cid {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let bytes: &[u8] = self.borrow();
         bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -88,24 +88,24 @@ impl fmt::Display for RoutingId {
 }
 
 /// Makes connection IDs of one worker.
-pub struct IdMaker {
+pub struct ConnectionIdGenerator {
     worker: u8,
     secrets: SharedSecrets,
 }
 
-impl IdMaker {
+impl ConnectionIdGenerator {
     pub fn new(worker: u8, secrets: SharedSecrets) -> Self {
         Self { worker, secrets }
     }
 
     /// A fresh ID, unpredictable but for what it names. `None` when the system has
     /// no randomness.
-    pub fn connection_id(&self) -> Option<RoutingId> {
+    pub fn connection_id(&self) -> Option<Cid> {
         let mut id = [0; LEN];
         random::fill(&mut id)?;
         id[WORKER_AT] = self.worker;
         id[SECRET_AT] = self.secrets.get().current().name();
-        Some(RoutingId::new(&id))
+        Some(Cid::new(&id))
     }
 }
 
@@ -119,10 +119,10 @@ mod tests {
     #[test]
     fn an_id_is_found_by_its_bytes() {
         let mut routes = HashMap::new();
-        routes.insert(RoutingId::new(&[1, 2, 3]), 7);
+        routes.insert(Cid::new(&[1, 2, 3]), 7);
         assert_eq!(routes.get(&[1u8, 2, 3][..]), Some(&7));
         assert_eq!(routes.get(&[1u8, 2, 3, 0][..]), None);
-        assert_eq!(routes.get(&RoutingId::new(&[1, 2])), None);
+        assert_eq!(routes.get(&Cid::new(&[1, 2])), None);
     }
 
     #[test]
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn our_ids_name_their_worker_and_secret_and_differ() {
         let secrets = shared(&[ONE]);
-        let maker = IdMaker::new(9, secrets.clone());
+        let maker = ConnectionIdGenerator::new(9, secrets.clone());
         let (one, other) = (maker.connection_id().unwrap(), maker.connection_id().unwrap());
         assert_ne!(one, other);
         for id in [one, other] {

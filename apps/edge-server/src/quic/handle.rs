@@ -1,11 +1,11 @@
 //! Handle of a connection among those of one worker.
 
-/// Names a connection of one worker, for ever: slots are used again, serial
+/// HostMap a connection of one worker, for ever: slots are used again, serial
 /// numbers are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectionKey(u64);
+pub struct ConnectionHandle(u64);
 
-impl ConnectionKey {
+impl ConnectionHandle {
     /// Slots are below this.
     pub const SLOTS_MAX: usize = 1 << 16;
 

@@ -25,7 +25,7 @@ use quiche::CongestionControlAlgorithm;
 use crate::config::limits::Limits;
 use crate::config::Cli;
 use crate::config::CongestionController;
-use crate::config::Switch;
+use crate::config::OnOff;
 use crate::quic::certificate::Certificates;
 use crate::quic::secrets::SharedSecrets;
 
@@ -112,7 +112,7 @@ impl Transport {
         });
         hooks::set_slow_start_exit(&mut quic, cli.slow_start_exit)
             .context("cannot set --slow-start-exit")?;
-        let discovers = cli.pmtud == Switch::On;
+        let discovers = cli.pmtud == OnOff::On;
         quic.discover_pmtu(discovers);
         hooks::set_pmtud_start_after(&mut quic, INITIAL_WINDOW_BYTES);
         quic.set_max_send_udp_payload_size(match discovers {
@@ -120,7 +120,7 @@ impl Transport {
             false => SAFE_PACKET_BYTES,
         });
         set_limits(&mut quic, &cli.limits, cli.speedtest);
-        if cli.early_data == Switch::On {
+        if cli.early_data == OnOff::On {
             quic.enable_early_data();
         }
         if cli.resumes() {

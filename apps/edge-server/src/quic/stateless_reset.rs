@@ -14,7 +14,7 @@ use ring::hmac;
 
 use crate::quic::address::address_bytes;
 use crate::quic::connection_id;
-use crate::quic::connection_id::RoutingId;
+use crate::quic::connection_id::Cid;
 use crate::quic::random;
 use crate::quic::secrets::Secrets;
 use crate::quic::secrets::SharedSecrets;
@@ -57,7 +57,7 @@ impl StatelessResets {
 
     /// The token of a connection ID of ours, used at our address `local`. `None` if its
     /// secret is gone.
-    pub fn token(&self, id: &RoutingId, local: SocketAddr) -> Option<u128> {
+    pub fn token(&self, id: &Cid, local: SocketAddr) -> Option<u128> {
         token(&self.secrets.get(), id.borrow(), local)
     }
 
@@ -104,7 +104,7 @@ impl StatelessResets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quic::connection_id::IdMaker;
+    use crate::quic::connection_id::ConnectionIdGenerator;
     use crate::quic::secrets::tests::shared;
     use crate::quic::secrets::tests::ONE;
     use crate::quic::secrets::tests::OTHER;
@@ -115,7 +115,7 @@ mod tests {
 
     /// An ID and its token, made with these secrets.
     fn made(secrets: &SharedSecrets) -> (Vec<u8>, u128) {
-        let id = IdMaker::new(0, secrets.clone()).connection_id().unwrap();
+        let id = ConnectionIdGenerator::new(0, secrets.clone()).connection_id().unwrap();
         let id = id.as_quic().to_vec();
         let token = token(&secrets.get(), &id, local()).unwrap();
         (id, token)

@@ -3,7 +3,7 @@
 //!
 //! A token is kind, name of the secret, salt and, sealed, its expiry and what is to
 //! be remembered of the first Initial packet. Each is sealed with a key of its own,
-//! which comes of the salt: no number of tokens wears a secret out. Kind, name and
+//! which comes of the salt: no number of tokens wears a secret out. TokenKind, name and
 //! the client's address are authenticated with it.
 
 use crate::quic::address::address_bytes;
@@ -16,7 +16,7 @@ use std::time::UNIX_EPOCH;
 
 use ring::aead;
 
-use crate::quic::connection_id::RoutingId;
+use crate::quic::connection_id::Cid;
 use crate::quic::random;
 use crate::quic::secrets::Secret;
 use crate::quic::secrets::SharedSecrets;
@@ -30,7 +30,7 @@ const RETRY_LIFETIME: Duration = Duration::from_secs(10);
 /// back within a day, and the address is not likely to be somebody else's by then.
 const NEW_TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Used tokens of one kind that are remembered.
+/// TokenLog tokens of one kind that are remembered.
 const USED_MAX: usize = 1 << 16;
 
 /// Where the parts of a token are.
@@ -41,17 +41,17 @@ const SEALED_AT: usize = SALT_AT + TOKEN_SALT_BYTES;
 
 /// What a token came with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TokenKind {
     Retry,
     NewToken,
 }
 
 /// What a good token proves of the client's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
+pub enum AddressValidation {
     /// It received a Retry packet there, upon an Initial packet to this connection
     /// ID.
-    Retry { original: RoutingId },
+    Retry { original: Cid },
 
     /// An earlier connection from there was established.
     NewToken,
@@ -59,7 +59,7 @@ pub enum Proof {
 
 /// Why a token is not good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum TokenError {
     /// It is none of ours, or made with a secret that is gone.
     Unknown,
 
@@ -72,11 +72,11 @@ pub enum Fault {
 /// Makes and judges tokens of one worker.
 pub struct Tokens {
     secrets: SharedSecrets,
-    used_retry: Used,
-    used_new_token: Used,
+    used_retry: TokenLog,
+    used_new_token: TokenLog,
 }
 
-impl Kind {
+impl TokenKind {
     /// How a token tells its kind: what came with a Retry packet must be known from
     /// what came otherwise (RFC 9000, 8.1.1).
     fn byte(self) -> u8 {
@@ -93,7 +93,7 @@ impl Kind {
     }
 }
 
-impl Fault {
+impl TokenError {
     /// How metrics name it.
     pub fn name(self) -> &'static str {
         match self {
@@ -107,7 +107,7 @@ impl Fault {
 
 impl Tokens {
     pub fn new(secrets: SharedSecrets) -> Self {
-        let (used_retry, used_new_token) = (Used::default(), Used::default());
+        let (used_retry, used_new_token) = (TokenLog::default(), TokenLog::default());
         Self { secrets, used_retry, used_new_token }
     }
 
@@ -121,14 +121,14 @@ impl Tokens {
         wall_now: SystemTime,
     ) -> Option<Vec<u8>> {
         let binding = retry_binding(client, changed);
-        self.seal(Kind::Retry, &binding, original, wall_now + RETRY_LIFETIME)
+        self.seal(TokenKind::Retry, &binding, original, wall_now + RETRY_LIFETIME)
     }
 
     /// A token for the client's next connection. `None` when the system has no
     /// randomness.
     pub fn for_next_connection(&self, client: IpAddr, wall_now: SystemTime) -> Option<Vec<u8>> {
         let binding = address_bytes(client);
-        self.seal(Kind::NewToken, &binding, &[], wall_now + NEW_TOKEN_LIFETIME)
+        self.seal(TokenKind::NewToken, &binding, &[], wall_now + NEW_TOKEN_LIFETIME)
     }
 
     /// Judges the token of an Initial packet to the connection ID `destination`. It
@@ -137,41 +137,41 @@ impl Tokens {
     /// # Errors
     ///
     /// It is not good.
-    pub fn judge(
+    pub fn validate(
         &mut self,
         token: &[u8],
         client: SocketAddr,
         destination: &[u8],
         wall_now: SystemTime,
-    ) -> Result<Proof, Fault> {
-        let kind = Kind::of(token).ok_or(Fault::Unknown)?;
+    ) -> Result<AddressValidation, TokenError> {
+        let kind = TokenKind::of(token).ok_or(TokenError::Unknown)?;
         let binding = match kind {
-            Kind::Retry => retry_binding(client, destination),
-            Kind::NewToken => address_bytes(client.ip()),
+            TokenKind::Retry => retry_binding(client, destination),
+            TokenKind::NewToken => address_bytes(client.ip()),
         };
         let contents = self.open(token, &binding)?;
-        let (expiry, original) = contents.split_first_chunk().ok_or(Fault::Forged)?;
+        let (expiry, original) = contents.split_first_chunk().ok_or(TokenError::Forged)?;
         let expiry_s = u64::from_be_bytes(*expiry);
         let now_s = seconds(wall_now);
         if expiry_s < now_s {
-            return Err(Fault::Expired);
+            return Err(TokenError::Expired);
         }
         let used = match kind {
-            Kind::Retry => &mut self.used_retry,
-            Kind::NewToken => &mut self.used_new_token,
+            TokenKind::Retry => &mut self.used_retry,
+            TokenKind::NewToken => &mut self.used_new_token,
         };
         if !used.add(expiry_s, &token[SALT_AT..SEALED_AT], now_s) {
-            return Err(Fault::Replayed);
+            return Err(TokenError::Replayed);
         }
         Ok(match kind {
-            Kind::Retry => Proof::Retry { original: RoutingId::new(original) },
-            Kind::NewToken => Proof::NewToken,
+            TokenKind::Retry => AddressValidation::Retry { original: Cid::new(original) },
+            TokenKind::NewToken => AddressValidation::NewToken,
         })
     }
 
     fn seal(
         &self,
-        kind: Kind,
+        kind: TokenKind,
         binding: &[u8],
         original: &[u8],
         expiry: SystemTime,
@@ -191,18 +191,18 @@ impl Tokens {
         Some(token)
     }
 
-    fn open(&self, token: &[u8], binding: &[u8]) -> Result<Vec<u8>, Fault> {
-        let (head, sealed) = token.split_at_checked(SEALED_AT).ok_or(Fault::Forged)?;
-        let salt = head.last_chunk().ok_or(Fault::Forged)?;
+    fn open(&self, token: &[u8], binding: &[u8]) -> Result<Vec<u8>, TokenError> {
+        let (head, sealed) = token.split_at_checked(SEALED_AT).ok_or(TokenError::Forged)?;
+        let salt = head.last_chunk().ok_or(TokenError::Forged)?;
         let secrets = self.secrets.get();
-        let secret: &Secret = secrets.named(head[SECRET_AT]).ok_or(Fault::Unknown)?;
+        let secret: &Secret = secrets.named(head[SECRET_AT]).ok_or(TokenError::Unknown)?;
         let mut contents = sealed.to_vec();
         let opened = secret.token_key(salt).open_in_place(
             nonce(),
             associated_data(head, binding),
             &mut contents,
         );
-        let opened_bytes = opened.map_err(|_| Fault::Forged)?.len();
+        let opened_bytes = opened.map_err(|_| TokenError::Forged)?.len();
         contents.truncate(opened_bytes);
         Ok(contents)
     }
@@ -230,9 +230,9 @@ fn seconds(time: SystemTime) -> u64 {
 /// Tokens that have been used, until they expire: their expiries and salts. When
 /// there are too many, those that expire first are forgotten.
 #[derive(Default)]
-struct Used(BTreeSet<(u64, [u8; TOKEN_SALT_BYTES])>);
+struct TokenLog(BTreeSet<(u64, [u8; TOKEN_SALT_BYTES])>);
 
-impl Used {
+impl TokenLog {
     /// Returns whether it is the first time.
     fn add(&mut self, expiry_s: u64, salt: &[u8], now_s: u64) -> bool {
         while self.0.first().is_some_and(|(expiry_s, _)| *expiry_s < now_s) {
@@ -285,16 +285,22 @@ mod tests {
     #[test]
     fn good_tokens_prove_what_they_were_made_for() {
         let (retry, next) = (retry_token(), next_token());
-        assert_eq!((Kind::of(&retry), Kind::of(&next)), (Some(Kind::Retry), Some(Kind::NewToken)));
-        let proof = Proof::Retry { original: RoutingId::new(ORIGINAL) };
-        assert_eq!(tokens().judge(&retry, client(), CHANGED, now()), Ok(proof));
-        assert_eq!(tokens().judge(&next, client(), &[9; 8], now()), Ok(Proof::NewToken));
+        assert_eq!(
+            (TokenKind::of(&retry), TokenKind::of(&next)),
+            (Some(TokenKind::Retry), Some(TokenKind::NewToken))
+        );
+        let proof = AddressValidation::Retry { original: Cid::new(ORIGINAL) };
+        assert_eq!(tokens().validate(&retry, client(), CHANGED, now()), Ok(proof));
+        assert_eq!(
+            tokens().validate(&next, client(), &[9; 8], now()),
+            Ok(AddressValidation::NewToken)
+        );
     }
 
     #[test]
     fn what_is_not_as_it_was_made_is_refused() {
         for token in [retry_token(), next_token()] {
-            let judge = |token: &[u8]| tokens().judge(token, client(), CHANGED, now());
+            let judge = |token: &[u8]| tokens().validate(token, client(), CHANGED, now());
             assert!(judge(&token).is_ok());
             for at in 0..token.len() {
                 for bit in [1, 0x80] {
@@ -307,10 +313,13 @@ mod tests {
             assert!(judge(&[&token[..], &[0]].concat()).is_err(), "lengthened");
 
             let mut of_other_kind = token;
-            of_other_kind[KIND_AT] ^= Kind::Retry.byte() ^ Kind::NewToken.byte();
-            assert_eq!(judge(&of_other_kind), Err(Fault::Forged));
+            of_other_kind[KIND_AT] ^= TokenKind::Retry.byte() ^ TokenKind::NewToken.byte();
+            assert_eq!(judge(&of_other_kind), Err(TokenError::Forged));
         }
-        assert_eq!(tokens().judge(b"theirs", client(), CHANGED, now()), Err(Fault::Unknown));
+        assert_eq!(
+            tokens().validate(b"theirs", client(), CHANGED, now()),
+            Err(TokenError::Unknown)
+        );
     }
 
     #[test]
@@ -323,18 +332,25 @@ mod tests {
         let mapped = at("[::ffff:192.0.2.7]:4433");
         let table = [
             ("as made", here, id, now(), Ok(()), Ok(())),
-            ("other port", port, id, now(), Err(Fault::Forged), Ok(())),
-            ("other address", address, id, now(), Err(Fault::Forged), Err(Fault::Forged)),
+            ("other port", port, id, now(), Err(TokenError::Forged), Ok(())),
+            ("other address", address, id, now(), Err(TokenError::Forged), Err(TokenError::Forged)),
             ("mapped address", mapped, id, now(), Ok(()), Ok(())),
-            ("other connection ID", here, ORIGINAL, now(), Err(Fault::Forged), Ok(())),
+            ("other connection ID", here, ORIGINAL, now(), Err(TokenError::Forged), Ok(())),
             ("after ten seconds", here, id, later(10), Ok(()), Ok(())),
-            ("later", here, id, later(11), Err(Fault::Expired), Ok(())),
-            ("after a day", here, id, later(day_s), Err(Fault::Expired), Ok(())),
-            ("after more", here, id, later(day_s + 1), Err(Fault::Expired), Err(Fault::Expired)),
+            ("later", here, id, later(11), Err(TokenError::Expired), Ok(())),
+            ("after a day", here, id, later(day_s), Err(TokenError::Expired), Ok(())),
+            (
+                "after more",
+                here,
+                id,
+                later(day_s + 1),
+                Err(TokenError::Expired),
+                Err(TokenError::Expired),
+            ),
         ];
         for (case, client, destination, wall_now, retry, next) in table {
             let judge = |token: &[u8]| {
-                tokens().judge(token, client, destination, wall_now).map(|_proof| ())
+                tokens().validate(token, client, destination, wall_now).map(|_proof| ())
             };
             assert_eq!(judge(&retry_token()), retry, "{case}");
             assert_eq!(judge(&next_token()), next, "{case}");
@@ -345,28 +361,30 @@ mod tests {
     fn a_token_is_good_once() {
         let mut tokens = tokens();
         for token in [retry_token(), next_token()] {
-            assert!(tokens.judge(&token, client(), CHANGED, now()).is_ok());
-            let again = tokens.judge(&token, client(), CHANGED, now());
-            assert_eq!(again, Err(Fault::Replayed));
+            assert!(tokens.validate(&token, client(), CHANGED, now()).is_ok());
+            let again = tokens.validate(&token, client(), CHANGED, now());
+            assert_eq!(again, Err(TokenError::Replayed));
         }
-        assert!(tokens.judge(&next_token(), client(), CHANGED, now()).is_ok());
+        assert!(tokens.validate(&next_token(), client(), CHANGED, now()).is_ok());
     }
 
     #[test]
     fn a_token_outlives_its_secrets_turn_and_not_the_secret() {
         let old = retry_token();
-        for (lines, expected) in
-            [(&[OTHER, ONE][..], Ok(())), (&[ONE, OTHER], Ok(())), (&[OTHER], Err(Fault::Unknown))]
-        {
+        for (lines, expected) in [
+            (&[OTHER, ONE][..], Ok(())),
+            (&[ONE, OTHER], Ok(())),
+            (&[OTHER], Err(TokenError::Unknown)),
+        ] {
             let mut tokens = Tokens::new(shared(lines));
-            let proof = tokens.judge(&old, client(), CHANGED, now());
+            let proof = tokens.validate(&old, client(), CHANGED, now());
             assert_eq!(proof.map(|_proof| ()), expected, "{lines:?}");
         }
     }
 
     #[test]
     fn used_tokens_are_remembered_until_they_expire_and_not_without_bound() {
-        let mut used = Used::default();
+        let mut used = TokenLog::default();
         let salt = |n: usize| (n as u128).to_be_bytes();
         assert!(used.add(100, &salt(0), 90));
         assert!(!used.add(100, &salt(0), 100));

@@ -1,7 +1,7 @@
 //! The store as an event loop sees it: requests go out, answers come in later,
 //! and nothing waits.
 
-use crate::quic::handle::ConnectionKey;
+use crate::quic::handle::ConnectionHandle;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub fn open(cli: &Cli) -> anyhow::Result<StoreService> {
 
 /// The saved paths that one worker reads and writes. Without a store it knows
 /// none and keeps none. With keys, the store knows clients by keyed hashes only.
-pub struct SavedPaths {
+pub struct StoreClient {
     store: Option<StoreHandle>,
     hash_keys: Option<WatchedHashKeys>,
 
@@ -43,7 +43,7 @@ pub struct SavedPaths {
     answered: Cell<bool>,
 }
 
-impl SavedPaths {
+impl StoreClient {
     /// A worker's end of the store; `waker` tells it that answers have come.
     pub fn new(
         service: Option<&StoreService>,
@@ -60,7 +60,7 @@ impl SavedPaths {
     }
 
     /// Reads the set of an endpoint for a connection, without claiming it.
-    pub fn read(&self, connection: ConnectionKey, endpoint: &RemoteEndpoint) {
+    pub fn read(&self, connection: ConnectionHandle, endpoint: &RemoteEndpoint) {
         if let Some(store) = &self.store {
             store.get(connection.tag(), &self.name(endpoint));
             self.answered.set(store.answers_at_once());
@@ -71,7 +71,7 @@ impl SavedPaths {
     /// False if no answer will come.
     pub fn claim(
         &self,
-        connection: ConnectionKey,
+        connection: ConnectionHandle,
         endpoint: &RemoteEndpoint,
         rtt: Duration,
     ) -> bool {
@@ -119,13 +119,13 @@ impl SavedPaths {
     }
 
     /// The next answer that has come, and whom it is for.
-    pub fn next_answer(&self) -> Option<(ConnectionKey, Answer)> {
+    pub fn next_answer(&self) -> Option<(ConnectionHandle, Answer)> {
         let Some(answer) = self.store.as_ref()?.poll() else {
             self.answered.set(false);
             return None;
         };
         let (Answer::Read { tag, .. } | Answer::Claimed { tag, .. }) = &answer;
-        Some((ConnectionKey::from_tag(*tag), answer))
+        Some((ConnectionHandle::from_tag(*tag), answer))
     }
 }
 
@@ -135,11 +135,11 @@ mod tests {
 
     #[test]
     fn a_key_tells_its_slot_and_differs_from_the_slots_earlier_ones() {
-        let last = ConnectionKey::SLOTS_MAX - 1;
+        let last = ConnectionHandle::SLOTS_MAX - 1;
         for slot in [0, 1, 300, last] {
-            assert_eq!(ConnectionKey::new(slot, 0).slot(), slot);
-            assert_eq!(ConnectionKey::new(slot, 70_000).slot(), slot);
-            assert_ne!(ConnectionKey::new(slot, 1), ConnectionKey::new(slot, 2));
+            assert_eq!(ConnectionHandle::new(slot, 0).slot(), slot);
+            assert_eq!(ConnectionHandle::new(slot, 70_000).slot(), slot);
+            assert_ne!(ConnectionHandle::new(slot, 1), ConnectionHandle::new(slot, 2));
         }
     }
 }

@@ -6,7 +6,7 @@ use quiche::resume::Trigger;
 
 /// The story of one connection, as far as it has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ResumeReport {
+pub struct ResumeSummary {
     pub phase: Phase,
 
     /// The connection was given a saved set.
@@ -25,7 +25,7 @@ pub struct ResumeReport {
     pub max_jump: u32,
 }
 
-impl ResumeReport {
+impl ResumeSummary {
     /// Of a connection that begins, and may jump so far.
     pub fn new(max_jump: u32) -> Self {
         Self {

@@ -5,7 +5,7 @@ use anyhow::Context;
 
 use crate::config::Config;
 use crate::server::hot_restart;
-use crate::server::resources::Inputs;
+use crate::server::resources::Resources;
 use crate::telemetry::access_log;
 use crate::telemetry::qlog::file;
 
@@ -16,9 +16,9 @@ use crate::telemetry::qlog::file;
 /// One line that names what a server could not use.
 pub fn check(config: &Config) -> anyhow::Result<()> {
     let cli = &config.flags;
-    let inputs = Inputs::read(config)?;
-    inputs.fresh(cli)?;
-    inputs.sites.check_error_pages()?;
+    let resources = Resources::read(config)?;
+    resources.worker_config(cli)?;
+    resources.virtual_hosts.check_error_pages()?;
     if let Some(dir) = &cli.qlog_dir {
         file::check_dir(dir)?;
     }

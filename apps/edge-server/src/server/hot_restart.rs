@@ -4,7 +4,7 @@
 //! Both meet at a Unix socket. The old process gives each worker's UDP socket, and one
 //! end of a [link](link::Link). When the new one is ready to serve, the old one stops to
 //! read, says so, and drains. From then on the new one reads everything, and passes on
-//! what belongs to none of its connections ([generations]).
+//! what belongs to none of its connections ([relay](crate::worker::relay)).
 
 use std::io;
 use std::io::IoSlice;
@@ -38,10 +38,10 @@ use rustix::net::SendFlags;
 
 use crate::config::preflight;
 use crate::net::process_link::Link;
-use crate::telemetry::admin::StatusServer;
+use crate::telemetry::admin::AdminListener;
 use crate::telemetry::health::Health;
-use crate::worker::command::Order;
-use crate::worker::command::Orders;
+use crate::worker::command::Command;
+use crate::worker::command::CommandSender;
 
 /// What the old process begins with. Another version says something else.
 const GREETING: [u8; 8] = *b"edge-ho1";
@@ -58,7 +58,7 @@ const DESCRIPTORS: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The process that has served so far.
-pub struct Predecessor {
+pub struct OldProcess {
     stream: UnixStream,
     path: PathBuf,
 
@@ -68,7 +68,7 @@ pub struct Predecessor {
 }
 
 /// Where a successor knocks.
-pub struct Door {
+pub struct TakeoverListener {
     listener: UnixListener,
     path: PathBuf,
 
@@ -77,15 +77,15 @@ pub struct Door {
 }
 
 /// What a successor gets, and what ends when it has it.
-pub struct Estate {
+pub struct TakeoverState {
     /// The workers' UDP sockets, in their order.
     pub sockets: Vec<OwnedFd>,
-    pub orders: Arc<Orders>,
+    pub commands: Arc<CommandSender>,
     pub health: Health,
-    pub status: Option<StatusServer>,
+    pub status: Option<AdminListener>,
 }
 
-impl Predecessor {
+impl OldProcess {
     /// The process that waits at `path`, if there is one.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ impl Predecessor {
     /// # Errors
     ///
     /// It did not, and serves on.
-    pub fn succeed(mut self) -> anyhow::Result<()> {
+    pub fn request_handover(mut self) -> anyhow::Result<()> {
         let mut answer = [0];
         let said = self.stream.write_all(&[READY]);
         let said = said.and_then(|()| self.stream.read_exact(&mut answer));
@@ -120,7 +120,7 @@ impl Predecessor {
     }
 }
 
-impl Door {
+impl TakeoverListener {
     /// Builds one for `path`, beside it.
     ///
     /// # Errors
@@ -150,11 +150,11 @@ impl Door {
     /// # Errors
     ///
     /// The process may have no more threads, or the folder is gone.
-    pub fn wait(self, estate: Estate) -> io::Result<()> {
+    pub fn wait(self, takeover_state: TakeoverState) -> io::Result<()> {
         std::fs::rename(&self.built_at, &self.path)?;
         let wait = move || {
             for stream in self.listener.incoming() {
-                match stream.and_then(|stream| estate.hand_over(stream)) {
+                match stream.and_then(|stream| takeover_state.hand_over(stream)) {
                     Ok(()) => return,
                     Err(e) => warn!("not handed over, serving on: {e}"),
                 }
@@ -165,7 +165,7 @@ impl Door {
     }
 }
 
-impl Estate {
+impl TakeoverState {
     /// Gives a process at the other end of `stream` everything, if it takes it.
     fn hand_over(&self, mut stream: UnixStream) -> io::Result<()> {
         let peer = sockopt::socket_peercred(&stream)?.uid;
@@ -188,14 +188,14 @@ impl Estate {
             return Err(io::ErrorKind::InvalidData.into());
         }
         self.health.drain();
-        self.orders.give(links.into_iter().map(Order::HandOver));
+        self.commands.broadcast_and_wait(links.into_iter().map(Command::HandOver));
         if let Some(status) = &self.status {
             status.close();
         }
         // It reads already, should it not hear that.
         let _ = stream.write_all(&[YOURS]);
         eprintln!("edge-server: handed over");
-        self.orders.give(std::iter::repeat_with(|| Order::Drain));
+        self.commands.broadcast_and_wait(std::iter::repeat_with(|| Command::Drain));
         Ok(())
     }
 }

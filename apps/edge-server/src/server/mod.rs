@@ -21,28 +21,28 @@ use log::warn;
 use path_store::StoreService;
 use quiche::path_state::PrefixLengths;
 
-use crate::admission::connection_limits::Gate;
+use crate::admission::connection_limits::ConnectionLimiter;
 use crate::config::Cli;
 use crate::config::Config;
-use crate::content::read_pool::DiskReaders;
+use crate::content::read_pool::ReadThreads;
 use crate::net::process_link::Link;
 use crate::net::socket::Socket;
 use crate::net::steering::Steering;
-use crate::resume::store::SavedPaths;
-use crate::server::hot_restart::Predecessor;
-use crate::server::resources::Inputs;
+use crate::resume::store::StoreClient;
+use crate::server::hot_restart::OldProcess;
+use crate::server::resources::Resources;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::health::Health;
 use crate::telemetry::metrics::Metrics;
 use crate::worker;
-use crate::worker::command::Orders;
+use crate::worker::command::CommandSender;
 use crate::worker::drain::Drain;
 use crate::worker::event_loop::EventLoop;
-use crate::worker::event_loop::Ties;
+use crate::worker::event_loop::WorkerHandles;
 use crate::worker::forwarding::Forwarding;
-use crate::worker::poller::Reactor;
-use crate::worker::relay::Generations;
-use crate::worker::shutdown_barrier::Departure;
+use crate::worker::poller::Poller;
+use crate::worker::relay::ProcessRelay;
+use crate::worker::shutdown_barrier::ShutdownBarrier;
 use crate::worker::Worker;
 
 /// Workers that are ready to serve.
@@ -52,14 +52,14 @@ pub struct Workers {
     pub event_loops: Vec<EventLoop>,
 
     /// The way to them.
-    pub orders: Orders,
+    pub commands: CommandSender,
 
     /// Their sockets, for a successor, if there may be one.
     pub sockets: Vec<OwnedFd>,
 }
 
 /// What workers serve with, besides what is read.
-pub struct Services<'a> {
+pub struct SharedServices<'a> {
     pub store: Option<&'a StoreService>,
     pub metrics: &'a Metrics,
     pub health: &'a Health,
@@ -68,22 +68,22 @@ pub struct Services<'a> {
 
 impl Workers {
     /// As many workers as a configuration asks for, bound to its address; or as many as
-    /// a predecessor has, which is given back, with its sockets.
+    /// an old process has, which is given back, with its sockets.
     ///
     /// # Errors
     ///
     /// One line that names what cannot be used.
     pub fn new(
         config: &Config,
-        inputs: &Inputs,
-        services: &Services<'_>,
-        mut predecessor: Option<Predecessor>,
-    ) -> anyhow::Result<(Self, Option<Predecessor>)> {
+        resources: &Resources,
+        services: &SharedServices<'_>,
+        mut old_process: Option<OldProcess>,
+    ) -> anyhow::Result<(Self, Option<OldProcess>)> {
         let cli = &config.flags;
-        let disk_readers = DiskReaders::start().context("cannot start the threads that read")?;
+        let read_threads = ReadThreads::start().context("cannot start the threads that read")?;
 
-        let (sockets, links) = match &mut predecessor {
-            Some(predecessor) => adopt(cli, predecessor)?,
+        let (sockets, links) = match &mut old_process {
+            Some(old_process) => adopt(cli, old_process)?,
             None => (Socket::bind_group(cli.listen, cli.workers())?, Vec::new()),
         };
         services.metrics.socket_drops.watch(&sockets);
@@ -95,49 +95,56 @@ impl Workers {
         let descriptors = sockets.iter().filter(|_| cli.takeover.is_some());
         let descriptors = descriptors.map(Socket::descriptor).collect::<Result<_, _>>();
         let descriptors = descriptors.context("cannot keep the sockets for a successor")?;
-        let reactors: Result<Vec<_>, _> = sockets.iter().map(|_| Reactor::new()).collect();
-        let reactors = reactors.context("cannot set the event loops up")?;
-        let wakers: Vec<_> = reactors.iter().map(Reactor::waker).collect();
-        let (orders, inboxes) = Orders::connect(wakers.iter().cloned());
+        let pollers: Result<Vec<_>, _> = sockets.iter().map(|_| Poller::new()).collect();
+        let pollers = pollers.context("cannot set the event loops up")?;
+        let wakers: Vec<_> = pollers.iter().map(Poller::waker).collect();
+        let (commands, receivers) = CommandSender::connect(wakers.iter().cloned());
         let forwarding = Forwarding::connect(steering, wakers.iter().cloned());
-        let departures = Departure::together(wakers.iter().cloned());
-        let hearts = services.health.watch(wakers);
+        let shutdown_barriers = ShutdownBarrier::for_workers(wakers.iter().cloned());
+        let heartbeats = services.health.watch(wakers);
         let links = links.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
-        let ties = forwarding.into_iter().zip(inboxes).zip(departures).zip(hearts).zip(links).map(
-            |((((forwarding, inbox), departure), heart), link)| Ties {
+        let handles = forwarding
+            .into_iter()
+            .zip(receivers)
+            .zip(shutdown_barriers)
+            .zip(heartbeats)
+            .zip(links)
+            .map(|((((forwarding, commands), shutdown_barrier), heartbeat), link)| WorkerHandles {
                 forwarding,
-                inbox,
-                departure,
-                heart,
-                generations: Generations::new(link),
-            },
-        );
+                commands,
+                shutdown_barrier,
+                heartbeat,
+                relay: ProcessRelay::new(link),
+            });
 
         let patience = Duration::from_secs(cli.drain.into());
-        let gate = Gate::new(PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 });
+        let limiter =
+            ConnectionLimiter::new(PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 });
         let mut event_loops = Vec::new();
-        for (name, ((socket, reactor), ties)) in
-            (0..=u8::MAX).zip(sockets.into_iter().zip(reactors).zip(ties))
+        for (name, ((socket, poller), handles)) in
+            (0..=u8::MAX).zip(sockets.into_iter().zip(pollers).zip(handles))
         {
-            let disk = disk_readers.handle(reactor.waker());
-            let saved = SavedPaths::new(services.store, inputs.hash_keys.clone(), reactor.waker());
+            let read_pool = read_threads.handle(poller.waker());
+            let store =
+                StoreClient::new(services.store, resources.hash_keys.clone(), poller.waker());
             let metrics = services.metrics.of_worker(name);
-            let fresh = inputs.fresh(cli)?;
+            let worker_config = resources.worker_config(cli)?;
             let access_log = services.access_log.cloned();
-            let gate = gate.clone();
-            let services = worker::Services { disk, saved, metrics, access_log, gate };
-            let worker = Worker::new(name, cli, fresh, services);
+            let limiter = limiter.clone();
+            let services =
+                worker::WorkerServices { read_pool, store, metrics, access_log, limiter };
+            let worker = Worker::new(name, cli, worker_config, services);
             let drain = Drain::new(patience);
-            let event_loop = EventLoop::new(socket, reactor, worker, drain, ties);
+            let event_loop = EventLoop::new(socket, poller, worker, drain, handles);
             event_loops.push(event_loop.context("cannot watch the socket")?);
         }
-        let workers = Self { address, event_loops, orders, sockets: descriptors };
-        Ok((workers, predecessor))
+        let workers = Self { address, event_loops, commands, sockets: descriptors };
+        Ok((workers, old_process))
     }
 }
 
-/// The sockets of a predecessor, and the links to its workers.
-fn adopt(cli: &Cli, from: &mut Predecessor) -> anyhow::Result<(Vec<Socket>, Vec<Link>)> {
+/// The sockets of an old process, and the links to its workers.
+fn adopt(cli: &Cli, from: &mut OldProcess) -> anyhow::Result<(Vec<Socket>, Vec<Link>)> {
     let sockets = std::mem::take(&mut from.sockets).into_iter().map(Socket::adopt);
     let sockets: Vec<_> = sockets.collect::<Result<_, _>>().context("cannot take sockets over")?;
     let address = sockets[0].local_addr()?;

@@ -9,12 +9,12 @@ use log::warn;
 use crate::config;
 use crate::config::Cli;
 use crate::config::Config;
+use crate::config::OnOff;
 use crate::config::Parsed;
-use crate::config::Switch;
-use crate::content::hosts::Sites;
+use crate::content::hosts::VirtualHosts;
 use crate::quic::certificate::Certificates;
 use crate::quic::secrets::SharedSecrets;
-use crate::worker::settings::Fresh;
+use crate::worker::settings::WorkerConfig;
 
 /// Options that count from the reload on, the last of them for new connections.
 const RELOADED: [&str; 25] = [
@@ -52,7 +52,7 @@ pub struct Reloader {
 
     /// Options that a reload leaves as they were at the start.
     started: BTreeMap<String, Vec<OsString>>,
-    resume: Switch,
+    resume: OnOff,
 }
 
 impl Reloader {
@@ -67,21 +67,22 @@ impl Reloader {
     /// # Errors
     ///
     /// One line that names what cannot be used.
-    pub fn read(&self, workers: usize) -> anyhow::Result<Vec<Fresh>> {
+    pub fn read(&self, workers: usize) -> anyhow::Result<Vec<WorkerConfig>> {
         let Parsed::Run(wanted) = config::parse(&self.args).map_err(anyhow::Error::msg)? else {
             anyhow::bail!("the command line asks for help");
         };
         let config = Config { flags: Cli { resume: self.resume, ..wanted.flags }, ..*wanted };
-        let sites = Sites::open(&config)?;
+        let virtual_hosts = VirtualHosts::open(&config)?;
         let certificates = Certificates::read(&config)?;
-        let fresh = |_| Fresh::new(&config.flags, &sites, &certificates, &self.secrets);
-        let fresh = (0..workers).map(fresh).collect::<anyhow::Result<_>>()?;
+        let worker_config =
+            |_| WorkerConfig::new(&config.flags, &virtual_hosts, &certificates, &self.secrets);
+        let configs = (0..workers).map(worker_config).collect::<anyhow::Result<_>>()?;
         config.flags.warn_of_conflicts();
         let changed = self.changed(&config.options);
         if !changed.is_empty() {
             warn!("changed, but as they were until a restart: {}", changed.join(", "));
         }
-        Ok(fresh)
+        Ok(configs)
     }
 
     /// Options that need a new start.

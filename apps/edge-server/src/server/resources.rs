@@ -6,21 +6,21 @@ use path_store::WatchedHashKeys;
 
 use crate::config::Cli;
 use crate::config::Config;
-use crate::content::hosts::Sites;
+use crate::content::hosts::VirtualHosts;
 use crate::quic::certificate::Certificates;
 use crate::quic::secrets;
 use crate::quic::secrets::SharedSecrets;
-use crate::worker::settings::Fresh;
+use crate::worker::settings::WorkerConfig;
 
 /// What the workers of a server share.
-pub struct Inputs {
-    pub sites: Sites,
+pub struct Resources {
+    pub virtual_hosts: VirtualHosts,
     pub certificates: Certificates,
     pub secrets: SharedSecrets,
     pub hash_keys: Option<WatchedHashKeys>,
 }
 
-impl Inputs {
+impl Resources {
     /// What a configuration names.
     ///
     /// # Errors
@@ -29,13 +29,13 @@ impl Inputs {
     pub fn read(config: &Config) -> anyhow::Result<Self> {
         let cli = &config.flags;
         cli.warn_of_conflicts();
-        let sites = Sites::open(config)?;
+        let virtual_hosts = VirtualHosts::open(config)?;
         let certificates = Certificates::read(config)?;
         let secrets = secrets::open(cli.secrets.as_deref())?;
         let hash_keys = cli.hash_keys.as_deref().map(WatchedHashKeys::watch).transpose();
         let hash_keys =
             hash_keys.context("cannot use --hash-keys, name a readable file of keys")?;
-        Ok(Self { sites, certificates, secrets, hash_keys })
+        Ok(Self { virtual_hosts, certificates, secrets, hash_keys })
     }
 
     /// What one worker serves with.
@@ -43,7 +43,7 @@ impl Inputs {
     /// # Errors
     ///
     /// A certificate or an option cannot be used.
-    pub fn fresh(&self, cli: &Cli) -> anyhow::Result<Fresh> {
-        Fresh::new(cli, &self.sites, &self.certificates, &self.secrets)
+    pub fn worker_config(&self, cli: &Cli) -> anyhow::Result<WorkerConfig> {
+        WorkerConfig::new(cli, &self.virtual_hosts, &self.certificates, &self.secrets)
     }
 }

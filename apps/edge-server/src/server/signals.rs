@@ -14,28 +14,28 @@ use signal_hook::iterator::Signals;
 use crate::server::reload::Reloader;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::health::Health;
-use crate::worker::command::Order;
-use crate::worker::command::Orders;
+use crate::worker::command::Command;
+use crate::worker::command::CommandSender;
 
 /// Signals, held until somebody [follows](Self::follow) them.
-pub struct Held(Signals);
+pub struct SignalHandler(Signals);
 
 /// Takes the signals over. A second one to end it ends the process at once.
 ///
 /// # Errors
 ///
 /// The process may have no more file descriptors.
-pub fn hold() -> io::Result<Held> {
+pub fn install() -> io::Result<SignalHandler> {
     let stopping = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
         let now = Arc::clone(&stopping);
         signal_hook::flag::register_conditional_shutdown(signal, 1, now)?;
         signal_hook::flag::register(signal, Arc::clone(&stopping))?;
     }
-    Ok(Held(Signals::new([SIGHUP, SIGTERM, SIGINT])?))
+    Ok(SignalHandler(Signals::new([SIGHUP, SIGTERM, SIGINT])?))
 }
 
-impl Held {
+impl SignalHandler {
     /// Does what signals ask, on a thread of its own.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl Held {
     /// The process may have no more threads.
     pub fn follow(
         mut self,
-        orders: Arc<Orders>,
+        commands: Arc<CommandSender>,
         reloader: Reloader,
         health: Health,
         access_log: Option<AccessLog>,
@@ -56,10 +56,12 @@ impl Held {
                 match signal {
                     SIGHUP => {
                         access_log.iter().for_each(AccessLog::reopen);
-                        reload(&orders, &reloader);
+                        reload(&commands, &reloader);
                     }
-                    SIGTERM => orders.give(std::iter::repeat_with(|| Order::Drain)),
-                    _ => orders.give(std::iter::repeat_with(|| Order::Stop)),
+                    SIGTERM => {
+                        commands.broadcast_and_wait(std::iter::repeat_with(|| Command::Drain))
+                    }
+                    _ => commands.broadcast_and_wait(std::iter::repeat_with(|| Command::Stop)),
                 }
             }
         };
@@ -68,10 +70,12 @@ impl Held {
     }
 }
 
-fn reload(orders: &Orders, reloader: &Reloader) {
-    match reloader.read(orders.workers()) {
-        Ok(fresh) => {
-            orders.give(fresh.into_iter().map(|fresh| Order::Reload(Box::new(fresh))));
+fn reload(commands: &CommandSender, reloader: &Reloader) {
+    match reloader.read(commands.workers()) {
+        Ok(configs) => {
+            commands.broadcast_and_wait(
+                configs.into_iter().map(|config| Command::Reload(Box::new(config))),
+            );
             eprintln!("edge-server: reloaded");
         }
         Err(e) => warn!("cannot reload, everything stays as it was: {e:#}"),

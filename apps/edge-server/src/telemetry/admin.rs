@@ -23,7 +23,7 @@ use rustix::net::SocketFlags;
 use rustix::net::SocketType;
 
 use crate::telemetry::health::Health;
-use crate::telemetry::health::Readiness;
+use crate::telemetry::health::HealthState;
 use crate::telemetry::metrics::Metrics;
 
 /// How long a reader may take to ask, and to take the page.
@@ -43,20 +43,20 @@ const UNAVAILABLE: &str = "503 Service Unavailable";
 
 /// Where the pages come from.
 #[derive(Clone)]
-pub struct StatusPages {
+pub struct AdminServer {
     pub metrics: Metrics,
     pub health: Health,
 }
 
 /// The listener of status pages.
-pub struct StatusServer {
+pub struct AdminListener {
     /// With the port that was taken.
     pub address: SocketAddr,
     listener: Arc<TcpListener>,
     closed: Arc<AtomicBool>,
 }
 
-impl StatusServer {
+impl AdminListener {
     /// Leaves the address to others.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
@@ -69,18 +69,18 @@ impl StatusServer {
 /// Status, content type and body.
 type Page = (&'static str, &'static str, String);
 
-impl StatusPages {
+impl AdminServer {
     /// Serves them at an address, of which another process may have its `share`.
     ///
     /// # Errors
     ///
     /// One line that names the address.
-    pub fn serve(self, at: SocketAddr, share: bool) -> anyhow::Result<StatusServer> {
+    pub fn serve(self, at: SocketAddr, share: bool) -> anyhow::Result<AdminListener> {
         let start = || {
             let listener = if share { listen_shared(at)? } else { TcpListener::bind(at)? };
             let address = listener.local_addr()?;
             let (listener, closed) = (Arc::new(listener), Arc::new(AtomicBool::new(false)));
-            let server = StatusServer { address, listener, closed };
+            let server = AdminListener { address, listener, closed };
             let (listener, closed) = (Arc::clone(&server.listener), Arc::clone(&server.closed));
             let run = move || self.answer_until(&closed, &listener);
             std::thread::Builder::new().name("status-pages".into()).spawn(run)?;
@@ -140,9 +140,9 @@ impl StatusPages {
 
     fn readiness(&self) -> Page {
         let (status, said) = match self.health.readiness() {
-            Readiness::Ready => (OK, "ready\n"),
-            Readiness::Starting => (UNAVAILABLE, "starting\n"),
-            Readiness::Draining => (UNAVAILABLE, "draining\n"),
+            HealthState::Ready => (OK, "ready\n"),
+            HealthState::Starting => (UNAVAILABLE, "starting\n"),
+            HealthState::Draining => (UNAVAILABLE, "draining\n"),
         };
         (status, PLAIN_TEXT, said.to_owned())
     }
@@ -187,8 +187,8 @@ fn path_of(request: &[u8]) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn pages() -> StatusPages {
-        StatusPages { metrics: Metrics::new(None), health: Health::default() }
+    fn pages() -> AdminServer {
+        AdminServer { metrics: Metrics::new(None), health: Health::default() }
     }
 
     fn ask(at: SocketAddr, request: &str) -> String {

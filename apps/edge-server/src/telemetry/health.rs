@@ -22,27 +22,27 @@ pub struct Health(Arc<State>);
 #[derive(Default)]
 struct State {
     /// Those of all workers, once there are workers.
-    pulses: OnceLock<Vec<Pulse>>,
+    pulses: OnceLock<Vec<WatchedWorker>>,
     draining: AtomicBool,
 }
 
-struct Pulse {
+struct WatchedWorker {
     turns: Arc<AtomicU64>,
     waker: Arc<Waker>,
 }
 
 /// What one event loop shows its turns by.
-pub struct Heart(Arc<AtomicU64>);
+pub struct Heartbeat(Arc<AtomicU64>);
 
 /// Whether new clients should be sent here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Readiness {
+pub enum HealthState {
     Starting,
     Ready,
     Draining,
 }
 
-impl Heart {
+impl Heartbeat {
     /// The event loop turns.
     pub fn beat(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
@@ -52,10 +52,10 @@ impl Heart {
 impl Health {
     /// The server has workers, which these wake, from now on and takes clients. Those
     /// of an earlier call stay.
-    pub fn watch(&self, wakers: impl IntoIterator<Item = Arc<Waker>>) -> Vec<Heart> {
-        let pulses = wakers.into_iter().map(|waker| Pulse { turns: Arc::default(), waker });
+    pub fn watch(&self, wakers: impl IntoIterator<Item = Arc<Waker>>) -> Vec<Heartbeat> {
+        let pulses = wakers.into_iter().map(|waker| WatchedWorker { turns: Arc::default(), waker });
         let pulses = self.0.pulses.get_or_init(|| pulses.collect());
-        pulses.iter().map(|pulse| Heart(Arc::clone(&pulse.turns))).collect()
+        pulses.iter().map(|pulse| Heartbeat(Arc::clone(&pulse.turns))).collect()
     }
 
     /// The server takes no clients any more.
@@ -63,11 +63,11 @@ impl Health {
         self.0.draining.store(true, Ordering::Relaxed);
     }
 
-    pub fn readiness(&self) -> Readiness {
+    pub fn readiness(&self) -> HealthState {
         match (self.0.pulses.get(), self.0.draining.load(Ordering::Relaxed)) {
-            (_, true) => Readiness::Draining,
-            (None, false) => Readiness::Starting,
-            (Some(_), false) => Readiness::Ready,
+            (_, true) => HealthState::Draining,
+            (None, false) => HealthState::Starting,
+            (Some(_), false) => HealthState::Ready,
         }
     }
 
@@ -106,24 +106,24 @@ mod tests {
     #[test]
     fn a_worker_that_does_not_turn_is_named() {
         let health = Health::default();
-        assert_eq!((health.readiness(), health.stuck()), (Readiness::Starting, vec![]));
+        assert_eq!((health.readiness(), health.stuck()), (HealthState::Starting, vec![]));
 
         let mut poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
         let mut hearts = health.watch(vec![waker; 3]);
-        assert_eq!(health.readiness(), Readiness::Ready);
+        assert_eq!(health.readiness(), HealthState::Ready);
         let stuck = hearts.remove(1);
         let turn = move || {
             let mut events = Events::with_capacity(8);
             loop {
                 poll.poll(&mut events, None).unwrap();
-                hearts.iter().for_each(Heart::beat);
+                hearts.iter().for_each(Heartbeat::beat);
             }
         };
         thread::spawn(turn);
         assert_eq!(health.stuck(), [1]);
         drop(stuck);
         health.drain();
-        assert_eq!(health.readiness(), Readiness::Draining);
+        assert_eq!(health.readiness(), HealthState::Draining);
     }
 }

@@ -15,24 +15,24 @@ use quiche::Type;
 
 use crate::admission;
 use crate::admission::reason::Refusal;
-use crate::admission::Entrance;
+use crate::admission::Acceptance;
+use crate::admission::Decision;
 use crate::admission::Now;
-use crate::admission::Verdict;
-use crate::connection::lifetime::Stay;
+use crate::connection::lifetime::Lifetime;
 use crate::connection::shutdown::Stage;
 use crate::connection::Connection;
 use crate::net::socket::Socket;
-use crate::quic::connection_id::RoutingId;
-use crate::quic::handle::ConnectionKey;
+use crate::quic::connection_id::Cid;
+use crate::quic::handle::ConnectionHandle;
 use crate::quic::Quic;
-use crate::resume::summary::ResumeReport;
+use crate::resume::summary::ResumeSummary;
 use crate::worker::Worker;
 use crate::worker::INITIAL_BYTES_MIN;
 
 impl Worker {
     /// A packet with an unknown connection ID: a new client's, that of a connection
     /// which is no more, or nothing.
-    pub(super) fn on_stranger(
+    pub(super) fn handle_first_packet(
         &mut self,
         socket: &Socket,
         info: RecvInfo,
@@ -50,7 +50,7 @@ impl Worker {
             self.negotiate_version(socket, info, header);
             return None;
         }
-        if header.ty != Type::Initial || self.connections.len() >= ConnectionKey::SLOTS_MAX {
+        if header.ty != Type::Initial || self.connections.len() >= ConnectionHandle::SLOTS_MAX {
             return None;
         }
         if self.stage > Stage::Serving {
@@ -59,24 +59,24 @@ impl Worker {
             return None;
         }
         let wall_now = clock::wall_now();
-        let id = self.id_maker.connection_id()?;
+        let id = self.id_generator.connection_id()?;
         let admission = &mut self.admission;
         let now = Now { instant: clock::now(), wall: wall_now };
-        match admission.judge(header, info.from, &self.limits, now) {
-            Verdict::Admit(entrance) => return self.accept(info, id, &header.dcid, entrance),
-            Verdict::Retry(doubt) => self.outbox.answer(info, socket, |room| {
+        match admission.decide(header, info.from, &self.limits, now) {
+            Decision::Accept(acceptance) => return self.accept(info, id, &header.dcid, acceptance),
+            Decision::Retry(reason) => self.send_queue.answer(info, socket, |room| {
                 let length = admission.write_retry(header, info.from, &id, wall_now, room)?;
-                self.metrics.admission.count_retry(doubt);
+                self.metrics.admission.count_retry(reason);
                 Some(length)
             }),
-            Verdict::Refuse(refusal) => self.refuse(socket, info, header, refusal),
+            Decision::Refuse(refusal) => self.refuse(socket, info, header, refusal),
         }
         None
     }
 
     fn refuse(&mut self, socket: &Socket, info: RecvInfo, header: &Header<'_>, why: Refusal) {
         self.metrics.admission.count_refusal(why);
-        self.outbox.answer(info, socket, |room| {
+        self.send_queue.answer(info, socket, |room| {
             hooks::refuse(&header.scid, &header.dcid, header.version, why.code(), room).ok()
         });
     }
@@ -84,15 +84,15 @@ impl Worker {
     fn accept(
         &mut self,
         info: RecvInfo,
-        id: RoutingId,
+        id: Cid,
         client_choice: &ConnectionId<'_>,
-        entrance: Entrance,
+        acceptance: Acceptance,
     ) -> Option<usize> {
-        let Entrance { proof, place } = entrance;
+        let Acceptance { validation, permit } = acceptance;
         let reset_token = self.resets.token(&id, info.to);
         let config = &mut self.transport.quic;
         config.set_stateless_reset_token(reset_token);
-        let mut quic = match admission::accept(&id, client_choice, proof, info, config) {
+        let mut quic = match admission::accept(&id, client_choice, validation, info, config) {
             Ok(quic) => quic,
             Err(e) => {
                 warn!("cannot accept a connection from {}: {e}", info.from);
@@ -106,24 +106,26 @@ impl Worker {
         let endpoint = self.path_key.remote_endpoint(info.to.ip(), info.from);
         let entry = self.connections.vacant_entry();
         let slot = entry.key();
-        let key = ConnectionKey::new(slot, self.serial_next);
+        let handle = ConnectionHandle::new(slot, self.serial_next);
         self.serial_next += 1;
         let resumes = self.resumes && !self.resume_except.contains(info.from.ip());
         if resumes {
-            self.saved.read(key, &endpoint);
+            self.store.read(handle, &endpoint);
         }
         self.admission.on_accepted(slot, info.from.ip());
 
-        let ids = vec![id, RoutingId::new(client_choice)];
-        ids.iter().for_each(|id| self.routes.insert(*id, slot));
+        let ids = vec![id, Cid::new(client_choice)];
+        ids.iter().for_each(|id| self.cid_table.insert(*id, slot));
         let now = clock::now();
-        let stay = Stay::new(place, &self.limits, now);
-        let report = resumes.then(|| ResumeReport::new(self.limits.max_jump));
-        entry.insert(Connection::new(key, ids, quic, endpoint, report, stay, now).into());
+        let lifetime = Lifetime::new(permit, &self.limits, now);
+        let resume_summary = resumes.then(|| ResumeSummary::new(self.limits.max_jump));
+        entry.insert(
+            Connection::new(handle, ids, quic, endpoint, resume_summary, lifetime, now).into(),
+        );
         Some(slot)
     }
 
-    fn start_qlog(&self, quic: &mut Quic, id: RoutingId, client: IpAddr) {
+    fn start_qlog(&self, quic: &mut Quic, id: Cid, client: IpAddr) {
         let qlogs = self.qlogs.as_ref().filter(|_| self.qlog_sample.takes(&id, client));
         let log = qlogs.and_then(|logs| logs.create(&id.to_string()));
         if let Some(log) = log {
@@ -140,7 +142,7 @@ impl Worker {
         if header.ty == Type::VersionNegotiation {
             return;
         }
-        self.outbox.answer(info, socket, |room| {
+        self.send_queue.answer(info, socket, |room| {
             quiche::negotiate_version(&header.scid, &header.dcid, room).ok()
         });
     }
@@ -148,7 +150,7 @@ impl Worker {
     /// Tells a client that its connection is no more.
     fn reset(&mut self, socket: &Socket, info: RecvInfo, id: &ConnectionId<'_>, bytes: usize) {
         let (resets, metrics) = (&mut self.resets, &self.metrics.admission);
-        self.outbox.answer(info, socket, |room| {
+        self.send_queue.answer(info, socket, |room| {
             let length = resets.write(id, info.to, bytes, clock::now(), room)?;
             metrics.count_reset();
             Some(length)

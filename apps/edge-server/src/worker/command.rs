@@ -1,4 +1,4 @@
-//! Orders to the workers: what signals ask of the server, each worker does in its own
+//! Commands to the workers: what signals ask of the server, each worker does in its own
 //! turn.
 
 use std::sync::mpsc::channel;
@@ -11,15 +11,15 @@ use log::debug;
 use mio::Waker;
 
 use crate::net::process_link::Link;
-use crate::worker::settings::Fresh;
+use crate::worker::settings::WorkerConfig;
 
-/// How long all workers may take to carry an order out.
+/// How long all workers may take to carry a command out.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a worker is to do.
-pub enum Order {
+pub enum Command {
     /// Serve with these from now on.
-    Reload(Box<Fresh>),
+    Reload(Box<WorkerConfig>),
 
     /// Read no more packets: whoever is at the other end of the link does.
     HandOver(Link),
@@ -31,29 +31,29 @@ pub enum Order {
     Stop,
 }
 
-/// An order under way. Dropping it tells that it has been carried out.
-pub struct Sealed {
-    pub order: Order,
+/// An command under way. Dropping it tells that it has been carried out.
+pub struct PendingCommand {
+    pub command: Command,
     _done: Sender<()>,
 }
 
 /// The way to every worker.
-pub struct Orders {
-    workers: Vec<(Sender<Sealed>, Arc<Waker>)>,
+pub struct CommandSender {
+    workers: Vec<(Sender<PendingCommand>, Arc<Waker>)>,
 }
 
-/// One worker's orders.
-pub struct Inbox(Receiver<Sealed>);
+/// One worker's commands.
+pub struct CommandReceiver(Receiver<PendingCommand>);
 
-impl Orders {
+impl CommandSender {
     /// To the workers that these wake, in their order.
-    pub fn connect(wakers: impl IntoIterator<Item = Arc<Waker>>) -> (Self, Vec<Inbox>) {
+    pub fn connect(wakers: impl IntoIterator<Item = Arc<Waker>>) -> (Self, Vec<CommandReceiver>) {
         let ends = wakers.into_iter().map(|waker| {
             let (outgoing, incoming) = channel();
-            ((outgoing, waker), Inbox(incoming))
+            ((outgoing, waker), CommandReceiver(incoming))
         });
-        let (workers, inboxes) = ends.unzip();
-        (Self { workers }, inboxes)
+        let (workers, receivers) = ends.unzip();
+        (Self { workers }, receivers)
     }
 
     /// How many workers there are.
@@ -61,13 +61,13 @@ impl Orders {
         self.workers.len()
     }
 
-    /// Gives each worker its order, and waits until all of them have carried it out.
+    /// Gives each worker its command, and waits until all of them have carried it out.
     /// A worker that is no more needs none.
-    pub fn give(&self, orders: impl IntoIterator<Item = Order>) {
+    pub fn broadcast_and_wait(&self, commands: impl IntoIterator<Item = Command>) {
         let (done, all_done) = channel();
-        for ((worker, waker), order) in self.workers.iter().zip(orders) {
-            let sealed = Sealed { order, _done: done.clone() };
-            if worker.send(sealed).is_ok() {
+        for ((worker, waker), command) in self.workers.iter().zip(commands) {
+            let pending = PendingCommand { command, _done: done.clone() };
+            if worker.send(pending).is_ok() {
                 if let Err(e) = waker.wake() {
                     debug!("cannot wake a worker: {e}");
                 }
@@ -78,9 +78,9 @@ impl Orders {
     }
 }
 
-impl Inbox {
-    /// The next order, to be dropped when it has been carried out.
-    pub fn next(&self) -> Option<Sealed> {
+impl CommandReceiver {
+    /// The next command, to be dropped when it has been carried out.
+    pub fn next(&self) -> Option<PendingCommand> {
         self.0.try_recv().ok()
     }
 }
@@ -95,21 +95,21 @@ mod tests {
     fn each_worker_has_carried_its_order_out_when_giving_ends() {
         let poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
-        let (orders, mut inboxes) = Orders::connect(vec![waker; 3]);
+        let (commands, mut receivers) = CommandSender::connect(vec![waker; 3]);
         // One has ended.
-        inboxes.truncate(2);
+        receivers.truncate(2);
         let (carried_out, count) = channel();
-        let workers = inboxes.into_iter().map(|inbox| {
+        let workers = receivers.into_iter().map(|commands| {
             let carried_out = carried_out.clone();
             std::thread::spawn(move || {
-                let sealed = inbox.0.recv().unwrap();
-                assert!(matches!(sealed.order, Order::Stop));
+                let pending = commands.0.recv().unwrap();
+                assert!(matches!(pending.command, Command::Stop));
                 carried_out.send(()).unwrap();
-                drop(sealed);
+                drop(pending);
             })
         });
         let workers: Vec<_> = workers.collect();
-        orders.give(std::iter::repeat_with(|| Order::Stop));
+        commands.broadcast_and_wait(std::iter::repeat_with(|| Command::Stop));
         assert_eq!(count.try_iter().count(), 2);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
     }

@@ -1,7 +1,7 @@
 //! The end of a server: clients are told, what they asked is finished, and what is left
 //! is closed.
 //!
-//! Pure state machines of one worker and of one connection: orders and `now` in, stages
+//! Pure state machines of one worker and of one connection: commands and `now` in, stages
 //! out.
 
 use crate::connection::shutdown::Stage;

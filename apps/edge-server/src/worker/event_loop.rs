@@ -11,16 +11,16 @@ use quiche::RecvInfo;
 use crate::net::receiver::Received;
 use crate::net::receiver::Receiver;
 use crate::net::socket::Socket;
-use crate::telemetry::health::Heart;
-use crate::worker::command::Inbox;
-use crate::worker::command::Order;
+use crate::telemetry::health::Heartbeat;
+use crate::worker::command::Command;
+use crate::worker::command::CommandReceiver;
 use crate::worker::drain::Drain;
 use crate::worker::forwarding::Forwarding;
 use crate::worker::poller;
-use crate::worker::poller::Reactor;
-use crate::worker::relay::Generations;
-use crate::worker::relay::Source;
-use crate::worker::shutdown_barrier::Departure;
+use crate::worker::poller::Poller;
+use crate::worker::relay::DatagramSource;
+use crate::worker::relay::ProcessRelay;
+use crate::worker::shutdown_barrier::ShutdownBarrier;
 use crate::worker::Worker;
 
 /// Receive calls in a row before connections are served: they must not wait
@@ -28,29 +28,29 @@ use crate::worker::Worker;
 const RECEIVES_MAX: usize = 8;
 
 /// Datagrams of other processes in a row, likewise.
-const PASSED_ON_MAX: usize = 512;
+const RELAYED_MAX: usize = 512;
 
 /// One worker's event loop.
 pub struct EventLoop {
     socket: Socket,
-    reactor: Reactor,
+    poller: Poller,
     receiver: Receiver,
     worker: Worker,
     drain: Drain,
-    ties: Ties,
+    handles: WorkerHandles,
 
     /// There may be more in the socket, and from other processes.
     readable: bool,
-    passed_on: bool,
+    relayed: bool,
 }
 
-/// What ties a worker to the others, and to the process.
-pub struct Ties {
+/// A worker's connections to the other workers and to the process.
+pub struct WorkerHandles {
     pub forwarding: Forwarding,
-    pub inbox: Inbox,
-    pub departure: Departure,
-    pub heart: Heart,
-    pub generations: Generations,
+    pub commands: CommandReceiver,
+    pub shutdown_barrier: ShutdownBarrier,
+    pub heartbeat: Heartbeat,
+    pub relay: ProcessRelay,
 }
 
 impl EventLoop {
@@ -59,21 +59,21 @@ impl EventLoop {
     /// The process may have no more file descriptors.
     pub fn new(
         socket: Socket,
-        mut reactor: Reactor,
+        mut poller: Poller,
         worker: Worker,
         drain: Drain,
-        ties: Ties,
+        handles: WorkerHandles,
     ) -> io::Result<Self> {
-        reactor.watch(&socket)?;
-        if let Some(older) = ties.generations.older() {
-            reactor.watch_older(older)?;
+        poller.watch(&socket)?;
+        if let Some(older) = handles.relay.older() {
+            poller.watch_older(older)?;
         }
         let receiver = Receiver::new();
-        let (readable, passed_on) = (false, false);
-        Ok(Self { socket, reactor, receiver, worker, drain, ties, readable, passed_on })
+        let (readable, relayed) = (false, false);
+        Ok(Self { socket, poller, receiver, worker, drain, handles, readable, relayed })
     }
 
-    /// Serves until the order to drain or to stop has been carried out.
+    /// Serves until the command to drain or to stop has been carried out.
     ///
     /// # Errors
     ///
@@ -81,66 +81,66 @@ impl EventLoop {
     pub fn run(mut self) -> anyhow::Result<()> {
         poller::sleep_precisely().context("cannot set the timer slack")?;
         loop {
-            let has_more = self.readable || self.passed_on || self.worker.has_work();
-            let woken = match has_more {
-                true => self.reactor.look(),
+            let has_more = self.readable || self.relayed || self.worker.has_work();
+            let readiness = match has_more {
+                true => self.poller.look(),
                 false => {
                     let deadlines = [self.worker.deadline(), self.drain.deadline()];
                     let now = clock::now();
                     let gathers = self.worker.gathers(now);
-                    self.reactor.wait(deadlines.into_iter().flatten().min(), gathers, now)
+                    self.poller.wait(deadlines.into_iter().flatten().min(), gathers, now)
                 }
             };
-            let woken = woken.context("cannot wait for packets")?;
-            self.ties.heart.beat();
-            if woken.mail {
-                self.obey()?;
+            let readiness = readiness.context("cannot wait for packets")?;
+            self.handles.heartbeat.beat();
+            if readiness.mail {
+                self.process_commands()?;
             }
-            if woken.writable {
+            if readiness.writable {
                 self.worker.on_writable(&self.socket);
             }
-            if self.readable || woken.readable {
+            if self.readable || readiness.readable {
                 self.readable = self.receive() == Received::Full;
             }
-            if self.passed_on || woken.passed_on {
-                self.passed_on = self.take_passed_on() == Received::Full;
+            if self.relayed || readiness.relayed {
+                self.relayed = self.receive_relayed() == Received::Full;
             }
-            if woken.mail {
+            if readiness.mail {
                 self.worker.on_store();
-                self.worker.on_disk();
+                self.worker.on_chunks_read();
                 self.take_forwarded();
             }
             self.worker.serve(&self.socket);
             let waits = self.worker.waits_for_room();
-            self.reactor.watch_room(&self.socket, waits).context("cannot wait for room")?;
+            self.poller.watch_room(&self.socket, waits).context("cannot wait for room")?;
             let now = clock::now();
             if let Some(stage) = self.drain.advance(now) {
                 self.worker.enter(stage);
             }
             let is_over = self.drain.is_over(now, self.worker.is_done());
-            if is_over && self.ties.departure.is_complete() {
+            if is_over && self.handles.shutdown_barrier.is_complete() {
                 self.worker.end();
                 return Ok(());
             }
         }
     }
 
-    fn obey(&mut self) -> anyhow::Result<()> {
-        while let Some(sealed) = self.ties.inbox.next() {
-            let stage = match sealed.order {
-                Order::Reload(fresh) => {
-                    self.worker.reload(*fresh);
+    fn process_commands(&mut self) -> anyhow::Result<()> {
+        while let Some(pending) = self.handles.commands.next() {
+            let stage = match pending.command {
+                Command::Reload(worker_config) => {
+                    self.worker.reload(*worker_config);
                     None
                 }
-                Order::HandOver(link) => {
-                    self.reactor.leave_reading(&self.socket).context("cannot hand over")?;
-                    self.reactor.watch_newer(&link).context("cannot hand over")?;
+                Command::HandOver(link) => {
+                    self.poller.leave_reading(&self.socket).context("cannot hand over")?;
+                    self.poller.watch_newer(&link).context("cannot hand over")?;
                     self.readable = false;
-                    self.ties.generations.hand_over(link);
+                    self.handles.relay.hand_over(link);
                     None
                 }
-                Order::Drain => self.drain.begin(clock::now()),
-                Order::Stop => self.drain.close(clock::now()),
+                Command::Drain => self.drain.begin(clock::now()),
+                Command::Stop => self.drain.close(clock::now()),
             };
             if let Some(stage) = stage {
                 self.worker.enter(stage);
@@ -152,10 +152,10 @@ impl EventLoop {
     fn receive(&mut self) -> Received {
         for _ in 0..RECEIVES_MAX {
             let (socket, worker) = (&self.socket, &mut self.worker);
-            let Ties { forwarding, generations, .. } = &mut self.ties;
+            let WorkerHandles { forwarding, relay, .. } = &mut self.handles;
             let received = self.receiver.receive(socket, |info, datagram| {
-                if !forwarding.pass_on(info, datagram) {
-                    deliver(worker, generations, socket, (Source::Socket, info), datagram);
+                if !forwarding.forward(info, datagram) {
+                    deliver(worker, relay, socket, (DatagramSource::Socket, info), datagram);
                 }
             });
             match received {
@@ -170,21 +170,21 @@ impl EventLoop {
 
     /// What came to other workers of this process.
     fn take_forwarded(&mut self) {
-        while let Some(mut forwarded) = self.ties.forwarding.next() {
-            let came = (Source::Socket, forwarded.info);
-            let (worker, generations) = (&mut self.worker, &mut self.ties.generations);
-            deliver(worker, generations, &self.socket, came, &mut forwarded.datagram);
+        while let Some(mut forwarded) = self.handles.forwarding.next() {
+            let came = (DatagramSource::Socket, forwarded.info);
+            let (worker, relay) = (&mut self.worker, &mut self.handles.relay);
+            deliver(worker, relay, &self.socket, came, &mut forwarded.datagram);
         }
     }
 
     /// What other processes passed on.
-    fn take_passed_on(&mut self) -> Received {
-        let generations = &mut self.ties.generations;
-        for _ in 0..PASSED_ON_MAX {
-            let Some((source, info, mut datagram)) = generations.next() else {
+    fn receive_relayed(&mut self) -> Received {
+        let relay = &mut self.handles.relay;
+        for _ in 0..RELAYED_MAX {
+            let Some((source, info, mut datagram)) = relay.next() else {
                 return Received::Drained;
             };
-            deliver(&mut self.worker, generations, &self.socket, (source, info), &mut datagram);
+            deliver(&mut self.worker, relay, &self.socket, (source, info), &mut datagram);
         }
         Received::Full
     }
@@ -193,13 +193,13 @@ impl EventLoop {
 /// A datagram goes to the worker, unless another process may have a connection for it.
 fn deliver(
     worker: &mut Worker,
-    generations: &mut Generations,
+    relay: &mut ProcessRelay,
     socket: &Socket,
-    (source, info): (Source, RecvInfo),
+    (source, info): (DatagramSource, RecvInfo),
     datagram: &mut [u8],
 ) {
-    let is_ours = generations.is_alone() || worker.knows(datagram);
-    if is_ours || !generations.pass_on(source, info, datagram) {
+    let is_ours = relay.is_alone() || worker.owns(datagram);
+    if is_ours || !relay.forward(source, info, datagram) {
         worker.on_datagram(socket, info, datagram);
     }
 }

@@ -56,7 +56,7 @@ impl Forwarding {
     }
 
     /// Passes a datagram on if it is for another worker; false if it is for this one.
-    pub fn pass_on(&self, info: RecvInfo, datagram: &[u8]) -> bool {
+    pub fn forward(&self, info: RecvInfo, datagram: &[u8]) -> bool {
         let worker = self.steering.worker_of(datagram);
         if worker == self.worker {
             return false;
@@ -96,8 +96,8 @@ mod tests {
     fn a_datagram_goes_to_its_worker_only() {
         let (_poll, workers) = three_workers();
         for byte in 0..9 {
-            let passed_on = workers[0].pass_on(INFO(), &[0x40, byte, 7]);
-            assert_eq!(passed_on, byte % 3 != 0, "{byte}");
+            let relayed = workers[0].forward(INFO(), &[0x40, byte, 7]);
+            assert_eq!(relayed, byte % 3 != 0, "{byte}");
         }
         let taken = |worker: usize| -> Vec<_> {
             std::iter::from_fn(|| workers[worker].next()).map(|f| f.datagram[1]).collect()
@@ -109,7 +109,7 @@ mod tests {
     fn what_a_busy_worker_cannot_take_is_lost() {
         let (_poll, workers) = three_workers();
         for _ in 0..2 * WAITING_MAX {
-            assert!(workers[0].pass_on(INFO(), &[0x40, 1]));
+            assert!(workers[0].forward(INFO(), &[0x40, 1]));
         }
         assert_eq!(std::iter::from_fn(|| workers[1].next()).count(), WAITING_MAX);
     }

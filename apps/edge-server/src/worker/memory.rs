@@ -13,11 +13,11 @@ const DELAY: Duration = Duration::from_secs(2);
 
 /// When a worker's memory is given back.
 #[derive(Debug, Default)]
-pub struct Tidying {
+pub struct AllocatorPurge {
     at: Option<Instant>,
 }
 
-impl Tidying {
+impl AllocatorPurge {
     /// A connection has come to rest.
     pub fn on_rest(&mut self, now: Instant) {
         self.at.get_or_insert(now + DELAY);
@@ -46,15 +46,15 @@ mod tests {
     fn it_is_given_back_once_after_the_first_rest_of_several() {
         let start = quiche::clock::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let mut tidying = Tidying::default();
-        assert_eq!(tidying.deadline(), None);
+        let mut allocator_purge = AllocatorPurge::default();
+        assert_eq!(allocator_purge.deadline(), None);
         for ms in [0, 100, 1900] {
-            tidying.on_rest(at(ms));
-            tidying.on_turn(at(ms));
-            assert_eq!(tidying.deadline(), Some(start + DELAY), "{ms}");
+            allocator_purge.on_rest(at(ms));
+            allocator_purge.on_turn(at(ms));
+            assert_eq!(allocator_purge.deadline(), Some(start + DELAY), "{ms}");
         }
-        tidying.on_turn(start + DELAY);
-        assert_eq!(tidying.deadline(), None);
+        allocator_purge.on_turn(start + DELAY);
+        assert_eq!(allocator_purge.deadline(), None);
     }
 
     // It takes the place of the C library's, in which `mi_collect()` would find nothing.

@@ -27,8 +27,8 @@ use quiche::RecvInfo;
 use quiche::Type;
 use slab::Slab;
 
-use crate::admission::connection_limits::Bound;
-use crate::admission::connection_limits::Gate;
+use crate::admission::connection_limits::ConnectionLimiter;
+use crate::admission::connection_limits::Limit;
 use crate::admission::reason::Refusal;
 use crate::admission::Admission;
 use crate::config::limits::Limits;
@@ -36,30 +36,30 @@ use crate::config::subnets::Subnets;
 use crate::config::Cli;
 use crate::connection::shutdown::Stage;
 use crate::connection::Connection;
-use crate::connection::Pause;
-use crate::connection::Turn;
-use crate::content::hosts::Sites;
-use crate::content::read_pool::Disk;
-use crate::net::send_queue::Outbox;
+use crate::connection::PollContext;
+use crate::connection::PollOutcome;
+use crate::content::hosts::VirtualHosts;
+use crate::content::read_pool::ReadPool;
+use crate::net::send_queue::SendQueue;
 use crate::net::socket::Socket;
 use crate::quic::connection_id;
-use crate::quic::connection_id::IdMaker;
-use crate::quic::connection_id::RoutingId;
-use crate::quic::handle::ConnectionKey;
+use crate::quic::connection_id::Cid;
+use crate::quic::connection_id::ConnectionIdGenerator;
+use crate::quic::handle::ConnectionHandle;
 use crate::quic::stateless_reset::StatelessResets;
 use crate::quic::token::Tokens;
 use crate::quic::Transport;
 use crate::resume::path_key::PathKey;
-use crate::resume::store::SavedPaths;
+use crate::resume::store::StoreClient;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::metrics::WorkerMetrics;
 use crate::telemetry::qlog::file::QlogDir;
 use crate::telemetry::qlog::sampling::QlogSample;
-use crate::worker::cid_table::Route;
-use crate::worker::cid_table::Routes;
-use crate::worker::memory::Tidying;
-use crate::worker::settings::Fresh;
-use crate::worker::timer_queue::Deadlines;
+use crate::worker::cid_table::CidTable;
+use crate::worker::cid_table::CidTarget;
+use crate::worker::memory::AllocatorPurge;
+use crate::worker::settings::WorkerConfig;
+use crate::worker::timer_queue::TimerQueue;
 
 /// Memory for what clients upload: a piece is counted and dropped.
 const SCRATCH_BYTES: usize = 64 << 10;
@@ -70,15 +70,15 @@ const INITIAL_BYTES_MIN: usize = 1200;
 
 /// Everything that one event loop serves with.
 pub struct Worker {
-    sites: Sites,
-    disk: Disk,
+    virtual_hosts: VirtualHosts,
+    read_pool: ReadPool,
     transport: Transport,
     path_key: PathKey,
-    id_maker: IdMaker,
+    id_generator: ConnectionIdGenerator,
     limits: Limits,
     admission: Admission,
     resets: StatelessResets,
-    saved: SavedPaths,
+    store: StoreClient,
     metrics: WorkerMetrics,
     access_log: Option<AccessLog>,
     resumes: bool,
@@ -88,13 +88,13 @@ pub struct Worker {
 
     /// Each in a place of its own: a slab that grows moves what it holds.
     connections: Slab<Box<Connection>>,
-    routes: Routes,
+    cid_table: CidTable,
     serial_next: u64,
-    deadlines: Deadlines,
-    tidying: Tidying,
+    timers: TimerQueue,
+    allocator_purge: AllocatorPurge,
 
     /// Slots to be served, each once, and memory for those being served.
-    touched: Vec<usize>,
+    ready: Vec<usize>,
     serving: Vec<usize>,
 
     /// Until then ACKs of long responses keep coming.
@@ -103,39 +103,40 @@ pub struct Worker {
     /// Slots that wait for room in the socket.
     stalled: BTreeSet<usize>,
 
-    outbox: Outbox,
+    send_queue: SendQueue,
     scratch: Vec<u8>,
 
     stage: Stage,
 }
 
 /// What a worker works with, besides what is read.
-pub struct Services {
-    pub disk: Disk,
-    pub saved: SavedPaths,
+pub struct WorkerServices {
+    pub read_pool: ReadPool,
+    pub store: StoreClient,
     pub metrics: WorkerMetrics,
     pub access_log: Option<AccessLog>,
-    pub gate: Gate,
+    pub limiter: ConnectionLimiter,
 }
 
 impl Worker {
     /// The worker that connection IDs name `name`.
-    pub fn new(name: u8, cli: &Cli, fresh: Fresh, services: Services) -> Self {
-        let Fresh { sites, transport, qlog_sample, limits, resume_except } = fresh;
-        let Services { disk, saved, metrics, access_log, gate } = services;
+    pub fn new(name: u8, cli: &Cli, worker_config: WorkerConfig, services: WorkerServices) -> Self {
+        let WorkerConfig { virtual_hosts, transport, qlog_sample, limits, resume_except } =
+            worker_config;
+        let WorkerServices { read_pool, store, metrics, access_log, limiter } = services;
         let secrets = transport.secrets.clone();
         let tokens = Tokens::new(secrets.clone());
         let lengths = PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 };
         Self {
-            sites,
-            disk,
+            virtual_hosts,
+            read_pool,
             transport,
             path_key: PathKey::new(cli.path_group.clone(), lengths, cli.path_dscp),
-            id_maker: IdMaker::new(name, secrets.clone()),
+            id_generator: ConnectionIdGenerator::new(name, secrets.clone()),
             limits,
-            admission: Admission::new(tokens, gate, metrics.admission.clone()),
+            admission: Admission::new(tokens, limiter, metrics.admission.clone()),
             resets: StatelessResets::new(secrets),
-            saved,
+            store,
             metrics,
             access_log,
             resumes: cli.resumes(),
@@ -143,15 +144,15 @@ impl Worker {
             qlog_sample,
             resume_except,
             connections: Slab::new(),
-            routes: Routes::default(),
+            cid_table: CidTable::default(),
             serial_next: 0,
-            deadlines: Deadlines::default(),
-            tidying: Tidying::default(),
-            touched: Vec::new(),
+            timers: TimerQueue::default(),
+            allocator_purge: AllocatorPurge::default(),
+            ready: Vec::new(),
             serving: Vec::new(),
             acks_until: clock::now(),
             stalled: BTreeSet::new(),
-            outbox: Outbox::new(),
+            send_queue: SendQueue::new(),
             scratch: vec![0; SCRATCH_BYTES],
             stage: Stage::Serving,
         }
@@ -159,108 +160,113 @@ impl Worker {
 
     /// The earliest deadline.
     pub fn deadline(&self) -> Option<Instant> {
-        [self.deadlines.first(), self.tidying.deadline()].into_iter().flatten().min()
+        [self.timers.first(), self.allocator_purge.deadline()].into_iter().flatten().min()
     }
 
     /// Connections wait for their turn.
     pub fn has_work(&self) -> bool {
-        !self.touched.is_empty() || self.saved.has_answers()
+        !self.ready.is_empty() || self.store.has_answers()
     }
 
     /// Packets wait until the socket takes more.
     pub fn waits_for_room(&self) -> bool {
-        !self.outbox.is_empty()
+        !self.send_queue.is_empty()
     }
 
     /// Whether a datagram is for one of the connections here.
-    pub fn knows(&self, datagram: &mut [u8]) -> bool {
+    pub fn owns(&self, datagram: &mut [u8]) -> bool {
         let header = Header::from_slice(datagram, connection_id::LEN);
-        header.is_ok_and(|header| self.routes.find(&header.dcid).is_some())
+        header.is_ok_and(|header| self.cid_table.find(&header.dcid).is_some())
     }
 
     /// A datagram has come.
     pub fn on_datagram(&mut self, socket: &Socket, info: RecvInfo, datagram: &mut [u8]) {
-        let short = connection_id::of_short_header(datagram).and_then(|id| self.routes.find(id));
+        let short = connection_id::of_short_header(datagram).and_then(|id| self.cid_table.find(id));
         let route = short.or_else(|| self.on_other(socket, info, datagram));
-        if let Some(Route::Connection(slot)) = route {
+        if let Some(CidTarget::Connection(slot)) = route {
             self.connections[slot].on_datagram(info, datagram, &self.path_key);
-            self.touch(slot);
+            self.mark_ready(slot);
         }
     }
 
     /// A datagram has come that does not begin with a packet of an established connection.
-    fn on_other(&mut self, socket: &Socket, info: RecvInfo, datagram: &mut [u8]) -> Option<Route> {
+    fn on_other(
+        &mut self,
+        socket: &Socket,
+        info: RecvInfo,
+        datagram: &mut [u8],
+    ) -> Option<CidTarget> {
         let header = Header::from_slice(datagram, connection_id::LEN).ok()?;
         // RFC 9000, 14.1: also where it belongs to a connection.
         if header.ty == Type::Initial && datagram.len() < INITIAL_BYTES_MIN {
             return None;
         }
-        let known = self.routes.find(&header.dcid);
+        let known = self.cid_table.find(&header.dcid);
         known.or_else(|| {
-            let slot = self.on_stranger(socket, info, &header, datagram.len())?;
-            Some(Route::Connection(slot))
+            let slot = self.handle_first_packet(socket, info, &header, datagram.len())?;
+            Some(CidTarget::Connection(slot))
         })
     }
 
     /// Answers of the store have come.
     pub fn on_store(&mut self) {
-        while let Some((key, answer)) = self.saved.next_answer() {
-            self.on_answer(key, answer);
+        while let Some((handle, answer)) = self.store.next_answer() {
+            self.on_answer(handle, answer);
         }
     }
 
     /// Pieces of files have been read.
-    pub fn on_disk(&mut self) {
-        while let Some(fetched) = self.disk.next() {
+    pub fn on_chunks_read(&mut self) {
+        while let Some(fetched) = self.read_pool.next() {
             let slot = fetched.connection.slot();
             let connection = self.connections.get_mut(slot);
-            if let Some(connection) = connection.filter(|c| c.key == fetched.connection) {
+            if let Some(connection) = connection.filter(|c| c.handle == fetched.connection) {
                 connection.on_fetched(fetched.stream, fetched.bytes);
-                self.touch(slot);
+                self.mark_ready(slot);
             }
         }
     }
 
     /// The socket takes packets again.
     pub fn on_writable(&mut self, socket: &Socket) {
-        if self.outbox.flush(socket).is_ok() {
+        if self.send_queue.flush(socket).is_ok() {
             for slot in std::mem::take(&mut self.stalled) {
-                self.touch(slot);
+                self.mark_ready(slot);
             }
         }
     }
 
-    /// Serves the connections whose deadlines have passed and those that
+    /// Serves the connections whose timers have passed and those that
     /// something happened to.
     pub fn serve(&mut self, socket: &Socket) {
         let now = clock::now();
-        if self.saved.has_answers() {
+        if self.store.has_answers() {
             self.on_store();
         }
-        while let Some(slot) = self.deadlines.pop_due(now) {
+        while let Some(slot) = self.timers.pop_due(now) {
             if self.connections[slot].on_timeout(&self.metrics, now) {
-                self.tidying.on_rest(now);
+                self.allocator_purge.on_rest(now);
             }
-            self.touch(slot);
+            self.mark_ready(slot);
         }
-        self.routes.forget(now);
-        self.tidying.on_turn(now);
+        self.cid_table.forget(now);
+        self.allocator_purge.on_turn(now);
         let mut serving = std::mem::take(&mut self.serving);
-        std::mem::swap(&mut serving, &mut self.touched);
+        std::mem::swap(&mut serving, &mut self.ready);
         for slot in serving.drain(..) {
             self.serve_one(socket, slot);
         }
         self.serving = serving;
     }
 
-    /// Serves with something else from now on: every request with the new sites, new
+    /// Serves with something else from now on: every request with the new virtual_hosts, new
     /// connections with the new settings.
-    pub fn reload(&mut self, fresh: Fresh) {
-        self.sites = fresh.sites;
-        self.transport = fresh.transport;
-        self.qlog_sample = fresh.qlog_sample;
-        self.limits = fresh.limits;
-        self.resume_except = fresh.resume_except;
+    pub fn reload(&mut self, worker_config: WorkerConfig) {
+        self.virtual_hosts = worker_config.virtual_hosts;
+        self.transport = worker_config.transport;
+        self.qlog_sample = worker_config.qlog_sample;
+        self.limits = worker_config.limits;
+        self.resume_except = worker_config.resume_except;
     }
 
     /// Goes on towards its end. At the last stage it begins to close every connection,
@@ -271,18 +277,18 @@ impl Worker {
         let now = clock::now();
         if stage == Stage::Closing {
             for (_, connection) in &mut self.connections {
-                connection.stop(&self.saved, now);
+                connection.stop(&self.store, now);
             }
         }
         let slots: Vec<_> = self.connections.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
-            self.touch(slot);
+            self.mark_ready(slot);
         }
     }
 
     /// No client is left that does not know of the end.
     pub fn is_done(&self) -> bool {
-        self.outbox.is_empty() && self.connections.iter().all(|(_, c)| c.is_ended())
+        self.send_queue.is_empty() && self.connections.iter().all(|(_, c)| c.is_ended())
     }
 
     /// Drops every connection. Claims that are answered only now go back.
@@ -300,10 +306,10 @@ impl Worker {
         now < self.acks_until
     }
 
-    fn touch(&mut self, slot: usize) {
+    fn mark_ready(&mut self, slot: usize) {
         if let Some(connection) = self.connections.get_mut(slot) {
-            if !std::mem::replace(&mut connection.touched, true) {
-                self.touched.push(slot);
+            if !std::mem::replace(&mut connection.ready, true) {
+                self.ready.push(slot);
             }
         }
     }
@@ -312,11 +318,11 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
         };
-        connection.touched = false;
+        connection.ready = false;
         if connection.quic().is_established() {
             if let Some(client) = self.admission.on_established(slot) {
                 if !connection.on_established(&self.limits) {
-                    self.metrics.admission.count_refusal(Refusal::Bound(Bound::Subnet));
+                    self.metrics.admission.count_refusal(Refusal::Limit(Limit::Subnet));
                 }
                 // It is sent before the response: the client may leave with that.
                 if let Some(token) = self.admission.token_for_next(client, clock::wall_now()) {
@@ -326,33 +332,33 @@ impl Worker {
         }
         self.renew_ids(slot);
         let connection = &mut self.connections[slot];
-        let mut turn = Turn {
+        let mut context = PollContext {
             socket,
-            outbox: &mut self.outbox,
-            sites: &self.sites,
+            send_queue: &mut self.send_queue,
+            virtual_hosts: &self.virtual_hosts,
             limits: &self.limits,
-            disk: &self.disk,
+            read_pool: &self.read_pool,
             http: &self.transport.http,
-            saved: &self.saved,
+            store: &self.store,
             metrics: &self.metrics,
             access_log: self.access_log.as_ref(),
             stage: self.stage,
             scratch: &mut self.scratch,
         };
-        let pause = connection.progress(&mut turn);
+        let outcome = connection.drive(&mut context);
         if let Some(round_trip) = connection.awaits_acks() {
             self.acks_until = self.acks_until.max(clock::now() + round_trip);
         }
         if connection.is_gone() {
             return self.remove(slot);
         }
-        self.deadlines.set(slot, connection.deadline(pause));
-        match pause {
-            Pause::SocketFull => {
+        self.timers.set(slot, connection.deadline(outcome));
+        match outcome {
+            PollOutcome::SocketFull => {
                 self.stalled.insert(slot);
             }
-            Pause::Turn => self.touch(slot),
-            Pause::Idle | Pause::Paced(_) => (),
+            PollOutcome::Yielded => self.mark_ready(slot),
+            PollOutcome::Idle | PollOutcome::Paced(_) => (),
         }
     }
 
@@ -361,22 +367,22 @@ impl Worker {
     fn renew_ids(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         while let Some(retired) = connection.quic().retired_scid_next() {
-            let retired = RoutingId::new(&retired);
+            let retired = Cid::new(&retired);
             connection.ids.retain(|id| *id != retired);
-            self.routes.remove(&retired);
+            self.cid_table.remove(&retired);
         }
         if !connection.quic().is_established() || connection.quic().scids_left() == 0 {
             return;
         }
         let Some(local) = connection.local_address() else { return };
         while connection.quic().scids_left() > 0 {
-            let Some(id) = self.id_maker.connection_id() else { break };
+            let Some(id) = self.id_generator.connection_id() else { break };
             let Some(reset_token) = self.resets.token(&id, local) else { break };
             if connection.quic().new_scid(&id.as_quic(), reset_token, false).is_err() {
                 break;
             }
             connection.ids.push(id);
-            self.routes.insert(id, slot);
+            self.cid_table.insert(id, slot);
         }
     }
 
@@ -384,29 +390,29 @@ impl Worker {
         let mut connection = self.connections.remove(slot);
         connection.end(self.access_log.as_ref(), &self.metrics, clock::now());
         match connection.drains_until() {
-            Some(until) => self.routes.end(&connection.ids, until),
-            None => connection.ids.iter().for_each(|id| self.routes.remove(id)),
+            Some(until) => self.cid_table.end(&connection.ids, until),
+            None => connection.ids.iter().for_each(|id| self.cid_table.remove(id)),
         }
         debug!("{}: connection is over", connection.trace_id());
         self.metrics.count_end();
         self.admission.on_end(slot);
-        self.deadlines.set(slot, None);
+        self.timers.set(slot, None);
         self.stalled.remove(&slot);
     }
 
-    fn on_answer(&mut self, key: ConnectionKey, answer: Answer) {
-        let connection = self.connections.get_mut(key.slot()).filter(|c| c.key == key);
+    fn on_answer(&mut self, handle: ConnectionHandle, answer: Answer) {
+        let connection = self.connections.get_mut(handle.slot()).filter(|c| c.handle == handle);
         match (connection, answer) {
             (Some(connection), Answer::Read { state, .. }) => connection.on_read(state),
             (Some(connection), Answer::Claimed { claim, .. }) => {
-                connection.on_claim(claim, &self.saved);
+                connection.on_claim(claim, &self.store);
             }
             // The client was gone before the claim came.
             (None, Answer::Claimed { endpoint, claim: Some(claim), .. }) => {
-                return self.saved.release(&endpoint, claim.token);
+                return self.store.release(&endpoint, claim.token);
             }
             (None, _) => return,
         }
-        self.touch(key.slot());
+        self.mark_ready(handle.slot());
     }
 }

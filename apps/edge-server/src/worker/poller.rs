@@ -32,7 +32,7 @@ const NEWER: Token = Token(4);
 
 /// One poll of one worker. The timer is a timerfd: mio's own time-outs are in
 /// whole milliseconds, an eternity between two packets.
-pub struct Reactor {
+pub struct Poller {
     poll: Poll,
     events: Events,
     timer: OwnedFd,
@@ -50,7 +50,7 @@ struct Watched {
 
 /// What a wait ended with. An expired timer needs no name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Woken {
+pub struct Readiness {
     pub readable: bool,
     pub writable: bool,
 
@@ -59,10 +59,10 @@ pub struct Woken {
     pub mail: bool,
 
     /// Another process may have passed something on.
-    pub passed_on: bool,
+    pub relayed: bool,
 }
 
-impl Reactor {
+impl Poller {
     /// # Errors
     ///
     /// The process may have no more file descriptors.
@@ -95,7 +95,7 @@ impl Reactor {
         self.report(socket, Watched { writable: wanted, ..self.watched })
     }
 
-    /// Reports when something comes from the older process, as [`Woken::passed_on`].
+    /// Reports when something comes from the older process, as [`Readiness::relayed`].
     pub fn watch_older(&self, link: &impl AsRawFd) -> io::Result<()> {
         let registry = self.poll.registry();
         registry.register(&mut SourceFd(&link.as_raw_fd()), OLDER, Interest::READABLE)
@@ -107,13 +107,13 @@ impl Reactor {
         registry.register(&mut SourceFd(&link.as_raw_fd()), NEWER, Interest::READABLE)
     }
 
-    /// Ends a wait from another thread, as [`Woken::mail`].
+    /// Ends a wait from another thread, as [`Readiness::mail`].
     pub fn waker(&self) -> Arc<Waker> {
         Arc::clone(&self.mail)
     }
 
     /// Takes what has happened, without waiting.
-    pub fn look(&mut self) -> io::Result<Woken> {
+    pub fn look(&mut self) -> io::Result<Readiness> {
         self.poll(Some(Duration::ZERO))
     }
 
@@ -124,7 +124,7 @@ impl Reactor {
         deadline: Option<Instant>,
         gathers: bool,
         mut now: Instant,
-    ) -> io::Result<Woken> {
+    ) -> io::Result<Readiness> {
         if gathers {
             gather(deadline, now);
             now = clock::now();
@@ -155,27 +155,27 @@ impl Reactor {
         Ok(())
     }
 
-    fn poll(&mut self, timeout: Option<Duration>) -> io::Result<Woken> {
-        let mut woken = Woken::default();
+    fn poll(&mut self, timeout: Option<Duration>) -> io::Result<Readiness> {
+        let mut readiness = Readiness::default();
         match self.poll.poll(&mut self.events, timeout) {
             Ok(()) => (),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(woken),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(readiness),
             Err(e) => return Err(e),
         }
         for event in &self.events {
             match event.token() {
                 SOCKET => {
-                    woken.readable |= event.is_readable();
-                    woken.writable |= event.is_writable();
+                    readiness.readable |= event.is_readable();
+                    readiness.writable |= event.is_writable();
                 }
                 // Setting the timer again takes the expiry off.
                 TIMER => self.armed = None,
-                MAIL => woken.mail = true,
-                OLDER | NEWER => woken.passed_on = true,
+                MAIL => readiness.mail = true,
+                OLDER | NEWER => readiness.relayed = true,
                 _ => (),
             }
         }
-        Ok(woken)
+        Ok(readiness)
     }
 
     fn arm(&self, after: Duration) -> io::Result<()> {
@@ -220,35 +220,35 @@ mod tests {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_nonblocking(true).unwrap();
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let mut reactor = Reactor::new().unwrap();
-        reactor.watch(&socket).unwrap();
+        let mut poller = Poller::new().unwrap();
+        poller.watch(&socket).unwrap();
         for (wanted, expected) in [(false, false), (true, true), (false, false)] {
-            reactor.watch_room(&socket, wanted).unwrap();
+            poller.watch_room(&socket, wanted).unwrap();
             // What is taken makes room, which would be news.
             for _ in 0..3 {
                 socket.send_to(b"x", peer.local_addr().unwrap()).unwrap();
                 peer.recv(&mut [0; 9]).unwrap();
             }
-            let woken = reactor.look().unwrap();
-            assert_eq!(woken, Woken { writable: expected, ..Woken::default() });
+            let readiness = poller.look().unwrap();
+            assert_eq!(readiness, Readiness { writable: expected, ..Readiness::default() });
         }
-        reactor.leave_reading(&socket).unwrap();
-        reactor.watch_room(&socket, true).unwrap();
-        assert!(reactor.look().unwrap().writable);
+        poller.leave_reading(&socket).unwrap();
+        poller.watch_room(&socket, true).unwrap();
+        assert!(poller.look().unwrap().writable);
     }
 
     #[test]
     fn packets_gather_if_they_shall_and_not_beyond_a_deadline() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_nonblocking(true).unwrap();
-        let mut reactor = Reactor::new().unwrap();
-        reactor.watch(&socket).unwrap();
+        let mut poller = Poller::new().unwrap();
+        poller.watch(&socket).unwrap();
         let mut shortest = |gathers, ahead: Option<Duration>| {
             let waits = (0..20).map(|_| {
                 socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
                 let before = clock::now();
                 let deadline = ahead.map(|ahead| before + ahead);
-                assert!(reactor.wait(deadline, gathers, before).unwrap().readable);
+                assert!(poller.wait(deadline, gathers, before).unwrap().readable);
                 let waited = clock::now() - before;
                 socket.recv(&mut [0; 9]).unwrap();
                 waited

@@ -10,7 +10,7 @@ use crate::net::process_link::MESSAGE_BYTES_MAX;
 
 /// Where a datagram came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum DatagramSource {
     Socket,
 
     /// The older process has no connection for it.
@@ -22,13 +22,13 @@ pub enum Source {
 
 /// A worker's links.
 #[derive(Default)]
-pub struct Generations {
+pub struct ProcessRelay {
     older: Option<Link>,
     newer: Option<Link>,
     room: Vec<u8>,
 }
 
-impl Generations {
+impl ProcessRelay {
     /// Of a process that has taken over, or not.
     pub fn new(older: Option<Link>) -> Self {
         Self { older, newer: None, room: Vec::new() }
@@ -51,8 +51,8 @@ impl Generations {
 
     /// Passes on a datagram that belongs to no connection here. False if there is nobody
     /// else to know it: it is for this worker, whatever it is.
-    pub fn pass_on(&mut self, source: Source, info: RecvInfo, datagram: &[u8]) -> bool {
-        if source != Source::Older {
+    pub fn forward(&mut self, source: DatagramSource, info: RecvInfo, datagram: &[u8]) -> bool {
+        if source != DatagramSource::Older {
             match self.older.as_ref().map(|older| older.send(info, datagram)) {
                 Some(Ok(())) => return true,
                 Some(Err(Closed)) => self.older = None,
@@ -67,12 +67,14 @@ impl Generations {
     }
 
     /// The next datagram of another process.
-    pub fn next(&mut self) -> Option<(Source, RecvInfo, Vec<u8>)> {
+    pub fn next(&mut self) -> Option<(DatagramSource, RecvInfo, Vec<u8>)> {
         self.room.resize(MESSAGE_BYTES_MAX, 0);
-        for (link, source) in [(&mut self.older, Source::Older), (&mut self.newer, Source::Newer)] {
+        for (link, source) in
+            [(&mut self.older, DatagramSource::Older), (&mut self.newer, DatagramSource::Newer)]
+        {
             match link.as_ref().map(|link| link.receive(&mut self.room)) {
                 Some(Ok(Some((info, datagram)))) => return Some((source, info, datagram)),
-                Some(Err(Closed)) if source == Source::Older => *link = None,
+                Some(Err(Closed)) if source == DatagramSource::Older => *link = None,
                 _ => (),
             }
         }
@@ -89,43 +91,44 @@ mod tests {
         RecvInfo { from: address, to: address }
     }
 
-    /// Three generations, the newest first.
-    fn three() -> [Generations; 3] {
+    /// Three relay, the newest first.
+    fn three() -> [ProcessRelay; 3] {
         let pairs = [Link::pair().unwrap(), Link::pair().unwrap()];
         let [(of_middle, newer_of_oldest), (of_newest, newer_of_middle)] = pairs;
-        let (mut oldest, mut middle) = (Generations::new(None), Generations::new(Some(of_middle)));
+        let (mut oldest, mut middle) =
+            (ProcessRelay::new(None), ProcessRelay::new(Some(of_middle)));
         oldest.hand_over(Link::new(newer_of_oldest));
         middle.hand_over(Link::new(newer_of_middle));
-        [Generations::new(Some(of_newest)), middle, oldest]
+        [ProcessRelay::new(Some(of_newest)), middle, oldest]
     }
 
     /// Lets a worker pass on what it does not know. Returns whether it serves it.
-    fn turn(worker: &mut Generations, expected: Source) -> bool {
+    fn turn(worker: &mut ProcessRelay, expected: DatagramSource) -> bool {
         let (source, info, datagram) = worker.next().unwrap();
         assert_eq!((source, datagram.as_slice()), (expected, &b"x"[..]));
         assert!(worker.next().is_none());
-        !worker.pass_on(source, info, &datagram)
+        !worker.forward(source, info, &datagram)
     }
 
     #[test]
     fn what_nobody_knows_comes_back_to_the_newest() {
         let [mut newest, mut middle, mut oldest] = three();
-        assert!(newest.pass_on(Source::Socket, info(), b"x"));
-        assert!(!turn(&mut middle, Source::Newer));
-        assert!(!turn(&mut oldest, Source::Newer));
-        assert!(!turn(&mut middle, Source::Older));
-        assert!(turn(&mut newest, Source::Older));
+        assert!(newest.forward(DatagramSource::Socket, info(), b"x"));
+        assert!(!turn(&mut middle, DatagramSource::Newer));
+        assert!(!turn(&mut oldest, DatagramSource::Newer));
+        assert!(!turn(&mut middle, DatagramSource::Older));
+        assert!(turn(&mut newest, DatagramSource::Older));
     }
 
     #[test]
     fn a_process_that_is_gone_knows_nothing() {
         let [mut newest, mut middle, oldest] = three();
         drop(oldest);
-        assert!(newest.pass_on(Source::Socket, info(), b"x"));
-        assert!(!turn(&mut middle, Source::Newer));
-        assert!(turn(&mut newest, Source::Older));
+        assert!(newest.forward(DatagramSource::Socket, info(), b"x"));
+        assert!(!turn(&mut middle, DatagramSource::Newer));
+        assert!(turn(&mut newest, DatagramSource::Older));
         drop(middle);
-        assert!(!newest.pass_on(Source::Socket, info(), b"x"));
+        assert!(!newest.forward(DatagramSource::Socket, info(), b"x"));
         assert!(newest.is_alone());
     }
 
@@ -133,7 +136,7 @@ mod tests {
     fn an_older_process_takes_nobody_new_when_the_newer_one_dies() {
         let [newest, middle, mut oldest] = three();
         drop((newest, middle));
-        assert!(oldest.pass_on(Source::Newer, info(), b"x"));
+        assert!(oldest.forward(DatagramSource::Newer, info(), b"x"));
         assert!(!oldest.is_alone());
     }
 }

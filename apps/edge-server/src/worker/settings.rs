@@ -3,15 +3,15 @@
 use crate::config::limits::Limits;
 use crate::config::subnets::Subnets;
 use crate::config::Cli;
-use crate::content::hosts::Sites;
+use crate::content::hosts::VirtualHosts;
 use crate::quic::certificate::Certificates;
 use crate::quic::secrets::SharedSecrets;
 use crate::quic::Transport;
 use crate::telemetry::qlog::sampling::QlogSample;
 
 /// What one worker serves with, from its start or a reload to the next.
-pub struct Fresh {
-    pub sites: Sites,
+pub struct WorkerConfig {
+    pub virtual_hosts: VirtualHosts,
     pub transport: Transport,
     pub qlog_sample: QlogSample,
     pub limits: Limits,
@@ -20,7 +20,7 @@ pub struct Fresh {
     pub resume_except: Subnets,
 }
 
-impl Fresh {
+impl WorkerConfig {
     /// What a command line asks for.
     ///
     /// # Errors
@@ -28,13 +28,13 @@ impl Fresh {
     /// A certificate or an option cannot be used.
     pub fn new(
         cli: &Cli,
-        sites: &Sites,
+        virtual_hosts: &VirtualHosts,
         certificates: &Certificates,
         secrets: &SharedSecrets,
     ) -> anyhow::Result<Self> {
         let transport = Transport::new(cli, certificates, secrets.clone())?;
         Ok(Self {
-            sites: sites.clone(),
+            virtual_hosts: virtual_hosts.clone(),
             transport,
             qlog_sample: QlogSample::new(cli),
             limits: cli.limits.clone(),

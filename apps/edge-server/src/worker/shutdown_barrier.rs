@@ -10,7 +10,7 @@ use log::debug;
 use mio::Waker;
 
 /// One worker's share in it.
-pub struct Departure {
+pub struct ShutdownBarrier {
     group: Arc<Group>,
     is_ready: bool,
 }
@@ -21,9 +21,9 @@ struct Group {
     wakers: Vec<Arc<Waker>>,
 }
 
-impl Departure {
+impl ShutdownBarrier {
     /// For the workers that these wake, in their order.
-    pub fn together(wakers: impl IntoIterator<Item = Arc<Waker>>) -> Vec<Self> {
+    pub fn for_workers(wakers: impl IntoIterator<Item = Arc<Waker>>) -> Vec<Self> {
         let wakers: Vec<_> = wakers.into_iter().collect();
         let workers = wakers.len();
         let group = Arc::new(Group { staying: AtomicUsize::new(workers), wakers });
@@ -31,7 +31,7 @@ impl Departure {
     }
 
     /// This worker could end. Returns whether all of them could; if so, the others are
-    /// woken to find out.
+    /// readiness to find out.
     pub fn is_complete(&mut self) -> bool {
         if !std::mem::replace(&mut self.is_ready, true)
             && self.group.staying.fetch_sub(1, Ordering::AcqRel) == 1
@@ -58,7 +58,7 @@ mod tests {
     fn nobody_leaves_before_all_can_and_the_last_wakes_the_others() {
         let mut poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
-        let mut workers = Departure::together(vec![waker; 2]);
+        let mut workers = ShutdownBarrier::for_workers(vec![waker; 2]);
         let mut is_woken = || {
             let mut events = Events::with_capacity(8);
             poll.poll(&mut events, Some(Duration::ZERO)).unwrap();

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-/// Deadlines of connections, by their slots.
+/// TimerQueue of connections, by their slots.
 #[derive(Debug, Default)]
-pub struct Deadlines {
+pub struct TimerQueue {
     queue: BTreeSet<(Instant, usize)>,
     of_slot: Vec<Option<Instant>>,
 }
 
-impl Deadlines {
+impl TimerQueue {
     /// Replaces the deadline of `slot`; with `None` it has none.
     pub fn set(&mut self, slot: usize, deadline: Option<Instant>) {
         if slot >= self.of_slot.len() {
@@ -54,29 +54,29 @@ mod tests {
     fn only_due_slots_come_earliest_first_and_once() {
         let start = quiche::clock::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let mut deadlines = Deadlines::default();
-        deadlines.set(0, Some(at(30)));
-        deadlines.set(5, Some(at(10)));
-        deadlines.set(2, Some(at(20)));
-        assert_eq!(deadlines.first(), Some(at(10)));
+        let mut timers = TimerQueue::default();
+        timers.set(0, Some(at(30)));
+        timers.set(5, Some(at(10)));
+        timers.set(2, Some(at(20)));
+        assert_eq!(timers.first(), Some(at(10)));
 
-        assert_eq!(deadlines.pop_due(at(9)), None);
-        assert_eq!(deadlines.pop_due(at(20)), Some(5));
-        assert_eq!(deadlines.pop_due(at(20)), Some(2));
-        assert_eq!(deadlines.pop_due(at(20)), None);
-        assert_eq!(deadlines.first(), Some(at(30)));
+        assert_eq!(timers.pop_due(at(9)), None);
+        assert_eq!(timers.pop_due(at(20)), Some(5));
+        assert_eq!(timers.pop_due(at(20)), Some(2));
+        assert_eq!(timers.pop_due(at(20)), None);
+        assert_eq!(timers.first(), Some(at(30)));
     }
 
     #[test]
     fn a_later_setting_replaces_an_earlier_one() {
         let start = quiche::clock::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let mut deadlines = Deadlines::default();
-        deadlines.set(1, Some(at(10)));
-        deadlines.set(1, Some(at(40)));
-        assert_eq!(deadlines.pop_due(at(20)), None);
-        deadlines.set(1, None);
-        assert_eq!(deadlines.first(), None);
-        assert_eq!(deadlines.pop_due(at(50)), None);
+        let mut timers = TimerQueue::default();
+        timers.set(1, Some(at(10)));
+        timers.set(1, Some(at(40)));
+        assert_eq!(timers.pop_due(at(20)), None);
+        timers.set(1, None);
+        assert_eq!(timers.first(), None);
+        assert_eq!(timers.pop_due(at(50)), None);
     }
 }

@@ -33,7 +33,7 @@ fn what_was_asked_is_finished_and_nobody_new_is_let_in() {
     assert_eq!(client.goaways(1), [ALL_STREAMS]);
     assert_eq!(Client::refused(address, &Memory::default()), CONNECTION_REFUSED);
 
-    server.wait_for("farewell: Last");
+    server.wait_for("goaway: Final");
     assert_eq!(Client::refused(address, &Memory::default()), CONNECTION_REFUSED);
     assert_eq!(client.goaways(2), [ALL_STREAMS, on_its_way + 4]);
     assert_eq!(client.response(download).body.len(), LONG_BYTES);
@@ -49,7 +49,7 @@ fn whoever_asks_after_the_last_word_may_ask_elsewhere() {
     let unfinished = client.open_request("/bytes/5");
     client.receive(unfinished, 5);
     server.ask_to_drain();
-    server.wait_for("farewell: Last");
+    server.wait_for("goaway: Final");
     // It has not read that it should not ask.
     let late = client.request("GET", "/bytes/5");
     let rejected = client.response(late);
@@ -74,7 +74,7 @@ fn a_server_is_ready_until_it_drains_and_healthy_to_its_end() {
     client.receive(unfinished, 5);
     assert_eq!(statuses(), ["200", "200"]);
     server.ask_to_drain();
-    server.wait_for("farewell: Last");
+    server.wait_for("goaway: Final");
     assert_eq!(statuses(), ["200", "503"]);
     assert!(metrics::page(pages, "/readyz").ends_with("draining\n"));
     client.end_with_trailers(unfinished);
@@ -95,7 +95,7 @@ fn connections_without_requests_do_not_keep_the_server() {
     let (mut server, _) = serve(dir.path(), &["--drain", "1000"]);
     server.ask_to_drain();
     assert!(server.end().0.success());
-    assert_eq!(server.count("farewell"), 0, "there was nobody to wait for");
+    assert_eq!(server.count("goaway: "), 0, "there was nobody to wait for");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn it_is_waited_for_whoever_has_not_heard_the_last_word() {
     let mut deaf = Client::connect(address);
     deaf.get("/");
     server.ask_to_drain();
-    server.wait_for("farewell: Over");
+    server.wait_for("goaway: TimedOut");
     assert_eq!(deaf.closed(), H3_NO_ERROR);
     assert!(server.end().0.success());
 }
@@ -133,7 +133,7 @@ fn a_second_signal_ends_everything() {
     let download = client.request("GET", LONG);
     client.receive(download, 1);
     server.ask_to_drain();
-    server.wait_for("farewell: Said");
+    server.wait_for("goaway: Announced");
     server.ask_to_drain();
     assert_eq!(server.end().0.code(), Some(1));
 }

@@ -7,20 +7,20 @@ use std::time::UNIX_EPOCH;
 use serde::Serialize;
 
 use crate::config::AccessLogFormat;
-use crate::h3::exchanges::Ended;
-use crate::resume::summary::ResumeReport;
+use crate::h3::exchanges::FinishedRequest;
+use crate::resume::summary::ResumeSummary;
 
 /// One response.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct LogLine {
     pub client: SocketAddr,
 
     /// How qlog and messages name the connection.
     pub connection: String,
-    pub ended: Ended,
+    pub ended: FinishedRequest,
 
     /// What Careful Resume did on the connection, unless it is off.
-    pub resume: Option<ResumeReport>,
+    pub resume: Option<ResumeSummary>,
 }
 
 /// The keys of a line in JSON.
@@ -50,7 +50,7 @@ struct JsonResume {
     retreat: bool,
 }
 
-impl Line {
+impl LogLine {
     /// As text, with a line break at its end.
     pub fn write(&self, format: AccessLogFormat) -> String {
         let mut text = match format {
@@ -62,7 +62,7 @@ impl Line {
     }
 
     fn json(&self) -> String {
-        let Ended { asked, begun, duration, status, bytes, complete } = &self.ended;
+        let FinishedRequest { asked, begun, duration, status, bytes, complete } = &self.ended;
         let resume = self.resume.map(|report| JsonResume {
             phase: report.phase.name(),
             trigger: report.trigger.map(|trigger| trigger.name()),
@@ -91,7 +91,7 @@ impl Line {
 
     /// The combined format, and behind it the host and the seconds that it took.
     fn common(&self) -> String {
-        let Ended { asked, begun, duration, status, bytes, .. } = &self.ended;
+        let FinishedRequest { asked, begun, duration, status, bytes, .. } = &self.ended;
         // Sun, 06 Nov 1994 08:49:37 GMT
         let date = httpdate::fmt_http_date((*begun).max(UNIX_EPOCH));
         let (day, month, year, time) = (&date[5..7], &date[8..11], &date[12..16], &date[17..25]);
@@ -130,20 +130,20 @@ fn quote(said: &str, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::h3::exchanges::Asked;
+    use crate::h3::exchanges::RequestSummary;
     use quiche::resume::Phase;
     use quiche::resume::Trigger;
     use std::time::Duration;
 
-    fn line() -> Line {
-        let asked = Asked {
+    fn line() -> LogLine {
+        let asked = RequestSummary {
             method: "GET".into(),
             host: "a.example".into(),
             path: "/é\"\\\n".into(),
             user_agent: Some("x/1 \"y\"".into()),
             referer: None,
         };
-        let resume = ResumeReport {
+        let resume = ResumeSummary {
             phase: Phase::Normal,
             offered: true,
             trigger: Some(Trigger::ExitRecovery),
@@ -151,10 +151,10 @@ mod tests {
             retreated: true,
             max_jump: 8 << 20,
         };
-        Line {
+        LogLine {
             client: "[::ffff:192.0.2.7]:4433".parse().unwrap(),
             connection: "00ab".into(),
-            ended: Ended {
+            ended: FinishedRequest {
                 asked,
                 begun: UNIX_EPOCH + Duration::from_millis(784_111_777_250),
                 duration: Duration::from_micros(1_234_567),

@@ -21,7 +21,7 @@ use anyhow::Context;
 use log::warn;
 use prometheus_client::metrics::counter::Counter;
 
-pub use self::line::Line;
+pub use self::line::LogLine;
 use crate::config::AccessLogFormat;
 
 /// Lines that wait to be written at most.
@@ -36,12 +36,12 @@ const STDOUT: &str = "-";
 /// The way to the log. Every worker has its own.
 #[derive(Clone)]
 pub struct AccessLog {
-    news: SyncSender<News>,
+    news: SyncSender<LogMessage>,
     dropped: Counter,
 }
 
-enum News {
-    Line(Box<Line>),
+enum LogMessage {
+    LogLine(Box<LogLine>),
 
     /// Somebody has moved the file.
     Reopen,
@@ -80,21 +80,21 @@ impl AccessLog {
     }
 
     /// Has a line written.
-    pub fn write(&self, line: Line) {
-        if self.news.try_send(News::Line(Box::new(line))).is_err() {
+    pub fn write(&self, line: LogLine) {
+        if self.news.try_send(LogMessage::LogLine(Box::new(line))).is_err() {
             self.dropped.inc();
         }
     }
 
     /// Opens the file anew: what comes from now on goes to the one that has its name.
     pub fn reopen(&self) {
-        let _ = self.news.send(News::Reopen);
+        let _ = self.news.send(LogMessage::Reopen);
     }
 
     /// Writes what waits. Returns whether that was done in time.
     pub fn close(self) -> bool {
         let (done, is_done) = std::sync::mpsc::channel();
-        self.news.send(News::End(done)).is_ok() && is_done.recv_timeout(PATIENCE).is_ok()
+        self.news.send(LogMessage::End(done)).is_ok() && is_done.recv_timeout(PATIENCE).is_ok()
     }
 }
 
@@ -122,14 +122,14 @@ fn unwritable(path: &Path) -> String {
 }
 
 impl Writer {
-    fn run(&mut self, incoming: &Receiver<News>) {
+    fn run(&mut self, incoming: &Receiver<LogMessage>) {
         while let Ok(first) = incoming.recv() {
             let mut next = Some(first);
             while let Some(news) = next {
                 match news {
-                    News::Line(line) => self.write(&line),
-                    News::Reopen => self.reopen(),
-                    News::End(done) => {
+                    LogMessage::LogLine(line) => self.write(&line),
+                    LogMessage::Reopen => self.reopen(),
+                    LogMessage::End(done) => {
                         self.flush();
                         let _ = done.send(());
                         return;
@@ -141,7 +141,7 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, line: &Line) {
+    fn write(&mut self, line: &LogLine) {
         let written = self.output.write_all(line.write(self.format).as_bytes());
         if written.is_err() {
             self.dropped.inc();

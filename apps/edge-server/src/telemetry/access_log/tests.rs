@@ -1,14 +1,14 @@
 use super::*;
-use crate::h3::exchanges::Asked;
-use crate::h3::exchanges::Ended;
+use crate::h3::exchanges::FinishedRequest;
+use crate::h3::exchanges::RequestSummary;
 use std::time::UNIX_EPOCH;
 
-fn line(path: &str) -> Line {
-    let asked = Asked { path: path.into(), ..Default::default() };
+fn line(path: &str) -> LogLine {
+    let asked = RequestSummary { path: path.into(), ..Default::default() };
     let (begun, duration) = (UNIX_EPOCH, Duration::ZERO);
-    let ended = Ended { asked, begun, duration, status: 200, bytes: 1, complete: true };
+    let ended = FinishedRequest { asked, begun, duration, status: 200, bytes: 1, complete: true };
     let client = "192.0.2.7:4433".parse().unwrap();
-    Line { client, connection: String::new(), ended, resume: None }
+    LogLine { client, connection: String::new(), ended, resume: None }
 }
 
 #[test]

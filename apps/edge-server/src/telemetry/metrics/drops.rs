@@ -5,7 +5,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use crate::h3::stalled::Stalled;
+use crate::h3::stalled::StalledCounts;
 
 /// The counters, shared by the workers.
 #[derive(Clone, Default)]
@@ -34,7 +34,7 @@ impl DropMetrics {
     }
 
     /// Requests and responses.
-    pub fn count_stalled(&self, stalled: Stalled) {
+    pub fn count_stalled(&self, stalled: StalledCounts) {
         self.count("request", stalled.requests);
         self.count("response", stalled.responses);
     }
@@ -57,8 +57,8 @@ mod tests {
         let metrics = DropMetrics::register(&mut registry);
         metrics.count_late("handshake");
         metrics.count_late("connection");
-        metrics.count_stalled(Stalled { requests: 2, responses: 0 });
-        metrics.count_stalled(Stalled { requests: 0, responses: 3 });
+        metrics.count_stalled(StalledCounts { requests: 2, responses: 0 });
+        metrics.count_stalled(StalledCounts { requests: 0, responses: 3 });
 
         let mut page = String::new();
         text::encode(&mut page, &registry).unwrap();

@@ -23,11 +23,11 @@ pub use self::drops::DropMetrics;
 use self::labels::WorkerLabels;
 pub use self::responses::ResponseCounters;
 pub use self::responses::ResponseMetrics;
+pub use self::resume::ConnectionSnapshot;
 pub use self::resume::ResumeMetrics;
-pub use self::resume::Scene;
 pub use self::sockets::SocketDrops;
 use self::store::StoreCollector;
-pub use self::traffic::Tally;
+pub use self::traffic::StatsDelta;
 pub use self::traffic::TrafficMetrics;
 use crate::admission::metrics::AdmissionMetrics;
 
@@ -43,7 +43,7 @@ pub struct Metrics {
     connections_now: Family<WorkerLabels, Gauge>,
     disk_reads: Family<WorkerLabels, Counter>,
     lateness_s: Family<WorkerLabels, Histogram, fn() -> Histogram>,
-    shared: Shared,
+    shared: SharedMetrics,
 
     /// Lines of the access log that were lost.
     pub access_log_dropped: Counter,
@@ -54,7 +54,7 @@ pub struct Metrics {
 
 /// The counters that all workers write to.
 #[derive(Clone)]
-struct Shared {
+struct SharedMetrics {
     admission: AdmissionMetrics,
     drops: DropMetrics,
     traffic: TrafficMetrics,
@@ -110,7 +110,7 @@ impl Metrics {
         );
         let socket_drops = SocketDrops::default();
         registry.register_collector(Box::new(socket_drops.clone()));
-        let shared = Shared {
+        let shared = SharedMetrics {
             admission: AdmissionMetrics::register(&mut registry),
             drops: DropMetrics::register(&mut registry),
             traffic: TrafficMetrics::register(&mut registry),
@@ -136,7 +136,7 @@ impl Metrics {
     /// The counters of one worker.
     pub fn of_worker(&self, worker: u8) -> WorkerMetrics {
         let labels = WorkerLabels { worker };
-        let Shared { admission, drops, traffic, responses, resume } = self.shared.clone();
+        let SharedMetrics { admission, drops, traffic, responses, resume } = self.shared.clone();
         WorkerMetrics {
             connections: self.connections.get_or_create(&labels).clone(),
             connections_now: self.connections_now.get_or_create(&labels).clone(),

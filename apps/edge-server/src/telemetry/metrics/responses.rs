@@ -7,7 +7,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use crate::h3::exchanges::Ended;
+use crate::h3::exchanges::FinishedRequest;
 
 /// What the workers share.
 #[derive(Clone, Default)]
@@ -56,7 +56,7 @@ impl ResponseMetrics {
 
 impl ResponseCounters {
     /// A response has ended.
-    pub fn count(&self, ended: &Ended) {
+    pub fn count(&self, ended: &FinishedRequest) {
         let complete = if ended.complete { "true" } else { "false" };
         let labels = Labels { status: ended.status, complete };
         let mut used = self.used.borrow_mut();
@@ -74,7 +74,7 @@ impl ResponseCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::h3::exchanges::Asked;
+    use crate::h3::exchanges::RequestSummary;
     use std::time::Duration;
     use std::time::UNIX_EPOCH;
 
@@ -82,8 +82,8 @@ mod tests {
     fn each_outcome_has_its_counter_whichever_worker_counts() {
         let shared = ResponseMetrics::default();
         let workers = [shared.of_worker(), shared.of_worker()];
-        let ended = |(status, complete)| Ended {
-            asked: Asked::default(),
+        let ended = |(status, complete)| FinishedRequest {
+            asked: RequestSummary::default(),
             begun: UNIX_EPOCH,
             duration: Duration::ZERO,
             status,

@@ -59,7 +59,7 @@ struct LimitLabels {
 
 /// The path and the connection when a phase changes.
 #[derive(Clone, Copy, Debug)]
-pub struct Scene {
+pub struct ConnectionSnapshot {
     pub min_rtt: Option<Duration>,
 
     /// What keeps the connection from sending more.
@@ -104,25 +104,25 @@ impl ResumeMetrics {
     }
 
     /// A phase has begun.
-    pub fn on_event(&self, event: &ResumeEvent, scene: &Scene) {
+    pub fn on_event(&self, event: &ResumeEvent, snapshot: &ConnectionSnapshot) {
         let trigger = event.trigger.map_or("none", Trigger::name);
         self.phases.get_or_create(&PhaseLabels { phase: event.new.name(), trigger }).inc();
         match (event.old, event.new) {
             (None, _) => drop(self.offered.inc()),
             (Some(Phase::Reconnaissance), Phase::Unvalidated) => {
                 self.taken.inc();
-                self.on_decision(event.restored, scene);
+                self.on_decision(event.restored, snapshot);
                 if let Some(saved) = event.restored {
-                    let age = scene.wall_now.duration_since(saved.observed).unwrap_or_default();
+                    let age = snapshot.wall_now.duration_since(saved.observed).unwrap_or_default();
                     self.set_age_s.observe(age.as_secs_f64());
                 }
             }
             (Some(Phase::Reconnaissance), Phase::Normal) if event.restored.is_some() => {
                 self.refused.get_or_create(&ReasonLabels { reason: trigger }).inc();
-                self.on_decision(event.restored, scene);
+                self.on_decision(event.restored, snapshot);
             }
             (Some(Phase::Unvalidated), Phase::Validating | Phase::Normal) => {
-                let limit = jump_limit(event, scene);
+                let limit = jump_limit(event, snapshot);
                 self.limits.get_or_create(&LimitLabels { limit }).inc();
             }
             _ => (),
@@ -137,8 +137,8 @@ impl ResumeMetrics {
         self.refused.get_or_create(&ReasonLabels { reason: UNUSED }).inc();
     }
 
-    fn on_decision(&self, saved: Option<PathState>, scene: &Scene) {
-        let Some((saved, min_rtt)) = saved.zip(scene.min_rtt) else { return };
+    fn on_decision(&self, saved: Option<PathState>, snapshot: &ConnectionSnapshot) {
+        let Some((saved, min_rtt)) = saved.zip(snapshot.min_rtt) else { return };
         let saved_rtt_s = saved.saved_rtt.as_secs_f64();
         if saved_rtt_s > 0.0 {
             self.rtt_ratio.observe(min_rtt.as_secs_f64() / saved_rtt_s);
@@ -152,22 +152,22 @@ const PACED_DIVISOR: usize = 16;
 
 /// Which limit a jump ran into: its window, the largest that is allowed, or none of
 /// Careful Resume's.
-fn jump_limit(event: &ResumeEvent, scene: &Scene) -> &'static str {
-    let jump = scene.jump_bytes;
+fn jump_limit(event: &ResumeEvent, snapshot: &ConnectionSnapshot) -> &'static str {
+    let jump = snapshot.jump_bytes;
     // Validating begins with a window of what is in flight.
     let in_flight = if event.new == Phase::Validating { event.congestion_window } else { 0 };
     let is_used_up = event.trigger == Some(Trigger::LastUnvalidatedPacketSent)
         || in_flight >= (jump - jump / PACED_DIVISOR).max(1);
-    match scene.limit {
-        _ if is_used_up => used_up(scene),
-        SendLimit::CongestionWindow => used_up(scene),
+    match snapshot.limit {
+        _ if is_used_up => used_up(snapshot),
+        SendLimit::CongestionWindow => used_up(snapshot),
         SendLimit::FlowControl => "flow_control",
         SendLimit::Application => "application",
     }
 }
 
-fn used_up(scene: &Scene) -> &'static str {
-    match scene.jump_bytes >= scene.max_jump as usize {
+fn used_up(snapshot: &ConnectionSnapshot) -> &'static str {
+    match snapshot.jump_bytes >= snapshot.max_jump as usize {
         true => "max_jump",
         false => "saved_cwnd",
     }
@@ -219,20 +219,20 @@ mod tests {
     fn a_jump_is_followed_from_its_offer_to_what_it_saved() {
         let mut registry = Registry::default();
         let metrics = ResumeMetrics::register(&mut registry);
-        let scene = |limit| Scene {
+        let snapshot = |limit| ConnectionSnapshot {
             min_rtt: Some(60 * MS),
             limit,
             jump_bytes: 500_000,
             max_jump: 1 << 20,
             wall_now: NOW,
         };
-        let window = scene(SendLimit::CongestionWindow);
+        let window = snapshot(SendLimit::CongestionWindow);
         let (recon, jump) = (Some(Phase::Reconnaissance), Some(Phase::Unvalidated));
         let limited = Some(Trigger::CongestionWindowLimited);
         metrics.on_event(&event(None, Phase::Reconnaissance, None), &window);
         metrics.on_event(&event(recon, Phase::Unvalidated, limited), &window);
         let sent = Some(Trigger::LastUnvalidatedPacketSent);
-        metrics.on_event(&event(jump, Phase::Validating, sent), &scene(SendLimit::Application));
+        metrics.on_event(&event(jump, Phase::Validating, sent), &snapshot(SendLimit::Application));
         let end = Some(Trigger::LastUnvalidatedPacketAcknowledged);
         metrics.on_event(&event(Some(Phase::Validating), Phase::Normal, end), &window);
 
@@ -283,8 +283,9 @@ mod tests {
             let event = event(Some(Phase::Unvalidated), Phase::Validating, trigger);
             let event = ResumeEvent { congestion_window: in_flight, ..event };
             let jump_bytes = 500_000;
-            let scene = Scene { min_rtt: None, limit, jump_bytes, max_jump, wall_now: NOW };
-            assert_eq!(jump_limit(&event, &scene), expected);
+            let snapshot =
+                ConnectionSnapshot { min_rtt: None, limit, jump_bytes, max_jump, wall_now: NOW };
+            assert_eq!(jump_limit(&event, &snapshot), expected);
         }
     }
 

@@ -1,9 +1,9 @@
 use super::*;
-use crate::admission::reason::Doubt;
 use crate::admission::reason::Refusal;
-use crate::h3::exchanges::Asked;
-use crate::h3::exchanges::Ended;
-use crate::quic::token::Kind;
+use crate::admission::reason::RetryReason;
+use crate::h3::exchanges::FinishedRequest;
+use crate::h3::exchanges::RequestSummary;
+use crate::quic::token::TokenKind;
 use path_store::StoreService;
 use quiche::path_state::MemoryStore;
 use quiche::resume::Phase;
@@ -68,14 +68,14 @@ fn full_page() -> String {
     let sockets = [UdpSocket::bind("127.0.0.1:0").unwrap()];
     metrics.socket_drops.watch(&sockets);
     let worker = metrics.of_worker(0);
-    worker.admission.count_token(Some(Kind::Retry), None);
+    worker.admission.count_token(Some(TokenKind::Retry), None);
     worker.admission.count_handshake(true);
-    worker.admission.count_retry(Doubt::Handshakes);
+    worker.admission.count_retry(RetryReason::Handshakes);
     worker.admission.count_refusal(Refusal::Token);
     worker.drops.count_late("handshake");
     let (begun, duration) = (UNIX_EPOCH, Duration::ZERO);
-    let asked = Asked::default();
-    worker.responses.count(&Ended {
+    let asked = RequestSummary::default();
+    worker.responses.count(&FinishedRequest {
         asked,
         begun,
         duration,
@@ -97,7 +97,7 @@ fn full_page() -> String {
             last_unvalidated_packet: None,
             restored: None,
         },
-        &Scene {
+        &ConnectionSnapshot {
             min_rtt: None,
             limit: SendLimit::Application,
             jump_bytes: 0,

@@ -28,7 +28,7 @@ struct Direction {
 }
 
 /// What one connection has told.
-pub struct Tally {
+pub struct StatsDelta {
     told: [u64; COUNTS],
     next: Instant,
 }
@@ -83,7 +83,7 @@ impl TrafficMetrics {
     }
 }
 
-impl Tally {
+impl StatsDelta {
     /// Of a connection that begins `now`.
     pub fn new(now: Instant) -> Self {
         Self { told: [0; COUNTS], next: now + INTERVAL }
@@ -120,7 +120,7 @@ mod tests {
             (stats.sent, stats.lost, stats.sent_bytes) = (sent, lost, 10);
             stats
         };
-        let (mut one, mut other) = (Tally::new(start), Tally::new(start));
+        let (mut one, mut other) = (StatsDelta::new(start), StatsDelta::new(start));
         assert!(!one.is_due(start) && one.is_due(start + INTERVAL));
         one.tell(&stats(5, 1), &metrics, start + INTERVAL);
         assert!(!one.is_due(start + INTERVAL));

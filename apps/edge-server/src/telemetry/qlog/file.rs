@@ -132,9 +132,9 @@ mod tests {
     use super::*;
 
     /// Takes so many bytes, then is full.
-    struct Disk(usize);
+    struct LimitedDisk(usize);
 
-    impl Write for Disk {
+    impl Write for LimitedDisk {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let count = bytes.len().min(self.0);
             self.0 -= count;
@@ -150,7 +150,7 @@ mod tests {
     }
 
     fn write_log(room_bytes: usize, told: &Arc<AtomicBool>) {
-        let mut log = QlogFile::new(Disk(room_bytes), "x.sqlog".into(), Arc::clone(told));
+        let mut log = QlogFile::new(LimitedDisk(room_bytes), "x.sqlog".into(), Arc::clone(told));
         for _ in 0..100 {
             assert_eq!(log.write(&[7; 1000]).unwrap(), 1000);
         }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::config::subnets::Subnets;
 use crate::config::Cli;
-use crate::quic::connection_id::RoutingId;
+use crate::quic::connection_id::Cid;
 
 /// The operator's choice.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,13 +23,13 @@ impl QlogSample {
     }
 
     /// Whether the connection of this ID of ours and this client has one.
-    pub fn takes(&self, id: &RoutingId, client: IpAddr) -> bool {
+    pub fn takes(&self, id: &Cid, client: IpAddr) -> bool {
         (self.subnets.is_empty() || self.subnets.contains(client)) && lot(id) < self.rate
     }
 }
 
 /// From 0 to below 1, as random as the ID's end is.
-fn lot(id: &RoutingId) -> f64 {
+fn lot(id: &Cid) -> f64 {
     let bytes: &[u8] = id.borrow();
     let end = bytes.last_chunk().copied().map_or(0, u32::from_be_bytes);
     f64::from(end) / (f64::from(u32::MAX) + 1.0)
@@ -38,7 +38,7 @@ fn lot(id: &RoutingId) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quic::connection_id::IdMaker;
+    use crate::quic::connection_id::ConnectionIdGenerator;
     use crate::quic::secrets::tests::shared;
     use crate::quic::secrets::tests::ONE;
 
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn the_share_of_connections_is_the_rate() {
         const CONNECTIONS: usize = 10_000;
-        let maker = IdMaker::new(7, shared(&[ONE]));
+        let maker = ConnectionIdGenerator::new(7, shared(&[ONE]));
         let ids: Vec<_> = (0..CONNECTIONS).map(|_| maker.connection_id().unwrap()).collect();
         for (rate, at_least, at_most) in
             [(0.0, 0, 0), (0.1, 800, 1200), (0.5, 4700, 5300), (1.0, CONNECTIONS, CONNECTIONS)]
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn clients_of_other_subnets_have_none() {
         let all = sample(1.0, &["192.0.2.0/24"]);
-        let id = RoutingId::new(&[0; 16]);
+        let id = Cid::new(&[0; 16]);
         assert!(all.takes(&id, [192, 0, 2, 9].into()));
         assert!(!all.takes(&id, [192, 0, 3, 9].into()));
         assert!(!sample(0.0, &["192.0.2.0/24"]).takes(&id, [192, 0, 2, 9].into()));
