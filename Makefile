@@ -12,13 +12,13 @@ LOCKED := $(shell git ls-files Cargo.lock | sed 's/.*/--locked/')
 help: ## List these commands
 	@awk -f scripts/help.awk $(MAKEFILE_LIST)
 
-setup: ## Install what a build needs (system packages by apt, where it may)
+setup: ## Install what a build needs (as root, system packages by apt)
 	@sh scripts/setup.sh
 
 build: setup quiche ## Build the release binaries, in target/release
 	cargo build --workspace --release $(LOCKED)
 
-speedtest: build ## Slow start against Careful Resume, real processes; ARGS='--help' shows more
+speedtest: build ## Compare slow start with Careful Resume, real processes; ARGS='--help' shows more
 	target/release/speed-test --out results $(ARGS)
 
 evaluation: build ## Simulate every scenario in virtual time, and report; docs/evaluation.md
@@ -35,10 +35,10 @@ patches: ## Export edited hooks to patches/; PATCH=0003, NEW=0007-subject, FILES
 series: ## Build the series, our files included, as a git history (to read or to bisect)
 	@sh scripts/series.sh
 
-bisect: setup ## Find the patch from which on RUN='…' fails, or prints a number ABOVE= or BELOW= one
+bisect: setup ## Find the patch with which RUN='…' starts to fail, or prints a number ABOVE= or BELOW= one
 	@sh scripts/bisect.sh
 
-bisect-history: setup ## The same among this repository's commits, from GOOD=commit to BAD=HEAD
+bisect-history: setup ## The same for this repository's commits, from GOOD=commit to BAD=HEAD
 	@sh scripts/bisect-history.sh
 
 rebase: ## Move the series to another release, UPSTREAM=x.y.z; ABORT=1 gives up at a conflict
@@ -53,9 +53,13 @@ range-diff: ## What changed in the series since BASE=origin/main, patch by patch
 fmt: ## Format our own files
 	@sh scripts/fmt.sh
 
-snapshot: setup quiche ## Write the simulator's key figures anew, after a change that is meant
+snapshot: setup quiche ## Rewrite the simulator's key figures, after an intended change
 	UPDATE_SNAPSHOT=1 cargo test --workspace --test snapshot $(LOCKED)
 	@git --no-pager diff --stat tools/sim/tests/snapshot.txt
+
+options: setup quiche ## Write docs/edge-server/options.md from the command line's definitions
+	UPDATE_OPTIONS=1 cargo test --workspace --bin edge-server options_page $(LOCKED)
+	@git --no-pager diff --stat docs/edge-server/options.md
 
 clean: ## Delete build products and results, never sources
 	rm -rf target results
@@ -71,10 +75,10 @@ test: setup quiche ## Run every test: upstream's on the fork, ours, end to end, 
 	@sh scripts/test-layers.sh
 	@sh scripts/test-conformance.sh
 
-test-interop: setup quiche ## Run other people's HTTP/3 clients against edge-server; CLIENT='quinn aioquic' runs only these
+test-interop: setup quiche ## Run other HTTP/3 clients against edge-server; CLIENT='quinn aioquic' runs only these
 	@sh scripts/test-interop.sh $(LOCKED)
 
-interop-paths: build ## First downloads of 10 BDP over long paths by other people's clients (10 minutes); CLIENT='quic-go' PATHS='50/600' BUFFER='0.5 1' choose; ARGS='--server old=FILE' compares
+interop-paths: build ## Run first downloads of 10 BDP over long paths by other HTTP/3 clients (10 minutes); CLIENT='quic-go' PATHS='50/600' BUFFER='0.5 1' choose; ARGS='--server old=FILE' compares
 	@sh scripts/interop-paths.sh $(ARGS)
 
 check: patches-check fmt-check layers-check docs-check conformance-check lint test test-interop steps-check ## Everything that CI runs
@@ -95,7 +99,7 @@ layers-check: ## Do imports between folders point down only, without circles, an
 	@sh scripts/layers-check.sh
 	@sh scripts/headlines-check.sh
 
-docs-check: ## Do links and make targets in our pages exist?
+docs-check: ## Do the links, headings and make targets in our pages exist?
 	@sh scripts/docs-check.sh
 
 conformance-check: quiche ## Do the functions and tests that quiche/CONFORMANCE.md names exist, and can the faults be planted?
@@ -106,7 +110,7 @@ conformance-check: quiche ## Do the functions and tests that quiche/CONFORMANCE.
 conformance-faults: setup quiche ## Does the test of each row there fail with a planted fault? ROW=C12 does one
 	@sh scripts/conformance-faults.sh
 
-lint: setup quiche ## Run clippy on our own files, what is fuzzed too; a warning is an error
+lint: setup quiche ## Run clippy on our own files, including fuzz targets; a warning is an error
 	@sh scripts/lint.sh $(LOCKED)
 
 sim-faults: setup quiche ## Do the simulator's scenarios catch five planted faults? ROW=A2 does one
@@ -118,28 +122,28 @@ mutants: setup quiche ## Does a test fail for each small change of the recovery'
 fuzz: setup quiche ## Coverage-guided fuzzing of packets, requests, configuration, tokens, store records; TARGET=packets, TIME=60 seconds each
 	@sh scripts/fuzz.sh
 
-fuzz-sim: build ## Random scenarios break no invariant and complete; CASES=10000, at most TIME=1800 seconds
+fuzz-sim: build ## Run random scenarios, which must complete and violate no invariant; CASES=10000, at most TIME=1800 seconds
 	target/release/sim fuzz --cases $(or $(CASES),10000) --time $(or $(TIME),1800)
 
-check-long: build conformance-faults sim-faults mutants ## Planted faults and mutants; a minute of fuzzing each; debug as release; and on this machine the emulator's accuracy, how evenly a jump leaves, what the store costs, what a flood does, what a load leaves (hours)
+check-long: build conformance-faults sim-faults mutants ## Plant faults and mutants, fuzz each target for a minute, compare debug with release builds, and run the benchmarks of emulator, pacing, store, flood and load (hours)
 	@sh scripts/sim-repeats.sh $(LOCKED)
 	@sh scripts/fuzz.sh
 	@sh scripts/check-long.sh $(LOCKED)
 	@sh scripts/test-bisect.sh
 
-bench-store: setup quiche ## What claims and records cost, by kind and size of the store (40 minutes); ARGS='--entries 1000,100000'
+bench-store: setup quiche ## Measure what claims and records cost, by kind and size of the store (40 minutes); ARGS='--entries 1000,100000'
 	cargo bench -p path-store --bench store $(LOCKED) -- $(ARGS)
 
-bench-server: build ## What edge-server costs in CPU time beside other HTTP/3 servers (6 minutes, after the peers' builds, which take 10); ARGS='--size 0.1 --rounds 1' is a trial
+bench-server: build ## Compare edge-server's CPU time with other HTTP/3 servers (6 minutes, after 10 minutes of builds); ARGS='--size 0.1 --rounds 1' is a trial
 	@sh scripts/bench-server.sh $(ARGS)
 
-bench-flood: build ## What 50,000 forged Initials a second do to downloads (2 minutes); ARGS='--rate 10000 --seconds 5'
+bench-flood: build ## Measure what 50,000 forged Initials a second do to downloads (2 minutes); ARGS='--rate 10000 --seconds 5'
 	cargo bench -p edge-server --bench initial_flood $(LOCKED) -- $(ARGS)
 
-bench-load: build ## 2,000 clients at a time for two minutes over a path that loses packets, a reload and a restart amid it, and the memory of idle connections (4 minutes); ARGS='--connections 200 --seconds 30'
+bench-load: build ## Serve 2,000 concurrent clients for two minutes over a path that loses packets, with a reload and a restart; measure the memory of idle connections (4 minutes); ARGS='--connections 200 --seconds 30'
 	cargo bench -p edge-server --bench load $(LOCKED) -- $(ARGS)
 
-engine-cost: setup quiche ## Count the instructions that Careful Resume costs without a saved set (valgrind)
+engine-cost: setup quiche ## Count the instructions that Careful Resume costs without saved parameters (valgrind)
 	@sh scripts/engine-cost.sh $(LOCKED)
 
-.PHONY: bench-flood bench-load bench-server bench-store bisect bisect-history check-each check-long engine-cost evaluation export fuzz fuzz-sim help interop-paths setup build range-diff rebase speedtest quiche patches series steps-check fmt clean test test-interop check patches-check fmt-check docs-check layers-check conformance-check conformance-faults lint mutants sim-faults snapshot
+.PHONY: bench-flood bench-load bench-server bench-store bisect bisect-history check-each check-long engine-cost evaluation export fuzz fuzz-sim help interop-paths setup build range-diff rebase speedtest quiche patches series steps-check fmt clean test test-interop check patches-check fmt-check docs-check layers-check conformance-check conformance-faults lint mutants options sim-faults snapshot

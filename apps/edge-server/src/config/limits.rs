@@ -7,75 +7,94 @@ use clap::Args;
 use log::warn;
 use quiche::resume::ResumeConfig;
 
+use crate::config::heading::LIMITS;
+use crate::config::heading::RESUME;
+
 /// Largest UDP payload sent where what a path takes is discovered, in bytes: it fills
 /// an Ethernet frame with IPv6.
 pub const PACKET_BYTES_MAX: usize = 1452;
 
-/// The least that `--max-jump` may be: slow start has as much, twice the largest
-/// initial window, when the jump is due.
+/// Minimum of `--max-jump`: twice the largest initial window, which slow start reaches
+/// by the time of the jump.
 const MAX_JUMP_LEAST: i64 = 2 * 10 * PACKET_BYTES_MAX as i64;
 
-/// The least that is kept of responses where nothing is said.
+/// Least default of `--send-buffer-max`, in bytes.
 const SEND_BUFFER_LEAST: u64 = 32 << 20;
 
-/// Limits for clients, one by one and together. Those that say so count for all
-/// workers of the process together.
+/// Limits on clients, of each and of all. Those for all of them span the workers.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = LIMITS)]
 pub struct Limits {
-    /// The most connections, of all workers together; further clients are refused
+    /// Maximum number of connections, all workers together
+    ///
+    /// The server refuses further clients with CONNECTION_REFUSED.
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = value_parser!(u32).range(1..))]
     pub connections_max: u32,
 
-    /// The most connections of clients from one subnet, as --prefix-v4 and --prefix-v6
-    /// have it; further ones are refused
+    /// Maximum number of connections from one client subnet
+    ///
+    /// --prefix-v4 and --prefix-v6 define subnets. The server refuses further clients of the subnet.
     #[arg(long, value_name = "N", default_value_t = 5000, value_parser = value_parser!(u32).range(1..))]
     pub connections_per_subnet: u32,
 
-    /// The most handshakes that begin in a second, in all workers; beyond half of it clients
-    /// prove their addresses first, beyond all of it they are refused
+    /// Maximum number of handshakes that begin in a second, all workers together
+    ///
+    /// Half of them are reserved for clients that have validated their address. When the other half is used
+    /// up, further clients get a Retry; when all are used up, they are refused.
     #[arg(long, value_name = "N", default_value_t = 5000, value_parser = value_parser!(u32).range(1..=1_000_000))]
     pub handshakes_per_second: u32,
 
-    /// A worker with so many handshakes under way has further clients prove their
-    /// addresses first
+    /// Unfinished handshakes in a worker at which further clients get a Retry
+    ///
+    /// With 0, every client has to validate its address first.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub retry_above: u32,
 
-    /// How long a handshake may take
+    /// Maximum duration of a handshake, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = value_parser!(u32).range(1..))]
     pub handshake_timeout: u32,
 
-    /// How long a connection lives without packets from its client
+    /// Time without packets from the client after which a connection ends, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = value_parser!(u32).range(1..))]
     pub idle_timeout: u32,
 
-    /// How long a connection lives at all; then its client is told to connect anew, and has
-    /// what it asked
+    /// Maximum lifetime of a connection, in seconds
+    ///
+    /// The client then gets a GOAWAY, receives what it has requested, and reconnects for more.
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = value_parser!(u32).range(1..))]
     pub connection_time_max: u32,
 
-    /// How long clients may keep a request unfinished, or a response waiting, while they
-    /// send or take less than 256 bytes a second
+    /// Time after which a stalled request or response is cancelled, in seconds
+    ///
+    /// One is stalled while its connection moves less than 256 bytes a second.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = value_parser!(u32).range(1..))]
     pub stall_timeout: u32,
 
-    /// The largest window that a connection jumps to; a path that holds twice as much needs
-    /// no more
-    #[arg(long, value_name = "BYTES", default_value_t = ResumeConfig::default().max_jump as u32, value_parser = value_parser!(u32).range(MAX_JUMP_LEAST..=1 << 30))]
+    /// Largest congestion window to jump to, in bytes
+    ///
+    /// A jump goes to half the saved capacity, so that paths with a bandwidth-delay product of up
+    /// to twice this value need no more. At most twice this value is saved as capacity. The
+    /// minimum, 29040, is what slow start reaches by the time of the jump.
+    #[arg(long, value_name = "BYTES", default_value_t = ResumeConfig::default().max_jump as u32,
+        help_heading = RESUME, value_parser = value_parser!(u32).range(MAX_JUMP_LEAST..=1 << 30))]
     pub max_jump: u32,
 
-    /// The most of responses that a connection keeps until the client has acknowledged it:
-    /// more than its path holds, twice if packets are lost; by default 32 MiB, or four times
-    /// --max-jump where that is more
+    /// Maximum response data buffered for a connection until the client acknowledges it, in bytes
+    /// [default: 33554432, or 4 x --max-jump if that is more]
+    ///
+    /// It limits what is in flight: a connection needs the bandwidth-delay product of its path, and as
+    /// much again while a lost packet is retransmitted.
     #[arg(long, value_name = "BYTES", value_parser = value_parser!(u64).range(65_536..=4 << 30))]
     pub send_buffer_max: Option<u64>,
 
-    /// The most requests under way on a connection
+    /// Maximum number of concurrent requests on a connection
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = value_parser!(u32).range(1..=10_000))]
     pub requests_max: u32,
 
-    /// The longest request header, each field counted with 32 bytes besides; a longer one
-    /// is answered with 431, and one twice as long closes the connection
+    /// Maximum length of a request's header, in bytes
+    ///
+    /// Each field counts with 32 bytes in addition to its name and value. A longer header gets a 431
+    /// response; one more than twice as long closes the connection.
     #[arg(long, value_name = "BYTES", default_value_t = 32 << 10, value_parser = value_parser!(u32).range(1024..=1 << 20))]
     pub header_bytes_max: u32,
 }

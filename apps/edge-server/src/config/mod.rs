@@ -1,9 +1,12 @@
 //! Command line of the server, and the file that it names.
 
 pub mod file;
+mod heading;
 pub mod host_map;
 pub mod limits;
 mod options;
+#[cfg(test)]
+mod options_page;
 pub mod preflight;
 pub mod subnets;
 
@@ -28,6 +31,13 @@ use quiche::resume::AfterJump;
 use quiche::slow_start::SlowStartExit;
 
 use crate::config::file::ConfigFile;
+use crate::config::heading::CONGESTION;
+use crate::config::heading::CONTENT;
+use crate::config::heading::PROCESS;
+use crate::config::heading::RESUME;
+use crate::config::heading::SECURITY;
+use crate::config::heading::STORE;
+use crate::config::heading::TELEMETRY;
 use crate::config::limits::Limits;
 use crate::config::options::Setting;
 
@@ -40,164 +50,262 @@ pub const WORKERS_MAX: u16 = 256;
 /// Options that the file cannot have.
 const NOT_IN_FILE: [&str; 2] = ["check", "config"];
 
-const AFTER_HELP: &str = "\
-What a connection learns about its path is kept in the store and used by the next
-connection from the same client subnet. RUST_LOG=debug shows what happens inside. 
+/// Options of which a reload applies a change; most of them to new connections only.
+pub const RELOADED: [&str; 25] = [
+    "root",
+    "speedtest",
+    "cert",
+    "key",
+    "cc",
+    "slow-start-exit",
+    "resume-except",
+    "after-jump",
+    "max-jump",
+    "path-lifetime",
+    "pmtud",
+    "early-data",
+    "qlog-rate",
+    "qlog-subnet",
+    "connections-max",
+    "connections-per-subnet",
+    "handshakes-per-second",
+    "retry-above",
+    "handshake-timeout",
+    "idle-timeout",
+    "connection-time-max",
+    "stall-timeout",
+    "send-buffer-max",
+    "requests-max",
+    "header-bytes-max",
+];
 
-SIGHUP reads configuration and certificates again. SIGTERM ends the server when its
-clients have what they asked for, or after --drain; SIGINT closes their connections
-at once. Both keep what was learnt; a second one ends everything.
+const AFTER_HELP: &str = "\
+SIGHUP reloads the configuration and certificates. SIGTERM drains: clients finish what
+they have requested, for up to --drain seconds. SIGINT closes every connection at once.
+A second SIGTERM or SIGINT ends the process immediately. What connections observed of
+their paths is saved in every case but the last.
+
+RUST_LOG=debug logs what happens inside. Each option but --config and --check may also
+be set in the configuration file. More: docs/edge-server/.
 
 Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage.";
 
-/// Serves files over HTTP/3, with Careful Resume.
+/// HTTP/3 file server with Careful Resume (RFC 9959).
+///
+/// Saves the capacity and RTT of the path to each client subnet; a later connection from
+/// that subnet jumps to half the saved capacity instead of starting slowly.
 #[derive(Debug, Parser)]
 #[command(name = "edge-server", version, after_help = AFTER_HELP)]
 pub struct Cli {
-    /// UDP address to serve on; port 0 takes a free one, which is printed
-    #[arg(long, value_name = "ADDR:PORT")]
+    /// UDP address to listen on
+    ///
+    /// Port 0 picks a free port, which the server prints. [::]:443 serves IPv4 as well, unless
+    /// net.ipv6.bindv6only is set.
+    #[arg(long, value_name = "ADDR:PORT", help_heading = PROCESS)]
     pub listen: SocketAddr,
 
-    /// Event loops, each on a thread of its own, that share the address; one a core by default
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(WORKERS_MAX)))]
+    /// Event loops, each on a thread of its own [default: one per core]
+    #[arg(long, value_name = "N", help_heading = PROCESS,
+        value_parser = clap::value_parser!(u16).range(1..=i64::from(WORKERS_MAX)))]
     pub workers: Option<u16>,
 
     /// Folder to serve
-    #[arg(long, value_name = "DIR")]
+    ///
+    /// Hosts of the configuration file may name folders of their own.
+    #[arg(long, value_name = "DIR", help_heading = CONTENT)]
     pub root: PathBuf,
 
-    /// Where saved paths are kept: a file (SQLite, shared by processes), memory:, or
-    /// redis://HOST (shared by machines; rediss:// for TLS, redis+cluster:// …)
-    #[arg(long, value_name = "PATH|URL", default_value = "memory:")]
+    /// Where to save path state: a file, memory:, or redis://HOST
+    ///
+    /// A file is an SQLite database that all processes of a machine may share. memory: is lost when
+    /// the process ends. redis://HOST is shared by machines; rediss:// is Redis over TLS and
+    /// redis+cluster:// a Redis cluster.
+    #[arg(long, value_name = "PATH|URL", default_value = "memory:", help_heading = STORE)]
     pub store: String,
 
-    /// The most client subnets that are kept; those that expire first make room
+    /// Maximum number of client subnets in the store
+    ///
+    /// When the store is full, the entries that expire first make room (in memory: those
+    /// unused for longest). Give all servers that share a store the same value.
     #[arg(long, value_name = "N", default_value_t = path_store::CAPACITY_DEFAULT as u32,
-        value_parser = clap::value_parser!(u32).range(1..))]
+        help_heading = STORE, value_parser = clap::value_parser!(u32).range(1..))]
     pub store_entries: u32,
 
-    /// Certificate chain, PEM; without one, a throw-away certificate is made
-    #[arg(long, value_name = "F", requires = "key")]
+    /// Certificate chain, PEM [default: a throw-away certificate]
+    ///
+    /// For hosts that have no certificate of their own. Without one, the server makes a throw-away
+    /// certificate, which only clients that do not check it accept.
+    #[arg(long, value_name = "F", requires = "key", help_heading = CONTENT)]
     pub cert: Option<PathBuf>,
 
     /// Private key of the certificate, PEM
-    #[arg(long, value_name = "F", requires = "cert")]
+    #[arg(long, value_name = "F", requires = "cert", help_heading = CONTENT)]
     pub key: Option<PathBuf>,
 
     /// Congestion controller
-    #[arg(long, value_enum, value_name = "NAME", default_value = "cubic")]
+    #[arg(long, value_enum, value_name = "NAME", default_value = "cubic", help_heading = CONGESTION)]
     pub cc: CongestionController,
 
-    /// Careful Resume and the pacing it needs; off, with --slow-start-exit hystart, behaves as upstream
-    /// quiche does
-    #[arg(long, value_enum, value_name = "on|off", default_value = "on")]
+    /// Careful Resume and the pacing that it needs
+    ///
+    /// With off and --slow-start-exit hystart, congestion control is that of upstream quiche.
+    #[arg(long, value_enum, value_name = "on|off", default_value = "on", help_heading = RESUME)]
     pub resume: OnOff,
 
-    /// Clients of this subnet neither resume nor teach; may be said more than once
-    #[arg(long, value_name = "CIDR", value_parser = parse_subnet)]
+    /// Client subnet without Careful Resume; may be repeated
+    ///
+    /// Connections from this subnet do not jump, and nothing that they observe is saved.
+    #[arg(long, value_name = "CIDR", value_parser = parse_subnet, help_heading = RESUME)]
     pub resume_except: Vec<IpNet>,
 
-    /// How slow start goes on after a jump: soft grows by a quarter beyond the saved capacity and
-    /// ends when a round trip brings a queue and no more delivered; ceiling ends there; none doubles
-    #[arg(long, value_name = "NAME", default_value = AfterJump::default().name())]
+    /// Growth of slow start after a jump: soft, ceiling or none
+    ///
+    /// soft grows by a quarter per round trip beyond the saved capacity, and ends slow start when a
+    /// round trip brings a queue and delivers no more. ceiling ends slow start at the
+    /// saved capacity. none goes on doubling.
+    #[arg(long, value_name = "NAME", default_value = AfterJump::default().name(), help_heading = RESUME)]
     pub after_jump: AfterJump,
 
     /// The name that `--after-jump` had.
     #[arg(long, hide = true, value_name = "on|off", value_parser = parse_resume_ceiling)]
     pub resume_ceiling: Option<Infallible>,
 
-    /// What ends slow start besides loss: queue, rapid (as queue, and triples until a queue shows),
-    /// hystart (as upstream quiche), search, search-3 or none
-    #[arg(long, value_name = "NAME", default_value = SlowStartExit::Queue.name())]
+    /// What ends slow start, besides loss: queue, rapid, hystart, search, search-3 or none
+    ///
+    /// queue ends it at a standing queue. rapid does the same, and triples the window each round
+    /// trip until a queue shows: it reaches the capacity sooner for clients never seen before, and
+    /// loses more where the buffer holds less than the path. hystart is HyStart++, as upstream quiche
+    /// has it. search is SEARCH 4.0, and search-3 SEARCH 3.x. none leaves it to loss alone.
+    #[arg(long, value_name = "NAME", default_value = SlowStartExit::Queue.name(), help_heading = CONGESTION)]
     pub slow_start_exit: SlowStartExit,
 
-    /// Finds the largest packets that each path takes, beginning with 1200 bytes of UDP
-    /// payload; off sends 1350 bytes
-    #[arg(long, value_enum, value_name = "on|off", default_value = "on")]
+    /// Path MTU discovery (RFC 8899)
+    ///
+    /// Finds the largest packets that each path carries, from 1200 to 1452 bytes of UDP payload,
+    /// once a connection has sent an initial window (12 kB), and again after three
+    /// consecutive probe timeouts. off sends 1350 bytes, which paths with an MTU below 1378 drop.
+    #[arg(long, value_enum, value_name = "on|off", default_value = "on", help_heading = CONGESTION)]
     pub pmtud: OnOff,
 
-    /// Name under which servers share their saved paths, instead of the sending address
-    #[arg(long, value_name = "NAME")]
+    /// Name under which servers share saved path state [default: the sending address]
+    ///
+    /// Give servers one name only if clients reach them over the same network path.
+    #[arg(long, value_name = "NAME", help_heading = STORE)]
     pub path_group: Option<String>,
 
-    /// How long what a connection learns of its path may be used
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=PATH_LIFETIME_MAX))]
+    /// How long saved path state may be used, in seconds
+    ///
+    /// This is the Lifetime of RFC 9959, 4.3.1. A jump that the path takes renews it, up
+    /// to four Lifetimes after the capacity was observed. What is already saved keeps the Lifetime with
+    /// which it was saved: `path-store flush` deletes it.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, help_heading = RESUME,
+        value_parser = clap::value_parser!(u32).range(1..=PATH_LIFETIME_MAX))]
     pub path_lifetime: u32,
 
-    /// Leading bits of a client's IPv4 address that make its subnet
-    #[arg(long, value_name = "BITS", default_value_t = 24, value_parser = clap::value_parser!(u8).range(..=32))]
+    /// Prefix length of a client's IPv4 subnet, in bits
+    ///
+    /// The server saves path state per subnet, and --connections-per-subnet counts per subnet.
+    #[arg(long, value_name = "BITS", default_value_t = 24, help_heading = STORE,
+        value_parser = clap::value_parser!(u8).range(..=32))]
     pub prefix_v4: u8,
 
-    /// Leading bits of a client's IPv6 address that make its subnet
-    #[arg(long, value_name = "BITS", default_value_t = 48, value_parser = clap::value_parser!(u8).range(..=128))]
+    /// Prefix length of a client's IPv6 subnet, in bits
+    #[arg(long, value_name = "BITS", default_value_t = 48, help_heading = STORE,
+        value_parser = clap::value_parser!(u8).range(..=128))]
     pub prefix_v6: u8,
 
-    /// DSCP that the network gives this server's packets, if paths differ by it
-    #[arg(long, value_name = "DSCP", value_parser = clap::value_parser!(u8).range(..=63))]
+    /// DSCP that the network gives this server's packets
+    ///
+    /// Set it where paths differ by DSCP: it becomes part of the key of saved path state. The server
+    /// does not mark its packets itself.
+    #[arg(long, value_name = "DSCP", help_heading = STORE,
+        value_parser = clap::value_parser!(u8).range(..=63))]
     pub path_dscp: Option<u8>,
 
-    /// Keys to hash client subnets with, so that the store holds no client address
-    #[arg(long, value_name = "F")]
+    /// File of keys to hash client subnets with, so that the store holds no client address
+    ///
+    /// The server reads the file again within ten seconds of a change.
+    #[arg(long, value_name = "F", help_heading = STORE)]
     pub hash_keys: Option<PathBuf>,
 
-    /// Secrets to share tokens, stateless resets and session tickets by with other
-    /// servers, and with this one when it is restarted
-    #[arg(long, value_name = "F")]
+    /// File of secrets for tokens, stateless resets and session tickets [default: a random secret]
+    ///
+    /// Servers with the same secrets accept each other's tokens and tickets, and a server its
+    /// own after a restart. The server reads the file again within ten seconds of a change.
+    #[arg(long, value_name = "F", help_heading = SECURITY)]
     pub secrets: Option<PathBuf>,
 
     #[command(flatten)]
     pub limits: Limits,
 
-    /// Whether clients that resume a session may send requests at once: GET and HEAD,
-    /// which somebody may send again (RFC 8470)
-    #[arg(long, value_enum, value_name = "on|off", default_value = "off")]
+    /// Early data (0-RTT, RFC 8470)
+    ///
+    /// Clients that resume a session may send GET and HEAD requests with their first packets. An attacker
+    /// may replay such requests.
+    #[arg(long, value_enum, value_name = "on|off", default_value = "off", help_heading = SECURITY)]
     pub early_data: OnOff,
 
-    /// How long SIGTERM leaves clients for what they have asked
-    #[arg(long, value_name = "SECONDS", default_value_t = 25)]
+    /// Time that SIGTERM gives clients to finish what they requested, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 25, help_heading = PROCESS)]
     pub drain: u32,
 
-    /// Takes over from the server that waits at this Unix socket, if there is one, and
-    /// waits there for the next
-    #[arg(long, value_name = "PATH")]
+    /// Unix socket for hot restarts
+    ///
+    /// Takes the UDP sockets over from the server that listens there, if there is one, and then
+    /// listens there for the next server.
+    #[arg(long, value_name = "PATH", help_heading = PROCESS)]
     pub takeover: Option<PathBuf>,
 
-    /// Serves metrics over HTTP, for Prometheus, at this address; and /healthz and /readyz
-    #[arg(long, value_name = "ADDR:PORT")]
+    /// Address of the admin listener: /metrics, /healthz and /readyz, over plain HTTP
+    #[arg(long, value_name = "ADDR:PORT", help_heading = TELEMETRY)]
     pub metrics: Option<SocketAddr>,
 
-    /// Writes a line for each response to this file, or to standard output if it is -
-    #[arg(long, value_name = "F")]
+    /// File for the access log, one line per response; - is standard output
+    #[arg(long, value_name = "F", help_heading = TELEMETRY)]
     pub access_log: Option<PathBuf>,
 
-    /// How it does: json, or common, which is the combined log format and more
-    #[arg(long, value_enum, value_name = "NAME", default_value = "json")]
+    /// Format of the access log
+    ///
+    /// common is the combined log format of Apache and nginx, followed by the host and the duration.
+    #[arg(long, value_enum, value_name = "NAME", default_value = "json", help_heading = TELEMETRY)]
     pub access_log_format: AccessLogFormat,
 
-    /// Writes a qlog file per connection into this folder
-    #[arg(long, value_name = "DIR")]
+    /// Folder for qlog files, one per connection
+    #[arg(long, value_name = "DIR", help_heading = TELEMETRY)]
     pub qlog_dir: Option<PathBuf>,
 
-    /// The share of connections that have one, from 0 to 1
-    #[arg(long, value_name = "SHARE", requires = "qlog_dir", default_value = "1", value_parser = parse_rate)]
+    /// Share of connections with a qlog file, from 0 to 1, chosen at random
+    #[arg(long, value_name = "SHARE", requires = "qlog_dir", default_value = "1",
+        value_parser = parse_rate, help_heading = TELEMETRY)]
     pub qlog_rate: f64,
 
-    /// Only connections from this subnet have one; may be said more than once
-    #[arg(long, value_name = "CIDR", requires = "qlog_dir", value_parser = parse_subnet)]
+    /// Client subnet with qlog files; may be repeated [default: all]
+    ///
+    /// --qlog-rate applies to the connections from these subnets.
+    #[arg(long, value_name = "CIDR", requires = "qlog_dir", value_parser = parse_subnet,
+        help_heading = TELEMETRY)]
     pub qlog_subnet: Vec<IpNet>,
 
-    /// Configuration file, TOML: hosts, how their files are served, and options, for which
-    /// the command line has the last word
-    #[arg(long, value_name = "F")]
+    /// Configuration file, TOML
+    ///
+    /// Describes hosts and how their files are served, and may set options. Options on the command
+    /// line win.
+    #[arg(long, value_name = "F", help_heading = PROCESS)]
     pub config: Option<PathBuf>,
 
-    /// Also serves /bytes/N: N bytes, at most 16 GiB; takes as many at /upload, and
-    /// measures both at /speedtest
-    #[arg(long)]
+    /// Serve /bytes/N, /upload and /speedtest on every host
+    ///
+    /// /bytes/N is N bytes, at most 16 GiB; /upload takes as many; /speedtest is a page that
+    /// measures both in a browser.
+    #[arg(long, help_heading = CONTENT)]
     pub speedtest: bool,
 
-    /// Reads all that is named, says "ok" or what is wrong with it, and ends
-    #[arg(long)]
+    /// Check the configuration and exit
+    ///
+    /// Reads options, configuration, folders, error pages, certificates, secrets and keys; prints
+    /// "ok", or one line with the first problem. Does not listen, creates nothing, and does not open
+    /// the store.
+    #[arg(long, help_heading = PROCESS)]
     pub check: bool,
 }
 
@@ -498,21 +606,6 @@ mod tests {
             let error = parse_words(&with_file(&dir, toml, "")).expect_err(toml);
             assert!(error.contains(named), "{toml}: {error}");
             assert!(!error.contains('\n'), "{toml}: {error}");
-        }
-    }
-
-    #[test]
-    fn the_page_names_every_option() {
-        let page = include_str!("../../../../docs/edge-server.md");
-        let mut command = Cli::command();
-        command.build();
-        let shown = command.get_arguments().filter(|option| !option.is_hide_set());
-        let options = shown.filter_map(|option| option.get_long());
-        for option in options.filter(|option| !["help", "version"].contains(option)) {
-            let mut rows = page.lines().filter(|line| line.starts_with("| `--"));
-            let is_told =
-                rows.any(|row| row.split(['`', ' ']).any(|word| word == format!("--{option}")));
-            assert!(is_told, "docs/edge-server.md has no row for --{option}");
         }
     }
 

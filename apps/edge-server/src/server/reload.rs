@@ -16,35 +16,6 @@ use crate::quic::certificate::Certificates;
 use crate::quic::secrets::SharedSecrets;
 use crate::worker::settings::WorkerConfig;
 
-/// Options that count from the reload on, the last of them for new connections.
-const RELOADED: [&str; 25] = [
-    "root",
-    "speedtest",
-    "cert",
-    "key",
-    "cc",
-    "slow-start-exit",
-    "resume-except",
-    "after-jump",
-    "max-jump",
-    "path-lifetime",
-    "pmtud",
-    "early-data",
-    "qlog-rate",
-    "qlog-subnet",
-    "connections-max",
-    "connections-per-subnet",
-    "handshakes-per-second",
-    "retry-above",
-    "handshake-timeout",
-    "idle-timeout",
-    "connection-time-max",
-    "stall-timeout",
-    "send-buffer-max",
-    "requests-max",
-    "header-bytes-max",
-];
-
 /// Reads the configuration again.
 pub struct Reloader {
     args: Vec<OsString>,
@@ -89,7 +60,7 @@ impl Reloader {
     fn changed(&self, wanted: &BTreeMap<String, Vec<OsString>>) -> Vec<String> {
         let changed = wanted.iter().filter(|(name, value)| self.started.get(*name) != Some(value));
         let changed = changed.map(|(name, _)| name.as_str());
-        let kept = changed.filter(|name| !RELOADED.contains(name));
+        let kept = changed.filter(|name| !config::RELOADED.contains(name));
         kept.map(|name| format!("--{name}")).collect()
     }
 }

@@ -18,7 +18,7 @@ use std::time::UNIX_EPOCH;
 
 const DASHBOARD: &str = include_str!("../../../../../docs/grafana/edge-server.json");
 const DOCS: [&str; 2] = [
-    include_str!("../../../../../docs/edge-server.md"),
+    include_str!("../../../../../docs/edge-server/metrics-and-logs.md"),
     include_str!("../../../../../docs/path-store.md"),
 ];
 
