@@ -18,75 +18,75 @@ use crate::target::Endpoint;
 use crate::target::Target;
 
 const AFTER_HELP: &str = "\
-Without -o the body is counted and thrown away, and a summary line is printed.
---json prints one line per download, failed ones included: url, bytes, ttfb_ms,
-ttlb_ms (first and last body byte, from the first packet sent), goodput_mbps,
-min_rtt_ms, status (0: no response), and error if the download failed; a value
-that is not known is null. The first failed download ends the run.
+Without -o, the body is counted and discarded, and a summary line is printed.
+--json prints one line per download, including failed ones: url, bytes, ttfb_ms
+and ttlb_ms (first and last body byte, from the first packet sent), goodput_mbps,
+min_rtt_ms, status (0: no response), and error if the download failed; unknown
+values are null. The first failed download ends the run.
 
---requests measures a server instead: as many clients at a time as --clients says
-ask until there have been so many requests, and one summary is printed: counts,
-rates, and times of handshakes and requests. A failed request does not end the run.
+--requests loads a server instead: concurrent clients send requests until there
+have been N, and one summary is printed: counts, rates, and times of handshakes
+and requests. A failed request does not end the run.
 
-Certificates are checked against SSL_CERT_FILE and SSL_CERT_DIR if set, else
-against the system's. RUST_LOG=debug shows what happens inside.
+Certificates are verified against SSL_CERT_FILE and SSL_CERT_DIR if set, otherwise
+against the system's. RUST_LOG=debug logs what happens inside.
 
 Exit codes: 0 done, 1 failed, 2 bad usage.";
 
-/// Downloads a URL over HTTP/3 and measures how long it takes.
+/// HTTP/3 client that downloads a URL and measures how long it takes.
 #[derive(Debug, Parser)]
 #[command(name = "edge-client", version, after_help = AFTER_HELP)]
 pub struct Cli {
-    /// What to download, for example https://localhost:4433/file
+    /// URL to download, for example https://localhost:4433/file
     #[arg(value_name = "URL")]
     pub target: Target,
 
-    /// Sends to this address; the URL still names the host that is asked
+    /// Address to connect to, instead of the one of the URL's host
     #[arg(long, value_name = "ADDR:PORT")]
     pub connect: Option<Endpoint>,
 
-    /// Accepts any certificate
+    /// Accept any certificate
     #[arg(long)]
     pub insecure: bool,
 
-    /// Downloads N times, each on a connection of its own
+    /// Number of downloads, each on a new connection
     #[arg(long, value_name = "N", default_value = "1")]
     pub repeat: NonZeroU32,
 
-    /// Seconds to wait between two downloads
+    /// Pause between two downloads, in seconds
     #[arg(long, value_name = "S", default_value = "0", value_parser = seconds)]
     pub interval: Duration,
 
-    /// Offers the server what the download before was given: the token that spares
-    /// proving the address, and the TLS session
+    /// Present the address-validation token and the TLS session that the previous download
+    /// received
     #[arg(long)]
     pub reuse: bool,
 
-    /// Asks before the handshake is complete, if the session allows it (0-RTT)
+    /// Send the request before the handshake is complete, if the session allows it (0-RTT)
     #[arg(long, requires = "reuse")]
     pub early_data: bool,
 
-    /// Offers these groups for the key exchange, for example X25519:P-256
+    /// Key-exchange groups to offer, for example X25519:P-256
     #[arg(long, value_name = "LIST", value_parser = groups)]
     pub groups: Option<String>,
 
-    /// Sends from this local address
+    /// Local address to send from
     #[arg(long, value_name = "ADDR")]
     pub local: Option<IpAddr>,
 
-    /// Writes the body to F when it has arrived whole; - is standard output
+    /// File for the body, written when it is complete; - is standard output
     #[arg(short, long, value_name = "F")]
     pub output: Option<PathBuf>,
 
-    /// Prints one JSON line per download
+    /// Print one JSON line per download
     #[arg(long)]
     pub json: bool,
 
-    /// Gives an address up when the handshake takes this many seconds
+    /// Maximum duration of the handshake with one address, in seconds
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds_above_0)]
     pub connect_timeout: Duration,
 
-    /// Gives the download up when nothing arrives for this many seconds
+    /// Time without packets after which a download fails, in seconds
     #[arg(long, value_name = "S", default_value = "30", value_parser = seconds_above_0)]
     pub idle_timeout: Duration,
 
@@ -94,27 +94,27 @@ pub struct Cli {
     pub load: LoadOptions,
 }
 
-/// How much is asked, and how much of it at a time.
+/// Load on a server: how many requests, and how many at a time.
 #[derive(Clone, Debug, clap::Args)]
 pub struct LoadOptions {
-    /// Asks N times in all, on connections side by side, and prints one summary
+    /// Send N requests on concurrent connections, and print one summary
     #[arg(long, value_name = "N", conflicts_with_all = ["repeat", "interval", "output", "reuse"])]
     pub requests: Option<NonZeroU32>,
 
-    /// With --requests: connections at a time
+    /// With --requests: number of concurrent connections
     #[arg(long, value_name = "N", default_value = "1", requires = "requests")]
     pub clients: NonZeroU32,
 
-    /// With --requests: requests at a time on each connection
+    /// With --requests: number of concurrent requests on each connection
     #[arg(long, value_name = "N", default_value = "1", requires = "requests")]
     pub streams: NonZeroU32,
 
-    /// With --requests: requests on a connection, after which a new one takes its
-    /// place; without, each client keeps its own
+    /// With --requests: number of requests after which a client opens a new connection
+    /// [default: no limit]
     #[arg(long, value_name = "N", requires = "requests")]
     pub per_connection: Option<NonZeroU32>,
 
-    /// With --requests: what the SHA-256 of every body must be, in hexadecimal digits
+    /// With --requests: expected SHA-256 of every body, in hexadecimal digits
     #[arg(long, value_name = "HEX", requires = "requests")]
     pub sha256: Option<Sha256>,
 }

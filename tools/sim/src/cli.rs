@@ -12,12 +12,12 @@ use clap::Parser;
 use clap::Subcommand;
 
 const AFTER_HELP: &str = "\
-docs/evaluation.md tells how to write a scenario file and how to read the results.
+docs/evaluation.md explains scenario files and results.
 
 Exit codes: 0 done, 1 failed (a broken invariant, a stalled download), 2 bad usage,
-125 built with a quiche that lacks a patch for this (so that a bisection skips it).";
+125 this quiche lacks a patch that the command needs (a bisection skips it).";
 
-/// Simulates downloads over modelled paths in virtual time, exactly and repeatably.
+/// Simulator of downloads over modelled paths, in virtual time, exact and repeatable
 #[derive(Debug, Parser)]
 #[command(name = "sim", version, after_help = AFTER_HELP)]
 struct Cli {
@@ -27,16 +27,16 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Runs scenario files and writes one JSON line a run
+    /// Run scenario files and write one JSON line per run
     Run(RunArgs),
 
-    /// Lists the scenario files that are part of the program
+    /// List the built-in scenario files
     List,
 
-    /// Runs random scenarios, and keeps those that fail as scenario files
+    /// Run random scenarios, and write those that fail as scenario files
     Fuzz(FuzzArgs),
 
-    /// Makes the report of the whole evaluation, a page that needs no network
+    /// Write the report of the whole evaluation, a page that needs no network
     Report(ReportArgs),
 }
 
@@ -46,62 +46,62 @@ pub struct RunArgs {
     #[arg(value_name = "FILE", required_unless_present = "all", conflicts_with = "all")]
     pub files: Vec<String>,
 
-    /// Runs every file that `sim list` prints
+    /// Run every file that `sim list` prints
     #[arg(long)]
     pub all: bool,
 
-    /// Only scenarios that have all of these parameters, as key=value or value alone, separated by
-    /// commas without spaces; said again, also those that have all of these
+    /// Only scenarios with all of these parameters, as key=value or value, separated by
+    /// commas without spaces; if repeated, scenarios that match any of them
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,
 
-    /// Seed of each scenario's first run; the second has the next number, and so on
+    /// Seed of each scenario's first run; the following runs count up from it
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 
-    /// Runs of each scenario [default: what its file says]
+    /// Number of runs of each scenario [default: as in its file]
     #[arg(long, value_name = "N")]
     pub runs: Option<NonZeroU32>,
 
-    /// Runs at a time; results do not depend on it [default: one a core]
+    /// Number of concurrent runs; results do not depend on it [default: one per core]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
 
-    /// File to write; - is standard output
+    /// File for the results; - is standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub out: PathBuf,
 
-    /// Folder to leave qlog of every connection and the queue's depth over time in, a folder a run
+    /// Folder for traces: the qlog of every connection and the queue's depth over time, in a folder per run
     #[arg(long, value_name = "DIR")]
     pub trace: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
 pub struct FuzzArgs {
-    /// How many
+    /// Number of scenarios
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub cases: u64,
 
-    /// Begins no more after so many seconds
+    /// Time after which no further run starts, in seconds
     #[arg(long, value_name = "S")]
     pub time: Option<u64>,
 
-    /// Seed of the first; the second has the next number, and so on
+    /// Seed of the first scenario; the following ones count up from it
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 
-    /// Runs at a time [default: one a core]
+    /// Number of concurrent runs [default: one per core]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
 
-    /// Folder for the scenario files of those that fail
+    /// Folder for the files of scenarios that fail
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
 }
 
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// What `sim run --all --out` wrote
+    /// Results, as `sim run --all --out` writes them
     #[arg(value_name = "JSONL")]
     pub results: PathBuf,
 

@@ -31,49 +31,48 @@ use speed_test::verdict::notes;
 /// The command line makes no sense.
 const EXIT_USAGE: u8 = 2;
 
-/// Measures what Careful Resume gains.
+/// Measurement of what Careful Resume gains
 ///
-/// Downloads over emulated paths, with slow start and with a path state that
-/// an earlier connection saved, and reports times, bounds and phases. Fails
-/// when a figure cannot be right: a time under its bound, a wrong saved
-/// window, unexpected phases, or loss caused by the jump.
+/// Downloads over emulated paths, with slow start and with path state that an
+/// earlier connection saved, and reports times, bounds and phases. Fails if a
+/// figure cannot be right: a time under its bound, a wrong saved capacity,
+/// unexpected phases, or loss caused by the jump.
 #[derive(Parser)]
 #[command(version)]
 struct Args {
-    /// Paths to emulate, of 500M, LEO, GEO, GEO-1MB, GEO-10MB, LEO-150M,
-    /// fibre, 5G, terrestrial [default: the first three].
+    /// Paths to emulate: 500M, LEO, GEO, GEO-1MB, GEO-10MB, LEO-150M, fibre, 5G,
+    /// terrestrial [default: the first three]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = parse_path,
           conflicts_with = "remote")]
     paths: Vec<PathSpec>,
 
-    /// Downloads of each kind [default: 5].
+    /// Number of downloads of each kind [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: Option<u32>,
 
-    /// One download of each kind, over the first path only, unless told
-    /// otherwise.
+    /// One download of each kind over the first path, unless --runs or --paths is given
     #[arg(long)]
     quick: bool,
 
-    /// Another server program to compare slow start with; it must know
-    /// --listen, --root and --speedtest.
+    /// Another server program to compare slow start with; it must support --listen,
+    /// --root and --speedtest
     #[arg(long, value_name = "PROGRAM", conflicts_with = "remote")]
     pristine_server: Option<PathBuf>,
 
-    /// Download from this server over the real path instead.
+    /// Download from this URL over the real path instead
     #[arg(long, value_name = "URL")]
     remote: Option<String>,
 
-    /// Accept any certificate from the remote server.
+    /// Accept any certificate of the remote server
     #[arg(long, requires = "remote")]
     insecure: bool,
 
-    /// Folder to write to.
+    /// Folder for the results
     #[arg(long, value_name = "DIR", default_value = "results")]
     out: PathBuf,
 
-    /// Keep the server's log of every download, not only of first connections
-    /// and of those that the page draws or that break a rule.
+    /// Keep the qlog of every download, not only of first connections, of those
+    /// that the page draws and of those that violate a rule
     #[arg(long)]
     keep_qlogs: bool,
 }

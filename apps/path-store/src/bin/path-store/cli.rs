@@ -27,26 +27,27 @@ Examples:
 
 Exit codes: 0 done, 1 failed, 2 bad usage.";
 
-/// Shows and edits the store in which servers keep what they learnt of paths.
-/// The store may be in use.
+/// Viewer and editor of the store in which edge-server saves path state
+///
+/// Works while servers use the store.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
 pub struct Cli {
-    /// The store: the path of a file, or redis://HOST as edge-server takes it
+    /// Store: the path of a file, or redis://HOST, as in edge-server --store
     #[arg(long, value_name = "PATH|URL")]
     pub store: String,
 
-    /// The most client subnets that the servers keep, as they were told it: put and
-    /// import keep to it, and stats shows it
+    /// Maximum number of client subnets, as in edge-server --store-entries; limits put and
+    /// import, and stats shows it
     #[arg(long, global = true, value_name = "N", default_value_t = CAPACITY_DEFAULT as u32,
         value_parser = clap::value_parser!(u32).range(1..))]
     pub store_entries: u32,
 
-    /// Print JSON, one object a line
+    /// Print JSON, one object per line
     #[arg(long, global = true)]
     pub json: bool,
 
-    /// Keys that servers hash client subnets with, to find one by its address
+    /// File of keys with which servers hash client subnets, to find one by its address
     #[arg(long, global = true, value_name = "F")]
     pub hash_keys: Option<PathBuf>,
 
@@ -54,26 +55,26 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// Which entries; all without any.
+/// Filter of entries; without any, all.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Filter {
-    /// Only those within a client prefix, or that a client address is in
+    /// Only entries within this client prefix, or those that contain this client address
     #[arg(long, value_name = "PREFIX")]
     pub prefix: Option<Selector>,
 
-    /// Only those of a sending address or group
+    /// Only entries of this sending address or path group
     #[arg(long, value_name = "NAME")]
     pub sender: Option<String>,
 
-    /// Only those of a DSCP
+    /// Only entries with this DSCP
     #[arg(long, value_name = "DSCP")]
     pub dscp: Option<u8>,
 
-    /// Only those that a connection has claimed
+    /// Only entries that a connection has claimed
     #[arg(long)]
     pub claimed: bool,
 
-    /// Only those that are held off after a retreat
+    /// Only entries with a hold-off after a retreat
     #[arg(long)]
     pub held_off: bool,
 }
@@ -81,27 +82,27 @@ pub struct Filter {
 /// Saved parameters to keep.
 #[derive(Clone, Debug, Args)]
 pub struct Put {
-    /// The client prefix, such as 198.51.100.0/24
+    /// Client prefix, such as 198.51.100.0/24
     #[arg(value_name = "PREFIX")]
     pub prefix: Selector,
 
-    /// The sending address or group
+    /// Sending address or path group
     #[arg(long, value_name = "NAME")]
     pub sender: String,
 
-    /// The DSCP, if the servers have one
+    /// DSCP, if the servers use --path-dscp
     #[arg(long, value_name = "DSCP", value_parser = clap::value_parser!(u8).range(..=63))]
     pub dscp: Option<u8>,
 
-    /// saved_cwnd: what the path carries within one RTT
+    /// saved_cwnd: what the path carries in one RTT, in bytes
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub cwnd: u64,
 
-    /// saved_rtt
+    /// saved_rtt, in milliseconds
     #[arg(long, value_name = "MS", value_parser = rtt)]
     pub rtt: Duration,
 
-    /// How long it may be used
+    /// How long the parameters may be used, for example 1h
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = lifetime)]
     pub lifetime: Duration,
 }
@@ -113,17 +114,17 @@ pub enum Command {
 
     /// Show the entries of a client prefix
     Get {
-        /// A client prefix, for all entries within it, or a client address
+        /// Client prefix, for all entries within it, or a client address
         #[arg(value_name = "PREFIX")]
         prefix: Selector,
     },
 
-    /// Keep saved parameters, as if a connection had observed them now
+    /// Save parameters, as if a connection had observed them now
     Put(Put),
 
     /// Delete the entries of a client prefix, with their claims and hold-offs
     Delete {
-        /// A client prefix, for all entries within it, or a client address
+        /// Client prefix, for all entries within it, or a client address
         #[arg(value_name = "PREFIX")]
         prefix: Selector,
     },
@@ -131,20 +132,20 @@ pub enum Command {
     /// Delete every entry, with all claims and hold-offs
     Flush,
 
-    /// Show how many entries there are, how old and how large, and how often
-    /// servers found what they asked for
+    /// Show the number, age and size of entries, and how often servers' reads and claims
+    /// succeeded
     Stats,
 
-    /// Write every record to standard output, one JSON object a line
+    /// Write every entry to standard output, one JSON object per line
     Export,
 
-    /// Keep the records of an export, read from standard input; what the store knows
-    /// better, or what has expired, is skipped
+    /// Save the entries of an export, read from standard input; skip those that have
+    /// expired, or of which the store has a better observation
     Import,
 
-    /// Show changes as they happen, until it is stopped
+    /// Show changes as they happen, until interrupted
     Watch {
-        /// How often to look
+        /// Interval between two looks, for example 1s
         #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
         interval: Duration,
     },

@@ -18,19 +18,19 @@ use std::time::Duration;
 const RTT_MAX: Duration = Duration::from_secs(60);
 const BUFFER_BYTES_MAX: u64 = 1 << 32;
 
-/// A UDP relay that behaves like a network link.
+/// UDP relay that behaves like a network link
 ///
-/// Clients send to --listen; their packets go on to --to, and the answers back,
-/// through a link with the given rate, delay, buffer and loss, shared by all
-/// clients. Each client has an address of its own towards the server: on
-/// loopback, a client that comes from 127.a.b.c is seen as 127.a.b.c.
+/// Clients send to --listen. The relay forwards their packets to --to, and the
+/// responses back, through a link with the given rate, delay, buffer and loss that
+/// all clients share. Each client has its own address towards the server: on
+/// loopback, the server sees a client on 127.a.b.c as 127.a.b.c.
 ///
 /// Sizes are those of IP packets: UDP payload plus 28 bytes (IPv4) or 48 bytes
-/// (IPv6). SIGTERM or SIGINT ends the relay and prints totals as a line of JSON.
+/// (IPv6). SIGTERM or SIGINT ends the relay, which prints totals as a line of JSON.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "link-emulator", version)]
 pub struct Cli {
-    /// Address that clients send to; port 0 takes a free one, which is printed
+    /// Address that clients send to; port 0 picks a free port, which the relay prints
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: SocketAddr,
 
@@ -42,25 +42,25 @@ pub struct Cli {
     #[arg(long, value_name = "MBIT", value_parser = rate)]
     pub rate: Rate,
 
-    /// Rate towards the server, where it differs
+    /// Rate towards the server, in Mbit/s [default: --rate]
     #[arg(long, value_name = "MBIT", value_parser = rate)]
     pub rate_up: Option<Rate>,
 
-    /// Round-trip time of the idle link, half of it in each direction
+    /// Round-trip time of the idle link, in ms; half of it in each direction
     #[arg(long, value_name = "MS", value_parser = rtt)]
     pub rtt: Duration,
 
-    /// Most of a random delay of each packet, in each direction, besides the
-    /// round-trip time; packets keep their order
+    /// Maximum of an additional random delay of each packet, in each direction, in ms;
+    /// packets keep their order
     #[arg(long, value_name = "MS", default_value = "0", value_parser = jitter)]
     pub jitter: Duration,
 
-    /// Buffer of each direction
+    /// Buffer of each direction, in bytes
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(..=BUFFER_BYTES_MAX))]
     pub buffer: u64,
 
-    /// What is dropped from the buffer: what finds it full (drop-tail), or also
-    /// what has waited for too long by RFC 8289 (codel)
+    /// Queue discipline: drop-tail drops packets that find the buffer full; codel
+    /// also drops packets that have waited too long (RFC 8289)
     #[arg(long, value_name = "NAME", default_value = "drop-tail", value_parser = queue)]
     pub queue: Queue,
 
@@ -73,33 +73,32 @@ pub struct Cli {
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
     pub loss: f64,
 
-    /// Packets to lose, by number: up:N or down:N-M,... Packets are counted
-    /// from 1 for each client (address and port) and direction; down is towards
-    /// the client. May be given several times
+    /// Packets to lose, by number: up:N or down:N-M,... Packets count from 1 for
+    /// each client (address and port) and direction; down is towards the client.
+    /// May be repeated
     #[arg(long, value_name = "DIRECTION:NUMBERS")]
     pub drop: Vec<NamedLoss>,
 
-    /// What changes when, counted from the start: 5s:rate=10,loss=0.01 or
-    /// 500ms:rtt=80,rate-up=1. As --rate, a rate is for both directions, unless
-    /// --rate-up is given. May be given several times
+    /// Change of the link at a time after the start: 5s:rate=10,loss=0.01 or
+    /// 500ms:rtt=80,rate-up=1. A rate applies to both directions, unless --rate-up
+    /// is given. May be repeated
     #[arg(long, value_name = "TIME:NAME=VALUE,...")]
     pub at: Vec<Changes>,
 
-    /// Let only each n-th acknowledgement of a client pass on its way to the
-    /// server, or the newest after 10 ms. Taken for one is a UDP payload of up
-    /// to 60 bytes
+    /// Forward only every N-th acknowledgement of a client to the server, or the
+    /// newest after 10 ms; a UDP payload of at most 60 bytes counts as one
     #[arg(long, value_name = "N", default_value = "1", value_parser = one_of)]
     pub ack_thinning: NonZeroU32,
 
-    /// Seed of the random loss and the jitter
+    /// Seed of random loss and jitter
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 
-    /// Write a line of CSV for every packet that reaches the link
+    /// CSV file for a line per packet that reaches the link
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 
-    /// Forget a client after so long without a packet
+    /// Time without packets after which the relay forgets a client, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = idle)]
     pub idle: Duration,
 }
