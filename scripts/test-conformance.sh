@@ -53,16 +53,16 @@ test_our_page_passes() {
 
 test_a_name_must_exist() {
     page_is_wrong '/^| C12 /s/::leave_unvalidated/::leave_unvalidate/' \
-        'row C12 names the function resume/mod.rs::leave_unvalidate, which does not exist'
+        'row C12 names the function careful_resume/mod.rs::leave_unvalidate, which does not exist'
     page_is_wrong '/^| C12 /s/::a_jump_that_is_not_used/::a_jump/' \
-        'row C12 names the test resume/tests.rs::a_jump, which does not exist'
-    page_is_wrong '/^| C12 /s,resume/mod.rs,resume/module.rs,' \
-        'row C12 names the function resume/module.rs::leave_unvalidated, which does not exist'
+        'row C12 names the test careful_resume/tests.rs::a_jump, which does not exist'
+    page_is_wrong '/^| C12 /s,careful_resume/mod.rs,careful_resume/module.rs,' \
+        'row C12 names the function careful_resume/module.rs::leave_unvalidated, which does not exist'
 }
 
 test_a_function_is_no_test() {
-    page_is_wrong '/^| C12 /s,resume/tests.rs::a_jump_that_is_not_used,resume/test_sender.rs::reconnoitre,' \
-        'row C12 names the test resume/test_sender.rs::reconnoitre, which does not exist'
+    page_is_wrong '/^| C12 /s,careful_resume/tests.rs::a_jump_that_is_not_used,careful_resume/test_sender.rs::reconnoitre,' \
+        'row C12 names the test careful_resume/test_sender.rs::reconnoitre, which does not exist'
 }
 
 test_every_row_is_there_once() {
@@ -82,7 +82,7 @@ test_a_fault_belongs_to_a_row_and_its_test() {
     make_page
     edit scripts/conformance-faults.txt '/^D4 /s/::a_path_that_takes_the_jump/::another_path/'
     if check; then fail "passed"; fi
-    says 'the fault of row D4 expects resume/tests.rs::another_path to fail'
+    says 'the fault of row D4 expects careful_resume/tests.rs::another_path to fail'
 }
 
 # ---- conformance-faults.sh ----

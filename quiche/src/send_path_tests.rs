@@ -127,7 +127,10 @@ fn a_probe_does_not_open_the_send_capacity(
         .stream_send(RESPONSE, &[0; 5000], false)
         .unwrap();
     emit_flight(&mut pipe.server).unwrap();
-    assert_eq!(pipe.server.resume_phase(), resume::Phase::Reconnaissance);
+    assert_eq!(
+        pipe.server.resume_phase(),
+        careful_resume::Phase::Reconnaissance
+    );
 
     await_probe(&time, &mut pipe.server);
 

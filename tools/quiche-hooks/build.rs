@@ -9,7 +9,7 @@ const PATH_MTU: &str = "../../quiche/src/pmtud.rs";
 const HOOKS: [(&str, &str, &str); 17] = [
     ("clock", LIB, "pub mod clock;"),
     ("path_state", LIB, "pub use crate::recovery::path_state;"),
-    ("careful_resume", LIB, "pub use crate::recovery::resume;"),
+    ("careful_resume", LIB, "pub use crate::recovery::careful_resume;"),
     ("avoid_runts", LIB, "pub fn set_avoid_runts("),
     ("slow_start", LIB, "pub use crate::recovery::slow_start;"),
     ("address_validation", LIB, "pub use crate::address_validation::refuse;"),

@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::clock;
 use crate::packet::Epoch;
 use crate::ranges::RangeSet;
-use crate::recovery::resume::test_sender::packet;
+use crate::recovery::careful_resume::test_sender::packet;
 use crate::recovery::HandshakeStatus;
 use crate::recovery::Recovery;
 use crate::recovery::RecoveryOps;

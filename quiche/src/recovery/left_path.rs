@@ -49,7 +49,7 @@ mod tests {
     use crate::clock::Simulation;
     use crate::packet::Epoch;
     use crate::ranges::RangeSet;
-    use crate::recovery::resume::test_sender::packet;
+    use crate::recovery::careful_resume::test_sender::packet;
     use crate::test_utils::Pipe;
     use crate::RecvInfo;
     use rstest::rstest;

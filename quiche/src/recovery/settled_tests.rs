@@ -5,7 +5,7 @@ use super::*;
 use crate::clock;
 use crate::clock::Simulation;
 use crate::rand::rand_u64_uniform;
-use crate::recovery::resume::test_sender::packet;
+use crate::recovery::careful_resume::test_sender::packet;
 
 const PACKET_THRESHOLD: u64 = 3;
 const LOSS_DELAY: Duration = Duration::from_millis(100);

@@ -3,13 +3,13 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use crate::careful_resume::Phase;
+use crate::careful_resume::ResumeConfig;
+use crate::careful_resume::ResumeEvent;
+use crate::careful_resume::ResumeStats;
+use crate::careful_resume::SendLimit;
 use crate::h3;
 use crate::path_state::PathState;
-use crate::resume::Phase;
-use crate::resume::ResumeConfig;
-use crate::resume::ResumeEvent;
-use crate::resume::ResumeStats;
-use crate::resume::SendLimit;
 use crate::slow_start::SlowStartExit;
 use crate::slow_start::SlowStartStats;
 use crate::BufFactory;

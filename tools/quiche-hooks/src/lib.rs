@@ -22,17 +22,17 @@ pub mod clock;
 pub mod path_state;
 
 #[cfg(not(hook = "careful_resume"))]
-#[path = "../../../quiche/src/recovery/resume/config.rs"]
+#[path = "../../../quiche/src/recovery/careful_resume/config.rs"]
 #[rustfmt::skip] // formatted there
 mod config;
 
 #[cfg(not(hook = "careful_resume"))]
-#[path = "../../../quiche/src/recovery/resume/phase.rs"]
+#[path = "../../../quiche/src/recovery/careful_resume/phase.rs"]
 #[rustfmt::skip] // formatted there
 mod phase;
 
 #[cfg(not(hook = "careful_resume"))]
-pub mod resume {
+pub mod careful_resume {
     pub use crate::config::AfterJump;
     pub use crate::config::ResumeConfig;
     pub use crate::config::UnknownAfterJump;

@@ -16,8 +16,8 @@ use std::thread;
 
 use anyhow::anyhow;
 use anyhow::Context;
-use quiche::resume::AfterJump;
-use quiche::resume::ResumeConfig;
+use quiche::careful_resume::AfterJump;
+use quiche::careful_resume::ResumeConfig;
 use quiche::slow_start::SlowStartExit;
 use toml::Table;
 use toml::Value;

@@ -14,9 +14,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use quiche::careful_resume::ResumeConfig;
 use quiche::clock;
 use quiche::clock::Simulation;
-use quiche::resume::ResumeConfig;
 use quiche::test_utils::Pipe;
 use quiche::RecvInfo;
 

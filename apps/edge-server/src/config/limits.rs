@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::value_parser;
 use clap::Args;
 use log::warn;
-use quiche::resume::ResumeConfig;
+use quiche::careful_resume::ResumeConfig;
 
 use crate::config::heading::LIMITS;
 use crate::config::heading::RESUME;

@@ -27,7 +27,7 @@ use clap::FromArgMatches;
 use clap::Parser;
 use clap::ValueEnum;
 use ipnet::IpNet;
-use quiche::resume::AfterJump;
+use quiche::careful_resume::AfterJump;
 use quiche::slow_start::SlowStartExit;
 
 use crate::config::file::ConfigFile;
@@ -473,7 +473,7 @@ fn one_line(error: &clap::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quiche::resume::ResumeConfig;
+    use quiche::careful_resume::ResumeConfig;
 
     fn parse_words(line: &str) -> Result<Parsed, String> {
         parse(line.split(' '))

@@ -6,10 +6,10 @@ use std::time::Instant;
 use log::debug;
 use path_store::claim_lifecycle::Action;
 use path_store::claim_lifecycle::Outcome;
+use quiche::careful_resume::Phase;
 use quiche::clock;
 use quiche::hooks;
 use quiche::path_state::PathState;
-use quiche::resume::Phase;
 
 use crate::connection::Connection;
 use crate::h3::Session;

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
+use quiche::careful_resume::ResumeConfig;
 use quiche::h3;
 use quiche::hooks;
-use quiche::resume::ResumeConfig;
 use quiche::BufFactory;
 use quiche::CongestionControlAlgorithm;
 

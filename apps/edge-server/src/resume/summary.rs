@@ -1,8 +1,8 @@
 //! Careful Resume on one connection, as logs and metrics tell of it.
 
-use quiche::resume::Phase;
-use quiche::resume::ResumeEvent;
-use quiche::resume::Trigger;
+use quiche::careful_resume::Phase;
+use quiche::careful_resume::ResumeEvent;
+use quiche::careful_resume::Trigger;
 
 /// The story of one connection, as far as it has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

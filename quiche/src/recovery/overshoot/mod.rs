@@ -5,7 +5,7 @@
 //!
 //! [`Path`] owns what the ACKs of the last round trips showed: RTTs above the
 //! minimum, and bytes delivered. [`Doubling`] judges it where nothing else is
-//! known of the path; `resume::after_jump` where its capacity is. Both are
+//! known of the path; `careful_resume::after_jump` where its capacity is. Both are
 //! pure: an ACK goes in, a [`Verdict`] comes out, which the recovery applies.
 
 mod doubling;

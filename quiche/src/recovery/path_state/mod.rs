@@ -2,7 +2,7 @@
 //!
 //! Owns the parameter set ([`PathState`]), its encoding, and the rule by which
 //! an observation replaces a held set. Where sets are kept is the business of
-//! a [`PathStateStore`]; what a connection observed, of `resume::observer`.
+//! a [`PathStateStore`]; what a connection observed, of `careful_resume::observer`.
 
 mod memory;
 mod remote_endpoint;

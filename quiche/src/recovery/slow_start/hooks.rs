@@ -7,13 +7,13 @@
 //! the size of the step does not matter. SEARCH 3.x begins again after the
 //! phase, as a jump is no doubling: a small one looks like saturation, a large
 //! one hides it. The watch for a standing queue begins again as well, and leaves
-//! what follows a jump to `resume/after_jump.rs`. After a safe retreat there is
+//! what follows a jump to `careful_resume/after_jump.rs`. After a safe retreat there is
 //! no first slow start any more.
 
 use super::*;
+use crate::recovery::careful_resume::Phase;
+use crate::recovery::careful_resume::Resume;
 use crate::recovery::overshoot::room::Room;
-use crate::recovery::resume::Phase;
-use crate::recovery::resume::Resume;
 use crate::recovery::search::Ack;
 use crate::recovery::search::Exit;
 use crate::recovery::slow_start::rapid::Convergence;

@@ -2,7 +2,7 @@
 //! a state, and an ACK comes upon which SEARCH finds that slow start should end.
 
 use super::*;
-use crate::recovery::resume::test_sender::legacy;
+use crate::recovery::careful_resume::test_sender::legacy;
 use crate::recovery::search::Search;
 use crate::recovery::slow_start::test_path::*;
 use crate::recovery::slow_start::SearchConfig;

@@ -4,7 +4,7 @@
 //! Owns the choice and its names, and the exit as an application and a log see
 //! it. Does not own the rules: those of HyStart++ are upstream's, those of
 //! SEARCH are in [`search`], those of a standing queue in [`overshoot`], what Careful Resume changes about HyStart++ is in
-//! `resume/hystart.rs`, and about SEARCH in `hooks.rs`.
+//! `careful_resume/hystart.rs`, and about SEARCH in `hooks.rs`.
 //!
 //! [`search`]: crate::recovery::search
 //! [`overshoot`]: crate::recovery::overshoot

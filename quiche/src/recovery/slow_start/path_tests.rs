@@ -13,10 +13,10 @@
 
 use super::test_path::*;
 use super::*;
+use crate::careful_resume::AfterJump;
+use crate::careful_resume::Phase;
+use crate::careful_resume::Trigger;
 use crate::recovery::RecoveryOps;
-use crate::resume::AfterJump;
-use crate::resume::Phase;
-use crate::resume::Trigger;
 use crate::CongestionControlAlgorithm;
 use crate::CongestionControlAlgorithm::Reno;
 use crate::CongestionControlAlgorithm::CUBIC;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use quiche::resume::AfterJump;
+use quiche::careful_resume::AfterJump;
 use report::bound::bdp_bytes;
 use report::bound::INITIAL_WINDOW_BYTES;
 use report::stats::median;

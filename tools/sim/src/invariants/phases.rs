@@ -2,9 +2,9 @@
 //! (draft-ietf-tsvwg-careful-resume-qlog-02), and the triggers that the engine
 //! adds to it.
 
-use quiche::resume::Phase;
-use quiche::resume::ResumeEvent;
-use quiche::resume::Trigger;
+use quiche::careful_resume::Phase;
+use quiche::careful_resume::ResumeEvent;
+use quiche::careful_resume::Trigger;
 
 use super::rule::check;
 use super::rule::Rule;

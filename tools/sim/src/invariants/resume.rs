@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use quiche::resume::Phase;
-use quiche::resume::ResumeEvent;
+use quiche::careful_resume::Phase;
+use quiche::careful_resume::ResumeEvent;
 use quiche::slow_start::SlowStartStats;
 
 use super::pacing::PacingRule;
@@ -169,7 +169,7 @@ impl ResumeRules {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use quiche::resume::Trigger;
+    use quiche::careful_resume::Trigger;
 
     pub fn event(old: Option<Phase>, new: Phase, trigger: Option<Trigger>) -> ResumeEvent {
         ResumeEvent {

@@ -1,6 +1,6 @@
 //! Bounds of the congestion window (RFC 9002, 7.2; RFC 9959, 3.3 and 3.5).
 
-use quiche::resume::Phase;
+use quiche::careful_resume::Phase;
 
 use super::rule::check;
 use super::rule::Rule;

@@ -7,7 +7,7 @@ pub mod file;
 mod random;
 pub mod shipped;
 
-use quiche::resume::AfterJump;
+use quiche::careful_resume::AfterJump;
 use quiche::slow_start::SlowStartExit;
 use serde::Deserialize;
 use serde::Serialize;
@@ -296,7 +296,7 @@ impl Scenario {
 
 /// Defaults that are not a type's own.
 mod default {
-    use quiche::resume::ResumeConfig;
+    use quiche::careful_resume::ResumeConfig;
     use quiche::slow_start::SlowStartExit;
 
     pub fn deadline_s() -> f64 {
@@ -327,7 +327,7 @@ mod default {
 
 /// A way to go on after a jump by its name, as edge-server takes it.
 mod after_jump_name {
-    use quiche::resume::AfterJump;
+    use quiche::careful_resume::AfterJump;
     use serde::Deserialize;
     use serde::Deserializer;
     use serde::Serializer;

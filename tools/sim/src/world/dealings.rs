@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 use std::time::SystemTime;
 
+use quiche::careful_resume::ResumeConfig;
 use quiche::path_state::Claim;
 use quiche::path_state::ClaimToken;
 use quiche::path_state::MemoryStore;
@@ -13,7 +14,6 @@ use quiche::path_state::PathState;
 use quiche::path_state::PathStateStore;
 use quiche::path_state::PrefixLengths;
 use quiche::path_state::RemoteEndpoint;
-use quiche::resume::ResumeConfig;
 
 use super::plan::FlowPlan;
 use super::plan::SavedPlan;

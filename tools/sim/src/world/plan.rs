@@ -8,7 +8,7 @@ use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
 use link::Rate;
-use quiche::resume::AfterJump;
+use quiche::careful_resume::AfterJump;
 use quiche::slow_start::SearchConfig;
 use quiche::slow_start::SlowStartExit;
 use rand_pcg::rand_core::SeedableRng;

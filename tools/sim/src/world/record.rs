@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use quiche::careful_resume::Phase;
+use quiche::careful_resume::ResumeEvent;
+use quiche::careful_resume::Trigger;
 use quiche::hooks::resume_stats;
 use quiche::hooks::slow_start_stats;
 use quiche::path_state::PathState;
-use quiche::resume::Phase;
-use quiche::resume::ResumeEvent;
-use quiche::resume::Trigger;
 use quiche::slow_start::SlowStartStats;
 use quiche::PathStats;
 

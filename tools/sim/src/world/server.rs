@@ -9,10 +9,10 @@ use std::time::Instant;
 use path_store::claim_lifecycle::Action;
 use path_store::claim_lifecycle::ClaimLifecycle;
 use path_store::claim_lifecycle::Outcome;
+use quiche::careful_resume::Phase;
 use quiche::h3;
 use quiche::hooks;
 use quiche::path_state::PathState;
-use quiche::resume::Phase;
 use quiche::RecvInfo;
 
 use super::clock::Clock;

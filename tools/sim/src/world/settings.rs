@@ -12,9 +12,9 @@ use boring::ssl::SslMethod;
 use boring::ssl::SslSignatureAlgorithm;
 use boring::ssl::SslVerifyMode;
 use boring::x509::X509;
+use quiche::careful_resume::ResumeConfig;
 use quiche::h3;
 use quiche::hooks;
-use quiche::resume::ResumeConfig;
 use quiche::CongestionControlAlgorithm;
 use quiche::ConnectionId;
 

@@ -131,8 +131,8 @@ fn quote(said: &str, text: &mut String) {
 mod tests {
     use super::*;
     use crate::h3::exchanges::RequestSummary;
-    use quiche::resume::Phase;
-    use quiche::resume::Trigger;
+    use quiche::careful_resume::Phase;
+    use quiche::careful_resume::Trigger;
     use std::time::Duration;
 
     fn line() -> LogLine {

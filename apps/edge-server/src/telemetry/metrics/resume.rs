@@ -9,11 +9,11 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use quiche::careful_resume::Phase;
+use quiche::careful_resume::ResumeEvent;
+use quiche::careful_resume::SendLimit;
+use quiche::careful_resume::Trigger;
 use quiche::path_state::PathState;
-use quiche::resume::Phase;
-use quiche::resume::ResumeEvent;
-use quiche::resume::SendLimit;
-use quiche::resume::Trigger;
 
 use crate::quic::INITIAL_WINDOW_BYTES;
 

@@ -1,6 +1,6 @@
 //! Random paths: losses, and the time that downloads take.
 
-use quiche::resume::ResumeConfig;
+use quiche::careful_resume::ResumeConfig;
 use report::bound::INITIAL_WINDOW_BYTES;
 use report::chart::lines;
 use report::chart::Lines;

@@ -2,13 +2,13 @@
 //! one place where its actions are applied.
 
 use super::*;
-use crate::recovery::resume::Acknowledged;
-use crate::recovery::resume::Action;
-use crate::recovery::resume::Conditions;
-use crate::recovery::resume::FlightLimit;
-use crate::recovery::resume::Phase;
-use crate::recovery::resume::Resume;
-use crate::recovery::resume::Trigger;
+use crate::recovery::careful_resume::Acknowledged;
+use crate::recovery::careful_resume::Action;
+use crate::recovery::careful_resume::Conditions;
+use crate::recovery::careful_resume::FlightLimit;
+use crate::recovery::careful_resume::Phase;
+use crate::recovery::careful_resume::Resume;
+use crate::recovery::careful_resume::Trigger;
 
 /// kPersistentCongestionThreshold (RFC 9002, 7.6.1).
 const PERSISTENT_CONGESTION_THRESHOLD: u32 = 3;

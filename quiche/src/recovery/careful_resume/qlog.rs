@@ -8,8 +8,8 @@ use qlog::streamer::QlogStreamer;
 use serde_json::json;
 use serde_json::Value;
 
-use crate::recovery::resume::Resume;
-use crate::recovery::resume::ResumeEvent;
+use crate::recovery::careful_resume::Resume;
+use crate::recovery::careful_resume::ResumeEvent;
 
 const NAME: &str = "quic:careful_resume_phase_updated";
 
@@ -58,12 +58,12 @@ fn data(event: &ResumeEvent) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::careful_resume::Phase;
+    use crate::careful_resume::ResumeConfig;
+    use crate::careful_resume::Trigger;
     use crate::clock;
     use crate::path_state::PathState;
-    use crate::recovery::resume::Conditions;
-    use crate::resume::Phase;
-    use crate::resume::ResumeConfig;
-    use crate::resume::Trigger;
+    use crate::recovery::careful_resume::Conditions;
     use std::sync::Arc;
     use std::sync::Mutex;
     use std::time::Duration;

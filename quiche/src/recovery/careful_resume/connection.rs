@@ -44,7 +44,7 @@ impl Config {
     ///
     /// ```
     /// let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION)?;
-    /// config.set_careful_resume(quiche::resume::ResumeConfig {
+    /// config.set_careful_resume(quiche::careful_resume::ResumeConfig {
     ///     max_jump: 4 * 1024 * 1024,
     ///     ..Default::default()
     /// })?;

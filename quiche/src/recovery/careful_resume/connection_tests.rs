@@ -4,7 +4,7 @@
 use super::*;
 use crate::clock::Simulation;
 use crate::path_state::PathState;
-use crate::recovery::resume::Trigger;
+use crate::recovery::careful_resume::Trigger;
 use crate::test_utils::Pipe;
 use crate::RecvInfo;
 use rstest::rstest;
