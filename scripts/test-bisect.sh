@@ -38,7 +38,7 @@ expect() { # SECONDS-AT-START WHAT, of the file found
 
 # The window stops growing in slow start, whether the connection resumes or not.
 bisect_a_hook() {
-    plant quiche/src/recovery/congestion/recovery.rs 's/let acked = self.resume_on_acked(epoch, acked_bytes, now);/& self.congestion.app_limited = true;/'
+    plant quiche/src/recovery/congestion/recovery.rs 's/let acked = self.careful_resume_on_acked(epoch, acked_bytes, ack_delay, now);/& self.congestion.app_limited = true;/'
     patch=$(series patches | sed -n 5p)
     PATCH=$patch sh scripts/patches.sh
     start=$(date +%s)

@@ -128,7 +128,7 @@ fn a_probe_does_not_open_the_send_capacity(
         .unwrap();
     emit_flight(&mut pipe.server).unwrap();
     assert_eq!(
-        pipe.server.resume_phase(),
+        pipe.server.careful_resume_phase(),
         careful_resume::Phase::Reconnaissance
     );
 

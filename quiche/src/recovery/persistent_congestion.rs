@@ -25,7 +25,7 @@ impl LegacyRecovery {
         // A loss that proves spurious must not bring the window back.
         (congestion.cc_ops.checkpoint)(congestion);
 
-        if let Some(resume) = self.resume.as_mut() {
+        if let Some(resume) = self.careful_resume.as_mut() {
             let ssthresh = self.congestion.ssthresh.get();
             resume.settle_again(window, ssthresh, now);
         }

@@ -228,7 +228,9 @@ fn the_end_of_a_jump_has_the_window_after_it(
         validated: false,
     };
     let jump_before = sender.now + Duration::from_secs(10);
-    assert!(sender.recovery.resume_from(saved, jump_before, sender.now));
+    assert!(sender
+        .recovery
+        .careful_resume_from(saved, jump_before, sender.now));
 
     for (packets, acked) in [(10, 10), (30, 20)] {
         let first = sender.next;
@@ -243,7 +245,7 @@ fn the_end_of_a_jump_has_the_window_after_it(
     sender.now += RTT;
     sender.ack(sender.next - 1);
 
-    let resume = sender.recovery.resume_mut().unwrap();
+    let resume = sender.recovery.careful_resume_mut().unwrap();
     let mut events: Vec<_> = std::iter::from_fn(|| resume.next_event()).collect();
     let end = events.pop().unwrap();
     assert_eq!(end.trigger, Some(Trigger::PersistentCongestion));

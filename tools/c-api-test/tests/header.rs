@@ -10,7 +10,7 @@ fn compiler(variable: &str, default: &str) -> String {
 }
 
 fn assert_compiles(compiler: &str, language: &str, standards: &[&str]) {
-    for header in ["quiche.h", "quiche_resume.h", "quiche_slow_start.h"] {
+    for header in ["quiche.h", "quiche_careful_resume.h", "quiche_slow_start.h"] {
         for standard in standards {
             let status = Command::new(compiler)
                 .args(["-x", language, &format!("-std={standard}")])

@@ -3,10 +3,10 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use crate::careful_resume::CarefulResumeConfig;
+use crate::careful_resume::CarefulResumeEvent;
+use crate::careful_resume::CarefulResumeStats;
 use crate::careful_resume::Phase;
-use crate::careful_resume::ResumeConfig;
-use crate::careful_resume::ResumeEvent;
-use crate::careful_resume::ResumeStats;
 use crate::careful_resume::SendLimit;
 use crate::h3;
 use crate::path_state::PathState;
@@ -268,21 +268,21 @@ mod careful_resume {
     /// # Errors
     ///
     /// The controller has no Careful Resume, or the library has none.
-    pub fn set_careful_resume(config: &mut Config, resume: ResumeConfig) -> Result<()> {
+    pub fn set_careful_resume(config: &mut Config, resume: CarefulResumeConfig) -> Result<()> {
         config.set_careful_resume(resume)
     }
 
-    /// See `Connection::resume_from()`.
+    /// See `Connection::careful_resume_from()`.
     ///
     /// # Errors
     ///
     /// It is too late, Careful Resume is off, or the library has none.
-    pub fn resume_from<F: BufFactory>(
+    pub fn careful_resume_from<F: BufFactory>(
         quic: &mut Connection<F>,
         saved: PathState,
         before: Instant,
     ) -> Result<()> {
-        quic.resume_from(saved, before)
+        quic.careful_resume_from(saved, before)
     }
 
     /// See `Connection::path_state()`.
@@ -290,19 +290,21 @@ mod careful_resume {
         quic.path_state()
     }
 
-    /// See `Connection::resume_event_next()`.
-    pub fn resume_event_next<F: BufFactory>(quic: &mut Connection<F>) -> Option<ResumeEvent> {
-        quic.resume_event_next()
+    /// See `Connection::careful_resume_event_next()`.
+    pub fn careful_resume_event_next<F: BufFactory>(
+        quic: &mut Connection<F>,
+    ) -> Option<CarefulResumeEvent> {
+        quic.careful_resume_event_next()
     }
 
-    /// See `Connection::resume_phase()`.
-    pub fn resume_phase<F: BufFactory>(quic: &Connection<F>) -> Phase {
-        quic.resume_phase()
+    /// See `Connection::careful_resume_phase()`.
+    pub fn careful_resume_phase<F: BufFactory>(quic: &Connection<F>) -> Phase {
+        quic.careful_resume_phase()
     }
 
-    /// See `PathStats::resume`.
-    pub fn resume_stats(stats: &PathStats) -> Option<ResumeStats> {
-        stats.resume
+    /// See `PathStats::careful_resume`.
+    pub fn careful_resume_stats(stats: &PathStats) -> Option<CarefulResumeStats> {
+        stats.careful_resume
     }
 
     /// See `Connection::send_limit()`.
@@ -315,11 +317,11 @@ mod careful_resume {
 mod careful_resume {
     use super::*;
 
-    pub fn set_careful_resume(_: &mut Config, _: ResumeConfig) -> Result<()> {
+    pub fn set_careful_resume(_: &mut Config, _: CarefulResumeConfig) -> Result<()> {
         Err(crate::Error::CongestionControl)
     }
 
-    pub fn resume_from<F: BufFactory>(
+    pub fn careful_resume_from<F: BufFactory>(
         _: &mut Connection<F>,
         _: PathState,
         _: Instant,
@@ -331,15 +333,17 @@ mod careful_resume {
         None
     }
 
-    pub fn resume_event_next<F: BufFactory>(_: &mut Connection<F>) -> Option<ResumeEvent> {
+    pub fn careful_resume_event_next<F: BufFactory>(
+        _: &mut Connection<F>,
+    ) -> Option<CarefulResumeEvent> {
         None
     }
 
-    pub fn resume_phase<F: BufFactory>(_: &Connection<F>) -> Phase {
+    pub fn careful_resume_phase<F: BufFactory>(_: &Connection<F>) -> Phase {
         Phase::Normal
     }
 
-    pub fn resume_stats(_: &PathStats) -> Option<ResumeStats> {
+    pub fn careful_resume_stats(_: &PathStats) -> Option<CarefulResumeStats> {
         None
     }
 

@@ -34,7 +34,7 @@ mod phase;
 #[cfg(not(hook = "careful_resume"))]
 pub mod careful_resume {
     pub use crate::config::AfterJump;
-    pub use crate::config::ResumeConfig;
+    pub use crate::config::CarefulResumeConfig;
     pub use crate::config::UnknownAfterJump;
     pub use crate::phase::*;
 }

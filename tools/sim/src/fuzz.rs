@@ -17,7 +17,7 @@ use std::thread;
 use anyhow::anyhow;
 use anyhow::Context;
 use quiche::careful_resume::AfterJump;
-use quiche::careful_resume::ResumeConfig;
+use quiche::careful_resume::CarefulResumeConfig;
 use quiche::slow_start::SlowStartExit;
 use toml::Table;
 use toml::Value;
@@ -250,7 +250,7 @@ fn flow(dice: &mut Dice, path: &Path, group: u64, bytes: f64, extent_ms: f64) ->
         app_limit_mbps: dice.sometimes(0.2, |dice| round(rate_mbps * dice.log(0.05, 2.0)).max(0.1)),
         saved,
         subnet: dice.sometimes(0.5, |dice| format!("subnet-{}", dice.whole(0, 1))),
-        max_jump: ResumeConfig::default().max_jump,
+        max_jump: CarefulResumeConfig::default().max_jump,
         after_jump: after_jump(dice),
     };
     flow.in_turn = dice.often(0.2);

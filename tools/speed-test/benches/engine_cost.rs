@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use quiche::careful_resume::ResumeConfig;
+use quiche::careful_resume::CarefulResumeConfig;
 use quiche::clock;
 use quiche::clock::Simulation;
 use quiche::test_utils::Pipe;
@@ -63,7 +63,7 @@ fn config(mode: &str) -> quiche::Config {
     match mode {
         "off" => (),
         "paced" => config.set_reno_cubic_pacing(true),
-        _ => config.set_careful_resume(ResumeConfig::default()).expect("CUBIC"),
+        _ => config.set_careful_resume(CarefulResumeConfig::default()).expect("CUBIC"),
     }
     config
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::value_parser;
 use clap::Args;
 use log::warn;
-use quiche::careful_resume::ResumeConfig;
+use quiche::careful_resume::CarefulResumeConfig;
 
 use crate::config::heading::LIMITS;
 use crate::config::heading::RESUME;
@@ -75,7 +75,7 @@ pub struct Limits {
     /// A jump goes to half the saved capacity, so that paths with a bandwidth-delay product of up
     /// to twice this value need no more. At most twice this value is saved as capacity. The
     /// minimum, 29040, is what slow start reaches by the time of the jump.
-    #[arg(long, value_name = "BYTES", default_value_t = ResumeConfig::default().max_jump as u32,
+    #[arg(long, value_name = "BYTES", default_value_t = CarefulResumeConfig::default().max_jump as u32,
         help_heading = RESUME, value_parser = value_parser!(u32).range(MAX_JUMP_LEAST..=1 << 30))]
     pub max_jump: u32,
 

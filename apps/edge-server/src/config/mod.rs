@@ -473,7 +473,7 @@ fn one_line(error: &clap::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quiche::careful_resume::ResumeConfig;
+    use quiche::careful_resume::CarefulResumeConfig;
 
     fn parse_words(line: &str) -> Result<Parsed, String> {
         parse(line.split(' '))
@@ -619,7 +619,7 @@ mod tests {
         assert_eq!(cli.slow_start_exit, SlowStartExit::Queue);
         assert_eq!(cli.cc, CongestionController::Cubic);
         assert_eq!((cli.store.as_str(), cli.store_entries), ("memory:", 100_000));
-        let resume = ResumeConfig::default();
+        let resume = CarefulResumeConfig::default();
         assert_eq!(cli.limits.max_jump as usize, resume.max_jump);
         assert_eq!(u64::from(cli.path_lifetime), resume.lifetime.as_secs());
         assert!(!cli.speedtest);

@@ -26,7 +26,7 @@ impl Connection {
         metrics: &WorkerMetrics,
         now: Instant,
     ) {
-        while let Some(event) = hooks::resume_event_next(&mut self.quic) {
+        while let Some(event) = hooks::careful_resume_event_next(&mut self.quic) {
             metrics.resume.on_event(&event, &self.snapshot());
             if let Some(summary) = &mut self.resume_summary {
                 summary.on_event(&event);
@@ -118,7 +118,7 @@ impl Connection {
             }
             Some(Action::Resume { saved, jump_before }) => {
                 debug!("{}: resumes from {saved:?}", self.quic.trace_id());
-                if hooks::resume_from(&mut self.quic, saved, jump_before).is_err() {
+                if hooks::careful_resume_from(&mut self.quic, saved, jump_before).is_err() {
                     let action = self.claim_lifecycle.on_refusal();
                     self.act(action, store);
                 }

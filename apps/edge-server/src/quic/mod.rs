@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
-use quiche::careful_resume::ResumeConfig;
+use quiche::careful_resume::CarefulResumeConfig;
 use quiche::h3;
 use quiche::hooks;
 use quiche::BufFactory;
@@ -134,8 +134,8 @@ impl Transport {
     }
 }
 
-fn resume_config(cli: &Cli) -> ResumeConfig {
-    ResumeConfig {
+fn resume_config(cli: &Cli) -> CarefulResumeConfig {
+    CarefulResumeConfig {
         max_jump: cli.limits.max_jump as usize,
         lifetime: Duration::from_secs(cli.path_lifetime.into()),
         after_jump: cli.after_jump,

@@ -1,7 +1,7 @@
 //! Careful Resume on one connection, as logs and metrics tell of it.
 
+use quiche::careful_resume::CarefulResumeEvent;
 use quiche::careful_resume::Phase;
-use quiche::careful_resume::ResumeEvent;
 use quiche::careful_resume::Trigger;
 
 /// The story of one connection, as far as it has come.
@@ -44,7 +44,7 @@ impl ResumeSummary {
     }
 
     /// The phase has changed.
-    pub fn on_event(&mut self, event: &ResumeEvent) {
+    pub fn on_event(&mut self, event: &CarefulResumeEvent) {
         (self.phase, self.trigger) = (event.new, event.trigger);
         self.offered |= event.restored.is_some();
         match event.new {

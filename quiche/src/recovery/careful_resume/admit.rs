@@ -4,7 +4,7 @@
 use std::time::Duration;
 use std::time::Instant;
 
-use super::ResumeConfig;
+use super::CarefulResumeConfig;
 use super::Saved;
 use super::Trigger;
 use crate::path_state::PathState;
@@ -27,7 +27,7 @@ const FREE_DIVISOR: u128 = 4;
 
 /// The jump_cwnd in bytes that this connection may use, or why it may not.
 pub(super) fn jump_cwnd(
-    config: &ResumeConfig, saved: &Saved, min_rtt: Duration, cwnd: usize,
+    config: &CarefulResumeConfig, saved: &Saved, min_rtt: Duration, cwnd: usize,
     now: Instant,
 ) -> Result<usize, Trigger> {
     // RFC 9959, 3.2: not when the Lifetime has passed.
@@ -86,14 +86,18 @@ pub(super) fn is_longer(saved: &PathState, min_rtt: Duration) -> bool {
 
 /// Whether the path limited what was saved: it may carry more where something
 /// else did, max_jump among it.
-pub(super) fn is_path_limited(config: &ResumeConfig, saved: &PathState) -> bool {
+pub(super) fn is_path_limited(
+    config: &CarefulResumeConfig, saved: &PathState,
+) -> bool {
     let saved_cwnd = usize::try_from(saved.saved_cwnd).unwrap_or(usize::MAX);
     !saved.limited && saved_cwnd / 2 < config.max_jump
 }
 
 /// Where slow start ends after the jump: at the capacity that was seen, in
 /// bytes. None where the path may carry more than that.
-pub(super) fn ceiling(config: &ResumeConfig, saved: &PathState) -> Option<usize> {
+pub(super) fn ceiling(
+    config: &CarefulResumeConfig, saved: &PathState,
+) -> Option<usize> {
     let saved_cwnd = usize::try_from(saved.saved_cwnd).unwrap_or(usize::MAX);
     is_path_limited(config, saved).then_some(saved_cwnd)
 }
@@ -107,7 +111,7 @@ mod tests {
         saved_cwnd: u64, saved_rtt_us: u64, min_rtt_us: u64, age_ms: u64,
     ) -> Result<usize, Trigger> {
         let start = crate::clock::now();
-        let config = ResumeConfig {
+        let config = CarefulResumeConfig {
             max_jump: 1_000_000,
             ..Default::default()
         };
@@ -189,7 +193,7 @@ mod tests {
     /// least.
     #[test]
     fn the_ceiling_is_the_saved_window_unless_the_path_may_carry_more() {
-        let config = ResumeConfig {
+        let config = CarefulResumeConfig {
             max_jump: 1_000_000,
             ..Default::default()
         };

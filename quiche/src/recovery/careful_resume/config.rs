@@ -63,7 +63,7 @@ impl FromStr for AfterJump {
 
 /// The settings of Careful Resume, and the operator's limits (RFC 9959, 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ResumeConfig {
+pub struct CarefulResumeConfig {
     /// The largest window to jump to, in bytes.
     pub max_jump: usize,
 
@@ -78,9 +78,9 @@ pub struct ResumeConfig {
     pub after_jump: AfterJump,
 }
 
-impl Default for ResumeConfig {
+impl Default for CarefulResumeConfig {
     fn default() -> Self {
-        ResumeConfig {
+        CarefulResumeConfig {
             max_jump: 8 * 1024 * 1024,
             lifetime: Duration::from_secs(3600),
             min_initial_windows: 4,

@@ -26,7 +26,7 @@ use Trigger::*;
 const NANOSECOND: Duration = Duration::from_nanos(1);
 const FIVE_MINUTES: Duration = Duration::from_secs(300);
 
-fn sender_with(resume: Option<ResumeConfig>) -> Sender {
+fn sender_with(resume: Option<CarefulResumeConfig>) -> Sender {
     Sender::with_config(CUBIC, resume, false)
 }
 
@@ -87,7 +87,7 @@ fn a_second_observation_takes_the_place_of_the_first() {
 /// A4: of the last five minutes, not of the connection.
 #[test]
 fn saved_rtt_is_the_minimum_of_five_minutes() {
-    let mut sender = sender_with(Some(ResumeConfig::default()));
+    let mut sender = sender_with(Some(CarefulResumeConfig::default()));
     let longer = RTT * 3 / 2;
     observe(&mut sender, 10 * IW, [longer, RTT, longer]);
     let state = sender.recovery.path_state(sender.now).unwrap();
@@ -123,7 +123,7 @@ fn a_limited_sample_does_not_lower_another() {
 /// the RTT that it is saved with.
 #[test]
 fn saved_cwnd_and_saved_rtt_belong_together() {
-    let mut sender = sender_with(Some(ResumeConfig::default()));
+    let mut sender = sender_with(Some(CarefulResumeConfig::default()));
     observe(&mut sender, 20 * IW, [RTT; 3]);
     let longer = sender.recovery.path_state(sender.now).unwrap();
 
@@ -139,7 +139,7 @@ fn saved_cwnd_and_saved_rtt_belong_together() {
 #[test]
 fn what_is_saved_keeps_to_the_operators_limits() {
     let lifetime = Duration::from_secs(7);
-    let mut sender = sender_with(Some(ResumeConfig {
+    let mut sender = sender_with(Some(CarefulResumeConfig {
         max_jump: 25 * MDS,
         lifetime,
         ..Default::default()
@@ -155,16 +155,16 @@ fn what_is_saved_keeps_to_the_operators_limits() {
 #[test]
 fn growth_is_not_limited_at_what_max_jump_capped() {
     for (max_jump, is_limit) in [(151 * MDS, true), (150 * MDS, false)] {
-        let mut sender = sender_with(Some(ResumeConfig {
+        let mut sender = sender_with(Some(CarefulResumeConfig {
             max_jump,
             ..Default::default()
         }));
-        assert!(sender.resume_from(300));
+        assert!(sender.careful_resume_from(300));
         sender.fill();
         sender.wait(RTT);
         sender.ack(0..IW as u64);
 
-        let soft_growth = sender.resume().soft_growth.as_ref().unwrap();
+        let soft_growth = sender.careful_resume().soft_growth.as_ref().unwrap();
         assert_eq!(soft_growth.is_limit, is_limit, "{max_jump}");
     }
 }
@@ -214,7 +214,7 @@ fn one_rtt_sample_that_is_too_short_is_enough(
 /// The release times of a jump to 150 packets, as time since the jump.
 fn release_times(cc: CongestionControlAlgorithm, rtt: Duration) -> Vec<Duration> {
     let mut sender = Sender::with_pacing(cc, true);
-    sender.resume_from(300);
+    sender.careful_resume_from(300);
     sender.fill();
     sender.wait(rtt);
     sender.ack(0..IW as u64);
@@ -254,7 +254,7 @@ fn the_pace_is_that_of_the_data(
     #[case] handshake_rtt: Duration, #[case] ack_delay: Duration,
 ) {
     let mut sender = Sender::with_pacing(cc, true);
-    sender.resume_from(300);
+    sender.careful_resume_from(300);
     let max_ack_delay = Duration::from_millis(25);
     sender.recovery.update_max_ack_delay(max_ack_delay);
     sender.send_in(Epoch::Handshake);
@@ -267,7 +267,7 @@ fn the_pace_is_that_of_the_data(
     sender.ack_in(Epoch::Application, 0..IW as u64, ack_delay);
     assert_eq!(sender.phase(), Unvalidated);
 
-    let rate = sender.resume().pace().unwrap().rate as usize;
+    let rate = sender.careful_resume().pace().unwrap().rate as usize;
     assert_eq!(rate, 150 * MDS * 10);
 
     // And the phase lasts that long.
@@ -483,7 +483,7 @@ fn losses_with_an_arrival_in_between_are_no_persistent_congestion(
 
 /// The state machine by itself, at one moment.
 struct Machine {
-    resume: Resume,
+    careful_resume: CarefulResume,
     now: Instant,
 }
 
@@ -493,7 +493,7 @@ impl Machine {
     fn jumped_with_29_in_flight() -> Self {
         let (now, observed) = (clock::now(), clock::wall_now());
         let mut machine = Machine {
-            resume: Resume::new(ResumeConfig::default()),
+            careful_resume: CarefulResume::new(CarefulResumeConfig::default()),
             now,
         };
         let state = PathState {
@@ -505,8 +505,8 @@ impl Machine {
             validated: false,
         };
         let c = machine.conditions(IW, 0);
-        let resume = &mut machine.resume;
-        assert!(resume.resume_from(state, now + RTT, observed, &c));
+        let resume = &mut machine.careful_resume;
+        assert!(resume.offer(state, now + RTT, observed, &c));
 
         for in_flight in 1..=IW {
             machine.send(IW, in_flight);
@@ -514,7 +514,7 @@ impl Machine {
         machine.acked(1..IW as u64 + 1);
         let action = machine.ack_up_to(IW as u64, 29, 29);
         assert_eq!(action, Action::Jump { window: 150 * MDS });
-        assert_eq!(machine.resume.pipe_size, 29 * MDS);
+        assert_eq!(machine.careful_resume.pipe_size, 29 * MDS);
         machine
     }
 
@@ -537,12 +537,13 @@ impl Machine {
     /// acknowledged yet.
     fn send(&mut self, window: usize, in_flight: usize) -> Action {
         let c = self.conditions(window, in_flight);
-        self.resume.on_packet_sent(in_flight as u64, false, &c)
+        self.careful_resume
+            .on_packet_sent(in_flight as u64, false, &c)
     }
 
     fn acked(&mut self, packets: Range<u64>) {
         let bytes = packets.clone().count() * MDS;
-        self.resume.on_acked(packets, bytes);
+        self.careful_resume.on_acked(packets, bytes);
     }
 
     fn ack_up_to(
@@ -554,7 +555,7 @@ impl Machine {
             largest,
             largest_sent: self.now,
         };
-        self.resume.after_ack(&acked, &c)
+        self.careful_resume.after_ack(&acked, &c)
     }
 }
 
@@ -568,9 +569,9 @@ fn the_worked_example() {
     }
     let window = 150 * MDS;
     assert_eq!(machine.send(150, 150), Action::Validate { window });
-    assert_eq!(machine.resume.phase(), Validating);
-    assert_eq!(machine.resume.first_unvalidated, Some(30));
-    assert_eq!(machine.resume.last_unvalidated, Some(150));
+    assert_eq!(machine.careful_resume.phase(), Validating);
+    assert_eq!(machine.careful_resume.first_unvalidated, Some(30));
+    assert_eq!(machine.careful_resume.last_unvalidated, Some(150));
 
     let mut machine = Machine::jumped_with_29_in_flight();
     for in_flight in 30..=50 {
@@ -579,7 +580,7 @@ fn the_worked_example() {
     let window = 50 * MDS;
     let acked = machine.ack_up_to(30, 150, 50);
     assert_eq!(acked, Action::Validate { window });
-    assert_eq!(machine.resume.phase(), Validating);
+    assert_eq!(machine.careful_resume.phase(), Validating);
 }
 
 /// Vector 4: packet 64 is lost after 34 of the jump's were acknowledged.
@@ -592,7 +593,7 @@ fn the_worked_example_of_a_retreat() {
     machine.acked(30..64);
     let c = machine.conditions(150, 116);
     assert_eq!(
-        machine.resume.on_congestion(PacketLoss, &c),
+        machine.careful_resume.on_congestion(PacketLoss, &c),
         Action::Retreat {
             pipe_size: 63 * MDS,
             window: 63 * MDS / 2
@@ -601,13 +602,16 @@ fn the_worked_example_of_a_retreat() {
 
     machine.acked(65..150);
     let kept = machine.ack_up_to(149, 31, 1);
-    assert_eq!((kept, machine.resume.phase()), (Action::Keep, SafeRetreat));
+    assert_eq!(
+        (kept, machine.careful_resume.phase()),
+        (Action::Keep, SafeRetreat)
+    );
 
     machine.acked(150..151);
     let ssthresh = (63 + 86) * MDS / 2;
     let ended = machine.ack_up_to(150, 31, 0);
     assert_eq!(ended, Action::EndRetreat { ssthresh });
-    assert_eq!(machine.resume.phase(), Normal);
+    assert_eq!(machine.careful_resume.phase(), Normal);
 }
 
 /// H: the draft's names, and ours.

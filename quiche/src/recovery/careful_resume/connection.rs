@@ -2,14 +2,15 @@
 
 use std::time::Instant;
 
+use super::CarefulResumeConfig;
+use super::CarefulResumeEvent;
 use super::Phase;
-use super::ResumeConfig;
-use super::ResumeEvent;
 use super::SendLimit;
 use crate::clock;
 use crate::path::Path;
 use crate::path_state::PathState;
 use crate::recovery::Recovery;
+use crate::recovery::RecoveryConfig;
 use crate::recovery::RecoveryOps;
 use crate::BufFactory;
 use crate::Config;
@@ -19,14 +20,23 @@ use crate::Error;
 use crate::Result;
 
 /// Only Reno and CUBIC have Careful Resume.
-pub(crate) fn check_algorithm(
-    resume: Option<ResumeConfig>, algorithm: CongestionControlAlgorithm,
+fn check_algorithm(
+    resume: Option<CarefulResumeConfig>, algorithm: CongestionControlAlgorithm,
 ) -> Result<()> {
     match algorithm {
         CongestionControlAlgorithm::Bbr2Gcongestion if resume.is_some() => {
             Err(Error::CongestionControl)
         },
         _ => Ok(()),
+    }
+}
+
+impl RecoveryConfig {
+    /// Refuses an algorithm that lacks the Careful Resume that is enabled.
+    pub(crate) fn check_algorithm(
+        &self, algorithm: CongestionControlAlgorithm,
+    ) -> Result<()> {
+        check_algorithm(self.careful_resume, algorithm)
     }
 }
 
@@ -44,19 +54,26 @@ impl Config {
     ///
     /// ```
     /// let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION)?;
-    /// config.set_careful_resume(quiche::careful_resume::ResumeConfig {
+    /// config.set_careful_resume(quiche::careful_resume::CarefulResumeConfig {
     ///     max_jump: 4 * 1024 * 1024,
     ///     ..Default::default()
     /// })?;
     /// # Ok::<(), quiche::Error>(())
     /// ```
-    pub fn set_careful_resume(&mut self, resume: ResumeConfig) -> Result<()> {
+    pub fn set_careful_resume(
+        &mut self, resume: CarefulResumeConfig,
+    ) -> Result<()> {
         check_algorithm(Some(resume), self.cc_algorithm)?;
 
-        self.resume = Some(resume);
+        self.careful_resume = Some(resume);
         self.set_reno_cubic_pacing(true);
 
         Ok(())
+    }
+
+    /// Refuses an algorithm that lacks the Careful Resume that is enabled.
+    pub(crate) fn check_algorithm(&self) -> Result<()> {
+        check_algorithm(self.careful_resume, self.cc_algorithm)
     }
 }
 
@@ -70,13 +87,13 @@ impl<F: BufFactory> Connection<F> {
     ///
     /// [`Error::InvalidState`] when Careful Resume is not enabled, is over, or
     /// was given a set already; the connection starts normally.
-    pub fn resume_from(
+    pub fn careful_resume_from(
         &mut self, saved: PathState, jump_before: Instant,
     ) -> Result<()> {
         let now = clock::now();
         let path = self.paths.get_active_mut()?;
 
-        if !path.recovery.resume_from(saved, jump_before, now) {
+        if !path.recovery.careful_resume_from(saved, jump_before, now) {
             return Err(Error::InvalidState);
         }
 
@@ -99,17 +116,17 @@ impl<F: BufFactory> Connection<F> {
     ///
     /// On a change to [`Phase::SafeRetreat`] the application deletes the saved
     /// set (RFC 9959, 3.5).
-    pub fn resume_events(&mut self) -> Vec<ResumeEvent> {
-        std::iter::from_fn(|| self.resume_event_next()).collect()
+    pub fn careful_resume_events(&mut self) -> Vec<CarefulResumeEvent> {
+        std::iter::from_fn(|| self.careful_resume_event_next()).collect()
     }
 
-    /// The first of what [`resume_events()`] would return, or None.
+    /// The first of what [`careful_resume_events()`] would return, or None.
     ///
-    /// [`resume_events()`]: Connection::resume_events
-    pub fn resume_event_next(&mut self) -> Option<ResumeEvent> {
+    /// [`careful_resume_events()`]: Connection::careful_resume_events
+    pub fn careful_resume_event_next(&mut self) -> Option<CarefulResumeEvent> {
         self.paths
             .iter_mut()
-            .filter_map(|(_, path)| path.recovery.resume_mut())
+            .filter_map(|(_, path)| path.recovery.careful_resume_mut())
             .find_map(|resume| resume.next_event())
     }
 
@@ -121,7 +138,7 @@ impl<F: BufFactory> Connection<F> {
     #[inline]
     pub(crate) fn elicit_prompt_ack(&mut self, send_pid: usize) {
         let needs_ack = self.paths.get(send_pid).is_ok_and(|path| {
-            let resume = path.recovery.resume();
+            let resume = path.recovery.careful_resume();
             resume.is_some_and(|resume| resume.needs_prompt_ack())
         });
 
@@ -133,7 +150,9 @@ impl<F: BufFactory> Connection<F> {
 
     /// The connection goes over to another path. Tells the path that it leaves
     /// if the peer's port alone is another one.
-    pub(crate) fn resume_on_rebinding(&mut self, path_id: usize, now: Instant) {
+    pub(crate) fn careful_resume_on_rebinding(
+        &mut self, path_id: usize, now: Instant,
+    ) {
         let addresses = |path: &Path| {
             (path.local_addr(), path.peer_addr().ip().to_canonical())
         };
@@ -145,7 +164,7 @@ impl<F: BufFactory> Connection<F> {
 
         if let Some(old) = old.filter(|old| addresses(old) == new) {
             if let Recovery::Legacy(recovery) = &mut old.recovery {
-                recovery.resume_on_rebinding(now);
+                recovery.careful_resume_on_rebinding(now);
             }
         }
     }
@@ -171,11 +190,11 @@ impl<F: BufFactory> Connection<F> {
     }
 
     /// The phase of Careful Resume on the active path.
-    pub fn resume_phase(&self) -> Phase {
+    pub fn careful_resume_phase(&self) -> Phase {
         self.paths
             .get_active()
             .ok()
-            .and_then(|path| path.recovery.resume())
+            .and_then(|path| path.recovery.careful_resume())
             .map_or(Phase::Normal, |resume| resume.phase())
     }
 }

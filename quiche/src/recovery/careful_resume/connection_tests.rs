@@ -35,7 +35,7 @@ struct Download {
     /// Used once, when the request arrives.
     saved: Option<PathState>,
     lost: usize,
-    events: Vec<ResumeEvent>,
+    events: Vec<CarefulResumeEvent>,
     /// What limited the server, as it changed.
     limits: Vec<SendLimit>,
     /// What the server sent in the unvalidated phase, and its bytes.
@@ -58,7 +58,9 @@ impl Download {
         config.set_initial_max_stream_data_bidi_remote(window);
         config.set_max_connection_window(window);
         config.set_max_stream_window(window);
-        config.set_careful_resume(ResumeConfig::default()).unwrap();
+        config
+            .set_careful_resume(CarefulResumeConfig::default())
+            .unwrap();
 
         Download {
             time,
@@ -87,7 +89,7 @@ impl Download {
             self.deliver();
             self.serve();
             self.send();
-            self.events.extend(self.pipe.server.resume_events());
+            self.events.extend(self.pipe.server.careful_resume_events());
             self.limits.push(self.pipe.server.send_limit());
             self.limits.dedup();
 
@@ -138,7 +140,7 @@ impl Download {
         if server.stream_recv(0, &mut [0; 16]).is_ok() {
             if let Some(saved) = self.saved.take() {
                 let jump_before = clock::now() + Duration::from_secs(1);
-                server.resume_from(saved, jump_before).unwrap();
+                server.careful_resume_from(saved, jump_before).unwrap();
             }
         }
     }
@@ -163,7 +165,7 @@ impl Download {
             let mut sent = 0;
 
             while self.release_time().is_none() {
-                let phase = self.pipe.server.resume_phase();
+                let phase = self.pipe.server.careful_resume_phase();
                 let Ok((len, _)) = self.pipe.server.send(&mut buf) else {
                     break;
                 };
@@ -302,7 +304,7 @@ fn a_resumed_download_is_round_trips_shorter(
     assert_eq!(resumed.lost, 0);
 
     let stats = resumed.pipe.server.path_stats().next().unwrap();
-    let stats = stats.resume.unwrap();
+    let stats = stats.careful_resume.unwrap();
     assert_eq!(stats.phase, Normal);
     assert_eq!(stats.jump_cwnd, Some(saved.saved_cwnd as usize / 2));
     assert!(stats.pipe_size > saved.saved_cwnd as usize / 2);
@@ -439,8 +441,10 @@ fn a_migration_ends_careful_resume() {
     let mut download = Download::new("cubic", 1, None);
     let pipe = &mut download.pipe;
     pipe.handshake().unwrap();
-    pipe.server.resume_from(saved, clock::now() + RTT).unwrap();
-    assert_eq!(pipe.server.resume_phase(), Phase::Reconnaissance);
+    pipe.server
+        .careful_resume_from(saved, clock::now() + RTT)
+        .unwrap();
+    assert_eq!(pipe.server.careful_resume_phase(), Phase::Reconnaissance);
 
     pipe.client.stream_send(0, b"get", true).unwrap();
     let mut packet = [0; 1500];
@@ -451,7 +455,7 @@ fn a_migration_ends_careful_resume() {
     };
     pipe.server.recv(&mut packet[..len], elsewhere).unwrap();
 
-    let events = pipe.server.resume_events();
+    let events = pipe.server.careful_resume_events();
     let changes: Vec<_> = events.iter().map(|e| (e.new, e.trigger)).collect();
     assert_eq!(
         changes,
@@ -471,14 +475,14 @@ fn another_port_is_no_reason_to_retreat(
     #[values("reno", "cubic")] cc: &str, #[case] from: &str, #[case] then: Phase,
 ) {
     let mut download = Download::new(cc, 3 * BDP, Some(learn(cc)));
-    while download.pipe.server.resume_phase() != Phase::Unvalidated {
+    while download.pipe.server.careful_resume_phase() != Phase::Unvalidated {
         download.deliver();
         download.serve();
         download.send();
         let next = download.next_event().unwrap();
         download.time.advance_to(next);
     }
-    download.pipe.server.resume_events().clear();
+    download.pipe.server.careful_resume_events().clear();
 
     let pipe = &mut download.pipe;
     pipe.client.stream_send(4, b"more", true).unwrap();
@@ -490,13 +494,13 @@ fn another_port_is_no_reason_to_retreat(
     };
     pipe.server.recv(&mut packet[..len], info).unwrap();
 
-    let events = pipe.server.resume_events();
+    let events = pipe.server.careful_resume_events();
     let changes: Vec<_> = events.iter().map(|e| (e.new, e.trigger)).collect();
     assert_eq!(changes, [(then, Some(Trigger::PathChanged))]);
 
     // The jump is over.
     assert!(events[0].congestion_window < BDP / 2);
-    assert_eq!(pipe.server.resume_phase(), Phase::Reconnaissance);
+    assert_eq!(pipe.server.careful_resume_phase(), Phase::Reconnaissance);
 }
 
 #[test]
@@ -504,14 +508,16 @@ fn bbr2_is_refused() {
     let mut config = Config::new(crate::PROTOCOL_VERSION).unwrap();
     config.set_cc_algorithm(CongestionControlAlgorithm::Bbr2Gcongestion);
 
-    let refused = config.set_careful_resume(ResumeConfig::default());
+    let refused = config.set_careful_resume(CarefulResumeConfig::default());
     assert_eq!(refused, Err(Error::CongestionControl));
 }
 
 #[test]
 fn bbr2_chosen_afterwards_makes_no_connection() {
     let mut config = Pipe::default_config("cubic").unwrap();
-    config.set_careful_resume(ResumeConfig::default()).unwrap();
+    config
+        .set_careful_resume(CarefulResumeConfig::default())
+        .unwrap();
     config.set_cc_algorithm(CongestionControlAlgorithm::Bbr2Gcongestion);
 
     let refused = Pipe::with_config(&mut config);
@@ -529,11 +535,11 @@ fn a_connection_without_careful_resume_takes_no_set() {
     let mut pipe = Pipe::new("cubic").unwrap();
     pipe.handshake().unwrap();
 
-    let given = pipe.server.resume_from(saved, clock::now());
+    let given = pipe.server.careful_resume_from(saved, clock::now());
     assert_eq!(given, Err(Error::InvalidState));
     assert_eq!(pipe.server.path_state(), None);
-    assert_eq!(pipe.server.resume_phase(), Phase::Normal);
-    assert!(pipe.server.resume_events().is_empty());
+    assert_eq!(pipe.server.careful_resume_phase(), Phase::Normal);
+    assert!(pipe.server.careful_resume_events().is_empty());
 }
 
 /// B8: no peer holds back the ACK of the packet that fills the initial window.
@@ -545,7 +551,7 @@ fn the_last_initial_packet_follows_a_gap(
     let mut download = Download::new(cc, BDP, saved);
     let initial_end = |download: &Download| {
         let path = download.pipe.server.paths.get_active().unwrap();
-        path.recovery.resume().unwrap().initial_end
+        path.recovery.careful_resume().unwrap().initial_end
     };
 
     while initial_end(&download).is_none() {

@@ -1,4 +1,4 @@
-//! Careful Resume and path states in C, as `include/quiche_resume.h` declares
+//! Careful Resume and path states in C, as `include/quiche_careful_resume.h` declares
 //! them.
 //!
 //! Owns the C representation of the types and nothing else: each function
@@ -17,9 +17,9 @@ use libc::size_t;
 use libc::ssize_t;
 
 use crate::careful_resume::AfterJump;
+use crate::careful_resume::CarefulResumeConfig;
+use crate::careful_resume::CarefulResumeEvent;
 use crate::careful_resume::Phase;
-use crate::careful_resume::ResumeConfig;
-use crate::careful_resume::ResumeEvent;
 use crate::careful_resume::Trigger;
 use crate::clock;
 use crate::path_state::DecodeError;
@@ -72,25 +72,25 @@ impl From<&CPathState> for PathState {
     }
 }
 
-/// `quiche_resume_config`.
+/// `quiche_careful_resume_config`.
 #[repr(C)]
-pub struct CResumeConfig {
+pub struct CCarefulResumeConfig {
     max_jump: size_t,
     lifetime_ms: u64,
     min_initial_windows: size_t,
     after_jump: u32,
 }
 
-impl From<&CResumeConfig> for ResumeConfig {
-    fn from(config: &CResumeConfig) -> Self {
-        let default = ResumeConfig::default();
+impl From<&CCarefulResumeConfig> for CarefulResumeConfig {
+    fn from(config: &CCarefulResumeConfig) -> Self {
+        let default = CarefulResumeConfig::default();
         let or_default = |v, default| if v == 0 { default } else { v };
         let lifetime = match config.lifetime_ms {
             0 => default.lifetime,
             ms => Duration::from_millis(ms),
         };
 
-        ResumeConfig {
+        CarefulResumeConfig {
             max_jump: or_default(config.max_jump, default.max_jump),
             lifetime,
             min_initial_windows: or_default(
@@ -102,7 +102,7 @@ impl From<&CResumeConfig> for ResumeConfig {
     }
 }
 
-/// `enum quiche_resume_after_jump`; another number is the default.
+/// `enum quiche_careful_resume_after_jump`; another number is the default.
 fn after_jump_from_c(after_jump: u32) -> AfterJump {
     match after_jump {
         1 => AfterJump::Ceiling,
@@ -111,9 +111,9 @@ fn after_jump_from_c(after_jump: u32) -> AfterJump {
     }
 }
 
-/// `quiche_resume_event`.
+/// `quiche_careful_resume_event`.
 #[repr(C)]
-pub struct CResumeEvent {
+pub struct CCarefulResumeEvent {
     age_us: u64,
     old_phase: u32,
     new_phase: u32,
@@ -127,11 +127,11 @@ pub struct CResumeEvent {
     restored: CPathState,
 }
 
-impl From<ResumeEvent> for CResumeEvent {
-    fn from(event: ResumeEvent) -> Self {
+impl From<CarefulResumeEvent> for CCarefulResumeEvent {
+    fn from(event: CarefulResumeEvent) -> Self {
         let age = clock::now().saturating_duration_since(event.time);
 
-        CResumeEvent {
+        CCarefulResumeEvent {
             age_us: saturating_u64(age.as_micros()),
             old_phase: event.old.map_or(0, phase_to_c),
             new_phase: phase_to_c(event.new),
@@ -153,7 +153,7 @@ impl From<ResumeEvent> for CResumeEvent {
 
 #[no_mangle]
 pub extern "C" fn quiche_config_set_careful_resume(
-    config: &mut Config, resume: Option<&CResumeConfig>,
+    config: &mut Config, resume: Option<&CCarefulResumeConfig>,
 ) -> c_int {
     let resume = resume.map(Into::into).unwrap_or_default();
 
@@ -172,12 +172,12 @@ pub extern "C" fn quiche_config_set_reno_cubic_pacing(
 }
 
 #[no_mangle]
-pub extern "C" fn quiche_conn_resume_from(
+pub extern "C" fn quiche_conn_careful_resume_from(
     conn: &mut Connection, saved: &CPathState, jump_within_us: u64,
 ) -> c_int {
     let jump_within = Duration::from_micros(jump_within_us).min(LONGEST_CLAIM);
 
-    match conn.resume_from(saved.into(), clock::now() + jump_within) {
+    match conn.careful_resume_from(saved.into(), clock::now() + jump_within) {
         Ok(_) => 0,
 
         Err(e) => e.to_c() as c_int,
@@ -199,15 +199,15 @@ pub extern "C" fn quiche_conn_path_state(
 }
 
 #[no_mangle]
-pub extern "C" fn quiche_conn_resume_phase(conn: &Connection) -> u32 {
-    phase_to_c(conn.resume_phase())
+pub extern "C" fn quiche_conn_careful_resume_phase(conn: &Connection) -> u32 {
+    phase_to_c(conn.careful_resume_phase())
 }
 
 #[no_mangle]
-pub extern "C" fn quiche_conn_resume_event_next(
-    conn: &mut Connection, out: &mut CResumeEvent,
+pub extern "C" fn quiche_conn_careful_resume_event_next(
+    conn: &mut Connection, out: &mut CCarefulResumeEvent,
 ) -> bool {
-    match conn.resume_event_next() {
+    match conn.careful_resume_event_next() {
         Some(event) => {
             *out = event.into();
             true
@@ -274,7 +274,7 @@ pub extern "C" fn quiche_path_state_merge(
     *out = PathState::merged(held, observed.into(), clock::wall_now()).into();
 }
 
-/// 0 is QUICHE_RESUME_PHASE_NONE.
+/// 0 is QUICHE_CAREFUL_RESUME_PHASE_NONE.
 fn phase_to_c(phase: Phase) -> u32 {
     match phase {
         Phase::Reconnaissance => 1,
@@ -285,7 +285,7 @@ fn phase_to_c(phase: Phase) -> u32 {
     }
 }
 
-/// 0 is QUICHE_RESUME_TRIGGER_NONE. A number never changes its meaning: a new
+/// 0 is QUICHE_CAREFUL_RESUME_TRIGGER_NONE. A number never changes its meaning: a new
 /// trigger gets the next one.
 fn trigger_to_c(trigger: Trigger) -> u32 {
     match trigger {
@@ -330,7 +330,7 @@ fn from_unix_ms(ms: u64) -> SystemTime {
 mod tests {
     use super::*;
 
-    const HEADER: &str = include_str!("../../../include/quiche_resume.h");
+    const HEADER: &str = include_str!("../../../include/quiche_careful_resume.h");
 
     /// The `(name, value)` of the header's enumerators that begin so.
     fn enumerators(prefix: &str) -> Vec<(&'static str, u32)> {
@@ -348,7 +348,7 @@ mod tests {
 
         let phases =
             [Reconnaissance, Unvalidated, Validating, SafeRetreat, Normal];
-        let declared = enumerators("QUICHE_RESUME_PHASE_");
+        let declared = enumerators("QUICHE_CAREFUL_RESUME_PHASE_");
         assert_eq!(declared[0], ("NONE", 0));
         assert_eq!(declared.len(), 1 + phases.len());
 
@@ -381,7 +381,7 @@ mod tests {
             PersistentCongestion,
             SlowStartExit,
         ];
-        let declared = enumerators("QUICHE_RESUME_TRIGGER_");
+        let declared = enumerators("QUICHE_CAREFUL_RESUME_TRIGGER_");
         assert_eq!(declared[0], ("NONE", 0));
         assert_eq!(declared.len(), 1 + triggers.len());
 
@@ -394,23 +394,26 @@ mod tests {
 
     #[test]
     fn zero_is_the_default_of_each_setting() {
-        let zeros = CResumeConfig {
+        let zeros = CCarefulResumeConfig {
             max_jump: 0,
             lifetime_ms: 0,
             min_initial_windows: 0,
             after_jump: 0,
         };
-        assert_eq!(ResumeConfig::from(&zeros), ResumeConfig::default());
+        assert_eq!(
+            CarefulResumeConfig::from(&zeros),
+            CarefulResumeConfig::default()
+        );
 
-        let set = CResumeConfig {
+        let set = CCarefulResumeConfig {
             max_jump: 1,
             lifetime_ms: 2,
             min_initial_windows: 3,
             after_jump: 1,
         };
         assert_eq!(
-            ResumeConfig::from(&set),
-            ResumeConfig {
+            CarefulResumeConfig::from(&set),
+            CarefulResumeConfig {
                 max_jump: 1,
                 lifetime: Duration::from_millis(2),
                 min_initial_windows: 3,
@@ -423,7 +426,7 @@ mod tests {
     #[test]
     fn an_event_tells_its_age_and_what_it_has_no_value_for() {
         let time = clock::Simulation::start(1, Duration::ZERO);
-        let event = ResumeEvent {
+        let event = CarefulResumeEvent {
             time: clock::now(),
             old: None,
             new: Phase::Normal,
@@ -437,7 +440,7 @@ mod tests {
         };
         time.advance_to(Duration::from_micros(250));
 
-        let c = CResumeEvent::from(event);
+        let c = CCarefulResumeEvent::from(event);
         assert_eq!(c.age_us, 250);
         assert_eq!((c.old_phase, c.new_phase, c.trigger), (0, 5, 0));
         assert_eq!((c.pipe_size, c.congestion_window, c.ssthresh), (1, 2, 3));

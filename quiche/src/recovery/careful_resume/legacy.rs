@@ -4,10 +4,10 @@
 use super::*;
 use crate::recovery::careful_resume::Acknowledged;
 use crate::recovery::careful_resume::Action;
+use crate::recovery::careful_resume::CarefulResume;
 use crate::recovery::careful_resume::Conditions;
 use crate::recovery::careful_resume::FlightLimit;
 use crate::recovery::careful_resume::Phase;
-use crate::recovery::careful_resume::Resume;
 use crate::recovery::careful_resume::Trigger;
 
 /// kPersistentCongestionThreshold (RFC 9002, 7.6.1).
@@ -17,7 +17,7 @@ const PERSISTENT_CONGESTION_THRESHOLD: u32 = 3;
 mod growth;
 
 impl LegacyRecovery {
-    pub(in crate::recovery) fn resume_conditions(
+    pub(in crate::recovery) fn careful_resume_conditions(
         &self, now: Instant,
     ) -> Conditions {
         Conditions {
@@ -40,30 +40,30 @@ impl LegacyRecovery {
             || self.congestion.hystart.in_css()
     }
 
-    pub(super) fn resume_on_packet_sent(
+    pub(super) fn careful_resume_on_packet_sent(
         &mut self, pkt: &Sent, epoch: Epoch, now: Instant,
     ) {
         // Nothing more happens in the normal phase, most of a connection.
-        let is_over = self.resume_phase() == Phase::Normal;
+        let is_over = self.careful_resume_phase() == Phase::Normal;
 
         if is_over || epoch != Epoch::Application || !pkt.in_flight {
             return;
         }
 
-        let c = self.resume_conditions(now);
+        let c = self.careful_resume_conditions(now);
 
-        if let Some(resume) = self.resume.as_mut() {
+        if let Some(resume) = self.careful_resume.as_mut() {
             let is_probe = pkt.is_pmtud_probe;
             let action = resume.on_packet_sent(pkt.pkt_num, is_probe, &c);
             self.apply(action);
         }
     }
 
-    /// Returns what [`resume_after_ack()`] needs, which the controller is
+    /// Returns what [`careful_resume_after_ack()`] needs, which the controller is
     /// going to consume.
     ///
-    /// [`resume_after_ack()`]: LegacyRecovery::resume_after_ack
-    pub(super) fn resume_on_acked(
+    /// [`careful_resume_after_ack()`]: LegacyRecovery::careful_resume_after_ack
+    pub(super) fn careful_resume_on_acked(
         &mut self, epoch: Epoch, bytes: usize, ack_delay: u64, now: Instant,
     ) -> Option<Acknowledged> {
         self.first_rtt_sample.get_or_insert(now);
@@ -71,7 +71,7 @@ impl LegacyRecovery {
         let largest = self.newly_acked.last()?;
         let largest_acked = self.epochs[epoch].largest_acked_packet;
         let rtt = self.adjusted_rtt(largest.rtt, ack_delay);
-        let resume = self.resume.as_mut()?;
+        let resume = self.careful_resume.as_mut()?;
 
         if epoch != Epoch::Application {
             return None;
@@ -105,14 +105,15 @@ impl LegacyRecovery {
         }
     }
 
-    pub(super) fn resume_after_ack(
+    pub(super) fn careful_resume_after_ack(
         &mut self, acked: Option<Acknowledged>, now: Instant,
     ) {
         if let Some(acked) = acked.as_ref() {
             self.limit_growth_after_jump(acked, now);
         }
 
-        let (Some(resume), Some(acked)) = (self.resume.as_mut(), acked) else {
+        let (Some(resume), Some(acked)) = (self.careful_resume.as_mut(), acked)
+        else {
             return;
         };
 
@@ -127,10 +128,14 @@ impl LegacyRecovery {
         resume.observe(&acked, self.rtt_stats.min_rtt(), limit, now);
 
         if resume.phase() != Phase::Normal {
-            self.resume_change_after_ack(&acked, now);
+            self.careful_resume_change_after_ack(&acked, now);
         }
 
-        if self.resume.as_ref().is_some_and(Resume::may_jump) {
+        if self
+            .careful_resume
+            .as_ref()
+            .is_some_and(CarefulResume::may_jump)
+        {
             self.clock_by_acks();
         }
 
@@ -153,11 +158,18 @@ impl LegacyRecovery {
     /// RFC 9959, 3.4: the controller has grown its window; after a jump, not
     /// all of the growth may stay.
     fn limit_growth_after_jump(&mut self, acked: &Acknowledged, now: Instant) {
-        let Some(before) = self.resume.as_ref().map(Resume::window_before) else {
+        let Some(before) = self
+            .careful_resume
+            .as_ref()
+            .map(CarefulResume::window_before)
+        else {
             return;
         };
         let ack = self.overshoot_ack(before, acked.bytes, now);
-        let soft_growth = self.resume.as_mut().and_then(Resume::soft_growth);
+        let soft_growth = self
+            .careful_resume
+            .as_mut()
+            .and_then(CarefulResume::soft_growth);
 
         if let Some((soft_growth, ack)) = soft_growth.zip(ack) {
             let verdict = soft_growth.on_ack(&ack);
@@ -165,10 +177,12 @@ impl LegacyRecovery {
         }
     }
 
-    fn resume_change_after_ack(&mut self, acked: &Acknowledged, now: Instant) {
-        let c = self.resume_conditions(now);
+    fn careful_resume_change_after_ack(
+        &mut self, acked: &Acknowledged, now: Instant,
+    ) {
+        let c = self.careful_resume_conditions(now);
 
-        if let Some(resume) = self.resume.as_mut() {
+        if let Some(resume) = self.careful_resume.as_mut() {
             let action = resume.after_ack(acked, &c);
             self.apply(action);
         }
@@ -177,9 +191,9 @@ impl LegacyRecovery {
     /// RFC 9959, 4.5: no proportional rate reduction. The retreat is
     /// immediate, also for what was sent before it and is acknowledged later.
     fn suppress_rate_reduction(&mut self) {
-        let resume = self.resume.as_ref();
+        let resume = self.careful_resume.as_ref();
 
-        if resume.is_some_and(Resume::last_reduction_was_retreat) {
+        if resume.is_some_and(CarefulResume::last_reduction_was_retreat) {
             self.congestion.prr = Default::default();
         }
     }
@@ -189,10 +203,11 @@ impl LegacyRecovery {
         &mut self, epoch: Epoch, lost_bytes: usize, largest_lost: &Sent,
         now: Instant,
     ) {
-        let c = self.resume_conditions(now);
-        let action = self.resume.as_mut().map_or(Action::Keep, |resume| {
-            resume.on_congestion(Trigger::PacketLoss, &c)
-        });
+        let c = self.careful_resume_conditions(now);
+        let action =
+            self.careful_resume.as_mut().map_or(Action::Keep, |resume| {
+                resume.on_congestion(Trigger::PacketLoss, &c)
+            });
 
         // The jumped window says nothing about the path: what the controller
         // remembers of this event (CUBIC's plateau) comes from the pipe size.
@@ -213,7 +228,7 @@ impl LegacyRecovery {
             now,
         );
 
-        match self.resume.as_mut() {
+        match self.careful_resume.as_mut() {
             Some(resume) if is_new && action == Action::Keep => {
                 resume.on_reduced()
             },
@@ -223,7 +238,7 @@ impl LegacyRecovery {
         self.apply(action);
 
         if self.has_persistent_congestion(epoch) {
-            self.resume_on_persistent_congestion(now);
+            self.careful_resume_on_persistent_congestion(now);
         }
     }
 
@@ -270,45 +285,48 @@ impl LegacyRecovery {
         false
     }
 
-    fn resume_on_persistent_congestion(&mut self, now: Instant) {
-        let c = self.resume_conditions(now);
+    fn careful_resume_on_persistent_congestion(&mut self, now: Instant) {
+        let c = self.careful_resume_conditions(now);
 
-        if let Some(resume) = self.resume.as_mut() {
+        if let Some(resume) = self.careful_resume.as_mut() {
             let action = resume.on_persistent_congestion(&c);
             self.apply(action);
         }
     }
 
-    pub(super) fn resume_on_path_change(&mut self, now: Instant) {
-        let c = self.resume_conditions(now);
+    pub(super) fn careful_resume_on_path_change(&mut self, now: Instant) {
+        let c = self.careful_resume_conditions(now);
 
-        if let Some(resume) = self.resume.as_mut() {
+        if let Some(resume) = self.careful_resume.as_mut() {
             let action = resume.on_path_change(&c);
             self.apply(action);
         }
     }
 
-    pub(crate) fn resume_on_rebinding(&mut self, now: Instant) {
-        let c = self.resume_conditions(now);
+    pub(crate) fn careful_resume_on_rebinding(&mut self, now: Instant) {
+        let c = self.careful_resume_conditions(now);
 
-        if let Some(resume) = self.resume.as_mut() {
+        if let Some(resume) = self.careful_resume.as_mut() {
             let action = resume.on_rebinding(&c);
             self.apply(action);
         }
     }
 
-    fn resume_phase(&self) -> Phase {
-        self.resume.as_ref().map_or(Phase::Normal, Resume::phase)
+    fn careful_resume_phase(&self) -> Phase {
+        let resume = self.careful_resume.as_ref();
+        resume.map_or(Phase::Normal, CarefulResume::phase)
     }
 
     /// RFC 9959, 3.3: whether every packet is paced now, without a burst.
-    pub(super) fn resume_paces(&self) -> bool {
-        self.resume.as_ref().is_some_and(|r| r.pace().is_some())
+    pub(super) fn careful_resume_paces(&self) -> bool {
+        let resume = self.careful_resume.as_ref();
+        resume.is_some_and(|r| r.pace().is_some())
     }
 
     /// Whether the controller must not grow its window on this ACK.
-    pub(super) fn resume_holds_window(&self) -> bool {
-        self.resume.as_ref().is_some_and(Resume::holds_window)
+    pub(super) fn careful_resume_holds_window(&self) -> bool {
+        let resume = self.careful_resume.as_ref();
+        resume.is_some_and(CarefulResume::holds_window)
     }
 
     /// The controller has answered what happened already.
@@ -348,10 +366,13 @@ impl LegacyRecovery {
             },
         }
 
-        let ceiling = self.resume.as_ref().and_then(Resume::ceiling);
+        let ceiling = self
+            .careful_resume
+            .as_ref()
+            .and_then(CarefulResume::ceiling);
         self.set_ceiling(ceiling);
 
-        if let Some(resume) = self.resume.as_mut() {
+        if let Some(resume) = self.careful_resume.as_mut() {
             let ssthresh = self.congestion.ssthresh.get();
             resume.settle(self.congestion.congestion_window, ssthresh);
         }

@@ -1,7 +1,7 @@
 //! Careful Resume (RFC 9959): a sender that remembers a path jumps to half the
 //! capacity it saw there, checks that the path took it, and retreats if not.
 //!
-//! [`Resume`] owns the phase. It is a pure state machine: an event and the
+//! [`CarefulResume`] owns the phase. It is a pure state machine: an event and the
 //! [`Conditions`] on the path go in, one [`Action`] comes out, which the
 //! recovery applies in one place. It performs no I/O, reads no clock, and
 //! knows neither Reno nor CUBIC. Where parameter sets are kept is the business
@@ -32,20 +32,20 @@ use std::time::SystemTime;
 
 pub(crate) use self::after_jump::SoftGrowth;
 pub use self::config::AfterJump;
-pub use self::config::ResumeConfig;
+pub use self::config::CarefulResumeConfig;
 pub use self::config::UnknownAfterJump;
-pub(crate) use self::connection::check_algorithm;
 use self::current_rtt::CurrentRtt;
 pub(crate) use self::observer::Acknowledged;
 pub(crate) use self::observer::FlightLimit;
 use self::observer::Observer;
+pub use self::phase::CarefulResumeEvent;
+pub use self::phase::CarefulResumeStats;
 pub use self::phase::Phase;
-pub use self::phase::ResumeEvent;
-pub use self::phase::ResumeStats;
 pub use self::phase::SendLimit;
 pub use self::phase::Trigger;
 use crate::path_state::PathState;
 use crate::recovery::pacing::Pace;
+use crate::recovery::RecoveryConfig;
 
 /// The share of a jump that may leave in one batch.
 const UNVALIDATED_BATCH_DIVISOR: usize = 128;
@@ -125,8 +125,8 @@ struct Jump {
 
 /// The state machine of one path's Careful Resume.
 #[derive(Debug)]
-pub(crate) struct Resume {
-    config: ResumeConfig,
+pub(crate) struct CarefulResume {
+    config: CarefulResumeConfig,
     phase: Phase,
     saved: Option<Saved>,
     jump: Option<Jump>,
@@ -160,16 +160,20 @@ pub(crate) struct Resume {
 
     // As many as there are phases, at most; how many of them have the state
     // after the controller's answer; the cursors of its two readers.
-    events: Vec<ResumeEvent>,
+    events: Vec<CarefulResumeEvent>,
     settled: usize,
     drained: usize,
     #[cfg(feature = "qlog")]
     logged: usize,
 }
 
-impl Resume {
-    pub(crate) fn new(config: ResumeConfig) -> Self {
-        Resume {
+impl CarefulResume {
+    pub(crate) fn from_config(config: &RecoveryConfig) -> Option<Self> {
+        config.careful_resume.map(Self::new)
+    }
+
+    pub(in crate::recovery) fn new(config: CarefulResumeConfig) -> Self {
+        CarefulResume {
             config,
             phase: Phase::Reconnaissance,
             saved: None,
@@ -201,8 +205,8 @@ impl Resume {
         self.phase
     }
 
-    pub(crate) fn stats(&self) -> ResumeStats {
-        ResumeStats {
+    pub(crate) fn stats(&self) -> CarefulResumeStats {
+        CarefulResumeStats {
             phase: self.phase,
             pipe_size: self.pipe_size,
             jump_cwnd: self.jump.map(|jump| jump.cwnd),
@@ -210,7 +214,7 @@ impl Resume {
     }
 
     /// Gives the machine a saved set. False when it comes too late.
-    pub(crate) fn resume_from(
+    pub(crate) fn offer(
         &mut self, state: PathState, jump_before: Instant, wall_now: SystemTime,
         c: &Conditions,
     ) -> bool {
@@ -601,7 +605,7 @@ impl Resume {
     }
 
     /// The next change of phase that the application was not told of.
-    pub(crate) fn next_event(&mut self) -> Option<ResumeEvent> {
+    pub(crate) fn next_event(&mut self) -> Option<CarefulResumeEvent> {
         let event = self.events.get(self.drained).copied()?;
         self.drained += 1;
         Some(event)
@@ -609,7 +613,7 @@ impl Resume {
 
     /// The changes of phase since the last call, for a log.
     #[cfg(feature = "qlog")]
-    pub(crate) fn events_to_log(&mut self) -> &[ResumeEvent] {
+    pub(crate) fn events_to_log(&mut self) -> &[CarefulResumeEvent] {
         let from = std::mem::replace(&mut self.logged, self.events.len());
         &self.events[from..]
     }
@@ -779,7 +783,7 @@ impl Resume {
     fn push_event(
         &mut self, old: Option<Phase>, trigger: Option<Trigger>, c: &Conditions,
     ) {
-        self.events.push(ResumeEvent {
+        self.events.push(CarefulResumeEvent {
             time: c.now,
             old,
             new: self.phase,

@@ -128,7 +128,7 @@ impl Trigger {
 
 /// How far Careful Resume has come on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ResumeStats {
+pub struct CarefulResumeStats {
     /// The phase.
     pub phase: Phase,
 
@@ -155,7 +155,7 @@ pub enum SendLimit {
 
 /// A change of phase, with the state after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ResumeEvent {
+pub struct CarefulResumeEvent {
     /// When it happened.
     pub time: Instant,
 

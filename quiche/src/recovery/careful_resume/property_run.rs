@@ -92,7 +92,7 @@ impl Run {
             initial_congestion_window_packets: setting.initial_packets,
             ..base
         };
-        let resume = ResumeConfig {
+        let resume = CarefulResumeConfig {
             max_jump: setting.max_jump,
             after_jump: match setting.has_ceiling {
                 true => AfterJump::Ceiling,
@@ -106,7 +106,7 @@ impl Run {
             setting,
             config,
             engine: recovery(&RecoveryConfig {
-                resume: Some(resume),
+                careful_resume: Some(resume),
                 reno_cubic_pacing: setting.is_paced,
                 ..config
             }),
@@ -145,7 +145,7 @@ impl Run {
         self.twin.update_app_limited(app_limited);
     }
 
-    pub(super) fn resume_from(
+    pub(super) fn careful_resume_from(
         &mut self, saved_cwnd: usize, saved_rtt: Duration, lifetime: Duration,
         claim: Duration, limited: bool,
     ) -> Checked {
@@ -159,7 +159,9 @@ impl Run {
             validated: false,
         };
         let jump_before = self.now + claim;
-        let is_taken = self.engine.resume_from(state, jump_before, self.now);
+        let is_taken =
+            self.engine
+                .careful_resume_from(state, jump_before, self.now);
         let expected = self.oracle.given(SavedSet {
             saved_cwnd,
             saved_rtt,
@@ -317,7 +319,7 @@ impl Run {
             Persistent::No => false,
             Persistent::Yes => true,
             Persistent::Arguably => {
-                let is_one = |e: &ResumeEvent| {
+                let is_one = |e: &CarefulResumeEvent| {
                     e.trigger == Some(Trigger::PersistentCongestion)
                 };
                 self.news().iter().any(is_one)
@@ -326,8 +328,8 @@ impl Run {
     }
 
     /// The phase changes of this event.
-    fn news(&self) -> &[ResumeEvent] {
-        let resume = self.engine.resume().unwrap();
+    fn news(&self) -> &[CarefulResumeEvent] {
+        let resume = self.engine.careful_resume().unwrap();
         &resume.events[resume.drained..]
     }
 
@@ -391,7 +393,7 @@ impl Run {
         let Recovery::Legacy(legacy) = recovery else {
             unreachable!("Reno and CUBIC")
         };
-        legacy.resume_conditions(self.now)
+        legacy.careful_resume_conditions(self.now)
     }
 
     fn path(&self) -> Path {
@@ -411,7 +413,7 @@ impl Run {
         self.compare_steps()?;
 
         let window = self.engine.cwnd();
-        let resume = self.engine.resume().unwrap();
+        let resume = self.engine.careful_resume().unwrap();
         let oracle = &self.oracle;
         check_eq!(resume.phase(), oracle.phase(), "phase");
         let (engine, twin) =
@@ -463,10 +465,10 @@ impl Run {
     }
 
     fn compare_steps(&mut self) -> Checked {
-        let resume = self.engine.resume_mut().unwrap();
+        let resume = self.engine.careful_resume_mut().unwrap();
         let events: Vec<_> = std::iter::from_fn(|| resume.next_event()).collect();
         let steps = std::mem::take(&mut self.oracle.steps);
-        let list = |e: &ResumeEvent| (e.old, e.new, e.trigger);
+        let list = |e: &CarefulResumeEvent| (e.old, e.new, e.trigger);
         let happened: Vec<_> = events.iter().map(list).collect();
 
         check!(
@@ -496,7 +498,7 @@ impl Run {
 }
 
 /// The table of the qlog draft, and the triggers of our own.
-fn check_legal(event: &ResumeEvent) -> Checked {
+fn check_legal(event: &CarefulResumeEvent) -> Checked {
     use Phase::*;
     use Trigger::*;
 

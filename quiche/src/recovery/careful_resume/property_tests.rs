@@ -94,7 +94,7 @@ fn some(most: u64) -> u64 {
 }
 
 impl Event {
-    fn resume() -> Self {
+    fn careful_resume() -> Self {
         let usually = |usual, other: &[u32]| match chance(85) {
             true => usual,
             false => pick(other),
@@ -148,7 +148,7 @@ impl Event {
             91..=93 => Event::AppLimited(chance(30)),
             94..=95 => Event::SendAckOnly,
             96 => Event::SendMtuProbe,
-            97..=98 => Event::resume(),
+            97..=98 => Event::careful_resume(),
             _ if chance(40) => Event::ChangePath,
             _ => Event::Fill,
         }
@@ -174,7 +174,7 @@ impl Case {
         let _simulation = clock::Simulation::start(seed, Duration::ZERO);
         let mut events = vec![];
         if chance(85) {
-            events.push(Event::resume());
+            events.push(Event::careful_resume());
         }
         if chance(70) {
             // A reconnaissance without trouble, so that most cases jump.
@@ -247,7 +247,7 @@ impl Run {
                 limited,
             } => {
                 let window = self.setting.initial_packets * MDS;
-                self.resume_from(
+                self.careful_resume_from(
                     window * saved_percent as usize / 100,
                     rtt * rtt_percent / 100,
                     rtt * lifetime_percent / 100,

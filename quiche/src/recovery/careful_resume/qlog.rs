@@ -8,13 +8,13 @@ use qlog::streamer::QlogStreamer;
 use serde_json::json;
 use serde_json::Value;
 
-use crate::recovery::careful_resume::Resume;
-use crate::recovery::careful_resume::ResumeEvent;
+use crate::recovery::careful_resume::CarefulResume;
+use crate::recovery::careful_resume::CarefulResumeEvent;
 
 const NAME: &str = "quic:careful_resume_phase_updated";
 
 /// Writes the changes of phase since the last call.
-pub(super) fn write(resume: &mut Resume, streamer: &mut QlogStreamer) {
+pub(super) fn write(resume: &mut CarefulResume, streamer: &mut QlogStreamer) {
     for event in resume.events_to_log() {
         let json = JsonEvent {
             time: 0.0,
@@ -28,7 +28,7 @@ pub(super) fn write(resume: &mut Resume, streamer: &mut QlogStreamer) {
 }
 
 /// Fields without a value are left out. saved_rtt is in milliseconds.
-fn data(event: &ResumeEvent) -> Value {
+fn data(event: &CarefulResumeEvent) -> Value {
     let mut data = json!({
         "old": event.old.map(|phase| phase.name()),
         "new": event.new.name(),
@@ -58,8 +58,8 @@ fn data(event: &ResumeEvent) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::careful_resume::CarefulResumeConfig;
     use crate::careful_resume::Phase;
-    use crate::careful_resume::ResumeConfig;
     use crate::careful_resume::Trigger;
     use crate::clock;
     use crate::path_state::PathState;
@@ -68,8 +68,8 @@ mod tests {
     use std::sync::Mutex;
     use std::time::Duration;
 
-    fn event() -> ResumeEvent {
-        ResumeEvent {
+    fn event() -> CarefulResumeEvent {
+        CarefulResumeEvent {
             time: clock::now(),
             old: None,
             new: Phase::Reconnaissance,
@@ -101,7 +101,7 @@ mod tests {
         );
 
         let wall_now = clock::wall_now();
-        let retreat = ResumeEvent {
+        let retreat = CarefulResumeEvent {
             old: Some(Phase::Validating),
             new: Phase::SafeRetreat,
             trigger: Some(Trigger::PacketLoss),
@@ -169,7 +169,7 @@ mod tests {
         );
         log.start_log().unwrap();
 
-        let mut resume = Resume::new(ResumeConfig::default());
+        let mut resume = CarefulResume::new(CarefulResumeConfig::default());
         let c = Conditions {
             now: start + Duration::from_millis(250),
             cwnd: 12_000,

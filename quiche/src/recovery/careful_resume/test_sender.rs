@@ -62,11 +62,12 @@ impl Sender {
     pub(super) fn with_pacing(
         cc: CongestionControlAlgorithm, paced: bool,
     ) -> Self {
-        Self::with_config(cc, Some(ResumeConfig::default()), paced)
+        Self::with_config(cc, Some(CarefulResumeConfig::default()), paced)
     }
 
     pub(super) fn with_config(
-        cc: CongestionControlAlgorithm, resume: Option<ResumeConfig>, paced: bool,
+        cc: CongestionControlAlgorithm, resume: Option<CarefulResumeConfig>,
+        paced: bool,
     ) -> Self {
         let mut config = crate::Config::new(crate::PROTOCOL_VERSION).unwrap();
         config.set_cc_algorithm(cc);
@@ -87,11 +88,11 @@ impl Sender {
     /// A sender that was given a saved set of that many packets.
     pub(super) fn resumed(cc: CongestionControlAlgorithm, saved: usize) -> Self {
         let mut sender = Self::new(cc);
-        assert!(sender.resume_from(saved));
+        assert!(sender.careful_resume_from(saved));
         sender
     }
 
-    pub(super) fn resume_from(&mut self, saved: usize) -> bool {
+    pub(super) fn careful_resume_from(&mut self, saved: usize) -> bool {
         let observed = clock::wall_now();
         let state = PathState {
             saved_cwnd: (saved * MDS) as u64,
@@ -103,7 +104,8 @@ impl Sender {
         };
         let jump_before = self.now + Duration::from_secs(10);
 
-        self.recovery.resume_from(state, jump_before, self.now)
+        self.recovery
+            .careful_resume_from(state, jump_before, self.now)
     }
 
     pub(super) fn send(&mut self, packets: usize) {
@@ -201,20 +203,20 @@ impl Sender {
         self.recovery.cwnd() / MDS
     }
 
-    pub(super) fn resume(&self) -> &Resume {
-        self.recovery.resume().unwrap()
+    pub(super) fn careful_resume(&self) -> &CarefulResume {
+        self.recovery.careful_resume().unwrap()
     }
 
     pub(super) fn phase(&self) -> Phase {
-        self.resume().phase()
+        self.careful_resume().phase()
     }
 
     pub(super) fn pipe_size(&self) -> usize {
-        self.resume().pipe_size / MDS
+        self.careful_resume().pipe_size / MDS
     }
 
     pub(super) fn triggers(&mut self) -> Vec<(Phase, Option<Trigger>)> {
-        let resume = self.recovery.resume_mut().unwrap();
+        let resume = self.recovery.careful_resume_mut().unwrap();
         std::iter::from_fn(|| resume.next_event())
             .map(|event| (event.new, event.trigger))
             .collect()

@@ -68,7 +68,7 @@ fn what_congestion_avoidance_observes_is_not_limited(
         sender.wait(RTT);
         sender.ack(first..sender.next);
     }
-    let observed = sender.resume().observer.observed().unwrap();
+    let observed = sender.careful_resume().observer.observed().unwrap();
     assert!(!observed.limited);
 }
 
@@ -79,7 +79,7 @@ fn late_acks_and_those_of_acks_are_no_rtt_samples(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::resumed(cc, 300);
-    let current = |sender: &Sender| sender.resume().current_rtt.get();
+    let current = |sender: &Sender| sender.careful_resume().current_rtt.get();
     sender.send(2);
     sender.send_ack_only();
     assert_eq!(current(&sender), None);
@@ -112,13 +112,13 @@ fn the_packet_that_fills_the_initial_window_is_foreseen(
 
     for sent in 1..packets {
         sender.send_sized(size);
-        assert!(!sender.resume().needs_prompt_ack(), "{sent}");
+        assert!(!sender.careful_resume().needs_prompt_ack(), "{sent}");
     }
     sender.send_sized(size);
-    assert!(sender.resume().needs_prompt_ack());
+    assert!(sender.careful_resume().needs_prompt_ack());
 
     sender.send(1);
-    assert!(!sender.resume().needs_prompt_ack());
+    assert!(!sender.careful_resume().needs_prompt_ack());
 }
 
 /// The path has shown what it holds: nothing limits growth any longer, and what
@@ -128,12 +128,12 @@ fn an_exit_after_the_jump_ends_what_limits_growth(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values(AfterJump::Soft, AfterJump::Ceiling)] after_jump: AfterJump,
 ) {
-    let config = ResumeConfig {
+    let config = CarefulResumeConfig {
         after_jump,
         ..Default::default()
     };
     let mut sender = Sender::with_config(cc, Some(config), false);
-    assert!(sender.resume_from(300));
+    assert!(sender.careful_resume_from(300));
     sender.reconnoitre();
     sender.fill();
     sender.wait(RTT);
@@ -142,14 +142,18 @@ fn an_exit_after_the_jump_ends_what_limits_growth(
     let is_limited =
         |sender: &Sender| sender.recovery.path_state(sender.now).unwrap().limited;
     let limits = |sender: &Sender| {
-        let resume = sender.resume();
+        let resume = sender.careful_resume();
         (resume.soft_growth.is_some(), resume.ceiling().is_some())
     };
     assert!(is_limited(&sender));
     let is_soft = after_jump == AfterJump::Soft;
     assert_eq!(limits(&sender), (is_soft, !is_soft));
 
-    sender.recovery.resume_mut().unwrap().on_slow_start_exit();
+    sender
+        .recovery
+        .careful_resume_mut()
+        .unwrap()
+        .on_slow_start_exit();
     assert_eq!(limits(&sender), (false, false));
 
     for _ in 0..4 {
@@ -200,8 +204,8 @@ fn the_pipe_size_starts_from_what_is_in_flight(
     assert_eq!((sender.phase(), sender.window()), (Unvalidated, 150));
     assert_eq!(sender.pipe_size(), 18);
     assert_eq!(sender.fill(), 150 - 18);
-    assert_eq!(sender.resume().first_unvalidated, Some(28));
-    assert_eq!(sender.resume().last_unvalidated, Some(159));
+    assert_eq!(sender.careful_resume().first_unvalidated, Some(28));
+    assert_eq!(sender.careful_resume().last_unvalidated, Some(159));
 }
 
 /// Vector 3 (C10, C11, C13): what is in flight is the window.
@@ -298,7 +302,7 @@ fn a_path_that_does_not_take_the_jump(
     sender.ack(159..160);
     assert_eq!((sender.phase(), sender.window()), (Normal, 33));
 
-    let resume = sender.recovery.resume_mut().unwrap();
+    let resume = sender.recovery.careful_resume_mut().unwrap();
     let events = std::iter::from_fn(|| resume.next_event());
     let end = events.last().unwrap();
     assert_eq!(end.trigger, Some(ExitRecovery));
@@ -369,7 +373,7 @@ fn persistent_congestion(
 ) {
     let mut sender = in_phase(cc, phase);
     let c = sender.conditions();
-    let resume = sender.recovery.resume_mut().unwrap();
+    let resume = sender.recovery.careful_resume_mut().unwrap();
     let action = resume.on_persistent_congestion(&c);
 
     match phase {
@@ -423,7 +427,7 @@ fn a_congestion_mark(
 ) {
     let mut sender = in_phase(cc, phase);
     let c = sender.conditions();
-    let resume = sender.recovery.resume_mut().unwrap();
+    let resume = sender.recovery.careful_resume_mut().unwrap();
     let action = resume.on_congestion(EcnCe, &c);
 
     let retreats = matches!(action, Action::Retreat { .. });
@@ -481,7 +485,7 @@ fn in_the_normal_phase_nothing_happens(
     assert_eq!(sender.triggers(), [(Normal, Some(NoSavedSet))]);
     let c = sender.conditions();
 
-    let resume = sender.recovery.resume_mut().unwrap();
+    let resume = sender.recovery.careful_resume_mut().unwrap();
     for action in [
         resume.on_congestion(PacketLoss, &c),
         resume.on_persistent_congestion(&c),
@@ -490,7 +494,7 @@ fn in_the_normal_phase_nothing_happens(
     ] {
         assert_eq!(action, Action::Keep);
     }
-    assert!(!sender.resume_from(300));
+    assert!(!sender.careful_resume_from(300));
     assert_eq!((sender.phase(), sender.triggers()), (Normal, vec![]));
 }
 
@@ -578,7 +582,7 @@ fn an_event_has_the_state_after_the_controllers_answer(
             },
         }
 
-        let resume = sender.recovery.resume_mut().unwrap();
+        let resume = sender.recovery.careful_resume_mut().unwrap();
         let last = std::iter::from_fn(|| resume.next_event()).last().unwrap();
         let state = (last.congestion_window, last.ssthresh);
         assert_eq!((last.new, state.0 / MDS, state.1 / MDS), event);
@@ -633,10 +637,10 @@ fn without_a_saved_set_there_is_no_jump(
     assert_eq!(sender.triggers(), [(Normal, Some(NoSavedSet))]);
 
     // Too late, and never twice.
-    assert!(!sender.resume_from(300));
+    assert!(!sender.careful_resume_from(300));
 
     let mut sender = Sender::resumed(cc, 300);
-    assert!(!sender.resume_from(400));
+    assert!(!sender.careful_resume_from(400));
 }
 
 /// The release times of a jump since its begin, from a sender that is late at
@@ -686,7 +690,7 @@ fn reconnaissance_is_clocked_by_acks(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::with_pacing(cc, true);
-    sender.resume_from(300);
+    sender.careful_resume_from(300);
     assert_eq!(send_at_once(&mut sender), IW);
     sender.wait(RTT);
 
@@ -727,7 +731,7 @@ fn a_burst_in_reconnaissance_is_an_initial_window(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::with_pacing(cc, true);
-    sender.resume_from(300);
+    sender.careful_resume_from(300);
     send_at_once(&mut sender);
     sender.wait(RTT);
 
@@ -755,7 +759,7 @@ fn growth_is_careful_from_what_others_leave_on(
         sender.ack(0..IW as u64);
         assert_eq!(sender.phase(), Unvalidated);
 
-        let soft_growth = sender.resume().soft_growth.as_ref().unwrap();
+        let soft_growth = sender.careful_resume().soft_growth.as_ref().unwrap();
         assert_eq!(soft_growth.known / MDS, known, "{rtt:?}");
         assert_eq!(soft_growth.is_limit, is_limit, "{rtt:?}");
     }
@@ -784,7 +788,7 @@ fn the_jump_is_paced_over_one_rtt(
     #[values(0, 60, 2000, 20_000)] late_us: u64,
 ) {
     let mut sender = Sender::with_pacing(cc, true);
-    sender.resume_from(saved);
+    sender.careful_resume_from(saved);
     sender.reconnoitre();
     let jump = sender.recovery.cwnd() as f64 / MDS as f64;
 
@@ -814,7 +818,7 @@ fn the_pace_of_a_jump() {
         let mut sender = Sender::resumed(Reno, saved);
         sender.reconnoitre();
 
-        let pace = sender.resume().pace().unwrap();
+        let pace = sender.careful_resume().pace().unwrap();
         assert_eq!(pace.rate as usize, saved / 2 * MDS * 10);
         assert_eq!(pace.batch, batch);
         assert_eq!(pace.catch_up, pace.duration(catch_up));
@@ -829,7 +833,7 @@ fn the_retreat_is_the_last_reduction_until_the_next(
 ) {
     let mut sender = in_phase(cc, Validating);
     let was_retreat =
-        |sender: &Sender| sender.resume().last_reduction_was_retreat();
+        |sender: &Sender| sender.careful_resume().last_reduction_was_retreat();
     assert!(!was_retreat(&sender));
 
     sender.wait(RTT);
@@ -873,7 +877,7 @@ fn a_late_loss_of_the_jump_is_no_reduction(
     sender.recovery.on_loss_detection_timeout(status, now, "");
 
     assert_eq!(sender.recovery.lost_count(), lost + 2);
-    assert!(sender.resume().last_reduction_was_retreat());
+    assert!(sender.careful_resume().last_reduction_was_retreat());
 }
 
 /// A5, A9: what is worth saving, after the end as well.
@@ -919,7 +923,7 @@ fn nothing_is_offered_after_a_retreat(
     }
 
     assert_eq!(sender.phase(), Normal);
-    assert!(sender.resume().observer.observed().is_some());
+    assert!(sender.careful_resume().observer.observed().is_some());
     let offered = sender.recovery.path_state(sender.now);
     assert_eq!(offered.is_some(), phase == Validating);
 }
@@ -928,7 +932,7 @@ fn nothing_is_offered_after_a_retreat(
 /// only as far as it is saved.
 #[test]
 fn slow_start_the_application_and_max_jump_limit_an_observation() {
-    let unlimited = ResumeConfig::default().max_jump;
+    let unlimited = CarefulResumeConfig::default().max_jump;
 
     for (max_jump, limit, limited) in [
         (unlimited, FlightLimit::Path, false),
@@ -937,7 +941,7 @@ fn slow_start_the_application_and_max_jump_limit_an_observation() {
         (unlimited, FlightLimit::Growth, true),
         (unlimited, FlightLimit::Application, true),
     ] {
-        let mut resume = Resume::new(ResumeConfig {
+        let mut resume = CarefulResume::new(CarefulResumeConfig {
             max_jump,
             ..Default::default()
         });

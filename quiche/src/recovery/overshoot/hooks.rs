@@ -61,7 +61,7 @@ impl LegacyRecovery {
         self.congestion.ssthresh.startup_exit =
             Some(StartupExit::new(window, None, reason));
 
-        if let Some(resume) = self.resume.as_mut() {
+        if let Some(resume) = self.careful_resume.as_mut() {
             resume.on_slow_start_exit();
         }
     }

@@ -11,8 +11,8 @@
 //! no first slow start any more.
 
 use super::*;
+use crate::recovery::careful_resume::CarefulResume;
 use crate::recovery::careful_resume::Phase;
-use crate::recovery::careful_resume::Resume;
 use crate::recovery::overshoot::room::Room;
 use crate::recovery::search::Ack;
 use crate::recovery::search::Exit;
@@ -38,8 +38,11 @@ impl LegacyRecovery {
     /// The controller has answered an ACK, and grown its window from `before`:
     /// where a queue may stand, not all of the growth stays.
     fn limit_growth(&mut self, before: usize, bytes: usize, now: Instant) {
-        let phase = self.resume.as_ref().map(Resume::phase);
-        let has_jumped = self.resume.as_ref().is_some_and(Resume::has_jumped);
+        let phase = self.careful_resume.as_ref().map(CarefulResume::phase);
+        let has_jumped = self
+            .careful_resume
+            .as_ref()
+            .is_some_and(CarefulResume::has_jumped);
 
         // What follows a jump is not this watch's.
         if has_jumped || self.slow_start.queue.is_none() {
@@ -146,7 +149,7 @@ impl LegacyRecovery {
     /// The first loss ends Rapid Start.
     fn begin_convergence(&mut self) {
         let is_loss = self.congestion.ssthresh.startup_exit().is_some();
-        let phase = self.resume.as_ref().map(Resume::phase);
+        let phase = self.careful_resume.as_ref().map(CarefulResume::phase);
         // A jump has its own answer.
         let is_jump =
             !matches!(phase, None | Some(Phase::Reconnaissance | Phase::Normal));
@@ -200,19 +203,21 @@ impl LegacyRecovery {
 
         if self.slow_start.on_end(reason, ssthresh, now) {
             if reason == SlowStartEndReason::Queue {
-                let is_known =
-                    self.resume.as_ref().is_some_and(Resume::is_after_jump);
+                let is_known = self
+                    .careful_resume
+                    .as_ref()
+                    .is_some_and(CarefulResume::is_after_jump);
                 self.slow_start.room = Some(Box::new(Room::new(is_known)));
             }
 
-            if let Some(resume) = self.resume.as_mut() {
+            if let Some(resume) = self.careful_resume.as_mut() {
                 resume.on_slow_start_exit();
             }
         }
     }
 
     fn search(&mut self, bytes: usize, now: Instant) {
-        let phase = self.resume.as_ref().map(Resume::phase);
+        let phase = self.careful_resume.as_ref().map(CarefulResume::phase);
         let is_slow_start =
             self.congestion.congestion_window < self.congestion.ssthresh.get();
         let Some(search) = self.slow_start.search.as_mut() else {

@@ -503,7 +503,7 @@ fn an_exit_in_reconnaissance_cancels_the_jump(
     flow.run(20.0, |flow| flow.phase() != Phase::Reconnaissance);
 
     assert_eq!(flow.is_conservative(), exit == "hystart");
-    let resume = flow.recovery.resume_mut().unwrap();
+    let resume = flow.recovery.careful_resume_mut().unwrap();
     let events = std::iter::from_fn(|| resume.next_event());
     assert_eq!(events.last().and_then(|e| e.trigger), Some(expected));
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use std::time::Instant;
 
 use crate::careful_resume::AfterJump;
+use crate::careful_resume::CarefulResumeConfig;
 use crate::careful_resume::Phase;
-use crate::careful_resume::ResumeConfig;
 use crate::clock;
 use crate::packet::Epoch;
 use crate::path_state::PathState;
@@ -33,7 +33,7 @@ pub(crate) struct Setting {
     pub(crate) cc: CongestionControlAlgorithm,
     pub(crate) exit: SlowStartExit,
     /// Careful Resume, and the saved set in packets; 0 without one.
-    pub(crate) resume: Option<(ResumeConfig, usize)>,
+    pub(crate) careful_resume: Option<(CarefulResumeConfig, usize)>,
     /// In packets.
     pub(crate) bdp: usize,
     pub(crate) buffer: usize,
@@ -49,7 +49,7 @@ impl Setting {
         Setting {
             cc,
             exit: exit.parse().unwrap(),
-            resume: None,
+            careful_resume: None,
             bdp: BDP,
             buffer: BDP,
             swing: 0.0,
@@ -70,12 +70,12 @@ impl Setting {
     pub(crate) fn resumed_with(
         self, saved: usize, after_jump: AfterJump,
     ) -> Self {
-        let config = ResumeConfig {
+        let config = CarefulResumeConfig {
             after_jump,
             ..Default::default()
         };
         Setting {
-            resume: Some((config, saved)),
+            careful_resume: Some((config, saved)),
             ..self
         }
     }
@@ -109,7 +109,7 @@ impl Flow {
         config.set_max_send_udp_payload_size(MDS);
         config.set_slow_start_exit(setting.exit).unwrap();
         config.set_reno_cubic_pacing(true);
-        if let Some((resume, _)) = setting.resume {
+        if let Some((resume, _)) = setting.careful_resume {
             config.set_careful_resume(resume).unwrap();
         }
         let now = clock::now() + Duration::from_secs(1);
@@ -128,8 +128,8 @@ impl Flow {
             full: None,
             queue_max: 0,
         };
-        if let Some((_, saved @ 1..)) = setting.resume {
-            flow.resume_from(saved);
+        if let Some((_, saved @ 1..)) = setting.careful_resume {
+            flow.careful_resume_from(saved);
         }
         flow
     }
@@ -144,7 +144,7 @@ impl Flow {
         self.acks.drain(..packets);
     }
 
-    fn resume_from(&mut self, saved: usize) {
+    fn careful_resume_from(&mut self, saved: usize) {
         let observed = clock::wall_now();
         let state = PathState {
             saved_cwnd: (saved * MDS) as u64,
@@ -155,7 +155,9 @@ impl Flow {
             validated: false,
         };
         let jump_before = self.now + Duration::from_secs(60);
-        assert!(self.recovery.resume_from(state, jump_before, self.now));
+        assert!(self
+            .recovery
+            .careful_resume_from(state, jump_before, self.now));
     }
 
     /// Runs for so many RTTs, or until `stop`.
@@ -297,7 +299,9 @@ impl Flow {
     }
 
     pub(crate) fn phase(&self) -> Phase {
-        self.recovery.resume().map_or(Phase::Normal, |r| r.phase())
+        self.recovery
+            .careful_resume()
+            .map_or(Phase::Normal, |r| r.phase())
     }
 
     /// In packets.

@@ -11,7 +11,7 @@ static const enum quiche_cc_algorithm CONTROLLERS[] = {QUICHE_CC_RENO,
 
 static quiche_config *resume_config(const struct environment *env,
                                     enum quiche_cc_algorithm cc,
-                                    const quiche_resume_config *resume) {
+                                    const quiche_careful_resume_config *resume) {
     quiche_config *config = new_config(env, cc);
     CHECK(quiche_config_set_careful_resume(config, resume) == 0);
     return config;
@@ -58,40 +58,40 @@ static bool same(const quiche_path_state *a, const quiche_path_state *b) {
 }
 
 static void check_event(const struct download *d, size_t i,
-                        enum quiche_resume_phase new_phase,
-                        enum quiche_resume_trigger trigger) {
+                        enum quiche_careful_resume_phase new_phase,
+                        enum quiche_careful_resume_trigger trigger) {
     CHECK(i < d->events_len);
     CHECK(d->events[i].new_phase == new_phase);
     CHECK(d->events[i].trigger == trigger);
     CHECK(d->events[i].old_phase ==
-          (i == 0 ? QUICHE_RESUME_PHASE_NONE : d->events[i - 1].new_phase));
+          (i == 0 ? QUICHE_CAREFUL_RESUME_PHASE_NONE : d->events[i - 1].new_phase));
     CHECK(d->events[i].has_restored && same(&d->events[i].restored, d->saved));
 }
 
 static void check_clean_jump(const struct download *d) {
-    const quiche_resume_event *events = d->events;
+    const quiche_careful_resume_event *events = d->events;
 
     CHECK(d->events_len == 4);
-    check_event(d, 0, QUICHE_RESUME_PHASE_RECONNAISSANCE,
-                QUICHE_RESUME_TRIGGER_NONE);
-    CHECK(events[0].first_unvalidated_packet == QUICHE_RESUME_NO_PACKET);
-    CHECK(events[0].last_unvalidated_packet == QUICHE_RESUME_NO_PACKET);
+    check_event(d, 0, QUICHE_CAREFUL_RESUME_PHASE_RECONNAISSANCE,
+                QUICHE_CAREFUL_RESUME_TRIGGER_NONE);
+    CHECK(events[0].first_unvalidated_packet == QUICHE_CAREFUL_RESUME_NO_PACKET);
+    CHECK(events[0].last_unvalidated_packet == QUICHE_CAREFUL_RESUME_NO_PACKET);
     CHECK(events[0].ssthresh == SIZE_MAX);
 
-    check_event(d, 1, QUICHE_RESUME_PHASE_UNVALIDATED,
-                QUICHE_RESUME_TRIGGER_CONGESTION_WINDOW_LIMITED);
+    check_event(d, 1, QUICHE_CAREFUL_RESUME_PHASE_UNVALIDATED,
+                QUICHE_CAREFUL_RESUME_TRIGGER_CONGESTION_WINDOW_LIMITED);
     CHECK(events[1].congestion_window == d->saved->saved_cwnd / 2);
 
-    check_event(d, 2, QUICHE_RESUME_PHASE_VALIDATING, events[2].trigger);
-    CHECK(events[2].trigger == QUICHE_RESUME_TRIGGER_LAST_UNVALIDATED_PACKET_SENT ||
-          events[2].trigger == QUICHE_RESUME_TRIGGER_RTT_EXCEEDED ||
+    check_event(d, 2, QUICHE_CAREFUL_RESUME_PHASE_VALIDATING, events[2].trigger);
+    CHECK(events[2].trigger == QUICHE_CAREFUL_RESUME_TRIGGER_LAST_UNVALIDATED_PACKET_SENT ||
+          events[2].trigger == QUICHE_CAREFUL_RESUME_TRIGGER_RTT_EXCEEDED ||
           events[2].trigger ==
-              QUICHE_RESUME_TRIGGER_FIRST_UNVALIDATED_PACKET_ACKNOWLEDGED);
+              QUICHE_CAREFUL_RESUME_TRIGGER_FIRST_UNVALIDATED_PACKET_ACKNOWLEDGED);
 
-    check_event(d, 3, QUICHE_RESUME_PHASE_NORMAL,
-                QUICHE_RESUME_TRIGGER_LAST_UNVALIDATED_PACKET_ACKNOWLEDGED);
+    check_event(d, 3, QUICHE_CAREFUL_RESUME_PHASE_NORMAL,
+                QUICHE_CAREFUL_RESUME_TRIGGER_LAST_UNVALIDATED_PACKET_ACKNOWLEDGED);
     CHECK(events[3].first_unvalidated_packet < events[3].last_unvalidated_packet);
-    CHECK(events[3].last_unvalidated_packet != QUICHE_RESUME_NO_PACKET);
+    CHECK(events[3].last_unvalidated_packet != QUICHE_CAREFUL_RESUME_NO_PACKET);
     CHECK(events[3].pipe_size >= events[1].congestion_window / 2);
 }
 
@@ -146,14 +146,14 @@ void a_path_that_became_narrow_ends_in_safe_retreat(struct environment *env) {
     run_download(&resumed, env, config);
 
     while (i < resumed.events_len &&
-           resumed.events[i].new_phase != QUICHE_RESUME_PHASE_SAFE_RETREAT) {
+           resumed.events[i].new_phase != QUICHE_CAREFUL_RESUME_PHASE_SAFE_RETREAT) {
         i++;
     }
 
-    check_event(&resumed, i, QUICHE_RESUME_PHASE_SAFE_RETREAT,
-                QUICHE_RESUME_TRIGGER_PACKET_LOSS);
-    check_event(&resumed, i + 1, QUICHE_RESUME_PHASE_NORMAL,
-                QUICHE_RESUME_TRIGGER_EXIT_RECOVERY);
+    check_event(&resumed, i, QUICHE_CAREFUL_RESUME_PHASE_SAFE_RETREAT,
+                QUICHE_CAREFUL_RESUME_TRIGGER_PACKET_LOSS);
+    check_event(&resumed, i + 1, QUICHE_CAREFUL_RESUME_PHASE_NORMAL,
+                QUICHE_CAREFUL_RESUME_TRIGGER_EXIT_RECOVERY);
     CHECK(resumed.events[i + 1].ssthresh == resumed.events[i + 1].pipe_size / 2);
 
     quiche_config_free(config);
@@ -162,34 +162,34 @@ void a_path_that_became_narrow_ends_in_safe_retreat(struct environment *env) {
 static void check_no_jump(struct environment *env, quiche_config *config,
                           const quiche_path_state *saved,
                           uint64_t jump_within_us,
-                          enum quiche_resume_trigger trigger) {
+                          enum quiche_careful_resume_trigger trigger) {
     struct download refused = download_of(2 * BDP, saved);
 
     refused.jump_within_us = jump_within_us;
     run_download(&refused, env, config);
 
     CHECK(refused.events_len == 2);
-    check_event(&refused, 1, QUICHE_RESUME_PHASE_NORMAL, trigger);
+    check_event(&refused, 1, QUICHE_CAREFUL_RESUME_PHASE_NORMAL, trigger);
 }
 
 void a_claim_or_a_lifetime_that_ran_out_is_no_jump(struct environment *env) {
     quiche_config *config = resume_config(env, QUICHE_CC_CUBIC, NULL);
     quiche_path_state saved = learn(env, config);
 
-    check_no_jump(env, config, &saved, 0, QUICHE_RESUME_TRIGGER_CLAIM_LAPSED);
+    check_no_jump(env, config, &saved, 0, QUICHE_CAREFUL_RESUME_TRIGGER_CLAIM_LAPSED);
     check_no_jump(env, config, &saved, RTT_NS / 2 / 1000,
-                  QUICHE_RESUME_TRIGGER_CLAIM_LAPSED);
+                  QUICHE_CAREFUL_RESUME_TRIGGER_CLAIM_LAPSED);
 
     saved.expires_unix_ms = saved.observed_unix_ms;
     check_no_jump(env, config, &saved, UINT64_MAX,
-                  QUICHE_RESUME_TRIGGER_LIFETIME_PASSED);
+                  QUICHE_CAREFUL_RESUME_TRIGGER_LIFETIME_PASSED);
 
     quiche_config_free(config);
 }
 
 void the_operators_limits_hold(struct environment *env) {
-    const quiche_resume_config limits = {.max_jump = 50000, .lifetime_ms = 5000};
-    const quiche_resume_config demanding = {.min_initial_windows = 1000};
+    const quiche_careful_resume_config limits = {.max_jump = 50000, .lifetime_ms = 5000};
+    const quiche_careful_resume_config demanding = {.min_initial_windows = 1000};
     quiche_config *config = resume_config(env, QUICHE_CC_CUBIC, &limits);
     quiche_path_state saved = learn(env, config);
     struct download resumed = download_of(2 * BDP, &saved);
@@ -199,8 +199,8 @@ void the_operators_limits_hold(struct environment *env) {
     CHECK(saved.saved_cwnd <= 100000);
     saved.saved_cwnd = BDP;
     run_download(&resumed, env, config);
-    check_event(&resumed, 1, QUICHE_RESUME_PHASE_UNVALIDATED,
-                QUICHE_RESUME_TRIGGER_CONGESTION_WINDOW_LIMITED);
+    check_event(&resumed, 1, QUICHE_CAREFUL_RESUME_PHASE_UNVALIDATED,
+                QUICHE_CAREFUL_RESUME_TRIGGER_CONGESTION_WINDOW_LIMITED);
     CHECK(resumed.events[1].congestion_window == 50000);
     quiche_config_free(config);
 
@@ -214,13 +214,13 @@ void without_careful_resume_nothing_happens(struct environment *env) {
     quiche_config *config = new_config(env, QUICHE_CC_CUBIC);
     quiche_conn *conn = new_server(config);
     quiche_path_state state = {BDP, RTT_NS / 1000, 0, UINT64_MAX, false, false};
-    quiche_resume_event event;
+    quiche_careful_resume_event event;
     struct download plain = download_of(2 * BDP, NULL);
 
-    CHECK(quiche_conn_resume_from(conn, &state, UINT64_MAX) ==
+    CHECK(quiche_conn_careful_resume_from(conn, &state, UINT64_MAX) ==
           QUICHE_ERR_INVALID_STATE);
-    CHECK(quiche_conn_resume_phase(conn) == QUICHE_RESUME_PHASE_NORMAL);
-    CHECK(!quiche_conn_resume_event_next(conn, &event));
+    CHECK(quiche_conn_careful_resume_phase(conn) == QUICHE_CAREFUL_RESUME_PHASE_NORMAL);
+    CHECK(!quiche_conn_careful_resume_event_next(conn, &event));
     CHECK(!quiche_conn_path_state(conn, &state));
     quiche_conn_free(conn);
 

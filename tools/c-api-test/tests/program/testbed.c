@@ -254,8 +254,8 @@ static size_t send_packets(struct testbed *t) {
     size_t sent = 0;
 
     while (quiche_conn_next_release_as_nanos(t->server.conn) == 0) {
-        bool unvalidated = quiche_conn_resume_phase(t->server.conn) ==
-                           QUICHE_RESUME_PHASE_UNVALIDATED;
+        bool unvalidated = quiche_conn_careful_resume_phase(t->server.conn) ==
+                           QUICHE_CAREFUL_RESUME_PHASE_UNVALIDATED;
         ssize_t len =
             quiche_conn_send(t->server.conn, bytes, sizeof(bytes), &info);
 
@@ -284,10 +284,10 @@ static void serve(struct testbed *t) {
         t->serving = true;
 
         if (d->saved != NULL) {
-            CHECK(quiche_conn_resume_from(t->server.conn, d->saved,
-                                          d->jump_within_us) == 0);
-            CHECK(quiche_conn_resume_from(t->server.conn, d->saved,
-                                          d->jump_within_us) ==
+            CHECK(quiche_conn_careful_resume_from(t->server.conn, d->saved,
+                                                  d->jump_within_us) == 0);
+            CHECK(quiche_conn_careful_resume_from(t->server.conn, d->saved,
+                                                  d->jump_within_us) ==
                   QUICHE_ERR_INVALID_STATE);
         }
     }
@@ -296,7 +296,8 @@ static void serve(struct testbed *t) {
     }
 
     while (d->events_len < MAX_EVENTS &&
-           quiche_conn_resume_event_next(t->server.conn, &d->events[d->events_len])) {
+           quiche_conn_careful_resume_event_next(t->server.conn,
+                                                 &d->events[d->events_len])) {
         CHECK(d->events[d->events_len].age_us <= RTT_NS / 1000);
         d->events_len++;
     }

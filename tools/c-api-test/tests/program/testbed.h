@@ -45,7 +45,7 @@ struct download {
     const quiche_path_state *saved;
     uint64_t jump_within_us;
 
-    quiche_resume_event events[MAX_EVENTS];
+    quiche_careful_resume_event events[MAX_EVENTS];
     size_t events_len;
 
     bool has_observed;

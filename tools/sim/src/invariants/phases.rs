@@ -2,8 +2,8 @@
 //! (draft-ietf-tsvwg-careful-resume-qlog-02), and the triggers that the engine
 //! adds to it.
 
+use quiche::careful_resume::CarefulResumeEvent;
 use quiche::careful_resume::Phase;
-use quiche::careful_resume::ResumeEvent;
 use quiche::careful_resume::Trigger;
 
 use super::rule::check;
@@ -29,7 +29,7 @@ impl PhaseRule {
     ///
     /// A change that is not in the table, that does not start from the phase
     /// before, or a second jump.
-    pub fn on_event(&mut self, event: &ResumeEvent) -> Result<(), Violation> {
+    pub fn on_event(&mut self, event: &CarefulResumeEvent) -> Result<(), Violation> {
         let step = || {
             let from = event.old.map(Phase::name);
             format!("{from:?} to {} by {:?}", event.new.name(), event.trigger.map(Trigger::name))

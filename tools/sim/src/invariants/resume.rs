@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use quiche::careful_resume::CarefulResumeEvent;
 use quiche::careful_resume::Phase;
-use quiche::careful_resume::ResumeEvent;
 use quiche::slow_start::SlowStartStats;
 
 use super::pacing::PacingRule;
@@ -79,7 +79,7 @@ impl ResumeRules {
     /// # Errors
     ///
     /// A rule was broken.
-    pub fn on_event(&mut self, event: &ResumeEvent) -> Result<(), Violation> {
+    pub fn on_event(&mut self, event: &CarefulResumeEvent) -> Result<(), Violation> {
         self.phases.on_event(event)?;
         if event.new == Phase::SafeRetreat {
             self.windows.on_retreat(event.congestion_window, event.pipe_size)?;
@@ -171,8 +171,8 @@ pub(super) mod tests {
     use super::*;
     use quiche::careful_resume::Trigger;
 
-    pub fn event(old: Option<Phase>, new: Phase, trigger: Option<Trigger>) -> ResumeEvent {
-        ResumeEvent {
+    pub fn event(old: Option<Phase>, new: Phase, trigger: Option<Trigger>) -> CarefulResumeEvent {
+        CarefulResumeEvent {
             time: quiche::clock::now(),
             old,
             new,
@@ -272,7 +272,7 @@ pub(super) mod tests {
         assert_eq!(jumped().on_event(&retreat).unwrap_err().rule, Rule::RetreatWindow);
 
         let mut rules = jumped();
-        let right = ResumeEvent { congestion_window: 6750, ..retreat };
+        let right = CarefulResumeEvent { congestion_window: 6750, ..retreat };
         rules.on_event(&right).unwrap();
         let why = Some(Trigger::ExitRecovery);
         let exit = event(Some(Phase::SafeRetreat), Phase::Normal, why);

@@ -296,7 +296,7 @@ impl Scenario {
 
 /// Defaults that are not a type's own.
 mod default {
-    use quiche::careful_resume::ResumeConfig;
+    use quiche::careful_resume::CarefulResumeConfig;
     use quiche::slow_start::SlowStartExit;
 
     pub fn deadline_s() -> f64 {
@@ -315,7 +315,7 @@ mod default {
         SlowStartExit::Queue
     }
     pub fn max_jump() -> usize {
-        ResumeConfig::default().max_jump
+        CarefulResumeConfig::default().max_jump
     }
     pub fn name() -> String {
         "flow".into()

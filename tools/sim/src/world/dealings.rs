@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 use std::time::SystemTime;
 
-use quiche::careful_resume::ResumeConfig;
+use quiche::careful_resume::CarefulResumeConfig;
 use quiche::path_state::Claim;
 use quiche::path_state::ClaimToken;
 use quiche::path_state::MemoryStore;
@@ -117,7 +117,7 @@ fn saved_set(saved: &SavedPlan) -> PathState {
         saved_cwnd: saved.cwnd_bytes,
         saved_rtt: saved.rtt,
         observed,
-        expires: observed + ResumeConfig::default().lifetime,
+        expires: observed + CarefulResumeConfig::default().lifetime,
         limited: false,
         validated: false,
     }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use quiche::careful_resume::CarefulResumeEvent;
 use quiche::careful_resume::Phase;
-use quiche::careful_resume::ResumeEvent;
 use quiche::careful_resume::Trigger;
-use quiche::hooks::resume_stats;
+use quiche::hooks::careful_resume_stats;
 use quiche::hooks::slow_start_stats;
 use quiche::path_state::PathState;
 use quiche::slow_start::SlowStartStats;
@@ -136,7 +136,7 @@ impl Record {
             self.full.get_or_insert(now);
         }
         let was_over = self.phase == Phase::Normal;
-        self.phase = resume_stats(&stats).map_or(Phase::Normal, |resume| resume.phase);
+        self.phase = careful_resume_stats(&stats).map_or(Phase::Normal, |resume| resume.phase);
         if was_over && self.phase == Phase::Normal {
             self.rules.on_window(stats.cwnd)?;
         } else {
@@ -155,7 +155,7 @@ impl Record {
     }
 
     fn check(&mut self, now: Duration, stats: &PathStats) -> Result<(), Violation> {
-        let Some(resume) = resume_stats(stats) else {
+        let Some(resume) = careful_resume_stats(stats) else {
             return Ok(());
         };
         self.rules.on_state(&Observation {
@@ -173,7 +173,7 @@ impl Record {
     }
 
     fn count_jump_losses(&mut self, now: Duration, stats: &PathStats) {
-        let jump_cwnd = resume_stats(stats).and_then(|resume| resume.jump_cwnd);
+        let jump_cwnd = careful_resume_stats(stats).and_then(|resume| resume.jump_cwnd);
         if let (None, Some(cwnd)) = (self.jump, jump_cwnd) {
             self.jump = Some(Jump { at: now, cwnd, lost_before: self.lost, lost_packets: 0 });
         }
@@ -208,7 +208,7 @@ impl Record {
     /// # Errors
     ///
     /// A rule was broken.
-    pub fn on_event(&mut self, at: Duration, event: &ResumeEvent) -> Result<(), Violation> {
+    pub fn on_event(&mut self, at: Duration, event: &CarefulResumeEvent) -> Result<(), Violation> {
         self.changes.push(PhaseChange { at, phase: event.new, trigger: event.trigger });
         self.rules.on_event(event)
     }

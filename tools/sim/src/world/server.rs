@@ -211,7 +211,7 @@ impl Server {
             if self.release.is_some() {
                 break;
             }
-            let phase = hooks::resume_phase(&self.quic);
+            let phase = hooks::careful_resume_phase(&self.quic);
             let slot = turn.wire.packets.take();
             match self.quic.send(turn.wire.packets.room(slot)) {
                 Ok((bytes, _)) => {
@@ -244,7 +244,7 @@ impl Server {
             return Ok(());
         }
         let instant = turn.clock.instant(turn.now);
-        while let Some(event) = hooks::resume_event_next(&mut self.quic) {
+        while let Some(event) = hooks::careful_resume_event_next(&mut self.quic) {
             self.record.on_event(turn.clock.since_start(event.time), &event)?;
             let outcome = match event.new {
                 Phase::Unvalidated => {
@@ -313,7 +313,7 @@ impl Server {
             }
             Some(Action::Resume { saved, jump_before }) => {
                 self.record.on_given(saved.saved_cwnd);
-                if hooks::resume_from(&mut self.quic, saved, jump_before).is_err() {
+                if hooks::careful_resume_from(&mut self.quic, saved, jump_before).is_err() {
                     let action = self.life.on_refusal();
                     self.act(action, turn)?;
                 }

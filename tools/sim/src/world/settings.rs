@@ -12,7 +12,7 @@ use boring::ssl::SslMethod;
 use boring::ssl::SslSignatureAlgorithm;
 use boring::ssl::SslVerifyMode;
 use boring::x509::X509;
-use quiche::careful_resume::ResumeConfig;
+use quiche::careful_resume::CarefulResumeConfig;
 use quiche::h3;
 use quiche::hooks;
 use quiche::CongestionControlAlgorithm;
@@ -82,7 +82,7 @@ impl Settings {
             Mode::SlowStart => &mut self.server,
             Mode::CarefulResume => {
                 let FlowPlan { max_jump, after_jump, .. } = *plan;
-                let resume = ResumeConfig { max_jump, after_jump, ..Default::default() };
+                let resume = CarefulResumeConfig { max_jump, after_jump, ..Default::default() };
                 hooks::set_careful_resume(&mut self.resuming_server, resume)?;
                 &mut self.resuming_server
             }

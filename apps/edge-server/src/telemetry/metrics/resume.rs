@@ -9,8 +9,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use quiche::careful_resume::CarefulResumeEvent;
 use quiche::careful_resume::Phase;
-use quiche::careful_resume::ResumeEvent;
 use quiche::careful_resume::SendLimit;
 use quiche::careful_resume::Trigger;
 use quiche::path_state::PathState;
@@ -104,7 +104,7 @@ impl ResumeMetrics {
     }
 
     /// A phase has begun.
-    pub fn on_event(&self, event: &ResumeEvent, snapshot: &ConnectionSnapshot) {
+    pub fn on_event(&self, event: &CarefulResumeEvent, snapshot: &ConnectionSnapshot) {
         let trigger = event.trigger.map_or("none", Trigger::name);
         self.phases.get_or_create(&PhaseLabels { phase: event.new.name(), trigger }).inc();
         match (event.old, event.new) {
@@ -152,7 +152,7 @@ const PACED_DIVISOR: usize = 16;
 
 /// Which limit a jump ran into: its window, the largest that is allowed, or none of
 /// Careful Resume's.
-fn jump_limit(event: &ResumeEvent, snapshot: &ConnectionSnapshot) -> &'static str {
+fn jump_limit(event: &CarefulResumeEvent, snapshot: &ConnectionSnapshot) -> &'static str {
     let jump = snapshot.jump_bytes;
     // Validating begins with a window of what is in flight.
     let in_flight = if event.new == Phase::Validating { event.congestion_window } else { 0 };
@@ -200,8 +200,8 @@ mod tests {
         }
     }
 
-    fn event(old: Option<Phase>, new: Phase, trigger: Option<Trigger>) -> ResumeEvent {
-        ResumeEvent {
+    fn event(old: Option<Phase>, new: Phase, trigger: Option<Trigger>) -> CarefulResumeEvent {
+        CarefulResumeEvent {
             time: quiche::clock::now(),
             old,
             new,
@@ -239,7 +239,7 @@ mod tests {
         metrics.on_event(&event(None, Phase::Reconnaissance, None), &window);
         let other = Some(Trigger::RttNotValidated);
         metrics.on_event(&event(recon, Phase::Normal, other), &window);
-        let nothing = ResumeEvent { restored: None, ..event(recon, Phase::Normal, other) };
+        let nothing = CarefulResumeEvent { restored: None, ..event(recon, Phase::Normal, other) };
         metrics.on_event(&nothing, &window);
         metrics.on_unused();
 
@@ -281,7 +281,7 @@ mod tests {
             (acked, SendLimit::Application, 480_000, 8 << 20, "saved_cwnd"),
         ] {
             let event = event(Some(Phase::Unvalidated), Phase::Validating, trigger);
-            let event = ResumeEvent { congestion_window: in_flight, ..event };
+            let event = CarefulResumeEvent { congestion_window: in_flight, ..event };
             let jump_bytes = 500_000;
             let snapshot =
                 ConnectionSnapshot { min_rtt: None, limit, jump_bytes, max_jump, wall_now: NOW };

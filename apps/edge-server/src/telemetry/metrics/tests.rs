@@ -5,8 +5,8 @@ use crate::h3::exchanges::FinishedRequest;
 use crate::h3::exchanges::RequestSummary;
 use crate::quic::token::TokenKind;
 use path_store::StoreService;
+use quiche::careful_resume::CarefulResumeEvent;
 use quiche::careful_resume::Phase;
-use quiche::careful_resume::ResumeEvent;
 use quiche::careful_resume::SendLimit;
 use quiche::careful_resume::Trigger;
 use quiche::path_state::MemoryStore;
@@ -85,7 +85,7 @@ fn full_page() -> String {
     });
     worker.resume.on_unused();
     worker.resume.on_event(
-        &ResumeEvent {
+        &CarefulResumeEvent {
             time: quiche::clock::now(),
             old: Some(Phase::Unvalidated),
             new: Phase::Validating,

@@ -1,6 +1,6 @@
 //! Random paths: losses, and the time that downloads take.
 
-use quiche::careful_resume::ResumeConfig;
+use quiche::careful_resume::CarefulResumeConfig;
 use report::bound::INITIAL_WINDOW_BYTES;
 use report::chart::lines;
 use report::chart::Lines;
@@ -139,7 +139,7 @@ fn drawn<'a>(chapter: &'a Chapter) -> Vec<Drawn<'a>> {
 
 /// Whether what was saved may be used at all (RFC 9959, 3.2).
 fn is_worth_a_jump(cell: &Cell) -> bool {
-    let windows = ResumeConfig::default().min_initial_windows as f64;
+    let windows = CarefulResumeConfig::default().min_initial_windows as f64;
     saved_bdp(cell) * cell.named.scenario.path.bdp_bytes() >= windows * INITIAL_WINDOW_BYTES
 }
 

@@ -1,4 +1,4 @@
-//! A C application with `quiche_resume.h`. The cases are C; they share
+//! A C application with `quiche_careful_resume.h`. The cases are C; they share
 //! this thread's simulated clock, so that they are exact and take no time.
 
 use quiche::clock::Simulation;

@@ -1,6 +1,6 @@
 // Careful Resume (RFC 9959): a sender that remembers what a path carried jumps
-// to half of it, checks that the path took it, and retreats if not. It has
-// nothing to do with the resumption of TLS sessions.
+// to half of it, checks that the path took it, and retreats if not. It does not
+// need a resumed TLS session.
 //
 // quiche.h includes this file; including it alone does the same.
 //
@@ -17,8 +17,8 @@
 // Pointers must not be NULL, unless said otherwise. Sizes are in bytes; the unit
 // of a time is the end of its name.
 
-#ifndef QUICHE_RESUME_H
-#define QUICHE_RESUME_H
+#ifndef QUICHE_CAREFUL_RESUME_H
+#define QUICHE_CAREFUL_RESUME_H
 
 #include "quiche.h"
 
@@ -77,16 +77,16 @@ void quiche_path_state_merge(const quiche_path_state *held,
 
 // How slow start goes on after a jump, which puts the doubling exactly on the
 // capacity that was seen.
-enum quiche_resume_after_jump {
+enum quiche_careful_resume_after_jump {
     // Beyond saved_cwnd it grows by a quarter, and ends when a round trip
     // brings a queue and no more delivered. The default.
-    QUICHE_RESUME_AFTER_JUMP_SOFT = 0,
+    QUICHE_CAREFUL_RESUME_AFTER_JUMP_SOFT = 0,
 
     // It ends at saved_cwnd, unless the path may carry more.
-    QUICHE_RESUME_AFTER_JUMP_CEILING = 1,
+    QUICHE_CAREFUL_RESUME_AFTER_JUMP_CEILING = 1,
 
     // It doubles, as the controller does.
-    QUICHE_RESUME_AFTER_JUMP_NONE = 2,
+    QUICHE_CAREFUL_RESUME_AFTER_JUMP_NONE = 2,
 };
 
 // The operator's limits (RFC 9959, 5). 0 stands for the default, so that a
@@ -103,8 +103,8 @@ typedef struct {
     size_t min_initial_windows;
 
     // How slow start goes on after a jump.
-    enum quiche_resume_after_jump after_jump;
-} quiche_resume_config;
+    enum quiche_careful_resume_after_jump after_jump;
+} quiche_careful_resume_config;
 
 // Enables Careful Resume for Reno and CUBIC, and the pacing it requires.
 // |resume| may be NULL, for the defaults.
@@ -112,7 +112,7 @@ typedef struct {
 // QUICHE_ERR_CONGESTION_CONTROL: the congestion control algorithm that was
 // chosen has no Careful Resume.
 int quiche_config_set_careful_resume(quiche_config *config,
-                                     const quiche_resume_config *resume);
+                                     const quiche_careful_resume_config *resume);
 
 // Configures whether Reno and CUBIC are paced (RFC 9002, 7.7; disabled by
 // default). quiche_config_enable_pacing() must be on, too, as it is by default.
@@ -125,8 +125,9 @@ void quiche_config_set_reno_cubic_pacing(quiche_config *config, bool v);
 //
 // QUICHE_ERR_INVALID_STATE: Careful Resume is not enabled, is over, or was given
 // a set already. The connection starts normally.
-int quiche_conn_resume_from(quiche_conn *conn, const quiche_path_state *saved,
-                            uint64_t jump_within_us);
+int quiche_conn_careful_resume_from(quiche_conn *conn,
+                                    const quiche_path_state *saved,
+                                    uint64_t jump_within_us);
 
 // Writes to |out| what was observed of the active path and is worth saving now
 // (RFC 9959, 3.1). Returns false when there is nothing, or too little.
@@ -146,107 +147,109 @@ bool quiche_conn_raise_initial_rtt(quiche_conn *conn, uint64_t rtt_us);
 uint64_t quiche_conn_next_release_as_nanos(const quiche_conn *conn);
 
 // The phases of Careful Resume (RFC 9959, 3.2 to 3.5).
-enum quiche_resume_phase {
+enum quiche_careful_resume_phase {
     // No phase.
-    QUICHE_RESUME_PHASE_NONE = 0,
+    QUICHE_CAREFUL_RESUME_PHASE_NONE = 0,
 
     // The path is looked at with the normal initial window.
-    QUICHE_RESUME_PHASE_RECONNAISSANCE = 1,
+    QUICHE_CAREFUL_RESUME_PHASE_RECONNAISSANCE = 1,
 
     // The window has jumped; no packet of the jump is acknowledged yet.
-    QUICHE_RESUME_PHASE_UNVALIDATED = 2,
+    QUICHE_CAREFUL_RESUME_PHASE_UNVALIDATED = 2,
 
     // The jump is being acknowledged.
-    QUICHE_RESUME_PHASE_VALIDATING = 3,
+    QUICHE_CAREFUL_RESUME_PHASE_VALIDATING = 3,
 
     // The path did not take the jump. The application deletes the saved set
     // (RFC 9959, 3.5).
-    QUICHE_RESUME_PHASE_SAFE_RETREAT = 4,
+    QUICHE_CAREFUL_RESUME_PHASE_SAFE_RETREAT = 4,
 
     // Careful Resume is over, or was never enabled.
-    QUICHE_RESUME_PHASE_NORMAL = 5,
+    QUICHE_CAREFUL_RESUME_PHASE_NORMAL = 5,
 };
 
 // Returns the phase on the active path.
-enum quiche_resume_phase quiche_conn_resume_phase(const quiche_conn *conn);
+enum quiche_careful_resume_phase
+quiche_conn_careful_resume_phase(const quiche_conn *conn);
 
 // Why a phase ended (draft-ietf-tsvwg-careful-resume-qlog-02; those marked "ours"
 // are not in it).
-enum quiche_resume_trigger {
+enum quiche_careful_resume_trigger {
     // A saved set was given: no phase ended.
-    QUICHE_RESUME_TRIGGER_NONE = 0,
+    QUICHE_CAREFUL_RESUME_TRIGGER_NONE = 0,
 
     // The initial data is acknowledged and more is waiting than the window lets
     // go.
-    QUICHE_RESUME_TRIGGER_CONGESTION_WINDOW_LIMITED = 1,
+    QUICHE_CAREFUL_RESUME_TRIGGER_CONGESTION_WINDOW_LIMITED = 1,
 
     // The RTT differs too much from the saved one.
-    QUICHE_RESUME_TRIGGER_RTT_NOT_VALIDATED = 2,
+    QUICHE_CAREFUL_RESUME_TRIGGER_RTT_NOT_VALIDATED = 2,
 
     // The window of the jump is used up.
-    QUICHE_RESUME_TRIGGER_LAST_UNVALIDATED_PACKET_SENT = 3,
+    QUICHE_CAREFUL_RESUME_TRIGGER_LAST_UNVALIDATED_PACKET_SENT = 3,
 
     // A packet sent in the unvalidated phase was acknowledged.
-    QUICHE_RESUME_TRIGGER_FIRST_UNVALIDATED_PACKET_ACKNOWLEDGED = 4,
+    QUICHE_CAREFUL_RESUME_TRIGGER_FIRST_UNVALIDATED_PACKET_ACKNOWLEDGED = 4,
 
     // The unvalidated phase lasted longer than one RTT.
-    QUICHE_RESUME_TRIGGER_RTT_EXCEEDED = 5,
+    QUICHE_CAREFUL_RESUME_TRIGGER_RTT_EXCEEDED = 5,
 
     // The application sent no more than the path had carried before.
-    QUICHE_RESUME_TRIGGER_RATE_LIMITED = 6,
+    QUICHE_CAREFUL_RESUME_TRIGGER_RATE_LIMITED = 6,
 
     // Everything sent in the unvalidated phase was acknowledged.
-    QUICHE_RESUME_TRIGGER_LAST_UNVALIDATED_PACKET_ACKNOWLEDGED = 7,
+    QUICHE_CAREFUL_RESUME_TRIGGER_LAST_UNVALIDATED_PACKET_ACKNOWLEDGED = 7,
 
     // The local stack reported another path.
-    QUICHE_RESUME_TRIGGER_PATH_CHANGED = 8,
+    QUICHE_CAREFUL_RESUME_TRIGGER_PATH_CHANGED = 8,
 
     // A packet was lost.
-    QUICHE_RESUME_TRIGGER_PACKET_LOSS = 9,
+    QUICHE_CAREFUL_RESUME_TRIGGER_PACKET_LOSS = 9,
 
     // The network marked a packet.
-    QUICHE_RESUME_TRIGGER_ECN_CE = 10,
+    QUICHE_CAREFUL_RESUME_TRIGGER_ECN_CE = 10,
 
     // The last packet of the unvalidated phase, or a later one, was
     // acknowledged.
-    QUICHE_RESUME_TRIGGER_EXIT_RECOVERY = 11,
+    QUICHE_CAREFUL_RESUME_TRIGGER_EXIT_RECOVERY = 11,
 
     // No saved set was given before the initial data was acknowledged (ours).
-    QUICHE_RESUME_TRIGGER_NO_SAVED_SET = 12,
+    QUICHE_CAREFUL_RESUME_TRIGGER_NO_SAVED_SET = 12,
 
     // The Lifetime of the saved set passed (ours).
-    QUICHE_RESUME_TRIGGER_LIFETIME_PASSED = 13,
+    QUICHE_CAREFUL_RESUME_TRIGGER_LIFETIME_PASSED = 13,
 
     // The claim on the saved set ran out before the jump (ours).
-    QUICHE_RESUME_TRIGGER_CLAIM_LAPSED = 14,
+    QUICHE_CAREFUL_RESUME_TRIGGER_CLAIM_LAPSED = 14,
 
     // The window had grown to the jump already (ours).
-    QUICHE_RESUME_TRIGGER_JUMP_NOT_LARGER = 15,
+    QUICHE_CAREFUL_RESUME_TRIGGER_JUMP_NOT_LARGER = 15,
 
     // Persistent congestion (RFC 9002, 7.6; ours).
-    QUICHE_RESUME_TRIGGER_PERSISTENT_CONGESTION = 16,
+    QUICHE_CAREFUL_RESUME_TRIGGER_PERSISTENT_CONGESTION = 16,
 
     // HyStart++ or SEARCH found a queue, or slow start was over, before the jump
     // (ours).
-    QUICHE_RESUME_TRIGGER_SLOW_START_EXIT = 17,
+    QUICHE_CAREFUL_RESUME_TRIGGER_SLOW_START_EXIT = 17,
 };
 
 // What an event says in place of the number of a packet that was not sent.
-#define QUICHE_RESUME_NO_PACKET UINT64_MAX
+#define QUICHE_CAREFUL_RESUME_NO_PACKET UINT64_MAX
 
 // A change of phase, with the state after it.
 typedef struct {
     // How long ago it happened.
     uint64_t age_us;
 
-    // The phase before; QUICHE_RESUME_PHASE_NONE when a saved set was given.
-    enum quiche_resume_phase old_phase;
+    // The phase before; QUICHE_CAREFUL_RESUME_PHASE_NONE when a saved set was
+    // given.
+    enum quiche_careful_resume_phase old_phase;
 
     // The phase after.
-    enum quiche_resume_phase new_phase;
+    enum quiche_careful_resume_phase new_phase;
 
-    // Why; QUICHE_RESUME_TRIGGER_NONE when a saved set was given.
-    enum quiche_resume_trigger trigger;
+    // Why; QUICHE_CAREFUL_RESUME_TRIGGER_NONE when a saved set was given.
+    enum quiche_careful_resume_trigger trigger;
 
     // Pipe size: bytes the path is known to have carried in one RTT.
     size_t pipe_size;
@@ -258,21 +261,22 @@ typedef struct {
     size_t ssthresh;
 
     // The numbers of the first and the last packet sent in the unvalidated
-    // phase, or QUICHE_RESUME_NO_PACKET.
+    // phase, or QUICHE_CAREFUL_RESUME_NO_PACKET.
     uint64_t first_unvalidated_packet;
     uint64_t last_unvalidated_packet;
 
     // Whether this connection was given a saved set, and which.
     bool has_restored;
     quiche_path_state restored;
-} quiche_resume_event;
+} quiche_careful_resume_event;
 
 // Writes to |out| the next change of phase on the active path. Returns false when
 // there is none.
-bool quiche_conn_resume_event_next(quiche_conn *conn, quiche_resume_event *out);
+bool quiche_conn_careful_resume_event_next(quiche_conn *conn,
+                                           quiche_careful_resume_event *out);
 
 #if defined(__cplusplus)
 }  // extern C
 #endif
 
-#endif // QUICHE_RESUME_H
+#endif // QUICHE_CAREFUL_RESUME_H
