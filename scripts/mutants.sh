@@ -26,7 +26,7 @@ connection careful_resume/connection.rs : recovery::careful_resume::connection
 overshoot overshoot/mod.rs overshoot/doubling.rs overshoot/history.rs overshoot/path.rs overshoot/room.rs overshoot/hooks.rs : recovery::overshoot recovery::slow_start::path_tests soft_growth
 search search.rs : recovery::search
 slow_start slow_start/mod.rs slow_start/exit.rs slow_start/hooks.rs slow_start/qlog.rs : recovery::slow_start
-left_path left_path.rs : left_path
+abandoned_path abandoned_path.rs : abandoned_path
 END
 }
 

@@ -174,7 +174,7 @@ fn what_another_reduction_followed_is_not_undone() {
     let first = sender.lose(&[3]);
     sender
         .recovery
-        .on_left_path_timeout(HandshakeStatus::default(), sender.now);
+        .on_abandoned_path_timeout(HandshakeStatus::default(), sender.now);
 
     sender.ack(first + 3..first + 4);
     assert_eq!(sender.window(), 39);

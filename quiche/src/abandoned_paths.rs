@@ -25,7 +25,7 @@ impl<F: BufFactory> Connection<F> {
         let Some((id, _)) = left.min_by_key(|(_, path)| missed(path)) else {
             return;
         };
-        self.give_up_left_path(id);
+        self.give_up_abandoned_path(id);
         // What has no connection ID is removed when another path is added.
         let path = self.paths.get_mut(id).ok();
         let Some(seq) = path.and_then(|path| path.active_dcid_seq.take()) else {
@@ -40,14 +40,14 @@ impl<F: BufFactory> Connection<F> {
 
     /// Takes for lost what was sent on a path that was left, and leaves it to the
     /// active path to send it again.
-    fn give_up_left_path(&mut self, id: usize) {
+    fn give_up_abandoned_path(&mut self, id: usize) {
         let handshake_status = self.handshake_status();
         let Ok(path) = self.paths.get_mut(id) else {
             return;
         };
         let (lost_packets, lost_bytes) = path
             .recovery
-            .on_left_path_timeout(handshake_status, clock::now());
+            .on_abandoned_path_timeout(handshake_status, clock::now());
         let next = || path.recovery.next_lost_frame(packet::Epoch::Application);
         let lost: Vec<_> = std::iter::from_fn(next).collect();
 
