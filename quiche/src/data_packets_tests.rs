@@ -50,7 +50,7 @@ fn config() -> Config {
     config.set_initial_max_streams_bidi(4);
     config.set_active_connection_id_limit(4);
     config.set_coalesce_streams(one_in(2));
-    config.set_avoid_runts(one_in(2));
+    config.set_sws_avoidance(one_in(2));
     config.set_reno_cubic_pacing(one_in(2));
     if one_in(3) {
         config.discover_pmtu(true);

@@ -10,7 +10,7 @@ const HOOKS: [(&str, &str, &str); 17] = [
     ("clock", LIB, "pub mod clock;"),
     ("path_state", LIB, "pub use crate::recovery::path_state;"),
     ("careful_resume", LIB, "pub use crate::recovery::careful_resume;"),
-    ("avoid_runts", LIB, "pub fn set_avoid_runts("),
+    ("sws_avoidance", LIB, "pub fn set_sws_avoidance("),
     ("slow_start", LIB, "pub use crate::recovery::slow_start;"),
     ("address_validation", LIB, "pub use crate::address_validation::refuse;"),
     ("send_at", LIB, "pub fn send_on_path_at("),

@@ -26,14 +26,14 @@ pub const HAS_CLOCK: bool = cfg!(hook = "clock");
 /// Connections can learn and resume.
 pub const HAS_CAREFUL_RESUME: bool = cfg!(hook = "careful_resume");
 
-/// See `Config::set_avoid_runts()`; without it, runts are sent.
-#[cfg(hook = "avoid_runts")]
-pub fn set_avoid_runts(config: &mut Config, on: bool) {
-    config.set_avoid_runts(on);
+/// See `Config::set_sws_avoidance()`; without it, runts are sent.
+#[cfg(hook = "sws_avoidance")]
+pub fn set_sws_avoidance(config: &mut Config, on: bool) {
+    config.set_sws_avoidance(on);
 }
 
-#[cfg(not(hook = "avoid_runts"))]
-pub fn set_avoid_runts(_config: &mut Config, _on: bool) {}
+#[cfg(not(hook = "sws_avoidance"))]
+pub fn set_sws_avoidance(_config: &mut Config, _on: bool) {}
 
 /// See `Config::set_spurious_loss_evidence()`; without it, CUBIC asks for no evidence.
 #[cfg(hook = "spurious_loss")]

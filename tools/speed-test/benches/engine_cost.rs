@@ -59,7 +59,7 @@ fn config(mode: &str) -> quiche::Config {
     config.set_max_stream_window(WINDOW_BYTES);
     config.set_initial_max_streams_bidi(1);
     config.verify_peer(false);
-    config.set_avoid_runts(true);
+    config.set_sws_avoidance(true);
     match mode {
         "off" => (),
         "paced" => config.set_reno_cubic_pacing(true),

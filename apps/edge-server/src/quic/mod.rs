@@ -101,7 +101,7 @@ impl Transport {
         let mut quic = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)
             .context("cannot set QUIC up")?;
         quic.set_application_protos(h3::APPLICATION_PROTOCOL).context("cannot set QUIC up")?;
-        hooks::set_avoid_runts(&mut quic, true);
+        hooks::set_sws_avoidance(&mut quic, true);
         hooks::set_spurious_loss_evidence(&mut quic, true);
         hooks::set_hystart_samples_per_ack(&mut quic, true);
         hooks::set_persistent_congestion(&mut quic, true);

@@ -128,7 +128,7 @@ fn server_config() -> anyhow::Result<quiche::Config> {
 
     let mut config = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)?;
     config.set_application_protos(h3::APPLICATION_PROTOCOL)?;
-    hooks::set_avoid_runts(&mut config, true);
+    hooks::set_sws_avoidance(&mut config, true);
     hooks::set_spurious_loss_evidence(&mut config, true);
     hooks::set_hystart_samples_per_ack(&mut config, true);
     hooks::set_persistent_congestion(&mut config, true);

@@ -18,8 +18,8 @@ use rstest::rstest;
 const MDS: usize = 1200;
 
 /// In congestion avoidance, with nothing in flight, after the packets 0 to 9.
-fn recovery(cc: CongestionControlAlgorithm, avoid_runts: bool) -> Recovery {
-    let mut recovery = in_slow_start(cc, avoid_runts);
+fn recovery(cc: CongestionControlAlgorithm, sws_avoidance: bool) -> Recovery {
+    let mut recovery = in_slow_start(cc, sws_avoidance);
 
     for pkt_num in 0..10 {
         send(&mut recovery, pkt_num, MDS);
@@ -32,11 +32,13 @@ fn recovery(cc: CongestionControlAlgorithm, avoid_runts: bool) -> Recovery {
     recovery
 }
 
-fn in_slow_start(cc: CongestionControlAlgorithm, avoid_runts: bool) -> Recovery {
+fn in_slow_start(
+    cc: CongestionControlAlgorithm, sws_avoidance: bool,
+) -> Recovery {
     let mut config = crate::Config::new(crate::PROTOCOL_VERSION).unwrap();
     config.set_cc_algorithm(cc);
     config.set_max_send_udp_payload_size(MDS);
-    config.set_avoid_runts(avoid_runts);
+    config.set_sws_avoidance(sws_avoidance);
 
     Recovery::new(&config)
 }
@@ -62,9 +64,9 @@ fn ack(recovery: &mut Recovery, pkt_num: u64) {
 /// Sends 1 MB as the window lets it, one packet acknowledged after the other.
 /// Returns how many packets that took.
 fn packets_for_a_megabyte(
-    cc: CongestionControlAlgorithm, avoid_runts: bool,
+    cc: CongestionControlAlgorithm, sws_avoidance: bool,
 ) -> u64 {
-    let mut recovery = recovery(cc, avoid_runts);
+    let mut recovery = recovery(cc, sws_avoidance);
     let (mut sent, mut acked, mut left) = (10, 10, 1_000_000);
 
     // A small packet makes the rest of the window no multiple of a packet.
@@ -105,10 +107,10 @@ fn runts_do_not_feed_on_their_own_acks(
 #[rstest]
 fn what_is_left_of_the_window_waits_for_a_full_packet(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
-    #[values(false, true)] avoid_runts: bool,
+    #[values(false, true)] sws_avoidance: bool,
 ) {
     let _time = clock::Simulation::start(1, Duration::ZERO);
-    let mut recovery = recovery(cc, avoid_runts);
+    let mut recovery = recovery(cc, sws_avoidance);
     let window = recovery.cwnd();
 
     // One packet that makes the rest of the window half of one, about.
@@ -122,10 +124,10 @@ fn what_is_left_of_the_window_waits_for_a_full_packet(
     }
     assert_eq!(
         recovery.cwnd_available(),
-        if avoid_runts { 0 } else { left }
+        if sws_avoidance { 0 } else { left }
     );
     // A window that holds a runt back is full, not the application's fault.
-    assert_eq!(recovery.app_limited(), !avoid_runts);
+    assert_eq!(recovery.app_limited(), !sws_avoidance);
 }
 
 #[rstest]
@@ -148,10 +150,10 @@ fn slow_start_uses_the_whole_window(
 #[rstest]
 fn conservative_slow_start_grows_by_whole_packets(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
-    #[values(false, true)] avoid_runts: bool,
+    #[values(false, true)] sws_avoidance: bool,
 ) {
     let time = clock::Simulation::start(1, Duration::from_secs(1));
-    let mut recovery = in_slow_start(cc, avoid_runts);
+    let mut recovery = in_slow_start(cc, sws_avoidance);
     let (mut sent, mut runts) = (0, 0);
 
     for rtt_ms in [100, 150, 150, 150] {
@@ -172,7 +174,7 @@ fn conservative_slow_start_grows_by_whole_packets(
         }
     }
 
-    assert_eq!(runts > 0, !avoid_runts);
+    assert_eq!(runts > 0, !sws_avoidance);
     let window = recovery.cwnd() / MDS;
     assert!((45..64).contains(&window), "{window}");
 }
