@@ -11,7 +11,7 @@ const HEAD_MULTIPLE: usize = 32;
 
 /// Packets that lie one after the other, and may leave at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PacketRun {
+pub struct TransmitBatch {
     /// Of all of them, in bytes.
     pub len: usize,
 
@@ -36,11 +36,11 @@ impl<F: BufFactory> Connection<F> {
     ///
     /// [`send_on_path_at()`]: Connection::send_on_path_at
     /// [`Done`]: Error::Done
-    pub fn send_run(
+    pub fn send_batch(
         &mut self, out: &mut [u8], packets_max: usize, now: Instant,
-    ) -> Result<PacketRun> {
+    ) -> Result<TransmitBatch> {
         let (packet_len, info) = self.send_on_path_at(out, None, None, now)?;
-        let mut run = PacketRun {
+        let mut batch = TransmitBatch {
             len: packet_len,
             packet_len,
             info,
@@ -50,19 +50,19 @@ impl<F: BufFactory> Connection<F> {
         let pmtu = self.paths.get(send_pid)?.pmtu();
         let is_full = packet_len == size.min(pmtu.unwrap_or(usize::MAX));
         if !is_full || !self.is_data_alone_due(send_pid)? {
-            return Ok(run);
+            return Ok(batch);
         }
         for _ in 1..packets_max {
-            let Some(out) = out[run.len..].get_mut(..packet_len) else {
+            let Some(out) = out[batch.len..].get_mut(..packet_len) else {
                 break;
             };
             let written = self.send_next_data_packet(out, send_pid, now)?;
-            run.len += written;
+            batch.len += written;
             if written < packet_len {
                 break;
             }
         }
-        Ok(run)
+        Ok(batch)
     }
 
     /// As `send_data_packet()` right after another: only what that may have changed

@@ -217,10 +217,10 @@ impl Run {
             1
         };
         let mut out = vec![0; packets_max * 1500];
-        let Ok(run) = server.send_run(&mut out, packets_max, now) else {
+        let Ok(batch) = server.send_batch(&mut out, packets_max, now) else {
             return 0;
         };
-        let packets = out[..run.len].chunks(run.packet_len);
+        let packets = out[..batch.len].chunks(batch.packet_len);
         let count = packets.len();
         assert!(count <= packets_max);
         self.made.followers += count - 1;
@@ -472,6 +472,6 @@ fn a_run_is_as_long_when_the_mtu_of_the_path_is_known() {
     server.stream_send_zc(1, data.into(), true).unwrap();
     server.send(&mut [0; 1500]).unwrap();
     let mut out = [0; 5 * 1500];
-    let run = server.send_run(&mut out, 4, clock::now()).unwrap();
-    assert_eq!((run.packet_len, run.len), (PATH_MTU, 4 * PATH_MTU));
+    let batch = server.send_batch(&mut out, 4, clock::now()).unwrap();
+    assert_eq!((batch.packet_len, batch.len), (PATH_MTU, 4 * PATH_MTU));
 }

@@ -14,7 +14,7 @@ const HOOKS: [(&str, &str, &str); 17] = [
     ("slow_start", LIB, "pub use crate::recovery::slow_start;"),
     ("address_validation", LIB, "pub use crate::address_validation::refuse;"),
     ("send_at", LIB, "pub fn send_on_path_at("),
-    ("send_run", LIB, "pub use crate::data_packets::PacketRun;"),
+    ("send_batch", LIB, "pub use crate::data_packets::TransmitBatch;"),
     ("coalesce_streams", LIB, "pub fn set_coalesce_streams("),
     ("unacknowledged", LIB, "mod unacknowledged;"),
     ("shrink", LIB, "mod shrink;"),

@@ -91,40 +91,40 @@ pub fn set_pmtud_start_after(config: &mut Config, bytes: u64) {
 #[cfg(not(hook = "packet_size"))]
 pub fn set_pmtud_start_after(_config: &mut Config, _bytes: u64) {}
 
-/// See `Connection::send_run()`; without it, each run is one packet.
-#[cfg(hook = "send_run")]
-pub fn send_run<F: BufFactory>(
+/// See `Connection::send_batch()`; without it, each run is one packet.
+#[cfg(hook = "send_batch")]
+pub fn send_batch<F: BufFactory>(
     quic: &mut Connection<F>,
     out: &mut [u8],
     packets_max: usize,
     now: Instant,
-) -> Result<PacketRun> {
-    quic.send_run(out, packets_max, now)
+) -> Result<TransmitBatch> {
+    quic.send_batch(out, packets_max, now)
 }
 
-#[cfg(not(hook = "send_run"))]
-pub fn send_run<F: BufFactory>(
+#[cfg(not(hook = "send_batch"))]
+pub fn send_batch<F: BufFactory>(
     quic: &mut Connection<F>,
     out: &mut [u8],
     _packets_max: usize,
     now: Instant,
-) -> Result<PacketRun> {
+) -> Result<TransmitBatch> {
     let (len, info) = send_at(quic, out, now)?;
-    Ok(PacketRun { len, packet_len: len, info })
+    Ok(TransmitBatch { len, packet_len: len, info })
 }
 
-#[cfg(hook = "send_run")]
-pub use crate::PacketRun;
+#[cfg(hook = "send_batch")]
+pub use crate::TransmitBatch;
 
-#[cfg(not(hook = "send_run"))]
-pub struct PacketRun {
+#[cfg(not(hook = "send_batch"))]
+pub struct TransmitBatch {
     pub len: usize,
     pub packet_len: usize,
     pub info: crate::SendInfo,
 }
 
 /// Without it, the library reads the clock itself.
-#[cfg(all(hook = "send_at", not(hook = "send_run")))]
+#[cfg(all(hook = "send_at", not(hook = "send_batch")))]
 fn send_at<F: BufFactory>(
     quic: &mut Connection<F>,
     out: &mut [u8],

@@ -17,7 +17,7 @@ use log::debug;
 use quiche::clock;
 use quiche::h3;
 use quiche::hooks;
-use quiche::hooks::PacketRun;
+use quiche::hooks::TransmitBatch;
 use quiche::path_state::Claim;
 use quiche::path_state::PathState;
 use quiche::path_state::RemoteEndpoint;
@@ -465,8 +465,8 @@ impl Connection {
     fn send_some(&mut self, context: &mut PollContext<'_>, now: Instant) -> Result<usize, Blocked> {
         let packets_max = context.socket.packets_per_send_max();
         let room = context.send_queue.room(context.socket)?;
-        match hooks::send_run(&mut self.quic, room, packets_max, now) {
-            Ok(PacketRun { len, packet_len, info }) => {
+        match hooks::send_batch(&mut self.quic, room, packets_max, now) {
+            Ok(TransmitBatch { len, packet_len, info }) => {
                 context.send_queue.push(len, packet_len, &info.to, &info.from, context.socket);
                 Ok(len)
             }
