@@ -18,7 +18,7 @@ const HOOKS: [(&str, &str, &str); 17] = [
     ("coalesce_streams", LIB, "pub fn set_coalesce_streams("),
     ("unacknowledged", LIB, "mod unacknowledged;"),
     ("shrink", LIB, "mod shrink;"),
-    ("whole_response", HTTP, "mod whole_response;"),
+    ("response_fast_path", HTTP, "mod response_fast_path;"),
     ("spurious_loss", LIB, "pub fn set_spurious_loss_evidence("),
     ("hystart_samples", LIB, "pub fn set_hystart_samples_per_ack("),
     ("persistent_congestion", LIB, "pub fn set_persistent_congestion("),

@@ -190,13 +190,13 @@ mod shrink {
 
 pub use shrink::*;
 
-/// See `h3::Connection::send_whole_response()`; without it, a response is sent in parts.
+/// See `h3::Connection::send_response_with_body()`; without it, a response is sent in parts.
 ///
 /// # Errors
 ///
 /// `StreamBlocked` if it cannot be sent at once.
-#[cfg(hook = "whole_response")]
-pub fn send_whole_response<T: h3::NameValue, F: BufFactory>(
+#[cfg(hook = "response_fast_path")]
+pub fn send_response_with_body<T: h3::NameValue, F: BufFactory>(
     http: &mut h3::Connection,
     quic: &mut Connection<F>,
     stream: u64,
@@ -204,11 +204,11 @@ pub fn send_whole_response<T: h3::NameValue, F: BufFactory>(
     priority: &h3::Priority,
     body: &[u8],
 ) -> h3::Result<()> {
-    http.send_whole_response(quic, stream, headers, priority, body)
+    http.send_response_with_body(quic, stream, headers, priority, body)
 }
 
-#[cfg(not(hook = "whole_response"))]
-pub fn send_whole_response<T: h3::NameValue, F: BufFactory>(
+#[cfg(not(hook = "response_fast_path"))]
+pub fn send_response_with_body<T: h3::NameValue, F: BufFactory>(
     _: &mut h3::Connection,
     _: &mut Connection<F>,
     _: u64,

@@ -85,7 +85,7 @@ fn the_head_of_a_response_is_one_write() {
 fn a_small_response_is_one_write() {
     let (head, priority, body) = (head(), h3::Priority::default(), [7; 1000]);
     let [_, answered] = third_exchange(|http, quic, stream| {
-        hooks::send_whole_response(http, quic, stream, &head, &priority, &body).unwrap();
+        hooks::send_response_with_body(http, quic, stream, &head, &priority, &body).unwrap();
     });
     assert!(answered < 5, "{answered} allocations");
 }

@@ -188,7 +188,7 @@ impl ResponseWriter {
             _ => return Ok(false),
         };
         let priority = self.priority.for_http();
-        match hooks::send_whole_response(h3, quic, self.stream, head, &priority, &body) {
+        match hooks::send_response_with_body(h3, quic, self.stream, head, &priority, &body) {
             Ok(()) => (),
             Err(h3::Error::StreamBlocked) => return Ok(false),
             Err(e) => return Err(self.cannot_send(quic, e)),

@@ -14,7 +14,7 @@ impl Stream {
     ) -> Result<Option<(frame::Frame, u64)>> {
         debug_assert_eq!(self.state, State::FrameType);
         let front = conn.streams.get(self.id).and_then(|s| s.recv.front());
-        let Some((header, payload)) = front.and_then(whole_headers) else {
+        let Some((header, payload)) = front.and_then(complete_headers) else {
             return Ok(None);
         };
 
@@ -43,7 +43,7 @@ impl Stream {
 
 /// The lengths of the header and the payload of a HEADERS frame that is first, and
 /// whole.
-fn whole_headers(bytes: &[u8]) -> Option<(usize, usize)> {
+fn complete_headers(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut b = octets::Octets::with_slice(bytes);
     if b.get_varint().ok()? != frame::HEADERS_FRAME_TYPE_ID {
         return None;
@@ -180,7 +180,7 @@ mod tests {
             (DATA, None),
             (RESERVED, None),
         ] {
-            assert_eq!(whole_headers(bytes), expected, "{bytes:?}");
+            assert_eq!(complete_headers(bytes), expected, "{bytes:?}");
         }
     }
 }

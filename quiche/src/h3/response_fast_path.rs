@@ -19,7 +19,7 @@ impl Connection {
     /// [`send_response_with_priority()`]: Connection::send_response_with_priority
     /// [`send_body()`]: Connection::send_body
     /// [`StreamBlocked`]: Error::StreamBlocked
-    pub fn send_whole_response<T: NameValue, F: BufFactory>(
+    pub fn send_response_with_body<T: NameValue, F: BufFactory>(
         &mut self, conn: &mut crate::Connection<F>, stream_id: u64,
         headers: &[T], priority: &Priority, body: &[u8],
     ) -> Result<()> {
@@ -127,7 +127,7 @@ mod tests {
             server: http,
             ..
         } = session;
-        http.send_whole_response(server, 0, &head(), &URGENT, body)
+        http.send_response_with_body(server, 0, &head(), &URGENT, body)
     }
 
     fn send_parts(session: &mut Session, body: &[u8]) -> Result<()> {
@@ -208,12 +208,12 @@ mod tests {
         let http = &mut session.server;
         let quic = &mut session.pipe.server;
         assert_eq!(
-            http.send_whole_response(quic, 4, &head(), &URGENT, b"x"),
+            http.send_response_with_body(quic, 4, &head(), &URGENT, b"x"),
             Err(Error::FrameUnexpected)
         );
         http.send_response(quic, 0, &head(), false).unwrap();
         assert_eq!(
-            http.send_whole_response(quic, 0, &head(), &URGENT, b"x"),
+            http.send_response_with_body(quic, 0, &head(), &URGENT, b"x"),
             Err(Error::FrameUnexpected)
         );
     }
