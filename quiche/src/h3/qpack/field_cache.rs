@@ -16,7 +16,7 @@ const BYTES_MAX: usize = 256;
 
 /// What fields were encoded as, or their values decoded to, the last time.
 #[derive(Default)]
-pub struct Repeats {
+pub struct FieldCache {
     fields: Vec<Field>,
 
     /// How many field sections there were.
@@ -32,7 +32,7 @@ struct Field {
     coded: Vec<u8>,
 }
 
-impl Repeats {
+impl FieldCache {
     /// A field section is coded or decoded next.
     pub fn begin_section(&mut self) {
         self.sections += 1;
@@ -117,27 +117,27 @@ mod tests {
     use crate::h3::Header;
 
     /// In a connection's second section.
-    fn repeats() -> Repeats {
-        Repeats {
+    fn cache() -> FieldCache {
+        FieldCache {
             sections: 2,
-            ..Repeats::default()
+            ..FieldCache::default()
         }
     }
 
     #[test]
     fn the_only_section_takes_no_memory() {
-        let mut repeats = Repeats::default();
+        let mut cache = FieldCache::default();
         for remembered in [false, true] {
-            repeats.begin_section();
-            repeats.keep(b"a", b"v", b"c");
-            assert_eq!(repeats.get(b"a", b"v").is_some(), remembered);
+            cache.begin_section();
+            cache.keep(b"a", b"v", b"c");
+            assert_eq!(cache.get(b"a", b"v").is_some(), remembered);
         }
     }
 
     #[test]
     fn a_field_is_the_same_only_if_name_and_value_are() {
-        let mut repeats = repeats();
-        repeats.keep(b"ab", b"c", b"coded");
+        let mut cache = cache();
+        cache.keep(b"ab", b"c", b"coded");
         for (name, value, expected) in [
             ("ab", "c", Some(&b"coded"[..])),
             ("a", "bc", None),
@@ -145,22 +145,22 @@ mod tests {
             ("ab", "d", None),
             ("ac", "c", None),
         ] {
-            let found = repeats.get(name.as_bytes(), value.as_bytes());
+            let found = cache.get(name.as_bytes(), value.as_bytes());
             assert_eq!(found, expected, "{name}: {value}");
         }
     }
 
     #[test]
     fn it_does_not_grow_beyond_its_bounds() {
-        let mut repeats = repeats();
+        let mut cache = cache();
         for name in 0..100_u8 {
-            repeats.keep(&[name], &[0; BYTES_MAX], b"c");
-            repeats.keep(&[name], b"v", b"c");
-            repeats.keep(&[name], b"w", b"d");
+            cache.keep(&[name], &[0; BYTES_MAX], b"c");
+            cache.keep(&[name], b"v", b"c");
+            cache.keep(&[name], b"w", b"d");
         }
-        assert_eq!(repeats.fields.len(), NAMES_MAX);
+        assert_eq!(cache.fields.len(), NAMES_MAX);
         for name in 0..NAMES_MAX {
-            assert_eq!(repeats.get(&[name as u8], b"w"), Some(&b"d"[..]));
+            assert_eq!(cache.get(&[name as u8], b"w"), Some(&b"d"[..]));
         }
     }
 
