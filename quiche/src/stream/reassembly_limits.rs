@@ -1,19 +1,20 @@
-//! Bound on the pieces of a stream that are kept and cannot be read yet.
+//! Limits on the reassembly buffer of a stream.
 //!
-//! Each takes more than a hundred bytes besides its data: who sends single bytes
-//! that do not touch fills much more memory than flow control allows (RFC 9000,
-//! 21.6). What is beyond is not taken in, as if its packet were lost, and is sent
-//! again when the gaps before it are filled.
+//! A chunk that cannot be read yet takes more than a hundred bytes besides its
+//! data: a peer that sends single bytes with gaps between them fills much more
+//! memory than flow control allows (RFC 9000, 21.6). A chunk beyond the limit is
+//! dropped, as if its packet were lost; the peer sends it again, and it fits once
+//! the gaps before it are filled.
 
-/// Pieces that are kept in any case.
-const PIECES_MIN: usize = 256;
+/// Chunks that are kept in any case.
+const CHUNKS_MIN: usize = 256;
 
-/// Further ones have so many bytes, on average, of what they are spread over.
-const PIECE_BYTES: u64 = 64;
+/// Bytes of the range that allow one further chunk.
+const BYTES_PER_CHUNK: u64 = 64;
 
-/// The most pieces in a range of so many bytes.
-pub(super) fn max(range_bytes: u64) -> usize {
-    PIECES_MIN + (range_bytes / PIECE_BYTES) as usize
+/// Returns the most chunks that are kept in a range of `range_bytes`.
+pub(super) fn max_chunks(range_bytes: u64) -> usize {
+    CHUNKS_MIN + (range_bytes / BYTES_PER_CHUNK) as usize
 }
 
 #[cfg(test)]
@@ -33,14 +34,14 @@ mod tests {
     }
 
     #[test]
-    fn no_more_pieces_are_kept_than_their_range_is_worth() {
+    fn chunks_beyond_the_limit_are_refused() {
         let mut recv = RecvBuf::new(u64::MAX, 0, 0);
         let refused = fill(&mut recv);
-        assert_eq!(refused / 2, max(refused) as u64);
+        assert_eq!(refused / 2, max_chunks(refused) as u64);
     }
 
     #[test]
-    fn what_fills_the_first_gap_is_taken_and_makes_room() {
+    fn chunk_in_the_first_gap_makes_room() {
         let mut recv = RecvBuf::new(u64::MAX, 0, 0);
         let refused = fill(&mut recv);
         let mut out = [0; 10];
@@ -53,11 +54,11 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_packets_are_all_kept() {
+    fn chunks_of_packet_size_are_all_kept() {
         let mut recv = RecvBuf::new(u64::MAX, 0, 0);
         for n in 1..20_000 {
-            let piece = <RangeBuf>::from(&[7; 100], 100 * n, false);
-            assert_eq!(recv.write(piece), Ok(()));
+            let chunk = <RangeBuf>::from(&[7; 100], 100 * n, false);
+            assert_eq!(recv.write(chunk), Ok(()));
         }
     }
 }
