@@ -57,7 +57,7 @@ mod tests {
         }
     }
 
-    fn joined(given: &[Frame]) -> Vec<Frame> {
+    fn coalesced(given: &[Frame]) -> Vec<Frame> {
         let mut frames = Vec::new();
         for frame in given {
             push(&mut frames, frame.clone());
@@ -95,7 +95,7 @@ mod tests {
                 vec![data(0, 0, 9, false), data(4, 0, 18, false)],
             ),
         ] {
-            assert_eq!(joined(&given), expected, "{given:?}");
+            assert_eq!(coalesced(&given), expected, "{given:?}");
         }
     }
 
@@ -116,7 +116,7 @@ mod tests {
             ],
             vec![crypto(0), crypto(10)],
         ] {
-            assert_eq!(joined(&given), given);
+            assert_eq!(coalesced(&given), given);
         }
     }
 
