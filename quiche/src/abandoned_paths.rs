@@ -17,7 +17,7 @@ impl<F: BufFactory> Connection<F> {
         if !self.is_server || (self.paths.len() as u64) < paths_max {
             return;
         }
-        // Each new path is news for the application: no more of it than is taken.
+        // Each new path is an event for the application: no more than it takes.
         if self.paths.has_events() {
             return;
         }

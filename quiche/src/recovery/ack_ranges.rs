@@ -12,19 +12,19 @@ const FEW: usize = 4;
 pub struct LastAck {
     ranges: Vec<Range<u64>>,
 
-    news: Vec<Range<u64>>,
+    newly_acked: Vec<Range<u64>>,
 }
 
 impl LastAck {
     /// Packet numbers of this ACK that the last one did not have, in order.
     pub fn replace(&mut self, ack: &RangeSet) -> &[Range<u64>] {
-        self.news.clear();
+        self.newly_acked.clear();
         let mut known = self.ranges.iter().peekable();
         for range in ack.iter() {
             let mut start = range.start;
             while let Some(seen) = known.next_if(|seen| seen.end < range.end) {
                 if start < seen.start {
-                    self.news.push(start..seen.start);
+                    self.newly_acked.push(start..seen.start);
                 }
                 start = start.max(seen.end);
             }
@@ -34,7 +34,7 @@ impl LastAck {
                 None => range.end,
             };
             if start < rest_end {
-                self.news.push(start..rest_end);
+                self.newly_acked.push(start..rest_end);
             }
         }
 
@@ -42,9 +42,9 @@ impl LastAck {
         self.ranges.extend(ack.iter());
         if self.ranges.len() <= FEW {
             self.ranges.shrink_to(FEW);
-            self.news.shrink_to(FEW);
+            self.newly_acked.shrink_to(FEW);
         }
-        &self.news
+        &self.newly_acked
     }
 }
 
@@ -68,20 +68,20 @@ mod tests {
         (0..99).for_each(|number| many.push_item(number * 2));
         assert_eq!(last_ack.replace(&many).len(), 99);
         assert!(last_ack.replace(&set_of(1)).is_empty());
-        let room = last_ack.ranges.capacity() + last_ack.news.capacity();
+        let room = last_ack.ranges.capacity() + last_ack.newly_acked.capacity();
         assert!(room <= 2 * FEW, "{room}");
     }
 
     #[test]
-    fn news_are_what_the_last_ack_did_not_have() {
+    fn newly_acked_is_what_the_last_ack_lacked() {
         let all = 0..1 << NUMBERS;
         let mut last_ack = LastAck::default();
         for (last, ack) in
             all.clone().flat_map(|a| all.clone().map(move |b| (a, b)))
         {
             last_ack.replace(&set_of(last));
-            let news = last_ack.replace(&set_of(ack));
-            assert_eq!(news, Vec::from_iter(set_of(ack & !last).iter()));
+            let newly_acked = last_ack.replace(&set_of(ack));
+            assert_eq!(newly_acked, Vec::from_iter(set_of(ack & !last).iter()));
         }
     }
 }

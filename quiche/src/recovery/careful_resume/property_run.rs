@@ -322,19 +322,19 @@ impl Run {
                 let is_one = |e: &CarefulResumeEvent| {
                     e.trigger == Some(Trigger::PersistentCongestion)
                 };
-                self.news().iter().any(is_one)
+                self.new_events().iter().any(is_one)
             },
         }
     }
 
     /// The phase changes of this event.
-    fn news(&self) -> &[CarefulResumeEvent] {
+    fn new_events(&self) -> &[CarefulResumeEvent] {
         let resume = self.engine.careful_resume().unwrap();
         &resume.events[resume.drained..]
     }
 
     fn obey(&mut self, order: Option<Order>) {
-        let ssthresh = self.news().last().map(|e| e.ssthresh);
+        let ssthresh = self.new_events().last().map(|e| e.ssthresh);
         let was = self.twin.cwnd();
         let congestion = &mut legacy(&mut self.twin).congestion;
 
