@@ -1,17 +1,16 @@
-//! Places for paths: those that a client has left make room for the one that it
-//! comes to.
+//! Paths that a client has abandoned, which make room for its new one.
 //!
 //! A NAT may give a client another address every few minutes. Each is a path
-//! (RFC 9000, 9.3), and the library keeps as many as there may be connection
-//! IDs, the first ones for ever.
+//! (RFC 9000, 9.3). The library keeps as many paths as there may be connection
+//! IDs, and never drops the first ones.
 
 use crate::*;
 
 impl<F: BufFactory> Connection<F> {
-    /// Gives the place of a path up that was left, if a new one finds none: of one on
-    /// which nothing is missed, else of the one on which least is. That is sent
-    /// again where the client is. A client whose address changes every few seconds
-    /// would else not be heard until its old ones have failed validation.
+    /// Frees the place of an abandoned path if there is none for a new path: of
+    /// one without data in flight, else of the one with the least, which is sent
+    /// again on the active path. Otherwise a client whose address changes every few
+    /// seconds would not be heard until its old paths have failed validation.
     pub(crate) fn make_room_for_path(&mut self) {
         let paths_max = self.local_transport_params.active_conn_id_limit;
         if !self.is_server || (self.paths.len() as u64) < paths_max {
@@ -21,25 +20,26 @@ impl<F: BufFactory> Connection<F> {
         if self.paths.has_events() {
             return;
         }
-        let left = self.paths.iter().filter(|(_, path)| path.left);
-        let Some((id, _)) = left.min_by_key(|(_, path)| missed(path)) else {
+        let abandoned = self.paths.iter().filter(|(_, path)| path.abandoned);
+        let Some((id, _)) = abandoned.min_by_key(|(_, path)| missing(path))
+        else {
             return;
         };
         self.give_up_abandoned_path(id);
-        // What has no connection ID is removed when another path is added.
+        // A path without a connection ID is removed when another one is added.
         let path = self.paths.get_mut(id).ok();
         let Some(seq) = path.and_then(|path| path.active_dcid_seq.take()) else {
             return;
         };
-        // RFC 9000, 5.1.2: an ID that is not used any more is retired.
+        // RFC 9000, 5.1.2: an ID that is no longer used is retired.
         let is_used = |path: &path::Path| path.active_dcid_seq == Some(seq);
         if !self.paths.iter().any(|(_, path)| is_used(path)) {
             let _ = self.ids.retire_dcid(seq);
         }
     }
 
-    /// Takes for lost what was sent on a path that was left, and leaves it to the
-    /// active path to send it again.
+    /// Declares lost what was sent on an abandoned path; the active path sends it
+    /// again.
     fn give_up_abandoned_path(&mut self, id: usize) {
         let handshake_status = self.handshake_status();
         let Ok(path) = self.paths.get_mut(id) else {
@@ -64,15 +64,15 @@ impl<F: BufFactory> Connection<F> {
     }
 }
 
-/// What would have to be sent again if the path's place were given up: whether
+/// Returns what would have to be sent again if the path were given up: whether
 /// there is anything, and the bytes in flight.
-fn missed(path: &path::Path) -> (bool, usize) {
+fn missing(path: &path::Path) -> (bool, usize) {
     let has_lost = path.recovery.has_lost_frames(packet::Epoch::Application);
     let in_flight = path.recovery.bytes_in_flight();
     (has_lost || in_flight > 0, in_flight)
 }
 
-/// Whether a frame asks something of the path that it is sent on.
+/// Whether a frame concerns only the path that it is sent on.
 fn is_of_its_path(frame: &frame::Frame) -> bool {
     use frame::Frame::*;
     matches!(
@@ -97,7 +97,7 @@ mod tests {
         pipe
     }
 
-    /// The client sends something, which comes from another port.
+    /// Sends a packet from the client, from another port.
     fn come_from(port: u16, pipe: &mut Pipe) -> SocketAddr {
         let from = SocketAddr::new(Pipe::client_addr().ip(), port);
         pipe.client.stream_send(4, &[0; 100], false).unwrap();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_moves_again_and_again_is_heard_at_once() {
+    fn client_that_keeps_moving_is_heard_at_once() {
         let time = Simulation::start(1, Duration::from_secs(1_000_000));
         let mut pipe = pipe();
         for (port, pause_ms) in (5000..5020).zip([0, 0, 0, 200].iter().cycle()) {
@@ -126,13 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_on_a_path_that_is_given_up_is_sent_again() {
+    fn data_of_an_abandoned_path_is_sent_again() {
         let mut pipe = pipe();
         come_from(5000, &mut pipe);
         pipe.server.stream_send(4, b"answer", true).unwrap();
         let mut packet = [0; 1500];
         while pipe.server.send(&mut packet).is_ok() {}
-        // What went to the first port is lost, the rest comes.
+        // What went to the first port is lost; the rest arrives.
         for port in 5001..5004 {
             while pipe.server.path_event_next().is_some() {}
             come_from(port, &mut pipe);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_application_that_takes_no_events_is_not_given_ever_more() {
+    fn events_that_nobody_takes_stay_few() {
         let mut pipe = pipe();
         for port in 5000..5050 {
             come_from(port, &mut pipe);

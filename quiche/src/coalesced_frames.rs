@@ -1,17 +1,19 @@
-//! Data of a stream that is acknowledged together is acknowledged as one.
+//! Acknowledged frames, coalesced: data of a stream that one ACK acknowledges is
+//! one frame.
 
 use crate::frame::Frame;
 
-/// Appends a frame, unless it continues the last one, which covers it then.
+/// Appends a frame, or extends the last one if the frame continues it.
 pub fn push(frames: &mut Vec<Frame>, frame: Frame) {
-    let is_covered = frames.last_mut().is_some_and(|last| cover(last, &frame));
-    if !is_covered {
+    let is_extended = frames.last_mut().is_some_and(|last| extend(last, &frame));
+    if !is_extended {
         frames.push(frame);
     }
 }
 
-/// Whether `next` is data that follows right after that of `frame`, which covers it then.
-fn cover(frame: &mut Frame, next: &Frame) -> bool {
+/// Extends `frame` by `next` if that is the data right behind. Returns whether it
+/// is.
+fn extend(frame: &mut Frame, next: &Frame) -> bool {
     let (
         Frame::StreamHeader {
             stream_id,
@@ -66,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_in_a_stream_is_covered() {
+    fn contiguous_data_of_a_stream_is_one_frame() {
         for (given, expected) in [
             (
                 vec![
@@ -85,7 +87,7 @@ mod tests {
                 vec![data(4, 7, 3, false), data(4, 10, 0, true)],
                 vec![data(4, 7, 3, true)],
             ),
-            // After another stream's, in whichever order.
+            // Behind data of another stream.
             (
                 vec![
                     data(0, 0, 9, false),
@@ -100,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn all_else_stays_as_it_is() {
+    fn other_frames_stay_as_they_are() {
         let crypto = |offset| Frame::CryptoHeader { offset, length: 10 };
         for given in [
             // A gap, an overlap, what came before.

@@ -9,16 +9,16 @@ use super::*;
 /// two blocks of AES. It takes a cipher twice as many calls to go on within a block.
 const HEAD_MULTIPLE: usize = 32;
 
-/// Packets that lie one after the other, and may leave at the same time.
+/// Packets of one size, one behind the other, that may leave at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransmitBatch {
-    /// Of all of them, in bytes.
+    /// Length of all packets together, in bytes.
     pub len: usize,
 
-    /// Of each but the last, which may be shorter, in bytes.
+    /// Length of each packet, in bytes; the last one may be shorter.
     pub packet_len: usize,
 
-    /// Whence, where to and when.
+    /// The addresses, and the release time.
     pub info: SendInfo,
 }
 

@@ -1,12 +1,12 @@
-//! Small responses in one write: each write to a stream has its price, and a
-//! packet has room for header section and body.
+//! Fast path for small responses: header section and body in one write to the
+//! stream.
 
 use smallvec::SmallVec;
 
 use super::*;
 
 impl Connection {
-    /// Sends a response with all of its body, which is copied, or nothing of it.
+    /// Sends a response with its whole body, which is copied, or nothing.
     ///
     /// As [`send_response_with_priority()`] and [`send_body()`] with `fin` set; the
     /// peer gets the same bytes.

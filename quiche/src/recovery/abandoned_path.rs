@@ -1,15 +1,15 @@
-//! Packets that were sent on a path that the connection has left.
+//! Packets in flight on an abandoned path.
 //!
-//! ACKs of the new path tell nothing of these packets, and a probe time-out
-//! resends the data of the two oldest, the same every time: after a client's
-//! address changed, a whole window may be lost where it was. At its first
-//! probe time-out all of it is sent again, on the new path. That is no
-//! congestion of either (RFC 9000, 9.4).
+//! After a client's address has changed, a whole window may be lost on the old
+//! path. ACKs on the new path do not tell, and a probe timeout resends only the
+//! data of the two oldest packets, the same ones every time. At the old path's
+//! first probe timeout, all of it is therefore sent again on the new path. That is
+//! no sign of congestion on either (RFC 9000, 9.4).
 
 use super::*;
 
 impl LegacyRecovery {
-    /// Gives up what is not acknowledged. Returns packets and bytes.
+    /// Declares lost what is not acknowledged. Returns packets and bytes.
     pub(super) fn give_up_unacked(
         &mut self, handshake_status: HandshakeStatus, now: Instant,
     ) -> (usize, usize) {
@@ -63,8 +63,8 @@ mod tests {
     /// A datagram, when it arrives, and whether it is the client's.
     type Datagram = (Duration, bool, Vec<u8>);
 
-    /// A download over a path of 50 ms without a bottleneck. The client's
-    /// address changes unknown to it.
+    /// A download over a path of 50 ms without a bottleneck. The client does not
+    /// know that its address changes.
     struct Download {
         time: Simulation,
         pipe: Pipe,
@@ -118,7 +118,7 @@ mod tests {
             }
         }
 
-        /// The next thing happens. False when nothing does any more.
+        /// Runs the next event. Returns false when there is none.
         fn step(&mut self) -> bool {
             let Pipe { client, server } = &mut self.pipe;
             let now = self.time.elapsed();
@@ -153,7 +153,7 @@ mod tests {
             true
         }
 
-        /// The address changes while a window is under way to the old one.
+        /// Changes the address while a window is in flight to the old one.
         fn rebind(&mut self) {
             self.client_addr = "127.0.0.1:9999".parse().unwrap();
             self.under_way.retain(|(_, is_clients, _)| *is_clients);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_up_is_counted_once_and_no_longer_in_flight() {
+    fn unacked_packets_are_given_up_once() {
         let _time = Simulation::start(1, Duration::from_secs(1_000_000));
         let config = crate::Config::new(crate::PROTOCOL_VERSION).unwrap();
         let mut recovery = LegacyRecovery::new(&config);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[rstest]
-    fn a_window_that_was_lost_where_the_client_was_is_sent_again(
+    fn window_lost_on_the_old_path_is_sent_again(
         #[values("reno", "cubic")] cc: &str, #[values(1, 5)] after: usize,
     ) {
         let mut download = Download::new(cc);
@@ -196,7 +196,7 @@ mod tests {
         }
         assert!(download.received < OBJECT);
         download.rebind();
-        // Something of the client's shows the server where it is.
+        // A packet shows the server where the client is.
         download.pipe.client.send_ack_eliciting().unwrap();
         download.send();
 

@@ -1,5 +1,5 @@
-//! ACKs repeat what those before them said: of as many ranges as there are losses
-//! (RFC 9000, 13.2.3), one is longer than in the last ACK.
+//! ACK ranges that are new: an ACK has as many ranges as there are losses (RFC
+//! 9000, 13.2.3), and usually one of them is longer than in the last ACK.
 
 use crate::ranges::RangeSet;
 use std::ops::Range;
@@ -16,7 +16,8 @@ pub struct LastAck {
 }
 
 impl LastAck {
-    /// Packet numbers of this ACK that the last one did not have, in order.
+    /// Returns the packet numbers that this ACK has and the last one lacked, in
+    /// order.
     pub fn replace(&mut self, ack: &RangeSet) -> &[Range<u64>] {
         self.newly_acked.clear();
         let mut known = self.ranges.iter().peekable();
@@ -62,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_for_many_ranges_is_given_back() {
+    fn memory_of_many_ranges_is_released() {
         let mut last_ack = LastAck::default();
         let mut many = RangeSet::default();
         (0..99).for_each(|number| many.push_item(number * 2));

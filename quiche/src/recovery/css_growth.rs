@@ -1,12 +1,12 @@
 //! Growth of the window in conservative slow start.
 //!
-//! Each acknowledged packet opens a quarter of one. Sent at once it is a runt,
-//! whose ACK opens as much again: where runts are avoided, four acknowledged
-//! packets open a whole one.
+//! Each acknowledged packet opens a quarter of a packet. Sent at once that is a
+//! small packet, whose ACK opens as much again: with SWS avoidance, four
+//! acknowledged packets open a full one.
 
 use super::Hystart;
 
-/// What part of a packet is due.
+/// Growth that is due and less than a packet.
 #[derive(Debug, Default)]
 pub(super) struct CssGrowth {
     is_in_packets: bool,
@@ -19,7 +19,7 @@ impl Hystart {
         self.css_growth.is_in_packets = v;
     }
 
-    /// The growth in bytes for an acknowledged packet of `packet_bytes`.
+    /// Returns the growth in bytes for an acknowledged packet of `packet_bytes`.
     pub(crate) fn css_growth(&mut self, packet_bytes: usize) -> usize {
         let growth = self.css_cwnd_inc(packet_bytes);
 
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(growth(&mut hystart), in_packets);
     }
 
-    /// A packet that is no multiple of four bytes loses none of it.
+    /// A packet size that is no multiple of four bytes loses no growth.
     #[test]
     fn the_rest_of_a_packet_is_kept() {
         let mut hystart = Hystart::default();

@@ -1,5 +1,5 @@
-//! The last bytes of the window must not leave as runt packets whose ACKs
-//! release further runts.
+//! Silly window syndrome avoidance: the last bytes of the window do not leave as
+//! small packets, whose ACKs would release further small packets.
 
 use std::time::Duration;
 
@@ -61,8 +61,8 @@ fn ack(recovery: &mut Recovery, pkt_num: u64) {
         .unwrap();
 }
 
-/// Sends 1 MB as the window lets it, one packet acknowledged after the other.
-/// Returns how many packets that took.
+/// Sends 1 MB as the window allows; packets are acknowledged one by one. Returns
+/// how many packets that took.
 fn packets_for_a_megabyte(
     cc: CongestionControlAlgorithm, sws_avoidance: bool,
 ) -> u64 {
@@ -94,7 +94,7 @@ fn packets_for_a_megabyte(
 }
 
 #[rstest]
-fn runts_do_not_feed_on_their_own_acks(
+fn small_packets_do_not_release_more_of_them(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let _time = clock::Simulation::start(1, Duration::ZERO);
@@ -105,7 +105,7 @@ fn runts_do_not_feed_on_their_own_acks(
 }
 
 #[rstest]
-fn what_is_left_of_the_window_waits_for_a_full_packet(
+fn rest_of_the_window_waits_for_a_full_packet(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values(false, true)] sws_avoidance: bool,
 ) {
@@ -126,7 +126,8 @@ fn what_is_left_of_the_window_waits_for_a_full_packet(
         recovery.cwnd_available(),
         if sws_avoidance { 0 } else { left }
     );
-    // A window that holds a runt back is full, not the application's fault.
+    // A window that holds a small packet back is full: the application does not
+    // limit the connection.
     assert_eq!(recovery.app_limited(), !sws_avoidance);
 }
 
@@ -148,13 +149,13 @@ fn slow_start_uses_the_whole_window(
 
 /// A round with a longer RTT begins conservative slow start.
 #[rstest]
-fn conservative_slow_start_grows_by_whole_packets(
+fn conservative_slow_start_grows_by_full_packets(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values(false, true)] sws_avoidance: bool,
 ) {
     let time = clock::Simulation::start(1, Duration::from_secs(1));
     let mut recovery = in_slow_start(cc, sws_avoidance);
-    let (mut sent, mut runts) = (0, 0);
+    let (mut sent, mut small) = (0, 0);
 
     for rtt_ms in [100, 150, 150, 150] {
         let first = sent;
@@ -163,18 +164,18 @@ fn conservative_slow_start_grows_by_whole_packets(
             send(&mut recovery, sent, size);
             recovery.update_app_limited(false);
             sent += 1;
-            runts += u64::from(size < MDS);
+            small += u64::from(size < MDS);
         }
 
         time.advance_to(time.elapsed() + Duration::from_millis(rtt_ms));
         for pkt_num in first..sent {
             ack(&mut recovery, pkt_num);
             let size = recovery.cwnd_available().min(MDS);
-            runts += u64::from(size > 0 && size < MDS);
+            small += u64::from(size > 0 && size < MDS);
         }
     }
 
-    assert_eq!(runts > 0, !sws_avoidance);
+    assert_eq!(small > 0, !sws_avoidance);
     let window = recovery.cwnd() / MDS;
     assert!((45..64).contains(&window), "{window}");
 }

@@ -26,7 +26,7 @@ pub const HAS_CLOCK: bool = cfg!(hook = "clock");
 /// Connections can learn and resume.
 pub const HAS_CAREFUL_RESUME: bool = cfg!(hook = "careful_resume");
 
-/// See `Config::set_sws_avoidance()`; without it, runts are sent.
+/// See `Config::set_sws_avoidance()`; without it, small packets are sent.
 #[cfg(hook = "sws_avoidance")]
 pub fn set_sws_avoidance(config: &mut Config, on: bool) {
     config.set_sws_avoidance(on);
@@ -91,7 +91,7 @@ pub fn set_pmtud_start_after(config: &mut Config, bytes: u64) {
 #[cfg(not(hook = "packet_size"))]
 pub fn set_pmtud_start_after(_config: &mut Config, _bytes: u64) {}
 
-/// See `Connection::send_batch()`; without it, each run is one packet.
+/// See `Connection::send_batch()`; without it, each batch is one packet.
 #[cfg(hook = "send_batch")]
 pub fn send_batch<F: BufFactory>(
     quic: &mut Connection<F>,

@@ -48,7 +48,7 @@ struct Transfer {
     acks: u64,
 }
 
-/// As edge-server has it, runts are held back: most packets would be some.
+/// SWS avoidance is on, as in edge-server: most packets would be small without it.
 fn config(mode: &str) -> quiche::Config {
     let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).expect("supported");
     config.set_application_protos(&[b"cost"]).expect("short");

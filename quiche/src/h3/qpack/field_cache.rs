@@ -1,28 +1,31 @@
-//! Fields that a connection has had before with the same value: most of each
-//! response's, and all of a request's but its path. Without a dynamic table
-//! (RFC 9204, 3.2) they are coded in full each time; here it is remembered what
-//! they became, from a connection's second section on: the first may be the only.
+//! Cache of encoded and decoded fields.
+//!
+//! Most fields of a response, and all fields of a request but its path, have the
+//! same value as in the connection's last field section. Without a dynamic table
+//! (RFC 9204, 3.2) each is coded in full every time; the cache keeps the result.
+//! It begins with the second section of a connection, as the first may be the
+//! only one.
 
 use super::decoder::decode_int;
 use super::decoder::decode_str;
 use super::Result;
 use crate::h3::NameValue;
 
-/// How many names are remembered, with one value each.
+/// Names in the cache, with one value each.
 const NAMES_MAX: usize = 12;
 
-/// The longest field and coding that are remembered, in bytes.
+/// The longest field with its coding in the cache, in bytes.
 const BYTES_MAX: usize = 256;
 
-/// What fields were encoded as, or their values decoded to, the last time.
+/// The last encoding, or decoded value, of each field.
 #[derive(Default)]
 pub struct FieldCache {
     fields: Vec<Field>,
 
-    /// How many field sections there were.
+    /// Field sections so far.
     sections: u64,
 
-    /// Where the next one is, if they come in the same order.
+    /// Index of the next field, if they come in the same order.
     next: usize,
 }
 
@@ -33,13 +36,12 @@ struct Field {
 }
 
 impl FieldCache {
-    /// A field section is coded or decoded next.
+    /// Begins a field section.
     pub fn begin_section(&mut self) {
         self.sections += 1;
     }
 
-    /// Writes a field's line if it is the one of the last time. Returns whether it
-    /// was.
+    /// Writes a field's line if its value is the last one. Returns whether it is.
     pub fn encode<T: NameValue>(
         &mut self, field: &T, b: &mut octets::OctetsMut,
     ) -> Result<bool> {
@@ -48,12 +50,12 @@ impl FieldCache {
         Ok(known.is_some())
     }
 
-    /// A field had to be encoded, and this became of it.
+    /// Keeps the line that a field was encoded as.
     pub fn on_encoded<T: NameValue>(&mut self, field: &T, line: &[u8]) {
         self.keep(field.name(), field.value(), line);
     }
 
-    /// The value of a field, of at most `bytes_max` bytes.
+    /// Decodes the value of a field, of at most `bytes_max` bytes.
     pub fn decode(
         &mut self, name: &[u8], b: &mut octets::Octets, bytes_max: u64,
     ) -> Result<Vec<u8>> {
@@ -79,7 +81,7 @@ impl FieldCache {
         (field.value == value).then_some(&field.coded)
     }
 
-    /// Remembers a field, instead of what was known of its name.
+    /// Keeps a field, in place of the last value of its name.
     fn keep(&mut self, name: &[u8], value: &[u8], coded: &[u8]) {
         let is_long = name.len() + value.len() + coded.len() > BYTES_MAX;
         if self.sections <= 1 || is_long {
@@ -116,7 +118,7 @@ mod tests {
     use crate::h3::qpack::Encoder;
     use crate::h3::Header;
 
-    /// In a connection's second section.
+    /// A cache in its second section.
     fn cache() -> FieldCache {
         FieldCache {
             sections: 2,
@@ -125,17 +127,17 @@ mod tests {
     }
 
     #[test]
-    fn the_only_section_takes_no_memory() {
+    fn first_section_is_not_cached() {
         let mut cache = FieldCache::default();
-        for remembered in [false, true] {
+        for cached in [false, true] {
             cache.begin_section();
             cache.keep(b"a", b"v", b"c");
-            assert_eq!(cache.get(b"a", b"v").is_some(), remembered);
+            assert_eq!(cache.get(b"a", b"v").is_some(), cached);
         }
     }
 
     #[test]
-    fn a_field_is_the_same_only_if_name_and_value_are() {
+    fn lookup_compares_name_and_value() {
         let mut cache = cache();
         cache.keep(b"ab", b"c", b"coded");
         for (name, value, expected) in [
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_grow_beyond_its_bounds() {
+    fn cache_stays_within_its_bounds() {
         let mut cache = cache();
         for name in 0..100_u8 {
             cache.keep(&[name], &[0; BYTES_MAX], b"c");
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_been_said_before_is_coded_and_decoded_as_the_first_time() {
+    fn cached_fields_code_as_without_a_cache() {
         let long = "x".repeat(2 * BYTES_MAX);
         let field = |name: &str, value: &str| {
             Header::new(name.as_bytes(), value.as_bytes())
@@ -203,7 +205,7 @@ mod tests {
                 section
             );
         }
-        // The limit holds for what is remembered, too.
+        // The limit holds for cached values, too.
         let section = [field("etag", "\"e\"")];
         let mut coded = [0; 100];
         let len = encoder.encode(&section, &mut coded).unwrap();

@@ -1,4 +1,4 @@
-//! HEADERS frames that have come whole: one read of the transport takes type,
+//! Fast path for a complete HEADERS frame: one read of the transport takes type,
 //! length and payload, where the states in `stream.rs` take three.
 
 use bytes::BufMut;
@@ -6,9 +6,9 @@ use bytes::BufMut;
 use super::*;
 
 impl Stream {
-    /// Takes the HEADERS frame that begins a request or ends it, if it is next and
-    /// lies whole in one piece. All else stays as it is for who reads frames in
-    /// their parts, and tells what is wrong with them.
+    /// Takes the HEADERS frame that begins or ends a request, if it is next and
+    /// lies in one buffer. Leaves anything else to the states, which report what is
+    /// wrong with it.
     pub fn try_take_headers<F: BufFactory>(
         &mut self, conn: &mut crate::Connection<F>,
     ) -> Result<Option<(frame::Frame, u64)>> {
@@ -41,8 +41,8 @@ impl Stream {
     }
 }
 
-/// The lengths of the header and the payload of a HEADERS frame that is first, and
-/// whole.
+/// Returns the lengths of header and payload, if `bytes` begin with a complete
+/// HEADERS frame.
 fn complete_headers(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut b = octets::Octets::with_slice(bytes);
     if b.get_varint().ok()? != frame::HEADERS_FRAME_TYPE_ID {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_is_told_of_a_stream_whole_and_in_pieces() {
+    fn events_are_the_same_however_a_stream_is_cut() {
         for (stream, error) in streams() {
             let whole = told(&[&stream]);
             assert_eq!(whole.1, error, "{stream:?}");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn one_read_takes_a_frame_that_is_whole_and_nothing_else() {
+    fn only_a_complete_headers_frame_is_taken() {
         for (bytes, expected) in [
             (HEADERS, Some((2, 6))),
             (LONG_TYPE, Some((3, 4))),

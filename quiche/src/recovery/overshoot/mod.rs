@@ -64,7 +64,7 @@ pub(crate) enum Growth {
 }
 
 /// Counts the growth that is allowed, in whole packets: a part of a packet
-/// would leave as a runt.
+/// would leave as a small packet.
 #[derive(Debug, Default)]
 pub(crate) struct Allowance {
     /// Bytes that are allowed and no whole packet yet.

@@ -206,7 +206,7 @@ fn no_variation_hides_a_queue() {
     }
 }
 
-/// A part of a packet would leave as a runt, and its ACK release another.
+/// A part of a packet would leave as a small packet, whose ACK releases another.
 #[test]
 fn limited_growth_is_whole_packets_and_loses_none() {
     for (growth, share) in [(Growth::Half, 2), (Growth::Quarter, 4)] {
