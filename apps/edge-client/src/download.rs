@@ -8,6 +8,7 @@ use std::time::Instant;
 use quiche::h3;
 use quiche::hooks;
 use quiche::ConnectionId;
+use udp_batch::Receiver;
 
 use crate::body::Body;
 use crate::cli::Cli;
@@ -16,7 +17,7 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::reactor::Reactor;
 use crate::report::Measured;
-use crate::socket::BatchMemory;
+use crate::socket;
 use crate::socket::Socket;
 use crate::system;
 use crate::target;
@@ -152,7 +153,7 @@ impl<'a> Downloader<'a> {
             http: None,
             exchange: Exchange::new(&cli.target),
             socket,
-            memory: BatchMemory::new(),
+            receiver: socket::receiver(),
             packet: [0; PACKET],
             connect_timeout: cli.connect_timeout,
             started_at: system::now(),
@@ -193,7 +194,7 @@ struct Connection {
     http: Option<h3::Connection>,
     exchange: Exchange,
     socket: Socket,
-    memory: BatchMemory,
+    receiver: Receiver,
     packet: [u8; PACKET],
     connect_timeout: Duration,
 
@@ -244,7 +245,7 @@ impl Connection {
     fn receive_batch(&mut self, body: &mut Body) -> Result<bool, Failure> {
         let info = quiche::RecvInfo { from: self.socket.peer(), to: self.socket.local() };
         let transport = &mut self.transport;
-        let received = self.socket.receive(&mut self.memory, |packet| {
+        let received = self.socket.receive(&mut self.receiver, |packet| {
             // An error is the peer's packet (ignored) or ends the connection,
             // which `check_alive` sees.
             if let Err(e) = transport.recv(packet, info) {

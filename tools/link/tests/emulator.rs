@@ -12,25 +12,20 @@ use common::receive;
 use common::receive_texts;
 use common::Emulator;
 use common::PATIENCE;
-use quinn_udp::EcnCodepoint;
-use quinn_udp::Transmit;
-use quinn_udp::UdpSocketState;
 use rustix::process::Signal;
 use std::net::SocketAddr;
 use std::net::UdpSocket;
 use std::time::Duration;
+use udp_batch::Destination;
+use udp_batch::EcnCodepoint;
+use udp_batch::Receiver;
+use udp_batch::Socket;
 
 /// Sends with what std's sockets do not have: segmentation and ECN.
 fn transmit(socket: &UdpSocket, to: SocketAddr, contents: &[u8], segment: usize, ecn: bool) {
-    let transmit = Transmit {
-        destination: to,
-        ecn: ecn.then_some(EcnCodepoint::Ect0),
-        contents,
-        segment_size: Some(segment),
-        src_ip: None,
-    };
-    let state = UdpSocketState::new(socket.into()).unwrap();
-    state.try_send(socket.into(), &transmit).unwrap();
+    let ecn = ecn.then_some(EcnCodepoint::Ect0);
+    let batched = Socket::new(socket.try_clone().unwrap()).unwrap();
+    batched.send(Destination { to, from: None }, ecn, contents, segment).unwrap();
     socket.set_nonblocking(false).unwrap();
 }
 
@@ -257,18 +252,16 @@ fn ipv6_is_carried_and_has_larger_headers() {
 #[test]
 fn empty_packets_and_ecn_marks_pass() {
     let server = bind("127.0.0.1:0");
-    let state = UdpSocketState::new((&server).into()).unwrap();
+    let marked = Socket::new(server.try_clone().unwrap()).unwrap();
     let emulator = Emulator::start(server.local_addr().unwrap(), "");
     let client = bind("127.0.0.1:0");
     client.send_to(&[], emulator.address).unwrap();
     server.set_nonblocking(false).unwrap();
     assert!(receive(&server).0.is_empty());
     transmit(&client, emulator.address, b"x", 1, true);
-    let mut buffer = [0; 16];
-    let mut meta = [quinn_udp::RecvMeta::default()];
-    let mut slices = [std::io::IoSliceMut::new(&mut buffer)];
-    assert_eq!(state.recv((&server).into(), &mut slices, &mut meta).unwrap(), 1);
-    assert_eq!(meta[0].ecn, Some(EcnCodepoint::Ect0));
+    let mut marks = Vec::new();
+    Receiver::new(1).receive(&marked, |group| marks.push(group.ecn)).unwrap();
+    assert_eq!(marks, [Some(EcnCodepoint::Ect0)]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::time::Instant;
 use quiche::h3;
 use quiche::ConnectionId;
 use ring::digest;
+use udp_batch::Receiver;
 
 use super::shared::Shared;
 use crate::cli::Cli;
@@ -16,7 +17,6 @@ use crate::download::PACKET;
 use crate::exchange::find;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
-use crate::socket::BatchMemory;
 use crate::socket::Socket;
 use crate::system;
 use crate::transport;
@@ -89,10 +89,10 @@ impl Client {
     }
 
     /// Takes one batch in. False when none was waiting.
-    pub fn receive(&mut self, memory: &mut BatchMemory) -> bool {
+    pub fn receive(&mut self, receiver: &mut Receiver) -> bool {
         let info = quiche::RecvInfo { from: self.socket.peer(), to: self.socket.local() };
         let quic = &mut self.quic;
-        let received = self.socket.receive(memory, |packet| {
+        let received = self.socket.receive(receiver, |packet| {
             if let Err(e) = quic.recv(packet, info) {
                 log::debug!("packet of {} bytes: {e}", packet.len());
             }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use slab::Slab;
+use udp_batch::Receiver;
 
 use crate::cli::Cli;
 use crate::download::BATCHES_MAX;
@@ -19,7 +20,7 @@ use crate::exchange::CHUNK;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::reactor::Reactor;
-use crate::socket::BatchMemory;
+use crate::socket;
 use crate::system;
 use crate::target;
 use crate::transport::Transport;
@@ -33,7 +34,7 @@ struct Generator<'a> {
     transport: Transport,
     peer: SocketAddr,
     reactor: Reactor,
-    memory: BatchMemory,
+    receiver: Receiver,
     clients: Slab<Client>,
 
     /// When which client must be served.
@@ -76,7 +77,7 @@ impl<'a> Generator<'a> {
             transport: Transport::new(cli)?,
             peer: peer.ok_or_else(|| Failure::failed("the host has no address"))?,
             reactor: Reactor::new().map_err(cannot_wait)?,
-            memory: BatchMemory::new(),
+            receiver: socket::receiver(),
             clients: Slab::new(),
             deadlines: BTreeSet::new(),
             readable: BTreeSet::new(),
@@ -130,7 +131,7 @@ impl<'a> Generator<'a> {
     fn receive(&mut self, index: usize) {
         for _ in 0..BATCHES_MAX {
             let Some(client) = self.clients.get_mut(index) else { return };
-            if !client.receive(&mut self.memory) {
+            if !client.receive(&mut self.receiver) {
                 return;
             }
             self.serve(index, system::now());

@@ -23,6 +23,7 @@ use quiche::path_state::PathState;
 use quiche::path_state::RemoteEndpoint;
 use quiche::PathEvent;
 use quiche::RecvInfo;
+use udp_batch::Socket;
 
 use crate::config::limits::Limits;
 use crate::connection::idle::IdleDetector;
@@ -38,7 +39,6 @@ use crate::h3::Session;
 use crate::net::route::PacketSink;
 use crate::net::send_queue::Blocked;
 use crate::net::send_queue::SendQueue;
-use crate::net::socket::Socket;
 use crate::quic::connection_id::Cid;
 use crate::quic::handle::ConnectionHandle;
 use crate::quic::Quic;

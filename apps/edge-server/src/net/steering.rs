@@ -98,9 +98,13 @@ mod tests {
     use std::collections::BTreeSet;
     use std::net::UdpSocket;
 
-    use crate::net::receiver::Received;
-    use crate::net::receiver::Receiver;
-    use crate::net::socket::Socket;
+    use udp_batch::Group;
+    use udp_batch::Received;
+    use udp_batch::Receiver;
+    use udp_batch::Socket;
+    use udp_batch::GROUPS_MAX;
+
+    use crate::net::socket;
     use crate::quic::connection_id::ConnectionIdGenerator;
     use crate::quic::secrets::tests::shared;
     use crate::quic::secrets::tests::ONE;
@@ -137,9 +141,11 @@ mod tests {
     }
 
     fn drain(socket: &Socket) -> Vec<Vec<u8>> {
-        let mut receiver = Receiver::new();
+        let mut receiver = Receiver::new(GROUPS_MAX);
         let mut datagrams = Vec::new();
-        let mut take = |_, datagram: &mut [u8]| datagrams.push(datagram.to_vec());
+        let mut take = |group: Group<'_>| {
+            datagrams.extend(group.into_datagrams().map(|datagram| datagram.to_vec()));
+        };
         while receiver.receive(socket, &mut take).unwrap() == Received::Full {}
         datagrams
     }
@@ -149,9 +155,9 @@ mod tests {
         const WORKERS: u16 = 3;
         let steering = Steering::new(WORKERS);
         let address = "127.0.0.1:0".parse().unwrap();
-        let sockets = Socket::bind_group(address, WORKERS).unwrap();
+        let sockets = socket::bind_group(address, WORKERS).unwrap();
         steering.attach(&sockets[0]).unwrap();
-        let address = sockets[0].local_addr().unwrap();
+        let address = sockets[0].local_addr();
 
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sent: BTreeSet<_> =

@@ -8,6 +8,7 @@ pub mod resources;
 pub mod signals;
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
 use std::panic;
 use std::panic::AssertUnwindSafe;
@@ -20,13 +21,14 @@ use anyhow::Context;
 use log::warn;
 use path_store::StoreService;
 use quiche::path_state::PrefixLengths;
+use udp_batch::Socket;
 
 use crate::admission::connection_limits::ConnectionLimiter;
 use crate::config::Cli;
 use crate::config::Config;
 use crate::content::read_pool::ReadThreads;
 use crate::net::process_link::Link;
-use crate::net::socket::Socket;
+use crate::net::socket;
 use crate::net::steering::Steering;
 use crate::resume::store::StoreClient;
 use crate::server::hot_restart::OldProcess;
@@ -84,16 +86,17 @@ impl Workers {
 
         let (sockets, links) = match &mut old_process {
             Some(old_process) => adopt(cli, old_process)?,
-            None => (Socket::bind_group(cli.listen, cli.workers())?, Vec::new()),
+            None => (socket::bind_group(cli.listen, cli.workers())?, Vec::new()),
         };
         services.metrics.socket_drops.watch(&sockets);
-        let address = sockets[0].local_addr()?;
+        let address = sockets[0].local_addr();
         let steering = Steering::new(sockets.len() as u16);
         if let Err(e) = steering.attach(&sockets[0]) {
             warn!("the kernel does not steer packets, workers pass them on instead: {e}");
         }
         let descriptors = sockets.iter().filter(|_| cli.takeover.is_some());
-        let descriptors = descriptors.map(Socket::descriptor).collect::<Result<_, _>>();
+        let descriptors =
+            descriptors.map(|socket| socket.as_fd().try_clone_to_owned()).collect::<Result<_, _>>();
         let descriptors = descriptors.context("cannot keep the sockets for a successor")?;
         let pollers: Result<Vec<_>, _> = sockets.iter().map(|_| Poller::new()).collect();
         let pollers = pollers.context("cannot set the event loops up")?;
@@ -145,9 +148,9 @@ impl Workers {
 
 /// The sockets of an old process, and the links to its workers.
 fn adopt(cli: &Cli, from: &mut OldProcess) -> anyhow::Result<(Vec<Socket>, Vec<Link>)> {
-    let sockets = std::mem::take(&mut from.sockets).into_iter().map(Socket::adopt);
+    let sockets = std::mem::take(&mut from.sockets).into_iter().map(socket::adopt);
     let sockets: Vec<_> = sockets.collect::<Result<_, _>>().context("cannot take sockets over")?;
-    let address = sockets[0].local_addr()?;
+    let address = sockets[0].local_addr();
     let same_port = [0, address.port()].contains(&cli.listen.port());
     anyhow::ensure!(
         same_port && cli.listen.ip() == address.ip(),

@@ -12,6 +12,7 @@ use quiche::Header;
 use quiche::QlogLevel;
 use quiche::RecvInfo;
 use quiche::Type;
+use udp_batch::Socket;
 
 use crate::admission;
 use crate::admission::reason::Refusal;
@@ -21,7 +22,6 @@ use crate::admission::Now;
 use crate::connection::lifetime::Lifetime;
 use crate::connection::shutdown::Stage;
 use crate::connection::Connection;
-use crate::net::socket::Socket;
 use crate::quic::connection_id::Cid;
 use crate::quic::handle::ConnectionHandle;
 use crate::quic::Quic;

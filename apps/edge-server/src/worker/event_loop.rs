@@ -7,10 +7,11 @@ use anyhow::Context;
 use log::debug;
 use quiche::clock;
 use quiche::RecvInfo;
+use udp_batch::Received;
+use udp_batch::Receiver;
+use udp_batch::Socket;
+use udp_batch::GROUPS_MAX;
 
-use crate::net::receiver::Received;
-use crate::net::receiver::Receiver;
-use crate::net::socket::Socket;
 use crate::telemetry::health::Heartbeat;
 use crate::worker::command::Command;
 use crate::worker::command::CommandReceiver;
@@ -68,7 +69,7 @@ impl EventLoop {
         if let Some(older) = handles.relay.older() {
             poller.watch_older(older)?;
         }
-        let receiver = Receiver::new();
+        let receiver = Receiver::new(GROUPS_MAX);
         let (readable, relayed) = (false, false);
         Ok(Self { socket, poller, receiver, worker, drain, handles, readable, relayed })
     }
@@ -153,9 +154,12 @@ impl EventLoop {
         for _ in 0..RECEIVES_MAX {
             let (socket, worker) = (&self.socket, &mut self.worker);
             let WorkerHandles { forwarding, relay, .. } = &mut self.handles;
-            let received = self.receiver.receive(socket, |info, datagram| {
-                if !forwarding.forward(info, datagram) {
-                    deliver(worker, relay, socket, (DatagramSource::Socket, info), datagram);
+            let received = self.receiver.receive(socket, |group| {
+                let info = RecvInfo { from: group.from, to: group.to };
+                for datagram in group.into_datagrams().filter(|datagram| !datagram.is_empty()) {
+                    if !forwarding.forward(info, datagram) {
+                        deliver(worker, relay, socket, (DatagramSource::Socket, info), datagram);
+                    }
                 }
             });
             match received {

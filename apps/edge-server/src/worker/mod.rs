@@ -26,6 +26,7 @@ use quiche::Header;
 use quiche::RecvInfo;
 use quiche::Type;
 use slab::Slab;
+use udp_batch::Socket;
 
 use crate::admission::connection_limits::ConnectionLimiter;
 use crate::admission::connection_limits::Limit;
@@ -41,7 +42,6 @@ use crate::connection::PollOutcome;
 use crate::content::hosts::VirtualHosts;
 use crate::content::read_pool::ReadPool;
 use crate::net::send_queue::SendQueue;
-use crate::net::socket::Socket;
 use crate::quic::connection_id;
 use crate::quic::connection_id::Cid;
 use crate::quic::connection_id::ConnectionIdGenerator;

@@ -2,16 +2,14 @@
 
 use crate::clock;
 use crate::clock::Moment;
-use quinn_udp::RecvMeta;
-use quinn_udp::Transmit;
-use quinn_udp::UdpSocketState;
-use quinn_udp::BATCH_SIZE;
-use rustix::net::sockopt;
 use std::io;
-use std::io::IoSliceMut;
 use std::net::SocketAddr;
 use std::net::UdpSocket;
 use std::time::Duration;
+use udp_batch::Destination;
+use udp_batch::Receiver;
+use udp_batch::Socket;
+use udp_batch::GROUPS_MAX;
 
 /// How often a sender wakes up, as a server with a pacer in user space does.
 const BURST_EVERY: Duration = Duration::from_millis(1);
@@ -19,7 +17,9 @@ const BURST_EVERY: Duration = Duration::from_millis(1);
 /// A receiver stops when nothing has come for so long.
 const QUIET: Duration = Duration::from_millis(700);
 
-const GROUP_BYTES: usize = 1 << 16;
+/// The most that one send may hold.
+const SEND_BYTES_MAX: usize = 1 << 16;
+
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 
 /// Packets that are handed to the kernel with one call.
@@ -55,8 +55,8 @@ pub struct Seen {
 
 /// A server's socket and a client's, with the emulator between them.
 pub struct Ends {
-    server: UdpSocket,
-    client: UdpSocket,
+    server: Socket,
+    client: Socket,
     emulator: SocketAddr,
     /// How the server sees the client.
     client_seen: SocketAddr,
@@ -77,12 +77,14 @@ impl Load {
     }
 }
 
-/// A socket with room for bursts.
 pub fn bind() -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind("127.0.0.1:0")?;
-    if sockopt::set_socket_recv_buffer_size_force(&socket, SOCKET_BUFFER_BYTES).is_err() {
-        sockopt::set_socket_recv_buffer_size(&socket, SOCKET_BUFFER_BYTES)?;
-    }
+    UdpSocket::bind("127.0.0.1:0")
+}
+
+/// A socket with room for bursts.
+fn open(socket: UdpSocket) -> io::Result<Socket> {
+    let socket = Socket::new(socket)?;
+    socket.enlarge_receive_buffer(SOCKET_BUFFER_BYTES)?;
     Ok(socket)
 }
 
@@ -93,7 +95,7 @@ impl Ends {
         server.set_read_timeout(Some(Duration::from_secs(10)))?;
         client.send_to(b"hello", emulator)?;
         let (_, client_seen) = server.recv_from(&mut [0; 8])?;
-        Ok(Self { server, client, emulator, client_seen })
+        Ok(Self { server: open(server)?, client: open(client)?, emulator, client_seen })
     }
 
     /// Sends both loads at once and returns what came through.
@@ -118,8 +120,8 @@ impl Ends {
     }
 }
 
-fn send(socket: &UdpSocket, to: SocketAddr, load: Load) -> io::Result<()> {
-    let state = UdpSocketState::new(socket.into())?;
+fn send(socket: &Socket, to: SocketAddr, load: Load) -> io::Result<()> {
+    let destination = Destination { to, from: None };
     let Burst { packets, bytes } = load.burst;
     let mut contents = vec![0; packets * bytes];
     let started = clock::now();
@@ -132,12 +134,9 @@ fn send(socket: &UdpSocket, to: SocketAddr, load: Load) -> io::Result<()> {
         for payload in contents.chunks_mut(bytes) {
             payload[..8].copy_from_slice(&sent_ns);
         }
-        let send_max = state.max_gso_segments().min(GROUP_BYTES / bytes - 1);
+        let send_max = socket.datagrams_per_send_max().min(SEND_BYTES_MAX / bytes - 1);
         for contents in contents.chunks(send_max * bytes) {
-            let segment_size = Some(bytes);
-            let transmit =
-                Transmit { destination: to, ecn: None, contents, segment_size, src_ip: None };
-            state.try_send(socket.into(), &transmit)?;
+            socket.send(destination, None, contents, bytes)?;
         }
         due += load.every;
     }
@@ -145,29 +144,22 @@ fn send(socket: &UdpSocket, to: SocketAddr, load: Load) -> io::Result<()> {
 }
 
 /// Receives until it has been quiet for a while.
-fn receive(socket: &UdpSocket) -> io::Result<Vec<Arrival>> {
-    let state = UdpSocketState::new(socket.into())?;
-    let mut buffer = vec![0; BATCH_SIZE * GROUP_BYTES];
-    let mut metas = [RecvMeta::default(); BATCH_SIZE];
+fn receive(socket: &Socket) -> io::Result<Vec<Arrival>> {
+    let mut receiver = Receiver::new(GROUPS_MAX);
     let mut arrivals = Vec::new();
     let mut quiet_since = clock::now();
     while clock::now() - quiet_since < QUIET {
         // Half a millisecond's worth at a time leaves the processor to others.
         std::thread::sleep(BURST_EVERY / 2);
         let moment = Moment::now();
-        let mut chunks = buffer.chunks_exact_mut(GROUP_BYTES);
-        let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
-            std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
-        let count = match state.recv(socket.into(), &mut slices, &mut metas) {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-            Err(error) => return Err(error),
-        };
-        quiet_since = clock::now();
-        for (meta, slice) in metas.iter().zip(&slices).take(count) {
-            let received = moment.arrival(meta.timestamp);
-            let payloads = slice[..meta.len].chunks(meta.stride.max(1));
+        let count = arrivals.len();
+        receiver.receive(socket, |group| {
+            let received = moment.arrival(group.timestamp);
+            let payloads = group.into_datagrams();
             arrivals.extend(payloads.filter_map(|payload| arrival(payload, received)));
+        })?;
+        if arrivals.len() > count {
+            quiet_since = clock::now();
         }
     }
     Ok(arrivals)

@@ -1,8 +1,6 @@
 //! Datagrams that the kernel dropped because a worker's socket was full, read from the
 //! kernel when somebody asks.
 
-use std::collections::HashMap;
-use std::fs;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -12,15 +10,9 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::EncodeMetric;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use udp_batch::drops;
 
 use crate::telemetry::metrics::labels::WorkerLabels;
-
-/// The kernel's lists of UDP sockets.
-const LISTS: [&str; 2] = ["/proc/net/udp", "/proc/net/udp6"];
-
-/// Where a list has a socket's inode and its drops.
-const INODE_AT: usize = 9;
-const DROPS_AT: usize = 12;
 
 /// The workers' sockets, once there are some.
 #[derive(Clone, Debug, Default)]
@@ -31,26 +23,17 @@ pub struct SocketDrops {
 impl SocketDrops {
     /// Watches the sockets of the workers, in their order. Those of an earlier call stay.
     pub fn watch<'a>(&self, sockets: impl IntoIterator<Item = &'a (impl AsFd + 'a)>) {
-        let inode = |socket: &_| rustix::fs::fstat(socket).map_or(0, |stat| stat.st_ino);
+        let inode = |socket: &_| drops::inode(socket).unwrap_or_default();
         self.inodes.get_or_init(|| sockets.into_iter().map(inode).collect());
     }
 
     /// The drops of each worker's socket, where the kernel tells them.
     fn read(&self) -> Vec<(u8, u64)> {
-        let lists = LISTS.map(|path| fs::read_to_string(path).unwrap_or_default());
-        let drops: HashMap<_, _> = lists.iter().flat_map(|list| drops(list)).collect();
+        let drops = drops::by_inode();
         let inodes = self.inodes.get().into_iter().flatten();
         let workers = (0..=u8::MAX).zip(inodes);
         workers.filter_map(|(worker, inode)| Some((worker, *drops.get(inode)?))).collect()
     }
-}
-
-/// Inodes and drops of a list.
-fn drops(list: &str) -> impl Iterator<Item = (u64, u64)> + '_ {
-    list.lines().skip(1).filter_map(|line| {
-        let columns: Vec<_> = line.split_whitespace().collect();
-        Some((columns.get(INODE_AT)?.parse().ok()?, columns.get(DROPS_AT)?.parse().ok()?))
-    })
 }
 
 impl Collector for SocketDrops {

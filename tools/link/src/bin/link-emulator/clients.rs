@@ -3,11 +3,9 @@
 
 use crate::overruns;
 use crate::poller::Poller;
-use crate::socket::Destination;
-use crate::socket::Socket;
+use crate::socket;
 use crate::upstream;
 use link::AckThinner;
-use quinn_udp::EcnCodepoint;
 use slab::Slab;
 use std::collections::HashMap;
 use std::io;
@@ -15,6 +13,9 @@ use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
+use udp_batch::Destination;
+use udp_batch::EcnCodepoint;
+use udp_batch::Socket;
 
 /// Most clients at a time. Each has a socket.
 pub const CLIENTS_MAX: usize = 4_096;
@@ -85,7 +86,7 @@ impl Clients {
     pub fn key(
         &mut self,
         address: SocketAddr,
-        local: Option<IpAddr>,
+        local: IpAddr,
         poller: &Poller,
     ) -> io::Result<usize> {
         if let Some(&key) = self.keys.get(&address) {
@@ -94,13 +95,13 @@ impl Clients {
         if self.slots.len() >= CLIENTS_MAX {
             return Err(io::Error::other("too many clients"));
         }
-        let upstream = Socket::new(upstream::connect(address.ip(), self.server)?)?;
+        let upstream = socket::open(upstream::connect(address.ip(), self.server)?)?;
         let thinner = self.thins().then(|| AckThinner::new(self.ack_thinning));
         let slot = self.slots.vacant_entry();
         let key = slot.key();
         poller.add_client(&upstream, key)?;
         slot.insert(Client {
-            destination: Destination { to: address, from: local },
+            destination: Destination { to: address, from: Some(local) },
             upstream,
             up_packets: 0,
             thinner,

@@ -9,9 +9,9 @@ use link::LinkConfig;
 use link::LinkStats;
 use link::Packet;
 use link::Verdict;
-use quinn_udp::EcnCodepoint;
 use serde::Serialize;
 use std::time::Duration;
+use udp_batch::EcnCodepoint;
 
 /// One direction, shared by all clients.
 #[derive(Debug)]

@@ -4,9 +4,9 @@
 //! Owns the payloads between the model's verdict and the send. Bounded by the
 //! link: what is here waits in its buffer or travels at its rate for its delay.
 
-use quinn_udp::EcnCodepoint;
 use std::collections::VecDeque;
 use std::time::Duration;
+use udp_batch::EcnCodepoint;
 
 /// Most bytes in one send: the largest UDP payload over IPv4.
 const RUN_BYTES_MAX: usize = 65_507;

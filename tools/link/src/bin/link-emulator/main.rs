@@ -23,7 +23,6 @@ use crate::lane::Lane;
 use crate::notices::tell;
 use crate::poller::Poller;
 use crate::relay::Relay;
-use crate::socket::Socket;
 use crate::trace::Trace;
 use anyhow::Context;
 use std::io::Write;
@@ -57,8 +56,8 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
         .with_context(|| format!("cannot send to {} (see --to)", cli.to))?;
     raise_file_limit();
 
-    let listen = Socket::new(listen)?;
-    let address = listen.local_addr()?;
+    let listen = socket::open(listen)?;
+    let address = listen.local_addr();
     let poller = Poller::new()?;
     let clients = Clients::new(cli.to, cli.idle, cli.ack_thinning);
     let origin = clock::now();

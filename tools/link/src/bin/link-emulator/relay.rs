@@ -15,22 +15,24 @@ use crate::notices::Notices;
 use crate::overruns;
 use crate::poller::Poller;
 use crate::poller::Ready;
-use crate::socket::datagrams;
-use crate::socket::Destination;
-use crate::socket::Received;
-use crate::socket::Receiver;
-use crate::socket::Socket;
+use crate::socket;
 use crate::trace::Record;
 use crate::trace::Trace;
 use link::ip_packet_bytes;
 use link::Packet;
 use link::Verdict;
-use quinn_udp::EcnCodepoint;
-use quinn_udp::RecvMeta;
 use serde::Serialize;
 use std::io;
 use std::ops::Range;
 use std::time::Duration;
+use udp_batch::datagrams;
+use udp_batch::Destination;
+use udp_batch::EcnCodepoint;
+use udp_batch::Group;
+use udp_batch::Received;
+use udp_batch::Receiver;
+use udp_batch::Socket;
+use udp_batch::GROUPS_MAX;
 
 /// The shortest sleep. Packets that are due meanwhile leave together after it:
 /// two or three of them at 500 Mbit/s.
@@ -42,8 +44,6 @@ const TURN_BYTES_MAX: usize = 4 << 20;
 /// A running emulator.
 pub struct Relay {
     listen: Socket,
-    /// Whether packets may reach us under several of our addresses.
-    listens_on_any: bool,
     poller: Poller,
     receiver: Receiver,
     staged: Staged,
@@ -77,16 +77,16 @@ pub struct Summary {
 /// put into the order in which they came.
 #[derive(Debug, Default)]
 struct Staged {
-    groups: Vec<Group>,
+    groups: Vec<StagedGroup>,
     bytes: Vec<u8>,
 }
 
 #[derive(Clone, Debug)]
-struct Group {
+struct StagedGroup {
     arrival: Duration,
     client: usize,
     ecn: Option<EcnCodepoint>,
-    stride_bytes: usize,
+    datagram_bytes: usize,
     bytes: Range<usize>,
 }
 
@@ -106,10 +106,9 @@ impl Relay {
     ) -> io::Result<Self> {
         poller.add_listen(&listen)?;
         Ok(Self {
-            listens_on_any: listen.local_addr()?.ip().is_unspecified(),
             listen,
             poller,
-            receiver: Receiver::new(),
+            receiver: Receiver::new(GROUPS_MAX),
             staged: Staged::default(),
             traffic: Traffic {
                 clients,
@@ -175,14 +174,13 @@ impl Relay {
     fn receive_from_clients(&mut self) {
         let mut taken_bytes = 0;
         while taken_bytes < TURN_BYTES_MAX {
-            let Self { listen, poller, receiver, traffic, listens_on_any, .. } = self;
+            let Self { listen, poller, receiver, traffic, .. } = self;
             let moment = Moment::now();
-            let received = receiver.receive(listen, |meta, group| {
-                taken_bytes += group.len();
-                let local = meta.dst_ip.filter(|_| *listens_on_any);
-                match traffic.clients.key(meta.addr, local, poller) {
-                    Ok(client) => traffic.offer_up(client, moment, meta, group),
-                    Err(error) => traffic.notices.client_refused(meta.addr, &error),
+            let received = receiver.receive(listen, |group| {
+                taken_bytes += group.contents.len();
+                match traffic.clients.key(group.from, group.to.ip(), poller) {
+                    Ok(client) => traffic.offer_up(client, moment, group),
+                    Err(error) => traffic.notices.client_refused(group.from, &error),
                 }
             });
             // After an error the socket is still ready, at the next turn.
@@ -214,8 +212,7 @@ impl Relay {
         // What has to wait for the next turn is still ready then.
         while staged.bytes.len() < TURN_BYTES_MAX {
             let moment = Moment::now();
-            let stage = |meta: &RecvMeta, group: &[u8]| staged.push(client, moment, meta, group);
-            match receiver.receive(socket, stage) {
+            match receiver.receive(socket, |group| staged.push(client, moment, &group)) {
                 Ok(Received::Full) => {}
                 Ok(Received::Drained) => break,
                 Err(error) => {
@@ -235,32 +232,32 @@ impl Summary {
 }
 
 impl Staged {
-    fn push(&mut self, client: usize, moment: Moment, meta: &RecvMeta, group: &[u8]) {
+    fn push(&mut self, client: usize, moment: Moment, group: &Group<'_>) {
         let start = self.bytes.len();
-        self.bytes.extend_from_slice(group);
-        self.groups.push(Group {
-            arrival: moment.arrival(meta.timestamp),
+        self.bytes.extend_from_slice(group.contents);
+        self.groups.push(StagedGroup {
+            arrival: moment.arrival(group.timestamp),
             client,
-            ecn: meta.ecn,
-            stride_bytes: meta.stride,
+            ecn: group.ecn,
+            datagram_bytes: group.datagram_bytes,
             bytes: start..self.bytes.len(),
         });
     }
 }
 
 impl Traffic {
-    fn offer_up(&mut self, key: usize, moment: Moment, meta: &RecvMeta, group: &[u8]) {
+    fn offer_up(&mut self, key: usize, moment: Moment, group: Group<'_>) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        let arrival = moment.arrival(meta.timestamp);
+        let (arrival, ecn) = (moment.arrival(group.timestamp), group.ecn);
         client.last_seen = arrival;
-        for payload in datagrams(group, meta.stride) {
+        for payload in group.into_datagrams() {
             let Some(client) = self.clients.get_mut(key) else { return };
             client.up_packets += 1;
             let number = client.up_packets;
             match &mut client.thinner {
-                None => self.pass_up(key, arrival, number, meta.ecn, payload),
+                None => self.pass_up(key, arrival, number, ecn, payload),
                 Some(thinner) => {
-                    let packet = UpPacket { number, ecn: meta.ecn, payload: payload.to_vec() };
+                    let packet = UpPacket { number, ecn, payload: payload.to_vec() };
                     let passed = thinner.offer(arrival, payload.len(), packet);
                     self.thinned_packets += 1;
                     passed.for_each(|packet| self.pass_thinned(key, arrival, &packet));
@@ -303,11 +300,11 @@ impl Traffic {
         }
     }
 
-    fn offer_down(&mut self, group: &Group, bytes: &[u8]) {
+    fn offer_down(&mut self, group: &StagedGroup, bytes: &[u8]) {
         self.notices.server_answers();
         let Some(client) = self.clients.get_mut(group.client) else { return };
         client.last_seen = group.arrival;
-        for payload in datagrams(bytes, group.stride_bytes) {
+        for payload in datagrams(bytes, group.datagram_bytes) {
             client.down_packets += 1;
             let size_bytes = ip_packet_bytes(payload.len(), client.destination.to.ip());
             let packet = Packet { size_bytes, number: client.down_packets };
@@ -324,12 +321,13 @@ impl Traffic {
     fn send_due(&mut self, listen: &Socket, now: Duration) {
         let Self { clients, up, down, contents, notices, .. } = self;
         let server = clients.server();
-        let packets_max = listen.packets_per_send_max();
+        let packets_max = listen.datagrams_per_send_max();
 
         while let Some(run) = up.take_due(now, packets_max, contents) {
             let Some(client) = clients.get_mut(run.client) else { continue };
             let destination = Destination { to: server, from: None };
-            let sent = client.upstream.send(destination, run.ecn, contents, run.segment_bytes);
+            let sent =
+                socket::send(&client.upstream, destination, run.ecn, contents, run.segment_bytes);
             if let Err(error) = &sent {
                 notices.server_unreachable(server, error);
             }
@@ -338,7 +336,8 @@ impl Traffic {
         }
         while let Some(run) = down.take_due(now, packets_max, contents) {
             let Some(client) = clients.get_mut(run.client) else { continue };
-            let sent = listen.send(client.destination, run.ecn, contents, run.segment_bytes);
+            let sent =
+                socket::send(listen, client.destination, run.ecn, contents, run.segment_bytes);
             client.in_flight_packets -= u64::from(run.packets);
             down.count(&run, sent.is_ok());
         }

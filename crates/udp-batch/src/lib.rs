@@ -1,0 +1,20 @@
+//! Batched UDP: sockets that send and receive many datagrams with one system call.
+//!
+//! The kernel cuts what is sent into datagrams (GSO), joins datagrams of one sender
+//! (GRO), and hands over several such groups at a time (recvmmsg). Where it lacks one of
+//! these, less goes with each call and all else stays the same.
+
+pub mod drops;
+mod receiver;
+mod socket;
+
+pub use quinn_udp::EcnCodepoint;
+
+pub use crate::receiver::datagrams;
+pub use crate::receiver::Group;
+pub use crate::receiver::Received;
+pub use crate::receiver::Receiver;
+pub use crate::receiver::GROUPS_MAX;
+pub use crate::socket::bind_group;
+pub use crate::socket::Destination;
+pub use crate::socket::Socket;
