@@ -13,7 +13,6 @@ use quiche::RecvInfo;
 use crate::config;
 use crate::config::limits::Limits;
 use crate::config::Config;
-use crate::config::Parsed;
 use crate::content::hosts::Sites;
 use crate::h3::Desk;
 use crate::h3::Http;
@@ -76,11 +75,11 @@ impl Listener {
     /// One with the settings that edge-server has.
     pub fn new() -> Self {
         let words = ["edge-server", "--listen", "127.0.0.1:0", "--speedtest", "--root", FILES];
-        let Ok(Parsed::Run(config)) = config::parse(words) else { unreachable!() };
+        let config = config::parse(words).unwrap();
         let certificates = Certificates::read(&config).unwrap();
         let secrets = secrets::open(None).unwrap();
         let transport = Transport::new(&config.flags, &certificates, secrets).unwrap();
-        Self { config: *config, transport, asking: asking() }
+        Self { config, transport, asking: asking() }
     }
 
     fn accept(&mut self) -> Quic {

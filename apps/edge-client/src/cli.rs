@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use boring::ssl::SslContextBuilder;
 use boring::ssl::SslMethod;
-use clap::CommandFactory;
-use clap::FromArgMatches;
 use clap::Parser;
+use command_line::Stop;
 
 use crate::body;
 use crate::sha256::Sha256;
@@ -119,42 +118,19 @@ pub struct LoadOptions {
     pub sha256: Option<Sha256>,
 }
 
-/// What the command line asks for.
-#[derive(Debug)]
-pub enum Parsed {
-    Run(Box<Cli>),
-
-    /// Help or version.
-    Print(String),
-}
-
-/// Reads the command line. The error is one line that names the bad input.
-pub fn parse(
-    args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
-) -> Result<Parsed, String> {
-    let matches = match Cli::command().try_get_matches_from(args) {
-        Ok(matches) => matches,
-        Err(e) if !e.use_stderr() => return Ok(Parsed::Print(e.to_string())),
-        Err(e) => return Err(one_line(&e)),
-    };
-    let cli = Cli::from_arg_matches(&matches).map_err(|e| one_line(&e))?;
-
+/// Reads the command line.
+///
+/// # Errors
+///
+/// It asks for help or the version, or makes no sense.
+pub fn parse(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, Stop> {
+    let cli: Cli = command_line::parse(args)?;
     if cli.json && body::is_stdout(cli.output.as_deref()) {
-        return Err("--json and -o - both need standard output; write the body \
-                    to a file, or leave -o out"
-            .to_owned());
+        let both = "--json and -o - both need standard output; write the body to a file, or leave \
+                    -o out";
+        return Err(Stop::Usage(both.to_owned()));
     }
-    Ok(Parsed::Run(Box::new(cli)))
-}
-
-/// The first paragraph of clap's message, without tips and usage.
-fn one_line(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let paragraph = text.split("\n\n").next().unwrap_or_default();
-    let words: Vec<_> = paragraph.split_whitespace().collect();
-    let reason = words.join(" ");
-    let reason = reason.strip_prefix("error: ").unwrap_or(&reason);
-    format!("{reason}; see edge-client --help")
+    Ok(cli)
 }
 
 fn groups(text: &str) -> Result<String, String> {
@@ -187,8 +163,9 @@ fn seconds_above_0(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
-    fn parse_words(line: &str) -> Result<Parsed, String> {
+    fn parse_words(line: &str) -> Result<Cli, Stop> {
         parse(line.split(' '))
     }
 
@@ -202,7 +179,7 @@ mod tests {
         let line = "edge-client https://h/x --connect 127.0.0.1:4433 --insecure \
                     --repeat 3 --interval 0.5 --reuse --early-data --local 127.0.2.1 -o out --json \
                     --connect-timeout 2 --idle-timeout 1.5 --groups X25519:P-256";
-        let Ok(Parsed::Run(cli)) = parse_words(line) else { panic!("not understood") };
+        let cli = parse_words(line).unwrap();
         assert_eq!(cli.connect.unwrap().to_string(), "127.0.0.1:4433");
         assert!(cli.insecure);
         assert_eq!(cli.repeat.get(), 3);
@@ -218,9 +195,7 @@ mod tests {
 
     #[test]
     fn the_body_is_thrown_away_unless_asked_for() {
-        let Ok(Parsed::Run(cli)) = parse_words("edge-client https://h/x") else {
-            panic!("not understood")
-        };
+        let cli = parse_words("edge-client https://h/x").unwrap();
         assert_eq!(cli.output, None);
         assert!(!cli.reuse && !cli.early_data);
         assert_eq!(cli.idle_timeout, Duration::from_secs(30));
@@ -250,16 +225,9 @@ mod tests {
             ("edge-client https://h/ --requests 5 --sha256 é", "64 hexadecimal"),
         ];
         for (line, named) in table {
-            let error = parse_words(line).expect_err(line);
+            let Err(Stop::Usage(error)) = parse_words(line) else { panic!("{line}") };
             assert!(error.contains(named), "{line}: {error}");
             assert!(!error.contains('\n'), "{line}: {error}");
-        }
-    }
-
-    #[test]
-    fn help_and_version_are_no_errors() {
-        for flag in ["--help", "-h", "--version"] {
-            assert!(matches!(parse(["edge-client", flag]), Ok(Parsed::Print(_))));
         }
     }
 }

@@ -453,9 +453,7 @@ mod tests {
             let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
             socket.local_addr().unwrap()
         };
-        let Ok(cli::Parsed::Run(cli)) = cli::parse(["", "https://localhost/", "--insecure"]) else {
-            panic!("not understood")
-        };
+        let cli = cli::parse(["", "https://localhost/", "--insecure"]).unwrap();
         let addresses = [closed_port(), closed_port()];
         let mut body = Body::open(None).unwrap();
         let mut progress = Progress::for_stderr("");

@@ -2,9 +2,6 @@
 
 use std::fmt;
 
-/// Exit code: the download failed, or the program could not run it.
-pub const EXIT_FAILED: u8 = 1;
-
 /// The reason a download ended without a complete response.
 #[derive(Debug)]
 pub enum Failure {

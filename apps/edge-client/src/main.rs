@@ -27,36 +27,25 @@ use std::process::ExitCode;
 
 use body::Body;
 use cli::Cli;
-use cli::Parsed;
+use command_line::Program;
 use download::Downloader;
 use failure::Failure;
-use failure::EXIT_FAILED;
 use progress::Progress;
 use report::Report;
 
-/// The command line makes no sense.
-const EXIT_USAGE: u8 = 2;
+const PROGRAM: Program = Program("edge-client");
 
 fn main() -> ExitCode {
     let cli = match cli::parse(std::env::args_os()) {
-        Ok(Parsed::Run(cli)) => cli,
-        Ok(Parsed::Print(text)) => {
-            print!("{text}");
-            return ExitCode::SUCCESS;
-        }
-        Err(line) => return fail(&line, EXIT_USAGE),
+        Ok(cli) => cli,
+        Err(stop) => return PROGRAM.stop(&stop),
     };
     start_log();
 
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => fail(&format!("{}: {failure}", cli.target.url), EXIT_FAILED),
+        Err(failure) => PROGRAM.fail(format_args!("{}: {failure}", cli.target.url)),
     }
-}
-
-fn fail(line: &str, code: u8) -> ExitCode {
-    eprintln!("edge-client: {line}");
-    ExitCode::from(code)
 }
 
 /// Libraries stay silent unless RUST_LOG asks: an error is one line of ours.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
+use command_line::EXIT_FAILED;
 use mio::unix::SourceFd;
 use mio::Events;
 use mio::Interest;
@@ -18,7 +19,6 @@ use signal_hook::consts::SIGTERM;
 use signal_hook_mio::v1_0::Signals;
 
 use crate::failure::Failure;
-use crate::failure::EXIT_FAILED;
 use crate::system;
 
 const SIGNAL: Token = Token(usize::MAX - 1);

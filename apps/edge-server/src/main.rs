@@ -21,13 +21,12 @@ use std::time::Duration;
 
 use anyhow::bail;
 use anyhow::Context;
+use command_line::Program;
 use log::warn;
-
 use path_store::StoreService;
 
 use crate::config::Config;
 use crate::config::OnOff;
-use crate::config::Parsed;
 use crate::resume::store;
 use crate::server::check;
 use crate::server::hot_restart::OldProcess;
@@ -44,11 +43,7 @@ use crate::telemetry::health::Health;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::qlog;
 
-/// The server could not start, or failed.
-const EXIT_FAILED: u8 = 1;
-
-/// The command line makes no sense.
-const EXIT_USAGE: u8 = 2;
+const PROGRAM: Program = Program("edge-server");
 
 /// How long the store may take, at the end, to keep what was learnt last.
 const STORE_PATIENCE: Duration = Duration::from_secs(3);
@@ -56,12 +51,8 @@ const STORE_PATIENCE: Duration = Duration::from_secs(3);
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
     let config = match config::parse(&args) {
-        Ok(Parsed::Run(config)) => config,
-        Ok(Parsed::Print(text)) => {
-            print!("{text}");
-            return ExitCode::SUCCESS;
-        }
-        Err(line) => return fail(&line, EXIT_USAGE),
+        Ok(config) => config,
+        Err(stop) => return PROGRAM.stop(&stop),
     };
     start_log();
 
@@ -71,13 +62,8 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&format!("{error:#}"), EXIT_FAILED),
+        Err(error) => PROGRAM.fail(format_args!("{error:#}")),
     }
-}
-
-fn fail(line: &str, code: u8) -> ExitCode {
-    eprintln!("edge-server: {line}");
-    ExitCode::from(code)
 }
 
 /// Warnings of ours are shown; RUST_LOG asks for more.

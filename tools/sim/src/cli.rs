@@ -6,10 +6,9 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::CommandFactory;
-use clap::FromArgMatches;
 use clap::Parser;
 use clap::Subcommand;
+use command_line::Stop;
 
 const AFTER_HELP: &str = "\
 docs/evaluation.md explains scenario files and results.
@@ -116,44 +115,19 @@ pub fn jobs(asked: Option<NonZeroUsize>) -> usize {
     asked.map_or_else(cores, usize::from)
 }
 
-/// What the command line asks for.
-#[derive(Debug)]
-pub enum Parsed {
-    Run(Command),
-
-    /// Help or version.
-    Print(String),
-}
-
-/// Reads the command line. The error is one line that names the bad input.
-pub fn parse(
-    args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
-) -> Result<Parsed, String> {
-    let matches = match Cli::command().try_get_matches_from(args) {
-        Ok(matches) => matches,
-        Err(e) if !e.use_stderr() => return Ok(Parsed::Print(e.to_string())),
-        Err(e) => return Err(one_line(&e)),
-    };
-    let cli = Cli::from_arg_matches(&matches).map_err(|e| one_line(&e))?;
-    Ok(Parsed::Run(cli.command))
-}
-
-/// The first paragraph of clap's message, without tips and usage.
-fn one_line(error: &clap::Error) -> String {
-    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return "no command; see sim --help".into();
-    }
-    let text = error.to_string();
-    let paragraph = text.split("\n\n").next().unwrap_or_default();
-    let words: Vec<_> = paragraph.split_whitespace().collect();
-    let reason = words.join(" ");
-    let reason = reason.strip_prefix("error: ").unwrap_or(&reason);
-    format!("{reason}; see sim --help")
+/// Reads the command line.
+///
+/// # Errors
+///
+/// It asks for help or the version, or makes no sense.
+pub fn parse(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Command, Stop> {
+    command_line::parse(args).map(|cli: Cli| cli.command)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -164,7 +138,7 @@ mod tests {
     fn every_flag_of_run_is_understood() {
         let line = "sim run a.toml paths --only GEO --only x=1,y --seed 7 --runs 3 --jobs 2 \
                     --out o.jsonl --trace t";
-        let Ok(Parsed::Run(Command::Run(args))) = parse(line.split_whitespace()) else {
+        let Ok(Command::Run(args)) = parse(line.split_whitespace()) else {
             panic!("not understood")
         };
         assert_eq!(args.files, ["a.toml", "paths"]);
@@ -186,7 +160,7 @@ mod tests {
             ("sim run --all --jobs 0", "'0'"),
             ("sim walk", "'walk'"),
         ] {
-            let said = parse(line.split(' ')).expect_err(line);
+            let Err(Stop::Usage(said)) = parse(line.split(' ')) else { panic!("{line}") };
             assert!(said.contains(named) && said.ends_with("see sim --help"), "{said}");
             assert!(!said.contains('\n'), "{said}");
         }

@@ -14,29 +14,25 @@ use std::time::Duration;
 use std::time::Instant;
 
 use anyhow::Context;
+use command_line::Program;
+use command_line::Stop;
 use quiche::hooks;
 use sim::evaluation;
 
 use crate::cli::Command;
-use crate::cli::Parsed;
 use crate::cli::ReportArgs;
 use crate::cli::RunArgs;
 use crate::runner::Plan;
 
-/// The command line, or a scenario file, makes no sense.
-const EXIT_USAGE: u8 = 2;
+const PROGRAM: Program = Program("sim");
 
 /// The quiche of this program lacks a patch: whoever bisects skips this step.
 const EXIT_LACKING: u8 = 125;
 
 fn main() -> ExitCode {
     let command = match cli::parse(std::env::args_os()) {
-        Ok(Parsed::Run(command)) => command,
-        Ok(Parsed::Print(text)) => {
-            print!("{text}");
-            return ExitCode::SUCCESS;
-        }
-        Err(line) => return usage(&line),
+        Ok(command) => command,
+        Err(stop) => return PROGRAM.stop(&stop),
     };
     let result = match command {
         Command::Run(_) | Command::Fuzz(_) if !hooks::HAS_CLOCK => {
@@ -48,7 +44,7 @@ fn main() -> ExitCode {
                 return lacking("Careful Resume; choose runs whose mode is slow-start");
             }
             Ok(plan) => run(&plan, &args),
-            Err(error) => return usage(&format!("{error:#}")),
+            Err(error) => return PROGRAM.stop(&Stop::Usage(format!("{error:#}"))),
         },
         Command::List => list(),
         Command::Fuzz(args) => search::search(&args, &stop_after(args.time)),
@@ -57,21 +53,13 @@ fn main() -> ExitCode {
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("sim: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => PROGRAM.fail(format_args!("{error:#}")),
     }
 }
 
 fn lacking(what: &str) -> ExitCode {
-    eprintln!("sim: this quiche has not got {what}");
+    PROGRAM.say(format_args!("this quiche has not got {what}"));
     ExitCode::from(EXIT_LACKING)
-}
-
-fn usage(line: &str) -> ExitCode {
-    eprintln!("sim: {line}");
-    ExitCode::from(EXIT_USAGE)
 }
 
 /// Whether so many seconds have passed from now.
@@ -109,7 +97,7 @@ fn run(plan: &Plan, args: &RunArgs) -> anyhow::Result<bool> {
         runner::run(plan, &mut BufWriter::new(file))?
     };
     if summary.failed > 0 {
-        eprintln!("sim: {} of {} runs failed", summary.failed, summary.runs);
+        PROGRAM.say(format_args!("{} of {} runs failed", summary.failed, summary.runs));
     }
     Ok(summary.failed == 0)
 }
@@ -125,7 +113,7 @@ fn report(args: &ReportArgs) -> anyhow::Result<bool> {
     println!("written: {}", out.display());
     let mut passed = true;
     for breach in evaluation.breaches() {
-        eprintln!("sim: {breach}");
+        PROGRAM.say(breach);
         passed = false;
     }
     Ok(passed)

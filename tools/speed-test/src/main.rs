@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use anyhow::Context;
 use clap::Parser;
+use command_line::Program;
 use report::record::write_json_lines;
 use report::record::Download;
 use speed_test::keep::prune_qlogs;
@@ -28,8 +29,7 @@ use speed_test::summary::text_table;
 use speed_test::verdict::failures;
 use speed_test::verdict::notes;
 
-/// The command line makes no sense.
-const EXIT_USAGE: u8 = 2;
+const PROGRAM: Program = Program("speed-test");
 
 /// Measurement of what Careful Resume gains
 ///
@@ -91,35 +91,15 @@ impl Args {
 }
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let args: Args = match command_line::parse(std::env::args_os()) {
         Ok(args) => args,
-        Err(error) if error.use_stderr() => {
-            eprintln!("speed-test: {}", one_line(&error));
-            return ExitCode::from(EXIT_USAGE);
-        }
-        Err(help) => {
-            print!("{help}");
-            return ExitCode::SUCCESS;
-        }
+        Err(stop) => return PROGRAM.stop(&stop),
     };
     match run(&args) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("speed-test: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => PROGRAM.fail(format_args!("{error:#}")),
     }
-}
-
-/// The first paragraph of clap's message, without tips and usage.
-fn one_line(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let paragraph = text.split("\n\n").next().unwrap_or_default();
-    let words: Vec<_> = paragraph.split_whitespace().collect();
-    let reason = words.join(" ");
-    let reason = reason.strip_prefix("error: ").unwrap_or(&reason);
-    format!("{reason}; see speed-test --help")
 }
 
 /// Whether every check passed.
@@ -168,7 +148,7 @@ fn finish(results: &Path, downloads: &[Download], about: Vec<String>) -> anyhow:
     print!("{}", text_table(&groups(downloads)));
     println!("written: {}, {}", json_lines.display(), html.display());
     for line in notes.iter().chain(&failures) {
-        eprintln!("speed-test: {line}");
+        PROGRAM.say(line);
     }
     Ok(failures.is_empty())
 }
@@ -182,6 +162,7 @@ fn date() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use command_line::Stop;
 
     #[test]
     fn bad_usage_is_one_line_naming_the_input() {
@@ -191,8 +172,8 @@ mod tests {
             ("speed-test --runs 0", "'0'"),
             ("speed-test --remote https://h/ --paths GEO", "--paths"),
         ] {
-            let error = Args::try_parse_from(line.split(' ')).err().expect(line);
-            let said = one_line(&error);
+            let parsed = command_line::parse::<Args>(line.split(' '));
+            let Err(Stop::Usage(said)) = parsed else { panic!("{line}") };
             assert!(said.contains(named) && said.ends_with("see speed-test --help"), "{said}");
             assert!(!said.contains('\n'), "{said}");
         }

@@ -26,6 +26,8 @@ use clap::CommandFactory;
 use clap::FromArgMatches;
 use clap::Parser;
 use clap::ValueEnum;
+use command_line::one_line;
+use command_line::Stop;
 use ipnet::IpNet;
 use quiche::careful_resume::AfterJump;
 use quiche::slow_start::SlowStartExit;
@@ -388,35 +390,30 @@ fn parse_resume_ceiling(text: &str) -> Result<Infallible, String> {
     Err(format!("it has become --after-jump {now}"))
 }
 
-/// What the command line asks for.
-#[derive(Debug)]
-pub enum Parsed {
-    Run(Box<Config>),
-
-    /// Help or version.
-    Print(String),
-}
-
-/// Reads the command line, and the file that it names. The error is one line that
-/// names the bad input.
-pub fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Parsed, String> {
+/// Reads the command line, and the file that it names.
+///
+/// # Errors
+///
+/// It asks for help or the version, or makes no sense.
+pub fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Config, Stop> {
     let mut args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     // What is wrong here is told below; what is missing, the file may have.
     let said = match Cli::command().ignore_errors(true).try_get_matches_from(&args) {
         Ok(said) => said,
-        Err(e) => return Ok(Parsed::Print(e.to_string())),
+        Err(e) => return Err(Stop::new::<Cli>(&e)),
     };
     let mut file = ConfigFile::default();
     if let Some(path) = said.get_one::<PathBuf>("config") {
-        file = ConfigFile::read(path).map_err(|e| format!("{e:#}"))?;
+        file = ConfigFile::read(path).map_err(|e| Stop::Usage(format!("{e:#}")))?;
         let more = arguments_of(&file, &said);
-        let more = more.map_err(|e| format!("--config {}: {e}", path.display()))?;
+        let more = more.map_err(|e| Stop::Usage(format!("--config {}: {e}", path.display())))?;
         args.splice(1..1, more);
     }
-    let matches = Cli::command().try_get_matches_from(args).map_err(|e| one_line(&e))?;
-    let flags = Cli::from_arg_matches(&matches).map_err(|e| one_line(&e))?;
+    let stop = |e: clap::Error| Stop::new::<Cli>(&e);
+    let matches = Cli::command().try_get_matches_from(args).map_err(stop)?;
+    let flags = Cli::from_arg_matches(&matches).map_err(stop)?;
     let options = options_of(&matches);
-    Ok(Parsed::Run(Box::new(Config { flags, file, options })))
+    Ok(Config { flags, file, options })
 }
 
 fn options_of(matches: &ArgMatches) -> BTreeMap<String, Vec<OsString>> {
@@ -455,19 +452,9 @@ fn arguments_of(file: &ConfigFile, said: &ArgMatches) -> Result<Vec<OsString>, S
 fn understand(option: &[OsString]) -> Result<(), String> {
     let program = OsString::from("edge-server");
     match Cli::command().try_get_matches_from(std::iter::once(&program).chain(option)) {
-        Err(e) if e.kind() != ErrorKind::MissingRequiredArgument => Err(one_line(&e)),
+        Err(e) if e.kind() != ErrorKind::MissingRequiredArgument => Err(one_line::<Cli>(&e)),
         _ => Ok(()),
     }
-}
-
-/// The first paragraph of clap's message, without tips and usage.
-fn one_line(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let paragraph = text.split("\n\n").next().unwrap_or_default();
-    let words: Vec<_> = paragraph.split_whitespace().collect();
-    let reason = words.join(" ");
-    let reason = reason.strip_prefix("error: ").unwrap_or(&reason);
-    format!("{reason}; see edge-server --help")
 }
 
 #[cfg(test)]
@@ -475,7 +462,7 @@ mod tests {
     use super::*;
     use quiche::careful_resume::CarefulResumeConfig;
 
-    fn parse_words(line: &str) -> Result<Parsed, String> {
+    fn parse_words(line: &str) -> Result<Config, Stop> {
         parse(line.split(' '))
     }
 
@@ -497,7 +484,7 @@ mod tests {
                     --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
                     --qlog-subnet 10.0.0.0/8 --qlog-subnet fd00::/8 --check \
                     --speedtest";
-        let Ok(Parsed::Run(config)) = parse_words(line) else { panic!("not understood") };
+        let config = parse_words(line).unwrap();
         let cli = config.flags;
         assert_eq!(cli.listen.to_string(), "[::]:4433");
         assert_eq!(cli.workers(), 3);
@@ -568,7 +555,7 @@ mod tests {
             toml += &format!("{name} = {value}\n");
         }
         let parsed = |line: String| match parse_words(&line) {
-            Ok(Parsed::Run(config)) => format!("{:?}", config.flags),
+            Ok(config) => format!("{:?}", config.flags),
             other => panic!("{line}: {other:?}"),
         };
         let options = line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -581,7 +568,7 @@ mod tests {
             assert!(is_said != NOT_IN_FILE.contains(&option), "{option}");
         }
         let other = with_file(&dir, &toml, " --root other --resume on");
-        let Ok(Parsed::Run(config)) = parse_words(&other) else { panic!("{other}") };
+        let config = parse_words(&other).unwrap();
         assert_eq!((config.flags.root, config.flags.resume), ("other".into(), OnOff::On));
         assert_eq!(config.flags.cc, CongestionController::Reno);
     }
@@ -603,7 +590,8 @@ mod tests {
             ("[server]\nlisten = '[::]:0'", "--root"),
             ("[server]\ncert = 'c'", "--key"),
         ] {
-            let error = parse_words(&with_file(&dir, toml, "")).expect_err(toml);
+            let parsed = parse_words(&with_file(&dir, toml, ""));
+            let Err(Stop::Usage(error)) = parsed else { panic!("{toml}") };
             assert!(error.contains(named), "{toml}: {error}");
             assert!(!error.contains('\n'), "{toml}: {error}");
         }
@@ -612,7 +600,7 @@ mod tests {
     #[test]
     fn the_defaults_resume_with_cubic() {
         let line = "edge-server --listen 127.0.0.1:0 --root .";
-        let Ok(Parsed::Run(config)) = parse_words(line) else { panic!("not understood") };
+        let config = parse_words(line).unwrap();
         let cli = config.flags;
         assert!(cli.resumes());
         assert_eq!(cli.after_jump, AfterJump::Soft);
@@ -678,7 +666,7 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . stray", "'stray'"),
         ];
         for (line, named) in table {
-            let error = parse_words(line).expect_err(line);
+            let Err(Stop::Usage(error)) = parse_words(line) else { panic!("{line}") };
             assert!(error.contains(named), "{line}: {error}");
             assert!(!error.contains('\n'), "{line}: {error}");
         }
@@ -687,7 +675,7 @@ mod tests {
     #[test]
     fn help_and_version_are_no_errors() {
         for flag in ["--help", "-h", "--version"] {
-            assert!(matches!(parse(["edge-server", flag]), Ok(Parsed::Print(_))));
+            assert!(matches!(parse(["edge-server", flag]), Err(Stop::Print(_))));
         }
     }
 }

@@ -11,7 +11,6 @@ use quiche::RecvInfo;
 
 use super::*;
 use crate::config::Config;
-use crate::config::Parsed;
 use crate::h3::response_writer::H3_INTERNAL_ERROR;
 use crate::h3::stalled::StalledCounts;
 use crate::http::body::FileRange;
@@ -48,10 +47,7 @@ fn config(root: &Path) -> Config {
         "--root",
         root,
     ];
-    match crate::config::parse(words) {
-        Ok(Parsed::Run(config)) => *config,
-        other => panic!("{other:?}"),
-    }
+    crate::config::parse(words).unwrap()
 }
 
 fn request(method: &str, path: &str) -> Vec<h3::Header> {

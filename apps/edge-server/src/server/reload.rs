@@ -7,10 +7,8 @@ use std::ffi::OsString;
 use log::warn;
 
 use crate::config;
-use crate::config::Cli;
 use crate::config::Config;
 use crate::config::OnOff;
-use crate::config::Parsed;
 use crate::content::hosts::VirtualHosts;
 use crate::quic::certificate::Certificates;
 use crate::quic::secrets::SharedSecrets;
@@ -39,10 +37,8 @@ impl Reloader {
     ///
     /// One line that names what cannot be used.
     pub fn read(&self, workers: usize) -> anyhow::Result<Vec<WorkerConfig>> {
-        let Parsed::Run(wanted) = config::parse(&self.args).map_err(anyhow::Error::msg)? else {
-            anyhow::bail!("the command line asks for help");
-        };
-        let config = Config { flags: Cli { resume: self.resume, ..wanted.flags }, ..*wanted };
+        let mut config = config::parse(&self.args).map_err(anyhow::Error::msg)?;
+        config.flags.resume = self.resume;
         let virtual_hosts = VirtualHosts::open(&config)?;
         let certificates = Certificates::read(&config)?;
         let worker_config =

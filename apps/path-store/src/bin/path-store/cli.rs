@@ -1,10 +1,8 @@
 //! Command line of `path-store`.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
 use clap::Args;
 use clap::Parser;
 use clap::Subcommand;
@@ -189,26 +187,4 @@ impl Cli {
             _ => self.store.clone(),
         }
     }
-}
-
-/// Reads the command line. The error is what to print, and the exit code: 0 if
-/// it was asked for, else 2 and one line that names the bad input.
-pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, (String, u8)> {
-    Cli::try_parse_from(args).map_err(|error| match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => (error.to_string(), 0),
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            ("name the --store and what to do; see path-store --help".to_owned(), 2)
-        }
-        _ => (one_line(&error), 2),
-    })
-}
-
-/// Returns the first paragraph of clap's message, without tips and usage.
-fn one_line(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let paragraph = text.split("\n\n").next().unwrap_or_default();
-    let words: Vec<_> = paragraph.split_whitespace().collect();
-    let reason = words.join(" ");
-    let reason = reason.strip_prefix("error: ").unwrap_or(&reason);
-    format!("{reason}; see path-store --help")
 }

@@ -12,6 +12,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
+use command_line::Program;
 use path_store::Admin;
 use path_store::Backend;
 use path_store::Entry;
@@ -27,27 +28,19 @@ use crate::selector::Key;
 use crate::selector::Selector;
 use crate::show::Stats;
 
+const PROGRAM: Program = Program("path-store");
+
 fn main() -> ExitCode {
-    let cli = match cli::parse(std::env::args_os()) {
+    let cli: Cli = match command_line::parse(std::env::args_os()) {
         Ok(cli) => cli,
-        Err((help, 0)) => {
-            print!("{help}");
-            return ExitCode::SUCCESS;
-        }
-        Err((line, code)) => {
-            eprintln!("path-store: {line}");
-            return ExitCode::from(code);
-        }
+        Err(stop) => return PROGRAM.stop(&stop),
     };
     let wall_now = quiche::clock::wall_now();
 
     match run(&cli, wall_now) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if is_broken_pipe(&failure) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("path-store: {failure}");
-            ExitCode::FAILURE
-        }
+        Err(failure) => PROGRAM.fail(failure),
     }
 }
 

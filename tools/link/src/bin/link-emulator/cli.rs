@@ -1,19 +1,23 @@
 //! The command line, and the two directions of the link that it describes.
 
 use crate::changes::Changes;
-use clap::error::ErrorKind;
 use clap::Parser;
+use command_line::Program;
+use command_line::Stop;
 use link::Change;
 use link::LinkConfig;
 use link::PacketNumbers;
 use link::Queue;
 use link::Rate;
 use link::MTU_BYTES_DEFAULT;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+
+pub const PROGRAM: Program = Program("link-emulator");
 
 const RTT_MAX: Duration = Duration::from_secs(60);
 const BUFFER_BYTES_MAX: u64 = 1 << 32;
@@ -133,20 +137,15 @@ impl FromStr for NamedLoss {
 }
 
 impl Cli {
-    /// Reads the command line; `Err` holds the one line to print, if any, and
-    /// the exit code.
-    pub fn from_args(args: impl Iterator<Item = std::ffi::OsString>) -> Result<Self, (String, u8)> {
-        let cli = Self::try_parse_from(args).map_err(|error| match error.kind() {
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                let _ = error.print();
-                (String::new(), 0)
-            }
-            _ => (one_line(&error.to_string()), 2),
-        });
-        cli.map(|mut cli| {
-            cli.at.sort_by_key(|changes| changes.at);
-            cli
-        })
+    /// Reads the command line.
+    ///
+    /// # Errors
+    ///
+    /// It asks for help or the version, or makes no sense.
+    pub fn from_args(args: impl IntoIterator<Item = OsString>) -> Result<Self, Stop> {
+        let mut cli: Self = command_line::parse(args)?;
+        cli.at.sort_by_key(|changes| changes.at);
+        Ok(cli)
     }
 
     /// The link towards the server. Its schedule counts from the start of the
@@ -248,20 +247,11 @@ fn idle(text: &str) -> Result<Duration, String> {
     idle.ok_or_else(|| "a client may be idle for 0.1 seconds at least".into())
 }
 
-/// What clap has to say, without its hints, on one line.
-fn one_line(error: &str) -> String {
-    let said = error.split("Usage:").next().unwrap_or(error);
-    let said = said.split("For more information").next().unwrap_or(said);
-    let words: Vec<&str> = said.split_whitespace().collect();
-    let said = words.join(" ");
-    format!("{} (see --help)", said.strip_prefix("error: ").unwrap_or(&said))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(extra: &str) -> Result<Cli, (String, u8)> {
+    fn parse(extra: &str) -> Result<Cli, Stop> {
         let base = "link-emulator --listen 127.0.0.1:0 --to 127.0.0.1:9 --rate 50 --rtt 25.000001 --buffer 9000";
         let args = format!("{base} {extra}");
         Cli::from_args(args.split_whitespace().map(Into::into))
@@ -331,8 +321,7 @@ mod tests {
             ("--frobnicate", "--frobnicate", "--help"),
         ];
         for (args, names, way_out) in cases {
-            let (line, code) = parse(args).unwrap_err();
-            assert_eq!(code, 2);
+            let Err(Stop::Usage(line)) = parse(args) else { panic!("{args}") };
             assert!(line.contains(names) && line.contains(way_out), "{line}");
             assert_eq!(line.lines().count(), 1, "{line}");
         }
@@ -341,8 +330,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let args = ["link-emulator", "--listen", "127.0.0.1:0"].map(Into::into);
-        let (line, code) = Cli::from_args(args.into_iter()).unwrap_err();
-        assert_eq!(code, 2);
+        let Err(Stop::Usage(line)) = Cli::from_args(args) else { panic!("understood") };
         for flag in ["--to", "--rate", "--rtt", "--buffer"] {
             assert!(line.contains(flag), "{line}");
         }

@@ -18,9 +18,9 @@ mod trace;
 mod upstream;
 
 use crate::cli::Cli;
+use crate::cli::PROGRAM;
 use crate::clients::Clients;
 use crate::lane::Lane;
-use crate::notices::tell;
 use crate::poller::Poller;
 use crate::relay::Relay;
 use crate::trace::Trace;
@@ -32,19 +32,11 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let cli = match Cli::from_args(std::env::args_os()) {
         Ok(cli) => cli,
-        Err((line, code)) => {
-            if !line.is_empty() {
-                tell(line);
-            }
-            return ExitCode::from(code);
-        }
+        Err(stop) => return PROGRAM.stop(&stop),
     };
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tell(format_args!("{error:#}"));
-            ExitCode::FAILURE
-        }
+        Err(error) => PROGRAM.fail(format_args!("{error:#}")),
     }
 }
 
@@ -64,12 +56,12 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     let (up, down) = (Lane::new(cli.up(), origin)?, Lane::new(cli.down(), origin)?);
     let trace = cli.trace.as_deref().map(|path| Trace::create(path, origin)).transpose()?;
     let relay = Relay::new(listen, poller, clients, up, down, trace)?;
-    tell(format_args!("listening on {address}"));
+    PROGRAM.say(format_args!("listening on {address}"));
 
     let (summary, trace) = relay.run()?;
     writeln!(std::io::stdout(), "{}", serde_json::to_string(&summary)?)?;
     if summary.overrun_packets() > 0 {
-        tell(format_args!(
+        PROGRAM.say(format_args!(
             "this machine, not the link, lost {} packets (it is too busy, or net.core.rmem_max too \
              small)",
             summary.overrun_packets()

@@ -1,16 +1,9 @@
 //! Lines for the user about trouble with single clients or the server. Each
 //! kind of trouble is told once, not once for every packet.
 
-use std::fmt;
+use crate::cli::PROGRAM;
 use std::io;
-use std::io::Write;
 use std::net::SocketAddr;
-
-/// Writes a line to stderr. A parent process that has stopped reading must not
-/// stop the relay, as `eprintln!` would.
-pub fn tell(line: impl fmt::Display) {
-    let _ = writeln!(io::stderr(), "link-emulator: {line}");
-}
 
 /// What has been told.
 #[derive(Debug, Default)]
@@ -23,7 +16,7 @@ impl Notices {
     /// The server cannot be reached. The relay goes on: it may come yet.
     pub fn server_unreachable(&mut self, server: SocketAddr, error: &io::Error) {
         if !std::mem::replace(&mut self.server_told, true) {
-            tell(format_args!("cannot reach {server}: {error}; is a server running there?"));
+            PROGRAM.say(format_args!("cannot reach {server}: {error}; is a server running there?"));
         }
     }
 
@@ -35,7 +28,7 @@ impl Notices {
     /// A client's packets are ignored.
     pub fn client_refused(&mut self, client: SocketAddr, error: &io::Error) {
         if !std::mem::replace(&mut self.client_told, true) {
-            tell(format_args!("cannot serve client {client}: {error}"));
+            PROGRAM.say(format_args!("cannot serve client {client}: {error}"));
         }
     }
 }
