@@ -339,7 +339,8 @@ impl Client {
                 let _ = self.conn.stream_shutdown(answer.stream, quiche::Shutdown::Write, code);
             }
             Ending::Close => {
-                let _ = self.conn.close(true, 0x102, b"out of order");
+                let _ =
+                    self.conn.close(true, h3::WireErrorCode::InternalError as u64, b"out of order");
             }
             Ending::Finish | Ending::Silent | Ending::Vanish => (),
         }

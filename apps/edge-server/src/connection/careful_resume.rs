@@ -142,16 +142,15 @@ fn is_fault(error: Option<&quiche::ConnectionError>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quiche::h3;
+    use quiche::WireErrorCode;
 
     #[test]
     fn a_client_that_breaks_the_protocol_is_not_believed() {
         let error =
             |is_app, error_code| quiche::ConnectionError { is_app, error_code, reason: Vec::new() };
-        const PROTOCOL_VIOLATION: u64 = 0xa;
-        const H3_NO_ERROR: u64 = 0x100;
-
         assert!(!is_fault(None));
-        assert!(!is_fault(Some(&error(true, H3_NO_ERROR))));
-        assert!(is_fault(Some(&error(false, PROTOCOL_VIOLATION))));
+        assert!(!is_fault(Some(&error(true, h3::WireErrorCode::NoError as u64))));
+        assert!(is_fault(Some(&error(false, WireErrorCode::ProtocolViolation as u64))));
     }
 }

@@ -3,16 +3,13 @@
 
 use std::time::Instant;
 
+use quiche::h3::WireErrorCode;
 use quiche::hooks;
 
 use crate::h3::exchanges::FinishedRequest;
 use crate::h3::response_writer::ResponseWriter;
-use crate::h3::response_writer::H3_NO_ERROR;
 use crate::h3::Session;
 use crate::quic::Quic;
-
-/// Of RFC 9114, 8.1.
-pub(super) const H3_REQUEST_REJECTED: u64 = 0x10b;
 
 /// The first stream that the server opens is HTTP/3's control stream (RFC 9114, 6.2.1).
 const CONTROL_STREAM: u64 = 3;
@@ -57,18 +54,21 @@ impl Session {
 
     /// The client may ask again elsewhere: nothing has been done (RFC 9114, 4.1.1).
     pub(super) fn reject(&mut self, quic: &mut Quic, stream: u64) {
-        self.stop_reading(quic, stream, H3_REQUEST_REJECTED);
-        self.give_up(quic, stream, H3_REQUEST_REJECTED);
+        self.stop_reading(quic, stream, WireErrorCode::RequestRejected);
+        self.give_up(quic, stream, WireErrorCode::RequestRejected);
     }
 }
 
 /// Whether who closed a connection with this error had nothing to complain of.
 pub fn is_no_error(error: &quiche::ConnectionError) -> bool {
-    const QUIC_NO_ERROR: u64 = 0;
-    error.error_code == if error.is_app { H3_NO_ERROR } else { QUIC_NO_ERROR }
+    let no_error = match error.is_app {
+        true => WireErrorCode::NoError as u64,
+        false => quiche::WireErrorCode::NoError as u64,
+    };
+    error.error_code == no_error
 }
 
 /// Closes with `H3_NO_ERROR`: the client may connect anew, here or elsewhere.
 pub fn close(quic: &mut Quic) {
-    let _ = quic.close(true, H3_NO_ERROR, b"connect anew");
+    let _ = quic.close(true, WireErrorCode::NoError as u64, b"connect anew");
 }

@@ -23,6 +23,7 @@ use log::debug;
 use quiche::clock;
 use quiche::h3;
 use quiche::h3::NameValue;
+use quiche::h3::WireErrorCode;
 use quiche::hooks;
 use quiche::Shutdown;
 
@@ -35,7 +36,6 @@ use crate::h3::request_body::Overflow;
 use crate::h3::request_body::RequestBody;
 use crate::h3::response_writer::ResponseWriter;
 use crate::h3::response_writer::Step;
-use crate::h3::response_writer::H3_NO_ERROR;
 use crate::h3::scheduler::Scheduler;
 use crate::h3::send_quota::SendQuota;
 use crate::h3::stall_detector::StallDetector;
@@ -68,10 +68,6 @@ const CANCELLED_MAX: u32 = 10_000;
 
 /// What is taken from the library before any of it is answered: it is in memory meanwhile.
 const EVENTS_MAX: usize = 32;
-
-/// Codes of RFC 9114, 8.1.
-const H3_EXCESSIVE_LOAD: u64 = 0x107;
-const H3_MESSAGE_ERROR: u64 = 0x10e;
 
 /// A round trip to which it adds little that packets gather for a moment.
 const LONG_ROUND_TRIP: Duration = Duration::from_millis(4);
@@ -414,7 +410,7 @@ impl Session {
                     self.responses.remove_at(next);
                     self.exchanges.on_abort(stream, Some(sent), context.now);
                     if let Some(code) = code {
-                        let _ = quic.stream_shutdown(stream, Shutdown::Write, code);
+                        let _ = quic.stream_shutdown(stream, Shutdown::Write, code as u64);
                     }
                 }
             }
@@ -440,7 +436,7 @@ impl Session {
         let read = self.request_bodies.remove(&stream).is_some() || self.responses.contains(stream);
         self.cancelled += u32::from(read);
         self.malformed += u32::from(!read);
-        self.give_up(quic, stream, H3_NO_ERROR);
+        self.give_up(quic, stream, WireErrorCode::NoError);
         self.bound_harm(quic);
     }
 
@@ -448,34 +444,38 @@ impl Session {
     fn abort(&mut self, quic: &mut Quic, stream: u64, why: &str) {
         debug!("{}: stream {stream}: {why}", quic.trace_id());
         self.malformed += 1;
-        self.stop_reading(quic, stream, H3_MESSAGE_ERROR);
-        self.give_up(quic, stream, H3_MESSAGE_ERROR);
+        self.stop_reading(quic, stream, WireErrorCode::MessageError);
+        self.give_up(quic, stream, WireErrorCode::MessageError);
         self.bound_harm(quic);
     }
 
     /// RFC 9114, 10.5: who makes the server work for nothing is sent away.
     fn bound_harm(&self, quic: &mut Quic) {
         if self.malformed > MALFORMED_MAX || self.cancelled > CANCELLED_MAX {
-            let _ = quic.close(true, H3_EXCESSIVE_LOAD, b"too many requests for nothing");
+            let _ = quic.close(
+                true,
+                WireErrorCode::ExcessiveLoad as u64,
+                b"too many requests for nothing",
+            );
         }
     }
 
     /// The rest of a request changes nothing of its answer (RFC 9114, 4.1).
     fn stop_request(&mut self, quic: &mut Quic, stream: u64) {
-        self.stop_reading(quic, stream, H3_NO_ERROR);
+        self.stop_reading(quic, stream, WireErrorCode::NoError);
     }
 
-    fn stop_reading(&mut self, quic: &mut Quic, stream: u64, code: u64) {
+    fn stop_reading(&mut self, quic: &mut Quic, stream: u64, code: WireErrorCode) {
         self.request_bodies.remove(&stream);
         if !quic.stream_finished(stream) {
-            let _ = quic.stream_shutdown(stream, Shutdown::Read, code);
+            let _ = quic.stream_shutdown(stream, Shutdown::Read, code as u64);
         }
     }
 
-    fn give_up(&mut self, quic: &mut Quic, stream: u64, code: u64) {
+    fn give_up(&mut self, quic: &mut Quic, stream: u64, code: WireErrorCode) {
         let sent = self.responses.remove(stream).map(|response| response.sent_bytes());
         self.exchanges.on_abort(stream, sent, clock::now());
-        let _ = quic.stream_shutdown(stream, Shutdown::Write, code);
+        let _ = quic.stream_shutdown(stream, Shutdown::Write, code as u64);
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use log::debug;
 use quiche::h3;
+use quiche::h3::WireErrorCode;
 use quiche::hooks;
 
 use crate::h3::priority::Priority;
@@ -16,10 +17,6 @@ use crate::http::date::http_date;
 use crate::http::response::Field;
 use crate::http::response::Response;
 use crate::quic::Quic;
-
-/// Codes of RFC 9114, 8.1.
-pub const H3_NO_ERROR: u64 = 0x100;
-pub const H3_INTERNAL_ERROR: u64 = 0x102;
 
 /// Status, date and length.
 const OWN_FIELDS: usize = 3;
@@ -153,11 +150,11 @@ impl ResponseWriter {
         quic: &mut Quic,
         bytes_max: usize,
         fetch: &mut dyn FnMut(u64, FileRange),
-    ) -> Result<Step, Option<u64>> {
+    ) -> Result<Step, Option<WireErrorCode>> {
         match self.fetch {
             Fetch::None => (),
             Fetch::UnderWay => return Ok(Step::Fetching),
-            Fetch::Failed => return Err(Some(H3_INTERNAL_ERROR)),
+            Fetch::Failed => return Err(Some(WireErrorCode::InternalError)),
         }
         let capacity = quic.stream_capacity(self.stream).ok();
         if capacity.is_some() && capacity == self.short_capacity {
@@ -178,7 +175,7 @@ impl ResponseWriter {
         h3: &mut h3::Connection,
         quic: &mut Quic,
         bytes_max: usize,
-    ) -> Result<bool, Option<u64>> {
+    ) -> Result<bool, Option<WireErrorCode>> {
         let is_small = self.length <= WHOLE_BYTES_MAX.min(bytes_max as u64);
         let Some(head) = self.head.as_ref().filter(|_| is_small && !self.continued) else {
             return Ok(false);
@@ -204,7 +201,7 @@ impl ResponseWriter {
         quic: &mut Quic,
         bytes_max: usize,
         fetch: &mut dyn FnMut(u64, FileRange),
-    ) -> Result<Step, Option<u64>> {
+    ) -> Result<Step, Option<WireErrorCode>> {
         let sends_head = self.head.is_some();
         if let Some(head) = &self.head {
             match self.send_head(head, h3, quic) {
@@ -243,7 +240,7 @@ impl ResponseWriter {
         quic: &mut Quic,
         bytes_max: usize,
         fetch: &mut dyn FnMut(u64, FileRange),
-    ) -> Result<Step, Option<u64>> {
+    ) -> Result<Step, Option<WireErrorCode>> {
         let bytes_max = match self.capacity(h3, quic) {
             Ok(0) => return Ok(Step::Blocked),
             Ok(capacity) => capacity.min(bytes_max),
@@ -258,7 +255,7 @@ impl ResponseWriter {
             }
             Err(e) => {
                 debug!("{}: a file cannot be read on: {e}", quic.trace_id());
-                return Err(Some(H3_INTERNAL_ERROR));
+                return Err(Some(WireErrorCode::InternalError));
             }
         };
         let last = self.sent + piece.len() as u64 == self.length;
@@ -290,12 +287,14 @@ impl ResponseWriter {
         }
     }
 
-    fn cannot_send(&self, quic: &Quic, error: h3::Error) -> Option<u64> {
+    fn cannot_send(&self, quic: &Quic, error: h3::Error) -> Option<WireErrorCode> {
         debug!("{}: stream {}: {error}", quic.trace_id(), self.stream);
         match error {
-            h3::Error::TransportError(quiche::Error::StreamStopped(_)) => Some(H3_NO_ERROR),
+            h3::Error::TransportError(quiche::Error::StreamStopped(_)) => {
+                Some(WireErrorCode::NoError)
+            }
             h3::Error::TransportError(_) => None,
-            _ => Some(H3_INTERNAL_ERROR),
+            _ => Some(WireErrorCode::InternalError),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use std::time::SystemTime;
 
 use quiche::clock;
+use quiche::h3::WireErrorCode;
 use quiche::Shutdown;
 
 use crate::h3::kept_bytes;
@@ -16,10 +17,6 @@ use crate::h3::MALFORMED_MAX;
 use crate::h3::STREAM_ID_STEP;
 use crate::http::response::Response;
 use crate::quic::Quic;
-
-/// Codes of RFC 9114, 8.1.
-const H3_REQUEST_CANCELLED: u64 = 0x10c;
-const H3_REQUEST_INCOMPLETE: u64 = 0x10d;
 
 /// How many have stalled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +47,7 @@ impl Session {
         let StalledStreams { responses, heads, contents } =
             self.stall_detector.judge(snapshot, now);
         for stream in &responses {
-            self.give_up(quic, *stream, H3_REQUEST_CANCELLED);
+            self.give_up(quic, *stream, WireErrorCode::RequestCancelled);
         }
         let mut requests = contents.len();
         for stream in heads {
@@ -88,8 +85,9 @@ impl Session {
 
     /// Returns whether there was still something to give up.
     fn give_up_head(&mut self, quic: &mut Quic, stream: u64) -> bool {
-        let was_read = quic.stream_shutdown(stream, Shutdown::Read, H3_REQUEST_INCOMPLETE).is_ok();
-        self.give_up(quic, stream, H3_REQUEST_INCOMPLETE);
+        let code = WireErrorCode::RequestIncomplete;
+        let was_read = quic.stream_shutdown(stream, Shutdown::Read, code as u64).is_ok();
+        self.give_up(quic, stream, code);
         self.malformed += u32::from(was_read);
         self.bound_harm(quic);
         was_read

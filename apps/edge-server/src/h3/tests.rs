@@ -11,7 +11,6 @@ use quiche::RecvInfo;
 
 use super::*;
 use crate::config::Config;
-use crate::h3::response_writer::H3_INTERNAL_ERROR;
 use crate::h3::stalled::StalledCounts;
 use crate::http::body::FileRange;
 use crate::quic::certificate::Certificates;
@@ -227,8 +226,8 @@ fn what_comes_with_a_refused_request_is_nobodys_fault() {
         (request("POST", "/missing"), false, Ok("405")),
         (request("GET", "/missing"), false, Ok("404")),
         (request("GET", "/bytes/10"), false, Ok("200")),
-        (malformed, false, Err(H3_MESSAGE_ERROR)),
-        (request("POST", "/missing"), true, Err(goaway::H3_REQUEST_REJECTED)),
+        (malformed, false, Err(WireErrorCode::MessageError as u64)),
+        (request("POST", "/missing"), true, Err(WireErrorCode::RequestRejected as u64)),
     ];
     let trailers = [h3::Header::new(b"x", b"y")];
     for (fields, after_goaway, expected) in table {
@@ -323,7 +322,8 @@ fn what_cannot_be_read_from_disk_resets_its_stream_only() {
     assert_eq!(ends.http.unsent_bytes(), 0);
     carry(&mut ends.server, &mut ends.client, usize::MAX);
     let stopped = ends.client.stream_recv(failing, &mut [0; 100]);
-    assert_eq!(stopped, Err(quiche::Error::StreamReset(H3_INTERNAL_ERROR)));
+    let internal_error = WireErrorCode::InternalError as u64;
+    assert_eq!(stopped, Err(quiche::Error::StreamReset(internal_error)));
     assert!(ends.client.stream_readable(other));
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use std::thread;
 
+use command_line::EXIT_FAILED;
 use log::warn;
 use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;
@@ -29,7 +30,7 @@ pub fn install() -> io::Result<SignalHandler> {
     let stopping = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
         let now = Arc::clone(&stopping);
-        signal_hook::flag::register_conditional_shutdown(signal, 1, now)?;
+        signal_hook::flag::register_conditional_shutdown(signal, EXIT_FAILED.into(), now)?;
         signal_hook::flag::register(signal, Arc::clone(&stopping))?;
     }
     Ok(SignalHandler(Signals::new([SIGHUP, SIGTERM, SIGINT])?))

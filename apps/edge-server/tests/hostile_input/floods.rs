@@ -15,6 +15,7 @@ use crate::wire::numbers;
 use crate::wire::stream;
 use crate::wire::with_bytes;
 use crate::wire::H3_EXCESSIVE_LOAD;
+use crate::wire::H3_REQUEST_CANCELLED;
 
 const PACKETS: usize = 1000;
 const FRAMES: usize = 200;
@@ -124,8 +125,10 @@ fn streams() -> Vec<Kind> {
             "both",
             Stage::Http,
             |peer| {
-                let frames: Vec<u8> =
-                    [7, 11].iter().flat_map(|id| numbers(&[STOP_SENDING, *id, 0x10c])).collect();
+                let frames: Vec<u8> = [7, 11]
+                    .iter()
+                    .flat_map(|id| numbers(&[STOP_SENDING, *id, H3_REQUEST_CANCELLED]))
+                    .collect();
                 peer.round_trip();
                 peer.send(Space::Data, &frames);
             },
@@ -183,7 +186,7 @@ fn requests() -> Vec<Kind> {
                 Stage::Http,
                 each(|peer, id| {
                     peer.send(Space::Data, &stream(id, 0, &[0x01, 0x40, 99, 0], false));
-                    peer.send(Space::Data, &numbers(&[RESET_STREAM, id, 0x10c, 4]));
+                    peer.send(Space::Data, &numbers(&[RESET_STREAM, id, H3_REQUEST_CANCELLED, 4]));
                 }),
             )
             .input(
@@ -191,7 +194,7 @@ fn requests() -> Vec<Kind> {
                 Stage::Http,
                 each(|peer, id| {
                     peer.send(Space::Data, &stream(id, 0, &[0x01], false));
-                    peer.send(Space::Data, &numbers(&[RESET_STREAM, id, 0x10c, 1]));
+                    peer.send(Space::Data, &numbers(&[RESET_STREAM, id, H3_REQUEST_CANCELLED, 1]));
                 }),
             ),
         load("a storm of malformed requests")
@@ -231,8 +234,10 @@ fn requests() -> Vec<Kind> {
             |peer| {
                 for n in 0..90 {
                     let request = get("/");
-                    let frames =
-                        [stream(4 * n, 0, &request, true), numbers(&[STOP_SENDING, 4 * n, 0x10c])];
+                    let frames = [
+                        stream(4 * n, 0, &request, true),
+                        numbers(&[STOP_SENDING, 4 * n, H3_REQUEST_CANCELLED]),
+                    ];
                     peer.send(Space::Data, &frames.concat());
                 }
             },

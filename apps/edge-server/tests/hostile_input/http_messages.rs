@@ -13,6 +13,7 @@ use crate::wire::numbers;
 use crate::wire::section;
 use crate::wire::stream;
 use crate::wire::H3_MESSAGE_ERROR;
+use crate::wire::H3_REQUEST_CANCELLED;
 
 const GET: [(&str, &str); 4] =
     [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", "/")];
@@ -401,19 +402,19 @@ fn cancelled() -> Vec<Kind> {
     vec![kind("a request taken back", "RFC 9114, 4.1.1", Served)
         .input("half of it", Stage::Http, move |peer| {
             peer.write(0, &request()[..9], false);
-            peer.send(Space::Data, &numbers(&[RESET_STREAM, 0, 0x10c, 9]));
+            peer.send(Space::Data, &numbers(&[RESET_STREAM, 0, H3_REQUEST_CANCELLED, 9]));
         })
         .input("with its answer", Stage::Http, move |peer| {
             peer.write(0, &request(), true);
-            peer.send(Space::Data, &numbers(&[STOP_SENDING, 0, 0x10c]));
+            peer.send(Space::Data, &numbers(&[STOP_SENDING, 0, H3_REQUEST_CANCELLED]));
         })
         .input("in one packet", Stage::Http, move |peer| {
             let request = request();
             let size = request.len() as u64;
             let frames = [
                 stream(0, 0, &request, false),
-                numbers(&[RESET_STREAM, 0, 0x10c, size]),
-                numbers(&[STOP_SENDING, 0, 0x10c]),
+                numbers(&[RESET_STREAM, 0, H3_REQUEST_CANCELLED, size]),
+                numbers(&[STOP_SENDING, 0, H3_REQUEST_CANCELLED]),
             ];
             peer.send(Space::Data, &frames.concat());
         })

@@ -2,15 +2,11 @@
 
 use crate::support::client::Client;
 use crate::support::client::Memory;
+use crate::support::codes::CONNECTION_REFUSED;
+use crate::support::codes::H3_NO_ERROR;
+use crate::support::codes::H3_REQUEST_REJECTED;
 use crate::support::metrics;
 use crate::support::process::serve;
-
-/// Of RFC 9114, 8.1.
-const H3_NO_ERROR: u64 = 0x100;
-const H3_REQUEST_REJECTED: u64 = 0x10b;
-
-/// Of RFC 9000, 20.1.
-const CONNECTION_REFUSED: u64 = 0x2;
 
 /// RFC 9114, 5.2: requests may still come, and will not soon.
 const ALL_STREAMS: u64 = (1 << 62) - 4;

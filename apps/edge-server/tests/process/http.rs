@@ -4,10 +4,8 @@
 use std::fs;
 
 use crate::support::client::Client;
+use crate::support::codes::H3_MESSAGE_ERROR;
 use crate::support::process::serve;
-
-/// RFC 9114, 8.1.
-const H3_MESSAGE_ERROR: u64 = 0x10e;
 
 fn www(files: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();

@@ -9,17 +9,13 @@ use crate::admission::serve_measured;
 use crate::support::client::Client;
 use crate::support::client::Limits;
 use crate::support::client::Memory;
+use crate::support::codes::CONNECTION_REFUSED;
+use crate::support::codes::H3_EXCESSIVE_LOAD;
+use crate::support::codes::H3_NO_ERROR;
 use crate::support::flood::client_config;
 use crate::support::lab::emulate;
 use crate::support::metrics;
 use crate::support::process::sibling;
-
-/// Of RFC 9000, 20.1.
-const CONNECTION_REFUSED: u64 = 0x2;
-
-/// Of RFC 9114, 8.1.
-const H3_NO_ERROR: u64 = 0x100;
-const H3_EXCESSIVE_LOAD: u64 = 0x107;
 
 const OPEN: &str = "edge_server_connections_open";
 

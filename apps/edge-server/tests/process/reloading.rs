@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use crate::support::certify::certify;
 use crate::support::client::Client;
 use crate::support::client::Memory;
+use crate::support::codes::CONNECTION_REFUSED;
 use crate::support::process::serve;
 use crate::support::process::Running;
 
@@ -15,9 +16,6 @@ const WORKERS: &str = "3";
 
 /// Connections that reach every worker, but for one time in many.
 const CLIENTS: usize = 12;
-
-/// Of RFC 9000, 20.1.
-const CONNECTION_REFUSED: u64 = 0x2;
 
 /// A server of two folders that each have another `index.html`.
 struct Host {

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use crate::support::client::Client;
 use crate::support::client::Limits;
+use crate::support::codes::H3_INTERNAL_ERROR;
+use crate::support::codes::H3_NO_ERROR;
 use crate::support::lab::Lab;
 use crate::support::metrics;
 use crate::support::process::serve;
@@ -148,8 +150,7 @@ fn a_file_that_becomes_shorter_resets_its_stream_alone() {
     let stream = client.request("GET", "/file.bin");
     client.receive(stream, 10_000);
     File::options().write(true).open(root.join("file.bin")).unwrap().set_len(10).unwrap();
-    // H3_INTERNAL_ERROR (RFC 9114, 8.1).
-    assert_eq!(client.response(stream).reset, Some(0x102));
+    assert_eq!(client.response(stream).reset, Some(H3_INTERNAL_ERROR));
     assert_eq!(client.get("/").body, b"home");
 }
 
@@ -233,8 +234,7 @@ fn a_signal_closes_connections_and_ends_the_server() {
     let mut client = Client::connect(address);
     client.get("/");
     assert!(server.stop().success());
-    // H3_NO_ERROR (RFC 9114, 8.1).
-    assert_eq!(client.closed(), 0x100);
+    assert_eq!(client.closed(), H3_NO_ERROR);
 }
 
 // The congestion window also holds CONNECTION_CLOSE back: the server stays until
@@ -250,8 +250,7 @@ fn a_client_with_a_full_window_is_told_that_the_server_stops() {
     client.fall_silent();
     server.ask_to_stop();
     client.fall_silent();
-    // H3_NO_ERROR (RFC 9114, 8.1).
-    assert_eq!(client.closed(), 0x100);
+    assert_eq!(client.closed(), H3_NO_ERROR);
     assert!(server.end().0.success());
 }
 

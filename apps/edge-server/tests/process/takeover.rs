@@ -14,6 +14,7 @@ use rustix::process::Pid;
 use rustix::process::Signal;
 
 use crate::support::client::Client;
+use crate::support::codes::H3_NO_ERROR;
 use crate::support::lab::emulate;
 use crate::support::metrics;
 use crate::support::process::server_command;
@@ -23,9 +24,6 @@ use crate::support::process::Running;
 /// More than the transport takes at once.
 const LONG: &str = "/bytes/30000000";
 const LONG_BYTES: usize = 30_000_000;
-
-/// Of RFC 9114, 8.1.
-const H3_NO_ERROR: u64 = 0x100;
 
 /// Servers that take over from one another.
 struct Line {

@@ -21,9 +21,6 @@ const PACKET_BYTES_MAX: usize = 1200;
 /// What is read of the body at a time, in bytes.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// HTTP/3's code for an end without an error (RFC 9114, 8.1).
-const H3_NO_ERROR: u64 = 0x100;
-
 /// A download under way.
 pub struct Client {
     quic: quiche::Connection,
@@ -110,7 +107,7 @@ impl Client {
         }
         self.flush(turn)?;
         if self.complete.is_some() && self.quic.local_error().is_none() {
-            let _ = self.quic.close(true, H3_NO_ERROR, b"");
+            let _ = self.quic.close(true, h3::WireErrorCode::NoError as u64, b"");
             self.flush(turn)?;
         }
         if self.complete.is_none() && (self.quic.is_closed() || self.quic.is_draining()) {

@@ -435,7 +435,7 @@ impl Client {
 
     /// Tells the server that it is over.
     pub fn close(&mut self) {
-        let _ = self.quic.close(true, 0x100, b"");
+        let _ = self.quic.close(true, h3::WireErrorCode::NoError as u64, b"");
         self.send();
     }
 

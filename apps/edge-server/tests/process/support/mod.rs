@@ -3,6 +3,7 @@
 
 pub mod certify;
 pub mod client;
+pub mod codes;
 pub mod flood;
 pub mod forger;
 pub mod jump;
