@@ -81,14 +81,14 @@ fn tell_what_is_missing(config: &Config) {
         );
     }
     if config.flags.resume == OnOff::On && !config.flags.resumes() {
-        eprintln!("edge-server: this quiche has no Careful Resume: every connection slow-starts");
+        eprintln!("edge-server: this quiche has no Careful Resume: every connection starts slowly");
     }
 }
 
 /// Serves until a signal to stop. `args` are what `config` was read from.
 fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let cli = &config.flags;
-    let signals = signals::install().context("cannot take signals over")?;
+    let signals = signals::install().context("cannot handle signals")?;
     if let Some(dir) = &cli.qlog_dir {
         qlog::file::make_dir(dir)?;
     }
@@ -123,23 +123,23 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let commands = Arc::new(workers.commands);
     let follow =
         signals.follow(Arc::clone(&commands), reloader, health.clone(), access_log.clone());
-    follow.context("cannot follow signals")?;
+    follow.context("cannot start the thread for signals")?;
     if let Some(old_process) = old_process {
         old_process.request_handover()?;
         eprintln!("edge-server: took over");
     }
     if let Some(takeover_listener) = takeover_listener {
         let takeover_state = TakeoverState { sockets: workers.sockets, commands, health, status };
-        takeover_listener.wait(takeover_state).context("cannot wait for a successor")?;
+        takeover_listener.wait(takeover_state).context("cannot listen on --takeover")?;
     }
     eprintln!("edge-server: listening on {}", workers.address);
     server::run(workers.event_loops)?;
     if access_log.is_some_and(|log| !log.close()) {
-        warn!("the access log did not take its last lines in time");
+        warn!("the last lines of the access log were not written in time");
     }
 
     if store.is_some_and(|store| !store.close(STORE_PATIENCE)) {
-        bail!("the store did not keep everything in time; look at the disk of {}", cli.store);
+        bail!("the store did not save everything in time; check {}", cli.store);
     }
     Ok(())
 }

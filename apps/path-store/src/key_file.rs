@@ -72,7 +72,7 @@ impl<T: FromStr<Err = String> + Send + Sync + 'static> KeyFile<T> {
         };
         let thread = std::thread::Builder::new().name("key-file".into()).spawn(look);
         if let Err(e) = thread {
-            log::warn!("the file of keys will not be read again: {e}");
+            log::warn!("changes of the key file will not be noticed: {e}");
         }
 
         Ok(keys)
@@ -81,7 +81,7 @@ impl<T: FromStr<Err = String> + Send + Sync + 'static> KeyFile<T> {
     fn reload(&self, path: &Path) {
         match read(path) {
             Ok(keys) => *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys),
-            Err(error) => log::warn!("{error}; the keys stay as they were"),
+            Err(error) => log::warn!("{error}; keeping the previous keys"),
         }
     }
 }

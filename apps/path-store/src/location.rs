@@ -115,7 +115,7 @@ mod tests {
             ("rediss://:secret@one,two", "write +cluster"),
             ("valkey+cluster://:secret@one,,two", "a host is missing"),
             ("redis://:secret@cache?secret=1", "ca=FILE"),
-            ("http://secret", "no kind of store"),
+            ("http://secret", "not a kind of store"),
         ] {
             let error = parse(location).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

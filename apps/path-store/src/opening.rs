@@ -29,10 +29,10 @@ pub enum OpenError {
     #[error("{scheme}://…: {why}; expected {scheme}://[user:password@]host[:port][/database]")]
     RedisUrl { scheme: String, why: String },
 
-    #[error("{name}: {why}; look at the server and at the URL, or name another store")]
+    #[error("{name}: {why}; check the server and the URL, or name another store")]
     Redis { name: String, why: String },
 
-    #[error("{scheme}: is no kind of store; pass a file's path, memory:, or redis://host")]
+    #[error("{scheme}: is not a kind of store; pass a file's path, memory:, or redis://host")]
     UnknownScheme { scheme: String },
 
     #[error("{}: the store is a directory; name a file in it, such as {}", .0.display(), .0.join("paths.db").display())]
@@ -47,7 +47,7 @@ pub enum OpenError {
     #[error("{}: cannot write the store: {why}; make the file and its folder writable for this user, or name another path", .path.display())]
     Unwritable { path: PathBuf, why: String },
 
-    #[error("{}: there is no store; a server makes it when it is started with this path", .0.display())]
+    #[error("{}: there is no store; a server creates it when it starts with this path", .0.display())]
     Missing(PathBuf),
 
     #[error("{}: the file is another program's database; name another path", .0.display())]
@@ -68,6 +68,6 @@ pub enum OpenError {
     #[error("{}: cannot use the store: {why}", .path.display())]
     Failed { path: PathBuf, why: String },
 
-    #[error("cannot tell one boot from another: {0}; mount /proc, or use memory:")]
+    #[error("cannot read the ID of this boot: {0}; mount /proc, or use memory:")]
     NoBootId(io::Error),
 }

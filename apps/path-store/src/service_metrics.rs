@@ -30,7 +30,7 @@ pub struct ServiceMetrics {
     /// Releases and forgets dropped for want of room.
     pub dropped_ends: u64,
 
-    /// Requests that the store failed at.
+    /// Requests that failed in the store.
     pub failed: u64,
 
     /// Transactions or round trips that all of these took.

@@ -58,7 +58,7 @@ fn main() -> ExitCode {
 }
 
 fn lacking(what: &str) -> ExitCode {
-    PROGRAM.say(format_args!("this quiche has not got {what}"));
+    PROGRAM.say(format_args!("this quiche lacks {what}"));
     ExitCode::from(EXIT_LACKING)
 }
 

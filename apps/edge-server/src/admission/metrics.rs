@@ -44,11 +44,15 @@ impl AdmissionMetrics {
         registry.register("edge_server_retries", "Retry packets sent", retries);
         registry.register("edge_server_stateless_resets", "Stateless resets sent", resets);
         let (refusals, handshakes) = (metrics.refusals.clone(), metrics.handshakes.clone());
-        registry.register("edge_server_refusals", "Connections refused at the door", refusals);
+        registry.register(
+            "edge_server_refusals",
+            "Connections refused before their handshake",
+            refusals,
+        );
         registry.register("edge_server_handshakes", "Handshakes that ended", handshakes);
         registry.register(
             "edge_server_tokens",
-            "Address-validation tokens that clients offered, and what they were found to be",
+            "Address-validation tokens received, by kind and validity",
             metrics.tokens.clone(),
         );
         metrics

@@ -118,10 +118,13 @@ impl ConfigFile {
         };
         let file = Self { server: server.into_iter().map(setting).collect(), hosts };
         let unnamed = file.hosts.iter().filter(|host| host.names.is_empty()).count();
-        anyhow::ensure!(unnamed <= 1, "more than one [[host]] has no names; name all but one");
+        anyhow::ensure!(
+            unnamed <= 1,
+            "more than one [[host]] has no names; give names to all but one"
+        );
         for host in &file.hosts {
             let pair = host.cert.is_some() == host.key.is_some();
-            anyhow::ensure!(pair, "{host}: cert and key go together; say both or none");
+            anyhow::ensure!(pair, "{host}: cert and key go together; set both or neither");
         }
         Ok(file)
     }

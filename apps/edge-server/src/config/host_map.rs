@@ -33,10 +33,10 @@ impl<T> HostMap<T> {
         let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
         anyhow::ensure!(
             !key.is_empty() && key.bytes().all(good),
-            "'{name}' is no host name; write www.example.org, or *.example.org for all below"
+            "'{name}' is not a host name; write www.example.org, or *.example.org for all below it"
         );
         let old = map.insert(key.to_owned(), value);
-        anyhow::ensure!(old.is_none(), "two hosts are named '{name}'; name it once");
+        anyhow::ensure!(old.is_none(), "two hosts have the name '{name}'; list it once");
         Ok(())
     }
 

@@ -387,7 +387,7 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 /// Refuses, and names what takes its place.
 fn parse_resume_ceiling(text: &str) -> Result<Infallible, String> {
     let now = if text == "on" { "ceiling" } else { "none" };
-    Err(format!("it has become --after-jump {now}"))
+    Err(format!("use --after-jump {now} instead"))
 }
 
 /// Reads the command line, and the file that it names.
@@ -437,7 +437,9 @@ fn arguments_of(file: &ConfigFile, said: &ArgMatches) -> Result<Vec<OsString>, S
         let option = command.get_arguments().find(known);
         let option = option.filter(|_| !NOT_IN_FILE.contains(&name.as_str()));
         let option = option.ok_or_else(|| {
-            format!("line {line}: [server] has no '{name}'; write options of edge-server --help")
+            format!(
+                "line {line}: [server] has no '{name}'; use the option names of edge-server --help"
+            )
         })?;
         let own = setting.arguments(option).map_err(|e| format!("line {line}: {name}: {e}"))?;
         understand(&own).map_err(|e| format!("line {line}: {e}"))?;
@@ -584,7 +586,7 @@ mod tests {
             ("[server]\nworkers = true", "line 2: invalid value 'on' for '--workers"),
             ("[server]\nroot = ['a', 'b']", "line 2: the argument '--root"),
             ("[server]\nroot = { a = 1 }", "line 2: root: write a text"),
-            ("[server]\nspeedtest = 'yes'", "line 2: speedtest: say true or false"),
+            ("[server]\nspeedtest = 'yes'", "line 2: speedtest: write true or false"),
             ("[server]\nroot = 'a'\nroot = 'b'", "line 3: duplicate key"),
             ("[server]\nroot = 'a'", "--listen"),
             ("[server]\nlisten = '[::]:0'", "--root"),

@@ -32,7 +32,7 @@ impl Setting {
             return match self.value {
                 Value::Boolean(true) => Ok(vec![format!("--{name}").into()]),
                 Value::Boolean(false) => Ok(Vec::new()),
-                _ => bail!("say true or false"),
+                _ => bail!("write true or false"),
             };
         }
         let values = match &self.value {

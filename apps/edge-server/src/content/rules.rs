@@ -90,10 +90,13 @@ impl Rules {
         let index = host.index.clone().unwrap_or_else(|| vec!["index.html".to_owned()]);
         for name in &index {
             let plain = !name.is_empty() && !name.contains(['/', '\0']) && !name.starts_with('.');
-            ensure!(plain, "index: '{name}' is no name of a file; write index.html");
+            ensure!(plain, "index: '{name}' is not a file name; write one such as index.html");
         }
         let charset = host.charset.clone().unwrap_or_else(|| "utf-8".to_owned());
-        ensure!(is_value(&charset) || charset.is_empty(), "charset: '{charset}' is none");
+        ensure!(
+            is_value(&charset) || charset.is_empty(),
+            "charset: '{charset}' is not a charset; write one such as utf-8"
+        );
         let mut errors = BTreeMap::new();
         for (status, path) in host.error.iter().flatten() {
             errors.insert(error_status(status, path)?, path.clone());
@@ -166,11 +169,11 @@ impl RedirectRule {
         let file::Redirect { from, to, status } = rule;
         ensure!(
             REDIRECTS.contains(status),
-            "redirect from '{from}': status = {status} is none; name 301, 302, 303, 307 or 308"
+            "redirect from '{from}': status = {status} is not a redirect; use 301, 302, 303, 307 or 308"
         );
         let prefix = from.strip_suffix("/*").map(|path| format!("{path}/"));
         let plain = from.starts_with('/') && prefix.as_ref().unwrap_or(from).find('*').is_none();
-        ensure!(plain, "redirect from '{from}': write /path, or /path/* for all below");
+        ensure!(plain, "redirect from '{from}': write /path, or /path/* for all paths below it");
         let local = to.starts_with('/') && !to.starts_with("//");
         let whole = to.starts_with("https://") || to.starts_with("http://");
         let good = to.bytes().all(|byte| byte.is_ascii_graphic()) && (local || whole);
@@ -178,7 +181,7 @@ impl RedirectRule {
         let stars = to.matches('*').count();
         ensure!(
             stars <= usize::from(prefix.is_some()),
-            "redirect to '{to}': * stands once for what /* in '{from}' fits"
+            "redirect to '{to}': * may occur once, for what /* in '{from}' matches"
         );
         ensure!(from != to, "redirect from '{from}' leads to itself");
         let prefixed = prefix.is_some();
@@ -201,7 +204,7 @@ pub fn encode(path: &str) -> String {
 fn error_status(status: &str, path: &str) -> anyhow::Result<u16> {
     let number = status.parse().ok().filter(|number| (400..600).contains(number));
     let number =
-        number.with_context(|| format!("error: '{status}' is no status from 400 to 599"))?;
+        number.with_context(|| format!("error: '{status}' is not a status from 400 to 599"))?;
     ensure!(
         path.starts_with('/'),
         "error: {status} = '{path}': write the path of a file, /{status}.html"
@@ -234,9 +237,9 @@ fn header_rule(rule: &file::HeaderRule) -> anyhow::Result<(GlobMatcher, Vec<Fiel
     for (name, value) in &rule.set {
         let token = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         let lower = !name.is_empty() && name.bytes().all(token);
-        ensure!(lower, "header: '{name}' is no field name; write it in lower case");
+        ensure!(lower, "header: '{name}' is not a field name; write one in lower case");
         let own = RESERVED_FIELDS.contains(&name.as_str());
-        ensure!(!own, "header: '{name}' cannot be set: the server knows it best");
+        ensure!(!own, "header: '{name}' cannot be set: the server computes it");
         ensure!(is_value(value), "header: {name} = '{value}': a value is printable ASCII");
         fields.push(Field::new(name.clone(), value.clone()));
     }

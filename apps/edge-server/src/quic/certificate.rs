@@ -71,7 +71,7 @@ impl Certificates {
     ///
     /// BoringSSL refuses a certificate.
     pub fn tls(&self) -> anyhow::Result<SslContextBuilder> {
-        let mut tls = SslContextBuilder::new(SslMethod::tls()).context("cannot set TLS up")?;
+        let mut tls = SslContextBuilder::new(SslMethod::tls()).context("cannot set up TLS")?;
         if self.named.is_empty() {
             self.unnamed.present_to_all(&mut tls).context("cannot use the certificate")?;
         } else {
@@ -108,7 +108,7 @@ impl Pair {
             bail!("{key_name} {key}: holds no private key in PEM form; name one that does");
         };
         if !chain[0].public_key().is_ok_and(|public| public.public_eq(&private)) {
-            bail!("{key_name} {key}: is not the key of {cert_name} {cert}; name a pair");
+            bail!("{key_name} {key}: is not the key of {cert_name} {cert}; name a matching pair");
         }
         Ok(Self { chain, key: private })
     }
@@ -117,10 +117,10 @@ impl Pair {
     fn throw_away() -> anyhow::Result<Self> {
         let names = THROW_AWAY_NAMES.map(str::to_owned);
         let made =
-            rcgen::generate_simple_self_signed(names).context("cannot make a certificate")?;
-        let cert = X509::from_der(made.cert.der()).context("cannot make a certificate")?;
+            rcgen::generate_simple_self_signed(names).context("cannot create a certificate")?;
+        let cert = X509::from_der(made.cert.der()).context("cannot create a certificate")?;
         let key = PKey::private_key_from_der(&made.signing_key.serialize_der())
-            .context("cannot make a certificate")?;
+            .context("cannot create a certificate")?;
         Ok(Self { chain: vec![cert], key })
     }
 

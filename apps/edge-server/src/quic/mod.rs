@@ -99,8 +99,8 @@ impl Transport {
         let mut tls = certificates.tls()?;
         session_ticket::share(&mut tls, secrets.clone());
         let mut quic = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)
-            .context("cannot set QUIC up")?;
-        quic.set_application_protos(h3::APPLICATION_PROTOCOL).context("cannot set QUIC up")?;
+            .context("cannot set up QUIC")?;
+        quic.set_application_protos(h3::APPLICATION_PROTOCOL).context("cannot set up QUIC")?;
         hooks::set_sws_avoidance(&mut quic, true);
         hooks::set_spurious_loss_evidence(&mut quic, true);
         hooks::set_hystart_samples_per_ack(&mut quic, true);
@@ -128,7 +128,7 @@ impl Transport {
                 .context("cannot enable --resume")?;
         }
 
-        let mut http = h3::Config::new().context("cannot set HTTP/3 up")?;
+        let mut http = h3::Config::new().context("cannot set up HTTP/3")?;
         http.set_max_field_section_size(HEADERS_READ * u64::from(cli.limits.header_bytes_max));
         Ok(Self { quic, http, secrets })
     }

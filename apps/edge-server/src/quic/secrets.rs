@@ -100,7 +100,7 @@ pub fn open(path: Option<&Path>) -> anyhow::Result<SharedSecrets> {
             .context("cannot use --secrets, name a readable file of secrets"),
         None => match Secrets::random() {
             Ok(secrets) => Ok(SharedSecrets::fixed(secrets)),
-            Err(_) => bail!("cannot make a secret: the system has no randomness"),
+            Err(_) => bail!("cannot create a secret: the system provides no random bytes"),
         },
     }
 }

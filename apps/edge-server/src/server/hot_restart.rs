@@ -100,7 +100,7 @@ impl OldProcess {
             Err(e) => return Err(e).with_context(|| unusable(path)),
         };
         let (sockets, links) = receive(&stream)
-            .with_context(|| format!("cannot take over by --takeover {}", path.display()))?;
+            .with_context(|| format!("cannot take over through --takeover {}", path.display()))?;
         Ok(Some(Self { stream, path: path.to_owned(), sockets, links }))
     }
 
@@ -156,7 +156,7 @@ impl TakeoverListener {
             for stream in self.listener.incoming() {
                 match stream.and_then(|stream| takeover_state.hand_over(stream)) {
                     Ok(()) => return,
-                    Err(e) => warn!("not handed over, serving on: {e}"),
+                    Err(e) => warn!("cannot hand over, still serving: {e}"),
                 }
             }
         };
@@ -233,13 +233,15 @@ fn receive(mut stream: &UnixStream) -> anyhow::Result<(Vec<OwnedFd>, Vec<Link>)>
     let (mut sockets, mut links) = (Vec::new(), Vec::new());
     for _ in 0..u16::from_be_bytes(workers) {
         let descriptors = receive_descriptors(stream)?;
-        let [socket, link] =
-            descriptors.try_into().ok().context("descriptors are missing; raise the limit")?;
+        let [socket, link] = descriptors
+            .try_into()
+            .ok()
+            .context("file descriptors are missing; raise their limit")?;
         sockets.push(socket);
         links.push(Link::new(link));
     }
     if sockets.is_empty() {
-        bail!("there are no sockets; stop the server that listens there");
+        bail!("it has no sockets; stop the server that listens there");
     }
     Ok((sockets, links))
 }

@@ -82,7 +82,8 @@ impl Workers {
         mut old_process: Option<OldProcess>,
     ) -> anyhow::Result<(Self, Option<OldProcess>)> {
         let cli = &config.flags;
-        let read_threads = ReadThreads::start().context("cannot start the threads that read")?;
+        let read_threads =
+            ReadThreads::start().context("cannot start the threads that read files")?;
 
         let (sockets, links) = match &mut old_process {
             Some(old_process) => adopt(cli, old_process)?,
@@ -92,14 +93,14 @@ impl Workers {
         let address = sockets[0].local_addr();
         let steering = Steering::new(sockets.len() as u16);
         if let Err(e) = steering.attach(&sockets[0]) {
-            warn!("the kernel does not steer packets, workers pass them on instead: {e}");
+            warn!("the kernel does not steer packets; workers forward them to each other instead: {e}");
         }
         let descriptors = sockets.iter().filter(|_| cli.takeover.is_some());
         let descriptors =
             descriptors.map(|socket| socket.as_fd().try_clone_to_owned()).collect::<Result<_, _>>();
-        let descriptors = descriptors.context("cannot keep the sockets for a successor")?;
+        let descriptors = descriptors.context("cannot duplicate the sockets for --takeover")?;
         let pollers: Result<Vec<_>, _> = sockets.iter().map(|_| Poller::new()).collect();
-        let pollers = pollers.context("cannot set the event loops up")?;
+        let pollers = pollers.context("cannot set up the event loops")?;
         let wakers: Vec<_> = pollers.iter().map(Poller::waker).collect();
         let (commands, receivers) = CommandSender::connect(wakers.iter().cloned());
         let forwarding = Forwarding::connect(steering, wakers.iter().cloned());
@@ -149,7 +150,8 @@ impl Workers {
 /// The sockets of an old process, and the links to its workers.
 fn adopt(cli: &Cli, from: &mut OldProcess) -> anyhow::Result<(Vec<Socket>, Vec<Link>)> {
     let sockets = std::mem::take(&mut from.sockets).into_iter().map(socket::adopt);
-    let sockets: Vec<_> = sockets.collect::<Result<_, _>>().context("cannot take sockets over")?;
+    let sockets: Vec<_> =
+        sockets.collect::<Result<_, _>>().context("cannot take over the sockets")?;
     let address = sockets[0].local_addr();
     let same_port = [0, address.port()].contains(&cli.listen.port());
     anyhow::ensure!(
@@ -160,7 +162,7 @@ fn adopt(cli: &Cli, from: &mut OldProcess) -> anyhow::Result<(Vec<Socket>, Vec<L
     );
     let workers = sockets.len();
     if cli.workers.is_some_and(|wanted| usize::from(wanted) != workers) {
-        warn!("--workers stays {workers}, as in the server taken over from, until a restart");
+        warn!("--workers stays {workers}, as in the server that this one takes over from");
     }
     Ok((sockets, std::mem::take(&mut from.links)))
 }

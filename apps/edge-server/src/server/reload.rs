@@ -47,7 +47,7 @@ impl Reloader {
         config.flags.warn_of_conflicts();
         let changed = self.changed(&config.options);
         if !changed.is_empty() {
-            warn!("changed, but as they were until a restart: {}", changed.join(", "));
+            warn!("changed, but not applied until a restart: {}", changed.join(", "));
         }
         Ok(configs)
     }

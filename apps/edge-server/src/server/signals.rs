@@ -79,6 +79,6 @@ fn reload(commands: &CommandSender, reloader: &Reloader) {
             );
             eprintln!("edge-server: reloaded");
         }
-        Err(e) => warn!("cannot reload, everything stays as it was: {e:#}"),
+        Err(e) => warn!("cannot reload, nothing has changed: {e:#}"),
     }
 }

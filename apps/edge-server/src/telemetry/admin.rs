@@ -61,7 +61,7 @@ impl AdminListener {
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         if let Err(e) = rustix::net::shutdown(&self.listener, Shutdown::Both) {
-            debug!("status pages: {e}");
+            debug!("admin listener: {e}");
         }
     }
 }
@@ -96,12 +96,12 @@ impl AdminServer {
             match stream {
                 Ok(stream) => {
                     if let Err(e) = self.answer(stream) {
-                        debug!("status pages: {e}");
+                        debug!("admin listener: {e}");
                     }
                 }
                 Err(_) if closed.load(Ordering::Relaxed) => return,
                 Err(e) => {
-                    warn!("status pages: {e}");
+                    warn!("admin listener: {e}");
                     std::thread::sleep(READER_PATIENCE);
                 }
             }

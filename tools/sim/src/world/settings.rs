@@ -56,12 +56,12 @@ impl Settings {
     ///
     /// None is expected.
     pub fn new() -> anyhow::Result<Self> {
-        let mut http = h3::Config::new().context("cannot set HTTP/3 up")?;
+        let mut http = h3::Config::new().context("cannot set up HTTP/3")?;
         http.set_max_field_section_size(HEADERS_BYTES_MAX);
         Ok(Self {
-            server: server_config().context("cannot set QUIC up")?,
-            resuming_server: server_config().context("cannot set QUIC up")?,
-            client: client_config().context("cannot set QUIC up")?,
+            server: server_config().context("cannot set up QUIC")?,
+            resuming_server: server_config().context("cannot set up QUIC")?,
+            client: client_config().context("cannot set up QUIC")?,
             http,
         })
     }
@@ -181,7 +181,7 @@ impl Certificate {
         if let Some(made) = MADE.get() {
             return Ok(made);
         }
-        let made = Self::make().context("cannot make a certificate")?;
+        let made = Self::make().context("cannot create a certificate")?;
         Ok(MADE.get_or_init(|| made))
     }
 

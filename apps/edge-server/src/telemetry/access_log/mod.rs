@@ -161,14 +161,14 @@ impl Writer {
         self.flush();
         match open(&self.path) {
             Ok(output) => self.output = BufWriter::new(output),
-            Err(e) => warn!("{}: {e}; the old file is written on", unwritable(&self.path)),
+            Err(e) => warn!("{}: {e}; still writing to the old file", unwritable(&self.path)),
         }
     }
 
     fn note(&mut self, result: io::Result<()>) {
         let Err(e) = result else { return };
         if !std::mem::replace(&mut self.told, true) {
-            warn!("cannot write {}: {e}; lines are lost until it can", self.path.display());
+            warn!("cannot write {}: {e}; lines are lost until that works", self.path.display());
         }
     }
 }

@@ -22,7 +22,7 @@ impl DropMetrics {
         let metrics = Self::default();
         registry.register(
             "edge_server_drops",
-            "What was ended because it took the client too long",
+            "Handshakes, requests, responses and connections ended because they took too long",
             metrics.0.clone(),
         );
         metrics

@@ -89,7 +89,7 @@ impl Metrics {
         registry.register("edge_server_connections", "Connections accepted", connections.clone());
         registry.register(
             "edge_server_connections_open",
-            "Connections that are open",
+            "Connections open now",
             connections_now.clone(),
         );
         registry.register(
@@ -99,13 +99,13 @@ impl Metrics {
         );
         registry.register(
             "edge_server_pacing_lateness_seconds",
-            "How late a worker is where a connection waited for the time to send",
+            "How late a worker sends paced packets",
             lateness_s.clone(),
         );
         let access_log_dropped = Counter::default();
         registry.register(
             "edge_server_access_log_dropped",
-            "Lines that the access log did not take in time, or could not write",
+            "Lines missing from the access log",
             access_log_dropped.clone(),
         );
         let socket_drops = SocketDrops::default();

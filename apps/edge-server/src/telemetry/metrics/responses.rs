@@ -37,7 +37,7 @@ impl ResponseMetrics {
         let metrics = Self::default();
         registry.register(
             "edge_server_responses",
-            "Responses that ended, and whether the client has all of them",
+            "Responses that ended, and whether the client received all of them",
             metrics.responses.clone(),
         );
         registry.register(

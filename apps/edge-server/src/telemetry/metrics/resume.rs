@@ -87,14 +87,14 @@ impl ResumeMetrics {
         let Self { phases, offered, taken, refused, limits, set_age_s, rtt_ratio, rtts_saved } =
             metrics.clone();
         let resume = registry.sub_registry_with_prefix("edge_server_resume");
-        let help = "Phases of Careful Resume that connections came to, and why";
+        let help = "Phases of Careful Resume that connections entered, and why";
         resume.register("phases", help, phases);
-        resume.register("jumps_offered", "Connections that were given a saved set", offered);
+        resume.register("jumps_offered", "Connections that got saved parameters", offered);
         resume.register("jumps_taken", "Connections that jumped", taken);
-        let help = "Connections that were given a saved set and did not jump, and why";
+        let help = "Connections that got saved parameters and did not jump, and why";
         resume.register("jumps_refused", help, refused);
         resume.register("jump_limits", "What ended the sending of jumps", limits);
-        let help = "Age of the saved sets that connections jumped with";
+        let help = "Age of the saved parameters with which connections jumped";
         resume.register("set_age_seconds", help, set_age_s);
         let help = "RTT of the path as a multiple of the saved one, at jumps and refusals";
         resume.register("rtt_ratio", help, rtt_ratio);

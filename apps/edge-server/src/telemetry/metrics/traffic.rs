@@ -71,13 +71,10 @@ impl TrafficMetrics {
                 bytes_received,
                 sent,
                 received,
-                plain("packets_lost", "Packets that were taken for lost"),
-                plain("bytes_lost", "Bytes in packets that were taken for lost"),
-                plain(
-                    "packets_lost_spuriously",
-                    "Packets that were taken for lost and acknowledged later",
-                ),
-                plain("packets_retransmitted", "Packets sent that repeat something"),
+                plain("packets_lost", "Packets declared lost"),
+                plain("bytes_lost", "Bytes in packets declared lost"),
+                plain("packets_lost_spuriously", "Packets declared lost and acknowledged later"),
+                plain("packets_retransmitted", "Packets sent that repeat data"),
             ],
         }
     }

@@ -121,7 +121,7 @@ impl<W: Write> Drop for QlogFile<W> {
 fn tell(told: &AtomicBool, path: &Path, error: &io::Error) {
     if !told.swap(true, Ordering::Relaxed) {
         warn!(
-            "cannot write {}: {error}; qlogs are cut short until --qlog-dir can be written",
+            "cannot write {}: {error}; qlogs are incomplete until --qlog-dir is writable",
             path.display()
         );
     }

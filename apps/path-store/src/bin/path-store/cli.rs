@@ -162,21 +162,21 @@ fn rtt(text: &str) -> Result<Duration, String> {
     let ms = text.parse::<f64>().ok();
     let rtt = ms.and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok());
     rtt.filter(|rtt| !rtt.is_zero() && *rtt <= RTT_MAX)
-        .ok_or_else(|| "expected milliseconds, such as 50; 60000 at most".to_string())
+        .ok_or_else(|| "expected milliseconds, such as 50; at most 60000".to_string())
 }
 
 fn lifetime(text: &str) -> Result<Duration, String> {
     let lifetime = humantime::parse_duration(text).ok();
     lifetime
         .filter(|lifetime| !lifetime.is_zero() && *lifetime <= LIFETIME_MAX)
-        .ok_or_else(|| "expected a time, such as 1h; 30days at most".to_string())
+        .ok_or_else(|| "expected a time, such as 1h; at most 30days".to_string())
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = humantime::parse_duration(text).ok();
     interval
         .filter(|interval| *interval >= INTERVAL_MIN)
-        .ok_or_else(|| "expected a time, such as 1s; 10ms at least".to_string())
+        .ok_or_else(|| "expected a time, such as 1s; at least 10ms".to_string())
 }
 
 impl Cli {

@@ -232,7 +232,7 @@ fn queue(text: &str) -> Result<Queue, String> {
 }
 
 fn one_of(text: &str) -> Result<NonZeroU32, String> {
-    text.parse().map_err(|_| "one of 1 (all of them) or more acknowledgements passes".into())
+    text.parse().map_err(|_| "N must be 1 (all acknowledgements pass) or more".into())
 }
 
 /// A probability, 0 to 1.
@@ -244,7 +244,7 @@ pub fn probability(text: &str) -> Result<f64, String> {
 fn idle(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|s: f64| Duration::try_from_secs_f64(s).ok());
     let idle = seconds.filter(|idle| *idle >= Duration::from_millis(100));
-    idle.ok_or_else(|| "a client may be idle for 0.1 seconds at least".into())
+    idle.ok_or_else(|| "must be at least 0.1 seconds".into())
 }
 
 #[cfg(test)]
@@ -317,7 +317,7 @@ mod tests {
             ("--jitter 60001", "--jitter", "0 to 60000 ms"),
             ("--queue red", "--queue", "drop-tail or codel"),
             ("--at 5:rate=1", "--at", "5s"),
-            ("--ack-thinning 0", "--ack-thinning", "1 (all of them) or more"),
+            ("--ack-thinning 0", "--ack-thinning", "1 (all acknowledgements pass) or more"),
             ("--frobnicate", "--frobnicate", "--help"),
         ];
         for (args, names, way_out) in cases {
