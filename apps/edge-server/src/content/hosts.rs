@@ -1,24 +1,24 @@
-//! All hosts that a server has, by name.
+//! Virtual hosts, by name.
 
 use crate::config::host_map::HostMap;
 use crate::config::Config;
 use crate::content::VirtualHost;
 
-/// Every host.
+/// Virtual hosts of the server.
 #[derive(Clone, Debug)]
 pub struct VirtualHosts {
     named: HostMap<VirtualHost>,
 
-    /// For all other names.
-    unnamed: VirtualHost,
+    /// Host for all other names.
+    default: VirtualHost,
 }
 
 impl VirtualHosts {
-    /// The hosts of a configuration.
+    /// Opens the hosts of a configuration.
     ///
     /// # Errors
     ///
-    /// One line that names the host, and the key or folder that cannot be used.
+    /// One line that names the host, and the unusable key or folder.
     pub fn open(config: &Config) -> anyhow::Result<Self> {
         let open = |host: &crate::config::file::Host| {
             let root = host.root.as_ref().unwrap_or(&config.flags.root);
@@ -31,20 +31,20 @@ impl VirtualHosts {
                 named.insert(name, virtual_host.clone())?;
             }
         }
-        Ok(Self { named, unnamed: open(&config.file.unnamed())? })
+        Ok(Self { named, default: open(&config.file.default_host())? })
     }
 
-    /// Whether the pages that hosts show for errors are there.
+    /// Checks that the error pages of all hosts exist.
     ///
     /// # Errors
     ///
     /// One line that names the page.
     pub fn check_error_pages(&self) -> anyhow::Result<()> {
-        self.named.values().chain([&self.unnamed]).try_for_each(VirtualHost::check_error_pages)
+        self.named.values().chain([&self.default]).try_for_each(VirtualHost::check_error_pages)
     }
 
-    /// The host that a request is for.
+    /// Returns the host of a name.
     pub fn find(&self, host: &str) -> &VirtualHost {
-        self.named.find(host).unwrap_or(&self.unnamed)
+        self.named.find(host).unwrap_or(&self.default)
     }
 }

@@ -1,5 +1,4 @@
-//! Files below a root as representations: which file a path means, in which
-//! coding, and what tells it from an earlier one.
+//! Lookup of the file that a URL path names: its content coding, content type and validators.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -20,40 +19,40 @@ use crate::http::body::BodySource;
 use crate::http::conditional::Validators;
 use crate::http::content_coding::Coding;
 
-/// What a client can have of a resource.
+/// Representation of a resource (RFC 9110, 3.2).
 #[derive(Debug)]
 pub struct Representation {
     pub source: BodySource,
 
-    /// In bytes.
+    /// Length in bytes.
     pub length: u64,
     pub content_type: Cow<'static, str>,
     pub coding: Option<Coding>,
     pub validators: Validators,
 }
 
-/// What a path leads to.
+/// Result of a lookup.
 #[derive(Debug)]
 pub enum Lookup {
-    /// A file, and its path below the root.
+    /// A file and its path below the root.
     File(Representation, PathBuf),
 
-    /// A folder whose path lacks the slash at its end.
+    /// A folder whose path has no trailing slash.
     Folder,
 }
 
-/// A path below the root, as a URL names it.
+/// Path below the root, decoded from a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UrlPath {
     pub relative: PathBuf,
 
-    /// It ends with a slash: only a folder is meant.
+    /// Whether the URL path ends with a slash and therefore names a folder.
     pub folder: bool,
 }
 
 impl UrlPath {
-    /// What an absolute URL path means. `None` when it is malformed or climbs.
-    pub fn read(path: &str) -> Option<Self> {
+    /// Parses an absolute URL path. Returns `None` if it is malformed or contains `..`.
+    pub fn parse(path: &str) -> Option<Self> {
         let encoded = path.strip_prefix('/')?;
         let mut relative = PathBuf::new();
         let mut folder = true;
@@ -66,7 +65,7 @@ impl UrlPath {
             match &*name {
                 "" | "." => (),
                 ".." => return None,
-                // An encoded slash is part of a name, and no name has one.
+                // An encoded slash would be part of a file name, which cannot contain one.
                 name if name.contains(['/', '\\', '\0']) => return None,
                 name => relative.push(name),
             }
@@ -74,23 +73,23 @@ impl UrlPath {
         Some(Self { relative, folder })
     }
 
-    /// The path, decoded.
+    /// Returns the decoded path.
     pub fn decoded(&self) -> String {
         let end = if self.folder && !self.relative.as_os_str().is_empty() { "/" } else { "" };
         format!("/{}{end}", self.relative.display())
     }
 }
 
-/// Finds what `url_path` is, in the coding that is wanted most of those that are there.
+/// Finds what `url_path` names, in the first of the `accepted` codings that exists.
 ///
 /// # Errors
 ///
-/// There is nothing, or it may not be read.
+/// Nothing exists there, or it is not readable.
 pub fn find(
     root: &Root,
     rules: &Rules,
     url_path: &UrlPath,
-    wanted: &[Coding],
+    accepted: &[Coding],
 ) -> io::Result<Lookup> {
     if url_path.relative.iter().any(is_hidden) {
         return Err(Errno::NOENT.into());
@@ -100,17 +99,17 @@ pub fn find(
     match (metadata.is_dir(), url_path.folder) {
         (true, true) => {
             let (file, metadata, relative) = index(root, rules, &url_path.relative)?;
-            Ok(represent(root, rules, file, metadata, relative, wanted))
+            Ok(represent(root, rules, file, metadata, relative, accepted))
         }
         (true, false) => Ok(Lookup::Folder),
         (false, false) if metadata.is_file() => {
-            Ok(represent(root, rules, file, metadata, url_path.relative.clone(), wanted))
+            Ok(represent(root, rules, file, metadata, url_path.relative.clone(), accepted))
         }
         _ => Err(Errno::NOENT.into()),
     }
 }
 
-/// The file that a folder is answered with.
+/// Opens the index file of a folder.
 fn index(root: &Root, rules: &Rules, folder: &Path) -> io::Result<(File, Metadata, PathBuf)> {
     for name in &rules.index {
         let relative = folder.join(name);
@@ -130,10 +129,10 @@ fn represent(
     file: File,
     metadata: Metadata,
     relative: PathBuf,
-    wanted: &[Coding],
+    accepted: &[Coding],
 ) -> Lookup {
     let content_type = rules.content_type(&relative);
-    let sibling = wanted.iter().find_map(|coding| sibling(root, &relative, *coding));
+    let sibling = accepted.iter().find_map(|coding| sibling(root, &relative, *coding));
     let (coding, metadata, file) = sibling.unwrap_or((None, metadata, file));
     let representation = Representation {
         source: BodySource::File(Arc::new(file)),
@@ -145,7 +144,7 @@ fn represent(
     Lookup::File(representation, relative)
 }
 
-/// What lies beside a file under its name and a coding's ending.
+/// Opens the precompressed sibling of a file.
 fn sibling(
     root: &Root,
     relative: &Path,
@@ -158,8 +157,8 @@ fn sibling(
     metadata.is_file().then_some((Some(coding), metadata, file))
 }
 
-/// Length and time of change make an entity tag, the same on every machine that has
-/// a copy with its time; those of another coding are another's.
+/// Returns the validators of a file. The entity tag consists of length, modification time and
+/// coding, so that machines with copies of the file agree.
 fn validators(metadata: &Metadata, coding: &str) -> Validators {
     let modified = metadata.modified().ok();
     let since = modified.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
@@ -169,22 +168,22 @@ fn validators(metadata: &Metadata, coding: &str) -> Validators {
     Validators { etag, modified }
 }
 
-/// Dot files are private, but for the folder that RFC 8615 makes public.
+/// Returns whether a name is a private dot file; `.well-known` is public (RFC 8615).
 fn is_hidden(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".") && name != ".well-known"
 }
 
-/// Visible ASCII, and after each `%` two hexadecimal digits.
+/// Returns whether a segment is visible ASCII with two hexadecimal digits after each `%`.
 fn is_well_encoded(segment: &str) -> bool {
     let hex = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_hexdigit());
     let mut bytes = segment.bytes();
     while let Some(byte) = bytes.next() {
-        let good = match byte {
+        let valid = match byte {
             b'%' => hex(bytes.next()) && hex(bytes.next()),
             b'#' => false,
             byte => byte.is_ascii_graphic(),
         };
-        if !good {
+        if !valid {
             return false;
         }
     }
@@ -196,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_below_the_root_or_none() {
+    fn url_path_stays_below_root() {
         let url_path = |relative: &str, folder| Some(UrlPath { relative: relative.into(), folder });
         for (path, expected) in [
             ("/", url_path("", true)),
@@ -225,16 +224,16 @@ mod tests {
             ("", None),
             ("*", None),
         ] {
-            assert_eq!(UrlPath::read(path), expected, "{path}");
+            assert_eq!(UrlPath::parse(path), expected, "{path}");
         }
     }
 
     #[test]
-    fn a_place_is_told_with_one_slash_between_names() {
+    fn decoded_path_has_single_slashes() {
         for (path, decoded) in
             [("/", "/"), ("//", "/"), ("//evil.example/", "/evil.example/"), ("/a%20b", "/a b")]
         {
-            assert_eq!(UrlPath::read(path).unwrap().decoded(), decoded);
+            assert_eq!(UrlPath::parse(path).unwrap().decoded(), decoded);
         }
     }
 }

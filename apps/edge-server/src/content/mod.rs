@@ -1,4 +1,4 @@
-//! One host: turns a request into its answer. Knows nothing of HTTP/3's frames.
+//! Content of a virtual host: turns a request into a response, independent of the HTTP version.
 
 pub mod hosts;
 pub mod lookup;
@@ -33,7 +33,7 @@ use crate::http::request::Request;
 use crate::http::response::Response;
 use crate::http::response::ALLOWED;
 
-/// A folder, and how it is served.
+/// Virtual host: a folder and the rules by which it is served.
 #[derive(Clone, Debug)]
 pub struct VirtualHost {
     root: Root,
@@ -42,67 +42,68 @@ pub struct VirtualHost {
 }
 
 impl VirtualHost {
-    /// Serves the folder `root` as `host` says, and what `--speedtest` adds.
+    /// Opens the folder `root` with the rules of `host`.
     ///
     /// # Errors
     ///
-    /// One line that names the folder, or the key.
+    /// One line that names the unusable folder or key.
     pub fn open(root: &Path, host: &Host, speedtest: bool) -> anyhow::Result<Self> {
         let rules = Rules::new(host).with_context(|| host.to_string())?;
         let root = Root::open(root).with_context(|| {
             let flag = if host.root.is_some() { "root =" } else { "--root" };
-            format!("cannot serve {flag} {}, name an existing folder", root.display())
+            format!("cannot serve {flag} {}; name an existing folder", root.display())
         })?;
         Ok(Self { root, rules, speedtest })
     }
 
-    /// Whether the content of a request is counted, and answered when it ends.
-    pub fn takes_upload(&self, request: &Request<'_>) -> bool {
+    /// Returns whether a request is an upload of the speed test, which gets its response at the
+    /// end of its content.
+    pub fn accepts_upload(&self, request: &Request<'_>) -> bool {
         let is_post = self.speedtest && request.method == Method::Post;
         is_post && split(request.target).0 == speedtest::UPLOAD
     }
 
-    /// Answers a request.
-    pub fn answer(&self, request: &Request<'_>, wall_now: SystemTime) -> Response {
+    /// Returns the response to a request.
+    pub fn respond(&self, request: &Request<'_>, wall_now: SystemTime) -> Response {
         let (path, query) = split(request.target);
         if self.speedtest {
-            if let Some(answer) = self.speedtest(path, request, wall_now) {
-                return answer;
+            if let Some(response) = self.speedtest(path, request, wall_now) {
+                return response;
             }
         }
         if !matches!(request.method, Method::Get | Method::Head) {
             return Response::method_not_allowed(ALLOWED);
         }
-        let Some(url_path) = UrlPath::read(path) else {
-            return self.refusal(400);
+        let Some(url_path) = UrlPath::parse(path) else {
+            return self.error_response(400);
         };
         let decoded = url_path.decoded();
         if let Some((status, to)) = self.rules.redirect(&decoded, query) {
             return Response::redirect(status, to);
         }
-        let wanted = match self.rules.precompressed {
+        let accepted = match self.rules.precompressed {
             true => content_coding::accepted(request.values("accept-encoding")),
             false => Vec::new(),
         };
-        match lookup::find(&self.root, &self.rules, &url_path, &wanted) {
+        match lookup::find(&self.root, &self.rules, &url_path, &accepted) {
             Ok(Lookup::Folder) => {
                 Response::redirect(301, format!("{}/{query}", rules::encode(&decoded)))
             }
             Ok(Lookup::File(representation, relative)) => {
-                let mut answer = present(representation, request, wall_now);
-                if answer.status != 412 && answer.status != 416 {
-                    self.describe(&mut answer, &relative);
+                let mut response = present(representation, request, wall_now);
+                if response.status != 412 && response.status != 416 {
+                    self.add_fields(&mut response, &relative);
                 }
-                answer
+                response
             }
             Err(e) => {
                 debug!("{path}: {e}");
-                self.refusal(status_of(&e))
+                self.error_response(status_of(&e))
             }
         }
     }
 
-    /// What `--speedtest` adds.
+    /// Returns the response if `path` belongs to the speed test.
     fn speedtest(
         &self,
         path: &str,
@@ -111,32 +112,32 @@ impl VirtualHost {
     ) -> Option<Response> {
         let reads = matches!(request.method, Method::Get | Method::Head);
         if path == speedtest::UPLOAD {
-            // One that has a body is answered at its end.
+            // A POST with a body gets its response when the body ends.
             return Some(Response::method_not_allowed("POST"));
         }
-        let found = match path.strip_prefix(speedtest::BYTES) {
+        let representation = match path.strip_prefix(speedtest::BYTES) {
             Some(count) => speedtest::bytes(count),
             None if path == speedtest::PAGE => Ok(speedtest::page()),
             None => return None,
         };
-        Some(match found {
+        Some(match representation {
             _ if !reads => Response::method_not_allowed(ALLOWED),
             Ok(representation) => present(representation, request, wall_now),
-            Err(why) => Response::text(400, format!("400 Bad Request: {why}\n")),
+            Err(reason) => Response::text(400, format!("400 Bad Request: {reason}\n")),
         })
     }
 
-    /// Adds what is said of the file at `relative`.
-    fn describe(&self, answer: &mut Response, relative: &Path) {
+    /// Adds the configured fields for the file at `relative`.
+    fn add_fields(&self, response: &mut Response, relative: &Path) {
         if self.rules.precompressed {
-            answer.add("vary", "accept-encoding");
+            response.add("vary", "accept-encoding");
         }
         let path = format!("/{}", relative.display());
-        answer.fields.extend(self.rules.fields(&path).cloned());
+        response.fields.extend(self.rules.fields(&path).cloned());
     }
 
-    /// An error, with the page that the host has for it.
-    fn refusal(&self, status: u16) -> Response {
+    /// Returns an error response, with the host's error page if there is one.
+    fn error_response(&self, status: u16) -> Response {
         let page = self.rules.error_page(status).and_then(|path| {
             let page = self.error_page(path);
             page.inspect_err(|e| debug!("{path}: {e}")).ok()
@@ -144,20 +145,20 @@ impl VirtualHost {
         match page {
             Some(page) => Response::new(status, Body::of(page.source, 0..page.length))
                 .with("content-type", page.content_type),
-            None => Response::refusal(status),
+            None => Response::error(status),
         }
     }
 
-    /// The page for errors at a path.
+    /// Opens the error page at a path.
     fn error_page(&self, path: &str) -> io::Result<Representation> {
-        let url_path = UrlPath::read(path).ok_or(io::ErrorKind::InvalidInput)?;
+        let url_path = UrlPath::parse(path).ok_or(io::ErrorKind::InvalidInput)?;
         match lookup::find(&self.root, &self.rules, &url_path, &[])? {
             Lookup::File(page, _) => Ok(page),
             Lookup::Folder => Err(io::ErrorKind::IsADirectory.into()),
         }
     }
 
-    /// Whether the pages for errors are there.
+    /// Checks that the error pages exist.
     ///
     /// # Errors
     ///
@@ -173,7 +174,7 @@ impl VirtualHost {
     }
 }
 
-/// A `:path`'s path and query; the query begins with its question mark.
+/// Splits a `:path` into path and query. The query keeps its question mark.
 fn split(target: &str) -> (&str, &str) {
     let end = target.bytes().position(|byte| byte == b'?');
     target.split_at(end.unwrap_or(target.len()))
@@ -187,38 +188,42 @@ fn status_of(error: &io::Error) -> u16 {
     }
 }
 
-/// A representation, or as much of it as the request's conditions and ranges ask.
-fn present(found: Representation, request: &Request<'_>, wall_now: SystemTime) -> Response {
-    let Representation { source, length, content_type, coding, validators } = found;
-    let verdict = validators.judge(request, wall_now);
+/// Returns the response with a representation, subject to the request's preconditions and range.
+fn present(
+    representation: Representation,
+    request: &Request<'_>,
+    wall_now: SystemTime,
+) -> Response {
+    let Representation { source, length, content_type, coding, validators } = representation;
+    let precondition = validators.evaluate(request, wall_now);
     // RFC 9110, 14.2: ranges are for GET alone.
     let range = request.value("range").filter(|_| request.method == Method::Get);
-    let asked = match (verdict, range) {
-        (Precondition::Proceed, Some(range)) => RangeRequest::read(range, length),
+    let range_request = match (precondition, range) {
+        (Precondition::Proceed, Some(range)) => RangeRequest::parse(range, length),
         _ => RangeRequest::Whole,
     };
-    let mut answer = match (verdict, asked) {
-        (Precondition::Failed, _) => return Response::refusal(412),
+    let mut response = match (precondition, range_request) {
+        (Precondition::Failed, _) => return Response::error(412),
         (Precondition::NotModified, _) => Response::new(304, Body::empty()),
         (_, RangeRequest::Unsatisfiable) => {
-            return Response::refusal(416).with("content-range", format!("bytes */{length}"));
+            return Response::error(416).with("content-range", format!("bytes */{length}"));
         }
         (_, RangeRequest::Ranges(ranges)) => {
             range::partial(source, ranges, length, content_type, &validators.etag)
         }
         (_, RangeRequest::Whole) => whole(source, length, content_type),
     };
-    if answer.status != 304 {
-        answer.add("accept-ranges", "bytes");
+    if response.status != 304 {
+        response.add("accept-ranges", "bytes");
         if let Some(coding) = coding {
-            answer.add("content-encoding", coding.name());
+            response.add("content-encoding", coding.name());
         }
     }
     if let Some(modified) = validators.last_modified(wall_now) {
-        answer.add("last-modified", modified);
+        response.add("last-modified", modified);
     }
-    answer.add("etag", validators.etag);
-    answer
+    response.add("etag", validators.etag);
+    response
 }
 
 fn whole(source: BodySource, length: u64, content_type: Cow<'static, str>) -> Response {

@@ -1,5 +1,4 @@
-//! Files that are not in memory: threads read them, so that no event loop waits for
-//! a disk.
+//! Read pool: threads that read files from disk, so that event loops never block.
 
 use std::io;
 use std::sync::mpsc::channel;
@@ -17,23 +16,23 @@ use mio::Waker;
 use crate::http::body::FileRange;
 use crate::quic::handle::ConnectionHandle;
 
-/// Threads that read, which is how many reads a disk is given at once.
-const READERS: usize = 4;
+/// Number of threads, and so of concurrent reads.
+const THREADS: usize = 4;
 
-/// Threads that read for all workers.
+/// Reading threads, shared by all workers.
 pub struct ReadThreads {
     jobs: Sender<Job>,
 }
 
-/// One worker's way to them.
+/// Client of the reading threads of one worker.
 pub struct ReadPool {
     jobs: Sender<Job>,
     waker: Arc<Waker>,
-    answered: Sender<ReadResult>,
-    answers: Receiver<ReadResult>,
+    results_sender: Sender<ReadResult>,
+    results: Receiver<ReadResult>,
 }
 
-/// What was read for a response.
+/// Result of a read for a response.
 pub struct ReadResult {
     pub connection: ConnectionHandle,
     pub stream: u64,
@@ -44,55 +43,57 @@ struct Job {
     connection: ConnectionHandle,
     stream: u64,
     range: FileRange,
-    answered: Sender<ReadResult>,
+    results_sender: Sender<ReadResult>,
     waker: Arc<Waker>,
 }
 
 impl ReadThreads {
+    /// Starts the threads.
+    ///
     /// # Errors
     ///
-    /// The process may have no more threads.
+    /// The process cannot start more threads.
     pub fn start() -> io::Result<Self> {
         let (jobs, queue) = channel();
         let queue = Arc::new(Mutex::new(queue));
-        for _ in 0..READERS {
+        for _ in 0..THREADS {
             let queue = Arc::clone(&queue);
-            thread::Builder::new().name("disk".into()).spawn(move || read_for_ever(&queue))?;
+            thread::Builder::new().name("disk".into()).spawn(move || run(&queue))?;
         }
         Ok(Self { jobs })
     }
 
-    /// A worker's end; `waker` tells it that something has been read.
+    /// Returns a worker's client; `waker` wakes its event loop when there are results.
     pub fn handle(&self, waker: Arc<Waker>) -> ReadPool {
-        let (answered, answers) = channel();
-        ReadPool { jobs: self.jobs.clone(), waker, answered, answers }
+        let (results_sender, results) = channel();
+        ReadPool { jobs: self.jobs.clone(), waker, results_sender, results }
     }
 }
 
 impl ReadPool {
-    /// Begins to read what a response needs next.
+    /// Queues the read of a response's next chunk.
     pub fn fetch(&self, connection: ConnectionHandle, stream: u64, range: FileRange) {
-        let (answered, waker) = (self.answered.clone(), Arc::clone(&self.waker));
-        let job = Job { connection, stream, range, answered, waker };
+        let (results_sender, waker) = (self.results_sender.clone(), Arc::clone(&self.waker));
+        let job = Job { connection, stream, range, results_sender, waker };
         if self.jobs.send(job).is_err() {
-            debug!("nobody reads files any more");
+            debug!("the threads that read files have ended");
         }
     }
 
-    /// The next thing that has been read.
+    /// Returns the next result, if there is one.
     pub fn next(&self) -> Option<ReadResult> {
-        self.answers.try_recv().ok()
+        self.results.try_recv().ok()
     }
 }
 
-fn read_for_ever(queue: &Mutex<Receiver<Job>>) {
+fn run(queue: &Mutex<Receiver<Job>>) {
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
         let bytes = job.range.read();
         let fetched = ReadResult { connection: job.connection, stream: job.stream, bytes };
-        // The worker may have ended meanwhile.
-        let _ = job.answered.send(fetched);
+        // Fails if the worker has ended.
+        let _ = job.results_sender.send(fetched);
         if let Err(e) = job.waker.wake() {
             debug!("cannot wake the event loop: {e}");
         }

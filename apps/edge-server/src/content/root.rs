@@ -1,9 +1,8 @@
-//! A folder, and nothing outside of it: opens what lies below, whatever names,
-//! links and races try.
+//! Root folder of a host: opens files below it and nothing outside, whatever a path, a symbolic
+//! link or a race attempts.
 //!
-//! The kernel is asked to stay beneath (openat2, Linux 5.6). Where it cannot, or
-//! where an absolute link leads back into the folder, the real path is found
-//! first and then walked without following a link.
+//! The kernel enforces that with openat2 (Linux 5.6). Without it, or if an absolute link leads back
+//! into the folder, the path is resolved first and then walked without following links.
 
 use std::fs::File;
 use std::io;
@@ -17,16 +16,15 @@ use rustix::fs::OFlags;
 use rustix::fs::ResolveFlags;
 use rustix::io::Errno;
 
-/// How files are opened: neither waits for the writer of a named pipe nor takes a
-/// terminal over.
+/// Flags for files: without blocking on a named pipe or acquiring a controlling terminal.
 const READ: OFlags =
     OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// How the folders on the way are opened, without links.
-const PASS: OFlags =
+/// Flags for the folders of a path, without following links.
+const TRAVERSE: OFlags =
     OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW);
 
-/// A folder whose contents are public.
+/// Folder whose contents are public.
 #[derive(Clone, Debug)]
 pub struct Root {
     folder: Arc<OwnedFd>,
@@ -34,11 +32,11 @@ pub struct Root {
 }
 
 impl Root {
-    /// The folder `path`.
+    /// Opens the folder `path`.
     ///
     /// # Errors
     ///
-    /// It is none, or cannot be read.
+    /// It is not a folder, or not readable.
     pub fn open(path: &Path) -> io::Result<Self> {
         let path = path.canonicalize()?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECTORY;
@@ -46,29 +44,29 @@ impl Root {
         Ok(Self { folder: Arc::new(folder), path })
     }
 
-    /// Where it is.
+    /// Returns the folder's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens what `relative` names below: a file, or a folder.
+    /// Opens the file or folder at `relative`.
     ///
     /// # Errors
     ///
-    /// There is none, it is outside, or it may not be read.
+    /// It does not exist, is outside the root, or is not readable.
     pub fn open_beneath(&self, relative: &Path) -> io::Result<File> {
         let name = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
         let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         match rustix::fs::openat2(&self.folder, name, READ, Mode::empty(), within) {
             Ok(opened) => Ok(opened.into()),
-            // Without the call, or forbidden to use it; or it leads out, or an
-            // absolute link might, or a folder was moved meanwhile.
+            // The call is unavailable or forbidden, a link is absolute or leads out, or a folder
+            // was moved during the call.
             Err(Errno::NOSYS | Errno::PERM | Errno::XDEV | Errno::AGAIN) => self.walk(relative),
             Err(e) => Err(e.into()),
         }
     }
 
-    /// Finds the real path, and opens it step by step.
+    /// Resolves the path, then opens it component by component.
     fn walk(&self, relative: &Path) -> io::Result<File> {
         let real = self.path.join(relative).canonicalize()?;
         let Ok(real) = real.strip_prefix(&self.path) else {
@@ -78,9 +76,9 @@ impl Root {
             return Ok(rustix::fs::openat(&self.folder, ".", READ, Mode::empty())?.into());
         };
         let mut folder = None;
-        for passed in real.parent().into_iter().flat_map(Path::iter) {
+        for component in real.parent().into_iter().flat_map(Path::iter) {
             let from = folder.as_ref().unwrap_or(&*self.folder);
-            folder = Some(rustix::fs::openat(from, passed, PASS, Mode::empty())?);
+            folder = Some(rustix::fs::openat(from, component, TRAVERSE, Mode::empty())?);
         }
         let from = folder.as_ref().unwrap_or(&*self.folder);
         Ok(rustix::fs::openat(from, name, READ | OFlags::NOFOLLOW, Mode::empty())?.into())
@@ -101,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_outside_is_opened_with_or_without_the_kernels_help() {
+    fn path_outside_root_is_not_opened() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("www");
         fs::create_dir_all(path.join("sub")).unwrap();
@@ -143,24 +141,24 @@ mod tests {
         }
     }
 
-    // Between the look and the walk, a folder is replaced by a link.
+    // A folder is replaced by a link between the resolution and the walk.
     #[test]
-    fn a_walk_follows_no_link() {
+    fn walk_does_not_follow_links() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("www");
         fs::create_dir_all(path.join("sub")).unwrap();
         fs::write(path.join("sub/x"), "in").unwrap();
         let root = Root::open(&path).unwrap();
-        let link = rustix::fs::openat(&root.folder, "sub", PASS, Mode::empty());
+        let link = rustix::fs::openat(&root.folder, "sub", TRAVERSE, Mode::empty());
         assert!(link.is_ok());
         fs::rename(path.join("sub"), path.join("old")).unwrap();
         symlink("old", path.join("sub")).unwrap();
-        let link = rustix::fs::openat(&root.folder, "sub", PASS, Mode::empty());
-        assert!(link.is_err(), "a link was passed");
+        let link = rustix::fs::openat(&root.folder, "sub", TRAVERSE, Mode::empty());
+        assert!(link.is_err(), "the walk followed a link");
     }
 
     #[test]
-    fn a_root_is_a_folder() {
+    fn root_must_be_a_folder() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("file"), "").unwrap();
         assert!(Root::open(dir.path()).is_ok());

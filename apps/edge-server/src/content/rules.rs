@@ -1,5 +1,5 @@
-//! Rules of a host's configuration for its files: header fields by pattern,
-//! redirects, error pages, content types.
+//! Rules of a virtual host: index files, header fields by pattern, redirects, error pages and
+//! content types.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ use crate::config::file;
 use crate::config::file::Host;
 use crate::http::response::Field;
 
-/// What a path in a `location` field is free of (RFC 3986, 3.3).
-const NOT_IN_PATHS: &AsciiSet = &CONTROLS
+/// Characters that are percent-encoded in the path of a `location` field (RFC 3986, 3.3).
+const PATH_ENCODED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
     .add(b'#')
@@ -36,7 +36,7 @@ const NOT_IN_PATHS: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// Fields that the server itself knows best, and those that HTTP/3 does not have.
+/// Fields that the server sets itself, and those that HTTP/3 forbids.
 const RESERVED_FIELDS: [&str; 16] = [
     "accept-ranges",
     "allow",
@@ -56,9 +56,10 @@ const RESERVED_FIELDS: [&str; 16] = [
     "upgrade",
 ];
 
-const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
+/// Statuses that a redirect may have.
+const REDIRECT_STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
 
-/// A host's rules, checked.
+/// Validated rules of a host.
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub index: Vec<String>,
@@ -74,18 +75,18 @@ pub struct Rules {
 struct RedirectRule {
     from: String,
 
-    /// `from` is what paths begin with.
+    /// Whether `from` is a prefix.
     prefix: bool,
     to: String,
     status: u16,
 }
 
 impl Rules {
-    /// The rules of a host.
+    /// Validates the rules of a host.
     ///
     /// # Errors
     ///
-    /// One line that names the key and what is wrong.
+    /// One line that names the invalid key.
     pub fn new(host: &Host) -> anyhow::Result<Self> {
         let index = host.index.clone().unwrap_or_else(|| vec!["index.html".to_owned()]);
         for name in &index {
@@ -114,48 +115,51 @@ impl Rules {
         })
     }
 
-    /// What a file's name says of its content.
+    /// Returns the content type of a file by its extension.
     pub fn content_type(&self, path: &Path) -> Cow<'static, str> {
-        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-        if let Some(own) = self.mime.get(&ending.to_ascii_lowercase()) {
+        let extension =
+            path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        if let Some(own) = self.mime.get(&extension.to_ascii_lowercase()) {
             return own.clone().into();
         }
-        let mime = mime_guess::from_ext(ending).first_raw().unwrap_or("application/octet-stream");
+        let mime =
+            mime_guess::from_ext(extension).first_raw().unwrap_or("application/octet-stream");
         match mime.starts_with("text/") && !self.charset.is_empty() && !mime.contains("charset") {
             true => format!("{mime}; charset={}", self.charset).into(),
             false => mime.into(),
         }
     }
 
-    /// The path of the page that shows a status.
+    /// Returns the path of the error page of a status.
     pub fn error_page(&self, status: u16) -> Option<&str> {
         self.errors.get(&status).map(String::as_str)
     }
 
-    /// Every such page, with its status.
+    /// Returns all error pages with their statuses.
     pub fn error_pages(&self) -> impl Iterator<Item = (u16, &str)> {
         self.errors.iter().map(|(status, path)| (*status, path.as_str()))
     }
 
-    /// The fields of answers with the file at `path`, which begins with a slash. Of
-    /// rules that set the same field, the last counts.
+    /// Returns the configured fields for the file at `path`, which begins with a slash. If several
+    /// rules set a field, the last one wins.
     pub fn fields<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Field> {
-        let fits = move |rule: &&(GlobMatcher, Vec<Field>)| rule.0.is_match(path);
-        let rules = self.headers.iter().enumerate().filter(move |(_, rule)| fits(rule));
+        let matches = move |rule: &&(GlobMatcher, Vec<Field>)| rule.0.is_match(path);
+        let rules = self.headers.iter().enumerate().filter(move |(_, rule)| matches(rule));
         rules.flat_map(move |(index, (_, fields))| {
             let later = move |name: &str| {
-                let rest = self.headers[index + 1..].iter().filter(fits);
-                rest.flat_map(|(_, fields)| fields).any(|field| field.name == name)
+                let suffix = self.headers[index + 1..].iter().filter(matches);
+                suffix.flat_map(|(_, fields)| fields).any(|field| field.name == name)
             };
             fields.iter().filter(move |field| !later(&field.name))
         })
     }
 
-    /// Where `path`, decoded, leads to, with which status. `query` begins with its
-    /// question mark, if there is one.
+    /// Returns status and location if a redirect matches the decoded `path`. A `query` begins with
+    /// its question mark.
     pub fn redirect(&self, path: &str, query: &str) -> Option<(u16, String)> {
-        let (rule, rest) = self.redirects.iter().find_map(|rule| Some((rule, rule.rest(path)?)))?;
-        let mut to = rule.to.replacen('*', &encode(rest), usize::from(rule.prefix));
+        let (rule, suffix) =
+            self.redirects.iter().find_map(|rule| Some((rule, rule.suffix(path)?)))?;
+        let mut to = rule.to.replacen('*', &encode(suffix), usize::from(rule.prefix));
         if !to.contains('?') {
             let fragment = to.find('#').unwrap_or(to.len());
             to.insert_str(fragment, query);
@@ -168,37 +172,37 @@ impl RedirectRule {
     fn new(rule: &file::Redirect) -> anyhow::Result<Self> {
         let file::Redirect { from, to, status } = rule;
         ensure!(
-            REDIRECTS.contains(status),
+            REDIRECT_STATUSES.contains(status),
             "redirect from '{from}': status = {status} is not a redirect; use 301, 302, 303, 307 or 308"
         );
         let prefix = from.strip_suffix("/*").map(|path| format!("{path}/"));
         let plain = from.starts_with('/') && prefix.as_ref().unwrap_or(from).find('*').is_none();
         ensure!(plain, "redirect from '{from}': write /path, or /path/* for all paths below it");
         let local = to.starts_with('/') && !to.starts_with("//");
-        let whole = to.starts_with("https://") || to.starts_with("http://");
-        let good = to.bytes().all(|byte| byte.is_ascii_graphic()) && (local || whole);
-        ensure!(good, "redirect to '{to}': write /path or https://host/path, percent-encoded");
+        let absolute = to.starts_with("https://") || to.starts_with("http://");
+        let valid = to.bytes().all(|byte| byte.is_ascii_graphic()) && (local || absolute);
+        ensure!(valid, "redirect to '{to}': write /path or https://host/path, percent-encoded");
         let stars = to.matches('*').count();
         ensure!(
             stars <= usize::from(prefix.is_some()),
             "redirect to '{to}': * may occur once, for what /* in '{from}' matches"
         );
-        ensure!(from != to, "redirect from '{from}' leads to itself");
+        ensure!(from != to, "redirect from '{from}' leads to itself; write another path");
         let prefixed = prefix.is_some();
         let from = prefix.unwrap_or_else(|| from.clone());
         Ok(Self { from, prefix: prefixed, to: to.clone(), status: *status })
     }
 
-    /// What follows in `path`, if the rule is for it.
-    fn rest<'a>(&self, path: &'a str) -> Option<&'a str> {
-        let rest = path.strip_prefix(self.from.as_str())?;
-        (self.prefix || rest.is_empty()).then_some(rest)
+    /// Returns the part of `path` after `from`, if the rule matches.
+    fn suffix<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let suffix = path.strip_prefix(self.from.as_str())?;
+        (self.prefix || suffix.is_empty()).then_some(suffix)
     }
 }
 
-/// A path as URLs have it.
+/// Percent-encodes a path.
 pub fn encode(path: &str) -> String {
-    utf8_percent_encode(path, NOT_IN_PATHS).to_string()
+    utf8_percent_encode(path, PATH_ENCODED).to_string()
 }
 
 fn error_status(status: &str, path: &str) -> anyhow::Result<u16> {
@@ -216,18 +220,18 @@ fn mime<'a>(
     types: impl Iterator<Item = (&'a String, &'a String)>,
 ) -> anyhow::Result<HashMap<String, String>> {
     let mut map = HashMap::new();
-    for (ending, mime) in types {
-        let ending = ending.trim_start_matches('.').to_ascii_lowercase();
-        let good = is_value(mime) && mime.contains('/');
-        ensure!(good, "mime: {ending} = '{mime}': write a type like text/plain");
-        map.insert(ending, mime.clone());
+    for (extension, mime) in types {
+        let extension = extension.trim_start_matches('.').to_ascii_lowercase();
+        let valid = is_value(mime) && mime.contains('/');
+        ensure!(valid, "mime: {extension} = '{mime}': write a type like text/plain");
+        map.insert(extension, mime.clone());
     }
     Ok(map)
 }
 
 fn header_rule(rule: &file::HeaderRule) -> anyhow::Result<(GlobMatcher, Vec<Field>)> {
     let path = &rule.path;
-    // As in ignore files: a name without folders is meant in all of them.
+    // As in ignore files, a name without folders matches in all of them.
     let pattern = if path.contains('/') { path.clone() } else { format!("**/{path}") };
     let glob = GlobBuilder::new(&pattern).literal_separator(true).build();
     let glob = glob.map_err(|e| anyhow::anyhow!("header: path = '{path}': {}", e.kind()))?;
@@ -264,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn types_have_a_charset_when_they_are_text() {
+    fn text_types_have_charset() {
         let plain = rules("");
         let own = rules("charset = \"\"\nmime = { '.TXT' = 'text/x', bin = 'a/b' }");
         for (name, of_plain, of_own) in [
@@ -283,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_set_by_pattern_and_the_last_rule_counts() {
+    fn last_matching_rule_sets_field() {
         let rules = rules(
             r#"
             [[header]]
@@ -317,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects_keep_the_query_and_what_the_star_stands_for() {
+    fn redirect_keeps_query_and_suffix() {
         let rules = rules(
             r#"
             redirect = [
@@ -346,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn senseless_rules_are_named() {
+    fn error_names_invalid_rule() {
         for (toml, named) in [
             ("index = ['a/b']", "'a/b'"),
             ("index = ['']", "index"),

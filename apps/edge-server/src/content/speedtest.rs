@@ -1,5 +1,4 @@
-//! Speed test of every host with `--speedtest`: `/bytes/N`, `/upload` and the page at
-//! `/speedtest`.
+//! Speed test (`--speedtest`): `/bytes/N`, `/upload` and the page at `/speedtest`.
 
 use std::sync::LazyLock;
 
@@ -8,32 +7,32 @@ use crate::http::body::BodySource;
 use crate::http::conditional::Validators;
 use crate::http::response::Response;
 
-/// Followed by a number of bytes to send.
+/// Path of downloads, followed by the number of bytes.
 pub const BYTES: &str = "/bytes/";
 
-/// Takes what is posted, and says how much it was.
+/// Path of uploads; the response is the number of bytes.
 pub const UPLOAD: &str = "/upload";
 
-/// The page that measures.
+/// Path of the page that measures.
 pub const PAGE: &str = "/speedtest";
 
-/// The most bytes that `/bytes/N` serves, and that `/upload` takes.
+/// Largest download and upload, in bytes.
 pub const BYTES_MAX: u64 = 16 << 30;
 
 const PAGE_HTML: &str = include_str!("speedtest.html");
 
-/// A digest of the page, which changes with the program alone.
+/// Entity tag of the page: a digest.
 static PAGE_ETAG: LazyLock<String> = LazyLock::new(|| {
     let digest = ring::digest::digest(&ring::digest::SHA256, PAGE_HTML.as_bytes());
     let hex: String = digest.as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     format!("\"{hex}\"")
 });
 
-/// `/bytes/N`.
+/// Returns `count` bytes of the pattern.
 ///
 /// # Errors
 ///
-/// What N may be.
+/// A message if `count` is not a number in the range.
 pub fn bytes(count: &str) -> Result<Representation, String> {
     let digits = !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
     let length: Option<u64> = count.parse().ok().filter(|n| digits && *n <= BYTES_MAX);
@@ -48,7 +47,7 @@ pub fn bytes(count: &str) -> Result<Representation, String> {
     })
 }
 
-/// The page.
+/// Returns the page.
 pub fn page() -> Representation {
     Representation {
         source: BodySource::Text(PAGE_HTML.into()),
@@ -59,7 +58,7 @@ pub fn page() -> Representation {
     }
 }
 
-/// The answer to an upload of so many bytes.
+/// Returns the response to an upload of `bytes`.
 pub fn uploaded(bytes: u64) -> Response {
     Response::text(200, format!("{bytes}\n")).with("cache-control", "no-store")
 }

@@ -1,4 +1,4 @@
-//! Answers of a host.
+//! Tests of a virtual host's responses.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,16 +9,16 @@ use quiche::h3;
 
 use super::*;
 
-type Fields<'a> = Vec<(&'a str, &'a str)>;
+type ConditionalCase<'a> = (&'a str, Vec<(&'a str, &'a str)>, u16, &'a str);
 
-struct Tree {
+struct TestHost {
     virtual_host: VirtualHost,
     dir: tempfile::TempDir,
 }
 
-impl Tree {
-    /// A root with files, folders, and links inside and out of it, served as `toml`
-    /// says.
+impl TestHost {
+    /// Returns a host with the rules of `toml` and a root with files, folders, and links inside
+    /// and out of it.
     fn new(toml: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("www");
@@ -57,7 +57,7 @@ impl Tree {
         self.dir.path().join("www")
     }
 
-    fn ask(&self, method: &str, path: &str, fields: &[(&str, &str)]) -> Response {
+    fn request(&self, method: &str, path: &str, fields: &[(&str, &str)]) -> Response {
         let start =
             [(":method", method), (":scheme", "https"), (":authority", "a"), (":path", path)];
         let headers: Vec<_> = start
@@ -66,21 +66,21 @@ impl Tree {
             .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
             .collect();
         let wall_now = quiche::clock::wall_now() + Duration::from_secs(60);
-        self.virtual_host.answer(&Request::read(&headers).unwrap(), wall_now)
+        self.virtual_host.respond(&Request::read(&headers).unwrap(), wall_now)
     }
 
     fn get(&self, path: &str) -> Response {
-        self.ask("GET", path, &[])
+        self.request("GET", path, &[])
     }
 }
 
-fn text(answer: &Response) -> String {
-    String::from_utf8(answer.body.read(1000).unwrap()).unwrap()
+fn text(response: &Response) -> String {
+    String::from_utf8(response.body.read(1000).unwrap()).unwrap()
 }
 
 #[test]
-fn paths_lead_below_the_root_or_nowhere() {
-    let tree = Tree::new("");
+fn path_outside_root_is_refused() {
+    let host = TestHost::new("");
     let long = format!("/{}", "x".repeat(5000));
     let table = [
         ("/", 200),
@@ -114,44 +114,45 @@ fn paths_lead_below_the_root_or_nowhere() {
         ("*", 400),
     ];
     for (path, status) in table {
-        assert_eq!(tree.get(path).status, status, "{path}");
+        assert_eq!(host.get(path).status, status, "{path}");
     }
 }
 
 #[test]
-fn a_named_pipe_and_a_socket_are_not_served() {
-    let tree = Tree::new("");
+fn special_files_are_not_served() {
+    let host = TestHost::new("");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     for (name, kind) in
         [("pipe", rustix::fs::FileType::Fifo), ("socket", rustix::fs::FileType::Socket)]
     {
-        rustix::fs::mknodat(rustix::fs::CWD, tree.root().join(name), kind, mode, 0).unwrap();
-        assert_eq!(tree.get(&format!("/{name}")).status, 404, "{name}");
+        rustix::fs::mknodat(rustix::fs::CWD, host.root().join(name), kind, mode, 0).unwrap();
+        assert_eq!(host.get(&format!("/{name}")).status, 404, "{name}");
     }
 }
 
 #[test]
-fn a_file_is_described() {
-    let tree = Tree::new("header = [{ path = '*.html', set = { cache-control = 'no-cache' } }]");
-    let answer = tree.get("/sub/");
-    assert_eq!(text(&answer), "sub");
-    assert_eq!(answer.field("content-type"), Some("text/html; charset=utf-8"));
-    assert_eq!(answer.field("accept-ranges"), Some("bytes"));
-    assert_eq!(answer.field("vary"), Some("accept-encoding"));
-    assert_eq!(answer.field("cache-control"), Some("no-cache"));
-    assert!(answer.field("last-modified").is_some());
-    let etag = answer.field("etag").unwrap();
+fn file_response_has_metadata_fields() {
+    let host =
+        TestHost::new("header = [{ path = '*.html', set = { cache-control = 'no-cache' } }]");
+    let response = host.get("/sub/");
+    assert_eq!(text(&response), "sub");
+    assert_eq!(response.field("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(response.field("accept-ranges"), Some("bytes"));
+    assert_eq!(response.field("vary"), Some("accept-encoding"));
+    assert_eq!(response.field("cache-control"), Some("no-cache"));
+    assert!(response.field("last-modified").is_some());
+    let etag = response.field("etag").unwrap();
     assert!(etag.starts_with('"') && etag.ends_with('"') && etag.len() > 10, "{etag}");
-    assert_eq!(tree.get("/ten.txt").field("cache-control"), None);
+    assert_eq!(host.get("/ten.txt").field("cache-control"), None);
 }
 
 #[test]
-fn a_changed_file_has_another_tag() {
-    let tree = Tree::new("");
-    let tag = || tree.get("/ten.txt").field("etag").unwrap().to_owned();
+fn etag_changes_with_modification_time() {
+    let host = TestHost::new("");
+    let tag = || host.get("/ten.txt").field("etag").unwrap().to_owned();
     let first = tag();
     assert_eq!(tag(), first);
-    let file = fs::File::options().write(true).open(tree.root().join("ten.txt")).unwrap();
+    let file = fs::File::options().write(true).open(host.root().join("ten.txt")).unwrap();
     file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_000_000_001)).unwrap();
     let second = tag();
     file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_000_000_002)).unwrap();
@@ -160,8 +161,8 @@ fn a_changed_file_has_another_tag() {
 }
 
 #[test]
-fn methods_have_their_answers() {
-    let tree = Tree::new("");
+fn unsupported_method_is_405_with_allow() {
+    let host = TestHost::new("");
     for (method, path, status, allow) in [
         ("HEAD", "/ten.txt", 200, None),
         ("POST", "/ten.txt", 405, Some("GET, HEAD")),
@@ -171,20 +172,20 @@ fn methods_have_their_answers() {
         ("GET", "/upload", 405, Some("POST")),
         ("PUT", "/upload", 405, Some("POST")),
     ] {
-        let answer = tree.ask(method, path, &[]);
-        assert_eq!((answer.status, answer.field("allow")), (status, allow), "{method} {path}");
+        let response = host.request(method, path, &[]);
+        assert_eq!((response.status, response.field("allow")), (status, allow), "{method} {path}");
     }
 }
 
 #[test]
-fn ranges_and_conditions_are_kept() {
-    let tree = Tree::new("");
-    let etag = tree.get("/ten.txt").field("etag").unwrap().to_owned();
-    let modified = tree.get("/ten.txt").field("last-modified").unwrap().to_owned();
+fn ranges_and_preconditions_are_applied() {
+    let host = TestHost::new("");
+    let etag = host.get("/ten.txt").field("etag").unwrap().to_owned();
+    let modified = host.get("/ten.txt").field("last-modified").unwrap().to_owned();
     let none = "\"none\"";
     let (etag, modified) = (etag.as_str(), modified.as_str());
     let range = ("range", "bytes=2-4");
-    let table: Vec<(&str, Fields<'_>, u16, &str)> = vec![
+    let table: Vec<ConditionalCase<'_>> = vec![
         ("GET", vec![range], 206, "234"),
         ("GET", vec![("range", "bytes=-3")], 206, "789"),
         ("GET", vec![("range", "bytes=5-1")], 200, "0123456789"),
@@ -202,20 +203,20 @@ fn ranges_and_conditions_are_kept() {
         ("GET", vec![("range", "bytes=10-")], 416, "416 Range Not Satisfiable\n"),
     ];
     for (method, fields, status, body) in table {
-        let answer = tree.ask(method, "/ten.txt", &fields);
-        assert_eq!((answer.status, text(&answer).as_str()), (status, body), "{fields:?}");
+        let response = host.request(method, "/ten.txt", &fields);
+        assert_eq!((response.status, text(&response).as_str()), (status, body), "{fields:?}");
         let described = matches!(status, 200 | 206 | 304);
-        assert_eq!(answer.field("etag").is_some(), described, "{fields:?}");
-        assert_eq!(answer.field("vary").is_some(), described, "{fields:?}");
+        assert_eq!(response.field("etag").is_some(), described, "{fields:?}");
+        assert_eq!(response.field("vary").is_some(), described, "{fields:?}");
         let content_range = match status {
-            206 => answer.field("content-range").is_some_and(|range| range.ends_with("/10")),
-            416 => answer.field("content-range") == Some("bytes */10"),
-            _ => answer.field("content-range").is_none(),
+            206 => response.field("content-range").is_some_and(|range| range.ends_with("/10")),
+            416 => response.field("content-range") == Some("bytes */10"),
+            _ => response.field("content-range").is_none(),
         };
         assert!(content_range, "{fields:?}");
     }
 
-    let several = tree.ask("GET", "/ten.txt", &[("range", "bytes=0-1,8-")]);
+    let several = host.request("GET", "/ten.txt", &[("range", "bytes=0-1,8-")]);
     let content_type = several.field("content-type").unwrap();
     assert!(content_type.starts_with("multipart/byteranges; boundary="), "{content_type}");
     let text = text(&several);
@@ -223,8 +224,8 @@ fn ranges_and_conditions_are_kept() {
 }
 
 #[test]
-fn compressed_siblings_are_variants() {
-    let tree = Tree::new("");
+fn accepted_coding_selects_sibling() {
+    let host = TestHost::new("");
     let table = [
         ("/app.js", "gzip, br", Some("br"), "br"),
         ("/app.js", "gzip, br;q=0.5", Some("gzip"), "gz!"),
@@ -238,35 +239,35 @@ fn compressed_siblings_are_variants() {
         ("/ten.txt", "br", None, "0123456789"),
     ];
     for (path, accepted, coding, body) in table {
-        let answer = tree.ask("GET", path, &[("accept-encoding", accepted)]);
+        let response = host.request("GET", path, &[("accept-encoding", accepted)]);
         let case = format!("{path} {accepted}");
-        assert_eq!((answer.status, answer.field("content-encoding")), (200, coding), "{case}");
-        assert_eq!(text(&answer), body, "{case}");
-        assert_eq!(answer.field("vary"), Some("accept-encoding"), "{case}");
-        assert_eq!(answer.field("content-type"), tree.get(path).field("content-type"), "{case}");
+        assert_eq!((response.status, response.field("content-encoding")), (200, coding), "{case}");
+        assert_eq!(text(&response), body, "{case}");
+        assert_eq!(response.field("vary"), Some("accept-encoding"), "{case}");
+        assert_eq!(response.field("content-type"), host.get(path).field("content-type"), "{case}");
     }
 
     let tag = |accepted| {
-        let answer = tree.ask("GET", "/app.js", &[("accept-encoding", accepted)]);
-        answer.field("etag").unwrap().to_owned()
+        let response = host.request("GET", "/app.js", &[("accept-encoding", accepted)]);
+        response.field("etag").unwrap().to_owned()
     };
     let tags = [tag(""), tag("br"), tag("gzip")];
     assert!(tags[0] != tags[1] && tags[1] != tags[2] && tags[2] != tags[0], "{tags:?}");
     let fields = [("accept-encoding", "br"), ("if-none-match", tags[0].as_str())];
-    assert_eq!(tree.ask("GET", "/app.js", &fields).status, 200);
+    assert_eq!(host.request("GET", "/app.js", &fields).status, 200);
     let fields = [("accept-encoding", "gzip"), ("range", "bytes=1-1")];
-    let answer = tree.ask("GET", "/app.js", &fields);
-    assert_eq!((answer.status, text(&answer).as_str()), (206, "z"));
-    assert_eq!(answer.field("content-encoding"), Some("gzip"));
+    let response = host.request("GET", "/app.js", &fields);
+    assert_eq!((response.status, text(&response).as_str()), (206, "z"));
+    assert_eq!(response.field("content-encoding"), Some("gzip"));
 
-    let off = Tree::new("precompressed = false");
-    let answer = off.ask("GET", "/app.js", &[("accept-encoding", "br")]);
-    assert_eq!((text(&answer).as_str(), answer.field("vary")), ("script", None));
+    let off = TestHost::new("precompressed = false");
+    let response = off.request("GET", "/app.js", &[("accept-encoding", "br")]);
+    assert_eq!((text(&response).as_str(), response.field("vary")), ("script", None));
 }
 
 #[test]
-fn folders_and_moved_paths_are_redirected() {
-    let tree = Tree::new(
+fn folder_and_moved_path_are_redirected() {
+    let host = TestHost::new(
         "redirect = [{ from = '/moved/*', to = '/sub/*', status = 301 }, \
                      { from = '/ten.txt', to = '/eleven' }]",
     );
@@ -279,28 +280,28 @@ fn folders_and_moved_paths_are_redirected() {
         ("/moved/x?y", 301, "/sub/x?y"),
         ("/ten.txt", 308, "/eleven"),
     ] {
-        let answer = tree.get(path);
-        assert_eq!((answer.status, answer.field("location")), (status, Some(to)), "{path}");
+        let response = host.get(path);
+        assert_eq!((response.status, response.field("location")), (status, Some(to)), "{path}");
     }
 }
 
 #[test]
-fn index_files_and_error_pages_are_the_hosts_own() {
-    let tree = Tree::new(
+fn index_and_error_page_follow_rules() {
+    let host = TestHost::new(
         "index = ['none.html', 'ten.txt']\nerror = { 404 = '/404.html', 400 = '/none.html' }",
     );
-    assert_eq!(text(&tree.get("/")), "0123456789");
-    let missing = tree.get("/missing");
+    assert_eq!(text(&host.get("/")), "0123456789");
+    let missing = host.get("/missing");
     assert_eq!((missing.status, text(&missing).as_str()), (404, "not here"));
     assert_eq!(missing.field("content-type"), Some("text/html; charset=utf-8"));
     assert_eq!(missing.field("etag"), None);
-    let bad = tree.get("/..");
+    let bad = host.get("/..");
     assert_eq!((bad.status, text(&bad).as_str()), (400, "400 Bad Request\n"));
 }
 
 #[test]
-fn the_speed_test_serves_bytes_and_its_page() {
-    let tree = Tree::new("");
+fn speedtest_serves_bytes_and_page() {
+    let host = TestHost::new("");
     for (path, status) in [
         ("/bytes/0", 200),
         ("/bytes/17179869184", 200),
@@ -311,21 +312,21 @@ fn the_speed_test_serves_bytes_and_its_page() {
         ("/bytes/", 400),
         ("/speedtest", 200),
     ] {
-        assert_eq!(tree.get(path).status, status, "{path}");
+        assert_eq!(host.get(path).status, status, "{path}");
     }
-    assert_eq!(tree.get("/bytes/12345").body.length(), 12345);
-    assert_eq!(tree.get("/bytes/010").field("etag"), tree.get("/bytes/10").field("etag"));
-    let part = tree.ask("GET", "/bytes/100000", &[("range", "bytes=70000-")]);
+    assert_eq!(host.get("/bytes/12345").body.length(), 12345);
+    assert_eq!(host.get("/bytes/010").field("etag"), host.get("/bytes/10").field("etag"));
+    let part = host.request("GET", "/bytes/100000", &[("range", "bytes=70000-")]);
     assert_eq!((part.status, part.body.length()), (206, 30_000));
     assert_eq!(part.field("content-range"), Some("bytes 70000-99999/100000"));
-    let page = tree.get("/speedtest");
+    let page = host.get("/speedtest");
     assert!(text(&page).contains("</script>"));
     let known = [("if-none-match", page.field("etag").unwrap())];
-    assert_eq!(tree.ask("GET", "/speedtest", &known).status, 304);
+    assert_eq!(host.request("GET", "/speedtest", &known).status, 304);
 
-    let without = Tree {
-        virtual_host: VirtualHost { speedtest: false, ..tree.virtual_host.clone() },
-        ..tree
+    let without = TestHost {
+        virtual_host: VirtualHost { speedtest: false, ..host.virtual_host.clone() },
+        ..host
     };
     for path in ["/bytes/1", "/speedtest", "/upload"] {
         assert_eq!(without.get(path).status, 404, "{path}");
@@ -333,7 +334,7 @@ fn the_speed_test_serves_bytes_and_its_page() {
 }
 
 #[test]
-fn a_host_that_cannot_be_served_is_named() {
+fn error_names_unusable_root() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("file"), "").unwrap();
     for bad in [dir.path().join("missing"), dir.path().join("file")] {

@@ -267,7 +267,7 @@ impl Session {
             Err(RequestError::Malformed(why)) => return self.abort(quic, stream, why),
             Err(RequestError::Refused(status)) => {
                 self.exchanges.on_answer(stream, status);
-                let answer = Response::refusal(status);
+                let answer = Response::error(status);
                 let with_body = !request::is_head(list);
                 let priority = Priority::UNSAID;
                 let response =
@@ -290,18 +290,19 @@ impl Session {
         // what somebody else has sent.
         let is_early = !quic.is_established() || request.was_early();
         let too_early = is_early && !request.method.is_safe();
-        let takes_upload = !too_early && virtual_host.takes_upload(&request);
+        let takes_upload = !too_early && virtual_host.accepts_upload(&request);
         let bound = takes_upload.then_some(speedtest::BYTES_MAX);
         let mut body = RequestBody::new(request.content_length, bound, priority);
         if bound.is_some() && body.fits() {
-            body.continued = more_frames && request.waits() && self.tell_to_go_on(quic, stream);
+            body.continued =
+                more_frames && request.expects_continue() && self.tell_to_go_on(quic, stream);
             self.request_bodies.insert(stream, body);
             return;
         }
         let answer = match bound {
-            Some(_) => Response::refusal(413),
-            None if too_early => Response::refusal(425),
-            None => virtual_host.answer(&request, context.wall_now),
+            Some(_) => Response::error(413),
+            None if too_early => Response::error(425),
+            None => virtual_host.respond(&request, context.wall_now),
         };
         self.exchanges.on_answer(stream, answer.status);
         let refused = answer.status >= 400;
@@ -327,7 +328,7 @@ impl Session {
                 }
                 Err(Overflow::Bound) => {
                     let body = *body;
-                    self.conclude(stream, Response::refusal(413), body, context.wall_now);
+                    self.conclude(stream, Response::error(413), body, context.wall_now);
                     return self.stop_request(quic, stream);
                 }
             }

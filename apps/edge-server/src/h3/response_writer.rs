@@ -180,7 +180,7 @@ impl ResponseWriter {
         let Some(head) = self.head.as_ref().filter(|_| is_small && !self.continued) else {
             return Ok(false);
         };
-        let body = match self.body.piece(0, self.length as usize) {
+        let body = match self.body.chunk(0, self.length as usize) {
             Ok(Chunk::Ready(body)) if body.len() as u64 == self.length => body,
             _ => return Ok(false),
         };
@@ -246,7 +246,7 @@ impl ResponseWriter {
             Ok(capacity) => capacity.min(bytes_max),
             Err(e) => return Err(self.cannot_send(quic, e)),
         };
-        let mut piece = match self.body.piece(self.sent, bytes_max) {
+        let mut piece = match self.body.chunk(self.sent, bytes_max) {
             Ok(Chunk::Ready(piece)) => piece,
             Ok(Chunk::Pending(range)) => {
                 self.fetch = Fetch::UnderWay;

@@ -119,7 +119,7 @@ mod tests {
         let mut schedule = Scheduler::default();
         for (stream, urgency, incremental) in responses {
             let priority = Priority { urgency: *urgency, incremental: *incremental };
-            let answer = Response::refusal(404);
+            let answer = Response::error(404);
             let response =
                 ResponseWriter::new(*stream, answer, true, priority, SystemTime::UNIX_EPOCH);
             schedule.insert(response.into());

@@ -97,7 +97,7 @@ impl Session {
     fn give_up_content(&mut self, quic: &mut Quic, stream: u64, wall_now: SystemTime) {
         let Some(body) = self.request_bodies.get(&stream).copied() else { return };
         if body.uploaded().is_some() {
-            self.conclude(stream, Response::refusal(408), body, wall_now);
+            self.conclude(stream, Response::error(408), body, wall_now);
         }
         self.stop_request(quic, stream);
     }

@@ -1,4 +1,4 @@
-//! Bodies of responses, produced piece by piece and never wholly in memory.
+//! Response bodies, produced in chunks and never held in memory as a whole.
 
 use std::fs::File;
 use std::io;
@@ -11,13 +11,14 @@ use bytes::Bytes;
 use rustix::io::Errno;
 use rustix::io::ReadWriteFlags;
 
-/// Length of the pattern that `/bytes/N` repeats, in bytes. A power of two.
+/// Length of the pattern that `/bytes/N` repeats, in bytes. It must be a power of two.
 const PATTERN_BYTES: usize = 1 << 16;
 
-/// The most that is read of a file at a time, in bytes.
-const FILE_PIECE_BYTES_MAX: usize = 64 << 10;
+/// Largest read from a file, in bytes.
+const FILE_CHUNK_BYTES_MAX: usize = 64 << 10;
 
-/// Every byte depends on its position, and neighbouring pages differ.
+/// Every byte depends on its position and neighbouring pages differ, so that a client detects
+/// misplaced data.
 static PATTERN: [u8; PATTERN_BYTES] = {
     let mut pattern = [0; PATTERN_BYTES];
     let mut at = 0;
@@ -28,7 +29,7 @@ static PATTERN: [u8; PATTERN_BYTES] = {
     pattern
 };
 
-/// Where bytes come from.
+/// Source of a body's bytes.
 #[derive(Debug)]
 pub enum BodySource {
     File(Arc<File>),
@@ -39,26 +40,27 @@ pub enum BodySource {
     Text(Bytes),
 }
 
-/// What a response carries: some of a source's bytes, and text between them.
+/// Body of a response: ranges of a source, with text between them in a multipart body.
 #[derive(Debug)]
 pub struct Body {
     source: BodySource,
     parts: Parts,
 
-    /// Bytes that were fetched from disk.
+    /// The chunk read from disk that is being sent.
     fetched: Option<FetchedChunk>,
 }
 
-/// Some bytes of a body.
+/// Part of a body's bytes.
 #[derive(Debug)]
 pub enum Chunk {
     Ready(Bytes),
 
-    /// They are not in memory: who wants them fetches and supplies them.
+    /// The bytes are not in memory: the caller reads the range on another thread and calls
+    /// [`Body::supply()`].
     Pending(FileRange),
 }
 
-/// Bytes of a file, which may take the disk's time to read.
+/// Range of a file. Reading it may block on the disk.
 #[derive(Debug)]
 pub struct FileRange {
     file: Arc<File>,
@@ -68,47 +70,48 @@ pub struct FileRange {
 
 #[derive(Debug)]
 struct FetchedChunk {
-    /// Their position in the body.
+    /// Offset in the body.
     start: u64,
     bytes: Bytes,
 }
 
 #[derive(Debug)]
 enum Parts {
-    /// These bytes of the source.
     One(Range<u64>),
 
-    /// In the order of their positions, without gaps.
+    /// In ascending order of `start`, without gaps.
     Many(Vec<Part>),
 }
 
-/// Text, and bytes of the source after it.
+/// Text, followed by a range of the source.
 #[derive(Debug)]
 struct Part {
-    /// Its position in the body.
+    /// Offset in the body.
     start: u64,
     text: Bytes,
     range: Range<u64>,
 }
 
 impl Body {
-    /// Nothing.
+    /// Returns a body without content.
     pub fn empty() -> Self {
         Self::text("")
     }
 
+    /// Returns a body of `text`.
     pub fn text(text: impl Into<Bytes>) -> Self {
         let text = text.into();
         let range = 0..text.len() as u64;
         Self::of(BodySource::Text(text), range)
     }
 
-    /// A range of a source's bytes.
+    /// Returns a body of one range of `source`.
     pub fn of(source: BodySource, range: Range<u64>) -> Self {
         Self { source, parts: Parts::One(range), fetched: None }
     }
 
-    /// Ranges of a source's bytes, each after its text, and `end` after them all.
+    /// Returns a body of several ranges of `source`, each preceded by its text; `end` follows the
+    /// last.
     pub fn in_parts(source: BodySource, parts: Vec<(String, Range<u64>)>, end: String) -> Self {
         let mut start = 0;
         let mut placed = Vec::with_capacity(parts.len() + 1);
@@ -120,7 +123,7 @@ impl Body {
         Self { source, parts: Parts::Many(placed), fetched: None }
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn length(&self) -> u64 {
         match &self.parts {
             Parts::One(range) => range.end - range.start,
@@ -128,20 +131,19 @@ impl Body {
         }
     }
 
-    /// The bytes from `offset`, at most `bytes_max` of them, some of them at
-    /// least unless `offset` is the end or `bytes_max` is 0. A file's bytes are
-    /// read, if that takes no wait for a disk.
+    /// Returns at most `bytes_max` bytes from `offset`, and at least one unless `offset` is the
+    /// end or `bytes_max` is 0. Reads from a file only if that does not block.
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or has become shorter.
-    pub fn piece(&self, offset: u64, bytes_max: usize) -> io::Result<Chunk> {
+    /// The file cannot be read or was truncated.
+    pub fn chunk(&self, offset: u64, bytes_max: usize) -> io::Result<Chunk> {
         if let Some(bytes) = self.fetched.as_ref().and_then(|fetched| fetched.from(offset)) {
             return Ok(Chunk::Ready(first(bytes, bytes_max)));
         }
         let parts = match &self.parts {
             Parts::One(range) => {
-                return self.source.piece(range.start + offset..range.end, bytes_max);
+                return self.source.chunk(range.start + offset..range.end, bytes_max);
             }
             Parts::Many(parts) => parts,
         };
@@ -150,27 +152,27 @@ impl Body {
         let offset = offset - part.start;
         match offset.checked_sub(part.text.len() as u64) {
             None => Ok(Chunk::Ready(first(part.text.slice(offset as usize..), bytes_max))),
-            Some(offset) => self.source.piece(part.range.start + offset..part.range.end, bytes_max),
+            Some(offset) => self.source.chunk(part.range.start + offset..part.range.end, bytes_max),
         }
     }
 
-    /// Takes what was on disk, from `offset`.
+    /// Keeps the bytes that were read from disk for `offset`.
     pub fn supply(&mut self, offset: u64, bytes: Bytes) {
         self.fetched = Some(FetchedChunk { start: offset, bytes });
     }
 
-    /// Frees what was fetched, once all of it lies before `offset`.
+    /// Frees the fetched chunk if it ends before `offset`.
     pub fn release(&mut self, offset: u64) {
         self.fetched.take_if(|fetched| fetched.from(offset).is_none());
     }
 
-    /// The whole, taken in pieces of at most `bytes_max`.
+    /// Reads the whole body in chunks of at most `bytes_max`.
     #[cfg(test)]
     pub fn read(&self, bytes_max: usize) -> io::Result<Vec<u8>> {
         let mut whole = Vec::new();
         while (whole.len() as u64) < self.length() {
             let offset = whole.len() as u64;
-            match self.piece(offset, bytes_max)? {
+            match self.chunk(offset, bytes_max)? {
                 Chunk::Ready(bytes) => whole.extend_from_slice(&bytes),
                 Chunk::Pending(range) => whole.extend(range.read()?),
             }
@@ -180,7 +182,7 @@ impl Body {
 }
 
 impl FetchedChunk {
-    /// The bytes from `offset` of the body, if it has any.
+    /// Returns the bytes from `offset` of the body, if this chunk contains them.
     fn from(&self, offset: u64) -> Option<Bytes> {
         let skip = usize::try_from(offset.checked_sub(self.start)?).ok()?;
         (skip < self.bytes.len()).then(|| self.bytes.slice(skip..))
@@ -188,11 +190,11 @@ impl FetchedChunk {
 }
 
 impl FileRange {
-    /// Reads some of the bytes, one at least.
+    /// Reads at least one byte. Blocks on the disk.
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or has become shorter.
+    /// The file cannot be read or was truncated.
     pub fn read(&self) -> io::Result<Bytes> {
         let mut bytes = vec![0; self.bytes_max];
         let count = self.file.read_at(&mut bytes, self.offset)?;
@@ -211,20 +213,20 @@ impl Part {
 }
 
 impl BodySource {
-    fn piece(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Chunk> {
+    fn chunk(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Chunk> {
         let offset = range.start;
         let left = usize::try_from(range.end - offset).unwrap_or(usize::MAX);
         let bytes_max = bytes_max.min(left);
         match self {
             Self::File(_) if bytes_max == 0 => Ok(Chunk::Ready(Bytes::new())),
             Self::File(file) => {
-                let bytes_max = bytes_max.min(FILE_PIECE_BYTES_MAX);
+                let bytes_max = bytes_max.min(FILE_CHUNK_BYTES_MAX);
                 let read = match read_cached(file, offset, bytes_max) {
                     Ok(bytes) if bytes.is_empty() => {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
                     Ok(bytes) => Chunk::Ready(bytes),
-                    // Not in memory; or the file system, or the kernel, cannot tell.
+                    // Not in memory, or neither file system nor kernel can tell.
                     Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS) => {
                         Chunk::Pending(FileRange { file: Arc::clone(file), offset, bytes_max })
                     }
@@ -242,7 +244,7 @@ impl BodySource {
     }
 }
 
-/// Reads what the kernel has in memory.
+/// Reads from the page cache, without blocking.
 fn read_cached(file: &File, offset: u64, bytes_max: usize) -> Result<Bytes, Errno> {
     let mut bytes = vec![0; bytes_max];
     let mut buffers = [IoSliceMut::new(&mut bytes)];
@@ -251,7 +253,7 @@ fn read_cached(file: &File, offset: u64, bytes_max: usize) -> Result<Bytes, Errn
     Ok(bytes.into())
 }
 
-/// At most `bytes_max` bytes from the beginning.
+/// Returns the first `bytes_max` bytes at most.
 fn first(mut bytes: Bytes, bytes_max: usize) -> Bytes {
     bytes.truncate(bytes_max);
     bytes
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_make_the_whole_whatever_their_size() {
+    fn chunks_of_any_size_concatenate_to_whole_body() {
         let (file, contents) = thousand();
         let file = Body::of(BodySource::File(file), 0..1000);
         let text = Body::text("gone\n");
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_ranges_with_text_between_them() {
+    fn multipart_body_has_text_between_ranges() {
         let (file, contents) = thousand();
         let parts = vec![("<a>".to_owned(), 10..14), ("<b>".to_owned(), 500..800)];
         let body = Body::in_parts(BodySource::File(file), parts, "<end>".to_owned());
@@ -301,15 +303,16 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_became_shorter_is_an_error() {
+    fn truncated_file_is_unexpected_eof() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"short").unwrap();
         let body = Body::of(BodySource::File(Arc::new(file)), 0..100);
         assert_eq!(body.read(100).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
-    // The kernel does not say of these files whether reading them takes a wait.
+
+    // For files of procfs the kernel cannot tell whether a read blocks.
     #[test]
-    fn what_is_not_in_memory_is_fetched_and_supplied() {
+    fn pending_chunk_is_supplied_and_released() {
         let file = Arc::new(File::open("/proc/version").unwrap());
         let contents = std::fs::read("/proc/version").unwrap();
         let parts = vec![("<a>".to_owned(), 3..9), ("<b>".to_owned(), 20..25)];
@@ -319,7 +322,7 @@ mod tests {
         let (mut whole, mut fetches) = (Vec::new(), 0);
         while (whole.len() as u64) < body.length() {
             let offset = whole.len() as u64;
-            match body.piece(offset, 4).unwrap() {
+            match body.chunk(offset, 4).unwrap() {
                 Chunk::Ready(bytes) => whole.extend_from_slice(&bytes),
                 Chunk::Pending(range) => {
                     let bytes = range.read().unwrap();
@@ -331,12 +334,12 @@ mod tests {
         }
         assert_eq!(whole, expected);
         assert_eq!(fetches, 4);
-        assert!(matches!(body.piece(3, 0), Ok(Chunk::Ready(nothing)) if nothing.is_empty()));
-        assert!(body.fetched.is_none(), "what has been sent is freed");
+        assert!(matches!(body.chunk(3, 0), Ok(Chunk::Ready(nothing)) if nothing.is_empty()));
+        assert!(body.fetched.is_none(), "the sent chunk is freed");
     }
 
     #[test]
-    fn what_is_not_in_memory_may_have_become_shorter() {
+    fn truncated_pending_file_is_unexpected_eof() {
         let file = Arc::new(File::open("/proc/version").unwrap());
         let body = Body::of(BodySource::File(file), 0..100_000);
         assert_eq!(body.read(1000).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);

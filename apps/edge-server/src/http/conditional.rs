@@ -1,48 +1,50 @@
-//! Conditional requests (RFC 9110, 13): whether a client's copy is still good,
-//! and whether its range is of what there is now.
+//! Conditional requests (RFC 9110, 13): validators of a representation and the evaluation of
+//! preconditions.
 
 use std::time::Duration;
 use std::time::SystemTime;
 
 use crate::http::request::Request;
 
-/// A modification time tells two representations apart when the answer is at
-/// least this much younger (RFC 9110, 8.8.2.2): the field has whole seconds.
+/// Age at which a modification time becomes a strong validator (RFC 9110, 8.8.2.2): the field
+/// has a resolution of one second.
 const STRONG_AFTER: Duration = Duration::from_secs(1);
 
-/// What tells a representation from another of the same resource.
+/// Validators of a representation (RFC 9110, 8.8).
 #[derive(Clone, Debug)]
 pub struct Validators {
-    /// A strong entity tag, with its quotes.
+    /// Strong entity tag, with its quotes.
     pub etag: String,
 
     pub modified: Option<SystemTime>,
 }
 
-/// What the conditions of a request come to.
+/// Result of a request's preconditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precondition {
-    /// Answered; by ranges, if it asks for any.
+    /// Send the ranges that the request names, or the whole representation.
     Proceed,
 
-    /// Answered, wholly.
+    /// Send the whole representation; ignore ranges.
     Whole,
 
-    /// 304: the client has it.
+    /// Status 304.
     NotModified,
 
-    /// 412.
+    /// Status 412.
     Failed,
 }
 
 impl Validators {
-    /// Judges a GET or HEAD in the order of RFC 9110, 13.2.2.
-    pub fn judge(&self, request: &Request<'_>, wall_now: SystemTime) -> Precondition {
+    /// Evaluates the preconditions of a GET or HEAD in the order of RFC 9110, 13.2.2.
+    pub fn evaluate(&self, request: &Request<'_>, wall_now: SystemTime) -> Precondition {
         if request.value("if-match").is_some() {
             if !self.matches(request, "if-match", false) {
                 return Precondition::Failed;
             }
-        } else if self.date(request, "if-unmodified-since").is_some_and(|since| !self.is_by(since))
+        } else if self
+            .date(request, "if-unmodified-since")
+            .is_some_and(|since| !self.is_unmodified_since(since))
         {
             return Precondition::Failed;
         }
@@ -50,7 +52,10 @@ impl Validators {
             if self.matches(request, "if-none-match", true) {
                 return Precondition::NotModified;
             }
-        } else if self.date(request, "if-modified-since").is_some_and(|at| self.is_by(at)) {
+        } else if self
+            .date(request, "if-modified-since")
+            .is_some_and(|at| self.is_unmodified_since(at))
+        {
             return Precondition::NotModified;
         }
         match request.value("if-range") {
@@ -59,29 +64,29 @@ impl Validators {
         }
     }
 
-    /// The time that `last-modified` tells: whole seconds, and never later than the
-    /// response (RFC 9110, 8.8.2.1).
+    /// Returns the value of `last-modified`, never later than the response (RFC 9110, 8.8.2.1).
     pub fn last_modified(&self, wall_now: SystemTime) -> Option<String> {
         self.modified.map(|at| httpdate::fmt_http_date(at.min(wall_now)))
     }
 
-    /// Whether a list of entity tags has this one (RFC 9110, 13.1.1 and 13.1.2).
+    /// Returns whether the field `name` lists this entity tag (RFC 9110, 13.1.1 and 13.1.2).
     fn matches(&self, request: &Request<'_>, name: &str, weak: bool) -> bool {
         request.values(name).any(|list| list.trim() == "*" || has_tag(list, &self.etag, weak))
     }
 
-    /// The date of a field, if there is one and a date to compare it with.
+    /// Returns the date of the field `name`, if the representation has one to compare it with.
     fn date(&self, request: &Request<'_>, name: &str) -> Option<SystemTime> {
         self.modified?;
         httpdate::parse_http_date(request.value(name)?).ok()
     }
 
-    /// Whether it is as it was at `time`, as far as whole seconds tell.
-    fn is_by(&self, time: SystemTime) -> bool {
+    /// Returns whether the modification time is at or before `time`, in whole seconds.
+    fn is_unmodified_since(&self, time: SystemTime) -> bool {
         self.seconds() <= Some(seconds(time))
     }
 
-    /// RFC 9110, 13.1.5: only what is exactly this representation.
+    /// Returns whether an `if-range` validator is this representation's, by strong comparison
+    /// (RFC 9110, 13.1.5).
     fn is_current(&self, validator: &str, wall_now: SystemTime) -> bool {
         if validator.starts_with('"') || validator.starts_with("W/") {
             return validator == self.etag;
@@ -101,8 +106,8 @@ fn seconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Whether a list of entity tags contains `own`. Tags may contain commas; what
-/// follows something that is no tag is not looked at.
+/// Returns whether a list of entity tags contains `own`. Tags may contain commas. Parsing stops
+/// at the first malformed tag.
 fn has_tag(list: &str, own: &str, weak: bool) -> bool {
     let mut rest = list;
     loop {
@@ -131,7 +136,7 @@ mod tests {
     const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
     const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 
-    fn verdict(method: &str, fields: &[(&str, &str)], age: Duration) -> Precondition {
+    fn evaluated(method: &str, fields: &[(&str, &str)], age: Duration) -> Precondition {
         let start =
             [(":method", method), (":scheme", "https"), (":authority", "a"), (":path", "/")];
         let headers: Vec<_> = start
@@ -142,11 +147,11 @@ mod tests {
         // Files have fractions of seconds, dates have none.
         let modified = httpdate::parse_http_date(MODIFIED).unwrap() + Duration::from_millis(700);
         let validators = Validators { etag: "\"tag\"".to_owned(), modified: Some(modified) };
-        validators.judge(&Request::read(&headers).unwrap(), modified + age)
+        validators.evaluate(&Request::read(&headers).unwrap(), modified + age)
     }
 
     #[test]
-    fn conditions_are_judged_in_their_order() {
+    fn preconditions_follow_rfc_precedence() {
         use Precondition::*;
         let table: &[(&[(&str, &str)], Precondition)] = &[
             (&[], Proceed),
@@ -187,17 +192,17 @@ mod tests {
         ];
         for (fields, expected) in table {
             for method in ["GET", "HEAD"] {
-                let verdict = verdict(method, fields, Duration::from_secs(60));
-                assert_eq!(verdict, *expected, "{method} {fields:?}");
+                let evaluated = evaluated(method, fields, Duration::from_secs(60));
+                assert_eq!(evaluated, *expected, "{method} {fields:?}");
             }
         }
         let young = Duration::from_millis(900);
-        assert_eq!(verdict("GET", &[("if-range", MODIFIED)], young), Whole);
-        assert_eq!(verdict("GET", &[("if-range", "\"tag\"")], young), Proceed);
+        assert_eq!(evaluated("GET", &[("if-range", MODIFIED)], young), Whole);
+        assert_eq!(evaluated("GET", &[("if-range", "\"tag\"")], young), Proceed);
     }
 
     #[test]
-    fn without_a_time_dates_decide_nothing() {
+    fn dates_without_modification_time_are_ignored() {
         let validators = Validators { etag: "\"tag\"".to_owned(), modified: None };
         for (name, expected) in [
             ("if-modified-since", Precondition::Proceed),
@@ -213,7 +218,7 @@ mod tests {
             ]
             .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()));
             let request = Request::read(&fields).unwrap();
-            assert_eq!(validators.judge(&request, SystemTime::UNIX_EPOCH), expected, "{name}");
+            assert_eq!(validators.evaluate(&request, SystemTime::UNIX_EPOCH), expected, "{name}");
         }
     }
 }

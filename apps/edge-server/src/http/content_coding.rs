@@ -1,7 +1,6 @@
-//! Content coding: which of a file's compressed siblings a client would rather
-//! have (RFC 9110, 12.5.3).
+//! Content-coding negotiation (RFC 9110, 12.5.3) for a file's precompressed siblings.
 
-/// What siblings are made with.
+/// Content coding of a precompressed sibling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
     Brotli,
@@ -10,10 +9,10 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// All of them, what usually is smaller first.
+    /// All codings in order of preference: usually the smallest first.
     pub const ALL: [Self; 3] = [Self::Brotli, Self::Zstd, Self::Gzip];
 
-    /// Its name in `accept-encoding` and `content-encoding`.
+    /// Returns the name in `accept-encoding` and `content-encoding`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Brotli => "br",
@@ -22,7 +21,7 @@ impl Coding {
         }
     }
 
-    /// What a sibling's name ends with.
+    /// Returns the suffix of a sibling's file name.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Brotli => ".br",
@@ -32,8 +31,8 @@ impl Coding {
     }
 }
 
-/// The codings that the lines of an `accept-encoding` field allow and prefer to
-/// none, most wanted first; among equals in the order of [`Coding::ALL`].
+/// Returns the codings that the lines of an `accept-encoding` field prefer to the identity, by
+/// descending weight; ties are in the order of [`Coding::ALL`].
 pub fn accepted<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Coding> {
     let mut weights = [None; 3];
     let (mut identity, mut any) = (None, None);
@@ -57,7 +56,7 @@ pub fn accepted<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Coding> {
     wanted.into_iter().map(|index| Coding::ALL[index]).collect()
 }
 
-/// A weight in thousandths (RFC 9110, 12.4.2). `None`: malformed.
+/// Returns a weight in thousandths (RFC 9110, 12.4.2), or `None` if it is malformed.
 fn weight(parameter: &str) -> Option<u32> {
     let (name, value) = parameter.split_once('=')?;
     let (whole, fraction) = value.split_once('.').unwrap_or((value, ""));
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codings_are_chosen_by_weight() {
+    fn codings_are_ordered_by_weight() {
         use Coding::*;
         let table: &[(&[&str], &[Coding])] = &[
             (&[], &[]),

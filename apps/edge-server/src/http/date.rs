@@ -1,15 +1,15 @@
-//! The `date` field of responses.
+//! HTTP dates (RFC 9110, 5.6.7), formatted once a second.
 
 use std::cell::RefCell;
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
 thread_local! {
-    /// The second written last, and its text: thousands of responses have the same.
+    /// The last formatted second and its text, which thousands of responses share.
     static LAST: RefCell<Option<(u64, String)>> = RefCell::default();
 }
 
-/// An instant as HTTP writes it (RFC 9110, 5.6.7).
+/// Formats `at`.
 pub fn http_date(at: SystemTime) -> String {
     let second = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     LAST.with_borrow_mut(|last| {
@@ -25,7 +25,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn each_second_has_its_own_date() {
+    fn http_date_changes_with_each_second() {
         for (ms, expected) in [
             (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
             (784_111_777_000, "Sun, 06 Nov 1994 08:49:37 GMT"),

@@ -1,4 +1,5 @@
-//! HTTP semantics (RFC 9110) without a wire: requests, responses, bodies, and the fields that choose among them.
+//! HTTP semantics (RFC 9110) without a wire: requests, responses, bodies, and the fields that
+//! select among representations.
 
 pub mod body;
 pub mod conditional;

@@ -1,5 +1,4 @@
-//! Range requests (RFC 9110, 14): which bytes a client asks for, and the body
-//! that brings them.
+//! Range requests (RFC 9110, 14): parsing of `range`, and 206 responses.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,26 +7,25 @@ use crate::http::body::Body;
 use crate::http::body::BodySource;
 use crate::http::response::Response;
 
-/// The most ranges of one request; a client that asks for more gets everything
-/// (RFC 9110, 14.2).
+/// Largest number of ranges in a request; with more, the field is ignored (RFC 9110, 14.2).
 const RANGES_MAX: usize = 16;
 
-/// What a `Range` field asks of a representation.
+/// Parsed `range` field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RangeRequest {
-    /// Everything: there is no range that is understood.
+    /// The field is ignored: the whole representation is sent.
     Whole,
 
-    /// These, in ascending order, apart from each other.
+    /// In ascending order, neither overlapping nor adjacent.
     Ranges(Vec<Range<u64>>),
 
-    /// None of them is there.
+    /// Status 416: no range overlaps the representation.
     Unsatisfiable,
 }
 
 impl RangeRequest {
-    /// What `field` asks of a representation of `length` bytes.
-    pub fn read(field: &str, length: u64) -> Self {
+    /// Parses `field` for a representation of `length` bytes.
+    pub fn parse(field: &str, length: u64) -> Self {
         let Some(set) =
             field.split_once('=').filter(|(unit, _)| unit.eq_ignore_ascii_case("bytes"))
         else {
@@ -37,9 +35,9 @@ impl RangeRequest {
         let specs = set.1.split(',').map(|spec| spec.trim_matches([' ', '\t']));
         // RFC 9110, 5.6.1.2: empty members of a list do not count.
         for spec in specs.filter(|spec| !spec.is_empty()) {
-            match one(spec, length) {
+            match parse_range(spec, length) {
                 Some(range) if ranges.len() < RANGES_MAX => ranges.push(range),
-                // RFC 9110, 14.2: what is malformed, or too much, may be ignored.
+                // RFC 9110, 14.2: malformed or excessive fields may be ignored.
                 _ => return Self::Whole,
             }
         }
@@ -49,13 +47,13 @@ impl RangeRequest {
         ranges.retain(|range| !range.is_empty());
         match ranges.is_empty() {
             true => Self::Unsatisfiable,
-            false => Self::Ranges(joined(ranges)),
+            false => Self::Ranges(coalesce(ranges)),
         }
     }
 }
 
-/// The bytes of one range, none if there are none. `None`: malformed.
-fn one(spec: &str, length: u64) -> Option<Range<u64>> {
+/// Returns the bytes of one range, empty if it lies beyond the end, or `None` if it is malformed.
+fn parse_range(spec: &str, length: u64) -> Option<Range<u64>> {
     let (first, last) = spec.split_once('-')?;
     if first.is_empty() {
         return Some(length.saturating_sub(number(last)?)..length);
@@ -68,28 +66,28 @@ fn one(spec: &str, length: u64) -> Option<Range<u64>> {
     Some(first..end.min(length))
 }
 
-/// A number too large to tell is larger than all that there is.
+/// Parses a decimal number; one that overflows becomes the largest.
 fn number(digits: &str) -> Option<u64> {
     let good = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     good.then(|| digits.parse().unwrap_or(u64::MAX))
 }
 
-fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+fn coalesce(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_by_key(|range| range.start);
-    let mut apart: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+    let mut coalesced: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
     for range in ranges {
-        match apart.last_mut() {
+        match coalesced.last_mut() {
             Some(last) if range.start <= last.end => {
                 last.end = last.end.max(range.end);
             }
-            _ => apart.push(range),
+            _ => coalesced.push(range),
         }
     }
-    apart
+    coalesced
 }
 
-/// A 206 of these ranges of a source of `length` bytes (RFC 9110, 15.3.7). What is
-/// between parts is told from `etag`, which is not known to who made the source.
+/// Returns a 206 with `ranges` of a source of `length` bytes (RFC 9110, 15.3.7). The multipart
+/// boundary is derived from `etag`, which the content's author cannot know.
 pub fn partial(
     source: BodySource,
     ranges: Vec<Range<u64>>,
@@ -123,7 +121,7 @@ fn content_range(range: &Range<u64>, length: u64) -> String {
     format!("bytes {}-{}/{length}", range.start, range.end - 1)
 }
 
-/// What no content has: a digest of when the content was made.
+/// Returns a boundary that does not occur in the content: a digest of its entity tag.
 fn boundary(etag: &str) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, etag.as_bytes());
     digest.as_ref()[..15].iter().map(|byte| format!("{byte:02x}")).collect()
@@ -134,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_read_as_the_rfc_has_them() {
+    fn range_field_is_parsed() {
         let some = |ranges: &[(u64, u64)]| {
             RangeRequest::Ranges(ranges.iter().map(|(start, end)| *start..*end).collect())
         };
@@ -147,10 +145,10 @@ mod tests {
             ("bytes=0-99999999999999999999999", some(&[(0, 1000)])),
             ("bytes= 0-0 ,\t-1", some(&[(0, 1), (999, 1000)])),
             ("bytes=900-999,0-9", some(&[(0, 10), (900, 1000)])),
-            // One of them is there.
+            // One of two is satisfiable.
             ("bytes=2000-,0-9", some(&[(0, 10)])),
             ("bytes=-0,0-9", some(&[(0, 10)])),
-            // Overlapping, adjacent, and almost so.
+            // Overlapping, adjacent, and one byte apart.
             ("bytes=0-99,50-199,200-299", some(&[(0, 300)])),
             ("bytes=0-99,101-199", some(&[(0, 100), (101, 200)])),
             ("bytes=,0-0, ,", some(&[(0, 1)])),
@@ -174,17 +172,17 @@ mod tests {
             ("", RangeRequest::Whole),
         ];
         for (field, expected) in table {
-            assert_eq!(RangeRequest::read(field, 1000), expected, "{field}");
+            assert_eq!(RangeRequest::parse(field, 1000), expected, "{field}");
         }
-        assert_eq!(RangeRequest::read("bytes=0-", 0), RangeRequest::Unsatisfiable);
-        assert_eq!(RangeRequest::read("bytes=-1", 0), RangeRequest::Unsatisfiable);
+        assert_eq!(RangeRequest::parse("bytes=0-", 0), RangeRequest::Unsatisfiable);
+        assert_eq!(RangeRequest::parse("bytes=-1", 0), RangeRequest::Unsatisfiable);
     }
 
     #[test]
-    fn the_number_of_ranges_is_bounded() {
+    fn range_count_above_limit_is_ignored() {
         let set = |count| {
             let specs: Vec<_> = (0..count).map(|n| format!("{0}-{0}", n * 200)).collect();
-            RangeRequest::read(&format!("bytes={}", specs.join(",")), 1 << 20)
+            RangeRequest::parse(&format!("bytes={}", specs.join(",")), 1 << 20)
         };
         let RangeRequest::Ranges(ranges) = set(RANGES_MAX) else { panic!("refused") };
         assert_eq!(ranges.len(), RANGES_MAX);
@@ -192,19 +190,19 @@ mod tests {
     }
 
     #[test]
-    fn several_ranges_are_a_multipart_body() {
+    fn several_ranges_make_multipart_body() {
         let source = || BodySource::Text("0123456789".repeat(100).into());
-        let answer = partial(source(), vec![0..3, 500..502], 1000, "a/b".into(), "\"x\"");
-        let content_type = answer.field("content-type").unwrap();
+        let response = partial(source(), vec![0..3, 500..502], 1000, "a/b".into(), "\"x\"");
+        let content_type = response.field("content-type").unwrap();
         let boundary = content_type.strip_prefix("multipart/byteranges; boundary=").unwrap();
-        let text = answer.body.read(1000).unwrap();
+        let text = response.body.read(1000).unwrap();
         let expected = format!(
             "--{boundary}\r\ncontent-type: a/b\r\ncontent-range: bytes 0-2/1000\r\n\r\n012\r\n\
              --{boundary}\r\ncontent-type: a/b\r\ncontent-range: bytes 500-501/1000\r\n\r\n01\r\n\
              --{boundary}--\r\n"
         );
         assert_eq!(String::from_utf8(text).unwrap(), expected);
-        assert_eq!(answer.field("content-range"), None);
+        assert_eq!(response.field("content-range"), None);
 
         let only = std::iter::once(5..8).collect();
         let single = partial(source(), only, 1000, "a/b".into(), "\"x\"");

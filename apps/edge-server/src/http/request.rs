@@ -1,6 +1,4 @@
-//! Request: its header section, checked as RFC 9114, 4.1.2 to
-//! 4.3 demand, before anything is looked up. What the server makes of it is the
-//! site's business.
+//! Request: validation of its header section (RFC 9114, 4.1.2 to 4.3).
 
 use quiche::h3;
 use quiche::h3::NameValue;
@@ -8,31 +6,31 @@ use quiche::h3::NameValue;
 /// Longest `:path`, in bytes.
 const TARGET_BYTES_MAX: usize = 8 << 10;
 
-/// What a field costs besides its name and value, in bytes (RFC 9114, 4.2.2).
+/// Overhead of a field beside its name and value, in bytes (RFC 9114, 4.2.2).
 const FIELD_OVERHEAD_BYTES: usize = 32;
 
-/// Methods that exist and that nothing here has.
+/// Registered methods that no resource of this server supports.
 const OTHER_METHODS: [&[u8]; 5] = [b"PUT", b"DELETE", b"OPTIONS", b"PATCH", b"TRACE"];
 
-/// Fields that speak of a connection, which HTTP/3 does not have (RFC 9114, 4.2).
+/// Connection-specific fields, which HTTP/3 forbids (RFC 9114, 4.2).
 const CONNECTION_FIELDS: [&[u8]; 5] =
     [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
 
-/// A request that can be answered.
+/// Well-formed request.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
-    /// What comes after the pseudo-header fields.
+    /// The regular fields.
     fields: &'a [h3::Header],
 
     pub method: Method,
 
-    /// The name that the client asks, without port.
+    /// Host of the authority, without port.
     pub host: &'a str,
 
-    /// The `:path`: an absolute path and a query, or what OPTIONS may have instead.
+    /// The `:path`: an absolute path and a query, or `*` for OPTIONS.
     pub target: &'a str,
 
-    /// What the client says that its content is long, in bytes.
+    /// The announced content length, in bytes.
     pub content_length: Option<u64>,
 }
 
@@ -42,37 +40,37 @@ pub enum Method {
     Head,
     Post,
 
-    /// Known, and of no use here.
+    /// A registered method that no resource supports.
     Other,
 }
 
 impl Method {
-    /// It asks for nothing but an answer, however often it comes (RFC 9110, 9.2.1).
+    /// Returns whether the method is safe (RFC 9110, 9.2.1).
     pub fn is_safe(self) -> bool {
         matches!(self, Self::Get | Self::Head)
     }
 }
 
-/// Why a request is not answered.
+/// Reason why a header section is not a request that can be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestError {
     /// A stream error of type `H3_MESSAGE_ERROR` (RFC 9114, 4.1.2).
     Malformed(&'static str),
 
-    /// This status says why.
+    /// The response has this status.
     Refused(u16),
 }
 
-/// The pseudo-header fields of a request.
+/// Pseudo-header fields of a request.
 #[derive(Default)]
-struct Pseudo<'a> {
+struct PseudoHeaders<'a> {
     method: Option<&'a [u8]>,
     scheme: Option<&'a [u8]>,
     authority: Option<&'a [u8]>,
     path: Option<&'a [u8]>,
 }
 
-/// How long a header section is, in bytes.
+/// Returns the size of a header section, in bytes (RFC 9114, 4.2.2).
 pub fn section_bytes(fields: &[h3::Header]) -> usize {
     let bytes =
         |field: &h3::Header| field.name().len() + field.value().len() + FIELD_OVERHEAD_BYTES;
@@ -80,19 +78,19 @@ pub fn section_bytes(fields: &[h3::Header]) -> usize {
 }
 
 impl<'a> Request<'a> {
-    /// Checks a header section.
+    /// Validates a header section.
     ///
     /// # Errors
     ///
-    /// It cannot be answered as a request.
+    /// It is malformed, or cannot be served.
     pub fn read(fields: &'a [h3::Header]) -> Result<Self, RequestError> {
         // RFC 9114, 4.3: all pseudo-header fields come before regular fields.
         let is_regular = |field: &h3::Header| !field.name().starts_with(b":");
         let first = fields.iter().position(is_regular);
         let (first, fields) = fields.split_at(first.unwrap_or(fields.len()));
-        let mut pseudo = Pseudo::default();
+        let mut pseudo = PseudoHeaders::default();
         for field in first {
-            pseudo.take(field.name(), field.value())?;
+            pseudo.insert(field.name(), field.value())?;
         }
         for field in fields {
             check_regular(field.name(), field.value())?;
@@ -110,30 +108,31 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// The first value of a regular field, unless it is not text.
+    /// Returns the first value of a regular field that is UTF-8.
     pub fn value(&self, name: &str) -> Option<&'a str> {
         self.values(name).next()
     }
 
-    /// The values of a regular field, one for each line.
+    /// Returns the values of a regular field that are UTF-8, one for each field line.
     pub fn values<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a str> + use<'a, 'n> {
         let fields = self.fields.iter().filter(move |field| field.name() == name.as_bytes());
         fields.filter_map(|field| std::str::from_utf8(field.value()).ok())
     }
 
-    /// It was early data on its way to an intermediary (RFC 8470, 5.1), whatever the
-    /// field's value.
+    /// Returns whether an intermediary received the request in early data (RFC 8470, 5.1): the
+    /// field counts whatever its value.
     pub fn was_early(&self) -> bool {
         self.fields.iter().any(|field| field.name() == b"early-data")
     }
 
-    /// The client sends its content only when it is told to go on.
-    pub fn waits(&self) -> bool {
+    /// Returns whether the client waits for a 100 response before it sends content (RFC 9110,
+    /// 10.1.1).
+    pub fn expects_continue(&self) -> bool {
         self.value("expect").is_some_and(|expected| expected.eq_ignore_ascii_case("100-continue"))
     }
 
-    /// RFC 9114, 4.3.1: `:authority`, `Host`, or both with the same value.
-    fn authority(&self, pseudo: &Pseudo<'a>) -> Result<&'a str, RequestError> {
+    /// Returns the value of `:authority`, `Host`, or both if they agree (RFC 9114, 4.3.1).
+    fn authority(&self, pseudo: &PseudoHeaders<'a>) -> Result<&'a str, RequestError> {
         let is_host = |field: &&h3::Header| field.name() == b"host";
         let mut hosts = self.fields.iter().filter(is_host).map(h3::Header::value);
         let host = hosts.next();
@@ -146,29 +145,30 @@ impl<'a> Request<'a> {
     }
 }
 
-impl<'a> Pseudo<'a> {
-    fn take(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), RequestError> {
-        let place = match name {
+impl<'a> PseudoHeaders<'a> {
+    fn insert(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), RequestError> {
+        let slot = match name {
             b":method" => &mut self.method,
             b":scheme" => &mut self.scheme,
             b":authority" => &mut self.authority,
             b":path" => &mut self.path,
             _ => return Err(RequestError::Malformed("an unknown pseudo-header field")),
         };
-        check(place.is_none(), "a pseudo-header field twice")?;
+        check(slot.is_none(), "a repeated pseudo-header field")?;
         check(is_field_value(value), "a pseudo-header field with control characters")?;
-        *place = Some(value);
+        *slot = Some(value);
         Ok(())
     }
 
-    /// The method, after what it demands of the others (RFC 9114, 4.3.1 and 4.4).
+    /// Returns the method, after checking the other pseudo-header fields that it requires
+    /// (RFC 9114, 4.3.1 and 4.4).
     fn method(&self, authority: &str) -> Result<Method, RequestError> {
         let method = self.method.ok_or(RequestError::Malformed("no :method"))?;
-        check(TOKEN.is_made(method), "a :method that is none")?;
+        check(TOKEN.contains_all(method), "an invalid :method")?;
         if method == b"CONNECT" {
             let alone = self.scheme.is_none() && self.path.is_none();
             let has_host = self.authority == Some(authority.as_bytes());
-            check(alone && has_host, "a CONNECT with more than a host")?;
+            check(alone && has_host, "a CONNECT with more than an authority")?;
             return Ok(Method::Other);
         }
         let scheme = self.scheme.ok_or(RequestError::Malformed("no :scheme"))?;
@@ -177,7 +177,7 @@ impl<'a> Pseudo<'a> {
         if path.len() > TARGET_BYTES_MAX {
             return Err(RequestError::Refused(414));
         }
-        // RFC 9110, 7.4: nothing else is served from here.
+        // RFC 9110, 7.4: this server is no proxy for other schemes.
         if !scheme.eq_ignore_ascii_case(b"https") {
             return Err(RequestError::Refused(421));
         }
@@ -191,51 +191,51 @@ impl<'a> Pseudo<'a> {
     }
 }
 
-/// Whether the answer to a request, good or not, has no body.
+/// Returns whether the response has no body, also that to a malformed request.
 pub fn is_head(fields: &[h3::Header]) -> bool {
     fields.iter().any(|field| field.name() == b":method" && field.value() == b"HEAD")
 }
 
-fn check(good: bool, fault: &'static str) -> Result<(), RequestError> {
-    match good {
+fn check(valid: bool, reason: &'static str) -> Result<(), RequestError> {
+    match valid {
         true => Ok(()),
-        false => Err(RequestError::Malformed(fault)),
+        false => Err(RequestError::Malformed(reason)),
     }
 }
 
-/// What can only be looked up as text.
+/// Returns a value as UTF-8, or the error of status 400.
 fn text(value: &[u8]) -> Result<&str, RequestError> {
     std::str::from_utf8(value).map_err(|_| RequestError::Refused(400))
 }
 
 fn check_regular(name: &[u8], value: &[u8]) -> Result<(), RequestError> {
-    check(!name.starts_with(b":"), "a pseudo-header field after others")?;
-    check(FIELD_NAME.is_made(name), "a field name with other characters")?;
+    check(!name.starts_with(b":"), "a pseudo-header field after regular fields")?;
+    check(FIELD_NAME.contains_all(name), "a field name with invalid characters")?;
     check(is_field_value(value), "a field value with control characters")?;
-    check(!CONNECTION_FIELDS.contains(&name), "a field of a connection")?;
-    check(name != b"te" || value == b"trailers", "a te that is not trailers")
+    check(!CONNECTION_FIELDS.contains(&name), "a connection-specific field")?;
+    check(name != b"te" || value == b"trailers", "a te other than trailers")
 }
 
-/// RFC 9110, 5.5: what no value has. To the end even of a bad one: so it is many bytes
-/// at a time.
+/// Returns whether a field value has no forbidden byte (RFC 9110, 5.5). Without an early exit
+/// the compiler vectorizes the loop.
 fn is_field_value(value: &[u8]) -> bool {
-    value.iter().fold(true, |good, byte| good & !matches!(byte, 0 | b'\r' | b'\n'))
+    value.iter().fold(true, |valid, byte| valid & !matches!(byte, 0 | b'\r' | b'\n'))
 }
 
-/// The bytes that something is made of. Each byte of each name is looked up.
-struct Alphabet([bool; 256]);
+/// Set of bytes, as a table.
+struct ByteSet([bool; 256]);
 
 /// RFC 9110, 5.6.2.
-static TOKEN: Alphabet = Alphabet::of(b"!#$%&'*+-.^_`|~", true);
+static TOKEN: ByteSet = ByteSet::of(b"!#$%&'*+-.^_`|~", true);
 
 /// RFC 9114, 4.2.
-static FIELD_NAME: Alphabet = Alphabet::of(b"!#$%&'*+-.^_`|~", false);
+static FIELD_NAME: ByteSet = ByteSet::of(b"!#$%&'*+-.^_`|~", false);
 
-/// RFC 3986, 3.2.2, as far as DNS has it.
-static HOST: Alphabet = Alphabet::of(b"-._~%", true);
+/// Characters of a registered name (RFC 3986, 3.2.2) that DNS names have.
+static HOST: ByteSet = ByteSet::of(b"-._~%", true);
 
-impl Alphabet {
-    /// Digits, lower case, upper case if it `has_upper`, and `others`.
+impl ByteSet {
+    /// Returns the set of digits, lower case, upper case if `has_upper`, and `others`.
     const fn of(others: &[u8], has_upper: bool) -> Self {
         let mut table = [false; 256];
         let mut byte = 0;
@@ -254,28 +254,28 @@ impl Alphabet {
         Self(table)
     }
 
-    /// There is something, and all of it is made of these.
-    fn is_made(&self, text: &[u8]) -> bool {
+    /// Returns whether `text` is not empty and all its bytes are in the set.
+    fn contains_all(&self, text: &[u8]) -> bool {
         let is_in = |byte: &u8| self.0[usize::from(*byte)];
         !text.is_empty() && text.iter().all(is_in)
     }
 }
 
-/// What the client announces; said twice, it must be the same.
+/// Returns the announced content length; repeated fields must agree (RFC 9110, 8.6).
 fn content_length(fields: &[h3::Header]) -> Result<Option<u64>, RequestError> {
     let mut length = None;
     for field in fields.iter().filter(|field| field.name() == b"content-length") {
         let digits = field.value().iter().all(u8::is_ascii_digit);
         let text = std::str::from_utf8(field.value()).ok().filter(|_| digits);
-        let said = text.and_then(|text| text.parse().ok());
-        check(said.is_some(), "a content-length that is no number")?;
-        check(length.is_none() || length == said, "two lengths of one content")?;
-        length = said;
+        let value = text.and_then(|text| text.parse().ok());
+        check(value.is_some(), "an invalid content-length")?;
+        check(length.is_none() || length == value, "different content-lengths")?;
+        length = value;
     }
     Ok(length)
 }
 
-/// The host of an authority, without port. `None` when it is none.
+/// Returns the host of an authority, without port, or `None` if the authority is invalid.
 fn host_of(authority: &str) -> Option<&str> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
@@ -286,19 +286,19 @@ fn host_of(authority: &str) -> Option<&str> {
         None => {
             let end = authority.bytes().position(|byte| byte == b':');
             let (host, port) = authority.split_at(end.unwrap_or(authority.len()));
-            HOST.is_made(host.as_bytes()).then_some((host, port))?
+            HOST.contains_all(host.as_bytes()).then_some((host, port))?
         }
     };
     let digits = port.strip_prefix(':').unwrap_or(port);
-    let good = port.is_empty() || (port.starts_with(':') && digits.len() <= 5);
-    (good && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(host)
+    let valid = port.is_empty() || (port.starts_with(':') && digits.len() <= 5);
+    (valid && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(host)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    type Fields<'a> = Vec<(&'a str, &'a str)>;
+    type FieldList<'a> = Vec<(&'a str, &'a str)>;
 
     const GET: [(&str, &str); 4] =
         [(":method", "GET"), (":scheme", "https"), (":authority", "a.example"), (":path", "/x")];
@@ -309,24 +309,24 @@ mod tests {
         fields.iter().map(header).collect()
     }
 
-    fn with<'a>(more: &[(&'a str, &'a str)]) -> Fields<'a> {
+    fn with<'a>(more: &[(&'a str, &'a str)]) -> FieldList<'a> {
         [&GET[..], more].concat()
     }
 
-    fn without(name: &str) -> Fields<'static> {
+    fn without(name: &str) -> FieldList<'static> {
         GET.into_iter().filter(|field| field.0 != name).collect()
     }
 
-    fn set<'a>(name: &str, value: &'a str) -> Fields<'a> {
+    fn set<'a>(name: &str, value: &'a str) -> FieldList<'a> {
         GET.into_iter().map(|(own, old)| (own, if own == name { value } else { old })).collect()
     }
 
-    fn fault(fields: &[(&str, &str)]) -> Option<RequestError> {
+    fn error_of(fields: &[(&str, &str)]) -> Option<RequestError> {
         Request::read(&headers(fields)).err()
     }
 
     #[test]
-    fn a_request_is_read() {
+    fn valid_request_is_parsed() {
         let fields =
             headers(&with(&[("range", "bytes=0-"), ("content-length", "7"), ("te", "trailers")]));
         let request = Request::read(&fields).unwrap();
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_requests_are_told_from_those_that_have_a_status() {
+    fn malformed_request_is_stream_error() {
         let malformed = [
             without(":method"),
             without(":scheme"),
@@ -376,12 +376,12 @@ mod tests {
             set(":method", "CONNECT"),
         ];
         for fields in malformed {
-            assert!(matches!(fault(&fields), Some(RequestError::Malformed(_))), "{fields:?}");
+            assert!(matches!(error_of(&fields), Some(RequestError::Malformed(_))), "{fields:?}");
         }
     }
 
     #[test]
-    fn what_cannot_be_served_has_a_status() {
+    fn unsupported_request_has_status() {
         let long = format!("/{}", "x".repeat(TARGET_BYTES_MAX));
         let table = [
             (set(":path", &long), 414),
@@ -396,17 +396,17 @@ mod tests {
             (set(":authority", "[::1]443"), 400),
         ];
         for (fields, status) in table {
-            assert_eq!(fault(&fields), Some(RequestError::Refused(status)), "{fields:?}");
+            assert_eq!(error_of(&fields), Some(RequestError::Refused(status)), "{fields:?}");
         }
     }
 
     #[test]
-    fn what_is_looked_up_is_text() {
+    fn request_with_invalid_utf8_is_refused() {
         for (name, value, expected) in [
             (":path", &b"/\xff"[..], RequestError::Refused(400)),
             (":authority", b"a\xff", RequestError::Refused(400)),
             (":scheme", b"https\xff", RequestError::Refused(421)),
-            (":method", b"GET\xff", RequestError::Malformed("a :method that is none")),
+            (":method", b"GET\xff", RequestError::Malformed("an invalid :method")),
             ("host", b"a.example\xff", RequestError::Malformed("Host and :authority differ")),
         ] {
             let mut fields = headers(&GET);
@@ -418,7 +418,7 @@ mod tests {
 
     // RFC 9114, 4.2.2.
     #[test]
-    fn a_section_is_as_long_as_its_names_and_values_and_32_bytes_a_field() {
+    fn section_bytes_has_overhead_per_field() {
         for (fields, expected) in [(&[][..], 0), (&[("ab", "cde")], 37), (&[("a", "")], 33)] {
             assert_eq!(section_bytes(&headers(fields)), expected, "{fields:?}");
             let twice = [fields, fields].concat();
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_and_hosts_are_understood() {
+    fn method_and_host_are_parsed() {
         let connect = [(":method", "CONNECT"), (":authority", "a.example:443")];
         let host = [&without(":authority")[..], &[("host", "a.example:8443")]].concat();
         let table = [

@@ -1,5 +1,4 @@
-//! The answer to a request: status, header fields and body, before HTTP/3 makes
-//! frames of it.
+//! Response: status, header fields and body, independent of the HTTP version.
 
 use std::borrow::Cow;
 
@@ -7,28 +6,28 @@ use quiche::h3::NameValue;
 
 use crate::http::body::Body;
 
-/// What plain messages of the server are.
+/// Content type of the server's own messages.
 pub const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 
-/// What a resource here can be asked for with (RFC 9110, 9.1).
+/// Value of `allow` for files (RFC 9110, 9.1).
 pub const ALLOWED: &str = "GET, HEAD";
 
-/// How many fields nearly every answer has at most: room for them is made once.
-const FIELDS: usize = 10;
+/// Initial capacity for fields: few responses have more.
+const FIELDS_CAPACITY: usize = 10;
 
-/// The answer to a request.
+/// Response to a request.
 #[derive(Debug)]
 pub struct Response {
     pub status: u16,
 
-    /// Fields besides those that every answer has.
+    /// Fields beside those that every response has.
     pub fields: Vec<Field>,
 
-    /// What a GET gets.
+    /// The body; a HEAD request has its length alone.
     pub body: Body,
 }
 
-/// A header field.
+/// Header field.
 #[derive(Clone, Debug)]
 pub struct Field {
     pub name: Cow<'static, str>,
@@ -53,35 +52,36 @@ impl NameValue for Field {
 
 impl Response {
     pub fn new(status: u16, body: Body) -> Self {
-        Self { status, fields: Vec::with_capacity(FIELDS), body }
+        Self { status, fields: Vec::with_capacity(FIELDS_CAPACITY), body }
     }
 
-    /// A short message.
+    /// Returns a response with a short message.
     pub fn text(status: u16, text: String) -> Self {
         Self::new(status, Body::text(text)).with("content-type", PLAIN_TEXT)
     }
 
-    /// Says that it does not do what it was asked.
-    pub fn refusal(status: u16) -> Self {
+    /// Returns a response whose message is the status and its reason phrase.
+    pub fn error(status: u16) -> Self {
         Self::text(status, format!("{status} {}\n", reason(status)))
     }
 
-    /// Refuses a method of a resource that has only these.
+    /// Returns a 405 for a resource that supports the methods `allowed`.
     pub fn method_not_allowed(allowed: &'static str) -> Self {
-        Self::refusal(405).with("allow", allowed)
+        Self::error(405).with("allow", allowed)
     }
 
-    /// Sends the client elsewhere.
+    /// Returns a redirect to `to`.
     pub fn redirect(status: u16, to: String) -> Self {
-        Self::refusal(status).with("location", to)
+        Self::error(status).with("location", to)
     }
 
-    /// The same with a field more.
+    /// Adds a field.
     pub fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
         self.add(name, value);
         self
     }
 
+    /// Adds a field.
     pub fn add(&mut self, name: &'static str, value: impl Into<Cow<'static, str>>) {
         self.fields.push(Field::new(name, value));
     }
@@ -92,7 +92,7 @@ impl Response {
     }
 }
 
-/// The words of RFC 9110, 15 for the statuses that the server itself comes to.
+/// Returns the reason phrase (RFC 9110, 15) of a status that the server itself sends.
 fn reason(status: u16) -> &'static str {
     match status {
         301 => "Moved Permanently",
