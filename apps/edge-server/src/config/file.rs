@@ -1,5 +1,4 @@
-//! The configuration file: options, and what the command line is too narrow for. TOML,
-//! read whole; a key that is not known is an error.
+//! Configuration file (TOML): options and virtual hosts. An unknown key is an error.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,17 +11,17 @@ use toml::Value;
 
 use crate::config::options::Setting;
 
-/// What the file says.
+/// Parsed configuration file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConfigFile {
-    /// Options, as on the command line.
+    /// Options of the command line.
     pub server: Vec<Setting>,
 
-    /// Hosts by name, and at most one without names, for all others.
+    /// Hosts; at most one has no names and is the default.
     pub hosts: Vec<Host>,
 }
 
-/// The file's tables.
+/// Top-level tables of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Tables {
@@ -33,41 +32,40 @@ struct Tables {
     hosts: Vec<Host>,
 }
 
-/// One host. What it does not say is as the host without names has it, and what
-/// that does not say has a default.
+/// Virtual host. A missing key has the value of the host without names, or a default.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
     #[serde(default)]
     pub names: Vec<String>,
 
-    /// The folder; `--root` without.
+    /// Folder to serve; the default is `--root`.
     pub root: Option<PathBuf>,
 
-    /// Certificate chain and key; `--cert` and `--key` without.
+    /// Certificate chain and key; the defaults are `--cert` and `--key`.
     pub cert: Option<PathBuf>,
     pub key: Option<PathBuf>,
 
-    /// Files that a folder is answered with; the first that is there.
+    /// Index files of a folder; the first that exists is served.
     pub index: Option<Vec<String>>,
 
-    /// Whether a file's `.br`, `.zst` and `.gz` siblings are served in its place.
+    /// Whether a file's `.br`, `.zst` and `.gz` siblings are served to clients that accept them.
     pub precompressed: Option<bool>,
 
-    /// The charset of text; none is said when it is empty.
+    /// Charset of text; an empty one is not sent.
     pub charset: Option<String>,
 
-    /// Content types by file name ending.
+    /// Content types by file extension.
     pub mime: Option<BTreeMap<String, String>>,
 
-    /// Files to show for statuses.
+    /// Error pages by status.
     pub error: Option<BTreeMap<String, String>>,
 
     pub header: Option<Vec<HeaderRule>>,
     pub redirect: Option<Vec<Redirect>>,
 }
 
-/// Fields for answers with files that a pattern fits.
+/// Response fields for the files that a pattern matches.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct HeaderRule {
@@ -75,7 +73,7 @@ pub struct HeaderRule {
     pub set: BTreeMap<String, String>,
 }
 
-/// Somewhere else.
+/// Redirect from one path, or all paths below it, to another URL.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Redirect {
@@ -94,11 +92,11 @@ impl ConfigFile {
     ///
     /// # Errors
     ///
-    /// One line that names the file, and the key and line at fault.
+    /// One line that names the file, the line and the key.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read --config {shown}, name a readable TOML file"))?;
+            .with_context(|| format!("cannot read --config {shown}; name a readable TOML file"))?;
         Self::parse(&text).with_context(|| format!("--config {shown}"))
     }
 
@@ -117,9 +115,9 @@ impl ConfigFile {
             value: value.into_inner(),
         };
         let file = Self { server: server.into_iter().map(setting).collect(), hosts };
-        let unnamed = file.hosts.iter().filter(|host| host.names.is_empty()).count();
+        let nameless = file.hosts.iter().filter(|host| host.names.is_empty()).count();
         anyhow::ensure!(
-            unnamed <= 1,
+            nameless <= 1,
             "more than one [[host]] has no names; give names to all but one"
         );
         for host in &file.hosts {
@@ -129,21 +127,21 @@ impl ConfigFile {
         Ok(file)
     }
 
-    /// The host for names that no other has.
-    pub fn unnamed(&self) -> Host {
+    /// Returns the host without names, which serves all other names.
+    pub fn default_host(&self) -> Host {
         self.hosts.iter().find(|host| host.names.is_empty()).cloned().unwrap_or_default()
     }
 
-    /// The hosts with names, as complete as the file makes them.
+    /// Returns the hosts with names, completed with the values of the host without.
     pub fn named(&self) -> impl Iterator<Item = Host> + '_ {
-        let unnamed = self.unnamed();
+        let default_host = self.default_host();
         let named = self.hosts.iter().filter(|host| !host.names.is_empty());
-        named.map(move |host| host.clone().or(&unnamed))
+        named.map(move |host| host.clone().or(&default_host))
     }
 }
 
 impl Host {
-    /// What this one does not say, `other` does.
+    /// Returns the host with missing values taken from `other`.
     fn or(self, other: &Self) -> Self {
         let certified = self.cert.is_some();
         let pair =
@@ -164,7 +162,7 @@ impl Host {
     }
 }
 
-/// How messages name a host.
+/// Formats the host's name for messages.
 impl std::fmt::Display for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.names.first() {
@@ -183,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_is_read() {
+    fn all_keys_are_parsed() {
         let file = ConfigFile::parse(
             r#"
             [[host]]
@@ -211,9 +209,9 @@ mod tests {
             "#,
         )
         .unwrap();
-        let unnamed = file.unnamed();
-        assert_eq!(unnamed.index.as_ref().map(Vec::len), Some(2));
-        assert_eq!(unnamed.redirect.as_ref().unwrap()[0].status, 301);
+        let default_host = file.default_host();
+        assert_eq!(default_host.index.as_ref().map(Vec::len), Some(2));
+        assert_eq!(default_host.redirect.as_ref().unwrap()[0].status, 301);
 
         let named = file.named().next().unwrap();
         assert_eq!(named.names, ["www.example.org"]);
@@ -221,21 +219,24 @@ mod tests {
             (named.root, named.charset),
             (Some("/srv/example".into()), Some("latin1".into()))
         );
-        assert_eq!((named.cert, named.key), (unnamed.cert, unnamed.key));
-        assert_eq!((named.index, named.precompressed), (unnamed.index, unnamed.precompressed));
-        assert_eq!((named.mime, named.error), (unnamed.mime, unnamed.error));
-        assert_eq!((named.header, named.redirect), (unnamed.header, unnamed.redirect));
+        assert_eq!((named.cert, named.key), (default_host.cert, default_host.key));
+        assert_eq!(
+            (named.index, named.precompressed),
+            (default_host.index, default_host.precompressed)
+        );
+        assert_eq!((named.mime, named.error), (default_host.mime, default_host.error));
+        assert_eq!((named.header, named.redirect), (default_host.header, default_host.redirect));
     }
 
     #[test]
-    fn a_redirect_is_permanent_and_an_empty_file_says_nothing() {
+    fn redirect_defaults_to_permanent() {
         assert_eq!(ConfigFile::parse("").unwrap(), ConfigFile::default());
         let file = ConfigFile::parse("[[host]]\nredirect = [{ from = \"/a\", to = \"/b\" }]");
-        assert_eq!(file.unwrap().unnamed().redirect.unwrap()[0].status, 308);
+        assert_eq!(file.unwrap().default_host().redirect.unwrap()[0].status, 308);
     }
 
     #[test]
-    fn errors_name_the_key_and_the_line() {
+    fn error_names_key_and_line() {
         let table = [
             ("hosts = 1", &["line 1", "hosts"][..]),
             ("[[host]]\n\nindx = []", &["line 3", "indx"]),

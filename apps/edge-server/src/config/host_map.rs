@@ -1,38 +1,38 @@
-//! Map of host names: a name's own value, or that of all names below one.
+//! Map from host names and wildcards to values.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Things by the names of hosts.
+/// Values by host name or wildcard (`*.example.org`).
 #[derive(Clone, Debug)]
 pub struct HostMap<T> {
     exact: HashMap<String, T>,
 
-    /// By what comes after `*.`.
-    below: HashMap<String, T>,
+    /// Values of wildcards, by the name after `*.`.
+    wildcard: HashMap<String, T>,
 }
 
 impl<T> Default for HostMap<T> {
     fn default() -> Self {
-        Self { exact: HashMap::new(), below: HashMap::new() }
+        Self { exact: HashMap::new(), wildcard: HashMap::new() }
     }
 }
 
 impl<T> HostMap<T> {
-    /// Adds what belongs to `name`, which may begin with `*.`.
+    /// Adds the value of `name`, which may begin with `*.`.
     ///
     /// # Errors
     ///
-    /// It is no name, or taken: one line that says so.
+    /// One line if the name is invalid or already in the map.
     pub fn insert(&mut self, name: &str, value: T) -> anyhow::Result<()> {
         let lower = name.to_ascii_lowercase();
         let (map, key) = match lower.strip_prefix("*.") {
-            Some(below) => (&mut self.below, below),
+            Some(parent) => (&mut self.wildcard, parent),
             None => (&mut self.exact, lower.as_str()),
         };
-        let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
+        let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
         anyhow::ensure!(
-            !key.is_empty() && key.bytes().all(good),
+            !key.is_empty() && key.bytes().all(valid),
             "'{name}' is not a host name; write www.example.org, or *.example.org for all below it"
         );
         let old = map.insert(key.to_owned(), value);
@@ -40,7 +40,7 @@ impl<T> HostMap<T> {
         Ok(())
     }
 
-    /// What belongs to `host`: its own, or that of the nearest name above with `*.`.
+    /// Returns the value of `host`, or that of the most specific wildcard that matches.
     pub fn find(&self, host: &str) -> Option<&T> {
         if self.is_empty() {
             return None;
@@ -49,19 +49,19 @@ impl<T> HostMap<T> {
         let host = if upper { Cow::Owned(host.to_ascii_lowercase()) } else { Cow::Borrowed(host) };
         let host = host.strip_suffix('.').unwrap_or(&host);
         self.exact.get(host).or_else(|| {
-            let above = |name: &str| name.split_once('.').map(|(_, rest)| rest.to_owned());
-            std::iter::successors(above(host), |name| above(name))
-                .find_map(|name| self.below.get(&name))
+            let parent = |name: &str| name.split_once('.').map(|(_, rest)| rest.to_owned());
+            std::iter::successors(parent(host), |name| parent(name))
+                .find_map(|name| self.wildcard.get(&name))
         })
     }
 
-    /// What belongs to any name.
+    /// Returns all values.
     pub fn values(&self) -> impl Iterator<Item = &T> {
-        self.exact.values().chain(self.below.values())
+        self.exact.values().chain(self.wildcard.values())
     }
 
     pub fn is_empty(&self) -> bool {
-        self.exact.is_empty() && self.below.is_empty()
+        self.exact.is_empty() && self.wildcard.is_empty()
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name_counts() {
+    fn most_specific_name_is_found() {
         let mut names = HostMap::default();
         for name in ["a.example", "*.example", "*.b.example", "Upper.example", "::1"] {
             names.insert(name, name.to_owned()).unwrap();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_names_are_named() {
+    fn error_names_invalid_host_name() {
         let mut names = HostMap::default();
         names.insert("a.example", ()).unwrap();
         for bad in ["A.EXAMPLE", "", "*.", "*", "a*.example", "a b", "a/b"] {

@@ -10,18 +10,18 @@ use quiche::careful_resume::CarefulResumeConfig;
 use crate::config::heading::LIMITS;
 use crate::config::heading::RESUME;
 
-/// Largest UDP payload sent where what a path takes is discovered, in bytes: it fills
-/// an Ethernet frame with IPv6.
+/// Largest UDP payload that path MTU discovery tries, in bytes: fills an Ethernet frame with
+/// IPv6.
 pub const PACKET_BYTES_MAX: usize = 1452;
 
-/// Minimum of `--max-jump`: twice the largest initial window, which slow start reaches
-/// by the time of the jump.
-const MAX_JUMP_LEAST: i64 = 2 * 10 * PACKET_BYTES_MAX as i64;
+/// Smallest `--max-jump`: twice the largest initial window, which slow start reaches by the time
+/// of the jump.
+const MAX_JUMP_MIN: i64 = 2 * 10 * PACKET_BYTES_MAX as i64;
 
-/// Least default of `--send-buffer-max`, in bytes.
-const SEND_BUFFER_LEAST: u64 = 32 << 20;
+/// Smallest default of `--send-buffer-max`, in bytes.
+const SEND_BUFFER_DEFAULT_MIN: u64 = 32 << 20;
 
-/// Limits on clients, of each and of all. Those for all of them span the workers.
+/// Limits on clients.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = LIMITS)]
 pub struct Limits {
@@ -76,7 +76,7 @@ pub struct Limits {
     /// to twice this value need no more. At most twice this value is saved as capacity. The
     /// minimum, 29040, is what slow start reaches by the time of the jump.
     #[arg(long, value_name = "BYTES", default_value_t = CarefulResumeConfig::default().max_jump as u32,
-        help_heading = RESUME, value_parser = value_parser!(u32).range(MAX_JUMP_LEAST..=1 << 30))]
+        help_heading = RESUME, value_parser = value_parser!(u32).range(MAX_JUMP_MIN..=1 << 30))]
     pub max_jump: u32,
 
     /// Maximum response data buffered for a connection until the client acknowledges it, in bytes
@@ -100,47 +100,47 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// How long a handshake may take.
+    /// Returns the timeout of a handshake.
     pub fn handshake_time(&self) -> Duration {
         seconds(self.handshake_timeout)
     }
 
-    /// How long a connection lives without packets from its client.
+    /// Returns the idle timeout of a connection.
     pub fn idle_time(&self) -> Duration {
         seconds(self.idle_timeout)
     }
 
-    /// How long a connection lives until its client is told to go.
+    /// Returns the age at which a connection begins a graceful shutdown.
     pub fn connection_time(&self) -> Duration {
         seconds(self.connection_time_max)
     }
 
-    /// How long what is under way may stall.
+    /// Returns how long a request or response may stall.
     pub fn stall_time(&self) -> Duration {
         seconds(self.stall_timeout)
     }
 
-    /// The most of responses that a connection keeps, in bytes.
+    /// Returns the largest send buffer of a connection, in bytes.
     pub fn send_buffer(&self) -> u64 {
-        // Once more while a lost packet is repeated.
+        // Twice, for the round trip in which lost packets are retransmitted.
         let for_jumps = 2 * self.jumped_flight();
-        self.send_buffer_max.unwrap_or(for_jumps.max(SEND_BUFFER_LEAST))
+        self.send_buffer_max.unwrap_or(for_jumps.max(SEND_BUFFER_DEFAULT_MIN))
     }
 
-    /// Warns of a send buffer that keeps a connection from what it may jump to.
+    /// Warns if the send buffer is smaller than the flight after the largest jump.
     pub fn warn_of_send_buffer(&self) {
-        let (kept, needed) = (self.send_buffer(), self.jumped_flight());
-        if kept < needed {
+        let (buffer, needed) = (self.send_buffer(), self.jumped_flight());
+        if buffer < needed {
             warn!(
-                "--send-buffer-max {kept} limits what --max-jump {} allows: a connection has no \
-                 more than {kept} bytes in flight, and {needed} after such a jump; leave it out, \
+                "--send-buffer-max {buffer} limits what --max-jump {} allows: a connection has at \
+                 most {buffer} bytes in flight, and such a jump leads to {needed}; leave it out, \
                  or lower --max-jump",
                 self.max_jump
             );
         }
     }
 
-    /// What is in flight, in bytes, when the largest jump has been confirmed.
+    /// Returns the bytes in flight once the largest jump has been validated.
     fn jumped_flight(&self) -> u64 {
         2 * u64::from(self.max_jump)
     }
@@ -156,19 +156,19 @@ pub mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct CaseLine {
+    struct LimitArgs {
         #[command(flatten)]
         limits: Limits,
     }
 
-    /// What these options ask for.
+    /// Parses `options`.
     pub fn limits(options: &[&str]) -> Limits {
         let program = ["edge-server"];
-        CaseLine::try_parse_from(program.iter().chain(options)).unwrap().limits
+        LimitArgs::try_parse_from(program.iter().chain(options)).unwrap().limits
     }
 
     #[test]
-    fn the_send_buffer_follows_the_largest_jump_unless_it_is_said() {
+    fn send_buffer_default_follows_max_jump() {
         for (options, expected) in [
             (&[][..], 32 << 20),
             (&["--max-jump", "30000"], 32 << 20),

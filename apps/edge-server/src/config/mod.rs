@@ -1,4 +1,4 @@
-//! Command line of the server, and the file that it names.
+//! Configuration: the command line and the file that it names.
 
 pub mod file;
 mod heading;
@@ -43,13 +43,13 @@ use crate::config::heading::TELEMETRY;
 use crate::config::limits::Limits;
 use crate::config::options::Setting;
 
-/// The longest that a saved path may be used: 30 days.
+/// Largest `--path-lifetime`, in seconds: 30 days.
 const PATH_LIFETIME_MAX: i64 = 30 * 86_400;
 
-/// The most workers: a byte of a connection ID names one.
+/// Largest number of workers: a byte of a connection ID names one.
 pub const WORKERS_MAX: u16 = 256;
 
-/// Options that the file cannot have.
+/// Options that the file cannot contain.
 const NOT_IN_FILE: [&str; 2] = ["check", "config"];
 
 /// Options of which a reload applies a change; most of them to new connections only.
@@ -330,7 +330,7 @@ pub enum OnOff {
 }
 
 impl Cli {
-    /// How many event loops there shall be.
+    /// Returns the number of workers.
     pub fn workers(&self) -> u16 {
         self.workers.unwrap_or_else(|| {
             let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -338,13 +338,12 @@ impl Cli {
         })
     }
 
-    /// Whether connections resume, which includes that they learn. Not when the
-    /// library was built without that patch.
+    /// Returns whether Careful Resume is on. It is off if quiche was built without it.
     pub fn resumes(&self) -> bool {
         self.resume == OnOff::On && quiche::hooks::HAS_CAREFUL_RESUME
     }
 
-    /// Warns of options that keep others from their effect.
+    /// Warns of options that make others ineffective.
     pub fn warn_of_conflicts(&self) {
         if self.resumes() {
             self.limits.warn_of_send_buffer();
@@ -352,18 +351,18 @@ impl Cli {
     }
 }
 
-/// Everything that a server is told.
+/// Configuration of the server.
 #[derive(Debug)]
 pub struct Config {
     pub flags: Cli,
     pub file: ConfigFile,
 
-    /// The values of all options, as text.
+    /// Values of all options, as text.
     pub options: BTreeMap<String, Vec<OsString>>,
 }
 
 impl Config {
-    /// Certificate chain and key for names that have none of their own.
+    /// Returns the certificate chain and key for names without their own.
     pub fn certificate(&self) -> Option<(&Path, &Path)> {
         let flags = self.flags.cert.as_deref().zip(self.flags.key.as_deref());
         flags.or_else(|| {
@@ -378,13 +377,13 @@ fn parse_subnet(text: &str) -> Result<IpNet, String> {
     text.parse().map_err(|_| example.to_owned())
 }
 
-/// Reads a share, from 0 to 1.
+/// Parses a share from 0 to 1.
 fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate| (0.0..=1.0).contains(rate));
     rate.ok_or_else(|| "a share is from 0 to 1, such as 0.01".to_owned())
 }
 
-/// Refuses, and names what takes its place.
+/// Refuses the removed option `--resume-ceiling` and names its replacement.
 fn parse_resume_ceiling(text: &str) -> Result<Infallible, String> {
     let now = if text == "on" { "ceiling" } else { "none" };
     Err(format!("use --after-jump {now} instead"))
@@ -450,7 +449,7 @@ fn arguments_of(file: &ConfigFile, said: &ArgMatches) -> Result<Vec<OsString>, S
     Ok(arguments)
 }
 
-/// Whether the arguments of one option make sense, whatever is missing beside them.
+/// Whether the arguments of one option make sense, without required others.
 fn understand(option: &[OsString]) -> Result<(), String> {
     let program = OsString::from("edge-server");
     match Cli::command().try_get_matches_from(std::iter::once(&program).chain(option)) {
@@ -469,12 +468,12 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_definition_is_consistent() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn every_flag_is_understood() {
+    fn all_options_are_parsed() {
         let line = "edge-server --listen [::]:4433 --workers 3 --root www --store paths.db --cert c --key k \
                     --cc reno --pmtud off --resume off --resume-except 10.1.0.0/16 \
                     --after-jump ceiling --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \
@@ -600,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_resume_with_cubic() {
+    fn defaults_enable_careful_resume_with_cubic() {
         let line = "edge-server --listen 127.0.0.1:0 --root .";
         let config = parse_words(line).unwrap();
         let cli = config.flags;
@@ -618,7 +617,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_usage_is_one_line_naming_the_input() {
+    fn usage_error_is_one_line_naming_input() {
         let table = [
             ("edge-server --root .", "--listen"),
             ("edge-server --listen 127.0.0.1:0", "--root"),
@@ -675,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn help_and_version_are_no_errors() {
+    fn help_and_version_are_printed() {
         for flag in ["--help", "-h", "--version"] {
             assert!(matches!(parse(["edge-server", flag]), Err(Stop::Print(_))));
         }

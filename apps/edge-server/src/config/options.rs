@@ -1,7 +1,6 @@
-//! The table `[server]` of the configuration file: options of the command line, under
-//! the same names.
+//! Options in the configuration file: the table `[server]`, with the names of the command line.
 //!
-//! They become arguments, so that defaults, ranges and messages have one place.
+//! They are converted to arguments, so that defaults, ranges and messages are defined once.
 
 use std::ffi::OsString;
 
@@ -10,22 +9,22 @@ use anyhow::Context;
 use clap::Arg;
 use toml::Value;
 
-/// A key of the table.
+/// Key of the table and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     pub name: String,
 
-    /// Where the file has it.
+    /// Line number in the file.
     pub line: usize,
     pub value: Value,
 }
 
 impl Setting {
-    /// The arguments that it stands for, of the option of its name.
+    /// Returns the setting as arguments of `option`.
     ///
     /// # Errors
     ///
-    /// The value is of no kind that an option has.
+    /// The value has a type that the option does not take.
     pub fn arguments(&self, option: &Arg) -> anyhow::Result<Vec<OsString>> {
         let name = &self.name;
         if !option.get_action().takes_values() {

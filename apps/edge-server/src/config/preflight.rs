@@ -1,25 +1,25 @@
-//! Whether something can be written, found out without writing.
+//! Preflight checks: whether a path can be written, without writing to it.
 
 use std::io;
 use std::path::Path;
 
 use rustix::fs::Access;
 
-/// To a folder, or to its place if it is missing.
+/// Checks that files can be created in a folder, or the folder itself if it does not exist.
 ///
 /// # Errors
 ///
-/// Why not.
+/// The reason why not.
 pub fn folder(path: &Path) -> io::Result<()> {
     let nearest = path.ancestors().find(|ancestor| ancestor.exists());
     existing_folder(nearest.unwrap_or(Path::new(".")))
 }
 
-/// To a file, or to the folder that it would be in.
+/// Checks that a file can be written, or created if it does not exist.
 ///
 /// # Errors
 ///
-/// Why not.
+/// The reason why not.
 pub fn file(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_for_files_and_folders_are_told_from_others() {
+    fn writable_paths_are_recognized() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         std::fs::write(path("file"), "").unwrap();
@@ -55,11 +55,11 @@ mod tests {
             ("folder", false, true),
             ("new", true, true),
             ("folder/new", true, true),
-            ("folder/new/of/it", false, true),
+            ("folder/new/nested", false, true),
             ("file/in", false, false),
         ] {
-            let found = (file(&path(name)).is_ok(), folder(&path(name)).is_ok());
-            assert_eq!(found, (for_file, for_folder), "{name}");
+            let checked = (file(&path(name)).is_ok(), folder(&path(name)).is_ok());
+            assert_eq!(checked, (for_file, for_folder), "{name}");
         }
         assert!(file(Path::new("new")).is_ok() && folder(Path::new("new")).is_ok());
     }

@@ -1,10 +1,10 @@
-//! Clients by the subnets that an operator names.
+//! Subnet list of an option, such as `--resume-except`.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// Some subnets, or none.
+/// List of subnets, possibly empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subnets(Vec<IpNet>);
 
@@ -17,7 +17,7 @@ impl Subnets {
         self.0.is_empty()
     }
 
-    /// Whether a client is in one of them.
+    /// Returns whether a client's address is in one of the subnets.
     pub fn contains(&self, client: IpAddr) -> bool {
         let client = client.to_canonical();
         self.0.iter().any(|subnet| subnet.contains(&client))
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_are_found_in_their_subnets_however_their_address_is_written() {
+    fn client_is_found_in_subnet_in_any_notation() {
         let subnets = ["192.0.2.0/24", "2001:db8::/32", "198.51.100.7/32"];
         let subnets = Subnets::new(&subnets.map(|subnet| subnet.parse().unwrap()));
         for (client, expected) in [

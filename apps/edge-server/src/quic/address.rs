@@ -1,8 +1,8 @@
-//! Form of an address in which secrets bind to it.
+//! IP addresses as bytes, for the input of MACs and AEADs.
 
 use std::net::IpAddr;
 
-/// The same whether the socket has IPv4-mapped addresses or not.
+/// Returns the address as bytes; an IPv4-mapped address equals its IPv4 address.
 pub fn address_bytes(ip: IpAddr) -> Vec<u8> {
     match ip.to_canonical() {
         IpAddr::V4(ip) => ip.octets().to_vec(),

@@ -1,5 +1,4 @@
-//! Certificates: the operator's certificates by the name that a client asks for, or
-//! a throw-away one.
+//! Certificates, selected by server name (SNI); without one configured, a self-signed one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,59 +20,59 @@ use log::debug;
 use crate::config::host_map::HostMap;
 use crate::config::Config;
 
-/// HostMap that the throw-away certificate is good for.
-const THROW_AWAY_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+/// Names in the self-signed certificate.
+const SELF_SIGNED_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// A certificate chain, its leaf first, and the leaf's key.
-struct Pair {
+/// Certificate chain, leaf first, and the leaf's private key.
+struct CertifiedKey {
     chain: Vec<X509>,
     key: PKey<Private>,
 }
 
-/// The certificates of a server, which all its workers present.
+/// Certificates of the server, shared by its workers.
 #[derive(Clone)]
 pub struct Certificates {
-    named: HostMap<Arc<Pair>>,
+    named: HostMap<Arc<CertifiedKey>>,
 
-    /// For all other names.
-    unnamed: Arc<Pair>,
+    /// For names without a certificate of their own, and clients without SNI.
+    default: Arc<CertifiedKey>,
 }
 
 impl Certificates {
-    /// Those that a configuration names, or a throw-away one.
+    /// Reads the configured certificates, or makes a self-signed one.
     ///
     /// # Errors
     ///
-    /// One line that names the file which cannot be used.
+    /// One line that names the unusable file.
     pub fn read(config: &Config) -> anyhow::Result<Self> {
-        let unnamed = match config.certificate() {
+        let default = match config.certificate() {
             Some((cert, key)) if config.flags.cert.is_some() => {
-                Pair::read(cert, key, ["--cert", "--key"])?
+                CertifiedKey::read(cert, key, ["--cert", "--key"])?
             }
-            Some((cert, key)) => Pair::read(cert, key, ["cert =", "key ="])?,
-            None => Pair::throw_away()?,
+            Some((cert, key)) => CertifiedKey::read(cert, key, ["cert =", "key ="])?,
+            None => CertifiedKey::self_signed()?,
         };
         let mut named = HostMap::default();
         for host in config.file.named() {
             let Some((cert, key)) = host.cert.as_deref().zip(host.key.as_deref()) else { continue };
-            let pair = Pair::read(cert, key, ["cert =", "key ="]);
-            let pair = Arc::new(pair.with_context(|| host.to_string())?);
+            let certified_key = CertifiedKey::read(cert, key, ["cert =", "key ="]);
+            let certified_key = Arc::new(certified_key.with_context(|| host.to_string())?);
             for name in &host.names {
-                named.insert(name, Arc::clone(&pair))?;
+                named.insert(name, Arc::clone(&certified_key))?;
             }
         }
-        Ok(Self { named, unnamed: Arc::new(unnamed) })
+        Ok(Self { named, default: Arc::new(default) })
     }
 
-    /// TLS settings with them, for one worker.
+    /// Returns TLS settings with these certificates, for one worker.
     ///
     /// # Errors
     ///
-    /// BoringSSL refuses a certificate.
+    /// BoringSSL rejects a certificate.
     pub fn tls(&self) -> anyhow::Result<SslContextBuilder> {
         let mut tls = SslContextBuilder::new(SslMethod::tls()).context("cannot set up TLS")?;
         if self.named.is_empty() {
-            self.unnamed.present_to_all(&mut tls).context("cannot use the certificate")?;
+            self.default.configure_context(&mut tls).context("cannot use the certificate")?;
         } else {
             let certificates = self.clone();
             tls.set_select_certificate_callback(move |hello| certificates.select(hello));
@@ -81,20 +80,20 @@ impl Certificates {
         Ok(tls)
     }
 
-    /// Presents the certificate of the name that the client asks for (RFC 6066, 3).
+    /// Selects the certificate by the client's server name (RFC 6066, 3).
     fn select(&self, mut hello: ClientHello<'_>) -> Result<(), SelectCertError> {
         let name = hello.servername(NameType::HOST_NAME);
-        let pair = name.and_then(|name| self.named.find(name)).unwrap_or(&self.unnamed);
-        pair.present(hello.ssl_mut()).map_err(|e| {
+        let certified_key = name.and_then(|name| self.named.find(name)).unwrap_or(&self.default);
+        certified_key.configure_connection(hello.ssl_mut()).map_err(|e| {
             debug!("cannot use a certificate: {e}");
             SelectCertError::ERROR
         })
     }
 }
 
-impl Pair {
-    /// The chain in the PEM file `cert` and the private key in the PEM file `key`,
-    /// which messages call by these names.
+impl CertifiedKey {
+    /// Reads the chain from the PEM file `cert` and the private key from the PEM file `key`.
+    /// Messages call the two files by `names`.
     fn read(cert: &Path, key: &Path, names: [&str; 2]) -> anyhow::Result<Self> {
         let [cert_name, key_name] = names;
         let chain = read(cert_name, cert)?;
@@ -102,20 +101,20 @@ impl Pair {
         let (cert, key) = (cert.display(), key.display());
         let chain = X509::stack_from_pem(&chain).unwrap_or_default();
         if chain.is_empty() {
-            bail!("{cert_name} {cert}: holds no certificate in PEM form; name one that does");
+            bail!("{cert_name} {cert} holds no certificate in PEM form; name a PEM file");
         }
         let Ok(private) = PKey::private_key_from_pem(&private) else {
-            bail!("{key_name} {key}: holds no private key in PEM form; name one that does");
+            bail!("{key_name} {key} holds no private key in PEM form; name a PEM file");
         };
         if !chain[0].public_key().is_ok_and(|public| public.public_eq(&private)) {
-            bail!("{key_name} {key}: is not the key of {cert_name} {cert}; name a matching pair");
+            bail!("{key_name} {key} is not the key of {cert_name} {cert}; name a matching pair");
         }
         Ok(Self { chain, key: private })
     }
 
-    /// A new self-signed certificate for this machine.
-    fn throw_away() -> anyhow::Result<Self> {
-        let names = THROW_AWAY_NAMES.map(str::to_owned);
+    /// Makes a self-signed certificate for this machine.
+    fn self_signed() -> anyhow::Result<Self> {
+        let names = SELF_SIGNED_NAMES.map(str::to_owned);
         let made =
             rcgen::generate_simple_self_signed(names).context("cannot create a certificate")?;
         let cert = X509::from_der(made.cert.der()).context("cannot create a certificate")?;
@@ -124,14 +123,14 @@ impl Pair {
         Ok(Self { chain: vec![cert], key })
     }
 
-    fn present_to_all(&self, tls: &mut SslContextBuilder) -> Result<(), ErrorStack> {
+    fn configure_context(&self, tls: &mut SslContextBuilder) -> Result<(), ErrorStack> {
         let mut chain = self.chain.iter();
         chain.next().map_or(Ok(()), |leaf| tls.set_certificate(leaf))?;
         chain.try_for_each(|issuer| tls.add_extra_chain_cert(issuer.clone()))?;
         tls.set_private_key(&self.key)
     }
 
-    fn present(&self, ssl: &mut SslRef) -> Result<(), ErrorStack> {
+    fn configure_connection(&self, ssl: &mut SslRef) -> Result<(), ErrorStack> {
         let mut chain = self.chain.iter();
         chain.next().map_or(Ok(()), |leaf| ssl.set_certificate(leaf))?;
         chain.try_for_each(|issuer| ssl.add_chain_cert(issuer))?;
@@ -141,7 +140,7 @@ impl Pair {
 
 fn read(name: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(path)
-        .with_context(|| format!("cannot read {name} {}, name a readable PEM file", path.display()))
+        .with_context(|| format!("cannot read {name} {}; name a readable PEM file", path.display()))
 }
 
 #[cfg(test)]
@@ -162,40 +161,40 @@ mod tests {
         Files { _dir: dir, cert: cert_path, key: key_path }
     }
 
-    fn pair() -> (String, String) {
+    fn certified_key() -> (String, String) {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         (made.cert.pem(), made.signing_key.serialize_pem())
     }
 
     #[test]
-    fn a_certificate_and_its_key_are_taken() {
-        let (cert, key) = pair();
+    fn certificate_with_its_key_is_read() {
+        let (cert, key) = certified_key();
         let files = files(&cert, &key);
-        assert!(Pair::read(&files.cert, &files.key, ["--cert", "--key"]).is_ok());
-        assert!(Pair::throw_away().is_ok());
+        assert!(CertifiedKey::read(&files.cert, &files.key, ["--cert", "--key"]).is_ok());
+        assert!(CertifiedKey::self_signed().is_ok());
     }
 
     #[test]
-    fn a_file_that_cannot_be_used_is_named() {
-        let (cert, key) = pair();
-        let (_, other_key) = pair();
+    fn error_names_unusable_file() {
+        let (cert, key) = certified_key();
+        let (_, other_key) = certified_key();
         for (cert, key, named) in [
             ("nothing", key.as_str(), "--cert"),
             (cert.as_str(), "nothing", "--key"),
             (cert.as_str(), other_key.as_str(), "is not the key"),
         ] {
             let files = files(cert, key);
-            let pair = Pair::read(&files.cert, &files.key, ["--cert", "--key"]);
-            let error = pair.map(drop).unwrap_err();
+            let certified_key = CertifiedKey::read(&files.cert, &files.key, ["--cert", "--key"]);
+            let error = certified_key.map(drop).unwrap_err();
             assert!(error.to_string().contains(named), "{error}");
         }
     }
 
     #[test]
-    fn a_missing_file_is_named() {
+    fn error_names_missing_file() {
         let missing = Path::new("/nonexistent/cert.pem");
-        let pair = Pair::read(missing, missing, ["--cert", "--key"]);
-        let error = pair.map(drop).unwrap_err();
+        let certified_key = CertifiedKey::read(missing, missing, ["--cert", "--key"]);
+        let error = certified_key.map(drop).unwrap_err();
         assert!(error.to_string().contains("--cert /nonexistent/cert.pem"), "{error}");
         assert!(error.to_string().contains("name a readable PEM file"), "{error}");
     }

@@ -1,29 +1,30 @@
-//! Handle of a connection among those of one worker.
+//! Connection handle: names one of a worker's connections in requests to other threads.
 
-/// HostMap a connection of one worker, for ever: slots are used again, serial
-/// numbers are not.
+/// Slot and serial number of a connection. Slots are reused; serial numbers are not, so that a
+/// late reply never reaches another connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionHandle(u64);
 
 impl ConnectionHandle {
-    /// Slots are below this.
+    /// Largest number of slots.
     pub const SLOTS_MAX: usize = 1 << 16;
 
-    /// The key of the connection in `slot`, the `serial`-th of its worker.
+    /// Returns the handle of the connection in `slot`, the `serial`-th of its worker.
     pub fn new(slot: usize, serial: u64) -> Self {
         Self(serial << 16 | (slot % Self::SLOTS_MAX) as u64)
     }
 
-    /// The key that was sent somewhere as a number.
+    /// Returns the handle of a tag.
     pub fn from_tag(tag: u64) -> Self {
         Self(tag)
     }
 
-    /// The key as a number, to be sent with a question and come back with its answer.
+    /// Returns the handle as a number, which a request carries and its reply returns.
     pub fn tag(self) -> u64 {
         self.0
     }
 
+    /// Returns the slot.
     pub fn slot(self) -> usize {
         self.0 as usize % Self::SLOTS_MAX
     }

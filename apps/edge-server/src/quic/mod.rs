@@ -1,5 +1,4 @@
-//! Settings of QUIC and HTTP/3. A worker has its own: settings are not shared
-//! by threads.
+//! QUIC and HTTP/3 settings of a worker: quiche's configuration is not shared between threads.
 
 mod address;
 pub mod certificate;
@@ -11,7 +10,6 @@ mod session_ticket;
 pub mod stateless_reset;
 pub mod token;
 
-use crate::config::limits::PACKET_BYTES_MAX;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -23,45 +21,46 @@ use quiche::BufFactory;
 use quiche::CongestionControlAlgorithm;
 
 use crate::config::limits::Limits;
+use crate::config::limits::PACKET_BYTES_MAX;
 use crate::config::Cli;
 use crate::config::CongestionController;
 use crate::config::OnOff;
 use crate::quic::certificate::Certificates;
 use crate::quic::secrets::SharedSecrets;
 
-/// Largest UDP payload sent elsewhere, in bytes: fits every path that carries
-/// Ethernet frames, as a rule tunnelled ones included.
+/// Largest UDP payload sent without path MTU discovery, in bytes: leaves space in an Ethernet
+/// frame for the headers of common tunnels.
 const SAFE_PACKET_BYTES: usize = 1350;
 
-/// The initial window in bytes while what a path takes is not known. A response must be
-/// larger for a saved path, or for longer packets, to gain anything.
+/// Initial window in bytes before path MTU discovery. Responses that fit in it gain nothing from
+/// saved parameters or from larger packets.
 pub const INITIAL_WINDOW_BYTES: u64 = 10 * quiche::MIN_CLIENT_INITIAL_LEN as u64;
 
 /// Largest UDP payload accepted, in bytes.
 const RECEIVED_BYTES_MAX: usize = 65_527;
 
-/// Clients send requests only: these windows, in bytes, hold many of them.
+/// Flow-control windows in bytes: clients send little more than requests.
 const CONNECTION_WINDOW_BYTES: u64 = 1 << 20;
 const STREAM_WINDOW_BYTES: u64 = 1 << 16;
 
-/// What the windows may grow to for uploads, in bytes: the most that is under way on
-/// paths that the server is for. What comes is dropped at once.
+/// Largest flow-control window for uploads, in bytes: the largest BDP that the server is meant
+/// for. The server discards uploads as they arrive, so that the window costs no memory.
 const UPLOAD_WINDOW_BYTES_MAX: u64 = 24 << 20;
 
-/// Control and QPACK streams of the client, and some to spare.
+/// Limit on unidirectional streams of the client: control, QPACK and some reserved types.
 const CLIENT_STREAMS_MAX: u64 = 16;
 
-/// Connection IDs for one client, so that it can change to a fresh one.
+/// Limit on connection IDs of a connection; a client needs unused ones to migrate.
 const CONNECTION_IDS_MAX: u64 = 4;
 
-/// The largest header section that is read, as a multiple of the largest that is answered:
-/// beyond the one the client is told why, beyond the other the connection is closed.
-const HEADERS_READ: u64 = 2;
+/// Largest header section that HTTP/3 decodes, as a multiple of `--header-bytes-max`: sections
+/// between the two limits get a 431, larger ones close the connection.
+const DECODED_HEADERS_MULTIPLE: u64 = 2;
 
-/// A connection of QUIC, which sends what it is given without copying it first.
+/// QUIC connection that sends response bodies without copying them.
 pub type Quic = quiche::Connection<Buffers>;
 
-/// Makes what a connection keeps until the client has it.
+/// Factory of the buffers that hold stream data until it is acknowledged.
 #[derive(Clone, Debug, Default)]
 pub struct Buffers;
 
@@ -78,7 +77,7 @@ impl BufFactory for Buffers {
     }
 }
 
-/// What new connections are made with.
+/// Configuration of new connections.
 pub struct Transport {
     pub quic: quiche::Config,
     pub http: h3::Config,
@@ -86,18 +85,18 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// The settings that a command line asks for, with these certificates and secrets.
+    /// Builds the configuration from the command line, certificates and secrets.
     ///
     /// # Errors
     ///
-    /// A certificate or an option cannot be used.
+    /// A certificate or an option is unusable.
     pub fn new(
         cli: &Cli,
         certificates: &Certificates,
         secrets: SharedSecrets,
     ) -> anyhow::Result<Self> {
         let mut tls = certificates.tls()?;
-        session_ticket::share(&mut tls, secrets.clone());
+        session_ticket::configure(&mut tls, secrets.clone());
         let mut quic = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)
             .context("cannot set up QUIC")?;
         quic.set_application_protos(h3::APPLICATION_PROTOCOL).context("cannot set up QUIC")?;
@@ -112,10 +111,10 @@ impl Transport {
         });
         hooks::set_slow_start_exit(&mut quic, cli.slow_start_exit)
             .context("cannot set --slow-start-exit")?;
-        let discovers = cli.pmtud == OnOff::On;
-        quic.discover_pmtu(discovers);
+        let pmtud = cli.pmtud == OnOff::On;
+        quic.discover_pmtu(pmtud);
         hooks::set_pmtud_start_after(&mut quic, INITIAL_WINDOW_BYTES);
-        quic.set_max_send_udp_payload_size(match discovers {
+        quic.set_max_send_udp_payload_size(match pmtud {
             true => PACKET_BYTES_MAX,
             false => SAFE_PACKET_BYTES,
         });
@@ -129,7 +128,9 @@ impl Transport {
         }
 
         let mut http = h3::Config::new().context("cannot set up HTTP/3")?;
-        http.set_max_field_section_size(HEADERS_READ * u64::from(cli.limits.header_bytes_max));
+        http.set_max_field_section_size(
+            DECODED_HEADERS_MULTIPLE * u64::from(cli.limits.header_bytes_max),
+        );
         Ok(Self { quic, http, secrets })
     }
 }
@@ -147,11 +148,11 @@ fn set_limits(quic: &mut quiche::Config, limits: &Limits, uploads: bool) {
     quic.set_max_recv_udp_payload_size(RECEIVED_BYTES_MAX);
     quic.set_max_idle_timeout(limits.idle_time().as_millis() as u64);
     quic.set_initial_max_data(CONNECTION_WINDOW_BYTES);
-    let grown = |least: u64| if uploads { UPLOAD_WINDOW_BYTES_MAX } else { least };
-    quic.set_max_connection_window(grown(CONNECTION_WINDOW_BYTES));
+    let window_max = |initial: u64| if uploads { UPLOAD_WINDOW_BYTES_MAX } else { initial };
+    quic.set_max_connection_window(window_max(CONNECTION_WINDOW_BYTES));
     quic.set_initial_max_stream_data_bidi_remote(STREAM_WINDOW_BYTES);
     quic.set_initial_max_stream_data_uni(STREAM_WINDOW_BYTES);
-    quic.set_max_stream_window(grown(STREAM_WINDOW_BYTES));
+    quic.set_max_stream_window(window_max(STREAM_WINDOW_BYTES));
     quic.set_initial_max_streams_bidi(limits.requests_max.into());
     quic.set_initial_max_streams_uni(CLIENT_STREAMS_MAX);
     quic.set_active_connection_id_limit(CONNECTION_IDS_MAX);

@@ -1,48 +1,48 @@
-//! Random bytes, fetched from the system many at a time: a connection needs them several
-//! times, and a system call each time costs more than they are used for.
+//! Random bytes, buffered per thread: a connection needs a few bytes several times, and a system
+//! call each time is costly.
 
 use std::cell::RefCell;
 
 use ring::rand::SecureRandom;
 use ring::rand::SystemRandom;
 
-/// How many bytes are fetched at a time.
-const FETCH_BYTES: usize = 1 << 10;
+/// Size of the buffer, in bytes.
+const BUFFER_BYTES: usize = 1 << 10;
 
 thread_local! {
-    static RANDOMNESS: RefCell<Randomness> = RefCell::new(Randomness::new());
+    static BUFFER: RefCell<RandomBuffer> = RefCell::new(RandomBuffer::new());
 }
 
-/// Fills `bytes` with unpredictable ones. `None` when the system has no randomness.
+/// Fills `bytes` with random bytes. Returns `None` if the system has no randomness.
 pub fn fill(bytes: &mut [u8]) -> Option<()> {
-    RANDOMNESS.with_borrow_mut(|randomness| randomness.fill(bytes))
+    BUFFER.with_borrow_mut(|buffer| buffer.fill(bytes))
 }
 
-/// A thread's. No bytes are given out twice, nor kept.
-struct Randomness {
-    fetched: [u8; FETCH_BYTES],
+/// Buffer of one thread. Each byte is handed out once and erased.
+struct RandomBuffer {
+    fetched: [u8; BUFFER_BYTES],
 
-    /// How many of the bytes at the front have been given out.
+    /// How many bytes at the front have been handed out.
     used: usize,
 }
 
-impl Randomness {
+impl RandomBuffer {
     fn new() -> Self {
-        Self { fetched: [0; FETCH_BYTES], used: FETCH_BYTES }
+        Self { fetched: [0; BUFFER_BYTES], used: BUFFER_BYTES }
     }
 
     fn fill(&mut self, bytes: &mut [u8]) -> Option<()> {
-        if bytes.len() > FETCH_BYTES - self.used {
+        if bytes.len() > BUFFER_BYTES - self.used {
             let system = SystemRandom::new();
-            if bytes.len() > FETCH_BYTES {
+            if bytes.len() > BUFFER_BYTES {
                 return system.fill(bytes).ok();
             }
             system.fill(&mut self.fetched).ok()?;
             self.used = 0;
         }
-        let given = &mut self.fetched[self.used..][..bytes.len()];
-        bytes.copy_from_slice(given);
-        given.fill(0);
+        let used_bytes = &mut self.fetched[self.used..][..bytes.len()];
+        bytes.copy_from_slice(used_bytes);
+        used_bytes.fill(0);
         self.used += bytes.len();
         Some(())
     }
@@ -54,9 +54,9 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn no_bytes_are_given_twice_whatever_is_asked_for() {
+    fn filled_bytes_are_never_repeated() {
         let mut seen = HashSet::new();
-        for length in (0..200).map(|n| 16 + n % 7).chain([FETCH_BYTES, 3 * FETCH_BYTES, 16]) {
+        for length in (0..200).map(|n| 16 + n % 7).chain([BUFFER_BYTES, 3 * BUFFER_BYTES, 16]) {
             let mut bytes = vec![0; length];
             fill(&mut bytes).unwrap();
             for eight in bytes.chunks_exact(8) {
@@ -66,12 +66,12 @@ mod tests {
     }
 
     #[test]
-    fn what_has_been_given_is_not_kept() {
-        let mut randomness = Randomness::new();
+    fn filled_bytes_are_erased_from_buffer() {
+        let mut buffer = RandomBuffer::new();
         let mut bytes = [0; 100];
-        randomness.fill(&mut bytes).unwrap();
-        assert_eq!(randomness.used, 100);
-        assert_eq!(randomness.fetched[..100], [0; 100]);
-        assert_ne!(randomness.fetched[100..200], [0; 100]);
+        buffer.fill(&mut bytes).unwrap();
+        assert_eq!(buffer.used, 100);
+        assert_eq!(buffer.fetched[..100], [0; 100]);
+        assert_ne!(buffer.fetched[100..200], [0; 100]);
     }
 }

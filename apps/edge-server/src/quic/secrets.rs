@@ -1,9 +1,8 @@
-//! Secrets that the workers of a server, and servers, share: what tokens, stateless
-//! resets and session tickets of one of them are made with, the others can open.
+//! Shared secrets of a fleet (`--secrets`): keys for tokens, stateless resets and session tickets
+//! that any worker of any server accepts.
 //!
-//! Owns the lines of `--secrets` and the keys that come of a secret, by HKDF with
-//! SHA-256 (RFC 5869). The first secret makes, every one opens; a byte names the
-//! secret that something was made with.
+//! Keys are derived from a secret by HKDF with SHA-256 (RFC 5869). The first secret in the file
+//! seals; every secret opens. A byte in what was sealed names the secret.
 
 use std::fmt;
 use std::path::Path;
@@ -21,10 +20,10 @@ use ring::hmac;
 use ring::rand::SecureRandom;
 use ring::rand::SystemRandom;
 
-/// Sets these secrets apart from those of other programs.
+/// Separates these keys from those of other programs with the same secret.
 const SALT: &[u8] = b"quiche-resume edge-server secrets 1";
 
-/// What each key is for.
+/// HKDF labels, one for each use.
 const NAME: &[u8] = b"name";
 const TOKEN: &[u8] = b"token";
 const STATELESS_RESET: &[u8] = b"stateless reset";
@@ -35,17 +34,17 @@ const TICKET_MAC: &[u8] = b"ticket mac";
 /// Length of the salt of a token, in bytes.
 pub const TOKEN_SALT_BYTES: usize = 16;
 
-/// The secrets in force, which may change at any time.
+/// The secrets in use, which are reloaded when the file changes.
 pub type SharedSecrets = KeyFile<Secrets>;
 
-/// Some secrets, at least one.
+/// List of secrets, at least one.
 #[derive(Debug)]
 pub struct Secrets {
     first: Secret,
     others: Vec<Secret>,
 }
 
-/// The keys that come of one secret.
+/// Keys derived from one secret.
 pub struct Secret {
     name: u8,
     root: hkdf::Prk,
@@ -53,16 +52,16 @@ pub struct Secret {
     ticket: TicketKeys,
 }
 
-/// What session tickets are sealed with.
+/// Keys that seal session tickets.
 pub struct TicketKeys {
-    /// Tells, in a ticket, which keys it was sealed with.
+    /// Key name in the ticket (RFC 5077, 4).
     pub name: [u8; 16],
     pub cipher: [u8; 32],
     pub mac: [u8; 32],
 }
 
-/// Lines of 64 hexadecimal digits. Empty lines and those that begin with # are
-/// skipped. The error says why they are no secrets, without them.
+/// Parses lines of 64 hexadecimal digits. Empty lines and those that begin with # are skipped.
+/// The error never repeats the text.
 impl FromStr for Secrets {
     type Err = String;
 
@@ -75,29 +74,29 @@ impl FromStr for Secrets {
             let secret = Secret::new(&key);
             if secrets.iter().any(|other| other.name == secret.name) {
                 return Err(format!(
-                    "line {number}: cannot be told from a line above, as one pair in 256; make \
-                     another secret"
+                    "line {number}: has the same one-byte name as an earlier secret; replace it \
+                     with a new random secret"
                 ));
             }
             secrets.push(secret);
         }
         if secrets.is_empty() {
-            return Err("there is no secret in it".to_owned());
+            return Err("holds no secret; write one of 64 hexadecimal digits".to_owned());
         }
         let first = secrets.remove(0);
         Ok(Self { first, others: secrets })
     }
 }
 
-/// Those of a file, read again when it changes, or a random one.
+/// Reads the secrets from a file and watches it for changes, or generates a random one.
 ///
 /// # Errors
 ///
-/// One line that names the file which cannot be used.
+/// One line that names the unusable file.
 pub fn open(path: Option<&Path>) -> anyhow::Result<SharedSecrets> {
     match path {
         Some(path) => SharedSecrets::watch(path)
-            .context("cannot use --secrets, name a readable file of secrets"),
+            .context("cannot use --secrets; name a readable file of secrets"),
         None => match Secrets::random() {
             Ok(secrets) => Ok(SharedSecrets::fixed(secrets)),
             Err(_) => bail!("cannot create a secret: the system provides no random bytes"),
@@ -106,7 +105,7 @@ pub fn open(path: Option<&Path>) -> anyhow::Result<SharedSecrets> {
 }
 
 impl Secrets {
-    /// A random one.
+    /// Generates a random secret.
     ///
     /// # Errors
     ///
@@ -117,18 +116,18 @@ impl Secrets {
         Ok(Self { first: Secret::new(&key), others: Vec::new() })
     }
 
-    /// The secret to make something with.
+    /// Returns the secret that seals.
     pub fn current(&self) -> &Secret {
         &self.first
     }
 
-    /// The secret of this name.
+    /// Returns the secret of this name.
     pub fn named(&self, name: u8) -> Option<&Secret> {
         self.iter().find(|secret| secret.name == name)
     }
 
-    /// The keys of a ticket that bears this name.
-    pub fn of_ticket(&self, name: &[u8; 16]) -> Option<&TicketKeys> {
+    /// Returns the ticket keys of this key name.
+    pub fn ticket_keys_named(&self, name: &[u8; 16]) -> Option<&TicketKeys> {
         self.iter().map(|secret| &secret.ticket).find(|keys| keys.name == *name)
     }
 
@@ -155,14 +154,14 @@ impl Secret {
         self.name
     }
 
-    /// The key of the one token that has this salt.
+    /// Returns the key of the one token with this salt.
     pub fn token_key(&self, salt: &[u8; TOKEN_SALT_BYTES]) -> aead::LessSafeKey {
         let info = [TOKEN, salt];
         let key = self.root.expand(&info, &aead::AES_256_GCM).map(aead::UnboundKey::from);
-        aead::LessSafeKey::new(key.expect("HKDF makes keys of this length"))
+        aead::LessSafeKey::new(key.expect("HKDF derives keys of this length"))
     }
 
-    /// What stateless reset tokens are made with.
+    /// Returns the key from which stateless reset tokens are derived.
     pub fn stateless_reset_key(&self) -> &hmac::Key {
         &self.stateless_reset
     }
@@ -179,17 +178,17 @@ impl fmt::Debug for Secret {
 }
 
 fn expand<const N: usize>(root: &hkdf::Prk, label: &[u8]) -> [u8; N] {
-    struct Length(usize);
+    struct KeyLength(usize);
 
-    impl hkdf::KeyType for Length {
+    impl hkdf::KeyType for KeyLength {
         fn len(&self) -> usize {
             self.0
         }
     }
 
     let mut key = [0; N];
-    let filled = root.expand(&[label], Length(N)).and_then(|okm| okm.fill(&mut key));
-    filled.expect("HKDF makes keys of this length");
+    let filled = root.expand(&[label], KeyLength(N)).and_then(|okm| okm.fill(&mut key));
+    filled.expect("HKDF derives keys of this length");
     key
 }
 
@@ -200,13 +199,13 @@ pub mod tests {
     pub const ONE: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
     pub const OTHER: &str = "ff0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
-    /// Secrets of no file.
+    /// Secrets from lines, without a file.
     pub fn shared(lines: &[&str]) -> SharedSecrets {
         SharedSecrets::fixed(lines.join("\n").parse().unwrap())
     }
 
     #[test]
-    fn the_first_secret_makes_and_every_one_is_found() {
+    fn first_secret_seals_and_all_are_found() {
         let secrets: Secrets = format!("# two\n{ONE}\n\n{OTHER}\n").parse().unwrap();
         let turned: Secrets = format!("{OTHER}\n{ONE}").parse().unwrap();
         let (one, other) = (secrets.current(), turned.current());
@@ -215,17 +214,17 @@ pub mod tests {
             for secret in [one, other] {
                 let found = secrets.named(secret.name()).unwrap();
                 assert_eq!(found.ticket.cipher, secret.ticket.cipher);
-                let found = secrets.of_ticket(&secret.ticket.name).unwrap();
+                let found = secrets.ticket_keys_named(&secret.ticket.name).unwrap();
                 assert_eq!(found.mac, secret.ticket.mac);
             }
         }
         let alone: Secrets = ONE.parse().unwrap();
         assert!(alone.named(other.name()).is_none());
-        assert!(alone.of_ticket(&other.ticket.name).is_none());
+        assert!(alone.ticket_keys_named(&other.ticket.name).is_none());
     }
 
     #[test]
-    fn keys_of_one_secret_have_nothing_in_common() {
+    fn derived_keys_differ() {
         let secrets: Secrets = ONE.parse().unwrap();
         let keys = secrets.current().ticket_keys();
         assert_ne!(keys.cipher, keys.mac);
@@ -234,9 +233,9 @@ pub mod tests {
         assert_ne!(random.current().ticket.cipher, Secrets::random().unwrap().first.ticket.cipher);
     }
 
-    // The expected digits are of another implementation of HKDF.
+    // The expected digits are from another implementation of HKDF.
     #[test]
-    fn keys_are_those_of_other_nodes() {
+    fn derived_key_matches_test_vector() {
         let secrets: Secrets = ONE.parse().unwrap();
         let keys = secrets.current().ticket_keys();
         let hex: String = keys.name.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -244,11 +243,11 @@ pub mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_secrets_is_refused_without_repeating_it() {
+    fn invalid_secrets_error_hides_text() {
         let twice = format!("{ONE}\n{ONE}");
         for (text, expected) in [
-            ("", "no secret"),
-            ("# nothing\n", "no secret"),
+            ("", "holds no secret"),
+            ("# nothing\n", "holds no secret"),
             ("\nhunter2\n", "line 2"),
             (&ONE[1..], "line 1"),
             (&twice, "line 2"),

@@ -1,8 +1,8 @@
-//! Session tickets (RFC 8446, 4.6.1), sealed with keys that workers and servers
-//! share: a client resumes its session with any of them.
+//! Session tickets (RFC 8446, 4.6.1), sealed with the shared secrets, so that a client resumes
+//! its session with any worker of any server.
 //!
-//! As RFC 5077, 4 proposes: AES in CBC mode, and HMAC over all of it. BoringSSL makes
-//! the ticket and compares the code; here its keys are chosen.
+//! The format is that of RFC 5077, 4: AES in CBC mode and an HMAC. BoringSSL builds and verifies
+//! the ticket with the keys that the callback selects.
 
 use boring::error::ErrorStack;
 use boring::hash::MessageDigest;
@@ -18,17 +18,17 @@ use crate::quic::random;
 use crate::quic::secrets::SharedSecrets;
 use crate::quic::secrets::TicketKeys;
 
-/// Tickets a handshake ends with. BoringSSL would send two, for a client that opens two
-/// connections at a time; one of HTTP/3 carries everything, and brings the next ticket.
+/// Tickets in a handshake. BoringSSL's default of two serves clients that open connections in
+/// parallel; an HTTP/3 client opens one, which brings the next ticket.
 const TICKETS: usize = 1;
 
-/// Has tickets sealed with the first secret, and opened with every one.
-pub fn share(tls: &mut SslContextBuilder, secrets: SharedSecrets) {
-    let choose = move |name: &mut [u8; 16],
-                       iv: &mut [u8; 16],
-                       cipher: &mut CipherCtxRef,
-                       mac: &mut HmacCtxRef,
-                       seals: bool| {
+/// Sets the callback that seals tickets with the first secret and opens them with any.
+pub fn configure(tls: &mut SslContextBuilder, secrets: SharedSecrets) {
+    let select_keys = move |name: &mut [u8; 16],
+                            iv: &mut [u8; 16],
+                            cipher: &mut CipherCtxRef,
+                            mac: &mut HmacCtxRef,
+                            seals: bool| {
         let secrets = secrets.get();
         if seals {
             let keys = secrets.current().ticket_keys();
@@ -38,21 +38,20 @@ pub fn share(tls: &mut SslContextBuilder, secrets: SharedSecrets) {
                 None => TicketKeyCallbackResult::Noop,
             };
         }
-        match secrets.of_ticket(name) {
+        match secrets.ticket_keys_named(name) {
             Some(keys) => result(open(keys, iv, cipher, mac)),
             None => TicketKeyCallbackResult::Noop,
         }
     };
-    // SAFETY: the context is alive and belongs to the builder. It takes every number.
+    // SAFETY: the context is alive and owned by the builder. The call accepts any number.
     unsafe {
         SSL_CTX_set_num_tickets(tls.as_ptr(), TICKETS);
     }
-    // SAFETY: name and vector are written whenever a ticket is sealed, and both
-    // contexts are set up, with keys as long as their algorithms take, before
-    // anything but a failure or "no ticket" is returned.
+    // SAFETY: before the callback returns success, it has initialized both contexts with keys of
+    // the length that their algorithms require, and written name and IV if it seals.
     unsafe {
         tls.set_ticket_key_callback(move |_, name, iv, cipher, mac, seals| {
-            choose(name, iv, cipher, mac, seals)
+            select_keys(name, iv, cipher, mac, seals)
         });
     }
 }
@@ -77,7 +76,7 @@ fn open(
     mac.init(&keys.mac, &MessageDigest::sha256())
 }
 
-/// Without a ticket there is a full handshake, which is better than none.
+/// Maps an error to "no ticket": the client then makes a full handshake.
 fn result(set_up: Result<(), ErrorStack>) -> TicketKeyCallbackResult {
     match set_up {
         Ok(()) => TicketKeyCallbackResult::Success,
@@ -107,21 +106,21 @@ mod tests {
     use std::sync::atomic::Ordering;
     use std::sync::Arc;
 
-    /// Completes a handshake on a connection, and sends a byte after it.
+    /// Completes a handshake, then sends a byte.
     fn serve(connection: UnixStream) {
         let made = rcgen::generate_simple_self_signed(["localhost".into()]).unwrap();
         let key = PKey::private_key_from_der(&made.signing_key.serialize_der()).unwrap();
         let mut tls = SslContextBuilder::new(SslMethod::tls()).unwrap();
         tls.set_certificate(&X509::from_der(made.cert.der()).unwrap()).unwrap();
         tls.set_private_key(&key).unwrap();
-        share(&mut tls, shared(&[ONE]));
+        configure(&mut tls, shared(&[ONE]));
         let ssl = Ssl::new(&tls.build()).unwrap();
         let mut stream = ssl.accept(connection).unwrap();
         stream.write_all(b"x").unwrap();
     }
 
     #[test]
-    fn a_handshake_ends_with_one_ticket() {
+    fn handshake_sends_one_ticket() {
         let (client, server) = UnixStream::pair().unwrap();
         let server = std::thread::spawn(|| serve(server));
         let tickets = Arc::new(AtomicUsize::new(0));

@@ -1,12 +1,10 @@
-//! Address-validation tokens (RFC 9000, 8.1): made, and judged when a client offers
-//! one.
+//! Address-validation tokens (RFC 9000, 8.1): issued to clients and validated when they return.
 //!
-//! A token is kind, name of the secret, salt and, sealed, its expiry and what is to
-//! be remembered of the first Initial packet. Each is sealed with a key of its own,
-//! which comes of the salt: no number of tokens wears a secret out. TokenKind, name and
-//! the client's address are authenticated with it.
+//! A token consists of its kind, the name of the secret, a salt and a sealed part: its expiry and,
+//! for Retry, the original destination connection ID. Each token is sealed with a key of its own,
+//! derived from the salt, so that a secret has no limit on its tokens. Kind, name, salt and the
+//! client's address are authenticated.
 
-use crate::quic::address::address_bytes;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::net::SocketAddr;
@@ -16,60 +14,61 @@ use std::time::UNIX_EPOCH;
 
 use ring::aead;
 
+use crate::quic::address::address_bytes;
 use crate::quic::connection_id::Cid;
 use crate::quic::random;
 use crate::quic::secrets::Secret;
 use crate::quic::secrets::SharedSecrets;
 use crate::quic::secrets::TOKEN_SALT_BYTES;
 
-/// How long a Retry token is good: for the next flight of a client, though three of
-/// its packets in a row get lost (RFC 9000, 8.1.3: a short time).
+/// Lifetime of a Retry token (RFC 9000, 8.1.3: short): enough for a client that loses three
+/// packets in a row.
 const RETRY_LIFETIME: Duration = Duration::from_secs(10);
 
-/// How long a client may keep a token for its next connection: as long as it comes
-/// back within a day, and the address is not likely to be somebody else's by then.
+/// Lifetime of a token for a later connection: covers clients that return daily, and is short
+/// enough that the address has probably not been reassigned.
 const NEW_TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// TokenLog tokens of one kind that are remembered.
+/// Limit on remembered tokens of one kind.
 const USED_MAX: usize = 1 << 16;
 
-/// Where the parts of a token are.
-const KIND_AT: usize = 0;
-const SECRET_AT: usize = 1;
-const SALT_AT: usize = 2;
-const SEALED_AT: usize = SALT_AT + TOKEN_SALT_BYTES;
+/// Offsets of a token's parts.
+const KIND_OFFSET: usize = 0;
+const SECRET_OFFSET: usize = 1;
+const SALT_OFFSET: usize = 2;
+const SEALED_OFFSET: usize = SALT_OFFSET + TOKEN_SALT_BYTES;
 
-/// What a token came with.
+/// Frame or packet that carried a token to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     Retry,
     NewToken,
 }
 
-/// What a good token proves of the client's address.
+/// Address validation that a valid token provides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressValidation {
-    /// It received a Retry packet there, upon an Initial packet to this connection
-    /// ID.
+    /// The client received a Retry packet, in reply to an Initial packet with this destination
+    /// connection ID.
     Retry { original: Cid },
 
-    /// An earlier connection from there was established.
+    /// The client established an earlier connection from this address.
     NewToken,
 }
 
-/// Why a token is not good.
+/// Reason why a token is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenError {
-    /// It is none of ours, or made with a secret that is gone.
+    /// Not issued by this server, or with a secret that has been removed.
     Unknown,
 
-    /// It is not as it was made, or not for this client or connection.
+    /// Modified, or issued for another client or connection.
     Forged,
     Expired,
     Replayed,
 }
 
-/// Makes and judges tokens of one worker.
+/// Issues and validates the tokens of one worker.
 pub struct Tokens {
     secrets: SharedSecrets,
     used_retry: TokenLog,
@@ -77,8 +76,8 @@ pub struct Tokens {
 }
 
 impl TokenKind {
-    /// How a token tells its kind: what came with a Retry packet must be known from
-    /// what came otherwise (RFC 9000, 8.1.1).
+    /// Returns the token's first byte, which distinguishes tokens of Retry packets from those of
+    /// NEW_TOKEN frames (RFC 9000, 8.1.1).
     fn byte(self) -> u8 {
         match self {
             Self::Retry => 0x52,
@@ -86,15 +85,15 @@ impl TokenKind {
         }
     }
 
-    /// What a token says that it is.
+    /// Returns the kind that a token claims.
     pub fn of(token: &[u8]) -> Option<Self> {
-        let byte = token.get(KIND_AT)?;
+        let byte = token.get(KIND_OFFSET)?;
         [Self::Retry, Self::NewToken].into_iter().find(|kind| kind.byte() == *byte)
     }
 }
 
 impl TokenError {
-    /// How metrics name it.
+    /// Returns the label in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -111,8 +110,8 @@ impl Tokens {
         Self { secrets, used_retry, used_new_token }
     }
 
-    /// A token for a Retry packet that changes the server's connection ID from
-    /// `original` to `changed`. `None` when the system has no randomness.
+    /// Issues a token for a Retry packet that changes the server's connection ID from `original`
+    /// to `changed`. Returns `None` if the system has no randomness.
     pub fn for_retry(
         &mut self,
         client: SocketAddr,
@@ -124,19 +123,19 @@ impl Tokens {
         self.seal(TokenKind::Retry, &binding, original, wall_now + RETRY_LIFETIME)
     }
 
-    /// A token for the client's next connection. `None` when the system has no
+    /// Issues a token for the client's next connection. Returns `None` if the system has no
     /// randomness.
     pub fn for_next_connection(&self, client: IpAddr, wall_now: SystemTime) -> Option<Vec<u8>> {
         let binding = address_bytes(client);
         self.seal(TokenKind::NewToken, &binding, &[], wall_now + NEW_TOKEN_LIFETIME)
     }
 
-    /// Judges the token of an Initial packet to the connection ID `destination`. It
-    /// is good once.
+    /// Validates the token of an Initial packet with the connection ID `destination`. A token is
+    /// valid once.
     ///
     /// # Errors
     ///
-    /// It is not good.
+    /// The token is invalid.
     pub fn validate(
         &mut self,
         token: &[u8],
@@ -160,7 +159,7 @@ impl Tokens {
             TokenKind::Retry => &mut self.used_retry,
             TokenKind::NewToken => &mut self.used_new_token,
         };
-        if !used.add(expiry_s, &token[SALT_AT..SEALED_AT], now_s) {
+        if !used.add(expiry_s, &token[SALT_OFFSET..SEALED_OFFSET], now_s) {
             return Err(TokenError::Replayed);
         }
         Ok(match kind {
@@ -192,10 +191,10 @@ impl Tokens {
     }
 
     fn open(&self, token: &[u8], binding: &[u8]) -> Result<Vec<u8>, TokenError> {
-        let (head, sealed) = token.split_at_checked(SEALED_AT).ok_or(TokenError::Forged)?;
+        let (head, sealed) = token.split_at_checked(SEALED_OFFSET).ok_or(TokenError::Forged)?;
         let salt = head.last_chunk().ok_or(TokenError::Forged)?;
         let secrets = self.secrets.get();
-        let secret: &Secret = secrets.named(head[SECRET_AT]).ok_or(TokenError::Unknown)?;
+        let secret: &Secret = secrets.named(head[SECRET_OFFSET]).ok_or(TokenError::Unknown)?;
         let mut contents = sealed.to_vec();
         let opened = secret.token_key(salt).open_in_place(
             nonce(),
@@ -208,7 +207,7 @@ impl Tokens {
     }
 }
 
-/// Every key seals one token.
+/// Returns a constant: each key seals one token.
 fn nonce() -> aead::Nonce {
     aead::Nonce::assume_unique_for_key([0; aead::NONCE_LEN])
 }
@@ -217,8 +216,8 @@ fn associated_data(head: &[u8], binding: &[u8]) -> aead::Aad<Vec<u8>> {
     aead::Aad::from([head, binding].concat())
 }
 
-/// A Retry token is for the address and port that asked, and for the connection ID
-/// that the Retry packet gave (RFC 9000, 8.1.4).
+/// Returns what a Retry token is bound to: the client's address and port, and the connection ID
+/// in the Retry packet (RFC 9000, 8.1.4).
 fn retry_binding(client: SocketAddr, changed: &[u8]) -> Vec<u8> {
     [&address_bytes(client.ip())[..], &client.port().to_be_bytes(), changed].concat()
 }
@@ -227,13 +226,13 @@ fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Tokens that have been used, until they expire: their expiries and salts. When
-/// there are too many, those that expire first are forgotten.
+/// Used tokens that have not expired, by expiry and salt. At the limit, those that expire first
+/// are forgotten.
 #[derive(Default)]
 struct TokenLog(BTreeSet<(u64, [u8; TOKEN_SALT_BYTES])>);
 
 impl TokenLog {
-    /// Returns whether it is the first time.
+    /// Adds a token. Returns whether it was unused.
     fn add(&mut self, expiry_s: u64, salt: &[u8], now_s: u64) -> bool {
         while self.0.first().is_some_and(|(expiry_s, _)| *expiry_s < now_s) {
             self.0.pop_first();
@@ -289,8 +288,8 @@ mod tests {
             (TokenKind::of(&retry), TokenKind::of(&next)),
             (Some(TokenKind::Retry), Some(TokenKind::NewToken))
         );
-        let proof = AddressValidation::Retry { original: Cid::new(ORIGINAL) };
-        assert_eq!(tokens().validate(&retry, client(), CHANGED, now()), Ok(proof));
+        let validation = AddressValidation::Retry { original: Cid::new(ORIGINAL) };
+        assert_eq!(tokens().validate(&retry, client(), CHANGED, now()), Ok(validation));
         assert_eq!(
             tokens().validate(&next, client(), &[9; 8], now()),
             Ok(AddressValidation::NewToken)
@@ -298,32 +297,32 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_as_it_was_made_is_refused() {
+    fn modified_token_is_refused() {
         for token in [retry_token(), next_token()] {
-            let judge = |token: &[u8]| tokens().validate(token, client(), CHANGED, now());
-            assert!(judge(&token).is_ok());
+            let validate = |token: &[u8]| tokens().validate(token, client(), CHANGED, now());
+            assert!(validate(&token).is_ok());
             for at in 0..token.len() {
                 for bit in [1, 0x80] {
                     let mut forged = token.clone();
                     forged[at] ^= bit;
-                    assert!(judge(&forged).is_err(), "byte {at}");
+                    assert!(validate(&forged).is_err(), "byte {at}");
                 }
-                assert!(judge(&token[..at]).is_err(), "cut to {at} bytes");
+                assert!(validate(&token[..at]).is_err(), "cut to {at} bytes");
             }
-            assert!(judge(&[&token[..], &[0]].concat()).is_err(), "lengthened");
+            assert!(validate(&[&token[..], &[0]].concat()).is_err(), "lengthened");
 
-            let mut of_other_kind = token;
-            of_other_kind[KIND_AT] ^= TokenKind::Retry.byte() ^ TokenKind::NewToken.byte();
-            assert_eq!(judge(&of_other_kind), Err(TokenError::Forged));
+            let mut other_kind = token;
+            other_kind[KIND_OFFSET] ^= TokenKind::Retry.byte() ^ TokenKind::NewToken.byte();
+            assert_eq!(validate(&other_kind), Err(TokenError::Forged));
         }
         assert_eq!(
-            tokens().validate(b"theirs", client(), CHANGED, now()),
+            tokens().validate(b"foreign", client(), CHANGED, now()),
             Err(TokenError::Unknown)
         );
     }
 
     #[test]
-    fn a_token_is_for_one_client_at_one_time() {
+    fn token_is_bound_to_client_and_lifetime() {
         let later = |s| now() + Duration::from_secs(s);
         let day_s = 24 * 60 * 60;
         let (here, id) = (client(), CHANGED);
@@ -349,16 +348,16 @@ mod tests {
             ),
         ];
         for (case, client, destination, wall_now, retry, next) in table {
-            let judge = |token: &[u8]| {
-                tokens().validate(token, client, destination, wall_now).map(|_proof| ())
+            let validate = |token: &[u8]| {
+                tokens().validate(token, client, destination, wall_now).map(|_validation| ())
             };
-            assert_eq!(judge(&retry_token()), retry, "{case}");
-            assert_eq!(judge(&next_token()), next, "{case}");
+            assert_eq!(validate(&retry_token()), retry, "{case}");
+            assert_eq!(validate(&next_token()), next, "{case}");
         }
     }
 
     #[test]
-    fn a_token_is_good_once() {
+    fn used_token_is_replayed() {
         let mut tokens = tokens();
         for token in [retry_token(), next_token()] {
             assert!(tokens.validate(&token, client(), CHANGED, now()).is_ok());
@@ -369,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_outlives_its_secrets_turn_and_not_the_secret() {
+    fn token_is_valid_until_its_secret_is_removed() {
         let old = retry_token();
         for (lines, expected) in [
             (&[OTHER, ONE][..], Ok(())),
@@ -377,13 +376,13 @@ mod tests {
             (&[OTHER], Err(TokenError::Unknown)),
         ] {
             let mut tokens = Tokens::new(shared(lines));
-            let proof = tokens.validate(&old, client(), CHANGED, now());
-            assert_eq!(proof.map(|_proof| ()), expected, "{lines:?}");
+            let validation = tokens.validate(&old, client(), CHANGED, now());
+            assert_eq!(validation.map(|_validation| ()), expected, "{lines:?}");
         }
     }
 
     #[test]
-    fn used_tokens_are_remembered_until_they_expire_and_not_without_bound() {
+    fn token_log_forgets_expired_and_is_bounded() {
         let mut used = TokenLog::default();
         let salt = |n: usize| (n as u128).to_be_bytes();
         assert!(used.add(100, &salt(0), 90));

@@ -1,4 +1,5 @@
-//! Path state across connections (RFC 9959, 2.2): its key, the client of its store, and a summary of what it did.
+//! Path state across connections (RFC 9959, 2.2): its key, the client of its store, and a summary
+//! for logs.
 
 pub mod path_key;
 pub mod store;

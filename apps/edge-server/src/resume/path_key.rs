@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use quiche::path_state::PrefixLengths;
 use quiche::path_state::RemoteEndpoint;
 
-/// How connections become keys.
+/// Parameters of the keys: how addresses are grouped.
 #[derive(Clone, Debug)]
 pub struct PathKey {
     group: Option<String>,
@@ -15,14 +15,13 @@ pub struct PathKey {
 }
 
 impl PathKey {
-    /// Servers of one `group` share what they learn; without a group, each
-    /// sending address learns for itself. With a `dscp`, it learns for packets that
-    /// are marked so.
+    /// Servers of one `group` share path state; without a group, each sending address has its own.
+    /// A `dscp` separates the paths of packets with that mark.
     pub fn new(group: Option<String>, lengths: PrefixLengths, dscp: Option<u8>) -> Self {
         Self { group, lengths, dscp }
     }
 
-    /// The key for packets from `local` to `client`.
+    /// Returns the key for packets from `local` to `client`.
     pub fn remote_endpoint(&self, local: IpAddr, client: SocketAddr) -> RemoteEndpoint {
         let mut sender = match &self.group {
             Some(group) => group.clone(),
@@ -39,7 +38,7 @@ impl PathKey {
     }
 }
 
-/// The link of a client whose address is unique on its link alone.
+/// Returns the zone of a link-local address, which is unique on its link only.
 fn zone(client: SocketAddr) -> Option<u32> {
     match client {
         SocketAddr::V6(client) if client.ip().is_unicast_link_local() => {
@@ -60,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_and_dscp_are_the_operators() {
+    fn prefix_lengths_and_dscp_follow_options() {
         let key = PathKey::new(None, PrefixLengths { v4: 20, v6: 56 }, Some(46));
         let local = IpAddr::from([192, 0, 2, 1]);
         for (client, expected) in [
@@ -72,9 +71,9 @@ mod tests {
         }
     }
 
-    // Every link has the same link-local addresses.
+    // All links use the same link-local prefix.
     #[test]
-    fn link_local_clients_of_two_links_are_two_endpoints() {
+    fn link_local_key_includes_zone() {
         let key = PathKey::new(None, PrefixLengths::default(), None);
         let local: IpAddr = "fe80::1".parse().unwrap();
         for (client, expected) in [
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_the_sending_address_and_the_clients_subnet() {
+    fn key_is_sending_address_and_client_subnet() {
         let table = [
             ("192.0.2.1", "198.51.100.7", "192.0.2.1>198.51.100.0/24"),
             ("::ffff:192.0.2.1", "::ffff:198.51.100.7", "192.0.2.1>198.51.100.0/24"),
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_stands_for_its_servers_addresses() {
+    fn path_group_replaces_sending_address() {
         let one = key(Some("pop7"), "192.0.2.1", "198.51.100.7");
         let other = key(Some("pop7"), "192.0.2.2", "198.51.100.8");
         assert_eq!(one, other);

@@ -1,7 +1,5 @@
-//! The store as an event loop sees it: requests go out, answers come in later,
-//! and nothing waits.
+//! Store client of one event loop: sends requests and polls replies, and never blocks.
 
-use crate::quic::handle::ConnectionHandle;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,30 +19,31 @@ use quiche::path_state::PathState;
 use quiche::path_state::RemoteEndpoint;
 
 use crate::config::Cli;
+use crate::quic::handle::ConnectionHandle;
 
 /// Opens the store that all workers share.
 ///
 /// # Errors
 ///
-/// One line that names it.
+/// One line that names the store.
 pub fn open(cli: &Cli) -> anyhow::Result<StoreService> {
     let backend = path_store::open(&cli.store, Role::Server, cli.store_entries as usize)
         .context("cannot use --store")?;
     StoreService::start(backend, Default::default()).context("cannot start the store's thread")
 }
 
-/// The saved paths that one worker reads and writes. Without a store it knows
-/// none and keeps none. With keys, the store knows clients by keyed hashes only.
+/// Store client of one worker. Without a store, every request is ignored. With hash keys, the
+/// store receives keyed hashes of client subnets only.
 pub struct StoreClient {
     store: Option<StoreHandle>,
     hash_keys: Option<WatchedHashKeys>,
 
-    /// Answers wait, of a store that wakes nobody.
-    answered: Cell<bool>,
+    /// Whether a store that replies at once, without waking the event loop, has replies.
+    has_replies: Cell<bool>,
 }
 
 impl StoreClient {
-    /// A worker's end of the store; `waker` tells it that answers have come.
+    /// Returns a worker's client; `waker` wakes its event loop when there are replies.
     pub fn new(
         service: Option<&StoreService>,
         hash_keys: Option<WatchedHashKeys>,
@@ -56,61 +55,63 @@ impl StoreClient {
             }
         };
         let store = service.map(|service| service.handle(Arc::new(wake)));
-        Self { store, hash_keys, answered: Cell::new(false) }
+        Self { store, hash_keys, has_replies: Cell::new(false) }
     }
 
-    /// Reads the set of an endpoint for a connection, without claiming it.
+    /// Requests the path state of an endpoint for a connection, without claiming it.
     pub fn read(&self, connection: ConnectionHandle, endpoint: &RemoteEndpoint) {
         if let Some(store) = &self.store {
             store.get(connection.tag(), &self.name(endpoint));
-            self.answered.set(store.answers_at_once());
+            self.has_replies.set(store.answers_at_once());
         }
     }
 
-    /// Claims the set of an endpoint for a connection, whose current RTT is `rtt`.
-    /// False if no answer will come.
+    /// Claims the path state of an endpoint for a connection with an RTT of `rtt`. Returns whether
+    /// a reply will follow.
     pub fn claim(
         &self,
         connection: ConnectionHandle,
         endpoint: &RemoteEndpoint,
         rtt: Duration,
     ) -> bool {
-        let settling = self.hash_keys.as_ref().map(WatchedHashKeys::get);
-        if settling.is_some_and(|keys| keys.is_settling(clock::wall_now())) {
+        let hash_keys = self.hash_keys.as_ref().map(WatchedHashKeys::get);
+        if hash_keys.is_some_and(|keys| keys.is_settling(clock::wall_now())) {
             return false;
         }
         let Some(store) = &self.store else { return false };
-        let asked = store.claim(connection.tag(), &self.name(endpoint), rtt);
-        self.answered.set(store.answers_at_once());
-        asked
+        let sent = store.claim(connection.tag(), &self.name(endpoint), rtt);
+        self.has_replies.set(store.answers_at_once());
+        sent
     }
 
-    /// Answers have come that nobody was woken for.
-    pub fn has_answers(&self) -> bool {
-        self.answered.get()
+    /// Returns whether there are replies for which the event loop was not woken.
+    pub fn has_replies(&self) -> bool {
+        self.has_replies.get()
     }
 
+    /// Records what a connection observed of its path.
     pub fn record(&self, endpoint: &RemoteEndpoint, observed: &PathState) {
         if let Some(store) = &self.store {
             store.record(&self.name(endpoint), observed);
         }
     }
 
-    // Of a claim under a name that is no more: it lapses.
+    /// Releases a claim. After a rotation of hash keys the claim has another name: it expires with
+    /// its lease instead.
     pub fn release(&self, endpoint: &RemoteEndpoint, token: ClaimToken) {
         if let Some(store) = &self.store {
             store.release(&self.name(endpoint), token);
         }
     }
 
-    /// Deletes the set of an endpoint, if it was observed by the time `used`.
+    /// Deletes the path state of an endpoint, unless it was observed after `used`.
     pub fn forget(&self, endpoint: &RemoteEndpoint, token: ClaimToken, used: SystemTime) {
         if let Some(store) = &self.store {
             store.forget(&self.name(endpoint), token, used);
         }
     }
 
-    /// What the store knows an endpoint by: that of an answer stays as it is.
+    /// Returns the name of an endpoint in the store: a keyed hash, if there are keys.
     fn name(&self, endpoint: &RemoteEndpoint) -> RemoteEndpoint {
         match &self.hash_keys {
             Some(keys) => keys.get().pseudonymize(endpoint.clone(), clock::wall_now()),
@@ -118,14 +119,14 @@ impl StoreClient {
         }
     }
 
-    /// The next answer that has come, and whom it is for.
-    pub fn next_answer(&self) -> Option<(ConnectionHandle, Answer)> {
-        let Some(answer) = self.store.as_ref()?.poll() else {
-            self.answered.set(false);
+    /// Returns the next reply and the connection that it is for.
+    pub fn next_reply(&self) -> Option<(ConnectionHandle, Answer)> {
+        let Some(reply) = self.store.as_ref()?.poll() else {
+            self.has_replies.set(false);
             return None;
         };
-        let (Answer::Read { tag, .. } | Answer::Claimed { tag, .. }) = &answer;
-        Some((ConnectionHandle::from_tag(*tag), answer))
+        let (Answer::Read { tag, .. } | Answer::Claimed { tag, .. }) = &reply;
+        Some((ConnectionHandle::from_tag(*tag), reply))
     }
 }
 
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_tells_its_slot_and_differs_from_the_slots_earlier_ones() {
+    fn handle_yields_slot_and_is_unique() {
         let last = ConnectionHandle::SLOTS_MAX - 1;
         for slot in [0, 1, 300, last] {
             assert_eq!(ConnectionHandle::new(slot, 0).slot(), slot);

@@ -1,32 +1,32 @@
-//! Careful Resume on one connection, as logs and metrics tell of it.
+//! Summary of Careful Resume on one connection, for logs and metrics.
 
 use quiche::careful_resume::CarefulResumeEvent;
 use quiche::careful_resume::Phase;
 use quiche::careful_resume::Trigger;
 
-/// The story of one connection, as far as it has come.
+/// State of Careful Resume on one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResumeSummary {
     pub phase: Phase,
 
-    /// The connection was given a saved set.
+    /// Whether the connection was given saved parameters.
     pub offered: bool,
 
-    /// Why the phase began.
+    /// Trigger of the current phase.
     pub trigger: Option<Trigger>,
 
-    /// The window that was jumped to.
+    /// Window of the jump, in bytes.
     pub jump_bytes: Option<usize>,
 
-    /// The path did not take the jump.
+    /// Whether congestion followed the jump.
     pub retreated: bool,
 
-    /// The largest window that it may jump to.
+    /// Largest window that the connection may jump to, in bytes.
     pub max_jump: u32,
 }
 
 impl ResumeSummary {
-    /// Of a connection that begins, and may jump so far.
+    /// Returns the summary of a new connection.
     pub fn new(max_jump: u32) -> Self {
         Self {
             phase: Phase::Reconnaissance,
@@ -38,12 +38,12 @@ impl ResumeSummary {
         }
     }
 
-    /// There is a saved set, and nothing has been decided of it.
-    pub fn has_unused_set(&self) -> bool {
+    /// Returns whether there are saved parameters that the connection has neither used nor refused.
+    pub fn has_unused_parameters(&self) -> bool {
         self.offered && self.phase == Phase::Reconnaissance
     }
 
-    /// The phase has changed.
+    /// Handles a change of phase.
     pub fn on_event(&mut self, event: &CarefulResumeEvent) {
         (self.phase, self.trigger) = (event.new, event.trigger);
         self.offered |= event.restored.is_some();

@@ -122,5 +122,5 @@ fn a_damaged_store_is_set_aside_with_a_warning() {
 fn a_throw_away_certificate_is_announced() {
     let dir = tempfile::tempdir().unwrap();
     let (mut server, _) = serve(dir.path(), &[]);
-    server.wait_for("throw-away certificate");
+    server.wait_for("self-signed certificate");
 }

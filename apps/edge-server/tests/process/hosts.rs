@@ -105,7 +105,7 @@ fn a_configuration_that_makes_no_sense_is_one_line() {
         (
             "[[host]]\nnames = ['a']\ncert = 'DIR/a.pem'\nkey = 'DIR/b.key'",
             1,
-            "[[host]] a: key = DIR/b.key: is not the key of cert = DIR/a.pem",
+            "[[host]] a: key = DIR/b.key is not the key of cert = DIR/a.pem",
         ),
     ];
     for (toml, code, named) in table {
