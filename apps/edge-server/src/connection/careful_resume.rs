@@ -54,7 +54,7 @@ impl Connection {
             }
         }
         if self.stats_delta.is_due(now) {
-            self.stats_delta.tell(&self.quic.stats(), &metrics.traffic, now);
+            self.stats_delta.report(&self.quic.stats(), &metrics.traffic, now);
         }
         if self.is_ended() {
             self.finish(store, now);

@@ -340,8 +340,8 @@ impl Connection {
 
     /// The connection is no more. Tells of what was under way.
     pub fn end(&mut self, log: Option<&AccessLog>, metrics: &WorkerMetrics, now: Instant) {
-        self.stats_delta.tell(&self.quic.stats(), &metrics.traffic, now);
-        if self.resume_summary.is_some_and(|report| report.has_unused_set()) {
+        self.stats_delta.report(&self.quic.stats(), &metrics.traffic, now);
+        if self.resume_summary.is_some_and(|report| report.has_unused_parameters()) {
             metrics.resume.on_unused();
         }
         let left_well = self.quic.peer_error().is_some_and(goaway::is_no_error);
@@ -437,7 +437,7 @@ impl Connection {
         sent_bytes: &mut usize,
     ) -> PollOutcome {
         loop {
-            if context.send_queue.make_room(context.socket) == Err(Blocked) {
+            if context.send_queue.reserve(context.socket) == Err(Blocked) {
                 return PollOutcome::SocketFull;
             }
             // Packets that leave together are made at one time.
@@ -464,7 +464,7 @@ impl Connection {
     /// to send.
     fn send_some(&mut self, context: &mut PollContext<'_>, now: Instant) -> Result<usize, Blocked> {
         let packets_max = context.socket.packets_per_send_max();
-        let room = context.send_queue.room(context.socket)?;
+        let room = context.send_queue.spare_space(context.socket)?;
         match hooks::send_batch(&mut self.quic, room, packets_max, now) {
             Ok(TransmitBatch { len, packet_len, info }) => {
                 context.send_queue.push(len, packet_len, &info.to, &info.from, context.socket);

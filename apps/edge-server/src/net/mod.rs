@@ -1,4 +1,4 @@
-//! UDP: the socket, packets that wait to be sent, datagrams that arrive, and their way to the worker whose they are.
+//! UDP: the socket, the send queue, receive batches, and steering of datagrams to workers.
 
 pub mod process_link;
 pub mod route;

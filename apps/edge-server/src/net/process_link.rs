@@ -1,4 +1,4 @@
-//! A way for datagrams between the workers of two processes.
+//! Process link: forwards datagrams between the workers of two processes during a takeover.
 
 use std::io;
 use std::io::IoSlice;
@@ -23,28 +23,28 @@ use rustix::net::SendFlags;
 use rustix::net::SocketFlags;
 use rustix::net::SocketType;
 
-/// Room for datagrams on their way, in bytes. The kernel may grant less.
+/// Send buffer of the link, in bytes. The kernel may grant less.
 const BUFFER_BYTES: usize = 4 << 20;
 
-/// The most that a message has, in bytes.
+/// Largest message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 16;
 
-/// An address in a message: family, IP, port, and zone.
+/// Length of an address in a message: family, IP, port, and zone.
 const ADDRESS_BYTES: usize = 1 + 16 + 2 + 4;
 
-/// One end: a socket that keeps messages apart.
+/// One end of a link: a Unix socket that preserves message boundaries.
 pub struct Link(OwnedFd);
 
-/// A message could not be passed on.
+/// The other process has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
 impl Link {
-    /// Two ends, the other one to be given away.
+    /// Makes a link; the second end is for the other process.
     ///
     /// # Errors
     ///
-    /// The process may have no more file descriptors.
+    /// The process is out of file descriptors.
     pub fn pair() -> io::Result<(Self, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (own, other) =
@@ -55,17 +55,16 @@ impl Link {
         Ok((Self(own), other))
     }
 
-    /// The end that was given.
+    /// Returns the end that the other process has sent.
     pub fn new(end: OwnedFd) -> Self {
         Self(end)
     }
 
-    /// Passes a datagram on. One that there is no room for is lost, as it would be in a
-    /// full socket.
+    /// Forwards a datagram. If the link is full, the datagram is lost, as in a full socket.
     ///
     /// # Errors
     ///
-    /// The other process is gone.
+    /// The other process has ended.
     pub fn send(&self, info: RecvInfo, datagram: &[u8]) -> Result<(), Closed> {
         let (from, to) = (encode(info.from), encode(info.to));
         let message = [IoSlice::new(&from), IoSlice::new(&to), IoSlice::new(datagram)];
@@ -73,29 +72,29 @@ impl Link {
         match net::sendmsg(&self.0, &message, &mut nothing, SendFlags::NOSIGNAL) {
             Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => Err(Closed),
             Err(e) => {
-                debug!("a datagram for another process is lost: {e}");
+                debug!("dropped a datagram for another process: {e}");
                 Ok(())
             }
             Ok(_) => Ok(()),
         }
     }
 
-    /// The next datagram that has come, if there is one.
+    /// Receives the next datagram, if there is one.
     ///
     /// # Errors
     ///
-    /// The other process is gone.
-    pub fn receive(&self, room: &mut [u8]) -> Result<Option<(RecvInfo, Vec<u8>)>, Closed> {
+    /// The other process has ended.
+    pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<(RecvInfo, Vec<u8>)>, Closed> {
         loop {
-            let length = match net::recv(&self.0, &mut *room, RecvFlags::empty()) {
+            let length = match net::recv(&self.0, &mut *buffer, RecvFlags::empty()) {
                 Ok((0, _)) => return Err(Closed),
-                Ok((length, _)) => length.min(room.len()),
+                Ok((length, _)) => length.min(buffer.len()),
                 Err(Errno::AGAIN) => return Ok(None),
                 Err(Errno::INTR) => continue,
                 Err(_) => return Err(Closed),
             };
-            if let Some(taken) = decode(&room[..length]) {
-                return Ok(Some(taken));
+            if let Some(received) = decode(&buffer[..length]) {
+                return Ok(Some(received));
             }
         }
     }
@@ -147,11 +146,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn datagrams_arrive_with_their_addresses_and_apart() {
+    fn link_preserves_addresses_and_boundaries() {
         let (one, other) = Link::pair().unwrap();
         let other = Link::new(other);
-        let mut room = vec![0; MESSAGE_BYTES_MAX];
-        assert_eq!(other.receive(&mut room).unwrap(), None);
+        let mut buffer = vec![0; MESSAGE_BYTES_MAX];
+        assert_eq!(other.receive(&mut buffer).unwrap(), None);
         let addresses = ["192.0.2.7:443", "[::ffff:192.0.2.7]:1", "[fe80::1%3]:65535"];
         let addresses = addresses.map(|address| address.parse::<SocketAddr>().unwrap());
         let large = vec![7; 60_000];
@@ -159,15 +158,15 @@ mod tests {
             one.send(RecvInfo { from, to: addresses[0] }, datagram).unwrap();
         }
         for (from, datagram) in addresses.into_iter().zip([&b""[..], b"x", &large]) {
-            let (info, taken) = other.receive(&mut room).unwrap().unwrap();
+            let (info, received) = other.receive(&mut buffer).unwrap().unwrap();
             assert_eq!((info.from, info.to), (from, addresses[0]));
-            assert!(taken == datagram);
+            assert!(received == datagram);
         }
-        assert_eq!(other.receive(&mut room).unwrap(), None);
+        assert_eq!(other.receive(&mut buffer).unwrap(), None);
     }
 
     #[test]
-    fn a_full_link_loses_and_one_without_another_end_says_so() {
+    fn full_link_drops_and_closed_link_errors() {
         let (one, other) = Link::pair().unwrap();
         let address = "192.0.2.7:443".parse().unwrap();
         let info = RecvInfo { from: address, to: address };

@@ -1,24 +1,24 @@
-//! Addresses of a packet, and the sink that takes packets to them.
+//! Route of a packet: its addresses, and the sink that sends it.
 
 use std::io;
 use std::net::SocketAddr;
 
-/// Where packets go.
+/// Source and destination of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressPair {
     pub to: SocketAddr,
     pub from: SocketAddr,
 }
 
-/// What takes packets: the socket.
+/// Destination of built packets: a socket, or a test's.
 pub trait PacketSink {
-    /// Sends `contents`, cut into datagrams of `segment_bytes`.
+    /// Sends `contents`, segmented into datagrams of `segment_bytes`.
     ///
     /// # Errors
     ///
-    /// None was sent. `WouldBlock`: wait until there is room.
+    /// No datagram was sent. After `WouldBlock`, wait until the sink is writable.
     fn send(&self, route: AddressPair, contents: &[u8], segment_bytes: usize) -> io::Result<()>;
 
-    /// The most packets that one send may hold.
+    /// Returns the largest number of packets in one call.
     fn packets_per_send_max(&self) -> usize;
 }

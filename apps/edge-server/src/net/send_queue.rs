@@ -1,7 +1,6 @@
-//! Packets on their way to the socket, grouped so that one system call sends
-//! many (GSO): packets of one size to one destination, the last may be shorter.
+//! Send queue: groups packets of one size to one destination, so that one system call sends
+//! many (GSO). The last packet of a group may be shorter.
 
-use crate::net::route::PacketSink;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -12,19 +11,20 @@ use quiche::RecvInfo;
 
 use crate::config::limits::PACKET_BYTES_MAX;
 use crate::net::route::AddressPair;
+use crate::net::route::PacketSink;
 
-/// The most that one send may hold, in bytes: what fits an IPv4 packet.
+/// Largest payload of one system call, in bytes: that of an IPv4 packet.
 const SEND_BYTES_MAX: usize = 65_535 - 20 - 8;
 
-/// Packets built and not sent. Bounded: when the socket takes no more, nothing
-/// more is built.
+/// Queue of packets that were built and not yet sent. It is bounded: while the socket is full, no
+/// further packets are built.
 pub struct SendQueue {
     buffer: Vec<u8>,
     filled: usize,
     sends: VecDeque<Transmit>,
 }
 
-/// One system call to be made.
+/// Group of packets for one system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Transmit {
     route: AddressPair,
@@ -33,7 +33,7 @@ struct Transmit {
     packets: usize,
 }
 
-/// The socket takes no more until it is writable.
+/// The socket is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocked;
 
@@ -42,30 +42,30 @@ impl SendQueue {
         Self { buffer: vec![0; 1 << 16], filled: 0, sends: VecDeque::new() }
     }
 
-    /// Nothing waits to be sent.
+    /// Returns whether no packet is queued.
     pub fn is_empty(&self) -> bool {
         self.sends.is_empty()
     }
 
-    /// Sends everything if there is no memory for one more packet.
-    pub fn make_room(&mut self, sink: &impl PacketSink) -> Result<(), Blocked> {
+    /// Flushes if the buffer has no space for one more packet.
+    pub fn reserve(&mut self, sink: &impl PacketSink) -> Result<(), Blocked> {
         match self.buffer.len() - self.filled < PACKET_BYTES_MAX {
             true => self.flush(sink),
             false => Ok(()),
         }
     }
 
-    /// Memory for one more packet at least, and no more than one send may hold, which
-    /// [`push()`](Self::push) takes over.
-    pub fn room(&mut self, sink: &impl PacketSink) -> Result<&mut [u8], Blocked> {
-        self.make_room(sink)?;
-        let room = &mut self.buffer[self.filled..];
-        let room_bytes = room.len().min(SEND_BYTES_MAX);
-        Ok(&mut room[..room_bytes])
+    /// Returns free space for at least one packet and at most one system call, to be filled and
+    /// then queued with [`push()`](Self::push).
+    pub fn spare_space(&mut self, sink: &impl PacketSink) -> Result<&mut [u8], Blocked> {
+        self.reserve(sink)?;
+        let spare = &mut self.buffer[self.filled..];
+        let spare_bytes = spare.len().min(SEND_BYTES_MAX);
+        Ok(&mut spare[..spare_bytes])
     }
 
-    /// Takes the first `bytes` bytes of the room as packets of `packet_bytes`, the last of
-    /// which may be shorter: no more than one send may hold.
+    /// Queues the first `bytes` bytes of the spare space as packets of `packet_bytes`, the last of
+    /// which may be shorter.
     pub fn push(
         &mut self,
         bytes: usize,
@@ -81,7 +81,7 @@ impl SendQueue {
         let route = AddressPair { to: *to, from: *from };
         let send = Transmit { route, range, segment_bytes: packet_bytes, packets };
         if let Some(last) = self.sends.back_mut() {
-            if last.takes(&send, sink.packets_per_send_max()) {
+            if last.can_append(&send, sink.packets_per_send_max()) {
                 last.range.end = send.range.end;
                 last.packets += packets;
                 return;
@@ -90,35 +90,35 @@ impl SendQueue {
         self.sends.push_back(send);
     }
 
-    /// Sends one datagram back where one came from, unless `write` writes none. A
-    /// full socket drops it, as the network might.
-    pub fn answer(
+    /// Sends the datagram that `write` writes, if any, to the source of a received one. If the
+    /// socket is full, the datagram is lost.
+    pub fn reply(
         &mut self,
         info: RecvInfo,
         sink: &impl PacketSink,
         write: impl FnOnce(&mut [u8]) -> Option<usize>,
     ) {
-        let Ok(room) = self.room(sink) else { return };
-        let Some(packet_bytes) = write(room) else { return };
+        let Ok(spare) = self.spare_space(sink) else { return };
+        let Some(packet_bytes) = write(spare) else { return };
         self.push(packet_bytes, packet_bytes, &info.from, &info.to, sink);
         let _ = self.flush(sink);
     }
 
-    /// Sends everything. On `Blocked` the rest is kept.
+    /// Sends all packets. After `Blocked`, the remaining ones stay queued.
     pub fn flush(&mut self, sink: &impl PacketSink) -> Result<(), Blocked> {
         while let Some(send) = self.sends.front() {
             let contents = &self.buffer[send.range.clone()];
             match sink.send(send.route, contents, send.segment_bytes) {
                 Ok(()) => (),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(Blocked),
-                // One of them is too large for the interface, such as a probe of the
-                // path's MTU, or the kernel cannot segment after all.
+                // One packet is too large for the interface, such as a probe of the path's MTU,
+                // or the interface does not support segmentation.
                 Err(_) if send.packets > 1 => {
                     self.split_first();
                     continue;
                 }
-                // As if the network had lost them.
-                Err(e) => debug!("packets to {} were lost: {e}", send.route.to),
+                // Loss recovery treats them like packets that the network lost.
+                Err(e) => debug!("cannot send packets to {}: {e}", send.route.to),
             }
             self.sends.pop_front();
         }
@@ -126,7 +126,7 @@ impl SendQueue {
         Ok(())
     }
 
-    /// Its packets become sends of their own.
+    /// Splits the first group into its packets.
     fn split_first(&mut self) {
         let Some(send) = self.sends.pop_front() else { return };
         for number in (0..send.packets).rev() {
@@ -138,8 +138,8 @@ impl SendQueue {
 }
 
 impl Transmit {
-    /// Both may be one.
-    fn takes(&self, next: &Self, packets_max: usize) -> bool {
+    /// Returns whether the packets of `next` can join this group.
+    fn can_append(&self, next: &Self, packets_max: usize) -> bool {
         let ends_with_shorter = self.range.len() < self.packets * self.segment_bytes;
         let is_shorter_end = next.packets == 1 && next.segment_bytes <= self.segment_bytes;
         self.route == next.route
@@ -156,9 +156,9 @@ mod tests {
     use std::cell::Cell;
     use std::cell::RefCell;
 
-    /// Takes as many sends as it has room for.
+    /// Sink that accepts a limited number of sends.
     struct Sink {
-        room: Cell<usize>,
+        capacity: Cell<usize>,
         packets_max: usize,
         packet_bytes_max: usize,
         segments: bool,
@@ -166,10 +166,16 @@ mod tests {
     }
 
     impl Sink {
-        fn new(room: usize, packets_max: usize) -> Self {
-            let room = Cell::new(room);
+        fn new(capacity: usize, packets_max: usize) -> Self {
+            let capacity = Cell::new(capacity);
             let packet_bytes_max = usize::MAX;
-            Self { room, packets_max, packet_bytes_max, segments: true, sent: RefCell::default() }
+            Self {
+                capacity,
+                packets_max,
+                packet_bytes_max,
+                segments: true,
+                sent: RefCell::default(),
+            }
         }
 
         fn sent_bytes(&self) -> Vec<usize> {
@@ -183,8 +189,8 @@ mod tests {
             if largest > self.packet_bytes_max || (largest < contents.len() && !self.segments) {
                 return Err(io::ErrorKind::InvalidInput.into());
             }
-            let room = self.room.get().checked_sub(1);
-            self.room.set(room.ok_or(io::ErrorKind::WouldBlock)?);
+            let capacity = self.capacity.get().checked_sub(1);
+            self.capacity.set(capacity.ok_or(io::ErrorKind::WouldBlock)?);
             self.sent.borrow_mut().push(contents.to_vec());
             Ok(())
         }
@@ -199,17 +205,17 @@ mod tests {
         send_queue.push(bytes, packet_bytes, &address(port), &address(1), sink);
     }
 
-    /// Sizes of the sends that these packets make.
+    /// Returns the sizes of the sends into which these packets are grouped.
     fn sends(packets: &[(usize, u16)], packets_max: usize) -> Vec<usize> {
-        let runs: Vec<_> = packets.iter().map(|(bytes, port)| (*bytes, *bytes, *port)).collect();
-        sends_of_runs(&runs, packets_max)
+        let batches: Vec<_> = packets.iter().map(|(bytes, port)| (*bytes, *bytes, *port)).collect();
+        sends_of_batches(&batches, packets_max)
     }
 
-    fn sends_of_runs(runs: &[(usize, usize, u16)], packets_max: usize) -> Vec<usize> {
+    fn sends_of_batches(batches: &[(usize, usize, u16)], packets_max: usize) -> Vec<usize> {
         let sink = Sink::new(usize::MAX, packets_max);
         let mut send_queue = SendQueue::new();
-        for (bytes, packet_bytes, port) in runs {
-            send_queue.room(&sink).unwrap();
+        for (bytes, packet_bytes, port) in batches {
+            send_queue.spare_space(&sink).unwrap();
             push(&mut send_queue, *bytes, *packet_bytes, *port, &sink);
         }
         send_queue.flush(&sink).unwrap();
@@ -217,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_packets_go_together_and_a_shorter_one_ends_the_group() {
+    fn equal_packets_share_send_until_shorter_one() {
         let long_then = |rest: &[(usize, u16)]| [&[(1350, 5)], rest].concat();
         for (packets, packets_max, expected) in [
             (long_then(&[(1350, 5), (1350, 5)]), 64, vec![4050]),
@@ -231,8 +237,8 @@ mod tests {
     }
 
     #[test]
-    fn runs_go_together_as_packets_do() {
-        for (runs, packets_max, expected) in [
+    fn batches_to_one_destination_share_send() {
+        for (batches, packets_max, expected) in [
             (vec![(3000, 1000, 5), (2500, 1000, 5)], 64, vec![5500]),
             (vec![(3000, 1000, 5), (2500, 1000, 5)], 5, vec![3000, 2500]),
             (vec![(3000, 1000, 5), (900, 900, 5)], 64, vec![3900]),
@@ -242,46 +248,46 @@ mod tests {
             (vec![(40_000, 1000, 5), (25_507, 1000, 5)], 66, vec![65_507]),
             (vec![(40_000, 1000, 5), (25_508, 1000, 5)], 99, vec![40_000, 25_508]),
         ] {
-            assert_eq!(sends_of_runs(&runs, packets_max), expected, "{runs:?}");
+            assert_eq!(sends_of_batches(&batches, packets_max), expected, "{batches:?}");
         }
     }
 
     #[test]
-    fn there_is_room_for_a_whole_send_and_no_more() {
+    fn spare_space_is_one_send() {
         let sink = Sink::new(0, 64);
-        assert_eq!(SendQueue::new().room(&sink).unwrap().len(), SEND_BYTES_MAX);
+        assert_eq!(SendQueue::new().spare_space(&sink).unwrap().len(), SEND_BYTES_MAX);
     }
 
     #[test]
-    fn without_segmentation_each_packet_is_a_send() {
+    fn packets_without_segmentation_are_sent_singly() {
         assert_eq!(sends(&[(1350, 5), (1350, 5)], 1), [1350, 1350]);
     }
 
     #[test]
-    fn a_send_holds_no_more_than_an_ip_packet() {
+    fn send_is_limited_to_ip_packet() {
         let sent = sends(&[(1350, 5); 100], 1000);
         assert_eq!(sent.iter().sum::<usize>(), 135_000);
         assert!(sent.iter().all(|bytes| *bytes <= SEND_BYTES_MAX));
     }
 
     #[test]
-    fn what_the_socket_does_not_take_is_kept_in_order() {
+    fn blocked_packets_are_kept_in_order() {
         let sink = Sink::new(1, 64);
         let mut send_queue = SendQueue::new();
         for (fill, port) in [(1, 5), (2, 6), (3, 7)] {
-            send_queue.room(&sink).unwrap()[..100].fill(fill);
+            send_queue.spare_space(&sink).unwrap()[..100].fill(fill);
             push(&mut send_queue, 100, 100, port, &sink);
         }
         assert_eq!(send_queue.flush(&sink), Err(Blocked));
         assert_eq!(send_queue.flush(&sink), Err(Blocked));
-        sink.room.set(9);
+        sink.capacity.set(9);
         assert_eq!(send_queue.flush(&sink), Ok(()));
         let firsts: Vec<u8> = sink.sent.borrow().iter().map(|sent| sent[0]).collect();
         assert_eq!(firsts, [1, 2, 3]);
     }
 
     #[test]
-    fn packets_that_fail_together_are_sent_alone() {
+    fn failed_group_is_sent_packet_by_packet() {
         let probe_and_data = [(1452, 5), (1200, 5), (1200, 5), (1200, 5), (300, 5)];
         for (packet_bytes_max, segments, expected) in [
             (1452, true, vec![2652, 2700]),
@@ -293,12 +299,12 @@ mod tests {
             let sink = Sink { packet_bytes_max, segments, ..Sink::new(0, 64) };
             let mut send_queue = SendQueue::new();
             for (fill, (bytes, port)) in (0..).zip(probe_and_data) {
-                send_queue.room(&sink).unwrap()[..bytes].fill(fill);
+                send_queue.spare_space(&sink).unwrap()[..bytes].fill(fill);
                 push(&mut send_queue, bytes, bytes, port, &sink);
             }
-            // However often the socket is full in between, none is sent twice.
+            // The socket blocks before each send, and no packet is sent twice.
             while send_queue.flush(&sink) == Err(Blocked) {
-                sink.room.set(1);
+                sink.capacity.set(1);
             }
             assert_eq!(sink.sent_bytes(), expected, "{packet_bytes_max} {segments}");
             let fills: Vec<u8> = sink.sent.borrow().concat();
@@ -307,16 +313,16 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_built_while_the_socket_is_full() {
+    fn full_socket_bounds_the_queue() {
         let sink = Sink::new(0, 64);
         let mut send_queue = SendQueue::new();
         let mut packets = 0;
-        while send_queue.room(&sink).is_ok() {
+        while send_queue.spare_space(&sink).is_ok() {
             push(&mut send_queue, 1350, 1350, 5, &sink);
             packets += 1;
             assert!(packets < 100);
         }
-        sink.room.set(9);
+        sink.capacity.set(9);
         send_queue.flush(&sink).unwrap();
         assert_eq!(sink.sent_bytes().iter().sum::<usize>(), packets * 1350);
     }

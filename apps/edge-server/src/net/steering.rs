@@ -1,8 +1,8 @@
-//! Which worker a packet is for. The first byte of a packet's destination
-//! connection ID tells: ours name their worker there, and a new client's choice
-//! is random, which spreads connections evenly. The kernel is given the same
-//! rule as a program, so that a packet reaches its worker whatever address it
-//! comes from.
+//! Steering of packets to workers, by the first byte of the destination connection ID.
+//!
+//! In the server's IDs that byte names the worker. In a client's first packets it is random, which
+//! spreads connections evenly. The kernel runs the same rule as a BPF program, so that a packet
+//! reaches its worker even after the client's address has changed.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -25,38 +25,37 @@ use nix::sys::socket::sockopt::AttachReusePortCbpf;
 use crate::config::WORKERS_MAX;
 use crate::quic::connection_id::LONG_HEADER;
 
-/// Where the destination connection ID begins: behind the first byte, and in a
-/// long header also behind the version and the ID's length (RFC 8999, 5).
-const SHORT_HEADER_ID_AT: u8 = 1;
-const LONG_HEADER_ID_AT: u8 = 6;
+/// Offsets of the destination connection ID: it follows the first byte, and in a long header also
+/// the version and the ID's length (RFC 8999, 5).
+const SHORT_HEADER_ID_OFFSET: u8 = 1;
+const LONG_HEADER_ID_OFFSET: u8 = 6;
 
-/// Spreads packets over this many workers.
+/// Steering rule for a number of workers.
 #[derive(Clone, Copy, Debug)]
 pub struct Steering {
     workers: u16,
 }
 
 impl Steering {
-    /// Over `workers`, from 1 to [`WORKERS_MAX`].
+    /// Returns the rule for `workers`, from 1 to [`WORKERS_MAX`].
     pub fn new(workers: u16) -> Self {
         Self { workers: workers.clamp(1, WORKERS_MAX) }
     }
 
-    /// The worker of a datagram; 0 for what is too short to name one.
+    /// Returns the worker of a datagram; 0 if it is too short to have a connection ID.
     pub fn worker_of(self, datagram: &[u8]) -> usize {
         let is_long = datagram.first().is_some_and(|first| first & LONG_HEADER != 0);
-        let at = if is_long { LONG_HEADER_ID_AT } else { SHORT_HEADER_ID_AT };
+        let at = if is_long { LONG_HEADER_ID_OFFSET } else { SHORT_HEADER_ID_OFFSET };
         let byte = datagram.get(usize::from(at)).copied().unwrap_or_default();
         usize::from(u16::from(byte) % self.workers)
     }
 
-    /// Has the kernel choose by this rule among the sockets that share the address
-    /// of `socket`, in the order in which they were bound. One worker is alone with
-    /// its address, and there is nothing to choose.
+    /// Attaches the rule to the group of sockets that share the address of `socket`: the kernel
+    /// selects among them in the order in which they were bound. Does nothing for one worker.
     ///
     /// # Errors
     ///
-    /// The process may not, or the kernel cannot.
+    /// The process lacks permission, or the kernel does not support it.
     pub fn attach(self, socket: &impl AsFd) -> io::Result<()> {
         if self.workers == 1 {
             return Ok(());
@@ -66,8 +65,7 @@ impl Steering {
         Ok(setsockopt(socket, AttachReusePortCbpf, &program)?)
     }
 
-    /// The rule in classic BPF. A load from behind the end of a datagram ends the
-    /// program with 0.
+    /// Returns the rule in classic BPF. A load beyond the end of a datagram returns 0.
     fn program(self) -> [sock_filter; 8] {
         let plain = |code: u32, k: u32| sock_filter { code: code as u16, jt: 0, jf: 0, k };
         let unless_long_skip = |jf: u8| sock_filter {
@@ -78,16 +76,16 @@ impl Steering {
         };
         let load_byte = |at: u8| plain(BPF_LD | BPF_B | BPF_ABS, at.into());
         let modulo = plain(BPF_ALU | BPF_MOD | BPF_K, self.workers.into());
-        let answer = plain(BPF_RET | BPF_A, 0);
+        let return_worker = plain(BPF_RET | BPF_A, 0);
         [
             load_byte(0),
             unless_long_skip(3),
-            load_byte(LONG_HEADER_ID_AT),
+            load_byte(LONG_HEADER_ID_OFFSET),
             modulo,
-            answer,
-            load_byte(SHORT_HEADER_ID_AT),
+            return_worker,
+            load_byte(SHORT_HEADER_ID_OFFSET),
             modulo,
-            answer,
+            return_worker,
         ]
     }
 }
@@ -118,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_byte_of_the_connection_id_names_the_worker() {
+    fn first_cid_byte_selects_worker() {
         for (workers, byte, worker) in
             [(1, 77, 0), (2, 77, 1), (3, 77, 2), (256, 77, 77), (256, 255, 255), (5, 0, 0)]
         {
@@ -132,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_bears_one_of_our_ids_is_for_the_worker_that_made_it() {
+    fn generated_cid_selects_its_worker() {
         let steering = Steering::new(7);
         for worker in 0..7 {
             let id = ConnectionIdGenerator::new(worker, shared(&[ONE])).connection_id().unwrap();
@@ -151,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_chooses_as_we_do() {
+    fn kernel_program_matches_worker_of() {
         const WORKERS: u16 = 3;
         let steering = Steering::new(WORKERS);
         let address = "127.0.0.1:0".parse().unwrap();

@@ -64,7 +64,7 @@ impl Worker {
         let now = Now { instant: clock::now(), wall: wall_now };
         match admission.decide(header, info.from, &self.limits, now) {
             Decision::Accept(acceptance) => return self.accept(info, id, &header.dcid, acceptance),
-            Decision::Retry(reason) => self.send_queue.answer(info, socket, |room| {
+            Decision::Retry(reason) => self.send_queue.reply(info, socket, |room| {
                 let length = admission.write_retry(header, info.from, &id, wall_now, room)?;
                 self.metrics.admission.count_retry(reason);
                 Some(length)
@@ -76,7 +76,7 @@ impl Worker {
 
     fn refuse(&mut self, socket: &Socket, info: RecvInfo, header: &Header<'_>, why: Refusal) {
         self.metrics.admission.count_refusal(why);
-        self.send_queue.answer(info, socket, |room| {
+        self.send_queue.reply(info, socket, |room| {
             hooks::refuse(&header.scid, &header.dcid, header.version, why.code(), room).ok()
         });
     }
@@ -126,7 +126,7 @@ impl Worker {
     }
 
     fn start_qlog(&self, quic: &mut Quic, id: Cid, client: IpAddr) {
-        let qlogs = self.qlogs.as_ref().filter(|_| self.qlog_sample.takes(&id, client));
+        let qlogs = self.qlogs.as_ref().filter(|_| self.qlog_sample.selects(&id, client));
         let log = qlogs.and_then(|logs| logs.create(&id.to_string()));
         if let Some(log) = log {
             quic.set_qlog_with_level(
@@ -142,7 +142,7 @@ impl Worker {
         if header.ty == Type::VersionNegotiation {
             return;
         }
-        self.send_queue.answer(info, socket, |room| {
+        self.send_queue.reply(info, socket, |room| {
             quiche::negotiate_version(&header.scid, &header.dcid, room).ok()
         });
     }
@@ -150,7 +150,7 @@ impl Worker {
     /// Tells a client that its connection is no more.
     fn reset(&mut self, socket: &Socket, info: RecvInfo, id: &ConnectionId<'_>, bytes: usize) {
         let (resets, metrics) = (&mut self.resets, &self.metrics.admission);
-        self.send_queue.answer(info, socket, |room| {
+        self.send_queue.reply(info, socket, |room| {
             let length = resets.write(id, info.to, bytes, clock::now(), room)?;
             metrics.count_reset();
             Some(length)

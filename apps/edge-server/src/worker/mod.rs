@@ -165,7 +165,7 @@ impl Worker {
 
     /// Connections wait for their turn.
     pub fn has_work(&self) -> bool {
-        !self.ready.is_empty() || self.store.has_answers()
+        !self.ready.is_empty() || self.store.has_replies()
     }
 
     /// Packets wait until the socket takes more.
@@ -210,7 +210,7 @@ impl Worker {
 
     /// Answers of the store have come.
     pub fn on_store(&mut self) {
-        while let Some((handle, answer)) = self.store.next_answer() {
+        while let Some((handle, answer)) = self.store.next_reply() {
             self.on_answer(handle, answer);
         }
     }
@@ -240,7 +240,7 @@ impl Worker {
     /// something happened to.
     pub fn serve(&mut self, socket: &Socket) {
         let now = clock::now();
-        if self.store.has_answers() {
+        if self.store.has_replies() {
             self.on_store();
         }
         while let Some(slot) = self.timers.pop_due(now) {
