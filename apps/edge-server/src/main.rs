@@ -1,5 +1,5 @@
-//! `edge-server`: serves files over HTTP/3 and starts a download at the pace
-//! that an earlier connection from the client's subnet has reached (RFC 9959).
+//! `edge-server`: HTTP/3 file server with Careful Resume (RFC 9959), which starts a download at
+//! the rate that an earlier connection from the client's subnet has reached.
 
 mod admission;
 mod config;
@@ -45,8 +45,8 @@ use crate::telemetry::qlog;
 
 const PROGRAM: Program = Program("edge-server");
 
-/// How long the store may take, at the end, to keep what was learnt last.
-const STORE_PATIENCE: Duration = Duration::from_secs(3);
+/// Timeout for writing the last observations to the store.
+const STORE_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
@@ -56,39 +56,41 @@ fn main() -> ExitCode {
     };
     start_log();
 
-    let done = match config.flags.check {
+    let result = match config.flags.check {
         true => check::check(&config).map(|()| println!("ok")),
         false => run(args, &config),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => PROGRAM.fail(format_args!("{error:#}")),
     }
 }
 
-/// Warnings of ours are shown; RUST_LOG asks for more.
+/// Starts the log. By default it shows the warnings of this program and of the store.
 fn start_log() {
     let filter = env_logger::Env::default().default_filter_or("edge_server=warn,path_store=warn");
     env_logger::Builder::from_env(filter).format_timestamp(None).init();
 }
 
-/// What an operator may have forgotten.
-fn tell_what_is_missing(config: &Config) {
+/// Prints notices about a configuration that works only in part.
+fn print_notices(config: &Config) {
     if config.certificate().is_none() {
         eprintln!(
-            "edge-server: no --cert and --key given: using a throw-away certificate, which only \
-             clients that do not check it accept"
+            "edge-server: no --cert and --key: using a self-signed certificate, which clients \
+             reject unless they skip verification"
         );
     }
     if config.flags.resume == OnOff::On && !config.flags.resumes() {
-        eprintln!("edge-server: this quiche has no Careful Resume: every connection starts slowly");
+        eprintln!(
+            "edge-server: this quiche has no Careful Resume: every connection begins in slow start"
+        );
     }
 }
 
-/// Serves until a signal to stop. `args` are what `config` was read from.
+/// Runs the server until a signal stops it. `config` was parsed from `args`.
 fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let cli = &config.flags;
-    let signals = signals::install().context("cannot handle signals")?;
+    let signals = signals::install().context("cannot install signal handlers")?;
     if let Some(dir) = &cli.qlog_dir {
         qlog::file::make_dir(dir)?;
     }
@@ -96,13 +98,13 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let metrics = Metrics::new(store.as_ref().map(StoreService::monitor));
     let resources = Resources::read(config)?;
     let health = Health::default();
-    let status = cli.metrics.map(|at| {
+    let admin = cli.metrics.map(|at| {
         let (metrics, health) = (metrics.clone(), health.clone());
         AdminServer { metrics, health }.serve(at, cli.takeover.is_some())
     });
-    let status = status.transpose()?;
-    if let Some(status) = &status {
-        eprintln!("edge-server: metrics at http://{}/metrics", status.address);
+    let admin = admin.transpose()?;
+    if let Some(admin) = &admin {
+        eprintln!("edge-server: metrics at http://{}/metrics", admin.address);
     }
     let access_log = cli.access_log.as_deref().map(|path| {
         AccessLog::start(path, cli.access_log_format, metrics.access_log_dropped.clone())
@@ -118,19 +120,20 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     };
     let (workers, old_process) = Workers::new(config, &resources, &services, old_process)?;
 
-    tell_what_is_missing(config);
+    print_notices(config);
     let reloader = Reloader::new(args, config, resources.secrets);
     let commands = Arc::new(workers.commands);
     let follow =
         signals.follow(Arc::clone(&commands), reloader, health.clone(), access_log.clone());
-    follow.context("cannot start the thread for signals")?;
+    follow.context("cannot start the signal thread")?;
     if let Some(old_process) = old_process {
         old_process.request_handover()?;
         eprintln!("edge-server: took over");
     }
     if let Some(takeover_listener) = takeover_listener {
-        let takeover_state = TakeoverState { sockets: workers.sockets, commands, health, status };
-        takeover_listener.wait(takeover_state).context("cannot listen on --takeover")?;
+        let takeover_state =
+            TakeoverState { sockets: workers.sockets, commands, health, status: admin };
+        takeover_listener.wait(takeover_state).context("cannot wait for the next process")?;
     }
     eprintln!("edge-server: listening on {}", workers.address);
     server::run(workers.event_loops)?;
@@ -138,8 +141,8 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         warn!("the last lines of the access log were not written in time");
     }
 
-    if store.is_some_and(|store| !store.close(STORE_PATIENCE)) {
-        bail!("the store did not save everything in time; check {}", cli.store);
+    if store.is_some_and(|store| !store.close(STORE_CLOSE_TIMEOUT)) {
+        bail!("the last observations were not stored in time; check the disk of {}", cli.store);
     }
     Ok(())
 }

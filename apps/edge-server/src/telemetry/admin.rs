@@ -1,6 +1,5 @@
-//! Admin listener: metrics, health and readiness over HTTP.
-//!
-//! A thread of its own makes and sends the pages, for one reader at a time.
+//! Admin listener: metrics, health and readiness over HTTP, served by a thread of its own to one
+//! client at a time.
 
 use std::io;
 use std::io::Read;
@@ -26,11 +25,14 @@ use crate::telemetry::health::Health;
 use crate::telemetry::health::HealthState;
 use crate::telemetry::metrics::Metrics;
 
-/// How long a reader may take to ask, and to take the page.
-const READER_PATIENCE: Duration = Duration::from_secs(2);
+/// Timeout of a read or write.
+const IO_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Readers that wait to be answered at most.
-const READERS_WAITING_MAX: i32 = 128;
+/// Pause after an error of accept, such as no free file descriptors.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(2);
+
+/// Length of the listener's accept queue.
+const BACKLOG: i32 = 128;
 
 /// Longest request, in bytes.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
@@ -41,23 +43,23 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 const OK: &str = "200 OK";
 const UNAVAILABLE: &str = "503 Service Unavailable";
 
-/// Where the pages come from.
+/// Sources of the pages.
 #[derive(Clone)]
 pub struct AdminServer {
     pub metrics: Metrics,
     pub health: Health,
 }
 
-/// The listener of status pages.
+/// Running admin listener.
 pub struct AdminListener {
-    /// With the port that was taken.
+    /// Address with the actual port.
     pub address: SocketAddr,
     listener: Arc<TcpListener>,
     closed: Arc<AtomicBool>,
 }
 
 impl AdminListener {
-    /// Leaves the address to others.
+    /// Stops listening.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         if let Err(e) = rustix::net::shutdown(&self.listener, Shutdown::Both) {
@@ -70,7 +72,7 @@ impl AdminListener {
 type Page = (&'static str, &'static str, String);
 
 impl AdminServer {
-    /// Serves them at an address, of which another process may have its `share`.
+    /// Serves the pages at an address, which other processes may `share` during a takeover.
     ///
     /// # Errors
     ///
@@ -82,8 +84,8 @@ impl AdminServer {
             let (listener, closed) = (Arc::new(listener), Arc::new(AtomicBool::new(false)));
             let server = AdminListener { address, listener, closed };
             let (listener, closed) = (Arc::clone(&server.listener), Arc::clone(&server.closed));
-            let run = move || self.answer_until(&closed, &listener);
-            std::thread::Builder::new().name("status-pages".into()).spawn(run)?;
+            let serve = move || self.run(&closed, &listener);
+            std::thread::Builder::new().name("status-pages".into()).spawn(serve)?;
             Ok(server)
         };
         start().map_err(|e: io::Error| {
@@ -91,36 +93,36 @@ impl AdminServer {
         })
     }
 
-    fn answer_until(&self, closed: &AtomicBool, listener: &TcpListener) {
+    fn run(&self, closed: &AtomicBool, listener: &TcpListener) {
         for stream in listener.incoming() {
             match stream {
                 Ok(stream) => {
-                    if let Err(e) = self.answer(stream) {
+                    if let Err(e) = self.respond(stream) {
                         debug!("admin listener: {e}");
                     }
                 }
                 Err(_) if closed.load(Ordering::Relaxed) => return,
                 Err(e) => {
                     warn!("admin listener: {e}");
-                    std::thread::sleep(READER_PATIENCE);
+                    std::thread::sleep(ACCEPT_RETRY_DELAY);
                 }
             }
         }
     }
 
-    fn answer(&self, mut stream: TcpStream) -> io::Result<()> {
-        stream.set_read_timeout(Some(READER_PATIENCE))?;
-        stream.set_write_timeout(Some(READER_PATIENCE))?;
+    fn respond(&self, mut stream: TcpStream) -> io::Result<()> {
+        stream.set_read_timeout(Some(IO_TIMEOUT))?;
+        stream.set_write_timeout(Some(IO_TIMEOUT))?;
         let request = read_request(&mut stream)?;
         let (status, content_type, body) = match path_of(&request) {
             Some("/metrics" | "/") => (OK, OPEN_METRICS, self.metrics.page()),
             Some("/healthz") => self.health(),
             Some("/readyz") => self.readiness(),
             Some(_) => {
-                let others = "there are /metrics, /healthz and /readyz\n";
-                ("404 Not Found", PLAIN_TEXT, others.to_owned())
+                let paths = "not found; the pages are /metrics, /healthz and /readyz\n";
+                ("404 Not Found", PLAIN_TEXT, paths.to_owned())
             }
-            None => ("405 Method Not Allowed", PLAIN_TEXT, "only GET is understood\n".to_owned()),
+            None => ("405 Method Not Allowed", PLAIN_TEXT, "use GET\n".to_owned()),
         };
         let length = body.len();
         let head = format!(
@@ -134,21 +136,21 @@ impl AdminServer {
     fn health(&self) -> Page {
         match self.health.stuck().as_slice() {
             [] => (OK, PLAIN_TEXT, "ok\n".to_owned()),
-            stuck => (UNAVAILABLE, PLAIN_TEXT, format!("workers do not turn: {stuck:?}\n")),
+            stuck => (UNAVAILABLE, PLAIN_TEXT, format!("stuck workers: {stuck:?}\n")),
         }
     }
 
     fn readiness(&self) -> Page {
-        let (status, said) = match self.health.readiness() {
+        let (status, text) = match self.health.readiness() {
             HealthState::Ready => (OK, "ready\n"),
             HealthState::Starting => (UNAVAILABLE, "starting\n"),
             HealthState::Draining => (UNAVAILABLE, "draining\n"),
         };
-        (status, PLAIN_TEXT, said.to_owned())
+        (status, PLAIN_TEXT, text.to_owned())
     }
 }
 
-/// A listener that shares its address with those of other processes.
+/// Binds a listener whose address other processes may share.
 fn listen_shared(address: SocketAddr) -> io::Result<TcpListener> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -158,24 +160,24 @@ fn listen_shared(address: SocketAddr) -> io::Result<TcpListener> {
     sockopt::set_socket_reuseaddr(&socket, true)?;
     sockopt::set_socket_reuseport(&socket, true)?;
     net::bind(&socket, &address)?;
-    net::listen(&socket, READERS_WAITING_MAX)?;
+    net::listen(&socket, BACKLOG)?;
     Ok(socket.into())
 }
 
-/// The head of a request, or as much of it as is taken.
+/// Reads the head of a request, up to the size limit.
 fn read_request(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut request = Vec::new();
-    let mut piece = [0; 1024];
+    let mut chunk = [0; 1024];
     while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST_BYTES_MAX {
-        match stream.read(&mut piece)? {
+        match stream.read(&mut chunk)? {
             0 => break,
-            count => request.extend_from_slice(&piece[..count]),
+            count => request.extend_from_slice(&chunk[..count]),
         }
     }
     Ok(request)
 }
 
-/// What a GET asks for, without a query.
+/// Returns the path of a GET request, without the query.
 fn path_of(request: &[u8]) -> Option<&str> {
     let line = request.split(|byte| *byte == b'\r').next()?;
     let (method, rest) = std::str::from_utf8(line).ok()?.split_once(' ')?;
@@ -187,31 +189,31 @@ fn path_of(request: &[u8]) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn pages() -> AdminServer {
+    fn admin_server() -> AdminServer {
         AdminServer { metrics: Metrics::new(None), health: Health::default() }
     }
 
-    fn ask(at: SocketAddr, request: &str) -> String {
+    fn fetch(at: SocketAddr, request: &str) -> String {
         let mut stream = TcpStream::connect(at).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        response
     }
 
     #[test]
-    fn metrics_are_served() {
-        let pages = pages();
-        pages.metrics.of_worker(0).count_connection();
-        let at = pages.serve("127.0.0.1:0".parse().unwrap(), false).unwrap().address;
-        let page = ask(at, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    fn metrics_page_is_served() {
+        let admin_server = admin_server();
+        admin_server.metrics.of_worker(0).count_connection();
+        let at = admin_server.serve("127.0.0.1:0".parse().unwrap(), false).unwrap().address;
+        let page = fetch(at, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
         assert!(page.contains("\nedge_server_connections_total{worker=\"0\"} 1\n"), "{page}");
     }
 
     #[test]
-    fn what_is_no_question_about_the_server_is_refused() {
-        let at = pages().serve("127.0.0.1:0".parse().unwrap(), false).unwrap().address;
+    fn unknown_path_and_method_are_refused() {
+        let at = admin_server().serve("127.0.0.1:0".parse().unwrap(), false).unwrap().address;
         for (request, status) in [
             ("GET /other HTTP/1.1\r\n\r\n", "404"),
             ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
@@ -220,10 +222,10 @@ mod tests {
             ("GET /healthz HTTP/1.1\r\n\r\n", "200"),
             ("GET /readyz HTTP/1.1\r\n\r\n", "503"),
         ] {
-            let answer = ask(at, request);
-            assert_eq!(answer.split(' ').nth(1), Some(status), "{request}");
+            let response = fetch(at, request);
+            assert_eq!(response.split(' ').nth(1), Some(status), "{request}");
         }
-        let taken = pages().serve(at, false).map(drop).unwrap_err().to_string();
-        assert!(taken.contains(&at.to_string()) && taken.contains("choose another"), "{taken}");
+        let error = admin_server().serve(at, false).map(drop).unwrap_err().to_string();
+        assert!(error.contains(&at.to_string()) && error.contains("choose another"), "{error}");
     }
 }

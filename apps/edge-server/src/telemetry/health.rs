@@ -1,4 +1,4 @@
-//! Whether the server is well: its event loops turn, and it takes clients.
+//! Health and readiness: event loops that iterate, and a server that accepts clients.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
@@ -11,30 +11,30 @@ use std::time::Duration;
 use log::debug;
 use mio::Waker;
 
-/// How long an event loop that is woken may take to turn: [`NAPS_MAX`] naps.
-const NAP: Duration = Duration::from_millis(10);
-const NAPS_MAX: usize = 300;
+/// Timeout for a woken event loop to iterate: [`CHECKS_MAX`] intervals.
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
+const CHECKS_MAX: usize = 300;
 
-/// How the server is.
+/// Health of the server.
 #[derive(Clone, Default)]
-pub struct Health(Arc<State>);
+pub struct Health(Arc<WatchedServer>);
 
 #[derive(Default)]
-struct State {
-    /// Those of all workers, once there are workers.
-    pulses: OnceLock<Vec<WatchedWorker>>,
+struct WatchedServer {
+    /// The workers, once they have started.
+    workers: OnceLock<Vec<WatchedWorker>>,
     draining: AtomicBool,
 }
 
 struct WatchedWorker {
-    turns: Arc<AtomicU64>,
+    iterations: Arc<AtomicU64>,
     waker: Arc<Waker>,
 }
 
-/// What one event loop shows its turns by.
+/// Counter of one event loop's iterations.
 pub struct Heartbeat(Arc<AtomicU64>);
 
-/// Whether new clients should be sent here.
+/// Readiness for new clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HealthState {
     Starting,
@@ -43,54 +43,55 @@ pub enum HealthState {
 }
 
 impl Heartbeat {
-    /// The event loop turns.
+    /// Counts an iteration.
     pub fn beat(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Health {
-    /// The server has workers, which these wake, from now on and takes clients. Those
-    /// of an earlier call stay.
+    /// Sets the workers, which these wakers wake, and becomes ready. Later calls have no effect.
     pub fn watch(&self, wakers: impl IntoIterator<Item = Arc<Waker>>) -> Vec<Heartbeat> {
-        let pulses = wakers.into_iter().map(|waker| WatchedWorker { turns: Arc::default(), waker });
-        let pulses = self.0.pulses.get_or_init(|| pulses.collect());
-        pulses.iter().map(|pulse| Heartbeat(Arc::clone(&pulse.turns))).collect()
+        let workers =
+            wakers.into_iter().map(|waker| WatchedWorker { iterations: Arc::default(), waker });
+        let workers = self.0.workers.get_or_init(|| workers.collect());
+        workers.iter().map(|worker| Heartbeat(Arc::clone(&worker.iterations))).collect()
     }
 
-    /// The server takes no clients any more.
+    /// Becomes unready: the server accepts no more clients.
     pub fn drain(&self) {
         self.0.draining.store(true, Ordering::Relaxed);
     }
 
+    /// Returns the readiness.
     pub fn readiness(&self) -> HealthState {
-        match (self.0.pulses.get(), self.0.draining.load(Ordering::Relaxed)) {
+        match (self.0.workers.get(), self.0.draining.load(Ordering::Relaxed)) {
             (_, true) => HealthState::Draining,
             (None, false) => HealthState::Starting,
             (Some(_), false) => HealthState::Ready,
         }
     }
 
-    /// The workers whose event loops do not turn when they are woken. Waits for them
-    /// for some seconds.
+    /// Wakes all workers and returns those whose event loops do not iterate within the timeout.
     pub fn stuck(&self) -> Vec<usize> {
-        let pulses = self.0.pulses.get().map(Vec::as_slice).unwrap_or_default();
-        let turns = || pulses.iter().map(|pulse| pulse.turns.load(Ordering::Relaxed));
-        let before: Vec<_> = turns().collect();
-        for pulse in pulses {
-            if let Err(e) = pulse.waker.wake() {
-                debug!("cannot wake a worker: {e}");
+        let workers = self.0.workers.get().map(Vec::as_slice).unwrap_or_default();
+        let iterations = || workers.iter().map(|worker| worker.iterations.load(Ordering::Relaxed));
+        let before: Vec<_> = iterations().collect();
+        for worker in workers {
+            if let Err(e) = worker.waker.wake() {
+                debug!("cannot wake an event loop: {e}");
             }
         }
         let stuck = || {
-            let same = turns().zip(&before).enumerate().filter(|(_, (now, before))| now == *before);
+            let same =
+                iterations().zip(&before).enumerate().filter(|(_, (now, before))| now == *before);
             same.map(|(worker, _)| worker).collect::<Vec<_>>()
         };
-        for _ in 0..NAPS_MAX {
+        for _ in 0..CHECKS_MAX {
             if stuck().is_empty() {
                 break;
             }
-            thread::sleep(NAP);
+            thread::sleep(CHECK_INTERVAL);
         }
         stuck()
     }
@@ -104,23 +105,23 @@ mod tests {
     use mio::Token;
 
     #[test]
-    fn a_worker_that_does_not_turn_is_named() {
+    fn stuck_worker_is_reported() {
         let health = Health::default();
         assert_eq!((health.readiness(), health.stuck()), (HealthState::Starting, vec![]));
 
         let mut poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
-        let mut hearts = health.watch(vec![waker; 3]);
+        let mut heartbeats = health.watch(vec![waker; 3]);
         assert_eq!(health.readiness(), HealthState::Ready);
-        let stuck = hearts.remove(1);
-        let turn = move || {
+        let stuck = heartbeats.remove(1);
+        let run = move || {
             let mut events = Events::with_capacity(8);
             loop {
                 poll.poll(&mut events, None).unwrap();
-                hearts.iter().for_each(Heartbeat::beat);
+                heartbeats.iter().for_each(Heartbeat::beat);
             }
         };
-        thread::spawn(turn);
+        thread::spawn(run);
         assert_eq!(health.stuck(), [1]);
         drop(stuck);
         health.drain();

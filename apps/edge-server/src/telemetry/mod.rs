@@ -1,4 +1,4 @@
-//! Metrics, access log, qlog and health of the server, and the HTTP listener that shows them.
+//! Telemetry: metrics, access log, qlog and health, and the admin listener that serves them.
 
 pub mod access_log;
 pub mod admin;

@@ -1,4 +1,4 @@
-//! The lines of the access log, and how they are written.
+//! Access-log line and its formats: JSON and combined.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -10,22 +10,22 @@ use crate::config::AccessLogFormat;
 use crate::h3::exchanges::FinishedRequest;
 use crate::resume::summary::ResumeSummary;
 
-/// One response.
+/// Entry of one response.
 #[derive(Clone, Debug)]
 pub struct LogLine {
     pub client: SocketAddr,
 
-    /// How qlog and messages name the connection.
+    /// Connection ID by which qlog files and messages name the connection.
     pub connection: String,
     pub ended: FinishedRequest,
 
-    /// What Careful Resume did on the connection, unless it is off.
+    /// Summary of Careful Resume, unless it is off.
     pub resume: Option<ResumeSummary>,
 }
 
-/// The keys of a line in JSON.
+/// JSON object of a line.
 #[derive(Serialize)]
-struct Json<'a> {
+struct JsonLine<'a> {
     time: String,
     client: String,
     port: u16,
@@ -51,7 +51,7 @@ struct JsonResume {
 }
 
 impl LogLine {
-    /// As text, with a line break at its end.
+    /// Formats the line, with a line break at its end.
     pub fn write(&self, format: AccessLogFormat) -> String {
         let mut text = match format {
             AccessLogFormat::Json => self.json(),
@@ -69,7 +69,7 @@ impl LogLine {
             jump_bytes: report.jump_bytes,
             retreat: report.retreated,
         });
-        let json = Json {
+        let json = JsonLine {
             time: humantime::format_rfc3339_millis((*begun).max(UNIX_EPOCH)).to_string(),
             client: self.client.ip().to_canonical().to_string(),
             port: self.client.port(),
@@ -85,11 +85,11 @@ impl LogLine {
             referer: asked.referer.as_deref(),
             resume,
         };
-        // Text and numbers make JSON always.
+        // Text and numbers always serialize.
         serde_json::to_string(&json).unwrap_or_default()
     }
 
-    /// The combined format, and behind it the host and the seconds that it took.
+    /// Returns the combined format, followed by the host and the duration in seconds.
     fn common(&self) -> String {
         let FinishedRequest { asked, begun, duration, status, bytes, .. } = &self.ended;
         // Sun, 06 Nov 1994 08:49:37 GMT
@@ -97,26 +97,27 @@ impl LogLine {
         let (day, month, year, time) = (&date[5..7], &date[8..11], &date[12..16], &date[17..25]);
         let client = self.client.ip().to_canonical();
         let mut text = format!("{client} - - [{day}/{month}/{year}:{time} +0000] \"");
-        quote(&asked.method, &mut text);
+        append_escaped(&asked.method, &mut text);
         text.push(' ');
-        quote(&asked.path, &mut text);
+        append_escaped(&asked.path, &mut text);
         let _ = write!(text, " HTTP/3\" {status} {bytes} \"");
-        quote(asked.referer.as_deref().unwrap_or_default(), &mut text);
+        append_escaped(asked.referer.as_deref().unwrap_or_default(), &mut text);
         text.push_str("\" \"");
-        quote(asked.user_agent.as_deref().unwrap_or_default(), &mut text);
+        append_escaped(asked.user_agent.as_deref().unwrap_or_default(), &mut text);
         text.push_str("\" \"");
-        quote(&asked.host, &mut text);
+        append_escaped(&asked.host, &mut text);
         let _ = write!(text, "\" {:.3}", duration.as_secs_f64());
         text
     }
 }
 
-/// Nothing that a client says ends its quotes, or the line.
-fn quote(said: &str, text: &mut String) {
-    if said.is_empty() {
+/// Appends `value` with quotes and control characters escaped, so that a client cannot forge
+/// fields or lines.
+fn append_escaped(value: &str, text: &mut String) {
+    if value.is_empty() {
         text.push('-');
     }
-    for byte in said.bytes() {
+    for byte in value.bytes() {
         match byte {
             b'"' | b'\\' => text.extend(['\\', char::from(byte)]),
             b' '..=b'~' => text.push(char::from(byte)),
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_everything() {
+    fn json_line_has_all_keys() {
         let text = line().write(AccessLogFormat::Json);
         assert_eq!(text.matches('\n').count(), 1);
         let expected = serde_json::json!({
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn common_is_what_log_tools_read_and_no_client_breaks_it() {
+    fn common_line_escapes_client_input() {
         let expected = concat!(
             r#"192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] "GET /\xc3\xa9\"\\\x0a HTTP/3" 206 2326 "#,
             r#""-" "x/1 \"y\"" "a.example" 1.235"#,

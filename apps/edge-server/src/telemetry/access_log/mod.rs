@@ -1,6 +1,5 @@
-//! The access log: a line for each response. A thread of its own writes it, and no
-//! event loop waits for that: lines that come too fast for the disk are dropped and
-//! counted.
+//! Access log: a line for each response, written by a thread of its own through a bounded queue.
+//! Event loops never wait for the disk; lines beyond the queue's capacity are dropped and counted.
 
 mod line;
 
@@ -24,46 +23,46 @@ use prometheus_client::metrics::counter::Counter;
 pub use self::line::LogLine;
 use crate::config::AccessLogFormat;
 
-/// Lines that wait to be written at most.
-const WAITING_MAX: usize = 16 << 10;
+/// Capacity of the queue, in messages.
+const QUEUE_MAX: usize = 16 << 10;
 
-/// How long the last lines may take to be written.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Timeout for writing the queued lines at shutdown.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The name that stands for standard output.
+/// Path that means standard output.
 const STDOUT: &str = "-";
 
-/// The way to the log. Every worker has its own.
+/// Handle of the log. Each worker has a clone.
 #[derive(Clone)]
 pub struct AccessLog {
-    news: SyncSender<LogMessage>,
+    queue: SyncSender<LogMessage>,
     dropped: Counter,
 }
 
 enum LogMessage {
-    LogLine(Box<LogLine>),
+    Line(Box<LogLine>),
 
-    /// Somebody has moved the file.
+    /// Reopen the file, after it was rotated.
     Reopen,
 
-    /// There will be no more.
-    End(Sender<()>),
+    /// Flush, confirm and end the thread.
+    Close(Sender<()>),
 }
 
-/// What the thread writes to.
+/// State of the writing thread.
 struct Writer {
     path: PathBuf,
     format: AccessLogFormat,
     output: BufWriter<Box<dyn Write + Send>>,
     dropped: Counter,
 
-    /// Trouble has been told of, and no line was written since.
-    told: bool,
+    /// Whether an error was logged and no write has succeeded since.
+    warned: bool,
 }
 
 impl AccessLog {
-    /// Appends to the file at `path`, or to standard output if that is `-`. Lines that
-    /// are lost count as `dropped`.
+    /// Starts the thread that appends to the file at `path`, or writes to standard output if that
+    /// is `-`. Counts lost lines in `dropped`.
     ///
     /// # Errors
     ///
@@ -71,38 +70,39 @@ impl AccessLog {
     pub fn start(path: &Path, format: AccessLogFormat, dropped: Counter) -> anyhow::Result<Self> {
         let output = BufWriter::new(open(path).with_context(|| unwritable(path))?);
         let path = path.to_owned();
-        let mut writer = Writer { path, format, output, dropped: dropped.clone(), told: false };
-        let (news, incoming) = sync_channel(WAITING_MAX);
-        let run = move || writer.run(&incoming);
+        let mut writer = Writer { path, format, output, dropped: dropped.clone(), warned: false };
+        let (queue, messages) = sync_channel(QUEUE_MAX);
+        let run = move || writer.run(&messages);
         let thread = thread::Builder::new().name("access-log".into()).spawn(run);
         thread.context("cannot start the access log's thread")?;
-        Ok(Self { news, dropped })
+        Ok(Self { queue, dropped })
     }
 
-    /// Has a line written.
+    /// Queues a line, or drops it if the queue is full.
     pub fn write(&self, line: LogLine) {
-        if self.news.try_send(LogMessage::LogLine(Box::new(line))).is_err() {
+        if self.queue.try_send(LogMessage::Line(Box::new(line))).is_err() {
             self.dropped.inc();
         }
     }
 
-    /// Opens the file anew: what comes from now on goes to the one that has its name.
+    /// Reopens the file after a rotation.
     pub fn reopen(&self) {
-        let _ = self.news.send(LogMessage::Reopen);
+        let _ = self.queue.send(LogMessage::Reopen);
     }
 
-    /// Writes what waits. Returns whether that was done in time.
+    /// Writes all queued lines. Returns whether that finished before the timeout.
     pub fn close(self) -> bool {
-        let (done, is_done) = std::sync::mpsc::channel();
-        self.news.send(LogMessage::End(done)).is_ok() && is_done.recv_timeout(PATIENCE).is_ok()
+        let (done, confirmation) = std::sync::mpsc::channel();
+        self.queue.send(LogMessage::Close(done)).is_ok()
+            && confirmation.recv_timeout(CLOSE_TIMEOUT).is_ok()
     }
 }
 
-/// Whether the log could be written, as far as can be told without making the file.
+/// Checks whether the log can be written, without making the file.
 ///
 /// # Errors
 ///
-/// As [`AccessLog::start()`]'s.
+/// Those of [`AccessLog::start()`].
 pub fn check(path: &Path) -> anyhow::Result<()> {
     if path == Path::new(STDOUT) {
         return Ok(());
@@ -122,20 +122,20 @@ fn unwritable(path: &Path) -> String {
 }
 
 impl Writer {
-    fn run(&mut self, incoming: &Receiver<LogMessage>) {
-        while let Ok(first) = incoming.recv() {
+    fn run(&mut self, messages: &Receiver<LogMessage>) {
+        while let Ok(first) = messages.recv() {
             let mut next = Some(first);
-            while let Some(news) = next {
-                match news {
-                    LogMessage::LogLine(line) => self.write(&line),
+            while let Some(queue) = next {
+                match queue {
+                    LogMessage::Line(line) => self.write(&line),
                     LogMessage::Reopen => self.reopen(),
-                    LogMessage::End(done) => {
+                    LogMessage::Close(done) => {
                         self.flush();
                         let _ = done.send(());
                         return;
                     }
                 }
-                next = incoming.try_recv().ok();
+                next = messages.try_recv().ok();
             }
             self.flush();
         }
@@ -146,15 +146,15 @@ impl Writer {
         if written.is_err() {
             self.dropped.inc();
         }
-        self.note(written);
+        self.warn_once(written);
     }
 
     fn flush(&mut self) {
         let flushed = self.output.flush();
         if flushed.is_ok() {
-            self.told = false;
+            self.warned = false;
         }
-        self.note(flushed);
+        self.warn_once(flushed);
     }
 
     fn reopen(&mut self) {
@@ -165,10 +165,13 @@ impl Writer {
         }
     }
 
-    fn note(&mut self, result: io::Result<()>) {
+    fn warn_once(&mut self, result: io::Result<()>) {
         let Err(e) = result else { return };
-        if !std::mem::replace(&mut self.told, true) {
-            warn!("cannot write {}: {e}; lines are lost until that works", self.path.display());
+        if !std::mem::replace(&mut self.warned, true) {
+            warn!(
+                "cannot write {}: {e}; lines are lost until it is writable again",
+                self.path.display()
+            );
         }
     }
 }

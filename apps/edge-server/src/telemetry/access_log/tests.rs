@@ -12,7 +12,7 @@ fn line(path: &str) -> LogLine {
 }
 
 #[test]
-fn lines_are_appended_and_go_to_the_new_file_once_it_is_opened_anew() {
+fn lines_after_reopen_go_to_new_file() {
     let dir = tempfile::tempdir().unwrap();
     let (path, moved) = (dir.path().join("log"), dir.path().join("log.1"));
     std::fs::write(&path, "earlier\n").unwrap();
@@ -40,7 +40,7 @@ fn lines_are_appended_and_go_to_the_new_file_once_it_is_opened_anew() {
 }
 
 #[test]
-fn a_file_that_cannot_be_opened_anew_is_written_on() {
+fn failed_reopen_keeps_old_file() {
     let dir = tempfile::tempdir().unwrap();
     let (folder, moved) = (dir.path().join("logs"), dir.path().join("moved"));
     std::fs::create_dir(&folder).unwrap();
@@ -54,9 +54,9 @@ fn a_file_that_cannot_be_opened_anew_is_written_on() {
 }
 
 #[test]
-fn nobody_waits_for_a_full_queue_and_what_it_costs_is_counted() {
-    let (news, _incoming) = sync_channel(2);
-    let log = AccessLog { news, dropped: Counter::default() };
+fn full_queue_drops_and_counts_lines() {
+    let (queue, _messages) = sync_channel(2);
+    let log = AccessLog { queue, dropped: Counter::default() };
     for _ in 0..5 {
         log.write(line("/"));
     }
@@ -64,11 +64,11 @@ fn nobody_waits_for_a_full_queue_and_what_it_costs_is_counted() {
 }
 
 #[test]
-fn lines_that_a_full_disk_does_not_take_are_counted() {
+fn full_disk_counts_lost_lines() {
     let dropped = Counter::default();
     let log = AccessLog::start(Path::new("/dev/full"), AccessLogFormat::Json, dropped.clone());
     let log = log.unwrap();
-    // More than is buffered.
+    // More than the writer buffers.
     for _ in 0..1000 {
         log.write(line("/"));
     }
@@ -77,14 +77,17 @@ fn lines_that_a_full_disk_does_not_take_are_counted() {
 }
 
 #[test]
-fn what_cannot_be_written_is_named() {
+fn error_names_unwritable_path() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["", "none/log"] {
         let path = dir.path().join(name);
         let started = AccessLog::start(&path, AccessLogFormat::Json, Counter::default());
-        let said =
+        let errors =
             [started.map(drop), check(&path)].map(|result| format!("{:#}", result.unwrap_err()));
-        assert!(said.iter().all(|said| said.contains(&path.display().to_string())), "{said:?}");
+        assert!(
+            errors.iter().all(|error| error.contains(&path.display().to_string())),
+            "{errors:?}"
+        );
     }
     assert!(check(Path::new("-")).is_ok());
 }

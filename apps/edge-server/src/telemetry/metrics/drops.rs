@@ -1,4 +1,4 @@
-//! Counters of what took clients too long.
+//! Counters of connections, requests and responses that timed out.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -17,7 +17,7 @@ struct DropLabels {
 }
 
 impl DropMetrics {
-    /// All at nothing, and part of what `registry` tells.
+    /// Registers the counters.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register(
@@ -28,12 +28,12 @@ impl DropMetrics {
         metrics
     }
 
-    /// A handshake, or a whole connection, by its name in the metrics.
+    /// Counts a handshake or connection, by its label.
     pub fn count_late(&self, what: &'static str) {
         self.count(what, 1);
     }
 
-    /// Requests and responses.
+    /// Counts requests and responses.
     pub fn count_stalled(&self, stalled: StalledCounts) {
         self.count("request", stalled.requests);
         self.count("response", stalled.responses);
@@ -52,7 +52,7 @@ mod tests {
     use prometheus_client::encoding::text;
 
     #[test]
-    fn what_was_counted_is_told() {
+    fn drop_counters_are_exported() {
         let mut registry = Registry::default();
         let metrics = DropMetrics::register(&mut registry);
         metrics.count_late("handshake");
@@ -65,7 +65,7 @@ mod tests {
         for (what, count) in [("handshake", 1), ("connection", 1), ("request", 2), ("response", 3)]
         {
             let line = format!("edge_server_drops_total{{what=\"{what}\"}} {count}");
-            assert!(page.lines().any(|said| said == line), "{line}: {page}");
+            assert!(page.lines().any(|exported| exported == line), "{line}: {page}");
         }
     }
 }

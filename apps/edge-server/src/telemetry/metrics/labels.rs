@@ -1,4 +1,4 @@
-//! Labels that several metrics have.
+//! Labels that several metrics share.
 
 use prometheus_client::encoding::EncodeLabelSet;
 

@@ -1,4 +1,4 @@
-//! Metrics of the server, for Prometheus. Counting costs an addition.
+//! Metrics of the server, in the OpenMetrics format.
 
 mod drops;
 mod labels;
@@ -31,11 +31,11 @@ pub use self::traffic::StatsDelta;
 pub use self::traffic::TrafficMetrics;
 use crate::admission::metrics::AdmissionMetrics;
 
-/// Upper bounds of how late packets leave, in seconds.
-const LATENESS: [f64; 10] =
+/// Buckets of the pacing lateness, in seconds.
+const LATENESS_BUCKETS_S: [f64; 10] =
     [10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 10e-3, 100e-3];
 
-/// The counters of a server.
+/// Metrics of the server.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Registry>,
@@ -45,14 +45,14 @@ pub struct Metrics {
     lateness_s: Family<WorkerLabels, Histogram, fn() -> Histogram>,
     shared: SharedMetrics,
 
-    /// Lines of the access log that were lost.
+    /// Lost lines of the access log.
     pub access_log_dropped: Counter,
 
-    /// Of the workers' sockets.
+    /// Datagrams that the workers' sockets dropped.
     pub socket_drops: SocketDrops,
 }
 
-/// The counters that all workers write to.
+/// Counters that all workers share.
 #[derive(Clone)]
 struct SharedMetrics {
     admission: AdmissionMetrics,
@@ -62,7 +62,7 @@ struct SharedMetrics {
     resume: ResumeMetrics,
 }
 
-/// The counters of one worker. Those of [`WorkerLabels`] no other writes to.
+/// Counters of one worker. Those with [`WorkerLabels`] have no other writer.
 #[derive(Clone)]
 pub struct WorkerMetrics {
     connections: Counter,
@@ -70,7 +70,7 @@ pub struct WorkerMetrics {
     disk_reads: Counter,
     lateness_s: Histogram,
 
-    /// How clients without a connection were met.
+    /// Decisions on clients without a connection.
     pub admission: AdmissionMetrics,
     pub drops: DropMetrics,
     pub traffic: TrafficMetrics,
@@ -79,13 +79,14 @@ pub struct WorkerMetrics {
 }
 
 impl Metrics {
-    /// All at nothing.
+    /// Registers all metrics.
     pub fn new(store: Option<StoreMonitor>) -> Self {
         let mut registry = Registry::default();
         let connections = Family::default();
         let connections_now = Family::default();
         let disk_reads = Family::default();
-        let lateness_s = Family::new_with_constructor((|| Histogram::new(LATENESS)) as fn() -> _);
+        let lateness_s =
+            Family::new_with_constructor((|| Histogram::new(LATENESS_BUCKETS_S)) as fn() -> _);
         registry.register("edge_server_connections", "Connections accepted", connections.clone());
         registry.register(
             "edge_server_connections_open",
@@ -94,7 +95,7 @@ impl Metrics {
         );
         registry.register(
             "edge_server_disk_reads",
-            "Pieces of files that were not in memory",
+            "Reads of file chunks that were not in memory",
             disk_reads.clone(),
         );
         registry.register(
@@ -133,7 +134,7 @@ impl Metrics {
         }
     }
 
-    /// The counters of one worker.
+    /// Returns the counters of one worker.
     pub fn of_worker(&self, worker: u8) -> WorkerMetrics {
         let labels = WorkerLabels { worker };
         let SharedMetrics { admission, drops, traffic, responses, resume } = self.shared.clone();
@@ -150,30 +151,33 @@ impl Metrics {
         }
     }
 
-    /// The page for Prometheus.
+    /// Returns the page in the OpenMetrics format.
     pub fn page(&self) -> String {
         let mut page = String::new();
-        // Text takes everything.
+        // Writing to a string never fails.
         let _ = text::encode(&mut page, &self.registry);
         page
     }
 }
 
 impl WorkerMetrics {
+    /// Counts a new connection.
     pub fn count_connection(&self) {
         self.connections.inc();
         self.connections_now.inc();
     }
 
+    /// Counts the end of a connection.
     pub fn count_end(&self) {
         self.connections_now.dec();
     }
 
+    /// Counts a read that was not served from memory.
     pub fn count_disk_read(&self) {
         self.disk_reads.inc();
     }
 
-    /// A connection could have sent so long ago.
+    /// Observes that a packet is sent `late` after its release time.
     pub fn count_lateness(&self, late: Duration) {
         self.lateness_s.observe(late.as_secs_f64());
     }

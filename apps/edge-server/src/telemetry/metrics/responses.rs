@@ -1,4 +1,4 @@
-//! Responses, counted when they end.
+//! Counters of responses, which count each when it ends.
 
 use std::cell::RefCell;
 
@@ -9,10 +9,10 @@ use prometheus_client::registry::Registry;
 
 use crate::h3::exchanges::FinishedRequest;
 
-/// What the workers share.
+/// Counters shared by the workers.
 #[derive(Clone, Default)]
 pub struct ResponseMetrics {
-    responses: Family<Labels, Counter>,
+    responses: Family<ResponseLabels, Counter>,
     bytes: Counter,
 }
 
@@ -21,18 +21,18 @@ pub struct ResponseMetrics {
 pub struct ResponseCounters {
     shared: ResponseMetrics,
 
-    /// Those that it has used: the others are behind a lock.
-    used: RefCell<Vec<(Labels, Counter)>>,
+    /// Cache of used counters: the family locks on each access.
+    cached: RefCell<Vec<(ResponseLabels, Counter)>>,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Labels {
+struct ResponseLabels {
     status: u16,
     complete: &'static str,
 }
 
 impl ResponseMetrics {
-    /// All at nothing, and part of what `registry` tells.
+    /// Registers the counters.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register(
@@ -42,30 +42,30 @@ impl ResponseMetrics {
         );
         registry.register(
             "edge_server_response_bytes",
-            "Bytes of bodies in responses that ended",
+            "Bytes of response bodies",
             metrics.bytes.clone(),
         );
         metrics
     }
 
-    /// Counters for one more worker.
+    /// Returns the counters of one more worker.
     pub fn of_worker(&self) -> ResponseCounters {
-        ResponseCounters { shared: self.clone(), used: RefCell::default() }
+        ResponseCounters { shared: self.clone(), cached: RefCell::default() }
     }
 }
 
 impl ResponseCounters {
-    /// A response has ended.
+    /// Counts a response.
     pub fn count(&self, ended: &FinishedRequest) {
         let complete = if ended.complete { "true" } else { "false" };
-        let labels = Labels { status: ended.status, complete };
-        let mut used = self.used.borrow_mut();
-        if let Some((_, counter)) = used.iter().find(|(own, _)| *own == labels) {
+        let labels = ResponseLabels { status: ended.status, complete };
+        let mut cached = self.cached.borrow_mut();
+        if let Some((_, counter)) = cached.iter().find(|(own, _)| *own == labels) {
             counter.inc();
         } else {
             let counter = self.shared.responses.get_or_create(&labels).clone();
             counter.inc();
-            used.push((labels, counter));
+            cached.push((labels, counter));
         }
         self.shared.bytes.inc_by(ended.bytes);
     }
@@ -79,7 +79,7 @@ mod tests {
     use std::time::UNIX_EPOCH;
 
     #[test]
-    fn each_outcome_has_its_counter_whichever_worker_counts() {
+    fn responses_are_counted_by_status() {
         let shared = ResponseMetrics::default();
         let workers = [shared.of_worker(), shared.of_worker()];
         let ended = |(status, complete)| FinishedRequest {
@@ -95,8 +95,9 @@ mod tests {
                 worker.count(&ended(outcome));
             }
         }
-        let count =
-            |status, complete| shared.responses.get_or_create(&Labels { status, complete }).get();
+        let count = |status, complete| {
+            shared.responses.get_or_create(&ResponseLabels { status, complete }).get()
+        };
         let counts = [count(200, "true"), count(200, "false"), count(404, "true")];
         assert_eq!((counts, shared.bytes.get()), ([4, 2, 2], 80));
     }

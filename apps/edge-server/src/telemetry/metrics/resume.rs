@@ -17,15 +17,14 @@ use quiche::path_state::PathState;
 
 use crate::quic::INITIAL_WINDOW_BYTES;
 
-/// Upper bounds of ages, in seconds: a saved set is good for an hour.
-const AGES: [f64; 8] = [1.0, 10.0, 60.0, 300.0, 900.0, 1800.0, 2700.0, 3600.0];
+/// Buckets of ages, in seconds, up to the default lifetime of saved parameters.
+const AGE_BUCKETS_S: [f64; 8] = [1.0, 10.0, 60.0, 300.0, 900.0, 1800.0, 2700.0, 3600.0];
 
-/// Upper bounds of the path's RTT as a multiple of the saved one: from half to ten
-/// times it, it is taken for the same path (RFC 9959, 3.2 and 4.2.1).
-const RATIOS: [f64; 11] = [0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 4.0, 10.0];
+/// Buckets of the RTT as a multiple of the saved one: from half to ten times the saved RTT the
+/// path counts as the same (RFC 9959, 3.2 and 4.2.1).
+const RTT_RATIO_BUCKETS: [f64; 11] = [0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 4.0, 10.0];
 
-/// A set was offered, and the connection ended before there was more to send than the
-/// window let go.
+/// Reason of a connection with saved parameters that ended before its window limited it.
 const UNUSED: &str = "unused";
 
 /// The counters, shared by the workers.
@@ -57,22 +56,22 @@ struct LimitLabels {
     limit: &'static str,
 }
 
-/// The path and the connection when a phase changes.
+/// State of path and connection at a change of phase.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionSnapshot {
     pub min_rtt: Option<Duration>,
 
-    /// What keeps the connection from sending more.
+    /// What limits the connection's sending.
     pub limit: SendLimit,
 
-    /// The window, in bytes, that it has jumped to, and the largest that it may.
+    /// Window of the jump and its upper limit, in bytes.
     pub jump_bytes: usize,
     pub max_jump: u32,
     pub wall_now: SystemTime,
 }
 
 impl ResumeMetrics {
-    /// All at nothing, and part of what `registry` tells.
+    /// Registers the counters.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
             phases: Family::default(),
@@ -80,8 +79,8 @@ impl ResumeMetrics {
             taken: Counter::default(),
             refused: Family::default(),
             limits: Family::default(),
-            set_age_s: Histogram::new(AGES),
-            rtt_ratio: Histogram::new(RATIOS),
+            set_age_s: Histogram::new(AGE_BUCKETS_S),
+            rtt_ratio: Histogram::new(RTT_RATIO_BUCKETS),
             rtts_saved: Counter::default(),
         };
         let Self { phases, offered, taken, refused, limits, set_age_s, rtt_ratio, rtts_saved } =
@@ -96,14 +95,14 @@ impl ResumeMetrics {
         resume.register("jump_limits", "What ended the sending of jumps", limits);
         let help = "Age of the saved parameters with which connections jumped";
         resume.register("set_age_seconds", help, set_age_s);
-        let help = "RTT of the path as a multiple of the saved one, at jumps and refusals";
+        let help = "RTT of the path divided by the saved RTT, at jumps and refusals";
         resume.register("rtt_ratio", help, rtt_ratio);
-        let help = "Round trips of slow start that jumps saved, estimated";
+        let help = "Estimated round trips of slow start that jumps saved";
         resume.register("rtts_saved", help, rtts_saved);
         metrics
     }
 
-    /// A phase has begun.
+    /// Counts the beginning of a phase.
     pub fn on_event(&self, event: &CarefulResumeEvent, snapshot: &ConnectionSnapshot) {
         let trigger = event.trigger.map_or("none", Trigger::name);
         self.phases.get_or_create(&PhaseLabels { phase: event.new.name(), trigger }).inc();
@@ -132,7 +131,7 @@ impl ResumeMetrics {
         }
     }
 
-    /// A connection with a saved set ended without a use for it.
+    /// Counts a connection that ended before it used or refused its saved parameters.
     pub fn on_unused(&self) {
         self.refused.get_or_create(&ReasonLabels { reason: UNUSED }).inc();
     }
@@ -146,35 +145,35 @@ impl ResumeMetrics {
     }
 }
 
-/// A jump is used up but for this part when the pace, which takes a round trip, lets
-/// the first ACK come before its last packets leave.
+/// Share of a jump that may be unsent when it counts as used up: pacing takes a round trip, so
+/// that the first ACK may arrive before the last packets are sent.
 const PACED_DIVISOR: usize = 16;
 
-/// Which limit a jump ran into: its window, the largest that is allowed, or none of
-/// Careful Resume's.
+/// Returns the label of what limited a jump: its window, `--max-jump`, flow control or the
+/// application.
 fn jump_limit(event: &CarefulResumeEvent, snapshot: &ConnectionSnapshot) -> &'static str {
     let jump = snapshot.jump_bytes;
-    // Validating begins with a window of what is in flight.
+    // The Validating phase begins with a window of the bytes in flight.
     let in_flight = if event.new == Phase::Validating { event.congestion_window } else { 0 };
-    let is_used_up = event.trigger == Some(Trigger::LastUnvalidatedPacketSent)
+    let used_up = event.trigger == Some(Trigger::LastUnvalidatedPacketSent)
         || in_flight >= (jump - jump / PACED_DIVISOR).max(1);
     match snapshot.limit {
-        _ if is_used_up => used_up(snapshot),
-        SendLimit::CongestionWindow => used_up(snapshot),
+        _ if used_up => window_label(snapshot),
+        SendLimit::CongestionWindow => window_label(snapshot),
         SendLimit::FlowControl => "flow_control",
         SendLimit::Application => "application",
     }
 }
 
-fn used_up(snapshot: &ConnectionSnapshot) -> &'static str {
+fn window_label(snapshot: &ConnectionSnapshot) -> &'static str {
     match snapshot.jump_bytes >= snapshot.max_jump as usize {
         true => "max_jump",
         false => "saved_cwnd",
     }
 }
 
-/// Slow start, which doubles, delivers as much as initial window and jump together in
-/// so many more round trips than these two.
+/// Estimates how many round trips more slow start, which doubles, would have taken to deliver
+/// initial window and jump.
 fn rtts_saved(pipe_size: usize) -> f64 {
     let windows = pipe_size as f64 / INITIAL_WINDOW_BYTES as f64;
     ((windows + 2.0).log2() - 2.0).max(0.0)
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_is_followed_from_its_offer_to_what_it_saved() {
+    fn jump_is_counted_from_offer_to_saved_rtts() {
         let mut registry = Registry::default();
         let metrics = ResumeMetrics::register(&mut registry);
         let snapshot = |limit| ConnectionSnapshot {
@@ -260,12 +259,12 @@ mod tests {
             "rtts_saved_total 2.0",
         ] {
             let line = format!("edge_server_resume_{line}");
-            assert!(page.lines().any(|said| said == line), "{line}: {page}");
+            assert!(page.lines().any(|exported| exported == line), "{line}: {page}");
         }
     }
 
     #[test]
-    fn the_limit_of_a_jump_is_named() {
+    fn jump_limit_is_labelled() {
         let sent = Some(Trigger::LastUnvalidatedPacketSent);
         let acked = Some(Trigger::FirstUnvalidatedPacketAcknowledged);
         let (full, half) = (SendLimit::CongestionWindow, 250_000);
@@ -276,7 +275,7 @@ mod tests {
             (acked, full, half, 500_000, "max_jump"),
             (acked, SendLimit::FlowControl, half, 500_000, "flow_control"),
             (acked, SendLimit::Application, half, 500_000, "application"),
-            // The last packets were still paced.
+            // The last packets were still waiting for the pacer.
             (acked, SendLimit::Application, 480_000, 500_000, "max_jump"),
             (acked, SendLimit::Application, 480_000, 8 << 20, "saved_cwnd"),
         ] {
@@ -291,7 +290,7 @@ mod tests {
 
     // Slow start: 1, 2, 4 and 8 windows in four round trips, a jump to 14 in two.
     #[test]
-    fn what_is_saved_is_what_doubling_would_take() {
+    fn rtts_saved_compares_with_doubling() {
         let windows = |count: usize| count * INITIAL_WINDOW_BYTES as usize;
         for (pipe_size, expected) in [(14, 2.0), (2, 0.0), (0, 0.0), (30, 3.0)] {
             assert_eq!(rtts_saved(windows(pipe_size)), expected, "{pipe_size}");

@@ -1,5 +1,5 @@
-//! Datagrams that the kernel dropped because a worker's socket was full, read from the
-//! kernel when somebody asks.
+//! Datagrams that the kernel dropped because a worker's socket was full, read from procfs at each
+//! scrape.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use udp_batch::drops;
 
 use crate::telemetry::metrics::labels::WorkerLabels;
 
-/// The workers' sockets, once there are some.
+/// Inodes of the workers' sockets, once the sockets are bound.
 #[derive(Clone, Debug, Default)]
 pub struct SocketDrops {
     inodes: Arc<OnceLock<Vec<u64>>>,
 }
 
 impl SocketDrops {
-    /// Watches the sockets of the workers, in their order. Those of an earlier call stay.
+    /// Sets the sockets of the workers, in their order. Later calls have no effect.
     pub fn watch<'a>(&self, sockets: impl IntoIterator<Item = &'a (impl AsFd + 'a)>) {
         let inode = |socket: &_| drops::inode(socket).unwrap_or_default();
         self.inodes.get_or_init(|| sockets.into_iter().map(inode).collect());
     }
 
-    /// The drops of each worker's socket, where the kernel tells them.
+    /// Returns the drops of each worker's socket that the kernel lists.
     fn read(&self) -> Vec<(u8, u64)> {
         let drops = drops::by_inode();
         let inodes = self.inodes.get().into_iter().flatten();
@@ -42,7 +42,7 @@ impl Collector for SocketDrops {
         for (worker, drops) in self.read() {
             family.get_or_create(&WorkerLabels { worker }).inc_by(drops);
         }
-        let help = "Datagrams that the kernel dropped: the worker's socket was full";
+        let help = "Datagrams that the kernel dropped because the worker's socket was full";
         let name = "edge_server_socket_drops";
         let metric = encoder.encode_descriptor(name, help, None, family.metric_type())?;
         family.encode(metric)
@@ -55,7 +55,7 @@ mod tests {
     use std::net::UdpSocket;
 
     #[test]
-    fn what_a_full_socket_loses_is_told_of_its_worker() {
+    fn full_socket_drops_are_counted_per_worker() {
         let sockets = ["127.0.0.1:0", "[::1]:0"].map(|at| UdpSocket::bind(at).unwrap());
         let drops = SocketDrops::default();
         drops.watch(&sockets);

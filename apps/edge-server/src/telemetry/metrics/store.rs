@@ -1,4 +1,4 @@
-//! Metrics of the store, as it counts them.
+//! Metrics of the store.
 
 use path_store::StoreMonitor;
 use prometheus_client::collector::Collector;
@@ -7,7 +7,7 @@ use prometheus_client::encoding::EncodeMetric;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// The store's own counters, read when somebody asks.
+/// Collector of the store's own counters, read at each scrape.
 pub struct StoreCollector(pub StoreMonitor);
 
 impl std::fmt::Debug for StoreCollector {
@@ -18,13 +18,13 @@ impl std::fmt::Debug for StoreCollector {
 
 impl Collector for StoreCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
-        let (service, inside) = (self.0.metrics(), self.0.backend_counters());
+        let (service, backend) = (self.0.metrics(), self.0.backend_counters());
         let counters = [
             ("gets", "Reads", service.gets),
             ("hits", "Reads that found an entry", service.hits),
             ("claims", "Claims requested", service.claims),
             ("claims_granted", "Claims granted", service.claims_granted),
-            ("records", "Observations handed to the store", service.records),
+            ("records", "Observations recorded", service.records),
             ("releases", "Claims released", service.releases),
             ("forgets", "Entries deleted after a retreat", service.forgets),
             ("dropped", "Requests dropped because the store is too slow", service.dropped),
@@ -35,12 +35,12 @@ impl Collector for StoreCollector {
             ),
             ("failed", "Requests that failed in the store", service.failed),
             ("batches", "Transactions or round trips", service.batches),
-            ("records_damaged", "Damaged records removed", inside.records_damaged),
-            ("records_newer", "Records of a newer version found", inside.records_newer),
-            ("entries_expired", "Entries deleted because they expired", inside.entries_expired),
-            ("entries_evicted", "Entries deleted to make room", inside.entries_evicted),
-            ("databases_set_aside", "Damaged databases replaced", inside.databases_quarantined),
-            ("reconnects", "Connections made to a store's server", inside.reconnects),
+            ("records_damaged", "Damaged records removed", backend.records_damaged),
+            ("records_newer", "Records of a newer version found", backend.records_newer),
+            ("entries_expired", "Entries deleted because they expired", backend.entries_expired),
+            ("entries_evicted", "Entries deleted to make room", backend.entries_evicted),
+            ("databases_set_aside", "Damaged databases replaced", backend.databases_quarantined),
+            ("reconnects", "Connections made to a store's server", backend.reconnects),
         ];
         for (name, help, value) in counters {
             let counter = ConstCounter::new(value);
@@ -51,7 +51,7 @@ impl Collector for StoreCollector {
 
         let gauges = [
             ("path_store_failing", "1 while the store fails", i64::from(self.0.is_failing())),
-            ("path_store_queued", "Requests that wait for the store", self.0.queued() as i64),
+            ("path_store_queued", "Requests in the store's queue", self.0.queued() as i64),
         ];
         for (name, help, value) in gauges {
             let gauge = ConstGauge::new(value);

@@ -22,7 +22,7 @@ const DOCS: [&str; 2] = [
     include_str!("../../../../../docs/path-store.md"),
 ];
 
-/// Labels that Prometheus adds, and that of histograms' buckets.
+/// Labels that Prometheus adds, and the label of histogram buckets.
 const COMMON_LABELS: [&str; 2] = ["instance", "le"];
 
 fn service() -> StoreService {
@@ -30,7 +30,7 @@ fn service() -> StoreService {
 }
 
 #[test]
-fn what_was_counted_is_told() {
+fn worker_counters_are_exported() {
     let service = service();
     let metrics = Metrics::new(Some(service.monitor()));
     let (one, other) = (metrics.of_worker(0), metrics.of_worker(1));
@@ -57,11 +57,11 @@ fn what_was_counted_is_told() {
         "path_store_failing 0",
         "# EOF",
     ] {
-        assert!(page.lines().any(|said| said == line), "{line}: {page}");
+        assert!(page.lines().any(|exported| exported == line), "{line}: {page}");
     }
 }
 
-/// A page on which every metric has a sample.
+/// Returns a page with a sample of every metric.
 fn full_page() -> String {
     let service = service();
     let metrics = Metrics::new(Some(service.monitor()));
@@ -108,7 +108,7 @@ fn full_page() -> String {
     metrics.page()
 }
 
-/// The names of a page's samples, and their labels.
+/// Returns the names of a page's samples with their labels.
 fn samples(page: &str) -> HashMap<&str, BTreeSet<&str>> {
     let mut samples: HashMap<_, BTreeSet<_>> = HashMap::new();
     for line in page.lines().filter(|line| !line.starts_with('#')) {
@@ -119,13 +119,13 @@ fn samples(page: &str) -> HashMap<&str, BTreeSet<&str>> {
     samples
 }
 
-/// The names in `a="b",c=~"d"}`.
+/// Returns the label names in `a="b",c=~"d"}`.
 fn label_names(labels: &str) -> impl Iterator<Item = &str> {
     let pairs = labels.split(',').filter(|pair| pair.contains('='));
     pairs.map(|pair| pair.split(['=', '!']).next().unwrap().trim())
 }
 
-/// Metrics in a query, each with what follows it.
+/// Returns the metrics in a query, each with the text that follows it.
 fn metrics_in(query: &str) -> impl Iterator<Item = (&str, &str)> {
     let starts = ["edge_server_", "path_store_"];
     let places = starts.into_iter().flat_map(|start| query.match_indices(start));
@@ -152,7 +152,7 @@ fn values<'a>(document: &'a Value, key: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn the_dashboard_asks_for_what_there_is() {
+fn dashboard_queries_name_exported_metrics() {
     let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
     let page = full_page();
     let samples = samples(&page);
@@ -179,7 +179,7 @@ fn the_dashboard_asks_for_what_there_is() {
 }
 
 #[test]
-fn the_dashboard_and_the_pages_know_every_metric_of_ours() {
+fn metrics_are_documented_and_on_dashboard() {
     let page = full_page();
     let typed = page.lines().filter_map(|line| line.strip_prefix("# TYPE edge_server_"));
     for line in typed {

@@ -1,5 +1,5 @@
-//! Counters of what connections carried and lost: each connection adds to them once a
-//! second at most, and at its end.
+//! Counters of traffic: bytes, packets and losses, which each connection updates at most once a
+//! second and when it ends.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -10,13 +10,13 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use quiche::Stats;
 
-/// How often a connection tells.
+/// Interval at which a connection updates the counters.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many counts there are of a connection.
+/// Number of counters.
 const COUNTS: usize = 8;
 
-/// The counters, shared by the workers, in the order of [`counts()`].
+/// Counters, shared by the workers, in the order of [`counts()`].
 #[derive(Clone, Default)]
 pub struct TrafficMetrics {
     counters: [Counter; COUNTS],
@@ -27,13 +27,13 @@ struct Direction {
     direction: &'static str,
 }
 
-/// What one connection has told.
+/// Statistics of one connection that have not been added to the counters.
 pub struct StatsDelta {
-    told: [u64; COUNTS],
+    counted: [u64; COUNTS],
     next: Instant,
 }
 
-/// What is counted of a connection, since it began.
+/// Returns the counted statistics of a connection, since its start.
 fn counts(stats: &Stats) -> [u64; COUNTS] {
     [
         stats.sent_bytes,
@@ -48,7 +48,7 @@ fn counts(stats: &Stats) -> [u64; COUNTS] {
 }
 
 impl TrafficMetrics {
-    /// All at nothing, and part of what `registry` tells.
+    /// Registers the counters.
     pub fn register(registry: &mut Registry) -> Self {
         let directions = |family: &Family<Direction, Counter>| {
             ["sent", "received"]
@@ -81,23 +81,23 @@ impl TrafficMetrics {
 }
 
 impl StatsDelta {
-    /// Of a connection that begins `now`.
+    /// Returns the delta of a connection that begins `now`.
     pub fn new(now: Instant) -> Self {
-        Self { told: [0; COUNTS], next: now + INTERVAL }
+        Self { counted: [0; COUNTS], next: now + INTERVAL }
     }
 
-    /// It is time to tell.
+    /// Returns whether the interval has passed.
     pub fn is_due(&self, now: Instant) -> bool {
         self.next <= now
     }
 
-    /// Counts what is new.
-    pub fn tell(&mut self, stats: &Stats, metrics: &TrafficMetrics, now: Instant) {
+    /// Adds what has changed since the last call to the counters.
+    pub fn report(&mut self, stats: &Stats, metrics: &TrafficMetrics, now: Instant) {
         self.next = now + INTERVAL;
         let counts = counts(stats);
-        let told = std::mem::replace(&mut self.told, counts);
-        for ((counter, count), told) in metrics.counters.iter().zip(counts).zip(told) {
-            counter.inc_by(count.saturating_sub(told));
+        let counted = std::mem::replace(&mut self.counted, counts);
+        for ((counter, count), counted) in metrics.counters.iter().zip(counts).zip(counted) {
+            counter.inc_by(count.saturating_sub(counted));
         }
     }
 }
@@ -108,7 +108,7 @@ mod tests {
     use prometheus_client::encoding::text;
 
     #[test]
-    fn each_connection_counts_what_is_new_once_a_second() {
+    fn stats_delta_is_added_once_per_interval() {
         let mut registry = Registry::default();
         let metrics = TrafficMetrics::register(&mut registry);
         let start = quiche::clock::now();
@@ -119,10 +119,10 @@ mod tests {
         };
         let (mut one, mut other) = (StatsDelta::new(start), StatsDelta::new(start));
         assert!(!one.is_due(start) && one.is_due(start + INTERVAL));
-        one.tell(&stats(5, 1), &metrics, start + INTERVAL);
+        one.report(&stats(5, 1), &metrics, start + INTERVAL);
         assert!(!one.is_due(start + INTERVAL));
-        one.tell(&stats(7, 1), &metrics, start + 2 * INTERVAL);
-        other.tell(&stats(100, 2), &metrics, start + INTERVAL);
+        one.report(&stats(7, 1), &metrics, start + 2 * INTERVAL);
+        other.report(&stats(100, 2), &metrics, start + INTERVAL);
 
         let mut page = String::new();
         text::encode(&mut page, &registry).unwrap();
@@ -132,7 +132,7 @@ mod tests {
             "edge_server_bytes_total{direction=\"received\"} 0",
             "edge_server_packets_lost_total 3",
         ] {
-            assert!(page.lines().any(|said| said == line), "{line}: {page}");
+            assert!(page.lines().any(|exported| exported == line), "{line}: {page}");
         }
     }
 }

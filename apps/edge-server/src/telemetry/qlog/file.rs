@@ -1,5 +1,5 @@
-//! qlog file of a connection. A log that cannot be written is given up, with one
-//! warning for all connections; the connection goes on.
+//! qlog file of a connection. A write error ends the file and is warned of once for all
+//! connections; the connection continues.
 
 use std::fs::File;
 use std::io;
@@ -16,21 +16,21 @@ use log::warn;
 
 use crate::config::preflight;
 
-/// Makes the folder for qlogs, unless it is there.
+/// Makes the folder for qlogs, unless it exists.
 ///
 /// # Errors
 ///
-/// One line that names it: nothing can be written to it.
+/// One line that names the folder if it is not writable.
 pub fn make_dir(dir: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir).with_context(|| unwritable(dir))?;
     preflight::folder(dir).with_context(|| unwritable(dir))
 }
 
-/// Whether [`make_dir()`] would make it, as far as can be told without.
+/// Checks whether [`make_dir()`] would succeed, without making the folder.
 ///
 /// # Errors
 ///
-/// As there.
+/// Those of [`make_dir()`].
 pub fn check_dir(dir: &Path) -> anyhow::Result<()> {
     preflight::folder(dir).with_context(|| unwritable(dir))
 }
@@ -39,50 +39,50 @@ fn unwritable(dir: &Path) -> String {
     format!("cannot write to --qlog-dir {}; name a writable folder", dir.display())
 }
 
-/// The folder of one worker's qlogs.
+/// Folder of one worker's qlogs.
 pub struct QlogDir {
     dir: PathBuf,
 
-    /// Trouble has been told of, and no log was written since.
-    told: Arc<AtomicBool>,
+    /// Whether an error was logged and no file has succeeded since.
+    warned: Arc<AtomicBool>,
 }
 
 impl QlogDir {
     pub fn new(dir: PathBuf) -> Self {
-        Self { dir, told: Arc::default() }
+        Self { dir, warned: Arc::default() }
     }
 
-    /// A new log, `<dir>/<id>.sqlog`. `None` when it cannot be made.
+    /// Creates the file `<dir>/<id>.sqlog`. Returns `None` after an error.
     pub fn create(&self, id: &str) -> Option<QlogFile<File>> {
         let path = self.dir.join(format!("{id}.sqlog"));
         match File::create_new(&path) {
-            Ok(file) => Some(QlogFile::new(file, path, Arc::clone(&self.told))),
+            Ok(file) => Some(QlogFile::new(file, path, Arc::clone(&self.warned))),
             Err(e) => {
-                tell(&self.told, &path, &e);
+                warn_once(&self.warned, &path, &e);
                 None
             }
         }
     }
 }
 
-/// A log being written. Writing to it never fails.
+/// Open qlog file. Writing to it never returns an error.
 pub struct QlogFile<W: Write> {
-    /// Absent once writing has failed.
+    /// `None` after an error.
     writer: Option<BufWriter<W>>,
 
     path: PathBuf,
-    told: Arc<AtomicBool>,
+    warned: Arc<AtomicBool>,
 }
 
 impl<W: Write> QlogFile<W> {
-    fn new(file: W, path: PathBuf, told: Arc<AtomicBool>) -> Self {
-        Self { writer: Some(BufWriter::new(file)), path, told }
+    fn new(file: W, path: PathBuf, warned: Arc<AtomicBool>) -> Self {
+        Self { writer: Some(BufWriter::new(file)), path, warned }
     }
 
-    fn note<T>(&mut self, result: io::Result<T>) {
+    fn check<T>(&mut self, result: io::Result<T>) {
         if let Err(e) = result {
-            tell(&self.told, &self.path, &e);
-            // What is buffered is lost; the writer's own drop would try again.
+            warn_once(&self.warned, &self.path, &e);
+            // Discards the buffer: the writer's own drop would write it.
             if let Some(writer) = self.writer.take() {
                 drop(writer.into_parts());
             }
@@ -94,7 +94,7 @@ impl<W: Write> Write for QlogFile<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(writer) = &mut self.writer {
             let written = writer.write_all(bytes);
-            self.note(written);
+            self.check(written);
         }
         Ok(bytes.len())
     }
@@ -102,7 +102,7 @@ impl<W: Write> Write for QlogFile<W> {
     fn flush(&mut self) -> io::Result<()> {
         if let Some(writer) = &mut self.writer {
             let flushed = writer.flush();
-            self.note(flushed);
+            self.check(flushed);
         }
         Ok(())
     }
@@ -111,15 +111,15 @@ impl<W: Write> Write for QlogFile<W> {
 impl<W: Write> Drop for QlogFile<W> {
     fn drop(&mut self) {
         let _ = self.flush();
-        // The next trouble is news.
+        // After a success, the next error is logged again.
         if self.writer.is_some() {
-            self.told.store(false, Ordering::Relaxed);
+            self.warned.store(false, Ordering::Relaxed);
         }
     }
 }
 
-fn tell(told: &AtomicBool, path: &Path, error: &io::Error) {
-    if !told.swap(true, Ordering::Relaxed) {
+fn warn_once(warned: &AtomicBool, path: &Path, error: &io::Error) {
+    if !warned.swap(true, Ordering::Relaxed) {
         warn!(
             "cannot write {}: {error}; qlogs are incomplete until --qlog-dir is writable",
             path.display()
@@ -131,7 +131,7 @@ fn tell(told: &AtomicBool, path: &Path, error: &io::Error) {
 mod tests {
     use super::*;
 
-    /// Takes so many bytes, then is full.
+    /// Writer that is full after a number of bytes.
     struct LimitedDisk(usize);
 
     impl Write for LimitedDisk {
@@ -149,8 +149,8 @@ mod tests {
         }
     }
 
-    fn write_log(room_bytes: usize, told: &Arc<AtomicBool>) {
-        let mut log = QlogFile::new(LimitedDisk(room_bytes), "x.sqlog".into(), Arc::clone(told));
+    fn write_log(free_bytes: usize, warned: &Arc<AtomicBool>) {
+        let mut log = QlogFile::new(LimitedDisk(free_bytes), "x.sqlog".into(), Arc::clone(warned));
         for _ in 0..100 {
             assert_eq!(log.write(&[7; 1000]).unwrap(), 1000);
         }
@@ -158,24 +158,24 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_of_and_no_failure() {
-        let told = Arc::default();
-        write_log(50_000, &told);
-        assert!(told.load(Ordering::Relaxed));
+    fn full_disk_is_warned_of_without_error() {
+        let warned = Arc::default();
+        write_log(50_000, &warned);
+        assert!(warned.load(Ordering::Relaxed));
     }
 
     #[test]
-    fn once_a_log_is_written_again_the_next_trouble_is_news() {
-        let told = Arc::default();
-        write_log(50_000, &told);
-        write_log(0, &told);
-        assert!(told.load(Ordering::Relaxed));
-        write_log(100_000, &told);
-        assert!(!told.load(Ordering::Relaxed));
+    fn written_log_resets_warning() {
+        let warned = Arc::default();
+        write_log(50_000, &warned);
+        write_log(0, &warned);
+        assert!(warned.load(Ordering::Relaxed));
+        write_log(100_000, &warned);
+        assert!(!warned.load(Ordering::Relaxed));
     }
 
     #[test]
-    fn logs_have_the_names_of_their_connections() {
+    fn qlog_file_is_named_by_connection() {
         let dir = tempfile::tempdir().unwrap();
         let logs = QlogDir::new(dir.path().to_owned());
         logs.create("0a").unwrap().write_all(b"{}").unwrap();

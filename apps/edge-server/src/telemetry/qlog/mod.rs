@@ -1,4 +1,4 @@
-//! qlog: which connections have a file, and the file.
+//! qlog: sampling of connections, and their files.
 
 pub mod file;
 pub mod sampling;

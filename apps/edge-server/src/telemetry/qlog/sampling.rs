@@ -1,4 +1,4 @@
-//! Which connections have a qlog: a share of those from some subnets.
+//! Sampling of connections for qlog, by rate and client subnet.
 
 use std::borrow::Borrow;
 use std::net::IpAddr;
@@ -7,13 +7,13 @@ use crate::config::subnets::Subnets;
 use crate::config::Cli;
 use crate::quic::connection_id::Cid;
 
-/// The operator's choice.
+/// Sampling rule of `--qlog-rate` and `--qlog-subnet`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QlogSample {
-    /// From 0 to 1.
+    /// Share of connections, from 0 to 1.
     rate: f64,
 
-    /// All clients' if there are none.
+    /// Subnets of sampled clients; all clients if empty.
     subnets: Subnets,
 }
 
@@ -22,14 +22,14 @@ impl QlogSample {
         Self { rate: cli.qlog_rate, subnets: Subnets::new(&cli.qlog_subnet) }
     }
 
-    /// Whether the connection of this ID of ours and this client has one.
-    pub fn takes(&self, id: &Cid, client: IpAddr) -> bool {
-        (self.subnets.is_empty() || self.subnets.contains(client)) && lot(id) < self.rate
+    /// Returns whether the connection with the server's ID `id` and this client is sampled.
+    pub fn selects(&self, id: &Cid, client: IpAddr) -> bool {
+        (self.subnets.is_empty() || self.subnets.contains(client)) && draw(id) < self.rate
     }
 }
 
-/// From 0 to below 1, as random as the ID's end is.
-fn lot(id: &Cid) -> f64 {
+/// Returns a number from 0 to below 1 that is derived from the random end of the ID.
+fn draw(id: &Cid) -> f64 {
     let bytes: &[u8] = id.borrow();
     let end = bytes.last_chunk().copied().map_or(0, u32::from_be_bytes);
     f64::from(end) / (f64::from(u32::MAX) + 1.0)
@@ -48,25 +48,26 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_connections_is_the_rate() {
+    fn sampled_share_matches_rate() {
         const CONNECTIONS: usize = 10_000;
-        let maker = ConnectionIdGenerator::new(7, shared(&[ONE]));
-        let ids: Vec<_> = (0..CONNECTIONS).map(|_| maker.connection_id().unwrap()).collect();
+        let generator = ConnectionIdGenerator::new(7, shared(&[ONE]));
+        let ids: Vec<_> = (0..CONNECTIONS).map(|_| generator.connection_id().unwrap()).collect();
         for (rate, at_least, at_most) in
             [(0.0, 0, 0), (0.1, 800, 1200), (0.5, 4700, 5300), (1.0, CONNECTIONS, CONNECTIONS)]
         {
             let sample = sample(rate, &[]);
-            let taken = ids.iter().filter(|id| sample.takes(id, [192, 0, 2, 1].into())).count();
-            assert!((at_least..=at_most).contains(&taken), "{rate}: {taken}");
+            let selected =
+                ids.iter().filter(|id| sample.selects(id, [192, 0, 2, 1].into())).count();
+            assert!((at_least..=at_most).contains(&selected), "{rate}: {selected}");
         }
     }
 
     #[test]
-    fn clients_of_other_subnets_have_none() {
+    fn client_of_other_subnet_is_not_sampled() {
         let all = sample(1.0, &["192.0.2.0/24"]);
         let id = Cid::new(&[0; 16]);
-        assert!(all.takes(&id, [192, 0, 2, 9].into()));
-        assert!(!all.takes(&id, [192, 0, 3, 9].into()));
-        assert!(!sample(0.0, &["192.0.2.0/24"]).takes(&id, [192, 0, 2, 9].into()));
+        assert!(all.selects(&id, [192, 0, 2, 9].into()));
+        assert!(!all.selects(&id, [192, 0, 3, 9].into()));
+        assert!(!sample(0.0, &["192.0.2.0/24"]).selects(&id, [192, 0, 2, 9].into()));
     }
 }
