@@ -1,24 +1,23 @@
-//! A load of 2,000 clients at a time, and what an idle connection costs.
+//! Load of 2,000 concurrent clients, and the memory of an idle connection.
 //!
 //!     cargo bench -p edge-server --bench load [-- --connections 2000 --seconds 120]
 //!
-//! Method: edge-client's load mode downloads over link-emulator, which loses 1 % of the
-//! packets, and compares every body with its SHA-256. After a sixth of the time the server
-//! reads its configuration again (SIGHUP), after a third another one takes over. Then, on
-//! a server that hardly anybody has used, as many connections download once each,
-//! acknowledge everything, and are left alone; each is asked again at the end.
+//! Method: edge-client's load mode downloads over link-emulator, which loses 1 % of the packets,
+//! and compares every body with its SHA-256. After a sixth of the time the server reloads its
+//! configuration (SIGHUP), after a third another one takes over. Then, on a fresh server, as many
+//! connections download once each, acknowledge everything and stay idle; each sends another request
+//! at the end.
 //!
-//! Passes when no request failed, the second server's memory has not grown in the last
-//! half of the load, and an idle connection takes at most 40 kB. Needs the other
-//! programs: `make build`.
+//! Passes if no request fails, the second server's memory does not grow in the last half of the
+//! load, and an idle connection takes at most 40 kB. Needs the other programs: `make build`.
 
 #[path = "../tests/process/support/client.rs"]
-#[expect(dead_code, reason = "the tests of the process use the rest")]
+#[expect(dead_code, reason = "the process tests use the rest")]
 mod client;
 #[path = "../tests/process/support/forger.rs"]
 mod forger;
 #[path = "../tests/process/support/process.rs"]
-#[expect(dead_code, reason = "the tests of the process use the rest")]
+#[expect(dead_code, reason = "the process tests use the rest")]
 mod process;
 
 use std::fs;
@@ -46,58 +45,57 @@ use crate::process::server_command;
 use crate::process::sibling;
 use crate::process::Running;
 
-/// The path of the load. Its buffer holds the initial windows of all clients.
+/// Path of the load. Its buffer holds the initial windows of all clients.
 const RATE_MBPS: u64 = 400;
 const PATH: [&str; 8] = ["--rate", "400", "--rtt", "40", "--buffer", "40000000", "--loss", "0.01"];
 
-/// How long a handshake may take, for both ends, in seconds: all begin at once, which fills the
+/// Handshake timeout of both endpoints, in seconds: all clients connect at once, which fills the
 /// buffer, and some lose several packets in a row.
-const PATIENCE_S: &str = "30";
+const HANDSHAKE_TIMEOUT_S: &str = "30";
 
 const OBJECT_BYTES: usize = 100_000;
 
-/// What of the path's rate bodies get, at least where the machine keeps up.
+/// Share of the path's rate that bodies get if the machine keeps up.
 const GOODPUT_SHARE: f64 = 0.9;
 
-/// How much more memory counts as none: windows open and close.
+/// Growth of memory that passes: windows open and close.
 const GROWTH_MAX: f64 = 0.1;
 
 const IDLE_BYTES_MAX: usize = 40_000;
 
-/// Connections that a server has had before those that are measured: enough to have taken
-/// what it needs once.
-const EARLIER: usize = 8;
+/// Connections before the measurement, which make the server allocate its shared memory.
+const WARM_UP_CONNECTIONS: usize = 8;
 
-/// After so long without a packet all memory that will be given back has been.
-const REST: Duration = Duration::from_secs(6);
+/// Idle time after which the server has released the memory of idle connections.
+const IDLE_TIME: Duration = Duration::from_secs(6);
 
-/// What the measured connections may be idle.
+/// Idle timeout of the measured connections.
 const IDLE_TIMEOUT_S: u64 = 600;
 
-/// How many threads open them.
+/// Number of threads that open connections.
 const THREADS: usize = 8;
 
-/// How often the server's memory is looked at, and said.
-const LOOK: Duration = Duration::from_secs(1);
-const LOOKS_A_LINE: usize = 10;
+/// Interval of memory samples, and the number of samples for each printed line.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+const SAMPLES_PER_LINE: usize = 10;
 
 /// Loads a server with many clients, then leaves as many connections idle.
 #[derive(Clone, Debug, Parser)]
-struct Cli {
-    /// Clients at a time; a hundred bear more each of what the server takes once
+struct LoadOptions {
+    /// Concurrent clients; few clients have a larger share each of the server's fixed memory
     #[arg(long, default_value_t = 2000)]
     connections: usize,
 
-    /// How long the load takes, where the machine keeps up
+    /// Duration of the load if the machine keeps up
     #[arg(long, default_value_t = 120)]
     seconds: u64,
 
-    /// What cargo passes to every bench
+    /// Passed by cargo to every bench
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// What the servers share, and what they serve.
+/// Files that the servers serve and share.
 struct Home {
     dir: tempfile::TempDir,
     sha256: String,
@@ -118,7 +116,7 @@ impl Home {
         Path::join(self.dir.path(), name).to_string_lossy().into_owned()
     }
 
-    /// A server that listens there, and that others may succeed.
+    /// Starts a server on an address.
     fn serve(&self, listen: SocketAddr, more: &[&str]) -> Running {
         let (root, secrets) = (self.path(""), self.path("secrets"));
         let listen = listen.to_string();
@@ -127,78 +125,78 @@ impl Home {
     }
 }
 
-/// What a load showed.
+/// Result of a load.
 struct Load {
     summary: Value,
 
-    /// The second server's memory in the last half, while all clients were there, in KiB.
+    /// The second server's memory in the last half, while all clients are active, in KiB.
     memory_kib: Vec<usize>,
 }
 
-/// One load, with a reload and a restart amid it.
-fn load(home: &Home, cli: &Cli) -> anyhow::Result<Load> {
+/// Runs a load with a reload and a hot restart.
+fn load(home: &Home, options: &LoadOptions) -> anyhow::Result<Load> {
     let any = "127.0.0.1:0".parse()?;
     let takeover = home.path("takeover.sock");
-    let more = ["--takeover", &takeover, "--handshake-timeout", PATIENCE_S];
-    let succeed = |listen| home.serve(listen, &more);
-    let mut server = succeed(any);
+    let more = ["--takeover", &takeover, "--handshake-timeout", HANDSHAKE_TIMEOUT_S];
+    let start_server = |listen| home.serve(listen, &more);
+    let mut server = start_server(any);
     let address = server.address();
     let to = address.to_string();
     let mut emulator = Command::new(sibling("link-emulator"));
     let emulator = emulator.args(["--listen", "127.0.0.1:0", "--to", &to]).args(PATH);
     let mut emulator = Running::start(emulator);
-    let mut clients = start_clients(emulator.address(), home, cli)?;
+    let mut clients = start_clients(emulator.address(), home, options)?;
 
-    let begun = quiche::clock::now();
-    let length = Duration::from_secs(cli.seconds);
+    let started = quiche::clock::now();
+    let length = Duration::from_secs(options.seconds);
     let (mut reload_at, mut restart_at) = (Some(length / 6), Some(length / 3));
     let mut memory_kib = Vec::new();
     let mut old = None;
-    for look in 1.. {
-        thread::sleep(LOOK);
-        let after = quiche::clock::now() - begun;
-        let tell = |what: &str| println!("after {:3} s: {what}", after.as_secs());
-        if reload_at.take_if(|at| *at <= after).is_some() {
+    for sample in 1.. {
+        thread::sleep(SAMPLE_INTERVAL);
+        let elapsed = quiche::clock::now() - started;
+        let print_event = |what: &str| println!("after {:3} s: {what}", elapsed.as_secs());
+        if reload_at.take_if(|at| *at <= elapsed).is_some() {
             server.ask_to_reload();
-            tell(&server.wait_for("reloaded"));
+            print_event(&server.wait_for("reloaded"));
         }
-        if restart_at.take_if(|at| *at <= after).is_some() {
-            old = Some(std::mem::replace(&mut server, succeed(address)));
-            tell(&server.wait_for("took over"));
+        if restart_at.take_if(|at| *at <= elapsed).is_some() {
+            old = Some(std::mem::replace(&mut server, start_server(address)));
+            print_event(&server.wait_for("took over"));
         }
         let kib = server.memory_kib("VmRSS");
-        if look % LOOKS_A_LINE == 0 {
-            tell(&format!("the server has {kib} KiB"));
+        if sample % SAMPLES_PER_LINE == 0 {
+            print_event(&format!("the server uses {kib} KiB"));
         }
         if clients.try_wait()?.is_some() {
             break;
         }
-        // Until the first clients leave.
-        if (length / 2..length * 9 / 10).contains(&after) {
+        // Before the first clients finish.
+        if (length / 2..length * 9 / 10).contains(&elapsed) {
             memory_kib.push(kib);
         }
     }
     let mut summary = String::new();
     clients.stdout.take().context("no output")?.read_to_string(&mut summary)?;
-    let mut old = old.context("the load was over before the restart")?;
+    let mut old = old.context("the load ended before the restart")?;
     ensure!(old.end().0.success(), "the first server failed");
     ensure!(server.stop().success(), "the second server failed");
     Ok(Load { summary: serde_json::from_str(&summary)?, memory_kib })
 }
 
-/// Starts as many requests as the path carries in the time.
-fn start_clients(path: SocketAddr, home: &Home, cli: &Cli) -> anyhow::Result<Child> {
-    let bytes = (RATE_MBPS * cli.seconds * 1_000_000 / 8) as f64 * GOODPUT_SHARE;
+/// Starts clients with as many requests as the path carries in the time.
+fn start_clients(path: SocketAddr, home: &Home, options: &LoadOptions) -> anyhow::Result<Child> {
+    let bytes = (RATE_MBPS * options.seconds * 1_000_000 / 8) as f64 * GOODPUT_SHARE;
     let requests = (bytes as usize / OBJECT_BYTES).to_string();
-    let clients = cli.connections.to_string();
+    let clients = options.connections.to_string();
     let mut command = Command::new(sibling("edge-client"));
     command.args([&format!("https://{path}/object"), "--insecure", "--json"]);
     command.args(["--requests", &requests, "--clients", &clients]);
-    command.args(["--sha256", &home.sha256, "--connect-timeout", PATIENCE_S]);
+    command.args(["--sha256", &home.sha256, "--connect-timeout", HANDSHAKE_TIMEOUT_S]);
     Ok(command.stdout(Stdio::piped()).spawn()?)
 }
 
-/// By how much memory has grown from the first fifth to the last, as a share of it.
+/// Returns the relative growth of memory from the first fifth of the samples to the last.
 fn growth(memory_kib: &[usize]) -> Option<f64> {
     let fifth = memory_kib.len() / 5;
     let median = |part: &[usize]| {
@@ -210,27 +208,27 @@ fn growth(memory_kib: &[usize]) -> Option<f64> {
     Some(median(last)? / median(first)? - 1.0)
 }
 
-/// Memory of an idle connection, in bytes.
+/// Measures the memory of an idle connection, in bytes.
 fn idle_bytes(home: &Home, connections: usize) -> anyhow::Result<usize> {
     let timeout = IDLE_TIMEOUT_S.to_string();
     let mut server = home.serve("127.0.0.1:0".parse()?, &["--idle-timeout", &timeout]);
     let address = server.address();
-    for mut client in open(address, EARLIER) {
+    for mut client in open(address, WARM_UP_CONNECTIONS) {
         client.close();
     }
-    thread::sleep(REST);
+    thread::sleep(IDLE_TIME);
     let before = server.memory_kib("VmRSS");
     let mut clients = open(address, connections);
-    thread::sleep(REST);
+    thread::sleep(IDLE_TIME);
     let kib = server.memory_kib("VmRSS") - before;
     for client in &mut clients {
-        ensure!(client.get("/object").body.len() == OBJECT_BYTES, "an idle connection is lost");
+        ensure!(client.get("/object").body.len() == OBJECT_BYTES, "an idle connection was lost");
     }
     ensure!(server.stop().success(), "the server failed");
     Ok(kib * 1024 / connections)
 }
 
-/// Connections that have downloaded once.
+/// Opens connections and downloads once on each.
 fn open(address: SocketAddr, count: usize) -> Vec<Client> {
     let limits = Limits { idle_timeout_ms: IDLE_TIMEOUT_S * 1000, ..Limits::default() };
     let open_one = || {
@@ -249,7 +247,7 @@ fn open(address: SocketAddr, count: usize) -> Vec<Client> {
     })
 }
 
-/// Each connection has a socket.
+/// Raises the limit on open files: each connection has a socket.
 fn raise_file_limit() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
@@ -257,21 +255,21 @@ fn raise_file_limit() {
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let cli = Cli::parse();
+    let options = LoadOptions::parse();
     raise_file_limit();
     let home = Home::new()?;
 
-    let Load { summary, memory_kib } = load(&home, &cli)?;
+    let Load { summary, memory_kib } = load(&home, &options)?;
     println!("{summary}");
     let count = |what: &str| summary[what].as_u64().context("no summary");
-    let whole = count("bytes")? == count("requests")? * OBJECT_BYTES as u64;
-    let answered = count("failed")? == 0 && whole;
-    let growth = growth(&memory_kib).context("the load was too short to see its memory")?;
+    let complete = count("bytes")? == count("requests")? * OBJECT_BYTES as u64;
+    let succeeded = count("failed")? == 0 && complete;
+    let growth = growth(&memory_kib).context("the load was too short to sample its memory")?;
     println!("memory grew by {:.1} % in the last half", growth * 100.0);
-    let idle = idle_bytes(&home, cli.connections)?;
+    let idle = idle_bytes(&home, options.connections)?;
     println!("an idle connection takes {idle} bytes");
 
-    let good = answered && growth <= GROWTH_MAX && idle <= IDLE_BYTES_MAX;
-    println!("{}", if good { "passed" } else { "FAILED" });
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let passes = succeeded && growth <= GROWTH_MAX && idle <= IDLE_BYTES_MAX;
+    println!("{}", if passes { "passed" } else { "FAILED" });
+    Ok(if passes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,27 +1,26 @@
-//! Cost of the store to a server under load: 200 new connections a second from 200
-//! subnets, with each kind of store and without.
+//! Cost of the store under load: 200 new connections a second from 200 subnets, with each kind of
+//! store and without.
 //!
 //!     cargo bench -p edge-server --bench store_load [-- --pairs 6 --seconds 8]
 //!
-//! Method: eight threads open connections at fixed times, each from the next
-//! subnet, and download 50 kB: every connection reads its subnet's set, claims it,
-//! and records. Runs with a store and with `--resume off` follow each other, in
-//! turns. What the processor spent is the server's own, its store's thread and the
-//! pacing that Careful Resume needs included.
+//! Method: eight threads open connections at fixed times, each from the next subnet, and download
+//! 50 kB. Every connection reads, claims and records its subnet's path state. Runs with a store
+//! alternate with runs with `--resume off`. Processor time is that of the server process, including
+//! its store thread and the pacing that Careful Resume needs.
 //!
-//! Passes when, for each kind of store, every download succeeds and the difference
-//! in bytes served is not more than its own standard error, twice, or 1 %.
+//! Passes if, for each kind of store, every download succeeds and the loss of throughput is at most
+//! twice its standard error, or 1 %.
 
 #[path = "../tests/process/support/client.rs"]
-#[expect(dead_code, reason = "the tests of the process use the rest")]
+#[expect(dead_code, reason = "the process tests use the rest")]
 mod client;
 #[path = "../tests/process/support/forger.rs"]
 mod forger;
 #[path = "../tests/process/support/process.rs"]
-#[expect(dead_code, reason = "the tests of the process use the rest")]
+#[expect(dead_code, reason = "the process tests use the rest")]
 mod process;
 #[path = "../../path-store/tests/support/redis.rs"]
-#[expect(dead_code, reason = "the tests of the stores use the rest")]
+#[expect(dead_code, reason = "the store tests use the rest")]
 mod redis;
 
 use std::net::Ipv4Addr;
@@ -42,34 +41,34 @@ const CONNECTIONS_PER_S: u32 = 200;
 const THREADS: u32 = 8;
 const OBJECT_BYTES: usize = 50_000;
 
-/// Longest that a download may end late and still count in its second.
+/// Largest delay of a download's end; beyond it the machine is too slow.
 const LATE_MAX: Duration = Duration::from_secs(5);
 
 /// Compares a server with a store to one without.
 #[derive(Clone, Debug, Parser)]
-struct Cli {
+struct StoreLoadOptions {
     /// Pairs of runs, for each kind of store
     #[arg(long, default_value_t = 6)]
     pairs: usize,
 
-    /// How long one run is
+    /// Duration of a run
     #[arg(long, default_value_t = 8)]
     seconds: u32,
 
-    /// What cargo passes to every bench
+    /// Passed by cargo to every bench
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// What came of one run.
+/// Result of a run.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     bytes_per_s: f64,
 
-    /// Processor time of the server, a connection.
+    /// Processor time of the server for each connection.
     cpu_us: f64,
 
-    /// Time to the last byte, in the middle and at the end.
+    /// Time to the last byte: median and 99th percentile.
     p50_ms: f64,
     p99_ms: f64,
 }
@@ -78,7 +77,7 @@ fn run(store: &[&str], seconds: u32) -> Run {
     let folder = tempfile::tempdir().expect("a folder");
     let more = [&["--speedtest"], store].concat();
     let (server, address) = serve(folder.path(), &more);
-    // The sets are learnt before it counts.
+    // Fills the store before the measurement.
     drive(address, 1);
     let cpu_before = cpu_time(server.id());
     let start = quiche::clock::now();
@@ -96,18 +95,17 @@ fn run(store: &[&str], seconds: u32) -> Run {
     }
 }
 
-/// What a process has spent of processors, all threads together.
+/// Returns the processor time of a process, all threads together.
 fn cpu_time(process: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("a process");
-    // The name, in parentheses, may hold anything.
+    // The name, in parentheses, may contain spaces and parentheses.
     let (_, fields) = stat.rsplit_once(')').expect("a name");
     let ticks = fields.split_whitespace().skip(11).take(2).map(|n| n.parse::<u64>().unwrap_or(0));
     let per_s = rustix::param::clock_ticks_per_second();
     Duration::from_secs_f64(ticks.sum::<u64>() as f64 / per_s as f64)
 }
 
-/// Opens connections for so many seconds. Returns how long each download took from
-/// when it was due.
+/// Opens connections for `seconds`. Returns the duration of each download from its scheduled time.
 fn drive(server: SocketAddr, seconds: u32) -> Vec<Duration> {
     let start = quiche::clock::now();
     std::thread::scope(|scope| {
@@ -130,7 +128,7 @@ fn drive_one(server: SocketAddr, seconds: u32, thread: u32, start: Instant) -> V
         assert_eq!(body.len(), OBJECT_BYTES);
         client.close();
         let took = quiche::clock::now() - due;
-        assert!(took < LATE_MAX, "the machine is too slow for this: {took:?}");
+        assert!(took < LATE_MAX, "the machine is too slow: {took:?}");
         took
     })
     .collect()
@@ -140,20 +138,20 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The standard error of the mean.
+/// Returns the standard error of the mean.
 fn error_of_mean(values: &[f64]) -> f64 {
     let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (squares / (values.len() as f64 - 1.0).max(1.0) / values.len() as f64).sqrt()
 }
 
-fn compare(name: &str, store: &[&str], cli: &Cli) -> bool {
+fn compare(name: &str, store: &[&str], options: &StoreLoadOptions) -> bool {
     let mut runs = Vec::new();
-    for pair in 0..cli.pairs {
-        // Who is first changes, so that what warms up helps both.
+    for pair in 0..options.pairs {
+        // The order alternates, so that warm-up effects cancel out.
         let with_first = pair % 2 == 0;
-        let first = run(if with_first { store } else { &["--resume", "off"] }, cli.seconds);
-        let second = run(if with_first { &["--resume", "off"] } else { store }, cli.seconds);
+        let first = run(if with_first { store } else { &["--resume", "off"] }, options.seconds);
+        let second = run(if with_first { &["--resume", "off"] } else { store }, options.seconds);
         runs.push(if with_first { (first, second) } else { (second, first) });
     }
     let ratios: Vec<f64> =
@@ -181,7 +179,7 @@ fn compare(name: &str, store: &[&str], cli: &Cli) -> bool {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let options = StoreLoadOptions::parse();
     let folder = tempfile::tempdir().expect("a folder");
     let redis = RedisServer::start(&[]);
     let (file, url) = (folder.path().join("paths.db"), redis.url());
@@ -191,7 +189,7 @@ fn main() -> ExitCode {
     println!("|---|---|---|---|---|---|---|");
     let mut passes = true;
     for (name, store) in [("memory", "memory:"), ("disk", file), ("redis", &url)] {
-        passes &= compare(name, &["--store", store], &cli);
+        passes &= compare(name, &["--store", store], &options);
     }
     println!("{}", if passes { "passed" } else { "FAILED: a store costs throughput" });
 

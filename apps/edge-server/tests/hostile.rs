@@ -1,16 +1,14 @@
-//! Clients of one subnet of which one means harm: what it can make the store say
-//! costs the others next to nothing.
+//! Hostile neighbour in a subnet: what it causes to be saved costs other clients next to nothing.
 //!
-//! Method: honest downloads follow each other, half a minute apart, in simulated time
-//! over a path of 50 Mbit/s and 100 ms; before each of them the hostile neighbour
-//! does its worst to the subnet's set in a store, as far as the store lets it. The
-//! honest connection resumes from what the store then holds, and records, releases
-//! or forgets as the server does.
+//! Method: honest downloads follow each other at intervals of half a minute, in simulated time over
+//! a path of 50 Mbit/s and 100 ms. Before each of them the hostile neighbour manipulates the
+//! subnet's path state in a store. The honest connection resumes from the stored state, and
+//! records, releases or forgets as the server does.
 //!
-//! `process` has the ways by which clients have that saved, and the server's metrics.
+//! The `process` tests cover how clients cause such records, and the server's metrics.
 //!
-//! Passes when at most one honest download in a hold-off retreats, and no other
-//! takes longer than 1.05 times what it takes with Careful Resume off.
+//! Passes if at most one honest download in each hold-off retreats, and no other takes longer than
+//! 1.05 times what it takes with Careful Resume off.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -34,46 +32,46 @@ const RATE_MBPS: f64 = 50.0;
 const RTT: Duration = Duration::from_millis(100);
 const BDP_BYTES: u64 = 625_000;
 
-/// Downloads in half an hour, and the time between two.
+/// Downloads in half an hour, and their interval.
 const DOWNLOADS: u32 = 60;
 const INTERVAL: Duration = Duration::from_secs(30);
 
 const HOUR: Duration = Duration::from_secs(3600);
 const WALL_START: Duration = Duration::from_secs(1_000_000);
-const SLOWER_MAX: f64 = 1.05;
+const SLOWDOWN_MAX: f64 = 1.05;
 
-/// What the neighbour does to the set.
+/// Action of the neighbour on the path state.
 #[derive(Clone, Copy, Debug)]
 enum Hostile {
-    /// Its link is 25 times faster, or it acknowledges what it has not received:
-    /// either way so much is saved. `validated`: it even made a jump.
+    /// A link that is 25 times faster, or acknowledgements of data not received, inflate the saved
+    /// capacity. `validated`: after a jump.
     Inflates { validated: bool },
 
-    /// It delays acknowledgements, so that an RTT many times too long is saved.
+    /// Delayed acknowledgements inflate the saved RTT.
     Delays { times: u32 },
 
-    /// It claims the set and makes its own jump fail.
+    /// The neighbour claims the path state and lets its own jump fail.
     Retreats,
 }
 
-/// A subnet's set in a store, whose clock the test moves.
-struct Subnet {
+/// Path state of a subnet in a store with a simulated clock.
+struct SubnetStore {
     store: MemoryStore,
     here: RemoteEndpoint,
-    begun: Instant,
+    started: Instant,
 }
 
-impl Subnet {
+impl SubnetStore {
     fn new() -> Self {
         let here = RemoteEndpoint::new("s", [198, 51, 100, 7].into(), Default::default());
-        Subnet { store: MemoryStore::new(10), here, begun: quiche::clock::now() }
+        SubnetStore { store: MemoryStore::new(10), here, started: quiche::clock::now() }
     }
 
-    /// Does something at a time. A simulation starts at the real time: what has
-    /// passed of that since the beginning is not to count, however slow the machine.
+    /// Runs `work` at a simulated time. A simulation starts at the real time, so that the real time
+    /// since the start is subtracted.
     fn at<T>(&self, elapsed: Duration, work: impl FnOnce(&Self) -> T) -> T {
         let time = Simulation::start(1, WALL_START);
-        let passed = quiche::clock::now() - self.begun;
+        let passed = quiche::clock::now() - self.started;
         time.advance_to(HOUR + elapsed - passed);
         work(self)
     }
@@ -101,7 +99,7 @@ impl Subnet {
 }
 
 impl Hostile {
-    fn act(self, subnet: &Subnet, elapsed: Duration) {
+    fn act(self, subnet: &SubnetStore, elapsed: Duration) {
         match self {
             Self::Inflates { validated } => subnet.record(elapsed, 25 * BDP_BYTES, RTT, validated),
             Self::Delays { times } => subnet.record(elapsed, BDP_BYTES, RTT * times, false),
@@ -115,25 +113,25 @@ impl Hostile {
     }
 }
 
-/// Downloads that were simulated before: the same gives the same.
+/// Cache of simulated downloads.
 #[derive(Default)]
-struct Known(HashMap<(Option<(u64, Duration)>, u64), FlowOutcome>);
+struct SimulatedDownloads(HashMap<(Option<(u64, Duration)>, u64), FlowOutcome>);
 
-impl Known {
-    fn download(&mut self, set: Option<&PathState>, seed: u64) -> FlowOutcome {
-        let key = (set.map(|set| (set.saved_cwnd, set.saved_rtt)), seed);
-        self.0.entry(key).or_insert_with(|| download(set, seed)).clone()
+impl SimulatedDownloads {
+    fn download(&mut self, saved: Option<&PathState>, seed: u64) -> FlowOutcome {
+        let key = (saved.map(|saved| (saved.saved_cwnd, saved.saved_rtt)), seed);
+        self.0.entry(key).or_insert_with(|| download(saved, seed)).clone()
     }
 }
 
-/// One honest download, from a set or with Careful Resume off.
-fn download(set: Option<&PathState>, seed: u64) -> FlowOutcome {
+/// Simulates an honest download, with saved parameters or with Careful Resume off.
+fn download(saved: Option<&PathState>, seed: u64) -> FlowOutcome {
     let mut flow = Flow { object_bytes: Some(6 * BDP_BYTES), ..flow() };
-    if let Some(set) = set {
+    if let Some(saved) = saved {
         flow.mode = Mode::CarefulResume;
         flow.saved = Saved {
-            cwnd_bdp: set.saved_cwnd as f64 / BDP_BYTES as f64,
-            rtt_ratio: set.saved_rtt.as_secs_f64() / RTT.as_secs_f64(),
+            cwnd_bdp: saved.saved_cwnd as f64 / BDP_BYTES as f64,
+            rtt_ratio: saved.saved_rtt.as_secs_f64() / RTT.as_secs_f64(),
             age_s: 60.0,
             cold: false,
         };
@@ -151,46 +149,47 @@ fn flow() -> Flow {
     serde_json::from_value(serde_json::json!({})).unwrap()
 }
 
-/// What came of half an hour.
+/// Results of half an hour.
 #[derive(Default)]
 struct HalfHour {
-    /// When downloads retreated, and the most that one of these took, of what it takes
-    /// with Careful Resume off.
+    /// Times of downloads that retreated.
     retreats: Vec<Duration>,
-    slower_retreating: f64,
 
-    /// The most that any other took.
-    slower: f64,
+    /// Largest slowdown of a download that retreated, relative to Careful Resume off.
+    slowdown_retreating: f64,
+
+    /// Largest slowdown of any other download.
+    slowdown: f64,
 }
 
-/// Half an hour of honest downloads beside a neighbour.
-fn live_beside(hostile: Hostile) -> HalfHour {
-    let subnet = Subnet::new();
-    let mut known = Known::default();
+/// Simulates half an hour of honest downloads beside a hostile neighbour.
+fn download_beside(hostile: Hostile) -> HalfHour {
+    let subnet = SubnetStore::new();
+    let mut cache = SimulatedDownloads::default();
     let mut result = HalfHour::default();
 
     for n in 0..DOWNLOADS {
         let now = INTERVAL * n;
         let done = now + Duration::from_millis(500);
         hostile.act(&subnet, now);
-        // While the set is gone, a connection starts as if there were no store.
+        // Without saved parameters, a connection starts as if there were no store.
         let Some(claim) = subnet.claim(now) else {
-            result.slower = result.slower.max(1.0);
+            result.slowdown = result.slowdown.max(1.0);
             continue;
         };
         let seed = u64::from(n % 2);
-        let outcome = known.download(Some(&claim.state), seed);
-        let slow_start = known.download(None, seed);
+        let outcome = cache.download(Some(&claim.state), seed);
+        let slow_start = cache.download(None, seed);
 
-        let slower = outcome.ttlb_ms / slow_start.ttlb_ms;
+        let slowdown = outcome.ttlb_ms / slow_start.ttlb_ms;
         if outcome.phases.iter().any(|(_, phase, _)| phase == "safe_retreat") {
             subnet.retreat(done, &claim);
             result.retreats.push(now);
-            result.slower_retreating = result.slower_retreating.max(slower);
+            result.slowdown_retreating = result.slowdown_retreating.max(slowdown);
             continue;
         }
-        result.slower = result.slower.max(slower);
-        assert!(slower <= SLOWER_MAX, "{hostile:?}, {n}: {slower}: {:?}", outcome.phases);
+        result.slowdown = result.slowdown.max(slowdown);
+        assert!(slowdown <= SLOWDOWN_MAX, "{hostile:?}, {n}: {slowdown}: {:?}", outcome.phases);
         if let Some(observed) = outcome.observed_cwnd_bytes {
             subnet.record(done, observed, RTT, outcome.jump_cwnd_bytes.is_some());
         }
@@ -201,7 +200,7 @@ fn live_beside(hostile: Hostile) -> HalfHour {
 }
 
 #[test]
-fn a_hostile_neighbour_makes_one_honest_download_in_a_hold_off_retreat() {
+fn hostile_neighbour_costs_one_retreat_per_hold_off() {
     for hostile in [
         Hostile::Inflates { validated: false },
         Hostile::Inflates { validated: true },
@@ -209,19 +208,19 @@ fn a_hostile_neighbour_makes_one_honest_download_in_a_hold_off_retreat() {
         Hostile::Delays { times: 30 },
         Hostile::Retreats,
     ] {
-        let HalfHour { retreats, slower_retreating, slower } = live_beside(hostile);
+        let HalfHour { retreats, slowdown_retreating, slowdown } = download_beside(hostile);
         println!(
             "{hostile:?}: {} of {DOWNLOADS} downloads retreat; these take up to \
-             {slower_retreating:.2} times what slow start takes, the others {slower:.2}",
+             {slowdown_retreating:.2} times what slow start takes, the others {slowdown:.2}",
             retreats.len()
         );
         for (n, pair) in (1..).zip(retreats.windows(2)) {
-            // Whoever pretends that its jumps succeed makes each hold-off the first.
-            let least = match hostile {
+            // A validated observation resets the hold-off.
+            let hold_off_min = match hostile {
                 Hostile::Inflates { validated: true } => hold_off(1),
                 _ => hold_off(n),
             };
-            assert!(pair[1] - pair[0] >= least, "{hostile:?}: {retreats:?}");
+            assert!(pair[1] - pair[0] >= hold_off_min, "{hostile:?}: {retreats:?}");
         }
         match hostile {
             Hostile::Inflates { .. } => assert!(!retreats.is_empty()),

@@ -1,16 +1,15 @@
-//! Case of hostile input: sent by a
-//! [`Peer`](crate::peer::Peer), after which the server gives the answer that is
-//! expected, and still serves a client that behaves.
+//! Cases of hostile input: a [`Peer`](crate::peer::Peer) sends each, the server must react as the
+//! rule expects, and must still serve a regular client.
 
 use std::fs;
 use std::net::SocketAddr;
 use std::panic::catch_unwind;
 use std::panic::AssertUnwindSafe;
 
-use crate::heard::Close;
 use crate::packet::Space;
 use crate::peer::Peer;
 use crate::peer::INITIAL_BYTES;
+use crate::received::Close;
 use crate::support::client::Client;
 use crate::support::metrics;
 use crate::support::process::serve;
@@ -18,31 +17,31 @@ use crate::wire::h3_frame;
 use crate::wire::headers;
 use crate::wire::stream;
 
-/// A request's stream that no input uses.
+/// Request stream that no case uses.
 const SPARE_STREAM: u64 = 400;
 
-/// How often a request is sent, until it is answered.
+/// Limit on retransmissions of a request.
 const RESENDS_MAX: usize = 60;
 
-/// What the server serves.
+/// Content of the server's index file.
 const PAGE: &[u8] = b"home";
 
-/// What is left when all are gone: the client that behaves.
+/// Gauge of open connections: at the end only that of the regular client.
 const CONNECTIONS_OPEN: &str = "edge_server_connections_open";
 
-/// More than the server takes for one connection, whatever comes on it.
+/// Limit on the growth of the server's memory. It exceeds what one connection may use.
 const GROWTH_KIB_MAX: usize = 24 << 10;
 
-/// What an input is answered with.
+/// Expected reaction of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The connection is closed with an error of the transport, or of a TLS alert.
+pub enum Expected {
+    /// The connection is closed with a transport error or a TLS alert.
     Transport(u64),
 
-    /// The connection is closed with an error of HTTP/3 or QPACK.
+    /// The connection is closed with an HTTP/3 or QPACK error.
     Application(u64),
 
-    /// A stream is reset: RESET_STREAM with this code.
+    /// A stream is reset with RESET_STREAM and this code.
     Reset {
         stream: u64,
         code: u64,
@@ -51,122 +50,123 @@ pub enum Answer {
     /// The request on the first stream has this status.
     Status(&'static str),
 
-    /// Nothing: the connection does what it did before.
+    /// None: the connection still serves requests.
     Served,
 
-    /// Nothing at all: there is no connection.
+    /// None, not even a connection.
     Silence,
 
-    /// A Version Negotiation packet with the IDs of the input.
+    /// A Version Negotiation packet with the connection IDs of the case.
     VersionNegotiation,
     Retry,
     StatelessReset,
 }
 
-/// How far a connection gets before the input is sent.
+/// Progress of the connection before the case is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// Nothing is sent.
+pub enum Progress {
+    /// No packet was sent.
     Fresh,
 
-    /// The server has answered the ClientHello.
-    Met,
+    /// The server's handshake messages were received.
+    ServerHello,
 
     /// The handshake is confirmed.
-    Open,
+    Established,
 
-    /// And the client's control stream is open, with its SETTINGS.
+    /// The client's control stream is open and its SETTINGS were sent.
     Http,
 }
 
-type Act = Box<dyn Fn(&mut Peer)>;
+type Action = Box<dyn Fn(&mut Peer)>;
 
-/// One input.
-pub struct Input {
+/// One input that breaks a rule.
+pub struct Case {
     name: String,
-    stage: Stage,
-    act: Act,
+    stage: Progress,
+    act: Action,
 }
 
-/// A rule that inputs break, each in its way.
-pub struct Kind {
-    pub rule: &'static str,
+/// Rule of an RFC and the cases that break it.
+pub struct Rule {
+    /// What breaks the rule.
+    pub name: &'static str,
 
-    /// The document and its section.
+    /// Document and section.
     pub section: &'static str,
-    pub answer: Answer,
-    pub inputs: Vec<Input>,
+    pub expected: Expected,
+    pub cases: Vec<Case>,
 }
 
-/// A kind without inputs.
-pub fn kind(rule: &'static str, section: &'static str, answer: Answer) -> Kind {
-    Kind { rule, section, answer, inputs: Vec::new() }
+/// Returns a rule without cases.
+pub fn rule(name: &'static str, section: &'static str, expected: Expected) -> Rule {
+    Rule { name, section, expected, cases: Vec::new() }
 }
 
-impl Kind {
-    /// One more input.
-    pub fn input(
+impl Rule {
+    /// Adds a case.
+    pub fn case(
         mut self,
         name: impl Into<String>,
-        stage: Stage,
+        stage: Progress,
         act: impl Fn(&mut Peer) + 'static,
     ) -> Self {
-        self.inputs.push(Input { name: name.into(), stage, act: Box::new(act) });
+        self.cases.push(Case { name: name.into(), stage, act: Box::new(act) });
         self
     }
 
-    /// Inputs that do the same with different things.
-    pub fn inputs<T: 'static>(
+    /// Adds a case for each value.
+    pub fn cases<T: 'static>(
         mut self,
-        stage: Stage,
-        things: impl IntoIterator<Item = (impl Into<String>, T)>,
+        stage: Progress,
+        values: impl IntoIterator<Item = (impl Into<String>, T)>,
         act: impl Fn(&mut Peer, &T) + Copy + 'static,
     ) -> Self {
-        for (name, thing) in things {
-            self = self.input(name, stage, move |peer| act(peer, &thing));
+        for (name, value) in values {
+            self = self.case(name, stage, move |peer| act(peer, &value));
         }
         self
     }
 
-    /// Inputs that are the frames of a packet.
+    /// Adds a case for each list of frames in one packet.
     pub fn frames(
         self,
         space: Space,
         frames: impl IntoIterator<Item = (impl Into<String>, Vec<u8>)>,
     ) -> Self {
         let stage = match space {
-            Space::Data => Stage::Open,
-            _ => Stage::Met,
+            Space::Data => Progress::Established,
+            _ => Progress::ServerHello,
         };
-        self.inputs(stage, frames, move |peer, frames| peer.send(space, frames))
+        self.cases(stage, frames, move |peer, frames| peer.send(space, frames))
     }
 
-    /// Inputs that are a whole stream of HTTP/3.
+    /// Adds a case for each complete stream.
     pub fn streams(
         self,
         id: u64,
         streams: impl IntoIterator<Item = (impl Into<String>, Vec<u8>)>,
     ) -> Self {
-        self.inputs(Stage::Http, streams, move |peer, bytes| peer.write(id, bytes, true))
+        self.cases(Progress::Http, streams, move |peer, bytes| peer.write(id, bytes, true))
     }
 
-    /// Inputs that are what comes on an open stream of HTTP/3.
-    pub fn pieces(
+    /// Adds a case for each start of a stream that stays open.
+    pub fn stream_starts(
         self,
-        stage: Stage,
+        stage: Progress,
         id: u64,
-        pieces: impl IntoIterator<Item = (impl Into<String>, Vec<u8>)>,
+        stream_starts: impl IntoIterator<Item = (impl Into<String>, Vec<u8>)>,
     ) -> Self {
-        self.inputs(stage, pieces, move |peer, bytes| peer.write(id, bytes, false))
+        self.cases(stage, stream_starts, move |peer, bytes| peer.write(id, bytes, false))
     }
 }
 
-/// Tries all inputs on one server, one after the other.
+/// Runs all cases on one server, one after the other.
 ///
 /// # Panics
 ///
-/// The server does not give the answers that are expected, or does not serve.
-pub fn try_all(kinds: &[Kind], arguments: &[&str]) {
+/// The server does not react as expected, or does not serve the regular client.
+pub fn run_rules(rules: &[Rule], arguments: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("index.html"), PAGE).unwrap();
     let common = ["--workers", "1", "--metrics", "127.0.0.1:0"];
@@ -175,108 +175,111 @@ pub fn try_all(kinds: &[Kind], arguments: &[&str]) {
     let mut regular = Client::connect(address);
     assert_eq!(regular.get("/").body, PAGE);
     let before_kib = server.memory_kib("VmHWM");
-    let mut wrong = Vec::new();
-    for kind in kinds {
-        for input in &kind.inputs {
-            if let Err(got) = try_one(address, kind, input) {
+    let mut failures = Vec::new();
+    for rule in rules {
+        for case in &rule.cases {
+            if let Err(error) = run_case(address, rule, case) {
                 let line = format!(
-                    "{}: {} ({}): {:?} expected, {got}",
-                    kind.section, kind.rule, input.name, kind.answer
+                    "{}: {} ({}): expected {:?}, got {error}",
+                    rule.section, rule.name, case.name, rule.expected
                 );
                 eprintln!("{line}");
-                wrong.push(line);
+                failures.push(line);
             }
-            assert_eq!(regular.get("/").body, PAGE, "after {} ({})", kind.rule, input.name);
+            assert_eq!(regular.get("/").body, PAGE, "after {} ({})", rule.name, case.name);
         }
     }
-    assert!(wrong.is_empty(), "{} wrong answers: {wrong:#?}", wrong.len());
+    assert!(failures.is_empty(), "{} cases failed: {failures:#?}", failures.len());
     metrics::wait_until(metrics_at, CONNECTIONS_OPEN, |open| open == 1);
     let growth_kib = server.memory_kib("VmHWM") - before_kib;
     assert!(growth_kib < GROWTH_KIB_MAX, "the server took {growth_kib} KiB");
 }
 
-fn try_one(server: SocketAddr, kind: &Kind, input: &Input) -> Result<(), String> {
-    let tried = catch_unwind(AssertUnwindSafe(|| {
+fn run_case(server: SocketAddr, rule: &Rule, case: &Case) -> Result<(), String> {
+    let result = catch_unwind(AssertUnwindSafe(|| {
         let mut peer = Peer::new(server);
-        reach(&mut peer, input.stage);
-        (input.act)(&mut peer);
-        let answered = meets(&mut peer, kind.answer);
-        let heard = format!("{:?}", (peer.heard.close, &peer.heard.resets, &peer.heard.stops));
-        if answered {
-            peer.leave();
+        reach(&mut peer, case.stage);
+        (case.act)(&mut peer);
+        let responds = check_expected(&mut peer, rule.expected);
+        let received =
+            format!("{:?}", (peer.received.close, &peer.received.resets, &peer.received.stops));
+        if responds {
+            peer.close();
         }
-        answered.then_some(()).ok_or(heard)
+        responds.then_some(()).ok_or(received)
     }));
-    tried.unwrap_or_else(|_| Err("panicked".to_owned()))
+    result.unwrap_or_else(|_| Err("panicked".to_owned()))
 }
 
-fn reach(peer: &mut Peer, stage: Stage) {
+fn reach(peer: &mut Peer, stage: Progress) {
     match stage {
-        Stage::Fresh => (),
-        Stage::Met => peer.meet(),
-        Stage::Open | Stage::Http => peer.complete(),
+        Progress::Fresh => (),
+        Progress::ServerHello => peer.await_server_handshake(),
+        Progress::Established | Progress::Http => peer.complete(),
     }
-    if stage == Stage::Http {
-        // The type of the stream, and SETTINGS that say nothing.
+    if stage == Progress::Http {
+        // The stream type and empty SETTINGS.
         peer.write(2, &[&[0x00], &h3_frame(0x04, &[])[..]].concat(), false);
     }
 }
 
-/// Waits for an answer. Returns whether it came.
-fn meets(peer: &mut Peer, answer: Answer) -> bool {
-    match answer {
-        Answer::Transport(code) => closes(peer, Close::Transport(code)),
-        Answer::Application(code) => closes(peer, Close::Application(code)),
-        Answer::Reset { stream, code } => {
-            peer.await_that(|peer| peer.heard.resets.contains_key(&stream));
-            peer.heard.resets.get(&stream) == Some(&code) && is_served(peer)
+/// Waits for the expected reaction. Returns whether it came.
+fn check_expected(peer: &mut Peer, expected: Expected) -> bool {
+    match expected {
+        Expected::Transport(code) => closes(peer, Close::Transport(code)),
+        Expected::Application(code) => closes(peer, Close::Application(code)),
+        Expected::Reset { stream, code } => {
+            peer.wait_until(|peer| peer.received.resets.contains_key(&stream));
+            peer.received.resets.get(&stream) == Some(&code) && is_served(peer)
         }
-        Answer::Status(status) => {
-            peer.await_that(|peer| peer.heard.response(0).status.is_some());
-            peer.heard.response(0).status.as_deref() == Some(status)
+        Expected::Status(status) => {
+            peer.wait_until(|peer| peer.received.response(0).status.is_some());
+            peer.received.response(0).status.as_deref() == Some(status)
         }
-        Answer::Served => is_served(peer),
-        Answer::Silence => is_unanswered(peer),
-        Answer::VersionNegotiation => {
+        Expected::Served => is_served(peer),
+        Expected::Silence => stays_silent(peer),
+        Expected::VersionNegotiation => {
             let ids = [peer.source.clone(), peer.destination.clone()];
-            peer.await_that(|peer| peer.heard.datagrams > 0) && peer.heard.negotiated == Some(ids)
+            peer.wait_until(|peer| peer.received.datagrams > 0)
+                && peer.received.negotiated == Some(ids)
         }
-        Answer::Retry => peer.await_that(|peer| peer.heard.retry.is_some()),
-        Answer::StatelessReset => peer.await_that(|peer| peer.heard.is_reset()),
+        Expected::Retry => peer.wait_until(|peer| peer.received.retry.is_some()),
+        Expected::StatelessReset => peer.wait_until(|peer| peer.received.is_reset()),
     }
 }
 
 fn closes(peer: &mut Peer, close: Close) -> bool {
-    peer.await_that(|peer| peer.heard.close.is_some());
-    peer.heard.close == Some(close)
+    peer.wait_until(|peer| peer.received.close.is_some());
+    peer.received.close == Some(close)
 }
 
-/// Whether a request on the connection is answered.
+/// Returns whether the connection serves a request.
 fn is_served(peer: &mut Peer) -> bool {
     if !peer.is_complete() {
         peer.complete();
     }
     let request = stream(SPARE_STREAM, 0, &get("/"), true);
-    let whole = |peer: &Peer| peer.heard.streams.get(&SPARE_STREAM).is_some_and(|s| s.is_whole());
-    // A path that the server has no place for yet loses what comes first.
-    let is_answered = (0..RESENDS_MAX).any(|_| {
+    let complete =
+        |peer: &Peer| peer.received.streams.get(&SPARE_STREAM).is_some_and(|s| s.is_complete());
+    // The server drops the first packets of a new path while it has no slot for the path.
+    let responded = (0..RESENDS_MAX).any(|_| {
         peer.send(Space::Data, &request);
-        peer.await_briefly(whole)
+        peer.wait_briefly(complete)
     });
-    is_answered && peer.heard.response(SPARE_STREAM).body == PAGE
+    responded && peer.received.response(SPARE_STREAM).body == PAGE
 }
 
-/// Whether the next thing is answered first.
-fn is_unanswered(peer: &mut Peer) -> bool {
+/// Returns whether the case gets no reply: a packet sent after it gets the first one.
+fn stays_silent(peer: &mut Peer) -> bool {
     let mut unsupported = vec![0xc0, 0x5a, 0x5a, 0x5a, 0x5a, 0];
     unsupported.extend(*b"\x04next");
     unsupported.resize(INITIAL_BYTES, 0);
-    peer.throw(&unsupported);
-    peer.await_that(|peer| peer.heard.datagrams > 0);
-    peer.heard.negotiated == Some([b"next".to_vec(), Vec::new()])
+    peer.send_datagram(&unsupported);
+    peer.wait_until(|peer| peer.received.datagrams > 0);
+    peer.received.negotiated == Some([b"next".to_vec(), Vec::new()])
 }
 
-/// A request for a path.
+/// Returns a GET request for a path.
 pub fn get(path: &str) -> Vec<u8> {
     headers(&[
         (":method", "GET"),

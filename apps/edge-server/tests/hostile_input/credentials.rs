@@ -1,4 +1,4 @@
-//! The TLS side of a peer: TLS 1.3 alone, every certificate is welcome.
+//! TLS of a peer: TLS 1.3, without certificate verification.
 
 use std::sync::Arc;
 
@@ -17,29 +17,29 @@ use rustls::DigitallySignedStruct;
 use rustls::Error;
 use rustls::SignatureScheme;
 
-/// A handshake that is about to begin, with these transport parameters.
+/// Returns a handshake that has not started, with these transport parameters.
 pub fn start(transport_parameters: Vec<u8>) -> ClientConnection {
     let provider = Arc::new(ring::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .unwrap()
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody))
+        .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate))
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h3".to_vec()];
     let name = ServerName::try_from("localhost").unwrap();
     ClientConnection::new(Arc::new(config), Version::V1, name, transport_parameters).unwrap()
 }
 
-/// What Initial packets are protected with (RFC 9001, 5.2).
+/// Returns the cipher suite of Initial packets (RFC 9001, 5.2).
 pub fn initial_suite() -> Suite {
     ring::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().unwrap().quic_suite().unwrap()
 }
 
 #[derive(Debug)]
-struct Anybody;
+struct AcceptAnyCertificate;
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _leaf: &CertificateDer<'_>,

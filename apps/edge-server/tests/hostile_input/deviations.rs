@@ -1,12 +1,11 @@
-//! Deviations of the server from its RFCs: what it does today,
-//! what the RFC says, and why that is tolerable. A rule that is mended goes to the
-//! table of its level.
+//! Known deviations of the server from RFCs, with the reason why each is tolerable. A rule that
+//! gets fixed moves to the module of its protocol layer.
 
 use crate::case::get;
-use crate::case::kind;
-use crate::case::Answer::*;
-use crate::case::Kind;
-use crate::case::Stage;
+use crate::case::rule;
+use crate::case::Expected::*;
+use crate::case::Progress;
+use crate::case::Rule;
 use crate::qpack::integer;
 use crate::qpack::DECODER;
 use crate::qpack::ENCODER;
@@ -26,46 +25,47 @@ const DATA: u64 = 0x00;
 const CANCEL_PUSH: u64 = 0x03;
 const PRIORITY_UPDATE_PUSH: u64 = 0xf0701;
 
-pub fn kinds() -> Vec<Kind> {
+pub fn rules() -> Vec<Rule> {
     [pushes(), trailers(), instructions(), tls()].into_iter().flatten().collect()
 }
 
-/// H3_ID_ERROR. Upstream's tests want them ignored; nothing is ever pushed, so that
-/// there is nothing that they could change.
-fn pushes() -> Vec<Kind> {
+/// The RFCs require H3_ID_ERROR. Upstream's tests require that the frames are ignored; without
+/// pushes they have no effect.
+fn pushes() -> Vec<Rule> {
     let update = |id| h3_frame(PRIORITY_UPDATE_PUSH, &with_bytes(&[id], b"u=1"));
     vec![
-        kind("CANCEL_PUSH of what was never promised", "RFC 9114, 7.2.3", Served).pieces(
-            Stage::Http,
-            CONTROL,
-            [0, 7, 1 << 40].map(|id| (id.to_string(), h3_frame(CANCEL_PUSH, &varint(id)))),
-        ),
-        kind("PRIORITY_UPDATE of a push that was never promised", "RFC 9218, 7.2", Served).pieces(
-            Stage::Http,
-            CONTROL,
-            [0, 3, 6].map(|id| (id.to_string(), update(id))),
-        ),
+        rule("CANCEL_PUSH of a push that was never promised", "RFC 9114, 7.2.3", Served)
+            .stream_starts(
+                Progress::Http,
+                CONTROL,
+                [0, 7, 1 << 40].map(|id| (id.to_string(), h3_frame(CANCEL_PUSH, &varint(id)))),
+            ),
+        rule("PRIORITY_UPDATE of a push that was never promised", "RFC 9218, 7.2", Served)
+            .stream_starts(
+                Progress::Http,
+                CONTROL,
+                [0, 3, 6].map(|id| (id.to_string(), update(id))),
+            ),
     ]
 }
 
-/// H3_FRAME_UNEXPECTED. Upstream's tests want further header sections to be taken
-/// before content; the server reads of trailers no more than that they are well-formed.
-fn trailers() -> Vec<Kind> {
+/// The RFC requires H3_FRAME_UNEXPECTED. Upstream's tests allow further header sections before
+/// content; the server only checks that trailers are well-formed.
+fn trailers() -> Vec<Rule> {
     let parts = [get("/"), headers(&[("x-sum", "1")]), h3_frame(DATA, b"data")];
-    vec![kind("DATA after trailers without content before", "RFC 9114, 4.1", Status("200"))
+    vec![rule("DATA after trailers without content before", "RFC 9114, 4.1", Status("200"))
         .streams(0, [("a GET", parts.concat())])]
 }
 
-/// QPACK_ENCODER_STREAM_ERROR and QPACK_DECODER_STREAM_ERROR. Upstream's tests want
-/// instructions to be ignored; there is no table that they could change, and no field
-/// section refers to one.
-fn instructions() -> Vec<Kind> {
+/// The RFC requires QPACK_ENCODER_STREAM_ERROR or QPACK_DECODER_STREAM_ERROR. Upstream's tests
+/// require that instructions are ignored; without a dynamic table they have no effect.
+fn instructions() -> Vec<Rule> {
     let encoder = |bytes: &[u8]| [&[ENCODER], bytes].concat();
     let decoder = |bytes: &[u8]| [&[DECODER], bytes].concat();
-    let ignored = |rule, section| kind(rule, section, Served);
+    let ignored = |name, section| rule(name, section, Served);
     vec![
-        ignored("a capacity beyond what is allowed", "RFC 9204, 4.3.1").pieces(
-            Stage::Http,
+        ignored("a capacity above the limit", "RFC 9204, 4.3.1").stream_starts(
+            Progress::Http,
             INSTRUCTIONS,
             [
                 ("1", encoder(&integer(0x20, 5, 1))),
@@ -73,8 +73,8 @@ fn instructions() -> Vec<Kind> {
                 ("the largest", encoder(&integer(0x20, 5, u64::MAX))),
             ],
         ),
-        ignored("an entry for a table without room", "RFC 9204, 3.2.2").pieces(
-            Stage::Http,
+        ignored("an insertion into a table without capacity", "RFC 9204, 3.2.2").stream_starts(
+            Progress::Http,
             INSTRUCTIONS,
             [
                 ("by a static name", encoder(&[0xc0, 1, b'v'])),
@@ -83,14 +83,18 @@ fn instructions() -> Vec<Kind> {
                 ("again", encoder(&[0x00])),
             ],
         ),
-        ignored("an acknowledgement of what needed none", "RFC 9204, 4.4.1")
-            .input("of a request", Stage::Http, move |peer| {
+        ignored("an acknowledgement of a section without references", "RFC 9204, 4.4.1")
+            .case("of a request", Progress::Http, move |peer| {
                 peer.write(0, &get("/"), true);
                 peer.write(INSTRUCTIONS, &decoder(&[0x80]), false);
             })
-            .pieces(Stage::Http, INSTRUCTIONS, [("of no stream", decoder(&integer(0x80, 7, 99)))]),
-        ignored("an increment of what was not inserted", "RFC 9204, 4.4.3").pieces(
-            Stage::Http,
+            .stream_starts(
+                Progress::Http,
+                INSTRUCTIONS,
+                [("of no stream", decoder(&integer(0x80, 7, 99)))],
+            ),
+        ignored("an increment beyond the insertions", "RFC 9204, 4.4.3").stream_starts(
+            Progress::Http,
             INSTRUCTIONS,
             [
                 ("0", decoder(&[0x00])),
@@ -101,18 +105,18 @@ fn instructions() -> Vec<Kind> {
     ]
 }
 
-/// BoringSSL's choice: other alerts than missing_extension and PROTOCOL_VIOLATION. The
+/// The RFCs require missing_extension and PROTOCOL_VIOLATION. BoringSSL sends other alerts; the
 /// handshake fails either way.
-fn tls() -> Vec<Kind> {
+fn tls() -> Vec<Rule> {
     vec![
-        kind("no signature_algorithms", "RFC 8446, 9.2", HANDSHAKE_FAILURE).input(
+        rule("no signature_algorithms", "RFC 8446, 9.2", HANDSHAKE_FAILURE).case(
             "none",
-            Stage::Fresh,
+            Progress::Fresh,
             without(SIGNATURE_ALGORITHMS),
         ),
-        kind("a legacy session ID", "RFC 9001, 8.4", ILLEGAL_PARAMETER).input(
+        rule("a legacy session ID", "RFC 9001, 8.4", ILLEGAL_PARAMETER).case(
             "32 bytes",
-            Stage::Fresh,
+            Progress::Fresh,
             changed(|hello| hello.session = vec![7; 32]),
         ),
     ]

@@ -1,10 +1,10 @@
-//! Much of what is harmless alone (RFC 9000, 21; RFC 9114, 10.5).
+//! Floods of frames and packets that are harmless alone (RFC 9000, 21; RFC 9114, 10.5).
 
 use crate::case::get;
-use crate::case::kind;
-use crate::case::Answer::*;
-use crate::case::Kind;
-use crate::case::Stage;
+use crate::case::rule;
+use crate::case::Expected::*;
+use crate::case::Progress;
+use crate::case::Rule;
 use crate::packet::Space;
 use crate::peer::Peer;
 use crate::wire::crypto;
@@ -22,16 +22,15 @@ const FRAMES: usize = 200;
 const RESET_STREAM: u64 = 0x04;
 const STOP_SENDING: u64 = 0x05;
 
-/// Streams of one direction that are allowed besides the control stream, the first
-/// of them.
+/// Number of unidirectional streams allowed beside the control stream, and the first of them.
 const UNI_STREAMS: u64 = 15;
 const NEXT_UNI: u64 = 6;
 const PATH_CHALLENGE: u64 = 0x1a;
 
-/// Requests that are malformed or unfinished, before a connection is closed.
-const HARM_MAX: u64 = 100;
+/// Limit on malformed or cancelled requests, beyond which the connection is closed.
+const ABUSIVE_REQUESTS_MAX: u64 = 100;
 
-pub fn kinds() -> Vec<Kind> {
+pub fn rules() -> Vec<Rule> {
     [packets(), streams(), connection_ids(), requests()].into_iter().flatten().collect()
 }
 
@@ -39,20 +38,28 @@ fn repeated(payload: Vec<u8>) -> impl Fn(&mut Peer) {
     move |peer: &mut Peer| peer.send_many(std::iter::repeat_n(payload.clone(), PACKETS))
 }
 
-fn packets() -> Vec<Kind> {
+fn packets() -> Vec<Rule> {
     let challenge = || with_bytes(&[PATH_CHALLENGE], b"8 bytes!");
     vec![
-        kind("a flood of packets", "RFC 9000, 21.9", Served)
-            .input("PING", Stage::Open, repeated(vec![0x01; 20]))
-            .input("PADDING", Stage::Open, repeated(vec![0; 1000]))
-            .input("DATA_BLOCKED", Stage::Open, repeated(numbers(&[0x14, 7]).repeat(FRAMES)))
-            .input("MAX_DATA", Stage::Open, repeated(numbers(&[0x10, 1 << 30]).repeat(FRAMES))),
-        kind("a flood of PATH_CHALLENGE", "RFC 9000, 8.2.2", Served)
-            .input("one a packet", Stage::Open, repeated(challenge()))
-            .input("many a packet", Stage::Open, repeated(challenge().repeat(100))),
-        kind("acknowledgements of many pieces", "RFC 9000, 13.2.3", Served).input(
+        rule("a flood of packets", "RFC 9000, 21.9", Served)
+            .case("PING", Progress::Established, repeated(vec![0x01; 20]))
+            .case("PADDING", Progress::Established, repeated(vec![0; 1000]))
+            .case(
+                "DATA_BLOCKED",
+                Progress::Established,
+                repeated(numbers(&[0x14, 7]).repeat(FRAMES)),
+            )
+            .case(
+                "MAX_DATA",
+                Progress::Established,
+                repeated(numbers(&[0x10, 1 << 30]).repeat(FRAMES)),
+            ),
+        rule("a flood of PATH_CHALLENGE", "RFC 9000, 8.2.2", Served)
+            .case("one a packet", Progress::Established, repeated(challenge()))
+            .case("many a packet", Progress::Established, repeated(challenge().repeat(100))),
+        rule("acknowledgements of many ranges", "RFC 9000, 13.2.3", Served).case(
             "every other number",
-            Stage::Open,
+            Progress::Established,
             |peer| {
                 for n in 1..=PACKETS as u64 {
                     peer.skip_number(Space::Data);
@@ -66,33 +73,37 @@ fn packets() -> Vec<Kind> {
     ]
 }
 
-fn streams() -> Vec<Kind> {
+fn streams() -> Vec<Rule> {
     vec![
-        kind("a flood of empty STREAM frames", "RFC 9000, 21.6", Served)
-            .input("on one stream", Stage::Http, repeated(stream(0, 0, b"", false).repeat(FRAMES)))
-            .input(
+        rule("a flood of empty STREAM frames", "RFC 9000, 21.6", Served)
+            .case(
+                "on one stream",
+                Progress::Http,
+                repeated(stream(0, 0, b"", false).repeat(FRAMES)),
+            )
+            .case(
                 "on a control stream",
-                Stage::Http,
+                Progress::Http,
                 repeated(stream(2, 3, b"", false).repeat(FRAMES)),
             ),
-        kind("a stream in pieces that do not touch", "RFC 9000, 21.6", Served).input(
+        rule("a stream in chunks with gaps", "RFC 9000, 21.6", Served).case(
             "on many streams",
-            Stage::Http,
+            Progress::Http,
             |peer| {
-                let piece = |n: u64| stream(4 * (n % 16), 2 * (n / 16) + 1, b"x", false);
+                let chunk = |n: u64| stream(4 * (n % 16), 2 * (n / 16) + 1, b"x", false);
                 let packets =
-                    (0..3000).map(|p| (0..100).flat_map(|n| piece(100 * p + n)).collect());
+                    (0..3000).map(|p| (0..100).flat_map(|n| chunk(100 * p + n)).collect());
                 peer.send_many(packets.collect::<Vec<_>>());
             },
         ),
-        kind("a handshake in pieces that do not touch", "RFC 9000, 21.6", Served).input(
+        rule("a handshake in chunks with gaps", "RFC 9000, 21.6", Served).case(
             "from an address that is not validated",
-            Stage::Fresh,
+            Progress::Fresh,
             |peer| {
-                // Behind where the ClientHello will be.
-                let piece = |n: u64| crypto(2 * n + 3000, b"x");
+                // Beyond the offsets of the ClientHello.
+                let chunk = |n: u64| crypto(2 * n + 3000, b"x");
                 for packet in 0..300 {
-                    let frames: Vec<u8> = (0..100).flat_map(|n| piece(100 * packet + n)).collect();
+                    let frames: Vec<u8> = (0..100).flat_map(|n| chunk(100 * packet + n)).collect();
                     peer.send(Space::Initial, &frames);
                     if packet % 10 == 0 {
                         peer.receive();
@@ -100,30 +111,30 @@ fn streams() -> Vec<Kind> {
                 }
             },
         ),
-        kind("streams that are opened and left", "RFC 9000, 21.7", Served)
-            .input("all that are allowed", Stage::Http, |peer| {
+        rule("streams that are opened and abandoned", "RFC 9000, 21.7", Served)
+            .case("all that are allowed", Progress::Http, |peer| {
                 let packets = (0..100).map(|n| stream(4 * n, 0, &[0x01], false));
                 peer.send_many(packets.collect::<Vec<_>>());
             })
-            .input("in one go", Stage::Http, |peer| {
+            .case("in one go", Progress::Http, |peer| {
                 let last = stream(4 * 127, 0, &[0x01], false);
                 peer.send(Space::Data, &last);
             }),
-        kind("streams of unknown types that end late", "RFC 9114, 6.2.3", Served).input(
+        rule("streams of unknown types that end late", "RFC 9114, 6.2.3", Served).case(
             "one after the other",
-            Stage::Http,
+            Progress::Http,
             |peer| {
                 for n in 0..UNI_STREAMS {
                     let id = 4 * n + NEXT_UNI;
                     peer.send(Space::Data, &stream(id, 0, &[0x21], false));
-                    peer.wait("STOP_SENDING", |peer| peer.heard.stops.contains_key(&id));
+                    peer.wait("STOP_SENDING", |peer| peer.received.stops.contains_key(&id));
                     peer.send(Space::Data, &stream(id, 1, &[], true));
                 }
             },
         ),
-        kind("STOP_SENDING of the server's QPACK streams", "RFC 9204, 4.2", Served).input(
+        rule("STOP_SENDING of the server's QPACK streams", "RFC 9204, 4.2", Served).case(
             "both",
-            Stage::Http,
+            Progress::Http,
             |peer| {
                 let frames: Vec<u8> = [7, 11]
                     .iter()
@@ -136,14 +147,14 @@ fn streams() -> Vec<Kind> {
     ]
 }
 
-fn connection_ids() -> Vec<Kind> {
+fn connection_ids() -> Vec<Rule> {
     vec![
-        kind("connection IDs retired as fast as they come", "RFC 9000, 5.1.1", Served).input(
+        rule("connection IDs retired as fast as they are issued", "RFC 9000, 5.1.1", Served).case(
             "200 times",
-            Stage::Open,
+            Progress::Established,
             |peer| {
                 for _ in 0..200 {
-                    let known = peer.heard.ids.keys().next_back().copied().unwrap_or_default();
+                    let known = peer.received.ids.keys().next_back().copied().unwrap_or_default();
                     let given: Vec<u64> = (1..=known).rev().take(3).collect();
                     let frames: Vec<u8> = given.iter().flat_map(|n| numbers(&[0x19, *n])).collect();
                     peer.send(Space::Data, &[&frames[..], &[0x01]].concat());
@@ -151,9 +162,9 @@ fn connection_ids() -> Vec<Kind> {
                 }
             },
         ),
-        kind("connection IDs replaced over and over", "RFC 9000, 5.1.2", Served).input(
+        rule("connection IDs replaced over and over", "RFC 9000, 5.1.2", Served).case(
             "200 times",
-            Stage::Open,
+            Progress::Established,
             |peer| {
                 for n in 1..=200 {
                     let id = [&[7; 6][..], &(n as u16).to_be_bytes()].concat();
@@ -167,11 +178,11 @@ fn connection_ids() -> Vec<Kind> {
     ]
 }
 
-fn requests() -> Vec<Kind> {
-    let load = |rule| kind(rule, "RFC 9114, 10.5", Application(H3_EXCESSIVE_LOAD));
+fn requests() -> Vec<Rule> {
+    let load = |name| rule(name, "RFC 9114, 10.5", Application(H3_EXCESSIVE_LOAD));
     let each = |act: fn(&mut Peer, u64)| {
         move |peer: &mut Peer| {
-            for n in 0..=HARM_MAX {
+            for n in 0..=ABUSIVE_REQUESTS_MAX {
                 act(peer, 4 * n);
                 if n % 20 == 0 {
                     peer.round_trip();
@@ -181,33 +192,33 @@ fn requests() -> Vec<Kind> {
     };
     vec![
         load("a storm of resets")
-            .input(
+            .case(
                 "of half a header section",
-                Stage::Http,
+                Progress::Http,
                 each(|peer, id| {
                     peer.send(Space::Data, &stream(id, 0, &[0x01, 0x40, 99, 0], false));
                     peer.send(Space::Data, &numbers(&[RESET_STREAM, id, H3_REQUEST_CANCELLED, 4]));
                 }),
             )
-            .input(
+            .case(
                 "of half a frame",
-                Stage::Http,
+                Progress::Http,
                 each(|peer, id| {
                     peer.send(Space::Data, &stream(id, 0, &[0x01], false));
                     peer.send(Space::Data, &numbers(&[RESET_STREAM, id, H3_REQUEST_CANCELLED, 1]));
                 }),
             ),
         load("a storm of malformed requests")
-            .input(
+            .case(
                 "without fields",
-                Stage::Http,
+                Progress::Http,
                 each(|peer, id| {
                     peer.write(id, &headers(&[(":method", "GET")]), true);
                 }),
             )
-            .input(
+            .case(
                 "with a wrong length",
-                Stage::Http,
+                Progress::Http,
                 each(|peer, id| {
                     let fields = [
                         (":method", "GET"),
@@ -219,18 +230,18 @@ fn requests() -> Vec<Kind> {
                     peer.write(id, &headers(&fields), true);
                 }),
             ),
-        kind("malformed requests that are few", "RFC 9114, 4.1.2", Served).input(
+        rule("malformed requests below the limit", "RFC 9114, 4.1.2", Served).case(
             "100 of them",
-            Stage::Http,
+            Progress::Http,
             |peer| {
-                for n in 0..HARM_MAX {
+                for n in 0..ABUSIVE_REQUESTS_MAX {
                     peer.write(4 * n, &headers(&[(":method", "GET")]), true);
                 }
             },
         ),
-        kind("requests taken back at once", "RFC 9114, 10.5", Served).input(
+        rule("requests cancelled at once", "RFC 9114, 10.5", Served).case(
             "90 of them",
-            Stage::Http,
+            Progress::Http,
             |peer| {
                 for n in 0..90 {
                     let request = get("/");
@@ -242,12 +253,12 @@ fn requests() -> Vec<Kind> {
                 }
             },
         ),
-        kind("content in empty frames", "RFC 9114, 10.5", Served)
-            .input("100000", Stage::Http, |peer| {
+        rule("content in empty frames", "RFC 9114, 10.5", Served)
+            .case("100000", Progress::Http, |peer| {
                 peer.write(0, &get("/"), false);
                 peer.write(0, &h3_frame(0x00, &[]).repeat(30_000), false);
             })
-            .input("unknown frames", Stage::Http, |peer| {
+            .case("unknown frames", Progress::Http, |peer| {
                 peer.write(0, &get("/"), false);
                 peer.write(0, &h3_frame(0x21, &[]).repeat(30_000), false);
             }),

@@ -1,10 +1,10 @@
-//! Requests (RFC 9114, 4; RFC 9110): malformed ones cost their stream, others have
-//! a status.
+//! HTTP requests (RFC 9114, 4; RFC 9110): malformed ones reset their stream, others get an error
+//! status.
 
-use crate::case::kind;
-use crate::case::Answer::*;
-use crate::case::Kind;
-use crate::case::Stage;
+use crate::case::rule;
+use crate::case::Expected::*;
+use crate::case::Progress;
+use crate::case::Rule;
 use crate::packet::Space;
 use crate::wire::h3_frame;
 use crate::wire::headers;
@@ -22,7 +22,7 @@ const DATA: u64 = 0x00;
 const RESET_STREAM: u64 = 0x04;
 const STOP_SENDING: u64 = 0x05;
 
-pub fn kinds() -> Vec<Kind> {
+pub fn rules() -> Vec<Rule> {
     [pseudo_fields(), fields(), content(), statuses(), cancelled()].into_iter().flatten().collect()
 }
 
@@ -38,7 +38,7 @@ fn without(name: &str) -> Vec<u8> {
     headers(&GET.into_iter().filter(|field| field.0 != name).collect::<Vec<_>>())
 }
 
-/// A request with a field of any bytes.
+/// Returns a request with an arbitrary field.
 fn raw(name: &[u8], value: &[u8]) -> Vec<u8> {
     let mut bytes = section(&GET);
     literal(&mut bytes, name, value);
@@ -46,23 +46,23 @@ fn raw(name: &[u8], value: &[u8]) -> Vec<u8> {
 }
 
 fn malformed(
-    rule: &'static str,
+    name: &'static str,
     section: &'static str,
     requests: Vec<(&'static str, Vec<u8>)>,
-) -> Kind {
-    kind(rule, section, Reset { stream: 0, code: H3_MESSAGE_ERROR }).streams(0, requests)
+) -> Rule {
+    rule(name, section, Reset { stream: 0, code: H3_MESSAGE_ERROR }).streams(0, requests)
 }
 
-fn answered(
+fn responds(
     status: &'static str,
-    rule: &'static str,
+    name: &'static str,
     section: &'static str,
     requests: Vec<(&'static str, Vec<u8>)>,
-) -> Kind {
-    kind(rule, section, Status(status)).streams(0, requests)
+) -> Rule {
+    rule(name, section, Status(status)).streams(0, requests)
 }
 
-fn pseudo_fields() -> Vec<Kind> {
+fn pseudo_fields() -> Vec<Rule> {
     vec![
         malformed(
             "a pseudo-header field is missing",
@@ -76,7 +76,7 @@ fn pseudo_fields() -> Vec<Kind> {
             ],
         ),
         malformed(
-            "a pseudo-header field twice",
+            "a repeated pseudo-header field",
             "RFC 9114, 4.3.1",
             vec![
                 (":method", with(&[(":method", "GET")])),
@@ -86,7 +86,7 @@ fn pseudo_fields() -> Vec<Kind> {
             ],
         ),
         malformed(
-            "a pseudo-header field that requests have not",
+            "a pseudo-header field that requests do not have",
             "RFC 9114, 4.3",
             vec![
                 (":status", with(&[(":status", "200")])),
@@ -96,7 +96,7 @@ fn pseudo_fields() -> Vec<Kind> {
             ],
         ),
         malformed(
-            "a pseudo-header field after others",
+            "a pseudo-header field after regular fields",
             "RFC 9114, 4.3",
             vec![
                 ("all", headers(&[&[("accept", "*/*")], &GET[..]].concat())),
@@ -138,7 +138,7 @@ fn pseudo_fields() -> Vec<Kind> {
             ],
         ),
         malformed(
-            "a Host that is not :authority",
+            "a Host other than :authority",
             "RFC 9114, 4.3.1",
             vec![
                 ("another", with(&[("host", "elsewhere")])),
@@ -146,7 +146,7 @@ fn pseudo_fields() -> Vec<Kind> {
             ],
         ),
         malformed(
-            "CONNECT with more than a host",
+            "CONNECT with more than an authority",
             "RFC 9114, 4.4",
             vec![
                 ("all", set(":method", "CONNECT")),
@@ -164,7 +164,7 @@ fn pseudo_fields() -> Vec<Kind> {
     ]
 }
 
-fn fields() -> Vec<Kind> {
+fn fields() -> Vec<Rule> {
     vec![
         malformed(
             "a field name with upper case letters",
@@ -175,7 +175,7 @@ fn fields() -> Vec<Kind> {
             ],
         ),
         malformed(
-            "a field name with other characters",
+            "a field name with invalid characters",
             "RFC 9110, 5.1",
             vec![
                 ("a space", with(&[("a b", "c")])),
@@ -199,7 +199,7 @@ fn fields() -> Vec<Kind> {
             ],
         ),
         malformed(
-            "a field of a connection",
+            "a connection-specific field",
             "RFC 9114, 4.2",
             vec![
                 ("connection", with(&[("connection", "close")])),
@@ -210,12 +210,12 @@ fn fields() -> Vec<Kind> {
             ],
         ),
         malformed(
-            "te that says more than trailers",
+            "te other than trailers",
             "RFC 9114, 4.2",
             vec![("gzip", with(&[("te", "gzip")])), ("both", with(&[("te", "trailers, gzip")]))],
         ),
         malformed(
-            "a content-length that is no number",
+            "an invalid content-length",
             "RFC 9110, 8.6",
             vec![
                 ("a sign", with(&[("content-length", "+1")])),
@@ -227,29 +227,32 @@ fn fields() -> Vec<Kind> {
             ],
         ),
         malformed(
-            "two different lengths",
+            "different content-lengths",
             "RFC 9110, 8.6",
             vec![("0 and 1", with(&[("content-length", "0"), ("content-length", "1")]))],
         ),
     ]
 }
 
-fn content() -> Vec<Kind> {
+fn content() -> Vec<Rule> {
     let post = |length: &str| with(&[("content-length", length)]);
     vec![
         malformed(
-            "other content than announced",
+            "content of another length than announced",
             "RFC 9114, 4.1.2",
             vec![
                 ("none", post("5")),
                 ("less", [post("5"), h3_frame(DATA, b"1234")].concat()),
                 ("more", [post("3"), h3_frame(DATA, b"1234")].concat()),
-                ("much more, in pieces", [post("3"), h3_frame(DATA, b"12").repeat(5)].concat()),
+                (
+                    "much more, in several frames",
+                    [post("3"), h3_frame(DATA, b"12").repeat(5)].concat(),
+                ),
             ],
         ),
-        answered(
+        responds(
             "200",
-            "content that nobody asked for",
+            "unexpected content",
             "RFC 9110, 9.3.1",
             vec![
                 ("with GET", [with(&[]), h3_frame(DATA, &[7; 900])].concat()),
@@ -259,12 +262,12 @@ fn content() -> Vec<Kind> {
     ]
 }
 
-fn statuses() -> Vec<Kind> {
+fn statuses() -> Vec<Rule> {
     let long = format!("/{}", "x".repeat(9000));
     vec![
-        answered(
+        responds(
             "400",
-            "a path that climbs",
+            "a path that leaves the root",
             "RFC 3986, 5.2.4",
             vec![
                 ("plain", set(":path", "/../etc/passwd")),
@@ -272,9 +275,9 @@ fn statuses() -> Vec<Kind> {
                 ("late", set(":path", "/a/../../x")),
             ],
         ),
-        answered(
+        responds(
             "400",
-            "a path that is none",
+            "an invalid path",
             "RFC 3986, 3.3",
             vec![
                 ("relative", set(":path", "index.html")),
@@ -285,18 +288,18 @@ fn statuses() -> Vec<Kind> {
                 ("a backslash", set(":path", "/a\\b")),
             ],
         ),
-        answered(
+        responds(
             "400",
-            "a host that is none",
+            "an invalid host",
             "RFC 9110, 7.2",
             vec![
                 ("a space", set(":authority", "a b")),
-                ("a port that is none", set(":authority", "a:b")),
+                ("an invalid port", set(":authority", "a:b")),
                 ("no name", set(":authority", ":443")),
                 ("half a bracket", set(":authority", "[::1")),
             ],
         ),
-        answered(
+        responds(
             "421",
             "another scheme",
             "RFC 9110, 7.4",
@@ -306,9 +309,9 @@ fn statuses() -> Vec<Kind> {
                 ("ftp", set(":scheme", "ftp")),
             ],
         ),
-        answered(
+        responds(
             "405",
-            "a method that files have not",
+            "a method that files do not support",
             "RFC 9110, 15.5.6",
             vec![
                 ("POST", set(":method", "POST")),
@@ -319,9 +322,9 @@ fn statuses() -> Vec<Kind> {
                 ("CONNECT", headers(&[(":method", "CONNECT"), (":authority", "a:1")])),
             ],
         ),
-        answered(
+        responds(
             "501",
-            "a method that nobody knows",
+            "an unknown method",
             "RFC 9110, 15.6.2",
             vec![
                 ("BREW", set(":method", "BREW")),
@@ -329,15 +332,15 @@ fn statuses() -> Vec<Kind> {
                 ("long", set(":method", &"X".repeat(5000))),
             ],
         ),
-        answered(
+        responds(
             "414",
-            "a path longer than is read",
+            "a path longer than the limit",
             "RFC 9110, 15.5.15",
             vec![("9 kB", set(":path", &long))],
         ),
-        answered(
+        responds(
             "404",
-            "what is not there",
+            "a missing file",
             "RFC 9110, 15.5.5",
             vec![
                 ("a file", set(":path", "/missing")),
@@ -345,9 +348,9 @@ fn statuses() -> Vec<Kind> {
                 ("below a file", set(":path", "/index.html/x")),
             ],
         ),
-        answered(
+        responds(
             "200",
-            "a range that is none",
+            "an invalid range",
             "RFC 9110, 14.2",
             vec![
                 ("no unit", with(&[("range", "0-1")])),
@@ -356,37 +359,37 @@ fn statuses() -> Vec<Kind> {
                 ("another unit", with(&[("range", "lines=1-2")])),
             ],
         ),
-        answered(
+        responds(
             "206",
-            "a range that goes far beyond the end",
+            "a range that extends far beyond the end",
             "RFC 9110, 14.1.2",
             vec![
                 ("its end", with(&[("range", "bytes=0-99999999999999999999999")])),
                 ("its length", with(&[("range", "bytes=-99999999999999999999999")])),
             ],
         ),
-        answered(
+        responds(
             "416",
-            "a range that is not there",
+            "an unsatisfiable range",
             "RFC 9110, 14.1.2",
             vec![
-                ("behind", with(&[("range", "bytes=4-")])),
-                ("far behind", with(&[("range", "bytes=18446744073709551615-")])),
+                ("after the end", with(&[("range", "bytes=4-")])),
+                ("far after the end", with(&[("range", "bytes=18446744073709551615-")])),
                 ("the last 0", with(&[("range", "bytes=-0")])),
             ],
         ),
-        answered(
+        responds(
             "412",
-            "a condition that fails",
+            "a precondition that fails",
             "RFC 9110, 13.1.1",
             vec![
                 ("another tag", with(&[("if-match", "\"x\"")])),
                 ("no tag", with(&[("if-match", "x")])),
             ],
         ),
-        answered(
+        responds(
             "200",
-            "a condition that cannot be read",
+            "a malformed precondition",
             "RFC 9110, 13.1.3",
             vec![
                 ("a date", with(&[("if-modified-since", "yesterday")])),
@@ -397,18 +400,18 @@ fn statuses() -> Vec<Kind> {
     ]
 }
 
-fn cancelled() -> Vec<Kind> {
+fn cancelled() -> Vec<Rule> {
     let request = || with(&[]);
-    vec![kind("a request taken back", "RFC 9114, 4.1.1", Served)
-        .input("half of it", Stage::Http, move |peer| {
+    vec![rule("a cancelled request", "RFC 9114, 4.1.1", Served)
+        .case("half of it", Progress::Http, move |peer| {
             peer.write(0, &request()[..9], false);
             peer.send(Space::Data, &numbers(&[RESET_STREAM, 0, H3_REQUEST_CANCELLED, 9]));
         })
-        .input("with its answer", Stage::Http, move |peer| {
+        .case("with its response", Progress::Http, move |peer| {
             peer.write(0, &request(), true);
             peer.send(Space::Data, &numbers(&[STOP_SENDING, 0, H3_REQUEST_CANCELLED]));
         })
-        .input("in one packet", Stage::Http, move |peer| {
+        .case("in one packet", Progress::Http, move |peer| {
             let request = request();
             let size = request.len() as u64;
             let frames = [
@@ -418,7 +421,7 @@ fn cancelled() -> Vec<Kind> {
             ];
             peer.send(Space::Data, &frames.concat());
         })
-        .input("with a code that nobody knows", Stage::Http, move |peer| {
+        .case("with an unknown code", Progress::Http, move |peer| {
             peer.write(0, &request(), true);
             peer.send(Space::Data, &numbers(&[STOP_SENDING, 0, (1 << 62) - 1]));
         })]

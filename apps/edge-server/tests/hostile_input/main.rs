@@ -1,8 +1,8 @@
-//! Malformed and hostile input at every level, to the server as a process: each is
-//! answered as its RFC says, and a client that behaves is then still served.
+//! Hostile input of every protocol layer, sent to a server process: the server must react as the
+//! RFC requires and still serve a regular client.
 //!
-//! Rules are grouped into a table a module. Where the server answers otherwise than
-//! the RFC would have it, the rule is in [`deviations`], with the reason.
+//! Each module has a table of rules. Where the server deviates from an RFC, the rule is in
+//! [`deviations`], with the reason.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,6 @@ mod case;
 mod credentials;
 mod deviations;
 mod floods;
-mod heard;
 mod http3_frames;
 mod http_messages;
 mod packet;
@@ -19,101 +18,102 @@ mod qpack;
 mod quic_frames;
 mod quic_packets;
 mod quic_streams;
+mod received;
 mod slow_clients;
 mod tls_messages;
 mod tokens;
 mod transport_parameters;
 mod wire;
 
-#[expect(dead_code, reason = "the other tests of processes use the rest")]
+#[expect(dead_code, reason = "the process tests use the rest")]
 mod support;
 
-use case::try_all;
-use case::Kind;
+use case::run_rules;
+use case::Rule;
 
-const KINDS_MIN: usize = 80;
-const INPUTS_MIN: usize = 300;
+const RULES_MIN: usize = 80;
+const CASES_MIN: usize = 300;
 
 #[test]
 fn quic_packets() {
-    try_all(&quic_packets::kinds(), &[]);
+    run_rules(&quic_packets::rules(), &[]);
 }
 
 #[test]
 fn tokens() {
-    try_all(&tokens::kinds(), &["--retry-above", "0"]);
+    run_rules(&tokens::rules(), &["--retry-above", "0"]);
 }
 
 #[test]
 fn quic_frames() {
-    try_all(&quic_frames::kinds(), &[]);
+    run_rules(&quic_frames::rules(), &[]);
 }
 
 #[test]
 fn quic_streams() {
-    try_all(&quic_streams::kinds(), &[]);
+    run_rules(&quic_streams::rules(), &[]);
 }
 
 #[test]
 fn transport_parameters() {
-    try_all(&transport_parameters::kinds(), &[]);
+    run_rules(&transport_parameters::rules(), &[]);
 }
 
 #[test]
 fn tls_messages() {
-    try_all(&tls_messages::kinds(), &[]);
+    run_rules(&tls_messages::rules(), &[]);
 }
 
 #[test]
 fn http3_frames() {
-    try_all(&http3_frames::kinds(), &[]);
+    run_rules(&http3_frames::rules(), &[]);
 }
 
 #[test]
 fn qpack() {
-    try_all(&qpack::kinds(), &[]);
+    run_rules(&qpack::rules(), &[]);
 }
 
 #[test]
 fn http_messages() {
-    try_all(&http_messages::kinds(), &[]);
+    run_rules(&http_messages::rules(), &[]);
 }
 
 #[test]
 fn floods() {
-    try_all(&floods::kinds(), &[]);
+    run_rules(&floods::rules(), &[]);
 }
 
 #[test]
 fn slow_clients() {
-    try_all(&slow_clients::kinds(), &slow_clients::ARGUMENTS);
+    run_rules(&slow_clients::rules(), &slow_clients::ARGUMENTS);
 }
 
 #[test]
 fn known_deviations() {
-    try_all(&deviations::kinds(), &[]);
+    run_rules(&deviations::rules(), &[]);
 }
 
 #[test]
-fn there_are_enough() {
-    let tables: [Vec<Kind>; 12] = [
-        quic_packets::kinds(),
-        tokens::kinds(),
-        quic_frames::kinds(),
-        quic_streams::kinds(),
-        transport_parameters::kinds(),
-        tls_messages::kinds(),
-        http3_frames::kinds(),
-        qpack::kinds(),
-        http_messages::kinds(),
-        floods::kinds(),
-        slow_clients::kinds(),
-        deviations::kinds(),
+fn rules_are_unique_and_numerous() {
+    let tables: [Vec<Rule>; 12] = [
+        quic_packets::rules(),
+        tokens::rules(),
+        quic_frames::rules(),
+        quic_streams::rules(),
+        transport_parameters::rules(),
+        tls_messages::rules(),
+        http3_frames::rules(),
+        qpack::rules(),
+        http_messages::rules(),
+        floods::rules(),
+        slow_clients::rules(),
+        deviations::rules(),
     ];
-    let kinds: Vec<&Kind> = tables.iter().flatten().collect();
-    let rules: BTreeSet<_> = kinds.iter().map(|kind| (kind.section, kind.rule)).collect();
-    assert_eq!(rules.len(), kinds.len(), "a rule is there twice");
-    let inputs: usize = kinds.iter().map(|kind| kind.inputs.len()).sum();
-    println!("{inputs} inputs of {} kinds", kinds.len());
-    assert!(kinds.len() >= KINDS_MIN && inputs >= INPUTS_MIN);
+    let rules: Vec<&Rule> = tables.iter().flatten().collect();
+    let distinct: BTreeSet<_> = rules.iter().map(|rule| (rule.section, rule.name)).collect();
+    assert_eq!(distinct.len(), rules.len(), "a rule occurs twice");
+    let cases: usize = rules.iter().map(|rule| rule.cases.len()).sum();
+    println!("{cases} cases of {} rules", rules.len());
+    assert!(rules.len() >= RULES_MIN && cases >= CASES_MIN);
 }

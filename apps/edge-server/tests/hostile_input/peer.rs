@@ -1,8 +1,8 @@
-//! A QUIC client whose every packet and frame is in the test's hands: rustls does
-//! the TLS handshake and gives the keys, all else is made here.
+//! QUIC client that gives tests control of every packet and frame. rustls performs the TLS
+//! handshake and provides the keys.
 //!
-//! It takes the way of an ordinary connection to wherever a test wants to leave it.
-//! No clock is read: patience is counted in naps.
+//! The client follows a regular connection up to the point at which a test deviates. It reads no
+//! clock: timeouts are numbers of polls.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -21,13 +21,13 @@ use rustls::quic::Version;
 use rustls::Side;
 
 use crate::credentials;
-use crate::heard::Heard;
-use crate::heard::Inflow;
 use crate::packet;
-use crate::packet::Packet;
+use crate::packet::PlainPacket;
 use crate::packet::Space;
 use crate::packet::SPACES;
 use crate::packet::VERSION;
+use crate::received::Received;
+use crate::received::StreamBuffer;
 use crate::wire::crypto;
 use crate::wire::numbers;
 use crate::wire::stream;
@@ -35,90 +35,90 @@ use crate::wire::varint;
 use crate::wire::with_bytes;
 use crate::wire::Reader;
 
-const NAP: Duration = Duration::from_millis(10);
-const NAPS_MAX: usize = 3000;
-const NAPS_BRIEF: usize = 50;
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+const POLLS_MAX: usize = 3000;
+const POLLS_BRIEF: usize = 50;
 
 /// Smallest datagram with an Initial packet (RFC 9000, 14.1).
 pub const INITIAL_BYTES: usize = 1200;
 
-/// The most that a packet carries here.
+/// Largest payload of a packet, in bytes.
 const PAYLOAD_BYTES: usize = 1160;
 
-/// Packets that may be on their way at once: more do not fit into a socket's buffer.
+/// Largest number of packets in flight: more do not fit into a socket's buffer.
 const BURST: u64 = 50;
 
-/// Ranges of an ACK frame.
+/// Limit on the ranges of an ACK frame.
 const RANGES_MAX: usize = 16;
 
-/// How often the keys can be updated here.
+/// Number of prepared key updates.
 pub const KEY_UPDATES: usize = 8;
 
 const PING: u8 = 0x01;
 const PATH_RESPONSE: u64 = 0x1b;
 const CONNECTION_CLOSE: u64 = 0x1c;
 
-/// What this client grants a server.
+/// Flow-control window granted to the server, in bytes.
 pub const WINDOW_BYTES: u64 = 1 << 20;
 
-/// A packet number space of the connection.
+/// State of a packet number space.
 #[derive(Default)]
-struct State {
+struct SpaceState {
     keys: Option<Keys>,
     number_next: u64,
     received: BTreeSet<u64>,
     acknowledged: Option<u64>,
-    crypto: Inflow,
+    crypto: StreamBuffer,
     crypto_sent: u64,
-    due: bool,
+    ack_due: bool,
 }
 
-impl State {
+impl SpaceState {
     fn keys(&self) -> &Keys {
         self.keys.as_ref().expect("keys of this space")
     }
 }
 
-/// One connection to a server, or less than one.
+/// Client with at most one connection.
 pub struct Peer {
     socket: UdpSocket,
     server: SocketAddr,
     tls: ClientConnection,
 
-    /// What the server calls this client.
+    /// Source connection ID.
     pub source: Vec<u8>,
 
-    /// What this client calls the server.
+    /// Destination connection ID.
     pub destination: Vec<u8>,
     pub token: Vec<u8>,
 
-    /// The ClientHello, and the Finished message once it is due.
+    /// The ClientHello message, and the Finished message once the server's handshake has come.
     pub hello: Vec<u8>,
     pub finished: Vec<u8>,
-    /// Whether the ClientHello is on its way.
-    pub has_greeted: bool,
-    states: [State; 3],
+    /// Whether the ClientHello was sent.
+    pub sent_client_hello: bool,
+    states: [SpaceState; 3],
 
     /// Packet keys after updates.
     updated: Vec<PacketKeySet>,
 
-    /// Whether it acknowledges what comes.
-    pub acknowledges: bool,
+    /// Whether packets are acknowledged.
+    pub sends_acks: bool,
 
-    /// The stream of which it never acknowledges the beginning.
-    pub lacks_start_of: Option<u64>,
+    /// Stream whose first bytes are never acknowledged.
+    pub withholds_start_ack_of: Option<u64>,
     sent_streams: Vec<(u64, u64)>,
-    pub heard: Heard,
+    pub received: Received,
 }
 
 impl Peer {
-    /// A client that has sent nothing.
+    /// Returns a client that has not sent a packet.
     pub fn new(server: SocketAddr) -> Self {
         let source = b"a client";
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(NAP)).unwrap();
+        socket.set_read_timeout(Some(POLL_INTERVAL)).unwrap();
         let (tls, hello) = begin(&parameters(source, &[]));
-        // No other peer calls the server so, in this program.
+        // Unique in this process.
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let destination = COUNT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
         let mut peer = Self {
@@ -130,47 +130,47 @@ impl Peer {
             token: Vec::new(),
             hello,
             finished: Vec::new(),
-            has_greeted: false,
+            sent_client_hello: false,
             states: Default::default(),
             updated: Vec::new(),
-            acknowledges: true,
-            lacks_start_of: None,
+            sends_acks: true,
+            withholds_start_ack_of: None,
             sent_streams: Vec::new(),
-            heard: Heard::default(),
+            received: Received::default(),
         };
-        peer.address(&destination);
+        peer.set_destination_id(&destination);
         peer
     }
 
-    /// Calls itself so, and says these transport parameters.
-    pub fn introduce(&mut self, source: &[u8], parameters: &[u8]) {
+    /// Sets the source connection ID and the transport parameters.
+    pub fn set_source_id(&mut self, source: &[u8], parameters: &[u8]) {
         self.source = source.to_vec();
         (self.tls, self.hello) = begin(parameters);
     }
 
-    /// Calls the server so, from the first packet on.
-    pub fn address(&mut self, destination: &[u8]) {
+    /// Sets the destination connection ID of the first packets, and the Initial keys.
+    pub fn set_destination_id(&mut self, destination: &[u8]) {
         self.destination = destination.to_vec();
         let suite = credentials::initial_suite();
         self.state(Space::Initial).keys = Some(suite.keys(destination, Side::Client, Version::V1));
     }
 
-    fn state(&mut self, space: Space) -> &mut State {
+    fn state(&mut self, space: Space) -> &mut SpaceState {
         &mut self.states[space as usize]
     }
 
     /// Sends a datagram as it is.
-    pub fn throw(&mut self, datagram: &[u8]) {
+    pub fn send_datagram(&mut self, datagram: &[u8]) {
         self.socket.send_to(datagram, self.server).unwrap();
     }
 
-    /// A packet with the next number.
-    pub fn packet(&mut self, space: Space, payload: &[u8]) -> Packet {
+    /// Returns a packet with the next number.
+    pub fn packet(&mut self, space: Space, payload: &[u8]) -> PlainPacket {
         let state = self.state(space);
         let number = state.number_next;
         state.number_next += 1;
-        Packet {
-            first: Packet::first_byte(space),
+        PlainPacket {
+            first: PlainPacket::first_byte(space),
             version: VERSION,
             destination: self.destination.clone(),
             source: self.source.clone(),
@@ -181,25 +181,29 @@ impl Peer {
         }
     }
 
-    /// What the packet is on the wire.
-    pub fn seal(&self, space: Space, packet: &Packet) -> Vec<u8> {
+    /// Returns the protected packet.
+    pub fn seal(&self, space: Space, packet: &PlainPacket) -> Vec<u8> {
         let DirectionalKeys { packet: key, header } = &self.states[space as usize].keys().local;
         packet.seal(key.as_ref(), header.as_ref())
     }
 
-    /// Sends packets in one datagram, filled up with zeros if the first one is an
-    /// Initial packet.
-    pub fn send_packets(&mut self, packets: &[(Space, Packet)]) {
+    /// Sends packets in one datagram, padded with zeros if the first is an Initial packet.
+    pub fn send_packets(&mut self, packets: &[(Space, PlainPacket)]) {
         let sealed = packets.iter().map(|(space, packet)| self.seal(*space, packet));
         let mut datagram: Vec<u8> = sealed.collect::<Vec<_>>().concat();
         if packets[0].0 == Space::Initial && datagram.len() < INITIAL_BYTES {
             datagram.resize(INITIAL_BYTES, 0);
         }
-        self.throw(&datagram);
+        self.send_datagram(&datagram);
     }
 
-    /// Sends a packet, changed.
-    pub fn send_changed(&mut self, space: Space, payload: &[u8], change: impl FnOnce(&mut Packet)) {
+    /// Sends a packet after `change` has modified it.
+    pub fn send_modified(
+        &mut self,
+        space: Space,
+        payload: &[u8],
+        change: impl FnOnce(&mut PlainPacket),
+    ) {
         let mut packet = self.packet(space, payload);
         change(&mut packet);
         self.send_packets(&[(space, packet)]);
@@ -207,130 +211,130 @@ impl Peer {
 
     /// Sends a packet with these frames.
     pub fn send(&mut self, space: Space, frames: &[u8]) {
-        self.send_changed(space, frames, |_| ());
+        self.send_modified(space, frames, |_| ());
     }
 
-    /// Sends many packets, not all at once.
+    /// Sends many packets in bursts.
     pub fn send_many(&mut self, payloads: impl IntoIterator<Item = Vec<u8>>) {
         for (n, payload) in (1..).zip(payloads) {
             self.send(Space::Data, &payload);
             if n % BURST == 0 {
                 self.round_trip();
             }
-            if self.heard.close.is_some() {
+            if self.received.close.is_some() {
                 return;
             }
         }
     }
 
-    /// Sends data of a stream where it has got to.
+    /// Sends the next bytes of a stream.
     pub fn write(&mut self, id: u64, bytes: &[u8], last: bool) {
-        let place = self.sent_streams.iter().position(|sent| sent.0 == id);
-        let place = place.unwrap_or_else(|| {
+        let index = self.sent_streams.iter().position(|sent| sent.0 == id);
+        let index = index.unwrap_or_else(|| {
             self.sent_streams.push((id, 0));
             self.sent_streams.len() - 1
         });
-        let offset = self.sent_streams[place].1;
-        self.sent_streams[place].1 += bytes.len() as u64;
-        let mut pieces: Vec<&[u8]> = bytes.chunks(PAYLOAD_BYTES).collect();
-        if pieces.is_empty() {
-            pieces.push(&[]);
+        let offset = self.sent_streams[index].1;
+        self.sent_streams[index].1 += bytes.len() as u64;
+        let mut stream_starts: Vec<&[u8]> = bytes.chunks(PAYLOAD_BYTES).collect();
+        if stream_starts.is_empty() {
+            stream_starts.push(&[]);
         }
-        let count = pieces.len();
-        let frames = pieces.into_iter().enumerate().map(|(n, piece)| {
+        let count = stream_starts.len();
+        let frames = stream_starts.into_iter().enumerate().map(|(n, chunk)| {
             let at = offset + (n * PAYLOAD_BYTES) as u64;
-            stream(id, at, piece, last && n + 1 == count)
+            stream(id, at, chunk, last && n + 1 == count)
         });
         self.send_many(frames.collect::<Vec<_>>());
     }
 
-    /// Sends bytes of the TLS handshake where it has got to.
-    pub fn say(&mut self, space: Space, bytes: &[u8]) {
-        for piece in bytes.chunks(PAYLOAD_BYTES) {
+    /// Sends the next bytes of the TLS handshake.
+    pub fn send_crypto(&mut self, space: Space, bytes: &[u8]) {
+        for chunk in bytes.chunks(PAYLOAD_BYTES) {
             let state = self.state(space);
             let offset = state.crypto_sent;
-            state.crypto_sent += piece.len() as u64;
-            self.send(space, &crypto(offset, piece));
+            state.crypto_sent += chunk.len() as u64;
+            self.send(space, &crypto(offset, chunk));
         }
     }
 
-    /// Begins the handshake.
-    pub fn greet(&mut self) {
-        self.has_greeted = true;
+    /// Sends the ClientHello.
+    pub fn send_client_hello(&mut self) {
+        self.sent_client_hello = true;
         let hello = self.hello.clone();
-        self.say(Space::Initial, &hello);
+        self.send_crypto(Space::Initial, &hello);
     }
 
-    /// Begins the handshake and waits for the server's side of it. The Finished message
-    /// is not sent.
-    pub fn meet(&mut self) {
-        self.greet();
-        // Upon the first Handshake packet the server forgets the keys of Initial packets.
-        self.acknowledges = false;
+    /// Sends the ClientHello and waits for the server's handshake messages, without sending
+    /// Finished.
+    pub fn await_server_handshake(&mut self) {
+        self.send_client_hello();
+        // The first Handshake packet would make the server discard its Initial keys.
+        self.sends_acks = false;
         self.wait("the server's handshake", |peer| !peer.finished.is_empty());
     }
 
-    /// Completes the handshake from wherever it has got to.
+    /// Completes the handshake from its current state.
     pub fn complete(&mut self) {
-        if !self.has_greeted {
-            self.greet();
+        if !self.sent_client_hello {
+            self.send_client_hello();
         }
         self.wait("the server's handshake", |peer| !peer.finished.is_empty());
-        self.acknowledges = true;
+        self.sends_acks = true;
         self.finish();
-        self.wait("the end of the handshake", |peer| peer.heard.handshake_done);
+        self.wait("the end of the handshake", |peer| peer.received.handshake_done);
     }
 
     /// Sends the Finished message.
     pub fn finish(&mut self) {
         let finished = self.finished.clone();
-        self.say(Space::Handshake, &finished);
+        self.send_crypto(Space::Handshake, &finished);
     }
 
-    /// Whether 1-RTT packets can be sent.
+    /// Returns whether the handshake is confirmed.
     pub fn is_complete(&self) -> bool {
-        self.heard.handshake_done
+        self.received.handshake_done
     }
 
-    /// Waits until the server has acknowledged what came so far, or has closed.
+    /// Waits until the server has acknowledged all packets, or has closed the connection.
     pub fn round_trip(&mut self) {
         let number = self.state(Space::Data).number_next;
         self.send(Space::Data, &[PING]);
         self.wait("an acknowledgement", |peer| {
             let acknowledged = peer.states[Space::Data as usize].acknowledged;
-            acknowledged >= Some(number) || peer.heard.close.is_some()
+            acknowledged >= Some(number) || peer.received.close.is_some()
         });
     }
 
-    /// Sends until something comes.
+    /// Sends PING until a datagram arrives.
     ///
     /// # Panics
     ///
-    /// Nothing does.
-    pub fn knock(&mut self) {
-        let datagrams = self.heard.datagrams;
-        for _ in 0..NAPS_MAX {
+    /// No datagram arrives.
+    pub fn ping_until_reply(&mut self) {
+        let datagrams = self.received.datagrams;
+        for _ in 0..POLLS_MAX {
             self.send(Space::Data, &[PING]);
             self.receive();
-            if self.heard.datagrams > datagrams {
+            if self.received.datagrams > datagrams {
                 return;
             }
         }
-        panic!("the server does not answer");
+        panic!("the server did not reply");
     }
 
-    /// Leaves a packet number out.
+    /// Skips a packet number.
     pub fn skip_number(&mut self, space: Space) {
         self.state(space).number_next += 1;
     }
 
-    /// The number of the last packet sent.
+    /// Returns the number of the last packet sent.
     pub fn last_number(&self, space: Space) -> Option<u64> {
         self.states[space as usize].number_next.checked_sub(1)
     }
 
-    /// Uses other keys from the next packet on, `generation` updates after the first
-    /// (RFC 9001, 6). Returns the packet on the wire.
+    /// Returns the next packet, protected with the keys of the `generation`-th update (RFC 9001,
+    /// 6).
     pub fn seal_updated(&mut self, generation: usize, payload: &[u8]) -> Vec<u8> {
         let mut packet = self.packet(Space::Data, payload);
         if generation % 2 == 1 {
@@ -340,63 +344,63 @@ impl Peer {
         packet.seal(self.updated[generation - 1].local.as_ref(), header.as_ref())
     }
 
-    /// Ends the connection, so that the server has done with it.
-    pub fn leave(&mut self) {
+    /// Closes the connection, so that the server removes it.
+    pub fn close(&mut self) {
         let space = match self.is_complete() {
             true => Space::Data,
             false => Space::Handshake,
         };
-        if self.heard.close.is_none() && self.states[space as usize].keys.is_some() {
+        if self.received.close.is_none() && self.states[space as usize].keys.is_some() {
             self.send(space, &numbers(&[CONNECTION_CLOSE, 0, 0, 0]));
         }
     }
 
-    /// Moves to another port.
-    pub fn move_away(&mut self) {
+    /// Migrates to another port.
+    pub fn migrate(&mut self) {
         self.socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        self.socket.set_read_timeout(Some(NAP)).unwrap();
+        self.socket.set_read_timeout(Some(POLL_INTERVAL)).unwrap();
     }
 
-    /// Waits until something is the case.
+    /// Waits until `done` returns true.
     ///
     /// # Panics
     ///
-    /// It never is.
+    /// It does not, or the server closes the connection.
     pub fn wait(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
-        assert!(self.await_that(done), "the server does not answer with {what}: {:?}", self.heard);
+        assert!(self.wait_until(done), "the server did not send {what}: {:?}", self.received);
     }
 
-    /// Waits until something is the case, or the server closes and it never will be.
-    pub fn await_that(&mut self, done: impl Fn(&Self) -> bool) -> bool {
-        self.await_for(NAPS_MAX, done)
+    /// Waits until `done` returns true or the server closes the connection. Returns which.
+    pub fn wait_until(&mut self, done: impl Fn(&Self) -> bool) -> bool {
+        self.poll_until(POLLS_MAX, done)
     }
 
-    /// The same, for about as long as a client waits before it sends something again.
-    pub fn await_briefly(&mut self, done: impl Fn(&Self) -> bool) -> bool {
-        self.await_for(NAPS_BRIEF, done)
+    /// Waits like [`Self::wait_until()`], for about as long as a retransmission timer.
+    pub fn wait_briefly(&mut self, done: impl Fn(&Self) -> bool) -> bool {
+        self.poll_until(POLLS_BRIEF, done)
     }
 
-    fn await_for(&mut self, naps_max: usize, done: impl Fn(&Self) -> bool) -> bool {
-        let mut naps = 0;
+    fn poll_until(&mut self, polls_max: usize, done: impl Fn(&Self) -> bool) -> bool {
+        let mut polls = 0;
         loop {
             if done(self) {
                 return true;
             }
-            if self.heard.close.is_some() || naps == naps_max {
+            if self.received.close.is_some() || polls == polls_max {
                 return false;
             }
-            naps += usize::from(!self.receive());
+            polls += usize::from(!self.receive());
         }
     }
 
-    /// Takes in a datagram. Returns whether one came within a nap.
+    /// Receives a datagram. Returns whether one arrived within the poll interval.
     pub fn receive(&mut self) -> bool {
         let mut datagram = [0; 65_535];
         let Ok((length, _)) = self.socket.recv_from(&mut datagram) else { return false };
-        self.heard.datagrams += 1;
-        self.heard.bytes += length;
+        self.received.datagrams += 1;
+        self.received.bytes += length;
         self.on_datagram(&datagram[..length]);
-        if self.acknowledges {
+        if self.sends_acks {
             self.acknowledge();
         }
         self.answer_challenges();
@@ -404,12 +408,12 @@ impl Peer {
     }
 
     fn on_datagram(&mut self, mut rest: &[u8]) {
-        self.heard.last = rest.to_vec();
+        self.received.last = rest.to_vec();
         while let Some(first) = rest.first() {
             let length = match first & 0x80 {
                 0 => {
-                    let number_at = 1 + self.source.len();
-                    self.on_packet(Space::Data, rest, number_at);
+                    let number_offset = 1 + self.source.len();
+                    self.on_packet(Space::Data, rest, number_offset);
                     rest.len()
                 }
                 _ => self.on_long_header(rest),
@@ -418,7 +422,7 @@ impl Peer {
         }
     }
 
-    /// Takes in a packet with a long header. Returns its length.
+    /// Handles a packet with a long header. Returns its length.
     fn on_long_header(&mut self, bytes: &[u8]) -> usize {
         let mut reader = Reader(&bytes[1..]);
         let version = u32::from_be_bytes(reader.take(4).try_into().unwrap());
@@ -428,29 +432,29 @@ impl Peer {
         });
         let kind = bytes[0] & 0x30;
         if version == 0 {
-            self.heard.negotiated = Some(ids);
+            self.received.negotiated = Some(ids);
             return bytes.len();
         }
         if kind == 0x30 {
             let token = reader.0.split_last_chunk::<16>().unwrap().0;
-            self.heard.retry = Some((ids[1].clone(), token.to_vec()));
+            self.received.retry = Some((ids[1].clone(), token.to_vec()));
             return bytes.len();
         }
         if kind == 0 {
             reader.counted();
         }
         let length = reader.varint() as usize;
-        let number_at = bytes.len() - reader.0.len();
-        let end = number_at + length;
+        let number_offset = bytes.len() - reader.0.len();
+        let end = number_offset + length;
         let space = if kind == 0 { Space::Initial } else { Space::Handshake };
-        if self.on_packet(space, &bytes[..end], number_at) && kind == 0 {
-            // RFC 9000, 7.2: the server's choice.
+        if self.on_packet(space, &bytes[..end], number_offset) && kind == 0 {
+            // RFC 9000, 7.2: the server selects this ID.
             self.destination = ids[1].clone();
         }
         end
     }
 
-    fn on_packet(&mut self, space: Space, packet: &[u8], number_at: usize) -> bool {
+    fn on_packet(&mut self, space: Space, packet: &[u8], number_offset: usize) -> bool {
         let state = &self.states[space as usize];
         let Some(keys) = &state.keys else { return false };
         let updated = self.updated.iter().filter(|_| space == Space::Data);
@@ -459,20 +463,21 @@ impl Peer {
             .collect();
         let largest = state.received.last().copied();
         let header_key = keys.remote.header.as_ref();
-        let opened = packet::open(packet, number_at, &packet_keys, header_key, largest);
+        let opened = packet::open(packet, number_offset, &packet_keys, header_key, largest);
         let Some(opened) = opened else { return false };
 
         let state = self.state(space);
         if state.received.insert(opened.number) {
-            let news = self.heard.on_payload(&opened.payload);
-            let is_lacking = self.lacks_start_of.is_some_and(|id| news.begun.contains(&id));
+            let summary = self.received.on_payload(&opened.payload);
+            let is_withheld =
+                self.withholds_start_ack_of.is_some_and(|id| summary.started.contains(&id));
             let state = self.state(space);
-            if is_lacking {
+            if is_withheld {
                 state.received.remove(&opened.number);
             }
-            state.due |= news.elicits;
-            state.acknowledged = state.acknowledged.max(news.acknowledged);
-            for (offset, bytes) in news.crypto {
+            state.ack_due |= summary.ack_eliciting;
+            state.acknowledged = state.acknowledged.max(summary.acknowledged);
+            for (offset, bytes) in summary.crypto {
                 state.crypto.put(offset, &bytes, false);
             }
             self.on_crypto(space);
@@ -498,9 +503,9 @@ impl Peer {
         self.finished.extend(own);
     }
 
-    /// RFC 9000, 8.2.2.
+    /// Sends PATH_RESPONSE frames (RFC 9000, 8.2.2).
     fn answer_challenges(&mut self) {
-        while let Some(challenge) = self.heard.challenges.pop() {
+        while let Some(challenge) = self.received.challenges.pop() {
             let mut frames = with_bytes(&[PATH_RESPONSE], &challenge);
             frames.resize(PAYLOAD_BYTES, 0);
             self.send(Space::Data, &frames);
@@ -510,11 +515,11 @@ impl Peer {
     fn acknowledge(&mut self) {
         for space in SPACES {
             let state = self.state(space);
-            if !std::mem::take(&mut state.due) {
+            if !std::mem::take(&mut state.ack_due) {
                 continue;
             }
             let frame = acknowledgement(&state.received);
-            // Once the handshake is over the server has no keys for the others.
+            // After the handshake the server has discarded the other keys.
             if space == Space::Data || !self.is_complete() {
                 self.send(space, &frame);
             }
@@ -522,7 +527,7 @@ impl Peer {
     }
 }
 
-/// A handshake, and its first message.
+/// Starts a handshake. Returns it with its first message.
 fn begin(parameters: &[u8]) -> (ClientConnection, Vec<u8>) {
     let mut tls = credentials::start(parameters.to_vec());
     let mut hello = Vec::new();
@@ -530,32 +535,31 @@ fn begin(parameters: &[u8]) -> (ClientConnection, Vec<u8>) {
     (tls, hello)
 }
 
-/// An ACK frame for these numbers, the latest ranges of them (RFC 9000, 19.3).
+/// Returns an ACK frame with the latest ranges of these numbers (RFC 9000, 19.3).
 fn acknowledgement(received: &BTreeSet<u64>) -> Vec<u8> {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for number in received.iter().rev() {
         match ranges.last_mut() {
-            Some((least, _)) if *least == number + 1 => *least = *number,
+            Some((smallest, _)) if *smallest == number + 1 => *smallest = *number,
             _ => ranges.push((*number, *number)),
         }
     }
     ranges.truncate(RANGES_MAX);
-    let (least, largest) = ranges[0];
-    let mut frame = numbers(&[0x02, largest, 0, ranges.len() as u64 - 1, largest - least]);
+    let (smallest, largest) = ranges[0];
+    let mut frame = numbers(&[0x02, largest, 0, ranges.len() as u64 - 1, largest - smallest]);
     for pair in ranges.windows(2) {
-        let ((before, _), (least, largest)) = (pair[0], pair[1]);
-        frame.extend(numbers(&[before - largest - 2, largest - least]));
+        let ((before, _), (smallest, largest)) = (pair[0], pair[1]);
+        frame.extend(numbers(&[before - largest - 2, largest - smallest]));
     }
     frame
 }
 
-/// Transport parameters that a server takes, and others after them (RFC 9000, 18).
+/// Returns valid transport parameters followed by `more` (RFC 9000, 18).
 pub fn parameters(source: &[u8], more: &[u8]) -> Vec<u8> {
     parameters_for(source, WINDOW_BYTES, more)
 }
 
-/// The same, of which a response, and all of them, may be so long before the client takes any
-/// of it, in bytes.
+/// Returns transport parameters with a stream window of `response_bytes`.
 pub fn parameters_for(source: &[u8], response_bytes: u64, more: &[u8]) -> Vec<u8> {
     let number = |id: u64, value: u64| with_bytes(&[id], &counted(&varint(value)));
     [
@@ -570,7 +574,7 @@ pub fn parameters_for(source: &[u8], response_bytes: u64, more: &[u8]) -> Vec<u8
     .concat()
 }
 
-/// Bytes after their number.
+/// Returns bytes after their count.
 pub fn counted(bytes: &[u8]) -> Vec<u8> {
     with_bytes(&[bytes.len() as u64], bytes)
 }

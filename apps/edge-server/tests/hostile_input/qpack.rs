@@ -1,10 +1,9 @@
-//! Field compression (RFC 9204): the server has no dynamic table, so that nothing may
-//! refer to one.
+//! QPACK (RFC 9204): the server has no dynamic table, so that references to it are errors.
 
-use crate::case::kind;
-use crate::case::Answer::*;
-use crate::case::Kind;
-use crate::case::Stage;
+use crate::case::rule;
+use crate::case::Expected::*;
+use crate::case::Progress;
+use crate::case::Rule;
 use crate::wire::h3_frame;
 use crate::wire::literal;
 use crate::wire::prefixed;
@@ -14,27 +13,27 @@ use crate::wire::QPACK_DECOMPRESSION_FAILED;
 
 const HEADERS: u64 = 0x01;
 
-/// Streams for instructions, and their types.
+/// Stream of instructions, and the stream types.
 pub const INSTRUCTIONS: u64 = 6;
 pub const ENCODER: u8 = 0x02;
 pub const DECODER: u8 = 0x03;
 
-/// Entries of the static table.
+/// Number of entries in the static table.
 const STATIC_ENTRIES: u64 = 99;
 
 const FIELDS: [(&str, &str); 4] =
     [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", "/")];
 
-pub fn kinds() -> Vec<Kind> {
+pub fn rules() -> Vec<Rule> {
     [sections(), strings(), bombs(), instructions()].into_iter().flatten().collect()
 }
 
-/// A request whose field section goes on with these bytes.
+/// Returns a request whose field section continues with these bytes.
 fn request(more: &[u8]) -> Vec<u8> {
     h3_frame(HEADERS, &[&section(&FIELDS), more].concat())
 }
 
-/// A request whose field section begins with these bytes.
+/// Returns a request whose field section begins with these bytes.
 fn beginning(prefix: &[u8]) -> Vec<u8> {
     h3_frame(HEADERS, &[prefix, &section(&FIELDS)[2..]].concat())
 }
@@ -45,11 +44,11 @@ pub fn integer(pattern: u8, bits: u32, value: u64) -> Vec<u8> {
     bytes
 }
 
-fn failed(rule: &'static str, section: &'static str, inputs: Vec<(&'static str, Vec<u8>)>) -> Kind {
-    kind(rule, section, Application(QPACK_DECOMPRESSION_FAILED)).streams(0, inputs)
+fn failed(name: &'static str, section: &'static str, cases: Vec<(&'static str, Vec<u8>)>) -> Rule {
+    rule(name, section, Application(QPACK_DECOMPRESSION_FAILED)).streams(0, cases)
 }
 
-fn sections() -> Vec<Kind> {
+fn sections() -> Vec<Rule> {
     let literal_of = |pattern, bits, index| [integer(pattern, bits, index), vec![1, b'v']].concat();
     vec![
         failed(
@@ -96,7 +95,7 @@ fn sections() -> Vec<Kind> {
             ],
         ),
         failed(
-            "a section that ends too early",
+            "a truncated section",
             "RFC 9204, 4.5",
             vec![
                 ("empty", h3_frame(HEADERS, &[])),
@@ -109,7 +108,7 @@ fn sections() -> Vec<Kind> {
             ],
         ),
         failed(
-            "an integer too large",
+            "an integer that overflows",
             "RFC 9204, 4.1.1",
             vec![
                 ("an index", request(&[&[0xff], &[0xff; 11][..], &[1]].concat())),
@@ -120,10 +119,10 @@ fn sections() -> Vec<Kind> {
     ]
 }
 
-fn strings() -> Vec<Kind> {
+fn strings() -> Vec<Rule> {
     vec![
         failed(
-            "a string longer than its section",
+            "a string that exceeds its section",
             "RFC 9204, 4.1.2",
             vec![
                 ("a name", request(&integer(0x20, 3, 1 << 30))),
@@ -131,7 +130,7 @@ fn strings() -> Vec<Kind> {
             ],
         ),
         failed(
-            "Huffman code that is none",
+            "an invalid Huffman code",
             "RFC 7541, 5.2",
             vec![
                 ("padded with zeros", request(&[0x21, b'a', 0x81, 0x18])),
@@ -142,13 +141,13 @@ fn strings() -> Vec<Kind> {
     ]
 }
 
-/// A section of so many static fields with long names, which take a byte each.
+/// Returns a section of `count` indexed static fields, which expand from one byte each.
 fn indexed(count: usize) -> Vec<u8> {
     // content-security-policy: script-src 'none'; …
     [&[0, 0][..], &[0xc0 | 58].repeat(count)].concat()
 }
 
-fn bombs() -> Vec<Kind> {
+fn bombs() -> Vec<Rule> {
     let large = |count: usize, length: usize| {
         let mut bytes = section(&FIELDS);
         for _ in 0..count {
@@ -157,14 +156,14 @@ fn bombs() -> Vec<Kind> {
         h3_frame(HEADERS, &bytes)
     };
     let coded = |length: usize| {
-        // Five bits make an 'a'.
+        // Five bits encode an 'a'.
         let code = [0x18, 0xc6, 0x31, 0x8c, 0x63].repeat(length / 5);
         let value = [integer(0x80, 7, code.len() as u64), code].concat();
         request(&[&[0x21, b'a'][..], &value].concat())
     };
     vec![
-        kind(
-            "a section larger than the server takes",
+        rule(
+            "a section larger than the server decodes",
             "RFC 9114, 4.2.2",
             Application(H3_EXCESSIVE_LOAD),
         )
@@ -174,31 +173,31 @@ fn bombs() -> Vec<Kind> {
                 ("fields of a byte", h3_frame(HEADERS, &indexed(60_000))),
                 ("many fields", large(2000, 1)),
                 ("a long value", large(1, 70_000)),
-                ("a coded value", coded(50_000)),
+                ("a Huffman-coded value", coded(50_000)),
             ],
         ),
-        kind("a section larger than is answered", "RFC 9114, 4.2.2", Status("431")).streams(
+        rule("a section above the limit", "RFC 9114, 4.2.2", Status("431")).streams(
             0,
             [
                 ("many fields", large(1000, 1)),
                 ("a long value", large(1, 40_000)),
-                ("a coded value", coded(25_000)),
+                ("a Huffman-coded value", coded(25_000)),
             ],
         ),
     ]
 }
 
-fn instructions() -> Vec<Kind> {
+fn instructions() -> Vec<Rule> {
     let encoder = |bytes: &[u8]| [&[ENCODER], bytes].concat();
     let decoder = |bytes: &[u8]| [&[DECODER], bytes].concat();
-    vec![kind("instructions without effect", "RFC 9204, 4.4.2", Served).pieces(
-        Stage::Http,
+    vec![rule("instructions without effect", "RFC 9204, 4.4.2", Served).stream_starts(
+        Progress::Http,
         INSTRUCTIONS,
         [
             ("a capacity of 0", encoder(&[0x20])),
-            ("the same over and over", encoder(&[0x20; 3000])),
+            ("repeated", encoder(&[0x20; 3000])),
             ("a stream cancelled", decoder(&[0x40])),
-            ("streams cancelled over and over", decoder(&[0x44; 3000])),
+            ("repeated stream cancellations", decoder(&[0x44; 3000])),
             ("half an instruction", decoder(&[0x7f, 0x80])),
         ],
     )]

@@ -1,10 +1,9 @@
-//! Frames of the connection (RFC 9000, 12.4 and 19): wherever they must not be, and
-//! with what they must not say.
+//! QUIC frames (RFC 9000, 12.4 and 19): in packets that forbid them, and with invalid contents.
 
-use crate::case::kind;
-use crate::case::Answer::*;
-use crate::case::Kind;
-use crate::case::Stage;
+use crate::case::rule;
+use crate::case::Expected::*;
+use crate::case::Progress;
+use crate::case::Rule;
 use crate::packet::Space;
 use crate::peer::parameters;
 use crate::wire::crypto;
@@ -18,10 +17,10 @@ use crate::wire::FRAME_ENCODING_ERROR;
 use crate::wire::PROTOCOL_VIOLATION;
 use crate::wire::VARINT_MAX;
 
-/// Pieces of a handshake that fit into a packet.
+/// Length of a CRYPTO chunk that fits into a packet.
 const PIECES_MAX: usize = 9;
 
-/// Frames that are as they should be, by type.
+/// Returns well-formed frames by type.
 fn well_formed() -> Vec<(u64, Vec<u8>)> {
     let mut frames = vec![
         (0x02, numbers(&[0x02, 0, 0, 0, 0])),
@@ -54,17 +53,17 @@ fn well_formed() -> Vec<(u64, Vec<u8>)> {
     frames
 }
 
-/// Those that no packet but 1-RTT and 0-RTT ones may have.
+/// Returns the frames that only 1-RTT and 0-RTT packets may carry.
 fn for_data_only() -> Vec<(String, Vec<u8>)> {
     let frames = well_formed().into_iter();
     let frames = frames.filter(|(kind, _)| !matches!(kind, 0x02 | 0x03 | 0x06 | 0x1c));
     frames.map(|(kind, frame)| (format!("{kind:#04x}"), frame)).collect()
 }
 
-/// Each without its last byte.
+/// Returns each frame without its last byte.
 fn cut_off() -> Vec<(String, Vec<u8>)> {
     let frames = well_formed().into_iter();
-    // What has no length goes to the end of its packet.
+    // A frame without a length extends to the end of its packet.
     let frames = frames.filter(|(kind, _)| !matches!(kind, 0x08 | 0x09 | 0x0c | 0x0d | 0x1e));
     let cut = |(kind, mut frame): (u64, Vec<u8>)| {
         frame.pop();
@@ -73,14 +72,14 @@ fn cut_off() -> Vec<(String, Vec<u8>)> {
     frames.map(cut).chain([("a type".to_owned(), vec![0x40])]).collect()
 }
 
-pub fn kinds() -> Vec<Kind> {
+pub fn rules() -> Vec<Rule> {
     [types(), acknowledgements(), handshake(), connection_ids(), paths()]
         .into_iter()
         .flatten()
         .collect()
 }
 
-fn types() -> Vec<Kind> {
+fn types() -> Vec<Rule> {
     let unknown = || {
         [0x1f, 0x20, 0x2f, 0x32, 0x40, 0xaf, 0x3fff, 0x2ab2, 0x3fff_ffff, VARINT_MAX]
             .map(|kind| (format!("{kind:#x}"), numbers(&[kind])))
@@ -94,77 +93,72 @@ fn types() -> Vec<Kind> {
         frames.into_iter().map(move |(name, frame)| (format!("{space:?} {name}"), frame))
     };
     vec![
-        kind(
-            "a type of frame that nobody knows",
-            "RFC 9000, 12.4",
-            Transport(FRAME_ENCODING_ERROR),
-        )
-        .frames(Space::Initial, padded(Space::Initial))
-        .frames(Space::Handshake, padded(Space::Handshake))
-        .frames(Space::Data, padded(Space::Data)),
-        kind(
-            "a frame that Initial packets have not",
+        rule("an unknown frame type", "RFC 9000, 12.4", Transport(FRAME_ENCODING_ERROR))
+            .frames(Space::Initial, padded(Space::Initial))
+            .frames(Space::Handshake, padded(Space::Handshake))
+            .frames(Space::Data, padded(Space::Data)),
+        rule(
+            "a frame that Initial packets must not carry",
             "RFC 9000, 17.2.2",
             Transport(PROTOCOL_VIOLATION),
         )
         .frames(Space::Initial, in_space(Space::Initial, for_data_only())),
-        kind(
-            "a frame that Handshake packets have not",
+        rule(
+            "a frame that Handshake packets must not carry",
             "RFC 9000, 17.2.4",
             Transport(PROTOCOL_VIOLATION),
         )
         .frames(Space::Handshake, in_space(Space::Handshake, for_data_only())),
-        kind("a frame that ends too early", "RFC 9000, 20.1", Transport(FRAME_ENCODING_ERROR))
+        rule("a truncated frame", "RFC 9000, 20.1", Transport(FRAME_ENCODING_ERROR))
             .frames(Space::Data, cut_off()),
-        kind(
+        rule(
             "an error in a client's first packet",
             "RFC 9000, 11.1",
             Transport(FRAME_ENCODING_ERROR),
         )
-        .inputs(Stage::Fresh, unknown(), |peer, frame| {
+        .cases(Progress::Fresh, unknown(), |peer, frame| {
             peer.send(Space::Initial, &[&frame[..], &[0; 20]].concat());
         }),
-        kind("HANDSHAKE_DONE from a client", "RFC 9000, 19.20", Transport(PROTOCOL_VIOLATION))
+        rule("HANDSHAKE_DONE from a client", "RFC 9000, 19.20", Transport(PROTOCOL_VIOLATION))
             .frames(Space::Data, [("alone", vec![0x1e]), ("after another", vec![0x01, 0x1e])]),
-        kind("NEW_TOKEN from a client", "RFC 9000, 19.7", Transport(PROTOCOL_VIOLATION)).frames(
+        rule("NEW_TOKEN from a client", "RFC 9000, 19.7", Transport(PROTOCOL_VIOLATION)).frames(
             Space::Data,
             [
                 ("short", with_bytes(&[0x07, 1], b"t")),
                 ("long", with_bytes(&[0x07, 900], &[7; 900])),
             ],
         ),
-        kind("a type in more bytes than it needs", "RFC 9000, 12.4", Served)
+        rule("a type in a longer encoding than necessary", "RFC 9000, 12.4", Served)
             .frames(Space::Data, [2, 4, 8].map(|n| (n.to_string(), varint_in(0x01, n)))),
-        kind("DATAGRAM, which was not offered", "RFC 9221, 3", Transport(PROTOCOL_VIOLATION))
-            .frames(
-                Space::Data,
-                [
-                    ("to the end", with_bytes(&[0x30], b"text")),
-                    ("with length", with_bytes(&[0x31, 4], b"text")),
-                    ("empty", numbers(&[0x31, 0])),
-                ],
-            ),
+        rule("DATAGRAM without negotiation", "RFC 9221, 3", Transport(PROTOCOL_VIOLATION)).frames(
+            Space::Data,
+            [
+                ("to the end", with_bytes(&[0x30], b"text")),
+                ("with length", with_bytes(&[0x31, 4], b"text")),
+                ("empty", numbers(&[0x31, 0])),
+            ],
+        ),
     ]
 }
 
-fn acknowledgements() -> Vec<Kind> {
+fn acknowledgements() -> Vec<Rule> {
     let unsent = |space: Space| {
         [1000, 0xffff_ffff, VARINT_MAX].map(|largest| {
             let frame = numbers(&[0x02, largest, 0, 0, 0]);
             (format!("{space:?} {largest}"), [&frame[..], &[0; 20]].concat())
         })
     };
-    let encoding = |rule, section| kind(rule, section, Transport(FRAME_ENCODING_ERROR));
+    let encoding = |name, section| rule(name, section, Transport(FRAME_ENCODING_ERROR));
     vec![
-        kind(
-            "an acknowledgement of what was not sent",
+        rule(
+            "an acknowledgement of an unsent packet",
             "RFC 9000, 13.1",
             Transport(PROTOCOL_VIOLATION),
         )
         .frames(Space::Initial, unsent(Space::Initial))
         .frames(Space::Handshake, unsent(Space::Handshake))
         .frames(Space::Data, unsent(Space::Data))
-        .input("Initial, the first packet", Stage::Fresh, |peer| {
+        .case("Initial, the first packet", Progress::Fresh, |peer| {
             peer.send(Space::Initial, &[&numbers(&[0x02, 0, 0, 0, 0])[..], &[0; 20]].concat());
         }),
         encoding("a first range below 0", "RFC 9000, 19.3.1").frames(
@@ -193,10 +187,10 @@ fn acknowledgements() -> Vec<Kind> {
             Space::Data,
             [
                 ("one", numbers(&[0x02, 0, 0, 1, 0])),
-                ("as many as can be said", numbers(&[0x02, 0, 0, VARINT_MAX, 0])),
+                ("the largest count", numbers(&[0x02, 0, 0, VARINT_MAX, 0])),
             ],
         ),
-        kind("counts of ECN that cannot be", "RFC 9000, 13.4.2.1", Served).frames(
+        rule("impossible ECN counts", "RFC 9000, 13.4.2.1", Served).frames(
             Space::Data,
             [
                 ("all", numbers(&[0x03, 0, 0, 0, 0, VARINT_MAX, VARINT_MAX, VARINT_MAX])),
@@ -206,44 +200,45 @@ fn acknowledgements() -> Vec<Kind> {
     ]
 }
 
-fn handshake() -> Vec<Kind> {
+fn handshake() -> Vec<Rule> {
     let places = [1 << 16, 1 << 20, VARINT_MAX - 1];
     let beyond =
         |space: Space| places.map(|offset| (format!("{space:?} {offset}"), crypto(offset, b"x")));
     vec![
-        kind(
-            "more of a handshake than is kept",
+        rule(
+            "handshake data beyond the buffer",
             "RFC 9000, 7.5",
             Transport(CRYPTO_BUFFER_EXCEEDED),
         )
         .frames(Space::Initial, beyond(Space::Initial))
         .frames(Space::Handshake, beyond(Space::Handshake))
         .frames(Space::Data, beyond(Space::Data)),
-        kind(
+        rule(
             "CRYPTO beyond the largest offset",
             "RFC 9000, 19.6",
             Transport(CRYPTO_BUFFER_EXCEEDED),
         )
         .frames(Space::Initial, [("Initial", crypto(VARINT_MAX, b"xx"))])
         .frames(Space::Data, [("1-RTT", crypto(VARINT_MAX, b"xx"))]),
-        kind("a gap in a handshake that is not filled", "RFC 9000, 7.5", Served)
+        rule("a gap in CRYPTO data", "RFC 9000, 7.5", Served)
             .frames(Space::Data, [("1-RTT", crypto(10, b"later"))]),
-        kind("a handshake in pieces, backwards", "RFC 9000, 7.5", Served).inputs(
-            Stage::Fresh,
+        rule("a handshake in reversed chunks", "RFC 9000, 7.5", Served).cases(
+            Progress::Fresh,
             [("of 1", 1), ("of 10", 10), ("of 100", 100)],
             |peer, length| {
                 let hello = peer.hello.clone();
-                let pieces = (0..).step_by(*length).zip(hello.chunks(*length));
-                let frames: Vec<_> = pieces.map(|(offset, piece)| crypto(offset, piece)).collect();
+                let stream_starts = (0..).step_by(*length).zip(hello.chunks(*length));
+                let frames: Vec<_> =
+                    stream_starts.map(|(offset, chunk)| crypto(offset, chunk)).collect();
                 for packet in frames.rchunks(PIECES_MAX) {
                     let backwards: Vec<_> = packet.iter().rev().cloned().collect();
                     peer.send(Space::Initial, &backwards.concat());
                 }
-                peer.has_greeted = true;
+                peer.sent_client_hello = true;
             },
         ),
-        kind("the same piece of a handshake over and over", "RFC 9000, 19.6", Served).inputs(
-            Stage::Fresh,
+        rule("repeated CRYPTO data", "RFC 9000, 19.6", Served).cases(
+            Progress::Fresh,
             [("once", 1), ("100 times", 100)],
             |peer, times| {
                 let hello = peer.hello.clone();
@@ -252,32 +247,32 @@ fn handshake() -> Vec<Kind> {
                 }
             },
         ),
-        kind("empty CRYPTO frames", "RFC 9000, 19.6", Served).inputs(
-            Stage::Open,
+        rule("empty CRYPTO frames", "RFC 9000, 19.6", Served).cases(
+            Progress::Established,
             [("one", 1), ("many", 300)],
             |peer, count| peer.send(Space::Data, &crypto(0, b"").repeat(*count)),
         ),
     ]
 }
 
-fn connection_ids() -> Vec<Kind> {
+fn connection_ids() -> Vec<Rule> {
     let id = |n: u8| [n; 8];
     let of_length = |length: usize| new_connection_id(1, 0, &vec![3; length], 7);
-    let encoding = |rule| kind(rule, "RFC 9000, 19.15", Transport(FRAME_ENCODING_ERROR));
-    let limit = |rule, section| kind(rule, section, Transport(CONNECTION_ID_LIMIT_ERROR));
-    let violation = |rule, section| kind(rule, section, Transport(PROTOCOL_VIOLATION));
+    let encoding = |name| rule(name, "RFC 9000, 19.15", Transport(FRAME_ENCODING_ERROR));
+    let limit = |name, section| rule(name, section, Transport(CONNECTION_ID_LIMIT_ERROR));
+    let violation = |name, section| rule(name, section, Transport(PROTOCOL_VIOLATION));
     vec![
-        encoding("a connection ID of another length than 1 to 20").frames(
+        encoding("a connection ID of invalid length").frames(
             Space::Data,
             [0, 21, 40, 255].map(|length| (length.to_string(), of_length(length))),
         ),
-        encoding("more to be retired than there is").frames(
+        encoding("Retire Prior To beyond the sequence number").frames(
             Space::Data,
             [(1, 2), (0, 1), (5, VARINT_MAX)]
                 .map(|(n, prior)| (format!("{n} {prior}"), new_connection_id(n, prior, &id(1), 7))),
         ),
-        limit("more connection IDs than were asked for", "RFC 9000, 5.1.1").inputs(
-            Stage::Open,
+        limit("more connection IDs than the limit", "RFC 9000, 5.1.1").cases(
+            Progress::Established,
             [("one more", 4), ("many more", 20)],
             |peer, count| {
                 let frames = (1..=*count).flat_map(|n| new_connection_id(n, 0, &[n as u8; 8], 7));
@@ -285,31 +280,31 @@ fn connection_ids() -> Vec<Kind> {
                 peer.send(Space::Data, &frames);
             },
         ),
-        limit("more retired than is acknowledged", "RFC 9000, 5.1.2").input(
+        limit("too many unacknowledged retirements", "RFC 9000, 5.1.2").case(
             "30 in a packet",
-            Stage::Open,
+            Progress::Established,
             |peer| {
                 let frames = (1..=30).flat_map(|n| new_connection_id(n, n, &[n as u8; 8], 7));
                 let frames: Vec<u8> = frames.collect();
                 peer.send(Space::Data, &frames);
             },
         ),
-        violation("NEW_CONNECTION_ID without IDs", "RFC 9000, 19.15").input(
-            "of a client that has none",
-            Stage::Fresh,
+        violation("NEW_CONNECTION_ID despite empty IDs", "RFC 9000, 19.15").case(
+            "from a client with empty IDs",
+            Progress::Fresh,
             |peer| {
-                peer.introduce(&[], &parameters(&[], &[]));
+                peer.set_source_id(&[], &parameters(&[], &[]));
                 peer.complete();
                 peer.send(Space::Data, &new_connection_id(1, 0, b"another1", 7));
             },
         ),
-        violation("RETIRE_CONNECTION_ID of what was not given", "RFC 9000, 19.16").frames(
+        violation("RETIRE_CONNECTION_ID of an unissued ID", "RFC 9000, 19.16").frames(
             Space::Data,
             [100, 1 << 20, VARINT_MAX].map(|n| (n.to_string(), numbers(&[0x19, n]))),
         ),
-        violation("RETIRE_CONNECTION_ID of the ID in use", "RFC 9000, 19.16").input(
+        violation("RETIRE_CONNECTION_ID of the ID in use", "RFC 9000, 19.16").case(
             "the first",
-            Stage::Open,
+            Progress::Established,
             |peer| {
                 peer.round_trip();
                 peer.send(Space::Data, &numbers(&[0x19, 0]));
@@ -318,16 +313,16 @@ fn connection_ids() -> Vec<Kind> {
     ]
 }
 
-fn paths() -> Vec<Kind> {
+fn paths() -> Vec<Rule> {
     vec![
-        kind("PATH_RESPONSE to no challenge", "RFC 9000, 19.18", Served).frames(
+        rule("PATH_RESPONSE to no challenge", "RFC 9000, 19.18", Served).frames(
             Space::Data,
             [
                 ("one", with_bytes(&[0x1b], b"8 bytes!")),
                 ("many", with_bytes(&[0x1b], b"8 bytes!").repeat(100)),
             ],
         ),
-        kind("limits that go back", "RFC 9000, 4.1", Served).frames(
+        rule("limits that decrease", "RFC 9000, 4.1", Served).frames(
             Space::Data,
             [
                 ("MAX_DATA", numbers(&[0x10, 0])),
@@ -335,19 +330,19 @@ fn paths() -> Vec<Kind> {
                 ("MAX_STREAMS, of one direction", numbers(&[0x13, 0])),
             ],
         ),
-        kind("a client that moves without a fresh ID", "RFC 9000, 9.5", Served)
-            .input("once", Stage::Open, |peer| peer.move_away())
-            .input("20 times, at once", Stage::Open, |peer| {
+        rule("a migration without an unused connection ID", "RFC 9000, 9.5", Served)
+            .case("once", Progress::Established, |peer| peer.migrate())
+            .case("20 times, at once", Progress::Established, |peer| {
                 for _ in 0..20 {
-                    peer.move_away();
+                    peer.migrate();
                     peer.send(Space::Data, &[0x01]);
                 }
-                peer.knock();
+                peer.ping_until_reply();
             })
-            .input("20 times, heard each time", Stage::Open, |peer| {
+            .case("20 times, with a reply each time", Progress::Established, |peer| {
                 for _ in 0..20 {
-                    peer.move_away();
-                    peer.knock();
+                    peer.migrate();
+                    peer.ping_until_reply();
                 }
             }),
     ]

@@ -1,10 +1,10 @@
-//! Streams (RFC 9000, 2 to 4 and 19): limits, states, final sizes.
+//! QUIC streams (RFC 9000, 2 to 4 and 19): limits, states and final sizes.
 
 use crate::case::get;
-use crate::case::kind;
-use crate::case::Answer::*;
-use crate::case::Kind;
-use crate::case::Stage;
+use crate::case::rule;
+use crate::case::Expected::*;
+use crate::case::Progress;
+use crate::case::Rule;
 use crate::packet::Space;
 use crate::wire::numbers;
 use crate::wire::stream;
@@ -22,12 +22,11 @@ const CONNECTION_WINDOW_BYTES: u64 = 1 << 20;
 const REQUESTS_MAX: u64 = 128;
 const UNI_STREAMS_MAX: u64 = 16;
 
-/// Streams that are never there: the server opens none of the first kind, and few of
-/// the second.
+/// Streams that the server never opens, bidirectional and unidirectional.
 const SERVER_BIDI: [u64; 2] = [1, 0x4001];
 const SERVER_UNI: [u64; 2] = [0x403, VARINT_MAX];
 
-/// The server's control stream, which it sends on.
+/// The server's control stream.
 const SERVER_CONTROL: u64 = 3;
 
 const RESET_STREAM: u64 = 0x04;
@@ -35,7 +34,7 @@ const STOP_SENDING: u64 = 0x05;
 const MAX_STREAM_DATA: u64 = 0x11;
 const STREAM_DATA_BLOCKED: u64 = 0x15;
 
-pub fn kinds() -> Vec<Kind> {
+pub fn rules() -> Vec<Rule> {
     [states(), limits(), sizes()].into_iter().flatten().collect()
 }
 
@@ -53,8 +52,8 @@ fn data(streams: impl IntoIterator<Item = u64>) -> Vec<(String, Vec<u8>)> {
     streams.into_iter().map(of).collect()
 }
 
-fn states() -> Vec<Kind> {
-    let state = |rule, section| kind(rule, section, Transport(STREAM_STATE_ERROR));
+fn states() -> Vec<Rule> {
+    let state = |name, section| rule(name, section, Transport(STREAM_STATE_ERROR));
     let mine = [2, 6, 14];
     vec![
         state("STREAM on a stream that only the server sends on", "RFC 9000, 19.8")
@@ -80,39 +79,27 @@ fn states() -> Vec<Kind> {
     ]
 }
 
-fn limits() -> Vec<Kind> {
+fn limits() -> Vec<Rule> {
     let beyond = [4 * REQUESTS_MAX, 4 * REQUESTS_MAX + 400, VARINT_MAX - 3];
     let beyond_uni = [4 * UNI_STREAMS_MAX + 2, VARINT_MAX - 1];
-    let flow = |rule, section| kind(rule, section, Transport(FLOW_CONTROL_ERROR));
+    let flow = |name, section| rule(name, section, Transport(FLOW_CONTROL_ERROR));
     let too_many = (1 << 60) + 1;
     vec![
-        kind(
-            "a stream beyond the number that is allowed",
-            "RFC 9000, 4.6",
-            Transport(STREAM_LIMIT_ERROR),
-        )
-        .frames(Space::Data, data(beyond))
-        .frames(Space::Data, data(beyond_uni))
-        .frames(Space::Data, named(RESET_STREAM, beyond, &[0, 0]))
-        .frames(Space::Data, named(RESET_STREAM, beyond_uni, &[0, 0]))
-        .frames(Space::Data, named(STOP_SENDING, beyond, &[0]))
-        .frames(Space::Data, named(MAX_STREAM_DATA, beyond, &[9]))
-        .frames(Space::Data, named(STREAM_DATA_BLOCKED, beyond, &[9]))
-        .frames(Space::Data, named(STREAM_DATA_BLOCKED, beyond_uni, &[9])),
-        kind(
-            "more streams granted than there can be",
-            "RFC 9000, 19.11",
-            Transport(FRAME_ENCODING_ERROR),
-        )
-        .frames(Space::Data, named(0x12, [too_many, VARINT_MAX], &[]))
-        .frames(Space::Data, named(0x13, [too_many, VARINT_MAX], &[])),
-        kind(
-            "blocked by more streams than there can be",
-            "RFC 9000, 19.14",
-            Transport(FRAME_ENCODING_ERROR),
-        )
-        .frames(Space::Data, named(0x16, [too_many, VARINT_MAX], &[]))
-        .frames(Space::Data, named(0x17, [too_many, VARINT_MAX], &[])),
+        rule("a stream above the limit", "RFC 9000, 4.6", Transport(STREAM_LIMIT_ERROR))
+            .frames(Space::Data, data(beyond))
+            .frames(Space::Data, data(beyond_uni))
+            .frames(Space::Data, named(RESET_STREAM, beyond, &[0, 0]))
+            .frames(Space::Data, named(RESET_STREAM, beyond_uni, &[0, 0]))
+            .frames(Space::Data, named(STOP_SENDING, beyond, &[0]))
+            .frames(Space::Data, named(MAX_STREAM_DATA, beyond, &[9]))
+            .frames(Space::Data, named(STREAM_DATA_BLOCKED, beyond, &[9]))
+            .frames(Space::Data, named(STREAM_DATA_BLOCKED, beyond_uni, &[9])),
+        rule("MAX_STREAMS above 2^60", "RFC 9000, 19.11", Transport(FRAME_ENCODING_ERROR))
+            .frames(Space::Data, named(0x12, [too_many, VARINT_MAX], &[]))
+            .frames(Space::Data, named(0x13, [too_many, VARINT_MAX], &[])),
+        rule("STREAMS_BLOCKED above 2^60", "RFC 9000, 19.14", Transport(FRAME_ENCODING_ERROR))
+            .frames(Space::Data, named(0x16, [too_many, VARINT_MAX], &[]))
+            .frames(Space::Data, named(0x17, [too_many, VARINT_MAX], &[])),
         flow("data beyond a stream's window", "RFC 9000, 4.1").frames(
             Space::Data,
             [
@@ -123,8 +110,8 @@ fn limits() -> Vec<Kind> {
                 ("of one direction", stream(6, STREAM_WINDOW_BYTES, b"x", false)),
             ],
         ),
-        flow("data beyond the connection's window", "RFC 9000, 4.1").inputs(
-            Stage::Open,
+        flow("data beyond the connection's window", "RFC 9000, 4.1").cases(
+            Progress::Established,
             [("by bytes far apart", b"x".as_slice()), ("by nothing", b"")],
             |peer, bytes| {
                 let streams = CONNECTION_WINDOW_BYTES / STREAM_WINDOW_BYTES + 1;
@@ -141,9 +128,9 @@ fn limits() -> Vec<Kind> {
                 ("by far", numbers(&[RESET_STREAM, 0, 0, VARINT_MAX])),
             ],
         ),
-        flow("final sizes beyond the connection's window", "RFC 9000, 4.5").input(
+        flow("final sizes beyond the connection's window", "RFC 9000, 4.5").case(
             "of 17 streams",
-            Stage::Open,
+            Progress::Established,
             |peer| {
                 let streams = CONNECTION_WINDOW_BYTES / STREAM_WINDOW_BYTES + 1;
                 let frames = (0..streams)
@@ -155,22 +142,22 @@ fn limits() -> Vec<Kind> {
     ]
 }
 
-fn sizes() -> Vec<Kind> {
-    let size = |rule, section| kind(rule, section, Transport(FINAL_SIZE_ERROR));
+fn sizes() -> Vec<Rule> {
+    let size = |name, section| rule(name, section, Transport(FINAL_SIZE_ERROR));
     let ended = || stream(0, 0, b"1234", true);
     let then = |frame: Vec<u8>| [ended(), frame].concat();
-    let begun = |frame: Vec<u8>| [stream(0, 0, b"1234", false), frame].concat();
+    let started = |frame: Vec<u8>| [stream(0, 0, b"1234", false), frame].concat();
     let reset = |size| numbers(&[RESET_STREAM, 0, 0, size]);
     vec![
         size("data beyond the end of a stream", "RFC 9000, 4.5").frames(
             Space::Data,
             [
-                ("behind it", then(stream(0, 4, b"5", false))),
+                ("after it", then(stream(0, 4, b"5", false))),
                 ("across it", then(stream(0, 2, b"3456", false))),
-                ("far behind", then(stream(0, 4000, b"x", false))),
+                ("far after it", then(stream(0, 4000, b"x", false))),
             ],
         ),
-        size("another end of a stream", "RFC 9000, 4.5").frames(
+        size("another final size", "RFC 9000, 4.5").frames(
             Space::Data,
             [
                 ("later", then(stream(0, 4, b"5", true))),
@@ -178,22 +165,24 @@ fn sizes() -> Vec<Kind> {
                 ("with nothing", then(stream(0, 2, b"", true))),
             ],
         ),
-        size("an end before what has come", "RFC 9000, 4.5").frames(
+        size("a final size below the received data", "RFC 9000, 4.5").frames(
             Space::Data,
             [
-                ("in data", begun(stream(0, 0, b"12", true))),
-                ("with nothing", begun(stream(0, 3, b"", true))),
+                ("in data", started(stream(0, 0, b"12", true))),
+                ("with nothing", started(stream(0, 3, b"", true))),
             ],
         ),
-        size("a reset before what has come", "RFC 9000, 4.5")
-            .frames(Space::Data, [("to nothing", begun(reset(0))), ("by a byte", begun(reset(3)))]),
-        size("a reset to another size than the end", "RFC 9000, 4.5")
+        size("a reset below the received data", "RFC 9000, 4.5").frames(
+            Space::Data,
+            [("to nothing", started(reset(0))), ("by a byte", started(reset(3)))],
+        ),
+        size("a reset to another final size", "RFC 9000, 4.5")
             .frames(Space::Data, [("less", then(reset(3))), ("more", then(reset(5)))]),
         size("two resets to different sizes", "RFC 9000, 4.5").frames(
             Space::Data,
             [("more", [reset(4), reset(5)].concat()), ("less", [reset(4), reset(3)].concat())],
         ),
-        kind("data beyond the largest offset", "RFC 9000, 19.8", Transport(FRAME_ENCODING_ERROR))
+        rule("data beyond the largest offset", "RFC 9000, 19.8", Transport(FRAME_ENCODING_ERROR))
             .frames(
                 Space::Data,
                 [
@@ -202,7 +191,7 @@ fn sizes() -> Vec<Kind> {
                     ("without length", with_bytes(&[0x0c, 0, VARINT_MAX], b"xxx")),
                 ],
             ),
-        kind("a reset after the end of a stream", "RFC 9000, 3.2", Served).frames(
+        rule("a reset after the end of a stream", "RFC 9000, 3.2", Served).frames(
             Space::Data,
             [
                 ("nothing came", [stream(0, 0, b"", true), reset(0)].concat()),
@@ -210,12 +199,12 @@ fn sizes() -> Vec<Kind> {
                 ("a request came", reset_request()),
             ],
         ),
-        kind("data after a reset", "RFC 9000, 3.2", Served)
+        rule("data after a reset", "RFC 9000, 3.2", Served)
             .frames(Space::Data, [("within", [reset(4), stream(0, 0, b"1234", true)].concat())]),
     ]
 }
 
-/// A whole request, taken back in the same packet.
+/// Returns a request that is reset in the same packet.
 fn reset_request() -> Vec<u8> {
     let request = get("/");
     let size = request.len() as u64;

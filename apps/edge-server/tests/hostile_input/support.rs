@@ -1,5 +1,4 @@
-//! The server's process and a client that behaves, as the other tests of processes
-//! have them.
+//! Server process and regular client, shared with the process tests.
 
 #[path = "../process/support/client.rs"]
 pub mod client;

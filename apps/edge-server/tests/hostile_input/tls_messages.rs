@@ -1,28 +1,28 @@
-//! The TLS handshake (RFC 8446; RFC 9001, 4, 6 and 8): every alert is an error of the
-//! connection, 0x100 and its number.
+//! TLS handshake (RFC 8446; RFC 9001, 4, 6 and 8): every alert closes the connection with the
+//! error 0x100 plus the alert's number.
 
-use crate::case::kind;
-use crate::case::Answer;
-use crate::case::Answer::*;
-use crate::case::Kind;
-use crate::case::Stage;
+use crate::case::rule;
+use crate::case::Expected;
+use crate::case::Expected::*;
+use crate::case::Progress;
+use crate::case::Rule;
 use crate::packet::Space;
 use crate::peer::Peer;
 use crate::wire::Reader;
 use crate::wire::PROTOCOL_VIOLATION;
 
 /// Alerts of RFC 8446, 6.
-const UNEXPECTED_MESSAGE: Answer = Transport(0x100 + 10);
-pub const HANDSHAKE_FAILURE: Answer = Transport(0x100 + 40);
-pub const ILLEGAL_PARAMETER: Answer = Transport(0x100 + 47);
-const DECODE_ERROR: Answer = Transport(0x100 + 50);
-const DECRYPT_ERROR: Answer = Transport(0x100 + 51);
-const PROTOCOL_VERSION: Answer = Transport(0x100 + 70);
-const MISSING_EXTENSION: Answer = Transport(0x100 + 109);
-const UNRECOGNIZED_NAME: Answer = Transport(0x100 + 112);
-const NO_APPLICATION_PROTOCOL: Answer = Transport(0x100 + 120);
+const UNEXPECTED_MESSAGE: Expected = Transport(0x100 + 10);
+pub const HANDSHAKE_FAILURE: Expected = Transport(0x100 + 40);
+pub const ILLEGAL_PARAMETER: Expected = Transport(0x100 + 47);
+const DECODE_ERROR: Expected = Transport(0x100 + 50);
+const DECRYPT_ERROR: Expected = Transport(0x100 + 51);
+const PROTOCOL_VERSION: Expected = Transport(0x100 + 70);
+const MISSING_EXTENSION: Expected = Transport(0x100 + 109);
+const UNRECOGNIZED_NAME: Expected = Transport(0x100 + 112);
+const NO_APPLICATION_PROTOCOL: Expected = Transport(0x100 + 120);
 
-/// Types of messages (RFC 8446, 4).
+/// Message types (RFC 8446, 4).
 const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
 const NEW_SESSION_TICKET: u8 = 4;
@@ -33,7 +33,7 @@ const CERTIFICATE_VERIFY: u8 = 15;
 const FINISHED: u8 = 20;
 const KEY_UPDATE: u8 = 24;
 
-/// Types of extensions (RFC 8446, 4.2; RFC 7301; RFC 9001, 8.2).
+/// Extension types (RFC 8446, 4.2; RFC 7301; RFC 9001, 8.2).
 const SERVER_NAME: u16 = 0;
 const SUPPORTED_GROUPS: u16 = 10;
 pub const SIGNATURE_ALGORITHMS: u16 = 13;
@@ -45,9 +45,9 @@ const QUIC_TRANSPORT_PARAMETERS: u16 = 57;
 const X25519: [u8; 2] = [0, 29];
 const GREASE: [u8; 2] = [0x5a, 0x5a];
 
-/// A ClientHello in its parts.
+/// Parsed ClientHello.
 #[derive(Clone)]
-pub struct Hello {
+pub struct ClientHello {
     version: [u8; 2],
     random: Vec<u8>,
     pub session: Vec<u8>,
@@ -56,7 +56,7 @@ pub struct Hello {
     extensions: Vec<(u16, Vec<u8>)>,
 }
 
-impl Hello {
+impl ClientHello {
     fn read(message: &[u8]) -> Self {
         let mut reader = Reader(&message[4..]);
         let version = reader.take(2).try_into().unwrap();
@@ -79,10 +79,10 @@ impl Hello {
         let body = [
             &self.version[..],
             &self.random,
-            &sized(1, &self.session),
-            &sized(2, &self.suites),
-            &sized(1, &self.compressions),
-            &sized(2, &extensions),
+            &length_prefixed(1, &self.session),
+            &length_prefixed(2, &self.suites),
+            &length_prefixed(1, &self.compressions),
+            &length_prefixed(2, &extensions),
         ];
         message(CLIENT_HELLO, &body.concat())
     }
@@ -97,8 +97,8 @@ impl Hello {
     }
 }
 
-/// Bytes after their number, in so many bytes.
-fn sized(bytes: usize, content: &[u8]) -> Vec<u8> {
+/// Returns bytes after their count, which is encoded in `bytes` bytes.
+fn length_prefixed(bytes: usize, content: &[u8]) -> Vec<u8> {
     let length = content.len().to_be_bytes();
     [&length[length.len() - bytes..], content].concat()
 }
@@ -109,32 +109,32 @@ fn short(reader: &mut Reader<'_>, bytes: usize) -> Vec<u8> {
 }
 
 fn extension((kind, content): &(u16, Vec<u8>)) -> Vec<u8> {
-    [&kind.to_be_bytes()[..], &sized(2, content)].concat()
+    [&kind.to_be_bytes()[..], &length_prefixed(2, content)].concat()
 }
 
 fn message(kind: u8, body: &[u8]) -> Vec<u8> {
-    [&[kind], &sized(3, body)[..]].concat()
+    [&[kind], &length_prefixed(3, body)[..]].concat()
 }
 
-/// Sends a ClientHello that was changed.
-pub fn changed(change: impl Fn(&mut Hello) + 'static) -> impl Fn(&mut Peer) + 'static {
+/// Sends a modified ClientHello.
+pub fn changed(change: impl Fn(&mut ClientHello) + 'static) -> impl Fn(&mut Peer) + 'static {
     move |peer: &mut Peer| {
-        let mut hello = Hello::read(&peer.hello);
+        let mut hello = ClientHello::read(&peer.hello);
         change(&mut hello);
         peer.hello = hello.write();
-        peer.greet();
+        peer.send_client_hello();
     }
 }
 
-/// Sends other bytes in place of a ClientHello.
+/// Sends other bytes instead of a ClientHello.
 fn in_place(bytes: impl Fn(&[u8]) -> Vec<u8> + 'static) -> impl Fn(&mut Peer) + 'static {
     move |peer: &mut Peer| {
         peer.hello = bytes(&peer.hello);
-        peer.greet();
+        peer.send_client_hello();
     }
 }
 
-pub fn kinds() -> Vec<Kind> {
+pub fn rules() -> Vec<Rule> {
     [hellos(), agreements(), order(), after()].into_iter().flatten().collect()
 }
 
@@ -142,232 +142,237 @@ pub fn without(extension: u16) -> impl Fn(&mut Peer) + 'static {
     changed(move |hello| hello.drop(extension))
 }
 
-fn hellos() -> Vec<Kind> {
+fn hellos() -> Vec<Rule> {
     vec![
-        kind("no transport parameters", "RFC 9001, 8.2", MISSING_EXTENSION).input(
+        rule("no transport parameters", "RFC 9001, 8.2", MISSING_EXTENSION).case(
             "none",
-            Stage::Fresh,
+            Progress::Fresh,
             without(QUIC_TRANSPORT_PARAMETERS),
         ),
-        kind("no protocol of the server's", "RFC 9001, 8.1", NO_APPLICATION_PROTOCOL)
-            .input("none", Stage::Fresh, without(ALPN))
-            .input(
+        rule("no common application protocol", "RFC 9001, 8.1", NO_APPLICATION_PROTOCOL)
+            .case("none", Progress::Fresh, without(ALPN))
+            .case(
                 "another",
-                Stage::Fresh,
+                Progress::Fresh,
                 changed(|hello| {
-                    *hello.extension(ALPN) = sized(2, &sized(1, b"h2"));
+                    *hello.extension(ALPN) = length_prefixed(2, &length_prefixed(1, b"h2"));
                 }),
             )
-            .input(
+            .case(
                 "of drafts",
-                Stage::Fresh,
+                Progress::Fresh,
                 changed(|hello| {
-                    *hello.extension(ALPN) = sized(2, &sized(1, b"h3-29"));
+                    *hello.extension(ALPN) = length_prefixed(2, &length_prefixed(1, b"h3-29"));
                 }),
             ),
-        kind("an extension that TLS 1.3 demands is missing", "RFC 8446, 9.2", MISSING_EXTENSION)
-            .input("key_share", Stage::Fresh, without(KEY_SHARE))
-            .input("supported_groups", Stage::Fresh, without(SUPPORTED_GROUPS)),
-        kind("an older version of TLS", "RFC 9001, 4.2", PROTOCOL_VERSION)
-            .input("none said", Stage::Fresh, without(SUPPORTED_VERSIONS))
-            .input(
+        rule("a missing mandatory extension of TLS 1.3", "RFC 8446, 9.2", MISSING_EXTENSION)
+            .case("key_share", Progress::Fresh, without(KEY_SHARE))
+            .case("supported_groups", Progress::Fresh, without(SUPPORTED_GROUPS)),
+        rule("an older version of TLS", "RFC 9001, 4.2", PROTOCOL_VERSION)
+            .case("no supported_versions", Progress::Fresh, without(SUPPORTED_VERSIONS))
+            .case(
                 "TLS 1.2",
-                Stage::Fresh,
+                Progress::Fresh,
                 changed(|hello| {
-                    *hello.extension(SUPPORTED_VERSIONS) = sized(1, &[3, 3]);
+                    *hello.extension(SUPPORTED_VERSIONS) = length_prefixed(1, &[3, 3]);
                 }),
             )
-            .input(
+            .case(
                 "a reserved one",
-                Stage::Fresh,
+                Progress::Fresh,
                 changed(|hello| {
-                    *hello.extension(SUPPORTED_VERSIONS) = sized(1, &GREASE);
+                    *hello.extension(SUPPORTED_VERSIONS) = length_prefixed(1, &GREASE);
                 }),
             ),
-        kind("a name of a server that is none", "RFC 6066, 3", UNRECOGNIZED_NAME)
-            .input("empty", Stage::Fresh, named(b""))
-            .input("with a NUL", Stage::Fresh, named(b"local\0host"))
-            .input("longer than can be", Stage::Fresh, named(&[b'x'; 256])),
-        kind("compression", "RFC 8446, 4.1.2", ILLEGAL_PARAMETER)
-            .input("another", Stage::Fresh, changed(|hello| hello.compressions = vec![1]))
-            .input("one more", Stage::Fresh, changed(|hello| hello.compressions = vec![0, 1])),
-        kind("a message that cannot be read", "RFC 8446, 6.2", DECODE_ERROR)
-            .input("empty", Stage::Fresh, in_place(|_| message(CLIENT_HELLO, &[])))
-            .input(
-                "its end is missing",
-                Stage::Fresh,
+        rule("an invalid server name", "RFC 6066, 3", UNRECOGNIZED_NAME)
+            .case("empty", Progress::Fresh, named(b""))
+            .case("with a NUL", Progress::Fresh, named(b"local\0host"))
+            .case("longer than allowed", Progress::Fresh, named(&[b'x'; 256])),
+        rule("compression", "RFC 8446, 4.1.2", ILLEGAL_PARAMETER)
+            .case("another", Progress::Fresh, changed(|hello| hello.compressions = vec![1]))
+            .case("one more", Progress::Fresh, changed(|hello| hello.compressions = vec![0, 1])),
+        rule("a malformed message", "RFC 8446, 6.2", DECODE_ERROR)
+            .case("empty", Progress::Fresh, in_place(|_| message(CLIENT_HELLO, &[])))
+            .case(
+                "truncated",
+                Progress::Fresh,
                 in_place(|hello| message(CLIENT_HELLO, &hello[4..hello.len() - 1])),
             )
-            .input(
-                "more behind it",
-                Stage::Fresh,
+            .case(
+                "trailing bytes",
+                Progress::Fresh,
                 in_place(|hello| message(CLIENT_HELLO, &[&hello[4..], b"x"].concat())),
             )
-            .input(
+            .case(
                 "a session longer than 32",
-                Stage::Fresh,
+                Progress::Fresh,
                 changed(|hello| {
                     hello.session = vec![7; 33];
                 }),
             )
-            .input(
+            .case(
                 "half a cipher suite",
-                Stage::Fresh,
+                Progress::Fresh,
                 changed(|hello| {
                     hello.suites.pop();
                 }),
             )
-            .input(
+            .case(
                 "an empty list of versions",
-                Stage::Fresh,
+                Progress::Fresh,
                 changed(|hello| {
                     *hello.extension(SUPPORTED_VERSIONS) = vec![0];
                 }),
             )
-            .input(
-                "key shares that end too early",
-                Stage::Fresh,
+            .case(
+                "truncated key shares",
+                Progress::Fresh,
                 changed(|hello| {
                     hello.extension(KEY_SHARE).pop();
                 }),
             )
-            .input(
-                "a protocol that is empty",
-                Stage::Fresh,
+            .case(
+                "an empty protocol",
+                Progress::Fresh,
                 changed(|hello| {
-                    *hello.extension(ALPN) = sized(2, &[0]);
+                    *hello.extension(ALPN) = length_prefixed(2, &[0]);
                 }),
             ),
     ]
 }
 
-/// Sends a name of a server.
+/// Sends a ClientHello with this server name.
 fn named(name: &'static [u8]) -> impl Fn(&mut Peer) + 'static {
     changed(move |hello| {
-        *hello.extension(SERVER_NAME) = sized(2, &[&[0][..], &sized(2, name)].concat());
+        *hello.extension(SERVER_NAME) =
+            length_prefixed(2, &[&[0][..], &length_prefixed(2, name)].concat());
     })
 }
 
-fn agreements() -> Vec<Kind> {
+fn agreements() -> Vec<Rule> {
     vec![
-        kind("no cipher suite of the server's", "RFC 8446, 4.1.1", HANDSHAKE_FAILURE)
-            .input("reserved", Stage::Fresh, changed(|hello| hello.suites = GREASE.to_vec()))
-            .input("of TLS 1.2", Stage::Fresh, changed(|hello| hello.suites = vec![0xc0, 0x2f])),
-        kind("no group of the server's", "RFC 8446, 4.1.1", HANDSHAKE_FAILURE).input(
+        rule("no common cipher suite", "RFC 8446, 4.1.1", HANDSHAKE_FAILURE)
+            .case("reserved", Progress::Fresh, changed(|hello| hello.suites = GREASE.to_vec()))
+            .case("of TLS 1.2", Progress::Fresh, changed(|hello| hello.suites = vec![0xc0, 0x2f])),
+        rule("no common group", "RFC 8446, 4.1.1", HANDSHAKE_FAILURE).case(
             "reserved",
-            Stage::Fresh,
+            Progress::Fresh,
             changed(|hello| {
-                *hello.extension(SUPPORTED_GROUPS) = sized(2, &GREASE);
-                *hello.extension(KEY_SHARE) = sized(2, &key_share(GREASE, &[7; 32]));
+                *hello.extension(SUPPORTED_GROUPS) = length_prefixed(2, &GREASE);
+                *hello.extension(KEY_SHARE) = length_prefixed(2, &key_share(GREASE, &[7; 32]));
             }),
         ),
-        kind("no signature of the server's", "RFC 8446, 4.4.3", HANDSHAKE_FAILURE).input(
+        rule("no common signature algorithm", "RFC 8446, 4.4.3", HANDSHAKE_FAILURE).case(
             "reserved",
-            Stage::Fresh,
+            Progress::Fresh,
             changed(|hello| {
-                *hello.extension(SIGNATURE_ALGORITHMS) = sized(2, &GREASE);
+                *hello.extension(SIGNATURE_ALGORITHMS) = length_prefixed(2, &GREASE);
             }),
         ),
-        kind("a key that is none", "RFC 8446, 4.2.8.2", ILLEGAL_PARAMETER)
-            .input(
+        rule("an invalid key share", "RFC 8446, 4.2.8.2", ILLEGAL_PARAMETER)
+            .case(
                 "31 bytes",
-                Stage::Fresh,
+                Progress::Fresh,
                 changed(|hello| {
-                    *hello.extension(KEY_SHARE) = sized(2, &key_share(X25519, &[7; 31]));
+                    *hello.extension(KEY_SHARE) = length_prefixed(2, &key_share(X25519, &[7; 31]));
                 }),
             )
-            .input(
+            .case(
                 "33 bytes",
-                Stage::Fresh,
+                Progress::Fresh,
                 changed(|hello| {
-                    *hello.extension(KEY_SHARE) = sized(2, &key_share(X25519, &[7; 33]));
+                    *hello.extension(KEY_SHARE) = length_prefixed(2, &key_share(X25519, &[7; 33]));
                 }),
             )
-            .input(
+            .case(
                 "zeros",
-                Stage::Fresh,
+                Progress::Fresh,
                 changed(|hello| {
-                    *hello.extension(KEY_SHARE) = sized(2, &key_share(X25519, &[0; 32]));
+                    *hello.extension(KEY_SHARE) = length_prefixed(2, &key_share(X25519, &[0; 32]));
                 }),
             ),
-        kind("two keys of one group", "RFC 8446, 4.2.8", ILLEGAL_PARAMETER).input(
+        rule("two key shares of one group", "RFC 8446, 4.2.8", ILLEGAL_PARAMETER).case(
             "x25519",
-            Stage::Fresh,
+            Progress::Fresh,
             changed(|hello| {
                 let share = key_share(X25519, &[7; 32]);
-                *hello.extension(KEY_SHARE) = sized(2, &share.repeat(2));
+                *hello.extension(KEY_SHARE) = length_prefixed(2, &share.repeat(2));
             }),
         ),
     ]
 }
 
 fn key_share(group: [u8; 2], key: &[u8]) -> Vec<u8> {
-    [&group[..], &sized(2, key)].concat()
+    [&group[..], &length_prefixed(2, key)].concat()
 }
 
-fn order() -> Vec<Kind> {
+fn order() -> Vec<Rule> {
     let first = |kind: u8| in_place(move |_| message(kind, &[7; 40]));
     let then = |kind: u8, body: &'static [u8]| {
-        move |peer: &mut Peer| peer.say(Space::Handshake, &message(kind, body))
+        move |peer: &mut Peer| peer.send_crypto(Space::Handshake, &message(kind, body))
     };
     vec![
-        kind("another message than ClientHello at first", "RFC 8446, 4", UNEXPECTED_MESSAGE)
-            .input("HelloRequest", Stage::Fresh, first(0))
-            .input("ServerHello", Stage::Fresh, first(SERVER_HELLO))
-            .input("Certificate", Stage::Fresh, first(CERTIFICATE))
-            .input("Finished", Stage::Fresh, first(FINISHED))
-            .input("an unknown one", Stage::Fresh, first(99)),
-        kind("another message than Finished then", "RFC 8446, 4", UNEXPECTED_MESSAGE)
-            .input("ClientHello", Stage::Met, then(CLIENT_HELLO, &[7; 40]))
-            .input("EncryptedExtensions", Stage::Met, then(ENCRYPTED_EXTENSIONS, &[0, 0]))
-            .input("Certificate", Stage::Met, then(CERTIFICATE, &[0, 0, 0, 0]))
-            .input("CertificateVerify", Stage::Met, then(CERTIFICATE_VERIFY, &[8, 4, 0, 1, 7]))
-            .input("KeyUpdate", Stage::Met, then(KEY_UPDATE, &[0]))
-            .input("an unknown one", Stage::Met, then(99, &[])),
-        kind("EndOfEarlyData", "RFC 9001, 8.3", UNEXPECTED_MESSAGE).input(
+        rule("a first message other than ClientHello", "RFC 8446, 4", UNEXPECTED_MESSAGE)
+            .case("HelloRequest", Progress::Fresh, first(0))
+            .case("ServerHello", Progress::Fresh, first(SERVER_HELLO))
+            .case("Certificate", Progress::Fresh, first(CERTIFICATE))
+            .case("Finished", Progress::Fresh, first(FINISHED))
+            .case("an unknown one", Progress::Fresh, first(99)),
+        rule("a second message other than Finished", "RFC 8446, 4", UNEXPECTED_MESSAGE)
+            .case("ClientHello", Progress::ServerHello, then(CLIENT_HELLO, &[7; 40]))
+            .case("EncryptedExtensions", Progress::ServerHello, then(ENCRYPTED_EXTENSIONS, &[0, 0]))
+            .case("Certificate", Progress::ServerHello, then(CERTIFICATE, &[0, 0, 0, 0]))
+            .case(
+                "CertificateVerify",
+                Progress::ServerHello,
+                then(CERTIFICATE_VERIFY, &[8, 4, 0, 1, 7]),
+            )
+            .case("KeyUpdate", Progress::ServerHello, then(KEY_UPDATE, &[0]))
+            .case("an unknown one", Progress::ServerHello, then(99, &[])),
+        rule("EndOfEarlyData", "RFC 9001, 8.3", UNEXPECTED_MESSAGE).case(
             "before Finished",
-            Stage::Met,
+            Progress::ServerHello,
             then(END_OF_EARLY_DATA, &[]),
         ),
-        kind("a Finished message that is wrong", "RFC 8446, 4.4.4", DECRYPT_ERROR)
-            .input("a byte", Stage::Met, |peer| {
+        rule("a wrong Finished message", "RFC 8446, 4.4.4", DECRYPT_ERROR)
+            .case("a byte", Progress::ServerHello, |peer| {
                 let mut finished = peer.finished.clone();
                 *finished.last_mut().unwrap() ^= 1;
-                peer.say(Space::Handshake, &finished);
+                peer.send_crypto(Space::Handshake, &finished);
             })
-            .input("too short", Stage::Met, then(FINISHED, &[7; 31]))
-            .input("too long", Stage::Met, then(FINISHED, &[7; 64]))
-            .input("empty", Stage::Met, then(FINISHED, &[])),
-        kind(
-            "more of a handshake than its keys are for",
+            .case("too short", Progress::ServerHello, then(FINISHED, &[7; 31]))
+            .case("too long", Progress::ServerHello, then(FINISHED, &[7; 64]))
+            .case("empty", Progress::ServerHello, then(FINISHED, &[])),
+        rule(
+            "handshake data after a change of keys",
             "RFC 9001, 4.1.3",
             Transport(PROTOCOL_VIOLATION),
         )
-        .input("after ClientHello", Stage::Met, |peer| {
-            peer.say(Space::Initial, &message(CLIENT_HELLO, &[7; 40]));
+        .case("after ClientHello", Progress::ServerHello, |peer| {
+            peer.send_crypto(Space::Initial, &message(CLIENT_HELLO, &[7; 40]));
         }),
     ]
 }
 
-fn after() -> Vec<Kind> {
+fn after() -> Vec<Rule> {
     let later = |kind: u8, body: &'static [u8]| {
-        move |peer: &mut Peer| peer.say(Space::Data, &message(kind, body))
+        move |peer: &mut Peer| peer.send_crypto(Space::Data, &message(kind, body))
     };
     vec![
-        kind("a KeyUpdate of TLS", "RFC 9001, 6", UNEXPECTED_MESSAGE)
-            .input("not asked for", Stage::Open, later(KEY_UPDATE, &[0]))
-            .input("that asks for one", Stage::Open, later(KEY_UPDATE, &[1])),
-        kind("a message of TLS after the handshake", "RFC 8446, 4.6", UNEXPECTED_MESSAGE)
-            .input("ClientHello", Stage::Open, later(CLIENT_HELLO, &[7; 40]))
-            .input("NewSessionTicket", Stage::Open, later(NEW_SESSION_TICKET, &[7; 40]))
-            .input("Certificate", Stage::Open, later(CERTIFICATE, &[0, 0, 0, 0]))
-            .input("Finished", Stage::Open, later(FINISHED, &[7; 32]))
-            .input("an unknown one", Stage::Open, later(99, &[])),
-        kind("a message that never ends", "RFC 9000, 7.5", Served).input(
+        rule("a TLS KeyUpdate", "RFC 9001, 6", UNEXPECTED_MESSAGE)
+            .case("without update_requested", Progress::Established, later(KEY_UPDATE, &[0]))
+            .case("with update_requested", Progress::Established, later(KEY_UPDATE, &[1])),
+        rule("a TLS message after the handshake", "RFC 8446, 4.6", UNEXPECTED_MESSAGE)
+            .case("ClientHello", Progress::Established, later(CLIENT_HELLO, &[7; 40]))
+            .case("NewSessionTicket", Progress::Established, later(NEW_SESSION_TICKET, &[7; 40]))
+            .case("Certificate", Progress::Established, later(CERTIFICATE, &[0, 0, 0, 0]))
+            .case("Finished", Progress::Established, later(FINISHED, &[7; 32]))
+            .case("an unknown one", Progress::Established, later(99, &[])),
+        rule("a message that never ends", "RFC 9000, 7.5", Served).case(
             "its head alone",
-            Stage::Open,
+            Progress::Established,
             |peer| {
-                peer.say(Space::Data, &[KEY_UPDATE, 0, 0, 200]);
+                peer.send_crypto(Space::Data, &[KEY_UPDATE, 0, 0, 200]);
             },
         ),
     ]

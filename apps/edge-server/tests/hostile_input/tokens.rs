@@ -1,17 +1,17 @@
-//! Tokens (RFC 9000, 8.1), with a server that has every client prove its address.
+//! Tokens (RFC 9000, 8.1), sent to a server that validates every client's address.
 
-use crate::case::kind;
-use crate::case::Answer::*;
-use crate::case::Kind;
-use crate::case::Stage;
+use crate::case::rule;
+use crate::case::Expected::*;
+use crate::case::Progress;
+use crate::case::Rule;
 use crate::packet::Space;
 use crate::peer::Peer;
 use crate::wire::INVALID_TOKEN;
 
-pub fn kinds() -> Vec<Kind> {
+pub fn rules() -> Vec<Rule> {
     vec![
-        kind("no token, or none of the server's", "RFC 9000, 8.1.3", Retry).inputs(
-            Stage::Fresh,
+        rule("no token, or a foreign one", "RFC 9000, 8.1.3", Retry).cases(
+            Progress::Fresh,
             [
                 ("none", vec![]),
                 ("a byte", vec![0]),
@@ -20,52 +20,52 @@ pub fn kinds() -> Vec<Kind> {
             ],
             |peer, token| {
                 peer.token = token.clone();
-                peer.greet();
+                peer.send_client_hello();
             },
         ),
-        kind("a token of a Retry that is not good", "RFC 9000, 8.1.2", Transport(INVALID_TOKEN))
-            .input("changed", Stage::Fresh, |peer| {
+        rule("an invalid Retry token", "RFC 9000, 8.1.2", Transport(INVALID_TOKEN))
+            .case("changed", Progress::Fresh, |peer| {
                 follow_retry(peer);
                 *peer.token.last_mut().unwrap() ^= 1;
-                peer.greet();
+                peer.send_client_hello();
             })
-            .input("cut off", Stage::Fresh, |peer| {
+            .case("cut off", Progress::Fresh, |peer| {
                 follow_retry(peer);
                 peer.token.pop();
-                peer.greet();
+                peer.send_client_hello();
             })
-            .input("its first byte", Stage::Fresh, |peer| {
+            .case("its first byte", Progress::Fresh, |peer| {
                 follow_retry(peer);
                 peer.token.truncate(1);
-                peer.greet();
+                peer.send_client_hello();
             })
-            .input("from another address", Stage::Fresh, |peer| {
+            .case("from another address", Progress::Fresh, |peer| {
                 follow_retry(peer);
-                peer.move_away();
-                peer.greet();
+                peer.migrate();
+                peer.send_client_hello();
             })
-            .input("to another connection ID", Stage::Fresh, |peer| {
+            .case("to another connection ID", Progress::Fresh, |peer| {
                 follow_retry(peer);
-                peer.address(b"somewhere else");
-                peer.greet();
+                peer.set_destination_id(b"somewhere else");
+                peer.send_client_hello();
             }),
-        kind("a second connection by one token of a Retry", "RFC 9000, 8.1.4", Served).input(
+        rule("a second connection with the same Retry token", "RFC 9000, 8.1.4", Served).case(
             "while the first is open",
-            Stage::Fresh,
+            Progress::Fresh,
             |peer| {
                 follow_retry(peer);
                 peer.complete();
-                peer.greet();
+                peer.send_client_hello();
             },
         ),
     ]
 }
 
-/// Gets a token, which the next Initial packets carry (RFC 9000, 17.2.5.2).
+/// Gets a Retry token for the next Initial packets (RFC 9000, 17.2.5.2).
 fn follow_retry(peer: &mut Peer) {
     peer.send(Space::Initial, &[1]);
-    peer.wait("a Retry packet", |peer| peer.heard.retry.is_some());
-    let (id, token) = peer.heard.retry.clone().unwrap();
-    peer.address(&id);
+    peer.wait("a Retry packet", |peer| peer.received.retry.is_some());
+    let (id, token) = peer.received.retry.clone().unwrap();
+    peer.set_destination_id(&id);
     peer.token = token;
 }

@@ -1,9 +1,9 @@
-//! Transport parameters (RFC 9000, 7.3, 7.4 and 18).
+//! Transport parameters (RFC 9000, 7.3, 7.4 and 18): invalid, repeated and missing ones.
 
-use crate::case::kind;
-use crate::case::Answer::*;
-use crate::case::Kind;
-use crate::case::Stage;
+use crate::case::rule;
+use crate::case::Expected::*;
+use crate::case::Progress;
+use crate::case::Rule;
 use crate::peer::counted;
 use crate::peer::parameters;
 use crate::peer::Peer;
@@ -15,7 +15,7 @@ use crate::wire::VARINT_MAX;
 
 const SOURCE: &[u8] = b"a client";
 
-/// A parameter.
+/// Returns an encoded parameter.
 fn parameter(id: u64, value: &[u8]) -> Vec<u8> {
     with_bytes(&[id], &counted(value))
 }
@@ -24,22 +24,22 @@ fn number(id: u64, value: u64) -> Vec<u8> {
     parameter(id, &varint(value))
 }
 
-/// Says these parameters.
-fn say(peer: &mut Peer, parameters: &[u8]) {
-    peer.introduce(SOURCE, parameters);
-    peer.greet();
+/// Sends a ClientHello with these parameters.
+fn send_crypto(peer: &mut Peer, parameters: &[u8]) {
+    peer.set_source_id(SOURCE, parameters);
+    peer.send_client_hello();
 }
 
-pub fn kinds() -> Vec<Kind> {
-    let wrong = |rule, section, more: Vec<(&'static str, Vec<u8>)>| {
+pub fn rules() -> Vec<Rule> {
+    let failures = |rule, section, more: Vec<(&'static str, Vec<u8>)>| {
         let all = more.into_iter().map(|(name, more)| (name, parameters(SOURCE, &more)));
         whole(rule, section, all.collect())
     };
     let without_source = &parameters(SOURCE, &[])[2 + SOURCE.len()..];
     let source = |value: &[u8]| [&parameter(0x0f, value), without_source].concat();
     vec![
-        wrong(
-            "a parameter twice",
+        failures(
+            "a repeated parameter",
             "RFC 9000, 7.4",
             vec![
                 ("its own ID", parameter(0x0f, SOURCE)),
@@ -47,8 +47,8 @@ pub fn kinds() -> Vec<Kind> {
                 ("an unknown one", number(0x3fff, 1).repeat(2)),
             ],
         ),
-        wrong(
-            "a parameter of servers",
+        failures(
+            "a parameter that only servers send",
             "RFC 9000, 18.2",
             vec![
                 ("original_destination_connection_id", parameter(0x00, b"8 bytes!")),
@@ -57,12 +57,12 @@ pub fn kinds() -> Vec<Kind> {
                 ("retry_source_connection_id", parameter(0x10, b"8 bytes!")),
             ],
         ),
-        wrong(
+        failures(
             "max_udp_payload_size below 1200",
             "RFC 9000, 18.2",
             vec![("0", number(0x03, 0)), ("1199", number(0x03, 1199))],
         ),
-        wrong(
+        failures(
             "initial_max_streams above 2^60",
             "RFC 9000, 4.6",
             vec![
@@ -70,23 +70,23 @@ pub fn kinds() -> Vec<Kind> {
                 ("bidi, the largest", number(0x08, VARINT_MAX)),
             ],
         ),
-        wrong(
+        failures(
             "ack_delay_exponent above 20",
             "RFC 9000, 18.2",
             vec![("21", number(0x0a, 21)), ("the largest", number(0x0a, VARINT_MAX))],
         ),
-        wrong(
+        failures(
             "max_ack_delay of 2^14 or more",
             "RFC 9000, 18.2",
             vec![("2^14", number(0x0b, 1 << 14)), ("the largest", number(0x0b, VARINT_MAX))],
         ),
-        wrong(
+        failures(
             "active_connection_id_limit below 2",
             "RFC 9000, 18.2",
             vec![("0", number(0x0e, 0)), ("1", number(0x0e, 1))],
         ),
-        wrong(
-            "a parameter that is cut off",
+        failures(
+            "a truncated parameter",
             "RFC 9000, 7.4",
             vec![
                 ("a type", vec![0x40]),
@@ -95,8 +95,8 @@ pub fn kinds() -> Vec<Kind> {
                 ("a long length", with_bytes(&[0x3fff, VARINT_MAX], b"x")),
             ],
         ),
-        wrong(
-            "a value that ends too early",
+        failures(
+            "a truncated value",
             "RFC 9000, 18",
             vec![
                 ("max_udp_payload_size, empty", parameter(0x03, &[])),
@@ -106,8 +106,8 @@ pub fn kinds() -> Vec<Kind> {
                 ("max_datagram_frame_size, empty", parameter(0x20, &[])),
             ],
         ),
-        wrong(
-            "a value with more behind it",
+        failures(
+            "a value with trailing bytes",
             "RFC 9000, 18",
             vec![
                 ("max_udp_payload_size", parameter(0x03, &[&varint(1500)[..], b"x"].concat())),
@@ -121,51 +121,51 @@ pub fn kinds() -> Vec<Kind> {
             "RFC 9000, 7.3",
             vec![("others", without_source.to_vec())],
         )
-        .input("nothing at all", Stage::Fresh, |peer| {
-            peer.introduce(SOURCE, &[]);
-            peer.meet();
+        .case("nothing at all", Progress::Fresh, |peer| {
+            peer.set_source_id(SOURCE, &[]);
+            peer.await_server_handshake();
             peer.finish();
         }),
         whole(
-            "another initial_source_connection_id than the packet's",
+            "a wrong initial_source_connection_id",
             "RFC 9000, 7.3",
             vec![
                 ("empty", source(&[])),
                 ("of the same length", source(b"somebody")),
-                ("longer than can be", source(&[1; 21])),
+                ("longer than allowed", source(&[1; 21])),
             ],
         ),
-        kind("parameters that nobody knows", "RFC 9000, 7.4.2", Served).inputs(
-            Stage::Fresh,
+        rule("unknown parameters", "RFC 9000, 7.4.2", Served).cases(
+            Progress::Fresh,
             [
                 ("reserved", parameters(SOURCE, &number(31 * 7 + 27, 5))),
                 ("empty", parameters(SOURCE, &parameter(0x3fff, &[]))),
                 ("large", parameters(SOURCE, &parameter(0x3fff, &[7; 700]))),
                 ("many", parameters(SOURCE, &many())),
             ],
-            |peer, parameters| say(peer, parameters),
+            |peer, parameters| send_crypto(peer, parameters),
         ),
-        kind("the largest values that can be", "RFC 9000, 18.2", Served).inputs(
-            Stage::Fresh,
+        rule("the largest values", "RFC 9000, 18.2", Served).cases(
+            Progress::Fresh,
             [
                 ("max_udp_payload_size", parameters(SOURCE, &number(0x03, VARINT_MAX))),
                 ("active_connection_id_limit", parameters(SOURCE, &number(0x0e, VARINT_MAX))),
                 ("ack_delay_exponent and max_ack_delay", parameters(SOURCE, &largest_delays())),
             ],
-            |peer, parameters| say(peer, parameters),
+            |peer, parameters| send_crypto(peer, parameters),
         ),
     ]
 }
 
 fn whole(
-    rule: &'static str,
+    name: &'static str,
     section: &'static str,
     parameters: Vec<(&'static str, Vec<u8>)>,
-) -> Kind {
-    kind(rule, section, Transport(TRANSPORT_PARAMETER_ERROR)).inputs(
-        Stage::Fresh,
+) -> Rule {
+    rule(name, section, Transport(TRANSPORT_PARAMETER_ERROR)).cases(
+        Progress::Fresh,
         parameters,
-        |peer, parameters| say(peer, parameters),
+        |peer, parameters| send_crypto(peer, parameters),
     )
 }
 

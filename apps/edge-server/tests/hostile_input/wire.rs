@@ -1,5 +1,4 @@
-//! Bytes as QUIC and HTTP/3 have them: variable-length integers (RFC 9000, 16),
-//! frames made of them, and the codes of errors.
+//! Wire format of QUIC and HTTP/3: variable-length integers (RFC 9000, 16), frames and error codes.
 
 /// RFC 9000, 20.1.
 pub const CONNECTION_REFUSED: u64 = 0x2;
@@ -31,58 +30,58 @@ pub const H3_MESSAGE_ERROR: u64 = 0x10e;
 /// RFC 9204, 6.
 pub const QPACK_DECOMPRESSION_FAILED: u64 = 0x200;
 
-/// The largest that a variable-length integer holds.
+/// Largest value of a variable-length integer.
 pub const VARINT_MAX: u64 = (1 << 62) - 1;
 
-/// An integer in as few bytes as it takes.
+/// Encodes an integer in the fewest bytes.
 pub fn varint(value: u64) -> Vec<u8> {
     let bytes = [1, 2, 4, 8].into_iter().find(|bytes| value >> (8 * bytes - 2) == 0);
     varint_in(value, bytes.expect("an integer of at most 62 bits"))
 }
 
-/// An integer in 1, 2, 4 or 8 bytes.
+/// Encodes an integer in 1, 2, 4 or 8 bytes.
 pub fn varint_in(value: u64, bytes: usize) -> Vec<u8> {
     let tagged = value | (bytes.trailing_zeros() as u64) << (8 * bytes - 2);
     tagged.to_be_bytes()[8 - bytes..].to_vec()
 }
 
-/// Integers one after the other: most frames are nothing else.
+/// Encodes a list of integers, which most frames consist of.
 pub fn numbers(values: &[u64]) -> Vec<u8> {
     values.iter().flat_map(|value| varint(*value)).collect()
 }
 
-/// Numbers, and bytes after them.
+/// Encodes a list of integers followed by bytes.
 pub fn with_bytes(values: &[u64], bytes: &[u8]) -> Vec<u8> {
     [&numbers(values), bytes].concat()
 }
 
-/// A STREAM frame with offset and length.
+/// Returns a STREAM frame with offset and length.
 pub fn stream(id: u64, offset: u64, bytes: &[u8], last: bool) -> Vec<u8> {
     with_bytes(&[0x0e | u64::from(last), id, offset, bytes.len() as u64], bytes)
 }
 
-/// A CRYPTO frame.
+/// Returns a CRYPTO frame.
 pub fn crypto(offset: u64, bytes: &[u8]) -> Vec<u8> {
     with_bytes(&[0x06, offset, bytes.len() as u64], bytes)
 }
 
-/// A NEW_CONNECTION_ID frame, whose token is made of a number.
+/// Returns a NEW_CONNECTION_ID frame whose token repeats one byte.
 pub fn new_connection_id(number: u64, retire_prior_to: u64, id: &[u8], token: u8) -> Vec<u8> {
     let head = numbers(&[0x18, number, retire_prior_to]);
     [&head[..], &[id.len() as u8], id, &[token; 16]].concat()
 }
 
-/// A frame of HTTP/3.
+/// Returns an HTTP/3 frame.
 pub fn h3_frame(kind: u64, payload: &[u8]) -> Vec<u8> {
     with_bytes(&[kind, payload.len() as u64], payload)
 }
 
-/// A HEADERS frame.
+/// Returns a HEADERS frame.
 pub fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
     h3_frame(0x01, &section(fields))
 }
 
-/// A field section of literals (RFC 9204, 4.5.6).
+/// Returns a field section of literals (RFC 9204, 4.5.6).
 pub fn section(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut bytes = vec![0, 0];
     for (name, value) in fields {
@@ -91,7 +90,7 @@ pub fn section(fields: &[(&str, &str)]) -> Vec<u8> {
     bytes
 }
 
-/// Appends a literal field line with a literal name, as it is.
+/// Appends a literal field line with a literal name.
 pub fn literal(bytes: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     prefixed(bytes, 0x20, 3, name.len() as u64);
     bytes.extend(name);
@@ -99,7 +98,7 @@ pub fn literal(bytes: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     bytes.extend(value);
 }
 
-/// Appends an integer with a prefix of so many bits (RFC 7541, 5.1).
+/// Appends an integer with a prefix of `bits` bits (RFC 7541, 5.1).
 pub fn prefixed(bytes: &mut Vec<u8>, pattern: u8, bits: u32, value: u64) {
     let full = (1 << bits) - 1;
     if value < full {
@@ -114,7 +113,7 @@ pub fn prefixed(bytes: &mut Vec<u8>, pattern: u8, bits: u32, value: u64) {
     bytes.push(rest as u8);
 }
 
-/// Reads what has come. What a server sends is whole: anything else fails the test.
+/// Reader of received bytes. Panics if they are truncated, which fails the test.
 pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -138,7 +137,7 @@ impl<'a> Reader<'a> {
         all & (u64::MAX >> (66 - 8 * bytes))
     }
 
-    /// Bytes after their number.
+    /// Reads bytes after their count.
     pub fn counted(&mut self) -> &'a [u8] {
         let count = self.varint() as usize;
         self.take(count)

@@ -1,4 +1,4 @@
-//! Frames and packets that a server has sent on a connection.
+//! Frames and packets received from the server.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -8,36 +8,36 @@ use quiche::h3::NameValue;
 
 use crate::wire::Reader;
 
-/// An end of the connection, as a CONNECTION_CLOSE frame tells it.
+/// Error of a CONNECTION_CLOSE frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Close {
     Transport(u64),
     Application(u64),
 }
 
+/// State of a connection, as received from the server.
 #[derive(Debug, Default)]
-pub struct Heard {
+pub struct Received {
     pub close: Option<Close>,
     pub handshake_done: bool,
 
     /// Codes of RESET_STREAM and STOP_SENDING frames, by stream.
     pub resets: HashMap<u64, u64>,
     pub stops: HashMap<u64, u64>,
-    pub streams: HashMap<u64, Inflow>,
+    pub streams: HashMap<u64, StreamBuffer>,
 
-    /// What PATH_CHALLENGE frames say that were not answered, and how many PATH_RESPONSE
-    /// frames came.
+    /// Data of unanswered PATH_CHALLENGE frames, and the number of PATH_RESPONSE frames.
     pub challenges: Vec<Vec<u8>>,
     pub responses: usize,
 
-    /// Connection IDs of NEW_CONNECTION_ID frames, with their numbers and tokens.
+    /// Connection IDs and tokens of NEW_CONNECTION_ID frames, by sequence number.
     pub ids: BTreeMap<u64, (Vec<u8>, Vec<u8>)>,
     pub retired: Vec<u64>,
 
-    /// The IDs of a Version Negotiation packet.
+    /// Connection IDs of a Version Negotiation packet.
     pub negotiated: Option<[Vec<u8>; 2]>,
 
-    /// The ID and the token of a Retry packet.
+    /// Source connection ID and token of a Retry packet.
     pub retry: Option<(Vec<u8>, Vec<u8>)>,
 
     pub datagrams: usize,
@@ -47,42 +47,42 @@ pub struct Heard {
     pub last: Vec<u8>,
 }
 
-/// What of a packet is not kept here.
+/// Contents of a packet that concern the peer's own state.
 #[derive(Default)]
-pub struct News {
-    pub elicits: bool,
+pub struct PayloadSummary {
+    pub ack_eliciting: bool,
     pub acknowledged: Option<u64>,
     pub crypto: Vec<(u64, Vec<u8>)>,
 
-    /// Streams whose first bytes it has.
-    pub begun: Vec<u64>,
+    /// Streams whose first bytes the packet carries.
+    pub started: Vec<u64>,
 }
 
-/// A response as far as it has come.
+/// Received part of a response.
 #[derive(Debug, Default)]
-pub struct Response {
+pub struct ReceivedResponse {
     pub status: Option<String>,
     pub body: Vec<u8>,
 }
 
-impl Heard {
-    /// Takes in the frames of a packet (RFC 9000, 19).
-    pub fn on_payload(&mut self, payload: &[u8]) -> News {
-        let mut news = News::default();
+impl Received {
+    /// Handles the frames of a packet (RFC 9000, 19).
+    pub fn on_payload(&mut self, payload: &[u8]) -> PayloadSummary {
+        let mut summary = PayloadSummary::default();
         let mut reader = Reader(payload);
         while !reader.is_empty() {
-            self.on_frame(&mut reader, &mut news);
+            self.on_frame(&mut reader, &mut summary);
         }
-        news
+        summary
     }
 
-    fn on_frame(&mut self, reader: &mut Reader<'_>, news: &mut News) {
+    fn on_frame(&mut self, reader: &mut Reader<'_>, summary: &mut PayloadSummary) {
         let kind = reader.varint();
-        news.elicits |= !matches!(kind, 0x00 | 0x02 | 0x03 | 0x1c | 0x1d);
+        summary.ack_eliciting |= !matches!(kind, 0x00 | 0x02 | 0x03 | 0x1c | 0x1d);
         match kind {
             0x00 | 0x01 => (),
             0x02 | 0x03 => {
-                news.acknowledged = news.acknowledged.max(Some(reader.varint()));
+                summary.acknowledged = summary.acknowledged.max(Some(reader.varint()));
                 reader.varint();
                 let ranges = reader.varint();
                 let rest = if kind == 0x03 { 3 } else { 0 };
@@ -101,7 +101,7 @@ impl Heard {
             }
             0x06 => {
                 let offset = reader.varint();
-                news.crypto.push((offset, reader.counted().to_vec()));
+                summary.crypto.push((offset, reader.counted().to_vec()));
             }
             0x07 => {
                 reader.counted();
@@ -112,7 +112,7 @@ impl Heard {
                 let bytes =
                     if kind & 2 == 0 { reader.take(reader.0.len()) } else { reader.counted() };
                 if offset == 0 {
-                    news.begun.push(stream);
+                    summary.started.push(stream);
                 }
                 self.streams.entry(stream).or_default().put(offset, bytes, kind & 1 == 1);
             }
@@ -148,20 +148,20 @@ impl Heard {
                 self.close = self.close.or(Some(Close::Application(code)));
             }
             0x1e => self.handshake_done = true,
-            other => panic!("the server sends a frame of type {other:#x}"),
+            other => panic!("the server sent a frame of unknown type {other:#x}"),
         }
     }
 
-    /// The last datagram is a stateless reset for an ID of the connection.
+    /// Returns whether the last datagram is a stateless reset for a connection ID of the server.
     pub fn is_reset(&self) -> bool {
         let looks_short = self.last.first().is_some_and(|first| first & 0xc0 == 0x40);
         looks_short && self.ids.values().any(|(_, token)| self.last.ends_with(token))
     }
 
-    /// What has come of the response on a stream: the final one.
-    pub fn response(&self, stream: u64) -> Response {
-        let mut response = Response::default();
-        let bytes = self.streams.get(&stream).map(|inflow| inflow.bytes.as_slice());
+    /// Returns the received part of the final response on a stream.
+    pub fn response(&self, stream: u64) -> ReceivedResponse {
+        let mut response = ReceivedResponse::default();
+        let bytes = self.streams.get(&stream).map(|buffer| buffer.bytes.as_slice());
         let mut reader = Reader(bytes.unwrap_or_default());
         while let Some((kind, payload)) = next_frame(&mut reader) {
             match kind {
@@ -179,7 +179,7 @@ impl Heard {
     }
 }
 
-/// The next frame of HTTP/3, if it is whole.
+/// Returns the next HTTP/3 frame, if it is complete.
 fn next_frame<'a>(reader: &mut Reader<'a>) -> Option<(u64, &'a [u8])> {
     let whole = |bytes: &[u8]| bytes.first().is_some_and(|byte| bytes.len() >= 1 << (byte >> 6));
     let mut ahead = Reader(reader.0);
@@ -193,17 +193,17 @@ fn next_frame<'a>(reader: &mut Reader<'a>) -> Option<(u64, &'a [u8])> {
     Some((kind, payload))
 }
 
-/// Bytes that come in any order.
+/// Reassembly buffer of a stream.
 #[derive(Debug, Default)]
-pub struct Inflow {
-    /// Those from the start to the first gap.
+pub struct StreamBuffer {
+    /// Contiguous bytes from the start.
     pub bytes: Vec<u8>,
     ahead: BTreeMap<u64, Vec<u8>>,
     end: Option<u64>,
     taken: usize,
 }
 
-impl Inflow {
+impl StreamBuffer {
     pub fn put(&mut self, offset: u64, bytes: &[u8], last: bool) {
         self.ahead.insert(offset, bytes.to_vec());
         if last {
@@ -216,14 +216,14 @@ impl Inflow {
         }
     }
 
-    /// Bytes that were not taken before.
+    /// Returns the contiguous bytes that were not taken before.
     pub fn take(&mut self) -> Vec<u8> {
         let taken = std::mem::replace(&mut self.taken, self.bytes.len());
         self.bytes[taken..].to_vec()
     }
 
-    /// All of it is there.
-    pub fn is_whole(&self) -> bool {
+    /// Returns whether the stream is complete.
+    pub fn is_complete(&self) -> bool {
         self.end == Some(self.bytes.len() as u64)
     }
 }
