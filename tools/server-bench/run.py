@@ -1,8 +1,8 @@
-"""What edge-server costs beside other HTTP/3 servers: `make bench-server`.
+"""CPU cost of edge-server and other HTTP/3 servers: `make bench-server`.
 
-Each server has one core, one common client (edge-client's load) the other. They are
-asked in turn, so that what else the machine does hits all alike. Ends with 1 when a
-limit is not kept."""
+Each server runs on one core, and the common client (edge-client) on another. Rounds
+measure all servers in turn, so that other activity of the machine affects all of them.
+Exits with 1 if a limit is exceeded."""
 
 import argparse
 import json
@@ -21,13 +21,13 @@ NANOSECONDS = 1e-9
 GIB = 1 << 30
 START_TRIES = 100
 
-# What every server is asked with: groups of one cost, whatever each prefers.
-SAME = ["--insecure", "--json", "--groups", "X25519"]
+# Options for every server: the same key exchange, whatever each prefers.
+COMMON_OPTIONS = ["--insecure", "--json", "--groups", "X25519"]
 
 
 @dataclass
 class Workload:
-    """What the client asks, and what the server's CPU seconds are divided by."""
+    """Requests of the client, and the unit by which CPU time is divided."""
 
     name: str
     unit: str
@@ -41,7 +41,7 @@ class Workload:
 
 
 def workloads(size):
-    """`size` is 1 for figures that can be quoted, less for a trial."""
+    """Returns the workloads; `size` scales them and is below 1 for a trial."""
     bulk = int(256 * 2**20 * size)
     fresh, requests = int(2000 * size), int(40000 * size)
     return [
@@ -73,7 +73,7 @@ def workloads(size):
     ]
 
 
-# The most that ours may cost, as a part of a peer's; None: of the best peer's.
+# Largest ratio of edge-server's cost to a peer's; None stands for the best peer.
 LIMITS = {
     "one download": {"pristine quiche": 0.6, "tokio-quiche": 0.6, "quinn + h3": 0.85},
     "new connection and small GET": {None: 0.9},
@@ -82,7 +82,7 @@ LIMITS = {
 
 
 class Server:
-    """A server process on its core, until the end of the `with`."""
+    """Server process pinned to its core, for the duration of a `with`."""
 
     def __init__(self, name, command, port, path):
         self.name, self.command, self.port, self.path = name, command, port, path
@@ -102,11 +102,11 @@ class Server:
         return f"https://127.0.0.1:{self.port}{self.path}{size}"
 
     def cpu_seconds(self):
-        """What all of its threads have run for."""
+        """Returns the CPU time of all threads."""
         tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
         return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) * NANOSECONDS
 
-    def said(self):
+    def output(self):
         self.log.seek(0)
         return self.log.read().decode(errors="replace").strip()
 
@@ -115,50 +115,50 @@ class Client:
     def __init__(self, program):
         self.program = program
 
-    def ask(self, url, options):
-        command = ["taskset", "-c", CLIENT_CORE, str(self.program), url, *SAME, *options]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise RuntimeError(done.stderr.strip() or done.stdout.strip())
-        return json.loads(done.stdout)
+    def run(self, url, options):
+        command = ["taskset", "-c", CLIENT_CORE, str(self.program), url, *COMMON_OPTIONS, *options]
+        completed = subprocess.run(command, capture_output=True, text=True)
+        if completed.returncode != 0:
+            raise RuntimeError(completed.stderr.strip() or completed.stdout.strip())
+        return json.loads(completed.stdout)
 
     def wait_for(self, server):
         for _ in range(START_TRIES):
             try:
-                return self.ask(server.url(1), ["--requests", "1", "--connect-timeout", "1"])
+                return self.run(server.url(1), ["--requests", "1", "--connect-timeout", "1"])
             except RuntimeError as error:
                 reason = error
                 time.sleep(0.1)
-        sys.exit(f"error: {server.name} does not answer: {reason}; it said: {server.said()}")
+        sys.exit(f"error: {server.name} does not respond: {reason}; its output: {server.output()}")
 
 
 def cost(client, server, load):
-    """What a load costs a server."""
+    """Runs a workload. Returns its cost to the server."""
     before = server.cpu_seconds()
-    answered = client.ask(server.url(load.bytes), load.client)
-    expected = load.bytes * answered["requests"]
-    if answered["bytes"] != expected:
-        sys.exit(f"error: {server.name} sent {answered['bytes']} bytes instead of {expected}")
+    summary = client.run(server.url(load.bytes), load.client)
+    expected = load.bytes * summary["requests"]
+    if summary["bytes"] != expected:
+        sys.exit(f"error: {server.name} sent {summary['bytes']} bytes instead of {expected}")
     return load.cost(server.cpu_seconds() - before)
 
 
 def ratio(rounds, name, other):
-    """The median over the rounds of what `name` costs, as a part of what `other` does."""
+    """Returns the median ratio of the cost of `name` to that of `other` over the rounds."""
     return statistics.median(costs[name] / costs[other] for costs in rounds)
 
 
 def report(load, rounds):
-    """Prints a load's figures. Returns the limits that were not kept."""
+    """Prints the table of a workload. Yields the exceeded limits."""
     ours, *peers = rounds[0]
-    print(f"\n| {load.name} | {load.unit} | ours as a part of it |\n|---|---|---|")
+    print(f"\n| {load.name} | {load.unit} | ratio of edge-server |\n|---|---|---|")
     for name in rounds[0]:
         cost = statistics.median(costs[name] for costs in rounds)
         print(f"| {name} | {cost:.2f} | {ratio(rounds, ours, name):.2f} |")
     best = min(peers, key=lambda name: statistics.median(costs[name] for costs in rounds))
     for name, limit in LIMITS.get(load.name, {}).items():
-        found = ratio(rounds, ours, name or best)
-        if found > limit:
-            yield f"{load.name}: {found:.2f} of what {name or best} takes; at most {limit}"
+        measured = ratio(rounds, ours, name or best)
+        if measured > limit:
+            yield f"{load.name}: {measured:.2f} of the cost of {name or best}, above the limit of {limit}"
 
 
 def make_certificate(folder):
@@ -193,20 +193,20 @@ def servers(options, cert, key):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="What edge-server costs beside other servers")
-    parser.add_argument("--release", type=Path, required=True, help="our release programs")
-    parser.add_argument("--peers", type=Path, required=True, help="the peers' target folder")
-    parser.add_argument("--tokio-quiche", type=Path, required=True, help="tokio-quiche's target folder")
+    parser = argparse.ArgumentParser(description="Compare the CPU cost of edge-server with other servers")
+    parser.add_argument("--release", type=Path, required=True, help="folder of the release programs")
+    parser.add_argument("--peers", type=Path, required=True, help="target folder of the peers")
+    parser.add_argument("--tokio-quiche", type=Path, required=True, help="target folder of tokio-quiche")
     parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--size", type=float, default=1, help="of the loads; 0.1 is a trial")
-    parser.add_argument("--port", type=int, default=44330, help="the first of four")
-    parser.add_argument("--only", help="the loads whose names contain this")
+    parser.add_argument("--size", type=float, default=1, help="scale of the workloads; 0.1 for a trial")
+    parser.add_argument("--port", type=int, default=44330, help="first of four ports")
+    parser.add_argument("--only", help="run only workloads whose names contain this")
     options = parser.parse_args()
     if os.cpu_count() < 2:
         sys.exit("error: server and client need a core each, and this machine has one")
 
     client = Client(options.release / "edge-client")
-    missed = []
+    exceeded = []
     with tempfile.TemporaryDirectory(prefix="bench-server-") as folder:
         all_servers = servers(options, *make_certificate(Path(folder)))
         for load in workloads(options.size):
@@ -216,15 +216,15 @@ def main():
             for number in range(options.rounds):
                 print(f"{load.name}: round {number + 1} of {options.rounds}", file=sys.stderr)
                 rounds.append(one_round(client, all_servers, load))
-            missed += report(load, rounds)
-    for line in missed:
+            exceeded += report(load, rounds)
+    for line in exceeded:
         print(f"error: {line}", file=sys.stderr)
-    sys.exit(1 if missed else 0)
+    sys.exit(1 if exceeded else 0)
 
 
 def one_round(client, all_servers, load):
-    """Each server alone, and fresh: nothing is left of earlier loads. In any order, so
-    that nobody always comes after the same one."""
+    """Runs a workload once on each server. Each server is freshly started and runs alone. The
+    order is random, so that no server always follows the same one."""
     costs = dict.fromkeys(server.name for server in all_servers)
     for server in random.sample(all_servers, len(all_servers)):
         with server:

@@ -1,5 +1,5 @@
-//! A C application with `quiche_careful_resume.h`. The cases are C; they share
-//! this thread's simulated clock, so that they are exact and take no time.
+//! C API of Careful Resume, used by a C program. Its cases run on this thread's simulated clock, so
+//! that they are exact and fast.
 
 use quiche::clock::Simulation;
 use std::ffi::{c_char, c_void, CString};
@@ -35,7 +35,7 @@ fn run(case: unsafe extern "C" fn(*mut Environment)) {
         elapsed_ns: 0,
     };
 
-    // SAFETY: all that `env` points to outlives the call, and nothing keeps it.
+    // SAFETY: everything that `env` points to outlives the call, and the case keeps no pointer.
     unsafe { case(&mut env) };
 }
 
@@ -55,15 +55,15 @@ macro_rules! cases {
 }
 
 cases! {
-    a_stored_set_resumes_the_next_connection,
-    a_jump_is_paced_by_its_release_times,
-    a_path_that_became_narrow_ends_in_safe_retreat,
-    a_claim_or_a_lifetime_that_ran_out_is_no_jump,
-    the_operators_limits_hold,
-    without_careful_resume_nothing_happens,
-    a_saved_rtt_is_the_initial_one_until_a_sample,
-    pacing_is_a_setting_of_its_own,
-    a_slow_start_exit_is_chosen,
-    what_is_no_record_is_refused,
-    a_limited_observation_does_not_lower_a_held_set,
+    stored_path_state_resumes_next_connection,
+    jump_is_paced_by_release_times,
+    narrower_path_leads_to_safe_retreat,
+    expired_claim_or_lifetime_prevents_jump,
+    configured_limits_are_enforced,
+    disabled_careful_resume_has_no_effect,
+    saved_rtt_is_initial_rtt_until_sample,
+    pacing_is_independent_of_careful_resume,
+    slow_start_exit_is_selectable,
+    invalid_record_is_refused,
+    limited_observation_keeps_saved_capacity,
 }

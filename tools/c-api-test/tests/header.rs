@@ -1,10 +1,10 @@
-//! Every C and C++ compiler takes the headers, in any order.
+//! C and C++ headers: each compiles on its own, without warnings.
 
 use std::process::Command;
 
 const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../quiche/include");
 
-/// The compilers that make and cargo use.
+/// Returns the compiler that make and cargo use.
 fn compiler(variable: &str, default: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| default.to_string())
 }
@@ -25,11 +25,11 @@ fn assert_compiles(compiler: &str, language: &str, standards: &[&str]) {
 }
 
 #[test]
-fn the_headers_are_c() {
+fn headers_compile_as_c() {
     assert_compiles(&compiler("CC", "cc"), "c", &["c99", "c11", "c17"]);
 }
 
 #[test]
-fn the_headers_are_cplusplus() {
+fn headers_compile_as_cplusplus() {
     assert_compiles(&compiler("CXX", "c++"), "c++", &["c++11", "c++17", "c++20"]);
 }

@@ -1,4 +1,4 @@
-// Each case is called by a test of the same name.
+// Test cases, each called by a test of the same name.
 
 #include "testbed.h"
 
@@ -29,7 +29,7 @@ static struct download download_of(size_t object_bytes,
     return download;
 }
 
-static quiche_path_state learn(struct environment *env, quiche_config *config) {
+static quiche_path_state observe(struct environment *env, quiche_config *config) {
     struct download first = download_of(12 * BDP, NULL);
 
     run_download(&first, env, config);
@@ -38,7 +38,7 @@ static quiche_path_state learn(struct environment *env, quiche_config *config) {
     return first.observed;
 }
 
-// As it comes back from a file.
+// Returns the state after encoding and decoding, as from a file.
 static quiche_path_state stored(const quiche_path_state *state) {
     uint8_t record[QUICHE_PATH_STATE_ENCODED_LEN];
     quiche_path_state read;
@@ -95,15 +95,15 @@ static void check_clean_jump(const struct download *d) {
     CHECK(events[3].pipe_size >= events[1].congestion_window / 2);
 }
 
-void a_stored_set_resumes_the_next_connection(struct environment *env) {
+void stored_path_state_resumes_next_connection(struct environment *env) {
     for (size_t i = 0; i < CONTROLLERS_LEN; i++) {
         quiche_config *config = resume_config(env, CONTROLLERS[i], NULL);
-        quiche_path_state learnt = learn(env, config);
-        quiche_path_state saved = stored(&learnt);
+        quiche_path_state observed = observe(env, config);
+        quiche_path_state saved = stored(&observed);
         struct download slow_start = download_of(BDP, NULL);
         struct download resumed = download_of(BDP, &saved);
 
-        CHECK(same(&learnt, &saved));
+        CHECK(same(&observed, &saved));
         CHECK(saved.saved_cwnd > BDP * 85 / 100 && saved.saved_cwnd < BDP * 105 / 100);
         CHECK(saved.saved_rtt_us >= RTT_NS / 1000);
         CHECK(saved.expires_unix_ms - saved.observed_unix_ms == 3600 * 1000);
@@ -120,9 +120,9 @@ void a_stored_set_resumes_the_next_connection(struct environment *env) {
 }
 
 // RFC 9959, 3.3: the jump is spread over one RTT, two packets at a time.
-void a_jump_is_paced_by_its_release_times(struct environment *env) {
+void jump_is_paced_by_release_times(struct environment *env) {
     quiche_config *config = resume_config(env, QUICHE_CC_CUBIC, NULL);
-    quiche_path_state saved = learn(env, config);
+    quiche_path_state saved = observe(env, config);
     struct download resumed = download_of(2 * BDP, &saved);
 
     run_download(&resumed, env, config);
@@ -136,9 +136,9 @@ void a_jump_is_paced_by_its_release_times(struct environment *env) {
     quiche_config_free(config);
 }
 
-void a_path_that_became_narrow_ends_in_safe_retreat(struct environment *env) {
+void narrower_path_leads_to_safe_retreat(struct environment *env) {
     quiche_config *config = resume_config(env, QUICHE_CC_RENO, NULL);
-    quiche_path_state saved = learn(env, config);
+    quiche_path_state saved = observe(env, config);
     struct download resumed = download_of(10 * BDP, &saved);
     size_t i = 1;
 
@@ -172,9 +172,9 @@ static void check_no_jump(struct environment *env, quiche_config *config,
     check_event(&refused, 1, QUICHE_CAREFUL_RESUME_PHASE_NORMAL, trigger);
 }
 
-void a_claim_or_a_lifetime_that_ran_out_is_no_jump(struct environment *env) {
+void expired_claim_or_lifetime_prevents_jump(struct environment *env) {
     quiche_config *config = resume_config(env, QUICHE_CC_CUBIC, NULL);
-    quiche_path_state saved = learn(env, config);
+    quiche_path_state saved = observe(env, config);
 
     check_no_jump(env, config, &saved, 0, QUICHE_CAREFUL_RESUME_TRIGGER_CLAIM_LAPSED);
     check_no_jump(env, config, &saved, RTT_NS / 2 / 1000,
@@ -187,11 +187,11 @@ void a_claim_or_a_lifetime_that_ran_out_is_no_jump(struct environment *env) {
     quiche_config_free(config);
 }
 
-void the_operators_limits_hold(struct environment *env) {
+void configured_limits_are_enforced(struct environment *env) {
     const quiche_careful_resume_config limits = {.max_jump = 50000, .lifetime_ms = 5000};
     const quiche_careful_resume_config demanding = {.min_initial_windows = 1000};
     quiche_config *config = resume_config(env, QUICHE_CC_CUBIC, &limits);
-    quiche_path_state saved = learn(env, config);
+    quiche_path_state saved = observe(env, config);
     struct download resumed = download_of(2 * BDP, &saved);
     struct download too_small = download_of(12 * BDP, NULL);
 
@@ -210,7 +210,7 @@ void the_operators_limits_hold(struct environment *env) {
     quiche_config_free(config);
 }
 
-void without_careful_resume_nothing_happens(struct environment *env) {
+void disabled_careful_resume_has_no_effect(struct environment *env) {
     quiche_config *config = new_config(env, QUICHE_CC_CUBIC);
     quiche_conn *conn = new_server(config);
     quiche_path_state state = {BDP, RTT_NS / 1000, 0, UINT64_MAX, false, false};
@@ -235,7 +235,7 @@ void without_careful_resume_nothing_happens(struct environment *env) {
     quiche_config_free(config);
 }
 
-void a_saved_rtt_is_the_initial_one_until_a_sample(struct environment *env) {
+void saved_rtt_is_initial_rtt_until_sample(struct environment *env) {
     quiche_config *config = new_config(env, QUICHE_CC_CUBIC);
     quiche_conn *conn = new_server(config);
     quiche_path_stats stats;
@@ -251,7 +251,7 @@ void a_saved_rtt_is_the_initial_one_until_a_sample(struct environment *env) {
     quiche_config_free(config);
 }
 
-void pacing_is_a_setting_of_its_own(struct environment *env) {
+void pacing_is_independent_of_careful_resume(struct environment *env) {
     quiche_config *config = new_config(env, QUICHE_CC_RENO);
     struct download paced = download_of(2 * BDP, NULL);
 
@@ -263,7 +263,7 @@ void pacing_is_a_setting_of_its_own(struct environment *env) {
     quiche_config_free(config);
 }
 
-void a_slow_start_exit_is_chosen(struct environment *env) {
+void slow_start_exit_is_selectable(struct environment *env) {
     const quiche_search_config longer = {.window_rtts = 5.0};
     const quiche_search_config all = {.threshold = 1.0};
     const enum quiche_slow_start_exit exits[] = {
@@ -285,7 +285,7 @@ void a_slow_start_exit_is_chosen(struct environment *env) {
     quiche_config_free(config);
 }
 
-void what_is_no_record_is_refused(struct environment *env) {
+void invalid_record_is_refused(struct environment *env) {
     const quiche_path_state state = {UINT64_C(0x0102030405060708), 50500, 1, 2, true,
                                      false};
     const quiche_path_state untouched = {1, 2, 3, 4, true, true};
@@ -314,8 +314,8 @@ void what_is_no_record_is_refused(struct environment *env) {
     CHECK(same(&out, &state));
 }
 
-// RFC 9959, 4.1: a sample limited by the application never lowers a held set.
-void a_limited_observation_does_not_lower_a_held_set(struct environment *env) {
+// RFC 9959, 4.1: an application-limited sample never lowers a saved capacity.
+void limited_observation_keeps_saved_capacity(struct environment *env) {
     const quiche_path_state held = {BDP, 100000, 1000, UINT64_C(1) << 50, false,
                                     false};
     quiche_path_state observed = held;

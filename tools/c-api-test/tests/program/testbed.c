@@ -40,7 +40,7 @@ struct testbed {
     struct endpoint server;
 
     uint64_t start_ns;
-    // quiche_send_info.at, when the clock stood at 0.
+    // quiche_send_info.at at clock time 0.
     uint64_t at_zero_ns;
     bool has_at_zero;
     uint64_t bottleneck_free_ns;
@@ -154,7 +154,7 @@ static void deliver(struct endpoint *to, struct endpoint *from,
     }
 }
 
-// The bottleneck: what does not fit into a buffer of one BDP is dropped.
+// Sends a packet over the bottleneck, whose buffer holds one BDP.
 static void transmit(struct testbed *t, const uint8_t *bytes, size_t len) {
     const uint64_t ns_per_byte = UINT64_C(1000000000) / BYTES_PER_SECOND;
     uint64_t now_ns = t->env->elapsed_ns;
@@ -324,7 +324,7 @@ static void earlier(uint64_t *next_ns, uint64_t candidate_ns) {
     }
 }
 
-// The time of what happens next at one end.
+// Lowers |next_ns| to the time of the endpoint's next event.
 static void next_event(struct endpoint *end, uint64_t now_ns, uint64_t *next_ns) {
     uint64_t timeout_ns = quiche_conn_timeout_as_nanos(end->conn);
     uint64_t release_ns = quiche_conn_next_release_as_nanos(end->conn);

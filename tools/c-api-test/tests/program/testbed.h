@@ -1,5 +1,5 @@
-// One download from a server to a client, both quiche_conn of one process, over
-// a bottleneck with a drop-tail buffer, in virtual time.
+// Testbed: a download from a server to a client in one process, over a
+// bottleneck with a drop-tail buffer, in virtual time.
 
 #ifndef TESTBED_H
 #define TESTBED_H
@@ -12,7 +12,7 @@
 #define CHECK(condition)                                                      \
     do {                                                                      \
         if (!(condition)) {                                                   \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__,        \
+            fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__,        \
                     #condition);                                              \
             abort();                                                          \
         }                                                                     \
@@ -22,13 +22,13 @@
 #define BYTES_PER_SECOND UINT64_C(1500000)
 #define BDP 150000
 
-// What a full packet carries of the object, at least.
+// The least payload of a full packet.
 #define MIN_PACKET_PAYLOAD 1100
 
 #define MAX_EVENTS 8
 
-// What the caller of the program provides. It advances the clock that quiche
-// reads to |ns| after its start.
+// Provided by the caller of the program. |advance_to_ns| sets the clock that
+// quiche reads to |ns| after its start.
 struct environment {
     const char *cert_pem;
     const char *key_pem;
@@ -37,11 +37,11 @@ struct environment {
     uint64_t elapsed_ns;
 };
 
-// A download, and what the server saw of it.
+// A download and its events at the server.
 struct download {
     size_t object_bytes;
 
-    // Given when the request arrives; NULL: nothing.
+    // Passed to quiche when the request arrives, unless it is NULL.
     const quiche_path_state *saved;
     uint64_t jump_within_us;
 
@@ -59,15 +59,15 @@ struct download {
     size_t unvalidated_batch_packets_max;
 };
 
-// A configuration for both ends, without Careful Resume.
+// Returns a configuration for both endpoints, without Careful Resume.
 quiche_config *new_config(const struct environment *env,
                           enum quiche_cc_algorithm cc);
 
-// Downloads everything, until the last ACK has arrived.
+// Runs the download until the last ACK has arrived.
 void run_download(struct download *download, struct environment *env,
                   quiche_config *config);
 
-// A server's connection to which nothing has happened.
+// Returns a server connection that has received nothing.
 quiche_conn *new_server(quiche_config *config);
 
 #endif // TESTBED_H

@@ -1,10 +1,10 @@
-//! Command line and content that the servers have in common.
+//! Command line and content shared by the servers.
 
 use std::net::SocketAddr;
 
 use anyhow::Context;
 
-/// Where to listen, and the files with the certificate and its key, PEM.
+/// Address to listen on, and the PEM files of the certificate and its key.
 pub struct Arguments {
     pub listen: SocketAddr,
     pub cert: String,
@@ -12,22 +12,22 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// `ADDR:PORT CERT KEY`.
+    /// Parses the arguments `ADDR:PORT CERT KEY`.
     pub fn read() -> anyhow::Result<Self> {
         let mut words = std::env::args().skip(1);
-        let mut next = |what: &str| words.next().with_context(|| format!("say {what}"));
+        let mut next = |name| words.next().with_context(|| format!("missing argument: {name}"));
         Ok(Self {
             listen: next("ADDR:PORT")?.parse().context("ADDR:PORT")?,
-            cert: next("the certificate")?,
-            key: next("the key")?,
+            cert: next("CERT")?,
+            key: next("KEY")?,
         })
     }
 }
 
-/// Bodies are pieces of this, repeated.
+/// Response bodies repeat these bytes.
 pub static BODY: [u8; 1 << 20] = [0x57; 1 << 20];
 
-/// How many bytes `/bytes/N` asks for.
-pub fn bytes_asked(path: &str) -> Option<usize> {
+/// Returns N of a path `/bytes/N`.
+pub fn requested_bytes(path: &str) -> Option<usize> {
     path.strip_prefix("/bytes/")?.parse().ok()
 }

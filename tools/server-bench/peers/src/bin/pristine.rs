@@ -1,5 +1,5 @@
-//! The least that serves HTTP/3 on upstream's crate as it is published: one thread,
-//! bodies from memory, packets sent in batches that the kernel segments (GSO).
+//! Minimal HTTP/3 server on upstream's published crate: one thread, bodies from memory, packets
+//! sent in batches that the kernel segments (GSO).
 
 use std::collections::HashMap;
 use std::io;
@@ -9,7 +9,7 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use bench_peers::bytes_asked;
+use bench_peers::requested_bytes;
 use bench_peers::Arguments;
 use bench_peers::BODY;
 use mio::unix::SourceFd;
@@ -35,11 +35,11 @@ struct Client {
     quic: quiche::Connection,
     http: Option<h3::Connection>,
 
-    /// Responses under way, by stream.
+    /// Unfinished responses, by stream.
     responses: HashMap<u64, Response>,
 }
 
-/// What the transport has not taken of a response.
+/// Unsent part of a response.
 struct Response {
     head: Option<[h3::Header; 2]>,
     left: usize,
@@ -114,7 +114,7 @@ impl Server {
         }
     }
 
-    /// One batch. False when there was none.
+    /// Receives a batch. Returns whether there was one.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<bool> {
         let mut metas = [RecvMeta::default(); BATCH_SIZE];
         let mut groups: Vec<_> =
@@ -124,19 +124,19 @@ impl Server {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(e) => return Err(e),
         };
-        let mut touched = Vec::new();
+        let mut ready = Vec::new();
         for (meta, group) in metas.iter().zip(&mut groups).take(count) {
             for datagram in group[..meta.len].chunks_mut(meta.stride.max(1)) {
-                touched.extend(self.take(meta.addr, datagram));
+                ready.extend(self.on_datagram(meta.addr, datagram));
             }
         }
-        touched.sort_unstable();
-        touched.dedup();
-        touched.into_iter().for_each(|slot| self.serve(slot));
+        ready.sort_unstable();
+        ready.dedup();
+        ready.into_iter().for_each(|slot| self.serve(slot));
         Ok(true)
     }
 
-    fn take(&mut self, from: SocketAddr, datagram: &mut [u8]) -> Option<usize> {
+    fn on_datagram(&mut self, from: SocketAddr, datagram: &mut [u8]) -> Option<usize> {
         let header = quiche::Header::from_slice(datagram, ID_BYTES).ok()?;
         let slot = match self.by_id.get(header.dcid.as_ref()) {
             Some(slot) => *slot,
@@ -163,7 +163,7 @@ impl Server {
     fn serve(&mut self, slot: usize) {
         let Some(client) = &mut self.clients[slot] else { return };
         loop {
-            client.answer(&self.http);
+            client.process(&self.http);
             if send(client, &self.socket, &self.offloads, &mut self.out) == 0 {
                 break;
             }
@@ -176,8 +176,8 @@ impl Server {
 }
 
 impl Client {
-    /// Takes requests in, and passes on what the transport takes of the answers.
-    fn answer(&mut self, config: &h3::Config) {
+    /// Handles requests and sends as much of the responses as the transport accepts.
+    fn process(&mut self, config: &h3::Config) {
         if self.http.is_none() && self.quic.is_established() {
             self.http = h3::Connection::with_transport(&mut self.quic, config).ok();
         }
@@ -186,7 +186,7 @@ impl Client {
             let h3::Event::Headers { list, .. } = event else { continue };
             let path = list.iter().find(|field| field.name() == b":path");
             let path = path.map(|field| String::from_utf8_lossy(field.value()));
-            let bytes = path.and_then(|path| bytes_asked(&path)).unwrap_or_default();
+            let bytes = path.and_then(|path| requested_bytes(&path)).unwrap_or_default();
             let length = bytes.to_string();
             let head = Some([
                 h3::Header::new(b":status", b"200"),
@@ -195,7 +195,7 @@ impl Client {
             self.responses.insert(stream, Response { head, left: bytes });
         }
         let quic = &mut self.quic;
-        self.responses.retain(|stream, response| match response.pass_on(http, quic, *stream) {
+        self.responses.retain(|stream, response| match response.send(http, quic, *stream) {
             Ok(()) => false,
             Err(error) => matches!(error, h3::Error::Done | h3::Error::StreamBlocked),
         });
@@ -203,8 +203,8 @@ impl Client {
 }
 
 impl Response {
-    /// Passes on what the transport takes; an error, unless that is all of it.
-    fn pass_on(
+    /// Sends what the transport accepts. Returns an error unless the response is complete.
+    fn send(
         &mut self,
         http: &mut h3::Connection,
         quic: &mut quiche::Connection,
@@ -215,14 +215,14 @@ impl Response {
             self.head = None;
         }
         while self.left > 0 {
-            let piece = &BODY[..BODY.len().min(self.left)];
-            self.left -= http.send_body(quic, stream, piece, piece.len() == self.left)?;
+            let chunk = &BODY[..BODY.len().min(self.left)];
+            self.left -= http.send_body(quic, stream, chunk, chunk.len() == self.left)?;
         }
         Ok(())
     }
 }
 
-/// Sends what there is, until a batch is full. Returns how many bytes left.
+/// Sends packets until a batch is full. Returns the number of bytes sent.
 fn send(
     client: &mut Client,
     socket: &UdpSocket,
@@ -231,9 +231,9 @@ fn send(
 ) -> usize {
     let (mut filled, mut segment, mut sent) = (0, 0, 0);
     while filled + PACKET_BYTES <= out.len() {
-        let room = &mut out[filled..][..PACKET_BYTES];
-        let Ok((length, info)) = client.quic.send(room) else { break };
-        // The kernel cuts equal packets, of which the last may be shorter.
+        let buffer = &mut out[filled..][..PACKET_BYTES];
+        let Ok((length, info)) = client.quic.send(buffer) else { break };
+        // GSO requires packets of equal size, except for the last.
         if filled > 0 && length > segment {
             sent += transmit(socket, offloads, info.to, &out[..filled], segment);
             out.copy_within(filled..filled + length, 0);

@@ -1,8 +1,8 @@
-//! quinn and h3, in the way of their own examples, on one thread.
+//! HTTP/3 server on quinn and h3, written like their examples, on one thread.
 
 use std::sync::Arc;
 
-use bench_peers::bytes_asked;
+use bench_peers::requested_bytes;
 use bench_peers::Arguments;
 use bench_peers::BODY;
 use bytes::Bytes;
@@ -39,15 +39,15 @@ async fn serve(incoming: quinn::Incoming) -> anyhow::Result<()> {
     while let Some(resolver) = connection.accept().await? {
         tokio::spawn(async move {
             let (request, mut stream) = resolver.resolve_request().await?;
-            let asked = bytes_asked(request.uri().path());
-            let status = if asked.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
-            let mut left = asked.unwrap_or_default();
+            let length = requested_bytes(request.uri().path());
+            let status = if length.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
+            let mut left = length.unwrap_or_default();
             let head = Response::builder().status(status).header("content-length", left);
             stream.send_response(head.body(())?).await?;
             while left > 0 {
-                let piece = Bytes::from_static(&BODY[..left.min(BODY.len())]);
-                left -= piece.len();
-                stream.send_data(piece).await?;
+                let chunk = Bytes::from_static(&BODY[..left.min(BODY.len())]);
+                left -= chunk.len();
+                stream.send_data(chunk).await?;
             }
             stream.finish().await?;
             anyhow::Ok(())
