@@ -1,8 +1,7 @@
 #!/bin/sh
-# make bench-server: what edge-server costs beside a minimal server on upstream's
-# crate, tokio-quiche's example as it is published, and quinn with h3; side by side, on
-# two cores. ARGS='--size 0.1 --rounds 1' is a trial. The peers' builds are in
-# target/bench-server.
+# make bench-server: compares the CPU cost of edge-server with a minimal server on
+# upstream's crate, tokio-quiche's published example, and quinn with h3, on two cores.
+# ARGS='--size 0.1 --rounds 1' is a trial. The peers' builds are in target/bench-server.
 set -eu
 cd "$(dirname "$0")/.."
 TOKIO_QUICHE=0.20.1
@@ -23,7 +22,7 @@ build_peers() {
     CARGO_TARGET_DIR="$work/peers" cargo build --release --locked --manifest-path tools/server-bench/peers/Cargo.toml
 }
 
-# Its package, unmodified, and with the fork's version of boring.
+# The unmodified package, built with the fork's version of boring.
 build_tokio_quiche() {
     source=$work/tokio-quiche-$TOKIO_QUICHE
     if [ ! -e "$source/Cargo.toml" ]; then

@@ -1,8 +1,8 @@
 #!/bin/sh
-# make bisect-history: finds the commit of this repository from which on a command
-# fails, as make bisect does among the patches.
-#   GOOD=commit        where it does not
-#   BAD=commit         where it does (HEAD by default)
+# make bisect-history: finds the first commit of this repository at which a command
+# fails, as make bisect does for the patches.
+#   GOOD=commit        a commit at which it succeeds
+#   BAD=commit         a commit at which it fails (HEAD by default)
 . "$(dirname "$0")/fork/common.sh"
 . scripts/boringssl.sh
 . scripts/fork/trees.sh

@@ -1,9 +1,9 @@
 #!/bin/sh
-# make bisect: finds the patch from which on a command fails, or prints a number
-# that is too high or too low, in a tree of its own.
-#   RUN='…'            the command; what BUILD builds is on its PATH
-#   ABOVE=n, BELOW=n   the last number that it prints is bad above, below that
-#   BUILD='…'          instead of: cargo build --workspace
+# make bisect: finds the first patch with which a command fails, or prints a number
+# above or below a limit, in a tree of its own.
+#   RUN='…'            the command; its PATH includes the built programs
+#   ABOVE=n, BELOW=n   limits on the last number that it prints
+#   BUILD='…'          the build command (cargo build --workspace by default)
 . "$(dirname "$0")/fork/common.sh"
 . scripts/fork/upstream.sh
 . scripts/fork/hooks.sh

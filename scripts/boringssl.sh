@@ -1,5 +1,5 @@
-# Sourced, in the repository's root. BoringSSL takes minutes to build: what the working
-# copy has built is lent to other workspaces that want the same version.
+# BoringSSL for other workspaces: sourced in the repository's root. BoringSSL takes minutes
+# to build, so that workspaces with the same version use the working copy's build.
 
 lend_boringssl() { # FOLDER
     [ -f "$1/Cargo.lock" ] || return 0
@@ -13,7 +13,7 @@ boring_version() { # LOCK-FILE
     awk '{ gsub("\"", "") } $1 == "name" { mine = $3 == "boring-sys" } mine && $1 == "version" { print $3 }' "$1"
 }
 
-# The newest build is of the version that the working copy's lock names.
+# The newest build has the version of the working copy's Cargo.lock.
 copy_boringssl() {
     [ "$(boring_version Cargo.lock)" = "$version" ] || return 1
     # shellcheck disable=SC2012

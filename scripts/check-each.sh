@@ -1,7 +1,7 @@
 #!/bin/sh
 # make check-each: builds the fork and runs its tests after every patch of the
-# series, with qlog and without. Steps that passed before, and that nothing has
-# changed since, are left out. --compile only compiles, the applications too.
+# series, with qlog and without. Skips steps that have passed and are unchanged.
+# --compile compiles only, including the applications.
 . "$(dirname "$0")/fork/common.sh"
 . scripts/fork/upstream.sh
 . scripts/fork/hooks.sh
@@ -11,12 +11,12 @@
 
 FEATURES=internal,ffi
 
-# What rustc keeps between builds does not survive one that was stopped: the next
-# fails to link, and a step is blamed for it.
+# After an interrupted build, rustc's incremental data can make the next one fail to
+# link, which would be blamed on a step.
 export CARGO_INCREMENTAL=0
 
-# Runs cargo at this step; a warning is an error. What only a later patch uses is
-# none before the last one.
+# Runs cargo at this step; a warning is an error. Unused code is allowed before the
+# last patch, since a later one may use it.
 step_cargo() { # WHAT COMMAND ARGUMENT…
     what=$1 command=$2
     shift 2
@@ -48,7 +48,7 @@ check_fork() {
     key="$(tree_git rev-parse HEAD:quiche) $(git hash-object Cargo.lock) $(rustc --version)"
     if grep -qxF "$key" "$fork/passed" 2>/dev/null; then return; fi
     step_cargo 'cargo test' test -p quiche --features "$FEATURES,qlog"
-    # The examples in its pages are the same ones.
+    # The fork's pages contain the same examples.
     step_cargo 'cargo test without qlog' test --tests -p quiche --features "$FEATURES"
     echo "$key" >>"$fork/passed"
 }

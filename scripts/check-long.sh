@@ -1,11 +1,10 @@
 #!/bin/sh
-# make check-long: what depends on this machine's clock, on the release binaries:
-# how close the link emulator comes to its settings, how evenly a jump leaves, what
-# the store costs under load, what a flood does to downloads, and how a load of many clients is
-# borne; first downloads by other people's clients over long paths; and the tests that take
-# too long for every day.
-# Arguments go to cargo. What else runs here is not what is measured: with
-# real-time scheduling, where it may be had, it does not count.
+# make check-long: measurements on the release binaries that depend on this machine's
+# clock: accuracy of the link emulator, pacing of a jump, cost of the store under load,
+# downloads during a flood, and a load of many clients; first downloads of other
+# projects' clients over long paths; and tests that take too long for every day.
+# Arguments go to cargo. Where permitted, real-time scheduling keeps other processes
+# from affecting the measurements.
 set -eu
 cd "$(dirname "$0")/.."
 first=
@@ -18,7 +17,7 @@ measure() { # PACKAGE BENCH: builds as usual, then runs
 
 locked="$*"
 status=0
-# 200 kills, 1000 damaged files, 10,000 forged clients, 30 s without an answer.
+# 200 kills, 1000 damaged files, 10,000 forged clients, 30 s without a reply.
 cargo build --workspace $locked
 cargo test --workspace $locked --test crashes --test damage --test process -- --ignored --nocapture || status=1
 measure link accuracy

@@ -1,7 +1,7 @@
 #!/bin/sh
-# make conformance-check: every row of quiche/CONFORMANCE.md names functions and
-# tests that exist, no row of the checklist is missing, and every row that a
-# test proves has a planted fault in scripts/conformance-faults.txt.
+# make conformance-check: checks that every row of quiche/CONFORMANCE.md names
+# existing functions and tests, that no row of the checklist is missing, and that
+# every row with a test has a fault in scripts/conformance-faults.txt.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd -P)
 cd "${CONFORMANCE_ROOT:-$root}"
@@ -15,7 +15,7 @@ complain() {
     echo "error: $*" >>"$tmp/complaints"
 }
 
-# The names on the page are relative to the fork's recovery module.
+# Names on the page are relative to the fork's recovery module.
 file_of() { # PATH::NAME
     case $1 in
     apps/*) echo "${1%%::*}" ;;
@@ -27,7 +27,7 @@ has_function() { # FILE NAME
     [ -f "$1" ] && grep -qw "fn $2" "$1"
 }
 
-# A test has its attribute above it, or is in the list of a suite! macro.
+# A test is a function below a test attribute, or a name in a suite! macro.
 has_test() { # FILE NAME
     [ -f "$1" ] && awk -v name="$2" '
         /^ *#\[(rs)?test\]/ { attribute = 1 }
@@ -37,7 +37,7 @@ has_test() { # FILE NAME
         END { exit !found }' "$1"
 }
 
-# One line a row, and one for each name in its last two columns.
+# Prints a line for each row and for each name in its last two columns.
 awk -F ' *\\| *' '
     function names(kind, cell) {
         while (match(cell, /`[^`]*::[^`]*`/)) {
@@ -71,7 +71,7 @@ while read -r kind id name; do
     esac
 done <"$tmp/page"
 
-# The vectors (G) are proved by the tests of other rows.
+# The test vectors (G) are covered by the tests of other rows.
 for id in $(awk '$1 == "test" && $2 !~ /^G/ { print $2 }' "$tmp/page" | uniq); do
     grep -q "^$id " "$tmp/faults" || complain "$faults has no fault for row $id, which $page says is tested"
 done

@@ -1,8 +1,8 @@
 #!/bin/sh
 # make conformance-faults: plants each fault of conformance-faults.txt in a copy
-# of the sources and sees that the test of its row, which passes without it,
-# fails. ROW=C12 does one row. The copy and its build are in target/faults.
-# With --fits it only sees that each fault can be planted.
+# of the sources and checks that the test of its row passes without it and fails
+# with it. ROW=C12 selects one row. --fits only checks that each fault can be
+# planted. The copy and its build are in target/faults.
 set -eu
 faults=$(cd "$(dirname "$0")" && pwd -P)/faults.sh
 cd "${CONFORMANCE_ROOT:-$(dirname "$0")/..}"
@@ -12,7 +12,7 @@ name=conformance-faults
 . "$(dirname "$faults")/fork/trees.sh"
 TEST_SECONDS_MAX=900
 
-# Which package and target of it a test is in, for cargo.
+# Prints cargo's arguments for the package and target of a test.
 target_of() { # PATH::NAME
     package=$(echo "$1" | cut -d / -f 2)
     case $1 in
@@ -49,7 +49,7 @@ check_without_faults() {
     done
 }
 
-# Prints one word: caught, SURVIVED, hung, …
+# Prints the result in one word: caught, SURVIVED, hung, …
 verdict() { # LINE ROW FILE TEST
     file=$(file_of "$3") test=${4##*::} log=$logs/$2-$1.log status=0
     plant "$1" "$file" || {

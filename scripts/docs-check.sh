@@ -1,6 +1,6 @@
 #!/bin/sh
-# make docs-check: every relative link in our pages leads to a file, and to a
-# heading if it names one; and every `make target` they mention exists.
+# make docs-check: checks that every relative link in our pages leads to a file, and
+# to its heading, and that every `make target` in them exists.
 set -eu
 cd "$(dirname "$0")/.."
 status=0

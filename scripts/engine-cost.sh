@@ -1,10 +1,10 @@
 #!/bin/sh
-# make engine-cost: what Careful Resume costs a connection without a saved set,
-# pacing included, in instructions of both ends for 100 MB. Those of BoringSSL and
-# of the bench itself are not counted. Fails when it is more than 1 % of what the
-# same transfer takes with everything off, or when the transfers differ: in time, loss
-# or ACKs, or by more than a packet in ten thousand (where the unpaced window ends).
-# SIDES=server counts that end alone, which does all of the pacing and observing.
+# make engine-cost: measures the cost of Careful Resume and its pacing for a connection
+# without saved parameters, in instructions of both endpoints for 100 MB, without those
+# of BoringSSL and of the bench itself. Fails if the cost is above 1 % of the same
+# transfer with everything off, or if the transfers differ in time, loss or ACKs, or by
+# more than a packet in ten thousand (where the unpaced window ends). SIDES=server
+# counts the server alone, which does all of the pacing and observing.
 set -eu
 cd "$(dirname "$0")/.."
 command -v valgrind >/dev/null || {
@@ -41,6 +41,6 @@ done | awk -F '|' '
     }
     END {
         printf "pacing: %+.2f %%\n", more("paced")
-        printf "pacing, and Careful Resume without a saved set: %+.2f %%\n", more("on")
+        printf "pacing, and Careful Resume without saved parameters: %+.2f %%\n", more("on")
         exit more("on") > 1 || differs("on")
     }'

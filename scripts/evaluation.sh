@@ -1,6 +1,6 @@
 #!/bin/sh
-# make evaluation: runs every scenario and makes the report, also when a run
-# failed; fails then, and when a figure is not what it must be.
+# make evaluation: runs every scenario and writes the report. Fails, after the report,
+# if a run failed or a figure is outside its limits.
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p results

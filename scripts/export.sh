@@ -1,5 +1,5 @@
 #!/bin/sh
-# make export: writes the whole series, our files included, as mails for git am.
+# make export: writes the whole series, with our files, as mail files for git am.
 #   LAYOUT=crate   for the released package
 #   LAYOUT=repo    for upstream's repository: paths under quiche/, and changes of
 #                  the manifest as those of Cargo.toml.orig

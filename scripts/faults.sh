@@ -1,18 +1,18 @@
-# Planting faults in a copy of the sources: what conformance-faults.sh and
-# sim-faults.sh share. Each fault of scripts/$name.txt is a line with its row, its
-# file and a third word, then whole lines of the file (-), there once, and what
-# replaces them (+). ROW=… does one row. Sourced with $name set, in the root; the
-# script that does so has a function `verdict`.
+# Faults planted in a copy of the sources, for conformance-faults.sh and sim-faults.sh.
+# Each fault of scripts/$name.txt is a line with its row, its file and a third word,
+# then whole lines that occur once in the file (-), and their replacement (+). ROW=…
+# selects one row. Sourced with $name set, in the root, by a script that defines a
+# function `verdict`.
 
 root=$PWD
 table=$PWD/scripts/$name.txt
 work=${CARGO_TARGET_DIR:-$PWD/target}/faults
 tree=$work/tree
 logs=$work/logs
-# Of the copy: whoever goes on editing meanwhile changes nothing here.
+# The copy is independent of later edits in the working copy.
 originals=$work/originals
 
-# Fast to build rather than fast to run, and apart from everybody's builds.
+# Builds are fast rather than optimized, and separate from other builds.
 export CARGO_TARGET_DIR="$work/build" CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0
 
 die() {
@@ -20,7 +20,7 @@ die() {
     exit 1
 }
 
-# The names in the table are relative to the fork's recovery module.
+# Names in the table are relative to the fork's recovery module.
 file_of() { # PATH[::NAME]
     case $1 in
     apps/*) echo "${1%%::*}" ;;
@@ -32,7 +32,7 @@ copy_sources() {
     rm -rf "$tree" "$originals" "$logs"
     mkdir -p "$tree" "$originals" "$logs"
     tar -cf - Cargo.toml Cargo.lock quiche apps tools | tar -xf - -C "$tree"
-    # What was built last may have been one of these files with its fault.
+    # The last build may have included one of these files with its fault.
     for file in $(faulty_files); do
         mkdir -p "$originals/$(dirname "$file")"
         cp "$tree/$file" "$originals/$file"
@@ -48,14 +48,14 @@ restore() { # FILE
     cat "$originals/$1" >"$tree/$1"
 }
 
-# One line a fault: its line in the table, row, file, third word.
+# Prints a line for each fault: its line in the table, row, file, third word.
 list_faults() {
     awk -v row="${ROW:-}" '
         $1 ~ /^[A-H][0-9]+$/ && (row == "" || row == $1) { print NR, $1, $2, $3 }' "$table"
 }
 
-# Replaces the old lines by the new ones, where they are exactly once. Leading
-# blanks do not count.
+# Replaces the old lines, which must occur exactly once, by the new ones. Ignores
+# leading blanks.
 plant() { # LINE FILE
     awk -v line="$1" '
         function stripped(text) { sub(/^[ \t]+/, "", text); return text }
@@ -80,7 +80,7 @@ plant() { # LINE FILE
     cat "$work/planted" >"$tree/$2"
 }
 
-# Into $work/list, when each can be planted.
+# Writes $work/list if every fault can be planted.
 prepare_faults() {
     mkdir -p "$work"
     list_faults >"$work/list"
@@ -93,7 +93,7 @@ prepare_faults() {
     done <"$work/list"
 }
 
-# Calls `verdict LINE ROW FILE WORD` for each, which prints one word.
+# Calls `verdict LINE ROW FILE WORD` for each fault, which prints one word.
 try_faults() {
     : >"$work/verdicts"
     while read -r line row file word <&3; do

@@ -1,5 +1,5 @@
 #!/bin/sh
-# make fmt: formats our own files; --check only looks. Upstream's files keep
+# make fmt: formats our own files; --check only checks them. Upstream's files keep
 # upstream's formatting: git ignores them, so they are not in the list. Our files
 # in quiche/ follow upstream's style as far as a stable rustfmt can.
 set -eu

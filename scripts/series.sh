@@ -1,6 +1,6 @@
 #!/bin/sh
-# make series: builds refs/heads/series of the generated repository: the release,
-# then one commit a patch with our own files, to read or to take elsewhere.
+# make series: builds refs/heads/series of the generated repository: the release, then
+# a commit for each patch with our own files, to read or to cherry-pick.
 . "$(dirname "$0")/fork/common.sh"
 . scripts/fork/upstream.sh
 . scripts/fork/hooks.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
-# make setup: what a build needs beyond git, make and Rust. Installs Debian
-# packages when it may; otherwise prints the command that does.
+# make setup: checks what a build needs beyond git, make and Rust. As root it installs
+# missing Debian packages; otherwise it prints the command to run.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/packages.sh

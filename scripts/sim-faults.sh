@@ -1,9 +1,8 @@
 #!/bin/sh
 # make sim-faults: plants each fault of sim-faults.txt in a copy of the sources and
-# sees that the simulator, which runs the scenarios below without complaint, names
-# the invariant that it breaks. ROW=A2 does one; with --fits it only sees that each
-# fault can be planted. The copy and its build are in
-# target/faults.
+# checks that the simulator names the invariant that it breaks. Without faults, the
+# scenarios below pass. ROW=A2 selects one; --fits only checks that each fault can be
+# planted. The copy and its build are in target/faults.
 set -eu
 cd "$(dirname "$0")/.."
 name=sim-faults
@@ -12,7 +11,7 @@ name=sim-faults
 . scripts/fork/trees.sh
 RUN_SECONDS_MAX=600
 
-# Of `sim run --all`, the part that tells the five apart soonest.
+# The part of `sim run --all` that detects the five faults soonest.
 scenarios="run paths changed dynamics --runs 1
     --only LEO-0.75MB --only LEO,flow.saved.rtt_ratio=1 --only one-subnet --only rtt-falls-in-the-jump"
 
@@ -22,7 +21,7 @@ simulate() { # LOG
         >"$1.jsonl" 2>"$1"
 }
 
-# Prints one word: caught, SURVIVED, hung, …
+# Prints the result in one word: caught, SURVIVED, hung, …
 verdict() { # LINE ROW FILE WORD
     file=$(file_of "$3") log=$logs/$2.log status=0
     plant "$1" "$file"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Does a debug build write what a release build writes, and two jobs what one
-# does? On a part of the evaluation that every phase of Careful Resume is in.
-# Arguments go to cargo.
+# Determinism of the simulator: debug and release builds, and one job and two, must
+# write the same bytes, for a part of the evaluation that covers every phase of Careful
+# Resume. Arguments go to cargo.
 set -eu
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)

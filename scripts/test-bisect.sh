@@ -1,8 +1,8 @@
 #!/bin/sh
-# Plants a fault in a hook in the middle of the series, which only moves a
-# simulated time to the last byte, and has make bisect find it; then one in a file
-# of ours, for make bisect-history. In a clone of what is committed here, with its
-# own builds: minutes.
+# Test of make bisect and make bisect-history, in a clone of the committed state with
+# its own builds (minutes): make bisect must find a fault in a hook in the middle of the
+# series that only changes a simulated time to the last byte, and make bisect-history
+# one in a file of ours.
 . "$(dirname "$0")/fork/common.sh"
 . scripts/boringssl.sh
 . scripts/fork/trees.sh
@@ -36,7 +36,7 @@ expect() { # SECONDS-AT-START WHAT, of the file found
     echo "found in $took s: $(cat "$tmp/found")" >&2
 }
 
-# The window stops growing in slow start, whether the connection resumes or not.
+# Fault: the window does not grow in slow start, with and without Careful Resume.
 bisect_a_hook() {
     plant quiche/src/recovery/congestion/recovery.rs 's/let acked = self.careful_resume_on_acked(epoch, acked_bytes, ack_delay, now);/& self.congestion.app_limited = true;/'
     patch=$(series patches | sed -n 5p)
@@ -48,7 +48,7 @@ bisect_a_hook() {
     FORCE=1 sh scripts/quiche.sh
 }
 
-# A connection that resumes jumps to a sixteenth instead of half.
+# Fault: a connection jumps to a sixteenth of the saved capacity instead of half.
 bisect_our_history() {
     good=$(git rev-parse HEAD)
     for change in 1 2 3 4 5; do

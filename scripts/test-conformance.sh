@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tests of conformance-check.sh, on our own page with one thing wrong, and of
-# conformance-faults.sh, on a tree of one file with a cargo that builds nothing.
+# Tests of conformance-check.sh, on our own page with one error, and of
+# conformance-faults.sh, on a tree of one file with a fake cargo.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd -P)
 work=$(mktemp -d)

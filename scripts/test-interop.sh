@@ -1,7 +1,7 @@
 #!/bin/sh
-# make test-interop: other people's HTTP/3 clients against edge-server, of the debug
-# build, and quic-go's first download over the GEO path. Arguments go to cargo;
-# CLIENT='quinn aioquic' runs only these. Two clients are Debian packages: where they
+# make test-interop: other projects' HTTP/3 clients against the debug build of
+# edge-server, and quic-go's first download over the GEO path. Arguments go to cargo;
+# CLIENT='quinn aioquic' runs only these. Two clients are Debian packages: if they
 # cannot be installed they are skipped, unless REQUIRE_ALL=1.
 set -eu
 cd "$(dirname "$0")/.."
@@ -18,8 +18,8 @@ install_clients() {
 }
 
 build_clients() {
-    # As the tests are built: another choice of targets is another set of features,
-    # and BoringSSL is built once more.
+    # The same targets as for the tests: another selection has other features, and would
+    # build BoringSSL again.
     cargo test --workspace --no-run --quiet "$@"
     build_quic_go
     install_python_client aioquic

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Tests of layers-check.sh, on our own sources with one import too many.
+# Tests of layers-check.sh, on our own sources with one forbidden import.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd -P)
 work=$(mktemp -d)
@@ -9,7 +9,7 @@ trap 'exit 130' HUP INT TERM
 server=apps/edge-server/src
 link=tools/link/src
 
-# Plants a line at the end of FILE. The check fails, and its one line has each TEXT.
+# Appends a line to FILE, and checks that the check fails with one line with each TEXT.
 planted() { # FILE LINE TEXT…
     file=$1
     printf '%s\n' "$2" >>"$work/$file"

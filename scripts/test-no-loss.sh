@@ -1,11 +1,11 @@
 #!/bin/sh
-# No command of the fork loses work by accident: each is tried with edits that
-# patches/ lacks, with what is not committed, cut short, and on a full disk.
+# Tests that no command of the fork loses work: each runs with edits that patches/ lacks
+# and with uncommitted changes, is interrupted, and runs on a full disk.
 . "$(dirname "$0")/fork/testbed.sh"
 
 COMMANDS='quiche patches patches-check series steps-check check-each bisect bisect-history rebase export range-diff'
 
-# The shell line of a command; each of them can succeed in the state of start_work.
+# Prints the shell line of a command, which can succeed in the state of start_work.
 line_of() { # COMMAND
     case $1 in
     steps-check) echo 'sh scripts/check-each.sh --compile' ;;
@@ -22,7 +22,7 @@ try() { # COMMAND
     sh -c "$(line_of "$1")" >"$work/out" 2>"$work/err"
 }
 
-# A clone with some history, as it was at the start.
+# Makes a clone with some history in its initial state.
 start_work() { # FOLDER
     rm -rf "$1"
     cp -Rp "$work/start" "$1"
@@ -32,7 +32,7 @@ start_work() { # FOLDER
     git commit -qam second
 }
 
-# Work of every kind, none of it committed.
+# Makes uncommitted changes of every kind.
 do_work() {
     edit src/path.rs 's/path line 9/exported/'
     patches
@@ -41,7 +41,7 @@ do_work() {
     echo 'ours' >>scripts/series.sh
 }
 
-# All that somebody could have written, as one hash.
+# Prints a hash of all files that a user could have written.
 work_now() {
     { git status --porcelain -uall; git diff; cat quiche/src/*.rs; } | git hash-object --stdin
 }
@@ -59,7 +59,7 @@ test_edits_that_patches_lacks() {
         try "$command" || grep -q 'has edits that patches/ lacks: make patches keeps them' "$work/err" ||
             fail "$command does not say why it stops"
         expect_edit "$command"
-        # It is still known to be one.
+        # The edit is still recognized.
         patches
         holds patches/0002-pacing.patch '+edited'
     done
@@ -77,9 +77,9 @@ test_what_is_not_committed() {
     done
 }
 
-# ---- cut short ----
+# ---- interrupted ----
 
-# Programs that kill the whole run when their turn has come.
+# Programs that kill the whole run when their count is reached.
 make_shims() {
     mkdir -p "$work/shims"
     for program in git cp mv rm; do
@@ -95,8 +95,8 @@ END
     done
 }
 
-# Runs a command that is killed when it is about to run its COUNT-th program.
-# False when it came to its end before.
+# Runs a command and kills it before its COUNT-th program. Fails if the command ended
+# before that.
 cut_short() { # COMMAND COUNT
     echo "$2" >"$work/left"
     PATH="$work/shims:$PATH" setsid -w sh -c "$(line_of "$1")" >"$work/out" 2>"$work/err" || true
@@ -123,14 +123,14 @@ test_a_run_that_is_cut_short_is_repeated() {
     done
 }
 
-# A command that finds its tree half written wants to be told to go on.
+# A command that finds a partly written tree asks for FORCE=1.
 try_again() { # COMMAND
     grep -q 'FORCE=1' "$work/err" || fail "$command cannot be repeated"
     case $command in quiche | patches | rebase) fail "$command wants FORCE" ;; esac
     try "$1" || fail "$command cannot be repeated"
 }
 
-# Work that the command is for, or lets pass.
+# Makes changes that the command processes or ignores.
 begin_work() { # COMMAND
     case $1 in
     patches) edit src/path.rs 's/path line 7/edited/' ;;
@@ -149,7 +149,7 @@ expect_edit_of() { # COMMAND
     esac
 }
 
-# The command did what it is for.
+# Checks the effect of the command.
 expect_done() { # COMMAND
     case $1 in
     patches)
@@ -171,21 +171,21 @@ expect_done() { # COMMAND
 
 # ---- a full disk ----
 
-# Makes $work/disk a disk of its own, of 8 MB, where that is allowed.
+# Mounts a disk of 8 MB at $work/disk, if permitted.
 make_disk() {
     mkdir -p "$work/disk"
     mount -t tmpfs -o size=8m tmpfs "$work/disk" 2>/dev/null || return 1
     trap 'umount -l "$work/disk"; rm -rf "$work"' EXIT
 }
 
-# Leaves so many KB of it.
+# Fills the disk up to the given number of KB.
 fill_disk() { # KB
     rm -f "$work/disk/filler"
     free=$(df -k --output=avail "$work/disk" | tail -n 1)
     dd if=/dev/zero of="$work/disk/filler" bs=1024 count=$((free - $1)) 2>/dev/null || true
 }
 
-# Runs a command while no more than KB can be written: to the disk, or to a file.
+# Runs a command with a limit of KB on the disk, or on the size of a file.
 try_full() { # COMMAND KB
     status=0
     if [ -n "$disk" ]; then
@@ -214,14 +214,14 @@ try_each_with_little_room() { # FOLDER
     cd "$work"
 }
 
-# git is killed in the middle of a file.
+# Interrupts git in the middle of a file.
 test_files_that_cannot_be_written() {
     disk=
     try_each_with_little_room "$work/clone"
 }
 
 test_a_full_disk() {
-    make_disk || { echo "$name: left out, no disk of our own is allowed here" >&2; return; }
+    make_disk || { echo "$name: skipped, mounting a disk is not permitted here" >&2; return; }
     disk=1
     try_each_with_little_room "$work/disk/clone"
     umount "$work/disk"

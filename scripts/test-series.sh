@@ -95,7 +95,7 @@ test_each_step_has_the_files_of_ours_that_it_declares() {
     git --git-dir=.git/fork ls-tree -r --name-only steps~2 quiche | grep -qx quiche/src/lib.rs || fail "no lib.rs"
     if git --git-dir=.git/fork cat-file -e steps~2:quiche/src/clock.rs 2>/dev/null; then fail "too early"; fi
     git --git-dir=.git/fork cat-file -e steps~:quiche/src/clock.rs || fail "missing"
-    # The applications take types from them.
+    # The applications use types of these files.
     git --git-dir=.git/fork cat-file -e workspaces~2:quiche/src/clock.rs || fail "missing"
 }
 
@@ -138,7 +138,7 @@ test_bisect_skips_what_cannot_run_the_command() {
     if command_bisect; then fail "it is sure"; fi
     found 'first bad: patches/0002-pacing.patch
 first bad: patches/0003-third.patch'
-    # As long as a step after the release can run it, all is well.
+    # One step after the release that can run it is enough.
     export RUN='grep -q clock quiche/src/lib.rs || exit 125; ! grep -q third quiche/src/path.rs'
     command_bisect
     found 'first bad: patches/0003-third.patch'

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Tests of scripts/setup.sh, with stand-ins for the tools it looks for.
+# Tests of scripts/setup.sh, with fakes of the tools that it looks for.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd -P)
 work=$(mktemp -d)
@@ -19,7 +19,7 @@ tool() { # NAME SHELL-LINES
     chmod +x "$work/bin/$1"
 }
 
-# Starts a case: a user with all tools, Rust included.
+# Starts a case: a user who is not root, with all tools.
 begin() {
     rm -rf "$work/bin" "$work/log"
     mkdir "$work/bin"
