@@ -23,7 +23,7 @@ use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::AttachReusePortCbpf;
 
 use crate::config::WORKERS_MAX;
-use crate::quic::connection_id::LONG_HEADER;
+use crate::quic::header::LONG_HEADER;
 
 /// Offsets of the destination connection ID: it follows the first byte, and in a long header also
 /// the version and the ID's length (RFC 8999, 5).

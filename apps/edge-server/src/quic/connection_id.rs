@@ -20,16 +20,6 @@ pub const LEN: usize = 16;
 const WORKER_OFFSET: usize = 0;
 pub const SECRET_OFFSET: usize = 1;
 
-/// Bit of the first byte that marks a long header (RFC 8999, 5).
-pub const LONG_HEADER: u8 = 0x80;
-
-/// Returns the destination connection ID of a packet with a short header (RFC 9000, 17.3.1).
-pub fn of_short_header(packet: &[u8]) -> Option<&[u8]> {
-    let (first, rest) = packet.split_first()?;
-    let is_short = first & LONG_HEADER == 0;
-    rest.get(..LEN).filter(|_| is_short)
-}
-
 /// Connection ID of either endpoint, stored inline.
 #[derive(Clone, Copy)]
 pub struct Cid {
@@ -123,17 +113,6 @@ mod tests {
         assert_eq!(table.get(&[1u8, 2, 3][..]), Some(&7));
         assert_eq!(table.get(&[1u8, 2, 3, 0][..]), None);
         assert_eq!(table.get(&Cid::new(&[1, 2])), None);
-    }
-
-    #[test]
-    fn short_header_yields_cid() {
-        let packet: Vec<u8> = (0x40..0x60).collect();
-        assert_eq!(of_short_header(&packet), Some(&packet[1..=LEN]));
-        assert_eq!(of_short_header(&packet[..=LEN]), Some(&packet[1..=LEN]));
-        assert_eq!(of_short_header(&packet[..LEN]), None);
-        assert_eq!(of_short_header(&[]), None);
-        let long: Vec<u8> = (0xc0..0xe0).collect();
-        assert_eq!(of_short_header(&long), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod address;
 pub mod certificate;
 pub mod connection_id;
 pub mod handle;
+pub mod header;
 pub mod random;
 pub mod secrets;
 mod session_ticket;

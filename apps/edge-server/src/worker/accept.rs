@@ -22,6 +22,7 @@ use crate::admission::Now;
 use crate::connection::lifetime::Lifetime;
 use crate::connection::shutdown::Stage;
 use crate::connection::Connection;
+use crate::quic::connection_id;
 use crate::quic::connection_id::Cid;
 use crate::quic::handle::ConnectionHandle;
 use crate::quic::Quic;
@@ -30,15 +31,16 @@ use crate::worker::Worker;
 use crate::worker::INITIAL_BYTES_MIN;
 
 impl Worker {
-    /// A packet with an unknown connection ID: a new client's, that of a connection
-    /// which is no more, or nothing.
+    /// Handles a datagram with an unknown connection ID: a new client's, that of a
+    /// connection that is no more, or nothing. Returns the slot of a new connection.
     pub(super) fn handle_first_packet(
         &mut self,
         socket: &Socket,
         info: RecvInfo,
-        header: &Header<'_>,
-        datagram_bytes: usize,
+        datagram: &mut [u8],
     ) -> Option<usize> {
+        let header = &Header::from_slice(datagram, connection_id::LEN).ok()?;
+        let datagram_bytes = datagram.len();
         if header.ty == Type::Short {
             self.reset(socket, info, &header.dcid, datagram_bytes);
             return None;

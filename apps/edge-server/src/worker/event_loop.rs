@@ -22,6 +22,7 @@ use crate::worker::poller::Poller;
 use crate::worker::relay::DatagramSource;
 use crate::worker::relay::ProcessRelay;
 use crate::worker::shutdown_barrier::ShutdownBarrier;
+use crate::worker::Destination;
 use crate::worker::Worker;
 
 /// Receive calls in a row before connections are served: they must not wait
@@ -194,7 +195,7 @@ impl EventLoop {
     }
 }
 
-/// A datagram goes to the worker, unless another process may have a connection for it.
+/// Gives a datagram to the worker, unless another process may have a connection for it.
 fn deliver(
     worker: &mut Worker,
     relay: &mut ProcessRelay,
@@ -202,8 +203,8 @@ fn deliver(
     (source, info): (DatagramSource, RecvInfo),
     datagram: &mut [u8],
 ) {
-    let is_ours = relay.is_alone() || worker.owns(datagram);
-    if is_ours || !relay.forward(source, info, datagram) {
-        worker.on_datagram(socket, info, datagram);
+    let destination = worker.destination(datagram);
+    if destination != Destination::Unknown || !relay.forward(source, info, datagram) {
+        worker.on_datagram(socket, destination, info, datagram);
     }
 }

@@ -22,9 +22,7 @@ use path_store::Answer;
 use quiche::clock;
 use quiche::hooks;
 use quiche::path_state::PrefixLengths;
-use quiche::Header;
 use quiche::RecvInfo;
-use quiche::Type;
 use slab::Slab;
 use udp_batch::Socket;
 
@@ -42,10 +40,10 @@ use crate::connection::PollOutcome;
 use crate::content::hosts::VirtualHosts;
 use crate::content::read_pool::ReadPool;
 use crate::net::send_queue::SendQueue;
-use crate::quic::connection_id;
 use crate::quic::connection_id::Cid;
 use crate::quic::connection_id::ConnectionIdGenerator;
 use crate::quic::handle::ConnectionHandle;
+use crate::quic::header;
 use crate::quic::stateless_reset::StatelessResets;
 use crate::quic::token::Tokens;
 use crate::quic::Transport;
@@ -107,6 +105,20 @@ pub struct Worker {
     scratch: Vec<u8>,
 
     stage: Stage,
+}
+
+/// Destination of a datagram. It holds until the worker takes something else in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// The connection in this slot.
+    Connection(usize),
+
+    /// No connection of this worker, now or lately: a new client's, perhaps, or another
+    /// process's.
+    Unknown,
+
+    /// Nobody answers it.
+    Nowhere,
 }
 
 /// What a worker works with, besides what is read.
@@ -173,39 +185,36 @@ impl Worker {
         !self.send_queue.is_empty()
     }
 
-    /// Whether a datagram is for one of the connections here.
-    pub fn owns(&self, datagram: &mut [u8]) -> bool {
-        let header = Header::from_slice(datagram, connection_id::LEN);
-        header.is_ok_and(|header| self.cid_table.find(&header.dcid).is_some())
+    /// Returns where a datagram goes.
+    pub fn destination(&self, datagram: &[u8]) -> Destination {
+        // RFC 9000, 14.1: also where it belongs to a connection.
+        if datagram.len() < INITIAL_BYTES_MIN && header::is_initial(datagram) {
+            return Destination::Nowhere;
+        }
+        match header::destination_id(datagram).map(|id| self.cid_table.find(id)) {
+            Some(Some(CidTarget::Connection(slot))) => Destination::Connection(slot),
+            Some(None) => Destination::Unknown,
+            Some(Some(CidTarget::Ended)) | None => Destination::Nowhere,
+        }
     }
 
-    /// A datagram has come.
-    pub fn on_datagram(&mut self, socket: &Socket, info: RecvInfo, datagram: &mut [u8]) {
-        let short = connection_id::of_short_header(datagram).and_then(|id| self.cid_table.find(id));
-        let route = short.or_else(|| self.on_other(socket, info, datagram));
-        if let Some(CidTarget::Connection(slot)) = route {
+    /// Takes a datagram in that goes to `destination`.
+    pub fn on_datagram(
+        &mut self,
+        socket: &Socket,
+        destination: Destination,
+        info: RecvInfo,
+        datagram: &mut [u8],
+    ) {
+        let slot = match destination {
+            Destination::Connection(slot) => Some(slot),
+            Destination::Unknown => self.handle_first_packet(socket, info, datagram),
+            Destination::Nowhere => None,
+        };
+        if let Some(slot) = slot {
             self.connections[slot].on_datagram(info, datagram, &self.path_key);
             self.mark_ready(slot);
         }
-    }
-
-    /// A datagram has come that does not begin with a packet of an established connection.
-    fn on_other(
-        &mut self,
-        socket: &Socket,
-        info: RecvInfo,
-        datagram: &mut [u8],
-    ) -> Option<CidTarget> {
-        let header = Header::from_slice(datagram, connection_id::LEN).ok()?;
-        // RFC 9000, 14.1: also where it belongs to a connection.
-        if header.ty == Type::Initial && datagram.len() < INITIAL_BYTES_MIN {
-            return None;
-        }
-        let known = self.cid_table.find(&header.dcid);
-        known.or_else(|| {
-            let slot = self.handle_first_packet(socket, info, &header, datagram.len())?;
-            Some(CidTarget::Connection(slot))
-        })
     }
 
     /// Answers of the store have come.

@@ -1,0 +1,78 @@
+//! Packet header, as far as the way of a datagram depends on it (RFC 8999, 5): read in
+//! place, without a copy.
+
+use crate::quic::connection_id;
+
+/// The bit of the first byte that tells a long header.
+pub const LONG_HEADER: u8 = 0x80;
+
+/// The bits of a long header's first byte that tell its type, which are 0 in an Initial
+/// packet (RFC 9000, 17.2.2).
+const TYPE_MASK: u8 = 0x30;
+
+const VERSION_BYTES: usize = 4;
+
+/// The version of a Version Negotiation packet (RFC 8999, 6).
+const NEGOTIATION: [u8; VERSION_BYTES] = [0; VERSION_BYTES];
+
+/// Returns the destination connection ID of a packet. Behind a short header it is one of
+/// ours, or nothing that is known.
+pub fn destination_id(packet: &[u8]) -> Option<&[u8]> {
+    let (first, rest) = packet.split_first()?;
+    if first & LONG_HEADER == 0 {
+        return rest.get(..connection_id::LEN);
+    }
+    let (length, rest) = rest.get(VERSION_BYTES..)?.split_first()?;
+    rest.get(..usize::from(*length))
+}
+
+/// Returns whether a packet is an Initial one, of any version.
+pub fn is_initial(packet: &[u8]) -> bool {
+    let Some((first, rest)) = packet.split_first() else { return false };
+    let is_negotiation = rest.starts_with(&NEGOTIATION);
+    first & (LONG_HEADER | TYPE_MASK) == LONG_HEADER && !is_negotiation
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quiche::Header;
+    use quiche::Type;
+
+    #[test]
+    fn short_header_is_followed_by_an_id_of_ours() {
+        const LEN: usize = connection_id::LEN;
+        let packet: Vec<u8> = (0x40..0x60).collect();
+        assert_eq!(destination_id(&packet), Some(&packet[1..=LEN]));
+        assert_eq!(destination_id(&packet[..=LEN]), Some(&packet[1..=LEN]));
+        assert_eq!(destination_id(&packet[..LEN]), None);
+        assert_eq!(destination_id(&[]), None);
+    }
+
+    #[test]
+    fn long_header_tells_the_length_of_its_id() {
+        let packet = [&[0xc0, 0, 0, 0, 1, 3][..], b"abc", &[0; 30]].concat();
+        assert_eq!(destination_id(&packet), Some(&b"abc"[..]));
+        assert_eq!(destination_id(&packet[..9]), Some(&b"abc"[..]));
+        for length in 1..9 {
+            assert_eq!(destination_id(&packet[..length]), None, "{length}");
+        }
+        assert_eq!(destination_id(&[0xc0, 0, 0, 0, 1, 0]), Some(&[][..]));
+    }
+
+    #[test]
+    fn header_is_read_as_the_transport_reads_it() {
+        for first in 0..=u8::MAX {
+            for version in [0, 1, 0x1a2a_3a4a_u32] {
+                let start = [&[first][..], &version.to_be_bytes(), &[8], b"original"].concat();
+                let mut packet = [start, vec![0; 100]].concat();
+                let Ok(header) = Header::from_slice(&mut packet, connection_id::LEN) else {
+                    continue;
+                };
+                let case = format!("{first:#x} {version:#x}");
+                assert_eq!(destination_id(&packet), Some(header.dcid.as_ref()), "{case}");
+                assert_eq!(is_initial(&packet), header.ty == Type::Initial, "{case}");
+            }
+        }
+    }
+}
