@@ -1,24 +1,23 @@
-//! The limiter that all workers share: how many connections there are, in all and of each
-//! client subnet, and how many handshakes may begin.
+//! Connection limits that all workers share: connections in all and of each client subnet,
+//! and handshakes that begin in a second.
 //!
-//! A client's address is proven by a token or by a handshake that is complete
-//! (RFC 9000, 8.1). Until then anybody may have forged it, so that connections are
-//! counted apart:
+//! A client's address is validated by a token or by a complete handshake (RFC 9000, 8.1).
+//! Until then it may be forged, so that connections are counted apart:
 //!
-//! - Proven ones are held against their subnet, and whoever comes when that is full is
-//!   refused. Only clients that are really there can fill it.
-//! - Unproven ones are not. When they are an eighth of what a subnet, or the server, may
-//!   have, further clients have to prove their addresses first: a round trip more, and
-//!   they are counted among the proven. So whoever forges the addresses of a subnet
+//! - Validated ones count against their subnet. When that is full, further clients of it are
+//!   refused. Only clients that own their addresses can fill it.
+//! - Unvalidated ones do not. When they are an eighth of what a subnet, or the server, may
+//!   have, further clients have to validate their addresses first: this costs a round trip,
+//!   and they count as validated. An attacker that forges the addresses of a subnet
 //!   makes its clients take that round trip and cannot lock them out.
-//! - Of the handshakes that may begin in a second, those of unproven clients leave half to
-//!   proven ones.
+//! - Of the handshakes that may begin in a second, unvalidated clients leave half to
+//!   validated ones.
 //!
-//! A handshake that began unproven may be complete when its subnet is full by now; it is
+//! A handshake that began unvalidated may be complete when its subnet is full; the client is
 //! refused then, so that the limit holds.
 //!
-//! The limiter is looked at when a client without a connection comes, when its handshake is
-//! complete, and at the connection's end; never for a packet of a connection.
+//! The limiter is asked when a client without a connection sends its first packet, when its
+//! handshake is complete, and at the connection's end; never for other packets.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -36,13 +35,13 @@ use quiche::path_state::PrefixLengths;
 use crate::admission::token_bucket::TokenBucket;
 use crate::config::limits::Limits;
 
-/// The share of all connections, and of a subnet's, that may be unproven.
-const UNPROVEN_SHARE: u32 = 8;
+/// Unvalidated connections may be one in so many of all, and of a subnet's.
+const UNVALIDATED_SHARE: u32 = 8;
 
-/// The share of a second's handshakes that is left to proven clients.
-const PROVEN_RESERVE: Duration = Duration::from_millis(500);
+/// Part of a second's handshakes that is left to validated clients.
+const VALIDATED_RESERVE: Duration = Duration::from_millis(500);
 
-/// The limiter, for one worker.
+/// Handle of the limiter.
 #[derive(Clone)]
 pub struct ConnectionLimiter(Arc<SharedLimiter>);
 
@@ -51,30 +50,30 @@ struct SharedLimiter {
     counts: Mutex<ConnectionCounts>,
 }
 
-/// Who is there.
+/// Connections of all workers.
 struct ConnectionCounts {
     all: Count,
 
-    /// Subnets with connections, and with no others.
+    /// Subnets with at least one connection.
     subnets: HashMap<IpNet, Count>,
     handshakes: TokenBucket,
 }
 
-/// Connections.
+/// Number of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
-    proven: u32,
-    unproven: u32,
+    validated: u32,
+    unvalidated: u32,
 }
 
-/// A connection's permit among those that are counted, which dropping gives back.
+/// Permit of one connection, which counts it until it is dropped.
 pub struct ConnectionPermit {
     limiter: ConnectionLimiter,
     subnet: IpNet,
-    proven: bool,
+    validated: bool,
 }
 
-/// Which limit has been reached.
+/// A limit that has been reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     Connections,
@@ -82,17 +81,17 @@ pub enum Limit {
     Rate,
 }
 
-/// What becomes of a client that comes to the limiter.
+/// Outcome of asking for a permit.
 pub enum Outcome {
     Allow(ConnectionPermit),
 
-    /// It has to prove its address first.
+    /// The client has to validate its address first.
     Retry(Limit),
     Close(Limit),
 }
 
 impl Limit {
-    /// How metrics name it.
+    /// Returns its name in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Connections => "connections",
@@ -103,7 +102,7 @@ impl Limit {
 }
 
 impl ConnectionLimiter {
-    /// With nobody inside. Subnets are those of the leading bits of addresses.
+    /// Returns a limiter without connections. `lengths` are those of subnets' prefixes.
     pub fn new(lengths: PrefixLengths) -> Self {
         let counts = ConnectionCounts {
             all: Count::default(),
@@ -113,11 +112,11 @@ impl ConnectionLimiter {
         Self(Arc::new(SharedLimiter { lengths, counts: Mutex::new(counts) }))
     }
 
-    /// A client comes, whose address is proven or not.
+    /// Asks for a permit for a client, whose address is `validated` or not.
     pub fn try_acquire(
         &self,
         client: IpAddr,
-        proven: bool,
+        validated: bool,
         limits: &Limits,
         now: Instant,
     ) -> Outcome {
@@ -127,24 +126,24 @@ impl ConnectionLimiter {
         if counts.all.sum() >= limits.connections_max {
             return Outcome::Close(Limit::Connections);
         }
-        if here.proven >= limits.connections_per_subnet {
+        if here.validated >= limits.connections_per_subnet {
             return Outcome::Close(Limit::Subnet);
         }
-        if !proven && counts.all.unproven >= share(limits.connections_max) {
+        if !validated && counts.all.unvalidated >= share(limits.connections_max) {
             return Outcome::Retry(Limit::Connections);
         }
-        if !proven && here.unproven >= share(limits.connections_per_subnet) {
+        if !validated && here.unvalidated >= share(limits.connections_per_subnet) {
             return Outcome::Retry(Limit::Subnet);
         }
-        let reserve = if proven { Duration::ZERO } else { PROVEN_RESERVE };
+        let reserve = if validated { Duration::ZERO } else { VALIDATED_RESERVE };
         if !counts.handshakes.take(limits.handshakes_per_second, reserve, now) {
-            return match proven {
+            return match validated {
                 true => Outcome::Close(Limit::Rate),
                 false => Outcome::Retry(Limit::Rate),
             };
         }
-        counts.change(subnet, |count| *count.of(proven) += 1);
-        Outcome::Allow(ConnectionPermit { limiter: self.clone(), subnet, proven })
+        counts.change(subnet, |count| *count.of(validated) += 1);
+        Outcome::Allow(ConnectionPermit { limiter: self.clone(), subnet, validated })
     }
 
     fn subnet(&self, client: IpAddr) -> IpNet {
@@ -175,46 +174,47 @@ impl ConnectionCounts {
 
 impl Count {
     fn sum(self) -> u32 {
-        self.proven + self.unproven
+        self.validated + self.unvalidated
     }
 
-    fn of(&mut self, proven: bool) -> &mut u32 {
-        match proven {
-            true => &mut self.proven,
-            false => &mut self.unproven,
+    fn of(&mut self, validated: bool) -> &mut u32 {
+        match validated {
+            true => &mut self.validated,
+            false => &mut self.unvalidated,
         }
     }
 }
 
 impl ConnectionPermit {
-    /// The client's handshake is complete. Returns whether its subnet has room for it.
+    /// Counts the client as validated, as its handshake is complete. Returns whether its
+    /// subnet has room for it.
     pub fn mark_validated(&mut self, limits: &Limits) -> bool {
-        if self.proven {
+        if self.validated {
             return true;
         }
         let mut counts = self.limiter.counts();
         let here = counts.subnets.get(&self.subnet).copied().unwrap_or_default();
-        if here.proven >= limits.connections_per_subnet {
+        if here.validated >= limits.connections_per_subnet {
             return false;
         }
         counts.change(self.subnet, |count| {
-            count.unproven -= 1;
-            count.proven += 1;
+            count.unvalidated -= 1;
+            count.validated += 1;
         });
-        self.proven = true;
+        self.validated = true;
         true
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.limiter.counts().change(self.subnet, |count| *count.of(self.proven) -= 1);
+        self.limiter.counts().change(self.subnet, |count| *count.of(self.validated) -= 1);
     }
 }
 
-/// How many of so many may be unproven.
+/// Returns how many of so many may be unvalidated.
 fn share(count: u32) -> u32 {
-    count.div_ceil(UNPROVEN_SHARE)
+    count.div_ceil(UNVALIDATED_SHARE)
 }
 
 #[cfg(test)]
@@ -230,37 +230,37 @@ mod tests {
         ConnectionLimiter::new(PrefixLengths::default())
     }
 
-    /// A limiter, and who has come in.
+    /// A limiter, and the permits that it gave.
     struct Fixture {
         limiter: ConnectionLimiter,
         limits: Limits,
-        inside: Vec<ConnectionPermit>,
+        permits: Vec<ConnectionPermit>,
     }
 
     impl Fixture {
         fn new(options: &[&str]) -> Self {
-            Self { limiter: limiter(), limits: limits(options), inside: Vec::new() }
+            Self { limiter: limiter(), limits: limits(options), permits: Vec::new() }
         }
 
-        /// What becomes of a client.
-        fn enter(&mut self, client: &str, proven: bool) -> Result<(), (&'static str, Limit)> {
+        /// Asks for a permit for a client, and keeps it.
+        fn acquire(&mut self, client: &str, validated: bool) -> Result<(), (&'static str, Limit)> {
             let now = quiche::clock::now();
-            match self.limiter.try_acquire(client.parse().unwrap(), proven, &self.limits, now) {
+            match self.limiter.try_acquire(client.parse().unwrap(), validated, &self.limits, now) {
                 Outcome::Allow(permit) => {
-                    self.inside.push(permit);
+                    self.permits.push(permit);
                     Ok(())
                 }
-                Outcome::Retry(bound) => Err(("doubted", bound)),
-                Outcome::Close(bound) => Err(("refused", bound)),
+                Outcome::Retry(limit) => Err(("retry", limit)),
+                Outcome::Close(limit) => Err(("close", limit)),
             }
         }
 
-        /// Lets the same come in until it is told otherwise. Returns how many came in, and
-        /// what is said then.
-        fn fill(&mut self, client: &str, proven: bool) -> (usize, (&'static str, Limit)) {
-            for came in 0.. {
-                if let Err(told) = self.enter(client, proven) {
-                    return (came, told);
+        /// Asks for permits for the same client until there is none. Returns how many there
+        /// were, and the outcome then.
+        fn fill(&mut self, client: &str, validated: bool) -> (usize, (&'static str, Limit)) {
+            for count in 0.. {
+                if let Err(outcome) = self.acquire(client, validated) {
+                    return (count, outcome);
                 }
             }
             unreachable!()
@@ -268,88 +268,89 @@ mod tests {
     }
 
     #[test]
-    fn the_server_and_each_subnet_have_room_for_so_many() {
+    fn server_and_subnet_are_closed_when_full() {
         let mut fixture =
             Fixture::new(&["--connections-max", "10", "--connections-per-subnet", "6"]);
-        assert_eq!(fixture.fill(HERE, true), (6, ("refused", Limit::Subnet)));
-        assert_eq!(fixture.enter(NEIGHBOUR, true), Err(("refused", Limit::Subnet)));
-        assert_eq!(fixture.enter("::ffff:192.0.2.7", true), Err(("refused", Limit::Subnet)));
-        assert_eq!(fixture.fill(ELSEWHERE, true), (4, ("refused", Limit::Connections)));
-        // Six from here come first: one goes.
-        fixture.inside.remove(0);
-        assert_eq!(fixture.enter(NEIGHBOUR, true), Ok(()));
-        fixture.inside.clear();
+        assert_eq!(fixture.fill(HERE, true), (6, ("close", Limit::Subnet)));
+        assert_eq!(fixture.acquire(NEIGHBOUR, true), Err(("close", Limit::Subnet)));
+        assert_eq!(fixture.acquire("::ffff:192.0.2.7", true), Err(("close", Limit::Subnet)));
+        assert_eq!(fixture.fill(ELSEWHERE, true), (4, ("close", Limit::Connections)));
+        // One of the first six, which are from here.
+        fixture.permits.remove(0);
+        assert_eq!(fixture.acquire(NEIGHBOUR, true), Ok(()));
+        fixture.permits.clear();
         assert!(fixture.limiter.counts().subnets.is_empty());
         assert_eq!(fixture.limiter.counts().all, Count::default());
         assert_eq!(fixture.fill(HERE, true).0, 6);
     }
 
     #[test]
-    fn forged_clients_make_others_of_their_subnet_prove_themselves_and_lock_nobody_out() {
+    fn forged_clients_of_a_subnet_lock_nobody_out() {
         let mut fixture =
             Fixture::new(&["--connections-max", "800", "--connections-per-subnet", "80"]);
-        assert_eq!(fixture.fill(HERE, false), (10, ("doubted", Limit::Subnet)));
-        assert_eq!(fixture.fill(NEIGHBOUR, true), (80, ("refused", Limit::Subnet)));
-        assert_eq!(fixture.enter(ELSEWHERE, false), Ok(()));
+        assert_eq!(fixture.fill(HERE, false), (10, ("retry", Limit::Subnet)));
+        assert_eq!(fixture.fill(NEIGHBOUR, true), (80, ("close", Limit::Subnet)));
+        assert_eq!(fixture.acquire(ELSEWHERE, false), Ok(()));
     }
 
     #[test]
-    fn forged_clients_of_many_subnets_leave_most_of_the_server_to_others() {
+    fn forged_clients_leave_most_of_the_server_to_others() {
         let mut fixture = Fixture::new(&["--connections-max", "80"]);
-        let told = (0..=255).map(|n| fixture.enter(&format!("10.0.{n}.1"), false));
-        let told: Vec<_> = told.collect();
-        assert_eq!(told.iter().filter(|told| told.is_ok()).count(), 10);
-        assert_eq!(told.last(), Some(&Err(("doubted", Limit::Connections))));
-        assert_eq!(fixture.enter("10.0.255.1", true), Ok(()));
+        let outcomes = (0..=255).map(|n| fixture.acquire(&format!("10.0.{n}.1"), false));
+        let outcomes: Vec<_> = outcomes.collect();
+        assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 10);
+        assert_eq!(outcomes.last(), Some(&Err(("retry", Limit::Connections))));
+        assert_eq!(fixture.acquire("10.0.255.1", true), Ok(()));
     }
 
     #[test]
-    fn handshakes_of_a_second_are_bounded_and_half_of_them_left_to_proven_clients() {
+    fn half_of_a_seconds_handshakes_is_left_to_validated() {
         let mut fixture = Fixture::new(&["--handshakes-per-second", "100"]);
         let now = quiche::clock::now();
-        let mut enter = |proven| {
+        let mut acquire = |validated| {
             let client = "192.0.2.1".parse().unwrap();
-            match fixture.limiter.try_acquire(client, proven, &fixture.limits, now) {
+            match fixture.limiter.try_acquire(client, validated, &fixture.limits, now) {
                 Outcome::Allow(permit) => {
-                    fixture.inside.push(permit);
-                    "admitted"
+                    fixture.permits.push(permit);
+                    "allow"
                 }
-                Outcome::Retry(Limit::Rate) => "doubted",
-                Outcome::Close(Limit::Rate) => "refused",
+                Outcome::Retry(Limit::Rate) => "retry",
+                Outcome::Close(Limit::Rate) => "close",
                 _ => "other",
             }
         };
-        let unproven: Vec<_> = (0..100).map(|_| enter(false)).collect();
-        let proven: Vec<_> = (0..100).map(|_| enter(true)).collect();
-        let count = |told: &[&str], what| told.iter().filter(|said| **said == what).count();
-        assert_eq!((count(&unproven, "admitted"), count(&unproven, "doubted")), (50, 50));
-        assert_eq!((count(&proven, "admitted"), count(&proven, "refused")), (50, 50));
+        let unvalidated: Vec<_> = (0..100).map(|_| acquire(false)).collect();
+        let validated: Vec<_> = (0..100).map(|_| acquire(true)).collect();
+        let count = |all: &[&str], outcome| all.iter().filter(|one| **one == outcome).count();
+        assert_eq!((count(&unvalidated, "allow"), count(&unvalidated, "retry")), (50, 50));
+        assert_eq!((count(&validated, "allow"), count(&validated, "close")), (50, 50));
     }
 
     #[test]
-    fn a_handshake_that_is_complete_counts_unless_its_subnet_is_full_by_then() {
+    fn complete_handshake_counts_unless_its_subnet_is_full() {
         let mut fixture = Fixture::new(&["--connections-per-subnet", "16"]);
-        assert_eq!(fixture.fill(HERE, false), (2, ("doubted", Limit::Subnet)));
-        let mut late = fixture.inside.pop().unwrap();
+        assert_eq!(fixture.fill(HERE, false), (2, ("retry", Limit::Subnet)));
+        let mut late = fixture.permits.pop().unwrap();
         let limits = fixture.limits.clone();
         assert!(
-            fixture.inside[0].mark_validated(&limits) && fixture.inside[0].mark_validated(&limits)
+            fixture.permits[0].mark_validated(&limits)
+                && fixture.permits[0].mark_validated(&limits)
         );
-        assert_eq!(fixture.fill(HERE, true), (15, ("refused", Limit::Subnet)));
+        assert_eq!(fixture.fill(HERE, true), (15, ("close", Limit::Subnet)));
         assert!(!late.mark_validated(&limits));
-        fixture.inside.pop();
+        fixture.permits.pop();
         assert!(late.mark_validated(&limits));
         drop(late);
-        assert_eq!(fixture.limiter.counts().all, Count { proven: 15, unproven: 0 });
+        assert_eq!(fixture.limiter.counts().all, Count { validated: 15, unvalidated: 0 });
     }
 
     #[test]
-    fn workers_share_a_gate() {
+    fn limiter_is_shared_by_its_clones() {
         let mut one = Fixture::new(&["--connections-max", "3"]);
         let mut other =
             Fixture { limiter: one.limiter.clone(), ..Fixture::new(&["--connections-max", "3"]) };
-        assert_eq!((one.enter(HERE, true), other.enter(HERE, true)), (Ok(()), Ok(())));
-        assert_eq!(one.fill(ELSEWHERE, true), (1, ("refused", Limit::Connections)));
-        assert_eq!(other.enter(HERE, true), Err(("refused", Limit::Connections)));
+        assert_eq!((one.acquire(HERE, true), other.acquire(HERE, true)), (Ok(()), Ok(())));
+        assert_eq!(one.fill(ELSEWHERE, true), (1, ("close", Limit::Connections)));
+        assert_eq!(other.acquire(HERE, true), Err(("close", Limit::Connections)));
     }
 }

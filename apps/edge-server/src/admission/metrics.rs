@@ -37,7 +37,7 @@ struct HandshakeLabels {
 }
 
 impl AdmissionMetrics {
-    /// All at nothing, and part of what `registry` tells.
+    /// Returns counters at 0, registered with `registry`.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         let (retries, resets) = (metrics.retries.clone(), metrics.resets.clone());
@@ -58,15 +58,15 @@ impl AdmissionMetrics {
         metrics
     }
 
-    pub fn count_retry(&self, doubt: RetryReason) {
-        self.retries.get_or_create(&AdmissionReasonLabels { reason: doubt.name() }).inc();
+    pub fn count_retry(&self, reason: RetryReason) {
+        self.retries.get_or_create(&AdmissionReasonLabels { reason: reason.name() }).inc();
     }
 
     pub fn count_refusal(&self, refusal: Refusal) {
         self.refusals.get_or_create(&AdmissionReasonLabels { reason: refusal.name() }).inc();
     }
 
-    /// A handshake has ended, one way or the other.
+    /// Counts a handshake that has ended, complete or not.
     pub fn count_handshake(&self, completed: bool) {
         let outcome = if completed { "completed" } else { "failed" };
         self.handshakes.get_or_create(&HandshakeLabels { outcome }).inc();
@@ -76,14 +76,14 @@ impl AdmissionMetrics {
         self.resets.inc();
     }
 
-    /// A client offered a token, which is good unless there is a fault.
-    pub fn count_token(&self, kind: Option<TokenKind>, fault: Option<TokenError>) {
+    /// Counts a token that a client offered, valid unless there is an error.
+    pub fn count_token(&self, kind: Option<TokenKind>, error: Option<TokenError>) {
         let kind = match kind {
             Some(TokenKind::Retry) => "retry",
             Some(TokenKind::NewToken) => "new_token",
             None => "unknown",
         };
-        let outcome = fault.map_or("accepted", TokenError::name);
+        let outcome = error.map_or("accepted", TokenError::name);
         self.tokens.get_or_create(&TokenLabels { kind, outcome }).inc();
     }
 }
@@ -95,7 +95,7 @@ mod tests {
     use prometheus_client::encoding::text;
 
     #[test]
-    fn what_was_counted_is_told() {
+    fn page_has_every_counter() {
         let mut registry = Registry::default();
         let metrics = AdmissionMetrics::register(&mut registry);
         metrics.count_retry(RetryReason::Limit(Limit::Rate));
@@ -119,7 +119,7 @@ mod tests {
             "edge_server_tokens_total{kind=\"new_token\",outcome=\"replayed\"} 1",
             "edge_server_tokens_total{kind=\"unknown\",outcome=\"unknown\"} 1",
         ] {
-            assert!(page.lines().any(|said| said == line), "{line}: {page}");
+            assert!(page.lines().any(|written| written == line), "{line}: {page}");
         }
     }
 }

@@ -1,15 +1,15 @@
-//! Admission of clients: those that prove an address by a token, and while few
-//! handshakes are under way, all (RFC 9000, 8.1).
+//! Admission of clients: all while few handshakes are under way, else those whose tokens
+//! validate their addresses (RFC 9000, 8.1).
 //!
-//! Owns the count of the worker's handshakes, and what is sent to clients that have no
-//! connection yet. What all workers limit together is at the [limiter](crate::admission::connection_limits).
+//! Decides about one worker's new clients, and writes Retry packets. Limits that all workers
+//! share are those of [`ConnectionLimiter`].
 
 pub mod connection_limits;
+pub mod handshakes;
 pub mod metrics;
 pub mod reason;
 mod token_bucket;
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -25,6 +25,8 @@ use quiche::RetryConnectionIds;
 use crate::admission::connection_limits::ConnectionLimiter;
 use crate::admission::connection_limits::ConnectionPermit;
 use crate::admission::connection_limits::Outcome;
+use crate::admission::handshakes::HandshakeGuard;
+use crate::admission::handshakes::Handshakes;
 use crate::admission::metrics::AdmissionMetrics;
 use crate::admission::reason::Refusal;
 use crate::admission::reason::RetryReason;
@@ -35,23 +37,24 @@ use crate::quic::token::TokenKind;
 use crate::quic::token::Tokens;
 use crate::quic::Quic;
 
-/// What becomes of an Initial packet that belongs to no connection.
+/// Decision about an Initial packet of no connection.
 pub enum Decision {
     /// It opens a connection.
     Accept(Acceptance),
 
-    /// The client is to prove its address first.
+    /// The client has to validate its address first.
     Retry(RetryReason),
 
-    /// The connection is closed before it is open.
+    /// The client gets a CONNECTION_CLOSE.
     Refuse(Refusal),
 }
 
-/// What a connection begins with.
+/// What an accepted connection begins with.
 pub struct Acceptance {
-    /// Of the client's address, if there is any.
+    /// Validation of the client's address by its token.
     pub validation: Option<AddressValidation>,
     pub permit: ConnectionPermit,
+    pub handshake: HandshakeGuard,
 }
 
 /// The time by both clocks.
@@ -61,22 +64,21 @@ pub struct Now {
     pub wall: SystemTime,
 }
 
-/// The door of one worker.
+/// Admission to one worker.
 pub struct Admission {
     tokens: Tokens,
     limiter: ConnectionLimiter,
-
-    /// Clients whose handshakes are under way, by their connections' slots.
-    handshakes: HashMap<usize, IpAddr>,
+    handshakes: Handshakes,
     metrics: AdmissionMetrics,
 }
 
 impl Admission {
     pub fn new(tokens: Tokens, limiter: ConnectionLimiter, metrics: AdmissionMetrics) -> Self {
-        Self { tokens, limiter, handshakes: HashMap::new(), metrics }
+        let handshakes = Handshakes::new(metrics.clone());
+        Self { tokens, limiter, handshakes, metrics }
     }
 
-    /// Judges an Initial packet from `client`.
+    /// Decides about an Initial packet from `client`.
     pub fn decide(
         &mut self,
         header: &Header<'_>,
@@ -86,17 +88,20 @@ impl Admission {
     ) -> Decision {
         let token = header.token.as_deref().unwrap_or_default();
         let validation = self.validate_token(token, client, &header.dcid, now.wall);
-        // RFC 9000, 8.1.2: the client takes no second Retry packet. Any other token is as
-        // none (8.1.3).
+        // RFC 9000, 8.1.2: the client accepts no second Retry packet. Other tokens are
+        // ignored if they are invalid (8.1.3).
         if validation.is_none() && TokenKind::of(token) == Some(TokenKind::Retry) {
             return Decision::Refuse(Refusal::Token);
         }
-        // Before the limiter: a flood does not get as far.
-        if validation.is_none() && self.handshakes.len() >= limits.retry_above as usize {
+        // Before the limiter, which a flood need not lock.
+        if validation.is_none() && self.handshakes.under_way() >= limits.retry_above as usize {
             return Decision::Retry(RetryReason::Handshakes);
         }
         match self.limiter.try_acquire(client.ip(), validation.is_some(), limits, now.instant) {
-            Outcome::Allow(permit) => Decision::Accept(Acceptance { validation, permit }),
+            Outcome::Allow(permit) => {
+                let handshake = self.handshakes.begin(client.ip());
+                Decision::Accept(Acceptance { validation, permit, handshake })
+            }
             Outcome::Retry(limit) => Decision::Retry(RetryReason::Limit(limit)),
             Outcome::Close(limit) => Decision::Refuse(Refusal::Limit(limit)),
         }
@@ -112,13 +117,13 @@ impl Admission {
         if token.is_empty() {
             return None;
         }
-        let judged = self.tokens.validate(token, client, destination, wall_now);
-        self.metrics.count_token(TokenKind::of(token), judged.err());
-        judged.inspect_err(|fault| debug!("token from {client}: {}", fault.name())).ok()
+        let validated = self.tokens.validate(token, client, destination, wall_now);
+        self.metrics.count_token(TokenKind::of(token), validated.err());
+        validated.inspect_err(|error| debug!("token from {client}: {}", error.name())).ok()
     }
 
-    /// Writes a Retry packet, after which the server's connection ID is `changed`.
-    /// Returns its length.
+    /// Writes a Retry packet that changes the server's connection ID to `changed`. Returns
+    /// its length.
     pub fn write_retry(
         &mut self,
         header: &Header<'_>,
@@ -133,37 +138,18 @@ impl Admission {
         quiche::retry(scid, dcid, &changed, &token, header.version, room).ok()
     }
 
-    /// A connection of `client` begins in a slot.
-    pub fn on_accepted(&mut self, slot: usize, client: IpAddr) {
-        self.handshakes.insert(slot, client);
-    }
-
-    /// The handshake in a slot is complete. Returns the client, the first time.
-    pub fn on_established(&mut self, slot: usize) -> Option<IpAddr> {
-        let client = self.handshakes.remove(&slot)?;
-        self.metrics.count_handshake(true);
-        Some(client)
-    }
-
-    /// A token for the client's next connection (RFC 9000, 8.1.3).
+    /// Returns a token for the client's next connection (RFC 9000, 8.1.3).
     pub fn token_for_next(&mut self, client: IpAddr, wall_now: SystemTime) -> Option<Vec<u8>> {
         self.tokens.for_next_connection(client, wall_now)
     }
-
-    /// The connection in a slot is over.
-    pub fn on_end(&mut self, slot: usize) {
-        if self.handshakes.remove(&slot).is_some() {
-            self.metrics.count_handshake(false);
-        }
-    }
 }
 
-/// Accepts a connection whose ID of ours is `id`, upon an Initial packet to the
-/// connection ID `client_choice`.
+/// Accepts a connection with our ID `id`, for an Initial packet to the connection ID
+/// `client_choice`.
 ///
 /// # Errors
 ///
-/// The transport's.
+/// The transport refuses it.
 pub fn accept(
     id: &Cid,
     client_choice: &ConnectionId<'_>,
@@ -213,25 +199,25 @@ mod tests {
         Admission::new(Tokens::new(shared(&[ONE])), limiter, AdmissionMetrics::default())
     }
 
-    /// What becomes of a packet, in short.
+    /// A decision that can be compared.
     #[derive(Debug, PartialEq, Eq)]
-    enum Told {
-        Admit(Option<AddressValidation>),
+    enum Decided {
+        Accept(Option<AddressValidation>),
         Retry(RetryReason),
         Refuse(Refusal),
     }
 
-    /// Judges a packet with these options. Whoever is admitted leaves at once.
-    fn told(admission: &mut Admission, packet: &Header<'_>, options: &[&str]) -> Told {
+    /// Decides about a packet with these options. An accepted connection ends at once.
+    fn decide(admission: &mut Admission, packet: &Header<'_>, options: &[&str]) -> Decided {
         let now = Now { instant: quiche::clock::now(), wall: now() };
         match admission.decide(packet, client(), &limits(options), now) {
-            Decision::Accept(acceptance) => Told::Admit(acceptance.validation),
-            Decision::Retry(reason) => Told::Retry(reason),
-            Decision::Refuse(refusal) => Told::Refuse(refusal),
+            Decision::Accept(acceptance) => Decided::Accept(acceptance.validation),
+            Decision::Retry(reason) => Decided::Retry(reason),
+            Decision::Refuse(refusal) => Decided::Refuse(refusal),
         }
     }
 
-    const ALL_DOUBTED: Told = Told::Retry(RetryReason::Handshakes);
+    const RETRY_ALL: Decided = Decided::Retry(RetryReason::Handshakes);
 
     /// The header of a packet to an ID of eight bytes.
     fn initial(destination: &[u8; 8], token: &[u8]) -> Header<'static> {
@@ -244,28 +230,30 @@ mod tests {
     }
 
     #[test]
-    fn handshakes_under_way_are_counted_once_each() {
+    fn many_handshakes_under_way_make_others_retry() {
         let mut admission = admission();
-        let mut judged = |slots: &mut dyn FnMut(&mut Admission)| {
-            slots(&mut admission);
-            told(&mut admission, &initial(b"anybody!", b""), &["--retry-above", "2"])
+        let decide = |admission: &mut Admission| {
+            decide(admission, &initial(b"anybody!", b""), &["--retry-above", "2"])
         };
         let ip = client().ip();
-        assert_eq!(judged(&mut |a| a.on_accepted(0, ip)), Told::Admit(None));
-        assert_eq!(judged(&mut |a| a.on_accepted(5, ip)), ALL_DOUBTED);
-        assert_eq!(judged(&mut |a| _ = a.on_established(5)), Told::Admit(None));
-        assert_eq!(judged(&mut |a| a.on_accepted(7, ip)), ALL_DOUBTED);
-        assert_eq!(judged(&mut |a| _ = a.on_established(5)), ALL_DOUBTED);
-        assert_eq!(judged(&mut |a| a.on_end(5)), ALL_DOUBTED);
-        assert_eq!(judged(&mut |a| a.on_end(7)), Told::Admit(None));
+        let one = admission.handshakes.begin(ip);
+        assert_eq!(decide(&mut admission), Decided::Accept(None));
+        let other = admission.handshakes.begin(ip);
+        assert_eq!(decide(&mut admission), RETRY_ALL);
+        assert_eq!(one.complete(), ip);
+        assert_eq!(decide(&mut admission), Decided::Accept(None));
+        let another = admission.handshakes.begin(ip);
+        assert_eq!(decide(&mut admission), RETRY_ALL);
+        drop((other, another));
+        assert_eq!(decide(&mut admission), Decided::Accept(None));
     }
 
     #[test]
-    fn whoever_comes_back_from_a_retry_is_admitted_once() {
+    fn retry_token_is_accepted_once() {
         let mut admission = admission();
-        let judge = |admission: &mut _, packet| told(admission, packet, &["--retry-above", "0"]);
+        let decide = |admission: &mut _, packet| decide(admission, packet, &["--retry-above", "0"]);
         let first = initial(b"original", b"");
-        assert_eq!(judge(&mut admission, &first), ALL_DOUBTED);
+        assert_eq!(decide(&mut admission, &first), RETRY_ALL);
 
         let changed = Cid::new(b"changed.");
         let mut room = [0; ROOM_BYTES];
@@ -275,42 +263,34 @@ mod tests {
 
         let second = initial(b"changed.", &retry.token.unwrap());
         let validation = AddressValidation::Retry { original: Cid::new(b"original") };
-        assert_eq!(judge(&mut admission, &second), Told::Admit(Some(validation)));
-        assert_eq!(judge(&mut admission, &second), Told::Refuse(Refusal::Token));
+        assert_eq!(decide(&mut admission, &second), Decided::Accept(Some(validation)));
+        assert_eq!(decide(&mut admission, &second), Decided::Refuse(Refusal::Token));
     }
 
     #[test]
-    fn a_token_that_is_for_no_retry_is_as_none() {
-        for (retry_above, otherwise) in [("0", ALL_DOUBTED), ("1", Told::Admit(None))] {
+    fn invalid_token_of_no_retry_is_ignored() {
+        for (retry_above, otherwise) in [("0", RETRY_ALL), ("1", Decided::Accept(None))] {
             let mut admission = admission();
-            admission.on_accepted(0, client().ip());
-            let client = admission.on_established(0).unwrap();
-            assert_eq!(admission.on_established(0), None);
-            let token = admission.token_for_next(client, now()).unwrap();
-
-            let mut judge = |token: &[u8]| {
+            let token = admission.token_for_next(client().ip(), now()).unwrap();
+            let mut decide = |token: &[u8]| {
                 let packet = initial(b"anybody!", token);
-                told(&mut admission, &packet, &["--retry-above", retry_above])
+                decide(&mut admission, &packet, &["--retry-above", retry_above])
             };
-            assert_eq!(judge(b"of another server"), otherwise);
-            assert_eq!(judge(&token), Told::Admit(Some(AddressValidation::NewToken)));
-            assert_eq!(judge(&token), otherwise);
+            assert_eq!(decide(b"of another server"), otherwise);
+            assert_eq!(decide(&token), Decided::Accept(Some(AddressValidation::NewToken)));
+            assert_eq!(decide(&token), otherwise);
         }
     }
 
     #[test]
-    fn whoever_proves_an_address_passes_a_flood_and_no_full_gate() {
+    fn validated_client_passes_a_flood_but_no_full_limit() {
         let token = admission().token_for_next(client().ip(), now()).unwrap();
-        let validation = Told::Admit(Some(AddressValidation::NewToken));
-        let full = |limit| Told::Refuse(Refusal::Limit(limit));
-        let reason = |limit| Told::Retry(RetryReason::Limit(limit));
-        for (options, unproven, proven) in [
-            (&["--retry-above", "0"][..], ALL_DOUBTED, validation),
-            (
-                &["--handshakes-per-second", "1"],
-                reason(Limit::Rate),
-                Told::Admit(Some(AddressValidation::NewToken)),
-            ),
+        let accepted = || Decided::Accept(Some(AddressValidation::NewToken));
+        let full = |limit| Decided::Refuse(Refusal::Limit(limit));
+        let retry = |limit| Decided::Retry(RetryReason::Limit(limit));
+        for (options, unvalidated, validated) in [
+            (&["--retry-above", "0"][..], RETRY_ALL, accepted()),
+            (&["--handshakes-per-second", "1"], retry(Limit::Rate), accepted()),
             (&["--connections-max", "1"], full(Limit::Connections), full(Limit::Connections)),
             (&["--connections-per-subnet", "1"], full(Limit::Subnet), full(Limit::Subnet)),
         ] {
@@ -318,14 +298,14 @@ mod tests {
             let other = limits(&["--connections-max", "9"]);
             let neighbour = client().ip();
             let now = quiche::clock::now();
-            let is_full = unproven == proven;
-            let inside =
+            let is_full = unvalidated == validated;
+            let permit =
                 is_full.then(|| admission.limiter.try_acquire(neighbour, true, &other, now));
             let packet = initial(b"anybody!", b"");
-            assert_eq!(told(&mut admission, &packet, options), unproven, "{options:?}");
+            assert_eq!(decide(&mut admission, &packet, options), unvalidated, "{options:?}");
             let packet = initial(b"anybody!", &token);
-            assert_eq!(told(&mut admission, &packet, options), proven, "{options:?}");
-            drop(inside);
+            assert_eq!(decide(&mut admission, &packet, options), validated, "{options:?}");
+            drop(permit);
         }
     }
 }

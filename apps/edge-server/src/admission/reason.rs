@@ -1,16 +1,16 @@
-//! Reasons for a Retry and for a refusal, as metrics and clients are told them.
+//! Reasons for a Retry and for a refusal, as metrics and CONNECTION_CLOSE name them.
 
 use quiche::WireErrorCode;
 
 use crate::admission::connection_limits::Limit;
 
-/// Why a client has to prove its address.
+/// Why a client has to validate its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryReason {
     /// Many handshakes are under way in the worker.
     Handshakes,
 
-    /// Many of those that are there have not proven theirs, or many come.
+    /// Many connections are of unvalidated addresses, or many handshakes begin.
     Limit(Limit),
 }
 
@@ -19,13 +19,13 @@ pub enum RetryReason {
 pub enum Refusal {
     Draining,
 
-    /// Its token is bad, and may be of a Retry packet.
+    /// Its token, perhaps of a Retry packet, is invalid.
     Token,
     Limit(Limit),
 }
 
 impl RetryReason {
-    /// How metrics name it.
+    /// Returns its name in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Handshakes => "handshakes",
@@ -35,7 +35,7 @@ impl RetryReason {
 }
 
 impl Refusal {
-    /// How metrics name it.
+    /// Returns its name in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Draining => "draining",
@@ -44,7 +44,7 @@ impl Refusal {
         }
     }
 
-    /// The code that the client is told (RFC 9000, 20.1).
+    /// Returns the error code for the client (RFC 9000, 20.1).
     pub fn code(self) -> u64 {
         match self {
             Self::Token => WireErrorCode::InvalidToken as u64,

@@ -1,32 +1,32 @@
-//! A token bucket, as the time at which it will be full again (the generic cell rate
-//! algorithm): each token taken moves that time on.
+//! Token bucket, kept as the time at which it will be full again: each token taken moves that
+//! time on (the generic cell rate algorithm).
 
 use std::time::Duration;
 use std::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Tokens of one second, which come back evenly.
+/// Tokens of one second, which are refilled evenly.
 #[derive(Debug)]
 pub struct TokenBucket {
     full_at: Instant,
 }
 
 impl TokenBucket {
-    /// A full one.
+    /// Returns a full bucket.
     pub fn new(now: Instant) -> Self {
         Self { full_at: now }
     }
 
-    /// Takes a token, of `per_second` that there are of a full bucket, unless only this
-    /// `reserve` of a second's tokens is left.
+    /// Takes a token from a bucket that holds `per_second`, unless only the tokens of
+    /// `reserve` are left. Returns whether it did.
     pub fn take(&mut self, per_second: u32, reserve: Duration, now: Instant) -> bool {
         let full_at = self.full_at.max(now) + SECOND / per_second;
-        let is_there = full_at <= now + SECOND.saturating_sub(reserve);
-        if is_there {
+        let is_available = full_at <= now + SECOND.saturating_sub(reserve);
+        if is_available {
             self.full_at = full_at;
         }
-        is_there
+        is_available
     }
 }
 
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seconds_tokens_are_there_at_once_and_come_back_evenly() {
+    fn bucket_is_full_at_first_and_is_refilled_evenly() {
         let start = quiche::clock::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut bucket = TokenBucket::new(start);
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_a_reserve_cannot_use_it_up() {
+    fn reserve_is_left_by_those_that_keep_it() {
         let start = quiche::clock::now();
         let mut bucket = TokenBucket::new(start);
         assert_eq!(taken(&mut bucket, HALF, start), 50);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn one_a_second_is_one_a_second() {
+    fn bucket_of_one_token_gives_one_a_second() {
         let start = quiche::clock::now();
         let mut bucket = TokenBucket::new(start);
         assert!(bucket.take(1, NONE, start) && !bucket.take(1, NONE, start));

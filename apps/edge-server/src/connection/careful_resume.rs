@@ -1,5 +1,5 @@
-//! Careful Resume of one connection: path state that it observes and path state that it
-//! uses, between the transport, which resumes, and the store.
+//! Careful Resume of one connection: takes saved path state from the store to the
+//! transport, and observed path state from the transport to the store.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ use crate::telemetry::metrics::ConnectionSnapshot;
 use crate::telemetry::metrics::WorkerMetrics;
 
 impl Connection {
-    /// Follows Careful Resume, and what the connection learns.
+    /// Acts on phase changes, claim timeouts and observations that are due.
     pub(super) fn follow_resume(
         &mut self,
         store: &StoreClient,
@@ -42,37 +42,34 @@ impl Connection {
             };
             let observed = self.observed();
             for action in self.claim_lifecycle.on_outcome(outcome, observed, now) {
-                self.act(action, store);
+                self.perform(action, store);
             }
         }
-        let lapsed = self.claim_lifecycle.on_claim_timeout(now);
-        self.act(lapsed, store);
+        let expired = self.claim_lifecycle.on_claim_timeout(now);
+        self.perform(expired, store);
         if self.claim_lifecycle.lingers() && self.http.as_ref().is_none_or(Session::is_idle) {
             let observed = self.observed();
             for action in self.claim_lifecycle.on_idle(observed, now) {
-                self.act(action, store);
+                self.perform(action, store);
             }
         }
         if self.stats_delta.is_due(now) {
             self.stats_delta.report(&self.quic.stats(), &metrics.traffic, now);
         }
-        if self.is_ended() {
-            self.finish(store, now);
-        }
-        if self.over {
+        self.follow_transport(store, now);
+        if !self.lifecycle.is_active() {
             return;
         }
-        // Early data may be somebody's who records it: no claim before the handshake
-        // is complete.
+        // Early data may be replayed: no claim before the handshake is complete.
         let queued = self.http.as_ref().map_or(0, Session::unsent_bytes);
         if queued > INITIAL_WINDOW_BYTES && self.quic.is_established() {
             let action = self.claim_lifecycle.on_data_queued(now);
-            self.act(action, store);
+            self.perform(action, store);
         }
         if self.claim_lifecycle.next_observation().is_some_and(|at| at <= now) {
             let observed = self.observed();
             let record = self.claim_lifecycle.on_observation(observed, now);
-            self.act(record, store);
+            self.perform(record, store);
         }
     }
 
@@ -81,38 +78,35 @@ impl Connection {
         ConnectionSnapshot {
             min_rtt: active.and_then(|path| path.min_rtt),
             limit: hooks::send_limit(&self.quic),
-            jump_bytes: self.resume_summary.and_then(|report| report.jump_bytes).unwrap_or(0),
-            max_jump: self.resume_summary.map_or(0, |report| report.max_jump),
+            jump_bytes: self.resume_summary.and_then(|summary| summary.jump_bytes).unwrap_or(0),
+            max_jump: self.resume_summary.map_or(0, |summary| summary.max_jump),
             wall_now: clock::wall_now(),
         }
     }
 
-    /// What may be recorded: only the path to a validated address, and to a client
-    /// that keeps to the protocol, and that may teach.
+    /// Returns the path state that may be recorded: where Careful Resume is on, the address
+    /// is validated, and the client keeps to the protocol.
     fn observed(&self) -> Option<PathState> {
-        let may_teach = self.resume_summary.is_some();
-        let believed =
-            may_teach && self.quic.is_established() && !is_fault(self.quic.local_error());
-        believed.then(|| hooks::path_state(&self.quic)).flatten()
+        let is_on = self.resume_summary.is_some();
+        let may_record = is_on && self.quic.is_established() && !is_fault(self.quic.local_error());
+        may_record.then(|| hooks::path_state(&self.quic)).flatten()
     }
 
-    pub(super) fn finish(&mut self, store: &StoreClient, now: Instant) {
-        if std::mem::replace(&mut self.over, true) {
-            return;
-        }
+    /// Records the last observation, and releases the claim.
+    pub(super) fn end_claim(&mut self, store: &StoreClient, now: Instant) {
         let observed = self.observed();
         for action in self.claim_lifecycle.on_close(observed, now) {
-            self.act(action, store);
+            self.perform(action, store);
         }
     }
 
-    pub(super) fn act(&mut self, action: Option<Action>, store: &StoreClient) {
+    pub(super) fn perform(&mut self, action: Option<Action>, store: &StoreClient) {
         match action {
             None => (),
             Some(Action::Claim) => {
                 let rtt = self.quic.path_stats().find(|path| path.active).map(|path| path.rtt);
-                let asked = store.claim(self.handle, &self.endpoint, rtt.unwrap_or_default());
-                if !asked {
+                let queued = store.claim(self.handle, &self.endpoint, rtt.unwrap_or_default());
+                if !queued {
                     self.on_claim(None, store);
                 }
             }
@@ -120,7 +114,7 @@ impl Connection {
                 debug!("{}: resumes from {saved:?}", self.quic.trace_id());
                 if hooks::careful_resume_from(&mut self.quic, saved, jump_before).is_err() {
                     let action = self.claim_lifecycle.on_refusal();
-                    self.act(action, store);
+                    self.perform(action, store);
                 }
             }
             Some(Action::Release(token)) => store.release(&self.endpoint, token),
@@ -133,8 +127,8 @@ impl Connection {
     }
 }
 
-/// Whether the transport closed the connection, for a fault of the client's as a
-/// rule: who acknowledges what it has not received tells nothing of the path.
+/// Returns whether the transport closed the connection, as a rule because the client broke
+/// the protocol: one that acknowledges packets it has not received tells nothing of the path.
 fn is_fault(error: Option<&quiche::ConnectionError>) -> bool {
     error.is_some_and(|error| !error.is_app)
 }
@@ -146,7 +140,7 @@ mod tests {
     use quiche::WireErrorCode;
 
     #[test]
-    fn a_client_that_breaks_the_protocol_is_not_believed() {
+    fn transport_error_is_a_fault_and_no_other_close_is() {
         let error =
             |is_app, error_code| quiche::ConnectionError { is_app, error_code, reason: Vec::new() };
         assert!(!is_fault(None));

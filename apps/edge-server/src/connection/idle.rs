@@ -1,20 +1,20 @@
-//! Idleness of a connection: nothing has come from its client for a while, so that
-//! memory that only traffic needs can be given back.
+//! Idleness of one connection: after a while without packets of its client, memory that only
+//! traffic needs is freed.
 
 use std::time::Duration;
 use std::time::Instant;
 
-/// How long a connection is quiet before it is idle. Memory that is given back is asked for again
-/// with the next request: too short a time costs more than it saves.
+/// How long a connection is quiet before it is idle. The next request allocates again what
+/// was freed: too short a time costs more than it saves.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Tells when a connection has become idle.
+/// Detector of idleness.
 #[derive(Debug, Default)]
 pub struct IdleDetector {
-    /// A packet has come since the last turn.
+    /// Whether a packet has arrived since the last turn.
     active: bool,
 
-    /// When it becomes idle unless a packet comes first.
+    /// When the connection becomes idle unless a packet arrives first.
     at: Option<Instant>,
 }
 
@@ -24,13 +24,14 @@ impl IdleDetector {
         self.active = true;
     }
 
-    /// Starts the quiet time again if packets came since the last turn.
+    /// Starts the quiet time again if packets have arrived since the last turn.
     pub fn on_turn(&mut self, now: Instant) {
         if std::mem::take(&mut self.active) {
             self.at = Some(now + QUIET);
         }
     }
 
+    /// Returns when the connection becomes idle.
     pub fn deadline(&self) -> Option<Instant> {
         self.at
     }
@@ -46,14 +47,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_begins_once_after_the_last_packet() {
+    fn idleness_begins_once_after_the_last_packet() {
         let start = quiche::clock::now();
         let at = |quarters| start + QUIET * quarters / 4;
         let mut idle = IdleDetector::default();
         idle.on_turn(start);
-        assert_eq!(idle.deadline(), None, "nothing has come");
-        for (turn, stirs) in [(0, true), (1, false), (2, true), (3, false), (5, false)] {
-            if stirs {
+        assert_eq!(idle.deadline(), None, "no packet has arrived");
+        for (turn, active) in [(0, true), (1, false), (2, true), (3, false), (5, false)] {
+            if active {
                 idle.on_activity();
             }
             idle.on_turn(at(turn));
@@ -62,6 +63,6 @@ mod tests {
         assert_eq!(idle.deadline(), Some(at(6)));
         assert!(idle.take_idle(at(6)));
         idle.on_turn(at(6));
-        assert_eq!(idle.deadline(), None, "the turn is its own");
+        assert_eq!(idle.deadline(), None, "no packet has arrived since");
     }
 }

@@ -1,23 +1,25 @@
-//! A connection's lifetime: its permit among those that are counted, and how long it may keep
-//! it.
+//! Lifetime of one connection: what counts it, and how long it may take.
 
+use std::net::IpAddr;
 use std::time::Instant;
 
 use crate::admission::connection_limits::ConnectionPermit;
+use crate::admission::handshakes::HandshakeGuard;
 use crate::config::limits::Limits;
 
-/// From a connection's first packet to its end.
+/// Permit and deadlines of one connection.
 pub struct Lifetime {
     permit: ConnectionPermit,
 
-    /// When the handshake has to be complete, until it is.
+    /// Absent once the handshake is complete.
+    handshake: Option<HandshakeGuard>,
     handshake_until: Option<Instant>,
 
-    /// When the client has to go, until it has been told.
+    /// When the client is to leave, unless it has been told.
     until: Option<Instant>,
 }
 
-/// What has taken too long.
+/// A deadline that has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutKind {
     Handshake,
@@ -25,7 +27,7 @@ pub enum TimeoutKind {
 }
 
 impl TimeoutKind {
-    /// How metrics name it.
+    /// Returns its name in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Handshake => "handshake",
@@ -35,28 +37,40 @@ impl TimeoutKind {
 }
 
 impl Lifetime {
-    /// Begins now.
-    pub fn new(permit: ConnectionPermit, limits: &Limits, now: Instant) -> Self {
-        // A time that the clock does not have never comes.
+    /// Returns the lifetime of a connection that begins `now`.
+    pub fn new(
+        permit: ConnectionPermit,
+        handshake: HandshakeGuard,
+        limits: &Limits,
+        now: Instant,
+    ) -> Self {
+        // Times beyond the clock's last are no deadlines.
         Self {
             permit,
+            handshake: Some(handshake),
             handshake_until: now.checked_add(limits.handshake_time()),
             until: now.checked_add(limits.connection_time()),
         }
     }
 
-    /// The handshake is complete. Returns whether the client may stay.
-    pub fn on_established(&mut self, limits: &Limits) -> bool {
+    /// Ends the handshake, which is complete. Returns the client, the first time.
+    pub fn complete_handshake(&mut self) -> Option<IpAddr> {
         self.handshake_until = None;
+        self.handshake.take().map(HandshakeGuard::complete)
+    }
+
+    /// Counts the client's address as validated. Returns whether its subnet has room for
+    /// the connection.
+    pub fn mark_validated(&mut self, limits: &Limits) -> bool {
         self.permit.mark_validated(limits)
     }
 
-    /// When something will have taken too long.
+    /// Returns the next deadline.
     pub fn deadline(&self) -> Option<Instant> {
         [self.handshake_until, self.until].into_iter().flatten().min()
     }
 
-    /// What has taken too long by now, told once.
+    /// Returns a deadline that has passed, each once.
     pub fn expire(&mut self, now: Instant) -> Option<TimeoutKind> {
         let is_due = |until: &mut Instant| *until <= now;
         let handshake = self.handshake_until.take_if(is_due).map(|_| TimeoutKind::Handshake);
@@ -69,11 +83,12 @@ mod tests {
     use super::*;
     use crate::admission::connection_limits::ConnectionLimiter;
     use crate::admission::connection_limits::Outcome;
+    use crate::admission::handshakes::Handshakes;
     use crate::config::limits::tests::limits;
     use std::time::Duration;
 
     #[test]
-    fn a_handshake_is_late_before_a_connection_and_each_is_told_once() {
+    fn each_deadline_expires_once_the_handshakes_first() {
         let start = quiche::clock::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let limits = limits(&["--handshake-timeout", "3", "--connection-time-max", "7"]);
@@ -85,15 +100,19 @@ mod tests {
             let Outcome::Allow(permit) =
                 limiter.try_acquire([10, 0, 0, 1].into(), false, &limits, start)
             else {
-                panic!("nobody is there")
+                panic!("there are no other connections")
             };
-            let mut lifetime = Lifetime::new(permit, &limits, start);
+            let client = "10.0.0.1".parse().unwrap();
+            let handshake = Handshakes::new(Default::default()).begin(client);
+            let mut lifetime = Lifetime::new(permit, handshake, &limits, start);
             if established {
-                assert!(lifetime.on_established(&limits));
+                assert_eq!(lifetime.complete_handshake(), Some(client));
+                assert_eq!(lifetime.complete_handshake(), None);
+                assert!(lifetime.mark_validated(&limits));
             }
             assert_eq!(lifetime.deadline(), Some(at(expected[0].0)));
-            let told = (0..10).filter_map(|s| Some((s, lifetime.expire(at(s))?)));
-            assert_eq!(told.collect::<Vec<_>>(), expected);
+            let expired = (0..10).filter_map(|s| Some((s, lifetime.expire(at(s))?)));
+            assert_eq!(expired.collect::<Vec<_>>(), expected);
             assert_eq!(lifetime.deadline(), None);
         }
     }

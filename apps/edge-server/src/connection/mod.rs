@@ -1,13 +1,15 @@
-//! One client's connection: feeds the transport, serves its requests, sends
-//! packets when they are due, and tells the store what the path carries.
+//! Connection of one client: gives packets to the transport, answers requests, sends
+//! packets when they are due, and saves what the path carries.
 
 mod careful_resume;
 mod idle;
+pub mod lifecycle;
 pub mod lifetime;
 pub mod shutdown;
 
 use quiche::WireErrorCode;
 use std::io;
+use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::Instant;
@@ -27,9 +29,10 @@ use udp_batch::Socket;
 
 use crate::config::limits::Limits;
 use crate::connection::idle::IdleDetector;
+use crate::connection::lifecycle::CloseReason;
+use crate::connection::lifecycle::Lifecycle;
 use crate::connection::lifetime::Lifetime;
 use crate::connection::lifetime::TimeoutKind;
-use crate::connection::shutdown::GoAwayState;
 use crate::connection::shutdown::Stage;
 use crate::content::hosts::VirtualHosts;
 use crate::content::read_pool::ReadPool;
@@ -51,20 +54,21 @@ use crate::telemetry::metrics::StatsDelta;
 use crate::telemetry::metrics::WorkerMetrics;
 use path_store::claim_lifecycle::ClaimLifecycle;
 
-/// After so many bytes other connections have their turn. No congestion window
-/// opens that far at once on the paths that the server is for, as a rule.
+/// Bytes of one turn, after which other connections have theirs. As a rule no congestion
+/// window opens that far at once on the paths that the server is for.
 const TURN_BYTES_MAX: usize = 4 << 20;
+
 /// A client's connection.
 pub struct Connection {
     pub handle: ConnectionHandle,
 
-    /// Connection IDs that lead here.
+    /// Connection IDs in the worker's table.
     pub ids: Vec<Cid>,
 
-    /// It is on the worker's list of connections to serve.
+    /// Whether it is on the worker's list of connections to serve.
     pub ready: bool,
 
-    /// Large: it is moved once.
+    /// Boxed, because it is large and moved twice.
     quic: Box<Quic>,
     http: Option<Session>,
     endpoint: RemoteEndpoint,
@@ -73,22 +77,16 @@ pub struct Connection {
     /// Absent where Careful Resume is off.
     resume_summary: Option<ResumeSummary>,
 
+    lifecycle: Lifecycle,
     lifetime: Lifetime,
     idle: IdleDetector,
-    goaway: GoAwayState,
     stats_delta: StatsDelta,
 
-    /// When the next packet was due at the end of the last turn, if it was not yet.
+    /// Release time that the last turn ended at.
     release: Option<Instant>,
-
-    /// The last observation has been made and the claim given back.
-    over: bool,
-
-    /// It ends without waiting for what the client says.
-    given_up: bool,
 }
 
-/// What a connection works with during its turn.
+/// Resources of the worker that a connection's turn uses.
 pub struct PollContext<'a> {
     pub socket: &'a Socket,
     pub send_queue: &'a mut SendQueue,
@@ -105,24 +103,24 @@ pub struct PollContext<'a> {
     pub scratch: &'a mut [u8],
 }
 
-/// Why a turn ended.
+/// Outcome of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PollOutcome {
-    /// Nothing is left to do until a packet comes or a timer expires.
+    /// Nothing is left to do until a packet arrives or a timer expires.
     Idle,
 
     /// The next packet is due then.
     Paced(Instant),
 
-    /// The socket takes no more.
+    /// The socket's buffer is full.
     SocketFull,
 
-    /// It had its share.
+    /// Other connections have their turn first.
     Yielded,
 }
 
 impl Connection {
-    /// A connection just accepted, `now`, with a report where it resumes.
+    /// Returns a connection just accepted, with a summary where Careful Resume is on.
     pub fn new(
         handle: ConnectionHandle,
         ids: Vec<Cid>,
@@ -142,52 +140,60 @@ impl Connection {
             endpoint,
             claim_lifecycle,
             resume_summary,
+            lifecycle: Lifecycle::new(),
             lifetime,
             idle: IdleDetector::default(),
-            goaway: GoAwayState::NotSent,
             stats_delta: StatsDelta::new(now),
             release: None,
-            over: false,
-            given_up: false,
         }
     }
 
-    /// The transport, for what concerns connection IDs.
+    /// Returns the transport, for connection IDs and tokens.
     pub fn quic(&mut self) -> &mut Quic {
         &mut self.quic
     }
 
-    /// The address of ours that the client sends to.
+    /// Returns the address of ours that the client sends to.
     pub fn local_address(&self) -> Option<SocketAddr> {
         self.quic.path_stats().find(|path| path.active).map(|path| path.local_addr)
     }
 
-    /// How messages name it.
+    /// Returns its name in messages.
     pub fn trace_id(&self) -> &str {
         self.quic.trace_id()
     }
 
-    /// Nothing is left to do for it. Where it has a qlog, its last event is still to come.
-    pub fn is_gone(&mut self) -> bool {
-        let is_told = self.over && self.quic.is_draining() && self.quic.qlog_streamer().is_none();
-        self.quic.is_closed() || self.given_up || is_told
+    /// Returns whether the worker may drop the connection.
+    pub fn is_removable(&mut self) -> bool {
+        let is_qlog_complete = self.quic.is_closed() || self.quic.qlog_streamer().is_none();
+        self.lifecycle.is_removable(is_qlog_complete)
     }
 
-    /// Packets of it that come until then are not answered (RFC 9000, 10.2).
-    pub fn drains_until(&self) -> Option<Instant> {
+    /// Returns whether nothing more is to be sent.
+    pub fn is_drained(&self) -> bool {
+        self.lifecycle.is_drained()
+    }
+
+    /// Returns until when packets that still arrive are not answered (RFC 9000, 10.2).
+    pub fn draining_timeout(&self) -> Option<Instant> {
         self.quic.timeout_instant().filter(|_| self.quic.is_draining())
     }
 
-    /// The handshake is complete. Returns whether the client may stay.
-    pub fn on_established(&mut self, limits: &Limits) -> bool {
-        let may_stay = self.lifetime.on_established(limits);
-        if !may_stay {
-            let _ = self.quic.close(false, WireErrorCode::ConnectionRefused as u64, b"");
+    /// Returns the client once its handshake is complete, the first time.
+    pub fn complete_handshake(&mut self) -> Option<IpAddr> {
+        match self.quic.is_established() {
+            true => self.lifetime.complete_handshake(),
+            false => None,
         }
-        may_stay
     }
 
-    /// A datagram has come for it.
+    /// Counts the client's address as validated. Returns whether its subnet has room for
+    /// the connection.
+    pub fn mark_validated(&mut self, limits: &Limits) -> bool {
+        self.lifetime.mark_validated(limits)
+    }
+
+    /// Takes a datagram in.
     pub fn on_datagram(&mut self, info: RecvInfo, datagram: &mut [u8], path_key: &PathKey) {
         self.idle.on_activity();
         if let Err(e) = self.quic.recv(datagram, info) {
@@ -202,27 +208,33 @@ impl Connection {
         }
     }
 
-    /// A deadline has passed. Returns whether the connection has come to rest.
-    pub fn on_timeout(&mut self, metrics: &WorkerMetrics, now: Instant) -> bool {
+    /// Acts on the deadlines that have passed. Returns whether the connection has become
+    /// idle.
+    pub fn on_timeout(
+        &mut self,
+        store: &StoreClient,
+        metrics: &WorkerMetrics,
+        now: Instant,
+    ) -> bool {
         if self.quic.timeout_instant().is_some_and(|at| at <= now) {
             self.quic.on_timeout();
         }
-        if let Some(late) = self.lifetime.expire(now) {
-            metrics.drops.count_late(late.name());
-            self.on_late(late, now);
+        if let Some(timeout) = self.lifetime.expire(now) {
+            metrics.drops.count_late(timeout.name());
+            self.on_lifetime_timeout(timeout, store, now);
         }
         if let Some(http) = &mut self.http {
             let stalled = http.give_up_stalled(&mut self.quic, now);
             metrics.drops.count_stalled(stalled);
         }
-        let rests = self.idle.take_idle(now);
-        if rests {
+        let is_idle = self.idle.take_idle(now);
+        if is_idle {
             self.shrink_to_fit();
         }
-        rests
+        is_idle
     }
 
-    /// Gives memory back that nothing is in.
+    /// Frees unused memory.
     fn shrink_to_fit(&mut self) {
         debug!("{}: at rest", self.quic.trace_id());
         hooks::shrink_to_fit(&mut self.quic);
@@ -231,19 +243,15 @@ impl Connection {
         }
     }
 
-    fn on_late(&mut self, late: TimeoutKind, now: Instant) {
-        debug!("{}: {late:?} takes too long", self.quic.trace_id());
-        match late {
-            // The address may be forged, so that this packet is the last.
-            TimeoutKind::Handshake => {
-                let _ = self.quic.close(false, WireErrorCode::ConnectionRefused as u64, b"");
-                self.given_up = true;
-            }
-            TimeoutKind::Connection => self.advance_goaway(now),
+    fn on_lifetime_timeout(&mut self, timeout: TimeoutKind, store: &StoreClient, now: Instant) {
+        debug!("{}: {timeout:?} takes too long", self.quic.trace_id());
+        match timeout {
+            TimeoutKind::Handshake => self.close(CloseReason::HandshakeTimeout, store, now),
+            TimeoutKind::Connection => self.enter(self.lifecycle.go_away(now), store, now),
         }
     }
 
-    /// The store has answered the read.
+    /// Takes the store's reply to the read.
     pub fn on_read(&mut self, found: Option<PathState>) {
         if let Some(saved) = found {
             hooks::raise_initial_rtt(&mut self.quic, saved.saved_rtt);
@@ -251,33 +259,33 @@ impl Connection {
         self.claim_lifecycle.on_read(found);
     }
 
-    /// The store has answered the claim.
+    /// Takes the store's reply to the claim.
     pub fn on_claim(&mut self, claim: Option<Claim>, store: &StoreClient) {
         let action = self.claim_lifecycle.on_claim(claim);
-        self.act(action, store);
+        self.perform(action, store);
     }
 
-    /// A piece of a response has been read from disk.
+    /// Takes a chunk of a response that has been read from disk.
     pub fn on_fetched(&mut self, stream: u64, bytes: io::Result<Bytes>) {
         if let Some(http) = &mut self.http {
             http.on_fetched(stream, bytes);
         }
     }
 
-    /// When it must be served again, if its last turn ended with `outcome`.
+    /// Returns when the next turn is due, if the last one ended with `outcome`.
     pub fn deadline(&self, outcome: PollOutcome) -> Option<Instant> {
         let release = match outcome {
             PollOutcome::Paced(at) => Some(at),
             _ => None,
         };
-        let observation = self.claim_lifecycle.next_observation().filter(|_| !self.over);
-        let goaway = self.goaway.until();
+        let is_active = self.lifecycle.is_active();
+        let observation = self.claim_lifecycle.next_observation().filter(|_| is_active);
         let stalled = self.http.as_ref().and_then(Session::deadline);
         let own = [
             release,
             observation,
             self.claim_lifecycle.claim_timeout(),
-            goaway,
+            self.lifecycle.deadline(),
             self.lifetime.deadline(),
             self.idle.deadline(),
             stalled,
@@ -291,7 +299,7 @@ impl Connection {
         self.http.as_ref()?.awaits_acks(&self.quic)
     }
 
-    /// Gets as far as requests, windows and release times allow.
+    /// Takes a turn: reads requests, and sends as far as windows and release times allow.
     pub fn drive(&mut self, context: &mut PollContext<'_>) -> PollOutcome {
         let mut sent_bytes = 0;
         let mut release = self.release.take();
@@ -301,12 +309,11 @@ impl Connection {
                 context.metrics.count_lateness(now - release);
             }
             self.idle.on_turn(now);
-            if context.stage > Stage::Serving || self.goaway != GoAwayState::NotSent {
-                self.advance_goaway(now);
-            }
+            self.open_session(context, now);
+            self.advance_lifecycle(context, now);
             let served = self.serve(context, now);
-            if self.has_parted() {
-                self.stop(context.store, now);
+            if self.may_close(now) {
+                self.close(CloseReason::Shutdown, context.store, now);
             }
             self.follow_resume(context.store, context.metrics, now);
             self.report_finished_requests(context.access_log, context.metrics);
@@ -322,6 +329,9 @@ impl Connection {
                 outcome => break outcome,
             }
         };
+        if !self.lifecycle.is_active() {
+            self.follow_transport(context.store, clock::now());
+        }
         if sent_bytes > 0 {
             self.claim_lifecycle.on_activity();
         }
@@ -331,72 +341,101 @@ impl Connection {
         outcome
     }
 
-    /// Begins to end the connection because the server stops. Its next turns tell
-    /// the client, as soon as the congestion window has room for it.
-    pub fn stop(&mut self, store: &StoreClient, now: Instant) {
-        self.finish(store, now);
-        goaway::close(&mut self.quic);
+    /// Closes the connection. CONNECTION_CLOSE leaves with the next turns, as soon as the
+    /// congestion window has room for it.
+    pub fn close(&mut self, reason: CloseReason, store: &StoreClient, now: Instant) {
+        let _ = match reason {
+            CloseReason::Shutdown => goaway::close(&mut self.quic),
+            CloseReason::HandshakeTimeout | CloseReason::Refused => {
+                self.quic.close(false, WireErrorCode::ConnectionRefused as u64, b"")
+            }
+            CloseReason::Internal => {
+                self.quic.close(false, WireErrorCode::InternalError as u64, b"")
+            }
+            CloseReason::Transport => Ok(()),
+        };
+        self.enter(self.lifecycle.close(reason), store, now);
     }
 
-    /// The connection is no more. Tells of what was under way.
-    pub fn end(&mut self, log: Option<&AccessLog>, metrics: &WorkerMetrics, now: Instant) {
+    /// Reports what was under way on a connection that the worker drops.
+    pub fn on_removed(&mut self, log: Option<&AccessLog>, metrics: &WorkerMetrics, now: Instant) {
         self.stats_delta.report(&self.quic.stats(), &metrics.traffic, now);
-        if self.resume_summary.is_some_and(|report| report.has_unused_parameters()) {
+        if self.resume_summary.is_some_and(|summary| summary.has_unused_parameters()) {
             metrics.resume.on_unused();
         }
-        let left_well = self.quic.peer_error().is_some_and(goaway::is_no_error);
+        let is_clean = self.quic.peer_error().is_some_and(goaway::is_no_error);
         if let Some(http) = &mut self.http {
-            http.end(left_well, now);
+            http.on_connection_end(is_clean, now);
         }
         self.report_finished_requests(log, metrics);
     }
 
-    /// The client has been told of the end, or told us of it.
-    pub fn is_ended(&self) -> bool {
-        self.quic.is_draining() || self.quic.is_closed()
-    }
-
-    /// The client has what it asked, and knows what it has to ask elsewhere.
-    fn has_parted(&self) -> bool {
-        let Some(http) = &self.http else { return self.goaway.is_final() };
-        let has_heard = self.goaway == GoAwayState::TimedOut || http.is_heard(&self.quic);
-        self.goaway.is_final() && http.is_idle() && has_heard
-    }
-
-    fn advance_goaway(&mut self, now: Instant) {
-        let before = self.goaway;
-        self.goaway = before.next(self.http.is_some(), now);
-        if self.goaway != before {
-            debug!("{}: goaway: {:?}", self.quic.trace_id(), self.goaway);
+    /// Enters a state. Leaving the last one that is active records what was observed, and
+    /// releases the claim.
+    fn enter(&mut self, next: Lifecycle, store: &StoreClient, now: Instant) {
+        let before = std::mem::replace(&mut self.lifecycle, next);
+        if next == before {
+            return;
+        }
+        debug!("{}: {next:?}", self.quic.trace_id());
+        if before.is_active() && !next.is_active() {
+            self.end_claim(store, now);
         }
     }
 
-    fn serve(&mut self, context: &mut PollContext<'_>, now: Instant) -> bool {
-        if self.over {
-            return false;
+    fn advance_lifecycle(&mut self, context: &PollContext<'_>, now: Instant) {
+        let lifecycle = match context.stage {
+            Stage::Serving => self.lifecycle,
+            Stage::Draining | Stage::Closing => self.lifecycle.go_away(now),
+        };
+        self.enter(lifecycle.advance(now), context.store, now);
+    }
+
+    /// Follows the transport into its draining state (RFC 9000, 10.2).
+    fn follow_transport(&mut self, store: &StoreClient, now: Instant) {
+        if self.quic.is_draining() || self.quic.is_closed() {
+            self.enter(self.lifecycle.on_drained(), store, now);
         }
+    }
+
+    fn may_close(&self, now: Instant) -> bool {
+        let http = self.http.as_ref();
+        let unanswered = http.is_some_and(|http| !http.is_idle());
+        let acknowledged = http.is_none_or(|http| http.is_goaway_acknowledged(&self.quic));
+        self.lifecycle.may_close(unanswered, acknowledged, now)
+    }
+
+    /// Begins HTTP/3 as soon as requests can be read.
+    fn open_session(&mut self, context: &PollContext<'_>, now: Instant) {
         let is_open = self.quic.is_established() || self.quic.is_in_early_data();
-        if self.http.is_none() && is_open && !self.quic.is_draining() {
-            match Session::new(
-                &mut self.quic,
-                context.http,
-                context.limits,
-                context.access_log.is_some(),
-                now,
-            ) {
-                Ok(http) => self.http = Some(http),
-                Err(e) => {
-                    debug!("{}: cannot start HTTP/3: {e}", self.quic.trace_id());
-                    let _ = self.quic.close(false, WireErrorCode::InternalError as u64, b"");
-                }
+        let is_closing = !self.lifecycle.is_active() || self.quic.is_draining();
+        if self.http.is_some() || !is_open || is_closing {
+            return;
+        }
+        let is_logged = context.access_log.is_some();
+        match Session::new(&mut self.quic, context.http, context.limits, is_logged, now) {
+            Ok(http) => {
+                self.http = Some(http);
+                self.enter(self.lifecycle.on_open(now), context.store, now);
             }
+            Err(e) => {
+                debug!("{}: cannot start HTTP/3: {e}", self.quic.trace_id());
+                self.close(CloseReason::Internal, context.store, now);
+            }
+        }
+    }
+
+    /// Reads requests and writes responses. Returns whether there were any.
+    fn serve(&mut self, context: &mut PollContext<'_>, now: Instant) -> bool {
+        if !self.lifecycle.is_active() {
+            return false;
         }
         let Some(http) = &mut self.http else {
             return false;
         };
-        if self.goaway != GoAwayState::NotSent {
+        if let Some(goaway) = self.lifecycle.goaway() {
             // Before responses take the whole window.
-            http.go_away(&mut self.quic, self.goaway.is_final());
+            http.go_away(&mut self.quic, goaway.is_final());
         }
         let wall_now = clock::wall_now();
         let fetch = &mut |stream, range| {
@@ -411,25 +450,25 @@ impl Connection {
             wall_now,
             fetch,
         };
-        let asked = http.take_requests(&mut self.quic, &mut request_context);
+        let read = http.take_requests(&mut self.quic, &mut request_context);
         let wrote = http.write(&mut self.quic, &mut request_context);
-        asked || wrote
+        read || wrote
     }
 
-    /// Counts the exchanges that are over, and writes them to the log.
+    /// Counts the finished requests, and writes them to the log.
     fn report_finished_requests(&mut self, log: Option<&AccessLog>, metrics: &WorkerMetrics) {
         let Some(http) = &mut self.http else { return };
-        for ended in http.take_finished() {
-            metrics.responses.count(&ended);
+        for request in http.take_finished() {
+            metrics.responses.count(&request);
             let Some(log) = log else { continue };
             let active = self.quic.path_stats().find(|path| path.active);
             let Some(client) = active.map(|path| path.peer_addr) else { continue };
             let connection = self.quic.trace_id().to_owned();
-            log.write(LogLine { client, connection, ended, resume: self.resume_summary });
+            log.write(LogLine { client, connection, request, resume: self.resume_summary });
         }
     }
 
-    /// Sends until nothing is left or the next packet is not due.
+    /// Sends until nothing is left, or the next packet is not due.
     fn transmit(
         &mut self,
         context: &mut PollContext<'_>,
@@ -460,7 +499,7 @@ impl Connection {
         }
     }
 
-    /// Builds packets that may leave together. Returns their bytes, 0 if there is nothing
+    /// Queues packets that may leave together. Returns their bytes, 0 if there is nothing
     /// to send.
     fn send_some(&mut self, context: &mut PollContext<'_>, now: Instant) -> Result<usize, Blocked> {
         let packets_max = context.socket.packets_per_send_max();
@@ -473,7 +512,7 @@ impl Connection {
             Err(quiche::Error::Done) => Ok(0),
             Err(e) => {
                 debug!("{}: cannot send: {e}", self.quic.trace_id());
-                let _ = self.quic.close(false, WireErrorCode::InternalError as u64, b"");
+                self.close(CloseReason::Internal, context.store, now);
                 Ok(0)
             }
         }

@@ -1,83 +1,71 @@
-//! Shutdown of one connection, as its worker drains: a pure state machine.
+//! Shutdown of one connection while its worker drains: a pure state machine of its two
+//! GOAWAY frames (RFC 9114, 5.2).
 
 use std::time::Duration;
 use std::time::Instant;
 
-/// How long a client may take to hear that it has to ask elsewhere: requests that are on
-/// their way meanwhile are answered. More than a round trip of any path.
+/// How long requests that are on their way when the client gets the first GOAWAY are
+/// answered. More than a round trip of any path.
 const ANNOUNCEMENT: Duration = Duration::from_secs(1);
 
-/// How long it is waited for the acknowledgement of the last word: who does not know of it
-/// cannot know which requests to make again. A few repetitions.
-const HEARING: Duration = Duration::from_secs(3);
+/// How long the client may take to acknowledge the last GOAWAY, without which it does not
+/// know which requests to make again. A few retransmissions.
+const ACKNOWLEDGEMENT: Duration = Duration::from_secs(3);
 
-/// How long a handshake may take that is under way.
-const HANDSHAKE: Duration = Duration::from_secs(3);
-
-/// How far a worker has come.
+/// Stage of a worker's shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     Serving,
 
-    /// Clients are told to ask elsewhere. What they have asked is finished.
+    /// Clients are sent GOAWAY. Their requests are finished.
     Draining,
 
     /// Connections are closed, finished or not.
     Closing,
 }
 
-/// A connection's, while its worker drains.
+/// How far a connection has come that its client is to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GoAwayState {
-    NotSent,
+    /// The first GOAWAY announces another. Requests are still answered.
+    Announced { until: Instant },
 
-    /// It is waited for a handshake.
-    Handshake {
-        until: Instant,
-    },
+    /// The last GOAWAY names the requests that are answered. Its acknowledgement is
+    /// awaited.
+    Final { until: Instant },
 
-    /// The client has been told to ask elsewhere. What it asks is answered.
-    Announced {
-        until: Instant,
-    },
-
-    /// Nothing new is answered. It is waited for the client to hear that.
-    Final {
-        until: Instant,
-    },
-
-    /// It had its time to hear it.
+    /// The last GOAWAY was not acknowledged in time.
     TimedOut,
 }
 
 impl GoAwayState {
-    /// Where a connection stands, which has HTTP or is in its handshake.
-    pub fn next(self, has_http: bool, now: Instant) -> Self {
+    /// Returns the state that the first GOAWAY begins.
+    pub fn announced(now: Instant) -> Self {
+        Self::Announced { until: now + ANNOUNCEMENT }
+    }
+
+    /// Returns the state at `now`.
+    pub fn advance(self, now: Instant) -> Self {
         match self {
-            Self::NotSent if !has_http => Self::Handshake { until: now + HANDSHAKE },
-            Self::NotSent => Self::Announced { until: now + ANNOUNCEMENT },
-            Self::Handshake { .. } if has_http => Self::Announced { until: now + ANNOUNCEMENT },
-            Self::Handshake { until } | Self::Announced { until } if until <= now => {
-                Self::Final { until: now + HEARING }
+            Self::Announced { until } if until <= now => {
+                Self::Final { until: now + ACKNOWLEDGEMENT }
             }
             Self::Final { until } if until <= now => Self::TimedOut,
             same => same,
         }
     }
 
-    /// When the next step is due.
-    pub fn until(self) -> Option<Instant> {
+    /// Returns when the next state is due.
+    pub fn deadline(self) -> Option<Instant> {
         match self {
-            Self::Handshake { until } | Self::Announced { until } | Self::Final { until } => {
-                Some(until)
-            }
-            Self::NotSent | Self::TimedOut => None,
+            Self::Announced { until } | Self::Final { until } => Some(until),
+            Self::TimedOut => None,
         }
     }
 
-    /// Nothing new is answered.
+    /// Returns whether further requests are rejected.
     pub fn is_final(self) -> bool {
-        matches!(self, Self::Final { .. } | Self::TimedOut)
+        !matches!(self, Self::Announced { .. })
     }
 }
 
@@ -85,35 +73,29 @@ impl GoAwayState {
 mod tests {
     use super::*;
 
-    const SECOND: Duration = Duration::from_secs(1);
+    #[test]
+    fn goaway_is_final_a_second_after_the_first() {
+        let start = quiche::clock::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut state = GoAwayState::announced(start);
+        for (seconds, expected) in [
+            (0, GoAwayState::Announced { until: at(1) }),
+            (1, GoAwayState::Final { until: at(4) }),
+            (3, GoAwayState::Final { until: at(4) }),
+            (4, GoAwayState::TimedOut),
+            (9, GoAwayState::TimedOut),
+        ] {
+            state = state.advance(at(seconds));
+            assert_eq!(state, expected, "{seconds} s");
+            assert_eq!(state.is_final(), seconds > 0, "{seconds} s");
+        }
+    }
 
     #[test]
-    fn a_client_hears_it_once_its_handshake_is_complete_and_a_second_before_the_last_word() {
-        let start = quiche::clock::now();
-        let at = |seconds: u32| start + seconds * SECOND;
-        let (handshake, said) =
-            (GoAwayState::Handshake { until: at(3) }, GoAwayState::Announced { until: at(3) });
-        let last = GoAwayState::Final { until: at(6) };
-        for (before, has_http, now, after) in [
-            (GoAwayState::NotSent, false, 0, handshake),
-            (GoAwayState::NotSent, true, 2, said),
-            (handshake, false, 2, handshake),
-            (handshake, true, 2, said),
-            (handshake, false, 3, last),
-            (said, true, 2, said),
-            (said, true, 3, last),
-            (last, true, 5, last),
-            (last, true, 6, GoAwayState::TimedOut),
-            (GoAwayState::TimedOut, true, 9, GoAwayState::TimedOut),
-        ] {
-            assert_eq!(before.next(has_http, at(now)), after, "{before:?} {has_http} {now}");
-        }
-        let until = [handshake, said, last].map(GoAwayState::until);
-        assert_eq!(until, [3, 3, 6].map(|seconds| Some(at(seconds))));
-        assert_eq!((GoAwayState::NotSent.until(), GoAwayState::TimedOut.until()), (None, None));
-        assert_eq!(
-            [said, last, GoAwayState::TimedOut].map(GoAwayState::is_final),
-            [false, true, true]
-        );
+    fn goaway_has_a_deadline_until_it_timed_out() {
+        let until = quiche::clock::now();
+        assert_eq!(GoAwayState::Announced { until }.deadline(), Some(until));
+        assert_eq!(GoAwayState::Final { until }.deadline(), Some(until));
+        assert_eq!(GoAwayState::TimedOut.deadline(), None);
     }
 }

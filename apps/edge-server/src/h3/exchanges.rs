@@ -98,7 +98,7 @@ impl Exchanges {
         self.written.retain(|written| *written != stream);
         if let Some(exchange) = self.under_way.get_mut(&stream) {
             exchange.bytes = bytes.unwrap_or(exchange.bytes);
-            self.end(stream, false, now);
+            self.finish(stream, false, now);
         }
     }
 
@@ -109,18 +109,18 @@ impl Exchanges {
         written.retain(|stream| {
             let is_known = quic.stream_capacity(*stream).is_ok();
             if !is_known {
-                self.end(*stream, true, now);
+                self.finish(*stream, true, now);
             }
             is_known
         });
         self.written = written;
     }
 
-    /// The connection is over: nothing more comes of what is under way. A client that
-    /// `left_well` had no need to acknowledge what it had.
-    pub fn end_all(&mut self, left_well: bool, sent: impl Fn(u64) -> Option<u64>, now: Instant) {
+    /// Finishes every exchange, as the connection has ended. If the end `is_clean`, the
+    /// client had no need to acknowledge what it had.
+    pub fn finish_all(&mut self, is_clean: bool, sent: impl Fn(u64) -> Option<u64>, now: Instant) {
         for stream in std::mem::take(&mut self.written) {
-            self.end(stream, left_well, now);
+            self.finish(stream, is_clean, now);
         }
         let rest: Vec<_> = self.under_way.keys().copied().collect();
         for stream in rest {
@@ -159,7 +159,7 @@ impl Exchanges {
         self.ended.shrink_to_fit();
     }
 
-    fn end(&mut self, stream: u64, complete: bool, now: Instant) {
+    fn finish(&mut self, stream: u64, complete: bool, now: Instant) {
         let Some(exchange) = self.under_way.remove(&stream) else { return };
         let Exchange { asked, begun, status: Some(status), bytes } = exchange else { return };
         let (instant, begun) = begun;
@@ -222,7 +222,7 @@ mod tests {
         exchanges.on_answer(3, 200);
         exchanges.on_written(3, 20);
         exchanges.on_answer(4, 206);
-        exchanges.end_all(true, |stream| (stream == 4).then_some(7), start + 2 * SECOND);
+        exchanges.finish_all(true, |stream| (stream == 4).then_some(7), start + 2 * SECOND);
         assert!(exchanges.is_empty());
 
         let told: Vec<_> = exchanges.take_finished().collect();
@@ -251,7 +251,7 @@ mod tests {
         exchanges.begin(0, &fields("/"), (start, UNIX_EPOCH));
         exchanges.on_answer(0, 200);
         exchanges.on_written(0, 20);
-        exchanges.end_all(false, |_| None, start);
+        exchanges.finish_all(false, |_| None, start);
         assert!(exchanges.take_finished().all(|ended| !ended.complete && ended.bytes == 20));
     }
 
@@ -279,7 +279,7 @@ mod tests {
         let end = |mut exchanges: Exchanges| {
             exchanges.begin(0, &fields(&"é".repeat(PATH_BYTES_MAX)), (start, UNIX_EPOCH));
             exchanges.on_answer(0, 414);
-            exchanges.end_all(false, |_| None, start);
+            exchanges.finish_all(false, |_| None, start);
             let paths: Vec<_> =
                 exchanges.take_finished().map(|ended| ended.asked.path.len()).collect();
             paths

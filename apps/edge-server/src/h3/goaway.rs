@@ -23,12 +23,12 @@ impl Session {
         self.exchanges.take_finished()
     }
 
-    /// The connection is over, and whatever was under way. A client that `left_well`
-    /// has what it was sent.
-    pub fn end(&mut self, left_well: bool, now: Instant) {
+    /// Finishes every exchange, as the connection has ended. A client that closed it
+    /// without an error has what it was sent: the end `is_clean`.
+    pub fn on_connection_end(&mut self, is_clean: bool, now: Instant) {
         let responses = &self.responses;
         let sent = |stream| responses.get(stream).map(ResponseWriter::sent_bytes);
-        self.exchanges.end_all(left_well, sent, now);
+        self.exchanges.finish_all(is_clean, sent, now);
     }
 
     /// Nothing that the client asked is unfinished, or not acknowledged.
@@ -47,8 +47,8 @@ impl Session {
         }
     }
 
-    /// The client has acknowledged what it was told by GOAWAY.
-    pub fn is_heard(&self, quic: &Quic) -> bool {
+    /// Returns whether the client has acknowledged every GOAWAY.
+    pub fn is_goaway_acknowledged(&self, quic: &Quic) -> bool {
         hooks::stream_unacknowledged(quic, CONTROL_STREAM) == 0
     }
 
@@ -68,7 +68,11 @@ pub fn is_no_error(error: &quiche::ConnectionError) -> bool {
     error.error_code == no_error
 }
 
-/// Closes with `H3_NO_ERROR`: the client may connect anew, here or elsewhere.
-pub fn close(quic: &mut Quic) {
-    let _ = quic.close(true, WireErrorCode::NoError as u64, b"connect anew");
+/// Closes with `H3_NO_ERROR`: the client may connect again, here or elsewhere.
+///
+/// # Errors
+///
+/// The connection has been closed before.
+pub fn close(quic: &mut Quic) -> quiche::Result<()> {
+    quic.close(true, WireErrorCode::NoError as u64, b"connect again")
 }

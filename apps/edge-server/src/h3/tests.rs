@@ -476,13 +476,13 @@ fn each_goaway_is_heard_when_the_client_acknowledges_it() {
     let mut ends = Ends::connect();
     for last in [false, true] {
         ends.deliver();
-        assert!(ends.http.is_heard(&ends.server));
+        assert!(ends.http.is_goaway_acknowledged(&ends.server));
         ends.http.go_away(&mut ends.server, last);
         carry(&mut ends.server, &mut ends.client, usize::MAX);
-        assert!(!ends.http.is_heard(&ends.server), "{last}");
+        assert!(!ends.http.is_goaway_acknowledged(&ends.server), "{last}");
     }
     ends.deliver();
-    assert!(ends.http.is_heard(&ends.server));
+    assert!(ends.http.is_goaway_acknowledged(&ends.server));
 }
 
 #[test]

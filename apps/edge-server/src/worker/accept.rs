@@ -90,7 +90,7 @@ impl Worker {
         client_choice: &ConnectionId<'_>,
         acceptance: Acceptance,
     ) -> Option<usize> {
-        let Acceptance { validation, permit } = acceptance;
+        let Acceptance { validation, permit, handshake } = acceptance;
         let reset_token = self.resets.token(&id, info.to);
         let config = &mut self.transport.quic;
         config.set_stateless_reset_token(reset_token);
@@ -114,12 +114,11 @@ impl Worker {
         if resumes {
             self.store.read(handle, &endpoint);
         }
-        self.admission.on_accepted(slot, info.from.ip());
 
         let ids = vec![id, Cid::new(client_choice)];
         ids.iter().for_each(|id| self.cid_table.insert(*id, slot));
         let now = clock::now();
-        let lifetime = Lifetime::new(permit, &self.limits, now);
+        let lifetime = Lifetime::new(permit, handshake, &self.limits, now);
         let resume_summary = resumes.then(|| ResumeSummary::new(self.limits.max_jump));
         entry.insert(
             Connection::new(handle, ids, quic, endpoint, resume_summary, lifetime, now).into(),

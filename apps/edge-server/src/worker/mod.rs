@@ -15,6 +15,7 @@ pub mod shutdown_barrier;
 mod timer_queue;
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::time::Instant;
 
 use log::debug;
@@ -33,6 +34,7 @@ use crate::admission::Admission;
 use crate::config::limits::Limits;
 use crate::config::subnets::Subnets;
 use crate::config::Cli;
+use crate::connection::lifecycle::CloseReason;
 use crate::connection::shutdown::Stage;
 use crate::connection::Connection;
 use crate::connection::PollContext;
@@ -253,7 +255,7 @@ impl Worker {
             self.on_store();
         }
         while let Some(slot) = self.timers.pop_due(now) {
-            if self.connections[slot].on_timeout(&self.metrics, now) {
+            if self.connections[slot].on_timeout(&self.store, &self.metrics, now) {
                 self.allocator_purge.on_rest(now);
             }
             self.mark_ready(slot);
@@ -286,7 +288,7 @@ impl Worker {
         let now = clock::now();
         if stage == Stage::Closing {
             for (_, connection) in &mut self.connections {
-                connection.stop(&self.store, now);
+                connection.close(CloseReason::Shutdown, &self.store, now);
             }
         }
         let slots: Vec<_> = self.connections.iter().map(|(slot, _)| slot).collect();
@@ -297,14 +299,14 @@ impl Worker {
 
     /// No client is left that does not know of the end.
     pub fn is_done(&self) -> bool {
-        self.send_queue.is_empty() && self.connections.iter().all(|(_, c)| c.is_ended())
+        self.send_queue.is_empty() && self.connections.iter().all(|(_, c)| c.is_drained())
     }
 
     /// Drops every connection. Claims that are answered only now go back.
     pub fn end(mut self) {
         let now = clock::now();
         for mut connection in self.connections.drain() {
-            connection.end(self.access_log.as_ref(), &self.metrics, now);
+            connection.on_removed(self.access_log.as_ref(), &self.metrics, now);
         }
         self.on_store();
     }
@@ -328,16 +330,8 @@ impl Worker {
             return;
         };
         connection.ready = false;
-        if connection.quic().is_established() {
-            if let Some(client) = self.admission.on_established(slot) {
-                if !connection.on_established(&self.limits) {
-                    self.metrics.admission.count_refusal(Refusal::Limit(Limit::Subnet));
-                }
-                // It is sent before the response: the client may leave with that.
-                if let Some(token) = self.admission.token_for_next(client, clock::wall_now()) {
-                    let _ = hooks::send_new_token(connection.quic(), token);
-                }
-            }
+        if let Some(client) = connection.complete_handshake() {
+            self.on_established(slot, client);
         }
         self.renew_ids(slot);
         let connection = &mut self.connections[slot];
@@ -358,7 +352,7 @@ impl Worker {
         if let Some(round_trip) = connection.awaits_acks() {
             self.acks_until = self.acks_until.max(clock::now() + round_trip);
         }
-        if connection.is_gone() {
+        if connection.is_removable() {
             return self.remove(slot);
         }
         self.timers.set(slot, connection.deadline(outcome));
@@ -368,6 +362,19 @@ impl Worker {
             }
             PollOutcome::Yielded => self.mark_ready(slot),
             PollOutcome::Idle | PollOutcome::Paced(_) => (),
+        }
+    }
+
+    /// Admits a client whose handshake is complete, if its subnet has room.
+    fn on_established(&mut self, slot: usize, client: IpAddr) {
+        let connection = &mut self.connections[slot];
+        if !connection.mark_validated(&self.limits) {
+            self.metrics.admission.count_refusal(Refusal::Limit(Limit::Subnet));
+            return connection.close(CloseReason::Refused, &self.store, clock::now());
+        }
+        // It is sent before the response: the client may leave with that.
+        if let Some(token) = self.admission.token_for_next(client, clock::wall_now()) {
+            let _ = hooks::send_new_token(connection.quic(), token);
         }
     }
 
@@ -397,14 +404,13 @@ impl Worker {
 
     fn remove(&mut self, slot: usize) {
         let mut connection = self.connections.remove(slot);
-        connection.end(self.access_log.as_ref(), &self.metrics, clock::now());
-        match connection.drains_until() {
+        connection.on_removed(self.access_log.as_ref(), &self.metrics, clock::now());
+        match connection.draining_timeout() {
             Some(until) => self.cid_table.end(&connection.ids, until),
             None => connection.ids.iter().for_each(|id| self.cid_table.remove(id)),
         }
         debug!("{}: connection is over", connection.trace_id());
         self.metrics.count_end();
-        self.admission.on_end(slot);
         self.timers.set(slot, None);
         self.stalled.remove(&slot);
     }

@@ -29,7 +29,7 @@ fn what_was_asked_is_finished_and_nobody_new_is_let_in() {
     assert_eq!(client.goaways(1), [ALL_STREAMS]);
     assert_eq!(Client::refused(address, &Memory::default()), CONNECTION_REFUSED);
 
-    server.wait_for("goaway: Final");
+    server.wait_for("GoingAway(Final");
     assert_eq!(Client::refused(address, &Memory::default()), CONNECTION_REFUSED);
     assert_eq!(client.goaways(2), [ALL_STREAMS, on_its_way + 4]);
     assert_eq!(client.response(download).body.len(), LONG_BYTES);
@@ -45,7 +45,7 @@ fn whoever_asks_after_the_last_word_may_ask_elsewhere() {
     let unfinished = client.open_request("/bytes/5");
     client.receive(unfinished, 5);
     server.ask_to_drain();
-    server.wait_for("goaway: Final");
+    server.wait_for("GoingAway(Final");
     // It has not read that it should not ask.
     let late = client.request("GET", "/bytes/5");
     let rejected = client.response(late);
@@ -70,7 +70,7 @@ fn a_server_is_ready_until_it_drains_and_healthy_to_its_end() {
     client.receive(unfinished, 5);
     assert_eq!(statuses(), ["200", "200"]);
     server.ask_to_drain();
-    server.wait_for("goaway: Final");
+    server.wait_for("GoingAway(Final");
     assert_eq!(statuses(), ["200", "503"]);
     assert!(metrics::page(pages, "/readyz").ends_with("draining\n"));
     client.end_with_trailers(unfinished);
@@ -91,7 +91,7 @@ fn connections_without_requests_do_not_keep_the_server() {
     let (mut server, _) = serve(dir.path(), &["--drain", "1000"]);
     server.ask_to_drain();
     assert!(server.end().0.success());
-    assert_eq!(server.count("goaway: "), 0, "there was nobody to wait for");
+    assert_eq!(server.count("GoingAway("), 0, "there was nobody to wait for");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn it_is_waited_for_whoever_has_not_heard_the_last_word() {
     let mut deaf = Client::connect(address);
     deaf.get("/");
     server.ask_to_drain();
-    server.wait_for("goaway: TimedOut");
+    server.wait_for("GoingAway(TimedOut");
     assert_eq!(deaf.closed(), H3_NO_ERROR);
     assert!(server.end().0.success());
 }
@@ -129,7 +129,7 @@ fn a_second_signal_ends_everything() {
     let download = client.request("GET", LONG);
     client.receive(download, 1);
     server.ask_to_drain();
-    server.wait_for("goaway: Announced");
+    server.wait_for("GoingAway(Announced");
     server.ask_to_drain();
     assert_eq!(server.end().0.code(), Some(1));
 }

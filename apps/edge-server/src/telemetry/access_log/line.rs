@@ -17,7 +17,7 @@ pub struct LogLine {
 
     /// Connection ID by which qlog files and messages name the connection.
     pub connection: String,
-    pub ended: FinishedRequest,
+    pub request: FinishedRequest,
 
     /// Summary of Careful Resume, unless it is off.
     pub resume: Option<ResumeSummary>,
@@ -62,7 +62,7 @@ impl LogLine {
     }
 
     fn json(&self) -> String {
-        let FinishedRequest { asked, begun, duration, status, bytes, complete } = &self.ended;
+        let FinishedRequest { asked, begun, duration, status, bytes, complete } = &self.request;
         let resume = self.resume.map(|report| JsonResume {
             phase: report.phase.name(),
             trigger: report.trigger.map(|trigger| trigger.name()),
@@ -91,7 +91,7 @@ impl LogLine {
 
     /// Returns the combined format, followed by the host and the duration in seconds.
     fn common(&self) -> String {
-        let FinishedRequest { asked, begun, duration, status, bytes, .. } = &self.ended;
+        let FinishedRequest { asked, begun, duration, status, bytes, .. } = &self.request;
         // Sun, 06 Nov 1994 08:49:37 GMT
         let date = httpdate::fmt_http_date((*begun).max(UNIX_EPOCH));
         let (day, month, year, time) = (&date[5..7], &date[8..11], &date[12..16], &date[17..25]);
@@ -155,7 +155,7 @@ mod tests {
         LogLine {
             client: "[::ffff:192.0.2.7]:4433".parse().unwrap(),
             connection: "00ab".into(),
-            ended: FinishedRequest {
+            request: FinishedRequest {
                 asked,
                 begun: UNIX_EPOCH + Duration::from_millis(784_111_777_250),
                 duration: Duration::from_micros(1_234_567),
