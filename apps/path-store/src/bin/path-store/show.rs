@@ -267,7 +267,7 @@ impl Stats {
             ["median saved_cwnd".to_string(), self.saved_cwnd_median.map_or("-".into(), bytes)],
             ["largest saved_cwnd".to_string(), self.saved_cwnd_max.map_or("-".into(), bytes)],
             ["size of the store".to_string(), bytes(self.size.bytes)],
-            ["found when asked for".to_string(), rate(self.hit_rate, totals.hits, totals.gets)],
+            ["reads with an entry".to_string(), rate(self.hit_rate, totals.hits, totals.gets)],
             [
                 "claims granted".to_string(),
                 rate(self.grant_rate, totals.claims_granted, totals.claims),
