@@ -73,6 +73,7 @@ test: setup quiche ## Run every test: upstream's on the fork, ours, end to end, 
 	@sh scripts/test-no-loss.sh
 	@sh scripts/test-setup.sh
 	@sh scripts/test-layers.sh
+	@sh scripts/test-names.sh
 	@sh scripts/test-conformance.sh
 
 test-interop: setup quiche ## Run other HTTP/3 clients against edge-server; CLIENT='quinn aioquic' runs only these
@@ -81,7 +82,7 @@ test-interop: setup quiche ## Run other HTTP/3 clients against edge-server; CLIE
 interop-paths: build ## Run first downloads of 10 BDP over long paths by other HTTP/3 clients (10 minutes); CLIENT='quic-go' PATHS='50/600' BUFFER='0.5 1' choose; ARGS='--server old=FILE' compares
 	@sh scripts/interop-paths.sh $(ARGS)
 
-check: patches-check fmt-check layers-check docs-check conformance-check lint test test-interop steps-check ## Everything that CI runs
+check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop steps-check ## Everything that CI runs
 
 patches-check: quiche ## Does `make patches` give patches/ back, and does each keep the rules of docs/patches.md?
 	@sh scripts/patches-check.sh
@@ -98,6 +99,9 @@ fmt-check: quiche ## Is every file of ours formatted?
 layers-check: ## Do imports between folders point down only, without circles, and do first lines name their subject?
 	@sh scripts/layers-check.sh
 	@sh scripts/headlines-check.sh
+
+names-check: ## Does each type name stand for one thing in its package, and are the old names gone?
+	@sh scripts/names-check.sh
 
 docs-check: ## Do the links, headings and make targets in our pages exist?
 	@sh scripts/docs-check.sh
