@@ -1,6 +1,4 @@
-//! Backend of a store: batches, housekeeping and contents, beyond [`PathStateStore`].
-//!
-//! The contents are for the `path-store` command.
+//! Backend of a store: batches, housekeeping and administration, beyond [`PathStateStore`].
 
 use std::time::Duration;
 use std::time::SystemTime;
@@ -13,12 +11,14 @@ use quiche::path_state::PathStateStore;
 use quiche::path_state::RemoteEndpoint;
 use quiche::path_state::StoreError;
 
+use crate::backend_counters::BackendCounters;
 use crate::service_metrics::ServiceMetrics;
 
-/// How long a row of retreats is remembered after its hold-off.
+/// How long consecutive retreats are remembered after their hold-off.
 pub(crate) const RETREATS_KEPT: Duration = Duration::from_secs(2 * 3600);
 
-/// What one call of [`Backend::sweep()`] does before it lets others go on.
+/// The most entries that one call of [`Backend::sweep()`] deletes, so that requests do not wait
+/// for all of them.
 pub const SWEEP_MAX: usize = 1000;
 
 /// One call of [`PathStateStore`], as data.
@@ -52,30 +52,29 @@ impl Request {
     }
 }
 
-/// What a [`Request`] led to.
+/// Result of a [`Request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Of a get: the saved parameters, if there are any.
+    /// Of a get: the saved parameters, if any.
     Read(Option<PathState>),
 
     /// Of a claim: the claim, if the record was free.
     Claimed(Option<Claim>),
 
-    /// Of all others.
+    /// Of every other request.
     Done,
 }
 
 /// A store that this crate can run on a thread of its own.
 pub trait Backend: PathStateStore {
-    /// Tells whether a request may take the time of a disk or a network. One that does
-    /// not needs no thread.
+    /// Returns whether a request may wait for a disk or a network. A store that never does needs
+    /// no thread.
     fn blocks(&self) -> bool {
         true
     }
 
-    /// Does all requests in their order. After an error nothing may be taken for
-    /// done, nor for not done: the answer may be what was lost. A backend that pays for
-    /// each transaction or round trip pays once.
+    /// Performs all requests in order, in one transaction or round trip if it can. After an error
+    /// it is unknown which of them were performed: perhaps only the answer was lost.
     ///
     /// # Errors
     ///
@@ -84,8 +83,8 @@ pub trait Backend: PathStateStore {
         requests.iter().map(|request| perform_one(self, request)).collect()
     }
 
-    /// Deletes records whose Lifetime has passed. Returns how many entries went: if
-    /// not fewer than [`SWEEP_MAX`], more may be left.
+    /// Deletes records whose Lifetime has passed. Returns how many it deleted: with
+    /// [`SWEEP_MAX`] or more, others may be left.
     ///
     /// # Errors
     ///
@@ -94,7 +93,7 @@ pub trait Backend: PathStateStore {
         Ok(0)
     }
 
-    /// Adds to the counts of all processes, which the store keeps.
+    /// Adds to the totals of all processes, which are part of the store.
     ///
     /// # Errors
     ///
@@ -103,63 +102,40 @@ pub trait Backend: PathStateStore {
         Ok(())
     }
 
-    /// Returns what happened inside since the store was opened.
+    /// Returns the counters since the store was opened.
     fn counters(&self) -> BackendCounters {
         BackendCounters::default()
     }
 
-    /// Returns what people can look at and change; None if nothing outlives or leaves
-    /// this process.
+    /// Returns the interface for administration; None for a store within this process.
     fn admin(&self) -> Option<&dyn Admin> {
         None
     }
 }
 
-/// Events inside a backend, counted since it was opened by this process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct BackendCounters {
-    /// Records that failed their checksum, and were removed.
-    pub records_damaged: u64,
-
-    /// Reads of records that a newer version wrote.
-    pub records_newer: u64,
-
-    /// Entries deleted because their time had passed.
-    pub entries_expired: u64,
-
-    /// Entries deleted to make room.
-    pub entries_evicted: u64,
-
-    /// Damaged databases that this process quarantined.
-    pub databases_quarantined: u64,
-
-    /// Connections to a server, the first one not counted.
-    pub reconnects: u64,
-}
-
-/// One remote endpoint's entry, for people.
+/// Entry of one remote endpoint, for administration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The key: [`RemoteEndpoint`]'s text form.
     pub endpoint: String,
 
-    /// The saved parameters, if any are held.
+    /// The saved parameters, if any.
     pub state: Option<PathState>,
 
-    /// What remains of the lease of the claim, if it is claimed.
+    /// The rest of the lease, if the record is claimed.
     pub lease: Option<Duration>,
 
-    /// Safe retreats in a row.
+    /// Consecutive safe retreats.
     pub retreats: u32,
 
-    /// What remains of the hold-off, if there is one.
+    /// The rest of the hold-off, if there is one.
     pub hold_off: Option<Duration>,
 
-    /// What was found in the place of a record.
+    /// Whether this version can use the record.
     pub status: RecordStatus,
 }
 
-/// Whether this version can use an entry.
+/// Whether this version can use a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordStatus {
@@ -180,28 +156,28 @@ pub struct Size {
     /// share of the server's memory.
     pub bytes: u64,
 
-    /// The most entries there may be; the stalest make room for new ones.
+    /// The most entries; beyond it, those that expire first make room for new ones.
     pub capacity: usize,
 }
 
-/// Looking into a live store, and changing it by hand.
+/// Administration of a store in use.
 pub trait Admin {
-    /// Visits every entry whose time has not passed, in the order of keys.
+    /// Visits every entry that has not expired, in the order of keys.
     ///
     /// # Errors
     ///
     /// The backend's.
     fn entries(&self, visit: &mut dyn FnMut(Entry)) -> Result<(), StoreError>;
 
-    /// Returns the saved parameters with this key, if there are any that can be used.
+    /// Returns the saved parameters with this key, if this version can use them.
     ///
     /// # Errors
     ///
     /// The backend's.
     fn read(&self, endpoint: &str) -> Result<Option<PathState>, StoreError>;
 
-    /// Keeps saved parameters, as [`PathStateStore::record()`] does: not during a
-    /// hold-off, nor in the place of a newer version's.
+    /// Saves parameters, as [`PathStateStore::record()`] does: neither during a hold-off nor over
+    /// a newer version's.
     ///
     /// # Errors
     ///
@@ -215,14 +191,14 @@ pub trait Admin {
     /// The backend's.
     fn delete(&self, endpoint: &str) -> Result<bool, StoreError>;
 
-    /// Returns how large the store is.
+    /// Returns the size of the store.
     ///
     /// # Errors
     ///
     /// The backend's.
     fn size(&self) -> Result<Size, StoreError>;
 
-    /// Returns what all processes counted since the store was made.
+    /// Returns the totals of all processes since the store was created.
     ///
     /// # Errors
     ///
@@ -230,7 +206,7 @@ pub trait Admin {
     fn totals(&self) -> Result<ServiceMetrics, StoreError>;
 }
 
-/// Does one request.
+/// Performs one request.
 ///
 /// # Errors
 ///
@@ -250,7 +226,7 @@ where
     }
 }
 
-// Expired records go when they are read, and the capacity bounds the others.
+// Needs no sweep: a read deletes an expired record, and the capacity bounds the others.
 impl Backend for MemoryStore {
     fn blocks(&self) -> bool {
         false

@@ -1,20 +1,20 @@
-//! Clock of a boot, which leases and hold-offs of a store on disk are measured with.
+//! Clock since boot, for leases and hold-offs of a store on disk.
 //!
-//! Time since the machine booted goes on while it sleeps and cannot be set, so
-//! that every process of a node agrees on it. It starts anew with each boot:
-//! the boot's id is kept beside it, and tells when a time means nothing now.
+//! It goes on while the machine sleeps and cannot be set, so that all processes of a
+//! machine agree on it. It restarts with each boot: the boot's ID is stored with each
+//! time, and a time of another boot means nothing.
 
 use std::io;
 use std::time::Duration;
 
 const BOOT_ID_FILE: &str = "/proc/sys/kernel/random/boot_id";
 
-/// What tells one boot of a machine from another.
+/// ID of a boot.
 pub type BootId = [u8; 16];
 
-/// Time since boot. Tests bring their own.
+/// Time since boot. Tests have their own.
 pub trait BootClock: Send + Sync {
-    /// Returns the id of this boot.
+    /// Returns the ID of this boot.
     fn boot_id(&self) -> BootId;
 
     /// Returns the time since this boot.
@@ -28,11 +28,11 @@ pub struct SystemBootClock {
 }
 
 impl SystemBootClock {
-    /// Reads this boot's id.
+    /// Reads this boot's ID.
     ///
     /// # Errors
     ///
-    /// There is no id at its place in /proc.
+    /// /proc has no boot ID.
     pub fn new() -> io::Result<Self> {
         let text = std::fs::read_to_string(BOOT_ID_FILE)
             .map_err(|e| io::Error::new(e.kind(), format!("{BOOT_ID_FILE}: {e}")))?;
@@ -55,14 +55,9 @@ impl BootClock for SystemBootClock {
 }
 
 fn parse_uuid(text: &str) -> Option<BootId> {
-    let digits: Vec<u8> = text
-        .bytes()
-        .filter(|&b| b != b'-')
-        .map(|b| char::from(b).to_digit(16).and_then(|d| u8::try_from(d).ok()))
-        .collect::<Option<_>>()?;
-    let digits: [u8; 32] = digits.try_into().ok()?;
-
-    Some(std::array::from_fn(|i| digits[2 * i] << 4 | digits[2 * i + 1]))
+    let mut id = BootId::default();
+    hex::decode_to_slice(text.replace('-', ""), &mut id).ok()?;
+    Some(id)
 }
 
 #[cfg(test)]
@@ -70,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_boot_id_is_sixteen_bytes_of_hexadecimal_digits() {
+    fn boot_id_is_sixteen_hexadecimal_bytes() {
         let id = parse_uuid("00010203-0405-0607-0809-0a0b0c0d0eff");
         assert_eq!(id, Some([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]));
 
@@ -80,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn boot_time_goes_on() {
+    fn boot_clock_goes_on() {
         let clock = SystemBootClock::new().unwrap();
         let before = clock.since_boot();
 

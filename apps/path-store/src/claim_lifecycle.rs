@@ -1,7 +1,7 @@
-//! Lifecycle of a claim in one connection: read early, claim late, resume, give back.
+//! Lifecycle of a claim in one connection: read early, claim late, resume, release.
 //!
-//! It includes what the connection learns meanwhile. A pure state machine: events
-//! and `now` in, actions out. It knows neither the store nor the transport.
+//! It also decides when the connection records what it observes. A pure state machine:
+//! events and `now` in, actions out. It knows neither the store nor the transport.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -12,33 +12,32 @@ use quiche::path_state::ClaimToken;
 use quiche::path_state::PathState;
 use quiche::path_state::LINGER;
 
-/// How often a long connection records what it learnt.
+/// How often a connection records what it observes.
 const RECORD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the store or the transport is asked to do.
+/// Request to the store or to the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Claim the record; the answer goes to [`ClaimLifecycle::on_claim`].
     Claim,
 
-    /// Hand the saved parameters to the transport; if it refuses, tell
+    /// Hand the saved parameters to the transport; if it refuses them, call
     /// [`ClaimLifecycle::on_refusal`].
     Resume { saved: PathState, jump_before: Instant },
 
-    /// Give the claim back.
+    /// Release the claim.
     Release(ClaimToken),
 
-    /// Delete the record that was observed at the time of `used`, or before: the path
-    /// did not carry it.
+    /// Delete the record if it was observed at `used` or before: the path did not carry it.
     Forget { token: ClaimToken, used: SystemTime },
 
-    /// Keep what was observed.
+    /// Record what was observed.
     Record(PathState),
 }
 
-/// A phase that ends a claim.
+/// The phase of Careful Resume that ends the use of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ResumeOutcome {
     /// Safe retreat began (RFC 9959, 3.5).
     Retreat,
 
@@ -47,14 +46,14 @@ pub enum Outcome {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Claiming {
-    /// The read has not answered, or there is no reason to claim yet.
-    NotYet,
+enum ClaimState {
+    /// No answer to the read yet, or no reason to claim yet.
+    Unclaimed,
 
-    Asked {
+    Requested {
         at: Instant,
     },
-    /// Until `jump_before`, after which the transport does not jump.
+    /// The transport does not jump after `jump_before`.
     Held {
         token: ClaimToken,
         used: SystemTime,
@@ -62,178 +61,176 @@ enum Claiming {
     },
 
     /// The jump has begun.
-    Used {
+    Jumping {
         token: ClaimToken,
         used: SystemTime,
     },
 
-    /// Careful Resume is over, and what the jump began fills the path still.
-    Lingers {
+    /// Careful Resume is over, and data that the jump began still fills the path.
+    Lingering {
         token: ClaimToken,
         until: Instant,
     },
 
     /// Nothing is claimed and nothing will be.
-    Over,
+    Ended,
 }
 
-/// One connection's dealings with the store.
+/// Claim and observations of one connection.
 #[derive(Clone, Debug)]
 pub struct ClaimLifecycle {
     record_exists: bool,
-    claiming: Claiming,
+    claim: ClaimState,
 
-    /// The path did not carry the saved parameters, or is not the one they are about:
-    /// nothing learnt here is kept.
+    /// The path did not carry the saved parameters, or is no longer the one they are of:
+    /// nothing that is observed is recorded.
     suppressed: bool,
 
     recorded: Option<PathState>,
 
-    /// When to look at what has been observed; only if something may have been.
+    /// When the next observation is due, if `has_sent`.
     observe_at: Instant,
-    active: bool,
+    has_sent: bool,
 }
 
 impl ClaimLifecycle {
-    /// Returns that of a connection that begins `now`.
+    /// Creates the lifecycle of a connection that begins `now`.
     pub fn new(now: Instant) -> Self {
         Self {
             record_exists: false,
-            claiming: Claiming::NotYet,
+            claim: ClaimState::Unclaimed,
             suppressed: false,
             recorded: None,
             observe_at: now + RECORD_INTERVAL,
-            active: false,
+            has_sent: false,
         }
     }
 
-    /// Takes the answer of the store to the read.
+    /// Handles the store's answer to the read.
     pub fn on_read(&mut self, found: Option<PathState>) {
         self.record_exists = found.is_some();
     }
 
-    /// Claims once the client's address is validated and more than the initial window
-    /// is queued: saved parameters would be of use now.
+    /// Requests the claim, once: the client's address is validated and more than the initial
+    /// window is queued, so that saved parameters are of use.
     pub fn on_data_queued(&mut self, now: Instant) -> Option<Action> {
-        if !self.record_exists || self.claiming != Claiming::NotYet {
+        if !self.record_exists || self.claim != ClaimState::Unclaimed {
             return None;
         }
-        self.claiming = Claiming::Asked { at: now };
+        self.claim = ClaimState::Requested { at: now };
         Some(Action::Claim)
     }
 
-    /// Takes the answer of the store to the claim.
+    /// Handles the store's answer to the claim.
     pub fn on_claim(&mut self, claim: Option<Claim>) -> Option<Action> {
-        let (Claiming::Asked { at }, Some(claim)) = (self.claiming, claim) else {
-            self.claiming = Claiming::Over;
+        let (ClaimState::Requested { at }, Some(claim)) = (self.claim, claim) else {
+            self.claim = ClaimState::Ended;
             return claim.map(|claim| Action::Release(claim.token));
         };
-        // Whoever jumps late could overlap the next holder's jump.
+        // A later jump could overlap the next holder's.
         let jump_before = at + claim.lease / 2;
         let (token, used) = (claim.token, claim.state.observed);
-        self.claiming = Claiming::Held { token, used, jump_before };
+        self.claim = ClaimState::Held { token, used, jump_before };
         Some(Action::Resume { saved: claim.state, jump_before })
     }
 
     /// Notes that the transport jumps.
     pub fn on_jump(&mut self) {
-        if let Claiming::Held { token, used, .. } = self.claiming {
-            self.claiming = Claiming::Used { token, used };
+        if let ClaimState::Held { token, used, .. } = self.claim {
+            self.claim = ClaimState::Jumping { token, used };
         }
     }
 
     /// Returns when [`on_claim_timeout`](Self::on_claim_timeout) is due, if nothing happens
     /// before.
     pub fn claim_timeout(&self) -> Option<Instant> {
-        match self.claiming {
-            Claiming::Held { jump_before: at, .. } | Claiming::Lingers { until: at, .. } => {
+        match self.claim {
+            ClaimState::Held { jump_before: at, .. } | ClaimState::Lingering { until: at, .. } => {
                 Some(at)
             }
             _ => None,
         }
     }
 
-    /// Gives the claim back: no jump came in time, nor will one; or it is so long ago
-    /// that others may have the record. A client that falls silent keeps it from the
-    /// others of its subnet no longer than that.
+    /// Releases the claim: no jump came in time, or the jump is so long ago that others may
+    /// claim the record. A silent client keeps it from others of its subnet no longer.
     pub fn on_claim_timeout(&mut self, now: Instant) -> Option<Action> {
-        self.claim_timeout().filter(|at| *at <= now).and_then(|_| self.give_back())
+        self.claim_timeout().filter(|at| *at <= now).and_then(|_| self.release())
     }
 
-    /// Gives the claim back: the transport did not take the saved parameters.
+    /// Releases the claim: the transport refused the saved parameters.
     pub fn on_refusal(&mut self) -> Option<Action> {
-        self.give_back()
+        self.release()
     }
 
-    /// Follows a phase that ends Careful Resume. What was observed by then is kept,
-    /// and before the claim goes back, unless the path failed the jump: then nothing
-    /// of this connection may be kept (RFC 9959, 3.5). After a jump the claim goes back
-    /// later, so that no one jumps onto what this one sends. The actions are to be done
-    /// in their order.
+    /// Handles the end of Careful Resume. Records what was observed before it releases the
+    /// claim. After a retreat it records nothing of this connection (RFC 9959, 3.5). After a
+    /// jump it releases the claim later, so that nobody jumps while this connection still
+    /// fills the path. The caller performs the actions in order.
     pub fn on_outcome(
         &mut self,
-        outcome: Outcome,
+        outcome: ResumeOutcome,
         observed: Option<PathState>,
         now: Instant,
     ) -> [Option<Action>; 2] {
         match outcome {
-            Outcome::Retreat => {
+            ResumeOutcome::Retreat => {
                 self.suppressed = true;
                 [self.forget(), None]
             }
-            Outcome::Normal => {
+            ResumeOutcome::Normal => {
                 let record = self.on_observation(observed, now);
-                let release = match self.claiming {
-                    Claiming::Used { token, .. } => {
-                        self.claiming = Claiming::Lingers { token, until: now + LINGER };
+                let release = match self.claim {
+                    ClaimState::Jumping { token, .. } => {
+                        self.claim = ClaimState::Lingering { token, until: now + LINGER };
                         None
                     }
-                    Claiming::Lingers { .. } => None,
-                    _ => self.give_back(),
+                    ClaimState::Lingering { .. } => None,
+                    _ => self.release(),
                 };
                 [record, release]
             }
         }
     }
 
-    /// Tells whether [`on_idle`](Self::on_idle) would give the claim back.
+    /// Returns whether [`on_idle`](Self::on_idle) would release the claim.
     pub fn lingers(&self) -> bool {
-        matches!(self.claiming, Claiming::Lingers { .. })
+        matches!(self.claim, ClaimState::Lingering { .. })
     }
 
-    /// Gives a claim back after its jump, as all that the client asked for has arrived:
-    /// the path is free for the next jump.
+    /// Releases the claim after its jump: the client has all that it requested, and the path is
+    /// free for the next jump.
     pub fn on_idle(&mut self, observed: Option<PathState>, now: Instant) -> [Option<Action>; 2] {
         match self.lingers() {
-            true => [self.on_observation(observed, now), self.give_back()],
+            true => [self.on_observation(observed, now), self.release()],
             false => [None, None],
         }
     }
 
-    /// Notes that the client went on under an address of another remote endpoint. The
-    /// record is not about its new path, nor is what is learnt from now on (RFC 9959,
-    /// 2.2). A claim goes back after Careful Resume has ended on the old one.
-    pub fn on_move(&mut self) {
+    /// Notes that the client migrated to another remote endpoint. The record is not of its new
+    /// path, and observations of the new path are not recorded (RFC 9959, 2.2). A claim is
+    /// released after Careful Resume ends on the old path.
+    pub fn on_migration(&mut self) {
         self.suppressed = true;
-        if matches!(self.claiming, Claiming::NotYet | Claiming::Asked { .. }) {
-            self.claiming = Claiming::Over;
+        if matches!(self.claim, ClaimState::Unclaimed | ClaimState::Requested { .. }) {
+            self.claim = ClaimState::Ended;
         }
     }
 
-    /// Notes that packets went out: there will be something to observe.
+    /// Notes that packets were sent: there will be something to observe.
     pub fn on_activity(&mut self) {
-        self.active = true;
+        self.has_sent = true;
     }
 
     /// Returns when [`on_observation`](Self::on_observation) is due next.
     pub fn next_observation(&self) -> Option<Instant> {
-        (self.active && !self.suppressed).then_some(self.observe_at)
+        (self.has_sent && !self.suppressed).then_some(self.observe_at)
     }
 
-    /// Records what the connection knows of its path now, if it is new.
+    /// Records an observation that differs from the last.
     pub fn on_observation(&mut self, observed: Option<PathState>, now: Instant) -> Option<Action> {
         self.observe_at = now + RECORD_INTERVAL;
-        self.active = false;
+        self.has_sent = false;
         let observed = observed?;
         if self.suppressed || self.recorded == Some(observed) {
             return None;
@@ -242,34 +239,33 @@ impl ClaimLifecycle {
         Some(Action::Record(observed))
     }
 
-    /// Ends with the connection: records its last observation, and gives the claim back,
-    /// unless the client leaves amid its jump. Nobody hears then whether the path takes it,
-    /// and the claim expires with its lease, as that of a client that falls silent: one that
-    /// jumps and leaves over and over would flood the path.
+    /// Records the last observation and releases the claim. A client that leaves during its jump
+    /// keeps the claim until its lease ends, because it is unknown whether the path carried the
+    /// jump: otherwise, a client that jumps and leaves over and over would flood the path.
     pub fn on_close(&mut self, observed: Option<PathState>, now: Instant) -> [Option<Action>; 2] {
         let record = self.on_observation(observed, now);
-        let release = match self.claiming {
-            Claiming::Used { .. } => None,
-            _ => self.give_back(),
+        let release = match self.claim {
+            ClaimState::Jumping { .. } => None,
+            _ => self.release(),
         };
-        self.claiming = Claiming::Over;
+        self.claim = ClaimState::Ended;
         [record, release]
     }
 
-    fn give_back(&mut self) -> Option<Action> {
-        match std::mem::replace(&mut self.claiming, Claiming::Over) {
-            Claiming::Held { token, .. }
-            | Claiming::Used { token, .. }
-            | Claiming::Lingers { token, .. } => Some(Action::Release(token)),
+    fn release(&mut self) -> Option<Action> {
+        match std::mem::replace(&mut self.claim, ClaimState::Ended) {
+            ClaimState::Held { token, .. }
+            | ClaimState::Jumping { token, .. }
+            | ClaimState::Lingering { token, .. } => Some(Action::Release(token)),
             _ => None,
         }
     }
 
-    /// Has the record forgotten that this connection used, and what it recorded since.
+    /// Forgets the record that this connection used, and what it recorded since.
     fn forget(&mut self) -> Option<Action> {
         let recorded = self.recorded.map(|state| state.observed);
-        match std::mem::replace(&mut self.claiming, Claiming::Over) {
-            Claiming::Held { token, used, .. } | Claiming::Used { token, used } => {
+        match std::mem::replace(&mut self.claim, ClaimState::Ended) {
+            ClaimState::Held { token, used, .. } | ClaimState::Jumping { token, used } => {
                 Some(Action::Forget { token, used: recorded.map_or(used, |at| at.max(used)) })
             }
             _ => None,
@@ -303,7 +299,7 @@ mod tests {
         Claim { state: state(1000), token: TOKEN, lease: LEASE }
     }
 
-    /// Returns a connection that holds the claim since the returned time.
+    /// Returns a connection that has held the claim since the returned time.
     fn holding() -> (ClaimLifecycle, Instant) {
         let now = quiche::clock::now();
         let mut lifecycle = ClaimLifecycle::new(now);
@@ -317,13 +313,13 @@ mod tests {
     fn lingering() -> (ClaimLifecycle, Instant) {
         let (mut lifecycle, now) = holding();
         lifecycle.on_jump();
-        assert_eq!(lifecycle.on_outcome(Outcome::Normal, None, now), NOTHING);
+        assert_eq!(lifecycle.on_outcome(ResumeOutcome::Normal, None, now), NOTHING);
         assert!(lifecycle.lingers());
         (lifecycle, now)
     }
 
     #[test]
-    fn a_set_is_claimed_once_and_only_when_there_is_one() {
+    fn record_is_claimed_once_if_it_exists() {
         let now = quiche::clock::now();
         let mut lifecycle = ClaimLifecycle::new(now);
         assert_eq!(lifecycle.on_data_queued(now), None);
@@ -335,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_jump_must_come_in_the_first_half_of_the_lease() {
+    fn jump_is_allowed_in_first_half_of_lease() {
         let now = quiche::clock::now();
         let mut lifecycle = ClaimLifecycle::new(now);
         lifecycle.on_read(Some(state(1000)));
@@ -345,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_another_connection_holds_is_not_asked_for_again() {
+    fn refused_claim_is_not_requested_again() {
         let now = quiche::clock::now();
         let mut lifecycle = ClaimLifecycle::new(now);
         lifecycle.on_read(Some(state(1000)));
@@ -356,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_ends_once_however_the_connection_goes() {
+    fn claim_ends_once_in_every_outcome() {
         let release = [None, Some(Action::Release(TOKEN))];
         let forget = [Some(FORGET), None];
 
@@ -365,13 +361,13 @@ mod tests {
         assert_eq!(lifecycle.on_close(None, now), NOTHING);
 
         let (mut lifecycle, now) = holding();
-        assert_eq!(lifecycle.on_outcome(Outcome::Normal, None, now), release);
-        assert_eq!(lifecycle.on_outcome(Outcome::Normal, None, now), NOTHING);
+        assert_eq!(lifecycle.on_outcome(ResumeOutcome::Normal, None, now), release);
+        assert_eq!(lifecycle.on_outcome(ResumeOutcome::Normal, None, now), NOTHING);
         assert_eq!(lifecycle.on_close(None, now), NOTHING);
 
         let (mut lifecycle, now) = holding();
-        assert_eq!(lifecycle.on_outcome(Outcome::Retreat, None, now), forget);
-        assert_eq!(lifecycle.on_outcome(Outcome::Normal, None, now), NOTHING);
+        assert_eq!(lifecycle.on_outcome(ResumeOutcome::Retreat, None, now), forget);
+        assert_eq!(lifecycle.on_outcome(ResumeOutcome::Normal, None, now), NOTHING);
         assert_eq!(lifecycle.on_close(None, now), NOTHING);
 
         let (mut lifecycle, now) = holding();
@@ -384,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_leaves_amid_its_jump_keeps_the_claim_to_the_end_of_its_lease() {
+    fn close_during_jump_keeps_claim_until_lease_ends() {
         let (mut lifecycle, now) = holding();
         lifecycle.on_jump();
         let record = [Some(Action::Record(state(900))), None];
@@ -393,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_jump_the_claim_lingers_while_the_connection_sends() {
+    fn claim_lingers_after_jump_while_sending() {
         let release = Some(Action::Release(TOKEN));
 
         let (mut lifecycle, now) = lingering();
@@ -409,40 +405,40 @@ mod tests {
         assert_eq!(lifecycle.on_idle(Some(state(900)), now), NOTHING);
         assert_eq!(lifecycle.on_close(Some(state(900)), now), NOTHING);
 
-        // Its path is another one by then, perhaps with the same claim on the old.
+        // The claim on the old path ends when the new path is idle.
         let (mut lifecycle, now) = lingering();
-        lifecycle.on_move();
+        lifecycle.on_migration();
         assert_eq!(lifecycle.on_idle(Some(state(900)), now), [None, release]);
     }
 
     #[test]
-    fn one_that_is_idle_before_its_jump_keeps_its_claim() {
+    fn idle_before_jump_keeps_claim() {
         let (mut lifecycle, now) = holding();
         assert_eq!(lifecycle.on_idle(Some(state(900)), now), NOTHING);
         lifecycle.on_jump();
         assert_eq!(lifecycle.on_idle(Some(state(900)), now), NOTHING);
         let forget = [Some(FORGET), None];
-        assert_eq!(lifecycle.on_outcome(Outcome::Retreat, None, now), forget);
+        assert_eq!(lifecycle.on_outcome(ResumeOutcome::Retreat, None, now), forget);
     }
 
-    // RFC 9959, 3.5: nor is what the connection recorded before the path failed it.
+    // RFC 9959, 3.5: what the connection recorded before its retreat is not kept either.
     #[test]
-    fn a_retreat_forgets_what_the_connection_recorded_meanwhile() {
+    fn retreat_forgets_own_later_records() {
         let (mut lifecycle, now) = holding();
         lifecycle.on_jump();
         let observed = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
         lifecycle.on_observation(Some(PathState { observed, ..state(900) }), now);
 
         let forget = Action::Forget { token: TOKEN, used: observed };
-        assert_eq!(lifecycle.on_outcome(Outcome::Retreat, None, now), [Some(forget), None]);
+        assert_eq!(lifecycle.on_outcome(ResumeOutcome::Retreat, None, now), [Some(forget), None]);
     }
 
     #[test]
-    fn what_was_observed_is_kept_before_the_claim_goes_back() {
+    fn observation_is_recorded_before_release() {
         let kept = [Some(Action::Record(state(900))), Some(Action::Release(TOKEN))];
 
         let (mut lifecycle, now) = holding();
-        assert_eq!(lifecycle.on_outcome(Outcome::Normal, Some(state(900)), now), kept);
+        assert_eq!(lifecycle.on_outcome(ResumeOutcome::Normal, Some(state(900)), now), kept);
 
         let (mut lifecycle, now) = holding();
         assert_eq!(lifecycle.on_close(Some(state(900)), now), kept);
@@ -450,34 +446,34 @@ mod tests {
 
     // RFC 9959, 3.5: what the path did not carry is forgotten, not renewed.
     #[test]
-    fn a_retreat_forgets_and_keeps_nothing_of_what_was_observed() {
+    fn retreat_records_no_observation() {
         let (mut lifecycle, now) = holding();
         let forget = [Some(FORGET), None];
-        assert_eq!(lifecycle.on_outcome(Outcome::Retreat, Some(state(900)), now), forget);
-        assert_eq!(lifecycle.on_outcome(Outcome::Normal, Some(state(900)), now), NOTHING);
+        assert_eq!(lifecycle.on_outcome(ResumeOutcome::Retreat, Some(state(900)), now), forget);
+        assert_eq!(lifecycle.on_outcome(ResumeOutcome::Normal, Some(state(900)), now), NOTHING);
         assert_eq!(lifecycle.on_close(Some(state(900)), now), NOTHING);
     }
 
     #[test]
-    fn a_claim_without_a_jump_goes_back_when_none_will_come() {
+    fn claim_without_jump_is_released_in_time() {
         let (mut lifecycle, now) = holding();
         assert_eq!(lifecycle.claim_timeout(), Some(now + LEASE / 2));
         assert_eq!(lifecycle.on_claim_timeout(now + LEASE / 2 - Duration::from_millis(1)), None);
         assert_eq!(lifecycle.on_claim_timeout(now + LEASE / 2), Some(Action::Release(TOKEN)));
         assert_eq!(lifecycle.claim_timeout(), None);
-        assert_eq!(lifecycle.on_outcome(Outcome::Normal, None, now + LEASE), NOTHING);
+        assert_eq!(lifecycle.on_outcome(ResumeOutcome::Normal, None, now + LEASE), NOTHING);
 
-        // One that is being used stays until Careful Resume ends.
+        // A claim that is in use stays until Careful Resume ends.
         let (mut lifecycle, now) = holding();
         lifecycle.on_jump();
         assert_eq!(lifecycle.claim_timeout(), None);
         assert_eq!(lifecycle.on_claim_timeout(now + LEASE), None);
         let forget = [Some(FORGET), None];
-        assert_eq!(lifecycle.on_outcome(Outcome::Retreat, None, now + LEASE), forget);
+        assert_eq!(lifecycle.on_outcome(ResumeOutcome::Retreat, None, now + LEASE), forget);
     }
 
     #[test]
-    fn an_answer_that_nobody_waits_for_is_given_back() {
+    fn claim_answered_after_close_is_released() {
         let now = quiche::clock::now();
         let mut lifecycle = ClaimLifecycle::new(now);
         lifecycle.on_read(Some(state(1000)));
@@ -487,12 +483,12 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_moved_neither_resumes_nor_records() {
+    fn migrated_client_neither_resumes_nor_records() {
         let now = quiche::clock::now();
         let mut lifecycle = ClaimLifecycle::new(now);
         lifecycle.on_read(Some(state(1000)));
         lifecycle.on_data_queued(now);
-        lifecycle.on_move();
+        lifecycle.on_migration();
         assert_eq!(lifecycle.on_claim(Some(claim())), Some(Action::Release(TOKEN)));
         assert_eq!(lifecycle.on_data_queued(now), None);
         lifecycle.on_activity();
@@ -501,28 +497,28 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_moved_amid_a_jump_gives_its_claim_back_or_has_the_set_forgotten() {
+    fn migration_during_jump_releases_or_forgets() {
         for (outcome, ends) in [
-            (Outcome::Normal, [None, Some(Action::Release(TOKEN))]),
-            (Outcome::Retreat, [Some(FORGET), None]),
+            (ResumeOutcome::Normal, [None, Some(Action::Release(TOKEN))]),
+            (ResumeOutcome::Retreat, [Some(FORGET), None]),
         ] {
             let (mut lifecycle, now) = holding();
-            lifecycle.on_move();
+            lifecycle.on_migration();
             assert_eq!(lifecycle.on_outcome(outcome, Some(state(500)), now), ends);
         }
     }
 
     #[test]
-    fn nothing_is_recorded_after_a_retreat() {
+    fn retreat_ends_observations() {
         let (mut lifecycle, now) = holding();
         lifecycle.on_activity();
-        lifecycle.on_outcome(Outcome::Retreat, None, now);
+        lifecycle.on_outcome(ResumeOutcome::Retreat, None, now);
         assert_eq!(lifecycle.next_observation(), None);
         assert_eq!(lifecycle.on_observation(Some(state(500)), now), None);
     }
 
     #[test]
-    fn an_active_connection_observes_every_second() {
+    fn observation_is_due_every_second_of_sending() {
         let now = quiche::clock::now();
         let mut lifecycle = ClaimLifecycle::new(now);
         assert_eq!(lifecycle.next_observation(), None);
@@ -537,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_is_recorded() {
+    fn observation_is_recorded_only_if_new() {
         let now = quiche::clock::now();
         let mut lifecycle = ClaimLifecycle::new(now);
         let record = |cwnd| Some(Action::Record(state(cwnd)));

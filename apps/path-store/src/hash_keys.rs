@@ -1,7 +1,7 @@
-//! Pseudonyms of client subnets: keyed hashes, so that no client address is at rest.
+//! Pseudonyms of client subnets: keyed hashes, so that the store has no client address.
 //!
-//! Owns the lines of the file of keys, which key is in force when, and the hash
-//! (HMAC-SHA-256, cut to 128 bits). Whoever has a key can try all subnets: the file
+//! Owns the lines of the key file, which key is in force when, and the hash
+//! (HMAC-SHA-256, truncated to 128 bits). With a key, one can try all subnets: the file
 //! is a secret.
 
 use std::fmt::Write;
@@ -18,23 +18,22 @@ use crate::key_file::KeyFile;
 use crate::key_file::KeyFileError;
 use crate::key_file::KEY_BYTES;
 
-/// After a key has taken over, nothing is claimed for so long: claims under the
-/// one before lapse meanwhile, also those of machines whose clocks are late.
-const SETTLING: Duration = Duration::from_secs(60);
+/// How long nothing is claimed after a key takes over: claims under the key before it
+/// expire meanwhile, also those of machines whose clocks are late.
+const SETTLING_TIME: Duration = Duration::from_secs(60);
 
 /// Keys, each in force from its time until the next one's.
 #[derive(Clone, Debug)]
 pub struct HashKeys {
-    /// In the order of their times.
+    /// By ascending time.
     keys: Vec<(SystemTime, hmac::Key)>,
 }
 
-/// The keys of a file that may be edited while they are in use.
+/// The keys of a file that is read again when it changes.
 pub type WatchedHashKeys = KeyFile<HashKeys>;
 
-/// Lines of a time (RFC 3339, such as `2026-01-31T00:00:00Z`) and 64 hexadecimal
-/// digits. Empty lines and those that begin with # are skipped. The error says
-/// why it is no file of keys, without the keys.
+/// Parses lines of a time (RFC 3339, such as `2026-01-31T00:00:00Z`) and 64 hexadecimal
+/// digits. Skips empty lines and those that begin with #. The error does not repeat the keys.
 impl FromStr for HashKeys {
     type Err = String;
 
@@ -69,26 +68,26 @@ impl HashKeys {
         key_file::read(path)
     }
 
-    /// Returns the endpoint under its pseudonym of now: the prefix of the client is
-    /// replaced by its hash. Before the first key's time, the first key counts.
+    /// Replaces the client's prefix by its hash with the key of now. Before the first key's time,
+    /// that is the first key.
     pub fn pseudonymize(&self, endpoint: RemoteEndpoint, wall_now: SystemTime) -> RemoteEndpoint {
         let (_, key) = &self.keys[self.current(wall_now)];
         pseudonymize_with(key, endpoint)
     }
 
-    /// Returns the endpoint under all its pseudonyms, the latest first.
-    pub fn names(&self, endpoint: &RemoteEndpoint) -> Vec<RemoteEndpoint> {
+    /// Returns the endpoint under the pseudonym of each key, the latest first.
+    pub fn pseudonyms(&self, endpoint: &RemoteEndpoint) -> Vec<RemoteEndpoint> {
         let keys = self.keys.iter().rev();
         keys.map(|(_, key)| pseudonymize_with(key, endpoint.clone())).collect()
     }
 
-    /// Tells whether a key has taken over from another a moment ago: nothing may be claimed.
+    /// Returns whether a key took over from another so recently that nothing may be claimed.
     pub fn is_settling(&self, wall_now: SystemTime) -> bool {
         match self.current(wall_now) {
             0 => false,
             current => {
                 let (from, _) = self.keys[current];
-                wall_now.duration_since(from).is_ok_and(|since| since < SETTLING)
+                wall_now.duration_since(from).is_ok_and(|since| since < SETTLING_TIME)
             }
         }
     }
@@ -138,9 +137,9 @@ mod tests {
         RemoteEndpoint::new("192.0.2.1", client.parse().unwrap(), Default::default())
     }
 
-    // The expected digits are of another implementation of HMAC-SHA-256.
+    // Another implementation of HMAC-SHA-256 gave the expected digits.
     #[test]
-    fn a_name_is_the_keyed_hash_of_the_prefix() {
+    fn pseudonym_is_keyed_hash_of_prefix() {
         let keys = rotating();
         let name = keys.pseudonymize(endpoint("198.51.100.7"), time("2026-01-10T00:00:00Z"));
         assert_eq!(name.to_string(), "192.0.2.1>~314e7592f2a41820ab3b063781837f08");
@@ -152,10 +151,10 @@ mod tests {
     }
 
     #[test]
-    fn a_key_takes_over_at_its_time_and_nothing_is_claimed_for_a_minute() {
+    fn key_settles_for_a_minute_after_its_time() {
         let keys = rotating();
         let here = endpoint("198.51.100.7");
-        let [next, first] = &keys.names(&here)[..] else { panic!("two names") };
+        let [next, first] = &keys.pseudonyms(&here)[..] else { panic!("two pseudonyms") };
         for (now, name, settling) in [
             ("2025-01-01T00:00:00Z", first, false),
             ("2026-01-01T00:00:10Z", first, false),
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_keys_is_refused_without_repeating_it() {
+    fn bad_hash_keys_are_refused_without_repeating_them() {
         for (text, expected) in [
             ("", "no key"),
             ("# nothing\n", "no key"),

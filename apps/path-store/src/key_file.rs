@@ -1,7 +1,7 @@
-//! Key files, which may be edited while they are in use.
+//! Key files, which are read again when they change.
 //!
-//! Owns their lines and when they are read again; what the keys are for is the
-//! business of the types that are read from them.
+//! Owns their lines and when they are read; the types that are parsed from them own the
+//! meaning of the keys.
 
 use std::path::Path;
 use std::path::PathBuf;
@@ -15,10 +15,10 @@ use std::time::SystemTime;
 /// Length of a key, in bytes.
 pub const KEY_BYTES: usize = 32;
 
-/// How often a file is looked at for changes.
+/// How often a file is checked for changes.
 const WATCH_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Why a file of keys cannot be used. The text is one line that names the file.
+/// Error of a key file. The text is one line that names the file.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {why}", path.display())]
 pub struct KeyFileError {
@@ -26,7 +26,7 @@ pub struct KeyFileError {
     why: String,
 }
 
-/// What is read from a file of keys, as the file is now.
+/// The keys of a file, as of its last change.
 #[derive(Debug)]
 pub struct KeyFile<T>(Arc<RwLock<Arc<T>>>);
 
@@ -37,20 +37,20 @@ impl<T> Clone for KeyFile<T> {
 }
 
 impl<T> KeyFile<T> {
-    /// Returns keys of no file, which stay as they are.
+    /// Wraps keys of no file, which never change.
     pub fn fixed(keys: T) -> Self {
         Self(Arc::new(RwLock::new(Arc::new(keys))))
     }
 
-    /// Returns the keys as they are now.
+    /// Returns the current keys.
     pub fn get(&self) -> Arc<T> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl<T: FromStr<Err = String> + Send + Sync + 'static> KeyFile<T> {
-    /// Reads a file, and again whenever it has changed. What cannot be used then
-    /// leaves the keys as they are, with a warning.
+    /// Reads a file, and again whenever it changes. A change that cannot be used leaves
+    /// the keys as they are, with a warning.
     ///
     /// # Errors
     ///
@@ -97,22 +97,16 @@ pub fn read<T: FromStr<Err = String>>(path: &Path) -> Result<T, KeyFileError> {
     text.parse().map_err(failed)
 }
 
-/// Returns the lines that say something, with their numbers: not those that are empty
-/// or begin with #.
+/// Returns the lines that are neither empty nor begin with #, with their numbers.
 pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = (1..).zip(text.lines().map(str::trim));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Reads a key of 64 hexadecimal digits.
+/// Parses a key of 64 hexadecimal digits.
 pub fn parse_key(digits: &str) -> Option<[u8; KEY_BYTES]> {
-    if digits.len() != 2 * KEY_BYTES || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return None;
-    }
     let mut key = [0; KEY_BYTES];
-    for (at, byte) in key.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()?;
-    }
+    hex::decode_to_slice(digits, &mut key).ok()?;
     Some(key)
 }
 
@@ -140,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_sixty_four_hexadecimal_digits() {
+    fn key_is_sixty_four_hexadecimal_digits() {
         let key = parse_key(KEY).unwrap();
         assert_eq!((key[0], key[1], key[31]), (0, 1, 0x1f));
         assert_eq!(parse_key(&KEY.to_uppercase()), Some(key));
@@ -150,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_used_any_more_leaves_the_keys_alone() {
+    fn bad_reload_keeps_keys() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys");
         std::fs::write(&path, format!("# one\n\n{KEY}\n")).unwrap();
@@ -166,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_used_is_named() {
+    fn error_names_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys");
         let error = |path: &Path| read::<Keys>(path).map(drop).unwrap_err().to_string();

@@ -1,21 +1,20 @@
-//! Stores of retained path state, and their service to an event loop.
+//! Stores of saved parameters, and their service to an event loop.
 //!
-//! The interface of a store and its rules are quiche's
-//! [`PathStateStore`](quiche::path_state::PathStateStore); here are the backends
-//! behind it. For a server:
+//! quiche's [`PathStateStore`](quiche::path_state::PathStateStore) is the interface of a
+//! store, with its rules; this crate has the backends. For a server:
 //!
 //! ```no_run
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //! # fn wake_event_loop() {}
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // Before the event loop runs; the error is one line for people.
+//! // Before the event loop runs; the error is one human-readable line.
 //! let capacity = path_store::CAPACITY_DEFAULT;
 //! let role = path_store::Role::Server;
 //! let backend = path_store::open("/var/lib/edge/paths.db", role, capacity)?;
 //! let service = path_store::StoreService::start(backend, Default::default())?;
 //!
-//! // One handle an event loop. The callback runs on the store's thread.
+//! // One handle per event loop. The callback runs on the store's thread.
 //! let store = service.handle(Arc::new(|| wake_event_loop()));
 //!
 //! // In the event loop; nothing here blocks.
@@ -37,7 +36,7 @@
 //!     }
 //! }
 //!
-//! // At shutdown: what is queued is done, for two seconds at most.
+//! // At shutdown: performs what is queued, for at most two seconds.
 //! service.close(Duration::from_secs(2));
 //! # Ok(())
 //! # }
@@ -52,15 +51,16 @@
 //!   `claim(&self, tag: u64, &RemoteEndpoint, rtt: Duration) -> bool`,
 //!   `record(&self, &RemoteEndpoint, &PathState) -> bool`,
 //!   `release(&self, &RemoteEndpoint, ClaimToken) -> bool`,
-//!   `forget(&self, &RemoteEndpoint, ClaimToken, used: SystemTime) -> bool`; false means
-//!   dropped. `poll(&self) -> Option<Answer>`
-//! - Gets and claims are answered, once each; the others are not. Requests of all
-//!   handles are done in their order: a record before a release is kept before it.
-//! - [`claim_lifecycle::ClaimLifecycle`] tells what a connection asks of a store, and when.
-//! - A claim whose answer comes too late is still to be released. One that nobody
-//!   reads any more, because its handle was dropped, is released here.
+//!   `forget(&self, &RemoteEndpoint, ClaimToken, used: SystemTime) -> bool`; false means that
+//!   the request was dropped. `poll(&self) -> Option<Answer>`
+//! - Each get and each claim has one answer; other requests have none. The service performs
+//!   requests of all handles in order: a record before a release is saved before it.
+//! - [`claim_lifecycle::ClaimLifecycle`] decides what a connection asks of a store, and when.
+//! - The caller releases a claim whose answer comes too late. The service releases the claims
+//!   in the unread answers of a dropped handle.
 
 mod backend;
+mod backend_counters;
 mod boot_clock;
 pub mod claim_lifecycle;
 mod hash_keys;
@@ -74,13 +74,13 @@ mod sqlite;
 
 pub use self::backend::Admin;
 pub use self::backend::Backend;
-pub use self::backend::BackendCounters;
 pub use self::backend::Entry;
 pub use self::backend::Outcome;
 pub use self::backend::RecordStatus;
 pub use self::backend::Request;
 pub use self::backend::Size;
 pub use self::backend::SWEEP_MAX;
+pub use self::backend_counters::BackendCounters;
 pub use self::boot_clock::BootClock;
 pub use self::boot_clock::BootId;
 pub use self::boot_clock::SystemBootClock;

@@ -1,4 +1,4 @@
-//! Location of a store: from the text behind `--store` to a backend.
+//! Location of a store: from the value of `--store` to a backend.
 
 use std::path::Path;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::redis::RedisUrl;
 use crate::sqlite::SqliteOptions;
 use crate::sqlite::SqliteStore;
 
-/// What the text behind `--store` means.
+/// Parsed value of `--store`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Location {
     Memory,
@@ -44,13 +44,13 @@ fn parse(location: &str) -> Result<Location, OpenError> {
 /// shared by processes; `memory:` is this process's own; `redis://` is a server
 /// or cluster, shared by machines.
 ///
-/// It keeps `capacity` remote endpoints at most; all who share it should agree.
+/// It keeps at most `capacity` remote endpoints; all processes that share it should agree.
 ///
 /// Blocks on the disk and the network: call it before the event loop runs.
 ///
 /// # Errors
 ///
-/// One line for people, see [`OpenError`].
+/// One human-readable line, see [`OpenError`].
 pub fn open(location: &str, role: Role, capacity: usize) -> Result<Box<dyn Backend>, OpenError> {
     match parse(location)? {
         Location::Memory => Ok(Box::new(MemoryStore::new(capacity))),
@@ -62,12 +62,12 @@ pub fn open(location: &str, role: Role, capacity: usize) -> Result<Box<dyn Backe
     }
 }
 
-/// Checks whether `location` can be the name of a store, as far as can be told without
-/// opening it: nothing is created, and no server asked.
+/// Checks whether `location` can be the name of a store, without opening it: creates
+/// nothing, and asks no server.
 ///
 /// # Errors
 ///
-/// One line for people, see [`OpenError`].
+/// One human-readable line, see [`OpenError`].
 pub fn check(location: &str) -> Result<(), OpenError> {
     match parse(location)? {
         Location::Memory | Location::Redis(_) => Ok(()),
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_location_is_a_path_unless_it_has_a_scheme() {
+    fn location_without_scheme_is_a_path() {
         for path in ["paths.db", "/var/lib/edge/paths.db", "a:b", "C:/x", "memory"] {
             assert_eq!(parse(path).unwrap(), Location::File(path.into()));
         }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_opens_and_creates_nothing() {
+    fn check_opens_and_creates_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
         std::fs::write(path("file"), "no database").unwrap();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unusable_location_is_refused_without_repeating_a_password() {
+    fn bad_location_is_refused_without_its_password() {
         for (location, expected) in [
             ("", "no name"),
             ("redis://:secret@", "a host is missing"),

@@ -1,24 +1,22 @@
-//! Opening of a store, as every backend knows it: roles, default capacity, errors.
+//! Opening of a store: roles, default capacity and errors that all backends share.
 
 use std::io;
 use std::path::PathBuf;
 
-/// The most remote endpoints a store keeps, unless told otherwise.
+/// The most remote endpoints that a store keeps by default.
 pub const CAPACITY_DEFAULT: usize = 100_000;
 
-/// What a store is opened for.
+/// Purpose of opening a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// To work with: creates the store if it is missing, and replaces a damaged
-    /// one by an empty one.
+    /// Creates a missing store, and replaces a damaged one by an empty one.
     Server,
 
-    /// To look into: a missing or damaged store is an error.
+    /// Shows and edits a store: a missing or damaged one is an error.
     Tool,
 }
 
-/// Why a store cannot be opened. The text is one line that names the store and
-/// the way out.
+/// Error of opening a store. The text is one line that names the store and the way out.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum OpenError {

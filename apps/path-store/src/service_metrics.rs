@@ -1,21 +1,21 @@
-//! Metrics of a service: what connections asked of a store, and what came of it.
+//! Metrics of a service: requests to a store, and their outcomes.
 
-/// What a service did since it was started.
+/// Counts since a service was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct ServiceMetrics {
-    /// Records asked for.
+    /// Reads.
     pub gets: u64,
 
-    /// Of these, found.
+    /// Reads that found a record.
     pub hits: u64,
 
-    /// Claims asked for.
+    /// Requests for claims.
     pub claims: u64,
 
-    /// Of these, granted.
+    /// Claims granted.
     pub claims_granted: u64,
 
-    /// Observations handed to the store.
+    /// Observations recorded.
     pub records: u64,
 
     /// Claims released.
@@ -24,16 +24,16 @@ pub struct ServiceMetrics {
     /// Records forgotten after a retreat.
     pub forgets: u64,
 
-    /// Requests dropped for want of room that began no harm: misses.
+    /// Gets, claims and records dropped because a queue was full.
     pub dropped: u64,
 
-    /// Releases and forgets dropped for want of room.
+    /// Releases and forgets dropped because a queue was full.
     pub dropped_ends: u64,
 
     /// Requests that failed in the store.
     pub failed: u64,
 
-    /// Transactions or round trips that all of these took.
+    /// Transactions or round trips.
     pub batches: u64,
 }
 
@@ -55,7 +55,7 @@ impl ServiceMetrics {
         ]
     }
 
-    /// Adds to the count of that name, if there is one.
+    /// Adds to the count of this name, if there is one.
     pub fn add(&mut self, name: &str, count: u64) {
         let slot = match name {
             "gets" => &mut self.gets,
@@ -74,7 +74,7 @@ impl ServiceMetrics {
         *slot = slot.saturating_add(count);
     }
 
-    /// Returns what was counted since `earlier`.
+    /// Returns the counts since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut since = Self::default();
         for ((name, now), (_, then)) in self.counts().into_iter().zip(earlier.counts()) {

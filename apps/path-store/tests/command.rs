@@ -1,4 +1,4 @@
-//! Command `path-store`, as people and scripts use it.
+//! Command `path-store`, from outside.
 
 mod support;
 
@@ -20,10 +20,10 @@ use support::redis::RedisServer;
 use support::state;
 use support::RTT;
 
-/// What the command said: exit code, stdout, stderr.
-type Said = (i32, String, String);
+/// Exit code, stdout and stderr of the command.
+type Output = (i32, String, String);
 
-fn run(store: &Path, arguments: &[&str]) -> Said {
+fn run(store: &Path, arguments: &[&str]) -> Output {
     let output = Command::new(env!("CARGO_BIN_EXE_path-store"))
         .arg("--store")
         .arg(store)
@@ -41,8 +41,8 @@ fn json(store: &Path, arguments: &[&str]) -> Vec<Value> {
     out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Makes a store, held open by this process, with one claimed, one held off and one
-/// marked record, and one of IPv6.
+/// Creates a store with a claimed record, one that is held off, one with a DSCP and one of IPv6.
+/// This process has it open.
 fn store_in_use(folder: &Path) -> (PathBuf, impl PathStateStore) {
     let path = folder.join("paths.db");
     let store = open(&path);
@@ -87,7 +87,7 @@ fn list_shows_every_entry_of_a_store_in_use() {
 }
 
 #[test]
-fn get_shows_the_entries_of_an_address_or_a_prefix() {
+fn get_shows_entries_of_address_or_prefix() {
     let folder = tempfile::tempdir().unwrap();
     let (path, _store) = store_in_use(folder.path());
 
@@ -104,7 +104,7 @@ fn get_shows_the_entries_of_an_address_or_a_prefix() {
 }
 
 #[test]
-fn delete_takes_the_entries_of_a_prefix_and_no_others() {
+fn delete_removes_entries_of_the_prefix_alone() {
     let folder = tempfile::tempdir().unwrap();
     let (path, _store) = store_in_use(folder.path());
 
@@ -125,7 +125,7 @@ fn flush_deletes_everything_under_a_running_server() {
 }
 
 #[test]
-fn stats_counts_what_is_there() {
+fn stats_counts_entries() {
     let folder = tempfile::tempdir().unwrap();
     let (path, _store) = store_in_use(folder.path());
 
@@ -143,7 +143,7 @@ fn stats_counts_what_is_there() {
 }
 
 #[test]
-fn list_shows_what_its_filters_let_through() {
+fn list_shows_entries_that_match_filters() {
     let folder = tempfile::tempdir().unwrap();
     let (path, _store) = store_in_use(folder.path());
 
@@ -163,7 +163,7 @@ fn list_shows_what_its_filters_let_through() {
 }
 
 #[test]
-fn put_keeps_a_set_unless_the_endpoint_is_held_off() {
+fn put_saves_unless_endpoint_is_held_off() {
     let folder = tempfile::tempdir().unwrap();
     let (path, _store) = store_in_use(folder.path());
     let figures = ["--sender", "192.0.2.1", "--cwnd", "3125000", "--rtt", "50.5"];
@@ -187,7 +187,7 @@ fn put_keeps_a_set_unless_the_endpoint_is_held_off() {
 }
 
 #[test]
-fn a_hashed_subnet_is_put_and_found_with_its_key() {
+fn put_and_get_hash_the_subnet_with_its_key() {
     let folder = tempfile::tempdir().unwrap();
     let (path, _store) = store_in_use(folder.path());
     let keys = folder.path().join("keys");
@@ -209,7 +209,7 @@ fn a_hashed_subnet_is_put_and_found_with_its_key() {
     assert!(err.starts_with("path-store: /nowhere/keys: ") && err.lines().count() == 1, "{err}");
 }
 
-fn import(store: &str, lines: &str) -> Said {
+fn import(store: &str, lines: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_path-store"))
         .args(["--store", store, "import"])
         .stdin(Stdio::piped())
@@ -226,7 +226,7 @@ fn import(store: &str, lines: &str) -> Said {
 
 // From the disk to Redis and back: every record is the same.
 #[test]
-fn an_export_is_imported_by_another_kind_of_store() {
+fn export_is_imported_by_another_kind_of_store() {
     let folder = tempfile::tempdir().unwrap();
     let (path, store) = store_in_use(folder.path());
     let server = RedisServer::start(&[]);
@@ -235,7 +235,7 @@ fn an_export_is_imported_by_another_kind_of_store() {
     let (code, exported, err) = run(&path, &["export"]);
     assert_eq!((code, exported.lines().count(), err.as_str()), (0, 3, ""));
     assert_eq!(import(&fleet, &exported), (0, "3 imported, 0 skipped\n".into(), String::new()));
-    // What is known already is skipped.
+    // Records that are not newer are skipped.
     assert_eq!(import(&fleet, &exported).1, "0 imported, 3 skipped\n");
 
     let (_, back, _) = run(Path::new(&fleet), &["export"]);
@@ -255,7 +255,7 @@ fn an_export_is_imported_by_another_kind_of_store() {
 }
 
 #[test]
-fn an_import_names_the_line_that_is_no_set() {
+fn import_names_the_line_that_is_no_record() {
     let folder = tempfile::tempdir().unwrap();
     let (path, _store) = store_in_use(folder.path());
     let (_, exported, _) = run(&path, &["export"]);
@@ -274,7 +274,7 @@ fn an_import_names_the_line_that_is_no_set() {
 }
 
 #[test]
-fn the_command_works_on_redis_as_on_a_file() {
+fn command_works_on_redis_as_on_a_file() {
     let server = RedisServer::start(&[]);
     let url = server.url();
     let store = open_redis(&url, Default::default());
@@ -317,21 +317,21 @@ fn watch_shows_changes_as_they_happen() {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
 
-    // Until it has looked for the first time, nothing is a change.
+    // Changes before its first snapshot are not shown.
     let here = support::endpoint("203.0.113.7");
-    let told = (0..).find_map(|n| {
+    let change = (0..).find_map(|n| {
         store.record(&here, &state(1000 + n)).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(100));
         (n > 10).then(|| lines.next())
     });
-    let line: Value = serde_json::from_str(&told.unwrap().unwrap().unwrap()).unwrap();
+    let line: Value = serde_json::from_str(&change.unwrap().unwrap().unwrap()).unwrap();
     assert_eq!((&line["change"], &line["prefix"]), (&"recorded".into(), &"203.0.113.0/24".into()));
     child.kill().unwrap();
     child.wait().unwrap();
 }
 
 #[test]
-fn a_store_it_cannot_show_is_one_clear_line() {
+fn command_names_unusable_store_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let broken = folder.path().join("broken.db");
     std::fs::write(&broken, "this is not a database").unwrap();
@@ -356,7 +356,7 @@ fn a_store_it_cannot_show_is_one_clear_line() {
 }
 
 #[test]
-fn bad_usage_is_told_from_failure() {
+fn bad_usage_has_its_own_exit_code() {
     let folder = tempfile::tempdir().unwrap();
     let (path, _store) = store_in_use(folder.path());
 

@@ -24,6 +24,7 @@ use quiche::path_state::RemoteEndpoint;
 use quiche::path_state::StoreError;
 use quiche::path_state::LINGER;
 use support::endpoint;
+use support::random::Random;
 use support::redis::open_redis;
 use support::redis::RedisServer;
 use support::simulation;
@@ -88,8 +89,8 @@ impl Bench {
     }
 
     fn on_redis(url: &str, time: Simulation, server: RedisServer) -> Self {
-        let patience = Duration::from_secs(20);
-        let options = RedisOptions { capacity: CAPACITY, patience, cluster_buckets: 1 };
+        let timeout = Duration::from_secs(20);
+        let options = RedisOptions { capacity: CAPACITY, timeout, cluster_buckets: 1 };
         let store = open_redis(url, options);
         Bench { store: Box::new(store), time, redis: Some(server), _folder: None }
     }
@@ -204,45 +205,45 @@ macro_rules! suite {
 suite!(
     backends: [memory, sqlite, sqlite_in_batches, redis, redis_cluster],
     rules: [
-        nothing_is_known_of_an_unknown_endpoint,
-        what_is_recorded_is_read,
-        subnets_are_kept_apart,
-        a_set_is_claimed_by_one_at_a_time,
-        a_claimed_set_can_be_read,
-        only_the_current_token_releases,
-        a_retreat_forgets_what_was_used,
-        a_retreat_forgets_after_its_lease_too,
-        a_retreat_ends_nobody_elses_claim,
-        a_retreat_forgets_what_was_renewed_since,
-        a_retreat_leaves_what_was_observed_later,
-        retreats_during_a_hold_off_are_one,
-        a_retreat_is_remembered_where_nothing_was,
-        nothing_is_claimed_during_a_hold_off,
-        a_claim_ends_by_itself,
-        a_lease_is_measured_in_the_longer_rtt,
-        others_do_not_shorten_a_lease,
-        every_claim_has_a_token_of_its_own,
-        a_record_keeps_the_claim,
-        a_claim_gets_what_was_recorded_last,
-        a_limited_observation_lowers_nothing,
-        a_limited_observation_of_a_taken_jump_renews,
-        a_renewal_ends_after_four_lifetimes,
-        a_renewal_never_shortens,
+        unknown_endpoint_has_no_record,
+        get_returns_what_was_recorded,
+        records_of_subnets_are_separate,
+        record_is_claimed_by_one_at_a_time,
+        claimed_record_can_be_read,
+        release_needs_the_current_token,
+        retreat_forgets_the_used_record,
+        retreat_forgets_after_its_lease_too,
+        retreat_keeps_claims_of_others,
+        retreat_forgets_a_renewed_record,
+        retreat_keeps_later_observations,
+        retreats_during_a_hold_off_count_once,
+        retreat_is_remembered_without_a_record,
+        claim_is_refused_during_a_hold_off,
+        claim_ends_with_its_lease,
+        lease_is_measured_in_the_longer_rtt,
+        lease_is_not_shortened_by_others,
+        claim_has_a_new_token,
+        record_keeps_the_claim,
+        claim_returns_the_last_record,
+        limited_observation_lowers_nothing,
+        limited_observation_of_validated_jump_renews,
+        renewal_ends_after_four_lifetimes,
+        renewal_never_shortens,
         observations_merge_as_path_states_do,
-        nothing_is_recorded_during_a_hold_off,
+        record_is_ignored_during_a_hold_off,
         hold_offs_double_with_each_retreat,
-        a_taken_jump_ends_the_row_of_retreats,
-        a_set_ends_with_its_lifetime,
-        an_expired_set_does_not_merge,
-        a_set_from_the_future_is_not_used,
-        a_flush_forgets_everything,
-        the_stalest_endpoint_makes_room,
-        a_claim_outlives_a_set_that_makes_room,
+        validated_jump_ends_consecutive_retreats,
+        record_ends_with_its_lifetime,
+        expired_record_does_not_merge,
+        record_from_the_future_is_not_used,
+        flush_forgets_everything,
+        stalest_endpoint_is_evicted,
+        claim_outlives_an_evicted_record,
     ]
 );
 
 #[test]
-fn a_store_that_is_opened_by_name_keeps_as_many_as_it_is_told() {
+fn open_limits_entries_to_its_capacity() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("paths.db");
     let server = RedisServer::start(&[]);
@@ -255,7 +256,7 @@ fn a_store_that_is_opened_by_name_keeps_as_many_as_it_is_told() {
     }
 }
 
-fn nothing_is_known_of_an_unknown_endpoint(bench: &Bench) {
+fn unknown_endpoint_has_no_record(bench: &Bench) {
     assert_eq!(bench.get(CLIENT), None);
     assert_eq!(bench.claim(CLIENT), None);
 
@@ -263,7 +264,7 @@ fn nothing_is_known_of_an_unknown_endpoint(bench: &Bench) {
     assert_eq!(bench.store.flush().unwrap(), 0);
 }
 
-fn what_is_recorded_is_read(bench: &Bench) {
+fn get_returns_what_was_recorded(bench: &Bench) {
     for (limited, validated) in [(false, false), (true, true)] {
         let set = PathState { limited, validated, ..state(u64::MAX) };
         bench.record(CLIENT, set);
@@ -271,7 +272,7 @@ fn what_is_recorded_is_read(bench: &Bench) {
     }
 }
 
-fn subnets_are_kept_apart(bench: &Bench) {
+fn records_of_subnets_are_separate(bench: &Bench) {
     bench.record("198.51.100.7", state(100));
     bench.record("2001:db8:1::1", state(200));
 
@@ -284,7 +285,7 @@ fn subnets_are_kept_apart(bench: &Bench) {
     assert_eq!(bench.store.get(&marked).unwrap(), None);
 }
 
-fn a_set_is_claimed_by_one_at_a_time(bench: &Bench) {
+fn record_is_claimed_by_one_at_a_time(bench: &Bench) {
     bench.record(CLIENT, state(100));
     bench.record("198.51.101.7", state(200));
 
@@ -299,14 +300,14 @@ fn a_set_is_claimed_by_one_at_a_time(bench: &Bench) {
     assert!(bench.claim(CLIENT).is_some());
 }
 
-fn a_claimed_set_can_be_read(bench: &Bench) {
+fn claimed_record_can_be_read(bench: &Bench) {
     bench.record(CLIENT, state(100));
     bench.claim(CLIENT).unwrap();
 
     assert_eq!(bench.get(CLIENT), Some(state(100)));
 }
 
-fn only_the_current_token_releases(bench: &Bench) {
+fn release_needs_the_current_token(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let claim = bench.claim(CLIENT).unwrap();
 
@@ -321,7 +322,7 @@ fn only_the_current_token_releases(bench: &Bench) {
 }
 
 // RFC 9959, 3.5.
-fn a_retreat_forgets_what_was_used(bench: &Bench) {
+fn retreat_forgets_the_used_record(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let claim = bench.claim(CLIENT).unwrap();
 
@@ -335,7 +336,7 @@ fn a_retreat_forgets_what_was_used(bench: &Bench) {
     assert!(bench.claim(CLIENT).is_some());
 }
 
-fn a_retreat_forgets_after_its_lease_too(bench: &Bench) {
+fn retreat_forgets_after_its_lease_too(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let claim = bench.claim(CLIENT).unwrap();
     bench.advance(claim.lease + LINGER + Duration::from_secs(10));
@@ -350,7 +351,7 @@ fn a_retreat_forgets_after_its_lease_too(bench: &Bench) {
     assert!(bench.get(CLIENT).is_some());
 }
 
-fn a_retreat_ends_nobody_elses_claim(bench: &Bench) {
+fn retreat_keeps_claims_of_others(bench: &Bench) {
     let seconds = Duration::from_secs;
     bench.record(CLIENT, PathState { saved_rtt: seconds(2), ..state(100) });
     let lapsed = bench.claim(CLIENT).unwrap();
@@ -369,8 +370,8 @@ fn a_retreat_ends_nobody_elses_claim(bench: &Bench) {
     assert!(bench.claim(CLIENT).is_some());
 }
 
-// What is renewed is what was used: its time of observation stays.
-fn a_retreat_forgets_what_was_renewed_since(bench: &Bench) {
+// A renewed record is the used one: its time of observation stays.
+fn retreat_forgets_a_renewed_record(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let claim = bench.claim(CLIENT).unwrap();
     bench.advance(MILLISECOND);
@@ -381,7 +382,7 @@ fn a_retreat_forgets_what_was_renewed_since(bench: &Bench) {
     assert_eq!(bench.get(CLIENT), None);
 }
 
-fn a_retreat_leaves_what_was_observed_later(bench: &Bench) {
+fn retreat_keeps_later_observations(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let claim = bench.claim(CLIENT).unwrap();
     bench.advance(MILLISECOND);
@@ -391,14 +392,14 @@ fn a_retreat_leaves_what_was_observed_later(bench: &Bench) {
     bench.fail(CLIENT, &claim);
     assert_eq!(bench.get(CLIENT), Some(newer));
 
-    // Nobody uses it at once: the path is full. But it is no longer claimed.
+    // The path is full: nobody claims it during the hold-off, although it is not claimed.
     assert_eq!(bench.claim(CLIENT), None);
     bench.advance(hold_off(1));
     assert_eq!(bench.claim(CLIENT).unwrap().state, newer);
 }
 
-// A store's answer may be lost: what is asked again counts once.
-fn retreats_during_a_hold_off_are_one(bench: &Bench) {
+// A store's answer may be lost: a repeated request counts once.
+fn retreats_during_a_hold_off_count_once(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let claim = bench.claim(CLIENT).unwrap();
     for _ in 0..3 {
@@ -414,14 +415,14 @@ fn retreats_during_a_hold_off_are_one(bench: &Bench) {
     assert_eq!(bench.get(CLIENT), None);
 }
 
-// The record may have made room, or have expired.
-fn a_retreat_is_remembered_where_nothing_was(bench: &Bench) {
+// The record may have been evicted, or have expired.
+fn retreat_is_remembered_without_a_record(bench: &Bench) {
     bench.forget(CLIENT, ClaimToken(1), quiche::clock::wall_now());
     bench.record(CLIENT, state(100));
     assert_eq!(bench.get(CLIENT), None);
     assert_eq!(bench.store.flush().unwrap(), 0);
 
-    // It takes no more room than there is.
+    // It counts towards the capacity.
     for client in ["10.0.0.1", "10.0.1.1", "10.0.2.1", "10.0.3.1"] {
         bench.record(client, state(100));
     }
@@ -432,7 +433,7 @@ fn a_retreat_is_remembered_where_nothing_was(bench: &Bench) {
     assert!(bench.store.flush().unwrap() < CAPACITY);
 }
 
-fn nothing_is_claimed_during_a_hold_off(bench: &Bench) {
+fn claim_is_refused_during_a_hold_off(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let used = quiche::clock::wall_now() - MILLISECOND;
     bench.forget(CLIENT, ClaimToken(1), used);
@@ -444,7 +445,7 @@ fn nothing_is_claimed_during_a_hold_off(bench: &Bench) {
     assert!(bench.claim(CLIENT).is_some());
 }
 
-fn a_claim_ends_by_itself(bench: &Bench) {
+fn claim_ends_with_its_lease(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let lapsed = bench.claim(CLIENT).unwrap();
 
@@ -455,13 +456,13 @@ fn a_claim_ends_by_itself(bench: &Bench) {
     let current = bench.claim(CLIENT).unwrap();
     assert_ne!(current.token, lapsed.token);
 
-    // Who lost the claim cannot release that of another.
+    // The token of a claim that ended does not release another.
     bench.release(CLIENT, lapsed.token);
     assert_eq!(bench.claim(CLIENT), None);
 }
 
-// Up to ten times the saved one: beyond that nobody jumps.
-fn a_lease_is_measured_in_the_longer_rtt(bench: &Bench) {
+// Up to ten times the saved RTT: beyond it, nobody jumps.
+fn lease_is_measured_in_the_longer_rtt(bench: &Bench) {
     let ms = Duration::from_millis;
     for (saved, current, lease) in [
         (50, 0, 1000),
@@ -482,8 +483,8 @@ fn a_lease_is_measured_in_the_longer_rtt(bench: &Bench) {
     }
 }
 
-// Neither by asking, with an RTT of their own, nor by recording a shorter one.
-fn others_do_not_shorten_a_lease(bench: &Bench) {
+// Neither by a claim with an RTT of their own, nor by recording a shorter one.
+fn lease_is_not_shortened_by_others(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let claim = bench.claim_at(CLIENT, Duration::from_secs(3)).unwrap();
     assert_eq!(claim.lease, Duration::from_secs(24));
@@ -497,7 +498,7 @@ fn others_do_not_shorten_a_lease(bench: &Bench) {
     assert!(bench.claim(CLIENT).is_some());
 }
 
-fn every_claim_has_a_token_of_its_own(bench: &Bench) {
+fn claim_has_a_new_token(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let first = bench.claim(CLIENT).unwrap();
     bench.release(CLIENT, first.token);
@@ -508,7 +509,7 @@ fn every_claim_has_a_token_of_its_own(bench: &Bench) {
     assert_eq!(bench.claim(CLIENT), None);
 }
 
-fn a_record_keeps_the_claim(bench: &Bench) {
+fn record_keeps_the_claim(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let claim = bench.claim(CLIENT).unwrap();
 
@@ -520,14 +521,14 @@ fn a_record_keeps_the_claim(bench: &Bench) {
     assert!(bench.claim(CLIENT).is_some());
 }
 
-fn a_claim_gets_what_was_recorded_last(bench: &Bench) {
+fn claim_returns_the_last_record(bench: &Bench) {
     bench.record(CLIENT, state(100));
     bench.record(CLIENT, state(50));
 
     assert_eq!(bench.claim(CLIENT).unwrap().state, state(50));
 }
 
-fn a_limited_observation_lowers_nothing(bench: &Bench) {
+fn limited_observation_lowers_nothing(bench: &Bench) {
     let held = state(100);
     bench.record(CLIENT, held);
     bench.advance(Duration::from_secs(60));
@@ -540,12 +541,12 @@ fn a_limited_observation_lowers_nothing(bench: &Bench) {
     assert_eq!(bench.get(CLIENT), Some(larger));
 }
 
-fn a_limited_observation_of_a_taken_jump_renews(bench: &Bench) {
+fn limited_observation_of_validated_jump_renews(bench: &Bench) {
     let held = state(100);
     bench.record(CLIENT, held);
     bench.advance(Duration::from_secs(60));
 
-    // Of the window and the RTT that were observed together.
+    // saved_cwnd keeps the RTT at which it was observed.
     let saved_rtt = Duration::from_millis(400);
     let observed = PathState { saved_rtt, limited: true, validated: true, ..state(50) };
     bench.record(CLIENT, observed);
@@ -553,8 +554,8 @@ fn a_limited_observation_of_a_taken_jump_renews(bench: &Bench) {
     assert_eq!(bench.get(CLIENT), Some(kept));
 }
 
-// What was not seen again for so long is not known any more.
-fn a_renewal_ends_after_four_lifetimes(bench: &Bench) {
+// A window that was not observed again for so long is unknown.
+fn renewal_ends_after_four_lifetimes(bench: &Bench) {
     let held = PathState { limited: true, ..state(100) };
     bench.record(CLIENT, held);
     let renew = || {
@@ -575,8 +576,8 @@ fn a_renewal_ends_after_four_lifetimes(bench: &Bench) {
     assert_eq!(renew().saved_cwnd, 50);
 }
 
-// Those that record may have been told different Lifetimes.
-fn a_renewal_never_shortens(bench: &Bench) {
+// Servers may have different Lifetimes.
+fn renewal_never_shortens(bench: &Bench) {
     let held = state(100);
     bench.record(CLIENT, held);
     bench.advance(MILLISECOND);
@@ -587,13 +588,10 @@ fn a_renewal_never_shortens(bench: &Bench) {
     assert_eq!(bench.get(CLIENT), Some(PathState { validated: true, ..held }));
 }
 
-// Random sequences: each backend has the rule in its own words.
+// Random sequences, because each backend implements the rule itself.
 fn observations_merge_as_path_states_do(bench: &Bench) {
-    let mut random = 1_u64;
-    let mut below = |n: u64| {
-        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        (random >> 33) % n
-    };
+    let mut random = Random(1);
+    let mut below = |n: u64| random.below(n);
     let mut held = None;
 
     for _ in 0..300 {
@@ -619,7 +617,7 @@ fn observations_merge_as_path_states_do(bench: &Bench) {
     }
 }
 
-fn nothing_is_recorded_during_a_hold_off(bench: &Bench) {
+fn record_is_ignored_during_a_hold_off(bench: &Bench) {
     bench.record(CLIENT, state(100));
     bench.retreat(CLIENT);
 
@@ -652,7 +650,7 @@ fn hold_offs_double_with_each_retreat(bench: &Bench) {
     }
 }
 
-fn a_taken_jump_ends_the_row_of_retreats(bench: &Bench) {
+fn validated_jump_ends_consecutive_retreats(bench: &Bench) {
     for _ in 0..2 {
         for retreats in 1..=2 {
             bench.record(CLIENT, state(100));
@@ -663,7 +661,7 @@ fn a_taken_jump_ends_the_row_of_retreats(bench: &Bench) {
     }
 }
 
-fn a_set_ends_with_its_lifetime(bench: &Bench) {
+fn record_ends_with_its_lifetime(bench: &Bench) {
     bench.record(CLIENT, state(100));
 
     bench.advance(HOUR - MILLISECOND);
@@ -675,7 +673,7 @@ fn a_set_ends_with_its_lifetime(bench: &Bench) {
     assert_eq!(bench.store.flush().unwrap(), 0);
 }
 
-fn an_expired_set_does_not_merge(bench: &Bench) {
+fn expired_record_does_not_merge(bench: &Bench) {
     bench.record(CLIENT, state(100));
     bench.advance(HOUR);
 
@@ -684,7 +682,7 @@ fn an_expired_set_does_not_merge(bench: &Bench) {
     assert_eq!(bench.get(CLIENT), Some(observed));
 }
 
-fn a_set_from_the_future_is_not_used(bench: &Bench) {
+fn record_from_the_future_is_not_used(bench: &Bench) {
     let now = quiche::clock::wall_now();
     let day = HOUR * 24;
     let future = PathState { observed: now + day, expires: now + day + HOUR, ..state(100) };
@@ -694,7 +692,7 @@ fn a_set_from_the_future_is_not_used(bench: &Bench) {
     assert_eq!(bench.claim(CLIENT), None);
 }
 
-fn a_flush_forgets_everything(bench: &Bench) {
+fn flush_forgets_everything(bench: &Bench) {
     bench.record("198.51.100.7", state(100));
     bench.record("198.51.101.7", state(100));
     let claim = bench.claim("198.51.100.7").unwrap();
@@ -712,7 +710,7 @@ fn a_flush_forgets_everything(bench: &Bench) {
     }
 }
 
-fn a_claim_outlives_a_set_that_makes_room(bench: &Bench) {
+fn claim_outlives_an_evicted_record(bench: &Bench) {
     bench.record(CLIENT, state(100));
     let claim = bench.claim(CLIENT).unwrap();
     for client in ["10.0.0.1", "10.0.1.1", "10.0.2.1"] {
@@ -720,14 +718,14 @@ fn a_claim_outlives_a_set_that_makes_room(bench: &Bench) {
         bench.record(client, state(100));
     }
 
-    // However it went with the record, there is no second holder.
+    // There is no second holder, even with a new record.
     bench.record(CLIENT, state(100));
     assert_eq!(bench.claim(CLIENT), None);
     bench.release(CLIENT, claim.token);
     assert!(bench.claim(CLIENT).is_some());
 }
 
-fn the_stalest_endpoint_makes_room(bench: &Bench) {
+fn stalest_endpoint_is_evicted(bench: &Bench) {
     let clients = ["10.0.0.1", "10.0.1.1", "10.0.2.1", "10.0.0.1", "10.0.3.1", "10.0.4.1"];
     for client in clients {
         bench.advance(MILLISECOND);

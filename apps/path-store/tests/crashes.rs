@@ -1,24 +1,21 @@
 //! Crashes of processes that share a store on disk at full speed.
 //!
-//! Of four, one is killed at a random moment, again and again. A child is this test
-//! program again. What it does and what the store answered it notes in a file, byte
-//! by byte in place: notes outlive it. Passes when
+//! The test kills one of four children at a random moment, again and again. A child is this
+//! test program again. It writes what it does, and what the store answered, into a file, which
+//! outlives it. The test passes if
 //!
 //! - the store opens after every kill, and nothing in it is damaged;
-//! - what a child recorded, and was told so, is there, or what it recorded next;
-//! - nothing was read that nobody recorded, or that is of another endpoint;
-//! - no claim was granted while another's lease had not ended and it was not
-//!   released, and every claim of a dead child lapses;
-//! - at least half of the kills came inside a call of the store.
+//! - every acknowledged record of a child is there, or the next one;
+//! - every record that was read had been recorded, for the same endpoint;
+//! - no claim was granted during the lease of another that was not released, and every
+//!   claim of a killed child ends;
+//! - at least half of the kills interrupted a call of the store.
 
 mod support;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
 use std::time::Duration;
 
 use path_store::Backend;
@@ -28,8 +25,10 @@ use path_store::SystemBootClock;
 use quiche::path_state::PathState;
 use quiche::path_state::PathStateStore;
 use quiche::path_state::RemoteEndpoint;
+use support::child::ChildProcess;
 use support::nth_endpoint;
 use support::open;
+use support::random::Random;
 use support::state;
 use support::RTT;
 
@@ -38,13 +37,13 @@ const WHO: &str = "PATH_STORE_TEST_WHO";
 
 const PROCESSES: u64 = 4;
 
-/// Endpoints that one child alone records for.
+/// Endpoints for which one child alone records.
 const OWN: u64 = 16;
 
 /// Endpoints that all claim.
 const CONTESTED: u64 = 8;
 
-/// Notes are of 8 bytes, in these places.
+/// Places of the notes, which have 8 bytes.
 const OWN_NOTES: u64 = 2;
 const VIOLATIONS: u64 = 0;
 const FIRST_CHILD: u64 = 1 + 2 * CONTESTED;
@@ -82,21 +81,21 @@ impl Notes {
     }
 }
 
-/// Returns where a child notes what it was told of an endpoint of its own.
-fn told(who: u64, n: u64) -> u64 {
+/// Returns the place of the last acknowledged record of a child for an endpoint of its own.
+fn recorded_at(who: u64, n: u64) -> u64 {
     FIRST_CHILD + who * CHILD_NOTES + 2 + OWN_NOTES * n
 }
 
-/// Returns where it notes what it is about to record.
-fn tried(who: u64, n: u64) -> u64 {
-    told(who, n) + 1
+/// Returns the place of the record that it is about to make.
+fn attempted_at(who: u64, n: u64) -> u64 {
+    recorded_at(who, n) + 1
 }
 
 fn own_endpoint(who: u64, n: u64) -> RemoteEndpoint {
     nth_endpoint(1000 + who * OWN + n)
 }
 
-/// Returns the record of an endpoint with this number: its fields hang together.
+/// Returns the record of an endpoint with this number, on which its RTT depends.
 fn set(key: u64, number: u64) -> PathState {
     let saved_rtt = Duration::from_millis(1 + (number + key) % 100);
     PathState { saved_rtt, limited: false, ..state(number) }
@@ -106,26 +105,16 @@ fn is_whole(key: u64, set: &PathState) -> bool {
     set.saved_rtt == Duration::from_millis(1 + (set.saved_cwnd + key) % 100)
 }
 
-/// Random numbers from a seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) % bound
-    }
-}
-
-/// One child's work.
-struct Worker {
+/// Work of one child.
+struct Writer {
     store: SqliteStore,
     notes: Notes,
     clock: SystemBootClock,
     who: u64,
 }
 
-impl Worker {
-    /// Calls the store, noting that it is inside.
+impl Writer {
+    /// Calls the store, and notes that it is inside the call.
     fn call<T>(&self, work: impl FnOnce(&SqliteStore) -> T) -> T {
         let base = FIRST_CHILD + self.who * CHILD_NOTES;
         self.notes.set(base + INSIDE, 1);
@@ -144,9 +133,9 @@ impl Worker {
     fn record(&self, n: u64, number: u64) {
         let here = own_endpoint(self.who, n);
         let key = self.who * OWN + n;
-        self.notes.set(tried(self.who, n), number);
+        self.notes.set(attempted_at(self.who, n), number);
         self.call(|store| store.record(&here, &set(key, number))).unwrap();
-        self.notes.set(told(self.who, n), number);
+        self.notes.set(recorded_at(self.who, n), number);
 
         match self.call(|store| store.get(&here)).unwrap() {
             Some(kept) if kept.saved_cwnd == number && is_whole(key, &kept) => (),
@@ -154,7 +143,7 @@ impl Worker {
         }
     }
 
-    /// Claims what others claim too.
+    /// Claims an endpoint that others claim too.
     fn claim(&self, n: u64, number: u64) {
         let here = nth_endpoint(n);
         let (end_at, holder_at) = (1 + 2 * n, 2 + 2 * n);
@@ -165,14 +154,14 @@ impl Worker {
         };
         let after_us = self.now_us();
 
-        // The last holder's lease began no later than it noted.
+        // The last holder's lease began at the noted time or before.
         if self.notes.get(holder_at) != 0 && after_us < self.notes.get(end_at) {
             self.notes.violation(format_args!("{here} has two holders"));
         }
         if !is_whole(5000 + n, &claim.state) {
             self.notes.violation(format_args!("{here}: torn: {:?}", claim.state));
         }
-        // From before it was asked for: it ends no earlier than that.
+        // The lease began after the request: it ends no earlier than this.
         self.notes.set(end_at, before_us + claim.lease.as_micros() as u64);
         self.notes.set(holder_at, 1 + self.who);
         self.call(|store| store.record(&here, &set(5000 + n, number))).unwrap();
@@ -180,8 +169,7 @@ impl Worker {
         self.call(|store| store.release(&here, claim.token)).unwrap();
     }
 
-    /// Claims and forgets an endpoint that it has to itself; then there is a
-    /// hold-off, and another is next.
+    /// Claims and forgets an endpoint of its own, a new one each time because of the hold-off.
     fn forget(&self, n: u64) {
         let here = nth_endpoint(10_000 + n % 50_000);
         self.call(|store| store.record(&here, &set(n, n))).unwrap();
@@ -195,7 +183,7 @@ impl Worker {
     }
 }
 
-// Not a test by itself: the children's part.
+// Not a test by itself: the part of the children.
 #[test]
 fn child_process() {
     let (Ok(folder), Ok(who)) = (std::env::var(FOLDER), std::env::var(WHO)) else {
@@ -203,7 +191,7 @@ fn child_process() {
     };
     let folder = Path::new(&folder);
     let (who, first) = who.split_once(' ').unwrap();
-    let worker = Worker {
+    let writer = Writer {
         store: open(&folder.join("paths.db")),
         notes: Notes::open(folder),
         clock: SystemBootClock::new().unwrap(),
@@ -213,48 +201,25 @@ fn child_process() {
     let mut random = Random(first.parse().unwrap());
     for number in first.parse::<u64>().unwrap().. {
         match random.below(8) {
-            0 => worker.forget(worker.who * 10_000 + number % 10_000),
-            1..4 => worker.claim(random.below(CONTESTED), number),
-            _ => worker.record(random.below(OWN), number),
+            0 => writer.forget(writer.who * 10_000 + number % 10_000),
+            1..4 => writer.claim(random.below(CONTESTED), number),
+            _ => writer.record(random.below(OWN), number),
         }
     }
 }
 
-/// Kills what a failed test leaves behind.
-struct Guard(Child);
-
-impl Guard {
-    fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
+fn spawn(folder: &Path, who: u64, first: u64) -> ChildProcess {
+    let who = format!("{who} {first}");
+    ChildProcess::spawn([(FOLDER, folder.as_os_str()), (WHO, who.as_ref())])
 }
 
-impl Drop for Guard {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn spawn(folder: &Path, who: u64, first: u64) -> Guard {
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["child_process", "--exact", "--nocapture", "--test-threads=1"])
-        .env(FOLDER, folder)
-        .env(WHO, format!("{who} {first}"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn();
-    Guard(child.unwrap())
-}
-
-/// Checks that everything a dead child was told is true.
+/// Checks every acknowledged record of a killed child.
 fn check(folder: &Path, notes: &Notes, who: u64) {
     let store = open(&folder.join("paths.db"));
     for n in 0..OWN {
         let kept = store.get(&own_endpoint(who, n)).unwrap();
         let kept_number = kept.map_or(0, |set| set.saved_cwnd);
-        let numbers = [notes.get(told(who, n)), notes.get(tried(who, n))];
+        let numbers = [notes.get(recorded_at(who, n)), notes.get(attempted_at(who, n))];
         assert!(numbers.contains(&kept_number), "child {who}, {n}: {kept_number} of {numbers:?}");
         assert!(kept.is_none_or(|set| is_whole(who * OWN + n, &set)), "{kept:?}");
     }
@@ -262,8 +227,8 @@ fn check(folder: &Path, notes: &Notes, who: u64) {
     assert_eq!((counters.records_damaged, counters.databases_quarantined), (0, 0));
 }
 
-/// Kills children so many times. Returns how many were inside a call.
-fn kill_again_and_again(kills: u64) -> u64 {
+/// Kills children `kills` times. Returns how many were inside a call.
+fn kill_writers(kills: u64) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let notes = Notes::open(folder.path());
     let store = open(&folder.path().join("paths.db"));
@@ -271,17 +236,18 @@ fn kill_again_and_again(kills: u64) -> u64 {
         store.record(&nth_endpoint(n), &set(5000 + n, 1)).unwrap();
     }
     let mut random = Random(kills);
-    let mut children: Vec<Guard> = (0..PROCESSES).map(|who| spawn(folder.path(), who, 1)).collect();
+    let mut children: Vec<ChildProcess> =
+        (0..PROCESSES).map(|who| spawn(folder.path(), who, 1)).collect();
     let mut inside = 0;
 
     for kill in 1..=kills {
         let who = random.below(PROCESSES);
         let base = FIRST_CHILD + who * CHILD_NOTES;
-        // A child that has only begun to work is no witness.
+        // A child that has just started proves nothing.
         let begun = notes.get(base + CALLS);
         while notes.get(base + CALLS) < begun + 20 {
             std::thread::sleep(Duration::from_millis(1));
-            assert!(children[who as usize].0.try_wait().unwrap().is_none(), "it failed by itself");
+            assert!(children[who as usize].is_running(), "it failed by itself");
         }
         std::thread::sleep(Duration::from_micros(random.below(20_000)));
 
@@ -301,7 +267,7 @@ fn kill_again_and_again(kills: u64) -> u64 {
     println!("{kills} kills, {inside} of them inside a call; {calls} calls");
     assert_eq!(notes.get(VIOLATIONS), 0);
     for n in 0..CONTESTED {
-        // A claim lasts three seconds; how slow this machine is does not matter.
+        // A claim lasts three seconds; the speed of this machine does not matter.
         let claim = (0..1500).find_map(|_| {
             std::thread::sleep(Duration::from_millis(20));
             store.claim(&nth_endpoint(n), RTT).unwrap()
@@ -313,14 +279,14 @@ fn kill_again_and_again(kills: u64) -> u64 {
 }
 
 #[test]
-fn a_store_survives_its_writers() {
-    let inside = kill_again_and_again(20);
+fn store_survives_killed_writers() {
+    let inside = kill_writers(20);
     assert!(inside > 0);
 }
 
 #[test]
 #[ignore = "a minute: make check-long"]
-fn a_store_survives_its_writers_200_times() {
-    let inside = kill_again_and_again(200);
+fn store_survives_200_killed_writers() {
+    let inside = kill_writers(200);
     assert!(inside >= 100, "only {inside} of 200 kills came inside a call");
 }

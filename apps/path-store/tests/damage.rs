@@ -17,34 +17,25 @@ use rusqlite::Connection;
 use support::endpoint;
 use support::nth_endpoint;
 use support::open;
+use support::random::Random;
 use support::state;
 use support::RTT;
 
 const CLIENT: &str = "198.51.100.7";
 
-/// Set for a test that runs again inside a mount namespace: its small disk.
+/// Variable of a test that runs again inside a mount namespace: its small disk.
 const DISK: &str = "PATH_STORE_TEST_DISK";
 
 const SETS: u64 = 300;
 const PAGE_BYTES: u64 = 2048;
 
-/// Random numbers from a seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) ^ self.0
-    }
-}
-
-/// Cuts the file, for each fourth seed, or overwrites 16 bytes in each of three
-/// places. Returns how many of the places are in pages in use.
-fn spoil(path: &Path, seed: u64, pages_in_use: &[bool]) -> usize {
+/// Truncates the file, for each fourth seed, or overwrites 16 bytes in each of three places.
+/// Returns how many of the places are in pages in use.
+fn damage(path: &Path, seed: u64, pages_in_use: &[bool]) -> usize {
     let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
     let length = file.metadata().unwrap().len();
     let mut random = Random(seed);
-    let mut place = || random.next() % (length - 16);
+    let mut place = || random.below(length - 16);
     if seed % 4 == 3 {
         file.set_len(place()).unwrap();
         return 3;
@@ -59,7 +50,7 @@ fn spoil(path: &Path, seed: u64, pages_in_use: &[bool]) -> usize {
     places.iter().filter(|place| pages_in_use[(**place / PAGE_BYTES) as usize]).count()
 }
 
-/// Tells which pages of a database are not on its list of free ones.
+/// Returns which pages of a database are not on its list of free ones.
 fn pages_in_use(path: &Path) -> Vec<bool> {
     let conn = Connection::open(path).unwrap();
     let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
@@ -70,7 +61,7 @@ fn pages_in_use(path: &Path) -> Vec<bool> {
 }
 
 /// Checks that damage anywhere costs entries and never the store.
-fn spoil_again_and_again(seeds: u64) {
+fn damage_copies(seeds: u64) {
     let origin = tempfile::tempdir().unwrap();
     let whole = origin.path().join("paths.db");
     let store = open(&whole);
@@ -85,7 +76,7 @@ fn spoil_again_and_again(seeds: u64) {
         let path = folder.path().join("paths.db");
         std::fs::copy(&whole, &path).unwrap();
         let opened_before = (seed % 2 == 0).then(|| open(&path));
-        hits += usize::from(spoil(&path, seed, &in_use) > 0);
+        hits += usize::from(damage(&path, seed, &in_use) > 0);
 
         let store = opened_before.unwrap_or_else(|| open(&path));
         for n in 0..SETS {
@@ -100,7 +91,7 @@ fn spoil_again_and_again(seeds: u64) {
         assert!(claimed, "seed {seed}");
         quarantined += store.counters().databases_quarantined;
 
-        // Damage that no call met is found at the next opening.
+        // The next opening finds damage that no call met.
         drop(store);
         let store = open(&path);
         store.record(&endpoint(CLIENT), &state(100)).unwrap();
@@ -110,10 +101,10 @@ fn spoil_again_and_again(seeds: u64) {
     assert!(hits as u64 * 2 >= seeds);
 }
 
-// Each byte of what the file says of itself, that it is ours included. Only the
-// lowest ones of the schema's number could as well be a newer version's.
+// Every byte of the header, with the application ID. Only the lowest bytes of the schema's
+// number could be those of a newer version.
 #[test]
-fn damage_in_the_header_costs_entries_and_never_the_store() {
+fn damage_of_header_costs_entries_alone() {
     let origin = tempfile::tempdir().unwrap();
     let whole = origin.path().join("paths.db");
     open(&whole).record(&nth_endpoint(1), &state(1)).unwrap();
@@ -136,18 +127,18 @@ fn damage_in_the_header_costs_entries_and_never_the_store() {
 }
 
 #[test]
-fn damage_anywhere_in_the_file_costs_entries_and_never_the_store() {
-    spoil_again_and_again(60);
+fn damage_anywhere_costs_entries_alone() {
+    damage_copies(60);
 }
 
 #[test]
 #[ignore = "a minute: make check-long"]
-fn damage_of_a_thousand_seeds_costs_entries_and_never_the_store() {
-    spoil_again_and_again(1000);
+fn damage_of_1000_seeds_costs_entries_alone() {
+    damage_copies(1000);
 }
 
-/// Runs this test again with a disk of so many KiB, of which only it knows. False
-/// if it is that run, or the system does not give disks away.
+/// Runs this test again in a mount namespace with a disk of its own. Returns false if this is
+/// that run; skips the test if the system has no mount namespaces.
 fn run_with_disk(test: &str, options: &str) -> bool {
     if std::env::var_os(DISK).is_some() {
         return false;
@@ -173,8 +164,8 @@ fn run_with_disk(test: &str, options: &str) -> bool {
 }
 
 #[test]
-fn a_full_disk_is_an_error_and_what_is_there_stays() {
-    if run_with_disk("a_full_disk_is_an_error_and_what_is_there_stays", "size=600k") {
+fn full_disk_is_an_error_that_keeps_records() {
+    if run_with_disk("full_disk_is_an_error_that_keeps_records", "size=600k") {
         return;
     }
     let folder = std::env::var(DISK).unwrap();
@@ -188,21 +179,21 @@ fn a_full_disk_is_an_error_and_what_is_there_stays() {
     let (full_at, error) = fill(0).expect("a full disk");
     let error = error.unwrap_err().to_string();
     assert!(error.contains("full") && !error.contains('\n'), "{error}");
-    // What was acknowledged is there, and can be read and claimed or is an error.
+    // Acknowledged records are there; a claim may fail.
     for n in 0..full_at {
         assert_eq!(store.get(&nth_endpoint(n)).unwrap().map(|set| set.saved_cwnd), Some(n));
         let _ = store.claim(&nth_endpoint(n), RTT);
     }
     assert_eq!(store.counters().databases_quarantined, 0);
 
-    // Another process, meanwhile, gets one line, or the store.
+    // Another process gets one line, or the store.
     let clock = Box::new(SystemBootClock::new().unwrap());
     let options = SqliteOptions::default();
     if let Err(error) = SqliteStore::open(&path, Role::Server, options, clock) {
         assert!(error.to_string().contains("full"), "{error}");
     }
 
-    // With more room it goes on by itself.
+    // With more room, the store works again.
     let grow = Command::new("mount").args(["-o", "remount,size=64m"]).arg(&folder).status();
     assert!(grow.unwrap().success());
     let (later, _) = (full_at..full_at + 500)
@@ -217,8 +208,8 @@ fn a_full_disk_is_an_error_and_what_is_there_stays() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_written_to_is_one_clear_line() {
-    if run_with_disk("a_disk_that_cannot_be_written_to_is_one_clear_line", "size=4m") {
+fn read_only_disk_is_one_clear_line() {
+    if run_with_disk("read_only_disk_is_one_clear_line", "size=4m") {
         return;
     }
     let folder = std::env::var(DISK).unwrap();

@@ -1,6 +1,4 @@
-//! Store on disk, beyond the rules that all stores share.
-//!
-//! Records survive, or are removed, and there are errors for a file that cannot be used.
+//! Store on disk, beyond the rules that all stores share: restarts, damage, and unusable files.
 
 mod support;
 
@@ -98,9 +96,8 @@ fn entries(store: &SqliteStore) -> Vec<Entry> {
     entries
 }
 
-/// Overwrites every page behind the first: the schema stays, what it leads to
-/// does not.
-fn spoil_pages(path: &Path) {
+/// Overwrites every page behind the first: the schema stays, the tables do not.
+fn damage_pages(path: &Path) {
     let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
     let length = file.metadata().unwrap().len();
     let noise: Vec<u8> = (PAGE_BYTES..length).map(|i| (i * 31 % 251) as u8).collect();
@@ -108,7 +105,7 @@ fn spoil_pages(path: &Path) {
 }
 
 #[test]
-fn sets_and_claims_survive_a_restart() {
+fn records_and_claims_survive_a_restart() {
     let folder = Folder::new();
     let here = endpoint(CLIENT);
     let set = state(100);
@@ -126,7 +123,7 @@ fn sets_and_claims_survive_a_restart() {
 }
 
 #[test]
-fn a_reboot_ends_claims_and_hold_offs_and_keeps_the_count_of_retreats() {
+fn reboot_keeps_retreats_alone() {
     let _time = simulation();
     let folder = Folder::new();
     let clock = SetBoot::new(1, HOUR * 1000);
@@ -150,7 +147,7 @@ fn a_reboot_ends_claims_and_hold_offs_and_keeps_the_count_of_retreats() {
 }
 
 #[test]
-fn the_wall_clock_moves_neither_leases_nor_hold_offs() {
+fn wall_clock_moves_neither_leases_nor_hold_offs() {
     let folder = Folder::new();
     let clock = SetBoot::new(1, HOUR);
     let (claimed, held_off) = (endpoint("198.51.100.7"), endpoint("198.51.101.7"));
@@ -182,7 +179,7 @@ fn the_wall_clock_moves_neither_leases_nor_hold_offs() {
 }
 
 #[test]
-fn a_damaged_record_is_a_miss_and_removed() {
+fn damaged_record_is_a_miss_and_removed() {
     let another = key_on_disk(&endpoint(CLIENT));
     for (damage, client) in [
         ("state = zeroblob(34)", NEIGHBOUR),
@@ -207,9 +204,9 @@ fn a_damaged_record_is_a_miss_and_removed() {
     }
 }
 
-// Two endpoints with one key, as if their hashes began alike.
+// Two endpoints with one key, as if their hashes had the same beginning.
 #[test]
-fn a_sound_record_under_anothers_key_is_a_miss_for_that_one() {
+fn record_under_anothers_key_is_a_miss() {
     let folder = Folder::new();
     let (here, there) = (endpoint(CLIENT), endpoint(NEIGHBOUR));
     let store = open(&folder.path());
@@ -226,9 +223,9 @@ fn a_sound_record_under_anothers_key_is_a_miss_for_that_one() {
     assert_eq!(entries(&store).len(), 1);
 }
 
-// Who holds the record is not known any more: nobody gets it beside that one.
+// The holder is unknown: nobody else may get the record.
 #[test]
-fn a_damaged_claim_is_removed_with_its_set() {
+fn damaged_claim_is_removed_with_its_record() {
     let another = key_on_disk(&endpoint(CLIENT));
     for (damage, client) in [
         ("token = 7", NEIGHBOUR),
@@ -254,7 +251,7 @@ fn a_damaged_claim_is_removed_with_its_set() {
 }
 
 #[test]
-fn what_older_versions_kept_is_forgotten() {
+fn records_of_older_schemas_are_dropped() {
     for version in 1..OUR_SCHEMA {
         let folder = Folder::with_records(3);
         folder.edit(&format!(
@@ -272,7 +269,7 @@ fn what_older_versions_kept_is_forgotten() {
 }
 
 #[test]
-fn a_newer_versions_record_is_a_miss_and_stays_until_it_expires() {
+fn newer_record_is_a_miss_and_stays() {
     let time = simulation();
     let folder = Folder::new();
     let here = endpoint(CLIENT);
@@ -295,7 +292,7 @@ fn a_newer_versions_record_is_a_miss_and_stays_until_it_expires() {
 }
 
 #[test]
-fn a_sweep_deletes_what_has_expired_and_what_a_wrong_clock_dated() {
+fn sweep_deletes_expired_and_future_records() {
     let time = simulation();
     let folder = Folder::new();
     let store = open_with(&folder.path(), SetBoot::new(1, HOUR));
@@ -307,7 +304,7 @@ fn a_sweep_deletes_what_has_expired_and_what_a_wrong_clock_dated() {
     time.advance_to(HOUR);
     store.record(&nth_endpoint(4), &state(4)).unwrap();
 
-    // A claim stays until its lease ends, so that no second one begins.
+    // A claim stays until its lease ends.
     assert_eq!(store.sweep().unwrap(), 4);
     assert_eq!(entries(&store).len(), 1);
     store.record(&nth_endpoint(3), &state(3)).unwrap();
@@ -323,7 +320,7 @@ fn a_sweep_deletes_what_has_expired_and_what_a_wrong_clock_dated() {
 }
 
 #[test]
-fn a_store_that_is_no_database_is_quarantined_and_replaced() {
+fn file_that_is_no_database_is_quarantined() {
     let folder = Folder::new();
     std::fs::write(folder.path(), "this is not a database, but long enough to look at").unwrap();
 
@@ -338,9 +335,9 @@ fn a_store_that_is_no_database_is_quarantined_and_replaced() {
 }
 
 #[test]
-fn a_store_that_fails_its_check_is_quarantined_with_its_log() {
+fn damaged_store_is_quarantined_with_its_log() {
     let folder = Folder::with_records(500);
-    spoil_pages(&folder.path());
+    damage_pages(&folder.path());
     std::fs::write(folder.0.path().join("paths.db-wal"), "a log").unwrap();
 
     let store = open(&folder.path());
@@ -352,7 +349,7 @@ fn a_store_that_fails_its_check_is_quarantined_with_its_log() {
 }
 
 #[test]
-fn a_truncated_store_is_quarantined() {
+fn truncated_store_is_quarantined() {
     let folder = Folder::with_records(500);
     let file = std::fs::OpenOptions::new().write(true).open(folder.path()).unwrap();
     file.set_len(3 * PAGE_BYTES + 100).unwrap();
@@ -363,7 +360,7 @@ fn a_truncated_store_is_quarantined() {
 }
 
 #[test]
-fn an_empty_file_becomes_a_store() {
+fn empty_file_becomes_a_store() {
     let folder = Folder::new();
     std::fs::write(folder.path(), "").unwrap();
 
@@ -373,12 +370,12 @@ fn an_empty_file_becomes_a_store() {
 }
 
 #[test]
-fn damage_found_while_open_moves_everybody_to_one_new_store() {
+fn damage_while_open_moves_all_to_one_new_store() {
     let folder = Folder::with_records(3000);
     let (first, second) = (open(&folder.path()), open(&folder.path()));
-    spoil_pages(&folder.path());
+    damage_pages(&folder.path());
 
-    // Pages that a process has cached still serve it: damage is met on others.
+    // A process still reads the pages in its cache; it meets the damage in others.
     for n in 0..3000 {
         first.get(&nth_endpoint(n)).unwrap();
     }
@@ -389,7 +386,7 @@ fn damage_found_while_open_moves_everybody_to_one_new_store() {
     assert_eq!(second.counters().databases_quarantined, 0);
     assert_eq!(folder.quarantined().len(), 1);
 
-    // The process that moved last does not take the new store's log with it.
+    // The process that moved last does not delete the new store's log.
     let claim = second.claim(&endpoint(CLIENT), RTT).unwrap();
     assert!(claim.is_some());
     drop(second);
@@ -397,7 +394,7 @@ fn damage_found_while_open_moves_everybody_to_one_new_store() {
 }
 
 #[test]
-fn a_table_that_went_missing_is_made_anew() {
+fn missing_table_is_created_again() {
     let folder = Folder::with_records(3);
     let store = open(&folder.path());
     store.get(&nth_endpoint(1)).unwrap();
@@ -409,7 +406,7 @@ fn a_table_that_went_missing_is_made_anew() {
 }
 
 #[test]
-fn a_deleted_store_is_made_anew() {
+fn deleted_store_is_created_again() {
     let folder = Folder::with_records(3);
     let store = open(&folder.path());
     for suffix in ["", "-wal", "-shm"] {
@@ -422,7 +419,7 @@ fn a_deleted_store_is_made_anew() {
 }
 
 #[test]
-fn a_store_behind_a_link_is_quarantined_where_it_is() {
+fn store_behind_a_link_is_quarantined_in_place() {
     let folder = Folder::new();
     let link = folder.0.path().join("link.db");
     std::fs::write(folder.path(), "no database").unwrap();
@@ -433,9 +430,9 @@ fn a_store_behind_a_link_is_quarantined_where_it_is() {
     assert!(open(&folder.path()).get(&endpoint(CLIENT)).unwrap().is_some());
 }
 
-// A tool says so; a server goes on without a store until there is another file.
+// A tool fails; a server goes on without a store until there is another file.
 #[test]
-fn a_newer_schema_is_left_alone() {
+fn newer_schema_is_left_alone() {
     let folder = Folder::with_records(1);
     folder.edit("PRAGMA user_version = 9");
     let before = std::fs::read(folder.path()).unwrap();
@@ -461,7 +458,7 @@ fn a_newer_schema_is_left_alone() {
 
 // Both versions have the file open, and the older one's statements would work.
 #[test]
-fn a_schema_that_becomes_newer_is_not_written_to() {
+fn schema_that_becomes_newer_is_not_written() {
     let folder = Folder::with_records(1);
     let store = open(&folder.path());
     let here = nth_endpoint(0);
@@ -478,7 +475,7 @@ fn a_schema_that_becomes_newer_is_not_written_to() {
 }
 
 #[test]
-fn of_damaged_stores_the_latest_few_are_kept() {
+fn quarantine_keeps_the_latest_three() {
     let folder = Folder::new();
     for n in 0..6 {
         std::fs::write(folder.path(), format!("no database: {n}")).unwrap();
@@ -500,7 +497,7 @@ fn of_damaged_stores_the_latest_few_are_kept() {
 }
 
 #[test]
-fn another_programs_database_is_left_alone() {
+fn database_of_another_program_is_left_alone() {
     let folder = Folder::new();
     folder.edit("CREATE TABLE bills (id INTEGER); INSERT INTO bills VALUES (7)");
 
@@ -512,7 +509,7 @@ fn another_programs_database_is_left_alone() {
 }
 
 #[test]
-fn a_path_that_cannot_be_a_store_is_one_clear_line() {
+fn unusable_path_is_one_clear_line() {
     let folder = Folder::new();
     std::fs::File::create(folder.path()).unwrap().write_all(b"x").unwrap();
 
@@ -531,7 +528,7 @@ fn a_path_that_cannot_be_a_store_is_one_clear_line() {
 }
 
 #[test]
-fn a_folder_without_permission_is_one_clear_line() {
+fn folder_without_permission_is_one_clear_line() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new();
     let locked = std::fs::Permissions::from_mode(0o500);
@@ -545,7 +542,7 @@ fn a_folder_without_permission_is_one_clear_line() {
 }
 
 #[test]
-fn a_tool_makes_no_store_and_replaces_none() {
+fn tool_creates_and_replaces_no_store() {
     let folder = Folder::new();
     let error = open_error(&folder.path(), Role::Tool);
     assert!(error.contains("there is no store"), "{error}");
@@ -558,7 +555,7 @@ fn a_tool_makes_no_store_and_replaces_none() {
 }
 
 #[test]
-fn a_store_stays_within_its_bound() {
+fn store_stays_within_its_capacity() {
     let folder = Folder::new();
     let clock = Box::new(SystemBootClock::new().unwrap());
     let options = SqliteOptions { capacity: 200 };
@@ -573,7 +570,7 @@ fn a_store_stays_within_its_bound() {
     assert!(store.get(&nth_endpoint(499)).unwrap().is_some());
     assert_eq!(store.counters().entries_evicted, 500 - kept as u64);
 
-    // Nor do processes pass it together that add one each.
+    // Processes that add one each do not exceed it together either.
     drop(store);
     for n in 500..520 {
         let clock = Box::new(SystemBootClock::new().unwrap());
@@ -584,7 +581,7 @@ fn a_store_stays_within_its_bound() {
 }
 
 #[test]
-fn entries_can_be_looked_at_and_deleted() {
+fn admin_shows_and_deletes_entries() {
     let _time = simulation();
     let folder = Folder::new();
     let store = open_with(&folder.path(), SetBoot::new(1, HOUR));

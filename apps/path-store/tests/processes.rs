@@ -1,6 +1,6 @@
 //! Processes that share one store.
 //!
-//! A child is this test program again, told by environment variables what to do.
+//! A child is this test program again; environment variables have its task.
 
 mod support;
 
@@ -8,12 +8,10 @@ use std::io::BufRead;
 use std::io::BufReader;
 use std::io::Write;
 use std::path::Path;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
 
 use quiche::path_state::PathState;
 use quiche::path_state::PathStateStore;
+use support::child::ChildProcess;
 use support::endpoint;
 use support::nth_endpoint;
 use support::open;
@@ -23,47 +21,26 @@ use support::RTT;
 const TASK: &str = "PATH_STORE_TEST_TASK";
 const STORE: &str = "PATH_STORE_TEST_STORE";
 
-/// A line of a child, among those of the test framework.
+/// Prefix of a child's lines, among those of the test framework.
 const MARK: &str = "child: ";
 
-/// Kills what a failed test leaves behind.
-struct Guard(Child);
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn spawn(task: &str, store: &Path) -> ChildProcess {
+    ChildProcess::spawn([(TASK, task.as_ref()), (STORE, store.as_os_str())])
 }
 
-impl Guard {
-    fn start(task: &str, store: &Path) -> Self {
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["child_process", "--exact", "--nocapture", "--test-threads=1"])
-            .env(TASK, task)
-            .env(STORE, store)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+/// Returns what the child says, line by line, to the end of the last whole line.
+fn lines(child: &mut ChildProcess) -> impl Iterator<Item = String> {
+    let mut output = BufReader::new(child.stdout());
 
-        Guard(child)
-    }
-
-    /// Returns what the child says, line by line, to the end of the last whole line.
-    fn lines(&mut self) -> impl Iterator<Item = String> {
-        let mut output = BufReader::new(self.0.stdout.take().unwrap());
-
-        std::iter::from_fn(move || loop {
-            let mut line = String::new();
-            output.read_line(&mut line).unwrap();
-            let whole = line.strip_suffix('\n')?;
-            // The framework's "test child_process ... " shares the first line.
-            if let Some((_, said)) = whole.split_once(MARK) {
-                return Some(said.to_string());
-            }
-        })
-    }
+    std::iter::from_fn(move || loop {
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let whole = line.strip_suffix('\n')?;
+        // The framework's "test child_process ... " shares the first line.
+        if let Some((_, said)) = whole.split_once(MARK) {
+            return Some(said.to_string());
+        }
+    })
 }
 
 fn say(text: impl std::fmt::Display) {
@@ -71,7 +48,7 @@ fn say(text: impl std::fmt::Display) {
     writeln!(out, "{MARK}{text}").and_then(|()| out.flush()).unwrap();
 }
 
-// Not a test by itself: the children's part.
+// Not a test by itself: the part of the children.
 #[test]
 fn child_process() {
     let (Ok(task), Ok(store)) = (std::env::var(TASK), std::env::var(STORE)) else {
@@ -86,8 +63,7 @@ fn child_process() {
     }
 }
 
-/// Claims at every line on stdin, each of which is a race, and says whether this process
-/// won it.
+/// Claims at every line on stdin, each of which is a race, and prints whether this process won.
 fn claim_when_told(path: &Path) {
     let store = open(path);
     say("ready");
@@ -105,7 +81,7 @@ fn hold_a_claim(path: &Path) {
 }
 
 #[test]
-fn of_many_processes_exactly_one_wins_each_claim() {
+fn claim_goes_to_one_of_many_processes() {
     const PROCESSES: usize = 6;
     const ROUNDS: u64 = 40;
 
@@ -118,15 +94,15 @@ fn of_many_processes_exactly_one_wins_each_claim() {
         store.record(&nth_endpoint(n), &PathState { saved_rtt, ..state(n) }).unwrap();
     }
 
-    let mut children: Vec<Guard> = (0..PROCESSES).map(|_| Guard::start("claim", &path)).collect();
-    let mut outputs: Vec<_> = children.iter_mut().map(Guard::lines).collect();
+    let mut children: Vec<ChildProcess> = (0..PROCESSES).map(|_| spawn("claim", &path)).collect();
+    let mut outputs: Vec<_> = children.iter_mut().map(lines).collect();
     for output in &mut outputs {
         assert_eq!(output.next().as_deref(), Some("ready"));
     }
 
     for round in 0..ROUNDS {
         for child in &mut children {
-            writeln!(child.0.stdin.as_mut().unwrap(), "{round}").unwrap();
+            writeln!(child.stdin(), "{round}").unwrap();
         }
         let won: Vec<String> = outputs.iter_mut().map(|output| output.next().unwrap()).collect();
         let winners = won.iter().filter(|won| *won == "true").count();
@@ -135,7 +111,7 @@ fn of_many_processes_exactly_one_wins_each_claim() {
 }
 
 #[test]
-fn a_killed_holders_claim_lapses_with_its_lease() {
+fn claim_of_killed_holder_ends_with_its_lease() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("paths.db");
     let here = endpoint("198.51.100.7");
@@ -143,13 +119,11 @@ fn a_killed_holders_claim_lapses_with_its_lease() {
     let saved_rtt = std::time::Duration::from_millis(50);
     store.record(&here, &PathState { saved_rtt, ..state(100) }).unwrap();
 
-    let mut child = Guard::start("hold", &path);
-    assert_eq!(child.lines().next().as_deref(), Some("true"));
-    child.0.kill().unwrap();
-    child.0.wait().unwrap();
+    let mut child = spawn("hold", &path);
+    assert_eq!(lines(&mut child).next().as_deref(), Some("true"));
+    child.kill();
 
-    // The claim lasts three seconds. However slow this machine is, nobody gets the record
-    // twice, and somebody gets it in the end.
+    // The claim lasts three seconds; the speed of this machine does not matter.
     let claim = (0..1500).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(20));
         store.claim(&here, RTT).unwrap()

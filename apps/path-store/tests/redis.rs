@@ -1,6 +1,5 @@
-//! Store on Redis, beyond the rules that all stores share.
-//!
-//! Its server is gone, slow, strange, full, or another one than before.
+//! Store on Redis, beyond the rules that all stores share: a server that is dead, slow, broken,
+//! full, or another one than before.
 
 mod support;
 
@@ -40,17 +39,17 @@ use support::WALL_START;
 const CLIENT: &str = "198.51.100.7";
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Often enough for anything that happens by itself.
+/// Enough attempts for anything that happens by itself.
 const TRIES_MAX: u32 = 4000;
 const NAP: Duration = Duration::from_millis(5);
 
-/// Returns options with which answers are waited for a fifth of a second.
+/// Returns options with a time-out of a fifth of a second.
 fn impatient() -> RedisOptions {
-    RedisOptions { patience: Duration::from_millis(200), ..RedisOptions::default() }
+    RedisOptions { timeout: Duration::from_millis(200), ..RedisOptions::default() }
 }
 
 fn open(server: &RedisServer) -> RedisStore {
-    open_redis(&server.url(), RedisOptions { patience: Duration::from_secs(20), ..impatient() })
+    open_redis(&server.url(), RedisOptions { timeout: Duration::from_secs(20), ..impatient() })
 }
 
 /// Returns a record whose lease is one second, so that a claim lasts three.
@@ -64,8 +63,8 @@ fn entries(store: &RedisStore) -> Vec<Entry> {
     entries
 }
 
-/// Tries until there is an answer.
-fn until_it_works<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+/// Repeats an attempt until it succeeds.
+fn retry_until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     for _ in 0..TRIES_MAX {
         if let Some(value) = attempt() {
             return value;
@@ -85,7 +84,7 @@ fn open_error(url: &str, role: Role) -> String {
 }
 
 #[test]
-fn a_server_that_was_killed_is_found_again() {
+fn killed_server_is_found_again() {
     let mut server = RedisServer::start(&[]);
     let store = open_redis(&server.url(), impatient());
     let here = endpoint(CLIENT);
@@ -98,8 +97,8 @@ fn a_server_that_was_killed_is_found_again() {
     }
     server.restart();
 
-    // It kept nothing, the script neither.
-    until_it_works(|| store.record(&here, &state(200)).ok());
+    // The server lost records and script.
+    retry_until(|| store.record(&here, &state(200)).ok());
     assert_eq!(store.get(&here).unwrap(), Some(state_like(&store, &here)));
     assert!(store.claim(&here, RTT).unwrap().is_some());
     assert!(store.counters().reconnects >= 1);
@@ -112,7 +111,7 @@ fn state_like(store: &RedisStore, here: &RemoteEndpoint) -> PathState {
 }
 
 #[test]
-fn a_paused_server_is_an_error_in_time_and_a_lost_answer_ends_with_its_lease() {
+fn paused_server_fails_and_its_claim_ends() {
     let server = RedisServer::start(&[]);
     let (impatient, other) = (open_redis(&server.url(), impatient()), open(&server));
     let here = endpoint(CLIENT);
@@ -126,15 +125,15 @@ fn a_paused_server_is_an_error_in_time_and_a_lost_answer_ends_with_its_lease() {
     assert!(error.contains("no answer in time"), "{error}");
     server.resume();
 
-    // The claim is made when the server goes on, and nobody knows its token.
-    let claim_key = set_key(&here).replace(":set:", ":claim:");
-    until_it_works(|| server.run::<bool>(&["EXISTS", &claim_key]).unwrap().then_some(()));
+    // The server makes the claim when it goes on, and nobody knows its token.
+    let claim_key = record_key(&here).replace(":set:", ":claim:");
+    retry_until(|| server.run::<bool>(&["EXISTS", &claim_key]).unwrap().then_some(()));
     assert_eq!(other.claim(&here, RTT).unwrap(), None);
-    until_it_works(|| other.claim(&here, RTT).unwrap());
-    until_it_works(|| impatient.get(&here).ok());
+    retry_until(|| other.claim(&here, RTT).unwrap());
+    retry_until(|| impatient.get(&here).ok());
 }
 
-/// Starts a server that says the same to everybody, and counts who came.
+/// Starts a server that gives every connection the same answer, and counts connections.
 fn strange_server(answer: &'static [u8]) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
@@ -154,7 +153,7 @@ fn strange_server(answer: &'static [u8]) -> (String, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn a_server_that_talks_nonsense_is_an_error_and_left_in_peace() {
+fn nonsense_is_an_error_with_a_backoff() {
     for answer in [
         &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
         b"$99999999999999999999\r\n",
@@ -175,7 +174,7 @@ fn a_server_that_talks_nonsense_is_an_error_and_left_in_peace() {
 }
 
 #[test]
-fn a_server_that_cannot_be_reached_stops_a_tool_and_no_server() {
+fn unreachable_server_stops_a_tool_alone() {
     let url = "redis://user:secret@127.0.0.1:1/3";
     let error = open_error(url, Role::Tool);
     assert!(error.starts_with("redis://127.0.0.1:1: ") && error.contains("refused"), "{error}");
@@ -185,7 +184,7 @@ fn a_server_that_cannot_be_reached_stops_a_tool_and_no_server() {
 }
 
 #[test]
-fn a_password_comes_from_the_url_or_a_file_and_a_wrong_one_stops_everybody() {
+fn password_comes_from_url_or_file() {
     let server = RedisServer::start(&["--requirepass", "p@ss w:rd"]);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("password");
@@ -251,7 +250,7 @@ fn tls_is_checked_against_the_named_authority() {
 }
 
 #[test]
-fn scripts_that_were_flushed_come_back() {
+fn flushed_script_is_loaded_again() {
     let server = RedisServer::start(&[]);
     let store = open(&server);
     let here = endpoint(CLIENT);
@@ -262,12 +261,12 @@ fn scripts_that_were_flushed_come_back() {
 }
 
 /// Returns the key of the record of an endpoint.
-fn set_key(here: &RemoteEndpoint) -> String {
+fn record_key(here: &RemoteEndpoint) -> String {
     format!("{{path-store-0}}:set:{here}")
 }
 
 #[test]
-fn a_damaged_record_is_a_miss_and_removed() {
+fn damaged_record_is_a_miss_and_removed() {
     let server = RedisServer::start(&[]);
     let store = open(&server);
     let (here, there) = (endpoint(CLIENT), endpoint("198.51.101.7"));
@@ -283,7 +282,7 @@ fn a_damaged_record_is_a_miss_and_removed() {
     ]) {
         store.record(&here, &state(100)).unwrap();
         store.record(&there, &state(200)).unwrap();
-        let (key, other) = (set_key(&here), set_key(&there));
+        let (key, other) = (record_key(&here), record_key(&there));
         let word = |word: &&'static str| match *word {
             "KEY" => key.clone(),
             "OTHER" => other.clone(),
@@ -302,14 +301,14 @@ fn a_damaged_record_is_a_miss_and_removed() {
 }
 
 #[test]
-fn a_newer_versions_record_is_a_miss_and_left_alone() {
+fn newer_record_is_a_miss_and_stays() {
     let server = RedisServer::start(&[]);
     let store = open(&server);
     let here = endpoint(CLIENT);
     store.record(&here, &state(100)).unwrap();
     let token = store.claim(&here, RTT).unwrap().unwrap().token;
 
-    // The checksum's rule is repeated here: it holds for versions to come.
+    // The rule of the checksum is repeated here: it also holds for future versions.
     let set = "\u{2}what is to come";
     let sum: String = server
         .run(&[
@@ -321,21 +320,21 @@ fn a_newer_versions_record_is_a_miss_and_left_alone() {
         ])
         .unwrap();
     let value = format!("{set}{}", &sum[..16]);
-    server.run::<()>(&["SET", &set_key(&here), &value, "EX", "3600"]).unwrap();
+    server.run::<()>(&["SET", &record_key(&here), &value, "EX", "3600"]).unwrap();
 
     store.record(&here, &state(200)).unwrap();
     store.forget(&here, token, quiche::clock::wall_now()).unwrap();
     assert_eq!(store.get(&here).unwrap(), None);
     assert_eq!(store.claim(&here, RTT).unwrap(), None);
-    assert_eq!(server.run::<String>(&["GET", &set_key(&here)]), Ok(value));
+    assert_eq!(server.run::<String>(&["GET", &record_key(&here)]), Ok(value));
     assert_eq!(entries(&store)[0].status, RecordStatus::Newer);
     assert!(store.counters().records_newer >= 4);
     assert_eq!(store.counters().records_damaged, 0);
 }
 
-// Of the clocks of the servers, and of Redis'.
+// The clocks of the servers, and that of Redis.
 #[test]
-fn a_clock_that_is_set_back_a_day_keeps_no_claim_and_no_hold_off_for_a_day() {
+fn clock_set_back_prolongs_no_timer() {
     let time = simulation();
     let server = RedisServer::start_frozen(&[], WALL_START + DAY);
     let store = open(&server);
@@ -352,7 +351,7 @@ fn a_clock_that_is_set_back_a_day_keeps_no_claim_and_no_hold_off_for_a_day() {
     store.record(&held_off, &state(100)).unwrap();
     assert_eq!(store.get(&held_off).unwrap(), None);
 
-    // From when it is noticed, they have their whole time at most.
+    // From when Redis notices it, timers have at most their whole duration.
     server.set_wall(WALL_START + HOUR);
     time.advance_to(lease + LINGER);
     assert!(store.claim(&claimed, RTT).unwrap().is_some());
@@ -361,7 +360,7 @@ fn a_clock_that_is_set_back_a_day_keeps_no_claim_and_no_hold_off_for_a_day() {
 }
 
 #[test]
-fn a_clock_that_is_set_forward_a_day_loses_sets_and_no_more() {
+fn clock_set_forward_loses_records_alone() {
     let _time = simulation();
     let server = RedisServer::start_frozen(&[], WALL_START);
     let store = open(&server);
@@ -377,7 +376,7 @@ fn a_clock_that_is_set_forward_a_day_loses_sets_and_no_more() {
 }
 
 #[test]
-fn a_full_server_is_an_error_and_works_again_when_there_is_room() {
+fn full_server_works_again_with_room() {
     let server = RedisServer::start(&["--maxmemory-policy", "noeviction"]);
     let store = open(&server);
     let here = endpoint(CLIENT);
@@ -387,11 +386,11 @@ fn a_full_server_is_an_error_and_works_again_when_there_is_room() {
     let error = store.record(&endpoint("10.0.0.1"), &state(1)).unwrap_err().to_string();
     assert!(error.contains("OOM") || error.contains("memory"), "{error}");
     server.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
-    assert!(until_it_works(|| store.claim(&here, RTT).ok()).is_some());
+    assert!(retry_until(|| store.claim(&here, RTT).ok()).is_some());
 }
 
 #[test]
-fn of_many_claimants_exactly_one_wins() {
+fn claim_goes_to_one_of_many_claimants() {
     const CLAIMANTS: usize = 6;
     const ROUNDS: u64 = 50;
 
@@ -415,26 +414,26 @@ fn of_many_claimants_exactly_one_wins() {
     }
 }
 
-// Redis replicates without waiting. What is lost with a primary that did not
-// manage to is what docs/path-store.md says: a claim may be granted twice.
+// Redis replicates asynchronously: after the loss of a primary, a claim may be granted twice,
+// see docs/path-store.md.
 #[test]
-fn a_replica_that_takes_over_may_not_know_of_a_claim() {
+fn replica_may_grant_a_claim_again() {
     let mut primary = RedisServer::start(&[]);
     let replica = RedisServer::start(&["--replicaof", "127.0.0.1", &primary.port().to_string()]);
     let (before, after) = (open(&primary), open_redis(&replica.url(), impatient()));
     let here = endpoint(CLIENT);
     let saved_rtt = Duration::from_secs(100);
     before.record(&here, &PathState { saved_rtt, ..state(100) }).unwrap();
-    until_it_works(|| replica.run::<Option<Vec<u8>>>(&["GET", &set_key(&here)]).unwrap());
+    retry_until(|| replica.run::<Option<Vec<u8>>>(&["GET", &record_key(&here)]).unwrap());
 
-    // It cannot be written to before it takes over: no claim, no jump.
+    // It refuses writes before it takes over: no claim, no jump.
     assert!(after.claim(&here, RTT).is_err());
 
     // A primary that is cut off from its replica still grants claims.
     replica.run::<()>(&["REPLICAOF", "NO", "ONE"]).unwrap();
     assert!(before.claim(&here, RTT).unwrap().is_some());
     primary.kill();
-    let again = until_it_works(|| after.claim(&here, RTT).ok());
+    let again = retry_until(|| after.claim(&here, RTT).ok());
     assert!(again.is_some(), "the record was replicated, the claim was not");
     assert_eq!(after.claim(&here, RTT).unwrap(), None);
 }
@@ -454,16 +453,16 @@ fn start_cluster() -> Vec<RedisServer> {
         let info: String = server.run(&["CLUSTER", "INFO"]).unwrap();
         info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")
     };
-    until_it_works(|| servers.iter().all(up).then_some(()));
+    retry_until(|| servers.iter().all(up).then_some(()));
 
     servers
 }
 
 #[test]
-fn a_cluster_of_three_keeps_everything_and_is_found_by_any_of_them() {
+fn cluster_of_three_is_one_store() {
     let servers = start_cluster();
     let dead_first = format!("redis+cluster://127.0.0.1:1,127.0.0.1:{}", servers[1].port());
-    let options = RedisOptions { patience: Duration::from_secs(20), ..RedisOptions::default() };
+    let options = RedisOptions { timeout: Duration::from_secs(20), ..RedisOptions::default() };
     let store = open_redis(&dead_first, options);
 
     let records: Vec<Request> =

@@ -1,6 +1,4 @@
-//! Service of a store to an event loop.
-//!
-//! Nothing blocks, nothing is lost that must not be, and every answer comes once.
+//! Service of a store to an event loop: it never blocks, keeps releases, and answers once.
 
 mod support;
 
@@ -35,12 +33,12 @@ use support::open;
 use support::state;
 use support::RTT;
 
-/// Longer than any test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest wait for an event.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 const CLIENT: &str = "198.51.100.7";
 
-/// What a [`Gate`] saw and does.
+/// Observation and control of a [`GatedStore`].
 #[derive(Default)]
 struct Control {
     /// The batches so far.
@@ -51,17 +49,17 @@ struct Control {
 }
 
 /// A memory store whose thread waits for a permit before each batch.
-struct Gate {
+struct GatedStore {
     store: MemoryStore,
     permits: Mutex<mpsc::Receiver<()>>,
     control: Arc<Control>,
 }
 
-impl Gate {
+impl GatedStore {
     fn new() -> (Box<Self>, mpsc::Sender<()>, Arc<Control>) {
         let (permit, permits) = mpsc::channel();
         let control = Arc::new(Control::default());
-        let gate = Gate {
+        let gate = GatedStore {
             store: MemoryStore::new(1000),
             permits: Mutex::new(permits),
             control: control.clone(),
@@ -71,7 +69,7 @@ impl Gate {
     }
 }
 
-impl PathStateStore for Gate {
+impl PathStateStore for GatedStore {
     fn get(&self, endpoint: &RemoteEndpoint) -> Result<Option<PathState>, StoreError> {
         self.store.get(endpoint)
     }
@@ -102,8 +100,8 @@ impl PathStateStore for Gate {
     }
 }
 
-impl Backend for Gate {
-    // Without anybody to give permits, the gate is open.
+impl Backend for GatedStore {
+    // After the permit channel is dropped, the gate is open.
     fn perform(&self, requests: &[Request]) -> Result<Vec<Outcome>, StoreError> {
         let _ = self.permits.lock().unwrap().recv();
         self.control.batches.lock().unwrap().push(requests.to_vec());
@@ -137,7 +135,7 @@ impl Reader {
         loop {
             match self.handle.poll() {
                 Some(answer) => return answer,
-                None => self.woken.recv_timeout(PATIENCE).expect("to be woken"),
+                None => self.woken.recv_timeout(TIMEOUT).expect("to be woken"),
             }
         }
     }
@@ -156,7 +154,7 @@ fn start(backend: Box<dyn Backend>, queue_max: usize) -> StoreService {
 }
 
 #[test]
-fn what_is_asked_is_answered_with_its_tag_and_in_order() {
+fn answers_have_tags_and_come_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let service = start(Box::new(open(&folder.path().join("paths.db"))), 100);
     let reader = Reader::new(&service);
@@ -177,9 +175,9 @@ fn what_is_asked_is_answered_with_its_tag_and_in_order() {
             (*tag, claim.map(|claim| claim.state.saved_cwnd))
         }
     };
-    let told: Vec<_> = answers.iter().map(state).collect();
-    assert_eq!(told, [(7, Some(100)), (8, None), (9, Some(100)), (10, None)]);
-    assert!(service.flush(PATIENCE));
+    let answered: Vec<_> = answers.iter().map(state).collect();
+    assert_eq!(answered, [(7, Some(100)), (8, None), (9, Some(100)), (10, None)]);
+    assert!(service.flush(TIMEOUT));
     assert!(reader.handle.poll().is_none());
 
     let metrics = service.metrics();
@@ -188,8 +186,8 @@ fn what_is_asked_is_answered_with_its_tag_and_in_order() {
 }
 
 #[test]
-fn requests_that_wait_together_share_a_transaction() {
-    let (gate, permit, control) = Gate::new();
+fn queued_requests_share_a_transaction() {
+    let (gate, permit, control) = GatedStore::new();
     let service = start(gate, 100);
     let reader = Reader::new(&service);
 
@@ -206,8 +204,8 @@ fn requests_that_wait_together_share_a_transaction() {
 }
 
 #[test]
-fn a_full_queue_drops_questions_and_keeps_room_for_ends() {
-    let (gate, permit, control) = Gate::new();
+fn full_queue_keeps_room_for_releases() {
+    let (gate, permit, control) = GatedStore::new();
     let service = start(gate, 4);
     let reader = Reader::new(&service);
     let here = endpoint(CLIENT);
@@ -234,7 +232,7 @@ fn a_full_queue_drops_questions_and_keeps_room_for_ends() {
     for _ in 0..taken {
         reader.next();
     }
-    assert!(service.flush(PATIENCE));
+    assert!(service.flush(TIMEOUT));
     assert!(reader.handle.get(1, &here));
     reader.next();
     let done = control.batches.lock().unwrap().concat();
@@ -242,7 +240,7 @@ fn a_full_queue_drops_questions_and_keeps_room_for_ends() {
 }
 
 #[test]
-fn a_handle_that_reads_no_answers_gets_no_more_than_its_bound() {
+fn handle_has_a_bound_of_unread_answers() {
     let service = start(Box::new(MemoryStore::new(10)), 1000);
     let reader = Reader::new(&service);
 
@@ -260,8 +258,8 @@ fn a_handle_that_reads_no_answers_gets_no_more_than_its_bound() {
 }
 
 #[test]
-fn a_failing_store_is_a_miss_and_ends_are_tried_again() {
-    let (gate, permit, control) = Gate::new();
+fn failing_store_is_a_miss_and_releases_are_retried() {
+    let (gate, permit, control) = GatedStore::new();
     control.failures.store(2, SeqCst);
     let service = start(gate, 100);
     let reader = Reader::new(&service);
@@ -274,7 +272,7 @@ fn a_failing_store_is_a_miss_and_ends_are_tried_again() {
 
     assert_eq!(reader.claimed(), None);
     assert_eq!(reader.next(), Answer::Read { tag: 2, state: None });
-    assert!(service.flush(PATIENCE));
+    assert!(service.flush(TIMEOUT));
 
     let metrics = service.metrics();
     assert_eq!((metrics.failed, metrics.releases), (2, 1));
@@ -283,22 +281,22 @@ fn a_failing_store_is_a_miss_and_ends_are_tried_again() {
 }
 
 #[test]
-fn what_keeps_failing_is_given_up() {
-    let (gate, permit, control) = Gate::new();
+fn retries_of_a_release_are_limited() {
+    let (gate, permit, control) = GatedStore::new();
     control.failures.store(1000, SeqCst);
     drop(permit);
     let service = start(gate, 100);
     let reader = Reader::new(&service);
 
     assert!(reader.handle.forget(&endpoint(CLIENT), ClaimToken(5), UNIX_EPOCH));
-    assert!(service.close(PATIENCE));
+    assert!(service.close(TIMEOUT));
     assert_eq!(control.batches.lock().unwrap().len(), 5);
 }
 
 #[test]
-fn a_claim_that_nobody_reads_about_is_released() {
+fn unread_claim_is_released() {
     for read_before_drop in [false, true] {
-        let (gate, permit, _control) = Gate::new();
+        let (gate, permit, _control) = GatedStore::new();
         let service = start(gate, 100);
         let here = endpoint(CLIENT);
         let first = Reader::new(&service);
@@ -307,23 +305,23 @@ fn a_claim_that_nobody_reads_about_is_released() {
         first.handle.record(&here, &state(100));
         first.handle.claim(1, &here, RTT);
         if read_before_drop {
-            // The answer is there when the handle goes, or comes after it.
+            // The answer comes before the handle is dropped, or after.
             permit.send(()).unwrap();
             permit.send(()).unwrap();
-            first.woken.recv_timeout(PATIENCE).unwrap();
+            first.woken.recv_timeout(TIMEOUT).unwrap();
         }
         drop(first);
         drop(permit);
 
-        assert!(service.flush(PATIENCE) && service.flush(PATIENCE));
+        assert!(service.flush(TIMEOUT) && service.flush(TIMEOUT));
         second.handle.claim(2, &here, RTT);
         assert!(second.claimed().is_some());
     }
 }
 
-// A thousand a minute would be fewer than there are new ones.
+// One sweep per minute would delete fewer entries than are recorded.
 #[test]
-fn a_sweep_goes_on_until_nothing_is_left() {
+fn sweep_goes_on_until_nothing_is_left() {
     const SETS: u64 = 5 * SWEEP_MAX as u64 / 2;
 
     let folder = tempfile::tempdir().unwrap();
@@ -348,7 +346,7 @@ fn a_sweep_goes_on_until_nothing_is_left() {
 }
 
 #[test]
-fn closing_does_what_is_queued() {
+fn close_performs_queued_requests() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("paths.db");
     let service = start(Box::new(open(&path)), 1000);
@@ -357,7 +355,7 @@ fn closing_does_what_is_queued() {
     for n in 0..600 {
         assert!(reader.handle.record(&nth_endpoint(n), &state(n)));
     }
-    assert!(service.close(PATIENCE));
+    assert!(service.close(TIMEOUT));
     assert!(!reader.handle.get(1, &endpoint(CLIENT)));
 
     let store = open(&path);
@@ -367,8 +365,8 @@ fn closing_does_what_is_queued() {
 }
 
 #[test]
-fn closing_a_stuck_store_gives_up_in_time() {
-    let (gate, permit, _control) = Gate::new();
+fn close_of_a_stuck_store_times_out() {
+    let (gate, permit, _control) = GatedStore::new();
     let service = start(gate, 100);
     let reader = Reader::new(&service);
     reader.handle.get(1, &endpoint(CLIENT));
@@ -380,7 +378,7 @@ fn closing_a_stuck_store_gives_up_in_time() {
 }
 
 #[test]
-fn event_loops_share_one_thread_and_get_their_own_answers() {
+fn event_loops_get_their_own_answers() {
     const LOOPS: u64 = 4;
     const REQUESTS: u64 = 300;
 

@@ -109,7 +109,7 @@ pub struct ReportArgs {
     pub out: PathBuf,
 }
 
-/// How many runs go on at a time when nobody says.
+/// Returns how many runs go on at a time when nobody says.
 pub fn jobs(asked: Option<NonZeroUsize>) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     asked.map_or_else(cores, usize::from)
@@ -130,12 +130,12 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn every_flag_of_run_is_understood() {
+    fn every_option_of_run_is_parsed() {
         let line = "sim run a.toml paths --only GEO --only x=1,y --seed 7 --runs 3 --jobs 2 \
                     --out o.jsonl --trace t";
         let Ok(Command::Run(args)) = parse(line.split_whitespace()) else {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_usage_is_one_line_naming_the_input() {
+    fn bad_usage_is_one_line_that_names_the_input() {
         for (line, named) in [
             ("sim", "no command"),
             ("sim run", "<FILE"),

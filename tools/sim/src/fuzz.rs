@@ -1,10 +1,10 @@
 //! Fuzzing: a search for scenarios in which a rule is broken or a download does
 //! not complete.
 //!
-//! Owns: what a random scenario looks like (wide ranges, but nothing that would
-//! rightly end a connection, such as silence for longer than its idle timeout),
-//! and a failed one as a file that runs again. Does not own: the rules
-//! ([`invariants`](crate::invariants)), or when to stop.
+//! Owns the ranges of random scenarios (wide, but without anything that rightly ends a
+//! connection, such as silence for longer than its idle timeout), and writes a failed one
+//! as a file that runs again. The rules are in [`invariants`](crate::invariants); the caller
+//! decides when to stop.
 
 use std::any::Any;
 use std::fmt;
@@ -22,8 +22,8 @@ use quiche::slow_start::SlowStartExit;
 use toml::Table;
 use toml::Value;
 
-use crate::dice::round;
-use crate::dice::Dice;
+use crate::random::round;
+use crate::random::Random;
 use crate::scenario::Change;
 use crate::scenario::Controller;
 use crate::scenario::Flow;
@@ -74,7 +74,7 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// The scenario as a file: `sim run FILE --seed N` runs it again.
+    /// Returns the scenario as a file: `sim run FILE --seed N` runs it again.
     ///
     /// # Errors
     ///
@@ -106,13 +106,13 @@ pub fn run(seed: u64) -> Result<(), Box<Failed>> {
     Err(Box::new(Failed { seed, scenario, error }))
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
 
-/// A scenario file of `scenario`, which failed with `seed` and `error`.
+/// Returns a scenario file of `scenario`, which failed with `seed` and `error`.
 ///
 /// # Errors
 ///
@@ -129,28 +129,28 @@ pub fn to_file(scenario: &Scenario, seed: u64, error: &str) -> anyhow::Result<St
     toml::to_string(&file).context("cannot write a scenario as TOML")
 }
 
-/// The random scenario of `seed`.
+/// Returns the random scenario of `seed`.
 pub fn random_scenario(seed: u64) -> Scenario {
-    let mut dice = Dice::new(seed, Purpose::Scenario, 0);
-    let rate_mbps = dice.log(0.5, 1000.0);
-    let rtt_ms = dice.log(1.0, 1000.0);
-    let total_bytes = dice.log(1e3, TOTAL_BYTES_MAX.min(rate_mbps * 1e6 / 8.0 * TOTAL_S_MAX));
+    let mut random = Random::new(seed, Purpose::Scenario, 0);
+    let rate_mbps = random.log(0.5, 1000.0);
+    let rtt_ms = random.log(1.0, 1000.0);
+    let total_bytes = random.log(1e3, TOTAL_BYTES_MAX.min(rate_mbps * 1e6 / 8.0 * TOTAL_S_MAX));
     // How long the downloads may take, roughly.
     let extent_ms = 8.0 * rtt_ms + total_bytes * 8.0 / rate_mbps / 1e3;
-    let mut path = path(&mut dice, rate_mbps, rtt_ms);
-    if dice.often(0.4) {
-        path.changes = changes(&mut dice, &path, extent_ms);
+    let mut path = path(&mut random, rate_mbps, rtt_ms);
+    if random.chance(0.4) {
+        path.changes = changes(&mut random, &path, extent_ms);
     }
-    let groups = dice.whole(1, 4);
+    let groups = random.whole(1, 4);
     let flows: Vec<_> = (0..groups)
         .map(|group| {
             let bytes = total_bytes / groups as f64;
-            flow(&mut dice, &path, group, bytes, extent_ms)
+            flow(&mut random, &path, group, bytes, extent_ms)
         })
         .collect();
     let count: u32 = flows.iter().map(|flow| flow.count).sum();
     if path.changes.is_empty() && path.up_rate_mbps.is_none() {
-        path.swing = dice.sometimes(0.5, swing);
+        path.swing = random.maybe(0.5, swing);
     }
     path.buffer_bdp = buffer_bdp(&path, count);
     if smallest_windows_ms(&path, count) > CODEL_MS_MAX {
@@ -159,7 +159,7 @@ pub fn random_scenario(seed: u64) -> Scenario {
     Scenario { path, flows, deadline_s: DEADLINE_S }
 }
 
-/// What was drawn, within bounds.
+/// Draws a buffer within bounds.
 fn buffer_bdp(path: &Path, flows: u32) -> f64 {
     let slowest_mbps = slowest_mbps(path);
     let longest = QUEUE_MS_MAX / path.rtt_ms * slowest_mbps / path.rate_mbps;
@@ -178,101 +178,106 @@ fn slowest_mbps(path: &Path) -> f64 {
     rates.fold(path.rate_mbps, f64::min) * (1.0 - share)
 }
 
-fn path(dice: &mut Dice, rate_mbps: f64, rtt_ms: f64) -> Path {
+fn path(random: &mut Random, rate_mbps: f64, rtt_ms: f64) -> Path {
     Path {
         rate_mbps,
-        up_rate_mbps: dice.sometimes(0.3, |dice| round(rate_mbps / dice.log(1.0, 50.0)).max(0.1)),
+        up_rate_mbps: random.maybe(0.3, |random| round(rate_mbps / random.log(1.0, 50.0)).max(0.1)),
         rtt_ms,
-        buffer_bdp: dice.log(0.1, 8.0),
-        queue: if dice.often(0.2) { Queue::Codel } else { Queue::DropTail },
-        loss: dice.sometimes(0.4, |dice| dice.log(1e-5, 0.04)).unwrap_or(0.0),
-        jitter_ms: dice.sometimes(0.4, |dice| round(rtt_ms * dice.log(0.001, 0.5))).unwrap_or(0.0),
+        buffer_bdp: random.log(0.1, 8.0),
+        queue: if random.chance(0.2) { Queue::Codel } else { Queue::DropTail },
+        loss: random.maybe(0.4, |random| random.log(1e-5, 0.04)).unwrap_or(0.0),
+        jitter_ms: random
+            .maybe(0.4, |random| round(rtt_ms * random.log(0.001, 0.5)))
+            .unwrap_or(0.0),
         jitter_share: 0.0,
-        ack_thinning: dice.sometimes(0.3, |dice| dice.whole(2, 20)).unwrap_or(1) as u32,
+        ack_thinning: random.maybe(0.3, |random| random.whole(2, 20)).unwrap_or(1) as u32,
         changes: vec![],
         swing: None,
     }
 }
 
-fn changes(dice: &mut Dice, path: &Path, extent_ms: f64) -> Vec<Change> {
+fn changes(random: &mut Random, path: &Path, extent_ms: f64) -> Vec<Change> {
     let mut at_ms = 0.0;
-    (0..dice.whole(1, 3))
+    (0..random.whole(1, 3))
         .map(|_| {
-            at_ms += dice.uniform(0.0, extent_ms / 2.0);
-            let rate =
-                |dice: &mut Dice| round(path.rate_mbps * dice.log(0.1, 10.0)).max(RATE_MBPS_MIN);
-            let rtt = |dice: &mut Dice| round(path.rtt_ms * dice.log(0.25, 20.0)).min(RTT_MS_MAX);
-            let rate_mbps = dice.sometimes(0.6, rate);
-            let rtt_ms = dice.sometimes(0.4, rtt);
+            at_ms += random.uniform(0.0, extent_ms / 2.0);
+            let rate = |random: &mut Random| {
+                round(path.rate_mbps * random.log(0.1, 10.0)).max(RATE_MBPS_MIN)
+            };
+            let rtt =
+                |random: &mut Random| round(path.rtt_ms * random.log(0.25, 20.0)).min(RTT_MS_MAX);
+            let rate_mbps = random.maybe(0.6, rate);
+            let rtt_ms = random.maybe(0.4, rtt);
             let needed = rate_mbps.or(rtt_ms).is_none();
-            let loss = if needed { Some(dice.uniform(0.0, 0.04)) } else { None };
+            let loss = if needed { Some(random.uniform(0.0, 0.04)) } else { None };
             Change { at_ms, rate_mbps, rtt_ms, loss }
         })
         .collect()
 }
 
-fn swing(dice: &mut Dice) -> Swing {
+fn swing(random: &mut Random) -> Swing {
     Swing {
-        rate_share: round(dice.uniform(0.01, 0.4)),
-        rtt_share: round(dice.uniform(0.01, 0.4)),
-        period_rtts: round(dice.log(0.5, 20.0)),
+        rate_share: round(random.uniform(0.01, 0.4)),
+        rtt_share: round(random.uniform(0.01, 0.4)),
+        period_rtts: round(random.log(0.5, 20.0)),
     }
 }
 
-fn flow(dice: &mut Dice, path: &Path, group: u64, bytes: f64, extent_ms: f64) -> Flow {
-    let count = dice.sometimes(0.3, |dice| dice.whole(2, 3)).unwrap_or(1);
+fn flow(random: &mut Random, path: &Path, group: u64, bytes: f64, extent_ms: f64) -> Flow {
+    let count = random.maybe(0.3, |random| random.whole(2, 3)).unwrap_or(1);
     let rate_mbps = path.rate_mbps;
     let saved = Saved {
-        cwnd_bdp: dice.log(0.05, 20.0),
-        rtt_ratio: dice.sometimes(0.5, |dice| dice.log(0.05, 4.0)).unwrap_or(1.0),
-        age_s: dice.log(0.1, 5_000.0),
+        cwnd_bdp: random.log(0.05, 20.0),
+        rtt_ratio: random.maybe(0.5, |random| random.log(0.05, 4.0)).unwrap_or(1.0),
+        age_s: random.log(0.1, 5_000.0),
         cold: false,
     };
     let mut flow = Flow {
         name: format!("flow-{group}"),
         count: count as u32,
-        cc: if dice.often(0.5) { Controller::Cubic } else { Controller::Reno },
-        mode: if dice.often(0.8) { Mode::CarefulResume } else { Mode::SlowStart },
+        cc: if random.chance(0.5) { Controller::Cubic } else { Controller::Reno },
+        mode: if random.chance(0.8) { Mode::CarefulResume } else { Mode::SlowStart },
         object_bytes: Some((bytes / count as f64).ceil() as u64),
         object_bdp: None,
         total_bdp: None,
-        extra_rtt_ms: dice
-            .sometimes(0.3, |dice| round(path.rtt_ms * dice.log(0.05, 2.0)))
+        extra_rtt_ms: random
+            .maybe(0.3, |random| round(path.rtt_ms * random.log(0.05, 2.0)))
             .unwrap_or(0.0),
-        access_mbps: dice
-            .sometimes(0.2, |dice| round(rate_mbps * dice.log(0.3, 3.0)).max(RATE_MBPS_MIN)),
-        start_ms: dice.sometimes(0.5, |dice| dice.uniform(0.0, extent_ms)).unwrap_or(0.0),
-        start_spread_ms: dice.sometimes(0.5, |dice| dice.uniform(0.0, extent_ms)).unwrap_or(0.0),
+        access_mbps: random
+            .maybe(0.2, |random| round(rate_mbps * random.log(0.3, 3.0)).max(RATE_MBPS_MIN)),
+        start_ms: random.maybe(0.5, |random| random.uniform(0.0, extent_ms)).unwrap_or(0.0),
+        start_spread_ms: random.maybe(0.5, |random| random.uniform(0.0, extent_ms)).unwrap_or(0.0),
         in_turn: false,
-        slow_start_exit: slow_start_exit(dice),
+        slow_start_exit: slow_start_exit(random),
         search_threshold: None,
-        client_window_bytes: dice.sometimes(0.2, |dice| dice.log(16e3, 4e6) as u64),
-        app_limit_mbps: dice.sometimes(0.2, |dice| round(rate_mbps * dice.log(0.05, 2.0)).max(0.1)),
+        client_window_bytes: random.maybe(0.2, |random| random.log(16e3, 4e6) as u64),
+        app_limit_mbps: random
+            .maybe(0.2, |random| round(rate_mbps * random.log(0.05, 2.0)).max(0.1)),
         saved,
-        subnet: dice.sometimes(0.5, |dice| format!("subnet-{}", dice.whole(0, 1))),
+        subnet: random.maybe(0.5, |random| format!("subnet-{}", random.whole(0, 1))),
         max_jump: CarefulResumeConfig::default().max_jump,
-        after_jump: after_jump(dice),
+        after_jump: after_jump(random),
     };
-    flow.in_turn = dice.often(0.2);
-    flow.saved.cold = dice.often(0.2);
-    if let Some(max_jump) = dice.sometimes(0.2, |dice| dice.log(13_500.0, 4e6) as usize) {
+    flow.in_turn = random.chance(0.2);
+    flow.saved.cold = random.chance(0.2);
+    if let Some(max_jump) = random.maybe(0.2, |random| random.log(13_500.0, 4e6) as usize) {
         flow.max_jump = max_jump;
     }
     flow
 }
 
-/// The default in most, as connections have it.
-fn after_jump(dice: &mut Dice) -> AfterJump {
-    match dice.whole(0, 9) {
+/// Draws mostly the default.
+fn after_jump(random: &mut Random) -> AfterJump {
+    match random.whole(0, 9) {
         0..=1 => AfterJump::Ceiling,
         2..=3 => AfterJump::None,
         _ => AfterJump::Soft,
     }
 }
 
-/// The default in most, as connections have it.
-fn slow_start_exit(dice: &mut Dice) -> SlowStartExit {
-    let name = match dice.whole(0, 9) {
+/// Draws mostly the default.
+fn slow_start_exit(random: &mut Random) -> SlowStartExit {
+    let name = match random.whole(0, 9) {
         0 => "none",
         1..=2 => "search",
         3 => "search-3",
@@ -342,13 +347,13 @@ mod tests {
     use crate::scenario::file;
 
     #[test]
-    fn a_seed_names_its_scenario() {
+    fn scenario_follows_from_its_seed() {
         assert_eq!(random_scenario(3), random_scenario(3));
         assert_ne!(random_scenario(3), random_scenario(4));
     }
 
     #[test]
-    fn a_failed_scenario_is_a_file_that_runs_again() {
+    fn failed_scenario_is_a_file_that_runs_again() {
         for seed in 0..300 {
             let scenario = random_scenario(seed);
             let text = to_file(&scenario, seed, "broken: \"x\"\nand more").unwrap();
@@ -359,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn no_flow_is_silenced_by_its_buffer_or_by_codel() {
+    fn random_buffers_let_every_flow_send() {
         for scenario in (0..500).map(random_scenario) {
             let path = &scenario.path;
             let buffer_bytes = path.buffer_bdp * path.rate_mbps * 125.0 * path.rtt_ms;
@@ -378,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn each_setting_is_tried() {
+    fn random_scenarios_try_every_setting() {
         let scenarios: Vec<_> = (0..300).map(random_scenario).collect();
         let some = |is: fn(&Scenario) -> bool| scenarios.iter().filter(|s| is(s)).count();
         for (what, count) in [
@@ -411,17 +416,17 @@ mod tests {
         assert_eq!(lines, [""; 0]);
     }
 
-    /// A queue that the jump itself made ended slow start in the unvalidated phase;
+    /// Repeats a case in which the jump's own queue ended slow start in the unvalidated phase;
     /// CoDel dropped all that nine flows sent over 0.3 Mbit/s, for half a minute.
     #[test]
-    fn scenarios_that_failed_once_pass() {
+    fn scenarios_that_once_failed_pass() {
         for seed in [859, 42_865, 451_341] {
             assert!(run(seed).is_ok(), "{seed}");
         }
     }
 
     #[test]
-    fn a_search_stops_when_it_is_told() {
+    fn search_stops_on_request() {
         let endless = Search { first_seed: 1, cases: u64::MAX, jobs: 1 };
         let asked = AtomicU64::new(0);
         let stop = || asked.fetch_add(1, Ordering::Relaxed) == 2;

@@ -26,7 +26,7 @@ use crate::runner::Plan;
 
 const PROGRAM: Program = Program("sim");
 
-/// The quiche of this program lacks a patch: whoever bisects skips this step.
+/// Exit code if the quiche of this program lacks a patch: `git bisect` skips this step.
 const EXIT_LACKING: u8 = 125;
 
 fn main() -> ExitCode {
@@ -62,14 +62,14 @@ fn lacking(what: &str) -> ExitCode {
     ExitCode::from(EXIT_LACKING)
 }
 
-/// Whether so many seconds have passed from now.
+/// Returns a check of whether this many seconds have passed since now.
 #[expect(clippy::disallowed_methods, reason = "the one reading of the clock, to stop in time")]
 fn stop_after(seconds: Option<u64>) -> impl Fn() -> bool + Sync {
     let end = seconds.and_then(|s| Instant::now().checked_add(Duration::from_secs(s)));
     move || end.is_some_and(|end| Instant::now() >= end)
 }
 
-/// What is to be run, from files that make sense.
+/// Reads and checks the files, and returns what is to be run.
 fn plan(args: &RunArgs) -> anyhow::Result<Plan> {
     let files = if args.all {
         sim::scenario::shipped::all()?
@@ -82,7 +82,7 @@ fn plan(args: &RunArgs) -> anyhow::Result<Plan> {
     Plan::new(files, args)
 }
 
-/// Whether every run came to its end.
+/// Returns whether every run came to its end.
 fn run(plan: &Plan, args: &RunArgs) -> anyhow::Result<bool> {
     if let Some(folder) = &args.trace {
         std::fs::create_dir_all(folder)
@@ -102,7 +102,7 @@ fn run(plan: &Plan, args: &RunArgs) -> anyhow::Result<bool> {
     Ok(summary.failed == 0)
 }
 
-/// Whether every figure is what it must be.
+/// Returns whether every figure is what it must be.
 fn report(args: &ReportArgs) -> anyhow::Result<bool> {
     let outcomes = evaluation::read(&args.results)?;
     let evaluation = evaluation::report(&outcomes)?;
@@ -128,7 +128,7 @@ fn list() -> anyhow::Result<bool> {
         let packets = packets as f64 * f64::from(file.runs) / 1e6;
         let line =
             format!("{:<10} {runs:>5} runs {packets:>6.1} M packets  {}", file.stem, file.title);
-        // Whoever reads no further, as `head` does, has seen enough.
+        // A reader such as `head` has closed the output.
         if writeln!(out, "{line}").is_err() {
             break;
         }

@@ -20,7 +20,7 @@ pub struct Progress {
 
 #[expect(clippy::disallowed_methods, reason = "people wait in real time")]
 impl Progress {
-    /// `cost` is that of all `runs` together.
+    /// Creates a bar; `cost` is that of all `runs`.
     pub fn new(runs: usize, cost: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(cost);
@@ -33,7 +33,7 @@ impl Progress {
         Progress { bar, runs, runs_done: 0, last_line: Instant::now() }
     }
 
-    /// A run of that cost is done.
+    /// Counts a run of this cost.
     pub fn done(&mut self, cost: u64) {
         self.runs_done += 1;
         if let Some(bar) = &self.bar {

@@ -1,8 +1,7 @@
-//! Runner of every run of every scenario, on several threads, written in order.
+//! Runner of every run of every scenario, on several threads, with results in order.
 //!
-//! Owns: which runs there are, their seeds, and that neither the lines nor
-//! their order depend on how many threads there are. Does not own what happens
-//! in a run: [`world`].
+//! Owns the runs and their seeds. Neither the lines nor their order depend on the number
+//! of threads. [`world`] simulates a run.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -83,7 +82,7 @@ impl Plan {
         Ok(Plan { files, runs, jobs: cli::jobs(args.jobs), trace: args.trace.clone() })
     }
 
-    /// Whether a connection of it uses Careful Resume.
+    /// Returns whether a connection of it uses Careful Resume.
     pub fn resumes(&self) -> bool {
         let flows = self.runs.iter().flat_map(|run| &self.named(run).scenario.flows);
         flows.into_iter().any(|flow| flow.mode == Mode::CarefulResume)
@@ -97,7 +96,7 @@ impl Plan {
         RUN_COST + self.named(run).scenario.data_packets()
     }
 
-    /// The command that repeats `run` alone.
+    /// Returns the command that repeats `run` alone.
     fn replay(&self, run: &Run) -> String {
         let name = &self.named(run).name;
         let only = if name.is_empty() { String::new() } else { format!(" --only {name}") };
@@ -109,14 +108,14 @@ impl Plan {
         format!("sim run {source}{only} --seed {} --runs 1", run.seed)
     }
 
-    /// Where the traces of `run` go: a folder of its own.
+    /// Returns where the traces of `run` go: a folder of its own.
     fn trace_folder(&self, run: &Run) -> Option<PathBuf> {
         let stem = &self.files[run.file].stem;
         let folder = self.trace.as_ref()?.join(stem).join(&self.named(run).name);
         Some(folder.join(format!("seed-{}", run.seed)))
     }
 
-    /// The run's JSON line, or what went wrong and how to see it again.
+    /// Returns the run's JSON line, or its error and how to repeat it.
     fn line(&self, run: &Run) -> Result<String, String> {
         let named = self.named(run);
         let outcome = unpanicked(|| match self.trace_folder(run) {
@@ -189,7 +188,7 @@ fn take<'a>(plan: &'a Plan, next: &AtomicUsize) -> Option<(usize, &'a Run)> {
     plan.runs.get(index).map(|run| (index, run))
 }
 
-/// A panic in a run is a failure of this run like any other.
+/// Turns a panic in a run into an error of this run.
 fn unpanicked<T>(run: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     thread_local! {
         static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };

@@ -13,7 +13,7 @@ use crate::cli;
 use crate::cli::FuzzArgs;
 use crate::progress::Progress;
 
-/// Whether none of the scenarios failed. Begins none once `stop` says so.
+/// Returns whether none of the scenarios failed. Begins none once `stop` says so.
 ///
 /// # Errors
 ///

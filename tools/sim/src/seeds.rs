@@ -1,5 +1,5 @@
-//! Seeds of everything that is random, all from the run's seed and each its
-//! own: a draw of one never shifts another.
+//! Seeds of everything that is random, derived from the run's seed: a draw of one never
+//! shifts another.
 
 /// What is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Purpose {
     Draw,
 }
 
-/// The seed of the `index`-th `purpose` in the run of `seed`.
+/// Returns the seed of the `index`-th `purpose` in the run of `seed`.
 pub fn derive(seed: u64, purpose: Purpose, index: u64) -> u64 {
     let mut state = seed;
     for part in [purpose as u64 + 1, index] {
@@ -29,14 +29,14 @@ pub fn derive(seed: u64, purpose: Purpose, index: u64) -> u64 {
     state
 }
 
-/// A number at least 0 and less than 1.
+/// Returns a number at least 0 and less than 1.
 pub fn uniform(rng: &mut rand_pcg::Pcg64) -> f64 {
     use rand_pcg::rand_core::Rng;
     // 53 random bits make every multiple of 2^-53 below 1 equally likely.
     (rng.next_u64() >> 11) as f64 * (-53_f64).exp2()
 }
 
-/// A bijection in which every bit of the argument matters to every bit of the
+/// Applies a bijection in which every bit of the argument affects every bit of the
 /// result: the output function of SplitMix64 (Steele, Lea, Flood 2014).
 fn mix(word: u64) -> u64 {
     let mut z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -50,7 +50,7 @@ impl Folder {
         Ok(())
     }
 
-    /// The file for the queue.
+    /// Creates the file for the queue.
     pub(crate) fn depths(&self) -> anyhow::Result<Depths> {
         Depths::new(Box::new(self.create("queue.csv")?)).context("cannot write queue.csv")
     }
@@ -78,7 +78,7 @@ impl Depths {
         Ok(Self { out, next: Duration::ZERO, dropped: 0, failed: Ok(()) })
     }
 
-    /// A packet came to the bottleneck `now` and found its place or was dropped.
+    /// Records a packet that came to the bottleneck at `now` and was queued or dropped.
     pub fn note(&mut self, now: Duration, backlog: Backlog, dropped: bool) {
         self.dropped += u64::from(dropped);
         if now < self.next || self.failed.is_err() {
@@ -91,7 +91,7 @@ impl Depths {
         self.failed = writeln!(self.out, "{time_ms:.3},{packets},{bytes},{dropped}");
     }
 
-    /// The run is over.
+    /// Writes the rest and closes the files.
     ///
     /// # Errors
     ///

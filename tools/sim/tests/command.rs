@@ -1,4 +1,4 @@
-//! Tests of the command: what it writes, and how it ends.
+//! Tests of the command: its output and exit codes.
 
 use std::fs;
 use std::process::Command;
@@ -26,7 +26,7 @@ fn results_do_not_depend_on_the_number_of_jobs() {
 }
 
 #[test]
-fn a_run_is_repeated_by_its_seed() {
+fn run_is_repeated_by_its_seed() {
     let only = "run dynamics --only jitter,path.jitter_ms=10,cubic,careful-resume";
     let both = sim(&format!("{only} --seed 4 --runs 2"));
     let second = sim(&format!("{only} --seed 5 --runs 1"));
@@ -40,7 +40,7 @@ fn a_run_is_repeated_by_its_seed() {
 }
 
 #[test]
-fn what_fails_is_told_with_its_replay_and_the_rest_still_runs() {
+fn failed_run_is_reported_with_its_replay() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("late.toml");
     fs::write(
@@ -83,7 +83,7 @@ fn bad_usage_is_one_line_and_code_2() {
 }
 
 #[test]
-fn the_list_names_every_file() {
+fn list_names_every_file() {
     let list = sim("list");
     let stems: Vec<_> = text(&list.stdout).lines().filter_map(|l| l.split(' ').next()).collect();
     assert_eq!(stems.len(), sim::scenario::shipped::SHIPPED.len());

@@ -1,5 +1,5 @@
 //! Snapshot of key figures of scenarios of the evaluation, one line each, beside
-//! those in `snapshot.txt`: whatever changes them is seen, and reviewed as text.
+//! those in `snapshot.txt`: every change of them is visible, and reviewed as text.
 
 use std::fmt::Write;
 use std::path::Path;

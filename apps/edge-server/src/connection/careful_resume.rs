@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use log::debug;
 use path_store::claim_lifecycle::Action;
-use path_store::claim_lifecycle::Outcome;
+use path_store::claim_lifecycle::ResumeOutcome;
 use quiche::careful_resume::Phase;
 use quiche::clock;
 use quiche::hooks;
@@ -36,8 +36,8 @@ impl Connection {
                     self.claim_lifecycle.on_jump();
                     continue;
                 }
-                Phase::SafeRetreat => Outcome::Retreat,
-                Phase::Normal => Outcome::Normal,
+                Phase::SafeRetreat => ResumeOutcome::Retreat,
+                Phase::Normal => ResumeOutcome::Normal,
                 _ => continue,
             };
             let observed = self.observed();

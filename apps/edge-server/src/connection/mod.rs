@@ -203,7 +203,7 @@ impl Connection {
             let PathEvent::PeerMigrated(local, peer) = event else { continue };
             if path_key.remote_endpoint(local.ip(), peer) != self.endpoint {
                 debug!("{}: moved to {peer}", self.quic.trace_id());
-                self.claim_lifecycle.on_move();
+                self.claim_lifecycle.on_migration();
             }
         }
     }

@@ -105,7 +105,7 @@ fn plant(redis: &RedisServer) {
 }
 
 fn plant_for(redis: &RedisServer, clients: &RemoteEndpoint) {
-    let options = RedisOptions { patience: Duration::from_secs(20), ..Default::default() };
+    let options = RedisOptions { timeout: Duration::from_secs(20), ..Default::default() };
     open_redis(&redis.url(), options).record(clients, &set()).unwrap();
 }
 

@@ -1,13 +1,13 @@
-//! Cost of claims and records, by how many entries a store has.
-//!
-//! Beside it is that of a plain map behind a lock, and of a bare Redis GET and SET.
+//! Cost of claims and records, by the number of entries of a store, compared with a plain map
+//! behind a lock and with GET and SET of Redis.
 //!
 //! `make bench-store`; `ARGS='--entries 1000,100000 --only sqlite'` does less.
-//! Time is what one thread spent on the processor, except against Redis, where
-//! it waits: there it is what passed. A batch is what waits together. Each line
-//! is of a process of its own, so that its memory is what that store takes; of
-//! Redis, it is the server's.
+//! Time is the CPU time of one thread, except with Redis, where the thread waits: there it is
+//! elapsed time. A batch is the requests that are queued together. Each line is of a process of
+//! its own, so that its memory is that of the store; with Redis, it is the server's.
 
+#[path = "../../tests/support/random.rs"]
+mod random;
 #[path = "../../tests/support/redis.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod redis_server;
@@ -21,12 +21,13 @@ use std::time::Duration;
 use clap::Parser;
 use rustix::time::ClockId;
 
+use crate::random::Random;
 use crate::subjects::subject;
 
-/// Requests that wait together: as many as the service takes at once.
+/// Requests of a batch: as many as the service performs at once.
 const BATCH: usize = 256;
 
-/// Requests that fill a store together, which is not what is measured.
+/// Requests of a batch that fills a store.
 const FILLING: usize = 20_000;
 
 #[derive(Parser)]
@@ -56,7 +57,7 @@ struct Options {
     bench: bool,
 }
 
-/// What came of one store of one size.
+/// Figures of one store of one size.
 #[derive(serde::Deserialize, serde::Serialize)]
 struct Figures {
     /// In the middle, and p99.
@@ -79,23 +80,13 @@ fn now(clock: ClockId) -> Duration {
     Duration::try_from(rustix::time::clock_gettime(clock)).unwrap_or_default()
 }
 
-/// A generator of subnets.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        ((self.0 >> 32) % u64::from(bound)) as u32
+/// Draws `count` subnets of `bound`, all different.
+fn draw(random: &mut Random, count: usize, bound: u32) -> Vec<u32> {
+    let mut drawn = std::collections::HashSet::new();
+    while drawn.len() < count.min(bound as usize) {
+        drawn.insert(random.below(bound.into()) as u32);
     }
-
-    /// Draws so many, all different.
-    fn some(&mut self, count: usize, bound: u32) -> Vec<u32> {
-        let mut seen = std::collections::HashSet::new();
-        while seen.len() < count.min(bound as usize) {
-            seen.insert(self.below(bound));
-        }
-        seen.into_iter().collect()
-    }
+    drawn.into_iter().collect()
 }
 
 /// Returns the time that `work` takes, and its result.
@@ -120,7 +111,7 @@ fn storage_bytes() -> u64 {
     own_figure("io", "read_bytes:")
 }
 
-/// Returns what the kernel says of this process.
+/// Returns a figure of this process from /proc.
 fn own_figure(file: &str, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/self/{file}")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -130,7 +121,7 @@ fn own_figure(file: &str, name: &str) -> u64 {
 fn measure(name: &str, entries: u32, samples: u32, folder: &Path) -> Figures {
     let memory_before = memory_bytes();
     let subject = subject(name, entries, folder);
-    // What an empty server takes is not the entries'.
+    // The memory of an empty server does not count.
     let empty_bytes = subject.memory_bytes();
     let clock = subject.clock();
     let (filling, ()) = timed(ClockId::Monotonic, || {
@@ -146,7 +137,7 @@ fn measure(name: &str, entries: u32, samples: u32, folder: &Path) -> Figures {
     let mut random = Random(7);
     let (mut claims, mut records) = (Vec::new(), Vec::new());
     for _ in 0..samples {
-        let one = [random.below(entries)];
+        let one = [random.below(entries.into()) as u32];
         let (time, token) = timed(clock, || subject.claim(&one));
         claims.push(time);
         subject.release(&one, &token);
@@ -156,7 +147,7 @@ fn measure(name: &str, entries: u32, samples: u32, folder: &Path) -> Figures {
     let (mut claiming, mut claimed) = (Duration::ZERO, 0);
     let (mut recording, mut recorded) = (Duration::ZERO, 0);
     for _ in 0..200 {
-        let batch = random.some(BATCH, entries);
+        let batch = draw(&mut random, BATCH, entries);
         let (time, tokens) = timed(clock, || subject.claim(&batch));
         claiming += time;
         claimed += batch.len();
@@ -192,8 +183,8 @@ fn measure_apart(name: &str, entries: u32, options: &Options) -> Figures {
     serde_json::from_slice(&output.stdout).expect("figures")
 }
 
-/// Prints what the store on disk is meant to reach, and whether it does: from its
-/// figures, those of the fewest entries first.
+/// Prints the aims of the store on disk and whether they are met, from its figures by
+/// ascending number of entries.
 fn judge(figures: &[(u32, Figures)]) {
     let ([(fewest, least), ..], Some((most, last))) = (figures, figures.last()) else { return };
     let ratio = last.claim_us[1] / least.claim_us[1];

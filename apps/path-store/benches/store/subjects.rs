@@ -1,4 +1,4 @@
-//! Subjects of the benchmark: the stores, and what they are compared with.
+//! Subjects of the benchmark: the stores, and the maps they are compared with.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -30,12 +30,12 @@ const SUBNETS: u32 = 1 << 24;
 /// Of every path, and of every connection.
 const RTT: Duration = Duration::from_millis(50);
 
-/// What is measured: a store, or something to compare stores with.
+/// A store, or something to compare stores with.
 pub trait Subject {
-    /// Keeps records of these subnets.
+    /// Records these subnets.
     fn record(&self, subnets: &[u32]);
 
-    /// Claims the records of these subnets, and gives the tokens.
+    /// Claims the records of these subnets, and returns the tokens.
     fn claim(&self, subnets: &[u32]) -> Vec<ClaimToken>;
 
     fn release(&self, subnets: &[u32], tokens: &[ClaimToken]);
@@ -45,12 +45,12 @@ pub trait Subject {
         0
     }
 
-    /// Returns bytes in memory; None if this process's memory tells.
+    /// Returns bytes in memory; None for the memory of this process.
     fn memory_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Tells which clock shows what a request costs.
+    /// Returns the clock that measures the cost of a request.
     fn clock(&self) -> ClockId {
         ClockId::ThreadCPUTime
     }
@@ -74,7 +74,7 @@ struct BareRedis {
     server: RedisServer,
 }
 
-/// Returns the n-th of the subnets, in an order that jumps about.
+/// Returns the n-th of the subnets, in a scattered order.
 fn endpoint(n: u32) -> RemoteEndpoint {
     let subnet = n.wrapping_mul(0x9e37_79b1) % SUBNETS;
     let client = IpAddr::V4(Ipv4Addr::from_bits(subnet << 8 | 7));
@@ -87,7 +87,7 @@ fn state() -> PathState {
         saved_cwnd: 3_125_000,
         saved_rtt: RTT,
         observed: now,
-        // Nothing lapses while it is measured.
+        // Nothing expires during the measurement.
         expires: now + Duration::from_secs(86_400),
         limited: false,
         validated: false,
@@ -201,9 +201,9 @@ fn used_memory(server: &RedisServer) -> u64 {
     used.and_then(|used| used.trim().parse().ok()).expect("a figure")
 }
 
-/// Makes the subject of that name, with room for so many entries.
+/// Creates the subject of that name, with room for `entries`.
 pub fn subject(name: &str, entries: u32, folder: &Path) -> Box<dyn Subject> {
-    // More than there are: making room is not what is measured.
+    // More than there are: eviction is not measured.
     let capacity = entries as usize * 2;
     let store = |backend, server| Box::new(Store { backend, server });
 
@@ -221,7 +221,7 @@ pub fn subject(name: &str, entries: u32, folder: &Path) -> Box<dyn Subject> {
             let server = RedisServer::start(&[]);
             let options = RedisOptions {
                 capacity,
-                patience: Duration::from_secs(60),
+                timeout: Duration::from_secs(60),
                 ..RedisOptions::default()
             };
             let backend = redis_server::open_redis(&server.url(), options);

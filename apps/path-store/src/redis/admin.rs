@@ -1,4 +1,4 @@
-//! Administration of a store on Redis: looking into it, and changing it by hand.
+//! Administration of a store on Redis.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use redis::Cmd;
 use redis::Value;
 
 use super::record;
-use super::record::Found;
-use super::record::Reply;
+use super::record::ScriptReply;
+use super::record::StoredRecord;
 use super::RedisStore;
 use crate::backend::Admin;
 use crate::backend::Entry;
@@ -17,13 +17,13 @@ use crate::backend::RecordStatus;
 use crate::backend::Size;
 use crate::service_metrics::ServiceMetrics;
 
-/// Endpoints that are asked about at once.
+/// Endpoints per round trip.
 const PAGE: usize = 500;
 
-/// Of how many entries the size is measured.
+/// How many entries the estimate of the size samples.
 const SAMPLE: usize = 50;
 
-/// Where the totals are.
+/// The hash of the totals.
 const TOTALS_KEY: &str = "{path-store-0}:totals";
 
 impl Admin for RedisStore {
@@ -32,7 +32,7 @@ impl Admin for RedisStore {
         endpoints.sort_unstable();
 
         for page in endpoints.chunks(PAGE) {
-            for entry in self.look(page)?.into_iter().flatten() {
+            for entry in self.read_entries(page)?.into_iter().flatten() {
                 visit(entry);
             }
         }
@@ -41,18 +41,18 @@ impl Admin for RedisStore {
     }
 
     fn read(&self, endpoint: &str) -> Result<Option<PathState>, StoreError> {
-        let replies: Vec<Reply> = self.query(&[self.call(endpoint, "get", &[])])?;
+        let replies: Vec<ScriptReply> = self.query(&[self.call(endpoint, "get", &[])])?;
         Ok(replies.first().and_then(|reply| reply.state))
     }
 
     fn put(&self, endpoint: &str, state: &PathState) -> Result<(), StoreError> {
-        let replies: Vec<Reply> = self.query(&[self.record_call(endpoint, state)])?;
+        let replies: Vec<ScriptReply> = self.query(&[self.record_call(endpoint, state)])?;
         let excess: Vec<String> = replies.into_iter().flat_map(|reply| reply.excess).collect();
         self.evict(&excess)
     }
 
     fn delete(&self, endpoint: &str) -> Result<bool, StoreError> {
-        let replies: Vec<Reply> = self.query(&[self.call(endpoint, "delete", &[])])?;
+        let replies: Vec<ScriptReply> = self.query(&[self.call(endpoint, "delete", &[])])?;
         Ok(replies.iter().any(|reply| reply.status == "sound"))
     }
 
@@ -63,7 +63,7 @@ impl Admin for RedisStore {
             command.arg("USAGE").arg(key).arg("SAMPLES").arg(0);
             command
         };
-        // As the endpoints are in the order of their index, every n-th is a sample.
+        // The index orders endpoints by their end, so that every n-th is a random sample.
         let step = endpoints.len().div_ceil(SAMPLE).max(1);
         let sampled: Vec<Cmd> =
             endpoints.iter().step_by(step).map(|endpoint| usage(&self.keys(endpoint)[0])).collect();
@@ -98,7 +98,7 @@ impl RedisStore {
         record::keys(record::bucket(self.buckets, endpoint), endpoint)
     }
 
-    /// Returns all endpoints, those that end first before the others of their bucket.
+    /// Returns all endpoints, those of a bucket by the time when they end.
     fn endpoints(&self) -> Result<Vec<String>, StoreError> {
         let mut endpoints = Vec::new();
         for bucket in 0..self.buckets {
@@ -111,7 +111,7 @@ impl RedisStore {
         Ok(endpoints)
     }
 
-    fn look(&self, endpoints: &[String]) -> Result<Vec<Option<Entry>>, StoreError> {
+    fn read_entries(&self, endpoints: &[String]) -> Result<Vec<Option<Entry>>, StoreError> {
         let wall_now = quiche::clock::wall_now();
         let commands: Vec<Cmd> = endpoints
             .iter()
@@ -151,17 +151,17 @@ impl RedisStore {
             for page in endpoints.chunks(PAGE) {
                 let delete = |endpoint: &String| self.call(endpoint, "delete", &[]);
                 let commands: Vec<Cmd> = page.iter().map(delete).collect();
-                let replies: Vec<Reply> = self.query(&commands)?;
+                let replies: Vec<ScriptReply> = self.query(&commands)?;
                 deleted += replies.iter().map(|reply| reply.count).sum::<usize>();
             }
         }
     }
 
-    /// Takes what Redis has deleted off the index.
+    /// Removes from the indices what Redis has deleted.
     pub(super) fn sweep_index(&self) -> Result<usize, StoreError> {
         let sweep = |bucket| self.call_in(bucket, "", "sweep", &[]);
         let commands: Vec<Cmd> = (0..self.buckets).map(sweep).collect();
-        let replies: Vec<Reply> = self.query(&commands)?;
+        let replies: Vec<ScriptReply> = self.query(&commands)?;
 
         Ok(replies.iter().map(|reply| reply.count).sum())
     }
@@ -180,25 +180,25 @@ impl RedisStore {
     }
 }
 
-/// Returns what is left of a key's life; Redis says less than 0 when there is no key.
+/// Returns the rest of a key's life from PTTL's answer, which is negative without a key.
 fn timer(left_ms: i64) -> Option<Duration> {
     u64::try_from(left_ms).ok().map(Duration::from_millis)
 }
 
 fn entry(
     endpoint: &str,
-    found: Found,
+    found: StoredRecord,
     lease: Option<Duration>,
     hold_off: Option<Duration>,
     retreats: u32,
 ) -> Option<Entry> {
     let (state, status) = match found {
-        Found::Record(state) => (Some(state), RecordStatus::Sound),
-        Found::Nothing => (None, RecordStatus::Sound),
-        Found::Newer => (None, RecordStatus::Newer),
-        Found::Damaged => (None, RecordStatus::Damaged),
+        StoredRecord::Record(state) => (Some(state), RecordStatus::Sound),
+        StoredRecord::Missing => (None, RecordStatus::Sound),
+        StoredRecord::Newer => (None, RecordStatus::Newer),
+        StoredRecord::Damaged => (None, RecordStatus::Damaged),
     };
-    let is_empty = found == Found::Nothing && lease.is_none() && hold_off.is_none();
+    let is_empty = found == StoredRecord::Missing && lease.is_none() && hold_off.is_none();
     if is_empty && retreats == 0 {
         return None;
     }

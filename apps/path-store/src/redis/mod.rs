@@ -1,20 +1,17 @@
 //! Store for a fleet: Redis or Valkey, a single server or a cluster.
 //!
-//! Owns how requests become calls of a script and answers become outcomes. The
-//! rules are in `rules.lua`, which Redis runs one call at a time: that is what
-//! makes a claim atomic across machines. Leases and hold-offs are keys that
-//! Redis itself lets expire. The connection is the business of `link`.
+//! Maps requests to calls of a script and its replies to outcomes. The rules are in
+//! `rules.lua`: Redis runs one call at a time, which makes a claim atomic across machines.
+//! Leases and hold-offs are keys that Redis lets expire. `connection` owns the connection.
 //!
-//! With one primary no two connections ever hold one record. Redis replicates
-//! without waiting: a replica that takes over may not know of a claim, and grants
-//! it again.
+//! With one primary, two connections never hold one record. Redis replicates
+//! asynchronously: a replica that takes over may not know of a claim, and grants it again.
 
 mod admin;
-mod link;
+mod connection;
 mod record;
 mod url;
 
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -34,34 +31,35 @@ use quiche::path_state::LINGER;
 use redis::Cmd;
 use redis::FromRedisValue;
 
-use self::link::Link;
-use self::record::Reply;
+use self::connection::ConnectionManager;
+use self::record::ScriptReply;
 pub use self::url::RedisUrl;
 use crate::backend::Admin;
 use crate::backend::Backend;
-use crate::backend::BackendCounters;
 use crate::backend::Outcome;
 use crate::backend::Request;
 use crate::backend::RETREATS_KEPT;
+use crate::backend_counters::AtomicBackendCounters;
+use crate::backend_counters::BackendCounters;
 use crate::opening::OpenError;
 use crate::opening::Role;
 use crate::opening::CAPACITY_DEFAULT;
 use crate::service_metrics::ServiceMetrics;
 
-/// The retreat from which on hold-offs do not get longer.
+/// The number of consecutive retreats from which on hold-offs stay the same.
 const HOLD_OFFS_MAX: u32 = 7;
 
 /// Settings of a [`RedisStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedisOptions {
-    /// The most remote endpoints that are kept, all processes together.
+    /// The most remote endpoints, of all processes together.
     pub capacity: usize,
 
-    /// How long one answer may take, and how long connecting may.
-    pub patience: Duration,
+    /// The longest time for an answer, and for connecting.
+    pub timeout: Duration,
 
-    /// In how many parts a store on a cluster is divided, each with its share of
-    /// the capacity and kept whole by one server. All processes must agree.
+    /// Into how many buckets a store on a cluster is divided, each on one server and with its
+    /// share of the capacity. All processes must agree.
     pub cluster_buckets: usize,
 }
 
@@ -69,7 +67,7 @@ impl Default for RedisOptions {
     fn default() -> Self {
         RedisOptions {
             capacity: CAPACITY_DEFAULT,
-            patience: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
             cluster_buckets: 64,
         }
     }
@@ -79,22 +77,12 @@ impl Default for RedisOptions {
 pub struct RedisStore {
     name: String,
     options: RedisOptions,
-    counters: Counters,
+    counters: AtomicBackendCounters,
 
-    /// In how many parts the store is divided.
+    /// Into how many buckets the store is divided.
     buckets: usize,
 
-    link: Mutex<Link>,
-}
-
-/// [`BackendCounters`], counting.
-#[derive(Debug, Default)]
-struct Counters {
-    records_damaged: AtomicU64,
-    records_newer: AtomicU64,
-    entries_expired: AtomicU64,
-    entries_evicted: AtomicU64,
-    reconnects: AtomicU64,
+    connections: Mutex<ConnectionManager>,
 }
 
 impl std::fmt::Debug for RedisStore {
@@ -104,17 +92,17 @@ impl std::fmt::Debug for RedisStore {
 }
 
 impl RedisStore {
-    /// Connects to a store. As a server, a store that cannot be reached now is no error: it
-    /// is a miss until it can, and a warning.
+    /// Connects to a store. For a server, a store that cannot be reached now is a warning and
+    /// no error: its requests fail until it can be reached.
     ///
     /// # Errors
     ///
-    /// The store refuses us, or for a tool: it cannot be reached.
+    /// The store refuses us; for a tool, also: it cannot be reached.
     pub fn open(url: &RedisUrl, role: Role, options: RedisOptions) -> Result<Self, OpenError> {
-        let mut link = Link::new(url, options.patience)?;
-        let name = link.name().to_string();
+        let mut connections = ConnectionManager::new(url, options.timeout)?;
+        let name = connections.name().to_string();
 
-        if let Err(error) = link.connection() {
+        if let Err(error) = connections.connection() {
             if role == Role::Tool || error.is_refusal() {
                 return Err(OpenError::Redis { name, why: error.to_string() });
             }
@@ -124,31 +112,31 @@ impl RedisStore {
         Ok(RedisStore {
             name,
             options,
-            counters: Counters::default(),
-            buckets: if link.is_cluster() { options.cluster_buckets.max(1) } else { 1 },
-            link: Mutex::new(link),
+            counters: AtomicBackendCounters::default(),
+            buckets: if connections.is_cluster() { options.cluster_buckets.max(1) } else { 1 },
+            connections: Mutex::new(connections),
         })
     }
 
-    // A panic elsewhere leaves a connection in an unknown state; its next answer
-    // makes no sense, and it is dropped then.
-    fn link(&self) -> MutexGuard<'_, Link> {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    // A panic elsewhere may leave a connection in an unknown state; an answer that does not
+    // parse drops it.
+    fn connections(&self) -> MutexGuard<'_, ConnectionManager> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends all commands at once, and reads all answers.
+    /// Sends all commands in one round trip, and reads all answers.
     fn query<T: FromRedisValue>(&self, commands: &[Cmd]) -> Result<Vec<T>, StoreError> {
-        let mut link = self.link();
-        let connected_before = link.connects();
-        let answers = link.query(commands);
-        let reconnects = link.connects() - connected_before;
-        drop(link);
+        let mut connections = self.connections();
+        let connected_before = connections.connects();
+        let answers = connections.query(commands);
+        let reconnects = connections.connects() - connected_before;
+        drop(connections);
 
         self.counters.reconnects.fetch_add(reconnects, Relaxed);
         answers.map_err(|error| format!("{}: {error}", self.name).into())
     }
 
-    /// Returns what calls the rules for an endpoint.
+    /// Returns the call of the script for an endpoint.
     fn call(&self, endpoint: &str, request: &str, arguments: &[Vec<u8>]) -> Cmd {
         self.call_in(record::bucket(self.buckets, endpoint), endpoint, request, arguments)
     }
@@ -157,7 +145,7 @@ impl RedisStore {
         let wall_ms = record::unix_ms(quiche::clock::wall_now());
         let keys = record::keys(bucket, endpoint);
         let mut cmd = redis::cmd("EVALSHA");
-        cmd.arg(link::rules_hash()).arg(keys.len()).arg(&keys[..]);
+        cmd.arg(connection::rules_hash()).arg(keys.len()).arg(&keys[..]);
         cmd.arg(request).arg(endpoint).arg(wall_ms);
         for argument in arguments {
             cmd.arg(&argument[..]);
@@ -172,7 +160,7 @@ impl RedisStore {
         self.call(endpoint, "record", &[state, ms(hold_off(HOLD_OFFS_MAX)), text(capacity as u128)])
     }
 
-    /// Returns the call for a request. A claim asks with `token`.
+    /// Returns the call for a request. A claim gets `token`.
     fn command(&self, request: &Request, token: ClaimToken) -> Cmd {
         match request {
             Request::Get(endpoint) => self.call(&endpoint.to_string(), "get", &[]),
@@ -192,7 +180,7 @@ impl RedisStore {
         }
     }
 
-    fn outcome(&self, request: &Request, token: ClaimToken, reply: &Reply) -> Outcome {
+    fn outcome(&self, request: &Request, token: ClaimToken, reply: &ScriptReply) -> Outcome {
         self.count(request, reply);
 
         match request {
@@ -206,7 +194,7 @@ impl RedisStore {
         }
     }
 
-    fn count(&self, request: &Request, reply: &Reply) {
+    fn count(&self, request: &Request, reply: &ScriptReply) {
         match reply.status.as_str() {
             "damaged" => {
                 self.counters.records_damaged.fetch_add(1, Relaxed);
@@ -225,7 +213,7 @@ impl RedisStore {
     fn evict(&self, excess: &[String]) -> Result<(), StoreError> {
         let evict = |endpoint: &String| self.call(endpoint, "evict", &[]);
         let commands: Vec<Cmd> = excess.iter().map(evict).collect();
-        let replies: Vec<Reply> = self.query(&commands)?;
+        let replies: Vec<ScriptReply> = self.query(&commands)?;
         let evicted = replies.iter().filter(|reply| reply.status == "sound").count();
         self.counters.entries_evicted.fetch_add(evicted as u64, Relaxed);
 
@@ -237,7 +225,7 @@ impl RedisStore {
     }
 }
 
-/// Returns what `requests.claim` takes: the rule of [`lease()`], told by what it gives.
+/// Returns the arguments of `requests.claim`. They describe [`lease()`] by some of its values.
 fn claim_arguments(token: ClaimToken, rtt: Duration) -> [Vec<u8>; 7] {
     let long = Duration::from_secs(1000);
     let of_long = |rtt| lease(long, rtt).as_secs();
@@ -306,17 +294,17 @@ impl Backend for RedisStore {
         let calls = requests.iter().zip(&tokens);
         let commands: Vec<Cmd> =
             calls.clone().map(|(request, token)| self.command(request, *token)).collect();
-        let replies: Vec<Reply> = self.query(&commands)?;
+        let replies: Vec<ScriptReply> = self.query(&commands)?;
 
         let excess: Vec<String> = replies.iter().flat_map(|reply| reply.excess.clone()).collect();
         if !excess.is_empty() {
-            // What was asked has been done; the next record tries again.
+            // The requests were performed; the next record evicts again.
             if let Err(error) = self.evict(&excess) {
                 log::debug!("{error}");
             }
         }
 
-        let outcome = |((request, token), reply): ((&Request, &ClaimToken), &Reply)| {
+        let outcome = |((request, token), reply): ((&Request, &ClaimToken), &ScriptReply)| {
             self.outcome(request, *token, reply)
         };
         Ok(calls.zip(&replies).map(outcome).collect())
@@ -334,14 +322,7 @@ impl Backend for RedisStore {
     }
 
     fn counters(&self) -> BackendCounters {
-        BackendCounters {
-            records_damaged: self.counters.records_damaged.load(Relaxed),
-            records_newer: self.counters.records_newer.load(Relaxed),
-            entries_expired: self.counters.entries_expired.load(Relaxed),
-            entries_evicted: self.counters.entries_evicted.load(Relaxed),
-            reconnects: self.counters.reconnects.load(Relaxed),
-            databases_quarantined: 0,
-        }
+        self.counters.snapshot()
     }
 
     fn admin(&self) -> Option<&dyn Admin> {

@@ -1,4 +1,4 @@
-//! Record of an endpoint on Redis: the form of its keys, values and answers.
+//! Record of an endpoint on Redis: format of its keys, values and replies.
 
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
@@ -10,38 +10,38 @@ use redis::ParsingError;
 use redis::Value;
 use ring::digest;
 
-/// Digits of the checksum behind a record.
+/// Length of the checksum behind a record, in hexadecimal digits.
 const SUM_BYTES: usize = 16;
 
-/// Keys of one endpoint.
+/// How many keys an endpoint has.
 pub const KEYS: usize = 5;
 
-/// What the script said.
+/// Reply of the script.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
-    /// What was found, in the script's words.
+pub struct ScriptReply {
+    /// State of the stored record, in the script's words.
     pub status: String,
 
-    /// The saved parameters that are meant for the caller.
+    /// The saved parameters for the caller.
     pub state: Option<PathState>,
 
-    /// A number, of requests that count.
+    /// How many records a request deleted.
     pub count: usize,
 
-    /// Endpoints in excess of the capacity.
+    /// Endpoints beyond the capacity.
     pub excess: Vec<String>,
 }
 
-/// What was found in the place of a record.
+/// State of a stored record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    Nothing,
+pub enum StoredRecord {
+    Missing,
     Record(PathState),
     Newer,
     Damaged,
 }
 
-impl FromRedisValue for Reply {
+impl FromRedisValue for ScriptReply {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
         let mut parts: Vec<Value> = Vec::from_redis_value(value)?;
         let excess = match parts.len() {
@@ -53,7 +53,7 @@ impl FromRedisValue for Reply {
         let payload = Vec::<u8>::from_redis_value(payload)?;
         let count = std::str::from_utf8(&payload).ok().and_then(|text| text.parse().ok());
 
-        Ok(Reply {
+        Ok(ScriptReply {
             status: String::from_redis_value(status)?,
             state: PathState::from_bytes(&payload).ok(),
             count: count.unwrap_or(0),
@@ -62,20 +62,18 @@ impl FromRedisValue for Reply {
     }
 }
 
-/// Returns the bucket of an endpoint, of so many.
+/// Returns the bucket of an endpoint.
 pub fn bucket(buckets: usize, endpoint: &str) -> usize {
     crc32fast::hash(endpoint.as_bytes()) as usize % buckets
 }
 
-/// Returns the key of the index of a bucket: a sorted set of endpoints by the time
-/// when they end.
+/// Returns the key of a bucket's index: a sorted set of endpoints by the time when they end.
 pub fn index_key(bucket: usize) -> String {
     format!("{{path-store-{bucket}}}:index")
 }
 
-/// Returns the keys of an endpoint, in the order in which the script takes them. The
-/// braces let a cluster keep all keys of a bucket on one server, so that a script
-/// can use them together.
+/// Returns the keys of an endpoint, in the order of the script's arguments. The braces are a
+/// hash tag: a cluster keeps all keys of a bucket on one server, where a script can use them.
 pub fn keys(bucket: usize, endpoint: &str) -> [String; KEYS] {
     let name = format!("{{path-store-{bucket}}}");
 
@@ -88,26 +86,26 @@ pub fn keys(bucket: usize, endpoint: &str) -> [String; KEYS] {
     ]
 }
 
-/// Returns a token as it is stored.
+/// Returns the stored form of a token.
 pub fn token(token: ClaimToken) -> Vec<u8> {
     format!("{:016x}", token.0).into_bytes()
 }
 
-/// Tells what a value is, without changing anything.
-pub fn interpret(endpoint: &str, value: Option<&[u8]>, wall_now: SystemTime) -> Found {
-    let Some(value) = value else { return Found::Nothing };
+/// Parses a stored value, without changing anything.
+pub fn interpret(endpoint: &str, value: Option<&[u8]>, wall_now: SystemTime) -> StoredRecord {
+    let Some(value) = value else { return StoredRecord::Missing };
     let Some((record, sum)) = value.split_at_checked(value.len().wrapping_sub(SUM_BYTES)) else {
-        return Found::Damaged;
+        return StoredRecord::Damaged;
     };
     if record.is_empty() || sum != checksum(endpoint, record).as_bytes() {
-        return Found::Damaged;
+        return StoredRecord::Damaged;
     }
 
     match PathState::from_bytes(record) {
-        Ok(state) if state.is_expired(wall_now) => Found::Nothing,
-        Ok(state) => Found::Record(state),
-        Err(quiche::path_state::DecodeError::UnknownVersion(_)) => Found::Newer,
-        Err(quiche::path_state::DecodeError::Malformed) => Found::Damaged,
+        Ok(state) if state.is_expired(wall_now) => StoredRecord::Missing,
+        Ok(state) => StoredRecord::Record(state),
+        Err(quiche::path_state::DecodeError::UnknownVersion(_)) => StoredRecord::Newer,
+        Err(quiche::path_state::DecodeError::Malformed) => StoredRecord::Damaged,
     }
 }
 

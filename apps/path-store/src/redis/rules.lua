@@ -1,10 +1,10 @@
--- The rules of a store for one remote endpoint: one call is one request, and
--- Redis runs no other command meanwhile.
+-- Rules of a store for one remote endpoint. One call is one request, and Redis runs no
+-- other command meanwhile.
 --
--- A record is its encoding (PathState::to_bytes) with the first 16 digits of the
--- SHA-1 of key and encoding behind it, also in versions to come. A claim is a key
--- of its own that holds the token and, behind a colon, how many ms it was given;
--- it ends with them. A hold-off likewise is a key that ends.
+-- A record is its encoding (PathState::to_bytes), followed by the first 16 digits of the
+-- SHA-1 of key and encoding, in future versions too. A claim is a key whose value is the
+-- token and, behind a colon, its duration in ms, after which the key expires. A hold-off
+-- is a key that expires, too.
 local record_key, claim_key, hold_off_key, retreats_key, index_key = unpack(KEYS)
 local request, endpoint, wall_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
@@ -16,7 +16,7 @@ local function redis_ms()
     return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Numbers of 64 bits are compared in halves: Lua's hold 53.
+-- 64-bit numbers are compared in halves: a number of Lua holds 53 bits.
 local function halves(record, at)
     local high, low = struct.unpack('>I4I4', record, at)
     return high, low
@@ -49,7 +49,7 @@ local function is_expired(record)
     return wall_ms >= expires_ms(record) or wall_ms + life_ms < observed_ms(record)
 end
 
--- The record, or why there is none. What is of no use to anybody goes.
+-- Returns the record and the status. Deletes it if nobody can use it.
 local function load()
     local value = redis.call('GET', record_key)
     if not value then return nil, 'none' end
@@ -72,8 +72,7 @@ end
 -- Redis deletes a key one millisecond after its time.
 local function px(ms) return string.format('%.0f', math.max(ms - 1, 1)) end
 
--- Redis' clock may have been set back: then a timer never has more left than it
--- was started with.
+-- If Redis' clock was set back, limits what is left of a timer to its duration.
 local function bound(key, ms_max)
     if redis.call('PTTL', key) > ms_max then redis.call('PEXPIRE', key, px(ms_max)) end
 end
@@ -88,15 +87,14 @@ local function is_held_off(hold_off_ms_max)
     return true
 end
 
--- The token of the claim, and what it was given in ms.
+-- Returns the token of the claim, and its duration in ms.
 local function holder()
     local value = redis.call('GET', claim_key)
     if not value then return nil end
     return value:sub(1, TOKEN_BYTES), tonumber(value:sub(TOKEN_BYTES + 2))
 end
 
--- PathState::renewed. What a record ends at that is too far away for a number of Lua's
--- stays as it is.
+-- PathState::renewed. An expiry that a number of Lua cannot hold stays as it is.
 local function renewed(held, observed)
     local latest = observed_ms(held) + LIFETIMES_MAX * (expires_ms(observed) - observed_ms(observed))
     local expires = math.max(math.min(expires_ms(observed), latest), expires_ms(held))
@@ -135,8 +133,9 @@ function requests.get()
     return { status, record or '' }
 end
 
--- token, longest hold-off in ms, current RTT in µs, the most of it in saved RTTs,
--- shortest lease in ms, lease in RTTs, how much longer the claim lasts in ms
+-- Arguments: token, longest hold-off in ms, current RTT in µs, its maximum in saved RTTs,
+-- shortest lease in ms, lease in RTTs, time from the end of the lease to that of the claim
+-- in ms
 function requests.claim()
     local token, hold_off_ms_max, current_us = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
     local factor_max, lease_ms_min = tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -155,7 +154,7 @@ function requests.claim()
     return { 'claimed', '' }
 end
 
--- the record, longest hold-off in ms, capacity; what is in excess of it is returned
+-- Arguments: record, longest hold-off in ms, capacity. Returns the endpoints beyond it.
 function requests.record()
     local observed, hold_off_ms_max, capacity = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
     if is_held_off(hold_off_ms_max) then return { 'held_off', '' } end
@@ -178,16 +177,16 @@ function requests.record()
     return { status, '', redis.call('ZRANGE', index_key, 0, excess - 1) }
 end
 
--- token
+-- Argument: token
 function requests.release()
     if holder() ~= ARGV[4] then return { 'none', '' } end
     redis.call('DEL', claim_key)
     return { 'sound', '' }
 end
 
--- token, when the record was observed that was used in ms since 1970, how long retreats
+-- Arguments: token, when the used record was observed in ms since 1970, how long retreats
 -- are remembered after a hold-off in ms, then the hold-offs in ms after the first
--- retreat, the second, …, of which the last stays
+-- retreat, the second and so on; the last is that of all further retreats
 function requests.forget()
     local used_ms, kept_ms = tonumber(ARGV[5]), tonumber(ARGV[6])
     if holder() == ARGV[4] then redis.call('DEL', claim_key) end
@@ -207,7 +206,7 @@ function requests.forget()
     return { status, '' }
 end
 
--- By hand: with claim and hold-off.
+-- For administration: deletes claim and hold-off too.
 function requests.delete()
     redis.call('ZREM', index_key, endpoint)
     local records = redis.call('DEL', record_key)
@@ -215,14 +214,14 @@ function requests.delete()
     return { records + others > 0 and 'sound' or 'none', tostring(records) }
 end
 
--- To make room. A claim stays until its lease ends, so that no second one begins.
+-- Evicts an entry. Its claim stays until its lease ends, so that no second one begins.
 function requests.evict()
     redis.call('DEL', record_key, hold_off_key, retreats_key)
     local evicted = redis.call('ZREM', index_key, endpoint)
     return { evicted > 0 and 'sound' or 'none', '' }
 end
 
--- Redis deletes what has expired; the index it does not know.
+-- Removes from the index what Redis has deleted.
 function requests.sweep()
     local swept = redis.call('ZREMRANGEBYSCORE', index_key, '-inf', redis_ms())
     return { 'none', tostring(swept) }

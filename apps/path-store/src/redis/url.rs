@@ -1,8 +1,8 @@
 //! URL of a store on Redis: server or cluster, login, database and files.
 //!
 //! `redis://[user:password@]host[:port][/database][?ca=FILE&password-file=FILE]`,
-//! `rediss` for TLS, `+cluster` behind either for a cluster, of which several
-//! servers may be named, divided by commas. `valkey` and `valkeys` mean the same.
+//! `rediss` for TLS, `+cluster` behind either for a cluster, which may have several
+//! hosts, separated by commas. `valkey` and `valkeys` mean the same.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use redis::TlsCertificates;
 
 use crate::opening::OpenError;
 
-/// How often a cluster's client tries a command again by itself when slots move.
+/// How often the client of a cluster retries a command when slots move.
 const CLUSTER_RETRIES: u32 = 3;
 
-/// Where a store is. Its text never holds a password.
+/// URL of a store. Its name for messages has no password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisUrl {
     scheme: String,
@@ -30,14 +30,14 @@ pub struct RedisUrl {
     ca_file: Option<String>,
 }
 
-/// What connections are made with.
+/// Client that makes connections.
 pub enum Clients {
     Single(Client),
     Cluster(ClusterClient),
 }
 
 impl RedisUrl {
-    /// Reads a location. None if the scheme is not Redis'.
+    /// Parses a location. Returns None if the scheme is not one of Redis.
     pub fn parse(location: &str) -> Option<Result<Self, OpenError>> {
         let (scheme, rest) = location.split_once("://")?;
         let (base, cluster) = match scheme.strip_suffix("+cluster") {
@@ -90,21 +90,21 @@ impl RedisUrl {
         Ok(url)
     }
 
-    /// Returns its name for messages: without user, password and files.
+    /// Returns the name for messages: without user, password and files.
     pub fn name(&self) -> String {
         let cluster = if self.cluster { "+cluster" } else { "" };
         format!("{}{cluster}://{}", self.scheme, self.hosts.join(","))
     }
 
-    /// Reads the files, and makes what connects.
+    /// Reads the files, and creates the client.
     ///
     /// # Errors
     ///
-    /// A file cannot be read, or is not what it should be.
-    pub fn clients(&self, patience: Duration) -> Result<Clients, OpenError> {
+    /// A file cannot be read, or has no valid content.
+    pub fn clients(&self, timeout: Duration) -> Result<Clients, OpenError> {
         let password = match &self.password_file {
             Some(file) => Some(self.read(file)?.trim_end_matches(['\n', '\r']).to_string()),
-            None => self.password.as_deref().map(decoded),
+            None => self.password.as_deref().map(percent_decode),
         };
         let certificates = match &self.ca_file {
             Some(file) => Some(self.read(file)?.into_bytes()),
@@ -118,8 +118,8 @@ impl RedisUrl {
 
         if self.cluster {
             let mut builder = ClusterClient::builder(infos)
-                .connection_timeout(patience)
-                .response_timeout(patience)
+                .connection_timeout(timeout)
+                .response_timeout(timeout)
                 .retries(CLUSTER_RETRIES);
             if let Some(certificates) = certificates {
                 builder = builder.certs(certificates);
@@ -140,7 +140,7 @@ impl RedisUrl {
         let info = text.as_str().into_connection_info().map_err(|e| self.bad(&e))?;
         let mut settings = info.redis_settings().clone();
         if let Some(user) = &self.user {
-            settings = settings.set_username(decoded(user));
+            settings = settings.set_username(percent_decode(user));
         }
         if let Some(password) = password {
             settings = settings.set_password(password);
@@ -163,7 +163,7 @@ impl RedisUrl {
     }
 }
 
-/// Returns it without percent signs: a password may hold any character.
-fn decoded(text: &str) -> String {
+/// Decodes percent-encoding: a password may have any character.
+fn percent_decode(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

@@ -1,4 +1,4 @@
-//! Mailbox of one handle: the answers that it has asked for.
+//! Mailbox of one handle: answers that its event loop has not read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use quiche::path_state::RemoteEndpoint;
 use crate::backend::Outcome;
 use crate::backend::Request;
 
-/// Called on the store's thread when answers wait; it must not block. A mio
-/// `Waker`, for example.
+/// Callback that wakes an event loop when answers wait, for example with a mio `Waker`. Runs on
+/// the store's thread and must not block.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
-/// What came of a [`StoreHandle::get()`](crate::StoreHandle::get) or
-/// [`StoreHandle::claim()`](crate::StoreHandle::claim). None is a miss: there is
-/// nothing, or the store failed.
+/// Answer to a [`StoreHandle::get()`](crate::StoreHandle::get) or
+/// [`StoreHandle::claim()`](crate::StoreHandle::claim). None is a miss: no record, or the store
+/// failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Of a get.
@@ -34,96 +34,96 @@ pub enum Answer {
     Claimed {
         /// The request's.
         tag: u64,
-        /// The endpoint that it is of.
+        /// The request's endpoint.
         endpoint: RemoteEndpoint,
-        /// The claim. It counts from a moment after it was asked for. Release or
-        /// forget it, whether it is of use or not.
+        /// The claim. Its lease began after the request. Release or forget it, whether it is of
+        /// use or not.
         claim: Option<Claim>,
     },
 }
 
-/// Where one handle's answers go.
+/// Answers to one handle.
 pub struct Mailbox {
     wake: Wake,
-    content: Mutex<Content>,
+    state: Mutex<MailboxState>,
 }
 
 #[derive(Default)]
-struct Content {
+struct MailboxState {
     answers: VecDeque<Answer>,
 
-    /// Answers that were asked for and not read yet.
-    expected: usize,
+    /// Answers that are requested and not read.
+    reserved: usize,
 
-    /// The handle is gone.
+    /// The handle was dropped.
     closed: bool,
 }
 
-/// What an answer is made of, once the outcome is known.
-pub struct Reply {
+/// Receiver of an answer.
+pub struct ReplyTo {
     pub tag: u64,
     pub mailbox: Arc<Mailbox>,
 }
 
 impl Mailbox {
-    /// Returns one that is empty.
+    /// Creates an empty mailbox.
     pub fn new(wake: Wake) -> Self {
-        Mailbox { wake, content: Mutex::default() }
+        Mailbox { wake, state: Mutex::default() }
     }
 
-    fn content(&self) -> MutexGuard<'_, Content> {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, MailboxState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps room for an answer. False if there is none.
-    pub fn expect_one(&self, answers_max: usize) -> bool {
-        let mut content = self.content();
-        let has_room = content.expected < answers_max;
-        content.expected += usize::from(has_room);
+    /// Reserves room for an answer. Returns false if there is none.
+    pub fn reserve(&self, answers_max: usize) -> bool {
+        let mut state = self.lock();
+        let has_room = state.reserved < answers_max;
+        state.reserved += usize::from(has_room);
 
         has_room
     }
 
-    /// Gives up the room for an answer that will not come.
-    pub fn expect_one_less(&self) {
-        self.content().expected -= 1;
+    /// Cancels the reservation for an answer that will not come.
+    pub fn cancel_reservation(&self) {
+        self.lock().reserved -= 1;
     }
 
-    /// Returns the next answer, if one is there.
+    /// Takes the next answer, if there is one.
     pub fn take(&self) -> Option<Answer> {
-        let mut content = self.content();
-        let answer = content.answers.pop_front()?;
-        content.expected -= 1;
+        let mut state = self.lock();
+        let answer = state.answers.pop_front()?;
+        state.reserved -= 1;
 
         Some(answer)
     }
 
-    /// Refuses answers from now on. Returns those that nobody has read.
+    /// Refuses answers from now on. Returns the unread ones.
     pub fn close(&self) -> VecDeque<Answer> {
-        let mut content = self.content();
-        content.closed = true;
-        std::mem::take(&mut content.answers)
+        let mut state = self.lock();
+        state.closed = true;
+        std::mem::take(&mut state.answers)
     }
 
-    /// Tells the handle's event loop that answers wait.
+    /// Wakes the handle's event loop.
     pub fn wake(&self) {
         (self.wake)();
     }
 
-    /// Gives the answer back if nobody will read it.
+    /// Adds an answer. Returns it if the handle was dropped.
     pub fn deliver(&self, answer: Answer) -> Option<Answer> {
-        let mut content = self.content();
-        if content.closed {
+        let mut state = self.lock();
+        if state.closed {
             return Some(answer);
         }
-        content.answers.push_back(answer);
+        state.answers.push_back(answer);
 
         None
     }
 }
 
-impl Reply {
-    /// Returns the answer to `request`; without an outcome, a miss.
+impl ReplyTo {
+    /// Returns the answer to `request`: a miss, if there is no outcome.
     pub fn answer(&self, request: &Request, outcome: Option<&Outcome>) -> Answer {
         match (request, outcome) {
             (Request::Claim(endpoint, _), outcome) => Answer::Claimed {
@@ -140,8 +140,8 @@ impl Reply {
     }
 }
 
-/// Returns what gives back a claim that nobody will use.
-pub fn release_of(answer: Answer) -> Option<Request> {
+/// Returns the request that releases the claim in an unread answer.
+pub fn release_request(answer: Answer) -> Option<Request> {
     match answer {
         Answer::Claimed { endpoint, claim: Some(claim), .. } => {
             Some(Request::Release(endpoint, claim.token))

@@ -1,4 +1,4 @@
-//! Counters of a service, while it runs.
+//! Counters of a running service.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
@@ -8,7 +8,7 @@ use crate::backend::Outcome;
 use crate::backend::Request;
 use crate::service_metrics::ServiceMetrics;
 
-/// [`ServiceMetrics`], counting.
+/// [`ServiceMetrics`] that several threads add to.
 #[derive(Debug, Default)]
 pub struct Metrics {
     gets: AtomicU64,
@@ -54,7 +54,7 @@ impl Metrics {
         self.batches.fetch_add(1, Relaxed);
     }
 
-    /// Counts a request that was done, or without an outcome, failed.
+    /// Counts a request that was performed or, without an outcome, that failed.
     pub fn count(&self, request: &Request, outcome: Option<&Outcome>) {
         let counter = match request {
             Request::Get(_) => &self.gets,
@@ -81,7 +81,7 @@ impl Metrics {
         self.failing.load(Relaxed)
     }
 
-    pub fn dropped_in_all(&self) -> u64 {
+    pub fn dropped_total(&self) -> u64 {
         self.dropped.load(Relaxed) + self.dropped_ends.load(Relaxed)
     }
 }

@@ -1,14 +1,13 @@
-//! Service of a store to an event loop: one thread that may block, and bounded queues.
+//! Service of a store to event loops: one thread that may block, and bounded queues.
 //!
-//! There is a queue in either direction, and a callback that wakes whoever has an
+//! Requests and answers have a queue each, and a callback wakes the event loop that has an
 //! answer to read.
 //!
-//! A store that does not block ([`Backend::blocks()`]) is asked on the spot, and its
-//! answers wait before anybody could be woken: see [`StoreHandle::answers_at_once()`].
+//! For a store that does not block ([`Backend::blocks()`]), the event loop itself performs
+//! requests, and wakes nobody: see [`StoreHandle::answers_at_once()`].
 //!
-//! Nothing here waits for the store except [`StoreService::flush()`] and
-//! [`StoreService::close()`]. What does not fit into a queue is dropped and
-//! counted: a miss is always legal.
+//! Only [`StoreService::flush()`] and [`StoreService::close()`] wait for the store. A request
+//! that does not fit into a queue is dropped and counted: a miss is always legal.
 
 mod mailbox;
 mod metrics;
@@ -23,35 +22,35 @@ use quiche::path_state::ClaimToken;
 use quiche::path_state::PathState;
 use quiche::path_state::RemoteEndpoint;
 
-use self::mailbox::release_of;
+use self::mailbox::release_request;
 pub use self::mailbox::Answer;
 use self::mailbox::Mailbox;
-use self::mailbox::Reply;
+use self::mailbox::ReplyTo;
 pub use self::mailbox::Wake;
 use self::metrics::Metrics;
 use self::queue::ends_claim;
-use self::queue::room_for;
+use self::queue::queue_share;
 use self::queue::Item;
 use self::queue::Queue;
 use self::worker::Shared;
 use crate::backend::perform_one;
 use crate::backend::Backend;
-use crate::backend::BackendCounters;
 use crate::backend::Request;
+use crate::backend_counters::BackendCounters;
 use crate::service_metrics::ServiceMetrics;
 
-/// Bounds of a [`StoreService`].
+/// Settings of a [`StoreService`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceOptions {
-    /// The most requests that wait, all handles together: reads up to half of them,
-    /// and as many again if they end a claim.
+    /// The most requests in the queue, of all handles: reads fill at most half of it, and
+    /// requests that end a claim may fill it twice.
     pub queue_max: usize,
 
-    /// The most answers that one handle waits for or has not read; reads are asked
-    /// for up to half of them.
+    /// The most answers that one handle waits for or has not read: those to reads are at most
+    /// half of them.
     pub answers_max: usize,
 
-    /// How often entries whose time has passed are looked for.
+    /// How often expired entries are deleted.
     pub sweep_interval: Duration,
 }
 
@@ -65,22 +64,22 @@ impl Default for ServiceOptions {
     }
 }
 
-/// Owns a store and the thread that it runs on. Dropping it lets the thread
-/// finish what is queued and end by itself.
+/// Owns a store and its thread. After it is dropped, the thread performs what is queued and
+/// ends.
 pub struct StoreService {
     backend: Arc<dyn Backend>,
     shared: Arc<Shared>,
     options: ServiceOptions,
 }
 
-/// What a [`StoreService`] did and does, for metrics.
+/// View of a [`StoreService`] for metrics. It does not keep the thread alive.
 #[derive(Clone)]
 pub struct StoreMonitor {
     backend: Arc<dyn Backend>,
     shared: Arc<Shared>,
 }
 
-/// One event loop's end of a [`StoreService`]. No method blocks.
+/// Handle of one event loop to a [`StoreService`]. No method blocks.
 pub struct StoreHandle {
     backend: Arc<dyn Backend>,
     shared: Arc<Shared>,
@@ -93,7 +92,7 @@ impl StoreService {
     ///
     /// # Errors
     ///
-    /// The system has no thread to spare.
+    /// The system cannot start a thread.
     pub fn start(backend: Box<dyn Backend>, options: ServiceOptions) -> std::io::Result<Self> {
         let service = StoreService {
             backend: Arc::from(backend),
@@ -108,7 +107,7 @@ impl StoreService {
         Ok(service)
     }
 
-    /// Returns a handle for one event loop; `wake` tells it that answers wait.
+    /// Returns a handle for one event loop, which `wake` wakes when answers wait.
     pub fn handle(&self, wake: Wake) -> StoreHandle {
         StoreHandle {
             backend: self.backend.clone(),
@@ -128,20 +127,20 @@ impl StoreService {
         self.backend.counters()
     }
 
-    /// Returns what another thread may look at; it does not keep the service alive.
+    /// Returns a view for metrics.
     pub fn monitor(&self) -> StoreMonitor {
         StoreMonitor { backend: self.backend.clone(), shared: self.shared.clone() }
     }
 
-    /// Waits until everything that is queued now has been done, `limit` at
-    /// most. False if time ran out.
+    /// Waits until everything that is queued now was performed, at most `limit`. Returns false
+    /// if time ran out.
     pub fn flush(&self, limit: Duration) -> bool {
         self.shared.queue.wait_until_done(limit)
     }
 
-    /// Refuses new requests, does what is queued, and closes the store, waiting
-    /// `limit` at most. False if time ran out: what is left is lost with the
-    /// process, and its claims lapse.
+    /// Refuses new requests, performs what is queued, and closes the store, within at most
+    /// `limit`. Returns false if time ran out: the rest is lost with the process, and its claims
+    /// expire.
     pub fn close(self, limit: Duration) -> bool {
         self.shared.queue.close();
         self.shared.queue.wait_until_ended(limit)
@@ -159,12 +158,12 @@ impl StoreMonitor {
         self.backend.counters()
     }
 
-    /// Tells whether the last request failed.
+    /// Returns whether the last request failed.
     pub fn is_failing(&self) -> bool {
         self.shared.metrics.is_failing()
     }
 
-    /// Returns how many requests wait.
+    /// Returns how many requests are queued.
     pub fn queued(&self) -> usize {
         self.shared.queue.len()
     }
@@ -177,57 +176,55 @@ impl Drop for StoreService {
 }
 
 impl StoreHandle {
-    /// Asks for the record of `endpoint`. False if there is no room: no answer will
+    /// Requests the record of `endpoint`. Returns false if there is no room: no answer will
     /// come.
     pub fn get(&self, tag: u64, endpoint: &RemoteEndpoint) -> bool {
-        self.ask(tag, Request::Get(endpoint.clone()))
+        self.request(tag, Request::Get(endpoint.clone()))
     }
 
-    /// Asks for a claim on the record of `endpoint`, for a connection whose current RTT
-    /// is `rtt`. False if there is no room: no answer will come.
+    /// Requests a claim on the record of `endpoint`, for a connection whose current RTT
+    /// is `rtt`. Returns false if there is no room: no answer will come.
     pub fn claim(&self, tag: u64, endpoint: &RemoteEndpoint, rtt: Duration) -> bool {
-        self.ask(tag, Request::Claim(endpoint.clone(), rtt))
+        self.request(tag, Request::Claim(endpoint.clone(), rtt))
     }
 
-    /// Has an observation kept. False if there is no room.
+    /// Records an observation. Returns false if there is no room.
     pub fn record(&self, endpoint: &RemoteEndpoint, observed: &PathState) -> bool {
         self.push(Item::new(Request::Record(endpoint.clone(), *observed), None))
     }
 
-    /// Ends a claim and keeps the record. False if there is no room, although more
-    /// is kept for this: the lease will lapse.
+    /// Releases a claim. Returns false if even the room that is reserved for this is full: the
+    /// claim ends with its lease.
     pub fn release(&self, endpoint: &RemoteEndpoint, token: ClaimToken) -> bool {
         self.push(Item::new(Request::Release(endpoint.clone(), token), None))
     }
 
-    /// Has the record forgotten after a safe retreat, unless it was observed later than
-    /// the one that was `used`. False if there is no room, although more is kept for
-    /// this.
+    /// Forgets the record after a safe retreat, unless it was observed later than the one that
+    /// was `used`. Returns false if even the room that is reserved for this is full.
     pub fn forget(&self, endpoint: &RemoteEndpoint, token: ClaimToken, used: SystemTime) -> bool {
         self.push(Item::new(Request::Forget(endpoint.clone(), token, used), None))
     }
 
-    /// Tells whether an answer waits as soon as it has been asked for. Nobody is woken for
-    /// it.
+    /// Returns whether each answer waits when its request returns. The service wakes nobody then.
     pub fn answers_at_once(&self) -> bool {
         !self.backend.blocks()
     }
 
-    /// Returns the next answer, if one is there. Answers come in the order of requests.
+    /// Returns the next answer, if there is one. Answers come in the order of requests.
     pub fn poll(&self) -> Option<Answer> {
         self.mailbox.take()
     }
 
-    fn ask(&self, tag: u64, request: Request) -> bool {
-        if !self.mailbox.expect_one(room_for(&request, self.answers_max)) {
+    fn request(&self, tag: u64, request: Request) -> bool {
+        if !self.mailbox.reserve(queue_share(&request, self.answers_max)) {
             self.shared.metrics.count_dropped(ends_claim(&request));
             return false;
         }
 
-        let reply = Reply { tag, mailbox: self.mailbox.clone() };
-        let queued = self.push(Item::new(request, Some(reply)));
+        let reply_to = ReplyTo { tag, mailbox: self.mailbox.clone() };
+        let queued = self.push(Item::new(request, Some(reply_to)));
         if !queued {
-            self.mailbox.expect_one_less();
+            self.mailbox.cancel_reservation();
         }
 
         queued
@@ -250,18 +247,18 @@ impl StoreHandle {
     fn perform(&self, item: Item) {
         let outcome = perform_one(&*self.backend, &item.request).ok();
         self.shared.metrics.count(&item.request, outcome.as_ref());
-        if let Some(reply) = item.reply {
-            // Its own mailbox is open.
-            let _ = reply.mailbox.deliver(reply.answer(&item.request, outcome.as_ref()));
+        if let Some(reply_to) = item.reply_to {
+            // The mailbox is that of this handle, which is not dropped.
+            let _ = reply_to.mailbox.deliver(reply_to.answer(&item.request, outcome.as_ref()));
         }
     }
 }
 
 impl Drop for StoreHandle {
-    // A claim that nobody read about would lock its record until the lease lapses.
+    // An unread claim would lock its record until its lease ends.
     fn drop(&mut self) {
         for answer in self.mailbox.close() {
-            if let Some(request) = release_of(answer) {
+            if let Some(request) = release_request(answer) {
                 self.push(Item::new(request, None));
             }
         }

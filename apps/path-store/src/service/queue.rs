@@ -1,4 +1,4 @@
-//! Queue of requests that wait for the store's thread.
+//! Queue of requests to the store's thread.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -9,43 +9,43 @@ use std::sync::PoisonError;
 use std::time::Duration;
 use std::time::Instant;
 
-use super::mailbox::Reply;
+use super::mailbox::ReplyTo;
 use crate::backend::Request;
 
-/// The most requests to a transaction.
+/// The most requests per transaction.
 const BATCH_MAX: usize = 256;
 
-/// One waiting request.
+/// One request in the queue.
 pub struct Item {
     pub request: Request,
 
-    /// Whom to answer; None for what nobody waits for.
-    pub reply: Option<Reply>,
+    /// Receiver of the answer, if the request has one.
+    pub reply_to: Option<ReplyTo>,
 
-    /// How often the store failed at it.
+    /// How often it failed.
     pub failures: usize,
 }
 
-/// A bounded queue in the order of arrival. Its lock is held for moments only.
+/// Bounded FIFO queue. No holder of its lock blocks.
 pub struct Queue {
     capacity: usize,
-    content: Mutex<Content>,
+    state: Mutex<QueueState>,
 
-    /// There is something to do for the thread.
+    /// Signals the thread that there is work.
     work: Condvar,
 
-    /// The thread has done something.
+    /// Signals those that wait for the thread.
     progress: Condvar,
 }
 
 #[derive(Default)]
-struct Content {
+struct QueueState {
     items: VecDeque<Item>,
 
-    /// What failed and is to be done again, by when, and in which order it failed.
-    later: BTreeMap<(Instant, u64), Item>,
+    /// Failed requests, by the time of their retry and the order in which they failed.
+    retries: BTreeMap<(Instant, u64), Item>,
 
-    put_back: u64,
+    retried: u64,
     pushed: u64,
     done: u64,
     closing: bool,
@@ -53,156 +53,150 @@ struct Content {
 }
 
 impl Item {
-    pub fn new(request: Request, reply: Option<Reply>) -> Self {
-        Item { request, reply, failures: 0 }
+    pub fn new(request: Request, reply_to: Option<ReplyTo>) -> Self {
+        Item { request, reply_to, failures: 0 }
     }
 }
 
-impl Content {
+impl QueueState {
     fn push(&mut self, item: Item) {
         self.items.push_back(item);
         self.pushed += 1;
     }
 
-    /// Brings what is due to the front; at the end, everything.
-    fn bring_due(&mut self, now: Instant) {
-        let still_waits = match self.closing {
+    /// Moves retries that are due to the front; when closing, all of them.
+    fn requeue_due(&mut self, now: Instant) {
+        let waiting = match self.closing {
             true => BTreeMap::new(),
-            // Of what is due now, no number of failures is higher.
-            false => self.later.split_off(&(now, u64::MAX)),
+            // No order is higher: this includes what is due now.
+            false => self.retries.split_off(&(now, u64::MAX)),
         };
-        let due = std::mem::replace(&mut self.later, still_waits);
+        let due = std::mem::replace(&mut self.retries, waiting);
         due.into_values().rev().for_each(|item| self.items.push_front(item));
     }
 }
 
-/// Returns how much of a room of so many requests may be full for this one to be added.
-pub fn room_for(request: &Request, capacity: usize) -> usize {
+/// Returns how full a queue of this capacity may be for this request to be added.
+pub fn queue_share(request: &Request, capacity: usize) -> usize {
     match request {
-        // Every client that comes has one, also of a flood: claims find room still.
+        // Each new client has one, also in a flood: claims still find room.
         Request::Get(_) => capacity.div_ceil(2),
         Request::Claim(..) | Request::Record(..) => capacity,
         Request::Release(..) | Request::Forget(..) => capacity.saturating_mul(2),
     }
 }
 
-/// Tells whether losing the request costs more than a miss.
+/// Returns whether losing the request costs more than a miss.
 pub fn ends_claim(request: &Request) -> bool {
     matches!(request, Request::Release(..) | Request::Forget(..))
 }
 
 impl Queue {
     pub fn new(capacity: usize) -> Self {
-        Queue {
-            capacity,
-            content: Mutex::default(),
-            work: Condvar::new(),
-            progress: Condvar::new(),
-        }
+        Queue { capacity, state: Mutex::default(), work: Condvar::new(), progress: Condvar::new() }
     }
 
-    fn content(&self) -> MutexGuard<'_, Content> {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how many requests wait.
+    /// Returns how many requests are queued.
     pub fn len(&self) -> usize {
-        let content = self.content();
-        content.items.len() + content.later.len()
+        let state = self.lock();
+        state.items.len() + state.retries.len()
     }
 
-    /// Adds a request. False for want of room; a read may fill half the queue, what ends
-    /// a claim twice the queue.
+    /// Adds a request. Returns false if there is no room: reads may fill half the queue,
+    /// requests that end a claim twice the queue.
     pub fn push(&self, item: Item) -> bool {
-        let bound = room_for(&item.request, self.capacity);
-        let mut content = self.content();
+        let bound = queue_share(&item.request, self.capacity);
+        let mut state = self.lock();
 
-        if content.closing || content.ended || content.items.len() >= bound {
+        if state.closing || state.ended || state.items.len() >= bound {
             return false;
         }
-        content.push(item);
-        drop(content);
+        state.push(item);
+        drop(state);
         self.work.notify_one();
 
         true
     }
 
-    /// Adds what the thread itself found to do: room or not, closing or not.
-    pub fn push_own(&self, items: Vec<Item>) {
-        let mut content = self.content();
-        items.into_iter().for_each(|item| content.push(item));
+    /// Adds requests of the thread itself, even beyond the capacity and when closing.
+    pub fn push_internal(&self, items: Vec<Item>) {
+        let mut state = self.lock();
+        items.into_iter().for_each(|item| state.push(item));
     }
 
-    /// Keeps a request to be done again at `due`, before all others. Gives it back if
-    /// there is no room.
-    pub fn put_back(&self, item: Item, due: Instant) -> Option<Item> {
-        let mut content = self.content();
-        if content.later.len() >= self.capacity.saturating_mul(2) {
+    /// Retries a request at `due`, before all others. Returns it if there is no room.
+    pub fn retry_at(&self, item: Item, due: Instant) -> Option<Item> {
+        let mut state = self.lock();
+        if state.retries.len() >= self.capacity.saturating_mul(2) {
             return Some(item);
         }
-        content.put_back += 1;
-        let key = (due, content.put_back);
-        content.later.insert(key, item)
+        state.retried += 1;
+        let key = (due, state.retried);
+        state.retries.insert(key, item)
     }
 
-    /// Returns the oldest requests; none after `limit`, or when something becomes due
-    /// that was put back, without any. None when the queue is closed and empty.
+    /// Waits for requests and takes the oldest: an empty batch after `limit`, None if the queue
+    /// is closed and empty.
     pub fn take(&self, limit: Duration) -> Option<Vec<Item>> {
-        let content = self.content();
-        let due = content.later.first_key_value().map(|((due, _), _)| *due);
+        let state = self.lock();
+        let due = state.retries.first_key_value().map(|((due, _), _)| *due);
         let pause = due.map(|due| due.saturating_duration_since(quiche::clock::now()));
         let limit = pause.map_or(limit, |pause| pause.min(limit));
-        let (mut content, _) = self
+        let (mut state, _) = self
             .work
-            .wait_timeout_while(content, limit, |c| c.items.is_empty() && !c.closing)
+            .wait_timeout_while(state, limit, |c| c.items.is_empty() && !c.closing)
             .unwrap_or_else(PoisonError::into_inner);
 
-        content.bring_due(quiche::clock::now());
-        if content.items.is_empty() && content.closing {
+        state.requeue_due(quiche::clock::now());
+        if state.items.is_empty() && state.closing {
             return None;
         }
-        let batch = content.items.len().min(BATCH_MAX);
+        let batch = state.items.len().min(BATCH_MAX);
 
-        Some(content.items.drain(..batch).collect())
+        Some(state.items.drain(..batch).collect())
     }
 
-    /// Tells that so many requests have been done, or given up.
+    /// Notes that this many requests were performed or given up.
     pub fn done(&self, items: usize) {
-        self.content().done += items as u64;
+        self.lock().done += items as u64;
         self.progress.notify_all();
     }
 
-    /// Closes it: from now on nothing is added.
+    /// Refuses requests from now on.
     pub fn close(&self) {
-        self.content().closing = true;
+        self.lock().closing = true;
         self.work.notify_all();
     }
 
-    /// Notes that the thread ends, in whatever way.
+    /// Notes that the thread has ended.
     pub fn end(&self) {
-        self.content().ended = true;
+        self.lock().ended = true;
         self.progress.notify_all();
     }
 
     pub fn wait_until_done(&self, limit: Duration) -> bool {
-        let content = self.content();
-        let target = content.pushed;
-        let (content, _) = self
+        let state = self.lock();
+        let target = state.pushed;
+        let (state, _) = self
             .progress
-            .wait_timeout_while(content, limit, |c| c.done < target && !c.ended)
+            .wait_timeout_while(state, limit, |c| c.done < target && !c.ended)
             .unwrap_or_else(PoisonError::into_inner);
 
-        content.done >= target
+        state.done >= target
     }
 
     pub fn wait_until_ended(&self, limit: Duration) -> bool {
-        let content = self.content();
-        let (content, _) = self
+        let state = self.lock();
+        let (state, _) = self
             .progress
-            .wait_timeout_while(content, limit, |c| !c.ended)
+            .wait_timeout_while(state, limit, |c| !c.ended)
             .unwrap_or_else(PoisonError::into_inner);
 
-        content.ended && content.items.is_empty()
+        state.ended && state.items.is_empty()
     }
 }
 
@@ -222,7 +216,7 @@ mod tests {
         Item::new(Request::Release(here, ClaimToken(n)), None)
     }
 
-    /// Returns the tokens of what can be done now; None at the end.
+    /// Returns the tokens of the next batch; None at the end.
     fn take(queue: &Queue) -> Option<Vec<u64>> {
         let token = |item: Item| match item.request {
             Request::Release(_, token) => token.0,
@@ -232,12 +226,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_back_lets_others_go_first_until_it_is_due() {
+    fn retry_waits_until_it_is_due() {
         let time = Simulation::start(1, Duration::ZERO);
         let queue = Queue::new(10);
         let now = quiche::clock::now();
         for (n, pauses) in [(3, 2), (1, 1), (2, 1)] {
-            assert!(queue.put_back(release(n), now + PAUSE * pauses).is_none());
+            assert!(queue.retry_at(release(n), now + PAUSE * pauses).is_none());
         }
         queue.push(release(4));
         assert_eq!(queue.len(), 4);
@@ -252,10 +246,10 @@ mod tests {
     }
 
     #[test]
-    fn at_the_end_nothing_waits_for_its_time() {
+    fn retry_does_not_wait_when_closing() {
         let _time = Simulation::start(1, Duration::ZERO);
         let queue = Queue::new(10);
-        queue.put_back(release(1), quiche::clock::now() + PAUSE);
+        queue.retry_at(release(1), quiche::clock::now() + PAUSE);
         queue.close();
 
         assert_eq!(take(&queue), Some(vec![1]));
@@ -263,11 +257,11 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_put_back_than_there_is_room_for() {
+    fn retry_without_room_is_refused() {
         let _time = Simulation::start(1, Duration::ZERO);
         let queue = Queue::new(2);
         let due = quiche::clock::now() + PAUSE;
-        let refused = (0..6).filter(|n| queue.put_back(release(*n), due).is_some()).count();
+        let refused = (0..6).filter(|n| queue.retry_at(release(*n), due).is_some()).count();
         assert_eq!((queue.len(), refused), (4, 2));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use quiche::path_state::StoreError;
 
-use super::mailbox::release_of;
+use super::mailbox::release_request;
 use super::mailbox::Mailbox;
 use super::metrics::Metrics;
 use super::queue::ends_claim;
@@ -18,22 +18,22 @@ use crate::backend::Request;
 use crate::backend::SWEEP_MAX;
 use crate::service_metrics::ServiceMetrics;
 
-/// How long after each failure what ends a claim is tried again: about as long as
-/// leases last, in all.
-const PAUSES: [Duration; 4] = [
+/// Time from each failure of a request that ends a claim to its retry: in all, about as long
+/// as a lease.
+const RETRY_DELAYS: [Duration; 4] = [
     Duration::from_millis(100),
     Duration::from_millis(300),
     Duration::from_secs(1),
     Duration::from_secs(3),
 ];
 
-/// How often what was counted goes to the store.
+/// How often counts are added to the store's totals.
 const TOTALS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The least time between two log lines of one kind.
+/// The shortest time between two log lines of one kind.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What the thread, the service and its handles share.
+/// State that the thread, the service and its handles share.
 pub struct Shared {
     pub queue: Queue,
     pub metrics: Metrics,
@@ -44,7 +44,7 @@ struct Worker {
     shared: Arc<Shared>,
     sweep_interval: Duration,
 
-    /// When all that had expired was gone; at first, nobody knows.
+    /// When a sweep last deleted all that had expired.
     swept: Option<Instant>,
     counted: ServiceMetrics,
     counted_at: Instant,
@@ -53,25 +53,26 @@ struct Worker {
     dropped: u64,
 }
 
-/// Whether the store fails, and what has been said of it.
+/// Failure of the store, and what was logged of it.
 #[derive(Debug, Default)]
 struct Incident {
     failing: bool,
     logged: Option<Instant>,
 
-    /// The end of this one is worth a line, as its start was.
-    told: bool,
+    /// The start of this failure was logged, and so its end will be.
+    is_logged: bool,
 }
 
-/// Tells everybody that the thread has ended, also after a panic.
-struct End(Arc<Shared>);
+/// Notes the end of the thread, also after a panic.
+struct EndGuard(Arc<Shared>);
 
-impl Drop for End {
+impl Drop for EndGuard {
     fn drop(&mut self) {
         self.0.queue.end();
     }
 }
 
+/// Starts the thread.
 pub fn start(
     backend: Arc<dyn Backend>,
     shared: Arc<Shared>,
@@ -90,7 +91,7 @@ pub fn start(
     };
 
     let run = move || {
-        let _end = End(worker.shared.clone());
+        let _end = EndGuard(worker.shared.clone());
         worker.run();
     };
     std::thread::Builder::new().name("path-store".into()).spawn(run).map(drop)
@@ -121,25 +122,24 @@ impl Worker {
             }
             Err(error) => {
                 self.failed(&error);
-                let failed = self.put_back(items);
+                let failed = self.retry_ends(items);
                 self.answer(failed, &[]);
             }
         }
     }
 
-    /// Puts back what ends a claim, to be tried again after a pause, and returns the
-    /// others.
-    fn put_back(&self, items: Vec<Item>) -> Vec<Item> {
+    /// Retries requests that end a claim after a delay, and returns the others.
+    fn retry_ends(&self, items: Vec<Item>) -> Vec<Item> {
         let now = quiche::clock::now();
         let mut failed = Vec::new();
 
         for item in items {
-            let pause = PAUSES.get(item.failures).filter(|_| ends_claim(&item.request));
-            match pause {
+            let delay = RETRY_DELAYS.get(item.failures).filter(|_| ends_claim(&item.request));
+            match delay {
                 None => failed.push(item),
-                Some(pause) => {
+                Some(delay) => {
                     let again = Item { failures: item.failures + 1, ..item };
-                    failed.extend(self.shared.queue.put_back(again, now + *pause));
+                    failed.extend(self.shared.queue.retry_at(again, now + *delay));
                 }
             }
         }
@@ -147,9 +147,9 @@ impl Worker {
         failed
     }
 
-    /// Answers with the outcomes in the order of items; without any, misses.
+    /// Answers with the outcomes in the order of items; without outcomes, with misses.
     fn answer(&self, items: Vec<Item>, outcomes: &[Outcome]) {
-        let mut told: Vec<Arc<Mailbox>> = Vec::new();
+        let mut to_wake: Vec<Arc<Mailbox>> = Vec::new();
         let mut unused = Vec::new();
 
         let count = items.len();
@@ -158,23 +158,23 @@ impl Worker {
             let outcome = outcomes.get(i);
             self.shared.metrics.count(&item.request, outcome);
 
-            let Some(reply) = item.reply else { continue };
-            let unread = reply.mailbox.deliver(reply.answer(&item.request, outcome));
-            if let Some(request) = unread.and_then(release_of) {
+            let Some(reply_to) = item.reply_to else { continue };
+            let unread = reply_to.mailbox.deliver(reply_to.answer(&item.request, outcome));
+            if let Some(request) = unread.and_then(release_request) {
                 unused.push(Item::new(request, None));
-            } else if !told.iter().any(|mailbox| Arc::ptr_eq(mailbox, &reply.mailbox)) {
-                told.push(reply.mailbox);
+            } else if !to_wake.iter().any(|mailbox| Arc::ptr_eq(mailbox, &reply_to.mailbox)) {
+                to_wake.push(reply_to.mailbox);
             }
         }
 
-        self.shared.queue.push_own(unused);
-        for mailbox in told {
+        self.shared.queue.push_internal(unused);
+        for mailbox in to_wake {
             mailbox.wake();
         }
         self.shared.queue.done(count);
     }
 
-    /// Returns how long there may be nothing to do.
+    /// Returns how long to wait for requests before the next periodic task.
     fn pause(&self) -> Duration {
         match self.swept {
             None => Duration::ZERO,
@@ -182,8 +182,8 @@ impl Worker {
         }
     }
 
-    /// Sweeps when it is time. However many records expire at a time, requests do not
-    /// wait for all of them to go, and the next interval does not begin before they have.
+    /// Sweeps once per interval. If too many records have expired for one sweep, sweeps again
+    /// after the next requests, so that these do not wait for all of them.
     fn sweep_when_due(&mut self) {
         let now = quiche::clock::now();
         if self.swept.is_some_and(|at| now.duration_since(at) < self.sweep_interval) {
@@ -207,7 +207,7 @@ impl Worker {
         }
     }
 
-    // For people: what is lost of it is not missed.
+    // The totals are for people: a lost count does no harm.
     fn add_to_totals(&mut self) {
         let counted = self.shared.metrics.snapshot();
         let since = counted.since(&self.counted);
@@ -225,7 +225,7 @@ impl Worker {
             return;
         }
         self.shared.metrics.set_failing(false);
-        if std::mem::replace(&mut self.incident.told, false) {
+        if std::mem::replace(&mut self.incident.is_logged, false) {
             log::warn!("path store: works again");
         }
     }
@@ -235,23 +235,23 @@ impl Worker {
             return;
         }
         self.shared.metrics.set_failing(true);
-        if is_due(&mut self.incident.logged) {
-            self.incident.told = true;
+        if is_log_due(&mut self.incident.logged) {
+            self.incident.is_logged = true;
             log::warn!("path store: {error}; connections start slowly until it works again");
         }
     }
 
     fn log_drops(&mut self) {
-        let dropped = self.shared.metrics.dropped_in_all();
+        let dropped = self.shared.metrics.dropped_total();
 
-        if dropped > self.dropped && is_due(&mut self.dropped_logged) {
+        if dropped > self.dropped && is_log_due(&mut self.dropped_logged) {
             log::warn!("path store: too slow, {} requests dropped", dropped - self.dropped);
             self.dropped = dropped;
         }
     }
 }
 
-fn is_due(logged: &mut Option<Instant>) -> bool {
+fn is_log_due(logged: &mut Option<Instant>) -> bool {
     let now = quiche::clock::now();
     let due = logged.is_none_or(|then| now.duration_since(then) >= LOG_INTERVAL);
     if due {

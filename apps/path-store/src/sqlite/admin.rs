@@ -1,4 +1,4 @@
-//! Administration of a store on disk: looking into it, and changing it by hand.
+//! Administration of a store on disk.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use super::clocks::Now;
 use super::file_names::with_suffix;
 use super::row;
 use super::row::Cleanup;
-use super::row::Found;
 use super::row::Loaded;
+use super::row::StoredRow;
 use super::SqliteStore;
 use crate::backend::Admin;
 use crate::backend::Entry;
@@ -21,7 +21,7 @@ use crate::service_metrics::ServiceMetrics;
 
 impl Admin for SqliteStore {
     fn entries(&self, visit: &mut dyn FnMut(Entry)) -> Result<(), StoreError> {
-        // After damage the visit starts again: what was visited before stands.
+        // After damage it runs again, on an empty database: earlier visits stand.
         self.run(|ops| {
             // One transaction, so that records and claims are of one moment.
             let transaction = ops.conn.unchecked_transaction()?;
@@ -78,10 +78,10 @@ fn entry(
     };
 
     match (&loaded.found, loaded.cleanup) {
-        (Found::Nothing, Some(Cleanup::Damaged)) => Some(unusable(RecordStatus::Damaged)),
-        (Found::Nothing, _) => None,
-        (Found::Newer, _) => Some(unusable(RecordStatus::Newer)),
-        (Found::Row(row), _) => Some(Entry {
+        (StoredRow::Missing, Some(Cleanup::Damaged)) => Some(unusable(RecordStatus::Damaged)),
+        (StoredRow::Missing, _) => None,
+        (StoredRow::Newer, _) => Some(unusable(RecordStatus::Newer)),
+        (StoredRow::Row(row), _) => Some(Entry {
             state: row.state,
             lease: lease_end.map(|end| end.saturating_sub(now.since_boot)),
             retreats: row.retreats,

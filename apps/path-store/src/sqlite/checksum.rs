@@ -1,7 +1,7 @@
-//! Checksum of the columns of a row.
+//! Checksum of a row.
 
-/// A checksum of columns. Lengths and presence are part of it: no two rows have
-/// the same text.
+/// CRC-32 of columns. It includes their lengths and presence, so that different rows never
+/// have the same input.
 #[derive(Default)]
 pub struct Checksum(crc32fast::Hasher);
 

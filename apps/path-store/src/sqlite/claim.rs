@@ -1,8 +1,8 @@
-//! Claims: one row each, in a table of their own.
+//! Claims, one row each, in a table of their own.
 //!
-//! It stays small whatever the number of records: a claim changes no page of theirs.
-//! A claim outlives its record, when that expires or makes room, so that no second one
-//! begins.
+//! The table stays small whatever the number of records: a claim changes no page of theirs.
+//! A claim outlives its record, if that expires or is evicted, so that nobody claims a new
+//! record of the same path.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::clocks::from_micros;
 use super::clocks::micros;
 use super::clocks::Now;
 
-/// The table. Its comments are for whoever opens the file with sqlite3.
+/// The table. Its comments are for those who open the file with sqlite3.
 pub const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS claim (
     key INTEGER PRIMARY KEY,        -- as in path_state
@@ -35,20 +35,20 @@ const SELECT_ALL: &str = "SELECT key, boot, token, end_us, checksum FROM claim";
 
 const REPLACE: &str = "REPLACE INTO claim VALUES (?1, ?2, ?3, ?4, ?5)";
 
-/// Who has claimed a record.
+/// Holder of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// Nobody, or the lease has ended.
     Nobody,
 
-    /// Whoever has the token, until then, since boot.
+    /// The connection with this token, until this time since boot.
     Held(ClaimToken, Duration),
 
     /// Unknown: the row is damaged.
     Damaged,
 }
 
-/// Returns who has claimed the record with this key.
+/// Returns who holds the claim with this key.
 pub fn holder(conn: &Connection, key: i64, now: &Now) -> rusqlite::Result<Holder> {
     let read = |row: &rusqlite::Row| Ok(read(row, 0, now));
     let holder = conn.prepare_cached(SELECT_ONE)?.query_row([key], read).optional()?;
@@ -56,7 +56,7 @@ pub fn holder(conn: &Connection, key: i64, now: &Now) -> rusqlite::Result<Holder
     Ok(holder.unwrap_or(Holder::Nobody))
 }
 
-/// Returns when each claim ends that is held, by key.
+/// Returns the end of each claim that is held, by key.
 pub fn held(conn: &Connection, now: &Now) -> rusqlite::Result<HashMap<i64, Duration>> {
     let mut statement = conn.prepare_cached(SELECT_ALL)?;
     let mut rows = statement.query([])?;
@@ -70,7 +70,7 @@ pub fn held(conn: &Connection, now: &Now) -> rusqlite::Result<HashMap<i64, Durat
     Ok(held)
 }
 
-/// Gives the record to a holder until `end` since boot.
+/// Grants the claim until `end` since boot.
 pub fn grant(
     conn: &Connection,
     key: i64,
@@ -85,7 +85,7 @@ pub fn grant(
     Ok(())
 }
 
-/// Ends a claim, whoever has it. False if there is none.
+/// Deletes the claim of any holder. Returns false if there is none.
 pub fn remove(conn: &Connection, key: i64) -> rusqlite::Result<bool> {
     let sql = "DELETE FROM claim WHERE key = ?1";
     Ok(conn.prepare_cached(sql)?.execute([key])? > 0)
@@ -109,7 +109,7 @@ fn checksum(key: i64, boot: &[u8], token: i64, end_us: i64) -> u32 {
     sum.finish()
 }
 
-/// Reads the columns of a claim from `first` on; NULL, if there is none.
+/// Reads the columns of a claim, of which `first` is the first; they are NULL if there is none.
 pub fn read(row: &rusqlite::Row, first: usize, now: &Now) -> Holder {
     let value = |i: usize| row.get_ref(first + i).ok();
     let number = |i: usize| value(i)?.as_i64().ok();

@@ -1,10 +1,8 @@
-//! Database file: opening it, telling damage from other trouble, replacing a damaged one.
+//! Database file: opening it, telling damage from other errors, replacing a damaged one.
 //!
-//! A lock on a file beside the database is shared by those that open it, and
-//! exclusive to who replaces it, so that no process opens what another is about to
-//! quarantine.
-//! Processes that have it open notice by its inode that the path leads to
-//! another file now.
+//! Processes that open the database share a lock on a file beside it; a process that replaces
+//! it locks exclusively, so that nobody opens a file that is about to be quarantined.
+//! Processes that have the database open notice by its inode that it was replaced.
 
 use std::fs::File;
 use std::fs::OpenOptions;
@@ -29,42 +27,42 @@ use super::row;
 use crate::opening::OpenError;
 use crate::opening::Role;
 
-/// "Path" in ASCII: tells our databases from other programs'.
+/// "Path" in ASCII: distinguishes our databases from those of other programs.
 const APPLICATION_ID: i64 = 0x5061_7468;
 
 /// The tables of a store.
 const TABLES: i64 = 3;
 
-/// No version to come will count so far: a higher number is damage.
+/// No future version will have a higher number: it is damage.
 const SCHEMA_VERSION_MAX: i64 = 999;
 
-/// How often, and how long apart, a call tries to get between other processes'
-/// transactions: 2 s in all. SQLite's own pauses grow to 100 ms, by which a process
-/// among busy ones can miss every gap.
+/// How often, and how long apart, a transaction tries to start while other processes write:
+/// 2 s in all. SQLite's own pauses grow to 100 ms, with which a process among busy ones can
+/// miss every gap.
 const BUSY_TRIES: i32 = 2000;
 const BUSY_PAUSE: Duration = Duration::from_millis(1);
 
-/// How often, and how long apart, the lock for opening is tried: 10 s in all.
+/// How often, and how long apart, opening tries the lock: 10 s in all.
 const LOCK_TRIES: u32 = 500;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long the check of a database may take when it is opened, and after how many of
-/// its steps it looks at the clock.
+/// The longest check of a database that is opened, and how many of its steps it takes between
+/// two looks at the clock.
 const CHECK_MAX: Duration = Duration::from_secs(2);
 const CHECK_STEPS: std::ffi::c_int = 16;
 
-/// The write-ahead log is cut back to this size after a checkpoint.
+/// Size to which a checkpoint truncates the write-ahead log.
 const JOURNAL_BYTES_MAX: i64 = 4 << 20;
 
-/// Of a new database, in bytes. What is asked for is anywhere: a call reads, and writes,
-/// one page for a hundred bytes that it wants, so that half of SQLite's usual size pays.
+/// Page size of a new database. Keys are random: a request reads, and writes, one page for a
+/// hundred bytes, so that half of SQLite's default size is faster.
 const PAGE_BYTES: i64 = 2048;
 
-/// Pages kept in memory, in KiB: the inner ones of 10 million entries fit. Memory
-/// is taken as pages are read.
+/// Size of the page cache, which grows as pages are read: the inner pages of 10 million entries
+/// fit.
 const CACHE_KIB_MAX: i64 = 32 << 10;
 
-/// What tells one file from another under the same name.
+/// Identity of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
     device: u64,
@@ -79,9 +77,9 @@ pub struct Database {
     damaged: bool,
 }
 
-/// Why a file could not be opened, as far as the caller acts on it.
-enum Trouble {
-    /// The content makes no sense.
+/// Error of opening a file, by how the caller handles it.
+enum OpenFailure {
+    /// The content is damaged.
     Damaged(String),
 
     /// Anything else.
@@ -89,31 +87,31 @@ enum Trouble {
 }
 
 impl Database {
-    /// Opens the database at `path`. As a server, creates it, and quarantines a
+    /// Opens the database at `path`. For a server, creates a missing one and quarantines a
     /// damaged one; the second value is the warning to log then.
     pub fn open(path: &Path, role: Role) -> Result<(Self, Option<String>), OpenError> {
         check_path(path, role)?;
         let shared = lock(path, FlockOperation::NonBlockingLockShared)?;
         match open_locked(path, role) {
             Ok(database) => return Ok((database, None)),
-            Err(Trouble::Error(error)) => return Err(error),
-            Err(Trouble::Damaged(why)) if role == Role::Tool => {
+            Err(OpenFailure::Error(error)) => return Err(error),
+            Err(OpenFailure::Damaged(why)) if role == Role::Tool => {
                 return Err(OpenError::Damaged { path: path.to_path_buf(), why });
             }
-            Err(Trouble::Damaged(_)) => drop(shared),
+            Err(OpenFailure::Damaged(_)) => drop(shared),
         }
 
         // Between the locks another process may have replaced it.
         let _exclusive = lock(path, FlockOperation::NonBlockingLockExclusive)?;
         match open_locked(path, role) {
             Ok(database) => Ok((database, None)),
-            Err(Trouble::Error(error)) => Err(error),
-            Err(Trouble::Damaged(why)) => replace_locked(path, &why),
+            Err(OpenFailure::Error(error)) => Err(error),
+            Err(OpenFailure::Damaged(why)) => replace_locked(path, &why),
         }
     }
 
-    /// Quarantines this database, at `path`, which turned out to be damaged, unless
-    /// another process did, and opens what is in its place.
+    /// Quarantines this damaged database at `path`, unless another process did, and opens the
+    /// database in its place.
     pub fn replace(mut self, path: &Path, why: &str) -> Result<(Self, Option<String>), OpenError> {
         let damaged = self.id;
         self.damaged = true;
@@ -128,7 +126,7 @@ impl Database {
         Self::open(path, Role::Server)
     }
 
-    /// Tells whether the path leads to this file no longer.
+    /// Returns whether the path leads to another file or none.
     pub fn is_replaced(&self, path: &Path) -> bool {
         file_id(path).ok() != Some(self.id)
     }
@@ -139,8 +137,8 @@ impl Database {
 }
 
 impl Drop for Database {
-    // The last to close a database moves its log into it and deletes the log by
-    // name. When the file is in quarantine, that name is another database's.
+    // The last connection that closes a database checkpoints its log and deletes the log by
+    // name. If the file is in quarantine, that name is another database's.
     fn drop(&mut self) {
         let path = self.conn.path().map(PathBuf::from);
         let ours = path.is_some_and(|path| !self.is_replaced(&path));
@@ -155,13 +153,13 @@ fn keep_log_on_close(conn: &Connection, keep: bool) -> rusqlite::Result<bool> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep)
 }
 
-/// Tells whether the error means that the content of the file makes no sense.
+/// Returns whether the error means that the file is damaged.
 pub fn is_damage(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-/// Returns the path without links and relative parts, so that renaming acts on the file
+/// Returns the path without links and relative parts, so that a rename acts on the file
 /// itself and later changes of the working directory do not matter.
 pub fn canonical(path: &Path) -> Result<PathBuf, OpenError> {
     if let Ok(path) = path.canonicalize() {
@@ -193,7 +191,7 @@ fn file_id(path: &Path) -> io::Result<FileId> {
     Ok(FileId { device: metadata.dev(), inode: metadata.ino() })
 }
 
-/// Checks whether the path can be that of a store.
+/// Checks whether a store can be at this path.
 pub fn check_path(path: &Path, role: Role) -> Result<(), OpenError> {
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() => Err(OpenError::Directory(path.to_path_buf())),
@@ -207,7 +205,7 @@ pub fn check_path(path: &Path, role: Role) -> Result<(), OpenError> {
     }
 }
 
-/// Takes a lock, which is held until the file is dropped, or the process dies.
+/// Takes a lock, which ends when the file is dropped or the process dies.
 fn lock(path: &Path, how: FlockOperation) -> Result<File, OpenError> {
     let name = with_suffix(path, ".lock");
     let file = OpenOptions::new()
@@ -229,33 +227,33 @@ fn lock(path: &Path, how: FlockOperation) -> Result<File, OpenError> {
     Err(OpenError::Busy(path.to_path_buf()))
 }
 
-fn open_locked(path: &Path, role: Role) -> Result<Database, Trouble> {
-    let trouble = |e| trouble(path, &e);
+fn open_locked(path: &Path, role: Role) -> Result<Database, OpenFailure> {
+    let classify = |e| classify(path, &e);
     let create = match role {
         Role::Server => OpenFlags::SQLITE_OPEN_CREATE,
         Role::Tool => OpenFlags::empty(),
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
 
-    let conn = Connection::open_with_flags(path, flags).map_err(trouble)?;
-    conn.busy_handler(Some(wait_for_others)).map_err(trouble)?;
-    keep_log_on_close(&conn, true).map_err(trouble)?;
+    let conn = Connection::open_with_flags(path, flags).map_err(classify)?;
+    conn.busy_handler(Some(wait_while_busy)).map_err(classify)?;
+    keep_log_on_close(&conn, true).map_err(classify)?;
     check_owner(&conn, path)?;
 
-    if let Some(damage) = check(&conn, CHECK_MAX).map_err(trouble)? {
-        return Err(Trouble::Damaged(damage));
+    if let Some(damage) = check(&conn, CHECK_MAX).map_err(classify)? {
+        return Err(OpenFailure::Damaged(damage));
     }
 
-    set_up(&conn).map_err(trouble)?;
-    check_columns(&conn).map_err(trouble)?;
-    let id = file_id(path).map_err(|e| Trouble::Error(unwritable(path, &e)))?;
+    prepare_schema(&conn).map_err(classify)?;
+    check_columns(&conn).map_err(classify)?;
+    let id = file_id(path).map_err(|e| OpenFailure::Error(unwritable(path, &e)))?;
 
     Ok(Database { conn, id, damaged: false })
 }
 
-/// Returns the damage in the first pages, as many as can be read by the limit: a server
-/// with a large store is not to wait for all of them. What is damaged in the others is
-/// found by the first call that meets it.
+/// Returns the damage in the first pages, as many as it can read within the limit: a server
+/// with a large store does not wait for all of them. The first request that meets damage in
+/// the others finds it.
 fn check(conn: &Connection, limit: Duration) -> rusqlite::Result<Option<String>> {
     let begun = quiche::clock::now();
     let is_over = move || quiche::clock::now().duration_since(begun) >= limit;
@@ -271,34 +269,34 @@ fn check(conn: &Connection, limit: Duration) -> rusqlite::Result<Option<String>>
     }
 }
 
-fn wait_for_others(tries: i32) -> bool {
+fn wait_while_busy(tries: i32) -> bool {
     std::thread::sleep(BUSY_PAUSE);
     tries < BUSY_TRIES
 }
 
-fn trouble(path: &Path, error: &rusqlite::Error) -> Trouble {
+fn classify(path: &Path, error: &rusqlite::Error) -> OpenFailure {
     let path = path.to_path_buf();
     let why = error.to_string().replace('\n', " ");
 
     match error.sqlite_error_code() {
-        _ if is_damage(error) => Trouble::Damaged(why),
-        // SQLITE_ERROR: our statements are right.
-        Some(ErrorCode::Unknown) => Trouble::Damaged(why),
-        Some(ErrorCode::ReadOnly) if says_read_only(&path) => Trouble::Damaged(why),
+        _ if is_damage(error) => OpenFailure::Damaged(why),
+        // SQLITE_ERROR: our statements are valid, so that the schema is damaged.
+        Some(ErrorCode::Unknown) => OpenFailure::Damaged(why),
+        Some(ErrorCode::ReadOnly) if is_marked_read_only(&path) => OpenFailure::Damaged(why),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            Trouble::Error(OpenError::Busy(path))
+            OpenFailure::Error(OpenError::Busy(path))
         }
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            Trouble::Error(OpenError::Unwritable { path, why })
+            OpenFailure::Error(OpenError::Unwritable { path, why })
         }
-        Some(ErrorCode::DiskFull) => Trouble::Error(OpenError::DiskFull(path)),
-        _ => Trouble::Error(OpenError::Failed { path, why }),
+        Some(ErrorCode::DiskFull) => OpenFailure::Error(OpenError::DiskFull(path)),
+        _ => OpenFailure::Error(OpenError::Failed { path, why }),
     }
 }
 
-/// Tells whether the file itself, not its folder or its disk, forbids writing: with the
-/// version of the format in its header. Ours never does.
-fn says_read_only(path: &Path) -> bool {
+/// Returns whether the file itself, not its folder or disk, forbids writing, by the version of
+/// its format in its header. Our files never do.
+fn is_marked_read_only(path: &Path) -> bool {
     const WRITE_VERSION_AT: usize = 18;
     const WAL_VERSION: u8 = 2;
 
@@ -307,8 +305,8 @@ fn says_read_only(path: &Path) -> bool {
     read.is_ok() && header[WRITE_VERSION_AT] > WAL_VERSION
 }
 
-/// Checks in a transaction whether the schema is ours still. A newer version may have
-/// taken the file over meanwhile, even if our statements would work.
+/// Checks in a transaction whether the schema is still ours. A newer version may have
+/// changed it meanwhile, even if our statements would work.
 ///
 /// # Errors
 ///
@@ -326,10 +324,10 @@ pub fn check_schema(conn: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Leaves alone what another program or a newer version made.
-fn check_owner(conn: &Connection, path: &Path) -> Result<(), Trouble> {
-    let number = |sql: &str| -> Result<i64, Trouble> {
-        conn.query_row(sql, [], |row| row.get(0)).map_err(|e| trouble(path, &e))
+/// Refuses the database of another program or of a newer version.
+fn check_owner(conn: &Connection, path: &Path) -> Result<(), OpenFailure> {
+    let number = |sql: &str| -> Result<i64, OpenFailure> {
+        conn.query_row(sql, [], |row| row.get(0)).map_err(|e| classify(path, &e))
     };
     let application_id = number("PRAGMA application_id")?;
     let version = number("PRAGMA user_version")?;
@@ -339,29 +337,29 @@ fn check_owner(conn: &Connection, path: &Path) -> Result<(), Trouble> {
     )?;
     let path = path.to_path_buf();
 
-    // With all of our tables, it is the number that is damaged.
+    // If it has all of our tables, its number is damaged.
     if application_id != APPLICATION_ID && ours < TABLES {
         return match (application_id, version, objects) {
             (0, 0, 0) => Ok(()),
-            _ => Err(Trouble::Error(OpenError::Foreign(path))),
+            _ => Err(OpenFailure::Error(OpenError::Foreign(path))),
         };
     }
 
     match version {
         0..=row::SCHEMA_VERSION => Ok(()),
         _ if version <= SCHEMA_VERSION_MAX && version > 0 => {
-            Err(Trouble::Error(OpenError::NewerSchema {
+            Err(OpenFailure::Error(OpenError::NewerSchema {
                 path,
                 found: version,
                 known: row::SCHEMA_VERSION,
             }))
         }
-        _ => Err(Trouble::Damaged(format!("its schema has the number {version}"))),
+        _ => Err(OpenFailure::Damaged(format!("its schema has the number {version}"))),
     }
 }
 
 // The transaction also shows whether the file can be written.
-fn set_up(conn: &Connection) -> rusqlite::Result<()> {
+fn prepare_schema(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update(None, "page_size", PAGE_BYTES)?;
     conn.pragma_update(None, "journal_mode", "WAL")?;
     conn.pragma_update(None, "synchronous", "NORMAL")?;
@@ -369,7 +367,7 @@ fn set_up(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update(None, "cache_size", -CACHE_KIB_MAX)?;
 
     let transaction = rusqlite::Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
-    // What older versions kept is forgotten: it lives for an hour only.
+    // Records of older versions are dropped: they would expire within hours.
     let version: i64 = conn.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if (1..row::SCHEMA_VERSION).contains(&version) {
         conn.execute_batch("DROP TABLE IF EXISTS path_state; DROP TABLE IF EXISTS claim")?;
@@ -399,10 +397,11 @@ fn replace_locked(path: &Path, why: &str) -> Result<(Database, Option<String>), 
             );
             Ok((database, Some(warning)))
         }
-        Err(Trouble::Error(error)) => Err(error),
-        Err(Trouble::Damaged(why)) => {
-            Err(OpenError::Failed { path: path.to_path_buf(), why: format!("damaged anew: {why}") })
-        }
+        Err(OpenFailure::Error(error)) => Err(error),
+        Err(OpenFailure::Damaged(why)) => Err(OpenError::Failed {
+            path: path.to_path_buf(),
+            why: format!("damaged again: {why}"),
+        }),
     }
 }
 
@@ -412,7 +411,7 @@ mod tests {
     use rusqlite::ffi;
 
     #[test]
-    fn the_check_of_a_large_database_ends_in_time() {
+    fn check_of_large_database_ends_in_time() {
         let conn = Connection::open_in_memory().unwrap();
         let fill = "CREATE TABLE t (a INTEGER PRIMARY KEY, b BLOB); CREATE INDEX i ON t (b);
             WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 5000)
@@ -431,9 +430,9 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_with_the_way_out() {
+    fn error_of_full_disk_names_the_way_out() {
         let full = rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_FULL), None);
-        let Trouble::Error(error) = trouble(Path::new("paths.db"), &full) else {
+        let OpenFailure::Error(error) = classify(Path::new("paths.db"), &full) else {
             panic!("a full disk is no damage")
         };
         let line = error.to_string();

@@ -1,10 +1,10 @@
-//! File names of a database and of what lies beside it.
+//! File names of a database and of the files beside it.
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::path::PathBuf;
 
-/// Returns `path` with `suffix` behind its last component.
+/// Appends `suffix` to the last component of `path`.
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);

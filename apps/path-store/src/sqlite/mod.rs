@@ -1,12 +1,11 @@
 //! Store on disk, shared by the processes of one machine: SQLite in WAL mode.
 //!
-//! There is one row a remote endpoint, and one a claim.
+//! It has one row per remote endpoint, and one per claim.
 //!
-//! Owns the rules of the store and the safety of the file; which thread may
-//! block on it is the business of `service`. Every change is a transaction that
-//! holds the database's write lock from its start (BEGIN IMMEDIATE), which is
-//! what makes a claim atomic across processes. Leases and hold-offs are
-//! measured in time since boot: setting the wall clock does not touch them. A
+//! Owns the rules of the store and the safety of the file; `service` owns the thread that
+//! may block on it. Every change is a transaction that holds the database's write lock from
+//! its start (BEGIN IMMEDIATE), which makes a claim atomic across processes. Leases and
+//! hold-offs are measured in time since boot: setting the wall clock does not change them. A
 //! reboot ends both, and keeps the count of retreats.
 
 mod admin;
@@ -40,13 +39,14 @@ use rusqlite::TransactionBehavior;
 use self::clocks::Now;
 use self::database::is_damage;
 use self::database::Database;
-use self::ops::Counters;
+use self::ops::Eviction;
 use self::ops::Ops;
 use crate::backend::Admin;
 use crate::backend::Backend;
-use crate::backend::BackendCounters;
 use crate::backend::Outcome;
 use crate::backend::Request;
+use crate::backend_counters::AtomicBackendCounters;
+use crate::backend_counters::BackendCounters;
 use crate::boot_clock::BootClock;
 use crate::opening::OpenError;
 use crate::opening::Role;
@@ -56,8 +56,8 @@ use crate::service_metrics::ServiceMetrics;
 /// Settings of a [`SqliteStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SqliteOptions {
-    /// The most remote endpoints that are kept. Each process may add a
-    /// hundredth of it before the stalest make room.
+    /// The most remote endpoints. Each process may exceed it by a hundredth before it evicts
+    /// those that expire first.
     pub capacity: usize,
 }
 
@@ -74,9 +74,10 @@ pub struct SqliteStore {
     role: Role,
     options: SqliteOptions,
     boot_clock: Box<dyn BootClock>,
-    counters: Counters,
+    counters: AtomicBackendCounters,
+    eviction: Eviction,
 
-    /// None after a reopening failed: the next call tries again.
+    /// None after an error of opening: the next call tries again.
     database: Mutex<Option<Database>>,
 }
 
@@ -87,14 +88,13 @@ impl std::fmt::Debug for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the database at `path`, as `role` allows. One that is damaged is
-    /// quarantined as `<path>.corrupt-<seconds since 1970>`, with a warning. For a
-    /// server, one with a newer version's schema is no error: every call is, until
-    /// another file is in its place.
+    /// Opens the database at `path`. For a server, quarantines a damaged one as
+    /// `<path>.corrupt-<seconds since 1970>`, with a warning, and accepts one with a newer
+    /// version's schema: every call fails, until another file is in its place.
     ///
     /// # Errors
     ///
-    /// One line for people, see [`OpenError`].
+    /// One human-readable line, see [`OpenError`].
     pub fn open(
         path: &Path,
         role: Role,
@@ -104,7 +104,8 @@ impl SqliteStore {
         let path = database::canonical(path)?;
         let store = SqliteStore {
             database: Mutex::new(None),
-            counters: Counters::default(),
+            counters: AtomicBackendCounters::default(),
+            eviction: Eviction::default(),
             path,
             role,
             options: SqliteOptions { capacity: options.capacity.max(1) },
@@ -112,13 +113,13 @@ impl SqliteStore {
         };
         match Database::open(&store.path, role) {
             Err(OpenError::NewerSchema { .. }) if role == Role::Server => (),
-            opened => *store.database() = Some(store.announce(opened?)),
+            opened => *store.database() = Some(store.log_replacement(opened?)),
         }
 
         Ok(store)
     }
 
-    /// Checks whether a store can be at `path`, as far as names tell.
+    /// Checks whether a store can be at `path`, without opening it.
     ///
     /// # Errors
     ///
@@ -127,12 +128,12 @@ impl SqliteStore {
         database::check_path(&database::canonical(path)?, Role::Server)
     }
 
-    // A panic elsewhere rolls its transaction back.
+    // A panic in a transaction rolls it back.
     fn database(&self) -> MutexGuard<'_, Option<Database>> {
         self.database.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn announce(&self, (database, warning): (Database, Option<String>)) -> Database {
+    fn log_replacement(&self, (database, warning): (Database, Option<String>)) -> Database {
         if let Some(warning) = warning {
             log::warn!("{warning}");
             self.counters.databases_quarantined.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -149,15 +150,15 @@ impl SqliteStore {
         }
     }
 
-    /// Runs `work` on the database that the path leads to now. When that turns
-    /// out to be damaged, runs it again on the empty one in its place.
+    /// Runs `work` on the database that the path leads to now. If that is damaged, runs it
+    /// again on the empty one in its place.
     fn run<T>(&self, mut work: impl FnMut(&Ops) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         let mut slot = self.database();
         let mut database = match slot.take() {
             Some(database) if !database.is_replaced(&self.path) => database,
             stale => {
                 drop(stale);
-                self.announce(Database::open(&self.path, self.role)?)
+                self.log_replacement(Database::open(&self.path, self.role)?)
             }
         };
 
@@ -167,11 +168,11 @@ impl SqliteStore {
             if self.role == Role::Tool {
                 return Err(OpenError::Damaged { path: self.path.clone(), why }.into());
             }
-            database = self.announce(database.replace(&self.path, &why)?);
+            database = self.log_replacement(database.replace(&self.path, &why)?);
             result = work(&self.ops(&database));
         }
-        // The next call opens a file anew that is not what it was, and sees to it.
-        // SQLITE_ERROR: our statements are right, so that the schema is not.
+        // After an error of a changed file, the next call opens it again and handles the change.
+        // SQLITE_ERROR: our statements are valid, so that the schema is not.
         let code = result.as_ref().err().and_then(rusqlite::Error::sqlite_error_code);
         let changed = [ErrorCode::Unknown, ErrorCode::SchemaChanged, ErrorCode::ReadOnly];
         if code.is_none_or(|code| !changed.contains(&code)) {
@@ -186,6 +187,7 @@ impl SqliteStore {
             conn: database.conn(),
             now: self.now(),
             counters: &self.counters,
+            eviction: &self.eviction,
             capacity: self.options.capacity,
         }
     }
@@ -199,14 +201,14 @@ impl SqliteStore {
         self.run(|ops| {
             let transaction = Transaction::new_unchecked(ops.conn, TransactionBehavior::Immediate)?;
             database::check_schema(ops.conn)?;
-            // The clocks are read anew: waiting for the lock takes time.
+            // Waiting for the lock took time.
             let value = work(&Ops { now: self.now(), ..*ops })?;
             transaction.commit()?;
             Ok(value)
         })
     }
 
-    // Takes no lock that others wait for, unless there is something to remove.
+    // Takes the write lock only if there is something to remove.
     fn read(&self, endpoint: &str) -> Result<Option<PathState>, StoreError> {
         match self.run(|ops| ops.peek(endpoint))? {
             (state, false) => Ok(state),

@@ -1,4 +1,4 @@
-//! Operations of a store on disk: its rules, within one transaction.
+//! Operations of a store on disk: the rules of the store, within one transaction.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,82 +20,64 @@ use super::clocks::unix_ms;
 use super::clocks::Now;
 use super::row;
 use super::row::Cleanup;
-use super::row::Found;
 use super::row::Id;
 use super::row::Loaded;
 use super::row::Row;
-use crate::backend::BackendCounters;
+use super::row::StoredRow;
 use crate::backend::RETREATS_KEPT;
 use crate::backend::SWEEP_MAX;
+use crate::backend_counters::AtomicBackendCounters;
 use crate::service_metrics::ServiceMetrics;
 
-/// The most rows that go when one is added: so many that the bound is reached soon.
+/// The most rows that are evicted when one is added: enough to reach the capacity soon.
 const EVICTED_MAX: u64 = 16;
 
-/// [`BackendCounters`], counting.
+/// Progress of eviction.
 #[derive(Debug, Default)]
-pub struct Counters {
-    pub records_damaged: AtomicU64,
-    pub records_newer: AtomicU64,
-    pub entries_expired: AtomicU64,
-    pub entries_evicted: AtomicU64,
-    pub databases_quarantined: AtomicU64,
-
-    /// Rows that may be added before all are counted again: none at first, so
-    /// that processes that add few each cannot pass the bound together.
+pub struct Eviction {
+    /// Rows that may be added before all are counted again: none at first, so that many
+    /// processes that add few rows each do not exceed the capacity together.
     uncounted: AtomicU64,
 
-    /// Rows that are still to go since they were counted.
+    /// Rows that are still to be evicted.
     excess: AtomicU64,
 }
 
-impl Counters {
-    pub fn snapshot(&self) -> BackendCounters {
-        BackendCounters {
-            records_damaged: self.records_damaged.load(Relaxed),
-            records_newer: self.records_newer.load(Relaxed),
-            entries_expired: self.entries_expired.load(Relaxed),
-            entries_evicted: self.entries_evicted.load(Relaxed),
-            reconnects: 0,
-            databases_quarantined: self.databases_quarantined.load(Relaxed),
-        }
-    }
-}
-
-/// The operations, on a connection that is in a transaction where they write.
+/// Operations on a connection, which is in a transaction for those that write.
 pub struct Ops<'a> {
     pub conn: &'a Connection,
     pub now: Now,
-    pub counters: &'a Counters,
+    pub counters: &'a AtomicBackendCounters,
+    pub eviction: &'a Eviction,
     pub capacity: usize,
 }
 
 impl Ops<'_> {
-    /// Reads only. The second value tells that [`Ops::load()`] has to clean up.
+    /// Reads without writing. The second value is true if [`Ops::load()`] has to clean up.
     pub fn peek(&self, endpoint: &str) -> rusqlite::Result<(Option<PathState>, bool)> {
         let loaded = row::load(self.conn, Id::of(endpoint), &self.now)?;
         let state = match loaded.found {
-            Found::Row(row) => row.state,
-            Found::Newer => {
+            StoredRow::Row(row) => row.state,
+            StoredRow::Newer => {
                 self.counters.records_newer.fetch_add(1, Relaxed);
                 None
             }
-            Found::Nothing => None,
+            StoredRow::Missing => None,
         };
 
         Ok((state, loaded.cleanup.is_some()))
     }
 
-    /// Reads a row, and removes what is damaged or expired.
-    pub fn load(&self, id: Id) -> rusqlite::Result<Found> {
+    /// Reads a row, and removes it if it is damaged or expired.
+    pub fn load(&self, id: Id) -> rusqlite::Result<StoredRow> {
         let loaded = row::load(self.conn, id, &self.now)?;
         self.take(id, &loaded)
     }
 
-    fn take(&self, id: Id, loaded: &Loaded) -> rusqlite::Result<Found> {
+    fn take(&self, id: Id, loaded: &Loaded) -> rusqlite::Result<StoredRow> {
         self.clean_up(id, loaded)?;
 
-        if loaded.found == Found::Newer {
+        if loaded.found == StoredRow::Newer {
             self.counters.records_newer.fetch_add(1, Relaxed);
         }
 
@@ -115,14 +97,14 @@ impl Ops<'_> {
         }
 
         match &loaded.found {
-            Found::Row(row) => row::save(self.conn, id, row, &self.now),
+            StoredRow::Row(row) => row::save(self.conn, id, row, &self.now),
             _ => row::delete(self.conn, id).map(drop),
         }
     }
 
     pub fn get(&self, endpoint: &str) -> rusqlite::Result<Option<PathState>> {
         Ok(match self.load(Id::of(endpoint))? {
-            Found::Row(row) => row.state,
+            StoredRow::Row(row) => row.state,
             _ => None,
         })
     }
@@ -132,7 +114,7 @@ impl Ops<'_> {
         let (loaded, holder) = row::load_with_claim(self.conn, id, &self.now)?;
         let found = self.take(id, &loaded)?;
         self.remove_damaged(id, holder)?;
-        let (Found::Row(Row { state: Some(state), hold_off_end: None, .. }), Holder::Nobody) =
+        let (StoredRow::Row(Row { state: Some(state), hold_off_end: None, .. }), Holder::Nobody) =
             (found, holder)
         else {
             return Ok(None);
@@ -149,16 +131,16 @@ impl Ops<'_> {
     pub fn record(&self, endpoint: &str, observed: &PathState) -> rusqlite::Result<()> {
         let id = Id::of(endpoint);
         let (mut row, is_new) = match self.load(id)? {
-            Found::Newer => return Ok(()),
-            Found::Row(row) => (row, false),
-            Found::Nothing => (Row::new(), true),
+            StoredRow::Newer => return Ok(()),
+            StoredRow::Row(row) => (row, false),
+            StoredRow::Missing => (Row::new(), true),
         };
 
         if row.hold_off_end.is_some() {
             return Ok(());
         }
 
-        // A jump that the path took ends the row of retreats.
+        // A validated jump ends the consecutive retreats.
         if observed.validated {
             row.retreats = 0;
         }
@@ -171,14 +153,14 @@ impl Ops<'_> {
         row::save(self.conn, id, &row, &self.now)?;
 
         if is_new {
-            self.make_room()
+            self.evict_excess()
         } else {
             Ok(())
         }
     }
 
-    /// Removes a claim that is damaged. It may hide a holder: the record goes too, so
-    /// that nobody has it beside that one.
+    /// Removes a damaged claim. It may have a holder: removes the record too, so that nobody
+    /// else claims it.
     fn remove_damaged(&self, id: Id, holder: Holder) -> rusqlite::Result<()> {
         if holder == Holder::Damaged {
             self.counters.records_damaged.fetch_add(1, Relaxed);
@@ -216,21 +198,21 @@ impl Ops<'_> {
             claim::remove(self.conn, id.key)?;
         }
         let (row, is_new) = match self.load(id)? {
-            Found::Newer => return Ok(()),
-            Found::Row(row) => (row, false),
-            Found::Nothing => (Row::new(), true),
+            StoredRow::Newer => return Ok(()),
+            StoredRow::Row(row) => (row, false),
+            StoredRow::Missing => (Row::new(), true),
         };
         row::save(self.conn, id, &self.after_retreat(row, used), &self.now)?;
 
         if is_new {
-            self.make_room()
+            self.evict_excess()
         } else {
             Ok(())
         }
     }
 
-    /// Returns what is left of a row when a connection has retreated that used what was
-    /// observed by then. A retreat during a hold-off is part of the last one.
+    /// Returns the row after the retreat of a connection that used what was observed at `used`.
+    /// A retreat during a hold-off is part of the last one.
     fn after_retreat(&self, row: Row, used: SystemTime) -> Row {
         let state = row.state.filter(|held| held.observed > used);
         if row.hold_off_end.is_some() {
@@ -251,7 +233,7 @@ impl Ops<'_> {
         }
     }
 
-    /// Deletes an entry with its claim. False if there is none.
+    /// Deletes an entry with its claim. Returns false if there is none.
     pub fn delete(&self, endpoint: &str) -> rusqlite::Result<bool> {
         let id = Id::of(endpoint);
         let claims = claim::remove(self.conn, id.key)?;
@@ -266,35 +248,35 @@ impl Ops<'_> {
         Ok(records)
     }
 
-    // Counting reads the whole index: every further hundredth of the capacity
-    // is often enough, and each process adds at most that much too many. What is in
-    // excess goes a few rows at a time, so that no transaction keeps others waiting.
-    fn make_room(&self) -> rusqlite::Result<()> {
+    // Counting reads the whole index: each process counts once per hundredth of the capacity
+    // that it adds, and exceeds the capacity by at most that. It evicts a few rows at a time,
+    // so that no transaction makes others wait.
+    fn evict_excess(&self) -> rusqlite::Result<()> {
         let slack = self.capacity / 100;
         let one_less = |left: u64| left.checked_sub(1);
-        if self.counters.uncounted.fetch_update(Relaxed, Relaxed, one_less).is_err() {
+        if self.eviction.uncounted.fetch_update(Relaxed, Relaxed, one_less).is_err() {
             let rows = count(self.conn, "SELECT count(*) FROM path_state")?;
             let excess = if rows > self.capacity { rows - self.capacity + slack } else { 0 };
-            self.counters.uncounted.store(slack as u64, Relaxed);
-            self.counters.excess.store(excess as u64, Relaxed);
+            self.eviction.uncounted.store(slack as u64, Relaxed);
+            self.eviction.excess.store(excess as u64, Relaxed);
         }
 
-        let excess = self.counters.excess.load(Relaxed).min(EVICTED_MAX);
+        let excess = self.eviction.excess.load(Relaxed).min(EVICTED_MAX);
         if excess == 0 {
             return Ok(());
         }
         let sql = "DELETE FROM path_state WHERE key IN
                    (SELECT key FROM path_state ORDER BY expires_ms LIMIT ?1)";
         let evicted = self.conn.prepare_cached(sql)?.execute([excess])?;
-        self.counters.excess.fetch_sub(excess, Relaxed);
+        self.eviction.excess.fetch_sub(excess, Relaxed);
         self.counters.entries_evicted.fetch_add(evicted as u64, Relaxed);
 
         Ok(())
     }
 
-    /// Deletes rows whose time has passed, and those that a wrong clock dated
-    /// into the future, which are at the other end of the index; of both, so many.
-    /// A row stays until its hold-off has ended.
+    /// Deletes expired rows, and rows that a wrong clock dated into the future, which are at
+    /// the other end of the index: at most [`SWEEP_MAX`] of each. A row stays until its
+    /// hold-off has ended.
     pub fn sweep(&self) -> rusqlite::Result<usize> {
         claim::sweep(self.conn, &self.now)?;
         let mut swept = 0;
@@ -345,7 +327,7 @@ impl Ops<'_> {
     }
 }
 
-/// Returns the one number that `sql` asks for.
+/// Returns the single number that `sql` selects.
 pub fn count(conn: &Connection, sql: &str) -> rusqlite::Result<usize> {
     conn.prepare_cached(sql)?.query_row([], |row| row.get(0))
 }

@@ -1,6 +1,4 @@
-//! Quarantine of damaged databases: beside the store, the latest few of them.
-//!
-//! They are kept for whoever looks into what happened.
+//! Quarantine of damaged databases: the latest few stay beside the store, for inspection.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,34 +8,36 @@ use std::path::PathBuf;
 use super::clocks::unix_ms;
 use super::file_names::with_suffix;
 
-/// How many are kept.
-const KEPT_MAX: usize = 3;
+/// How many databases stay in quarantine.
+const QUARANTINED_MAX: usize = 3;
 
-/// What their names have between the database's and the time.
+/// Part of their file names between that of the database and the time.
 const INFIX: &str = ".corrupt-";
 
-/// What SQLite keeps beside a database, and the database itself. The log goes
-/// first: left behind, it would be replayed into the next one.
+/// Suffixes of SQLite's files. The log is moved first: left behind, it would be replayed into
+/// the next database.
 const PARTS: [&str; 3] = ["-wal", "-shm", ""];
 
-/// Moves the database at `path` out of the way. Returns where it is now.
+/// Moves the database at `path` into quarantine. Returns its new path.
 ///
 /// # Errors
 ///
 /// The folder cannot be written to.
 pub fn quarantine(path: &Path) -> io::Result<PathBuf> {
-    let mut kept = kept(path)?;
-    kept.sort_unstable();
-    for (_, oldest) in kept.iter().take((kept.len() + 1).saturating_sub(KEPT_MAX)) {
+    let mut quarantined = quarantined(path)?;
+    quarantined.sort_unstable();
+    for (_, oldest) in
+        quarantined.iter().take((quarantined.len() + 1).saturating_sub(QUARANTINED_MAX))
+    {
         for suffix in PARTS {
-            // One that cannot be deleted is no reason to go without a store.
+            // The store can go on even if this fails.
             let _ = std::fs::remove_file(with_suffix(oldest, suffix));
         }
     }
 
-    // Later than all others, also in the same second or with a clock set back.
+    // Later than all others, even in the same second or after the clock was set back.
     let seconds = unix_ms(quiche::clock::wall_now()) / 1000;
-    let last = kept.last().map_or(0, |(seconds, _)| *seconds);
+    let last = quarantined.last().map_or(0, |(seconds, _)| *seconds);
     let target = with_suffix(path, &format!("{INFIX}{}", seconds.max(last.saturating_add(1))));
     for suffix in PARTS {
         match std::fs::rename(with_suffix(path, suffix), with_suffix(&target, suffix)) {
@@ -49,8 +49,8 @@ pub fn quarantine(path: &Path) -> io::Result<PathBuf> {
     Ok(target)
 }
 
-/// Returns the databases in the quarantine of `path`, and since when, in seconds since 1970.
-fn kept(path: &Path) -> io::Result<Vec<(i64, PathBuf)>> {
+/// Returns the databases in the quarantine of `path`, and their times in seconds since 1970.
+fn quarantined(path: &Path) -> io::Result<Vec<(i64, PathBuf)>> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Ok(Vec::new());
     };
@@ -61,6 +61,7 @@ fn kept(path: &Path) -> io::Result<Vec<(i64, PathBuf)>> {
     };
 
     let files = folder.read_dir()?.collect::<io::Result<Vec<_>>>()?;
-    let kept = files.iter().filter_map(|file| Some((seconds(file.file_name())?, file.path())));
-    Ok(kept.collect())
+    let quarantined =
+        files.iter().filter_map(|file| Some((seconds(file.file_name())?, file.path())));
+    Ok(quarantined.collect())
 }

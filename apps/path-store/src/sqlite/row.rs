@@ -1,11 +1,11 @@
-//! Row of a remote endpoint: reading, checking and writing what is kept of it.
+//! Row of a remote endpoint: reading, checking and writing it.
 //!
-//! Its claim is in another table, see `claim`.
+//! The claim on it is in another table, see `claim`.
 //!
 //! A row's key is a number, the beginning of a hash of its endpoint: the inner pages
-//! of the tree hold numbers instead of rows, and few enough of them to stay in memory.
-//! The checksum covers the key and every column, so that a row never passes for
-//! another's and no column can change alone.
+//! of the B-tree hold numbers instead of rows, and are few enough to stay in memory.
+//! The checksum covers the key and every column, so that a row never passes for that of
+//! another endpoint, and no column can change alone.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use super::clocks::Now;
 /// The version of the schema below.
 pub const SCHEMA_VERSION: i64 = 3;
 
-/// The table. Its comments are for whoever opens the file with sqlite3.
+/// The tables. Their comments are for those who open the file with sqlite3.
 pub const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS path_state (
     key INTEGER PRIMARY KEY,        -- the first 8 bytes of the SHA-256 of the endpoint
@@ -50,29 +50,28 @@ pub const SELECT_ONE: &str = "
 SELECT key, endpoint, state, observed_ms, expires_ms, boot, hold_off_end_us, retreats, checksum
 FROM path_state WHERE key = ?1";
 
-/// Reads one row and the claim on it, so that a claim takes one statement less.
+/// Reads one row and the claim on it with one statement.
 const SELECT_WITH_CLAIM: &str = "
 SELECT p.key, p.endpoint, p.state, p.observed_ms, p.expires_ms, p.boot, p.hold_off_end_us,
     p.retreats, p.checksum, c.key, c.boot, c.token, c.end_us, c.checksum
 FROM path_state p LEFT JOIN claim c ON c.key = p.key WHERE p.key = ?1";
 
-/// Where the columns of the claim begin.
+/// The first column of the claim.
 const CLAIM_COLUMN: usize = 9;
 
 const SELECT_ALL: &str = "
 SELECT key, endpoint, state, observed_ms, expires_ms, boot, hold_off_end_us, retreats, checksum
 FROM path_state ORDER BY endpoint";
 
-// An update leaves the index alone while the expiry stays.
+// An update with the same expiry does not change the index.
 const UPSERT: &str = "
 INSERT INTO path_state VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
 ON CONFLICT (key) DO UPDATE SET
     endpoint = ?2, state = ?3, observed_ms = ?4, expires_ms = ?5, boot = ?6,
     hold_off_end_us = ?7, retreats = ?8, checksum = ?9";
 
-/// An endpoint with the number that tells it from others in the tables. Should two
-/// have the same one, what is kept is that of the last to be recorded, and a miss for
-/// the other.
+/// An endpoint and its key in the tables. If two endpoints have the same key, the row is that
+/// of the last to be recorded, and a miss for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Id<'a> {
     pub key: i64,
@@ -87,48 +86,48 @@ impl<'a> Id<'a> {
     }
 }
 
-/// A row as this version understands it: what has lapsed is not in it.
+/// Parsed row, without what has expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     pub state: Option<PathState>,
 
     pub retreats: u32,
 
-    /// When since boot the hold-off ends.
+    /// End of the hold-off, since boot.
     pub hold_off_end: Option<Duration>,
 
     pub observed_ms: i64,
     pub expires_ms: i64,
 }
 
-/// What a key led to.
+/// State of a stored row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    Nothing,
+pub enum StoredRow {
+    Missing,
     Row(Row),
 
-    /// A newer version's record, whose time has not passed: not ours to touch.
+    /// A newer version's record that has not expired: it stays as it is.
     Newer,
 }
 
-/// Why a row on disk has to be written anew or deleted.
+/// Reason to rewrite or delete a row on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleanup {
     Expired,
     Damaged,
 }
 
-/// There is no row.
-const NOTHING: Loaded = Loaded { found: Found::Nothing, cleanup: None };
+/// Result for a key without a row.
+const MISSING: Loaded = Loaded { found: StoredRow::Missing, cleanup: None };
 
-/// The result of [`load()`].
+/// Result of [`load()`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loaded {
-    pub found: Found,
+    pub found: StoredRow,
     pub cleanup: Option<Cleanup>,
 }
 
-/// The columns, as they are on disk.
+/// Columns as they are on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Columns<'a> {
     id: Id<'a>,
@@ -141,12 +140,12 @@ struct Columns<'a> {
 }
 
 impl Row {
-    /// Returns the row of an endpoint that nothing is known of.
+    /// Returns the row of an unknown endpoint.
     pub fn new() -> Self {
         Row { state: None, retreats: 0, hold_off_end: None, observed_ms: 0, expires_ms: 0 }
     }
 
-    /// Tells whether nothing is lost with the row.
+    /// Returns whether the row has no content.
     pub fn is_empty(&self) -> bool {
         self.state.is_none() && self.retreats == 0
     }
@@ -157,27 +156,26 @@ pub fn load(conn: &Connection, id: Id, now: &Now) -> rusqlite::Result<Loaded> {
     let read = |row: &rusqlite::Row| Ok(read(row, id, now));
     let loaded = conn.prepare_cached(SELECT_ONE)?.query_row([id.key], read).optional()?;
 
-    Ok(loaded.unwrap_or(NOTHING))
+    Ok(loaded.unwrap_or(MISSING))
 }
 
-/// Reads a row and who has claimed it, without changing anything.
+/// Reads a row and the holder of the claim on it, without changing anything.
 pub fn load_with_claim(conn: &Connection, id: Id, now: &Now) -> rusqlite::Result<(Loaded, Holder)> {
     let read = |row: &rusqlite::Row| Ok((read(row, id, now), claim::read(row, CLAIM_COLUMN, now)));
     let found = conn.prepare_cached(SELECT_WITH_CLAIM)?.query_row([id.key], read).optional()?;
 
-    Ok(found.unwrap_or((NOTHING, Holder::Nobody)))
+    Ok(found.unwrap_or((MISSING, Holder::Nobody)))
 }
 
-/// Tells what is in the row with this key: nothing, if it is another endpoint's.
+/// Parses the row of an endpoint; a row of another endpoint with the same key is missing.
 fn read(row: &rusqlite::Row, id: Id, now: &Now) -> Loaded {
     match read_columns(row) {
-        Some(columns) if columns.id != id => NOTHING,
+        Some(columns) if columns.id != id => MISSING,
         columns => interpret(columns.as_ref(), now),
     }
 }
 
-/// Visits every row in the order of endpoints. A row whose endpoint cannot be read
-/// has none.
+/// Visits every row in the order of endpoints. The endpoint is None if it cannot be read.
 pub fn visit_all(
     conn: &Connection,
     now: &Now,
@@ -195,7 +193,7 @@ pub fn visit_all(
     Ok(())
 }
 
-/// Writes the row, or deletes it when nothing would be lost.
+/// Writes the row, or deletes it if it has no content.
 pub fn save(conn: &Connection, id: Id, row: &Row, now: &Now) -> rusqlite::Result<()> {
     if row.is_empty() {
         return delete(conn, id).map(drop);
@@ -226,7 +224,7 @@ pub fn save(conn: &Connection, id: Id, row: &Row, now: &Now) -> rusqlite::Result
     Ok(())
 }
 
-/// Deletes a row. False if there was none.
+/// Deletes a row. Returns false if there was none.
 pub fn delete(conn: &Connection, id: Id) -> rusqlite::Result<bool> {
     let sql = "DELETE FROM path_state WHERE key = ?1";
     Ok(conn.prepare_cached(sql)?.execute([id.key])? > 0)
@@ -253,8 +251,8 @@ impl Columns<'_> {
         sum.finish()
     }
 
-    // A clock that was set back by more than the row's whole life shows
-    // nothing: such a row would outlive every other.
+    // If the clock was set back by more than the row's whole life, the row has expired: it
+    // would outlive every other.
     fn is_expired(&self, now: &Now) -> bool {
         let now_ms = unix_ms(now.wall);
         let life_ms = self.expires_ms.saturating_sub(self.observed_ms);
@@ -263,7 +261,7 @@ impl Columns<'_> {
     }
 }
 
-/// Reads the columns, if they have the right types and checksum.
+/// Reads the columns. Returns None if a type or the checksum is wrong.
 fn read_columns<'a>(row: &'a rusqlite::Row) -> Option<Columns<'a>> {
     let value = |i: usize| row.get_ref(i).ok();
     let number = |i: usize| value(i)?.as_i64().ok();
@@ -282,7 +280,7 @@ fn read_columns<'a>(row: &'a rusqlite::Row) -> Option<Columns<'a>> {
 }
 
 fn interpret(columns: Option<&Columns>, now: &Now) -> Loaded {
-    let nothing = |cleanup| Loaded { found: Found::Nothing, cleanup: Some(cleanup) };
+    let nothing = |cleanup| Loaded { found: StoredRow::Missing, cleanup: Some(cleanup) };
     let Some(columns) = columns else {
         return nothing(Cleanup::Damaged);
     };
@@ -291,7 +289,7 @@ fn interpret(columns: Option<&Columns>, now: &Now) -> Loaded {
         None => None,
         Some(Ok(state)) => Some(state),
         Some(Err(DecodeError::UnknownVersion(_))) if !columns.is_expired(now) => {
-            return Loaded { found: Found::Newer, cleanup: None };
+            return Loaded { found: StoredRow::Newer, cleanup: None };
         }
         Some(Err(DecodeError::UnknownVersion(_))) => return nothing(Cleanup::Expired),
         Some(Err(DecodeError::Malformed)) => return nothing(Cleanup::Damaged),
@@ -300,7 +298,7 @@ fn interpret(columns: Option<&Columns>, now: &Now) -> Loaded {
     // RFC 9959, 3.2: delete saved parameters when their Lifetime has passed.
     let live_state = state.filter(|state| !state.is_expired(now.wall));
     let row = live_part(columns, live_state, now);
-    // A hold-off outlasts a wall clock that was set.
+    // A hold-off does not depend on the wall clock.
     let has_content = live_state.is_some() || (row.retreats > 0 && !columns.is_expired(now));
 
     if row.hold_off_end.is_none() && !has_content {
@@ -308,12 +306,12 @@ fn interpret(columns: Option<&Columns>, now: &Now) -> Loaded {
     }
 
     Loaded {
-        found: Found::Row(row),
+        found: StoredRow::Row(row),
         cleanup: (state.is_some() && live_state.is_none()).then_some(Cleanup::Expired),
     }
 }
 
-// A hold-off of another boot has no meaning in this one. The count of retreats has.
+// A hold-off of another boot has no meaning in this one; the count of retreats does.
 fn live_part(columns: &Columns, state: Option<PathState>, now: &Now) -> Row {
     let same_boot = columns.boot == Some(&now.boot_id[..]);
     let hold_off_end = columns.hold_off_end_us.map(from_micros);

@@ -1,6 +1,8 @@
 //! Endpoints, path states and clocks for the tests of the stores.
 #![expect(dead_code, reason = "no test program uses all of it")]
 
+pub mod child;
+pub mod random;
 pub mod redis;
 
 use std::net::IpAddr;
@@ -25,10 +27,10 @@ use quiche::path_state::RemoteEndpoint;
 /// The Lifetime of the records.
 pub const HOUR: Duration = Duration::from_secs(3600);
 
-/// The current RTT of a connection that claims a record: its lease is that of the record.
+/// The current RTT of a connection that claims: the record's is longer, and decides the lease.
 pub const RTT: Duration = Duration::from_millis(20);
 
-/// Where simulated wall clocks start, after 1970.
+/// Start of simulated wall clocks, after 1970.
 pub const WALL_START: Duration = Duration::from_secs(1_000_000);
 
 /// Starts a simulation of both clocks, at [`WALL_START`].
@@ -36,7 +38,7 @@ pub fn simulation() -> Simulation {
     Simulation::start(1, WALL_START)
 }
 
-/// Returns the wall clock that much after its simulated start.
+/// Returns the simulated wall clock `after` its start.
 pub fn wall(after: Duration) -> SystemTime {
     UNIX_EPOCH + WALL_START + after
 }
@@ -66,13 +68,14 @@ pub fn nth_endpoint(n: u64) -> RemoteEndpoint {
     endpoint(&format!("10.{}.{}.1", n >> 8 & 0xff, n & 0xff))
 }
 
-/// Returns its key in a store on disk. The rule is repeated here: it is part of the format.
+/// Returns the key of an endpoint in a store on disk. The rule is repeated here, because it is
+/// part of the format.
 pub fn key_on_disk(endpoint: &RemoteEndpoint) -> i64 {
     let hash = ring::digest::digest(&ring::digest::SHA256, endpoint.to_string().as_bytes());
     i64::from_be_bytes(hash.as_ref()[..8].try_into().unwrap())
 }
 
-/// Time since boot that follows the simulation of the thread.
+/// Clock since boot that follows the simulation of the thread.
 pub struct SimulatedBoot {
     boot: Instant,
 }
@@ -94,7 +97,7 @@ impl BootClock for SimulatedBoot {
     }
 }
 
-/// A boot and the time since then, as a test sets them.
+/// Clock since boot that the test sets.
 #[derive(Clone)]
 pub struct SetBoot(pub Arc<Mutex<(BootId, Duration)>>);
 
@@ -128,8 +131,8 @@ pub fn open(path: &Path) -> SqliteStore {
     open_with(path, SystemBootClock::new().unwrap())
 }
 
-/// Makes every record of the store at `path` one of a version to come, sound in
-/// itself.
+/// Makes every record of the store at `path` one of a future version, with a valid
+/// checksum.
 pub fn make_newer(path: &Path) {
     rewrite(path, &mut |row| {
         row.state[0] = 2;
@@ -137,13 +140,13 @@ pub fn make_newer(path: &Path) {
     });
 }
 
-/// Gives the one record of the store at `path` another key, with which it is sound.
+/// Gives the only record of the store at `path` another key, with a valid checksum.
 pub fn move_to_key(path: &Path, key: i64) {
     rewrite(path, &mut |row| row.key = key);
 }
 
-/// What a test changes of a row.
-struct Row {
+/// The columns of a row that a test changes or needs for the checksum.
+struct RawRow {
     key: i64,
     endpoint: String,
     state: Vec<u8>,
@@ -151,7 +154,7 @@ struct Row {
     expires_ms: i64,
 }
 
-impl Row {
+impl RawRow {
     // The checksum's rule is repeated here: it is part of the format.
     fn checksum(&self) -> u32 {
         let mut sum = crc32fast::Hasher::new();
@@ -174,13 +177,13 @@ impl Row {
     }
 }
 
-/// Changes the rows of all that never retreated.
-fn rewrite(path: &Path, change: &mut dyn FnMut(&mut Row)) {
+/// Changes all rows without retreats.
+fn rewrite(path: &Path, change: &mut dyn FnMut(&mut RawRow)) {
     let conn = rusqlite::Connection::open(path).unwrap();
     let sql = "SELECT key, endpoint, state, observed_ms, expires_ms FROM path_state
                WHERE retreats = 0";
     let read = |row: &rusqlite::Row| {
-        Ok(Row {
+        Ok(RawRow {
             key: row.get(0)?,
             endpoint: row.get(1)?,
             state: row.get(2)?,
@@ -188,7 +191,7 @@ fn rewrite(path: &Path, change: &mut dyn FnMut(&mut Row)) {
             expires_ms: row.get(4)?,
         })
     };
-    let rows: Result<Vec<Row>, _> =
+    let rows: Result<Vec<RawRow>, _> =
         conn.prepare(sql).unwrap().query_map([], read).unwrap().collect();
 
     for mut row in rows.unwrap() {

@@ -1,4 +1,4 @@
-//! Redis servers, which end with the test: on a free port, with a folder of their own.
+//! Redis servers on free ports, with folders of their own, which end with the test.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -39,7 +39,7 @@ struct FrozenClock {
 }
 
 impl RedisServer {
-    /// Starts a server with these options more than the usual.
+    /// Starts a server with additional options.
     pub fn start(options: &[&str]) -> Self {
         Self::start_with(options, None)
     }
@@ -78,19 +78,19 @@ impl RedisServer {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Ends it as a power cut does.
+    /// Kills it: it loses everything.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Starts it again, on the same port and with what it kept.
+    /// Starts it again on the same port.
     pub fn restart(&mut self) {
         self.child = launch(self.folder.path(), self.port, &self.options, self.clock.as_ref());
         assert!(answers(self.port, &mut self.child), "{}", log(self.folder.path()));
     }
 
-    /// Pauses it: it takes connections and answers nothing, until [`resume()`](Self::resume).
+    /// Pauses it until [`resume()`](Self::resume): it accepts connections and does not answer.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
@@ -144,7 +144,7 @@ fn log(folder: &Path) -> String {
     std::fs::read_to_string(folder.join("redis.log")).unwrap_or_default()
 }
 
-/// Waits until it takes commands. False if it has ended instead.
+/// Waits until it accepts commands. Returns false if it has ended instead.
 fn answers(port: u16, child: &mut Child) -> bool {
     for _ in 0..TRIES_MAX {
         let client = redis::Client::open(format!("redis://127.0.0.1:{port}")).unwrap();

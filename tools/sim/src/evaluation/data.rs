@@ -1,4 +1,4 @@
-//! Outcomes beside the scenarios that they came of.
+//! Outcomes, with their scenarios.
 
 use std::collections::HashMap;
 
@@ -41,7 +41,7 @@ pub struct Pair<'a> {
     pub careful: &'a Cell<'a>,
 }
 
-/// Tells a scenario from the others: its file and parameters.
+/// Returns the identity of a scenario: its file and parameters.
 fn key(stem: &str, parameters: &serde_json::Map<String, serde_json::Value>) -> String {
     let mut pairs: Vec<String> = parameters.iter().map(|(k, v)| format!("{k}={v}")).collect();
     pairs.sort();
@@ -64,7 +64,7 @@ impl<'a> Chapter<'a> {
         Chapter { file, cells: file.scenarios.iter().filter_map(cell).collect() }
     }
 
-    /// Every scenario that was run in both modes.
+    /// Returns every scenario that was run in both modes.
     pub fn pairs(&self) -> Vec<Pair<'_>> {
         let without_mode = |cell: &Cell| {
             let mut parameters = cell.named.parameters.clone();
@@ -80,13 +80,13 @@ impl<'a> Chapter<'a> {
 }
 
 impl Cell<'_> {
-    /// How the judged flow starts, where that was varied.
+    /// Returns how the judged flow starts, where that was varied.
     pub fn mode(&self) -> Option<Mode> {
         self.named.parameters.contains_key(MODE).then(|| self.named.scenario.flows[0].mode)
     }
 
-    /// A parameter as text; empty when it was not varied.
-    pub fn said(&self, key: &str) -> String {
+    /// Returns a parameter as text; empty when it was not varied.
+    pub fn parameter(&self, key: &str) -> String {
         match self.named.parameters.get(key) {
             Some(serde_json::Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
@@ -94,23 +94,23 @@ impl Cell<'_> {
         }
     }
 
-    /// How messages name it: its parameters but for the mode.
-    pub fn who(&self) -> String {
+    /// Returns how messages name it: its parameters but for the mode.
+    pub fn label(&self) -> String {
         let said = self.named.parameters.iter().filter(|(key, _)| *key != MODE);
         let said = said.map(|(key, _)| match key.as_str() {
-            "case" => self.said(key),
-            _ => format!("{} {}", key.rsplit('.').next().unwrap_or(key), self.said(key)),
+            "case" => self.parameter(key),
+            _ => format!("{} {}", key.rsplit('.').next().unwrap_or(key), self.parameter(key)),
         });
         said.collect::<Vec<_>>().join(", ")
     }
 
-    /// The judged flows, the first and those like it, of each run.
+    /// Returns the judged flows, the first and those like it, of each run.
     pub fn judged<T>(&self, figure: impl Fn(&FlowOutcome) -> T) -> Vec<T> {
         let count = self.named.scenario.flows[0].count as usize;
         self.runs.iter().flat_map(|run| run.flows.iter().take(count).map(&figure)).collect()
     }
 
-    /// The median over runs of a figure of the judged flow; of several flows,
+    /// Returns the median over runs of a figure of the judged flow; of several flows,
     /// that of their means.
     pub fn median(&self, figure: impl Fn(&FlowOutcome) -> f64) -> f64 {
         let count = self.named.scenario.flows[0].count as usize;
@@ -123,13 +123,13 @@ impl Cell<'_> {
         self.median(|f| f.ttlb_ms)
     }
 
-    /// Of the judged flow; no number where there is none.
+    /// Returns the bound of the judged flow; no number where there is none.
     pub fn bound_ms(&self) -> f64 {
         let scenario = &self.named.scenario;
         limits::bound_ms(scenario, &scenario.flows[0]).unwrap_or(f64::NAN)
     }
 
-    /// Judged flows that retreated after their jump.
+    /// Returns how many judged flows retreated after their jump.
     pub fn retreats(&self) -> usize {
         let retreated = |f: &FlowOutcome| f.phases.iter().any(|p| p.1 == "safe_retreat");
         self.judged(retreated).into_iter().filter(|r| *r).count()
@@ -143,7 +143,7 @@ impl Cell<'_> {
         }
     }
 
-    /// The least share of its bound that a flow of any run took.
+    /// Returns the least share of its bound that a flow of any run took.
     pub fn least_of_bound(&self) -> f64 {
         let scenario = &self.named.scenario;
         let bounds = scenario.flows.iter().flat_map(|flow| {
@@ -157,7 +157,7 @@ impl Cell<'_> {
         shares.fold(f64::INFINITY, f64::min)
     }
 
-    /// Whether a single flow, which nothing but the path limits, is alone on a
+    /// Returns whether a single flow, which nothing but the path limits, is alone on a
     /// path that stays as it is.
     pub fn is_plain(&self) -> bool {
         let scenario = &self.named.scenario;
@@ -174,7 +174,7 @@ impl Cell<'_> {
         alone && free && steady
     }
 
-    /// Whether growth after a jump is soft, alone on a path with a buffer of one BDP
+    /// Returns whether growth after a jump is soft, alone on a path with a buffer of one BDP
     /// that holds what was saved.
     pub fn grows_softly_on_idle_path(&self) -> bool {
         let scenario = &self.named.scenario;
@@ -197,7 +197,7 @@ impl Pair<'_> {
         self.careful.named.scenario.flows[0].cc
     }
 
-    /// Round-trip time of the judged flow without queue, in ms.
+    /// Returns the round-trip time of the judged flow without queue, in ms.
     pub fn rtt_ms(&self) -> f64 {
         let scenario = &self.careful.named.scenario;
         scenario.path.rtt_ms + scenario.flows[0].extra_rtt_ms
@@ -212,12 +212,12 @@ impl Pair<'_> {
         self.object_bytes() as f64 / bdp_bytes(self.rate_mbps(), self.rtt_ms())
     }
 
-    /// What the path holds, in initial windows.
+    /// Returns the bandwidth-delay product, in initial windows.
     pub fn bdp_windows(&self) -> f64 {
         bdp_bytes(self.rate_mbps(), self.rtt_ms()) / INITIAL_WINDOW_BYTES
     }
 
-    /// Time with Careful Resume over that with slow start.
+    /// Returns the time with Careful Resume over that with slow start.
     pub fn ratio(&self) -> f64 {
         self.careful.ttlb_ms() / self.slow.ttlb_ms()
     }
@@ -234,13 +234,13 @@ impl Pair<'_> {
         (self.slow.bound_ms() - self.careful.bound_ms()) / self.rtt_ms()
     }
 
-    /// Whether `max_jump` limits the jump.
+    /// Returns whether `max_jump` limits the jump.
     pub fn is_jump_limited(&self) -> bool {
         let scenario = &self.careful.named.scenario;
         limits::is_jump_limited(scenario, &scenario.flows[0])
     }
 
-    /// Whether the path, found as it was saved, holds 64 initial windows, and
+    /// Returns whether the path, found as it was saved, holds 64 initial windows, and
     /// the object fills it.
     pub fn has_much_to_save(&self) -> bool {
         let saved = self.careful.named.scenario.flows[0].saved;

@@ -1,4 +1,4 @@
-//! Outcomes for tests: what the fluid model says, a little slower.
+//! Fake outcomes for tests: those of the fluid model, slightly slower.
 
 use super::limits;
 use crate::outcome::FlowOutcome;
@@ -10,13 +10,13 @@ use crate::scenario::Flow;
 use crate::scenario::Mode;
 use crate::scenario::Scenario;
 
-/// A scenario of one flow from some of its lines.
+/// Returns a scenario of one flow from some of its lines.
 pub fn scenario(path: &str, flow: &str) -> Scenario {
     let text = format!("title = \"t\"\nabout = \"a\"\n{path}\n[[flow]]\n{flow}\n");
     file::parse("test", &text).expect("a scenario").scenarios.remove(0).scenario
 }
 
-/// Every run of a file's scenarios, obedient to every rule.
+/// Returns a run of each of a file's scenarios that obeys every rule.
 pub fn outcomes(file: &File) -> Vec<Outcome> {
     let runs = |named| (1..=file.runs).map(move |run| outcome(file, named, run));
     file.scenarios.iter().flat_map(runs).collect()

@@ -9,7 +9,7 @@ use crate::scenario::Flow;
 use crate::scenario::Mode;
 use crate::scenario::Scenario;
 
-/// The fluid bounds of one of a scenario's flows, were it alone: with the
+/// Returns the fluid bounds of one of a scenario's flows, were it alone: with the
 /// highest rate and the shortest RTT that its path ever has, and a jump to half
 /// of what was saved.
 pub fn bounds(scenario: &Scenario, flow: &Flow) -> Bounds {
@@ -23,12 +23,12 @@ pub fn bounds(scenario: &Scenario, flow: &Flow) -> Bounds {
     bounds_of_jump(rate_mbps, rtt_ms, flow.each_bytes(path), jump_bytes(scenario, flow))
 }
 
-/// RFC 9959, 3.3: what is jumped to at most.
+/// Returns the largest window that a jump may have (RFC 9959, 3.3).
 fn jump_bytes(scenario: &Scenario, flow: &Flow) -> f64 {
     half_saved_bytes(scenario, flow).min(flow.max_jump as f64)
 }
 
-/// Whether a flow's jump is limited by `max_jump`, not by what was saved.
+/// Returns whether a flow's jump is limited by `max_jump`, not by what was saved.
 pub fn is_jump_limited(scenario: &Scenario, flow: &Flow) -> bool {
     half_saved_bytes(scenario, flow) > flow.max_jump as f64
 }
@@ -37,7 +37,7 @@ fn half_saved_bytes(scenario: &Scenario, flow: &Flow) -> f64 {
     flow.saved.cwnd_bdp * scenario.path.bdp_bytes() / 2.0
 }
 
-/// The bound of the flow's own mode, in ms; that of slow start only where the
+/// Returns the bound of the flow's own mode, in ms; that of slow start only where the
 /// window does no more than double.
 pub fn bound_ms(scenario: &Scenario, flow: &Flow) -> Option<f64> {
     let bounds = bounds(scenario, flow);
@@ -50,7 +50,7 @@ pub fn bound_ms(scenario: &Scenario, flow: &Flow) -> Option<f64> {
     }
 }
 
-/// What no download can be faster than, in ms: its bound, or else what the path's
+/// Returns the least time of a download, in ms: its bound, or else what the path's
 /// rate takes. The bound paces all that a jump lets go; but the ACKs of the initial window
 /// let twice as much go at once, before it is complete. Reno, which has grown with
 /// the handshake, sends even more.
@@ -73,7 +73,7 @@ mod tests {
     use crate::evaluation::fake::scenario;
 
     #[test]
-    fn a_steady_path_has_the_published_bounds() {
+    fn steady_path_has_the_published_bounds() {
         let scenario =
             scenario("path.rate_mbps = 50\npath.rtt_ms = 600", "object_bytes = 3_750_000");
         let b = bounds(&scenario, &scenario.flows[0]);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_changes_is_bound_by_its_best() {
+    fn changing_path_is_bounded_by_its_best() {
         let of = |change: &str, flow: &str| {
             let path = format!("path.rate_mbps = 50\npath.rtt_ms = 600\n{change}");
             let scenario = scenario(&path, &format!("object_bytes = 3_750_000\n{flow}"));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_is_limited_by_the_flows_own_max_jump() {
+    fn jump_is_limited_by_the_flows_own_max_jump() {
         let of = |max_jump: &str| {
             let path = "path.rate_mbps = 400\npath.rtt_ms = 600";
             let flow = format!("mode = \"careful-resume\"\nobject_bdp = 1\n{max_jump}");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn renos_slow_start_is_bound_by_the_rate_alone() {
+    fn reno_slow_start_is_bounded_by_the_rate_alone() {
         let of = |flow: &str| {
             let flow = format!("object_bytes = 3_750_000\ncc = \"reno\"\n{flow}");
             let scenario = scenario("path.rate_mbps = 50\npath.rtt_ms = 600", &flow);

@@ -1,9 +1,9 @@
 //! Evaluation of outcomes: tables, plots and verdicts, in one report.
 //!
-//! A chapter a scenario file. What was asked and how is the file's own `about`;
-//! a chapter adds what came out beside what was published and what a fluid model
-//! allows. Verdicts are code: one that is broken fails the evaluation, and so
-//! does a scenario without a result.
+//! Each scenario file has a chapter. The file's `about` has the question and the method; the
+//! chapter compares the results with published figures and with the bounds of a fluid model.
+//! Verdicts are code: a broken one fails the evaluation, and so does a scenario without a
+//! result.
 
 mod chapters;
 mod data;
@@ -36,7 +36,7 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// Every breach, one line each; none when all is well.
+    /// Returns every breach, one line each.
     pub fn breaches(&self) -> impl Iterator<Item = String> + '_ {
         self.verdicts.iter().flat_map(Verdict::lines)
     }
@@ -65,14 +65,14 @@ fn report_of(files: &[File], outcomes: &[Outcome]) -> anyhow::Result<Evaluation>
     let mut verdicts = vec![rules::present(files, &chapters, outcomes)];
     verdicts.extend(rules::everywhere(&chapters));
 
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     for chapter in &chapters {
         let findings = chapters::findings(chapter)?;
         verdicts.extend(findings.verdicts.iter().cloned());
-        told.push((chapter, findings));
+        found.push((chapter, findings));
     }
-    let html = page::html(&told, &verdicts);
-    let text = page::text(&told, &verdicts);
+    let html = page::html(&found, &verdicts);
+    let text = page::text(&found, &verdicts);
     Ok(Evaluation { html, text, verdicts })
 }
 

@@ -1,9 +1,9 @@
-//! Names of controllers and of slow-start exits, as people write them.
+//! Names of controllers and of slow-start exits, in the usual spelling.
 
 use super::data::Cell;
 use crate::scenario::Controller;
 
-/// As people write it.
+/// Returns the usual spelling.
 pub fn controller_name(cc: Controller) -> &'static str {
     match cc {
         Controller::Cubic => "CUBIC",
@@ -14,9 +14,9 @@ pub fn controller_name(cc: Controller) -> &'static str {
 /// The key of what may end slow start before loss does.
 pub const EXIT: &str = "flow.slow_start_exit";
 
-/// What ends slow start, as people write it.
+/// Returns what ends slow start, in the usual spelling.
 pub fn exit_name(cell: &Cell) -> &'static str {
-    match cell.said(EXIT).as_str() {
+    match cell.parameter(EXIT).as_str() {
         "queue" => "a standing queue",
         "rapid" => "Rapid Start, a standing queue",
         "hystart" => "HyStart++",

@@ -11,7 +11,7 @@ use super::findings::Findings;
 use super::findings::Published;
 use super::verdict::Verdict;
 
-/// A table of plain text. The first cell of a row is its head.
+/// Returns a table of plain text. The first cell of a row is its head.
 pub fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     let mut out = String::new();
     for row in rows {
@@ -23,7 +23,7 @@ pub fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     report::page::table(heads, &out)
 }
 
-/// A table whose cells are sentences.
+/// Returns a table whose cells are sentences.
 fn table_of_words(heads: &[&str], rows: &[Vec<String>]) -> String {
     format!("<div class=\"words\">{}</div>\n", table(heads, rows))
 }
@@ -47,7 +47,7 @@ pub fn time(ms: f64) -> String {
     }
 }
 
-/// A number, if it is one.
+/// Returns a number, if it is one.
 pub fn number(value: f64, digits: usize) -> String {
     match value.is_finite() {
         true => stats::number(Some(value), digits),
@@ -55,7 +55,7 @@ pub fn number(value: f64, digits: usize) -> String {
     }
 }
 
-/// The least and the greatest of some values that are numbers.
+/// Returns the least and the greatest of some values that are numbers.
 pub fn range(values: impl Iterator<Item = f64>, digits: usize) -> String {
     let mut values = values.filter(|v| v.is_finite()).peekable();
     if values.peek().is_none() {
@@ -71,8 +71,8 @@ pub fn range(values: impl Iterator<Item = f64>, digits: usize) -> String {
     }
 }
 
-/// The page: the summary, then the chapters.
-pub fn html(told: &[(&Chapter, Findings)], verdicts: &[Verdict]) -> String {
+/// Returns the page: the summary, then the chapters.
+pub fn html(findings: &[(&Chapter, Findings)], verdicts: &[Verdict]) -> String {
     let mut out = paragraph(
         "Whole connections of the patched quiche, HTTP/3 included, simulated in virtual time over \
          modelled paths. Careful Resume is given a saved path state; slow start has Careful Resume \
@@ -82,8 +82,8 @@ pub fn html(told: &[(&Chapter, Findings)], verdicts: &[Verdict]) -> String {
          RTT. Figures of several runs are medians unless said otherwise.",
     );
     out += &summary(verdicts);
-    out += &published(told);
-    for (chapter, findings) in told {
+    out += &published(findings);
+    for (chapter, findings) in findings {
         out += &format!("<h2>{}</h2>\n", escape(&chapter.file.title));
         for part in chapter.file.about.trim().split("\nPass:").enumerate() {
             out += &match part {
@@ -100,7 +100,7 @@ pub fn html(told: &[(&Chapter, Findings)], verdicts: &[Verdict]) -> String {
     report::page::page("Careful Resume, evaluated in simulation", &out)
 }
 
-/// One line from several.
+/// Joins several lines to one.
 fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -133,7 +133,7 @@ fn mark(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// The first lines of a rule, and how many more there are.
+/// Returns the first lines of a rule, and how many more there are.
 fn shortened(mut lines: Vec<String>) -> Vec<String> {
     const LINES_MAX: usize = 6;
     if let Some(more) = lines.len().checked_sub(LINES_MAX).filter(|more| *more > 0) {
@@ -143,19 +143,19 @@ fn shortened(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// In the order of their numbers.
-fn all_published<'a>(told: &'a [(&Chapter, Findings)]) -> Vec<&'a Published> {
+/// Returns all published figures in the order of their numbers.
+fn all_published<'a>(findings: &'a [(&Chapter, Findings)]) -> Vec<&'a Published> {
     let number = |p: &Published| {
         let digits = p.what.trim_start_matches('P').split(',').next();
         digits.and_then(|digits| digits.parse::<u32>().ok())
     };
-    let mut all: Vec<&Published> = told.iter().flat_map(|(_, f)| &f.published).collect();
+    let mut all: Vec<&Published> = findings.iter().flat_map(|(_, f)| &f.published).collect();
     all.sort_by_key(|p| number(p));
     all
 }
 
-fn published(told: &[(&Chapter, Findings)]) -> String {
-    let all = all_published(told).into_iter();
+fn published(findings: &[(&Chapter, Findings)]) -> String {
+    let all = all_published(findings).into_iter();
     let row =
         |p: &Published| vec![p.what.clone(), p.published.clone(), p.ours.clone(), p.bound.clone()];
     let rows: Vec<Vec<String>> = all.map(row).collect();
@@ -163,10 +163,10 @@ fn published(told: &[(&Chapter, Findings)]) -> String {
     format!("<h2>What was published, and what came out</h2>\n{}", table_of_words(&heads, &rows))
 }
 
-/// The key figures for a terminal.
-pub fn text(told: &[(&Chapter, Findings)], verdicts: &[Verdict]) -> String {
+/// Returns the key figures for a terminal.
+pub fn text(findings: &[(&Chapter, Findings)], verdicts: &[Verdict]) -> String {
     let mut out = String::new();
-    for p in all_published(told) {
+    for p in all_published(findings) {
         out += &format!("{}\n", p.what);
         for (name, words) in [("published", &p.published), ("ours", &p.ours), ("bound", &p.bound)] {
             if !words.is_empty() {
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_the_unit_and_the_digits_that_read_well() {
+    fn times_have_suitable_units_and_digits() {
         for (ms, text) in
             [(61.44, "61.4 ms"), (291.5, "292 ms"), (2698.0, "2.70 s"), (12_345.0, "12.3 s")]
         {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_of_equal_values_is_one() {
+    fn range_of_equal_values_is_one_value() {
         assert_eq!(range([1.0, 3.0, 2.0].into_iter(), 1), "1.0 to 3.0");
         assert_eq!(range([1.01, 1.02].into_iter(), 1), "1.0");
         assert_eq!(range([-0.001, 0.01].into_iter(), 2), "0.00 to 0.01");
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn many_lines_are_cut_and_counted() {
+    fn long_lists_are_cut_and_counted() {
         let lines: Vec<String> = (0..50).map(|i| i.to_string()).collect();
         let short = shortened(lines);
         assert_eq!(short.len(), 7);

@@ -1,6 +1,5 @@
 //! Rules that hold across chapters.
 
-use super::chapters::STEMS;
 use super::data::Cell;
 use super::data::Chapter;
 use super::data::Pair;
@@ -9,6 +8,7 @@ use super::verdict::Figure;
 use super::verdict::Verdict;
 use crate::outcome::Outcome;
 use crate::scenario::file::File;
+use crate::scenario::shipped::SHIPPED;
 use crate::scenario::Controller;
 use crate::scenario::Mode;
 
@@ -23,12 +23,12 @@ const RATIOS_MAX: [(&str, f64, f64, u64, f64); 4] = [
     ("terrestrial, 0.25 MB", 100.0, 20.0, 250_000, 0.79),
 ];
 
-/// Whether each scenario of the evaluation has all its runs, and there is
+/// Returns whether each scenario of the evaluation has all its runs, and there is
 /// nothing else.
 pub fn present(files: &[File], chapters: &[Chapter], outcomes: &[Outcome]) -> Verdict {
     let mut breaches = Vec::new();
     let mut found = 0;
-    for stem in STEMS {
+    for (stem, _) in SHIPPED.iter().copied() {
         if !files.iter().any(|f| f.stem == stem) {
             breaches.push(format!("{stem}: there is no such scenario file"));
         }
@@ -56,12 +56,13 @@ pub fn present(files: &[File], chapters: &[Chapter], outcomes: &[Outcome]) -> Ve
     Verdict { rule, found: format!("{found} runs"), breaches, missed: Vec::new() }
 }
 
-/// What holds in every chapter.
+/// Returns the rules that hold in every chapter.
 pub fn everywhere(chapters: &[Chapter]) -> Vec<Verdict> {
     let bounds = chapters.iter().flat_map(|chapter| {
         let stem = &chapter.file.stem;
-        let figure =
-            |c: &Cell| Figure::new(format!("{stem}, {}, {}", c.who(), mode(c)), c.least_of_bound());
+        let figure = |c: &Cell| {
+            Figure::new(format!("{stem}, {}, {}", c.label(), mode(c)), c.least_of_bound())
+        };
         chapter.cells.iter().map(figure).collect::<Vec<_>>()
     });
     let bounds = bounds.collect();
@@ -82,7 +83,7 @@ pub fn everywhere(chapters: &[Chapter]) -> Vec<Verdict> {
     verdicts
 }
 
-/// Whether soft growth ends what follows a jump in time: an aim.
+/// Returns whether soft growth ends what follows a jump in time: an aim.
 fn lossless(chapters: &[Chapter]) -> Verdict {
     let mut lost = Vec::new();
     for chapter in chapters {
@@ -93,7 +94,7 @@ fn lossless(chapters: &[Chapter]) -> Verdict {
         };
         let judged = chapter.cells.iter().filter(|c| c.grows_softly_on_idle_path());
         let figures =
-            judged.filter_map(|c| Some(Figure::new(format!("{stem}, {}", c.who()), most(c)?)));
+            judged.filter_map(|c| Some(Figure::new(format!("{stem}, {}", c.label()), most(c)?)));
         lost.extend(figures);
     }
     let rule = "with soft growth, a jump to half of what an idle path with a buffer of one BDP \
@@ -105,7 +106,8 @@ fn saved(chapters: &[Chapter], cc: Controller) -> Verdict {
     let mut saved = Vec::new();
     for chapter in chapters {
         let stem = &chapter.file.stem;
-        let figure = |p: &Pair| Figure::new(format!("{stem}, {}", p.careful.who()), p.saved_rtts());
+        let figure =
+            |p: &Pair| Figure::new(format!("{stem}, {}", p.careful.label()), p.saved_rtts());
         let pairs = chapter.pairs();
         let judged = pairs.iter().filter(|p| p.has_much_to_save() && p.controller() == cc);
         saved.extend(judged.map(figure));
@@ -134,7 +136,7 @@ fn ratio(
         for pair in chapter.pairs() {
             let path = (pair.rate_mbps(), pair.rtt_ms(), pair.object_bytes());
             if path == (rate_mbps, rtt_ms, object_bytes) && pair.controller() == cc {
-                ratios.push(Figure::new(format!("paths, {}", pair.careful.who()), pair.ratio()));
+                ratios.push(Figure::new(format!("paths, {}", pair.careful.label()), pair.ratio()));
             }
         }
     }

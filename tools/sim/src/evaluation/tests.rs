@@ -4,7 +4,7 @@ use super::*;
 use crate::scenario::file;
 use crate::scenario::Mode;
 
-/// The scenario files with few runs, but for those that need many.
+/// Returns the scenario files with few runs, but for those that need many.
 fn files() -> Vec<File> {
     let mut files = shipped::all().expect("files that make sense");
     for file in files.iter_mut().filter(|f| !["fairness", "neighbours"].contains(&f.stem.as_str()))
@@ -38,14 +38,14 @@ fn publish(outcomes: &mut [Outcome]) {
 }
 
 /// A rule, the terms that find some outcomes, and what to do with these.
-type Case<'a> = (&'a str, &'a [&'a str], &'a dyn Fn(&mut Outcome));
+type RuleBreak<'a> = (&'a str, &'a [&'a str], &'a dyn Fn(&mut Outcome));
 
-/// The breaches after `change` of some runs.
+/// Returns the breaches after `change` of some runs.
 fn breaches(terms: &[&str], change: impl Fn(&mut Outcome)) -> Vec<String> {
     changed(terms, change).breaches().collect()
 }
 
-/// The evaluation after `change` of every run whose scenario and parameters hold
+/// Returns the evaluation after `change` of every run whose scenario and parameters hold
 /// all of `terms`.
 fn changed(terms: &[&str], change: impl Fn(&mut Outcome)) -> Evaluation {
     let files = files();
@@ -70,7 +70,7 @@ fn good_outcomes_break_no_rule() {
     assert!(evaluation.html.contains("rules are obeyed"));
 }
 
-/// Lets the first flow's bottleneck drop so much more of what the path holds.
+/// Makes the first flow's bottleneck drop `bdp` BDPs more.
 fn drop(bdp: f64) -> impl Fn(&mut Outcome) {
     move |outcome| {
         let packets = bdp * outcome.rate_mbps * 125.0 * outcome.rtt_ms / 1350.0;
@@ -78,9 +78,9 @@ fn drop(bdp: f64) -> impl Fn(&mut Outcome) {
     }
 }
 
-/// Every rule, the terms that find some outcomes, and what to do with them.
+/// Breaks every rule: the terms find some outcomes, and the change breaks the rule.
 #[test]
-fn each_rule_is_broken_by_what_it_forbids() {
+fn rule_is_broken_by_what_it_forbids() {
     const CAREFUL: &str = "\"careful-resume\"";
     let slow_down = |factor: f64| move |o: &mut Outcome| o.flows[0].ttlb_ms *= factor;
     let delay = |rtts: f64| move |o: &mut Outcome| o.flows[0].ttlb_ms += rtts * o.flows[0].rtt_ms;
@@ -93,7 +93,7 @@ fn each_rule_is_broken_by_what_it_forbids() {
         }
     };
 
-    let rules: [Case; 32] = [
+    let rules: [RuleBreak; 32] = [
         ("fluid bound", &["dynamics", "steady", "cubic", "slow-start"], &slow_down(0.99)),
         (
             "CUBIC: at least 3 RTTs",
@@ -146,7 +146,7 @@ fn each_rule_is_broken_by_what_it_forbids() {
 }
 
 #[test]
-fn a_faster_speed_up_of_a_smaller_path_breaks_the_grids_rule() {
+fn grid_rule_is_broken_by_gain_of_smaller_path() {
     let found = breaches(&["grid", "Number(100)", "Number(400)", "careful-resume"], |o| {
         o.flows[0].ttlb_ms *= 1.4;
     });
@@ -161,14 +161,14 @@ fn a_faster_speed_up_of_a_smaller_path_breaks_the_grids_rule() {
 
 /// Aims, the terms that find some outcomes, and what to do with them.
 #[test]
-fn an_aim_that_is_missed_is_told_and_breaks_nothing() {
+fn missed_aim_is_reported_and_breaks_nothing() {
     const CAREFUL: &str = "\"careful-resume\"";
     let lose = |o: &mut Outcome| {
         o.flows.iter_mut().for_each(|f| f.lost_packets = f.lost_packets * 12 / 10);
     };
     let slow_down = |o: &mut Outcome| o.flows.iter_mut().for_each(|f| f.ttlb_ms *= 2.0);
     let delay = |o: &mut Outcome| o.flows[0].ttlb_ms += 2.9 * o.flows[0].rtt_ms;
-    let aims: [Case; 12] = [
+    let aims: [RuleBreak; 12] = [
         ("fairness, 1 flows", &["fairness", CAREFUL, "Number(1)", "Number(100)"], &lose),
         ("overshoot, GEO, CUBIC, HyStart++", &["overshoot", CAREFUL, "\"hystart\""], &lose),
         ("Reno: at least 3 RTTs", &["objects", "GEO", "reno", "Number(20)", CAREFUL], &delay),
@@ -200,7 +200,7 @@ fn an_aim_that_is_missed_is_told_and_breaks_nothing() {
 }
 
 #[test]
-fn what_was_not_run_is_a_breach() {
+fn missing_run_is_a_breach() {
     let files = files();
     let all = outcomes(&files);
     let after = |outcomes: Vec<Outcome>| {
@@ -223,22 +223,22 @@ fn what_was_not_run_is_a_breach() {
 }
 
 #[test]
-fn what_is_of_no_scenario_is_a_breach() {
+fn outcome_of_no_scenario_is_a_breach() {
     let found = breaches(&["paths", "GEO-10MB"], |o| o.scenario = "elsewhere".into());
     assert!(found.iter().any(|line| line.contains("of no scenario")), "{found:?}");
 }
 
 #[test]
-fn a_chapter_without_its_file_is_a_breach() {
+fn chapter_without_its_file_is_a_breach() {
     let files: Vec<File> = files().into_iter().filter(|f| f.stem != "grid").collect();
     let evaluation = report_of(&files, &outcomes(&files)).expect("reported");
     let found: Vec<String> = evaluation.breaches().collect();
     assert!(found[0].contains("grid: there is no such"), "{found:?}");
 }
 
-/// What the papers ask for: nobody takes it out of the files.
+/// Checks that nobody removes what the papers require from the files.
 #[test]
-fn the_scenario_files_cover_what_was_published() {
+fn scenario_files_cover_what_was_published() {
     let files = shipped::all().expect("files that make sense");
     let of = |stem: &str| files.iter().find(|f| f.stem == stem).expect(stem);
     let has = |stem: &str, terms: &str| {
@@ -271,7 +271,7 @@ fn the_scenario_files_cover_what_was_published() {
 }
 
 #[test]
-fn the_page_is_complete_and_fetches_nothing() {
+fn page_is_complete_and_fetches_nothing() {
     let files = files();
     let evaluation = report_of(&files, &outcomes(&files)).expect("reported");
     for file in &files {
@@ -290,9 +290,9 @@ fn the_page_is_complete_and_fetches_nothing() {
     }
 }
 
-/// The evaluation's rules on the first small paths of its chapters.
+/// Checks the evaluation's rules on the first small paths of its chapters.
 #[test]
-fn few_random_paths_obey_the_rules() {
+fn random_paths_obey_the_rules() {
     const PATHS: usize = 100;
     const PACKETS_MAX: u64 = 3_000;
 
@@ -323,7 +323,7 @@ fn few_random_paths_obey_the_rules() {
 }
 
 #[test]
-fn of_several_like_flows_the_mean_is_judged() {
+fn rule_judges_the_mean_of_like_flows() {
     let files = files();
     let outcomes = outcomes(&files);
     let dynamics = files.iter().find(|f| f.stem == "dynamics").expect("the file");
@@ -335,7 +335,8 @@ fn of_several_like_flows_the_mean_is_judged() {
         }
     }
     let chapter = Chapter::new(dynamics, &of_dynamics);
-    let of = |case: &str| chapter.cells.iter().find(|c| c.said("case") == case).expect("the case");
+    let of =
+        |case: &str| chapter.cells.iter().find(|c| c.parameter("case") == case).expect("the case");
     assert_eq!(of("one-subnet").ttlb_ms(), 250.0);
     assert_eq!(of("steady").ttlb_ms(), 100.0);
 }

@@ -1,4 +1,4 @@
-//! Verdicts on figures, by rules. A rule that had nothing to judge is broken.
+//! Verdicts on figures, by rules. A rule without figures is broken.
 
 /// What a rule found that had nothing to judge.
 const NOTHING: &str = "nothing";
@@ -30,7 +30,7 @@ impl Figure {
 }
 
 impl Verdict {
-    /// No figure may be below `limit`; `digits` and `unit` are those of messages.
+    /// Checks that no figure is below `limit`; `digits` and `unit` are those of messages.
     pub fn at_least(
         rule: &str,
         limit: f64,
@@ -40,7 +40,7 @@ impl Verdict {
         Self::of(rule, all, ("least", "less than"), (limit, digits, unit), |a, b| a < b)
     }
 
-    /// No figure may be above `limit`.
+    /// Checks that no figure is above `limit`.
     pub fn at_most(
         rule: &str,
         limit: f64,
@@ -77,7 +77,7 @@ impl Verdict {
         Verdict { rule, found, breaches, missed: Vec::new() }
     }
 
-    /// A rule that is only aimed at: what would break it is told, and no more.
+    /// Makes the rule an aim: a breach is reported, and is no failure.
     pub fn as_aim(mut self) -> Self {
         if self.found != NOTHING {
             let rule = &self.rule;
@@ -90,7 +90,7 @@ impl Verdict {
         self.breaches.is_empty()
     }
 
-    /// Its breaches, one line each, with the rule.
+    /// Returns its breaches, one line each, with the rule.
     pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
         self.breaches.iter().map(|breach| format!("{}: {breach}", self.rule))
     }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_itself_is_allowed_and_the_worst_is_named() {
+    fn limit_itself_is_allowed_and_the_worst_is_named() {
         let least = Verdict::at_least("saves", 3.0, (1, " RTTs"), figures(&[4.0, 3.0, 5.0]));
         assert!(least.is_met());
         assert_eq!(least.found, "least 3.0 RTTs: run 1; 3 judged");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn each_breach_is_a_line_that_tells_figure_and_limit() {
+    fn breach_is_a_line_with_figure_and_limit() {
         let least = Verdict::at_least("saves", 3.0, (1, " RTTs"), figures(&[2.999, 3.0, 1.0]));
         let lines: Vec<String> = least.lines().collect();
         assert_eq!(
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_aim_that_is_missed_is_no_breach_but_must_be_judged() {
+    fn missed_aim_is_no_breach() {
         let missed = Verdict::at_least("saves", 3.0, (1, " RTTs"), figures(&[2.0])).as_aim();
         assert!(missed.is_met());
         assert_eq!(missed.missed, ["saves: run 0: 2.000 RTTs is less than 3.0 RTTs"]);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_breaks_the_rule() {
+    fn missing_measurement_breaks_the_rule() {
         assert!(!Verdict::at_most("costs", 1.25, (2, ""), Vec::new()).is_met());
         assert!(!Verdict::at_least("saves", 3.0, (2, ""), figures(&[f64::NAN])).is_met());
         assert!(!Verdict::at_most("costs", 1.25, (2, ""), figures(&[f64::NAN])).is_met());

@@ -1,4 +1,4 @@
-//! Claims on saved sets: the simulator's own book, beside the store's.
+//! Claims on saved parameters: the simulator's own record of them, beside the store's.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// The store gave `flow` the claim on the set of `subnet` for `lease`.
+    /// Notes that the store granted `flow` the claim on the record of `subnet` for `lease`.
     ///
     /// # Errors
     ///
@@ -54,7 +54,7 @@ impl Claims {
         Ok(())
     }
 
-    /// A flow was given what was observed then.
+    /// Checks that a flow may use what was observed at this time.
     ///
     /// # Errors
     ///
@@ -66,20 +66,20 @@ impl Claims {
         })
     }
 
-    /// A flow has retreated with what was observed then.
+    /// Notes that a flow retreated with what was observed at this time.
     pub fn failed(&mut self, subnet: u16, observed: SystemTime) {
         let failed = self.failed.entry(subnet).or_insert(observed);
         *failed = observed.max(*failed);
     }
 
-    /// `flow` gave its claim back.
+    /// Notes that `flow` released its claim.
     pub fn ended(&mut self, subnet: u16, flow: usize) {
         if self.held.get(&subnet).is_some_and(|holder| holder.flow == flow) {
             self.held.remove(&subnet);
         }
     }
 
-    /// `flow` jumped.
+    /// Checks that `flow` may jump.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_claim_is_a_violation_until_the_first_ends() {
+    fn second_claim_is_a_violation_until_first_ends() {
         let rule = |result: Result<(), Violation>| result.unwrap_err().rule;
         assert_eq!(rule(held().granted(1, 1, ms(2109), ms(100))), Rule::OneClaim);
         assert_eq!(held().granted(1, 1, ms(2110), ms(100)), Ok(()));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_failed_once_is_not_used_again() {
+    fn failed_parameters_are_not_used_again() {
         let at = |secs| SystemTime::UNIX_EPOCH + Duration::from_secs(secs);
         let mut claims = Claims::default();
         assert_eq!(claims.used(1, at(0)), Ok(()));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_no_claim_does_not_jump() {
+    fn jump_without_claim_is_a_violation() {
         assert_eq!(held().jumped(1, 0, ms(50)), Ok(()));
         for (subnet, flow, now) in [(1, 1, 50), (2, 0, 50), (1, 0, 110)] {
             let seen = held().jumped(subnet, flow, ms(now)).unwrap_err();

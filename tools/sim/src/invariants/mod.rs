@@ -1,11 +1,11 @@
 //! Invariants of every run, at every event (RFC 9959).
 //!
-//! Owns: the rules, and what of the past each needs to know. They are checked
-//! from outside, on what a connection reports and sends, with the path and the
-//! saved set as the simulator knows them; nothing here asks the engine whether
-//! it is right. Does not own: when to look ([`world`](crate::world)).
+//! Owns the rules, and the history that each needs. They check from outside what a
+//! connection reports and sends, with the path and the saved parameters as the simulator
+//! knows them; nothing here asks the engine whether it is right. [`world`](crate::world)
+//! calls them.
 //!
-//! A rule that is broken is a [`Violation`]; none is ever tolerated.
+//! A broken rule is a [`Violation`]; none is ever tolerated.
 
 mod claims;
 mod pacing;

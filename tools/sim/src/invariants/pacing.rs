@@ -6,7 +6,7 @@ use super::rule::check;
 use super::rule::Rule;
 use super::rule::Violation;
 
-/// A time-out lets so many packets go at once, whatever window and pace say (RFC
+/// How many packets a time-out sends at once, whatever window and pace allow (RFC
 /// 9002, 6.2.4 and 7.5).
 pub const PROBE_PACKETS: usize = 2;
 
@@ -32,7 +32,7 @@ pub struct PacingRule {
 }
 
 impl PacingRule {
-    /// A jump to `jump_cwnd` bytes happened `now`, when the RTT was `rtt`.
+    /// Notes a jump to `jump_cwnd` bytes at `now`, when the RTT was `rtt`.
     pub fn new(
         jump_cwnd: usize,
         rtt: Duration,
@@ -54,14 +54,14 @@ impl PacingRule {
         }
     }
 
-    /// So many probe timeouts happened on this connection by now.
+    /// Notes how many probe timeouts this connection has had.
     pub fn on_probe_timeouts(&mut self, probe_timeouts: usize) {
         let new = probe_timeouts.saturating_sub(self.probe_timeouts);
         self.probe_timeouts = probe_timeouts;
         self.level_bytes -= (new * PROBE_PACKETS) as f64 * self.packet_bytes;
     }
 
-    /// A packet of so many bytes leaves.
+    /// Checks the time of a packet that leaves.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl PacingRule {
 mod tests {
     use super::*;
 
-    /// 135 kB in 100 ms: a packet each millisecond, two in a batch.
+    /// Returns the rule for 135 kB in 100 ms: a packet each millisecond, two in a batch.
     fn rule() -> PacingRule {
         PacingRule::new(135_000, Duration::from_millis(100), 1350, 0, Duration::ZERO)
     }
@@ -104,14 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_and_a_rate_above_the_pace_are_violations() {
+    fn burst_or_rate_above_the_pace_is_a_violation() {
         assert_eq!(send(&mut rule(), [0, 0, 0]), Some(Rule::Pacing));
         assert_eq!(send(&mut rule(), (0..100).map(|i| 950 * i)), Some(Rule::Pacing));
         assert_eq!(send(&mut rule(), (0..1000).map(|i| 1000 * i)), None);
     }
 
     #[test]
-    fn a_pause_saves_nothing_up() {
+    fn pause_saves_no_credit() {
         let times = [0, 0, 50_000, 50_000, 50_000];
         assert_eq!(send(&mut rule(), times), Some(Rule::Pacing));
     }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_of_a_large_jump_is_its_128th_part_up_to_the_initial_window() {
+    fn batch_of_a_large_jump_is_its_128th_part() {
         for (jump_cwnd, packets) in [(135_000, 2), (1_350 * 640, 5), (8 << 20, 10)] {
             let mut rule =
                 PacingRule::new(jump_cwnd, Duration::from_secs(1), 1350, 0, Duration::ZERO);

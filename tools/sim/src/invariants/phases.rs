@@ -1,4 +1,4 @@
-//! Phase changes that are allowed, by trigger: the table of the qlog draft
+//! Phase changes allowed for each trigger: the table of the qlog draft
 //! (draft-ietf-tsvwg-careful-resume-qlog-02), and the triggers that the engine
 //! adds to it.
 
@@ -35,7 +35,7 @@ impl PhaseRule {
             format!("{from:?} to {} by {:?}", event.new.name(), event.trigger.map(Trigger::name))
         };
         let (Some(old), Some(trigger)) = (event.old, event.trigger) else {
-            // A saved set was given, once.
+            // Saved parameters were given, once.
             let right = event.old.is_none()
                 && event.trigger.is_none()
                 && event.new == Phase::Reconnaissance
@@ -109,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn the_ways_of_the_rfc_are_right() {
+    fn phases_of_the_rfc_are_right() {
         assert_eq!(broken(&[GIVEN, JUMP, FULL, LOSS, EXIT]), None);
         let quiet = (Some(Reconnaissance), Normal, Some(Trigger::NoSavedSet));
         assert_eq!(broken(&[quiet]), None);
     }
 
     #[test]
-    fn other_ways_are_violations() {
+    fn other_phase_changes_are_violations() {
         let grown = (Some(Unvalidated), SafeRetreat, Some(Trigger::ExitRecovery));
         let again = (Some(Normal), Unvalidated, Some(Trigger::CongestionWindowLimited));
         for steps in [
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_jump_is_a_violation() {
+    fn second_jump_is_a_violation() {
         let mut rule = PhaseRule { given: true, jumped: true, ..Default::default() };
         let (old, new, trigger) = JUMP;
         let seen = rule.on_event(&event(old, new, trigger)).unwrap_err();

@@ -13,7 +13,7 @@ pub struct PipeRule {
 }
 
 impl PipeRule {
-    /// The pipe size at the jump, when the window before it was `window` bytes,
+    /// Computes the pipe size at the jump, when the window before it was `window` bytes,
     /// probes of so many bytes may have gone beyond it (RFC 9002, 7.5), and so
     /// many bytes had been sent in all.
     ///
@@ -32,7 +32,7 @@ impl PipeRule {
         Ok(Self { at_jump: pipe_size, sent_at_jump_bytes: sent_bytes, last: pipe_size })
     }
 
-    /// The pipe size now; so many bytes have been sent, and so many of them
+    /// Updates the pipe size: so many bytes have been sent, and so many of them
     /// have arrived.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_window_and_probes_was_not_in_flight() {
+    fn pipe_is_at_most_window_and_probes() {
         for (probes, most) in [(0, 13_500), (2700, 16_200)] {
             assert!(PipeRule::new(most, 13_500, probes, 0).is_ok());
             let more = PipeRule::new(most + 1, 13_500, probes, 0);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn it_grows_by_what_was_in_flight_and_arrived() {
+    fn pipe_grows_by_what_was_acknowledged() {
         let state = |pipe, sent, arrived| rule().on_state(pipe, sent, arrived).is_ok();
         assert!(state(20_000, 15_000, 50_000));
         assert!(!state(20_001, 15_000, 50_000));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn it_never_shrinks() {
+    fn pipe_never_shrinks() {
         let mut rule = rule();
         rule.on_state(12_000, 20_000, 50_000).unwrap();
         assert_eq!(rule.on_state(11_999, 20_000, 50_000).unwrap_err().rule, Rule::PipeSize);

@@ -1,4 +1,4 @@
-//! Rules of one connection's Careful Resume, put together.
+//! Rules of one connection's Careful Resume.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ pub struct ResumeRules {
 }
 
 impl ResumeRules {
-    /// Of a connection with packets of so many bytes, and an operator's limit.
+    /// Creates the rules of a connection with packets of `packet_bytes`, and the operator's limit.
     pub fn new(packet_bytes: usize, max_jump: usize) -> Self {
         Self {
             packet_bytes,
@@ -69,12 +69,12 @@ impl ResumeRules {
         }
     }
 
-    /// The connection was given a saved set.
+    /// Notes that the connection was given saved parameters.
     pub fn on_given(&mut self, saved_cwnd: u64) {
         self.saved_cwnd = Some(saved_cwnd);
     }
 
-    /// The connection tells that its phase changed.
+    /// Checks a change of phase.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl ResumeRules {
         Ok(())
     }
 
-    /// After each event of a connection whose Careful Resume is not over.
+    /// Checks the state after each event, until Careful Resume is over.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl ResumeRules {
         Ok(())
     }
 
-    /// The window, in bytes, when Careful Resume is over.
+    /// Checks the window, in bytes, when Careful Resume is over.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl ResumeRules {
         self.windows.on_window(window)
     }
 
-    /// A packet leaves that was made in unvalidated.
+    /// Checks a packet that was made in the unvalidated phase.
     ///
     /// # Errors
     ///
@@ -207,7 +207,7 @@ pub(super) mod tests {
         ..SEEN
     };
 
-    /// A connection that jumped to half of what was saved.
+    /// Returns a connection that jumped to half of what was saved.
     fn jumped() -> ResumeRules {
         let mut rules = ResumeRules::new(1350, 1 << 20);
         rules.on_given(200_000);
@@ -222,7 +222,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn each_rule_is_asked_about_what_is_seen() {
+    fn rules_check_every_observation() {
         for (seen, rule) in [
             (Observation { window: 100_001, ..JUMPED }, Rule::UnvalidatedWindow),
             (Observation { jump_cwnd: Some(120_000), ..JUMPED }, Rule::JumpBound),
@@ -245,7 +245,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_jump_is_compared_with_what_was_given() {
+    fn jump_is_compared_with_saved_parameters() {
         let mut rules = ResumeRules::new(1350, 1 << 20);
         rules.on_given(199_999);
         let why = Some(Trigger::CongestionWindowLimited);
@@ -266,7 +266,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_retreat_is_compared_with_the_pipe() {
+    fn retreat_is_compared_with_the_pipe() {
         let loss = Some(Trigger::PacketLoss);
         let retreat = event(Some(Phase::Unvalidated), Phase::SafeRetreat, loss);
         assert_eq!(jumped().on_event(&retreat).unwrap_err().rule, Rule::RetreatWindow);

@@ -29,11 +29,11 @@ pub enum Rule {
     PhaseOrder,
     /// A connection jumps once at most.
     OneJump,
-    /// A saved set is claimed by one connection at a time (RFC 9959, 3.2).
+    /// One connection at a time claims saved parameters (RFC 9959, 3.2).
     OneClaim,
     /// Only who holds the claim jumps (RFC 9959, 3.2).
     ClaimedJump,
-    /// What a connection has retreated with, nobody uses again (RFC 9959, 3.5).
+    /// After a retreat, nobody uses the same parameters again (RFC 9959, 3.5).
     Forgotten,
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// A violation of `rule` unless it `holds`.
+/// Returns a violation of `rule` unless it `holds`.
 pub fn check(holds: bool, rule: Rule, seen: impl FnOnce() -> String) -> Result<(), Violation> {
     match holds {
         true => Ok(()),

@@ -23,7 +23,7 @@ impl WindowRule {
         Self { packet_bytes, seen: None, in_retreat: None }
     }
 
-    /// The floor alone: for who is not in Careful Resume.
+    /// Checks the floor alone, outside of Careful Resume.
     ///
     /// # Errors
     ///
@@ -34,7 +34,7 @@ impl WindowRule {
         })
     }
 
-    /// The window after an event.
+    /// Checks the window after an event.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl WindowRule {
         }
     }
 
-    /// The window that a retreat leaves, of a pipe of `pipe_size` bytes.
+    /// Returns the window that a retreat leaves, of a pipe of `pipe_size` bytes.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl WindowRule {
         })
     }
 
-    /// The window, and the threshold, that a retreat leaves at its end. The
+    /// Returns the window, and the threshold, that a retreat leaves at its end. The
     /// acknowledgement that ends it is the first of what was sent since it began:
     /// before that, nothing could grow.
     ///
@@ -103,7 +103,7 @@ impl WindowRule {
     }
 }
 
-/// Half of saved_cwnd, and max_jump.
+/// Checks that a jump is to at most half of saved_cwnd and to at most max_jump.
 ///
 /// # Errors
 ///
@@ -128,13 +128,13 @@ mod tests {
     }
 
     #[test]
-    fn the_floor_is_two_packets() {
+    fn window_floor_is_two_packets() {
         assert_eq!(broken(&[(Phase::Normal, 2700)]), None);
         assert_eq!(broken(&[(Phase::Normal, 2699)]), Some(Rule::WindowFloor));
     }
 
     #[test]
-    fn unvalidated_keeps_to_the_jump_and_does_not_grow() {
+    fn window_does_not_grow_in_unvalidated() {
         use Phase::Unvalidated;
         let expected = Some(Rule::UnvalidatedWindow);
         assert_eq!(broken(&[(Unvalidated, 100_000), (Phase::Validating, 110_000)]), None);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn safe_retreat_does_not_grow() {
+    fn window_does_not_grow_in_safe_retreat() {
         use Phase::SafeRetreat;
         let expected = Some(Rule::RetreatGrowth);
         assert_eq!(broken(&[(SafeRetreat, 9000), (SafeRetreat, 8000)]), None);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retreat_leaves_half_of_the_pipe_and_two_packets_at_least() {
+    fn retreat_leaves_half_of_the_pipe() {
         let rule = WindowRule::new(1350);
         for (left, pipe_size, right) in
             [(50_000, 100_000, true), (50_001, 100_000, false), (2700, 0, true), (2701, 0, false)]
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_acknowledgement_that_ends_a_retreat_does_not_grow_the_window() {
+    fn ack_that_ends_a_retreat_does_not_grow_window() {
         for (before, at_end, right) in [(9000, 9000, true), (9000, 8000, true), (9000, 9001, false)]
         {
             let mut rule = WindowRule::new(1350);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_is_to_half_of_what_was_saved_and_to_max_jump() {
+    fn jump_is_at_most_half_saved_cwnd_and_max_jump() {
         assert!(check_jump(50_000, 100_001, 60_000).is_ok());
         assert!(check_jump(50_001, 100_001, 60_000).is_err());
         assert!(check_jump(50_000, 100_001, 49_999).is_err());

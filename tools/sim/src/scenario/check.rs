@@ -23,7 +23,7 @@ enum Must {
 /// A key, its value if it has one, and what that must be.
 type Requirement = (&'static str, Option<f64>, Must);
 
-/// Whether `scenario` makes sense.
+/// Returns whether `scenario` makes sense.
 ///
 /// # Errors
 ///

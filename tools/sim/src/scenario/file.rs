@@ -1,14 +1,13 @@
-//! Scenario files: one TOML file stands for one scenario or many.
+//! Scenario files: TOML, of one scenario or many.
 //!
-//! Owns: lists of values, cases, and what is said about a file that makes no
-//! sense, always one line that names the file, the key, the value and the way
-//! out. Does not own what a setting means: [`Scenario`].
+//! Owns lists of values, cases, and the errors of a file: one line that names the file,
+//! the key, the value and the way out. [`Scenario`] has the meaning of the settings.
 //!
 //! - A list in place of a value stands for each of its values; several lists
 //!   for every combination, in the order of the file, the last key fastest.
 //! - Each `[[case]]` has a `name` and sets other values, by the same keys as the
 //!   rest of the file, a flow's under the flow's name: what changes together.
-//! - `[random]` sets values that are drawn, by the same keys, each time anew: [`random`].
+//! - `[random]` sets values that are drawn for each draw, by the same keys: [`random`].
 
 use std::fs;
 
@@ -56,7 +55,7 @@ pub struct Named {
 }
 
 impl Named {
-    /// Whether it has every one of `terms`, which are separated by commas: a
+    /// Returns whether it has every one of `terms`, which are separated by commas: a
     /// parameter as `key=value`, or its value alone.
     pub fn matches(&self, terms: &str) -> bool {
         let has = |term: &str| {
@@ -153,7 +152,7 @@ fn parts_of(source: &str, text: &str) -> anyhow::Result<File> {
     Ok(File { stem, source: source.into(), title, about, runs, scenarios })
 }
 
-/// The scenarios of a case with the values of a draw.
+/// Returns the scenarios of a case with the values of a draw.
 fn of_case(mut parts: Parts, draw: &Draw, case: &Case) -> anyhow::Result<Vec<Named>> {
     let mut parameters = draw.parameters();
     parameters.extend(case.name.as_ref().map(|name| ("case".to_owned(), name.as_str().into())));
@@ -168,7 +167,7 @@ fn of_case(mut parts: Parts, draw: &Draw, case: &Case) -> anyhow::Result<Vec<Nam
     }
 }
 
-/// The file's cases; one without a name, which changes nothing, when it has none.
+/// Returns the file's cases; one without a name, which changes nothing, when it has none.
 fn take_cases(table: &mut Table) -> anyhow::Result<Vec<Case>> {
     let Some(cases) = table.remove("case") else { return Ok(vec![Case::default()]) };
     let Value::Array(cases) = cases else { bail!("case: write [[case]] before each") };
@@ -237,7 +236,7 @@ fn merge(into: &mut Table, changes: Table) {
     }
 }
 
-/// Every combination of the lists' values, the last key fastest.
+/// Returns every combination of the lists' values, the last key fastest.
 fn expand(parts: Parts, fixed: &Map<String, serde_json::Value>) -> anyhow::Result<Vec<Named>> {
     let mut axes = Vec::new();
     for (part, (name, table)) in parts.iter().enumerate() {
@@ -274,7 +273,7 @@ fn find_axes(
     Ok(())
 }
 
-/// `path.rate_mbps`
+/// Returns the full key, such as `path.rate_mbps`.
 fn key_of(part: &str, keys: &[String]) -> String {
     let all = (!part.is_empty()).then_some(part).into_iter().chain(keys.iter().map(String::as_str));
     all.collect::<Vec<_>>().join(".")
@@ -372,7 +371,7 @@ fn table_of(name: &str, value: Value) -> anyhow::Result<Table> {
     }
 }
 
-/// What is wrong with the TOML itself, and in which line.
+/// Describes a syntax error of the TOML, with its line.
 fn syntax(error: &toml::de::Error, text: &str) -> anyhow::Error {
     let start = error.span().map_or(0, |span| span.start);
     let line = 1 + text.bytes().take(start).filter(|b| *b == b'\n').count();

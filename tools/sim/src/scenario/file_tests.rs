@@ -15,7 +15,7 @@ fn names(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_file_without_lists_is_one_scenario_without_a_name() {
+fn file_without_lists_is_one_unnamed_scenario() {
     let file = parse_text(&format!("runs = 3\n{PATH}{FLOW}")).expect("a file that makes sense");
     assert_eq!((file.stem.as_str(), file.runs, file.scenarios.len()), ("some", 3, 1));
     let Named { name, parameters, scenario } = &file.scenarios[0];
@@ -25,7 +25,7 @@ fn a_file_without_lists_is_one_scenario_without_a_name() {
 }
 
 #[test]
-fn lists_stand_for_every_combination_the_last_key_fastest() {
+fn lists_give_every_combination() {
     let text = "[path]\nrtt_ms = [20, 600]\nrate_mbps = [0.5, 50]\n\
                 [[flow]]\nobject_bdp = 1\nmode = [\"slow-start\", \"careful-resume\"]\n\
                 saved.cwnd_bdp = 0.5\nsaved.age_s = [1]\n";
@@ -46,7 +46,7 @@ fn lists_stand_for_every_combination_the_last_key_fastest() {
 }
 
 #[test]
-fn a_case_sets_values_that_change_together() {
+fn case_sets_values_that_change_together() {
     let text = format!(
         "{PATH}[[flow]]\nobject_bdp = 1\ncc = [\"cubic\", \"reno\"]\n[[flow]]\nname = \"extra\"\nobject_bdp = 40\n\
          [[case]]\nname = \"none\"\nextra.count = 0\n\
@@ -77,7 +77,7 @@ fn a_case_sets_values_that_change_together() {
 const RANDOM: &str = "[random]\ndraws = 40\nseed = 7\n";
 
 #[test]
-fn a_draw_has_values_in_its_ranges_which_are_the_same_in_every_case() {
+fn draw_has_the_same_values_in_every_case() {
     let text = format!(
         "{RANDOM}path.rate_mbps = {{ log = [1, 100] }}\nflow.saved.cwnd_bdp = {{ linear = [0, 1.0] }}\nflow.count = {{ whole = [1, 3] }}\n\
          {PATH}[[flow]]\nobject_bdp = 1\ncc = [\"cubic\", \"reno\"]\n\
@@ -112,7 +112,7 @@ fn a_draw_has_values_in_its_ranges_which_are_the_same_in_every_case() {
 }
 
 #[test]
-fn tables_in_an_array_are_no_list_of_values() {
+fn array_of_tables_is_no_list_of_values() {
     let text = format!("{PATH}[[path.change]]\nat_ms = 5\nloss = 0.5\n[[path.change]]\nat_ms = 7\nrtt_ms = 9\n{FLOW}");
     let file = parse_text(&text).expect("a file that makes sense");
     assert_eq!(file.scenarios.len(), 1);
@@ -131,7 +131,7 @@ fn terms_choose_scenarios() {
 }
 
 #[test]
-fn objects_have_twenty_packets_at_least_unless_told_in_bytes() {
+fn objects_have_at_least_twenty_packets() {
     for (size, count, bytes) in [
         ("object_bdp = 0.001", 1, 27_000),
         ("object_bytes = 1000", 1, 1000),
@@ -146,7 +146,7 @@ fn objects_have_twenty_packets_at_least_unless_told_in_bytes() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told_in_one_line_with_key_and_value() {
+fn bad_file_is_one_line_with_key_and_value() {
     let long =
         format!("[path]\nrate_mbps = {0:?}\nrtt_ms = {0:?}\n{FLOW}", (1..400).collect::<Vec<_>>());
     for (text, said) in [

@@ -261,19 +261,19 @@ pub const PACKET_BYTES: u64 = 1350;
 pub const PACKETS_MIN: u64 = 20;
 
 impl Path {
-    /// What jitter delays a packet by at most, in ms.
+    /// Returns the longest delay by jitter, in ms.
     pub fn longest_jitter_ms(&self) -> f64 {
         self.jitter_ms + self.jitter_share * self.rtt_ms
     }
 
-    /// Bandwidth-delay product, in bytes.
+    /// Returns the bandwidth-delay product, in bytes.
     pub fn bdp_bytes(&self) -> f64 {
         self.rate_mbps * 1e6 / 8.0 * self.rtt_ms / 1e3
     }
 }
 
 impl Flow {
-    /// What each of the `count` flows downloads over `path`, in bytes.
+    /// Returns what each of the `count` flows downloads over `path`, in bytes.
     pub fn each_bytes(&self, path: &Path) -> u64 {
         let of_bdp = |bdp: f64| (bdp * path.bdp_bytes()) as u64;
         let told = match (self.object_bytes, self.object_bdp, self.total_bdp) {
@@ -286,7 +286,7 @@ impl Flow {
 }
 
 impl Scenario {
-    /// Data packets that all flows need together, without any loss: what a run
+    /// Returns how many data packets all flows need, without any loss: what a run
     /// costs.
     pub fn data_packets(&self) -> u64 {
         let packets = |flow: &Flow| flow.each_bytes(&self.path).div_ceil(PACKET_BYTES);

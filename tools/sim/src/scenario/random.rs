@@ -3,8 +3,9 @@
 //! `[random]` has `draws`, how often every value is drawn, a `seed`, and by key the
 //! range of each value: `{ log = [5, 1000] }`, in which equal ratios are equally likely,
 //! `{ linear = [0.25, 1] }`, or `{ whole = [1, 8] }`. Values are drawn in the order of
-//! the file, and take the place of those of the file and its cases. Every draw is a scenario of its own, or as many as the
-//! file's lists and cases make of it; a draw has the same values in all of them.
+//! the file, and replace those of the file and its cases. Every draw is a scenario of its
+//! own, or as many as the file's lists and cases make of it; a draw has the same values in
+//! all of them.
 
 use anyhow::bail;
 use anyhow::ensure;
@@ -13,7 +14,7 @@ use serde_json::Map;
 use toml::Table;
 use toml::Value;
 
-use crate::dice::Dice;
+use crate::random::Random;
 use crate::seeds::Purpose;
 
 /// The values of one draw.
@@ -35,7 +36,7 @@ enum Scale {
 }
 
 impl Draw {
-    /// Its number and values by key, as outcomes tell them.
+    /// Returns its number and values by key, as outcomes have them.
     pub fn parameters(&self) -> Map<String, serde_json::Value> {
         let mut parameters = Map::new();
         parameters.extend(self.number.map(|number| ("draw".to_owned(), number.into())));
@@ -78,8 +79,8 @@ pub fn take_draws(file: &mut Table, draws_max: usize) -> anyhow::Result<Vec<Draw
     let seed = whole(&mut ranges, "seed")?;
     ensure!(!ranges.is_empty(), "[random] draws nothing: say path.rate_mbps = {EXAMPLE}");
     let draw = |number| {
-        let mut dice = Dice::new(seed, Purpose::Draw, number);
-        Ok(Draw { number: Some(number), values: drawn("random", &ranges, &mut dice)? })
+        let mut random = Random::new(seed, Purpose::Draw, number);
+        Ok(Draw { number: Some(number), values: drawn("random", &ranges, &mut random)? })
     };
     (1..=draws).map(draw).collect()
 }
@@ -94,8 +95,8 @@ fn whole(table: &mut Table, key: &str) -> anyhow::Result<u64> {
     number.with_context(|| format!("random.{key} = {value}: must be a whole number, not negative"))
 }
 
-/// A value of each range, in the order of the file.
-fn drawn(part: &str, ranges: &Table, dice: &mut Dice) -> anyhow::Result<Table> {
+/// Returns a value of each range, in the order of the file.
+fn drawn(part: &str, ranges: &Table, random: &mut Random) -> anyhow::Result<Table> {
     let mut values = Table::new();
     for (key, value) in ranges {
         let name = format!("{part}.{key}");
@@ -103,17 +104,19 @@ fn drawn(part: &str, ranges: &Table, dice: &mut Dice) -> anyhow::Result<Table> {
             bail!("{name} = {value}: say a range, {EXAMPLE} or {{ linear = [0.25, 1] }}");
         };
         let value = match range(&name, inner)? {
-            Some((Scale::Linear, low, high)) => dice.uniform(low, high).into(),
-            Some((Scale::Log, low, high)) => dice.log(low, high).into(),
-            Some((Scale::Whole, low, high)) => (dice.whole(low as u64, high as u64) as i64).into(),
-            None => drawn(&name, inner, dice)?.into(),
+            Some((Scale::Linear, low, high)) => random.uniform(low, high).into(),
+            Some((Scale::Log, low, high)) => random.log(low, high).into(),
+            Some((Scale::Whole, low, high)) => {
+                (random.whole(low as u64, high as u64) as i64).into()
+            }
+            None => drawn(&name, inner, random)?.into(),
         };
         values.insert(key.clone(), value);
     }
     Ok(values)
 }
 
-/// The range that `table` is, if it is one.
+/// Returns the range that `table` is, if it is one.
 fn range(name: &str, table: &Table) -> anyhow::Result<Option<(Scale, f64, f64)>> {
     let scales = [("linear", Scale::Linear), ("log", Scale::Log), ("whole", Scale::Whole)];
     let Some((key, scale)) = scales.into_iter().find(|(key, _)| table.contains_key(*key)) else {

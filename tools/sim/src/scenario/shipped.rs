@@ -32,7 +32,7 @@ shipped!(
     "published",
 );
 
-/// Every file of the evaluation.
+/// Returns every file of the evaluation.
 ///
 /// # Errors
 ///
@@ -41,7 +41,7 @@ pub fn all() -> anyhow::Result<Vec<File>> {
     SHIPPED.iter().map(|(stem, text)| file::parse(stem, text)).collect()
 }
 
-/// The file called `name`, with or without `.toml` and a folder; or else the
+/// Returns the file called `name`, with or without `.toml` and a folder; or else the
 /// file at the path `name`.
 ///
 /// # Errors
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_of_the_folder_is_shipped_and_makes_sense() {
+    fn every_file_of_the_folder_is_shipped_and_valid() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
         let mut files: Vec<String> = std::fs::read_dir(folder)
             .expect("the folder")

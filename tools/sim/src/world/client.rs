@@ -1,5 +1,5 @@
-//! Client of a flow: one request, one response, then the end. As edge-client does,
-//! it acknowledges at once whatever arrives together.
+//! Client of a flow: one request and its response. Like edge-client, it acknowledges at once
+//! all packets that arrive together.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -35,8 +35,8 @@ pub struct Client {
     pub complete: Option<Duration>,
 }
 
-/// Where a client is, and what it works with.
-pub struct ClientTurn<'a> {
+/// Time, flow and shared state of a client's turn.
+pub struct ClientContext<'a> {
     pub now: Duration,
     pub flow: usize,
     pub clock: &'a Clock,
@@ -55,7 +55,7 @@ impl Default for Scratch {
 }
 
 impl Client {
-    /// A client that is about to ask for `expected_bytes`.
+    /// Creates a client that will request `expected_bytes`.
     pub fn new(
         quic: quiche::Connection,
         local: SocketAddr,
@@ -75,23 +75,23 @@ impl Client {
         }
     }
 
-    /// A packet has come.
+    /// Handles a packet.
     pub fn on_packet(&mut self, slot: Slot, wire: &mut Wire) {
         // What cannot be read any more is dropped, as any host does.
         let _ = self.quic.recv(wire.packets.bytes(slot), self.info);
-        wire.packets.give_back(slot);
+        wire.packets.free(slot);
     }
 
-    /// A timer has fired. False if there is nothing to do after all.
-    pub fn on_timer(&mut self, turn: &mut ClientTurn<'_>) -> bool {
-        if !self.timer.fired(turn.now) {
+    /// Handles a timer. Returns false if there is nothing to do.
+    pub fn on_timer(&mut self, context: &mut ClientContext<'_>) -> bool {
+        if !self.timer.fired(context.now) {
             return false;
         }
-        let due = self.deadline(turn.clock).is_some_and(|at| at <= turn.now);
+        let due = self.deadline(context.clock).is_some_and(|at| at <= context.now);
         if due {
             self.quic.on_timeout();
         } else {
-            self.set_timer(turn);
+            self.set_timer(context);
         }
         due
     }
@@ -101,25 +101,25 @@ impl Client {
     /// # Errors
     ///
     /// The connection or the response ended before its time.
-    pub fn progress(&mut self, turn: &mut ClientTurn<'_>) -> Result<(), Failure> {
+    pub fn drive(&mut self, context: &mut ClientContext<'_>) -> Result<(), Failure> {
         if self.complete.is_none() {
-            self.advance(turn).map_err(|e| self.broken(&format!("HTTP/3 failed: {e}")))?;
+            self.advance(context).map_err(|e| self.failure(&format!("HTTP/3 failed: {e}")))?;
         }
-        self.flush(turn)?;
+        self.flush(context)?;
         if self.complete.is_some() && self.quic.local_error().is_none() {
             let _ = self.quic.close(true, h3::WireErrorCode::NoError as u64, b"");
-            self.flush(turn)?;
+            self.flush(context)?;
         }
         if self.complete.is_none() && (self.quic.is_closed() || self.quic.is_draining()) {
-            return Err(self.broken("the connection ended"));
+            return Err(self.failure("the connection ended"));
         }
-        self.set_timer(turn);
+        self.set_timer(context);
         Ok(())
     }
 
-    fn advance(&mut self, turn: &mut ClientTurn<'_>) -> Result<(), h3::Error> {
+    fn advance(&mut self, context: &mut ClientContext<'_>) -> Result<(), h3::Error> {
         if self.http.is_none() && self.quic.is_established() {
-            self.http = Some(h3::Connection::with_transport(&mut self.quic, turn.http)?);
+            self.http = Some(h3::Connection::with_transport(&mut self.quic, context.http)?);
         }
         let Some(http) = &mut self.http else {
             return Ok(());
@@ -135,9 +135,9 @@ impl Client {
             match http.poll(&mut self.quic) {
                 Ok((stream, h3::Event::Data)) => {
                     while let Ok(count) =
-                        http.recv_body(&mut self.quic, stream, &mut turn.scratch.0)
+                        http.recv_body(&mut self.quic, stream, &mut context.scratch.0)
                     {
-                        self.first_byte.get_or_insert(turn.now);
+                        self.first_byte.get_or_insert(context.now);
                         self.received_bytes += count as u64;
                     }
                 }
@@ -146,7 +146,7 @@ impl Client {
                     debug_assert!(right, "{list:?}");
                 }
                 Ok((_, h3::Event::Finished)) if self.received_bytes == self.expected_bytes => {
-                    self.complete = Some(turn.now);
+                    self.complete = Some(context.now);
                 }
                 Ok((_, h3::Event::Finished | h3::Event::Reset(_))) => {
                     return Err(h3::Error::RequestIncomplete);
@@ -158,17 +158,17 @@ impl Client {
         }
     }
 
-    fn flush(&mut self, turn: &mut ClientTurn<'_>) -> Result<(), Failure> {
+    fn flush(&mut self, context: &mut ClientContext<'_>) -> Result<(), Failure> {
         loop {
-            let slot = turn.wire.packets.take();
-            let room = &mut turn.wire.packets.room(slot)[..PACKET_BYTES_MAX];
+            let slot = context.wire.packets.allocate();
+            let room = &mut context.wire.packets.buffer_mut(slot)[..PACKET_BYTES_MAX];
             match self.quic.send(room) {
-                Ok((bytes, _)) => turn.wire.send_up(turn.now, turn.flow, slot, bytes),
+                Ok((bytes, _)) => context.wire.send_up(context.now, context.flow, slot, bytes),
                 Err(e) => {
-                    turn.wire.packets.give_back(slot);
+                    context.wire.packets.free(slot);
                     return match e {
                         quiche::Error::Done => Ok(()),
-                        e => Err(self.broken(&format!("QUIC failed: {e}"))),
+                        e => Err(self.failure(&format!("QUIC failed: {e}"))),
                     };
                 }
             }
@@ -179,19 +179,19 @@ impl Client {
         self.quic.timeout_instant().map(|at| clock.since_start(at))
     }
 
-    fn set_timer(&mut self, turn: &mut ClientTurn<'_>) {
-        // Nobody waits for what a client does that has all it came for.
-        let deadline = self.deadline(turn.clock).filter(|_| self.complete.is_none());
-        let event = Event::ClientTimer(turn.flow as u32);
-        self.timer.set(turn.now, deadline, event, &mut turn.wire.queue);
+    fn set_timer(&mut self, context: &mut ClientContext<'_>) {
+        // A client that is complete needs no timer.
+        let deadline = self.deadline(context.clock).filter(|_| self.complete.is_none());
+        let event = Event::ClientTimer(context.flow as u32);
+        self.timer.set(context.now, deadline, event, &mut context.wire.queue);
     }
 
-    /// How far the download has come, in words.
+    /// Returns how far the download has come, in words.
     pub fn extent(&self) -> String {
         format!("{} of {} bytes have arrived", self.received_bytes, self.expected_bytes)
     }
 
-    fn broken(&self, why: &str) -> Failure {
+    fn failure(&self, why: &str) -> Failure {
         let errors = (self.quic.local_error(), self.quic.peer_error());
         let timed_out = if self.quic.is_timed_out() { ", timed out" } else { "" };
         Failure::Stall(format!("{why}{timed_out}, {}; errors: {errors:?}", self.extent()))

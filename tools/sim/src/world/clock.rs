@@ -7,7 +7,7 @@ use quiche::clock;
 use quiche::clock::Simulation;
 
 /// The wall clock at the start of each run, since the Unix epoch. Any time will
-/// do that leaves room for saved sets before it.
+/// do that is later than the age of saved parameters.
 const WALL_START: Duration = Duration::from_secs(1_700_000_000);
 
 /// Virtual time; one clock a thread.
@@ -27,12 +27,12 @@ impl Clock {
         self.simulation.advance_to(at);
     }
 
-    /// A time of quiche's as a time since the start.
+    /// Converts a time of quiche to a time since the start.
     pub fn since_start(&self, instant: Instant) -> Duration {
         instant.saturating_duration_since(self.start)
     }
 
-    /// The instant that quiche knows as this time since the start.
+    /// Converts a time since the start to one of quiche.
     pub fn instant(&self, at: Duration) -> Instant {
         self.start + at
     }

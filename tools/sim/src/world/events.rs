@@ -36,7 +36,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Which way a packet is on; None for other events.
+    /// Returns which way a packet is on; None for other events.
     fn lane(self) -> Option<usize> {
         let (flow, way) = match self {
             Self::AtClient(flow, _) => (flow, 0),
@@ -109,7 +109,7 @@ impl EventQueue {
         Some((at, event))
     }
 
-    /// The next event, if it happens at `at` or was due before.
+    /// Returns the next event, if it happens at `at` or was due before.
     pub fn pop_due(&mut self, at: Duration) -> Option<Event> {
         self.heap.peek().filter(|entry| entry.at <= at)?;
         self.pop().map(|(_, event)| event)
@@ -140,7 +140,7 @@ impl Timer {
         }
     }
 
-    /// An event of this timer happened at `now`. False if another one was queued
+    /// Notes that an event of this timer happened at `now`. Returns false if another one was queued
     /// for an earlier time since, which has happened.
     pub fn fired(&mut self, now: Duration) -> bool {
         let counts = self.queued == Some(now);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn events_come_in_order_of_time_and_then_of_queueing() {
+    fn events_come_by_time_then_by_queueing() {
         let mut queue = EventQueue::default();
         for (at, flow) in [(5, 0), (3, 1), (5, 2), (3, 3), (4, 4)] {
             queue.push(ms(at), Event::ClientTimer(flow));
@@ -172,11 +172,11 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_several_ways_come_in_order_of_time_and_then_of_queueing() {
+    fn packets_come_by_time_then_by_queueing() {
         let (mut queue, mut packets) = (EventQueue::default(), Packets::default());
         let mut expected = vec![];
         for i in 0..200 {
-            let (flow, slot, at) = (i % 7, packets.take(), ms(u64::from(i / 14)));
+            let (flow, slot, at) = (i % 7, packets.allocate(), ms(u64::from(i / 14)));
             let event = match i % 3 {
                 0 => Event::AtClient(flow, slot),
                 1 => Event::AtUplink(flow, slot),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_due_is_taken() {
+    fn events_are_taken_when_due() {
         let mut queue = EventQueue::default();
         queue.push(ms(2), Event::ServerTimer(0));
         assert_eq!(queue.pop_due(ms(1)), None);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_fires_once_for_its_earliest_deadline() {
+    fn timer_fires_once_for_its_earliest_deadline() {
         let (mut queue, mut timer) = (EventQueue::default(), Timer::default());
         let event = Event::ClientTimer(0);
         for at in [7, 9, 4, 4] {

@@ -1,4 +1,4 @@
-//! Flow of a run: its plan, its two hosts, and what came of it.
+//! Flow of a run: its plan, its two hosts, and its outcome.
 
 use std::net::IpAddr;
 use std::net::Ipv4Addr;
@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use super::client::Client;
 use super::clock::Clock;
-use super::dealings;
 use super::plan::FlowPlan;
 use super::record::PhaseChange;
 use super::server::Server;
+use super::store;
 use crate::outcome::FlowOutcome;
 
 /// Where servers listen.
@@ -29,22 +29,22 @@ pub struct FlowRun {
     pub client: Option<Client>,
     pub server: Option<Server>,
     /// It is on a list of hosts to serve.
-    pub client_touched: bool,
-    pub server_touched: bool,
+    pub client_ready: bool,
+    pub server_ready: bool,
 }
 
 impl FlowRun {
-    /// A flow that has not begun.
+    /// Creates a flow that has not begun.
     pub fn new(plan: FlowPlan) -> Self {
-        Self { plan, client: None, server: None, client_touched: false, server_touched: false }
+        Self { plan, client: None, server: None, client_ready: false, server_ready: false }
     }
 
-    /// Its client has all it asked for.
+    /// Returns whether its client has all that it requested.
     pub fn is_complete(&self) -> bool {
         self.client.as_ref().is_some_and(|client| client.complete.is_some())
     }
 
-    /// What came of it; None unless it is complete.
+    /// Returns its outcome; None unless it is complete.
     pub fn outcome(self, clock: &Clock) -> Option<FlowOutcome> {
         let (plan, client) = (self.plan, self.client?);
         let mut record = self.server?.record;
@@ -84,9 +84,9 @@ impl FlowRun {
         })
     }
 
-    /// The address of its client, in the subnet that the plan gives it.
+    /// Returns the address of its client, in the subnet that the plan gives it.
     pub fn client_address(&self, index: usize) -> SocketAddr {
-        let ip = dealings::client_ip(self.plan.subnet);
+        let ip = store::client_ip(self.plan.subnet);
         SocketAddr::new(ip.into(), FIRST_PORT + index as u16)
     }
 }
@@ -98,7 +98,7 @@ pub enum Side {
     Server = 2,
 }
 
-/// A connection ID that no other host of the run has.
+/// Returns a connection ID that no other host of the run has.
 pub fn id(flow: usize, side: Side) -> [u8; ID_BYTES] {
     let mut id = [side as u8; ID_BYTES];
     id[..4].copy_from_slice(&(flow as u32).to_be_bytes());

@@ -1,10 +1,9 @@
-//! Tests of learning: what connections see of a path, and what the next ones make
-//! of it.
+//! Tests of observations: what connections record of a path, and how the next ones use it.
 
 use super::*;
 use crate::outcome::FlowOutcome;
 
-/// A client's downloads in turn, as many as `count` says.
+/// Returns a client's downloads in turn, as many as `count` says.
 fn downloads(path: &str, flow: &str) -> (f64, Vec<FlowOutcome>) {
     let text = format!(
         "[path]
@@ -24,7 +23,7 @@ const GEO: &str = "rate_mbps = 50\nrtt_ms = 600";
 const LEO: &str = "rate_mbps = 100\nrtt_ms = 60";
 
 #[test]
-fn flows_in_turn_start_when_the_one_before_is_over() {
+fn flow_in_turn_starts_when_the_last_has_ended() {
     let flow = "count = 3\nobject_bytes = 100_000\nstart_ms = 50\nsaved.cold = true";
     let (_, visits) = downloads(LEO, flow);
     let starts: Vec<f64> = visits.iter().map(|flow| flow.start_ms).collect();
@@ -37,9 +36,9 @@ fn flows_in_turn_start_when_the_one_before_is_over() {
     }
 }
 
-/// RFC 9959, 3.1: each download is saved for the next one.
+/// Checks RFC 9959, 3.1: each download is saved for the next one.
 #[test]
-fn the_third_visit_from_a_cold_store_is_as_fast_as_a_taught_one() {
+fn third_visit_is_as_fast_as_from_a_full_store() {
     for (path, cc) in [(GEO, "cubic"), (GEO, "reno"), (LEO, "cubic"), (LEO, "reno")] {
         let visits = |more: &str| downloads(path, &format!("cc = '{cc}'\nobject_bdp = 1\n{more}"));
         let (_, taught) = visits("");
@@ -59,7 +58,7 @@ fn the_third_visit_from_a_cold_store_is_as_fast_as_a_taught_one() {
     }
 }
 
-/// What a first download teaches, as a share of the path's BDP.
+/// Returns what a first download records, as a share of the path's BDP.
 fn taught(path: &str, flow: &str) -> f64 {
     let (bdp_bytes, flows) = downloads(path, &format!("saved.cold = true\n{flow}"));
     flows[0].observed_cwnd_bytes.unwrap_or(0) as f64 / bdp_bytes
@@ -69,7 +68,7 @@ fn taught(path: &str, flow: &str) -> f64 {
 /// carries: at least half of an object that slow start doubles up to, and nearly
 /// all that the path holds of one that fills it.
 #[test]
-fn a_first_download_teaches_what_it_carried() {
+fn first_download_records_what_it_carried() {
     let paths = ["rate_mbps = 300\nrtt_ms = 10", LEO];
     let impairments = ["", "ack_thinning = 8", "jitter_ms = 1", "jitter_ms = 1\nack_thinning = 8"];
     for (path, impaired) in paths.iter().flat_map(|p| impairments.map(|i| (p, i))) {
@@ -85,9 +84,9 @@ fn a_first_download_teaches_what_it_carried() {
     }
 }
 
-/// RFC 9959, 3.1: a path that has lost capacity is saved as it is now.
+/// Checks RFC 9959, 3.1: a path that has lost capacity is saved as it is now.
 #[test]
-fn a_long_download_lowers_what_was_saved() {
+fn long_download_lowers_saved_cwnd() {
     for after_jump in ["soft", "ceiling", "none"] {
         let flow = format!(
             "count = 2\nobject_bdp = 20\nsaved.cwnd_bdp = 1.6\nafter_jump = '{after_jump}'"

@@ -1,17 +1,15 @@
 //! Simulation of one run: virtual time, the path, and the hosts at its ends.
 //!
-//! Owns: the order of events, and what the hosts of a run share. A host takes
-//! in all that arrives for it at one time before it answers. Does not own: what
-//! a link does to a packet (`link`), what a connection does (quiche), or which
-//! rules must hold ([`invariants`](crate::invariants)).
+//! Owns the order of events, and what the hosts of a run share. A host handles
+//! all packets that arrive at one time before it sends. The behaviour of links is
+//! that of `link`, that of connections is quiche's, and the rules that must hold are
+//! in [`invariants`](crate::invariants).
 
 mod client;
 mod clock;
-mod dealings;
 mod error;
 mod events;
 mod flow;
-mod kept;
 #[cfg(test)]
 mod learning_tests;
 mod packets;
@@ -20,12 +18,14 @@ mod record;
 mod response;
 mod server;
 mod settings;
+mod store;
 #[cfg(test)]
 mod store_tests;
 mod swing;
 #[cfg(test)]
 mod tests;
 mod thinning;
+mod thread_state;
 mod topology;
 mod wire;
 
@@ -34,20 +34,20 @@ use std::path::Path;
 use std::time::Duration;
 
 use self::client::Client;
-use self::client::ClientTurn;
+use self::client::ClientContext;
 use self::clock::Clock;
-use self::dealings::Dealings;
 pub use self::error::Failure;
 pub use self::error::RunError;
 use self::events::Event;
 use self::flow::FlowRun;
 use self::flow::Side;
 use self::flow::SERVER;
-use self::kept::Kept;
 use self::packets::Slot;
 use self::server::Server;
-use self::server::ServerTurn;
+use self::server::ServerContext;
+use self::store::SimulatedStore;
 use self::thinning::Thinning;
+use self::thread_state::ThreadState;
 use self::topology::Network;
 use self::wire::Wire;
 use crate::outcome::Outcome;
@@ -56,12 +56,12 @@ use crate::seeds;
 use crate::seeds::Purpose;
 use crate::trace::Folder;
 
-/// The hosts of a run may take so many turns without time passing.
+/// The most turns of a run's hosts without time passing.
 const TURNS_AT_ONCE_MAX: u32 = 100_000;
 
 thread_local! {
-    /// What takes longer to make than many a run.
-    static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
+    /// Takes longer to create than many runs take.
+    static THREAD_STATE: RefCell<Option<ThreadState>> = const { RefCell::new(None) };
 }
 
 /// Runs `scenario` once; all that is random follows from `seed`. The fields of
@@ -75,7 +75,7 @@ pub fn run(scenario: &Scenario, seed: u64) -> anyhow::Result<Outcome> {
     run_into(scenario, seed, None)
 }
 
-/// As [`run`], and leaves traces in `folder`, which is made unless it exists.
+/// Runs as [`run`] does, and writes traces to `folder`, which it creates unless it exists.
 ///
 /// # Errors
 ///
@@ -85,17 +85,17 @@ pub fn run_traced(scenario: &Scenario, seed: u64, folder: &Path) -> anyhow::Resu
 }
 
 fn run_into(scenario: &Scenario, seed: u64, folder: Option<Folder>) -> anyhow::Result<Outcome> {
-    KEPT.with_borrow_mut(|kept| {
-        let kept = match kept {
-            Some(kept) => kept,
-            None => kept.insert(Kept::new()?),
+    THREAD_STATE.with_borrow_mut(|thread_state| {
+        let thread_state = match thread_state {
+            Some(thread_state) => thread_state,
+            None => thread_state.insert(ThreadState::new()?),
         };
-        let mut world = World::new(scenario, seed, kept, folder)?;
+        let mut world = World::new(scenario, seed, thread_state, folder)?;
         let result = world.run();
         if let Some(depths) = world.wire.depths.take() {
             depths.finish()?;
         }
-        world.give_memory_back();
+        world.return_packets();
         result?;
         Ok(world.outcome(scenario))
     })
@@ -110,19 +110,19 @@ enum Host {
 
 struct World<'a> {
     seed: u64,
-    kept: &'a mut Kept,
+    thread_state: &'a mut ThreadState,
     folder: Option<Folder>,
     clock: Clock,
     deadline: Duration,
     now: Duration,
-    /// How often something has followed from what happened at the same time.
+    /// How many turns the hosts have taken at this time.
     turns_now: u32,
     wire: Wire,
-    dealings: Dealings,
+    store: SimulatedStore,
     flows: Vec<FlowRun>,
-    /// Hosts that something happened to and that have not answered.
-    touched: Vec<Host>,
-    /// Clients that have not got all, and servers that have not ended.
+    /// Hosts that had an event and have not handled it.
+    ready: Vec<Host>,
+    /// Clients that are not complete, and servers that have not ended.
     downloading: usize,
     serving: usize,
 }
@@ -131,7 +131,7 @@ impl<'a> World<'a> {
     fn new(
         scenario: &Scenario,
         seed: u64,
-        kept: &'a mut Kept,
+        thread_state: &'a mut ThreadState,
         folder: Option<Folder>,
     ) -> anyhow::Result<Self> {
         let plans = plan::flows(scenario, seed)?;
@@ -139,16 +139,16 @@ impl<'a> World<'a> {
         let depths = folder.as_ref().map(Folder::depths).transpose()?;
         let network = Network::new(&scenario.path, &plans, seed)?;
         let thinning = Thinning::new(scenario.path.ack_thinning, plans.len());
-        let packets = std::mem::take(&mut kept.packets);
+        let packets = std::mem::take(&mut thread_state.packets);
         let mut wire = Wire::new(network, thinning, depths, packets);
         for (flow, plan) in plans.iter().enumerate().filter(|(_, plan)| plan.after.is_none()) {
             wire.queue.push(plan.start, Event::Start(flow as u32));
         }
         Ok(Self {
             seed,
-            kept,
+            thread_state,
             folder,
-            dealings: Dealings::new(&plans),
+            store: SimulatedStore::new(&plans),
             clock,
             deadline: plan::duration("deadline_s", scenario.deadline_s)?,
             now: Duration::ZERO,
@@ -157,11 +157,11 @@ impl<'a> World<'a> {
             downloading: plans.len(),
             serving: plans.len(),
             flows: plans.into_iter().map(FlowRun::new).collect(),
-            touched: vec![],
+            ready: vec![],
         })
     }
 
-    /// Runs until every client has all it asked for, and every server knows.
+    /// Runs until every client is complete and every server has ended.
     fn run(&mut self) -> anyhow::Result<()> {
         while self.downloading + self.serving > 0 {
             let Some((at, event)) = self.wire.queue.pop() else {
@@ -181,7 +181,7 @@ impl<'a> World<'a> {
             while let Some(event) = self.wire.queue.pop_due(at) {
                 self.handle(event)?;
             }
-            self.serve_touched()?;
+            self.drive_ready()?;
         }
         match self.flows.iter().position(|flow| !flow.is_complete()) {
             Some(flow) => Err(self.stall(flow).into()),
@@ -207,16 +207,16 @@ impl<'a> World<'a> {
             Event::AtServer(flow, slot) => self.at_server(flow as usize, slot),
             Event::ClientTimer(flow) => {
                 let flow = flow as usize;
-                let fired = self.on_client(flow, |client, turn| Ok(client.on_timer(turn)))?;
+                let fired = self.on_client(flow, |client, context| Ok(client.on_timer(context)))?;
                 if fired {
-                    self.touch(Host::Client(flow));
+                    self.mark_ready(Host::Client(flow));
                 }
                 Ok(())
             }
             Event::ServerTimer(flow) => {
                 let flow = flow as usize;
                 if self.on_server(flow, Server::on_timer)? {
-                    self.touch(Host::Server(flow));
+                    self.mark_ready(Host::Server(flow));
                 }
                 Ok(())
             }
@@ -226,12 +226,12 @@ impl<'a> World<'a> {
     fn start(&mut self, index: usize) -> anyhow::Result<()> {
         let flow = &mut self.flows[index];
         let (local, id) = (flow.client_address(index), flow::id(index, Side::Client));
-        let mut quic = self.kept.settings.connect(&flow.plan, &id, local, SERVER)?;
+        let mut quic = self.thread_state.settings.connect(&flow.plan, &id, local, SERVER)?;
         if let Some(folder) = &self.folder {
             folder.log(&mut quic, "client", index)?;
         }
         flow.client = Some(Client::new(quic, local, SERVER, flow.plan.object_bytes));
-        self.touch(Host::Client(index));
+        self.mark_ready(Host::Client(index));
         Ok(())
     }
 
@@ -242,74 +242,74 @@ impl<'a> World<'a> {
         }
         match &mut flow.client {
             Some(client) => client.on_packet(slot, &mut self.wire),
-            None => self.wire.packets.give_back(slot),
+            None => self.wire.packets.free(slot),
         }
-        self.touch(Host::Client(index));
+        self.mark_ready(Host::Client(index));
     }
 
     fn at_server(&mut self, index: usize, slot: Slot) -> anyhow::Result<()> {
         if self.flows[index].server.is_none() {
             self.accept(index)?;
         }
-        self.on_server(index, |server, turn| server.on_packet(slot, turn))?;
-        self.touch(Host::Server(index));
+        self.on_server(index, |server, context| server.on_packet(slot, context))?;
+        self.mark_ready(Host::Server(index));
         Ok(())
     }
 
     fn accept(&mut self, index: usize) -> anyhow::Result<()> {
         let flow = &mut self.flows[index];
         let (peer, id) = (flow.client_address(index), flow::id(index, Side::Server));
-        let mut quic = self.kept.settings.accept(&flow.plan, &id, SERVER, peer)?;
+        let mut quic = self.thread_state.settings.accept(&flow.plan, &id, SERVER, peer)?;
         if let Some(folder) = &self.folder {
             folder.log(&mut quic, "server", index)?;
         }
         let now = self.clock.instant(self.now);
-        flow.server = Some(Server::new(quic, SERVER, peer, &flow.plan, now, &self.dealings));
+        flow.server = Some(Server::new(quic, SERVER, peer, &flow.plan, now, &self.store));
         Ok(())
     }
 
-    fn touch(&mut self, host: Host) {
+    fn mark_ready(&mut self, host: Host) {
         let mark = match host {
-            Host::Client(flow) => &mut self.flows[flow].client_touched,
-            Host::Server(flow) => &mut self.flows[flow].server_touched,
+            Host::Client(flow) => &mut self.flows[flow].client_ready,
+            Host::Server(flow) => &mut self.flows[flow].server_ready,
         };
         if !std::mem::replace(mark, true) {
-            self.touched.push(host);
+            self.ready.push(host);
         }
     }
 
-    fn serve_touched(&mut self) -> Result<(), RunError> {
-        let mut touched = std::mem::take(&mut self.touched);
-        for host in touched.drain(..) {
+    fn drive_ready(&mut self) -> Result<(), RunError> {
+        let mut ready = std::mem::take(&mut self.ready);
+        for host in ready.drain(..) {
             match host {
-                Host::Client(flow) => self.serve_client(flow)?,
-                Host::Server(flow) => self.serve_server(flow)?,
+                Host::Client(flow) => self.drive_client(flow)?,
+                Host::Server(flow) => self.drive_server(flow)?,
             }
         }
-        self.touched = touched;
+        self.ready = ready;
         Ok(())
     }
 
-    fn serve_client(&mut self, index: usize) -> Result<(), RunError> {
-        self.flows[index].client_touched = false;
+    fn drive_client(&mut self, index: usize) -> Result<(), RunError> {
+        self.flows[index].client_ready = false;
         let was_complete = self.flows[index].is_complete();
-        self.on_client(index, Client::progress)?;
+        self.on_client(index, Client::drive)?;
         if !was_complete && self.flows[index].is_complete() {
             self.downloading -= 1;
         }
         Ok(())
     }
 
-    fn serve_server(&mut self, index: usize) -> Result<(), RunError> {
-        self.flows[index].server_touched = false;
-        if self.on_server(index, Server::progress)? {
+    fn drive_server(&mut self, index: usize) -> Result<(), RunError> {
+        self.flows[index].server_ready = false;
+        if self.on_server(index, Server::drive)? {
             self.serving -= 1;
             self.start_after(index);
         }
         Ok(())
     }
 
-    /// The flow has ended: the next one of those in turn is due.
+    /// Starts the next of the flows in turn after one has ended.
     fn start_after(&mut self, index: usize) {
         let Some(next) = self.flows.get_mut(index + 1) else { return };
         if next.plan.after == Some(index) {
@@ -321,45 +321,45 @@ impl<'a> World<'a> {
     fn on_client<T: Default>(
         &mut self,
         index: usize,
-        act: impl FnOnce(&mut Client, &mut ClientTurn<'_>) -> Result<T, Failure>,
+        act: impl FnOnce(&mut Client, &mut ClientContext<'_>) -> Result<T, Failure>,
     ) -> Result<T, RunError> {
         let Some(client) = &mut self.flows[index].client else {
             return Ok(T::default());
         };
-        let mut turn = ClientTurn {
+        let mut context = ClientContext {
             now: self.now,
             flow: index,
             clock: &self.clock,
             wire: &mut self.wire,
-            http: &self.kept.settings.http,
-            scratch: &mut self.kept.scratch,
+            http: &self.thread_state.settings.http,
+            scratch: &mut self.thread_state.scratch,
         };
-        act(client, &mut turn).map_err(|failure| self.error(index, failure))
+        act(client, &mut context).map_err(|failure| self.error(index, failure))
     }
 
     fn on_server<T: Default>(
         &mut self,
         index: usize,
-        act: impl FnOnce(&mut Server, &mut ServerTurn<'_>) -> Result<T, Failure>,
+        act: impl FnOnce(&mut Server, &mut ServerContext<'_>) -> Result<T, Failure>,
     ) -> Result<T, RunError> {
         let FlowRun { server: Some(server), plan, .. } = &mut self.flows[index] else {
             return Ok(T::default());
         };
-        let mut turn = ServerTurn {
+        let mut context = ServerContext {
             now: self.now,
             flow: index,
             plan,
             clock: &self.clock,
             wire: &mut self.wire,
-            http: &self.kept.settings.http,
-            dealings: &mut self.dealings,
+            http: &self.thread_state.settings.http,
+            store: &mut self.store,
         };
-        act(server, &mut turn).map_err(|failure| self.error(index, failure))
+        act(server, &mut context).map_err(|failure| self.error(index, failure))
     }
 
-    fn give_memory_back(&mut self) {
+    fn return_packets(&mut self) {
         self.wire.packets.clear();
-        self.kept.packets = std::mem::take(&mut self.wire.packets);
+        self.thread_state.packets = std::mem::take(&mut self.wire.packets);
     }
 
     fn stall(&self, index: usize) -> RunError {

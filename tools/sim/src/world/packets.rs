@@ -1,4 +1,4 @@
-//! Packet memory for what is on its way, used over and over.
+//! Packet memory, which is used again and again.
 
 /// Which packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +21,8 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// Room for a packet.
-    pub fn take(&mut self) -> Slot {
+    /// Returns a slot for a packet.
+    pub fn allocate(&mut self) -> Slot {
         self.free.pop().unwrap_or_else(|| {
             let slot = u32::try_from(self.slots.len()).expect("memory ends before the numbers do");
             self.slots.push(Packet { length: 0, memory: [0; PACKET_BYTES_MAX] });
@@ -37,19 +37,19 @@ impl Packets {
         self.free.extend((0..count).rev().map(Slot));
     }
 
-    /// How many there are room for.
+    /// Returns how many there are room for.
     #[cfg(test)]
     pub fn count(&self) -> usize {
         self.slots.len()
     }
 
-    /// The packet has arrived, or was dropped.
-    pub fn give_back(&mut self, slot: Slot) {
+    /// Frees the slot of a packet that has arrived or was dropped.
+    pub fn free(&mut self, slot: Slot) {
         self.free.push(slot);
     }
 
-    /// All memory of a packet, to write it.
-    pub fn room(&mut self, slot: Slot) -> &mut [u8] {
+    /// Returns all memory of a packet, to write it.
+    pub fn buffer_mut(&mut self, slot: Slot) -> &mut [u8] {
         &mut self.slots[slot.0 as usize].memory
     }
 
@@ -61,7 +61,7 @@ impl Packets {
         self.slots[slot.0 as usize].length
     }
 
-    /// The packet as it was written.
+    /// Returns the packet as it was written.
     pub fn bytes(&mut self, slot: Slot) -> &mut [u8] {
         let packet = &mut self.slots[slot.0 as usize];
         &mut packet.memory[..packet.length]
@@ -73,14 +73,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_used_again() {
+    fn packets_use_memory_again() {
         let mut packets = Packets::default();
-        let (first, second) = (packets.take(), packets.take());
+        let (first, second) = (packets.allocate(), packets.allocate());
         assert_ne!(first, second);
-        packets.room(second)[0] = 7;
+        packets.buffer_mut(second)[0] = 7;
         packets.set_length(second, 1);
         assert_eq!(packets.bytes(second), [7]);
-        packets.give_back(first);
-        assert_eq!(packets.take(), first);
+        packets.free(first);
+        assert_eq!(packets.allocate(), first);
     }
 }

@@ -48,20 +48,20 @@ pub struct FlowPlan {
     pub access_rate: Option<Rate>,
     pub access_buffer_bytes: u64,
     pub start: Duration,
-    /// The flow of this index ends before it starts, which is so much later.
+    /// The flow that must have ended before, by its index, and the time from its end to the start.
     pub after: Option<usize>,
     pub slow_start_exit: SlowStartExit,
     pub max_jump: usize,
     pub after_jump: AfterJump,
     pub client_window_bytes: Option<u64>,
     pub app_limit_bytes_per_s: Option<f64>,
-    /// Which subnet it is in; flows of one subnet share a saved set.
+    /// Its subnet; flows of one subnet share saved parameters.
     pub subnet: u16,
     /// None if nothing is saved before the run.
     pub saved: Option<SavedPlan>,
 }
 
-/// A saved set, in absolute numbers.
+/// Saved parameters, in absolute numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SavedPlan {
     pub cwnd_bytes: u64,
@@ -69,7 +69,7 @@ pub struct SavedPlan {
     pub age: Duration,
 }
 
-/// The flows of `scenario`, in its order. When they start follows from `seed`.
+/// Returns the flows of `scenario`, in its order. When they start follows from `seed`.
 ///
 /// # Errors
 ///
@@ -79,7 +79,7 @@ pub fn flows(scenario: &Scenario, seed: u64) -> anyhow::Result<Vec<FlowPlan>> {
     let mut plans: Vec<FlowPlan> = Vec::new();
     for flow in &scenario.flows {
         let named = || format!("flow {:?}", flow.name);
-        for turn in 0..flow.count {
+        for context in 0..flow.count {
             ensure!(plans.len() < FLOWS_MAX, "more than {FLOWS_MAX} flows; lower a `count`");
             let fresh = plans.len() + subnets.len();
             let subnet = match &flow.subnet {
@@ -91,7 +91,7 @@ pub fn flows(scenario: &Scenario, seed: u64) -> anyhow::Result<Vec<FlowPlan>> {
             let mut plan = one(&scenario.path, flow, subnet).with_context(named)?;
             let spread = duration("start_spread_ms", flow.start_spread_ms / 1e3)?;
             plan.start += spread.mul_f64(seeds::uniform(&mut rng));
-            plan.after = (flow.in_turn && turn > 0).then(|| plans.len() - 1);
+            plan.after = (flow.in_turn && context > 0).then(|| plans.len() - 1);
             plans.push(plan);
         }
     }
@@ -160,12 +160,12 @@ fn object_bytes(path: &Path, flow: &Flow) -> anyhow::Result<u64> {
     }
 }
 
-/// The bandwidth-delay product, in bytes.
+/// Returns the bandwidth-delay product, in bytes.
 pub fn bdp_bytes(rate_mbps: f64, rtt: Duration) -> f64 {
     rate_mbps * 1e6 / 8.0 * rtt.as_secs_f64()
 }
 
-/// A buffer of so many BDPs, in bytes of IP packets.
+/// Returns a buffer of `factor` BDPs, in bytes of IP packets.
 pub fn buffer_bytes(factor: f64, bdp_bytes: f64) -> u64 {
     let bytes_min = PACKETS_MIN * (PACKET_BYTES_MAX + HEADER_BYTES) as u64;
     ((factor * bdp_bytes).round() as u64).max(bytes_min)
@@ -183,7 +183,7 @@ pub fn duration(name: &str, seconds: f64) -> anyhow::Result<Duration> {
 mod tests {
     use super::*;
 
-    /// 10 Mbit/s and 100 ms: 125 kB.
+    /// Returns the plans on a path of 10 Mbit/s and 100 ms: 125 kB.
     fn plans(flows: &str, seed: u64) -> Vec<FlowPlan> {
         let text = format!("[path]\nrate_mbps = 10\nrtt_ms = 100\n{flows}");
         super::flows(&toml::from_str(&text).unwrap(), seed).unwrap()
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_as_large_as_its_flow_says() {
+    fn object_has_the_size_of_its_flow() {
         assert_eq!(bytes("object_bytes = 7"), [7, 7]);
         assert_eq!(bytes("object_bdp = 2"), [250_000; 2]);
         assert_eq!(bytes("total_bdp = 2"), [125_000; 2]);
@@ -203,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_holds_20_packets_at_least() {
+    fn buffer_holds_at_least_20_packets() {
         assert_eq!(buffer_bytes(2.0, 125_000.0), 250_000);
         assert_eq!(buffer_bytes(0.1, 125_000.0), 27_560);
     }
 
     #[test]
-    fn a_saved_set_is_about_the_flows_own_path() {
+    fn saved_parameters_are_of_the_flows_own_path() {
         let flow = "[[flow]]\nobject_bdp = 1\nextra_rtt_ms = 100\n\
                     saved = { cwnd_bdp = 0.5, rtt_ratio = 2, age_s = 7 }";
         let expected = SavedPlan {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_in_turn_start_after_the_one_before() {
+    fn flow_in_turn_starts_after_the_last() {
         let flows = "[[flow]]\nobject_bdp = 1\n\
                      [[flow]]\nobject_bdp = 1\ncount = 3\nin_turn = true";
         let after: Vec<_> = plans(flows, 1).iter().map(|plan| plan.after).collect();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn each_flow_starts_at_a_time_of_its_own() {
+    fn flow_starts_at_a_time_of_its_own() {
         let flows = "[[flow]]\nobject_bdp = 1\ncount = 3\nstart_ms = 50\nstart_spread_ms = 100";
         let starts = |seed| plans(flows, seed).iter().map(|plan| plan.start).collect::<Vec<_>>();
         let first = starts(1);
@@ -254,7 +254,7 @@ mod tests {
         assert!(first[0] != first[1] && first[1] != first[2], "{first:?}");
         assert_eq!(first, starts(1));
         assert_ne!(first, starts(2));
-        // Another flow shifts nobody's start.
+        // Another flow does not change the start of others.
         let more = format!("{flows}\n[[flow]]\nobject_bdp = 1");
         assert_eq!(plans(&more, 1)[..3], plans(flows, 1)[..]);
     }

@@ -1,4 +1,4 @@
-//! Record of one connection while it runs, and the check that no rule is broken.
+//! Record of one running connection, which checks the rules.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::scenario::Mode;
 /// Round trips whose window is noted.
 const ROUNDS_MAX: usize = 1000;
 
-/// Losses count as a jump's for so many round trips.
+/// For how many round trips losses count as those of a jump.
 const JUMP_ROUNDS: u32 = 5;
 
 /// A change of phase.
@@ -106,12 +106,12 @@ impl Record {
         }
     }
 
-    /// The request has come, and the response begins.
+    /// Notes that the request has come, and the response begins.
     pub fn on_request(&mut self, now: Duration) {
         self.first_round.get_or_insert(now);
     }
 
-    /// Something is about to happen to the connection `now`.
+    /// Notes the state before an event of the connection at `now`.
     pub fn before(&mut self, now: Duration) {
         let Some(first) = self.first_round else { return };
         while self.rounds.len() < ROUNDS_MAX {
@@ -122,7 +122,7 @@ impl Record {
         }
     }
 
-    /// Something happened to the connection `now`.
+    /// Notes the state after an event of the connection at `now`.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ impl Record {
         Ok(())
     }
 
-    /// The bottleneck drops a packet.
+    /// Counts a packet that the bottleneck drops.
     pub fn on_dropped(&mut self, now: Duration) {
         self.dropped_packets += 1;
         self.first_drop.get_or_insert(now);
@@ -184,7 +184,7 @@ impl Record {
         }
     }
 
-    /// A packet leaves, made in `phase`.
+    /// Notes a packet that leaves, made in `phase`.
     ///
     /// # Errors
     ///
@@ -197,13 +197,13 @@ impl Record {
         }
     }
 
-    /// The connection was given a saved set.
+    /// Notes that the connection was given saved parameters.
     pub fn on_given(&mut self, saved_cwnd: u64) {
         self.saved_cwnd = Some(saved_cwnd);
         self.rules.on_given(saved_cwnd);
     }
 
-    /// The connection told of a change of phase.
+    /// Notes a change of phase.
     ///
     /// # Errors
     ///
@@ -213,7 +213,7 @@ impl Record {
         self.rules.on_event(event)
     }
 
-    /// The connection ends `now`.
+    /// Notes the end of the connection at `now`.
     ///
     /// # Errors
     ///

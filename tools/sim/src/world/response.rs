@@ -1,4 +1,4 @@
-//! Response of a server over HTTP/3: one request's, as edge-server gives it.
+//! Response of a server over HTTP/3, sent as edge-server does.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct Response {
     limit: Option<AppLimit>,
 }
 
-/// An application that brings forth so many bytes from a time on.
+/// An application that produces bytes at a rate from a time on.
 #[derive(Clone, Copy, Debug)]
 struct AppLimit {
     bytes_per_s: f64,
@@ -45,7 +45,7 @@ enum Step {
 }
 
 impl Response {
-    /// A response of `length` bytes, requested `now`.
+    /// Creates a response of `length` bytes, requested at `now`.
     pub fn new(stream: u64, length: u64, bytes_per_s: Option<f64>, now: Duration) -> Self {
         Self {
             stream,
@@ -57,7 +57,7 @@ impl Response {
         }
     }
 
-    /// Bytes that there are by `now` and that the transport has not taken.
+    /// Returns how many bytes are available by `now` and not yet taken by the transport.
     pub fn unsent_bytes(&self, now: Duration) -> u64 {
         self.available(now) - self.sent
     }
@@ -87,7 +87,7 @@ impl Response {
         Ok(any)
     }
 
-    /// When a limited application will have more.
+    /// Returns when a limited application will have more.
     pub fn next_piece(&self, now: Duration) -> Option<Duration> {
         let limit = self.limit.filter(|_| self.available(now) < self.length)?;
         let at = (limit.pieces(now) + 1.0) * limit.piece_bytes() / limit.bytes_per_s;
@@ -152,7 +152,7 @@ impl Response {
 }
 
 impl AppLimit {
-    /// How many whole pieces there are by `now`.
+    /// Returns how many whole pieces there are by `now`.
     fn pieces(&self, now: Duration) -> f64 {
         let elapsed = now.saturating_sub(self.since).as_secs_f64();
         (elapsed * self.bytes_per_s / self.piece_bytes()).floor()
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limited_application_brings_forth_its_rate_in_pieces() {
+    fn limited_application_produces_its_rate() {
         let since = Duration::from_millis(70);
         for bytes_per_s in [12_345.6, 1e6, 1.25e8] {
             let response = Response::new(0, 10_000_000, Some(bytes_per_s), since);

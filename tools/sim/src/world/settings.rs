@@ -1,6 +1,6 @@
 //! Settings of QUIC, TLS and HTTP/3: those of edge-server and edge-client.
-//! Made once a thread; what differs between flows is set before a connection
-//! is made from them.
+//! Each thread creates them once; what differs between flows is set before a
+//! connection is created.
 
 use std::net::SocketAddr;
 use std::sync::OnceLock;
@@ -66,7 +66,7 @@ impl Settings {
         })
     }
 
-    /// The server's end of a flow.
+    /// Creates the server's end of a flow.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl Settings {
         quiche::accept(&ConnectionId::from_ref(id), None, local, peer, config)
     }
 
-    /// The client's end of a flow.
+    /// Creates the client's end of a flow.
     ///
     /// # Errors
     ///
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_certificate_is_always_the_same() {
+    fn certificate_is_always_the_same() {
         assert_eq!(Certificate::make().unwrap().der, Certificate::make().unwrap().der);
     }
 }

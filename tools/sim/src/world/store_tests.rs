@@ -1,10 +1,9 @@
-//! Tests of the store of saved paths: what it lets connections of one subnet do,
-//! one after the other and side by side.
+//! Tests of the store, with connections of one subnet, consecutive and concurrent.
 
 use super::*;
 use crate::outcome::FlowOutcome;
 
-/// How long nobody else gets the saved parameters while their user still sends.
+/// How long a claim lingers while its holder still sends.
 const LINGER_MS: f64 = 2000.0;
 
 /// Runs the flows that start at these times, in ms, all of one subnet.
@@ -23,7 +22,7 @@ fn has_jumped(flow: &FlowOutcome) -> bool {
     flow.jump_cwnd_bytes.is_some()
 }
 
-/// When a flow entered a phase, if it did.
+/// Returns when a flow entered a phase, if it did.
 fn entered_ms(flow: &FlowOutcome, name: &str) -> Option<f64> {
     let phase = flow.phases.iter().find(|(_, phase, _)| phase == name)?;
     Some(flow.start_ms + phase.0)
@@ -36,7 +35,7 @@ fn has_phase(flow: &FlowOutcome, name: &str) -> bool {
 /// RFC 9959, 3.5, E1: careful resume takes three round trips and more, of a path on which
 /// each is up to ten times the saved one; or of a buffer that holds several.
 #[test]
-fn a_retreat_is_remembered_however_long_it_took() {
+fn slow_retreat_is_remembered() {
     for (path, saved) in [
         ("rate_mbps = 20\nrtt_ms = 450", "saved = { cwnd_bdp = 32, rtt_ratio = 0.11 }"),
         (
@@ -54,7 +53,7 @@ fn a_retreat_is_remembered_however_long_it_took() {
 /// RFC 9002, 6.2.2: the default initial RTT has the server send its handshake again
 /// after a second, when no answer can have come; a saved RTT does not.
 #[test]
-fn a_saved_rtt_spares_a_long_path_probes_of_the_handshake() {
+fn saved_rtt_avoids_probes_in_the_handshake() {
     for (rtt_ms, unknown, known) in [(900, 0, 0), (1200, 1, 0), (2500, 2, 0)] {
         let path = format!("rate_mbps = 20\nrtt_ms = {rtt_ms}");
         let probes = |saved: &str| {
@@ -71,7 +70,7 @@ fn a_saved_rtt_spares_a_long_path_probes_of_the_handshake() {
 /// RFC 9959, 3.2, B6: saved_rtt is the one at which saved_cwnd was seen, however many
 /// shorter downloads over a shorter path there were since.
 #[test]
-fn a_renewed_window_keeps_its_round_trip_time() {
+fn renewed_window_keeps_its_rtt() {
     let path = "rate_mbps = 100\nrtt_ms = 55\nbuffer_bdp = 4
         [[path.change]]
         at_ms = 3000
@@ -85,9 +84,9 @@ fn a_renewed_window_keeps_its_round_trip_time() {
     assert_eq!(last.2.as_deref(), Some("rtt_not_validated"), "{:?}", flows[1]);
 }
 
-/// What one connection's jump has begun to fill, no other jumps onto.
+/// Checks that no connection jumps onto a path that another's jump has begun to fill.
 #[test]
-fn staggered_connections_do_not_jump_onto_each_other() {
+fn staggered_connections_do_not_jump_together() {
     let starts: Vec<f64> = (0..12).map(|n| f64::from(n) * 350.0).collect();
     for path in ["rate_mbps = 20\nrtt_ms = 100", "rate_mbps = 100\nrtt_ms = 60\nbuffer_bdp = 2"] {
         for object_bdp in [2, 6, 20] {
@@ -103,9 +102,9 @@ fn staggered_connections_do_not_jump_onto_each_other() {
     }
 }
 
-/// Whose connection is closed keeps the saved parameters from nobody.
+/// Checks that a closed connection does not keep the saved parameters from others.
 #[test]
-fn connections_that_follow_each_other_all_jump() {
+fn consecutive_connections_all_jump() {
     let path = "rate_mbps = 50\nrtt_ms = 60";
     let (flow, mut starts) = ("object_bdp = 2", vec![0.0]);
     for _ in 0..8 {

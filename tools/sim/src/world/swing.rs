@@ -1,4 +1,4 @@
-//! Swing of a path, as the changes of a link.
+//! Swing of a path, as changes of a link.
 
 use std::f64::consts::TAU;
 
@@ -11,13 +11,13 @@ use crate::scenario::Swing;
 use crate::seeds;
 use crate::seeds::Purpose;
 
-/// Each swing is made of so many steps.
+/// Steps per swing.
 const STEPS: u32 = 20;
 
 /// Swings of one run; the path stays as the last one leaves it.
 const SWINGS_MAX: u32 = 500;
 
-/// What `path` changes to when, as `swing` says; the phases follow from `seed`.
+/// Returns the changes of `path` by `swing`; the phases follow from `seed`.
 pub fn changes(path: &Path, swing: &Swing, seed: u64) -> Vec<Change> {
     let mut rng = Pcg64::seed_from_u64(seeds::derive(seed, Purpose::Swing, 0));
     let rate_phase = seeds::uniform(&mut rng);
@@ -48,7 +48,7 @@ mod tests {
         changes(&path, &path.swing.unwrap(), seed)
     }
 
-    /// Least, mean and greatest of the first swing, and after how many steps
+    /// Returns least, mean and greatest of the first swing, and after how many steps
     /// it comes again.
     fn shape(values: &[f64]) -> [f64; 3] {
         let first = &values[..STEPS as usize];
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_and_rtt_go_up_and_down_by_their_shares() {
+    fn swing_moves_rate_and_rtt_by_their_shares() {
         let changes = swing("rate_share = 0.2, rtt_share = 0.5, period_rtts = 4", 1);
         assert_eq!((changes[0].at_ms, changes[20].at_ms), (0.0, 400.0));
         let [least, mean, most] =
@@ -79,13 +79,13 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_share_does_not_change() {
+    fn swing_without_share_changes_nothing() {
         let changes = swing("rate_share = 0.2", 1);
         assert!(changes.iter().all(|c| c.rtt_ms.is_none() && c.rate_mbps.is_some()));
     }
 
     #[test]
-    fn each_seed_has_phases_of_its_own() {
+    fn swing_of_each_seed_has_its_own_phases() {
         let starts = |seed| swing("rate_share = 0.2, rtt_share = 0.2", seed)[0].clone();
         assert_ne!(starts(1), starts(2));
         assert_eq!(starts(1), starts(1));

@@ -1,5 +1,4 @@
-//! Tests of whole runs: the same from the same seed, slow start in packets a
-//! round, one jump, and what each setting of a scenario does.
+//! Tests of whole runs: determinism, slow start, one jump, and each setting of a scenario.
 
 use super::*;
 use crate::invariants::Rule;
@@ -29,7 +28,7 @@ fn json(scenario: &Scenario, seed: u64) -> String {
     serde_json::to_string(&run(scenario, seed).unwrap()).unwrap()
 }
 
-/// Everything that is random, and flows that meet.
+/// Returns a scenario with everything that is random, and flows that meet.
 fn crowd() -> Scenario {
     scenario(
         r#"[path]
@@ -58,7 +57,7 @@ fn crowd() -> Scenario {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_outcome() {
+fn same_seed_gives_the_same_outcome() {
     let crowd = crowd();
     assert_eq!(json(&crowd, 7), json(&crowd, 7));
     assert_ne!(json(&crowd, 7), json(&crowd, 8).replace("\"seed\":8", "\"seed\":7"));
@@ -66,7 +65,7 @@ fn the_same_seed_gives_the_same_outcome() {
 
 /// RFC 9959, 3.3: half of what was saved, and what the operator allows; by default 8 MiB.
 #[test]
-fn a_flow_jumps_to_its_own_max_jump() {
+fn flow_jumps_to_its_own_max_jump() {
     for (max_jump, jump) in [
         ("", 8 << 20),
         ("max_jump = 100_000", 100_000),
@@ -78,16 +77,16 @@ fn a_flow_jumps_to_its_own_max_jump() {
     }
 }
 
-/// Another thread has settings of its own, and keys of its own.
+/// Checks that another thread, with settings and keys of its own, has the same outcome.
 #[test]
-fn no_outcome_depends_on_the_thread() {
+fn outcome_does_not_depend_on_the_thread() {
     let here = json(&crowd(), 7);
     let there = std::thread::spawn(|| json(&crowd(), 7)).join().unwrap();
     assert_eq!(here, there);
 }
 
 #[test]
-fn nothing_is_left_of_an_earlier_run() {
+fn run_does_not_depend_on_an_earlier_one() {
     let (crowd, geo) = (crowd(), geo("careful-resume", ""));
     let before = json(&geo, 1);
     json(&crowd, 7);
@@ -109,7 +108,7 @@ fn slow_start_doubles_each_round() {
 }
 
 #[test]
-fn a_resumed_flow_jumps_to_half_of_what_was_saved() {
+fn resumed_flow_jumps_to_half_of_saved_cwnd() {
     let flow = first(&geo("careful-resume", ""));
     let phases: Vec<_> = flow.phases.iter().map(|(_, phase, _)| phase.as_str()).collect();
     assert_eq!(phases, ["reconnaissance", "unvalidated", "validating", "normal"]);
@@ -123,7 +122,7 @@ fn a_resumed_flow_jumps_to_half_of_what_was_saved() {
 }
 
 #[test]
-fn a_saved_set_is_told_by_the_path() {
+fn saved_parameters_follow_from_the_path() {
     let saved = |text: &str| first(&geo("careful-resume", text));
     let narrow = saved("saved = { cwnd_bdp = 0.5 }");
     assert_eq!(narrow.jump_cwnd_bytes, Some(937_500));
@@ -133,7 +132,7 @@ fn a_saved_set_is_told_by_the_path() {
 }
 
 #[test]
-fn a_set_is_used_by_one_flow_of_a_subnet_at_a_time() {
+fn saved_parameters_are_used_by_one_flow_at_a_time() {
     let mut both = geo("careful-resume", "count = 2\nsubnet = \"shared\"");
     let jumps = |scenario: &Scenario| {
         let flows = run(scenario, 1).unwrap().flows;
@@ -145,7 +144,7 @@ fn a_set_is_used_by_one_flow_of_a_subnet_at_a_time() {
 }
 
 #[test]
-fn a_jump_into_a_narrower_path_retreats_and_completes() {
+fn jump_into_a_narrower_path_retreats() {
     let mut scenario = geo("careful-resume", "saved = { cwnd_bdp = 8 }");
     scenario.path.rate_mbps = 5.0;
     let flow = first(&scenario);
@@ -155,7 +154,7 @@ fn a_jump_into_a_narrower_path_retreats_and_completes() {
 }
 
 #[test]
-fn each_setting_of_a_flow_slows_it_down_as_it_should() {
+fn settings_of_a_flow_slow_it_down() {
     let plain = first(&geo("slow-start", "")).ttlb_ms;
     let ms = |flow: &str| first(&geo("slow-start", flow)).ttlb_ms;
     // quiche's client gives half a window when the half before it was read: a
@@ -175,8 +174,8 @@ fn each_setting_of_a_flow_slows_it_down_as_it_should() {
 }
 
 #[test]
-fn the_path_changes_when_it_should() {
-    // A step of the RTT is a queue to whoever looks at each ACK.
+fn path_changes_at_its_times() {
+    // A step of the RTT looks like a queue to an exit that looks at each ACK.
     let mut scenario = geo("slow-start", "slow_start_exit = 'none'");
     let plain = first(&scenario).ttlb_ms;
     scenario.path.changes = vec![crate::scenario::Change {
@@ -194,7 +193,7 @@ fn the_path_changes_when_it_should() {
 }
 
 #[test]
-fn a_path_that_swings_does_so_from_another_phase_with_another_seed() {
+fn swing_starts_at_another_phase_per_seed() {
     // HyStart++ takes a longer RTT for a queue.
     let mut scenario = geo("slow-start", "slow_start_exit = 'none'");
     let plain = first(&scenario).ttlb_ms;
@@ -208,7 +207,7 @@ fn a_path_that_swings_does_so_from_another_phase_with_another_seed() {
 }
 
 #[test]
-fn slow_start_fills_the_path_then_drops_then_ends() {
+fn slow_start_fills_the_path_and_ends_at_loss() {
     let mut scenario = geo("slow-start", "slow_start_exit = 'none'");
     scenario.flows[0].object_bytes = Some(20_000_000);
     let flow = first(&scenario);
@@ -223,7 +222,7 @@ fn slow_start_fills_the_path_then_drops_then_ends() {
 /// SEARCH needs a deep buffer: it looks back by an RTT that the queue makes
 /// longer.
 #[test]
-fn a_slow_start_exit_is_chosen_by_its_name() {
+fn slow_start_exit_is_chosen_by_name() {
     for (exit, buffer_bdp, reason) in
         [("none", 6.0, "loss"), ("search", 6.0, "search"), ("search-3", 7.0, "search")]
     {
@@ -243,7 +242,7 @@ fn a_slow_start_exit_is_chosen_by_its_name() {
 /// Doubled twice after a jump to half of what the path holds, the window is more
 /// than path and buffer hold.
 #[test]
-fn at_the_ceiling_a_jump_does_not_overshoot() {
+fn jump_at_the_ceiling_does_not_overshoot() {
     for (after_jump, ceiling) in [("none", false), ("ceiling", true)] {
         let flow = format!("slow_start_exit = 'none'\nafter_jump = '{after_jump}'");
         let mut scenario = geo("careful-resume", &flow);
@@ -255,7 +254,7 @@ fn at_the_ceiling_a_jump_does_not_overshoot() {
 }
 
 #[test]
-fn a_download_that_does_not_complete_names_flow_and_time() {
+fn incomplete_download_names_flow_and_time() {
     let mut scenario = geo("slow-start", "name = \"big\"");
     scenario.deadline_s = 3.0;
     let error = run(&scenario, 5).unwrap_err().downcast::<RunError>().unwrap();
@@ -271,24 +270,24 @@ fn a_download_that_does_not_complete_names_flow_and_time() {
 }
 
 #[test]
-fn time_that_stands_still_is_a_stall() {
+fn standing_time_is_a_stall() {
     let scenario = geo("slow-start", "");
-    let mut kept = Kept::new().unwrap();
+    let mut kept = ThreadState::new().unwrap();
     let mut world = World::new(&scenario, 1, &mut kept, None).unwrap();
     world.turns_now = TURNS_AT_ONCE_MAX - 1;
     let error = world.run().unwrap_err().to_string();
     assert!(error.contains("stalled: time stands still"), "{error}");
 }
 
-/// A jump that the simulator does not know of is one too many.
+/// Checks that a jump that the simulator does not know of is refused.
 #[test]
-fn a_broken_rule_ends_the_run() {
+fn broken_rule_ends_the_run() {
     let scenario = geo("careful-resume", "");
-    let mut kept = Kept::new().unwrap();
+    let mut kept = ThreadState::new().unwrap();
     let mut world = World::new(&scenario, 1, &mut kept, None).unwrap();
     let subnet = world.flows[0].plan.subnet;
     let lease = Duration::from_secs(3600);
-    world.dealings.pretend_claimed(subnet, 1, lease);
+    world.store.pretend_claimed(subnet, 1, lease);
     let error = world.run().unwrap_err().downcast::<RunError>().unwrap();
     let Failure::Violation(violation) = &error.failure else { panic!("{error}") };
     assert_eq!(violation.rule, Rule::OneClaim);
@@ -296,7 +295,7 @@ fn a_broken_rule_ends_the_run() {
 }
 
 #[test]
-fn a_trace_has_every_connection_and_the_queue() {
+fn trace_has_every_connection_and_the_queue() {
     let folder = tempfile::tempdir().unwrap();
     let plain = json(&geo("careful-resume", ""), 1);
     let traced = run_traced(&geo("careful-resume", ""), 1, folder.path()).unwrap();

@@ -1,4 +1,4 @@
-//! ACK thinning: links on which only some ACKs pass, and what waits of each flow.
+//! ACK thinning: links on which only some ACKs pass, and the held ACK of each flow.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -25,14 +25,14 @@ pub struct Passing {
 }
 
 impl Thinning {
-    /// Each `every`-th ACK passes; None if all do.
+    /// Creates a thinner that passes each `every`-th ACK; None if all pass.
     pub fn new(every: u32, flows: usize) -> Option<Self> {
         let every = NonZeroU32::new(every).filter(|every| every.get() > 1)?;
         let held = || Held { thinner: AckThinner::new(every), slot: None };
         Some(Self { flows: (0..flows).map(|_| held()).collect() })
     }
 
-    /// A packet of a flow comes.
+    /// Handles a packet of a flow.
     pub fn offer(
         &mut self,
         now: Duration,
@@ -49,14 +49,14 @@ impl Thinning {
         }
         // What neither passes nor is held any more is what a newer one replaced.
         if let Some(replaced) = held.take().filter(|held| !slots.contains(&Some(*held))) {
-            packets.give_back(replaced);
+            packets.free(replaced);
         }
         let due = thinner.due();
         *held = due.map(|_| slot);
         Passing { slots, due: due.filter(|_| due != due_before) }
     }
 
-    /// The ACK of a flow that is due `now`.
+    /// Takes the ACK of a flow that is due `now`.
     pub fn take_due(&mut self, now: Duration, flow: usize) -> Option<Slot> {
         let Held { thinner, slot } = &mut self.flows[flow];
         let passes = thinner.take_due(now)?;
@@ -70,18 +70,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_passes_is_held_or_gives_its_memory_back() {
+    fn thinned_packet_frees_its_memory() {
         let mut packets = Packets::default();
         let mut thinning = Thinning::new(3, 1).unwrap();
         let mut passed = 0;
         for ms in 0..1000 {
-            let slot = packets.take();
+            let slot = packets.allocate();
             packets.set_length(slot, 50);
             let now = Duration::from_millis(ms);
             let due = thinning.take_due(now, 0);
             let passing = thinning.offer(now, 0, slot, &mut packets);
             for slot in passing.slots.into_iter().chain([due]).flatten() {
-                packets.give_back(slot);
+                packets.free(slot);
                 passed += 1;
             }
         }

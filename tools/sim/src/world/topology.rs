@@ -1,5 +1,5 @@
 //! Topology of the links: one bottleneck each way that all flows share, and one
-//! access link a flow between the bottleneck and its client.
+//! access link per flow between the bottleneck and its client.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ struct Access {
 }
 
 impl Network {
-    /// The links of `path` and of `flows`, empty.
+    /// Creates the links of `path` and of `flows`, empty.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl Network {
         Ok(Self { down, up, access })
     }
 
-    /// A packet of the flow's server leaves at `now`. When it reaches the
+    /// Carries a packet of the flow's server that leaves at `now`. Returns when it reaches the
     /// client; None if it is dropped.
     pub fn carry_down(&mut self, now: Duration, flow: usize, bytes: usize) -> Option<Duration> {
         let at_access = offer(&mut self.down, now, bytes)?;
@@ -61,7 +61,7 @@ impl Network {
         }
     }
 
-    /// A packet of the flow's client leaves at `now`. When it reaches the
+    /// Carries a packet of the flow's client that leaves at `now`. Returns when it reaches the
     /// bottleneck; None if it is dropped.
     pub fn carry_over_access(
         &mut self,
@@ -76,18 +76,18 @@ impl Network {
         }
     }
 
-    /// A packet of a client reaches the bottleneck at `now`. When it reaches
+    /// Carries a packet of a client that reaches the bottleneck at `now`. Returns when it reaches
     /// the server; None if it is dropped.
     pub fn carry_up(&mut self, now: Duration, bytes: usize) -> Option<Duration> {
         offer(&mut self.up, now, bytes)
     }
 
-    /// What waits at the bottleneck towards the clients.
+    /// Returns the queue at the bottleneck towards the clients.
     pub fn backlog(&mut self, now: Duration) -> Backlog {
         self.down.backlog(now)
     }
 
-    /// The buffer of the bottleneck towards the clients, in bytes.
+    /// Returns the buffer of the bottleneck towards the clients, in bytes.
     pub fn buffer_bytes(&self) -> u64 {
         self.down.config().buffer_bytes
     }
@@ -144,7 +144,7 @@ fn config(path: &Path, rate_mbps: f64, seed: u64) -> anyhow::Result<LinkConfig> 
     Ok(config)
 }
 
-/// What changes of one direction. The rate towards the servers follows the
+/// Returns the changes of one direction. The rate towards the servers follows the
 /// other one, unless it was given by itself.
 fn changes(path: &Path, seed: u64, is_down: bool) -> anyhow::Result<Vec<Change>> {
     let has_rate = is_down || path.up_rate_mbps.is_none();
@@ -181,7 +181,7 @@ mod tests {
         Network::new(&scenario.path, &plans, 1).unwrap()
     }
 
-    /// When a packet that leaves at `at_ms` arrives, down and up, in ms.
+    /// Returns when a packet that leaves at `at_ms` arrives, down and up, in ms.
     fn arrivals(network: &mut Network, at_ms: u64) -> (f64, f64) {
         let at = Duration::from_millis(at_ms);
         let down = network.carry_down(at, 0, PACKET).unwrap();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_takes_half_the_rtt_and_its_bits_over_the_rate() {
+    fn packet_takes_half_rtt_and_transmission() {
         assert_eq!(arrivals(&mut network("", ""), 0), (51.0, 51.0));
         assert_eq!(arrivals(&mut network("up_rate_mbps = 1", ""), 0), (51.0, 60.0));
         assert_eq!(arrivals(&mut network("", "extra_rtt_ms = 20"), 0), (61.0, 61.0));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_does_so_both_ways() {
+    fn changes_apply_to_both_directions() {
         let change = "[[path.change]]\nat_ms = 1000\nrate_mbps = 5\nrtt_ms = 200";
         let mut both = network(change, "");
         assert_eq!(arrivals(&mut both, 0), (51.0, 51.0));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn only_packets_towards_clients_are_lost() {
+    fn loss_applies_towards_clients_alone() {
         let mut network = network("loss = 1", "");
         assert_eq!(network.carry_down(Duration::ZERO, 0, PACKET), None);
         assert!(network.carry_up(Duration::ZERO, PACKET).is_some());

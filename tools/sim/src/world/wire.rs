@@ -32,7 +32,7 @@ impl Wire {
         Self { queue: EventQueue::default(), packets, network, thinning, depths }
     }
 
-    /// The server of `flow` sends a packet of `bytes`. False if it is dropped.
+    /// Sends a packet of `bytes` of the server of `flow`. Returns false if it is dropped.
     pub fn send_down(&mut self, now: Duration, flow: usize, slot: Slot, bytes: usize) -> bool {
         self.packets.set_length(slot, bytes);
         let arrival = self.network.carry_down(now, flow, bytes);
@@ -42,7 +42,7 @@ impl Wire {
         self.schedule(arrival, slot, Event::AtClient(flow as u32, slot))
     }
 
-    /// The client of `flow` sends a packet of `bytes`.
+    /// Sends a packet of `bytes` of the client of `flow`.
     pub fn send_up(&mut self, now: Duration, flow: usize, slot: Slot, bytes: usize) {
         self.packets.set_length(slot, bytes);
         let Some(thinning) = &mut self.thinning else {
@@ -57,7 +57,7 @@ impl Wire {
         }
     }
 
-    /// An ACK of the client of `flow` may be due.
+    /// Sends the ACK of the client of `flow` that is due, if any.
     pub fn on_ack_due(&mut self, now: Duration, flow: usize) {
         let thinning = self.thinning.as_mut();
         if let Some(slot) = thinning.and_then(|thinning| thinning.take_due(now, flow)) {
@@ -70,7 +70,7 @@ impl Wire {
         self.schedule(arrival, slot, Event::AtUplink(flow as u32, slot));
     }
 
-    /// A packet of the client of `flow` has come to the bottleneck.
+    /// Carries a packet of the client of `flow` over the bottleneck.
     pub fn cross_up(&mut self, now: Duration, flow: u32, slot: Slot) {
         let arrival = self.network.carry_up(now, self.packets.length(slot));
         self.schedule(arrival, slot, Event::AtServer(flow, slot));
@@ -79,7 +79,7 @@ impl Wire {
     fn schedule(&mut self, arrival: Option<Duration>, slot: Slot, event: Event) -> bool {
         match arrival {
             Some(at) => self.queue.push(at, event),
-            None => self.packets.give_back(slot),
+            None => self.packets.free(slot),
         }
         arrival.is_some()
     }

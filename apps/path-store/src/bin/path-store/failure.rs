@@ -1,10 +1,10 @@
-//! Failure of a command: one line for people.
+//! Failure of a command: one human-readable line.
 
 use std::io;
 
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Tells whether whoever reads our output has seen enough.
+/// Returns whether the reader of our output has closed it.
 pub fn is_broken_pipe(failure: &Failure) -> bool {
     failure.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }

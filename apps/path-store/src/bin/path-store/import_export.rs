@@ -1,4 +1,4 @@
-//! Import and export of saved parameters, and putting them in by hand.
+//! Import and export of saved parameters, and `put`.
 
 use std::io;
 use std::io::BufRead;
@@ -17,7 +17,7 @@ use crate::cli::Put;
 use crate::failure::Failure;
 use crate::show;
 
-/// A line of an export, as far as it matters to an import.
+/// A line of an export: the fields that an import reads.
 #[derive(Debug, Deserialize)]
 struct RecordJson {
     endpoint: String,
@@ -51,7 +51,7 @@ impl RecordJson {
     }
 }
 
-/// Keeps one record.
+/// Saves one record.
 pub fn put(
     cli: &Cli,
     admin: &dyn Admin,
@@ -105,7 +105,7 @@ pub fn export(admin: &dyn Admin) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// Keeps the records of an export. What comes before a bad line has been kept.
+/// Saves the records of an export. After a bad line, the records before it are saved.
 pub fn import(
     cli: &Cli,
     admin: &dyn Admin,

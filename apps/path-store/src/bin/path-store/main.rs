@@ -1,4 +1,4 @@
-//! Program that shows and edits a store of retained path state, also while in use.
+//! Program that shows and edits a store of saved parameters, also while servers use it.
 
 mod cli;
 mod failure;
@@ -51,7 +51,7 @@ fn run(cli: &Cli, wall_now: SystemTime) -> Result<(), Failure> {
         .ok_or("memory: a store in memory is seen by its own process alone; name a file's path")?;
     let keys = cli.hash_keys.as_deref().map(HashKeys::read).transpose()?;
     let with_pseudonyms = |prefix: &Selector| match &keys {
-        Some(keys) => prefix.clone().with_keys(keys),
+        Some(keys) => prefix.clone().with_hash_keys(keys),
         None => prefix.clone(),
     };
 
@@ -62,7 +62,7 @@ fn run(cli: &Cli, wall_now: SystemTime) -> Result<(), Failure> {
             print_entries(cli, &select(admin, &filter)?, wall_now)
         }
         Command::Get { prefix } => {
-            print_entries(cli, &found(cli, admin, with_pseudonyms(prefix))?, wall_now)
+            print_entries(cli, &select_some(cli, admin, with_pseudonyms(prefix))?, wall_now)
         }
         Command::Put(put) => import_export::put(cli, admin, put, keys.as_ref(), wall_now),
         Command::Delete { prefix } => delete(cli, admin, with_pseudonyms(prefix)),
@@ -74,11 +74,11 @@ fn run(cli: &Cli, wall_now: SystemTime) -> Result<(), Failure> {
     }
 }
 
-/// Returns the entries that the filter lets through.
+/// Returns the entries that match the filter.
 fn select(admin: &dyn Admin, filter: &Filter) -> Result<Vec<Entry>, Failure> {
     let mut selected = Vec::new();
     admin.entries(&mut |entry| {
-        if lets_through(filter, &entry) {
+        if matches(filter, &entry) {
             selected.push(entry);
         }
     })?;
@@ -86,19 +86,19 @@ fn select(admin: &dyn Admin, filter: &Filter) -> Result<Vec<Entry>, Failure> {
     Ok(selected)
 }
 
-fn lets_through(filter: &Filter, entry: &Entry) -> bool {
+fn matches(filter: &Filter, entry: &Entry) -> bool {
     let key = Key::parse(&entry.endpoint);
     let sender = key.as_ref().map(|key| key.sender);
     let dscp = key.as_ref().and_then(|key| key.dscp);
 
-    filter.prefix.as_ref().is_none_or(|prefix| prefix.takes_in(&entry.endpoint))
+    filter.prefix.as_ref().is_none_or(|prefix| prefix.matches(&entry.endpoint))
         && filter.sender.as_deref().is_none_or(|wanted| sender == Some(wanted))
         && filter.dscp.is_none_or(|wanted| dscp == Some(wanted))
         && (!filter.claimed || entry.lease.is_some())
         && (!filter.held_off || entry.hold_off.is_some())
 }
 
-fn found(cli: &Cli, admin: &dyn Admin, prefix: Selector) -> Result<Vec<Entry>, Failure> {
+fn select_some(cli: &Cli, admin: &dyn Admin, prefix: Selector) -> Result<Vec<Entry>, Failure> {
     let filter = Filter { prefix: Some(prefix), ..Filter::default() };
     let entries = select(admin, &filter)?;
     if let (true, Some(prefix)) = (entries.is_empty(), &filter.prefix) {
@@ -125,7 +125,7 @@ fn print_entries(cli: &Cli, entries: &[Entry], wall_now: SystemTime) -> Result<(
 
 fn delete(cli: &Cli, admin: &dyn Admin, prefix: Selector) -> Result<(), Failure> {
     let mut deleted = 0;
-    for entry in found(cli, admin, prefix)? {
+    for entry in select_some(cli, admin, prefix)? {
         deleted += usize::from(admin.delete(&entry.endpoint)?);
     }
 

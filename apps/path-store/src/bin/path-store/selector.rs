@@ -8,13 +8,13 @@ use path_store::HashKeys;
 use quiche::path_state::PrefixLengths;
 use quiche::path_state::RemoteEndpoint;
 
-/// A block of client addresses.
+/// A CIDR block of client addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// IPv4 addresses are in the lowest bits of their mapped form.
+    /// An IPv4 address is in its IPv4-mapped form.
     bits: u128,
 
-    /// Counted in the mapped form.
+    /// Prefix length in the mapped form.
     length: u8,
 
     is_v4: bool,
@@ -47,7 +47,7 @@ pub struct Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// Reads a key. None if it is no text of ours. The sender may hold any character.
+    /// Parses a key. Returns None if it is not in our format. The sender may hold any character.
     pub fn parse(endpoint: &'a str) -> Option<Self> {
         let (sender, client) = endpoint.rsplit_once('>')?;
         let (prefix, dscp) = match client.split_once('#') {
@@ -86,14 +86,14 @@ fn mask(length: u8) -> u128 {
     u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0)
 }
 
-/// What [`parse_block()`] read.
-struct Parsed {
+/// The result of [`parse_block()`].
+struct ParsedBlock {
     block: Block,
     address: IpAddr,
     length: Option<u8>,
 }
 
-fn parse_block(text: &str) -> Result<Parsed, String> {
+fn parse_block(text: &str) -> Result<ParsedBlock, String> {
     let not_a_prefix =
         || "expected a prefix such as 198.51.100.0/24 or an address such as 198.51.100.7";
     let (address, length) = match text.split_once('/') {
@@ -102,7 +102,7 @@ fn parse_block(text: &str) -> Result<Parsed, String> {
             (address, Some(length.parse::<u8>().map_err(|_| not_a_prefix())?))
         }
     };
-    // The link of a link-local address is with the sender.
+    // The key has the link of a link-local address in the sender.
     let (address, _zone) = address.split_once('%').unwrap_or((address, ""));
     let mut address: IpAddr = address.parse().map_err(|_| not_a_prefix())?;
 
@@ -110,14 +110,14 @@ fn parse_block(text: &str) -> Result<Parsed, String> {
     if length.is_none() {
         address = address.to_canonical();
     }
-    Ok(Parsed { block: Block::new(address, length)?, address, length })
+    Ok(ParsedBlock { block: Block::new(address, length)?, address, length })
 }
 
 impl FromStr for Selector {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let Parsed { block, address, length } = parse_block(text)?;
+        let ParsedBlock { block, address, length } = parse_block(text)?;
         let is_address = length.is_none();
         let (pseudonyms, text) = (Vec::new(), text.to_string());
         Ok(Selector { block, is_address, address, length, pseudonyms, text })
@@ -131,10 +131,10 @@ impl fmt::Display for Selector {
 }
 
 impl Selector {
-    /// Returns one that also takes in entries whose prefix is hashed with one of the keys. A prefix
-    /// is found under its own length alone, an address under the usual ones.
-    pub fn with_keys(mut self, keys: &HashKeys) -> Self {
-        let names = keys.names(&self.endpoint("", None));
+    /// Adds the pseudonyms under these keys. A prefix has those of its own length alone, an
+    /// address those of the default lengths.
+    pub fn with_hash_keys(mut self, keys: &HashKeys) -> Self {
+        let names = keys.pseudonyms(&self.endpoint("", None));
         let name = |name: RemoteEndpoint| name.to_string().trim_start_matches('>').to_string();
         self.pseudonyms = names.into_iter().map(name).collect();
         self
@@ -142,10 +142,10 @@ impl Selector {
 
     /// Returns the key of this prefix for a sender.
     pub fn endpoint(&self, sender: &str, dscp: Option<u8>) -> RemoteEndpoint {
-        let usual = PrefixLengths::default();
+        let default = PrefixLengths::default();
         let lengths = PrefixLengths {
-            v4: self.length.unwrap_or(usual.v4),
-            v6: self.length.unwrap_or(usual.v6),
+            v4: self.length.unwrap_or(default.v4),
+            v6: self.length.unwrap_or(default.v6),
         };
         let endpoint = RemoteEndpoint::new(sender, self.address, lengths);
         match dscp {
@@ -154,9 +154,9 @@ impl Selector {
         }
     }
 
-    /// Tells whether the entry with this key is meant: the prefix is within ours, or
-    /// our address within the prefix.
-    pub fn takes_in(&self, endpoint: &str) -> bool {
+    /// Returns whether it selects the entry with this key: the entry's prefix is within ours, or
+    /// our address within the entry's prefix.
+    pub fn matches(&self, endpoint: &str) -> bool {
         let Some(key) = Key::parse(endpoint) else { return false };
         if key.prefix.starts_with('~') {
             return self.pseudonyms.iter().any(|name| name == key.prefix);
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_means_the_prefixes_it_is_in_and_a_prefix_those_in_it() {
+    fn selector_matches_prefixes_around_an_address() {
         for (selector, prefix, taken) in [
             ("198.51.100.7", "198.51.100.0/24", true),
             ("198.51.101.7", "198.51.100.0/24", false),
@@ -195,17 +195,17 @@ mod tests {
         ] {
             let selector: Selector = selector.parse().unwrap();
             for endpoint in [format!("192.0.2.1>{prefix}"), format!("a>b#c>{prefix}#46")] {
-                assert_eq!(selector.takes_in(&endpoint), taken, "{selector} {endpoint}");
+                assert_eq!(selector.matches(&endpoint), taken, "{selector} {endpoint}");
             }
         }
     }
 
     #[test]
-    fn a_hashed_prefix_is_found_with_its_key() {
+    fn selector_matches_a_pseudonym_with_its_key() {
         let digits = "00".repeat(32);
         let keys = format!("2026-01-01T00:00:00Z {digits}").parse::<HashKeys>().unwrap();
-        let select = |text: &str| text.parse::<Selector>().unwrap().with_keys(&keys);
-        let stored = keys.names(&select("198.51.100.7").endpoint("s", Some(46))).remove(0);
+        let select = |text: &str| text.parse::<Selector>().unwrap().with_hash_keys(&keys);
+        let stored = keys.pseudonyms(&select("198.51.100.7").endpoint("s", Some(46))).remove(0);
 
         for (selector, taken) in [
             ("198.51.100.7", true),
@@ -213,20 +213,20 @@ mod tests {
             ("198.51.100.0/25", false),
             ("198.51.101.7", false),
         ] {
-            assert_eq!(select(selector).takes_in(&stored.to_string()), taken, "{selector}");
+            assert_eq!(select(selector).matches(&stored.to_string()), taken, "{selector}");
         }
         let without: Selector = "0.0.0.0/0".parse().unwrap();
-        assert!(!without.takes_in(&stored.to_string()));
+        assert!(!without.matches(&stored.to_string()));
     }
 
     #[test]
-    fn what_is_no_prefix_is_refused() {
+    fn selector_that_is_no_prefix_is_refused() {
         for bad in ["", "x", "198.51.100", "198.51.100.0/", "198.51.100.0/33", "::/129", "::/-1"] {
             assert!(bad.parse::<Selector>().is_err(), "{bad}");
         }
         let all: Selector = "0.0.0.0/0".parse().unwrap();
         for endpoint in ["", "no key", "s>x/24", "s>198.51.100.0/24#x"] {
-            assert!(!all.takes_in(endpoint), "{endpoint}");
+            assert!(!all.matches(endpoint), "{endpoint}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Entries and figures, for people and for programs.
+//! Output of entries and figures, as tables and as JSON.
 
 use std::time::Duration;
 use std::time::SystemTime;
@@ -17,7 +17,7 @@ use crate::selector::Key;
 const HEADER: [&str; 8] =
     ["SENDER", "CLIENT PREFIX", "DSCP", "SAVED CWND", "SAVED RTT", "AGE", "EXPIRES IN", "NOTE"];
 
-/// An entry as a line of JSON. Sizes in bytes; times in milliseconds, those of
+/// An entry as a line of JSON. Sizes are in bytes, times in milliseconds, those of
 /// the wall clock since 1970.
 #[derive(Debug, Serialize)]
 struct EntryJson<'a> {
@@ -37,7 +37,7 @@ struct EntryJson<'a> {
     condition: RecordStatus,
 }
 
-/// What happened to an entry.
+/// A change of an entry.
 #[derive(Debug, Serialize)]
 struct ChangeJson<'a> {
     change: &'a str,
@@ -64,10 +64,10 @@ pub struct Stats {
     saved_cwnd_median: Option<u64>,
     saved_cwnd_max: Option<u64>,
 
-    /// Of the records that servers asked for.
+    /// Share of reads that found a record.
     hit_rate: Option<f64>,
 
-    /// Of the claims that servers asked for.
+    /// Share of claims that were granted.
     grant_rate: Option<f64>,
 
     #[serde(flatten)]
@@ -85,13 +85,13 @@ pub fn json(entry: &Entry) -> serde_json::Result<String> {
     serde_json::to_string(&entry_json(entry))
 }
 
-/// Returns one line of JSON for a change that was seen now.
+/// Returns one line of JSON for a change seen now.
 pub fn change_json(change: &str, entry: &Entry) -> serde_json::Result<String> {
     let at_ms = unix_ms(quiche::clock::wall_now());
     serde_json::to_string(&ChangeJson { change, at_ms, entry: entry_json(entry) })
 }
 
-/// Returns one line for a change that was seen now.
+/// Returns one line of text for a change seen now.
 pub fn change(change: &str, entry: &Entry, wall_now: SystemTime) -> String {
     let [sender, prefix, dscp, cwnd, rtt, _, _, note] = row(entry, wall_now);
     let at = humantime::format_rfc3339_seconds(wall_now);
@@ -129,7 +129,7 @@ fn unix_ms(time: SystemTime) -> u64 {
     millis(time.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// Returns a table with one row an entry.
+/// Returns a table with one row per entry.
 pub fn table(entries: &[Entry], wall_now: SystemTime) -> Table {
     let mut table = Table::new();
     table.load_preset(comfy_table::presets::NOTHING).set_header(HEADER);
@@ -145,7 +145,7 @@ pub fn table(entries: &[Entry], wall_now: SystemTime) -> Table {
 
 fn row(entry: &Entry, wall_now: SystemTime) -> [String; HEADER.len()] {
     let key = Key::parse(&entry.endpoint);
-    // A damaged key may hold anything; none of it reaches the terminal raw.
+    // A damaged key may hold control characters.
     let (sender, prefix) =
         key.as_ref().map_or((entry.endpoint.as_str(), "?"), |k| (k.sender, k.prefix));
     let dscp = key.as_ref().and_then(|key| key.dscp);
@@ -181,7 +181,7 @@ fn note(entry: &Entry) -> String {
     notes.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Returns a time as people say it. Two units at most are of interest: "59m 12s", "1day 3h".
+/// Formats a time in at most two units: "59m 12s", "1day 3h".
 fn coarse(time: Duration) -> String {
     let seconds = time.as_secs();
     let shown = match seconds {
@@ -214,7 +214,7 @@ impl Stats {
         }
     }
 
-    /// Counts an entry in.
+    /// Counts an entry.
     pub fn add(&mut self, entry: &Entry, wall_now: SystemTime) {
         self.entries += 1;
         self.sets += u64::from(entry.state.is_some());
@@ -230,7 +230,7 @@ impl Stats {
         }
     }
 
-    /// Ends the count: all entries are in.
+    /// Computes the figures that need all entries.
     pub fn finish(&mut self) {
         self.ages_s.sort_unstable();
         self.saved_cwnds.sort_unstable();
@@ -242,7 +242,7 @@ impl Stats {
         self.saved_cwnd_max = self.saved_cwnds.last().copied();
     }
 
-    /// Returns a table with one figure a row.
+    /// Returns a table with one figure per row.
     pub fn table(&self) -> Table {
         let age = |age_s: Option<u64>| {
             age_s.map_or("-".to_string(), |age_s| coarse(Duration::from_secs(age_s)))

@@ -1,4 +1,4 @@
-//! Changes of a store, as they happen: what is there beside what was a moment ago.
+//! Changes of a store as they happen: the difference of two snapshots.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,7 +11,7 @@ use path_store::Entry;
 use crate::failure::Failure;
 use crate::show;
 
-/// What happened to an entry.
+/// A change of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     Recorded,
@@ -61,7 +61,7 @@ fn snapshot(admin: &dyn Admin) -> Result<BTreeMap<String, Entry>, Failure> {
     Ok(entries)
 }
 
-/// Returns what happened in between, as far as the end shows it.
+/// Returns the changes between two snapshots.
 pub fn changes<'a>(
     before: &'a BTreeMap<String, Entry>,
     now: &'a BTreeMap<String, Entry>,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_told_by_what_differs() {
+    fn changes_are_what_differs_between_snapshots() {
         let before = BTreeMap::from([
             entry("claimed", Some(1), false, 0),
             entry("forgotten", Some(1), true, 0),
@@ -131,12 +131,12 @@ mod tests {
             entry("released", Some(2), false, 0),
             entry("same", Some(1), false, 0),
         ]);
-        let told: Vec<_> = changes(&before, &now)
+        let changes: Vec<_> = changes(&before, &now)
             .into_iter()
             .map(|(change, entry)| (change, entry.endpoint.as_str()))
             .collect();
         assert_eq!(
-            told,
+            changes,
             [
                 (Change::Claimed, "claimed"),
                 (Change::Forgotten, "forgotten"),

@@ -20,8 +20,9 @@ const SIZE: &str = "flow.object_bdp";
 pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     let pairs = chapter.pairs();
     let mut html = gains(&pairs);
-    for size in distinct(pairs.iter().map(|p| p.careful.said(SIZE))) {
-        let of_size: Vec<&Pair> = pairs.iter().filter(|p| p.careful.said(SIZE) == size).collect();
+    for size in distinct(pairs.iter().map(|p| p.careful.parameter(SIZE))) {
+        let of_size: Vec<&Pair> =
+            pairs.iter().filter(|p| p.careful.parameter(SIZE) == size).collect();
         html += &page::heading(&format!("RTTs saved, objects of {size} BDP"));
         html += &lines(&chart(&of_size))?;
     }
@@ -39,7 +40,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     html += &page::table(&heads, &pairs.iter().map(row).collect::<Vec<_>>());
     html += &note("Lost: packets that the server declared lost. Nothing was published on this.");
 
-    let retreats = |p: &Pair| Figure::new(p.careful.who(), p.careful.retreats_of_jumps());
+    let retreats = |p: &Pair| Figure::new(p.careful.label(), p.careful.retreats_of_jumps());
     let retreats = pairs.iter().map(retreats).collect();
     let rule = "buffers: a jump to half of what the path holds loses nothing: no retreat";
     let verdict = Verdict::at_most(rule, 0.0, (0, " retreats"), retreats);
@@ -47,7 +48,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
 }
 
 fn row(pair: &Pair) -> Vec<String> {
-    let said = |key| pair.careful.said(key);
+    let said = |key| pair.careful.parameter(key);
     let lost = |f: &crate::outcome::FlowOutcome| f.lost_packets as f64;
     vec![
         format!("{}, {} BDP, {}", said("case"), said(SIZE), said(BUFFER)),
@@ -63,15 +64,17 @@ fn row(pair: &Pair) -> Vec<String> {
 }
 
 fn chart(pairs: &[&Pair]) -> Lines {
-    let buffers = distinct(pairs.iter().map(|p| p.careful.said(BUFFER)));
-    let series = distinct(pairs.iter().map(|p| p.careful.said("case"))).into_iter().map(|case| {
-        let saved = |buffer: &String| {
-            let is =
-                |p: &&&Pair| p.careful.said("case") == case && p.careful.said(BUFFER) == *buffer;
-            pairs.iter().find(is).map(|p| (p.saved_rtts(), 0.0))
-        };
-        Series { points: buffers.iter().map(saved).collect(), name: case }
-    });
+    let buffers = distinct(pairs.iter().map(|p| p.careful.parameter(BUFFER)));
+    let series =
+        distinct(pairs.iter().map(|p| p.careful.parameter("case"))).into_iter().map(|case| {
+            let saved = |buffer: &String| {
+                let is = |p: &&&Pair| {
+                    p.careful.parameter("case") == case && p.careful.parameter(BUFFER) == *buffer
+                };
+                pairs.iter().find(is).map(|p| (p.saved_rtts(), 0.0))
+            };
+            Series { points: buffers.iter().map(saved).collect(), name: case }
+        });
     Lines {
         x_title: "buffer (BDP)".into(),
         series: series.collect(),

@@ -54,15 +54,16 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     );
     let rule = "ceiling: no more is lost after the jump than without it";
     let figures =
-        rows.iter().map(|r| Figure::new(r.who(), lost(r.capped) - lost(r.free))).collect();
+        rows.iter().map(|r| Figure::new(r.label(), lost(r.capped) - lost(r.free))).collect();
     let verdict = Verdict::at_most(rule, 0.0, (1, " packets more"), figures);
     Ok(Findings { html, verdicts: vec![verdict], ..Findings::default() })
 }
 
 fn rows<'a>(chapter: &'a Chapter) -> Vec<CeilingPair<'a>> {
-    let of =
-        |ceiling: &'static str| chapter.cells.iter().filter(move |c| c.said(CEILING) == ceiling);
-    let place = |c: &Cell| (c.said("case"), c.said(EXIT));
+    let of = |ceiling: &'static str| {
+        chapter.cells.iter().filter(move |c| c.parameter(CEILING) == ceiling)
+    };
+    let place = |c: &Cell| (c.parameter("case"), c.parameter(EXIT));
     let row = |free: &'a Cell<'a>| {
         let capped = of("ceiling").find(|capped| place(capped) == place(free))?;
         Some(CeilingPair { free, capped })
@@ -70,7 +71,7 @@ fn rows<'a>(chapter: &'a Chapter) -> Vec<CeilingPair<'a>> {
     of("none").filter_map(row).collect()
 }
 
-/// Mean packets lost within 5 RTTs of the jump; no number unless every run
+/// Returns the mean of packets lost within 5 RTTs of the jump; no number unless every run
 /// jumped.
 fn lost(cell: &Cell) -> f64 {
     let lost: Option<Vec<f64>> =
@@ -80,17 +81,17 @@ fn lost(cell: &Cell) -> f64 {
 
 impl CeilingPair<'_> {
     fn place(&self) -> String {
-        self.free.said("case")
+        self.free.parameter("case")
     }
 
-    fn who(&self) -> String {
+    fn label(&self) -> String {
         format!("{}, {}", self.place(), exit_name(self.free))
     }
 
     fn cells(&self) -> Vec<String> {
         let (free, capped) = (self.free, self.capped);
         vec![
-            self.who(),
+            self.label(),
             free.runs.len().to_string(),
             page::number(lost(free), 1),
             page::number(lost(capped), 1),

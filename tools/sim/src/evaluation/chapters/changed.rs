@@ -1,4 +1,4 @@
-//! Changed paths: no longer as they were when they were saved.
+//! Paths that have changed since they were saved.
 
 use report::chart::heat;
 use report::chart::Heat;
@@ -17,7 +17,7 @@ use crate::evaluation::verdict::Verdict;
 const CAPACITY: &str = "flow.saved.cwnd_bdp";
 const RTT: &str = "flow.saved.rtt_ratio";
 
-/// Round trips that Careful Resume may cost where the saved set says little too much.
+/// Round trips that Careful Resume may cost where saved_cwnd is slightly too large.
 const COST_RTTS_MAX: f64 = 2.0;
 
 pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
@@ -28,13 +28,14 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         page::range(pairs.iter().map(Pair::ratio), 2),
         page::range(pairs.iter().filter(|p| is_another(p)).map(|p| -p.saved_rtts()), 2),
     ));
-    for case in distinct(pairs.iter().map(|p| p.careful.said("case"))) {
-        let of_case: Vec<&Pair> = pairs.iter().filter(|p| p.careful.said("case") == case).collect();
+    for case in distinct(pairs.iter().map(|p| p.careful.parameter("case"))) {
+        let of_case: Vec<&Pair> =
+            pairs.iter().filter(|p| p.careful.parameter("case") == case).collect();
         html += &page::heading(&format!("{case}: time with Careful Resume / with slow start"));
         html += &heat(&map(&of_case))?;
         let rows = of_case
             .iter()
-            .filter(|p| p.careful.said(CAPACITY) == "1" || p.careful.said(RTT) == "1")
+            .filter(|p| p.careful.parameter(CAPACITY) == "1" || p.careful.parameter(RTT) == "1")
             .map(|p| row(p));
         html += &gain_table("capacity, RTT", &rows.collect::<Vec<_>>());
     }
@@ -50,7 +51,7 @@ fn saved(pair: &Pair) -> (f64, f64) {
     (saved.cwnd_bdp, saved.rtt_ratio)
 }
 
-/// Whether the RTT is less than half of the saved one, or more than ten times it.
+/// Returns whether the RTT is less than half of the saved one, or more than ten times it.
 fn is_another(pair: &Pair) -> bool {
     let (_, rtt_ratio) = saved(pair);
     !(0.1..=2.0).contains(&rtt_ratio)
@@ -59,7 +60,7 @@ fn is_another(pair: &Pair) -> bool {
 fn jumps(pairs: &[Pair]) -> Verdict {
     let count = |p: &Pair| {
         let jumped = p.careful.judged(|f| f.jump_cwnd_bytes.is_some());
-        Figure::new(p.careful.who(), jumped.iter().filter(|j| **j).count() as f64)
+        Figure::new(p.careful.label(), jumped.iter().filter(|j| **j).count() as f64)
     };
     let rule = "changed: an RTT of less than half the saved one, or above ten times it, is no jump";
     let figures = pairs.iter().filter(|p| is_another(p)).map(count).collect();
@@ -67,13 +68,13 @@ fn jumps(pairs: &[Pair]) -> Verdict {
 }
 
 fn costs(pairs: &[Pair]) -> Verdict {
-    let cost = |p: &Pair| Figure::new(p.careful.who(), -p.saved_rtts());
+    let cost = |p: &Pair| Figure::new(p.careful.label(), -p.saved_rtts());
     let rule = "changed: at most 2 RTTs slower where the saved set says at most 2 BDP";
     let figures = pairs.iter().filter(|p| saved(p).0 <= 2.0).map(cost).collect();
     Verdict::at_most(rule, COST_RTTS_MAX, (2, " RTTs"), figures)
 }
 
-/// `x 4`, `x 1/4`: what a multiple then is now.
+/// Returns `x 4`, `x 1/4`: what a multiple then is now.
 fn now(then: f64) -> String {
     match then {
         _ if then <= 1.0 => format!("x {}", round(1.0 / then)),

@@ -40,7 +40,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
          start together, the mean is shown. {RENO}"
     ));
     let (told, judged): (Vec<_>, Vec<_>) =
-        pairs.into_iter().partition(|p| TOLD.contains(&p.careful.said("case").as_str()));
+        pairs.into_iter().partition(|p| TOLD.contains(&p.careful.parameter("case").as_str()));
     let rule = "dynamics: Careful Resume is nowhere more than 1.25 times slower";
     let aim = "dynamics, by the rules of RFC 9959: nowhere more than 1.25 times slower";
     let verdicts = vec![
@@ -50,11 +50,11 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     Ok(Findings { html, verdicts, ..Findings::default() })
 }
 
-/// The case and what else it varies.
+/// Returns the case and what else it varies.
 fn name(pair: &Pair) -> String {
     let varied = pair.careful.named.parameters.iter().filter(|(key, _)| key.starts_with("path."));
     let varied = varied.map(|(key, value)| format!(" ({} {value})", &key["path.".len()..]));
-    pair.careful.said("case") + &varied.collect::<String>()
+    pair.careful.parameter("case") + &varied.collect::<String>()
 }
 
 fn chart(pairs: &[&Pair]) -> Bars {

@@ -39,7 +39,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     let rows = rows(chapter);
     let mut html = String::new();
     for (case, ..) in POSTER {
-        let of_case: Vec<_> = rows.iter().filter(|r| r.cell.said("case") == case).collect();
+        let of_case: Vec<_> = rows.iter().filter(|r| r.cell.parameter("case") == case).collect();
         html += &page::heading(case);
         html += &bars(&chart(case, &of_case))?;
     }
@@ -71,10 +71,10 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
 
 fn rows<'a>(chapter: &'a Chapter) -> Vec<PathExit<'a>> {
     let of = |case: &str, exit: &str| {
-        chapter.cells.iter().find(|c| c.said("case") == case && c.said(EXIT) == exit)
+        chapter.cells.iter().find(|c| c.parameter("case") == case && c.parameter(EXIT) == exit)
     };
     let row = |cell: &'a Cell<'a>| {
-        let free = of(&cell.said("case"), "none");
+        let free = of(&cell.parameter("case"), "none");
         let loss_ms = |seed: u64| {
             let run = free?.runs.iter().find(|run| run.seed == seed)?;
             run.flows[0].first_drop_ms
@@ -82,14 +82,14 @@ fn rows<'a>(chapter: &'a Chapter) -> Vec<PathExit<'a>> {
         let losses_ms = cell.runs.iter().map(|run| loss_ms(run.seed)).collect();
         PathExit { cell, losses_ms }
     };
-    distinct(chapter.cells.iter().map(|c| c.said("case")))
+    distinct(chapter.cells.iter().map(|c| c.parameter("case")))
         .into_iter()
-        .flat_map(|case| chapter.cells.iter().filter(move |c| c.said("case") == case))
+        .flat_map(|case| chapter.cells.iter().filter(move |c| c.parameter("case") == case))
         .map(row)
         .collect()
 }
 
-/// When something other than loss ended slow start, in ms.
+/// Returns when something other than loss ended slow start, in ms.
 fn exit_ms(flow: &FlowOutcome) -> Option<f64> {
     flow.slow_start_end.as_ref().filter(|(_, why)| why != "loss").map(|(ms, _)| *ms)
 }
@@ -137,8 +137,8 @@ impl PathExit<'_> {
         self.median_ms(|_, loss| loss)
     }
 
-    fn who(&self) -> String {
-        format!("{}, {}", self.cell.said("case"), exit_name(self.cell))
+    fn label(&self) -> String {
+        format!("{}, {}", self.cell.parameter("case"), exit_name(self.cell))
     }
 
     fn cells(&self) -> Vec<String> {
@@ -146,7 +146,7 @@ impl PathExit<'_> {
         let (early, right) = (self.early(), self.right());
         let lost = mean(&self.cell.judged(|f| f.lost_packets as f64)).map(|m| m.value);
         vec![
-            self.who(),
+            self.label(),
             self.cell.runs.len().to_string(),
             percent(right),
             percent(early),
@@ -165,8 +165,10 @@ impl PathExit<'_> {
 
 fn aim(rows: &[PathExit], case: &str, id: &str, share: f64) -> Verdict {
     let rule = format!("exits, {case}: SEARCH is right in {share} % of the runs ({id})");
-    let is = |r: &&PathExit| r.cell.said("case") == case && r.cell.said(EXIT).starts_with("search");
-    let figures = rows.iter().filter(is).map(|r| Figure::new(r.who(), r.right())).collect();
+    let is = |r: &&PathExit| {
+        r.cell.parameter("case") == case && r.cell.parameter(EXIT).starts_with("search")
+    };
+    let figures = rows.iter().filter(is).map(|r| Figure::new(r.label(), r.right())).collect();
     Verdict::at_least(&rule, share, (1, " %"), figures).as_aim()
 }
 
@@ -175,7 +177,7 @@ fn chart(case: &str, rows: &[&PathExit]) -> Bars {
         label: exit_name(row.cell).into(),
         value: row.right(),
         runs: Vec::new(),
-        colour: if row.cell.said(EXIT).starts_with("search") { BLUE } else { ORANGE },
+        colour: if row.cell.parameter(EXIT).starts_with("search") { BLUE } else { ORANGE },
         bound: None,
         words: format!("{:.0} %", row.right()),
     };
@@ -195,7 +197,9 @@ fn published(
     rows: &[PathExit],
     (case, id, share, seconds): (&str, &str, f64, [f64; 3]),
 ) -> Published {
-    let is = |r: &&PathExit| r.cell.said("case") == case && r.cell.said(EXIT).starts_with("search");
+    let is = |r: &&PathExit| {
+        r.cell.parameter("case") == case && r.cell.parameter(EXIT).starts_with("search")
+    };
     let ours = rows.iter().filter(is).map(|r| {
         let seconds =
             [r.capacity_ms(), r.exit_ms(), r.loss_ms()].map(|ms| page::number(ms / 1e3, 1));

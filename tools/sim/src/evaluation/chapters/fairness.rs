@@ -50,12 +50,12 @@ struct BackgroundLoad<'a> {
 }
 
 impl BackgroundLoad<'_> {
-    fn who(&self) -> String {
+    fn label(&self) -> String {
         format!("{} flows, {} Mbit/s", self.count, self.rate)
     }
 
     fn harm(&self) -> Harm<'_> {
-        Harm { who: self.who(), slow: self.cells[0], careful: self.cells[1] }
+        Harm { who: self.label(), slow: self.cells[0], careful: self.cells[1] }
     }
 
     fn ratio(&self) -> f64 {
@@ -72,7 +72,7 @@ pub struct Harm<'a> {
 }
 
 impl Harm<'_> {
-    /// Of the mean losses.
+    /// Returns the ratio of the mean losses.
     pub fn ratio(&self) -> f64 {
         let lost = |cell| summed(cell, |f| f.lost_packets).value;
         match (lost(self.careful), lost(self.slow)) {
@@ -81,7 +81,7 @@ impl Harm<'_> {
         }
     }
 
-    /// What is lost more with Careful Resume than in the run of the same seed with
+    /// Returns how much more is lost with Careful Resume than in the run of the same seed with
     /// slow start, in % of the background's packets.
     pub fn more_lost_percent(&self) -> Mean {
         let sum = |run: &Outcome, figure: fn(&FlowOutcome) -> u64| {
@@ -96,7 +96,7 @@ impl Harm<'_> {
     }
 }
 
-/// The rule of both chapters, with `name` before it.
+/// Returns the rule of both chapters, with `name` before it.
 pub fn harm_rule(name: &str, all: &[Harm]) -> Verdict {
     let worse_end = |harm: &Harm| {
         let Mean { value, error, .. } = harm.more_lost_percent();
@@ -157,13 +157,15 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     Ok(Findings { html, published, verdicts: vec![harm(&groups)] })
 }
 
-/// Everything that was run in all three modes.
+/// Returns everything that was run in all three modes.
 fn groups<'a>(chapter: &'a Chapter) -> Vec<BackgroundLoad<'a>> {
-    let place = |c: &Cell| (c.said(RATE), c.said(COUNT));
+    let place = |c: &Cell| (c.parameter(RATE), c.parameter(COUNT));
     let all = distinct(chapter.cells.iter().map(place)).into_iter().filter_map(|(rate, count)| {
         let of = |mode: &str| {
             let is = |c: &&Cell| {
-                c.said("case") == mode && c.said(RATE) == rate && c.said(COUNT) == count
+                c.parameter("case") == mode
+                    && c.parameter(RATE) == rate
+                    && c.parameter(COUNT) == count
             };
             chapter.cells.iter().find(is)
         };
@@ -186,7 +188,7 @@ fn harm(groups: &[BackgroundLoad]) -> Verdict {
     verdict
 }
 
-/// A mean of shares, with its error.
+/// Returns a mean of shares, with its error.
 pub fn percent(Mean { value, error, .. }: Mean) -> String {
     format!("{} ± {} %", page::number(value, 3), page::number(error, 3))
 }
@@ -195,7 +197,7 @@ fn background(run: &Outcome) -> impl Iterator<Item = &FlowOutcome> {
     run.flows.iter().filter(|f| f.name.starts_with(BACKGROUND))
 }
 
-/// Mean over runs of a figure summed over the background flows.
+/// Returns the mean over runs of a figure summed over the background flows.
 pub fn summed(cell: &Cell, figure: impl Fn(&FlowOutcome) -> u64) -> Mean {
     let sums = cell.runs.iter().map(|run| background(run).map(&figure).sum::<u64>() as f64);
     mean_of(&sums.collect::<Vec<_>>())
@@ -205,12 +207,12 @@ fn mean_of(values: &[f64]) -> Mean {
     mean(values).unwrap_or(Mean { value: f64::NAN, error: 0.0, runs: 0 })
 }
 
-/// Mean time of the background flows of one run, in ms.
+/// Returns the mean time of the background flows of one run, in ms.
 fn time_ms(run: &Outcome) -> f64 {
     mean_of(&background(run).map(|f| f.ttlb_ms).collect::<Vec<_>>()).value
 }
 
-/// Of one mode, against the baseline's run of the same seed.
+/// Returns the slow-down of one mode, against the baseline's run of the same seed.
 fn slow_down(group: &BackgroundLoad, mode: usize) -> Mean {
     let ratios = group.cells[mode].runs.iter().filter_map(|run| {
         let same = group.cells[2].runs.iter().find(|alone| alone.seed == run.seed)?;
@@ -219,7 +221,7 @@ fn slow_down(group: &BackgroundLoad, mode: usize) -> Mean {
     mean_of(&ratios.collect::<Vec<_>>())
 }
 
-/// The extra flow's mean time, in ms.
+/// Returns the extra flow's mean time, in ms.
 fn extra_ms(cell: &Cell) -> f64 {
     let extra = |run: &Outcome| {
         run.flows.iter().find(|f| !f.name.starts_with(BACKGROUND)).map(|f| f.ttlb_ms)

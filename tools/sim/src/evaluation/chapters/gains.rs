@@ -13,7 +13,7 @@ pub const RENO: &str =
     small, those of the handshake as well: its slow start more than doubles, gains less from a \
     jump, and has no bound here but the path's rate. ";
 
-/// What pairs of modes show, in a sentence.
+/// Describes the gains of pairs of modes in a sentence.
 pub fn gains(pairs: &[Pair]) -> String {
     let ratio = median(pairs.iter().map(Pair::ratio)).unwrap_or(f64::NAN);
     let ratios = page::range(pairs.iter().map(Pair::ratio), 2);
@@ -24,9 +24,9 @@ pub fn gains(pairs: &[Pair]) -> String {
     ))
 }
 
-/// Careful Resume may take at most `limit` of slow start's time.
+/// Checks that Careful Resume takes at most `limit` of slow start's time.
 pub fn slower_nowhere(rule: &str, limit: f64, pairs: &[Pair]) -> Verdict {
-    let figure = |p: &Pair| Figure::new(p.careful.who(), p.ratio());
+    let figure = |p: &Pair| Figure::new(p.careful.label(), p.ratio());
     Verdict::at_most(rule, limit, (3, ""), pairs.iter().map(figure).collect())
 }
 
@@ -34,7 +34,7 @@ pub fn slower_nowhere(rule: &str, limit: f64, pairs: &[Pair]) -> Verdict {
 const GAIN_HEADS: [&str; 8] =
     ["slow start", "bound", "Careful Resume", "bound", "ratio", "bound", "RTTs saved", "bound"];
 
-/// Times and gains of a pair, each beside its bound.
+/// Returns the times and gains of a pair, each beside its bound.
 pub fn gain_row(name: String, published: &str, pair: &Pair) -> Vec<String> {
     vec![
         name,
@@ -50,7 +50,7 @@ pub fn gain_row(name: String, published: &str, pair: &Pair) -> Vec<String> {
     ]
 }
 
-/// A table of [`gain_row`]s. `name` heads its first column.
+/// Returns a table of [`gain_row`]s. `name` heads its first column.
 pub fn gain_table(name: &str, rows: &[Vec<String>]) -> String {
     let mut heads = vec![name, "published"];
     heads.extend(GAIN_HEADS);

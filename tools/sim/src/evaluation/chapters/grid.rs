@@ -69,7 +69,7 @@ fn map(pairs: &[Pair], value: impl Fn(&Pair) -> f64) -> Heat {
     }
 }
 
-/// The path that holds next more, at the same RTT, may gain less by little.
+/// Checks that a path with the next larger BDP, at the same RTT, gains little less at most.
 fn falls(pairs: &[Pair]) -> Verdict {
     let mut figures = Vec::new();
     for pair in pairs {
@@ -78,7 +78,7 @@ fn falls(pairs: &[Pair]) -> Verdict {
             .filter(|p| p.rtt_ms() == pair.rtt_ms() && p.rate_mbps() > pair.rate_mbps())
             .min_by(|a, b| a.rate_mbps().total_cmp(&b.rate_mbps()));
         if let Some(next) = next.filter(|p| !p.is_jump_limited()) {
-            let who = format!("{} after {}", next.careful.who(), pair.careful.who());
+            let who = format!("{} after {}", next.careful.label(), pair.careful.label());
             figures.push(Figure::new(who, pair.ratio() / next.ratio()));
         }
     }

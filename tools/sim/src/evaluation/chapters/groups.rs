@@ -3,7 +3,7 @@
 use crate::evaluation::data::Pair;
 use crate::evaluation::names::controller_name;
 
-/// A chapter's pairs by congestion controller, with its name.
+/// Returns a chapter's pairs by congestion controller, with its name.
 pub fn by_controller<'a>(pairs: &'a [Pair<'a>]) -> Vec<(&'static str, Vec<&'a Pair<'a>>)> {
     let controllers = distinct(pairs.iter().map(Pair::controller));
     let of = |cc| (controller_name(cc), pairs.iter().filter(|p| p.controller() == cc).collect());

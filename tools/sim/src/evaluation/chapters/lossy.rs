@@ -14,7 +14,7 @@ use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
 use crate::outcome::Outcome;
 
-/// A run that takes so much more is slower, and in so many runs, in %, it may be.
+/// By which ratio a run counts as slower, and how many runs may be, in %.
 const SLOWER: f64 = 1.01;
 const SLOWER_PERCENT: f64 = 5.0;
 
@@ -33,7 +33,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     });
     let longest = pairs.iter().map(|pair| {
         let end = mean_ratio(pair).map_or(f64::NAN, |mean| mean.value + mean.error);
-        Figure::new(pair.careful.who(), end)
+        Figure::new(pair.careful.label(), end)
     });
     let verdicts = vec![
         Verdict::at_most(
@@ -52,7 +52,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     Ok(Findings { html, verdicts, ..Findings::default() })
 }
 
-/// Times beside slow start's, of each seed.
+/// Returns the ratio to slow start's time, of each seed.
 fn ratios(pair: &Pair) -> Vec<f64> {
     let ratio = |run: &&Outcome| {
         let slow = pair.slow.runs.iter().find(|slow| slow.seed == run.seed)?;
@@ -76,7 +76,7 @@ fn row(pair: &Pair) -> Vec<String> {
     let mean = mean_ratio(pair).map(|m| format!("{:.3} ± {:.3}", m.value, m.error));
     let slowest = ratios.iter().copied().fold(f64::NAN, f64::max);
     vec![
-        format!("{}, {}", controller_name(pair.controller()), pair.careful.said("case")),
+        format!("{}, {}", controller_name(pair.controller()), pair.careful.parameter("case")),
         ratios.len().to_string(),
         jumped.into_iter().filter(|jumped| *jumped).count().to_string(),
         pair.careful.retreats().to_string(),

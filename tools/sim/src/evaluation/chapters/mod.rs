@@ -23,29 +23,7 @@ mod visits;
 use super::data::Chapter;
 use super::findings::Findings;
 
-/// The chapters that an evaluation has.
-pub const STEMS: [&str; 18] = [
-    "paths",
-    "grid",
-    "objects",
-    "buffers",
-    "overshoot",
-    "exits",
-    "swinging",
-    "ceiling",
-    "random-steady",
-    "random-jittery",
-    "changed",
-    "visits",
-    "recovery",
-    "fairness",
-    "neighbours",
-    "dynamics",
-    "lossy",
-    "published",
-];
-
-/// What came out of a chapter's scenarios.
+/// Returns the findings of a chapter.
 ///
 /// # Errors
 ///

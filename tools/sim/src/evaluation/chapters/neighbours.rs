@@ -32,10 +32,10 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
 }
 
 fn harms<'a>(chapter: &'a Chapter) -> Vec<Harm<'a>> {
-    let of = |mode: &'static str| chapter.cells.iter().filter(move |c| c.said(MODE) == mode);
+    let of = |mode: &'static str| chapter.cells.iter().filter(move |c| c.parameter(MODE) == mode);
     let harm = |careful: &'a Cell<'a>| {
-        let who = careful.said("case");
-        let slow = of("slow-start").find(|slow| slow.said("case") == who)?;
+        let who = careful.parameter("case");
+        let slow = of("slow-start").find(|slow| slow.parameter("case") == who)?;
         Some(Harm { who, slow, careful })
     };
     of("careful-resume").filter_map(harm).collect()

@@ -1,4 +1,4 @@
-//! Objects of less and more than the path holds: P10.
+//! Objects smaller and larger than the BDP: P10.
 
 use report::chart::lines;
 use report::chart::Lines;
@@ -34,8 +34,8 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     ));
 
     let published =
-        distinct(pairs.iter().map(|p| p.careful.said("case"))).into_iter().map(|case| {
-            let of_case = || pairs.iter().filter(|p| p.careful.said("case") == case);
+        distinct(pairs.iter().map(|p| p.careful.parameter("case"))).into_iter().map(|case| {
+            let of_case = || pairs.iter().filter(|p| p.careful.parameter("case") == case);
             Published::new(
                 &format!("P10, {case}, 0.25 to 20 BDP: ratio of times"),
                 "below 1 (a plot)",
@@ -50,20 +50,23 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
 }
 
 fn row(pair: &Pair) -> Vec<String> {
-    let (case, size) = (pair.careful.said("case"), pair.careful.said(SIZE));
+    let (case, size) = (pair.careful.parameter("case"), pair.careful.parameter(SIZE));
     let bytes = pair.object_bytes() as f64 / 1e6;
     gain_row(format!("{case}, {size} BDP ({bytes:.2} MB)"), "plot", pair)
 }
 
 fn chart(pairs: &[&Pair]) -> Lines {
-    let sizes = distinct(pairs.iter().map(|p| p.careful.said(SIZE)));
-    let series = distinct(pairs.iter().map(|p| p.careful.said("case"))).into_iter().map(|case| {
-        let ratio = |size: &String| {
-            let is = |p: &&&Pair| p.careful.said("case") == case && p.careful.said(SIZE) == *size;
-            pairs.iter().find(is).map(|p| (p.ratio(), 0.0))
-        };
-        Series { points: sizes.iter().map(ratio).collect(), name: case }
-    });
+    let sizes = distinct(pairs.iter().map(|p| p.careful.parameter(SIZE)));
+    let series =
+        distinct(pairs.iter().map(|p| p.careful.parameter("case"))).into_iter().map(|case| {
+            let ratio = |size: &String| {
+                let is = |p: &&&Pair| {
+                    p.careful.parameter("case") == case && p.careful.parameter(SIZE) == *size
+                };
+                pairs.iter().find(is).map(|p| (p.ratio(), 0.0))
+            };
+            Series { points: sizes.iter().map(ratio).collect(), name: case }
+        });
     Lines {
         x_title: "object (BDP)".into(),
         series: series.collect(),

@@ -29,7 +29,7 @@ const RATIO_AIM: f64 = 1.0;
 /// Time with HyStart++ over that without it.
 const TIME_RATIO_MAX: f64 = 1.05;
 
-/// What differs by rate and saved set alone: where the last doubling begins.
+/// Runs that differ by rate and saved parameters alone: where the last doubling begins.
 struct Group<'a> {
     case: String,
     cc: Controller,
@@ -38,7 +38,7 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    fn who(&self) -> String {
+    fn label(&self) -> String {
         format!("{}, {}", self.case, controller_name(self.cc))
     }
 
@@ -50,7 +50,7 @@ impl Group<'_> {
         }
     }
 
-    /// Mean packets lost with slow start and with Careful Resume.
+    /// Returns the mean of packets lost with slow start and with Careful Resume.
     fn lost(&self) -> (f64, f64) {
         let lost = |cell: &Cell| cell.median(|f| f.lost_packets as f64);
         let mean = |side: &dyn Fn(&Pair) -> f64| {
@@ -59,7 +59,7 @@ impl Group<'_> {
         (mean(&|p| lost(p.slow)), mean(&|p| lost(p.careful)))
     }
 
-    /// As many as none is as good as it gets.
+    /// Returns the ratio of losses; none at all counts as equal.
     fn ratio(&self) -> f64 {
         match self.lost() {
             (slow, careful) if careful == slow => 1.0,
@@ -108,7 +108,7 @@ fn groups<'a>(pairs: &'a [Pair<'a>]) -> Vec<Group<'a>> {
     let place = |p: &Pair| {
         let exit = p.careful.named.scenario.flows[0].slow_start_exit;
         let hystart = exit == SlowStartExit::HyStart;
-        (p.careful.said("case"), p.controller(), hystart)
+        (p.careful.parameter("case"), p.controller(), hystart)
     };
     let group = |(case, cc, hystart): (String, Controller, bool)| {
         let of = pairs.iter().filter(|p| place(p) == (case.clone(), cc, hystart)).collect();
@@ -119,10 +119,10 @@ fn groups<'a>(pairs: &'a [Pair<'a>]) -> Vec<Group<'a>> {
 
 fn losses(rule: &str, groups: &[Group], hystart: bool) -> Verdict {
     let of = || groups.iter().filter(|g| g.hystart == hystart);
-    let figures = of().map(|g| Figure::new(g.who(), g.ratio())).collect();
+    let figures = of().map(|g| Figure::new(g.label(), g.ratio())).collect();
     let mut verdict = Verdict::at_most(rule, RATIO_MAX, (2, " times"), figures);
     for group in of().filter(|g| hystart && g.ratio() > RATIO_AIM && g.ratio() <= RATIO_MAX) {
-        let (who, ratio) = (group.who(), group.ratio());
+        let (who, ratio) = (group.label(), group.ratio());
         let line = format!("overshoot, {who}, HyStart++: {ratio:.4} times; P3 is {RATIO_AIM:.2}");
         verdict.missed.push(line);
     }
@@ -131,21 +131,21 @@ fn losses(rule: &str, groups: &[Group], hystart: bool) -> Verdict {
 
 fn jumps(pairs: &[Pair]) -> Verdict {
     let fits = |p: &&Pair| p.careful.named.scenario.flows[0].saved.cwnd_bdp <= 1.0;
-    let retreats = |p: &Pair| Figure::new(p.careful.who(), p.careful.retreats_of_jumps());
+    let retreats = |p: &Pair| Figure::new(p.careful.label(), p.careful.retreats_of_jumps());
     let figures = pairs.iter().filter(fits).map(retreats).collect();
     let rule = "overshoot: a jump that fits the path loses nothing: no retreat";
     Verdict::at_most(rule, 0.0, (0, " retreats"), figures)
 }
 
-/// What HyStart++ costs a resumed download, an aim.
+/// Checks what HyStart++ costs a resumed download, an aim.
 fn times(groups: &[Group]) -> Verdict {
     let rule = "overshoot: with HyStart++, Careful Resume takes at most 5 % longer than without";
     let mut figures = Vec::new();
     for on in groups.iter().filter(|g| g.hystart) {
-        let off = groups.iter().find(|g| !g.hystart && g.who() == on.who());
+        let off = groups.iter().find(|g| !g.hystart && g.label() == on.label());
         for (with, without) in on.pairs.iter().zip(off.iter().flat_map(|g| &g.pairs)) {
             let ratio = with.careful.ttlb_ms() / without.careful.ttlb_ms();
-            figures.push(Figure::new(with.careful.who(), ratio));
+            figures.push(Figure::new(with.careful.label(), ratio));
         }
     }
     Verdict::at_most(rule, TIME_RATIO_MAX, (3, ""), figures).as_aim()
@@ -155,7 +155,7 @@ fn row(group: &Group) -> Vec<String> {
     let (slow, careful) = group.lost();
     let retreats: usize = group.pairs.iter().map(|p| p.careful.retreats()).sum();
     vec![
-        group.who(),
+        group.label(),
         group.switch().into(),
         group.pairs.len().to_string(),
         if group.hystart { "at most 1" } else { "–" }.into(),
@@ -173,7 +173,7 @@ fn chart(groups: &[Group]) -> Bars {
     let both = groups.iter().flat_map(|group| {
         let (slow, careful) = group.lost();
         let bar = |lost: f64, mode: &str, colour| Bar {
-            label: format!("{}, HyStart++ {}, {mode}", group.who(), group.switch()),
+            label: format!("{}, HyStart++ {}, {mode}", group.label(), group.switch()),
             value: lost,
             runs: Vec::new(),
             colour,

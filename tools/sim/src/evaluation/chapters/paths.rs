@@ -53,19 +53,19 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
 }
 
 fn row(pair: &Pair) -> Vec<String> {
-    let case = pair.careful.said("case");
+    let case = pair.careful.parameter("case");
     let published = PUBLISHED.iter().find(|p| p.0 == case).map_or("", |p| p.2);
     gain_row(case, published, pair)
 }
 
-/// Times in round trips, so that all paths have room on one axis.
+/// Charts times in round trips, so that all paths have room on one axis.
 fn chart(pairs: &[&Pair]) -> Bars {
     let both = pairs.iter().flat_map(|p| {
         let rtt_ms = p.rtt_ms();
         let bar = |cell: &Cell, mode: &str, colour| {
             let rtts = cell.ttlb_ms() / rtt_ms;
             Bar {
-                label: format!("{}, {mode}", cell.said("case")),
+                label: format!("{}, {mode}", cell.parameter("case")),
                 value: rtts,
                 runs: Vec::new(),
                 colour,
@@ -81,7 +81,7 @@ fn chart(pairs: &[&Pair]) -> Bars {
 }
 
 fn published(pairs: &[Pair]) -> Vec<Published> {
-    let of = |case: &str| pairs.iter().find(|p| p.careful.said("case") == case);
+    let of = |case: &str| pairs.iter().find(|p| p.careful.parameter("case") == case);
     let saved: Vec<&Pair> = pairs.iter().filter(|p| p.has_much_to_save()).collect();
     let mut rows = vec![Published::new(
         "P1, testbed: round trips saved (here: where the path holds 64 initial windows and the object \

@@ -29,7 +29,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     for (case, name, slow_s, careful_s) in MEDIANS {
         let mut of_case: Vec<(f64, &Pair)> = pairs
             .iter()
-            .filter(|p| p.careful.said("case") == case)
+            .filter(|p| p.careful.parameter("case") == case)
             .map(|p| (miss(p, slow_s, careful_s), p))
             .collect();
         of_case.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -65,7 +65,7 @@ const HEADS: [&str; 7] = [
     "runs",
 ];
 
-/// The greater deviation of both medians, as a part of the published ones.
+/// Returns the greater deviation of both medians, as a part of the published ones.
 fn miss(pair: &Pair, slow_s: f64, careful_s: f64) -> f64 {
     let off = |ms: f64, published_s: f64| (ms / 1000.0 / published_s - 1.0).abs();
     off(pair.slow.ttlb_ms(), slow_s).max(off(pair.careful.ttlb_ms(), careful_s))

@@ -118,10 +118,10 @@ pub fn findings(chapter: &Chapter, limits: &Limits) -> anyhow::Result<Findings> 
 }
 
 fn drawn<'a>(chapter: &'a Chapter) -> Vec<Drawn<'a>> {
-    let place = |c: &Cell| (c.said("draw"), c.said("flow.cc"));
+    let place = |c: &Cell| (c.parameter("draw"), c.parameter("flow.cc"));
     let of = |group: Vec<&'a Cell<'a>>| {
         let cells = STARTS.map(|(_, case, mode)| {
-            let is = |c: &&&Cell| c.said("case") == case && c.mode() == Some(mode);
+            let is = |c: &&&Cell| c.parameter("case") == case && c.mode() == Some(mode);
             group.iter().find(is).copied()
         });
         Some(Drawn { of: cells[0]?, cells })
@@ -137,7 +137,7 @@ fn drawn<'a>(chapter: &'a Chapter) -> Vec<Drawn<'a>> {
     groups.into_iter().filter_map(of).collect()
 }
 
-/// Whether what was saved may be used at all (RFC 9959, 3.2).
+/// Returns whether what was saved may be used at all (RFC 9959, 3.2).
 fn is_worth_a_jump(cell: &Cell) -> bool {
     let windows = CarefulResumeConfig::default().min_initial_windows as f64;
     saved_bdp(cell) * cell.named.scenario.path.bdp_bytes() >= windows * INITIAL_WINDOW_BYTES
@@ -152,8 +152,8 @@ impl Drawn<'_> {
         self.of.named.scenario.flows[0].cc
     }
 
-    fn who(&self) -> String {
-        format!("draw {}, {}", self.of.said("draw"), controller_name(self.controller()))
+    fn label(&self) -> String {
+        format!("draw {}, {}", self.of.parameter("draw"), controller_name(self.controller()))
     }
 
     fn lost_bdp(&self, run: &Outcome) -> f64 {
@@ -161,7 +161,7 @@ impl Drawn<'_> {
         run.flows[0].dropped_packets as f64 / packets
     }
 
-    /// Its runs of a start that are there in each of those they are compared with.
+    /// Returns the runs of a start that exist in each of those they are compared with.
     fn runs(&self, start: usize) -> Vec<Judged<'_>> {
         let of = |start: usize| self.cells[start].map_or(&[][..], |cell| &cell.runs);
         let same = |start, seed| of(start).iter().find(|run: &&&Outcome| run.seed == seed);
@@ -180,7 +180,7 @@ impl Drawn<'_> {
     }
 }
 
-/// A mean over paths, each of which counts once, by the mean of its seeds; none of
+/// Returns a mean over paths, each of which counts once, by the mean of its seeds; none of
 /// nothing.
 fn mean_over(runs: &[Judged], figure: impl Fn(&Judged) -> f64) -> Option<Mean> {
     let of_path = |seeds: &[Judged]| seeds.iter().map(&figure).sum::<f64>() / seeds.len() as f64;
@@ -188,23 +188,23 @@ fn mean_over(runs: &[Judged], figure: impl Fn(&Judged) -> f64) -> Option<Mean> {
     mean(&paths.collect::<Vec<_>>())
 }
 
-/// Packets lost, in BDP.
+/// Returns the mean of packets lost, in BDP.
 fn lost(runs: &[Judged]) -> Option<Mean> {
     mean_over(runs, |run| run.lost_bdp)
 }
 
-/// Times beside slow start's with HyStart++.
+/// Returns the ratio to the time of slow start with HyStart++.
 fn ratio(runs: &[Judged]) -> Option<Mean> {
     mean_over(runs, |run| run.ratio.ln()).map(geometric)
 }
 
-/// Times beside those of Careful Resume that nothing restrains.
+/// Returns the ratio to the time of unrestrained Careful Resume.
 fn ratio_to_unrestrained(runs: &[Judged]) -> Option<Mean> {
     let logarithm = |run: &Judged| run.ratio_to_unrestrained.map_or(f64::NAN, f64::ln);
     mean_over(runs, logarithm).map(geometric)
 }
 
-/// The geometric mean, from that of logarithms. Its error is that towards more.
+/// Returns the geometric mean, from that of logarithms. Its error is that towards more.
 fn geometric(Mean { value, error, runs }: Mean) -> Mean {
     Mean { value: value.exp(), error: (value + error).exp() - value.exp(), runs }
 }
@@ -225,7 +225,7 @@ fn is_known(drawn: &Drawn) -> bool {
     saved_bdp(drawn.of) >= KNOWN_BDP
 }
 
-/// The share of some runs, in %.
+/// Returns the share of some runs, in %.
 fn percent(runs: &[Judged], is: impl Fn(&Judged) -> bool) -> f64 {
     100.0 * runs.iter().filter(|run| is(run)).count() as f64 / runs.len() as f64
 }
@@ -257,7 +257,7 @@ fn row(all: &[&Drawn], start: usize) -> Option<Vec<String>> {
     ])
 }
 
-/// What Careful Resume takes by its fluid bound.
+/// Returns the ratio of Careful Resume's time to its bound.
 fn bound_row(all: &[&Drawn]) -> Vec<String> {
     let ratio = |drawn: &&Drawn| {
         let bound_ms = drawn.cells[CAREFUL]?.bound_ms();
@@ -320,16 +320,16 @@ impl<'a> Judge<'a> {
         self.by_controller.iter().map(of).collect()
     }
 
-    /// The worse end of a mean's interval, where a connection starts so.
+    /// Returns the worse end of a mean's interval, where a connection starts so.
     fn worse(&self, start: usize, mean: impl Fn(Vec<Judged<'a>>) -> Option<Mean>) -> Vec<Figure> {
         let end = |mean: Mean| mean.value + mean.error;
         self.each(|all| mean(runs_of(all, start)).map_or(f64::NAN, end))
     }
 
-    /// Of each run.
+    /// Returns a figure of each run.
     fn runs(&self, start: usize, figure: impl Fn(&Judged) -> Option<f64>) -> Vec<Figure> {
         let all = self.by_controller.iter().flat_map(|(_, all)| runs_of(all, start));
-        all.filter_map(|run| Some(Figure::new(run.drawn.who(), figure(&run)?))).collect()
+        all.filter_map(|run| Some(Figure::new(run.drawn.label(), figure(&run)?))).collect()
     }
 
     fn at_most(&self, what: &str, limit: f64, unit: &str, figures: Vec<Figure>) -> Verdict {

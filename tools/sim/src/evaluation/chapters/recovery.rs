@@ -1,4 +1,4 @@
-//! Recovery from jumps that the path does not take: P4.
+//! Recovery from jumps that the path does not carry: P4.
 
 use report::chart::lines;
 use report::chart::Lines;
@@ -31,9 +31,9 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         "In the mean, Careful Resume takes {ratios} of slow start's time. The window grows again when \
          safe retreat ends: the time from its start is told in RTTs."
     ));
-    for buffer in distinct(pairs.iter().map(|p| p.careful.said(BUFFER))) {
+    for buffer in distinct(pairs.iter().map(|p| p.careful.parameter(BUFFER))) {
         let of_buffer: Vec<&Pair> =
-            pairs.iter().filter(|p| p.careful.said(BUFFER) == buffer).collect();
+            pairs.iter().filter(|p| p.careful.parameter(BUFFER) == buffer).collect();
         html += &page::heading(&format!("Buffer of {buffer} BDP"));
         html += &lines(&chart(&of_buffer))?;
     }
@@ -52,7 +52,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     html += &note("Times are means of all runs, with their 95 % confidence interval in the plots.");
 
     let rule = "recovery: the mean time is at most 1.25 times that of slow start";
-    let figures = pairs.iter().map(|p| Figure::new(p.careful.who(), ratio(p))).collect();
+    let figures = pairs.iter().map(|p| Figure::new(p.careful.label(), ratio(p))).collect();
     let verdict = Verdict::at_most(rule, RATIO_MAX, (2, ""), figures);
     let published = Published::new(
         "P4, for the flow itself: mean time / slow start's, jumps of 0.5 to 8 BDP",
@@ -71,7 +71,7 @@ fn ratio(pair: &Pair) -> f64 {
     mean_ms(pair.careful) / mean_ms(pair.slow)
 }
 
-/// How long a download was in safe retreat, in ms, if it was.
+/// Returns how long a download was in safe retreat, in ms, if it was.
 fn retreat_ms(flow: &FlowOutcome) -> Option<f64> {
     let start = flow.phases.iter().position(|p| p.1 == "safe_retreat")?;
     let end_ms = flow.phases.get(start + 1).map_or(flow.ttlb_ms, |p| p.0);
@@ -83,7 +83,7 @@ fn row(pair: &Pair) -> Vec<String> {
     let retreats: Vec<f64> = cell.judged(retreat_ms).into_iter().flatten().collect();
     let growth = mean(&retreats).map(|m| m.value / pair.rtt_ms());
     vec![
-        format!("{}, {}, {}", cell.said(BUFFER), cell.said(LOSS), cell.said(SAVED)),
+        format!("{}, {}, {}", cell.parameter(BUFFER), cell.parameter(LOSS), cell.parameter(SAVED)),
         "–".into(),
         page::time(mean_ms(pair.slow)),
         page::time(pair.slow.bound_ms()),
@@ -96,22 +96,25 @@ fn row(pair: &Pair) -> Vec<String> {
 }
 
 fn chart(pairs: &[&Pair]) -> Lines {
-    let sizes = distinct(pairs.iter().map(|p| p.careful.said(SAVED)));
-    let series = distinct(pairs.iter().map(|p| p.careful.said(LOSS))).into_iter().map(|loss| {
-        let point = |saved: &String| {
-            let is = |p: &&&Pair| p.careful.said(LOSS) == loss && p.careful.said(SAVED) == *saved;
-            pairs.iter().find(is).and_then(|p| {
-                let careful = mean(&p.careful.judged(|f| f.ttlb_ms))?;
-                let slow_ms = mean_ms(p.slow);
-                Some((careful.value / slow_ms, careful.error / slow_ms))
-            })
-        };
-        let percent = loss.parse::<f64>().unwrap_or(f64::NAN) * 100.0;
-        Series {
-            points: sizes.iter().map(point).collect(),
-            name: format!("random loss of {percent:.1} %"),
-        }
-    });
+    let sizes = distinct(pairs.iter().map(|p| p.careful.parameter(SAVED)));
+    let series =
+        distinct(pairs.iter().map(|p| p.careful.parameter(LOSS))).into_iter().map(|loss| {
+            let point = |saved: &String| {
+                let is = |p: &&&Pair| {
+                    p.careful.parameter(LOSS) == loss && p.careful.parameter(SAVED) == *saved
+                };
+                pairs.iter().find(is).and_then(|p| {
+                    let careful = mean(&p.careful.judged(|f| f.ttlb_ms))?;
+                    let slow_ms = mean_ms(p.slow);
+                    Some((careful.value / slow_ms, careful.error / slow_ms))
+                })
+            };
+            let percent = loss.parse::<f64>().unwrap_or(f64::NAN) * 100.0;
+            Series {
+                points: sizes.iter().map(point).collect(),
+                name: format!("random loss of {percent:.1} %"),
+            }
+        });
     Lines {
         x_title: "saved_cwnd (BDP of the path as it is)".into(),
         series: series.collect(),

@@ -17,13 +17,13 @@ use crate::evaluation::verdict::Verdict;
 const TIME_RATIO_MAX: [(f64, f64); 2] = [(0.2, 1.25), (0.3, 1.5)];
 
 /// What differs by the exit alone.
-struct Swing<'a> {
+struct ExitPair<'a> {
     queue: &'a Cell<'a>,
     hystart: &'a Cell<'a>,
 }
 
-impl Swing<'_> {
-    /// Of the RTT.
+impl ExitPair<'_> {
+    /// Returns the share of the RTT that swings.
     fn share(&self) -> f64 {
         self.queue.named.scenario.path.swing.map_or(0.0, |swing| swing.rtt_share)
     }
@@ -34,7 +34,7 @@ impl Swing<'_> {
 }
 
 pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
-    let swings = swings(chapter);
+    let pairs = exit_pairs(chapter);
     let heads = [
         "path, controller",
         "runs",
@@ -44,44 +44,44 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         "lost, HyStart++",
         "lost, queue",
     ];
-    let mut html = page::table(&heads, &swings.iter().map(row).collect::<Vec<_>>());
+    let mut html = page::table(&heads, &pairs.iter().map(row).collect::<Vec<_>>());
     html += &note("Means over the runs; lost: packets that the bottleneck dropped.");
     let mut least = 0.0;
     let mut verdicts = Vec::new();
     for (most, bound) in TIME_RATIO_MAX {
-        let is = |swing: &&Swing| swing.share() > least && swing.share() <= most;
-        let figure = |swing: &Swing| Figure::new(swing.queue.who(), swing.time_ratio());
+        let is = |pair: &&ExitPair| pair.share() > least && pair.share() <= most;
+        let figure = |pair: &ExitPair| Figure::new(pair.queue.label(), pair.time_ratio());
         verdicts.push(Verdict::at_most(
             &format!("swinging: by {most} RTTs, at most {bound} times HyStart++'s time"),
             bound,
             (2, ""),
-            swings.iter().filter(is).map(figure).collect(),
+            pairs.iter().filter(is).map(figure).collect(),
         ));
         least = most;
     }
-    let more = |swing: &Swing| dropped(swing.queue) - dropped(swing.hystart);
+    let more = |pair: &ExitPair| dropped(pair.queue) - dropped(pair.hystart);
     verdicts.push(Verdict::at_most(
         "swinging: a queue as the exit loses no more than HyStart++",
         0.0,
         (1, " packets"),
-        swings.iter().map(|swing| Figure::new(swing.queue.who(), more(swing))).collect(),
+        pairs.iter().map(|pair| Figure::new(pair.queue.label(), more(pair))).collect(),
     ));
     Ok(Findings { html, verdicts, ..Findings::default() })
 }
 
-fn swings<'a>(chapter: &'a Chapter) -> Vec<Swing<'a>> {
+fn exit_pairs<'a>(chapter: &'a Chapter) -> Vec<ExitPair<'a>> {
     let place = |cell: &Cell| {
         let mut parameters = cell.named.parameters.clone();
         parameters.remove(EXIT);
         parameters
     };
     let of = |wanted: &_, exit: &str| {
-        chapter.cells.iter().find(|cell| place(cell) == *wanted && cell.said(EXIT) == exit)
+        chapter.cells.iter().find(|cell| place(cell) == *wanted && cell.parameter(EXIT) == exit)
     };
     distinct(chapter.cells.iter().map(place))
         .iter()
         .filter_map(|place| {
-            Some(Swing { queue: of(place, "queue")?, hystart: of(place, "hystart")? })
+            Some(ExitPair { queue: of(place, "queue")?, hystart: of(place, "hystart")? })
         })
         .collect()
 }
@@ -94,14 +94,14 @@ fn dropped(cell: &Cell) -> f64 {
     mean(&cell.judged(|flow| flow.dropped_packets as f64)).map_or(f64::NAN, |mean| mean.value)
 }
 
-fn row(swing: &Swing) -> Vec<String> {
+fn row(pair: &ExitPair) -> Vec<String> {
     vec![
-        swing.queue.who(),
-        swing.queue.runs.len().to_string(),
-        page::time(ttlb_ms(swing.hystart)),
-        page::time(ttlb_ms(swing.queue)),
-        page::number(swing.time_ratio(), 2),
-        page::number(dropped(swing.hystart), 1),
-        page::number(dropped(swing.queue), 1),
+        pair.queue.label(),
+        pair.queue.runs.len().to_string(),
+        page::time(ttlb_ms(pair.hystart)),
+        page::time(ttlb_ms(pair.queue)),
+        page::number(pair.time_ratio(), 2),
+        page::number(dropped(pair.hystart), 1),
+        page::number(dropped(pair.queue), 1),
     ]
 }

@@ -1,4 +1,4 @@
-//! Visits: downloads that follow each other, from a store that holds nothing.
+//! Visits: consecutive downloads, from an empty store.
 
 use report::chart::lines;
 use report::chart::Lines;
@@ -50,14 +50,14 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         "visits: the third download of one BDP takes at most 1.05 of the fully taught one's \
                 time";
     let judged = rows.iter().filter(|r| r.object_bdp() == JUDGED_BDP);
-    let figures = judged.map(|r| Figure::new(r.who(), r.of_taught(JUDGED_VISIT))).collect();
+    let figures = judged.map(|r| Figure::new(r.label(), r.of_taught(JUDGED_VISIT))).collect();
     let verdict = Verdict::at_most(rule, OF_TAUGHT_MAX, (3, ""), figures);
     Ok(Findings { html, verdicts: vec![verdict], ..Findings::default() })
 }
 
 fn rows<'a>(chapter: &'a Chapter) -> Vec<StorePair<'a>> {
-    let of = |cold: &'static str| chapter.cells.iter().filter(move |c| c.said(COLD) == cold);
-    let place = |c: &Cell| (c.said("case"), c.said(SIZE), c.said("flow.cc"));
+    let of = |cold: &'static str| chapter.cells.iter().filter(move |c| c.parameter(COLD) == cold);
+    let place = |c: &Cell| (c.parameter("case"), c.parameter(SIZE), c.parameter("flow.cc"));
     let row = |cold: &'a Cell<'a>| {
         let taught = of("false").find(|taught| place(taught) == place(cold))?;
         Some(StorePair { cold, taught })
@@ -65,7 +65,7 @@ fn rows<'a>(chapter: &'a Chapter) -> Vec<StorePair<'a>> {
     of("true").filter_map(row).collect()
 }
 
-/// The median over runs of a figure of a visit, the first of which is 1.
+/// Returns the median over runs of a figure of a visit, the first of which is 1.
 fn of_visit(cell: &Cell, visit: usize, figure: impl Fn(&FlowOutcome) -> f64) -> f64 {
     let flows = cell.runs.iter().filter_map(|run| run.flows.get(visit - 1));
     median(flows.map(figure)).unwrap_or(f64::NAN)
@@ -76,7 +76,7 @@ impl StorePair<'_> {
         self.cold.named.scenario.flows[0].cc
     }
 
-    /// Their numbers.
+    /// Returns the numbers of the visits.
     fn visits(&self) -> Vec<usize> {
         (1..=self.cold.named.scenario.flows[0].count as usize).collect()
     }
@@ -85,9 +85,9 @@ impl StorePair<'_> {
         self.cold.named.scenario.flows[0].object_bdp.unwrap_or(f64::NAN)
     }
 
-    fn who(&self) -> String {
-        let (case, cc) = (self.cold.said("case"), controller_name(self.controller()));
-        format!("{case}, {} BDP, {cc}", self.cold.said(SIZE))
+    fn label(&self) -> String {
+        let (case, cc) = (self.cold.parameter("case"), controller_name(self.controller()));
+        format!("{case}, {} BDP, {cc}", self.cold.parameter(SIZE))
     }
 
     fn ttlb_ms(&self, visit: usize) -> f64 {
@@ -102,7 +102,7 @@ impl StorePair<'_> {
         self.ttlb_ms(visit) / self.taught_ms()
     }
 
-    /// What the store may hold after a visit, as a share of the BDP.
+    /// Returns what the store may hold after a visit, as a share of the BDP.
     fn learnt_bdp(&self, visit: usize) -> f64 {
         let bdp_bytes = self.cold.named.scenario.path.bdp_bytes();
         of_visit(self.cold, visit, |flow| {
@@ -111,7 +111,8 @@ impl StorePair<'_> {
     }
 
     fn cells(&self) -> Vec<String> {
-        let mut cells = vec![format!("{}, {} BDP", self.cold.said("case"), self.cold.said(SIZE))];
+        let mut cells =
+            vec![format!("{}, {} BDP", self.cold.parameter("case"), self.cold.parameter(SIZE))];
         for visit in self.visits() {
             cells.push(page::time(self.ttlb_ms(visit)));
             cells.push(page::number(self.learnt_bdp(visit), 2));
@@ -136,7 +137,7 @@ fn table(rows: &[&StorePair]) -> String {
 fn chart(rows: &[&StorePair]) -> Lines {
     let judged = rows.iter().filter(|r| r.object_bdp() == JUDGED_BDP);
     let series = judged.clone().map(|row| Series {
-        name: row.cold.said("case"),
+        name: row.cold.parameter("case"),
         points: row.visits().into_iter().map(|visit| Some((row.of_taught(visit), 0.0))).collect(),
     });
     let visits = judged.clone().next().map(|row| row.visits()).unwrap_or_default();

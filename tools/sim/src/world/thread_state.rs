@@ -4,14 +4,14 @@ use super::client::Scratch;
 use super::packets::Packets;
 use super::settings::Settings;
 
-/// What the runs of a thread share. Nothing of one run is seen in another.
-pub struct Kept {
+/// Memory and settings that the runs of a thread share. No run depends on an earlier one.
+pub struct ThreadState {
     pub settings: Settings,
     pub scratch: Scratch,
     pub packets: Packets,
 }
 
-impl Kept {
+impl ThreadState {
     /// # Errors
     ///
     /// None is expected.

@@ -1,5 +1,5 @@
-//! Dealings of the servers with the store of saved paths: quiche's `MemoryStore`,
-//! and beside it the simulator's own book of claims.
+//! Store of saved parameters: quiche's `MemoryStore`, and the simulator's own record of
+//! claims, which checks it.
 
 use std::net::IpAddr;
 use std::net::Ipv4Addr;
@@ -21,42 +21,42 @@ use crate::invariants::Claims;
 use crate::invariants::Violation;
 use crate::scenario::Mode;
 
-/// What names the sender in the keys of the store.
+/// The sender in the keys of the store.
 const SENDER: &str = "sim";
 
-/// The store, and who holds what.
-pub struct Dealings {
+/// The store, and who holds which claim.
+pub struct SimulatedStore {
     store: MemoryStore,
-    book: Claims,
+    claims: Claims,
 }
 
-impl Dealings {
-    /// A store that holds the set of each subnet, as the first of its flows that
-    /// resumes tells it, if it does.
+impl SimulatedStore {
+    /// Creates a store that has the record of each subnet, as given by the first of its
+    /// flows that resumes.
     pub fn new(flows: &[FlowPlan]) -> Self {
-        let dealings = Self { store: MemoryStore::new(flows.len()), book: Claims::default() };
+        let simulated = Self { store: MemoryStore::new(flows.len()), claims: Claims::default() };
         let mut seen = vec![];
         for plan in flows.iter().filter(|plan| plan.mode == Mode::CarefulResume) {
             if !seen.contains(&plan.subnet) {
                 seen.push(plan.subnet);
                 if let Some(saved) = &plan.saved {
-                    dealings.record(plan.subnet, &saved_set(saved));
+                    simulated.record(plan.subnet, &saved_state(saved));
                 }
             }
         }
-        dealings
+        simulated
     }
 
-    /// The store in memory answers at once, and never fails.
+    /// Reads a record. The store in memory answers at once, and never fails.
     pub fn read(&self, subnet: u16) -> Option<PathState> {
         self.store.get(&endpoint(subnet)).unwrap_or_default()
     }
 
-    /// Claims the set for a flow whose current RTT is `rtt`.
+    /// Claims the record for a flow whose current RTT is `rtt`.
     ///
     /// # Errors
     ///
-    /// Another flow holds the claim, or has failed with the set.
+    /// Another flow holds the claim, or has retreated with these parameters.
     pub fn claim(
         &mut self,
         subnet: u16,
@@ -66,16 +66,16 @@ impl Dealings {
     ) -> Result<Option<Claim>, Violation> {
         let claim = self.store.claim(&endpoint(subnet), rtt).unwrap_or_default();
         if let Some(claim) = &claim {
-            self.book.granted(subnet, flow, now, claim.lease)?;
-            self.book.used(subnet, claim.state.observed)?;
+            self.claims.granted(subnet, flow, now, claim.lease)?;
+            self.claims.used(subnet, claim.state.observed)?;
         }
         Ok(claim)
     }
 
-    /// Another flow holds the claim, without the store's knowledge.
+    /// Pretends that another flow holds the claim, without the store's knowledge.
     #[cfg(test)]
     pub fn pretend_claimed(&mut self, subnet: u16, flow: usize, lease: Duration) {
-        self.book.granted(subnet, flow, Duration::ZERO, lease).expect("the first claim");
+        self.claims.granted(subnet, flow, Duration::ZERO, lease).expect("the first claim");
     }
 
     pub fn record(&self, subnet: u16, observed: &PathState) {
@@ -83,13 +83,13 @@ impl Dealings {
     }
 
     pub fn release(&mut self, subnet: u16, flow: usize, token: ClaimToken) {
-        self.book.ended(subnet, flow);
+        self.claims.ended(subnet, flow);
         let _ = self.store.release(&endpoint(subnet), token);
     }
 
     pub fn forget(&mut self, subnet: u16, flow: usize, token: ClaimToken, used: SystemTime) {
-        self.book.ended(subnet, flow);
-        self.book.failed(subnet, used);
+        self.claims.ended(subnet, flow);
+        self.claims.failed(subnet, used);
         let _ = self.store.forget(&endpoint(subnet), token, used);
     }
 
@@ -97,11 +97,11 @@ impl Dealings {
     ///
     /// The flow that jumped held no claim.
     pub fn jumped(&self, subnet: u16, flow: usize, now: Duration) -> Result<(), Violation> {
-        self.book.jumped(subnet, flow, now)
+        self.claims.jumped(subnet, flow, now)
     }
 }
 
-/// An address of the subnet; flows in it differ by their ports.
+/// Returns an address of the subnet; flows in it differ by their ports.
 pub fn client_ip(subnet: u16) -> Ipv4Addr {
     let [high, low] = subnet.to_be_bytes();
     Ipv4Addr::new(10, high, low, 1)
@@ -111,7 +111,7 @@ fn endpoint(subnet: u16) -> RemoteEndpoint {
     RemoteEndpoint::new(SENDER, IpAddr::V4(client_ip(subnet)), PrefixLengths::default())
 }
 
-fn saved_set(saved: &SavedPlan) -> PathState {
+fn saved_state(saved: &SavedPlan) -> PathState {
     let observed = quiche::clock::wall_now() - saved.age;
     PathState {
         saved_cwnd: saved.cwnd_bytes,

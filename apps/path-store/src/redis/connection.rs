@@ -1,8 +1,7 @@
-//! Link to a server or cluster: a connection that is made again when it fails.
+//! Connection to a server or cluster, which reconnects after an error.
 //!
-//! It is made when it is needed, dropped when anything is wrong with it, and made
-//! again after a pause, so that a dead store costs its callers a moment and not a
-//! time-out each.
+//! It connects when a request needs it, drops the connection at any error, and reconnects
+//! after a backoff, so that requests to a dead store fail at once and not with a time-out each.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -27,50 +26,50 @@ use super::url::Clients;
 use super::url::RedisUrl;
 use crate::opening::OpenError;
 
-/// The rules.
+/// The script with the rules of the store.
 const RULES: &str = include_str!("rules.lua");
 
-/// Between two attempts to connect: doubled with each that fails.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Time between two attempts to connect, doubled with each that fails.
+const BACKOFF_MIN: Duration = Duration::from_millis(100);
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
-/// Returns what Redis calls the rules, once they are loaded.
+/// Returns the hash by which Redis calls the script once it is loaded.
 pub fn rules_hash() -> &'static str {
     static HASH: OnceLock<String> = OnceLock::new();
     HASH.get_or_init(|| Script::new(RULES).get_hash().to_string())
 }
 
-/// Where requests go.
-pub struct Link {
+/// Sends requests, and connects when it has to.
+pub struct ConnectionManager {
     name: String,
     clients: Clients,
-    patience: Duration,
+    timeout: Duration,
     state: State,
     connects: u64,
 }
 
 enum State {
     Up(AnyConnection),
-    Down { why: String, pause: Duration, retry_at: Option<Instant> },
+    Down { why: String, backoff: Duration, retry_at: Option<Instant> },
 }
 
-/// A connection, to one server or to all of a cluster.
+/// Connection to one server or to all of a cluster.
 pub enum AnyConnection {
     Single(Box<Connection>),
     Cluster(Box<ClusterConnection>),
 }
 
-/// Why a request was not answered.
+/// Error of a request.
 #[derive(Debug)]
-pub enum LinkError {
-    /// An attempt failed shortly before; there was none now.
+pub enum ConnectionError {
+    /// An attempt to connect failed shortly before, so that there was none now.
     Down(String),
 
-    /// The server or the network.
+    /// An error of the server or of the network.
     Redis(RedisError),
 }
 
-impl fmt::Display for LinkError {
+impl fmt::Display for ConnectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Self::Down(why) => why.clone(),
@@ -81,8 +80,8 @@ impl fmt::Display for LinkError {
     }
 }
 
-impl LinkError {
-    /// Tells whether the server answered that it does not want us: waiting will not help.
+impl ConnectionError {
+    /// Returns whether the server refuses us: a later attempt will not help.
     pub fn is_refusal(&self) -> bool {
         match self {
             Self::Down(_) => false,
@@ -100,25 +99,25 @@ impl LinkError {
     }
 }
 
-impl From<RedisError> for LinkError {
+impl From<RedisError> for ConnectionError {
     fn from(error: RedisError) -> Self {
         Self::Redis(error)
     }
 }
 
-impl Link {
-    /// Returns one without a connection yet.
-    pub fn new(url: &RedisUrl, patience: Duration) -> Result<Self, OpenError> {
-        Ok(Link {
+impl ConnectionManager {
+    /// Creates a manager that is not connected yet.
+    pub fn new(url: &RedisUrl, timeout: Duration) -> Result<Self, OpenError> {
+        Ok(ConnectionManager {
             name: url.name(),
-            clients: url.clients(patience)?,
-            patience,
-            state: State::Down { why: String::new(), pause: PAUSE_MIN, retry_at: None },
+            clients: url.clients(timeout)?,
+            timeout,
+            state: State::Down { why: String::new(), backoff: BACKOFF_MIN, retry_at: None },
             connects: 0,
         })
     }
 
-    /// Returns how messages call the store: its URL without secrets.
+    /// Returns the name of the store for messages: its URL without secrets.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -127,26 +126,26 @@ impl Link {
         matches!(self.clients, Clients::Cluster(_))
     }
 
-    /// Returns how often a connection was made.
+    /// Returns how often it connected.
     pub fn connects(&self) -> u64 {
         self.connects
     }
 
-    /// Returns the connection, made now if there is none and the pause is over.
-    pub fn connection(&mut self) -> Result<&mut AnyConnection, LinkError> {
-        if let State::Down { why, pause, retry_at } = &self.state {
+    /// Returns the connection. Connects if there is none and the backoff is over.
+    pub fn connection(&mut self) -> Result<&mut AnyConnection, ConnectionError> {
+        if let State::Down { why, backoff, retry_at } = &self.state {
             let now = quiche::clock::now();
             if retry_at.is_some_and(|at| now < at) {
-                return Err(LinkError::Down(why.clone()));
+                return Err(ConnectionError::Down(why.clone()));
             }
-            let pause = *pause;
+            let backoff = *backoff;
             match self.connect() {
                 Ok(connection) => {
                     self.connects += 1;
                     self.state = State::Up(connection);
                 }
                 Err(error) => {
-                    self.fall(&error, pause);
+                    self.mark_down(&error, backoff);
                     return Err(error);
                 }
             }
@@ -154,42 +153,48 @@ impl Link {
 
         match &mut self.state {
             State::Up(connection) => Ok(connection),
-            State::Down { why, .. } => Err(LinkError::Down(why.clone())),
+            State::Down { why, .. } => Err(ConnectionError::Down(why.clone())),
         }
     }
 
-    /// Sends all commands and reads all answers. After an error it is unknown
-    /// what was done, and the connection is gone: its next answer could be
-    /// another question's.
-    pub fn query<T: FromRedisValue>(&mut self, commands: &[Cmd]) -> Result<Vec<T>, LinkError> {
+    /// Sends all commands and reads all answers. After an error it is unknown which commands
+    /// were executed, and the connection is dropped: its next answer could be that of another
+    /// command.
+    pub fn query<T: FromRedisValue>(
+        &mut self,
+        commands: &[Cmd],
+    ) -> Result<Vec<T>, ConnectionError> {
         let mut result = self.query_once(commands);
-        // Somebody flushed the scripts: connecting brings ours back.
-        if result.as_ref().is_err_and(LinkError::is_unknown_script) {
-            self.state = State::Down { why: String::new(), pause: PAUSE_MIN, retry_at: None };
+        // Somebody flushed the scripts: connecting loads ours again.
+        if result.as_ref().is_err_and(ConnectionError::is_unknown_script) {
+            self.state = State::Down { why: String::new(), backoff: BACKOFF_MIN, retry_at: None };
             result = self.query_once(commands);
         }
 
         result
     }
 
-    fn query_once<T: FromRedisValue>(&mut self, commands: &[Cmd]) -> Result<Vec<T>, LinkError> {
+    fn query_once<T: FromRedisValue>(
+        &mut self,
+        commands: &[Cmd],
+    ) -> Result<Vec<T>, ConnectionError> {
         let answers = self.connection()?.query(commands);
         if let Err(error) = &answers {
-            self.fall(error, PAUSE_MIN);
+            self.mark_down(error, BACKOFF_MIN);
         }
 
         answers
     }
 
-    fn fall(&mut self, error: &LinkError, pause: Duration) {
+    fn mark_down(&mut self, error: &ConnectionError, backoff: Duration) {
         self.state = State::Down {
             why: error.to_string(),
-            pause: (pause * 2).min(PAUSE_MAX),
-            retry_at: Some(quiche::clock::now() + pause),
+            backoff: (backoff * 2).min(BACKOFF_MAX),
+            retry_at: Some(quiche::clock::now() + backoff),
         };
     }
 
-    fn connect(&self) -> Result<AnyConnection, LinkError> {
+    fn connect(&self) -> Result<AnyConnection, ConnectionError> {
         let mut connection = match &self.clients {
             Clients::Single(client) => self.connect_single(client)?,
             Clients::Cluster(client) => self.connect_cluster(client)?,
@@ -200,9 +205,9 @@ impl Link {
     }
 
     fn connect_single(&self, client: &Client) -> Result<AnyConnection, RedisError> {
-        let connection = client.get_connection_with_timeout(self.patience)?;
-        connection.set_read_timeout(Some(self.patience))?;
-        connection.set_write_timeout(Some(self.patience))?;
+        let connection = client.get_connection_with_timeout(self.timeout)?;
+        connection.set_read_timeout(Some(self.timeout))?;
+        connection.set_write_timeout(Some(self.timeout))?;
 
         Ok(AnyConnection::Single(Box::new(connection)))
     }
@@ -213,7 +218,7 @@ impl Link {
 }
 
 impl AnyConnection {
-    fn query<T: FromRedisValue>(&mut self, commands: &[Cmd]) -> Result<Vec<T>, LinkError> {
+    fn query<T: FromRedisValue>(&mut self, commands: &[Cmd]) -> Result<Vec<T>, ConnectionError> {
         if commands.is_empty() {
             return Ok(Vec::new());
         }
