@@ -1,7 +1,6 @@
 //! Sink of a response body: nothing, standard output, or a file.
 //!
-//! A file appears under its own name only when it is complete. Until then it
-//! is `FILE.part`, which a failed download takes away again.
+//! An incomplete file is named `FILE.part`, which a failed download removes.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,25 +13,25 @@ use std::path::PathBuf;
 
 use crate::failure::Failure;
 
-/// The name that stands for standard output.
+/// The file name that means standard output.
 const STDOUT: &str = "-";
 
-/// Whether `-o` asks for standard output.
+/// Returns whether `-o` selects standard output.
 pub fn is_stdout(output: Option<&Path>) -> bool {
     output.is_some_and(|path| path.as_os_str() == STDOUT)
 }
 
-/// The open destination of one download.
+/// Open sink of one download.
 pub struct Body {
     file: Option<File>,
 
-    /// How messages call `file`.
+    /// Name of `file` for messages.
     name: String,
 
     rename: Option<Rename>,
 }
 
-/// Gives the file its name at the end, or removes it.
+/// Renames the file at the end. Removes it when dropped before.
 struct Rename {
     part: PathBuf,
     target: PathBuf,
@@ -49,7 +48,7 @@ impl Drop for Rename {
 }
 
 impl Body {
-    /// Opens the destination, before anything is asked of the server.
+    /// Opens the sink.
     pub fn open(output: Option<&Path>) -> Result<Self, Failure> {
         match output {
             None => Ok(Self { file: None, name: String::new(), rename: None }),
@@ -62,20 +61,20 @@ impl Body {
         }
     }
 
-    /// Standard output as a plain file: std's own buffers by line.
+    /// Opens standard output as a plain file: that of std is line-buffered.
     fn stdout() -> io::Result<Self> {
         let fd = io::stdout().as_fd().try_clone_to_owned()?;
         Ok(Self { file: Some(fd.into()), name: "standard output".to_owned(), rename: None })
     }
 
     fn file(path: &Path) -> io::Result<Self> {
-        // A link is followed, so that it stays a link.
+        // Follows a link, so that the rename does not replace it.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let name = path.display().to_string();
 
         match fs::metadata(&target) {
             Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-            // Devices and pipes keep nothing, and must not be replaced.
+            // A rename must not replace a device or a pipe.
             Ok(found) if !found.is_file() => {
                 return Ok(Self {
                     file: Some(File::options().write(true).open(&target)?),
@@ -100,7 +99,7 @@ impl Body {
         }
     }
 
-    /// The body has arrived whole: a file gets its name.
+    /// Gives a complete file its name.
     pub fn complete(&mut self) -> Result<(), Failure> {
         match &self.rename {
             Some(Rename { part, target }) => {
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_its_name_only_when_complete() {
+    fn file_has_its_name_once_complete() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let mut body = Body::open(Some(&path)).unwrap();
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_download_leaves_what_was_there() {
+    fn failed_download_keeps_the_old_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         fs::write(&path, "old").unwrap();
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_followed_and_kept() {
+    fn link_is_followed_and_kept() {
         let dir = tempfile::tempdir().unwrap();
         let (path, link) = (dir.path().join("f"), dir.path().join("link"));
         fs::write(&path, "old").unwrap();
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_written_to_and_never_replaced() {
+    fn device_is_written_to_and_not_replaced() {
         let device = Path::new("/dev/null");
         let mut body = Body::open(Some(device)).unwrap();
         assert!(body.rename.is_none());
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_impossible_file_is_named() {
+    fn error_names_the_file() {
         let dir = tempfile::tempdir().unwrap();
         for path in [dir.path().to_owned(), dir.path().join("no/such/f")] {
             let failure = Body::open(Some(&path)).err().unwrap();

@@ -1,4 +1,4 @@
-//! Command line.
+//! Command line of `edge-client`.
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -141,7 +141,7 @@ fn groups(text: &str) -> Result<String, String> {
     }
 }
 
-/// Longest wait that can be asked for: a day.
+/// The longest time that an option takes: a day.
 const SECONDS_MAX: f64 = 86_400.0;
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -153,7 +153,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 fn seconds_above_0(text: &str) -> Result<Duration, String> {
-    // The transport counts in milliseconds and takes 0 for "never".
+    // The transport counts milliseconds, and 0 means never.
     match seconds(text)? {
         s if s < Duration::from_millis(1) => Err("must be at least 0.001 seconds".to_owned()),
         s => Ok(s),
@@ -170,12 +170,12 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn every_flag_is_understood() {
+    fn every_option_is_parsed() {
         let line = "edge-client https://h/x --connect 127.0.0.1:4433 --insecure \
                     --repeat 3 --interval 0.5 --reuse --early-data --local 127.0.2.1 -o out --json \
                     --connect-timeout 2 --idle-timeout 1.5 --groups X25519:P-256";
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_body_is_thrown_away_unless_asked_for() {
+    fn body_is_discarded_by_default() {
         let cli = parse_words("edge-client https://h/x").unwrap();
         assert_eq!(cli.output, None);
         assert!(!cli.reuse && !cli.early_data);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_usage_is_one_line_naming_the_input() {
+    fn bad_usage_is_one_line_that_names_the_input() {
         let table = [
             ("edge-client", "<URL>"),
             ("edge-client http://h/", "'http://h/'"),

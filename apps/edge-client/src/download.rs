@@ -1,4 +1,4 @@
-//! One download after another: the event loop between socket and transport.
+//! Downloads, one after another: the event loop between socket and transport.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,9 +14,9 @@ use crate::body::Body;
 use crate::cli::Cli;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
+use crate::poller::Poller;
 use crate::progress::Progress;
-use crate::reactor::Reactor;
-use crate::report::Measured;
+use crate::report::Measurements;
 use crate::socket;
 use crate::socket::Socket;
 use crate::system;
@@ -24,27 +24,27 @@ use crate::target;
 use crate::transport;
 use crate::transport::Transport;
 
-/// Largest packet sent, in bytes. They carry acknowledgements: the smallest
-/// size that every QUIC path takes is enough.
+/// Largest packet to send, in bytes. Most packets carry acknowledgements: the smallest size
+/// that every QUIC path carries is enough.
 pub const PACKET: usize = 1200;
 
-/// Batches received before timers and signals get their turn.
+/// Batches to receive before timers and signals are checked.
 pub const BATCHES_MAX: usize = 16;
 
 /// Runs downloads of one URL.
 pub struct Downloader<'a> {
     cli: &'a Cli,
     transport: Transport,
-    reactor: Reactor,
+    poller: Poller,
 
-    /// What the download before was given, if the next may use it.
-    memory: Memory,
+    /// From the previous download, if the next may use it.
+    resumption: ResumptionData,
 }
 
-/// What a server gives for the next connection to it.
+/// Token and TLS session that a server issued for the next connection.
 #[derive(Debug, Default)]
-struct Memory {
-    /// Proves the client's address (RFC 9000, 8.1.3), once.
+struct ResumptionData {
+    /// Validates the client's address once (RFC 9000, 8.1.3).
     token: Option<Vec<u8>>,
 
     /// The TLS session.
@@ -52,43 +52,43 @@ struct Memory {
 }
 
 impl<'a> Downloader<'a> {
-    /// Sets up what all downloads share: TLS settings and the poll.
+    /// Creates the TLS settings and the poll, which all downloads share.
     pub fn new(cli: &'a Cli) -> Result<Self, Failure> {
         Ok(Self {
             cli,
             transport: Transport::new(cli)?,
-            reactor: Reactor::new().map_err(|e| Failure::failed(format!("cannot wait: {e}")))?,
-            memory: Memory::default(),
+            poller: Poller::new().map_err(|e| Failure::failed(format!("cannot wait: {e}")))?,
+            resumption: ResumptionData::default(),
         })
     }
 
     /// Waits, unless the user stops the program.
-    pub fn pause(&mut self, length: Duration) -> Result<(), Failure> {
-        self.reactor.pause(length)
+    pub fn sleep(&mut self, length: Duration) -> Result<(), Failure> {
+        self.poller.sleep(length)
     }
 
-    /// One download on a connection of its own. Tries the host's addresses in
-    /// turn until one answers; what it measured is about that one.
+    /// Downloads on a new connection. Tries the host's addresses in turn until one answers, and
+    /// returns the measurements of that one.
     pub fn download(
         &mut self,
         body: &mut Body,
         progress: &mut Progress,
-    ) -> (Measured, Result<(), Failure>) {
+    ) -> (Measurements, Result<(), Failure>) {
         let cli = self.cli;
         let addresses = match target::addresses(&cli.target, cli.connect.as_ref(), cli.local) {
             Ok(addresses) => addresses,
-            Err(failure) => return (Measured::default(), Err(failure)),
+            Err(failure) => return (Measurements::default(), Err(failure)),
         };
 
-        self.first_that_answers(&addresses, body, progress)
+        self.download_from_first(&addresses, body, progress)
     }
 
-    fn first_that_answers(
+    fn download_from_first(
         &mut self,
         addresses: &[SocketAddr],
         body: &mut Body,
         progress: &mut Progress,
-    ) -> (Measured, Result<(), Failure>) {
+    ) -> (Measurements, Result<(), Failure>) {
         let mut unreachable = Vec::new();
         for &peer in addresses {
             match self.download_from(peer, body, progress) {
@@ -97,7 +97,7 @@ impl<'a> Downloader<'a> {
             }
         }
         let reasons = unreachable.join("; ");
-        (Measured::default(), Err(Failure::Unreachable(reasons)))
+        (Measurements::default(), Err(Failure::Unreachable(reasons)))
     }
 
     fn download_from(
@@ -105,23 +105,23 @@ impl<'a> Downloader<'a> {
         peer: SocketAddr,
         body: &mut Body,
         progress: &mut Progress,
-    ) -> (Measured, Result<(), Failure>) {
+    ) -> (Measurements, Result<(), Failure>) {
         let mut connection = match self.connect(peer) {
             Ok(connection) => connection,
-            Err(failure) => return (Measured::default(), Err(failure)),
+            Err(failure) => return (Measurements::default(), Err(failure)),
         };
-        let result = connection.run(&mut self.reactor, body, progress);
+        let result = connection.run(&mut self.poller, body, progress);
         connection.close();
-        connection.warn_of_drops();
+        connection.warn_of_dropped_packets();
         if self.cli.reuse {
-            self.memory = Memory::of(&connection.transport);
+            self.resumption = ResumptionData::of(&connection.transport);
         }
 
         let result = match (result, self.transport.take_refusal()) {
             (Err(_), Some(reason)) => Err(self.untrusted(&reason)),
             (result, _) => result,
         };
-        (connection.measured(), result)
+        (connection.measurements(), result)
     }
 
     fn connect(&mut self, peer: SocketAddr) -> Result<Connection, Failure> {
@@ -135,7 +135,7 @@ impl<'a> Downloader<'a> {
                 None => Failure::Unreachable(reason),
             }
         })?;
-        self.reactor.watch(&socket, 0).map_err(|e| Failure::failed(format!("cannot wait: {e}")))?;
+        self.poller.watch(&socket, 0).map_err(|e| Failure::failed(format!("cannot wait: {e}")))?;
 
         let id = system::random_connection_id();
         let mut transport = quiche::connect(
@@ -146,7 +146,7 @@ impl<'a> Downloader<'a> {
             &mut self.transport.config,
         )
         .map_err(|e| Failure::failed(format!("cannot set QUIC up: {e}")))?;
-        std::mem::take(&mut self.memory).offer(&mut transport);
+        std::mem::take(&mut self.resumption).offer(&mut transport);
 
         Ok(Connection {
             transport,
@@ -157,7 +157,7 @@ impl<'a> Downloader<'a> {
             packet: [0; PACKET],
             connect_timeout: cli.connect_timeout,
             started_at: system::now(),
-            heard_at: None,
+            last_received_at: None,
         })
     }
 
@@ -170,20 +170,19 @@ impl<'a> Downloader<'a> {
     }
 }
 
-impl Memory {
-    /// What has come on a connection.
+impl ResumptionData {
+    /// Returns what the server issued on a connection.
     fn of(transport: &quiche::Connection) -> Self {
         let token = hooks::new_token(transport).map(<[u8]>::to_vec);
         Self { token, session: transport.session().map(<[u8]>::to_vec) }
     }
 
-    /// Offers it on a connection that has not begun. What cannot be offered costs a
-    /// round trip.
+    /// Offers it on a new connection. If that fails, the handshake takes a round trip more.
     fn offer(self, transport: &mut quiche::Connection) {
         let session = self.session.map(|session| transport.set_session(&session));
         let token = self.token.map(|token| hooks::set_token(transport, &token));
         for refused in [session, token].into_iter().flatten().filter_map(Result::err) {
-            log::debug!("cannot reuse what the server gave: {refused}");
+            log::debug!("cannot reuse a token or session: {refused}");
         }
     }
 }
@@ -198,36 +197,36 @@ struct Connection {
     packet: [u8; PACKET],
     connect_timeout: Duration,
 
-    /// When the first packet was handed to the kernel.
+    /// When the first packet was sent.
     started_at: Instant,
 
     /// When the last packet was received.
-    heard_at: Option<Instant>,
+    last_received_at: Option<Instant>,
 }
 
 impl Connection {
-    /// Runs until the response is complete or cannot be any more.
+    /// Runs until the response is complete or the connection has failed.
     fn run(
         &mut self,
-        reactor: &mut Reactor,
+        poller: &mut Poller,
         body: &mut Body,
         progress: &mut Progress,
     ) -> Result<(), Failure> {
         self.started_at = system::now();
         self.flush()?;
         if self.transport.is_in_early_data() {
-            self.advance(body, self.started_at)?;
+            self.process(body, self.started_at)?;
             self.flush()?;
         }
 
-        // True while packets may be waiting that the poll will not report.
+        // Set while the socket may have packets that the poll does not report.
         let mut readable = false;
         while !self.exchange.complete {
             let timeout = match readable {
                 true => Some(Duration::ZERO),
                 false => self.timeout(system::now()),
             };
-            readable |= reactor.wait(timeout)?;
+            readable |= poller.wait(timeout)?;
 
             for _ in 0..BATCHES_MAX {
                 if !readable || self.exchange.complete {
@@ -241,13 +240,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes in one batch and acknowledges it. `false` when none was waiting.
+    /// Receives one batch and acknowledges it. Returns false if there was none.
     fn receive_batch(&mut self, body: &mut Body) -> Result<bool, Failure> {
         let info = quiche::RecvInfo { from: self.socket.peer(), to: self.socket.local() };
         let transport = &mut self.transport;
         let received = self.socket.receive(&mut self.receiver, |packet| {
-            // An error is the peer's packet (ignored) or ends the connection,
-            // which `check_alive` sees.
+            // An error is that of one packet (ignored), or ends the connection, which
+            // `check_alive` detects.
             if let Err(e) = transport.recv(packet, info) {
                 log::debug!("packet of {} bytes: {e}", packet.len());
             }
@@ -261,9 +260,9 @@ impl Connection {
             }
         }
         let now = system::now();
-        self.heard_at = Some(now);
+        self.last_received_at = Some(now);
 
-        self.advance(body, now)?;
+        self.process(body, now)?;
         self.flush()?;
         if !self.exchange.complete {
             self.check_alive(now)?;
@@ -271,7 +270,7 @@ impl Connection {
         Ok(true)
     }
 
-    fn advance(&mut self, body: &mut Body, now: Instant) -> Result<(), Failure> {
+    fn process(&mut self, body: &mut Body, now: Instant) -> Result<(), Failure> {
         let is_open = self.transport.is_established() || self.transport.is_in_early_data();
         if self.http.is_none() && is_open {
             let http = h3::Connection::with_transport(&mut self.transport, &Exchange::config())
@@ -279,12 +278,12 @@ impl Connection {
             self.http = Some(http);
         }
         match &mut self.http {
-            Some(http) => self.exchange.advance(&mut self.transport, http, body, now),
+            Some(http) => self.exchange.process(&mut self.transport, http, body, now),
             None => Ok(()),
         }
     }
 
-    /// Sends every packet the transport has ready.
+    /// Sends every packet that the transport has ready.
     fn flush(&mut self) -> Result<(), Failure> {
         loop {
             let length = match self.transport.send(&mut self.packet) {
@@ -298,9 +297,9 @@ impl Connection {
         }
     }
 
-    /// Before the handshake is done, an error (mostly an ICMP message) tells
-    /// that nobody is there. After it, only time tells: such messages may be
-    /// forged or transient.
+    /// Fails if the handshake is not complete: the error, mostly an ICMP message, means that
+    /// nothing answers at this address. Ignores it afterwards: such messages may be forged or
+    /// transient, and a time-out decides.
     fn on_socket_error(&self, error: io::Error) -> Result<(), Failure> {
         if self.transport.is_established() {
             log::debug!("socket: {error}");
@@ -315,7 +314,7 @@ impl Connection {
         }))
     }
 
-    /// How long the transport and the handshake's time limit allow to wait.
+    /// Returns the time to the transport's next timer or the end of the time for the handshake.
     fn timeout(&self, now: Instant) -> Option<Duration> {
         let handshake_end =
             (!self.transport.is_established()).then_some(self.started_at + self.connect_timeout);
@@ -343,7 +342,7 @@ impl Connection {
         }
     }
 
-    /// An error if the connection has ended or is ending.
+    /// Fails if the connection has ended or is ending.
     fn check_alive(&self, now: Instant) -> Result<(), Failure> {
         let transport = &self.transport;
         if let Some(error) = transport.local_error() {
@@ -357,9 +356,9 @@ impl Connection {
             )));
         }
         if transport.is_timed_out() {
-            return Err(match self.heard_at {
+            return Err(match self.last_received_at {
                 Some(heard) if transport.is_established() => {
-                    self.vanished(now.saturating_duration_since(heard))
+                    self.stopped_answering(now.saturating_duration_since(heard))
                 }
                 _ => self.no_answer(now.saturating_duration_since(self.started_at)),
             });
@@ -382,7 +381,7 @@ impl Connection {
         ))
     }
 
-    fn vanished(&self, silence: Duration) -> Failure {
+    fn stopped_answering(&self, silence: Duration) -> Failure {
         Failure::failed(format!(
             "the server stopped answering after {}: nothing came for {:.1} s",
             self.exchange.extent(),
@@ -390,8 +389,8 @@ impl Connection {
         ))
     }
 
-    /// Says goodbye, so that the server need not wait for its own time-out.
-    /// The acknowledgement of the last bytes has left before.
+    /// Closes the connection, so that the server does not wait for its own time-out. The last
+    /// bytes are already acknowledged.
     fn close(&mut self) {
         let no_error = h3::WireErrorCode::NoError as u64;
         if self.transport.close(true, no_error, b"").is_ok() {
@@ -401,8 +400,8 @@ impl Connection {
         }
     }
 
-    /// Such losses are this machine's, not the path's: the measurement is off.
-    fn warn_of_drops(&self) {
+    /// Warns if this machine dropped packets: the measurements are then not those of the path.
+    fn warn_of_dropped_packets(&self) {
         match self.socket.dropped() {
             None | Some(0) => (),
             Some(count) => log::warn!(
@@ -412,10 +411,10 @@ impl Connection {
         }
     }
 
-    fn measured(&self) -> Measured {
+    fn measurements(&self) -> Measurements {
         let exchange = &self.exchange;
         let since_start = |at: Instant| at.saturating_duration_since(self.started_at);
-        Measured {
+        Measurements {
             status: exchange.status.unwrap_or(0),
             bytes: exchange.received,
             ttfb: exchange.first_byte_at.map(since_start),
@@ -425,7 +424,7 @@ impl Connection {
     }
 }
 
-/// A connection error in words. Codes: RFC 9000, 20 and RFC 9114, 8.1.
+/// Describes a connection error for messages. Codes: RFC 9000, 20 and RFC 9114, 8.1.
 pub fn describe(who: &str, error: &quiche::ConnectionError) -> String {
     /// CRYPTO_ERROR: the low byte is a TLS alert.
     const TLS_ALERTS: std::ops::RangeInclusive<u64> = 0x100..=0x1ff;
@@ -448,7 +447,7 @@ mod tests {
     use crate::cli;
 
     #[test]
-    fn every_address_is_tried() {
+    fn download_tries_every_address() {
         let closed_port = || {
             let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
             socket.local_addr().unwrap()
@@ -457,9 +456,12 @@ mod tests {
         let addresses = [closed_port(), closed_port()];
         let mut body = Body::open(None).unwrap();
         let mut progress = Progress::for_stderr("");
-        let (measured, result) =
-            Downloader::new(&cli).unwrap().first_that_answers(&addresses, &mut body, &mut progress);
-        assert_eq!(measured, Measured::default());
+        let (measurements, result) = Downloader::new(&cli).unwrap().download_from_first(
+            &addresses,
+            &mut body,
+            &mut progress,
+        );
+        assert_eq!(measurements, Measurements::default());
         let line = result.unwrap_err().to_string();
         for address in addresses {
             assert!(line.contains(&address.to_string()), "{line}");

@@ -1,4 +1,4 @@
-//! One HTTP/3 request and its response. No socket and no clock: `now` comes in.
+//! HTTP/3 request and its response, without socket or clock.
 
 use std::time::Instant;
 
@@ -9,21 +9,21 @@ use crate::body::Body;
 use crate::failure::Failure;
 use crate::target::Target;
 
-/// Bytes read from the stream at a time.
+/// Most bytes to read from the stream at a time.
 pub const CHUNK: usize = 256 << 10;
 
-/// Largest response header section accepted, in bytes.
+/// Largest header section of a response, in bytes.
 const HEADERS_MAX: u64 = 64 << 10;
 
 const USER_AGENT: &str = concat!("edge-client/", env!("CARGO_PKG_VERSION"));
 
-/// A GET under way.
+/// A GET and its response so far.
 pub struct Exchange {
     request: Vec<h3::Header>,
     stream: Option<u64>,
     chunk: Box<[u8]>,
 
-    /// Final status; `None` before the response's headers.
+    /// Final status; None before the response's headers.
     pub status: Option<u16>,
 
     /// The `content-length` of the response.
@@ -38,12 +38,12 @@ pub struct Exchange {
     /// Arrival of the last body byte so far.
     pub last_byte_at: Option<Instant>,
 
-    /// The response has arrived whole.
+    /// The whole response has arrived.
     pub complete: bool,
 }
 
 impl Exchange {
-    /// Prepares the request for `target`.
+    /// Creates the request for `target`.
     pub fn new(target: &Target) -> Self {
         Self {
             request: request(target),
@@ -58,15 +58,15 @@ impl Exchange {
         }
     }
 
-    /// HTTP/3 settings of the client.
+    /// Returns the client's HTTP/3 settings.
     pub fn config() -> h3::Config {
         let mut config = h3::Config::new().expect("no memory for settings");
         config.set_max_field_section_size(HEADERS_MAX);
         config
     }
 
-    /// Sends what can be sent and takes in what has arrived by `now`.
-    pub fn advance(
+    /// Sends the request once it can, and handles what has arrived by `now`.
+    pub fn process(
         &mut self,
         conn: &mut quiche::Connection,
         http: &mut h3::Connection,
@@ -76,10 +76,10 @@ impl Exchange {
         if self.stream.is_none() {
             match http.send_request(conn, &self.request, true) {
                 Ok(stream) => self.stream = Some(stream),
-                // The server allows no stream yet; it may on the next packet.
+                // The server allows no stream yet.
                 Err(h3::Error::StreamBlocked) => (),
                 Err(h3::Error::TransportError(quiche::Error::StreamLimit)) => (),
-                Err(e) => return Err(broken(e)),
+                Err(e) => return Err(http_failure(e)),
             }
         }
 
@@ -87,7 +87,7 @@ impl Exchange {
             let (stream, event) = match http.poll(conn) {
                 Ok(polled) => polled,
                 Err(h3::Error::Done) => break,
-                Err(e) => return Err(broken(e)),
+                Err(e) => return Err(http_failure(e)),
             };
             if Some(stream) != self.stream {
                 continue;
@@ -108,7 +108,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// How much of the body there is, in words.
+    /// Describes how much of the body has arrived.
     pub fn extent(&self) -> String {
         match self.length {
             Some(length) => format!("{} of {length} bytes", self.received),
@@ -125,12 +125,12 @@ impl Exchange {
             .and_then(|value| value.parse().ok())
             .ok_or_else(|| Failure::failed("the response has no status"))?;
         match status {
-            // An interim response; the final one follows.
+            // Interim response.
             100..=199 => return Ok(()),
             200..=299 => (),
             _ => {
                 self.status = Some(status);
-                return Err(refused(status, find(list, b"location")));
+                return Err(bad_status(status, find(list, b"location")));
             }
         }
         self.status = Some(status);
@@ -157,7 +157,7 @@ impl Exchange {
                     body.write(&self.chunk[..count])?;
                 }
                 Err(h3::Error::Done) => return Ok(()),
-                Err(e) => return Err(broken(e)),
+                Err(e) => return Err(http_failure(e)),
             }
         }
     }
@@ -176,7 +176,7 @@ impl Exchange {
     }
 }
 
-/// The header section of a GET.
+/// Returns the header section of a GET.
 pub fn request(target: &Target) -> Vec<h3::Header> {
     let header = |name: &str, value: &str| h3::Header::new(name.as_bytes(), value.as_bytes());
     vec![
@@ -189,13 +189,13 @@ pub fn request(target: &Target) -> Vec<h3::Header> {
     ]
 }
 
-/// The value of a header field.
+/// Returns the value of a header field.
 pub fn find<'a>(list: &'a [h3::Header], name: &[u8]) -> Option<&'a str> {
     let header = list.iter().find(|header| header.name() == name)?;
     std::str::from_utf8(header.value()).ok()
 }
 
-fn refused(status: u16, location: Option<&str>) -> Failure {
+fn bad_status(status: u16, location: Option<&str>) -> Failure {
     Failure::failed(match (status, location) {
         (300..=399, Some(location)) => format!(
             "the server answered {status} and points to {location}; redirects \
@@ -205,7 +205,7 @@ fn refused(status: u16, location: Option<&str>) -> Failure {
     })
 }
 
-fn broken(error: h3::Error) -> Failure {
+fn http_failure(error: h3::Error) -> Failure {
     Failure::failed(format!("HTTP/3 failed: {error}"))
 }
 
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_2xx_status_is_success() {
+    fn status_2xx_alone_is_success() {
         for (status, good) in [(200, true), (206, true), (302, false), (404, false), (503, false)] {
             let list = headers(&[(":status", &status.to_string())]);
             let mut exchange = exchange();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interim_response_is_passed_over() {
+    fn interim_response_is_skipped() {
         let mut exchange = exchange();
         exchange.on_headers(&headers(&[(":status", "103")])).unwrap();
         assert_eq!(exchange.status, None);
@@ -245,14 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn a_redirect_names_where_it_points() {
+    fn redirect_error_names_its_location() {
         let list = headers(&[(":status", "301"), ("location", "/there")]);
         let failure = exchange().on_headers(&list).unwrap_err();
         assert!(failure.to_string().contains("/there"));
     }
 
     #[test]
-    fn a_response_without_a_status_is_refused() {
+    fn response_without_status_is_refused() {
         for list in [headers(&[("x", "y")]), headers(&[(":status", "ok")])] {
             assert!(exchange().on_headers(&list).is_err());
         }

@@ -1,14 +1,14 @@
-//! Reasons why a download failed, in words for the one line the user gets.
+//! Failure of a download, as one line for the user.
 
 use std::fmt;
 
-/// The reason a download ended without a complete response.
+/// Reason why a download has no complete response.
 #[derive(Debug)]
 pub enum Failure {
-    /// No connection to this address; the next address may still answer.
+    /// No connection to this address; another address may answer.
     Unreachable(String),
 
-    /// Anything that another address would not put right.
+    /// A failure that another address would not change.
     Failed(String),
 
     /// The user stopped the program.
@@ -16,7 +16,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Any failure that is neither an unreachable address nor the user's stop.
+    /// Creates a [`Failure::Failed`].
     pub fn failed(reason: impl Into<String>) -> Self {
         Failure::Failed(reason.into())
     }

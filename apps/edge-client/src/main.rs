@@ -1,9 +1,8 @@
-//! `edge-client`: an HTTP/3 downloader that measures what a user waits for.
+//! HTTP/3 downloader that measures how long a user waits.
 //!
-//! Every download is a connection of its own: new socket, one GET, and a full
-//! handshake unless it may reuse what the one before was given. A load is many
-//! requests on many connections side by side. The receive windows are so large that
-//! only the path and the server set the pace.
+//! Each download has a connection of its own: a new socket, one GET, and a full handshake
+//! unless it may reuse the previous session. A load is many requests on many connections at a
+//! time. The receive windows are so large that only the path and the server limit the rate.
 
 mod body;
 mod cli;
@@ -11,8 +10,8 @@ mod download;
 mod exchange;
 mod failure;
 mod load;
+mod poller;
 mod progress;
-mod reactor;
 mod report;
 mod sha256;
 mod socket;
@@ -48,14 +47,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Libraries stay silent unless RUST_LOG asks: an error is one line of ours.
+/// Starts the log. Libraries log only what RUST_LOG selects: an error is one line of ours.
 fn start_log() {
     let filter = env_logger::Env::default().default_filter_or("edge_client=warn");
     env_logger::Builder::from_env(filter).format_timestamp(None).init();
 }
 
-/// Runs the load, or the downloads one after the other, of which the first failure
-/// ends the run.
+/// Runs the load, or the downloads one after the other until one fails.
 fn run(cli: &Cli) -> Result<(), Failure> {
     if let Some(requests) = cli.load.requests {
         return load(cli, requests);
@@ -64,7 +62,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
 
     for run in 0..cli.repeat.get() {
         if run > 0 {
-            downloader.pause(cli.interval)?;
+            downloader.sleep(cli.interval)?;
         }
         one_download(cli, &mut downloader)?;
     }
@@ -75,12 +73,12 @@ fn one_download(cli: &Cli, downloader: &mut Downloader) -> Result<(), Failure> {
     let mut body = Body::open(cli.output.as_deref())?;
     let mut progress = Progress::for_stderr(&cli.target.url);
 
-    let (measured, result) = downloader.download(&mut body, &mut progress);
+    let (measurements, result) = downloader.download(&mut body, &mut progress);
     progress.clear();
     let result = result.and_then(|()| body.complete());
 
     let error = result.as_ref().err().map(Failure::to_string);
-    let report = Report::new(&cli.target.url, &measured, error);
+    let report = Report::new(&cli.target.url, &measurements, error);
     print_report(cli, &report)
         .map_err(|e| Failure::failed(format!("cannot write the result: {e}")))
         .and(result)
@@ -94,7 +92,7 @@ fn load(cli: &Cli, requests: NonZeroU32) -> Result<(), Failure> {
     summary.failure().map_or(Ok(()), |reason| Err(Failure::failed(reason)))
 }
 
-/// A failed download has a JSON line too; people get the error line alone.
+/// Prints the result: JSON also of a failed download, text only of a complete one.
 fn print_report(cli: &Cli, report: &Report) -> io::Result<()> {
     if cli.json {
         return writeln!(io::stdout(), "{}", report.json());

@@ -1,4 +1,4 @@
-//! The progress bar, for people: drawn only when stderr is a terminal.
+//! Progress bar, if stderr is a terminal.
 
 use std::io::stderr;
 use std::io::IsTerminal;
@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use indicatif::ProgressDrawTarget;
 use indicatif::ProgressStyle;
 
-/// Redraws per second; each costs CPU time that the download wants.
+/// Redraws per second; each costs CPU time that the download needs.
 const DRAWS_PER_SECOND: u8 = 8;
 
 const WITH_TOTAL: &str = "{wide_msg} {bytes}/{total_bytes} {bar:20} {bytes_per_sec} {eta}";
@@ -20,12 +20,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A bar of bytes labelled `label`, if stderr is a terminal.
+    /// Creates a bar of bytes with this label, if stderr is a terminal.
     pub fn for_stderr(label: &str) -> Self {
         Self::new(label, WITHOUT_TOTAL)
     }
 
-    /// The same of `total` requests.
+    /// Creates a bar of `total` requests with this label, if stderr is a terminal.
     pub fn of_requests(label: &str, total: u64) -> Self {
         let progress = Self::new(label, REQUESTS);
         if let Some(bar) = &progress.bar {
@@ -44,7 +44,7 @@ impl Progress {
         Self { bar: Some(bar) }
     }
 
-    /// Shows that so much has arrived, of `total` if that is known.
+    /// Shows how much has arrived, and the total once it is known.
     pub fn update(&mut self, arrived: u64, total: Option<u64>) {
         let Some(bar) = &self.bar else { return };
         if bar.length().is_none() && total.is_some() {
@@ -54,7 +54,7 @@ impl Progress {
         bar.set_position(arrived);
     }
 
-    /// Takes the bar off the screen.
+    /// Removes the bar from the screen.
     pub fn clear(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_templates_are_valid() {
+    fn templates_are_valid() {
         style(WITH_TOTAL);
         style(WITHOUT_TOTAL);
         style(REQUESTS);

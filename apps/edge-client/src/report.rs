@@ -1,29 +1,29 @@
-//! Measurements of a download, as a JSON line and as a sentence.
+//! Report of a download, as a line of JSON or of text.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// Raw measurements of one download. Times start when the first packet is sent.
+/// Measurements of one download. Times count from when the first packet is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Measured {
+pub struct Measurements {
     /// HTTP status; 0 if no response arrived.
     pub status: u16,
 
     /// Body bytes received.
     pub bytes: u64,
 
-    /// First body byte.
+    /// Time to the first body byte.
     pub ttfb: Option<Duration>,
 
-    /// Last body byte; `None` if the body did not arrive whole.
+    /// Time to the last body byte; None for an incomplete body.
     pub ttlb: Option<Duration>,
 
-    /// Smallest round-trip time the transport saw.
+    /// Smallest RTT that the transport measured.
     pub min_rtt: Option<Duration>,
 }
 
-/// One download as reported. A time that was never reached is `null`.
+/// Report of one download. A value that is not known is null.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Report {
     url: String,
@@ -40,30 +40,30 @@ pub struct Report {
 }
 
 impl Report {
-    /// Puts `measured` into the units of the report.
-    pub fn new(url: &str, measured: &Measured, error: Option<String>) -> Self {
-        let goodput_mbps = measured
+    /// Converts `measurements` to the units of the report.
+    pub fn new(url: &str, measurements: &Measurements, error: Option<String>) -> Self {
+        let goodput_mbps = measurements
             .ttlb
             .filter(|t| !t.is_zero())
-            .map(|ttlb| thousandths(measured.bytes as f64 * 8.0 / 1e6 / ttlb.as_secs_f64()));
+            .map(|ttlb| thousandths(measurements.bytes as f64 * 8.0 / 1e6 / ttlb.as_secs_f64()));
         Self {
             url: url.to_owned(),
-            bytes: measured.bytes,
-            ttfb_ms: measured.ttfb.map(millis),
-            ttlb_ms: measured.ttlb.map(millis),
+            bytes: measurements.bytes,
+            ttfb_ms: measurements.ttfb.map(millis),
+            ttlb_ms: measurements.ttlb.map(millis),
             goodput_mbps,
-            min_rtt_ms: measured.min_rtt.map(millis),
-            status: measured.status,
+            min_rtt_ms: measurements.min_rtt.map(millis),
+            status: measurements.status,
             error,
         }
     }
 
-    /// One line of JSON, without the newline.
+    /// Returns one line of JSON, without the newline.
     pub fn json(&self) -> String {
         serde_json::to_string(self).expect("plain data serialises")
     }
 
-    /// One line for people, without the newline.
+    /// Returns one line of text, without the newline.
     pub fn summary(&self) -> String {
         format!(
             "{} bytes in {} ms, {} Mbit/s (first byte {} ms, min RTT {} ms)",
@@ -80,7 +80,7 @@ pub fn millis(duration: Duration) -> f64 {
     thousandths(duration.as_secs_f64() * 1e3)
 }
 
-/// Microseconds are as fine as these clocks deserve.
+/// Rounds to thousandths: the clocks are not finer than microseconds.
 pub fn thousandths(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
@@ -93,7 +93,7 @@ fn or_unknown(value: Option<f64>) -> String {
 mod tests {
     use super::*;
 
-    const COMPLETE: Measured = Measured {
+    const COMPLETE: Measurements = Measurements {
         status: 200,
         bytes: 6_250_000,
         ttfb: Some(Duration::from_micros(103_204)),
@@ -102,7 +102,7 @@ mod tests {
     };
 
     #[test]
-    fn a_complete_download_has_the_documented_fields_and_no_error() {
+    fn report_of_complete_download_has_no_error() {
         let report = Report::new("https://h/x", &COMPLETE, None);
         assert_eq!(
             report.json(),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_is_one_line_with_bytes_time_and_rate() {
+    fn summary_has_bytes_time_and_rate() {
         let report = Report::new("https://h/x", &COMPLETE, None);
         assert_eq!(
             report.summary(),
@@ -120,9 +120,9 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_download_keeps_every_field_and_says_why() {
+    fn report_of_failed_download_says_why() {
         let error = Some("refused".to_owned());
-        let report = Report::new("https://h/x", &Measured::default(), error);
+        let report = Report::new("https://h/x", &Measurements::default(), error);
         assert_eq!(
             report.json(),
             r#"{"url":"https://h/x","bytes":0,"ttfb_ms":null,"ttlb_ms":null,"goodput_mbps":null,"min_rtt_ms":null,"status":0,"error":"refused"}"#
@@ -130,8 +130,8 @@ mod tests {
     }
 
     #[test]
-    fn a_time_of_zero_gives_no_rate_instead_of_infinity() {
-        let at_once = Measured { ttlb: Some(Duration::ZERO), ..COMPLETE };
+    fn goodput_in_no_time_is_unknown() {
+        let at_once = Measurements { ttlb: Some(Duration::ZERO), ..COMPLETE };
         let report = Report::new("https://h/x", &at_once, None);
         assert!(report.json().contains(r#""goodput_mbps":null"#));
         assert!(report.summary().contains("? Mbit/s"));

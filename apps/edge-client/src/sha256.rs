@@ -5,12 +5,12 @@ use std::str::FromStr;
 use ring::digest::Digest;
 use ring::digest::SHA256_OUTPUT_LEN;
 
-/// An expected SHA-256.
+/// The SHA-256 that a body must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sha256([u8; SHA256_OUTPUT_LEN]);
 
 impl Sha256 {
-    pub fn is(&self, digest: &Digest) -> bool {
+    pub fn matches(&self, digest: &Digest) -> bool {
         self.0 == digest.as_ref()
     }
 }

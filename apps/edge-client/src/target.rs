@@ -1,4 +1,4 @@
-//! Target of a download: the URL, taken apart and checked.
+//! Target of a download: the parsed and checked URL.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,13 +12,13 @@ use url::Url;
 
 use crate::failure::Failure;
 
-/// An https URL in the parts that a request needs.
+/// Parts of an https URL that a request needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     /// The URL as the user wrote it.
     pub url: String,
 
-    /// Checked against the server's certificate.
+    /// The host that the server's certificate must be for.
     pub host: Host,
 
     /// Host, and the port unless it is 443: the `:authority` of the request.
@@ -47,7 +47,7 @@ impl FromStr for Target {
         if !url.username().is_empty() || url.password().is_some() {
             return Err("user names in URLs are not supported".to_owned());
         }
-        // The parser repairs URLs as browsers do: https:///file is a host to it.
+        // The parser repairs URLs as browsers do: in https:///file it takes "file" for the host.
         let rest = text.split_once("://").map_or("", |(_, rest)| rest);
         if rest.starts_with(['/', '\\']) || rest.is_empty() {
             return Err(format!("the URL names no host; {wanted}"));
@@ -68,7 +68,7 @@ impl FromStr for Target {
     }
 }
 
-/// Where to send packets instead of where the URL points.
+/// Address to send packets to instead of that of the URL.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Endpoint {
     host: String,
@@ -104,7 +104,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// The addresses to try, in order: `connect` if given, else the URL's host;
+/// Returns the addresses to try in order: those of `connect` if given, else of the URL's host;
 /// only those that a socket bound to `local` can reach.
 pub fn addresses(
     target: &Target,
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_is_taken_apart() {
+    fn url_is_split_into_parts() {
         let table = [
             ("https://example.org", "example.org", "/", 443),
             ("https://example.org:443/a", "example.org", "/a", 443),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_that_cannot_be_fetched_says_why() {
+    fn url_that_cannot_be_fetched_says_why() {
         let table = [
             ("http://example.org/", "must start with https://"),
             ("ftp://example.org/", "must start with https://"),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn connect_takes_an_address_or_a_name_and_a_port() {
+    fn connect_takes_address_or_name_and_port() {
         for text in ["127.0.0.1:4433", "[::1]:4433", "edge:4433"] {
             assert!(text.parse::<Endpoint>().is_ok(), "{text}");
         }
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_address_of_the_other_family_is_refused() {
+    fn local_address_of_other_family_is_refused() {
         let target: Target = "https://127.0.0.1/".parse().unwrap();
         let local = Some("::1".parse().unwrap());
         let failure = addresses(&target, None, local).unwrap_err();

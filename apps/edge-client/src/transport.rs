@@ -18,12 +18,11 @@ use url::Host;
 use crate::cli::Cli;
 use crate::failure::Failure;
 
-/// Flow-control windows in bytes, of the connection and of its streams. The
-/// body is read as it arrives, so this bounds what may arrive out of order and
-/// must only be larger than any path holds.
+/// Flow-control windows of the connection and of its streams, in bytes. The body is read as it
+/// arrives, so that this only limits what may arrive out of order: more than any path holds.
 const WINDOW: u64 = 1 << 30;
 
-/// Control and QPACK streams of the server, and some to spare.
+/// Unidirectional streams that the server may open: more than its control and QPACK streams.
 const SERVER_STREAMS: u64 = 16;
 
 /// Why the server's certificate was refused, written during the handshake.
@@ -36,14 +35,14 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Acknowledgements are quiche's own: sent after every batch of received
+    /// Creates the settings. Acknowledgements are those of quiche: sent after every batch of
     /// packets, never delayed, with the protocol's default `max_ack_delay`.
     pub fn new(cli: &Cli) -> Result<Self, Failure> {
         let (host, insecure, idle_timeout) = (&cli.target.host, cli.insecure, cli.idle_timeout);
         let refusal = Refusal::default();
         let mut tls = tls_settings(host, insecure, &refusal)?;
         if let Some(groups) = &cli.groups {
-            tls.set_curves_list(groups).map_err(broken_tls)?;
+            tls.set_curves_list(groups).map_err(tls_failure)?;
         }
         let mut config = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)
             .and_then(|mut config| {
@@ -69,13 +68,13 @@ impl Transport {
         Ok(Self { config, refusal })
     }
 
-    /// Why the last server's certificate was refused, if it was.
+    /// Returns why the last server's certificate was refused, if it was.
     pub fn take_refusal(&self) -> Option<String> {
         self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// The name to put into the handshake. An address is no name (RFC 6066, 3).
+/// Returns the name for the handshake: none for an address (RFC 6066, 3).
 pub fn server_name(host: &Host) -> Option<&str> {
     match host {
         Host::Domain(name) => Some(name),
@@ -83,7 +82,7 @@ pub fn server_name(host: &Host) -> Option<&str> {
     }
 }
 
-fn broken_tls(error: ErrorStack) -> Failure {
+fn tls_failure(error: ErrorStack) -> Failure {
     Failure::failed(format!("cannot set TLS up: {error}"))
 }
 
@@ -92,21 +91,21 @@ fn tls_settings(
     insecure: bool,
     refusal: &Refusal,
 ) -> Result<SslContextBuilder, Failure> {
-    let mut tls = SslContextBuilder::new(SslMethod::tls()).map_err(broken_tls)?;
+    let mut tls = SslContextBuilder::new(SslMethod::tls()).map_err(tls_failure)?;
     if insecure {
         tls.set_verify(SslVerifyMode::NONE);
         return Ok(tls);
     }
 
     load_authorities(&mut tls)?;
-    // quiche has a host name checked; an address is ours to ask for.
+    // quiche requests the check of a host name, but not that of an address.
     let ip: Option<IpAddr> = match host {
         Host::Domain(_) => None,
         Host::Ipv4(ip) => Some((*ip).into()),
         Host::Ipv6(ip) => Some((*ip).into()),
     };
     if let Some(ip) = ip {
-        tls.cert_store_mut().verify_param_mut().set_ip(ip).map_err(broken_tls)?;
+        tls.cert_store_mut().verify_param_mut().set_ip(ip).map_err(tls_failure)?;
     }
 
     let refusal = Arc::clone(refusal);
@@ -120,8 +119,7 @@ fn tls_settings(
     Ok(tls)
 }
 
-/// Trusts SSL_CERT_FILE and SSL_CERT_DIR if either is set, else what this
-/// system keeps in one of the usual places.
+/// Trusts SSL_CERT_FILE and SSL_CERT_DIR if either is set, else the system's certificates.
 fn load_authorities(tls: &mut SslContextBuilder) -> Result<(), Failure> {
     let (file, dir) = (env::var_os("SSL_CERT_FILE"), env::var_os("SSL_CERT_DIR"));
     if file.is_some() || dir.is_some() {
@@ -172,7 +170,7 @@ fn load(
     file: Option<&Path>,
     dir: Option<&Path>,
 ) -> Result<(), String> {
-    // BoringSSL's own words for a missing file are about its BIO layer.
+    // BoringSSL's message for a missing file is about its BIO layer.
     for path in file.iter().chain(&dir) {
         std::fs::metadata(path).map_err(|e| e.to_string())?;
     }

@@ -1,4 +1,4 @@
-//! The real binary against a server in this process.
+//! Downloads by the binary from a server in this process.
 
 mod support;
 
@@ -38,7 +38,7 @@ fn json_lines(output: &Output) -> Vec<Value> {
     lines.map(|l| serde_json::from_str(l).unwrap()).collect()
 }
 
-/// Exit code `code`, nothing on stdout, and one line with all `words`.
+/// Checks for exit code `code` and one line on stderr with all `words`.
 #[track_caller]
 fn assert_fails(output: &Output, code: i32, words: &[&str]) {
     assert_eq!(output.status.code(), Some(code), "{}", stderr(output));
@@ -53,7 +53,7 @@ fn files(dir: &Path) -> usize {
 }
 
 #[test]
-fn a_download_prints_one_summary_line_and_nothing_else() {
+fn download_prints_one_summary_line() {
     let server = Server::start();
     let output = run(&[&server.url("/bytes/300000"), "--insecure"]);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -66,7 +66,7 @@ fn a_download_prints_one_summary_line_and_nothing_else() {
 }
 
 #[test]
-fn the_body_arrives_unchanged_in_a_file_and_on_stdout() {
+fn body_arrives_unchanged_in_file_and_on_stdout() {
     let server = Server::start();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("body");
@@ -84,7 +84,7 @@ fn the_body_arrives_unchanged_in_a_file_and_on_stdout() {
 }
 
 #[test]
-fn an_empty_body_is_a_complete_download() {
+fn empty_body_is_a_complete_download() {
     let server = Server::start();
     let output = run(&[&server.url("/bytes/0"), "--insecure", "--json"]);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -94,7 +94,7 @@ fn an_empty_body_is_a_complete_download() {
 }
 
 #[test]
-fn every_repeat_is_a_new_connection_and_a_json_line() {
+fn repeat_is_a_new_connection_and_a_json_line() {
     let server = Server::start();
     let url = server.url("/bytes/20000");
     let output = run(&[
@@ -142,7 +142,7 @@ fn connect_overrides_the_address_but_not_the_name() {
 }
 
 #[test]
-fn a_certificate_must_be_trusted_and_for_the_host() {
+fn certificate_must_be_trusted_and_for_the_host() {
     let server = Server::start();
     let addr = server.addr.to_string();
     let by_name = server.url("/bytes/10");
@@ -169,7 +169,7 @@ fn a_certificate_must_be_trusted_and_for_the_host() {
 }
 
 #[test]
-fn an_unusable_ca_file_is_named() {
+fn error_names_unusable_ca_file() {
     let dir = tempfile::tempdir().unwrap();
     let empty = dir.path().join("empty.pem");
     std::fs::write(&empty, "").unwrap();
@@ -180,7 +180,7 @@ fn an_unusable_ca_file_is_named() {
 }
 
 #[test]
-fn an_error_status_fails_and_writes_no_file() {
+fn error_status_fails_and_writes_no_file() {
     let server = Server::start();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("body");
@@ -197,7 +197,7 @@ fn an_error_status_fails_and_writes_no_file() {
 }
 
 #[test]
-fn a_broken_body_fails_and_leaves_no_file() {
+fn broken_body_fails_and_leaves_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("body");
     // How much came before the silence depends on what the network lost.
@@ -230,7 +230,7 @@ fn a_broken_body_fails_and_leaves_no_file() {
 }
 
 #[test]
-fn the_first_failure_ends_the_run() {
+fn first_failure_ends_the_run() {
     let server = Server::start();
     let url = server.url("/missing");
     let output = run(&[&url, "--insecure", "--json", "--repeat", "3"]);
@@ -239,7 +239,7 @@ fn the_first_failure_ends_the_run() {
 }
 
 #[test]
-fn a_closed_port_is_reported_at_once() {
+fn closed_port_is_reported_at_once() {
     let server = Server::start();
     let (url, addr) = (server.url("/"), server.addr.to_string());
     server.stop();
@@ -252,7 +252,7 @@ fn a_closed_port_is_reported_at_once() {
 }
 
 #[test]
-fn a_port_that_never_answers_is_given_up() {
+fn silent_port_is_given_up() {
     let deaf = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let addr = deaf.local_addr().unwrap().to_string();
     let url = format!("https://{addr}/");
@@ -264,7 +264,7 @@ fn a_port_that_never_answers_is_given_up() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_named() {
+fn error_names_unreachable_host() {
     let table: [(&[&str], &str); 3] = [
         (&["https://no-such-host.invalid/"], "no-such-host.invalid"),
         (&["https://127.0.0.1:1/", "--local", "192.0.2.1"], "192.0.2.1"),
@@ -291,7 +291,7 @@ fn bad_usage_is_one_line_and_exit_code_2() {
 }
 
 #[test]
-fn an_interrupt_stops_at_once_with_one_line() {
+fn interrupt_stops_at_once_with_one_line() {
     let server = Server::start();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("body");
@@ -316,7 +316,7 @@ fn an_interrupt_stops_at_once_with_one_line() {
 }
 
 #[test]
-fn a_load_asks_as_often_as_it_says_on_as_many_connections() {
+fn load_makes_its_requests_on_its_connections() {
     let server = Server::start();
     let body = ring::digest::digest(&ring::digest::SHA256, &pattern(3_000));
     let sha256 = hex::encode(body);
@@ -346,16 +346,16 @@ fn a_load_asks_as_often_as_it_says_on_as_many_connections() {
 }
 
 #[test]
-fn requests_that_are_made_at_once_share_packets() {
+fn requests_of_one_moment_share_packets() {
     let server = Server::start();
     let url = server.url("/bytes/100");
     let output = run(&[&url, "--insecure", "--json", "--requests=40", "--streams=10"]);
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(server.stop().together > 1);
+    assert!(server.stop().max_requests_per_packet > 1);
 }
 
 #[test]
-fn what_fails_under_load_is_counted_and_the_rest_goes_on() {
+fn load_counts_failures_and_goes_on() {
     let wrong = "0".repeat(64);
     for (path, more, connections, words) in [
         ("/bytes/10", vec!["--sha256", &wrong], 2, "another SHA-256"),
@@ -377,7 +377,7 @@ fn what_fails_under_load_is_counted_and_the_rest_goes_on() {
 }
 
 #[test]
-fn a_load_on_nobody_ends() {
+fn load_without_server_ends() {
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", nobody.local_addr().unwrap());
     let args = [&url, "--insecure", "--requests=4", "--clients=2", "--connect-timeout=0.3"];

@@ -1,4 +1,4 @@
-//! One connection of a load, and the requests on it.
+//! Connection of a load, and the requests on it.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ use crate::system;
 use crate::transport;
 use crate::transport::Transport;
 
-/// The server has done nothing for a request, which may be made again (RFC 9114, 4.1.1).
+/// The server did not process a request, so that the client may retry it (RFC 9114, 4.1.1).
 const REQUEST_REJECTED: u64 = h3::WireErrorCode::RequestRejected as u64;
 
 /// A connection, from its first packet to its last.
@@ -32,23 +32,23 @@ pub struct Client {
     socket: Socket,
     started_at: Instant,
 
-    /// Requests that it has not sent yet, or that the server would not begin with.
+    /// Requests that were not sent yet, or that the server did not process.
     unsent: u32,
 
-    /// The server wants no more requests here (RFC 9114, 5.2).
-    sent_away: bool,
+    /// The server accepts no more requests on this connection (RFC 9114, 5.2).
+    going_away: bool,
 
-    /// It has done nothing for requests on this stream and later ones.
-    refused_from: u64,
-    under_way: HashMap<u64, Fetch>,
+    /// First stream whose request the server did not process, by its GOAWAY.
+    unprocessed_from: u64,
+    in_flight: HashMap<u64, Response>,
 
-    /// When it is on the list to be served.
+    /// Its entry in the generator's deadlines.
     pub deadline: Option<Instant>,
 }
 
-/// One response under way.
-struct Fetch {
-    asked_at: Instant,
+/// The response to a request in flight.
+struct Response {
+    requested_at: Instant,
     status: Option<u16>,
     length: Option<u64>,
     bytes: u64,
@@ -56,7 +56,7 @@ struct Fetch {
 }
 
 impl Client {
-    /// A connection that will carry so many requests.
+    /// Connects, for `requests` requests.
     pub fn connect(
         cli: &Cli,
         transport: &mut Transport,
@@ -77,9 +77,9 @@ impl Client {
             socket,
             started_at: now,
             unsent: requests,
-            sent_away: false,
-            refused_from: u64::MAX,
-            under_way: HashMap::new(),
+            going_away: false,
+            unprocessed_from: u64::MAX,
+            in_flight: HashMap::new(),
             deadline: None,
         })
     }
@@ -88,7 +88,7 @@ impl Client {
         &self.socket
     }
 
-    /// Takes one batch in. False when none was waiting.
+    /// Receives one batch. Returns false if there was none.
     pub fn receive(&mut self, receiver: &mut Receiver) -> bool {
         let info = quiche::RecvInfo { from: self.socket.peer(), to: self.socket.local() };
         let quic = &mut self.quic;
@@ -97,7 +97,7 @@ impl Client {
                 log::debug!("packet of {} bytes: {e}", packet.len());
             }
         });
-        // An error is an ICMP message, taken off by being told: time tells.
+        // An error is an ICMP message, which reading it clears. A time-out decides.
         received.unwrap_or(true)
     }
 
@@ -107,24 +107,24 @@ impl Client {
         }
     }
 
-    /// When it must be served although nothing comes.
+    /// Returns when it is due even if nothing arrives.
     pub fn next_deadline(&self, connect_timeout: Duration) -> Option<Instant> {
         let handshake_end = self.started_at + connect_timeout;
         let handshake_end = (!self.quic.is_established()).then_some(handshake_end);
         self.quic.timeout_instant().into_iter().chain(handshake_end).min()
     }
 
-    /// Asks, takes answers in and sends what is to be sent. False when it is over.
-    pub fn advance(&mut self, shared: &mut Shared<'_>, now: Instant) -> bool {
-        self.begin(shared, now);
-        let end = self.exchange(shared, now).err().or_else(|| self.end(shared.cli, now));
+    /// Sends requests and packets, and handles responses. Returns false when it has ended.
+    pub fn process(&mut self, shared: &mut Shared<'_>, now: Instant) -> bool {
+        self.start_http(shared, now);
+        let end = self.exchange(shared, now).err().or_else(|| self.end_reason(shared.cli, now));
         if end.is_some() {
-            self.unsent += take_back(&mut self.under_way, self.refused_from);
+            self.unsent += reclaim_unprocessed(&mut self.in_flight, self.unprocessed_from);
         }
-        let done = (self.unsent == 0 || self.sent_away) && self.under_way.is_empty();
+        let done = (self.unsent == 0 || self.going_away) && self.in_flight.is_empty();
         if let Some(reason) = end.as_ref().filter(|_| !done) {
-            let unsent = if self.sent_away { 0 } else { std::mem::take(&mut self.unsent) };
-            shared.summary.count_failed(unsent + self.under_way.len() as u32, reason);
+            let unsent = if self.going_away { 0 } else { std::mem::take(&mut self.unsent) };
+            shared.summary.count_failed(unsent + self.in_flight.len() as u32, reason);
         }
         if done || end.is_some() {
             let _ = self.quic.close(true, h3::WireErrorCode::NoError as u64, b"");
@@ -133,12 +133,12 @@ impl Client {
         !done && end.is_none()
     }
 
-    /// Requests that are left for another connection, when this one is over.
+    /// Returns how many requests are left for another connection when this one has ended.
     pub fn unsent(&self) -> u32 {
         self.unsent
     }
 
-    fn begin(&mut self, shared: &mut Shared<'_>, now: Instant) {
+    fn start_http(&mut self, shared: &mut Shared<'_>, now: Instant) {
         if self.http.is_none() && self.quic.is_established() {
             self.http = h3::Connection::with_transport(&mut self.quic, &Exchange::config()).ok();
             shared.summary.count_connection(now.saturating_duration_since(self.started_at));
@@ -154,34 +154,35 @@ impl Client {
                 Err(e) => return Err(format!("HTTP/3 failed: {e}")),
             };
             if event == h3::Event::GoAway {
-                self.sent_away = true;
-                self.refused_from = stream;
+                self.going_away = true;
+                self.unprocessed_from = stream;
                 continue;
             }
-            let Some(fetch) = self.under_way.get_mut(&stream) else { continue };
+            let Some(response) = self.in_flight.get_mut(&stream) else { continue };
             match event {
-                h3::Event::Headers { list, .. } => fetch.on_headers(&list),
+                h3::Event::Headers { list, .. } => response.on_headers(&list),
                 h3::Event::Data => {
                     while let Ok(count) = http.recv_body(&mut self.quic, stream, &mut shared.chunk)
                     {
-                        fetch.take(&shared.chunk[..count]);
+                        response.take(&shared.chunk[..count]);
                     }
                 }
                 h3::Event::Finished => {
-                    let took = now.saturating_duration_since(fetch.asked_at);
-                    match self.under_way.remove(&stream).map(|fetch| fetch.judge(shared.cli)) {
-                        Some(Ok(bytes)) => shared.summary.count_answer(bytes, took),
+                    let took = now.saturating_duration_since(response.requested_at);
+                    match self.in_flight.remove(&stream).map(|response| response.check(shared.cli))
+                    {
+                        Some(Ok(bytes)) => shared.summary.count_response(bytes, took),
                         Some(Err(reason)) => shared.summary.count_failed(1, &reason),
                         None => (),
                     }
                 }
                 h3::Event::Reset(REQUEST_REJECTED) => {
-                    self.under_way.remove(&stream);
+                    self.in_flight.remove(&stream);
                     self.unsent += 1;
-                    self.sent_away = true;
+                    self.going_away = true;
                 }
                 h3::Event::Reset(code) => {
-                    self.under_way.remove(&stream);
+                    self.in_flight.remove(&stream);
                     shared
                         .summary
                         .count_failed(1, &format!("the server gave up (HTTP/3 error {code:#x})"));
@@ -191,22 +192,22 @@ impl Client {
         }
 
         let streams = shared.cli.load.streams.get() as usize;
-        while self.unsent > 0 && !self.sent_away && self.under_way.len() < streams {
+        while self.unsent > 0 && !self.going_away && self.in_flight.len() < streams {
             let stream = match http.send_request(&mut self.quic, &shared.request, true) {
                 Ok(stream) => stream,
-                // The server allows no more for now.
+                // The server allows no more streams now.
                 Err(h3::Error::StreamBlocked) => break,
                 Err(h3::Error::TransportError(quiche::Error::StreamLimit)) => break,
                 Err(e) => return Err(format!("HTTP/3 failed: {e}")),
             };
             self.unsent -= 1;
-            self.under_way.insert(stream, Fetch::new(shared.cli, now));
+            self.in_flight.insert(stream, Response::new(shared.cli, now));
         }
         Ok(())
     }
 
-    /// Why the connection has ended, if it has.
-    fn end(&self, cli: &Cli, now: Instant) -> Option<String> {
+    /// Returns why the connection has ended, if it has.
+    fn end_reason(&self, cli: &Cli, now: Instant) -> Option<String> {
         let quic = &self.quic;
         let waited = now.saturating_duration_since(self.started_at);
         if let Some(error) = quic.local_error() {
@@ -233,22 +234,22 @@ impl Client {
     }
 }
 
-/// Takes requests back that the server had not begun with when the connection ended, and
-/// counts them: they can be asked again (RFC 9114, 5.2).
-fn take_back(under_way: &mut HashMap<u64, Fetch>, refused_from: u64) -> u32 {
-    let asked = under_way.len();
-    under_way.retain(|stream, _| *stream < refused_from);
-    (asked - under_way.len()) as u32
+/// Removes and counts the requests that the server did not process before the connection
+/// ended: the client may retry them (RFC 9114, 5.2).
+fn reclaim_unprocessed(in_flight: &mut HashMap<u64, Response>, unprocessed_from: u64) -> u32 {
+    let before = in_flight.len();
+    in_flight.retain(|stream, _| *stream < unprocessed_from);
+    (before - in_flight.len()) as u32
 }
 
-impl Fetch {
+impl Response {
     fn new(cli: &Cli, now: Instant) -> Self {
         let digest = cli.load.sha256.map(|_| digest::Context::new(&digest::SHA256));
-        Self { asked_at: now, status: None, length: None, bytes: 0, digest }
+        Self { requested_at: now, status: None, length: None, bytes: 0, digest }
     }
 
     fn on_headers(&mut self, list: &[h3::Header]) {
-        // Interim responses come before it, trailers after it.
+        // These are trailers: only interim responses come before the final status.
         if self.status.is_some_and(|status| status >= 200) {
             return;
         }
@@ -263,8 +264,8 @@ impl Fetch {
         }
     }
 
-    /// The bytes of a good answer, or what is wrong with it.
-    fn judge(self, cli: &Cli) -> Result<u64, String> {
+    /// Returns the bytes of a valid response, or what is wrong with it.
+    fn check(self, cli: &Cli) -> Result<u64, String> {
         match self.status {
             Some(200..=299) => (),
             Some(status) => return Err(format!("the server answered {status}")),
@@ -274,7 +275,7 @@ impl Fetch {
             return Err(format!("a body ended after {} bytes", self.bytes));
         }
         match (cli.load.sha256, self.digest.map(digest::Context::finish)) {
-            (Some(expected), Some(found)) if !expected.is(&found) => {
+            (Some(expected), Some(found)) if !expected.matches(&found) => {
                 Err("a body has another SHA-256 than it should have".to_owned())
             }
             _ => Ok(self.bytes),
@@ -287,19 +288,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_server_had_not_begun_with_is_taken_back() {
-        for (refused_from, taken_back) in [(u64::MAX, 0), (8, 1), (4, 2), (0, 3)] {
-            let fetch = || Fetch {
-                asked_at: quiche::clock::now(),
+    fn goaway_reclaims_unprocessed_requests() {
+        for (unprocessed_from, reclaimed) in [(u64::MAX, 0), (8, 1), (4, 2), (0, 3)] {
+            let response = || Response {
+                requested_at: quiche::clock::now(),
                 status: None,
                 length: None,
                 bytes: 0,
                 digest: None,
             };
-            let mut under_way: HashMap<_, _> = [0, 4, 8].map(|stream| (stream, fetch())).into();
-            assert_eq!(take_back(&mut under_way, refused_from), taken_back, "{refused_from}");
-            assert_eq!(under_way.len(), 3 - taken_back as usize);
-            assert!(under_way.keys().all(|stream| *stream < refused_from));
+            let mut in_flight: HashMap<_, _> = [0, 4, 8].map(|stream| (stream, response())).into();
+            assert_eq!(
+                reclaim_unprocessed(&mut in_flight, unprocessed_from),
+                reclaimed,
+                "{unprocessed_from}"
+            );
+            assert_eq!(in_flight.len(), 3 - reclaimed as usize);
+            assert!(in_flight.keys().all(|stream| *stream < unprocessed_from));
         }
     }
 }

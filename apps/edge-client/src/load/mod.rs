@@ -1,4 +1,4 @@
-//! Many requests on many connections, to see how a server bears them.
+//! Load on a server: many requests on many connections.
 
 mod client;
 mod shared;
@@ -18,8 +18,8 @@ use crate::download::BATCHES_MAX;
 use crate::exchange;
 use crate::exchange::CHUNK;
 use crate::failure::Failure;
+use crate::poller::Poller;
 use crate::progress::Progress;
-use crate::reactor::Reactor;
 use crate::socket;
 use crate::system;
 use crate::target;
@@ -28,40 +28,40 @@ use client::Client;
 use shared::Shared;
 use summary::Summary;
 
-/// Keeps as many connections going as are wanted.
-struct Generator<'a> {
+/// Keeps a number of connections busy until all requests are done.
+struct LoadGenerator<'a> {
     shared: Shared<'a>,
     transport: Transport,
     peer: SocketAddr,
-    reactor: Reactor,
+    poller: Poller,
     receiver: Receiver,
     clients: Slab<Client>,
 
-    /// When which client must be served.
+    /// Clients by the time when they are due.
     deadlines: BTreeSet<(Instant, usize)>,
 
-    /// Clients whose sockets may hold more.
+    /// Clients whose sockets may have more packets.
     readable: BTreeSet<usize>,
 
-    /// Requests that no connection has taken over yet.
+    /// Requests that no connection has yet.
     left: u32,
     per_connection: u32,
 }
 
-/// Asks as often as `requests` says.
+/// Makes `requests` requests.
 ///
 /// # Errors
 ///
-/// It could not begin, or was interrupted. Failed requests are in the summary.
+/// It could not start, or was interrupted. The summary has failed requests.
 pub fn run(cli: &Cli, requests: NonZeroU32) -> Result<Summary, Failure> {
     let mut progress = Progress::of_requests(&cli.target.url, requests.get().into());
-    let mut generator = Generator::new(cli, requests.get())?;
+    let mut generator = LoadGenerator::new(cli, requests.get())?;
     let result = generator.run(&mut progress);
     progress.clear();
     result.map(|()| generator.shared.summary)
 }
 
-impl<'a> Generator<'a> {
+impl<'a> LoadGenerator<'a> {
     fn new(cli: &'a Cli, requests: u32) -> Result<Self, Failure> {
         let addresses = target::addresses(&cli.target, cli.connect.as_ref(), cli.local)?;
         let peer = addresses.first().copied();
@@ -76,7 +76,7 @@ impl<'a> Generator<'a> {
             },
             transport: Transport::new(cli)?,
             peer: peer.ok_or_else(|| Failure::failed("the host has no address"))?,
-            reactor: Reactor::new().map_err(cannot_wait)?,
+            poller: Poller::new().map_err(cannot_wait)?,
             receiver: socket::receiver(),
             clients: Slab::new(),
             deadlines: BTreeSet::new(),
@@ -97,16 +97,16 @@ impl<'a> Generator<'a> {
                     .map(|(at, _)| at.saturating_duration_since(system::now())),
                 false => Some(Duration::ZERO),
             };
-            self.reactor.wait(timeout)?;
-            self.readable.extend(self.reactor.readable());
+            self.poller.wait(timeout)?;
+            self.readable.extend(self.poller.readable());
             for index in std::mem::take(&mut self.readable) {
                 self.receive(index);
             }
             self.serve_due(system::now());
             self.open_clients()?;
-            progress.update(self.shared.summary.answered(), None);
+            progress.update(self.shared.summary.finished(), None);
         }
-        self.shared.summary.took(system::now().saturating_duration_since(started_at));
+        self.shared.summary.set_duration(system::now().saturating_duration_since(started_at));
         Ok(())
     }
 
@@ -122,7 +122,7 @@ impl<'a> Generator<'a> {
                 system::now(),
             )?;
             let index = self.clients.insert(client);
-            self.reactor.watch(self.clients[index].socket(), index).map_err(cannot_wait)?;
+            self.poller.watch(self.clients[index].socket(), index).map_err(cannot_wait)?;
             self.serve(index, system::now());
         }
         Ok(())
@@ -150,13 +150,13 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// Lets a client get as far as it can, and takes it off when it has done.
+    /// Processes a client as far as possible, and removes it when it has ended.
     fn serve(&mut self, index: usize, now: Instant) {
         let client = &mut self.clients[index];
         if let Some(at) = client.deadline.take() {
             self.deadlines.remove(&(at, index));
         }
-        if client.advance(&mut self.shared, now) {
+        if client.process(&mut self.shared, now) {
             client.deadline = client.next_deadline(self.shared.cli.connect_timeout);
             self.deadlines.extend(client.deadline.map(|at| (at, index)));
         } else {

@@ -1,4 +1,4 @@
-//! Summary of a load: counts, rates, and how long requests took.
+//! Summary of a load: counts, rates, and times of requests.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use serde::Serialize;
 use crate::report::millis;
 use crate::report::thousandths;
 
-/// A load, counted as it goes on.
+/// Counts and times of a load so far.
 #[derive(Debug)]
 pub struct Summary {
     url: String,
     requests: u32,
     failed: u32,
     bytes: u64,
-    took: Duration,
+    duration: Duration,
     handshakes: Vec<Duration>,
-    answers: Vec<Duration>,
+    responses: Vec<Duration>,
     error: Option<String>,
 }
 
-/// Its form in JSON.
+/// [`Summary`] as JSON.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+struct SummaryJson<'a> {
     url: &'a str,
     requests: u32,
     failed: u32,
@@ -31,16 +31,16 @@ struct Line<'a> {
     seconds: f64,
     requests_per_s: f64,
     goodput_mbps: f64,
-    handshake_ms: Spread,
-    ttlb_ms: Spread,
+    handshake_ms: Percentiles,
+    ttlb_ms: Percentiles,
 
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
 }
 
-/// Times in ms; null without any.
+/// Percentiles of times in ms; null without any.
 #[derive(Debug, PartialEq, Serialize)]
-struct Spread {
+struct Percentiles {
     p50: Option<f64>,
     p99: Option<f64>,
     max: Option<f64>,
@@ -53,25 +53,25 @@ impl Summary {
             requests,
             failed: 0,
             bytes: 0,
-            took: Duration::ZERO,
+            duration: Duration::ZERO,
             handshakes: Vec::new(),
-            answers: Vec::new(),
+            responses: Vec::new(),
             error: None,
         }
     }
 
-    /// A connection was established after so long.
+    /// Counts a connection that was established `after` its first packet.
     pub fn count_connection(&mut self, after: Duration) {
         self.handshakes.push(after);
     }
 
-    /// A request was answered whole, after so long.
-    pub fn count_answer(&mut self, bytes: u64, after: Duration) {
+    /// Counts a complete response that arrived `after` its request.
+    pub fn count_response(&mut self, bytes: u64, after: Duration) {
         self.bytes += bytes;
-        self.answers.push(after);
+        self.responses.push(after);
     }
 
-    /// Requests were not answered as they should be.
+    /// Counts failed requests.
     pub fn count_failed(&mut self, requests: u32, reason: &str) {
         if requests > 0 {
             self.failed += requests;
@@ -79,53 +79,53 @@ impl Summary {
         }
     }
 
-    /// All of it took so long.
-    pub fn took(&mut self, took: Duration) {
-        self.took = took;
+    /// Sets the duration of the whole load.
+    pub fn set_duration(&mut self, duration: Duration) {
+        self.duration = duration;
     }
 
-    /// Requests that are over, well or not.
-    pub fn answered(&self) -> u64 {
-        self.answers.len() as u64 + u64::from(self.failed)
+    /// Returns how many requests have succeeded or failed.
+    pub fn finished(&self) -> u64 {
+        self.responses.len() as u64 + u64::from(self.failed)
     }
 
-    /// How many requests failed, and why the first did.
+    /// Describes how many requests failed, and why the first did.
     pub fn failure(&self) -> Option<String> {
         let reason = self.error.as_ref()?;
         Some(format!("{} of {} requests failed: {reason}", self.failed, self.requests))
     }
 
-    /// One line of JSON, without the newline.
+    /// Returns one line of JSON, without the newline.
     pub fn json(&self) -> String {
-        let seconds = self.took.as_secs_f64();
-        let line = Line {
+        let seconds = self.duration.as_secs_f64();
+        let line = SummaryJson {
             url: &self.url,
             requests: self.requests,
             failed: self.failed,
             connections: self.handshakes.len(),
             bytes: self.bytes,
             seconds: thousandths(seconds),
-            requests_per_s: thousandths(self.answers.len() as f64 / seconds.max(1e-9)),
+            requests_per_s: thousandths(self.responses.len() as f64 / seconds.max(1e-9)),
             goodput_mbps: thousandths(self.bytes as f64 * 8.0 / 1e6 / seconds.max(1e-9)),
-            handshake_ms: Spread::of(&self.handshakes),
-            ttlb_ms: Spread::of(&self.answers),
+            handshake_ms: Percentiles::of(&self.handshakes),
+            ttlb_ms: Percentiles::of(&self.responses),
             error: self.error.as_deref(),
         };
         serde_json::to_string(&line).expect("plain data serialises")
     }
 
-    /// One line for people, without the newline.
+    /// Returns one line of text, without the newline.
     pub fn line(&self) -> String {
-        let seconds = self.took.as_secs_f64();
-        let ttlb = Spread::of(&self.answers);
+        let seconds = self.duration.as_secs_f64();
+        let ttlb = Percentiles::of(&self.responses);
         let shown = |ms: Option<f64>| ms.map_or_else(|| "?".to_owned(), |ms| format!("{ms:.1}"));
         format!(
             "{} of {} requests on {} connections in {seconds:.1} s, {:.0} a second, {:.1} Mbit/s; \
              each {} ms (half of them), at most {} ms (99 %), {} ms (all)",
-            self.answers.len(),
+            self.responses.len(),
             self.requests,
             self.handshakes.len(),
-            self.answers.len() as f64 / seconds.max(1e-9),
+            self.responses.len() as f64 / seconds.max(1e-9),
             self.bytes as f64 * 8.0 / 1e6 / seconds.max(1e-9),
             shown(ttlb.p50),
             shown(ttlb.p99),
@@ -134,7 +134,7 @@ impl Summary {
     }
 }
 
-impl Spread {
+impl Percentiles {
     fn of(times: &[Duration]) -> Self {
         let mut sorted = times.to_vec();
         sorted.sort_unstable();
@@ -149,26 +149,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_load_is_told_in_counts_and_times() {
+    fn summary_has_counts_and_times() {
         let mut summary = Summary::new("https://h/x", 102);
         for ms in 1..=101 {
-            summary.count_answer(1000, Duration::from_millis(ms));
+            summary.count_response(1000, Duration::from_millis(ms));
         }
         summary.count_connection(Duration::from_micros(1500));
         summary.count_failed(1, "gone");
         summary.count_failed(0, "not counted");
-        summary.took(Duration::from_millis(500));
+        summary.set_duration(Duration::from_millis(500));
         assert_eq!(
             summary.json(),
             r#"{"url":"https://h/x","requests":102,"failed":1,"connections":1,"bytes":101000,"seconds":0.5,"requests_per_s":202.0,"goodput_mbps":1.616,"handshake_ms":{"p50":1.5,"p99":1.5,"max":1.5},"ttlb_ms":{"p50":51.0,"p99":100.0,"max":101.0},"error":"gone"}"#
         );
         assert_eq!(summary.failure().unwrap(), "1 of 102 requests failed: gone");
-        assert_eq!(summary.answered(), 102);
+        assert_eq!(summary.finished(), 102);
         assert!(summary.line().starts_with("101 of 102 requests on 1 connections in 0.5 s"));
     }
 
     #[test]
-    fn nothing_measured_is_null() {
+    fn summary_without_measurements_has_nulls() {
         let summary = Summary::new("https://h/x", 1);
         assert!(summary.json().contains(r#""ttlb_ms":{"p50":null,"p99":null,"max":null}"#));
         assert_eq!(summary.failure(), None);

@@ -1,8 +1,8 @@
-//! A minimal HTTP/3 server in a thread of the test, which can also misbehave.
+//! Minimal HTTP/3 server in a thread of the test, which can also misbehave.
 //!
-//! What it answers depends on the path:
+//! The path selects the response:
 //!
-//! | path         | answer                                                     |
+//! | path         | response                                                   |
 //! |--------------|------------------------------------------------------------|
 //! | `/bytes/N`   | 200 and the first N bytes of [`pattern`]                   |
 //! | `/short/N`   | as above, but announced as N + 1 bytes                     |
@@ -39,7 +39,7 @@ const PACKET_MAX: usize = 65_535;
 /// Name and address that the certificate is for.
 const NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
 
-/// The body of every answer: any part that is lost or moved is noticed.
+/// Returns the body of a response, in which a lost or moved part shows.
 pub fn pattern(len: usize) -> Vec<u8> {
     (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
@@ -48,24 +48,24 @@ pub fn pattern(len: usize) -> Vec<u8> {
 pub struct Server {
     pub addr: SocketAddr,
 
-    /// Its certificate, which signs itself.
+    /// Its self-signed certificate.
     pub certificate: PathBuf,
 
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Seen>>,
+    thread: Option<JoinHandle<ClientStats>>,
     _dir: tempfile::TempDir,
 }
 
-/// What the server saw of its clients.
+/// Statistics of the server's clients.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct ClientStats {
     /// Source address of every connection.
     pub clients: Vec<SocketAddr>,
 
     /// Connections that resumed a TLS session.
     pub resumed: usize,
 
-    /// Bytes that every connection, and its request stream, let the server send.
+    /// Flow-control windows of every connection, and of its request stream.
     pub windows: Vec<(u64, u64)>,
 
     /// Connections that the client closed.
@@ -74,8 +74,8 @@ pub struct Seen {
     /// `:authority` of every request.
     pub authorities: Vec<String>,
 
-    /// The most requests that one packet brought.
-    pub together: usize,
+    /// The most requests in one packet.
+    pub max_requests_per_packet: usize,
 }
 
 impl Server {
@@ -88,13 +88,13 @@ impl Server {
         let addr = socket.local_addr().unwrap();
 
         let stop = Arc::new(AtomicBool::new(false));
-        let worker = Worker {
+        let worker = ServerLoop {
             socket,
             addr,
             config,
             clients: HashMap::new(),
             next_id: 0,
-            seen: Seen::default(),
+            seen: ClientStats::default(),
             stop: Arc::clone(&stop),
         };
         Self {
@@ -110,8 +110,8 @@ impl Server {
         format!("https://localhost:{}{path}", self.addr.port())
     }
 
-    /// Ends the server.
-    pub fn stop(mut self) -> Seen {
+    /// Stops the server.
+    pub fn stop(mut self) -> ClientStats {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()
     }
@@ -142,7 +142,7 @@ fn config(certificate: &Path, key: &Path) -> quiche::Config {
     config
 }
 
-/// What is left to do when the queued part of a body has been sent.
+/// End of a response, after the queued part of its body was sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Ending {
     Finish,
@@ -152,39 +152,39 @@ enum Ending {
     Vanish,
 }
 
-struct Answer {
+struct PendingResponse {
     stream: u64,
     body: Vec<u8>,
     sent: usize,
     ending: Ending,
 }
 
-struct Client {
+struct ClientConnection {
     peer: SocketAddr,
     conn: quiche::Connection,
     http: Option<h3::Connection>,
-    answers: VecDeque<Answer>,
+    responses: VecDeque<PendingResponse>,
     established: bool,
 }
 
-struct Worker {
+struct ServerLoop {
     socket: UdpSocket,
     addr: SocketAddr,
     config: quiche::Config,
-    clients: HashMap<Vec<u8>, Client>,
+    clients: HashMap<Vec<u8>, ClientConnection>,
     next_id: u64,
-    seen: Seen,
+    seen: ClientStats,
     stop: Arc<AtomicBool>,
 }
 
-impl Worker {
-    fn run(mut self) -> Seen {
+impl ServerLoop {
+    fn run(mut self) -> ClientStats {
         let mut packet = vec![0; PACKET_MAX];
         loop {
             match self.socket.recv_from(&mut packet) {
                 Ok((len, from)) => self.receive(&mut packet[..len], from),
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    // Only now has everything that was sent been seen.
+                    // Everything that clients sent has been received.
                     if self.stop.load(Ordering::Relaxed) {
                         break;
                     }
@@ -203,7 +203,7 @@ impl Worker {
         let Ok(header) = quiche::Header::from_slice(packet, ID_LEN) else {
             return;
         };
-        // The client goes on using its first, random ID for a while.
+        // The client first uses a random ID.
         let known = self.clients.iter().find_map(|(id, client)| {
             (id[..] == header.dcid[..] || client.peer == from).then(|| id.clone())
         });
@@ -224,11 +224,11 @@ impl Worker {
                 self.seen.clients.push(from);
                 self.clients.insert(
                     id.clone(),
-                    Client {
+                    ClientConnection {
                         peer: from,
                         conn,
                         http: None,
-                        answers: VecDeque::new(),
+                        responses: VecDeque::new(),
                         established: false,
                     },
                 );
@@ -240,13 +240,13 @@ impl Worker {
         let _ = client.conn.recv(packet, info);
     }
 
-    /// Everything there is to do for every client. `true`: the server dies.
+    /// Serves every client. Returns true if the server vanishes.
     fn serve(&mut self, packet: &mut [u8]) -> bool {
         for client in self.clients.values_mut() {
             if client.conn.timeout() == Some(Duration::ZERO) {
                 client.conn.on_timeout();
             }
-            client.requests(&mut self.seen);
+            client.receive_requests(&mut self.seen);
             loop {
                 client.write();
                 let mut idle = true;
@@ -258,11 +258,11 @@ impl Worker {
                     break;
                 }
             }
-            if let Some(ending) = client.ended() {
+            if let Some(ending) = client.due_ending() {
                 if ending == Ending::Vanish {
                     return true;
                 }
-                client.silence();
+                client.end_response();
             }
         }
         let seen = &mut self.seen;
@@ -275,8 +275,8 @@ impl Worker {
     }
 }
 
-impl Client {
-    fn requests(&mut self, seen: &mut Seen) {
+impl ClientConnection {
+    fn receive_requests(&mut self, seen: &mut ClientStats) {
         if !self.conn.is_established() {
             return;
         }
@@ -295,48 +295,49 @@ impl Client {
             if let h3::Event::Headers { list, .. } = event {
                 seen.authorities.push(value(&list, ":authority"));
                 let path = value(&list, ":path");
-                let (headers, body, ending) = answer(&path);
+                let (headers, body, ending) = response(&path);
                 http.send_response(&mut self.conn, stream, &headers, false).unwrap();
-                self.answers.push_back(Answer { stream, body, sent: 0, ending });
+                self.responses.push_back(PendingResponse { stream, body, sent: 0, ending });
             }
         }
-        seen.together = seen.together.max(seen.authorities.len() - before);
+        seen.max_requests_per_packet =
+            seen.max_requests_per_packet.max(seen.authorities.len() - before);
     }
 
     fn write(&mut self) {
         let Some(http) = &mut self.http else { return };
-        while let Some(answer) = self.answers.front_mut() {
-            let fin = answer.ending == Ending::Finish;
-            let rest = &answer.body[answer.sent..];
-            match http.send_body(&mut self.conn, answer.stream, rest, fin) {
-                Ok(count) => answer.sent += count,
+        while let Some(response) = self.responses.front_mut() {
+            let fin = response.ending == Ending::Finish;
+            let rest = &response.body[response.sent..];
+            match http.send_body(&mut self.conn, response.stream, rest, fin) {
+                Ok(count) => response.sent += count,
                 Err(h3::Error::Done | h3::Error::StreamBlocked) => return,
                 Err(_) => {
-                    self.answers.pop_front();
+                    self.responses.pop_front();
                     continue;
                 }
             }
-            if !fin || answer.sent < answer.body.len() {
+            if !fin || response.sent < response.body.len() {
                 return;
             }
-            self.answers.pop_front();
+            self.responses.pop_front();
         }
     }
 
-    /// How the answer ends, once all its bytes have been received.
-    fn ended(&self) -> Option<Ending> {
-        let answer = self.answers.front()?;
-        let sent = answer.sent == answer.body.len();
-        let received = hooks::stream_unacknowledged(&self.conn, answer.stream) == 0;
-        (sent && received && answer.ending != Ending::Finish).then_some(answer.ending)
+    /// Returns how the response ends, once the client has all its bytes.
+    fn due_ending(&self) -> Option<Ending> {
+        let response = self.responses.front()?;
+        let sent = response.sent == response.body.len();
+        let received = hooks::stream_unacknowledged(&self.conn, response.stream) == 0;
+        (sent && received && response.ending != Ending::Finish).then_some(response.ending)
     }
 
-    fn silence(&mut self) {
-        let Some(answer) = self.answers.pop_front() else { return };
-        match answer.ending {
+    fn end_response(&mut self) {
+        let Some(response) = self.responses.pop_front() else { return };
+        match response.ending {
             Ending::Reset => {
                 let code = h3::WireErrorCode::InternalError as u64;
-                let _ = self.conn.stream_shutdown(answer.stream, quiche::Shutdown::Write, code);
+                let _ = self.conn.stream_shutdown(response.stream, quiche::Shutdown::Write, code);
             }
             Ending::Close => {
                 let _ =
@@ -352,7 +353,7 @@ fn value(list: &[h3::Header], name: &str) -> String {
     String::from_utf8(header.value().to_vec()).unwrap()
 }
 
-fn answer(path: &str) -> (Vec<h3::Header>, Vec<u8>, Ending) {
+fn response(path: &str) -> (Vec<h3::Header>, Vec<u8>, Ending) {
     let mut words = path.trim_start_matches('/').split('/');
     let kind = words.next().unwrap_or_default();
     let size = words.next().and_then(|n| n.parse().ok()).unwrap_or(0);

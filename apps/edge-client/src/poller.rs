@@ -1,4 +1,4 @@
-//! Waiting: for the socket, for a time, or for the user to stop the program.
+//! Poller of sockets and signals, with time-outs.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -23,15 +23,15 @@ use crate::system;
 
 const SIGNAL: Token = Token(usize::MAX - 1);
 
-/// One poll for the whole run. Stop signals end any wait at once.
-pub struct Reactor {
+/// Poll of the whole run. Stop signals end any wait at once.
+pub struct Poller {
     poll: Poll,
     events: Events,
     signals: Signals,
 }
 
-impl Reactor {
-    /// Takes over SIGINT and SIGTERM.
+impl Poller {
+    /// Creates a poll that handles SIGINT and SIGTERM.
     pub fn new() -> io::Result<Self> {
         end_on_second_signal()?;
 
@@ -42,21 +42,21 @@ impl Reactor {
         Ok(Self { poll, events: Events::with_capacity(256), signals })
     }
 
-    /// Reports when `socket` becomes readable (edge-triggered: read it dry), under
-    /// the number `index`.
+    /// Reports when `socket` becomes readable, as `index`. It is edge-triggered: the caller reads
+    /// the socket until it is empty.
     pub fn watch(&self, socket: &impl AsRawFd, index: usize) -> io::Result<()> {
         let fd: RawFd = socket.as_raw_fd();
         self.poll.registry().register(&mut SourceFd(&fd), Token(index), Interest::READABLE)
     }
 
-    /// Waits until a socket is readable (`true`) or `timeout` has passed.
-    /// Wakes early without reason now and then.
+    /// Waits until a socket is readable, and returns true, or until `timeout` has passed. May
+    /// return early.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, Failure> {
         match self.poll.poll(&mut self.events, timeout) {
             Err(e) if e.kind() != io::ErrorKind::Interrupted => {
                 return Err(Failure::failed(format!("cannot wait: {e}")))
             }
-            // An interrupted call leaves the signal readable for the next one.
+            // The signal stays readable for the next call.
             Err(_) => {
                 self.events.clear();
                 return Ok(false);
@@ -70,13 +70,13 @@ impl Reactor {
         Ok(self.readable().next().is_some())
     }
 
-    /// The sockets that the last wait found readable.
+    /// Returns the sockets that the last wait found readable.
     pub fn readable(&self) -> impl Iterator<Item = usize> + '_ {
         self.events.iter().map(|event| event.token()).filter(|t| *t != SIGNAL).map(usize::from)
     }
 
     /// Waits for `length`, or until the user stops the program.
-    pub fn pause(&mut self, length: Duration) -> Result<(), Failure> {
+    pub fn sleep(&mut self, length: Duration) -> Result<(), Failure> {
         let until: Instant = system::now() + length;
         loop {
             let left = until.saturating_duration_since(system::now());
@@ -88,8 +88,8 @@ impl Reactor {
     }
 }
 
-/// The first signal stops the event loop. A second one ends the process even
-/// when it is stuck in a blocking write or a name look-up.
+/// Ends the process at the second signal, even while it blocks in a write or a name look-up.
+/// The first one stops the event loop.
 fn end_on_second_signal() -> io::Result<()> {
     let stopping = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -108,10 +108,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_is_never_short() {
+    fn sleep_is_never_short() {
         let length = Duration::from_millis(20);
         let before = system::now();
-        Reactor::new().unwrap().pause(length).unwrap();
+        Poller::new().unwrap().sleep(length).unwrap();
         assert!(system::now() - before >= length);
     }
 }
