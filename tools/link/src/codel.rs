@@ -1,4 +1,4 @@
-//! CoDel (RFC 8289), judged when a packet comes rather than when it leaves.
+//! CoDel (RFC 8289), decided when a packet arrives rather than when it leaves.
 //!
 //! Owns the control law: which packets of a queue are dropped because it stays
 //! longer than a target. CoDel decides at the head of the queue, from the time
@@ -22,7 +22,7 @@ const INTERVAL_NS: u64 = 100_000_000;
 /// How long, after it has stopped, dropping starts again at its last rate.
 const MEMORY_NS: u64 = 16 * INTERVAL_NS;
 
-/// The state of one queue, as it is after the last packet that was judged.
+/// State of one queue after the last packet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CoDel {
     /// When the wait will have been above the target for an interval; `None`
@@ -42,7 +42,7 @@ pub(crate) struct CoDel {
 }
 
 impl CoDel {
-    /// Whether the packet is dropped that gets to the head of the queue at
+    /// Returns whether the packet is dropped that gets to the head of the queue at
     /// `now_ns`, having come `waited_ns` before. `spared` says that the queue
     /// it found was too short to take from.
     pub fn drops(&mut self, now_ns: u64, waited_ns: u64, spared: bool) -> bool {
@@ -66,7 +66,7 @@ impl CoDel {
         true
     }
 
-    /// RFC 8289, 5.6: whether the wait has been above the target for at least
+    /// Returns whether the wait has been above the target (RFC 8289, 5.6) for at least
     /// an interval.
     fn is_too_long(&mut self, now_ns: u64, waited_ns: u64, spared: bool) -> bool {
         if waited_ns < TARGET_NS || spared {
@@ -76,7 +76,7 @@ impl CoDel {
         now_ns >= *self.too_long_at_ns.get_or_insert(now_ns.saturating_add(INTERVAL_NS))
     }
 
-    /// RFC 8289, 5.5: soon after the last time, at the rate that worked then.
+    /// Starts dropping (RFC 8289, 5.5): soon after the last time, at the rate that worked then.
     fn start_dropping(&mut self, now_ns: u64) {
         let grown = self.count - self.first_count;
         let recent = now_ns.saturating_sub(self.drop_next_ns) < MEMORY_NS;
@@ -86,7 +86,8 @@ impl CoDel {
         self.dropping = true;
     }
 
-    /// RFC 8289, 5.6: the time between drops falls with the root of their count.
+    /// Returns the time of the next drop after one at `time_ns` (RFC 8289, 5.6): the time between
+    /// drops falls with the root of their count.
     fn after(&self, time_ns: u64) -> u64 {
         let gap_ns = INTERVAL_NS as f64 / f64::from(self.count).sqrt();
         time_ns.saturating_add(gap_ns as u64)
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_stays_loses_packets_at_a_growing_rate() {
+    fn standing_queue_is_dropped_at_growing_rate() {
         let mut codel = CoDel::default();
         // 100 ms, and 100 ms over the root of 1, 2, 3… after each other.
         let expected = [100, 200, 271, 329, 379, 424, 464, 502, 538, 571];
@@ -119,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_dropped_below_the_target_or_from_a_short_queue() {
+    fn short_wait_or_queue_is_not_dropped() {
         assert_eq!(drops_ms(&mut CoDel::default(), 0..1_000, 4, false), []);
         assert_eq!(drops_ms(&mut CoDel::default(), 0..1_000, 50, true), []);
     }
 
     #[test]
-    fn one_short_wait_starts_the_interval_anew() {
+    fn short_wait_restarts_the_interval() {
         for spared in [false, true] {
             let mut codel = CoDel::default();
             assert_eq!(drops_ms(&mut codel, 0..99, 5, false), []);
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_comes_back_soon_finds_the_rate_that_worked() {
+    fn returning_queue_resumes_the_drop_rate() {
         let mut codel = CoDel::default();
         assert_eq!(drops_ms(&mut codel, 0..480, 10, false).len(), 7);
         drops_ms(&mut codel, 480..490, 0, false);
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_queue_may_lose_several_packets_in_a_row() {
+    fn long_queue_may_lose_consecutive_packets() {
         let mut codel = CoDel::default();
         assert_eq!(drops_ms(&mut codel, 0..101, 10, false), [100]);
         // Nothing has come to the head meanwhile.

@@ -24,7 +24,7 @@ pub struct LinkConfig {
     /// carries one packet at a time.
     pub buffer_bytes: u64,
 
-    /// What else is dropped than what finds the buffer full.
+    /// The queueing discipline.
     pub queue: Queue,
 
     /// The largest IP packet that passes, in bytes.
@@ -62,7 +62,7 @@ pub enum Queue {
 }
 
 impl LinkConfig {
-    /// A drop-tail link that loses nothing and does not change, with the
+    /// Creates settings of a drop-tail link that loses nothing and does not change, with the
     /// default MTU.
     pub fn new(rate: Rate, delay: Duration, buffer_bytes: u64) -> Self {
         Self {
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_out_of_order_and_losses_that_are_none_are_refused() {
+    fn config_with_bad_changes_or_losses_is_refused() {
         let rate = Rate::from_bits_per_s(8_000_000).unwrap();
         let link = LinkConfig::new(rate, Duration::ZERO, 0);
         let change =

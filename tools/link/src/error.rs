@@ -1,4 +1,4 @@
-//! Reasons to refuse a setting.
+//! Error of a setting.
 
 use std::fmt;
 

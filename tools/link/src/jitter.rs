@@ -1,4 +1,4 @@
-//! Delay that differs from packet to packet, drawn from a seed.
+//! Jitter: a random delay of each packet, drawn from a seed.
 
 use crate::schedule::ns;
 use rand_pcg::rand_core::Rng;
@@ -23,7 +23,7 @@ impl Jitter {
         Self { rng: Pcg64::seed_from_u64(seed ^ STREAM), max_ns: ns(max) }
     }
 
-    /// By how much the next packet is delayed.
+    /// Returns by how much the next packet is delayed.
     pub fn draw_ns(&mut self) -> u64 {
         if self.max_ns == 0 {
             return 0;
@@ -44,14 +44,14 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_names_its_delays_for_ever() {
+    fn jitter_of_a_seed_never_changes() {
         // Recorded results must stay reproducible: a change of generator shows.
         assert_eq!(draws_ns(1_000_000, 1, 4), [431_509, 920_190, 232_443, 895_380]);
         assert_ne!(draws_ns(1_000_000, 1, 4), draws_ns(1_000_000, 2, 4));
     }
 
     #[test]
-    fn every_delay_up_to_the_maximum_is_equally_likely() {
+    fn jitter_is_uniform_up_to_its_maximum() {
         let mut counts = [0; 5];
         for drawn_ns in draws_ns(4, 7, 100_000) {
             counts[drawn_ns as usize] += 1;
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_the_range_are_kept() {
+    fn jitter_stays_within_its_range() {
         assert_eq!(draws_ns(0, 7, 3), [0, 0, 0]);
         assert_eq!(draws_ns(u64::MAX, 7, 100).len(), 100);
     }

@@ -1,11 +1,10 @@
-//! A model of one direction of a network link.
+//! Model of one direction of a network link.
 //!
-//! Owns: what happens to a packet that enters a link at a given time: when it
-//! is delivered, or why it is dropped. Does not own: a clock, a socket, or the
-//! packet's content. Time comes in as an argument, a [`Duration`] since any
-//! origin the caller likes, and is exact to the nanosecond, so that a relay in
-//! real time (`link-emulator`) and a simulation in virtual time get the same
-//! answers from the same arrivals.
+//! Owns the fate of a packet that enters a link at a given time: when it is
+//! delivered, or why it is dropped. Has no clock, socket, or packet content.
+//! Time is an argument, a [`Duration`] since any origin, exact to the
+//! nanosecond, so that a relay in real time (`link-emulator`) and a simulation
+//! in virtual time get the same verdicts for the same arrivals.
 //!
 //! A packet passes, in this order:
 //!
@@ -61,7 +60,7 @@ pub const IPV4_UDP_HEADER_BYTES: u32 = 20 + 8;
 /// Bytes of the IPv6 header (without extensions) and the UDP header.
 pub const IPV6_UDP_HEADER_BYTES: u32 = 40 + 8;
 
-/// The size of the IP packet that carries `udp_payload_bytes` to or from
+/// Returns the size of the IP packet that carries `udp_payload_bytes` to or from
 /// `peer`. An IPv4 address mapped into IPv6 travels as IPv4.
 pub fn ip_packet_bytes(udp_payload_bytes: usize, peer: std::net::IpAddr) -> u32 {
     let header_bytes = match peer.to_canonical() {

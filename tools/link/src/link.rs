@@ -1,4 +1,4 @@
-//! The link itself: a packet and a time in, a verdict out.
+//! Link: a packet and a time in, a verdict out.
 
 use crate::codel::CoDel;
 use crate::config::LinkConfig;
@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A packet, as far as a link is concerned.
+/// Size and number of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Size of the whole IP packet, in bytes; see
@@ -26,7 +26,7 @@ pub struct Packet {
     pub number: u64,
 }
 
-/// What becomes of a packet.
+/// Fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Its last bit arrives at the other end at `at`.
@@ -53,7 +53,7 @@ pub enum DropReason {
     CoDel,
 }
 
-/// What waits in a link's buffer, with what CoDel will drop.
+/// Content of a link's buffer, with the packets that CoDel will drop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
     /// Number of packets.
@@ -105,7 +105,7 @@ struct Waiting {
 }
 
 impl Link {
-    /// An idle, empty link.
+    /// Creates an idle, empty link.
     ///
     /// # Errors
     ///
@@ -146,14 +146,14 @@ impl Link {
         verdict
     }
 
-    /// What waits at `now`: packets accepted whose transmission has not begun,
+    /// Returns the queue at `now`: packets accepted whose transmission has not begun,
     /// and those that CoDel will drop when they would begin.
     pub fn backlog(&mut self, now: Duration) -> Backlog {
         self.advance(now);
         Backlog { packets: self.waiting.len(), bytes: self.waiting_bytes }
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
@@ -190,7 +190,7 @@ impl Link {
         }
     }
 
-    /// A packet that can start at once needs no room.
+    /// Returns whether the buffer has room. A packet that can start at once needs none.
     fn has_room(&self, packet: Packet) -> bool {
         let needed_bytes = self.waiting_bytes.saturating_add(u64::from(packet.size_bytes));
         self.transmitter.is_free(self.now_ns) || needed_bytes <= self.config.buffer_bytes
@@ -212,7 +212,7 @@ impl Link {
         codel.drops(first_bit_ns, waited_ns, spared).then_some(DropReason::CoDel)
     }
 
-    /// When a packet that is next in the buffer arrives.
+    /// Returns when a packet that is next in the buffer arrives.
     fn transmit(&mut self, packet: Packet, jitter_ns: u64) -> Duration {
         let last_bit_ns = self.transmitter.send(self.now_ns, packet.size_bytes);
         let delay_ns = self.delay_ns.at(last_bit_ns).saturating_add(jitter_ns);

@@ -19,7 +19,7 @@ impl RandomLoss {
         Self { rng: Pcg64::seed_from_u64(seed), probability }
     }
 
-    /// Whether the next packet, which is offered at `now_ns`, is lost.
+    /// Returns whether the next packet, which is offered at `now_ns`, is lost.
     pub fn draw(&mut self, now_ns: u64) -> bool {
         // 53 random bits make every multiple of 2^-53 below 1 equally likely.
         let uniform = (self.rng.next_u64() >> 11) as f64 * (-53_f64).exp2();
@@ -41,20 +41,20 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_names_its_losses_for_ever() {
+    fn losses_of_a_seed_never_change() {
         // Recorded results must stay reproducible: a change of generator shows.
         assert_eq!(lost(0.05, 1), [2, 11, 50, 62, 79, 131, 159, 176]);
         assert_ne!(lost(0.05, 1), lost(0.05, 2));
     }
 
     #[test]
-    fn the_ends_of_the_range_are_never_and_always() {
+    fn loss_of_0_or_1_is_never_or_always() {
         assert!(lost(0.0, 7).is_empty());
         assert_eq!(lost(1.0, 7).len(), 200);
     }
 
     #[test]
-    fn the_share_lost_is_the_probability() {
+    fn loss_share_is_the_probability() {
         let mut loss = constant(0.02, 3);
         let lost = (0..1_000_000).filter(|_| loss.draw(0)).count();
         assert!((19_500..20_500).contains(&lost), "{lost}");

@@ -1,4 +1,4 @@
-//! Sets of packet numbers, for exact loss of named packets.
+//! Packet numbers, for exact loss of named packets.
 
 use crate::error::ConfigError;
 use std::fmt;
@@ -13,13 +13,13 @@ pub struct PacketNumbers {
 }
 
 impl PacketNumbers {
-    /// Whether the set holds `number`.
+    /// Returns whether the set holds `number`.
     pub fn contains(&self, number: u64) -> bool {
         let after = self.ranges.partition_point(|range| *range.start() <= number);
         after.checked_sub(1).is_some_and(|index| *self.ranges[index].end() >= number)
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_ranges_are_read_and_merged() {
+    fn packet_numbers_parse_and_merge_ranges() {
         let numbers: PacketNumbers = "12-14,3,13-20,21".parse().unwrap();
         assert_eq!(numbers.to_string(), "3,12-21");
         let inside: Vec<u64> = (0..30).filter(|&n| numbers.contains(n)).collect();
@@ -91,14 +91,14 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_packet_is_refused() {
+    fn packet_numbers_of_no_packet_are_refused() {
         for text in ["", "0", "5-3", "x", "1,", "1-2-3", "-4", " 1"] {
             assert_eq!(text.parse::<PacketNumbers>(), Err(ConfigError::PacketNumbers), "{text:?}");
         }
     }
 
     #[test]
-    fn the_last_number_there_is_can_be_named() {
+    fn packet_numbers_may_have_the_last_number() {
         let mut numbers = PacketNumbers::from(5..=u64::MAX);
         numbers.merge(&PacketNumbers::from(1..=2));
         assert!(numbers.contains(u64::MAX) && !numbers.contains(3));

@@ -14,7 +14,7 @@ impl Rate {
     /// The fastest rate accepted, in bits per second.
     pub const BITS_PER_S_MAX: u64 = 1_000_000_000_000;
 
-    /// A rate in bits per second.
+    /// Creates a rate in bits per second.
     ///
     /// # Errors
     ///
@@ -27,7 +27,7 @@ impl Rate {
         NonZeroU64::new(bits_per_s).map(Self).ok_or(ConfigError::Rate)
     }
 
-    /// A rate in Mbit/s (1 Mbit/s is 1,000,000 bits per second).
+    /// Creates a rate in Mbit/s (1 Mbit/s is 1,000,000 bits per second).
     ///
     /// # Errors
     ///
@@ -40,7 +40,7 @@ impl Rate {
         Self::from_bits_per_s(bits_per_s as u64)
     }
 
-    /// The rate in bits per second.
+    /// Returns the rate in bits per second.
     pub fn bits_per_s(self) -> u64 {
         self.0.get()
     }

@@ -1,7 +1,7 @@
 //! Changes of a link over time.
 //!
 //! Owns the changes of rate, delay and loss at given times, and which value
-//! holds at a time. What a value does is up to the link.
+//! holds at a time.
 
 use crate::rate::Rate;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(crate) struct Timeline<T> {
 }
 
 impl<T: Copy> Timeline<T> {
-    /// `first` until the first of `changes` that names a value by `of`.
+    /// Creates a timeline: `first` until the first of `changes` that names a value by `of`.
     pub fn new(first: T, changes: &[Change], of: impl Fn(&Change) -> Option<T>) -> Self {
         let named = changes.iter().filter_map(|change| Some((ns(change.at), of(change)?)));
         let mut upcoming: Vec<(u64, T)> = named.collect();
@@ -43,7 +43,7 @@ impl<T: Copy> Timeline<T> {
         Self { current: first, upcoming }
     }
 
-    /// The value at `now_ns`. Of two changes at one time, the later one holds.
+    /// Returns the value at `now_ns`. Of two changes at one time, the later one holds.
     pub fn at(&mut self, now_ns: u64) -> T {
         while let Some(&(at_ns, value)) = self.upcoming.last() {
             if at_ns > now_ns {
@@ -55,13 +55,13 @@ impl<T: Copy> Timeline<T> {
         self.current
     }
 
-    /// When the value changes after the time last asked about, if it does.
+    /// Returns when the value changes after the time last asked about, if it does.
     pub fn next_change_ns(&self) -> Option<u64> {
         self.upcoming.last().map(|&(at_ns, _)| at_ns)
     }
 }
 
-/// A time in whole nanoseconds, which hold 584 years.
+/// Returns a time in whole nanoseconds; a u64 holds 584 years.
 pub(crate) fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_holds_from_its_time_on_and_what_is_not_named_stays() {
+    fn timeline_value_holds_from_its_time_on() {
         let changes = [loss(10, Some(0.1)), loss(20, None), loss(30, Some(0.3)), loss(30, None)];
         let mut timeline = Timeline::new(0.0, &changes, |change| change.loss);
         let held = [0, 9, 10, 25, 29, 30, 31].map(|now_ns| timeline.at(now_ns));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn of_changes_at_one_time_the_last_holds() {
+    fn timeline_takes_the_last_of_changes_at_once() {
         let changes = [loss(0, Some(0.1)), loss(5, Some(0.2)), loss(5, Some(0.3))];
         let mut timeline = Timeline::new(0.0, &changes, |change| change.loss);
         assert_eq!((timeline.at(0), timeline.next_change_ns()), (0.1, Some(5)));

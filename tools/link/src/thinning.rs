@@ -1,12 +1,11 @@
-//! ACK thinning: what some modems and radio links do to acknowledgements on
-//! their way back.
+//! ACK thinning, as some modems and radio links do it.
 //!
 //! Owns which of a flow's small packets pass, and when. It has no rate and no
 //! delay of its own: what passes is meant to be offered to a [`Link`].
 //!
-//! Acknowledgements are told by their size, as encryption leaves nothing else.
-//! The newest says all that those before it say, so it is the one that passes,
-//! and it never waits for longer than [`ACK_HOLD`] for its turn.
+//! It recognises acknowledgements by their size, because they are encrypted. The
+//! newest acknowledges all that earlier ones do, so it is the one that passes, after
+//! at most [`ACK_HOLD`].
 //!
 //! [`Link`]: crate::Link
 
@@ -19,7 +18,7 @@ use std::time::Duration;
 /// after many losses, is not known for one, and passes.
 pub const ACK_PAYLOAD_BYTES_MAX: usize = 60;
 
-/// The longest that anything an acknowledgement says is held back.
+/// The longest delay of what an acknowledgement acknowledges.
 pub const ACK_HOLD: Duration = Duration::from_millis(10);
 
 /// Lets each n-th acknowledgement of one flow pass. `P` is the caller's packet.
@@ -69,12 +68,12 @@ impl<P> AckThinner<P> {
         first.into_iter().chain(rest.into_iter().flatten())
     }
 
-    /// When the packet that is held is due, if one is.
+    /// Returns when the packet that is held is due, if one is.
     pub fn due(&self) -> Option<Duration> {
         self.held.as_ref().map(|held| held.due)
     }
 
-    /// The packet that is held, if it is due at `now`: it passes.
+    /// Takes the held packet if it is due at `now`: it passes.
     pub fn take_due(&mut self, now: Duration) -> Option<P> {
         self.due().filter(|due| *due <= now).and_then(|_| self.take())
     }
@@ -107,7 +106,7 @@ mod tests {
     const ACK: usize = ACK_PAYLOAD_BYTES_MAX;
     const LARGE: usize = ACK_PAYLOAD_BYTES_MAX + 1;
 
-    /// What passes of packets that come in these ms, with these sizes, as
+    /// Returns which of packets pass that come in these ms, with these sizes, as
     /// (ms, which one, from 1); the caller asks when one is due.
     fn passed(every: u32, packets: &[(u32, usize)]) -> Vec<(u32, usize)> {
         let mut thinner = AckThinner::new(NonZeroU32::new(every).unwrap());
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_of_n_passes_and_the_last_of_a_burst_when_it_is_due() {
+    fn thinner_passes_newest_of_n_and_last_when_due() {
         let burst: Vec<_> = (0..8).map(|ms| (ms, ACK)).collect();
         assert_eq!(passed(3, &burst), [(2, 3), (5, 6), (16, 8)]);
         assert_eq!(passed(100, &burst), [(10, 8)]);
@@ -134,19 +133,19 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_those_held_sets_the_time() {
+    fn first_held_ack_sets_the_time() {
         let packets = [(0, ACK), (9, ACK), (11, ACK), (12, ACK)];
         assert_eq!(passed(3, &packets), [(10, 2), (21, 4)]);
     }
 
     #[test]
-    fn what_is_no_acknowledgement_passes_at_once_and_in_order() {
+    fn other_packets_pass_at_once_in_order() {
         let packets = [(0, LARGE), (1, ACK), (2, LARGE), (3, ACK), (4, ACK)];
         assert_eq!(passed(3, &packets), [(0, 1), (2, 2), (2, 3), (13, 5)]);
     }
 
     #[test]
-    fn a_caller_who_asks_late_loses_nothing() {
+    fn late_caller_loses_no_packet() {
         let mut thinner = AckThinner::new(NonZeroU32::new(2).unwrap());
         assert_eq!(thinner.offer(MS, ACK, 'a').count(), 0);
         assert_eq!(thinner.take_due(10 * MS), None);
@@ -161,7 +160,7 @@ mod tests {
         /// those that are no acknowledgement all pass, at once; nothing
         /// passes twice or out of order.
         #[test]
-        fn what_a_packet_says_is_never_lost(
+        fn thinner_loses_no_acknowledgement(
             every in 1..20_u32,
             packets in prop::collection::vec((0..15_u32, prop::bool::weighted(0.9)), 1..200),
         ) {

@@ -26,12 +26,12 @@ impl Transmitter {
         Self { rate, free_at_ns: 0, free_at_fraction: 0 }
     }
 
-    /// Whether a packet that comes at `now_ns` starts at once.
+    /// Returns whether a packet that comes at `now_ns` starts at once.
     pub fn is_free(&self, now_ns: u64) -> bool {
         self.free_at_rounded_up_ns() <= now_ns
     }
 
-    /// When a packet that comes at `now_ns` starts, in whole nanoseconds,
+    /// Returns when a packet that comes at `now_ns` starts, in whole nanoseconds,
     /// rounded up.
     pub fn first_bit_ns(&self, now_ns: u64) -> u64 {
         self.free_at_rounded_up_ns().max(now_ns)
@@ -49,7 +49,7 @@ impl Transmitter {
         self.free_at_rounded_up_ns()
     }
 
-    /// Is busy with `work` bits / 1e9 more. A nanosecond does as many of them
+    /// Adds `work` bits / 1e9. A nanosecond does as many of them
     /// as the rate is bits per second.
     fn carry(&mut self, mut work: u128) {
         loop {
@@ -80,7 +80,7 @@ impl Transmitter {
     }
 }
 
-/// Quotient and remainder. Packets of up to 2 GiB need no 128-bit division,
+/// Returns quotient and remainder. Packets of up to 2 GiB need no 128-bit division,
 /// which is slow.
 fn divide(work: u128, bits_per_s: u64) -> (u64, u64) {
     if let Ok(work) = u64::try_from(work) {
@@ -101,7 +101,7 @@ mod tests {
         changing(&[(0, bits_per_s)])
     }
 
-    /// Rates, each from a time on.
+    /// Returns a transmitter whose rate changes at these times.
     fn changing(rates: &[(u64, u64)]) -> Transmitter {
         let rate = |bits_per_s| Rate::from_bits_per_s(bits_per_s).unwrap();
         let change = |&(at_ns, bits_per_s)| Change {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_takes_its_bits_over_the_rate() {
+    fn packet_takes_its_bits_over_the_rate() {
         let mut tx = transmitter(8_000_000);
         assert_eq!((tx.first_bit_ns(5_000), tx.send(5_000, 1_000)), (5_000, 1_005_000));
         assert_eq!((tx.first_bit_ns(6_000), tx.send(6_000, 500)), (1_005_000, 1_505_000));
@@ -130,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_link_saves_up_no_credit() {
+    fn idle_link_saves_no_credit() {
         let mut tx = transmitter(8_000_000);
         tx.send(0, 1_000);
         assert_eq!(tx.send(9_000_000, 1_000), 10_000_000);
     }
 
     #[test]
-    fn a_packet_on_the_wire_goes_on_at_the_new_rate() {
+    fn packet_on_the_wire_continues_at_the_new_rate() {
         // A quarter of it at 8 Mbit/s, a quarter at 4, the rest at 16.
         let mut tx = changing(&[(0, 8_000_000), (250_000, 4_000_000), (750_000, 16_000_000)]);
         assert_eq!(tx.send(0, 1_000), 1_000_000);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_while_idle_or_between_packets_takes_nothing_away() {
+    fn rate_change_between_packets_loses_no_time() {
         let mut tx = changing(&[(0, 8_000_000), (1_000_000, 4_000_000), (5_000_000, 8_000_000)]);
         assert_eq!(tx.send(0, 1_000), 1_000_000);
         assert_eq!(tx.send(0, 1_000), 3_000_000);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_survive_a_change() {
+    fn fractions_survive_a_rate_change() {
         // At 7 Mbit/s 142,857 1/7 ns a packet of 125 bytes; after 1 ms, 7,000
         // bits are sent, and of the eighth packet the last bit at 3 Mbit/s.
         let mut tx = changing(&[(0, 7_000_000), (1_000_000, 3_000_000)]);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_packet_takes_its_time_too() {
+    fn longest_packet_takes_its_time_too() {
         assert_eq!(transmitter(1_000).send(0, u32::MAX), 34_359_738_360_000_000);
         let two_gib = (1 << 31) * 8;
         assert_eq!(transmitter(1_000).send(0, 1 << 31), two_gib * 1_000_000);

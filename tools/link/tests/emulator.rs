@@ -1,5 +1,5 @@
-//! The emulator as a process, between real sockets. A packet that must not
-//! come is told by the one after it, which does: the link keeps the order.
+//! Process of the emulator, between real sockets. A packet that must not arrive is known to
+//! be lost when the next one arrives: the link keeps the order.
 
 mod common;
 
@@ -11,7 +11,7 @@ use common::output;
 use common::receive;
 use common::receive_texts;
 use common::Emulator;
-use common::PATIENCE;
+use common::TIMEOUT;
 use rustix::process::Signal;
 use std::net::SocketAddr;
 use std::net::UdpSocket;
@@ -29,13 +29,13 @@ fn transmit(socket: &UdpSocket, to: SocketAddr, contents: &[u8], segment: usize,
     socket.set_nonblocking(false).unwrap();
 }
 
-/// An address without a server, which no other test's socket takes by chance.
+/// Returns an address without a server, which no other test's socket takes by chance.
 fn nobody_there() -> SocketAddr {
     bind("127.77.0.1:0").local_addr().unwrap()
 }
 
 #[test]
-fn a_round_trip_takes_the_rtt_at_least() {
+fn round_trip_takes_at_least_the_rtt() {
     let server = bind("127.0.0.1:0");
     let emulator = Emulator::start(server.local_addr().unwrap(), "--rtt 60");
     let client = client("127.0.0.1:0", &emulator);
@@ -47,7 +47,7 @@ fn a_round_trip_takes_the_rtt_at_least() {
 }
 
 #[test]
-fn each_direction_has_half_of_the_rtt() {
+fn direction_has_half_of_the_rtt() {
     let server = bind("127.0.0.1:0");
     let emulator = Emulator::start(server.local_addr().unwrap(), "--rtt 80");
     let client = client("127.0.0.1:0", &emulator);
@@ -64,7 +64,7 @@ fn each_direction_has_half_of_the_rtt() {
 }
 
 #[test]
-fn a_burst_takes_its_bits_over_the_rate_at_least() {
+fn burst_takes_at_least_its_bits_over_the_rate() {
     // 50 IP packets of 1,000 bytes at 4 Mbit/s: 100 ms until the last is in.
     let server = bind("127.0.0.1:0");
     let settings = "--rate 4 --rtt 0 --buffer 1000000";
@@ -81,7 +81,7 @@ fn a_burst_takes_its_bits_over_the_rate_at_least() {
 }
 
 #[test]
-fn what_does_not_fit_the_buffer_is_dropped() {
+fn packets_beyond_the_buffer_are_dropped() {
     let server = bind("127.0.0.1:0");
     // One packet is on the wire for 0.8 s, three wait.
     let settings = "--rate 0.01 --rtt 0 --buffer 3000 --rate-up 1000";
@@ -97,11 +97,11 @@ fn what_does_not_fit_the_buffer_is_dropped() {
 }
 
 #[test]
-fn named_packets_are_lost_and_no_others() {
+fn named_packets_alone_are_lost() {
     let server = bind("127.0.0.1:0");
     let settings = "--drop up:2,4 --drop down:1-2 --drop down:5";
     let emulator = Emulator::start(server.local_addr().unwrap(), settings);
-    // Counted for each client anew.
+    // The count starts again for each client.
     for _ in 0..2 {
         let client = client("127.0.0.1:0", &emulator);
         for text in ["1", "2", "3", "4", "5"] {
@@ -120,7 +120,7 @@ fn named_packets_are_lost_and_no_others() {
 }
 
 #[test]
-fn a_change_comes_at_its_time() {
+fn change_comes_at_its_time() {
     let server = bind("127.0.0.1:0");
     let started = now();
     let settings = "--loss 1 --at 200ms:loss=0";
@@ -128,7 +128,7 @@ fn a_change_comes_at_its_time() {
     let client = client("127.0.0.1:0", &emulator);
     server.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
     while server.recv(&mut [0; 9]).is_err() {
-        assert!(now() - started < PATIENCE, "the loss never ends");
+        assert!(now() - started < TIMEOUT, "the loss never ends");
         client.send(b"ping").unwrap();
     }
     assert!(now() - started >= Duration::from_millis(200));
@@ -137,7 +137,7 @@ fn a_change_comes_at_its_time() {
 }
 
 #[test]
-fn acknowledgements_are_thinned_out_but_for_the_last_of_a_burst() {
+fn acks_are_thinned_but_for_the_last_of_a_burst() {
     let server = bind("127.0.0.1:0");
     let emulator = Emulator::start(server.local_addr().unwrap(), "--ack-thinning 3 --drop up:6");
     let client = client("127.0.0.1:0", &emulator);
@@ -170,7 +170,7 @@ fn segments_of_one_send_are_packets_of_their_own() {
 }
 
 #[test]
-fn the_same_seed_loses_the_same_packets() {
+fn same_seed_loses_the_same_packets() {
     let survivors = |settings: &str| {
         let server = bind("127.0.0.1:0");
         let emulator = Emulator::start(server.local_addr().unwrap(), settings);
@@ -193,7 +193,7 @@ fn the_same_seed_loses_the_same_packets() {
 }
 
 #[test]
-fn a_packet_larger_than_the_mtu_is_dropped() {
+fn packet_larger_than_the_mtu_is_dropped() {
     let server = bind("127.0.0.1:0");
     let emulator = Emulator::start(server.local_addr().unwrap(), "");
     let client = client("127.0.0.1:0", &emulator);
@@ -210,7 +210,7 @@ fn a_packet_larger_than_the_mtu_is_dropped() {
 }
 
 #[test]
-fn the_server_sees_each_client_under_its_own_address() {
+fn server_sees_each_client_at_its_own_address() {
     let server = bind("127.0.0.1:0");
     let emulator = Emulator::start(server.local_addr().unwrap(), "");
     let mut seen = Vec::new();
@@ -226,7 +226,7 @@ fn the_server_sees_each_client_under_its_own_address() {
 }
 
 #[test]
-fn answers_come_from_the_address_that_was_sent_to() {
+fn replies_come_from_the_address_sent_to() {
     let server = bind("127.0.0.1:0");
     let emulator = Emulator::start(server.local_addr().unwrap(), "--listen 0.0.0.0:0");
     for address in ["127.0.0.1", "127.4.4.4"] {
@@ -265,7 +265,7 @@ fn empty_packets_and_ecn_marks_pass() {
 }
 
 #[test]
-fn a_client_that_has_vanished_is_forgotten() {
+fn vanished_client_is_forgotten() {
     let server = bind("127.0.0.1:0");
     let emulator = Emulator::start(server.local_addr().unwrap(), "--idle 0.2");
     let client = client("127.0.0.1:0", &emulator);
@@ -276,7 +276,7 @@ fn a_client_that_has_vanished_is_forgotten() {
 }
 
 #[test]
-fn a_server_that_is_not_there_yet_is_told_of_once() {
+fn missing_server_is_warned_about_once() {
     let address = nobody_there();
     let emulator = Emulator::start(address, "");
     let client = client("127.0.0.1:0", &emulator);
@@ -293,7 +293,7 @@ fn a_server_that_is_not_there_yet_is_told_of_once() {
 }
 
 #[test]
-fn a_parent_that_stops_reading_does_not_stop_the_relay() {
+fn relay_survives_a_parent_that_stops_reading() {
     let address = nobody_there();
     let mut emulator = Emulator::start(address, "");
     emulator.close_stderr();
@@ -306,7 +306,7 @@ fn a_parent_that_stops_reading_does_not_stop_the_relay() {
 }
 
 #[test]
-fn packets_that_the_machine_loses_are_counted_and_told() {
+fn overruns_are_counted_and_reported() {
     let server = bind("127.0.0.1:0");
     let emulator = Emulator::start(server.local_addr().unwrap(), "");
     let client = client("127.0.0.1:0", &emulator);
@@ -328,7 +328,7 @@ fn packets_that_the_machine_loses_are_counted_and_told() {
 }
 
 #[test]
-fn either_signal_ends_it_with_a_summary() {
+fn signal_ends_relay_with_a_summary() {
     for signal in [Signal::TERM, Signal::INT] {
         let server = bind("127.0.0.1:0");
         let emulator = Emulator::start(server.local_addr().unwrap(), "");
@@ -346,7 +346,7 @@ fn either_signal_ends_it_with_a_summary() {
 }
 
 #[test]
-fn bad_usage_and_a_busy_port_are_told_on_one_line() {
+fn bad_usage_and_busy_port_are_one_line() {
     let holder = bind("127.0.0.1:0");
     let taken = holder.local_addr().unwrap();
     let busy = format!("--listen {taken} --to 127.0.0.1:9 --rate 1 --rtt 1 --buffer 1");
@@ -370,7 +370,7 @@ fn bad_usage_and_a_busy_port_are_told_on_one_line() {
 }
 
 #[test]
-fn a_trace_names_every_packet_and_what_became_of_it() {
+fn trace_has_the_fate_of_every_packet() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("trace.csv");
     let server = bind("127.0.0.1:0");

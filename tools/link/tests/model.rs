@@ -43,7 +43,7 @@ fn packets_queue_behind_each_other() {
 }
 
 #[test]
-fn a_full_buffer_drops_the_packet_that_comes() {
+fn full_buffer_drops_the_new_packet() {
     let mut link = Link::new(config(Duration::ZERO, 2_000)).unwrap();
     let verdicts: Vec<_> = (0..5).map(|_| link.offer(Duration::ZERO, packet(1_000))).collect();
     let dropped = Verdict::Dropped(DropReason::Buffer);
@@ -56,7 +56,7 @@ fn a_full_buffer_drops_the_packet_that_comes() {
 }
 
 #[test]
-fn without_a_buffer_one_packet_at_a_time_passes() {
+fn link_without_buffer_passes_one_packet_at_a_time() {
     let mut link = Link::new(config(Duration::ZERO, 0)).unwrap();
     assert_eq!(link.offer(Duration::ZERO, packet(1_000)), delivered(MS));
     let early = MS - Duration::from_nanos(1);
@@ -65,14 +65,14 @@ fn without_a_buffer_one_packet_at_a_time_passes() {
 }
 
 #[test]
-fn the_mtu_is_the_largest_packet_that_passes() {
+fn mtu_is_the_largest_packet_that_passes() {
     let mut link = Link::new(LinkConfig { mtu_bytes: 1_300, ..config(MS, 9_000) }).unwrap();
     assert_eq!(link.offer(MS, packet(1_301)), Verdict::Dropped(DropReason::Mtu));
     assert!(matches!(link.offer(MS, packet(1_300)), Verdict::Delivered { .. }));
 }
 
 #[test]
-fn named_packets_are_lost_and_take_no_time_on_the_link() {
+fn named_packets_take_no_time_on_the_link() {
     let named_loss = "2,4-5".parse().unwrap();
     let mut link = Link::new(LinkConfig { named_loss, ..config(Duration::ZERO, 9_000) }).unwrap();
     let verdicts: Vec<_> = (1..=6)
@@ -84,7 +84,7 @@ fn named_packets_are_lost_and_take_no_time_on_the_link() {
 }
 
 #[test]
-fn random_loss_does_not_depend_on_what_else_is_dropped() {
+fn random_loss_is_independent_of_other_drops() {
     let lossy = |mtu_bytes| LinkConfig { mtu_bytes, loss: 0.2, seed: 9, ..config(MS, 1 << 30) };
     let mut wide = Link::new(lossy(1_500)).unwrap();
     let mut narrow = Link::new(lossy(1_000)).unwrap();
@@ -109,7 +109,7 @@ fn time_does_not_run_backwards() {
 }
 
 #[test]
-fn a_recorded_history_stays_as_it_is() {
+fn recorded_history_never_changes() {
     // Results are compared across versions: what a plain link says is for ever.
     let rate = Rate::from_bits_per_s(4_300_007).unwrap();
     let delay = Duration::from_nanos(12_345_678);
@@ -130,7 +130,7 @@ fn a_recorded_history_stays_as_it_is() {
 }
 
 #[test]
-fn every_packet_is_counted_once() {
+fn stats_count_every_packet_once() {
     let config = LinkConfig {
         mtu_bytes: 1_000,
         loss: 0.5,
@@ -151,7 +151,7 @@ fn every_packet_is_counted_once() {
 }
 
 #[test]
-fn senseless_settings_are_refused_with_what_would_be_accepted() {
+fn bad_settings_are_refused_with_the_way_out() {
     let refused = |config: LinkConfig| Link::new(config).unwrap_err().to_string();
     let config = config(MS, 0);
     assert!(refused(LinkConfig { mtu_bytes: 0, ..config.clone() }).contains("at least 1"));
@@ -202,7 +202,7 @@ fn rate_delay_and_loss_change_at_their_times() {
 }
 
 #[test]
-fn jitter_is_drawn_for_each_packet_and_told_by_the_seed() {
+fn jitter_of_each_packet_follows_from_the_seed() {
     let jitter = 4 * MS;
     let arrivals = |seed| -> Vec<Verdict> {
         let mut link = Link::new(LinkConfig { jitter, seed, ..config(MS, 0) }).unwrap();

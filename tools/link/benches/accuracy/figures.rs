@@ -1,7 +1,7 @@
-//! The figures, and what they are compared with.
+//! Figures of the measurement, and the model's.
 
-use crate::traffic::Arrival;
-use crate::Cli;
+use crate::traffic::ReceivedPacket;
+use crate::Options;
 use link::Link;
 use link::LinkConfig;
 use link::Packet;
@@ -23,7 +23,7 @@ pub struct Delays {
 
 impl Delays {
     /// Compares with the model, given the same packets at the same times.
-    pub fn against_model(config: &LinkConfig, arrivals: &[Arrival]) -> Self {
+    pub fn against_model(config: &LinkConfig, arrivals: &[ReceivedPacket]) -> Self {
         let mut link = Link::new(config.clone()).expect("the emulator has taken the settings");
         let mut expected_ms = Vec::new();
         let mut measured_ms = Vec::new();
@@ -46,9 +46,9 @@ impl Delays {
     }
 }
 
-/// The rate at which packets came, in Mbit/s of IP packets. The link fills
+/// Returns the rate at which packets came, in Mbit/s of IP packets. The link fills
 /// while the queue builds up, so the first quarter of the time does not count.
-pub fn rate_mbit_per_s(arrivals: &[Arrival]) -> f64 {
+pub fn rate_mbit_per_s(arrivals: &[ReceivedPacket]) -> f64 {
     let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else { return f64::NAN };
     let from = first.received + (last.received - first.received) / 4;
     let steady = &arrivals[arrivals.partition_point(|arrival| arrival.received < from)..];
@@ -67,13 +67,13 @@ pub struct Figures {
 
 impl Figures {
     /// Prints the heading.
-    pub fn new(cli: &Cli) -> Self {
-        println!("link-emulator at {} Mbit/s, {} ms RTT", cli.rate, cli.rtt);
+    pub fn new(options: &Options) -> Self {
+        println!("link-emulator at {} Mbit/s, {} ms RTT", options.rate, options.rtt);
         println!("{:<16} {:>9} {:>9} {:>8}", "", "set", "measured", "off by");
-        Self { rate_mbit_per_s: cli.rate, good: true }
+        Self { rate_mbit_per_s: options.rate, good: true }
     }
 
-    /// Delays of one direction.
+    /// Prints the delays of one direction.
     pub fn delay(&mut self, what: &str, delays: &Delays) {
         let detail = format!(
             "{} packets; late by: median {:+.3}, 99th percentile {:+.3}, worst {:+.3} ms",
@@ -85,12 +85,12 @@ impl Figures {
         self.line(what, delays.expected_ms, delays.measured_ms, "ms", &detail);
     }
 
-    /// The rate of one direction.
+    /// Prints the rate of one direction.
     pub fn rate(&mut self, what: &str, measured_mbit_per_s: f64) {
         self.line(what, self.rate_mbit_per_s, measured_mbit_per_s, "Mbit/s", "");
     }
 
-    /// What the emulator says of itself.
+    /// Prints the emulator's own statistics.
     pub fn emulator(&self, summary: &serde_json::Value) {
         for direction in ["down", "up"] {
             let totals = &summary[direction];
@@ -105,7 +105,7 @@ impl Figures {
         }
     }
 
-    /// Whether all figures were within the bounds.
+    /// Returns whether all figures were within the bounds.
     pub fn verdict(&self) -> ExitCode {
         if self.good {
             println!("all within {:.0} %", ERROR_MAX * 100.0);
@@ -127,7 +127,7 @@ impl Figures {
     }
 }
 
-fn size_bytes(arrival: &Arrival) -> u32 {
+fn size_bytes(arrival: &ReceivedPacket) -> u32 {
     arrival.payload_bytes as u32 + IPV4_UDP_HEADER_BYTES
 }
 

@@ -19,11 +19,13 @@
 
 #[path = "../../src/bin/link-emulator/clock.rs"]
 mod clock;
-mod emulator;
+#[path = "../../tests/common/mod.rs"]
+#[expect(dead_code, reason = "shared with the tests, which use more of it")]
+mod common;
 mod figures;
 mod traffic;
 
-use crate::emulator::Emulator;
+use crate::common::Emulator;
 use crate::figures::Delays;
 use crate::figures::Figures;
 use crate::traffic::Burst;
@@ -32,6 +34,7 @@ use crate::traffic::Load;
 use clap::Parser;
 use link::LinkConfig;
 use link::Rate;
+use rustix::process::Signal;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -43,7 +46,7 @@ const SMALL_BYTES: usize = 60;
 
 /// Measures how close link-emulator comes to its settings.
 #[derive(Clone, Debug, Parser)]
-struct Cli {
+struct Options {
     /// Rate, in Mbit/s
     #[arg(long, default_value_t = 500.0)]
     rate: f64,
@@ -62,83 +65,79 @@ struct Cli {
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let cli = Cli::parse();
-    let rate = Rate::from_mbit_per_s(cli.rate)?;
-    let one_way = Duration::try_from_secs_f64(cli.rtt / 2e3)?;
-    let span = Duration::try_from_secs_f64(cli.seconds)?;
+    let options = Options::parse();
+    let rate = Rate::from_mbit_per_s(options.rate)?;
+    let one_way = Duration::try_from_secs_f64(options.rtt / 2e3)?;
+    let span = Duration::try_from_secs_f64(options.seconds)?;
     // Half a BDP: room for bursts, and a standing queue when saturated.
-    let buffer_bytes = (cli.rate * 1e6 / 8.0 * cli.rtt / 2e3) as u64 + 100_000;
+    let buffer_bytes = (options.rate * 1e6 / 8.0 * options.rtt / 2e3) as u64 + 100_000;
     let config = LinkConfig::new(rate, one_way, buffer_bytes);
-    let mut figures = Figures::new(&cli);
+    let mut figures = Figures::new(&options);
 
-    idle(&cli, &config, span, &mut figures)?;
-    loaded(&cli, &config, span, &mut figures)?;
-    saturated(&cli, &config, span, &mut figures)?;
+    idle(&options, &config, span, &mut figures)?;
+    loaded(&options, &config, span, &mut figures)?;
+    saturated(&options, &config, span, &mut figures)?;
     Ok(figures.verdict())
 }
 
-fn ends(cli: &Cli, config: &LinkConfig) -> anyhow::Result<(Emulator, Ends)> {
+fn ends(options: &Options, config: &LinkConfig) -> anyhow::Result<(Emulator, Ends)> {
     let server = traffic::bind()?;
-    let settings = [
-        ("--to", server.local_addr()?.to_string()),
-        ("--rate", cli.rate.to_string()),
-        ("--rtt", cli.rtt.to_string()),
-        ("--buffer", config.buffer_bytes.to_string()),
-    ];
-    let emulator = Emulator::start(&settings)?;
+    let Options { rate, rtt, .. } = options;
+    let settings = format!("--rate {rate} --rtt {rtt} --buffer {}", config.buffer_bytes);
+    let emulator = Emulator::start(server.local_addr()?, &settings);
     let ends = Ends::connect(server, emulator.address)?;
     Ok((emulator, ends))
 }
 
 fn idle(
-    cli: &Cli,
+    options: &Options,
     config: &LinkConfig,
     span: Duration,
     figures: &mut Figures,
 ) -> anyhow::Result<()> {
-    let (emulator, ends) = ends(cli, config)?;
+    let (emulator, ends) = ends(options, config)?;
     let single = Load { burst: Burst { packets: 1, bytes: SMALL_BYTES }, every: span / 200, span };
-    let seen = ends.run(Some(single), Some(single))?;
-    figures.delay("idle, down", &Delays::against_model(config, &seen.down));
-    figures.delay("idle, up", &Delays::against_model(config, &seen.up));
-    figures.emulator(&emulator.stop()?);
+    let received = ends.run(Some(single), Some(single))?;
+    figures.delay("idle, down", &Delays::against_model(config, &received.down));
+    figures.delay("idle, up", &Delays::against_model(config, &received.up));
+    figures.emulator(&emulator.stop(Signal::TERM).summary);
     Ok(())
 }
 
 fn loaded(
-    cli: &Cli,
+    options: &Options,
     config: &LinkConfig,
     span: Duration,
     figures: &mut Figures,
 ) -> anyhow::Result<()> {
-    let (emulator, ends) = ends(cli, config)?;
-    let down = Load::paced(0.9 * cli.rate, FULL_BYTES, span);
+    let (emulator, ends) = ends(options, config)?;
+    let down = Load::paced(0.9 * options.rate, FULL_BYTES, span);
     let packets_down = down.packets();
     // An acknowledgement for every second packet.
     let up =
         Load { burst: Burst { packets: packets_down.div_ceil(2), bytes: SMALL_BYTES }, ..down };
-    let seen = ends.run(Some(down), Some(up))?;
-    figures.delay("loaded, down", &Delays::against_model(config, &seen.down));
-    figures.delay("loaded, up", &Delays::against_model(config, &seen.up));
-    figures.emulator(&emulator.stop()?);
+    let received = ends.run(Some(down), Some(up))?;
+    figures.delay("loaded, down", &Delays::against_model(config, &received.down));
+    figures.delay("loaded, up", &Delays::against_model(config, &received.up));
+    figures.emulator(&emulator.stop(Signal::TERM).summary);
     Ok(())
 }
 
 fn saturated(
-    cli: &Cli,
+    options: &Options,
     config: &LinkConfig,
     span: Duration,
     figures: &mut Figures,
 ) -> anyhow::Result<()> {
-    let load = Load::paced(1.1 * cli.rate, FULL_BYTES, span);
-    let (emulator, ends_down) = ends(cli, config)?;
-    let seen = ends_down.run(Some(load), None)?;
-    figures.rate("saturated, down", figures::rate_mbit_per_s(&seen.down));
-    figures.emulator(&emulator.stop()?);
+    let load = Load::paced(1.1 * options.rate, FULL_BYTES, span);
+    let (emulator, ends_down) = ends(options, config)?;
+    let received = ends_down.run(Some(load), None)?;
+    figures.rate("saturated, down", figures::rate_mbit_per_s(&received.down));
+    figures.emulator(&emulator.stop(Signal::TERM).summary);
 
-    let (emulator, ends_up) = ends(cli, config)?;
-    let seen = ends_up.run(None, Some(load))?;
-    figures.rate("saturated, up", figures::rate_mbit_per_s(&seen.up));
-    figures.emulator(&emulator.stop()?);
+    let (emulator, ends_up) = ends(options, config)?;
+    let received = ends_up.run(None, Some(load))?;
+    figures.rate("saturated, up", figures::rate_mbit_per_s(&received.up));
+    figures.emulator(&emulator.stop(Signal::TERM).summary);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Paced UDP through the emulator, one way or both ways at once.
+//! Paced UDP traffic through the emulator, in one direction or both.
 
 use crate::clock;
 use crate::clock::Moment;
@@ -30,7 +30,7 @@ pub struct Burst {
     pub bytes: usize,
 }
 
-/// What one end sends.
+/// Traffic of one end.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub burst: Burst,
@@ -40,17 +40,17 @@ pub struct Load {
 
 /// A packet that was received.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival {
+pub struct ReceivedPacket {
     pub sent: Duration,
     pub received: Duration,
     pub payload_bytes: usize,
 }
 
-/// What came out of each direction.
+/// Packets received in each direction.
 #[derive(Debug, Default)]
-pub struct Seen {
-    pub up: Vec<Arrival>,
-    pub down: Vec<Arrival>,
+pub struct ReceivedPackets {
+    pub up: Vec<ReceivedPacket>,
+    pub down: Vec<ReceivedPacket>,
 }
 
 /// A server's socket and a client's, with the emulator between them.
@@ -59,11 +59,11 @@ pub struct Ends {
     client: Socket,
     emulator: SocketAddr,
     /// How the server sees the client.
-    client_seen: SocketAddr,
+    client_address: SocketAddr,
 }
 
 impl Load {
-    /// Bursts that make `mbit_per_s` of IP packets on average.
+    /// Returns bursts with an average rate of `mbit_per_s` of IP packets.
     pub fn paced(mbit_per_s: f64, payload_bytes: usize, span: Duration) -> Self {
         let packet_bits = (payload_bytes + 28) as f64 * 8.0;
         let packets = (mbit_per_s * 1e6 * BURST_EVERY.as_secs_f64() / packet_bits).ceil();
@@ -71,12 +71,13 @@ impl Load {
         Self { burst: Burst { packets: packets as usize, bytes: payload_bytes }, every, span }
     }
 
-    /// Packets of one burst.
+    /// Returns the packets of one burst.
     pub fn packets(&self) -> usize {
         self.burst.packets
     }
 }
 
+/// Binds a socket on the loopback interface.
 pub fn bind() -> io::Result<UdpSocket> {
     UdpSocket::bind("127.0.0.1:0")
 }
@@ -94,12 +95,12 @@ impl Ends {
         let client = bind()?;
         server.set_read_timeout(Some(Duration::from_secs(10)))?;
         client.send_to(b"hello", emulator)?;
-        let (_, client_seen) = server.recv_from(&mut [0; 8])?;
-        Ok(Self { server: open(server)?, client: open(client)?, emulator, client_seen })
+        let (_, client_address) = server.recv_from(&mut [0; 8])?;
+        Ok(Self { server: open(server)?, client: open(client)?, emulator, client_address })
     }
 
     /// Sends both loads at once and returns what came through.
-    pub fn run(&self, down: Option<Load>, up: Option<Load>) -> io::Result<Seen> {
+    pub fn run(&self, down: Option<Load>, up: Option<Load>) -> io::Result<ReceivedPackets> {
         std::thread::scope(|scope| {
             let client = scope.spawn(|| receive(&self.client));
             let server = scope.spawn(|| receive(&self.server));
@@ -107,7 +108,7 @@ impl Ends {
                 load.map(|load| scope.spawn(move || send(socket, to, load)))
             };
             let senders = [
-                sender(down, &self.server, self.client_seen),
+                sender(down, &self.server, self.client_address),
                 sender(up, &self.client, self.emulator),
             ];
             for sender in senders.into_iter().flatten() {
@@ -115,7 +116,7 @@ impl Ends {
             }
             let down = client.join().expect("receiver")?;
             let up = server.join().expect("receiver")?;
-            Ok(Seen { up, down })
+            Ok(ReceivedPackets { up, down })
         })
     }
 }
@@ -144,7 +145,7 @@ fn send(socket: &Socket, to: SocketAddr, load: Load) -> io::Result<()> {
 }
 
 /// Receives until it has been quiet for a while.
-fn receive(socket: &Socket) -> io::Result<Vec<Arrival>> {
+fn receive(socket: &Socket) -> io::Result<Vec<ReceivedPacket>> {
     let mut receiver = Receiver::new(GROUPS_MAX);
     let mut arrivals = Vec::new();
     let mut quiet_since = clock::now();
@@ -165,8 +166,8 @@ fn receive(socket: &Socket) -> io::Result<Vec<Arrival>> {
     Ok(arrivals)
 }
 
-fn arrival(payload: &[u8], received: Duration) -> Option<Arrival> {
+fn arrival(payload: &[u8], received: Duration) -> Option<ReceivedPacket> {
     let sent_ns = u64::from_le_bytes(payload.get(..8)?.try_into().ok()?);
     let sent = Duration::from_nanos(sent_ns);
-    Some(Arrival { sent, received, payload_bytes: payload.len() })
+    Some(ReceivedPacket { sent, received, payload_bytes: payload.len() })
 }

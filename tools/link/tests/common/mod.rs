@@ -1,4 +1,4 @@
-//! A link-emulator process, and the sockets at its two ends.
+//! Process of link-emulator, and the sockets at its two ends.
 
 use rustix::process::kill_process;
 use rustix::process::Pid;
@@ -16,8 +16,8 @@ use std::process::Stdio;
 use std::time::Duration;
 use std::time::Instant;
 
-/// How long a packet that must come is waited for.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// The longest wait for a packet.
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A fast link, so that a test says only what it is about.
 const SETTINGS: &str = "--rate 1000 --rtt 2 --buffer 1000000";
@@ -44,7 +44,7 @@ pub struct Emulator {
     pub address: SocketAddr,
 }
 
-/// What an emulator left behind.
+/// Output of an emulator that was stopped.
 pub struct Stopped {
     pub summary: serde_json::Value,
     /// What it wrote after it was ready.
@@ -103,7 +103,7 @@ impl Drop for Emulator {
 
 pub fn bind(address: &str) -> UdpSocket {
     let socket = UdpSocket::bind(address).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket
 }
 
@@ -113,7 +113,7 @@ pub fn client(address: &str, emulator: &Emulator) -> UdpSocket {
     socket
 }
 
-/// The next datagram, which must come, and its sender.
+/// Returns the next datagram, which must come, and its sender.
 pub fn receive(socket: &UdpSocket) -> (Vec<u8>, SocketAddr) {
     let mut buffer = vec![0; 1 << 16];
     let (len, from) = socket.recv_from(&mut buffer).expect("a datagram must come");
@@ -121,7 +121,7 @@ pub fn receive(socket: &UdpSocket) -> (Vec<u8>, SocketAddr) {
     (buffer, from)
 }
 
-/// The next `count` datagrams, as text.
+/// Returns the next `count` datagrams, as text.
 pub fn receive_texts(socket: &UdpSocket, count: usize) -> Vec<String> {
     (0..count).map(|_| String::from_utf8(receive(socket).0).unwrap()).collect()
 }

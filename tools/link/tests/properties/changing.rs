@@ -1,4 +1,4 @@
-//! Links that change over time, or delay at random.
+//! Properties of links that change over time, or delay at random.
 
 use crate::histories::arrivals;
 use crate::histories::changes;
@@ -14,7 +14,7 @@ use link::Verdict;
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// What the link can carry between two times, in bits / 1e9.
+/// Returns the capacity of the link between two times, in bits / 1e9.
 fn capacity(config: &LinkConfig, from: Duration, to: Duration) -> u128 {
     let ns_within =
         |since: Duration, until: Duration| until.min(to).saturating_sub(since.max(from)).as_nanos();
@@ -46,7 +46,7 @@ proptest! {
     /// Since a busy period began, a packet has left when the integral of the
     /// rate reaches all bits up to its last, and not a nanosecond later.
     #[test]
-    fn a_busy_link_carries_exactly_the_integral_of_its_rate(
+    fn busy_link_carries_the_integral_of_its_rate(
         config in configs(), changes in changes(), arrivals in arrivals(),
     ) {
         let config = LinkConfig { changes: rate_only(changes), ..config };
@@ -66,7 +66,7 @@ proptest! {
     /// The delay is that at the time when the last bit leaves; a packet that
     /// would overtake arrives with the one in front of it.
     #[test]
-    fn a_delay_holds_for_what_leaves_from_then_on(
+    fn delay_applies_to_packets_that_leave_later(
         config in configs(), changes in changes(), arrivals in arrivals(),
     ) {
         let config = LinkConfig { changes, ..config };
@@ -89,7 +89,7 @@ proptest! {
 
     /// A loss holds for what comes from then on, and the draws are the same.
     #[test]
-    fn a_loss_holds_for_what_comes_from_then_on(
+    fn loss_applies_to_packets_that_arrive_later(
         config in configs(), loss in 0.0..1.0_f64, at in 0..300_usize, arrivals in arrivals(),
     ) {
         let config = LinkConfig { buffer_bytes: u64::MAX, ..config };
@@ -106,7 +106,7 @@ proptest! {
     }
 
     #[test]
-    fn changes_that_change_nothing_make_no_difference(
+    fn changes_to_the_same_values_have_no_effect(
         config in configs(), changes in changes(), arrivals in arrivals(),
     ) {
         let (rate, delay, loss) = (config.rate, config.delay, config.loss);

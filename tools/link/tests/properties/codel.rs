@@ -1,4 +1,4 @@
-//! CoDel at the time of the offer, against a queue that asks it at the head.
+//! CoDel, decided at the offer, compared with a queue that decides at its head.
 
 use link::DropReason;
 use link::Link;
@@ -109,7 +109,7 @@ impl Router {
         }
     }
 
-    /// The next packet, and whether it may be dropped.
+    /// Returns the next packet, and whether it may be dropped.
     fn take(&mut self, now_ns: u64) -> (Option<Queued>, bool) {
         let Some(packet) = self.queue.pop_front() else {
             self.first_above_ns = 0;
@@ -177,7 +177,7 @@ fn link(byte_ns: u64, buffer_bytes: u64) -> Link {
     Link::new(config).unwrap()
 }
 
-/// What the link says to the same arrivals.
+/// Returns the fates by the link of the same arrivals.
 fn by_offer(byte_ns: u64, buffer_bytes: u64, arrivals: &[(u64, u64)]) -> Vec<Option<DropReason>> {
     let mut link = link(byte_ns, buffer_bytes);
     let fates = arrivals.iter().zip(1..).map(|(&(now_ns, size_bytes), number)| {
@@ -207,7 +207,7 @@ fn arrivals(byte_ns: u64) -> impl Strategy<Value = Vec<(u64, u64)>> {
     })
 }
 
-/// `count` packets of 1,000 bytes, twice as fast as they leave.
+/// Returns `count` arrivals of 1,000 bytes, twice as fast as they leave.
 fn overload(count: u64) -> Vec<(u64, u64)> {
     (1..=count).map(|n| (n * 500 * FAST_BYTE_NS, 1_000)).collect()
 }
@@ -215,7 +215,7 @@ fn overload(count: u64) -> Vec<(u64, u64)> {
 proptest! {
     /// The whole point of deciding early: nothing changes.
     #[test]
-    fn the_verdict_at_the_offer_is_that_at_the_head(
+    fn verdict_at_offer_is_that_at_the_head(
         buffer_bytes in 0..400_000_u64,
         fast in arrivals(FAST_BYTE_NS),
         slow in arrivals(SLOW_BYTE_NS),
@@ -228,7 +228,7 @@ proptest! {
 }
 
 #[test]
-fn a_queue_that_stays_is_treated_as_by_the_rule_about_those_behind() {
+fn standing_queue_is_treated_as_by_rfc_8289() {
     for count in [500, 1_000, 1_999, 2_000, 2_001, 2_002] {
         let arrivals = overload(count);
         let offered = by_offer(FAST_BYTE_NS, u64::MAX, &arrivals);
@@ -240,7 +240,7 @@ fn a_queue_that_stays_is_treated_as_by_the_rule_about_those_behind() {
 }
 
 #[test]
-fn what_will_be_dropped_takes_up_its_place_until_it_is_at_the_head() {
+fn doomed_packet_keeps_its_place_in_the_buffer() {
     let mut link = link(FAST_BYTE_NS, u64::MAX);
     let mut waiting = 0;
     for (arrival, number) in overload(1_000).into_iter().zip(1..) {

@@ -1,4 +1,4 @@
-//! Links and arrivals at random, and what becomes of the packets.
+//! Random links and arrivals, and the fates of the packets.
 
 use link::Change;
 use link::Link;
@@ -37,7 +37,7 @@ pub fn configs() -> impl Strategy<Value = LinkConfig> {
     )
 }
 
-/// Changes in order, close enough to fall on packets of [`arrivals`].
+/// Generates changes in order, close enough to fall on packets of [`arrivals`].
 pub fn changes() -> impl Strategy<Value = Vec<Change>> {
     let gap_ns = prop_oneof![Just(0), 0..20_000_u64, 0..50_000_000_u64];
     let delay = prop::option::of((0..100_000_000_u64).prop_map(Duration::from_nanos));
@@ -52,7 +52,7 @@ pub fn changes() -> impl Strategy<Value = Vec<Change>> {
     })
 }
 
-/// What became of one packet.
+/// Fate of one packet.
 pub struct Passage {
     pub now: Duration,
     pub size_bytes: u32,
@@ -94,7 +94,7 @@ pub struct Sent {
     pub left: Duration,
 }
 
-/// The packets that passed a link whose delay is constant.
+/// Returns the packets that passed a link whose delay is constant.
 pub fn sent(config: &LinkConfig, arrivals: &[Arrival]) -> Vec<Sent> {
     let passages = run(config, arrivals).into_iter();
     let passed = passages.filter_map(|Passage { now: came, size_bytes, verdict, .. }| {

@@ -1,4 +1,4 @@
-//! Links whose properties are constant.
+//! Properties of links that do not change.
 
 use crate::histories::arrivals;
 use crate::histories::configs;
@@ -18,13 +18,13 @@ fn bits_ns(bytes: u64, rate: Rate) -> u128 {
 
 proptest! {
     #[test]
-    fn packets_leave_in_the_order_in_which_they_came(config in configs(), arrivals in arrivals()) {
+    fn packets_leave_in_order(config in configs(), arrivals in arrivals()) {
         let sent = sent(&config, &arrivals);
         prop_assert!(sent.windows(2).all(|pair| pair[0].left < pair[1].left));
     }
 
     #[test]
-    fn no_packet_is_faster_than_its_transmission_and_the_delay(
+    fn packet_takes_at_least_transmission_and_delay(
         config in configs(), arrivals in arrivals(),
     ) {
         for Sent { came, size_bytes, left } in sent(&config, &arrivals) {
@@ -34,7 +34,7 @@ proptest! {
 
     /// Within any busy period the link carries its rate, to the nanosecond.
     #[test]
-    fn a_busy_link_carries_exactly_its_rate(config in configs(), arrivals in arrivals()) {
+    fn busy_link_carries_exactly_its_rate(config in configs(), arrivals in arrivals()) {
         let mut busy: Option<(Duration, u64)> = None;
         let mut free_at = Duration::ZERO;
         for Sent { came, size_bytes, left } in sent(&config, &arrivals) {
@@ -51,7 +51,7 @@ proptest! {
     }
 
     #[test]
-    fn the_buffer_is_never_exceeded_and_never_refuses_what_fits(
+    fn buffer_takes_exactly_what_fits(
         config in configs(), arrivals in arrivals(),
     ) {
         let config = LinkConfig { loss: 0.0, mtu_bytes: 2_000, ..config };
@@ -66,13 +66,13 @@ proptest! {
     }
 
     #[test]
-    fn the_same_seed_and_arrivals_give_the_same_history(config in configs(), arrivals in arrivals()) {
+    fn same_seed_and_arrivals_give_the_same_history(config in configs(), arrivals in arrivals()) {
         prop_assert_eq!(verdicts(&config, &arrivals), verdicts(&config, &arrivals));
     }
 
     /// A simulator may start its clock anywhere.
     #[test]
-    fn only_differences_of_time_count(
+    fn link_depends_on_time_differences_alone(
         config in configs(), arrivals in arrivals(), shift_ns in 0..u64::from(u32::MAX),
     ) {
         let shift = Duration::from_nanos(shift_ns);

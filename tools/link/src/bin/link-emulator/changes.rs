@@ -1,4 +1,4 @@
-//! The schedule on the command line: `--at 5s:rate=10,loss=0.01`.
+//! Schedule of changes on the command line: `--at 5s:rate=10,loss=0.01`.
 
 use crate::cli::probability;
 use crate::cli::rate;
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_names_its_time_and_what_changes() {
+    fn changes_parse_time_and_settings() {
         let (s, ms) = (Duration::from_secs(1), Duration::from_millis(1));
         let none = Changes::default();
         let cases = [
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_what_would_do() {
+    fn changes_error_names_what_would_do() {
         let cases = [
             ("5s", "a time comes first"),
             ("rate=10", "a time comes first"),

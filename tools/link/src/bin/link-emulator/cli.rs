@@ -148,7 +148,7 @@ impl Cli {
         Ok(cli)
     }
 
-    /// The link towards the server. Its schedule counts from the start of the
+    /// Returns the link towards the server. Its schedule counts from the start of the
     /// emulator.
     pub fn up(&self) -> LinkConfig {
         let rate = self.rate_up.unwrap_or(self.rate);
@@ -156,7 +156,7 @@ impl Cli {
         self.direction(Direction::Up, rate, !self.seed)
     }
 
-    /// The link towards the clients, likewise.
+    /// Returns the link towards the clients, with the same origin of its schedule.
     pub fn down(&self) -> LinkConfig {
         self.direction(Direction::Down, self.rate, self.seed)
     }
@@ -193,7 +193,7 @@ impl Cli {
 }
 
 impl Direction {
-    /// Its half of a round-trip time.
+    /// Returns the direction's half of a round-trip time.
     fn delay(self, rtt: Duration) -> Duration {
         match self {
             // Half of an odd number of nanoseconds: together they are the whole.
@@ -203,13 +203,13 @@ impl Direction {
     }
 }
 
-/// A rate in Mbit/s.
+/// Parses a rate in Mbit/s.
 pub fn rate(text: &str) -> Result<Rate, String> {
     let mbit_per_s = text.parse().unwrap_or(f64::NAN);
     Rate::from_mbit_per_s(mbit_per_s).map_err(|error| error.to_string())
 }
 
-/// A round-trip time in ms.
+/// Parses a round-trip time in ms.
 pub fn rtt(text: &str) -> Result<Duration, String> {
     ms(text).ok_or_else(|| format!("a round-trip time is 0 to {} ms", RTT_MAX.as_millis()))
 }
@@ -235,7 +235,7 @@ fn one_of(text: &str) -> Result<NonZeroU32, String> {
     text.parse().map_err(|_| "N must be 1 (all acknowledgements pass) or more".into())
 }
 
-/// A probability, 0 to 1.
+/// Parses a probability, 0 to 1.
 pub fn probability(text: &str) -> Result<f64, String> {
     let probability: Option<f64> = text.parse().ok().filter(|p| (0.0..=1.0).contains(p));
     probability.ok_or_else(|| link::ConfigError::Loss.to_string())
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn both_directions_together_have_the_round_trip_time() {
+    fn directions_share_the_round_trip_time() {
         let cli = parse("").unwrap();
         assert_eq!(cli.up().delay + cli.down().delay, Duration::from_nanos(25_000_001));
         assert_eq!(cli.down().rate.bits_per_s(), 50_000_000);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_direction_may_have_its_own_rate_and_losses() {
+    fn direction_may_have_its_own_rate_and_losses() {
         let cli = parse("--rate-up 5 --drop down:12-14 --drop up:1 --drop down:15").unwrap();
         assert_eq!(cli.up().rate.bits_per_s(), 5_000_000);
         assert_eq!(cli.up().named_loss, "1".parse().unwrap());
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_put_in_order_and_shared_by_the_directions() {
+    fn changes_are_sorted_and_shared_by_directions() {
         let rate = |mbit_per_s| Some(Rate::from_mbit_per_s(mbit_per_s).unwrap());
         let at = |s, rate, delay_ms: Option<u64>, loss| Change {
             at: Duration::from_secs(s),
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_and_the_jitter_are_those_of_both_directions() {
+    fn queue_and_jitter_apply_to_both_directions() {
         let plain = parse("").unwrap();
         assert_eq!((plain.down().queue, plain.down().jitter), (Queue::DropTail, Duration::ZERO));
         let cli = parse("--queue codel --jitter 2.5").unwrap();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_values_are_named_on_one_line_with_what_would_do() {
+    fn bad_values_are_named_with_what_would_do() {
         let cases = [
             ("--loss 2", "--loss", "0 to 1"),
             ("--drop 12", "--drop", "down:12-14"),
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_options_are_named() {
         let args = ["link-emulator", "--listen", "127.0.0.1:0"].map(Into::into);
         let Err(Stop::Usage(line)) = Cli::from_args(args) else { panic!("understood") };
         for flag in ["--to", "--rate", "--rtt", "--buffer"] {

@@ -1,5 +1,4 @@
-//! The clients of one emulator: who they are, and the socket that stands for
-//! each of them towards the server.
+//! Clients of one emulator, each with a socket of its own towards the server.
 
 use crate::overruns;
 use crate::poller::Poller;
@@ -62,7 +61,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// No clients yet. They are forgotten after `idle_max` without a packet;
+    /// Creates an empty set. Clients are forgotten after `idle_max` without a packet;
     /// of their acknowledgements, one in `ack_thinning` passes.
     pub fn new(server: SocketAddr, idle_max: Duration, ack_thinning: NonZeroU32) -> Self {
         Self {
@@ -76,7 +75,7 @@ impl Clients {
         }
     }
 
-    /// The key of the client with this address. A new client is given a
+    /// Returns the key of the client with this address. A new client is given a
     /// socket, which is added to `poller`; packets to it will leave from
     /// `local`, the address that it has sent to.
     ///
@@ -114,12 +113,12 @@ impl Clients {
         Ok(key)
     }
 
-    /// The client with this key.
+    /// Returns the client with this key.
     pub fn get_mut(&mut self, key: usize) -> Option<&mut Client> {
         self.slots.get_mut(key)
     }
 
-    /// When the first of the packets is due that are held, and whose it is.
+    /// Returns when the first of the packets is due that are held, and whose it is.
     /// Looks at each client, but only where acknowledgements are thinned out.
     pub fn next_held(&self) -> Option<(Duration, usize)> {
         if !self.thins() {
@@ -133,23 +132,23 @@ impl Clients {
         self.ack_thinning.get() > 1
     }
 
-    /// The server that all are connected to.
+    /// Returns the server that all are connected to.
     pub fn server(&self) -> SocketAddr {
         self.server
     }
 
-    /// How many clients there have been.
+    /// Returns how many clients there have been.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// Packets of the server that the system dropped, because this process did
+    /// Returns how many packets of the server the system dropped, because this process did
     /// not come to read them.
     pub fn overruns(&self) -> u64 {
         self.past_overruns + overruns::of(self.slots.iter().map(|(_, client)| &client.upstream))
     }
 
-    /// How often it pays to look for idle clients; `None` while there are none.
+    /// Returns how often it pays to look for idle clients; `None` while there are none.
     pub fn sweep_interval(&self) -> Option<Duration> {
         (!self.slots.is_empty()).then_some(self.idle_max / 4)
     }

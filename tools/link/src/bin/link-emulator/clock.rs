@@ -1,4 +1,4 @@
-//! The one place that reads a clock.
+//! Clocks, which are read here alone.
 
 use rustix::time::clock_gettime;
 use rustix::time::ClockId;
@@ -22,7 +22,7 @@ impl Moment {
         Self { monotonic: read(ClockId::Monotonic), wall: read(ClockId::Realtime) }
     }
 
-    /// When a packet came, as a time of the monotonic clock. That this process
+    /// Returns when a packet came, as a time of the monotonic clock. That this process
     /// read it late is not the link's delay.
     pub fn arrival(&self, kernel_stamp: Option<Duration>) -> Duration {
         let age = match kernel_stamp.and_then(|stamp| self.wall.checked_sub(stamp)) {
@@ -33,7 +33,7 @@ impl Moment {
     }
 }
 
-/// The time of the monotonic clock.
+/// Returns the time of the monotonic clock.
 pub fn now() -> Duration {
     read(ClockId::Monotonic)
 }
@@ -46,7 +46,7 @@ fn read(clock: ClockId) -> Duration {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_packet_came_when_the_kernel_says_if_that_is_credible() {
+    fn arrival_is_kernel_stamp_if_credible() {
         // Not above: a bench that takes this file in has no use for it there.
         use super::*;
         let (s, ms) = (Duration::from_secs(1), Duration::from_millis(1));

@@ -1,8 +1,7 @@
-//! One direction of the emulated link: the model, the packets on their way,
-//! and what became of them.
+//! Direction of the emulated link: the model, the packets on their way, and counts.
 
+use crate::line::Batch;
 use crate::line::DelayLine;
-use crate::line::Run;
 use link::ConfigError;
 use link::Link;
 use link::LinkConfig;
@@ -43,7 +42,7 @@ pub struct LaneStats {
 }
 
 impl Lane {
-    /// An idle direction, whose schedule counts from `origin`.
+    /// Creates an idle direction, whose schedule counts from `origin`.
     ///
     /// # Errors
     ///
@@ -78,30 +77,30 @@ impl Lane {
         verdict
     }
 
-    /// When the next packet is due at the other end.
+    /// Returns when the next packet is due at the other end.
     pub fn next_due(&self) -> Option<Duration> {
         self.line.next_due()
     }
 
-    /// See [`DelayLine::take_due`].
+    /// Takes packets that are due: see [`DelayLine::take_due`].
     pub fn take_due(
         &mut self,
         now: Duration,
         packets_max: usize,
         contents: &mut Vec<u8>,
-    ) -> Option<Run> {
+    ) -> Option<Batch> {
         self.line.take_due(now, packets_max, contents)
     }
 
     /// Counts what a send has come to.
-    pub fn count(&mut self, run: &Run, sent: bool) {
+    pub fn count(&mut self, batch: &Batch, sent: bool) {
         if sent {
-            self.sent_packets += u64::from(run.packets);
+            self.sent_packets += u64::from(batch.packets);
         } else {
-            self.failed_packets += u64::from(run.packets);
+            self.failed_packets += u64::from(batch.packets);
         }
-        self.late_sum += run.late_sum;
-        self.late_max = self.late_max.max(run.late_max);
+        self.late_sum += batch.late_sum;
+        self.late_max = self.late_max.max(batch.late_max);
     }
 
     /// Totals so far, with the overruns of the sockets that feed the lane.

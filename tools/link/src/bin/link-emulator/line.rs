@@ -1,5 +1,4 @@
-//! Packets on their way through one direction of the link, in the order in
-//! which they leave.
+//! Delay line: packets on their way through one direction of the link, in order.
 //!
 //! Owns the payloads between the model's verdict and the send. Bounded by the
 //! link: what is here waits in its buffer or travels at its rate for its delay.
@@ -9,7 +8,7 @@ use std::time::Duration;
 use udp_batch::EcnCodepoint;
 
 /// Most bytes in one send: the largest UDP payload over IPv4.
-const RUN_BYTES_MAX: usize = 65_507;
+const BATCH_BYTES_MAX: usize = 65_507;
 
 /// A first-in, first-out line of packets that are due at known times.
 #[derive(Debug, Default)]
@@ -30,7 +29,7 @@ struct Entry {
 /// Packets that leave with one send: all of one client, with one ECN mark and
 /// one size, except that the last may be shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct Batch {
     pub client: usize,
     pub ecn: Option<EcnCodepoint>,
     pub packets: u32,
@@ -56,26 +55,26 @@ impl DelayLine {
         self.bytes.extend(payload);
     }
 
-    /// When the next packet is due.
+    /// Returns when the next packet is due.
     pub fn next_due(&self) -> Option<Duration> {
         self.entries.front().map(|entry| entry.due)
     }
 
-    /// How many packets are on their way.
+    /// Returns how many packets are on their way.
     pub fn packets(&self) -> usize {
         self.entries.len()
     }
 
-    /// Takes the longest run of at most `packets_max` that is due at `now`, and
+    /// Takes the longest batch of at most `packets_max` that is due at `now`, and
     /// puts its payloads into `contents`, in place of what was there.
     pub fn take_due(
         &mut self,
         now: Duration,
         packets_max: usize,
         contents: &mut Vec<u8>,
-    ) -> Option<Run> {
+    ) -> Option<Batch> {
         let first = *self.entries.front().filter(|entry| entry.due <= now)?;
-        let mut run = Run {
+        let mut batch = Batch {
             client: first.client,
             ecn: first.ecn,
             packets: 0,
@@ -83,26 +82,26 @@ impl DelayLine {
             late_sum: Duration::ZERO,
             late_max: now - first.due,
         };
-        let mut run_bytes = 0;
+        let mut batch_bytes = 0;
         while let Some(&entry) = self.entries.front() {
             let alike = entry.client == first.client && entry.ecn == first.ecn;
-            let fits = run_bytes + entry.size_bytes <= RUN_BYTES_MAX
+            let fits = batch_bytes + entry.size_bytes <= BATCH_BYTES_MAX
                 && entry.size_bytes <= first.size_bytes
                 && entry.size_bytes > 0;
-            let joins = alike && fits && entry.due <= now && (run.packets as usize) < packets_max;
-            if run.packets > 0 && !joins {
+            let joins = alike && fits && entry.due <= now && (batch.packets as usize) < packets_max;
+            if batch.packets > 0 && !joins {
                 break;
             }
-            run.packets += 1;
-            run.late_sum += now - entry.due;
-            run_bytes += entry.size_bytes;
+            batch.packets += 1;
+            batch.late_sum += now - entry.due;
+            batch_bytes += entry.size_bytes;
             self.entries.pop_front();
             if entry.size_bytes < first.size_bytes || entry.size_bytes == 0 {
                 break;
             }
         }
-        self.move_bytes(run_bytes, contents);
-        Some(run)
+        self.move_bytes(batch_bytes, contents);
+        Some(batch)
     }
 
     /// Slices are copied whole; an iterator would go byte by byte.
@@ -130,58 +129,61 @@ mod tests {
         line
     }
 
-    /// Everything that is due, as (client, payloads of a run).
+    /// Takes everything that is due, as (client, payloads of a batch).
     fn take_all(line: &mut DelayLine, packets_max: usize) -> Vec<(usize, Vec<String>)> {
         let mut contents = Vec::new();
-        let mut runs = Vec::new();
-        while let Some(run) = line.take_due(NOW, packets_max, &mut contents) {
+        let mut batches = Vec::new();
+        while let Some(batch) = line.take_due(NOW, packets_max, &mut contents) {
             let text = String::from_utf8(contents.clone()).unwrap();
             let chars: Vec<char> = text.chars().collect();
-            let segments = chars.chunks(run.segment_bytes.max(1)).map(|c| c.iter().collect());
+            let segments = chars.chunks(batch.segment_bytes.max(1)).map(|c| c.iter().collect());
             let segments: Vec<String> = segments.collect();
-            assert_eq!(segments.len().max(1), run.packets as usize);
-            runs.push((run.client, segments));
+            assert_eq!(segments.len().max(1), batch.packets as usize);
+            batches.push((batch.client, segments));
         }
-        runs
+        batches
     }
 
-    fn runs(expected: &[(usize, &[&str])]) -> Vec<(usize, Vec<String>)> {
+    fn batches(expected: &[(usize, &[&str])]) -> Vec<(usize, Vec<String>)> {
         let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
         expected.iter().map(|(client, texts)| (*client, owned(texts))).collect()
     }
 
     #[test]
-    fn equal_packets_leave_together_and_a_shorter_one_ends_the_run() {
+    fn batch_has_equal_packets_and_a_shorter_last() {
         let mut line = line(&[(1, "aa"), (1, "bb"), (1, "c"), (1, "d"), (1, "ee")]);
-        let expected = runs(&[(1, &["aa", "bb", "c"]), (1, &["d"]), (1, &["ee"])]);
+        let expected = batches(&[(1, &["aa", "bb", "c"]), (1, &["d"]), (1, &["ee"])]);
         assert_eq!(take_all(&mut line, 64), expected);
         assert_eq!((line.packets(), line.bytes.len()), (0, 0));
     }
 
     #[test]
-    fn clients_are_kept_apart_in_order() {
+    fn batches_keep_clients_apart_in_order() {
         let mut line = line(&[(1, "aa"), (2, "bb"), (2, "cc"), (1, "dd")]);
-        let expected = runs(&[(1, &["aa"]), (2, &["bb", "cc"]), (1, &["dd"])]);
+        let expected = batches(&[(1, &["aa"]), (2, &["bb", "cc"]), (1, &["dd"])]);
         assert_eq!(take_all(&mut line, 64), expected);
     }
 
     #[test]
-    fn an_empty_packet_leaves_alone() {
+    fn empty_packet_leaves_alone() {
         let mut line = line(&[(1, "a"), (1, ""), (1, ""), (1, "b")]);
-        assert_eq!(take_all(&mut line, 64), runs(&[(1, &["a"]), (1, &[]), (1, &[]), (1, &["b"])]));
+        assert_eq!(
+            take_all(&mut line, 64),
+            batches(&[(1, &["a"]), (1, &[]), (1, &[]), (1, &["b"])])
+        );
     }
 
     #[test]
-    fn runs_are_bounded_in_packets_and_bytes() {
+    fn batches_are_bounded_in_packets_and_bytes() {
         let mut by_count = line(&[(1, "aa"), (1, "bb"), (1, "cc")]);
-        assert_eq!(take_all(&mut by_count, 2), runs(&[(1, &["aa", "bb"]), (1, &["cc"])]));
+        assert_eq!(take_all(&mut by_count, 2), batches(&[(1, &["aa", "bb"]), (1, &["cc"])]));
         let large = "x".repeat(40_000);
         let mut by_bytes = line(&[(1, &large), (1, &large)]);
         assert_eq!(take_all(&mut by_bytes, 64).len(), 2);
     }
 
     #[test]
-    fn an_ecn_mark_is_not_shared() {
+    fn batch_has_one_ecn_mark() {
         let mut line = DelayLine::default();
         line.push(NOW, 1, Some(EcnCodepoint::Ect0), b"a");
         line.push(NOW, 1, Some(EcnCodepoint::Ce), b"b");
@@ -191,15 +193,15 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leaves_before_it_is_due() {
+    fn packet_leaves_when_it_is_due() {
         let ns = Duration::from_nanos(1);
         let mut line = DelayLine::default();
         let mut contents = Vec::new();
         line.push(NOW, 1, None, b"a");
         line.push(NOW + 10 * ns, 1, None, b"b");
         assert_eq!(line.take_due(NOW - ns, 64, &mut contents), None);
-        let run = line.take_due(NOW + 4 * ns, 64, &mut contents).unwrap();
-        assert_eq!((run.packets, run.late_sum, run.late_max), (1, 4 * ns, 4 * ns));
+        let batch = line.take_due(NOW + 4 * ns, 64, &mut contents).unwrap();
+        assert_eq!((batch.packets, batch.late_sum, batch.late_max), (1, 4 * ns, 4 * ns));
         assert_eq!(line.next_due(), Some(NOW + 10 * ns));
     }
 }

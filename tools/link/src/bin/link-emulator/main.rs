@@ -1,7 +1,7 @@
-//! `link-emulator`: a UDP relay in real time that drives the link model.
+//! UDP relay in real time that drives the link model.
 //!
-//! Owns: the sockets, the clock and the packets on their way. What happens to
-//! a packet, and when, is the model's word alone (see the library).
+//! Owns the sockets, the clock and the packets on their way. The model alone decides what
+//! happens to a packet, and when (see the library).
 
 mod changes;
 mod cli;
@@ -70,7 +70,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     trace.map_or(Ok(()), Trace::finish)
 }
 
-/// Every client takes a file descriptor: allow as many as there may be.
+/// Raises the limit of file descriptors: every client takes one.
 fn raise_file_limit() {
     use rustix::process::getrlimit;
     use rustix::process::setrlimit;

@@ -1,33 +1,32 @@
-//! Lines for the user about trouble with single clients or the server. Each
-//! kind of trouble is told once, not once for every packet.
+//! Warnings about single clients or the server, once each and not once per packet.
 
 use crate::cli::PROGRAM;
 use std::io;
 use std::net::SocketAddr;
 
-/// What has been told.
+/// Which warnings were printed.
 #[derive(Debug, Default)]
 pub struct Notices {
-    server_told: bool,
-    client_told: bool,
+    server_warned: bool,
+    client_warned: bool,
 }
 
 impl Notices {
-    /// The server cannot be reached. The relay goes on: it may come yet.
+    /// Warns once that the server cannot be reached. The relay goes on: the server may start later.
     pub fn server_unreachable(&mut self, server: SocketAddr, error: &io::Error) {
-        if !std::mem::replace(&mut self.server_told, true) {
+        if !std::mem::replace(&mut self.server_warned, true) {
             PROGRAM.say(format_args!("cannot reach {server}: {error}; is a server running there?"));
         }
     }
 
-    /// The server is back; its next outage is news.
+    /// Notes that the server answers, so that its next outage is a new warning.
     pub fn server_answers(&mut self) {
-        self.server_told = false;
+        self.server_warned = false;
     }
 
-    /// A client's packets are ignored.
+    /// Warns once that a client's packets are ignored.
     pub fn client_refused(&mut self, client: SocketAddr, error: &io::Error) {
-        if !std::mem::replace(&mut self.client_told, true) {
+        if !std::mem::replace(&mut self.client_warned, true) {
             PROGRAM.say(format_args!("cannot serve client {client}: {error}"));
         }
     }

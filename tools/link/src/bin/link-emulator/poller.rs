@@ -1,4 +1,4 @@
-//! Waits for sockets, the next release time, and signals to stop.
+//! Poller of sockets, the next release time, and signals.
 
 use anyhow::Context;
 use rustix::buffer::spare_capacity;
@@ -33,7 +33,7 @@ pub struct Poller {
     stop: UnixStream,
 }
 
-/// What a wait ended with. A timer that has expired needs no name.
+/// Event that ended a wait, except the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ready {
     /// The socket that clients send to.

@@ -1,8 +1,8 @@
-//! The relay: carries packets between clients and a server as the link says.
+//! Relay of packets between clients and a server, over the modelled link.
 //!
 //! One thread, which sleeps unless there is something to do. Each turn of its
-//! loop takes in what has come, in the order of the kernel's time stamps, and
-//! sends what is due.
+//! loop reads the packets that have arrived, in the order of the kernel's time
+//! stamps, and sends what is due.
 
 use crate::clients::Client;
 use crate::clients::Clients;
@@ -91,7 +91,7 @@ struct StagedGroup {
 }
 
 impl Relay {
-    /// A relay between the clients that send to `listen` and the server.
+    /// Creates a relay between the clients that send to `listen` and the server.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl Relay {
         }
     }
 
-    /// When there is something to do even if no packet comes.
+    /// Returns when there is something to do even if no packet comes.
     fn next_wake(&self, next_sweep: Duration) -> Option<Duration> {
         let sweep = self.traffic.clients.sweep_interval().map(|_| next_sweep);
         let held = self.traffic.clients.next_held().map(|(due, _)| due);
@@ -225,7 +225,7 @@ impl Relay {
 }
 
 impl Summary {
-    /// Packets that this machine lost, outside of the model.
+    /// Returns how many packets this machine lost, outside of the model.
     pub fn overrun_packets(&self) -> u64 {
         self.up.overrun_packets + self.down.overrun_packets
     }
@@ -323,23 +323,28 @@ impl Traffic {
         let server = clients.server();
         let packets_max = listen.datagrams_per_send_max();
 
-        while let Some(run) = up.take_due(now, packets_max, contents) {
-            let Some(client) = clients.get_mut(run.client) else { continue };
+        while let Some(batch) = up.take_due(now, packets_max, contents) {
+            let Some(client) = clients.get_mut(batch.client) else { continue };
             let destination = Destination { to: server, from: None };
-            let sent =
-                socket::send(&client.upstream, destination, run.ecn, contents, run.segment_bytes);
+            let sent = socket::send(
+                &client.upstream,
+                destination,
+                batch.ecn,
+                contents,
+                batch.segment_bytes,
+            );
             if let Err(error) = &sent {
                 notices.server_unreachable(server, error);
             }
-            client.in_flight_packets -= u64::from(run.packets);
-            up.count(&run, sent.is_ok());
+            client.in_flight_packets -= u64::from(batch.packets);
+            up.count(&batch, sent.is_ok());
         }
-        while let Some(run) = down.take_due(now, packets_max, contents) {
-            let Some(client) = clients.get_mut(run.client) else { continue };
+        while let Some(batch) = down.take_due(now, packets_max, contents) {
+            let Some(client) = clients.get_mut(batch.client) else { continue };
             let sent =
-                socket::send(listen, client.destination, run.ecn, contents, run.segment_bytes);
-            client.in_flight_packets -= u64::from(run.packets);
-            down.count(&run, sent.is_ok());
+                socket::send(listen, client.destination, batch.ecn, contents, batch.segment_bytes);
+            client.in_flight_packets -= u64::from(batch.packets);
+            down.count(&batch, sent.is_ok());
         }
     }
 }

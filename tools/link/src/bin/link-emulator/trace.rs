@@ -1,9 +1,7 @@
-//! A file that names every packet offered to the link, when it came, and what
-//! became of it.
+//! Trace file of every packet offered to the link: its arrival and its fate.
 //!
-//! The relay hands records over in blocks, and a thread of its own formats and
-//! writes them. A disk that does not keep up costs records, which are counted,
-//! and no time.
+//! The relay passes records in blocks to a thread, which formats and writes them. A slow disk
+//! loses records, which are counted, and does not delay the relay.
 
 use anyhow::Context;
 use link::DropReason;
@@ -147,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_a_line_and_its_time_counts_from_the_start() {
+    fn trace_has_a_line_per_packet() {
         let (blocks, taken) = sync_channel(2);
         let delivered = Verdict::Delivered { at: Duration::ZERO };
         blocks.send(vec![record(1, delivered)]).unwrap();
@@ -164,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_writer_does_not_take_in_time_is_counted_and_told() {
+    fn trace_reports_records_it_lost() {
         let (blocks, taken) = sync_channel(1);
         let writer = std::thread::spawn(move || {
             // Awake only when the last block is announced.

@@ -1,4 +1,4 @@
-//! Under which address the server sees a client.
+//! Upstream sockets: the address under which the server sees a client.
 //!
 //! A server on loopback sees each client under an address of 127.0.0.0/8 that
 //! the client's own address alone determines: its own, if that is one. So
@@ -28,7 +28,7 @@ pub fn connect(client: IpAddr, server: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// The source address to try, if one is better than the system's choice.
+/// Returns the source address to try, if one is better than the system's choice.
 fn source(client: IpAddr, server: IpAddr) -> Option<IpAddr> {
     match (server, client.to_canonical()) {
         (IpAddr::V4(server), client) if server.is_loopback() => Some(on_loopback(client).into()),
@@ -37,7 +37,7 @@ fn source(client: IpAddr, server: IpAddr) -> Option<IpAddr> {
     }
 }
 
-/// An address of 127.0.0.0/8: clients of one /24 (IPv6: of one /48) share
+/// Returns an address of 127.0.0.0/8: clients of one /24 (IPv6: of one /48) share
 /// a /24 there.
 fn on_loopback(client: IpAddr) -> Ipv4Addr {
     match client {
@@ -70,14 +70,14 @@ mod tests {
     }
 
     #[test]
-    fn a_loopback_client_keeps_its_address() {
+    fn loopback_client_keeps_its_address() {
         assert_eq!(seen("127.3.2.1", "127.0.0.1").unwrap(), "127.3.2.1");
         assert_eq!(seen("::ffff:127.3.2.1", "127.0.0.1").unwrap(), "127.3.2.1");
         assert_eq!(seen("::1", "::1").unwrap(), "::1");
     }
 
     #[test]
-    fn other_clients_of_one_subnet_share_a_subnet_of_loopback() {
+    fn clients_of_a_subnet_share_a_loopback_subnet() {
         assert_eq!(seen("192.168.7.9", "127.0.0.1").unwrap(), "127.168.7.9");
         assert_eq!(seen("2001:db8:102::5", "127.0.0.1").unwrap(), "127.1.2.5");
         assert_eq!(seen("2001:db8:102:9::7", "127.0.0.1").unwrap(), "127.1.2.7");
@@ -85,13 +85,13 @@ mod tests {
     }
 
     #[test]
-    fn a_server_elsewhere_is_reached_from_a_real_address() {
+    fn remote_server_is_reached_from_a_real_address() {
         assert_eq!(seen("192.168.7.9", "10.0.0.1").unwrap(), "192.168.7.9");
         assert_eq!(seen("127.0.0.1", "2001:db8::1"), None);
     }
 
     #[test]
-    fn an_address_that_is_not_ours_does_not_shut_a_client_out() {
+    fn foreign_address_does_not_exclude_a_client() {
         // 127.255.255.255 is loopback's broadcast address.
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let client = "10.255.255.255".parse().unwrap();
