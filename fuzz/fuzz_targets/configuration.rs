@@ -1,4 +1,4 @@
-//! The configuration file: what is taken can be used.
+//! Configuration file: one that is accepted can be used.
 #![no_main]
 
 use std::path::Path;

@@ -1,5 +1,4 @@
-//! Datagrams, and the frames of packets: to a server that knows nothing of the client
-//! yet, or on a connection.
+//! Datagrams and frames, to a server that does not know the client, or on a connection.
 #![no_main]
 
 use std::cell::RefCell;
@@ -14,7 +13,7 @@ thread_local! {
 fuzz_target!(|data: &[u8]| {
     let Some((mode, data)) = data.split_first() else { return };
     LISTENER.with_borrow_mut(|listener| match mode % 2 {
-        0 => listener.meet(pieces(data)),
+        0 => listener.receive_first(pieces(data)),
         _ => {
             let mut ends = listener.connect();
             pieces(data).for_each(|frames| ends.on_frames(frames));
@@ -22,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
     });
 });
 
-/// Pieces that each begin with their length, in two bytes.
+/// Splits data into pieces, each of which begins with its length in two bytes.
 fn pieces(mut data: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (length, rest) = data.split_first_chunk()?;

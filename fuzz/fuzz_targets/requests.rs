@@ -1,4 +1,4 @@
-//! Streams of HTTP/3: bytes as they are, or requests of any fields.
+//! HTTP/3 streams: any bytes, or requests with any fields.
 #![no_main]
 
 use std::cell::RefCell;
@@ -26,7 +26,8 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Each piece begins with its stream, whether it is the last, and its length.
+/// Sends pieces of data, each of which begins with its stream, whether it is the last, and its
+/// length.
 fn on_streams(mut data: &[u8], is_ordinary: bool) {
     LISTENER.with_borrow_mut(|listener| {
         let mut ends = listener.connect();
@@ -42,7 +43,7 @@ fn on_streams(mut data: &[u8], is_ordinary: bool) {
     });
 }
 
-/// Fields by line, each with a name and a value.
+/// Parses a request from lines, each with a name and a value.
 fn on_fields(data: &[u8]) {
     let mut fields = Vec::new();
     for line in data.split(|byte| *byte == b'\n') {

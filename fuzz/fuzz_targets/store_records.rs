@@ -1,4 +1,4 @@
-//! Records of the store: what is read is what was written.
+//! Records of the store: a record is read as it was written.
 #![no_main]
 
 use std::time::UNIX_EPOCH;

@@ -1,5 +1,4 @@
-//! Tokens of Initial packets: none is good but those that the server made, as they
-//! were made.
+//! Tokens of Initial packets: only unchanged tokens of the server are valid.
 #![no_main]
 
 use std::time::Duration;
@@ -19,7 +18,7 @@ fuzz_target!(|data: &[u8]| {
         1 => tokens.for_retry(client, b"original", b"changed.", now).unwrap(),
         _ => tokens.for_next_connection(client.ip(), now).unwrap(),
     };
-    // What comes of the token when it is changed so.
+    // The token after these changes.
     let mut token = made.clone();
     for pair in data.chunks_exact(2) {
         let at = usize::from(pair[0]) % token.len();

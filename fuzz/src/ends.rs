@@ -1,5 +1,5 @@
-//! A server's side of a connection, and its client's, in one thread. Packets are not
-//! protected: the library is built for fuzzing.
+//! Ends of a connection, server and client, in one thread. Packets are not protected: the
+//! library is built for fuzzing.
 
 use std::net::SocketAddr;
 use std::time::UNIX_EPOCH;
@@ -25,23 +25,23 @@ const PACKET_BYTES_MAX: usize = 1500;
 const SERVER_ID: [u8; 16] = [2; 16];
 const CLIENT_ID: [u8; 16] = [1; 16];
 
-/// What the server serves.
+/// Root folder of the server.
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/seeds");
 
 /// A packet number of four bytes, far ahead of what a client has sent.
 const SHORT_HEADER: u8 = 0x43;
 const FIRST_NUMBER: u32 = 1000;
 
-/// What takes the place of a packet's tag.
+/// Placeholder for a packet's authentication tag.
 const TAG: [u8; 16] = [0xa5; 16];
 
-/// What takes connections in.
+/// Settings of both ends, from which connections are made.
 pub struct Listener {
     config: Config,
     transport: Transport,
 
-    /// The client's settings. To make them takes as long as a handshake.
-    asking: quiche::Config,
+    /// Takes as long to create as a handshake.
+    client_config: quiche::Config,
 }
 
 /// Both ends of a connection.
@@ -59,27 +59,27 @@ fn addresses() -> [SocketAddr; 2] {
     [1, 2].map(|port| ([127, 0, 0, 1], port).into())
 }
 
-/// A client's settings.
-fn asking() -> quiche::Config {
-    let mut asking = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
-    asking.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();
-    asking.verify_peer(false);
-    asking.set_initial_max_data(10 << 20);
-    asking.set_initial_max_stream_data_bidi_local(1 << 20);
-    asking.set_initial_max_stream_data_uni(1 << 20);
-    asking.set_initial_max_streams_uni(3);
-    asking
+/// Returns a client's settings.
+fn client_config() -> quiche::Config {
+    let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
+    config.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();
+    config.verify_peer(false);
+    config.set_initial_max_data(10 << 20);
+    config.set_initial_max_stream_data_bidi_local(1 << 20);
+    config.set_initial_max_stream_data_uni(1 << 20);
+    config.set_initial_max_streams_uni(3);
+    config
 }
 
 impl Listener {
-    /// One with the settings that edge-server has.
+    /// Creates ends with the settings of edge-server.
     pub fn new() -> Self {
         let words = ["edge-server", "--listen", "127.0.0.1:0", "--speedtest", "--root", FILES];
         let config = config::parse(words).unwrap();
         let certificates = Certificates::read(&config).unwrap();
         let secrets = secrets::open(None).unwrap();
         let transport = Transport::new(&config.flags, &certificates, secrets).unwrap();
-        Self { config, transport, asking: asking() }
+        Self { config, transport, client_config: client_config() }
     }
 
     fn accept(&mut self) -> Quic {
@@ -88,25 +88,25 @@ impl Listener {
         quiche::accept_with_buf_factory(&id, None, there, here, &mut self.transport.quic).unwrap()
     }
 
-    /// A server's side alone: a client's first datagrams come to it.
-    pub fn meet<'a>(&mut self, datagrams: impl Iterator<Item = &'a [u8]>) {
+    /// Gives a client's first datagrams to a server that has no client.
+    pub fn receive_first<'a>(&mut self, datagrams: impl Iterator<Item = &'a [u8]>) {
         let [here, there] = addresses();
         let mut server = self.accept();
         for datagram in datagrams {
             let mut datagram = datagram.to_vec();
             let _ = server.recv(&mut datagram, RecvInfo { from: here, to: there });
-            drain(&mut server);
+            discard_packets(&mut server);
         }
     }
 
-    /// A connection whose handshake is over.
+    /// Connects both ends.
     pub fn connect(&mut self) -> Ends {
         let [here, there] = addresses();
         let id = ConnectionId::from_ref(&CLIENT_ID);
         let mut client =
-            quiche::connect(Some("localhost"), &id, here, there, &mut self.asking).unwrap();
+            quiche::connect(Some("localhost"), &id, here, there, &mut self.client_config).unwrap();
         let mut server = self.accept();
-        while carry(&mut client, &mut server) | carry(&mut server, &mut client) {}
+        while transfer(&mut client, &mut server) | transfer(&mut server, &mut client) {}
         assert!(client.is_established() && server.is_established());
         let limits = self.config.flags.limits.clone();
         let http = &self.transport.http;
@@ -124,7 +124,7 @@ impl Default for Listener {
 }
 
 impl Ends {
-    /// A packet with these frames comes to the server.
+    /// Sends the server a packet with these frames.
     pub fn on_frames(&mut self, frames: &[u8]) {
         let [here, there] = addresses();
         let number = self.number.to_be_bytes();
@@ -132,15 +132,15 @@ impl Ends {
         let mut packet = [&[SHORT_HEADER], &SERVER_ID[..], &number, frames, &TAG].concat();
         let _ = self.server.recv(&mut packet, RecvInfo { from: here, to: there });
         self.serve();
-        drain(&mut self.server);
+        discard_packets(&mut self.server);
     }
 
-    /// Data of a stream comes to the server.
+    /// Sends the server data of a stream.
     pub fn on_stream(&mut self, id: u64, bytes: &[u8], last: bool) {
         let _ = self.client.stream_send(id, bytes, last);
-        carry(&mut self.client, &mut self.server);
+        transfer(&mut self.client, &mut self.server);
         self.serve();
-        carry(&mut self.server, &mut self.client);
+        transfer(&mut self.server, &mut self.client);
     }
 
     fn serve(&mut self) {
@@ -153,13 +153,13 @@ impl Ends {
     }
 }
 
-/// Packets that nobody reads.
-fn drain<F: BufFactory>(end: &mut quiche::Connection<F>) {
+/// Drops the packets that an end has to send.
+fn discard_packets<F: BufFactory>(end: &mut quiche::Connection<F>) {
     while end.send(&mut [0; PACKET_BYTES_MAX]).is_ok() {}
 }
 
 /// Moves packets from one end to the other. Returns whether there were any.
-fn carry<A: BufFactory, B: BufFactory>(
+fn transfer<A: BufFactory, B: BufFactory>(
     from: &mut quiche::Connection<A>,
     to: &mut quiche::Connection<B>,
 ) -> bool {

@@ -1,5 +1,4 @@
-//! Fuzzed code: folders of edge-server and a module of path-store, whose other parts
-//! are not needed.
+//! Fuzzed code: folders of edge-server and a module of path-store.
 
 #[path = "../../apps/edge-server/src/config/mod.rs"]
 pub mod config;

@@ -1,4 +1,4 @@
-"""One cell of the table: a first download over a path, by one client from one server."""
+"""Cell of the table: a first download over a path, by one client from one server."""
 
 import shlex
 from dataclasses import asdict, dataclass, field
@@ -10,14 +10,14 @@ from sockets import SocketDrops
 
 OBJECT_BDP = 10
 
-# A cell may take so long, and so many times what it takes as a rule.
+# Time limit of a cell: a constant, and a multiple of the expected time.
 GRACE_S, GRACE_FACTOR = 30, 4
 
-# By how much of an RTT the link may be late at most, until the machine is what is measured.
+# The largest delay by this machine, in RTTs: beyond it, the machine is what is measured.
 LATE_MAX = 0.25
 
-# From which buffer on, in BDP, a path must lose nothing: there slow start can see its queue
-# grow and end before the buffer overflows.
+# The buffer, in BDP, from which on a path must lose nothing: slow start can detect its queue
+# and end before the buffer overflows.
 LOSSLESS_FROM_BDP = {PathSpec(50, 600): 1}
 
 
@@ -39,7 +39,7 @@ class ServerSpec:
 
 @dataclass(frozen=True)
 class Cell:
-    """What is downloaded over what, and by whom."""
+    """Path, buffer and client of a download."""
 
     path: PathSpec
     buffer_bdp: float
@@ -63,8 +63,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a cell. `goodput_mbps` is what the client takes without a link,
-    `client_drops` the packets that came to it and that it did not read in time."""
+    """Result of a cell. `goodput_mbps` is the client's rate without a link, `client_drops` the
+    packets that the client's sockets dropped because it did not read them in time."""
 
     cell: Cell
     server: str
@@ -82,7 +82,7 @@ class Result:
         return self.goodput_mbps is not None and self.goodput_mbps < self.cell.path.rate_mbps
 
     def disturbance(self):
-        """Returns what this machine did to the packets besides the link, or None: with it, the
+        """Returns how this machine, and not the link, lost or delayed packets, or None. Such a
         download measures the machine."""
         if self.totals and self.totals.overrun_packets:
             return f"this machine lost {self.totals.overrun_packets} packets"
@@ -99,7 +99,7 @@ class Result:
         return None
 
     def record(self):
-        """The result as an object of the JSON lines."""
+        """Returns the result as an object of the JSON lines."""
         cell, totals = self.cell, self.totals
         return {
             "source": "real",
@@ -125,7 +125,7 @@ class Result:
 
 @dataclass
 class Bench:
-    """What downloads are made with. `goodputs_mbps` are the clients' own."""
+    """Programs and files of the downloads. `goodputs_mbps` are the clients' own."""
 
     emulator: str
     material: object
@@ -151,11 +151,11 @@ class Bench:
     def _run_once(self, cell, client, spec, run):
         path = self.material.add(cell.size_bytes)
         goodput = self.goodputs_mbps.get(cell.client)
-        patience_s = GRACE_S + GRACE_FACTOR * cell.path.about_s(cell.size_bytes, goodput)
+        timeout_s = GRACE_S + GRACE_FACTOR * cell.path.about_s(cell.size_bytes, goodput)
         with Server(spec.command[0], self.material, spec.command[1:]) as server:
             with Emulator(self.emulator, cell.path, cell.buffer_bytes, server.port) as emulator:
                 with SocketDrops() as drops:
-                    outcome = self._download(client, emulator.port, path, patience_s, drops.watch)
+                    outcome = self._download(client, emulator.port, path, timeout_s, drops.watch)
         totals = emulator.totals()
         for program in (server, emulator):
             if not program.is_sound():
@@ -164,9 +164,9 @@ class Bench:
             outcome = Outcome(outcome.case, False, emulator.end())
         return Result(cell, spec.name, run, outcome, totals, goodput, drops.packets)
 
-    def _download(self, client, port, path, patience_s, started=lambda pid: None):
+    def _download(self, client, port, path, timeout_s, started=lambda pid: None):
         case = f"download:{path}"
         url = f"https://127.0.0.1:{port}"
-        outcomes = list(run_cases(client, url, self.material, [case], patience_s, started))
+        outcomes = list(run_cases(client, url, self.material, [case], timeout_s, started))
         failed = [outcome.detail for outcome in outcomes if not outcome.ok]
         return Outcome(case, False, "; ".join(failed)) if failed else outcomes[0]

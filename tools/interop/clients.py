@@ -1,4 +1,4 @@
-"""The clients that are tried, and how each is run."""
+"""Clients, and how to run them."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
-# In the order of the table's columns. A client runs them; `rebinding` is played to it.
+# In the order of the table's columns. Clients run these; the relay adds `rebinding`.
 CASES = (
     "small",
     "large",
@@ -28,8 +28,8 @@ CASES = (
     "early-data",
 )
 
-# All cases of a client together, in seconds: some 10 as a rule.
-PATIENCE_S = 120
+# Time limit of all cases of a client, which usually take 10 seconds.
+TIMEOUT_S = 120
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Client:
 
 @dataclass
 class Outcome:
-    """What came of a case. Times count from a client's first packet to the first and the
+    """Outcome of a case. Times count from a client's first packet to the first and the
     last byte of a body; only downloads have them."""
 
     case: str
@@ -59,7 +59,7 @@ class Outcome:
 
 
 def all_clients(target):
-    """Every client, built below `target`."""
+    """Returns every client, built below `target`."""
     python = str(target / "interop/venv-aioquic/bin/python")
     return [
         Client("quic-go", [str(target / "interop/quic-go")]),
@@ -81,8 +81,8 @@ def all_clients(target):
 
 
 def download_clients(target, profile):
-    """The clients that download over long paths, built below `target`. `profile` is that
-    of our own client: debug or release."""
+    """Returns the clients that download over long paths, built below `target`. `profile` is
+    that of our own client: debug or release."""
     python = lambda name: str(target / f"interop/venv-{name}/bin/python")
     edge_client = [sys.executable, str(HERE / "edge-client/client.py"), str(target / profile / "edge-client")]
     return [
@@ -93,10 +93,10 @@ def download_clients(target, profile):
     ]
 
 
-def run_cases(client, url, material, cases, patience_s=None, started=lambda pid: None):
-    """Runs a client, and tells `started` its process ID, which is that of its session.
-    Yields the outcome of each case, as they come; one of which it said nothing has failed."""
-    patience_s = patience_s or PATIENCE_S
+def run_cases(client, url, material, cases, timeout_s=None, started=lambda pid: None):
+    """Runs a client, and passes `started` its process ID, which is that of its session. Yields
+    the outcome of each case as it comes; a case without an outcome has failed."""
+    timeout_s = timeout_s or TIMEOUT_S
     command = [*client.command, url, str(material.certificate), str(material.objects), *cases]
     awaited = list(cases)
     late = threading.Event()
@@ -106,7 +106,7 @@ def run_cases(client, url, material, cases, patience_s=None, started=lambda pid:
             late.set()
             os.killpg(process.pid, signal.SIGKILL)
 
-        timer = threading.Timer(patience_s, end)
+        timer = threading.Timer(timeout_s, end)
         timer.start()
         try:
             started(process.pid)
@@ -120,13 +120,13 @@ def run_cases(client, url, material, cases, patience_s=None, started=lambda pid:
             timer.cancel()
             if process.poll() is None:
                 end()
-    why = f"did not end within {patience_s:g} s" if late.is_set() else f"ended with code {code}"
+    why = f"did not end within {timeout_s:g} s" if late.is_set() else f"ended with code {code}"
     for case in awaited:
         yield Outcome(case, False, f"no outcome: the client {why}")
 
 
 def parse(line):
-    """The outcome that a client's line tells."""
+    """Parses the outcome in a client's line."""
     try:
         said = json.loads(line)
         times = (said.get("ttfb_ms"), said.get("ttlb_ms"))

@@ -1,4 +1,4 @@
-"""Paths, and the link-emulator that plays one."""
+"""Paths, and the link-emulator that emulates one."""
 
 import json
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ class PathSpec:
         return round(self.rate_mbps * self.rtt_ms * 1000 / 8)
 
     def about_s(self, size_bytes, goodput_mbps=None):
-        """About how long a first download takes: slow start, then the path's rate, or the
-        client's where that is lower."""
+        """Returns about how long a first download takes: slow start, then the path's rate, or the
+        client's if that is lower."""
         rate_mbps = min(self.rate_mbps, goodput_mbps or self.rate_mbps)
         return 12 * self.rtt_ms / 1000 + 8 * size_bytes / rate_mbps / 1e6
 
@@ -46,7 +46,7 @@ class Emulator(Listening):
         super().__init__([*command, "--buffer", str(buffer_bytes)])
 
     def totals(self):
-        """Returns its totals, or None if it did not print them. For after the `with`."""
+        """Returns its totals, or None if it did not print them. Call it after the `with`."""
         try:
             return Totals.parse(json.loads(self.printed))
         except (ValueError, KeyError):
@@ -55,7 +55,7 @@ class Emulator(Listening):
 
 @dataclass(frozen=True)
 class Totals:
-    """What the emulator says of a download, in packets; `down` is towards the client.
+    """Totals of the emulator for a download, in packets; `down` is towards the client.
     Overruns are packets that this machine lost outside of the link."""
 
     offered_packets: int

@@ -1,4 +1,4 @@
-"""What the server is given: objects, their hashes and a certificate."""
+"""Files for the server: objects, their hashes and a certificate."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ class Material:
         shutil.copy(page, self.root / "interop.html")
 
     def add(self, size_bytes):
-        """Makes one more object. Returns its path."""
+        """Adds an object. Returns its path."""
         path = f"/{size_bytes}.bin"
         hashes = json.loads(self.objects.read_text())
         if path not in hashes:

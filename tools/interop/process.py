@@ -1,10 +1,10 @@
-"""Child processes that say where they listen."""
+"""Child processes that print their address."""
 
 import re
 import subprocess
 import threading
 
-# Their clients are gone by then: they have nothing to wait for.
+# Their clients have ended by then, so that they have nothing to wait for.
 STOP_S = 20
 
 
@@ -41,7 +41,7 @@ class Listening:
         return self.process.poll() is not None
 
     def is_sound(self):
-        """Returns whether it ended as it was asked to, and did not panic before."""
+        """Returns whether it ended on request, and did not panic before."""
         panicked = any("panicked" in line for line in self.said)
         return self.process.returncode == 0 and not panicked
 

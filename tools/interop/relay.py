@@ -1,12 +1,12 @@
-"""A NAT that forgets: relays UDP to the server, and amid a transfer goes on from
-another address of its own, of which the client learns nothing."""
+"""Relay that behaves like a NAT that loses its state: during a transfer it changes its address
+towards the server, without the client's knowledge."""
 
 import selectors
 import socket
 import threading
 
-# So many datagrams of the client pass under the first address: a large download takes
-# several times as many, and by then it is under way.
+# Datagrams of the client that pass from the first address: a large download takes several
+# times as many.
 DATAGRAMS_BEFORE = 60
 
 FIRST_ADDRESS, LATER_ADDRESS = "127.5.5.1", "127.6.6.1"
@@ -54,7 +54,7 @@ class Relay:
         self.outsides[client].sendto(datagram, self.server)
 
     def _from_server(self, outside, client):
-        # What came to the address that was just left is lost.
+        # Drops packets to the previous address.
         if outside is self.outsides.get(client):
             self.inside.sendto(outside.recv(65536), client)
 
@@ -68,7 +68,7 @@ class Relay:
 
 
 def bound(address):
-    """A socket on a free port, with room for a burst."""
+    """Returns a socket on a free port, with room for a burst."""
     end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     for room in (socket.SO_RCVBUF, socket.SO_SNDBUF):
         end.setsockopt(socket.SOL_SOCKET, room, 1 << 22)

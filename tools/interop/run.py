@@ -1,6 +1,6 @@
-"""Other people's HTTP/3 clients against an edge-server process: `make test-interop`.
+"""Interoperability test of edge-server with other HTTP/3 clients: `make test-interop`.
 
-Ends with 1 if a case failed, or a client is missing and REQUIRE_ALL is set."""
+Exits with 1 if a case failed, or if a client is missing and REQUIRE_ALL is set."""
 
 import argparse
 import os
@@ -17,7 +17,7 @@ REBINDING = "rebinding"
 
 
 def rebinding(client, server, material):
-    """A large download whose client's address changes on the way, as the server sees it."""
+    """Runs a large download during which the server sees the client's address change."""
     with Relay(server.port) as relay:
         outcomes = list(run_cases(client, f"https://127.0.0.1:{relay.port}", material, ["large"]))
     failed = [outcome.detail for outcome in outcomes if not outcome.ok]
@@ -36,8 +36,8 @@ def try_client(client, server, material):
 
 
 def table(rows):
-    """A line for each client, a column for each case. `rows` are a client, and its
-    outcomes, or None if it was skipped."""
+    """Returns a table with a line per client and a column per case. `rows` are clients with their
+    outcomes, or None for a skipped client."""
     columns = [*CASES, REBINDING]
     width = max(len(client.name) for client, _ in rows) + 2
     lines = [" " * width + "  ".join(columns)]
@@ -57,7 +57,7 @@ def cell(client, outcomes, case):
 
 
 def chosen(names, clients):
-    """The clients of these names, or all of them."""
+    """Returns the clients with these names, or all of them."""
     known = [client.name for client in clients]
     for name in names:
         if name not in known:
@@ -66,7 +66,7 @@ def chosen(names, clients):
 
 
 def try_all(clients, server, material):
-    """Runs the clients, telling what happens. Returns what `table` takes."""
+    """Runs the clients, and prints the outcomes. Returns the rows for `table`."""
     rows = []
     for client in clients:
         if not client.is_installed():
@@ -86,7 +86,7 @@ def try_all(clients, server, material):
 
 
 def failures(rows, require_all):
-    """What was not as it must be, a line each."""
+    """Yields the failures, one line each."""
     for client, outcomes in rows:
         if outcomes is None and require_all:
             yield f"{client.name}: {client.needs} is missing, and REQUIRE_ALL is set"

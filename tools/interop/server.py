@@ -1,8 +1,8 @@
-"""The server under test."""
+"""Server under test."""
 
 from process import Listening
 
-# What the cases of `run.py` need besides files.
+# Options that the cases of `run.py` need.
 CASES = ("--speedtest", "--early-data=on")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 PROC = Path("/proc")
 TABLES = ("net/udp", "net/udp6")
 
-# A socket is gone with its client, and its count with it: what it drops in the last interval is missed.
+# The count of a socket ends with its client: drops in the last interval are missed.
 INTERVAL_S = 0.02
 
 
@@ -43,7 +43,7 @@ class SocketDrops:
         seen = {}
         while not self.ended.wait(INTERVAL_S):
             drops = {inode: count for inode, count in udp_drops() if count}
-            # Whose sockets they are costs more to find out, so it is asked only at news.
+            # Finding the owner of a socket is expensive: only after a change.
             if drops != seen:
                 own = set(socket_inodes(session))
                 self.drops.update((inode, count) for inode, count in drops.items() if inode in own)

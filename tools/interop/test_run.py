@@ -44,7 +44,7 @@ class Running(unittest.TestCase):
         self.assertEqual(said[0], ("output", False, "not an outcome: Traceback"))
 
     def test_a_client_that_hangs_is_ended(self):
-        with mock.patch.object(clients, "PATIENCE_S", 0.5):
+        with mock.patch.object(clients, "TIMEOUT_S", 0.5):
             said = outcomes("import time; time.sleep(60)", "small")
         self.assertEqual(said, [("small", False, "no outcome: the client did not end within 0.5 s")])
 

@@ -16,7 +16,7 @@ DEAF = (
     "print(end.getsockname()[1], flush=True)\n"
     "time.sleep(60)\n"
 )
-PATIENCE_S = 20
+TIMEOUT_S = 20
 
 
 class Counting(unittest.TestCase):
@@ -36,7 +36,7 @@ class Counting(unittest.TestCase):
             drops.watch(process.pid)
             for _ in range(100):
                 sender.sendto(bytes(1000), other)
-            deadline_s = time.monotonic() + PATIENCE_S
+            deadline_s = time.monotonic() + TIMEOUT_S
             sent = 0
             while not drops.packets and time.monotonic() < deadline_s:
                 sender.sendto(bytes(1000), address)

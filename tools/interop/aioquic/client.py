@@ -39,7 +39,7 @@ WINDOW_BYTES = 1 << 30
 RECEIVE_BUFFER_BYTES = 1 << 23
 
 # What a case may take, the slowest of them on a busy machine.
-PATIENCE_S = 120
+TIMEOUT_S = 120
 
 
 class Failed(Exception):
@@ -147,7 +147,7 @@ class Cases:
     async def run(self, name):
         case = getattr(self, "case_" + name.replace("-", "_"), None)
         ensure(case, "no such case")
-        async with asyncio.timeout(PATIENCE_S), self.connect() as client:
+        async with asyncio.timeout(TIMEOUT_S), self.connect() as client:
             try:
                 return await case(client)
             finally:

@@ -23,7 +23,7 @@ RESUMED_CONNECTIONS = 5
 MIDWAY = "20ms"
 
 # What a connection may take, the slowest of them on a busy machine.
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 class Failed(Exception):
@@ -45,7 +45,7 @@ class Run:
         command += [f"--download={folder}", *options, address.hostname, str(address.port)]
         command += [f"https://{address.netloc}{path}" for path in paths]
         with open(self.folder / "log", "wb") as log:
-            subprocess.run(command, stdout=log, stderr=log, check=True, timeout=PATIENCE_S)
+            subprocess.run(command, stdout=log, stderr=log, check=True, timeout=TIMEOUT_S)
         self.log = (self.folder / "log").read_text(errors="replace")
 
     def fields(self, name):

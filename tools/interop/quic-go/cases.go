@@ -224,7 +224,7 @@ func migration(c *client) (string, error) {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		if err := path.Probe(ctx); err != nil {
 			return err

@@ -19,8 +19,8 @@ import (
 	"github.com/quic-go/quic-go/qlogwriter"
 )
 
-// patience is what a case may take, the slowest of them on a busy machine.
-const patience = 60 * time.Second
+// timeout is what a case may take, the slowest of them on a busy machine.
+const timeout = 60 * time.Second
 
 // client makes all of its requests on one connection.
 type client struct {
@@ -74,7 +74,7 @@ func (t *target) connectWith(
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	conn, err := dial(socket, ctx, address, secrets, settings)
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *client) send(method, path string, body []byte, fields ...field) (*answe
 func (c *client) sendMidway(
 	method, path string, body []byte, midway func() error, fields ...field,
 ) (*answer, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
 	if err != nil {

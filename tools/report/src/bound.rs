@@ -24,18 +24,18 @@ pub struct Bounds {
     pub slow_start_ms: f64,
 }
 
-/// Bandwidth-delay product, in bytes.
+/// Returns the bandwidth-delay product, in bytes.
 pub fn bdp_bytes(rate_mbps: f64, rtt_ms: f64) -> f64 {
     rate_mbps * 1000.0 / 8.0 * rtt_ms
 }
 
-/// The bounds of a download of `object_bytes` over an otherwise idle path, with
+/// Returns the bounds of a download of `object_bytes` over an otherwise idle path, with
 /// a jump to half of its bandwidth-delay product.
 pub fn bounds(rate_mbps: f64, rtt_ms: f64, object_bytes: u64) -> Bounds {
     bounds_of_jump(rate_mbps, rtt_ms, object_bytes, bdp_bytes(rate_mbps, rtt_ms) / 2.0)
 }
 
-/// As [`bounds`], with a jump to `jump_bytes`.
+/// Returns [`bounds`] with a jump to `jump_bytes`.
 pub fn bounds_of_jump(rate_mbps: f64, rtt_ms: f64, object_bytes: u64, jump_bytes: f64) -> Bounds {
     let object = object_bytes as f64;
     let bytes_per_ms = rate_mbps * 1000.0 / 8.0;
@@ -60,7 +60,7 @@ pub fn bounds_of_jump(rate_mbps: f64, rtt_ms: f64, object_bytes: u64, jump_bytes
     }
 }
 
-/// Time from the first to the last byte with slow start.
+/// Returns the time from the first to the last byte with slow start.
 fn slow_start_ms(bytes_per_ms: f64, rtt_ms: f64, object_bytes: f64) -> f64 {
     let mut window_bytes = INITIAL_WINDOW_BYTES;
     let mut left_bytes = object_bytes;
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_greater_jump_has_a_lower_bound_but_none_below_the_rate() {
+    fn larger_jump_has_a_lower_bound() {
         let with = |bdp: f64| {
             let jump_bytes = bdp * bdp_bytes(50.0, 600.0);
             bounds_of_jump(50.0, 600.0, 3_750_000, jump_bytes).careful_resume_ms
@@ -118,13 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_the_initial_window_cannot_be_resumed() {
+    fn object_within_initial_window_has_no_gain() {
         let b = bounds(500.0, 50.0, 13_500);
         assert_eq!(b.careful_resume_ms, b.slow_start_ms);
     }
 
     #[test]
-    fn a_path_smaller_than_two_initial_windows_cannot_be_resumed() {
+    fn path_below_two_initial_windows_has_no_gain() {
         let b = bounds(1.0, 100.0, 1_000_000);
         assert_eq!(b.careful_resume_ms, b.slow_start_ms);
     }

@@ -1,8 +1,7 @@
-//! Reports of downloads: what they share, whoever made the downloads.
+//! Reports of downloads: the parts that all reports share.
 //!
-//! JSON lines are read and written by [`record`], judged against [`bound`], put
-//! into figures by [`stats`], drawn by [`chart`] and framed by [`page`]. What a
-//! report says is its own affair.
+//! [`record`] reads and writes JSON lines, [`bound`] has the bounds of downloads, [`stats`]
+//! computes figures, [`chart`] draws them and [`page`] makes a page of them.
 
 pub mod bound;
 pub mod chart;

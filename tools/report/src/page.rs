@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 const STYLE: &str = include_str!("style.css");
 
-/// A whole page. `body` is HTML.
+/// Returns a whole page. `body` is HTML.
 pub fn page(title: &str, body: &str) -> String {
     let title = escape(title);
     format!(
@@ -15,7 +15,7 @@ pub fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// What is not as it should be, an item a line; nothing if there is nothing.
+/// Returns a list of failures, one item per line; empty without any.
 /// Plain text.
 pub fn bad(title: &str, lines: &[String]) -> String {
     if lines.is_empty() {
@@ -25,7 +25,7 @@ pub fn bad(title: &str, lines: &[String]) -> String {
     format!("<div class=\"bad\"><b>{}</b>\n<ul>\n{items}</ul></div>\n", escape(title))
 }
 
-/// What is as it should be. Plain text.
+/// Returns a line of plain text that reports success.
 pub fn good(words: &str) -> String {
     format!("<p class=\"good\">{}</p>\n", escape(words))
 }
@@ -35,7 +35,7 @@ pub fn note(words: &str) -> String {
     format!("<p class=\"note\">{}</p>\n", escape(words))
 }
 
-/// A table from rows of HTML.
+/// Returns a table from rows of HTML.
 pub fn table(heads: &[&str], rows: &str) -> String {
     let mut out = String::from("<div class=\"wide\"><table>\n<thead><tr>");
     for head in heads {
@@ -64,12 +64,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_bad_is_no_box() {
+    fn empty_list_of_failures_is_no_box() {
         assert_eq!(bad("Checks failed", &[]), "");
     }
 
     #[test]
-    fn a_page_fetches_nothing() {
+    fn page_fetches_nothing() {
         let page = page("t", "");
         for word in ["src=", "href=", "@import", "url(", "<script"] {
             assert!(!page.contains(word), "{word}");

@@ -37,7 +37,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The name used in files.
+    /// Returns the name used in files.
     pub fn name(self) -> &'static str {
         match self {
             Mode::SlowStart => "slow-start",
@@ -116,22 +116,22 @@ pub struct Download {
 }
 
 impl Download {
-    /// Whether this machine lost packets, so that the figures are not the path's.
+    /// Returns whether this machine lost packets, so that the figures are not the path's.
     pub fn is_overrun(&self) -> bool {
         self.overrun_packets.is_some_and(|packets| packets > 0)
     }
 
-    /// Whether it may jump: its path can be known.
+    /// Returns whether it may jump: its path can be known.
     pub fn may_jump(&self) -> bool {
         self.mode == Mode::CarefulResume || self.visit > Some(1)
     }
 
-    /// Its mode, and which visit it is.
+    /// Returns its mode, and which visit it is.
     pub fn kind(&self) -> String {
         self.visit.map_or(String::new(), |visit| format!("visit {visit} ")) + &self.mode.to_string()
     }
 
-    /// How messages name it.
+    /// Returns how messages name it.
     pub fn title(&self) -> String {
         let server = self.server.as_deref().filter(|s| *s != EDGE_SERVER);
         let server = server.map_or(String::new(), |s| format!(" ({s})"));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_visit_is_told_by_its_number() {
+    fn visit_has_its_number() {
         let first = Download { mode: Mode::Visit, visit: Some(1), ..resumed() };
         let second = Download { visit: Some(2), ..first.clone() };
         assert_eq!(second.title(), "p, visit 2 from a cold store, run 1");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_the_agreed_keys() {
+    fn line_has_the_agreed_keys() {
         let line = serde_json::to_value(resumed()).expect("JSON");
         let keys = [
             "source",
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_has_only_the_agreed_keys_is_read() {
+    fn line_with_the_agreed_keys_alone_is_read() {
         let dir = tempfile::tempdir().expect("temporary folder");
         let file = dir.path().join("a.jsonl");
         fs::write(&file, format!("{ONLY_AGREED}\n\n")).expect("written");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_named_with_its_line() {
+    fn bad_record_is_named_with_its_line() {
         let dir = tempfile::tempdir().expect("temporary folder");
         let file = dir.path().join("a.jsonl");
         fs::write(&file, format!("{ONLY_AGREED}\nbroken\n")).expect("written");

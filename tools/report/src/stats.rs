@@ -1,6 +1,6 @@
 //! Statistics of several runs.
 
-/// The median; of an even number of values, the mean of the middle two.
+/// Returns the median; of an even number of values, the mean of the middle two.
 pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -17,7 +17,7 @@ pub struct Mean {
     pub runs: usize,
 }
 
-/// The mean of some runs.
+/// Returns the mean of some runs.
 pub fn mean(values: &[f64]) -> Option<Mean> {
     let runs = values.len();
     let count = runs as f64;
@@ -32,12 +32,12 @@ pub fn mean(values: &[f64]) -> Option<Mean> {
     Some(Mean { value, error, runs })
 }
 
-/// A number with `digits` decimals, or nothing.
+/// Returns a number with `digits` decimals, or nothing.
 pub fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or(String::new(), |v| positive(format!("{v:.digits$}")))
 }
 
-/// What is rounded to zero has no sign.
+/// Removes the sign of a number that is rounded to zero.
 fn positive(text: String) -> String {
     match text.strip_prefix('-') {
         Some(rest) if rest.chars().all(|c| matches!(c, '0' | '.')) => rest.into(),
@@ -58,14 +58,14 @@ mod tests {
     }
 
     #[test]
-    fn of_an_even_number_the_median_is_between() {
+    fn median_of_an_even_number_is_between() {
         assert_eq!(median([4.0, 1.0, 3.0, 2.0].into_iter()), Some(2.5));
         assert_eq!(median([4.0, 1.0, 2.0].into_iter()), Some(2.0));
         assert_eq!(median(std::iter::empty()), None);
     }
 
     #[test]
-    fn the_error_of_a_mean_shrinks_with_the_runs() {
+    fn error_of_a_mean_shrinks_with_the_runs() {
         assert_eq!(mean(&[]), None);
         assert_eq!(mean(&[7.0]), Some(Mean { value: 7.0, error: 0.0, runs: 1 }));
         let few = mean(&[1.0, 3.0]).expect("two runs");

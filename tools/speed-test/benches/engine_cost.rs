@@ -1,4 +1,4 @@
-//! Cost of Careful Resume to a connection that has no saved set: 100 MB between
+//! Cost of Careful Resume to a connection without saved parameters: 100 MB between
 //! two connections in memory and virtual time, with everything off, with pacing
 //! alone, and with the engine on.
 //!
@@ -48,7 +48,8 @@ struct Transfer {
     acks: u64,
 }
 
-/// SWS avoidance is on, as in edge-server: most packets would be small without it.
+/// Returns the settings of edge-server, with SWS avoidance: most packets would be small without
+/// it.
 fn config(mode: &str) -> quiche::Config {
     let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).expect("supported");
     config.set_application_protos(&[b"cost"]).expect("short");
@@ -68,7 +69,7 @@ fn config(mode: &str) -> quiche::Config {
     config
 }
 
-/// Whatever the server's connection is asked to do: callgrind counts in here.
+/// Runs `ask` on the server's connection: callgrind counts in here.
 #[inline(never)]
 fn server_side<R>(ask: impl FnOnce() -> R) -> R {
     // Lest the compiler takes both for one function.
@@ -76,7 +77,7 @@ fn server_side<R>(ask: impl FnOnce() -> R) -> R {
     ask()
 }
 
-/// Likewise the client's.
+/// Runs `ask` on the client's connection: callgrind does not count in here.
 #[inline(never)]
 fn client_side<R>(ask: impl FnOnce() -> R) -> R {
     std::hint::black_box("client");
@@ -116,7 +117,7 @@ impl Transfer {
         }
     }
 
-    /// Each end has its turn when a packet has come or a timer has expired, as if
+    /// Processes each end when a packet has come or a timer has expired, as if
     /// it were alone in its process.
     fn run(&mut self) {
         while !self.received {
@@ -208,7 +209,7 @@ impl Transfer {
     }
 }
 
-/// When the first packet arrives.
+/// Returns when the first packet arrives.
 fn first(in_flight: &InFlight) -> Option<Duration> {
     in_flight.front().map(|(at, _)| *at)
 }

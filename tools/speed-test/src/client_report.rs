@@ -1,4 +1,4 @@
-//! Report of edge-client, as it prints it.
+//! Report that edge-client prints.
 
 use anyhow::bail;
 use anyhow::Context;
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_must_be_complete() {
+    fn report_must_be_complete() {
         let line = r#"{"url":"u","bytes":10,"ttfb_ms":1.5,"ttlb_ms":2.5,"goodput_mbps":1,"min_rtt_ms":0.5,"status":200}"#;
         assert_eq!(ClientReport::parse(line, 10).expect("complete").ttlb_ms, 2.5);
         assert!(ClientReport::parse(line, 11).is_err());

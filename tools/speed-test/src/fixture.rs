@@ -5,7 +5,7 @@ use report::record::Mode;
 use report::record::Source;
 use report::record::EDGE_SERVER;
 
-/// A download on the 500 Mbit/s, 50 ms path that breaks no rule.
+/// Returns a download on the 500 Mbit/s, 50 ms path that breaks no rule.
 pub fn download(mode: Mode, run: u32, ttlb_ms: f64) -> Download {
     let phases = ["reconnaissance", "unvalidated", "validating", "normal"];
     let resumed = mode == Mode::CarefulResume;

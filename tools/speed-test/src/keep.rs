@@ -1,4 +1,4 @@
-//! Choice of the qlogs that stay: they take several megabytes each.
+//! Choice of the qlogs to keep: each takes several megabytes.
 
 use std::fs;
 use std::path::Path;
@@ -42,7 +42,7 @@ mod tests {
     use crate::fixture::download;
 
     #[test]
-    fn what_is_drawn_first_or_broken_is_kept() {
+    fn qlogs_to_draw_or_explain_are_kept() {
         let dir = tempfile::tempdir().expect("temporary folder");
         let mut all = vec![download(Mode::First, 1, 900.0)];
         for run in 1..=3 {

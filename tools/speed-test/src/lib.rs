@@ -1,9 +1,9 @@
-//! Speed-tests of Careful Resume: what a download costs with slow start and
-//! with a resumed path state, and how close both come to what is possible.
+//! Speed test of Careful Resume: times of downloads with slow start and with saved
+//! parameters, and how close both come to their bounds.
 //!
 //! The measuring half ([`runner`], [`remote`]) runs real servers and clients.
 //! The reporting half ([`summary`], [`verdict`], [`page`]) knows only the JSON
-//! lines and the server's qlog files, whoever wrote them.
+//! lines and the server's qlog files, from any server.
 
 pub mod client_report;
 #[cfg(test)]

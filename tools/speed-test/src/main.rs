@@ -1,4 +1,4 @@
-//! Command line of the speed-test, and its only reading of the clock.
+//! Command line of speed-test. Reads the clock, which no other module does.
 
 use std::fs;
 use std::path::Path;
@@ -102,7 +102,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether every check passed.
+/// Returns whether every check passed.
 fn run(args: &Args) -> anyhow::Result<bool> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -153,7 +153,7 @@ fn finish(results: &Path, downloads: &[Download], about: Vec<String>) -> anyhow:
     Ok(failures.is_empty())
 }
 
-/// The time of the report.
+/// Returns the time of the report.
 #[expect(clippy::disallowed_methods, reason = "the one reading of the clock, for the page's date")]
 fn date() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
@@ -165,7 +165,7 @@ mod tests {
     use command_line::Stop;
 
     #[test]
-    fn bad_usage_is_one_line_naming_the_input() {
+    fn bad_usage_is_one_line_that_names_the_input() {
         for (line, named) in [
             ("speed-test --frobnicate", "'--frobnicate'"),
             ("speed-test --paths moon", "known paths are 500M"),

@@ -41,17 +41,17 @@ pub const PATHS: [PathSpec; 9] = [
 pub const DEFAULT_PATHS: usize = 3;
 
 impl PathSpec {
-    /// Bandwidth-delay product, in bytes.
+    /// Returns the bandwidth-delay product, in bytes.
     pub fn bdp_bytes(&self) -> u64 {
         bdp_bytes(self.rate_mbps, self.rtt_ms) as u64
     }
 
-    /// The bottleneck's buffer, in bytes: one bandwidth-delay product.
+    /// Returns the bottleneck's buffer, in bytes: one bandwidth-delay product.
     pub fn buffer_bytes(&self) -> u64 {
         self.bdp_bytes()
     }
 
-    /// What the first connection downloads to learn the path, in bytes.
+    /// Returns what the first connection downloads to learn the path, in bytes.
     pub fn first_bytes(&self) -> u64 {
         (10 * self.bdp_bytes()).max(self.object_bytes)
     }
@@ -67,7 +67,7 @@ pub fn parse_path(name: &str) -> Result<PathSpec, String> {
     found.copied().ok_or_else(|| format!("no such path; known paths are {}", names()))
 }
 
-/// The known names, separated by commas.
+/// Returns the known names, separated by commas.
 pub fn names() -> String {
     PATHS.map(|p| p.name).join(", ")
 }
@@ -77,20 +77,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_found_whatever_the_case_and_are_unique() {
+    fn names_are_unique_and_ignore_case() {
         for path in PATHS {
             assert_eq!(parse_path(&path.name.to_lowercase()), Ok(path));
         }
     }
 
     #[test]
-    fn an_unknown_name_lists_the_known_ones() {
+    fn unknown_name_lists_the_known_ones() {
         let error = parse_path("moon").expect_err("unknown");
         assert!(error.contains("GEO-10MB"), "{error}");
     }
 
     #[test]
-    fn the_first_connection_downloads_at_least_ten_bdp_and_the_object() {
+    fn first_connection_downloads_at_least_ten_bdp() {
         for path in PATHS {
             assert!(path.first_bytes() >= 10 * path.bdp_bytes());
             assert!(path.first_bytes() >= path.object_bytes);

@@ -1,6 +1,6 @@
-//! Child processes: found beside our own executable, never left behind.
+//! Child processes, which are beside our own executable and never outlive it.
 //!
-//! Reads no clock: time limits are counted in polls.
+//! Time limits are counted in polls, without a clock.
 
 use std::collections::VecDeque;
 use std::io::BufRead;
@@ -45,7 +45,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// The programs beside the running executable.
+    /// Returns the programs beside the running executable.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl Programs {
         Programs::in_folder(folder)
     }
 
-    /// The programs of a folder, or of its parent: tests are a folder deeper.
+    /// Returns the programs of a folder, or of its parent: tests are a folder deeper.
     ///
     /// # Errors
     ///
@@ -207,7 +207,7 @@ impl Running {
         Ok(status)
     }
 
-    /// Why it failed: its last message.
+    /// Returns why it failed: its last message.
     fn failure(&mut self, status: ExitStatus) -> anyhow::Error {
         for reader in self.readers.drain(..) {
             let _ = reader.join();
@@ -262,7 +262,7 @@ fn read_output(
     })
 }
 
-/// The address in a line like `edge-server: listening on 127.0.0.1:4433`.
+/// Returns the address in a line like `edge-server: listening on 127.0.0.1:4433`.
 fn parse_listening(line: &str) -> Option<SocketAddr> {
     line.split_once("listening on ")?.1.split_whitespace().next()?.parse().ok()
 }
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_is_read_from_the_line_that_says_it() {
+    fn address_is_read_from_its_line() {
         let mut running = shell(
             "echo a certificate >&2; echo 'x: listening on 127.0.0.1:4242' >&2; exec sleep 60",
         );
@@ -286,20 +286,20 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_instead_is_quoted() {
+    fn failed_program_is_quoted() {
         let error = shell("echo 'port 1 is busy' >&2; exit 1").listening_on().expect_err("failed");
         assert!(error.to_string().contains("port 1 is busy"), "{error}");
     }
 
     #[test]
-    fn what_it_prints_is_returned_and_its_failure_is_an_error() {
+    fn program_returns_its_output_or_an_error() {
         let limit = Duration::from_secs(20);
         assert_eq!(shell("echo out; echo err >&2").finish(limit).expect("done"), "out\n");
         assert!(shell("exit 3").finish(limit).is_err());
     }
 
     #[test]
-    fn sigterm_stops_it_and_its_status_counts() {
+    fn sigterm_stops_program_and_its_status_counts() {
         // The line says that the trap is set.
         let ready = "echo 'listening on 127.0.0.1:1' >&2; while :; do sleep 0.05; done";
         let mut clean = shell(&format!("trap 'exit 0' TERM; {ready}"));
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_program_is_gone() {
+    fn dropped_program_is_gone() {
         let running = shell("exec sleep 60");
         let pid = running.child.id();
         drop(running);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interruption_ends_every_wait() {
+    fn interrupt_ends_every_wait() {
         let running = shell("exec sleep 60");
         running.stop.store(true, Ordering::Relaxed);
         let error = running.finish(Duration::from_secs(60)).expect_err("interrupted");
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_names_itself_and_the_way_out() {
+    fn missing_program_is_named_with_the_way_out() {
         let dir = tempfile::tempdir().expect("temporary folder");
         let error = Programs::in_folder(dir.path()).expect_err("missing").to_string();
         assert!(error.contains("edge-server") && error.contains("make build"), "{error}");

@@ -11,7 +11,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// `weight` is the sum of the weights of all steps.
+    /// Creates a bar; `weight` is the sum of the weights of all steps.
     pub fn new(weight: u64) -> Self {
         if !std::io::stderr().is_terminal() {
             return Progress { bar: None };
@@ -23,7 +23,7 @@ impl Progress {
         Progress { bar: Some(bar) }
     }
 
-    /// A step begins.
+    /// Shows that a step begins.
     pub fn begin(&self, what: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(what.to_string());
@@ -31,7 +31,7 @@ impl Progress {
         }
     }
 
-    /// A step of that weight is done; `line` tells its result.
+    /// Counts a step of this weight, and prints its result.
     pub fn done(&self, weight: u64, line: &str) {
         match &self.bar {
             Some(bar) => {

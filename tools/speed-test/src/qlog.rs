@@ -46,12 +46,12 @@ pub struct ConnectionLog {
 }
 
 impl ConnectionLog {
-    /// Packets declared lost in all.
+    /// Returns how many packets were declared lost.
     pub fn lost_packets(&self) -> u64 {
         self.samples.last().map_or(0, |s| s.lost_packets)
     }
 
-    /// Packets declared lost until two round trips after the jump, or until
+    /// Returns how many packets were declared lost until two round trips after the jump, or until
     /// validation ended if that took longer. `None` without a jump.
     pub fn jump_lost_packets(&self, rtt_ms: f64) -> Option<u64> {
         let jump = self.phases.iter().position(|p| p.1 == "unvalidated")?;
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_start_with_the_first_old_one_and_carry_their_trigger() {
+    fn phases_have_their_triggers() {
         let log = parse(RESUMED).expect("a qlog");
         assert_eq!(names(&log), ["reconnaissance", "unvalidated", "validating", "normal"]);
         assert_eq!(log.phases[0].0, 0.0);
@@ -260,13 +260,13 @@ mod tests {
     }
 
     #[test]
-    fn the_restored_path_is_read() {
+    fn restored_path_is_read() {
         let saved = parse(RESUMED).expect("a qlog").saved;
         assert_eq!(saved, Some(SavedPath { cwnd_bytes: 3_000_000, rtt_ms: Some(50.5) }));
     }
 
     #[test]
-    fn only_1rtt_packets_count_as_acknowledged_and_only_once() {
+    fn acknowledged_1rtt_packets_count_once() {
         let log = parse(RESUMED).expect("a qlog");
         let acked: Vec<u64> = log.samples.iter().map(|s| s.acked_bytes).collect();
         // Packets 0 to 2 of 1200 bytes; 1 is acknowledged twice, 3 never.
@@ -275,14 +275,14 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_a_metrics_event_leaves_out_keep_their_value() {
+    fn absent_metrics_keep_their_value() {
         let log = parse(RESUMED).expect("a qlog");
         let last = log.samples.last().expect("samples");
         assert_eq!((last.congestion_window, last.bytes_in_flight), (1_500_000, 700));
     }
 
     #[test]
-    fn losses_long_after_the_jump_are_not_the_jumps() {
+    fn late_losses_are_not_those_of_the_jump() {
         let log = parse(RESUMED).expect("a qlog");
         assert_eq!(log.lost_packets(), 6);
         assert_eq!(log.jump_lost_packets(50.0), Some(2));
@@ -291,13 +291,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_jump_nothing_was_lost_to_it() {
+    fn losses_without_a_jump_are_not_its() {
         let log = ConnectionLog::default();
         assert_eq!((log.jump_lost_packets(50.0), log.lost_packets()), (None, 0));
     }
 
     #[test]
-    fn a_cut_last_record_is_ignored_and_a_broken_one_before_it_is_not() {
+    fn truncated_last_record_is_ignored() {
         let mut cut = RESUMED.to_vec();
         cut.extend(b"\x1e{\"time\":400.0,\"na");
         assert_eq!(parse(&cut[..]).expect("cut"), parse(RESUMED).expect("whole"));

@@ -16,7 +16,7 @@ use report::record::Download;
 use report::record::Mode;
 use report::record::Source;
 
-/// Time for the server to save what it learnt before the next connection.
+/// Time for the server to save its observations before the next connection.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// One download may take this long.
@@ -89,7 +89,7 @@ fn record(url: &str, mode: Mode, run: u32, report: &ClientReport) -> Download {
     }
 }
 
-/// What the page says about a path that only the client saw.
+/// Returns the page's notes on a path that only the client saw.
 pub fn about(url: &str, runs: u32) -> Vec<String> {
     vec![
         format!(
@@ -111,7 +111,7 @@ mod tests {
     use crate::summary::groups;
     use crate::verdict::failures;
 
-    /// A client that reports 600 ms at first and 300 ms afterwards.
+    /// Writes a client that reports 600 ms at first and 300 ms afterwards.
     fn fake_client(folder: &Path) -> std::path::PathBuf {
         let file = folder.join("client");
         let seen = folder.join("seen").display().to_string();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_download_is_told_from_the_later_ones() {
+    fn first_download_differs_from_later_ones() {
         let dir = tempfile::tempdir().expect("temporary folder");
         let stop = Arc::new(AtomicBool::new(false));
         let all = run(&fake_client(dir.path()), "https://x/", 2, false, &stop).expect("done");

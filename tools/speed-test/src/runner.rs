@@ -1,8 +1,8 @@
 //! Downloads over emulated paths: real server, link emulator and client.
 //!
-//! Every download has a server, an emulator and a client process of its own,
-//! whatever its mode, so that modes differ in nothing else. What a resumed
-//! connection knows has therefore been on disk.
+//! Every download of every mode has a server, an emulator and a client process of its own,
+//! so that modes differ in nothing else. A resumed connection therefore reads its saved
+//! parameters from disk.
 
 use std::fs;
 use std::path::Path;
@@ -109,7 +109,7 @@ impl Scratch {
         Ok(Scratch { root: folder()?, stores: folder()? })
     }
 
-    /// That of the step's server. Each series of visits begins with a new one.
+    /// Returns the store of the step's server. Each series of visits begins with a new one.
     fn store(&self, step: &Step) -> PathBuf {
         self.stores.path().join(match step.mode {
             Mode::SlowStart => "unused.db".to_owned(),
@@ -118,7 +118,7 @@ impl Scratch {
         })
     }
 
-    /// A copy of the stores, as no server has them open.
+    /// Copies the stores while no server has them open.
     fn saved_stores(&self) -> anyhow::Result<TempDir> {
         let copy = tempfile::tempdir().context("cannot make a temporary folder")?;
         copy_files(self.stores.path(), copy.path()).context("cannot copy the store")?;
@@ -152,7 +152,7 @@ struct Step<'a> {
     pristine: bool,
 }
 
-/// The downloads of a path, in order. Modes take turns, so that what happens
+/// Returns the downloads of a path, in order. Modes take turns, so that what happens
 /// on the machine meanwhile happens to all of them.
 fn steps<'a>(plan: &Plan, path: &'a PathSpec) -> Vec<Step<'a>> {
     let step = |mode, run, pristine| Step { path, mode, run, visit: None, pristine };
@@ -185,7 +185,7 @@ impl Step<'_> {
         }
     }
 
-    /// About how long it takes: its bound.
+    /// Returns about how long it takes: its bound.
     fn weight_ms(&self) -> u64 {
         let b = bounds(self.path.rate_mbps, self.path.rtt_ms, self.object_bytes());
         match self.mode == Mode::CarefulResume || self.visit > Some(1) {
@@ -194,7 +194,7 @@ impl Step<'_> {
         }
     }
 
-    /// One download, made a second time if this machine lost packets during the
+    /// Downloads once, and a second time if this machine lost packets during the
     /// first: such a download measures the machine. What the first one taught
     /// the store is undone.
     fn undisturbed(
@@ -277,7 +277,7 @@ impl Step<'_> {
             command.arg("--qlog-dir").arg(logs);
             // Packets as long as the published experiments', which the bounds assume.
             command.args(["--pmtud", "off"]);
-            // Whoever is left when the download is over has nothing to wait for.
+            // Programs that still run after the download have nothing to wait for.
             command.args(["--drain", "0"]);
         }
         Ok(command)
@@ -327,7 +327,7 @@ impl Step<'_> {
     }
 }
 
-/// What the emulator prints at its end, as far as it tells of this machine.
+/// The part of the emulator's summary that is about this machine.
 #[derive(Deserialize)]
 struct EmulatorTotals {
     up: LaneTotals,
@@ -339,14 +339,14 @@ struct LaneTotals {
     overrun_packets: u64,
 }
 
-/// Packets that the system dropped before the link saw them. `None` if the
+/// Returns how many packets the system dropped before the link saw them; None if the
 /// emulator does not tell.
 fn overrun_packets(totals: &str) -> Option<u64> {
     let totals: EmulatorTotals = serde_json::from_str(totals.lines().next_back()?).ok()?;
     Some(totals.up.overrun_packets + totals.down.overrun_packets)
 }
 
-/// What the page says about the measurement.
+/// Returns the page's notes on the measurement.
 pub fn about(plan: &Plan) -> Vec<String> {
     let mut about = vec![
         format!(
@@ -389,7 +389,7 @@ fn remove_folder(folder: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// The qlog of the only connection of a server.
+/// Returns the qlog of the only connection of a server.
 fn only_log(folder: &Path) -> anyhow::Result<PathBuf> {
     let entries =
         fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_connection_comes_first_and_modes_take_turns() {
+    fn first_connection_precedes_modes_in_turn() {
         let modes = |plan: &Plan| -> Vec<(Mode, bool)> {
             steps(plan, &PATHS[0]).iter().map(|s| (s.mode, s.pristine)).collect()
         };
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn each_series_of_visits_has_a_store_of_its_own() {
+    fn series_of_visits_has_its_own_store() {
         let scratch = Scratch::new().expect("folders");
         let plan = Plan { runs: 4, ..plan(false) };
         let all = steps(&plan, &PATHS[0]);
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn there_must_be_one_log() {
+    fn server_must_have_one_log() {
         let dir = tempfile::tempdir().expect("temporary folder");
         assert!(only_log(dir.path()).is_err());
         let file = dir.path().join("a.sqlog");

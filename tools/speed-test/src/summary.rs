@@ -51,12 +51,12 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// The run that has the median time (the faster of two).
+    /// Returns the run that has the median time (the faster of two).
     pub fn median_run(&self) -> &Download {
         self.runs[(self.runs.len() - 1) / 2]
     }
 
-    /// Whether a server other than ours made it, for comparison.
+    /// Returns whether a server other than ours made it, for comparison.
     pub fn is_other_server(&self) -> bool {
         is_other_server(self.runs[0])
     }
@@ -118,7 +118,7 @@ fn group<'a>(path: &'a str, downloads: &'a [Download]) -> Group<'a> {
     }
 }
 
-/// `reference_ms` is what slow start takes, when known.
+/// Returns the row of a mode; `reference_ms` is the time with slow start, if known.
 fn row<'a>(
     mut runs: Vec<&'a Download>,
     bounds: Option<&Bounds>,
@@ -175,7 +175,7 @@ fn sequences(runs: &[&Download]) -> Vec<(String, usize)> {
     seen
 }
 
-/// The table for a terminal.
+/// Returns the table for a terminal.
 pub fn text_table(groups: &[Group]) -> String {
     let mut out = format!(
         "{:42} {:>4} {:>8} {:>6} {:>9} {:>11} {:>6} {:>11} {:>6}\n",
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn medians_and_gains_are_those_of_our_own_slow_start() {
+    fn gains_compare_with_our_own_slow_start() {
         let all = sample();
         let groups = groups(&all);
         let rows = &groups[0].rows;
@@ -255,20 +255,20 @@ mod tests {
     }
 
     #[test]
-    fn next_to_slow_start_the_first_connection_is_no_reference() {
+    fn first_connection_is_no_reference() {
         let mut all = sample();
         all[0].object_bytes = 6_250_000;
         assert!(groups(&all)[0].rows.iter().all(|r| r.mode != Mode::First));
     }
 
     #[test]
-    fn of_an_even_number_the_median_run_is_the_faster() {
+    fn median_run_of_an_even_number_is_the_faster() {
         let all = [download(Mode::SlowStart, 1, 570.0), download(Mode::SlowStart, 2, 560.0)];
         assert_eq!(groups(&all)[0].rows[0].median_run().run, 2);
     }
 
     #[test]
-    fn the_text_table_has_every_figure() {
+    fn text_table_has_every_figure() {
         let table = text_table(&groups(&sample()));
         for part in [
             "500 Mbit/s, 50 ms, 6.25 MB",
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_table_tells_of_runs_that_the_machine_disturbed() {
+    fn text_table_notes_disturbed_runs() {
         let mut all = sample();
         assert!(!text_table(&groups(&all)).contains("this machine"));
         all[1].overrun_packets = Some(3);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn later_connections_of_a_remote_server_compare_with_the_first() {
+    fn remote_connections_compare_with_the_first() {
         let mut all = [download(Mode::First, 1, 600.0), download(Mode::Later, 1, 300.0)];
         for d in &mut all {
             d.rate_mbps = None;

@@ -1,5 +1,4 @@
-//! Timeline of one connection, as a figure draws it: few points, whatever the
-//! length of its log.
+//! Timeline of one connection for a figure: few points, even of a long log.
 
 use crate::qlog::ConnectionLog;
 use crate::qlog::Sample;
@@ -44,12 +43,12 @@ impl Timeline {
         Timeline { samples, phases: log.phases.clone() }
     }
 
-    /// When the last byte was acknowledged, in milliseconds.
+    /// Returns when the last byte was acknowledged, in milliseconds.
     pub fn end_ms(&self) -> f64 {
         self.samples.last().map_or(0.0, |s| s.time_ms)
     }
 
-    /// The largest value drawn, in bytes.
+    /// Returns the largest value drawn, in bytes.
     pub fn bytes_max(&self) -> u64 {
         let largest = |s: &Sample| s.congestion_window.max(s.bytes_in_flight).max(s.acked_bytes);
         self.samples.iter().map(largest).max().unwrap_or(0)
@@ -72,19 +71,19 @@ mod tests {
     }
 
     #[test]
-    fn a_long_log_is_thinned_and_its_peak_is_kept() {
+    fn long_log_is_thinned_and_keeps_its_peak() {
         let timeline = Timeline::new(&log(10_000));
         assert!(timeline.samples.len() <= POINTS_MAX, "{}", timeline.samples.len());
         assert_eq!(timeline.bytes_max(), 9_000_000);
     }
 
     #[test]
-    fn it_ends_when_the_last_byte_is_acknowledged() {
+    fn timeline_ends_at_the_last_acknowledged_byte() {
         assert_eq!(Timeline::new(&log(10_000)).end_ms(), 900.0);
     }
 
     #[test]
-    fn a_short_log_is_kept_whole_and_an_empty_one_is_empty() {
+    fn short_log_is_kept_whole() {
         assert_eq!(Timeline::new(&log(50)).samples.len(), 50);
         assert_eq!(Timeline::new(&log(0)).samples.len(), 0);
         assert_eq!(Timeline::new(&log(1)).samples.len(), 1);

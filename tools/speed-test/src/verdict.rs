@@ -1,6 +1,5 @@
-//! Rules that a measured download must not break. A download that breaks one
-//! means that something was measured wrongly, or that Careful Resume did not
-//! happen as RFC 9959 describes it.
+//! Rules for measured downloads. If a download breaks one, the measurement is wrong or
+//! Careful Resume did not follow RFC 9959.
 
 use report::bound::bdp_bytes;
 use report::bound::bounds;
@@ -25,7 +24,7 @@ const LEARNT_TOLERANCE: f64 = 1.1;
 /// The phases of a resumed connection that was not limited by anything else.
 const RESUMED_PHASES: [&str; 4] = ["reconnaissance", "unvalidated", "validating", "normal"];
 
-/// Every rule that one of the downloads breaks, one line each. A download that
+/// Returns every rule that one of the downloads breaks, one line each. A download that
 /// this machine disturbed says nothing about the path: it breaks none, and is
 /// in [`notes`] instead.
 pub fn failures(downloads: &[Download]) -> Vec<String> {
@@ -37,7 +36,7 @@ pub fn failures(downloads: &[Download]) -> Vec<String> {
     judged.chain(unjudged(downloads)).chain(unlearnt(downloads)).collect()
 }
 
-/// Paths that visits from a cold store have not learnt in time, one line each.
+/// Returns the paths whose visits from a cold store were not fast in time, one line each.
 fn unlearnt(downloads: &[Download]) -> Vec<String> {
     let late = |group: &Group| {
         let ttlb_ms = |is: &dyn Fn(&Row) -> bool| Some(group.rows.iter().find(|r| is(r))?.ttlb_ms);
@@ -74,7 +73,7 @@ fn unjudged(downloads: &[Download]) -> Vec<String> {
     lines
 }
 
-/// Downloads that measured this machine instead of the path, one line each.
+/// Returns the downloads that measured this machine instead of the path, one line each.
 pub fn notes(downloads: &[Download]) -> Vec<String> {
     let note = |d: &Download| {
         let packets = d.overrun_packets.filter(|&packets| packets > 0)?;
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_may_be_three_percent_under_its_bound_and_no_more() {
+    fn time_may_be_three_percent_below_its_bound() {
         // The bounds are 274.8 ms and 544.9 ms.
         for (mode, ttlb_ms, broken) in [
             (Mode::CarefulResume, 267.0, 0),
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_sequence_of_phases_fails() {
+    fn other_sequence_of_phases_fails() {
         for names in [
             &[][..],
             &["reconnaissance", "normal"],
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_the_machine_disturbed_is_noted_and_fails_nothing() {
+    fn disturbed_run_is_noted_and_fails_nothing() {
         let mut d = download(Mode::CarefulResume, 2, 291.0);
         d.jump_lost_packets = Some(7);
         assert_eq!(notes(std::slice::from_ref(&d)), [""; 0]);
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_of_which_no_run_could_be_checked_fails() {
+    fn mode_without_checked_runs_fails() {
         let mut all = [1, 2].map(|run| download(Mode::CarefulResume, run, 291.0));
         for d in &mut all {
             d.overrun_packets = Some(1);
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn visits_have_jumped_from_the_second_on_and_learnt_the_path_by_the_third() {
+    fn visits_jump_from_the_second_on() {
         let visit = |visit: u32, ttlb_ms: f64| {
             let taught = download(Mode::CarefulResume, 1, ttlb_ms);
             Download { mode: Mode::Visit, visit: Some(visit), saved_cwnd_bytes: Some(1), ..taught }
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_not_known_has_no_bound() {
+    fn unknown_path_has_no_bound() {
         let mut d = download(Mode::Later, 1, 1.0);
         d.rate_mbps = None;
         assert_eq!(failures(&[d]), [""; 0]);

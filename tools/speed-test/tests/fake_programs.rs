@@ -1,5 +1,5 @@
-//! Tests of the runner with stand-ins for the programs it runs: what it asks of
-//! them, in which order, and what it makes of their output.
+//! Tests of the runner with fake programs: how it calls them, in which order, and how it
+//! handles their output.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -81,7 +81,7 @@ fn measure_through(folder: &Path, emulator: &str, client: &str) -> anyhow::Resul
 }
 
 #[test]
-fn every_connection_has_a_server_of_its_own_and_resumed_ones_share_a_store() {
+fn connections_have_servers_of_their_own() {
     let dir = tempfile::tempdir().expect("temporary folder");
     measure(dir.path(), CLIENT).expect("measured");
     let calls = fs::read_to_string(dir.path().join("calls")).expect("calls");
@@ -113,7 +113,7 @@ fn every_connection_has_a_server_of_its_own_and_resumed_ones_share_a_store() {
 }
 
 #[test]
-fn results_tell_what_the_client_and_the_log_said() {
+fn results_have_figures_of_client_and_log() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let all = measure(dir.path(), CLIENT).expect("measured");
     let resumed = all.iter().find(|d| d.mode == Mode::CarefulResume).expect("resumed");
@@ -135,7 +135,7 @@ fn results_tell_what_the_client_and_the_log_said() {
 }
 
 #[test]
-fn a_download_that_this_machine_disturbed_is_made_again_once() {
+fn disturbed_download_is_repeated_once() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let all = measure_through(dir.path(), BUSY_EMULATOR, CLIENT).expect("measured");
     let lost: Vec<_> = all.iter().map(|d| d.overrun_packets).collect();
@@ -148,7 +148,7 @@ fn a_download_that_this_machine_disturbed_is_made_again_once() {
 }
 
 #[test]
-fn a_missing_pristine_server_is_named_before_anything_is_measured() {
+fn missing_pristine_server_is_named_first() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let plan = Plan {
         paths: vec![parse_path("500M").expect("known")],
@@ -166,7 +166,7 @@ fn a_missing_pristine_server_is_named_before_anything_is_measured() {
 }
 
 #[test]
-fn a_failing_client_is_quoted_with_its_download() {
+fn failing_client_is_quoted_with_its_download() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let client = "echo 'edge-client: no answer from 127.0.0.1:4002' >&2; exit 1";
     let error = measure(dir.path(), client).expect_err("failed");

@@ -1,4 +1,4 @@
-//! The cases. Each has a connection of its own.
+//! Cases, each on a connection of its own.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,8 +11,8 @@ use anyhow::Context;
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
-use crate::client::Answer;
 use crate::client::Client;
+use crate::client::Response;
 use crate::client::Server;
 
 const SMALL: &str = "/small.txt";
@@ -35,23 +35,23 @@ impl Objects {
         Ok(Self(list))
     }
 
-    /// Is `answer` the whole object?
-    fn check(&self, path: &str, answer: &Answer) -> anyhow::Result<()> {
-        ensure!(answer.status == 200, "{path}: {}", answer.status);
-        let digest = ring::digest::digest(&ring::digest::SHA256, &answer.body);
+    /// Checks that `response` is the whole object.
+    fn check(&self, path: &str, response: &Response) -> anyhow::Result<()> {
+        ensure!(response.status == 200, "{path}: {}", response.status);
+        let digest = ring::digest::digest(&ring::digest::SHA256, &response.body);
         let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        let bytes = answer.body.len();
+        let bytes = response.body.len();
         ensure!(self.0.get(path) == Some(&hex), "{path}: {bytes} bytes with another hash, {hex}");
-        ensure!(answer.field("content-length") == bytes.to_string(), "{path}: content-length");
+        ensure!(response.field("content-length") == bytes.to_string(), "{path}: content-length");
         Ok(())
     }
 }
 
-/// Runs a case. Returns what was seen.
+/// Runs a case. Returns its result.
 ///
 /// # Errors
 ///
-/// What was not as it must be.
+/// The case failed.
 pub async fn run(case: &str, server: &Server, objects: &Objects) -> anyhow::Result<String> {
     let client = Client::connect(server).await?;
     let seen = match case {
@@ -74,17 +74,17 @@ pub async fn run(case: &str, server: &Server, objects: &Objects) -> anyhow::Resu
 }
 
 async fn whole(c: &Client, s: &Server, objects: &Objects, path: &str) -> anyhow::Result<String> {
-    let answer = c.send(s.request(path).body(())?).await?;
-    objects.check(path, &answer)?;
-    Ok(format!("{} bytes", answer.body.len()))
+    let response = c.send(s.request(path).body(())?).await?;
+    objects.check(path, &response)?;
+    Ok(format!("{} bytes", response.body.len()))
 }
 
 async fn head(client: &Client, server: &Server) -> anyhow::Result<String> {
-    let answer = client.send(server.request(LARGE).method("HEAD").body(())?).await?;
-    ensure!(answer.status == 200, "{}", answer.status);
-    let length = answer.field("content-length");
+    let response = client.send(server.request(LARGE).method("HEAD").body(())?).await?;
+    ensure!(response.status == 200, "{}", response.status);
+    let length = response.field("content-length");
     ensure!(length == LARGE_BYTES.to_string(), "content-length: {length}");
-    ensure!(answer.body.is_empty(), "a body of {} bytes", answer.body.len());
+    ensure!(response.body.is_empty(), "a body of {} bytes", response.body.len());
     Ok(format!("content-length: {length}"))
 }
 
@@ -127,10 +127,10 @@ async fn conditional(c: &Client, server: &Server, objects: &Objects) -> anyhow::
     objects.check(SMALL, &whole)?;
     let (tag, date) = (whole.field("etag"), whole.field("last-modified"));
     for request in [get("if-none-match", tag)?, get("if-modified-since", date)?] {
-        let answer = c.send(request).await?;
-        ensure!(answer.status == 304, "unchanged: {}", answer.status);
-        ensure!(answer.body.is_empty(), "304 with a body");
-        ensure!(answer.field("etag") == tag, "304 with another etag");
+        let response = c.send(request).await?;
+        ensure!(response.status == 304, "unchanged: {}", response.status);
+        ensure!(response.body.is_empty(), "304 with a body");
+        ensure!(response.field("etag") == tag, "304 with another etag");
     }
     let changed = c.send(get("if-none-match", "\"another\"")?).await?;
     objects.check(SMALL, &changed)?;
@@ -138,8 +138,8 @@ async fn conditional(c: &Client, server: &Server, objects: &Objects) -> anyhow::
 }
 
 async fn missing(client: &Client, server: &Server) -> anyhow::Result<String> {
-    let answer = client.send(server.request("/missing").body(())?).await?;
-    ensure!(answer.status == 404, "{}", answer.status);
+    let response = client.send(server.request("/missing").body(())?).await?;
+    ensure!(response.status == 404, "{}", response.status);
     Ok("404".into())
 }
 
@@ -147,13 +147,13 @@ async fn parallel(client: &Client, server: &Server, objects: &Objects) -> anyhow
     let mut answers = JoinSet::new();
     for path in objects.0.keys().filter(|path| path.starts_with(MANY)).cloned() {
         let (client, request) = (client.clone(), server.request(&path).body(())?);
-        answers.spawn(async move { client.send(request).await.map(|answer| (path, answer)) });
+        answers.spawn(async move { client.send(request).await.map(|response| (path, response)) });
     }
     let count = answers.len();
     ensure!(count == 100, "{count} objects");
-    while let Some(answer) = answers.join_next().await {
-        let (path, answer) = answer??;
-        objects.check(&path, &answer)?;
+    while let Some(response) = answers.join_next().await {
+        let (path, response) = response??;
+        objects.check(&path, &response)?;
     }
     Ok(format!("{count} streams"))
 }
@@ -161,9 +161,9 @@ async fn parallel(client: &Client, server: &Server, objects: &Objects) -> anyhow
 async fn upload(client: &Client, server: &Server) -> anyhow::Result<String> {
     let request = server.request("/upload").method("POST").body(())?;
     let body = Bytes::from(vec![b'u'; UPLOAD_BYTES]);
-    let answer = client.exchange(request, body, || Ok(())).await?;
-    ensure!(answer.status == 200, "{}", answer.status);
-    let counted = String::from_utf8(answer.body)?;
+    let response = client.exchange(request, body, || Ok(())).await?;
+    ensure!(response.status == 200, "{}", response.status);
+    let counted = String::from_utf8(response.body)?;
     ensure!(counted.trim() == UPLOAD_BYTES.to_string(), "counted {counted}");
     Ok(format!("{UPLOAD_BYTES} bytes"))
 }
@@ -173,16 +173,16 @@ async fn key_update(c: &Client, server: &Server, objects: &Objects) -> anyhow::R
         c.quic.force_key_update();
         Ok(())
     };
-    let answer = c.exchange(server.request(LARGE).body(())?, Bytes::new(), update).await?;
-    objects.check(LARGE, &answer)?;
+    let response = c.exchange(server.request(LARGE).body(())?, Bytes::new(), update).await?;
+    objects.check(LARGE, &response)?;
     Ok("by the client".into())
 }
 
 async fn migration(c: &Client, server: &Server, objects: &Objects) -> anyhow::Result<String> {
     let before = c.endpoint.local_addr()?;
     let rebind = || Ok(c.endpoint.rebind(UdpSocket::bind("127.0.0.1:0")?)?);
-    let answer = c.exchange(server.request(LARGE).body(())?, Bytes::new(), rebind).await?;
-    objects.check(LARGE, &answer)?;
+    let response = c.exchange(server.request(LARGE).body(())?, Bytes::new(), rebind).await?;
+    objects.check(LARGE, &response)?;
     let after = c.endpoint.local_addr()?;
     ensure!(before != after, "the address is still {before}");
     Ok(format!("from port {} to {}", before.port(), after.port()))

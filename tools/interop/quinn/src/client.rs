@@ -1,4 +1,4 @@
-//! A connection to the server, and requests on it.
+//! Connection to the server, and requests on it.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,11 +18,11 @@ use quinn::ZeroRttAccepted;
 
 use crate::tls;
 
-/// So many bytes of a body have come when something is done amid a download: with
-/// quinn's windows most of a large object is then still to be sent.
+/// How much of a body has arrived when a case acts during a download: with quinn's windows,
+/// most of a large object is still to be sent then.
 const MIDWAY_BYTES: usize = 1 << 20;
 
-/// Where to connect to, and how.
+/// Address and settings of the server.
 pub struct Server {
     origin: String,
     address: SocketAddr,
@@ -31,7 +31,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// The server at `url`, which has this certificate.
+    /// Creates the settings for the server at `url` with this certificate.
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ impl Server {
         Ok(Self { origin: format!("https://{authority}"), address, settings, verifier })
     }
 
-    /// A request for `path`.
+    /// Creates a request for `path`.
     pub fn request(&self, path: &str) -> Builder {
         Request::builder().uri(format!("{}{path}", self.origin))
     }
@@ -57,8 +57,8 @@ impl Server {
     }
 }
 
-/// What a request is answered with.
-pub struct Answer {
+/// Response to a request.
+pub struct Response {
     pub status: StatusCode,
     pub fields: HeaderMap,
     pub body: Vec<u8>,
@@ -79,8 +79,8 @@ impl Client {
         Self::on(endpoint, connecting.await?).await
     }
 
-    /// Connects with a session that is kept, to send requests at once. What comes
-    /// with it tells, later, whether the server took them.
+    /// Connects with a saved session, to send requests at once. The future that it returns
+    /// resolves to whether the server accepted them.
     ///
     /// # Errors
     ///
@@ -99,35 +99,35 @@ impl Client {
     }
 
     /// Sends a request without a body.
-    pub async fn send(&self, request: Request<()>) -> anyhow::Result<Answer> {
+    pub async fn send(&self, request: Request<()>) -> anyhow::Result<Response> {
         self.exchange(request, Bytes::new(), || Ok(())).await
     }
 
-    /// Sends a request with `body`, and runs `midway` when a large answer is under way.
+    /// Sends a request with `body`, and runs `midway` during a large response.
     pub async fn exchange(
         &self,
         request: Request<()>,
         body: Bytes,
         midway: impl FnOnce() -> anyhow::Result<()>,
-    ) -> anyhow::Result<Answer> {
+    ) -> anyhow::Result<Response> {
         let mut stream = self.requests.clone().send_request(request).await?;
         if !body.is_empty() {
             stream.send_data(body).await?;
         }
         stream.finish().await?;
         let (head, ()) = stream.recv_response().await?.into_parts();
-        let mut answer = Answer { status: head.status, fields: head.headers, body: Vec::new() };
+        let mut response = Response { status: head.status, fields: head.headers, body: Vec::new() };
         let mut midway = Some(midway);
         while let Some(mut data) = stream.recv_data().await? {
             while data.has_remaining() {
-                answer.body.extend_from_slice(data.chunk());
+                response.body.extend_from_slice(data.chunk());
                 data.advance(data.chunk().len());
             }
-            if answer.body.len() >= MIDWAY_BYTES {
+            if response.body.len() >= MIDWAY_BYTES {
                 midway.take().map_or(Ok(()), |midway| midway())?;
             }
         }
-        Ok(answer)
+        Ok(response)
     }
 
     /// Closes the connection, and waits until that is sent.
@@ -137,8 +137,8 @@ impl Client {
     }
 }
 
-impl Answer {
-    /// The value of a header field, empty if there is none.
+impl Response {
+    /// Returns the value of a header field, empty if there is none.
     pub fn field(&self, name: &str) -> &str {
         self.fields.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! quinn and h3 as a client of edge-server: tries the cases that are named, and
-//! says in a line of JSON what came of each. See tools/interop/README.md.
+//! Client of edge-server with quinn and h3: runs the named cases, and prints the result of
+//! each as a line of JSON. See tools/interop/README.md.
 
 mod cases;
 mod client;

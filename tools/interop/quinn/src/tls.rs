@@ -1,5 +1,5 @@
-//! TLS settings that tell whether a handshake was a resumed one: quinn does not
-//! say, but only a full handshake has a certificate to check.
+//! TLS settings that detect a resumed handshake: quinn does not report it, but only a full
+//! handshake checks a certificate.
 
 use std::fs;
 use std::path::Path;

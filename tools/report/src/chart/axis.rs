@@ -1,4 +1,4 @@
-//! Axes: units, tick distances, and the way from values to pixels.
+//! Axes: units, tick distances, and pixels of values.
 
 use plotters::style::text_anchor::HPos;
 use plotters::style::text_anchor::VPos;
@@ -20,7 +20,7 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// Milliseconds or seconds, whichever reads better up to `end_ms`.
+    /// Chooses milliseconds or seconds for an axis up to `end_ms`.
     pub fn of_time(end_ms: f64) -> Self {
         match end_ms > 2000.0 {
             true => Unit { name: "s", size: 1000.0 },
@@ -29,7 +29,7 @@ impl Unit {
     }
 }
 
-/// A tick distance of 1, 2 or 5 times a power of ten that gives at most
+/// Returns a tick distance of 1, 2 or 5 times a power of ten that gives at most
 /// `ticks_max` ticks up to `end`.
 pub fn step(end: f64, ticks_max: f64) -> f64 {
     let least = (end / ticks_max).max(f64::MIN_POSITIVE);
@@ -37,7 +37,7 @@ pub fn step(end: f64, ticks_max: f64) -> f64 {
     [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| *s >= least).unwrap_or(least)
 }
 
-/// The tick's label, with as many decimals as its step needs.
+/// Returns the tick's label, with as many decimals as its step needs.
 pub fn label(value: f64, step: f64) -> String {
     let digits = (-step.log10().floor()).clamp(0.0, 6.0) as usize;
     format!("{value:.digits$}")
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn long_times_are_in_seconds() {
+    fn axis_of_long_times_is_in_seconds() {
         assert_eq!(Unit::of_time(6100.0).name, "s");
         assert_eq!(Unit::of_time(900.0).name, "ms");
     }

@@ -112,7 +112,7 @@ mod tests {
     use crate::chart::palette::BLUE;
 
     #[test]
-    fn there_is_a_dot_a_run_and_a_name_a_mark() {
+    fn bars_have_a_dot_per_run_and_a_name_per_mark() {
         let bar = Bar {
             label: "resumed".into(),
             value: 280.0,

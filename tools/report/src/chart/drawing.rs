@@ -15,7 +15,7 @@ pub const WIDTH: i32 = 980;
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
-/// An SVG of [`WIDTH`] and `height` pixels.
+/// Draws an SVG of [`WIDTH`] and `height` pixels.
 ///
 /// # Errors
 ///
@@ -31,7 +31,7 @@ pub fn svg(height: i32, draw: impl FnOnce(&Area) -> Drawn) -> anyhow::Result<Str
     Ok(svg)
 }
 
-/// Text of `size` pixels, anchored as told.
+/// Returns the style of text of `size` pixels with this anchor.
 pub fn font(size: i32, h: HPos, v: VPos) -> TextStyle<'static> {
     TextStyle::from(("sans-serif", size).into_font()).color(&TEXT).pos(Pos::new(h, v))
 }
@@ -43,7 +43,7 @@ pub fn text(area: &Area, at: (i32, i32), style: &TextStyle, words: &str) -> Draw
     area.draw(&Text::new(words.to_string(), at, style.clone()))
 }
 
-/// The title of a vertical axis.
+/// Draws the title of a vertical axis.
 ///
 /// # Errors
 ///

@@ -79,7 +79,7 @@ pub fn heat(chart: &Heat) -> anyhow::Result<String> {
     })
 }
 
-/// Shade and ink of a value from 0 to 1.
+/// Returns the colours of the cell and the text of a value from 0 to 1.
 fn shade(part: f64) -> (RGBColor, RGBColor) {
     let place = part.clamp(0.0, 1.0) * (SHADES.len() - 1) as f64;
     let below = (place as usize).min(SHADES.len() - 2);
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_value_is_written_and_what_is_missing_left_empty() {
+    fn heat_cells_show_values_or_stay_empty() {
         let chart = Heat {
             x_title: "rate (Mbit/s)".into(),
             columns: vec!["1".into(), "10".into()],
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn shades_run_from_light_to_dark_with_an_ink_that_can_be_read() {
+    fn shades_have_a_readable_text_colour() {
         assert_eq!(shade(0.0), (SHADES[0], ON_LIGHT));
         assert_eq!(shade(1.0), (SHADES[4], ON_DARK));
     }

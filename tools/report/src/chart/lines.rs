@@ -1,4 +1,4 @@
-//! Line chart over the values of a sweep, one column a value, whatever their distance.
+//! Line chart over the values of a sweep, one column per value.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -43,7 +43,7 @@ pub struct Lines {
 #[derive(Clone, Debug, Default)]
 pub struct Series {
     pub name: String,
-    /// One a column: a value, and how far to either side its error reaches.
+    /// One per column: a value, and its error to either side.
     pub points: Vec<Option<(f64, f64)>>,
 }
 
@@ -84,7 +84,7 @@ pub fn lines(chart: &Lines) -> anyhow::Result<String> {
     })
 }
 
-/// Which series stand in which row of the legend, and where.
+/// Returns which series are in which row of the legend, and where.
 fn legend_rows(chart: &Lines) -> Vec<Vec<(usize, i32)>> {
     let mut rows: Vec<Vec<(usize, i32)>> = vec![Vec::new()];
     let mut at = LEFT;
@@ -107,7 +107,7 @@ fn column_px(chart: &Lines, column: usize) -> i32 {
     LEFT + ((column as f64 + 0.5) * width).round() as i32
 }
 
-/// The horizontal axis. Labels that have no room are left out.
+/// Draws the horizontal axis, without labels that have no room.
 fn columns(area: &Area, chart: &Lines, (top, bottom): (i32, i32)) -> Drawn {
     let longest = chart.columns.iter().map(|c| c.chars().count()).max().unwrap_or(0) as i32;
     let count = chart.columns.len() as i32;
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_named_and_each_value_marked() {
+    fn lines_name_series_and_mark_values() {
         let svg = lines(&chart()).expect("drawn");
         for part in ["object (BDP)", "ratio", "fibre", "GEO", "no gain", "0.25"] {
             assert!(svg.contains(part), "{part}");
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_without_room_are_left_out() {
+    fn labels_without_room_are_omitted() {
         let mut chart = chart();
         chart.columns = (0..200).map(|i| format!("round {i}")).collect();
         let svg = lines(&chart).expect("drawn");
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_legend_takes_several_rows() {
+    fn long_legend_takes_several_rows() {
         let mut chart = chart();
         for series in &mut chart.series {
             series.name = "a name that is long enough to fill more than half of a row of it".into();

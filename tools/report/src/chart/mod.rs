@@ -1,4 +1,4 @@
-//! Charts as SVG, and what they are drawn with.
+//! Charts as SVG.
 
 pub mod axis;
 mod bars;

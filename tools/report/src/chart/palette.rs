@@ -1,7 +1,7 @@
 //! Palette of charts.
 //!
-//! Colours are those of Okabe and Ito, which the colour-blind can tell apart;
-//! nothing is told by colour alone. A page's style sheet may give [`TEXT`],
+//! Colours are those of Okabe and Ito, which the colour-blind can distinguish;
+//! colour is never the only difference. A page's style sheet may give [`TEXT`],
 //! [`GRID`] and [`AXIS`] other colours, by their values, for dark screens.
 
 use plotters::style::RGBColor;

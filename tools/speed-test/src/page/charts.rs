@@ -78,12 +78,12 @@ pub struct Scale {
     pub bdp_bytes: Option<f64>,
 }
 
-/// The bandwidth-delay product of a group's path, when known.
+/// Returns the bandwidth-delay product of a group's path, when known.
 pub fn bdp_of(group: &Group) -> Option<f64> {
     Some(bdp_bytes(group.rate_mbps?, group.rtt_ms?))
 }
 
-/// The colour of a mode.
+/// Returns the colour of a mode.
 fn mode_colour(row: &Row) -> RGBColor {
     match row.mode {
         _ if row.is_other_server() => GREY,
@@ -93,14 +93,14 @@ fn mode_colour(row: &Row) -> RGBColor {
     }
 }
 
-/// Times to last byte by mode: a dot a run, a bar up to the median, and the
+/// Draws times to last byte by mode: a dot per run, a bar up to the median, and the
 /// fluid bounds.
 pub fn times(group: &Group) -> anyhow::Result<String> {
     let rows: Vec<&Row> = group.rows.iter().filter(|r| r.visit.is_none()).collect();
     times_of(group, &rows)
 }
 
-/// The same of visits from a cold store, beside Careful Resume with a store that
+/// Draws the same of visits from a cold store, beside Careful Resume with a store that
 /// knows the path; None without visits.
 pub fn visits(group: &Group) -> anyhow::Result<Option<String>> {
     let mut rows: Vec<&Row> = group.rows.iter().filter(|r| r.visit.is_some()).collect();
@@ -143,7 +143,7 @@ fn time_bar(row: &Row) -> Bar {
     }
 }
 
-/// Window, flight and acknowledged bytes over time, the phases shaded.
+/// Draws window, flight and acknowledged bytes over time, the phases shaded.
 pub fn timeline(timeline: &Timeline, scale: &Scale) -> anyhow::Result<String> {
     const HEIGHT: i32 = 330;
     const TOP: i32 = 30;

@@ -1,8 +1,7 @@
-//! Page of downloads: self-contained HTML, inline SVG and CSS, nothing fetched,
-//! no script.
+//! Page of downloads: self-contained HTML with inline SVG and CSS, without scripts.
 //!
-//! Timelines come from the server's qlog; the caller says how to find it, so
-//! that any source of downloads can be reported.
+//! Timelines come from the server's qlog, which the caller finds, so that the page can
+//! report any source of downloads.
 
 mod charts;
 pub mod heading;
@@ -42,14 +41,14 @@ pub fn timeline_in(folder: &Path, download: &Download) -> Option<Timeline> {
     Some(Timeline::new(&log))
 }
 
-/// The downloads whose timelines the page draws: the median run of each mode, of
+/// Returns the downloads whose timelines the page draws: the median run of each mode, of
 /// our own server, without visits. The resumed run first: it is the one that needs to be looked at.
 fn drawn<'a>(group: &'a Group<'a>) -> impl Iterator<Item = &'a Download> {
     let rows = group.rows.iter().rev();
     rows.filter(|r| !r.is_other_server() && r.visit.is_none()).map(|r| r.median_run())
 }
 
-/// The qlogs that the page draws, relative to the results' folder.
+/// Returns the qlogs that the page draws, relative to the results' folder.
 pub fn drawn_qlogs(downloads: &[Download]) -> Vec<String> {
     let groups = groups(downloads);
     groups.iter().flat_map(drawn).filter_map(|d| d.qlog.clone()).collect()
@@ -120,12 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn a_path_has_one_figure_of_times_and_a_timeline_a_mode() {
+    fn path_has_a_chart_of_times_and_timelines() {
         assert_eq!(page(&[]).matches("<svg").count(), 3);
     }
 
     #[test]
-    fn visits_have_a_figure_of_their_own() {
+    fn visits_have_a_chart_of_their_own() {
         let mut all = downloads();
         for visit in 1..=3 {
             let mut d = download(Mode::CarefulResume, 1, 900.0 / f64::from(visit));
@@ -140,13 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn without_logs_only_the_times_are_drawn() {
+    fn page_without_logs_draws_times_alone() {
         let page = render(&Heading::default(), &downloads(), &|_| None).expect("rendered");
         assert_eq!(page.matches("<svg").count(), 1);
     }
 
     #[test]
-    fn the_page_holds_the_table_units_and_phases() {
+    fn page_has_the_table_units_and_phases() {
         let page = page(&[]);
         for part in [
             "500 Mbit/s, 50 ms, 6.25 MB",
@@ -170,26 +169,26 @@ mod tests {
     }
 
     #[test]
-    fn one_curve_of_each_timeline_is_dashed() {
+    fn timeline_has_one_dashed_curve() {
         assert_eq!(page(&[]).matches("stroke-dasharray").count(), 2);
     }
 
     #[test]
-    fn text_is_escaped() {
+    fn page_escapes_text() {
         let page = page(&[]);
         assert!(page.contains("&lt;pristine&gt;") && page.contains("Rates &amp; times"));
         assert!(!page.contains("<pristine>"));
     }
 
     #[test]
-    fn what_failed_is_said() {
+    fn page_lists_failures() {
         let page = page(&["GEO, run 2: too fast"]);
         assert!(page.contains("GEO, run 2: too fast"));
         assert!(!page.contains("Every check passed"));
     }
 
     #[test]
-    fn a_disturbed_run_is_noted_on_the_page() {
+    fn page_notes_a_disturbed_run() {
         let heading = Heading { notes: vec!["run 2: <lost>".into()], ..Heading::default() };
         let page = render(&heading, &downloads(), &timeline).expect("rendered");
         assert!(page.contains("run 2: &lt;lost&gt;"));
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_fetched_and_the_page_is_small() {
+    fn page_is_small_and_fetches_nothing() {
         let page = page(&[]);
         for word in ["src=", "href=", "@import", "url(", "<script"] {
             assert!(!page.contains(word), "{word}");
