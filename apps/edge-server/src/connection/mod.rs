@@ -224,7 +224,7 @@ impl Connection {
             self.on_lifetime_timeout(timeout, store, now);
         }
         if let Some(http) = &mut self.http {
-            let stalled = http.give_up_stalled(&mut self.quic, now);
+            let stalled = http.cancel_stalled(&mut self.quic, now);
             metrics.drops.count_stalled(stalled);
         }
         let is_idle = self.idle.take_idle(now);
@@ -450,7 +450,7 @@ impl Connection {
             wall_now,
             fetch,
         };
-        let read = http.take_requests(&mut self.quic, &mut request_context);
+        let read = http.read_requests(&mut self.quic, &mut request_context);
         let wrote = http.write(&mut self.quic, &mut request_context);
         read || wrote
     }

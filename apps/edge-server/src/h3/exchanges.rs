@@ -1,5 +1,5 @@
-//! Exchanges under way on a connection: each lasts from its request until the
-//! client has acknowledged the whole response, or either side has given it up.
+//! Exchanges under way on a connection: each lasts from its request until the client has
+//! acknowledged the whole response, or either endpoint has cancelled it.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -11,11 +11,11 @@ use quiche::h3::NameValue;
 
 use crate::quic::Quic;
 
-/// Longest texts that are kept of a request, in bytes: of its path, and of any other.
+/// The most that is kept of a request's path, and of any other field, in bytes.
 const PATH_BYTES_MAX: usize = 8 << 10;
 const TEXT_BYTES_MAX: usize = 1 << 10;
 
-/// What is told of a request afterwards, good or not.
+/// Summary of a request for the access log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestSummary {
     pub method: String,
@@ -25,39 +25,39 @@ pub struct RequestSummary {
     pub referer: Option<String>,
 }
 
-/// An exchange that is over.
+/// A request whose exchange has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinishedRequest {
-    pub asked: RequestSummary,
-    pub begun: SystemTime,
+    pub summary: RequestSummary,
+    pub started: SystemTime,
     pub duration: Duration,
     pub status: u16,
 
-    /// Of the response's body, as far as the transport has taken it.
+    /// Bytes of the response's body that the transport has taken.
     pub bytes: u64,
 
-    /// The client has all of the response, as far as can be known.
+    /// Whether the client has the whole response, as far as can be known.
     pub complete: bool,
 }
 
-/// Exchanges that are not over, by their streams. Bounded by the number of requests
-/// that a client may have under way.
+/// Exchanges of one connection. Bounded by the number of requests that a client may have
+/// under way.
 pub struct Exchanges {
+    /// By stream.
     under_way: HashMap<u64, Exchange>,
 
-    /// Those whose responses the transport has taken whole.
+    /// Streams whose whole response the transport has taken.
     written: Vec<u64>,
 
-    /// Those that are over, until they are told of.
-    ended: Vec<FinishedRequest>,
+    finished: Vec<FinishedRequest>,
 
-    /// What was asked is to be told as well.
+    /// Whether summaries are kept.
     logged: bool,
 }
 
 struct Exchange {
-    asked: RequestSummary,
-    begun: (Instant, SystemTime),
+    summary: RequestSummary,
+    started: (Instant, SystemTime),
 
     /// Absent until there is a response.
     status: Option<u16>,
@@ -65,26 +65,26 @@ struct Exchange {
 }
 
 impl Exchanges {
-    /// None yet. What was asked is remembered, if it is to be `logged`.
+    /// Returns an empty set, which keeps summaries if they are to be `logged`.
     pub fn new(logged: bool) -> Self {
-        Self { under_way: HashMap::default(), written: Vec::new(), ended: Vec::new(), logged }
+        Self { under_way: HashMap::default(), written: Vec::new(), finished: Vec::new(), logged }
     }
 
-    /// A request with these fields has come.
-    pub fn begin(&mut self, stream: u64, fields: &[h3::Header], begun: (Instant, SystemTime)) {
-        let asked =
+    /// Begins the exchange of a request with these fields.
+    pub fn begin(&mut self, stream: u64, fields: &[h3::Header], started: (Instant, SystemTime)) {
+        let summary =
             if self.logged { RequestSummary::read(fields) } else { RequestSummary::default() };
-        self.under_way.insert(stream, Exchange { asked, begun, status: None, bytes: 0 });
+        self.under_way.insert(stream, Exchange { summary, started, status: None, bytes: 0 });
     }
 
-    /// It is to be answered with this status.
-    pub fn on_answer(&mut self, stream: u64, status: u16) {
+    /// Notes the status of the response.
+    pub fn on_response(&mut self, stream: u64, status: u16) {
         if let Some(exchange) = self.under_way.get_mut(&stream) {
             exchange.status = Some(status);
         }
     }
 
-    /// The transport has all of its response, so many bytes.
+    /// Notes that the transport has taken the whole response, of so many bytes.
     pub fn on_written(&mut self, stream: u64, bytes: u64) {
         if let Some(exchange) = self.under_way.get_mut(&stream) {
             exchange.bytes = bytes;
@@ -92,8 +92,8 @@ impl Exchanges {
         }
     }
 
-    /// It has been given up, when the transport had taken so many bytes; or after it
-    /// had all.
+    /// Ends an exchange that was cancelled when the transport had taken so many bytes of
+    /// the response, or all of them.
     pub fn on_abort(&mut self, stream: u64, bytes: Option<u64>, now: Instant) {
         self.written.retain(|written| *written != stream);
         if let Some(exchange) = self.under_way.get_mut(&stream) {
@@ -102,9 +102,9 @@ impl Exchanges {
         }
     }
 
-    /// Ends those that the client has acknowledged: the transport knows nothing of
-    /// their streams any more.
-    pub fn settle(&mut self, quic: &mut Quic, now: Instant) {
+    /// Finishes the exchanges whose responses are acknowledged: the transport has dropped
+    /// their streams.
+    pub fn finish_acknowledged(&mut self, quic: &mut Quic, now: Instant) {
         let mut written = std::mem::take(&mut self.written);
         written.retain(|stream| {
             let is_known = quic.stream_capacity(*stream).is_ok();
@@ -122,24 +122,23 @@ impl Exchanges {
         for stream in std::mem::take(&mut self.written) {
             self.finish(stream, is_clean, now);
         }
-        let rest: Vec<_> = self.under_way.keys().copied().collect();
-        for stream in rest {
+        let unwritten: Vec<_> = self.under_way.keys().copied().collect();
+        for stream in unwritten {
             self.on_abort(stream, sent(stream), now);
         }
     }
 
-    /// Those that are over and have not been told of. One without a response is none to
-    /// tell of.
+    /// Takes the finished requests. One without a response is not among them.
     pub fn take_finished(&mut self) -> impl Iterator<Item = FinishedRequest> + '_ {
-        self.ended.drain(..)
+        self.finished.drain(..)
     }
 
-    /// Streams of all that are under way.
+    /// Returns the streams of all exchanges under way.
     pub fn streams(&self) -> impl Iterator<Item = u64> + '_ {
         self.under_way.keys().copied()
     }
 
-    /// Streams whose responses the transport has whole.
+    /// Returns the streams whose whole response the transport has taken.
     pub fn written(&self) -> impl Iterator<Item = u64> + '_ {
         self.written.iter().copied()
     }
@@ -152,19 +151,19 @@ impl Exchanges {
         self.under_way.is_empty()
     }
 
-    /// Gives memory back that nothing is in.
+    /// Frees unused memory.
     pub fn shrink_to_fit(&mut self) {
         self.under_way.shrink_to_fit();
         self.written.shrink_to_fit();
-        self.ended.shrink_to_fit();
+        self.finished.shrink_to_fit();
     }
 
     fn finish(&mut self, stream: u64, complete: bool, now: Instant) {
         let Some(exchange) = self.under_way.remove(&stream) else { return };
-        let Exchange { asked, begun, status: Some(status), bytes } = exchange else { return };
-        let (instant, begun) = begun;
+        let Exchange { summary, started, status: Some(status), bytes } = exchange else { return };
+        let (instant, started) = started;
         let duration = now.saturating_duration_since(instant);
-        self.ended.push(FinishedRequest { asked, begun, duration, status, bytes, complete });
+        self.finished.push(FinishedRequest { summary, started, duration, status, bytes, complete });
     }
 }
 
@@ -205,30 +204,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_how_each_exchange_ended() {
+    fn finished_request_tells_how_its_exchange_ended() {
         let start = quiche::clock::now();
         let at = (start, UNIX_EPOCH);
         let mut exchanges = Exchanges::new(true);
         for stream in 0..5 {
             exchanges.begin(stream, &fields(&format!("/{stream}")), at);
         }
-        exchanges.on_answer(0, 404);
+        exchanges.on_response(0, 404);
         exchanges.on_abort(0, Some(3), start + SECOND);
         exchanges.on_abort(1, None, start);
-        exchanges.on_answer(2, 200);
+        exchanges.on_response(2, 200);
         exchanges.on_written(2, 10);
         exchanges.on_abort(2, None, start);
         assert!(!exchanges.is_empty());
-        exchanges.on_answer(3, 200);
+        exchanges.on_response(3, 200);
         exchanges.on_written(3, 20);
-        exchanges.on_answer(4, 206);
+        exchanges.on_response(4, 206);
         exchanges.finish_all(true, |stream| (stream == 4).then_some(7), start + 2 * SECOND);
         assert!(exchanges.is_empty());
 
-        let told: Vec<_> = exchanges.take_finished().collect();
-        let brief = |ended: &FinishedRequest| {
-            let seconds = ended.duration.as_secs();
-            (ended.asked.path.clone(), ended.status, ended.bytes, ended.complete, seconds)
+        let finished: Vec<_> = exchanges.take_finished().collect();
+        let brief = |request: &FinishedRequest| {
+            let FinishedRequest { status, bytes, complete, .. } = *request;
+            (request.summary.path.clone(), status, bytes, complete, request.duration.as_secs())
         };
         let expected = [
             ("/0", 404, 3, false, 1),
@@ -237,54 +236,54 @@ mod tests {
             ("/4", 206, 7, false, 2),
         ];
         let expected = expected.map(|(path, s, b, c, d)| (path.to_owned(), s, b, c, d));
-        assert_eq!(told.iter().map(brief).collect::<Vec<_>>(), expected);
-        let RequestSummary { method, host, user_agent, referer, .. } = told[0].asked.clone();
+        assert_eq!(finished.iter().map(brief).collect::<Vec<_>>(), expected);
+        let RequestSummary { method, host, user_agent, referer, .. } = finished[0].summary.clone();
         assert_eq!((method.as_str(), host.as_str()), ("GET", "a.example"));
         assert_eq!((user_agent.as_deref(), referer), (Some("x/1"), None));
         assert_eq!(exchanges.take_finished().count(), 0);
     }
 
     #[test]
-    fn a_client_that_leaves_before_it_has_all_may_lack_what_it_did_not_acknowledge() {
+    fn unacknowledged_response_is_incomplete_after_an_error() {
         let start = quiche::clock::now();
         let mut exchanges = Exchanges::new(true);
         exchanges.begin(0, &fields("/"), (start, UNIX_EPOCH));
-        exchanges.on_answer(0, 200);
+        exchanges.on_response(0, 200);
         exchanges.on_written(0, 20);
         exchanges.finish_all(false, |_| None, start);
-        assert!(exchanges.take_finished().all(|ended| !ended.complete && ended.bytes == 20));
+        assert!(exchanges.take_finished().all(|request| !request.complete && request.bytes == 20));
     }
 
     #[test]
-    fn no_room_is_kept_of_what_is_over() {
+    fn shrinking_frees_memory_of_finished_exchanges() {
         let start = quiche::clock::now();
         let mut exchanges = Exchanges::new(true);
         for stream in (0..400).step_by(4) {
             exchanges.begin(stream, &fields("/"), (start, UNIX_EPOCH));
-            exchanges.on_answer(stream, 200);
+            exchanges.on_response(stream, 200);
             exchanges.on_written(stream, 20);
             exchanges.on_abort(stream, None, start);
         }
         exchanges.begin(400, &fields("/"), (start, UNIX_EPOCH));
         assert_eq!(exchanges.take_finished().count(), 100);
         exchanges.shrink_to_fit();
-        let Exchanges { under_way, written, ended, .. } = exchanges;
-        assert_eq!((written.capacity(), ended.capacity()), (0, 0));
+        let Exchanges { under_way, written, finished, .. } = exchanges;
+        assert_eq!((written.capacity(), finished.capacity()), (0, 0));
         assert!(under_way.contains_key(&400) && under_way.capacity() < 10);
     }
 
     #[test]
-    fn long_texts_are_cut_and_nothing_is_kept_that_nobody_asks_for() {
+    fn summary_is_bounded_and_kept_only_for_the_log() {
         let start = quiche::clock::now();
-        let end = |mut exchanges: Exchanges| {
+        let path_bytes = |mut exchanges: Exchanges| {
             exchanges.begin(0, &fields(&"é".repeat(PATH_BYTES_MAX)), (start, UNIX_EPOCH));
-            exchanges.on_answer(0, 414);
+            exchanges.on_response(0, 414);
             exchanges.finish_all(false, |_| None, start);
             let paths: Vec<_> =
-                exchanges.take_finished().map(|ended| ended.asked.path.len()).collect();
+                exchanges.take_finished().map(|request| request.summary.path.len()).collect();
             paths
         };
-        assert_eq!(end(Exchanges::new(true)), [PATH_BYTES_MAX]);
-        assert_eq!(end(Exchanges::new(false)), [0]);
+        assert_eq!(path_bytes(Exchanges::new(true)), [PATH_BYTES_MAX]);
+        assert_eq!(path_bytes(Exchanges::new(false)), [0]);
     }
 }

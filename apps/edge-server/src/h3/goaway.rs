@@ -1,5 +1,5 @@
-//! The end of a connection's requests: that the client is told of it, and what became of
-//! those that were made.
+//! GOAWAY and the end of an HTTP/3 session (RFC 9114, 5): which requests are still answered,
+//! and what became of those that were made.
 
 use std::time::Instant;
 
@@ -14,11 +14,11 @@ use crate::quic::Quic;
 /// The first stream that the server opens is HTTP/3's control stream (RFC 9114, 6.2.1).
 const CONTROL_STREAM: u64 = 3;
 
-/// A GOAWAY with it says that there will be another (RFC 9114, 5.2).
+/// Stream ID of a GOAWAY that another one will follow (RFC 9114, 5.2).
 const STREAM_ID_MAX: u64 = (1 << 62) - 4;
 
 impl Session {
-    /// The exchanges that are over and have not been told of.
+    /// Takes the finished requests.
     pub fn take_finished(&mut self) -> impl Iterator<Item = FinishedRequest> + '_ {
         self.exchanges.take_finished()
     }
@@ -31,19 +31,18 @@ impl Session {
         self.exchanges.finish_all(is_clean, sent, now);
     }
 
-    /// Nothing that the client asked is unfinished, or not acknowledged.
+    /// Returns whether every response is finished and acknowledged.
     pub fn is_idle(&self) -> bool {
         self.exchanges.is_empty()
     }
 
-    /// Tells the client to ask elsewhere from now on (RFC 9114, 5.2). What it asks all
-    /// the same is answered until it is told for the `last` time, and rejected from
-    /// then on.
-    pub fn go_away(&mut self, quic: &mut Quic, last: bool) {
-        let from = if last { self.next_stream } else { STREAM_ID_MAX };
-        let is_news = self.refused_from.is_none_or(|told| from < told);
-        if is_news && self.h3.send_goaway(quic, from).is_ok() {
-            self.refused_from = Some(from);
+    /// Sends GOAWAY, once each for the first and the last (RFC 9114, 5.2). Requests that
+    /// arrive before the last one are answered, later ones are rejected.
+    pub fn go_away(&mut self, quic: &mut Quic, is_final: bool) {
+        let id = if is_final { self.next_stream } else { STREAM_ID_MAX };
+        let is_lower = self.goaway_id.is_none_or(|sent| id < sent);
+        if is_lower && self.h3.send_goaway(quic, id).is_ok() {
+            self.goaway_id = Some(id);
         }
     }
 
@@ -52,14 +51,14 @@ impl Session {
         hooks::stream_unacknowledged(quic, CONTROL_STREAM) == 0
     }
 
-    /// The client may ask again elsewhere: nothing has been done (RFC 9114, 4.1.1).
+    /// Rejects a request, which the client may make again elsewhere (RFC 9114, 4.1.1).
     pub(super) fn reject(&mut self, quic: &mut Quic, stream: u64) {
         self.stop_reading(quic, stream, WireErrorCode::RequestRejected);
-        self.give_up(quic, stream, WireErrorCode::RequestRejected);
+        self.cancel(quic, stream, WireErrorCode::RequestRejected);
     }
 }
 
-/// Whether who closed a connection with this error had nothing to complain of.
+/// Returns whether an endpoint closed the connection without an error.
 pub fn is_no_error(error: &quiche::ConnectionError) -> bool {
     let no_error = match error.is_app {
         true => WireErrorCode::NoError as u64,

@@ -1,5 +1,5 @@
-//! HTTP/3 on one connection (RFC 9114): requests in, responses out, as far as the
-//! transport takes them.
+//! HTTP/3 session of one connection (RFC 9114): reads requests, and writes responses as far
+//! as the transport takes them.
 
 pub mod exchanges;
 pub mod goaway;
@@ -47,32 +47,31 @@ use crate::http::request::RequestError;
 use crate::http::response::Response;
 use crate::quic::Quic;
 
-/// The most that one response writes before the next has its turn, in bytes: of
-/// those that share, and of one that goes before the rest.
+/// The most that a response writes in one turn, in bytes: one that shares with others, and
+/// one that goes first.
 const SHARED_TURN_BYTES_MAX: usize = 32 << 10;
 const TURN_BYTES_MAX: usize = 256 << 10;
 
 /// The most of responses that waits in the transport to be sent, in bytes: more than is
 /// ever due at once, so that the transport does not take the application for the
 /// bottleneck, and less than would delay the first packet of a jump. The window is no
-/// bound: what waits for its release time does not fill it, nor does what was lost.
+/// limit: packets that wait for their release time do not fill it, nor do lost ones.
 const UNSENT_BYTES_MAX: usize = 256 << 10;
 
-/// Malformed requests on one connection, and unfinished ones that the client takes
-/// back: who sends more means harm, and each leaves what has come of it behind in the
-/// library.
+/// Malformed requests on one connection, and unfinished ones that the client cancels. More
+/// are an attack, and each leaves its part behind in the library.
 const MALFORMED_MAX: u32 = 100;
 
-/// Requests on one connection that the client takes back before they are answered.
+/// Requests on one connection that the client cancels before they are answered.
 const CANCELLED_MAX: u32 = 10_000;
 
-/// What is taken from the library before any of it is answered: it is in memory meanwhile.
+/// Events that are taken from the library before the first is handled.
 const EVENTS_MAX: usize = 32;
 
-/// A round trip to which it adds little that packets gather for a moment.
+/// A round trip so long that it matters little if ACKs gather for a moment.
 const LONG_ROUND_TRIP: Duration = Duration::from_millis(4);
 
-/// From one request stream to the next (RFC 9000, 2.1).
+/// Step from one request stream to the next (RFC 9000, 2.1).
 const STREAM_ID_STEP: u64 = 4;
 
 /// The HTTP/3 side of a connection.
@@ -86,11 +85,11 @@ pub struct Session {
 
     exchanges: Exchanges,
 
-    /// The stream after the last one that has brought a request.
+    /// The stream after the last one with a request.
     next_stream: u64,
 
-    /// The client knows that requests on this stream and later ones are not answered.
-    refused_from: Option<u64>,
+    /// Stream ID of the last GOAWAY: requests on it and later streams are rejected.
+    goaway_id: Option<u64>,
 
     malformed: u32,
     cancelled: u32,
@@ -98,20 +97,20 @@ pub struct Session {
     stall_detector: StallDetector,
     send_quota: SendQuota,
 
-    /// What the transport has taken of responses, in bytes.
+    /// Bytes of responses that the transport has taken.
     written_bytes: u64,
 
-    /// Content that has come, in bytes.
+    /// Bytes of content that have arrived.
     received_bytes: u64,
 
-    /// All streams before this one have come and gone.
-    ended_below: u64,
+    /// All streams before this one are closed.
+    closed_below: u64,
 
     /// Requests that the client may have under way.
     requests_max: u64,
 }
 
-/// What requests are answered with.
+/// Resources of the worker that responses need.
 pub struct RequestContext<'a> {
     pub virtual_hosts: &'a VirtualHosts,
     pub limits: &'a Limits,
@@ -122,18 +121,18 @@ pub struct RequestContext<'a> {
     pub now: Instant,
     pub wall_now: SystemTime,
 
-    /// Begins to read what the response on a stream needs from disk;
-    /// [`Session::on_fetched`] ends it.
+    /// Begins to read from disk for the response on a stream. The result goes to
+    /// [`Session::on_fetched`].
     pub fetch: &'a mut dyn FnMut(u64, FileRange),
 }
 
 impl Session {
-    /// Starts HTTP/3 on an established connection. What was asked is remembered until it
-    /// is told, if it is `logged`.
+    /// Starts HTTP/3 on an established connection. Summaries of requests are kept if they
+    /// are to be `logged`.
     ///
     /// # Errors
     ///
-    /// The transport's.
+    /// The transport refuses a stream.
     pub fn new(
         quic: &mut Quic,
         config: &h3::Config,
@@ -148,25 +147,25 @@ impl Session {
             request_bodies: HashMap::default(),
             exchanges: Exchanges::new(logged),
             next_stream: 0,
-            refused_from: None,
+            goaway_id: None,
             malformed: 0,
             cancelled: 0,
             stall_detector: StallDetector::new(limits.stall_time(), now),
             send_quota: SendQuota::new(limits.send_buffer()),
             written_bytes: 0,
             received_bytes: 0,
-            ended_below: 0,
+            closed_below: 0,
             requests_max: limits.requests_max.into(),
         })
     }
 
-    /// Bytes of responses that the transport has not taken yet.
+    /// Returns the bytes of responses that the transport has not taken yet.
     pub fn unsent_bytes(&self) -> u64 {
         self.responses.unsent_bytes()
     }
 
-    /// The round trip in which ACKs will let more of a response go, if it is so long that
-    /// it matters little when exactly.
+    /// Returns the round trip in which ACKs will open the window for more of a response, if it
+    /// is so long that it matters little when exactly.
     pub fn awaits_acks(&self, quic: &Quic) -> Option<Duration> {
         if self.unsent_bytes() == 0 {
             return None;
@@ -175,9 +174,9 @@ impl Session {
         Some(path.rtt).filter(|round_trip| *round_trip >= LONG_ROUND_TRIP)
     }
 
-    /// Takes in what clients ask. Returns whether they asked anything.
-    pub fn take_requests(&mut self, quic: &mut Quic, context: &mut RequestContext<'_>) -> bool {
-        self.exchanges.settle(quic, context.now);
+    /// Reads requests, and begins their responses. Returns whether anything was read.
+    pub fn read_requests(&mut self, quic: &mut Quic, context: &mut RequestContext<'_>) -> bool {
+        self.exchanges.finish_acknowledged(quic, context.now);
         let mut any = false;
         let mut events = Vec::new();
         loop {
@@ -192,13 +191,12 @@ impl Session {
         }
     }
 
-    /// What has come, as far as it is the same whatever becomes of it. The library's part
-    /// for all of it, then ours: the code of both together does not stay in the
-    /// processor's cache from one request to the next.
+    /// Takes up to [`EVENTS_MAX`] events before any is handled, so that the library's code and
+    /// ours do not evict each other from the instruction cache.
     fn poll_ahead(&mut self, quic: &mut Quic, events: &mut Vec<(u64, h3::Event)>) {
         while events.len() < EVENTS_MAX {
             let Some((stream, event)) = self.next_event(quic) else { return };
-            // The answer may leave the rest unread.
+            // The response may leave the rest unread.
             let has_rest = matches!(event, h3::Event::Headers { more_frames: true, .. });
             events.push((stream, event));
             if has_rest {
@@ -252,117 +250,131 @@ impl Session {
         more_frames: bool,
         context: &RequestContext<'_>,
     ) {
-        if self.refused_from.is_some_and(|from| from <= stream) {
+        if self.goaway_id.is_some_and(|id| id <= stream) {
             return self.reject(quic, stream);
         }
         self.next_stream = self.next_stream.max(stream + STREAM_ID_STEP);
         self.exchanges.begin(stream, list, (context.now, context.wall_now));
-        let is_long = request::section_bytes(list) > context.limits.header_bytes_max as usize;
+        let is_too_long = request::section_bytes(list) > context.limits.header_bytes_max as usize;
         let request = match Request::read(list) {
-            Ok(_) if is_long => Err(RequestError::Refused(431)),
+            Ok(_) if is_too_long => Err(RequestError::Refused(431)),
             read => read,
         };
         let request = match request {
             Ok(request) => request,
             Err(RequestError::Malformed(why)) => return self.abort(quic, stream, why),
             Err(RequestError::Refused(status)) => {
-                self.exchanges.on_answer(stream, status);
-                let answer = Response::error(status);
                 let with_body = !request::is_head(list);
-                let priority = Priority::UNSAID;
-                let response =
-                    ResponseWriter::new(stream, answer, with_body, priority, context.wall_now);
-                self.responses.insert(response.into());
+                let response = Response::error(status);
+                self.respond(stream, response, with_body, Priority::DEFAULT, context.wall_now);
                 return self.stop_request(quic, stream);
             }
         };
         if !more_frames && request.content_length.is_some_and(|length| length > 0) {
-            return self.abort(quic, stream, "less content than announced");
+            return self.abort(quic, stream, "less content than Content-Length");
         }
-        let said = request.value("priority").map(str::as_bytes);
+        let field = request.value("priority").map(str::as_bytes);
         // RFC 9218, 7.1: an update, even one that came first, overrides the field.
         let priority = match self.h3.take_last_priority_update(stream) {
             Ok(update) => Priority::read(&update),
-            Err(_) => Priority::read(said.unwrap_or_default()),
+            Err(_) => Priority::read(field.unwrap_or_default()),
         };
         let virtual_host = context.virtual_hosts.find(request.host);
-        // RFC 8470, 3: until the handshake is complete, somebody may be sending again
-        // what somebody else has sent.
+        // RFC 8470, 3: until the handshake is complete, requests may be replayed.
         let is_early = !quic.is_established() || request.was_early();
         let too_early = is_early && !request.method.is_safe();
         let takes_upload = !too_early && virtual_host.accepts_upload(&request);
-        let bound = takes_upload.then_some(speedtest::BYTES_MAX);
-        let mut body = RequestBody::new(request.content_length, bound, priority);
-        if bound.is_some() && body.fits() {
+        let limit = takes_upload.then_some(speedtest::BYTES_MAX);
+        let mut body = RequestBody::new(request.content_length, limit, priority);
+        if limit.is_some() && body.fits() {
             body.continued =
-                more_frames && request.expects_continue() && self.tell_to_go_on(quic, stream);
+                more_frames && request.expects_continue() && self.send_continue(quic, stream);
             self.request_bodies.insert(stream, body);
             return;
         }
-        let answer = match bound {
+        let response = match limit {
             Some(_) => Response::error(413),
             None if too_early => Response::error(425),
             None => virtual_host.respond(&request, context.wall_now),
         };
-        self.exchanges.on_answer(stream, answer.status);
-        let refused = answer.status >= 400;
+        let is_error = response.status >= 400;
         let with_body = request.method != Method::Head;
-        let response = ResponseWriter::new(stream, answer, with_body, priority, context.wall_now);
-        self.responses.insert(response.into());
+        self.respond(stream, response, with_body, priority, context.wall_now);
         match more_frames {
-            true if refused => self.stop_request(quic, stream),
+            true if is_error => self.stop_request(quic, stream),
             true => drop(self.request_bodies.insert(stream, body)),
             false => (),
         }
     }
 
-    /// Content of a request: counted, and not kept.
+    /// Begins the response on a stream.
+    fn respond(
+        &mut self,
+        stream: u64,
+        response: Response,
+        with_body: bool,
+        priority: Priority,
+        wall_now: SystemTime,
+    ) {
+        self.exchanges.on_response(stream, response.status);
+        let writer = ResponseWriter::new(stream, response, with_body, priority, wall_now);
+        self.responses.insert(writer.into());
+    }
+
+    /// Reads content of a request, which is counted and not kept.
     fn on_data(&mut self, quic: &mut Quic, stream: u64, context: &mut RequestContext<'_>) {
         while let Ok(count) = self.h3.recv_body(quic, stream, context.scratch) {
             self.received_bytes += count as u64;
             let Some(body) = self.request_bodies.get_mut(&stream) else { continue };
-            match body.take(count as u64) {
+            match body.receive(count as u64) {
                 Ok(()) => (),
-                Err(Overflow::Announced) => {
-                    return self.abort(quic, stream, "more content than announced");
+                Err(Overflow::ContentLength) => {
+                    return self.abort(quic, stream, "more content than Content-Length");
                 }
-                Err(Overflow::Bound) => {
+                Err(Overflow::Limit) => {
                     let body = *body;
-                    self.conclude(stream, Response::error(413), body, context.wall_now);
+                    self.respond_to_upload(stream, Response::error(413), body, context.wall_now);
                     return self.stop_request(quic, stream);
                 }
             }
         }
     }
 
-    /// A request has ended.
+    /// Handles the end of a request.
     fn on_end(&mut self, quic: &mut Quic, stream: u64, context: &RequestContext<'_>) {
         let Some(body) = self.request_bodies.remove(&stream) else { return };
         if !body.is_complete() {
-            return self.abort(quic, stream, "less content than announced");
+            return self.abort(quic, stream, "less content than Content-Length");
         }
         if let Some(bytes) = body.uploaded() {
-            let answer = speedtest::uploaded(bytes);
-            self.conclude(stream, answer, body, context.wall_now);
+            let response = speedtest::uploaded(bytes);
+            self.respond_to_upload(stream, response, body, context.wall_now);
         }
     }
 
-    /// Answers an upload.
-    fn conclude(&mut self, stream: u64, answer: Response, body: RequestBody, wall_now: SystemTime) {
-        self.exchanges.on_answer(stream, answer.status);
-        let response = ResponseWriter::new(stream, answer, true, body.priority, wall_now);
-        self.responses.insert(response.after_interim(body.continued).into());
+    /// Begins the response to an upload.
+    fn respond_to_upload(
+        &mut self,
+        stream: u64,
+        response: Response,
+        body: RequestBody,
+        wall_now: SystemTime,
+    ) {
+        self.exchanges.on_response(stream, response.status);
+        let writer = ResponseWriter::new(stream, response, true, body.priority, wall_now);
+        self.responses.insert(writer.after_interim(body.continued).into());
     }
 
-    /// Sends a 100 (RFC 9110, 10.1.1). Returns whether it could be sent: a client does
-    /// not wait for ever.
-    fn tell_to_go_on(&mut self, quic: &mut Quic, stream: u64) -> bool {
+    /// Sends a 100 (RFC 9110, 10.1.1). Returns whether it could be sent; if not, the client
+    /// sends its content after a while.
+    fn send_continue(&mut self, quic: &mut Quic, stream: u64) -> bool {
         let head = [h3::Header::new(b":status", b"100")];
         self.h3.send_response(quic, stream, &head, false).is_ok()
     }
 
-    /// RFC 9218, 7: for a response under way. The library keeps one that comes before
-    /// its request, and drops one for a response that the transport has taken whole.
+    /// Applies a PRIORITY_UPDATE to a response under way (RFC 9218, 7). The library keeps one
+    /// that arrives before its request, and drops one for a response that the transport has
+    /// taken whole.
     fn on_priority_update(&mut self, quic: &mut Quic, stream: u64) {
         if !self.request_bodies.contains_key(&stream) && !self.responses.contains(stream) {
             return;
@@ -376,27 +388,27 @@ impl Session {
         priority.apply(quic, stream);
     }
 
-    /// Gives each response its turn until none gets further, or enough waits to be
-    /// sent. Returns whether any got further.
+    /// Gives responses their turns until all are blocked, or enough waits to be sent. Returns
+    /// whether anything was written.
     pub fn write(&mut self, quic: &mut Quic, context: &mut RequestContext<'_>) -> bool {
         let mut any = false;
         let mut room = UNSENT_BYTES_MAX.saturating_sub(hooks::stream_bytes_unsent(quic));
-        // Those before it get no further.
+        // Those before it are blocked.
         let mut next = 0;
         while room > 0 {
-            let allowed = self.allowed(quic);
-            if allowed == 0 {
+            let quota = self.quota_left(quic);
+            if quota == 0 {
                 break;
             }
             let shared = self.responses.is_shared(next);
             let turn_bytes_max = if shared { SHARED_TURN_BYTES_MAX } else { TURN_BYTES_MAX };
-            let turn_bytes_max = turn_bytes_max.min(allowed as usize).min(room);
+            let turn_bytes_max = turn_bytes_max.min(quota as usize).min(room);
             let Some(response) = self.responses.at(next) else { break };
             let (stream, sent_before) = (response.stream, response.sent_bytes());
             let step = response.step(&mut self.h3, quic, turn_bytes_max, context.fetch);
             let sent = response.sent_bytes();
             let taken = sent - sent_before;
-            self.send_quota.take(taken);
+            self.send_quota.consume(taken);
             self.written_bytes += taken;
             room = room.saturating_sub(taken as usize);
             any |= !matches!(step, Ok(Step::Blocked | Step::Fetching));
@@ -419,39 +431,40 @@ impl Session {
         any
     }
 
-    /// How much of responses may be written before the client has acknowledged more.
-    fn allowed(&mut self, quic: &Quic) -> u64 {
-        self.send_quota.left(|| kept_bytes(&self.exchanges, quic))
+    /// Returns how much may be written before the client acknowledges more.
+    fn quota_left(&mut self, quic: &Quic) -> u64 {
+        self.send_quota.left(|| unacknowledged_bytes(&self.exchanges, quic))
     }
 
-    /// A piece of a response has been read from disk. The client may have taken the
-    /// request back meanwhile.
+    /// Takes a chunk of a response that has been read from disk. The client may have
+    /// cancelled the request meanwhile.
     pub fn on_fetched(&mut self, stream: u64, bytes: io::Result<Bytes>) {
         if let Some(response) = self.responses.get_mut(stream) {
             response.on_fetched(bytes);
         }
     }
 
-    /// The client has taken a request back.
+    /// Handles a request that the client has cancelled.
     fn on_reset(&mut self, quic: &mut Quic, stream: u64) {
         let read = self.request_bodies.remove(&stream).is_some() || self.responses.contains(stream);
         self.cancelled += u32::from(read);
         self.malformed += u32::from(!read);
-        self.give_up(quic, stream, WireErrorCode::NoError);
-        self.bound_harm(quic);
+        self.cancel(quic, stream, WireErrorCode::NoError);
+        self.limit_abuse(quic);
     }
 
-    /// A malformed request is a stream error (RFC 9114, 4.1.2).
+    /// Aborts a malformed request, which is a stream error (RFC 9114, 4.1.2).
     fn abort(&mut self, quic: &mut Quic, stream: u64, why: &str) {
         debug!("{}: stream {stream}: {why}", quic.trace_id());
         self.malformed += 1;
         self.stop_reading(quic, stream, WireErrorCode::MessageError);
-        self.give_up(quic, stream, WireErrorCode::MessageError);
-        self.bound_harm(quic);
+        self.cancel(quic, stream, WireErrorCode::MessageError);
+        self.limit_abuse(quic);
     }
 
-    /// RFC 9114, 10.5: who makes the server work for nothing is sent away.
-    fn bound_harm(&self, quic: &mut Quic) {
+    /// Closes the connection of a client that makes the server work for nothing (RFC 9114,
+    /// 10.5).
+    fn limit_abuse(&self, quic: &mut Quic) {
         if self.malformed > MALFORMED_MAX || self.cancelled > CANCELLED_MAX {
             let _ = quic.close(
                 true,
@@ -461,7 +474,7 @@ impl Session {
         }
     }
 
-    /// The rest of a request changes nothing of its answer (RFC 9114, 4.1).
+    /// Stops reading a request, whose rest does not change its response (RFC 9114, 4.1).
     fn stop_request(&mut self, quic: &mut Quic, stream: u64) {
         self.stop_reading(quic, stream, WireErrorCode::NoError);
     }
@@ -473,15 +486,16 @@ impl Session {
         }
     }
 
-    fn give_up(&mut self, quic: &mut Quic, stream: u64, code: WireErrorCode) {
+    /// Cancels an exchange.
+    fn cancel(&mut self, quic: &mut Quic, stream: u64, code: WireErrorCode) {
         let sent = self.responses.remove(stream).map(|response| response.sent_bytes());
         self.exchanges.on_abort(stream, sent, clock::now());
         let _ = quic.stream_shutdown(stream, Shutdown::Write, code as u64);
     }
 }
 
-/// What the transport keeps of responses until the client has acknowledged it.
-fn kept_bytes(exchanges: &Exchanges, quic: &Quic) -> u64 {
+/// Returns the bytes of responses that the transport keeps until they are acknowledged.
+fn unacknowledged_bytes(exchanges: &Exchanges, quic: &Quic) -> u64 {
     exchanges.streams().map(|stream| hooks::stream_unacknowledged(quic, stream)).sum()
 }
 

@@ -1,5 +1,5 @@
-//! Priorities of responses (RFC 9218): what a client says, and the order that it
-//! means.
+//! Priorities of responses (RFC 9218): the field that clients send, and its effect on the
+//! transport's streams.
 
 use quiche::h3;
 use sfv::BareItem;
@@ -7,40 +7,39 @@ use sfv::ListEntry;
 
 use crate::quic::Quic;
 
-/// What of RFC 9218 the transport's library puts between its streams: urgencies
-/// begin there.
+/// Urgency of the transport's library that stands for 0 in RFC 9218.
 const TRANSPORT_URGENCY_FIRST: u8 = 124;
 
 const URGENCY_DEFAULT: u8 = 3;
 const URGENCY_MAX: i64 = 7;
 
-/// A response's place among others.
+/// Priority of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Priority {
     /// 0 is the most urgent, 7 the least.
     pub urgency: u8,
 
-    /// It shares with others of its urgency, instead of being sent before those
-    /// that were asked for later.
+    /// Whether it shares with others of its urgency, instead of being sent before those of
+    /// later requests.
     pub incremental: bool,
 }
 
 impl Priority {
-    /// Where a client says nothing: two downloads share.
-    pub const UNSAID: Self = Self { urgency: URGENCY_DEFAULT, incremental: true };
+    /// Without a field, two downloads share.
+    pub const DEFAULT: Self = Self { urgency: URGENCY_DEFAULT, incremental: true };
 
-    /// Reads a field's value. Whatever of it is not understood is as if it had not
-    /// been said (RFC 9218, 4).
+    /// Reads a field's value. Parameters that cannot be read have their defaults (RFC 9218,
+    /// 4).
     pub fn read(value: &[u8]) -> Self {
         // Nearly all requests.
         if value.is_empty() {
-            return Self::UNSAID;
+            return Self::DEFAULT;
         }
-        let said = sfv::Parser::parse_dictionary(value).unwrap_or_default();
-        if said.is_empty() {
-            return Self::UNSAID;
+        let members = sfv::Parser::parse_dictionary(value).unwrap_or_default();
+        if members.is_empty() {
+            return Self::DEFAULT;
         }
-        let item = |name: &str| match said.get(name) {
+        let item = |name: &str| match members.get(name) {
             Some(ListEntry::Item(item)) => Some(&item.bare_item),
             _ => None,
         };
@@ -53,15 +52,15 @@ impl Priority {
         Self { urgency, incremental: item("i") == Some(&BareItem::Boolean(true)) }
     }
 
-    /// For the library that sends a response's head.
+    /// Returns it for the library that sends a response's header section.
     pub fn for_http(self) -> h3::Priority {
         h3::Priority::new(self.urgency, self.incremental)
     }
 
-    /// Tells the transport, which sends what it has been given in this order.
+    /// Sets the priority of the transport's stream.
     pub fn apply(self, quic: &mut Quic, stream: u64) {
         let urgency = TRANSPORT_URGENCY_FIRST + self.urgency;
-        // Fails for a stream that is gone, and then nothing is left to order.
+        // Fails if the stream is closed, and then nothing is left to order.
         let _ = quic.stream_priority(stream, urgency, self.incremental);
     }
 }
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_understood_has_its_default() {
+    fn unreadable_parameter_has_its_default() {
         let table = [
             ("", (3, true)),
             ("u=?", (3, true)),

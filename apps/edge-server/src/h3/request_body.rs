@@ -1,66 +1,64 @@
-//! Request body: counted against what the client announced
-//! (RFC 9114, 4.1.2) and what the server takes.
+//! Request body: its length against Content-Length (RFC 9114, 4.1.2) and the server's limit.
 
 use crate::h3::priority::Priority;
 
-/// A request that has not ended.
+/// Body of a request that has not ended.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestBody {
-    /// In bytes.
-    announced: Option<u64>,
-    received: u64,
+    content_length: Option<u64>,
+    received_bytes: u64,
 
-    /// It is answered at its end, and may be so long, in bytes.
-    bound: Option<u64>,
+    /// Limit of an upload, which gets its response at its end, in bytes.
+    limit: Option<u64>,
 
-    /// Its answer's.
+    /// Priority of the response.
     pub priority: Priority,
 
-    /// The client has been told to go on: the answer's head is not the first.
+    /// Whether a 100 (Continue) has been sent.
     pub continued: bool,
 }
 
-/// Which limit content exceeds.
+/// Limit that content exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overflow {
-    Announced,
-    Bound,
+    ContentLength,
+    Limit,
 }
 
 impl RequestBody {
-    pub fn new(announced: Option<u64>, bound: Option<u64>, priority: Priority) -> Self {
-        Self { announced, received: 0, bound, priority, continued: false }
+    pub fn new(content_length: Option<u64>, limit: Option<u64>, priority: Priority) -> Self {
+        Self { content_length, received_bytes: 0, limit, priority, continued: false }
     }
 
-    /// Whether what is announced is not too much.
+    /// Returns whether Content-Length is within the limit.
     pub fn fits(&self) -> bool {
-        self.announced.unwrap_or(0) <= self.bound.unwrap_or(u64::MAX)
+        self.content_length.unwrap_or(0) <= self.limit.unwrap_or(u64::MAX)
     }
 
-    /// Takes content in.
+    /// Counts content that has arrived.
     ///
     /// # Errors
     ///
-    /// It is too much.
-    pub fn take(&mut self, bytes: u64) -> Result<(), Overflow> {
-        self.received += bytes;
-        if self.announced.is_some_and(|announced| self.received > announced) {
-            return Err(Overflow::Announced);
+    /// The content is too long.
+    pub fn receive(&mut self, bytes: u64) -> Result<(), Overflow> {
+        self.received_bytes += bytes;
+        if self.content_length.is_some_and(|length| self.received_bytes > length) {
+            return Err(Overflow::ContentLength);
         }
-        match self.bound.is_some_and(|bound| self.received > bound) {
-            true => Err(Overflow::Bound),
+        match self.limit.is_some_and(|limit| self.received_bytes > limit) {
+            true => Err(Overflow::Limit),
             false => Ok(()),
         }
     }
 
-    /// All that was announced has come.
+    /// Returns whether the content has the length of Content-Length.
     pub fn is_complete(&self) -> bool {
-        self.announced.is_none_or(|announced| self.received == announced)
+        self.content_length.is_none_or(|length| self.received_bytes == length)
     }
 
-    /// What has come, if its answer waits for it.
+    /// Returns the bytes of an upload.
     pub fn uploaded(&self) -> Option<u64> {
-        self.bound.map(|_| self.received)
+        self.limit.map(|_| self.received_bytes)
     }
 }
 
@@ -69,26 +67,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_is_held_against_its_length_and_its_bound() {
-        let body = |announced, bound| RequestBody::new(announced, bound, Priority::UNSAID);
+    fn body_is_bounded_by_content_length_and_limit() {
+        let body = |length, limit| RequestBody::new(length, limit, Priority::DEFAULT);
         assert!(body(Some(10), Some(10)).fits());
         assert!(!body(Some(11), Some(10)).fits());
         assert!(body(Some(11), None).fits());
 
-        for (announced, bound, pieces, expected, complete) in [
+        for (length, limit, pieces, expected, complete) in [
             (None, None, &[5, 5][..], Ok(()), true),
             (Some(10), None, &[5, 5], Ok(()), true),
             (Some(10), None, &[5], Ok(()), false),
-            (Some(10), None, &[5, 6], Err(Overflow::Announced), false),
+            (Some(10), None, &[5, 6], Err(Overflow::ContentLength), false),
             (None, Some(10), &[5, 5], Ok(()), true),
-            (None, Some(10), &[5, 6], Err(Overflow::Bound), true),
+            (None, Some(10), &[5, 6], Err(Overflow::Limit), true),
             (Some(0), Some(10), &[], Ok(()), true),
         ] {
-            let mut body = body(announced, bound);
-            let taken = pieces.iter().try_for_each(|bytes| body.take(*bytes));
-            let case = format!("{announced:?} {bound:?} {pieces:?}");
-            assert_eq!((taken, body.is_complete()), (expected, complete), "{case}");
-            assert_eq!(body.uploaded().is_some(), bound.is_some(), "{case}");
+            let mut body = body(length, limit);
+            let received = pieces.iter().try_for_each(|bytes| body.receive(*bytes));
+            let case = format!("{length:?} {limit:?} {pieces:?}");
+            assert_eq!((received, body.is_complete()), (expected, complete), "{case}");
+            assert_eq!(body.uploaded().is_some(), limit.is_some(), "{case}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One response on its way into the transport.
+//! Writer of one response into the transport.
 
 use std::io;
 use std::time::SystemTime;
@@ -18,17 +18,17 @@ use crate::http::response::Field;
 use crate::http::response::Response;
 use crate::quic::Quic;
 
-/// Status, date and length.
+/// Status, Date and Content-Length.
 const OWN_FIELDS: usize = 3;
 
-/// The longest body that is sent at once with its header section, in bytes: copied, what
-/// costs less than a write of its own.
-const WHOLE_BYTES_MAX: u64 = 2 << 10;
+/// The longest body that is sent together with its header section, in bytes: to copy it costs
+/// less than a write of its own.
+const FAST_PATH_BYTES_MAX: u64 = 2 << 10;
 
-/// The longest frame header in front of a piece of a body, in bytes.
+/// The longest frame header in front of a chunk of a body, in bytes.
 const FRAME_HEADER_BYTES_MAX: usize = 9;
 
-/// A response, as far as the transport has not taken it.
+/// A response under way.
 pub struct ResponseWriter {
     pub stream: u64,
     pub priority: Priority,
@@ -36,22 +36,22 @@ pub struct ResponseWriter {
     /// The field lines of its header section, until they are sent.
     head: Option<Vec<Field>>,
 
-    /// An interim response has been sent.
+    /// Whether an interim response has been sent.
     continued: bool,
 
     body: Body,
     length: u64,
     sent: u64,
 
-    /// The capacity, in bytes, that was too small at the last attempt. Until it
-    /// changes there is no other: each would tell the client once more that its
-    /// limits block the stream, in a packet whose ACK would start the next.
+    /// Capacity in bytes that was too small at the last attempt. There is no other until it
+    /// changes: each would send STREAM_DATA_BLOCKED again, in a packet whose ACK would start
+    /// the next.
     short_capacity: Option<usize>,
 
     fetch: Fetch,
 }
 
-/// Whether a piece of the body is being read from disk.
+/// State of reading a chunk of the body from disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fetch {
     None,
@@ -59,34 +59,34 @@ enum Fetch {
     Failed,
 }
 
-/// How far a response got.
+/// Progress of one turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Wrote,
     Blocked,
 
-    /// It waits for a piece that is read from disk.
+    /// A chunk is being read from disk.
     Fetching,
 
     Finished,
 }
 
 impl ResponseWriter {
-    /// The answer to a request on `stream`; to a HEAD, without its body.
+    /// Returns the writer of a response on `stream`; to a HEAD, without its body.
     pub fn new(
         stream: u64,
-        answer: Response,
+        response: Response,
         with_body: bool,
         priority: Priority,
         wall_now: SystemTime,
     ) -> Self {
-        let length = answer.body.length();
-        let mut head = Vec::with_capacity(answer.fields.len() + OWN_FIELDS);
-        head.push(Field::new(":status", answer.status.to_string()));
-        head.extend(answer.fields);
+        let length = response.body.length();
+        let mut head = Vec::with_capacity(response.fields.len() + OWN_FIELDS);
+        head.push(Field::new(":status", response.status.to_string()));
+        head.extend(response.fields);
         head.push(Field::new("date", http_date(wall_now)));
-        // RFC 9110, 8.6: a 304 tells the length of what it stands for, or none.
-        if answer.status != 304 {
+        // RFC 9110, 8.6: a 304 has the length of the representation, or none.
+        if response.status != 304 {
             head.push(Field::new("content-length", length.to_string()));
         }
         let length = if with_body { length } else { 0 };
@@ -95,7 +95,7 @@ impl ResponseWriter {
             priority,
             head: Some(head),
             continued: false,
-            body: answer.body,
+            body: response.body,
             length,
             sent: 0,
             short_capacity: None,
@@ -103,27 +103,27 @@ impl ResponseWriter {
         }
     }
 
-    /// The same after an interim response.
+    /// Returns the writer of a response that may follow an interim one.
     pub fn after_interim(self, continued: bool) -> Self {
         Self { continued, ..self }
     }
 
-    /// Bytes of the body that the transport has not taken.
+    /// Returns the bytes of the body that the transport has not taken.
     pub fn unsent_bytes(&self) -> u64 {
         self.length - self.sent
     }
 
-    /// Bytes of the body that the transport has taken.
+    /// Returns the bytes of the body that the transport has taken.
     pub fn sent_bytes(&self) -> u64 {
         self.sent
     }
 
-    /// It waits for a piece that is read from disk, and not for the client.
+    /// Returns whether it waits for the disk instead of the client.
     pub fn is_fetching(&self) -> bool {
         self.fetch == Fetch::UnderWay
     }
 
-    /// The piece that the last [`Step::Fetching`] waits for.
+    /// Takes the chunk that the last [`Step::Fetching`] waits for.
     pub fn on_fetched(&mut self, bytes: io::Result<Bytes>) {
         match bytes {
             Ok(bytes) => {
@@ -131,19 +131,19 @@ impl ResponseWriter {
                 self.fetch = Fetch::None;
             }
             Err(e) => {
-                debug!("stream {}: a file cannot be read on: {e}", self.stream);
+                debug!("stream {}: cannot read the file: {e}", self.stream);
                 self.fetch = Fetch::Failed;
             }
         }
     }
 
-    /// Passes on what the transport takes, `bytes_max` at most. What is not in memory
-    /// is asked for by `fetch`.
+    /// Writes up to `bytes_max` bytes, as far as the transport takes them. What is not in
+    /// memory is requested by `fetch`.
     ///
     /// # Errors
     ///
-    /// The response cannot be finished: the code to reset the stream with, or
-    /// `None` when the client has stopped it or it is gone.
+    /// The response cannot be finished: the code to reset the stream with, or `None` if the
+    /// stream is closed.
     pub fn step(
         &mut self,
         h3: &mut h3::Connection,
@@ -160,23 +160,23 @@ impl ResponseWriter {
         if capacity.is_some() && capacity == self.short_capacity {
             return Ok(Step::Blocked);
         }
-        if self.send_whole(h3, quic, capacity.unwrap_or(0).min(bytes_max))? {
+        if self.send_fast_path(h3, quic, capacity.unwrap_or(0).min(bytes_max))? {
             return Ok(Step::Finished);
         }
-        let step = self.attempt(h3, quic, bytes_max, fetch);
+        let step = self.send_part(h3, quic, bytes_max, fetch);
         self.short_capacity = capacity.filter(|_| step == Ok(Step::Blocked));
         step
     }
 
-    /// Passes all of it on at once, if it is small and the transport takes it. Returns
-    /// whether it did: otherwise it is sent in parts.
-    fn send_whole(
+    /// Writes a small response at once, if the transport takes it. Returns whether it did:
+    /// otherwise it is sent in parts.
+    fn send_fast_path(
         &mut self,
         h3: &mut h3::Connection,
         quic: &mut Quic,
         bytes_max: usize,
     ) -> Result<bool, Option<WireErrorCode>> {
-        let is_small = self.length <= WHOLE_BYTES_MAX.min(bytes_max as u64);
+        let is_small = self.length <= FAST_PATH_BYTES_MAX.min(bytes_max as u64);
         let Some(head) = self.head.as_ref().filter(|_| is_small && !self.continued) else {
             return Ok(false);
         };
@@ -188,14 +188,14 @@ impl ResponseWriter {
         match hooks::send_response_with_body(h3, quic, self.stream, head, &priority, &body) {
             Ok(()) => (),
             Err(h3::Error::StreamBlocked) => return Ok(false),
-            Err(e) => return Err(self.cannot_send(quic, e)),
+            Err(e) => return Err(self.error_code(quic, e)),
         }
         self.head = None;
         self.sent = self.length;
         Ok(true)
     }
 
-    fn attempt(
+    fn send_part(
         &mut self,
         h3: &mut h3::Connection,
         quic: &mut Quic,
@@ -207,13 +207,13 @@ impl ResponseWriter {
             match self.send_head(head, h3, quic) {
                 Ok(()) => self.head = None,
                 Err(h3::Error::StreamBlocked | h3::Error::Done) => return Ok(Step::Blocked),
-                Err(e) => return Err(self.cannot_send(quic, e)),
+                Err(e) => return Err(self.error_code(quic, e)),
             }
             if self.length == 0 {
                 return Ok(Step::Finished);
             }
         }
-        match self.send_piece(h3, quic, bytes_max, fetch) {
+        match self.send_chunk(h3, quic, bytes_max, fetch) {
             Ok(Step::Blocked) if sends_head => Ok(Step::Wrote),
             step => step,
         }
@@ -234,7 +234,7 @@ impl ResponseWriter {
         }
     }
 
-    fn send_piece(
+    fn send_chunk(
         &mut self,
         h3: &mut h3::Connection,
         quic: &mut Quic,
@@ -244,32 +244,32 @@ impl ResponseWriter {
         let bytes_max = match self.capacity(h3, quic) {
             Ok(0) => return Ok(Step::Blocked),
             Ok(capacity) => capacity.min(bytes_max),
-            Err(e) => return Err(self.cannot_send(quic, e)),
+            Err(e) => return Err(self.error_code(quic, e)),
         };
-        let mut piece = match self.body.chunk(self.sent, bytes_max) {
-            Ok(Chunk::Ready(piece)) => piece,
+        let mut chunk = match self.body.chunk(self.sent, bytes_max) {
+            Ok(Chunk::Ready(chunk)) => chunk,
             Ok(Chunk::Pending(range)) => {
                 self.fetch = Fetch::UnderWay;
                 fetch(self.stream, range);
                 return Ok(Step::Fetching);
             }
             Err(e) => {
-                debug!("{}: a file cannot be read on: {e}", quic.trace_id());
+                debug!("{}: cannot read the file: {e}", quic.trace_id());
                 return Err(Some(WireErrorCode::InternalError));
             }
         };
-        let last = self.sent + piece.len() as u64 == self.length;
-        match h3.send_body_zc(quic, self.stream, &mut piece, last) {
+        let last = self.sent + chunk.len() as u64 == self.length;
+        match h3.send_body_zc(quic, self.stream, &mut chunk, last) {
             Ok(count) => self.sent += count as u64,
             Err(h3::Error::Done) => return Ok(Step::Blocked),
-            Err(e) => return Err(self.cannot_send(quic, e)),
+            Err(e) => return Err(self.error_code(quic, e)),
         }
         self.body.release(self.sent);
         Ok(if self.sent == self.length { Step::Finished } else { Step::Wrote })
     }
 
-    /// How many bytes of the body the transport takes now. When it is none, the
-    /// client is told that the stream is blocked, if its limits are why.
+    /// Returns how many bytes of the body the transport takes now. If the client's limits
+    /// allow none, STREAM_DATA_BLOCKED is sent.
     fn capacity(&self, h3: &mut h3::Connection, quic: &mut Quic) -> Result<usize, h3::Error> {
         match quic.stream_capacity(self.stream) {
             Ok(capacity) if capacity > FRAME_HEADER_BYTES_MAX => {
@@ -280,14 +280,15 @@ impl ResponseWriter {
                 Ok(0)
             }
             Err(e) => {
-                // Fails the same way, and frees what is kept of the stream.
+                // Fails the same way, and frees the stream's state in the library.
                 h3.send_body(quic, self.stream, b"", true)?;
                 Err(e.into())
             }
         }
     }
 
-    fn cannot_send(&self, quic: &Quic, error: h3::Error) -> Option<WireErrorCode> {
+    /// Returns the code to reset the stream with, unless it is closed.
+    fn error_code(&self, quic: &Quic, error: h3::Error) -> Option<WireErrorCode> {
         debug!("{}: stream {}: {error}", quic.trace_id(), self.stream);
         match error {
             h3::Error::TransportError(quiche::Error::StreamStopped(_)) => {

@@ -1,22 +1,21 @@
-//! Scheduler of the responses under way on a connection, in the order of
-//! their priorities (RFC 9218, 10).
+//! Scheduler of the responses under way on a connection, by their priorities (RFC 9218, 10).
 //!
-//! The most urgent go first. Of one urgency, those that are not incremental go
-//! first, in the order that they were asked for; the others take turns.
+//! The most urgent go first. Among responses of one urgency, those that are not incremental
+//! go first, in the order of their requests; the others take turns.
 
 use std::collections::VecDeque;
 
 use crate::h3::priority::Priority;
 use crate::h3::response_writer::ResponseWriter;
 
-/// A response's place: what is smaller goes first.
+/// Rank of a response: the lowest goes first.
 type Rank = (Priority, u64);
 
 /// Unfinished responses. Bounded by the number of requests that a client may have
-/// under way, so that a stream's response is searched for.
+/// under way: few enough to search for a stream's response.
 #[derive(Default)]
 pub struct Scheduler {
-    /// In the order of their places.
+    /// By rank.
     responses: VecDeque<(Rank, Box<ResponseWriter>)>,
 
     /// Turns that incremental responses have had or wait for.
@@ -24,31 +23,31 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Takes a response in, behind others that share with it.
+    /// Inserts a response, behind others that share with it.
     pub fn insert(&mut self, response: Box<ResponseWriter>) {
-        let place = self.rank(&response);
-        let index = self.responses.partition_point(|(other, _)| *other < place);
-        self.responses.insert(index, (place, response));
+        let rank = self.rank(&response);
+        let index = self.responses.partition_point(|(other, _)| *other < rank);
+        self.responses.insert(index, (rank, response));
     }
 
-    /// The response whose turn comes after those of so many others.
+    /// Returns the response with so many others before it.
     pub fn at(&mut self, index: usize) -> Option<&mut ResponseWriter> {
         self.responses.get_mut(index).map(|(_, response)| response.as_mut())
     }
 
-    /// It has had its turn.
+    /// Ends a response's turn.
     pub fn end_turn(&mut self, index: usize) {
         if let Some(response) = self.remove_at(index) {
             self.insert(response);
         }
     }
 
-    /// Takes it out.
+    /// Removes a response.
     pub fn remove_at(&mut self, index: usize) -> Option<Box<ResponseWriter>> {
         self.responses.remove(index).map(|(_, response)| response)
     }
 
-    /// Another response shares with it.
+    /// Returns whether another response shares with it.
     pub fn is_shared(&self, index: usize) -> bool {
         let priority = |index| self.responses.get(index).map(|((priority, _), _)| *priority);
         let Some(own) = priority(index).filter(|own| own.incremental) else { return false };
@@ -56,22 +55,22 @@ impl Scheduler {
         [before, priority(index + 1)].contains(&Some(own))
     }
 
-    /// A stream's response.
+    /// Returns a stream's response.
     pub fn get(&self, stream: u64) -> Option<&ResponseWriter> {
         self.iter().find(|response| response.stream == stream)
     }
 
-    /// The same, to be changed.
+    /// Returns a stream's response, to be changed.
     pub fn get_mut(&mut self, stream: u64) -> Option<&mut ResponseWriter> {
         self.at(self.index_of(stream)?)
     }
 
-    /// Takes a stream's response out.
+    /// Removes a stream's response.
     pub fn remove(&mut self, stream: u64) -> Option<Box<ResponseWriter>> {
         self.remove_at(self.index_of(stream)?)
     }
 
-    /// Gives a stream's response, if there is one, another priority.
+    /// Changes the priority of a stream's response, if there is one.
     pub fn prioritize(&mut self, stream: u64, priority: Priority) {
         if let Some(mut response) = self.remove(stream) {
             response.priority = priority;
@@ -91,7 +90,7 @@ impl Scheduler {
         self.iter().map(ResponseWriter::unsent_bytes).sum()
     }
 
-    /// Gives memory back that nothing is in.
+    /// Frees unused memory.
     pub fn shrink_to_fit(&mut self) {
         self.responses.shrink_to_fit();
     }
@@ -115,78 +114,83 @@ mod tests {
     use crate::http::response::Response;
     use std::time::SystemTime;
 
-    fn schedule(responses: &[(u64, u8, bool)]) -> Scheduler {
-        let mut schedule = Scheduler::default();
+    fn scheduler_of(responses: &[(u64, u8, bool)]) -> Scheduler {
+        let mut scheduler = Scheduler::default();
         for (stream, urgency, incremental) in responses {
             let priority = Priority { urgency: *urgency, incremental: *incremental };
-            let answer = Response::error(404);
-            let response =
-                ResponseWriter::new(*stream, answer, true, priority, SystemTime::UNIX_EPOCH);
-            schedule.insert(response.into());
+            let response = Response::error(404);
+            let writer =
+                ResponseWriter::new(*stream, response, true, priority, SystemTime::UNIX_EPOCH);
+            scheduler.insert(writer.into());
         }
-        schedule
+        scheduler
     }
 
-    /// The streams of so many turns, each of which sends something.
-    fn turns(schedule: &mut Scheduler, count: usize) -> Vec<u64> {
+    /// Returns the streams of so many turns, each of which sends something.
+    fn turns(scheduler: &mut Scheduler, count: usize) -> Vec<u64> {
         let mut streams = Vec::new();
         for _ in 0..count {
-            streams.push(schedule.at(0).unwrap().stream);
-            schedule.end_turn(0);
+            streams.push(scheduler.at(0).unwrap().stream);
+            scheduler.end_turn(0);
         }
         streams
     }
 
     #[test]
-    fn the_urgent_go_first_then_the_whole_ones_in_order() {
-        let mut schedule =
-            schedule(&[(0, 3, true), (4, 3, false), (8, 1, true), (12, 3, false), (16, 7, false)]);
+    fn urgent_responses_go_first_then_non_incremental_ones() {
+        let mut scheduler = scheduler_of(&[
+            (0, 3, true),
+            (4, 3, false),
+            (8, 1, true),
+            (12, 3, false),
+            (16, 7, false),
+        ]);
         let mut order = Vec::new();
-        while let Some(response) = schedule.remove_at(0) {
+        while let Some(response) = scheduler.remove_at(0) {
             order.push(response.stream);
         }
         assert_eq!(order, [8, 4, 12, 0, 16]);
-        assert!(!schedule.contains(8));
+        assert!(!scheduler.contains(8));
     }
 
     #[test]
-    fn incremental_ones_take_turns_and_whole_ones_do_not() {
+    fn incremental_responses_take_turns_and_others_do_not() {
         let shared = [(0, 3, true), (4, 3, true), (8, 3, true)];
-        assert_eq!(turns(&mut schedule(&shared), 7), [0, 4, 8, 0, 4, 8, 0]);
-        assert_eq!(turns(&mut schedule(&[(4, 3, false), (0, 3, false)]), 3), [0, 0, 0]);
+        assert_eq!(turns(&mut scheduler_of(&shared), 7), [0, 4, 8, 0, 4, 8, 0]);
+        assert_eq!(turns(&mut scheduler_of(&[(4, 3, false), (0, 3, false)]), 3), [0, 0, 0]);
     }
 
     #[test]
-    fn who_is_blocked_keeps_the_turn_and_lets_others_go() {
-        let mut schedule = schedule(&[(0, 3, true), (4, 3, true)]);
+    fn blocked_response_keeps_its_turn_and_lets_others_go() {
+        let mut scheduler = scheduler_of(&[(0, 3, true), (4, 3, true)]);
         for _ in 0..2 {
             // The first is blocked.
-            assert_eq!(schedule.at(1).unwrap().stream, 4);
-            schedule.end_turn(1);
+            assert_eq!(scheduler.at(1).unwrap().stream, 4);
+            scheduler.end_turn(1);
         }
-        assert!(schedule.at(2).is_none());
-        assert_eq!(turns(&mut schedule, 2), [0, 4]);
+        assert!(scheduler.at(2).is_none());
+        assert_eq!(turns(&mut scheduler, 2), [0, 4]);
     }
 
     #[test]
-    fn a_priority_can_change() {
-        let mut schedule = schedule(&[(0, 3, true), (4, 3, true)]);
-        schedule.prioritize(4, Priority { urgency: 0, incremental: false });
-        schedule.prioritize(8, Priority::UNSAID);
-        assert!(schedule.contains(4) && !schedule.contains(8));
-        assert_eq!(schedule.at(0).unwrap().stream, 4);
-        assert_eq!(schedule.remove(0).unwrap().stream, 0);
+    fn priority_can_change() {
+        let mut scheduler = scheduler_of(&[(0, 3, true), (4, 3, true)]);
+        scheduler.prioritize(4, Priority { urgency: 0, incremental: false });
+        scheduler.prioritize(8, Priority::DEFAULT);
+        assert!(scheduler.contains(4) && !scheduler.contains(8));
+        assert_eq!(scheduler.at(0).unwrap().stream, 4);
+        assert_eq!(scheduler.remove(0).unwrap().stream, 0);
     }
 
     #[test]
-    fn incremental_ones_of_one_urgency_share() {
+    fn incremental_responses_of_one_urgency_share() {
         let urgent_alone = [(0, 1, true), (4, 3, true), (8, 3, true), (12, 3, true)];
         let whole = [(0, 3, false), (4, 3, false), (8, 3, true), (12, 7, true)];
         for (responses, expected) in
             [(urgent_alone, [false, true, true, true]), (whole, [false; 4])]
         {
-            let schedule = schedule(&responses);
-            let shared: Vec<_> = (0..5).map(|index| schedule.is_shared(index)).collect();
+            let scheduler = scheduler_of(&responses);
+            let shared: Vec<_> = (0..5).map(|index| scheduler.is_shared(index)).collect();
             assert_eq!(shared, [&expected[..], &[false]].concat());
         }
     }

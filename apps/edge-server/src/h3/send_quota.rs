@@ -1,36 +1,36 @@
 //! Send quota: how much of its responses a connection keeps until they are acknowledged.
 //!
-//! The congestion window is no bound: a client that delays its acknowledgements makes
-//! it as large as it likes, and one that leaves out a single packet has all that follows
-//! kept. What is kept is added up only when as much has been written as there was
-//! room for the last time: it cannot have become more than that.
+//! The congestion window is no such limit: a client that delays its acknowledgements makes
+//! it as large as it likes, and one that leaves out a single packet has everything after it
+//! kept. Adding up what is kept takes time, so that this is done only when as much
+//! has been written as there was room for the last time.
 
-/// Room for what is written.
+/// Quota of one connection.
 #[derive(Debug)]
 pub struct SendQuota {
-    /// What may be kept, in bytes.
+    /// Bytes that may be kept.
     max: u64,
 
-    /// What may be written before it is looked again.
+    /// Bytes that may be written before what is kept is added up again.
     left: u64,
 }
 
 impl SendQuota {
-    /// So many bytes.
+    /// Returns a quota of `max` bytes.
     pub fn new(max: u64) -> Self {
         Self { max, left: max }
     }
 
-    /// How many bytes may be written, where so many are `kept` by now.
-    pub fn left(&mut self, kept: impl FnOnce() -> u64) -> u64 {
+    /// Returns how many bytes may be written. `unacknowledged` adds up what is kept.
+    pub fn left(&mut self, unacknowledged: impl FnOnce() -> u64) -> u64 {
         if self.left == 0 {
-            self.left = self.max.saturating_sub(kept());
+            self.left = self.max.saturating_sub(unacknowledged());
         }
         self.left
     }
 
-    /// So many bytes have been written.
-    pub fn take(&mut self, bytes: u64) {
+    /// Uses up what has been written.
+    pub fn consume(&mut self, bytes: u64) {
         self.left = self.left.saturating_sub(bytes);
     }
 }
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_bounded_and_looked_at_only_when_it_may_matter() {
+    fn quota_adds_up_what_is_kept_only_when_used_up() {
         let mut send_quota = SendQuota::new(100);
         for (written, kept, left) in [
             (0, None, 100),
@@ -52,13 +52,13 @@ mod tests {
             (20, Some(0), 100),
             (100, Some(101), 0),
         ] {
-            send_quota.take(written);
-            let mut looked = None;
+            send_quota.consume(written);
+            let mut added_up = None;
             let got = send_quota.left(|| {
-                looked = kept;
-                kept.expect("not looked at")
+                added_up = kept;
+                kept.expect("added up too early")
             });
-            assert_eq!((got, looked), (left, kept), "{written} {kept:?}");
+            assert_eq!((got, added_up), (left, kept), "{written} {kept:?}");
         }
     }
 }

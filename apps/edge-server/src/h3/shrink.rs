@@ -1,11 +1,11 @@
-//! Gives memory of HTTP/3 back on a connection that is at rest.
+//! Memory of an HTTP/3 session on an idle connection.
 
 use quiche::hooks;
 
 use crate::h3::Session;
 
 impl Session {
-    /// Gives memory back that nothing is in.
+    /// Frees unused memory.
     pub fn shrink_to_fit(&mut self) {
         hooks::shrink_http_to_fit(&mut self.h3);
         self.responses.shrink_to_fit();

@@ -1,22 +1,22 @@
-//! Clients that are too slow, as an attacker is that holds on to as much as possible for
-//! as long as possible (RFC 9000, 21.6).
+//! Stall detector: finds requests and responses whose client makes hardly any progress, to
+//! hold on to as much as possible for as long as possible (RFC 9000, 21.6).
 //!
-//! Looks at a connection once in a while, and compares: what was under way then and
-//! still is, while hardly a byte has moved. Nothing is done for a packet, and a client is
-//! found out after one interval to two.
+//! Compares a snapshot of the connection with that of an interval ago: streams that were
+//! under way then and still are, while hardly a byte has moved. This costs nothing per
+//! packet, and finds a client after one interval to two.
 //!
-//! Bytes are those of the whole connection, as its requests and responses share the path
-//! in an order that is not theirs to choose (RFC 9218). The least that has to move is
-//! a thirtieth of what the slowest honest paths carry.
+//! Bytes are those of the whole connection, because its requests and responses share the path
+//! in an order that is not theirs to choose (RFC 9218). The least progress is a thirtieth of
+//! what the slowest honest paths carry.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 use std::time::Instant;
 
-/// What has to move in a second, in bytes.
+/// The least progress in a second, in bytes.
 const RATE_MIN: u64 = 256;
 
-/// What is under way on a connection, and what has moved since it began.
+/// Streams under way on a connection, and its progress since it began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProgressSnapshot {
     /// Streams whose responses wait for the client.
@@ -28,14 +28,14 @@ pub struct ProgressSnapshot {
     /// Streams whose content has not ended.
     pub contents: BTreeSet<u64>,
 
-    /// Bytes of responses that the client has acknowledged, and all before them.
-    pub taken: u64,
+    /// Bytes of responses that the client has acknowledged.
+    pub acknowledged: u64,
 
-    /// Bytes of content that have come.
+    /// Bytes of content that have arrived.
     pub received: u64,
 }
 
-/// Streams that are too slow.
+/// Streams without progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StalledStreams {
     pub responses: Vec<u64>,
@@ -43,7 +43,7 @@ pub struct StalledStreams {
     pub contents: Vec<u64>,
 }
 
-/// The server's stall_detector with one connection.
+/// Detector of one connection.
 pub struct StallDetector {
     interval: Duration,
     next: Option<Instant>,
@@ -51,12 +51,13 @@ pub struct StallDetector {
 }
 
 impl StallDetector {
-    /// With a connection that begins now. An interval is what may stall so long.
+    /// Returns the detector of a connection that begins `now`. A stream may stall for
+    /// `interval`.
     pub fn new(interval: Duration, now: Instant) -> Self {
         Self { interval, next: now.checked_add(interval), before: ProgressSnapshot::default() }
     }
 
-    /// When to look at the connection again.
+    /// Returns when the next comparison is due.
     pub fn deadline(&self) -> Option<Instant> {
         self.next
     }
@@ -65,25 +66,26 @@ impl StallDetector {
         self.next.is_some_and(|next| next <= now)
     }
 
-    /// Compares what is there with what was there an interval ago.
-    pub fn judge(&mut self, snapshot: ProgressSnapshot, now: Instant) -> StalledStreams {
+    /// Compares a snapshot with the one of an interval ago. Returns the streams that have
+    /// stalled in between.
+    pub fn compare(&mut self, snapshot: ProgressSnapshot, now: Instant) -> StalledStreams {
         let least = RATE_MIN * self.interval.as_secs();
         let before = std::mem::replace(&mut self.before, snapshot);
         self.next = now.checked_add(self.interval);
         let snapshot = &self.before;
         let still = |before: &BTreeSet<u64>, now: &BTreeSet<u64>| before & now;
-        let stuck = |moved: u64, before, now| match moved < least {
+        let stalled = |progress: u64, before, now| match progress < least {
             true => still(before, now).into_iter().collect(),
             false => Vec::new(),
         };
         StalledStreams {
-            responses: stuck(
-                snapshot.taken.saturating_sub(before.taken),
+            responses: stalled(
+                snapshot.acknowledged.saturating_sub(before.acknowledged),
                 &before.responses,
                 &snapshot.responses,
             ),
             heads: still(&before.heads, &snapshot.heads).into_iter().collect(),
-            contents: stuck(
+            contents: stalled(
                 snapshot.received - before.received,
                 &before.contents,
                 &snapshot.contents,
@@ -99,49 +101,49 @@ mod tests {
     const INTERVAL: Duration = Duration::from_secs(10);
     const LEAST: u64 = 2560;
 
-    /// What is found slow in the second of two scenes, of these streams and bytes.
-    fn slow(
-        scenes: [(&[u64], u64); 2],
+    /// Returns what has stalled in the second of two snapshots, of these streams and bytes.
+    fn stalled(
+        snapshots: [(&[u64], u64); 2],
         snapshot: impl Fn(BTreeSet<u64>, u64) -> ProgressSnapshot,
     ) -> StalledStreams {
         let start = quiche::clock::now();
         let mut stall_detector = StallDetector::new(INTERVAL, start);
         let mut found = StalledStreams::default();
-        for (n, (streams, bytes)) in (1..).zip(scenes) {
+        for (n, (streams, bytes)) in (1..).zip(snapshots) {
             assert_eq!(found, StalledStreams::default(), "there was nothing before");
             let at = start + n * INTERVAL;
             assert!(stall_detector.is_due(at) && stall_detector.deadline() == Some(at));
-            found = stall_detector.judge(snapshot(streams.iter().copied().collect(), bytes), at);
+            found = stall_detector.compare(snapshot(streams.iter().copied().collect(), bytes), at);
             assert!(!stall_detector.is_due(at));
         }
         found
     }
 
     #[test]
-    fn responses_wait_for_ever_only_while_bytes_are_taken() {
+    fn response_stalls_unless_bytes_are_acknowledged() {
         let base = 1_000_000;
-        for (before, now, taken, expected) in [
+        for (before, now, acknowledged, expected) in [
             (&[0, 4][..], &[4, 8][..], LEAST - 1, &[4][..]),
             (&[0, 4], &[4, 8], LEAST, &[]),
             (&[0], &[4], 0, &[]),
             (&[], &[4], 0, &[]),
         ] {
-            let scenes = [(before, base), (now, base + taken)];
-            let found = slow(scenes, |responses, taken| ProgressSnapshot {
+            let snapshots = [(before, base), (now, base + acknowledged)];
+            let found = stalled(snapshots, |responses, acknowledged| ProgressSnapshot {
                 responses,
-                taken,
+                acknowledged,
                 ..ProgressSnapshot::default()
             });
-            assert_eq!(found.responses, expected, "{before:?} {now:?} {taken}");
+            assert_eq!(found.responses, expected, "{before:?} {now:?} {acknowledged}");
             assert_eq!((found.heads, found.contents), (vec![], vec![]));
         }
     }
 
     #[test]
-    fn content_takes_for_ever_only_while_it_comes() {
+    fn content_stalls_unless_bytes_arrive() {
         for (received, expected) in [(LEAST - 1, &[4][..]), (LEAST, &[])] {
-            let scenes = [(&[4][..], 7), (&[4, 8][..], 7 + received)];
-            let found = slow(scenes, |contents, received| ProgressSnapshot {
+            let snapshots = [(&[4][..], 7), (&[4, 8][..], 7 + received)];
+            let found = stalled(snapshots, |contents, received| ProgressSnapshot {
                 contents,
                 received,
                 ..ProgressSnapshot::default()
@@ -152,11 +154,11 @@ mod tests {
     }
 
     #[test]
-    fn a_header_section_has_its_time_whatever_moves() {
-        let scenes = [(&[0, 4][..], 0), (&[4, 8][..], 1_000_000)];
-        let found = slow(scenes, |heads, bytes| ProgressSnapshot {
+    fn header_section_stalls_whatever_else_moves() {
+        let snapshots = [(&[0, 4][..], 0), (&[4, 8][..], 1_000_000)];
+        let found = stalled(snapshots, |heads, bytes| ProgressSnapshot {
             heads,
-            taken: bytes,
+            acknowledged: bytes,
             received: bytes,
             ..ProgressSnapshot::default()
         });

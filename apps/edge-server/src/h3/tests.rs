@@ -154,7 +154,7 @@ impl Ends {
             wall_now,
             fetch,
         };
-        self.http.take_requests(&mut self.server, &mut context);
+        self.http.read_requests(&mut self.server, &mut context);
         self.http.write(&mut self.server, &mut context);
         self.fetches.extend(fetches);
     }
@@ -175,7 +175,7 @@ impl Ends {
     /// What is given up when so many intervals have passed.
     fn stalled(&mut self, intervals: u32) -> StalledCounts {
         let later = clock::now() + intervals * self.limits.stall_time();
-        self.http.give_up_stalled(&mut self.server, later)
+        self.http.cancel_stalled(&mut self.server, later)
     }
 
     /// The order in which responses come to the client, packet by packet.
@@ -199,7 +199,7 @@ impl Ends {
 }
 
 #[test]
-fn an_urgent_response_overtakes_what_the_transport_has_taken() {
+fn urgent_response_overtakes_queued_bytes() {
     let mut ends = Ends::connect();
     let bulk = ends.ask("/bytes/5000", None);
     ends.deliver();
@@ -211,7 +211,7 @@ fn an_urgent_response_overtakes_what_the_transport_has_taken() {
 }
 
 #[test]
-fn all_that_is_asked_at_once_is_answered_in_its_order() {
+fn requests_at_once_are_answered_in_order() {
     let mut ends = Ends::connect();
     let asked: Vec<_> = (0..=EVENTS_MAX).map(|_| ends.ask("/bytes/10", None)).collect();
     ends.deliver();
@@ -219,7 +219,7 @@ fn all_that_is_asked_at_once_is_answered_in_its_order() {
 }
 
 #[test]
-fn what_comes_with_a_refused_request_is_nobodys_fault() {
+fn content_of_a_refused_request_closes_nothing() {
     let malformed = [request("GET", "/bytes/10"), vec![h3::Header::new(b"te", b"gzip")]].concat();
     // A status, or what the stream is reset with.
     let table = [
@@ -262,7 +262,7 @@ fn what_comes_with_a_refused_request_is_nobodys_fault() {
 }
 
 #[test]
-fn a_small_response_comes_whole_whatever_the_client_takes_at_once() {
+fn small_response_arrives_whole_with_any_window() {
     for window in [200, 500, 1000, 1100, 1 << 20] {
         let mut ends = Ends::connect_with(tempfile::tempdir().unwrap().path(), window);
         let stream = ends.ask("/bytes/1000", None);
@@ -294,7 +294,7 @@ fn a_small_response_comes_whole_whatever_the_client_takes_at_once() {
 
 // The kernel never says of these files that they are in memory.
 #[test]
-fn a_response_that_waits_for_the_disk_lets_others_go() {
+fn response_that_waits_for_the_disk_lets_others_go() {
     let mut ends = Ends::connect_to(Path::new("/sys/kernel"));
     let length = std::fs::read("/sys/kernel/notes").unwrap().len() as u64;
     let waiting = ends.ask("/notes", None);
@@ -312,7 +312,7 @@ fn a_response_that_waits_for_the_disk_lets_others_go() {
 }
 
 #[test]
-fn what_cannot_be_read_from_disk_resets_its_stream_only() {
+fn failed_read_resets_its_stream_only() {
     let mut ends = Ends::connect_to(Path::new("/sys/kernel"));
     let failing = ends.ask("/notes", None);
     ends.deliver();
@@ -328,7 +328,7 @@ fn what_cannot_be_read_from_disk_resets_its_stream_only() {
 }
 
 #[test]
-fn acks_are_awaited_where_a_long_response_has_a_long_way() {
+fn acks_are_awaited_by_long_responses_on_long_paths() {
     for (path, round_trip_ms, expected) in
         [("/bytes/100000000", 20, true), ("/bytes/100000000", 2, false), ("/bytes/9000", 20, false)]
     {
@@ -346,7 +346,7 @@ fn acks_are_awaited_where_a_long_response_has_a_long_way() {
 
 // RFC 9218, 7.
 #[test]
-fn an_update_reorders_what_the_transport_has_taken() {
+fn priority_update_reorders_queued_bytes() {
     let mut ends = Ends::connect();
     ends.ask("/bytes/4000", None);
     let second = ends.ask("/bytes/100000", Some("u=5"));
@@ -360,7 +360,7 @@ fn an_update_reorders_what_the_transport_has_taken() {
 // RFC 9218, 7: control streams are read first, so the update is known before its
 // request, although the stream is there.
 #[test]
-fn an_update_that_comes_first_waits_for_its_request() {
+fn early_priority_update_waits_for_its_request() {
     let mut ends = Ends::connect();
     let first = ends.ask("/bytes/4000", None);
     let second = ends.ask("/bytes/4000", Some("u=7"));
@@ -370,7 +370,7 @@ fn an_update_that_comes_first_waits_for_its_request() {
 }
 
 #[test]
-fn nothing_is_kept_of_requests_that_are_over() {
+fn finished_requests_leave_no_state() {
     let mut ends = Ends::connect();
     for _ in 0..50 {
         let stream = ends.ask("/bytes/100", None);
@@ -385,7 +385,7 @@ fn nothing_is_kept_of_requests_that_are_over() {
 }
 
 #[test]
-fn turns_bound_what_one_of_several_hands_over() {
+fn turn_bounds_bytes_of_one_of_several_responses() {
     let mut ends = Ends::connect();
     for _ in 0..3 {
         ends.ask("/bytes/1000000", None);
@@ -397,7 +397,7 @@ fn turns_bound_what_one_of_several_hands_over() {
 }
 
 #[test]
-fn a_response_is_given_up_when_the_client_takes_nothing() {
+fn response_is_cancelled_when_nothing_is_acknowledged() {
     let mut ends = Ends::connect();
     ends.ask("/bytes/1000000", None);
     let one = StalledCounts { responses: 1, ..StalledCounts::default() };
@@ -418,7 +418,7 @@ fn a_response_is_given_up_when_the_client_takes_nothing() {
 }
 
 #[test]
-fn a_response_that_waits_for_the_disk_is_not_the_clients_fault() {
+fn response_that_waits_for_the_disk_is_not_stalled() {
     let mut ends = Ends::connect_to(Path::new("/sys/kernel"));
     let waiting = ends.ask("/notes", None);
     for interval in 1..4 {
@@ -432,7 +432,7 @@ fn a_response_that_waits_for_the_disk_is_not_the_clients_fault() {
 }
 
 #[test]
-fn what_the_client_does_not_acknowledge_is_kept_up_to_a_bound() {
+fn unacknowledged_bytes_are_bounded_by_the_quota() {
     const BOUND: u64 = 1 << 16;
     for (max, exceeds) in [(BOUND, false), (1 << 30, true)] {
         let mut ends = Ends::connect();
@@ -453,7 +453,7 @@ fn what_the_client_does_not_acknowledge_is_kept_up_to_a_bound() {
 }
 
 #[test]
-fn no_more_than_a_bound_waits_to_be_sent() {
+fn unsent_bytes_are_bounded() {
     let mut ends = Ends::connect_with(tempfile::tempdir().unwrap().path(), 10 << 20);
     ends.ask("/bytes/9000000", None);
     let mut turn = |packets_max| {
@@ -472,7 +472,7 @@ fn no_more_than_a_bound_waits_to_be_sent() {
 }
 
 #[test]
-fn each_goaway_is_heard_when_the_client_acknowledges_it() {
+fn goaway_is_acknowledged_with_its_bytes() {
     let mut ends = Ends::connect();
     for last in [false, true] {
         ends.deliver();
@@ -486,7 +486,7 @@ fn each_goaway_is_heard_when_the_client_acknowledges_it() {
 }
 
 #[test]
-fn at_rest_no_room_is_kept_for_requests_that_are_over() {
+fn shrinking_frees_memory_of_finished_requests() {
     let mut ends = Ends::connect();
     let fields =
         [(":method", "GET"), (":scheme", "https"), (":authority", "h"), (":path", "/bytes/9")];

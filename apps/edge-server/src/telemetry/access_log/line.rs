@@ -62,7 +62,7 @@ impl LogLine {
     }
 
     fn json(&self) -> String {
-        let FinishedRequest { asked, begun, duration, status, bytes, complete } = &self.request;
+        let FinishedRequest { summary, started, duration, status, bytes, complete } = &self.request;
         let resume = self.resume.map(|report| JsonResume {
             phase: report.phase.name(),
             trigger: report.trigger.map(|trigger| trigger.name()),
@@ -70,19 +70,19 @@ impl LogLine {
             retreat: report.retreated,
         });
         let json = JsonLine {
-            time: humantime::format_rfc3339_millis((*begun).max(UNIX_EPOCH)).to_string(),
+            time: humantime::format_rfc3339_millis((*started).max(UNIX_EPOCH)).to_string(),
             client: self.client.ip().to_canonical().to_string(),
             port: self.client.port(),
             connection: &self.connection,
-            method: &asked.method,
-            host: &asked.host,
-            path: &asked.path,
+            method: &summary.method,
+            host: &summary.host,
+            path: &summary.path,
             status: *status,
             bytes: *bytes,
             duration_ms: duration.as_micros() as f64 / 1e3,
             complete: *complete,
-            user_agent: asked.user_agent.as_deref(),
-            referer: asked.referer.as_deref(),
+            user_agent: summary.user_agent.as_deref(),
+            referer: summary.referer.as_deref(),
             resume,
         };
         // Text and numbers always serialize.
@@ -91,21 +91,21 @@ impl LogLine {
 
     /// Returns the combined format, followed by the host and the duration in seconds.
     fn common(&self) -> String {
-        let FinishedRequest { asked, begun, duration, status, bytes, .. } = &self.request;
+        let FinishedRequest { summary, started, duration, status, bytes, .. } = &self.request;
         // Sun, 06 Nov 1994 08:49:37 GMT
-        let date = httpdate::fmt_http_date((*begun).max(UNIX_EPOCH));
+        let date = httpdate::fmt_http_date((*started).max(UNIX_EPOCH));
         let (day, month, year, time) = (&date[5..7], &date[8..11], &date[12..16], &date[17..25]);
         let client = self.client.ip().to_canonical();
         let mut text = format!("{client} - - [{day}/{month}/{year}:{time} +0000] \"");
-        append_escaped(&asked.method, &mut text);
+        append_escaped(&summary.method, &mut text);
         text.push(' ');
-        append_escaped(&asked.path, &mut text);
+        append_escaped(&summary.path, &mut text);
         let _ = write!(text, " HTTP/3\" {status} {bytes} \"");
-        append_escaped(asked.referer.as_deref().unwrap_or_default(), &mut text);
+        append_escaped(summary.referer.as_deref().unwrap_or_default(), &mut text);
         text.push_str("\" \"");
-        append_escaped(asked.user_agent.as_deref().unwrap_or_default(), &mut text);
+        append_escaped(summary.user_agent.as_deref().unwrap_or_default(), &mut text);
         text.push_str("\" \"");
-        append_escaped(&asked.host, &mut text);
+        append_escaped(&summary.host, &mut text);
         let _ = write!(text, "\" {:.3}", duration.as_secs_f64());
         text
     }
@@ -137,7 +137,7 @@ mod tests {
     use std::time::Duration;
 
     fn line() -> LogLine {
-        let asked = RequestSummary {
+        let summary = RequestSummary {
             method: "GET".into(),
             host: "a.example".into(),
             path: "/é\"\\\n".into(),
@@ -156,8 +156,8 @@ mod tests {
             client: "[::ffff:192.0.2.7]:4433".parse().unwrap(),
             connection: "00ab".into(),
             request: FinishedRequest {
-                asked,
-                begun: UNIX_EPOCH + Duration::from_millis(784_111_777_250),
+                summary,
+                started: UNIX_EPOCH + Duration::from_millis(784_111_777_250),
                 duration: Duration::from_micros(1_234_567),
                 status: 206,
                 bytes: 2326,

@@ -4,9 +4,10 @@ use crate::h3::exchanges::RequestSummary;
 use std::time::UNIX_EPOCH;
 
 fn line(path: &str) -> LogLine {
-    let asked = RequestSummary { path: path.into(), ..Default::default() };
-    let (begun, duration) = (UNIX_EPOCH, Duration::ZERO);
-    let request = FinishedRequest { asked, begun, duration, status: 200, bytes: 1, complete: true };
+    let summary = RequestSummary { path: path.into(), ..Default::default() };
+    let (started, duration) = (UNIX_EPOCH, Duration::ZERO);
+    let request =
+        FinishedRequest { summary, started, duration, status: 200, bytes: 1, complete: true };
     let client = "192.0.2.7:4433".parse().unwrap();
     LogLine { client, connection: String::new(), request, resume: None }
 }

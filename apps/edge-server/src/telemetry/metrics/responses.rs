@@ -56,9 +56,9 @@ impl ResponseMetrics {
 
 impl ResponseCounters {
     /// Counts a response.
-    pub fn count(&self, ended: &FinishedRequest) {
-        let complete = if ended.complete { "true" } else { "false" };
-        let labels = ResponseLabels { status: ended.status, complete };
+    pub fn count(&self, request: &FinishedRequest) {
+        let complete = if request.complete { "true" } else { "false" };
+        let labels = ResponseLabels { status: request.status, complete };
         let mut cached = self.cached.borrow_mut();
         if let Some((_, counter)) = cached.iter().find(|(own, _)| *own == labels) {
             counter.inc();
@@ -67,7 +67,7 @@ impl ResponseCounters {
             counter.inc();
             cached.push((labels, counter));
         }
-        self.shared.bytes.inc_by(ended.bytes);
+        self.shared.bytes.inc_by(request.bytes);
     }
 }
 
@@ -82,9 +82,9 @@ mod tests {
     fn responses_are_counted_by_status() {
         let shared = ResponseMetrics::default();
         let workers = [shared.of_worker(), shared.of_worker()];
-        let ended = |(status, complete)| FinishedRequest {
-            asked: RequestSummary::default(),
-            begun: UNIX_EPOCH,
+        let finished = |(status, complete)| FinishedRequest {
+            summary: RequestSummary::default(),
+            started: UNIX_EPOCH,
             duration: Duration::ZERO,
             status,
             bytes: 10,
@@ -92,7 +92,7 @@ mod tests {
         };
         for worker in &workers {
             for outcome in [(200, true), (200, false), (404, true), (200, true)] {
-                worker.count(&ended(outcome));
+                worker.count(&finished(outcome));
             }
         }
         let count = |status, complete| {

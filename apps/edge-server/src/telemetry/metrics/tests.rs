@@ -73,11 +73,11 @@ fn full_page() -> String {
     worker.admission.count_retry(RetryReason::Handshakes);
     worker.admission.count_refusal(Refusal::Token);
     worker.drops.count_late("handshake");
-    let (begun, duration) = (UNIX_EPOCH, Duration::ZERO);
-    let asked = RequestSummary::default();
+    let (started, duration) = (UNIX_EPOCH, Duration::ZERO);
+    let summary = RequestSummary::default();
     worker.responses.count(&FinishedRequest {
-        asked,
-        begun,
+        summary,
+        started,
         duration,
         status: 200,
         bytes: 1,
