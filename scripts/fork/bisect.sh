@@ -1,6 +1,6 @@
-# Sourced. Owns: a bisection in a tree, from its ends to the verdict.
+# Bisection in a tree, from its ends to the result (sourced).
 
-# What RUN finds on its PATH is what BUILD built.
+# Puts the programs that BUILD has built on the PATH of RUN.
 bisect_settings() { # WHAT FOLDER
     [ -n "${RUN:-}" ] || die "$1 needs a command: RUN='sim run paths --only …', with ABOVE=1000 if a number decides"
     for limit in "${ABOVE:-0}" "${BELOW:-0}"; do
@@ -19,8 +19,8 @@ judge() { # COMMIT: sets $result to git's code for it
     [ "$result" -lt 128 ] || exit "$result"
 }
 
-# The end that fails, and one that does not: sets $good. The oldest commit may be
-# one that cannot run the command.
+# Checks that the newest commit fails and finds the oldest that succeeds: sets $good.
+# The oldest commits may be unable to run the command.
 judge_ends() { # BAD-COMMIT COMMITS-FILE, the oldest first
     judge "$1"
     case $result in
@@ -38,10 +38,10 @@ judge_ends() { # BAD-COMMIT COMMITS-FILE, the oldest first
     die "no step but the last can run RUN"
 }
 
-# Prints the commits that may be the first bad one: mostly, one.
+# Prints the commits that may be the first bad one, usually a single one.
 find_first_bad() { # BAD-COMMIT GOOD-COMMIT
     tree_git bisect start "$1" "$2" >"$tmp/bisect"
-    # Neighbours need no run.
+    # Adjacent commits need no run.
     grep -q 'first bad commit' "$tmp/bisect" ||
         (cd "$tree" && plain_git bisect run sh "$root/scripts/fork/judge.sh" >"$tmp/bisect" 8>&-) || true
     tree_git bisect log >"$tmp/log"

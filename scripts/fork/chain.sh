@@ -1,9 +1,8 @@
-# Sourced. Owns: the series with our own files, and the whole workspace at each
-# of its steps.
+# Series with our own files, and the whole workspace at each of its steps (sourced).
 
-# Prints the tip of the series as it is in $root: the release, one commit a
-# patch, each with our own files as they are now, and the pages of the fork last.
-# A file of ours enters whole, with the patch that names it in Adds:.
+# Prints the tip of the series in $root: the release, a commit for each patch with our
+# own files in their current state, and the pages of the fork last. A file of ours is
+# added as a whole by the patch that names it in Adds:.
 build_series() { # HOOKS-TIP
     fork_git rev-list --reverse "$1" >"$tmp/steps"
     : >"$tmp/entered"
@@ -31,7 +30,7 @@ build_series() { # HOOKS-TIP
     echo "$commit"
 }
 
-# Prints the tree of a commit with files of quiche/ put in.
+# Prints the tree of a commit with files of quiche/ added.
 tree_with() { # COMMIT PATHS-FILE
     scratch_git read-tree "$1"
     tr '\n' '\0' <"$2" | scratch_git -c core.fileMode=true update-index --add -z --stdin
@@ -47,10 +46,10 @@ own_pages() { # HOOKS-TIP
     done
 }
 
-# The whole repository as it is in the working copy, with quiche/ as a step has
-# it: prints the tip of a chain with a commit for each step of the given one.
-# With "all" our files are all there from the first step, as in the working copy
-# of a series that ends early; what no patch declares yet is not used.
+# Prints the tip of a chain with a commit for each step of the given one: the whole
+# repository of the working copy with quiche/ at that step. With "all", every step has
+# all of our files, as in the working copy of a series that ends early; files that no
+# patch declares yet are unused.
 build_workspaces() { # TIP [all]
     git ls-files -co --exclude-standard -- . ':!quiche' | existing "$root" >"$tmp/outside"
     : >"$tmp/own"
@@ -77,14 +76,14 @@ build_workspaces() { # TIP [all]
     echo "$commit"
 }
 
-# Leaves out of a list what git tracks and somebody has deleted.
+# Removes from a list the files that git tracks and that were deleted.
 existing() { # FOLDER
     while read -r path; do
         if [ -f "$1/$path" ]; then echo "$path"; fi
     done
 }
 
-# What reports call the steps: the release, then the patches.
+# Prints the names of the steps in reports: the release, then the patches.
 step_names() {
     echo "$(upstream_field name) $(upstream_field version)"
     series patches

@@ -1,14 +1,14 @@
-# Sourced by the scripts of the fork. Owns: where things are, a git that knows
-# nothing of the user's configuration, and the reading of patches/.
+# Paths, a git that ignores the user's configuration, and the reading of patches/
+# (sourced by the scripts of the fork).
 #
 # The generated repository ($fork) lives in this clone's git directory:
-#   index              what was last written to quiche/, so `diff-files` shows
-#                      the edits that patches/ lacks
-#   stamp              which patches/ that was
-#   replace            what is about to replace patches/, for a moment
-#   rebase             a rebase that is under way (scripts/rebase.sh)
+#   index              state of quiche/ when it was last written, so that `diff-files`
+#                      shows the edits that patches/ lacks
+#   stamp              hash of the patches/ of that state
+#   replace            temporary copy of the files that replace patches/
+#   rebase             the current rebase (scripts/rebase.sh)
 #   refs/upstream/SHA  the release with that sha256, as one commit
-#   refs/heads/hooks   the release, then one commit a patch, upstream's files only
+#   refs/heads/hooks   the release, then a commit for each patch, upstream's files only
 #   refs/heads/series  the same with our own files (scripts/series.sh)
 
 set -eu
@@ -22,7 +22,7 @@ die() {
 
 root=$(cd "$(dirname "$0")/.." && pwd -P)
 cd "$root"
-# A git hook that calls us sets GIT_DIR and friends.
+# A git hook that calls these scripts sets GIT_DIR and similar variables.
 # shellcheck disable=SC2046
 unset $(git rev-parse --local-env-vars)
 # The fork's history is kept in the clone's git directory.
@@ -59,12 +59,12 @@ scratch_git() {
     with_index "$tmp/index" "$@"
 }
 
-# One writer at a time; the lock goes with the process.
+# Allows one writer at a time; the lock ends with the process.
 fork_lock() {
     exec 9>"$fork/lock"
     if command -v flock >/dev/null; then
         flock 9
-        # Left by a git that was killed: nobody else is at work.
+        # Left by a killed git: this process holds the lock.
         rm -f "$fork"/*.lock "$fork"/refs/*/*.lock
     fi
     finish_replacing
@@ -100,7 +100,7 @@ series() { # DIR
     if [ -f "$1/series" ]; then sed 's/#.*//' "$1/series" | awk 'NF { print $1 }'; fi
 }
 
-# Everything above the first hunk.
+# Prints the lines above the first hunk.
 patch_header() { # FILE
     sed '/^diff --git /,$d; /^--- /,$d' "$1"
 }
@@ -113,7 +113,7 @@ patch_message() { # FILE
     patch_header "$1" | sed '1s/^Subject: *//'
 }
 
-# What patches/ says now, as one hash.
+# Prints a hash of patches/.
 patches_stamp() {
     for patch in $(series patches); do
         [ -f "patches/$patch" ] || die "patches/series names $patch, which is not in patches/"
@@ -123,8 +123,8 @@ patches_stamp() {
     cat patches/UPSTREAM "$tmp/stamp.list" $(cat "$tmp/stamp.list") | git hash-object --stdin
 }
 
-# Replaces patches/ by the files in DIR, all or none: they are copied to $fork
-# first, and a run that is cut short after that is completed by the next one.
+# Replaces patches/ by the files in DIR, all or none: copies them to $fork first. The
+# next run completes an interrupted one.
 replace_patches() { # DIR
     rm -rf "$fork/replace" "$fork/replace.next"
     mkdir "$fork/replace.next"
@@ -150,7 +150,7 @@ finish_replacing() {
     rm -rf "$fork/replace"
 }
 
-# Upstream's files in quiche/ that differ from what was last written there.
+# Prints upstream's files in quiche/ that differ from their last written state.
 edited_files() { # [PATH…]
     fork_git update-index -q --refresh >/dev/null || true
     fork_git diff-files --name-only --diff-filter=M -- "$@"

@@ -1,6 +1,6 @@
-# Sourced. Owns: from patch files to commits, and back.
+# Conversion of patch files to commits, and back (sourced).
 
-# Applies a series to the release, one commit a patch; prints the tip.
+# Applies a series to the release, a commit for each patch. Prints the tip.
 build_hooks() { # DIR
     commit=$(upstream_commit)
     number=0
@@ -25,13 +25,13 @@ apply_hooks() { # DIR PATCH PARENT
         die "patches/$2 adds or deletes $(echo $stray): a patch only changes files of upstream, ours are tracked in quiche/ and named by Adds:"
 }
 
-# git's own words, on one line.
+# Prints git's message on one line.
 apply_error() {
     sed -n 's/^error: patch failed: \(.*\)/the lines it expects at \1 are not there/p; s/^error: //p' "$tmp/apply" |
         head -n 1
 }
 
-# Writes one patch: the header as given, then the hooks between two trees.
+# Writes a patch: the given header, then the hooks between two trees.
 write_patch() { # HEADER-FILE FROM TO > PATCH
     cat "$1"
     fork_git diff-tree -p -r --no-renames --no-ext-diff --no-textconv --no-color -U3 \
@@ -39,8 +39,8 @@ write_patch() { # HEADER-FILE FROM TO > PATCH
     sed '/^diff --git /d; /^index /d' "$tmp/diff"
 }
 
-# Writes the series DIR to OUT, with the trees of the file TREES (the release's
-# first) in place of what its patches make.
+# Writes the series DIR to OUT, with the trees of the file TREES (the release's first)
+# instead of those that its patches produce.
 write_series() { # DIR TREES OUT
     mkdir -p "$3"
     if [ -f "$1/series" ]; then cp "$1/series" "$3/series"; fi
@@ -53,7 +53,7 @@ write_series() { # DIR TREES OUT
     done
 }
 
-# The trees of a chain, the release's first, one a line.
+# Prints the trees of a chain, one on each line, the release's first.
 chain_trees() { # TIP
     fork_git log --reverse --format=%T "$1"
 }

@@ -1,19 +1,19 @@
 #!/bin/sh
-# What git bisect runs at each step, in its tree: prepares and builds it, then
-# runs RUN. By git's rules: 0 good, 1 bad, 125 the step cannot run it, above 127
-# stop. With ABOVE or BELOW, the last number that RUN prints decides; without one,
-# what RUN could not do may be hidden by a pipe, and the step is skipped.
+# Step of git bisect, run in its tree: prepares and builds it, then runs RUN. Exit codes
+# as git defines them: 0 good, 1 bad, 125 the step cannot run it, above 127 stop. With
+# ABOVE or BELOW, the last number that RUN prints decides. If RUN prints none, a pipe may
+# hide an error, and the step is skipped.
 set -u
 unset CDPATH
 
 verdict() { # EXIT-CODE TEXT
     echo "$(git log -1 --format=%s): $2" >&2
-    # A command may change files of its tree; the next step needs them as they are.
+    # The command may change files of its tree, which the next step needs unchanged.
     git reset -q --hard
     exit "$1"
 }
 
-# Whether $number is beyond the threshold.
+# Succeeds if $number is beyond the limit.
 is_beyond() {
     awk -v n="$number" -v above="${ABOVE:-}" -v below="${BELOW:-}" \
         'BEGIN { exit !((above != "" && n + 0 > above + 0) || (below != "" && n + 0 < below + 0)) }'

@@ -1,14 +1,15 @@
-# Sourced. Owns: the rules that each patch of the series keeps.
+# Rules for each patch of the series (sourced).
 
-# Lines that a patch may add to or take from upstream's files: a hook is a few
-# lines a place, logic belongs in a file of ours. The largest have 25 places.
+# Limit on the lines that a patch adds to and removes from upstream's files: a hook has a
+# few lines at each place, and logic belongs in a file of ours. The largest patches have
+# 25 places.
 HOOK_LINES_MAX=120
 
 complain() {
     echo "error: $*" >>"$tmp/complaints"
 }
 
-# Why, and the trailers are there, and nobody left a TODO.
+# Checks that the header has a reason and the trailers, and no TODO.
 check_header() { # PATCH
     patch_header "patches/$1" >"$tmp/header"
     head -n 1 "$tmp/header" | grep -q '^Subject: .' || complain "patches/$1 does not begin with Subject:"
@@ -23,7 +24,7 @@ check_header() { # PATCH
     done <"$tmp/tests"
 }
 
-# Patches are numbered as they are applied: 0001 and on.
+# Checks that patches are numbered in their order, from 0001.
 check_numbers() {
     series patches | awk '{ wanted = sprintf("%04d-", NR) } index($0, wanted) != 1 { print $0, wanted }' >"$tmp/numbers"
     while read -r patch wanted; do
@@ -35,13 +36,13 @@ check_hooks() { # PATCH
     lines=$(sed '1,/^--- /d' "patches/$1" | grep -v '^---\|^+++' | grep -c '^[+-]' || true)
     [ "$lines" -le "$HOOK_LINES_MAX" ] ||
         complain "patches/$1 changes $lines lines of upstream's files, $HOOK_LINES_MAX is the most: move logic to a file of ours"
-    # The package has both; upstream's repository only the latter.
+    # The package has both files; upstream's repository has the latter only.
     if grep -qx -- '--- a/Cargo.toml' "patches/$1" && ! grep -qx -- '--- a/Cargo.toml.orig' "patches/$1"; then
         complain "patches/$1 changes Cargo.toml alone: change quiche/Cargo.toml.orig as well, make export LAYOUT=repo takes it from there"
     fi
 }
 
-# In hooks and in our own files alike.
+# Checks hooks and our own files.
 check_whitespace() { # SERIES-TIP
     fork_git rev-list --reverse "$1" >"$tmp/commits"
     fork_git diff-tree --check "$(head -n 1 "$tmp/commits")" "$1" >"$tmp/whitespace" || true

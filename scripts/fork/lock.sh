@@ -1,8 +1,8 @@
-# Sourced. Owns: Cargo.lock, when the release has changed.
+# Update of Cargo.lock after a change of the release (sourced).
 
-# Lets cargo add what the release in quiche/ needs and drop what nobody does. A
-# dependency of the release that upstream has moved is moved with it, if it was
-# where upstream had it.
+# Lets cargo add the dependencies of the release in quiche/ and remove unused ones. If
+# upstream has changed the version of a dependency, changes it here too, unless our
+# version already differed.
 update_lock() { # OLD-RELEASE
     [ -f Cargo.lock ] || return 0
     git show HEAD:Cargo.lock | locked_packages >"$tmp/before"
@@ -21,14 +21,14 @@ update_lock() { # OLD-RELEASE
     done
 }
 
-# It may have been moved already, together with another.
+# The version may have changed already, together with another.
 follow() { # NAME VERSION
     locked_packages <Cargo.lock | grep -qxF "$1 $2" && return
     cargo update -q -p "$1" --precise "$2" ||
         echo "upstream tests with $1 $2, which Cargo.lock cannot have; see above" >&2
 }
 
-# Name and version of each package, one a line.
+# Prints name and version of each package, one on each line.
 locked_packages() {
     awk '{ gsub("\"", "") } $1 == "name" { name = $3 } $1 == "version" && name { print name, $3; name = "" }' | sort
 }

@@ -1,8 +1,8 @@
-# Sourced. Owns: the series as mail patches for `git am`, in the layout of the
-# released package or of upstream's repository.
+# Series as mail patches for `git am`, in the layout of the released package or of
+# upstream's repository (sourced).
 
-# The series in the layout of upstream's repository: under quiche/, with the
-# manifest as it is there, which the package has as Cargo.toml.orig. Prints the tip.
+# Makes the series in the layout of upstream's repository: under quiche/, with the
+# original manifest, which the package has as Cargo.toml.orig. Prints the tip.
 move_to_repository() { # TIP
     commit=
     number=0
@@ -21,13 +21,13 @@ move_to_repository() { # TIP
     echo "$commit"
 }
 
-# Writes the commits after the first one to OUT, one mail each, and makes sure
-# that they give its tree.
+# Writes the commits after the first to OUT, one mail each, and checks that they
+# reproduce the tree.
 write_mails() { # TIP OUT
     base=$(fork_git rev-list --max-parents=0 "$1")
     fork_git format-patch -q -o "$2" --zero-commit --no-signature --full-index --binary \
         --no-renames --no-ext-diff --no-color -U3 --src-prefix=a/ --dst-prefix=b/ "$base..$1"
-    # Of a patch whose hooks the release has taken, and which adds nothing.
+    # A patch whose hooks are in the release, and which adds nothing.
     find "$2" -type f -size 0 -exec rm {} +
     rm -rf "$tmp/am"
     plain_git clone -q --shared --no-checkout "$fork" "$tmp/am"

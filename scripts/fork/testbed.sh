@@ -1,6 +1,6 @@
-# Sourced by the tests of the fork's scripts. Owns: a throw-away clone with a small
-# release, what tests assert, and their run. Each test_* function of the script
-# starts from the same state: two patches, written to quiche/.
+# Testbed of the fork's scripts (sourced by their tests): a temporary clone with a small
+# release, assertions, and the test run. Each test_* function of a script starts from
+# the same state: two patches, written to quiche/.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd -P)
 work=$(mktemp -d)
@@ -15,7 +15,7 @@ unset $(git rev-parse --local-env-vars)
 
 # ---- the state every test starts from ----
 
-# Puts a release into cargo's cache, unpacked in $work as well; sets $sha256.
+# Adds a release to cargo's cache and unpacks it in $work; sets $sha256.
 make_release() { # VERSION [SED-SCRIPT for src/lib.rs]
     mkdir -p "$work/tiny-$1/src" "$CARGO_HOME/registry/cache/local"
     (
@@ -33,7 +33,7 @@ make_release() { # VERSION [SED-SCRIPT for src/lib.rs]
     sha256=$(sha256sum "$CARGO_HOME/registry/cache/local/tiny-$1.crate" | cut -d' ' -f1)
 }
 
-# 0.2.0 has other lines above the hooks; 0.3.0 has changed what one of them does.
+# 0.2.0 changes lines above the hooks; 0.3.0 changes lines of a hook.
 make_releases() {
     make_release 0.2.0 '1s/^/new\nnew\n/; s/lib line 12/lib line twelve/'
     make_release 0.3.0 's/lib line 20$/lib line twenty/'
@@ -88,7 +88,7 @@ END
     git commit -qm start
 }
 
-# A stand-in for cargo, which reads in quiche/src/lib.rs what is wrong.
+# A fake cargo, which finds the errors to report in quiche/src/lib.rs.
 use_cargo() {
     mkdir -p "$work/bin"
     cat >"$work/bin/cargo" <<'END'

@@ -1,8 +1,7 @@
-# Sourced. Owns: trees of their own, next to the working copy, where commands
-# check commits out and build them. Each has a target folder of its own: cargo
-# takes two checkouts that share one for the same.
+# Separate trees, next to the working copy, in which commands check out and build commits
+# (sourced). Each has its own target folder: cargo confuses two checkouts that share one.
 
-# One command at a time uses FOLDER; the lock goes with the process.
+# Allows one command at a time in FOLDER; the lock ends with the process.
 tree_lock() { # FOLDER
     mkdir -p "$1"
     exec 8>"$1/lock"
@@ -10,8 +9,8 @@ tree_lock() { # FOLDER
     flock -n 8 || die "another command is at work in $1: wait for it"
 }
 
-# Makes FOLDER/tree a clone of REPOSITORY, whose objects it shares, unless it is
-# there. What somebody has edited in it is not dropped.
+# Makes FOLDER/tree a clone of REPOSITORY that shares its objects, unless it exists.
+# Refuses to discard edits in it.
 open_tree() { # FOLDER REPOSITORY
     tree=$1/tree
     export CARGO_TARGET_DIR="$1/build"
@@ -31,12 +30,12 @@ tree_git() {
     plain_git -C "$tree" "$@"
 }
 
-# Checks a commit out; a file that stays the same keeps its mtime.
+# Checks out a commit; unchanged files keep their mtime.
 tree_at() { # COMMIT
     tree_git -c advice.detachedHead=false checkout -q -f --detach "$1"
 }
 
-# These commands work from patches/: edits that it lacks would be left out.
+# These commands use patches/, so that edits it lacks would be ignored.
 refuse_unexported_edits() {
     [ -f "$fork/index" ] || return 0
     edits=$(edited_files | sed 's,^,quiche/,' | paste -sd ' ' -)

@@ -1,7 +1,7 @@
-# Sourced. Owns: from patches/UPSTREAM to a commit that holds the release.
+# Release of upstream, from patches/UPSTREAM to a commit (sourced).
 
-# Prints the path of the release's .crate in cargo's cache, if it is there. It
-# must have the sha256, if one is given.
+# Prints the path of the release's .crate in cargo's cache, if it exists and has the
+# given sha256.
 cached_crate() { # NAME-VERSION [SHA256]
     for crate in "${CARGO_HOME:-$HOME/.cargo}"/registry/cache/*/"$1.crate"; do
         [ -f "$crate" ] || continue
@@ -18,13 +18,13 @@ git_sha256() { # FILE
     if command -v sha256sum >/dev/null; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d' ' -f1
 }
 
-# Prints the path of the release's .crate, after a download if need be.
+# Prints the path of the release's .crate, downloading it if necessary.
 fetched_crate() { # NAME VERSION [SHA256]
     crate=$(cached_crate "$1-$2" "${3:-}")
     if [ -z "$crate" ]; then
         echo "downloading $1 $2" >&2
-        # Outside the workspace: cargo refuses one with a missing member. `info`
-        # is the one command that downloads a package without its dependencies.
+        # Outside the workspace, since cargo refuses one with a missing member. Only `info`
+        # downloads a package without its dependencies.
         (cd "$tmp" && cargo info -q "$1@$2") >"$tmp/info" 2>&1 ||
             die "cargo cannot download $1 $2: $(tail -n 1 "$tmp/info")"
         crate=$(cached_crate "$1-$2" "${3:-}")
@@ -33,7 +33,7 @@ fetched_crate() { # NAME VERSION [SHA256]
     echo "$crate"
 }
 
-# Prints the commit of the release, downloading it when this clone never has.
+# Prints the commit of the release, downloading it if this clone lacks it.
 upstream_commit() {
     name=$(upstream_field name)
     version=$(upstream_field version)
@@ -44,7 +44,7 @@ upstream_commit() {
     rm -rf "$tmp/crate"
     mkdir "$tmp/crate"
     tar -xzf "$crate" -C "$tmp/crate"
-    # Written by cargo when it packages; not a file of the project.
+    # Written by cargo package; not a file of the project.
     rm -f "$tmp/crate/$name-$version/.cargo_vcs_info.json"
     rm -f "$tmp/index"
     scratch_git --work-tree="$tmp/crate/$name-$version" -C "$tmp/crate/$name-$version" \

@@ -385,26 +385,26 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 
 /// Refuses the removed option `--resume-ceiling` and names its replacement.
 fn parse_resume_ceiling(text: &str) -> Result<Infallible, String> {
-    let now = if text == "on" { "ceiling" } else { "none" };
-    Err(format!("use --after-jump {now} instead"))
+    let value = if text == "on" { "ceiling" } else { "none" };
+    Err(format!("use --after-jump {value} instead"))
 }
 
-/// Reads the command line, and the file that it names.
+/// Parses the command line and the configuration file that it names.
 ///
 /// # Errors
 ///
-/// It asks for help or the version, or makes no sense.
+/// The command line is invalid, or asks for help or the version.
 pub fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Config, Stop> {
     let mut args: Vec<OsString> = args.into_iter().map(Into::into).collect();
-    // What is wrong here is told below; what is missing, the file may have.
-    let said = match Cli::command().ignore_errors(true).try_get_matches_from(&args) {
-        Ok(said) => said,
+    // Errors are reported below, after the file has added its options.
+    let given = match Cli::command().ignore_errors(true).try_get_matches_from(&args) {
+        Ok(given) => given,
         Err(e) => return Err(Stop::new::<Cli>(&e)),
     };
     let mut file = ConfigFile::default();
-    if let Some(path) = said.get_one::<PathBuf>("config") {
+    if let Some(path) = given.get_one::<PathBuf>("config") {
         file = ConfigFile::read(path).map_err(|e| Stop::Usage(format!("{e:#}")))?;
-        let more = arguments_of(&file, &said);
+        let more = arguments_of(&file, &given);
         let more = more.map_err(|e| Stop::Usage(format!("--config {}: {e}", path.display())))?;
         args.splice(1..1, more);
     }
@@ -425,9 +425,8 @@ fn options_of(matches: &ArgMatches) -> BTreeMap<String, Vec<OsString>> {
     command.get_arguments().filter_map(option).collect()
 }
 
-/// The options that the file has, as arguments, but for those that the command line
-/// has said itself.
-fn arguments_of(file: &ConfigFile, said: &ArgMatches) -> Result<Vec<OsString>, String> {
+/// Returns the options of the file as arguments, except those that the command line has.
+fn arguments_of(file: &ConfigFile, given: &ArgMatches) -> Result<Vec<OsString>, String> {
     let command = Cli::command();
     let mut arguments = Vec::new();
     for setting in &file.server {
@@ -440,17 +439,22 @@ fn arguments_of(file: &ConfigFile, said: &ArgMatches) -> Result<Vec<OsString>, S
                 "line {line}: [server] has no '{name}'; use the option names of edge-server --help"
             )
         })?;
-        let own = setting.arguments(option).map_err(|e| format!("line {line}: {name}: {e}"))?;
-        understand(&own).map_err(|e| format!("line {line}: {e}"))?;
-        if said.value_source(option.get_id().as_str()) != Some(ValueSource::CommandLine) {
-            arguments.extend(own);
+        let from_file =
+            setting.arguments(option).map_err(|e| format!("line {line}: {name}: {e}"))?;
+        validate(&from_file).map_err(|e| format!("line {line}: {e}"))?;
+        if given.value_source(option.get_id().as_str()) != Some(ValueSource::CommandLine) {
+            arguments.extend(from_file);
         }
     }
     Ok(arguments)
 }
 
-/// Whether the arguments of one option make sense, without required others.
-fn understand(option: &[OsString]) -> Result<(), String> {
+/// Validates the arguments of one option, even if required options are missing.
+///
+/// # Errors
+///
+/// One line that names the invalid value.
+fn validate(option: &[OsString]) -> Result<(), String> {
     let program = OsString::from("edge-server");
     match Cli::command().try_get_matches_from(std::iter::once(&program).chain(option)) {
         Err(e) if e.kind() != ErrorKind::MissingRequiredArgument => Err(one_line::<Cli>(&e)),

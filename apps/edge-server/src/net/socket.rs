@@ -10,24 +10,23 @@ use udp_batch::Socket;
 use crate::net::route::AddressPair;
 use crate::net::route::PacketSink;
 
-/// Room in the kernel, each direction. It may grant less.
+/// Size of the kernel's buffers in each direction, in bytes. The kernel may grant less.
 const BUFFER_BYTES: usize = 8 << 20;
 
-/// Binds one socket for each worker to `address`. The kernel chooses one for each
-/// packet.
+/// Binds one socket for each worker to `address`. The kernel selects one for each packet.
 ///
 /// # Errors
 ///
 /// One line that names the address.
 pub fn bind_group(address: SocketAddr, workers: u16) -> anyhow::Result<Vec<Socket>> {
     let sockets = udp_batch::bind_group(address, workers).map_err(|e| {
-        let way_out = match e.kind() {
+        let hint = match e.kind() {
             io::ErrorKind::AddrInUse => "; stop what uses it, or choose another --listen",
             io::ErrorKind::AddrNotAvailable => "; --listen must name an address of this host",
             io::ErrorKind::PermissionDenied => "; choose a port from 1024 up",
             _ => "",
         };
-        anyhow::anyhow!("cannot listen on {address}: {e}{way_out}")
+        anyhow::anyhow!("cannot listen on {address}: {e}{hint}")
     })?;
     sockets.iter().for_each(enlarge_buffers);
     Ok(sockets)
@@ -44,7 +43,7 @@ pub fn adopt(descriptor: OwnedFd) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Less room is no error.
+/// Enlarges the kernel's buffers, as far as permitted.
 fn enlarge_buffers(socket: &Socket) {
     let _ = socket.enlarge_receive_buffer(BUFFER_BYTES);
     let _ = socket.enlarge_send_buffer(BUFFER_BYTES);

@@ -1,22 +1,21 @@
-//! Packet header, as far as the way of a datagram depends on it (RFC 8999, 5): read in
-//! place, without a copy.
+//! Packet header: the version-independent fields (RFC 8999, 5) that decide where a datagram goes,
+//! read in place.
 
 use crate::quic::connection_id;
 
-/// The bit of the first byte that tells a long header.
+/// Bit of the first byte that marks a long header.
 pub const LONG_HEADER: u8 = 0x80;
 
-/// The bits of a long header's first byte that tell its type, which are 0 in an Initial
-/// packet (RFC 9000, 17.2.2).
+/// Type bits of a long header's first byte, which are 0 in an Initial packet (RFC 9000, 17.2.2).
 const TYPE_MASK: u8 = 0x30;
 
 const VERSION_BYTES: usize = 4;
 
-/// The version of a Version Negotiation packet (RFC 8999, 6).
+/// Version of a Version Negotiation packet (RFC 8999, 6).
 const NEGOTIATION: [u8; VERSION_BYTES] = [0; VERSION_BYTES];
 
-/// Returns the destination connection ID of a packet. Behind a short header it is one of
-/// ours, or nothing that is known.
+/// Returns the destination connection ID of a packet. After a short header it has the length of
+/// the server's IDs.
 pub fn destination_id(packet: &[u8]) -> Option<&[u8]> {
     let (first, rest) = packet.split_first()?;
     if first & LONG_HEADER == 0 {
@@ -26,7 +25,7 @@ pub fn destination_id(packet: &[u8]) -> Option<&[u8]> {
     rest.get(..usize::from(*length))
 }
 
-/// Returns whether a packet is an Initial one, of any version.
+/// Returns whether a packet is an Initial packet of any version.
 pub fn is_initial(packet: &[u8]) -> bool {
     let Some((first, rest)) = packet.split_first() else { return false };
     let is_negotiation = rest.starts_with(&NEGOTIATION);
@@ -40,7 +39,7 @@ mod tests {
     use quiche::Type;
 
     #[test]
-    fn short_header_is_followed_by_an_id_of_ours() {
+    fn short_header_yields_server_cid() {
         const LEN: usize = connection_id::LEN;
         let packet: Vec<u8> = (0x40..0x60).collect();
         assert_eq!(destination_id(&packet), Some(&packet[1..=LEN]));
@@ -50,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn long_header_tells_the_length_of_its_id() {
+    fn long_header_yields_cid_of_its_length() {
         let packet = [&[0xc0, 0, 0, 0, 1, 3][..], b"abc", &[0; 30]].concat();
         assert_eq!(destination_id(&packet), Some(&b"abc"[..]));
         assert_eq!(destination_id(&packet[..9]), Some(&b"abc"[..]));

@@ -186,7 +186,7 @@ fn metrics_are_documented_and_on_dashboard() {
         let (name, kind) = line.split_once(' ').unwrap();
         let end = if kind == "counter" { "_total" } else { "" };
         let name = format!("edge_server_{name}{end}");
-        assert!(DOCS.iter().any(|doc| doc.contains(&name)), "no page tells of {name}");
+        assert!(DOCS.iter().any(|doc| doc.contains(&name)), "no page documents {name}");
         let is_shown = DASHBOARD.contains(&name);
         let is_elsewhere = ["connections_total", "bytes_lost_total", "response_bytes_total"]
             .iter()
