@@ -22,7 +22,7 @@ bisect_settings 'make bisect-history' "$folder"
 tree_lock "$folder"
 open_tree "$folder" "$root"
 echo "$good" >"$tmp/commits"
-judge_ends "$bad" "$tmp/commits"
+check_ends "$bad" "$tmp/commits"
 find_first_bad "$bad" "$good" >"$tmp/found"
 while read -r commit; do
     echo "first bad: $(title "$commit")"

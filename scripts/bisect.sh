@@ -23,7 +23,7 @@ exec 9>&-
 
 open_tree "$folder" "$fork"
 fork_git rev-list --reverse "$tip^" >"$tmp/commits"
-judge_ends "$tip" "$tmp/commits"
+check_ends "$tip" "$tmp/commits"
 find_first_bad "$tip" "$good" >"$tmp/found"
 while read -r commit; do
     echo "first bad: patches/$(tree_git log -1 --format=%s "$commit")"

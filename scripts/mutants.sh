@@ -62,7 +62,7 @@ round() { # MODULE SECONDS_MAX OPTION… -- ARGUMENT OF THE TESTS…
         --build-timeout 600 --baseline skip "$@"
 }
 
-judge() { # MODULE FILE… : TEST…
+test_mutants() { # MODULE FILE… : TEST…
     module=$1
     shift
     files=
@@ -101,6 +101,6 @@ status=0
 modules >"$work/modules"
 while read -r line <&3; do
     # shellcheck disable=SC2086
-    judge $line
+    test_mutants $line
 done 3<"$work/modules"
 exit $status

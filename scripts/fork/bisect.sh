@@ -11,24 +11,24 @@ bisect_settings() { # WHAT FOLDER
     export PATH="$2/build/debug:$PATH"
 }
 
-judge() { # COMMIT: sets $result to git's code for it
+run_step() { # COMMIT: sets $result to git's code for it
     tree_at "$1"
     lend_boringssl "$tree"
     result=0
-    (cd "$tree" && sh "$root/scripts/fork/judge.sh" 8>&-) || result=$?
+    (cd "$tree" && sh "$root/scripts/fork/bisect-step.sh" 8>&-) || result=$?
     [ "$result" -lt 128 ] || exit "$result"
 }
 
 # Checks that the newest commit fails and finds the oldest that succeeds: sets $good.
 # The oldest commits may be unable to run the command.
-judge_ends() { # BAD-COMMIT COMMITS-FILE, the oldest first
-    judge "$1"
+check_ends() { # BAD-COMMIT COMMITS-FILE, the oldest first
+    run_step "$1"
     case $result in
     0) die "nothing to find: at $(title "$1"), RUN does not fail" ;;
     125) die "RUN cannot run even at $(title "$1")" ;;
     esac
     while read -r good; do
-        judge "$good"
+        run_step "$good"
         case $result in
         0) return ;;
         125) ;;
@@ -43,7 +43,7 @@ find_first_bad() { # BAD-COMMIT GOOD-COMMIT
     tree_git bisect start "$1" "$2" >"$tmp/bisect"
     # Adjacent commits need no run.
     grep -q 'first bad commit' "$tmp/bisect" ||
-        (cd "$tree" && plain_git bisect run sh "$root/scripts/fork/judge.sh" >"$tmp/bisect" 8>&-) || true
+        (cd "$tree" && plain_git bisect run sh "$root/scripts/fork/bisect-step.sh" >"$tmp/bisect" 8>&-) || true
     tree_git bisect log >"$tmp/log"
     tree_git bisect reset HEAD >/dev/null 2>&1 || true
     sed -n 's/^# \(possible \)\{0,1\}first bad commit: \[\([0-9a-f]*\)\].*/\2/p' "$tmp/log" | sort -u >"$tmp/bad"

@@ -81,9 +81,9 @@ pub enum Progress {
 type Action = Box<dyn Fn(&mut Peer)>;
 
 /// One input that breaks a rule.
-pub struct Case {
+pub struct HostileCase {
     name: String,
-    stage: Progress,
+    progress: Progress,
     act: Action,
 }
 
@@ -95,7 +95,7 @@ pub struct Rule {
     /// Document and section.
     pub section: &'static str,
     pub expected: Expected,
-    pub cases: Vec<Case>,
+    pub cases: Vec<HostileCase>,
 }
 
 /// Returns a rule without cases.
@@ -108,22 +108,22 @@ impl Rule {
     pub fn case(
         mut self,
         name: impl Into<String>,
-        stage: Progress,
+        progress: Progress,
         act: impl Fn(&mut Peer) + 'static,
     ) -> Self {
-        self.cases.push(Case { name: name.into(), stage, act: Box::new(act) });
+        self.cases.push(HostileCase { name: name.into(), progress, act: Box::new(act) });
         self
     }
 
     /// Adds a case for each value.
     pub fn cases<T: 'static>(
         mut self,
-        stage: Progress,
+        progress: Progress,
         values: impl IntoIterator<Item = (impl Into<String>, T)>,
         act: impl Fn(&mut Peer, &T) + Copy + 'static,
     ) -> Self {
         for (name, value) in values {
-            self = self.case(name, stage, move |peer| act(peer, &value));
+            self = self.case(name, progress, move |peer| act(peer, &value));
         }
         self
     }
@@ -134,11 +134,11 @@ impl Rule {
         space: Space,
         frames: impl IntoIterator<Item = (impl Into<String>, Vec<u8>)>,
     ) -> Self {
-        let stage = match space {
+        let progress = match space {
             Space::Data => Progress::Established,
             _ => Progress::ServerHello,
         };
-        self.cases(stage, frames, move |peer, frames| peer.send(space, frames))
+        self.cases(progress, frames, move |peer, frames| peer.send(space, frames))
     }
 
     /// Adds a case for each complete stream.
@@ -153,11 +153,11 @@ impl Rule {
     /// Adds a case for each start of a stream that stays open.
     pub fn stream_starts(
         self,
-        stage: Progress,
+        progress: Progress,
         id: u64,
         stream_starts: impl IntoIterator<Item = (impl Into<String>, Vec<u8>)>,
     ) -> Self {
-        self.cases(stage, stream_starts, move |peer, bytes| peer.write(id, bytes, false))
+        self.cases(progress, stream_starts, move |peer, bytes| peer.write(id, bytes, false))
     }
 }
 
@@ -195,10 +195,10 @@ pub fn run_rules(rules: &[Rule], arguments: &[&str]) {
     assert!(growth_kib < GROWTH_KIB_MAX, "the server took {growth_kib} KiB");
 }
 
-fn run_case(server: SocketAddr, rule: &Rule, case: &Case) -> Result<(), String> {
+fn run_case(server: SocketAddr, rule: &Rule, case: &HostileCase) -> Result<(), String> {
     let result = catch_unwind(AssertUnwindSafe(|| {
         let mut peer = Peer::new(server);
-        reach(&mut peer, case.stage);
+        reach(&mut peer, case.progress);
         (case.act)(&mut peer);
         let responds = check_expected(&mut peer, rule.expected);
         let received =
@@ -211,13 +211,13 @@ fn run_case(server: SocketAddr, rule: &Rule, case: &Case) -> Result<(), String> 
     result.unwrap_or_else(|_| Err("panicked".to_owned()))
 }
 
-fn reach(peer: &mut Peer, stage: Progress) {
-    match stage {
+fn reach(peer: &mut Peer, progress: Progress) {
+    match progress {
         Progress::Fresh => (),
         Progress::ServerHello => peer.await_server_handshake(),
         Progress::Established | Progress::Http => peer.complete(),
     }
-    if stage == Progress::Http {
+    if progress == Progress::Http {
         // The stream type and empty SETTINGS.
         peer.write(2, &[&[0x00], &h3_frame(0x04, &[])[..]].concat(), false);
     }
