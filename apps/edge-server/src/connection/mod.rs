@@ -220,7 +220,7 @@ impl Connection {
             self.quic.on_timeout();
         }
         if let Some(timeout) = self.lifetime.expire(now) {
-            metrics.drops.count_late(timeout.name());
+            metrics.drops.count_timeout(timeout.name());
             self.on_lifetime_timeout(timeout, store, now);
         }
         if let Some(http) = &mut self.http {

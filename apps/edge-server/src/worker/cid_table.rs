@@ -1,8 +1,8 @@
-//! Connection-ID table of one worker: a packet is a connection's; or nobody's, as long as
-//! packets of one that has ended may be under way (RFC 9000, 10.2).
+//! Connection-ID table of one worker: finds the connection of a packet, and knows the IDs of
+//! ended connections as long as packets to them may be under way (RFC 9000, 10.2).
 //!
-//! Of such a connection only the IDs are kept. Its memory serves the next one, while the
-//! processor has it at hand.
+//! Only the IDs of an ended connection are kept. The next connection reuses its memory while
+//! that is in the processor's cache.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,57 +12,58 @@ use foldhash::HashMap;
 
 use crate::quic::connection_id::Cid;
 
-/// How much longer than it must an ID may be kept, so that many are forgotten at once.
-const LONGER: Duration = Duration::from_millis(100);
+/// How much longer than necessary an ID may be kept, so that many are removed at once.
+const SLACK: Duration = Duration::from_millis(100);
 
-/// Where a packet goes.
+/// Target of a connection ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CidTarget {
-    /// To the connection in this slot.
+    /// The connection in this slot.
     Connection(usize),
 
-    /// Nowhere: nobody answers it.
+    /// A connection that has ended: its packets are not answered.
     Ended,
 }
 
 /// The connection IDs of a worker.
 #[derive(Default)]
 pub struct CidTable {
-    of_id: HashMap<Cid, CidTarget>,
+    targets: HashMap<Cid, CidTarget>,
 
-    /// Those of connections that have ended, by when they are forgotten.
+    /// IDs of ended connections, by the time of their removal.
     ended: BTreeMap<Instant, Vec<Cid>>,
 }
 
 impl CidTable {
+    /// Returns the target of an ID.
     pub fn find(&self, id: &[u8]) -> Option<CidTarget> {
-        self.of_id.get(id).copied()
+        self.targets.get(id).copied()
     }
 
-    /// An ID leads to the connection in `slot`.
+    /// Adds an ID of the connection in `slot`.
     pub fn insert(&mut self, id: Cid, slot: usize) {
-        self.of_id.insert(id, CidTarget::Connection(slot));
+        self.targets.insert(id, CidTarget::Connection(slot));
     }
 
-    /// An ID leads nowhere, and whoever uses it is a stranger.
+    /// Removes an ID, which is unknown from now on.
     pub fn remove(&mut self, id: &Cid) {
-        self.of_id.remove(id);
+        self.targets.remove(id);
     }
 
-    /// The connection of these IDs has ended. They are known until then, and a little
-    /// longer.
+    /// Notes that the connection of these IDs has ended. They are kept until `until`, and a
+    /// little longer.
     pub fn end(&mut self, ids: &[Cid], until: Instant) {
-        let near = self.ended.range(until..=until + LONGER).next();
-        let at = near.map_or(until + LONGER, |(at, _)| *at);
+        let near = self.ended.range(until..=until + SLACK).next();
+        let at = near.map_or(until + SLACK, |(at, _)| *at);
         self.ended.entry(at).or_default().extend(ids);
-        self.of_id.extend(ids.iter().map(|id| (*id, CidTarget::Ended)));
+        self.targets.extend(ids.iter().map(|id| (*id, CidTarget::Ended)));
     }
 
-    /// Forgets the IDs whose time has come.
-    pub fn forget(&mut self, now: Instant) {
+    /// Removes the IDs of ended connections whose time has passed.
+    pub fn remove_expired(&mut self, now: Instant) {
         while let Some(due) = self.ended.first_entry().filter(|entry| *entry.key() <= now) {
             for id in due.remove() {
-                self.of_id.remove(&id);
+                self.targets.remove(&id);
             }
         }
     }
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_leads_to_its_connection_until_it_is_retired() {
+    fn id_leads_to_its_connection_until_it_is_removed() {
         let mut table = CidTable::default();
         let (one, other) = (Cid::new(&[1, 2]), Cid::new(&[1]));
         table.insert(one, 7);
@@ -85,11 +86,11 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_what_has_ended_are_known_for_their_time_and_forgotten_together() {
+    fn ids_of_ended_connections_expire_together() {
         let start = quiche::clock::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut table = CidTable::default();
-        // In the order of their ends, which is not that of their beginnings.
+        // In the order of their ends, which is not that of their expiry.
         for (id, until) in [(3, 500), (1, 50), (2, 140), (4, 250)] {
             let ids = [Cid::new(&[id]), Cid::new(&[id, id])];
             ids.iter().for_each(|id| table.insert(*id, 0));
@@ -106,14 +107,14 @@ mod tests {
         for (now, expected) in [
             (0, &[1, 2, 3, 4][..]),
             (149, &[1, 2, 3, 4]),
-            // The second was to be known for 140 ms.
+            // The second was to be kept for 140 ms.
             (150, &[3, 4]),
             (599, &[3]),
             (600, &[]),
         ] {
-            table.forget(at(now));
+            table.remove_expired(at(now));
             assert_eq!(known(&table), expected, "{now}");
         }
-        assert!(table.of_id.is_empty() && table.ended.is_empty());
+        assert!(table.targets.is_empty() && table.ended.is_empty());
     }
 }

@@ -1,5 +1,4 @@
-//! Commands to the workers: what signals ask of the server, each worker does in its own
-//! turn.
+//! Commands to the workers, which signals and the handover give.
 
 use std::sync::mpsc::channel;
 use std::sync::mpsc::Receiver;
@@ -13,40 +12,40 @@ use mio::Waker;
 use crate::net::process_link::Link;
 use crate::worker::settings::WorkerConfig;
 
-/// How long all workers may take to carry a command out.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the workers may take to carry out a command.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a worker is to do.
+/// Command to one worker.
 pub enum Command {
-    /// Serve with these from now on.
+    /// Serve with this configuration.
     Reload(Box<WorkerConfig>),
 
-    /// Read no more packets: whoever is at the other end of the link does.
+    /// Stop reading the socket: the process at the other end of the link does.
     HandOver(Link),
 
-    /// Take no more clients, finish what is under way, and end.
+    /// Accept no more connections, finish what is under way, and end.
     Drain,
 
     /// Close every connection, and end.
     Stop,
 }
 
-/// An command under way. Dropping it tells that it has been carried out.
+/// Command under way. Dropping it signals that it has been carried out.
 pub struct PendingCommand {
     pub command: Command,
     _done: Sender<()>,
 }
 
-/// The way to every worker.
+/// Sender of commands to all workers.
 pub struct CommandSender {
     workers: Vec<(Sender<PendingCommand>, Arc<Waker>)>,
 }
 
-/// One worker's commands.
+/// Receiver of one worker's commands.
 pub struct CommandReceiver(Receiver<PendingCommand>);
 
 impl CommandSender {
-    /// To the workers that these wake, in their order.
+    /// Connects the workers of these wakers, in their order.
     pub fn connect(wakers: impl IntoIterator<Item = Arc<Waker>>) -> (Self, Vec<CommandReceiver>) {
         let ends = wakers.into_iter().map(|waker| {
             let (outgoing, incoming) = channel();
@@ -56,13 +55,13 @@ impl CommandSender {
         (Self { workers }, receivers)
     }
 
-    /// How many workers there are.
+    /// Returns the number of workers.
     pub fn workers(&self) -> usize {
         self.workers.len()
     }
 
-    /// Gives each worker its command, and waits until all of them have carried it out.
-    /// A worker that is no more needs none.
+    /// Sends each worker its command, and waits until all have carried it out. Workers that
+    /// have ended are left out.
     pub fn broadcast_and_wait(&self, commands: impl IntoIterator<Item = Command>) {
         let (done, all_done) = channel();
         for ((worker, waker), command) in self.workers.iter().zip(commands) {
@@ -74,12 +73,12 @@ impl CommandSender {
             }
         }
         drop(done);
-        let _ = all_done.recv_timeout(PATIENCE);
+        let _ = all_done.recv_timeout(TIMEOUT);
     }
 }
 
 impl CommandReceiver {
-    /// The next command, to be dropped when it has been carried out.
+    /// Returns the next command, to be dropped when it has been carried out.
     pub fn next(&self) -> Option<PendingCommand> {
         self.0.try_recv().ok()
     }
@@ -92,7 +91,7 @@ mod tests {
     use mio::Token;
 
     #[test]
-    fn each_worker_has_carried_its_order_out_when_giving_ends() {
+    fn broadcast_waits_until_every_worker_is_done() {
         let poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
         let (commands, mut receivers) = CommandSender::connect(vec![waker; 3]);

@@ -1,5 +1,6 @@
-//! Packets that came to another worker's socket: where the kernel may not be given
-//! the rule of [`Steering`], and when it has joined packets of several connections.
+//! Forwarding between the workers of one process, for packets that arrive at another worker's
+//! socket: where the kernel does not have the rule of [`Steering`], and when it has coalesced
+//! packets of several connections.
 
 use std::sync::mpsc::sync_channel;
 use std::sync::mpsc::Receiver;
@@ -12,21 +13,21 @@ use quiche::RecvInfo;
 
 use crate::net::steering::Steering;
 
-/// Datagrams that wait for a worker at most. What comes then is lost, as it would
-/// be in a full socket.
-const WAITING_MAX: usize = 1024;
+/// The most datagrams that wait for a worker. Further ones are lost, as they would be in a
+/// full socket.
+const QUEUE_MAX: usize = 1024;
 
-/// A datagram on its way to its worker.
+/// Datagram on its way to its worker.
 pub struct Forwarded {
     pub info: RecvInfo,
     pub datagram: Vec<u8>,
 }
 
-/// One worker's exchange of datagrams with all others.
+/// One worker's queues from and to all others.
 pub struct Forwarding {
     steering: Steering,
     worker: usize,
-    everybody: Arc<[Mailbox]>,
+    mailboxes: Arc<[Mailbox]>,
     incoming: Receiver<Forwarded>,
 }
 
@@ -36,32 +37,33 @@ struct Mailbox {
 }
 
 impl Forwarding {
-    /// Connects the workers that these wake, in their order.
+    /// Connects the workers of these wakers, in their order.
     pub fn connect(steering: Steering, wakers: impl IntoIterator<Item = Arc<Waker>>) -> Vec<Self> {
         let (mailboxes, incoming): (Vec<_>, Vec<_>) = wakers
             .into_iter()
             .map(|waker| {
-                let (outgoing, incoming) = sync_channel(WAITING_MAX);
+                let (outgoing, incoming) = sync_channel(QUEUE_MAX);
                 (Mailbox { outgoing, waker }, incoming)
             })
             .unzip();
-        let everybody: Arc<[Mailbox]> = mailboxes.into();
+        let mailboxes: Arc<[Mailbox]> = mailboxes.into();
         let connect = |(worker, incoming)| Self {
             steering,
             worker,
-            everybody: Arc::clone(&everybody),
+            mailboxes: Arc::clone(&mailboxes),
             incoming,
         };
         incoming.into_iter().enumerate().map(connect).collect()
     }
 
-    /// Passes a datagram on if it is for another worker; false if it is for this one.
+    /// Forwards a datagram of another worker. Returns whether it did: otherwise the datagram is
+    /// this worker's.
     pub fn forward(&self, info: RecvInfo, datagram: &[u8]) -> bool {
         let worker = self.steering.worker_of(datagram);
         if worker == self.worker {
             return false;
         }
-        let mailbox = &self.everybody[worker];
+        let mailbox = &self.mailboxes[worker];
         let forwarded = Forwarded { info, datagram: datagram.to_vec() };
         if mailbox.outgoing.try_send(forwarded).is_ok() {
             if let Err(e) = mailbox.waker.wake() {
@@ -71,7 +73,7 @@ impl Forwarding {
         true
     }
 
-    /// The next datagram that another worker passed on to this one.
+    /// Returns the next datagram that another worker has forwarded.
     pub fn next(&self) -> Option<Forwarded> {
         self.incoming.try_recv().ok()
     }
@@ -93,11 +95,11 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_goes_to_its_worker_only() {
+    fn datagram_goes_to_its_worker_only() {
         let (_poll, workers) = three_workers();
         for byte in 0..9 {
-            let relayed = workers[0].forward(INFO(), &[0x40, byte, 7]);
-            assert_eq!(relayed, byte % 3 != 0, "{byte}");
+            let forwarded = workers[0].forward(INFO(), &[0x40, byte, 7]);
+            assert_eq!(forwarded, byte % 3 != 0, "{byte}");
         }
         let taken = |worker: usize| -> Vec<_> {
             std::iter::from_fn(|| workers[worker].next()).map(|f| f.datagram[1]).collect()
@@ -106,11 +108,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_busy_worker_cannot_take_is_lost() {
+    fn datagrams_beyond_a_full_queue_are_lost() {
         let (_poll, workers) = three_workers();
-        for _ in 0..2 * WAITING_MAX {
+        for _ in 0..2 * QUEUE_MAX {
             assert!(workers[0].forward(INFO(), &[0x40, 1]));
         }
-        assert_eq!(std::iter::from_fn(|| workers[1].next()).count(), WAITING_MAX);
+        assert_eq!(std::iter::from_fn(|| workers[1].next()).count(), QUEUE_MAX);
     }
 }

@@ -256,11 +256,11 @@ impl Worker {
         }
         while let Some(slot) = self.timers.pop_due(now) {
             if self.connections[slot].on_timeout(&self.store, &self.metrics, now) {
-                self.allocator_purge.on_rest(now);
+                self.allocator_purge.on_idle(now);
             }
             self.mark_ready(slot);
         }
-        self.cid_table.forget(now);
+        self.cid_table.remove_expired(now);
         self.allocator_purge.on_turn(now);
         let mut serving = std::mem::take(&mut self.serving);
         std::mem::swap(&mut serving, &mut self.ready);

@@ -1,6 +1,6 @@
-//! One worker among those of processes that were started before its own, and after: a
-//! datagram that belongs to none of its connections goes to the older ones first. What
-//! none of them knows, comes back to the newest, which takes new clients.
+//! Relay between the same worker of an older, this and a newer process: a datagram of none of
+//! its connections goes to the older processes first. If none of them has a connection for
+//! it, it returns to the newest, which accepts new clients.
 
 use quiche::RecvInfo;
 
@@ -8,7 +8,7 @@ use crate::net::process_link::Closed;
 use crate::net::process_link::Link;
 use crate::net::process_link::MESSAGE_BYTES_MAX;
 
-/// Where a datagram came from.
+/// Source of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatagramSource {
     Socket,
@@ -20,32 +20,32 @@ pub enum DatagramSource {
     Newer,
 }
 
-/// A worker's links.
+/// Links of one worker.
 #[derive(Default)]
 pub struct ProcessRelay {
     older: Option<Link>,
     newer: Option<Link>,
-    room: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
 impl ProcessRelay {
-    /// Of a process that has taken over, or not.
+    /// Returns the links of a worker, whose process has taken over from an older one or not.
     pub fn new(older: Option<Link>) -> Self {
-        Self { older, newer: None, room: Vec::new() }
+        Self { older, newer: None, buffer: Vec::new() }
     }
 
-    /// Another process takes over.
+    /// Adds the link to a process that takes over.
     pub fn hand_over(&mut self, newer: Link) {
         self.newer = Some(newer);
     }
 
-    /// The link to the older process.
+    /// Returns the link to the older process.
     pub fn older(&self) -> Option<&Link> {
         self.older.as_ref()
     }
 
-    /// Passes on a datagram that belongs to no connection here. False if there is nobody
-    /// else to know it: it is for this worker, whatever it is.
+    /// Sends a datagram of no connection here to another process. Returns whether it did: if
+    /// no other process may have a connection for it, it is this worker's.
     pub fn forward(&mut self, source: DatagramSource, info: RecvInfo, datagram: &[u8]) -> bool {
         if source != DatagramSource::Older {
             match self.older.as_ref().map(|older| older.send(info, datagram)) {
@@ -54,20 +54,20 @@ impl ProcessRelay {
                 None => (),
             }
         }
-        // Without the newer process nobody serves what is new, which is not for this one.
+        // If the newer process is gone, nobody accepts new clients: this one does not.
         self.newer.as_ref().is_some_and(|newer| {
             let _ = newer.send(info, datagram);
             true
         })
     }
 
-    /// The next datagram of another process.
+    /// Returns the next datagram of another process.
     pub fn next(&mut self) -> Option<(DatagramSource, RecvInfo, Vec<u8>)> {
-        self.room.resize(MESSAGE_BYTES_MAX, 0);
+        self.buffer.resize(MESSAGE_BYTES_MAX, 0);
         for (link, source) in
             [(&mut self.older, DatagramSource::Older), (&mut self.newer, DatagramSource::Newer)]
         {
-            match link.as_ref().map(|link| link.receive(&mut self.room)) {
+            match link.as_ref().map(|link| link.receive(&mut self.buffer)) {
                 Some(Ok(Some((info, datagram)))) => return Some((source, info, datagram)),
                 Some(Err(Closed)) if source == DatagramSource::Older => *link = None,
                 _ => (),
@@ -86,7 +86,7 @@ mod tests {
         RecvInfo { from: address, to: address }
     }
 
-    /// Three relay, the newest first.
+    /// Returns the relays of three processes, the newest first.
     fn three() -> [ProcessRelay; 3] {
         let pairs = [Link::pair().unwrap(), Link::pair().unwrap()];
         let [(of_middle, newer_of_oldest), (of_newest, newer_of_middle)] = pairs;
@@ -97,7 +97,7 @@ mod tests {
         [ProcessRelay::new(Some(of_newest)), middle, oldest]
     }
 
-    /// Lets a worker pass on what it does not know. Returns whether it serves it.
+    /// Lets a worker relay a datagram that it does not know. Returns whether it keeps it.
     fn turn(worker: &mut ProcessRelay, expected: DatagramSource) -> bool {
         let (source, info, datagram) = worker.next().unwrap();
         assert_eq!((source, datagram.as_slice()), (expected, &b"x"[..]));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_comes_back_to_the_newest() {
+    fn unknown_datagram_returns_to_the_newest_process() {
         let [mut newest, mut middle, mut oldest] = three();
         assert!(newest.forward(DatagramSource::Socket, info(), b"x"));
         assert!(!turn(&mut middle, DatagramSource::Newer));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_gone_knows_nothing() {
+    fn dead_process_is_left_out() {
         let [mut newest, mut middle, oldest] = three();
         drop(oldest);
         assert!(newest.forward(DatagramSource::Socket, info(), b"x"));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_process_takes_nobody_new_when_the_newer_one_dies() {
+    fn older_process_keeps_nothing_when_the_newer_dies() {
         let [newest, middle, mut oldest] = three();
         drop((newest, middle));
         assert!(oldest.forward(DatagramSource::Newer, info(), b"x"));

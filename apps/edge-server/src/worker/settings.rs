@@ -1,4 +1,4 @@
-//! Settings of one worker that a reload replaces.
+//! Configuration of one worker, which a reload replaces.
 
 use crate::config::limits::Limits;
 use crate::config::subnets::Subnets;
@@ -9,19 +9,19 @@ use crate::quic::secrets::SharedSecrets;
 use crate::quic::Transport;
 use crate::telemetry::qlog::sampling::QlogSample;
 
-/// What one worker serves with, from its start or a reload to the next.
+/// Configuration of one worker, from its start or a reload to the next.
 pub struct WorkerConfig {
     pub virtual_hosts: VirtualHosts,
     pub transport: Transport,
     pub qlog_sample: QlogSample,
     pub limits: Limits,
 
-    /// Clients that have no Careful Resume.
+    /// Clients for which Careful Resume is off.
     pub resume_except: Subnets,
 }
 
 impl WorkerConfig {
-    /// What a command line asks for.
+    /// Returns the configuration for a command line.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
-//! The end of all workers, which comes when the last of them has no client left. Until
-//! then each keeps its socket: the kernel counts the sockets that share the address to
-//! find the worker of a packet, and new clients are to be refused.
+//! Shutdown barrier of all workers: none ends before every worker has no client left. Until
+//! then each keeps its socket: the kernel counts the sockets that share the address to find
+//! the worker of a packet, and new clients are to be refused.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
@@ -9,32 +9,32 @@ use std::sync::Arc;
 use log::debug;
 use mio::Waker;
 
-/// One worker's share in it.
+/// One worker's part of the barrier.
 pub struct ShutdownBarrier {
     group: Arc<Group>,
     is_ready: bool,
 }
 
 struct Group {
-    /// Workers that are not ready.
-    staying: AtomicUsize,
+    /// Number of workers that are not ready to end.
+    busy: AtomicUsize,
     wakers: Vec<Arc<Waker>>,
 }
 
 impl ShutdownBarrier {
-    /// For the workers that these wake, in their order.
+    /// Returns the parts of the workers of these wakers, in their order.
     pub fn for_workers(wakers: impl IntoIterator<Item = Arc<Waker>>) -> Vec<Self> {
         let wakers: Vec<_> = wakers.into_iter().collect();
         let workers = wakers.len();
-        let group = Arc::new(Group { staying: AtomicUsize::new(workers), wakers });
+        let group = Arc::new(Group { busy: AtomicUsize::new(workers), wakers });
         (0..workers).map(|_| Self { group: Arc::clone(&group), is_ready: false }).collect()
     }
 
-    /// This worker could end. Returns whether all of them could; if so, the others are
-    /// readiness to find out.
+    /// Notes that this worker is ready to end. Returns whether all are; the last one wakes the
+    /// others.
     pub fn is_complete(&mut self) -> bool {
         if !std::mem::replace(&mut self.is_ready, true)
-            && self.group.staying.fetch_sub(1, Ordering::AcqRel) == 1
+            && self.group.busy.fetch_sub(1, Ordering::AcqRel) == 1
         {
             for waker in &self.group.wakers {
                 if let Err(e) = waker.wake() {
@@ -42,7 +42,7 @@ impl ShutdownBarrier {
                 }
             }
         }
-        self.group.staying.load(Ordering::Acquire) == 0
+        self.group.busy.load(Ordering::Acquire) == 0
     }
 }
 
@@ -55,7 +55,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn nobody_leaves_before_all_can_and_the_last_wakes_the_others() {
+    fn barrier_opens_when_all_are_ready_and_wakes_them() {
         let mut poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
         let mut workers = ShutdownBarrier::for_workers(vec![waker; 2]);

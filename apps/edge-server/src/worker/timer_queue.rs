@@ -1,9 +1,9 @@
-//! Which connection has to be served when. One deadline a connection.
+//! Timer queue of one worker: one deadline for each connection.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-/// TimerQueue of connections, by their slots.
+/// Deadlines of connections, by their slots.
 #[derive(Debug, Default)]
 pub struct TimerQueue {
     queue: BTreeSet<(Instant, usize)>,
@@ -11,7 +11,7 @@ pub struct TimerQueue {
 }
 
 impl TimerQueue {
-    /// Replaces the deadline of `slot`; with `None` it has none.
+    /// Replaces the deadline of `slot`; `None` removes it.
     pub fn set(&mut self, slot: usize, deadline: Option<Instant>) {
         if slot >= self.of_slot.len() {
             self.of_slot.resize(slot + 1, None);
@@ -28,12 +28,12 @@ impl TimerQueue {
         }
     }
 
-    /// The earliest deadline.
+    /// Returns the earliest deadline.
     pub fn first(&self) -> Option<Instant> {
         self.queue.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Takes off a slot whose deadline has come.
+    /// Removes a slot whose deadline has passed, and returns it.
     pub fn pop_due(&mut self, now: Instant) -> Option<usize> {
         let (deadline, slot) = *self.queue.first()?;
         if deadline > now {
@@ -51,7 +51,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn only_due_slots_come_earliest_first_and_once() {
+    fn due_slots_come_once_earliest_first() {
         let start = quiche::clock::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut timers = TimerQueue::default();
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_setting_replaces_an_earlier_one() {
+    fn later_deadline_replaces_the_earlier_one() {
         let start = quiche::clock::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut timers = TimerQueue::default();

@@ -29,7 +29,7 @@ impl DropMetrics {
     }
 
     /// Counts a handshake or connection, by its label.
-    pub fn count_late(&self, what: &'static str) {
+    pub fn count_timeout(&self, what: &'static str) {
         self.count(what, 1);
     }
 
@@ -55,8 +55,8 @@ mod tests {
     fn drop_counters_are_exported() {
         let mut registry = Registry::default();
         let metrics = DropMetrics::register(&mut registry);
-        metrics.count_late("handshake");
-        metrics.count_late("connection");
+        metrics.count_timeout("handshake");
+        metrics.count_timeout("connection");
         metrics.count_stalled(StalledCounts { requests: 2, responses: 0 });
         metrics.count_stalled(StalledCounts { requests: 0, responses: 3 });
 

@@ -72,7 +72,7 @@ fn full_page() -> String {
     worker.admission.count_handshake(true);
     worker.admission.count_retry(RetryReason::Handshakes);
     worker.admission.count_refusal(Refusal::Token);
-    worker.drops.count_late("handshake");
+    worker.drops.count_timeout("handshake");
     let (started, duration) = (UNIX_EPOCH, Duration::ZERO);
     let summary = RequestSummary::default();
     worker.responses.count(&FinishedRequest {
