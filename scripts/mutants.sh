@@ -21,7 +21,7 @@ modules() {
     cat <<'END'
 pacing pacing.rs pacing/window_use.rs : recovery::pacing flow_control_ends_growth
 path_state path_state/mod.rs path_state/memory.rs path_state/remote_endpoint.rs path_state/store.rs : recovery::path_state
-careful_resume careful_resume/mod.rs careful_resume/admit.rs careful_resume/after_jump.rs careful_resume/config.rs careful_resume/current_rtt.rs careful_resume/delivery.rs careful_resume/hystart.rs careful_resume/legacy.rs careful_resume/observer.rs careful_resume/phase.rs careful_resume/qlog.rs : recovery::careful_resume recovery::unchanged_tests slow_start_ends_at_the_ceiling an_exit --skip property_tests --skip connection::tests
+careful_resume careful_resume/mod.rs careful_resume/admit.rs careful_resume/after_jump.rs careful_resume/config.rs careful_resume/current_rtt.rs careful_resume/delivery.rs careful_resume/events.rs careful_resume/growth_limit.rs careful_resume/hystart.rs careful_resume/jump.rs careful_resume/legacy.rs careful_resume/normal.rs careful_resume/observer.rs careful_resume/phase.rs careful_resume/qlog.rs careful_resume/reconnaissance.rs careful_resume/safe_retreat.rs careful_resume/state.rs careful_resume/unvalidated.rs careful_resume/validating.rs : recovery::careful_resume recovery::unchanged_tests slow_start_ends_at_the_ceiling an_exit --skip property_tests --skip connection::tests
 connection careful_resume/connection.rs : recovery::careful_resume::connection
 overshoot overshoot/mod.rs overshoot/doubling.rs overshoot/history.rs overshoot/path.rs overshoot/room.rs overshoot/hooks.rs : recovery::overshoot recovery::slow_start::path_tests soft_growth
 search search.rs : recovery::search

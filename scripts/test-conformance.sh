@@ -52,12 +52,12 @@ test_our_page_passes() {
 }
 
 test_a_name_must_exist() {
-    page_is_wrong '/^| C12 /s/::leave_unvalidated/::leave_unvalidate/' \
-        'row C12 names the function careful_resume/mod.rs::leave_unvalidate, which does not exist'
+    page_is_wrong '/^| C12 /s/unvalidated.rs::leave`/unvalidated.rs::leav`/' \
+        'row C12 names the function careful_resume/unvalidated.rs::leav, which does not exist'
     page_is_wrong '/^| C12 /s/::a_jump_that_is_not_used/::a_jump/' \
         'row C12 names the test careful_resume/tests.rs::a_jump, which does not exist'
-    page_is_wrong '/^| C12 /s,careful_resume/mod.rs,careful_resume/module.rs,' \
-        'row C12 names the function careful_resume/module.rs::leave_unvalidated, which does not exist'
+    page_is_wrong '/^| C12 /s,careful_resume/unvalidated.rs::leave,careful_resume/module.rs::leave,' \
+        'row C12 names the function careful_resume/module.rs::leave, which does not exist'
 }
 
 test_a_function_is_no_test() {

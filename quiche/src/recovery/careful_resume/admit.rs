@@ -4,8 +4,8 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use super::reconnaissance::Saved;
 use super::CarefulResumeConfig;
-use super::Saved;
 use super::Trigger;
 use crate::path_state::PathState;
 

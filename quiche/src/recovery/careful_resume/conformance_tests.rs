@@ -164,7 +164,7 @@ fn growth_is_not_limited_at_what_max_jump_capped() {
         sender.wait(RTT);
         sender.ack(0..IW as u64);
 
-        let soft_growth = sender.careful_resume().soft_growth.as_ref().unwrap();
+        let soft_growth = sender.soft_growth().unwrap();
         assert_eq!(soft_growth.is_limit, is_limit, "{max_jump}");
     }
 }
@@ -514,7 +514,7 @@ impl Machine {
         machine.acked(1..IW as u64 + 1);
         let action = machine.ack_up_to(IW as u64, 29, 29);
         assert_eq!(action, Action::Jump { window: 150 * MDS });
-        assert_eq!(machine.careful_resume.pipe_size, 29 * MDS);
+        assert_eq!(machine.careful_resume.stats().pipe_size, 29 * MDS);
         machine
     }
 
@@ -570,8 +570,8 @@ fn the_worked_example() {
     let window = 150 * MDS;
     assert_eq!(machine.send(150, 150), Action::Validate { window });
     assert_eq!(machine.careful_resume.phase(), Validating);
-    assert_eq!(machine.careful_resume.first_unvalidated, Some(30));
-    assert_eq!(machine.careful_resume.last_unvalidated, Some(150));
+    let packets = machine.careful_resume.unvalidated_packets();
+    assert_eq!(packets, (Some(30), Some(150)));
 
     let mut machine = Machine::jumped_with_29_in_flight();
     for in_flight in 30..=50 {

@@ -4,6 +4,7 @@
 use super::*;
 use crate::clock::Simulation;
 use crate::path_state::PathState;
+use crate::recovery::careful_resume::state::State;
 use crate::recovery::careful_resume::Trigger;
 use crate::test_utils::Pipe;
 use crate::RecvInfo;
@@ -551,7 +552,10 @@ fn the_last_initial_packet_follows_a_gap(
     let mut download = Download::new(cc, BDP, saved);
     let initial_end = |download: &Download| {
         let path = download.pipe.server.paths.get_active().unwrap();
-        path.recovery.careful_resume().unwrap().initial_end
+        match &path.recovery.careful_resume().unwrap().state {
+            State::Reconnaissance(phase) => phase.initial_end,
+            _ => None,
+        }
     };
 
     while initial_end(&download).is_none() {

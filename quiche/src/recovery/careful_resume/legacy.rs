@@ -10,6 +10,14 @@ use crate::recovery::careful_resume::FlightLimit;
 use crate::recovery::careful_resume::Phase;
 use crate::recovery::careful_resume::Trigger;
 
+/// An ACK that the controller is going to answer.
+pub(super) struct PendingAck {
+    acked: Acknowledged,
+
+    /// Congestion window, in bytes.
+    window_before: usize,
+}
+
 /// kPersistentCongestionThreshold (RFC 9002, 7.6.1).
 const PERSISTENT_CONGESTION_THRESHOLD: u32 = 3;
 
@@ -65,7 +73,7 @@ impl LegacyRecovery {
     /// [`careful_resume_after_ack()`]: LegacyRecovery::careful_resume_after_ack
     pub(super) fn careful_resume_on_acked(
         &mut self, epoch: Epoch, bytes: usize, ack_delay: u64, now: Instant,
-    ) -> Option<Acknowledged> {
+    ) -> Option<PendingAck> {
         self.first_rtt_sample.get_or_insert(now);
 
         let largest = self.newly_acked.last()?;
@@ -82,13 +90,15 @@ impl LegacyRecovery {
             resume.on_rtt_sample(rtt);
         }
 
-        resume.note_window(self.congestion.congestion_window);
         resume.on_acked(self.newly_acked.iter().map(|p| p.pkt_num), bytes);
 
-        Some(Acknowledged {
-            bytes,
-            largest: largest.pkt_num,
-            largest_sent: largest.time_sent,
+        Some(PendingAck {
+            acked: Acknowledged {
+                bytes,
+                largest: largest.pkt_num,
+                largest_sent: largest.time_sent,
+            },
+            window_before: self.congestion.congestion_window,
         })
     }
 
@@ -106,14 +116,19 @@ impl LegacyRecovery {
     }
 
     pub(super) fn careful_resume_after_ack(
-        &mut self, acked: Option<Acknowledged>, now: Instant,
+        &mut self, pending: Option<PendingAck>, now: Instant,
     ) {
-        if let Some(acked) = acked.as_ref() {
-            self.limit_growth_after_jump(acked, now);
-        }
-
-        let (Some(resume), Some(acked)) = (self.careful_resume.as_mut(), acked)
+        let Some(PendingAck {
+            acked,
+            window_before,
+        }) = pending
         else {
+            return;
+        };
+
+        self.limit_growth_after_jump(window_before, acked.bytes, now);
+
+        let Some(resume) = self.careful_resume.as_mut() else {
             return;
         };
 
@@ -157,15 +172,10 @@ impl LegacyRecovery {
 
     /// RFC 9959, 3.4: the controller has grown its window; after a jump, not
     /// all of the growth may stay.
-    fn limit_growth_after_jump(&mut self, acked: &Acknowledged, now: Instant) {
-        let Some(before) = self
-            .careful_resume
-            .as_ref()
-            .map(CarefulResume::window_before)
-        else {
-            return;
-        };
-        let ack = self.overshoot_ack(before, acked.bytes, now);
+    fn limit_growth_after_jump(
+        &mut self, before: usize, bytes: usize, now: Instant,
+    ) {
+        let ack = self.overshoot_ack(before, bytes, now);
         let soft_growth = self
             .careful_resume
             .as_mut()

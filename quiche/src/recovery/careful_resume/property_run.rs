@@ -330,7 +330,7 @@ impl Run {
     /// The phase changes of this event.
     fn new_events(&self) -> &[CarefulResumeEvent] {
         let resume = self.engine.careful_resume().unwrap();
-        &resume.events[resume.drained..]
+        resume.events.pending()
     }
 
     fn obey(&mut self, order: Option<Order>) {
@@ -427,7 +427,7 @@ impl Run {
         check_eq!(self.engine.rtt(), self.ledger.smoothed_rtt, "smoothed RTT");
 
         if !matches!(oracle.phase(), Phase::Normal | Phase::Reconnaissance) {
-            check_eq!(resume.pipe_size, oracle.pipe_size, "pipe size");
+            check_eq!(resume.stats().pipe_size, oracle.pipe_size, "pipe size");
         }
 
         // C6, E3. Who leaves the unvalidated phase gets a window (C12, C13).

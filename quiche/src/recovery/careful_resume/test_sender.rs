@@ -46,6 +46,13 @@ pub(crate) fn packet(pkt_num: u64, size: usize, now: Instant) -> Sent {
     }
 }
 
+impl CarefulResume {
+    pub(super) fn unvalidated_packets(&self) -> (Option<u64>, Option<u64>) {
+        let jump = self.state.jump().unwrap();
+        (jump.first_unvalidated, jump.last_unvalidated)
+    }
+}
+
 /// A sender that always has data queued, and time that moves when told.
 pub(super) struct Sender {
     pub(super) recovery: Recovery,
@@ -207,12 +214,30 @@ impl Sender {
         self.recovery.careful_resume().unwrap()
     }
 
+    /// The current RTT; None also where there is no jump to come.
+    pub(super) fn current_rtt(&self) -> Option<Duration> {
+        match &self.careful_resume().state {
+            State::Reconnaissance(phase) => phase.current_rtt.get(),
+            _ => None,
+        }
+    }
+
+    /// The first and the last unvalidated packet.
+    pub(super) fn unvalidated_packets(&self) -> (Option<u64>, Option<u64>) {
+        self.careful_resume().unvalidated_packets()
+    }
+
+    /// What limits slow start softly after a jump.
+    pub(super) fn soft_growth(&self) -> Option<&SoftGrowth> {
+        self.careful_resume().growth_limit.soft()
+    }
+
     pub(super) fn phase(&self) -> Phase {
         self.careful_resume().phase()
     }
 
     pub(super) fn pipe_size(&self) -> usize {
-        self.careful_resume().pipe_size / MDS
+        self.careful_resume().stats().pipe_size / MDS
     }
 
     pub(super) fn triggers(&mut self) -> Vec<(Phase, Option<Trigger>)> {

@@ -79,7 +79,7 @@ fn late_acks_and_those_of_acks_are_no_rtt_samples(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::resumed(cc, 300);
-    let current = |sender: &Sender| sender.careful_resume().current_rtt.get();
+    let current = |sender: &Sender| sender.current_rtt();
     sender.send(2);
     sender.send_ack_only();
     assert_eq!(current(&sender), None);
@@ -93,7 +93,7 @@ fn late_acks_and_those_of_acks_are_no_rtt_samples(
 
     sender.send(1);
     sender.wait(RTT);
-    sender.ack(3..4);
+    sender.ack(1..4);
     assert_eq!(current(&sender), Some(RTT));
 }
 
@@ -143,7 +143,7 @@ fn an_exit_after_the_jump_ends_what_limits_growth(
         |sender: &Sender| sender.recovery.path_state(sender.now).unwrap().limited;
     let limits = |sender: &Sender| {
         let resume = sender.careful_resume();
-        (resume.soft_growth.is_some(), resume.ceiling().is_some())
+        (resume.limits_growth(), resume.ceiling().is_some())
     };
     assert!(is_limited(&sender));
     let is_soft = after_jump == AfterJump::Soft;
@@ -204,8 +204,7 @@ fn the_pipe_size_starts_from_what_is_in_flight(
     assert_eq!((sender.phase(), sender.window()), (Unvalidated, 150));
     assert_eq!(sender.pipe_size(), 18);
     assert_eq!(sender.fill(), 150 - 18);
-    assert_eq!(sender.careful_resume().first_unvalidated, Some(28));
-    assert_eq!(sender.careful_resume().last_unvalidated, Some(159));
+    assert_eq!(sender.unvalidated_packets(), (Some(28), Some(159)));
 }
 
 /// Vector 3 (C10, C11, C13): what is in flight is the window.
@@ -759,7 +758,7 @@ fn growth_is_careful_from_what_others_leave_on(
         sender.ack(0..IW as u64);
         assert_eq!(sender.phase(), Unvalidated);
 
-        let soft_growth = sender.careful_resume().soft_growth.as_ref().unwrap();
+        let soft_growth = sender.soft_growth().unwrap();
         assert_eq!(soft_growth.known / MDS, known, "{rtt:?}");
         assert_eq!(soft_growth.is_limit, is_limit, "{rtt:?}");
     }

@@ -39,13 +39,13 @@ impl LegacyRecovery {
     /// where a queue may stand, not all of the growth stays.
     fn limit_growth(&mut self, before: usize, bytes: usize, now: Instant) {
         let phase = self.careful_resume.as_ref().map(CarefulResume::phase);
-        let has_jumped = self
+        let is_limited = self
             .careful_resume
             .as_ref()
-            .is_some_and(CarefulResume::has_jumped);
+            .is_some_and(CarefulResume::limits_growth);
 
-        // What follows a jump is not this watch's.
-        if has_jumped || self.slow_start.queue.is_none() {
+        // After a jump, Careful Resume limits the growth.
+        if is_limited || self.slow_start.queue.is_none() {
             return;
         }
 
@@ -206,7 +206,7 @@ impl LegacyRecovery {
                 let is_known = self
                     .careful_resume
                     .as_ref()
-                    .is_some_and(CarefulResume::is_after_jump);
+                    .is_some_and(CarefulResume::has_jumped);
                 self.slow_start.room = Some(Box::new(Room::new(is_known)));
             }
 

@@ -1,0 +1,177 @@
+//! Reconnaissance phase: the initial window, and the decision to jump (RFC 9959,
+//! 3.2).
+
+use std::time::Duration;
+use std::time::Instant;
+use std::time::SystemTime;
+
+use super::admit;
+use super::current_rtt::CurrentRtt;
+use super::jump::Jump;
+use super::normal::Normal;
+use super::state::Transition;
+use super::unvalidated::Unvalidated;
+use super::CarefulResumeConfig;
+use super::Conditions;
+use super::Trigger;
+use crate::path_state::PathState;
+
+/// Saved parameters, and how long this connection may jump with them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Saved {
+    pub(super) state: PathState,
+    pub(super) jump_before: Instant,
+    pub(super) expires: Instant,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Reconnaissance {
+    saved: Option<Saved>,
+    pub(super) current_rtt: CurrentRtt,
+
+    /// The packet that filled the initial window.
+    pub(super) initial_end: Option<u64>,
+
+    /// The packets up to that one that are not acknowledged yet, in order.
+    initial_unacked: Vec<u64>,
+
+    /// The next packet will fill the initial window.
+    is_initial_end_next: bool,
+
+    largest_sent: u64,
+}
+
+impl Reconnaissance {
+    pub(super) fn saved(&self) -> Option<PathState> {
+        self.saved.map(|saved| saved.state)
+    }
+
+    /// Takes saved parameters. Returns false if it has some already.
+    pub(super) fn offer(
+        &mut self, state: PathState, jump_before: Instant, wall_now: SystemTime,
+        now: Instant,
+    ) -> bool {
+        if self.saved.is_some() {
+            return false;
+        }
+
+        let left = state.expires.duration_since(wall_now).unwrap_or_default();
+        let expires = if state.is_expired(wall_now) {
+            now
+        } else {
+            now.checked_add(left).unwrap_or(jump_before)
+        };
+
+        self.saved = Some(Saved {
+            state,
+            jump_before,
+            expires,
+        });
+
+        true
+    }
+
+    /// Whether the peer should not hold back the ACK of the next packet, which may
+    /// bring the jump. Saved parameters may still come.
+    pub(super) fn needs_prompt_ack(&self) -> bool {
+        self.is_initial_end_next
+    }
+
+    pub(super) fn on_packet_sent(
+        &mut self, pkt_num: u64, is_mtu_probe: bool, c: &Conditions,
+    ) {
+        self.largest_sent = self.largest_sent.max(pkt_num);
+        self.is_initial_end_next = false;
+
+        if self.initial_end.is_some() {
+            return;
+        }
+
+        // A probe of the MTU may be lost without congestion.
+        if !is_mtu_probe {
+            self.initial_unacked.push(pkt_num);
+        }
+
+        let left = c.initial_window.saturating_sub(c.flight_size);
+
+        if left < c.max_datagram_size {
+            self.initial_end = Some(pkt_num);
+        } else {
+            self.is_initial_end_next = left < 2 * c.max_datagram_size;
+        }
+    }
+
+    pub(super) fn on_rtt_sample(&mut self, rtt: Duration) {
+        self.current_rtt.on_sample(rtt);
+    }
+
+    pub(super) fn on_acked(&mut self, pkt_num: u64) {
+        // A connection that sends little but ACKs stays in reconnaissance: most of
+        // what is acknowledged was not in flight, and lies before what is.
+        if self
+            .initial_unacked
+            .first()
+            .is_none_or(|first| pkt_num < *first)
+        {
+            return;
+        }
+
+        if let Ok(i) = self.initial_unacked.binary_search(&pkt_num) {
+            self.initial_unacked.remove(i);
+        }
+    }
+
+    pub(super) fn after_ack(
+        &self, config: &CarefulResumeConfig, c: &Conditions,
+    ) -> Option<Transition> {
+        // RFC 9959, 4.2.1: a longer RTT, or less delivered than was sent, is a hint
+        // that even this little queues.
+        if c.has_left_slow_start {
+            return Some(self.leave(Trigger::SlowStartExit));
+        }
+
+        self.consider_jump(config, c)
+    }
+
+    /// Ends Careful Resume without a jump.
+    pub(super) fn leave(&self, trigger: Trigger) -> Transition {
+        Transition::end(Normal::NoJump, trigger)
+    }
+
+    /// RFC 9959, 3.2: when an ACK covers the initial data, and more is waiting
+    /// than the window lets go.
+    fn consider_jump(
+        &self, config: &CarefulResumeConfig, c: &Conditions,
+    ) -> Option<Transition> {
+        if self.initial_end.is_none() || !self.initial_unacked.is_empty() {
+            return None;
+        }
+
+        let Some(saved) = self.saved else {
+            return Some(self.leave(Trigger::NoSavedSet));
+        };
+
+        let min_rtt = c.min_rtt.filter(|_| c.window_limited)?;
+        let jump = admit::jump_cwnd(config, &saved, min_rtt, c.cwnd, c.now);
+
+        Some(match jump {
+            Ok(jump_cwnd) => self.jump(saved.state, jump_cwnd, c),
+            Err(trigger) => self.leave(trigger),
+        })
+    }
+
+    fn jump(&self, saved: PathState, cwnd: usize, c: &Conditions) -> Transition {
+        let jump = Jump {
+            saved,
+            cwnd,
+            // RFC 9959, 3.3: PipeSize starts from flight_size, not from CWND.
+            pipe_size: c.flight_size,
+            first_unvalidated: None,
+            last_unvalidated: None,
+            largest_sent: self.largest_sent,
+        };
+        let rtt = self.current_rtt.get().unwrap_or(c.rtt);
+
+        Unvalidated::enter(jump, rtt, c)
+    }
+}
