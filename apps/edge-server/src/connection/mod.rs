@@ -25,7 +25,6 @@ use quiche::path_state::PathState;
 use quiche::path_state::RemoteEndpoint;
 use quiche::PathEvent;
 use quiche::RecvInfo;
-use udp_batch::Socket;
 
 use crate::config::limits::Limits;
 use crate::connection::idle::IdleDetector;
@@ -88,7 +87,7 @@ pub struct Connection {
 
 /// Resources of the worker that a connection's turn uses.
 pub struct PollContext<'a> {
-    pub socket: &'a Socket,
+    pub sink: &'a dyn PacketSink,
     pub send_queue: &'a mut SendQueue,
     pub virtual_hosts: &'a VirtualHosts,
     pub limits: &'a Limits,
@@ -319,7 +318,7 @@ impl Connection {
             self.report_finished_requests(context.access_log, context.metrics);
             let before = sent_bytes;
             let outcome = self.transmit(context, now, &mut sent_bytes);
-            if context.send_queue.flush(context.socket) == Err(Blocked) {
+            if context.send_queue.flush(context.sink) == Err(Blocked) {
                 break PollOutcome::SocketFull;
             }
             match outcome {
@@ -476,7 +475,7 @@ impl Connection {
         sent_bytes: &mut usize,
     ) -> PollOutcome {
         loop {
-            if context.send_queue.reserve(context.socket) == Err(Blocked) {
+            if context.send_queue.reserve(context.sink) == Err(Blocked) {
                 return PollOutcome::SocketFull;
             }
             // Packets that leave together are made at one time.
@@ -502,11 +501,11 @@ impl Connection {
     /// Queues packets that may leave together. Returns their bytes, 0 if there is nothing
     /// to send.
     fn send_some(&mut self, context: &mut PollContext<'_>, now: Instant) -> Result<usize, Blocked> {
-        let packets_max = context.socket.packets_per_send_max();
-        let room = context.send_queue.spare_space(context.socket)?;
+        let packets_max = context.sink.packets_per_send_max();
+        let room = context.send_queue.spare_space(context.sink)?;
         match hooks::send_batch(&mut self.quic, room, packets_max, now) {
             Ok(TransmitBatch { len, packet_len, info }) => {
-                context.send_queue.push(len, packet_len, &info.to, &info.from, context.socket);
+                context.send_queue.push(len, packet_len, &info.to, &info.from, context.sink);
                 Ok(len)
             }
             Err(quiche::Error::Done) => Ok(0),

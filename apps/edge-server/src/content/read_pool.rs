@@ -11,7 +11,6 @@ use std::thread;
 
 use bytes::Bytes;
 use log::debug;
-use mio::Waker;
 
 use crate::http::body::FileRange;
 use crate::quic::handle::ConnectionHandle;
@@ -19,15 +18,18 @@ use crate::quic::handle::ConnectionHandle;
 /// Number of threads, and so of concurrent reads.
 const THREADS: usize = 4;
 
-/// Reading threads, shared by all workers.
-pub struct ReadThreads {
+/// Wakes a worker's event loop from another thread.
+type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// Queue of reads, shared by all workers.
+pub struct ReadQueue {
     jobs: Sender<Job>,
 }
 
 /// Client of the reading threads of one worker.
 pub struct ReadPool {
     jobs: Sender<Job>,
-    waker: Arc<Waker>,
+    wake: Wake,
     results_sender: Sender<ReadResult>,
     results: Receiver<ReadResult>,
 }
@@ -39,42 +41,49 @@ pub struct ReadResult {
     pub bytes: io::Result<Bytes>,
 }
 
-struct Job {
+/// A part of a file to be read.
+pub struct Job {
     connection: ConnectionHandle,
     stream: u64,
     range: FileRange,
     results_sender: Sender<ReadResult>,
-    waker: Arc<Waker>,
+    wake: Wake,
 }
 
-impl ReadThreads {
-    /// Starts the threads.
+impl ReadQueue {
+    /// Returns a queue whose jobs the caller [runs](Job::run).
+    pub fn new() -> (Self, Receiver<Job>) {
+        let (jobs, queue) = channel();
+        (Self { jobs }, queue)
+    }
+
+    /// Returns a queue whose jobs threads run.
     ///
     /// # Errors
     ///
     /// The process cannot start more threads.
-    pub fn start() -> io::Result<Self> {
-        let (jobs, queue) = channel();
+    pub fn with_threads() -> io::Result<Self> {
+        let (jobs, queue) = Self::new();
         let queue = Arc::new(Mutex::new(queue));
         for _ in 0..THREADS {
             let queue = Arc::clone(&queue);
             thread::Builder::new().name("disk".into()).spawn(move || run(&queue))?;
         }
-        Ok(Self { jobs })
+        Ok(jobs)
     }
 
-    /// Returns a worker's client; `waker` wakes its event loop when there are results.
-    pub fn handle(&self, waker: Arc<Waker>) -> ReadPool {
+    /// Returns a worker's client; `wake` wakes its event loop when there are results.
+    pub fn handle(&self, wake: Wake) -> ReadPool {
         let (results_sender, results) = channel();
-        ReadPool { jobs: self.jobs.clone(), waker, results_sender, results }
+        ReadPool { jobs: self.jobs.clone(), wake, results_sender, results }
     }
 }
 
 impl ReadPool {
     /// Queues the read of a response's next chunk.
     pub fn fetch(&self, connection: ConnectionHandle, stream: u64, range: FileRange) {
-        let (results_sender, waker) = (self.results_sender.clone(), Arc::clone(&self.waker));
-        let job = Job { connection, stream, range, results_sender, waker };
+        let (results_sender, wake) = (self.results_sender.clone(), Arc::clone(&self.wake));
+        let job = Job { connection, stream, range, results_sender, wake };
         if self.jobs.send(job).is_err() {
             debug!("the threads that read files have ended");
         }
@@ -86,16 +95,21 @@ impl ReadPool {
     }
 }
 
+impl Job {
+    /// Reads, which may block, and wakes the worker.
+    pub fn run(self) {
+        let bytes = self.range.read();
+        let result = ReadResult { connection: self.connection, stream: self.stream, bytes };
+        // Fails if the worker has ended.
+        let _ = self.results_sender.send(result);
+        (self.wake)();
+    }
+}
+
 fn run(queue: &Mutex<Receiver<Job>>) {
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
-        let bytes = job.range.read();
-        let fetched = ReadResult { connection: job.connection, stream: job.stream, bytes };
-        // Fails if the worker has ended.
-        let _ = job.results_sender.send(fetched);
-        if let Err(e) = job.waker.wake() {
-            debug!("cannot wake the event loop: {e}");
-        }
+        job.run();
     }
 }

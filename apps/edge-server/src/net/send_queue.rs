@@ -48,7 +48,7 @@ impl SendQueue {
     }
 
     /// Flushes if the buffer has no space for one more packet.
-    pub fn reserve(&mut self, sink: &impl PacketSink) -> Result<(), Blocked> {
+    pub fn reserve(&mut self, sink: &dyn PacketSink) -> Result<(), Blocked> {
         match self.buffer.len() - self.filled < PACKET_BYTES_MAX {
             true => self.flush(sink),
             false => Ok(()),
@@ -57,7 +57,7 @@ impl SendQueue {
 
     /// Returns free space for at least one packet and at most one system call, to be filled and
     /// then queued with [`push()`](Self::push).
-    pub fn spare_space(&mut self, sink: &impl PacketSink) -> Result<&mut [u8], Blocked> {
+    pub fn spare_space(&mut self, sink: &dyn PacketSink) -> Result<&mut [u8], Blocked> {
         self.reserve(sink)?;
         let spare = &mut self.buffer[self.filled..];
         let spare_bytes = spare.len().min(SEND_BYTES_MAX);
@@ -72,7 +72,7 @@ impl SendQueue {
         packet_bytes: usize,
         to: &SocketAddr,
         from: &SocketAddr,
-        sink: &impl PacketSink,
+        sink: &dyn PacketSink,
     ) {
         let range = self.filled..self.filled + bytes;
         self.filled = range.end;
@@ -95,7 +95,7 @@ impl SendQueue {
     pub fn reply(
         &mut self,
         info: RecvInfo,
-        sink: &impl PacketSink,
+        sink: &dyn PacketSink,
         write: impl FnOnce(&mut [u8]) -> Option<usize>,
     ) {
         let Ok(spare) = self.spare_space(sink) else { return };
@@ -105,7 +105,7 @@ impl SendQueue {
     }
 
     /// Sends all packets. After `Blocked`, the remaining ones stay queued.
-    pub fn flush(&mut self, sink: &impl PacketSink) -> Result<(), Blocked> {
+    pub fn flush(&mut self, sink: &dyn PacketSink) -> Result<(), Blocked> {
         while let Some(send) = self.sends.front() {
             let contents = &self.buffer[send.range.clone()];
             match sink.send(send.route, contents, send.segment_bytes) {

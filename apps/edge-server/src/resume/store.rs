@@ -1,17 +1,15 @@
 //! Store client of one event loop: sends requests and polls replies, and never blocks.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::time::Duration;
 use std::time::SystemTime;
 
 use anyhow::Context;
-use log::debug;
-use mio::Waker;
 use path_store::Answer;
 use path_store::Role;
 use path_store::StoreHandle;
 use path_store::StoreService;
+use path_store::Wake;
 use path_store::WatchedHashKeys;
 use quiche::clock;
 use quiche::path_state::ClaimToken;
@@ -43,18 +41,13 @@ pub struct StoreClient {
 }
 
 impl StoreClient {
-    /// Returns a worker's client; `waker` wakes its event loop when there are replies.
+    /// Returns a worker's client; `wake` wakes its event loop when there are replies.
     pub fn new(
         service: Option<&StoreService>,
         hash_keys: Option<WatchedHashKeys>,
-        waker: Arc<Waker>,
+        wake: Wake,
     ) -> Self {
-        let wake = move || {
-            if let Err(e) = waker.wake() {
-                debug!("cannot wake the event loop: {e}");
-            }
-        };
-        let store = service.map(|service| service.handle(Arc::new(wake)));
+        let store = service.map(|service| service.handle(wake));
         Self { store, hash_keys, has_replies: Cell::new(false) }
     }
 

@@ -14,7 +14,6 @@ use std::panic;
 use std::panic::AssertUnwindSafe;
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
 
 use anyhow::anyhow;
 use anyhow::Context;
@@ -26,7 +25,7 @@ use udp_batch::Socket;
 use crate::admission::connection_limits::ConnectionLimiter;
 use crate::config::Cli;
 use crate::config::Config;
-use crate::content::read_pool::ReadThreads;
+use crate::content::read_pool::ReadQueue;
 use crate::net::process_link::Link;
 use crate::net::socket;
 use crate::net::steering::Steering;
@@ -38,7 +37,6 @@ use crate::telemetry::health::Health;
 use crate::telemetry::metrics::Metrics;
 use crate::worker;
 use crate::worker::command::CommandSender;
-use crate::worker::drain::Drain;
 use crate::worker::event_loop::EventLoop;
 use crate::worker::event_loop::WorkerHandles;
 use crate::worker::forwarding::Forwarding;
@@ -82,8 +80,8 @@ impl Workers {
         mut old_process: Option<OldProcess>,
     ) -> anyhow::Result<(Self, Option<OldProcess>)> {
         let cli = &config.flags;
-        let read_threads =
-            ReadThreads::start().context("cannot start the threads that read files")?;
+        let read_queue =
+            ReadQueue::with_threads().context("cannot start the threads that read files")?;
 
         let (sockets, links) = match &mut old_process {
             Some(old_process) => adopt(cli, old_process)?,
@@ -121,16 +119,15 @@ impl Workers {
                 relay: ProcessRelay::new(link),
             });
 
-        let patience = Duration::from_secs(cli.drain.into());
         let limiter =
             ConnectionLimiter::new(PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 });
         let mut event_loops = Vec::new();
         for (name, ((socket, poller), handles)) in
             (0..=u8::MAX).zip(sockets.into_iter().zip(pollers).zip(handles))
         {
-            let read_pool = read_threads.handle(poller.waker());
+            let read_pool = read_queue.handle(poller.wake());
             let store =
-                StoreClient::new(services.store, resources.hash_keys.clone(), poller.waker());
+                StoreClient::new(services.store, resources.hash_keys.clone(), poller.wake());
             let metrics = services.metrics.of_worker(name);
             let worker_config = resources.worker_config(cli)?;
             let access_log = services.access_log.cloned();
@@ -138,8 +135,7 @@ impl Workers {
             let services =
                 worker::WorkerServices { read_pool, store, metrics, access_log, limiter };
             let worker = Worker::new(name, cli, worker_config, services);
-            let drain = Drain::new(patience);
-            let event_loop = EventLoop::new(socket, poller, worker, drain, handles);
+            let event_loop = EventLoop::new(socket, poller, worker, handles);
             event_loops.push(event_loop.context("cannot watch the socket")?);
         }
         let workers = Self { address, event_loops, commands, sockets: descriptors };

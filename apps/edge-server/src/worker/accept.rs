@@ -12,7 +12,6 @@ use quiche::Header;
 use quiche::QlogLevel;
 use quiche::RecvInfo;
 use quiche::Type;
-use udp_batch::Socket;
 
 use crate::admission;
 use crate::admission::reason::Refusal;
@@ -22,6 +21,7 @@ use crate::admission::Now;
 use crate::connection::lifetime::Lifetime;
 use crate::connection::shutdown::Stage;
 use crate::connection::Connection;
+use crate::net::route::PacketSink;
 use crate::quic::connection_id;
 use crate::quic::connection_id::Cid;
 use crate::quic::handle::ConnectionHandle;
@@ -35,29 +35,29 @@ impl Worker {
     /// connection that is no more, or nothing. Returns the slot of a new connection.
     pub(super) fn handle_first_packet(
         &mut self,
-        socket: &Socket,
+        sink: &dyn PacketSink,
         info: RecvInfo,
         datagram: &mut [u8],
     ) -> Option<usize> {
         let header = &Header::from_slice(datagram, connection_id::LEN).ok()?;
         let datagram_bytes = datagram.len();
         if header.ty == Type::Short {
-            self.reset(socket, info, &header.dcid, datagram_bytes);
+            self.reset(sink, info, &header.dcid, datagram_bytes);
             return None;
         }
         if datagram_bytes < INITIAL_BYTES_MIN {
             return None;
         }
         if !quiche::version_is_supported(header.version) {
-            self.negotiate_version(socket, info, header);
+            self.negotiate_version(sink, info, header);
             return None;
         }
         if header.ty != Type::Initial || self.connections.len() >= ConnectionHandle::SLOTS_MAX {
             return None;
         }
-        if self.stage > Stage::Serving {
+        if self.drain.stage() > Stage::Serving {
             // RFC 9000, 5.2.2: the client learns at once that it has to go elsewhere.
-            self.refuse(socket, info, header, Refusal::Draining);
+            self.refuse(sink, info, header, Refusal::Draining);
             return None;
         }
         let wall_now = clock::wall_now();
@@ -66,19 +66,19 @@ impl Worker {
         let now = Now { instant: clock::now(), wall: wall_now };
         match admission.decide(header, info.from, &self.limits, now) {
             Decision::Accept(acceptance) => return self.accept(info, id, &header.dcid, acceptance),
-            Decision::Retry(reason) => self.send_queue.reply(info, socket, |room| {
+            Decision::Retry(reason) => self.send_queue.reply(info, sink, |room| {
                 let length = admission.write_retry(header, info.from, &id, wall_now, room)?;
                 self.metrics.admission.count_retry(reason);
                 Some(length)
             }),
-            Decision::Refuse(refusal) => self.refuse(socket, info, header, refusal),
+            Decision::Refuse(refusal) => self.refuse(sink, info, header, refusal),
         }
         None
     }
 
-    fn refuse(&mut self, socket: &Socket, info: RecvInfo, header: &Header<'_>, why: Refusal) {
+    fn refuse(&mut self, sink: &dyn PacketSink, info: RecvInfo, header: &Header<'_>, why: Refusal) {
         self.metrics.admission.count_refusal(why);
-        self.send_queue.reply(info, socket, |room| {
+        self.send_queue.reply(info, sink, |room| {
             hooks::refuse(&header.scid, &header.dcid, header.version, why.code(), room).ok()
         });
     }
@@ -139,19 +139,25 @@ impl Worker {
         }
     }
 
-    fn negotiate_version(&mut self, socket: &Socket, info: RecvInfo, header: &Header<'_>) {
+    fn negotiate_version(&mut self, sink: &dyn PacketSink, info: RecvInfo, header: &Header<'_>) {
         if header.ty == Type::VersionNegotiation {
             return;
         }
-        self.send_queue.reply(info, socket, |room| {
+        self.send_queue.reply(info, sink, |room| {
             quiche::negotiate_version(&header.scid, &header.dcid, room).ok()
         });
     }
 
     /// Tells a client that its connection is no more.
-    fn reset(&mut self, socket: &Socket, info: RecvInfo, id: &ConnectionId<'_>, bytes: usize) {
+    fn reset(
+        &mut self,
+        sink: &dyn PacketSink,
+        info: RecvInfo,
+        id: &ConnectionId<'_>,
+        bytes: usize,
+    ) {
         let (resets, metrics) = (&mut self.resets, &self.metrics.admission);
-        self.send_queue.reply(info, socket, |room| {
+        self.send_queue.reply(info, sink, |room| {
             let length = resets.write(id, info.to, bytes, clock::now(), room)?;
             metrics.count_reset();
             Some(length)

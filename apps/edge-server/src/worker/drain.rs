@@ -45,6 +45,11 @@ impl Drain {
         }
     }
 
+    /// The stage that it is at.
+    pub fn stage(&self) -> Stage {
+        self.stage
+    }
+
     /// When the next stage begins, or the last one ends, at the latest.
     pub fn deadline(&self) -> Option<Instant> {
         self.until
@@ -57,9 +62,9 @@ impl Drain {
     }
 
     /// The end has come: every client is gone, or there is no more time.
-    pub fn is_over(&self, now: Instant, everybody_is_gone: bool) -> bool {
+    pub fn is_over(&self, now: Instant, everybody_is_gone: impl FnOnce() -> bool) -> bool {
         let is_late = self.stage == Stage::Closing && self.until.is_some_and(|until| until <= now);
-        self.stage > Stage::Serving && (everybody_is_gone || is_late)
+        self.stage > Stage::Serving && (is_late || everybody_is_gone())
     }
 
     fn enter(&mut self, stage: Stage, until: Instant) -> Option<Stage> {
@@ -79,20 +84,20 @@ mod tests {
         let start = quiche::clock::now();
         let mut drain = Drain::new(25 * SECOND);
         assert_eq!((drain.deadline(), drain.advance(start)), (None, None));
-        assert!(!drain.is_over(start, true), "nobody asked for it");
+        assert!(!drain.is_over(start, || true), "nobody asked for it");
 
         assert_eq!(drain.begin(start), Some(Stage::Draining));
         assert_eq!(drain.begin(start), None);
         assert_eq!(drain.advance(start), None);
         let at = start + 25 * SECOND;
         assert_eq!(drain.deadline(), Some(at));
-        assert!(!drain.is_over(at, false) && drain.is_over(at, true));
+        assert!(!drain.is_over(at, || false) && drain.is_over(at, || true));
         assert_eq!(drain.advance(at), Some(Stage::Closing));
-        assert!(!drain.is_over(at, false) && drain.is_over(at, true));
+        assert!(!drain.is_over(at, || false) && drain.is_over(at, || true));
         assert_eq!(drain.close(at), None);
         assert_eq!(drain.deadline(), Some(at + SECOND));
         assert_eq!(drain.advance(at + SECOND), None);
-        assert!(drain.is_over(at + SECOND, false), "whoever is left");
+        assert!(drain.is_over(at + SECOND, || false), "whoever is left");
     }
 
     #[test]

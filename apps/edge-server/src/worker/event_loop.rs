@@ -15,7 +15,6 @@ use udp_batch::GROUPS_MAX;
 use crate::telemetry::health::Heartbeat;
 use crate::worker::command::Command;
 use crate::worker::command::CommandReceiver;
-use crate::worker::drain::Drain;
 use crate::worker::forwarding::Forwarding;
 use crate::worker::poller;
 use crate::worker::poller::Poller;
@@ -38,7 +37,6 @@ pub struct EventLoop {
     poller: Poller,
     receiver: Receiver,
     worker: Worker,
-    drain: Drain,
     handles: WorkerHandles,
 
     /// There may be more in the socket, and from other processes.
@@ -63,7 +61,6 @@ impl EventLoop {
         socket: Socket,
         mut poller: Poller,
         worker: Worker,
-        drain: Drain,
         handles: WorkerHandles,
     ) -> io::Result<Self> {
         poller.watch(&socket)?;
@@ -72,7 +69,7 @@ impl EventLoop {
         }
         let receiver = Receiver::new(GROUPS_MAX);
         let (readable, relayed) = (false, false);
-        Ok(Self { socket, poller, receiver, worker, drain, handles, readable, relayed })
+        Ok(Self { socket, poller, receiver, worker, handles, readable, relayed })
     }
 
     /// Serves until the command to drain or to stop has been carried out.
@@ -87,10 +84,8 @@ impl EventLoop {
             let readiness = match has_more {
                 true => self.poller.look(),
                 false => {
-                    let deadlines = [self.worker.deadline(), self.drain.deadline()];
                     let now = clock::now();
-                    let gathers = self.worker.gathers(now);
-                    self.poller.wait(deadlines.into_iter().flatten().min(), gathers, now)
+                    self.poller.wait(self.worker.deadline(), self.worker.gathers(now), now)
                 }
             };
             let readiness = readiness.context("cannot wait for packets")?;
@@ -115,12 +110,7 @@ impl EventLoop {
             self.worker.serve(&self.socket);
             let waits = self.worker.waits_for_room();
             self.poller.watch_room(&self.socket, waits).context("cannot wait for room")?;
-            let now = clock::now();
-            if let Some(stage) = self.drain.advance(now) {
-                self.worker.enter(stage);
-            }
-            let is_over = self.drain.is_over(now, self.worker.is_done());
-            if is_over && self.handles.shutdown_barrier.is_complete() {
+            if self.worker.is_over() && self.handles.shutdown_barrier.is_complete() {
                 self.worker.end();
                 return Ok(());
             }
@@ -129,23 +119,16 @@ impl EventLoop {
 
     fn process_commands(&mut self) -> anyhow::Result<()> {
         while let Some(pending) = self.handles.commands.next() {
-            let stage = match pending.command {
-                Command::Reload(worker_config) => {
-                    self.worker.reload(*worker_config);
-                    None
-                }
+            match pending.command {
+                Command::Reload(worker_config) => self.worker.reload(*worker_config),
                 Command::HandOver(link) => {
                     self.poller.leave_reading(&self.socket).context("cannot hand over")?;
                     self.poller.watch_newer(&link).context("cannot hand over")?;
                     self.readable = false;
                     self.handles.relay.hand_over(link);
-                    None
                 }
-                Command::Drain => self.drain.begin(clock::now()),
-                Command::Stop => self.drain.close(clock::now()),
-            };
-            if let Some(stage) = stage {
-                self.worker.enter(stage);
+                Command::Drain => self.worker.drain(),
+                Command::Stop => self.worker.stop(),
             }
         }
         Ok(())

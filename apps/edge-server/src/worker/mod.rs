@@ -16,6 +16,7 @@ mod timer_queue;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::time::Duration;
 use std::time::Instant;
 
 use log::debug;
@@ -25,7 +26,6 @@ use quiche::hooks;
 use quiche::path_state::PrefixLengths;
 use quiche::RecvInfo;
 use slab::Slab;
-use udp_batch::Socket;
 
 use crate::admission::connection_limits::ConnectionLimiter;
 use crate::admission::connection_limits::Limit;
@@ -41,6 +41,7 @@ use crate::connection::PollContext;
 use crate::connection::PollOutcome;
 use crate::content::hosts::VirtualHosts;
 use crate::content::read_pool::ReadPool;
+use crate::net::route::PacketSink;
 use crate::net::send_queue::SendQueue;
 use crate::quic::connection_id::Cid;
 use crate::quic::connection_id::ConnectionIdGenerator;
@@ -57,6 +58,7 @@ use crate::telemetry::qlog::file::QlogDir;
 use crate::telemetry::qlog::sampling::QlogSample;
 use crate::worker::cid_table::CidTable;
 use crate::worker::cid_table::CidTarget;
+use crate::worker::drain::Drain;
 use crate::worker::memory::AllocatorPurge;
 use crate::worker::settings::WorkerConfig;
 use crate::worker::timer_queue::TimerQueue;
@@ -106,7 +108,7 @@ pub struct Worker {
     send_queue: SendQueue,
     scratch: Vec<u8>,
 
-    stage: Stage,
+    drain: Drain,
 }
 
 /// Destination of a datagram. It holds until the worker takes something else in.
@@ -168,13 +170,15 @@ impl Worker {
             stalled: BTreeSet::new(),
             send_queue: SendQueue::new(),
             scratch: vec![0; SCRATCH_BYTES],
-            stage: Stage::Serving,
+            drain: Drain::new(Duration::from_secs(cli.drain.into())),
         }
     }
 
     /// The earliest deadline.
     pub fn deadline(&self) -> Option<Instant> {
-        [self.timers.first(), self.allocator_purge.deadline()].into_iter().flatten().min()
+        let deadlines =
+            [self.timers.first(), self.allocator_purge.deadline(), self.drain.deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Connections wait for their turn.
@@ -203,14 +207,14 @@ impl Worker {
     /// Takes a datagram in that goes to `destination`.
     pub fn on_datagram(
         &mut self,
-        socket: &Socket,
+        sink: &dyn PacketSink,
         destination: Destination,
         info: RecvInfo,
         datagram: &mut [u8],
     ) {
         let slot = match destination {
             Destination::Connection(slot) => Some(slot),
-            Destination::Unknown => self.handle_first_packet(socket, info, datagram),
+            Destination::Unknown => self.handle_first_packet(sink, info, datagram),
             Destination::Nowhere => None,
         };
         if let Some(slot) = slot {
@@ -239,8 +243,8 @@ impl Worker {
     }
 
     /// The socket takes packets again.
-    pub fn on_writable(&mut self, socket: &Socket) {
-        if self.send_queue.flush(socket).is_ok() {
+    pub fn on_writable(&mut self, sink: &dyn PacketSink) {
+        if self.send_queue.flush(sink).is_ok() {
             for slot in std::mem::take(&mut self.stalled) {
                 self.mark_ready(slot);
             }
@@ -249,8 +253,11 @@ impl Worker {
 
     /// Serves the connections whose timers have passed and those that
     /// something happened to.
-    pub fn serve(&mut self, socket: &Socket) {
+    pub fn serve(&mut self, sink: &dyn PacketSink) {
         let now = clock::now();
+        if let Some(stage) = self.drain.advance(now) {
+            self.enter(stage, now);
+        }
         if self.store.has_replies() {
             self.on_store();
         }
@@ -265,7 +272,7 @@ impl Worker {
         let mut serving = std::mem::take(&mut self.serving);
         std::mem::swap(&mut serving, &mut self.ready);
         for slot in serving.drain(..) {
-            self.serve_one(socket, slot);
+            self.serve_one(sink, slot);
         }
         self.serving = serving;
     }
@@ -280,12 +287,25 @@ impl Worker {
         self.resume_except = worker_config.resume_except;
     }
 
-    /// Goes on towards its end. At the last stage it begins to close every connection,
-    /// and keeps what they learnt.
-    pub fn enter(&mut self, stage: Stage) {
-        debug!("{stage:?}, {} connections", self.connections.len());
-        self.stage = stage;
+    /// Accepts no more connections, and finishes what was asked.
+    pub fn drain(&mut self) {
         let now = clock::now();
+        if let Some(stage) = self.drain.begin(now) {
+            self.enter(stage, now);
+        }
+    }
+
+    /// Closes every connection.
+    pub fn stop(&mut self) {
+        let now = clock::now();
+        if let Some(stage) = self.drain.close(now) {
+            self.enter(stage, now);
+        }
+    }
+
+    /// At the last stage begins to close every connection, and keeps what they learnt.
+    fn enter(&mut self, stage: Stage, now: Instant) {
+        debug!("{stage:?}, {} connections", self.connections.len());
         if stage == Stage::Closing {
             for (_, connection) in &mut self.connections {
                 connection.close(CloseReason::Shutdown, &self.store, now);
@@ -297,9 +317,11 @@ impl Worker {
         }
     }
 
-    /// No client is left that does not know of the end.
-    pub fn is_done(&self) -> bool {
-        self.send_queue.is_empty() && self.connections.iter().all(|(_, c)| c.is_drained())
+    /// Tells whether it was asked to end, and every client knows of it or had its time.
+    pub fn is_over(&self) -> bool {
+        let is_done =
+            || self.send_queue.is_empty() && self.connections.iter().all(|(_, c)| c.is_drained());
+        self.drain.is_over(clock::now(), is_done)
     }
 
     /// Drops every connection. Claims that are answered only now go back.
@@ -325,7 +347,7 @@ impl Worker {
         }
     }
 
-    fn serve_one(&mut self, socket: &Socket, slot: usize) {
+    fn serve_one(&mut self, sink: &dyn PacketSink, slot: usize) {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
         };
@@ -336,7 +358,7 @@ impl Worker {
         self.renew_ids(slot);
         let connection = &mut self.connections[slot];
         let mut context = PollContext {
-            socket,
+            sink,
             send_queue: &mut self.send_queue,
             virtual_hosts: &self.virtual_hosts,
             limits: &self.limits,
@@ -345,7 +367,7 @@ impl Worker {
             store: &self.store,
             metrics: &self.metrics,
             access_log: self.access_log.as_ref(),
-            stage: self.stage,
+            stage: self.drain.stage(),
             scratch: &mut self.scratch,
         };
         let outcome = connection.drive(&mut context);

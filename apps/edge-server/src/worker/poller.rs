@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
+use log::debug;
 use mio::unix::SourceFd;
 use mio::Events;
 use mio::Interest;
@@ -110,6 +111,16 @@ impl Poller {
     /// Ends a wait from another thread, as [`Readiness::mail`].
     pub fn waker(&self) -> Arc<Waker> {
         Arc::clone(&self.mail)
+    }
+
+    /// What does so, for those that know nothing of polls.
+    pub fn wake(&self) -> Arc<dyn Fn() + Send + Sync> {
+        let waker = self.waker();
+        Arc::new(move || {
+            if let Err(e) = waker.wake() {
+                debug!("cannot wake the event loop: {e}");
+            }
+        })
     }
 
     /// Takes what has happened, without waiting.

@@ -39,7 +39,8 @@ pub struct AccessLog {
     dropped: Counter,
 }
 
-enum LogMessage {
+/// What a worker has for the log.
+pub enum LogMessage {
     Line(Box<LogLine>),
 
     /// Reopen the file, after it was rotated.
@@ -70,12 +71,18 @@ impl AccessLog {
     pub fn start(path: &Path, format: AccessLogFormat, dropped: Counter) -> anyhow::Result<Self> {
         let output = BufWriter::new(open(path).with_context(|| unwritable(path))?);
         let path = path.to_owned();
-        let mut writer = Writer { path, format, output, dropped: dropped.clone(), warned: false };
-        let (queue, messages) = sync_channel(QUEUE_MAX);
+        let (log, messages) = Self::queue(dropped.clone());
+        let mut writer = Writer { path, format, output, dropped, warned: false };
         let run = move || writer.run(&messages);
         let thread = thread::Builder::new().name("access-log".into()).spawn(run);
         thread.context("cannot start the access log's thread")?;
-        Ok(Self { queue, dropped })
+        Ok(log)
+    }
+
+    /// Returns a log whose lines the caller takes.
+    pub fn queue(dropped: Counter) -> (Self, Receiver<LogMessage>) {
+        let (queue, messages) = sync_channel(QUEUE_MAX);
+        (Self { queue, dropped }, messages)
     }
 
     /// Queues a line, or drops it if the queue is full.
