@@ -19,7 +19,7 @@ locked="$*"
 status=0
 # 200 kills, 1000 damaged files, 10,000 forged clients, 30 s without a reply.
 cargo build --workspace $locked
-cargo test --workspace $locked --test crashes --test damage --test process -- --ignored --nocapture || status=1
+cargo test --workspace $locked --bin edge-server --test crashes --test damage --test process -- --ignored --nocapture || status=1
 measure link accuracy
 measure edge-server jump_pacing
 measure edge-server store_load

@@ -17,8 +17,6 @@
 mod client;
 #[path = "../tests/process/support/flood.rs"]
 mod flood;
-#[path = "../tests/process/support/forger.rs"]
-mod forger;
 #[path = "../tests/process/support/metrics.rs"]
 mod metrics;
 #[path = "../tests/process/support/process.rs"]

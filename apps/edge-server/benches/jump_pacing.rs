@@ -13,7 +13,7 @@
 //! machine make the jump uneven, unless the bench runs with `chrt -r 1`. Needs the other programs:
 //! `make build`.
 
-#[path = "../tests/process/support/jump.rs"]
+#[path = "support/jump.rs"]
 mod jump;
 #[expect(dead_code, reason = "the process tests use the rest")]
 #[path = "../tests/process/support/lab.rs"]
@@ -21,7 +21,7 @@ mod lab;
 #[expect(dead_code, reason = "the process tests use the rest")]
 #[path = "../tests/process/support/process.rs"]
 mod process;
-#[path = "../tests/process/support/windows.rs"]
+#[path = "support/windows.rs"]
 mod windows;
 
 use crate::jump::Jump;

@@ -14,8 +14,6 @@
 #[path = "../tests/process/support/client.rs"]
 #[expect(dead_code, reason = "the process tests use the rest")]
 mod client;
-#[path = "../tests/process/support/forger.rs"]
-mod forger;
 #[path = "../tests/process/support/process.rs"]
 #[expect(dead_code, reason = "the process tests use the rest")]
 mod process;

@@ -14,6 +14,9 @@ pub mod settings;
 pub mod shutdown_barrier;
 mod timer_queue;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;

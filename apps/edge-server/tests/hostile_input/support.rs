@@ -2,8 +2,6 @@
 
 #[path = "../process/support/client.rs"]
 pub mod client;
-#[path = "../process/support/forger.rs"]
-pub mod forger;
 #[path = "../process/support/metrics.rs"]
 pub mod metrics;
 #[path = "../process/support/process.rs"]

@@ -7,8 +7,6 @@ use std::path::PathBuf;
 
 use crate::support::certify::certify;
 use crate::support::client::Client;
-use crate::support::client::Memory;
-use crate::support::codes::CONNECTION_REFUSED;
 use crate::support::process::serve;
 use crate::support::process::Running;
 
@@ -79,7 +77,7 @@ fn home(client: &mut Client) -> String {
 }
 
 #[test]
-fn requests_see_the_new_sites_and_connections_the_new_certificates() {
+fn reload_reaches_every_worker_and_disturbs_nobody() {
     let mut host_a = Host::new(&host("old"));
     let connect = |address| Client::connect_to(Some("a.example"), address);
     let mut before: Vec<_> = (0..CLIENTS).map(|_| connect(host_a.address)).collect();
@@ -103,20 +101,8 @@ fn requests_see_the_new_sites_and_connections_the_new_certificates() {
     }
 }
 
-// As deployments do that switch a link.
 #[test]
-fn a_folder_is_opened_again() {
-    let mut host = Host::new("[server]\nroot = 'DIR/none'\n");
-    let root = host.dir.path().join("old");
-    fs::rename(&root, host.dir.path().join("gone")).unwrap();
-    fs::rename(host.dir.path().join("new"), &root).unwrap();
-    assert_eq!(home(&mut Client::connect(host.address)), "old");
-    host.reload("reloaded");
-    assert_eq!(home(&mut Client::connect(host.address)), "new");
-}
-
-#[test]
-fn what_cannot_be_used_changes_nothing_and_is_named_in_a_line() {
+fn reload_of_what_cannot_be_used_changes_nothing() {
     let mut host_a = Host::new(&host("old"));
     let mut client = Client::connect_to(Some("a.example"), host_a.address);
     let certificate = client.certificate();
@@ -142,24 +128,7 @@ fn what_cannot_be_used_changes_nothing_and_is_named_in_a_line() {
 }
 
 #[test]
-fn limits_count_from_the_reload_on() {
-    let mut host = Host::new("");
-    let mut inside = [Client::connect(host.address), Client::connect(host.address)];
-    for client in &mut inside {
-        assert_eq!(home(client), "old");
-    }
-    host.change("[server]\nconnections-max = 2", "reloaded");
-    assert_eq!(Client::refused(host.address, &Memory::default()), CONNECTION_REFUSED);
-    for client in &mut inside {
-        assert_eq!(home(client), "old", "on a connection that was there");
-    }
-    host.change("[server]\nconnections-max = 3\nretry-above = 0", "reloaded");
-    assert_eq!(home(&mut Client::connect(host.address)), "old");
-    assert_eq!(host.server.count("until a restart"), 0);
-}
-
-#[test]
-fn options_that_need_a_restart_are_named() {
+fn reload_names_options_that_need_a_restart() {
     let mut host = Host::new("");
     for (options, said) in [
         ("prefix-v4 = 20\nstore = 'memory:'\nmetrics = '127.0.0.1:0'", "--metrics, --prefix-v4"),

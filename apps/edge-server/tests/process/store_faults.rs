@@ -31,7 +31,8 @@ const OBJECT_BYTES: u64 = 300_000;
 
 const FAILS: &str = "connections start slowly until it works again";
 const WORKS: &str = "path store: works again";
-const RESUMES: &str = ": resumes from ";
+/// Connections that were given saved parameters.
+const OFFERED: &str = "edge_server_resume_jumps_offered_total";
 
 struct Bench {
     server: Running,
@@ -57,25 +58,31 @@ impl Bench {
         assert!(status.success(), "{said:?}");
     }
 
+    /// How many connections were given saved parameters so far.
+    fn offered(&self) -> u64 {
+        metrics::read(self.metrics, OFFERED)
+    }
+
     /// Downloads until the server has said so, perhaps before.
     fn download_until(&self, text: &str) {
-        self.download_until_times(text, 1);
+        self.repeat_until(text, || self.server.count(text) > 0);
     }
 
     /// Downloads until another connection resumes.
     fn download_until_resumed(&self) {
-        self.download_until_times(RESUMES, self.server.count(RESUMES) + 1);
+        let before = self.offered();
+        self.repeat_until(OFFERED, || self.offered() > before);
     }
 
-    fn download_until_times(&self, text: &str, times: usize) {
+    fn repeat_until(&self, what: &str, is_done: impl Fn() -> bool) {
         for _ in 0..400 {
             self.download();
-            if self.server.count(text) >= times {
+            if is_done() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        panic!("never says: {text}");
+        panic!("never happens: {what}");
     }
 }
 
@@ -294,22 +301,22 @@ fn a_full_disk_costs_jumps_only() {
     let mut emulator = emulate(bench.address, "--rate 50 --rtt 20 --buffer 250000");
     let path = emulator.address();
     // What it learns has to be written.
-    let learn_until = |text: &str| {
-        let said = (0..100).any(|_| {
+    let learn_until = |is_done: &dyn Fn() -> bool| {
+        let is_done = (0..100).any(|_| {
             assert!(fetch(path, 2_000_000).end().0.success());
-            bench.server.count(text) > 0
+            is_done()
         });
-        assert!(said, "never says: {text}");
+        assert!(is_done, "never happens");
     };
-    learn_until(RESUMES);
+    learn_until(&|| bench.offered() > 0);
 
     sign("fill");
-    learn_until(FAILS);
+    learn_until(&|| bench.server.count(FAILS) > 0);
     bench.download();
     assert_eq!(bench.server.count(FAILS), 1);
 
     sign("free");
-    learn_until(WORKS);
+    learn_until(&|| bench.server.count(WORKS) > 0);
     bench.download_until_resumed();
 }
 
@@ -333,7 +340,7 @@ fn a_set_that_is_read_while_the_transport_probes_is_claimed() {
         std::thread::sleep(Duration::from_millis(100));
         assert_eq!(client.response(stream).body.len() as u64, BODY_BYTES);
         client.close();
-        if bench.server.count(RESUMES) > 0 {
+        if bench.offered() > 0 {
             return;
         }
     }
@@ -350,6 +357,8 @@ fn with_keys_the_store_holds_no_client_address() {
     let url = redis.url();
     let more = [
         "--speedtest",
+        "--metrics",
+        "127.0.0.1:0",
         "--store",
         &url,
         "--path-group",
@@ -364,7 +373,7 @@ fn with_keys_the_store_holds_no_client_address() {
 
     let mut emulator = emulate(address, "--rate 20 --rtt 20 --buffer 50000");
     assert!(fetch(emulator.address(), 1_000_000).end().0.success());
-    server.wait_for(RESUMES);
+    metrics::wait_until(server.metrics_address(), OFFERED, |offered| offered == 1);
     assert!(server.stop().success());
     let names: Vec<String> = redis.run(&["KEYS", "*"]).unwrap();
     assert!(names.iter().any(|name| name.contains("set:pop7>~")), "{names:?}");

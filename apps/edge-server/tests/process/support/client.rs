@@ -16,8 +16,8 @@ use quiche::hooks;
 use quiche::ConnectionId;
 use quiche::RecvInfo;
 
-use super::forger::Forger;
-use super::forger::KeyLog;
+/// Of RFC 9114, 8.1.
+pub const H3_NO_ERROR: u64 = h3::WireErrorCode::NoError as u64;
 
 const NAP: Duration = Duration::from_millis(10);
 const NAPS_MAX: usize = 2000;
@@ -66,12 +66,6 @@ pub struct Response {
     pub reset: Option<u64>,
 }
 
-impl Response {
-    pub fn status(&self) -> &str {
-        &self.headers[":status"]
-    }
-}
-
 /// One connection to a server.
 pub struct Client {
     socket: UdpSocket,
@@ -83,9 +77,6 @@ pub struct Client {
     /// What GOAWAY frames told.
     goaways: Vec<u64>,
 
-    /// Content of requests that has not been sent.
-    uploads: HashMap<u64, Vec<u8>>,
-
     /// Datagrams that came and were not looked at.
     kept: VecDeque<Vec<u8>>,
 
@@ -94,8 +85,6 @@ pub struct Client {
 
     /// Bytes of all datagrams that went out.
     sent_bytes: usize,
-
-    keys: KeyLog,
 }
 
 impl Client {
@@ -128,35 +117,6 @@ impl Client {
         client
     }
 
-    /// Begins a handshake with `server` that is to be
-    /// [`establish()`](Self::establish)ed, and takes requests meanwhile.
-    pub fn connect_early(server: SocketAddr, memory: &Memory) -> Self {
-        let limits = Limits::default();
-        let mut client =
-            Self::begin(Some("localhost"), Ipv4Addr::LOCALHOST, server, limits, memory);
-        client.send();
-        assert!(client.quic.is_in_early_data(), "the session takes no early data");
-        client.start_http();
-        client
-    }
-
-    /// Completes a handshake with `server` over a path whose round trip is so long.
-    pub fn connect_slowly(server: SocketAddr, round_trip: Duration) -> Self {
-        let (limits, memory) = (Limits::default(), Memory::default());
-        let mut client =
-            Self::begin(Some("localhost"), Ipv4Addr::LOCALHOST, server, limits, &memory);
-        client.send();
-        std::thread::sleep(round_trip);
-        client.establish();
-        client
-    }
-
-    /// Tries a handshake that `server` refuses. Returns the code.
-    pub fn refused(server: SocketAddr, memory: &Memory) -> u64 {
-        let limits = Limits::default();
-        Self::begin(Some("localhost"), Ipv4Addr::LOCALHOST, server, limits, memory).closed()
-    }
-
     fn connect_as(name: Option<&str>, from: Ipv4Addr, server: SocketAddr, limits: Limits) -> Self {
         let mut client = Self::begin(name, from, server, limits, &Memory::default());
         client.establish();
@@ -186,12 +146,9 @@ impl Client {
         config.set_initial_max_stream_data_uni(limits.window_bytes);
         config.set_initial_max_streams_uni(3);
         config.enable_early_data();
-        config.log_keys();
         let port = local.port().to_be_bytes();
         let id = ConnectionId::from_ref(&port);
         let mut quic = quiche::connect(name, &id, local, server, &mut config).unwrap();
-        let keys = KeyLog::default();
-        quic.set_keylog(Box::new(keys.clone()));
         if let Some(session) = &memory.session {
             quic.set_session(session).unwrap();
         }
@@ -206,11 +163,9 @@ impl Client {
             http: None,
             responses: HashMap::new(),
             goaways: Vec::new(),
-            uploads: HashMap::new(),
             kept: VecDeque::new(),
             received: 0,
             sent_bytes: 0,
-            keys,
         }
     }
 
@@ -248,12 +203,6 @@ impl Client {
     /// Whether the handshake resumed a session.
     pub fn is_resumed(&self) -> bool {
         self.quic.is_resumed()
-    }
-
-    /// Whether the server took early data.
-    pub fn early_data_accepted(&self) -> bool {
-        // BoringSSL's ssl_early_data_accepted.
-        self.quic.early_data_reason() == 2
     }
 
     /// Sends what is due, and answers nothing for a while. Returns how many bytes went
@@ -296,53 +245,6 @@ impl Client {
             .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
             .collect();
         self.send_headers(&headers, true)
-    }
-
-    /// Asks for `path` with these fields besides. Returns its stream.
-    pub fn ask(&mut self, path: &str, fields: &[(&str, &str)]) -> u64 {
-        let start = [
-            (":method", "GET"),
-            (":scheme", "https"),
-            (":authority", "localhost"),
-            (":path", path),
-        ];
-        self.request_with(&[&start[..], fields].concat())
-    }
-
-    /// A whole GET with these fields.
-    pub fn get_with(&mut self, path: &str, fields: &[(&str, &str)]) -> Response {
-        let stream = self.ask(path, fields);
-        self.response(stream)
-    }
-
-    /// Posts content with these fields. Returns its stream.
-    pub fn post(&mut self, path: &str, content: Vec<u8>, fields: &[(&str, &str)]) -> u64 {
-        let start = [
-            (":method", "POST"),
-            (":scheme", "https"),
-            (":authority", "localhost"),
-            (":path", path),
-        ];
-        let headers: Vec<_> = start
-            .iter()
-            .chain(fields)
-            .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
-            .collect();
-        let stream = self.send_headers(&headers, false);
-        self.uploads.insert(stream, content);
-        stream
-    }
-
-    /// Sends a PRIORITY_UPDATE for a stream.
-    pub fn prioritize(&mut self, stream: u64, urgency: u8, incremental: bool) {
-        let priority = h3::Priority::new(urgency, incremental);
-        let http = self.http.as_mut().unwrap();
-        http.send_priority_update_for_request(&mut self.quic, stream, &priority).unwrap();
-    }
-
-    /// How much of a body has come.
-    pub fn received_bytes(&self, stream: u64) -> usize {
-        self.responses.get(&stream).map_or(0, |response| response.body.len())
     }
 
     /// The certificate that the server presented, in DER form.
@@ -416,36 +318,10 @@ impl Client {
         }
     }
 
-    /// Acknowledges everything that has come, and so many packets more, until the
-    /// server closes the connection. Returns its code.
-    pub fn acknowledge_ahead(&mut self, ahead: u32) -> u64 {
-        self.send();
-        let mut forger = Forger::new(&self.keys, &self.quic.destination_id());
-        for _ in 0..NAPS_MAX {
-            if self.receive_one() {
-                let packet = forger.acknowledge(self.received + ahead);
-                let _ = self.socket.send(&packet);
-            }
-            if let Some(error) = self.quic.peer_error() {
-                return error.error_code;
-            }
-        }
-        panic!("the server believes it");
-    }
-
     /// Tells the server that it is over.
     pub fn close(&mut self) {
-        let _ = self.quic.close(true, h3::WireErrorCode::NoError as u64, b"");
+        let _ = self.quic.close(true, H3_NO_ERROR, b"");
         self.send();
-    }
-
-    /// Sends a packet of the connection that it has closed, as one that was late on its
-    /// way. Returns whether the server answers.
-    pub fn is_late_packet_answered(&mut self) -> bool {
-        while self.next_datagram().is_some() {}
-        let packet = [&[0x40], self.quic.destination_id().as_ref(), &[0x57; 60]].concat();
-        self.socket.send(&packet).unwrap();
-        (0..10).any(|_| self.next_datagram().is_some())
     }
 
     /// Waits until the server closes the connection. Returns its code.
@@ -478,22 +354,7 @@ impl Client {
         }
     }
 
-    /// Hands the transport what it takes of uploads.
-    fn push_uploads(&mut self) {
-        let Some(http) = &mut self.http else { return };
-        self.uploads.retain(|stream, content| {
-            match http.send_body(&mut self.quic, *stream, content, true) {
-                Ok(count) if count < content.len() => drop(content.drain(..count)),
-                Err(h3::Error::Done) => (),
-                // All of it, or the server wants no more.
-                _ => return false,
-            }
-            true
-        });
-    }
-
     fn send(&mut self) {
-        self.push_uploads();
         let mut packet = [0; 1350];
         while let Ok((length, _)) = self.quic.send(&mut packet) {
             // A server that is gone refuses; the test will notice.

@@ -2,7 +2,6 @@
 //! the server's qlog says of Careful Resume.
 
 use std::fs;
-use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
@@ -58,11 +57,6 @@ impl Lab {
 
     /// Saves a set for the subnet of clients on 127.0.0.1.
     pub fn plant(&self, planted: Planted) {
-        self.plant_for([127, 0, 0, 1].into(), planted);
-    }
-
-    /// Saves a set for the subnet of a client.
-    pub fn plant_for(&self, client: IpAddr, planted: Planted) {
         let now = quiche::clock::wall_now();
         let state = PathState {
             saved_cwnd: planted.saved_cwnd_bytes,
@@ -72,20 +66,8 @@ impl Lab {
             limited: false,
             validated: false,
         };
-        self.open_store().record(&endpoint_of(client), &state).unwrap();
-    }
-
-    /// The set that is held for that subnet.
-    pub fn held(&self) -> Option<PathState> {
-        self.open_store().get(&endpoint()).unwrap()
-    }
-
-    /// What `path-store` says for these arguments.
-    pub fn path_store(&self, args: &[&str]) -> String {
-        let mut command = Command::new(sibling("path-store"));
-        let output = command.arg("--store").arg(self.store()).args(args).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        let endpoint = RemoteEndpoint::new("127.0.0.1", [127, 0, 0, 1].into(), Default::default());
+        self.open_store().record(&endpoint, &state).unwrap();
     }
 
     /// A server that keeps its qlogs in the folder `run`.
@@ -125,16 +107,6 @@ impl Lab {
         phases(&self.qlog(run))
     }
 
-    /// How many packets the server sent in that connection.
-    pub fn sent_packets(&self, run: &str) -> usize {
-        self.qlog(run).matches(r#""name":"quic:packet_sent""#).count()
-    }
-
-    /// Whether that connection has this name.
-    pub fn has_qlog(&self, run: &str, connection: &str) -> bool {
-        self.file(run).join(format!("{connection}.sqlog")).exists()
-    }
-
     /// The qlog of that connection.
     pub fn qlog(&self, run: &str) -> String {
         let mut qlogs = fs::read_dir(self.dir.path().join(run)).unwrap();
@@ -169,14 +141,6 @@ pub fn emulate(server: SocketAddr, path: &str) -> Running {
 pub fn fetch(server: SocketAddr, bytes: u64) -> Running {
     let url = format!("https://{server}/bytes/{bytes}");
     Running::start(Command::new(sibling("edge-client")).args([&url, "--insecure"]))
-}
-
-fn endpoint() -> RemoteEndpoint {
-    endpoint_of([127, 0, 0, 1].into())
-}
-
-fn endpoint_of(client: IpAddr) -> RemoteEndpoint {
-    RemoteEndpoint::new("127.0.0.1", client, Default::default())
 }
 
 fn phases(qlog: &str) -> Vec<PhaseChange> {

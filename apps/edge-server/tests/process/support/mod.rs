@@ -2,11 +2,10 @@
 //! a well-behaved one would not.
 
 pub mod certify;
+#[expect(dead_code, reason = "benches use the rest")]
 pub mod client;
-pub mod codes;
 pub mod flood;
-pub mod forger;
-pub mod jump;
+#[expect(dead_code, reason = "a bench uses the rest")]
 pub mod lab;
 pub mod metrics;
 pub mod nat;
@@ -14,5 +13,17 @@ pub mod process;
 #[path = "../../../../path-store/tests/support/redis.rs"]
 #[expect(dead_code, reason = "the tests of the stores use the rest")]
 pub mod redis;
-pub mod windows;
-mod windows_tests;
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use self::process::Running;
+
+/// A server with metrics, and where both are.
+pub fn serve_measured(root: &Path, more: &[&str]) -> (Running, SocketAddr, SocketAddr) {
+    std::fs::write(root.join("index.html"), "home").unwrap();
+    let args = [&["--metrics", "127.0.0.1:0"], more].concat();
+    let (mut server, address) = process::serve(root, &args);
+    let metrics_at = server.metrics_address();
+    (server, address, metrics_at)
+}

@@ -2,7 +2,14 @@
 
 use anyhow::ensure;
 
-use super::jump::Packet;
+/// A packet of the unvalidated phase.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// When it reached the emulator's socket, since the emulator started.
+    pub time_ns: u64,
+    /// UDP payload, which is what congestion windows count.
+    pub bytes: u64,
+}
 
 /// All windows of one length between the first and the last packet.
 pub struct Windows {

@@ -9,20 +9,13 @@ use anyhow::ensure;
 use anyhow::Context;
 use serde_json::Value;
 
+use super::windows::Packet;
+
 /// IPv4 and UDP headers.
 const IP_UDP_BYTES: u64 = 28;
 
 /// Packets at the start that may share a datagram with the handshake's.
 const COALESCED_MAX: usize = 5;
-
-/// A packet of the unvalidated phase.
-#[derive(Clone, Copy, Debug)]
-pub struct Packet {
-    /// When it reached the emulator's socket, since the emulator started.
-    pub time_ns: u64,
-    /// UDP payload, which is what congestion windows count.
-    pub bytes: u64,
-}
 
 /// One jump.
 pub struct Jump {

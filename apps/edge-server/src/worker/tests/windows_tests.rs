@@ -1,7 +1,7 @@
 //! Tests of the sliding windows, apart from them: a bench takes those in.
 
-use super::jump::Packet;
 use super::windows::median;
+use super::windows::Packet;
 use super::windows::Windows;
 
 /// One packet of 1000 bytes at each of these times.

@@ -1,0 +1,101 @@
+//! Requests that a client sends before its handshake is complete (RFC 8470).
+
+use std::time::Duration;
+
+use super::harness::Lab;
+use super::harness::Saved;
+use super::harness::Server;
+
+const ROUND_TRIP: Duration = Duration::from_millis(10);
+
+#[test]
+fn early_data_answers_safe_requests_and_no_others() {
+    let server = Server::start(&["--early-data", "on", "--speedtest"]);
+    let memory = server.connect().memory();
+
+    let mut client = server.client().with(&memory).connect_early();
+    let get = client.request("GET", "/");
+    let head = client.request("HEAD", "/");
+    let post = client.post("/upload", vec![1; 100], &[]);
+    let delete = client.request("DELETE", "/");
+    // What the server looks at only when the handshake is complete is not early.
+    client.fall_silent();
+    server.lab().advance(ROUND_TRIP);
+    client.wake_up();
+    client.establish();
+    assert!(client.early_data_accepted());
+    assert_eq!(client.response(get).body, b"home");
+    assert_eq!(client.response(head).status(), "200");
+    assert_eq!(client.response(post).status(), "425");
+    assert_eq!(client.response(delete).status(), "425");
+
+    // Not any more.
+    let post = client.post("/upload", vec![1; 100], &[]);
+    assert_eq!(client.response(post).status(), "200");
+}
+
+// RFC 8470, 5.1: an intermediary says that the hop before had it as early data.
+#[test]
+fn early_data_before_an_intermediary_is_early_here() {
+    let server = Server::start(&["--speedtest"]);
+    let mut client = server.connect();
+    let post = client.post("/upload", vec![1; 100], &[("early-data", "1")]);
+    assert_eq!(client.response(post).status(), "425");
+    assert_eq!(client.get_with("/", &[("early-data", "1")]).body, b"home");
+}
+
+#[test]
+fn early_data_is_off_unless_asked_for() {
+    let server = Server::start(&["--early-data", "off"]);
+    let memory = server.connect().memory();
+    let client = server.client().with(&memory).connect();
+    assert!(client.is_resumed());
+    assert!(!client.early_data_accepted());
+}
+
+/// What comes, per byte that went out, when a client asks for much and answers nothing.
+fn amplification(token: bool) -> f64 {
+    let server = Server::start(&["--early-data", "on", "--speedtest"]);
+    let mut memory = server.connect().memory();
+    if !token {
+        memory.token = None;
+    }
+    let mut client = server.client().with(&memory).connect_early();
+    client.request("GET", "/bytes/1000000");
+    client.fall_silent();
+    server.lab().advance(Duration::from_secs(1));
+    let (sent, came) = client.datagrams();
+    let bytes = |offered: Vec<super::path::Offered>| -> usize {
+        offered.iter().map(|datagram| datagram.bytes).sum()
+    };
+    bytes(came) as f64 / bytes(sent) as f64
+}
+
+// RFC 9000, 8.1.
+#[test]
+fn early_data_without_a_token_is_answered_thrice_at_most() {
+    assert!(amplification(false) <= 3.0);
+    assert!(amplification(true) > 3.0);
+}
+
+#[test]
+fn early_data_claims_nothing() {
+    const CLAIMS: &str = "path_store_claims_total";
+    let lab = Lab::new();
+    lab.plant(Saved::new(250_000, 10));
+    let server = lab.serve(&["--early-data", "on", "--speedtest"]);
+    let memory = server.connect().memory();
+
+    let mut client = server.client().with(&memory).connect_early();
+    client.request("GET", "/bytes/600000");
+    client.fall_silent();
+    lab.advance(ROUND_TRIP);
+    assert_eq!(server.metric("path_store_gets_total"), 2);
+    assert_eq!(server.metric(CLAIMS), 0);
+
+    // Without early data, who asks as much claims the saved parameters.
+    let mut late = server.connect();
+    let stream = late.request("GET", "/bytes/600000");
+    late.receive(stream, 1);
+    assert_eq!(server.metric(CLAIMS), 1);
+}

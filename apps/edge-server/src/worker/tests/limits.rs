@@ -1,0 +1,159 @@
+//! Limits on clients, and that the server serves the others well.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use super::client::first_packet;
+use super::client::Client;
+use super::codes::CONNECTION_REFUSED;
+use super::codes::H3_EXCESSIVE_LOAD;
+use super::codes::H3_NO_ERROR;
+use super::harness::Server;
+use super::path::Path;
+
+const OPEN: &str = "edge_server_connections_open";
+
+fn refusals(server: &Server, reason: &str) -> u64 {
+    server.metric(&format!("edge_server_refusals_total{{reason=\"{reason}\"}}"))
+}
+
+fn retries(server: &Server, reason: &str) -> u64 {
+    server.metric(&format!("edge_server_retries_total{{reason=\"{reason}\"}}"))
+}
+
+/// A client that has a connection and was served on it.
+#[track_caller]
+fn served(server: &Server) -> Client {
+    let mut client = server.connect();
+    assert_eq!(client.get("/").body, b"home");
+    client
+}
+
+#[test]
+fn limit_of_connections_refuses_until_one_ends() {
+    for (limit, reason) in
+        [("--connections-max", "connections"), ("--connections-per-subnet", "subnet")]
+    {
+        let server = Server::start(&[limit, "2"]);
+        let mut inside = [(); 2].map(|()| served(&server));
+        assert_eq!(server.client().refused(), CONNECTION_REFUSED);
+        assert!(refusals(&server, reason) > 0, "{limit}");
+        for client in &mut inside {
+            assert_eq!(client.get("/").body, b"home");
+        }
+        inside[0].close();
+        server.wait_for_metric(OPEN, |open| open == 1);
+        served(&server);
+    }
+}
+
+#[test]
+fn limit_of_a_full_subnet_leaves_others_alone() {
+    let server = Server::start(&["--connections-per-subnet", "1"]);
+    let _inside = served(&server);
+    assert_eq!(server.client().refused(), CONNECTION_REFUSED);
+    let mut other = server.client().from([203, 0, 113, 1]).connect();
+    assert_eq!(other.get("/").body, b"home");
+}
+
+#[test]
+fn forged_addresses_do_not_lock_their_subnet_out() {
+    let args = ["--connections-per-subnet", "16", "--handshake-timeout", "1000"];
+    let server = Server::start(&args);
+    for host in 0..100 {
+        let forger = server.lab().peer(Ipv4Addr::new(198, 51, 100, 2 + host).into());
+        forger.send(&server, first_packet(forger.address, server.address()));
+    }
+    server.lab().advance(Duration::from_millis(20));
+    // An eighth got in, and every other had an answer that takes no memory.
+    assert_eq!((server.metric(OPEN), server.metric("edge_server_retries_total")), (2, 98));
+
+    let _clients: Vec<_> = (0..16).map(|_| served(&server)).collect();
+    assert!(retries(&server, "subnet") > 98);
+    assert_eq!(server.client().refused(), CONNECTION_REFUSED);
+}
+
+#[test]
+fn handshake_that_completes_in_a_full_subnet_is_refused() {
+    let args = ["--connections-per-subnet", "16", "--handshake-timeout", "1000"];
+    let server = Server::start(&args);
+    // It has the server's handshake and has not sent the end of its own.
+    let mut late = server.client().begin();
+    server.lab().settle();
+    late.fall_mute();
+    server.lab().advance(Duration::from_millis(50));
+    let _clients: Vec<_> = (0..16).map(|_| served(&server)).collect();
+    late.wake_up();
+    assert_eq!(late.closed(), CONNECTION_REFUSED);
+    assert_eq!(refusals(&server, "subnet"), 1);
+}
+
+#[test]
+fn limit_of_handshakes_a_second_has_clients_prove_themselves() {
+    let server = Server::start(&["--handshakes-per-second", "1"]);
+    served(&server);
+    assert!(retries(&server, "rate") > 0);
+}
+
+#[test]
+fn handshake_is_given_up_after_its_time() {
+    let server = Server::start(&["--handshake-timeout", "3"]);
+    let forger = server.lab().peer([198, 51, 100, 1].into());
+    forger.send(&server, first_packet(forger.address, server.address()));
+    server.wait_for_metric(OPEN, |open| open == 1);
+    let begun = server.lab().now();
+    server.wait_for_metric(OPEN, |open| open == 0);
+    assert_eq!(server.lab().now() - begun, Duration::from_secs(3));
+    assert_eq!(server.metric("edge_server_drops_total{what=\"handshake\"}"), 1);
+}
+
+#[test]
+fn limit_of_connection_time_finishes_what_was_asked() {
+    let server = Server::start(&["--speedtest", "--connection-time-max", "3"]);
+    let mut client = server.connect();
+    let unfinished = client.open_request("/bytes/5");
+    client.receive(unfinished, 5);
+    let told = client.goaways(2);
+    assert_eq!(told.last(), Some(&(unfinished + 4)));
+    client.end_with_trailers(unfinished);
+    assert_eq!(client.closed(), H3_NO_ERROR);
+    assert_eq!(server.metric("edge_server_drops_total{what=\"connection\"}"), 1);
+    let lived = server.lab().now();
+    assert!((Duration::from_secs(4)..Duration::from_millis(4100)).contains(&lived), "{lived:?}");
+    served(&server);
+}
+
+#[test]
+fn idle_connection_ends_after_its_time() {
+    let server = Server::start(&["--idle-timeout", "3"]);
+    let client = served(&server);
+    let last = server.lab().now();
+    client.vanish();
+    server.wait_for_metric(OPEN, |open| open == 0);
+    let idle = server.lab().now() - last;
+    assert!((Duration::from_secs(3)..Duration::from_millis(3300)).contains(&idle), "{idle:?}");
+    served(&server);
+}
+
+#[test]
+fn limits_of_requests_and_their_headers_are_kept() {
+    let server = Server::start(&["--requests-max", "7", "--header-bytes-max", "2000"]);
+    let mut client = server.connect();
+    assert_eq!(client.requests_left(), 7);
+    for (bytes, status) in [(1000, "200"), (2000, "431")] {
+        let response = client.get_with("/", &[("cookie", &"x".repeat(bytes))]);
+        assert_eq!(response.status(), status, "{bytes}");
+    }
+    client.ask("/", &[("cookie", &"x".repeat(4000))]);
+    assert_eq!(client.closed(), H3_EXCESSIVE_LOAD);
+    served(&server);
+}
+
+// A GEO path of 64 kbit/s is slow, and honest.
+#[test]
+fn stall_of_a_slow_path_is_none() {
+    let server = Server::start(&["--speedtest", "--stall-timeout", "5", "--resume", "off"]);
+    let mut client = server.client().over(&Path::new(0.064, 600, 10_000)).connect();
+    assert_eq!(client.get("/bytes/100000").body.len(), 100_000);
+    assert_eq!(server.metric("edge_server_drops_total"), 0);
+}
