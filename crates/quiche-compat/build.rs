@@ -1,4 +1,5 @@
-//! Looks which hooks are in quiche/, and sets `cfg(hook = "…")` for each.
+//! Looks which hooks are in quiche/, and sets `cfg(hook = "…")` for each, and
+//! `cfg(stand_ins)` if one is missing.
 
 const LIB: &str = "../../quiche/src/lib.rs";
 const HTTP: &str = "../../quiche/src/h3/mod.rs";
@@ -27,13 +28,20 @@ const HOOKS: [(&str, &str, &str); 17] = [
 ];
 
 fn main() {
+    println!("cargo::rustc-check-cfg=cfg(stand_ins)");
+    let mut is_whole = true;
     for (hook, file, line) in HOOKS {
         println!("cargo::rerun-if-changed={file}");
         println!("cargo::rustc-check-cfg=cfg(hook, values(\"{hook}\"))");
         let text = std::fs::read_to_string(file).expect("quiche/ is written by: make quiche");
         if text.contains(line) {
             println!("cargo::rustc-cfg=hook=\"{hook}\"");
+        } else {
+            is_whole = false;
         }
+    }
+    if !is_whole {
+        println!("cargo::rustc-cfg=stand_ins");
     }
 
     // Our files are compiled as they are in the fork.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use quiche::h3;
-use quiche::hooks;
+use quiche::ActivePath;
 use quiche::ConnectionId;
 use udp_batch::Receiver;
 
@@ -173,14 +173,14 @@ impl<'a> Downloader<'a> {
 impl ResumptionData {
     /// Returns what the server issued on a connection.
     fn of(transport: &quiche::Connection) -> Self {
-        let token = hooks::new_token(transport).map(<[u8]>::to_vec);
+        let token = transport.new_token().map(<[u8]>::to_vec);
         Self { token, session: transport.session().map(<[u8]>::to_vec) }
     }
 
     /// Offers it on a new connection. If that fails, the handshake takes a round trip more.
     fn offer(self, transport: &mut quiche::Connection) {
         let session = self.session.map(|session| transport.set_session(&session));
-        let token = self.token.map(|token| hooks::set_token(transport, &token));
+        let token = self.token.map(|token| transport.set_token(&token));
         for refused in [session, token].into_iter().flatten().filter_map(Result::err) {
             log::debug!("cannot reuse a token or session: {refused}");
         }
@@ -419,7 +419,7 @@ impl Connection {
             bytes: exchange.received,
             ttfb: exchange.first_byte_at.map(since_start),
             ttlb: exchange.last_byte_at.filter(|_| exchange.complete).map(since_start),
-            min_rtt: self.transport.path_stats().next().and_then(|path| path.min_rtt),
+            min_rtt: self.transport.active_path().and_then(|path| path.min_rtt),
         }
     }
 }

@@ -12,7 +12,6 @@ use boring::error::ErrorStack;
 use boring::ssl::SslContextBuilder;
 use boring::ssl::SslMethod;
 use boring::ssl::SslVerifyMode;
-use quiche::hooks;
 use url::Host;
 
 use crate::cli::Cli;
@@ -60,7 +59,7 @@ impl Transport {
         config.set_max_idle_timeout(u64::try_from(idle_timeout.as_millis()).unwrap_or(u64::MAX));
         config.set_disable_active_migration(true);
         // As browsers do (RFC 9000, 13).
-        hooks::set_coalesce_streams(&mut config, true);
+        config.set_coalesce_streams(true);
         if cli.early_data {
             config.enable_early_data();
         }

@@ -1,58 +1,53 @@
-//! quiche as the applications see it: the fork, whichever of its patches are
-//! applied.
+//! quiche as applications see it: the fork, whichever of its patches are applied.
 //!
-//! Owns what depends on them, so that the applications build after every patch
-//! of the series, and on the bare release. Where a patch is missing, the types
-//! that it declares come from the same files of ours in quiche/, and [`hooks`]
-//! has a stand-in for each of its functions: no connection of the library knows
-//! of either. The build script tells which hooks are there.
+//! Applications call the fork's own methods on the fork's own types, for example
+//! `Connection::careful_resume_from()`. They also compile after each patch of the series
+//! and on the bare release: where a patch is missing, [`stand_ins!`] brings traits with a
+//! stand-in for each of its methods into scope, and the types that it declares come from
+//! the same files of ours in quiche/. The build script finds out which patches are
+//! applied. With all of them there are no stand-ins: what is called is the fork.
 
 pub use fork::*;
 
-pub mod hooks;
-
-#[cfg(not(hook = "clock"))]
-#[path = "../../../quiche/src/clock.rs"]
-#[rustfmt::skip] // formatted there
-pub mod clock;
-
+mod active_path;
 #[cfg(not(hook = "path_state"))]
-#[path = "../../../quiche/src/recovery/path_state/mod.rs"]
-#[rustfmt::skip] // formatted there
-pub mod path_state;
+mod rand;
+#[cfg(stand_ins)]
+#[doc(hidden)]
+pub mod stand_ins;
+mod stats;
+#[doc(hidden)]
+pub mod types;
 
-#[cfg(not(hook = "careful_resume"))]
-#[path = "../../../quiche/src/recovery/careful_resume/config.rs"]
-#[rustfmt::skip] // formatted there
-mod config;
+pub use crate::active_path::ActivePath;
+#[cfg(not(hook = "address_validation"))]
+pub use crate::stand_ins::refuse;
+pub use crate::stats::careful_resume_stats;
+pub use crate::stats::slow_start_stats;
+#[cfg(stand_ins)]
+pub use crate::types::*;
 
-#[cfg(not(hook = "careful_resume"))]
-#[path = "../../../quiche/src/recovery/careful_resume/phase.rs"]
-#[rustfmt::skip] // formatted there
-mod phase;
+/// The library reads the time and draws random bytes where a simulation can
+/// replace both.
+pub const HAS_CLOCK: bool = cfg!(hook = "clock");
 
-#[cfg(not(hook = "careful_resume"))]
-pub mod careful_resume {
-    pub use crate::config::AfterJump;
-    pub use crate::config::CarefulResumeConfig;
-    pub use crate::config::UnknownAfterJump;
-    pub use crate::phase::*;
+/// Connections can observe their path, and resume.
+pub const HAS_CAREFUL_RESUME: bool = cfg!(hook = "careful_resume");
+
+/// Brings the stand-ins for methods of missing patches into scope. With the whole series
+/// applied there are none, and this expands to nothing.
+#[cfg(not(stand_ins))]
+#[macro_export]
+macro_rules! stand_ins {
+    () => {};
 }
 
-#[cfg(not(hook = "slow_start"))]
-#[path = "../../../quiche/src/recovery/slow_start/exit.rs"]
-#[rustfmt::skip] // formatted there
-pub mod slow_start;
-
-#[cfg(not(hook = "path_state"))]
-mod rand {
-    use ring::rand::SecureRandom;
-    use ring::rand::SystemRandom;
-
-    /// Stands in for the fork's own, which is private.
-    pub fn rand_u64() -> u64 {
-        let mut bytes = [0; 8];
-        SystemRandom::new().fill(&mut bytes).expect("the system has random bytes");
-        u64::from_ne_bytes(bytes)
-    }
+#[cfg(stand_ins)]
+#[macro_export]
+macro_rules! stand_ins {
+    () => {
+        use $crate::stand_ins::ConfigStandIns as _;
+        use $crate::stand_ins::ConnectionStandIns as _;
+        use $crate::stand_ins::HttpStandIns as _;
+    };
 }

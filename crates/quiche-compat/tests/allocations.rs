@@ -7,10 +7,11 @@ use ends::connect;
 use ends::exchange;
 use ends::request;
 use ends::with_http;
-use quiche_hooks::h3;
-use quiche_hooks::hooks;
-use quiche_hooks::Connection;
-use quiche_hooks::ConnectionId;
+use quiche_compat::h3;
+use quiche_compat::Connection;
+use quiche_compat::ConnectionId;
+
+quiche_compat::stand_ins!();
 
 const PACKETS: usize = 2000;
 
@@ -41,7 +42,7 @@ fn the_name_of_a_connection_takes_no_allocation_a_byte() {
     let [local, peer] = ["127.0.0.1:443", "127.0.0.1:1234"].map(|at| at.parse().unwrap());
     let mut allocations = |id: &[u8]| {
         let id = ConnectionId::from_ref(id);
-        let accept = || drop(quiche_hooks::accept(&id, None, local, peer, &mut config).unwrap());
+        let accept = || drop(quiche_compat::accept(&id, None, local, peer, &mut config).unwrap());
         allocation_counter::measure(accept).count_total
     };
     // The first makes what all have in common.
@@ -85,7 +86,7 @@ fn the_head_of_a_response_is_one_write() {
 fn a_small_response_is_one_write() {
     let (head, priority, body) = (head(), h3::Priority::default(), [7; 1000]);
     let [_, answered] = third_exchange(|http, quic, stream| {
-        hooks::send_response_with_body(http, quic, stream, &head, &priority, &body).unwrap();
+        http.send_response_with_body(quic, stream, &head, &priority, &body).unwrap();
     });
     assert!(answered < 5, "{answered} allocations");
 }

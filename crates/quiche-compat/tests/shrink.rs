@@ -11,9 +11,10 @@ use ends::connect;
 use ends::exchange;
 use ends::request;
 use ends::with_http;
-use quiche_hooks::h3;
-use quiche_hooks::hooks;
-use quiche_hooks::Connection;
+use quiche_compat::h3;
+use quiche_compat::Connection;
+
+quiche_compat::stand_ins!();
 
 /// Streams that stay open, as many as fill a table, and those that come and go.
 const OPEN: u64 = 112;
@@ -62,7 +63,7 @@ fn download(client: &mut Connection, server: &mut Connection) {
 fn no_more_is_kept_than_open_streams_need() {
     let packets = (PASSING as usize * BODY.len()) / 1000;
     let [mut client, mut server] = connect(|| config(b"proto", packets));
-    let shrink = |ends: [&mut Connection; 2]| ends.map(hooks::shrink_to_fit);
+    let shrink = |ends: [&mut Connection; 2]| ends.map(Connection::shrink_to_fit);
     shrink([&mut client, &mut server]);
 
     let kept = measure(|| {
@@ -93,6 +94,6 @@ fn http_keeps_no_room_for_requests_that_are_over() {
     }
     exchange(&mut client, &mut server);
 
-    let freed = -measure(|| hooks::shrink_http_to_fit(&mut http)).bytes_current;
+    let freed = -measure(|| http.shrink_to_fit()).bytes_current;
     assert!(freed > 100 * PASSING as i64, "{freed} bytes");
 }

@@ -16,7 +16,6 @@ use std::time::Instant;
 use anyhow::Context;
 use command_line::Program;
 use command_line::Stop;
-use quiche::hooks;
 use sim::evaluation;
 
 use crate::cli::Command;
@@ -35,12 +34,12 @@ fn main() -> ExitCode {
         Err(stop) => return PROGRAM.stop(&stop),
     };
     let result = match command {
-        Command::Run(_) | Command::Fuzz(_) if !hooks::HAS_CLOCK => {
+        Command::Run(_) | Command::Fuzz(_) if !quiche::HAS_CLOCK => {
             return lacking("a clock that can be simulated");
         }
-        Command::Fuzz(_) if !hooks::HAS_CAREFUL_RESUME => return lacking("Careful Resume"),
+        Command::Fuzz(_) if !quiche::HAS_CAREFUL_RESUME => return lacking("Careful Resume"),
         Command::Run(args) => match plan(&args) {
-            Ok(plan) if plan.resumes() && !hooks::HAS_CAREFUL_RESUME => {
+            Ok(plan) if plan.resumes() && !quiche::HAS_CAREFUL_RESUME => {
                 return lacking("Careful Resume; choose runs whose mode is slow-start");
             }
             Ok(plan) => run(&plan, &args),

@@ -16,7 +16,6 @@ use std::time::Instant;
 use std::time::SystemTime;
 
 use log::debug;
-use quiche::hooks;
 use quiche::ConnectionId;
 use quiche::Header;
 use quiche::RecvInfo;
@@ -162,7 +161,7 @@ pub fn accept(
         let accepted = quiche::accept_with_buf_factory(&id, None, info.to, info.from, config);
         let mut quic = accepted.map(Box::new)?;
         if validation == Some(AddressValidation::NewToken) {
-            hooks::set_peer_address_validated(&mut quic)?;
+            quic.set_peer_address_validated()?;
         }
         return Ok(quic);
     };

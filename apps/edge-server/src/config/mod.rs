@@ -340,7 +340,7 @@ impl Cli {
 
     /// Returns whether Careful Resume is on. It is off if quiche was built without it.
     pub fn resumes(&self) -> bool {
-        self.resume == OnOff::On && quiche::hooks::HAS_CAREFUL_RESUME
+        self.resume == OnOff::On && quiche::HAS_CAREFUL_RESUME
     }
 
     /// Warns of options that make others ineffective.

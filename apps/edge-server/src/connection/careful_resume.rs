@@ -8,8 +8,8 @@ use path_store::claim_lifecycle::Action;
 use path_store::claim_lifecycle::ResumeOutcome;
 use quiche::careful_resume::Phase;
 use quiche::clock;
-use quiche::hooks;
 use quiche::path_state::PathState;
+use quiche::ActivePath;
 
 use crate::connection::Connection;
 use crate::h3::Session;
@@ -17,6 +17,8 @@ use crate::quic::INITIAL_WINDOW_BYTES;
 use crate::resume::store::StoreClient;
 use crate::telemetry::metrics::ConnectionSnapshot;
 use crate::telemetry::metrics::WorkerMetrics;
+
+quiche::stand_ins!();
 
 impl Connection {
     /// Acts on phase changes, claim timeouts and observations that are due.
@@ -26,7 +28,7 @@ impl Connection {
         metrics: &WorkerMetrics,
         now: Instant,
     ) {
-        while let Some(event) = hooks::careful_resume_event_next(&mut self.quic) {
+        while let Some(event) = self.quic.careful_resume_event_next() {
             metrics.resume.on_event(&event, &self.snapshot());
             if let Some(summary) = &mut self.resume_summary {
                 summary.on_event(&event);
@@ -74,10 +76,10 @@ impl Connection {
     }
 
     fn snapshot(&self) -> ConnectionSnapshot {
-        let active = self.quic.path_stats().find(|path| path.active);
+        let active = self.quic.active_path();
         ConnectionSnapshot {
             min_rtt: active.and_then(|path| path.min_rtt),
-            limit: hooks::send_limit(&self.quic),
+            limit: self.quic.send_limit(),
             jump_bytes: self.resume_summary.and_then(|summary| summary.jump_bytes).unwrap_or(0),
             max_jump: self.resume_summary.map_or(0, |summary| summary.max_jump),
             wall_now: clock::wall_now(),
@@ -89,7 +91,7 @@ impl Connection {
     fn observed(&self) -> Option<PathState> {
         let is_on = self.resume_summary.is_some();
         let may_record = is_on && self.quic.is_established() && !is_fault(self.quic.local_error());
-        may_record.then(|| hooks::path_state(&self.quic)).flatten()
+        may_record.then(|| self.quic.path_state()).flatten()
     }
 
     /// Records the last observation, and releases the claim.
@@ -104,7 +106,7 @@ impl Connection {
         match action {
             None => (),
             Some(Action::Claim) => {
-                let rtt = self.quic.path_stats().find(|path| path.active).map(|path| path.rtt);
+                let rtt = self.quic.active_path().map(|path| path.rtt);
                 let queued = store.claim(self.handle, &self.endpoint, rtt.unwrap_or_default());
                 if !queued {
                     self.on_claim(None, store);
@@ -112,7 +114,7 @@ impl Connection {
             }
             Some(Action::Resume { saved, jump_before }) => {
                 debug!("{}: resumes from {saved:?}", self.quic.trace_id());
-                if hooks::careful_resume_from(&mut self.quic, saved, jump_before).is_err() {
+                if self.quic.careful_resume_from(saved, jump_before).is_err() {
                     let action = self.claim_lifecycle.on_refusal();
                     self.perform(action, store);
                 }

@@ -7,7 +7,6 @@ pub mod lifecycle;
 pub mod lifetime;
 pub mod shutdown;
 
-use quiche::WireErrorCode;
 use std::io;
 use std::net::IpAddr;
 use std::net::SocketAddr;
@@ -16,15 +15,17 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use log::debug;
+use path_store::claim_lifecycle::ClaimLifecycle;
 use quiche::clock;
 use quiche::h3;
-use quiche::hooks;
-use quiche::hooks::TransmitBatch;
 use quiche::path_state::Claim;
 use quiche::path_state::PathState;
 use quiche::path_state::RemoteEndpoint;
+use quiche::ActivePath;
 use quiche::PathEvent;
 use quiche::RecvInfo;
+use quiche::TransmitBatch;
+use quiche::WireErrorCode;
 
 use crate::config::limits::Limits;
 use crate::connection::idle::IdleDetector;
@@ -51,7 +52,8 @@ use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::access_log::LogLine;
 use crate::telemetry::metrics::StatsDelta;
 use crate::telemetry::metrics::WorkerMetrics;
-use path_store::claim_lifecycle::ClaimLifecycle;
+
+quiche::stand_ins!();
 
 /// Bytes of one turn, after which other connections have theirs. As a rule no congestion
 /// window opens that far at once on the paths that the server is for.
@@ -154,7 +156,7 @@ impl Connection {
 
     /// Returns the address of ours that the client sends to.
     pub fn local_address(&self) -> Option<SocketAddr> {
-        self.quic.path_stats().find(|path| path.active).map(|path| path.local_addr)
+        self.quic.active_path().map(|path| path.local_addr)
     }
 
     /// Returns its name in messages.
@@ -236,7 +238,7 @@ impl Connection {
     /// Frees unused memory.
     fn shrink_to_fit(&mut self) {
         debug!("{}: at rest", self.quic.trace_id());
-        hooks::shrink_to_fit(&mut self.quic);
+        self.quic.shrink_to_fit();
         if let Some(http) = &mut self.http {
             http.shrink_to_fit();
         }
@@ -253,7 +255,7 @@ impl Connection {
     /// Takes the store's reply to the read.
     pub fn on_read(&mut self, found: Option<PathState>) {
         if let Some(saved) = found {
-            hooks::raise_initial_rtt(&mut self.quic, saved.saved_rtt);
+            self.quic.raise_initial_rtt(saved.saved_rtt);
         }
         self.claim_lifecycle.on_read(found);
     }
@@ -460,7 +462,7 @@ impl Connection {
         for request in http.take_finished() {
             metrics.responses.count(&request);
             let Some(log) = log else { continue };
-            let active = self.quic.path_stats().find(|path| path.active);
+            let active = self.quic.active_path();
             let Some(client) = active.map(|path| path.peer_addr) else { continue };
             let connection = self.quic.trace_id().to_owned();
             log.write(LogLine { client, connection, request, resume: self.resume_summary });
@@ -503,7 +505,7 @@ impl Connection {
     fn send_some(&mut self, context: &mut PollContext<'_>, now: Instant) -> Result<usize, Blocked> {
         let packets_max = context.sink.packets_per_send_max();
         let room = context.send_queue.spare_space(context.sink)?;
-        match hooks::send_batch(&mut self.quic, room, packets_max, now) {
+        match self.quic.send_batch(room, packets_max, now) {
             Ok(TransmitBatch { len, packet_len, info }) => {
                 context.send_queue.push(len, packet_len, &info.to, &info.from, context.sink);
                 Ok(len)

@@ -4,12 +4,13 @@
 use std::time::Instant;
 
 use quiche::h3::WireErrorCode;
-use quiche::hooks;
 
 use crate::h3::exchanges::FinishedRequest;
 use crate::h3::response_writer::ResponseWriter;
 use crate::h3::Session;
 use crate::quic::Quic;
+
+quiche::stand_ins!();
 
 /// The first stream that the server opens is HTTP/3's control stream (RFC 9114, 6.2.1).
 const CONTROL_STREAM: u64 = 3;
@@ -48,7 +49,7 @@ impl Session {
 
     /// Returns whether the client has acknowledged every GOAWAY.
     pub fn is_goaway_acknowledged(&self, quic: &Quic) -> bool {
-        hooks::stream_unacknowledged(quic, CONTROL_STREAM) == 0
+        quic.stream_unacknowledged(CONTROL_STREAM) == 0
     }
 
     /// Rejects a request, which the client may make again elsewhere (RFC 9114, 4.1.1).

@@ -24,7 +24,7 @@ use quiche::clock;
 use quiche::h3;
 use quiche::h3::NameValue;
 use quiche::h3::WireErrorCode;
-use quiche::hooks;
+use quiche::ActivePath;
 use quiche::Shutdown;
 
 use crate::config::limits::Limits;
@@ -46,6 +46,8 @@ use crate::http::request::Request;
 use crate::http::request::RequestError;
 use crate::http::response::Response;
 use crate::quic::Quic;
+
+quiche::stand_ins!();
 
 /// The most that a response writes in one turn, in bytes: one that shares with others, and
 /// one that goes first.
@@ -170,7 +172,7 @@ impl Session {
         if self.unsent_bytes() == 0 {
             return None;
         }
-        let path = quic.path_stats().find(|path| path.active)?;
+        let path = quic.active_path()?;
         Some(path.rtt).filter(|round_trip| *round_trip >= LONG_ROUND_TRIP)
     }
 
@@ -392,7 +394,7 @@ impl Session {
     /// whether anything was written.
     pub fn write(&mut self, quic: &mut Quic, context: &mut RequestContext<'_>) -> bool {
         let mut any = false;
-        let mut room = UNSENT_BYTES_MAX.saturating_sub(hooks::stream_bytes_unsent(quic));
+        let mut room = UNSENT_BYTES_MAX.saturating_sub(quic.stream_bytes_unsent());
         // Those before it are blocked.
         let mut next = 0;
         while room > 0 {
@@ -496,7 +498,7 @@ impl Session {
 
 /// Returns the bytes of responses that the transport keeps until they are acknowledged.
 fn unacknowledged_bytes(exchanges: &Exchanges, quic: &Quic) -> u64 {
-    exchanges.streams().map(|stream| hooks::stream_unacknowledged(quic, stream)).sum()
+    exchanges.streams().map(|stream| quic.stream_unacknowledged(stream)).sum()
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use log::debug;
 use quiche::h3;
 use quiche::h3::WireErrorCode;
-use quiche::hooks;
 
 use crate::h3::priority::Priority;
 use crate::http::body::Body;
@@ -185,7 +184,7 @@ impl ResponseWriter {
             _ => return Ok(false),
         };
         let priority = self.priority.for_http();
-        match hooks::send_response_with_body(h3, quic, self.stream, head, &priority, &body) {
+        match h3.send_response_with_body(quic, self.stream, head, &priority, &body) {
             Ok(()) => (),
             Err(h3::Error::StreamBlocked) => return Ok(false),
             Err(e) => return Err(self.error_code(quic, e)),

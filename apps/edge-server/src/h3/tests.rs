@@ -17,6 +17,8 @@ use crate::quic::certificate::Certificates;
 use crate::quic::secrets;
 use crate::quic::Transport;
 
+quiche::stand_ins!();
+
 struct Ends {
     client: quiche::Connection,
     asker: h3::Connection,
@@ -447,7 +449,7 @@ fn unacknowledged_bytes_are_bounded_by_the_quota() {
             ends.deliver();
             while ends.server.send(&mut [0; 1500]).is_ok() {}
         }
-        let kept = hooks::stream_unacknowledged(&ends.server, stream);
+        let kept = ends.server.stream_unacknowledged(stream);
         assert_eq!(kept > BOUND + 1000, exceeds, "{kept}");
     }
 }
@@ -459,7 +461,7 @@ fn unsent_bytes_are_bounded() {
     let mut turn = |packets_max| {
         carry(&mut ends.server, &mut ends.client, packets_max);
         ends.deliver();
-        hooks::stream_bytes_unsent(&ends.server)
+        ends.server.stream_bytes_unsent()
     };
     // The congestion window opens until it is no bound.
     let all: Vec<_> = (0..9).map(|_| turn(usize::MAX)).collect();

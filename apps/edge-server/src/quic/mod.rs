@@ -17,7 +17,6 @@ use anyhow::Context;
 use bytes::Bytes;
 use quiche::careful_resume::CarefulResumeConfig;
 use quiche::h3;
-use quiche::hooks;
 use quiche::BufFactory;
 use quiche::CongestionControlAlgorithm;
 
@@ -28,6 +27,8 @@ use crate::config::CongestionController;
 use crate::config::OnOff;
 use crate::quic::certificate::Certificates;
 use crate::quic::secrets::SharedSecrets;
+
+quiche::stand_ins!();
 
 /// Largest UDP payload sent without path MTU discovery, in bytes: leaves space in an Ethernet
 /// frame for the headers of common tunnels.
@@ -101,20 +102,19 @@ impl Transport {
         let mut quic = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)
             .context("cannot set up QUIC")?;
         quic.set_application_protos(h3::APPLICATION_PROTOCOL).context("cannot set up QUIC")?;
-        hooks::set_sws_avoidance(&mut quic, true);
-        hooks::set_spurious_loss_evidence(&mut quic, true);
-        hooks::set_hystart_samples_per_ack(&mut quic, true);
-        hooks::set_persistent_congestion(&mut quic, true);
-        hooks::set_coalesce_streams(&mut quic, true);
+        quic.set_sws_avoidance(true);
+        quic.set_spurious_loss_evidence(true);
+        quic.set_hystart_samples_per_ack(true);
+        quic.set_persistent_congestion(true);
+        quic.set_coalesce_streams(true);
         quic.set_cc_algorithm(match cli.cc {
             CongestionController::Cubic => CongestionControlAlgorithm::CUBIC,
             CongestionController::Reno => CongestionControlAlgorithm::Reno,
         });
-        hooks::set_slow_start_exit(&mut quic, cli.slow_start_exit)
-            .context("cannot set --slow-start-exit")?;
+        quic.set_slow_start_exit(cli.slow_start_exit).context("cannot set --slow-start-exit")?;
         let pmtud = cli.pmtud == OnOff::On;
         quic.discover_pmtu(pmtud);
-        hooks::set_pmtud_start_after(&mut quic, INITIAL_WINDOW_BYTES);
+        quic.set_pmtud_start_after(INITIAL_WINDOW_BYTES);
         quic.set_max_send_udp_payload_size(match pmtud {
             true => PACKET_BYTES_MAX,
             false => SAFE_PACKET_BYTES,
@@ -124,8 +124,7 @@ impl Transport {
             quic.enable_early_data();
         }
         if cli.resumes() {
-            hooks::set_careful_resume(&mut quic, resume_config(cli))
-                .context("cannot enable --resume")?;
+            quic.set_careful_resume(resume_config(cli)).context("cannot enable --resume")?;
         }
 
         let mut http = h3::Config::new().context("cannot set up HTTP/3")?;

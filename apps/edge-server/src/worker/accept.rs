@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use log::debug;
 use log::warn;
 use quiche::clock;
-use quiche::hooks;
 use quiche::ConnectionId;
 use quiche::Header;
 use quiche::QlogLevel;
@@ -79,7 +78,7 @@ impl Worker {
     fn refuse(&mut self, sink: &dyn PacketSink, info: RecvInfo, header: &Header<'_>, why: Refusal) {
         self.metrics.admission.count_refusal(why);
         self.send_queue.reply(info, sink, |room| {
-            hooks::refuse(&header.scid, &header.dcid, header.version, why.code(), room).ok()
+            quiche::refuse(&header.scid, &header.dcid, header.version, why.code(), room).ok()
         });
     }
 

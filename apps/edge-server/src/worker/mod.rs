@@ -25,7 +25,6 @@ use std::time::Instant;
 use log::debug;
 use path_store::Answer;
 use quiche::clock;
-use quiche::hooks;
 use quiche::path_state::PrefixLengths;
 use quiche::RecvInfo;
 use slab::Slab;
@@ -65,6 +64,8 @@ use crate::worker::drain::Drain;
 use crate::worker::memory::AllocatorPurge;
 use crate::worker::settings::WorkerConfig;
 use crate::worker::timer_queue::TimerQueue;
+
+quiche::stand_ins!();
 
 /// Memory for what clients upload: a piece is counted and dropped.
 const SCRATCH_BYTES: usize = 64 << 10;
@@ -399,7 +400,7 @@ impl Worker {
         }
         // It is sent before the response: the client may leave with that.
         if let Some(token) = self.admission.token_for_next(client, clock::wall_now()) {
-            let _ = hooks::send_new_token(connection.quic(), token);
+            let _ = connection.quic().send_new_token(token);
         }
     }
 

@@ -2,17 +2,17 @@
 
 use std::net::SocketAddr;
 
-use quiche_hooks::h3;
-use quiche_hooks::Config;
-use quiche_hooks::Connection;
-use quiche_hooks::ConnectionId;
-use quiche_hooks::RecvInfo;
+use quiche_compat::h3;
+use quiche_compat::Config;
+use quiche_compat::Connection;
+use quiche_compat::ConnectionId;
+use quiche_compat::RecvInfo;
 
 const WINDOW: u64 = 1 << 24;
 
 /// Settings that limit nothing, for an initial window of so many packets.
 pub fn config(application: &[u8], window_packets: usize) -> Config {
-    let mut config = Config::new(quiche_hooks::PROTOCOL_VERSION).unwrap();
+    let mut config = Config::new(quiche_compat::PROTOCOL_VERSION).unwrap();
     config.set_application_protos(&[application]).unwrap();
     config.verify_peer(false);
     config.set_initial_max_data(WINDOW);
@@ -32,12 +32,12 @@ pub fn connect(mut config: impl FnMut() -> Config) -> [Connection; 2] {
     let id = |byte| ConnectionId::from_vec(vec![byte; 16]);
 
     let mut client =
-        quiche_hooks::connect(None, &id(1), client_addr, server_addr, &mut config()).unwrap();
+        quiche_compat::connect(None, &id(1), client_addr, server_addr, &mut config()).unwrap();
     let mut serving = config();
     serving.load_cert_chain_from_pem_file("../../quiche/examples/cert.crt").unwrap();
     serving.load_priv_key_from_pem_file("../../quiche/examples/cert.key").unwrap();
     let mut server =
-        quiche_hooks::accept(&id(2), None, server_addr, client_addr, &mut serving).unwrap();
+        quiche_compat::accept(&id(2), None, server_addr, client_addr, &mut serving).unwrap();
     exchange(&mut client, &mut server);
     assert!(server.is_established());
     [client, server]

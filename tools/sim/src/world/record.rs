@@ -5,10 +5,11 @@ use std::time::Duration;
 use quiche::careful_resume::CarefulResumeEvent;
 use quiche::careful_resume::Phase;
 use quiche::careful_resume::Trigger;
-use quiche::hooks::careful_resume_stats;
-use quiche::hooks::slow_start_stats;
+use quiche::careful_resume_stats;
 use quiche::path_state::PathState;
 use quiche::slow_start::SlowStartStats;
+use quiche::slow_start_stats;
+use quiche::ActivePath;
 use quiche::PathStats;
 
 use super::packets::PACKET_BYTES_MAX;
@@ -128,7 +129,7 @@ impl Record {
     ///
     /// A rule was broken.
     pub fn after(&mut self, now: Duration, quic: &quiche::Connection) -> Result<(), Violation> {
-        let Some(stats) = quic.path_stats().next() else {
+        let Some(stats) = quic.active_path() else {
             return Ok(());
         };
         self.window = stats.cwnd;
@@ -225,7 +226,7 @@ impl Record {
         observed: Option<PathState>,
     ) -> Result<(), Violation> {
         self.before(now);
-        if let Some(stats) = quic.path_stats().next() {
+        if let Some(stats) = quic.active_path() {
             self.sent_packets = stats.sent;
             self.lost_packets = stats.lost;
             self.probe_timeouts = stats.total_pto_count;

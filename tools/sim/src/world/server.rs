@@ -11,8 +11,8 @@ use path_store::claim_lifecycle::ClaimLifecycle;
 use path_store::claim_lifecycle::ResumeOutcome;
 use quiche::careful_resume::Phase;
 use quiche::h3;
-use quiche::hooks;
 use quiche::path_state::PathState;
+use quiche::ActivePath;
 use quiche::RecvInfo;
 
 use super::clock::Clock;
@@ -27,6 +27,8 @@ use super::response::Response;
 use super::store::SimulatedStore;
 use super::wire::Wire;
 use crate::scenario::Mode;
+
+quiche::stand_ins!();
 
 /// The initial window in bytes, of which a response must be larger for a saved
 /// path to gain anything.
@@ -77,7 +79,7 @@ impl Server {
         if plan.mode == Mode::CarefulResume {
             let found = store.read(plan.subnet);
             if let Some(saved) = found {
-                hooks::raise_initial_rtt(&mut quic, saved.saved_rtt);
+                quic.raise_initial_rtt(saved.saved_rtt);
             }
             lifecycle.on_read(found);
         }
@@ -221,7 +223,7 @@ impl Server {
             if self.release_time.is_some() {
                 break;
             }
-            let phase = hooks::careful_resume_phase(&self.quic);
+            let phase = self.quic.careful_resume_phase();
             let slot = context.wire.packets.allocate();
             match self.quic.send(context.wire.packets.buffer_mut(slot)) {
                 Ok((bytes, _)) => {
@@ -254,7 +256,7 @@ impl Server {
             return Ok(());
         }
         let instant = context.clock.instant(context.now);
-        while let Some(event) = hooks::careful_resume_event_next(&mut self.quic) {
+        while let Some(event) = self.quic.careful_resume_event_next() {
             self.record.on_event(context.clock.since_start(event.time), &event)?;
             let outcome = match event.new {
                 Phase::Unvalidated => {
@@ -294,7 +296,7 @@ impl Server {
 
     /// Returns the observation that may be recorded: only of the path to a validated address.
     fn observed(&self) -> Option<PathState> {
-        self.quic.is_established().then(|| hooks::path_state(&self.quic)).flatten()
+        self.quic.is_established().then(|| self.quic.path_state()).flatten()
     }
 
     /// Ends the connection.
@@ -319,7 +321,7 @@ impl Server {
         match action {
             None => (),
             Some(Action::Claim) => {
-                let rtt = self.quic.path_stats().next().map(|path| path.rtt);
+                let rtt = self.quic.active_path().map(|path| path.rtt);
                 let rtt = rtt.unwrap_or_default();
                 let claim = context.store.claim(subnet, context.flow, rtt, context.now)?;
                 let action = self.lifecycle.on_claim(claim);
@@ -327,7 +329,7 @@ impl Server {
             }
             Some(Action::Resume { saved, jump_before }) => {
                 self.record.on_given(saved.saved_cwnd);
-                if hooks::careful_resume_from(&mut self.quic, saved, jump_before).is_err() {
+                if self.quic.careful_resume_from(saved, jump_before).is_err() {
                     let action = self.lifecycle.on_refusal();
                     self.act(action, context)?;
                 }

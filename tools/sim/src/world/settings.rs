@@ -14,7 +14,6 @@ use boring::ssl::SslVerifyMode;
 use boring::x509::X509;
 use quiche::careful_resume::CarefulResumeConfig;
 use quiche::h3;
-use quiche::hooks;
 use quiche::CongestionControlAlgorithm;
 use quiche::ConnectionId;
 
@@ -22,6 +21,8 @@ use super::packets::PACKET_BYTES_MAX;
 use super::plan::FlowPlan;
 use crate::scenario::Controller;
 use crate::scenario::Mode;
+
+quiche::stand_ins!();
 
 /// A connection without packets ends after this many milliseconds.
 const IDLE_TIMEOUT_MS: u64 = 30_000;
@@ -83,7 +84,7 @@ impl Settings {
             Mode::CarefulResume => {
                 let FlowPlan { max_jump, after_jump, .. } = *plan;
                 let resume = CarefulResumeConfig { max_jump, after_jump, ..Default::default() };
-                hooks::set_careful_resume(&mut self.resuming_server, resume)?;
+                self.resuming_server.set_careful_resume(resume)?;
                 &mut self.resuming_server
             }
         };
@@ -91,7 +92,7 @@ impl Settings {
             Controller::Cubic => CongestionControlAlgorithm::CUBIC,
             Controller::Reno => CongestionControlAlgorithm::Reno,
         });
-        hooks::set_slow_start_exit(config, plan.slow_start_exit)?;
+        config.set_slow_start_exit(plan.slow_start_exit)?;
         quiche::accept(&ConnectionId::from_ref(id), None, local, peer, config)
     }
 
@@ -128,10 +129,10 @@ fn server_config() -> anyhow::Result<quiche::Config> {
 
     let mut config = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)?;
     config.set_application_protos(h3::APPLICATION_PROTOCOL)?;
-    hooks::set_sws_avoidance(&mut config, true);
-    hooks::set_spurious_loss_evidence(&mut config, true);
-    hooks::set_hystart_samples_per_ack(&mut config, true);
-    hooks::set_persistent_congestion(&mut config, true);
+    config.set_sws_avoidance(true);
+    config.set_spurious_loss_evidence(true);
+    config.set_hystart_samples_per_ack(true);
+    config.set_persistent_congestion(true);
     config.set_max_send_udp_payload_size(PACKET_BYTES_MAX);
     config.set_max_recv_udp_payload_size(65_527);
     config.set_max_idle_timeout(IDLE_TIMEOUT_MS);

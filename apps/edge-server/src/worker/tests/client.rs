@@ -10,7 +10,6 @@ use std::time::Instant;
 
 use quiche::h3;
 use quiche::h3::NameValue;
-use quiche::hooks;
 use quiche::ConnectionId;
 use quiche::RecvInfo;
 
@@ -19,6 +18,8 @@ use super::forger::KeyLog;
 use super::harness::Server;
 use super::path::Offered;
 use super::path::Path;
+
+quiche::stand_ins!();
 
 /// Bytes of the largest packet that it sends.
 const PACKET_BYTES_MAX: usize = 1350;
@@ -185,7 +186,7 @@ impl Client {
     #[track_caller]
     pub fn memory(&mut self) -> Memory {
         let memory = |client: &ClientState| Memory {
-            token: hooks::new_token(&client.quic).map(<[u8]>::to_vec),
+            token: client.quic.new_token().map(<[u8]>::to_vec),
             session: client.quic.session().map(<[u8]>::to_vec),
         };
         self.run_open_until(|client| {
@@ -447,7 +448,7 @@ impl ClientState {
             quic.set_session(session).unwrap();
         }
         if let Some(token) = &memory.token {
-            hooks::set_token(&mut quic, token).unwrap();
+            quic.set_token(token).unwrap();
         }
         Self {
             quic,

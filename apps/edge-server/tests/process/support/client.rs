@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use quiche::h3;
 use quiche::h3::NameValue;
-use quiche::hooks;
 use quiche::ConnectionId;
 use quiche::RecvInfo;
 
 /// Of RFC 9114, 8.1.
 pub const H3_NO_ERROR: u64 = h3::WireErrorCode::NoError as u64;
+
+quiche::stand_ins!();
 
 const NAP: Duration = Duration::from_millis(10);
 const NAPS_MAX: usize = 2000;
@@ -153,7 +154,7 @@ impl Client {
             quic.set_session(session).unwrap();
         }
         if let Some(token) = &memory.token {
-            hooks::set_token(&mut quic, token).unwrap();
+            quic.set_token(token).unwrap();
         }
 
         Self {
@@ -185,7 +186,7 @@ impl Client {
     /// What this connection leaves for the next one, once it has come.
     pub fn memory(&mut self) -> Memory {
         let memory = |client: &Self| Memory {
-            token: hooks::new_token(&client.quic).map(<[u8]>::to_vec),
+            token: client.quic.new_token().map(<[u8]>::to_vec),
             session: client.quic.session().map(<[u8]>::to_vec),
         };
         self.run_until(|client| {
