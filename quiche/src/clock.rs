@@ -57,10 +57,10 @@ mod simulation {
     use std::time::SystemTime;
 
     thread_local! {
-        static STATE: RefCell<Option<State>> = const { RefCell::new(None) };
+        static STATE: RefCell<Option<SimulationState>> = const { RefCell::new(None) };
     }
 
-    struct State {
+    struct SimulationState {
         base: Instant,
         wall_base: SystemTime,
         elapsed: Duration,
@@ -90,7 +90,7 @@ mod simulation {
             STATE.with_borrow_mut(|state| {
                 assert!(state.is_none(), "one simulation a thread");
 
-                *state = Some(State {
+                *state = Some(SimulationState {
                     base: Instant::now(),
                     wall_base: SystemTime::UNIX_EPOCH + wall_offset,
                     elapsed: Duration::ZERO,

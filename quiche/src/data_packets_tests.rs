@@ -67,11 +67,11 @@ enum Way {
     Otherwise,
 
     OneByOne,
-    Runs,
+    Batches,
 }
 
 #[derive(Debug, PartialEq)]
-struct Packet {
+struct PacketRecord {
     length: usize,
 
     /// How long an application would have waited before it sent this one.
@@ -82,7 +82,7 @@ struct Packet {
 
 #[derive(Default)]
 struct Made {
-    packets: Vec<Packet>,
+    packets: Vec<PacketRecord>,
 
     /// What the server knows after each step.
     stats: Vec<String>,
@@ -93,7 +93,7 @@ struct Made {
 }
 
 /// A server that does this and that.
-struct Run {
+struct ServerRun {
     pipe: Pipe<Given>,
     time: Simulation,
 
@@ -106,7 +106,7 @@ struct Run {
     made: Made,
 }
 
-impl Run {
+impl ServerRun {
     fn new(seed: u64, way: Way) -> Self {
         let time = Simulation::start(seed, Duration::from_secs(1_000_000));
         let mut pipe = Pipe::with_config_and_buf(&mut config()).unwrap();
@@ -211,7 +211,7 @@ impl Run {
         let release = server.get_next_release_time().unwrap();
         let now = clock::now();
         let wait = release.time(now).map_or(Duration::ZERO, |at| at - now);
-        let packets_max = if self.way == Way::Runs {
+        let packets_max = if self.way == Way::Batches {
             packets_max
         } else {
             1
@@ -234,7 +234,7 @@ impl Run {
 
     fn leaves(&mut self, packet: Vec<u8>, wait: Duration) {
         let mut decoded = packet.clone();
-        self.made.packets.push(Packet {
+        self.made.packets.push(PacketRecord {
             length: packet.len(),
             wait,
             frames: decode_pkt(&mut self.pipe.client, &mut decoded).unwrap(),
@@ -275,9 +275,9 @@ impl Run {
 fn they_are_what_would_be_sent_otherwise() {
     let (mut sent, mut data_alone, mut followers) = (0, 0, 0);
     for seed in SEEDS {
-        let otherwise = Run::new(seed, Way::Otherwise).go();
-        for way in [Way::OneByOne, Way::Runs] {
-            let made = Run::new(seed, way).go();
+        let otherwise = ServerRun::new(seed, Way::Otherwise).go();
+        for way in [Way::OneByOne, Way::Batches] {
+            let made = ServerRun::new(seed, way).go();
             let pairs = made.packets.iter().zip(&otherwise.packets);
             for (at, (one, other)) in pairs.enumerate() {
                 assert_eq!(one, other, "packet {at}, seed {seed}, {way:?}");

@@ -17,10 +17,10 @@ const NEXT_REQUEST: u64 = 4;
 const NEXT_UPDATE: &[u8] =
     &[0x80, 0x0f, 0x07, 0x00, 0x04, 0x04, b'u', b'=', b'1'];
 
-type Told = std::result::Result<(u64, Event), Error>;
+type PolledEvent = std::result::Result<(u64, Event), Error>;
 
-/// What the server is told of what comes in one packet after the other.
-fn told(packets: &[&[(u64, &[u8], bool)]]) -> Vec<Vec<Told>> {
+/// Returns what the server polls after each of these packets.
+fn polled(packets: &[&[(u64, &[u8], bool)]]) -> Vec<Vec<PolledEvent>> {
     let (mut config, http) = Session::default_configs().unwrap();
     let mut session = Session::with_configs(&mut config, &http).unwrap();
     session.pipe.handshake().unwrap();
@@ -34,7 +34,7 @@ fn told(packets: &[&[(u64, &[u8], bool)]]) -> Vec<Vec<Told>> {
             let _ = session.pipe.advance();
             let next = || match session.server.poll(&mut session.pipe.server) {
                 Err(Error::Done) => None,
-                told => Some(told),
+                event => Some(event),
             };
             std::iter::from_fn(next).collect()
         })
@@ -46,24 +46,24 @@ fn one_that_ends_with_its_first_packet_closes_the_connection() {
     let with_update = [SETTINGS, PRIORITY_UPDATE].concat();
     for bytes in [&SETTINGS[..1], SETTINGS, &with_update] {
         let ended = &[(REQUEST, HEADERS, true), (CONTROL, bytes, true)];
-        let told = told(&[ended]);
+        let events = polled(&[ended]);
         let closed = Err(Error::ClosedCriticalStream);
-        assert_eq!(told[0].last(), Some(&closed), "{bytes:?}");
+        assert_eq!(events[0].last(), Some(&closed), "{bytes:?}");
     }
 }
 
 #[test]
 fn what_comes_later_is_told_before_what_else_has_come() {
-    let told = told(&[
+    let events = polled(&[
         &[(CONTROL, SETTINGS, false)],
         &[(REQUEST, HEADERS, true), (CONTROL, PRIORITY_UPDATE, false)],
         &[(CONTROL, NEXT_UPDATE, false)],
         &[(CONTROL, &[], true)],
     ]);
     let update = |stream| Ok((stream, Event::PriorityUpdate));
-    assert_eq!(told[0], []);
-    assert_eq!(told[1][0], update(REQUEST));
-    assert_eq!(told[1].len(), 3, "{told:?}");
-    assert_eq!(told[2], [update(NEXT_REQUEST)]);
-    assert_eq!(told[3], [Err(Error::ClosedCriticalStream)]);
+    assert_eq!(events[0], []);
+    assert_eq!(events[1][0], update(REQUEST));
+    assert_eq!(events[1].len(), 3, "{events:?}");
+    assert_eq!(events[2], [update(NEXT_REQUEST)]);
+    assert_eq!(events[3], [Err(Error::ClosedCriticalStream)]);
 }

@@ -26,7 +26,7 @@ fn config(cc: &str) -> Config {
 }
 
 /// A server that looks for the MTU of the path to its client.
-struct Search {
+struct MtuSearch {
     pipe: Pipe,
     time: Simulation,
     /// The longest packet in bytes that passes.
@@ -38,7 +38,7 @@ struct Search {
     received: usize,
 }
 
-impl Search {
+impl MtuSearch {
     fn new(mut client: Config, mut server: Config, path_mtu: usize) -> Self {
         let time = Simulation::start(1, Duration::from_secs(1_000_000));
         server.discover_pmtu(true);
@@ -129,7 +129,7 @@ impl Search {
 fn packets_are_as_long_as_was_found() {
     for cc in ["cubic", "bbr2_gcongestion"] {
         for path_mtu in [1201, 1250, 1299, 1399, LARGEST] {
-            let mut search = Search::new(config(cc), config(cc), path_mtu);
+            let mut search = MtuSearch::new(config(cc), config(cc), path_mtu);
             search.find();
             search.assert_found(path_mtu, &format!("{cc} {path_mtu}"));
         }
@@ -140,7 +140,7 @@ fn packets_are_as_long_as_was_found() {
 // widened that, a full first flight would pass for all that there was to send.
 #[test]
 fn a_probe_is_no_packet_size_before_it_is_acknowledged() {
-    let mut search = Search::new(config("cubic"), config("cubic"), LARGEST);
+    let mut search = MtuSearch::new(config("cubic"), config("cubic"), LARGEST);
     assert_eq!(search.packet_size(), MIN_CLIENT_INITIAL_LEN);
     assert_eq!(search.window(), FIRST_WINDOW);
 
@@ -161,7 +161,7 @@ fn a_probe_is_no_packet_size_before_it_is_acknowledged() {
 
 #[test]
 fn packets_are_as_long_as_is_known_whenever_discovery_is_turned_on() {
-    let mut search = Search::new(config("cubic"), config("cubic"), LARGEST);
+    let mut search = MtuSearch::new(config("cubic"), config("cubic"), LARGEST);
     let server = &mut search.pipe.server;
     for (is_on, size) in [(false, LARGEST), (true, MIN_CLIENT_INITIAL_LEN)] {
         server
@@ -179,7 +179,7 @@ fn packets_are_as_long_as_is_known_whenever_discovery_is_turned_on() {
 fn no_probe_is_longer_than_what_the_peer_receives() {
     let mut client = config("cubic");
     client.set_max_recv_udp_payload_size(1250);
-    let mut search = Search::new(client, config("cubic"), usize::MAX);
+    let mut search = MtuSearch::new(client, config("cubic"), usize::MAX);
     assert_eq!(search.find(), 1250);
     search.assert_found(1250, "the peer's limit");
 }
@@ -188,7 +188,7 @@ fn no_probe_is_longer_than_what_the_peer_receives() {
 fn a_path_is_probed_after_as_many_bytes_as_is_asked() {
     let mut server = config("cubic");
     server.set_pmtud_start_after(20_000);
-    let mut search = Search::new(config("cubic"), server, LARGEST);
+    let mut search = MtuSearch::new(config("cubic"), server, LARGEST);
     let mut sent = search.pipe.server.path_stats().next().unwrap().sent_bytes;
     let mut sizes = Vec::new();
     while !sizes.contains(&LARGEST) {
@@ -206,7 +206,7 @@ fn a_path_is_probed_after_as_many_bytes_as_is_asked() {
 #[test]
 fn packets_are_short_again_where_the_path_takes_no_long_ones_any_more() {
     for cc in ["cubic", "bbr2_gcongestion"] {
-        let mut search = Search::new(config(cc), config(cc), LARGEST);
+        let mut search = MtuSearch::new(config(cc), config(cc), LARGEST);
         search.find();
         search.path_mtu = 1250;
         search.round(20_000);
@@ -232,7 +232,8 @@ fn packets_are_short_again_where_the_path_takes_no_long_ones_any_more() {
 #[test]
 fn the_mtu_of_another_path_is_another() {
     for next_mtu in [LARGEST, 1250] {
-        let mut search = Search::new(config("cubic"), config("cubic"), LARGEST);
+        let mut search =
+            MtuSearch::new(config("cubic"), config("cubic"), LARGEST);
         search.find();
         search.path_mtu = next_mtu;
         search.client.set_port(5000);

@@ -65,7 +65,7 @@ mod tests {
 
     /// A download over a path of 50 ms without a bottleneck. The client does not
     /// know that its address changes.
-    struct Download {
+    struct MigratingDownload {
         time: Simulation,
         pipe: Pipe,
         under_way: VecDeque<Datagram>,
@@ -74,7 +74,7 @@ mod tests {
         received: usize,
     }
 
-    impl Download {
+    impl MigratingDownload {
         fn new(cc: &str) -> Self {
             let time = Simulation::start(1, Duration::from_secs(1_000_000));
             let mut config = Pipe::default_config(cc).unwrap();
@@ -86,7 +86,7 @@ mod tests {
             pipe.handshake().unwrap();
             pipe.client.stream_send(0, b"get", true).unwrap();
 
-            Download {
+            MigratingDownload {
                 time,
                 pipe,
                 under_way: VecDeque::new(),
@@ -189,7 +189,7 @@ mod tests {
     fn window_lost_on_the_old_path_is_sent_again(
         #[values("reno", "cubic")] cc: &str, #[values(1, 5)] after: usize,
     ) {
-        let mut download = Download::new(cc);
+        let mut download = MigratingDownload::new(cc);
         download.send();
         for _ in 0..after {
             download.step();

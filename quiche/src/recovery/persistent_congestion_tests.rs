@@ -2,95 +2,57 @@
 //! Windows are in packets.
 
 use std::time::Duration;
-use std::time::Instant;
 
 use crate::clock;
-use crate::packet::Epoch;
 use crate::path_state::PathState;
-use crate::ranges::RangeSet;
-use crate::recovery::careful_resume::test_sender::packet;
+use crate::recovery::careful_resume::test_sender::Sender;
+use crate::recovery::careful_resume::test_sender::MDS;
+use crate::recovery::careful_resume::test_sender::RTT;
 use crate::recovery::careful_resume::Phase;
 use crate::recovery::careful_resume::Trigger;
-use crate::recovery::HandshakeStatus;
-use crate::recovery::Recovery;
 use crate::recovery::RecoveryOps;
 use crate::CongestionControlAlgorithm;
 use crate::CongestionControlAlgorithm::Reno;
 use crate::CongestionControlAlgorithm::CUBIC;
 use rstest::rstest;
 
-const MDS: usize = 1200;
-const RTT: Duration = Duration::from_millis(100);
-
 /// Three times smoothed RTT and four times its variation, which 40 equal
 /// samples have all but taken away: a bit more than 300 ms.
 const DURATION: Duration = Duration::from_millis(310);
 
-struct Sender {
-    recovery: Recovery,
-    now: Instant,
-    next: u64,
+/// Returns a sender with a window of 40 packets, none of them in flight.
+fn sender(cc: CongestionControlAlgorithm, answers: bool) -> Sender {
+    let mut config = config(cc);
+    config.set_persistent_congestion(answers);
+    let mut sender = Sender::of(&config);
+
+    for packets in [10, 20] {
+        let first = sender.next;
+        sender.send(packets);
+        sender.now += RTT;
+        ack_each(&mut sender, first..first + packets as u64);
+    }
+
+    // Limited by the application, so that the window does not grow.
+    for _ in 0..40 {
+        sender.send(1);
+        sender.recovery.update_app_limited(true);
+        sender.now += RTT;
+        ack_last(&mut sender);
+    }
+    assert_eq!(sender.window(), 40);
+    sender
 }
 
-impl Sender {
-    /// A sender with a window of 40 packets, none of them in flight.
-    fn new(cc: CongestionControlAlgorithm, answers: bool) -> Self {
-        let mut config = config(cc);
-        config.set_persistent_congestion(answers);
-        let mut sender = Sender::with(&config);
-
-        for packets in [10, 20] {
-            let first = sender.next;
-            sender.send(packets);
-            sender.now += RTT;
-            for number in first..sender.next {
-                sender.ack(number);
-            }
-        }
-
-        // Limited by the application, so that the window does not grow.
-        for _ in 0..40 {
-            sender.send(1);
-            sender.recovery.update_app_limited(true);
-            sender.now += RTT;
-            sender.ack(sender.next - 1);
-        }
-        assert_eq!(sender.window(), 40);
-        sender
+/// Acknowledges these packets, each with an ACK of its own.
+fn ack_each(sender: &mut Sender, packets: std::ops::Range<u64>) {
+    for number in packets {
+        sender.ack(number..number + 1);
     }
+}
 
-    fn with(config: &crate::Config) -> Self {
-        Sender {
-            recovery: Recovery::new(config),
-            now: clock::now() + Duration::from_secs(1),
-            next: 0,
-        }
-    }
-
-    fn send(&mut self, packets: usize) {
-        for _ in 0..packets {
-            let (epoch, status) = (Epoch::Application, Default::default());
-            let sent = packet(self.next, MDS, self.now);
-            self.recovery
-                .on_packet_sent(sent, epoch, status, self.now, "");
-            self.recovery.update_app_limited(false);
-            self.next += 1;
-        }
-    }
-
-    fn ack(&mut self, number: u64) {
-        let mut ranges = RangeSet::default();
-        ranges.insert(number..number + 1);
-        let (epoch, status) = (Epoch::Application, HandshakeStatus::default());
-
-        self.recovery
-            .on_ack_received(&ranges, 0, epoch, status, self.now, None, "")
-            .unwrap();
-    }
-
-    fn window(&self) -> usize {
-        self.recovery.cwnd() / MDS
-    }
+fn ack_last(sender: &mut Sender) {
+    sender.ack(sender.next - 1..sender.next);
 }
 
 fn config(cc: CongestionControlAlgorithm) -> crate::Config {
@@ -129,10 +91,10 @@ fn all_lost_over_a_long_time_leaves_the_minimum(
         (true, RTT * 3, reduced),
         (false, DURATION, reduced),
     ] {
-        let mut sender = Sender::new(cc, answers);
+        let mut sender = sender(cc, answers);
         outage(&mut sender, span);
         sender.now += RTT;
-        sender.ack(sender.next - 1);
+        ack_last(&mut sender);
         assert_eq!(sender.window(), window, "{answers} {span:?}");
     }
 }
@@ -149,11 +111,11 @@ fn a_peer_that_holds_acks_back_has_more_time(
         (RTT * 3 + delay * 3, false),
         (DURATION + delay * 3, true),
     ] {
-        let mut sender = Sender::new(cc, true);
+        let mut sender = sender(cc, true);
         sender.recovery.update_max_ack_delay(delay);
         outage(&mut sender, span);
         sender.now += RTT;
-        sender.ack(sender.next - 1);
+        ack_last(&mut sender);
         assert_eq!(sender.window() == MINIMUM, is_persistent, "{span:?}");
     }
 }
@@ -162,11 +124,11 @@ fn a_peer_that_holds_acks_back_has_more_time(
 fn one_that_arrived_in_between_is_enough(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
-    let mut sender = Sender::new(cc, true);
+    let mut sender = sender(cc, true);
     let first = outage(&mut sender, DURATION);
     sender.now += RTT;
-    sender.ack(first + 10);
-    sender.ack(sender.next - 1);
+    sender.ack(first + 10..first + 11);
+    ack_last(&mut sender);
     assert!(sender.window() >= 20);
 }
 
@@ -175,10 +137,10 @@ fn one_that_arrived_in_between_is_enough(
 fn slow_start_follows_up_to_the_threshold(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
-    let mut sender = Sender::new(cc, true);
+    let mut sender = sender(cc, true);
     outage(&mut sender, DURATION);
     sender.now += RTT;
-    sender.ack(sender.next - 1);
+    ack_last(&mut sender);
 
     let threshold = if cc == Reno { 20 } else { 28 };
     for window in [6, 12, threshold.min(24), threshold] {
@@ -186,9 +148,8 @@ fn slow_start_follows_up_to_the_threshold(
         let first = sender.next;
         sender.send(sender.window());
         sender.now += RTT;
-        for number in first..sender.next {
-            sender.ack(number);
-        }
+        let sent = first..sender.next;
+        ack_each(&mut sender, sent);
         assert!(sender.window().abs_diff(window) <= 1, "{}", sender.window());
     }
 }
@@ -197,15 +158,13 @@ fn slow_start_follows_up_to_the_threshold(
 fn a_late_packet_does_not_bring_the_window_back(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
-    let mut sender = Sender::new(cc, true);
+    let mut sender = sender(cc, true);
     let first = outage(&mut sender, DURATION);
     sender.now += RTT;
-    sender.ack(sender.next - 1);
+    ack_last(&mut sender);
     assert_eq!(sender.window(), MINIMUM);
 
-    for number in first..first + 12 {
-        sender.ack(number);
-    }
+    ack_each(&mut sender, first..first + 12);
     assert_eq!(sender.window(), MINIMUM);
 }
 
@@ -217,7 +176,7 @@ fn the_end_of_a_jump_has_the_window_after_it(
     let mut config = config(cc);
     config.set_persistent_congestion(true);
     config.set_careful_resume(Default::default()).unwrap();
-    let mut sender = Sender::with(&config);
+    let mut sender = Sender::of(&config);
     let observed = clock::wall_now();
     let saved = PathState {
         saved_cwnd: 100 * MDS as u64,
@@ -236,14 +195,12 @@ fn the_end_of_a_jump_has_the_window_after_it(
         let first = sender.next;
         sender.send(packets);
         sender.now += RTT;
-        for number in first..first + acked {
-            sender.ack(number);
-        }
+        ack_each(&mut sender, first..first + acked);
     }
     // The variation of the RTT is still large.
     outage(&mut sender, RTT * 10);
     sender.now += RTT;
-    sender.ack(sender.next - 1);
+    ack_last(&mut sender);
 
     let resume = sender.recovery.careful_resume_mut().unwrap();
     let mut events: Vec<_> = std::iter::from_fn(|| resume.next_event()).collect();

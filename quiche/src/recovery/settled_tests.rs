@@ -14,14 +14,14 @@ fn is_settled(pkt: &Sent) -> bool {
     pkt.time_acked.is_some() || pkt.time_lost.is_some()
 }
 
-struct Run {
+struct EpochRun {
     epoch: RecoveryEpoch,
     next: u64,
     acks: RangeSet,
     rtt_stats: RttStats,
 }
 
-impl Run {
+impl EpochRun {
     /// Some packets arrive late, some never; an ACK has room for a few ranges.
     fn new() -> Self {
         Self {
@@ -94,7 +94,7 @@ impl Run {
 fn in_any_order_of_acks_and_losses_each_packet_is_settled_once() {
     for seed in 0..300 {
         let simulation = Simulation::start(seed, Duration::from_secs(1));
-        let mut run = Run::new();
+        let mut run = EpochRun::new();
         for _ in 0..100 {
             let wait = Duration::from_millis(rand_u64_uniform(30));
             simulation.advance_to(simulation.elapsed() + wait);

@@ -12,7 +12,7 @@ use crate::recovery::Sent;
 
 /// The last congestion event, as far as loss made it.
 #[derive(Debug)]
-struct Event {
+struct CongestionEvent {
     since: Instant,
     /// Bytes declared lost in it that are not acknowledged.
     lost_bytes: usize,
@@ -34,7 +34,7 @@ impl LateAcks {
 #[derive(Debug, Default)]
 pub(crate) struct SpuriousLoss {
     is_evidence_required: bool,
-    event: Option<Event>,
+    event: Option<CongestionEvent>,
 }
 
 impl SpuriousLoss {
@@ -51,7 +51,7 @@ impl SpuriousLoss {
 
     /// Loss begins a congestion event.
     pub(crate) fn begin_event(&mut self, now: Instant) {
-        self.event = Some(Event {
+        self.event = Some(CongestionEvent {
             since: now,
             lost_bytes: 0,
         });
@@ -68,14 +68,14 @@ impl SpuriousLoss {
     /// acknowledged. Once undone it is over.
     pub(crate) fn is_undone_by(&mut self, late: &mut LateAcks) -> bool {
         for (time_lost, bytes) in late.0.drain(..) {
-            let is_of = |event: &&mut Event| time_lost >= event.since;
+            let is_of = |event: &&mut CongestionEvent| time_lost >= event.since;
 
             if let Some(event) = self.event.as_mut().filter(is_of) {
                 event.lost_bytes = event.lost_bytes.saturating_sub(bytes);
             }
         }
 
-        let is_spurious = |event: &mut Event| event.lost_bytes == 0;
+        let is_spurious = |event: &mut CongestionEvent| event.lost_bytes == 0;
         self.event.take_if(is_spurious).is_some() || !self.is_evidence_required
     }
 

@@ -2,115 +2,79 @@
 
 use std::ops::Range;
 use std::time::Duration;
-use std::time::Instant;
 
 use crate::clock;
-use crate::packet::Epoch;
-use crate::ranges::RangeSet;
 use crate::recovery::careful_resume::test_sender::packet;
+use crate::recovery::careful_resume::test_sender::Sender;
+use crate::recovery::careful_resume::test_sender::MDS;
+use crate::recovery::careful_resume::test_sender::RTT;
 use crate::recovery::HandshakeStatus;
-use crate::recovery::Recovery;
 use crate::recovery::RecoveryOps;
 use crate::recovery::Sent;
 use crate::CongestionControlAlgorithm::CUBIC;
 
-const MDS: usize = 1200;
-const RTT: Duration = Duration::from_millis(100);
+/// Returns a sender whose window is always full, in congestion avoidance.
+fn sender(is_evidence_required: bool) -> Sender {
+    let mut config = crate::Config::new(crate::PROTOCOL_VERSION).unwrap();
+    config.set_cc_algorithm(CUBIC);
+    config.set_max_send_udp_payload_size(MDS);
+    config.set_spurious_loss_evidence(is_evidence_required);
+    let mut sender = Sender::of(&config);
 
-/// A sender whose window is always full, in congestion avoidance.
-struct Sender {
-    recovery: Recovery,
-    now: Instant,
-    next: u64,
+    for _ in 0..3 {
+        let sent = send_window(&mut sender);
+        sender.ack(sent);
+    }
+
+    // CUBIC never goes back to slow start.
+    let sent = send_window(&mut sender);
+    sender.ack(sent.start + 1..sent.end);
+    assert_eq!(sender.window(), 56);
+    sender
 }
 
-impl Sender {
-    fn new(is_evidence_required: bool) -> Self {
-        let mut config = crate::Config::new(crate::PROTOCOL_VERSION).unwrap();
-        config.set_cc_algorithm(CUBIC);
-        config.set_max_send_udp_payload_size(MDS);
-        config.set_spurious_loss_evidence(is_evidence_required);
+/// Sends until the window is full, and waits for an RTT. Returns the packets.
+fn send_window(sender: &mut Sender) -> Range<u64> {
+    let first = sender.next;
 
-        let mut sender = Sender {
-            recovery: Recovery::new(&config),
-            now: clock::now() + Duration::from_secs(1),
-            next: 0,
-        };
+    while sender.recovery.cwnd_available() >= MDS {
+        sender.send(1);
 
-        for _ in 0..3 {
-            let sent = sender.fill();
-            sender.ack(sent);
+        // CUBIC lets a recovery period last until the first packet after
+        // an idle time.
+        sender.now += Duration::from_millis(1);
+    }
+
+    sender.now += RTT;
+    first..sender.next
+}
+
+/// Sends a window, of which only the packets `lost` do not arrive. Returns the
+/// number of the first.
+fn lose(sender: &mut Sender, lost: &[u64]) -> u64 {
+    let sent = send_window(sender);
+    let first = sent.start;
+    let mut from = first;
+
+    for gap in lost {
+        if first + gap > from {
+            sender.ack(from..first + gap);
         }
-
-        // CUBIC never goes back to slow start.
-        let sent = sender.fill();
-        sender.ack(sent.start + 1..sent.end);
-        assert_eq!(sender.window(), 56);
-        sender
+        from = first + gap + 1;
     }
-
-    /// Sends what the window takes; an RTT passes. Returns the packets.
-    fn fill(&mut self) -> Range<u64> {
-        let first = self.next;
-
-        while self.recovery.cwnd_available() >= MDS {
-            let (epoch, status) = (Epoch::Application, Default::default());
-            let sent = packet(self.next, MDS, self.now);
-            self.recovery
-                .on_packet_sent(sent, epoch, status, self.now, "");
-            self.recovery.update_app_limited(false);
-            self.next += 1;
-
-            // CUBIC lets a recovery period last until the first packet after
-            // an idle time.
-            self.now += Duration::from_millis(1);
-        }
-
-        self.now += RTT;
-        first..self.next
-    }
-
-    fn ack(&mut self, packets: Range<u64>) {
-        let mut ranges = RangeSet::default();
-        ranges.insert(packets);
-        let (epoch, status) = (Epoch::Application, HandshakeStatus::default());
-
-        self.recovery
-            .on_ack_received(&ranges, 0, epoch, status, self.now, None, "")
-            .unwrap();
-    }
-
-    /// One round, of which only the packets `lost` do not arrive. Returns the
-    /// number of the first.
-    fn lose(&mut self, lost: &[u64]) -> u64 {
-        let sent = self.fill();
-        let first = sent.start;
-        let mut from = first;
-
-        for gap in lost {
-            if first + gap > from {
-                self.ack(from..first + gap);
-            }
-            from = first + gap + 1;
-        }
-        self.ack(from..sent.end);
-        first
-    }
-
-    fn window(&self) -> usize {
-        self.recovery.cwnd() / MDS
-    }
+    sender.ack(from..sent.end);
+    first
 }
 
 #[test]
 fn a_short_recovery_is_no_evidence() {
     for (is_required, window) in [(false, 56), (true, 39)] {
-        let mut sender = Sender::new(is_required);
-        sender.lose(&[3]);
+        let mut sender = sender(is_required);
+        lose(&mut sender, &[3]);
         assert_eq!(sender.window(), 39);
 
         // The recovery ends with the first packet that was sent after it began.
-        let sent = sender.fill();
+        let sent = send_window(&mut sender);
         sender.ack(sent.start + 1..sent.start + 2);
         assert_eq!(sender.window(), window);
     }
@@ -118,8 +82,8 @@ fn a_short_recovery_is_no_evidence() {
 
 #[test]
 fn an_event_is_undone_when_all_its_packets_are_acknowledged() {
-    let mut sender = Sender::new(true);
-    let first = sender.lose(&[3, 5]);
+    let mut sender = sender(true);
+    let first = lose(&mut sender, &[3, 5]);
     assert_eq!(sender.window(), 39);
 
     sender.ack(first + 3..first + 4);
@@ -131,16 +95,16 @@ fn an_event_is_undone_when_all_its_packets_are_acknowledged() {
 /// Upstream's way: one is enough.
 #[test]
 fn without_the_setting_one_late_packet_undoes_an_event() {
-    let mut sender = Sender::new(false);
-    let first = sender.lose(&[3, 5]);
+    let mut sender = sender(false);
+    let first = lose(&mut sender, &[3, 5]);
     sender.ack(first + 3..first + 4);
     assert_eq!(sender.window(), 56);
 }
 
 #[test]
 fn what_is_lost_later_in_a_recovery_counts() {
-    let mut sender = Sender::new(true);
-    let sent = sender.fill();
+    let mut sender = sender(true);
+    let sent = send_window(&mut sender);
     let first = sent.start;
 
     // Two losses of one flight, found one after the other.
@@ -157,9 +121,9 @@ fn what_is_lost_later_in_a_recovery_counts() {
 
 #[test]
 fn a_late_packet_of_an_earlier_event_is_no_evidence_for_this_one() {
-    let mut sender = Sender::new(true);
-    let first = sender.lose(&[3]);
-    let second = sender.lose(&[3]);
+    let mut sender = sender(true);
+    let first = lose(&mut sender, &[3]);
+    let second = lose(&mut sender, &[3]);
     assert_eq!(sender.window(), 27);
 
     sender.ack(first + 3..first + 4);
@@ -170,8 +134,8 @@ fn a_late_packet_of_an_earlier_event_is_no_evidence_for_this_one() {
 
 #[test]
 fn what_another_reduction_followed_is_not_undone() {
-    let mut sender = Sender::new(true);
-    let first = sender.lose(&[3]);
+    let mut sender = sender(true);
+    let first = lose(&mut sender, &[3]);
     sender
         .recovery
         .on_abandoned_path_timeout(HandshakeStatus::default(), sender.now);

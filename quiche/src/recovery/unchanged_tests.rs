@@ -19,7 +19,7 @@ use rstest::rstest;
 
 const MDS: usize = 1200;
 
-struct Sender {
+struct PlainSender {
     recovery: Recovery,
     now: Instant,
     next: u64,
@@ -27,7 +27,7 @@ struct Sender {
 
 /// What happens to the packets of one round.
 #[derive(Clone, Copy)]
-enum Round {
+enum RoundFate {
     /// All arrive, after so many milliseconds.
     Arrive(u64),
 
@@ -44,23 +44,23 @@ enum Round {
     Silence,
 }
 
-use Round::*;
+use RoundFate::*;
 
-impl Sender {
+impl PlainSender {
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     fn new(cc: CongestionControlAlgorithm) -> Self {
         let mut config = crate::Config::new(crate::PROTOCOL_VERSION).unwrap();
         config.set_cc_algorithm(cc);
         config.set_max_send_udp_payload_size(MDS);
 
-        Sender {
+        PlainSender {
             recovery: Recovery::new(&config),
             now: Instant::now() + Duration::from_secs(1),
             next: 0,
         }
     }
 
-    fn round(&mut self, round: Round) -> usize {
+    fn round(&mut self, round: RoundFate) -> usize {
         let first = self.next;
         let in_flight = self.recovery.bytes_in_flight();
         let window = self.recovery.cwnd().saturating_sub(in_flight) / MDS;
@@ -169,11 +169,11 @@ impl Sender {
     RISING_RTT, RISING_RTT_RATES, [0, 0]
 )]
 fn all_is_upstreams(
-    #[case] rounds: &[Round], #[case] windows: [&[usize]; 2],
+    #[case] rounds: &[RoundFate], #[case] windows: [&[usize]; 2],
     #[case] rates: [&[u64]; 2], #[case] kept: [usize; 2],
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
-    let mut sender = Sender::new(cc);
+    let mut sender = PlainSender::new(cc);
     let start = sender.now;
     let (mut windows_seen, mut rates_seen, mut kept_seen) = (vec![], vec![], 0);
     for round in rounds {

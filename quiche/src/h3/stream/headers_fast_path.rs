@@ -66,30 +66,30 @@ mod tests {
     const LONG_LENGTH: &[u8] = &[1, 0x40, 4, 0, 0, 0xd1, 0xd7];
 
     #[derive(Debug, PartialEq)]
-    enum Told {
+    enum ReceivedEvent {
         Headers(Vec<Header>),
         Data(Vec<u8>),
         Finished,
     }
 
-    /// What the server is told of a stream that comes in these pieces, and the
+    /// Returns what the server receives of a stream in these pieces, and the
     /// error of its connection, or of the client's.
-    fn told(pieces: &[&[u8]]) -> (Vec<Told>, Option<u64>) {
+    fn received(pieces: &[&[u8]]) -> (Vec<ReceivedEvent>, Option<u64>) {
         let (mut config, mut http) = Session::default_configs().unwrap();
         http.set_max_field_section_size(200);
         config.set_initial_max_stream_data_bidi_remote(1000);
         let mut session = Session::with_configs(&mut config, &http).unwrap();
         session.handshake().unwrap();
 
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         for (index, piece) in pieces.iter().enumerate() {
             let fin = index == pieces.len() - 1;
             let _ = session.send_arbitrary_stream_data_client(piece, 0, fin);
             while let Ok((stream, event)) = session.poll_server() {
                 assert_eq!(stream, 0);
-                match (event, told.last_mut()) {
+                match (event, events.last_mut()) {
                     (Event::Headers { list, .. }, _) => {
-                        told.push(Told::Headers(list))
+                        events.push(ReceivedEvent::Headers(list))
                     },
 
                     (Event::Data, last) => {
@@ -97,24 +97,24 @@ mod tests {
                         let len = session.recv_body_server(0, &mut body);
                         let body = &body[..len.unwrap_or(0)];
                         match last {
-                            Some(Told::Data(before)) => {
+                            Some(ReceivedEvent::Data(before)) => {
                                 before.extend_from_slice(body)
                             },
 
                             _ if body.is_empty() => (),
 
-                            _ => told.push(Told::Data(body.to_vec())),
+                            _ => events.push(ReceivedEvent::Data(body.to_vec())),
                         }
                     },
 
-                    (Event::Finished, _) => told.push(Told::Finished),
+                    (Event::Finished, _) => events.push(ReceivedEvent::Finished),
 
                     (event, _) => panic!("{event:?}"),
                 }
             }
         }
         let error = session.pipe.server.local_error();
-        (told, error.map(|error| error.error_code))
+        (events, error.map(|error| error.error_code))
     }
 
     /// Frames, and what the connection ends with.
@@ -154,15 +154,15 @@ mod tests {
     #[test]
     fn events_are_the_same_however_a_stream_is_cut() {
         for (stream, error) in streams() {
-            let whole = told(&[&stream]);
+            let whole = received(&[&stream]);
             assert_eq!(whole.1, error, "{stream:?}");
             for end in (1..stream.len()).take(40) {
                 let (first, second) = stream.split_at(end);
-                assert_eq!(told(&[first, second]), whole, "{stream:?} {end}");
+                assert_eq!(received(&[first, second]), whole, "{stream:?} {end}");
             }
             let (start, rest) = stream.split_at(stream.len().min(40));
             let bytes: Vec<_> = start.chunks(1).chain([rest]).collect();
-            assert_eq!(told(&bytes), whole, "{stream:?}");
+            assert_eq!(received(&bytes), whole, "{stream:?}");
         }
     }
 

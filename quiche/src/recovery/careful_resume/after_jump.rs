@@ -15,11 +15,11 @@ use std::time::Duration;
 use std::time::Instant;
 
 use crate::recovery::overshoot::is_doubtful;
-use crate::recovery::overshoot::Ack;
+use crate::recovery::overshoot::AckSample;
 use crate::recovery::overshoot::Allowance;
 use crate::recovery::overshoot::Doubling;
 use crate::recovery::overshoot::Growth;
-use crate::recovery::overshoot::Path;
+use crate::recovery::overshoot::PathHistory;
 use crate::recovery::overshoot::Verdict;
 
 /// RFC 9406, 4.3: clamp(RTT / 8, 4 ms, 16 ms).
@@ -48,7 +48,7 @@ struct Round {
 }
 
 impl Round {
-    fn new(ack: &Ack) -> Self {
+    fn new(ack: &AckSample) -> Self {
         Round {
             since: ack.now,
             last_packet: ack.largest_sent,
@@ -58,7 +58,7 @@ impl Round {
         }
     }
 
-    fn on_ack(&mut self, ack: &Ack, is_queued: bool) {
+    fn on_ack(&mut self, ack: &AckSample, is_queued: bool) {
         self.bytes += ack.bytes;
         self.acks += 1;
         self.queued += u32::from(is_queued);
@@ -84,7 +84,7 @@ pub(crate) struct SoftGrowth {
     pub(super) is_limit: bool,
     /// The part of a doubling beyond that.
     beyond: Growth,
-    path: Path,
+    path: PathHistory,
     round: Option<Round>,
     /// What the round before delivered, in bytes per second.
     last_rate: Option<f64>,
@@ -105,7 +105,7 @@ impl SoftGrowth {
                 true => Growth::Half,
                 false => Growth::Full,
             },
-            path: Path::default(),
+            path: PathHistory::default(),
             round: None,
             last_rate: None,
             doubling: Doubling::default(),
@@ -115,7 +115,7 @@ impl SoftGrowth {
     }
 
     /// Judges an ACK of the validating or the normal phase.
-    pub(crate) fn on_ack(&mut self, ack: &Ack) -> Verdict {
+    pub(crate) fn on_ack(&mut self, ack: &AckSample) -> Verdict {
         self.path.on_ack(ack);
 
         let excess = self.path.excess(ack).unwrap_or_default();
@@ -160,14 +160,14 @@ impl SoftGrowth {
 
     /// Whether the last round trip delivered so many times what was known,
     /// without a queue.
-    fn delivers(&self, times: f64, ack: &Ack, excess: Duration) -> bool {
+    fn delivers(&self, times: f64, ack: &AckSample, excess: Duration) -> bool {
         let delivered = self.path.delivered(ack.now, ack.min_rtt);
         !is_queued(excess, ack) && delivered >= self.known as f64 * times
     }
 
     /// Counts the ACK. Returns, if a round ends with it, whether that brought a
     /// queue, and no more delivered than the one before.
-    fn end_round(&mut self, ack: &Ack, excess: Duration) -> Option<bool> {
+    fn end_round(&mut self, ack: &AckSample, excess: Duration) -> Option<bool> {
         let round = self.round.get_or_insert_with(|| Round::new(ack));
 
         round.on_ack(ack, is_queued(excess, ack));
@@ -186,7 +186,7 @@ impl SoftGrowth {
     }
 }
 
-fn is_queued(excess: Duration, ack: &Ack) -> bool {
+fn is_queued(excess: Duration, ack: &AckSample) -> bool {
     let threshold = ack.min_rtt / QUEUE_RTT_DIVISOR;
     excess >= threshold.clamp(QUEUE_MIN, QUEUE_MAX)
 }

@@ -153,7 +153,7 @@ fn judge(window: usize, rounds: &[RoundTrip]) -> (usize, f64) {
         kept = 0;
         for packet in 0..packets {
             let queue = if packet < queued { 10 } else { 0 };
-            let verdict = soft_growth.on_ack(&Ack {
+            let verdict = soft_growth.on_ack(&AckSample {
                 now: start
                     + MIN_RTT * round as u32
                     + MIN_RTT * packet as u32 / packets as u32,

@@ -137,9 +137,9 @@ struct Sample {
 
 /// The latest samples.
 #[derive(Debug, Default)]
-struct Samples(VecDeque<Sample>);
+struct RateSamples(VecDeque<Sample>);
 
-impl Samples {
+impl RateSamples {
     fn push(&mut self, sample: Sample) {
         if self.is_full() {
             self.0.pop_front();
@@ -197,9 +197,9 @@ impl Observed {
 pub(crate) struct Observer {
     window: Option<Window>,
     delivery: Delivery,
-    samples: Samples,
+    samples: RateSamples,
     /// Those that only the path limited.
-    unlimited: Samples,
+    unlimited: RateSamples,
 }
 
 impl Observer {

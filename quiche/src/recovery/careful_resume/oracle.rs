@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 /// The path and its controller, after an event.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Path {
+pub(super) struct ControllerView {
     pub(super) now: Instant,
     /// What the controller alone makes of the window, in bytes.
     pub(super) window: usize,
@@ -59,7 +59,7 @@ pub(super) struct SavedSet {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Jump {
+struct OracleJump {
     window: usize,
     since: Instant,
     rtt: Duration,
@@ -81,7 +81,7 @@ pub(super) struct Oracle {
     initial_unacked: BTreeSet<u64>,
 
     pub(super) pipe_size: usize,
-    jump: Option<Jump>,
+    jump: Option<OracleJump>,
     pub(super) first_unvalidated: Option<u64>,
     pub(super) last_unvalidated: Option<u64>,
     last_sent: Option<u64>,
@@ -158,7 +158,7 @@ impl Oracle {
     }
 
     pub(super) fn sent(
-        &mut self, number: u64, is_mtu_probe: bool, path: &Path,
+        &mut self, number: u64, is_mtu_probe: bool, path: &ControllerView,
     ) -> Option<Order> {
         self.last_sent = Some(number);
 
@@ -251,7 +251,7 @@ impl Oracle {
     /// The ACK whose largest newly acknowledged packet is `largest` has been
     /// dealt with otherwise.
     pub(super) fn after_ack(
-        &mut self, largest: u64, path: &Path,
+        &mut self, largest: u64, path: &ControllerView,
     ) -> Option<Order> {
         match self.phase {
             Phase::Reconnaissance => self.after_ack_in_reconnaissance(path),
@@ -278,7 +278,9 @@ impl Oracle {
         }
     }
 
-    fn after_ack_in_reconnaissance(&mut self, path: &Path) -> Option<Order> {
+    fn after_ack_in_reconnaissance(
+        &mut self, path: &ControllerView,
+    ) -> Option<Order> {
         // B12.
         if path.has_left_slow_start {
             self.step(Phase::Normal, vec![Trigger::SlowStartExit]);
@@ -312,7 +314,7 @@ impl Oracle {
         // C1.
         self.pipe_size = path.flight_size;
         self.jumps += 1;
-        self.jump = Some(Jump {
+        self.jump = Some(OracleJump {
             window,
             since: path.now,
             rtt: self.current_rtt(),
@@ -342,7 +344,7 @@ impl Oracle {
 
     /// Every reason not to jump.
     fn refusals(
-        &self, saved: &SavedSet, window: usize, path: &Path,
+        &self, saved: &SavedSet, window: usize, path: &ControllerView,
     ) -> Vec<Trigger> {
         let mut refusals = vec![];
 
@@ -367,7 +369,7 @@ impl Oracle {
     }
 
     fn after_ack_in_unvalidated(
-        &mut self, largest: u64, path: &Path,
+        &mut self, largest: u64, path: &ControllerView,
     ) -> Option<Order> {
         // C7.
         if self
@@ -396,7 +398,7 @@ impl Oracle {
 
     /// C12 and C13.
     fn leave_unvalidated(
-        &mut self, triggers: Vec<Trigger>, path: &Path,
+        &mut self, triggers: Vec<Trigger>, path: &ControllerView,
     ) -> Option<Order> {
         if triggers.is_empty() {
             return None;

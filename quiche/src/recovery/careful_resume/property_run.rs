@@ -3,9 +3,9 @@
 //! which tells the twin what Careful Resume would do to it. After every event
 //! all three must agree.
 
+use super::oracle::ControllerView;
 use super::oracle::Oracle;
 use super::oracle::Order;
-use super::oracle::Path;
 use super::oracle::SavedSet;
 use super::property_ledger::Ledger;
 use super::property_ledger::Packet;
@@ -55,7 +55,7 @@ pub(super) type Seen = (Phase, Option<Trigger>);
 
 /// What stays the same throughout a case.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Setting {
+pub(super) struct CaseSetting {
     pub(super) cc: CongestionControlAlgorithm,
     pub(super) is_paced: bool,
     pub(super) initial_packets: usize,
@@ -65,7 +65,7 @@ pub(super) struct Setting {
 }
 
 pub(super) struct Run {
-    pub(super) setting: Setting,
+    pub(super) setting: CaseSetting,
     config: RecoveryConfig,
     clock: clock::Simulation,
     pub(super) engine: Recovery,
@@ -83,7 +83,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn new(setting: Setting, base: RecoveryConfig) -> Self {
+    pub(super) fn new(setting: CaseSetting, base: RecoveryConfig) -> Self {
         let wall_offset = Duration::from_secs(1_000_000_000);
         let clock = clock::Simulation::start(0, wall_offset);
         let config = RecoveryConfig {
@@ -213,7 +213,7 @@ impl Run {
             time_lost: None,
         });
         if in_flight {
-            let path = Path {
+            let path = ControllerView {
                 now: time,
                 ..self.path()
             };
@@ -396,8 +396,8 @@ impl Run {
         legacy.careful_resume_conditions(self.now)
     }
 
-    fn path(&self) -> Path {
-        Path {
+    fn path(&self) -> ControllerView {
+        ControllerView {
             now: self.now,
             window: self.twin.cwnd(),
             flight_size: self.ledger.flight_size,

@@ -77,7 +77,7 @@ enum Event {
 
 #[derive(Clone, Debug)]
 struct Case {
-    setting: Setting,
+    setting: CaseSetting,
     events: Vec<Event>,
 }
 
@@ -189,7 +189,7 @@ impl Case {
         }
 
         Case {
-            setting: Setting {
+            setting: CaseSetting {
                 cc,
                 is_paced: paced,
                 initial_packets: pick(&[2, 4, 10]),

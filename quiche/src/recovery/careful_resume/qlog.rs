@@ -56,7 +56,7 @@ fn data(event: &CarefulResumeEvent) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::careful_resume::CarefulResumeConfig;
     use crate::careful_resume::Phase;
@@ -67,6 +67,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::Mutex;
     use std::time::Duration;
+    use std::time::Instant;
 
     fn event() -> CarefulResumeEvent {
         CarefulResumeEvent {
@@ -139,11 +140,37 @@ mod tests {
             })
         );
     }
-    /// What a log is made of, to be looked at afterwards.
+    /// The text of a log, in memory.
     #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
+    pub(crate) struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl std::io::Write for Written {
+    impl LogBuffer {
+        /// Starts a log at this time, with all events.
+        pub(crate) fn start_log(&self, start: Instant) -> QlogStreamer {
+            let mut log = QlogStreamer::new(
+                None,
+                None,
+                start,
+                qlog::TraceSeq::new(None, None, None, None, vec![]),
+                EventImportance::Extra,
+                qlog::streamer::EventTimePrecision::MicroSeconds,
+                Box::new(self.clone()),
+            );
+            log.start_log().unwrap();
+            log
+        }
+
+        /// Returns its lines, parsed.
+        pub(crate) fn lines(&self) -> Vec<Value> {
+            let text = self.0.lock().unwrap();
+            let lines = text.split(|byte| *byte == 0x1e);
+            lines
+                .filter_map(|line| serde_json::from_slice(line).ok())
+                .collect()
+        }
+    }
+
+    impl std::io::Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -157,17 +184,8 @@ mod tests {
     #[test]
     fn a_log_has_each_change_of_phase_once() {
         let start = clock::now();
-        let written = Written::default();
-        let mut log = QlogStreamer::new(
-            None,
-            None,
-            start,
-            qlog::TraceSeq::new(None, None, None, None, vec![]),
-            EventImportance::Extra,
-            qlog::streamer::EventTimePrecision::MicroSeconds,
-            Box::new(written.clone()),
-        );
-        log.start_log().unwrap();
+        let buffer = LogBuffer::default();
+        let mut log = buffer.start_log(start);
 
         let mut resume = CarefulResume::new(CarefulResumeConfig::default());
         let c = Conditions {
@@ -188,12 +206,8 @@ mod tests {
             write(&mut resume, &mut log);
         }
 
-        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
-        let events: Vec<Value> = text
-            .split('\u{1e}')
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .filter(|e: &Value| e["data"]["new"] == "normal")
-            .collect();
+        let mut events = buffer.lines();
+        events.retain(|e| e["data"]["new"] == "normal");
 
         assert_eq!(events.len(), 1);
         assert_eq!(events[0]["name"], "quic:careful_resume_phase_updated");

@@ -13,9 +13,9 @@ use crate::recovery::Sent;
 use crate::CongestionControlAlgorithm;
 use std::ops::Range;
 
-pub(super) const MDS: usize = 1200;
+pub(crate) const MDS: usize = 1200;
 pub(super) const IW: usize = 10;
-pub(super) const RTT: Duration = Duration::from_millis(100);
+pub(crate) const RTT: Duration = Duration::from_millis(100);
 
 pub(crate) fn legacy(recovery: &mut Recovery) -> &mut LegacyRecovery {
     match recovery {
@@ -54,11 +54,11 @@ impl CarefulResume {
 }
 
 /// A sender that always has data queued, and time that moves when told.
-pub(super) struct Sender {
-    pub(super) recovery: Recovery,
-    pub(super) now: Instant,
+pub(crate) struct Sender {
+    pub(crate) recovery: Recovery,
+    pub(crate) now: Instant,
     /// The number of the next packet.
-    pub(super) next: u64,
+    pub(crate) next: u64,
 }
 
 impl Sender {
@@ -85,8 +85,13 @@ impl Sender {
             config.set_reno_cubic_pacing(paced);
         }
 
+        Self::of(&config)
+    }
+
+    /// Returns a sender whose packets `config` allows to have [`MDS`] bytes.
+    pub(crate) fn of(config: &crate::Config) -> Self {
         Sender {
-            recovery: Recovery::new(&config),
+            recovery: Recovery::new(config),
             now: clock::now() + Duration::from_secs(1),
             next: 0,
         }
@@ -115,7 +120,7 @@ impl Sender {
             .careful_resume_from(state, jump_before, self.now)
     }
 
-    pub(super) fn send(&mut self, packets: usize) {
+    pub(crate) fn send(&mut self, packets: usize) {
         for _ in 0..packets {
             self.send_packet(false);
         }
@@ -165,13 +170,13 @@ impl Sender {
     }
 
     /// Sends until the window is full. Returns how many packets that took.
-    pub(super) fn fill(&mut self) -> usize {
+    pub(crate) fn fill(&mut self) -> usize {
         let packets = self.recovery.cwnd_available() / MDS;
         self.send(packets);
         packets
     }
 
-    pub(super) fn ack(&mut self, packets: Range<u64>) {
+    pub(crate) fn ack(&mut self, packets: Range<u64>) {
         self.ack_in(Epoch::Application, packets, Duration::ZERO);
     }
 
@@ -206,7 +211,7 @@ impl Sender {
         self.ack(0..IW as u64);
     }
 
-    pub(super) fn window(&self) -> usize {
+    pub(crate) fn window(&self) -> usize {
         self.recovery.cwnd() / MDS
     }
 

@@ -8,10 +8,10 @@
 use std::time::Duration;
 use std::time::Instant;
 
-use super::Ack;
+use super::AckSample;
 use super::Allowance;
 use super::Growth;
-use super::Path;
+use super::PathHistory;
 use super::Verdict;
 
 /// A queue shows by this part of the minimum RTT, within bounds. Two windows
@@ -59,7 +59,7 @@ const VARIATION_FACTOR: f64 = 1.25;
 const VARIATION_MAX: f64 = 0.4;
 
 /// By how much the latest RTTs exceed the minimum where there is a queue.
-pub(super) fn least_queue(ack: &Ack) -> Duration {
+pub(super) fn least_queue(ack: &AckSample) -> Duration {
     let least = (ack.min_rtt / QUEUE_RTT_DIVISOR).clamp(QUEUE_MIN, QUEUE_MAX);
     let packets = QUEUE_PACKETS * ack.max_datagram_size;
     let packets = packets as f64 / ack.cwnd.max(1) as f64;
@@ -68,11 +68,11 @@ pub(super) fn least_queue(ack: &Ack) -> Duration {
 }
 
 /// Whether the latest RTTs exceed the minimum by more than a path varies by.
-pub(crate) fn is_doubtful(excess: Duration, ack: &Ack) -> bool {
+pub(crate) fn is_doubtful(excess: Duration, ack: &AckSample) -> bool {
     excess >= ack.min_rtt.mul_f64(DOUBTFUL)
 }
 
-fn is_standing(excess: Duration, ack: &Ack) -> bool {
+fn is_standing(excess: Duration, ack: &AckSample) -> bool {
     excess >= ack.min_rtt.mul_f64(STANDING)
 }
 
@@ -91,7 +91,7 @@ struct Hold {
 }
 
 impl Hold {
-    fn new(ack: &Ack, excess: Duration, rounds: u32) -> Self {
+    fn new(ack: &AckSample, excess: Duration, rounds: u32) -> Self {
         Hold {
             since: ack.now,
             last_packet: ack.largest_sent,
@@ -109,7 +109,7 @@ impl Hold {
     }
 
     /// Whether it is no queue, and that is known before the round ends.
-    fn is_dismissed(&mut self, ack: &Ack, excess: Duration) -> bool {
+    fn is_dismissed(&mut self, ack: &AckSample, excess: Duration) -> bool {
         let elapsed = ack.now.saturating_duration_since(self.since);
         let rtts = elapsed.as_secs_f64() / ack.min_rtt.as_secs_f64();
         let grown = self.excess + ack.min_rtt.mul_f64(GROWTH_MIN);
@@ -120,7 +120,7 @@ impl Hold {
     }
 
     /// What the round has found out, at its end.
-    fn find(&self, ack: &Ack, excess: Duration) -> Finding {
+    fn find(&self, ack: &AckSample, excess: Duration) -> Finding {
         if is_standing(excess, ack) {
             return Finding::Queue;
         }
@@ -169,7 +169,7 @@ impl Doubling {
     /// Judges an ACK, which `path` has seen. `growth` is what it may grow by
     /// where no queue shows.
     pub(crate) fn on_ack(
-        &mut self, path: &mut Path, ack: &Ack, growth: Growth,
+        &mut self, path: &mut PathHistory, ack: &AckSample, growth: Growth,
     ) -> Verdict {
         match self.hold.take() {
             Some(hold) => self.go_on(hold, path, ack),
@@ -184,7 +184,7 @@ impl Doubling {
         }
     }
 
-    fn shows_queue(&self, path: &Path, ack: &Ack) -> bool {
+    fn shows_queue(&self, path: &PathHistory, ack: &AckSample) -> bool {
         let Some(excess) = path.excess(ack) else {
             return false;
         };
@@ -198,7 +198,9 @@ impl Doubling {
         excess > variation || rise >= ack.min_rtt.mul_f64(least_rise)
     }
 
-    fn go_on(&mut self, mut hold: Hold, path: &mut Path, ack: &Ack) -> Verdict {
+    fn go_on(
+        &mut self, mut hold: Hold, path: &mut PathHistory, ack: &AckSample,
+    ) -> Verdict {
         let excess = path.excess(ack).unwrap_or_default();
         let growth = hold.growth();
 
@@ -240,8 +242,8 @@ mod tests {
 
     const RTT: Duration = Duration::from_millis(1000);
 
-    fn ack(now: Instant) -> Ack {
-        Ack {
+    fn ack(now: Instant) -> AckSample {
+        AckSample {
             now,
             rtt: RTT,
             min_rtt: RTT,

@@ -2,7 +2,7 @@
 //! told, and the one place where their verdicts are applied.
 
 use super::*;
-use crate::recovery::overshoot::Ack;
+use crate::recovery::overshoot::AckSample;
 use crate::recovery::overshoot::Verdict;
 use crate::recovery::StartupExitReason;
 
@@ -11,7 +11,7 @@ impl LegacyRecovery {
     /// has grown its window from `before`. None where it tells nothing.
     pub(in crate::recovery) fn overshoot_ack(
         &self, before: usize, bytes: usize, now: Instant,
-    ) -> Option<Ack> {
+    ) -> Option<AckSample> {
         let is_over = self.congestion.ssthresh.startup_exit().is_some();
         self.ack_of(before, bytes, now).filter(|_| !is_over)
     }
@@ -19,11 +19,11 @@ impl LegacyRecovery {
     /// The same, also after slow start.
     pub(in crate::recovery) fn ack_of(
         &self, before: usize, bytes: usize, now: Instant,
-    ) -> Option<Ack> {
+    ) -> Option<AckSample> {
         let epoch = &self.epochs[Epoch::Application];
         let largest_acked = epoch.largest_acked_packet?;
 
-        Some(Ack {
+        Some(AckSample {
             now,
             rtt: self.rtt_stats.latest_rtt,
             min_rtt: self.rtt_stats.min_rtt()?,
@@ -41,7 +41,7 @@ impl LegacyRecovery {
     }
 
     pub(in crate::recovery) fn apply_growth(
-        &mut self, ack: &Ack, verdict: Verdict,
+        &mut self, ack: &AckSample, verdict: Verdict,
     ) {
         match verdict {
             Verdict::Grow(bytes) => {

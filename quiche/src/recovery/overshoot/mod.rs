@@ -3,7 +3,7 @@
 //! A doubling that begins to queue has two windows under way before the sender
 //! hears of it: at once, or too late. So each ACK is looked at, not each round.
 //!
-//! [`Path`] owns what the ACKs of the last round trips showed: RTTs above the
+//! [`PathHistory`] owns what the ACKs of the last round trips showed: RTTs above the
 //! minimum, and bytes delivered. [`Doubling`] judges it where nothing else is
 //! known of the path; `careful_resume::after_jump` where its capacity is. Both are
 //! pure: an ACK goes in, a [`Verdict`] comes out, which the recovery applies.
@@ -18,11 +18,11 @@ use std::time::Instant;
 
 pub(crate) use self::doubling::is_doubtful;
 pub(crate) use self::doubling::Doubling;
-pub(crate) use self::path::Path;
+pub(crate) use self::path::PathHistory;
 
 /// What an ACK tells, in slow start.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ack {
+pub(crate) struct AckSample {
     pub(crate) now: Instant,
     /// The latest sample.
     pub(crate) rtt: Duration,
@@ -72,7 +72,7 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    pub(crate) fn grow(&mut self, ack: &Ack, growth: Growth) -> Verdict {
+    pub(crate) fn grow(&mut self, ack: &AckSample, growth: Growth) -> Verdict {
         let divisor = match growth {
             Growth::Twice => return Verdict::Grow(2 * ack.grown),
             Growth::Full => return Verdict::Grow(ack.grown),

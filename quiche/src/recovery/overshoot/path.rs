@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use super::history::History;
-use super::Ack;
+use super::AckSample;
 
 /// A queue is in the minimum RTT of so many ACKs: those of one burst see the
 /// burst.
@@ -22,7 +22,7 @@ const ACKS_MIN: usize = 2;
 const POINTS_PER_RTT: u32 = 32;
 
 #[derive(Debug, Default)]
-pub(crate) struct Path {
+pub(crate) struct PathHistory {
     rtts: VecDeque<(Instant, Duration)>,
     /// Bytes since the first ACK.
     delivered: u64,
@@ -31,8 +31,8 @@ pub(crate) struct Path {
     excess_at: History,
 }
 
-impl Path {
-    pub(crate) fn on_ack(&mut self, ack: &Ack) {
+impl PathHistory {
+    pub(crate) fn on_ack(&mut self, ack: &AckSample) {
         let spacing = ack.min_rtt / POINTS_PER_RTT;
 
         self.delivered += ack.bytes as u64;
@@ -45,7 +45,7 @@ impl Path {
         }
     }
 
-    fn push_rtt(&mut self, ack: &Ack) {
+    fn push_rtt(&mut self, ack: &AckSample) {
         let span = ack.min_rtt / ACKS_RTT_DIVISOR;
         self.rtts.push_back((ack.now, ack.rtt));
 
@@ -62,7 +62,7 @@ impl Path {
 
     /// By how much the RTTs of the latest ACKs all exceed the minimum. None
     /// before there are enough of them.
-    pub(crate) fn excess(&self, ack: &Ack) -> Option<Duration> {
+    pub(crate) fn excess(&self, ack: &AckSample) -> Option<Duration> {
         let is_enough = self.rtts.len() >= ACKS_MIN;
         let least = self.rtts.iter().map(|(_, rtt)| *rtt).min();
         let least = least.filter(|_| is_enough)?;
@@ -70,7 +70,7 @@ impl Path {
     }
 
     /// By how much the excess has risen in the last `span`.
-    pub(crate) fn rise(&self, ack: &Ack, span: Duration) -> Duration {
+    pub(crate) fn rise(&self, ack: &AckSample, span: Duration) -> Duration {
         let then = ack.now.checked_sub(span).unwrap_or(ack.now);
         let before = self.excess_at.at(then).unwrap_or(f64::MAX);
         let excess = self.excess(ack).unwrap_or_default();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use std::time::Instant;
 
 use super::doubling::least_queue;
-use super::Ack;
-use super::Path;
+use super::AckSample;
+use super::PathHistory;
 
 /// Within so many minimum RTTs of the end, a queue that is gone, if for a moment
 /// only, was none: the RTTs of satellite and radio links swing that fast.
@@ -30,7 +30,7 @@ pub(crate) enum Gone {
 /// that made the queue by itself keeps it.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
-    path: Path,
+    path: PathHistory,
     since: Option<Instant>,
     empty_since: Option<Instant>,
     /// The largest excess of the RTTs since.
@@ -50,7 +50,7 @@ impl Room {
     /// What the queue was, when the path has room. What a sender that has
     /// nothing to send sees is no room.
     pub(crate) fn on_ack(
-        &mut self, ack: &Ack, app_limited: bool,
+        &mut self, ack: &AckSample, app_limited: bool,
     ) -> Option<Gone> {
         self.path.on_ack(ack);
         let since = *self.since.get_or_insert(ack.now);

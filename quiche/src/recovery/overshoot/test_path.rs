@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use std::time::Instant;
 
-use super::Ack;
+use super::AckSample;
 use super::Verdict;
 use crate::clock;
 
@@ -51,9 +51,10 @@ impl TestPath {
     /// Sends from a window of `from` packets until slow start ends, or the
     /// window has `most`. `judge` says how far it grows.
     pub(crate) fn send(
-        &self, from: usize, most: usize, mut judge: impl FnMut(&Ack) -> Verdict,
+        &self, from: usize, most: usize,
+        mut judge: impl FnMut(&AckSample) -> Verdict,
     ) -> Sent {
-        let mut sender = Sender::new(*self, from);
+        let mut sender = PacedSender::new(*self, from);
 
         while !sent_all(&sender, most) {
             let Some(ack) = sender.step() else {
@@ -73,24 +74,24 @@ impl TestPath {
     }
 }
 
-fn sent_all(sender: &Sender, most: usize) -> bool {
+fn sent_all(sender: &PacedSender, most: usize) -> bool {
     sender.sent.is_exit || sender.window >= most * MDS
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Packet {
+struct InFlightPacket {
     number: u64,
     sent: Instant,
     acked: Instant,
 }
 
 /// A sender that is paced at two windows an RTT.
-struct Sender {
+struct PacedSender {
     path: TestPath,
     start: Instant,
     now: Instant,
     window: usize,
-    flight: VecDeque<Packet>,
+    flight: VecDeque<InFlightPacket>,
     next_number: u64,
     next_release: Instant,
     /// When the bottleneck has sent what it has.
@@ -99,11 +100,11 @@ struct Sender {
     sent: Sent,
 }
 
-impl Sender {
+impl PacedSender {
     fn new(path: TestPath, from: usize) -> Self {
         let start = clock::now();
 
-        Sender {
+        PacedSender {
             path,
             start,
             now: start,
@@ -118,7 +119,7 @@ impl Sender {
     }
 
     /// Sends a packet, or takes an ACK.
-    fn step(&mut self) -> Option<Ack> {
+    fn step(&mut self) -> Option<AckSample> {
         let next_ack = self.flight.front().map(|packet| packet.acked);
         let release = self.now.max(self.next_release);
         let has_room = self.flight.len() < self.window / MDS;
@@ -140,7 +141,7 @@ impl Sender {
 
         self.free = self.free.max(self.now) + service;
         let acked = self.free + self.path.rtt_at(self.now - self.start);
-        self.flight.push_back(Packet {
+        self.flight.push_back(InFlightPacket {
             number: self.next_number,
             sent: self.now,
             acked,
@@ -150,12 +151,12 @@ impl Sender {
         self.next_release = self.now + self.path.rtt / (2 * packets);
     }
 
-    fn ack(&mut self, packet: Packet) -> Ack {
+    fn ack(&mut self, packet: InFlightPacket) -> AckSample {
         self.now = self.now.max(packet.acked);
         let rtt = self.now - packet.sent;
         self.min_rtt = self.min_rtt.min(rtt);
 
-        Ack {
+        AckSample {
             now: self.now,
             rtt,
             min_rtt: self.min_rtt,

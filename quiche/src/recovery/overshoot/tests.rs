@@ -9,7 +9,7 @@ use crate::clock;
 
 /// Doubles from ten packets, as a new connection does.
 fn double(path: &TestPath, most: usize) -> test_path::Sent {
-    let mut seen = Path::default();
+    let mut seen = PathHistory::default();
     let mut doubling = Doubling::default();
 
     path.send(10, most, |ack| {
@@ -63,8 +63,8 @@ fn an_rtt_that_swings_is_no_queue() {
     }
 }
 
-fn ack(grown: usize) -> Ack {
-    Ack {
+fn ack(grown: usize) -> AckSample {
+    AckSample {
         now: clock::now(),
         rtt: Duration::from_millis(50),
         min_rtt: Duration::from_millis(50),
@@ -86,7 +86,7 @@ fn a_queue_is_a_24th_of_the_rtt_within_bounds_and_more_than_four_packets() {
         (100, 10, 40_000),
         (100, 80, 5000),
     ] {
-        let ack = Ack {
+        let ack = AckSample {
             min_rtt: Duration::from_millis(rtt_ms),
             cwnd: packets * MDS,
             ..ack(0)
@@ -107,7 +107,7 @@ fn room_from(
     let start = clock::now();
 
     (0..140).find_map(|n| {
-        let ack = Ack {
+        let ack = AckSample {
             now: start + Duration::from_millis(5) * n,
             rtt: Duration::from_millis(rtt_ms(n)),
             ..ack(0)
@@ -162,13 +162,13 @@ fn an_rtt_that_falls_soon_had_risen_by_itself() {
 fn variation_that_ended_slow_start_does_not_end_it_again() {
     let excess = Duration::from_millis(15);
     for (rtt_ms, is_held) in [(65, false), (68, false), (71, true)] {
-        let mut seen = Path::default();
+        let mut seen = PathHistory::default();
         let mut doubling = Doubling::varying(excess);
         let start = clock::now();
 
         for n in 0..200 {
             let risen = (rtt_ms - 50) * n / 200;
-            let ack = Ack {
+            let ack = AckSample {
                 now: start + Duration::from_millis(1) * n as u32,
                 rtt: Duration::from_millis(50 + risen),
                 ..ack(MDS)
@@ -187,14 +187,14 @@ fn no_variation_hides_a_queue() {
     for (risen_ms, rtts, is_held) in
         [(19, 4, false), (23, 4, true), (18, 2, false), (22, 2, true)]
     {
-        let mut seen = Path::default();
+        let mut seen = PathHistory::default();
         let mut doubling = Doubling::varying(Duration::from_millis(50));
         let start = clock::now();
         let acks = 50 * rtts / 2;
 
         for n in 0..=acks {
             let us = 50_000 + 1000 * risen_ms * n / acks;
-            let ack = Ack {
+            let ack = AckSample {
                 now: start + Duration::from_millis(n),
                 rtt: Duration::from_micros(us),
                 ..ack(MDS)
@@ -237,7 +237,7 @@ fn random_acks_never_grow_the_window_by_more_than_the_controller() {
     for seed in 0..500 {
         let _clock = clock::Simulation::start(seed, Duration::from_secs(1));
         let random = crate::rand::rand_u64_uniform;
-        let mut seen = Path::default();
+        let mut seen = PathHistory::default();
         let mut doubling = Doubling::default();
         let mut now = clock::now();
         let (mut largest, mut grown, mut kept) = (0, 0, 0);
@@ -245,7 +245,7 @@ fn random_acks_never_grow_the_window_by_more_than_the_controller() {
         for _ in 0..300 {
             now += Duration::from_micros(random(30_000));
             largest += random(20);
-            let ack = Ack {
+            let ack = AckSample {
                 now,
                 rtt: Duration::from_micros(10_000 + random(100_000)),
                 min_rtt: Duration::from_micros(1 + random(10_000)),

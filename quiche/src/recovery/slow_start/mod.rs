@@ -23,10 +23,10 @@ pub use self::exit::*;
 use self::rapid::Convergence;
 use super::overshoot::room::Gone;
 use super::overshoot::room::Room;
-use super::overshoot::Ack;
+use super::overshoot::AckSample;
 use super::overshoot::Doubling;
 use super::overshoot::Growth;
-use super::overshoot::Path;
+use super::overshoot::PathHistory;
 #[cfg(feature = "qlog")]
 use super::search::Evaluation;
 use super::search::Search;
@@ -92,7 +92,7 @@ impl RecoveryConfig {
 /// The watch for a standing queue, and what it sees.
 #[derive(Debug, Default)]
 pub(super) struct QueueWatch {
-    pub(super) path: Path,
+    pub(super) path: PathHistory,
     pub(super) doubling: Doubling,
     /// Whether this is Rapid Start.
     is_rapid: bool,
@@ -102,7 +102,7 @@ pub(super) struct QueueWatch {
 
 impl QueueWatch {
     /// What the window may grow by, where no queue shows.
-    pub(super) fn growth(&self, ack: &Ack) -> Growth {
+    pub(super) fn growth(&self, ack: &AckSample) -> Growth {
         let excess = self.path.excess(ack).unwrap_or_default();
 
         match self.is_rapid && rapid::may_triple(excess, ack.min_rtt) {

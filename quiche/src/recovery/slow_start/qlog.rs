@@ -93,48 +93,22 @@ mod tests {
     use super::super::SearchConfig;
     use super::super::SlowStartExit;
     use super::*;
+    use crate::recovery::careful_resume_qlog::tests::LogBuffer;
     use crate::recovery::RecoveryOps;
     use crate::CongestionControlAlgorithm::CUBIC;
-    use std::sync::Arc;
-    use std::sync::Mutex;
 
-    /// What a log is made of, to be looked at afterwards.
-    #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
-
-    impl std::io::Write for Written {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// The names and data of a log of a flow until its slow start is over.
+    /// Returns the names and data of a log of a flow until its slow start is over.
     fn log_of(setting: Setting) -> Vec<(String, Value)> {
         let mut flow = Flow::new(setting);
-        let written = Written::default();
-        let mut log = QlogStreamer::new(
-            None,
-            None,
-            flow.now,
-            qlog::TraceSeq::new(None, None, None, None, vec![]),
-            EventImportance::Extra,
-            qlog::streamer::EventTimePrecision::MicroSeconds,
-            Box::new(written.clone()),
-        );
-        log.start_log().unwrap();
+        let buffer = LogBuffer::default();
+        let mut log = buffer.start_log(flow.now);
 
         for _ in 0..2000 {
             flow.run(0.05, |_| false);
             flow.recovery.slow_start_mut().unwrap().write_log(&mut log);
         }
 
-        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
-        let events = text.split('\u{1e}').filter_map(|line| {
-            let event: Value = serde_json::from_str(line).ok()?;
+        let events = buffer.lines().into_iter().filter_map(|event| {
             let name = event["name"].as_str()?.strip_prefix("slow_start:")?;
             Some((name.to_owned(), event["data"].clone()))
         });
