@@ -2,5 +2,6 @@
 
 #[test]
 fn the_whole_series_needs_no_stand_in() {
-    assert!(!cfg!(stand_ins), "a line in build.rs identifies no patch: has it a new name?");
+    let stand_ins = cfg!(stand_ins).then_some("a line in build.rs names no patch");
+    assert_eq!(stand_ins, None);
 }
