@@ -1,13 +1,13 @@
 //! Service of a store to event loops: one thread that may block, and bounded queues.
 //!
-//! Requests and answers have a queue each, and a callback wakes the event loop that has an
-//! answer to read.
+//! There is a queue of requests, and a queue of answers for each event loop. A callback wakes the
+//! event loop that has an answer to read.
 //!
-//! For a store that does not block ([`Backend::blocks()`]), the event loop itself performs
-//! requests, and wakes nobody: see [`StoreHandle::answers_at_once()`].
+//! If a store does not block ([`Backend::blocks()`]), the event loop performs requests itself, and
+//! no callback is called: see [`StoreHandle::answers_at_once()`].
 //!
-//! Only [`StoreService::flush()`] and [`StoreService::close()`] wait for the store. A request
-//! that does not fit into a queue is dropped and counted: a miss is always legal.
+//! Only [`StoreService::flush()`] and [`StoreService::close()`] wait for the store. When a queue is
+//! full, requests are dropped and counted: a connection can always do without an answer.
 
 mod mailbox;
 mod metrics;
@@ -42,15 +42,15 @@ use crate::service_metrics::ServiceMetrics;
 /// Settings of a [`StoreService`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceOptions {
-    /// The most requests in the queue, of all handles: reads fill at most half of it, and
-    /// requests that end a claim may fill it twice.
+    /// Maximum number of queued requests of all handles. Reads may use half of it; requests that
+    /// end a claim may use twice as much.
     pub queue_max: usize,
 
-    /// The most answers that one handle waits for or has not read: those to reads are at most
-    /// half of them.
+    /// Maximum number of outstanding and unread answers of one handle. Answers to reads may use
+    /// half of it.
     pub answers_max: usize,
 
-    /// How often expired entries are deleted.
+    /// Interval at which expired entries are deleted.
     pub sweep_interval: Duration,
 }
 
@@ -64,7 +64,7 @@ impl Default for ServiceOptions {
     }
 }
 
-/// Owns a store and its thread. After it is dropped, the thread performs what is queued and
+/// Owner of a store and its thread. After a drop, the thread performs the queued requests and
 /// ends.
 pub struct StoreService {
     backend: Arc<dyn Backend>,
@@ -107,7 +107,7 @@ impl StoreService {
         Ok(service)
     }
 
-    /// Returns a handle for one event loop, which `wake` wakes when answers wait.
+    /// Returns a handle for one event loop, which `wake` wakes when there are answers.
     pub fn handle(&self, wake: Wake) -> StoreHandle {
         StoreHandle {
             backend: self.backend.clone(),
@@ -117,12 +117,12 @@ impl StoreService {
         }
     }
 
-    /// Returns what was asked, answered and dropped since the start.
+    /// Returns the counters of requests and answers since the start.
     pub fn metrics(&self) -> ServiceMetrics {
         self.shared.metrics.snapshot()
     }
 
-    /// Returns what happened inside the store.
+    /// Returns the store's own counters.
     pub fn backend_counters(&self) -> BackendCounters {
         self.backend.counters()
     }
@@ -132,15 +132,15 @@ impl StoreService {
         StoreMonitor { backend: self.backend.clone(), shared: self.shared.clone() }
     }
 
-    /// Waits until everything that is queued now was performed, at most `limit`. Returns false
-    /// if time ran out.
+    /// Waits until all requests that are queued now have been performed. Returns false if that
+    /// takes longer than `limit`.
     pub fn flush(&self, limit: Duration) -> bool {
         self.shared.queue.wait_until_done(limit)
     }
 
-    /// Refuses new requests, performs what is queued, and closes the store, within at most
-    /// `limit`. Returns false if time ran out: the rest is lost with the process, and its claims
-    /// expire.
+    /// Refuses new requests, performs the queued ones, and closes the store. Returns false if that
+    /// takes longer than `limit`: the remaining requests are then lost with the process, and their
+    /// claims expire.
     pub fn close(self, limit: Duration) -> bool {
         self.shared.queue.close();
         self.shared.queue.wait_until_ended(limit)
@@ -148,12 +148,12 @@ impl StoreService {
 }
 
 impl StoreMonitor {
-    /// Returns what was asked, answered and dropped since the start.
+    /// Returns the counters of requests and answers since the start.
     pub fn metrics(&self) -> ServiceMetrics {
         self.shared.metrics.snapshot()
     }
 
-    /// Returns what happened inside the store.
+    /// Returns the store's own counters.
     pub fn backend_counters(&self) -> BackendCounters {
         self.backend.counters()
     }
@@ -163,7 +163,7 @@ impl StoreMonitor {
         self.shared.metrics.is_failing()
     }
 
-    /// Returns how many requests are queued.
+    /// Returns the number of queued requests.
     pub fn queued(&self) -> usize {
         self.shared.queue.len()
     }
@@ -176,41 +176,42 @@ impl Drop for StoreService {
 }
 
 impl StoreHandle {
-    /// Requests the record of `endpoint`. Returns false if there is no room: no answer will
-    /// come.
+    /// Requests the record of `endpoint`. Returns false if a queue is full: there will be no
+    /// answer.
     pub fn get(&self, tag: u64, endpoint: &RemoteEndpoint) -> bool {
         self.request(tag, Request::Get(endpoint.clone()))
     }
 
     /// Requests a claim on the record of `endpoint`, for a connection whose current RTT
-    /// is `rtt`. Returns false if there is no room: no answer will come.
+    /// is `rtt`. Returns false if a queue is full: there will be no answer.
     pub fn claim(&self, tag: u64, endpoint: &RemoteEndpoint, rtt: Duration) -> bool {
         self.request(tag, Request::Claim(endpoint.clone(), rtt))
     }
 
-    /// Records an observation. Returns false if there is no room.
+    /// Records an observation. Returns false if the queue is full.
     pub fn record(&self, endpoint: &RemoteEndpoint, observed: &PathState) -> bool {
         self.push(Item::new(Request::Record(endpoint.clone(), *observed), None))
     }
 
-    /// Releases a claim. Returns false if even the room that is reserved for this is full: the
-    /// claim ends with its lease.
+    /// Releases a claim. Returns false if even the reserved part of the queue is full: the claim
+    /// then ends with its lease.
     pub fn release(&self, endpoint: &RemoteEndpoint, token: ClaimToken) -> bool {
         self.push(Item::new(Request::Release(endpoint.clone(), token), None))
     }
 
     /// Forgets the record after a safe retreat, unless it was observed later than the one that
-    /// was `used`. Returns false if even the room that is reserved for this is full.
+    /// was `used`. Returns false if even the reserved part of the queue is full.
     pub fn forget(&self, endpoint: &RemoteEndpoint, token: ClaimToken, used: SystemTime) -> bool {
         self.push(Item::new(Request::Forget(endpoint.clone(), token, used), None))
     }
 
-    /// Returns whether each answer waits when its request returns. The service wakes nobody then.
+    /// Returns whether each answer is available as soon as its request returns. The service then
+    /// calls no callback.
     pub fn answers_at_once(&self) -> bool {
         !self.backend.blocks()
     }
 
-    /// Returns the next answer, if there is one. Answers come in the order of requests.
+    /// Returns the next answer, if there is one. Answers are in the order of requests.
     pub fn poll(&self) -> Option<Answer> {
         self.mailbox.take()
     }
@@ -248,7 +249,7 @@ impl StoreHandle {
         let outcome = perform_one(&*self.backend, &item.request).ok();
         self.shared.metrics.count(&item.request, outcome.as_ref());
         if let Some(reply_to) = item.reply_to {
-            // The mailbox is that of this handle, which is not dropped.
+            // Cannot fail: the mailbox belongs to this handle, which exists.
             let _ = reply_to.mailbox.deliver(reply_to.answer(&item.request, outcome.as_ref()));
         }
     }
