@@ -37,7 +37,7 @@ pub struct Downloader<'a> {
     transport: Transport,
     poller: Poller,
 
-    /// From the previous download, if the next may use it.
+    /// Data of the previous connection, if the next may use it.
     resumption: ResumptionData,
 }
 
@@ -47,7 +47,7 @@ struct ResumptionData {
     /// Validates the client's address once (RFC 9000, 8.1.3).
     token: Option<Vec<u8>>,
 
-    /// The TLS session.
+    /// Resumes the TLS session.
     session: Option<Vec<u8>>,
 }
 
@@ -67,8 +67,8 @@ impl<'a> Downloader<'a> {
         self.poller.sleep(length)
     }
 
-    /// Downloads on a new connection. Tries the host's addresses in turn until one answers, and
-    /// returns the measurements of that one.
+    /// Downloads on a new connection. Tries the host's addresses in turn until a server responds,
+    /// and returns the measurements of that connection.
     pub fn download(
         &mut self,
         body: &mut Body,
@@ -145,7 +145,7 @@ impl<'a> Downloader<'a> {
             peer,
             &mut self.transport.config,
         )
-        .map_err(|e| Failure::failed(format!("cannot set QUIC up: {e}")))?;
+        .map_err(|e| Failure::failed(format!("cannot set up QUIC: {e}")))?;
         std::mem::take(&mut self.resumption).offer(&mut transport);
 
         Ok(Connection {
@@ -171,13 +171,14 @@ impl<'a> Downloader<'a> {
 }
 
 impl ResumptionData {
-    /// Returns what the server issued on a connection.
+    /// Returns the token and session that the server issued on a connection.
     fn of(transport: &quiche::Connection) -> Self {
         let token = transport.new_token().map(<[u8]>::to_vec);
         Self { token, session: transport.session().map(<[u8]>::to_vec) }
     }
 
-    /// Offers it on a new connection. If that fails, the handshake takes a round trip more.
+    /// Offers token and session on a new connection. If that fails, the handshake takes one more
+    /// round trip.
     fn offer(self, transport: &mut quiche::Connection) {
         let session = self.session.map(|session| transport.set_session(&session));
         let token = self.token.map(|token| transport.set_token(&token));
@@ -219,7 +220,7 @@ impl Connection {
             self.flush()?;
         }
 
-        // Set while the socket may have packets that the poll does not report.
+        // True while the socket may have packets that the poll does not report again.
         let mut readable = false;
         while !self.exchange.complete {
             let timeout = match readable {
@@ -245,7 +246,7 @@ impl Connection {
         let info = quiche::RecvInfo { from: self.socket.peer(), to: self.socket.local() };
         let transport = &mut self.transport;
         let received = self.socket.receive(&mut self.receiver, |packet| {
-            // An error is that of one packet (ignored), or ends the connection, which
+            // An error concerns one packet, which is dropped, or ends the connection, which
             // `check_alive` detects.
             if let Err(e) = transport.recv(packet, info) {
                 log::debug!("packet of {} bytes: {e}", packet.len());
@@ -297,9 +298,9 @@ impl Connection {
         }
     }
 
-    /// Fails if the handshake is not complete: the error, mostly an ICMP message, means that
-    /// nothing answers at this address. Ignores it afterwards: such messages may be forged or
-    /// transient, and a time-out decides.
+    /// Fails if the handshake is not complete: the error, usually an ICMP message, means that no
+    /// server is at this address. Later errors are ignored, because such messages may be forged
+    /// or transient, and the idle timeout decides.
     fn on_socket_error(&self, error: io::Error) -> Result<(), Failure> {
         if self.transport.is_established() {
             log::debug!("socket: {error}");
@@ -314,7 +315,7 @@ impl Connection {
         }))
     }
 
-    /// Returns the time to the transport's next timer or the end of the time for the handshake.
+    /// Returns the time until the transport's next timer or the handshake timeout.
     fn timeout(&self, now: Instant) -> Option<Duration> {
         let handshake_end =
             (!self.transport.is_established()).then_some(self.started_at + self.connect_timeout);
@@ -337,7 +338,7 @@ impl Connection {
         }
         let waited = now.saturating_duration_since(self.started_at);
         match !self.transport.is_established() && waited >= self.connect_timeout {
-            true => Err(self.no_answer(waited)),
+            true => Err(self.no_response(waited)),
             false => Ok(()),
         }
     }
@@ -357,40 +358,40 @@ impl Connection {
         }
         if transport.is_timed_out() {
             return Err(match self.last_received_at {
-                Some(heard) if transport.is_established() => {
-                    self.stopped_answering(now.saturating_duration_since(heard))
+                Some(received_at) if transport.is_established() => {
+                    self.stopped_responding(now.saturating_duration_since(received_at))
                 }
-                _ => self.no_answer(now.saturating_duration_since(self.started_at)),
+                _ => self.no_response(now.saturating_duration_since(self.started_at)),
             });
         }
         match transport.is_closed() || transport.is_draining() {
             true => Err(Failure::failed(format!(
-                "the server does not know this connection any more, after {}",
+                "the server has lost this connection after {}",
                 self.exchange.extent()
             ))),
             false => Ok(()),
         }
     }
 
-    fn no_answer(&self, waited: Duration) -> Failure {
+    fn no_response(&self, waited: Duration) -> Failure {
         let peer = self.socket.peer();
         Failure::Unreachable(format!(
-            "no answer from {peer} within {:.1} s; does a server listen there, \
-             and does UDP get through?",
+            "no response from {peer} within {:.1} s; does a server listen there, and does a \
+             firewall block UDP?",
             waited.as_secs_f64()
         ))
     }
 
-    fn stopped_answering(&self, silence: Duration) -> Failure {
+    fn stopped_responding(&self, silence: Duration) -> Failure {
         Failure::failed(format!(
-            "the server stopped answering after {}: nothing came for {:.1} s",
+            "the server stopped responding after {}: no packet arrived for {:.1} s",
             self.exchange.extent(),
             silence.as_secs_f64()
         ))
     }
 
-    /// Closes the connection, so that the server does not wait for its own time-out. The last
-    /// bytes are already acknowledged.
+    /// Closes the connection, so that the server does not wait for its idle timeout. All data has
+    /// already been acknowledged.
     fn close(&mut self) {
         let no_error = h3::WireErrorCode::NoError as u64;
         if self.transport.close(true, no_error, b"").is_ok() {
@@ -400,13 +401,13 @@ impl Connection {
         }
     }
 
-    /// Warns if this machine dropped packets: the measurements are then not those of the path.
+    /// Warns if this machine dropped packets, which distorts the measurements of the path.
     fn warn_of_dropped_packets(&self) {
         match self.socket.dropped() {
             None | Some(0) => (),
             Some(count) => log::warn!(
-                "this machine dropped {count} packets that it could not read in time; raise \
-                 net.core.rmem_max, or leave it more CPU time"
+                "this machine dropped {count} packets because the socket was full; raise \
+                 net.core.rmem_max, or reduce its load"
             ),
         }
     }

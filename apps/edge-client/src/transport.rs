@@ -48,7 +48,7 @@ impl Transport {
                 config.set_application_protos(quiche::h3::APPLICATION_PROTOCOL)?;
                 Ok(config)
             })
-            .map_err(|e| Failure::failed(format!("cannot set QUIC up: {e}")))?;
+            .map_err(|e| Failure::failed(format!("cannot set up QUIC: {e}")))?;
 
         config.set_initial_max_data(WINDOW);
         config.set_initial_max_stream_data_bidi_local(WINDOW);

@@ -201,7 +201,7 @@ fn broken_body_fails_and_leaves_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("body");
     // How much came before the silence depends on what the network lost.
-    let silence: &[&str] = &["stopped answering after", "of 100000 bytes"];
+    let silence: &[&str] = &["stopped responding after", "of 100000 bytes"];
     let table: [(&str, &[&str]); 5] = [
         ("/short/100000", &["ended after 100000 of 100001 bytes"]),
         ("/reset/100000", &["gave up after"]),

@@ -168,9 +168,9 @@ fn missing_pristine_server_is_named_first() {
 #[test]
 fn failing_client_is_quoted_with_its_download() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    let client = "echo 'edge-client: no answer from 127.0.0.1:4002' >&2; exit 1";
+    let client = "echo 'edge-client: no response from 127.0.0.1:4002' >&2; exit 1";
     let error = measure(dir.path(), client).expect_err("failed");
     let line = format!("{error:#}");
-    assert!(line.contains("first connection, run 1") && line.contains("no answer"), "{line}");
+    assert!(line.contains("first connection, run 1") && line.contains("no response"), "{line}");
     assert!(!line.contains('\n'), "{line}");
 }

@@ -70,7 +70,7 @@ impl Client {
         let name = transport::server_name(&cli.target.host);
         let id = ConnectionId::from_ref(&id);
         let quic = quiche::connect(name, &id, socket.local(), peer, &mut transport.config)
-            .map_err(|e| Failure::failed(format!("cannot set QUIC up: {e}")))?;
+            .map_err(|e| Failure::failed(format!("cannot set up QUIC: {e}")))?;
         Ok(Self {
             quic,
             http: None,
@@ -218,7 +218,7 @@ impl Client {
         }
         let silent = quic.is_timed_out() || !quic.is_established() && waited >= cli.connect_timeout;
         if silent {
-            return Some(format!("no answer from {}", self.socket.peer()));
+            return Some(format!("no response from {}", self.socket.peer()));
         }
         (quic.is_closed() || quic.is_draining())
             .then(|| "the server does not know the connection any more".to_owned())
