@@ -1,10 +1,10 @@
 //! Pacing for Reno and CUBIC (RFC 9002, 7.7; RFC 9959, 3.3 and 4.3.2).
 //!
-//! Packets leave in batches. All packets of a batch share one release time and
-//! one pace, and the next batch is released when the rate has made up for it. A
-//! batch that a timer releases late is followed by others at no more than twice
-//! the rate until the schedule is met again, as far as the pace allows. Time in
-//! which there was nothing to send is not made up for.
+//! Packets are released in batches. All packets of a batch share one release
+//! time and one pace. The next batch is released after the time that the rate
+//! needs for the previous one. After a batch that a timer released late, the
+//! sender catches up at no more than twice the rate, within the limit of the
+//! pace. It does not catch up on time in which there was nothing to send.
 
 mod window_use;
 
@@ -13,30 +13,30 @@ use std::time::Instant;
 
 use window_use::WindowUse;
 
-/// The largest batch in normal operation, in bytes.
+/// Largest batch in normal operation, in bytes.
 const MAX_BATCH: usize = 64 * 1024;
 
-/// The share of a second whose worth of packets makes a batch.
+/// Number of batches per second, which determines the size of a batch.
 const BATCHES_PER_SECOND: u64 = 1000;
 
-/// How far a late sender catches up in normal operation, as a share of the RTT.
+/// Divisor of the RTT that limits catching up in normal operation.
 const CATCH_UP_RTT_DIVISOR: u32 = 8;
 
-/// The pace to keep now.
+/// Rate and granularity of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     /// Bytes per second; at least 1.
     pub(crate) rate: u64,
 
-    /// The most bytes that are released together.
+    /// Largest number of bytes that are released together.
     pub(crate) batch: usize,
 
-    /// How much of the time by which a batch is late is made up for.
+    /// Limit on the lateness that is caught up.
     pub(crate) catch_up: Duration,
 }
 
 impl Pace {
-    /// A window per RTT, times `gain`.
+    /// Returns the pace of `window` per RTT, times `gain`.
     pub(crate) fn new(
         window: usize, rtt: Duration, gain: f64, max_datagram_size: usize,
     ) -> Self {
@@ -54,7 +54,7 @@ impl Pace {
         }
     }
 
-    /// No faster than `max_rate`, in bytes per second.
+    /// Returns the pace limited to `max_rate`, in bytes per second.
     pub(crate) fn capped(self, max_rate: Option<u64>) -> Self {
         Pace {
             rate: self.rate.min(max_rate.unwrap_or(u64::MAX)).max(1),
@@ -62,20 +62,20 @@ impl Pace {
         }
     }
 
-    /// How long the rate takes for `bytes`, of a few batches at most.
+    /// Returns the time that the rate needs for `bytes`, at most a few batches.
     pub(crate) fn duration(&self, bytes: usize) -> Duration {
         let nanos = (bytes as u64).saturating_mul(1_000_000_000) / self.rate;
         Duration::from_nanos(nanos)
     }
 }
 
-/// When the next batch is released.
+/// Schedule of the next batch.
 #[derive(Clone, Copy, Debug)]
 struct Schedule {
-    /// By the rate.
+    /// Release time by the rate.
     due: Instant,
 
-    /// However late the schedule is.
+    /// Lower bound on the release time while the sender catches up.
     earliest: Instant,
 }
 
@@ -85,23 +85,24 @@ impl Schedule {
     }
 }
 
-/// The packets that are released together.
+/// Packets that are released together.
 #[derive(Clone, Copy, Debug)]
 struct Batch {
     pace: Pace,
 
-    /// When it was due by the rate, or would have been had its bytes so far left
-    /// just before the end of a pause.
+    /// Release time by the rate. After a pause, the time at which the batch
+    /// would have been due if its bytes had been sent just before the end of
+    /// the pause.
     due: Instant,
 
-    /// When it is released.
+    /// Actual release time.
     release: Instant,
 
-    /// When the next one would be, were this one full, but for pauses since:
-    /// what is left of it lapses.
+    /// Time at which the batch closes: the release time of the next batch if
+    /// this one were full.
     end: Instant,
 
-    /// Its bytes so far.
+    /// Bytes in the batch.
     bytes: usize,
 }
 
@@ -122,7 +123,7 @@ impl Batch {
         batch
     }
 
-    /// When the rate has made up for so many bytes of it.
+    /// Returns the schedule of the next batch, after `bytes` of this one.
     fn next(&self, bytes: usize) -> Schedule {
         let step = self.pace.duration(bytes);
 
@@ -132,7 +133,7 @@ impl Batch {
         }
     }
 
-    /// Whether a packet that is made at `now` may join it.
+    /// Returns whether a packet built at `now` may join the batch.
     fn is_open(&mut self, now: Instant) -> bool {
         if now >= self.end {
             self.end = self.next(self.pace.batch).release();
@@ -141,8 +142,9 @@ impl Batch {
         now < self.end
     }
 
-    /// Goes on at `now` as if its bytes so far had left just before, at the
-    /// rate. Most packets of a sender that waits for ACKs come after a pause.
+    /// Continues at `now` as if the bytes of the batch had been sent just
+    /// before, at the rate. Inlined because most packets of a sender that waits
+    /// for ACKs follow a pause.
     #[inline]
     fn skip_pause(&mut self, now: Instant) {
         let spent = self.pace.duration(self.bytes);
@@ -150,46 +152,46 @@ impl Batch {
     }
 }
 
+/// Pacer of one path.
 #[derive(Debug, Default)]
 pub(crate) struct Pacer {
-    /// Bytes that may still leave without pacing: the initial window, again
-    /// after idling (RFC 9002, 7.7).
+    /// Bytes that may still be sent without pacing: the initial window, at the
+    /// start and after idling (RFC 9002, 7.7).
     burst_left: usize,
 
-    /// What the next packet may still join.
+    /// Batch that the next packet may join.
     batch: Option<Batch>,
 
-    /// After the last batch that is complete.
+    /// Schedule after the last complete batch.
     schedule: Option<Schedule>,
 
-    /// The release time of the packet sent last.
+    /// Release time of the last packet.
     release: Option<Instant>,
 
-    /// Whether there was nothing to send after it.
+    /// Whether there was nothing to send after the last packet.
     is_paused: bool,
 
     pub(crate) window_use: WindowUse,
 }
 
 impl Pacer {
-    /// Forgets the schedule: the next packet starts a batch, with no burst
-    /// before it.
+    /// Resets the schedule: the next packet starts a batch, without a burst.
     pub(crate) fn restart(&mut self) {
         *self = Pacer::default();
     }
 
-    /// So many bytes may leave without pacing, no more.
+    /// Sets the number of bytes that may be sent without pacing.
     pub(crate) fn allow_burst(&mut self, bytes: usize) {
         self.burst_left = bytes;
     }
 
-    /// Nothing can be sent now, for want of data or of window: the time until
-    /// the next packet is not lost time.
+    /// Records that nothing can be sent now, for lack of data or window: the
+    /// time until the next packet is not caught up.
     pub(crate) fn pause(&mut self) {
         self.is_paused = true;
     }
 
-    /// When the next packet is released; None if at once.
+    /// Returns the release time of the next packet; `None` means at once.
     pub(crate) fn next_release(&self) -> Option<Instant> {
         if self.burst_left > 0 || self.batch.is_some() {
             return None;
@@ -198,14 +200,14 @@ impl Pacer {
         self.schedule.map(|next| next.release())
     }
 
-    /// The release time of the packet sent last.
+    /// Returns the release time of the last packet.
     pub(crate) fn last_release(&self) -> Option<Instant> {
         self.release
     }
 
-    /// Takes note of a packet of `size` bytes, made at `now`. Returns when it
-    /// is released. `burst`, when there is one, is what may leave at once
-    /// because nothing is in flight. `pace` is asked for once a batch.
+    /// Records a packet of `size` bytes, built at `now`, and returns its release
+    /// time. `burst`, if any, is the number of bytes that may be sent at once
+    /// because nothing is in flight. `pace` is called once for each batch.
     pub(crate) fn on_packet_sent(
         &mut self, size: usize, max_datagram_size: usize,
         pace: impl FnOnce() -> Pace, burst: Option<usize>, now: Instant,
@@ -245,13 +247,13 @@ impl Pacer {
         release
     }
 
-    /// The batch that a packet made at `now` joins.
+    /// Returns the batch that a packet built at `now` joins.
     fn open_batch(&mut self, now: Instant) -> Option<&mut Batch> {
         let batch = self.batch.as_mut()?;
         batch.is_open(now).then_some(batch)
     }
 
-    // Not a part of what happens for every packet.
+    // Not inlined: most packets join an open batch.
     #[inline(never)]
     fn begin_batch(
         &mut self, pace: impl FnOnce() -> Pace, was_paused: bool, now: Instant,

@@ -1,33 +1,37 @@
-//! Whether the congestion window is used, so that it may grow (RFC 9002, 7.8).
+//! Use of the congestion window, without which it must not grow (RFC 9002, 7.8).
 
-/// A window that doubles is twice what was in flight in the round trip before,
-/// and what is acknowledged waits for its release times.
+/// Largest ratio of window to flight at which the window counts as used: a
+/// doubling window is twice the flight of the previous round trip, and packets
+/// wait for their release times.
 const WINDOW_PER_FLIGHT_MAX: usize = 3;
 
-/// The most that was in flight, in this round trip and in the one before it.
+/// Largest flight of this round trip and of the previous one.
 ///
-/// Data that waits for its release time makes a sender limited by pacing, not
-/// by its data. One whose peer's flow control allows it little is so whenever
-/// it is allowed more, and its window would grow without end.
+/// A sender whose data waits for release times counts as limited by pacing, not
+/// by its data. If flow control limits it as well, that happens whenever the
+/// peer grants more, and the window would grow without limit.
 #[derive(Debug, Default)]
 pub(crate) struct WindowUse {
-    /// In bytes.
+    /// Largest flight of this round trip, in bytes.
     flight_max: usize,
+    /// Largest flight of the previous round trip, in bytes.
     flight_max_before: usize,
-    /// All packet number spaces of a connection count on from each other.
+    /// Number of the last packet. Numbers are unique across the packet number
+    /// spaces of a connection.
     last_sent: u64,
-    /// The round trip ends when a later packet is acknowledged.
+    /// Last packet of the previous round trip. This one ends when a later
+    /// packet is acknowledged.
     last_before: u64,
 }
 
 impl WindowUse {
-    /// `flight` is in flight with this packet.
+    /// Records a sent packet; `flight` includes it.
     pub(crate) fn on_sent(&mut self, pkt_num: u64, flight: usize) {
         self.last_sent = pkt_num;
         self.flight_max = self.flight_max.max(flight);
     }
 
-    /// `flight` was in flight with what is acknowledged.
+    /// Records an ACK; `flight` includes the acknowledged packets.
     pub(crate) fn on_ack(&mut self, largest_acked: u64, flight: usize) {
         if largest_acked > self.last_before {
             self.flight_max_before = self.flight_max;
@@ -36,7 +40,7 @@ impl WindowUse {
         }
     }
 
-    /// Whether so little of the window was in flight that it must not grow.
+    /// Returns whether the flight was too small for the window to grow.
     pub(crate) fn is_small(&self, window: usize) -> bool {
         let flight_max = self.flight_max.max(self.flight_max_before);
         flight_max < window / WINDOW_PER_FLIGHT_MAX
@@ -47,8 +51,8 @@ impl WindowUse {
 mod tests {
     use super::*;
 
-    /// The first ACK of a burst sees all in flight, the last next to nothing, and
-    /// between two round trips nothing has been sent of the new one.
+    /// At the first ACK of a burst everything is in flight, at the last almost
+    /// nothing, and between two round trips nothing of the new one was sent.
     #[test]
     fn the_most_of_two_round_trips_counts() {
         let mut window_use = WindowUse::default();
