@@ -1,9 +1,8 @@
 //! Simulation of one run: virtual time, the path, and the hosts at its ends.
 //!
-//! Owns the order of events, and what the hosts of a run share. A host handles
-//! all packets that arrive at one time before it sends. The behaviour of links is
-//! that of `link`, that of connections is quiche's, and the rules that must hold are
-//! in [`invariants`](crate::invariants).
+//! Owns the order of events and the state that the hosts of a run share. A host handles all packets
+//! that arrive at one time before it sends. Links behave as in the crate `link`, connections are
+//! quiche's, and [`invariants`](crate::invariants) has the rules that must hold.
 
 mod client;
 mod clock;
@@ -56,30 +55,30 @@ use crate::seeds;
 use crate::seeds::Purpose;
 use crate::trace::Folder;
 
-/// The most turns of a run's hosts without time passing.
+/// Maximum number of turns of a run's hosts at one time.
 const TURNS_AT_ONCE_MAX: u32 = 100_000;
 
 thread_local! {
-    /// Takes longer to create than many runs take.
+    /// State that is reused: creating it takes longer than many runs.
     static THREAD_STATE: RefCell<Option<ThreadState>> = const { RefCell::new(None) };
 }
 
-/// Runs `scenario` once; all that is random follows from `seed`. The fields of
-/// the outcome that a scenario's file decides are left empty.
+/// Runs `scenario` once. All randomness is derived from `seed`. The fields of the outcome that
+/// depend on the scenario's file are left empty.
 ///
 /// # Errors
 ///
-/// A [`RunError`]: a broken invariant, or a download that does not complete. Or
-/// settings that a link refuses.
+/// A [`RunError`] if an invariant is broken or a download does not complete; another error if a
+/// link refuses its settings.
 pub fn run(scenario: &Scenario, seed: u64) -> anyhow::Result<Outcome> {
     run_into(scenario, seed, None)
 }
 
-/// Runs as [`run`] does, and writes traces to `folder`, which it creates unless it exists.
+/// Runs `scenario` like [`run`] and writes traces to `folder`, which it creates if missing.
 ///
 /// # Errors
 ///
-/// As [`run`]; also if a trace cannot be written.
+/// Those of [`run`], and errors of writing a trace.
 pub fn run_traced(scenario: &Scenario, seed: u64, folder: &Path) -> anyhow::Result<Outcome> {
     run_into(scenario, seed, Some(Folder::new(folder)?))
 }
@@ -101,13 +100,14 @@ fn run_into(scenario: &Scenario, seed: u64, folder: Option<Folder>) -> anyhow::R
     })
 }
 
-/// A host of a flow.
+/// Host of a flow.
 #[derive(Clone, Copy, Debug)]
 enum Host {
     Client(usize),
     Server(usize),
 }
 
+/// State of one run.
 struct World<'a> {
     seed: u64,
     thread_state: &'a mut ThreadState,
@@ -115,14 +115,14 @@ struct World<'a> {
     clock: Clock,
     deadline: Duration,
     now: Duration,
-    /// How many turns the hosts have taken at this time.
+    /// Number of turns of the hosts at this time.
     turns_now: u32,
     wire: Wire,
     store: SimulatedStore,
     flows: Vec<FlowRun>,
-    /// Hosts that had an event and have not handled it.
+    /// Hosts with an event that they have not handled.
     ready: Vec<Host>,
-    /// Clients that are not complete, and servers that have not ended.
+    /// Number of clients that are not complete, and of servers that have not ended.
     downloading: usize,
     serving: usize,
 }
@@ -309,7 +309,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Starts the next of the flows in turn after one has ended.
+    /// Starts the flow that follows the ended one, if there is one.
     fn start_after(&mut self, index: usize) {
         let Some(next) = self.flows.get_mut(index + 1) else { return };
         if next.plan.after == Some(index) {
@@ -367,14 +367,14 @@ impl<'a> World<'a> {
             Some(client) => client.extent(),
             None => "it has not started".to_owned(),
         };
-        let why = if self.turns_now == TURNS_AT_ONCE_MAX {
-            "time stands still"
+        let reason = if self.turns_now == TURNS_AT_ONCE_MAX {
+            "time does not advance"
         } else if self.wire.queue.is_empty() {
-            "nothing is under way any more"
+            "no event is left"
         } else {
             "the deadline has passed"
         };
-        self.error(index, Failure::Stall(format!("{why}, {extent}")))
+        self.error(index, Failure::Stall(format!("{reason}, {extent}")))
     }
 
     fn error(&self, index: usize, failure: Failure) -> RunError {

@@ -276,7 +276,7 @@ fn standing_time_is_a_stall() {
     let mut world = World::new(&scenario, 1, &mut kept, None).unwrap();
     world.turns_now = TURNS_AT_ONCE_MAX - 1;
     let error = world.run().unwrap_err().to_string();
-    assert!(error.contains("stalled: time stands still"), "{error}");
+    assert!(error.contains("stalled: time does not advance"), "{error}");
 }
 
 /// Checks that a jump that the simulator does not know of is refused.
