@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_has_every_option_and_the_command_line_wins() {
+    fn file_sets_options_and_command_line_wins() {
         let dir = tempfile::tempdir().unwrap();
         let line = "--listen [::]:4433 --workers 3 --root www --store paths.db --store-entries 5 \
                     --cert c --key k --cc reno --pmtud off --resume off \
@@ -579,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_in_the_file_is_named_with_its_line() {
+    fn file_error_names_line_and_key() {
         let dir = tempfile::tempdir().unwrap();
         for (toml, named) in [
             ("[server]\n\nfrobnicate = 1", "edge.toml: line 3: [server] has no 'frobnicate'"),
