@@ -258,7 +258,7 @@ fn silent_port_is_given_up() {
     let url = format!("https://{addr}/");
     for limit in ["--connect-timeout", "--idle-timeout"] {
         let output = run(&[&url, limit, "0.2"]);
-        assert_fails(&output, 1, &[&url, "no answer"]);
+        assert_fails(&output, 1, &[&url, "no response"]);
         assert_eq!(stdout(&output), "");
     }
 }
@@ -363,7 +363,7 @@ fn load_counts_failures_and_goes_on() {
         ("/reset/1000", vec![], 2, "gave up"),
         ("/nowhere", vec![], 2, "answered 404"),
         ("/close/1000", vec!["--per-connection=1"], 6, "closed the connection"),
-        ("/silent/1000", vec!["--idle-timeout=0.5"], 2, "no answer"),
+        ("/silent/1000", vec!["--idle-timeout=0.5"], 2, "no response"),
     ] {
         let server = Server::start();
         let url = server.url(path);
@@ -381,5 +381,5 @@ fn load_without_server_ends() {
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", nobody.local_addr().unwrap());
     let args = [&url, "--insecure", "--requests=4", "--clients=2", "--connect-timeout=0.3"];
-    assert_fails(&run(&args), 1, &["4 of 4 requests failed", "no answer"]);
+    assert_fails(&run(&args), 1, &["4 of 4 requests failed", "no response"]);
 }
