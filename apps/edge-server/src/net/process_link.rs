@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 use std::net::Ipv6Addr;
 use std::net::SocketAddr;
 use std::net::SocketAddrV6;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::fd::OwnedFd;
 use std::os::fd::RawFd;
@@ -79,12 +80,12 @@ impl Link {
         }
     }
 
-    /// Receives the next datagram, if there is one.
+    /// Receives the next datagram, if there is one. Returns where it is in `buffer`.
     ///
     /// # Errors
     ///
     /// The other process has ended.
-    pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<(RecvInfo, Vec<u8>)>, Closed> {
+    pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<(RecvInfo, Range<usize>)>, Closed> {
         loop {
             let length = match net::recv(&self.0, &mut *buffer, RecvFlags::empty()) {
                 Ok((0, _)) => return Err(Closed),
@@ -93,8 +94,8 @@ impl Link {
                 Err(Errno::INTR) => continue,
                 Err(_) => return Err(Closed),
             };
-            if let Some(received) = decode(&buffer[..length]) {
-                return Ok(Some(received));
+            if let Some((info, at)) = decode(&buffer[..length]) {
+                return Ok(Some((info, at..length)));
             }
         }
     }
@@ -119,11 +120,12 @@ fn encode(address: SocketAddr) -> [u8; ADDRESS_BYTES] {
     bytes
 }
 
-fn decode(message: &[u8]) -> Option<(RecvInfo, Vec<u8>)> {
+/// Returns the addresses of a message, and where its datagram begins.
+fn decode(message: &[u8]) -> Option<(RecvInfo, usize)> {
     let (from, rest) = message.split_first_chunk()?;
     let (to, datagram) = rest.split_first_chunk()?;
     let info = RecvInfo { from: decode_address(from)?, to: decode_address(to)? };
-    Some((info, datagram.to_vec()))
+    Some((info, message.len() - datagram.len()))
 }
 
 fn decode_address(bytes: &[u8; ADDRESS_BYTES]) -> Option<SocketAddr> {
@@ -158,9 +160,9 @@ mod tests {
             one.send(RecvInfo { from, to: addresses[0] }, datagram).unwrap();
         }
         for (from, datagram) in addresses.into_iter().zip([&b""[..], b"x", &large]) {
-            let (info, received) = other.receive(&mut buffer).unwrap().unwrap();
+            let (info, range) = other.receive(&mut buffer).unwrap().unwrap();
             assert_eq!((info.from, info.to), (from, addresses[0]));
-            assert!(received == datagram);
+            assert!(buffer[range] == *datagram);
         }
         assert_eq!(other.receive(&mut buffer).unwrap(), None);
     }

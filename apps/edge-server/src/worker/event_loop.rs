@@ -12,6 +12,7 @@ use udp_batch::Receiver;
 use udp_batch::Socket;
 use udp_batch::GROUPS_MAX;
 
+use crate::net::process_link::MESSAGE_BYTES_MAX;
 use crate::telemetry::health::Heartbeat;
 use crate::worker::command::Command;
 use crate::worker::command::CommandReceiver;
@@ -42,6 +43,9 @@ pub struct EventLoop {
     /// There may be more in the socket, and from other processes.
     readable: bool,
     relayed: bool,
+
+    /// Memory for a datagram of another process. Empty if there was none yet.
+    relay_buffer: Vec<u8>,
 }
 
 /// A worker's connections to the other workers and to the process.
@@ -68,8 +72,17 @@ impl EventLoop {
             poller.watch_older(older)?;
         }
         let receiver = Receiver::new(GROUPS_MAX);
-        let (readable, relayed) = (false, false);
-        Ok(Self { socket, poller, receiver, worker, handles, readable, relayed })
+        let (readable, relayed, relay_buffer) = (false, false, Vec::new());
+        Ok(Self {
+            socket,
+            poller,
+            receiver,
+            worker,
+            handles,
+            readable,
+            relayed,
+            relay_buffer,
+        })
     }
 
     /// Serves until the command to drain or to stop has been carried out.
@@ -168,11 +181,12 @@ impl EventLoop {
     /// What other processes passed on.
     fn receive_relayed(&mut self) -> Received {
         let relay = &mut self.handles.relay;
+        self.relay_buffer.resize(MESSAGE_BYTES_MAX, 0);
         for _ in 0..RELAYED_MAX {
-            let Some((source, info, mut datagram)) = relay.next() else {
+            let Some((source, info, datagram)) = relay.next(&mut self.relay_buffer) else {
                 return Received::Drained;
             };
-            deliver(&mut self.worker, relay, &self.socket, (source, info), &mut datagram);
+            deliver(&mut self.worker, relay, &self.socket, (source, info), datagram);
         }
         Received::Full
     }

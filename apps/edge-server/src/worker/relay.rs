@@ -6,7 +6,6 @@ use quiche::RecvInfo;
 
 use crate::net::process_link::Closed;
 use crate::net::process_link::Link;
-use crate::net::process_link::MESSAGE_BYTES_MAX;
 
 /// Source of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +24,12 @@ pub enum DatagramSource {
 pub struct ProcessRelay {
     older: Option<Link>,
     newer: Option<Link>,
-    buffer: Vec<u8>,
 }
 
 impl ProcessRelay {
     /// Returns the links of a worker, whose process has taken over from an older one or not.
     pub fn new(older: Option<Link>) -> Self {
-        Self { older, newer: None, buffer: Vec::new() }
+        Self { older, newer: None }
     }
 
     /// Adds the link to a process that takes over.
@@ -61,14 +59,16 @@ impl ProcessRelay {
         })
     }
 
-    /// Returns the next datagram of another process.
-    pub fn next(&mut self) -> Option<(DatagramSource, RecvInfo, Vec<u8>)> {
-        self.buffer.resize(MESSAGE_BYTES_MAX, 0);
+    /// Receives the next datagram of another process, into `buffer`.
+    pub fn next<'a>(
+        &mut self,
+        buffer: &'a mut [u8],
+    ) -> Option<(DatagramSource, RecvInfo, &'a mut [u8])> {
         for (link, source) in
             [(&mut self.older, DatagramSource::Older), (&mut self.newer, DatagramSource::Newer)]
         {
-            match link.as_ref().map(|link| link.receive(&mut self.buffer)) {
-                Some(Ok(Some((info, datagram)))) => return Some((source, info, datagram)),
+            match link.as_ref().map(|link| link.receive(buffer)) {
+                Some(Ok(Some((info, range)))) => return Some((source, info, &mut buffer[range])),
                 Some(Err(Closed)) if source == DatagramSource::Older => *link = None,
                 _ => (),
             }
@@ -99,10 +99,11 @@ mod tests {
 
     /// Lets a worker relay a datagram that it does not know. Returns whether it keeps it.
     fn turn(worker: &mut ProcessRelay, expected: DatagramSource) -> bool {
-        let (source, info, datagram) = worker.next().unwrap();
-        assert_eq!((source, datagram.as_slice()), (expected, &b"x"[..]));
-        assert!(worker.next().is_none());
-        !worker.forward(source, info, &datagram)
+        let mut buffer = [0; 100];
+        let (source, info, datagram) = worker.next(&mut buffer).unwrap();
+        assert_eq!((source, &*datagram), (expected, &b"x"[..]));
+        assert!(worker.next(&mut [0; 100]).is_none());
+        !worker.forward(source, info, datagram)
     }
 
     #[test]
