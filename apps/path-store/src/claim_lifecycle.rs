@@ -194,14 +194,14 @@ impl ClaimLifecycle {
     }
 
     /// Returns whether [`on_idle`](Self::on_idle) would release the claim.
-    pub fn lingers(&self) -> bool {
+    pub fn is_lingering(&self) -> bool {
         matches!(self.claim, ClaimState::Lingering { .. })
     }
 
     /// Releases the claim after its jump: the client has all that it requested, and the path is
     /// free for the next jump.
     pub fn on_idle(&mut self, observed: Option<PathState>, now: Instant) -> [Option<Action>; 2] {
-        match self.lingers() {
+        match self.is_lingering() {
             true => [self.on_observation(observed, now), self.release()],
             false => [None, None],
         }
@@ -314,7 +314,7 @@ mod tests {
         let (mut lifecycle, now) = holding();
         lifecycle.on_jump();
         assert_eq!(lifecycle.on_outcome(ResumeOutcome::Normal, None, now), NOTHING);
-        assert!(lifecycle.lingers());
+        assert!(lifecycle.is_lingering());
         (lifecycle, now)
     }
 
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(lifecycle.claim_timeout(), Some(now + LINGER));
         assert_eq!(lifecycle.on_claim_timeout(now + LINGER - Duration::from_millis(1)), None);
         assert_eq!(lifecycle.on_claim_timeout(now + LINGER), release);
-        assert_eq!((lifecycle.claim_timeout(), lifecycle.lingers()), (None, false));
+        assert_eq!((lifecycle.claim_timeout(), lifecycle.is_lingering()), (None, false));
         assert_eq!(lifecycle.on_idle(None, now + LINGER), NOTHING);
 
         let (mut lifecycle, now) = lingering();

@@ -49,7 +49,7 @@ impl Connection {
         }
         let expired = self.claim_lifecycle.on_claim_timeout(now);
         self.perform(expired, store);
-        if self.claim_lifecycle.lingers() && self.http.as_ref().is_none_or(Session::is_idle) {
+        if self.claim_lifecycle.is_lingering() && self.http.as_ref().is_none_or(Session::is_idle) {
             let observed = self.observed();
             for action in self.claim_lifecycle.on_idle(observed, now) {
                 self.perform(action, store);

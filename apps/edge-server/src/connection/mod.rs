@@ -69,7 +69,7 @@ pub struct Connection {
     /// Whether it is on the worker's list of connections to serve.
     pub ready: bool,
 
-    /// Boxed, because it is large and moved twice.
+    /// Boxed, because it is large and a connection is moved when it is made.
     quic: Box<Quic>,
     http: Option<Session>,
     endpoint: RemoteEndpoint,
