@@ -73,16 +73,7 @@ impl EventLoop {
         }
         let receiver = Receiver::new(GROUPS_MAX);
         let (readable, relayed, relay_buffer) = (false, false, Vec::new());
-        Ok(Self {
-            socket,
-            poller,
-            receiver,
-            worker,
-            handles,
-            readable,
-            relayed,
-            relay_buffer,
-        })
+        Ok(Self { socket, poller, receiver, worker, handles, readable, relayed, relay_buffer })
     }
 
     /// Serves until the command to drain or to stop has been carried out.
