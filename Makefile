@@ -66,8 +66,9 @@ clean: ## Delete build products and results, never sources
 
 ##@ Check
 
-test: setup quiche ## Run every test: upstream's on the fork, ours, end to end, the fork's scripts
-	cargo test --workspace $(LOCKED)
+test: setup quiche ## Run every test: upstream's on the fork, ours, end to end, the fork's scripts; FILTER=goaway runs only Rust tests with that in their names
+	cargo test --workspace $(LOCKED) $(if $(FILTER),-- $(FILTER))
+ifndef FILTER
 	@sh scripts/test-fork.sh
 	@sh scripts/test-series.sh
 	@sh scripts/test-no-loss.sh
@@ -75,6 +76,7 @@ test: setup quiche ## Run every test: upstream's on the fork, ours, end to end, 
 	@sh scripts/test-layers.sh
 	@sh scripts/test-names.sh
 	@sh scripts/test-conformance.sh
+endif
 
 test-interop: setup quiche ## Run other HTTP/3 clients against edge-server; CLIENT='quinn aioquic' runs only these
 	@sh scripts/test-interop.sh $(LOCKED)

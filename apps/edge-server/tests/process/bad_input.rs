@@ -18,7 +18,7 @@ fn assert_refused(args: &[&str], code: i32, named: &str) {
 }
 
 #[test]
-fn each_bad_input_gives_one_line_that_names_it_and_a_code() {
+fn bad_input_gives_one_line_and_a_code() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -64,7 +64,7 @@ fn each_bad_input_gives_one_line_that_names_it_and_a_code() {
 }
 
 #[test]
-fn a_check_reads_everything_and_starts_and_writes_nothing() {
+fn check_reads_everything_and_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().to_str().unwrap();
     let config = dir.path().join("edge.toml");
@@ -98,7 +98,7 @@ fn a_check_reads_everything_and_starts_and_writes_nothing() {
 }
 
 #[test]
-fn a_damaged_store_is_set_aside_with_a_warning() {
+fn damaged_store_is_set_aside_with_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let store = dir.path().join("paths.db");
     fs::write(&store, "this is no database, whatever its name says".repeat(300)).unwrap();
@@ -119,7 +119,7 @@ fn a_damaged_store_is_set_aside_with_a_warning() {
 }
 
 #[test]
-fn a_throw_away_certificate_is_announced() {
+fn self_signed_certificate_is_announced() {
     let dir = tempfile::tempdir().unwrap();
     let (mut server, _) = serve(dir.path(), &[]);
     server.wait_for("self-signed certificate");

@@ -152,14 +152,14 @@ fn assert_serves_through(
 }
 
 #[test]
-fn a_redis_that_is_killed_and_restarted_costs_jumps_only() {
+fn redis_killed_and_restarted_costs_jumps_only() {
     let mut redis = RedisServer::start(&[]);
     let no_pause = Duration::ZERO;
     assert_serves_through(&mut redis, RedisServer::kill, no_pause, RedisServer::restart);
 }
 
 #[test]
-fn a_redis_that_stands_still_costs_jumps_only() {
+fn redis_that_stands_still_costs_jumps_only() {
     let mut redis = RedisServer::start(&[]);
     let pause = Duration::from_secs(1);
     assert_serves_through(&mut redis, |redis| redis.pause(), pause, |redis| redis.resume());
@@ -167,14 +167,14 @@ fn a_redis_that_stands_still_costs_jumps_only() {
 
 #[test]
 #[ignore = "half a minute: make check-long"]
-fn a_redis_that_stands_still_for_half_a_minute_costs_jumps_only() {
+fn redis_that_stands_still_long_costs_jumps_only() {
     let mut redis = RedisServer::start(&[]);
     let pause = Duration::from_secs(30);
     assert_serves_through(&mut redis, |redis| redis.pause(), pause, |redis| redis.resume());
 }
 
 #[test]
-fn a_redis_that_talks_nonsense_costs_jumps_only() {
+fn redis_that_talks_nonsense_costs_jumps_only() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -195,7 +195,7 @@ fn a_redis_that_talks_nonsense_costs_jumps_only() {
 }
 
 #[test]
-fn a_folder_that_vanishes_costs_jumps_only() {
+fn store_folder_that_vanishes_costs_jumps_only() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("paths.db");
     let bench = Bench::new(store.to_str().unwrap());
@@ -215,7 +215,7 @@ fn a_folder_that_vanishes_costs_jumps_only() {
 // It is of the number that a version to come may give its schema; a server of that
 // version may have it open.
 #[test]
-fn a_newer_versions_file_costs_jumps_only_and_is_left_alone() {
+fn store_of_a_newer_version_is_left_alone() {
     const SCHEMA_AT: u64 = 60;
 
     let folder = tempfile::tempdir().unwrap();
@@ -243,7 +243,7 @@ fn a_newer_versions_file_costs_jumps_only_and_is_left_alone() {
 // One process finds out, and sets it aside; those that have it open move to the new
 // one, without an incident.
 #[test]
-fn a_file_that_is_overwritten_costs_jumps_only() {
+fn store_file_overwritten_costs_jumps_only() {
     const PAGE_BYTES: u64 = 2048;
 
     let folder = tempfile::tempdir().unwrap();
@@ -274,7 +274,7 @@ fn a_file_that_is_overwritten_costs_jumps_only() {
 
 // The disk is known to the server alone, and full between two signs that it gets.
 #[test]
-fn a_full_disk_costs_jumps_only() {
+fn full_disk_costs_jumps_only() {
     const SCRIPT: &str = r#"
         disk=$1; sign=$2; shift 2
         mount -t tmpfs -o size=300k tmpfs "$disk" || exit
@@ -293,7 +293,6 @@ fn a_full_disk_costs_jumps_only() {
     command.args(["-rm", "sh", "-c", SCRIPT, "sh"]).arg(disk.path()).arg(folder.path());
     command.arg(env!("CARGO_BIN_EXE_edge-server")).args(["--listen", "127.0.0.1:0", "--root"]);
     command.arg(folder.path()).args(with_store(store.to_str().unwrap()));
-    command.env("RUST_LOG", "edge_server=debug,path_store=warn");
     let signs = folder.path().to_path_buf();
     let sign = |name: &str| drop(File::create(signs.join(name)).unwrap());
 
@@ -323,7 +322,7 @@ fn a_full_disk_costs_jumps_only() {
 // The client is silent meanwhile. A transport that took more than a window because it
 // probes would leave nothing to claim a set for.
 #[test]
-fn a_set_that_is_read_while_the_transport_probes_is_claimed() {
+fn store_reply_while_probing_is_claimed() {
     const BODY_BYTES: u64 = 100_000;
 
     let redis = RedisServer::start(&[]);
@@ -349,7 +348,7 @@ fn a_set_that_is_read_while_the_transport_probes_is_claimed() {
 
 // Nothing in the store tells who the clients were, and they are found again.
 #[test]
-fn with_keys_the_store_holds_no_client_address() {
+fn hash_keys_keep_addresses_out_of_the_store() {
     let redis = RedisServer::start(&[]);
     let folder = tempfile::tempdir().unwrap();
     let keys = folder.path().join("keys");

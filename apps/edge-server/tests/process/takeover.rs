@@ -61,9 +61,7 @@ impl Line {
         let (root, socket, secrets) = (path(""), path("takeover.sock"), path("secrets"));
         let args = ["--listen", &listen, "--root", &root, "--speedtest", "--workers", "2"];
         let more = ["--takeover", &socket, "--metrics", &metrics, "--secrets", &secrets];
-        let mut command = server_command(&[&args[..], &more].concat());
-        command.env("RUST_LOG", "edge_server=debug");
-        command
+        server_command(&[&args[..], &more].concat())
     }
 }
 
@@ -76,7 +74,7 @@ fn get(address: SocketAddr, bytes: usize) -> usize {
 }
 
 #[test]
-fn connections_are_finished_by_the_old_server_and_begun_with_the_new() {
+fn takeover_leaves_connections_to_the_old_server() {
     let (line, mut old) = Line::begin();
     // On both workers, but for one time in many.
     let mut clients: Vec<_> = (0..8).map(|_| Client::connect(line.address)).collect();
@@ -104,7 +102,7 @@ fn connections_are_finished_by_the_old_server_and_begun_with_the_new() {
 
 // Also whose handshake is under way.
 #[test]
-fn no_request_is_lost() {
+fn takeover_loses_no_request() {
     let (line, mut old) = Line::begin();
     let over = Arc::new(AtomicBool::new(false));
     let address = line.address;
@@ -133,7 +131,7 @@ fn no_request_is_lost() {
 
 // As a load of many clients sees it, of which each keeps its connection as long as it may.
 #[test]
-fn a_load_loses_nothing_by_a_reload_and_a_restart() {
+fn takeover_and_reload_lose_nothing_under_load() {
     let (line, mut old) = Line::begin();
     // Takes four seconds on any machine.
     let mut path = emulate(line.address, "--rate 200 --rtt 20 --buffer 1000000");
@@ -160,7 +158,7 @@ fn a_load_loses_nothing_by_a_reload_and_a_restart() {
 }
 
 #[test]
-fn packets_go_on_from_server_to_server() {
+fn takeover_chain_passes_packets_on() {
     let (line, mut oldest) = Line::begin();
     let mut of_oldest = Client::connect(line.address);
     let first = of_oldest.open_request("/bytes/5");
@@ -182,7 +180,7 @@ fn packets_go_on_from_server_to_server() {
 }
 
 #[test]
-fn clients_of_a_server_that_dies_hear_it_from_the_next() {
+fn takeover_tells_clients_of_a_dead_server() {
     let (line, mut old) = Line::begin();
     let mut client = Client::connect(line.address);
     let download = client.request("GET", LONG);
@@ -195,7 +193,7 @@ fn clients_of_a_server_that_dies_hear_it_from_the_next() {
 }
 
 #[test]
-fn a_server_that_cannot_take_over_leaves_the_other_alone() {
+fn takeover_that_fails_leaves_the_other_alone() {
     let (mut line, mut old) = Line::begin();
     let (right, port) = (line.address, line.address.port());
     line.address = SocketAddr::new([127, 0, 0, 2].into(), port);

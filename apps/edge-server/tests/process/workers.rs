@@ -33,7 +33,7 @@ fn download(from: impl std::fmt::Display, bytes: usize, repeat: usize) {
 }
 
 #[test]
-fn connections_spread_evenly_over_the_workers() {
+fn workers_share_connections_evenly() {
     const CONNECTIONS: usize = 100;
     let mut server = Running::start(&mut server_command(&TWO_WORKERS));
     let metrics = server.metrics_address();
@@ -60,7 +60,7 @@ fn change_addresses_amid_downloads(server: &mut Running) {
 }
 
 #[test]
-fn a_client_that_moves_stays_with_its_worker() {
+fn worker_keeps_a_client_that_moves() {
     let mut server = Running::start(&mut server_command(&TWO_WORKERS));
     change_addresses_amid_downloads(&mut server);
     assert_eq!(server.count("does not steer"), 0);
@@ -91,7 +91,7 @@ fn refuse_socket_programs(dir: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn without_the_kernels_help_workers_pass_packets_on() {
+fn workers_pass_packets_on_without_steering() {
     let dir = tempfile::tempdir().unwrap();
     let library = refuse_socket_programs(dir.path());
     let mut server = Running::start(server_command(&TWO_WORKERS).env("LD_PRELOAD", library));
@@ -100,7 +100,7 @@ fn without_the_kernels_help_workers_pass_packets_on() {
 }
 
 #[test]
-fn a_worker_alone_does_without_the_kernels_help() {
+fn worker_alone_needs_no_steering() {
     let args = ["--listen", "127.0.0.1:0", "--root", ".", "--workers", "1"];
     let mut server = Running::start(&mut server_command(&args));
     server.address();
@@ -108,7 +108,7 @@ fn a_worker_alone_does_without_the_kernels_help() {
 }
 
 #[test]
-fn another_server_does_not_share_the_address_unnoticed() {
+fn address_is_not_shared_with_another_server() {
     let mut server = Running::start(&mut server_command(&TWO_WORKERS));
     let address = server.address().to_string();
     for workers in ["1", "2"] {

@@ -73,7 +73,7 @@ fn assert_bounded(args: &[&str], cases: &[Case]) {
 }
 
 #[test]
-fn amplification_of_unproven_addresses_is_three_at_most() {
+fn amplification_of_unproven_addresses_is_bounded() {
     assert_bounded(
         &[],
         &[
@@ -94,20 +94,20 @@ fn amplification_of_unproven_addresses_is_three_at_most() {
 }
 
 #[test]
-fn amplification_of_retry_is_three_at_most() {
+fn amplification_of_retry_is_bounded() {
     let initials: Case = ("Retry", true, |l, s| vec![first_packet(l, s); 5]);
     assert_bounded(&["--retry-above", "0"], &[initials]);
 }
 
 #[test]
-fn amplification_of_refusals_is_three_at_most() {
+fn amplification_of_refusals_is_bounded() {
     let initials: Case = ("refused", true, |l, s| vec![first_packet(l, s); 5]);
     assert_bounded(&["--connections-max", "1"], &[initials]);
 }
 
 // The limit is each client's own, however many there are and whether Retry comes and goes.
 #[test]
-fn amplification_is_bounded_while_retry_comes_and_goes() {
+fn amplification_is_bounded_as_retry_comes_and_goes() {
     let server = Server::start(&["--retry-above", "1", "--handshake-timeout", "3"]);
     for round in 0..2 {
         for _ in 0..3 {

@@ -236,7 +236,7 @@ fn resume_except_leaves_its_subnet_alone() {
 
 // RFC 9959, 3.3 and 3.5.
 #[test]
-fn jump_over_a_narrower_path_retreats_and_is_forgotten() {
+fn jump_over_a_narrower_path_retreats_and_forgets() {
     // The jump is twice what the path carries in the round trip it is paced over.
     let lab = lab_with(Saved::new(500_000, 100));
     let narrow = Path::new(10.0, 100, 30_000);
@@ -255,7 +255,7 @@ fn jump_over_a_narrower_path_retreats_and_is_forgotten() {
 
 // RFC 9959, 3.2; the parameters stay, as only retreat and expiry delete them.
 #[test]
-fn reconnaissance_ends_with_a_loss_and_keeps_what_is_saved() {
+fn reconnaissance_with_a_loss_keeps_what_is_saved() {
     let lab = lab_with(SAVED);
     // The handshake takes 2 or 3 datagrams, the initial window the 10 after.
     let phases = download(&lab, &path().dropping("8"), OBJECT_BYTES);
@@ -329,7 +329,7 @@ fn after_silence(saved: Saved, silence: Duration) -> Vec<PhaseChange> {
 
 // RFC 9959, 3.2.
 #[test]
-fn saved_parameters_that_expire_before_the_jump_are_not_used() {
+fn saved_parameters_expire_before_the_jump() {
     let life = Duration::from_secs(6);
     let phases = after_silence(Saved { lives: life, ..Saved::new(250_000, 10) }, life);
     assert_eq!(whats(&phases), [GIVEN, "normal: lifetime_passed"]);
@@ -422,7 +422,7 @@ fn response_within_the_initial_window_claims_nothing() {
 
 // RFC 9959, 2.2: what is saved is about one remote endpoint.
 #[test]
-fn observation_ends_when_the_client_moves_to_another_subnet() {
+fn observation_ends_when_the_client_changes_subnet() {
     let lab = Lab::new();
     let server = lab.serve(&["--speedtest"]);
     let mut client = server.client().over(&Path::new(50.0, 40, 250_000)).connect();
@@ -503,7 +503,7 @@ fn forged_acknowledgements_end_their_connection() {
 
 // RFC 9959, 3.2: an RTT of less than half the saved one is another path.
 #[test]
-fn delayed_acknowledgements_cost_the_next_its_jump_alone() {
+fn delayed_acknowledgements_cost_one_jump_alone() {
     const OTHER_PATHS: &str =
         "edge_server_resume_phases_total{phase=\"normal\",trigger=\"rtt_not_validated\"}";
     let subnet = Subnet::new();
@@ -516,7 +516,7 @@ fn delayed_acknowledgements_cost_the_next_its_jump_alone() {
 
 // RFC 9959, 3.5: the first jump fails and has what is saved forgotten; then it is held off.
 #[test]
-fn neighbour_on_a_faster_link_makes_one_download_retreat() {
+fn neighbour_on_a_faster_link_costs_one_retreat() {
     let slow = Path::new(2.0, 40, 20_000);
     let subnet = Subnet::new();
     subnet.download(&Path::new(50.0, 40, 250_000), LONG_BYTES);
@@ -532,7 +532,7 @@ fn neighbour_on_a_faster_link_makes_one_download_retreat() {
 }
 
 #[test]
-fn client_that_fails_its_own_jump_leaves_nothing_saved() {
+fn client_failing_its_own_jump_leaves_nothing_saved() {
     let subnet = Subnet::new();
     subnet.lab.plant(SAVED);
     subnet.download(&path().dropping("50-54"), OBJECT_BYTES);
@@ -590,6 +590,6 @@ fn forged_and_silent_clients_keep_nobody_from_a_jump() {
 
 #[test]
 #[ignore = "ten thousand handshakes: make check-long"]
-fn ten_thousand_forged_clients_keep_nobody_from_a_jump() {
+fn many_forged_clients_keep_nobody_from_a_jump() {
     assert_abuse_is_in_vain(10_000);
 }

@@ -73,7 +73,7 @@ fn amplification(token: bool) -> f64 {
 
 // RFC 9000, 8.1.
 #[test]
-fn early_data_without_a_token_is_answered_thrice_at_most() {
+fn early_data_without_a_token_is_limited_threefold() {
     assert!(amplification(false) <= 3.0);
     assert!(amplification(true) > 3.0);
 }

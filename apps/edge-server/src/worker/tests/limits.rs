@@ -74,7 +74,7 @@ fn forged_addresses_do_not_lock_their_subnet_out() {
 }
 
 #[test]
-fn handshake_that_completes_in_a_full_subnet_is_refused() {
+fn handshake_completed_in_a_full_subnet_is_refused() {
     let args = ["--connections-per-subnet", "16", "--handshake-timeout", "1000"];
     let server = Server::start(&args);
     // It has the server's handshake and has not sent the end of its own.
@@ -89,7 +89,7 @@ fn handshake_that_completes_in_a_full_subnet_is_refused() {
 }
 
 #[test]
-fn limit_of_handshakes_a_second_has_clients_prove_themselves() {
+fn limit_of_handshakes_a_second_sends_retry() {
     let server = Server::start(&["--handshakes-per-second", "1"]);
     served(&server);
     assert!(retries(&server, "rate") > 0);

@@ -18,7 +18,7 @@ fn packets_towards_the_client(mtu: u32, bytes: usize, args: &[&str]) -> Vec<Offe
 }
 
 #[test]
-fn packets_have_a_common_size_until_a_probe_is_worth_it() {
+fn packets_have_a_common_size_before_a_probe() {
     for (bytes, args, size) in [(1_000_000, &["--pmtud", "off"][..], 1350), (5000, &[], 1200)] {
         let packets = packets_towards_the_client(1500, bytes, args);
         let longest = packets.iter().map(|packet| packet.bytes).max();

@@ -80,7 +80,7 @@ fn qlogs_are_of_the_subnets_that_a_reload_names() {
 
 // In a packet of their own they would cost both ends a system call more.
 #[test]
-fn connection_ids_to_spare_come_with_the_first_packets() {
+fn spare_connection_ids_come_with_first_packets() {
     let server = Server::start(&["--qlog-dir", "DIR/qlogs"]);
     server.connect().get("/");
     server.stop();

@@ -35,7 +35,7 @@ fn get_of(client: &mut Client, host: &str, path: &str) -> super::client::Respons
 }
 
 #[test]
-fn hosts_have_certificates_folders_and_rules_of_their_own() {
+fn hosts_have_their_own_certificates_and_rules() {
     let lab = Lab::new();
     for (folder, file) in [("www", "index.html"), ("a", "index.html"), ("b", "index.html")] {
         lab.write(&format!("{folder}/{file}"), folder);
@@ -113,7 +113,7 @@ fn two_folders() -> Lab {
 }
 
 #[test]
-fn reload_changes_hosts_for_requests_and_certificates_for_connections() {
+fn reload_changes_hosts_and_certificates() {
     const ARGS: [&str; 3] = ["--speedtest", "--config", "DIR/edge.toml"];
     let lab = two_folders();
     certify(&lab, "a.example");

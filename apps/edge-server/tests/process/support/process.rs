@@ -175,8 +175,7 @@ pub fn sibling(name: &str) -> PathBuf {
 pub fn serve(root: &Path, more: &[&str]) -> (Running, SocketAddr) {
     let mut args = vec!["--listen", "127.0.0.1:0", "--root", root.to_str().unwrap()];
     args.extend(more);
-    let mut server =
-        Running::start(server_command(&args).env("RUST_LOG", "edge_server=debug,path_store=warn"));
+    let mut server = Running::start(&mut server_command(&args));
     let address = server.address();
     (server, address)
 }
