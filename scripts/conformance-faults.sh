@@ -16,9 +16,10 @@ TEST_SECONDS_MAX=900
 target_of() { # PATH::NAME
     package=$(echo "$1" | cut -d / -f 2)
     case $1 in
-    apps/*/tests/*) echo "-p $package --test $(basename "${1%%::*}" .rs)" ;;
-    apps/path-store/*) echo "-p $package --lib" ;;
-    apps/*) echo "-p $package --bin $package" ;;
+    apps/path-store/src/*) echo "-p $package --lib" ;;
+    apps/*/src/*) echo "-p $package --bin $package" ;;
+    # A file, or a folder with its main.rs.
+    apps/*/tests/*) echo "-p $package --test $(echo "$1" | cut -d / -f 4 | sed 's/\.rs::.*//')" ;;
     *) echo "-p quiche --features ffi,internal,qlog --lib" ;;
     esac
 }
