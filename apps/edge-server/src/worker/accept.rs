@@ -1,5 +1,5 @@
-//! Packets that belong to no connection of a worker: who gets in, and what the others
-//! are told.
+//! Acceptance of new connections, and replies to other packets of no connection: Retry,
+//! refusal, Version Negotiation, stateless reset.
 
 use std::net::IpAddr;
 
@@ -30,8 +30,8 @@ use crate::worker::Worker;
 use crate::worker::INITIAL_BYTES_MIN;
 
 impl Worker {
-    /// Handles a datagram with an unknown connection ID: a new client's, that of a
-    /// connection that is no more, or nothing. Returns the slot of a new connection.
+    /// Handles a datagram with an unknown connection ID: of a new client, of a connection that
+    /// has ended, or of neither. Returns the slot of a new connection.
     pub(super) fn handle_first_packet(
         &mut self,
         sink: &dyn PacketSink,
@@ -55,7 +55,7 @@ impl Worker {
             return None;
         }
         if self.drain.stage() > Stage::Serving {
-            // RFC 9000, 5.2.2: the client learns at once that it has to go elsewhere.
+            // RFC 9000, 5.2.2: the client learns at once that it has to connect elsewhere.
             self.refuse(sink, info, header, Refusal::Draining);
             return None;
         }
@@ -147,7 +147,7 @@ impl Worker {
         });
     }
 
-    /// Tells a client that its connection is no more.
+    /// Sends a stateless reset: the client's connection has ended.
     fn reset(
         &mut self,
         sink: &dyn PacketSink,

@@ -1,5 +1,5 @@
-//! One worker's event loop: waits, receives in batches, and lets the worker
-//! serve what has changed.
+//! Event loop of one worker: waits, receives in batches, and lets the worker serve the
+//! connections that have changed.
 
 use std::io;
 
@@ -25,8 +25,8 @@ use crate::worker::shutdown_barrier::ShutdownBarrier;
 use crate::worker::Destination;
 use crate::worker::Worker;
 
-/// Receive calls in a row before connections are served: they must not wait
-/// for a flood to end.
+/// Receive calls in a row before connections are served, which must not wait for the end of a
+/// flood.
 const RECEIVES_MAX: usize = 8;
 
 /// Datagrams of other processes in a row, likewise.
@@ -40,15 +40,15 @@ pub struct EventLoop {
     worker: Worker,
     handles: WorkerHandles,
 
-    /// There may be more in the socket, and from other processes.
+    /// Whether there may be more in the socket, and from other processes.
     readable: bool,
     relayed: bool,
 
-    /// Memory for a datagram of another process. Empty if there was none yet.
+    /// Memory for a datagram of another process, allocated for the first one.
     relay_buffer: Vec<u8>,
 }
 
-/// A worker's connections to the other workers and to the process.
+/// Handles of one worker's links to other workers and to the process.
 pub struct WorkerHandles {
     pub forwarding: Forwarding,
     pub commands: CommandReceiver,
@@ -89,7 +89,7 @@ impl EventLoop {
                 true => self.poller.look(),
                 false => {
                     let now = clock::now();
-                    self.poller.wait(self.worker.deadline(), self.worker.gathers(now), now)
+                    self.poller.wait(self.worker.deadline(), self.worker.may_gather(now), now)
                 }
             };
             let readiness = readiness.context("cannot wait for packets")?;
@@ -107,14 +107,16 @@ impl EventLoop {
                 self.relayed = self.receive_relayed() == Received::Full;
             }
             if readiness.mail {
-                self.worker.on_store();
+                self.worker.on_store_replies();
                 self.worker.on_chunks_read();
                 self.take_forwarded();
             }
             self.worker.serve(&self.socket);
-            let waits = self.worker.waits_for_room();
-            self.poller.watch_room(&self.socket, waits).context("cannot wait for room")?;
-            if self.worker.is_over() && self.handles.shutdown_barrier.is_complete() {
+            let waits = self.worker.has_unsent_packets();
+            self.poller
+                .watch_writable(&self.socket, waits)
+                .context("cannot wait until the socket is writable")?;
+            if self.worker.is_shut_down() && self.handles.shutdown_barrier.is_complete() {
                 self.worker.end();
                 return Ok(());
             }
@@ -153,23 +155,23 @@ impl EventLoop {
             match received {
                 Ok(Received::Full) => (),
                 Ok(Received::Drained) => return Received::Drained,
-                // Tells of an earlier send and is taken off by being told.
+                // The error of an earlier send, which the kernel reports once.
                 Err(e) => debug!("receive: {e}"),
             }
         }
         Received::Full
     }
 
-    /// What came to other workers of this process.
+    /// Delivers what other workers of this process have forwarded.
     fn take_forwarded(&mut self) {
         while let Some(mut forwarded) = self.handles.forwarding.next() {
-            let came = (DatagramSource::Socket, forwarded.info);
+            let origin = (DatagramSource::Socket, forwarded.info);
             let (worker, relay) = (&mut self.worker, &mut self.handles.relay);
-            deliver(worker, relay, &self.socket, came, &mut forwarded.datagram);
+            deliver(worker, relay, &self.socket, origin, &mut forwarded.datagram);
         }
     }
 
-    /// What other processes passed on.
+    /// Delivers what other processes have sent.
     fn receive_relayed(&mut self) -> Received {
         let relay = &mut self.handles.relay;
         self.relay_buffer.resize(MESSAGE_BYTES_MAX, 0);

@@ -30,7 +30,7 @@ impl AllocatorPurge {
     /// Purges, if it is time.
     pub fn on_turn(&mut self, now: Instant) {
         if self.at.take_if(|at| *at <= now).is_some() {
-            debug!("memory is tidied");
+            debug!("memory is purged");
             // SAFETY: may be called at any time; takes no memory that is in use.
             unsafe { libmimalloc_sys::mi_collect(false) };
         }

@@ -1,5 +1,5 @@
-//! The connections of one event loop: packets are routed to them, new ones are
-//! accepted, and each is served when something has happened to it.
+//! Worker: the connections of one event loop. Gives them their packets, accepts new ones, and
+//! serves each when something has happened to it.
 
 mod accept;
 mod cid_table;
@@ -67,14 +67,14 @@ use crate::worker::timer_queue::TimerQueue;
 
 quiche::stand_ins!();
 
-/// Memory for what clients upload: a piece is counted and dropped.
+/// Memory for uploads, whose content is counted and dropped.
 const SCRATCH_BYTES: usize = 64 << 10;
 
 /// Shortest datagram with an Initial packet, in bytes (RFC 9000, 14.1), and shortest one
 /// that may open a connection.
 const INITIAL_BYTES_MIN: usize = 1200;
 
-/// Everything that one event loop serves with.
+/// Worker of one event loop.
 pub struct Worker {
     virtual_hosts: VirtualHosts,
     read_pool: ReadPool,
@@ -92,22 +92,22 @@ pub struct Worker {
     qlog_sample: QlogSample,
     resume_except: Subnets,
 
-    /// Each in a place of its own: a slab that grows moves what it holds.
+    /// Boxed, because a slab that grows moves its entries.
     connections: Slab<Box<Connection>>,
     cid_table: CidTable,
     serial_next: u64,
     timers: TimerQueue,
     allocator_purge: AllocatorPurge,
 
-    /// Slots to be served, each once, and memory for those being served.
+    /// Slots to be served, each once, and the list that is being served.
     ready: Vec<usize>,
     serving: Vec<usize>,
 
-    /// Until then ACKs of long responses keep coming.
+    /// Until when ACKs of long responses are expected.
     acks_until: Instant,
 
-    /// Slots that wait for room in the socket.
-    stalled: BTreeSet<usize>,
+    /// Slots that wait for space in the socket's buffer.
+    blocked: BTreeSet<usize>,
 
     send_queue: SendQueue,
     scratch: Vec<u8>,
@@ -121,15 +121,15 @@ pub enum Destination {
     /// The connection in this slot.
     Connection(usize),
 
-    /// No connection of this worker, now or lately: a new client's, perhaps, or another
-    /// process's.
+    /// No connection that this worker knows: that of a new client, perhaps, or of another
+    /// process.
     Unknown,
 
-    /// Nobody answers it.
+    /// None: the datagram is not answered.
     Nowhere,
 }
 
-/// What a worker works with, besides what is read.
+/// Handles of the services that a worker uses.
 pub struct WorkerServices {
     pub read_pool: ReadPool,
     pub store: StoreClient,
@@ -139,7 +139,7 @@ pub struct WorkerServices {
 }
 
 impl Worker {
-    /// The worker that connection IDs name `name`.
+    /// Returns the worker that connection IDs name `name`.
     pub fn new(name: u8, cli: &Cli, worker_config: WorkerConfig, services: WorkerServices) -> Self {
         let WorkerConfig { virtual_hosts, transport, qlog_sample, limits, resume_except } =
             worker_config;
@@ -171,31 +171,31 @@ impl Worker {
             ready: Vec::new(),
             serving: Vec::new(),
             acks_until: clock::now(),
-            stalled: BTreeSet::new(),
+            blocked: BTreeSet::new(),
             send_queue: SendQueue::new(),
             scratch: vec![0; SCRATCH_BYTES],
             drain: Drain::new(Duration::from_secs(cli.drain.into())),
         }
     }
 
-    /// The earliest deadline.
+    /// Returns the earliest deadline.
     pub fn deadline(&self) -> Option<Instant> {
         let deadlines =
             [self.timers.first(), self.allocator_purge.deadline(), self.drain.deadline()];
         deadlines.into_iter().flatten().min()
     }
 
-    /// Connections wait for their turn.
+    /// Returns whether connections wait for their turn.
     pub fn has_work(&self) -> bool {
         !self.ready.is_empty() || self.store.has_replies()
     }
 
-    /// Packets wait until the socket takes more.
-    pub fn waits_for_room(&self) -> bool {
+    /// Returns whether packets wait for space in the socket's buffer.
+    pub fn has_unsent_packets(&self) -> bool {
         !self.send_queue.is_empty()
     }
 
-    /// Returns where a datagram goes.
+    /// Returns the destination of a datagram.
     pub fn destination(&self, datagram: &[u8]) -> Destination {
         // RFC 9000, 14.1: also where it belongs to a connection.
         if datagram.len() < INITIAL_BYTES_MIN && header::is_initial(datagram) {
@@ -208,7 +208,7 @@ impl Worker {
         }
     }
 
-    /// Takes a datagram in that goes to `destination`.
+    /// Takes in a datagram with this destination.
     pub fn on_datagram(
         &mut self,
         sink: &dyn PacketSink,
@@ -227,14 +227,14 @@ impl Worker {
         }
     }
 
-    /// Answers of the store have come.
-    pub fn on_store(&mut self) {
-        while let Some((handle, answer)) = self.store.next_reply() {
-            self.on_answer(handle, answer);
+    /// Takes the store's replies.
+    pub fn on_store_replies(&mut self) {
+        while let Some((handle, reply)) = self.store.next_reply() {
+            self.on_store_reply(handle, reply);
         }
     }
 
-    /// Pieces of files have been read.
+    /// Takes the chunks that have been read from disk.
     pub fn on_chunks_read(&mut self) {
         while let Some(fetched) = self.read_pool.next() {
             let slot = fetched.connection.slot();
@@ -246,24 +246,24 @@ impl Worker {
         }
     }
 
-    /// The socket takes packets again.
+    /// Sends packets that have waited for space in the socket's buffer.
     pub fn on_writable(&mut self, sink: &dyn PacketSink) {
         if self.send_queue.flush(sink).is_ok() {
-            for slot in std::mem::take(&mut self.stalled) {
+            for slot in std::mem::take(&mut self.blocked) {
                 self.mark_ready(slot);
             }
         }
     }
 
-    /// Serves the connections whose timers have passed and those that
-    /// something happened to.
+    /// Serves the connections whose deadlines have passed, and those to which something has
+    /// happened.
     pub fn serve(&mut self, sink: &dyn PacketSink) {
         let now = clock::now();
         if let Some(stage) = self.drain.advance(now) {
             self.enter(stage, now);
         }
         if self.store.has_replies() {
-            self.on_store();
+            self.on_store_replies();
         }
         while let Some(slot) = self.timers.pop_due(now) {
             if self.connections[slot].on_timeout(&self.store, &self.metrics, now) {
@@ -281,8 +281,8 @@ impl Worker {
         self.serving = serving;
     }
 
-    /// Serves with something else from now on: every request with the new virtual_hosts, new
-    /// connections with the new settings.
+    /// Replaces the configuration: virtual hosts for every further request, settings for new
+    /// connections.
     pub fn reload(&mut self, worker_config: WorkerConfig) {
         self.virtual_hosts = worker_config.virtual_hosts;
         self.transport = worker_config.transport;
@@ -291,7 +291,7 @@ impl Worker {
         self.resume_except = worker_config.resume_except;
     }
 
-    /// Accepts no more connections, and finishes what was asked.
+    /// Accepts no more connections, and finishes requests under way.
     pub fn drain(&mut self) {
         let now = clock::now();
         if let Some(stage) = self.drain.begin(now) {
@@ -307,7 +307,7 @@ impl Worker {
         }
     }
 
-    /// At the last stage begins to close every connection, and keeps what they learnt.
+    /// Enters a stage, of which the last closes every connection.
     fn enter(&mut self, stage: Stage, now: Instant) {
         debug!("{stage:?}, {} connections", self.connections.len());
         if stage == Stage::Closing {
@@ -321,25 +321,25 @@ impl Worker {
         }
     }
 
-    /// Tells whether it was asked to end, and every client knows of it or had its time.
-    pub fn is_over(&self) -> bool {
-        let is_done =
+    /// Returns whether the shutdown is complete.
+    pub fn is_shut_down(&self) -> bool {
+        let all_drained =
             || self.send_queue.is_empty() && self.connections.iter().all(|(_, c)| c.is_drained());
-        self.drain.is_over(clock::now(), is_done)
+        self.drain.is_complete(clock::now(), all_drained)
     }
 
-    /// Drops every connection. Claims that are answered only now go back.
+    /// Drops every connection, and releases claims that are granted only now.
     pub fn end(mut self) {
         let now = clock::now();
         for mut connection in self.connections.drain() {
             connection.on_removed(self.access_log.as_ref(), &self.metrics, now);
         }
-        self.on_store();
+        self.on_store_replies();
     }
 
-    /// Packets may gather before the next turn. A turn for every ACK of a long response
-    /// costs more than to build the packets that it lets go.
-    pub fn gathers(&self, now: Instant) -> bool {
+    /// Returns whether packets may gather before the next turn. A turn for every ACK of a long
+    /// response costs more than to build the packets that the ACK allows.
+    pub fn may_gather(&self, now: Instant) -> bool {
         now < self.acks_until
     }
 
@@ -384,7 +384,7 @@ impl Worker {
         self.timers.set(slot, connection.deadline(outcome));
         match outcome {
             PollOutcome::SocketFull => {
-                self.stalled.insert(slot);
+                self.blocked.insert(slot);
             }
             PollOutcome::Yielded => self.mark_ready(slot),
             PollOutcome::Idle | PollOutcome::Paced(_) => (),
@@ -404,8 +404,8 @@ impl Worker {
         }
     }
 
-    /// Gives the client spare connection IDs, and drops those it is done with. Before a
-    /// turn: they leave with its packets.
+    /// Issues spare connection IDs, and removes retired ones. This comes before a turn, with
+    /// whose packets they leave.
     fn renew_ids(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         while let Some(retired) = connection.quic().retired_scid_next() {
@@ -435,20 +435,20 @@ impl Worker {
             Some(until) => self.cid_table.end(&connection.ids, until),
             None => connection.ids.iter().for_each(|id| self.cid_table.remove(id)),
         }
-        debug!("{}: connection is over", connection.trace_id());
+        debug!("{}: connection is removed", connection.trace_id());
         self.metrics.count_end();
         self.timers.set(slot, None);
-        self.stalled.remove(&slot);
+        self.blocked.remove(&slot);
     }
 
-    fn on_answer(&mut self, handle: ConnectionHandle, answer: Answer) {
+    fn on_store_reply(&mut self, handle: ConnectionHandle, reply: Answer) {
         let connection = self.connections.get_mut(handle.slot()).filter(|c| c.handle == handle);
-        match (connection, answer) {
+        match (connection, reply) {
             (Some(connection), Answer::Read { state, .. }) => connection.on_read(state),
             (Some(connection), Answer::Claimed { claim, .. }) => {
                 connection.on_claim(claim, &self.store);
             }
-            // The client was gone before the claim came.
+            // The connection ended before the claim was granted.
             (None, Answer::Claimed { endpoint, claim: Some(claim), .. }) => {
                 return self.store.release(&endpoint, claim.token);
             }

@@ -1,4 +1,4 @@
-//! Waiting: for the socket, the next deadline, or other threads.
+//! Poller of one worker: waits for the socket, the next deadline, or other threads.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -22,7 +22,7 @@ use rustix::time::TimerfdFlags;
 use rustix::time::TimerfdTimerFlags;
 use rustix::time::Timespec;
 
-/// How long packets may gather, at most, before one turn serves them all.
+/// The longest time for which packets gather before one turn serves them all.
 const GATHER_MAX: Duration = Duration::from_micros(250);
 
 const SOCKET: Token = Token(0);
@@ -31,8 +31,8 @@ const MAIL: Token = Token(2);
 const OLDER: Token = Token(3);
 const NEWER: Token = Token(4);
 
-/// One poll of one worker. The timer is a timerfd: mio's own time-outs are in
-/// whole milliseconds, an eternity between two packets.
+/// Poller of one worker. The timer is a timerfd, because mio's timeouts are in whole
+/// milliseconds: too long between two packets.
 pub struct Poller {
     poll: Poll,
     events: Events,
@@ -42,24 +42,24 @@ pub struct Poller {
     watched: Watched,
 }
 
-/// What is reported of the socket.
+/// Events of the socket that are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Watched {
     readable: bool,
     writable: bool,
 }
 
-/// What a wait ended with. An expired timer needs no name.
+/// Events that ended a wait. An expired timer is not among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
     pub readable: bool,
     pub writable: bool,
 
-    /// Another thread has something for the worker: an order, the store, a disk, or
-    /// another worker.
+    /// Another thread has something for the worker: a command, a reply of the store, a chunk
+    /// from disk, or a datagram.
     pub mail: bool,
 
-    /// Another process may have passed something on.
+    /// Another process may have sent datagrams.
     pub relayed: bool,
 }
 
@@ -80,35 +80,35 @@ impl Poller {
         Ok(Self { poll, events, timer, armed: None, mail, watched })
     }
 
-    /// Reports when `socket` becomes readable: once, until it has been read dry.
+    /// Reports when `socket` becomes readable: once, until it has been emptied.
     pub fn watch(&mut self, socket: &impl AsRawFd) -> io::Result<()> {
         self.report(socket, Watched { readable: true, ..self.watched })
     }
 
-    /// Reports no more that `socket` becomes readable.
+    /// Reports no longer when `socket` becomes readable.
     pub fn leave_reading(&mut self, socket: &impl AsRawFd) -> io::Result<()> {
         self.report(socket, Watched { readable: false, ..self.watched })
     }
 
-    /// Reports that `socket` has room, or no more. A socket that is never full tells of
-    /// room after every packet, so that it is asked only while packets wait.
-    pub fn watch_room(&mut self, socket: &impl AsRawFd, wanted: bool) -> io::Result<()> {
+    /// Reports when `socket` becomes writable, if it is `wanted`: only while packets wait,
+    /// because a socket that is never full becomes writable after every packet.
+    pub fn watch_writable(&mut self, socket: &impl AsRawFd, wanted: bool) -> io::Result<()> {
         self.report(socket, Watched { writable: wanted, ..self.watched })
     }
 
-    /// Reports when something comes from the older process, as [`Readiness::relayed`].
+    /// Reports datagrams of the older process, as [`Readiness::relayed`].
     pub fn watch_older(&self, link: &impl AsRawFd) -> io::Result<()> {
         let registry = self.poll.registry();
         registry.register(&mut SourceFd(&link.as_raw_fd()), OLDER, Interest::READABLE)
     }
 
-    /// The same, from the newer process.
+    /// Reports datagrams of the newer process, likewise.
     pub fn watch_newer(&self, link: &impl AsRawFd) -> io::Result<()> {
         let registry = self.poll.registry();
         registry.register(&mut SourceFd(&link.as_raw_fd()), NEWER, Interest::READABLE)
     }
 
-    /// Ends a wait from another thread, as [`Readiness::mail`].
+    /// Returns the waker that ends a wait from another thread, as [`Readiness::mail`].
     pub fn waker(&self) -> Arc<Waker> {
         Arc::clone(&self.mail)
     }
@@ -123,27 +123,27 @@ impl Poller {
         })
     }
 
-    /// Takes what has happened, without waiting.
+    /// Returns what has happened, without waiting.
     pub fn look(&mut self) -> io::Result<Readiness> {
         self.poll(Some(Duration::ZERO))
     }
 
-    /// Waits until something happens, or the deadline comes, after packets could
-    /// gather for a moment if it `gathers`. `now` must be fresh: it sets the timer.
+    /// Waits until something happens or the deadline passes. If they `may_gather`, packets do
+    /// so for a moment before. `now` must be exact: it sets the timer.
     pub fn wait(
         &mut self,
         deadline: Option<Instant>,
-        gathers: bool,
+        may_gather: bool,
         mut now: Instant,
     ) -> io::Result<Readiness> {
-        if gathers {
+        if may_gather {
             gather(deadline, now);
             now = clock::now();
         }
         if deadline.is_some_and(|deadline| deadline <= now) {
             return self.look();
         }
-        // One that expires too early costs less than to move it with every packet.
+        // A timer that expires too early costs less than to set it with every packet.
         if let Some(deadline) = deadline.filter(|at| self.armed.is_none_or(|armed| *at < armed)) {
             self.arm(deadline - now)?;
             self.armed = Some(deadline);
@@ -179,7 +179,7 @@ impl Poller {
                     readiness.readable |= event.is_readable();
                     readiness.writable |= event.is_writable();
                 }
-                // Setting the timer again takes the expiry off.
+                // Setting the timer again clears the expiry.
                 TIMER => self.armed = None,
                 MAIL => readiness.mail = true,
                 OLDER | NEWER => readiness.relayed = true,
@@ -209,8 +209,8 @@ impl Watched {
     }
 }
 
-/// Has this thread sleep no longer than it wants to. By default the kernel may add more
-/// than there is between two packets (timer_slack of prctl(2)).
+/// Makes this thread's sleeps exact. By default the kernel may add more than the time between
+/// two packets (timer_slack of prctl(2)).
 pub fn sleep_precisely() -> io::Result<()> {
     Ok(rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?)
 }
@@ -227,14 +227,14 @@ mod tests {
     use std::net::UdpSocket;
 
     #[test]
-    fn room_is_reported_only_when_it_is_waited_for() {
+    fn writable_socket_is_reported_only_when_watched() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_nonblocking(true).unwrap();
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut poller = Poller::new().unwrap();
         poller.watch(&socket).unwrap();
         for (wanted, expected) in [(false, false), (true, true), (false, false)] {
-            poller.watch_room(&socket, wanted).unwrap();
+            poller.watch_writable(&socket, wanted).unwrap();
             // What is taken makes room, which would be news.
             for _ in 0..3 {
                 socket.send_to(b"x", peer.local_addr().unwrap()).unwrap();
@@ -244,12 +244,12 @@ mod tests {
             assert_eq!(readiness, Readiness { writable: expected, ..Readiness::default() });
         }
         poller.leave_reading(&socket).unwrap();
-        poller.watch_room(&socket, true).unwrap();
+        poller.watch_writable(&socket, true).unwrap();
         assert!(poller.look().unwrap().writable);
     }
 
     #[test]
-    fn packets_gather_if_they_shall_and_not_beyond_a_deadline() {
+    fn packets_gather_but_not_beyond_a_deadline() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_nonblocking(true).unwrap();
         let mut poller = Poller::new().unwrap();

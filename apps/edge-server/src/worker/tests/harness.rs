@@ -657,14 +657,14 @@ impl Host {
         if !std::mem::take(&mut self.touched) && !is_due && !worker.has_work() {
             return false;
         }
-        worker.on_store();
+        worker.on_store_replies();
         worker.serve(&self.sink);
         for job in self.reads.try_iter() {
             job.run();
             self.touched = true;
         }
         worker.on_chunks_read();
-        if worker.is_over() {
+        if worker.is_shut_down() {
             self.worker.take().into_iter().for_each(Worker::end);
         }
         true
