@@ -60,7 +60,7 @@ struct StoreLoadOptions {
 
 /// Result of a run.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct RunResult {
     bytes_per_s: f64,
 
     /// Processor time of the server for each connection.
@@ -71,7 +71,7 @@ struct Run {
     p99_ms: f64,
 }
 
-fn run(store: &[&str], seconds: u32) -> Run {
+fn run(store: &[&str], seconds: u32) -> RunResult {
     let folder = tempfile::tempdir().expect("a folder");
     let more = [&["--speedtest"], store].concat();
     let (server, address) = serve(folder.path(), &more);
@@ -85,7 +85,7 @@ fn run(store: &[&str], seconds: u32) -> Run {
 
     times.sort_unstable();
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
-    Run {
+    RunResult {
         bytes_per_s: (times.len() * OBJECT_BYTES) as f64 / elapsed.as_secs_f64(),
         cpu_us: cpu.as_secs_f64() * 1e6 / times.len() as f64,
         p50_ms: at(0.5),
@@ -155,9 +155,11 @@ fn compare(name: &str, store: &[&str], options: &StoreLoadOptions) -> bool {
     let ratios: Vec<f64> =
         runs.iter().map(|(with, without)| with.bytes_per_s / without.bytes_per_s - 1.0).collect();
     let cpu: Vec<f64> = runs.iter().map(|(with, without)| with.cpu_us - without.cpu_us).collect();
-    let with: Vec<Run> = runs.iter().map(|(with, _)| *with).collect();
-    let off: Vec<Run> = runs.iter().map(|(_, without)| *without).collect();
-    let means = |runs: &[Run], of: fn(&Run) -> f64| mean(&runs.iter().map(of).collect::<Vec<_>>());
+    let with: Vec<RunResult> = runs.iter().map(|(with, _)| *with).collect();
+    let off: Vec<RunResult> = runs.iter().map(|(_, without)| *without).collect();
+    let means = |runs: &[RunResult], of: fn(&RunResult) -> f64| {
+        mean(&runs.iter().map(of).collect::<Vec<_>>())
+    };
     let lost = -mean(&ratios);
     let error = error_of_mean(&ratios);
     println!(

@@ -157,7 +157,7 @@ mod tests {
     use std::cell::RefCell;
 
     /// Sink that accepts a limited number of sends.
-    struct Sink {
+    struct LimitedSink {
         capacity: Cell<usize>,
         packets_max: usize,
         packet_bytes_max: usize,
@@ -165,7 +165,7 @@ mod tests {
         sent: RefCell<Vec<Vec<u8>>>,
     }
 
-    impl Sink {
+    impl LimitedSink {
         fn new(capacity: usize, packets_max: usize) -> Self {
             let capacity = Cell::new(capacity);
             let packet_bytes_max = usize::MAX;
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    impl PacketSink for Sink {
+    impl PacketSink for LimitedSink {
         fn send(&self, _: AddressPair, contents: &[u8], segment_bytes: usize) -> io::Result<()> {
             let largest = contents.len().min(segment_bytes);
             if largest > self.packet_bytes_max || (largest < contents.len() && !self.segments) {
@@ -200,7 +200,13 @@ mod tests {
         }
     }
 
-    fn push(send_queue: &mut SendQueue, bytes: usize, packet_bytes: usize, port: u16, sink: &Sink) {
+    fn push(
+        send_queue: &mut SendQueue,
+        bytes: usize,
+        packet_bytes: usize,
+        port: u16,
+        sink: &LimitedSink,
+    ) {
         let address = |port| ([127, 0, 0, 1], port).into();
         send_queue.push(bytes, packet_bytes, &address(port), &address(1), sink);
     }
@@ -212,7 +218,7 @@ mod tests {
     }
 
     fn sends_of_batches(batches: &[(usize, usize, u16)], packets_max: usize) -> Vec<usize> {
-        let sink = Sink::new(usize::MAX, packets_max);
+        let sink = LimitedSink::new(usize::MAX, packets_max);
         let mut send_queue = SendQueue::new();
         for (bytes, packet_bytes, port) in batches {
             send_queue.spare_space(&sink).unwrap();
@@ -254,7 +260,7 @@ mod tests {
 
     #[test]
     fn spare_space_is_one_send() {
-        let sink = Sink::new(0, 64);
+        let sink = LimitedSink::new(0, 64);
         assert_eq!(SendQueue::new().spare_space(&sink).unwrap().len(), SEND_BYTES_MAX);
     }
 
@@ -272,7 +278,7 @@ mod tests {
 
     #[test]
     fn blocked_packets_are_kept_in_order() {
-        let sink = Sink::new(1, 64);
+        let sink = LimitedSink::new(1, 64);
         let mut send_queue = SendQueue::new();
         for (fill, port) in [(1, 5), (2, 6), (3, 7)] {
             send_queue.spare_space(&sink).unwrap()[..100].fill(fill);
@@ -296,7 +302,7 @@ mod tests {
             (1400, false, vec![1200, 1200, 1200, 300]),
             (1000, true, vec![300]),
         ] {
-            let sink = Sink { packet_bytes_max, segments, ..Sink::new(0, 64) };
+            let sink = LimitedSink { packet_bytes_max, segments, ..LimitedSink::new(0, 64) };
             let mut send_queue = SendQueue::new();
             for (fill, (bytes, port)) in (0..).zip(probe_and_data) {
                 send_queue.spare_space(&sink).unwrap()[..bytes].fill(fill);
@@ -314,7 +320,7 @@ mod tests {
 
     #[test]
     fn full_socket_bounds_the_queue() {
-        let sink = Sink::new(0, 64);
+        let sink = LimitedSink::new(0, 64);
         let mut send_queue = SendQueue::new();
         let mut packets = 0;
         while send_queue.spare_space(&sink).is_ok() {

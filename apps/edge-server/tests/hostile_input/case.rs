@@ -1,4 +1,4 @@
-//! Cases of hostile input: a [`Peer`](crate::peer::Peer) sends each, the server must react as the
+//! Cases of hostile input: a [`HostilePeer`](crate::peer::HostilePeer) sends each, the server must react as the
 //! rule expects, and must still serve a regular client.
 
 use std::fs;
@@ -7,7 +7,7 @@ use std::panic::catch_unwind;
 use std::panic::AssertUnwindSafe;
 
 use crate::packet::Space;
-use crate::peer::Peer;
+use crate::peer::HostilePeer;
 use crate::peer::INITIAL_BYTES;
 use crate::received::Close;
 use crate::support::client::Client;
@@ -78,7 +78,7 @@ pub enum Progress {
     Http,
 }
 
-type Action = Box<dyn Fn(&mut Peer)>;
+type Action = Box<dyn Fn(&mut HostilePeer)>;
 
 /// One input that breaks a rule.
 pub struct HostileCase {
@@ -109,7 +109,7 @@ impl Rule {
         mut self,
         name: impl Into<String>,
         progress: Progress,
-        act: impl Fn(&mut Peer) + 'static,
+        act: impl Fn(&mut HostilePeer) + 'static,
     ) -> Self {
         self.cases.push(HostileCase { name: name.into(), progress, act: Box::new(act) });
         self
@@ -120,7 +120,7 @@ impl Rule {
         mut self,
         progress: Progress,
         values: impl IntoIterator<Item = (impl Into<String>, T)>,
-        act: impl Fn(&mut Peer, &T) + Copy + 'static,
+        act: impl Fn(&mut HostilePeer, &T) + Copy + 'static,
     ) -> Self {
         for (name, value) in values {
             self = self.case(name, progress, move |peer| act(peer, &value));
@@ -197,7 +197,7 @@ pub fn run_rules(rules: &[Rule], arguments: &[&str]) {
 
 fn run_case(server: SocketAddr, rule: &Rule, case: &HostileCase) -> Result<(), String> {
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let mut peer = Peer::new(server);
+        let mut peer = HostilePeer::new(server);
         reach(&mut peer, case.progress);
         (case.act)(&mut peer);
         let responds = check_expected(&mut peer, rule.expected);
@@ -211,7 +211,7 @@ fn run_case(server: SocketAddr, rule: &Rule, case: &HostileCase) -> Result<(), S
     result.unwrap_or_else(|_| Err("panicked".to_owned()))
 }
 
-fn reach(peer: &mut Peer, progress: Progress) {
+fn reach(peer: &mut HostilePeer, progress: Progress) {
     match progress {
         Progress::Fresh => (),
         Progress::ServerHello => peer.await_server_handshake(),
@@ -224,7 +224,7 @@ fn reach(peer: &mut Peer, progress: Progress) {
 }
 
 /// Waits for the expected reaction. Returns whether it came.
-fn check_expected(peer: &mut Peer, expected: Expected) -> bool {
+fn check_expected(peer: &mut HostilePeer, expected: Expected) -> bool {
     match expected {
         Expected::Transport(code) => closes(peer, Close::Transport(code)),
         Expected::Application(code) => closes(peer, Close::Application(code)),
@@ -248,19 +248,20 @@ fn check_expected(peer: &mut Peer, expected: Expected) -> bool {
     }
 }
 
-fn closes(peer: &mut Peer, close: Close) -> bool {
+fn closes(peer: &mut HostilePeer, close: Close) -> bool {
     peer.wait_until(|peer| peer.received.close.is_some());
     peer.received.close == Some(close)
 }
 
 /// Returns whether the connection serves a request.
-fn is_served(peer: &mut Peer) -> bool {
+fn is_served(peer: &mut HostilePeer) -> bool {
     if !peer.is_complete() {
         peer.complete();
     }
     let request = stream(SPARE_STREAM, 0, &get("/"), true);
-    let complete =
-        |peer: &Peer| peer.received.streams.get(&SPARE_STREAM).is_some_and(|s| s.is_complete());
+    let complete = |peer: &HostilePeer| {
+        peer.received.streams.get(&SPARE_STREAM).is_some_and(|s| s.is_complete())
+    };
     // The server drops the first packets of a new path while it has no slot for the path.
     let responded = (0..RESENDS_MAX).any(|_| {
         peer.send(Space::Data, &request);
@@ -270,7 +271,7 @@ fn is_served(peer: &mut Peer) -> bool {
 }
 
 /// Returns whether the case gets no reply: a packet sent after it gets the first one.
-fn stays_silent(peer: &mut Peer) -> bool {
+fn stays_silent(peer: &mut HostilePeer) -> bool {
     let mut unsupported = vec![0xc0, 0x5a, 0x5a, 0x5a, 0x5a, 0];
     unsupported.extend(*b"\x04next");
     unsupported.resize(INITIAL_BYTES, 0);

@@ -6,7 +6,7 @@ use crate::case::Expected::*;
 use crate::case::Progress;
 use crate::case::Rule;
 use crate::packet::Space;
-use crate::peer::Peer;
+use crate::peer::HostilePeer;
 use crate::wire::crypto;
 use crate::wire::h3_frame;
 use crate::wire::headers;
@@ -34,8 +34,8 @@ pub fn rules() -> Vec<Rule> {
     [packets(), streams(), connection_ids(), requests()].into_iter().flatten().collect()
 }
 
-fn repeated(payload: Vec<u8>) -> impl Fn(&mut Peer) {
-    move |peer: &mut Peer| peer.send_many(std::iter::repeat_n(payload.clone(), PACKETS))
+fn repeated(payload: Vec<u8>) -> impl Fn(&mut HostilePeer) {
+    move |peer: &mut HostilePeer| peer.send_many(std::iter::repeat_n(payload.clone(), PACKETS))
 }
 
 fn packets() -> Vec<Rule> {
@@ -180,8 +180,8 @@ fn connection_ids() -> Vec<Rule> {
 
 fn requests() -> Vec<Rule> {
     let load = |name| rule(name, "RFC 9114, 10.5", Application(H3_EXCESSIVE_LOAD));
-    let each = |act: fn(&mut Peer, u64)| {
-        move |peer: &mut Peer| {
+    let each = |act: fn(&mut HostilePeer, u64)| {
+        move |peer: &mut HostilePeer| {
             for n in 0..=ABUSIVE_REQUESTS_MAX {
                 act(peer, 4 * n);
                 if n % 20 == 0 {

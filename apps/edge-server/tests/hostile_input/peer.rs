@@ -80,7 +80,7 @@ impl SpaceState {
 }
 
 /// Client with at most one connection.
-pub struct Peer {
+pub struct HostilePeer {
     socket: UdpSocket,
     server: SocketAddr,
     tls: ClientConnection,
@@ -111,7 +111,7 @@ pub struct Peer {
     pub received: Received,
 }
 
-impl Peer {
+impl HostilePeer {
     /// Returns a client that has not sent a packet.
     pub fn new(server: SocketAddr) -> Self {
         let source = b"a client";

@@ -6,7 +6,7 @@ use crate::case::Progress;
 use crate::case::Rule;
 use crate::packet::Space;
 use crate::packet::FIXED_BIT;
-use crate::peer::Peer;
+use crate::peer::HostilePeer;
 use crate::peer::INITIAL_BYTES;
 use crate::peer::KEY_UPDATES;
 use crate::wire::varint_in;
@@ -37,12 +37,12 @@ fn long(first: u8, version: u32, ids: [&[u8]; 2], rest: &[u8], bytes: usize) -> 
     packet
 }
 
-fn send_datagram(peer: &mut Peer, datagram: &[u8]) {
+fn send_datagram(peer: &mut HostilePeer, datagram: &[u8]) {
     peer.send_datagram(datagram);
 }
 
-fn unsupported(rest: &'static [u8], version: u32, ids: [usize; 2]) -> impl Fn(&mut Peer) {
-    move |peer: &mut Peer| {
+fn unsupported(rest: &'static [u8], version: u32, ids: [usize; 2]) -> impl Fn(&mut HostilePeer) {
+    move |peer: &mut HostilePeer| {
         peer.destination = vec![0xd0; ids[0]];
         peer.source = vec![0x50; ids[1]];
         let packet = long(0xc0, version, [&peer.destination, &peer.source], rest, INITIAL_BYTES);
@@ -140,7 +140,7 @@ fn headers() -> Vec<Rule> {
     let initial = |rest: &[u8], ids| long(0xc3, 1, ids, rest, INITIAL_BYTES);
     let cut =
         |bytes: usize| (bytes.to_string(), initial(&[0, 0x44, 0x9e], [id, id])[..bytes].to_vec());
-    let without_bit = |peer: &mut Peer| {
+    let without_bit = |peer: &mut HostilePeer| {
         let frames = crate::wire::crypto(0, &peer.hello.clone());
         peer.send_modified(Space::Initial, &frames, |packet| packet.first &= !FIXED_BIT);
     };
@@ -198,12 +198,12 @@ fn headers() -> Vec<Rule> {
 
 fn protection() -> Vec<Rule> {
     let reserved = |bits: u8| {
-        move |peer: &mut Peer, space: Space| {
+        move |peer: &mut HostilePeer, space: Space| {
             let payload = [PING.as_slice(), &[0; 30]].concat();
             peer.send_modified(space, &payload, |packet| packet.first |= bits);
         }
     };
-    let nothing = |space| move |peer: &mut Peer| peer.send(space, &[]);
+    let nothing = |space| move |peer: &mut HostilePeer| peer.send(space, &[]);
     let mut reserved_bits =
         rule("reserved bits that are not 0", "RFC 9000, 17.2", Transport(PROTOCOL_VIOLATION));
     for (space, stage, bits) in [
@@ -329,7 +329,7 @@ fn connections() -> Vec<Rule> {
 
 fn keys() -> Vec<Rule> {
     let early = |space| {
-        move |peer: &mut Peer| {
+        move |peer: &mut HostilePeer| {
             let datagram = peer.packet(space, &FATAL);
             let datagram = peer.seal(space, &datagram);
             peer.send_datagram(&datagram);

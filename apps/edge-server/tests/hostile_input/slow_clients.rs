@@ -8,7 +8,7 @@ use crate::case::Progress;
 use crate::case::Rule;
 use crate::packet::Space;
 use crate::peer::parameters_for;
-use crate::peer::Peer;
+use crate::peer::HostilePeer;
 use crate::wire::h3_frame;
 use crate::wire::headers;
 use crate::wire::numbers;
@@ -41,7 +41,11 @@ pub fn rules() -> Vec<Rule> {
 }
 
 /// Repeats an action until the server has reacted.
-fn repeat(peer: &mut Peer, done: impl Fn(&Peer) -> bool, mut act: impl FnMut(&mut Peer)) {
+fn repeat(
+    peer: &mut HostilePeer,
+    done: impl Fn(&HostilePeer) -> bool,
+    mut act: impl FnMut(&mut HostilePeer),
+) {
     for _ in 0..TIMES_MAX {
         if done(peer) {
             return;
@@ -78,7 +82,7 @@ fn heads() -> Rule {
             let long = "x".repeat(TIMES_MAX);
             let whole = headers(&[(":method", "GET"), ("x", &long)]);
             let mut bytes = whole.chunks(1);
-            let is_reset = |peer: &Peer| peer.received.resets.contains_key(&0);
+            let is_reset = |peer: &HostilePeer| peer.received.resets.contains_key(&0);
             repeat(peer, is_reset, |peer| peer.write(0, bytes.next().unwrap(), false));
         })
         .case("after other requests", Progress::Http, |peer| {
@@ -117,12 +121,12 @@ fn ends() -> Rule {
 
 fn responses() -> Rule {
     let answer = Reset { stream: 0, code: H3_REQUEST_CANCELLED };
-    let is_reset = |peer: &Peer| peer.received.resets.contains_key(&0);
-    let download = |peer: &mut Peer| {
+    let is_reset = |peer: &HostilePeer| peer.received.resets.contains_key(&0);
+    let download = |peer: &mut HostilePeer| {
         peer.write(2, &[&[0x00], &h3_frame(0x04, &[])[..]].concat(), false);
         peer.write(0, &get("/bytes/900000"), true);
     };
-    let with_small_window = move |peer: &mut Peer| {
+    let with_small_window = move |peer: &mut HostilePeer| {
         let source = peer.source.clone();
         peer.set_source_id(&source, &parameters_for(&source, RESPONSE_WINDOW_BYTES, &[]));
         peer.complete();

@@ -7,7 +7,7 @@ use crate::case::Expected::*;
 use crate::case::Progress;
 use crate::case::Rule;
 use crate::packet::Space;
-use crate::peer::Peer;
+use crate::peer::HostilePeer;
 use crate::wire::Reader;
 use crate::wire::PROTOCOL_VIOLATION;
 
@@ -117,8 +117,8 @@ fn message(kind: u8, body: &[u8]) -> Vec<u8> {
 }
 
 /// Sends a modified ClientHello.
-pub fn changed(change: impl Fn(&mut ClientHello) + 'static) -> impl Fn(&mut Peer) + 'static {
-    move |peer: &mut Peer| {
+pub fn changed(change: impl Fn(&mut ClientHello) + 'static) -> impl Fn(&mut HostilePeer) + 'static {
+    move |peer: &mut HostilePeer| {
         let mut hello = ClientHello::read(&peer.hello);
         change(&mut hello);
         peer.hello = hello.write();
@@ -127,8 +127,8 @@ pub fn changed(change: impl Fn(&mut ClientHello) + 'static) -> impl Fn(&mut Peer
 }
 
 /// Sends other bytes instead of a ClientHello.
-fn in_place(bytes: impl Fn(&[u8]) -> Vec<u8> + 'static) -> impl Fn(&mut Peer) + 'static {
-    move |peer: &mut Peer| {
+fn in_place(bytes: impl Fn(&[u8]) -> Vec<u8> + 'static) -> impl Fn(&mut HostilePeer) + 'static {
+    move |peer: &mut HostilePeer| {
         peer.hello = bytes(&peer.hello);
         peer.send_client_hello();
     }
@@ -138,7 +138,7 @@ pub fn rules() -> Vec<Rule> {
     [hellos(), agreements(), order(), after()].into_iter().flatten().collect()
 }
 
-pub fn without(extension: u16) -> impl Fn(&mut Peer) + 'static {
+pub fn without(extension: u16) -> impl Fn(&mut HostilePeer) + 'static {
     changed(move |hello| hello.drop(extension))
 }
 
@@ -242,7 +242,7 @@ fn hellos() -> Vec<Rule> {
 }
 
 /// Sends a ClientHello with this server name.
-fn named(name: &'static [u8]) -> impl Fn(&mut Peer) + 'static {
+fn named(name: &'static [u8]) -> impl Fn(&mut HostilePeer) + 'static {
     changed(move |hello| {
         *hello.extension(SERVER_NAME) =
             length_prefixed(2, &[&[0][..], &length_prefixed(2, name)].concat());
@@ -309,7 +309,7 @@ fn key_share(group: [u8; 2], key: &[u8]) -> Vec<u8> {
 fn order() -> Vec<Rule> {
     let first = |kind: u8| in_place(move |_| message(kind, &[7; 40]));
     let then = |kind: u8, body: &'static [u8]| {
-        move |peer: &mut Peer| peer.send_crypto(Space::Handshake, &message(kind, body))
+        move |peer: &mut HostilePeer| peer.send_crypto(Space::Handshake, &message(kind, body))
     };
     vec![
         rule("a first message other than ClientHello", "RFC 8446, 4", UNEXPECTED_MESSAGE)
@@ -356,7 +356,7 @@ fn order() -> Vec<Rule> {
 
 fn after() -> Vec<Rule> {
     let later = |kind: u8, body: &'static [u8]| {
-        move |peer: &mut Peer| peer.send_crypto(Space::Data, &message(kind, body))
+        move |peer: &mut HostilePeer| peer.send_crypto(Space::Data, &message(kind, body))
     };
     vec![
         rule("a TLS KeyUpdate", "RFC 9001, 6", UNEXPECTED_MESSAGE)

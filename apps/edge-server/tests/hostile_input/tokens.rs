@@ -5,7 +5,7 @@ use crate::case::Expected::*;
 use crate::case::Progress;
 use crate::case::Rule;
 use crate::packet::Space;
-use crate::peer::Peer;
+use crate::peer::HostilePeer;
 use crate::wire::INVALID_TOKEN;
 
 pub fn rules() -> Vec<Rule> {
@@ -62,7 +62,7 @@ pub fn rules() -> Vec<Rule> {
 }
 
 /// Gets a Retry token for the next Initial packets (RFC 9000, 17.2.5.2).
-fn follow_retry(peer: &mut Peer) {
+fn follow_retry(peer: &mut HostilePeer) {
     peer.send(Space::Initial, &[1]);
     peer.wait("a Retry packet", |peer| peer.received.retry.is_some());
     let (id, token) = peer.received.retry.clone().unwrap();

@@ -6,7 +6,7 @@ use crate::case::Progress;
 use crate::case::Rule;
 use crate::peer::counted;
 use crate::peer::parameters;
-use crate::peer::Peer;
+use crate::peer::HostilePeer;
 use crate::wire::varint;
 use crate::wire::varint_in;
 use crate::wire::with_bytes;
@@ -25,7 +25,7 @@ fn number(id: u64, value: u64) -> Vec<u8> {
 }
 
 /// Sends a ClientHello with these parameters.
-fn send_crypto(peer: &mut Peer, parameters: &[u8]) {
+fn send_crypto(peer: &mut HostilePeer, parameters: &[u8]) {
     peer.set_source_id(SOURCE, parameters);
     peer.send_client_hello();
 }
