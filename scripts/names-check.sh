@@ -9,7 +9,7 @@ trap 'rm -rf "$tmp"' EXIT
 : >"$tmp/complaints"
 
 # Packages that are not renamed yet.
-exempt='apps/edge-server'
+exempt=''
 
 # Rust sources and patches. Upstream's files in quiche/ are not tracked.
 { git ls-files -co --exclude-standard 2>/dev/null || find . -type f | sed 's|^\./||'; } |

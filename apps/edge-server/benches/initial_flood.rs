@@ -33,7 +33,7 @@ use anyhow::Context;
 use clap::Parser;
 use serde_json::Value;
 
-use crate::client::Client;
+use crate::client::UdpClient;
 use crate::flood::Ammunition;
 use crate::process::serve;
 use crate::process::sibling;
@@ -133,7 +133,7 @@ fn main() -> anyhow::Result<ExitCode> {
 
     metrics::wait_until(metrics_at, "edge_server_connections_open", |open| open == 0);
     let retries_before = metrics::read(metrics_at, RETRIES);
-    let home = Client::connect(address).get("/").body;
+    let home = UdpClient::connect(address).get("/").body;
     let retries_again = metrics::read(metrics_at, RETRIES) > retries_before;
     ensure!(home == b"home" && server.stop().success(), "the server failed");
 

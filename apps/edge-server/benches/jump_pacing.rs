@@ -27,8 +27,8 @@ mod windows;
 use crate::jump::Jump;
 use crate::lab::emulate;
 use crate::lab::fetch;
-use crate::lab::Lab;
 use crate::lab::Planted;
+use crate::lab::StoreFolder;
 use crate::windows::Windows;
 use anyhow::ensure;
 use clap::Parser;
@@ -95,10 +95,10 @@ fn main() -> anyhow::Result<ExitCode> {
 
 /// Measures one connection that jumps.
 fn measure(path: &EmulatedPath, run: usize) -> anyhow::Result<Windows> {
-    let lab = Lab::new();
-    lab.plant(Planted::new(path.bdp_bytes(), path.rtt_ms));
-    let trace = lab.file("trace.csv");
-    let (mut server, address) = lab.serve("qlog", &[]);
+    let folder = StoreFolder::new();
+    folder.plant(Planted::new(path.bdp_bytes(), path.rtt_ms));
+    let trace = folder.file("trace.csv");
+    let (mut server, address) = folder.serve("qlog", &[]);
     let EmulatedPath { rate_mbps, rtt_ms, .. } = path;
     let (buffer_bytes, file) = (path.bdp_bytes(), trace.display());
     let mut emulator = emulate(
@@ -110,7 +110,7 @@ fn measure(path: &EmulatedPath, run: usize) -> anyhow::Result<Windows> {
     ensure!(server.stop().success(), "the server failed");
     ensure!(emulator.stop().success(), "the emulator failed, or its trace has gaps");
 
-    let jump = Jump::new(&lab.qlog("qlog"), &std::fs::read_to_string(&trace)?)?;
+    let jump = Jump::new(&folder.qlog("qlog"), &std::fs::read_to_string(&trace)?)?;
     let windows =
         Windows::new(&jump.packets, jump.rtt_ns / RTT_DIVISOR, jump.jump_cwnd / RTT_DIVISOR)?;
     let shares = windows.shares();

@@ -37,8 +37,8 @@ use rustix::process::Resource;
 use rustix::process::Rlimit;
 use serde_json::Value;
 
-use crate::client::Client;
-use crate::client::Limits;
+use crate::client::ClientLimits;
+use crate::client::UdpClient;
 use crate::process::server_command;
 use crate::process::sibling;
 use crate::process::Running;
@@ -227,10 +227,13 @@ fn idle_bytes(home: &Home, connections: usize) -> anyhow::Result<usize> {
 }
 
 /// Opens connections and downloads once on each.
-fn open(address: SocketAddr, count: usize) -> Vec<Client> {
-    let limits = Limits { idle_timeout_ms: IDLE_TIMEOUT_S * 1000, ..Limits::default() };
+fn open(address: SocketAddr, count: usize) -> Vec<UdpClient> {
+    let limits = ClientLimits {
+        idle_timeout: Duration::from_secs(IDLE_TIMEOUT_S),
+        ..ClientLimits::default()
+    };
     let open_one = || {
-        let mut client = Client::connect_with(address, limits);
+        let mut client = UdpClient::connect_with(address, limits);
         assert_eq!(client.get("/object").body.len(), OBJECT_BYTES);
         client.settle();
         client
@@ -241,7 +244,7 @@ fn open(address: SocketAddr, count: usize) -> Vec<Client> {
             .map(|thread| scope.spawn(move || share(thread).map(|_| open_one()).collect()))
             .collect();
         let opened = threads.into_iter().map(|thread| thread.join().expect("connections"));
-        opened.flat_map(|clients: Vec<Client>| clients).collect()
+        opened.flat_map(|clients: Vec<UdpClient>| clients).collect()
     })
 }
 

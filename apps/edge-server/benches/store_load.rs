@@ -29,8 +29,8 @@ use std::time::Instant;
 
 use clap::Parser;
 
-use crate::client::Client;
-use crate::client::Limits;
+use crate::client::ClientLimits;
+use crate::client::UdpClient;
 use crate::process::serve;
 use crate::redis::RedisServer;
 
@@ -115,13 +115,13 @@ fn drive(server: SocketAddr, seconds: u32) -> Vec<Duration> {
 }
 
 fn drive_one(server: SocketAddr, seconds: u32, thread: u32, start: Instant) -> Vec<Duration> {
-    let limits = Limits { idle_timeout_ms: 30_000, ..Limits::default() };
+    let limits = ClientLimits { idle_timeout: Duration::from_secs(30), ..ClientLimits::default() };
     let mine = (thread..CONNECTIONS_PER_S * seconds).step_by(THREADS as usize);
     mine.map(|n| {
         let due = start + Duration::from_secs(1) * n / CONNECTIONS_PER_S;
         std::thread::sleep(due.saturating_duration_since(quiche::clock::now()));
         let from = Ipv4Addr::from_bits(0x7f01_0001 + ((n % SUBNETS) << 8));
-        let mut client = Client::connect_from(from, server, limits);
+        let mut client = UdpClient::connect_from(from, server, limits);
         let body = client.get(&format!("/bytes/{OBJECT_BYTES}")).body;
         assert_eq!(body.len(), OBJECT_BYTES);
         client.close();

@@ -10,7 +10,7 @@ use crate::packet::Space;
 use crate::peer::HostilePeer;
 use crate::peer::INITIAL_BYTES;
 use crate::received::Close;
-use crate::support::client::Client;
+use crate::support::client::UdpClient;
 use crate::support::metrics;
 use crate::support::process::serve;
 use crate::wire::h3_frame;
@@ -172,7 +172,7 @@ pub fn run_rules(rules: &[Rule], arguments: &[&str]) {
     let common = ["--workers", "1", "--metrics", "127.0.0.1:0"];
     let (mut server, address) = serve(dir.path(), &[&common, arguments].concat());
     let metrics_at = server.metrics_address();
-    let mut regular = Client::connect(address);
+    let mut regular = UdpClient::connect(address);
     assert_eq!(regular.get("/").body, PAGE);
     let before_kib = server.memory_kib("VmHWM");
     let mut failures = Vec::new();

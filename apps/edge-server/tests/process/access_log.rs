@@ -5,7 +5,7 @@ use std::fs;
 use std::fs::File;
 use std::process::Stdio;
 
-use crate::support::client::Client;
+use crate::support::client::UdpClient;
 use crate::support::process::serve;
 use crate::support::process::server_command;
 use crate::support::process::Running;
@@ -18,7 +18,7 @@ fn access_log_file_is_reopened_upon_a_reload() {
     fs::write(&config, "").unwrap();
     let args = ["--access-log", log.to_str().unwrap(), "--config", config.to_str().unwrap()];
     let (mut server, address) = serve(dir.path(), &args);
-    let mut client = Client::connect(address);
+    let mut client = UdpClient::connect(address);
     client.get("/one");
     fs::rename(&log, &moved).unwrap();
     // Whether or not there is something new to be read.
@@ -42,7 +42,7 @@ fn access_log_goes_to_standard_output() {
     let log = ["--access-log", "-", "--access-log-format", "common"];
     let command = &mut server_command(&[&args[..], &log].concat());
     let mut server = Running::start_to(command, Stdio::from(File::create(&output).unwrap()));
-    let mut client = Client::connect(server.address());
+    let mut client = UdpClient::connect(server.address());
     client.get("/bytes/5");
     client.close();
     assert!(server.stop().success());

@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::UdpSocket;
 
-use crate::support::client::Client;
+use crate::support::client::UdpClient;
 use crate::support::process::serve;
 use crate::support::process::server_command;
 use crate::support::process::Running;
@@ -106,7 +106,7 @@ fn damaged_store_is_set_aside_with_a_warning() {
 
     let (mut server, address) = serve(dir.path(), &["--store", store.to_str().unwrap()]);
     server.wait_for("WARN");
-    assert_eq!(Client::connect(address).get("/").body, b"home");
+    assert_eq!(UdpClient::connect(address).get("/").body, b"home");
     assert!(server.stop().success());
 
     let names: Vec<_> = fs::read_dir(dir.path())

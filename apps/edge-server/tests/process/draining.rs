@@ -1,7 +1,7 @@
 //! SIGTERM, as probes of its health and a second signal see it. What clients see is tested
 //! in memory: `worker/tests/drain.rs`.
 
-use crate::support::client::Client;
+use crate::support::client::UdpClient;
 use crate::support::client::H3_NO_ERROR;
 use crate::support::metrics;
 use crate::support::process::serve;
@@ -19,7 +19,7 @@ fn readiness_ends_with_the_drain_and_health_does_not() {
     let statuses = || ["/healthz", "/readyz"].map(status).map(Option::unwrap);
     assert_eq!(statuses(), ["200", "200"]);
 
-    let mut client = Client::connect(address);
+    let mut client = UdpClient::connect(address);
     let unfinished = client.open_request("/bytes/5");
     client.receive(unfinished, 5);
     assert_eq!(statuses(), ["200", "200"]);
@@ -36,7 +36,7 @@ fn readiness_ends_with_the_drain_and_health_does_not() {
 fn second_signal_ends_the_process_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let (mut server, address) = serve(dir.path(), &["--speedtest", "--drain", "1000"]);
-    let mut client = Client::connect(address);
+    let mut client = UdpClient::connect(address);
     let download = client.request("GET", LONG);
     client.receive(download, 1);
     server.ask_to_drain();

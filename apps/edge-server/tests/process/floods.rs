@@ -1,7 +1,7 @@
 //! Floods of forged packets, briefly: that nothing breaks. What they cost is measured by
 //! `make bench-flood`.
 
-use crate::support::client::Client;
+use crate::support::client::UdpClient;
 use crate::support::flood::Ammunition;
 use crate::support::metrics;
 use crate::support::serve_measured;
@@ -22,7 +22,7 @@ fn flood_of_initials_harms_no_download() {
     std::fs::write(dir.path().join("file"), &contents).unwrap();
     let args = ["--workers", "1", "--retry-above", "100", "--handshake-timeout", "3"];
     let (mut server, address, metrics_at) = serve_measured(dir.path(), &args);
-    let mut client = Client::connect(address);
+    let mut client = UdpClient::connect(address);
     assert!(client.get("/file").body == contents);
     let before_kib = server.memory_kib("VmHWM");
 
@@ -30,7 +30,7 @@ fn flood_of_initials_harms_no_download() {
     metrics::wait_until(metrics_at, RETRIES, |retries| retries > 0);
     for _ in 0..DOWNLOADS {
         assert!(client.get("/file").body == contents, "a download amid the flood");
-        let mut other = Client::connect(address);
+        let mut other = UdpClient::connect(address);
         assert_eq!(other.get("/").body, b"home", "a client amid the flood");
         other.close();
     }
@@ -40,7 +40,7 @@ fn flood_of_initials_harms_no_download() {
 
     metrics::wait_until(metrics_at, "edge_server_connections_open", |open| open == 1);
     let retries = metrics::read(metrics_at, RETRIES);
-    assert_eq!(Client::connect(address).get("/").body, b"home");
+    assert_eq!(UdpClient::connect(address).get("/").body, b"home");
     assert_eq!(metrics::read(metrics_at, RETRIES), retries, "Retry goes on");
     client.close();
     assert!(server.stop().success());

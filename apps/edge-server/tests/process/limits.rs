@@ -1,8 +1,8 @@
 //! Limits that memory and warnings show. The others are tested in memory:
 //! `worker/tests/limits.rs`.
 
-use crate::support::client::Client;
-use crate::support::client::Limits;
+use crate::support::client::ClientLimits;
+use crate::support::client::UdpClient;
 use crate::support::serve_measured;
 
 // Many files at a time, of which the client acknowledges nothing.
@@ -14,9 +14,9 @@ fn connection_holds_no_more_than_its_client_grants() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("file"), vec![7; 3_000_000]).unwrap();
     let (server, address, _) = serve_measured(dir.path(), &["--workers", "1"]);
-    let limits = Limits { window_bytes: WINDOW_BYTES, ..Limits::default() };
+    let limits = ClientLimits { window_bytes: WINDOW_BYTES, ..ClientLimits::default() };
     let hold = || {
-        let mut client = Client::connect_with(address, limits);
+        let mut client = UdpClient::connect_with(address, limits);
         // Opens the congestion window.
         client.get("/file");
         for _ in 0..client.requests_left() {

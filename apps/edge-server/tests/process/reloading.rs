@@ -6,7 +6,7 @@ use std::path::Path;
 use std::path::PathBuf;
 
 use crate::support::certify::certify;
-use crate::support::client::Client;
+use crate::support::client::UdpClient;
 use crate::support::process::serve;
 use crate::support::process::Running;
 
@@ -16,13 +16,13 @@ const WORKERS: &str = "3";
 const CLIENTS: usize = 12;
 
 /// A server of two folders that each have another `index.html`.
-struct Host {
+struct ReloadedServer {
     dir: tempfile::TempDir,
     server: Running,
     address: SocketAddr,
 }
 
-impl Host {
+impl ReloadedServer {
     fn new(toml: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for folder in ["old", "new"] {
@@ -66,7 +66,7 @@ fn host(folder: &str) -> String {
     )
 }
 
-fn home(client: &mut Client) -> String {
+fn home(client: &mut UdpClient) -> String {
     let stream = client.request_with(&[
         (":method", "GET"),
         (":scheme", "https"),
@@ -78,8 +78,8 @@ fn home(client: &mut Client) -> String {
 
 #[test]
 fn reload_reaches_every_worker_and_disturbs_nobody() {
-    let mut host_a = Host::new(&host("old"));
-    let connect = |address| Client::connect_to(Some("a.example"), address);
+    let mut host_a = ReloadedServer::new(&host("old"));
+    let connect = |address| UdpClient::connect_to(Some("a.example"), address);
     let mut before: Vec<_> = (0..CLIENTS).map(|_| connect(host_a.address)).collect();
     let old = before[0].certificate();
     for client in &mut before {
@@ -103,8 +103,8 @@ fn reload_reaches_every_worker_and_disturbs_nobody() {
 
 #[test]
 fn reload_of_what_cannot_be_used_changes_nothing() {
-    let mut host_a = Host::new(&host("old"));
-    let mut client = Client::connect_to(Some("a.example"), host_a.address);
+    let mut host_a = ReloadedServer::new(&host("old"));
+    let mut client = UdpClient::connect_to(Some("a.example"), host_a.address);
     let certificate = client.certificate();
     for (toml, named) in [
         ("[[host]]\nindx = 1".to_owned(), "edge.toml: line 2: unknown field `indx`"),
@@ -115,7 +115,7 @@ fn reload_of_what_cannot_be_used_changes_nothing() {
         let said = host_a.change(&toml, "cannot reload");
         assert!(said.contains(named), "{said}");
         assert_eq!(home(&mut client), "old");
-        let mut other = Client::connect_to(Some("a.example"), host_a.address);
+        let mut other = UdpClient::connect_to(Some("a.example"), host_a.address);
         assert_eq!(home(&mut other), "old");
         assert!(other.certificate() == certificate);
     }
@@ -129,7 +129,7 @@ fn reload_of_what_cannot_be_used_changes_nothing() {
 
 #[test]
 fn reload_names_options_that_need_a_restart() {
-    let mut host = Host::new("");
+    let mut host = ReloadedServer::new("");
     for (options, said) in [
         ("prefix-v4 = 20\nstore = 'memory:'\nmetrics = '127.0.0.1:0'", "--metrics, --prefix-v4"),
         ("prefix-v4 = 16\ncc = 'reno'\npmtud = true", "--prefix-v4"),
@@ -142,5 +142,5 @@ fn reload_names_options_that_need_a_restart() {
     host.change("", "reloaded");
     host.reload("reloaded");
     assert_eq!(host.server.count("until a restart"), 3);
-    assert_eq!(home(&mut Client::connect(host.address)), "old");
+    assert_eq!(home(&mut UdpClient::connect(host.address)), "old");
 }

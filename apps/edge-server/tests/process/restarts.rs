@@ -7,8 +7,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::client::Client;
-use crate::support::client::Memory;
+use crate::support::client::ResumptionData;
+use crate::support::client::UdpClient;
 use crate::support::process::serve;
 use crate::support::process::Running;
 
@@ -28,8 +28,9 @@ fn secrets_rotate_without_dropping_connections() {
     let [dir, other_dir] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let (_server, address) = serve_with(dir.path(), &[ONE]);
     let (_other, other_address) = serve_with(other_dir.path(), &[OTHER]);
-    let mut kept = Client::connect(address);
-    let session = |client: &mut Client| Memory { token: None, ..client.memory() };
+    let mut kept = UdpClient::connect(address);
+    let session =
+        |client: &mut UdpClient| ResumptionData { token: None, ..client.resumption_data() };
     let old = session(&mut kept);
 
     fs::write(dir.path().join("secrets"), format!("{OTHER}\n{ONE}")).unwrap();
@@ -37,9 +38,9 @@ fn secrets_rotate_without_dropping_connections() {
     let is_rotated = (0..60).any(|_| {
         thread::sleep(Duration::from_millis(500));
         assert_eq!(kept.get("/").body, b"home");
-        let new = session(&mut Client::connect(address));
-        Client::connect_again(other_address, &new).is_resumed()
+        let new = session(&mut UdpClient::connect(address));
+        UdpClient::connect_again(other_address, &new).is_resumed()
     });
     assert!(is_rotated);
-    assert!(Client::connect_again(address, &old).is_resumed());
+    assert!(UdpClient::connect_again(address, &old).is_resumed());
 }

@@ -1,8 +1,8 @@
 //! Careful Resume across a restart of the server, with a store on disk. What it does on a
 //! path is tested in memory: `worker/tests/careful_resume.rs`.
 
-use crate::support::lab::Lab;
 use crate::support::lab::PhaseChange;
+use crate::support::lab::StoreFolder;
 
 /// 50 Mbit/s and 40 ms hold 250 kB: the first download is many times that.
 const PATH: &str = "--rate 50 --rtt 40 --buffer 250000";
@@ -18,12 +18,12 @@ fn begin(phases: &[PhaseChange]) -> Vec<&str> {
 
 #[test]
 fn restarted_server_resumes_what_it_learnt() {
-    let lab = Lab::new();
-    let first = lab.download("first", PATH, FIRST_BYTES);
+    let folder = StoreFolder::new();
+    let first = folder.download("first", PATH, FIRST_BYTES);
     assert_eq!(begin(&first), ["normal: no_saved_set"], "nothing was known yet");
-    assert_eq!(begin(&lab.download("second", PATH, SECOND_BYTES)), JUMP);
+    assert_eq!(begin(&folder.download("second", PATH, SECOND_BYTES)), JUMP);
 
     // The claim went back: the next connection gets the saved parameters at once.
-    let third = lab.download_from("third", &["--cc", "reno"], PATH, SECOND_BYTES);
+    let third = folder.download_from("third", &["--cc", "reno"], PATH, SECOND_BYTES);
     assert_eq!(begin(&third), JUMP);
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::support::client::Client;
+use crate::support::client::UdpClient;
 use crate::support::client::H3_NO_ERROR;
 use crate::support::process::serve;
 use crate::support::process::server_command;
@@ -20,7 +20,7 @@ fn replies_leave_from_the_address_that_was_asked() {
         let mut server = Running::start(command);
         let port = server.address().port();
         // The client takes packets from the address it asked only.
-        let mut client = Client::connect(([127, 9, 8, 7], port).into());
+        let mut client = UdpClient::connect(([127, 9, 8, 7], port).into());
         assert!(client.get("/file.bin").body == contents, "{listen}");
     }
 }
@@ -29,7 +29,7 @@ fn replies_leave_from_the_address_that_was_asked() {
 fn signal_closes_connections_and_ends_the_server() {
     let dir = tempfile::tempdir().unwrap();
     let (mut server, address) = serve(dir.path(), &[]);
-    let mut client = Client::connect(address);
+    let mut client = UdpClient::connect(address);
     client.get("/");
     assert!(server.stop().success());
     assert_eq!(client.closed(), H3_NO_ERROR);

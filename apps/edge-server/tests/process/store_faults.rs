@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::support::client::Client;
+use crate::support::client::UdpClient;
 use crate::support::lab::emulate;
 use crate::support::lab::fetch;
 use crate::support::metrics;
@@ -331,7 +331,7 @@ fn store_reply_while_probing_is_claimed() {
     // An answer must come within a second, which a busy machine may miss.
     for _ in 0..50 {
         redis.pause();
-        let mut client = Client::connect(bench.address);
+        let mut client = UdpClient::connect(bench.address);
         let stream = client.request("GET", &format!("/bytes/{BODY_BYTES}"));
         client.receive(stream, 1);
         std::thread::sleep(Duration::from_millis(200));

@@ -13,7 +13,7 @@ use std::thread;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
-use crate::support::client::Client;
+use crate::support::client::UdpClient;
 use crate::support::client::H3_NO_ERROR;
 use crate::support::lab::emulate;
 use crate::support::metrics;
@@ -67,7 +67,7 @@ impl Line {
 
 /// A client's whole life. Returns how many bytes came.
 fn get(address: SocketAddr, bytes: usize) -> usize {
-    let mut client = Client::connect(address);
+    let mut client = UdpClient::connect(address);
     let response = client.get(&format!("/bytes/{bytes}"));
     client.close();
     response.body.len()
@@ -77,7 +77,7 @@ fn get(address: SocketAddr, bytes: usize) -> usize {
 fn takeover_leaves_connections_to_the_old_server() {
     let (line, mut old) = Line::begin();
     // On both workers, but for one time in many.
-    let mut clients: Vec<_> = (0..8).map(|_| Client::connect(line.address)).collect();
+    let mut clients: Vec<_> = (0..8).map(|_| UdpClient::connect(line.address)).collect();
     let downloads: Vec<_> = clients.iter_mut().map(|client| client.request("GET", LONG)).collect();
     for (client, stream) in clients.iter_mut().zip(&downloads) {
         client.receive(*stream, 1);
@@ -160,11 +160,11 @@ fn takeover_and_reload_lose_nothing_under_load() {
 #[test]
 fn takeover_chain_passes_packets_on() {
     let (line, mut oldest) = Line::begin();
-    let mut of_oldest = Client::connect(line.address);
+    let mut of_oldest = UdpClient::connect(line.address);
     let first = of_oldest.open_request("/bytes/5");
     of_oldest.receive(first, 5);
     let mut middle = line.succeed();
-    let mut of_middle = Client::connect(line.address);
+    let mut of_middle = UdpClient::connect(line.address);
     let second = of_middle.open_request("/bytes/6");
     of_middle.receive(second, 6);
     let mut newest = line.succeed();
@@ -182,7 +182,7 @@ fn takeover_chain_passes_packets_on() {
 #[test]
 fn takeover_tells_clients_of_a_dead_server() {
     let (line, mut old) = Line::begin();
-    let mut client = Client::connect(line.address);
+    let mut client = UdpClient::connect(line.address);
     let download = client.request("GET", LONG);
     client.receive(download, 1);
     let _new = line.succeed();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::client::Limits;
+use super::client::ClientLimits;
 use super::harness::Lab;
 use super::harness::Saved;
 use super::harness::Server;
@@ -43,7 +43,8 @@ fn access_log_has_a_line_for_every_response() {
     let port = client.address().port();
     client.close();
 
-    let limits = Limits { idle_timeout: Duration::from_millis(500), ..Limits::default() };
+    let limits =
+        ClientLimits { idle_timeout: Duration::from_millis(500), ..ClientLimits::default() };
     let mut vanishing = server.client().granting(limits).connect();
     let stream = vanishing.request("GET", "/bytes/90000000");
     vanishing.receive(stream, 100_000);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use quiche::path_state::PathState;
 
 use super::client::Client;
-use super::client::Limits;
+use super::client::ClientLimits;
 use super::harness::Lab;
 use super::harness::Saved;
 use super::harness::Server;
@@ -63,12 +63,12 @@ fn has_jumped(phases: &[PhaseChange]) -> bool {
 }
 
 /// A server for one connection, which keeps its qlog.
-struct Run {
+struct QlogServer {
     server: Server,
     qlogs: String,
 }
 
-impl Run {
+impl QlogServer {
     fn new(lab: &Lab, args: &[&str]) -> Self {
         let qlogs = format!("qlogs-{}", lab.servers());
         let dir = format!("DIR/{qlogs}");
@@ -96,7 +96,7 @@ fn fetch(client: &mut Client, bytes: u64) {
 /// A server's life for one download over a path. Returns what Careful Resume did.
 #[track_caller]
 fn download_from(lab: &Lab, args: &[&str], path: &Path, bytes: u64) -> Vec<PhaseChange> {
-    let run = Run::new(lab, args);
+    let run = QlogServer::new(lab, args);
     let mut client = run.server.client().over(path).connect();
     fetch(&mut client, bytes);
     client.close();
@@ -164,7 +164,7 @@ fn saved_parameters_are_bounded_by_options() {
 fn jump_is_spread_over_its_round_trip() {
     const PARTS: u64 = 8;
     let lab = lab_with(SAVED);
-    let run = Run::new(&lab, &[]);
+    let run = QlogServer::new(&lab, &[]);
     fetch(&mut run.server.client().over(&path()).connect(), OBJECT_BYTES);
     let qlog = run.qlog();
     let jump = phases(&qlog)[2].clone();
@@ -281,8 +281,8 @@ fn jump_for_what_the_path_has_carried_is_rate_limited() {
 #[test]
 fn jump_beyond_the_clients_window_ends_early() {
     let lab = lab_with(Saved::new(600_000, 100));
-    let run = Run::new(&lab, &[]);
-    let limits = Limits { window_bytes: 110_000, ..Limits::default() };
+    let run = QlogServer::new(&lab, &[]);
+    let limits = ClientLimits { window_bytes: 110_000, ..ClientLimits::default() };
     let path = Path::new(40.0, 100, 500_000);
     let mut client = run.server.client().over(&path).granting(limits).connect();
     // The headers of the second response have to wait as well.
@@ -315,7 +315,7 @@ fn saved_parameters_that_expired_are_not_used() {
 /// queue, and be the first to end Careful Resume.
 fn after_silence(saved: Saved, silence: Duration) -> Vec<PhaseChange> {
     let lab = lab_with(saved);
-    let run = Run::new(&lab, &["--slow-start-exit", "none"]);
+    let run = QlogServer::new(&lab, &["--slow-start-exit", "none"]);
     let mut client = run.server.connect();
     let stream = client.request("GET", "/bytes/300000");
     run.server.wait_for_metric("path_store_claims_granted_total", |granted| granted == 1);
@@ -349,7 +349,7 @@ fn claim_is_held_by_one_connection_at_a_time() {
     // The claim lasts 1.6 s. The first connection holds it for its three round trips, the
     // second asks for it after two of its shorter ones.
     let lab = lab_with(Saved::new(250_000, 200));
-    let [one, other] = [(); 2].map(|()| Run::new(&lab, &[]));
+    let [one, other] = [(); 2].map(|()| QlogServer::new(&lab, &[]));
     let mut first = one.server.client().over(&Path::new(20.0, 400, 1_000_000)).connect();
     let of_first = first.request("GET", &format!("/bytes/{OBJECT_BYTES}"));
     one.server.wait_for_metric("path_store_claims_granted_total", |granted| granted == 1);
@@ -560,7 +560,7 @@ fn assert_abuse_is_in_vain(forged: u32) {
         let forger = lab.peer(from.into());
         forger.send(&server, super::client::first_packet(forger.address, server.address()));
     }
-    let limits = Limits { idle_timeout: Duration::from_secs(30), ..Limits::default() };
+    let limits = ClientLimits { idle_timeout: Duration::from_secs(30), ..ClientLimits::default() };
     let _silent: Vec<_> = (0..100).map(|_| server.client().granting(limits).connect()).collect();
     // Each asked whether there are saved parameters.
     assert_eq!(server.metric("path_store_gets_total"), u64::from(forged) + 100);

@@ -2,14 +2,11 @@
 //! fall silent.
 
 use std::collections::BTreeMap;
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::net::SocketAddr;
-use std::time::Duration;
 use std::time::Instant;
 
 use quiche::h3;
-use quiche::h3::NameValue;
 use quiche::ConnectionId;
 use quiche::RecvInfo;
 
@@ -21,53 +18,18 @@ use super::path::Path;
 
 quiche::stand_ins!();
 
+#[path = "../../../tests/process/support/h3_client.rs"]
+mod h3_client;
+
+use self::h3_client::client_config;
+use self::h3_client::client_config_with;
+pub use self::h3_client::ClientLimits;
+pub use self::h3_client::ClientResponse;
+use self::h3_client::ReceivedResponses;
+pub use self::h3_client::ResumptionData;
+
 /// Bytes of the largest packet that it sends.
 const PACKET_BYTES_MAX: usize = 1350;
-
-/// What a client grants the server.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Data of responses that it may send before the client has read them.
-    pub window_bytes: u64,
-
-    /// How long the connection lives without packets.
-    pub idle_timeout: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { window_bytes: 100 << 20, idle_timeout: Duration::from_secs(20) }
-    }
-}
-
-/// What a connection left for the next one.
-#[derive(Clone, Debug, Default)]
-pub struct Memory {
-    /// Proves the client's address.
-    pub token: Option<Vec<u8>>,
-
-    /// The TLS session.
-    pub session: Option<Vec<u8>>,
-}
-
-/// A response, as far as it has come.
-#[derive(Clone, Debug, Default)]
-pub struct Response {
-    /// Those of interim responses and the final one.
-    pub headers: HashMap<String, String>,
-
-    /// One, or several if there are interim responses.
-    pub statuses: Vec<String>,
-    pub body: Vec<u8>,
-    pub finished: bool,
-    pub reset: Option<u64>,
-}
-
-impl Response {
-    pub fn status(&self) -> &str {
-        &self.headers[":status"]
-    }
-}
 
 /// Settings of a client to be connected.
 #[must_use]
@@ -76,8 +38,8 @@ pub struct ClientBuilder {
     name: Option<String>,
     from: IpAddr,
     path: Path,
-    limits: Limits,
-    memory: Memory,
+    limits: ClientLimits,
+    resumption: ResumptionData,
 }
 
 impl ClientBuilder {
@@ -88,8 +50,8 @@ impl ClientBuilder {
             name: Some("localhost".to_owned()),
             from: super::harness::CLIENT,
             path: Path::default(),
-            limits: Limits::default(),
-            memory: Memory::default(),
+            limits: ClientLimits::default(),
+            resumption: ResumptionData::default(),
         }
     }
 
@@ -106,20 +68,21 @@ impl ClientBuilder {
         Self { path: path.clone(), ..self }
     }
 
-    pub fn granting(self, limits: Limits) -> Self {
+    pub fn granting(self, limits: ClientLimits) -> Self {
         Self { limits, ..self }
     }
 
     /// Comes back with what an earlier connection left.
-    pub fn with(self, memory: &Memory) -> Self {
-        Self { memory: memory.clone(), ..self }
+    pub fn with(self, resumption: &ResumptionData) -> Self {
+        Self { resumption: resumption.clone(), ..self }
     }
 
     /// Begins a handshake that nothing has come of yet.
     pub fn begin(self) -> Client {
-        let Self { server, name, from, path, limits, memory } = self;
+        let Self { server, name, from, path, limits, resumption } = self;
         let address = server.lab().client_address(from);
-        let state = ClientState::new(name.as_deref(), address, server.address(), limits, &memory);
+        let state =
+            ClientState::new(name.as_deref(), address, server.address(), limits, &resumption);
         let endpoint = server.lab().add_client(address, &path, state);
         Client { server, endpoint }
     }
@@ -182,18 +145,11 @@ impl Client {
         self.with(|client| client.local)
     }
 
-    /// What this connection leaves for the next one, once it has come.
+    /// Waits for what this connection leaves for the next one.
     #[track_caller]
-    pub fn memory(&mut self) -> Memory {
-        let memory = |client: &ClientState| Memory {
-            token: client.quic.new_token().map(<[u8]>::to_vec),
-            session: client.quic.session().map(<[u8]>::to_vec),
-        };
-        self.run_open_until(|client| {
-            let memory = memory(client);
-            memory.token.is_some() && memory.session.is_some()
-        });
-        self.with(|client| memory(client))
+    pub fn resumption_data(&mut self) -> ResumptionData {
+        self.run_open_until(|client| ResumptionData::of(&client.quic).is_complete());
+        self.with(|client| ResumptionData::of(&client.quic))
     }
 
     /// How many requests more the server takes now.
@@ -266,34 +222,31 @@ impl Client {
 
     /// How much of a body has come.
     pub fn received_bytes(&self, stream: u64) -> usize {
-        self.with(|client| client.received_bytes(stream))
+        self.with(|client| client.received.body_bytes(stream))
     }
 
     /// Waits until so many bytes of a body have come.
     #[track_caller]
     pub fn receive(&mut self, stream: u64, bytes_min: usize) {
-        self.run_open_until(|client| client.received_bytes(stream) >= bytes_min);
+        self.run_open_until(|client| client.received.body_bytes(stream) >= bytes_min);
     }
 
     /// Waits until a response has ended one way or the other.
     #[track_caller]
-    pub fn response(&mut self, stream: u64) -> Response {
-        self.run_open_until(|client| {
-            let response = client.responses.get(&stream);
-            response.is_some_and(|r| r.finished || r.reset.is_some())
-        });
-        self.with(|client| client.responses.remove(&stream).unwrap())
+    pub fn response(&mut self, stream: u64) -> ClientResponse {
+        self.run_open_until(|client| client.received.has_ended(stream));
+        self.with(|client| client.received.responses.remove(&stream).unwrap())
     }
 
     /// A whole GET.
     #[track_caller]
-    pub fn get(&mut self, path: &str) -> Response {
+    pub fn get(&mut self, path: &str) -> ClientResponse {
         self.get_with(path, &[])
     }
 
     /// A whole GET with these fields.
     #[track_caller]
-    pub fn get_with(&mut self, path: &str, more: &[(&str, &str)]) -> Response {
+    pub fn get_with(&mut self, path: &str, more: &[(&str, &str)]) -> ClientResponse {
         let stream = self.ask(path, more);
         self.response(stream)
     }
@@ -302,8 +255,8 @@ impl Client {
     /// answered.
     #[track_caller]
     pub fn goaways(&mut self, count: usize) -> Vec<u64> {
-        self.run_open_until(|client| client.goaways.len() >= count);
-        self.with(|client| client.goaways.clone())
+        self.run_open_until(|client| client.received.goaways.len() >= count);
+        self.with(|client| client.received.goaways.clone())
     }
 
     /// Waits until the server closes the connection. Returns its code.
@@ -396,10 +349,7 @@ pub struct ClientState {
     local: SocketAddr,
     server: SocketAddr,
     http: Option<h3::Connection>,
-    pub responses: BTreeMap<u64, Response>,
-
-    /// What GOAWAY frames told.
-    pub goaways: Vec<u64>,
+    pub received: ReceivedResponses,
 
     /// Content of requests that has not been sent.
     uploads: BTreeMap<u64, Vec<u8>>,
@@ -407,8 +357,7 @@ pub struct ClientState {
     /// Datagrams that came and were not looked at.
     kept: Vec<Vec<u8>>,
 
-    /// How many datagrams came.
-    received: u32,
+    datagrams_received: u32,
 
     deaf: bool,
     mute: bool,
@@ -426,40 +375,26 @@ impl ClientState {
         name: Option<&str>,
         local: SocketAddr,
         server: SocketAddr,
-        limits: Limits,
-        memory: &Memory,
+        limits: ClientLimits,
+        resumption: &ResumptionData,
     ) -> Self {
-        let mut config = client_config();
-        config.set_max_idle_timeout(limits.idle_timeout.as_millis() as u64);
-        config.set_initial_max_data(limits.window_bytes);
-        config.set_max_connection_window(limits.window_bytes);
-        config.set_initial_max_stream_data_bidi_local(limits.window_bytes);
-        config.set_max_stream_window(limits.window_bytes);
-        config.set_initial_max_stream_data_uni(limits.window_bytes);
-        config.set_initial_max_streams_uni(3);
-        config.enable_early_data();
+        let mut config = client_config_with(limits);
         config.log_keys();
         let id = local.port().to_be_bytes();
         let id = ConnectionId::from_ref(&id);
         let mut quic = quiche::connect(name, &id, local, server, &mut config).unwrap();
         let keys = KeyLog::default();
         quic.set_keylog(Box::new(keys.clone()));
-        if let Some(session) = &memory.session {
-            quic.set_session(session).unwrap();
-        }
-        if let Some(token) = &memory.token {
-            quic.set_token(token).unwrap();
-        }
+        resumption.offer(&mut quic);
         Self {
             quic,
             local,
             server,
             http: None,
-            responses: BTreeMap::new(),
-            goaways: Vec::new(),
+            received: ReceivedResponses::default(),
             uploads: BTreeMap::new(),
             kept: Vec::new(),
-            received: 0,
+            datagrams_received: 0,
             deaf: false,
             mute: false,
             gone: false,
@@ -478,17 +413,13 @@ impl ClientState {
         (self.quic.peer_error(), self.quic.local_error(), self.quic.is_timed_out())
     }
 
-    fn received_bytes(&self, stream: u64) -> usize {
-        self.responses.get(&stream).map_or(0, |response| response.body.len())
-    }
-
     /// When it has something to do, if nothing comes.
     pub fn deadline(&self) -> Option<Instant> {
         self.quic.timeout_instant().filter(|_| !self.gone)
     }
 
     pub fn on_datagram(&mut self, datagram: Vec<u8>) {
-        self.received += 1;
+        self.datagrams_received += 1;
         self.kept.push(datagram);
         self.touched = true;
     }
@@ -508,7 +439,7 @@ impl ClientState {
                 let info = RecvInfo { from: self.server, to: self.local };
                 let _ = self.quic.recv(&mut datagram, info);
                 if let Some((forger, ahead)) = &mut self.forger {
-                    forged.push(forger.acknowledge(self.received + *ahead));
+                    forged.push(forger.acknowledge(self.datagrams_received + *ahead));
                 }
             }
             self.poll();
@@ -565,29 +496,7 @@ impl ClientState {
             self.start_http();
         }
         let Some(http) = &mut self.http else { return };
-        let mut chunk = vec![0; 64 << 10];
-        while let Ok((stream, event)) = http.poll(&mut self.quic) {
-            if event == h3::Event::GoAway {
-                self.goaways.push(stream);
-                continue;
-            }
-            let response = self.responses.entry(stream).or_default();
-            match event {
-                h3::Event::Headers { list, .. } => {
-                    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-                    response.headers.extend(list.iter().map(|h| (text(h.name()), text(h.value()))));
-                    response.statuses.extend(response.headers.get(":status").cloned());
-                }
-                h3::Event::Data => {
-                    while let Ok(count) = http.recv_body(&mut self.quic, stream, &mut chunk) {
-                        response.body.extend_from_slice(&chunk[..count]);
-                    }
-                }
-                h3::Event::Finished => response.finished = true,
-                h3::Event::Reset(code) => response.reset = Some(code),
-                h3::Event::PriorityUpdate | h3::Event::GoAway => (),
-            }
-        }
+        self.received.poll(http, &mut self.quic);
     }
 }
 
@@ -599,14 +508,6 @@ fn fields<'a>(
     let start =
         [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)];
     [&start[..], more].concat()
-}
-
-/// Settings of a client that grants nothing.
-fn client_config() -> quiche::Config {
-    let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
-    config.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();
-    config.verify_peer(false);
-    config
 }
 
 /// The first packet of a handshake that nobody goes on with.

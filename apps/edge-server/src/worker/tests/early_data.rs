@@ -11,7 +11,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(10);
 #[test]
 fn early_data_answers_safe_requests_and_no_others() {
     let server = Server::start(&["--early-data", "on", "--speedtest"]);
-    let memory = server.connect().memory();
+    let memory = server.connect().resumption_data();
 
     let mut client = server.client().with(&memory).connect_early();
     let get = client.request("GET", "/");
@@ -47,7 +47,7 @@ fn early_data_before_an_intermediary_is_early_here() {
 #[test]
 fn early_data_is_off_unless_asked_for() {
     let server = Server::start(&["--early-data", "off"]);
-    let memory = server.connect().memory();
+    let memory = server.connect().resumption_data();
     let client = server.client().with(&memory).connect();
     assert!(client.is_resumed());
     assert!(!client.early_data_accepted());
@@ -56,7 +56,7 @@ fn early_data_is_off_unless_asked_for() {
 /// What comes, per byte that went out, when a client asks for much and answers nothing.
 fn amplification(token: bool) -> f64 {
     let server = Server::start(&["--early-data", "on", "--speedtest"]);
-    let mut memory = server.connect().memory();
+    let mut memory = server.connect().resumption_data();
     if !token {
         memory.token = None;
     }
@@ -84,7 +84,7 @@ fn early_data_claims_nothing() {
     let lab = Lab::new();
     lab.plant(Saved::new(250_000, 10));
     let server = lab.serve(&["--early-data", "on", "--speedtest"]);
-    let memory = server.connect().memory();
+    let memory = server.connect().resumption_data();
 
     let mut client = server.client().with(&memory).connect_early();
     client.request("GET", "/bytes/600000");

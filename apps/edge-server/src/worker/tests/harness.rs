@@ -85,7 +85,7 @@ pub struct Server {
 }
 
 /// An address without a connection, whose datagrams a test makes.
-pub struct Peer {
+pub struct DatagramPeer {
     lab: Lab,
     endpoint: usize,
     pub address: SocketAddr,
@@ -128,7 +128,7 @@ impl Lab {
     /// Starts a server in the place of another.
     pub fn serve_at(&self, address: SocketAddr, args: &[&str]) -> Server {
         let mut world = self.0.borrow_mut();
-        let host = Host::new(address, args, &world);
+        let host = ServerState::new(address, args, &world);
         world.hosts.push(host);
         Server { lab: self.clone(), host: world.hosts.len() - 1 }
     }
@@ -226,11 +226,11 @@ impl Lab {
     }
 
     /// An address that a test sends datagrams from.
-    pub fn peer(&self, from: IpAddr) -> Peer {
+    pub fn peer(&self, from: IpAddr) -> DatagramPeer {
         let address = self.client_address(from);
         let mut world = self.0.borrow_mut();
         let endpoint = world.add(address, &Path::default(), Party::Peer(Vec::new()));
-        Peer { lab: self.clone(), endpoint, address }
+        DatagramPeer { lab: self.clone(), endpoint, address }
     }
 
     pub fn client_address(&self, ip: IpAddr) -> SocketAddr {
@@ -279,7 +279,7 @@ impl Server {
         self.with(|host| host.address)
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut Host) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut ServerState) -> T) -> T {
         act(&mut self.lab.0.borrow_mut().hosts[self.host])
     }
 
@@ -354,7 +354,7 @@ impl Server {
         self.with(|host| host.sink.room.set(room));
         if room.is_none() {
             self.with(|host| {
-                let Host { worker, sink, .. } = host;
+                let ServerState { worker, sink, .. } = host;
                 worker.iter_mut().for_each(|worker| worker.on_writable(sink));
                 host.touched = true;
             });
@@ -376,7 +376,7 @@ impl Server {
     }
 }
 
-impl Peer {
+impl DatagramPeer {
     /// Sends a datagram.
     pub fn send(&self, server: &Server, datagram: Vec<u8>) {
         self.lab.send_from(self.endpoint, server.address(), datagram);
@@ -419,7 +419,7 @@ fn endpoint_of(client: IpAddr) -> RemoteEndpoint {
 
 /// Everything of one simulation.
 pub struct World {
-    hosts: Vec<Host>,
+    hosts: Vec<ServerState>,
     endpoints: Vec<Endpoint>,
 
     /// Datagrams on their way, by when they arrive and in which order they were sent.
@@ -568,12 +568,12 @@ fn endpoint_at(endpoints: &mut [Endpoint], address: SocketAddr) -> Option<&mut E
 }
 
 /// A server: a worker, and what the event loop does for it.
-struct Host {
+struct ServerState {
     address: SocketAddr,
 
     /// None once it has ended.
     worker: Option<Worker>,
-    sink: Sink,
+    sink: MemorySink,
     reads: Receiver<Job>,
     metrics: Metrics,
     secrets: SharedSecrets,
@@ -586,14 +586,14 @@ struct Host {
 
 /// What a worker has sent.
 #[derive(Default)]
-struct Sink {
+struct MemorySink {
     sent: RefCell<Vec<(AddressPair, Vec<u8>)>>,
 
     /// Bytes that it still takes; all without.
     room: Cell<Option<usize>>,
 }
 
-impl PacketSink for Sink {
+impl PacketSink for MemorySink {
     fn send(&self, route: AddressPair, contents: &[u8], segment_bytes: usize) -> io::Result<()> {
         if let Some(room) = self.room.get() {
             let left = room.checked_sub(contents.len());
@@ -609,7 +609,7 @@ impl PacketSink for Sink {
     }
 }
 
-impl Host {
+impl ServerState {
     fn new(address: SocketAddr, args: &[&str], world: &World) -> Self {
         let config = parse(world.dir.path(), args);
         let cli = &config.flags;
@@ -632,7 +632,7 @@ impl Host {
         Self {
             address,
             worker: Some(worker),
-            sink: Sink::default(),
+            sink: MemorySink::default(),
             reads,
             metrics,
             secrets,

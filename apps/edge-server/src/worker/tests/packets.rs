@@ -63,8 +63,10 @@ fn unknown_version_is_answered_with_the_known_one() {
 #[test]
 fn client_that_vanishes_is_given_up() {
     let server = Server::start(&["--speedtest"]);
-    let limits =
-        super::client::Limits { idle_timeout: Duration::from_millis(500), ..Default::default() };
+    let limits = super::client::ClientLimits {
+        idle_timeout: Duration::from_millis(500),
+        ..Default::default()
+    };
     let mut vanishing = server.client().granting(limits).connect();
     let stream = vanishing.request("GET", "/bytes/90000000");
     vanishing.receive(stream, 100_000);

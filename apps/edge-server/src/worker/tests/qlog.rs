@@ -2,21 +2,15 @@
 
 use std::fs;
 
-use serde_json::Value;
-
 use super::harness::Lab;
 use super::harness::Server;
 
-/// One change of phase.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PhaseChange {
-    /// The new phase and the trigger, as in `normal: rate_limited`; the phase alone when
-    /// there was no trigger.
-    pub what: String,
-    pub first_unvalidated: u64,
-    pub last_unvalidated: u64,
-    pub cwnd_bytes: u64,
-}
+#[path = "../../../tests/process/support/phases.rs"]
+mod phases;
+
+pub use self::phases::events;
+pub use self::phases::phases;
+pub use self::phases::PhaseChange;
 
 /// The only qlog in a folder of the test's.
 #[track_caller]
@@ -25,33 +19,6 @@ pub fn only_qlog(lab: &Lab, folder: &str) -> String {
     let qlog = qlogs.next().expect("a qlog file").unwrap().path();
     assert!(qlogs.next().is_none(), "one connection, one file");
     fs::read_to_string(qlog).unwrap()
-}
-
-/// Events of a qlog.
-pub fn events(qlog: &str) -> impl Iterator<Item = Value> + '_ {
-    qlog.split('\u{1e}').filter_map(|record| serde_json::from_str(record).ok())
-}
-
-/// What Careful Resume did, as a qlog tells it.
-pub fn phases(qlog: &str) -> Vec<PhaseChange> {
-    events(qlog)
-        .filter(|event| event["name"] == "quic:careful_resume_phase_updated")
-        .map(|event| phase_change(&event["data"]))
-        .collect()
-}
-
-fn phase_change(data: &Value) -> PhaseChange {
-    let phase = data["new"].as_str().unwrap();
-    let state = |field: &str| data["state_data"][field].as_u64().unwrap();
-    PhaseChange {
-        what: match data["trigger"].as_str() {
-            Some(trigger) => format!("{phase}: {trigger}"),
-            None => phase.to_owned(),
-        },
-        first_unvalidated: state("first_unvalidated_packet"),
-        last_unvalidated: state("last_unvalidated_packet"),
-        cwnd_bytes: state("congestion_window"),
-    }
 }
 
 /// How many qlogs clients of these subnets leave.

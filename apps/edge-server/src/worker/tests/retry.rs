@@ -2,7 +2,7 @@
 //! connection.
 
 use super::client::first_packet;
-use super::client::Memory;
+use super::client::ResumptionData;
 use super::harness::Lab;
 use super::harness::Server;
 use super::harness::CLIENT;
@@ -20,8 +20,8 @@ fn tokens(server: &Server, kind: &str, outcome: &str) -> u64 {
     server.metric(&name)
 }
 
-fn with_token(token: &[u8]) -> Memory {
-    Memory { token: Some(token.to_vec()), session: None }
+fn with_token(token: &[u8]) -> ResumptionData {
+    ResumptionData { token: Some(token.to_vec()), session: None }
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn retry_counts_only_handshakes_under_way() {
 #[test]
 fn token_of_an_earlier_connection_spares_retry_once() {
     let server = Server::start(&["--retry-above", "0"]);
-    let memory = Memory { session: None, ..server.connect().memory() };
+    let memory = ResumptionData { session: None, ..server.connect().resumption_data() };
     for (retries, replayed) in [(PACKETS, 0), (2 * PACKETS, PACKETS)] {
         let mut client = server.client().with(&memory).connect();
         assert_eq!(client.get("/").body, b"home");
@@ -98,7 +98,7 @@ fn token_of_another_server_counts_as_none() {
 fn token_is_of_no_use_at_a_server_with_other_secrets() {
     let lab = Lab::new();
     let [one, other] = [(); 2].map(|()| lab.serve(&["--retry-above", "0"]));
-    let memory = Memory { session: None, ..one.connect().memory() };
+    let memory = ResumptionData { session: None, ..one.connect().resumption_data() };
     assert_eq!(other.client().with(&memory).connect().get("/").body, b"home");
     assert_eq!(other.metric(RETRIES), PACKETS);
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::client::Client;
-use super::client::Memory;
+use super::client::ResumptionData;
 use super::codes::CONNECTION_REFUSED;
 use super::harness::Lab;
 use super::harness::Server;
@@ -24,7 +24,7 @@ fn configure(lab: &Lab, toml: &str) {
     lab.write("edge.toml", lab.fill(toml));
 }
 
-fn get_of(client: &mut Client, host: &str, path: &str) -> super::client::Response {
+fn get_of(client: &mut Client, host: &str, path: &str) -> super::client::ClientResponse {
     let stream = client.request_with(&[
         (":method", "GET"),
         (":scheme", "https"),
@@ -189,7 +189,7 @@ fn session_is_resumed_wherever_its_secret_is_known() {
     let lab = Lab::new();
     let mut first = serve_with(&lab, &[ONE]).connect();
     assert!(!first.is_resumed());
-    let memory = Memory { token: None, ..first.memory() };
+    let memory = ResumptionData { token: None, ..first.resumption_data() };
     for (secrets, resumes) in
         [(&[ONE][..], true), (&[OTHER, ONE], true), (&[ONE, OTHER], true), (&[OTHER], false)]
     {
@@ -204,7 +204,7 @@ fn session_is_resumed_wherever_its_secret_is_known() {
 fn session_of_a_server_without_a_file_is_its_own() {
     let lab = Lab::new();
     let [one, other] = [(); 2].map(|()| lab.serve(&[]));
-    let memory = Memory { token: None, ..one.connect().memory() };
+    let memory = ResumptionData { token: None, ..one.connect().resumption_data() };
     assert!(one.client().with(&memory).connect().is_resumed());
     assert!(!other.client().with(&memory).connect().is_resumed());
 }

@@ -1,9 +1,8 @@
-//! An HTTP/3 client for tests: any method and path, several requests at a time,
-//! and it can fall silent.
+//! HTTP/3 client over UDP: any method and path, several requests at a time, and it can fall
+//! silent.
 //!
-//! No clock is read: patience is counted in naps.
+//! It reads no clock: its time-out is a number of receive time-outs.
 
-use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::net::SocketAddr;
@@ -11,7 +10,6 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use quiche::h3;
-use quiche::h3::NameValue;
 use quiche::ConnectionId;
 use quiche::RecvInfo;
 
@@ -20,106 +18,70 @@ pub const H3_NO_ERROR: u64 = h3::WireErrorCode::NoError as u64;
 
 quiche::stand_ins!();
 
-const NAP: Duration = Duration::from_millis(10);
-const NAPS_MAX: usize = 2000;
+#[path = "h3_client.rs"]
+mod h3_client;
 
-/// The client tells the server to give it up after this many milliseconds.
-const IDLE_TIMEOUT_MS: u64 = 20_000;
+use self::h3_client::client_config_with;
+pub use self::h3_client::ClientLimits;
+pub use self::h3_client::ClientResponse;
+use self::h3_client::ReceivedResponses;
+pub use self::h3_client::ResumptionData;
 
-const WINDOW_BYTES: u64 = 100 << 20;
-
-/// What a client grants the server.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Data of responses that it may send before the client has read them.
-    pub window_bytes: u64,
-
-    /// How long the connection lives without packets.
-    pub idle_timeout_ms: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { window_bytes: WINDOW_BYTES, idle_timeout_ms: IDLE_TIMEOUT_MS }
-    }
-}
-
-/// What a connection left for the next one.
-#[derive(Clone, Debug, Default)]
-pub struct Memory {
-    /// Proves the client's address.
-    pub token: Option<Vec<u8>>,
-
-    /// The TLS session.
-    pub session: Option<Vec<u8>>,
-}
-
-/// A response, as far as it has come.
-#[derive(Clone, Debug, Default)]
-pub struct Response {
-    /// Those of interim responses and the final one.
-    pub headers: HashMap<String, String>,
-
-    /// One, or several if there are interim responses.
-    pub statuses: Vec<String>,
-    pub body: Vec<u8>,
-    pub finished: bool,
-    pub reset: Option<u64>,
-}
+const RECEIVE_TIMEOUT: Duration = Duration::from_millis(10);
+const RECEIVE_TIMEOUTS_MAX: usize = 2000;
 
 /// One connection to a server.
-pub struct Client {
+pub struct UdpClient {
     socket: UdpSocket,
     local: SocketAddr,
     quic: quiche::Connection,
     http: Option<h3::Connection>,
-    responses: HashMap<u64, Response>,
+    received: ReceivedResponses,
 
-    /// What GOAWAY frames told.
-    goaways: Vec<u64>,
-
-    /// Datagrams that came and were not looked at.
-    kept: VecDeque<Vec<u8>>,
-
-    /// How many came.
-    received: u32,
+    /// Datagrams that arrived and were not read.
+    unread: VecDeque<Vec<u8>>,
 
     /// Bytes of all datagrams that went out.
     sent_bytes: usize,
 }
 
-impl Client {
+impl UdpClient {
     /// Completes a handshake with `server`.
     pub fn connect(server: SocketAddr) -> Self {
-        Self::connect_with(server, Limits::default())
+        Self::connect_with(server, ClientLimits::default())
     }
 
     /// Completes a handshake with `server`, which gets these limits.
-    pub fn connect_with(server: SocketAddr, limits: Limits) -> Self {
+    pub fn connect_with(server: SocketAddr, limits: ClientLimits) -> Self {
         Self::connect_from(Ipv4Addr::LOCALHOST, server, limits)
     }
 
     /// Completes a handshake with `server` from a loopback address.
-    pub fn connect_from(from: Ipv4Addr, server: SocketAddr, limits: Limits) -> Self {
+    pub fn connect_from(from: Ipv4Addr, server: SocketAddr, limits: ClientLimits) -> Self {
         Self::connect_as(Some("localhost"), from, server, limits)
     }
 
     /// Completes a handshake with the host `name` at `server`, or with none.
     pub fn connect_to(name: Option<&str>, server: SocketAddr) -> Self {
-        Self::connect_as(name, Ipv4Addr::LOCALHOST, server, Limits::default())
+        Self::connect_as(name, Ipv4Addr::LOCALHOST, server, ClientLimits::default())
     }
 
     /// Completes a handshake with `server`, with what an earlier connection left.
-    pub fn connect_again(server: SocketAddr, memory: &Memory) -> Self {
-        let limits = Limits::default();
+    pub fn connect_again(server: SocketAddr, resumption: &ResumptionData) -> Self {
+        let limits = ClientLimits::default();
         let mut client =
-            Self::begin(Some("localhost"), Ipv4Addr::LOCALHOST, server, limits, memory);
+            Self::begin(Some("localhost"), Ipv4Addr::LOCALHOST, server, limits, resumption);
         client.establish();
         client
     }
 
-    fn connect_as(name: Option<&str>, from: Ipv4Addr, server: SocketAddr, limits: Limits) -> Self {
-        let mut client = Self::begin(name, from, server, limits, &Memory::default());
+    fn connect_as(
+        name: Option<&str>,
+        from: Ipv4Addr,
+        server: SocketAddr,
+        limits: ClientLimits,
+    ) -> Self {
+        let mut client = Self::begin(name, from, server, limits, &ResumptionData::default());
         client.establish();
         client
     }
@@ -128,44 +90,27 @@ impl Client {
         name: Option<&str>,
         from: Ipv4Addr,
         server: SocketAddr,
-        limits: Limits,
-        memory: &Memory,
+        limits: ClientLimits,
+        resumption: &ResumptionData,
     ) -> Self {
         let socket = UdpSocket::bind((from, 0)).unwrap();
         socket.connect(server).unwrap();
-        socket.set_read_timeout(Some(NAP)).unwrap();
+        socket.set_read_timeout(Some(RECEIVE_TIMEOUT)).unwrap();
         let local = socket.local_addr().unwrap();
 
-        let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
-        config.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();
-        config.verify_peer(false);
-        config.set_max_idle_timeout(limits.idle_timeout_ms);
-        config.set_initial_max_data(limits.window_bytes);
-        config.set_max_connection_window(limits.window_bytes);
-        config.set_initial_max_stream_data_bidi_local(limits.window_bytes);
-        config.set_max_stream_window(limits.window_bytes);
-        config.set_initial_max_stream_data_uni(limits.window_bytes);
-        config.set_initial_max_streams_uni(3);
-        config.enable_early_data();
+        let mut config = client_config_with(limits);
         let port = local.port().to_be_bytes();
         let id = ConnectionId::from_ref(&port);
         let mut quic = quiche::connect(name, &id, local, server, &mut config).unwrap();
-        if let Some(session) = &memory.session {
-            quic.set_session(session).unwrap();
-        }
-        if let Some(token) = &memory.token {
-            quic.set_token(token).unwrap();
-        }
+        resumption.offer(&mut quic);
 
         Self {
             socket,
             local,
             quic,
             http: None,
-            responses: HashMap::new(),
-            goaways: Vec::new(),
-            kept: VecDeque::new(),
-            received: 0,
+            received: ReceivedResponses::default(),
+            unread: VecDeque::new(),
             sent_bytes: 0,
         }
     }
@@ -183,17 +128,10 @@ impl Client {
         self.http = Some(http.unwrap());
     }
 
-    /// What this connection leaves for the next one, once it has come.
-    pub fn memory(&mut self) -> Memory {
-        let memory = |client: &Self| Memory {
-            token: client.quic.new_token().map(<[u8]>::to_vec),
-            session: client.quic.session().map(<[u8]>::to_vec),
-        };
-        self.run_until(|client| {
-            let memory = memory(client);
-            memory.token.is_some() && memory.session.is_some()
-        });
-        memory(self)
+    /// Waits for what this connection leaves for the next one.
+    pub fn resumption_data(&mut self) -> ResumptionData {
+        self.run_until(|client| ResumptionData::of(&client.quic).is_complete());
+        ResumptionData::of(&self.quic)
     }
 
     /// How many requests more the server takes now.
@@ -211,14 +149,14 @@ impl Client {
     pub fn await_unanswered(&mut self) -> (usize, usize) {
         self.send();
         self.fall_silent();
-        let came = self.kept.iter().map(Vec::len).sum();
-        (self.sent_bytes, came)
+        let received = self.unread.iter().map(Vec::len).sum();
+        (self.sent_bytes, received)
     }
 
     /// Waits until the connection is gone. Returns whether the server said so, and did
     /// not just fall silent.
     pub fn is_reset(&mut self) -> bool {
-        for _ in 0..NAPS_MAX {
+        for _ in 0..RECEIVE_TIMEOUTS_MAX {
             self.send();
             self.receive_one();
             self.quic.on_timeout();
@@ -277,25 +215,20 @@ impl Client {
     }
 
     /// Waits until a response has ended one way or the other.
-    pub fn response(&mut self, stream: u64) -> Response {
-        self.run_until(|client| {
-            let response = client.responses.get(&stream);
-            response.is_some_and(|r| r.finished || r.reset.is_some())
-        });
-        self.responses.remove(&stream).unwrap()
+    pub fn response(&mut self, stream: u64) -> ClientResponse {
+        self.run_until(|client| client.received.has_ended(stream));
+        self.received.responses.remove(&stream).unwrap()
     }
 
     /// A whole GET.
-    pub fn get(&mut self, path: &str) -> Response {
+    pub fn get(&mut self, path: &str) -> ClientResponse {
         let stream = self.request("GET", path);
         self.response(stream)
     }
 
     /// Waits until so many bytes of a body have come.
     pub fn receive(&mut self, stream: u64, bytes_min: usize) {
-        self.run_until(|client| {
-            client.responses.get(&stream).is_some_and(|r| r.body.len() >= bytes_min)
-        });
+        self.run_until(|client| client.received.body_bytes(stream) >= bytes_min);
     }
 
     /// Acknowledges what comes until nothing more does.
@@ -310,11 +243,11 @@ impl Client {
     }
 
     /// Answers nothing for a while, in which the server's window fills. What comes
-    /// is kept for later: the socket's buffer might not hold it all.
+    /// stays unread: the socket's buffer might not hold it all.
     pub fn fall_silent(&mut self) {
         for _ in 0..10 {
             while let Some(datagram) = self.next_datagram() {
-                self.kept.push_back(datagram);
+                self.unread.push_back(datagram);
             }
         }
     }
@@ -334,20 +267,20 @@ impl Client {
     /// Waits for so many GOAWAY frames. Returns the streams from which on requests are
     /// not answered.
     pub fn goaways(&mut self, count: usize) -> Vec<u64> {
-        self.run_until(|client| client.goaways.len() >= count);
-        self.goaways.clone()
+        self.run_until(|client| client.received.goaways.len() >= count);
+        self.received.goaways.clone()
     }
 
     fn run_until(&mut self, done: impl Fn(&Self) -> bool) {
-        let mut naps = 0;
+        let mut timeouts = 0;
         loop {
             self.poll();
             if done(self) {
                 return;
             }
             self.send();
-            naps += usize::from(!self.receive_one());
-            assert!(naps < NAPS_MAX, "the server does not answer");
+            timeouts += usize::from(!self.receive_one());
+            assert!(timeouts < RECEIVE_TIMEOUTS_MAX, "the server does not answer");
             let quic = &self.quic;
             let why = (quic.peer_error(), quic.local_error(), quic.is_timed_out());
             assert!(!quic.is_closed(), "closed: {why:?}");
@@ -365,7 +298,7 @@ impl Client {
     }
 
     fn receive_one(&mut self) -> bool {
-        let Some(mut datagram) = self.kept.pop_front().or_else(|| self.next_datagram()) else {
+        let Some(mut datagram) = self.unread.pop_front().or_else(|| self.next_datagram()) else {
             return false;
         };
         let info = RecvInfo { from: self.socket.peer_addr().unwrap(), to: self.local };
@@ -373,39 +306,15 @@ impl Client {
         true
     }
 
-    /// What comes within a nap.
+    /// Waits for a datagram, but not longer than the receive time-out.
     fn next_datagram(&mut self) -> Option<Vec<u8>> {
         let mut datagram = [0; 65_535];
         let length = self.socket.recv(&mut datagram).ok()?;
-        self.received += 1;
         Some(datagram[..length].to_vec())
     }
 
     fn poll(&mut self) {
         let Some(http) = &mut self.http else { return };
-        let mut chunk = vec![0; 64 << 10];
-        while let Ok((stream, event)) = http.poll(&mut self.quic) {
-            if event == h3::Event::GoAway {
-                self.goaways.push(stream);
-                continue;
-            }
-            let response = self.responses.entry(stream).or_default();
-            match event {
-                h3::Event::Headers { list, .. } => {
-                    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-                    let pairs = list.iter().map(|h| (text(h.name()), text(h.value())));
-                    response.headers.extend(pairs);
-                    response.statuses.extend(response.headers.get(":status").cloned());
-                }
-                h3::Event::Data => {
-                    while let Ok(count) = http.recv_body(&mut self.quic, stream, &mut chunk) {
-                        response.body.extend_from_slice(&chunk[..count]);
-                    }
-                }
-                h3::Event::Finished => response.finished = true,
-                h3::Event::Reset(code) => response.reset = Some(code),
-                h3::Event::PriorityUpdate | h3::Event::GoAway => (),
-            }
-        }
+        self.received.poll(http, &mut self.quic);
     }
 }

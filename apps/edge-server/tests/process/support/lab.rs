@@ -11,11 +11,16 @@ use path_store::Backend;
 use path_store::Role;
 use quiche::path_state::PathState;
 use quiche::path_state::RemoteEndpoint;
-use serde_json::Value;
 
 use super::process::serve;
 use super::process::sibling;
 use super::process::Running;
+
+#[path = "phases.rs"]
+mod phases;
+
+use self::phases::phases;
+pub use self::phases::PhaseChange;
 
 /// A saved set.
 #[derive(Clone, Copy, Debug)]
@@ -34,23 +39,12 @@ impl Planted {
     }
 }
 
-/// One change of phase, as the qlog event tells it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PhaseChange {
-    /// The new phase and the trigger, as in `normal: rate_limited`; the phase
-    /// alone when there was no trigger.
-    pub what: String,
-    pub first_unvalidated: u64,
-    pub last_unvalidated: u64,
-    pub cwnd_bytes: u64,
-}
-
 /// Where one test keeps its files. All servers in it share a store.
-pub struct Lab {
+pub struct StoreFolder {
     dir: tempfile::TempDir,
 }
 
-impl Lab {
+impl StoreFolder {
     pub fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap() }
     }
@@ -141,27 +135,4 @@ pub fn emulate(server: SocketAddr, path: &str) -> Running {
 pub fn fetch(server: SocketAddr, bytes: u64) -> Running {
     let url = format!("https://{server}/bytes/{bytes}");
     Running::start(Command::new(sibling("edge-client")).args([&url, "--insecure"]))
-}
-
-fn phases(qlog: &str) -> Vec<PhaseChange> {
-    let records = qlog.split('\u{1e}').filter(|record| record.contains("careful_resume"));
-    let events = records.filter_map(|record| serde_json::from_str::<Value>(record).ok());
-    events
-        .filter(|event| event["name"] == "quic:careful_resume_phase_updated")
-        .map(|event| phase_change(&event["data"]))
-        .collect()
-}
-
-fn phase_change(data: &Value) -> PhaseChange {
-    let phase = data["new"].as_str().unwrap();
-    let state = |field: &str| data["state_data"][field].as_u64().unwrap();
-    PhaseChange {
-        what: match data["trigger"].as_str() {
-            Some(trigger) => format!("{phase}: {trigger}"),
-            None => phase.to_owned(),
-        },
-        first_unvalidated: state("first_unvalidated_packet"),
-        last_unvalidated: state("last_unvalidated_packet"),
-        cwnd_bytes: state("congestion_window"),
-    }
 }
