@@ -1,5 +1,5 @@
-//! Command line of a program: reads it with clap, and ends the program with one line that
-//! names the bad input and the way out, and with an exit code.
+//! Command line of a program: parses it with clap. A usage error is one line that names the bad
+//! input and what to do, and an exit code.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -10,31 +10,31 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::Parser;
 
-/// Exit code: the program could not do what it was asked for.
+/// Exit code: the program failed.
 pub const EXIT_FAILED: u8 = 1;
 
-/// Exit code: the command line makes no sense.
+/// Exit code: the command line is invalid.
 pub const EXIT_USAGE: u8 = 2;
 
-/// Name of a program, which begins each line that it writes to standard error.
+/// Name of a program, the prefix of each line that it writes to standard error.
 #[derive(Clone, Copy, Debug)]
 pub struct Program(pub &'static str);
 
-/// Reason why a program ends before it begins.
+/// Reason why a program ends after parsing its command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The user asked for this text: help, or the version.
+    /// Text to print: help, or the version.
     Print(String),
 
-    /// One line that names the bad input and the way out.
+    /// One line that names the bad input and what to do.
     Usage(String),
 }
 
-/// Reads a command line.
+/// Parses a command line.
 ///
 /// # Errors
 ///
-/// It asks for help or the version, or makes no sense.
+/// The command line is invalid, or asks for help or the version.
 pub fn parse<C: Parser>(
     args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
 ) -> Result<C, Stop> {
@@ -55,7 +55,7 @@ pub fn one_line<C: Parser>(error: &clap::Error) -> String {
 }
 
 impl Stop {
-    /// Sorts clap's errors.
+    /// Converts clap's error.
     pub fn new<C: Parser>(error: &clap::Error) -> Self {
         match error.use_stderr() {
             true => Self::Usage(one_line::<C>(error)),
@@ -72,19 +72,18 @@ impl fmt::Display for Stop {
 }
 
 impl Program {
-    /// Writes a line to standard error. Nobody has to read it.
+    /// Writes a line to standard error, and ignores a closed one.
     pub fn say(self, line: impl fmt::Display) {
         let _ = writeln!(io::stderr(), "{}: {line}", self.0);
     }
 
-    /// Says why the program failed, and returns its exit code.
+    /// Writes the reason of a failure, and returns the exit code.
     pub fn fail(self, line: impl fmt::Display) -> ExitCode {
         self.say(line);
         ExitCode::from(EXIT_FAILED)
     }
 
-    /// Prints what the user asked for, or says what makes no sense, and returns the exit
-    /// code.
+    /// Prints the text or the usage error, and returns the exit code.
     pub fn stop(self, stop: &Stop) -> ExitCode {
         match stop {
             Stop::Print(text) => {
@@ -104,7 +103,7 @@ mod tests {
     use super::*;
     use clap::Subcommand;
 
-    /// Stands for any program.
+    /// Example of a command line.
     #[derive(Debug, Parser)]
     #[command(name = "example", version)]
     struct Cli {
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_line_is_understood() {
+    fn valid_command_line_is_parsed() {
         let cli = parse_words("example --count 3 run a b").unwrap();
         let run = Command::Run { from: "a".to_owned(), to: "b".to_owned() };
         assert_eq!((cli.count, cli.command), (Some(3), run));
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_usage_is_one_line_naming_input_and_way_out() {
+    fn usage_error_is_one_line_naming_input() {
         for (line, named) in [
             ("example", "no command"),
             ("example walk", "'walk'"),

@@ -1,5 +1,5 @@
-//! Socket drops: datagrams that the kernel dropped because a socket's receive buffer was
-//! full, read from its lists of UDP sockets. Where there are no lists, nothing is known.
+//! Socket drops: datagrams that the kernel dropped because a socket's receive buffer was full,
+//! read from its lists of UDP sockets. Empty if the system has no such lists.
 
 use std::collections::HashMap;
 use std::fs;
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_gives_drops_by_inode() {
+    fn socket_list_yields_drops_by_inode() {
         let list = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
             1: 0100007F:0035 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 11 2 ffff8 5
             2: 0100007F:0036 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 12 2 ffff8

@@ -1,8 +1,8 @@
 //! Batched UDP: sockets that send and receive many datagrams with one system call.
 //!
-//! The kernel cuts what is sent into datagrams (GSO), joins datagrams of one sender
-//! (GRO), and hands over several such groups at a time (recvmmsg). Where it lacks one of
-//! these, less goes with each call and all else stays the same.
+//! The kernel segments sent data into datagrams (GSO), coalesces received datagrams of one sender
+//! (GRO), and returns several such groups at a time (recvmmsg). Without one of these, each call
+//! carries less.
 
 pub mod drops;
 mod receiver;

@@ -1,5 +1,5 @@
-//! Receive batches: memory for several groups of datagrams, each group from one sender
-//! and joined by the kernel.
+//! Receive batches: buffers for several groups of datagrams, each group from one sender and
+//! coalesced by the kernel.
 
 use std::io;
 use std::io::IoSliceMut;
@@ -11,13 +11,13 @@ use quinn_udp::RecvMeta;
 
 use crate::socket::Socket;
 
-/// The most groups that one call receives.
+/// Maximum number of groups in one call.
 pub const GROUPS_MAX: usize = quinn_udp::BATCH_SIZE;
 
-/// The most bytes that the kernel joins.
+/// Maximum size of a group, in bytes.
 const GROUP_BYTES_MAX: usize = 1 << 16;
 
-/// Memory to receive into, for any number of sockets.
+/// Receive buffers, which several sockets may share.
 #[derive(Debug)]
 pub struct Receiver {
     buffer: Box<[u8]>,
@@ -34,7 +34,7 @@ pub enum Received {
     Drained,
 }
 
-/// Datagrams that one sender has sent in a row.
+/// Consecutive datagrams of one sender.
 #[derive(Debug)]
 pub struct Group<'a> {
     pub from: SocketAddr,

@@ -1,4 +1,4 @@
-//! UDP socket: non-blocking, and each send may hold many datagrams.
+//! UDP socket: non-blocking, with many datagrams in each send.
 
 use std::io;
 use std::io::IoSliceMut;
@@ -20,7 +20,7 @@ use rustix::net::AddressFamily;
 use rustix::net::SocketFlags;
 use rustix::net::SocketType;
 
-/// A non-blocking UDP socket, bound to one address or to all of them.
+/// Non-blocking UDP socket, bound to one address or to all addresses.
 #[derive(Debug)]
 pub struct Socket {
     udp: UdpSocket,
@@ -33,8 +33,8 @@ pub struct Socket {
 pub struct Destination {
     pub to: SocketAddr,
 
-    /// Source address. Only a socket that is bound to all addresses heeds it; without
-    /// one, the kernel chooses.
+    /// Source address, used by a socket that is bound to all addresses. Without one, the
+    /// kernel selects it.
     pub from: Option<IpAddr>,
 }
 
@@ -75,7 +75,7 @@ impl Socket {
         self.local
     }
 
-    /// Returns the socket itself, for what takes one datagram at a time.
+    /// Returns the socket, for calls that handle one datagram at a time.
     pub fn as_std(&self) -> &UdpSocket {
         &self.udp
     }
@@ -103,12 +103,12 @@ impl Socket {
         Ok(sockopt::set_socket_send_buffer_size(&self.udp, bytes)?)
     }
 
-    /// Returns the most datagrams that one send may hold.
+    /// Returns the maximum number of datagrams in one send.
     pub fn datagrams_per_send_max(&self) -> usize {
         self.state.max_gso_segments()
     }
 
-    /// Sends `contents`, cut into datagrams of `datagram_bytes`; the last may be shorter.
+    /// Sends `contents`, segmented into datagrams of `datagram_bytes`; the last may be shorter.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl Socket {
         self.state.recv((&self.udp).into(), buffers, metas)
     }
 
-    /// Returns the address that a datagram was sent to; `target` is the kernel's word.
+    /// Returns the address that a datagram was sent to; `target` is what the kernel reported.
     pub(crate) fn arrival_address(&self, target: Option<IpAddr>) -> SocketAddr {
         match target {
             Some(ip) if self.local.ip().is_unspecified() => SocketAddr::new(ip, self.local.port()),
