@@ -8,18 +8,11 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 : >"$tmp/complaints"
 
-# Packages that are not renamed yet.
-exempt=''
-
 # Rust sources and patches. Upstream's files in quiche/ are not tracked.
 { git ls-files -co --exclude-standard 2>/dev/null || find . -type f | sed 's|^\./||'; } |
     grep -E '\.(rs|patch)$' | sort -u | while read -r file; do
     [ ! -f "$file" ] || echo "$file"
 done >"$tmp/files"
-for package in $exempt; do
-    grep -v "^$package/" "$tmp/files" >"$tmp/kept" || true
-    mv "$tmp/kept" "$tmp/files"
-done
 find . \( -name target -o -name .git \) -prune -o -name Cargo.toml -print |
     sed -n 's|^\./\(.*\)/Cargo.toml$|\1|p' >"$tmp/packages"
 

@@ -19,6 +19,7 @@ NR == FNR {
         code = substr(code, RSTART + RLENGTH)
         count = split(folders[name], folder, " ")
         for (i = 1; i <= count; i++)
-            if (index(place, folder[i] "/") == 1) print place ": " name " is now " new[name, folder[i]]
+            if (folder[i] == "." || index(place, folder[i] "/") == 1)
+                print place ": " name " is now " new[name, folder[i]]
     }
 }
