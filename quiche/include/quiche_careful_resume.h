@@ -1,21 +1,20 @@
-// Careful Resume (RFC 9959): a sender that remembers what a path carried jumps
-// to half of it, checks that the path took it, and retreats if not. It does not
-// need a resumed TLS session.
+// Careful Resume (RFC 9959): a sender with saved parameters of a path jumps to
+// half of the saved capacity, checks that the path takes the jump, and retreats
+// if not. It does not need a resumed TLS session.
 //
 // quiche.h includes this file; including it alone does the same.
 //
-// An application has three duties, told in full in FORK.md:
+// An application has three duties, which FORK.md explains:
 //
-// - pace: it sends no packet before its release time, which is
-//   quiche_send_info.at, and which quiche_conn_next_release_as_nanos() tells
-//   before the packet is made;
-// - keep writing: it alternates writing to streams and sending packets until
-//   neither gets further, since the window opens while an ACK is processed;
-// - claim: it gives one saved set to one connection at a time.
+// - Pace: send no packet before its release time, which is quiche_send_info.at;
+//   quiche_conn_next_release_as_nanos() tells it before the packet is made.
+// - Keep writing: alternate writing to streams and sending packets until
+//   neither gets further, since the window opens while an ACK is processed.
+// - Claim: give saved parameters to one connection at a time.
 //
-// Unless said otherwise, functions return 0, or a negative quiche_error.
-// Pointers must not be NULL, unless said otherwise. Sizes are in bytes; the unit
-// of a time is the end of its name.
+// Unless stated otherwise, functions return 0, or a negative quiche_error, and
+// pointers must not be NULL. Sizes are in bytes; a name ends with the unit of
+// its time.
 
 #ifndef QUICHE_CAREFUL_RESUME_H
 #define QUICHE_CAREFUL_RESUME_H
@@ -38,71 +37,72 @@ typedef struct {
     // Wall-clock time of the observation, since the Unix epoch.
     uint64_t observed_unix_ms;
 
-    // Wall-clock time from which the set is not used (the Lifetime).
+    // Wall-clock time from which this is not used (the Lifetime).
     uint64_t expires_unix_ms;
 
     // The application, flow control or the object's length limited the
     // observation, not the congestion window: the path may carry more.
     bool limited;
 
-    // The connection that observed this used the held set, and the path took
-    // its jump.
+    // The path took a jump: that of the connection that observed this, or one
+    // with these parameters, which renewed them.
     bool validated;
 } quiche_path_state;
 
 // The length of an encoded quiche_path_state.
 #define QUICHE_PATH_STATE_ENCODED_LEN 34
 
-// Encodes a set as PathState::to_bytes() does in Rust, so that both can read a
-// store. There is no checksum.
+// Encodes a path state as PathState::to_bytes() does in Rust, so that both can
+// read a store. There is no checksum.
 //
 // Returns QUICHE_PATH_STATE_ENCODED_LEN, or QUICHE_ERR_BUFFER_TOO_SHORT.
 ssize_t quiche_path_state_encode(const quiche_path_state *state,
                                  uint8_t *out, size_t out_len);
 
-// Decodes a set. |out| is written only when this returns 0.
+// Decodes a path state. |out| is written only if this returns 0.
 //
-// QUICHE_ERR_UNKNOWN_VERSION: a newer version wrote it, and it should be left
-// alone. QUICHE_ERR_INVALID_PACKET: nobody can use it.
+// QUICHE_ERR_UNKNOWN_VERSION: a newer version wrote it; leave it alone.
+// QUICHE_ERR_INVALID_PACKET: nobody can use it.
 int quiche_path_state_decode(const uint8_t *buf, size_t buf_len,
                              quiche_path_state *out);
 
-// Writes to |out| the set to keep after |observed| was seen while |held| (or
-// NULL, when there was none) was stored: an observation that something other
-// than the congestion window limited never lowers a held set (RFC 9959, 4.1).
-// |out| may be one of the others.
+// Writes to |out| what to keep after |observed| was seen while |held| was
+// stored, or NULL if nothing was: an observation that something other than the
+// congestion window limited never lowers what is held (RFC 9959, 4.1). |out|
+// may be one of the others.
 void quiche_path_state_merge(const quiche_path_state *held,
                              const quiche_path_state *observed,
                              quiche_path_state *out);
 
-// How slow start goes on after a jump, which puts the doubling exactly on the
-// capacity that was seen.
+// Slow start after a jump, from which it would double exactly onto the saved
+// capacity.
 enum quiche_careful_resume_after_jump {
-    // Beyond saved_cwnd it grows by a quarter, and ends when a round trip
-    // brings a queue and no more delivered. The default.
+    // Beyond saved_cwnd the window grows by a quarter, and slow start ends
+    // after a round trip with a queue and no more delivered. The default.
     QUICHE_CAREFUL_RESUME_AFTER_JUMP_SOFT = 0,
 
-    // It ends at saved_cwnd, unless the path may carry more.
+    // Slow start ends at saved_cwnd, unless the path may carry more.
     QUICHE_CAREFUL_RESUME_AFTER_JUMP_CEILING = 1,
 
-    // It doubles, as the controller does.
+    // The window doubles, as the controller does.
     QUICHE_CAREFUL_RESUME_AFTER_JUMP_NONE = 2,
 };
 
 // The operator's limits (RFC 9959, 5). 0 stands for the default, so that a
-// designated initialiser needs to name only what differs.
+// designated initialiser names only what differs.
 typedef struct {
     // The largest window to jump to (default: 8 MiB).
     size_t max_jump;
 
-    // How long an observation may be used (RFC 9959, 4.3.1; default: 1 h).
+    // Time for which an observation may be used (RFC 9959, 4.3.1; default: 1
+    // h).
     uint64_t lifetime_ms;
 
-    // Observations below this many initial windows are not worth saving
-    // (RFC 9959, 3.1; default: 4).
+    // Observations below this number of initial windows are not saved (RFC
+    // 9959, 3.1; default: 4).
     size_t min_initial_windows;
 
-    // How slow start goes on after a jump.
+    // Slow start after a jump.
     enum quiche_careful_resume_after_jump after_jump;
 } quiche_careful_resume_config;
 
@@ -118,32 +118,32 @@ int quiche_config_set_careful_resume(quiche_config *config,
 // default). quiche_config_enable_pacing() must be on, too, as it is by default.
 void quiche_config_set_reno_cubic_pacing(quiche_config *config, bool v);
 
-// Gives the active path a saved set to jump with (RFC 9959, 3.2), before or
-// during reconnaissance. The jump happens within |jump_within_us| from now or not
-// at all: who shares sets between connections passes how long its claim can
-// still be relied on; others, UINT64_MAX.
+// Gives the active path saved parameters to jump with (RFC 9959, 3.2), before
+// or during reconnaissance. The jump happens within |jump_within_us| from now
+// or not at all: if connections share parameters, pass the time for which the
+// claim is still good, otherwise UINT64_MAX.
 //
-// QUICHE_ERR_INVALID_STATE: Careful Resume is not enabled, is over, or was given
-// a set already. The connection starts normally.
+// QUICHE_ERR_INVALID_STATE: Careful Resume is not enabled, is over, or has
+// saved parameters already. The connection starts normally.
 int quiche_conn_careful_resume_from(quiche_conn *conn,
                                     const quiche_path_state *saved,
                                     uint64_t jump_within_us);
 
 // Writes to |out| what was observed of the active path and is worth saving now
-// (RFC 9959, 3.1). Returns false when there is nothing, or too little.
+// (RFC 9959, 3.1). Returns false if that is nothing or too little.
 bool quiche_conn_path_state(const quiche_conn *conn, quiche_path_state *out);
 
-// Takes the active path to have this RTT, at most three seconds, until its first
-// sample (RFC 9002, 6.2.2): that of a saved set, so that the handshake is not sent
-// again before the peer can have answered. Only probe timeouts follow it.
+// Raises the RTT of the active path until its first sample (RFC 9002, 6.2.2),
+// to three seconds at most: to the saved RTT, so that the handshake is not sent
+// again before the peer can have answered. Only probe timeouts depend on it.
 //
-// Returns whether it does. It does not after the first sample, nor if the RTT is
-// not longer than the one that is taken without a call, 333 ms.
+// Returns false, and changes nothing, after the first sample, and for an RTT
+// that is not longer than the initial one, 333 ms.
 bool quiche_conn_raise_initial_rtt(quiche_conn *conn, uint64_t rtt_us);
 
 // Returns how long the next packet has to wait for its release time, in
-// nanoseconds; 0 when it may leave now. An application calls quiche_conn_send()
-// while this is 0, and arms a timer otherwise.
+// nanoseconds; 0 if it may leave now. Call quiche_conn_send() while this is 0,
+// and arm a timer otherwise.
 uint64_t quiche_conn_next_release_as_nanos(const quiche_conn *conn);
 
 // The phases of Careful Resume (RFC 9959, 3.2 to 3.5).
@@ -151,7 +151,7 @@ enum quiche_careful_resume_phase {
     // No phase.
     QUICHE_CAREFUL_RESUME_PHASE_NONE = 0,
 
-    // The path is looked at with the normal initial window.
+    // The normal initial window probes the path.
     QUICHE_CAREFUL_RESUME_PHASE_RECONNAISSANCE = 1,
 
     // The window has jumped; no packet of the jump is acknowledged yet.
@@ -160,8 +160,8 @@ enum quiche_careful_resume_phase {
     // The jump is being acknowledged.
     QUICHE_CAREFUL_RESUME_PHASE_VALIDATING = 3,
 
-    // The path did not take the jump. The application deletes the saved set
-    // (RFC 9959, 3.5).
+    // The path did not take the jump. The application deletes the saved
+    // parameters (RFC 9959, 3.5).
     QUICHE_CAREFUL_RESUME_PHASE_SAFE_RETREAT = 4,
 
     // Careful Resume is over, or was never enabled.
@@ -172,14 +172,13 @@ enum quiche_careful_resume_phase {
 enum quiche_careful_resume_phase
 quiche_conn_careful_resume_phase(const quiche_conn *conn);
 
-// Why a phase ended (draft-ietf-tsvwg-careful-resume-qlog-02; those marked "ours"
-// are not in it).
+// Why a phase ended (draft-ietf-tsvwg-careful-resume-qlog-02; those marked
+// "ours" are not in it).
 enum quiche_careful_resume_trigger {
-    // A saved set was given: no phase ended.
+    // Saved parameters were given: no phase ended.
     QUICHE_CAREFUL_RESUME_TRIGGER_NONE = 0,
 
-    // The initial data is acknowledged and more is waiting than the window lets
-    // go.
+    // The initial data is acknowledged, and the window limits the sender.
     QUICHE_CAREFUL_RESUME_TRIGGER_CONGESTION_WINDOW_LIMITED = 1,
 
     // The RTT differs too much from the saved one.
@@ -194,7 +193,7 @@ enum quiche_careful_resume_trigger {
     // The unvalidated phase lasted longer than one RTT.
     QUICHE_CAREFUL_RESUME_TRIGGER_RTT_EXCEEDED = 5,
 
-    // The application sent no more than the path had carried before.
+    // The application used less of the jump than the path had carried before.
     QUICHE_CAREFUL_RESUME_TRIGGER_RATE_LIMITED = 6,
 
     // Everything sent in the unvalidated phase was acknowledged.
@@ -213,42 +212,44 @@ enum quiche_careful_resume_trigger {
     // acknowledged.
     QUICHE_CAREFUL_RESUME_TRIGGER_EXIT_RECOVERY = 11,
 
-    // No saved set was given before the initial data was acknowledged (ours).
+    // No saved parameters were given before the initial data was acknowledged
+    // (ours).
     QUICHE_CAREFUL_RESUME_TRIGGER_NO_SAVED_SET = 12,
 
-    // The Lifetime of the saved set passed (ours).
+    // The Lifetime of the saved parameters passed (ours).
     QUICHE_CAREFUL_RESUME_TRIGGER_LIFETIME_PASSED = 13,
 
-    // The claim on the saved set ran out before the jump (ours).
+    // The claim on the saved parameters ran out before the jump (ours).
     QUICHE_CAREFUL_RESUME_TRIGGER_CLAIM_LAPSED = 14,
 
-    // The window had grown to the jump already (ours).
+    // The window had already grown to the jump (ours).
     QUICHE_CAREFUL_RESUME_TRIGGER_JUMP_NOT_LARGER = 15,
 
     // Persistent congestion (RFC 9002, 7.6; ours).
     QUICHE_CAREFUL_RESUME_TRIGGER_PERSISTENT_CONGESTION = 16,
 
-    // HyStart++ or SEARCH found a queue, or slow start was over, before the jump
-    // (ours).
+    // HyStart++ or SEARCH found a queue, or slow start was over, before the
+    // jump (ours).
     QUICHE_CAREFUL_RESUME_TRIGGER_SLOW_START_EXIT = 17,
 };
 
-// What an event says in place of the number of a packet that was not sent.
+// In place of the number of a packet that was not sent.
 #define QUICHE_CAREFUL_RESUME_NO_PACKET UINT64_MAX
 
 // A change of phase, with the state after it.
 typedef struct {
-    // How long ago it happened.
+    // Time since the change.
     uint64_t age_us;
 
-    // The phase before; QUICHE_CAREFUL_RESUME_PHASE_NONE when a saved set was
-    // given.
+    // The phase before; QUICHE_CAREFUL_RESUME_PHASE_NONE if saved parameters
+    // were given.
     enum quiche_careful_resume_phase old_phase;
 
     // The phase after.
     enum quiche_careful_resume_phase new_phase;
 
-    // Why; QUICHE_CAREFUL_RESUME_TRIGGER_NONE when a saved set was given.
+    // The trigger; QUICHE_CAREFUL_RESUME_TRIGGER_NONE if saved parameters were
+    // given.
     enum quiche_careful_resume_trigger trigger;
 
     // Pipe size: bytes the path is known to have carried in one RTT.
@@ -265,13 +266,12 @@ typedef struct {
     uint64_t first_unvalidated_packet;
     uint64_t last_unvalidated_packet;
 
-    // Whether this connection was given a saved set, and which.
+    // Whether the connection was given saved parameters, and which.
     bool has_restored;
     quiche_path_state restored;
 } quiche_careful_resume_event;
 
-// Writes to |out| the next change of phase on the active path. Returns false when
-// there is none.
+// Writes to |out| the next change of phase. Returns false if there is none.
 bool quiche_conn_careful_resume_event_next(quiche_conn *conn,
                                            quiche_careful_resume_event *out);
 

@@ -1,5 +1,5 @@
-// What ends slow start on Reno and CUBIC: HyStart++, a standing queue,
-// SEARCH, or loss alone.
+// Slow-start exits of Reno and CUBIC: HyStart++, a standing queue, SEARCH, or
+// loss alone; and Rapid Start.
 //
 // quiche.h includes this file; including it alone does the same.
 
@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 enum quiche_slow_start_exit {
-    // Nothing but congestion.
+    // Congestion alone.
     QUICHE_SLOW_START_EXIT_NONE = 0,
 
     // HyStart++, by a rising RTT (RFC 9406). The default.
@@ -29,33 +29,33 @@ enum quiche_slow_start_exit {
     // A standing queue, confirmed by what is delivered. Paces Reno and CUBIC.
     QUICHE_SLOW_START_EXIT_QUEUE = 4,
 
-    // As QUEUE, and until a queue shows the window triples in a round trip:
+    // As QUEUE, and the window triples in a round trip until a queue shows:
     // Rapid Start (draft-kazuho-ccwg-rapid-start).
     QUICHE_SLOW_START_EXIT_RAPID = 5,
 };
 
-// Settings of SEARCH. 0 stands for the default, so that a designated initialiser
-// needs to name only what differs.
+// Settings of SEARCH. 0 stands for the default, so that a designated
+// initialiser names only what differs.
 typedef struct {
     // Length of the window, in RTTs: 1 to 16 (default: 3.5).
     double window_rtts;
 
-    // How many bins a window has: 2 to 64 (default: 10).
+    // Number of bins in a window: 2 to 64 (default: 10).
     uint32_t bins;
 
-    // The share of the expected bytes that is missing when slow start ends,
-    // between 0 and 1 (default: 0.26 for SEARCH 4.0, 0.35 for SEARCH 3.x).
+    // The missing share of the expected bytes at which slow start ends, between
+    // 0 and 1 (default: 0.26 for SEARCH 4.0, 0.35 for SEARCH 3.x).
     double threshold;
 
-    // Whether qlog has every evaluation, not only the one that ends slow start.
+    // Whether qlog has every evaluation, or only the one that ends slow start.
     bool log_evaluations;
 } quiche_search_config;
 
-// Chooses what ends slow start. |search| may be NULL, for the defaults. Of this
-// and quiche_config_enable_hystart(), the later call decides: HyStart++ that is
-// enabled takes the place of SEARCH.
+// Chooses what ends slow start. |search| may be NULL, for the defaults. The
+// later call of this and quiche_config_enable_hystart() decides: enabling
+// HyStart++ replaces any other exit.
 //
-// Returns 0, or QUICHE_ERR_CONGESTION_CONTROL for settings that make no sense.
+// Returns 0, or QUICHE_ERR_CONGESTION_CONTROL for invalid settings.
 int quiche_config_set_slow_start_exit(quiche_config *config,
                                       enum quiche_slow_start_exit exit,
                                       const quiche_search_config *search);

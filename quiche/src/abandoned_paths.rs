@@ -8,9 +8,10 @@ use crate::*;
 
 impl<F: BufFactory> Connection<F> {
     /// Frees the place of an abandoned path if there is none for a new path: of
-    /// one without data in flight, else of the one with the least, which is sent
-    /// again on the active path. Otherwise a client whose address changes every few
-    /// seconds would not be heard until its old paths have failed validation.
+    /// one without data in flight, else of the one with the least, which is
+    /// sent again on the active path. Otherwise a client whose address changes
+    /// every few seconds would not be heard until its old paths have failed
+    /// validation.
     pub(crate) fn make_room_for_path(&mut self) {
         let paths_max = self.local_transport_params.active_conn_id_limit;
         if !self.is_server || (self.paths.len() as u64) < paths_max {
@@ -38,8 +39,8 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
-    /// Declares lost what was sent on an abandoned path; the active path sends it
-    /// again.
+    /// Declares lost what was sent on an abandoned path; the active path sends
+    /// it again.
     fn give_up_abandoned_path(&mut self, id: usize) {
         let handshake_status = self.handshake_status();
         let Ok(path) = self.paths.get_mut(id) else {

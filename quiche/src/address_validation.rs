@@ -1,31 +1,31 @@
-//! Whether a client is at the address that it sends from, told by tokens.
+//! Address validation by tokens.
 //!
-//! Owns the NEW_TOKEN frame of a server and the token of a client (RFC 9000,
-//! 8.1.3), and the answer to a client whose token is refused (8.1.2). Making
-//! and judging tokens is the application's business, as with `retry()`.
+//! The NEW_TOKEN frame of a server and the token of a client (RFC 9000, 8.1.3),
+//! and the answer to a client with an invalid token (8.1.2). The application
+//! makes and validates tokens, as with `retry()`.
 
 use crate::*;
 
-/// The tokens of one connection for those that come after it.
+/// The tokens of one connection for later ones.
 #[derive(Default)]
 pub(crate) struct NewToken {
-    /// The server's, until the client acknowledges it.
+    /// The server's token, until the client acknowledges it.
     unacked: Option<Vec<u8>>,
 
-    /// It waits to be sent, for the first time or again.
+    /// Whether it is due to be sent, for the first time or again.
     due: bool,
 
-    /// The latest that the client was given.
+    /// The latest token that the client received.
     received: Option<Vec<u8>>,
 }
 
 impl NewToken {
-    /// Whether there is something to send.
+    /// Whether a frame is due.
     pub(crate) fn is_due(&self) -> bool {
         self.due
     }
 
-    /// What is to be sent.
+    /// Returns the frame to send.
     pub(crate) fn frame(&self) -> Option<frame::Frame> {
         let token = self.unacked.as_ref().filter(|_| self.due)?;
         Some(frame::Frame::NewToken {
@@ -37,7 +37,7 @@ impl NewToken {
         self.due = false;
     }
 
-    /// RFC 9000, 13.3: sent again when it is lost, unless there is a newer one.
+    /// Sends a lost token again, unless there is a newer one (RFC 9000, 13.3).
     pub(crate) fn on_lost(&mut self, token: &[u8]) {
         self.due |= self.is_unacked(token);
     }
@@ -59,9 +59,9 @@ impl NewToken {
 }
 
 impl<F: BufFactory> Connection<F> {
-    /// Gives the client a token for its next connection, in a NEW_TOKEN frame
-    /// (RFC 9000, 8.1.3), once the handshake is complete. It takes the place of
-    /// one that the client has not acknowledged.
+    /// Sends the client a token for its next connection, in a NEW_TOKEN frame
+    /// (RFC 9000, 8.1.3), once the handshake is complete. It replaces a token
+    /// that the client has not acknowledged.
     ///
     /// # Errors
     ///
@@ -77,8 +77,8 @@ impl<F: BufFactory> Connection<F> {
         Ok(())
     }
 
-    /// The latest token that the server gave for the client's next connection to
-    /// it. It is good for [`set_token()`], once.
+    /// Returns the latest token from the server for the client's next
+    /// connection. Use it once, with [`set_token()`].
     ///
     /// [`set_token()`]: struct.Connection.html#method.set_token
     pub fn new_token(&self) -> Option<&[u8]> {
@@ -90,7 +90,7 @@ impl<F: BufFactory> Connection<F> {
     ///
     /// # Errors
     ///
-    /// `InvalidState` on a server, or when the first packet has been sent.
+    /// `InvalidState` on a server, or after the first packet.
     pub fn set_token(&mut self, token: &[u8]) -> Result<()> {
         if self.is_server || self.sent_count > 0 {
             return Err(Error::InvalidState);
@@ -101,8 +101,8 @@ impl<F: BufFactory> Connection<F> {
         Ok(())
     }
 
-    /// Takes the client's address for validated, as a token in its first packet
-    /// proved it: more than a multiple of what has come may be sent at once.
+    /// Marks the client's address as validated, as a token in its first packet
+    /// proves: the limit of three times the received bytes is lifted.
     ///
     /// # Errors
     ///
@@ -118,20 +118,20 @@ impl<F: BufFactory> Connection<F> {
     }
 }
 
-/// Writes an Initial packet that closes a connection which is not accepted, such
-/// as with `INVALID_TOKEN` (0xb) for the token of a Retry packet that is not
-/// good (RFC 9000, 8.1.2). Nothing is kept of it.
+/// Writes an Initial packet that refuses a connection, for example with
+/// `INVALID_TOKEN` (0xb) for an invalid token of a Retry packet (RFC 9000,
+/// 8.1.2). Keeps no state.
 ///
 /// `scid` and `dcid` are those of the client's Initial packet.
 ///
 /// # Errors
 ///
-/// The version is not known, or `out` is too small.
+/// An unknown version, or too small an `out`.
 pub fn refuse(
     scid: &ConnectionId, dcid: &ConnectionId, version: u32, error_code: u64,
     out: &mut [u8],
 ) -> Result<usize> {
-    /// Initial packets of a server that keeps nothing are all its first.
+    /// A server without state sends each Initial packet as its first.
     const PKT_NUM: u64 = 0;
     const PKT_NUM_LEN: usize = 1;
 

@@ -102,8 +102,8 @@ fn each_side_has_its_own_calls() {
     assert_eq!(pipe.client.set_peer_address_validated(), refused);
 }
 
-/// What the server sends upon the client's first packet, in bytes, if it may send
-/// no more than came.
+/// What the server sends upon the client's first packet, in bytes, if it may
+/// send no more than came.
 fn first_flight_bytes(validated: bool) -> usize {
     let mut config = Pipe::default_config_no_pq("cubic").unwrap();
     config.set_max_amplification_factor(1);

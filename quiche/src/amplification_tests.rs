@@ -1,5 +1,5 @@
-//! A server sends three times what has come from an address that is not validated,
-//! and not a byte more.
+//! A server sends three times what has come from an address that is not
+//! validated, and not a byte more.
 
 use super::*;
 use crate::clock::Simulation;

@@ -1,14 +1,14 @@
-//! The one source of time and randomness of this crate.
+//! Clock and random bytes of this crate.
 //!
 //! Every other module takes the time as an argument or asks [`now()`], so that
-//! a whole connection can run in virtual time, exactly and repeatably. Under
-//! the `internal` feature a thread may replace its clock and seed its random
-//! bytes with [`Simulation`]; without it both cost what the system's do.
+//! a whole connection can run in virtual time, exactly and repeatably. With the
+//! `internal` feature a thread may replace its clock and seed its random bytes
+//! by a [`Simulation`]; without it both are the system's.
 
 use std::time::Instant;
 use std::time::SystemTime;
 
-/// The current instant: the system's monotonic clock, or the thread's
+/// Returns the current instant, of the system's monotonic clock or the thread's
 /// simulated one.
 #[inline]
 #[expect(clippy::disallowed_methods, reason = "the one place")]
@@ -21,8 +21,8 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// The current wall-clock time. In a simulation it starts at the Unix epoch
-/// plus the offset that was chosen and advances with [`now()`].
+/// Returns the current wall-clock time. In a simulation it starts at a chosen
+/// offset from the Unix epoch and advances with [`now()`].
 #[inline]
 #[expect(clippy::disallowed_methods, reason = "the one place")]
 pub fn wall_now() -> SystemTime {
@@ -35,7 +35,7 @@ pub fn wall_now() -> SystemTime {
 }
 
 /// Fills `buf` from the thread's seeded generator. Returns false, and leaves
-/// `buf` alone, when the thread simulates nothing.
+/// `buf` alone, if the thread has no simulation.
 #[inline]
 pub(crate) fn simulated_bytes(_buf: &mut [u8]) -> bool {
     #[cfg(feature = "internal")]
@@ -57,7 +57,8 @@ mod simulation {
     use std::time::SystemTime;
 
     thread_local! {
-        static STATE: RefCell<Option<SimulationState>> = const { RefCell::new(None) };
+        static STATE: RefCell<Option<SimulationState>> =
+            const { RefCell::new(None) };
     }
 
     struct SimulationState {
@@ -69,22 +70,22 @@ mod simulation {
 
     /// Replaces this thread's clock and random bytes until it is dropped.
     ///
-    /// Secrets that BoringSSL makes by itself stay random: nothing that is
-    /// observable in time or size depends on them.
+    /// Secrets that BoringSSL makes by itself stay random: neither times nor
+    /// sizes depend on them.
     #[derive(Debug)]
     pub struct Simulation {
-        // Bound to the thread whose clock it replaced.
+        // It belongs to the thread whose clock it replaced.
         _not_send: PhantomData<*const ()>,
     }
 
     impl Simulation {
-        /// Starts at `wall_offset` after the Unix epoch with all random bytes
-        /// derived from `seed`.
+        /// Starts at `wall_offset` after the Unix epoch; `seed` determines all
+        /// random bytes.
         ///
         /// # Panics
         ///
-        /// If the thread simulates already: two drivers of one clock would
-        /// each see the other's time.
+        /// If the thread has a simulation already: its two drivers would change
+        /// each other's time.
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         pub fn start(seed: u64, wall_offset: Duration) -> Self {
             STATE.with_borrow_mut(|state| {
@@ -103,8 +104,8 @@ mod simulation {
             }
         }
 
-        /// Moves the clock to `elapsed` after the start. Time never goes back:
-        /// an earlier value is ignored.
+        /// Moves the clock to `elapsed` after the start. Ignores an earlier
+        /// value: time never goes back.
         pub fn advance_to(&self, elapsed: Duration) {
             STATE.with_borrow_mut(|state| {
                 let state = state.as_mut().expect("alive while self is");
@@ -112,7 +113,7 @@ mod simulation {
             });
         }
 
-        /// The time since the start.
+        /// Returns the time since the start.
         pub fn elapsed(&self) -> Duration {
             STATE.with_borrow(|state| {
                 state.as_ref().expect("alive while self is").elapsed

@@ -1,5 +1,5 @@
-//! Acknowledged frames, coalesced: data of a stream that one ACK acknowledges is
-//! one frame.
+//! Acknowledged frames, coalesced: data of a stream that one ACK acknowledges
+//! is one frame.
 
 use crate::frame::Frame;
 
@@ -11,8 +11,8 @@ pub fn push(frames: &mut Vec<Frame>, frame: Frame) {
     }
 }
 
-/// Extends `frame` by `next` if that is the data right behind. Returns whether it
-/// is.
+/// Extends `frame` by `next` if that is the data right behind. Returns whether
+/// it is.
 fn extend(frame: &mut Frame, next: &Frame) -> bool {
     let (
         Frame::StreamHeader {

@@ -1,12 +1,14 @@
-//! Packets of stream data alone, as nearly all packets of a large response are.
-//! They are made without asking each other kind of frame whether it is due, and
-//! data that fills one is sealed out of the buffer that the application gave.
-//! But for that, `send_single()` would make the same packets.
+//! Packets of stream data alone: nearly all packets of a large response.
+//!
+//! One check replaces asking each other kind of frame whether it is due, and
+//! the AEAD seals data that fills a packet from the application's buffer.
+//! Otherwise the packets are those of `send_single()`.
 
 use super::*;
 
-/// What is sealed before the data that is not copied is a multiple of so many bytes:
-/// two blocks of AES. It takes a cipher twice as many calls to go on within a block.
+/// Multiple to which the bytes before uncopied data are sealed: two blocks of
+/// AES. To continue within a block would take twice as many calls of the
+/// cipher.
 const HEAD_MULTIPLE: usize = 32;
 
 /// Packets of one size, one behind the other, that may leave at the same time.
@@ -23,16 +25,16 @@ pub struct TransmitBatch {
 }
 
 impl<F: BufFactory> Connection<F> {
-    /// Writes at most `packets_max` packets, at least one: those that
-    /// [`send_on_path_at()`] would give one by one, as long as they have one size and
-    /// may leave at one time, as segmentation offload (GSO) asks for.
+    /// Writes at least one and at most `packets_max` packets: those that
+    /// [`send_on_path_at()`] would write one by one, as long as they have one
+    /// size and one release time, as segmentation offload (GSO) needs them.
     ///
-    /// All of them may leave at [`SendInfo::at`]; that of the first may be later than
-    /// `now`, as that of any packet.
+    /// All of them may leave at [`SendInfo::at`], which may be later than
+    /// `now`.
     ///
     /// # Errors
     ///
-    /// [`Done`] and others as [`send_on_path_at()`].
+    /// Those of [`send_on_path_at()`], such as [`Done`].
     ///
     /// [`send_on_path_at()`]: Connection::send_on_path_at
     /// [`Done`]: Error::Done
@@ -65,8 +67,8 @@ impl<F: BufFactory> Connection<F> {
         Ok(batch)
     }
 
-    /// As `send_data_packet()` right after another: only what that may have changed
-    /// is looked at again.
+    /// Does as `send_data_packet()` right after another packet: checks only
+    /// what that may have changed.
     fn send_next_data_packet(
         &mut self, out: &mut [u8], send_pid: usize, now: Instant,
     ) -> Result<usize> {
@@ -81,8 +83,8 @@ impl<F: BufFactory> Connection<F> {
         Ok(written.unwrap_or(0))
     }
 
-    /// As `send_single()`, if stream data alone is due and a whole packet of it
-    /// may leave. None otherwise.
+    /// Does as `send_single()` if stream data alone is due, and the window has
+    /// room for a full packet of it. Returns None otherwise.
     pub(super) fn send_data_packet(
         &mut self, out: &mut [u8], send_pid: usize, now: Instant,
     ) -> Result<Option<usize>> {
@@ -92,7 +94,7 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
-    /// Stream data alone is due.
+    /// Writes a packet, as stream data alone is due.
     fn write_data_packet(
         &mut self, out: &mut [u8], send_pid: usize, now: Instant,
     ) -> Result<Option<usize>> {
@@ -173,8 +175,7 @@ impl<F: BufFactory> Connection<F> {
         Ok(Some(written))
     }
 
-    /// Whether nothing but stream data can be due, and nobody wants to hear of
-    /// each frame.
+    /// Whether nothing but stream data can be due, and no log wants each frame.
     fn is_data_alone_due(&self, send_pid: usize) -> Result<bool> {
         #[cfg(feature = "qlog")]
         if self.qlog.streamer.is_some() {
@@ -187,7 +188,7 @@ impl<F: BufFactory> Connection<F> {
         let crypto_ctx = &self.crypto_ctx[epoch];
         let streams = &self.streams;
 
-        // The first packet since one came starts the idle timer again.
+        // The first packet after a received one restarts the idle timer.
         let is_steady = self.handshake_confirmed
             && !self.should_send_handshake_done()
             && self.local_error.is_none()
@@ -236,7 +237,8 @@ impl<F: BufFactory> Connection<F> {
 }
 
 impl path::Path {
-    /// The longest packet that is known to fit, in bytes, where that is looked for.
+    /// Returns the longest packet that is known to pass, in bytes, if that is
+    /// probed.
     fn pmtu(&self) -> Option<usize> {
         self.pmtud.as_ref().map(|pmtud| pmtud.get_current_mtu())
     }
@@ -261,9 +263,9 @@ fn put_header(
     packet::encode_pkt_num(pn, pn_len, b)
 }
 
-/// What is kept of a packet. What the recovery notes of its sending is for it to
-/// fill in.
-#[inline(always)] // made where it is passed on, not copied there
+/// Returns the record of a packet. The recovery fills in what it notes at
+/// sending.
+#[inline(always)] // made in place, not copied
 fn sent(
     pkt_num: u64, frames: SmallVec<[frame::Frame; 1]>, size: usize, now: Instant,
 ) -> recovery::Sent {
@@ -287,7 +289,7 @@ fn sent(
     }
 }
 
-/// Puts frames of the streams whose turn it is into so much room, but for the
+/// Puts frames of the streams whose turn it is into `room` bytes, but not the
 /// data that ends the packet.
 fn put_data<F: BufFactory>(
     streams: &mut stream::StreamMap<F>, coalesce: bool,
@@ -297,7 +299,7 @@ fn put_data<F: BufFactory>(
     let mut tail = None;
     let start = b.off();
     while let Some(stream_id) = streams.peek_flushable() {
-        // What is not as it should be is left to `send_single()`.
+        // `send_single()` handles what is not as expected.
         let stream = match streams.get_mut(stream_id) {
             Some(stream) if !stream.send.is_stopped() => stream,
             _ => break,

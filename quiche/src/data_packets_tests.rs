@@ -244,8 +244,8 @@ impl ServerRun {
         }
     }
 
-    /// A round trip, in which all that is under way arrives and is read, or a time
-    /// in which nothing does.
+    /// A round trip, in which all that is under way arrives and is read, or a
+    /// time in which nothing does.
     fn pass_time(&mut self) {
         if one_in(8) {
             self.time.advance_to(self.time.elapsed() + 30 * ONE_WAY);

@@ -1,14 +1,14 @@
-//! Gives memory back on a connection that is at rest.
+//! Memory of an idle connection, which it releases.
 //!
-//! Queues and tables keep the room of the busiest moment that a connection has had.
-//! Most connections of a server are idle most of the time, and what they were ready
-//! for is more than what they are.
+//! Queues and tables keep the capacity of a connection's busiest moment, which
+//! is most of its memory. Most connections of a server are idle most of the
+//! time.
 
 use crate::*;
 
 impl<F: BufFactory> Connection<F> {
-    /// Gives memory back that nothing is in. What comes next takes some of it again:
-    /// this is for a connection on which nothing has happened for a while.
+    /// Releases unused memory. The next packets allocate some of it again: call
+    /// it on a connection that has been idle for a while.
     pub fn shrink_to_fit(&mut self) {
         self.streams.shrink_to_fit();
 

@@ -1,14 +1,14 @@
-//! Unacknowledged data that a sender keeps until its peer has it.
+//! Unacknowledged data that a sender keeps.
 //!
-//! A peer need not lack much for a sender to keep much: all that follows the first
-//! byte which it has not acknowledged is kept, however much of it the peer has.
+//! A sender keeps everything after the first byte that its peer has not
+//! acknowledged, however much of it the peer has received.
 
 use crate::*;
 
 impl<F: BufFactory> Connection<F> {
-    /// How much of a stream is kept for the peer, in bytes: from the first one
-    /// that it has not acknowledged to the last one that was written. Nothing
-    /// is of a stream that is over.
+    /// Returns the bytes of a stream that are kept: from the first one that the
+    /// peer has not acknowledged to the last one that was written. 0 for a
+    /// stream that is over.
     pub fn stream_unacknowledged(&self, stream_id: u64) -> u64 {
         let kept = |stream: &stream::Stream<F>| {
             stream.send.off_back().saturating_sub(stream.send.ack_off())
@@ -16,8 +16,8 @@ impl<F: BufFactory> Connection<F> {
         self.streams.get(stream_id).map_or(0, kept)
     }
 
-    /// How much of all streams waits to be sent, in bytes: what was written and has
-    /// not left, and what was lost.
+    /// Returns the bytes of all streams that wait to be sent: written and not
+    /// sent, or lost.
     pub fn stream_bytes_unsent(&self) -> usize {
         self.streams.tx_buffered()
     }

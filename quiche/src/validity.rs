@@ -1,5 +1,5 @@
-//! Validity of packets, frames and transport parameters, before anything is made of
-//! them: rules of RFC 9000 that the library's parsers do not check.
+//! Validity of packets, frames and transport parameters: rules of RFC 9000 that
+//! the library's parsers do not check.
 
 use crate::*;
 
@@ -7,7 +7,7 @@ use crate::*;
 const RESERVED_BITS_LONG: u8 = 0x0c;
 const RESERVED_BITS_SHORT: u8 = 0x18;
 
-/// Long, not short, header.
+/// Bit of a long header.
 const FORM_BIT: u8 = 0x80;
 
 impl<F: BufFactory> Connection<F> {
@@ -18,14 +18,14 @@ impl<F: BufFactory> Connection<F> {
         }
         // RFC 9000, 7.2: the source connection ID of the first packet stays.
         let same_source = hdr.scid == self.destination_id();
-        // RFC 9000, 12.2: a coalesced packet may be of another connection.
+        // RFC 9000, 12.2: a coalesced packet may belong to another connection.
         let ours = hdr.ty != Type::Handshake
             || self.ids.find_scid_seq(&hdr.dcid).is_some();
         same_source && ours
     }
 
-    /// Whether the client, which has been sent no Handshake packet, can read Initial
-    /// packets alone (RFC 9000, 10.2.3).
+    /// Whether the client can read Initial packets only, as no Handshake packet
+    /// was sent (RFC 9000, 10.2.3).
     pub(crate) fn has_only_initial_reader(&self) -> bool {
         let handshake = &self.pkt_num_spaces[packet::Epoch::Handshake];
         self.is_server
@@ -33,14 +33,15 @@ impl<F: BufFactory> Connection<F> {
             && handshake.largest_tx_pkt_num.is_none()
     }
 
-    /// A peer that has sent anything at all is told of the end.
+    /// Marks a connection as closed unless the peer has sent something, and is
+    /// told.
     pub(crate) fn mark_closed_unless_known(&mut self) {
         if !self.got_peer_conn_id {
             self.mark_closed();
         }
     }
 
-    /// RFC 9000, 19.13 and 4.6: as other frames of the data that a peer sends.
+    /// Checks the frame as others of the peer's data (RFC 9000, 19.13 and 4.6).
     pub(crate) fn check_stream_data_blocked(
         &mut self, stream_id: u64,
     ) -> Result<()> {
@@ -57,7 +58,8 @@ impl<F: BufFactory> Connection<F> {
     }
 }
 
-/// RFC 9000, 17.2 and 17.3.1: 0 in every packet.
+/// Returns the reserved bits, which are 0 in every packet (RFC 9000, 17.2,
+/// 17.3.1).
 pub(crate) fn reserved_bits(first: u8) -> u8 {
     match first & FORM_BIT {
         0 => first & RESERVED_BITS_SHORT,
@@ -66,7 +68,8 @@ pub(crate) fn reserved_bits(first: u8) -> u8 {
     }
 }
 
-/// RFC 9000, 20.1: a frame that ends too early is badly formatted.
+/// Returns the error of a frame: one that ends too early is badly formatted
+/// (RFC 9000, 20.1).
 pub(crate) fn frame_error(e: Error) -> Error {
     match e {
         Error::BufferTooShort => Error::InvalidFrame,
@@ -76,8 +79,8 @@ pub(crate) fn frame_error(e: Error) -> Error {
 }
 
 impl TransportParams {
-    /// Those of a peer. If they end too early, that is an error of theirs (RFC 9000,
-    /// 7.4).
+    /// Decodes a peer's transport parameters. If they end too early, they are
+    /// invalid (RFC 9000, 7.4).
     pub(crate) fn decode(
         buf: &[u8], is_server: bool, unknown_size: Option<usize>,
     ) -> Result<TransportParams> {
@@ -89,8 +92,8 @@ impl TransportParams {
     }
 }
 
-/// Whether the value of a transport parameter goes on after what has been read of
-/// it (RFC 9000, 18.2): an integer, or nothing at all.
+/// Whether the value of a transport parameter, an integer or nothing, is
+/// followed by more bytes (RFC 9000, 18.2).
 pub(crate) fn has_excess(id: u64, unread: usize) -> bool {
     unread > 0 && matches!(id, 0x01 | 0x03..=0x0c | 0x0e | 0x20)
 }

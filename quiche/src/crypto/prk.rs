@@ -1,5 +1,5 @@
-//! Pseudorandom key that labels are expanded from: a secret as it is, or HMAC's
-//! key once for several labels, which is half of the work.
+//! Pseudorandom key from which labels are expanded: a secret as it is, or
+//! HMAC's key once for several labels, which halves the work.
 
 use std::ptr;
 use std::ptr::NonNull;
@@ -8,12 +8,12 @@ use libc::c_uint;
 
 use super::*;
 
-/// The longest hash that a cipher suite of TLS 1.3 has, in bytes.
+/// Length of the longest hash of a TLS 1.3 cipher suite, in bytes.
 const HASH_LEN_MAX: usize = 48;
 
 /// A pseudorandom key (RFC 5869, 2).
 pub(crate) trait Prk {
-    /// HKDF-Expand (RFC 5869, 2.3).
+    /// Expands the key (HKDF-Expand, RFC 5869, 2.3).
     fn expand(&self, alg: Algorithm, out: &mut [u8], info: &[u8]) -> Result<()>;
 }
 
@@ -23,13 +23,13 @@ impl<T: AsRef<[u8]> + ?Sized> Prk for T {
     }
 }
 
-/// A secret that is HMAC's key.
+/// A secret as HMAC's key.
 pub(crate) struct HmacKey(NonNull<HMAC_CTX>);
 
 impl HmacKey {
     /// # Errors
     ///
-    /// BoringSSL has no memory.
+    /// BoringSSL is out of memory.
     pub fn new(alg: Algorithm, secret: &[u8]) -> Result<Self> {
         let ctx = NonNull::new(unsafe { HMAC_CTX_new() });
         let key = Self(ctx.ok_or(Error::CryptoFail)?);
@@ -44,7 +44,7 @@ impl HmacKey {
 }
 
 impl Prk for HmacKey {
-    /// The first block, which is all that QUIC asks for.
+    /// Returns the first block, which is all that QUIC needs.
     fn expand(&self, _: Algorithm, out: &mut [u8], info: &[u8]) -> Result<()> {
         const BLOCK: u8 = 1;
 
@@ -56,7 +56,7 @@ impl Prk for HmacKey {
             check(HMAC_Update(ctx, &BLOCK, 1))?;
             check(HMAC_Final(ctx, hash.as_mut_ptr(), &mut len))?;
 
-            // Begins anew with the same key.
+            // Restarts with the same key.
             let null = ptr::null_mut();
             check(HMAC_Init_ex(ctx, null, 0, ptr::null(), null))?;
         }

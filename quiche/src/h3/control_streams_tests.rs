@@ -1,5 +1,5 @@
-//! Control streams are not looked at again until more has come: what they bring is
-//! told, and judged, all the same.
+//! Control streams are not looked at again until more has come: what they bring
+//! is told, and judged, all the same.
 
 use super::testing::Session;
 use super::*;

@@ -1,12 +1,12 @@
-//! Values that a connection reserves for nothing (RFC 9114, 7.2.8), drawn at once: to
-//! draw each costs more than to code and send it.
+//! GREASE of a connection: its reserved values (RFC 9114, 7.2.8), drawn
+//! together, as each draw costs more than coding and sending the value.
 
 use crate::rand;
 
-/// How many such values there are: 31 * N + 33 fits a variable-length integer.
+/// Number of reserved values: 31 * N + 33 fits a variable-length integer.
 const VALUES: u64 = 148_764_065_110_560_899;
 
-/// A connection's values.
+/// The reserved values of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Grease {
     /// A setting and its value.
@@ -14,12 +14,12 @@ pub(super) struct Grease {
 
     pub stream_type: u64,
 
-    /// Of an empty frame, and of one with content.
+    /// Type of an empty frame, and of one with content.
     pub frame_types: (u64, u64),
 }
 
 impl Grease {
-    /// Draws new ones.
+    /// Draws new values.
     pub fn draw() -> Self {
         let mut bytes = [[0; 8]; 5];
         rand::rand_bytes(bytes.as_flattened_mut());

@@ -8,13 +8,13 @@ use super::*;
 impl Connection {
     /// Sends a response with its whole body, which is copied, or nothing.
     ///
-    /// As [`send_response_with_priority()`] and [`send_body()`] with `fin` set; the
-    /// peer gets the same bytes.
+    /// The peer gets the same bytes as from [`send_response_with_priority()`]
+    /// and [`send_body()`] with `fin` set.
     ///
     /// # Errors
     ///
-    /// [`StreamBlocked`] when the stream does not take all of it: the parts can
-    /// still be sent. Otherwise as those two.
+    /// [`StreamBlocked`] if the stream does not take all of it: use those two
+    /// functions then. Otherwise the errors of these.
     ///
     /// [`send_response_with_priority()`]: Connection::send_response_with_priority
     /// [`send_body()`]: Connection::send_body
@@ -55,10 +55,10 @@ impl Connection {
     }
 }
 
-/// Frames that are written at once. Nearly all of them need no allocation.
+/// Frames of one write. Nearly all of them need no allocation.
 pub(super) type FrameBuf = SmallVec<[u8; 4 << 10]>;
 
-/// Adds room, many bytes at a time: `resize()` writes each of them.
+/// Adds room, many bytes at a time: `resize()` writes each byte.
 pub(super) fn add_room(frames: &mut FrameBuf, mut len: usize) {
     const ROOM: [u8; 512] = [0; 512];
 
@@ -84,7 +84,8 @@ pub(super) fn add_data_frame(frames: &mut FrameBuf, body: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A priority among the transport's, of which some go before all of HTTP/3's.
+/// Returns the transport's urgency of a priority; some are above all of
+/// HTTP/3's.
 pub(super) fn transport_urgency(priority: &Priority) -> u8 {
     let urgency = priority
         .urgency

@@ -1,12 +1,12 @@
-//! Validity of frames and field sections, before anything is made of them: rules of
-//! RFC 9114 and RFC 9204 that the library's parsers do not check.
+//! Validity of frames and field sections: rules of RFC 9114 and RFC 9204 that
+//! the library's parsers do not check.
 
 use super::*;
 
-/// How a request's stream has ended.
+/// End of a request's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// After a frame, of which one began a request.
+    /// After a frame, and a request.
     Whole,
 
     /// Within a frame.
@@ -17,7 +17,7 @@ pub(super) enum End {
 }
 
 impl Connection {
-    /// How a stream that is finished has ended.
+    /// Returns how a finished stream has ended.
     pub(super) fn stream_end(&self, stream_id: u64) -> End {
         match self.streams.get(&stream_id) {
             Some(stream) if stream.ended_within_frame() => End::WithinFrame,
@@ -32,7 +32,7 @@ impl Connection {
         }
     }
 
-    /// Tells the peer what is wrong with the end of a stream.
+    /// Tells the peer about an invalid end of a stream.
     pub(super) fn on_stream_end<F: BufFactory>(
         &mut self, conn: &mut crate::Connection<F>, stream_id: u64, end: End,
     ) {
@@ -45,7 +45,8 @@ impl Connection {
                 let _ = conn.close(true, code, b"Stream ends within a frame.");
             },
 
-            // RFC 9114, 4.1: there is nothing to answer, and nothing to keep.
+            // RFC 9114, 4.1: there is no request to answer, and nothing to
+            // keep.
             End::WithoutRequest => {
                 let code = Error::RequestIncomplete.to_wire();
                 for way in [crate::Shutdown::Read, crate::Shutdown::Write] {
@@ -57,8 +58,8 @@ impl Connection {
     }
 }
 
-/// Whether all of a stream has been read. Who has stopped reading it does not know
-/// how its last frame ended.
+/// Whether all of a stream has been read. After the application has stopped
+/// reading, the end of the last frame is unknown.
 pub(super) fn is_read_to_end<F: BufFactory>(
     conn: &crate::Connection<F>, stream_id: u64,
 ) -> bool {
@@ -67,12 +68,12 @@ pub(super) fn is_read_to_end<F: BufFactory>(
         && !stream.is_some_and(|stream| stream.recv.is_draining())
 }
 
-/// RFC 9114, 7.2.8: types of frames that HTTP/2 had, and HTTP/3 has not.
+/// Whether HTTP/2 has this frame type, and HTTP/3 does not (RFC 9114, 7.2.8).
 pub(super) fn is_of_http2(frame_type: u64) -> bool {
     matches!(frame_type, 0x02 | 0x06 | 0x08 | 0x09)
 }
 
-/// RFC 9114, 7.1: a frame that ends before its fields.
+/// Returns the error of a frame that ends before its fields (RFC 9114, 7.1).
 pub(super) fn frame_error(e: Error) -> Error {
     match e {
         Error::BufferTooShort => Error::FrameError,
@@ -81,7 +82,7 @@ pub(super) fn frame_error(e: Error) -> Error {
     }
 }
 
-/// RFC 9114, 7.1: a frame of one integer has nothing else.
+/// Checks that a frame of one integer has nothing else (RFC 9114, 7.1).
 pub(super) fn check_payload(frame_type: u64, payload: &[u8]) -> Result<()> {
     let is_integer = matches!(
         frame_type,
@@ -97,9 +98,9 @@ pub(super) fn check_payload(frame_type: u64, payload: &[u8]) -> Result<()> {
     }
 }
 
-/// Whether a field section refers to a dynamic table, which there is none of: the
-/// table's capacity is 0 (RFC 9204, 4.5.1.1), and so is the largest base, which
-/// the sign, in the first byte, makes negative (4.5.1.2).
+/// Whether a field section refers to a dynamic table. There is none: its
+/// capacity is 0 (RFC 9204, 4.5.1.1), and so is the largest base, which the
+/// sign in the first byte makes negative (4.5.1.2).
 pub(super) fn refers_to_dynamic_table(
     required_insert_count: u64, sign: u8,
 ) -> bool {
@@ -107,8 +108,8 @@ pub(super) fn refers_to_dynamic_table(
     required_insert_count != 0 || sign & SIGN_BIT != 0
 }
 
-/// Why a string could not be decoded: it is no Huffman code (RFC 7541, 5.2), or
-/// longer than allowed.
+/// Returns why a string cannot be decoded: an invalid Huffman code (RFC 7541,
+/// 5.2), or too long.
 pub(super) fn huffman_error(encoded: &[u8]) -> qpack::Error {
     match octets::Octets::with_slice(encoded).get_huffman_decoded() {
         Ok(_) => qpack::Error::HeaderListTooLarge,

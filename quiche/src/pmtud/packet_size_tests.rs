@@ -33,7 +33,8 @@ struct MtuSearch {
     path_mtu: usize,
     /// Where the client's packets come from.
     client: SocketAddr,
-    /// What the server's application has written and the client's has got, in bytes.
+    /// What the server's application has written and the client's has got, in
+    /// bytes.
     written: usize,
     received: usize,
 }
@@ -74,8 +75,8 @@ impl MtuSearch {
         self.pipe.server.paths.get_active().unwrap().recovery.cwnd()
     }
 
-    /// The server writes and sends what it can, which the client acknowledges a round
-    /// trip later. Returns the lengths of the server's packets.
+    /// The server writes and sends what it can, which the client acknowledges a
+    /// round trip later. Returns the lengths of the server's packets.
     fn round(&mut self, written: usize) -> Vec<usize> {
         let written = self.pipe.server.stream_send(1, &vec![7; written], false);
         self.written += written.unwrap_or(0);
@@ -104,7 +105,8 @@ impl MtuSearch {
         sizes
     }
 
-    /// Sends until the path's MTU is known. Returns the longest packet's length.
+    /// Sends until the path's MTU is known. Returns the longest packet's
+    /// length.
     fn find(&mut self) -> usize {
         let mut longest = 0;
         for _ in 0..ROUNDS_MAX {
@@ -136,8 +138,9 @@ fn packets_are_as_long_as_was_found() {
     }
 }
 
-// An application writes what the window has room for. Had a probe that is to be sent
-// widened that, a full first flight would pass for all that there was to send.
+// An application writes what the window has room for. Had a probe that is to be
+// sent widened that, a full first flight would pass for all that there was to
+// send.
 #[test]
 fn a_probe_is_no_packet_size_before_it_is_acknowledged() {
     let mut search = MtuSearch::new(config("cubic"), config("cubic"), LARGEST);

@@ -3,8 +3,8 @@
 //! After a client's address has changed, a whole window may be lost on the old
 //! path. ACKs on the new path do not tell, and a probe timeout resends only the
 //! data of the two oldest packets, the same ones every time. At the old path's
-//! first probe timeout, all of it is therefore sent again on the new path. That is
-//! no sign of congestion on either (RFC 9000, 9.4).
+//! first probe timeout, all of it is therefore sent again on the new path. That
+//! is no sign of congestion on either (RFC 9000, 9.4).
 
 use super::*;
 
@@ -63,8 +63,8 @@ mod tests {
     /// A datagram, when it arrives, and whether it is the client's.
     type Datagram = (Duration, bool, Vec<u8>);
 
-    /// A download over a path of 50 ms without a bottleneck. The client does not
-    /// know that its address changes.
+    /// A download over a path of 50 ms without a bottleneck. The client does
+    /// not know that its address changes.
     struct MigratingDownload {
         time: Simulation,
         pipe: Pipe,

@@ -4,7 +4,7 @@
 use crate::ranges::RangeSet;
 use std::ops::Range;
 
-/// Ranges for which memory is kept when nothing is missing any more.
+/// Ranges for which memory is kept while no packet is missing.
 const FEW: usize = 4;
 
 /// The last ACK of a packet number space.
@@ -29,7 +29,7 @@ impl LastAck {
                 }
                 start = start.max(seen.end);
             }
-            // This one may reach into the next range, too.
+            // This range may reach into the next known one.
             let rest_end = match known.peek() {
                 Some(seen) => seen.start.min(range.end),
                 None => range.end,

@@ -19,7 +19,8 @@ impl Hystart {
         self.css_growth.is_in_packets = v;
     }
 
-    /// Returns the growth in bytes for an acknowledged packet of `packet_bytes`.
+    /// Returns the growth in bytes for an acknowledged packet of
+    /// `packet_bytes`.
     pub(crate) fn css_growth(&mut self, packet_bytes: usize) -> usize {
         let growth = self.css_cwnd_inc(packet_bytes);
 

@@ -1,21 +1,21 @@
-//! RTT samples of HyStart++, of which a round needs eight to be judged.
+//! RTT samples of HyStart++, of which a round needs eight.
 //!
-//! An ACK brings one (RFC 9406, 4.2). Upstream counts one for each packet that
-//! it acknowledges, so that a single ACK of eight packets, the last of which
-//! waited for the others, ends slow start by itself.
+//! An ACK is one sample (RFC 9406, 4.2). Upstream counts one for each
+//! acknowledged packet, so that a single ACK of eight packets, the last of
+//! which waited for the others, ends slow start.
 
 use super::Hystart;
 
-/// Which samples count.
+/// Counter of samples.
 #[derive(Debug, Default)]
 pub(super) struct Samples {
     is_one_per_ack: bool,
-    /// Whether the ACK that is processed now has been counted.
+    /// Whether the current ACK has been counted.
     is_counted: bool,
 }
 
 impl Samples {
-    /// How many a packet adds that is acknowledged.
+    /// Returns the samples that an acknowledged packet adds.
     pub(super) fn on_packet_acked(&mut self) -> usize {
         let is_counted = std::mem::replace(&mut self.is_counted, true);
 
@@ -28,7 +28,7 @@ impl Hystart {
         self.samples.is_one_per_ack = is_one_per_ack;
     }
 
-    /// The packets that are acknowledged next are those of one ACK.
+    /// Begins an ACK, with the packets that are acknowledged next.
     pub(crate) fn begin_ack(&mut self) {
         self.samples.is_counted = false;
     }

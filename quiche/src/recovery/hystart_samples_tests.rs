@@ -1,5 +1,5 @@
-//! HyStart++ judges a round after eight ACKs, of whatever number of packets, or,
-//! as upstream has it, after eight packets.
+//! HyStart++ judges a round after eight ACKs, of whatever number of packets,
+//! or, as upstream has it, after eight packets.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The RTT that a path is taken to have until its first sample: the one that an
-//! earlier connection saw (RFC 9002, 6.2.2).
+//! Initial RTT of a path, until its first sample: that of an earlier connection
+//! (RFC 9002, 6.2.2).
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::clock;
 use crate::BufFactory;
 use crate::Connection;
 
-/// A probe timeout is three times the initial RTT: one of nine seconds is late
-/// for any path.
+/// The longest initial RTT. A probe timeout is three times that: nine seconds
+/// are late for any path.
 const INITIAL_RTT_MAX: Duration = Duration::from_secs(3);
 
 impl RttStats {
-    /// Returns whether there is no sample yet, and the RTT is longer than the one
-    /// so far.
+    /// Raises the initial RTT. Returns false after the first sample, and for an
+    /// RTT that is not longer.
     pub(super) fn raise_initial_rtt(&mut self, rtt: Duration) -> bool {
         let rtt = rtt.min(INITIAL_RTT_MAX);
 
@@ -29,13 +29,14 @@ impl RttStats {
 }
 
 impl<F: BufFactory> Connection<F> {
-    /// Takes the active path to have this RTT, at most three seconds, until its
-    /// first sample (RFC 9002, 6.2.2), so that the handshake is not sent again
-    /// before the peer can have answered. Only probe timeouts follow it.
+    /// Raises the RTT of the active path until its first sample (RFC 9002,
+    /// 6.2.2), to three seconds at most, so that the handshake is not sent
+    /// again before the peer can have answered. Only probe timeouts depend on
+    /// it.
     ///
-    /// Returns whether it does. It does not after the first sample, nor if the
-    /// RTT is not longer than that of [`Config::set_initial_rtt()`]: what was
-    /// seen of others in the peer's network may be too short for the peer.
+    /// Returns false, and changes nothing, after the first sample, and for an
+    /// RTT that is not longer than that of [`Config::set_initial_rtt()`]: an
+    /// RTT of others in the peer's network may be too short for the peer.
     ///
     /// [`Config::set_initial_rtt()`]: crate::Config::set_initial_rtt
     pub fn raise_initial_rtt(&mut self, rtt: Duration) -> bool {

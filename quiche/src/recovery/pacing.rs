@@ -205,9 +205,10 @@ impl Pacer {
         self.release
     }
 
-    /// Records a packet of `size` bytes, built at `now`, and returns its release
-    /// time. `burst`, if any, is the number of bytes that may be sent at once
-    /// because nothing is in flight. `pace` is called once for each batch.
+    /// Records a packet of `size` bytes, built at `now`, and returns its
+    /// release time. `burst`, if any, is the number of bytes that may be sent
+    /// at once because nothing is in flight. `pace` is called once for each
+    /// batch.
     pub(crate) fn on_packet_sent(
         &mut self, size: usize, max_datagram_size: usize,
         pace: impl FnOnce() -> Pace, burst: Option<usize>, now: Instant,

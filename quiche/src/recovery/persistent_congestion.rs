@@ -1,10 +1,11 @@
-//! The answer to persistent congestion (RFC 9002, 7.6.2).
+//! Persistent congestion: the answer of Reno and CUBIC (RFC 9002, 7.6.2).
 
 use super::*;
 use crate::recovery::MINIMUM_WINDOW_PACKETS;
 
 impl LegacyRecovery {
-    /// Packets were lost, and the controller has answered.
+    /// Answers persistent congestion, after the controller has answered the
+    /// loss.
     pub(super) fn answer_persistent_congestion(
         &mut self, epoch: Epoch, now: Instant,
     ) {
@@ -14,15 +15,15 @@ impl LegacyRecovery {
             return;
         }
 
-        // The path is as good as unknown: slow start from the minimum window up
-        // to the threshold of this loss.
+        // The path is unknown again: slow start from the minimum window up to
+        // the threshold of this loss.
         let congestion = &mut self.congestion;
         let window = self.max_datagram_size * MINIMUM_WINDOW_PACKETS;
         congestion.congestion_window = window.min(congestion.congestion_window);
         congestion.congestion_recovery_start_time = None;
         congestion.prr = Default::default();
 
-        // A loss that proves spurious must not bring the window back.
+        // A spurious loss must not restore the window.
         (congestion.cc_ops.checkpoint)(congestion);
 
         if let Some(resume) = self.careful_resume.as_mut() {

@@ -1,16 +1,16 @@
-//! SEARCH (draft-chung-ccwg-search): slow start ends when what arrives no
-//! longer follows what is sent.
+//! SEARCH (draft-chung-ccwg-search): slow start ends when the bytes delivered
+//! no longer follow the bytes sent.
 //!
 //! A pure state machine: packets and ACKs go in, an [`Evaluation`] comes out
-//! when one is due. Owns the running totals and what they say of the path.
-//! Does not own what the window becomes, or when a decision is allowed.
+//! when one is due. `slow_start` decides when an evaluation counts, and applies
+//! the exit.
 //!
-//! Time is cut into bins, ten to a window of 3.5 RTTs: over that long the
-//! delay of GEO, LEO and LTE links, which swings with a period of about as
-//! much, averages out. With the first ACK after the end of a bin, what was
-//! delivered in the last window is compared with what one RTT earlier gives
-//! reason to expect: what was sent (SEARCH 4.0), or twice what was delivered,
-//! as slow start doubles (SEARCH 3.x).
+//! Time is divided into bins, ten to a window of 3.5 RTTs: over that time the
+//! delay of GEO, LEO and LTE links, which swings with a similar period,
+//! averages out. On the first ACK after the end of a bin, the bytes delivered
+//! in the last window are compared with those expected from one RTT earlier:
+//! the bytes sent (SEARCH 4.0), or twice the bytes delivered, as slow start
+//! doubles (SEARCH 3.x).
 
 use std::time::Duration;
 use std::time::Instant;
@@ -20,15 +20,15 @@ use super::slow_start::SearchForm;
 use crate::Error;
 use crate::Result;
 
-/// What is delivered in so many first RTTs is what the path holds.
+/// First RTTs whose delivered bytes are what the path holds.
 const TARGET_RTTS: u32 = 1;
 
-/// The bottleneck was passed about so many RTTs before SEARCH 3.x notices.
+/// RTTs between saturation and its detection by SEARCH 3.x.
 const ROLLBACK_RTTS: u32 = 2;
 
 impl SearchConfig {
-    /// Whether the values make sense: a window of 1 to 16 RTTs, 2 to 64 bins,
-    /// and a threshold between 0 and 1.
+    /// Checks the values: a window of 1 to 16 RTTs, 2 to 64 bins, and a
+    /// threshold between 0 and 1.
     pub(crate) fn check(&self) -> Result<()> {
         let is_right = (1.0..=16.0).contains(&self.window_rtts)
             && (2..=64).contains(&self.bins)
@@ -41,78 +41,80 @@ impl SearchConfig {
         }
     }
 
-    /// The RTT may grow to so many bins before there is too little history.
+    /// Returns the bins to which the RTT may grow before the history is too
+    /// short.
     fn look_back_bins(&self) -> u64 {
         u64::from(self.bins) * 3 / 2
     }
 
-    /// How many bins are remembered: two windows that far apart, and the one
-    /// before, to interpolate.
+    /// Returns the number of bins in the history: two windows with the
+    /// look-back between them, and one before, to interpolate.
     fn slots(&self) -> usize {
         (u64::from(self.bins) + self.look_back_bins() + 2) as usize
     }
 }
 
-/// What an ACK tells, in slow start.
+/// An ACK in slow start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack {
     pub(crate) now: Instant,
-    /// The latest sample.
+    /// The latest RTT sample.
     pub(crate) rtt: Duration,
-    /// Newly acknowledged.
+    /// Bytes newly acknowledged.
     pub(crate) bytes: usize,
-    /// The application or flow control, not the window, held data back.
+    /// Whether the application or flow control, not the window, limits the
+    /// sender.
     pub(crate) limited: bool,
 }
 
-/// One comparison.
+/// Result of one comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Evaluation {
     pub(crate) time: Instant,
-    /// The share of the expected bytes that is missing; negative where more
-    /// arrived than was expected.
+    /// The missing share of the expected bytes; negative if more arrived than
+    /// was expected.
     pub(crate) difference: f64,
     /// Bytes delivered in the last window.
     pub(crate) delivered: u64,
-    /// Bytes expected in it.
+    /// Bytes expected in the last window.
     pub(crate) expected: u64,
-    /// Slow start should end.
+    /// Whether slow start should end.
     pub(crate) is_exit: bool,
 }
 
-/// What the window should become, in bytes.
+/// Change of the window at the exit, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// At once.
+    /// Reduce it at once.
     Cut(usize),
 
-    /// As what is in flight arrives.
+    /// Reduce it as the bytes in flight arrive.
     Drain(usize),
 }
 
-/// Bytes since the connection began.
+/// Bytes since the beginning of the connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
     sent: u64,
     delivered: u64,
 }
 
-/// A run of bins without a gap that is too long.
+/// Consecutive bins, without too long a gap.
 #[derive(Debug)]
 struct Bins {
     length: Duration,
-    /// Of the bin that is being filled.
+    /// End of the current bin.
     end: Instant,
-    /// Of the latest boundary; the first ACK made boundary 0.
+    /// Number of the latest boundary; the first ACK made boundary 0.
     latest: u64,
-    /// At the latest boundaries, each at its number modulo the length.
+    /// Totals at the latest boundaries, each at its number modulo the length.
     ring: Vec<Totals>,
-    /// Every ACK of the bin found the sender limited.
+    /// Whether the sender was limited at every ACK of the bin.
     limited: bool,
 }
 
 impl Bins {
-    /// None where a bin would have no length.
+    /// Starts the bins. None if a bin would have no length.
     fn start(
         config: &SearchConfig, first_rtt: Duration, totals: Totals, now: Instant,
     ) -> Option<Self> {
@@ -128,13 +130,13 @@ impl Bins {
         })
     }
 
-    /// How many bins have ended before now.
+    /// Returns the number of bins that have ended before `now`.
     fn ended(&self, now: Instant) -> u128 {
         let past = now.saturating_duration_since(self.end);
         past.as_nanos().div_ceil(self.length.as_nanos())
     }
 
-    /// Ends `n` bins; nothing was seen in all but the last.
+    /// Ends `n` bins, of which only the last saw anything.
     fn end_bins(&mut self, n: u32, totals: Totals) {
         let before = self.at(self.latest);
 
@@ -157,7 +159,7 @@ impl Bins {
         self.ring[(boundary % self.ring.len() as u64) as usize]
     }
 
-    /// Bytes delivered in the last `bins` bins, or since the first.
+    /// Returns the bytes delivered in the last `bins` bins, or since the first.
     fn delivered_in(&self, bins: u64) -> u64 {
         let most = self.latest.min(self.ring.len() as u64 - 1);
         let since = self.at(self.latest - bins.min(most));
@@ -194,18 +196,18 @@ impl Search {
         self.bins.is_some()
     }
 
-    /// Bytes in flight were sent; those of a retransmission count again.
+    /// Takes bytes in flight that were sent; retransmitted ones count again.
     pub(crate) fn on_sent(&mut self, bytes: usize) {
         self.totals.sent += bytes as u64;
     }
 
-    /// The history says nothing about what comes: the next ACK begins another.
+    /// Forgets the history: the next ACK begins another.
     pub(crate) fn forget(&mut self) {
         self.bins = None;
     }
 
-    /// Returns an evaluation with the first ACK after the end of a bin, when
-    /// there is enough history.
+    /// Takes an ACK. Returns an evaluation with the first ACK after the end of
+    /// a bin, if the history is long enough.
     pub(crate) fn on_ack(&mut self, ack: &Ack) -> Option<Evaluation> {
         self.totals.delivered += ack.bytes as u64;
         let first_rtt = *self.first_rtt.get_or_insert(ack.rtt);
@@ -223,8 +225,8 @@ impl Search {
             return None;
         }
 
-        // A window in which nothing arrived, or a bin in which the sender had
-        // no use for its window: nothing doubles, without any congestion.
+        // After a window without arrivals, or a bin in which the sender did not
+        // use its window, nothing doubles, without any congestion.
         if bins.limited || ended > u128::from(self.config.bins) {
             self.forget();
             return None;
@@ -238,12 +240,12 @@ impl Search {
         let bins = self.bins.as_ref()?;
         let window = u64::from(self.config.bins);
 
-        // The look-back is one RTT: so many bins, and part of another.
+        // The look-back is one RTT: a number of bins, and a part of another.
         let length = bins.length.as_nanos();
         let whole = u64::try_from(ack.rtt.as_nanos() / length).ok()?;
         let part = (ack.rtt.as_nanos() % length) as f64 / length as f64;
 
-        // One more window is needed to interpolate, which is one bin older.
+        // Interpolation needs one more window, which is one bin older.
         if whole >= self.config.look_back_bins()
             || bins.latest < window + whole + 1
         {
@@ -271,7 +273,7 @@ impl Search {
         })
     }
 
-    /// What the window that ended at that boundary lets expect.
+    /// Returns the bytes to expect from the window that ended at `boundary`.
     fn expected_of(&self, bins: &Bins, boundary: u64) -> u64 {
         let end = bins.at(boundary);
         let start = bins.at(boundary - u64::from(self.config.bins));
@@ -282,11 +284,11 @@ impl Search {
         }
     }
 
-    /// What the window becomes when slow start ends now, at `window` bytes; no
-    /// less than `initial_window`.
+    /// Returns the change of a window of `window` bytes if slow start ends now;
+    /// to no less than `initial_window`.
     pub(crate) fn exit(&self, window: usize, initial_window: usize) -> Exit {
         match self.config.form {
-            // One RTT's worth is what the path holds without a queue.
+            // What the path holds without a queue: the bytes of one RTT.
             SearchForm::SentAgainstDelivered => {
                 let target = self.delivered_in_rtts(TARGET_RTTS);
                 Exit::Drain(
@@ -301,7 +303,8 @@ impl Search {
         }
     }
 
-    /// Bytes delivered in the last so many first RTTs, in whole bins.
+    /// Returns the bytes delivered in the last `rtts` first RTTs, in whole
+    /// bins.
     fn delivered_in_rtts(&self, rtts: u32) -> usize {
         let (Some(bins), Some(first_rtt)) = (&self.bins, self.first_rtt) else {
             return 0;

@@ -270,7 +270,8 @@ fn a_bin_ends_after_its_last_instant() {
     }
 }
 
-/// Bins of a sender that delivers 10 bytes in each, `latest` of which have ended.
+/// Bins of a sender that delivers 10 bytes in each, `latest` of which have
+/// ended.
 fn bins_of_ten(latest: u64) -> Bins {
     let config = SearchConfig {
         bins: 2,

@@ -1,5 +1,5 @@
-//! Packets that are acknowledged or lost are not looked at again, and none of the
-//! others is overlooked.
+//! Packets that are acknowledged or lost are not looked at again, and none of
+//! the others is overlooked.
 
 use super::*;
 use crate::clock;

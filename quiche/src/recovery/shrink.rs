@@ -1,4 +1,4 @@
-//! Gives memory back that was for packets in flight.
+//! Memory of packets in flight, which an idle connection releases.
 
 use super::*;
 

@@ -1,30 +1,29 @@
 //! Evidence that a congestion event was spurious (RFC 9438, 4.9).
 //!
-//! Owns which bytes the last congestion event declared lost: it was spurious
-//! if all of them are acknowledged after all. What CUBIC restores then is its
-//! own business. Unless evidence is required, everything is as upstream has
-//! it: one late acknowledgement undoes an event, and so does a recovery period
-//! in which little was lost.
+//! The last congestion event was spurious if all bytes that it declared lost
+//! are acknowledged after all. CUBIC then restores its state. Unless evidence
+//! is required, one late acknowledgement undoes an event, and so does a
+//! recovery period with little loss, as upstream has it.
 
 use std::time::Instant;
 
 use crate::recovery::Sent;
 
-/// The last congestion event, as far as loss made it.
+/// The last congestion event by loss.
 #[derive(Debug)]
 struct CongestionEvent {
     since: Instant,
-    /// Bytes declared lost in it that are not acknowledged.
+    /// Bytes that it declared lost and that are not acknowledged.
     lost_bytes: usize,
 }
 
-/// When packets were declared lost that are acknowledged now, and their bytes.
+/// Acknowledged packets that had been declared lost: when, and their bytes.
 #[derive(Debug, Default)]
 pub(crate) struct LateAcks(Vec<(Instant, usize)>);
 
 impl LateAcks {
     pub(crate) fn push(&mut self, pkt: &Sent) {
-        // The loss of an MTU probe makes no event.
+        // The loss of an MTU probe is no congestion event.
         if let Some(time_lost) = pkt.time_lost.filter(|_| !pkt.is_pmtud_probe) {
             self.0.push((time_lost, pkt.size));
         }
@@ -49,7 +48,7 @@ impl SpuriousLoss {
         self.is_evidence_required
     }
 
-    /// Loss begins a congestion event.
+    /// Begins a congestion event by loss.
     pub(crate) fn begin_event(&mut self, now: Instant) {
         self.event = Some(CongestionEvent {
             since: now,
@@ -57,15 +56,15 @@ impl SpuriousLoss {
         });
     }
 
-    /// `bytes` were declared lost, in the last event or since.
+    /// Takes `bytes` that were declared lost, in the last event or since.
     pub(crate) fn on_lost(&mut self, bytes: usize) {
         if let Some(event) = self.event.as_mut() {
             event.lost_bytes += bytes;
         }
     }
 
-    /// Whether the last event may be undone, now that these packets are
-    /// acknowledged. Once undone it is over.
+    /// Whether the last event is undone by these acknowledged packets. An event
+    /// is undone once.
     pub(crate) fn is_undone_by(&mut self, late: &mut LateAcks) -> bool {
         for (time_lost, bytes) in late.0.drain(..) {
             let is_of = |event: &&mut CongestionEvent| time_lost >= event.since;
@@ -79,8 +78,8 @@ impl SpuriousLoss {
         self.event.take_if(is_spurious).is_some() || !self.is_evidence_required
     }
 
-    /// Something else than loss reduced the window as well, or packets were
-    /// given up: the last event is never undone.
+    /// Keeps the last event from being undone: something other than loss
+    /// reduced the window as well, or packets were given up.
     pub(crate) fn forget(&mut self) {
         self.event = None;
     }

@@ -1,5 +1,5 @@
-//! Silly window syndrome avoidance: the last bytes of the window do not leave as
-//! small packets, whose ACKs would release further small packets.
+//! Silly window syndrome avoidance: the last bytes of the window do not leave
+//! as small packets, whose ACKs would release further small packets.
 
 use std::time::Duration;
 
@@ -61,8 +61,8 @@ fn ack(recovery: &mut Recovery, pkt_num: u64) {
         .unwrap();
 }
 
-/// Sends 1 MB as the window allows; packets are acknowledged one by one. Returns
-/// how many packets that took.
+/// Sends 1 MB as the window allows; packets are acknowledged one by one.
+/// Returns how many packets that took.
 fn packets_for_a_megabyte(
     cc: CongestionControlAlgorithm, sws_avoidance: bool,
 ) -> u64 {

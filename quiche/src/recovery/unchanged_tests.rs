@@ -1,7 +1,7 @@
-//! With Careful Resume and pacing off, the window, the delivery rate and what is kept
-//! of packets are upstream's: per round, over five sequences of ACKs and losses. The
-//! figures were made by this very file in the tree of the pristine release, where it
-//! compiles as it is.
+//! With Careful Resume and pacing off, the window, the delivery rate and what
+//! is kept of packets are upstream's: per round, over five sequences of ACKs
+//! and losses. The figures were made by this very file in the tree of the
+//! pristine release, where it compiles as it is.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -189,8 +189,8 @@ fn all_is_upstreams(
     assert_eq!(kept_seen, kept[cc as usize]);
 }
 
-// Reno, CUBIC. Windows are in bytes, rates in kB/s, and packets are kept when those
-// before or after them are lost, here summed over the rounds.
+// Reno, CUBIC. Windows are in bytes, rates in kB/s, and packets are kept when
+// those before or after them are lost, here summed over the rounds.
 const SLOW_START: [&[usize]; 2] = [
     &[
         24000, 48000, 96000, 192000, 384000, 768000, 1536000, 3072000,

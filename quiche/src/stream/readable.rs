@@ -1,11 +1,11 @@
-//! Readable streams one after the other, most often the first alone: who takes
-//! one event at a time does not list them all for each.
+//! Readable streams, one by one: a caller that takes one event at a time mostly
+//! needs the first alone, without a list of all.
 
 use super::StreamIter;
 use super::StreamMap;
 use crate::BufFactory;
 
-/// The streams that can be read now, the first of them found first.
+/// Iterator over the streams that are readable now.
 #[derive(Default)]
 pub struct Readable {
     first: Option<u64>,
@@ -13,7 +13,7 @@ pub struct Readable {
 }
 
 impl Readable {
-    /// The next one.
+    /// Returns the next stream.
     pub fn next<F: BufFactory>(&mut self, streams: &StreamMap<F>) -> Option<u64> {
         if self.first.is_none() {
             self.first = streams.readable.front().get().map(|key| key.id);

@@ -2,9 +2,9 @@
 //!
 //! A chunk that cannot be read yet takes more than a hundred bytes besides its
 //! data: a peer that sends single bytes with gaps between them fills much more
-//! memory than flow control allows (RFC 9000, 21.6). A chunk beyond the limit is
-//! dropped, as if its packet were lost; the peer sends it again, and it fits once
-//! the gaps before it are filled.
+//! memory than flow control allows (RFC 9000, 21.6). A chunk beyond the limit
+//! is dropped, as if its packet were lost; the peer sends it again, and it fits
+//! once the gaps before it are filled.
 
 /// Chunks that are kept in any case.
 const CHUNKS_MIN: usize = 256;

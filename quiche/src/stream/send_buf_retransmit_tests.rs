@@ -20,7 +20,8 @@ fn sent() -> SendBuf<Given> {
     buf
 }
 
-/// Loses the packets, sends what is to be sent again, and checks that it is that.
+/// Loses the packets, sends what is to be sent again, and checks that it is
+/// that.
 fn assert_sent_again(lost: impl Iterator<Item = usize>, pieces: usize) {
     let mut buf = sent();
     let mut left = vec![];

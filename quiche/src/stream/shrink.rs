@@ -1,4 +1,4 @@
-//! Gives memory of streams back that nothing is in.
+//! Unused memory of streams, which an idle connection releases.
 
 use super::*;
 

@@ -1,10 +1,10 @@
 //! Cache of encoded and decoded fields.
 //!
-//! Most fields of a response, and all fields of a request but its path, have the
-//! same value as in the connection's last field section. Without a dynamic table
-//! (RFC 9204, 3.2) each is coded in full every time; the cache keeps the result.
-//! It begins with the second section of a connection, as the first may be the
-//! only one.
+//! Most fields of a response, and all fields of a request but its path, have
+//! the same value as in the connection's last field section. Without a dynamic
+//! table (RFC 9204, 3.2) each is coded in full every time; the cache keeps the
+//! result. It begins with the second section of a connection, as the first may
+//! be the only one.
 
 use super::decoder::decode_int;
 use super::decoder::decode_str;
@@ -41,7 +41,8 @@ impl FieldCache {
         self.sections += 1;
     }
 
-    /// Writes a field's line if its value is the last one. Returns whether it is.
+    /// Writes a field's line if its value is the last one. Returns whether it
+    /// is.
     pub fn encode<T: NameValue>(
         &mut self, field: &T, b: &mut octets::OctetsMut,
     ) -> Result<bool> {

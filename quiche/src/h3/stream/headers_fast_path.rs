@@ -1,5 +1,5 @@
-//! Fast path for a complete HEADERS frame: one read of the transport takes type,
-//! length and payload, where the states in `stream.rs` take three.
+//! Fast path for a complete HEADERS frame: one read of the transport takes
+//! type, length and payload, where the states in `stream.rs` take three.
 
 use bytes::BufMut;
 
@@ -7,8 +7,8 @@ use super::*;
 
 impl Stream {
     /// Takes the HEADERS frame that begins or ends a request, if it is next and
-    /// lies in one buffer. Leaves anything else to the states, which report what is
-    /// wrong with it.
+    /// lies in one buffer. Leaves anything else to the states, which report
+    /// what is wrong with it.
     pub fn try_take_headers<F: BufFactory>(
         &mut self, conn: &mut crate::Connection<F>,
     ) -> Result<Option<(frame::Frame, u64)>> {

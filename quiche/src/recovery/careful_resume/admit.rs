@@ -1,5 +1,4 @@
-//! May this connection jump, and how far (RFC 9959, 3.2 and 3.3)? Pure
-//! functions.
+//! Admission of a jump, and its size (RFC 9959, 3.2 and 3.3). Pure functions.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -9,33 +8,34 @@ use super::CarefulResumeConfig;
 use super::Trigger;
 use crate::path_state::PathState;
 
-/// The lower bound of RFC 9959, 3.2: half the saved RTT is another path.
+/// The lower bound of RFC 9959, 3.2: half the saved RTT or less is another
+/// path's.
 const MIN_RTT_DIVISOR: u32 = 2;
 
 /// The upper bound of RFC 9959, 4.2.1, enforced like the lower one.
 const MAX_RTT_FACTOR: u32 = 10;
 
-/// An RTT that is longer by less than this part of it is as it was saved.
+/// An RTT that is longer than the saved one by less than this part is the same.
 const QUEUE_DIVISOR: u128 = 32;
 
-/// An RTT that is so many times the saved one is no queue.
+/// An RTT that is longer than the saved one by this factor is no queue.
 const LONGER_FACTOR: u32 = 2;
 
-/// However long the RTT, this part is left: the path itself may have become
-/// longer.
+/// The part of a jump that remains however long the RTT: the path itself may
+/// have become longer.
 const FREE_DIVISOR: u128 = 4;
 
-/// The jump_cwnd in bytes that this connection may use, or why it may not.
+/// Returns jump_cwnd in bytes, or why the connection may not jump.
 pub(super) fn jump_cwnd(
     config: &CarefulResumeConfig, saved: &Saved, min_rtt: Duration, cwnd: usize,
     now: Instant,
 ) -> Result<usize, Trigger> {
-    // RFC 9959, 3.2: not when the Lifetime has passed.
+    // RFC 9959, 3.2: not after the Lifetime.
     if now >= saved.expires {
         return Err(Trigger::LifetimePassed);
     }
 
-    // RFC 9959, 3.2: not when another connection may have begun to use it.
+    // RFC 9959, 3.2: not if another connection may use the parameters.
     if now >= saved.jump_before {
         return Err(Trigger::ClaimLapsed);
     }
@@ -60,9 +60,9 @@ pub(super) fn rtt_is_plausible(min_rtt: Duration, saved_rtt: Duration) -> bool {
     min_rtt * MIN_RTT_DIVISOR > saved_rtt && min_rtt <= saved_rtt * MAX_RTT_FACTOR
 }
 
-/// What is left of a saved window, in bytes, where others may have made a queue:
-/// an RTT that exceeds the saved one by a part of it leaves so much less of it.
-/// More careful than RFC 9959 asks.
+/// Returns what remains of a saved window, in bytes, beside the queue that
+/// others may have made: an RTT that exceeds the saved one by a part takes this
+/// part of the window away. RFC 9959 does not ask for it.
 pub(super) fn beside_queue(
     window: u64, min_rtt: Duration, saved_rtt: Duration,
 ) -> usize {
@@ -78,14 +78,14 @@ pub(super) fn beside_queue(
     usize::try_from(u128::from(window) * free / saved).unwrap_or(usize::MAX)
 }
 
-/// Whether the path itself has become longer: others rarely queue for more than
-/// an RTT.
+/// Whether the path itself has become longer: other flows rarely queue for more
+/// than an RTT.
 pub(super) fn is_longer(saved: &PathState, min_rtt: Duration) -> bool {
     min_rtt >= saved.saved_rtt * LONGER_FACTOR
 }
 
-/// Whether the path limited what was saved: it may carry more where something
-/// else did, max_jump among it.
+/// Whether the path limited what was saved. If something else did, such as
+/// max_jump, the path may carry more.
 pub(super) fn is_path_limited(
     config: &CarefulResumeConfig, saved: &PathState,
 ) -> bool {
@@ -93,8 +93,8 @@ pub(super) fn is_path_limited(
     !saved.limited && saved_cwnd / 2 < config.max_jump
 }
 
-/// Where slow start ends after the jump: at the capacity that was seen, in
-/// bytes. None where the path may carry more than that.
+/// Returns where slow start ends after the jump: at the saved capacity, in
+/// bytes. None if the path may carry more.
 pub(super) fn ceiling(
     config: &CarefulResumeConfig, saved: &PathState,
 ) -> Option<usize> {
@@ -156,7 +156,6 @@ mod tests {
         }
     }
 
-    /// What others have queued is theirs.
     #[test]
     fn the_jump_is_less_by_what_a_longer_rtt_says_is_queued() {
         for (min_rtt_us, expected) in [
@@ -189,8 +188,7 @@ mod tests {
         }
     }
 
-    /// A set that says how much the path carries, not how much it carries at
-    /// least.
+    /// Only parameters that the path limited tell how much it carries.
     #[test]
     fn the_ceiling_is_the_saved_window_unless_the_path_may_carry_more() {
         let config = CarefulResumeConfig {

@@ -1,13 +1,13 @@
 //! Slow start after a jump: growth beyond what the path is known to hold.
 //!
-//! A jump puts the doubling exactly on saved_cwnd, so that the next one fills
-//! path and buffer before a longer RTT comes back. Beyond saved_cwnd the window
-//! therefore grows by a quarter, until a round trip brings a queue and no more
-//! delivered, which ends slow start, or more is delivered than was known, without
-//! a queue: then the path has more to give, and is taken for unknown, but for
-//! growing by half. Below saved_cwnd an RTT that is longer by as much as paths
-//! vary by is no queue. More careful than RFC 9959, 3.4 asks, as RFC 5681, 3.1
-//! allows where a path is known; divisor and thresholds are those of RFC 9406.
+//! After a jump, the next doubling ends exactly at saved_cwnd, and the one
+//! after it fills path and buffer before a longer RTT is seen. Beyond
+//! saved_cwnd the window therefore grows by a quarter. If a round trip brings a
+//! queue and no more delivered, slow start ends. If more is delivered than was
+//! known, without a queue, the path has become larger, and is treated as
+//! unknown, but with growth by half. Below saved_cwnd an RTT that is longer by
+//! the usual variation is no queue. RFC 9959, 3.4 does not ask for this, and
+//! RFC 5681, 3.1 allows it; divisor and thresholds are those of RFC 9406.
 //!
 //! Pure, like the phases. Knows neither Reno nor CUBIC.
 
@@ -27,17 +27,17 @@ const QUEUE_RTT_DIVISOR: u32 = 8;
 const QUEUE_MIN: Duration = Duration::from_millis(4);
 const QUEUE_MAX: Duration = Duration::from_millis(16);
 
-/// A round has a queue if this part of its ACKs has.
+/// A round has a queue if at least this part of its ACKs has.
 const QUEUED_DIVISOR: u32 = 4;
 
-/// By how much delivery grows, at least, on a path that is not full, where the
-/// window grows by a quarter.
+/// The least growth of delivery on a path that is not full, if the window grows
+/// by a quarter.
 const MORE: f64 = 1.125;
 
-/// A path that delivers so many times what was known of it is an unknown one.
+/// A path that delivers this multiple of what was known is an unknown one.
 const UNKNOWN: f64 = 4.0;
 
-/// The ACKs of one round trip, told by packet number.
+/// The ACKs of one round trip, by packet number.
 #[derive(Debug)]
 struct Round {
     since: Instant,
@@ -64,7 +64,7 @@ impl Round {
         self.queued += u32::from(is_queued);
     }
 
-    /// Bytes per second, until `now`.
+    /// Returns bytes per second, until `now`.
     fn rate(&self, now: Instant) -> f64 {
         let elapsed = now.saturating_duration_since(self.since);
         self.bytes as f64 / elapsed.as_secs_f64().max(1e-6)
@@ -75,28 +75,28 @@ impl Round {
     }
 }
 
-/// The growth of a window that has jumped, until slow start ends.
+/// Growth of a window that has jumped, until slow start ends.
 #[derive(Debug)]
 pub(crate) struct SoftGrowth {
-    /// saved_cwnd, in bytes, less what others queue.
+    /// saved_cwnd, in bytes, less what other flows queue.
     pub(super) known: usize,
-    /// The path limited that, and has not shown to hold more since.
+    /// The path limited that, and has not shown more capacity since.
     pub(super) is_limit: bool,
-    /// The part of a doubling beyond that.
+    /// The growth beyond that.
     beyond: Growth,
     path: PathHistory,
     round: Option<Round>,
-    /// What the round before delivered, in bytes per second.
+    /// The rate of the round before, in bytes per second.
     last_rate: Option<f64>,
     doubling: Doubling,
-    /// The last round looked full: this one, without growth, decides.
+    /// The last round looked full: the current one, without growth, decides.
     is_suspect: bool,
     allowance: Allowance,
 }
 
 impl SoftGrowth {
-    /// `known` is the capacity that was seen, in bytes; `is_limit` says that the
-    /// path had no more.
+    /// Returns the growth after a jump: `known` is the capacity in bytes,
+    /// `is_limit` whether the path had no more.
     pub(super) fn new(known: usize, is_limit: bool) -> Self {
         SoftGrowth {
             known,
@@ -158,15 +158,15 @@ impl SoftGrowth {
         self.doubling.on_ack(&mut self.path, ack, growth)
     }
 
-    /// Whether the last round trip delivered so many times what was known,
-    /// without a queue.
+    /// Whether the last round trip delivered `times` what was known, without a
+    /// queue.
     fn delivers(&self, times: f64, ack: &AckSample, excess: Duration) -> bool {
         let delivered = self.path.delivered(ack.now, ack.min_rtt);
         !is_queued(excess, ack) && delivered >= self.known as f64 * times
     }
 
-    /// Counts the ACK. Returns, if a round ends with it, whether that brought a
-    /// queue, and no more delivered than the one before.
+    /// Counts the ACK. If it ends a round, returns whether the round had a
+    /// queue and delivered no more than the one before.
     fn end_round(&mut self, ack: &AckSample, excess: Duration) -> Option<bool> {
         let round = self.round.get_or_insert_with(|| Round::new(ack));
 

@@ -1,31 +1,31 @@
-//! The settings of Careful Resume.
+//! Settings of Careful Resume.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How slow start goes on after a jump, which puts the doubling exactly on the
-/// capacity that was seen. RFC 9959, 3.4 leaves it to the controller.
+/// Slow start after a jump, from which it would double exactly onto the saved
+/// capacity. RFC 9959, 3.4 leaves it to the controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AfterJump {
-    /// Beyond saved_cwnd it grows by a quarter, and ends when a round trip
-    /// brings a queue and no more delivered. The default.
+    /// Beyond saved_cwnd the window grows by a quarter, and slow start ends
+    /// after a round trip with a queue and no more delivered. The default.
     #[default]
     Soft,
 
-    /// It ends at saved_cwnd. Not where something other than the path limited
-    /// the observation.
+    /// Slow start ends at saved_cwnd, unless something other than the path
+    /// limited the observation.
     Ceiling,
 
-    /// It doubles, as the controller does.
+    /// The window doubles, as the controller does.
     None,
 }
 
 impl AfterJump {
-    /// The names that [`FromStr`] takes.
+    /// The names that [`FromStr`] accepts.
     pub const NAMES: [&'static str; 3] = ["soft", "ceiling", "none"];
 
-    /// The name, as an option has it.
+    /// Returns the name in options.
     pub fn name(self) -> &'static str {
         match self {
             AfterJump::Soft => "soft",
@@ -35,7 +35,7 @@ impl AfterJump {
     }
 }
 
-/// Slow start does not go on so after a jump.
+/// Error: no [`AfterJump`] has this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownAfterJump(String);
 
@@ -61,20 +61,21 @@ impl FromStr for AfterJump {
     }
 }
 
-/// The settings of Careful Resume, and the operator's limits (RFC 9959, 5).
+/// Settings of Careful Resume, and the operator's limits (RFC 9959, 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CarefulResumeConfig {
     /// The largest window to jump to, in bytes.
     pub max_jump: usize,
 
-    /// How long an observation may be used (the Lifetime, RFC 9959, 4.3.1).
+    /// Time for which an observation may be used (the Lifetime, RFC 9959,
+    /// 4.3.1).
     pub lifetime: Duration,
 
-    /// Observations below this many initial windows are not worth saving
+    /// Observations below this number of initial windows are not saved
     /// (RFC 9959, 3.1).
     pub min_initial_windows: usize,
 
-    /// How slow start goes on after a jump.
+    /// Slow start after a jump.
     pub after_jump: AfterJump,
 }
 

@@ -1,4 +1,4 @@
-//! Careful Resume as an application sees it.
+//! Application interface of Careful Resume.
 
 use std::time::Instant;
 
@@ -78,15 +78,15 @@ impl Config {
 }
 
 impl<F: BufFactory> Connection<F> {
-    /// Gives the active path a saved set to jump with (RFC 9959, 3.2), before
-    /// or during reconnaissance. The jump happens before `jump_before` or not
-    /// at all: who shares sets between connections passes the moment after
-    /// which its claim can no longer be relied on.
+    /// Gives the active path saved parameters to jump with (RFC 9959, 3.2),
+    /// before or during reconnaissance. The jump happens before `jump_before`
+    /// or not at all: if connections share parameters, pass the time up to
+    /// which the claim is good.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidState`] when Careful Resume is not enabled, is over, or
-    /// was given a set already; the connection starts normally.
+    /// [`Error::InvalidState`] if Careful Resume is not enabled, is over, or
+    /// has saved parameters already; the connection starts normally.
     pub fn careful_resume_from(
         &mut self, saved: PathState, jump_before: Instant,
     ) -> Result<()> {
@@ -100,9 +100,9 @@ impl<F: BufFactory> Connection<F> {
         Ok(())
     }
 
-    /// What was observed of the active path and is worth saving now
-    /// (RFC 9959, 3.1). None when there is nothing, or too little, and after
-    /// a safe retreat (RFC 9959, 3.5).
+    /// Returns what was observed of the active path and is worth saving now
+    /// (RFC 9959, 3.1). None if that is nothing or too little, and after a safe
+    /// retreat (RFC 9959, 3.5).
     pub fn path_state(&self) -> Option<PathState> {
         self.paths
             .get_active()
@@ -111,16 +111,16 @@ impl<F: BufFactory> Connection<F> {
             .path_state(clock::now())
     }
 
-    /// The changes of phase since the last call, also of a path that the
-    /// connection has left meanwhile.
+    /// Returns the changes of phase since the last call, those of an abandoned
+    /// path included.
     ///
     /// On a change to [`Phase::SafeRetreat`] the application deletes the saved
-    /// set (RFC 9959, 3.5).
+    /// parameters (RFC 9959, 3.5).
     pub fn careful_resume_events(&mut self) -> Vec<CarefulResumeEvent> {
         std::iter::from_fn(|| self.careful_resume_event_next()).collect()
     }
 
-    /// The first of what [`careful_resume_events()`] would return, or None.
+    /// Returns the first event that [`careful_resume_events()`] would, or None.
     ///
     /// [`careful_resume_events()`]: Connection::careful_resume_events
     pub fn careful_resume_event_next(&mut self) -> Option<CarefulResumeEvent> {
@@ -130,11 +130,14 @@ impl<F: BufFactory> Connection<F> {
             .find_map(|resume| resume.next_event())
     }
 
-    /// A peer that acknowledges every second or tenth packet may hold back the
-    /// ACK that brings the jump (RFC 9959, 3.2). One that misses a packet number
-    /// does not (RFC 9000, 13.2.1): the packet that fills the initial window
-    /// follows a number that is not used. An ACK for that one is a lie, as for
-    /// any other that upstream skips (RFC 9000, 21.4).
+    /// Makes the peer acknowledge the packet that fills the initial window at
+    /// once.
+    ///
+    /// A peer that acknowledges every second or tenth packet may delay the ACK
+    /// that brings the jump (RFC 9959, 3.2). A gap in packet numbers makes it
+    /// send an ACK (RFC 9000, 13.2.1): so the packet follows a number that is
+    /// skipped. As for any skipped number, an ACK for it is an attack (RFC
+    /// 9000, 21.4).
     #[inline]
     pub(crate) fn elicit_prompt_ack(&mut self, send_pid: usize) {
         let needs_ack = self.paths.get(send_pid).is_ok_and(|path| {
@@ -142,14 +145,14 @@ impl<F: BufFactory> Connection<F> {
             resume.is_some_and(|resume| resume.needs_prompt_ack())
         });
 
-        // One such number is out at a time.
+        // At most one skipped number is outstanding.
         if needs_ack && self.pkt_num_manager.skip_pn().is_none() {
             self.pkt_num_manager.skip_pn_counter = Some(0);
         }
     }
 
-    /// The connection goes over to another path. Tells the path that it leaves
-    /// if the peer's port alone is another one.
+    /// Tells the active path, before the connection changes to another one, if
+    /// only the peer's port differs.
     pub(crate) fn careful_resume_on_rebinding(
         &mut self, path_id: usize, now: Instant,
     ) {
@@ -169,8 +172,8 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
-    /// What keeps the connection from sending more now: whether a jump could be
-    /// of use, or something else is in its way (RFC 9959, 4.7).
+    /// Returns what limits the sender now: a jump helps only against the
+    /// congestion window (RFC 9959, 4.7).
     pub fn send_limit(&self) -> SendLimit {
         let is_window_full = self.paths.get_active().is_ok_and(|path| {
             let available = path.recovery.cwnd_available();
@@ -189,7 +192,7 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
-    /// The phase of Careful Resume on the active path.
+    /// Returns the phase of Careful Resume on the active path.
     pub fn careful_resume_phase(&self) -> Phase {
         self.paths
             .get_active()

@@ -367,8 +367,8 @@ fn a_short_resumed_download_does_not_lower_the_set(
     }
 }
 
-/// A7: a download that ends in slow start shows what its last round carried, and
-/// that the path may carry more.
+/// A7: a download that ends in slow start shows what its last round carried,
+/// and that the path may carry more.
 #[rstest]
 fn slow_start_is_not_the_paths_limit(#[values("reno", "cubic")] cc: &str) {
     let mut download = Download::new(cc, BDP, None);

@@ -1,14 +1,13 @@
-//! The current RTT, by which a jump is paced and ends (RFC 9959, 3.3).
+//! Current RTT, which paces and ends a jump (RFC 9959, 3.3).
 //!
-//! It is the minimum of the latest samples of the application's packets. The
-//! smoothed RTT remembers the handshake for long, in which a client or a
-//! server may have computed; the minimum of the connection may be that of
-//! another time.
+//! The minimum of the latest samples of application data packets. The smoothed
+//! RTT would keep the computing time of the handshake for long; the minimum RTT
+//! of the connection may be out of date.
 
 use std::time::Duration;
 
-/// What two ACKs of every second packet of a usual initial window bring, at
-/// least: one of them was not held back.
+/// Samples of two ACKs of every second packet of a usual initial window: one of
+/// them was not delayed.
 const SAMPLES: usize = 8;
 
 #[derive(Debug, Default)]
@@ -23,7 +22,7 @@ impl CurrentRtt {
         self.next = (self.next + 1) % SAMPLES;
     }
 
-    /// None before the first sample.
+    /// Returns the minimum; None before the first sample.
     pub(super) fn get(&self) -> Option<Duration> {
         self.samples.iter().flatten().min().copied()
     }
@@ -44,7 +43,7 @@ mod tests {
             assert_eq!(current.get(), Some(ms(expected)));
         }
 
-        // The one of 60 ms is forgotten with the eighth after it.
+        // The eighth sample after it replaces the one of 60 ms.
         for (i, expected) in [60, 60, 60, 60, 60, 61].into_iter().enumerate() {
             current.on_sample(ms(70 + i as u64));
             assert_eq!(current.get(), Some(ms(expected)), "{i}");

@@ -1,9 +1,9 @@
-//! The rate at which a path delivers, from the ACKs of one minimum RTT.
+//! Delivery rate of a path, from the ACKs of one minimum RTT; `observer` judges
+//! it.
 //!
-//! Owns no verdict on what the rate means: that is `observer`'s. Bytes count
-//! from the ACK of one packet on; time counts from when that ACK was due, by the
-//! shortest RTT of that time. So ACKs that were held back and come at once do
-//! not show more than the path delivers, and one minimum RTT is enough.
+//! Bytes count from the ACK of one packet on. Time counts from when that ACK
+//! was due, by the shortest RTT at that time: ACKs that were delayed and arrive
+//! together do not raise the rate, and one minimum RTT is enough.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use std::time::Instant;
 
 use super::Acknowledged;
 
-/// How many marks are set in one minimum RTT, at most.
+/// Marks in one minimum RTT, at most.
 const MARKS_PER_RTT: u32 = 16;
 
-/// How many minimum RTTs of marks are kept: one to count bytes over, and one
-/// before it, in which a queue that stands shows.
+/// Minimum RTTs for which marks are kept: one to count bytes, and the one
+/// before it, which shows a standing queue.
 const KEPT_RTTS: u32 = 2;
 const MAX_MARKS: usize = 4 * MARKS_PER_RTT as usize;
 
-/// The share of an RTT that shows the rate of a window that still grows.
+/// The share of an RTT that measures a window that is still growing.
 const GROWING_RTT_DIVISOR: u32 = 8;
 
-/// In one RTT slow start doubles what it sends, and no more.
+/// Slow start doubles its rate in one RTT, at most.
 const GROWING_FACTOR: f64 = 2.0;
 
 /// Bytes per second.
@@ -32,13 +32,13 @@ pub(super) fn rate(bytes: u64, elapsed: Duration) -> Rate {
     bytes as Rate / elapsed.max(Duration::from_nanos(1)).as_secs_f64()
 }
 
-/// An ACK from which on bytes count.
+/// An ACK from which bytes count.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     /// All bytes acknowledged so far.
     delivered: u64,
     acked_at: Instant,
-    /// When the packet that it acknowledges was sent.
+    /// When its packet was sent.
     sent_at: Instant,
 }
 
@@ -52,27 +52,27 @@ impl Mark {
     }
 }
 
-/// What was delivered when, over two minimum RTTs.
+/// Bytes delivered over time, for two minimum RTTs.
 #[derive(Debug, Default)]
 pub(super) struct Delivery {
     delivered: u64,
     marks: VecDeque<Mark>,
-    /// Of the ACKs since the latest mark, the one that was held back least.
+    /// The least delayed ACK since the latest mark.
     next_mark: Option<Mark>,
     mark_due: Option<Instant>,
     best: Option<Rate>,
-    /// The path took this connection's jump: what it sends since then leaves
-    /// evenly, and its rate shows before a whole RTT is over.
+    /// The path took the jump: packets since then leave evenly, so that less
+    /// than an RTT shows their rate.
     jump_validated: bool,
 }
 
 impl Delivery {
-    /// The path took the jump.
+    /// Takes a validated jump.
     pub(super) fn on_jump_validated(&mut self) {
         self.jump_validated = true;
     }
 
-    /// True if it is time for [`update()`].
+    /// Takes an ACK. Returns whether it is time for [`update()`].
     ///
     /// [`update()`]: Delivery::update
     #[inline]
@@ -92,7 +92,8 @@ impl Delivery {
         self.mark_due.is_none_or(|due| now >= due)
     }
 
-    /// Looks at what was delivered up to `now`, and sets a mark.
+    /// Updates the best rate by what was delivered up to `now`, and sets a
+    /// mark.
     pub(super) fn update(&mut self, min_rtt: Duration, now: Instant) {
         if let Some(latest) = self.latest(min_rtt, now) {
             self.best = Some(self.best.map_or(latest, |best| best.max(latest)));
@@ -110,17 +111,20 @@ impl Delivery {
         self.mark_due = Some(now + min_rtt / MARKS_PER_RTT);
     }
 
-    /// The best rate since it was taken last.
+    /// Returns the best rate since [`take_best()`].
+    ///
+    /// [`take_best()`]: Delivery::take_best
     pub(super) fn best(&self) -> Option<Rate> {
         self.best
     }
 
-    /// The same, to begin afresh.
+    /// Takes the best rate, and starts again without one.
     pub(super) fn take_best(&mut self) -> Option<Rate> {
         self.best.take()
     }
 
-    /// The rate of the last minimum RTT, or of a shorter time where that shows it.
+    /// Returns the rate of the last minimum RTT, or of a shorter time after a
+    /// jump.
     fn latest(&self, min_rtt: Duration, now: Instant) -> Option<Rate> {
         let mark = self.latest_mark(min_rtt, now)?;
         let whole = self.rate_since(mark, self.shortest_rtt(mark, min_rtt), now);
@@ -129,18 +133,18 @@ impl Delivery {
             return Some(whole);
         }
 
-        // In so short a time, ACKs that are little late in a queue would show.
+        // Over so short a time, a slightly delayed ACK would raise the rate.
         let mark = self.latest_mark(min_rtt / GROWING_RTT_DIVISOR, now)?;
         let part = self.rate_since(mark, min_rtt.min(mark.rtt()), now);
         Some(part.min(whole * GROWING_FACTOR).max(whole))
     }
 
-    /// The latest mark that is as old as `age`.
+    /// Returns the latest mark that is at least as old as `age`.
     fn latest_mark(&self, age: Duration, now: Instant) -> Option<&Mark> {
         self.marks.iter().rev().find(|mark| mark.is_old(age, now))
     }
 
-    /// The shortest RTT since one minimum RTT before a mark.
+    /// Returns the shortest RTT since one minimum RTT before a mark.
     fn shortest_rtt(&self, mark: &Mark, min_rtt: Duration) -> Duration {
         let since = mark.acked_at.checked_sub(min_rtt);
 

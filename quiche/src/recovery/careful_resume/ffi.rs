@@ -1,9 +1,8 @@
-//! Careful Resume and path states in C, as `include/quiche_careful_resume.h` declares
-//! them.
+//! C interface of Careful Resume and path states, as
+//! `include/quiche_careful_resume.h` declares it.
 //!
-//! Owns the C representation of the types and nothing else: each function
-//! calls the Rust one of the same name. C has no [`Instant`]: moments are
-//! relative to the call, or milliseconds since the Unix epoch.
+//! Each function calls the Rust one of the same name. C has no [`Instant`]:
+//! times are relative to the call, or milliseconds since the Unix epoch.
 //!
 //! [`Instant`]: std::time::Instant
 
@@ -28,7 +27,7 @@ use crate::Config;
 use crate::Connection;
 use crate::Error;
 
-/// The longest claim that C can express: none ends later than the Lifetime.
+/// The longest claim in C: none ends later than the Lifetime.
 const LONGEST_CLAIM: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Packet numbers are below 2^62 (RFC 9000, 12.3).
@@ -285,8 +284,8 @@ fn phase_to_c(phase: Phase) -> u32 {
     }
 }
 
-/// 0 is QUICHE_CAREFUL_RESUME_TRIGGER_NONE. A number never changes its meaning: a new
-/// trigger gets the next one.
+/// 0 is QUICHE_CAREFUL_RESUME_TRIGGER_NONE. A number never changes its meaning:
+/// a new trigger gets the next one.
 fn trigger_to_c(trigger: Trigger) -> u32 {
     match trigger {
         Trigger::CongestionWindowLimited => 1,
@@ -318,8 +317,8 @@ fn to_unix_ms(time: SystemTime) -> u64 {
     saturating_u64(since.as_millis())
 }
 
-/// A time that the platform cannot express becomes the epoch: what was
-/// observed or expires then is not used.
+/// Returns the epoch for a time that the platform cannot express: a path state
+/// that was observed or expires then is not used.
 fn from_unix_ms(ms: u64) -> SystemTime {
     UNIX_EPOCH
         .checked_add(Duration::from_millis(ms))
@@ -332,7 +331,7 @@ mod tests {
 
     const HEADER: &str = include_str!("../../../include/quiche_careful_resume.h");
 
-    /// The `(name, value)` of the header's enumerators that begin so.
+    /// Returns `(name, value)` of the header's enumerators with this prefix.
     fn enumerators(prefix: &str) -> Vec<(&'static str, u32)> {
         HEADER
             .lines()
@@ -450,7 +449,7 @@ mod tests {
         assert_eq!(c.restored, CPathState::default());
     }
 
-    /// What cannot be represented ends up as a set that nobody uses.
+    /// A time that cannot be represented gives a path state that nobody uses.
     #[test]
     fn extreme_values_do_not_panic() {
         let extreme = CPathState {

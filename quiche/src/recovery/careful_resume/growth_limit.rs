@@ -1,4 +1,5 @@
-//! Limit of slow start after a jump, which RFC 9959, 3.4 leaves to the controller.
+//! Limit of slow start after a jump, which RFC 9959, 3.4 leaves to the
+//! controller.
 
 use std::time::Duration;
 

@@ -1,14 +1,15 @@
 //! HyStart++ beside Careful Resume (RFC 9959, 4.2.1).
 //!
-//! Owns what a jump makes of its rounds; the rest of HyStart++ is upstream's.
-//! Phase by phase:
+//! Its rounds around a jump, phase by phase; the rest of HyStart++ is
+//! upstream's.
 //!
 //! - reconnaissance: as without Careful Resume. Entering conservative slow
 //!   start, or leaving slow start, cancels the jump (`slow_start_exit`).
-//! - unvalidated: it is not told of ACKs, so that it takes no decision, and the
-//!   window does not grow in conservative slow start either.
-//! - validating: a new round starts with the next packet. The last one saw the
-//!   queue of the jump itself: it is compared with the connection's minimum.
+//! - unvalidated: it sees no ACKs, so that it decides nothing, and the window
+//!   does not grow in conservative slow start either.
+//! - validating: a new round starts with the next packet. As the last round saw
+//!   the queue of the jump itself, the new one is compared with the
+//!   connection's minimum.
 //! - safe retreat, and afterwards: off. This is no longer the first slow start.
 
 use std::time::Duration;
@@ -16,19 +17,19 @@ use std::time::Duration;
 use super::Hystart;
 
 impl Hystart {
-    /// The next packet begins a round, which is compared with `min_rtt`, the
+    /// Begins a round with the next packet, and compares it with `min_rtt`, the
     /// minimum RTT of the connection.
     pub(crate) fn start_over(&mut self, min_rtt: Option<Duration>) {
         self.window_end = None;
         self.rtt_sample_count = 0;
 
-        // Until then there is nothing to compare with; then start_round() takes
-        // the current minimum for the last.
+        // Until then there is nothing to compare with; start_round() then uses
+        // the current minimum as the last one.
         self.last_round_min_rtt = Duration::MAX;
         self.current_round_min_rtt = min_rtt.unwrap_or(Duration::MAX);
     }
 
-    /// For the rest of the connection.
+    /// Switches HyStart++ off for the rest of the connection.
     pub(crate) fn switch_off(&mut self) {
         self.enabled = false;
     }
@@ -43,7 +44,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// So many ACKs of packets before `pkt_num`, or of that packet.
+    /// Feeds `acks` ACKs of packet `pkt_num`.
     fn ack(hystart: &mut Hystart, pkt_num: u64, acks: usize, rtt: Duration) {
         let now = clock::now();
         let acked = Acked {
@@ -62,7 +63,7 @@ mod tests {
         }
     }
 
-    /// Rounds of 100 ms, and one with the queue of a jump.
+    /// HyStart++ after a round of 100 ms and one with the queue of a jump.
     fn jumped() -> Hystart {
         let mut hystart = Hystart::new(true);
         hystart.start_round(0);
@@ -72,7 +73,7 @@ mod tests {
         hystart
     }
 
-    /// B12: with what the jump's own packets saw, nothing is compared.
+    /// B12: RTTs of the jump's own packets are not compared.
     #[test]
     fn the_next_packet_begins_a_round() {
         let mut hystart = jumped();

@@ -10,8 +10,8 @@ pub(super) struct Jump {
     /// The window that was jumped to, in bytes.
     pub(super) cwnd: usize,
 
-    /// PipeSize (RFC 9959, 3.3): bytes that the path is known to have carried in
-    /// one RTT.
+    /// PipeSize (RFC 9959, 3.3): bytes that the path is known to have carried
+    /// in one RTT.
     pub(super) pipe_size: usize,
 
     /// The first packet sent in the unvalidated phase.
@@ -33,14 +33,14 @@ impl Jump {
         self.pipe_size += bytes;
     }
 
-    /// Whether an ACK of `largest` covers the first unvalidated packet, or a later
-    /// one.
+    /// Whether an ACK of `largest` covers the first unvalidated packet, or a
+    /// later one.
     pub(super) fn is_first_covered(&self, largest: u64) -> bool {
         self.first_unvalidated.is_some_and(|first| largest >= first)
     }
 
-    /// Whether an ACK of `largest` covers the last unvalidated packet, or a later
-    /// one.
+    /// Whether an ACK of `largest` covers the last unvalidated packet, or a
+    /// later one.
     pub(super) fn is_last_covered(&self, largest: u64) -> bool {
         self.last_unvalidated.is_some_and(|last| largest >= last)
     }

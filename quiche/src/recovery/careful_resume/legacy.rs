@@ -1,5 +1,5 @@
-//! Careful Resume in the recovery of Reno and CUBIC: what it is told, and the
-//! one place where its actions are applied.
+//! Hooks of Careful Resume in the recovery of Reno and CUBIC: its input, and
+//! the one place where its actions are applied.
 
 use super::*;
 use crate::recovery::careful_resume::Acknowledged;
@@ -10,7 +10,7 @@ use crate::recovery::careful_resume::FlightLimit;
 use crate::recovery::careful_resume::Phase;
 use crate::recovery::careful_resume::Trigger;
 
-/// An ACK that the controller is going to answer.
+/// An ACK that the controller has yet to answer.
 pub(super) struct PendingAck {
     acked: Acknowledged,
 
@@ -42,7 +42,7 @@ impl LegacyRecovery {
         }
     }
 
-    /// The ceiling does not count.
+    /// The ceiling is no exit.
     fn has_left_slow_start(&self) -> bool {
         self.congestion.ssthresh.startup_exit().is_some()
             || self.congestion.hystart.in_css()
@@ -51,7 +51,8 @@ impl LegacyRecovery {
     pub(super) fn careful_resume_on_packet_sent(
         &mut self, pkt: &Sent, epoch: Epoch, now: Instant,
     ) {
-        // Nothing more happens in the normal phase, most of a connection.
+        // Most of a connection is in the normal phase, where nothing more
+        // happens.
         let is_over = self.careful_resume_phase() == Phase::Normal;
 
         if is_over || epoch != Epoch::Application || !pkt.in_flight {
@@ -67,8 +68,8 @@ impl LegacyRecovery {
         }
     }
 
-    /// Returns what [`careful_resume_after_ack()`] needs, which the controller is
-    /// going to consume.
+    /// Takes an ACK before the controller, which consumes it. Returns what
+    /// [`careful_resume_after_ack()`] needs.
     ///
     /// [`careful_resume_after_ack()`]: LegacyRecovery::careful_resume_after_ack
     pub(super) fn careful_resume_on_acked(
@@ -102,8 +103,8 @@ impl LegacyRecovery {
         })
     }
 
-    /// RFC 9002, 5.3: without the delay, in microseconds, by which the peer
-    /// held its ACK back, unless that makes it shorter than any other.
+    /// Returns the RTT without the peer's delay, in microseconds, unless that
+    /// makes it shorter than the minimum (RFC 9002, 5.3).
     fn adjusted_rtt(&self, rtt: Duration, ack_delay: u64) -> Duration {
         let ack_delay =
             Duration::from_micros(ack_delay).min(self.rtt_stats.max_ack_delay);
@@ -134,7 +135,7 @@ impl LegacyRecovery {
 
         let cwnd = self.congestion.congestion_window;
         let is_slow_start = cwnd < self.congestion.ssthresh.get();
-        // RFC 9959, 4.1: in slow start the window is not yet the path's.
+        // RFC 9959, 4.1: in slow start the window is not yet the path's limit.
         let limit = match self.congestion.app_limited {
             true => FlightLimit::Application,
             false if is_slow_start => FlightLimit::Growth,
@@ -157,11 +158,11 @@ impl LegacyRecovery {
         self.suppress_rate_reduction();
     }
 
-    /// RFC 9002, 7.7: bursts may be as long as the initial window. What the
-    /// ACKs of its packets let go leaves at once, as the path has spread them
-    /// already: at the jump all of it is in flight, and counts in the pipe size
-    /// (RFC 9959, 3.3). On a path that others share it costs packets, and is of no
-    /// use without a jump.
+    /// Lets packets leave as ACKs of the initial window release them, without
+    /// pacing: the path has spread these ACKs already, and bursts may be as
+    /// long as the initial window (RFC 9002, 7.7). At the jump they are all in
+    /// flight, and count in the pipe size (RFC 9959, 3.3). On a path with other
+    /// flows it costs packets, and without a jump it is of no use.
     fn clock_by_acks(&mut self) {
         let burst = self.initial_window();
 
@@ -170,8 +171,8 @@ impl LegacyRecovery {
         }
     }
 
-    /// RFC 9959, 3.4: the controller has grown its window; after a jump, not
-    /// all of the growth may stay.
+    /// Limits the growth after a jump (RFC 9959, 3.4): the controller has grown
+    /// its window from `before`.
     fn limit_growth_after_jump(
         &mut self, before: usize, bytes: usize, now: Instant,
     ) {
@@ -198,8 +199,9 @@ impl LegacyRecovery {
         }
     }
 
-    /// RFC 9959, 4.5: no proportional rate reduction. The retreat is
-    /// immediate, also for what was sent before it and is acknowledged later.
+    /// Turns proportional rate reduction off after a retreat (RFC 9959, 4.5):
+    /// it is immediate, also for packets that were sent before and are
+    /// acknowledged later.
     fn suppress_rate_reduction(&mut self) {
         let resume = self.careful_resume.as_ref();
 
@@ -219,8 +221,8 @@ impl LegacyRecovery {
                 resume.on_congestion(Trigger::PacketLoss, &c)
             });
 
-        // The jumped window says nothing about the path: what the controller
-        // remembers of this event (CUBIC's plateau) comes from the pipe size.
+        // The window of a jump says nothing about the path: the controller
+        // remembers the pipe size of this event (as CUBIC's plateau).
         if let Action::Retreat { pipe_size, .. } = action {
             self.congestion.congestion_window =
                 pipe_size.min(self.congestion.congestion_window);
@@ -252,8 +254,8 @@ impl LegacyRecovery {
         }
     }
 
-    /// RFC 9002, 7.6: packets sent over a long time were all lost. Only the
-    /// packet number space is looked at in which they were, as 7.6.2 allows.
+    /// Whether packets sent over a long time were all lost (RFC 9002, 7.6).
+    /// Considers their packet number space alone, as 7.6.2 allows.
     pub(super) fn has_persistent_congestion(&self, epoch: Epoch) -> bool {
         let duration = (self.pto() + self.rtt_stats.max_ack_delay)
             * PERSISTENT_CONGESTION_THRESHOLD;
@@ -264,7 +266,7 @@ impl LegacyRecovery {
             return false;
         };
 
-        // Nearly always.
+        // The usual case.
         let span = last.time_sent.saturating_duration_since(first.time_sent);
         if span <= duration {
             return false;
@@ -327,7 +329,7 @@ impl LegacyRecovery {
         resume.map_or(Phase::Normal, CarefulResume::phase)
     }
 
-    /// RFC 9959, 3.3: whether every packet is paced now, without a burst.
+    /// Whether every packet is paced now, without a burst (RFC 9959, 3.3).
     pub(super) fn careful_resume_paces(&self) -> bool {
         let resume = self.careful_resume.as_ref();
         resume.is_some_and(|r| r.pace().is_some())
@@ -339,7 +341,7 @@ impl LegacyRecovery {
         resume.is_some_and(CarefulResume::holds_window)
     }
 
-    /// The controller has answered what happened already.
+    /// Applies an action after the controller's own answer.
     fn apply(&mut self, action: Action) {
         match action {
             Action::Keep => (),
@@ -367,7 +369,7 @@ impl LegacyRecovery {
                 self.congestion.hystart.switch_off();
                 self.congestion.prr = Default::default();
 
-                // A loss that proves spurious must not bring the jump back.
+                // A spurious loss must not bring the jump back.
                 (self.congestion.cc_ops.checkpoint)(&mut self.congestion);
             },
 
@@ -388,16 +390,17 @@ impl LegacyRecovery {
         }
     }
 
-    /// CUBIC, which begins congestion avoidance at the ceiling as if there had
-    /// been congestion, would not answer the loss of what was sent before.
+    /// Makes CUBIC answer the first loss: it begins congestion avoidance at the
+    /// ceiling as if there had been congestion, and would ignore the loss of
+    /// packets that were sent before.
     pub(in crate::recovery) fn answer_first_loss(&mut self) {
         if self.congestion.ssthresh.startup_exit().is_none() {
             self.congestion.congestion_recovery_start_time = None;
         }
     }
 
-    /// Before slow start has ended, its threshold is the ceiling, if there is
-    /// one, in bytes. Reaching it is no exit that statistics tell of.
+    /// Sets the threshold of slow start to the ceiling, in bytes, unless slow
+    /// start has ended. Statistics do not count it as an exit.
     pub(in crate::recovery) fn set_ceiling(&mut self, ceiling: Option<usize>) {
         let ssthresh = &mut self.congestion.ssthresh;
 

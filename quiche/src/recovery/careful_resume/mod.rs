@@ -1,16 +1,18 @@
-//! Careful Resume (RFC 9959): a sender that remembers a path jumps to half the
-//! capacity it saw there, checks that the path took it, and retreats if not.
+//! Careful Resume (RFC 9959): a sender with saved parameters of a path jumps to
+//! half of the saved capacity, checks that the path takes the jump, and
+//! retreats if not.
 //!
-//! [`CarefulResume`] owns the phase. It is a pure state machine: an event and the
-//! [`Conditions`] on the path go in, one [`Action`] comes out, which the
-//! recovery applies in one place. It performs no I/O, reads no clock, and
-//! knows neither Reno nor CUBIC. Where parameter sets are kept is the business
-//! of [`path_state`]; the release times of packets, of `pacing`.
+//! [`CarefulResume`] is a pure state machine: an event and the [`Conditions`]
+//! on the path go in, one [`Action`] comes out, which the recovery applies in
+//! one place. It performs no I/O, reads no clock, and knows neither Reno nor
+//! CUBIC. A file for each phase has the phase's data and what ends it.
+//! [`path_state`] keeps saved parameters; `pacing` sets the release times of
+//! packets.
 //!
 //! Packets must leave at their release times (RFC 9959, 3.3): an application
 //! that enables Careful Resume asks [`get_next_release_time()`] before each
-//! [`send()`], or delays packets to [`SendInfo.at`]. One that does neither
-//! bursts the whole jump into the path.
+//! [`send()`], or delays packets to [`SendInfo.at`]. Otherwise the whole jump
+//! leaves as a burst.
 //!
 //! [`path_state`]: crate::path_state
 //! [`get_next_release_time()`]: crate::Connection::get_next_release_time
@@ -74,40 +76,40 @@ pub(crate) struct Conditions {
     /// Initial window, in bytes.
     pub(crate) initial_window: usize,
     pub(crate) max_datagram_size: usize,
-    /// The RTT, smoothed.
+    /// The smoothed RTT.
     pub(crate) rtt: Duration,
     /// The minimum RTT of the last five minutes; None before the first sample.
     pub(crate) min_rtt: Option<Duration>,
-    /// The congestion window, not the application, holds data back.
+    /// Whether the congestion window, not the application, limits the sender.
     pub(crate) window_limited: bool,
-    /// Slow start is over, or in its conservative form.
+    /// Whether slow start is over, or in its conservative form.
     pub(crate) has_left_slow_start: bool,
 }
 
-/// What the controller must do.
+/// Order to the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Nothing.
     Keep,
 
-    /// Set the window, in bytes, for the jump; pacing starts afresh.
+    /// Set the window, in bytes, for the jump; restart pacing.
     Jump { window: usize },
 
     /// Set the window, in bytes.
     SetWindow { window: usize },
 
-    /// Set the window, in bytes; what ends slow start looks at the path anew.
+    /// Set the window, in bytes; restart the detection of slow start's end.
     Validate { window: usize },
 
-    /// Reduce at once: the controller reacts as if its window had been
-    /// `pipe_size`, and then has `window` at most, in bytes.
+    /// Reduce at once: react to congestion as if the window had been
+    /// `pipe_size`, and then have `window` at most, both in bytes.
     Retreat { pipe_size: usize, window: usize },
 
     /// Set the slow-start threshold, in bytes.
     EndRetreat { ssthresh: usize },
 }
 
-/// The state machine of one path's Careful Resume.
+/// State machine of Careful Resume on one path.
 #[derive(Debug)]
 pub(crate) struct CarefulResume {
     config: CarefulResumeConfig,
@@ -184,8 +186,8 @@ impl CarefulResume {
         self.growth_limit.ceiling()
     }
 
-    /// Returns what limits the growth of a window that has jumped; None before the
-    /// jump is validated, in whole or in part.
+    /// Returns what limits the growth of a window that has jumped; None before
+    /// the jump is validated, in whole or in part.
     pub(crate) fn soft_growth(&mut self) -> Option<&mut SoftGrowth> {
         match self.state {
             State::Validating(_) | State::Normal(_) => {
@@ -216,8 +218,8 @@ impl CarefulResume {
         }
     }
 
-    /// The controller has reduced its window by itself. In safe retreat that
-    /// is still part of the retreat.
+    /// Notes that the controller has reduced its window by itself. In safe
+    /// retreat that is still part of the retreat.
     pub(crate) fn on_reduced(&mut self) {
         if let State::Normal(Normal::Retreated {
             is_last_reduction, ..
@@ -227,13 +229,12 @@ impl CarefulResume {
         }
     }
 
-    /// The controller has answered what happened, and the action: an event tells
-    /// the state after that.
+    /// Gives new events the controller's state after its answer, in bytes.
     pub(crate) fn settle(&mut self, cwnd: usize, ssthresh: usize) {
         self.events.settle(cwnd, ssthresh);
     }
 
-    /// What happened `now` has changed more since.
+    /// Does so again for all events of `now`.
     pub(crate) fn settle_again(
         &mut self, cwnd: usize, ssthresh: usize, now: Instant,
     ) {
@@ -248,8 +249,8 @@ impl CarefulResume {
         }
     }
 
-    /// Whether the ACK of the next packet may bring the jump: the peer should
-    /// not hold it back.
+    /// Whether the ACK of the next packet may bring the jump, so that the peer
+    /// should not delay it.
     pub(crate) fn needs_prompt_ack(&self) -> bool {
         match &self.state {
             State::Reconnaissance(phase) => phase.needs_prompt_ack(),
@@ -257,7 +258,8 @@ impl CarefulResume {
         }
     }
 
-    /// A packet of the application's data space is in flight; `c` counts it.
+    /// Takes a packet of the application data space that was sent; `c` counts
+    /// it as in flight.
     pub(crate) fn on_packet_sent(
         &mut self, pkt_num: u64, is_mtu_probe: bool, c: &Conditions,
     ) -> Action {
@@ -277,16 +279,17 @@ impl CarefulResume {
         self.change_phase(transition, c)
     }
 
-    /// An RTT sample of the application's packets, without the peer's delay.
+    /// Takes an RTT sample of application data packets, without the peer's
+    /// delay.
     pub(crate) fn on_rtt_sample(&mut self, rtt: Duration) {
         if let State::Reconnaissance(phase) = &mut self.state {
             phase.on_rtt_sample(rtt);
         }
     }
 
-    /// These packets were acknowledged; `bytes` of them were in flight. To be
-    /// called before losses are looked for, so that the pipe size is the latest
-    /// when one is found (RFC 9959, 3.3 to 3.5).
+    /// Takes newly acknowledged packets, of which `bytes` were in flight. Call
+    /// it before loss detection, which needs the latest pipe size (RFC 9959,
+    /// 3.3 to 3.5).
     pub(crate) fn on_acked(
         &mut self, pkt_nums: impl Iterator<Item = u64>, bytes: usize,
     ) {
@@ -301,16 +304,16 @@ impl CarefulResume {
         }
     }
 
-    /// What the ACK tells of the path, in every phase. To be called before
+    /// Observes the path by an ACK, in every phase. Call it before
     /// `after_ack()`. `min_rtt` is the minimum RTT of the last five minutes;
-    /// `limit` is what decides how much is in flight.
+    /// `limit` is what limits the bytes in flight.
     #[inline]
     pub(crate) fn observe(
         &mut self, acked: &Acknowledged, min_rtt: Option<Duration>,
         limit: FlightLimit, now: Instant,
     ) {
-        // RFC 9959, 4.1: at the ceiling the window is that of the connection
-        // before.
+        // RFC 9959, 4.1: at the ceiling, an earlier connection has set the
+        // window.
         let limit = match self.growth_limit {
             GrowthLimit::Ceiling(_) => limit.max(FlightLimit::Growth),
             _ => limit,
@@ -321,13 +324,13 @@ impl CarefulResume {
         }
     }
 
-    /// Slow start ended because the path showed its capacity.
+    /// Takes the end of slow start by a sign of the path's capacity.
     pub(crate) fn on_slow_start_exit(&mut self) {
         self.growth_limit = GrowthLimit::None;
         self.observer.on_congestion();
     }
 
-    /// The ACK is processed, and its bytes are no longer in flight.
+    /// Takes an ACK after the controller; its bytes are no longer in flight.
     pub(crate) fn after_ack(
         &mut self, acked: &Acknowledged, c: &Conditions,
     ) -> Action {
@@ -348,8 +351,8 @@ impl CarefulResume {
         action
     }
 
-    /// Congestion was detected: `trigger` tells how. To be called before the
-    /// controller answers it.
+    /// Takes congestion that was detected, by `trigger`. Call it before the
+    /// controller.
     pub(crate) fn on_congestion(
         &mut self, trigger: Trigger, c: &Conditions,
     ) -> Action {
@@ -382,8 +385,8 @@ impl CarefulResume {
         self.change_phase(transition, c)
     }
 
-    /// RFC 9959, 3.6: persistent congestion ends Careful Resume. To be called
-    /// after `on_congestion()`, which made a retreat of a jump.
+    /// Ends Careful Resume on persistent congestion (RFC 9959, 3.6). Call it
+    /// after `on_congestion()`, which has made a retreat of a jump.
     pub(crate) fn on_persistent_congestion(&mut self, c: &Conditions) -> Action {
         let trigger = Trigger::PersistentCongestion;
 
@@ -396,7 +399,7 @@ impl CarefulResume {
         self.change_phase(transition, c)
     }
 
-    /// The local stack uses another path from now on.
+    /// Takes a change of the path that the local stack reports.
     pub(crate) fn on_path_change(&mut self, c: &Conditions) -> Action {
         self.growth_limit = GrowthLimit::None;
 
@@ -418,9 +421,9 @@ impl CarefulResume {
         self.change_phase(transition, c)
     }
 
-    /// The peer's port alone has changed: it is behind a NAT, and the network is
-    /// the same (RFC 9000, 9.4). Nothing speaks against the saved parameters, but
-    /// what is sent from now on has a window of its own.
+    /// Takes a change of the peer's port alone: a NAT's new binding, on the
+    /// same network (RFC 9000, 9.4). Nothing speaks against the saved
+    /// parameters, but packets from now on have a window of their own.
     pub(crate) fn on_rebinding(&mut self, c: &Conditions) -> Action {
         match &self.state {
             State::Unvalidated(phase) => {
@@ -431,7 +434,7 @@ impl CarefulResume {
         }
     }
 
-    /// Returns what is worth saving now, seen at `wall_now`.
+    /// Returns what is worth saving at `wall_now`.
     pub(crate) fn path_state(
         &self, c: &Conditions, wall_now: SystemTime,
     ) -> Option<PathState> {
@@ -439,12 +442,12 @@ impl CarefulResume {
         let saved_rtt = c.min_rtt?;
         let saved_cwnd = observed.cwnd(saved_rtt);
 
-        // RFC 9959, 3.5: no later flow uses what this one failed with.
+        // RFC 9959, 3.5: no later flow uses the parameters of a retreat.
         if self.state.has_retreated() {
             return None;
         }
 
-        // RFC 9959, 3.1: a small one may be left unsaved.
+        // RFC 9959, 3.1: a small capacity need not be saved.
         if saved_cwnd < self.config.min_initial_windows * c.initial_window {
             return None;
         }
@@ -456,13 +459,14 @@ impl CarefulResume {
             saved_rtt,
             observed: wall_now,
             expires: wall_now.checked_add(self.config.lifetime)?,
-            // RFC 9959, 4.1: what max_jump makes of it is not the path's limit.
+            // RFC 9959, 4.1: a capacity that max_jump caps is not the path's
+            // limit.
             limited: observed.limited || saved_cwnd > saved_cwnd_max,
             validated: self.state.is_validated(),
         })
     }
 
-    /// Returns the next change of phase that the application was not told of.
+    /// Returns the next change of phase that the application has not taken.
     pub(crate) fn next_event(&mut self) -> Option<CarefulResumeEvent> {
         self.events.take_next()
     }
@@ -494,7 +498,7 @@ impl CarefulResume {
         action
     }
 
-    /// Does what the next phase needs of what is beside the phases.
+    /// Changes what lasts beyond a phase, for the next one.
     fn prepare(&mut self, to: &State, c: &Conditions) {
         match to {
             State::Unvalidated(phase) => {

@@ -1,13 +1,13 @@
 //! Observation of a connection's path (RFC 9959, 3.1 and 4.1).
 //!
-//! saved_cwnd is the bytes acknowledged within one minimum RTT, so that a
-//! standing queue is never taken for capacity. It is kept as a rate: it belongs
-//! to the minimum RTT with which it is saved. Each window of that length gives
-//! one sample. ACKs that a busy host or a link layer holds back make one
-//! sample too small and the next too large by as much: the capacity is the
-//! largest median of samples that follow each other. Until there are many that
-//! the path limited, the best rate of one counts as well, in which such ACKs do
-//! not show: few are full before slow start ends, and less after it.
+//! saved_cwnd is the number of bytes acknowledged within one minimum RTT, so
+//! that a standing queue never counts as capacity. It is kept as a rate, since
+//! it belongs to the minimum RTT that is saved with it. Each window of that
+//! length gives one sample. ACKs that a busy host or a link layer delays make
+//! one sample too small and the next too large by as much: the capacity is the
+//! largest median of consecutive samples. Until the path has limited many
+//! samples, the best rate of one counts as well, which delayed ACKs do not
+//! raise: few samples are full before slow start ends.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,17 +17,17 @@ use super::delivery::rate;
 use super::delivery::Delivery;
 use super::delivery::Rate;
 
-/// How many of the latest samples are considered.
+/// Number of samples that are kept, the latest ones.
 const MAX_SAMPLES: usize = 16;
 
-/// How many samples that follow each other a median is taken of.
+/// Number of consecutive samples of which a median is taken.
 const MEDIAN_OF: usize = 5;
 
-/// A limited sample below this share of the capacity says nothing about it.
+/// A limited sample below this share of the capacity is dropped.
 const LIMITED_WORTH: f64 = 0.8;
 
-/// A queue is a longer RTT, by these bounds and this share of the minimum RTT
-/// (as in RFC 9406, 4.2), on so many ACKs.
+/// A queue is an RTT that is longer by this share of the minimum RTT, within
+/// these bounds (as in RFC 9406, 4.2), on at least this number of ACKs.
 const QUEUE_RTT_MIN: Duration = Duration::from_millis(4);
 const QUEUE_RTT_MAX: Duration = Duration::from_millis(16);
 const QUEUE_RTT_DIVISOR: u32 = 8;
@@ -36,7 +36,7 @@ const QUEUE_ACKS_MIN: usize = 8;
 /// The newly acknowledged packets of one ACK.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acknowledged {
-    /// Their bytes.
+    /// Bytes in flight among them.
     pub(crate) bytes: usize,
 
     /// The largest packet number among them.
@@ -46,13 +46,13 @@ pub(crate) struct Acknowledged {
     pub(crate) largest_sent: Instant,
 }
 
-/// What decides how much is in flight; the last one of several counts.
+/// Limit of the bytes in flight; of several, the last one of this list counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FlightLimit {
-    /// The window that congestion control has found.
+    /// The window that congestion control has found for the path.
     Path,
 
-    /// A window that still grows (slow start).
+    /// A window that is still growing (slow start).
     Growth,
 
     /// The application, or flow control.
@@ -62,7 +62,7 @@ pub(crate) enum FlightLimit {
 #[derive(Debug)]
 struct Window {
     start: Instant,
-    // One minimum RTT later.
+    // One minimum RTT after the start.
     end: Instant,
     // The send time of the packet whose ACK began the window.
     first_sent: Instant,
@@ -96,8 +96,8 @@ impl Window {
         self.shortest_rtt = self.shortest_rtt.min(rtt);
     }
 
-    /// What was delivered per second up to this ACK. Packets that were sent over
-    /// a longer time than that of their ACKs count over that.
+    /// Returns bytes delivered per second up to this ACK, over the longer of
+    /// the times in which packets were sent and acknowledged.
     fn average(&self, acked: &Acknowledged, now: Instant) -> Rate {
         let elapsed = now.saturating_duration_since(self.start).max(
             acked
@@ -118,8 +118,8 @@ impl Window {
             }
     }
 
-    /// Whether the bottleneck had something to send all the time: what was
-    /// delivered is what it carries, however much more was in flight.
+    /// Whether the bottleneck had a queue all the time: then it delivered what
+    /// it can carry, however much more was in flight.
     fn is_queue_standing(&self, min_rtt: Duration) -> bool {
         let longer =
             (min_rtt / QUEUE_RTT_DIVISOR).clamp(QUEUE_RTT_MIN, QUEUE_RTT_MAX);
@@ -128,7 +128,7 @@ impl Window {
     }
 }
 
-/// What one window shows, in bytes per second.
+/// Rates of one window, in bytes per second.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     average: Rate,
@@ -152,7 +152,7 @@ impl RateSamples {
         self.0.len() == MAX_SAMPLES
     }
 
-    /// The largest median; None with too few samples for one.
+    /// Returns the largest median; None with too few samples.
     fn median(&self) -> Option<Rate> {
         let averages: Vec<Rate> = self.0.iter().map(|s| s.average).collect();
 
@@ -162,7 +162,7 @@ impl RateSamples {
             .max_by(Rate::total_cmp)
     }
 
-    /// The best rate of all; None without samples.
+    /// Returns the best rate; None without samples.
     fn best(&self) -> Option<Rate> {
         self.0
             .iter()
@@ -177,17 +177,17 @@ fn median(samples: &[Rate]) -> Rate {
     sorted[sorted.len() / 2]
 }
 
-/// The capacity seen so far.
+/// Capacity seen so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Observed {
     rate: Rate,
 
-    /// Something other than the path limited every sample.
+    /// Whether something other than the path limited every sample.
     pub(crate) limited: bool,
 }
 
 impl Observed {
-    /// Bytes acknowledged within one minimum RTT.
+    /// Returns bytes delivered within one minimum RTT.
     pub(crate) fn cwnd(&self, min_rtt: Duration) -> usize {
         (self.rate * min_rtt.as_secs_f64()).round() as usize
     }
@@ -198,7 +198,7 @@ pub(crate) struct Observer {
     window: Option<Window>,
     delivery: Delivery,
     samples: RateSamples,
-    /// Those that only the path limited.
+    /// The samples that only the path limited.
     unlimited: RateSamples,
 }
 
@@ -225,14 +225,15 @@ impl Observer {
         }
     }
 
-    /// The path showed its limit, whatever else held the sender back.
+    /// Takes a sign of the path's limit: the current window counts as limited
+    /// by it.
     pub(crate) fn on_congestion(&mut self) {
         if let Some(window) = self.window.as_mut() {
             window.congested = true;
         }
     }
 
-    /// The path took the jump.
+    /// Takes a validated jump.
     pub(crate) fn on_jump_validated(&mut self) {
         self.delivery.on_jump_validated();
     }
@@ -246,7 +247,7 @@ impl Observer {
 
     fn capacity(&self) -> Option<Rate> {
         let medians = [self.samples.median(), self.unlimited.median()];
-        // Where the path was seen for long, medians tell more.
+        // After a long observation, medians are more reliable.
         let best = match self.unlimited.is_full() {
             false => [self.samples.best(), self.delivery.best()],
             true => [None; 2],
@@ -276,7 +277,7 @@ impl Observer {
         self.window = Some(Window::new(acked, min_rtt, now));
     }
 
-    /// RFC 9959, 4.1: a sample limited by the application may be ignored when a
+    /// RFC 9959, 4.1: a sample that the application limited may be ignored if a
     /// better one is held.
     fn is_worth_it(&self, sample: &Sample) -> bool {
         let capacity = self.capacity().unwrap_or(0.0);

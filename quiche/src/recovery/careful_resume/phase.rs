@@ -1,5 +1,5 @@
-//! The phases of Careful Resume (RFC 9959, 3.2 to 3.5), the triggers that end
-//! them, and the event that tells of a change.
+//! Phases of Careful Resume (RFC 9959, 3.2 to 3.5), the triggers that end them,
+//! and the event of a change.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use crate::path_state::PathState;
 /// A phase of Careful Resume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The path is looked at with the normal initial window.
+    /// The normal initial window probes the path.
     Reconnaissance,
 
     /// The window has jumped; no packet of the jump is acknowledged yet.
@@ -25,7 +25,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The name that qlog uses.
+    /// Returns the name in qlog.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Reconnaissance => "reconnaissance",
@@ -40,8 +40,7 @@ impl Phase {
 /// Why a phase ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// The initial data is acknowledged and more is waiting than the window
-    /// lets go.
+    /// The initial data is acknowledged, and the window limits the sender.
     CongestionWindowLimited,
 
     /// The RTT differs too much from the saved one.
@@ -56,7 +55,7 @@ pub enum Trigger {
     /// The unvalidated phase lasted longer than one RTT.
     RttExceeded,
 
-    /// The application sent no more than the path had carried before.
+    /// The application used less of the jump than the path had carried before.
     RateLimited,
 
     /// Everything sent in the unvalidated phase was acknowledged.
@@ -75,18 +74,18 @@ pub enum Trigger {
     /// acknowledged.
     ExitRecovery,
 
-    /// No saved set was given before the initial data was acknowledged
+    /// No saved parameters were given before the initial data was acknowledged
     /// (implementation-defined).
     NoSavedSet,
 
-    /// The Lifetime of the saved set passed (implementation-defined).
+    /// The Lifetime of the saved parameters passed (implementation-defined).
     LifetimePassed,
 
-    /// The claim on the saved set ran out before the jump: another connection
-    /// may use it (implementation-defined).
+    /// The claim on the saved parameters ran out before the jump: another
+    /// connection may use them (implementation-defined).
     ClaimLapsed,
 
-    /// The window had grown to the jump already (implementation-defined).
+    /// The window had already grown to the jump (implementation-defined).
     JumpNotLarger,
 
     /// Persistent congestion (RFC 9002, 7.6; implementation-defined).
@@ -98,7 +97,7 @@ pub enum Trigger {
 }
 
 impl Trigger {
-    /// The name that qlog uses.
+    /// Returns the name in qlog.
     pub fn name(self) -> &'static str {
         match self {
             Trigger::CongestionWindowLimited => "congestion_window_limited",
@@ -126,7 +125,7 @@ impl Trigger {
     }
 }
 
-/// How far Careful Resume has come on a path.
+/// State of Careful Resume on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CarefulResumeStats {
     /// The phase.
@@ -140,16 +139,16 @@ pub struct CarefulResumeStats {
     pub jump_cwnd: Option<usize>,
 }
 
-/// What keeps a connection from sending more.
+/// Limit of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendLimit {
     /// The congestion window is full.
     CongestionWindow,
 
-    /// The peer takes no more, on a stream or altogether.
+    /// Flow control of a stream or of the connection.
     FlowControl,
 
-    /// The application has nothing more to send, or waits for a release time.
+    /// The application has no more to send, or waits for a release time.
     Application,
 }
 
@@ -159,13 +158,13 @@ pub struct CarefulResumeEvent {
     /// When it happened.
     pub time: Instant,
 
-    /// The phase before; None when a saved set was given.
+    /// The phase before; None if saved parameters were given.
     pub old: Option<Phase>,
 
     /// The phase after.
     pub new: Phase,
 
-    /// Why; None when a saved set was given.
+    /// The trigger; None if saved parameters were given.
     pub trigger: Option<Trigger>,
 
     /// Pipe size: bytes the path is known to have carried in one RTT.
@@ -183,6 +182,6 @@ pub struct CarefulResumeEvent {
     /// The number of the last packet sent in the unvalidated phase.
     pub last_unvalidated_packet: Option<u64>,
 
-    /// The saved set this connection was given.
+    /// The saved parameters that the connection was given.
     pub restored: Option<PathState>,
 }

@@ -1,5 +1,5 @@
-//! Ledger of what became of each packet, for tests: loss detection as RFC 9002, 6.1
-//! describes it, with upstream's adaptive thresholds.
+//! Ledger of what became of each packet, for tests: loss detection as RFC 9002,
+//! 6.1 describes it, with upstream's adaptive thresholds.
 //!
 //! The property tests compare its verdicts with the recovery's, and tell the
 //! oracle what was acknowledged and lost.

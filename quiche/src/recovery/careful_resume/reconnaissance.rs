@@ -1,5 +1,5 @@
-//! Reconnaissance phase: the initial window, and the decision to jump (RFC 9959,
-//! 3.2).
+//! Reconnaissance phase: the initial window, and the decision to jump (RFC
+//! 9959, 3.2).
 
 use std::time::Duration;
 use std::time::Instant;
@@ -71,8 +71,8 @@ impl Reconnaissance {
         true
     }
 
-    /// Whether the peer should not hold back the ACK of the next packet, which may
-    /// bring the jump. Saved parameters may still come.
+    /// Whether the peer should not hold back the ACK of the next packet, which
+    /// may bring the jump. Saved parameters may still come.
     pub(super) fn needs_prompt_ack(&self) -> bool {
         self.is_initial_end_next
     }
@@ -106,8 +106,8 @@ impl Reconnaissance {
     }
 
     pub(super) fn on_acked(&mut self, pkt_num: u64) {
-        // A connection that sends little but ACKs stays in reconnaissance: most of
-        // what is acknowledged was not in flight, and lies before what is.
+        // A connection that sends little but ACKs stays in reconnaissance: most
+        // of what is acknowledged was not in flight, and lies before what is.
         if self
             .initial_unacked
             .first()
@@ -124,8 +124,8 @@ impl Reconnaissance {
     pub(super) fn after_ack(
         &self, config: &CarefulResumeConfig, c: &Conditions,
     ) -> Option<Transition> {
-        // RFC 9959, 4.2.1: a longer RTT, or less delivered than was sent, is a hint
-        // that even this little queues.
+        // RFC 9959, 4.2.1: a longer RTT, or less delivered than was sent, is a
+        // hint that even this little queues.
         if c.has_left_slow_start {
             return Some(self.leave(Trigger::SlowStartExit));
         }

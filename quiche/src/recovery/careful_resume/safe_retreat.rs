@@ -24,14 +24,15 @@ impl SafeRetreat {
     pub(super) fn enter(
         mut jump: Jump, trigger: Trigger, c: &Conditions,
     ) -> Transition {
-        // RFC 9959, 3.5: at most PipeSize / 2, with QUIC's floor of two packets.
+        // RFC 9959, 3.5: at most PipeSize / 2, with QUIC's floor of two
+        // packets.
         let window = (jump.pipe_size / 2)
             .max(MIN_WINDOW_PACKETS * c.max_datagram_size)
             .min(c.cwnd);
         let pipe_size = jump.pipe_size;
 
-        // If nothing was sent in the unvalidated phase, what was sent before ends
-        // the retreat.
+        // If nothing was sent in the unvalidated phase, what was sent before
+        // ends the retreat.
         jump.last_unvalidated.get_or_insert(jump.largest_sent);
 
         Transition {

@@ -72,8 +72,8 @@ fn what_congestion_avoidance_observes_is_not_limited(
     assert!(!observed.limited);
 }
 
-/// RFC 9002, 5.1: a sample is that of the largest packet acknowledged so far, and
-/// of an ACK-eliciting one.
+/// RFC 9002, 5.1: a sample is that of the largest packet acknowledged so far,
+/// and of an ACK-eliciting one.
 #[rstest]
 fn late_acks_and_those_of_acks_are_no_rtt_samples(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
@@ -855,8 +855,8 @@ fn the_retreat_is_the_last_reduction_until_the_next(
     assert!(!was_retreat(&sender));
 }
 
-/// E8: nor does it reduce for what was sent before the retreat, and is found lost
-/// after it.
+/// E8: nor does it reduce for what was sent before the retreat, and is found
+/// lost after it.
 #[rstest]
 fn a_late_loss_of_the_jump_is_no_reduction(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
@@ -927,8 +927,8 @@ fn nothing_is_offered_after_a_retreat(
     assert_eq!(offered.is_some(), phase == Validating);
 }
 
-/// A7, A8: only a full window in congestion avoidance shows the path's limit, and
-/// only as far as it is saved.
+/// A7, A8: only a full window in congestion avoidance shows the path's limit,
+/// and only as far as it is saved.
 #[test]
 fn slow_start_the_application_and_max_jump_limit_an_observation() {
     let unlimited = CarefulResumeConfig::default().max_jump;

@@ -84,8 +84,8 @@ impl Unvalidated {
         self.jump.first_unvalidated.get_or_insert(pkt_num);
         self.jump.last_unvalidated = Some(pkt_num);
 
-        // RFC 9959, 3.3: in bytes, flight_size has reached CWND when less than a
-        // full packet of it remains.
+        // RFC 9959, 3.3: in bytes, flight_size has reached CWND when less than
+        // a full packet of it remains.
         if c.flight_size + c.max_datagram_size > c.cwnd {
             return Some(self.leave(Trigger::LastUnvalidatedPacketSent, c));
         }
@@ -133,8 +133,8 @@ impl Unvalidated {
         Validating::enter(self.jump, trigger, c)
     }
 
-    /// Ends Careful Resume before the jump was used. Without congestion the window
-    /// does not fall below the initial one.
+    /// Ends Careful Resume before the jump was used. Without congestion the
+    /// window does not fall below the initial one.
     pub(super) fn end(&self, trigger: Trigger, c: &Conditions) -> Transition {
         let window = self.jump.pipe_size.max(c.initial_window);
 

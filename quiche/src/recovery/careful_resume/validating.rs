@@ -28,7 +28,8 @@ impl Validating {
         }
     }
 
-    /// RFC 9959, 3.4: the last unvalidated packet, or a later one, ends the phase.
+    /// RFC 9959, 3.4: the last unvalidated packet, or a later one, ends the
+    /// phase.
     pub(super) fn after_ack(&self, acked: &Acknowledged) -> Option<Transition> {
         let is_over = self.jump.is_last_covered(acked.largest);
 

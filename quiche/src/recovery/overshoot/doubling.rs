@@ -1,9 +1,10 @@
-//! Slow start on a path of which nothing is known.
+//! Slow start on an unknown path.
 //!
-//! As soon as a queue shows, the window holds for a round trip, which tells a
-//! path that is full from one whose RTT varies: on the first the queue that is
-//! under way arrives, up to as much as a window. What proves to be no queue is
-//! the path's own variation, which from then on must be exceeded.
+//! As soon as a queue shows, the window holds for a round trip, which
+//! distinguishes a full path from one whose RTT varies: on a full path the
+//! queue that is in flight arrives, up to a window of it. If there was no
+//! queue, the excess is the path's own variation, which a queue has to exceed
+//! from then on.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -14,51 +15,50 @@ use super::Growth;
 use super::PathHistory;
 use super::Verdict;
 
-/// A queue shows by this part of the minimum RTT, within bounds. Two windows
-/// are under way when it does: a doubling that begins to queue has queued 0.44
-/// windows when the first ACK says so, and 0.87 with this part.
+/// The part of the minimum RTT, within bounds, that shows a queue. Two windows
+/// are in flight then: a doubling that begins to queue has queued 0.44 windows
+/// at the first ACK that tells, and 0.87 at this part.
 const QUEUE_RTT_DIVISOR: u32 = 24;
 const QUEUE_MIN: Duration = Duration::from_millis(1);
 const QUEUE_MAX: Duration = Duration::from_millis(16);
 
-/// Nor do so many packets make a queue.
+/// Packets that are no queue either.
 const QUEUE_PACKETS: usize = 4;
 
-/// Beyond the path's own variation, a queue shows by the speed at which it
-/// grows: by this part of an RTT in half of one. The RTTs of GEO, LEO and LTE
-/// links swing by 10 % in 3.3 RTTs, and so change by a tenth.
+/// Beyond the path's own variation, the speed of growth shows a queue: this
+/// part of an RTT in half an RTT. The RTTs of GEO, LEO and LTE links swing by
+/// 10 % in 3.3 RTTs, and change by a tenth in that time.
 const RISE_SPAN_DIVISOR: u32 = 2;
 const RISE: f64 = 0.15;
 
-/// Where the RTT varies by as much as a queue, it changes faster. A doubling that
-/// queues raises it by a quarter of one and more.
+/// The same part where the RTT varies as much as a queue, and changes faster. A
+/// doubling that queues raises it by a quarter of an RTT or more.
 const RISE_VARYING: f64 = 0.2;
 
-/// After this part of an RTT a queue that is real has grown by a twentieth of
-/// one.
+/// The part of an RTT in which a real queue grows by a twentieth of an RTT.
 const GROWTH_SPAN: f64 = 0.25;
 const GROWTH_MIN: f64 = 0.05;
 
-/// Where it has not by then, it is none.
+/// The part of an RTT after which an excess that has not grown so is no queue.
 const DISMISSED_AFTER: f64 = 0.375;
 
-/// Variation stays below this part of the minimum RTT: that of a path which
-/// varies at all is taken for as much.
+/// The variation of a path whose RTT varies: it stays below this part of the
+/// minimum RTT.
 const DOUBTFUL: f64 = 0.2;
 
-/// From this part on, a queue stands.
+/// The part of the minimum RTT from which a queue stands.
 const STANDING: f64 = 0.25;
 
-/// Rounds that a doubtful queue is watched, with careful growth, after the
-/// first.
+/// Rounds after the first in which a doubtful queue is watched, with careful
+/// growth.
 const DOUBTFUL_ROUNDS: u32 = 3;
 
-/// By how much a queue must exceed what proved to be none and was more, and the
-/// most that this may ask for.
+/// Factor by which a queue must exceed an excess that was none, and the most
+/// that this may require.
 const VARIATION_FACTOR: f64 = 1.25;
 const VARIATION_MAX: f64 = 0.4;
 
-/// By how much the latest RTTs exceed the minimum where there is a queue.
+/// Returns the least excess of the latest RTTs that shows a queue.
 pub(super) fn least_queue(ack: &AckSample) -> Duration {
     let least = (ack.min_rtt / QUEUE_RTT_DIVISOR).clamp(QUEUE_MIN, QUEUE_MAX);
     let packets = QUEUE_PACKETS * ack.max_datagram_size;
@@ -67,7 +67,7 @@ pub(super) fn least_queue(ack: &AckSample) -> Duration {
     least.max(ack.min_rtt.mul_f64(packets))
 }
 
-/// Whether the latest RTTs exceed the minimum by more than a path varies by.
+/// Whether the excess of the latest RTTs is more than the variation of a path.
 pub(crate) fn is_doubtful(excess: Duration, ack: &AckSample) -> bool {
     excess >= ack.min_rtt.mul_f64(DOUBTFUL)
 }
@@ -76,15 +76,15 @@ fn is_standing(excess: Duration, ack: &AckSample) -> bool {
     excess >= ack.min_rtt.mul_f64(STANDING)
 }
 
-/// A round in which it is found out whether a queue stands.
+/// A round that decides whether a queue stands.
 #[derive(Clone, Copy, Debug)]
 struct Hold {
     since: Instant,
-    /// The round ends when a later packet is acknowledged.
+    /// The ACK of a later packet ends the round.
     last_packet: u64,
-    /// At its beginning.
+    /// The excess at the beginning.
     excess: Duration,
-    /// The queue has grown as a real one does.
+    /// The excess has grown as a real queue does.
     has_grown: bool,
     /// Rounds before this one.
     rounds: u32,
@@ -108,7 +108,7 @@ impl Hold {
         }
     }
 
-    /// Whether it is no queue, and that is known before the round ends.
+    /// Whether the excess is known to be no queue before the round ends.
     fn is_dismissed(&mut self, ack: &AckSample, excess: Duration) -> bool {
         let elapsed = ack.now.saturating_duration_since(self.since);
         let rtts = elapsed.as_secs_f64() / ack.min_rtt.as_secs_f64();
@@ -119,7 +119,7 @@ impl Hold {
         rtts >= DISMISSED_AFTER && !self.has_grown && !is_doubtful(excess, ack)
     }
 
-    /// What the round has found out, at its end.
+    /// Returns the finding at the end of the round.
     fn find(&self, ack: &AckSample, excess: Duration) -> Finding {
         if is_standing(excess, ack) {
             return Finding::Queue;
@@ -132,7 +132,7 @@ impl Hold {
     }
 }
 
-/// What a round found out.
+/// Finding of a round.
 #[derive(Debug, PartialEq, Eq)]
 enum Finding {
     Queue,
@@ -143,16 +143,16 @@ enum Finding {
 #[derive(Debug, Default)]
 pub(crate) struct Doubling {
     hold: Option<Hold>,
-    /// The excess of the RTT that proved to be no queue.
+    /// The largest excess of the RTT that was no queue.
     variation: Duration,
-    /// What ended slow start proved to be none.
+    /// Slow start ended at an excess that was no queue.
     is_varying: bool,
     allowance: Allowance,
 }
 
 impl Doubling {
-    /// On a path where slow start ended at an RTT that had risen by itself,
-    /// by this.
+    /// Returns the watch for a path on which slow start ended at an RTT that
+    /// had risen by itself, by `excess`.
     pub(crate) fn varying(excess: Duration) -> Self {
         Doubling {
             variation: excess.mul_f64(VARIATION_FACTOR),
@@ -161,13 +161,13 @@ impl Doubling {
         }
     }
 
-    /// Whether it is being found out if a queue stands.
+    /// Whether the window holds to decide if a queue stands.
     pub(crate) fn is_holding(&self) -> bool {
         self.hold.is_some()
     }
 
-    /// Judges an ACK, which `path` has seen. `growth` is what it may grow by
-    /// where no queue shows.
+    /// Judges an ACK, which `path` has seen. `growth` applies if no queue
+    /// shows.
     pub(crate) fn on_ack(
         &mut self, path: &mut PathHistory, ack: &AckSample, growth: Growth,
     ) -> Verdict {
@@ -207,7 +207,7 @@ impl Doubling {
         let finding = if ack.largest_acked > hold.last_packet {
             hold.find(ack, excess)
         } else if hold.rounds > 0 && is_standing(excess, ack) {
-            // A round later the window would have grown by more.
+            // In another round the window would grow by more.
             Finding::Queue
         } else if hold.is_dismissed(ack, excess) {
             Finding::Variation

@@ -1,21 +1,21 @@
-//! Values over the last round trips, at points that lie apart.
+//! History of a value over the last round trips, at points with a spacing.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 use std::time::Instant;
 
-/// Points that are kept: with 32 a round trip, eight of them.
+/// Points that are kept: with 32 a round trip, those of eight round trips.
 const POINTS_MAX: usize = 256;
 
-/// A value that changes with ACKs, of which there may be many.
+/// A value that changes with each ACK.
 #[derive(Debug, Default)]
 pub(super) struct History {
     points: VecDeque<(Instant, f64)>,
 }
 
 impl History {
-    /// The value is `value` from `now` on. Within `spacing` of the point before
-    /// the latest, the latest is replaced.
+    /// Sets the value from `now` on. Replaces the latest point if that is
+    /// within `spacing` of the one before.
     pub(super) fn push(&mut self, now: Instant, value: f64, spacing: Duration) {
         let len = self.points.len();
 
@@ -28,8 +28,8 @@ impl History {
         self.points.push_back((now, value));
     }
 
-    /// The value at `time`, between two points in proportion; before the first
-    /// point, the first. None without points.
+    /// Returns the value at `time`, interpolated between points; before the
+    /// first point, its value. None without points.
     pub(super) fn at(&self, time: Instant) -> Option<f64> {
         let after = self.points.partition_point(|point| point.0 <= time);
         let &(left, from) = self.points.get(after.saturating_sub(1))?;

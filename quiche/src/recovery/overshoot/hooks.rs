@@ -1,5 +1,5 @@
-//! Growth of the window in the recovery of Reno and CUBIC: what its judges are
-//! told, and the one place where their verdicts are applied.
+//! Hooks of slow-start growth in the recovery of Reno and CUBIC: the ACKs that
+//! are judged, and the one place where verdicts are applied.
 
 use super::*;
 use crate::recovery::overshoot::AckSample;
@@ -7,8 +7,9 @@ use crate::recovery::overshoot::Verdict;
 use crate::recovery::StartupExitReason;
 
 impl LegacyRecovery {
-    /// What an ACK of so many `bytes` tells in slow start, when the controller
-    /// has grown its window from `before`. None where it tells nothing.
+    /// Returns the sample of an ACK of `bytes` in slow start, after the
+    /// controller has grown its window from `before`. None if the ACK tells
+    /// nothing.
     pub(in crate::recovery) fn overshoot_ack(
         &self, before: usize, bytes: usize, now: Instant,
     ) -> Option<AckSample> {
@@ -16,7 +17,7 @@ impl LegacyRecovery {
         self.ack_of(before, bytes, now).filter(|_| !is_over)
     }
 
-    /// The same, also after slow start.
+    /// Does the same, also after slow start.
     pub(in crate::recovery) fn ack_of(
         &self, before: usize, bytes: usize, now: Instant,
     ) -> Option<AckSample> {
@@ -29,7 +30,7 @@ impl LegacyRecovery {
             min_rtt: self.rtt_stats.min_rtt()?,
             bytes,
             largest_acked,
-            // Where nothing is in flight, all that was sent is acknowledged.
+            // If nothing is in flight, everything sent is acknowledged.
             largest_sent: epoch
                 .sent_packets
                 .back()

@@ -1,11 +1,12 @@
 //! Overshoot of slow start: how much of a doubling the path still takes.
 //!
-//! A doubling that begins to queue has two windows under way before the sender
-//! hears of it: at once, or too late. So each ACK is looked at, not each round.
+//! When a doubling begins to queue, two windows are in flight before the sender
+//! notices: it notices at once, or too late. The detection therefore judges
+//! each ACK, not each round.
 //!
-//! [`PathHistory`] owns what the ACKs of the last round trips showed: RTTs above the
-//! minimum, and bytes delivered. [`Doubling`] judges it where nothing else is
-//! known of the path; `careful_resume::after_jump` where its capacity is. Both are
+//! [`PathHistory`] keeps what the ACKs of the last round trips showed: RTTs
+//! above the minimum, and bytes delivered. [`Doubling`] judges it on an unknown
+//! path, `careful_resume::after_jump` on one whose capacity is known. Both are
 //! pure: an ACK goes in, a [`Verdict`] comes out, which the recovery applies.
 
 mod doubling;
@@ -20,15 +21,15 @@ pub(crate) use self::doubling::is_doubtful;
 pub(crate) use self::doubling::Doubling;
 pub(crate) use self::path::PathHistory;
 
-/// What an ACK tells, in slow start.
+/// An ACK in slow start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckSample {
     pub(crate) now: Instant,
-    /// The latest sample.
+    /// The latest RTT sample.
     pub(crate) rtt: Duration,
-    /// The minimum of the connection.
+    /// The minimum RTT of the connection.
     pub(crate) min_rtt: Duration,
-    /// Newly acknowledged.
+    /// Bytes newly acknowledged.
     pub(crate) bytes: usize,
     /// The largest packet number acknowledged so far.
     pub(crate) largest_acked: u64,
@@ -36,23 +37,23 @@ pub(crate) struct AckSample {
     pub(crate) largest_sent: u64,
     /// The congestion window before the ACK, in bytes.
     pub(crate) cwnd: usize,
-    /// By so many bytes the controller has grown it.
+    /// Bytes by which the controller has grown the window.
     pub(crate) grown: usize,
     pub(crate) max_datagram_size: usize,
 }
 
-/// What slow start may do on an ACK.
+/// Decision on an ACK in slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Grow by so many bytes.
+    /// Grow by this number of bytes.
     Grow(usize),
 
-    /// End: a queue stands. The window stays as it is: where the RTT has risen
-    /// by itself, less would be too little.
+    /// End slow start: a queue stands. The window stays as it is: if the RTT
+    /// has risen by itself, a smaller one would be too small.
     Exit,
 }
 
-/// The part of a doubling that the window grows by.
+/// The part of a doubling by which the window grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Growth {
     Nothing,
@@ -63,11 +64,11 @@ pub(crate) enum Growth {
     Twice,
 }
 
-/// Counts the growth that is allowed, in whole packets: a part of a packet
-/// would leave as a small packet.
+/// Allowed growth, handed out in full packets: a part of a packet would leave
+/// as a small packet.
 #[derive(Debug, Default)]
 pub(crate) struct Allowance {
-    /// Bytes that are allowed and no whole packet yet.
+    /// Allowed bytes that do not fill a packet yet.
     credit: usize,
 }
 

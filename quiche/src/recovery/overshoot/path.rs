@@ -1,5 +1,5 @@
-//! RTTs and bytes delivered of a path, as the ACKs of the last round trips showed
-//! them.
+//! History of a path: RTTs and bytes delivered in the last round trips, by
+//! ACKs.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use std::time::Instant;
 use super::history::History;
 use super::AckSample;
 
-/// A queue is in the minimum RTT of so many ACKs: those of one burst see the
+/// ACKs whose minimum RTT shows a queue: those of one burst alone see the
 /// burst.
 const ACKS: usize = 8;
 
-/// Of ACKs that are rare, those within this part of the minimum RTT.
+/// If ACKs are rare, those within this part of the minimum RTT.
 const ACKS_RTT_DIVISOR: u32 = 4;
 
-/// But not one alone.
+/// The fewest ACKs.
 const ACKS_MIN: usize = 2;
 
 /// Points of a history in a minimum RTT.
@@ -27,7 +27,7 @@ pub(crate) struct PathHistory {
     /// Bytes since the first ACK.
     delivered: u64,
     delivered_at: History,
-    /// In seconds.
+    /// Excess of the RTT, in seconds.
     excess_at: History,
 }
 
@@ -60,8 +60,8 @@ impl PathHistory {
         }
     }
 
-    /// By how much the RTTs of the latest ACKs all exceed the minimum. None
-    /// before there are enough of them.
+    /// Returns by how much the RTTs of the latest ACKs all exceed the minimum.
+    /// None before there are enough ACKs.
     pub(crate) fn excess(&self, ack: &AckSample) -> Option<Duration> {
         let is_enough = self.rtts.len() >= ACKS_MIN;
         let least = self.rtts.iter().map(|(_, rtt)| *rtt).min();
@@ -69,7 +69,7 @@ impl PathHistory {
         Some(least.saturating_sub(ack.min_rtt))
     }
 
-    /// By how much the excess has risen in the last `span`.
+    /// Returns by how much the excess has risen in the last `span`.
     pub(crate) fn rise(&self, ack: &AckSample, span: Duration) -> Duration {
         let then = ack.now.checked_sub(span).unwrap_or(ack.now);
         let before = self.excess_at.at(then).unwrap_or(f64::MAX);
@@ -77,14 +77,14 @@ impl PathHistory {
         Duration::from_secs_f64((excess.as_secs_f64() - before).max(0.0))
     }
 
-    /// Bytes delivered in the `span` before `end`.
+    /// Returns the bytes delivered in the `span` before `end`.
     pub(crate) fn delivered(&self, end: Instant, span: Duration) -> f64 {
         let start = end.checked_sub(span).unwrap_or(end);
         let at = |time| self.delivered_at.at(time).unwrap_or(0.0);
         at(end) - at(start)
     }
 
-    /// The ACKs so far tell nothing of what comes.
+    /// Forgets the RTTs so far.
     pub(crate) fn forget_rtts(&mut self) {
         self.rtts.clear();
     }

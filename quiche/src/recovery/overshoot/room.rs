@@ -1,5 +1,5 @@
 //! Room on a path after slow start has ended at a queue that the window did not
-//! make: others did, and have left, or the RTT had risen by itself.
+//! make: other flows made it, and have left, or the RTT had risen by itself.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -8,34 +8,34 @@ use super::doubling::least_queue;
 use super::AckSample;
 use super::PathHistory;
 
-/// Within so many minimum RTTs of the end, a queue that is gone, if for a moment
-/// only, was none: the RTTs of satellite and radio links swing that fast.
+/// Minimum RTTs after the end within which a queue that goes, if only for a
+/// moment, was none: the RTTs of satellite and radio links swing that fast.
 const SWING_RTTS: u32 = 8;
 
-/// An RTT that has swung back exceeds the minimum by this part of it at most. A
-/// queue whose bottleneck has become faster rarely is as short.
+/// The largest excess, as a part of the minimum RTT, of an RTT that has swung
+/// back. A queue whose bottleneck has become faster is rarely so short.
 const BACK_DIVISOR: u32 = 48;
 
-/// What the queue was that is gone.
+/// What the queue was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gone {
-    /// Packets of others, who have left.
+    /// Packets of other flows, which have left.
     Others,
 
-    /// None: the RTT exceeds the minimum by so much by itself, at times.
+    /// No queue: at times the RTT exceeds the minimum by this by itself.
     Variation(Duration),
 }
 
-/// Watches, after slow start has ended at a queue, whether that goes. A window
-/// that made the queue by itself keeps it.
+/// Watch, after slow start has ended at a queue, for its end. A queue that the
+/// window itself made stays.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     path: PathHistory,
     since: Option<Instant>,
     empty_since: Option<Instant>,
-    /// The largest excess of the RTTs since.
+    /// The largest excess since the end of slow start.
     excess_max: Duration,
-    /// The path's capacity was known, which a jump has used.
+    /// A jump has used the known capacity of the path.
     is_known: bool,
 }
 
@@ -47,8 +47,8 @@ impl Room {
         }
     }
 
-    /// What the queue was, when the path has room. What a sender that has
-    /// nothing to send sees is no room.
+    /// Returns what the queue was, once the path has room. A sender that the
+    /// application limits sees no room.
     pub(crate) fn on_ack(
         &mut self, ack: &AckSample, app_limited: bool,
     ) -> Option<Gone> {

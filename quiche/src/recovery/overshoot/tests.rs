@@ -45,8 +45,8 @@ fn doubling_below_the_capacity_is_never_held() {
     }
 }
 
-/// What satellites and radio schedulers do to an RTT: it ends nothing, and costs at
-/// most as many round trips as ten doublings take.
+/// What satellites and radio schedulers do to an RTT: it ends nothing, and
+/// costs at most as many round trips as ten doublings take.
 #[test]
 fn an_rtt_that_swings_is_no_queue() {
     for percent in [2, 5, 10] {
@@ -99,7 +99,8 @@ fn a_queue_is_a_24th_of_the_rtt_within_bounds_and_more_than_four_packets() {
     }
 }
 
-/// From which ACK on there is room, and why, of ten an RTT, with these RTTs in ms.
+/// From which ACK on there is room, and why, of ten an RTT, with these RTTs in
+/// ms.
 fn room_from(
     is_known: bool, app_limited: bool, rtt_ms: impl Fn(u32) -> u64,
 ) -> Option<(u32, Gone)> {
@@ -135,9 +136,9 @@ fn there_is_room_after_a_round_trip_without_a_queue() {
     assert_eq!(room_from(true, false, in_between), None);
 }
 
-/// Where nothing is known of the path, an RTT that falls again within a few round
-/// trips had risen by itself; of a sender that has nothing to send it tells
-/// nothing.
+/// Where nothing is known of the path, an RTT that falls again within a few
+/// round trips had risen by itself; of a sender that has nothing to send it
+/// tells nothing.
 #[test]
 fn an_rtt_that_falls_soon_had_risen_by_itself() {
     let excess = Duration::from_millis(20);
@@ -180,8 +181,8 @@ fn variation_that_ended_slow_start_does_not_end_it_again() {
     }
 }
 
-/// No path is believed to vary by more than 0.4 RTTs, nor faster than a doubling
-/// queues.
+/// No path is believed to vary by more than 0.4 RTTs, nor faster than a
+/// doubling queues.
 #[test]
 fn no_variation_hides_a_queue() {
     for (risen_ms, rtts, is_held) in
@@ -206,7 +207,8 @@ fn no_variation_hides_a_queue() {
     }
 }
 
-/// A part of a packet would leave as a small packet, whose ACK releases another.
+/// A part of a packet would leave as a small packet, whose ACK releases
+/// another.
 #[test]
 fn limited_growth_is_whole_packets_and_loses_none() {
     for (growth, share) in [(Growth::Half, 2), (Growth::Quarter, 4)] {

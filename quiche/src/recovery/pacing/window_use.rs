@@ -1,4 +1,5 @@
-//! Use of the congestion window, without which it must not grow (RFC 9002, 7.8).
+//! Use of the congestion window, without which it must not grow (RFC 9002,
+//! 7.8).
 
 /// Largest ratio of window to flight at which the window counts as used: a
 /// doubling window is twice the flight of the previous round trip, and packets

@@ -1,4 +1,4 @@
-//! A bounded store in this process's memory.
+//! Bounded store in the memory of one process.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -19,7 +19,7 @@ use super::StoreError;
 use super::LINGER;
 use crate::clock;
 
-/// Keeps sets in memory: for one process, and for simulations.
+/// Store in memory: for one process, and for simulations.
 #[derive(Debug)]
 pub struct MemoryStore {
     capacity: usize,
@@ -36,9 +36,9 @@ struct Slot {
 }
 
 impl MemoryStore {
-    /// A store of at most `capacity` endpoints; beyond it, the hundredth of
-    /// them, at least one, that was not touched for the longest time makes
-    /// room, those that are claimed last.
+    /// Returns a store of at most `capacity` endpoints. When it is full, a
+    /// hundredth of them, at least one, makes room: those that were not touched
+    /// for the longest time, and those with a claim last.
     pub fn new(capacity: usize) -> Self {
         MemoryStore {
             capacity: capacity.max(1),
@@ -46,7 +46,8 @@ impl MemoryStore {
         }
     }
 
-    // A panic elsewhere leaves every slot whole: each change is one store.
+    // A panic elsewhere leaves every slot consistent: each change is one
+    // assignment.
     fn slots(&self) -> MutexGuard<'_, HashMap<RemoteEndpoint, Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,8 +77,8 @@ impl Slot {
         self.hold_off_end.is_some_and(|end| now < end)
     }
 
-    /// What goes first is least. Who loses its claim with its slot could be
-    /// joined by a second holder.
+    /// Returns the order in which slots go, least first. A connection whose
+    /// slot goes loses its claim, and another one could get a second one.
     fn staleness(&self, now: Instant) -> (bool, Instant) {
         (self.is_claimed(now), self.touched)
     }
@@ -90,7 +91,7 @@ impl Slot {
     }
 }
 
-/// The slot of an endpoint, which others make room for.
+/// Returns the slot of an endpoint; a new one makes others go if need be.
 fn slot_of<'a>(
     slots: &'a mut HashMap<RemoteEndpoint, Slot>, endpoint: &RemoteEndpoint,
     capacity: usize, now: Instant,
@@ -104,7 +105,7 @@ fn slot_of<'a>(
         .or_insert_with(|| Slot::new(now))
 }
 
-// All slots are looked through: that pays when more than one of them goes.
+// The search goes through all slots, which pays if several of them go.
 fn make_room(
     slots: &mut HashMap<RemoteEndpoint, Slot>, capacity: usize, now: Instant,
 ) {
@@ -175,7 +176,7 @@ impl PathStateStore for MemoryStore {
         slot.state = Some(PathState::merged(slot.state, *observed, wall_now));
         slot.touched = now;
 
-        // A jump that the path took ends the row of retreats.
+        // A validated jump ends the consecutive retreats.
         if observed.validated {
             slot.retreats = 0;
             slot.hold_off_end = None;
@@ -221,10 +222,10 @@ impl PathStateStore for MemoryStore {
 
     fn flush(&self) -> Result<usize, StoreError> {
         let mut slots = self.slots();
-        let sets = slots.values().filter(|slot| slot.state.is_some()).count();
+        let states = slots.values().filter(|slot| slot.state.is_some()).count();
 
         slots.clear();
 
-        Ok(sets)
+        Ok(states)
     }
 }

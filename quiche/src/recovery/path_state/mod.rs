@@ -1,8 +1,8 @@
 //! Saved parameters of a path, kept between connections (RFC 9959, 3.1).
 //!
-//! Owns the parameter set ([`PathState`]), its encoding, and the rule by which
-//! an observation replaces a held set. Where sets are kept is the business of
-//! a [`PathStateStore`]; what a connection observed, of `careful_resume::observer`.
+//! A [`PathState`], its encoding, and the rule by which an observation replaces
+//! a saved one. A [`PathStateStore`] keeps them; `careful_resume::observer`
+//! makes the observation.
 
 mod memory;
 mod remote_endpoint;
@@ -26,12 +26,12 @@ pub use self::store::LINGER;
 /// The version of [`PathState::to_bytes()`]'s encoding.
 const ENCODING_VERSION: u8 = 1;
 
-/// How many Lifetimes after its observation a set ends at the latest, however
-/// often it was renewed.
+/// Lifetimes after its observation at which a path state ends at the latest,
+/// however often it was renewed.
 const LIFETIMES_MAX: u32 = 4;
 
-/// A limited observation says that a path holds more than was known if it
-/// exceeds that by this part of it: about as much is what was known.
+/// A limited observation replaces one that the path limited only if it is
+/// larger by this part of it: about as much is nothing new.
 const MORE_DIVISOR: u64 = 8;
 
 const FLAG_LIMITED: u8 = 0b01;
@@ -47,11 +47,10 @@ pub struct PathState {
     /// The minimum RTT when the capacity was observed.
     pub saved_rtt: Duration,
 
-    /// Wall-clock time of the observation: that of these two, which a renewal
-    /// leaves as it is.
+    /// Wall-clock time of the observation. A renewal does not change it.
     pub observed: SystemTime,
 
-    /// Wall-clock time from which the set must not be used (the Lifetime).
+    /// Wall-clock time from which this must not be used (the Lifetime).
     pub expires: SystemTime,
 
     /// The application, flow control or the object's length limited the
@@ -59,7 +58,7 @@ pub struct PathState {
     pub limited: bool,
 
     /// The path took a jump: that of the connection that observed this, or one
-    /// to this set, which renewed it.
+    /// with these parameters, which renewed them.
     pub validated: bool,
 }
 
@@ -90,10 +89,10 @@ impl PathState {
     /// The length of the encoding, in bytes.
     pub const ENCODED_LEN: usize = 34;
 
-    /// Encodes the set: version, flags, then saved_cwnd in bytes, saved_rtt in
-    /// microseconds, observed and expires in milliseconds since the Unix
-    /// epoch, each as a big-endian u64. There is no checksum: a store adds its
-    /// own over the whole record.
+    /// Encodes the path state: version, flags, then saved_cwnd in bytes,
+    /// saved_rtt in microseconds, observed and expires in milliseconds since
+    /// the Unix epoch, each as a big-endian u64. There is no checksum: a store
+    /// adds its own over the whole record.
     pub fn to_bytes(&self) -> [u8; Self::ENCODED_LEN] {
         let mut out = [0; Self::ENCODED_LEN];
 
@@ -170,14 +169,14 @@ impl PathState {
         wall_now >= self.expires || is_set_back
     }
 
-    /// The set to keep after `observed` was seen while `held` was stored
+    /// Returns what to keep after `observed` was seen while `held` was stored
     /// (RFC 9959, 3.1 and 4.1).
     ///
     /// An observation that something other than the congestion window limited
-    /// never lowers a held set, and takes the place of one that the path limited
-    /// only if it is larger by an eighth. When the path took a jump to the held set, the
-    /// observation renews the held set's Lifetime, within bounds. saved_cwnd,
-    /// saved_rtt and their time always are of one observation.
+    /// never lowers what is held, and replaces an observation that the path
+    /// limited only if it is larger by an eighth. If the path took a jump with
+    /// what is held, the observation renews its Lifetime, within bounds.
+    /// saved_cwnd, saved_rtt and their time are always of one observation.
     pub fn merged(
         held: Option<PathState>, observed: PathState, wall_now: SystemTime,
     ) -> PathState {
@@ -187,7 +186,7 @@ impl PathState {
 
         // RFC 9959, 4.1: a sample limited by the application may be ignored
         // when a better one is held.
-        if !observed.limited || observed.saved_cwnd >= held.least_news() {
+        if !observed.limited || observed.saved_cwnd >= held.least_replacement() {
             return observed;
         }
 
@@ -197,8 +196,9 @@ impl PathState {
         }
     }
 
-    /// From how much on, in bytes, a limited observation says more than this set.
-    fn least_news(&self) -> u64 {
+    /// Returns the least saved_cwnd, in bytes, at which a limited observation
+    /// replaces this one.
+    fn least_replacement(&self) -> u64 {
         match self.limited {
             true => self.saved_cwnd,
             false => self
@@ -207,9 +207,9 @@ impl PathState {
         }
     }
 
-    /// This set with the Lifetime of one that `observed` less after the path
-    /// took its jump. What was not seen again for several Lifetimes ends all
-    /// the same: half of it was tried at most.
+    /// Returns this path state with the Lifetime of an observation of less,
+    /// after the path took its jump. A capacity that is not seen again for
+    /// several Lifetimes ends all the same: jumps tried half of it at most.
     fn renewed(self, observed: &PathState) -> PathState {
         let latest = observed
             .lifetime()

@@ -1,4 +1,4 @@
-//! Whom a saved set belongs to (RFC 9959, 2.2): the sending address, the
+//! Remote endpoint of a path state (RFC 9959, 2.2): the sending address, the
 //! client's prefix or a pseudonym of it, and optionally a DSCP. Never ports.
 
 use std::fmt;
@@ -6,13 +6,13 @@ use std::net::IpAddr;
 use std::net::Ipv4Addr;
 use std::net::Ipv6Addr;
 
-/// How many leading bits of a client's address make its subnet.
+/// Number of leading bits of a client's address that make its subnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefixLengths {
-    /// Of an IPv4 address, at most 32.
+    /// For IPv4 addresses, at most 32.
     pub v4: u8,
 
-    /// Of an IPv6 address, at most 128.
+    /// For IPv6 addresses, at most 128.
     pub v6: u8,
 }
 
@@ -22,9 +22,9 @@ impl Default for PrefixLengths {
     }
 }
 
-/// The key of a saved set. Its text form, `sender>prefix/length` or
-/// `sender>~pseudonym`, with `#dscp` behind it if there is one, is unique and fit
-/// for a database.
+/// The key of a path state. Its text form, `sender>prefix/length` or
+/// `sender>~pseudonym`, with `#dscp` behind it if there is one, is unique and
+/// may be the key of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RemoteEndpoint {
     sender: String,
@@ -39,11 +39,12 @@ enum Client {
 }
 
 impl RemoteEndpoint {
-    /// The endpoint of `client` as seen from `sender`, which is the sending
-    /// address or the name of a group of senders that share their paths.
+    /// Returns the endpoint of `client` as seen from `sender`, which is the
+    /// sending address or the name of a group of senders that share their
+    /// paths.
     ///
-    /// An IPv4-mapped IPv6 address is the IPv4 address. Lengths above the
-    /// address's own are cut to it.
+    /// An IPv4-mapped IPv6 address is the IPv4 address. A length above the
+    /// address's own is cut to it.
     pub fn new(sender: &str, client: IpAddr, lengths: PrefixLengths) -> Self {
         let client = client.to_canonical();
 
@@ -69,7 +70,8 @@ impl RemoteEndpoint {
         }
     }
 
-    /// The same endpoint for packets marked with `dscp` (RFC 9959, 2.2).
+    /// Returns the same endpoint for packets marked with `dscp` (RFC 9959,
+    /// 2.2).
     pub fn with_dscp(self, dscp: u8) -> Self {
         RemoteEndpoint {
             dscp: Some(dscp),
@@ -77,8 +79,8 @@ impl RemoteEndpoint {
         }
     }
 
-    /// The same endpoint under a name that does not tell the client's subnet,
-    /// such as a keyed hash of it.
+    /// Returns the same endpoint under a name that does not tell the client's
+    /// subnet, such as a keyed hash of it.
     pub fn with_pseudonym(self, pseudonym: [u8; 16]) -> Self {
         RemoteEndpoint {
             client: Client::Pseudonym(pseudonym),
@@ -86,7 +88,7 @@ impl RemoteEndpoint {
         }
     }
 
-    /// The client's subnet, unless there is a pseudonym in its place.
+    /// Returns the client's subnet; None if a pseudonym takes its place.
     pub fn prefix(&self) -> Option<(IpAddr, u8)> {
         match self.client {
             Client::Prefix(prefix, length) => Some((prefix, length)),

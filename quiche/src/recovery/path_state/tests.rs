@@ -465,7 +465,8 @@ mod memory_store {
         assert_eq!(store.get(&a).unwrap(), None);
     }
 
-    // To look for the stalest of many endpoints for each new one would be too slow.
+    // To look for the stalest of many endpoints for each new one would be too
+    // slow.
     #[test]
     fn of_many_endpoints_a_hundredth_makes_room_at_once() {
         let time = simulation();

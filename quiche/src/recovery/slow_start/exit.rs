@@ -1,38 +1,38 @@
-//! Slow-start exits: the choice, its names, and the exit that came.
+//! Slow-start exits: the choice, its names, and the statistics.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Instant;
 
-/// What ends slow start on Reno and CUBIC, besides congestion.
+/// Exit from slow start of Reno and CUBIC, besides congestion.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum SlowStartExit {
     /// HyStart++, by a rising RTT (RFC 9406). The default.
     #[default]
     HyStart,
 
-    /// A standing queue, found within the round trip that makes it, and
-    /// confirmed by what is delivered in the next.
+    /// A standing queue, which shows within the round trip that makes it, and
+    /// is confirmed in the next.
     Queue,
 
-    /// As [`Queue`](Self::Queue), and until a queue shows the window triples
-    /// in a round trip: Rapid Start (draft-kazuho-ccwg-rapid-start). For paths of
-    /// which nothing is known; after a jump it is as `Queue`.
+    /// As [`Queue`](Self::Queue), and the window triples in a round trip until
+    /// a queue shows: Rapid Start (draft-kazuho-ccwg-rapid-start). For unknown
+    /// paths; after a jump it is as `Queue`.
     Rapid,
 
-    /// SEARCH, by what is delivered (draft-chung-ccwg-search).
+    /// SEARCH, by the bytes delivered (draft-chung-ccwg-search).
     Search(SearchConfig),
 
-    /// Nothing.
+    /// Loss alone.
     None,
 }
 
 impl SlowStartExit {
-    /// The names that [`FromStr`] takes.
+    /// The names that [`FromStr`] accepts.
     pub const NAMES: [&'static str; 6] =
         ["queue", "rapid", "hystart", "search", "search-3", "none"];
 
-    /// The name of the method; settings of SEARCH have none.
+    /// Returns the name of the method; the settings of SEARCH have none.
     pub fn name(&self) -> &'static str {
         match self {
             SlowStartExit::HyStart => "hystart",
@@ -47,7 +47,7 @@ impl SlowStartExit {
     }
 }
 
-/// No way to end slow start has this name.
+/// Error: no [`SlowStartExit`] has this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownSlowStartExit(String);
 
@@ -78,7 +78,7 @@ impl FromStr for SlowStartExit {
     }
 }
 
-/// What SEARCH compares the delivered bytes with.
+/// The bytes that SEARCH compares with those delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchForm {
     /// The bytes sent one RTT earlier (SEARCH 4.0). At the exit the window is
@@ -90,29 +90,28 @@ pub enum SearchForm {
     DeliveredOnly,
 }
 
-/// The settings of SEARCH.
+/// Settings of SEARCH.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SearchConfig {
-    /// What is compared.
+    /// The comparison.
     pub form: SearchForm,
 
     /// Length of the window, in RTTs; the first sample counts.
     pub window_rtts: f64,
 
-    /// How many bins a window has.
+    /// Number of bins in a window.
     pub bins: u32,
 
-    /// The share of the expected bytes that is missing when slow start ends.
+    /// The missing share of the expected bytes at which slow start ends.
     pub threshold: f64,
 
-    /// Whether qlog has every evaluation, not only the one that ends slow
-    /// start.
+    /// Whether qlog has every evaluation, or only the one that ends slow start.
     pub log_evaluations: bool,
 }
 
 impl Default for SearchConfig {
-    /// SEARCH 4.0, with the threshold of the one published implementation of
-    /// draft-chung-ccwg-search-09.
+    /// Returns SEARCH 4.0, with the threshold of the published implementation
+    /// of draft-chung-ccwg-search-09.
     fn default() -> Self {
         SearchConfig {
             form: SearchForm::SentAgainstDelivered,
@@ -125,7 +124,7 @@ impl Default for SearchConfig {
 }
 
 impl SearchConfig {
-    /// SEARCH 3.x, with the threshold of draft-chung-ietf-ccwg-00.
+    /// Returns SEARCH 3.x, with the threshold of draft-chung-ietf-ccwg-00.
     pub fn delivered_only() -> Self {
         SearchConfig {
             form: SearchForm::DeliveredOnly,
@@ -138,21 +137,21 @@ impl SearchConfig {
 /// Why the first slow start ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlowStartEndReason {
-    /// Packets were lost, also where HyStart++ had noticed a longer RTT.
+    /// Packets were lost, perhaps after HyStart++ had noticed a longer RTT.
     Loss,
 
-    /// HyStart++ had noticed a longer RTT, and it stayed so for its rounds.
+    /// HyStart++ noticed a longer RTT, which stayed longer for its rounds.
     HyStart,
 
-    /// A queue stood, and nothing more was delivered.
+    /// A queue stood, and no more was delivered.
     Queue,
 
-    /// SEARCH: what is sent no longer arrives in time.
+    /// SEARCH: the bytes delivered no longer follow those sent.
     Search,
 }
 
 impl SlowStartEndReason {
-    /// The name that qlog uses.
+    /// Returns the name in qlog.
     pub fn name(self) -> &'static str {
         match self {
             SlowStartEndReason::Loss => "loss",
@@ -163,13 +162,13 @@ impl SlowStartEndReason {
     }
 }
 
-/// The end of slow start, before any congestion or at the first.
+/// End of slow start, at or before the first congestion.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SlowStartEnd {
-    /// When it happened.
+    /// The time of the end.
     pub time: Instant,
 
-    /// Why.
+    /// The reason.
     pub reason: SlowStartEndReason,
 
     /// The congestion window before, in bytes.
@@ -179,14 +178,14 @@ pub struct SlowStartEnd {
     pub ssthresh: usize,
 }
 
-/// How far a path is from the end of its first slow start.
+/// Statistics of the first slow start of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SlowStartStats {
     /// When HyStart++ first noticed a longer RTT, and entered its conservative
     /// slow start.
     pub conservative_since: Option<Instant>,
 
-    /// The end, until slow start goes on. Reaching the ceiling of Careful Resume is
-    /// none.
+    /// The end; None again if slow start goes on. Reaching the ceiling of
+    /// Careful Resume is no end.
     pub end: Option<SlowStartEnd>,
 }

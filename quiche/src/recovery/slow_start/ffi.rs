@@ -1,5 +1,5 @@
-//! The choice of a slow-start exit in C, as `include/quiche_slow_start.h`
-//! declares it.
+//! C interface of slow-start exits, as `include/quiche_slow_start.h` declares
+//! it.
 
 use libc::c_int;
 
@@ -20,7 +20,7 @@ pub struct CSearchConfig {
 }
 
 impl CSearchConfig {
-    /// 0 stands for the default of the form.
+    /// Returns the settings, with the form's default for each 0.
     fn with_defaults(&self, form: SearchForm) -> SearchConfig {
         let default = match form {
             SearchForm::SentAgainstDelivered => SearchConfig::default(),
@@ -42,7 +42,8 @@ impl CSearchConfig {
     }
 }
 
-/// `enum quiche_slow_start_exit`; None for another number.
+/// Returns the exit of an `enum quiche_slow_start_exit`; None for another
+/// number.
 fn exit_from_c(exit: u32, search: CSearchConfig) -> Option<SlowStartExit> {
     let search = |form| SlowStartExit::Search(search.with_defaults(form));
 

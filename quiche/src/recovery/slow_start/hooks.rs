@@ -1,14 +1,14 @@
-//! Slow-start exits in the recovery of Reno and CUBIC: what SEARCH is told, and
-//! what becomes of the window when it speaks.
+//! Slow-start exits in the recovery of Reno and CUBIC: the input of SEARCH and
+//! of the watch for a queue, and the window at an exit.
 //!
 //! Phase by phase of Careful Resume (RFC 9959, 4.2.1): in reconnaissance an
-//! exit cancels the jump. In unvalidated SEARCH collects and decides nothing.
-//! SEARCH 4.0 keeps what it collected: it compares with what was sent, so that
-//! the size of the step does not matter. SEARCH 3.x begins again after the
+//! exit cancels the jump. In unvalidated SEARCH collects data and decides
+//! nothing. SEARCH 4.0 keeps the data: it compares with the bytes sent, so that
+//! the size of the step does not matter. SEARCH 3.x starts again after the
 //! phase, as a jump is no doubling: a small one looks like saturation, a large
-//! one hides it. The watch for a standing queue begins again as well, and leaves
-//! what follows a jump to `careful_resume/after_jump.rs`. After a safe retreat there is
-//! no first slow start any more.
+//! one hides it. The watch for a standing queue starts again as well, and
+//! leaves slow start after a jump to `careful_resume/after_jump.rs`. After a
+//! safe retreat the first slow start is over.
 
 use super::*;
 use crate::recovery::careful_resume::CarefulResume;
@@ -22,11 +22,11 @@ use crate::recovery::slow_start::SlowStartEndReason;
 use crate::recovery::StartupExitReason;
 use crate::recovery::MINIMUM_WINDOW_PACKETS;
 
-/// While the window drains, one packet leaves for so many that arrive.
+/// While the window drains, one packet leaves for this number of arrivals.
 const DRAIN_ACKED_PER_SENT: usize = 3;
 
 impl LegacyRecovery {
-    /// Packets in flight were sent.
+    /// Takes `bytes` in flight that were sent.
     pub(super) fn slow_start_on_sent(&mut self, bytes: usize) {
         self.slow_start.window = self.congestion.congestion_window;
 
@@ -35,8 +35,8 @@ impl LegacyRecovery {
         }
     }
 
-    /// The controller has answered an ACK, and grown its window from `before`:
-    /// where a queue may stand, not all of the growth stays.
+    /// Limits the growth of the window, which the controller has grown from
+    /// `before` on an ACK, if a queue may stand.
     fn limit_growth(&mut self, before: usize, bytes: usize, now: Instant) {
         let phase = self.careful_resume.as_ref().map(CarefulResume::phase);
         let is_limited = self
@@ -50,13 +50,13 @@ impl LegacyRecovery {
         }
 
         match phase {
-            // What it sees of the jump is no doubling.
+            // A jump is no doubling.
             Some(Phase::Unvalidated) => {
                 self.slow_start.queue = Some(Box::default());
                 return;
             },
 
-            // Nothing comes of a retreat that is not a congestion event.
+            // A retreat without a congestion event has no further consequence.
             Some(Phase::SafeRetreat) => {
                 self.slow_start.queue = None;
                 return;
@@ -75,7 +75,7 @@ impl LegacyRecovery {
         }
     }
 
-    /// The ACK is processed, but for Careful Resume.
+    /// Takes an ACK after the controller, before Careful Resume.
     pub(super) fn slow_start_on_ack(
         &mut self, before: usize, bytes: usize, now: Instant,
     ) {
@@ -108,16 +108,16 @@ impl LegacyRecovery {
         self.slow_start.window = self.congestion.congestion_window;
     }
 
-    /// Packets were lost, and the controller is going to answer. CUBIC, which
-    /// begins congestion avoidance at a queue as if there had been congestion,
-    /// would not, if they were sent before (RFC 9002, 7.3.2).
+    /// Takes a loss before the controller. CUBIC begins congestion avoidance at
+    /// a queue as if there had been congestion, and would not answer the loss
+    /// of packets that were sent before (RFC 9002, 7.3.2).
     pub(super) fn slow_start_before_loss(&mut self) {
         if self.slow_start.room.is_some() {
             self.congestion.congestion_recovery_start_time = None;
         }
     }
 
-    /// Packets were lost, and the controller has answered.
+    /// Takes a loss after the controller.
     pub(super) fn slow_start_on_loss(&mut self, lost: usize, now: Instant) {
         self.slow_start.drain = None;
         self.slow_start.room = None;
@@ -129,7 +129,7 @@ impl LegacyRecovery {
         }
     }
 
-    /// Slow start goes on when the queue at which it ended is gone.
+    /// Continues slow start once the queue at which it ended is gone.
     fn look_for_room(&mut self, before: usize, bytes: usize, now: Instant) {
         let app_limited = self.congestion.app_limited;
         let ack = self.ack_of(before, bytes, now);
@@ -141,16 +141,16 @@ impl LegacyRecovery {
             let ssthresh = &mut self.congestion.ssthresh;
             ssthresh.ssthresh = usize::MAX;
             ssthresh.startup_exit = None;
-            // The next congestion avoidance begins anew.
+            // The next congestion avoidance starts from its beginning.
             self.congestion.congestion_recovery_start_time = None;
         }
     }
 
-    /// The first loss ends Rapid Start.
+    /// Ends Rapid Start at the first loss.
     fn begin_convergence(&mut self) {
         let is_loss = self.congestion.ssthresh.startup_exit().is_some();
         let phase = self.careful_resume.as_ref().map(CarefulResume::phase);
-        // A jump has its own answer.
+        // Careful Resume answers the loss of a jump.
         let is_jump =
             !matches!(phase, None | Some(Phase::Reconnaissance | Phase::Normal));
 
@@ -163,14 +163,14 @@ impl LegacyRecovery {
         let convergence =
             Convergence::new(self.slow_start.window, after, last_packet);
 
-        // Persistent congestion has left less.
+        // Persistent congestion may have left less.
         if self.congestion.congestion_window == after {
             self.congestion.congestion_window = convergence.window();
             self.slow_start.convergence = Some(convergence);
         }
     }
 
-    /// The window is what has become of it, or less.
+    /// Sets the window to what `event` makes of it, if that is less.
     fn converge(&mut self, event: impl FnOnce(&mut Convergence)) {
         let Some(convergence) = self.slow_start.convergence.as_mut() else {
             return;
@@ -182,7 +182,7 @@ impl LegacyRecovery {
         let congestion = &mut self.congestion;
         congestion.congestion_window = congestion.congestion_window.min(window);
         congestion.ssthresh.ssthresh = congestion.congestion_window;
-        // What the window allows is all that may leave.
+        // Nothing beyond the window may leave.
         congestion.prr.snd_cnt = 0;
     }
 
@@ -224,7 +224,7 @@ impl LegacyRecovery {
             return;
         };
 
-        // There is no sample before this.
+        // There is no RTT sample yet.
         if self.rtt_stats.min_rtt().is_none() {
             return;
         }
@@ -243,7 +243,7 @@ impl LegacyRecovery {
                 }
             },
 
-            // Nothing comes of a retreat that is not a congestion event.
+            // A retreat without a congestion event has no further consequence.
             Some(Phase::SafeRetreat) => self.slow_start.search = None,
 
             _ if is_slow_start => {
@@ -260,7 +260,7 @@ impl LegacyRecovery {
         }
     }
 
-    /// SEARCH has found that what is sent no longer arrives in time.
+    /// Ends slow start after SEARCH has found saturation.
     fn leave_slow_start(&mut self) {
         let Some(search) = self.slow_start.search.take() else {
             return;
@@ -274,7 +274,7 @@ impl LegacyRecovery {
                 cut
             },
 
-            // What the window has beyond what is in flight is of no use.
+            // The window beyond the bytes in flight is of no use.
             Exit::Drain(target) => {
                 let in_flight = self.bytes_in_flight.get();
                 let window = window.min(in_flight.max(target));
@@ -289,7 +289,8 @@ impl LegacyRecovery {
         self.congestion.ssthresh.startup_exit = Some(exit);
     }
 
-    /// So many bytes have arrived: part of them may be replaced.
+    /// Drains the window after `bytes` have arrived: a part of them may be
+    /// replaced.
     fn drain(&mut self, bytes: usize) {
         let Some(target) = self.slow_start.drain else {
             return;
@@ -300,7 +301,7 @@ impl LegacyRecovery {
         *window = window.saturating_sub(arrived).max(target);
 
         // The controller has seen none of this: congestion avoidance begins
-        // with the next ACK, and CUBIC's plateau is the window by then.
+        // with the next ACK, and the window at that time is CUBIC's plateau.
         if *window == target {
             self.slow_start.drain = None;
         }

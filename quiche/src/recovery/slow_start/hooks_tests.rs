@@ -1,5 +1,5 @@
-//! SEARCH in the recovery, event by event: a recovery is brought into
-//! a state, and an ACK comes upon which SEARCH finds that slow start should end.
+//! SEARCH in the recovery, event by event: a recovery is brought into a state,
+//! and an ACK comes upon which SEARCH finds that slow start should end.
 
 use super::*;
 use crate::recovery::careful_resume::test_sender::legacy;
@@ -56,7 +56,8 @@ fn about_to_exit(form: SearchForm, now: Instant) -> (Box<Search>, Instant) {
     panic!("SEARCH finds no exit");
 }
 
-/// Gives the flow's recovery that SEARCH, and an ACK upon which it finds an exit.
+/// Gives the flow's recovery that SEARCH, and an ACK upon which it finds an
+/// exit.
 fn exit_found(flow: &mut Flow, form: SearchForm) -> &mut LegacyRecovery {
     let (search, at) = about_to_exit(form, flow.now);
     let recovery = legacy(&mut flow.recovery);

@@ -1,9 +1,9 @@
-//! The end of slow start: by HyStart++ (RFC 9406, upstream's), by a standing
-//! queue, by SEARCH, or by loss alone; what becomes known of it; and Rapid Start.
+//! Slow-start exits: HyStart++ (RFC 9406, upstream's), a standing queue,
+//! SEARCH, or loss alone; and Rapid Start.
 //!
-//! Owns the choice and its names, and the exit as an application and a log see
-//! it. Does not own the rules: those of HyStart++ are upstream's, those of
-//! SEARCH are in [`search`], those of a standing queue in [`overshoot`], what Careful Resume changes about HyStart++ is in
+//! The choice and its names, and the exit as an application and a log see it.
+//! The rules of SEARCH are in [`search`], those of a standing queue in
+//! [`overshoot`]. What Careful Resume changes about HyStart++ is in
 //! `careful_resume/hystart.rs`, and about SEARCH in `hooks.rs`.
 //!
 //! [`search`]: crate::recovery::search
@@ -35,18 +35,19 @@ use crate::Config;
 use crate::Result;
 
 impl Config {
-    /// Chooses what ends slow start on Reno and CUBIC, besides congestion.
-    /// BBR2 has a start of its own. [`SlowStartExit::Queue`] and
-    /// [`SlowStartExit::Rapid`] pace them: what leaves in bursts queues at every RTT.
+    /// Chooses what ends slow start of Reno and CUBIC, besides congestion. BBR2
+    /// has a startup phase of its own. [`SlowStartExit::Queue`] and
+    /// [`SlowStartExit::Rapid`] turn pacing on: bursts would queue at every
+    /// RTT.
     ///
-    /// Of this and [`enable_hystart()`], the later call decides: HyStart++ that
-    /// is enabled takes the place of every other.
+    /// The later call of this and [`enable_hystart()`] decides: enabling
+    /// HyStart++ replaces any other exit.
     ///
     /// The default value is [`SlowStartExit::HyStart`].
     ///
     /// # Errors
     ///
-    /// [`Error::CongestionControl`] for settings of SEARCH that make no sense:
+    /// [`Error::CongestionControl`] for invalid settings of SEARCH:
     /// a window outside 1 to 16 RTTs, bins outside 2 to 64, or a threshold that
     /// is not between 0 and 1.
     ///
@@ -79,7 +80,7 @@ impl Config {
 }
 
 impl RecoveryConfig {
-    // HyStart++ may have been enabled after another exit was chosen.
+    // HyStart++ may have been enabled after the choice of another exit.
     fn has_queue_exit(&self) -> bool {
         self.queue_exit && !self.hystart
     }
@@ -89,19 +90,19 @@ impl RecoveryConfig {
     }
 }
 
-/// The watch for a standing queue, and what it sees.
+/// Watch for a standing queue.
 #[derive(Debug, Default)]
 pub(super) struct QueueWatch {
     pub(super) path: PathHistory,
     pub(super) doubling: Doubling,
     /// Whether this is Rapid Start.
     is_rapid: bool,
-    /// Slow start goes on after others' queue ended it.
+    /// Slow start goes on after the queue of other flows had ended it.
     is_again: bool,
 }
 
 impl QueueWatch {
-    /// What the window may grow by, where no queue shows.
+    /// Returns the growth of the window if no queue shows.
     pub(super) fn growth(&self, ack: &AckSample) -> Growth {
         let excess = self.path.excess(ack).unwrap_or_default();
 
@@ -113,12 +114,12 @@ impl QueueWatch {
     }
 }
 
-/// What is followed on one path until its first slow start is over.
+/// State of one path until its first slow start is over.
 #[derive(Debug)]
 pub(crate) struct SlowStart {
     pub(super) search: Option<Box<Search>>,
     pub(super) queue: Option<Box<QueueWatch>>,
-    /// Whether the queue that ended it is gone.
+    /// The watch for the end of the queue that ended slow start.
     pub(super) room: Option<Box<Room>>,
     /// The window after the end of Rapid Start.
     pub(super) convergence: Option<Convergence>,
@@ -127,10 +128,10 @@ pub(crate) struct SlowStart {
     /// The window before the latest event, in bytes.
     pub(super) window: usize,
     pub(super) stats: SlowStartStats,
-    /// Of these, a log was told.
+    /// The part of the statistics that the log has.
     #[cfg(feature = "qlog")]
     logged: SlowStartStats,
-    /// The latest, unless a log was told.
+    /// The latest evaluation that the log does not have.
     #[cfg(feature = "qlog")]
     evaluation: Option<Evaluation>,
 }
@@ -163,13 +164,14 @@ impl SlowStart {
         self.stats
     }
 
-    /// Nothing more happens here.
+    /// Whether nothing more happens here.
     pub(super) fn is_over(&self) -> bool {
         let is_settled = self.drain.is_none() && self.convergence.is_none();
         self.stats.end.is_some() && is_settled
     }
 
-    /// It goes on, with what has been learnt: more carefully beside others.
+    /// Continues slow start after a queue that is gone: more carefully beside
+    /// other flows.
     pub(super) fn go_on(&mut self, gone: Gone) {
         let mut watch = QueueWatch::default();
 
@@ -190,8 +192,8 @@ impl SlowStart {
         self.drain.is_some()
     }
 
-    /// Slow start is over, for this reason, with this threshold in bytes.
-    /// Returns false if it was already.
+    /// Ends slow start, for `reason` and with `ssthresh` in bytes. Returns
+    /// false if it was over already.
     pub(super) fn on_end(
         &mut self, reason: SlowStartEndReason, ssthresh: usize, now: Instant,
     ) -> bool {

@@ -3,8 +3,9 @@
 //!
 //! SEARCH looks back by the latest RTT, which grows with the queue: with a
 //! window that doubles each RTT, 4.5 BDP are queued before the decision has an
-//! effect (4.0; 5.5 with 3.x). Where the buffer is shorter, loss comes first, so
-//! that the paths on which SEARCH ends slow start have a buffer of 6 BDP here.
+//! effect (4.0; 5.5 with 3.x). Where the buffer is shorter, loss comes first,
+//! so that the paths on which SEARCH ends slow start have a buffer of 6 BDP
+//! here.
 //!
 //! A buffer of 1 BDP is out of reach of SEARCH, whatever it looks back by. With
 //! the rate sent 2^t up to the link's (t = 0) and for an RTT beyond, then twice
@@ -67,8 +68,8 @@ fn search_ends_it_on_a_full_path(
     assert_eq!(flow.dropped, 0);
 }
 
-/// A queue that others make ends slow start far below what the path holds, which
-/// goes on when they have left.
+/// A queue that others make ends slow start far below what the path holds,
+/// which goes on when they have left.
 #[rstest]
 fn slow_start_goes_on_when_the_queue_of_others_is_gone(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
@@ -116,7 +117,8 @@ fn rapid_start_is_full_sooner_and_loses_little_where_a_bdp_is_buffered(
 }
 
 /// What is left of the window: the controller's decrease of what fits, somewhat
-/// less where a burst of the last round overflowed the buffer before it was full.
+/// less where a burst of the last round overflowed the buffer before it was
+/// full.
 #[rstest]
 #[case(CUBIC, 0.7)]
 #[case(Reno, 0.5)]
@@ -315,8 +317,8 @@ fn search_ends_it_after_a_jump(
     assert_eq!(flow.phase(), Phase::Normal);
 }
 
-/// Test 6: the path carries a half, or a quarter, of what the jump sends into it.
-/// Loss leads to the retreat, and no exit hides it.
+/// Test 6: the path carries a half, or a quarter, of what the jump sends into
+/// it. Loss leads to the retreat, and no exit hides it.
 #[rstest]
 #[case(BDP / 2)]
 #[case(BDP / 4)]
@@ -443,8 +445,8 @@ fn a_standing_queue_ends_it_without_loss(
     assert_eq!(flow.dropped, 0);
 }
 
-/// What was sent before the exit may be lost after it: the first loss is congestion
-/// (RFC 9002, 7.3.2).
+/// What was sent before the exit may be lost after it: the first loss is
+/// congestion (RFC 9002, 7.3.2).
 #[rstest]
 fn a_loss_after_the_exit_is_answered(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
@@ -464,9 +466,9 @@ fn a_loss_after_the_exit_is_answered(
     assert!(after < window * 3 / 4, "{window}, {after}");
 }
 
-/// After a jump to half of what the path holds, growth beyond the saved capacity
-/// loses nothing, whatever else ends slow start; and what is observed at its end
-/// is not limited.
+/// After a jump to half of what the path holds, growth beyond the saved
+/// capacity loses nothing, whatever else ends slow start; and what is observed
+/// at its end is not limited.
 #[rstest]
 #[case(BDP)]
 #[case(BDP * 3 / 4)]

@@ -1,11 +1,10 @@
-//! Slow-start exits in the connection's log, through qlog's own means for
-//! events that it does not know.
+//! Qlog events of slow-start exits, as events that qlog does not know.
 //!
 //! `slow_start:conservative_entered`: HyStart++ noticed a longer RTT.
 //! `slow_start:exited`: slow start is over; `reason` is `search`, `hystart`,
-//! `queue`, after which it may go on, or `loss`.
-//! `slow_start:search_evaluated`: the comparison that made SEARCH speak, and
-//! all others when [`SearchConfig::log_evaluations`] is set.
+//! `queue`, after which it may go on, or `loss`. `slow_start:search_evaluated`:
+//! the comparison with which SEARCH ends slow start, and all others if
+//! [`SearchConfig::log_evaluations`] is set.
 //!
 //! [`SearchConfig::log_evaluations`]: super::SearchConfig::log_evaluations
 
@@ -22,7 +21,7 @@ use super::SlowStartEnd;
 use crate::recovery::search::Evaluation;
 
 impl SlowStart {
-    /// The one that ends slow start is always worth it.
+    /// Keeps an evaluation for the log: always the one that ends slow start.
     pub(crate) fn keep_for_log(&mut self, evaluation: Option<Evaluation>) {
         let logs_all = self
             .search
@@ -34,7 +33,7 @@ impl SlowStart {
         }
     }
 
-    /// Writes what happened since the last call.
+    /// Writes the events since the last call.
     pub(crate) fn write_log(&mut self, streamer: &mut QlogStreamer) {
         if let Some(evaluation) = self.evaluation.take() {
             let data = evaluation_data(&evaluation);
@@ -68,7 +67,7 @@ fn write(streamer: &mut QlogStreamer, name: &str, data: Value, time: Instant) {
     streamer.add_event_with_instant(event, time).ok();
 }
 
-/// Windows are in bytes.
+/// Returns the data of an end, windows in bytes.
 fn end_data(end: &SlowStartEnd) -> Value {
     json!({
         "reason": end.reason.name(),
@@ -77,7 +76,7 @@ fn end_data(end: &SlowStartEnd) -> Value {
     })
 }
 
-/// Bytes, and the share of the expected ones that is missing.
+/// Returns the data of an evaluation, in bytes, and the missing share.
 fn evaluation_data(evaluation: &Evaluation) -> Value {
     json!({
         "difference": evaluation.difference,
@@ -97,7 +96,8 @@ mod tests {
     use crate::recovery::RecoveryOps;
     use crate::CongestionControlAlgorithm::CUBIC;
 
-    /// Returns the names and data of a log of a flow until its slow start is over.
+    /// Returns the names and data of a log of a flow until its slow start is
+    /// over.
     fn log_of(setting: Setting) -> Vec<(String, Value)> {
         let mut flow = Flow::new(setting);
         let buffer = LogBuffer::default();

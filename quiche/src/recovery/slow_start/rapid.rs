@@ -1,17 +1,17 @@
 //! Rapid Start (draft-kazuho-ccwg-rapid-start-02): the window triples while no
-//! queue shows, and after the first loss follows from what is delivered.
+//! queue shows, and follows from what is delivered after the first loss.
 //!
-//! Owns both rules. Does not own the watch for a queue, which ends Rapid Start as
-//! it ends doubling: [`overshoot`](crate::recovery::overshoot).
+//! The watch for a queue that ends it is in
+//! [`overshoot`](crate::recovery::overshoot).
 
 use std::time::Duration;
 
-/// The RTT of a path that is queueing exceeds the minimum by this, or by this
-/// part of it: section 3.2.
+/// Excess of the RTT, or the part of the minimum RTT, that shows a queue
+/// (section 3.2).
 const QUEUE: Duration = Duration::from_millis(4);
 const QUEUE_RTT_DIVISOR: u32 = 10;
 
-/// Whether the window may grow by twice what is acknowledged, when the latest
+/// Whether the window may grow by twice the acknowledged bytes, if the latest
 /// RTTs all exceed the minimum by `excess`.
 pub(in crate::recovery) fn may_triple(
     excess: Duration, min_rtt: Duration,
@@ -19,32 +19,33 @@ pub(in crate::recovery) fn may_triple(
     excess <= QUEUE.min(min_rtt / QUEUE_RTT_DIVISOR)
 }
 
-/// How much of the window an acknowledged byte takes, as a part of what the
-/// controller's decrease takes of the window: section 3.3.1.
+/// The part of the window that an acknowledged byte takes, relative to the
+/// controller's decrease (section 3.3.1).
 const K: f64 = 2.0 / 3.0;
 
-/// The window may have been so many times what the path holds.
+/// The most that the window may have been, as a multiple of what the path
+/// holds.
 const OVERSHOOT_MAX: f64 = 3.0;
 
-/// The first recovery after Rapid Start: first silence, then each byte that is
-/// acknowledged or lost takes its part of the window, so that what is left of it
-/// is the controller's decrease of what path and buffer hold, however much
-/// was lost (section 3.3).
+/// The first recovery after Rapid Start: silence first, then each byte that is
+/// acknowledged or lost takes its part of the window. The rest is the
+/// controller's decrease of what path and buffer hold, however much was lost
+/// (section 3.3).
 #[derive(Clone, Copy, Debug)]
 pub(in crate::recovery) struct Convergence {
     /// The controller's decrease factor.
     beta: f64,
     /// The least window, in bytes.
     floor: f64,
-    /// In bytes.
+    /// The window, in bytes.
     window: f64,
-    /// Recovery is over when a later packet is acknowledged.
+    /// The ACK of a later packet ends recovery.
     last_packet: u64,
 }
 
 impl Convergence {
-    /// Begins when a window of `before` bytes has met its first loss, upon which
-    /// the controller has reduced it to `after`.
+    /// Begins after the first loss at a window of `before` bytes, which the
+    /// controller has reduced to `after`.
     pub(in crate::recovery) fn new(
         before: usize, after: usize, last_packet: u64,
     ) -> Self {
@@ -72,7 +73,7 @@ impl Convergence {
         self.window = window.max(self.floor);
     }
 
-    /// In bytes.
+    /// Returns the window, in bytes.
     pub(in crate::recovery) fn window(&self) -> usize {
         self.window as usize
     }
@@ -81,8 +82,8 @@ impl Convergence {
         largest_acked > self.last_packet
     }
 
-    /// The plateau of CUBIC from then on, in bytes: twice what path and buffer
-    /// hold, as a doubling would have left it (section 3.3.3).
+    /// Returns the plateau of CUBIC after recovery, in bytes: twice what path
+    /// and buffer hold, as after a doubling (section 3.3.3).
     pub(in crate::recovery) fn plateau(&self) -> f64 {
         2.0 * self.window / self.beta
     }

@@ -25,7 +25,8 @@ fn each_name_means_what_it_names() {
     }
 }
 
-/// draft-chung-ccwg-search-09's one implementation, and draft-chung-ietf-ccwg-00.
+/// draft-chung-ccwg-search-09's one implementation, and
+/// draft-chung-ietf-ccwg-00.
 #[test]
 fn each_form_has_its_threshold() {
     assert_eq!(SearchConfig::default().threshold, 0.26);

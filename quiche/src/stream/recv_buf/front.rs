@@ -1,9 +1,9 @@
-//! Front of a receive buffer: what can be read, without taking it.
+//! Front of a receive buffer, which can be read without taking it.
 
 use super::RecvBuf;
 
 impl RecvBuf {
-    /// The first piece of what can be read.
+    /// Returns the first chunk that can be read.
     pub fn front(&self) -> Option<&[u8]> {
         let (_, piece) = self.data.first_key_value()?;
         let is_next = piece.off() == self.off && self.error.is_none();

@@ -1,5 +1,5 @@
-//! Data that ends a full packet: it is sealed out of the buffer that the application
-//! gave, and not copied into the packet first.
+//! Tail of a full packet: data that is sealed from the application's buffer,
+//! and not copied into the packet first.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ impl<B: AsRef<[u8]>> Tail<B> {
         &self.buffer.as_ref()[self.range.clone()]
     }
 
-    /// Copies what it begins with, as much as fits. It is the rest from then on.
+    /// Copies the beginning of the data, as much as fits, and keeps the rest.
     pub fn copy_front(&mut self, out: &mut [u8]) {
         out.copy_from_slice(&self.as_slice()[..out.len()]);
         self.range.start += out.len();
@@ -25,8 +25,8 @@ impl<B: AsRef<[u8]>> Tail<B> {
 }
 
 impl<F: BufFactory> SendBuf<F> {
-    /// As `emit()` of exactly so many bytes, if they are in one buffer. Returns them,
-    /// and whether the stream ends with them.
+    /// Does as `emit()` of `len` bytes, if they are in one buffer. Returns
+    /// them, and whether the stream ends with them.
     pub fn emit_tail(&mut self, len: usize) -> Option<(Tail<F::Buf>, bool)> {
         self.skip_empty();
         let next = self.data.get_mut(self.pos)?;
