@@ -56,7 +56,7 @@ impl fmt::Display for Mode {
             Mode::First => "first connection",
             Mode::CarefulResume => "Careful Resume",
             Mode::Later => "later connections",
-            Mode::Visit => "from a cold store",
+            Mode::Visit => "from an empty store",
         })
     }
 }
@@ -205,7 +205,7 @@ mod tests {
     fn visit_has_its_number() {
         let first = Download { mode: Mode::Visit, visit: Some(1), ..resumed() };
         let second = Download { visit: Some(2), ..first.clone() };
-        assert_eq!(second.title(), "p, visit 2 from a cold store, run 1");
+        assert_eq!(second.title(), "p, visit 2 from an empty store, run 1");
         assert_eq!(
             [first.may_jump(), second.may_jump(), resumed().may_jump()],
             [false, true, true]

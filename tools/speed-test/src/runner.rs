@@ -360,7 +360,7 @@ pub fn about(plan: &Plan) -> Vec<String> {
          before each later connection the server was restarted and found that state on disk."
             .into(),
         format!(
-            "Visits from a cold store are {VISITS} connections, each with a server of its own, that \
+            "Visits from an empty store are {VISITS} connections, each with a server of its own, that \
              download the file one after the other from a store that is empty at first; {} such \
              series a path.",
             plan.runs.min(VISIT_RUNS_MAX)

@@ -36,7 +36,7 @@ pub fn failures(downloads: &[Download]) -> Vec<String> {
     judged.chain(unjudged(downloads)).chain(unlearnt(downloads)).collect()
 }
 
-/// Returns the paths whose visits from a cold store were not fast in time, one line each.
+/// Returns the paths whose visits from an empty store were not fast in time, one line each.
 fn unlearnt(downloads: &[Download]) -> Vec<String> {
     let late = |group: &Group| {
         let ttlb_ms = |is: &dyn Fn(&Row) -> bool| Some(group.rows.iter().find(|r| is(r))?.ttlb_ms);
@@ -47,7 +47,7 @@ fn unlearnt(downloads: &[Download]) -> Vec<String> {
         let fills = group.object_bytes as f64 >= bdp_bytes;
         (fills && visit_ms > LEARNT_TOLERANCE * taught_ms).then(|| {
             format!(
-                "{}: visit {LEARNT_VISIT} from a cold store takes {visit_ms:.0} ms, more than 10 % \
+                "{}: visit {LEARNT_VISIT} from an empty store takes {visit_ms:.0} ms, more than 10 % \
                  longer than {taught_ms:.0} ms with all that is known of the path",
                 group.path
             )
@@ -247,7 +247,7 @@ mod tests {
         };
         assert_eq!(failures(&all(318.0)), [""; 0]);
         let late = failures(&all(320.0));
-        assert!(late.len() == 1 && late[0].contains("visit 3 from a cold store"), "{late:?}");
+        assert!(late.len() == 1 && late[0].contains("visit 3 from an empty store"), "{late:?}");
 
         let mut no_jump = all(318.0);
         no_jump[2].phases = sequence(&["reconnaissance", "normal"]);

@@ -48,7 +48,7 @@ impl PhaseRule {
         })?;
         check(is_in_table(old, event.new, trigger), Rule::PhaseOrder, step)?;
         if event.new == Phase::Unvalidated {
-            check(self.given, Rule::PhaseOrder, || format!("{} without a saved set", step()))?;
+            check(self.given, Rule::PhaseOrder, || format!("{} without saved parameters", step()))?;
             let again = std::mem::replace(&mut self.jumped, true);
             check(!again, Rule::OneJump, || "a second jump".to_owned())?;
         }

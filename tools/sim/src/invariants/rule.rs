@@ -51,7 +51,7 @@ impl fmt::Display for Rule {
             Self::PipeSize => "the pipe size is what was in flight and then acknowledged",
             Self::PhaseOrder => "phases follow each other as RFC 9959 has it",
             Self::OneJump => "a connection jumps once at most",
-            Self::OneClaim => "a saved set is claimed by one connection at a time",
+            Self::OneClaim => "saved parameters are claimed by one connection at a time",
             Self::ClaimedJump => "only the holder of the claim jumps",
             Self::Forgotten => "what a connection has retreated with is not used again",
         })

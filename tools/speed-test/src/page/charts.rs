@@ -100,7 +100,7 @@ pub fn times(group: &Group) -> anyhow::Result<String> {
     times_of(group, &rows)
 }
 
-/// Draws the same of visits from a cold store, beside Careful Resume with a store that
+/// Draws the same of visits from an empty store, beside Careful Resume with a store that
 /// knows the path; None without visits.
 pub fn visits(group: &Group) -> anyhow::Result<Option<String>> {
     let mut rows: Vec<&Row> = group.rows.iter().filter(|r| r.visit.is_some()).collect();

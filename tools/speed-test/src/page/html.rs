@@ -119,7 +119,7 @@ fn table_row(row: &Row) -> String {
 fn figures(group: &Group, section: &Section) -> String {
     let mut out = format!("<h2>{}</h2>\n{}\n", escape(group.path), section.times);
     if let Some(visits) = &section.visits {
-        out += &format!("<h3>Visits from a cold store</h3>\n{visits}\n");
+        out += &format!("<h3>Visits from an empty store</h3>\n{visits}\n");
         out += &note(
             "The same object again and again, when nothing is known of the path at first: each visit \
              learns from those before it.",

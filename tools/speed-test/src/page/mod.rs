@@ -133,7 +133,7 @@ mod tests {
         }
         let page = render(&Heading::default(), &all, &|_| None).expect("rendered");
         assert_eq!(page.matches("<svg").count(), 2);
-        for part in ["Visits from a cold store", "visit 1 from", "visit 3 from"] {
+        for part in ["Visits from an empty store", "visit 1 from", "visit 3 from"] {
             assert!(page.contains(part), "{part}");
         }
     }

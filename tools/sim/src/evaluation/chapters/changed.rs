@@ -69,7 +69,7 @@ fn jumps(pairs: &[Pair]) -> Verdict {
 
 fn costs(pairs: &[Pair]) -> Verdict {
     let cost = |p: &Pair| Figure::new(p.careful.label(), -p.saved_rtts());
-    let rule = "changed: at most 2 RTTs slower where the saved set says at most 2 BDP";
+    let rule = "changed: at most 2 RTTs slower if at most 2 BDP are saved";
     let figures = pairs.iter().filter(|p| saved(p).0 <= 2.0).map(cost).collect();
     Verdict::at_most(rule, COST_RTTS_MAX, (2, " RTTs"), figures)
 }

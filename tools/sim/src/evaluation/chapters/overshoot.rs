@@ -71,7 +71,7 @@ impl Group<'_> {
 pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     let pairs = chapter.pairs();
     let groups = groups(&pairs);
-    let mut html = page::heading("Packets lost, mean over rates and saved sets");
+    let mut html = page::heading("Packets lost, mean over rates and saved capacities");
     html += &bars(&chart(&groups))?;
     let heads = [
         "path, controller",

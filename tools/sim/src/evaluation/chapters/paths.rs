@@ -43,7 +43,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         html += &gain_table("path, object", &of_cc.iter().map(|p| row(p)).collect::<Vec<_>>());
     }
     html += &report::page::note(&format!(
-        "Black lines: the fluid bound of that bar. The published ratios are those of the published \
+        "Black lines: the bound of that bar. The published ratios are those of the published \
          median times; their object sizes are not published. P8's times are another implementation's. \
          {RENO}"
     ));
