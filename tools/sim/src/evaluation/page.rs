@@ -75,11 +75,12 @@ pub fn range(values: impl Iterator<Item = f64>, digits: usize) -> String {
 pub fn html(findings: &[(&Chapter, Findings)], verdicts: &[Verdict]) -> String {
     let mut out = paragraph(
         "Whole connections of the patched quiche, HTTP/3 included, simulated in virtual time over \
-         modelled paths. Careful Resume is given a saved path state; slow start has Careful Resume \
-         off, and pacing unless its exit needs it. TTLB is the time from the client's first packet to the last byte, handshake \
-         included. A bound is the least time that a fluid model allows: what is measured cannot be \
-         below it, and how close it comes is the figure to quote. BDP is the path's rate times its \
-         RTT. Figures of several runs are medians unless said otherwise.",
+         modelled paths. With Careful Resume, the store holds saved path state; slow start has \
+         Careful Resume off, and pacing as well unless its exit needs it. TTLB is the time from \
+         the client's first packet to the last byte, including the handshake. A bound is the \
+         shortest time that a fluid model allows: no measurement can be below it, and how close \
+         one comes is the figure to quote. BDP is the path's rate times its RTT. Figures of \
+         several runs are medians unless stated otherwise.",
     );
     out += &summary(verdicts);
     out += &published(findings);
@@ -109,16 +110,16 @@ fn summary(verdicts: &[Verdict]) -> String {
     let broken: Vec<&Verdict> = verdicts.iter().filter(|v| !v.is_met()).collect();
     let missed = verdicts.iter().filter(|v| v.is_met() && !v.missed.is_empty()).count();
     let mut out = match (broken.len(), missed) {
-        (0, 0) => good("All rules are obeyed."),
-        (0, missed) => good(&format!("All rules are obeyed; {missed} aims are missed.")),
-        (broken, _) => heading(&format!("{broken} of {} rules are broken", verdicts.len())),
+        (0, 0) => good("All rules are met."),
+        (0, missed) => good(&format!("All rules are met; {missed} aims are missed.")),
+        (broken, _) => heading(&format!("{broken} of {} rules are violated", verdicts.len())),
     };
     for verdict in broken {
         out += &bad(&verdict.rule, &shortened(verdict.breaches.clone()));
     }
     let missed = verdicts.iter().flat_map(|v| shortened(v.missed.clone()));
     let missed: Vec<String> = missed.collect();
-    out += &bad("Aims that are missed, without breaking a rule", &missed);
+    out += &bad("Missed aims, which violate no rule", &missed);
 
     let row = |v: &Verdict| vec![v.rule.clone(), mark(v).into(), v.found.clone()];
     let rows: Vec<Vec<String>> = verdicts.iter().map(row).collect();
@@ -127,9 +128,9 @@ fn summary(verdicts: &[Verdict]) -> String {
 
 fn mark(verdict: &Verdict) -> &'static str {
     match (verdict.is_met(), verdict.missed.is_empty()) {
-        (true, true) => "✓ obeyed",
+        (true, true) => "✓ met",
         (true, false) => "○ aim missed",
-        (false, _) => "✗ broken",
+        (false, _) => "✗ violated",
     }
 }
 

@@ -67,7 +67,7 @@ fn good_outcomes_break_no_rule() {
     let files = files();
     let evaluation = report_of(&files, &outcomes(&files)).expect("reported");
     assert_eq!(evaluation.breaches().collect::<Vec<_>>(), [""; 0]);
-    assert!(evaluation.html.contains("rules are obeyed"));
+    assert!(evaluation.html.contains("rules are met"));
 }
 
 /// Makes the first flow's bottleneck drop `bdp` BDPs more.

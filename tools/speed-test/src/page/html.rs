@@ -81,11 +81,11 @@ fn table(groups: &[Group]) -> String {
     ];
     let explained = note(
         "TTLB is the time to the last byte, median of the runs, from the client's first packet, \
-         handshake included. The bound is the least time that a fluid model allows. RTTs saved \
-         and ratio compare with slow start, or else with the first connection, on the same \
-         server. saved_cwnd is the window that was restored from the store, median of the runs; \
-         BDP is the path's rate times its RTT. Lost packets are those the server declared lost, \
-         median of the runs.",
+         including the handshake. The bound is the shortest time that a fluid model allows. RTTs \
+         saved and ratio compare with slow start, or else with the first connection, on the same \
+         server. saved_cwnd is the window from the store, median of the runs; BDP is the path's \
+         rate times its RTT. Lost packets are those that the server declared lost, median of the \
+         runs.",
     );
     let table = report::page::table(&heads, &rows);
     format!("<h2>Results</h2>\n<div class=\"phases\">{table}</div>{explained}")
@@ -121,8 +121,8 @@ fn figures(group: &Group, section: &Section) -> String {
     if let Some(visits) = &section.visits {
         out += &format!("<h3>Visits from an empty store</h3>\n{visits}\n");
         out += &note(
-            "The same object again and again, when nothing is known of the path at first: each visit \
-             learns from those before it.",
+            "The same object again and again, starting with an empty store: each visit benefits from \
+             those before it.",
         );
     }
     if section.timelines.is_empty() {
