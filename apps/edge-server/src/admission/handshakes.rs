@@ -62,7 +62,7 @@ mod tests {
     use prometheus_client::registry::Registry;
 
     #[test]
-    fn handshakes_are_counted_while_guarded_and_when_they_end() {
+    fn handshakes_are_counted_under_way_and_by_outcome() {
         let mut registry = Registry::default();
         let handshakes = Handshakes::new(AdmissionMetrics::register(&mut registry));
         let client = "192.0.2.7".parse().unwrap();

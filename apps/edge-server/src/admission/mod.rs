@@ -48,7 +48,7 @@ pub enum Decision {
     Refuse(Refusal),
 }
 
-/// What an accepted connection begins with.
+/// Validation, permit and guard of an accepted connection.
 pub struct Acceptance {
     /// Validation of the client's address by its token.
     pub validation: Option<AddressValidation>,

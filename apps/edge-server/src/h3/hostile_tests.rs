@@ -32,7 +32,7 @@ fn request(fields: &[(&str, &str)]) -> Vec<h3::Header> {
 
 proptest! {
     #[test]
-    fn ranges_are_apart_and_within(
+    fn ranges_are_disjoint_and_within_the_length(
         field in text(&["bytes=", "0", "7", "-", "-", ",", " ", "5-4", "=", "1-9", "18446744073709551615"]),
         length in prop_oneof![0..20_u64, Just(u64::MAX)],
     ) {
@@ -45,7 +45,7 @@ proptest! {
     }
 
     #[test]
-    fn places_go_down_only(
+    fn url_paths_stay_below_the_root(
         path in text(&["/", "/", ".", "..", "%2e", "%2f", "%5c", "%00", "%", "a", "\\", "//", "%c0%ae"]),
     ) {
         if let Some(place) = UrlPath::parse(&path) {
@@ -57,7 +57,7 @@ proptest! {
     }
 
     #[test]
-    fn fields_of_any_kind_are_judged(
+    fn any_conditional_fields_are_evaluated(
         name in proptest::sample::select(&[
             "if-match", "if-none-match", "if-range", "if-modified-since",
             "if-unmodified-since", "content-length", "host", "te", "expect",
@@ -73,7 +73,7 @@ proptest! {
     }
 
     #[test]
-    fn header_sections_of_any_bytes_are_read(
+    fn any_header_section_is_read(
         section in proptest::collection::vec((any::<Vec<u8>>(), any::<Vec<u8>>()), 0..4),
         authority in text(&["a", ":", "[", "]", "::1", "443", "@", ".", "%"]),
     ) {
@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn preferences_of_any_kind_are_read(
+    fn any_coding_preferences_are_read(
         value in text(&["br", "gzip", "zstd", "*", ";", "q=", "0.5", "1", ",", "identity", "u=", "i", "?0", "("]),
     ) {
         let codings = content_coding::accepted([value.as_str()].into_iter());

@@ -1,4 +1,4 @@
-//! HTTP/3 between two ends in one thread: packets go over when a test says so, and
+//! HTTP/3 between two endpoints in one thread: packets go over when a test says so, and
 //! what has been handed to the transport can be looked at before it leaves.
 
 use std::net::SocketAddr;
@@ -19,16 +19,16 @@ use crate::quic::Transport;
 
 quiche::stand_ins!();
 
-struct Ends {
+struct Endpoints {
     client: quiche::Connection,
-    asker: h3::Connection,
+    client_h3: h3::Connection,
     server: Quic,
     http: Session,
     virtual_hosts: VirtualHosts,
     limits: Limits,
     scratch: Vec<u8>,
 
-    /// What responses wait for.
+    /// Reads that responses wait for.
     fetches: Vec<(u64, FileRange)>,
 }
 
@@ -71,34 +71,35 @@ fn carry<F: BufFactory, T: BufFactory>(
     true
 }
 
-impl Ends {
-    /// Both ends of a connection on which nothing has been asked.
+impl Endpoints {
+    /// Returns both endpoints of a connection without requests.
     fn connect() -> Self {
         Self::connect_to(tempfile::tempdir().unwrap().path())
     }
 
-    /// The same, of a server of this folder.
+    /// Returns the same, of a server of this folder.
     fn connect_to(root: &Path) -> Self {
         Self::connect_with(root, 1 << 20)
     }
 
-    /// The same, with a client that takes so many bytes of a response before it reads.
+    /// Returns the same, with a client whose streams have this window in bytes.
     fn connect_with(root: &Path, window: u64) -> Self {
         let config = config(root);
         let certificates = Certificates::read(&config).unwrap();
         let mut transport =
             Transport::new(&config.flags, &certificates, secrets::open(None).unwrap()).unwrap();
         let [here, there] = addresses();
-        let mut asking = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
-        asking.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();
-        asking.verify_peer(false);
-        asking.set_initial_max_data(10 << 20);
-        asking.set_initial_max_stream_data_bidi_local(window);
-        asking.set_initial_max_stream_data_uni(1 << 20);
-        asking.set_initial_max_streams_uni(3);
+        let mut client_config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
+        client_config.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();
+        client_config.verify_peer(false);
+        client_config.set_initial_max_data(10 << 20);
+        client_config.set_initial_max_stream_data_bidi_local(window);
+        client_config.set_initial_max_stream_data_uni(1 << 20);
+        client_config.set_initial_max_streams_uni(3);
         let id = |bytes| ConnectionId::from_ref(bytes);
         let mut client =
-            quiche::connect(Some("localhost"), &id(&[1; 8]), here, there, &mut asking).unwrap();
+            quiche::connect(Some("localhost"), &id(&[1; 8]), here, there, &mut client_config)
+                .unwrap();
         let mut server =
             quiche::accept_with_buf_factory(&id(&[2; 8]), None, there, here, &mut transport.quic)
                 .unwrap();
@@ -107,15 +108,15 @@ impl Ends {
         {}
         assert!(client.is_established() && server.is_established());
 
-        let asker =
+        let client_h3 =
             h3::Connection::with_transport(&mut client, &h3::Config::new().unwrap()).unwrap();
         let limits = config.flags.limits.clone();
         let http =
             Session::new(&mut server, &transport.http, &limits, false, clock::now()).unwrap();
         let virtual_hosts = VirtualHosts::open(&config).unwrap();
-        let mut ends = Self {
+        let mut endpoints = Self {
             client,
-            asker,
+            client_h3,
             server,
             http,
             virtual_hosts,
@@ -123,24 +124,24 @@ impl Ends {
             scratch: vec![0; 1 << 16],
             fetches: Vec::new(),
         };
-        ends.deliver();
-        carry(&mut ends.server, &mut ends.client, usize::MAX);
-        ends
+        endpoints.deliver();
+        carry(&mut endpoints.server, &mut endpoints.client, usize::MAX);
+        endpoints
     }
 
-    fn ask(&mut self, path: &str, priority: Option<&str>) -> u64 {
+    fn request(&mut self, path: &str, priority: Option<&str>) -> u64 {
         let mut fields = request("GET", path);
         fields.extend(priority.map(|said| h3::Header::new(b"priority", said.as_bytes())));
-        self.asker.send_request(&mut self.client, &fields, true).unwrap()
+        self.client_h3.send_request(&mut self.client, &fields, true).unwrap()
     }
 
     fn prioritize(&mut self, stream: u64, urgency: u8) {
         let priority = h3::Priority::new(urgency, false);
         let client = &mut self.client;
-        self.asker.send_priority_update_for_request(client, stream, &priority).unwrap();
+        self.client_h3.send_priority_update_for_request(client, stream, &priority).unwrap();
     }
 
-    /// What the client has said arrives, and is answered into the transport.
+    /// Delivers the client's packets, and writes responses into the transport.
     fn deliver(&mut self) {
         carry(&mut self.client, &mut self.server, usize::MAX);
         let (virtual_hosts, limits) = (&self.virtual_hosts, &self.limits);
@@ -161,7 +162,7 @@ impl Ends {
         self.fetches.extend(fetches);
     }
 
-    /// All that the server has to send arrives after so long.
+    /// Delivers the server's packets after a one-way delay.
     fn reply_after(&mut self, way: Duration, time: &Simulation) {
         let mut flight = Vec::new();
         let mut packet = [0; 1500];
@@ -174,50 +175,53 @@ impl Ends {
         }
     }
 
-    /// What is given up when so many intervals have passed.
+    /// Returns what is cancelled when so many intervals have passed.
     fn stalled(&mut self, intervals: u32) -> StalledCounts {
         let later = clock::now() + intervals * self.limits.stall_time();
         self.http.cancel_stalled(&mut self.server, later)
     }
 
-    /// The order in which responses come to the client, packet by packet.
+    /// Returns the order in which responses arrive, packet by packet.
     fn order(&mut self, count: usize) -> Vec<u64> {
-        let mut begun = Vec::new();
+        let mut started = Vec::new();
         let mut body = [0; 4096];
-        while begun.len() < count {
-            assert!(carry(&mut self.server, &mut self.client, 1), "only {begun:?} have come");
-            while let Ok((stream, event)) = self.asker.poll(&mut self.client) {
+        while started.len() < count {
+            assert!(carry(&mut self.server, &mut self.client, 1), "only {started:?} have come");
+            while let Ok((stream, event)) = self.client_h3.poll(&mut self.client) {
                 match event {
-                    h3::Event::Headers { .. } => begun.push(stream),
+                    h3::Event::Headers { .. } => started.push(stream),
                     h3::Event::Data => {
-                        while self.asker.recv_body(&mut self.client, stream, &mut body).is_ok() {}
+                        while self.client_h3.recv_body(&mut self.client, stream, &mut body).is_ok()
+                        {
+                        }
                     }
                     _ => (),
                 }
             }
         }
-        begun
+        started
     }
 }
 
 #[test]
 fn urgent_response_overtakes_queued_bytes() {
-    let mut ends = Ends::connect();
-    let bulk = ends.ask("/bytes/5000", None);
-    ends.deliver();
-    assert_eq!(ends.http.unsent_bytes(), 0);
-    let urgent = ends.ask("/bytes/3000", Some("u=0"));
-    ends.deliver();
-    assert_eq!(ends.http.unsent_bytes(), 0);
-    assert_eq!(ends.order(2), [urgent, bulk]);
+    let mut endpoints = Endpoints::connect();
+    let bulk = endpoints.request("/bytes/5000", None);
+    endpoints.deliver();
+    assert_eq!(endpoints.http.unsent_bytes(), 0);
+    let urgent = endpoints.request("/bytes/3000", Some("u=0"));
+    endpoints.deliver();
+    assert_eq!(endpoints.http.unsent_bytes(), 0);
+    assert_eq!(endpoints.order(2), [urgent, bulk]);
 }
 
 #[test]
 fn requests_at_once_are_answered_in_order() {
-    let mut ends = Ends::connect();
-    let asked: Vec<_> = (0..=EVENTS_MAX).map(|_| ends.ask("/bytes/10", None)).collect();
-    ends.deliver();
-    assert_eq!(ends.order(asked.len()), asked);
+    let mut endpoints = Endpoints::connect();
+    let requested: Vec<_> =
+        (0..=EVENTS_MAX).map(|_| endpoints.request("/bytes/10", None)).collect();
+    endpoints.deliver();
+    assert_eq!(endpoints.order(requested.len()), requested);
 }
 
 #[test]
@@ -234,31 +238,31 @@ fn content_of_a_refused_request_closes_nothing() {
     let trailers = [h3::Header::new(b"x", b"y")];
     for (fields, after_goaway, expected) in table {
         for (body, has_trailers) in [(&b"body"[..], false), (b"", true), (b"body", true)] {
-            let mut ends = Ends::connect();
+            let mut endpoints = Endpoints::connect();
             if after_goaway {
-                ends.http.go_away(&mut ends.server, true);
+                endpoints.http.go_away(&mut endpoints.server, true);
             }
-            let (asker, client) = (&mut ends.asker, &mut ends.client);
-            let stream = asker.send_request(client, &fields, false).unwrap();
+            let (client_h3, client) = (&mut endpoints.client_h3, &mut endpoints.client);
+            let stream = client_h3.send_request(client, &fields, false).unwrap();
             if !body.is_empty() {
-                asker.send_body(client, stream, body, !has_trailers).unwrap();
+                client_h3.send_body(client, stream, body, !has_trailers).unwrap();
             }
             if has_trailers {
-                asker.send_additional_headers(client, stream, &trailers, true, true).unwrap();
+                client_h3.send_additional_headers(client, stream, &trailers, true, true).unwrap();
             }
-            ends.deliver();
-            ends.deliver();
-            carry(&mut ends.server, &mut ends.client, usize::MAX);
-            let outcome = std::iter::from_fn(|| ends.asker.poll(&mut ends.client).ok()).find_map(
-                |(_, event)| match event {
-                    h3::Event::Headers { list, .. } => Some(Ok(list[0].value().to_vec())),
-                    h3::Event::Reset(code) => Some(Err(code)),
-                    _ => None,
-                },
-            );
+            endpoints.deliver();
+            endpoints.deliver();
+            carry(&mut endpoints.server, &mut endpoints.client, usize::MAX);
+            let outcome =
+                std::iter::from_fn(|| endpoints.client_h3.poll(&mut endpoints.client).ok())
+                    .find_map(|(_, event)| match event {
+                        h3::Event::Headers { list, .. } => Some(Ok(list[0].value().to_vec())),
+                        h3::Event::Reset(code) => Some(Err(code)),
+                        _ => None,
+                    });
             let case = format!("{fields:?} {body:?} {has_trailers}");
             assert_eq!(outcome, Some(expected.map(|status| status.as_bytes().to_vec())), "{case}");
-            assert_eq!(ends.server.local_error(), None, "{case}");
+            assert_eq!(endpoints.server.local_error(), None, "{case}");
         }
     }
 }
@@ -266,17 +270,19 @@ fn content_of_a_refused_request_closes_nothing() {
 #[test]
 fn small_response_arrives_whole_with_any_window() {
     for window in [200, 500, 1000, 1100, 1 << 20] {
-        let mut ends = Ends::connect_with(tempfile::tempdir().unwrap().path(), window);
-        let stream = ends.ask("/bytes/1000", None);
+        let mut endpoints = Endpoints::connect_with(tempfile::tempdir().unwrap().path(), window);
+        let stream = endpoints.request("/bytes/1000", None);
         let mut body = Vec::new();
         let mut piece = [0; 100];
         let is_over = (0..200).any(|_| {
-            ends.deliver();
-            carry(&mut ends.server, &mut ends.client, usize::MAX);
+            endpoints.deliver();
+            carry(&mut endpoints.server, &mut endpoints.client, usize::MAX);
             let mut is_over = false;
-            while let Ok((of, event)) = ends.asker.poll(&mut ends.client) {
+            while let Ok((of, event)) = endpoints.client_h3.poll(&mut endpoints.client) {
                 is_over |= (of, event) == (stream, h3::Event::Finished);
-                while let Ok(count) = ends.asker.recv_body(&mut ends.client, stream, &mut piece) {
+                while let Ok(count) =
+                    endpoints.client_h3.recv_body(&mut endpoints.client, stream, &mut piece)
+                {
                     body.extend_from_slice(&piece[..count]);
                 }
             }
@@ -285,10 +291,10 @@ fn small_response_arrives_whole_with_any_window() {
         assert!(is_over, "{} bytes have come, {window} at once", body.len());
         let expected: Vec<_> = (0..1000_usize).map(|at| (at ^ (at >> 8)) as u8).collect();
         assert!(body == expected, "{window}");
-        assert_eq!(ends.http.exchanges.take_finished().count(), 0);
-        ends.deliver();
-        ends.deliver();
-        let ended: Vec<_> = ends.http.exchanges.take_finished().collect();
+        assert_eq!(endpoints.http.exchanges.take_finished().count(), 0);
+        endpoints.deliver();
+        endpoints.deliver();
+        let ended: Vec<_> = endpoints.http.exchanges.take_finished().collect();
         assert_eq!(ended.len(), 1);
         assert_eq!((ended[0].bytes, ended[0].complete), (1000, true));
     }
@@ -297,36 +303,36 @@ fn small_response_arrives_whole_with_any_window() {
 // The kernel never says of these files that they are in memory.
 #[test]
 fn response_that_waits_for_the_disk_lets_others_go() {
-    let mut ends = Ends::connect_to(Path::new("/sys/kernel"));
+    let mut endpoints = Endpoints::connect_to(Path::new("/sys/kernel"));
     let length = std::fs::read("/sys/kernel/notes").unwrap().len() as u64;
-    let waiting = ends.ask("/notes", None);
-    let other = ends.ask("/bytes/3000", Some("u=7"));
-    ends.deliver();
-    ends.deliver();
-    assert_eq!(ends.http.unsent_bytes(), length, "the other has been sent");
-    assert_eq!(ends.fetches.len(), 1, "it is asked for once");
-    assert_eq!(ends.order(2), [waiting, other]);
+    let waiting = endpoints.request("/notes", None);
+    let other = endpoints.request("/bytes/3000", Some("u=7"));
+    endpoints.deliver();
+    endpoints.deliver();
+    assert_eq!(endpoints.http.unsent_bytes(), length, "the other has been sent");
+    assert_eq!(endpoints.fetches.len(), 1, "one read is requested");
+    assert_eq!(endpoints.order(2), [waiting, other]);
 
-    let (stream, range) = ends.fetches.remove(0);
-    ends.http.on_fetched(stream, range.read());
-    ends.deliver();
-    assert_eq!(ends.http.unsent_bytes(), 0);
+    let (stream, range) = endpoints.fetches.remove(0);
+    endpoints.http.on_fetched(stream, range.read());
+    endpoints.deliver();
+    assert_eq!(endpoints.http.unsent_bytes(), 0);
 }
 
 #[test]
 fn failed_read_resets_its_stream_only() {
-    let mut ends = Ends::connect_to(Path::new("/sys/kernel"));
-    let failing = ends.ask("/notes", None);
-    ends.deliver();
-    ends.http.on_fetched(failing, Err(io::ErrorKind::UnexpectedEof.into()));
-    let other = ends.ask("/bytes/3000", None);
-    ends.deliver();
-    assert_eq!(ends.http.unsent_bytes(), 0);
-    carry(&mut ends.server, &mut ends.client, usize::MAX);
-    let stopped = ends.client.stream_recv(failing, &mut [0; 100]);
+    let mut endpoints = Endpoints::connect_to(Path::new("/sys/kernel"));
+    let failing = endpoints.request("/notes", None);
+    endpoints.deliver();
+    endpoints.http.on_fetched(failing, Err(io::ErrorKind::UnexpectedEof.into()));
+    let other = endpoints.request("/bytes/3000", None);
+    endpoints.deliver();
+    assert_eq!(endpoints.http.unsent_bytes(), 0);
+    carry(&mut endpoints.server, &mut endpoints.client, usize::MAX);
+    let stopped = endpoints.client.stream_recv(failing, &mut [0; 100]);
     let internal_error = WireErrorCode::InternalError as u64;
     assert_eq!(stopped, Err(quiche::Error::StreamReset(internal_error)));
-    assert!(ends.client.stream_readable(other));
+    assert!(endpoints.client.stream_readable(other));
 }
 
 #[test]
@@ -335,13 +341,13 @@ fn acks_are_awaited_by_long_responses_on_long_paths() {
         [("/bytes/100000000", 20, true), ("/bytes/100000000", 2, false), ("/bytes/9000", 20, false)]
     {
         let time = Simulation::start(1, Duration::ZERO);
-        let mut ends = Ends::connect();
-        ends.ask(path, None);
+        let mut endpoints = Endpoints::connect();
+        endpoints.request(path, None);
         for _ in 0..30 {
-            ends.deliver();
-            ends.reply_after(Duration::from_millis(round_trip_ms), &time);
+            endpoints.deliver();
+            endpoints.reply_after(Duration::from_millis(round_trip_ms), &time);
         }
-        let awaits = ends.http.awaits_acks(&ends.server).is_some();
+        let awaits = endpoints.http.awaits_acks(&endpoints.server).is_some();
         assert_eq!(awaits, expected, "{path}, {round_trip_ms} ms");
     }
 }
@@ -349,59 +355,59 @@ fn acks_are_awaited_by_long_responses_on_long_paths() {
 // RFC 9218, 7.
 #[test]
 fn priority_update_reorders_queued_bytes() {
-    let mut ends = Ends::connect();
-    ends.ask("/bytes/4000", None);
-    let second = ends.ask("/bytes/100000", Some("u=5"));
-    ends.deliver();
-    assert!((1..100_000).contains(&ends.http.unsent_bytes()));
-    ends.prioritize(second, 0);
-    ends.deliver();
-    assert_eq!(ends.order(1), [second]);
+    let mut endpoints = Endpoints::connect();
+    endpoints.request("/bytes/4000", None);
+    let second = endpoints.request("/bytes/100000", Some("u=5"));
+    endpoints.deliver();
+    assert!((1..100_000).contains(&endpoints.http.unsent_bytes()));
+    endpoints.prioritize(second, 0);
+    endpoints.deliver();
+    assert_eq!(endpoints.order(1), [second]);
 }
 
 // RFC 9218, 7: control streams are read first, so the update is known before its
 // request, although the stream is there.
 #[test]
 fn early_priority_update_waits_for_its_request() {
-    let mut ends = Ends::connect();
-    let first = ends.ask("/bytes/4000", None);
-    let second = ends.ask("/bytes/4000", Some("u=7"));
-    ends.prioritize(second, 0);
-    ends.deliver();
-    assert_eq!(ends.order(2), [second, first]);
+    let mut endpoints = Endpoints::connect();
+    let first = endpoints.request("/bytes/4000", None);
+    let second = endpoints.request("/bytes/4000", Some("u=7"));
+    endpoints.prioritize(second, 0);
+    endpoints.deliver();
+    assert_eq!(endpoints.order(2), [second, first]);
 }
 
 #[test]
 fn finished_requests_leave_no_state() {
-    let mut ends = Ends::connect();
+    let mut endpoints = Endpoints::connect();
     for _ in 0..50 {
-        let stream = ends.ask("/bytes/100", None);
-        ends.prioritize(stream, 1);
-        ends.deliver();
-        assert_eq!(ends.order(1), [stream]);
-        ends.prioritize(stream, 2);
-        ends.deliver();
+        let stream = endpoints.request("/bytes/100", None);
+        endpoints.prioritize(stream, 1);
+        endpoints.deliver();
+        assert_eq!(endpoints.order(1), [stream]);
+        endpoints.prioritize(stream, 2);
+        endpoints.deliver();
     }
-    assert!(ends.http.request_bodies.is_empty(), "{:?}", ends.http.request_bodies);
-    assert_eq!(ends.http.unsent_bytes(), 0);
+    assert!(endpoints.http.request_bodies.is_empty(), "{:?}", endpoints.http.request_bodies);
+    assert_eq!(endpoints.http.unsent_bytes(), 0);
 }
 
 #[test]
 fn turn_bounds_bytes_of_one_of_several_responses() {
-    let mut ends = Ends::connect();
+    let mut endpoints = Endpoints::connect();
     for _ in 0..3 {
-        ends.ask("/bytes/1000000", None);
+        endpoints.request("/bytes/1000000", None);
     }
-    ends.deliver();
+    endpoints.deliver();
     // The initial window is less than a turn: who had it goes last.
-    let next = ends.http.responses.at(0).unwrap();
+    let next = endpoints.http.responses.at(0).unwrap();
     assert_eq!((next.stream, next.unsent_bytes()), (4, 1_000_000));
 }
 
 #[test]
 fn response_is_cancelled_when_nothing_is_acknowledged() {
-    let mut ends = Ends::connect();
-    ends.ask("/bytes/1000000", None);
+    let mut endpoints = Endpoints::connect();
+    endpoints.request("/bytes/1000000", None);
     let one = StalledCounts { responses: 1, ..StalledCounts::default() };
     for (interval, round_trips, expected) in [
         (1, 1, StalledCounts::default()),
@@ -410,58 +416,58 @@ fn response_is_cancelled_when_nothing_is_acknowledged() {
         (4, 0, StalledCounts::default()),
     ] {
         for _ in 0..round_trips {
-            ends.deliver();
-            carry(&mut ends.server, &mut ends.client, usize::MAX);
+            endpoints.deliver();
+            carry(&mut endpoints.server, &mut endpoints.client, usize::MAX);
         }
-        assert_eq!(ends.stalled(interval), expected, "{interval}");
+        assert_eq!(endpoints.stalled(interval), expected, "{interval}");
     }
-    assert_eq!(ends.http.unsent_bytes(), 0);
-    assert!(ends.http.is_idle());
+    assert_eq!(endpoints.http.unsent_bytes(), 0);
+    assert!(endpoints.http.is_idle());
 }
 
 #[test]
 fn response_that_waits_for_the_disk_is_not_stalled() {
-    let mut ends = Ends::connect_to(Path::new("/sys/kernel"));
-    let waiting = ends.ask("/notes", None);
+    let mut endpoints = Endpoints::connect_to(Path::new("/sys/kernel"));
+    let waiting = endpoints.request("/notes", None);
     for interval in 1..4 {
-        ends.deliver();
-        assert_eq!(ends.stalled(interval), StalledCounts::default());
+        endpoints.deliver();
+        assert_eq!(endpoints.stalled(interval), StalledCounts::default());
     }
-    let (stream, range) = ends.fetches.remove(0);
-    ends.http.on_fetched(stream, range.read());
-    ends.deliver();
-    assert_eq!(ends.order(1), [waiting]);
+    let (stream, range) = endpoints.fetches.remove(0);
+    endpoints.http.on_fetched(stream, range.read());
+    endpoints.deliver();
+    assert_eq!(endpoints.order(1), [waiting]);
 }
 
 #[test]
 fn unacknowledged_bytes_are_bounded_by_the_quota() {
     const BOUND: u64 = 1 << 16;
     for (max, exceeds) in [(BOUND, false), (1 << 30, true)] {
-        let mut ends = Ends::connect();
-        ends.http.send_quota = SendQuota::new(max);
-        let stream = ends.ask("/bytes/900000", None);
+        let mut endpoints = Endpoints::connect();
+        endpoints.http.send_quota = SendQuota::new(max);
+        let stream = endpoints.request("/bytes/900000", None);
         for _ in 0..5 {
-            ends.deliver();
-            carry(&mut ends.server, &mut ends.client, usize::MAX);
+            endpoints.deliver();
+            carry(&mut endpoints.server, &mut endpoints.client, usize::MAX);
         }
         // The congestion window has opened, and nobody acknowledges.
         for _ in 0..5 {
-            ends.deliver();
-            while ends.server.send(&mut [0; 1500]).is_ok() {}
+            endpoints.deliver();
+            while endpoints.server.send(&mut [0; 1500]).is_ok() {}
         }
-        let kept = ends.server.stream_unacknowledged(stream);
+        let kept = endpoints.server.stream_unacknowledged(stream);
         assert_eq!(kept > BOUND + 1000, exceeds, "{kept}");
     }
 }
 
 #[test]
 fn unsent_bytes_are_bounded() {
-    let mut ends = Ends::connect_with(tempfile::tempdir().unwrap().path(), 10 << 20);
-    ends.ask("/bytes/9000000", None);
+    let mut endpoints = Endpoints::connect_with(tempfile::tempdir().unwrap().path(), 10 << 20);
+    endpoints.request("/bytes/9000000", None);
     let mut turn = |packets_max| {
-        carry(&mut ends.server, &mut ends.client, packets_max);
-        ends.deliver();
-        ends.server.stream_bytes_unsent()
+        carry(&mut endpoints.server, &mut endpoints.client, packets_max);
+        endpoints.deliver();
+        endpoints.server.stream_bytes_unsent()
     };
     // The congestion window opens until it is no bound.
     let all: Vec<_> = (0..9).map(|_| turn(usize::MAX)).collect();
@@ -475,33 +481,33 @@ fn unsent_bytes_are_bounded() {
 
 #[test]
 fn goaway_is_acknowledged_with_its_bytes() {
-    let mut ends = Ends::connect();
+    let mut endpoints = Endpoints::connect();
     for last in [false, true] {
-        ends.deliver();
-        assert!(ends.http.is_goaway_acknowledged(&ends.server));
-        ends.http.go_away(&mut ends.server, last);
-        carry(&mut ends.server, &mut ends.client, usize::MAX);
-        assert!(!ends.http.is_goaway_acknowledged(&ends.server), "{last}");
+        endpoints.deliver();
+        assert!(endpoints.http.is_goaway_acknowledged(&endpoints.server));
+        endpoints.http.go_away(&mut endpoints.server, last);
+        carry(&mut endpoints.server, &mut endpoints.client, usize::MAX);
+        assert!(!endpoints.http.is_goaway_acknowledged(&endpoints.server), "{last}");
     }
-    ends.deliver();
-    assert!(ends.http.is_goaway_acknowledged(&ends.server));
+    endpoints.deliver();
+    assert!(endpoints.http.is_goaway_acknowledged(&endpoints.server));
 }
 
 #[test]
 fn shrinking_frees_memory_of_finished_requests() {
-    let mut ends = Ends::connect();
+    let mut endpoints = Endpoints::connect();
     let fields =
         [(":method", "GET"), (":scheme", "https"), (":authority", "h"), (":path", "/bytes/9")];
     let fields = fields.map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()));
-    let ask = |_| ends.asker.send_request(&mut ends.client, &fields, false).unwrap();
+    let ask = |_| endpoints.client_h3.send_request(&mut endpoints.client, &fields, false).unwrap();
     let streams: Vec<_> = (0..50).map(ask).collect();
-    ends.deliver();
+    endpoints.deliver();
     for stream in streams {
-        ends.asker.send_body(&mut ends.client, stream, b"", true).unwrap();
+        endpoints.client_h3.send_body(&mut endpoints.client, stream, b"", true).unwrap();
     }
-    ends.deliver();
-    assert!(ends.http.request_bodies.is_empty());
-    let room = ends.http.request_bodies.capacity();
-    ends.http.shrink_to_fit();
-    assert!(room > 0 && ends.http.request_bodies.capacity() == 0, "{room}");
+    endpoints.deliver();
+    assert!(endpoints.http.request_bodies.is_empty());
+    let room = endpoints.http.request_bodies.capacity();
+    endpoints.http.shrink_to_fit();
+    assert!(room > 0 && endpoints.http.request_bodies.capacity() == 0, "{room}");
 }

@@ -113,7 +113,7 @@ impl Poller {
         Arc::clone(&self.mail)
     }
 
-    /// What does so, for those that know nothing of polls.
+    /// Returns a function that does so, for callers without a poll.
     pub fn wake(&self) -> Arc<dyn Fn() + Send + Sync> {
         let waker = self.waker();
         Arc::new(move || {
