@@ -15,7 +15,7 @@ fuzz_target!(|data: &[u8]| {
     std::fs::remove_file(path).unwrap();
     match read {
         Ok(file) => {
-            for host in file.named().chain([file.unnamed()]) {
+            for host in file.named().chain([file.default_host()]) {
                 let _ = Rules::new(&host);
             }
         }

@@ -14,7 +14,7 @@ fuzz_target!(|data: &[u8]| {
     let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
     let client = "192.0.2.7:4433".parse().unwrap();
     let made = match mode % 3 {
-        0 => return assert!(tokens.judge(data, client, b"changed.", now).is_err()),
+        0 => return assert!(tokens.validate(data, client, b"changed.", now).is_err()),
         1 => tokens.for_retry(client, b"original", b"changed.", now).unwrap(),
         _ => tokens.for_next_connection(client.ip(), now).unwrap(),
     };
@@ -25,6 +25,6 @@ fuzz_target!(|data: &[u8]| {
         token[at] ^= pair[1];
     }
     token.truncate(made.len() - data.len() % 2);
-    let judged = tokens.judge(&token, client, b"changed.", now);
-    assert_eq!(judged.is_ok(), token == made);
+    let validated = tokens.validate(&token, client, b"changed.", now);
+    assert_eq!(validated.is_ok(), token == made);
 });

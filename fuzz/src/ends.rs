@@ -13,9 +13,9 @@ use quiche::RecvInfo;
 use crate::config;
 use crate::config::limits::Limits;
 use crate::config::Config;
-use crate::content::hosts::Sites;
-use crate::h3::Desk;
-use crate::h3::Http;
+use crate::content::hosts::VirtualHosts;
+use crate::h3::RequestContext;
+use crate::h3::Session;
 use crate::quic::certificate::Certificates;
 use crate::quic::secrets;
 use crate::quic::Quic;
@@ -48,8 +48,8 @@ pub struct Listener {
 pub struct Ends {
     client: quiche::Connection,
     server: Quic,
-    http: Http,
-    sites: Sites,
+    session: Session,
+    virtual_hosts: VirtualHosts,
     limits: Limits,
     scratch: Vec<u8>,
     number: u32,
@@ -109,11 +109,11 @@ impl Listener {
         while transfer(&mut client, &mut server) | transfer(&mut server, &mut client) {}
         assert!(client.is_established() && server.is_established());
         let limits = self.config.flags.limits.clone();
-        let http = &self.transport.http;
-        let http = Http::new(&mut server, http, &limits, false, clock::now()).unwrap();
-        let sites = Sites::open(&self.config).unwrap();
+        let settings = &self.transport.http;
+        let session = Session::new(&mut server, settings, &limits, false, clock::now()).unwrap();
+        let virtual_hosts = VirtualHosts::open(&self.config).unwrap();
         let scratch = vec![0; 1 << 16];
-        Ends { client, server, http, sites, limits, scratch, number: FIRST_NUMBER }
+        Ends { client, server, session, virtual_hosts, limits, scratch, number: FIRST_NUMBER }
     }
 }
 
@@ -144,12 +144,19 @@ impl Ends {
     }
 
     fn serve(&mut self) {
-        let (sites, limits, scratch) = (&self.sites, &self.limits, &mut self.scratch[..]);
+        let (virtual_hosts, limits, scratch) =
+            (&self.virtual_hosts, &self.limits, &mut self.scratch[..]);
         let fetch = &mut |_, _| ();
-        let mut desk =
-            Desk { sites, limits, scratch, now: clock::now(), wall_now: UNIX_EPOCH, fetch };
-        self.http.take_requests(&mut self.server, &mut desk);
-        self.http.write(&mut self.server, &mut desk);
+        let mut context = RequestContext {
+            virtual_hosts,
+            limits,
+            scratch,
+            now: clock::now(),
+            wall_now: UNIX_EPOCH,
+            fetch,
+        };
+        self.session.read_requests(&mut self.server, &mut context);
+        self.session.write(&mut self.server, &mut context);
     }
 }
 
