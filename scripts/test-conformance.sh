@@ -54,14 +54,14 @@ test_our_page_passes() {
 test_a_name_must_exist() {
     page_is_wrong '/^| C12 /s/unvalidated.rs::leave`/unvalidated.rs::leav`/' \
         'row C12 names the function careful_resume/unvalidated.rs::leav, which does not exist'
-    page_is_wrong '/^| C12 /s/::a_jump_that_is_not_used/::a_jump/' \
+    page_is_wrong '/^| C12 /s/::unused_jump_ends_at_the_pipe_size/::a_jump/' \
         'row C12 names the test careful_resume/tests.rs::a_jump, which does not exist'
     page_is_wrong '/^| C12 /s,careful_resume/unvalidated.rs::leave,careful_resume/module.rs::leave,' \
         'row C12 names the function careful_resume/module.rs::leave, which does not exist'
 }
 
 test_a_function_is_no_test() {
-    page_is_wrong '/^| C12 /s,careful_resume/tests.rs::a_jump_that_is_not_used,careful_resume/test_sender.rs::reconnoitre,' \
+    page_is_wrong '/^| C12 /s,careful_resume/tests.rs::unused_jump_ends_at_the_pipe_size,careful_resume/test_sender.rs::reconnoitre,' \
         'row C12 names the test careful_resume/test_sender.rs::reconnoitre, which does not exist'
 }
 
@@ -80,9 +80,9 @@ test_a_row_with_a_test_has_a_fault() {
 
 test_a_fault_belongs_to_a_row_and_its_test() {
     make_page
-    edit scripts/conformance-faults.txt '/^D4 /s/::a_path_that_takes_the_jump/::another_path/'
+    edit scripts/conformance-faults.txt '/^D4 /s/::path_that_takes_the_jump_validates_it/::path_change_ends_or_retreats/'
     if check; then fail "passed"; fi
-    says 'the fault of row D4 expects careful_resume/tests.rs::another_path to fail'
+    says 'the fault of row D4 expects careful_resume/tests.rs::path_change_ends_or_retreats to fail'
 }
 
 # ---- conformance-faults.sh ----

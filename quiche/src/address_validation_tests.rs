@@ -44,7 +44,7 @@ fn a_token_waits_for_the_handshake() {
 }
 
 #[test]
-fn a_token_that_is_lost_is_sent_again_until_it_is_acknowledged() {
+fn lost_token_is_sent_again_until_acknowledged() {
     let time = Simulation::start(1, Duration::from_secs(1_000_000));
     let mut pipe = established();
     pipe.server.send_new_token(TOKEN.to_vec()).unwrap();
@@ -60,7 +60,7 @@ fn a_token_that_is_lost_is_sent_again_until_it_is_acknowledged() {
 }
 
 #[test]
-fn only_the_newest_token_is_sent_again_and_only_unless_it_has_come() {
+fn only_the_newest_unacked_token_is_sent_again() {
     let mut pipe = established();
     let server = &mut pipe.server;
     server.send_new_token(b"older".to_vec()).unwrap();
@@ -93,7 +93,7 @@ fn a_client_offers_a_token_from_its_first_packet_on() {
 }
 
 #[test]
-fn each_side_has_its_own_calls() {
+fn token_calls_of_the_other_side_are_refused() {
     let mut pipe = Pipe::new("cubic").unwrap();
     let refused = Err(Error::InvalidState);
     assert_eq!(pipe.server.set_token(TOKEN), refused);
@@ -102,8 +102,8 @@ fn each_side_has_its_own_calls() {
     assert_eq!(pipe.client.set_peer_address_validated(), refused);
 }
 
-/// What the server sends upon the client's first packet, in bytes, if it may
-/// send no more than came.
+/// Returns the bytes that the server sends after the client's first packet, if
+/// it may send no more than it received.
 fn first_flight_bytes(validated: bool) -> usize {
     let mut config = Pipe::default_config_no_pq("cubic").unwrap();
     config.set_max_amplification_factor(1);
@@ -119,14 +119,14 @@ fn first_flight_bytes(validated: bool) -> usize {
 
 // RFC 9000, 8.1: the limit is for clients whose address is not validated.
 #[test]
-fn a_validated_address_is_sent_more_than_came_from_it() {
+fn validated_address_gets_more_than_it_sent() {
     assert_eq!(first_flight_bytes(false), MIN_CLIENT_INITIAL_LEN);
     assert!(first_flight_bytes(true) > MIN_CLIENT_INITIAL_LEN);
 }
 
 // RFC 9000, 8.1.2: a client does not wait for another Retry packet.
 #[test]
-fn a_client_that_is_refused_knows_why() {
+fn refused_client_gets_the_error_code() {
     let mut pipe = Pipe::new("cubic").unwrap();
     let mut buf = [0; 1500];
     let (len, _) = pipe.client.send(&mut buf).unwrap();

@@ -1,5 +1,5 @@
-//! A server sends three times what has come from an address that is not
-//! validated, and not a byte more.
+//! Anti-amplification limit: a server sends at most three times the bytes
+//! received from an address that is not validated.
 
 use super::*;
 use crate::clock::Simulation;

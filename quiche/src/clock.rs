@@ -168,7 +168,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_simulated_clock_stands_still_until_it_is_advanced() {
+    fn simulated_clock_moves_only_when_advanced() {
         let simulation = Simulation::start(1, Duration::from_secs(60));
         let (start, wall) = (now(), wall_now());
         assert_eq!(wall, SystemTime::UNIX_EPOCH + Duration::from_secs(60));

@@ -53,7 +53,7 @@ fn small_streams_share_a_packet_if_they_may(
 }
 
 #[test]
-fn a_shared_packet_that_is_lost_is_sent_again_for_every_stream() {
+fn lost_shared_packet_is_resent_for_every_stream() {
     let mut pipe = established(true);
     write(&mut pipe, true);
     drop(emit_flight(&mut pipe.server).unwrap());
@@ -72,7 +72,7 @@ fn a_shared_packet_that_is_lost_is_sent_again_for_every_stream() {
 }
 
 #[test]
-fn a_packet_is_filled_with_what_fits() {
+fn packet_is_filled_by_frames_that_fit() {
     let mut pipe = established(true);
     let mut data = vec![7; 1000];
     for stream in &STREAMS[..3] {

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packets_of_an_ack_give_one_frame() {
+    fn packets_of_one_ack_give_one_frame() {
         let config = crate::Config::new(crate::PROTOCOL_VERSION).unwrap();
         let mut recovery = Recovery::new(&config);
         let (epoch, status) = (Epoch::Application, HandshakeStatus::default());

@@ -13,7 +13,7 @@ const STEPS: usize = 300;
 const PACKETS_A_STEP: u64 = 12;
 const WRITE_MAX: u64 = 12_000;
 
-/// In bytes, of which the handshake learns nothing.
+/// In bytes; the handshake does not tell.
 const PATH_MTU: usize = 1300;
 
 /// Buffers as an application gives them.
@@ -225,7 +225,7 @@ impl ServerRun {
         assert!(count <= packets_max);
         self.made.followers += count - 1;
         for (index, packet) in packets.enumerate() {
-            // Whoever follows need not wait.
+            // Later packets of the batch need not wait.
             let wait = if index == 0 { wait } else { Duration::ZERO };
             self.leaves(packet.to_vec(), wait);
         }
@@ -272,7 +272,7 @@ impl ServerRun {
 }
 
 #[test]
-fn they_are_what_would_be_sent_otherwise() {
+fn data_packets_equal_those_of_send_single() {
     let (mut sent, mut data_alone, mut followers) = (0, 0, 0);
     for seed in SEEDS {
         let otherwise = ServerRun::new(seed, Way::Otherwise).go();
@@ -295,7 +295,7 @@ fn they_are_what_would_be_sent_otherwise() {
 
 type Change = fn(&mut Connection<Given>);
 
-/// What else can be due, or keeps packets from leaving.
+/// Other frames that can be due, or that keep packets from leaving.
 const ELSE: &[(&str, Change)] = &[
     ("handshake", |server| server.handshake_confirmed = false),
     ("HANDSHAKE_DONE", |server| {
@@ -427,7 +427,7 @@ fn unvalidated(to: SocketAddr) -> path::Path {
 }
 
 #[test]
-fn they_wait_for_all_else() {
+fn data_packets_wait_for_all_other_frames() {
     for (what, make_due) in ELSE {
         let mut pipe: Pipe<Given> =
             Pipe::with_config_and_buf(&mut config()).unwrap();
@@ -452,7 +452,7 @@ fn they_wait_for_all_else() {
 
 // The last probe failed, and the recovery keeps its size.
 #[test]
-fn a_run_is_as_long_when_the_mtu_of_the_path_is_known() {
+fn batch_is_as_long_with_a_known_mtu() {
     let mut config = Pipe::default_config("cubic").unwrap();
     config.set_initial_max_data(60_000);
     config.set_initial_max_stream_data_bidi_remote(60_000);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_rare_frame_does_not_make_all_of_them_large() {
+fn rare_frames_do_not_enlarge_all_frames() {
     const WORD: usize = size_of::<usize>();
     assert_eq!(size_of::<frame::Frame>(), 8 * WORD);
     assert!(size_of::<recovery::Sent>() <= 25 * WORD);

@@ -7,9 +7,10 @@ use crate::test_utils::emit_flight;
 use crate::test_utils::process_flight;
 use crate::test_utils::Pipe;
 
-// RFC 9000, 12.2: what follows a short header is taken for its packet.
+// RFC 9000, 12.2: a packet with a short header extends to the end of the
+// datagram.
 #[test]
-fn what_is_left_of_the_window_is_no_packet_before_padding() {
+fn rest_of_the_window_is_no_packet_before_padding() {
     let time = Simulation::start(1, Duration::from_secs(1_000_000));
     let mut config = Pipe::default_config_no_pq("cubic").unwrap();
     config.set_initial_max_data(1_000_000);

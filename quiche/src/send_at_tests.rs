@@ -7,7 +7,7 @@ use crate::test_utils::Pipe;
 const LATER: Duration = Duration::from_millis(20);
 
 #[test]
-fn packets_are_sent_at_the_time_that_they_are_given() {
+fn packets_are_sent_at_the_given_time() {
     let _time = Simulation::start(1, Duration::from_secs(1_000_000));
     let mut config = Pipe::default_config("cubic").unwrap();
     config.set_initial_max_data(100_000);

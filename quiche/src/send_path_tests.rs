@@ -50,7 +50,7 @@ fn acknowledge(pipe: &mut Pipe, flight: Flight) {
 }
 
 #[test]
-fn a_stream_that_a_probe_delivered_does_not_hold_up_the_others() {
+fn stream_acked_by_a_probe_does_not_block_others() {
     let time = Simulation::start(1, Duration::from_secs(1_000_000));
     let mut pipe = established(&mut Pipe::default_config("reno").unwrap());
 
@@ -84,7 +84,7 @@ fn a_stream_that_a_probe_delivered_does_not_hold_up_the_others() {
 }
 
 #[test]
-fn a_stream_whose_header_does_not_fit_waits_for_a_larger_packet() {
+fn stream_whose_header_does_not_fit_stays_queued() {
     // Its header takes 15 bytes, beyond what every packet with room for a
     // stream has.
     const STREAM: u64 = 16_384;
@@ -115,7 +115,7 @@ fn a_stream_whose_header_does_not_fit_waits_for_a_larger_packet() {
 }
 
 #[rstest]
-fn a_probe_does_not_open_the_send_capacity(
+fn probe_does_not_open_the_send_capacity(
     #[values("cubic", "reno")] cc: &str, #[values(false, true)] receives: bool,
 ) {
     let time = Simulation::start(1, Duration::from_secs(1_000_000));

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_is_used_again_gives_what_the_secret_gives() {
+    fn reused_key_expands_as_the_secret_does() {
         use Algorithm::*;
 
         for (alg, hash_len) in

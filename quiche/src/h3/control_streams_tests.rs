@@ -1,5 +1,5 @@
-//! Control streams are not looked at again until more has come: what they bring
-//! is told, and judged, all the same.
+//! Control streams are polled only after new data: their frames are read, and
+//! checked, all the same.
 
 use super::testing::Session;
 use super::*;
@@ -42,7 +42,7 @@ fn polled(packets: &[&[(u64, &[u8], bool)]]) -> Vec<Vec<PolledEvent>> {
 }
 
 #[test]
-fn one_that_ends_with_its_first_packet_closes_the_connection() {
+fn control_stream_that_ends_closes_the_connection() {
     let with_update = [SETTINGS, PRIORITY_UPDATE].concat();
     for bytes in [&SETTINGS[..1], SETTINGS, &with_update] {
         let ended = &[(REQUEST, HEADERS, true), (CONTROL, bytes, true)];
@@ -53,7 +53,7 @@ fn one_that_ends_with_its_first_packet_closes_the_connection() {
 }
 
 #[test]
-fn what_comes_later_is_told_before_what_else_has_come() {
+fn later_control_frames_are_polled_first() {
     let events = polled(&[
         &[(CONTROL, SETTINGS, false)],
         &[(REQUEST, HEADERS, true), (CONTROL, PRIORITY_UPDATE, false)],

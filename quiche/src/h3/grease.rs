@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_reserved_and_differ() {
+    fn grease_values_are_reserved_and_differ() {
         let (one, other) = (Grease::draw(), Grease::draw());
         assert_ne!(one, other);
         let Grease {
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_fits_a_variable_length_integer() {
+    fn largest_grease_value_fits_a_varint() {
         assert_eq!(reserved(0u64.to_ne_bytes()), 0x21);
         assert_eq!(octets::varint_len(reserved((VALUES - 1).to_ne_bytes())), 8);
         assert_eq!(reserved(VALUES.to_ne_bytes()), 0x21);

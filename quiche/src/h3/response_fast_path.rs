@@ -108,8 +108,8 @@ mod tests {
         ]
     }
 
-    /// A session in which a request waits for its response, of which the client
-    /// takes so many bytes.
+    /// Returns a session with a request, whose client takes `bytes_max` of the
+    /// response.
     fn asked(bytes_max: u64) -> Session {
         let (mut config, http) = Session::default_configs().unwrap();
         config.set_initial_max_stream_data_bidi_local(bytes_max);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_gets_the_same_bytes_as_in_parts() {
+    fn response_with_body_has_the_bytes_of_its_parts() {
         for body in [&b""[..], b"x", &[7; 63], &[7; 64], &[7; 300]] {
             let (mut whole, mut parts) = (asked(1000), asked(1000));
             send_whole(&mut whole, body).unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn where_not_all_fits_nothing_is_sent_and_the_parts_can_be() {
+    fn response_that_does_not_fit_can_be_sent_in_parts() {
         let needed = {
             let mut session = asked(1000);
             send_whole(&mut session, &[7; 50]).unwrap();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_response_to_a_request() {
+    fn second_response_to_a_request_is_refused() {
         let mut session = asked(1000);
         let http = &mut session.server;
         let quic = &mut session.pipe.server;
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_has_stopped_it_gets_none() {
+    fn response_to_a_stopped_stream_is_refused() {
         let mut session = asked(1000);
         let client = &mut session.pipe.client;
         client

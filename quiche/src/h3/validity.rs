@@ -124,7 +124,7 @@ mod tests {
     use crate::h3::testing::Session;
 
     #[test]
-    fn what_is_not_read_any_more_may_end_within_a_frame() {
+    fn stopped_stream_may_end_within_a_frame() {
         for stopped in [false, true] {
             let mut session = Session::new().unwrap();
             session.handshake().unwrap();

@@ -33,8 +33,8 @@ struct MtuSearch {
     path_mtu: usize,
     /// Where the client's packets come from.
     client: SocketAddr,
-    /// What the server's application has written and the client's has got, in
-    /// bytes.
+    /// Bytes that the server's application has written, and that the client's
+    /// has read.
     written: usize,
     received: usize,
 }
@@ -110,7 +110,7 @@ impl MtuSearch {
     fn find(&mut self) -> usize {
         let mut longest = 0;
         for _ in 0..ROUNDS_MAX {
-            // What follows a lost probe tells of its loss.
+            // Later packets reveal the loss of a probe.
             let sent = self.round(10_000);
             longest = sent.into_iter().fold(longest, usize::max);
             if self.pipe.server.pmtu().is_some() {
@@ -128,7 +128,7 @@ impl MtuSearch {
 }
 
 #[test]
-fn packets_are_as_long_as_was_found() {
+fn packets_have_the_length_that_was_found() {
     for cc in ["cubic", "bbr2_gcongestion"] {
         for path_mtu in [1201, 1250, 1299, 1399, LARGEST] {
             let mut search = MtuSearch::new(config(cc), config(cc), path_mtu);
@@ -142,7 +142,7 @@ fn packets_are_as_long_as_was_found() {
 // sent widened that, a full first flight would pass for all that there was to
 // send.
 #[test]
-fn a_probe_is_no_packet_size_before_it_is_acknowledged() {
+fn unacked_probe_does_not_set_the_packet_size() {
     let mut search = MtuSearch::new(config("cubic"), config("cubic"), LARGEST);
     assert_eq!(search.packet_size(), MIN_CLIENT_INITIAL_LEN);
     assert_eq!(search.window(), FIRST_WINDOW);
@@ -163,7 +163,7 @@ fn a_probe_is_no_packet_size_before_it_is_acknowledged() {
 }
 
 #[test]
-fn packets_are_as_long_as_is_known_whenever_discovery_is_turned_on() {
+fn packet_size_is_known_whenever_discovery_starts() {
     let mut search = MtuSearch::new(config("cubic"), config("cubic"), LARGEST);
     let server = &mut search.pipe.server;
     for (is_on, size) in [(false, LARGEST), (true, MIN_CLIENT_INITIAL_LEN)] {
@@ -179,7 +179,7 @@ fn packets_are_as_long_as_is_known_whenever_discovery_is_turned_on() {
 
 // RFC 9000, 18.2.
 #[test]
-fn no_probe_is_longer_than_what_the_peer_receives() {
+fn probe_is_limited_by_what_the_peer_receives() {
     let mut client = config("cubic");
     client.set_max_recv_udp_payload_size(1250);
     let mut search = MtuSearch::new(client, config("cubic"), usize::MAX);
@@ -188,7 +188,7 @@ fn no_probe_is_longer_than_what_the_peer_receives() {
 }
 
 #[test]
-fn a_path_is_probed_after_as_many_bytes_as_is_asked() {
+fn discovery_starts_after_the_configured_bytes() {
     let mut server = config("cubic");
     server.set_pmtud_start_after(20_000);
     let mut search = MtuSearch::new(config("cubic"), server, LARGEST);
@@ -207,7 +207,7 @@ fn a_path_is_probed_after_as_many_bytes_as_is_asked() {
 
 // RFC 8899, 4.3.
 #[test]
-fn packets_are_short_again_where_the_path_takes_no_long_ones_any_more() {
+fn packets_are_short_again_after_a_black_hole() {
     for cc in ["cubic", "bbr2_gcongestion"] {
         let mut search = MtuSearch::new(config(cc), config(cc), LARGEST);
         search.find();
@@ -233,7 +233,7 @@ fn packets_are_short_again_where_the_path_takes_no_long_ones_any_more() {
 
 // RFC 9000, 14.2.
 #[test]
-fn the_mtu_of_another_path_is_another() {
+fn discovery_starts_again_on_another_path() {
     for next_mtu in [LARGEST, 1250] {
         let mut search =
             MtuSearch::new(config("cubic"), config("cubic"), LARGEST);

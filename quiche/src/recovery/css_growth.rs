@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn four_packets_open_one() {
+    fn conservative_growth_opens_one_packet_for_four() {
         let mut hystart = Hystart::default();
         let growth = |hystart: &mut Hystart| -> Vec<usize> {
             (0..8).map(|_| hystart.css_growth(1200)).collect()
@@ -58,7 +58,7 @@ mod tests {
 
     /// A packet size that is no multiple of four bytes loses no growth.
     #[test]
-    fn the_rest_of_a_packet_is_kept() {
+    fn conservative_growth_keeps_the_rest() {
         let mut hystart = Hystart::default();
         hystart.set_css_growth_in_packets(true);
 

@@ -1,5 +1,5 @@
-//! HyStart++ judges a round after eight ACKs, of whatever number of packets,
-//! or, as upstream has it, after eight packets.
+//! RTT samples of HyStart++: it judges a round after eight ACKs, of any number
+//! of packets, or, as upstream, after eight packets.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn is_conservative(sender: &Sender) -> bool {
 
 /// A window of 20 packets: 2, 10, or 20 ACKs.
 #[rstest]
-fn a_round_is_judged_after_eight_acks(
+fn hystart_round_needs_eight_acks(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values(false, true)] is_one_per_ack: bool,
     #[values(1, 2, 10)] packets_per_ack: usize,

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_restart_nothing_before_it_counts() {
+    fn restart_forgets_earlier_batches() {
         let mut pacer = Pacer::default();
         let start = crate::clock::now();
         pacer.on_packet_sent(MDS, MDS, pace, Some(10 * MDS), start);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn the_initial_window_is_not_paced() {
+    fn initial_window_is_not_paced() {
         let mut pacer = Pacer::default();
         let start = crate::clock::now();
         let idle = Some(10 * MDS);
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_batch_is_caught_up_with_at_twice_the_rate_at_most() {
+    fn late_batch_is_caught_up_at_twice_the_rate() {
         let mut pacer = Pacer::default();
         let start = crate::clock::now();
         let mut now = start;
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn time_without_anything_to_send_is_not_made_up_for() {
+    fn idle_time_is_not_caught_up() {
         let start = crate::clock::now();
 
         // Within a batch, at its end, within the next one.
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_batch_lapses_when_the_next_one_is_due() {
+    fn rest_of_a_batch_lapses_when_the_next_is_due() {
         // Three packets; after a pause, perhaps, one more; then as many as may.
         for (fourth_us, then_us, expected) in [
             (None, 0, 7),
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_sender_catches_up_within_bounds() {
+    fn late_sender_catches_up_within_bounds() {
         let start = crate::clock::now();
 
         for late_ms in [0, 1, 12, 1000] {

@@ -1,5 +1,5 @@
-//! Packets sent over a long time were all lost, or one of them was not.
-//! Windows are in packets.
+//! Persistent congestion: packets sent over a long time were all lost, or one
+//! of them was not. Windows are in packets.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ fn outage(sender: &mut Sender, span: Duration) -> u64 {
 }
 
 #[rstest]
-fn all_lost_over_a_long_time_leaves_the_minimum(
+fn losses_over_a_long_time_leave_the_minimum(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let reduced = if cc == Reno { 20 } else { 28 };
@@ -101,7 +101,7 @@ fn all_lost_over_a_long_time_leaves_the_minimum(
 
 /// RFC 9002, 7.6.1: the peer's delay counts as often as the RTT.
 #[rstest]
-fn a_peer_that_holds_acks_back_has_more_time(
+fn ack_delay_extends_the_duration(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let delay = Duration::from_millis(25);
@@ -121,7 +121,7 @@ fn a_peer_that_holds_acks_back_has_more_time(
 }
 
 #[rstest]
-fn one_that_arrived_in_between_is_enough(
+fn arrival_between_losses_prevents_it(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = sender(cc, true);
@@ -134,7 +134,7 @@ fn one_that_arrived_in_between_is_enough(
 
 /// RFC 9002, 7.6.2: as after a retransmission timeout of TCP.
 #[rstest]
-fn slow_start_follows_up_to_the_threshold(
+fn slow_start_follows_persistent_congestion(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = sender(cc, true);
@@ -155,7 +155,7 @@ fn slow_start_follows_up_to_the_threshold(
 }
 
 #[rstest]
-fn a_late_packet_does_not_bring_the_window_back(
+fn late_packet_does_not_restore_the_window(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = sender(cc, true);
@@ -170,7 +170,7 @@ fn a_late_packet_does_not_bring_the_window_back(
 
 /// RFC 9959, 3.6: the event that ends Careful Resume tells the window after it.
 #[rstest]
-fn the_end_of_a_jump_has_the_window_after_it(
+fn event_of_the_end_has_the_minimum_window(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut config = config(cc);

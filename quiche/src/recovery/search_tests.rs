@@ -74,7 +74,7 @@ impl Feed {
     }
 }
 
-/// What slow start delivers: twice as much in each RTT, and what it sends.
+/// Bytes delivered and sent in slow start, doubled in each RTT.
 fn doubled(time: f64) -> f64 {
     f64::powf(2.0, time.floor())
 }
@@ -84,7 +84,7 @@ fn sent_doubled(time: f64) -> f64 {
 }
 
 #[rstest]
-fn a_path_that_takes_all_is_no_exit(
+fn search_on_an_empty_path_does_not_exit(
     #[values(SentAgainstDelivered, DeliveredOnly)] form: SearchForm,
 ) {
     let mut feed = Feed::new(config(form));
@@ -105,7 +105,7 @@ fn a_path_that_takes_all_is_no_exit(
 #[case(SentAgainstDelivered, 0.35, 1.4..2.0)]
 #[case(DeliveredOnly, 0.26, 0.7..1.2)]
 #[case(DeliveredOnly, 0.35, 1.4..2.0)]
-fn a_full_path_is_an_exit_within_two_rtts(
+fn search_on_a_full_path_exits_within_two_rtts(
     #[case] form: SearchForm, #[case] threshold: f64,
     #[case] expected: std::ops::Range<f64>,
 ) {
@@ -115,7 +115,7 @@ fn a_full_path_is_an_exit_within_two_rtts(
         ..config(form)
     });
     let delivered = |time: f64| doubled(time.min(full));
-    // What is sent follows what is delivered.
+    // The bytes sent follow the bytes delivered.
     let sent = |time: f64| 2.0 * delivered(time);
 
     // It is full an RTT after it is sent as much as it carries.
@@ -128,7 +128,9 @@ fn a_full_path_is_an_exit_within_two_rtts(
 #[rstest]
 #[case([10.0, 20.0, 40.0, 44.0, 88.0], 0.20)]
 #[case([10.0, 20.0, 150.0, 150.0, 150.0], 0.20)]
-fn a_jump_on_an_idle_path(#[case] rates: [f64; 5], #[case] least: f64) {
+fn search_after_a_jump_on_an_idle_path(
+    #[case] rates: [f64; 5], #[case] least: f64,
+) {
     let largest = |form| {
         let mut feed = Feed::new(SearchConfig {
             form,
@@ -148,7 +150,7 @@ fn a_jump_on_an_idle_path(#[case] rates: [f64; 5], #[case] least: f64) {
 }
 
 #[rstest]
-fn a_pause_of_more_than_a_window_is_forgotten(
+fn search_forgets_a_pause_longer_than_a_window(
     #[values(SentAgainstDelivered, DeliveredOnly)] form: SearchForm,
 ) {
     let mut feed = Feed::new(config(form));
@@ -162,13 +164,13 @@ fn a_pause_of_more_than_a_window_is_forgotten(
     assert_eq!(feed.run(450, |_| 64.0, |_| 1.0), None);
     assert_eq!(feed.evaluations.len(), before);
 
-    // A whole window and an RTT later it is looked at again.
+    // It is evaluated again a window and an RTT later.
     feed.run(100, |_| 64.0, |_| 64.0);
     assert!(feed.evaluations.len() > before);
 }
 
 #[test]
-fn a_shorter_pause_leaves_the_totals_as_they_were() {
+fn search_keeps_totals_over_a_short_pause() {
     let mut feed = Feed::new(SearchConfig::default());
     feed.run(600, |_| 1.0, |_| 1.0);
     let before = feed.evaluations.len();
@@ -183,7 +185,7 @@ fn a_shorter_pause_leaves_the_totals_as_they_were() {
 }
 
 #[rstest]
-fn a_bin_in_which_the_sender_was_limited_is_forgotten(
+fn search_forgets_a_bin_of_a_limited_sender(
     #[values(SentAgainstDelivered, DeliveredOnly)] form: SearchForm,
     #[values(false, true)] one_ack_is_not: bool,
 ) {
@@ -201,7 +203,7 @@ fn a_bin_in_which_the_sender_was_limited_is_forgotten(
 }
 
 #[test]
-fn an_rtt_that_outgrows_the_history_is_not_looked_at() {
+fn search_skips_an_rtt_beyond_its_history() {
     for (rtt, is_looked_at) in [
         (100, true),
         (524, true),
@@ -226,13 +228,13 @@ fn an_rtt_that_outgrows_the_history_is_not_looked_at() {
 /// A bin of 35 ms: an RTT of 87.5 ms reaches back two bins and a half, half
 /// way to the window that is a bin older.
 #[test]
-fn between_two_windows_the_older_one_counts() {
+fn search_interpolates_with_the_older_window() {
     let mut feed = Feed::new(SearchConfig {
         bins: 2,
         window_rtts: 1.0,
         ..Default::default()
     });
-    // Bins of 50 ms, in which so many bytes are sent.
+    // Bins of 50 ms, each with this number of bytes sent.
     let sent = [100, 200, 400, 800, 1600, 3200];
     let mut evaluation = None;
 
@@ -254,7 +256,7 @@ fn between_two_windows_the_older_one_counts() {
 }
 
 #[test]
-fn a_bin_ends_after_its_last_instant() {
+fn search_bin_ends_after_its_last_instant() {
     let (start, totals) = (clock::now(), Totals::default());
     let bins =
         Bins::start(&SearchConfig::default(), 100 * MS, totals, start).unwrap();
@@ -294,7 +296,7 @@ fn bins_of_ten(latest: u64) -> Bins {
 }
 
 #[test]
-fn what_was_delivered_is_counted_as_far_back_as_is_remembered() {
+fn delivered_bytes_count_over_the_whole_history() {
     for (latest, asked, delivered) in [
         (2, 1, 10),
         (2, 2, 20),
@@ -310,7 +312,7 @@ fn what_was_delivered_is_counted_as_far_back_as_is_remembered() {
 }
 
 #[test]
-fn bins_end_one_length_after_the_other() {
+fn search_bins_end_one_length_apart() {
     let mut bins = bins_of_ten(1);
     let (end, latest) = (bins.end, bins.latest);
     bins.end_bins(3, bins.at(latest));
@@ -319,7 +321,7 @@ fn bins_end_one_length_after_the_other() {
 }
 
 #[test]
-fn what_ends_more_bins_than_a_window_has_is_a_pause() {
+fn gap_of_more_than_a_window_is_a_pause() {
     for (ended, is_pause) in [(10, false), (11, true)] {
         let mut search = Search::new(SearchConfig::default());
         let ack = |now| Ack {
@@ -337,7 +339,7 @@ fn what_ends_more_bins_than_a_window_has_is_a_pause() {
 }
 
 #[test]
-fn no_more_bins_are_remembered_than_are_looked_at() {
+fn search_remembers_only_bins_it_uses() {
     for (bins, slots) in [(10, 27), (2, 7), (64, 162)] {
         let config = SearchConfig {
             bins,
@@ -348,7 +350,7 @@ fn no_more_bins_are_remembered_than_are_looked_at() {
 }
 
 #[test]
-fn a_bin_without_length_is_never_begun() {
+fn search_without_bin_length_never_starts() {
     let mut search = Search::new(SearchConfig::default());
     let start = clock::now() + Duration::from_secs(1);
 
@@ -366,7 +368,7 @@ fn a_bin_without_length_is_never_begun() {
 
 /// Nothing is expected, and nothing divided by it.
 #[test]
-fn a_sender_of_nothing_is_not_looked_at() {
+fn search_ignores_an_idle_sender() {
     let mut feed = Feed::new(SearchConfig::default());
     assert_eq!(feed.run(1000, |_| 0.0, |_| 0.0), None);
     assert_eq!(feed.evaluations, []);
@@ -375,7 +377,7 @@ fn a_sender_of_nothing_is_not_looked_at() {
 /// 4.0: what arrived in one RTT, in whole bins: 3 of 35 ms. 3.x: the window
 /// less what arrived in two: 6.
 #[test]
-fn the_window_after_an_exit() {
+fn window_after_an_exit_is_what_was_delivered() {
     const IW: usize = 13_500;
     let mut feed = Feed::new(SearchConfig::default());
     feed.run(1001, |_| 1.0, |_| 1.0);
@@ -412,7 +414,7 @@ fn the_window_after_an_exit() {
 }
 
 #[test]
-fn settings_without_sense_are_refused() {
+fn invalid_search_settings_are_refused() {
     let with = |change: fn(&mut SearchConfig)| {
         let mut config = SearchConfig::default();
         change(&mut config);
@@ -440,7 +442,7 @@ fn settings_without_sense_are_refused() {
 /// without sense.
 #[cfg(feature = "internal")]
 #[test]
-fn random_histories() {
+fn random_histories_agree_with_a_plain_model() {
     for seed in 0..2000 {
         let _simulation = clock::Simulation::start(seed, Duration::ZERO);
         let any = |most| rand_u64_uniform(most + 1);

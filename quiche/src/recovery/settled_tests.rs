@@ -1,5 +1,4 @@
-//! Packets that are acknowledged or lost are not looked at again, and none of
-//! the others is overlooked.
+//! Settled packets, acknowledged or lost, are skipped, and no other packet is.
 
 use super::*;
 use crate::clock;
@@ -91,7 +90,7 @@ impl EpochRun {
 }
 
 #[test]
-fn in_any_order_of_acks_and_losses_each_packet_is_settled_once() {
+fn random_acks_and_losses_settle_each_packet_once() {
     for seed in 0..300 {
         let simulation = Simulation::start(seed, Duration::from_secs(1));
         let mut run = EpochRun::new();

@@ -1,4 +1,5 @@
-//! CUBIC undoes what was spurious, and nothing else. Windows are in packets.
+//! Spurious congestion events: CUBIC undoes them, and no others. Windows are in
+//! packets.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -67,7 +68,7 @@ fn lose(sender: &mut Sender, lost: &[u64]) -> u64 {
 }
 
 #[test]
-fn a_short_recovery_is_no_evidence() {
+fn short_recovery_is_no_evidence() {
     for (is_required, window) in [(false, 56), (true, 39)] {
         let mut sender = sender(is_required);
         lose(&mut sender, &[3]);
@@ -81,7 +82,7 @@ fn a_short_recovery_is_no_evidence() {
 }
 
 #[test]
-fn an_event_is_undone_when_all_its_packets_are_acknowledged() {
+fn event_is_undone_when_all_packets_are_acked() {
     let mut sender = sender(true);
     let first = lose(&mut sender, &[3, 5]);
     assert_eq!(sender.window(), 39);
@@ -94,7 +95,7 @@ fn an_event_is_undone_when_all_its_packets_are_acknowledged() {
 
 /// Upstream's way: one is enough.
 #[test]
-fn without_the_setting_one_late_packet_undoes_an_event() {
+fn without_the_option_one_late_ack_undoes_an_event() {
     let mut sender = sender(false);
     let first = lose(&mut sender, &[3, 5]);
     sender.ack(first + 3..first + 4);
@@ -102,7 +103,7 @@ fn without_the_setting_one_late_packet_undoes_an_event() {
 }
 
 #[test]
-fn what_is_lost_later_in_a_recovery_counts() {
+fn later_loss_in_a_recovery_counts() {
     let mut sender = sender(true);
     let sent = send_window(&mut sender);
     let first = sent.start;
@@ -120,7 +121,7 @@ fn what_is_lost_later_in_a_recovery_counts() {
 }
 
 #[test]
-fn a_late_packet_of_an_earlier_event_is_no_evidence_for_this_one() {
+fn late_packet_of_an_earlier_event_is_no_evidence() {
     let mut sender = sender(true);
     let first = lose(&mut sender, &[3]);
     let second = lose(&mut sender, &[3]);
@@ -133,7 +134,7 @@ fn a_late_packet_of_an_earlier_event_is_no_evidence_for_this_one() {
 }
 
 #[test]
-fn what_another_reduction_followed_is_not_undone() {
+fn event_with_another_reduction_is_not_undone() {
     let mut sender = sender(true);
     let first = lose(&mut sender, &[3]);
     sender
@@ -146,7 +147,7 @@ fn what_another_reduction_followed_is_not_undone() {
 
 /// The loss of an MTU probe was never a reason.
 #[test]
-fn a_late_mtu_probe_is_no_evidence() {
+fn late_mtu_probe_is_no_evidence() {
     let now = clock::now();
     let mut losses = super::SpuriousLoss::new(true);
     losses.begin_event(now);

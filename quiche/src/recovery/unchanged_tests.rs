@@ -1,7 +1,7 @@
-//! With Careful Resume and pacing off, the window, the delivery rate and what
-//! is kept of packets are upstream's: per round, over five sequences of ACKs
-//! and losses. The figures were made by this very file in the tree of the
-//! pristine release, where it compiles as it is.
+//! Unchanged behaviour: with Careful Resume and pacing off, the window, the
+//! delivery rate and the records of packets are upstream's: per round, over
+//! five sequences of ACKs and losses. The figures were made by this very file
+//! in the tree of the pristine release, where it compiles as it is.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -25,10 +25,10 @@ struct PlainSender {
     next: u64,
 }
 
-/// What happens to the packets of one round.
+/// Fate of the packets of one round.
 #[derive(Clone, Copy)]
 enum RoundFate {
-    /// All arrive, after so many milliseconds.
+    /// All arrive, after a number of milliseconds.
     Arrive(u64),
 
     /// Every n-th is lost.

@@ -30,7 +30,7 @@ mod tests {
     use crate::test_utils::Pipe;
 
     #[test]
-    fn each_is_found_once_in_the_order_of_the_list() {
+    fn readable_streams_are_found_once_in_order() {
         for count in 0..4 {
             let mut pipe = Pipe::new("cubic").unwrap();
             pipe.handshake().unwrap();

@@ -46,21 +46,21 @@ fn assert_sent_again(lost: impl Iterator<Item = usize>, pieces: usize) {
 }
 
 #[test]
-fn neighbours_are_one_piece_from_the_last_to_the_first() {
-    // What comes before, what was lost, what comes after.
+fn neighbouring_losses_stay_one_buffer() {
+    // Before the loss, the loss, and after it.
     assert_sent_again((20..80).rev(), 2);
     assert_sent_again((0..PACKETS).rev(), 1);
     assert_sent_again((50..PACKETS).rev(), 1);
 }
 
 #[test]
-fn what_was_not_lost_is_not_sent_again() {
+fn data_that_is_not_lost_is_not_resent() {
     assert_sent_again([90, 50, 10].into_iter(), 4);
     assert_sent_again(20..23, 4);
     assert_sent_again([50, 49, 51].into_iter(), 3);
 }
 
-/// What a buffer is to do, byte by byte.
+/// State of a buffer, byte by byte.
 #[derive(Default)]
 struct Model {
     is_due: Vec<bool>,
@@ -88,7 +88,7 @@ fn below(count: usize) -> usize {
 }
 
 #[test]
-fn in_any_order_of_writes_sends_losses_and_acks_what_is_due_is_sent() {
+fn random_losses_and_acks_send_what_is_due() {
     for seed in 0..200 {
         let _time = Simulation::start(seed, Duration::from_secs(1));
         let mut buf = SendBuf::<Given>::new(u64::MAX);

@@ -17,7 +17,7 @@ fn in_flight(chunks: usize) -> SendBuf {
 }
 
 #[test]
-fn emitting_a_retransmission_moves_past_what_is_in_flight_at_once() {
+fn retransmission_skips_data_in_flight_at_once() {
     let mut buf = in_flight(1000);
     buf.write(&[2; LEN], false).unwrap();
 
@@ -35,7 +35,7 @@ fn emitting_a_retransmission_moves_past_what_is_in_flight_at_once() {
 }
 
 #[test]
-fn a_gap_between_retransmissions_ends_the_frame() {
+fn gap_between_retransmissions_ends_the_frame() {
     let mut buf = in_flight(5);
 
     buf.retransmit(0, LEN);
@@ -49,7 +49,7 @@ fn a_gap_between_retransmissions_ends_the_frame() {
 }
 
 #[test]
-fn a_retransmission_begins_where_it_was_lost() {
+fn retransmission_begins_where_data_was_lost() {
     let mut buf = in_flight(1000);
     let mut out = [0; 2 * LEN];
 

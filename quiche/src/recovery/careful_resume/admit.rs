@@ -139,7 +139,7 @@ mod tests {
 
     /// Vector 1: B6 and B7.
     #[test]
-    fn the_rtt_must_be_above_half_and_at_most_ten_times_the_saved_one() {
+    fn jump_needs_rtt_above_half_and_up_to_ten_times() {
         for (min_rtt_us, admitted) in [
             (24_999, false),
             (25_000, false),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_jump_is_less_by_what_a_longer_rtt_says_is_queued() {
+    fn jump_is_reduced_by_the_queue_of_a_longer_rtt() {
         for (min_rtt_us, expected) in [
             (99_999, 500_000),
             (100_000, 500_000),
@@ -176,7 +176,7 @@ mod tests {
 
     /// C2: half of saved_cwnd, and max_jump.
     #[test]
-    fn the_jump_is_at_most_half_the_saved_window_and_max_jump() {
+    fn jump_is_at_most_half_saved_cwnd_and_max_jump() {
         for (saved_cwnd, expected) in [
             (300_001, Ok(150_000)),
             (2_000_000, Ok(1_000_000)),
@@ -190,7 +190,7 @@ mod tests {
 
     /// Only parameters that the path limited tell how much it carries.
     #[test]
-    fn the_ceiling_is_the_saved_window_unless_the_path_may_carry_more() {
+    fn ceiling_is_saved_cwnd_if_the_path_limited_it() {
         let config = CarefulResumeConfig {
             max_jump: 1_000_000,
             ..Default::default()
@@ -218,7 +218,7 @@ mod tests {
 
     /// B3 and B5.
     #[test]
-    fn neither_a_lapsed_claim_nor_an_old_set_is_used() {
+    fn lapsed_claim_or_lifetime_refuses_the_jump() {
         for (age_ms, expected) in [
             (499, Ok(150_000)),
             (500, Err(Trigger::ClaimLapsed)),

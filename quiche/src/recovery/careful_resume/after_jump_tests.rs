@@ -1,4 +1,4 @@
-//! Growth after a jump, on paths that hold what was saved, less, or more.
+//! Growth after a jump, on paths that hold the saved capacity, less, or more.
 
 use super::*;
 use crate::recovery::overshoot::test_path::Sent;
@@ -22,7 +22,7 @@ fn each_path(mut check: impl FnMut(&TestPath, &str)) {
 
 /// The doubling lands on what the path holds.
 #[test]
-fn growth_ends_at_little_more_than_what_was_saved() {
+fn growth_ends_little_above_saved_cwnd() {
     each_path(|path, who| {
         for percent in [90, 98, 105] {
             let bdp = path.bdp;
@@ -39,7 +39,7 @@ fn growth_ends_at_little_more_than_what_was_saved() {
 
 /// Nearly as little as where nothing is known, which the path soon is.
 #[test]
-fn growth_ends_at_what_the_path_holds_where_less_was_saved() {
+fn growth_ends_at_the_capacity_if_less_was_saved() {
     each_path(|path, who| {
         for percent in [30, 50, 70, 85] {
             let bdp = path.bdp;
@@ -56,7 +56,7 @@ fn growth_ends_at_what_the_path_holds_where_less_was_saved() {
 /// What something other than the path limited says how much the path holds at
 /// least: beyond that it is doubled, and watched, as where nothing is known.
 #[test]
-fn growth_beyond_a_limited_capacity_is_that_of_slow_start() {
+fn growth_beyond_a_limited_capacity_is_slow_start() {
     for percent in [30, 45, 60, 80, 95] {
         each_path(|path, who| {
             let known = path.bdp * percent / 100;
@@ -75,7 +75,7 @@ fn growth_beyond_a_limited_capacity_is_that_of_slow_start() {
 
 /// Doubling would take three round trips to eight times as much.
 #[test]
-fn a_path_that_holds_more_is_found_out() {
+fn larger_path_is_detected_after_a_jump() {
     for rtt_ms in [20, 60, 600] {
         let path = TestPath::new(8000, rtt_ms);
         let sent = grow(&path, 1000, 7000);
@@ -87,7 +87,7 @@ fn a_path_that_holds_more_is_found_out() {
 /// From four times what was known on the path is an unknown one, and the window
 /// doubles: by half alone it takes three round trips longer.
 #[test]
-fn a_path_that_holds_far_more_is_doubled() {
+fn far_larger_path_is_doubled_after_a_jump() {
     for rtt_ms in [20, 60, 600] {
         let path = TestPath::new(40_000, rtt_ms);
         let sent = grow(&path, 250, 32_000);
@@ -98,7 +98,7 @@ fn a_path_that_holds_far_more_is_doubled() {
 
 /// Also where the RTT swings.
 #[test]
-fn growth_below_what_was_saved_is_the_controllers() {
+fn growth_below_saved_cwnd_is_the_controllers() {
     for swing in [0.0, 0.05, 0.09] {
         let path = TestPath {
             swing,
@@ -115,7 +115,7 @@ fn growth_below_what_was_saved_is_the_controllers() {
 }
 
 #[test]
-fn a_quarter_of_the_growth_is_left_beyond_what_was_saved() {
+fn growth_beyond_saved_cwnd_is_a_quarter() {
     let path = TestPath::new(8000, 60);
     let mut soft_growth = SoftGrowth::new(1000 * MDS, true);
     let (mut grown, mut kept) = (0, 0);
@@ -180,7 +180,7 @@ fn judge(window: usize, rounds: &[RoundTrip]) -> (usize, f64) {
 
 /// The first of two such round trips makes suspicious, the second decides.
 #[test]
-fn a_queue_and_no_more_delivered_in_two_round_trips_ends_growth() {
+fn two_full_round_trips_end_growth() {
     let cases: &[(&str, usize, &[RoundTrip], bool)] = &[
         ("both", KNOWN, &[(100, 100); 4], true),
         ("only once", KNOWN, &[(100, 100); 3], false),
@@ -213,9 +213,9 @@ fn a_queue_and_no_more_delivered_in_two_round_trips_ends_growth() {
     }
 }
 
-/// What is kept of the growth beyond what is known, by what is delivered.
+/// The share of the growth beyond the known capacity, by the bytes delivered.
 #[test]
-fn an_eighth_more_without_a_queue_shows_that_the_path_holds_more() {
+fn eighth_more_without_a_queue_lifts_the_limit() {
     for (packets, queued, kept) in
         [(110, 0, 0.25), (116, 0, 0.5), (116, 116, 0.25)]
     {

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_name_says_one_way_to_go_on() {
+    fn each_after_jump_name_parses_to_itself() {
         let all = [AfterJump::Soft, AfterJump::Ceiling, AfterJump::None];
         assert_eq!(all.map(AfterJump::name), AfterJump::NAMES);
 

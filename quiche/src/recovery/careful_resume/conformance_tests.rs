@@ -58,7 +58,7 @@ fn observe(sender: &mut Sender, packets: usize, rtts: [Duration; 3]) {
 
 /// A1: what two clients of one subnet show is one set.
 #[test]
-fn a_second_observation_takes_the_place_of_the_first() {
+fn second_observation_replaces_the_first() {
     let store = MemoryStore::new(10);
     let observed = clock::wall_now();
 
@@ -137,7 +137,7 @@ fn saved_cwnd_and_saved_rtt_belong_together() {
 
 /// A6, F3, F8: the operator's limits.
 #[test]
-fn what_is_saved_keeps_to_the_operators_limits() {
+fn saved_parameters_keep_the_operators_limits() {
     let lifetime = Duration::from_secs(7);
     let mut sender = sender_with(Some(CarefulResumeConfig {
         max_jump: 25 * MDS,
@@ -151,9 +151,9 @@ fn what_is_saved_keeps_to_the_operators_limits() {
     assert_eq!(state.expires, state.observed + lifetime);
 }
 
-/// What is saved at twice max_jump says what the path holds at least.
+/// A capacity saved as twice max_jump is a lower bound.
 #[test]
-fn growth_is_not_limited_at_what_max_jump_capped() {
+fn capacity_capped_by_max_jump_limits_no_growth() {
     for (max_jump, is_limit) in [(151 * MDS, true), (150 * MDS, false)] {
         let mut sender = sender_with(Some(CarefulResumeConfig {
             max_jump,
@@ -194,7 +194,7 @@ fn reconnaissance_is_normal_congestion_control() {
 
 /// B10: the minimum RTT of the phase, not the current one.
 #[rstest]
-fn one_rtt_sample_that_is_too_short_is_enough(
+fn one_too_short_rtt_sample_refuses_the_jump(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::resumed(cc, 300);
@@ -233,7 +233,7 @@ fn release_times(cc: CongestionControlAlgorithm, rtt: Duration) -> Vec<Duration>
 
 /// C3: the current RTT makes the pace, whatever the saved one was.
 #[rstest]
-fn the_pace_is_that_of_the_current_rtt(
+fn jump_pace_follows_the_current_rtt(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let rtt = RTT * 3 / 4;
@@ -249,7 +249,7 @@ fn the_pace_is_that_of_the_current_rtt(
 #[rstest]
 #[case::slow_handshake(RTT * 2, Duration::ZERO)]
 #[case::late_ack(RTT, Duration::from_millis(10))]
-fn the_pace_is_that_of_the_data(
+fn jump_pace_follows_application_data(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[case] handshake_rtt: Duration, #[case] ack_delay: Duration,
 ) {
@@ -282,7 +282,7 @@ fn the_pace_is_that_of_the_data(
 
 /// C5: the step lets no more go at once than a batch.
 #[rstest]
-fn no_burst_follows_the_step(
+fn jump_is_followed_by_no_burst(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let times = release_times(cc, RTT);
@@ -291,9 +291,9 @@ fn no_burst_follows_the_step(
     assert_eq!(batches.max(), Some(1));
 }
 
-/// C6: ACKs of what was sent before the jump count, and the window stays.
+/// C6: ACKs of packets before the jump count, and the window stays.
 #[rstest]
-fn acks_in_the_unvalidated_phase_make_the_pipe_size_grow_and_no_window(
+fn acks_in_unvalidated_grow_pipe_size_alone(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = jumped_amid_a_flight(cc);
@@ -306,7 +306,7 @@ fn acks_in_the_unvalidated_phase_make_the_pipe_size_grow_and_no_window(
 
 /// C8: the lost packet was sent before the jump.
 #[rstest]
-fn a_loss_in_the_unvalidated_phase(
+fn loss_in_unvalidated_retreats(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = jumped_amid_a_flight(cc);
@@ -323,7 +323,7 @@ fn a_loss_in_the_unvalidated_phase(
 
 /// C9: in bytes, less than a packet of the window remains.
 #[rstest]
-fn a_window_without_room_for_a_packet_is_full(
+fn window_without_room_for_a_packet_is_full(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::resumed(cc, 301);
@@ -342,7 +342,7 @@ fn a_window_without_room_for_a_packet_is_full(
 
 /// C11: more than one RTT, not one RTT.
 #[rstest]
-fn the_unvalidated_phase_lasts_one_rtt(
+fn unvalidated_lasts_one_rtt(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::resumed(cc, 300);
@@ -365,7 +365,7 @@ fn the_unvalidated_phase_lasts_one_rtt(
 #[rstest]
 #[case(IW - 1, (Normal, IW), RateLimited)]
 #[case(IW, (Validating, IW), RttExceeded)]
-fn a_jump_to_less_than_the_initial_window(
+fn jump_to_less_than_the_initial_window_ends(
     #[case] packets: usize, #[case] then: (Phase, usize),
     #[case] trigger: Trigger,
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
@@ -384,7 +384,7 @@ fn a_jump_to_less_than_the_initial_window(
 #[rstest]
 #[case(4, (Normal, 20), RateLimited)]
 #[case(5, (Validating, 21), RttExceeded)]
-fn a_jump_to_no_more_than_the_pipe_size(
+fn jump_to_no_more_than_the_pipe_size_ends(
     #[case] packets: usize, #[case] then: (Phase, usize),
     #[case] trigger: Trigger,
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
@@ -403,7 +403,7 @@ fn a_jump_to_no_more_than_the_pipe_size(
 
 /// E3: also where the controller saw no congestion, and would grow.
 #[rstest]
-fn the_window_does_not_grow_in_a_retreat(
+fn window_does_not_grow_in_safe_retreat(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::resumed(cc, 300);
@@ -425,7 +425,7 @@ fn the_window_does_not_grow_in_a_retreat(
 /// E7, F2: half the pipe size becomes ssthresh, so that slow start goes on up
 /// to there and no further.
 #[rstest]
-fn after_a_retreat_slow_start_ends_at_half_the_pipe_size(
+fn slow_start_after_a_retreat_ends_at_half_the_pipe(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::resumed(cc, 300);
@@ -454,7 +454,7 @@ fn after_a_retreat_slow_start_ends_at_half_the_pipe_size(
 
 /// F1: a packet that arrives in between breaks the row of losses.
 #[rstest]
-fn losses_with_an_arrival_in_between_are_no_persistent_congestion(
+fn arrival_between_losses_is_no_persistent_congestion(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::resumed(cc, 300);
@@ -481,7 +481,7 @@ fn losses_with_an_arrival_in_between_are_no_persistent_congestion(
     );
 }
 
-/// The state machine by itself, at one moment.
+/// The state machine alone, at one moment.
 struct Machine {
     careful_resume: CarefulResume,
     now: Instant,
@@ -562,7 +562,7 @@ impl Machine {
 /// Vectors 2 and 3: 121 packets may be sent; of fewer, what is in flight is
 /// the window.
 #[test]
-fn the_worked_example() {
+fn worked_example_jumps() {
     let mut machine = Machine::jumped_with_29_in_flight();
     for in_flight in 30..150 {
         assert_eq!(machine.send(150, in_flight), Action::Keep);
@@ -585,7 +585,7 @@ fn the_worked_example() {
 
 /// Vector 4: packet 64 is lost after 34 of the jump's were acknowledged.
 #[test]
-fn the_worked_example_of_a_retreat() {
+fn worked_example_retreats() {
     let mut machine = Machine::jumped_with_29_in_flight();
     for in_flight in 30..=150 {
         machine.send(150, in_flight);

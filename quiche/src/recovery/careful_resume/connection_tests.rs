@@ -37,9 +37,9 @@ struct Download {
     saved: Option<PathState>,
     lost: usize,
     events: Vec<CarefulResumeEvent>,
-    /// What limited the server, as it changed.
+    /// The limits of the server, in order.
     limits: Vec<SendLimit>,
-    /// What the server sent in the unvalidated phase, and its bytes.
+    /// Times and sizes of the packets of the unvalidated phase.
     jump_packets: Vec<(Duration, usize)>,
 }
 
@@ -273,7 +273,7 @@ fn learn_through(cc: &str, buffer: usize) -> PathState {
 
 /// A3, A7: capacity, not the overshot window or the standing queue.
 #[rstest]
-fn a_long_download_observes_the_capacity(
+fn long_download_observes_the_capacity(
     #[values("reno", "cubic")] cc: &str,
     #[values(BDP / 2, BDP, 4 * BDP)] buffer: usize,
 ) {
@@ -287,9 +287,7 @@ fn a_long_download_observes_the_capacity(
 }
 
 #[rstest]
-fn a_resumed_download_is_round_trips_shorter(
-    #[values("reno", "cubic")] cc: &str,
-) {
+fn resumed_download_is_round_trips_shorter(#[values("reno", "cubic")] cc: &str) {
     use Phase::*;
 
     let saved = learn(cc);
@@ -325,7 +323,7 @@ fn a_resumed_download_is_round_trips_shorter(
 
 /// Vector 4 in a whole connection: the path lost nine tenths of its capacity.
 #[rstest]
-fn a_jump_into_a_narrower_path_retreats_and_completes(
+fn jump_into_a_narrower_path_retreats_and_completes(
     #[values("reno", "cubic")] cc: &str,
 ) {
     let saved = PathState {
@@ -346,7 +344,7 @@ fn a_jump_into_a_narrower_path_retreats_and_completes(
 /// A limited object never lowers what is held (A8), and a validated jump says
 /// so.
 #[rstest]
-fn a_short_resumed_download_does_not_lower_the_set(
+fn short_resumed_download_keeps_the_saved_capacity(
     #[values("reno", "cubic")] cc: &str,
 ) {
     let mut saved = learn(cc);
@@ -382,7 +380,7 @@ fn slow_start_is_not_the_paths_limit(#[values("reno", "cubic")] cc: &str) {
 
 /// A2: a path that lost capacity since it was saved.
 #[rstest]
-fn a_long_download_lowers_the_set(#[values("reno", "cubic")] cc: &str) {
+fn long_download_lowers_the_saved_capacity(#[values("reno", "cubic")] cc: &str) {
     let saved = PathState {
         saved_cwnd: BDP as u64 * 8 / 5,
         ..learn(cc)
@@ -411,7 +409,7 @@ fn flow_control_is_not_the_paths_limit(#[values("reno", "cubic")] cc: &str) {
 
 /// C3: what the application did not have in time is not sent faster afterwards.
 #[rstest]
-fn a_jump_keeps_its_pace_after_a_pause(#[values("reno", "cubic")] cc: &str) {
+fn jump_keeps_its_pace_after_a_pause(#[values("reno", "cubic")] cc: &str) {
     let saved = learn(cc);
     let mut download = Download::new(cc, 3 * BDP, Some(saved));
     download.missing = (3 * BDP - 36_000, RTT * 3);
@@ -437,7 +435,7 @@ fn a_jump_keeps_its_pace_after_a_pause(#[values("reno", "cubic")] cc: &str) {
 /// B4: a client that shows up elsewhere is on another path. The application
 /// hears of it, although that path is no longer the active one.
 #[test]
-fn a_migration_ends_careful_resume() {
+fn migration_ends_careful_resume() {
     let saved = learn("cubic");
     let mut download = Download::new("cubic", 1, None);
     let pipe = &mut download.pipe;
@@ -472,7 +470,7 @@ fn a_migration_ends_careful_resume() {
 #[rstest]
 #[case::rebinding("127.0.0.1:9999", Phase::Normal)]
 #[case::migration("127.0.0.2:9999", Phase::SafeRetreat)]
-fn another_port_is_no_reason_to_retreat(
+fn rebinding_ends_a_jump_without_retreat(
     #[values("reno", "cubic")] cc: &str, #[case] from: &str, #[case] then: Phase,
 ) {
     let mut download = Download::new(cc, 3 * BDP, Some(learn(cc)));
@@ -514,7 +512,7 @@ fn bbr2_is_refused() {
 }
 
 #[test]
-fn bbr2_chosen_afterwards_makes_no_connection() {
+fn bbr2_chosen_afterwards_is_refused() {
     let mut config = Pipe::default_config("cubic").unwrap();
     config
         .set_careful_resume(CarefulResumeConfig::default())
@@ -526,12 +524,12 @@ fn bbr2_chosen_afterwards_makes_no_connection() {
 }
 
 #[test]
-fn bbr2_is_taken_without_careful_resume() {
+fn bbr2_without_careful_resume_is_accepted() {
     assert!(Pipe::new("bbr2_gcongestion").is_ok());
 }
 
 #[test]
-fn a_connection_without_careful_resume_takes_no_set() {
+fn connection_without_careful_resume_refuses_state() {
     let saved = learn("cubic");
     let mut pipe = Pipe::new("cubic").unwrap();
     pipe.handshake().unwrap();
@@ -545,7 +543,7 @@ fn a_connection_without_careful_resume_takes_no_set() {
 
 /// B8: no peer holds back the ACK of the packet that fills the initial window.
 #[rstest]
-fn the_last_initial_packet_follows_a_gap(
+fn last_initial_packet_follows_a_skipped_number(
     #[values("reno", "cubic")] cc: &str, #[values(false, true)] has_saved: bool,
 ) {
     let saved = has_saved.then(|| learn(cc));

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_current_rtt_is_the_minimum_of_the_latest_samples() {
+    fn current_rtt_is_the_minimum_of_recent_samples() {
         let ms = Duration::from_millis;
         let mut current = CurrentRtt::default();
         assert_eq!(current.get(), None);

@@ -156,7 +156,7 @@ impl Delivery {
             .fold(mark.rtt(), Duration::min)
     }
 
-    /// What was delivered after a mark, over the time since its ACK was due.
+    /// Returns the rate after a mark, over the time since its ACK was due.
     fn rate_since(&self, mark: &Mark, due: Duration, now: Instant) -> Rate {
         let elapsed = now.saturating_duration_since(mark.sent_at + due);
         rate(self.delivered - mark.delivered, elapsed)
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_two_round_trips_are_kept_and_no_more() {
+    fn marks_are_kept_for_two_round_trips() {
         let (delivery, now) = delivered();
         assert!(delivery.marks[0].is_old(MIN_RTT * KEPT_RTTS, now));
         assert!(!delivery.marks[2].is_old(MIN_RTT * KEPT_RTTS, now));

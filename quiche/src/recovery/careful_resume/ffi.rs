@@ -423,7 +423,7 @@ mod tests {
 
     #[cfg(feature = "internal")]
     #[test]
-    fn an_event_tells_its_age_and_what_it_has_no_value_for() {
+    fn event_in_c_has_age_and_missing_values() {
         let time = clock::Simulation::start(1, Duration::ZERO);
         let event = CarefulResumeEvent {
             time: clock::now(),

@@ -75,7 +75,7 @@ mod tests {
 
     /// B12: RTTs of the jump's own packets are not compared.
     #[test]
-    fn the_next_packet_begins_a_round() {
+    fn restarted_hystart_compares_no_rtt_of_the_jump() {
         let mut hystart = jumped();
         hystart.start_over(Some(MS * 100));
         ack(&mut hystart, 11, 3 * N_RTT_SAMPLE, MS * 200);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_rtt_that_stays_is_no_reason() {
+    fn restarted_hystart_ignores_a_steady_rtt() {
         let mut hystart = jumped();
         hystart.start_over(Some(MS * 100));
         hystart.start_round(20);
@@ -100,14 +100,14 @@ mod tests {
 
     /// B12: what is compared otherwise.
     #[test]
-    fn without_it_the_jump_would_be_compared() {
+    fn hystart_without_restart_compares_the_jump() {
         let mut hystart = jumped();
         ack(&mut hystart, 9, 1, MS * 200);
         assert!(hystart.in_css());
     }
 
     #[test]
-    fn switched_off_it_notices_nothing() {
+    fn switched_off_hystart_notices_nothing() {
         let mut hystart = jumped();
         hystart.switch_off();
         ack(&mut hystart, 9, 10, MS * 200);

@@ -40,7 +40,7 @@ fn start() -> Instant {
 
 /// A3: bytes acknowledged in one RTT.
 #[test]
-fn the_capacity_is_what_is_acknowledged_in_one_minimum_rtt() {
+fn capacity_is_acked_bytes_of_one_minimum_rtt() {
     let mut observer = Observer::default();
     feed(&mut observer, start(), Duration::from_millis(1), 3, Path);
 
@@ -50,7 +50,7 @@ fn the_capacity_is_what_is_acknowledged_in_one_minimum_rtt() {
 }
 
 #[test]
-fn nothing_is_observed_before_a_whole_rtt() {
+fn observation_needs_a_whole_rtt() {
     let mut observer = Observer::default();
     assert_eq!(observer.observed(), None);
 
@@ -68,7 +68,7 @@ fn nothing_is_observed_before_a_whole_rtt() {
 }
 
 #[test]
-fn acks_that_arrive_at_once_are_not_capacity() {
+fn bunched_acks_are_not_capacity() {
     let mut observer = Observer::default();
     let first = start();
 
@@ -87,7 +87,7 @@ fn acks_that_arrive_at_once_are_not_capacity() {
 }
 
 #[test]
-fn a_few_samples_made_by_late_acks_do_not_count() {
+fn few_samples_by_late_acks_do_not_count() {
     for limit in [Path, Growth, Application] {
         samples_made_by_late_acks(limit);
     }
@@ -119,7 +119,7 @@ fn samples_made_by_late_acks(limit: FlightLimit) {
 
 /// A7: the end of slow start shows the capacity; recovery after it less.
 #[test]
-fn a_plateau_counts_more_than_the_recovery_after_it() {
+fn plateau_counts_more_than_later_recovery() {
     let mut observer = Observer::default();
     let samples = [(7, true), (14, true), (27, true), (55, true), (98, true)];
     let plateau = [(98, true), (98, true), (94, false), (83, false)];
@@ -142,7 +142,7 @@ fn a_plateau_counts_more_than_the_recovery_after_it() {
 /// A7: also where slow start was at it for one round, until the path has been
 /// seen for long.
 #[test]
-fn one_full_sample_counts_more_than_the_recovery_after_it() {
+fn full_sample_counts_more_than_later_recovery() {
     for (recovery, capacity) in [(5, 98.0), (15, 98.0), (16, 66.0)] {
         let mut observer = Observer::default();
         for (rate, limited) in [(27, true), (55, true), (98, true)] {
@@ -156,7 +156,7 @@ fn one_full_sample_counts_more_than_the_recovery_after_it() {
 }
 
 #[test]
-fn a_limited_sample_counts_if_it_is_near_the_capacity() {
+fn limited_sample_near_the_capacity_counts() {
     for (limited, capacity) in [(79, 100.0), (81, 81.0)] {
         let mut observer = Observer::default();
         for _ in 0..MAX_SAMPLES {
@@ -171,7 +171,7 @@ fn a_limited_sample_counts_if_it_is_near_the_capacity() {
 
 /// A2, A7: congestion in slow start shows the path's limit.
 #[test]
-fn a_window_that_ended_in_congestion_is_not_limited() {
+fn window_with_congestion_is_not_limited() {
     let mut observer = Observer::default();
     let step = Duration::from_millis(1);
     let now = feed(&mut observer, start(), step, 1, Growth);
@@ -184,7 +184,7 @@ fn a_window_that_ended_in_congestion_is_not_limited() {
 
 /// A8: the application's pauses do not lower it; the path's do.
 #[test]
-fn a_limited_sample_counts_only_when_it_is_better() {
+fn limited_sample_counts_only_if_better() {
     let table = [(Application, 100_000), (Growth, 100_000), (Path, 50_000)];
 
     for (limit, cwnd) in table {
@@ -238,7 +238,7 @@ fn feed_packets(
     }
 }
 
-/// What is observed, as a share of what the path takes.
+/// Returns the observed capacity, as a share of the real one.
 fn share(observer: &Observer) -> f64 {
     observer.observed().unwrap().cwnd(RTT) as f64 / 100_000.0
 }
@@ -246,7 +246,7 @@ fn share(observer: &Observer) -> f64 {
 /// A3: the last whole round of slow start counts, and what it overshoots does
 /// not (A7).
 #[test]
-fn the_last_round_of_slow_start_is_capacity_as_far_as_it_is_delivered() {
+fn last_slow_start_round_counts_as_delivered() {
     for (last, expected) in [(30, 0.3), (60, 0.6), (90, 0.9), (180, 1.0)] {
         let (mut observer, start) = (Observer::default(), start());
         let rounds = [(0, 8), (1, 15), (2, last), (3, 1)].into_iter();
@@ -278,7 +278,7 @@ fn with_late_acks(late: Duration) -> Packets {
 }
 
 #[test]
-fn late_acks_do_not_show_more_than_is_delivered_where_samples_are_few() {
+fn late_acks_do_not_raise_a_short_observation() {
     for late_ms in [0, 10, 30, 60] {
         let mut observer = Observer::default();
         let packets = with_late_acks(Duration::from_millis(late_ms));
@@ -302,10 +302,10 @@ fn resumed() -> (Packets, Packets) {
     (packets, after)
 }
 
-/// A validated jump teaches the rate that the path took last: without that,
-/// downloads as long as the path never teach more than two thirds of it.
+/// The last rate after a validated jump counts: otherwise downloads of one BDP
+/// would never show more than two thirds of the capacity.
 #[test]
-fn after_a_validated_jump_the_last_rate_counts() {
+fn last_rate_after_a_validated_jump_counts() {
     for (validated, expected) in [(false, 0.63), (true, 1.0)] {
         let mut observer = Observer::default();
         let (jump, after) = resumed();
@@ -322,7 +322,7 @@ fn after_a_validated_jump_the_last_rate_counts() {
 
 /// Not a burst after little: slow start only doubles.
 #[test]
-fn after_a_validated_jump_a_burst_is_not_capacity() {
+fn burst_after_a_validated_jump_is_not_capacity() {
     let mut observer = Observer::default();
     observer.on_jump_validated();
     let start = start();
@@ -337,7 +337,7 @@ fn after_a_validated_jump_a_burst_is_not_capacity() {
 
 /// In a queue, ACKs that are little late would show in so short a time.
 #[test]
-fn after_a_validated_jump_a_queue_hides_the_last_rate() {
+fn queue_after_a_validated_jump_hides_the_last_rate() {
     let mut observer = Observer::default();
     observer.on_jump_validated();
     let start = start();
@@ -357,7 +357,7 @@ fn after_a_validated_jump_a_queue_hides_the_last_rate() {
 /// A2, A7: a bottleneck that was never idle carried all that it can. Not where
 /// the application holds back: others may fill it.
 #[test]
-fn a_queue_that_stands_shows_the_paths_limit() {
+fn standing_queue_shows_the_paths_limit() {
     let table = [
         (Growth, 20, false),
         (Growth, 13, false),
@@ -380,7 +380,7 @@ fn a_queue_that_stands_shows_the_paths_limit() {
 }
 
 #[test]
-fn a_queue_does_not_stand_if_one_ack_finds_none_or_few_are_seen() {
+fn queue_needs_enough_acks_to_stand() {
     let queue = Duration::from_millis(20);
     let table = [
         (100, None, false),

@@ -1,10 +1,10 @@
-//! A second model of Careful Resume, for tests: written from the requirements
-//! of RFC 9959 and the choices in FORK.md, not from the engine.
+//! Oracle for tests: a second model of Careful Resume, written from the
+//! requirements of RFC 9959 and the choices in FORK.md, not from the engine.
 //!
-//! Owns what the RFC adds to a controller: the phase, the pipe size, when the
-//! window is given a value, when it must not grow, and why a phase ends. The
-//! window of normal operation, packets and RTTs are told to it. Where the RFC
-//! allows several reasons at once, any of them is right.
+//! It has what the RFC adds to a controller: the phase, the pipe size, when the
+//! window is set, when it must not grow, and why a phase ends. The window of
+//! normal operation, packets and RTTs are its input. If the RFC allows several
+//! reasons, any of them is right.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ControllerView {
     pub(super) now: Instant,
-    /// What the controller alone makes of the window, in bytes.
+    /// The window that the controller alone would have, in bytes.
     pub(super) window: usize,
     /// Bytes in flight.
     pub(super) flight_size: usize,
@@ -22,7 +22,7 @@ pub(super) struct ControllerView {
     pub(super) has_left_slow_start: bool,
 }
 
-/// What Careful Resume does to the controller.
+/// Order to the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// Set the window, in bytes.
@@ -31,7 +31,7 @@ pub(super) enum Order {
     /// At most half of the pipe size, at once.
     Retreat { pipe_size: usize, window: usize },
 
-    /// The slow-start threshold is at most so many bytes.
+    /// Set the slow-start threshold to at most this number of bytes.
     Ssthresh(usize),
 }
 
@@ -86,10 +86,10 @@ pub(super) struct Oracle {
     pub(super) last_unvalidated: Option<u64>,
     last_sent: Option<u64>,
 
-    /// What has happened since they were last looked at.
+    /// Steps that the test has not compared yet.
     pub(super) steps: Vec<Step>,
     pub(super) jumps: usize,
-    /// Neither a rate limit nor another path has come in between.
+    /// Whether neither a rate limit nor another path intervened.
     is_trusted: bool,
 }
 
@@ -129,7 +129,8 @@ impl Oracle {
         matches!(self.phase, Phase::Unvalidated | Phase::SafeRetreat)
     }
 
-    /// Where slow start ends, in bytes, before anything else ends it: at the
+    /// Returns where slow start ends, in bytes, unless something else ends it:
+    /// at the
     /// capacity that was seen, from the jump on, while nothing says that the
     /// set does not fit the path. What is saved is at most twice max_jump.
     pub(super) fn ceiling(&self) -> Option<usize> {

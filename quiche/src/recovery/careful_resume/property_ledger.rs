@@ -37,7 +37,7 @@ pub(super) enum Persistent {
     Yes,
 }
 
-/// What an ACK or a time-out told.
+/// Result of an ACK or a timeout.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     /// Numbers of the packets newly acknowledged.

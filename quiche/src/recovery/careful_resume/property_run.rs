@@ -53,7 +53,7 @@ pub(super) type Checked = Result<(), String>;
 /// A phase that was entered, and why.
 pub(super) type Seen = (Phase, Option<Trigger>);
 
-/// What stays the same throughout a case.
+/// Settings of a case.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CaseSetting {
     pub(super) cc: CongestionControlAlgorithm,
@@ -313,7 +313,8 @@ impl Run {
         self.obey(end);
     }
 
-    /// Where RFC 9002 leaves it open, as the engine decided.
+    /// Whether the losses count as persistent; if RFC 9002 leaves it open, as
+    /// the engine decided.
     fn is_persistent(&self, report: &Report) -> bool {
         match report.persistent {
             Persistent::No => false,
@@ -358,7 +359,7 @@ impl Run {
         }
         // Before slow start has ended, and nowhere else.
         legacy(&mut self.twin).set_ceiling(self.oracle.ceiling());
-        // What HyStart++ saw of the jump does not count.
+        // HyStart++'s samples of the jump do not count.
         let is_new = self.oracle.steps.iter().any(|s| s.new == Phase::Validating);
         if is_new && is_order {
             let min_rtt = self.twin.min_rtt();
@@ -430,7 +431,8 @@ impl Run {
             check_eq!(resume.stats().pipe_size, oracle.pipe_size, "pipe size");
         }
 
-        // C6, E3. Who leaves the unvalidated phase gets a window (C12, C13).
+        // C6, E3. On leaving the unvalidated phase the window is set (C12,
+        // C13).
         if let Some((phase, frozen)) = self.frozen {
             let is_given = phase == Phase::Unvalidated && oracle.phase() != phase;
             check!(

@@ -44,7 +44,7 @@ enum Event {
     Fill,
     SendAckOnly,
     SendMtuProbe,
-    /// The oldest so many arrive.
+    /// The oldest packets arrive.
     AckOldest {
         packets: usize,
         rtt_percent: u32,
@@ -52,7 +52,7 @@ enum Event {
     AckAll {
         rtt_percent: u32,
     },
-    /// The latest so many arrive, those before do not.
+    /// The latest packets arrive, those before do not.
     AckNewest {
         packets: usize,
         rtt_percent: u32,
@@ -342,7 +342,7 @@ fn base_config() -> RecoveryConfig {
 /// Rows B1 to F2, as far as a sender can tell; the oracle names them. Every
 /// trigger occurs, or else the cases prove little.
 #[rstest]
-fn random_sequences(
+fn random_sequences_agree_with_the_oracle(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values(false, true)] paced: bool,
 ) {

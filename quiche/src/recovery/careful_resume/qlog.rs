@@ -84,9 +84,9 @@ pub(crate) mod tests {
         }
     }
 
-    /// Section H: names and fields; what has no value is left out.
+    /// Section H: names and fields; a field without a value is left out.
     #[test]
-    fn the_event_has_the_fields_of_the_draft() {
+    fn event_has_the_fields_of_the_draft() {
         assert_eq!(
             data(&event()),
             json!({
@@ -182,7 +182,7 @@ pub(crate) mod tests {
 
     /// Section H: each change of phase is one event, at its own time.
     #[test]
-    fn a_log_has_each_change_of_phase_once() {
+    fn log_has_each_change_of_phase_once() {
         let start = clock::now();
         let buffer = LogBuffer::default();
         let mut log = buffer.start_log(start);

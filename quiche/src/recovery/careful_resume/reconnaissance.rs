@@ -71,8 +71,8 @@ impl Reconnaissance {
         true
     }
 
-    /// Whether the peer should not hold back the ACK of the next packet, which
-    /// may bring the jump. Saved parameters may still come.
+    /// Whether the peer should not delay the ACK of the next packet, which may
+    /// bring the jump. Saved parameters may still be given.
     pub(super) fn needs_prompt_ack(&self) -> bool {
         self.is_initial_end_next
     }

@@ -24,7 +24,7 @@ pub(crate) fn legacy(recovery: &mut Recovery) -> &mut LegacyRecovery {
     }
 }
 
-/// A packet of stream data, sent `now`, as the recovery is told of it.
+/// Returns a packet of stream data, sent `now`.
 pub(crate) fn packet(pkt_num: u64, size: usize, now: Instant) -> Sent {
     Sent {
         time_sent: now,
@@ -97,7 +97,7 @@ impl Sender {
         }
     }
 
-    /// A sender that was given a saved set of that many packets.
+    /// Returns a sender with a saved capacity of `saved` packets.
     pub(super) fn resumed(cc: CongestionControlAlgorithm, saved: usize) -> Self {
         let mut sender = Self::new(cc);
         assert!(sender.careful_resume_from(saved));
@@ -131,7 +131,7 @@ impl Sender {
         self.on_sent(sent, Epoch::Application);
     }
 
-    /// A packet that asks for no ACK.
+    /// Sends a packet that asks for no ACK.
     pub(super) fn send_ack_only(&mut self) {
         let sent = Sent {
             in_flight: false,
@@ -155,7 +155,7 @@ impl Sender {
         self.on_sent(sent, Epoch::Application);
     }
 
-    /// One packet of that packet number space.
+    /// Sends one packet of a packet number space.
     pub(super) fn send_in(&mut self, epoch: Epoch) {
         self.on_sent(packet(self.next, MDS, self.now), epoch);
     }
@@ -180,7 +180,7 @@ impl Sender {
         self.ack_in(Epoch::Application, packets, Duration::ZERO);
     }
 
-    /// An ACK of that packet number space, which the peer has held back.
+    /// Takes an ACK of a packet number space, which the peer has delayed.
     pub(super) fn ack_in(
         &mut self, epoch: Epoch, packets: Range<u64>, ack_delay: Duration,
     ) {
@@ -204,7 +204,7 @@ impl Sender {
         self.now += time;
     }
 
-    /// The initial window is sent and acknowledged.
+    /// Sends the initial window, and acknowledges it.
     pub(super) fn reconnoitre(&mut self) {
         self.fill();
         self.wait(RTT);
@@ -219,7 +219,7 @@ impl Sender {
         self.recovery.careful_resume().unwrap()
     }
 
-    /// The current RTT; None also where there is no jump to come.
+    /// Returns the current RTT; None also after reconnaissance.
     pub(super) fn current_rtt(&self) -> Option<Duration> {
         match &self.careful_resume().state {
             State::Reconnaissance(phase) => phase.current_rtt.get(),
@@ -227,12 +227,12 @@ impl Sender {
         }
     }
 
-    /// The first and the last unvalidated packet.
+    /// Returns the first and the last unvalidated packet.
     pub(super) fn unvalidated_packets(&self) -> (Option<u64>, Option<u64>) {
         self.careful_resume().unvalidated_packets()
     }
 
-    /// What limits slow start softly after a jump.
+    /// Returns the soft limit of slow start after a jump.
     pub(super) fn soft_growth(&self) -> Option<&SoftGrowth> {
         self.careful_resume().growth_limit.soft()
     }
@@ -252,7 +252,7 @@ impl Sender {
             .collect()
     }
 
-    /// What the state machine would be told now.
+    /// Returns the conditions of the state machine now.
     pub(super) fn conditions(&self) -> Conditions {
         Conditions {
             now: self.now,

@@ -18,7 +18,7 @@ use Trigger::*;
 
 /// B8, C1, C2, C6, C9, C13, D1, D2, D4: the whole way, without congestion.
 #[rstest]
-fn a_path_that_takes_the_jump(
+fn path_that_takes_the_jump_validates_it(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::resumed(cc, 300);
@@ -53,7 +53,7 @@ fn a_path_that_takes_the_jump(
 
 /// In congestion avoidance the window is the path's, from its first packet on.
 #[rstest]
-fn what_congestion_avoidance_observes_is_not_limited(
+fn observation_in_congestion_avoidance_is_unlimited(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::new(cc);
@@ -75,7 +75,7 @@ fn what_congestion_avoidance_observes_is_not_limited(
 /// RFC 9002, 5.1: a sample is that of the largest packet acknowledged so far,
 /// and of an ACK-eliciting one.
 #[rstest]
-fn late_acks_and_those_of_acks_are_no_rtt_samples(
+fn late_acks_are_no_rtt_samples(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::resumed(cc, 300);
@@ -104,7 +104,7 @@ fn late_acks_and_those_of_acks_are_no_rtt_samples(
 #[case(1000, 10)]
 #[case(700, 14)]
 #[case(601, 16)]
-fn the_packet_that_fills_the_initial_window_is_foreseen(
+fn packet_that_fills_the_initial_window_is_foreseen(
     #[case] size: usize, #[case] packets: usize,
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
@@ -124,7 +124,7 @@ fn the_packet_that_fills_the_initial_window_is_foreseen(
 /// The path has shown what it holds: nothing limits growth any longer, and what
 /// is observed is not limited.
 #[rstest]
-fn an_exit_after_the_jump_ends_what_limits_growth(
+fn exit_after_the_jump_lifts_growth_limits(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values(AfterJump::Soft, AfterJump::Ceiling)] after_jump: AfterJump,
 ) {
@@ -167,7 +167,7 @@ fn an_exit_after_the_jump_ends_what_limits_growth(
 
 /// B8: all of the initial window, in any order.
 #[rstest]
-fn the_jump_waits_for_all_of_the_initial_window(
+fn jump_waits_for_the_whole_initial_window(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::resumed(cc, 300);
@@ -185,7 +185,7 @@ fn the_jump_waits_for_all_of_the_initial_window(
 
 /// C1: packets in flight at the jump are the first of the pipe size.
 #[rstest]
-fn the_pipe_size_starts_from_what_is_in_flight(
+fn pipe_size_starts_from_bytes_in_flight(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::resumed(cc, 300);
@@ -209,7 +209,7 @@ fn the_pipe_size_starts_from_what_is_in_flight(
 
 /// Vector 3 (C10, C11, C13): what is in flight is the window.
 #[rstest]
-fn a_jump_that_is_used_in_part(
+fn jump_used_in_part_validates_the_flight(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values(FirstUnvalidatedPacketAcknowledged, RttExceeded)] exit: Trigger,
 ) {
@@ -235,9 +235,10 @@ fn a_jump_that_is_used_in_part(
     assert_eq!(sender.triggers().last(), Some(&(Validating, Some(exit))));
 }
 
-/// C10: an ACK of what was sent before the jump shows that its time is over.
+/// C10: an ACK of a packet before the jump shows that the RTT of the jump is
+/// over.
 #[rstest]
-fn an_old_ack_that_comes_late_ends_the_unvalidated_phase(
+fn late_old_ack_ends_unvalidated(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::resumed(cc, 300);
@@ -257,7 +258,7 @@ fn an_old_ack_that_comes_late_ends_the_unvalidated_phase(
 
 /// Vector 5 (C12): nothing more than before was sent.
 #[rstest]
-fn a_jump_that_is_not_used(
+fn unused_jump_ends_at_the_pipe_size(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::resumed(cc, 300);
@@ -272,7 +273,7 @@ fn a_jump_that_is_not_used(
 
 /// Vector 4 (C8, E2 to E8): a packet of the jump is lost.
 #[rstest]
-fn a_path_that_does_not_take_the_jump(
+fn path_that_refuses_the_jump_retreats(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::resumed(cc, 300);
@@ -310,7 +311,7 @@ fn a_path_that_does_not_take_the_jump(
 
 /// C8: what is lost of one flight is one event.
 #[rstest]
-fn more_losses_of_the_same_flight_change_nothing(
+fn further_losses_of_a_flight_change_nothing(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::resumed(cc, 300);
@@ -329,7 +330,7 @@ fn more_losses_of_the_same_flight_change_nothing(
 
 /// A probe of the MTU that is lost is no congestion.
 #[rstest]
-fn a_lost_mtu_probe_is_no_congestion(
+fn lost_mtu_probe_is_no_congestion(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::resumed(cc, 300);
@@ -349,7 +350,7 @@ fn a_lost_mtu_probe_is_no_congestion(
 
 /// CUBIC remembers the pipe size of the retreat as its plateau, not the jump.
 #[test]
-fn the_plateau_after_a_retreat_is_the_pipe_size() {
+fn plateau_after_a_retreat_is_the_pipe_size() {
     let mut sender = Sender::resumed(CUBIC, 300);
     sender.reconnoitre();
     sender.fill();
@@ -366,7 +367,7 @@ fn the_plateau_after_a_retreat_is_the_pipe_size() {
 /// Vector 8 (F1): persistent congestion ends it in every phase, and nothing
 /// revives it.
 #[rstest]
-fn persistent_congestion(
+fn persistent_congestion_ends_careful_resume(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values(Reconnaissance, Unvalidated, Validating, SafeRetreat)] phase: Phase,
 ) {
@@ -393,7 +394,7 @@ fn persistent_congestion(
 
 /// F1: detected when packets that were sent over a long time are all lost.
 #[rstest]
-fn losses_over_a_long_time_are_persistent_congestion(
+fn losses_over_a_long_time_end_careful_resume(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values(false, true)] one_in_between_arrives: bool,
 ) {
@@ -420,7 +421,7 @@ fn losses_over_a_long_time_are_persistent_congestion(
 #[case(Reconnaissance, Normal)]
 #[case(Unvalidated, SafeRetreat)]
 #[case(Validating, SafeRetreat)]
-fn a_congestion_mark(
+fn congestion_mark_acts_as_a_loss(
     #[case] phase: Phase, #[case] then: Phase,
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
@@ -434,7 +435,7 @@ fn a_congestion_mark(
     assert_eq!(sender.triggers().last(), Some(&(then, Some(EcnCe))));
 }
 
-/// A sender with a saved set of 300 packets, in that phase.
+/// Returns a sender with a saved capacity of 300 packets, in `phase`.
 fn in_phase(cc: CongestionControlAlgorithm, phase: Phase) -> Sender {
     let mut sender = Sender::resumed(cc, 300);
 
@@ -457,7 +458,7 @@ fn in_phase(cc: CongestionControlAlgorithm, phase: Phase) -> Sender {
 
 /// C7: the RTT tells that the jump goes into another path.
 #[rstest]
-fn a_much_shorter_rtt_in_the_unvalidated_phase(
+fn much_shorter_rtt_in_unvalidated_retreats(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     for (rtt_percent, phase, trigger) in [
@@ -474,9 +475,9 @@ fn a_much_shorter_rtt_in_the_unvalidated_phase(
     }
 }
 
-/// F1: what has ended does not end again, and does not begin again.
+/// F1: Careful Resume ends once, and does not begin again.
 #[rstest]
-fn in_the_normal_phase_nothing_happens(
+fn normal_phase_ignores_all_events(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::new(cc);
@@ -499,7 +500,7 @@ fn in_the_normal_phase_nothing_happens(
 
 /// E2: QUIC's floor, where half the pipe size is less.
 #[rstest]
-fn a_retreat_leaves_two_packets_at_least(
+fn retreat_leaves_at_least_two_packets(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::resumed(cc, 300);
@@ -513,7 +514,7 @@ fn a_retreat_leaves_two_packets_at_least(
 
 /// A late ACK of the lost packet must not bring the jumped window back.
 #[rstest]
-fn a_spurious_loss_does_not_bring_the_jump_back(
+fn spurious_loss_does_not_restore_the_jump(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::resumed(cc, 300);
@@ -539,7 +540,7 @@ fn a_spurious_loss_does_not_bring_the_jump_back(
 
 /// Vector 6 (B2): the controller answers, as without Careful Resume.
 #[rstest]
-fn a_loss_in_reconnaissance(
+fn loss_in_reconnaissance_ends_careful_resume(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let window_after_loss = |mut sender: Sender| {
@@ -559,7 +560,7 @@ fn a_loss_in_reconnaissance(
 
 /// H: an event has the window that the controller made of what happened.
 #[rstest]
-fn an_event_has_the_state_after_the_controllers_answer(
+fn event_has_the_state_after_the_controller(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let beta = if cc == Reno { 0.5 } else { 0.7 };
@@ -591,7 +592,9 @@ fn an_event_has_the_state_after_the_controllers_answer(
 
 /// B4 and C7.
 #[rstest]
-fn another_path(#[values(Reno, CUBIC)] cc: CongestionControlAlgorithm) {
+fn path_change_ends_or_retreats(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
     let change = |sender: &mut Sender| {
         let now = sender.now;
         sender.recovery.on_path_change(Epoch::Application, now, "");
@@ -610,9 +613,7 @@ fn another_path(#[values(Reno, CUBIC)] cc: CongestionControlAlgorithm) {
 
 /// B9: no jump before more is waiting than the window lets go.
 #[rstest]
-fn the_jump_waits_for_data(
-    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
-) {
+fn jump_waits_for_data(#[values(Reno, CUBIC)] cc: CongestionControlAlgorithm) {
     let mut sender = Sender::resumed(cc, 300);
     sender.fill();
     sender.wait(RTT);
@@ -627,7 +628,7 @@ fn the_jump_waits_for_data(
 }
 
 #[rstest]
-fn without_a_saved_set_there_is_no_jump(
+fn without_saved_parameters_no_jump_follows(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::new(cc);
@@ -707,7 +708,7 @@ fn reconnaissance_is_clocked_by_acks(
 
 /// B1: bursts are of no use without a jump.
 #[rstest]
-fn reconnaissance_without_a_saved_set_is_paced(
+fn reconnaissance_without_parameters_is_paced(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::with_pacing(cc, true);
@@ -726,7 +727,7 @@ fn reconnaissance_without_a_saved_set_is_paced(
 
 /// RFC 9002, 7.7: one ACK lets no more go at once than an initial window.
 #[rstest]
-fn a_burst_in_reconnaissance_is_an_initial_window(
+fn burst_in_reconnaissance_is_an_initial_window(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::with_pacing(cc, true);
@@ -741,9 +742,9 @@ fn a_burst_in_reconnaissance_is_an_initial_window(
     assert_eq!(send_at_once(&mut sender), IW + 2);
 }
 
-/// What others queue is theirs after the jump as well.
+/// The queue of other flows reduces the known capacity after the jump as well.
 #[rstest]
-fn growth_is_careful_from_what_others_leave_on(
+fn growth_is_careful_beside_a_queue(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     for (rtt, known, is_limit) in [
@@ -781,7 +782,7 @@ fn extremes(times: &[Duration], period: Duration) -> (usize, usize) {
 /// C3, C4, C5: any eighth of an RTT has its share of the jump, within a tenth
 /// or two packets.
 #[rstest]
-fn the_jump_is_paced_over_one_rtt(
+fn jump_is_paced_over_one_rtt(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values(60, 300, 500, 3000, 20_000)] saved: usize,
     #[values(0, 60, 2000, 20_000)] late_us: u64,
@@ -798,7 +799,7 @@ fn the_jump_is_paced_over_one_rtt(
 
     assert!(most as f64 <= jump / 8.0 + off_max, "{said}");
 
-    // Who is much too late may well send less.
+    // A sender that is far too late may send less.
     if late_us <= 60 {
         assert!(fewest as f64 >= jump / 8.0 - off_max, "{said}");
     }
@@ -807,7 +808,7 @@ fn the_jump_is_paced_over_one_rtt(
 /// C3, C5: the jump over the RTT, without gain; a batch, and what a late sender
 /// catches up with, are a tenth of an eighth of it, or two packets, together.
 #[test]
-fn the_pace_of_a_jump() {
+fn jump_pace_has_its_batch_and_catch_up() {
     for (saved, batch, catch_up) in [
         (60, MDS, MDS),
         (300, 1406, 994),
@@ -827,7 +828,7 @@ fn the_pace_of_a_jump() {
 /// E8: rate reduction is suppressed until the controller reduces by itself,
 /// which it does not in the retreat.
 #[rstest]
-fn the_retreat_is_the_last_reduction_until_the_next(
+fn retreat_is_the_last_reduction_until_the_next(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = in_phase(cc, Validating);
@@ -840,7 +841,7 @@ fn the_retreat_is_the_last_reduction_until_the_next(
     assert_eq!(sender.phase(), SafeRetreat);
     assert!(was_retreat(&sender));
 
-    // What was sent since is lost as well, found with the end of the retreat.
+    // Later packets are lost as well, which the end of the retreat reveals.
     sender.wait(RTT);
     sender.send(5);
     sender.wait(RTT);
@@ -858,7 +859,7 @@ fn the_retreat_is_the_last_reduction_until_the_next(
 /// E8: nor does it reduce for what was sent before the retreat, and is found
 /// lost after it.
 #[rstest]
-fn a_late_loss_of_the_jump_is_no_reduction(
+fn late_loss_of_the_jump_is_no_reduction(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = in_phase(cc, Validating);
@@ -881,7 +882,7 @@ fn a_late_loss_of_the_jump_is_no_reduction(
 
 /// A5, A9: what is worth saving, after the end as well.
 #[rstest]
-fn what_was_observed_is_offered(
+fn observation_worth_saving_is_offered(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     for (packets, offered) in [(4 * IW - 1, None), (4 * IW, Some(4 * IW))] {
@@ -905,7 +906,7 @@ fn what_was_observed_is_offered(
 
 /// E1: neither during the retreat nor after it, whatever is observed.
 #[rstest]
-fn nothing_is_offered_after_a_retreat(
+fn observation_after_a_retreat_is_not_offered(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values(Validating, SafeRetreat)] phase: Phase,
 ) {
@@ -930,7 +931,7 @@ fn nothing_is_offered_after_a_retreat(
 /// A7, A8: only a full window in congestion avoidance shows the path's limit,
 /// and only as far as it is saved.
 #[test]
-fn slow_start_the_application_and_max_jump_limit_an_observation() {
+fn observation_is_limited_by_all_but_the_path() {
     let unlimited = CarefulResumeConfig::default().max_jump;
 
     for (max_jump, limit, limited) in [

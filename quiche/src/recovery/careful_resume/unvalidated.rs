@@ -65,8 +65,8 @@ impl Unvalidated {
         let cwnd = self.jump.cwnd;
         let pace = Pace::new(cwnd, self.rtt, 1.0, self.max_datagram_size);
 
-        // What leaves in any period exceeds its share by a batch, and by what
-        // a late sender catches up with.
+        // In any period the bytes that leave exceed their share by a batch, and
+        // by what a late sender catches up.
         let excess =
             (cwnd / EXCESS_DIVISOR).max(EXCESS_PACKETS * self.max_datagram_size);
 

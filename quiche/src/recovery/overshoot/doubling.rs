@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doubtful_queue_is_watched_for_three_rounds_more() {
+    fn doubtful_queue_is_watched_for_three_more_rounds() {
         let ack = ack(crate::clock::now());
         let find = |rounds, excess_ms| {
             let excess = Duration::from_millis(excess_ms);
@@ -278,7 +278,7 @@ mod tests {
     /// By the excess of the RTTs at the beginning, after a third of an RTT, and
     /// after more, in ms.
     #[test]
-    fn a_queue_that_does_not_grow_within_three_eighths_of_an_rtt_is_dismissed() {
+    fn queue_that_does_not_grow_is_dismissed() {
         for (excesses, is_dismissed) in [
             ([60, 60, 60], [false, true]),
             ([60, 100, 100], [false, true]),

@@ -50,7 +50,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn value_between_points_is_in_proportion() {
+    fn history_interpolates_between_points() {
         let mut history = History::default();
         let start = crate::clock::now() + MS;
         assert_eq!(history.at(start), None);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn points_lie_apart_and_are_bounded() {
+    fn history_points_have_spacing_and_a_bound() {
         let mut history = History::default();
         let start = crate::clock::now();
 

@@ -16,7 +16,7 @@ const SWING_RTTS: u32 = 8;
 /// back. A queue whose bottleneck has become faster is rarely so short.
 const BACK_DIVISOR: u32 = 48;
 
-/// What the queue was.
+/// What made the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gone {
     /// Packets of other flows, which have left.

@@ -20,7 +20,7 @@ pub(crate) struct TestPath {
     pub(crate) swing: f64,
 }
 
-/// What a sender came to.
+/// Outcome of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
     /// The window at the end, in packets.

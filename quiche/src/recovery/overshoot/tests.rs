@@ -48,7 +48,7 @@ fn doubling_below_the_capacity_is_never_held() {
 /// What satellites and radio schedulers do to an RTT: it ends nothing, and
 /// costs at most as many round trips as ten doublings take.
 #[test]
-fn an_rtt_that_swings_is_no_queue() {
+fn swinging_rtt_is_no_queue() {
     for percent in [2, 5, 10] {
         for rtt_ms in [20, 60, 600] {
             let path = TestPath {
@@ -78,7 +78,7 @@ fn ack(grown: usize) -> AckSample {
 }
 
 #[test]
-fn a_queue_is_a_24th_of_the_rtt_within_bounds_and_more_than_four_packets() {
+fn least_queue_is_a_24th_within_bounds() {
     for (rtt_ms, packets, us) in [
         (96, 1000, 4000),
         (12, 1000, 1000),
@@ -118,7 +118,7 @@ fn room_from(
 }
 
 #[test]
-fn there_is_room_after_a_round_trip_without_a_queue() {
+fn room_follows_a_round_trip_without_a_queue() {
     assert_eq!(room_from(true, false, |_| 50), Some((11, Gone::Others)));
     assert_eq!(room_from(true, false, |_| 60), None);
 
@@ -136,11 +136,11 @@ fn there_is_room_after_a_round_trip_without_a_queue() {
     assert_eq!(room_from(true, false, in_between), None);
 }
 
-/// Where nothing is known of the path, an RTT that falls again within a few
-/// round trips had risen by itself; of a sender that has nothing to send it
+/// On an unknown path, an RTT that falls again within a few round trips had
+/// risen by itself; of a sender that has nothing to send it
 /// tells nothing.
 #[test]
-fn an_rtt_that_falls_soon_had_risen_by_itself() {
+fn rtt_that_falls_soon_was_variation() {
     let excess = Duration::from_millis(20);
 
     for fallen in [5, 20, 70] {
@@ -160,7 +160,7 @@ fn an_rtt_that_falls_soon_had_risen_by_itself() {
 
 /// From then on, only what exceeds that by more shows a queue.
 #[test]
-fn variation_that_ended_slow_start_does_not_end_it_again() {
+fn variation_does_not_end_slow_start_twice() {
     let excess = Duration::from_millis(15);
     for (rtt_ms, is_held) in [(65, false), (68, false), (71, true)] {
         let mut seen = PathHistory::default();
@@ -210,7 +210,7 @@ fn no_variation_hides_a_queue() {
 /// A part of a packet would leave as a small packet, whose ACK releases
 /// another.
 #[test]
-fn limited_growth_is_whole_packets_and_loses_none() {
+fn limited_growth_is_full_packets_without_loss() {
     for (growth, share) in [(Growth::Half, 2), (Growth::Quarter, 4)] {
         let mut allowance = Allowance::default();
         let mut kept = 0;
@@ -235,7 +235,7 @@ fn limited_growth_is_whole_packets_and_loses_none() {
 /// Whatever comes, no verdict adds to what the controller grows by.
 #[cfg(feature = "internal")]
 #[test]
-fn random_acks_never_grow_the_window_by_more_than_the_controller() {
+fn random_acks_grow_at_most_as_the_controller() {
     for seed in 0..500 {
         let _clock = clock::Simulation::start(seed, Duration::from_secs(1));
         let random = crate::rand::rand_u64_uniform;

@@ -55,7 +55,7 @@ mod tests {
     /// At the first ACK of a burst everything is in flight, at the last almost
     /// nothing, and between two round trips nothing of the new one was sent.
     #[test]
-    fn the_most_of_two_round_trips_counts() {
+    fn largest_flight_of_two_round_trips_counts() {
         let mut window_use = WindowUse::default();
         let is_small =
             |used: &WindowUse| [29, 30, 31, 33].map(|w| used.is_small(w));

@@ -24,7 +24,7 @@ fn endpoint(client: &str) -> RemoteEndpoint {
 }
 
 #[test]
-fn a_set_survives_its_encoding() {
+fn path_state_survives_its_encoding() {
     for (limited, validated) in
         [(false, false), (true, false), (false, true), (true, true)]
     {
@@ -39,7 +39,7 @@ fn a_set_survives_its_encoding() {
 }
 
 #[test]
-fn bytes_that_are_no_set_are_refused() {
+fn bytes_that_are_no_path_state_are_refused() {
     let good = state(1).to_bytes();
 
     let mut newer = good;
@@ -69,7 +69,7 @@ fn bytes_that_are_no_set_are_refused() {
 }
 
 #[test]
-fn a_set_expires_at_the_end_of_its_lifetime() {
+fn path_state_expires_after_its_lifetime() {
     let set = state(1);
 
     assert!(!set.is_expired(wall(0)));
@@ -82,7 +82,7 @@ fn a_set_expires_at_the_end_of_its_lifetime() {
 }
 
 #[test]
-fn an_observation_replaces_the_held_set_unless_it_was_limited() {
+fn unlimited_observation_replaces_the_held_one() {
     // (held, observed, limited, validated) -> (saved_cwnd, renewed)
     for (held, observed, limited, validated, saved_cwnd, renewed) in [
         (100, 50, false, false, 50, true),
@@ -112,7 +112,7 @@ fn an_observation_replaces_the_held_set_unless_it_was_limited() {
 
 /// It does not say what the path holds, either.
 #[test]
-fn a_limited_observation_replaces_a_limited_one_that_is_not_larger() {
+fn limited_observation_replaces_a_smaller_limited_one() {
     for (observed, saved_cwnd) in [(99, 100), (100, 100), (101, 101)] {
         let limited = |saved_cwnd, at| PathState {
             observed: at,
@@ -130,7 +130,7 @@ fn a_limited_observation_replaces_a_limited_one_that_is_not_larger() {
 }
 
 #[test]
-fn an_expired_set_does_not_count_as_held() {
+fn expired_path_state_does_not_count_as_held() {
     let observed = PathState {
         limited: true,
         observed: wall(3600),
@@ -142,9 +142,9 @@ fn an_expired_set_does_not_count_as_held() {
     assert_eq!(kept, observed);
 }
 
-/// A8: what is renewed stays what was seen together, and when.
+/// A8: a renewed state keeps the values of one observation, and its time.
 #[test]
-fn a_renewal_changes_the_lifetime_alone_and_ends_after_four() {
+fn renewal_extends_up_to_four_lifetimes() {
     let minutes = |n: u64| wall(60 * n);
     let held = state(100);
     let mut kept = held;
@@ -187,7 +187,7 @@ fn a_renewal_changes_the_lifetime_alone_and_ends_after_four() {
 /// observed with; nor does it outlive four Lifetimes since. Random sequences.
 #[cfg(feature = "internal")]
 #[test]
-fn what_is_kept_was_observed_together() {
+fn merged_state_is_of_one_observation() {
     use crate::rand::rand_u64_uniform;
 
     for seed in 0..2000 {
@@ -239,7 +239,7 @@ fn clients_of_one_subnet_are_one_endpoint() {
 }
 
 #[test]
-fn a_pseudonym_stands_for_the_subnet_alone() {
+fn pseudonym_replaces_the_subnet_alone() {
     let here = endpoint("198.51.100.7");
     let hidden = here.clone().with_pseudonym([0xa5; 16]);
 
@@ -310,7 +310,7 @@ mod memory_store {
     }
 
     #[test]
-    fn a_set_is_claimed_by_one_at_a_time() {
+    fn path_state_is_claimed_by_one_at_a_time() {
         let _time = simulation();
         let store = MemoryStore::new(10);
         let here = endpoint("198.51.100.1");
@@ -332,7 +332,7 @@ mod memory_store {
     }
 
     #[test]
-    fn a_claim_ends_by_itself() {
+    fn claim_ends_with_its_lease() {
         let time = simulation();
         let store = MemoryStore::new(10);
         let here = endpoint("198.51.100.1");
@@ -345,7 +345,7 @@ mod memory_store {
         time.advance_to(end);
         let current = store.claim(&here, RTT).unwrap().unwrap();
 
-        // Who lost the claim cannot release it.
+        // A connection that has lost the claim cannot release it.
         store.release(&here, lapsed.token).unwrap();
         assert_eq!(store.claim(&here, RTT).unwrap(), None);
         store.release(&here, current.token).unwrap();
@@ -354,7 +354,7 @@ mod memory_store {
 
     /// E1.
     #[test]
-    fn a_retreat_forgets_what_was_used_however_late() {
+    fn retreat_forgets_what_was_used_after_the_lease_too() {
         let time = simulation();
         let store = MemoryStore::new(10);
         let here = endpoint("198.51.100.1");
@@ -372,7 +372,7 @@ mod memory_store {
     /// E1: what somebody observed meanwhile is not what failed; but nobody uses
     /// it at once.
     #[test]
-    fn a_retreat_leaves_what_was_observed_later() {
+    fn retreat_keeps_a_later_observation() {
         let time = simulation();
         let store = MemoryStore::new(10);
         let here = endpoint("198.51.100.1");
@@ -396,7 +396,7 @@ mod memory_store {
     }
 
     #[test]
-    fn a_record_keeps_the_claim() {
+    fn record_keeps_the_claim() {
         let _time = simulation();
         let store = MemoryStore::new(10);
         let here = endpoint("198.51.100.1");
@@ -408,7 +408,7 @@ mod memory_store {
     }
 
     #[test]
-    fn nothing_is_recorded_after_a_retreat_until_the_hold_off_ends() {
+    fn hold_off_keeps_records_out() {
         let time = simulation();
         let store = MemoryStore::new(10);
         let here = endpoint("198.51.100.1");
@@ -431,7 +431,7 @@ mod memory_store {
     }
 
     #[test]
-    fn an_expired_set_is_deleted() {
+    fn expired_path_state_is_deleted() {
         let time = simulation();
         let store = MemoryStore::new(10);
         let here = endpoint("198.51.100.1");
@@ -444,7 +444,7 @@ mod memory_store {
     }
 
     #[test]
-    fn the_stalest_endpoint_makes_room() {
+    fn stalest_endpoint_makes_room() {
         let time = simulation();
         let store = MemoryStore::new(2);
         let (a, b, c) = (
@@ -468,7 +468,7 @@ mod memory_store {
     // To look for the stalest of many endpoints for each new one would be too
     // slow.
     #[test]
-    fn of_many_endpoints_a_hundredth_makes_room_at_once() {
+    fn hundredth_of_many_endpoints_makes_room() {
         let time = simulation();
         let store = MemoryStore::new(500);
         let nth = |n: u64| endpoint(&format!("10.{}.{}.1", n / 256, n % 256));
@@ -488,7 +488,7 @@ mod memory_store {
     }
 
     #[test]
-    fn of_equally_stale_endpoints_no_more_than_needed_make_room() {
+    fn equally_stale_endpoints_go_only_as_needed() {
         let _time = simulation();
         let store = MemoryStore::new(500);
 

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_exit_settings_are_refused_in_c() {
         let mut config = Config::new(crate::PROTOCOL_VERSION).unwrap();
         let all = CSearchConfig {
             threshold: 1.0,

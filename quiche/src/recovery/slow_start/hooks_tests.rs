@@ -76,7 +76,7 @@ const FORMS: [SearchForm; 2] =
     [SearchForm::SentAgainstDelivered, SearchForm::DeliveredOnly];
 
 #[test]
-fn an_exit_in_slow_start_ends_it() {
+fn exit_in_slow_start_ends_it() {
     for form in FORMS {
         let mut flow = flow_in(Phase::Normal);
         let recovery = exit_found(&mut flow, form);
@@ -86,7 +86,7 @@ fn an_exit_in_slow_start_ends_it() {
 }
 
 #[test]
-fn at_the_threshold_it_is_no_slow_start() {
+fn search_at_the_threshold_is_over() {
     for form in FORMS {
         let mut flow = flow_in(Phase::Normal);
         let recovery = legacy(&mut flow.recovery);
@@ -99,7 +99,7 @@ fn at_the_threshold_it_is_no_slow_start() {
 
 /// 4.0 keeps what it collected, 3.x begins again.
 #[test]
-fn nothing_is_decided_in_unvalidated() {
+fn search_decides_nothing_in_unvalidated() {
     for form in FORMS {
         let mut flow = flow_in(Phase::Unvalidated);
         let recovery = exit_found(&mut flow, form);
@@ -111,7 +111,7 @@ fn nothing_is_decided_in_unvalidated() {
 }
 
 #[test]
-fn a_retreat_ends_search() {
+fn retreat_ends_search() {
     for form in FORMS {
         let mut flow = flow_in(Phase::SafeRetreat);
         let recovery = exit_found(&mut flow, form);
@@ -126,7 +126,7 @@ fn a_retreat_ends_search() {
 #[case(91 * MDS, Some(90 * MDS), 90 * MDS, None)]
 #[case(92 * MDS, Some(90 * MDS), 90 * MDS, None)]
 #[case(100 * MDS, None, 100 * MDS, None)]
-fn the_window_drains_with_what_arrives(
+fn window_drains_as_bytes_arrive(
     #[case] window: usize, #[case] target: Option<usize>, #[case] after: usize,
     #[case] left: Option<usize>,
 ) {
@@ -141,7 +141,7 @@ fn the_window_drains_with_what_arrives(
 }
 
 #[test]
-fn a_loss_ends_the_drain_and_slow_start_if_the_controller_says_so() {
+fn loss_ends_the_drain_and_slow_start() {
     let mut flow = flow_in(Phase::Normal);
     let now = flow.now + Duration::from_millis(1);
     let recovery = legacy(&mut flow.recovery);

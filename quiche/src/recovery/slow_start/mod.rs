@@ -123,7 +123,7 @@ pub(crate) struct SlowStart {
     pub(super) room: Option<Box<Room>>,
     /// The window after the end of Rapid Start.
     pub(super) convergence: Option<Convergence>,
-    /// What SEARCH drains the window to, in bytes.
+    /// The window to which SEARCH drains, in bytes.
     pub(super) drain: Option<usize>,
     /// The window before the latest event, in bytes.
     pub(super) window: usize,

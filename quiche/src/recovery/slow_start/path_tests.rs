@@ -39,7 +39,7 @@ fn settled(flow: &Flow) -> bool {
 /// Test 1: a full path ends it, without loss, and what is left of the window
 /// is what the path holds.
 #[rstest]
-fn search_ends_it_on_a_full_path(
+fn search_ends_slow_start_on_a_full_path(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values("search", "search-3")] exit: &str,
 ) {
@@ -71,7 +71,7 @@ fn search_ends_it_on_a_full_path(
 /// A queue that others make ends slow start far below what the path holds,
 /// which goes on when they have left.
 #[rstest]
-fn slow_start_goes_on_when_the_queue_of_others_is_gone(
+fn slow_start_continues_after_a_foreign_queue(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values("queue", "rapid")] exit: &str,
 ) {
@@ -104,7 +104,7 @@ fn rtts_until_full(cc: CongestionControlAlgorithm, exit: &str) -> f64 {
 
 /// A hundredfold: 6.6 doublings, or 4.2 times three.
 #[rstest]
-fn rapid_start_is_full_sooner_and_loses_little_where_a_bdp_is_buffered(
+fn rapid_start_fills_sooner_with_a_bdp_of_buffer(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let (queue, rapid) =
@@ -122,7 +122,7 @@ fn rapid_start_is_full_sooner_and_loses_little_where_a_bdp_is_buffered(
 #[rstest]
 #[case(CUBIC, 0.7)]
 #[case(Reno, 0.5)]
-fn rapid_start_that_overflows_converges_on_what_fits(
+fn overflowing_rapid_start_converges(
     #[case] cc: CongestionControlAlgorithm, #[case] beta: f64,
 ) {
     for buffer in [BDP / 10, BDP / 5, BDP / 2] {
@@ -139,9 +139,9 @@ fn rapid_start_that_overflows_converges_on_what_fits(
     }
 }
 
-/// HyStart++ ends it by itself, and is named, where the buffer is deep.
+/// With a deep buffer HyStart++ ends slow start, and is the reason.
 #[rstest]
-fn hystart_ends_it_where_the_rtt_stays_longer(
+fn hystart_ends_slow_start_at_a_longer_rtt(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut flow = Flow::new(Setting {
@@ -159,7 +159,7 @@ fn hystart_ends_it_where_the_rtt_stays_longer(
 #[rstest]
 #[case(BDP / 20)]
 #[case(BDP)]
-fn loss_comes_first_where_the_buffer_is_short(
+fn loss_ends_slow_start_with_a_short_buffer(
     #[case] buffer: usize, #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values("search", "search-3")] exit: &str,
 ) {
@@ -178,7 +178,7 @@ fn loss_comes_first_where_the_buffer_is_short(
 /// Test 3: a delay that swings, with a period of 3.3 RTTs and by a fifth, on a
 /// path that is never full.
 #[rstest]
-fn a_swinging_delay_does_not_end_it(
+fn swinging_delay_does_not_end_slow_start(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values("search", "search-3")] exit: &str,
 ) {
@@ -195,7 +195,7 @@ fn a_swinging_delay_does_not_end_it(
 /// It may end slow start, far below what the path holds, for less than a swing:
 /// hundreds of RTTs of congestion avoidance would follow.
 #[rstest]
-fn slow_start_goes_on_when_the_delay_has_swung_back(
+fn slow_start_continues_after_a_swing(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values("queue", "rapid")] exit: &str,
     #[values(0.1, 0.15, 0.2, 0.3)] swing: f64,
@@ -211,9 +211,9 @@ fn slow_start_goes_on_when_the_delay_has_swung_back(
     assert_eq!(flow.end(), None);
 }
 
-/// Growth after a jump looks at queues by itself: the exit does not.
+/// Growth after a jump detects queues itself; the exit does not apply.
 #[rstest]
-fn what_follows_a_jump_is_the_same_with_queue_and_without(
+fn growth_after_a_jump_is_the_same_with_any_exit(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values(0.0, 0.05, 0.08)] swing: f64,
 ) {
@@ -230,9 +230,9 @@ fn what_follows_a_jump_is_the_same_with_queue_and_without(
     assert_eq!(windows[0], windows[1]);
 }
 
-/// Without a saved set Careful Resume changes nothing.
+/// Without saved parameters Careful Resume changes nothing.
 #[rstest]
-fn nothing_saved_leaves_it_to_the_exit(
+fn without_saved_parameters_the_exit_decides(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values(0.0, 0.2)] swing: f64,
 ) {
@@ -251,7 +251,7 @@ fn nothing_saved_leaves_it_to_the_exit(
 /// What a jump brought may be lost by doubling: a delay that has swung back is
 /// no reason for it.
 #[rstest]
-fn after_a_jump_slow_start_is_over_at_a_swing(
+fn slow_start_after_a_jump_ends_at_a_swing(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values(0.15, 0.2, 0.3)] swing: f64,
 ) {
@@ -268,7 +268,7 @@ fn after_a_jump_slow_start_is_over_at_a_swing(
 
 /// Test 4: pauses of the application that are longer than a window.
 #[rstest]
-fn pauses_do_not_end_it(
+fn pauses_do_not_end_slow_start(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values("search", "search-3")] exit: &str,
 ) {
@@ -289,7 +289,7 @@ fn pauses_do_not_end_it(
 #[rstest]
 #[case(BDP)]
 #[case(22)]
-fn a_jump_does_not_end_it(
+fn jump_does_not_end_slow_start(
     #[case] saved: usize, #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values("hystart", "search", "search-3")] exit: &str,
 ) {
@@ -304,7 +304,7 @@ fn a_jump_does_not_end_it(
 /// Test 5 as well: the path is no larger than the saved set says, and what
 /// comes later, without a history from before the jump, still ends it.
 #[rstest]
-fn search_ends_it_after_a_jump(
+fn search_ends_slow_start_after_a_jump(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values("search", "search-3")] exit: &str,
 ) {
@@ -322,7 +322,7 @@ fn search_ends_it_after_a_jump(
 #[rstest]
 #[case(BDP / 2)]
 #[case(BDP / 4)]
-fn a_jump_into_a_narrower_path_retreats(
+fn jump_into_a_narrower_path_retreats(
     #[case] bdp: usize, #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values("hystart", "search", "search-3", "none")] exit: &str,
 ) {
@@ -334,7 +334,7 @@ fn a_jump_into_a_narrower_path_retreats(
     flow.run(60.0, ended);
     assert_eq!(flow.end().map(|end| end.reason), Some(Loss));
     assert_eq!(flow.phase(), Phase::SafeRetreat);
-    // What the retreat sees is no capacity.
+    // The observation during the retreat is no capacity.
     assert_eq!(flow.recovery.path_state(flow.now), None);
 
     // Neither starts again in what is no first slow start any more.
@@ -346,7 +346,7 @@ fn a_jump_into_a_narrower_path_retreats(
 /// Test 6 as well: the capacity is half of what it was, which is just what the
 /// jump fills. The doubling after it ends in loss, and no exit hides that.
 #[rstest]
-fn a_jump_that_fills_a_narrower_path_is_followed_by_loss(
+fn jump_that_fills_a_narrower_path_loses(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values("hystart", "search", "search-3", "none")] exit: &str,
 ) {
@@ -361,7 +361,7 @@ fn a_jump_that_fills_a_narrower_path_is_followed_by_loss(
 
 /// Test 7: the RTT outgrows what is remembered.
 #[rstest]
-fn a_queue_of_many_rtts_does_no_harm(
+fn queue_of_many_rtts_does_no_harm(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let never = SearchConfig {
@@ -382,7 +382,7 @@ fn a_queue_of_many_rtts_does_no_harm(
 /// What is observed after an exit is the path's capacity, not the window that
 /// overshot it, and it is not limited: it replaces what is held.
 #[rstest]
-fn an_exit_shows_the_capacity(
+fn exit_shows_the_capacity(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut flow = Flow::new(Setting {
@@ -427,7 +427,7 @@ fn slow_start_ends_at_the_ceiling(
 
 /// A queue that stands ends slow start before the buffer overflows.
 #[rstest]
-fn a_standing_queue_ends_it_without_loss(
+fn standing_queue_ends_slow_start_without_loss(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut flow = Flow::new(Setting {
@@ -448,7 +448,7 @@ fn a_standing_queue_ends_it_without_loss(
 /// What was sent before the exit may be lost after it: the first loss is
 /// congestion (RFC 9002, 7.3.2).
 #[rstest]
-fn a_loss_after_the_exit_is_answered(
+fn loss_after_the_exit_is_answered(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut flow = Flow::new(Setting {
@@ -472,7 +472,7 @@ fn a_loss_after_the_exit_is_answered(
 #[rstest]
 #[case(BDP)]
 #[case(BDP * 3 / 4)]
-fn soft_growth_after_a_jump_ends_it_without_loss(
+fn soft_growth_ends_slow_start_without_loss(
     #[case] saved: usize, #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
     #[values("queue", "hystart", "search", "none")] exit: &str,
 ) {
@@ -493,7 +493,7 @@ fn soft_growth_after_a_jump_ends_it_without_loss(
 #[rstest]
 #[case("hystart", Trigger::SlowStartExit)]
 #[case("none", Trigger::CongestionWindowLimited)]
-fn an_exit_in_reconnaissance_cancels_the_jump(
+fn exit_in_reconnaissance_cancels_the_jump(
     #[case] exit: &str, #[case] expected: Trigger,
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {

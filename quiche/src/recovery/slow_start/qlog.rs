@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_tells_once_why_slow_start_ended() {
+    fn log_has_the_end_of_slow_start_once() {
         let search = Setting {
             buffer: 6 * BDP,
             ..Setting::new(CUBIC, "search")

@@ -113,7 +113,7 @@ mod tests {
     #[rstest]
     #[case(0.5)]
     #[case(0.7)]
-    fn what_is_left_is_the_decrease_of_what_the_path_holds(#[case] beta: f64) {
+    fn rapid_recovery_leaves_the_decrease_of_capacity(#[case] beta: f64) {
         for held_share in [0.34, 0.5, 0.8, 0.99] {
             let before = 9_000_000.0;
             let held = before * held_share;
@@ -130,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn losses_that_are_no_overflow_leave_a_third() {
+    fn rapid_recovery_without_overflow_leaves_a_third() {
         let mut convergence = Convergence::new(900_000, 630_000, 100);
         convergence.on_lost(900_000);
         assert_eq!(convergence.window(), 210_000);
     }
 
     #[test]
-    fn recovery_ends_with_a_packet_that_was_sent_in_it() {
+    fn rapid_recovery_ends_with_its_own_packet() {
         let convergence = Convergence::new(900_000, 630_000, 100);
         assert!(!convergence.is_over(100));
         assert!(convergence.is_over(101));

@@ -1,5 +1,5 @@
-//! A bottleneck for tests: a rate, a round-trip time that may swing, and a
-//! buffer, with one sender that has data at all times but for its pauses.
+//! Bottleneck for tests: a rate, a round-trip time that may swing, and a
+//! buffer, with one sender that always has data but for its pauses.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(crate) const BDP: usize = 1000;
 pub(crate) struct Setting {
     pub(crate) cc: CongestionControlAlgorithm,
     pub(crate) exit: SlowStartExit,
-    /// Careful Resume, and the saved set in packets; 0 without one.
+    /// Careful Resume, and the saved capacity in packets; 0 without one.
     pub(crate) careful_resume: Option<(CarefulResumeConfig, usize)>,
     /// In packets.
     pub(crate) bdp: usize,
@@ -134,12 +134,12 @@ impl Flow {
         flow
     }
 
-    /// What others have before the bottleneck takes it so long to send.
+    /// Time that the bottleneck needs for the queue of other flows.
     pub(crate) fn others_queue(&mut self, queue: Duration) {
         self.busy_until = self.busy_until.max(self.now + queue);
     }
 
-    /// So many packets that are under way do not arrive.
+    /// Drops this number of packets in flight.
     pub(crate) fn lose(&mut self, packets: usize) {
         self.acks.drain(..packets);
     }
@@ -160,7 +160,7 @@ impl Flow {
             .careful_resume_from(state, jump_before, self.now));
     }
 
-    /// Runs for so many RTTs, or until `stop`.
+    /// Runs for a number of RTTs, or until `stop`.
     pub(crate) fn run(&mut self, rtts: f64, stop: impl Fn(&Flow) -> bool) {
         let end = self.now + RTT.mul_f64(rtts);
 

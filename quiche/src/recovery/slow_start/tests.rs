@@ -10,7 +10,7 @@ fn config() -> Config {
 }
 
 #[test]
-fn each_name_means_what_it_names() {
+fn each_exit_name_parses_to_itself() {
     for name in SlowStartExit::NAMES {
         let exit: SlowStartExit = name.parse().unwrap();
         assert_eq!(exit.name(), name);
@@ -28,12 +28,12 @@ fn each_name_means_what_it_names() {
 /// draft-chung-ccwg-search-09's one implementation, and
 /// draft-chung-ietf-ccwg-00.
 #[test]
-fn each_form_has_its_threshold() {
+fn search_form_has_its_threshold() {
     assert_eq!(SearchConfig::default().threshold, 0.26);
     assert_eq!(SearchConfig::delivered_only().threshold, 0.35);
 }
 
-/// What a connection would use: HyStart++, and SEARCH.
+/// Returns what a connection would use: HyStart++, and SEARCH.
 fn chosen(config: &Config) -> (bool, Option<SearchForm>) {
     let Recovery::Legacy(recovery) = Recovery::new(config) else {
         unreachable!("CUBIC")
@@ -47,7 +47,7 @@ fn chosen(config: &Config) -> (bool, Option<SearchForm>) {
 }
 
 #[test]
-fn the_later_choice_decides() {
+fn later_choice_of_exit_decides() {
     let search = SlowStartExit::Search(SearchConfig::default());
     let searches = Some(SearchForm::SentAgainstDelivered);
     let mut config = config();
@@ -70,7 +70,7 @@ fn the_later_choice_decides() {
 }
 
 #[test]
-fn settings_without_sense_change_nothing() {
+fn invalid_exit_settings_change_nothing() {
     let mut config = config();
     let threshold = 0.0;
     let search = SearchConfig {

@@ -17,7 +17,7 @@ mod tests {
     use crate::range_buf::RangeBuf;
 
     #[test]
-    fn the_front_is_what_is_read_next() {
+    fn front_is_the_data_read_next() {
         let mut buf = RecvBuf::new(100, 100, 100);
         assert_eq!(buf.front(), None);
         buf.write(RangeBuf::from(b"world", 5, false)).unwrap();

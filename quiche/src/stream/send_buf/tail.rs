@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_is_what_would_have_been_copied() {
+    fn tail_equals_copied_data() {
         for lens in [&[100, 50][..], &[40, 60, 50], &[99, 1, 49, 1]] {
             let (mut one, mut other) = (filled(), filled());
             for len in lens {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_buffer_itself_is_used() {
+    fn tail_refers_to_the_buffer() {
         let mut buf = filled();
         let held = buf.data[0].data.as_ref().as_ptr();
         let (first, _) = buf.emit_tail(10).unwrap();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_copied_is_no_longer_in_it() {
+    fn tail_lacks_what_was_copied() {
         let (mut tail, _) = filled().emit_tail(40).unwrap();
         let mut copy = [0; 16];
         tail.copy_front(&mut copy);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_none_where_one_buffer_is_not_enough() {
+    fn tail_needs_one_buffer() {
         let mut buf = filled();
         assert!(buf.emit_tail(0).is_none());
         assert!(buf.emit_tail(101).is_none());
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_emitted_again() {
+    fn lost_tail_is_emitted_again() {
         let mut buf = filled();
         buf.emit_tail(100).unwrap();
         buf.emit_tail(50).unwrap();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_sealed_as_if_it_had_been_copied() {
+    fn tail_is_sealed_as_copied_data() {
         for alg in [
             Algorithm::AES128_GCM,
             Algorithm::AES256_GCM,
