@@ -106,14 +106,14 @@ pub struct Cli {
     #[arg(long, value_name = "ADDR:PORT", help_heading = PROCESS)]
     pub listen: SocketAddr,
 
-    /// Event loops, each on a thread of its own [default: one per core]
+    /// Number of event loops, each on its own thread [default: one per core]
     #[arg(long, value_name = "N", help_heading = PROCESS,
         value_parser = clap::value_parser!(u16).range(1..=i64::from(WORKERS_MAX)))]
     pub workers: Option<u16>,
 
     /// Folder to serve
     ///
-    /// Hosts of the configuration file may name folders of their own.
+    /// Hosts in the configuration file may name other folders.
     #[arg(long, value_name = "DIR", help_heading = CONTENT)]
     pub root: PathBuf,
 
@@ -133,10 +133,10 @@ pub struct Cli {
         help_heading = STORE, value_parser = clap::value_parser!(u32).range(1..))]
     pub store_entries: u32,
 
-    /// Certificate chain, PEM [default: a throw-away certificate]
+    /// Certificate chain, PEM [default: a self-signed certificate]
     ///
-    /// For hosts that have no certificate of their own. Without one, the server makes a throw-away
-    /// certificate, which only clients that do not check it accept.
+    /// For hosts that have no certificate of their own. Without one, the server makes a self-signed
+    /// certificate, which clients reject unless they skip verification.
     #[arg(long, value_name = "F", requires = "key", help_heading = CONTENT)]
     pub cert: Option<PathBuf>,
 
