@@ -39,8 +39,8 @@ pub struct Limits {
 
     /// Maximum number of handshakes that begin in a second, all workers together
     ///
-    /// Half of them are reserved for clients that have validated their address. When the other half is used
-    /// up, further clients get a Retry; when all are used up, they are refused.
+    /// Half of them are reserved for clients with a validated address. When the other half is used
+    /// up, other clients get a Retry; when all are, clients with a validated address are refused.
     #[arg(long, value_name = "N", default_value_t = 5000, value_parser = value_parser!(u32).range(1..=1_000_000))]
     pub handshakes_per_second: u32,
 
@@ -66,7 +66,8 @@ pub struct Limits {
 
     /// Time after which a stalled request or response is cancelled, in seconds
     ///
-    /// One is stalled while its connection moves less than 256 bytes a second.
+    /// A request or response is stalled while its connection moves less than 256 bytes a second. A
+    /// request's header must arrive within this time in any case.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = value_parser!(u32).range(1..))]
     pub stall_timeout: u32,
 

@@ -193,7 +193,7 @@ fn missed_aim_is_reported_and_breaks_nothing() {
     for (aim, terms, change) in aims {
         let evaluation = changed(terms, change);
         assert_eq!(evaluation.breaches().collect::<Vec<_>>(), [""; 0], "{aim}");
-        assert!(evaluation.html.contains("Aims that are missed"), "{aim}");
+        assert!(evaluation.html.contains("Missed aims"), "{aim}");
         let told = evaluation.text.lines().any(|l| l.contains("aim missed: ") && l.contains(aim));
         assert!(told, "{aim} in {}", evaluation.text);
     }
