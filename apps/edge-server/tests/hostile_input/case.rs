@@ -161,6 +161,15 @@ impl Rule {
     }
 }
 
+/// Returns rules with one case each.
+pub fn single_cases(rules: Vec<Rule>) -> Vec<Rule> {
+    let split = |Rule { name, section, expected, cases }: Rule| {
+        let alone = move |case| Rule { name, section, expected, cases: vec![case] };
+        cases.into_iter().map(alone)
+    };
+    rules.into_iter().flat_map(split).collect()
+}
+
 /// Runs all cases on one server, one after the other.
 ///
 /// # Panics
