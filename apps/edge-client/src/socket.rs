@@ -65,8 +65,8 @@ impl Socket {
         }
     }
 
-    /// Packets that the kernel dropped because the receive buffer was full, if
-    /// the system tells (Linux does).
+    /// Returns how many packets the kernel dropped because the receive buffer was full, if the
+    /// system has such a count (Linux has).
     pub fn dropped(&self) -> Option<u64> {
         let inode = drops::inode(&self.udp).ok()?;
         drops::by_inode().get(&inode).copied()
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_leave_the_address_given_and_keep_their_order() {
+    fn packets_keep_the_given_address_and_order() {
         let (server, socket) = pair();
         assert_eq!(socket.local().ip().to_string(), "127.0.2.1");
         let sent: Vec<_> = (0..2 * BATCH + 3).map(|i| vec![i as u8; 100 + i]).collect();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_datagram_is_no_packet() {
+    fn empty_datagram_is_no_packet() {
         let (server, socket) = pair();
         server.send(&[]).unwrap();
         server.send(b"x").unwrap();

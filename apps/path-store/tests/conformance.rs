@@ -554,7 +554,7 @@ fn limited_observation_of_validated_jump_renews(bench: &Bench) {
     assert_eq!(bench.get(CLIENT), Some(kept));
 }
 
-// A window that was not observed again for so long is unknown.
+// A window that was not observed again in four lifetimes is unknown.
 fn renewal_ends_after_four_lifetimes(bench: &Bench) {
     let held = PathState { limited: true, ..state(100) };
     bench.record(CLIENT, held);

@@ -8,9 +8,9 @@
 //! when the packet comes, and is the same. Until it gets to the head, a packet
 //! that will be dropped takes up its place in the buffer, as it would there.
 //!
-//! One rule looks at the packets behind: none is dropped that leaves no more
-//! than one packet (MTU) waiting. Those are not known yet. Here none is dropped
-//! that finds no more than one MTU waiting when it comes. Over a queue's life
+//! One rule depends on the packets behind: CoDel drops no packet that leaves at
+//! most one packet (MTU) waiting. Those are not known yet. This one drops no packet
+//! that finds at most one MTU waiting when it arrives. Over a queue's life
 //! as many packets find a length as leave it behind, so a queue that lasts is
 //! treated alike. What differs: the last two packets of a burst, or so, which
 //! a real CoDel always spares, may be dropped here. On a link too slow to send
@@ -19,22 +19,22 @@
 const TARGET_NS: u64 = 5_000_000;
 const INTERVAL_NS: u64 = 100_000_000;
 
-/// How long, after it has stopped, dropping starts again at its last rate.
+/// Time after the end of dropping in which it starts again at its last rate.
 const MEMORY_NS: u64 = 16 * INTERVAL_NS;
 
 /// State of one queue after the last packet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CoDel {
-    /// When the wait will have been above the target for an interval; `None`
+    /// Time at which the wait will have been above the target for an interval; `None`
     /// while it is below.
     too_long_at_ns: Option<u64>,
     dropping: bool,
-    /// When the next packet is to be dropped, or was to be.
+    /// Time of the next drop, or of the last one that was planned.
     drop_next_ns: u64,
     /// Packets dropped since dropping began, more or less; the rate of
     /// dropping grows with its root.
     count: u32,
-    /// What `count` began with.
+    /// Initial value of `count`.
     first_count: u32,
     /// Whether the last packet was dropped in passing, and the time of the
     /// next drop depends on the packet after it.
@@ -151,7 +151,7 @@ mod tests {
     fn long_queue_may_lose_consecutive_packets() {
         let mut codel = CoDel::default();
         assert_eq!(drops_ms(&mut codel, 0..101, 10, false), [100]);
-        // Nothing has come to the head meanwhile.
+        // No packet reached the head meanwhile.
         let late = drops_ms(&mut codel, 400..401, 400, false);
         assert_eq!(late, [400; 4]);
     }

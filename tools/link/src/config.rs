@@ -46,14 +46,14 @@ pub struct LinkConfig {
     /// delays the same packets, counted in the order in which they are offered.
     pub seed: u64,
 
-    /// What changes when, in order of time.
+    /// Changes in order of time.
     pub changes: Vec<Change>,
 }
 
 /// A queueing discipline: what happens to the packets in a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queue {
-    /// What finds the buffer full is dropped.
+    /// Drops packets that find the buffer full.
     #[default]
     DropTail,
     /// Also, CoDel drops packets at the head of a queue that stays long:

@@ -109,7 +109,7 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// When the MTU is 0, a loss not a probability, or the changes not in
+    /// If the MTU is 0, a loss not a probability, or the changes not in
     /// order.
     pub fn new(config: LinkConfig) -> Result<Self, ConfigError> {
         config.validate()?;
@@ -133,7 +133,7 @@ impl Link {
     }
 
     /// Offers a packet that reaches the link at `now`, a time since the
-    /// caller's origin, and tells what becomes of it.
+    /// caller's origin, and returns what becomes of it.
     pub fn offer(&mut self, now: Duration, packet: Packet) -> Verdict {
         self.advance(now);
         let jitter_ns = self.jitter.draw_ns();

@@ -30,7 +30,7 @@ pub struct Change {
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline<T> {
     current: T,
-    /// What is still to come and from when on, the next one last.
+    /// Later values and the times from which they apply, the next one last.
     upcoming: Vec<(u64, T)>,
 }
 

@@ -36,7 +36,7 @@ pub struct AckThinner<P> {
 struct Held<P> {
     packet: P,
     due: Duration,
-    /// How many it stands for, itself included.
+    /// Number of packets that it stands for, itself included.
     count: u32,
 }
 

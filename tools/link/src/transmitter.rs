@@ -15,7 +15,7 @@ const NS_PER_S: u128 = 1_000_000_000;
 pub(crate) struct Transmitter {
     /// Asked about the time when the transmitter is free again.
     rate: Timeline<Rate>,
-    /// When the last bit of the last packet leaves: whole nanoseconds, and
+    /// Time at which the last bit of the last packet leaves: whole nanoseconds, and
     /// what is left over in units of 1 / the rate at that time nanoseconds.
     free_at_ns: u64,
     free_at_fraction: u64,

@@ -20,7 +20,7 @@ pub enum Source {
     Sim,
 }
 
-/// How the sender started.
+/// Start mode of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {

@@ -36,7 +36,7 @@ use crate::scenario::Swing;
 use crate::seeds::Purpose;
 use crate::world;
 
-/// What all flows of a scenario download, in bytes: many windows, but a run
+/// Bytes that all flows of a scenario download: many windows, but a run
 /// that takes well under a second.
 const TOTAL_BYTES_MAX: f64 = 4e6;
 
@@ -288,7 +288,7 @@ fn slow_start_exit(random: &mut Random) -> SlowStartExit {
     name.parse().unwrap_or_default()
 }
 
-/// How far a search goes.
+/// Extent of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Search {
     /// Of the first case; the next has the next number.
@@ -298,7 +298,7 @@ pub struct Search {
     pub jobs: usize,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Cases that were run.
@@ -307,8 +307,8 @@ pub struct Found {
     pub failed: Vec<Failed>,
 }
 
-/// Runs random scenarios until all are done or `stop` says so, which is asked
-/// before each. `progress` is told of each.
+/// Runs random scenarios until all are done or `stop`, called before each, returns true.
+/// Calls `progress` after each.
 pub fn search(
     search: &Search,
     stop: &(dyn Fn() -> bool + Sync),

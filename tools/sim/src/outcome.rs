@@ -33,7 +33,7 @@ pub struct FlowOutcome {
     pub object_bytes: u64,
     /// Round-trip time of its path without any queue, in ms.
     pub rtt_ms: f64,
-    /// When its client sent its first packet.
+    /// Time of its client's first packet.
     pub start_ms: f64,
     /// Since `start_ms`, the handshake included.
     pub ttfb_ms: f64,
@@ -43,7 +43,7 @@ pub struct FlowOutcome {
     pub lost_packets: u64,
     /// Of `lost_packets`, those declared within 5 RTTs of the jump.
     pub jump_lost_packets: Option<u64>,
-    /// How often the server sent something again for want of an ACK.
+    /// Number of times that the server sent a probe for want of an ACK.
     pub probe_timeouts: u64,
     /// Its packets that the bottleneck dropped.
     pub dropped_packets: u64,
@@ -63,6 +63,6 @@ pub struct FlowOutcome {
     /// The congestion window at the end of each round trip (minimum RTT) from the first byte
     /// of the response on, in packets of 1350 bytes, rounded down.
     pub window_packets: Vec<u64>,
-    /// What the connection had observed at its end (RFC 9959, 3.1).
+    /// Window that the connection had observed at its end (RFC 9959, 3.1).
     pub observed_cwnd_bytes: Option<u64>,
 }

@@ -14,7 +14,7 @@ pub struct Progress {
     bar: Option<ProgressBar>,
     runs: usize,
     runs_done: usize,
-    /// Where there is no bar.
+    /// Time of the last line, if there is no bar.
     last_line: Instant,
 }
 

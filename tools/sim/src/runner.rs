@@ -26,10 +26,10 @@ use crate::cli;
 use crate::cli::RunArgs;
 use crate::progress::Progress;
 
-/// What a run costs besides its packets, in packets: the handshake's keys.
+/// Cost of a run in packets besides its own packets: the handshake's keys.
 const RUN_COST: u64 = 200;
 
-/// What is to be run.
+/// Runs to do.
 pub struct Plan {
     files: Vec<File>,
     runs: Vec<Run>,
@@ -46,7 +46,7 @@ struct Run {
     seed: u64,
 }
 
-/// What came of a plan.
+/// Result of a plan.
 pub struct Summary {
     pub runs: usize,
     pub failed: usize,
@@ -139,11 +139,11 @@ impl Plan {
 }
 
 /// Does the plan, and writes one line a run to `out`, in the plan's order.
-/// What fails is told on standard error; the rest still runs.
+/// Reports runs that fail on standard error, and continues.
 ///
 /// # Errors
 ///
-/// When `out` does not take the lines.
+/// If a line cannot be written to `out`.
 pub fn run(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<Summary> {
     let mut progress = Progress::new(plan.runs.len(), plan.runs.iter().map(|r| plan.cost(r)).sum());
     let mut summary = Summary { runs: plan.runs.len(), failed: 0 };

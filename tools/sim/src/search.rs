@@ -17,7 +17,7 @@ use crate::progress::Progress;
 ///
 /// # Errors
 ///
-/// When a file of one that failed cannot be written.
+/// If the file of a failed scenario cannot be written.
 pub fn search(args: &FuzzArgs, stop: &(dyn Fn() -> bool + Sync)) -> anyhow::Result<bool> {
     // What a panic says is in the failure.
     std::panic::set_hook(Box::new(|_| ()));

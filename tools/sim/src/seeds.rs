@@ -1,12 +1,12 @@
 //! Seeds of everything that is random, derived from the run's seed: a draw of one never
 //! shifts another.
 
-/// What is drawn.
+/// Purpose of random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// What quiche draws: connection IDs, grease, skipped packet numbers.
+    /// Drawn by quiche: connection IDs, grease, skipped packet numbers.
     Transport,
-    /// When a flow starts.
+    /// Time at which a flow starts.
     Start,
     /// The bottleneck towards the clients.
     Down,
@@ -14,7 +14,7 @@ pub enum Purpose {
     Up,
     /// A random scenario.
     Scenario,
-    /// Where a path that swings begins.
+    /// Phase in which a path that swings begins.
     Swing,
     /// Values of a scenario file.
     Draw,

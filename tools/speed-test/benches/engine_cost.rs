@@ -26,7 +26,7 @@ const ONE_WAY: Duration = Duration::from_millis(10);
 /// Of the bottleneck: 100 Mbit/s.
 const NANOS_PER_BYTE: u64 = 80;
 
-/// What the client lets be in flight: more than the congestion window.
+/// Flow-control window of the client, larger than the congestion window.
 const WINDOW_BYTES: u64 = 1 << 30;
 
 type InFlight = VecDeque<(Duration, Vec<u8>)>;
@@ -117,7 +117,7 @@ impl Transfer {
         }
     }
 
-    /// Processes each end when a packet has come or a timer has expired, as if
+    /// Processes each end when a packet has arrived or a timer has expired, as if
     /// it were alone in its process.
     fn run(&mut self) {
         while !self.received {

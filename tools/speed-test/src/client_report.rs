@@ -4,7 +4,7 @@ use anyhow::bail;
 use anyhow::Context;
 use serde::Deserialize;
 
-/// What the client prints for one download.
+/// Line that the client prints for one download.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ClientReport {
     pub bytes: u64,

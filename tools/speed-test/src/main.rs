@@ -133,7 +133,7 @@ fn run(args: &Args) -> anyhow::Result<bool> {
     finish(&args.out, &downloads, about)
 }
 
-/// Writes and prints the results; tells whether every check passed.
+/// Writes and prints the results. Returns whether every check passed.
 fn finish(results: &Path, downloads: &[Download], about: Vec<String>) -> anyhow::Result<bool> {
     let json_lines = results.join("speed-test.jsonl");
     write_json_lines(&json_lines, downloads)?;

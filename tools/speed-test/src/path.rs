@@ -5,9 +5,9 @@ use report::bound::bdp_bytes;
 /// An emulated path and the object downloaded over it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathSpec {
-    /// What `--paths` calls it; also its folder name.
+    /// Name for `--paths` and of its folder.
     pub name: &'static str,
-    /// What tables and figures call it.
+    /// Name in tables and figures.
     pub title: &'static str,
     pub rate_mbps: f64,
     pub rtt_ms: f64,

@@ -35,7 +35,7 @@ pub struct SavedPath {
     pub rtt_ms: Option<f64>,
 }
 
-/// What the log of one connection says.
+/// Contents of one connection's log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConnectionLog {
     /// In order of time, one for each event that changed something.

@@ -35,15 +35,15 @@ const CC: &str = "cubic";
 /// The client's address: the server sees every download come from it.
 const CLIENT: &str = "127.77.1.1";
 
-/// How often the object is downloaded from a store that was empty at first, and
-/// how often that is done at most: the first of these are slow.
+/// Downloads of the object from a store that was empty at first, and the most repetitions
+/// of these: the first of each are slow.
 const VISITS: u32 = 3;
 const VISIT_RUNS_MAX: u32 = 3;
 
-/// What the pristine server is called in the results.
+/// Name of the pristine server in the results.
 pub const PRISTINE: &str = "pristine quiche";
 
-/// What to measure, and with what.
+/// Downloads to measure, and the programs for it.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub paths: Vec<PathSpec>,
@@ -51,7 +51,7 @@ pub struct Plan {
     pub runs: u32,
     /// Another server to compare slow start with.
     pub pristine_server: Option<PathBuf>,
-    /// Where results go.
+    /// Folder of the results.
     pub results: PathBuf,
 }
 

@@ -13,7 +13,7 @@ use crate::summary::Row;
 /// Legal values of saved_cwnd, in bandwidth-delay products.
 const SAVED_CWND_BDP: std::ops::RangeInclusive<f64> = 0.85..=1.05;
 
-/// How far below its fluid bound a time may be, as a factor.
+/// Smallest ratio of a time to its fluid bound.
 const BOUND_TOLERANCE: f64 = 0.97;
 
 /// The visit that is to be as fast as a connection that knows the path, and how

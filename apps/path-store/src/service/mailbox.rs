@@ -75,7 +75,7 @@ impl Mailbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reserves room for an answer. Returns false if there is none.
+    /// Reserves room for an answer. Returns false if the mailbox is full.
     pub fn reserve(&self, answers_max: usize) -> bool {
         let mut state = self.lock();
         let has_room = state.reserved < answers_max;

@@ -160,7 +160,7 @@ impl Queue {
         Some(state.items.drain(..batch).collect())
     }
 
-    /// Notes that this many requests were performed or given up.
+    /// Notes that this many requests were performed or abandoned.
     pub fn done(&self, items: usize) {
         self.lock().done += items as u64;
         self.progress.notify_all();

@@ -14,8 +14,8 @@
 //!   per second against the rate.
 //!
 //! Passes when every mean delay and every rate is within 2 % of what it should
-//! be. What is printed beside them (percentiles, what the emulator says of its
-//! own lateness) tells whether a miss is the emulator's or the machine's.
+//! be. The other figures that it prints (percentiles, the emulator's own
+//! lateness) show whether a miss is the emulator's or the machine's.
 
 #[path = "../../src/bin/link-emulator/clock.rs"]
 mod clock;

@@ -11,10 +11,10 @@ use udp_batch::Receiver;
 use udp_batch::Socket;
 use udp_batch::GROUPS_MAX;
 
-/// How often a sender wakes up, as a server with a pacer in user space does.
+/// Interval at which a sender wakes up, as a server with a pacer in user space does.
 const BURST_EVERY: Duration = Duration::from_millis(1);
 
-/// A receiver stops when nothing has come for so long.
+/// Time without a packet after which a receiver stops.
 const QUIET: Duration = Duration::from_millis(700);
 
 /// The most that one send may hold.
@@ -58,7 +58,7 @@ pub struct Ends {
     server: Socket,
     client: Socket,
     emulator: SocketAddr,
-    /// How the server sees the client.
+    /// The client's address as the server sees it.
     client_address: SocketAddr,
 }
 

@@ -47,7 +47,7 @@ pub struct Emulator {
 /// Output of an emulator that was stopped.
 pub struct Stopped {
     pub summary: serde_json::Value,
-    /// What it wrote after it was ready.
+    /// Its output after the line that says that it is ready.
     pub stderr: String,
 }
 
@@ -126,7 +126,7 @@ pub fn receive_texts(socket: &UdpSocket, count: usize) -> Vec<String> {
     (0..count).map(|_| String::from_utf8(receive(socket).0).unwrap()).collect()
 }
 
-/// Has the server answer the client's next datagram; tells where it came from.
+/// Has the server answer the client's next datagram. Returns its source address.
 pub fn exchange(client: &UdpSocket, server: &UdpSocket) -> SocketAddr {
     client.send(b"ping").unwrap();
     let (ping, from) = receive(server);

@@ -74,7 +74,7 @@ proptest! {
             let past = config.changes.iter().filter(|change| change.at <= time);
             past.filter_map(|change| change.delay).next_back().unwrap_or(config.delay)
         };
-        // The same without any delay tells when each packet leaves.
+        // The same link without delay shows when each packet leaves.
         let undelayed = LinkConfig {
             delay: Duration::ZERO, changes: rate_only(config.changes.clone()), ..config.clone()
         };

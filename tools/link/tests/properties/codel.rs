@@ -22,7 +22,7 @@ const SLOW_BYTE_NS: u64 = 16_000;
 
 const MTU_BYTES: u64 = 1_500;
 
-/// What spares a packet of a short queue.
+/// Condition under which a packet of a short queue is spared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spared {
     /// It found no more than an MTU.

@@ -12,7 +12,7 @@ use super::drawing::Drawn;
 use super::palette::AXIS;
 use super::palette::GRID;
 
-/// What one unit of an axis's labels is worth.
+/// Unit of an axis's labels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unit {
     pub name: &'static str,

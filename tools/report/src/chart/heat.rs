@@ -23,7 +23,7 @@ const SHADES: [RGBColor; 5] = [
     RGBColor(0x00, 0x22, 0x4e),
 ];
 
-/// What is written on light and on dark cells. A style sheet leaves both alone.
+/// Colours of text on light and on dark cells. A style sheet leaves both alone.
 const ON_LIGHT: RGBColor = RGBColor(0x10, 0x10, 0x10);
 const ON_DARK: RGBColor = RGBColor(0xfe, 0xfe, 0xfe);
 

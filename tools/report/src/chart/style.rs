@@ -8,7 +8,7 @@ use super::palette::BLUE;
 use super::palette::GREY;
 use super::palette::ORANGE;
 
-/// How one of several lines is drawn, so that it can be told from the others.
+/// Style that distinguishes one of several lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
     pub colour: RGBColor,
@@ -25,7 +25,7 @@ pub const SERIES: [Style; 5] = [
     Style { colour: GREY, shape: Shape::Circle, dashed: true },
 ];
 
-/// What marks a value on a line.
+/// Mark of a value on a line.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     Circle,

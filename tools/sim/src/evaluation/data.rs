@@ -123,7 +123,7 @@ impl Cell<'_> {
         self.median(|f| f.ttlb_ms)
     }
 
-    /// Returns the bound of the judged flow; no number where there is none.
+    /// Returns the bound of the judged flow; NaN without one.
     pub fn bound_ms(&self) -> f64 {
         let scenario = &self.named.scenario;
         limits::bound_ms(scenario, &scenario.flows[0]).unwrap_or(f64::NAN)

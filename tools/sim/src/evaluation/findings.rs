@@ -2,7 +2,7 @@
 
 use super::verdict::Verdict;
 
-/// What a chapter says of its outcomes.
+/// Findings of a chapter about its outcomes.
 #[derive(Debug, Default)]
 pub struct Findings {
     /// HTML: what came out, tables and plots.
@@ -14,7 +14,7 @@ pub struct Findings {
 /// A published figure, ours, and what a fluid model allows; as text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
-    /// What was published, and where: `P8, 6.25 MB over 500 Mbit/s, 50 ms`.
+    /// Published result and its source: `P8, 6.25 MB over 500 Mbit/s, 50 ms`.
     pub what: String,
     pub published: String,
     pub ours: String,

@@ -1,24 +1,24 @@
 //! Verdicts on figures, by rules. A rule without figures is broken.
 
-/// What a rule found that had nothing to judge.
+/// Finding of a rule without figures.
 const NOTHING: &str = "nothing";
 
-/// A rule and what came of it.
+/// A rule and its result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
     pub rule: String,
     /// The figure that came closest to breaking it, or worse.
     pub found: String,
-    /// What breaks it, one line each.
+    /// Figures that break it, one line each.
     pub breaches: Vec<String>,
-    /// What misses an aim without breaking the rule, one line each.
+    /// Figures that miss an aim without breaking the rule, one line each.
     pub missed: Vec<String>,
 }
 
 /// A figure that a rule judges.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// What it was measured on.
+    /// Name of the path or flow that it was measured on.
     pub who: String,
     pub value: f64,
 }

@@ -24,7 +24,7 @@ struct Holder {
 pub struct Claims {
     held: BTreeMap<u16, Holder>,
 
-    /// What was observed by then has failed.
+    /// Observations up to this time have failed.
     failed: BTreeMap<u16, SystemTime>,
 }
 

@@ -5,7 +5,7 @@
 //! knows them; nothing here asks the engine whether it is right. [`world`](crate::world)
 //! calls them.
 //!
-//! A broken rule is a [`Violation`]; none is ever tolerated.
+//! A broken rule is a [`Violation`], and fails the run.
 
 mod claims;
 mod pacing;

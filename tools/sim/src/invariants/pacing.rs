@@ -6,7 +6,7 @@ use super::rule::check;
 use super::rule::Rule;
 use super::rule::Violation;
 
-/// How many packets a time-out sends at once, whatever window and pace allow (RFC
+/// Most packets that a time-out sends at once, whatever window and pace allow (RFC
 /// 9002, 6.2.4 and 7.5).
 pub const PROBE_PACKETS: usize = 2;
 

@@ -13,9 +13,9 @@ pub struct PipeRule {
 }
 
 impl PipeRule {
-    /// Computes the pipe size at the jump, when the window before it was `window` bytes,
-    /// probes of so many bytes may have gone beyond it (RFC 9002, 7.5), and so
-    /// many bytes had been sent in all.
+    /// Checks the pipe size at the jump. The window before it was `window` bytes, `probes`
+    /// bytes of probes may have gone beyond it (RFC 9002, 7.5), and `sent_bytes` were sent
+    /// in all.
     ///
     /// # Errors
     ///

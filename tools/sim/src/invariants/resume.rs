@@ -16,7 +16,7 @@ use super::rule::Violation;
 use super::window;
 use super::window::WindowRule;
 
-/// What is seen of a connection after an event.
+/// View of a connection after an event.
 #[derive(Clone, Copy, Debug)]
 pub struct Observation {
     pub now: Duration,
@@ -41,7 +41,7 @@ pub struct Observation {
 pub struct ResumeRules {
     packet_bytes: usize,
     max_jump: usize,
-    /// What it was given to jump with.
+    /// Saved window that it was given for the jump.
     saved_cwnd: Option<u64>,
     /// Before the last event.
     window_before: usize,

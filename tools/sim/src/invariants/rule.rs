@@ -62,7 +62,7 @@ impl fmt::Display for Rule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     pub rule: Rule,
-    /// What was seen.
+    /// Description of the event.
     pub seen: String,
 }
 

@@ -14,7 +14,7 @@ const PACKETS_MIN: usize = 2;
 pub struct WindowRule {
     packet_bytes: usize,
     seen: Option<(Phase, usize)>,
-    /// Seen last in safe retreat: its end is told after the event that ends it.
+    /// Last window in safe retreat: the event that ends the phase is reported afterwards.
     in_retreat: Option<usize>,
 }
 

@@ -11,7 +11,7 @@ use super::Scenario;
 use super::Swing;
 use super::PACKET_BYTES;
 
-/// What a number must be.
+/// Condition on a number.
 #[derive(Clone, Copy)]
 enum Must {
     BePositive,

@@ -66,7 +66,7 @@ impl Named {
     }
 }
 
-/// What a file says of itself.
+/// Header of a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head {
@@ -84,7 +84,7 @@ fn one() -> u32 {
 /// and each flow under its name.
 type Parts = Vec<(String, Table)>;
 
-/// What a file calls a case, and the values that it sets.
+/// Name of a case in a file, and the values that it sets.
 #[derive(Default)]
 struct Case {
     name: Option<String>,

@@ -48,7 +48,7 @@ pub struct Path {
     #[serde(default = "default::buffer_bdp")]
     pub buffer_bdp: f64,
 
-    /// What is dropped when the buffer fills.
+    /// Packets to drop when the buffer is full.
     #[serde(default)]
     pub queue: Queue,
 
@@ -69,7 +69,7 @@ pub struct Path {
     #[serde(default = "default::ack_thinning")]
     pub ack_thinning: u32,
 
-    /// What changes when, in order of time.
+    /// Changes in order of time.
     #[serde(default, rename = "change")]
     pub changes: Vec<Change>,
 
@@ -220,7 +220,7 @@ pub enum Controller {
     Reno,
 }
 
-/// How a flow starts.
+/// Start mode of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -257,7 +257,7 @@ impl Default for Saved {
 /// Payload bytes of a full packet.
 pub const PACKET_BYTES: u64 = 1350;
 
-/// Nothing that is told in bandwidth-delay products is smaller than this.
+/// Minimum, in packets, of figures that are given in bandwidth-delay products.
 pub const PACKETS_MIN: u64 = 20;
 
 impl Path {

@@ -26,7 +26,7 @@ pub struct Draw {
     pub values: Table,
 }
 
-/// What is drawn evenly.
+/// Scale on which values are drawn evenly.
 #[derive(Clone, Copy, PartialEq)]
 enum Scale {
     Linear,

@@ -36,7 +36,7 @@ shipped!(
 ///
 /// # Errors
 ///
-/// What is wrong in one of them.
+/// Names what is wrong in one of them.
 pub fn all() -> anyhow::Result<Vec<File>> {
     SHIPPED.iter().map(|(stem, text)| file::parse(stem, text)).collect()
 }

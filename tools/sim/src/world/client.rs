@@ -18,7 +18,7 @@ use super::wire::Wire;
 /// The largest packet that it sends, in bytes; they carry ACKs.
 const PACKET_BYTES_MAX: usize = 1200;
 
-/// What is read of the body at a time, in bytes.
+/// Most bytes of the body to read at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// A download under way.
@@ -30,7 +30,7 @@ pub struct Client {
     timer: Timer,
     expected_bytes: u64,
     received_bytes: u64,
-    /// When the first byte of the body came, and the last one.
+    /// Times at which the first and the last byte of the body arrived.
     pub first_byte: Option<Duration>,
     pub complete: Option<Duration>,
 }
@@ -186,7 +186,7 @@ impl Client {
         self.timer.set(context.now, deadline, event, &mut context.wire.queue);
     }
 
-    /// Returns how far the download has come, in words.
+    /// Describes how much of the download has arrived.
     pub fn extent(&self) -> String {
         format!("{} of {} bytes have arrived", self.received_bytes, self.expected_bytes)
     }

@@ -17,7 +17,7 @@ pub struct RunError {
     pub failure: Failure,
 }
 
-/// What went wrong.
+/// Cause of a failure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Failure {
     /// A rule that always holds did not.

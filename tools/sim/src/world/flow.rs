@@ -14,7 +14,7 @@ use super::server::Server;
 use super::store;
 use crate::outcome::FlowOutcome;
 
-/// Where servers listen.
+/// Address on which servers listen.
 pub const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 443);
 
 /// The port of the first flow's client.

@@ -42,7 +42,7 @@ pub struct Jump {
     pub lost_packets: usize,
 }
 
-/// What is noted of a connection at its server.
+/// Record of a connection at its server.
 #[derive(Debug)]
 pub struct Record {
     rtt: Duration,
@@ -73,7 +73,7 @@ pub struct Record {
     pub first_drop: Option<Duration>,
 
     bdp_bytes: u64,
-    /// When the window first held that much.
+    /// Time at which the window first held that much.
     pub full: Option<Duration>,
     pub slow_start: SlowStartStats,
 }
@@ -107,7 +107,7 @@ impl Record {
         }
     }
 
-    /// Notes that the request has come, and the response begins.
+    /// Notes that the request has arrived, and the response begins.
     pub fn on_request(&mut self, now: Duration) {
         self.first_round.get_or_insert(now);
     }

@@ -33,7 +33,7 @@ const HEADERS_BYTES_MAX: u64 = 64 << 10;
 /// The client's flow-control windows in bytes: larger than any path holds.
 const CLIENT_WINDOW_BYTES: u64 = 1 << 30;
 
-/// The server's, which takes in requests only.
+/// The server's windows, for requests alone.
 const SERVER_WINDOW_BYTES: u64 = 1 << 20;
 const SERVER_STREAM_WINDOW_BYTES: u64 = 1 << 16;
 
@@ -43,7 +43,7 @@ const UNI_STREAMS_MAX: u64 = 16;
 const REQUESTS_MAX: u64 = 128;
 const CONNECTION_IDS_MAX: u64 = 4;
 
-/// What new connections are made with.
+/// Settings of new connections.
 pub struct Settings {
     server: quiche::Config,
     /// Careful Resume cannot be taken out of settings again.

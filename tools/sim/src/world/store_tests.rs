@@ -3,7 +3,7 @@
 use super::*;
 use crate::outcome::FlowOutcome;
 
-/// How long a claim lingers while its holder still sends.
+/// Time for which a claim lingers while its holder still sends.
 const LINGER_MS: f64 = 2000.0;
 
 /// Runs the flows that start at these times, in ms, all of one subnet.

@@ -18,7 +18,7 @@ struct Held {
     slot: Option<Slot>,
 }
 
-/// What passes at one time, in this order, and when what is held now is due.
+/// Packets that pass at one time, in this order, and the time at which the held one is due.
 pub struct Passing {
     pub slots: [Option<Slot>; 2],
     pub due: Option<Duration>,

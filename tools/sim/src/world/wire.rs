@@ -16,9 +16,9 @@ pub struct Wire {
     pub queue: EventQueue,
     pub packets: Packets,
     pub network: Network,
-    /// When not all ACKs pass.
+    /// None if all ACKs pass.
     thinning: Option<Thinning>,
-    /// When the queue of the bottleneck is to be traced.
+    /// None unless the queue of the bottleneck is traced.
     pub depths: Option<Depths>,
 }
 

@@ -1,11 +1,11 @@
 //! Heading of the page.
 
-/// What the page says besides the downloads.
+/// Text of the page beside the downloads.
 #[derive(Clone, Debug, Default)]
 pub struct Heading {
-    /// When the measurement was made, as text.
+    /// Date of the measurement, as text.
     pub date: String,
-    /// What was measured and with what, a few sentences; plain text.
+    /// Subject and means of the measurement in a few sentences of plain text.
     pub about: Vec<String>,
     /// Rules that were broken; see [`crate::verdict`].
     pub failures: Vec<String>,

@@ -152,7 +152,7 @@ pub enum Command {
 /// Longer, no client waits for an answer.
 const RTT_MAX: Duration = Duration::from_secs(60);
 
-/// Longer, nothing that was observed tells anything.
+/// Parameters that are older say nothing about a path.
 const LIFETIME_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 /// More often, nobody can read it.

@@ -22,19 +22,19 @@ pub const CLIENTS_MAX: usize = 4_096;
 /// One client: one address and port that packets came from.
 #[derive(Debug)]
 pub struct Client {
-    /// Where its packets go, and from which of our addresses.
+    /// Destination of its packets, and our address that they leave from.
     pub destination: Destination,
     /// Its own socket towards the server.
     pub upstream: Socket,
     /// Packets it has sent, for named loss.
     pub up_packets: u64,
-    /// Where those are thinned out, if they are.
+    /// Thins them out, if the command line asks for it.
     pub thinner: Option<AckThinner<UpPacket>>,
     /// Packets the server has sent to it, for named loss.
     pub down_packets: u64,
     /// Packets of both directions that are on their way.
     pub in_flight_packets: u64,
-    /// When the last packet came, in either direction.
+    /// Time of the last packet in either direction.
     pub last_seen: Duration,
 }
 
@@ -81,7 +81,7 @@ impl Clients {
     ///
     /// # Errors
     ///
-    /// When there are too many clients, or no socket can be had.
+    /// If there are too many clients, or no socket can be opened.
     pub fn key(
         &mut self,
         address: SocketAddr,

@@ -46,7 +46,7 @@ impl Lane {
     ///
     /// # Errors
     ///
-    /// When the model refuses its settings.
+    /// If the model refuses its settings.
     pub fn new(mut config: LinkConfig, origin: Duration) -> Result<Self, ConfigError> {
         for change in &mut config.changes {
             change.at = change.at.saturating_add(origin);
@@ -61,7 +61,7 @@ impl Lane {
         })
     }
 
-    /// Offers a packet of a client to the link, which tells what becomes of it.
+    /// Offers a packet of a client to the link, and returns what becomes of it.
     pub fn offer(
         &mut self,
         arrival: Duration,
@@ -92,7 +92,7 @@ impl Lane {
         self.line.take_due(now, packets_max, contents)
     }
 
-    /// Counts what a send has come to.
+    /// Counts the packets of a send by its result.
     pub fn count(&mut self, batch: &Batch, sent: bool) {
         if sent {
             self.sent_packets += u64::from(batch.packets);

@@ -29,7 +29,7 @@ pub struct Poller {
     timer: OwnedFd,
     armed: Option<Duration>,
     events: Vec<epoll::Event>,
-    /// Readable once a signal has come.
+    /// Readable once the process has received a signal.
     stop: UnixStream,
 }
 
@@ -49,7 +49,7 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// When the system has no more file descriptors.
+    /// If the system has no more file descriptors.
     pub fn new() -> anyhow::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("cannot create an epoll")?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;

@@ -50,7 +50,7 @@ pub struct Relay {
     traffic: Traffic,
 }
 
-/// What packets pass through: everything but the sockets they are read from.
+/// Everything that packets pass through but the sockets that they are read from.
 #[derive(Debug)]
 struct Traffic {
     clients: Clients,
@@ -63,7 +63,7 @@ struct Traffic {
     thinned_packets: u64,
 }
 
-/// What the emulator has done.
+/// Summary of an emulator's run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     clients: u64,
@@ -95,7 +95,7 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// When the system refuses a file descriptor.
+    /// If the system refuses a file descriptor.
     pub fn new(
         listen: Socket,
         poller: Poller,

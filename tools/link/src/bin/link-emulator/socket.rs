@@ -15,7 +15,7 @@ const RECV_BUFFER_BYTES: usize = 4 << 20;
 ///
 /// # Errors
 ///
-/// When the kernel refuses an option that every supported kernel has.
+/// If the kernel refuses an option that every supported kernel has.
 pub fn open(udp: UdpSocket) -> io::Result<Socket> {
     let socket = Socket::new(udp)?;
     socket.enlarge_receive_buffer(RECV_BUFFER_BYTES)?;

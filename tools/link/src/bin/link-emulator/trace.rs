@@ -28,7 +28,7 @@ const HEADING: &str = "time_ns,direction,client,number,ip_bytes,verdict";
 /// One packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// When it came, by the clock that the relay goes by.
+    /// Time of arrival by the relay's clock.
     pub arrival: Duration,
     /// `up`, towards the server, or `down`.
     pub direction: &'static str,
@@ -38,7 +38,7 @@ pub struct Record {
     pub number: u64,
     /// Size of the IP packet.
     pub ip_bytes: u32,
-    /// What became of it.
+    /// Its fate in the link.
     pub verdict: Verdict,
 }
 
@@ -57,7 +57,7 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// When the file cannot be created, or no thread be had.
+    /// If the file cannot be created, or no thread be started.
     pub fn create(path: &Path, origin: Duration) -> anyhow::Result<Self> {
         let file = File::create(path)
             .with_context(|| format!("cannot write {} (see --trace)", path.display()))?;
@@ -85,10 +85,10 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// When it could not be written, or only with gaps.
+    /// If it could not be written, or only with gaps.
     pub fn finish(self) -> anyhow::Result<()> {
         let Self { path, block, blocks, writer, lost_records } = self;
-        // A writer that is gone has its reason, which is told below.
+        // If the writer has ended, joining it returns the reason.
         let _ = blocks.send(block);
         drop(blocks);
         let written = writer.join().unwrap_or_else(|_| Err(io::Error::other("its thread failed")));

@@ -16,7 +16,7 @@ use std::net::UdpSocket;
 ///
 /// # Errors
 ///
-/// When no source address can be bound, or the server cannot be reached from it.
+/// If no source address can be bound, or the server cannot be reached from it.
 pub fn connect(client: IpAddr, server: SocketAddr) -> io::Result<UdpSocket> {
     let bound = match source(client, server.ip()) {
         Some(address) => UdpSocket::bind((address, 0)),

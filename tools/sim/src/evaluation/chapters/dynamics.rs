@@ -22,7 +22,7 @@ use crate::evaluation::page;
 /// Greatest ratio of times.
 const RATIO_MAX: f64 = 1.25;
 
-/// What RFC 9959 has Careful Resume pay for: a retreat from a path that is
+/// Scenarios in which RFC 9959 makes Careful Resume slower: a retreat from a path that is
 /// another one, and a single jump among the clients of a subnet.
 const TOLD: [&str; 2] = ["rtt-falls-in-the-jump", "one-subnet"];
 

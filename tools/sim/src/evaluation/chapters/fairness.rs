@@ -63,7 +63,7 @@ impl BackgroundLoad<'_> {
     }
 }
 
-/// What background flows lose beside a flow with slow start, and beside one with
+/// Loss of background flows beside a flow with slow start, and beside one with
 /// Careful Resume.
 pub struct Harm<'a> {
     pub who: String,

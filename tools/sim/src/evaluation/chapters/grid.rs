@@ -14,7 +14,7 @@ use crate::evaluation::page;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
 
-/// How far the speed-up may fall where the path holds more, as a factor: a
+/// Factor by which the speed-up may fall where the path holds more: a
 /// round trip more or less at the end of slow start.
 const FALL: f64 = 0.9;
 

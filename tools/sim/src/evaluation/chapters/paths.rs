@@ -20,7 +20,7 @@ use crate::evaluation::findings::Findings;
 use crate::evaluation::findings::Published;
 use crate::evaluation::page;
 
-/// What was published for a case: the row of the summary, the figure, and
+/// Published result of a case: the row of the summary, the figure, and
 /// whether it is a pair of times or a ratio of medians.
 const PUBLISHED: [(&str, &str, &str); 5] = [
     ("500M-6.25MB", "P8, 6.25 MB over 500 Mbit/s, 50 ms", "657 → 310 ms (ratio 0.47)"),

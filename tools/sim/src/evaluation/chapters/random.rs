@@ -22,11 +22,11 @@ use crate::scenario::Controller;
 use crate::scenario::Mode;
 use crate::scenario::PACKET_BYTES;
 
-/// What is allowed on paths of one kind.
+/// Limits on paths of one kind.
 pub struct Limits {
     /// In rules and aims.
     pub name: &'static str,
-    /// What Careful Resume may lose in the mean, in BDP.
+    /// Mean loss with Careful Resume, in BDP.
     pub careful_lost_bdp: f64,
 }
 
@@ -36,11 +36,11 @@ pub const JITTERY: Limits = Limits { name: "random paths, jittery", careful_lost
 /// Fewer paths than this show nothing.
 const PATHS_MIN: usize = 300;
 
-/// What slow start may lose in the mean, in BDP, and how long it may take.
+/// Limits on slow start: mean loss in BDP, and ratio of times.
 const SLOW_LOST_BDP: f64 = 0.25;
 const SLOW_RATIO: f64 = 1.03;
 
-/// How long Careful Resume may take: in the mean, where nearly all that the path
+/// Limits on the time with Careful Resume: in the mean, where nearly all that the path
 /// holds was saved, beside growth after the jump that nothing restrains, and in any run.
 const CAREFUL_RATIO: f64 = 0.74;
 const CAREFUL_RATIO_KNOWN: f64 = 0.67;
@@ -55,7 +55,7 @@ const MORE_LOST_PERCENT: f64 = 2.0;
 /// Lower ends of the ranges of saved_cwnd that are shown, in BDP.
 const SAVED_BDP: [f64; 6] = [0.25, 0.4, 0.55, 0.7, 0.85, 0.95];
 
-/// How a connection starts, its name, and where its cells are.
+/// Start of a connection, its name, and the place of its cells.
 const STARTS: [(&str, &str, Mode); 4] = [
     ("slow start, HyStart++", "hystart", Mode::SlowStart),
     ("slow start", "default", Mode::SlowStart),

@@ -16,7 +16,7 @@ use crate::evaluation::verdict::Verdict;
 /// as a share of the RTT, what is allowed.
 const TIME_RATIO_MAX: [(f64, f64); 2] = [(0.2, 1.25), (0.3, 1.5)];
 
-/// What differs by the exit alone.
+/// Two outcomes that differ by the slow-start exit alone.
 struct ExitPair<'a> {
     queue: &'a Cell<'a>,
     hystart: &'a Cell<'a>,
