@@ -8,7 +8,6 @@
 
 use std::net::UdpSocket;
 use std::time::Duration;
-use std::time::Instant;
 
 use quiche::careful_resume::CarefulResumeConfig;
 use quiche::careful_resume::Phase;
@@ -21,7 +20,7 @@ use quiche::path_state::PrefixLengths;
 use quiche::path_state::RemoteEndpoint;
 use quiche::path_state::StoreError;
 
-const BODY: [u8; 4_000_000] = [0; 4_000_000];
+static BODY: [u8; 4_000_000] = [0; 4_000_000];
 
 /// Longest sleep: packets that come meanwhile wait. edge-server waits in epoll, with a timerfd.
 const NAP: Duration = Duration::from_micros(200);

@@ -59,7 +59,7 @@ impl EventLog {
 
     /// Returns the events since the last call.
     #[cfg(feature = "qlog")]
-    pub(super) fn to_log(&mut self) -> &[CarefulResumeEvent] {
+    pub(super) fn take_unlogged(&mut self) -> &[CarefulResumeEvent] {
         let from = std::mem::replace(&mut self.logged, self.events.len());
         &self.events[from..]
     }

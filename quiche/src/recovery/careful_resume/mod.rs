@@ -474,7 +474,7 @@ impl CarefulResume {
     /// Returns the changes of phase since the last call, for a log.
     #[cfg(feature = "qlog")]
     pub(crate) fn events_to_log(&mut self) -> &[CarefulResumeEvent] {
-        self.events.to_log()
+        self.events.take_unlogged()
     }
 
     fn change_phase(

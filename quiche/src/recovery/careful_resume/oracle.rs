@@ -142,7 +142,7 @@ impl Oracle {
         (tells_capacity && is_in_force).then_some(saved.saved_cwnd)
     }
 
-    /// A connection uses one saved set, before reconnaissance is over.
+    /// A connection uses its saved parameters before reconnaissance is over.
     pub(super) fn given(&mut self, saved: SavedSet) -> bool {
         if self.phase != Phase::Reconnaissance || self.saved.is_some() {
             return false;

@@ -170,7 +170,7 @@ impl Run {
             limited,
         });
 
-        check_eq!(is_taken, expected, "a saved set is taken");
+        check_eq!(is_taken, expected, "saved parameters are taken");
         self.obey(None);
         self.compare()
     }
@@ -505,7 +505,7 @@ fn check_legal(event: &CarefulResumeEvent) -> Checked {
     use Trigger::*;
 
     let Some((old, trigger)) = event.old.zip(event.trigger) else {
-        check_eq!((event.old, event.trigger), (None, None), "a saved set");
+        check_eq!((event.old, event.trigger), (None, None), "saved parameters");
         return Ok(());
     };
     let is_legal = match trigger {

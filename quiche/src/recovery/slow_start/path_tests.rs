@@ -301,7 +301,7 @@ fn jump_does_not_end_slow_start(
     assert_eq!((flow.end(), flow.is_conservative()), (None, false));
 }
 
-/// Test 5 as well: the path is no larger than the saved set says, and what
+/// Test 5 as well: the path is no larger than the saved capacity, and what
 /// comes later, without a history from before the jump, still ends it.
 #[rstest]
 fn search_ends_slow_start_after_a_jump(

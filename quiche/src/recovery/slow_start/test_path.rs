@@ -57,8 +57,8 @@ impl Setting {
         }
     }
 
-    /// The sender is given a saved set of so many packets, and slow start goes
-    /// on after the jump as the exit has it.
+    /// The sender has a saved capacity of this many packets, and slow start
+    /// goes on after the jump as the exit has it.
     pub(crate) fn resumed(self, saved: usize) -> Self {
         self.resumed_with(saved, AfterJump::None)
     }
