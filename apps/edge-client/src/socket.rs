@@ -13,12 +13,11 @@ use std::os::fd::RawFd;
 use udp_batch::drops;
 use udp_batch::Receiver;
 
-/// Receive buffer asked of the kernel, in bytes: a quarter of a second at
-/// 500 Mbit/s. What does not fit is dropped and looks like loss on the path.
+/// Size of the kernel's receive buffer, in bytes: a quarter of a second at 500 Mbit/s. Packets
+/// that find it full are dropped, which looks like loss on the path.
 const RECEIVE_BUFFER: usize = 16 << 20;
 
-/// Datagrams taken with one system call, and so the most that one
-/// acknowledgement waits for. With GRO each may be a group of packets.
+/// Groups of packets to receive with one system call: an acknowledgement waits for all of them.
 const BATCH: usize = 16;
 
 /// A socket that talks to one server.
@@ -33,8 +32,8 @@ pub fn receiver() -> Receiver {
 }
 
 impl Socket {
-    /// Binds to `local` (any address if `None`), any port, and connects: the
-    /// kernel then reports a closed port, and drops what others send.
+    /// Binds to `local` (any address if `None`) and any port, and connects: the kernel then
+    /// reports a closed port, and drops packets of other senders.
     pub fn connect(local: Option<IpAddr>, peer: SocketAddr) -> io::Result<Self> {
         let any: IpAddr = match peer {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -47,17 +46,17 @@ impl Socket {
         Ok(Self { udp, peer })
     }
 
-    /// The address packets leave from.
+    /// Returns the address that packets leave from.
     pub fn local(&self) -> SocketAddr {
         self.udp.local_addr()
     }
 
-    /// The server's address.
+    /// Returns the server's address.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// Sends one packet. A full send buffer loses it, as a network would.
+    /// Sends one packet. If the send buffer is full, the packet is lost, as on a network.
     pub fn send(&self, packet: &[u8]) -> io::Result<()> {
         match self.udp.as_std().send(packet) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
@@ -72,8 +71,7 @@ impl Socket {
         drops::by_inode().get(&inode).copied()
     }
 
-    /// Receives one batch and hands it to `take`, packet by packet. `false`
-    /// when nothing was waiting.
+    /// Receives one batch and hands each packet to `take`. Returns whether there was any.
     pub fn receive(
         &self,
         receiver: &mut Receiver,

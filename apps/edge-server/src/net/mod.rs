@@ -1,4 +1,4 @@
-//! UDP: the socket, the send queue, receive batches, and steering of datagrams to workers.
+//! UDP: sockets of the workers, the send queue, steering of datagrams, links between processes.
 
 pub mod process_link;
 pub mod route;
