@@ -24,6 +24,8 @@ use crate::target;
 use crate::transport;
 use crate::transport::Transport;
 
+quiche::stand_ins!();
+
 /// Largest packet to send, in bytes. Most packets carry acknowledgements: the smallest size
 /// that every QUIC path carries is enough.
 pub const PACKET: usize = 1200;

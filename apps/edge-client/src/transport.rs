@@ -17,6 +17,8 @@ use url::Host;
 use crate::cli::Cli;
 use crate::failure::Failure;
 
+quiche::stand_ins!();
+
 /// Flow-control windows of the connection and of its streams, in bytes. The body is read as it
 /// arrives, so that this only limits what may arrive out of order: more than any path holds.
 const WINDOW: u64 = 1 << 30;

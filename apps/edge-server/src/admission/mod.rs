@@ -36,6 +36,8 @@ use crate::quic::token::TokenKind;
 use crate::quic::token::Tokens;
 use crate::quic::Quic;
 
+quiche::stand_ins!();
+
 /// Decision about an Initial packet of no connection.
 pub enum Decision {
     /// It opens a connection.

@@ -17,6 +17,8 @@ use crate::http::response::Field;
 use crate::http::response::Response;
 use crate::quic::Quic;
 
+quiche::stand_ins!();
+
 /// Status, Date and Content-Length.
 const OWN_FIELDS: usize = 3;
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 use quiche::h3;
 use quiche::h3::NameValue;
 
+quiche::stand_ins!();
+
 /// What a client grants the server.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientLimits {
