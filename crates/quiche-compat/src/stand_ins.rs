@@ -2,6 +2,7 @@
 //!
 //! A stand-in does what the library does without the patch, or refuses. It exists only
 //! where the fork's own method does not, so that a call of neither is an error.
+#![allow(unused_imports, reason = "what is used depends on the patches that are missing")]
 
 use std::net::SocketAddr;
 use std::time::Duration;
