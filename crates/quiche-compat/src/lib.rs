@@ -24,7 +24,13 @@ pub use crate::active_path::ActivePath;
 pub use crate::stand_ins::refuse;
 pub use crate::stats::careful_resume_stats;
 pub use crate::stats::slow_start_stats;
-#[cfg(stand_ins)]
+#[cfg(not(all(
+    hook = "clock",
+    hook = "path_state",
+    hook = "careful_resume",
+    hook = "slow_start",
+    hook = "send_batch"
+)))]
 pub use crate::types::*;
 
 /// The library reads the time and draws random bytes where a simulation can
