@@ -11,6 +11,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::UdpGsoSegment;
 use rustls::quic::ClientConnection;
 use rustls::quic::DirectionalKeys;
 use rustls::quic::KeyChange;
@@ -162,6 +164,14 @@ impl HostilePeer {
     /// Sends a datagram as it is.
     pub fn send_datagram(&mut self, datagram: &[u8]) {
         self.socket.send_to(datagram, self.server).unwrap();
+    }
+
+    /// Sends datagrams of one size together: the server reads them before it answers one.
+    pub fn send_together(&mut self, datagrams: &[Vec<u8>]) {
+        let size = i32::try_from(datagrams[0].len()).unwrap();
+        setsockopt(&self.socket, UdpGsoSegment, &size).unwrap();
+        self.send_datagram(&datagrams.concat());
+        setsockopt(&self.socket, UdpGsoSegment, &0).unwrap();
     }
 
     /// Returns a packet with the next number.

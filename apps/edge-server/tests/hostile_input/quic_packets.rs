@@ -375,10 +375,9 @@ fn keys() -> Vec<Rule> {
         )
         .case("at once", Progress::Established, |peer| {
             peer.sends_acks = false;
-            // If the server is slow, it has discarded the previous keys by then.
             let sealed = |generation| peer.seal_updated(generation, &PING);
             let datagrams: Vec<_> = (1..=KEY_UPDATES).map(sealed).collect();
-            datagrams.iter().for_each(|datagram| peer.send_datagram(datagram));
+            peer.send_together(&datagrams);
         }),
     ]
 }
