@@ -1,4 +1,4 @@
-//! Admission of a jump, and its size (RFC 9959, 3.2 and 3.3). Pure functions.
+//! Pure functions that admit a jump and size it (RFC 9959, 3.2 and 3.3).
 
 use std::time::Duration;
 use std::time::Instant;

@@ -109,7 +109,7 @@ fn a_limited_sample_does_not_lower_another() {
         let acked = Acknowledged {
             bytes: packets * MDS,
             largest: 0,
-            largest_sent: now,
+            rtt: Duration::ZERO,
         };
         observer.on_ack(&acked, RTT, FlightLimit::Growth, now);
         now += RTT;
@@ -553,7 +553,7 @@ impl Machine {
         let acked = Acknowledged {
             bytes: 0,
             largest,
-            largest_sent: self.now,
+            rtt: Duration::ZERO,
         };
         self.careful_resume.after_ack(&acked, &c)
     }

@@ -38,18 +38,7 @@ struct Mark {
     /// All bytes acknowledged so far.
     delivered: u64,
     acked_at: Instant,
-    /// When its packet was sent.
-    sent_at: Instant,
-}
-
-impl Mark {
-    fn rtt(&self) -> Duration {
-        self.acked_at.saturating_duration_since(self.sent_at)
-    }
-
-    fn is_old(&self, time: Duration, now: Instant) -> bool {
-        now.saturating_duration_since(self.acked_at) >= time
-    }
+    rtt: Duration,
 }
 
 /// Bytes delivered over time, for two minimum RTTs.
@@ -57,6 +46,9 @@ impl Mark {
 pub(super) struct Delivery {
     delivered: u64,
     marks: VecDeque<Mark>,
+    /// Those of the marks that are less delayed than every later one: from any
+    /// time on, the first of them has the shortest RTT.
+    least_delayed: VecDeque<Mark>,
     /// The least delayed ACK since the latest mark.
     next_mark: Option<Mark>,
     mark_due: Option<Instant>,
@@ -79,14 +71,12 @@ impl Delivery {
     pub(super) fn on_ack(&mut self, acked: &Acknowledged, now: Instant) -> bool {
         self.delivered += acked.bytes as u64;
 
-        let mark = Mark {
-            delivered: self.delivered,
-            acked_at: now,
-            sent_at: acked.largest_sent,
-        };
-
-        if self.next_mark.is_none_or(|next| mark.rtt() < next.rtt()) {
-            self.next_mark = Some(mark);
+        if self.next_mark.is_none_or(|next| acked.rtt < next.rtt) {
+            self.next_mark = Some(Mark {
+                delivered: self.delivered,
+                acked_at: now,
+                rtt: acked.rtt,
+            });
         }
 
         self.mark_due.is_none_or(|due| now >= due)
@@ -95,20 +85,46 @@ impl Delivery {
     /// Updates the best rate by what was delivered up to `now`, and sets a
     /// mark.
     pub(super) fn update(&mut self, min_rtt: Duration, now: Instant) {
+        self.note_delay();
+
         if let Some(latest) = self.latest(min_rtt, now) {
             self.best = Some(self.best.map_or(latest, |best| best.max(latest)));
         }
 
-        let kept = min_rtt * KEPT_RTTS;
+        self.drop_old_marks(min_rtt * KEPT_RTTS, now);
+        self.marks.extend(self.next_mark.take());
+        self.mark_due = Some(now + min_rtt / MARKS_PER_RTT);
+    }
+
+    fn drop_old_marks(&mut self, kept: Duration, now: Instant) {
+        let until = now.checked_sub(kept);
+        let is_old = |mark: &Mark| until.is_some_and(|at| mark.acked_at <= at);
 
         while self.marks.len() >= MAX_MARKS
-            || self.marks.get(1).is_some_and(|mark| mark.is_old(kept, now))
+            || self.marks.get(1).is_some_and(is_old)
         {
             self.marks.pop_front();
         }
 
-        self.marks.extend(self.next_mark.take());
-        self.mark_due = Some(now + min_rtt / MARKS_PER_RTT);
+        let oldest = self.marks.front().map(|mark| mark.acked_at);
+        let is_dropped = |mark: &Mark| oldest.is_none_or(|at| mark.acked_at < at);
+
+        while self.least_delayed.front().is_some_and(is_dropped) {
+            self.least_delayed.pop_front();
+        }
+    }
+
+    /// Counts the next mark among the least delayed ones.
+    fn note_delay(&mut self) {
+        let Some(next) = self.next_mark else {
+            return;
+        };
+
+        while self.least_delayed.back().is_some_and(|m| m.rtt >= next.rtt) {
+            self.least_delayed.pop_back();
+        }
+
+        self.least_delayed.push_back(next);
     }
 
     /// Returns the best rate since [`take_best()`].
@@ -135,30 +151,31 @@ impl Delivery {
 
         // Over so short a time, a slightly delayed ACK would raise the rate.
         let mark = self.latest_mark(min_rtt / GROWING_RTT_DIVISOR, now)?;
-        let part = self.rate_since(mark, min_rtt.min(mark.rtt()), now);
+        let part = self.rate_since(mark, min_rtt.min(mark.rtt), now);
         Some(part.min(whole * GROWING_FACTOR).max(whole))
     }
 
     /// Returns the latest mark that is at least as old as `age`.
     fn latest_mark(&self, age: Duration, now: Instant) -> Option<&Mark> {
-        self.marks.iter().rev().find(|mark| mark.is_old(age, now))
+        let until = now.checked_sub(age)?;
+        let old = self.marks.partition_point(|mark| mark.acked_at <= until);
+        self.marks.get(old.checked_sub(1)?)
     }
 
     /// Returns the shortest RTT since one minimum RTT before a mark.
     fn shortest_rtt(&self, mark: &Mark, min_rtt: Duration) -> Duration {
         let since = mark.acked_at.checked_sub(min_rtt);
 
-        self.marks
+        self.least_delayed
             .iter()
-            .chain(&self.next_mark)
-            .filter(|m| since.is_none_or(|since| m.acked_at >= since))
-            .map(Mark::rtt)
-            .fold(mark.rtt(), Duration::min)
+            .find(|m| since.is_none_or(|since| m.acked_at >= since))
+            .map_or(mark.rtt, |m| m.rtt)
     }
 
     /// Returns the rate after a mark, over the time since its ACK was due.
     fn rate_since(&self, mark: &Mark, due: Duration, now: Instant) -> Rate {
-        let elapsed = now.saturating_duration_since(mark.sent_at + due);
+        let elapsed = (now.saturating_duration_since(mark.acked_at) + mark.rtt)
+            .saturating_sub(due);
         rate(self.delivered - mark.delivered, elapsed)
     }
 }
@@ -180,7 +197,7 @@ mod tests {
             let acked = Acknowledged {
                 bytes: 1200,
                 largest: ms,
-                largest_sent: now - MIN_RTT,
+                rtt: MIN_RTT,
             };
             if delivery.on_ack(&acked, now) {
                 delivery.update(MIN_RTT, now);
@@ -192,8 +209,9 @@ mod tests {
     #[test]
     fn marks_are_kept_for_two_round_trips() {
         let (delivery, now) = delivered();
-        assert!(delivery.marks[0].is_old(MIN_RTT * KEPT_RTTS, now));
-        assert!(!delivery.marks[2].is_old(MIN_RTT * KEPT_RTTS, now));
+        let until = now - MIN_RTT * KEPT_RTTS;
+        assert!(delivery.marks[0].acked_at <= until);
+        assert!(delivery.marks[2].acked_at > until);
     }
 
     #[test]

@@ -77,30 +77,44 @@ impl LegacyRecovery {
     ) -> Option<PendingAck> {
         self.first_rtt_sample.get_or_insert(now);
 
-        let largest = self.newly_acked.last()?;
-        let largest_acked = self.epochs[epoch].largest_acked_packet;
-        let rtt = self.adjusted_rtt(largest.rtt, ack_delay);
-        let resume = self.careful_resume.as_mut()?;
-
         if epoch != Epoch::Application {
             return None;
         }
 
-        // RFC 9002, 5.1.
-        if bytes > 0 && largest_acked == Some(largest.pkt_num) {
-            resume.on_rtt_sample(rtt);
+        if self.careful_resume.as_ref()?.phase() != Phase::Normal {
+            self.careful_resume_change_on_acked(bytes, ack_delay);
         }
 
-        resume.on_acked(self.newly_acked.iter().map(|p| p.pkt_num), bytes);
+        let largest = self.newly_acked.last()?;
 
         Some(PendingAck {
             acked: Acknowledged {
                 bytes,
                 largest: largest.pkt_num,
-                largest_sent: largest.time_sent,
+                rtt: largest.rtt,
             },
             window_before: self.congestion.congestion_window,
         })
+    }
+
+    fn careful_resume_change_on_acked(&mut self, bytes: usize, ack_delay: u64) {
+        let newly_acked = &self.newly_acked;
+        let largest_acked = self.epochs[Epoch::Application].largest_acked_packet;
+        // RFC 9002, 5.1.
+        let sample = newly_acked
+            .last()
+            .filter(|pkt| bytes > 0 && largest_acked == Some(pkt.pkt_num))
+            .map(|pkt| self.adjusted_rtt(pkt.rtt, ack_delay));
+
+        let Some(resume) = self.careful_resume.as_mut() else {
+            return;
+        };
+
+        if let Some(rtt) = sample {
+            resume.on_rtt_sample(rtt);
+        }
+
+        resume.on_acked(newly_acked.iter().map(|pkt| pkt.pkt_num), bytes);
     }
 
     /// Returns the RTT without the peer's delay, in microseconds, unless that
@@ -147,14 +161,6 @@ impl LegacyRecovery {
             self.careful_resume_change_after_ack(&acked, now);
         }
 
-        if self
-            .careful_resume
-            .as_ref()
-            .is_some_and(CarefulResume::may_jump)
-        {
-            self.clock_by_acks();
-        }
-
         self.suppress_rate_reduction();
     }
 
@@ -176,6 +182,14 @@ impl LegacyRecovery {
     fn limit_growth_after_jump(
         &mut self, before: usize, bytes: usize, now: Instant,
     ) {
+        if !self
+            .careful_resume
+            .as_ref()
+            .is_some_and(CarefulResume::limits_growth)
+        {
+            return;
+        }
+
         let ack = self.overshoot_ack(before, bytes, now);
         let soft_growth = self
             .careful_resume
@@ -196,6 +210,14 @@ impl LegacyRecovery {
         if let Some(resume) = self.careful_resume.as_mut() {
             let action = resume.after_ack(acked, &c);
             self.apply(action);
+        }
+
+        if self
+            .careful_resume
+            .as_ref()
+            .is_some_and(CarefulResume::may_jump)
+        {
+            self.clock_by_acks();
         }
     }
 

@@ -42,8 +42,8 @@ pub(crate) struct Acknowledged {
     /// The largest packet number among them.
     pub(crate) largest: u64,
 
-    /// When that packet was sent.
-    pub(crate) largest_sent: Instant,
+    /// The time from that packet to this ACK.
+    pub(crate) rtt: Duration,
 }
 
 /// Limit of the bytes in flight; of several, the last one of this list counts.
@@ -78,7 +78,7 @@ impl Window {
         Window {
             start: now,
             end: now + min_rtt,
-            first_sent: acked.largest_sent,
+            first_sent: now - acked.rtt,
             bytes: 0,
             limit: FlightLimit::Path,
             congested: false,
@@ -87,23 +87,20 @@ impl Window {
         }
     }
 
-    fn add(&mut self, acked: &Acknowledged, limit: FlightLimit, now: Instant) {
-        let rtt = now.saturating_duration_since(acked.largest_sent);
-
+    fn add(&mut self, acked: &Acknowledged, limit: FlightLimit) {
         self.bytes += acked.bytes;
         self.limit = self.limit.max(limit);
         self.acks += 1;
-        self.shortest_rtt = self.shortest_rtt.min(rtt);
+        self.shortest_rtt = self.shortest_rtt.min(acked.rtt);
     }
 
     /// Returns bytes delivered per second up to this ACK, over the longer of
     /// the times in which packets were sent and acknowledged.
     fn average(&self, acked: &Acknowledged, now: Instant) -> Rate {
-        let elapsed = now.saturating_duration_since(self.start).max(
-            acked
-                .largest_sent
-                .saturating_duration_since(self.first_sent),
-        );
+        let sent_at = now - acked.rtt;
+        let elapsed = now
+            .saturating_duration_since(self.start)
+            .max(sent_at.saturating_duration_since(self.first_sent));
 
         rate(self.bytes as u64, elapsed)
     }
@@ -154,11 +151,9 @@ impl RateSamples {
 
     /// Returns the largest median; None with too few samples.
     fn median(&self) -> Option<Rate> {
-        let averages: Vec<Rate> = self.0.iter().map(|s| s.average).collect();
-
-        averages
-            .windows(MEDIAN_OF)
-            .map(median)
+        (MEDIAN_OF..=self.0.len())
+            .map(|end| self.0.range(end - MEDIAN_OF..end))
+            .map(|samples| median(samples.map(|sample| sample.average)))
             .max_by(Rate::total_cmp)
     }
 
@@ -171,10 +166,15 @@ impl RateSamples {
     }
 }
 
-fn median(samples: &[Rate]) -> Rate {
-    let mut sorted = samples.to_vec();
+/// Returns the median of `MEDIAN_OF` samples.
+fn median(samples: impl Iterator<Item = Rate>) -> Rate {
+    let mut sorted = [0.0; MEDIAN_OF];
+    sorted
+        .iter_mut()
+        .zip(samples)
+        .for_each(|(to, from)| *to = from);
     sorted.sort_unstable_by(Rate::total_cmp);
-    sorted[sorted.len() / 2]
+    sorted[MEDIAN_OF / 2]
 }
 
 /// Capacity seen so far.
@@ -210,7 +210,7 @@ impl Observer {
     ) {
         let is_over = match self.window.as_mut() {
             Some(window) => {
-                window.add(acked, limit, now);
+                window.add(acked, limit);
                 now >= window.end
             },
 

@@ -17,7 +17,7 @@ fn feed(
         let acked = Acknowledged {
             bytes: 1000,
             largest: 0,
-            largest_sent: now - RTT,
+            rtt: RTT,
         };
         observer.on_ack(&acked, RTT, limit, now);
         now += step;
@@ -59,7 +59,7 @@ fn observation_needs_a_whole_rtt() {
         let acked = Acknowledged {
             bytes: 1000,
             largest: ms,
-            largest_sent: first - RTT,
+            rtt: RTT + Duration::from_millis(ms),
         };
         let now = first + Duration::from_millis(ms);
         observer.on_ack(&acked, RTT, Path, now);
@@ -74,12 +74,13 @@ fn bunched_acks_are_not_capacity() {
 
     // Packets sent over 300 ms are all acknowledged within 100 ms.
     for i in 0..=100 {
+        let sent_at = first - RTT * 3 + Duration::from_millis(3 * i);
+        let now = first + Duration::from_millis(i);
         let acked = Acknowledged {
             bytes: 3000,
             largest: i,
-            largest_sent: first - RTT * 3 + Duration::from_millis(3 * i),
+            rtt: now - sent_at,
         };
-        let now = first + Duration::from_millis(i);
         observer.on_ack(&acked, RTT, Path, now);
     }
 
@@ -102,13 +103,14 @@ fn samples_made_by_late_acks(limit: FlightLimit) {
         for i in 0..100 {
             let stalled = rtt % 3 == 0 && i >= 80;
             let late = if stalled { 100 - i } else { 0 };
+            let sent_at = now - RTT;
+            now += Duration::from_millis(1);
+            let arrival = now + Duration::from_millis(late);
             let acked = Acknowledged {
                 bytes: 1000,
                 largest: 0,
-                largest_sent: now - RTT,
+                rtt: arrival - sent_at,
             };
-            now += Duration::from_millis(1);
-            let arrival = now + Duration::from_millis(late);
             observer.on_ack(&acked, RTT, limit, arrival);
         }
     }
@@ -228,11 +230,11 @@ fn evenly(
 fn feed_packets(
     observer: &mut Observer, packets: &[(Instant, Instant)], limit: FlightLimit,
 ) {
-    for &(largest_sent, acked_at) in packets {
+    for &(sent_at, acked_at) in packets {
         let acked = Acknowledged {
             bytes: 1000,
             largest: 0,
-            largest_sent,
+            rtt: acked_at - sent_at,
         };
         observer.on_ack(&acked, RTT, limit, acked_at);
     }
@@ -407,5 +409,5 @@ fn queue_needs_enough_acks_to_stand() {
 
 #[test]
 fn the_median_is_the_one_in_the_middle() {
-    assert_eq!(median(&[5.0, 1.0, 4.0, 2.0, 3.0]), 3.0);
+    assert_eq!(median([5.0, 1.0, 4.0, 2.0, 3.0].into_iter()), 3.0);
 }

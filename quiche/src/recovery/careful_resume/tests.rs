@@ -954,7 +954,7 @@ fn observation_is_limited_by_all_but_the_path() {
             let acked = Acknowledged {
                 bytes: 50 * MDS,
                 largest,
-                largest_sent: c.now - RTT,
+                rtt: RTT,
             };
             resume.observe(&acked, c.min_rtt, limit, c.now);
             c.now += RTT;
