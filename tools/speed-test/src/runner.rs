@@ -195,8 +195,8 @@ impl Step<'_> {
     }
 
     /// Downloads once, and a second time if this machine lost packets during the
-    /// first: such a download measures the machine. What the first one taught
-    /// the store is undone.
+    /// first: such a download measures the machine. What the first one recorded
+    /// in the store is undone.
     fn undisturbed(
         &self,
         plan: &Plan,

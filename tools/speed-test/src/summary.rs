@@ -75,9 +75,9 @@ pub fn groups(downloads: &[Download]) -> Vec<Group<'_>> {
 
 fn group<'a>(path: &'a str, downloads: &'a [Download]) -> Group<'a> {
     let all: Vec<&Download> = downloads.iter().filter(|d| d.path == path).collect();
-    // A connection that only learns the path may download another object.
+    // A connection that only observes the path may download another object.
     let typical = all.iter().find(|d| d.mode != Mode::First).unwrap_or(&all[0]);
-    let learnt = all.iter().any(|d| d.mode == Mode::SlowStart);
+    let has_slow_start = all.iter().any(|d| d.mode == Mode::SlowStart);
     let known = typical.rate_mbps.zip(typical.rtt_ms);
     let bounds = known.map(|(rate, rtt)| bounds(rate, rtt, typical.object_bytes));
     let object_bytes = typical.object_bytes;
@@ -86,7 +86,7 @@ fn group<'a>(path: &'a str, downloads: &'a [Download]) -> Group<'a> {
     let comparable: Vec<&Download> = all
         .iter()
         .copied()
-        .filter(|d| d.object_bytes == object_bytes && !(learnt && d.mode == Mode::First))
+        .filter(|d| d.object_bytes == object_bytes && !(has_slow_start && d.mode == Mode::First))
         .collect();
     for d in &comparable {
         let kind = (d.mode, !is_other_server(d), d.server.as_deref(), d.visit);

@@ -16,10 +16,10 @@ const SAVED_CWND_BDP: std::ops::RangeInclusive<f64> = 0.85..=1.05;
 /// Smallest ratio of a time to its fluid bound.
 const BOUND_TOLERANCE: f64 = 0.97;
 
-/// The visit that is to be as fast as a connection that knows the path, and how
-/// much longer it may take on a machine that has other things to do.
-const LEARNT_VISIT: u32 = 3;
-const LEARNT_TOLERANCE: f64 = 1.1;
+/// The visit that must be as fast as one from a warm store, and the largest ratio of
+/// their times, on a machine that has other things to do.
+const WARM_VISIT: u32 = 3;
+const WARM_TOLERANCE: f64 = 1.1;
 
 /// The phases of a resumed connection that was not limited by anything else.
 const RESUMED_PHASES: [&str; 4] = ["reconnaissance", "unvalidated", "validating", "normal"];
@@ -33,22 +33,22 @@ pub fn failures(downloads: &[Download]) -> Vec<String> {
         rules(d).into_iter().map(move |why| format!("{who}: {why}")).collect::<Vec<_>>()
     };
     let judged = downloads.iter().filter(|d| !d.is_overrun()).flat_map(broken);
-    judged.chain(unjudged(downloads)).chain(unlearnt(downloads)).collect()
+    judged.chain(unjudged(downloads)).chain(slow_visits(downloads)).collect()
 }
 
 /// Returns the paths whose visits from an empty store were not fast in time, one line each.
-fn unlearnt(downloads: &[Download]) -> Vec<String> {
+fn slow_visits(downloads: &[Download]) -> Vec<String> {
     let late = |group: &Group| {
         let ttlb_ms = |is: &dyn Fn(&Row) -> bool| Some(group.rows.iter().find(|r| is(r))?.ttlb_ms);
-        let taught_ms = ttlb_ms(&|row| row.mode == Mode::CarefulResume)?;
-        let visit_ms = ttlb_ms(&|row| row.visit == Some(LEARNT_VISIT))?;
+        let warm_ms = ttlb_ms(&|row| row.mode == Mode::CarefulResume)?;
+        let visit_ms = ttlb_ms(&|row| row.visit == Some(WARM_VISIT))?;
         // An object that is shorter than the path does not show all of it.
         let bdp_bytes = bdp_bytes(group.rate_mbps?, group.rtt_ms?);
         let fills = group.object_bytes as f64 >= bdp_bytes;
-        (fills && visit_ms > LEARNT_TOLERANCE * taught_ms).then(|| {
+        (fills && visit_ms > WARM_TOLERANCE * warm_ms).then(|| {
             format!(
-                "{}: visit {LEARNT_VISIT} from an empty store takes {visit_ms:.0} ms, more than 10 % \
-                 longer than {taught_ms:.0} ms with all that is known of the path",
+                "{}: visit {WARM_VISIT} from an empty store takes {visit_ms:.0} ms, more than 10 % \
+                 longer than {warm_ms:.0} ms with all that is known of the path",
                 group.path
             )
         })
@@ -236,14 +236,14 @@ mod tests {
     #[test]
     fn visits_jump_from_the_second_on() {
         let visit = |visit: u32, ttlb_ms: f64| {
-            let taught = download(Mode::CarefulResume, 1, ttlb_ms);
-            Download { mode: Mode::Visit, visit: Some(visit), saved_cwnd_bytes: Some(1), ..taught }
+            let warm = download(Mode::CarefulResume, 1, ttlb_ms);
+            Download { mode: Mode::Visit, visit: Some(visit), saved_cwnd_bytes: Some(1), ..warm }
         };
         let mut first = visit(1, 580.0);
         first.phases = sequence(&["reconnaissance", "normal"]);
         let all = |third_ms: f64| {
-            let taught = download(Mode::CarefulResume, 1, 290.0);
-            [taught, first.clone(), visit(2, 400.0), visit(3, third_ms)]
+            let warm = download(Mode::CarefulResume, 1, 290.0);
+            [warm, first.clone(), visit(2, 400.0), visit(3, third_ms)]
         };
         assert_eq!(failures(&all(318.0)), [""; 0]);
         let late = failures(&all(320.0));

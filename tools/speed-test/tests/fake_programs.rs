@@ -97,11 +97,11 @@ fn connections_have_servers_of_their_own() {
     let slow: Vec<_> =
         of("server --").iter().filter(|l| l.contains("--resume off")).map(store).collect();
     assert_eq!((resumed.len(), slow.len()), (9, 2));
-    let (taught, visits) = resumed.split_at(3);
-    assert!(taught.iter().all(|s| *s == taught[0]));
-    assert!(slow.iter().all(|s| *s != taught[0]));
+    let (warm, visits) = resumed.split_at(3);
+    assert!(warm.iter().all(|s| *s == warm[0]));
+    assert!(slow.iter().all(|s| *s != warm[0]));
     assert!(visits.chunks(3).all(|series| series.iter().all(|s| *s == series[0])));
-    assert!(visits[0] != visits[3] && visits.iter().all(|s| *s != taught[0]));
+    assert!(visits[0] != visits[3] && visits.iter().all(|s| *s != warm[0]));
 
     let emulator = of("emulator")[0];
     for part in ["--to 127.0.0.1:4001", "--rate 500", "--rtt 50", "--buffer 3125000"] {

@@ -94,7 +94,7 @@ impl EventLoop {
             };
             let readiness = readiness.context("cannot wait for packets")?;
             self.handles.heartbeat.beat();
-            if readiness.mail {
+            if readiness.woken {
                 self.process_commands()?;
             }
             if readiness.writable {
@@ -106,7 +106,7 @@ impl EventLoop {
             if self.relayed || readiness.relayed {
                 self.relayed = self.receive_relayed() == Received::Full;
             }
-            if readiness.mail {
+            if readiness.woken {
                 self.worker.on_store_replies();
                 self.worker.on_chunks_read();
                 self.take_forwarded();

@@ -27,7 +27,7 @@ const GATHER_MAX: Duration = Duration::from_micros(250);
 
 const SOCKET: Token = Token(0);
 const TIMER: Token = Token(1);
-const MAIL: Token = Token(2);
+const WAKE: Token = Token(2);
 const OLDER: Token = Token(3);
 const NEWER: Token = Token(4);
 
@@ -38,7 +38,7 @@ pub struct Poller {
     events: Events,
     timer: OwnedFd,
     armed: Option<Instant>,
-    mail: Arc<Waker>,
+    waker: Arc<Waker>,
     watched: Watched,
 }
 
@@ -57,7 +57,7 @@ pub struct Readiness {
 
     /// Another thread has something for the worker: a command, a reply of the store, a chunk
     /// from disk, or a datagram.
-    pub mail: bool,
+    pub woken: bool,
 
     /// Another process may have sent datagrams.
     pub relayed: bool,
@@ -70,14 +70,14 @@ impl Poller {
     pub fn new() -> io::Result<Self> {
         let poll = Poll::new()?;
         let registry = poll.registry();
-        let mail = Arc::new(Waker::new(registry, MAIL)?);
+        let waker = Arc::new(Waker::new(registry, WAKE)?);
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
         registry.register(&mut SourceFd(&timer.as_raw_fd()), TIMER, Interest::READABLE)?;
 
         let events = Events::with_capacity(64);
         let watched = Watched { readable: false, writable: false };
-        Ok(Self { poll, events, timer, armed: None, mail, watched })
+        Ok(Self { poll, events, timer, armed: None, waker, watched })
     }
 
     /// Reports when `socket` becomes readable: once, until it has been emptied.
@@ -108,9 +108,9 @@ impl Poller {
         registry.register(&mut SourceFd(&link.as_raw_fd()), NEWER, Interest::READABLE)
     }
 
-    /// Returns the waker that ends a wait from another thread, as [`Readiness::mail`].
+    /// Returns the waker that ends a wait from another thread, as [`Readiness::woken`].
     pub fn waker(&self) -> Arc<Waker> {
-        Arc::clone(&self.mail)
+        Arc::clone(&self.waker)
     }
 
     /// Returns a function that does so, for callers without a poll.
@@ -181,7 +181,7 @@ impl Poller {
                 }
                 // Setting the timer again clears the expiry.
                 TIMER => self.armed = None,
-                MAIL => readiness.mail = true,
+                WAKE => readiness.woken = true,
                 OLDER | NEWER => readiness.relayed = true,
                 _ => (),
             }

@@ -17,7 +17,7 @@ fn begin(phases: &[PhaseChange]) -> Vec<&str> {
 }
 
 #[test]
-fn restarted_server_resumes_what_it_learnt() {
+fn restarted_server_resumes_from_its_store() {
     let folder = StoreFolder::new();
     let first = folder.download("first", PATH, FIRST_BYTES);
     assert_eq!(begin(&first), ["normal: no_saved_set"], "nothing was known yet");

@@ -26,7 +26,7 @@ use quiche::path_state::PathState;
 use quiche::path_state::PathStateStore;
 use quiche::path_state::RemoteEndpoint;
 
-/// More than the initial window: a saved set is asked for.
+/// More than the initial window: saved parameters are asked for.
 const OBJECT_BYTES: u64 = 300_000;
 
 const FAILS: &str = "connections start slowly until it works again";

@@ -10,7 +10,7 @@ mod error;
 mod events;
 mod flow;
 #[cfg(test)]
-mod learning_tests;
+mod observation_tests;
 mod packets;
 mod plan;
 mod record;

@@ -306,7 +306,7 @@ fn saved_parameters_that_expired_are_not_used() {
     let lab = lab_with(Saved { lives: Duration::ZERO, ..SAVED });
     let planted = quiche::clock::wall_now();
     assert_eq!(whats(&download(&lab, &path(), OBJECT_BYTES)), [SLOW_START]);
-    // What is held now was learnt by this connection, if anything.
+    // What is held now, if anything, was observed by this connection.
     assert!(lab.held().is_none_or(|held| held.observed > planted));
 }
 
@@ -432,8 +432,8 @@ fn observation_ends_when_the_client_changes_subnet() {
     let received = client.received_bytes(stream);
     client.receive(stream, received + 1_000_000);
     let (held, records) = (lab.held(), server.metric("path_store_records_total"));
-    assert!(held.is_some(), "nothing was learnt before");
-    // What is learnt later would be recorded every second, and at the end.
+    assert!(held.is_some(), "nothing was recorded before");
+    // Later observations would be recorded every second, and at the end.
     lab.advance(Duration::from_secs(3));
     client.close();
     server.wait_for_metric("edge_server_connections_open", |open| open == 0);
@@ -463,8 +463,8 @@ impl Subnet {
         self.server.wait_for_metric("edge_server_connections_open", |open| open == 0);
     }
 
-    /// What the server believes.
-    fn learnt(&self) -> PathState {
+    /// Returns what the store holds of the subnet.
+    fn saved(&self) -> PathState {
         self.lab.held().expect("saved parameters")
     }
 
@@ -508,19 +508,19 @@ fn delayed_acknowledgements_cost_one_jump_alone() {
         "edge_server_resume_phases_total{phase=\"normal\",trigger=\"rtt_not_validated\"}";
     let subnet = Subnet::new();
     subnet.download(&Path::new(20.0, 1000, 2_500_000), 2_000_000);
-    assert!(subnet.learnt().saved_rtt.as_millis() >= 1000);
+    assert!(subnet.saved().saved_rtt.as_millis() >= 1000);
     subnet.download(&path(), OBJECT_BYTES);
     assert_eq!(subnet.server.metric(OTHER_PATHS), 1);
     assert_eq!(subnet.jumps(), (0, 0));
 }
 
-// RFC 9959, 3.5: the first jump fails and has what is saved forgotten; then it is held off.
+// RFC 9959, 3.5: the first jump fails and the saved parameters are forgotten; then jumps are held off.
 #[test]
 fn neighbour_on_a_faster_link_costs_one_retreat() {
     let slow = Path::new(2.0, 40, 20_000);
     let subnet = Subnet::new();
     subnet.download(&Path::new(50.0, 40, 250_000), LONG_BYTES);
-    subnet.learnt();
+    subnet.saved();
     subnet.download(&slow, 300_000);
     assert_eq!(subnet.jumps(), (1, 1));
     assert_eq!(subnet.server.metric("path_store_forgets_total"), 1);

@@ -22,7 +22,7 @@ mod phases;
 use self::phases::phases;
 pub use self::phases::PhaseChange;
 
-/// A saved set.
+/// Saved parameters that a test writes into the store.
 #[derive(Clone, Copy, Debug)]
 pub struct Planted {
     pub saved_cwnd_bytes: u64,

@@ -20,16 +20,16 @@ use crate::scenario::Controller;
 const COLD: &str = "flow.saved.cold";
 const SIZE: &str = "flow.object_bdp";
 
-/// The visit that is judged, and how much of the fully taught one's time it may
-/// take, where the object is as large as the path's BDP.
+/// The visit that is judged, and the largest ratio of its time to that from a warm
+/// store, where the object is as large as the path's BDP.
 const JUDGED_VISIT: usize = 3;
 const JUDGED_BDP: f64 = 1.0;
-const OF_TAUGHT_MAX: f64 = 1.05;
+const OVER_WARM_MAX: f64 = 1.05;
 
 /// The same downloads from an empty store and from one that knows the path.
 struct StorePair<'a> {
     cold: &'a Cell<'a>,
-    taught: &'a Cell<'a>,
+    warm: &'a Cell<'a>,
 }
 
 pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
@@ -42,15 +42,15 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         html += &table(&of_cc);
     }
     html += &note(
-        "The plot has objects of one BDP. Learnt is what a visit has seen of the path, as a share of \
-         its BDP; the next one jumps to half of it. A path's BDP counts IP packets, what is learnt the \
-         QUIC packets in them: 0.98 is all.",
+        "The plot has objects of one BDP. Observed is what a visit has seen of the path, as a share of \
+         its BDP; the next one jumps to half of it. A path's BDP counts IP packets, the observed \
+         capacity the QUIC packets in them: 0.98 is all.",
     );
     let rule =
         "visits: the third download of one BDP takes at most 1.05 times as long as with all saved";
     let judged = rows.iter().filter(|r| r.object_bdp() == JUDGED_BDP);
-    let figures = judged.map(|r| Figure::new(r.label(), r.of_taught(JUDGED_VISIT))).collect();
-    let verdict = Verdict::at_most(rule, OF_TAUGHT_MAX, (3, ""), figures);
+    let figures = judged.map(|r| Figure::new(r.label(), r.over_warm(JUDGED_VISIT))).collect();
+    let verdict = Verdict::at_most(rule, OVER_WARM_MAX, (3, ""), figures);
     Ok(Findings { html, verdicts: vec![verdict], ..Findings::default() })
 }
 
@@ -58,8 +58,8 @@ fn rows<'a>(chapter: &'a Chapter) -> Vec<StorePair<'a>> {
     let of = |cold: &'static str| chapter.cells.iter().filter(move |c| c.parameter(COLD) == cold);
     let place = |c: &Cell| (c.parameter("case"), c.parameter(SIZE), c.parameter("flow.cc"));
     let row = |cold: &'a Cell<'a>| {
-        let taught = of("false").find(|taught| place(taught) == place(cold))?;
-        Some(StorePair { cold, taught })
+        let warm = of("false").find(|warm| place(warm) == place(cold))?;
+        Some(StorePair { cold, warm })
     };
     of("true").filter_map(row).collect()
 }
@@ -93,16 +93,16 @@ impl StorePair<'_> {
         of_visit(self.cold, visit, |flow| flow.ttlb_ms)
     }
 
-    fn taught_ms(&self) -> f64 {
-        of_visit(self.taught, 1, |flow| flow.ttlb_ms)
+    fn warm_ms(&self) -> f64 {
+        of_visit(self.warm, 1, |flow| flow.ttlb_ms)
     }
 
-    fn of_taught(&self, visit: usize) -> f64 {
-        self.ttlb_ms(visit) / self.taught_ms()
+    fn over_warm(&self, visit: usize) -> f64 {
+        self.ttlb_ms(visit) / self.warm_ms()
     }
 
     /// Returns what the store may hold after a visit, as a share of the BDP.
-    fn learnt_bdp(&self, visit: usize) -> f64 {
+    fn observed_bdp(&self, visit: usize) -> f64 {
         let bdp_bytes = self.cold.named.scenario.path.bdp_bytes();
         of_visit(self.cold, visit, |flow| {
             flow.observed_cwnd_bytes.map_or(f64::NAN, |bytes| bytes as f64 / bdp_bytes)
@@ -114,10 +114,10 @@ impl StorePair<'_> {
             vec![format!("{}, {} BDP", self.cold.parameter("case"), self.cold.parameter(SIZE))];
         for visit in self.visits() {
             cells.push(page::time(self.ttlb_ms(visit)));
-            cells.push(page::number(self.learnt_bdp(visit), 2));
+            cells.push(page::number(self.observed_bdp(visit), 2));
         }
-        cells.push(page::time(self.taught_ms()));
-        cells.push(page::number(self.of_taught(JUDGED_VISIT), 3));
+        cells.push(page::time(self.warm_ms()));
+        cells.push(page::number(self.over_warm(JUDGED_VISIT), 3));
         cells
     }
 }
@@ -126,7 +126,7 @@ fn table(rows: &[&StorePair]) -> String {
     let visits = rows.first().map(|row| row.visits()).unwrap_or_default();
     let mut heads = vec!["path, object".to_owned()];
     heads.extend(
-        visits.into_iter().flat_map(|visit| [format!("visit {visit}"), "learnt".to_owned()]),
+        visits.into_iter().flat_map(|visit| [format!("visit {visit}"), "observed".to_owned()]),
     );
     heads.extend(["all saved", "third / all saved"].map(String::from));
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
@@ -137,7 +137,7 @@ fn chart(rows: &[&StorePair]) -> Lines {
     let judged = rows.iter().filter(|r| r.object_bdp() == JUDGED_BDP);
     let series = judged.clone().map(|row| Series {
         name: row.cold.parameter("case"),
-        points: row.visits().into_iter().map(|visit| Some((row.of_taught(visit), 0.0))).collect(),
+        points: row.visits().into_iter().map(|visit| Some((row.over_warm(visit), 0.0))).collect(),
     });
     let visits = judged.clone().next().map(|row| row.visits()).unwrap_or_default();
     Lines {

@@ -41,13 +41,13 @@ fn flow_in_turn_starts_when_the_last_has_ended() {
 fn third_visit_is_as_fast_as_from_a_full_store() {
     for (path, cc) in [(GEO, "cubic"), (GEO, "reno"), (LEO, "cubic"), (LEO, "reno")] {
         let visits = |more: &str| downloads(path, &format!("cc = '{cc}'\nobject_bdp = 1\n{more}"));
-        let (_, taught) = visits("");
+        let (_, warm) = visits("");
         let (bdp_bytes, cold) = visits("count = 4\nsaved.cold = true");
 
         assert_eq!(cold[0].saved_cwnd_bytes, None);
         for (i, visit) in cold.iter().enumerate().skip(2) {
-            let of_taught = visit.ttlb_ms / taught[0].ttlb_ms;
-            assert!(of_taught < 1.05, "{path}, {cc}, visit {}: {of_taught}", i + 1);
+            let over_warm = visit.ttlb_ms / warm[0].ttlb_ms;
+            assert!(over_warm < 1.05, "{path}, {cc}, visit {}: {over_warm}", i + 1);
         }
         for pair in cold.windows(2) {
             let (before, after) = (pair[0].ttlb_ms, pair[1].ttlb_ms);
@@ -59,7 +59,7 @@ fn third_visit_is_as_fast_as_from_a_full_store() {
 }
 
 /// Returns what a first download records, as a share of the path's BDP.
-fn taught(path: &str, flow: &str) -> f64 {
+fn recorded_bdp(path: &str, flow: &str) -> f64 {
     let (bdp_bytes, flows) = downloads(path, &format!("saved.cold = true\n{flow}"));
     flows[0].observed_cwnd_bytes.unwrap_or(0) as f64 / bdp_bytes
 }
@@ -75,7 +75,7 @@ fn first_download_records_what_it_carried() {
         let path = format!("{path}\n{impaired}");
         for cc in ["cubic", "reno"] {
             for (object_bdp, least) in [(1, 0.35), (2, 0.65), (4, 0.9), (6, 0.9), (12, 0.9)] {
-                let share = taught(&path, &format!("cc = '{cc}'\nobject_bdp = {object_bdp}"));
+                let share = recorded_bdp(&path, &format!("cc = '{cc}'\nobject_bdp = {object_bdp}"));
                 // With jitter, the minimum RTT may be longer than the path's.
                 let most = if path.contains("jitter") { 1.05 } else { 1.0 };
                 assert!((least..most).contains(&share), "{path}, {cc}, {object_bdp}: {share}");
