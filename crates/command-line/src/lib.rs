@@ -41,17 +41,35 @@ pub fn parse<C: Parser>(
     C::try_parse_from(args).map_err(|e| Stop::new::<C>(&e))
 }
 
+/// Messages of the standard library's parsers, and what a value must be instead.
+const REASONS: [(&str, &str); 6] = [
+    ("number would be zero for non-zero type", "must be at least 1"),
+    ("invalid digit found in string", "must be a whole number"),
+    ("cannot parse integer from empty string", "must be a whole number"),
+    ("number too large to fit in target type", "is too large"),
+    ("invalid float literal", "must be a number"),
+    ("invalid socket address syntax", "expected ADDR:PORT, such as 127.0.0.1:4434"),
+];
+
 /// Returns the first paragraph of clap's message as one line, without tips and usage.
 pub fn one_line<C: Parser>(error: &clap::Error) -> String {
     let text = error.to_string();
     let paragraph = match error.kind() {
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "no command",
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            "no command"
+        }
         _ => text.split("\n\n").next().unwrap_or_default(),
     };
     let words: Vec<_> = paragraph.split_whitespace().collect();
     let reason = words.join(" ");
     let reason = reason.strip_prefix("error: ").unwrap_or(&reason);
-    format!("{reason}; see {} --help", C::command().get_name())
+    format!("{}; see {} --help", explained(reason), C::command().get_name())
+}
+
+/// Replaces the reason of a standard parser by what the value must be.
+fn explained(reason: &str) -> String {
+    let known = REASONS.iter().find_map(|(std, must)| Some((reason.strip_suffix(std)?, must)));
+    known.map_or_else(|| reason.to_owned(), |(before, must)| format!("{before}{must}"))
 }
 
 impl Stop {
@@ -83,11 +101,17 @@ impl Program {
         ExitCode::from(EXIT_FAILED)
     }
 
+    /// Writes text to standard output, and ignores a closed one: a reader such as `head` has read
+    /// what it needs.
+    pub fn print(self, text: impl fmt::Display) {
+        let _ = write!(io::stdout(), "{text}");
+    }
+
     /// Prints the text or the usage error, and returns the exit code.
     pub fn stop(self, stop: &Stop) -> ExitCode {
         match stop {
             Stop::Print(text) => {
-                let _ = write!(io::stdout(), "{text}");
+                self.print(text);
                 ExitCode::SUCCESS
             }
             Stop::Usage(line) => {
@@ -102,6 +126,8 @@ impl Program {
 mod tests {
     use super::*;
     use clap::Subcommand;
+    use std::net::SocketAddr;
+    use std::num::NonZeroU8;
 
     /// Example of a command line.
     #[derive(Debug, Parser)]
@@ -109,6 +135,18 @@ mod tests {
     struct Cli {
         #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
         count: Option<u8>,
+
+        #[arg(long)]
+        jobs: Option<NonZeroU8>,
+
+        #[arg(long)]
+        seed: Option<u8>,
+
+        #[arg(long)]
+        rate: Option<f64>,
+
+        #[arg(long)]
+        listen: Option<SocketAddr>,
 
         #[command(subcommand)]
         command: Command,
@@ -143,9 +181,24 @@ mod tests {
     }
 
     #[test]
+    fn usage_error_tells_what_a_value_must_be() {
+        for (line, must) in [
+            ("--jobs 0", "'--jobs <JOBS>': must be at least 1;"),
+            ("--seed x", "'--seed <SEED>': must be a whole number;"),
+            ("--jobs 256", "'--jobs <JOBS>': is too large;"),
+            ("--rate fast", "'--rate <RATE>': must be a number;"),
+            ("--listen x", "expected ADDR:PORT, such as 127.0.0.1:4434;"),
+        ] {
+            let stop = parse_words(&format!("example {line} run a b")).unwrap_err();
+            assert!(stop.to_string().contains(must), "{stop}");
+        }
+    }
+
+    #[test]
     fn usage_error_is_one_line_naming_input() {
         for (line, named) in [
             ("example", "no command"),
+            ("example --count 3", "no command"),
             ("example walk", "'walk'"),
             ("example run a", "<TO>"),
             ("example run", "<FROM> <TO>"),
