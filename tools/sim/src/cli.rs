@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
+use std::num::NonZeroU64;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -15,6 +16,9 @@ docs/evaluation.md explains scenario files and results.
 
 Exit codes: 0 done, 1 failed (a broken invariant, a stalled download), 2 bad usage,
 125 this quiche lacks a patch that the command needs (a bisection skips it).";
+
+const NOTHING_TO_RUN: &str = "\
+run what? Name files or built-in names (sim list), or --all; see sim run --help";
 
 /// Simulator of downloads over modelled paths, in virtual time, exact and repeatable
 #[derive(Debug, Parser)]
@@ -42,7 +46,7 @@ pub enum Command {
 #[derive(Args, Debug)]
 pub struct RunArgs {
     /// Scenario files, or the names that `sim list` prints
-    #[arg(value_name = "FILE", required_unless_present = "all", conflicts_with = "all")]
+    #[arg(value_name = "FILE", conflicts_with = "all")]
     pub files: Vec<String>,
 
     /// Run every file that `sim list` prints
@@ -78,8 +82,8 @@ pub struct RunArgs {
 #[derive(Args, Debug)]
 pub struct FuzzArgs {
     /// Number of scenarios
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    pub cases: u64,
+    #[arg(long, value_name = "N", default_value = "10000")]
+    pub cases: NonZeroU64,
 
     /// Time after which no further run starts, in seconds
     #[arg(long, value_name = "S")]
@@ -121,7 +125,13 @@ pub fn jobs(asked: Option<NonZeroUsize>) -> usize {
 ///
 /// It asks for help or the version, or makes no sense.
 pub fn parse(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Command, Stop> {
-    command_line::parse(args).map(|cli: Cli| cli.command)
+    let cli: Cli = command_line::parse(args)?;
+    match &cli.command {
+        Command::Run(args) if args.files.is_empty() && !args.all => {
+            Err(Stop::Usage(NOTHING_TO_RUN.into()))
+        }
+        _ => Ok(cli.command),
+    }
 }
 
 #[cfg(test)]
@@ -155,14 +165,20 @@ mod tests {
     fn bad_usage_is_one_line_that_names_the_input() {
         for (line, named) in [
             ("sim", "no command"),
-            ("sim run", "<FILE"),
             ("sim run --all paths", "--all"),
-            ("sim run --all --jobs 0", "'0'"),
+            ("sim run --all --jobs 0", "'0' for '--jobs <N>': must be at least 1"),
+            ("sim fuzz --cases 0", "'0' for '--cases <N>': must be at least 1"),
             ("sim walk", "'walk'"),
         ] {
             let Err(Stop::Usage(said)) = parse(line.split(' ')) else { panic!("{line}") };
             assert!(said.contains(named) && said.ends_with("see sim --help"), "{said}");
             assert!(!said.contains('\n'), "{said}");
         }
+    }
+
+    #[test]
+    fn run_without_files_tells_what_can_be_run() {
+        let Err(Stop::Usage(said)) = parse(["sim", "run"]) else { panic!("understood") };
+        assert_eq!(said, NOTHING_TO_RUN);
     }
 }

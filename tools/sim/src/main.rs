@@ -7,7 +7,6 @@ mod search;
 
 use std::fs::File;
 use std::io::BufWriter;
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -46,7 +45,7 @@ fn main() -> ExitCode {
             Err(error) => return PROGRAM.stop(&Stop::Usage(format!("{error:#}"))),
         },
         Command::List => list(),
-        Command::Fuzz(args) => search::search(&args, &stop_after(args.time)),
+        Command::Fuzz(args) => search::search(PROGRAM, &args, &stop_after(args.time)),
         Command::Report(args) => report(&args),
     };
     match result {
@@ -108,8 +107,7 @@ fn report(args: &ReportArgs) -> anyhow::Result<bool> {
     let out = &args.out;
     std::fs::write(out, &evaluation.html)
         .with_context(|| format!("cannot write {}, name another --out", out.display()))?;
-    print!("{}", evaluation.text);
-    println!("written: {}", out.display());
+    PROGRAM.print(format_args!("{}written: {}\n", evaluation.text, out.display()));
     let mut passed = true;
     for breach in evaluation.breaches() {
         PROGRAM.say(breach);
@@ -120,17 +118,16 @@ fn report(args: &ReportArgs) -> anyhow::Result<bool> {
 
 /// Prints what is shipped: name, runs, what it costs, title.
 fn list() -> anyhow::Result<bool> {
-    let mut out = std::io::stdout().lock();
-    for file in sim::scenario::shipped::all()? {
+    let files = sim::scenario::shipped::all()?;
+    let width = files.iter().map(|file| file.stem.len()).max().unwrap_or(0);
+    for file in files {
         let runs = file.scenarios.len() as u64 * u64::from(file.runs);
         let packets: u64 = file.scenarios.iter().map(|s| s.scenario.data_packets()).sum();
         let packets = packets as f64 * f64::from(file.runs) / 1e6;
-        let line =
-            format!("{:<10} {runs:>5} runs {packets:>6.1} M packets  {}", file.stem, file.title);
-        // A reader such as `head` has closed the output.
-        if writeln!(out, "{line}").is_err() {
-            break;
-        }
+        let (stem, title) = (file.stem, file.title);
+        PROGRAM.print(format_args!(
+            "{stem:<width$} {runs:>5} runs {packets:>6.1} M packets  {title}\n"
+        ));
     }
     Ok(true)
 }

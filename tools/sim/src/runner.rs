@@ -62,10 +62,7 @@ impl Plan {
     pub fn new(files: Vec<File>, args: &RunArgs) -> anyhow::Result<Self> {
         for terms in &args.only {
             let found = files.iter().flat_map(|f| &f.scenarios).any(|s| s.matches(terms));
-            ensure!(
-                found,
-                "--only {terms}: no scenario has it; each result's `parameters` name them"
-            );
+            ensure!(found, "--only {terms}: no scenario has it; {}", parameters_of(&files));
         }
         let mut runs = Vec::new();
         for (file, content) in files.iter().enumerate() {
@@ -135,6 +132,22 @@ impl Plan {
             let error = format!("{error:#}").replace('\n', " ");
             format!("seed {}: {error}; again: {}", run.seed, self.replay(run))
         })
+    }
+}
+
+/// Describes the parameters of the files' scenarios for a message.
+fn parameters_of(files: &[File]) -> String {
+    let scenarios = files.iter().flat_map(|f| &f.scenarios);
+    let mut keys: Vec<&String> = Vec::new();
+    for key in scenarios.flat_map(|s| s.parameters.keys()) {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    let keys: Vec<&str> = keys.into_iter().map(String::as_str).collect();
+    match keys.is_empty() {
+        true => "without lists and cases there are no parameters".into(),
+        false => format!("the parameters are {}", keys.join(", ")),
     }
 }
 

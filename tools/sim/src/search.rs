@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 
 use anyhow::Context;
+use command_line::Program;
 use sim::fuzz;
 use sim::fuzz::Failed;
 use sim::fuzz::Search;
@@ -18,18 +19,24 @@ use crate::progress::Progress;
 /// # Errors
 ///
 /// If the file of a failed scenario cannot be written.
-pub fn search(args: &FuzzArgs, stop: &(dyn Fn() -> bool + Sync)) -> anyhow::Result<bool> {
+pub fn search(
+    program: Program,
+    args: &FuzzArgs,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> anyhow::Result<bool> {
     // What a panic says is in the failure.
     std::panic::set_hook(Box::new(|_| ()));
-    let search = Search { first_seed: args.seed, cases: args.cases, jobs: cli::jobs(args.jobs) };
-    let progress = Mutex::new(Progress::new(args.cases as usize, args.cases));
+    let cases = u64::from(args.cases);
+    let search = Search { first_seed: args.seed, cases, jobs: cli::jobs(args.jobs) };
+    let progress = Mutex::new(Progress::new(cases as usize, cases));
     let done = |_| progress.lock().unwrap_or_else(PoisonError::into_inner).done(1);
     let found = fuzz::search(&search, stop, &done);
     drop(progress);
     for failed in &found.failed {
         keep(args, failed)?;
     }
-    println!("{} of {} random scenarios, {} failed", found.cases, args.cases, found.failed.len());
+    let failed = found.failed.len();
+    program.print(format_args!("{} of {cases} random scenarios, {failed} failed\n", found.cases));
     Ok(found.failed.is_empty())
 }
 

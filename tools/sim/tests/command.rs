@@ -71,15 +71,56 @@ fn bad_usage_is_one_line_and_code_2() {
         .expect("a file");
     for (args, named) in [
         (format!("run {}", file.display()), "wrong.toml: path.rate_mbps = -1: must be above 0"),
-        ("run no-such.toml".into(), "cannot read no-such.toml"),
-        ("run paths --only no-such".into(), "--only no-such"),
-        ("run --all --runs 0".into(), "--runs"),
+        (
+            "run no-such.toml".into(),
+            "no file and no built-in scenario is named 'no-such.toml'; sim list shows",
+        ),
+        (
+            "run paths --only no-such".into(),
+            "--only no-such: no scenario has it; the parameters are case, flow.cc, flow.mode",
+        ),
+        ("run --all --runs 0".into(), "--runs <N>': must be at least 1"),
     ] {
         let result = sim(&args);
         let said = text(&result.stderr);
         assert_eq!(result.status.code(), Some(2), "{said}");
         assert!(said.contains(named) && said.lines().count() == 1, "{said}");
     }
+}
+
+#[test]
+fn report_of_some_chapters_is_refused_in_one_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (results, page) = (folder.path().join("f.jsonl"), folder.path().join("f.html"));
+    let only = "--only LEO-0.75MB,cubic,slow-start --runs 1";
+    assert!(sim(&format!("run paths {only} --out {}", results.display())).status.success());
+    let result = sim(&format!("report {} --out {}", results.display(), page.display()));
+    let said = text(&result.stderr);
+    assert_eq!(result.status.code(), Some(1), "{said}");
+    assert!(said.starts_with("sim: no results of grid, objects, "), "{said}");
+    assert!(said.ends_with(": the report needs the results of sim run --all\n"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+/// A reader such as `head` closes the output.
+#[test]
+fn closed_output_is_no_failure() {
+    for args in ["list", "fuzz --cases 1"] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sim"));
+        command.args(args.split(' ')).stdout(writer);
+        let result = command.output().expect("the command runs");
+        assert!(result.status.success(), "{args}: {}", text(&result.stderr));
+    }
+}
+
+#[test]
+fn columns_of_the_list_are_aligned() {
+    let list = sim("list");
+    let columns: std::collections::BTreeSet<_> =
+        text(&list.stdout).lines().map(|line| line.find(" runs ")).collect();
+    assert_eq!(columns.len(), 1, "{}", text(&list.stdout));
 }
 
 #[test]

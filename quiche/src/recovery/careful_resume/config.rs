@@ -42,7 +42,7 @@ pub struct UnknownAfterJump(String);
 impl fmt::Display for UnknownAfterJump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = AfterJump::NAMES.join(", ");
-        write!(f, "'{}' is not known: say one of {names}", self.0)
+        write!(f, "must be one of {names}, not '{}'", self.0)
     }
 }
 
@@ -104,6 +104,6 @@ mod tests {
         }
 
         let error = "hard".parse::<AfterJump>().unwrap_err().to_string();
-        assert_eq!(error, "'hard' is not known: say one of soft, ceiling, none");
+        assert_eq!(error, "must be one of soft, ceiling, none, not 'hard'");
     }
 }

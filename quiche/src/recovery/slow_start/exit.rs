@@ -54,7 +54,7 @@ pub struct UnknownSlowStartExit(String);
 impl fmt::Display for UnknownSlowStartExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = SlowStartExit::NAMES.join(", ");
-        write!(f, "'{}' ends no slow start: say one of {names}", self.0)
+        write!(f, "must be one of {names}, not '{}'", self.0)
     }
 }
 

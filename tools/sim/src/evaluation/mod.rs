@@ -18,6 +18,8 @@ mod verdict;
 
 use std::path::Path;
 
+use anyhow::ensure;
+
 pub use verdict::Verdict;
 
 use crate::outcome::Outcome;
@@ -55,9 +57,18 @@ pub fn read(file: &Path) -> anyhow::Result<Vec<Outcome>> {
 ///
 /// # Errors
 ///
-/// A figure cannot be drawn.
+/// A file has no outcome at all, or a figure cannot be drawn.
 pub fn report(outcomes: &[Outcome]) -> anyhow::Result<Evaluation> {
-    report_of(&shipped::all()?, outcomes)
+    let files = shipped::all()?;
+    let was_run = |file: &&File| outcomes.iter().any(|o| o.scenario == file.stem);
+    let missing: Vec<&str> =
+        files.iter().filter(|f| !was_run(f)).map(|f| f.stem.as_str()).collect();
+    ensure!(
+        missing.is_empty(),
+        "no results of {}: the report needs the results of sim run --all",
+        missing.join(", ")
+    );
+    report_of(&files, outcomes)
 }
 
 fn report_of(files: &[File], outcomes: &[Outcome]) -> anyhow::Result<Evaluation> {

@@ -10,6 +10,7 @@
 //! - `[random]` sets values that are drawn for each draw, by the same keys: [`random`].
 
 use std::fs;
+use std::io::ErrorKind;
 
 use anyhow::bail;
 use anyhow::ensure;
@@ -21,6 +22,7 @@ use toml::Table;
 use toml::Value;
 
 use super::check;
+use super::message;
 use super::random;
 use super::random::Draw;
 use super::Scenario;
@@ -104,8 +106,12 @@ struct Axis {
 ///
 /// One line that names the file, the key, its value, and the way out.
 pub fn read(source: &str) -> anyhow::Result<File> {
-    let text = fs::read_to_string(source)
-        .with_context(|| format!("cannot read {source}; `sim list` names what needs no file"))?;
+    let text = fs::read_to_string(source).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => anyhow::anyhow!(
+            "no file and no built-in scenario is named '{source}'; sim list shows the built-in ones"
+        ),
+        _ => anyhow::anyhow!("cannot read {source}: {error}"),
+    })?;
     parse(source, &text)
 }
 
@@ -261,7 +267,7 @@ fn find_axes(
         match value {
             Value::Table(inner) => find_axes(part, name, inner, keys, axes)?,
             Value::Array(values) if values.is_empty() => {
-                bail!("{} = []: name at least one value, or leave the key out", key_of(name, keys));
+                bail!("{} = []: name at least one value", key_of(name, keys));
             }
             Value::Array(values) if !values.iter().all(Value::is_table) => {
                 axes.push(Axis { part, keys: keys.clone(), values: values.clone() });
@@ -360,7 +366,12 @@ fn deserialize<T: DeserializeOwned>(part: &str, table: Table) -> anyhow::Result<
             .map(|value| format!(" = {value}"));
         let known = keys != ".";
         let key = key_of(part, known.then(|| keys.clone()).as_slice());
-        anyhow::anyhow!("{key}{}: {}", value.unwrap_or_default(), error.inner().message())
+        let reason = error.inner().message();
+        message::missing(&key, reason).unwrap_or_else(|| {
+            let reason = message::must(reason);
+            let hint = message::misplaced(part, &keys);
+            anyhow::anyhow!("{key}{}: {reason}{hint}", value.unwrap_or_default())
+        })
     })
 }
 

@@ -146,6 +146,12 @@ fn objects_have_at_least_twenty_packets() {
 }
 
 #[test]
+fn file_without_title_is_told_to_have_one() {
+    let error = parse("a.toml", &format!("about = \"a\"\n{PATH}{FLOW}")).expect_err("no title");
+    assert_eq!(error.to_string(), "in a.toml: title is missing: say title = \"…\"");
+}
+
+#[test]
 fn bad_file_is_one_line_with_key_and_value() {
     let long =
         format!("[path]\nrate_mbps = {0:?}\nrtt_ms = {0:?}\n{FLOW}", (1..400).collect::<Vec<_>>());
@@ -153,23 +159,23 @@ fn bad_file_is_one_line_with_key_and_value() {
         ("[path\n", "line 3: "),
         (FLOW, "[path] is missing"),
         (PATH, "[[flow]] is missing"),
-        ("[path]\nrate_mbps = 50\n[[flow]]\nobject_bdp = 1\n", "path: missing field `rtt_ms`"),
+        ("[path]\nrate_mbps = 50\n[[flow]]\nobject_bdp = 1\n", "path.rtt_ms is missing: say rtt_ms = 600"),
         (&format!("runs = 0\n{PATH}{FLOW}"), "runs = 0: name 1 to 10000"),
         (&format!("speed = 1\n{PATH}{FLOW}"), "speed = 1: unknown field `speed`"),
         (&format!("{PATH}rate = 1\n{FLOW}"), "path.rate = 1: unknown field `rate`, expected one of"),
-        (&format!("{PATH}loss = \"much\"\n{FLOW}"), "path.loss = \"much\": invalid type"),
+        (&format!("{PATH}loss = \"much\"\n{FLOW}"), "path.loss = \"much\": must be a number"),
         (&format!("{PATH}loss = 1.0\n{FLOW}"), "path.loss = 1: must be from 0 to less than 1"),
         (&format!("{PATH}loss = nan\n{FLOW}"), "path.loss = NaN: must be from 0"),
         (&format!("{PATH}up_rate_mbps = inf\n{FLOW}"), "path.up_rate_mbps = inf: must be above 0"),
         (&format!("{PATH}buffer_bdp = [1, -2]\n{FLOW}"), "path.buffer_bdp = -2: must be above 0"),
-        (&format!("{PATH}{FLOW}slow_start_exit = \"bbr\"\n"), "say one of queue, rapid, hystart, search, search-3"),
+        (&format!("{PATH}{FLOW}slow_start_exit = \"bbr\"\n"), "flow.slow_start_exit = \"bbr\": must be one of queue, rapid, hystart, search, search-3"),
         (&format!("{PATH}{FLOW}search_threshold = 0.3\n"), "slow_start_exit = queue has none"),
         (
             &format!("{PATH}{FLOW}slow_start_exit = \"search\"\nsearch_threshold = 1\n"),
             "search_threshold = 1: must be between 0 and 1",
         ),
         (&format!("{PATH}buffer_bdp = []\n{FLOW}"), "path.buffer_bdp = []: name at least one value"),
-        (&format!("{PATH}queue = \"red\"\n{FLOW}"), "path.queue = \"red\": unknown variant `red`"),
+        (&format!("{PATH}queue = \"red\"\n{FLOW}"), "path.queue = \"red\": must be one of drop-tail, codel"),
         (&format!("{PATH}ack_thinning = 0\n{FLOW}"), "path.ack_thinning = 0: must be above 0"),
         (&format!("{PATH}[[path.change]]\nat_ms = 1\n{FLOW}"), "path.change.at_ms = 1: say a rate_mbps"),
         (
@@ -190,7 +196,12 @@ fn bad_file_is_one_line_with_key_and_value() {
         (&format!("{PATH}[[flow]]\n"), "flow has no size: say one of"),
         (&format!("{PATH}{FLOW}object_bytes = 1\n"), "flow has several sizes"),
         (&format!("{PATH}{FLOW}count = 0\n"), "no [[flow]] with a count above 0"),
-        (&format!("{PATH}{FLOW}max_jump = 13499\n"), "flow.max_jump = 13499: must be at least the initial window, 13500"),
+        (&format!("{PATH}{FLOW}max_jump = 29039\n"), "flow.max_jump = 29039: must be at least 29040, as edge-server's"),
+        (&format!("{PATH}{FLOW}in_turn = 1\n"), "flow.in_turn = 1: must be true or false"),
+        (&format!("{PATH}{FLOW}count = 1.5\n"), "flow.count = 1.5: must be a whole number"),
+        (&format!("{PATH}[[path.change]]\nloss = 0\n{FLOW}"), "path.change[0].at_ms is missing: say at_ms = 1000"),
+        (&format!("{PATH}runs = 2\n{FLOW}"), "; runs stands before [path]"),
+        (&format!("{PATH}{FLOW}deadline_s = 9\n"), "; deadline_s stands before [path]"),
         (&format!("{PATH}{FLOW}saved.cwnd_bdp = 0\n"), "flow.saved.cwnd_bdp = 0: must be above 0"),
         (&format!("{PATH}{FLOW}saved.cwnd = 1\n"), "flow.saved.cwnd = 1: unknown field"),
         (&format!("{PATH}{FLOW}start_ms = 600000\n"), "flow.start_ms = 600000: must be before deadline_s = 600"),

@@ -2,8 +2,9 @@
 //! changes while they run. One value of every setting; a [`file`](self::file)
 //! with lists of values becomes several scenarios.
 
-mod check;
+pub mod check;
 pub mod file;
+mod message;
 mod random;
 pub mod shipped;
 
