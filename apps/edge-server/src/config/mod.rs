@@ -52,6 +52,10 @@ pub const WORKERS_MAX: u16 = 256;
 /// Options that the file cannot contain.
 const NOT_IN_FILE: [&str; 2] = ["check", "config"];
 
+/// Options that need another.
+const NEEDS: [(&str, &str); 4] =
+    [("cert", "key"), ("key", "cert"), ("qlog-rate", "qlog-dir"), ("qlog-subnet", "qlog-dir")];
+
 /// Options of which a reload applies a change; most of them to new connections only.
 pub const RELOADED: [&str; 25] = [
     "root",
@@ -446,7 +450,25 @@ fn arguments_of(file: &ConfigFile, given: &ArgMatches) -> Result<Vec<OsString>, 
             arguments.extend(from_file);
         }
     }
+    check_needs(file, given)?;
     Ok(arguments)
+}
+
+/// Checks that the options that those of the file need are there or on the command line.
+fn check_needs(file: &ConfigFile, given: &ArgMatches) -> Result<(), String> {
+    let command = Cli::command();
+    let is_given = |name: &str| {
+        let option = command.get_arguments().find(|option| option.get_long() == Some(name));
+        option.is_some_and(|option| given.contains_id(option.get_id().as_str()))
+    };
+    let in_file = |name: &str| file.server.iter().any(|setting| setting.name == name);
+    for Setting { name, line, .. } in &file.server {
+        let needed = NEEDS.iter().find(|(option, _)| option == name).map(|(_, needed)| needed);
+        if let Some(needed) = needed.filter(|needed| !in_file(needed) && !is_given(needed)) {
+            return Err(format!("line {line}: {name} needs {needed}"));
+        }
+    }
+    Ok(())
 }
 
 /// Validates the arguments of one option, even if required options are missing.
@@ -593,13 +615,25 @@ mod tests {
             ("[server]\nroot = 'a'\nroot = 'b'", "line 3: duplicate key"),
             ("[server]\nroot = 'a'", "--listen"),
             ("[server]\nlisten = '[::]:0'", "--root"),
-            ("[server]\ncert = 'c'", "--key"),
+            ("[server]\ncert = 'c'", "edge.toml: line 2: cert needs key"),
+            ("[server]\nkey = 'k'", "line 2: key needs cert"),
+            ("[server]\nqlog-rate = 0", "edge.toml: line 2: qlog-rate needs qlog-dir"),
+            ("[server]\nqlog-subnet = '::/0'", "line 2: qlog-subnet needs qlog-dir"),
         ] {
             let parsed = parse_words(&with_file(&dir, toml, ""));
             let Err(Stop::Usage(error)) = parsed else { panic!("{toml}") };
             assert!(error.contains(named), "{toml}: {error}");
             assert!(!error.contains('\n'), "{toml}: {error}");
         }
+    }
+
+    #[test]
+    fn option_that_the_file_needs_may_be_on_the_command_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = "[server]\nqlog-rate = 0.5\ncert = 'c'";
+        let needed = " --listen [::]:0 --root . --qlog-dir logs --key k";
+        let config = parse_words(&with_file(&dir, file, needed)).unwrap();
+        assert_eq!((config.flags.qlog_rate, config.flags.qlog_dir), (0.5, Some("logs".into())));
     }
 
     #[test]
@@ -625,7 +659,10 @@ mod tests {
         let table = [
             ("edge-server --root .", "--listen"),
             ("edge-server --listen 127.0.0.1:0", "--root"),
-            ("edge-server --listen nowhere --root .", "'nowhere'"),
+            (
+                "edge-server --listen nowhere --root .",
+                "'nowhere' for '--listen <ADDR:PORT>': expected ADDR:PORT",
+            ),
             ("edge-server --listen 127.0.0.1:0 --root . --workers 0", "--workers"),
             ("edge-server --listen 127.0.0.1:0 --root . --workers 257", "257"),
             ("edge-server --listen 127.0.0.1:0 --root . --frobnicate", "'--frobnicate'"),

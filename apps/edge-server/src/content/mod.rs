@@ -166,9 +166,13 @@ impl VirtualHost {
     pub fn check_error_pages(&self) -> anyhow::Result<()> {
         self.rules.error_pages().try_for_each(|(status, path)| {
             let page = self.error_page(path).map(drop);
-            page.with_context(|| {
+            page.map_err(|error| {
                 let root = self.root.path().display();
-                format!("error: cannot read {status} = '{path}' in {root}; name a file there")
+                let problem = match error.kind() {
+                    io::ErrorKind::NotFound => format!("no such file in {root}; create it there"),
+                    _ => format!("{error} in {root}; name a readable file"),
+                };
+                anyhow::anyhow!("[[host]] error {status} = '{path}': {problem}")
             })
         })
     }
