@@ -11,16 +11,20 @@ use path_store::CAPACITY_DEFAULT;
 
 use crate::selector::Selector;
 
-const EXAMPLES: &str = "\
-Examples:
+/// Lines of at most 58 columns, which a narrow terminal does not wrap.
+const EXAMPLES: &str = r"Examples:
   path-store --store /var/lib/edge/paths.db list
-  path-store --store paths.db list --prefix 198.51.0.0/16 --claimed
+  path-store --store paths.db list --claimed
+  path-store --store paths.db list --prefix 198.51.0.0/16
   path-store --store paths.db get 198.51.100.7
-  path-store --store paths.db get 198.51.100.7 --hash-keys /etc/edge/hash-keys
-  path-store --store paths.db put 198.51.100.0/24 --sender 192.0.2.1 --cwnd 3125000 --rtt 50
+  path-store --store paths.db get 198.51.100.7 \
+    --hash-keys /etc/edge/hash-keys
+  path-store --store paths.db put 198.51.100.0/24 \
+    --sender 192.0.2.1 --cwnd 3125000 --rtt 50
   path-store --store paths.db delete 2001:db8:1::/48
   path-store --store paths.db --json list | jq .saved_cwnd
-  path-store --store paths.db export | path-store --store redis://cache import
+  path-store --store paths.db export |
+    path-store --store redis://cache import
   path-store --store redis://cache watch
 
 Exit codes: 0 done, 1 failed, 2 bad usage.";
@@ -185,6 +189,18 @@ impl Cli {
         match RedisUrl::parse(&self.store) {
             Some(Ok(url)) => url.name(),
             _ => self.store.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_fit_a_narrow_terminal() {
+        for line in EXAMPLES.lines() {
+            assert!(line.chars().count() <= 58, "{line}");
         }
     }
 }
