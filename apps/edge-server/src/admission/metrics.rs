@@ -55,21 +55,53 @@ impl AdmissionMetrics {
             "Address-validation tokens received, by kind and validity",
             metrics.tokens.clone(),
         );
+        metrics.start_at_zero();
         metrics
     }
 
+    /// Creates every counter, so that `increase()` sees the first event.
+    fn start_at_zero(&self) {
+        for reason in RetryReason::ALL {
+            self.retry(reason);
+        }
+        for refusal in Refusal::ALL {
+            self.refusal(refusal);
+        }
+        for completed in [true, false] {
+            self.handshake(completed);
+        }
+        self.token(None, Some(TokenError::Unknown));
+        for kind in [TokenKind::Retry, TokenKind::NewToken] {
+            for error in TokenError::ALL.map(Some).into_iter().chain([None]) {
+                self.token(Some(kind), error);
+            }
+        }
+    }
+
     pub fn count_retry(&self, reason: RetryReason) {
-        self.retries.get_or_create(&AdmissionReasonLabels { reason: reason.name() }).inc();
+        self.retry(reason).inc();
+    }
+
+    fn retry(&self, reason: RetryReason) -> Counter {
+        self.retries.get_or_create_owned(&AdmissionReasonLabels { reason: reason.name() })
     }
 
     pub fn count_refusal(&self, refusal: Refusal) {
-        self.refusals.get_or_create(&AdmissionReasonLabels { reason: refusal.name() }).inc();
+        self.refusal(refusal).inc();
+    }
+
+    fn refusal(&self, refusal: Refusal) -> Counter {
+        self.refusals.get_or_create_owned(&AdmissionReasonLabels { reason: refusal.name() })
     }
 
     /// Counts a handshake that has ended, complete or not.
     pub fn count_handshake(&self, completed: bool) {
+        self.handshake(completed).inc();
+    }
+
+    fn handshake(&self, completed: bool) -> Counter {
         let outcome = if completed { "completed" } else { "failed" };
-        self.handshakes.get_or_create(&HandshakeLabels { outcome }).inc();
+        self.handshakes.get_or_create_owned(&HandshakeLabels { outcome })
     }
 
     pub fn count_reset(&self) {
@@ -78,13 +110,17 @@ impl AdmissionMetrics {
 
     /// Counts a token that a client offered, valid unless there is an error.
     pub fn count_token(&self, kind: Option<TokenKind>, error: Option<TokenError>) {
+        self.token(kind, error).inc();
+    }
+
+    fn token(&self, kind: Option<TokenKind>, error: Option<TokenError>) -> Counter {
         let kind = match kind {
             Some(TokenKind::Retry) => "retry",
             Some(TokenKind::NewToken) => "new_token",
             None => "unknown",
         };
         let outcome = error.map_or("accepted", TokenError::name);
-        self.tokens.get_or_create(&TokenLabels { kind, outcome }).inc();
+        self.tokens.get_or_create_owned(&TokenLabels { kind, outcome })
     }
 }
 

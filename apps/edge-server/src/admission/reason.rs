@@ -25,6 +25,14 @@ pub enum Refusal {
 }
 
 impl RetryReason {
+    /// All reasons.
+    pub const ALL: [Self; 4] = [
+        Self::Handshakes,
+        Self::Limit(Limit::Connections),
+        Self::Limit(Limit::Subnet),
+        Self::Limit(Limit::Rate),
+    ];
+
     /// Returns its name in metrics.
     pub fn name(self) -> &'static str {
         match self {
@@ -35,6 +43,15 @@ impl RetryReason {
 }
 
 impl Refusal {
+    /// All reasons.
+    pub const ALL: [Self; 5] = [
+        Self::Draining,
+        Self::Token,
+        Self::Limit(Limit::Connections),
+        Self::Limit(Limit::Subnet),
+        Self::Limit(Limit::Rate),
+    ];
+
     /// Returns its name in metrics.
     pub fn name(self) -> &'static str {
         match self {

@@ -93,6 +93,9 @@ impl TokenKind {
 }
 
 impl TokenError {
+    /// All errors.
+    pub const ALL: [Self; 4] = [Self::Unknown, Self::Forged, Self::Expired, Self::Replayed];
+
     /// Returns the label in metrics.
     pub fn name(self) -> &'static str {
         match self {

@@ -7,6 +7,10 @@ use prometheus_client::registry::Registry;
 
 use crate::h3::stalled::StalledCounts;
 
+/// Everything that the server ends because it takes too long. Its counter starts at 0, so that
+/// `increase()` sees the first event.
+const WHATS: [&str; 4] = ["handshake", "connection", "request", "response"];
+
 /// The counters, shared by the workers.
 #[derive(Clone, Default)]
 pub struct DropMetrics(Family<DropLabels, Counter>);
@@ -25,6 +29,9 @@ impl DropMetrics {
             "Handshakes, requests, responses and connections ended because they took too long",
             metrics.0.clone(),
         );
+        for what in WHATS {
+            metrics.count(what, 0);
+        }
         metrics
     }
 
@@ -40,9 +47,7 @@ impl DropMetrics {
     }
 
     fn count(&self, what: &'static str, count: usize) {
-        if count > 0 {
-            self.0.get_or_create(&DropLabels { what }).inc_by(count as u64);
-        }
+        self.0.get_or_create(&DropLabels { what }).inc_by(count as u64);
     }
 }
 

@@ -27,6 +27,19 @@ const RTT_RATIO_BUCKETS: [f64; 11] = [0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5,
 /// Reason of a connection with saved parameters that ended before its window limited it.
 const UNUSED: &str = "unused";
 
+/// Reasons of connections that do not jump. Their counters start at 0, so that `increase()` sees
+/// the first event.
+const REFUSALS: [Trigger; 8] = [
+    Trigger::RttNotValidated,
+    Trigger::JumpNotLarger,
+    Trigger::SlowStartExit,
+    Trigger::PacketLoss,
+    Trigger::PersistentCongestion,
+    Trigger::LifetimePassed,
+    Trigger::ClaimLapsed,
+    Trigger::PathChanged,
+];
+
 /// The counters, shared by the workers.
 #[derive(Clone)]
 pub struct ResumeMetrics {
@@ -99,6 +112,9 @@ impl ResumeMetrics {
         resume.register("rtt_ratio", help, rtt_ratio);
         let help = "Estimated round trips of slow start that jumps saved";
         resume.register("rtts_saved", help, rtts_saved);
+        for reason in REFUSALS.map(Trigger::name).into_iter().chain([UNUSED]) {
+            drop(metrics.refused.get_or_create(&ReasonLabels { reason }));
+        }
         metrics
     }
 
