@@ -200,15 +200,17 @@ pub fn text_table(groups: &[Group]) -> String {
             let _ = writeln!(out, "{}", line.trim_end());
         }
         for row in &group.rows {
+            let label = &row.label;
             for (names, count) in &row.phases {
-                let _ = writeln!(out, "  phases: {names} ({count} of {})", row.runs.len());
+                let runs = row.runs.len();
+                let _ = writeln!(out, "  {label}: phases {names} ({count} of {runs})");
             }
             if let Some(lost) = row.jump_lost_packets {
-                let _ = writeln!(out, "  packets lost to the jump: {lost}");
+                let _ = writeln!(out, "  {label}: packets lost after the jump: {lost}");
             }
             let overrun = row.runs.iter().filter(|d| d.is_overrun()).count();
             if overrun > 0 {
-                let (label, runs) = (&row.label, row.runs.len());
+                let runs = row.runs.len();
                 let _ = writeln!(
                     out,
                     "  {label}: in {overrun} of {runs} runs this machine, not the path, lost packets"
@@ -274,8 +276,8 @@ mod tests {
             "500 Mbit/s, 50 ms, 6.25 MB",
             "580   11.6       545",
             "0.96 BDP",
-            "phases: reconnaissance, unvalidated, validating, normal (3 of 3)",
-            "packets lost to the jump: 0",
+            "Careful Resume: phases reconnaissance, unvalidated, validating, normal (3 of 3)",
+            "Careful Resume: packets lost after the jump: 0",
         ] {
             assert!(table.contains(part), "{part} in\n{table}");
         }
