@@ -52,7 +52,7 @@ bisect_a_hook() {
 bisect_our_history() {
     good=$(git rev-parse HEAD)
     for change in 1 2 3 4 5; do
-        if [ "$change" -eq 3 ]; then plant quiche/src/recovery/careful_resume/admit.rs 's,saved_cwnd / 2,saved_cwnd / 16,'; fi
+        if [ "$change" -eq 3 ]; then plant quiche/src/recovery/careful_resume/jump_decision.rs 's,saved_cwnd / 2,saved_cwnd / 16,'; fi
         echo "$change" >>quiche/FORK.md
         git commit -qam "change $change"
     done

@@ -1,7 +1,7 @@
 //! Content of a virtual host: turns a request into a response, independent of the HTTP version.
 
+pub mod file_lookup;
 pub mod hosts;
-pub mod lookup;
 pub mod read_pool;
 pub mod root;
 pub mod rules;
@@ -17,9 +17,9 @@ use log::debug;
 use rustix::io::Errno;
 
 use crate::config::file::Host;
-use crate::content::lookup::Lookup;
-use crate::content::lookup::Representation;
-use crate::content::lookup::UrlPath;
+use crate::content::file_lookup::Lookup;
+use crate::content::file_lookup::Representation;
+use crate::content::file_lookup::UrlPath;
 use crate::content::root::Root;
 use crate::content::rules::Rules;
 use crate::http::body::Body;
@@ -85,7 +85,7 @@ impl VirtualHost {
             true => content_coding::accepted(request.values("accept-encoding")),
             false => Vec::new(),
         };
-        match lookup::find(&self.root, &self.rules, &url_path, &accepted) {
+        match file_lookup::find(&self.root, &self.rules, &url_path, &accepted) {
             Ok(Lookup::Folder) => {
                 Response::redirect(301, format!("{}/{query}", rules::encode(&decoded)))
             }
@@ -152,7 +152,7 @@ impl VirtualHost {
     /// Opens the error page at a path.
     fn error_page(&self, path: &str) -> io::Result<Representation> {
         let url_path = UrlPath::parse(path).ok_or(io::ErrorKind::InvalidInput)?;
-        match lookup::find(&self.root, &self.rules, &url_path, &[])? {
+        match file_lookup::find(&self.root, &self.rules, &url_path, &[])? {
             Lookup::File(page, _) => Ok(page),
             Lookup::Folder => Err(io::ErrorKind::IsADirectory.into()),
         }

@@ -67,7 +67,7 @@ impl ReadQueue {
         let queue = Arc::new(Mutex::new(queue));
         for _ in 0..THREADS {
             let queue = Arc::clone(&queue);
-            thread::Builder::new().name("disk".into()).spawn(move || run(&queue))?;
+            thread::Builder::new().name("read-pool".into()).spawn(move || run(&queue))?;
         }
         Ok(jobs)
     }

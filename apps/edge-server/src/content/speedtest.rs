@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::content::lookup::Representation;
+use crate::content::file_lookup::Representation;
 use crate::http::body::BodySource;
 use crate::http::conditional::Validators;
 use crate::http::response::Response;

@@ -4,8 +4,8 @@
 use anyhow::Context;
 
 use crate::config::Config;
-use crate::server::hot_restart;
 use crate::server::resources::Resources;
+use crate::server::takeover;
 use crate::telemetry::access_log;
 use crate::telemetry::qlog::file;
 
@@ -26,7 +26,7 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
         access_log::check(path)?;
     }
     if let Some(path) = &cli.takeover {
-        hot_restart::check(path)?;
+        takeover::check(path)?;
     }
     path_store::check(&cli.store).context("cannot use --store")
 }

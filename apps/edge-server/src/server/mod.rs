@@ -2,10 +2,10 @@
 //! their own. They share the address, the certificates and the store.
 
 pub mod check;
-pub mod hot_restart;
 pub mod reload;
 pub mod resources;
 pub mod signals;
+pub mod takeover;
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -30,8 +30,8 @@ use crate::net::process_link::Link;
 use crate::net::socket;
 use crate::net::steering::Steering;
 use crate::resume::store::StoreClient;
-use crate::server::hot_restart::OldProcess;
 use crate::server::resources::Resources;
+use crate::server::takeover::OldProcess;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::health::Health;
 use crate::telemetry::metrics::Metrics;

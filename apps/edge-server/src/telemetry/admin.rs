@@ -85,7 +85,7 @@ impl AdminServer {
             let server = AdminListener { address, listener, closed };
             let (listener, closed) = (Arc::clone(&server.listener), Arc::clone(&server.closed));
             let serve = move || self.run(&closed, &listener);
-            std::thread::Builder::new().name("status-pages".into()).spawn(serve)?;
+            std::thread::Builder::new().name("admin".into()).spawn(serve)?;
             Ok(server)
         };
         start().map_err(|e: io::Error| {

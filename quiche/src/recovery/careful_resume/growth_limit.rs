@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::admit;
 use super::after_jump::SoftGrowth;
+use super::jump_decision;
 use super::AfterJump;
 use super::CarefulResumeConfig;
 use crate::path_state::PathState;
@@ -31,20 +31,20 @@ impl GrowthLimit {
         match config.after_jump {
             AfterJump::Soft => {
                 let min_rtt = min_rtt.unwrap_or(saved.saved_rtt);
-                let known = admit::beside_queue(
+                let known = jump_decision::beside_queue(
                     saved.saved_cwnd,
                     min_rtt,
                     saved.saved_rtt,
                 );
                 // RFC 9959, 4.1: if something else limited the observation, the
                 // path may hold more; a path that has become longer does.
-                let is_limit = admit::is_path_limited(config, saved)
-                    && !admit::is_longer(saved, min_rtt);
+                let is_limit = jump_decision::is_path_limited(config, saved)
+                    && !jump_decision::is_longer(saved, min_rtt);
 
                 GrowthLimit::Soft(Box::new(SoftGrowth::new(known, is_limit)))
             },
 
-            AfterJump::Ceiling => match admit::ceiling(config, saved) {
+            AfterJump::Ceiling => match jump_decision::ceiling(config, saved) {
                 Some(ceiling) => GrowthLimit::Ceiling(ceiling),
                 None => GrowthLimit::None,
             },

@@ -19,7 +19,6 @@
 //! [`send()`]: crate::Connection::send
 //! [`SendInfo.at`]: crate::SendInfo::at
 
-mod admit;
 mod after_jump;
 mod config;
 mod connection;
@@ -27,7 +26,8 @@ mod current_rtt;
 mod delivery;
 mod events;
 mod growth_limit;
-mod jump;
+mod jump_decision;
+mod jump_record;
 mod normal;
 mod observer;
 mod phase;

@@ -1,6 +1,6 @@
 //! Normal phase: Careful Resume is over (RFC 9959, 3.6).
 
-use super::jump::Jump;
+use super::jump_record::Jump;
 
 /// How it ended.
 #[derive(Debug)]

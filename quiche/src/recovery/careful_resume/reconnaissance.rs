@@ -5,9 +5,9 @@ use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
 
-use super::admit;
 use super::current_rtt::CurrentRtt;
-use super::jump::Jump;
+use super::jump_decision;
+use super::jump_record::Jump;
 use super::normal::Normal;
 use super::state::Transition;
 use super::unvalidated::Unvalidated;
@@ -152,7 +152,8 @@ impl Reconnaissance {
         };
 
         let min_rtt = c.min_rtt.filter(|_| c.window_limited)?;
-        let jump = admit::jump_cwnd(config, &saved, min_rtt, c.cwnd, c.now);
+        let jump =
+            jump_decision::jump_cwnd(config, &saved, min_rtt, c.cwnd, c.now);
 
         Some(match jump {
             Ok(jump_cwnd) => self.jump(saved.state, jump_cwnd, c),

@@ -1,6 +1,6 @@
 //! Safe-retreat phase: the path did not take the jump (RFC 9959, 3.5).
 
-use super::jump::Jump;
+use super::jump_record::Jump;
 use super::normal::Normal;
 use super::state::State;
 use super::state::Transition;

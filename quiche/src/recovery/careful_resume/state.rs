@@ -1,6 +1,6 @@
 //! Phase of the state machine, with the data that only it needs.
 
-use super::jump::Jump;
+use super::jump_record::Jump;
 use super::normal::Normal;
 use super::reconnaissance::Reconnaissance;
 use super::safe_retreat::SafeRetreat;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 use std::time::Instant;
 
-use super::admit;
-use super::jump::Jump;
+use super::jump_decision;
+use super::jump_record::Jump;
 use super::normal::Normal;
 use super::safe_retreat::SafeRetreat;
 use super::state::State;
@@ -113,7 +113,7 @@ impl Unvalidated {
     fn is_another_path(&self, c: &Conditions) -> bool {
         let saved_rtt = self.jump.saved.saved_rtt;
         c.min_rtt
-            .is_some_and(|rtt| !admit::rtt_is_plausible(rtt, saved_rtt))
+            .is_some_and(|rtt| !jump_decision::rtt_is_plausible(rtt, saved_rtt))
     }
 
     /// RFC 9959, 3.3: no longer than one RTT.

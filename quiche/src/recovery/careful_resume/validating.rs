@@ -1,6 +1,6 @@
 //! Validating phase: the jump is being acknowledged (RFC 9959, 3.4).
 
-use super::jump::Jump;
+use super::jump_record::Jump;
 use super::normal::Normal;
 use super::state::State;
 use super::state::Transition;

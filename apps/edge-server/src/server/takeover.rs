@@ -160,7 +160,7 @@ impl TakeoverListener {
                 }
             }
         };
-        thread::Builder::new().name("handover".into()).spawn(wait)?;
+        thread::Builder::new().name("takeover".into()).spawn(wait)?;
         Ok(())
     }
 }
