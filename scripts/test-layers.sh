@@ -1,5 +1,6 @@
 #!/bin/sh
-# Tests of layers-check.sh, on our own sources with one forbidden import.
+# Tests of layers-check.sh, on our own sources with one forbidden import, and of
+# headlines-check.sh.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd -P)
 work=$(mktemp -d)
@@ -28,6 +29,21 @@ planted() { # FILE LINE TEXT…
     sed -i '$d' "$work/$file"
 }
 
+# Checks that headlines-check.sh refuses a file with this TEXT, with one line that has MESSAGE.
+refused() { # TEXT MESSAGE
+    printf '%s\n' "$1" >"$work/$server/planted.rs"
+    if HEADLINES_ROOT="$work" sh "$here/headlines-check.sh" >"$work/out" 2>&1; then
+        echo "FAILED: passes: $1" >&2
+        exit 1
+    fi
+    [ "$(grep -cF -- "$server/planted.rs: $2" "$work/out")" -eq 1 ] || {
+        echo "FAILED: expected once: $2" >&2
+        cat "$work/out" >&2
+        exit 1
+    }
+    rm "$work/$server/planted.rs"
+}
+
 cd "$here/.."
 for crate in apps tools; do
     find "$crate" -path '*/src/*.rs'
@@ -40,3 +56,7 @@ planted $link/error.rs 'use crate::named::PacketNumbers;' "circle of imports" "$
 planted $link/rate.rs 'use super::transmitter::Transmitter;' "$link/transmitter.rs"
 mkdir "$work/$server/attic"
 planted $server/attic/mod.rs 'use crate::config::Config;' "$server/attic/mod.rs is in a folder without a layer"
+
+HEADLINES_ROOT="$work" sh "$here/headlines-check.sh"
+refused 'use std::io;' 'begin with a line //! that names the subject'
+refused '//! What a worker does.' 'begin with the term, not with a question word'

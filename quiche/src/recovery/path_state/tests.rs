@@ -1,3 +1,5 @@
+//! Tests of path state: claims, lifetimes, retreats, keys.
+
 use super::*;
 use std::net::IpAddr;
 

@@ -1,3 +1,5 @@
+//! Tests of the access log: reopening, lost lines.
+
 use super::*;
 use crate::h3::exchanges::FinishedRequest;
 use crate::h3::exchanges::RequestSummary;

@@ -1,3 +1,5 @@
+//! Tests of the metrics page: samples, documentation, dashboard.
+
 use super::*;
 use crate::admission::reason::Refusal;
 use crate::admission::reason::RetryReason;
