@@ -1,5 +1,6 @@
-//! Looks which hooks are in quiche/, and sets `cfg(hook = "…")` for each, and
-//! `cfg(stand_ins)` if one is missing.
+//! Build script: detects the patches applied in quiche/, and sets `cfg(hook)`.
+//!
+//! Each hook found sets `cfg(hook = "…")`; `cfg(stand_ins)` is set if one is missing.
 
 const LIB: &str = "../../quiche/src/lib.rs";
 const HTTP: &str = "../../quiche/src/h3/mod.rs";

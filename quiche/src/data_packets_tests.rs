@@ -1,4 +1,4 @@
-//! Packets of data alone are those that would be made otherwise.
+//! Data-only packets: identical to those of the general path.
 
 use super::*;
 use crate::clock::Simulation;

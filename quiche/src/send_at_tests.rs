@@ -1,4 +1,4 @@
-//! Packets that are given their time.
+//! Packets with a given send time.
 
 use super::*;
 use crate::clock::Simulation;

@@ -1,5 +1,4 @@
-//! `edge-server`: HTTP/3 file server with Careful Resume (RFC 9959), which starts a download at
-//! the rate that an earlier connection from the client's subnet has reached.
+//! HTTP/3 file server with Careful Resume (RFC 9959).
 
 mod admission;
 mod config;

@@ -1,4 +1,4 @@
-//! A connection at rest gives the memory of its traffic back.
+//! Memory release of idle connections.
 
 mod ends;
 

@@ -20,8 +20,7 @@ pub struct Windows {
     bursts: Bursts,
 }
 
-/// Packets that came at the same time, for whoever wants to know why a window
-/// is off.
+/// Packets that arrived at the same time: they explain a window that is off.
 struct Bursts {
     largest_bytes: u64,
     longest_gap_ns: u64,

@@ -1,4 +1,4 @@
-//! Lifetime of one connection: what counts it, and how long it may take.
+//! Lifetime of a connection: maximum duration and its timeouts.
 
 use std::net::IpAddr;
 use std::time::Instant;

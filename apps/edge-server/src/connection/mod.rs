@@ -237,7 +237,7 @@ impl Connection {
 
     /// Frees unused memory.
     fn shrink_to_fit(&mut self) {
-        debug!("{}: at rest", self.quic.trace_id());
+        debug!("{}: idle, unused memory freed", self.quic.trace_id());
         self.quic.shrink_to_fit();
         if let Some(http) = &mut self.http {
             http.shrink_to_fit();

@@ -1,5 +1,4 @@
-//! GOAWAY and the end of an HTTP/3 session (RFC 9114, 5): which requests are still answered,
-//! and what became of those that were made.
+//! GOAWAY (RFC 9114, 5): which requests still get a response.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! QUIC and HTTP/3 settings of a worker: quiche's configuration is not shared between threads.
+//! QUIC settings and identifiers of a worker; each worker has its own quiche configuration.
 
 mod address;
 pub mod certificate;

@@ -1,5 +1,4 @@
-//! Path state across connections (RFC 9959, 2.2): its key, the client of its store, and a summary
-//! for logs.
+//! Saved path state (RFC 9959, 2.2): key, store client, summary.
 
 pub mod path_key;
 pub mod store;

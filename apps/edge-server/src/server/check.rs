@@ -1,5 +1,4 @@
-//! `--check`: whether a server could start with what it is told. Reads everything, and
-//! neither listens nor writes anything.
+//! Configuration check (`--check`): reads everything a start would, and writes nothing.
 
 use anyhow::Context;
 

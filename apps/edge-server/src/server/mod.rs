@@ -1,5 +1,4 @@
-//! All workers of a server: one event loop and one socket each, on threads of
-//! their own. They share the address, the certificates and the store.
+//! Server process: starts one worker thread per socket; they share address, certificates and store.
 
 pub mod check;
 pub mod reload;

@@ -1,5 +1,4 @@
-//! The configuration read again while the server runs: what a new start would make of
-//! it, as far as no start is needed.
+//! Reload (SIGHUP): reads the configuration again and applies what needs no restart.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

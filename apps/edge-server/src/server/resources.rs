@@ -1,5 +1,4 @@
-//! Everything that is read before the server serves: folders, certificates, and the
-//! files of secrets and keys.
+//! Resources of the server: folders, certificates, secrets and hash keys, read before it starts.
 
 use anyhow::Context;
 use path_store::WatchedHashKeys;

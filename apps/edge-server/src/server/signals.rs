@@ -1,4 +1,4 @@
-//! Signals, and what they make of the server: SIGHUP reloads, SIGTERM drains, SIGINT stops.
+//! Signal handling: SIGHUP reloads, SIGTERM drains, SIGINT stops.
 
 use std::io;
 use std::sync::atomic::AtomicBool;

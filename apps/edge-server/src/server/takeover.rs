@@ -1,9 +1,8 @@
-//! A restart that loses nothing: a new process takes the sockets over from the one that
-//! serves, which finishes its connections.
+//! Hot restart: a new process takes over the sockets, and the old one finishes its connections.
 //!
 //! Both meet at a Unix socket. The old process gives each worker's UDP socket, and one
-//! end of a [link](link::Link). When the new one is ready to serve, the old one stops to
-//! read, says so, and drains. From then on the new one reads everything, and passes on
+//! end of a [link](link::Link). When the new one is ready to serve, the old one stops
+//! reading, reports it, and drains. From then on the new one reads everything, and passes on
 //! what belongs to none of its connections ([relay](crate::worker::relay)).
 
 use std::io;

@@ -1,4 +1,4 @@
-//! Commands to the workers, which signals and the handover give.
+//! Commands to workers, from signals and from a takeover.
 
 use std::sync::mpsc::channel;
 use std::sync::mpsc::Receiver;

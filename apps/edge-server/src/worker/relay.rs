@@ -1,6 +1,8 @@
-//! Relay between the same worker of an older, this and a newer process: a datagram of none of
-//! its connections goes to the older processes first. If none of them has a connection for
-//! it, it returns to the newest, which accepts new clients.
+//! Relay between old and new process during a takeover: forwards datagrams of unknown connections.
+//!
+//! Each worker relays to the same worker of the other processes. A datagram of none of its
+//! connections goes to the older processes first. If none of them has a connection for it, it
+//! returns to the newest, which accepts new clients.
 
 use quiche::RecvInfo;
 

@@ -29,9 +29,9 @@ fn flood_of_initials_harms_no_download() {
     let flood = Ammunition::new(address, 1000).fire(address, INITIALS_PER_SECOND);
     metrics::wait_until(metrics_at, RETRIES, |retries| retries > 0);
     for _ in 0..DOWNLOADS {
-        assert!(client.get("/file").body == contents, "a download amid the flood");
+        assert!(client.get("/file").body == contents, "a download during the flood");
         let mut other = UdpClient::connect(address);
-        assert_eq!(other.get("/").body, b"home", "a client amid the flood");
+        assert_eq!(other.get("/").body, b"home", "a client during the flood");
         other.close();
     }
     assert!(flood.end() > 0);

@@ -1,5 +1,4 @@
-//! A store that dies, waits or talks nonsense costs jumps, never downloads, and
-//! is worth one line.
+//! Store faults: dead, slow or invalid stores cost jumps, never downloads.
 
 use std::fs::File;
 use std::io::Read;
@@ -90,8 +89,8 @@ fn with_store(store: &str) -> [&str; 5] {
     ["--speedtest", "--store", store, "--metrics", "127.0.0.1:0"]
 }
 
-/// The set of clients on this machine.
-fn set() -> PathState {
+/// Returns saved parameters for clients on this machine.
+fn saved_parameters() -> PathState {
     let now = quiche::clock::wall_now();
     PathState {
         saved_cwnd: 100_000,
@@ -113,13 +112,13 @@ fn plant(redis: &RedisServer) {
 
 fn plant_for(redis: &RedisServer, clients: &RemoteEndpoint) {
     let options = RedisOptions { timeout: Duration::from_secs(20), ..Default::default() };
-    open_redis(&redis.url(), options).record(clients, &set()).unwrap();
+    open_redis(&redis.url(), options).record(clients, &saved_parameters()).unwrap();
 }
 
-/// Keeps that set in a store on disk, which is made if there is none.
+/// Saves these parameters in a store on disk, which is created if there is none.
 fn plant_on_disk(store: &Path) {
     let store = path_store::open(store.to_str().unwrap(), Role::Server, 1000).unwrap();
-    store.record(&clients(), &set()).unwrap();
+    store.record(&clients(), &saved_parameters()).unwrap();
 }
 
 /// One incident: the server serves on, says so once, and comes back by itself.
@@ -320,7 +319,7 @@ fn full_disk_costs_jumps_only() {
 }
 
 // The client is silent meanwhile. A transport that took more than a window because it
-// probes would leave nothing to claim a set for.
+// probes would leave nothing to claim parameters for.
 #[test]
 fn store_reply_while_probing_is_claimed() {
     const BODY_BYTES: u64 = 100_000;

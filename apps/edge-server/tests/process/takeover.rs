@@ -1,4 +1,4 @@
-//! A restart: another process takes the sockets over, and no client notices.
+//! Takeover: a new process takes the sockets over, and no client notices.
 
 use std::fs;
 use std::io::Read;

@@ -48,7 +48,7 @@ fn workers_share_connections_evenly() {
     assert!(server.stop().success());
 }
 
-/// Clients whose address changes amid a download, one after the other, so many that
+/// Clients whose address changes during a download, one after the other, so many that
 /// some of them would come to the other worker's socket by their new address.
 fn change_addresses_amid_downloads(server: &mut Running) {
     const CLIENTS: usize = 6;

@@ -1,4 +1,4 @@
-//! Pure functions that admit a jump and size it (RFC 9959, 3.2 and 3.3).
+//! Decision to jump, and the jump's size (RFC 9959, 3.2 and 3.3).
 
 use std::time::Duration;
 use std::time::Instant;

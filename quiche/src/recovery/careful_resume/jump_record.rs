@@ -1,4 +1,4 @@
-//! Jump record: the window that was jumped to, and what the path made of it.
+//! Record of a jump: its window, its packets, and the bytes acknowledged so far.
 
 use crate::path_state::PathState;
 

@@ -1,5 +1,7 @@
-//! Hooks of Careful Resume in the recovery of Reno and CUBIC: its input, and
-//! the one place where its actions are applied.
+//! Hooks of Careful Resume in Reno and CUBIC.
+//!
+//! They pass on the recovery's events, and are the one place where the actions of
+//! Careful Resume are applied.
 
 use super::*;
 use crate::recovery::careful_resume::Acknowledged;

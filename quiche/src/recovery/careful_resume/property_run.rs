@@ -1,7 +1,8 @@
-//! Runs one sequence of events for the property tests: the recovery with
-//! Careful Resume, a twin of the same controller without it, and the oracle,
-//! which tells the twin what Careful Resume would do to it. After every event
-//! all three must agree.
+//! Property-test run: one event sequence through recovery, a twin without
+//! Careful Resume, and the oracle.
+//!
+//! The oracle tells the twin what Careful Resume would do to it. After every
+//! event all three must agree.
 
 use super::oracle::ControllerView;
 use super::oracle::Oracle;

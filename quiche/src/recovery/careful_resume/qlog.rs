@@ -1,6 +1,5 @@
-//! The qlog event `careful_resume_phase_updated`
-//! (draft-ietf-tsvwg-careful-resume-qlog-02), through qlog's own means for
-//! events that it does not know.
+//! qlog event `careful_resume_phase_updated`
+//! (draft-ietf-tsvwg-careful-resume-qlog-02).
 
 use qlog::events::EventImportance;
 use qlog::events::JsonEvent;

@@ -1,4 +1,4 @@
-//! Safe-retreat phase: the path did not take the jump (RFC 9959, 3.5).
+//! Safe Retreat phase: the window after congestion in a jump (RFC 9959, 3.5).
 
 use super::jump_record::Jump;
 use super::normal::Normal;

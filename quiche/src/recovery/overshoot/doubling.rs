@@ -1,7 +1,7 @@
-//! Slow start on an unknown path.
+//! Slow-start growth without saved parameters: holds for a round trip when a
+//! queue shows.
 //!
-//! As soon as a queue shows, the window holds for a round trip, which
-//! distinguishes a full path from one whose RTT varies: on a full path the
+//! The hold distinguishes a full path from one whose RTT varies: on a full path the
 //! queue that is in flight arrives, up to a window of it. If there was no
 //! queue, the excess is the path's own variation, which a queue has to exceed
 //! from then on.

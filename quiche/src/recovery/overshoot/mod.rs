@@ -1,4 +1,4 @@
-//! Overshoot of slow start: how much of a doubling the path still takes.
+//! Overshoot detection in slow start, from RTT and delivery.
 //!
 //! When a doubling begins to queue, two windows are in flight before the sender
 //! notices: it notices at once, or too late. The detection therefore judges

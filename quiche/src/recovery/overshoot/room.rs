@@ -1,5 +1,5 @@
-//! Room on a path after slow start has ended at a queue that the window did not
-//! make: other flows made it, and have left, or the RTT had risen by itself.
+//! Slow start continued after an exit: the queue was not this flow's, or the
+//! RTT had varied.
 
 use std::time::Duration;
 use std::time::Instant;

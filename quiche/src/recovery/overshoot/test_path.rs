@@ -1,5 +1,6 @@
-//! A path for tests of growth: a bottleneck with a queue that never overflows,
-//! one ACK a packet, a sender that doubles as fast as ACKs come.
+//! Test path: one bottleneck with an unlimited queue.
+//!
+//! The path sends one ACK per packet; the sender doubles as fast as ACKs come.
 
 use std::collections::VecDeque;
 use std::time::Duration;

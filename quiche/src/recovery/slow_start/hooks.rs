@@ -1,5 +1,4 @@
-//! Slow-start exits in the recovery of Reno and CUBIC: the input of SEARCH and
-//! of the watch for a queue, and the window at an exit.
+//! Hooks of slow-start exits in Reno and CUBIC.
 //!
 //! Phase by phase of Careful Resume (RFC 9959, 4.2.1): in reconnaissance an
 //! exit cancels the jump. In unvalidated SEARCH collects data and decides

@@ -1,4 +1,4 @@
-//! Qlog events of slow-start exits, as events that qlog does not know.
+//! qlog events of slow-start exits.
 //!
 //! `slow_start:conservative_entered`: HyStart++ noticed a longer RTT.
 //! `slow_start:exited`: slow start is over; `reason` is `search`, `hystart`,

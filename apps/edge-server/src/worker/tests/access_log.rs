@@ -83,7 +83,7 @@ fn access_log_tells_responses_that_were_cut_short() {
     lab.write("www/large", vec![1; 90_000_000]);
     let server = lab.serve(&["--speedtest", "--access-log", "-"]);
     let mut client = server.connect();
-    // One without a response is none to tell of.
+    // A request without a response has no line.
     let upload = client.post("/upload", vec![7; 10], &[("content-length", "11")]);
     assert!(client.response(upload).reset.is_some());
     let stream = client.request("GET", "/large");

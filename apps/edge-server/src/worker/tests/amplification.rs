@@ -1,5 +1,4 @@
-//! Towards an address that nobody has proven, the server sends at most three times what
-//! came from there (RFC 9000, 8.1), whatever that was.
+//! Anti-amplification limit (RFC 9000, 8.1).
 
 use std::net::SocketAddr;
 use std::time::Duration;

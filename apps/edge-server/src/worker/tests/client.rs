@@ -297,7 +297,7 @@ impl Client {
         self.with(|client| client.mute = true);
     }
 
-    /// Reads what has come, and answers.
+    /// Reads the packets that have arrived, and responds.
     pub fn wake_up(&mut self) {
         self.with(|client| (client.deaf, client.mute) = (false, false));
     }

@@ -1,8 +1,8 @@
-//! Acknowledgements of what a client has not received (RFC 9000, 21.4).
+//! Optimistic ACKs (RFC 9000, 21.4).
 //!
-//! The library makes none, so that these packets are made here: a short header and
-//! an ACK frame, protected with the keys that the handshake gave the client
-//! (RFC 9001, 5).
+//! quiche sends no ACK of a packet that it has not received, so these packets are made here: a
+//! short header and an ACK frame, protected with the keys that the handshake gave the client (RFC
+//! 9001, 5).
 
 use std::io;
 use std::io::Write;

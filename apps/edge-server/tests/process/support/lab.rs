@@ -1,5 +1,4 @@
-//! A store with a set planted in it, a server that uses it, a path, and what
-//! the server's qlog says of Careful Resume.
+//! Test setup: store with saved parameters, server, path and its qlog.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -33,7 +32,7 @@ pub struct Planted {
 }
 
 impl Planted {
-    /// A set that is good for an hour.
+    /// Returns parameters that expire in an hour.
     pub const fn new(saved_cwnd_bytes: u64, saved_rtt_ms: u64) -> Self {
         Self { saved_cwnd_bytes, saved_rtt_ms, lives: Duration::from_secs(3600) }
     }
@@ -49,7 +48,7 @@ impl StoreFolder {
         Self { dir: tempfile::tempdir().unwrap() }
     }
 
-    /// Saves a set for the subnet of clients on 127.0.0.1.
+    /// Saves parameters for the subnet of clients on 127.0.0.1.
     pub fn plant(&self, planted: Planted) {
         let now = quiche::clock::wall_now();
         let state = PathState {

@@ -1,4 +1,4 @@
-//! A NAT that gives its client another address amid a connection.
+//! NAT that changes a client's address during a connection.
 
 use std::net::SocketAddr;
 use std::net::UdpSocket;
