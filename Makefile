@@ -26,11 +26,14 @@ evaluation: build ## Simulate every scenario in virtual time, and report; docs/e
 
 ##@ Change
 
-quiche: ## Write the release and every patch to quiche/; FORCE=1 drops unexported edits
+quiche: ## Write the release and every patch to quiche/, or those up to TOPIC=20-careful-resume; FORCE=1 drops unexported edits
 	@sh scripts/quiche.sh
 
-patches: ## Export edited hooks to patches/; PATCH=0003, NEW=0007-subject, FILES='src/lib.rs'
+patches: ## Export edited hooks to patches/; PATCH=10-fixes/03, NEW=30-options/12-subject, FILES='src/lib.rs'
 	@sh scripts/patches.sh
+
+depends: ## Print the earlier patches that each patch needs to apply, for its Depends: (minutes); DIR=folder reads another series
+	@sh scripts/depends.sh
 
 series: ## Build the series, our files included, as a git history (to read or to bisect)
 	@sh scripts/series.sh
@@ -44,7 +47,7 @@ bisect-history: setup ## The same for this repository's commits, from GOOD=commi
 rebase: ## Move the series to another release, UPSTREAM=x.y.z; ABORT=1 gives up at a conflict
 	@sh scripts/rebase.sh
 
-export: ## Write the series as mails for git am, LAYOUT=crate or repo, to OUT=folder
+export: ## Write the series as mails for git am, LAYOUT=crate or repo, to OUT=folder; TOPIC=20-careful-resume writes one topic
 	@sh scripts/export.sh
 
 range-diff: ## What changed in the series since BASE=origin/main, patch by patch
@@ -89,10 +92,10 @@ check: patches-check fmt-check layers-check names-check docs-check conformance-c
 patches-check: quiche ## Does `make patches` give patches/ back, and does each keep the rules of docs/patches.md?
 	@sh scripts/patches-check.sh
 
-steps-check: setup quiche ## Do the fork, with and without qlog, and the applications compile after every patch?
+steps-check: setup ## Do the fork, with and without qlog, and the applications compile after every patch?
 	@sh scripts/check-each.sh --compile
 
-check-each: setup quiche ## Run the fork's tests after every patch, with and without qlog
+check-each: setup ## Run the fork's tests after every patch, with and without qlog; TOPIC=20-careful-resume runs one topic
 	@sh scripts/check-each.sh
 
 fmt-check: quiche ## Is every file of ours formatted?
@@ -152,4 +155,4 @@ bench-load: build ## Serve 2,000 concurrent clients for two minutes over a path 
 engine-cost: setup quiche ## Count the instructions that Careful Resume costs without saved parameters (valgrind)
 	@sh scripts/engine-cost.sh $(LOCKED)
 
-.PHONY: bench-flood bench-load bench-server bench-store bisect bisect-history check-each check-long engine-cost evaluation export fuzz fuzz-sim help interop-paths setup build range-diff rebase speedtest quiche patches series steps-check fmt clean test test-interop check patches-check fmt-check docs-check layers-check names-check conformance-check conformance-faults lint mutants options sim-faults snapshot
+.PHONY: bench-flood bench-load bench-server bench-store bisect bisect-history check-each check-long engine-cost evaluation export fuzz fuzz-sim help interop-paths setup build range-diff rebase speedtest quiche patches series steps-check fmt clean test test-interop check patches-check fmt-check docs-check layers-check names-check conformance-check conformance-faults depends lint mutants options sim-faults snapshot

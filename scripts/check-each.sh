@@ -2,7 +2,9 @@
 # make check-each: builds the fork and runs its tests after every patch of the
 # series, with qlog and without. Skips steps that have passed and are unchanged.
 # --compile compiles only, including the applications.
+#   TOPIC=20-careful-resume   only after the patches of that topic
 . "$(dirname "$0")/fork/common.sh"
+. scripts/fork/topics.sh
 . scripts/fork/upstream.sh
 . scripts/fork/hooks.sh
 . scripts/fork/chain.sh
@@ -36,7 +38,7 @@ stop_at() { # WHAT
     *) die "$name itself fails in $1: look at Cargo.lock, and at the toolchain" ;;
     esac
     die "patches/$name is the first that fails in $1: what it lacks is in a later patch, or in none." \
-        "Edit quiche/, then make patches PATCH=$(echo "$name" | cut -c1-4) FILES='src/…'"
+        "Edit quiche/, then make patches PATCH=$(patch_id "$name") FILES='src/…'"
 }
 
 check_fork() {
@@ -61,6 +63,7 @@ each_step() { # TIP COMMAND
     open_tree "$root/target/steps" "$fork"
     for commit in $(fork_git rev-list --reverse "$1"); do
         name=$(fork_git log -1 --format=%s "$commit")
+        [ -z "${TOPIC:-}" ] || [ "${name%%/*}" = "$TOPIC" ] || continue
         tree_at "$commit"
         lend_boringssl "$tree"
         "$2"
@@ -73,6 +76,7 @@ compile=
 if [ "${1:-}" = --compile ]; then compile=1; fi
 tree_lock "$root/target/steps"
 fork_lock
+[ -z "${TOPIC:-}" ] || check_topic "$TOPIC"
 refuse_unexported_edits
 hooks=$(build_hooks patches)
 steps=$(build_workspaces "$(build_series "$hooks")")

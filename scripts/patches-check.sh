@@ -1,13 +1,16 @@
 #!/bin/sh
 # make patches-check: checks that patches/ holds what `make patches` would write, that
 # the series adds each of our files in quiche/ once, that each patch follows the rules
-# of scripts/fork/lint.sh, and that git am applies the exported series.
+# of scripts/fork/lint.sh and needs no patch that its Depends: does not name, and that
+# git am applies the exported series.
 . "$(dirname "$0")/fork/common.sh"
+. scripts/fork/topics.sh
 . scripts/fork/upstream.sh
 . scripts/fork/hooks.sh
 . scripts/fork/chain.sh
 . scripts/fork/mail.sh
 . scripts/fork/lint.sh
+. scripts/fork/depends.sh
 
 check_round_trip() {
     chain_trees "$tip" >"$tmp/trees"
@@ -16,8 +19,7 @@ check_round_trip() {
         cmp -s "patches/$patch" "$tmp/out/$patch" ||
             complain "patches/$patch is not as make patches writes it (line numbers, context, an empty line before the hunks?): run make patches"
     done
-    for file in patches/*.patch; do
-        [ -f "$file" ] || continue
+    for file in $(find patches -name '*.patch' | sort); do
         series patches | grep -qxF "${file#patches/}" || complain "$file is not named in patches/series"
     done
     [ -f "$fork/index" ] || return 0
@@ -58,11 +60,13 @@ for patch in $(series patches); do
     check_header "$patch"
     check_hooks "$patch"
 done
+check_depends
 if [ ! -s "$tmp/complaints" ]; then
     whole=$(build_series "$tip")
     check_whitespace "$whole"
-    write_mails "$whole" "$tmp/crate"
-    write_mails "$(move_to_repository "$whole")" "$tmp/repo"
+    write_mails "$(commit_after "$whole" 0)" "$whole" "$tmp/crate"
+    moved=$(move_to_repository "$whole")
+    write_mails "$(commit_after "$moved" 0)" "$moved" "$tmp/repo"
 fi
 if [ -s "$tmp/complaints" ]; then
     cat "$tmp/complaints" >&2

@@ -39,7 +39,7 @@ expect() { # SECONDS-AT-START WHAT, of the file found
 # Fault: the window does not grow in slow start, with and without Careful Resume.
 bisect_a_hook() {
     plant quiche/src/recovery/congestion/recovery.rs 's/let acked = self.careful_resume_on_acked(epoch, acked_bytes, ack_delay, now);/& self.congestion.app_limited = true;/'
-    patch=$(series patches | sed -n 5p)
+    patch=$(grep -rl '^+.*self\.careful_resume_on_acked(epoch' patches | sed 's,^patches/,,')
     PATCH=$patch sh scripts/patches.sh
     start=$(date +%s)
     RUN=$(figure slow-start) ABOVE=300 sh scripts/bisect.sh >"$tmp/found"

@@ -61,7 +61,7 @@ test_edits_that_patches_lacks() {
         expect_edit "$command"
         # The edit is still recognized.
         patches
-        holds patches/0002-pacing.patch '+edited'
+        holds patches/20-careful-resume/01-pacing.patch '+edited'
     done
 }
 
@@ -136,7 +136,7 @@ begin_work() { # COMMAND
     patches) edit src/path.rs 's/path line 7/edited/' ;;
     quiche)
         edit src/path.rs 's/path line 7/edited/'
-        echo 0001-clock.patch >patches/series
+        echo 10-fixes/01-clock.patch >patches/series
         ;;
     *) echo 'ours' >>quiche/src/clock.rs ;;
     esac
@@ -153,7 +153,7 @@ expect_edit_of() { # COMMAND
 expect_done() { # COMMAND
     case $1 in
     patches)
-        holds patches/0002-pacing.patch '+edited'
+        holds patches/20-careful-resume/01-pacing.patch '+edited'
         check || fail "patches-check after patches"
         ;;
     quiche)

@@ -34,7 +34,7 @@ test_check_each_runs_the_tests_of_every_step_with_qlog_and_without() {
     [ "$(cut -d' ' -f1,2 "$CARGO_LOG" | paste -sd, -)" = 'test 30,test 30,test 31,test 31,test 31,test 31' ] ||
         fail "$(cat "$CARGO_LOG")"
     [ "$(grep -c qlog "$CARGO_LOG")" -eq 3 ] || fail "$(cat "$CARGO_LOG")"
-    holds "$work/err" '0002-pacing.patch: passed'
+    holds "$work/err" '20-careful-resume/01-pacing.patch: passed'
 }
 
 test_check_each_repeats_only_what_changed() {
@@ -50,15 +50,15 @@ test_check_each_repeats_only_what_changed() {
 test_check_each_stops_at_the_guilty_patch() {
     use_cargo
     edit src/lib.rs 's/^mod clock;$/&\nwill not compile/'
-    PATCH=0001 patches
+    PATCH=10-fixes/01 patches
     if command_check_each; then fail "it passed"; fi
-    says_last 'error: patches/0001-clock.patch is the first that fails in cargo test'
-    says_last 'make patches PATCH=0001'
+    says_last 'error: patches/10-fixes/01-clock.patch is the first that fails in cargo test'
+    says_last 'make patches PATCH=10-fixes/01'
     mentions 'error: no'
     edit src/lib.rs 's/will not compile/compiles without qlog/'
-    PATCH=0001 patches
+    PATCH=10-fixes/01 patches
     if command_check_each; then fail "it passed"; fi
-    says_last 'patches/0001-clock.patch is the first that fails in cargo test: '
+    says_last 'patches/10-fixes/01-clock.patch is the first that fails in cargo test: '
 }
 
 test_steps_check_takes_a_warning_for_an_error() {
@@ -66,20 +66,20 @@ test_steps_check_takes_a_warning_for_an_error() {
     edit src/lib.rs 's/lib line 28/will warn/'
     patches
     if command_check_each --compile; then fail "it passed"; fi
-    says_last 'patches/0002-pacing.patch is the first that fails in cargo check without qlog, which warns'
+    says_last 'patches/20-careful-resume/01-pacing.patch is the first that fails in cargo check without qlog, which warns'
 }
 
 test_an_unused_item_is_a_warning_in_the_last_patch_only() {
     use_cargo
     edit src/lib.rs 's/^mod clock;$/&\nunused/'
-    PATCH=0001 patches
+    PATCH=10-fixes/01 patches
     edit src/lib.rs '/^unused$/d'
     patches
     command_check_each --compile
     edit src/lib.rs 's/lib line 28/unused/'
     patches
     if command_check_each --compile; then fail "it passed"; fi
-    says_last 'patches/0002-pacing.patch is the first that fails in cargo check without qlog, which warns'
+    says_last 'patches/20-careful-resume/01-pacing.patch is the first that fails in cargo check without qlog, which warns'
 }
 
 test_steps_check_compiles_the_applications_too_each_time() {
@@ -99,31 +99,40 @@ test_each_step_has_the_files_of_ours_that_it_declares() {
     git --git-dir=.git/fork cat-file -e workspaces~2:quiche/src/clock.rs || fail "missing"
 }
 
+test_check_each_runs_the_steps_of_one_topic() {
+    use_cargo
+    TOPIC=20-careful-resume command_check_each
+    [ "$(wc -l <"$CARGO_LOG")" -eq 2 ] || fail "$(cat "$CARGO_LOG")"
+    says '20-careful-resume/01-pacing.patch: passed'
+    export TOPIC=50-x
+    refuses command_check_each 'TOPIC=50-x: patches/series has the topics 10-fixes 20-careful-resume'
+}
+
 # ---- make bisect ----
 
 test_bisect_finds_the_patch_by_the_exit_code() {
     export RUN='! grep -qx "mod clock;" quiche/src/lib.rs'
     command_bisect
-    found 'first bad: patches/0001-clock.patch'
+    found 'first bad: patches/10-fixes/01-clock.patch'
     export RUN='! grep -q paced quiche/src/lib.rs'
     command_bisect
-    found 'first bad: patches/0002-pacing.patch'
+    found 'first bad: patches/20-careful-resume/01-pacing.patch'
 }
 
 test_bisect_finds_the_patch_by_a_number() {
     export RUN='echo "1 to $(grep -c . quiche/src/lib.rs)"' ABOVE=30
     command_bisect
-    found 'first bad: patches/0001-clock.patch'
+    found 'first bad: patches/10-fixes/01-clock.patch'
     mentions 'bad, 31'
     export RUN='echo $((20 - $(grep -c paced quiche/src/lib.rs))).5' ABOVE='' BELOW=20
     command_bisect
-    found 'first bad: patches/0002-pacing.patch'
+    found 'first bad: patches/20-careful-resume/01-pacing.patch'
 }
 
 test_bisect_skips_a_step_whose_number_a_pipe_has_swallowed() {
     export RUN='(grep -q clock quiche/src/lib.rs || exit 125; cat quiche/src/lib.rs) | grep -o "line 20, paced\|line 19"' ABOVE=19
     command_bisect
-    found 'first bad: patches/0002-pacing.patch'
+    found 'first bad: patches/20-careful-resume/01-pacing.patch'
     mentions 'tiny 0.1.0: skipped, RUN printed no number'
 }
 
@@ -133,21 +142,21 @@ test_bisect_skips_what_cannot_run_the_command() {
     says_last 'no step but the last can run RUN'
 
     edit src/path.rs 's/path line 7/third/'
-    NEW=0003-third patches
+    NEW=20-careful-resume/02-third patches
     export RUN='if grep -q paced quiche/src/lib.rs && ! grep -q third quiche/src/path.rs; then exit 125; fi; ! grep -q third quiche/src/path.rs'
     if command_bisect; then fail "it is sure"; fi
-    found 'first bad: patches/0002-pacing.patch
-first bad: patches/0003-third.patch'
+    found 'first bad: patches/20-careful-resume/01-pacing.patch
+first bad: patches/20-careful-resume/02-third.patch'
     # One step after the release that can run it is enough.
     export RUN='grep -q clock quiche/src/lib.rs || exit 125; ! grep -q third quiche/src/path.rs'
     command_bisect
-    found 'first bad: patches/0003-third.patch'
+    found 'first bad: patches/20-careful-resume/02-third.patch'
 }
 
 test_bisect_skips_what_does_not_build() {
     export RUN='! grep -q paced quiche/src/lib.rs' BUILD='grep -q clock quiche/src/lib.rs'
     sh scripts/bisect.sh >"$work/found" 2>"$work/err"
-    found 'first bad: patches/0002-pacing.patch'
+    found 'first bad: patches/20-careful-resume/01-pacing.patch'
     mentions 'tiny 0.1.0: skipped, it does not build'
 }
 
@@ -172,7 +181,7 @@ test_bisect_leaves_the_working_copy_alone() {
     export RUN='echo x >>quiche/src/lib.rs; echo y >left; ! grep -q paced quiche/src/lib.rs'
     command_bisect
     command_bisect
-    found 'first bad: patches/0002-pacing.patch'
+    found 'first bad: patches/20-careful-resume/01-pacing.patch'
     [ -z "$(rewritten)" ] || fail "rewrote $(rewritten)"
     [ -z "$(git status --porcelain)" ] || fail "$(git status --porcelain)"
 }
@@ -181,7 +190,7 @@ test_bisect_takes_our_own_files_as_they_are() {
     echo 'not committed' >quiche/src/clock.rs
     export RUN='! grep -q committed quiche/src/clock.rs || ! grep -q paced quiche/src/lib.rs'
     command_bisect
-    found 'first bad: patches/0002-pacing.patch'
+    found 'first bad: patches/20-careful-resume/01-pacing.patch'
 }
 
 test_bisect_does_not_drop_what_was_edited_in_its_tree() {
@@ -191,7 +200,7 @@ test_bisect_does_not_drop_what_was_edited_in_its_tree() {
     refuses command_bisect 'has edits in quiche/src/path.rs'
     holds target/steps/tree/quiche/src/path.rs 'tried out'
     FORCE=1 command_bisect
-    found 'first bad: patches/0002-pacing.patch'
+    found 'first bad: patches/20-careful-resume/01-pacing.patch'
 }
 
 # ---- make bisect-history ----
@@ -246,8 +255,8 @@ test_rebase_stops_at_a_conflict_and_goes_on() {
     cp "$work/resolved" "$tree/src/lib.rs"
     git -C "$tree" add src/lib.rs
     command_rebase
-    holds patches/0002-pacing.patch '-lib line twenty'
-    holds patches/0002-pacing.patch '+lib line 20, paced'
+    holds patches/20-careful-resume/01-pacing.patch '-lib line twenty'
+    holds patches/20-careful-resume/01-pacing.patch '+lib line 20, paced'
     holds quiche/src/lib.rs 'lib line 20, paced'
     check || fail "patches-check"
 }
@@ -263,7 +272,7 @@ test_rebase_can_be_given_up() {
 test_rebase_names_a_patch_that_the_release_has_taken() {
     make_release 0.2.0 's/lib line 20$/lib line 20, paced/'
     UPSTREAM=0.2.0 command_rebase
-    mentions 'patches/0002-pacing.patch has no hook left'
+    mentions 'patches/20-careful-resume/01-pacing.patch has no hook left'
     quiche
     check || fail "patches-check"
 }
@@ -284,7 +293,7 @@ test_rebase_does_not_replace_what_was_changed_meanwhile() {
     git -C .git/fork/rebase/tree checkout -q --theirs src/lib.rs
     git -C .git/fork/rebase/tree add src/lib.rs
     refuses command_rebase 'patches/ has changed since the rebase began'
-    holds patches/0002-pacing.patch '+edited'
+    holds patches/20-careful-resume/01-pacing.patch '+edited'
 }
 
 test_rebase_needs_a_release() {
@@ -308,7 +317,7 @@ test_export_gives_the_fork_back() {
     chmod 755 quiche/src/tool.sh
     printf 'no line end' >quiche/src/end.rs
     edit src/path.rs 's/path line 7/mod tool;/'
-    NEW=0003-tool patches
+    NEW=20-careful-resume/02-tool patches
     LAYOUT=crate command_export
     cp -Rp "$work/tiny-0.1.0" "$work/taken"
     rm "$work/taken/.cargo_vcs_info.json"
@@ -338,7 +347,7 @@ test_export_for_the_repository_changes_its_manifest() {
 test_export_replaces_its_own_mails_only() {
     export LAYOUT=crate
     command_export
-    printf '0001-clock.patch\n' >patches/series
+    printf '10-fixes/01-clock.patch\n' >patches/series
     quiche
     command_export
     [ "$(find results/series-crate -name '*.patch' | wc -l)" -eq 2 ] || fail "an old mail is left"
@@ -350,6 +359,37 @@ test_export_replaces_its_own_mails_only() {
     rm -r "$work/full"
     export LAYOUT=tar
     refuses command_export 'LAYOUT=tar is unknown'
+}
+
+test_export_of_a_topic_applies_after_the_topics_before() {
+    edit src/path.rs 's/path line 7/search/'
+    NEW=20-careful-resume/02-search patches
+    edit src/path.rs 's/path line 20/fast/'
+    NEW=40-performance/01-fast patches
+    LAYOUT=crate TOPIC=10-fixes command_export
+    LAYOUT=crate TOPIC=20-careful-resume command_export
+    says "2 mails in results/series-crate-20-careful-resume"
+    cp -Rp "$work/tiny-0.1.0" "$work/taken"
+    apply_mails "$work/taken" "$PWD/results/series-crate-10-fixes" 2>"$work/err"
+    holds "$work/taken/src/lib.rs" 'mod clock;'
+    holds "$work/taken/src/clock.rs" clock
+    lacks "$work/taken/src/lib.rs" 'lib line 20, paced'
+    git -C "$work/taken" am -q "$PWD"/results/series-crate-20-careful-resume/*.patch 2>"$work/err"
+    TOPIC=20-careful-resume quiche
+    for file in lib path clock; do
+        cmp "quiche/src/$file.rs" "$work/taken/src/$file.rs" >&2 || fail "$file.rs differs"
+    done
+    rm -rf "$work/taken"
+}
+
+test_export_of_a_topic_for_the_repository() {
+    LAYOUT=repo TOPIC=20-careful-resume OUT="$work/mails" command_export
+    [ "$(find "$work/mails" -name '*.patch' | wc -l)" -eq 1 ] || fail "not one mail"
+    holds "$work/mails/0001-pacing.patch" '+++ b/quiche/src/lib.rs'
+    holds "$work/mails/0001-pacing.patch" '+lib line 20, paced'
+    rm -r "$work/mails"
+    export LAYOUT=crate TOPIC=40-performance
+    refuses command_export 'TOPIC=40-performance: patches/series has the topics 10-fixes 20-careful-resume'
 }
 
 # ---- make range-diff ----

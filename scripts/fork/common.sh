@@ -4,7 +4,7 @@
 # The generated repository ($fork) lives in this clone's git directory:
 #   index              state of quiche/ when it was last written, so that `diff-files`
 #                      shows the edits that patches/ lacks
-#   stamp              hash of the patches/ of that state
+#   stamp              hash of the patches/ of that state, and the TOPIC of make quiche
 #   replace            temporary copy of the files that replace patches/
 #   rebase             the current rebase (scripts/rebase.sh)
 #   refs/upstream/SHA  the release with that sha256, as one commit
@@ -100,6 +100,14 @@ series() { # DIR
     if [ -f "$1/series" ]; then sed 's/#.*//' "$1/series" | awk 'NF { print $1 }'; fi
 }
 
+# Prints what is enough of a patch's name to choose it: the topic and the number.
+patch_id() { # NAME
+    case $1 in
+    */*) number_on=${1#*/} && echo "${1%%/*}/${number_on%%-*}" ;;
+    *) echo "${1%%-*}" ;;
+    esac
+}
+
 # Prints the lines above the first hunk.
 patch_header() { # FILE
     sed '/^diff --git /,$d; /^--- /,$d' "$1"
@@ -136,13 +144,14 @@ replace_patches() { # DIR
 
 finish_replacing() {
     [ -d "$fork/replace" ] || return 0
-    for file in "$fork"/replace/new/*; do
-        name=$(basename "$file")
+    for name in $(cd "$fork/replace/new" && find . -type f | sed 's,^\./,,' | sort); do
+        file=$fork/replace/new/$name
         cmp -s "$file" "patches/$name" && continue
         if [ -f "patches/$name" ] && ! cmp -s "$fork/replace/old/$name" "patches/$name"; then
             die "patches/$name was changed after a run was cut short that had to replace it:" \
                 "take what you need from $fork/replace, and delete that folder"
         fi
+        mkdir -p "$(dirname "patches/$name")"
         cp "$file" "patches/$name.next"
         mv "patches/$name.next" "patches/$name"
         echo "patches/$name" >&2

@@ -46,6 +46,7 @@ write_series() { # DIR TREES OUT
     if [ -f "$1/series" ]; then cp "$1/series" "$3/series"; fi
     number=1
     for patch in $(series "$1"); do
+        mkdir -p "$(dirname "$3/$patch")"
         patch_header "$1/$patch" >"$tmp/header"
         write_patch "$tmp/header" "$(sed -n "${number}p" "$2")" \
             "$(sed -n "$((number + 1))p" "$2")" >"$3/$patch"

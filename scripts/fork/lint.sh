@@ -13,23 +13,41 @@ complain() {
 check_header() { # PATCH
     patch_header "patches/$1" >"$tmp/header"
     head -n 1 "$tmp/header" | grep -q '^Subject: .' || complain "patches/$1 does not begin with Subject:"
-    for trailer in Spec Upstream-Status Tested-by; do
+    length=$(sed -n '1s/^Subject: *//p' "$tmp/header" | awk '{ print length($0) }')
+    [ "${length:-0}" -le 60 ] || complain "patches/$1 has a Subject: of $length letters, 60 is the most"
+    for trailer in Kind Depends Spec Forwarded Tests; do
         grep -q "^$trailer: *[^ ]" "$tmp/header" || complain "patches/$1 has no line $trailer:"
     done
     sed 1d "$tmp/header" | grep -v '^[A-Z][A-Za-z-]*: ' | grep -q . || complain "patches/$1 does not say why it is there"
     if grep -q TODO "$tmp/header"; then complain "patches/$1 still has a TODO in its header"; fi
-    sed -n 's/^Tested-by: *//p' "$tmp/header" | tr -s ', ' '\n\n' | grep . >"$tmp/tests" || true
+    kind=$(sed -n 's/^Kind: *//p' "$tmp/header")
+    wanted=$(topic_kind "${1%%/*}")
+    [ -z "$kind" ] || [ -z "$wanted" ] || [ "$kind" = "$wanted" ] ||
+        complain "patches/$1 says Kind: $(echo $kind), and ${1%%/*} has the kind $wanted: correct the line, or move the patch"
+    if sed -n 's/^Forwarded: *//p' "$tmp/header" | grep -Evqx 'no|https://[^ ]+'; then
+        complain "patches/$1 says in Forwarded: something else than no, or the https:// address of an issue or a pull request"
+    fi
+    sed -n 's/^Tests: *//p' "$tmp/header" | tr -s ', ' '\n\n' | grep . >"$tmp/tests" || true
     while read -r path; do
-        git ls-files --error-unmatch "$path" >/dev/null 2>&1 || complain "patches/$1 says Tested-by: $path, which git does not track"
+        git ls-files --error-unmatch "$path" >/dev/null 2>&1 || complain "patches/$1 says Tests: $path, which git does not track"
     done <"$tmp/tests"
 }
 
-# Checks that patches are numbered in their order, from 0001.
+# Checks that the topics are known and in order, and that each numbers its patches in
+# their order, from 01.
 check_numbers() {
-    series patches | awk '{ wanted = sprintf("%04d-", NR) } index($0, wanted) != 1 { print $0, wanted }' >"$tmp/numbers"
+    series patches | awk -F/ '{ wanted = sprintf("%s/%02d-", $1, ++count[$1]) } index($0, wanted) != 1 { print $0, wanted }' >"$tmp/numbers"
     while read -r patch wanted; do
         complain "patches/series has $patch where ${wanted}… belongs: rename the file, and its line there"
     done <"$tmp/numbers"
+    before=
+    for topic in $(topics); do
+        [ -n "$(topic_kind "$topic")" ] ||
+            complain "patches/$topic is no topic, they are $(echo "$TOPICS" | cut -d' ' -f1 | paste -sd ' ' -)"
+        [ -z "$before" ] || [ "$(printf '%s\n%s\n' "$before" "$topic" | sort -u | tail -n 1)" != "$before" ] ||
+            complain "patches/series has $topic after $before: a topic's patches are together, and topics in ascending order"
+        before=$topic
+    done
 }
 
 check_hooks() { # PATCH

@@ -21,21 +21,20 @@ move_to_repository() { # TIP
     echo "$commit"
 }
 
-# Writes the commits after the first to OUT, one mail each, and checks that they
-# reproduce the tree.
-write_mails() { # TIP OUT
-    base=$(fork_git rev-list --max-parents=0 "$1")
-    fork_git format-patch -q -o "$2" --zero-commit --no-signature --full-index --binary \
-        --no-renames --no-ext-diff --no-color -U3 --src-prefix=a/ --dst-prefix=b/ "$base..$1"
+# Writes the commits after BASE to OUT, one mail each, and checks that they reproduce
+# the tree.
+write_mails() { # BASE TIP OUT
+    fork_git format-patch -q -o "$3" --zero-commit --no-signature --full-index --binary \
+        --no-renames --no-ext-diff --no-color -U3 --src-prefix=a/ --dst-prefix=b/ "$1..$2"
     # A patch whose hooks are in the release, and which adds nothing.
-    find "$2" -type f -size 0 -exec rm {} +
+    find "$3" -type f -size 0 -exec rm {} +
     rm -rf "$tmp/am"
     plain_git clone -q --shared --no-checkout "$fork" "$tmp/am"
     (
         cd "$tmp/am"
-        plain_git checkout -q --detach "$base"
-        plain_git -c user.name=t -c user.email=t@invalid am -q --keep-cr "$2"/*.patch >"$tmp/am.said" 2>&1 &&
-            [ "$(plain_git rev-parse 'HEAD^{tree}')" = "$(plain_git rev-parse "$1^{tree}")" ]
+        plain_git checkout -q --detach "$1"
+        plain_git -c user.name=t -c user.email=t@invalid am -q --keep-cr "$3"/*.patch >"$tmp/am.said" 2>&1 &&
+            [ "$(plain_git rev-parse 'HEAD^{tree}')" = "$(plain_git rev-parse "$2^{tree}")" ]
     ) || die "git am does not give the series back: $(head -n 1 "$tmp/am.said")"
     rm -rf "$tmp/am"
 }

@@ -1,6 +1,6 @@
 # Testbed of the fork's scripts (sourced by their tests): a temporary clone with a small
 # release, assertions, and the test run. Each test_* function of a script starts from
-# the same state: two patches, written to quiche/.
+# the same state: two topics with a patch each, written to quiche/.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd -P)
 work=$(mktemp -d)
@@ -9,7 +9,7 @@ trap 'exit 130' HUP INT TERM
 
 export CARGO_HOME="$work/cargo" CARGO_NET_OFFLINE=true GIT_CONFIG_GLOBAL=/dev/null
 export GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@t GIT_COMMITTER_NAME=t GIT_COMMITTER_EMAIL=t@t
-unset FORCE NEW PATCH FILES RUN ABOVE BELOW BUILD GOOD BAD UPSTREAM ABORT LAYOUT OUT BASE COLOR
+unset FORCE TOPIC DIR NEW PATCH FILES RUN ABOVE BELOW BUILD GOOD BAD UPSTREAM ABORT LAYOUT OUT BASE COLOR
 # shellcheck disable=SC2046
 unset $(git rev-parse --local-env-vars)
 
@@ -39,24 +39,24 @@ make_releases() {
     make_release 0.3.0 's/lib line 20$/lib line twenty/'
 }
 
-header() { # SUBJECT [OWN-FILE…]
-    printf 'Subject: %s\n\nBecause.\n\nSpec: none\nUpstream-Status: not sent\nTested-by: scripts/test-fork.sh\n' "$1"
-    shift
+header() { # SUBJECT KIND [OWN-FILE…]
+    printf 'Subject: %s\n\nBecause.\n\nKind: %s\nDepends: none\nSpec: none\nForwarded: no\nTests: scripts/test-fork.sh\n' "$1" "$2"
+    shift 2
     for path; do echo "Adds: $path"; done
 }
 
 make_clone() {
     git init -q "$work/start"
     cd "$work/start"
-    mkdir -p quiche/src patches
+    mkdir -p quiche/src patches/10-fixes patches/20-careful-resume
     printf '/target\n/results\n' >.gitignore
     cp -R "$here" scripts
     printf 'name tiny\nversion 0.1.0\nsha256 %s\n' "$sha256" >patches/UPSTREAM
     echo '# ours' >quiche/FORK.md
     echo 'clock' >quiche/src/clock.rs
-    printf '0001-clock.patch\n0002-pacing.patch\n' >patches/series
-    header clock src/clock.rs >patches/0001-clock.patch
-    cat >>patches/0001-clock.patch <<'END'
+    printf '10-fixes/01-clock.patch\n20-careful-resume/01-pacing.patch\n' >patches/series
+    header clock fix src/clock.rs >patches/10-fixes/01-clock.patch
+    cat >>patches/10-fixes/01-clock.patch <<'END'
 
 --- a/src/lib.rs
 +++ b/src/lib.rs
@@ -67,8 +67,8 @@ make_clone() {
 +mod clock;
  lib line 6
 END
-    header pacing >patches/0002-pacing.patch
-    cat >>patches/0002-pacing.patch <<'END'
+    header pacing feature >patches/20-careful-resume/01-pacing.patch
+    cat >>patches/20-careful-resume/01-pacing.patch <<'END'
 
 --- a/src/lib.rs
 +++ b/src/lib.rs
