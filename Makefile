@@ -92,7 +92,7 @@ check: patches-check fmt-check layers-check names-check docs-check conformance-c
 patches-check: quiche ## Does `make patches` give patches/ back, and does each keep the rules of docs/patches.md?
 	@sh scripts/patches-check.sh
 
-steps-check: setup ## Do the fork, with and without qlog, and the applications compile after every patch?
+steps-check: setup ## Do the fork, with and without qlog, and the applications compile after every patch, and do the tests pass after every topic?
 	@sh scripts/check-each.sh --compile
 
 check-each: setup ## Run the fork's tests after every patch, with and without qlog; TOPIC=20-careful-resume runs one topic

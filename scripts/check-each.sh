@@ -1,7 +1,8 @@
 #!/bin/sh
 # make check-each: builds the fork and runs its tests after every patch of the
 # series, with qlog and without. Skips steps that have passed and are unchanged.
-# --compile compiles only, including the applications.
+# --compile compiles, including the applications, and runs the tests only at the end of
+# each topic but the last, which make test covers.
 #   TOPIC=20-careful-resume   only after the patches of that topic
 . "$(dirname "$0")/fork/common.sh"
 . scripts/fork/topics.sh
@@ -45,8 +46,13 @@ check_fork() {
     if [ -n "$compile" ]; then
         step_cargo 'cargo check' check --tests -p quiche --features "$FEATURES,qlog"
         step_cargo 'cargo check without qlog' check -p quiche --features "$FEATURES"
-        return
+        echo "$tips" | grep -qxF "$name" || return 0
     fi
+    test_fork
+}
+
+# Runs all tests, upstream's and ours.
+test_fork() {
     key="$(tree_git rev-parse HEAD:quiche) $(git hash-object Cargo.lock) $(rustc --version)"
     if grep -qxF "$key" "$fork/passed" 2>/dev/null; then return; fi
     step_cargo 'cargo test' test -p quiche --features "$FEATURES,qlog"
@@ -72,6 +78,7 @@ each_step() { # TIP COMMAND
 }
 
 last=$(step_names | tail -n 1)
+tips=$(for topic in $(topics); do series patches | grep "^$topic/" | tail -n 1; done | sed '$d')
 compile=
 if [ "${1:-}" = --compile ]; then compile=1; fi
 tree_lock "$root/target/steps"

@@ -61,6 +61,13 @@ test_check_each_stops_at_the_guilty_patch() {
     says_last 'patches/10-fixes/01-clock.patch is the first that fails in cargo test: '
 }
 
+test_steps_check_runs_the_tests_after_every_topic_but_the_last() {
+    use_cargo
+    command_check_each --compile
+    [ "$(grep -c '^test' "$CARGO_LOG")" -eq 2 ] || fail "$(cat "$CARGO_LOG")"
+    grep -n '^test' "$CARGO_LOG" | head -n 1 | grep -q '^5:' || fail "$(cat "$CARGO_LOG")"
+}
+
 test_steps_check_takes_a_warning_for_an_error() {
     use_cargo
     edit src/lib.rs 's/lib line 28/will warn/'
