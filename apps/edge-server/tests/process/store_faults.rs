@@ -37,6 +37,9 @@ struct Bench {
     server: Running,
     address: SocketAddr,
     metrics: SocketAddr,
+    /// Long enough that the store replies before slow start has ended.
+    _path: Running,
+    path_address: SocketAddr,
     _folder: tempfile::TempDir,
 }
 
@@ -49,11 +52,17 @@ impl Bench {
 
     fn of(mut server: Running, folder: tempfile::TempDir) -> Self {
         let (metrics, address) = (server.metrics_address(), server.address());
-        Self { server, address, metrics, _folder: folder }
+        let mut path = emulate(address, "--rate 50 --rtt 20 --buffer 250000");
+        let path_address = path.address();
+        Self { server, address, metrics, _path: path, path_address, _folder: folder }
     }
 
     fn download(&self) {
-        let (status, said) = fetch(self.address, OBJECT_BYTES).end();
+        self.download_bytes(OBJECT_BYTES);
+    }
+
+    fn download_bytes(&self, bytes: u64) {
+        let (status, said) = fetch(self.path_address, bytes).end();
         assert!(status.success(), "{said:?}");
     }
 
@@ -296,25 +305,23 @@ fn full_disk_costs_jumps_only() {
     let sign = |name: &str| drop(File::create(signs.join(name)).unwrap());
 
     let bench = Bench::of(Running::start(&mut command), folder);
-    let mut emulator = emulate(bench.address, "--rate 50 --rtt 20 --buffer 250000");
-    let path = emulator.address();
-    // What it learns has to be written.
-    let learn_until = |is_done: &dyn Fn() -> bool| {
+    // What it observes has to be written.
+    let observe_until = |is_done: &dyn Fn() -> bool| {
         let is_done = (0..100).any(|_| {
-            assert!(fetch(path, 2_000_000).end().0.success());
+            bench.download_bytes(2_000_000);
             is_done()
         });
         assert!(is_done, "never happens");
     };
-    learn_until(&|| bench.offered() > 0);
+    observe_until(&|| bench.offered() > 0);
 
     sign("fill");
-    learn_until(&|| bench.server.count(FAILS) > 0);
+    observe_until(&|| bench.server.count(FAILS) > 0);
     bench.download();
     assert_eq!(bench.server.count(FAILS), 1);
 
     sign("free");
-    learn_until(&|| bench.server.count(WORKS) > 0);
+    observe_until(&|| bench.server.count(WORKS) > 0);
     bench.download_until_resumed();
 }
 

@@ -60,8 +60,8 @@ impl Line {
         let (listen, metrics) = (self.address.to_string(), self.metrics.to_string());
         let (root, socket, secrets) = (path(""), path("takeover.sock"), path("secrets"));
         let args = ["--listen", &listen, "--root", &root, "--speedtest", "--workers", "2"];
-        // However slow the machine is.
-        let patience = ["--drain", "1000"];
+        // However slow the machine is: one client waits for another.
+        let patience = ["--drain", "1000", "--idle-timeout", "1000", "--stall-timeout", "1000"];
         let more = ["--takeover", &socket, "--metrics", &metrics, "--secrets", &secrets];
         server_command(&[&args[..], &patience, &more].concat())
     }
