@@ -119,10 +119,10 @@ fn paused_server_fails_and_its_claim_ends() {
 
     server.pause();
     let error = impatient.claim(&here, RTT).unwrap_err().to_string();
-    assert!(error.contains("no answer in time"), "{error}");
+    assert!(error.contains("no response in time"), "{error}");
     // Nobody waits for a store that has just failed.
     let error = impatient.get(&here).unwrap_err().to_string();
-    assert!(error.contains("no answer in time"), "{error}");
+    assert!(error.contains("no response in time"), "{error}");
     server.resume();
 
     // The server makes the claim when it goes on, and nobody knows its token.

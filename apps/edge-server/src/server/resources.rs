@@ -33,7 +33,7 @@ impl Resources {
         let secrets = secrets::open(cli.secrets.as_deref())?;
         let hash_keys = cli.hash_keys.as_deref().map(WatchedHashKeys::watch).transpose();
         let hash_keys =
-            hash_keys.context("cannot use --hash-keys, name a readable file of keys")?;
+            hash_keys.context("cannot use --hash-keys; name a readable file of keys")?;
         Ok(Self { virtual_hosts, certificates, secrets, hash_keys })
     }
 

@@ -155,7 +155,7 @@ impl TakeoverListener {
             for stream in self.listener.incoming() {
                 match stream.and_then(|stream| takeover_state.hand_over(stream)) {
                     Ok(()) => return,
-                    Err(e) => warn!("cannot hand over, still serving: {e}"),
+                    Err(e) => warn!("cannot hand over, still serving: {}", reason(&e)),
                 }
             }
         };
@@ -196,6 +196,15 @@ impl TakeoverState {
         eprintln!("edge-server: handed over");
         self.commands.broadcast_and_wait(std::iter::repeat_with(|| Command::Drain));
         Ok(())
+    }
+}
+
+/// Returns why a handover failed, in the operator's words.
+fn reason(error: &io::Error) -> String {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    match error.kind() {
+        BrokenPipe | ConnectionReset | UnexpectedEof => "the new server gave up".into(),
+        _ => error.to_string(),
     }
 }
 

@@ -73,7 +73,7 @@ impl fmt::Display for ConnectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Self::Down(why) => why.clone(),
-            Self::Redis(error) if error.is_timeout() => "no answer in time".to_string(),
+            Self::Redis(error) if error.is_timeout() => "no response in time".to_string(),
             Self::Redis(error) => error.to_string(),
         };
         f.write_str(&text.replace(['\n', '\r'], " "))
