@@ -12,6 +12,8 @@ use crate::path_state::PathState;
 use crate::recovery::Recovery;
 use crate::recovery::RecoveryConfig;
 use crate::recovery::RecoveryOps;
+#[cfg(feature = "boringssl-boring-crate")]
+use crate::tls::ExData;
 use crate::BufFactory;
 use crate::Config;
 use crate::CongestionControlAlgorithm;
@@ -32,6 +34,16 @@ fn check_algorithm(
 }
 
 impl RecoveryConfig {
+    /// Enables Careful Resume, and the pacing it requires.
+    fn set_careful_resume(&mut self, resume: CarefulResumeConfig) -> Result<()> {
+        check_algorithm(Some(resume), self.cc_algorithm)?;
+
+        self.careful_resume = Some(resume);
+        self.reno_cubic_pacing = true;
+
+        Ok(())
+    }
+
     /// Refuses an algorithm that lacks the Careful Resume that is enabled.
     pub(crate) fn check_algorithm(
         &self, algorithm: CongestionControlAlgorithm,
@@ -78,6 +90,52 @@ impl Config {
 }
 
 impl<F: BufFactory> Connection<F> {
+    /// Enables Careful Resume for this connection, and the pacing it requires,
+    /// before it has sent application data: for applications that cannot change
+    /// its [`Config`].
+    ///
+    /// See [`Config::set_careful_resume()`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::CongestionControl`] if the congestion control algorithm has no
+    /// Careful Resume; [`Error::InvalidState`] if application data was sent.
+    pub fn set_careful_resume(
+        &mut self, resume: CarefulResumeConfig,
+    ) -> Result<()> {
+        let mut config = self.recovery_config;
+        config.set_careful_resume(resume)?;
+
+        match &mut self.paths.get_active_mut()?.recovery {
+            Recovery::Legacy(recovery) => recovery.set_careful_resume(&config)?,
+            _ => return Err(Error::CongestionControl),
+        }
+
+        self.recovery_config = config;
+        Ok(())
+    }
+
+    /// Enables Careful Resume, and the pacing it requires.
+    ///
+    /// This function can only be called inside one of BoringSSL's handshake
+    /// callbacks, before any packet has been sent. Calling this function any
+    /// other time will have no effect.
+    ///
+    /// See [`Config::set_careful_resume()`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::CongestionControl`] if the congestion control algorithm has no
+    /// Careful Resume.
+    #[cfg(feature = "boringssl-boring-crate")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "boringssl-boring-crate")))]
+    pub fn set_careful_resume_in_handshake(
+        ssl: &mut boring::ssl::SslRef, resume: CarefulResumeConfig,
+    ) -> Result<()> {
+        let ex_data = ExData::from_ssl_ref(ssl).ok_or(Error::TlsFail)?;
+        ex_data.recovery_config.set_careful_resume(resume)
+    }
+
     /// Gives the active path saved parameters to jump with (RFC 9959, 3.2),
     /// before or during reconnaissance. The jump happens before `jump_before`
     /// or not at all: if connections share parameters, pass the time up to

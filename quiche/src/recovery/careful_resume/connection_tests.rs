@@ -43,6 +43,17 @@ struct Download {
     jump_packets: Vec<(Duration, usize)>,
 }
 
+/// Returns a configuration with these flow-control windows.
+fn download_config(cc: &str, window: u64) -> Config {
+    let mut config = Pipe::default_config(cc).unwrap();
+    config.set_initial_max_data(window);
+    config.set_initial_max_stream_data_bidi_local(window);
+    config.set_initial_max_stream_data_bidi_remote(window);
+    config.set_max_connection_window(window);
+    config.set_max_stream_window(window);
+    config
+}
+
 impl Download {
     fn new(cc: &str, bytes: usize, saved: Option<PathState>) -> Self {
         Self::with_client_window(cc, bytes, saved, WINDOW)
@@ -53,12 +64,7 @@ impl Download {
         cc: &str, bytes: usize, saved: Option<PathState>, window: u64,
     ) -> Self {
         let time = Simulation::start(1, Duration::from_secs(1_000_000));
-        let mut config = Pipe::default_config(cc).unwrap();
-        config.set_initial_max_data(window);
-        config.set_initial_max_stream_data_bidi_local(window);
-        config.set_initial_max_stream_data_bidi_remote(window);
-        config.set_max_connection_window(window);
-        config.set_max_stream_window(window);
+        let mut config = download_config(cc, window);
         config
             .set_careful_resume(CarefulResumeConfig::default())
             .unwrap();
@@ -258,6 +264,98 @@ impl Download {
     fn phases(&self) -> Vec<Phase> {
         self.events.iter().map(|event| event.new).collect()
     }
+}
+
+const JUMP: [Phase; 4] = [
+    Phase::Reconnaissance,
+    Phase::Unvalidated,
+    Phase::Validating,
+    Phase::Normal,
+];
+
+/// Returns a server whose configuration says nothing of Careful Resume.
+fn plain_server(cc: &str, saved: PathState) -> Download {
+    let mut download = Download::new(cc, BDP, Some(saved));
+    let mut config = download_config(cc, WINDOW);
+    download.pipe = Pipe::with_config(&mut config).unwrap();
+    download
+}
+
+#[rstest]
+fn connection_enables_careful_resume_before_data(
+    #[values("reno", "cubic")] cc: &str,
+) {
+    let saved = learn(cc);
+    let mut configured = Download::new(cc, BDP, Some(saved));
+    let ttlb = configured.run();
+    let jump_packets = configured.jump_packets.clone();
+    drop(configured);
+
+    let mut enabled = plain_server(cc, saved);
+    let server = &mut enabled.pipe.server;
+    server.set_careful_resume(Default::default()).unwrap();
+
+    assert_eq!(enabled.run(), ttlb);
+    assert_eq!(enabled.phases(), JUMP);
+    assert_eq!(enabled.jump_packets, jump_packets);
+}
+
+#[rstest]
+#[case("cubic", true, Error::InvalidState)]
+#[case("bbr2_gcongestion", false, Error::CongestionControl)]
+fn connection_refuses_careful_resume(
+    #[case] cc: &str, #[case] has_sent: bool, #[case] error: Error,
+) {
+    let mut config = Pipe::default_config(cc).unwrap();
+    let mut pipe = Pipe::with_config(&mut config).unwrap();
+    pipe.handshake().unwrap();
+    if has_sent {
+        pipe.server.stream_send(1, b"data", true).unwrap();
+        pipe.advance().unwrap();
+    }
+
+    let enabled = pipe.server.set_careful_resume(Default::default());
+
+    assert_eq!(enabled, Err(error));
+    assert_eq!(pipe.server.careful_resume_phase(), Phase::Normal);
+}
+
+#[cfg(feature = "boringssl-boring-crate")]
+#[rstest]
+fn handshake_callback_enables_careful_resume(
+    #[values("reno", "cubic")] cc: &str,
+) {
+    use boring::ssl::SslContextBuilder;
+    use boring::ssl::SslFiletype;
+    use boring::ssl::SslMethod;
+
+    let saved = learn(cc);
+    let mut tls = SslContextBuilder::new(SslMethod::tls()).unwrap();
+    tls.set_certificate_chain_file("examples/cert.crt").unwrap();
+    tls.set_private_key_file("examples/cert.key", SslFiletype::PEM)
+        .unwrap();
+    tls.set_select_certificate_callback(|mut hello| {
+        let resume = CarefulResumeConfig::default();
+        <Connection>::set_careful_resume_in_handshake(hello.ssl_mut(), resume)
+            .unwrap();
+        Ok(())
+    });
+    let mut server =
+        Config::with_boring_ssl_ctx_builder(crate::PROTOCOL_VERSION, tls)
+            .unwrap();
+    server.set_application_protos(&[b"proto1"]).unwrap();
+    server.set_initial_max_streams_bidi(1);
+    server.set_initial_max_data(WINDOW);
+    server.set_initial_max_stream_data_bidi_remote(WINDOW);
+    server.set_cc_algorithm_name(cc).unwrap();
+    let mut client = download_config(cc, WINDOW);
+
+    let mut download = Download::new(cc, BDP, Some(saved));
+    download.pipe =
+        Pipe::with_client_and_server_config(&mut client, &mut server).unwrap();
+    download.run();
+
+    assert_eq!(download.phases(), JUMP);
 }
 
 fn learn(cc: &str) -> PathState {

@@ -27,6 +27,24 @@ const PERSISTENT_CONGESTION_THRESHOLD: u32 = 3;
 mod growth;
 
 impl LegacyRecovery {
+    /// Enables Careful Resume, and pacing, as `config` says, unless application
+    /// data was sent.
+    pub(in crate::recovery) fn set_careful_resume(
+        &mut self, config: &RecoveryConfig,
+    ) -> Result<()> {
+        let epoch = &self.epochs[Epoch::Application];
+
+        if !epoch.sent_packets.is_empty() || epoch.largest_acked_packet.is_some()
+        {
+            return Err(Error::InvalidState);
+        }
+
+        self.careful_resume = CarefulResume::from_config(config);
+        self.pacer.get_or_insert_default();
+
+        Ok(())
+    }
+
     pub(in crate::recovery) fn careful_resume_conditions(
         &self, now: Instant,
     ) -> Conditions {

@@ -94,7 +94,7 @@ impl LegacyRecovery {
 
         if let Some(exit) = self.congestion.ssthresh.startup_exit() {
             let reason = match exit.reason {
-                StartupExitReason::Search => SlowStartEndReason::Search,
+                StartupExitReason::BandwidthPlateau => SlowStartEndReason::Search,
                 StartupExitReason::PersistentQueue => SlowStartEndReason::Queue,
                 StartupExitReason::ConservativeSlowStartRounds => {
                     SlowStartEndReason::HyStart
@@ -283,7 +283,8 @@ impl LegacyRecovery {
             },
         };
 
-        let exit = StartupExit::new(ssthresh, None, StartupExitReason::Search);
+        let reason = StartupExitReason::BandwidthPlateau;
+        let exit = StartupExit::new(ssthresh, None, reason);
         self.congestion.ssthresh.ssthresh = ssthresh;
         self.congestion.ssthresh.startup_exit = Some(exit);
     }

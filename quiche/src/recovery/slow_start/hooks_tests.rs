@@ -69,7 +69,19 @@ fn exit_found(flow: &mut Flow, form: SearchForm) -> &mut LegacyRecovery {
 
 fn has_exited(recovery: &LegacyRecovery) -> bool {
     let exit = recovery.congestion.ssthresh.startup_exit;
-    exit.is_some_and(|exit| exit.reason == StartupExitReason::Search)
+    exit.is_some_and(|exit| exit.reason == StartupExitReason::BandwidthPlateau)
+}
+
+/// A new variant would break applications that name them all, as tokio-quiche.
+#[test]
+fn exit_reasons_are_those_of_upstream() {
+    let text = |reason| match reason {
+        StartupExitReason::Loss => "loss",
+        StartupExitReason::BandwidthPlateau => "plateau",
+        StartupExitReason::PersistentQueue => "queue",
+        StartupExitReason::ConservativeSlowStartRounds => "rounds",
+    };
+    assert_eq!(text(StartupExitReason::BandwidthPlateau), "plateau");
 }
 
 const FORMS: [SearchForm; 2] =
