@@ -1,6 +1,6 @@
 #!/bin/sh
-# make layers-check: each module has a first line, which names its subject, and so
-# begins with no question word.
+# make layers-check: each module has a first line, which names its subject, and no
+# paragraph of its headline begins with a question word.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd -P)
 cd "${HEADLINES_ROOT:-$root}"
@@ -12,10 +12,11 @@ cd "${HEADLINES_ROOT:-$root}"
     function end_file() {
         if (file && !done) complain(file ": begin with a line //! that names the subject")
     }
-    FNR == 1 { end_file(); file = FILENAME; done = 0 }
-    /^\/\/!/ && !done {
+    FNR == 1 { end_file(); file = FILENAME; done = 0; begins = 1 }
+    /^\/\/!/ {
         done = 1
-        if (/^\/\/! (What|Who|Whose|Where|When|How|Why)([ ,]|$)/)
+        if (begins && /^\/\/! (What|Who|Whose|Where|When|How|Why)([ ,]|$)/)
             complain(file ": begin with the term, not with a question word: " $0)
+        begins = /^\/\/! *$/
     }
     END { end_file(); exit bad }' >&2

@@ -60,3 +60,4 @@ planted $server/attic/mod.rs 'use crate::config::Config;' "$server/attic/mod.rs 
 HEADLINES_ROOT="$work" sh "$here/headlines-check.sh"
 refused 'use std::io;' 'begin with a line //! that names the subject'
 refused '//! What a worker does.' 'begin with the term, not with a question word'
+refused "$(printf '//! Worker.\n//!\n//! When it ends.')" 'begin with the term, not with a question word'

@@ -24,7 +24,6 @@ use toml::Value;
 
 use crate::random::round;
 use crate::random::Random;
-use crate::scenario::check::MAX_JUMP_MIN;
 use crate::scenario::Change;
 use crate::scenario::Controller;
 use crate::scenario::Flow;
@@ -261,9 +260,8 @@ fn flow(random: &mut Random, path: &Path, group: u64, bytes: f64, extent_ms: f64
     };
     flow.in_turn = random.chance(0.2);
     flow.saved.cold = random.chance(0.2);
-    if let Some(max_jump) =
-        random.maybe(0.2, |random| random.log(MAX_JUMP_MIN as f64, 4e6) as usize)
-    {
+    let least = CarefulResumeConfig::MAX_JUMP_MIN as f64;
+    if let Some(max_jump) = random.maybe(0.2, |random| random.log(least, 4e6) as usize) {
         flow.max_jump = max_jump;
     }
     flow

@@ -14,9 +14,8 @@ use crate::config::heading::RESUME;
 /// IPv6.
 pub const PACKET_BYTES_MAX: usize = 1452;
 
-/// Smallest `--max-jump`: twice the largest initial window, which slow start reaches by the time
-/// of the jump.
-const MAX_JUMP_MIN: i64 = 2 * 10 * PACKET_BYTES_MAX as i64;
+/// Smallest `--max-jump`, for clap.
+const MAX_JUMP_MIN: i64 = CarefulResumeConfig::MAX_JUMP_MIN as i64;
 
 /// Smallest default of `--send-buffer-max`, in bytes.
 const SEND_BUFFER_DEFAULT_MIN: u64 = 32 << 20;

@@ -79,6 +79,15 @@ pub struct CarefulResumeConfig {
     pub after_jump: AfterJump,
 }
 
+impl CarefulResumeConfig {
+    /// The smallest useful [`max_jump`], in bytes: twice the largest initial
+    /// window, ten packets of 1452 bytes, which slow start reaches by the time
+    /// of the jump.
+    ///
+    /// [`max_jump`]: CarefulResumeConfig::max_jump
+    pub const MAX_JUMP_MIN: usize = 2 * 10 * 1452;
+}
+
 impl Default for CarefulResumeConfig {
     fn default() -> Self {
         CarefulResumeConfig {

@@ -1,8 +1,8 @@
 //! Overshoot detection in slow start, from RTT and delivery.
 //!
-//! When a doubling begins to queue, two windows are in flight before the sender
-//! notices: it notices at once, or too late. The detection therefore judges
-//! each ACK, not each round.
+//! A doubling that begins to queue has two windows in flight before a round ends:
+//! the sender notices at once, or too late. The detection therefore judges each
+//! ACK, not each round.
 //!
 //! [`PathHistory`] keeps what the ACKs of the last round trips showed: RTTs
 //! above the minimum, and bytes delivered. [`Doubling`] judges it on an unknown

@@ -17,27 +17,19 @@ fn reset(recv: &mut RecvBuf) -> (u64, u64) {
 }
 
 #[test]
-fn reset_after_an_unread_end_is_read() {
-    for data in [&b""[..], b"data"] {
+fn reset_after_an_end_that_was_not_read_is_read() {
+    for (data, read) in [(&b""[..], 0), (b"data", 0), (b"data", 3)] {
         let mut recv = ended(data);
-        assert_eq!(reset(&mut recv), (0, data.len() as u64));
+        if read > 0 {
+            assert_eq!(recv.emit(&mut [0; 3][..read]), Ok((read, false)));
+        }
+        assert_eq!(reset(&mut recv), (0, (data.len() - read) as u64));
         assert!(recv.ready());
-        let read = recv.emit(&mut [0; 10]);
-        assert_eq!(read, Err(Error::StreamReset(ERROR_CODE)));
+        let next = recv.emit(&mut [0; 10]);
+        assert_eq!(next, Err(Error::StreamReset(ERROR_CODE)));
         assert!(recv.is_fin());
         assert!(!recv.ready());
     }
-}
-
-#[test]
-fn reset_after_part_of_the_data_is_read() {
-    let mut recv = ended(b"data");
-    assert_eq!(recv.emit(&mut [0; 3]), Ok((3, false)));
-    assert_eq!(reset(&mut recv), (0, 1));
-    assert!(recv.ready());
-    let read = recv.emit(&mut [0; 10]);
-    assert_eq!(read, Err(Error::StreamReset(ERROR_CODE)));
-    assert!(recv.is_fin());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use anyhow::bail;
 use anyhow::ensure;
+use quiche::careful_resume::CarefulResumeConfig;
 use quiche::slow_start::SlowStartExit;
 
 use super::Change;
@@ -9,10 +10,6 @@ use super::Flow;
 use super::Path;
 use super::Scenario;
 use super::Swing;
-
-/// Smallest `max_jump`, in bytes, as of edge-server's `--max-jump`: twice the largest initial
-/// window, which slow start reaches by the time of the jump.
-pub const MAX_JUMP_MIN: usize = 2 * 10 * 1452;
 
 /// Condition on a number.
 #[derive(Clone, Copy)]
@@ -122,9 +119,10 @@ fn check_flow(flow: &Flow) -> anyhow::Result<()> {
         let exit = flow.slow_start_exit.name();
         bail!("{name}.search_threshold = {threshold}: slow_start_exit = {exit} has none");
     }
+    let least = CarefulResumeConfig::MAX_JUMP_MIN;
     ensure!(
-        flow.max_jump >= MAX_JUMP_MIN,
-        "{name}.max_jump = {}: must be at least {MAX_JUMP_MIN}, as edge-server's --max-jump",
+        flow.max_jump >= least,
+        "{name}.max_jump = {}: must be at least {least}, as edge-server's --max-jump",
         flow.max_jump
     );
     numbers(

@@ -2,7 +2,7 @@
 //! changes while they run. One value of every setting; a [`file`](self::file)
 //! with lists of values becomes several scenarios.
 
-pub mod check;
+mod check;
 pub mod file;
 mod message;
 mod random;

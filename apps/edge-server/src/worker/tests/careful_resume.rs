@@ -514,7 +514,8 @@ fn delayed_acknowledgements_cost_one_jump_alone() {
     assert_eq!(subnet.jumps(), (0, 0));
 }
 
-// RFC 9959, 3.5: the first jump fails and the saved parameters are forgotten; then jumps are held off.
+// RFC 9959, 3.5: the first jump fails, and the saved parameters are forgotten; then jumps are
+// held off.
 #[test]
 fn neighbour_on_a_faster_link_costs_one_retreat() {
     let slow = Path::new(2.0, 40, 20_000);
