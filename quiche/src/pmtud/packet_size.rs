@@ -13,8 +13,9 @@ use crate::path::PathMap;
 use crate::recovery::RecoveryOps;
 use crate::Config;
 
-/// Consecutive probe timeouts after which the path may pass only shorter
-/// packets: as many as are a sign of trouble for TCP (RFC 1122, 4.2.3.5).
+/// Probe timeouts after which the path may pass only shorter packets, if no long
+/// one is acknowledged: as many as are a sign of trouble for TCP (RFC 1122,
+/// 4.2.3.5).
 pub(super) const BLACK_HOLE_TIMEOUTS: u32 = 3;
 
 impl Config {
@@ -58,12 +59,28 @@ impl Path {
         is_due.then(|| pmtud.get_probe_size())
     }
 
-    /// Returns to short packets and restarts discovery if long packets may be
-    /// lost for their length (RFC 8899, 4.3).
+    /// Takes an ACK of this number of bytes. One of more than a short packet has
+    /// shows that long packets pass; short ones pass a black hole, too.
+    pub(crate) fn on_acked(&mut self, bytes: usize) {
+        if let Some(pmtud) = self.pmtud.as_mut().filter(|_| bytes > MIN_PLPMTU) {
+            pmtud.timeouts = 0;
+        }
+    }
+
+    /// Takes a timeout of loss detection. Returns to short packets and restarts
+    /// discovery if long packets may be lost for their length (RFC 8899, 4.3).
     pub(crate) fn suspect_black_hole(&mut self) -> Option<PathEvent> {
         let (local, peer) = (self.local_addr(), self.peer_addr());
-        let is_suspect = self.recovery.pto_count() >= BLACK_HOLE_TIMEOUTS;
-        let pmtud = self.pmtud.as_mut().filter(|_| is_suspect)?;
+        let is_long_missing = self.recovery.pto_count() > 0
+            && self.recovery.bytes_in_flight() > MIN_PLPMTU;
+        let pmtud = self.pmtud.as_mut().filter(|_| is_long_missing)?;
+
+        pmtud.timeouts += 1;
+        if pmtud.timeouts < BLACK_HOLE_TIMEOUTS {
+            return None;
+        }
+
+        pmtud.timeouts = 0;
         let before = pmtud.get_current_mtu();
         if before > MIN_PLPMTU {
             pmtud.restart_pmtud();
