@@ -350,10 +350,10 @@ fn overrun_packets(totals: &str) -> Option<u64> {
 pub fn about(plan: &Plan) -> Vec<String> {
     let mut about = vec![
         format!(
-            "Each file was downloaded {} times over HTTP/3 with slow start and {} times with \
-             Careful Resume (RFC 9959), through a link emulator with the path's rate, RTT and a \
-             drop-tail buffer of one bandwidth-delay product (BDP). Congestion control: {CC}.",
-            plan.runs, plan.runs
+            "Downloads of each file over HTTP/3: {runs} with slow start and {runs} with Careful Resume \
+             (RFC 9959), through a link emulator with the path's rate, RTT and a drop-tail buffer of \
+             one bandwidth-delay product (BDP). Congestion control: {CC}.",
+            runs = plan.runs
         ),
         "Every download has a server, an emulator and a client process of its own. For Careful \
          Resume, a first connection downloaded at least 10 BDP and its path state was saved; \

@@ -121,8 +121,8 @@ fn figures(group: &Group, section: &Section) -> String {
     if let Some(visits) = &section.visits {
         out += &format!("<h3>Visits from an empty store</h3>\n{visits}\n");
         out += &note(
-            "The same object again and again, starting with an empty store: each visit benefits from \
-             those before it.",
+            "The same object three times, starting with an empty store: later visits benefit from the \
+             first.",
         );
     }
     if section.timelines.is_empty() {
