@@ -6,6 +6,7 @@
 
 pub mod drops;
 mod receiver;
+mod segmentation;
 mod socket;
 
 pub use quinn_udp::EcnCodepoint;

@@ -1,5 +1,6 @@
 //! UDP socket: non-blocking, with many datagrams in each send.
 
+use std::cell::RefCell;
 use std::io;
 use std::io::IoSliceMut;
 use std::net::IpAddr;
@@ -20,11 +21,14 @@ use rustix::net::AddressFamily;
 use rustix::net::SocketFlags;
 use rustix::net::SocketType;
 
+use crate::segmentation::Segmentation;
+
 /// Non-blocking UDP socket, bound to one address or to all addresses.
 #[derive(Debug)]
 pub struct Socket {
     udp: UdpSocket,
-    state: UdpSocketState,
+    state: RefCell<UdpSocketState>,
+    segmentation: Segmentation,
     local: SocketAddr,
 }
 
@@ -67,7 +71,8 @@ impl Socket {
         // Also makes the socket non-blocking.
         let state = UdpSocketState::new((&udp).into())?;
         let local = udp.local_addr()?;
-        Ok(Self { udp, state, local })
+        let segmentation = Segmentation::new(state.max_gso_segments());
+        Ok(Self { udp, state: state.into(), segmentation, local })
     }
 
     /// Returns the address that the socket is bound to.
@@ -103,18 +108,17 @@ impl Socket {
         Ok(sockopt::set_socket_send_buffer_size(&self.udp, bytes)?)
     }
 
-    /// Returns the maximum number of datagrams in one send.
+    /// Returns the maximum number of datagrams in one send: 1 while the device refuses to segment.
     pub fn datagrams_per_send_max(&self) -> usize {
-        self.state.max_gso_segments()
+        self.segmentation.datagrams_max()
     }
 
-    /// Sends `contents`, segmented into datagrams of `datagram_bytes`; the last may be shorter.
+    /// Sends `contents`, segmented into datagrams of `datagram_bytes`; the last may be shorter. If
+    /// the device cannot segment, sends them singly, as far as the socket has room.
     ///
     /// # Errors
     ///
-    /// None was sent. `WouldBlock`: the socket has no room until it is writable. If the
-    /// kernel cannot cut `contents` after all, `datagrams_per_send_max()` is 1 from then
-    /// on.
+    /// None was sent. `WouldBlock`: the socket has no room until it is writable.
     pub fn send(
         &self,
         destination: Destination,
@@ -129,7 +133,46 @@ impl Socket {
             segment_size: (contents.len() > datagram_bytes).then_some(datagram_bytes),
             src_ip: destination.from.filter(|_| self.local.ip().is_unspecified()),
         };
-        self.state.try_send((&self.udp).into(), &transmit)
+        match self.try_send(&transmit) {
+            Err(_) if self.renew_state()? && transmit.segment_size.is_some() => {
+                self.send_singly(&transmit, datagram_bytes)
+            }
+            result => result,
+        }
+    }
+
+    /// Sends what a send of several datagrams refused. If the first is refused alone, too, their
+    /// destination is at fault, or their size.
+    fn send_singly(&self, refused: &Transmit<'_>, datagram_bytes: usize) -> io::Result<()> {
+        let single = |contents| Transmit { contents, segment_size: None, ..*refused };
+        let mut datagrams = refused.contents.chunks(datagram_bytes).map(single);
+        let first = datagrams.next().map(|first| self.try_send(&first));
+        self.renew_state()?;
+        first.transpose()?;
+        self.segmentation.on_refusal();
+        for datagram in datagrams {
+            // What does not leave is lost, as on the network.
+            let _ = self.try_send(&datagram);
+        }
+        Ok(())
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        if transmit.segment_size.is_none() {
+            self.segmentation.on_single_send();
+        }
+        self.state.borrow().try_send((&self.udp).into(), transmit)
+    }
+
+    /// Renews a state that neither segments nor marks any more, because an error may have come of
+    /// these options. Most come of a destination. Returns whether the state was such a one.
+    fn renew_state(&self) -> io::Result<bool> {
+        let has_given_up =
+            self.state.borrow().max_gso_segments() < self.segmentation.datagrams_offered();
+        if has_given_up {
+            *self.state.borrow_mut() = UdpSocketState::new((&self.udp).into())?;
+        }
+        Ok(has_given_up)
     }
 
     /// Receives one group of datagrams into each of `buffers`. Returns how many.
@@ -138,7 +181,7 @@ impl Socket {
         buffers: &mut [IoSliceMut<'_>],
         metas: &mut [RecvMeta],
     ) -> io::Result<usize> {
-        self.state.recv((&self.udp).into(), buffers, metas)
+        self.state.borrow().recv((&self.udp).into(), buffers, metas)
     }
 
     /// Returns the address that a datagram was sent to; `target` is what the kernel reported.

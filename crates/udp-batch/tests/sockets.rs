@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
 
 use udp_batch::bind_group;
 use udp_batch::datagrams;
@@ -71,6 +72,67 @@ fn one_send_of_ten_datagrams_arrives_as_ten() {
     let sizes: Vec<_> = received.iter().map(Vec::len).collect();
     assert_eq!(sizes, [[1200; 9].as_slice(), &[200]].concat());
     assert_eq!(received.concat(), sent[..11_000]);
+}
+
+/// One datagram to port 0 must not turn off segmentation and ECN marks for all others.
+#[test]
+fn bad_destination_leaves_segmentation_on() {
+    let (sender, receiver) = (bind("0.0.0.0:0"), bind("127.0.0.1:0"));
+    let segments_max = sender.datagrams_per_send_max();
+    let destination = |to: &str, from: &str| Destination {
+        to: to.parse().unwrap(),
+        from: Some(from.parse().unwrap()),
+    };
+    for bad in [
+        destination("127.0.0.1:0", "127.0.0.1"),
+        destination("127.0.0.1:9", "127.255.255.255"),
+        destination("127.0.0.1:9", "224.0.0.1"),
+        destination("127.0.0.1:9", "192.0.2.1"),
+    ] {
+        for contents in [&[0; 5000][..], &[0; 1200]] {
+            sender.send(bad, None, contents, 1200).unwrap_err();
+        }
+    }
+    assert_eq!(sender.datagrams_per_send_max(), segments_max);
+
+    let ecn = Some(EcnCodepoint::Ect0);
+    sender.send(to(&receiver), ecn, b"x", 1200).unwrap();
+    assert_eq!(receive_groups(&receiver)[0].2, ecn);
+}
+
+#[test]
+fn refused_segments_are_sent_singly() {
+    let (sender, receiver) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
+    let segments_max = sender.datagrams_per_send_max();
+    set_checksums(&sender, false);
+    for _ in 0..2 {
+        sender.send(to(&receiver), None, &[1; 2500], 1200).unwrap();
+        let sizes: Vec<_> = receive_all(&receiver).iter().map(Vec::len).collect();
+        assert_eq!(sizes, [1200, 1200, 100]);
+        assert_eq!(sender.datagrams_per_send_max(), 1);
+    }
+
+    set_checksums(&sender, true);
+    while sender.datagrams_per_send_max() < segments_max {
+        sender.send(to(&receiver), None, b"x", 1200).unwrap();
+        receive_all(&receiver);
+    }
+}
+
+/// Makes the kernel refuse to segment, on any device, or segment again.
+fn set_checksums(socket: &Socket, on: bool) {
+    let off = libc::c_int::from(!on);
+    // SAFETY: the descriptor is open, and the value is an int of the size that is given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_NO_CHECK,
+            std::ptr::from_ref(&off).cast(),
+            std::mem::size_of_val(&off) as libc::socklen_t,
+        )
+    };
+    assert_eq!(result, 0);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use udp_batch::Socket;
 use udp_batch::GROUPS_MAX;
 
 use crate::net::process_link::MESSAGE_BYTES_MAX;
+use crate::net::route;
 use crate::telemetry::health::Heartbeat;
 use crate::worker::command::Command;
 use crate::worker::command::CommandReceiver;
@@ -112,6 +113,7 @@ impl EventLoop {
                 self.take_forwarded();
             }
             self.worker.serve(&self.socket);
+            self.worker.watch_segmentation(&self.socket);
             let waits = self.worker.has_unsent_packets();
             self.poller
                 .watch_writable(&self.socket, waits)
@@ -146,6 +148,9 @@ impl EventLoop {
             let WorkerHandles { forwarding, relay, .. } = &mut self.handles;
             let received = self.receiver.receive(socket, |group| {
                 let info = RecvInfo { from: group.from, to: group.to };
+                if !route::is_answerable(info) {
+                    return;
+                }
                 for datagram in group.into_datagrams().filter(|datagram| !datagram.is_empty()) {
                     if !forwarding.forward(info, datagram) {
                         deliver(worker, relay, socket, (DatagramSource::Socket, info), datagram);

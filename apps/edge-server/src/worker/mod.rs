@@ -23,6 +23,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use log::debug;
+use log::warn;
 use path_store::Answer;
 use quiche::clock;
 use quiche::path_state::PrefixLengths;
@@ -110,6 +111,8 @@ pub struct Worker {
     blocked: BTreeSet<usize>,
 
     send_queue: SendQueue,
+    packets_per_send_max: usize,
+    has_warned_of_segmentation: bool,
     scratch: Vec<u8>,
 
     drain: Drain,
@@ -173,6 +176,8 @@ impl Worker {
             acks_until: clock::now(),
             blocked: BTreeSet::new(),
             send_queue: SendQueue::new(),
+            packets_per_send_max: 0,
+            has_warned_of_segmentation: false,
             scratch: vec![0; SCRATCH_BYTES],
             drain: Drain::new(Duration::from_secs(cli.drain.into())),
         }
@@ -279,6 +284,22 @@ impl Worker {
             self.serve_one(sink, slot);
         }
         self.serving = serving;
+    }
+
+    /// Watches whether the network device segments what is sent. Without that, each datagram costs
+    /// a system call.
+    pub fn watch_segmentation(&mut self, sink: &dyn PacketSink) {
+        let packets_max = sink.packets_per_send_max();
+        if self.packets_per_send_max != packets_max {
+            if packets_max == 1 && !self.has_warned_of_segmentation {
+                warn!(
+                    "the network device refuses to segment datagrams (GSO): sending costs more CPU"
+                );
+                self.has_warned_of_segmentation = true;
+            }
+            self.packets_per_send_max = packets_max;
+            self.metrics.set_datagrams_per_send_max(packets_max);
+        }
     }
 
     /// Replaces the configuration: virtual hosts for every further request, settings for new

@@ -1,6 +1,10 @@
 //! Floods of forged packets, briefly: that nothing breaks. What they cost is measured by
 //! `make bench-flood`.
 
+use std::net::SocketAddr;
+
+use rustix::net;
+
 use crate::support::client::UdpClient;
 use crate::support::flood::Ammunition;
 use crate::support::metrics;
@@ -13,6 +17,7 @@ const DOWNLOAD_BYTES: u32 = 1_000_000;
 /// What half-open connections, and those that come meanwhile, may take.
 const GROWTH_KIB_MAX: usize = 64 << 10;
 
+const DATAGRAMS_PER_SEND: &str = "edge_server_datagrams_per_send_max{worker=\"0\"}";
 const RETRIES: &str = "edge_server_retries_total{reason=\"handshakes\"}";
 
 #[test]
@@ -44,4 +49,34 @@ fn flood_of_initials_harms_no_download() {
     assert_eq!(metrics::read(metrics_at, RETRIES), retries, "Retry goes on");
     client.close();
     assert!(server.stop().success());
+}
+
+/// The kernel refuses to send to port 0, as if the network device did not segment.
+#[test]
+fn datagrams_from_port_0_leave_segmentation_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, address, metrics_at) = serve_measured(dir.path(), &["--workers", "1"]);
+    let mut client = UdpClient::connect(address);
+    assert_eq!(client.get("/").body, b"home");
+    let offered = metrics::read(metrics_at, DATAGRAMS_PER_SEND);
+    if let Err(e) = send_from_port_0(address) {
+        eprintln!("skipped, since raw sockets need CAP_NET_RAW: {e}");
+        return;
+    }
+    assert_eq!(client.get("/").body, b"home");
+    assert_eq!(metrics::read(metrics_at, DATAGRAMS_PER_SEND), offered);
+    drop(server);
+}
+
+/// Sends a datagram that asks for a Version Negotiation packet.
+fn send_from_port_0(to: SocketAddr) -> std::io::Result<()> {
+    let quic =
+        [&[0xc0, 0x0a, 0x0a, 0x0a, 0x0a, 8][..], &[1; 8], &[8], &[2; 8], &[0; 1200]].concat();
+    let length = (8 + quic.len() as u16).to_be_bytes();
+    let checksum = [0; 2];
+    let datagram = [&[0; 2][..], &to.port().to_be_bytes(), &length, &checksum, &quic].concat();
+    let udp = Some(net::ipproto::UDP);
+    let raw = net::socket(net::AddressFamily::INET, net::SocketType::RAW, udp)?;
+    net::sendto(raw, &datagram, net::SendFlags::empty(), &SocketAddr::new(to.ip(), 0))?;
+    Ok(())
 }

@@ -42,6 +42,7 @@ pub struct Metrics {
     connections: Family<WorkerLabels, Counter>,
     connections_now: Family<WorkerLabels, Gauge>,
     disk_reads: Family<WorkerLabels, Counter>,
+    datagrams_per_send_max: Family<WorkerLabels, Gauge>,
     lateness_s: Family<WorkerLabels, Histogram, fn() -> Histogram>,
     shared: SharedMetrics,
 
@@ -68,6 +69,7 @@ pub struct WorkerMetrics {
     connections: Counter,
     connections_now: Gauge,
     disk_reads: Counter,
+    datagrams_per_send_max: Gauge,
     lateness_s: Histogram,
 
     /// Decisions on clients without a connection.
@@ -85,6 +87,7 @@ impl Metrics {
         let connections = Family::default();
         let connections_now = Family::default();
         let disk_reads = Family::default();
+        let datagrams_per_send_max = Family::default();
         let lateness_s =
             Family::new_with_constructor((|| Histogram::new(LATENESS_BUCKETS_S)) as fn() -> _);
         registry.register("edge_server_connections", "Connections accepted", connections.clone());
@@ -97,6 +100,11 @@ impl Metrics {
             "edge_server_disk_reads",
             "Reads of file chunks that were not in memory",
             disk_reads.clone(),
+        );
+        registry.register(
+            "edge_server_datagrams_per_send_max",
+            "Datagrams in one system call: 1 while the network device refuses to segment",
+            datagrams_per_send_max.clone(),
         );
         registry.register(
             "edge_server_pacing_lateness_seconds",
@@ -127,6 +135,7 @@ impl Metrics {
             connections,
             connections_now,
             disk_reads,
+            datagrams_per_send_max,
             lateness_s,
             shared,
             access_log_dropped,
@@ -142,6 +151,7 @@ impl Metrics {
             connections: self.connections.get_or_create(&labels).clone(),
             connections_now: self.connections_now.get_or_create(&labels).clone(),
             disk_reads: self.disk_reads.get_or_create(&labels).clone(),
+            datagrams_per_send_max: self.datagrams_per_send_max.get_or_create(&labels).clone(),
             lateness_s: self.lateness_s.get_or_create(&labels).clone(),
             admission,
             drops,
@@ -175,6 +185,11 @@ impl WorkerMetrics {
     /// Counts a read that was not served from memory.
     pub fn count_disk_read(&self) {
         self.disk_reads.inc();
+    }
+
+    /// Sets how many datagrams a system call may send.
+    pub fn set_datagrams_per_send_max(&self, datagrams: usize) {
+        self.datagrams_per_send_max.set(datagrams as i64);
     }
 
     /// Observes that a packet is sent `late` after its release time.
