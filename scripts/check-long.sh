@@ -17,7 +17,8 @@ measure() { # PACKAGE BENCH: builds as usual, then runs
 
 locked="$*"
 status=0
-# 200 kills, 1000 damaged files, 10,000 forged clients, 30 s without a reply.
+# 200 kills, 1000 damaged files, 10,000 forged clients, 30 s without a reply, 1000
+# sequences of takeovers.
 cargo build --workspace $locked
 cargo test --workspace $locked --bin edge-server --test crashes --test damage --test process -- --ignored --nocapture || status=1
 measure link accuracy

@@ -31,10 +31,10 @@ use crate::server::check;
 use crate::server::reload::Reloader;
 use crate::server::resources::Resources;
 use crate::server::signals;
-use crate::server::takeover::OldProcess;
 use crate::server::takeover::TakeoverListener;
 use crate::server::takeover::TakeoverState;
 use crate::server::SharedServices;
+use crate::server::WorkerSockets;
 use crate::server::Workers;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::admin::AdminServer;
@@ -109,7 +109,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         AccessLog::start(path, cli.access_log_format, metrics.access_log_dropped.clone())
     });
     let access_log = access_log.transpose()?;
-    let old_process = cli.takeover.as_deref().map(OldProcess::find).transpose()?.flatten();
+    let (sockets, old_process) = WorkerSockets::open(cli)?;
     let takeover_listener = cli.takeover.as_deref().map(TakeoverListener::build).transpose()?;
     let services = SharedServices {
         store: store.as_ref(),
@@ -117,7 +117,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         health: &health,
         access_log: access_log.as_ref(),
     };
-    let (workers, old_process) = Workers::new(config, &resources, &services, old_process)?;
+    let workers = Workers::new(config, &resources, &services, sockets)?;
 
     print_notices(config);
     let reloader = Reloader::new(args, config, resources.secrets);
@@ -130,8 +130,9 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         eprintln!("edge-server: took over");
     }
     if let Some(takeover_listener) = takeover_listener {
+        let Workers { generation, descriptors, .. } = workers;
         let takeover_state =
-            TakeoverState { sockets: workers.sockets, commands, health, status: admin };
+            TakeoverState { generation, workers: descriptors, commands, health, status: admin };
         takeover_listener.wait(takeover_state).context("cannot wait for the next process")?;
     }
     eprintln!("edge-server: listening on {}", workers.address);

@@ -8,7 +8,9 @@ use std::net::Ipv6Addr;
 use std::net::SocketAddr;
 use std::net::SocketAddrV6;
 use std::ops::Range;
+use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
+use std::os::fd::BorrowedFd;
 use std::os::fd::OwnedFd;
 use std::os::fd::RawFd;
 
@@ -30,8 +32,21 @@ const BUFFER_BYTES: usize = 4 << 20;
 /// Largest message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 16;
 
+/// Contents of a message without a datagram. A datagram's is longer.
+const KNOWN: [u8; 1] = *b"k";
+
 /// Length of an address in a message: family, IP, port, and zone.
 const ADDRESS_BYTES: usize = 1 + 16 + 2 + 4;
+
+/// Message of another process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// A datagram with its addresses, and where it is in the buffer.
+    Datagram(RecvInfo, Range<usize>),
+
+    /// The other process has the connection of a datagram that it was sent.
+    Known,
+}
 
 /// One end of a link: a Unix socket that preserves message boundaries.
 pub struct Link(OwnedFd);
@@ -68,24 +83,33 @@ impl Link {
     /// The other process has ended.
     pub fn send(&self, info: RecvInfo, datagram: &[u8]) -> Result<(), Closed> {
         let (from, to) = (encode(info.from), encode(info.to));
-        let message = [IoSlice::new(&from), IoSlice::new(&to), IoSlice::new(datagram)];
+        self.send_message(&[IoSlice::new(&from), IoSlice::new(&to), IoSlice::new(datagram)])
+    }
+
+    /// Sends [`Message::Known`].
+    pub fn acknowledge(&self) {
+        // A process that has ended does not wait for it.
+        let _ = self.send_message(&[IoSlice::new(&KNOWN)]);
+    }
+
+    fn send_message(&self, message: &[IoSlice<'_>]) -> Result<(), Closed> {
         let mut nothing = SendAncillaryBuffer::default();
-        match net::sendmsg(&self.0, &message, &mut nothing, SendFlags::NOSIGNAL) {
+        match net::sendmsg(&self.0, message, &mut nothing, SendFlags::NOSIGNAL) {
             Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => Err(Closed),
             Err(e) => {
-                debug!("dropped a datagram for another process: {e}");
+                debug!("dropped a message for another process: {e}");
                 Ok(())
             }
             Ok(_) => Ok(()),
         }
     }
 
-    /// Receives the next datagram, if there is one. Returns where it is in `buffer`.
+    /// Receives the next message, if there is one. Its datagram is in `buffer`.
     ///
     /// # Errors
     ///
     /// The other process has ended.
-    pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<(RecvInfo, Range<usize>)>, Closed> {
+    pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<Message>, Closed> {
         loop {
             let length = match net::recv(&self.0, &mut *buffer, RecvFlags::empty()) {
                 Ok((0, _)) => return Err(Closed),
@@ -94,10 +118,20 @@ impl Link {
                 Err(Errno::INTR) => continue,
                 Err(_) => return Err(Closed),
             };
-            if let Some((info, at)) = decode(&buffer[..length]) {
-                return Ok(Some((info, at..length)));
+            let message = &buffer[..length];
+            if message == KNOWN {
+                return Ok(Some(Message::Known));
+            }
+            if let Some((info, at)) = decode(message) {
+                return Ok(Some(Message::Datagram(info, at..length)));
             }
         }
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 
@@ -160,11 +194,14 @@ mod tests {
             one.send(RecvInfo { from, to: addresses[0] }, datagram).unwrap();
         }
         for (from, datagram) in addresses.into_iter().zip([&b""[..], b"x", &large]) {
-            let (info, range) = other.receive(&mut buffer).unwrap().unwrap();
+            let message = other.receive(&mut buffer).unwrap();
+            let Some(Message::Datagram(info, range)) = message else { panic!("{message:?}") };
             assert_eq!((info.from, info.to), (from, addresses[0]));
             assert!(buffer[range] == *datagram);
         }
         assert_eq!(other.receive(&mut buffer).unwrap(), None);
+        one.acknowledge();
+        assert_eq!(other.receive(&mut buffer), Ok(Some(Message::Known)));
     }
 
     #[test]

@@ -26,10 +26,16 @@ pub fn bind_group(address: SocketAddr, workers: u16) -> anyhow::Result<Vec<Socke
             io::ErrorKind::PermissionDenied => "; choose a port from 1024 up",
             _ => "",
         };
-        anyhow::anyhow!("cannot listen on {address}: {e}{hint}")
+        anyhow::Error::new(e).context(format!("cannot listen on {address}{hint}"))
     })?;
     sockets.iter().for_each(enlarge_buffers);
     Ok(sockets)
+}
+
+/// Returns whether an error of [`bind_group()`] says that another process has the address.
+pub fn is_in_use(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<io::Error>();
+    cause.is_some_and(|e| e.kind() == io::ErrorKind::AddrInUse)
 }
 
 /// Takes over a socket that another process has bound.

@@ -104,6 +104,7 @@ mod tests {
 
     use crate::net::socket;
     use crate::quic::connection_id::ConnectionIdGenerator;
+    use crate::quic::connection_id::Origin;
     use crate::quic::secrets::tests::shared;
     use crate::quic::secrets::tests::ONE;
 
@@ -133,7 +134,8 @@ mod tests {
     fn generated_cid_selects_its_worker() {
         let steering = Steering::new(7);
         for worker in 0..7 {
-            let id = ConnectionIdGenerator::new(worker, shared(&[ONE])).connection_id().unwrap();
+            let origin = Origin { worker, generation: 1 };
+            let id = ConnectionIdGenerator::new(origin, shared(&[ONE])).connection_id().unwrap();
             assert_eq!(steering.worker_of(&short_header(&id.as_quic())), usize::from(worker));
         }
     }

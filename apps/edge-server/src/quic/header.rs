@@ -25,6 +25,16 @@ pub fn destination_id(packet: &[u8]) -> Option<&[u8]> {
     rest.get(..usize::from(*length))
 }
 
+/// Returns the generation of the process that the server's ID in a short header names.
+pub fn generation(packet: &[u8]) -> Option<u8> {
+    destination_id(packet)?.get(connection_id::GENERATION_OFFSET).copied()
+}
+
+/// Returns whether a packet has a long header.
+pub fn is_long(packet: &[u8]) -> bool {
+    packet.first().is_some_and(|first| first & LONG_HEADER != 0)
+}
+
 /// Returns whether a packet is an Initial packet of any version.
 pub fn is_initial(packet: &[u8]) -> bool {
     let Some((first, rest)) = packet.split_first() else { return false };

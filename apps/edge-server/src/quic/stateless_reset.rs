@@ -104,6 +104,7 @@ impl StatelessResets {
 mod tests {
     use super::*;
     use crate::quic::connection_id::ConnectionIdGenerator;
+    use crate::quic::connection_id::Origin;
     use crate::quic::secrets::tests::shared;
     use crate::quic::secrets::tests::ONE;
     use crate::quic::secrets::tests::OTHER;
@@ -114,7 +115,8 @@ mod tests {
 
     /// Returns an ID and its token, made with these secrets.
     fn generated(secrets: &SharedSecrets) -> (Vec<u8>, u128) {
-        let id = ConnectionIdGenerator::new(0, secrets.clone()).connection_id().unwrap();
+        let id =
+            ConnectionIdGenerator::new(Origin::default(), secrets.clone()).connection_id().unwrap();
         let id = id.as_quic().to_vec();
         let token = token(&secrets.get(), &id, local()).unwrap();
         (id, token)

@@ -6,13 +6,14 @@ pub mod resources;
 pub mod signals;
 pub mod takeover;
 
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::os::fd::OwnedFd;
 use std::panic;
 use std::panic::AssertUnwindSafe;
 use std::sync::mpsc::channel;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::anyhow;
 use anyhow::Context;
@@ -25,12 +26,13 @@ use crate::admission::connection_limits::ConnectionLimiter;
 use crate::config::Cli;
 use crate::config::Config;
 use crate::content::read_pool::ReadQueue;
-use crate::net::process_link::Link;
 use crate::net::socket;
 use crate::net::steering::Steering;
+use crate::quic::connection_id::Origin;
 use crate::resume::store::StoreClient;
 use crate::server::resources::Resources;
 use crate::server::takeover::OldProcess;
+use crate::server::takeover::WorkerDescriptors;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::health::Health;
 use crate::telemetry::metrics::Metrics;
@@ -40,9 +42,14 @@ use crate::worker::event_loop::EventLoop;
 use crate::worker::event_loop::WorkerHandles;
 use crate::worker::forwarding::Forwarding;
 use crate::worker::poller::Poller;
+use crate::worker::relay::OlderProcess;
 use crate::worker::relay::ProcessRelay;
 use crate::worker::shutdown_barrier::ShutdownBarrier;
 use crate::worker::Worker;
+
+/// Attempts to open the sockets before their use by another process is an error.
+const REOPENINGS_MAX: usize = 20;
+const REOPENING_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Workers that are ready to serve.
 pub struct Workers {
@@ -53,8 +60,20 @@ pub struct Workers {
     /// The way to them.
     pub commands: CommandSender,
 
-    /// Their sockets, for a successor, if there may be one.
-    pub sockets: Vec<OwnedFd>,
+    pub generation: u8,
+
+    /// What a successor gets, if there may be one.
+    pub descriptors: Vec<WorkerDescriptors>,
+}
+
+/// The workers' sockets, in their order.
+pub struct WorkerSockets {
+    /// Generation of this process.
+    generation: u8,
+    sockets: Vec<Socket>,
+
+    /// Each worker's links to older processes.
+    older: Vec<Vec<OlderProcess>>,
 }
 
 /// What workers serve with, besides what is read.
@@ -66,8 +85,7 @@ pub struct SharedServices<'a> {
 }
 
 impl Workers {
-    /// As many workers as a configuration asks for, bound to its address; or as many as
-    /// an old process has, which is given back, with its sockets.
+    /// Workers for these sockets.
     ///
     /// # Errors
     ///
@@ -76,25 +94,21 @@ impl Workers {
         config: &Config,
         resources: &Resources,
         services: &SharedServices<'_>,
-        mut old_process: Option<OldProcess>,
-    ) -> anyhow::Result<(Self, Option<OldProcess>)> {
+        sockets: WorkerSockets,
+    ) -> anyhow::Result<Self> {
         let cli = &config.flags;
         let read_queue =
             ReadQueue::with_threads().context("cannot start the threads that read files")?;
-
-        let (sockets, links) = match &mut old_process {
-            Some(old_process) => adopt(cli, old_process)?,
-            None => (socket::bind_group(cli.listen, cli.workers())?, Vec::new()),
-        };
+        let WorkerSockets { generation, sockets, older } = sockets;
         services.metrics.socket_drops.watch(&sockets);
         let address = sockets[0].local_addr();
         let steering = Steering::new(sockets.len() as u16);
         if let Err(e) = steering.attach(&sockets[0]) {
             warn!("the kernel does not steer packets; workers forward them to each other instead: {e}");
         }
-        let descriptors = sockets.iter().filter(|_| cli.takeover.is_some());
-        let descriptors =
-            descriptors.map(|socket| socket.as_fd().try_clone_to_owned()).collect::<Result<_, _>>();
+        let descriptors = sockets.iter().zip(&older).filter(|_| cli.takeover.is_some());
+        let descriptors = descriptors.map(|(socket, older)| duplicate(socket, older));
+        let descriptors: io::Result<Vec<_>> = descriptors.collect();
         let descriptors = descriptors.context("cannot duplicate the sockets for --takeover")?;
         let pollers: Result<Vec<_>, _> = sockets.iter().map(|_| Poller::new()).collect();
         let pollers = pollers.context("cannot set up the event loops")?;
@@ -103,19 +117,20 @@ impl Workers {
         let forwarding = Forwarding::connect(steering, wakers.iter().cloned());
         let shutdown_barriers = ShutdownBarrier::for_workers(wakers.iter().cloned());
         let heartbeats = services.health.watch(wakers);
-        let links = links.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
         let handles = forwarding
             .into_iter()
             .zip(receivers)
             .zip(shutdown_barriers)
             .zip(heartbeats)
-            .zip(links)
-            .map(|((((forwarding, commands), shutdown_barrier), heartbeat), link)| WorkerHandles {
-                forwarding,
-                commands,
-                shutdown_barrier,
-                heartbeat,
-                relay: ProcessRelay::new(link),
+            .zip(older)
+            .map(|((((forwarding, commands), shutdown_barrier), heartbeat), older)| {
+                WorkerHandles {
+                    forwarding,
+                    commands,
+                    shutdown_barrier,
+                    heartbeat,
+                    relay: ProcessRelay::new(older),
+                }
             });
 
         let limiter =
@@ -133,20 +148,61 @@ impl Workers {
             let limiter = limiter.clone();
             let services =
                 worker::WorkerServices { read_pool, store, metrics, access_log, limiter };
-            let worker = Worker::new(name, cli, worker_config, services);
+            let worker =
+                Worker::new(Origin { worker: name, generation }, cli, worker_config, services);
             let event_loop = EventLoop::new(socket, poller, worker, handles);
             event_loops.push(event_loop.context("cannot watch the socket")?);
         }
-        let workers = Self { address, event_loops, commands, sockets: descriptors };
-        Ok((workers, old_process))
+        Ok(Self { address, event_loops, commands, generation, descriptors })
     }
 }
 
-/// The sockets of an old process, and the links to its workers.
-fn adopt(cli: &Cli, from: &mut OldProcess) -> anyhow::Result<(Vec<Socket>, Vec<Link>)> {
-    let sockets = std::mem::take(&mut from.sockets).into_iter().map(socket::adopt);
-    let sockets: Vec<_> =
-        sockets.collect::<Result<_, _>>().context("cannot take over the sockets")?;
+impl WorkerSockets {
+    /// Takes over the sockets of an old process, which is given back; without one, binds as many
+    /// as a configuration asks for.
+    ///
+    /// # Errors
+    ///
+    /// One line that names what cannot be used.
+    pub fn open(cli: &Cli) -> anyhow::Result<(Self, Option<OldProcess>)> {
+        for _ in 0..REOPENINGS_MAX {
+            match Self::open_once(cli) {
+                // An old process may be about to serve again, after the death of a newer one.
+                Err(e) if cli.takeover.is_some() && socket::is_in_use(&e) => {
+                    thread::sleep(REOPENING_INTERVAL);
+                }
+                result => return result,
+            }
+        }
+        Self::open_once(cli)
+    }
+
+    fn open_once(cli: &Cli) -> anyhow::Result<(Self, Option<OldProcess>)> {
+        if let Some(mut old_process) =
+            cli.takeover.as_deref().and_then(OldProcess::find).transpose()?
+        {
+            return Ok((adopt(cli, &mut old_process)?, Some(old_process)));
+        }
+        let sockets = socket::bind_group(cli.listen, cli.workers())?;
+        let older = sockets.iter().map(|_| Vec::new()).collect();
+        Ok((Self { generation: 0, sockets, older }, None))
+    }
+}
+
+/// Returns descriptors of the same socket and links.
+fn duplicate(socket: &Socket, older: &[OlderProcess]) -> io::Result<WorkerDescriptors> {
+    let socket = socket.as_fd().try_clone_to_owned()?;
+    let older = older.iter().map(OlderProcess::try_clone).collect::<Result<_, _>>()?;
+    Ok(WorkerDescriptors { socket, older })
+}
+
+/// Returns the sockets of an old process.
+fn adopt(cli: &Cli, from: &mut OldProcess) -> anyhow::Result<WorkerSockets> {
+    let generation = from.generation().wrapping_add(1);
+    let workers = std::mem::take(&mut from.workers).into_iter();
+    let (sockets, older): (Vec<_>, Vec<_>) = workers.map(|w| (w.socket, w.older)).unzip();
+    let sockets: Result<Vec<_>, _> = sockets.into_iter().map(socket::adopt).collect();
+    let sockets = sockets.context("cannot take over the sockets")?;
     let address = sockets[0].local_addr();
     let same_port = [0, address.port()].contains(&cli.listen.port());
     anyhow::ensure!(
@@ -159,7 +215,7 @@ fn adopt(cli: &Cli, from: &mut OldProcess) -> anyhow::Result<(Vec<Socket>, Vec<L
     if cli.workers.is_some_and(|wanted| usize::from(wanted) != workers) {
         warn!("--workers stays {workers}, as in the server that this one takes over from");
     }
-    Ok((sockets, std::mem::take(&mut from.links)))
+    Ok(WorkerSockets { generation, sockets, older })
 }
 
 /// Serves until the order to stop.

@@ -17,6 +17,7 @@ use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::health::Health;
 use crate::worker::command::Command;
 use crate::worker::command::CommandSender;
+use crate::worker::drain::DrainReason;
 
 /// Signals, held until somebody [follows](Self::follow) them.
 pub struct SignalHandler(Signals);
@@ -60,7 +61,8 @@ impl SignalHandler {
                         reload(&commands, &reloader);
                     }
                     SIGTERM => {
-                        commands.broadcast_and_wait(std::iter::repeat_with(|| Command::Drain))
+                        let drain = || Command::Drain(DrainReason::Ordered);
+                        commands.broadcast_and_wait(std::iter::repeat_with(drain))
                     }
                     _ => commands.broadcast_and_wait(std::iter::repeat_with(|| Command::Stop)),
                 }

@@ -1,10 +1,13 @@
 //! Hot restart: a new process takes over the sockets, and the old one finishes its connections.
 //!
-//! Both meet at a Unix socket. The old process gives each worker's UDP socket, and one
-//! end of a [link](link::Link). When the new one is ready to serve, the old one stops
-//! reading, reports it, and drains. From then on the new one reads everything, and passes on
-//! what belongs to none of its connections ([relay](crate::worker::relay)).
+//! Both meet at a Unix socket. The old process gives each worker's UDP socket, one end of a
+//! [link](crate::net::process_link::Link), and its links to still older processes. When the new one
+//! is ready to serve, the old one stops reading, reports it, and drains. From then on the new one
+//! reads everything, and passes on what belongs to none of its connections
+//! ([relay](crate::worker::relay)). If it ends while the old one has connections, the old one
+//! serves again.
 
+use std::collections::VecDeque;
 use std::io;
 use std::io::IoSlice;
 use std::io::IoSliceMut;
@@ -19,6 +22,8 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -41,17 +46,22 @@ use crate::telemetry::admin::AdminListener;
 use crate::telemetry::health::Health;
 use crate::worker::command::Command;
 use crate::worker::command::CommandSender;
+use crate::worker::command::Handover;
+use crate::worker::drain::DrainReason;
+use crate::worker::relay::OlderProcess;
 
 /// What the old process begins with. Another version says something else.
-const GREETING: [u8; 8] = *b"edge-ho1";
+const GREETING: [u8; 8] = *b"edge-ho2";
 
 /// The new process is ready; the old one has stopped to read.
 const READY: u8 = b'r';
 const YOURS: u8 = b'y';
 
-/// Comes with the descriptors of one worker.
-const WORKER: u8 = b'w';
-const DESCRIPTORS: usize = 2;
+/// The most links of a worker that a process gets, to the old process and to older ones.
+const LINKS_MAX: usize = 16;
+
+/// The socket, and the links.
+const DESCRIPTORS_MAX: usize = 1 + LINKS_MAX;
 
 /// How long the other process may take for a step.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -61,9 +71,16 @@ pub struct OldProcess {
     stream: UnixStream,
     path: PathBuf,
 
-    /// Those of its workers, in their order.
-    pub sockets: Vec<OwnedFd>,
-    pub links: Vec<Link>,
+    /// What its workers have given, in their order.
+    pub workers: Vec<WorkerDescriptors>,
+}
+
+/// What a worker gets from the same worker of the old process.
+pub struct WorkerDescriptors {
+    pub socket: OwnedFd,
+
+    /// The old process, and older ones, the youngest first.
+    pub older: Vec<OlderProcess>,
 }
 
 /// Where a successor knocks.
@@ -77,8 +94,10 @@ pub struct TakeoverListener {
 
 /// What a successor gets, and what ends when it has it.
 pub struct TakeoverState {
-    /// The workers' UDP sockets, in their order.
-    pub sockets: Vec<OwnedFd>,
+    pub generation: u8,
+
+    /// What the workers have, in their order.
+    pub workers: Vec<WorkerDescriptors>,
     pub commands: Arc<CommandSender>,
     pub health: Health,
     pub status: Option<AdminListener>,
@@ -90,17 +109,26 @@ impl OldProcess {
     /// # Errors
     ///
     /// One line that names the path. The other process serves on.
-    pub fn find(path: &Path) -> anyhow::Result<Option<Self>> {
-        let stream = match UnixStream::connect(path) {
-            Ok(stream) => stream,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            // Nobody listens any more.
-            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => return Ok(None),
-            Err(e) => return Err(e).with_context(|| unusable(path)),
-        };
-        let (sockets, links) = receive(&stream)
+    pub fn find(path: &Path) -> Option<anyhow::Result<Self>> {
+        use io::ErrorKind::{ConnectionRefused, NotFound};
+        match UnixStream::connect(path) {
+            Ok(stream) => Some(Self::receive(stream, path)),
+            // Nobody listens there yet, or any more.
+            Err(e) if [NotFound, ConnectionRefused].contains(&e.kind()) => None,
+            Err(e) => Some(Err(e).with_context(|| unusable(path))),
+        }
+    }
+
+    fn receive(stream: UnixStream, path: &Path) -> anyhow::Result<Self> {
+        let workers = receive(&stream)
             .with_context(|| format!("cannot take over through --takeover {}", path.display()))?;
-        Ok(Some(Self { stream, path: path.to_owned(), sockets, links }))
+        Ok(Self { stream, path: path.to_owned(), workers })
+    }
+
+    /// Returns its generation.
+    pub fn generation(&self) -> u8 {
+        let older = self.workers.first().and_then(|worker| worker.older.first());
+        older.map_or(0, |old_process| old_process.generation)
     }
 
     /// Tells it to stop reading: the new process is about to.
@@ -144,29 +172,57 @@ impl TakeoverListener {
     }
 
     /// Takes its place, waits for a successor, on a thread of its own, and gives it
-    /// everything.
+    /// everything. If all successors end before this process, does so again.
     ///
     /// # Errors
     ///
     /// The process may have no more threads, or the folder is gone.
-    pub fn wait(self, takeover_state: TakeoverState) -> io::Result<()> {
-        std::fs::rename(&self.built_at, &self.path)?;
+    pub fn wait(self, mut takeover_state: TakeoverState) -> io::Result<()> {
+        self.take_place()?;
         let wait = move || {
-            for stream in self.listener.incoming() {
-                match stream.and_then(|stream| takeover_state.hand_over(stream)) {
-                    Ok(()) => return,
-                    Err(e) => warn!("cannot hand over, still serving: {}", reason(&e)),
+            let mut listener = self;
+            loop {
+                let newer_ended = listener.hand_over(&takeover_state);
+                let path = listener.path.clone();
+                drop(listener);
+                // The workers end, or serve again.
+                if newer_ended.recv().is_err() {
+                    return;
                 }
+                eprintln!("edge-server: the newer server has ended; serving again");
+                takeover_state.serve_again();
+                let built = Self::build(&path);
+                listener = match built.and_then(|built| Ok(built.take_place().map(|()| built)?)) {
+                    Ok(listener) => listener,
+                    Err(e) => return warn!("no server can take over: {e:#}"),
+                };
             }
         };
         thread::Builder::new().name("takeover".into()).spawn(wait)?;
         Ok(())
     }
+
+    fn take_place(&self) -> io::Result<()> {
+        std::fs::rename(&self.built_at, &self.path)
+    }
+
+    /// Waits for a successor, and gives it everything. Returns what gets a message when all
+    /// successors have ended.
+    fn hand_over(&self, takeover_state: &TakeoverState) -> Receiver<()> {
+        loop {
+            let stream = self.listener.accept().map(|(stream, _)| stream);
+            match stream.and_then(|stream| takeover_state.hand_over(stream)) {
+                Ok(newer_ended) => return newer_ended,
+                Err(e) => warn!("cannot hand over, still serving: {}", reason(&e)),
+            }
+        }
+    }
 }
 
 impl TakeoverState {
-    /// Gives a process at the other end of `stream` everything, if it takes it.
-    fn hand_over(&self, mut stream: UnixStream) -> io::Result<()> {
+    /// Gives a process at the other end of `stream` everything, if it takes it. Returns what gets a
+    /// message when that process and all that take over from it have ended.
+    fn hand_over(&self, mut stream: UnixStream) -> io::Result<Receiver<()>> {
         let peer = sockopt::socket_peercred(&stream)?.uid;
         if !peer.is_root() && peer != rustix::process::geteuid() {
             return Err(io::ErrorKind::PermissionDenied.into());
@@ -174,11 +230,12 @@ impl TakeoverState {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         stream.write_all(&GREETING)?;
-        stream.write_all(&(self.sockets.len() as u16).to_be_bytes())?;
+        stream.write_all(&(self.workers.len() as u16).to_be_bytes())?;
         let mut links = Vec::new();
-        for socket in &self.sockets {
+        for worker in &self.workers {
             let (own, other) = Link::pair()?;
-            send_descriptors(&stream, [socket, &other])?;
+            let this = OlderProcess { generation: self.generation, link: Link::new(other) };
+            send_worker(&stream, &worker.socket, &this, &worker.older)?;
             links.push(own);
         }
         let mut answer = [0];
@@ -186,16 +243,31 @@ impl TakeoverState {
         if answer != [READY] {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        self.health.drain();
-        self.commands.broadcast_and_wait(links.into_iter().map(Command::HandOver));
+        self.health.set_handed_over(true);
+        let (newer_ended, all_ended) = channel();
+        let handovers = links
+            .into_iter()
+            .map(|link| Command::HandOver(Handover { link, newer_ended: newer_ended.clone() }));
+        self.commands.broadcast_and_wait(handovers);
+        drop(newer_ended);
         if let Some(status) = &self.status {
             status.close();
         }
         // It reads already, should it not hear that.
         let _ = stream.write_all(&[YOURS]);
         eprintln!("edge-server: handed over");
-        self.commands.broadcast_and_wait(std::iter::repeat_with(|| Command::Drain));
-        Ok(())
+        // Only now: a process without connections ends at once.
+        let drain = || Command::Drain(DrainReason::HandedOver);
+        self.commands.broadcast_and_wait(std::iter::repeat_with(drain));
+        Ok(all_ended)
+    }
+
+    /// Serves what the event loops do not: readiness and metrics.
+    fn serve_again(&mut self) {
+        self.health.set_handed_over(false);
+        if let Some(Err(e)) = self.status.as_mut().map(AdminListener::reopen) {
+            warn!("{e:#}");
+        }
     }
 }
 
@@ -229,7 +301,7 @@ fn unusable(path: &Path) -> String {
     format!("cannot use --takeover {}; name a socket in a writable folder", path.display())
 }
 
-fn receive(mut stream: &UnixStream) -> anyhow::Result<(Vec<OwnedFd>, Vec<Link>)> {
+fn receive(mut stream: &UnixStream) -> anyhow::Result<Vec<WorkerDescriptors>> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let (mut greeting, mut workers) = ([0; GREETING.len()], [0; 2]);
@@ -238,43 +310,59 @@ fn receive(mut stream: &UnixStream) -> anyhow::Result<(Vec<OwnedFd>, Vec<Link>)>
         bail!("another version listens there; stop it first");
     }
     stream.read_exact(&mut workers)?;
-    let (mut sockets, mut links) = (Vec::new(), Vec::new());
-    for _ in 0..u16::from_be_bytes(workers) {
-        let descriptors = receive_descriptors(stream)?;
-        let [socket, link] = descriptors
-            .try_into()
-            .ok()
-            .context("file descriptors are missing; raise their limit")?;
-        sockets.push(socket);
-        links.push(Link::new(link));
-    }
-    if sockets.is_empty() {
+    let workers = (0..u16::from_be_bytes(workers)).map(|_| receive_worker(stream));
+    let workers = workers.collect::<anyhow::Result<Vec<_>>>()?;
+    if workers.is_empty() {
         bail!("it has no sockets; stop the server that listens there");
     }
-    Ok((sockets, links))
+    Ok(workers)
 }
 
-fn send_descriptors(stream: &UnixStream, descriptors: [&OwnedFd; DESCRIPTORS]) -> io::Result<()> {
-    let descriptors = descriptors.map(AsFd::as_fd);
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+/// Sends the descriptors of one worker, with the number of links and their generations.
+fn send_worker(
+    stream: &UnixStream,
+    socket: &OwnedFd,
+    this: &OlderProcess,
+    older: &[OlderProcess],
+) -> io::Result<()> {
+    let links: Vec<_> = std::iter::once(this).chain(older).collect();
+    if links.len() > LINKS_MAX {
+        return Err(io::Error::other(format!("{} older servers have not ended", older.len())));
+    }
+    let mut message = [0; 1 + LINKS_MAX];
+    message[0] = links.len() as u8;
+    for (slot, link) in message[1..].iter_mut().zip(&links) {
+        *slot = link.generation;
+    }
+    let of_links = links.iter().map(|older| older.link.as_fd());
+    let descriptors: Vec<_> = std::iter::once(socket.as_fd()).chain(of_links).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut buffer = SendAncillaryBuffer::new(&mut space);
     buffer.push(SendAncillaryMessage::ScmRights(&descriptors));
-    net::sendmsg(stream, &[IoSlice::new(&[WORKER])], &mut buffer, SendFlags::NOSIGNAL)?;
+    net::sendmsg(stream, &[IoSlice::new(&message)], &mut buffer, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
-fn receive_descriptors(stream: &UnixStream) -> io::Result<Vec<OwnedFd>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+fn receive_worker(stream: &UnixStream) -> anyhow::Result<WorkerDescriptors> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut buffer = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    let mut slices = [IoSliceMut::new(&mut byte)];
+    let mut message = [0; 1 + LINKS_MAX];
+    let mut slices = [IoSliceMut::new(&mut message)];
     let received = net::recvmsg(stream, &mut slices, &mut buffer, RecvFlags::CMSG_CLOEXEC)?;
-    if received.bytes == 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+    if received.bytes < message.len() {
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
     }
     let messages = buffer.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
         _ => None,
     });
-    Ok(messages.flatten().collect())
+    let mut descriptors: VecDeque<OwnedFd> = messages.flatten().collect();
+    let [links, generations @ ..] = message;
+    if descriptors.len() != 1 + usize::from(links) {
+        bail!("file descriptors are missing; raise their limit");
+    }
+    let socket = descriptors.pop_front().context("the socket is missing")?;
+    let older = generations.into_iter().zip(descriptors);
+    let older = older.map(|(generation, link)| OlderProcess { generation, link: Link::new(link) });
+    Ok(WorkerDescriptors { socket, older: older.collect() })
 }

@@ -54,6 +54,7 @@ pub struct AdminServer {
 pub struct AdminListener {
     /// Address with the actual port.
     pub address: SocketAddr,
+    server: AdminServer,
     listener: Arc<TcpListener>,
     closed: Arc<AtomicBool>,
 }
@@ -65,6 +66,16 @@ impl AdminListener {
         if let Err(e) = rustix::net::shutdown(&self.listener, Shutdown::Both) {
             debug!("admin listener: {e}");
         }
+    }
+
+    /// Listens again at the same address.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the address.
+    pub fn reopen(&mut self) -> anyhow::Result<()> {
+        *self = self.server.clone().serve(self.address, true)?;
+        Ok(())
     }
 }
 
@@ -81,12 +92,12 @@ impl AdminServer {
         let start = || {
             let listener = if share { listen_shared(at)? } else { TcpListener::bind(at)? };
             let address = listener.local_addr()?;
-            let (listener, closed) = (Arc::new(listener), Arc::new(AtomicBool::new(false)));
-            let server = AdminListener { address, listener, closed };
-            let (listener, closed) = (Arc::clone(&server.listener), Arc::clone(&server.closed));
+            let (server, listener, closed) = (self.clone(), Arc::new(listener), Arc::default());
+            let running = AdminListener { address, server, listener, closed };
+            let (listener, closed) = (Arc::clone(&running.listener), Arc::clone(&running.closed));
             let serve = move || self.run(&closed, &listener);
             std::thread::Builder::new().name("admin".into()).spawn(serve)?;
-            Ok(server)
+            Ok(running)
         };
         start().map_err(|e: io::Error| {
             anyhow::anyhow!("cannot serve --metrics at {at}: {e}; choose another address")

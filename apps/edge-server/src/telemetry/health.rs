@@ -24,6 +24,7 @@ struct WatchedServer {
     /// The workers, once they have started.
     workers: OnceLock<Vec<WatchedWorker>>,
     draining: AtomicBool,
+    handed_over: AtomicBool,
 }
 
 struct WatchedWorker {
@@ -63,9 +64,15 @@ impl Health {
         self.0.draining.store(true, Ordering::Relaxed);
     }
 
+    /// Becomes unready while another process serves, or ready again.
+    pub fn set_handed_over(&self, handed_over: bool) {
+        self.0.handed_over.store(handed_over, Ordering::Relaxed);
+    }
+
     /// Returns the readiness.
     pub fn readiness(&self) -> HealthState {
-        match (self.0.workers.get(), self.0.draining.load(Ordering::Relaxed)) {
+        let has = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        match (self.0.workers.get(), has(&self.0.draining) || has(&self.0.handed_over)) {
             (_, true) => HealthState::Draining,
             (None, false) => HealthState::Starting,
             (Some(_), false) => HealthState::Ready,
@@ -124,7 +131,12 @@ mod tests {
         thread::spawn(run);
         assert_eq!(health.stuck(), [1]);
         drop(stuck);
+        health.set_handed_over(true);
+        assert_eq!(health.readiness(), HealthState::Draining);
+        health.set_handed_over(false);
+        assert_eq!(health.readiness(), HealthState::Ready);
         health.drain();
+        health.set_handed_over(false);
         assert_eq!(health.readiness(), HealthState::Draining);
     }
 }

@@ -10,6 +10,7 @@ use log::debug;
 use mio::Waker;
 
 use crate::net::process_link::Link;
+use crate::worker::drain::DrainReason;
 use crate::worker::settings::WorkerConfig;
 
 /// How long the workers may take to carry out a command.
@@ -21,13 +22,21 @@ pub enum Command {
     Reload(Box<WorkerConfig>),
 
     /// Stop reading the socket: the process at the other end of the link does.
-    HandOver(Link),
+    HandOver(Handover),
 
     /// Accept no more connections, finish what is under way, and end.
-    Drain,
+    Drain(DrainReason),
 
     /// Close every connection, and end.
     Stop,
+}
+
+/// What a worker needs of a handover.
+pub struct Handover {
+    pub link: Link,
+
+    /// Gets a message when all newer processes have ended, and this worker serves again.
+    pub newer_ended: Sender<()>,
 }
 
 /// Command under way. Dropping it signals that it has been carried out.

@@ -13,20 +13,34 @@ const CLOSING: Duration = Duration::from_secs(1);
 pub struct Drain {
     timeout: Duration,
     stage: Stage,
+    reason: DrainReason,
 
     /// When the stage ends at the latest.
     until: Option<Instant>,
+}
+
+/// Reason of a drain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainReason {
+    /// Another process accepts new clients. If it ends, this one does again.
+    HandedOver,
+
+    /// The process is to end.
+    Ordered,
 }
 
 impl Drain {
     /// Returns the state of a worker that serves. Requests under way have `timeout` to finish
     /// once it drains.
     pub fn new(timeout: Duration) -> Self {
-        Self { timeout, stage: Stage::Serving, until: None }
+        Self { timeout, stage: Stage::Serving, reason: DrainReason::HandedOver, until: None }
     }
 
     /// Begins to drain. Returns the stage, if it is new.
-    pub fn begin(&mut self, now: Instant) -> Option<Stage> {
+    pub fn begin(&mut self, reason: DrainReason, now: Instant) -> Option<Stage> {
+        if self.stage == Stage::Serving || reason == DrainReason::Ordered {
+            self.reason = reason;
+        }
         match self.stage {
             Stage::Serving if self.timeout.is_zero() => self.close(now),
             Stage::Serving => self.enter(Stage::Draining, now + self.timeout),
@@ -39,6 +53,13 @@ impl Drain {
         match self.stage {
             Stage::Closing => None,
             Stage::Serving | Stage::Draining => self.enter(Stage::Closing, now + CLOSING),
+        }
+    }
+
+    /// Serves again, if the drain was for a handover and has time left.
+    pub fn serve_again(&mut self) {
+        if self.stage == Stage::Draining && self.reason == DrainReason::HandedOver {
+            (self.stage, self.until) = (Stage::Serving, None);
         }
     }
 
@@ -73,6 +94,7 @@ impl Drain {
 
 #[cfg(test)]
 mod tests {
+    use super::DrainReason::*;
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -84,8 +106,8 @@ mod tests {
         assert_eq!((drain.deadline(), drain.advance(start)), (None, None));
         assert!(!drain.is_complete(start, || true), "it serves");
 
-        assert_eq!(drain.begin(start), Some(Stage::Draining));
-        assert_eq!(drain.begin(start), None);
+        assert_eq!(drain.begin(Ordered, start), Some(Stage::Draining));
+        assert_eq!(drain.begin(Ordered, start), None);
         assert_eq!(drain.advance(start), None);
         let at = start + 25 * SECOND;
         assert_eq!(drain.deadline(), Some(at));
@@ -101,9 +123,33 @@ mod tests {
     #[test]
     fn drain_without_timeout_or_stop_closes_at_once() {
         let start = quiche::clock::now();
-        assert_eq!(Drain::new(Duration::ZERO).begin(start), Some(Stage::Closing));
+        assert_eq!(Drain::new(Duration::ZERO).begin(Ordered, start), Some(Stage::Closing));
         let mut drain = Drain::new(25 * SECOND);
         assert_eq!(drain.close(start), Some(Stage::Closing));
-        assert_eq!(drain.begin(start), None);
+        assert_eq!(drain.begin(Ordered, start), None);
+    }
+
+    #[test]
+    fn only_a_handover_is_taken_back() {
+        let start = quiche::clock::now();
+        for (reasons, expected) in [
+            (&[HandedOver][..], Stage::Serving),
+            (&[Ordered], Stage::Draining),
+            (&[HandedOver, Ordered], Stage::Draining),
+            (&[Ordered, HandedOver], Stage::Draining),
+        ] {
+            let mut drain = Drain::new(25 * SECOND);
+            for reason in reasons {
+                drain.begin(*reason, start);
+            }
+            drain.serve_again();
+            assert_eq!(drain.stage(), expected, "{reasons:?}");
+            assert_eq!(drain.deadline().is_none(), expected == Stage::Serving);
+        }
+        let mut drain = Drain::new(25 * SECOND);
+        drain.begin(HandedOver, start);
+        drain.close(start);
+        drain.serve_again();
+        assert_eq!(drain.stage(), Stage::Closing);
     }
 }

@@ -2,6 +2,7 @@
 //! connections that have changed.
 
 use std::io;
+use std::sync::mpsc::Sender;
 
 use anyhow::Context;
 use log::debug;
@@ -17,11 +18,14 @@ use crate::net::route;
 use crate::telemetry::health::Heartbeat;
 use crate::worker::command::Command;
 use crate::worker::command::CommandReceiver;
+use crate::worker::command::Handover;
+use crate::worker::drain::DrainReason;
 use crate::worker::forwarding::Forwarding;
 use crate::worker::poller;
 use crate::worker::poller::Poller;
 use crate::worker::relay::DatagramSource;
 use crate::worker::relay::ProcessRelay;
+use crate::worker::relay::Relayed;
 use crate::worker::shutdown_barrier::ShutdownBarrier;
 use crate::worker::Destination;
 use crate::worker::Worker;
@@ -47,6 +51,9 @@ pub struct EventLoop {
 
     /// Memory for a datagram of another process, allocated for the first one.
     relay_buffer: Vec<u8>,
+
+    /// Gets a message when this worker serves again after a handover.
+    newer_ended: Option<Sender<()>>,
 }
 
 /// Handles of one worker's links to other workers and to the process.
@@ -69,12 +76,19 @@ impl EventLoop {
         handles: WorkerHandles,
     ) -> io::Result<Self> {
         poller.watch(&socket)?;
-        if let Some(older) = handles.relay.older() {
-            poller.watch_older(older)?;
-        }
+        handles.relay.older().try_for_each(|older| poller.watch_older(older))?;
         let receiver = Receiver::new(GROUPS_MAX);
-        let (readable, relayed, relay_buffer) = (false, false, Vec::new());
-        Ok(Self { socket, poller, receiver, worker, handles, readable, relayed, relay_buffer })
+        Ok(Self {
+            socket,
+            poller,
+            receiver,
+            worker,
+            handles,
+            readable: false,
+            relayed: false,
+            relay_buffer: Vec::new(),
+            newer_ended: None,
+        })
     }
 
     /// Serves until the command to drain or to stop has been carried out.
@@ -105,7 +119,7 @@ impl EventLoop {
                 self.readable = self.receive() == Received::Full;
             }
             if self.relayed || readiness.relayed {
-                self.relayed = self.receive_relayed() == Received::Full;
+                self.relayed = self.receive_relayed()? == Received::Full;
             }
             if readiness.woken {
                 self.worker.on_store_replies();
@@ -129,16 +143,38 @@ impl EventLoop {
         while let Some(pending) = self.handles.commands.next() {
             match pending.command {
                 Command::Reload(worker_config) => self.worker.reload(*worker_config),
-                Command::HandOver(link) => {
-                    self.poller.leave_reading(&self.socket).context("cannot hand over")?;
-                    self.poller.watch_newer(&link).context("cannot hand over")?;
-                    self.readable = false;
-                    self.handles.relay.hand_over(link);
+                Command::HandOver(handover) => {
+                    self.hand_over(handover).context("cannot hand over")?;
                 }
-                Command::Drain => self.worker.drain(),
+                // The newer process may have ended since.
+                Command::Drain(DrainReason::HandedOver) if self.newer_ended.is_none() => (),
+                Command::Drain(reason) => self.worker.drain(reason),
                 Command::Stop => self.worker.stop(),
             }
         }
+        Ok(())
+    }
+
+    fn hand_over(&mut self, handover: Handover) -> io::Result<()> {
+        self.poller.leave_reading(&self.socket)?;
+        self.handles.relay.older().try_for_each(|older| self.poller.leave_older(older))?;
+        self.poller.watch_newer(&handover.link)?;
+        self.readable = false;
+        self.handles.relay.hand_over(handover.link);
+        self.newer_ended = Some(handover.newer_ended);
+        Ok(())
+    }
+
+    /// Reads again what a newer process has read, and accepts clients again.
+    fn serve_again(&mut self) -> io::Result<()> {
+        self.poller.watch(&self.socket)?;
+        self.handles.relay.older().try_for_each(|older| self.poller.watch_older(older))?;
+        self.readable = true;
+        if self.handles.shutdown_barrier.withdraw() {
+            self.worker.serve_again();
+        }
+        // Nobody listens if the process is about to end.
+        let _ = self.newer_ended.take().map(|newer_ended| newer_ended.send(()));
         Ok(())
     }
 
@@ -177,16 +213,19 @@ impl EventLoop {
     }
 
     /// Delivers what other processes have sent.
-    fn receive_relayed(&mut self) -> Received {
-        let relay = &mut self.handles.relay;
+    fn receive_relayed(&mut self) -> anyhow::Result<Received> {
         self.relay_buffer.resize(MESSAGE_BYTES_MAX, 0);
         for _ in 0..RELAYED_MAX {
-            let Some((source, info, datagram)) = relay.next(&mut self.relay_buffer) else {
-                return Received::Drained;
-            };
-            deliver(&mut self.worker, relay, &self.socket, (source, info), datagram);
+            let relay = &mut self.handles.relay;
+            match relay.next(&mut self.relay_buffer) {
+                Some(Relayed::Datagram(source, info, datagram)) => {
+                    deliver(&mut self.worker, relay, &self.socket, (source, info), datagram);
+                }
+                Some(Relayed::NewerEnded) => self.serve_again().context("cannot serve again")?,
+                None => return Ok(Received::Drained),
+            }
         }
-        Received::Full
+        Ok(Received::Full)
     }
 }
 
@@ -199,7 +238,10 @@ fn deliver(
     datagram: &mut [u8],
 ) {
     let destination = worker.destination(datagram);
-    if destination != Destination::Unknown || !relay.forward(source, info, datagram) {
-        worker.on_datagram(socket, destination, info, datagram);
+    if destination != Destination::Unknown {
+        relay.on_known(source, datagram);
+    } else if relay.forward(source, info, datagram, clock::now()) {
+        return;
     }
+    worker.on_datagram(socket, destination, info, datagram);
 }

@@ -48,6 +48,7 @@ use crate::net::route::PacketSink;
 use crate::net::send_queue::SendQueue;
 use crate::quic::connection_id::Cid;
 use crate::quic::connection_id::ConnectionIdGenerator;
+use crate::quic::connection_id::Origin;
 use crate::quic::handle::ConnectionHandle;
 use crate::quic::header;
 use crate::quic::stateless_reset::StatelessResets;
@@ -62,6 +63,7 @@ use crate::telemetry::qlog::sampling::QlogSample;
 use crate::worker::cid_table::CidTable;
 use crate::worker::cid_table::CidTarget;
 use crate::worker::drain::Drain;
+use crate::worker::drain::DrainReason;
 use crate::worker::memory::AllocatorPurge;
 use crate::worker::settings::WorkerConfig;
 use crate::worker::timer_queue::TimerQueue;
@@ -142,8 +144,13 @@ pub struct WorkerServices {
 }
 
 impl Worker {
-    /// Returns the worker that connection IDs name `name`.
-    pub fn new(name: u8, cli: &Cli, worker_config: WorkerConfig, services: WorkerServices) -> Self {
+    /// Returns the worker whose connection IDs are of this origin.
+    pub fn new(
+        origin: Origin,
+        cli: &Cli,
+        worker_config: WorkerConfig,
+        services: WorkerServices,
+    ) -> Self {
         let WorkerConfig { virtual_hosts, transport, qlog_sample, limits, resume_except } =
             worker_config;
         let WorkerServices { read_pool, store, metrics, access_log, limiter } = services;
@@ -155,7 +162,7 @@ impl Worker {
             read_pool,
             transport,
             path_key: PathKey::new(cli.path_group.clone(), lengths, cli.path_dscp),
-            id_generator: ConnectionIdGenerator::new(name, secrets.clone()),
+            id_generator: ConnectionIdGenerator::new(origin, secrets.clone()),
             limits,
             admission: Admission::new(tokens, limiter, metrics.admission.clone()),
             resets: StatelessResets::new(secrets),
@@ -313,11 +320,16 @@ impl Worker {
     }
 
     /// Accepts no more connections, and finishes requests under way.
-    pub fn drain(&mut self) {
+    pub fn drain(&mut self, reason: DrainReason) {
         let now = clock::now();
-        if let Some(stage) = self.drain.begin(now) {
+        if let Some(stage) = self.drain.begin(reason, now) {
             self.enter(stage, now);
         }
+    }
+
+    /// Accepts connections again, unless the process is to end.
+    pub fn serve_again(&mut self) {
+        self.drain.serve_again();
     }
 
     /// Closes every connection.

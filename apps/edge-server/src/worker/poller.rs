@@ -102,6 +102,11 @@ impl Poller {
         registry.register(&mut SourceFd(&link.as_raw_fd()), OLDER, Interest::READABLE)
     }
 
+    /// Reports them no longer.
+    pub fn leave_older(&self, link: &impl AsRawFd) -> io::Result<()> {
+        self.poll.registry().deregister(&mut SourceFd(&link.as_raw_fd()))
+    }
+
     /// Reports datagrams of the newer process, likewise.
     pub fn watch_newer(&self, link: &impl AsRawFd) -> io::Result<()> {
         let registry = self.poll.registry();

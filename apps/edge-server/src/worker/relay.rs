@@ -1,37 +1,89 @@
-//! Relay between old and new process during a takeover: forwards datagrams of unknown connections.
+//! Relay between the processes of a hot restart: forwards datagrams to the process that has their
+//! connection.
 //!
-//! Each worker relays to the same worker of the other processes. A datagram of none of its
-//! connections goes to the older processes first. If none of them has a connection for it, it
-//! returns to the newest, which accepts new clients.
+//! The newest process reads the sockets. Each of its workers has a link to the same worker of every
+//! older process that still has connections. The server's connection IDs name the generation of
+//! their process. A datagram with another ID, such as a client's first, goes from one older process
+//! to the next, each of which returns what it does not know.
+//!
+//! A process that has handed over keeps its links to older ones, without reading them. If all newer
+//! processes end, it reads the sockets and these links again.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+use std::time::Instant;
 
 use quiche::RecvInfo;
 
 use crate::net::process_link::Closed;
 use crate::net::process_link::Link;
+use crate::net::process_link::Message;
+use crate::quic::header;
+
+/// How long an older process may take to return a datagram or to say that it has the connection. A
+/// process that takes longer is stopped, and clients must not wait for it.
+const RESPONSE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Source of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatagramSource {
     Socket,
 
-    /// The older process has no connection for it.
-    Older,
+    /// The older process of this generation has no connection for it.
+    Older(u8),
 
-    /// The newer process has no connection for it.
+    /// The newest process has no connection for it.
     Newer,
+}
+
+/// News from other processes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Relayed<'a> {
+    Datagram(DatagramSource, RecvInfo, &'a mut [u8]),
+
+    /// All newer processes have ended: this one is the newest again.
+    NewerEnded,
+}
+
+/// Link to an older process.
+pub struct OlderProcess {
+    pub generation: u8,
+    pub link: Link,
+}
+
+impl OlderProcess {
+    /// Duplicates the link.
+    ///
+    /// # Errors
+    ///
+    /// The process is out of file descriptors.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        let link = Link::new(self.link.as_fd().try_clone_to_owned()?);
+        Ok(Self { generation: self.generation, link })
+    }
 }
 
 /// Links of one worker.
 #[derive(Default)]
 pub struct ProcessRelay {
-    older: Option<Link>,
+    /// The youngest first.
+    older: Vec<Older>,
     newer: Option<Link>,
 }
 
+struct Older {
+    process: OlderProcess,
+
+    /// When it was sent the first datagram that it has not responded to.
+    asked_at: Option<Instant>,
+}
+
 impl ProcessRelay {
-    /// Returns the links of a worker, whose process has taken over from an older one or not.
-    pub fn new(older: Option<Link>) -> Self {
-        Self { older, newer: None }
+    /// Returns the links of a worker to the older processes, the youngest first.
+    pub fn new(older: impl IntoIterator<Item = OlderProcess>) -> Self {
+        let older = older.into_iter().map(|process| Older { process, asked_at: None });
+        Self { older: older.collect(), newer: None }
     }
 
     /// Adds the link to a process that takes over.
@@ -39,100 +91,230 @@ impl ProcessRelay {
         self.newer = Some(newer);
     }
 
-    /// Returns the link to the older process.
-    pub fn older(&self) -> Option<&Link> {
-        self.older.as_ref()
+    /// Returns the links to the older processes.
+    pub fn older(&self) -> impl Iterator<Item = &Link> {
+        self.older.iter().map(|older| &older.process.link)
     }
 
-    /// Sends a datagram of no connection here to another process. Returns whether it did: if
-    /// no other process may have a connection for it, it is this worker's.
-    pub fn forward(&mut self, source: DatagramSource, info: RecvInfo, datagram: &[u8]) -> bool {
-        if source != DatagramSource::Older {
-            match self.older.as_ref().map(|older| older.send(info, datagram)) {
-                Some(Ok(())) => return true,
-                Some(Err(Closed)) => self.older = None,
-                None => (),
+    /// Sends a datagram of no connection here to another process. Returns whether it did: if no
+    /// other process may have a connection for it, it is this worker's.
+    pub fn forward(
+        &mut self,
+        source: DatagramSource,
+        info: RecvInfo,
+        datagram: &[u8],
+        now: Instant,
+    ) -> bool {
+        if let Some(newer) = &self.newer {
+            if newer.send(info, datagram) == Ok(()) {
+                return true;
             }
         }
-        // If the newer process is gone, nobody accepts new clients: this one does not.
-        self.newer.as_ref().is_some_and(|newer| {
-            let _ = newer.send(info, datagram);
-            true
-        })
+        let asked = match source {
+            DatagramSource::Older(generation) => {
+                let at = self.older.iter().position(|o| o.process.generation == generation);
+                at.map_or(self.older.len(), |at| at + 1)
+            }
+            DatagramSource::Socket | DatagramSource::Newer => 0,
+        };
+        self.older[asked..].iter_mut().any(|older| older.take(info, datagram, now))
     }
 
-    /// Receives the next datagram of another process, into `buffer`.
-    pub fn next<'a>(
-        &mut self,
-        buffer: &'a mut [u8],
-    ) -> Option<(DatagramSource, RecvInfo, &'a mut [u8])> {
-        for (link, source) in
-            [(&mut self.older, DatagramSource::Older), (&mut self.newer, DatagramSource::Newer)]
-        {
-            match link.as_ref().map(|link| link.receive(buffer)) {
-                Some(Ok(Some((info, range)))) => return Some((source, info, &mut buffer[range])),
-                Some(Err(Closed)) if source == DatagramSource::Older => *link = None,
-                _ => (),
+    /// Responds to the newest process that a datagram from there has its connection here.
+    pub fn on_known(&self, source: DatagramSource, datagram: &[u8]) {
+        if source == DatagramSource::Newer && header::is_long(datagram) {
+            if let Some(newer) = &self.newer {
+                newer.acknowledge();
+            }
+        }
+    }
+
+    /// Receives from another process, into `buffer`.
+    pub fn next<'a>(&mut self, buffer: &'a mut [u8]) -> Option<Relayed<'a>> {
+        if let Some(newer) = &self.newer {
+            let received = newer.receive(buffer);
+            if received == Err(Closed) {
+                self.newer = None;
+                return Some(Relayed::NewerEnded);
+            }
+            let Ok(Some(Message::Datagram(info, range))) = received else { return None };
+            return Some(Relayed::Datagram(DatagramSource::Newer, info, &mut buffer[range]));
+        }
+        let mut index = 0;
+        while let Some(older) = self.older.get_mut(index) {
+            match older.process.link.receive(buffer) {
+                Ok(Some(message)) => {
+                    older.asked_at = None;
+                    if let Message::Datagram(info, range) = message {
+                        let source = DatagramSource::Older(older.process.generation);
+                        return Some(Relayed::Datagram(source, info, &mut buffer[range]));
+                    }
+                }
+                Ok(None) => index += 1,
+                Err(Closed) => drop(self.older.remove(index)),
             }
         }
         None
     }
 }
 
+impl Older {
+    /// Sends a datagram, if the process may have its connection. Returns whether it did.
+    fn take(&mut self, info: RecvInfo, datagram: &[u8], now: Instant) -> bool {
+        let is_long = header::is_long(datagram);
+        let may_have = match is_long {
+            true => self.responds(now),
+            false => header::generation(datagram) == Some(self.process.generation),
+        };
+        if !may_have || self.process.link.send(info, datagram).is_err() {
+            return false;
+        }
+        if is_long {
+            self.asked_at.get_or_insert(now);
+        }
+        true
+    }
+
+    fn responds(&self, now: Instant) -> bool {
+        self.asked_at.is_none_or(|at| now.saturating_duration_since(at) < RESPONSE_TIMEOUT)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::OwnedFd;
+
+    use crate::quic::connection_id::ConnectionIdGenerator;
+    use crate::quic::connection_id::Origin;
+    use crate::quic::secrets::tests::shared;
+    use crate::quic::secrets::tests::ONE;
+
+    /// First packet of a client, and the reply to it.
+    const INITIAL: &[u8] = &[0xc0, 0, 0, 0, 1, 8, 1, 2, 3, 4, 5, 6, 7, 8];
 
     fn info() -> RecvInfo {
         let address = "192.0.2.7:443".parse().unwrap();
         RecvInfo { from: address, to: address }
     }
 
-    /// Returns the relays of three processes, the newest first.
-    fn three() -> [ProcessRelay; 3] {
-        let pairs = [Link::pair().unwrap(), Link::pair().unwrap()];
-        let [(of_middle, newer_of_oldest), (of_newest, newer_of_middle)] = pairs;
-        let (mut oldest, mut middle) =
-            (ProcessRelay::new(None), ProcessRelay::new(Some(of_middle)));
-        oldest.hand_over(Link::new(newer_of_oldest));
-        middle.hand_over(Link::new(newer_of_middle));
-        [ProcessRelay::new(Some(of_newest)), middle, oldest]
+    fn now() -> Instant {
+        quiche::clock::now()
     }
 
-    /// Lets a worker relay a datagram that it does not know. Returns whether it keeps it.
-    fn turn(worker: &mut ProcessRelay, expected: DatagramSource) -> bool {
+    /// Returns a packet of a connection of this generation.
+    fn packet_of(generation: u8) -> Vec<u8> {
+        let origin = Origin { worker: 0, generation };
+        let id = ConnectionIdGenerator::new(origin, shared(&[ONE])).connection_id().unwrap();
+        [&[0x40], &*id.as_quic(), b"x"].concat()
+    }
+
+    /// Lets the newest process hand over to one more.
+    fn hand_over(relays: &mut Vec<ProcessRelay>) {
+        let generation = relays.len() as u8 - 1;
+        let old = relays.last_mut().unwrap();
+        let (own, other): (Link, OwnedFd) = Link::pair().unwrap();
+        old.hand_over(own);
+        let older = old.older.iter().map(|older| older.process.try_clone().unwrap());
+        let this = OlderProcess { generation, link: Link::new(other) };
+        let new = ProcessRelay::new(std::iter::once(this).chain(older));
+        relays.push(new);
+    }
+
+    /// Returns the relays of four processes, the oldest first.
+    fn four() -> Vec<ProcessRelay> {
+        let mut relays = vec![ProcessRelay::default()];
+        (0..3).for_each(|_| hand_over(&mut relays));
+        relays
+    }
+
+    /// Receives one datagram. Returns its source.
+    fn receive(relay: &mut ProcessRelay, expected: &[u8]) -> DatagramSource {
         let mut buffer = [0; 100];
-        let (source, info, datagram) = worker.next(&mut buffer).unwrap();
-        assert_eq!((source, &*datagram), (expected, &b"x"[..]));
-        assert!(worker.next(&mut [0; 100]).is_none());
-        !worker.forward(source, info, datagram)
+        let relayed = relay.next(&mut buffer);
+        let Some(Relayed::Datagram(source, _, datagram)) = relayed else { panic!("{relayed:?}") };
+        assert_eq!(datagram, expected);
+        source
+    }
+
+    /// Receives a datagram of no connection there, and relays it. Returns whether it is kept.
+    fn keeps(relay: &mut ProcessRelay, expected: &[u8]) -> bool {
+        let source = receive(relay, expected);
+        !relay.forward(source, info(), expected, now())
+    }
+
+    fn has_nothing(relay: &mut ProcessRelay) -> bool {
+        relay.next(&mut [0; 100]).is_none()
     }
 
     #[test]
-    fn unknown_datagram_returns_to_the_newest_process() {
-        let [mut newest, mut middle, mut oldest] = three();
-        assert!(newest.forward(DatagramSource::Socket, info(), b"x"));
-        assert!(!turn(&mut middle, DatagramSource::Newer));
-        assert!(!turn(&mut oldest, DatagramSource::Newer));
-        assert!(!turn(&mut middle, DatagramSource::Older));
-        assert!(turn(&mut newest, DatagramSource::Older));
+    fn packet_goes_to_the_generation_it_names() {
+        let mut relays = four();
+        for generation in 0..3 {
+            let packet = packet_of(generation);
+            assert!(relays[3].forward(DatagramSource::Socket, info(), &packet, now()));
+            let there = &mut relays[usize::from(generation)];
+            assert_eq!(receive(there, &packet), DatagramSource::Newer);
+            assert!(relays.iter_mut().all(has_nothing));
+        }
+        for generation in [3, 4, 255] {
+            let packet = packet_of(generation);
+            assert!(!relays[3].forward(DatagramSource::Socket, info(), &packet, now()));
+        }
     }
 
     #[test]
-    fn dead_process_is_left_out() {
-        let [mut newest, mut middle, oldest] = three();
-        drop(oldest);
-        assert!(newest.forward(DatagramSource::Socket, info(), b"x"));
-        assert!(!turn(&mut middle, DatagramSource::Newer));
-        assert!(turn(&mut newest, DatagramSource::Older));
-        drop(middle);
-        assert!(!newest.forward(DatagramSource::Socket, info(), b"x"));
+    fn first_packet_returns_to_the_newest_process() {
+        let mut relays = four();
+        assert!(relays[3].forward(DatagramSource::Socket, info(), INITIAL, now()));
+        for older in [2, 1] {
+            assert!(!keeps(&mut relays[older], INITIAL));
+            assert!(!keeps(&mut relays[3], INITIAL));
+        }
+        assert!(!keeps(&mut relays[0], INITIAL));
+        assert!(keeps(&mut relays[3], INITIAL));
     }
 
     #[test]
-    fn older_process_keeps_nothing_when_the_newer_dies() {
-        let [newest, middle, mut oldest] = three();
-        drop((newest, middle));
-        assert!(oldest.forward(DatagramSource::Newer, info(), b"x"));
+    fn stopped_process_is_not_waited_for() {
+        let mut relays = four();
+        let start = now();
+        let forward = |relays: &mut Vec<ProcessRelay>, after| {
+            assert!(relays[3].forward(DatagramSource::Socket, info(), INITIAL, start + after));
+        };
+        forward(&mut relays, Duration::ZERO);
+        forward(&mut relays, RESPONSE_TIMEOUT / 2);
+        forward(&mut relays, RESPONSE_TIMEOUT);
+        assert_eq!(receive(&mut relays[1], INITIAL), DatagramSource::Newer);
+        assert!(has_nothing(&mut relays[1]));
+
+        // Both of these respond: one has a connection.
+        relays[1].on_known(DatagramSource::Newer, INITIAL);
+        assert_eq!(receive(&mut relays[2], INITIAL), DatagramSource::Newer);
+        relays[2].on_known(DatagramSource::Newer, INITIAL);
+        assert!(has_nothing(&mut relays[3]));
+        receive(&mut relays[2], INITIAL);
+        forward(&mut relays, 2 * RESPONSE_TIMEOUT);
+        receive(&mut relays[2], INITIAL);
+        assert!(has_nothing(&mut relays[1]));
+    }
+
+    #[test]
+    fn process_serves_again_when_all_newer_ones_end() {
+        let mut relays = four();
+        // Whichever order the others end in.
+        relays.remove(2);
+        assert!(has_nothing(&mut relays[1]) && has_nothing(&mut relays[0]));
+        relays.remove(2);
+        assert!(has_nothing(&mut relays[0]));
+        assert_eq!(relays[1].next(&mut [0; 100]), Some(Relayed::NewerEnded));
+        assert!(has_nothing(&mut relays[1]));
+
+        let packet = packet_of(0);
+        assert!(relays[1].forward(DatagramSource::Socket, info(), &packet, now()));
+        assert_eq!(receive(&mut relays[0], &packet), DatagramSource::Newer);
+        relays.remove(1);
+        assert_eq!(relays[0].next(&mut [0; 100]), Some(Relayed::NewerEnded));
+        assert!(!relays[0].forward(DatagramSource::Socket, info(), INITIAL, now()));
     }
 }

@@ -44,6 +44,19 @@ impl ShutdownBarrier {
         }
         self.group.busy.load(Ordering::Acquire) == 0
     }
+
+    /// Takes back that this worker is ready to end. Returns whether it did: otherwise all workers
+    /// are ending.
+    pub fn withdraw(&mut self) -> bool {
+        if !self.is_ready {
+            return true;
+        }
+        let raise = |busy| (busy > 0).then_some(busy + 1);
+        let withdrawn =
+            self.group.busy.fetch_update(Ordering::AcqRel, Ordering::Acquire, raise).is_ok();
+        self.is_ready = !withdrawn;
+        withdrawn
+    }
 }
 
 #[cfg(test)]
@@ -65,9 +78,12 @@ mod tests {
             !events.is_empty()
         };
         assert!(!workers[0].is_complete() && !workers[0].is_complete());
+        assert!(workers[0].withdraw() && workers[1].withdraw());
+        assert!(!workers[1].is_complete() && !is_woken());
+        assert!(workers[1].withdraw() && !workers[0].is_complete());
         assert!(!is_woken());
         assert!(workers[1].is_complete());
         assert!(is_woken());
-        assert!(workers[0].is_complete());
+        assert!(workers[0].is_complete() && !workers[0].withdraw());
     }
 }

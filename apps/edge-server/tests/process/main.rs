@@ -14,4 +14,5 @@ mod serving;
 mod store_faults;
 mod support;
 mod takeover;
+mod takeover_search;
 mod workers;

@@ -10,9 +10,6 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::thread;
 
-use rustix::process::Pid;
-use rustix::process::Signal;
-
 use crate::support::client::UdpClient;
 use crate::support::client::H3_NO_ERROR;
 use crate::support::lab::emulate;
@@ -24,19 +21,19 @@ use crate::support::process::Running;
 const CONNECTIONS: &str = "edge_server_connections_total";
 
 /// More than the transport takes at once.
-const LONG: &str = "/bytes/30000000";
-const LONG_BYTES: usize = 30_000_000;
+pub const LONG: &str = "/bytes/30000000";
+pub const LONG_BYTES: usize = 30_000_000;
 
 /// Servers that take over from one another.
-struct Line {
+pub struct Line {
     dir: tempfile::TempDir,
-    address: SocketAddr,
-    metrics: SocketAddr,
+    pub address: SocketAddr,
+    pub metrics: SocketAddr,
 }
 
 impl Line {
     /// The first server of one.
-    fn begin() -> (Self, Running) {
+    pub fn begin() -> (Self, Running) {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("secrets"), "5e".repeat(32)).unwrap();
         let any = "127.0.0.1:0".parse().unwrap();
@@ -48,14 +45,14 @@ impl Line {
     }
 
     /// The next server, once it has taken over.
-    fn succeed(&self) -> Running {
+    pub fn succeed(&self) -> Running {
         let mut server = Running::start(&mut self.command());
         server.wait_for("took over");
         assert_eq!(server.address(), self.address);
         server
     }
 
-    fn command(&self) -> Command {
+    pub fn command(&self) -> Command {
         let path = |name| self.dir.path().join(name).to_str().unwrap().to_owned();
         let (listen, metrics) = (self.address.to_string(), self.metrics.to_string());
         let (root, socket, secrets) = (path(""), path("takeover.sock"), path("secrets"));
@@ -68,7 +65,7 @@ impl Line {
 }
 
 /// A client's whole life. Returns how many bytes came.
-fn get(address: SocketAddr, bytes: usize) -> usize {
+pub fn get(address: SocketAddr, bytes: usize) -> usize {
     let mut client = UdpClient::connect(address);
     let response = client.get(&format!("/bytes/{bytes}"));
     client.close();
@@ -188,10 +185,58 @@ fn takeover_tells_clients_of_a_dead_server() {
     let download = client.request("GET", LONG);
     client.receive(download, 1);
     let _new = line.succeed();
-    let pid = Pid::from_raw(old.id() as i32).unwrap();
-    rustix::process::kill_process(pid, Signal::KILL).unwrap();
-    old.end();
+    old.kill();
     assert!(client.is_reset());
+}
+
+// Also at once, before it has served anybody.
+#[test]
+fn old_server_serves_again_when_the_new_one_dies() {
+    let (line, mut old) = Line::begin();
+    let mut client = UdpClient::connect(line.address);
+    let download = client.request("GET", LONG);
+    client.receive(download, 1);
+    for deaths in 0..3 {
+        line.succeed().kill();
+        old.wait_for_another("serving again", deaths);
+        assert_eq!(get(line.address, 5), 5);
+        assert!(metrics::page(line.metrics, "/readyz").ends_with("ready\n"));
+    }
+    let mut new = line.succeed();
+    assert_eq!(client.response(download).body.len(), LONG_BYTES);
+    assert_eq!(client.closed(), H3_NO_ERROR);
+    assert!(old.end().0.success());
+    assert_eq!(get(line.address, 5), 5);
+    assert!(new.stop().success());
+}
+
+#[test]
+fn server_told_to_end_serves_its_clients_when_the_new_one_dies() {
+    let (line, mut old) = Line::begin();
+    let mut client = UdpClient::connect(line.address);
+    let download = client.request("GET", LONG);
+    client.receive(download, 1);
+    let mut new = line.succeed();
+    old.ask_to_drain();
+    new.kill();
+    old.wait_for("serving again");
+    assert!(!metrics::page(line.metrics, "/readyz").ends_with("ready\n"));
+    assert_eq!(client.response(download).body.len(), LONG_BYTES);
+    assert!(old.end().0.success());
+}
+
+#[test]
+fn oldest_server_outlives_an_idle_one_between() {
+    let (line, mut oldest) = Line::begin();
+    let mut client = UdpClient::connect(line.address);
+    let download = client.request("GET", LONG);
+    client.receive(download, 1);
+    let mut middle = line.succeed();
+    let mut newest = line.succeed();
+    assert!(middle.end().0.success());
+    assert_eq!(client.response(download).body.len(), LONG_BYTES);
+    assert!(oldest.end().0.success());
+    assert!(newest.stop().success());
 }
 
 #[test]

@@ -39,6 +39,7 @@ fn draw(id: &Cid) -> f64 {
 mod tests {
     use super::*;
     use crate::quic::connection_id::ConnectionIdGenerator;
+    use crate::quic::connection_id::Origin;
     use crate::quic::secrets::tests::shared;
     use crate::quic::secrets::tests::ONE;
 
@@ -50,7 +51,7 @@ mod tests {
     #[test]
     fn sampled_share_matches_rate() {
         const CONNECTIONS: usize = 10_000;
-        let generator = ConnectionIdGenerator::new(7, shared(&[ONE]));
+        let generator = ConnectionIdGenerator::new(Origin::default(), shared(&[ONE]));
         let ids: Vec<_> = (0..CONNECTIONS).map(|_| generator.connection_id().unwrap()).collect();
         for (rate, at_least, at_most) in
             [(0.0, 0, 0), (0.1, 800, 1200), (0.5, 4700, 5300), (1.0, CONNECTIONS, CONNECTIONS)]

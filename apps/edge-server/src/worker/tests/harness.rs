@@ -43,12 +43,14 @@ use crate::content::read_pool::ReadQueue;
 use crate::net::route::AddressPair;
 use crate::net::route::PacketSink;
 use crate::quic::certificate::Certificates;
+use crate::quic::connection_id::Origin;
 use crate::quic::secrets;
 use crate::quic::secrets::SharedSecrets;
 use crate::resume::store::StoreClient;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::access_log::LogMessage;
 use crate::telemetry::metrics::Metrics;
+use crate::worker::drain::DrainReason;
 use crate::worker::settings::WorkerConfig;
 use crate::worker::Worker;
 use crate::worker::WorkerServices;
@@ -314,7 +316,7 @@ impl Server {
 
     /// Asks the server to end, as SIGTERM does.
     pub fn drain(&self) {
-        self.with_worker(Worker::drain);
+        self.with_worker(|worker| worker.drain(DrainReason::Ordered));
         self.lab.settle();
     }
 
@@ -627,7 +629,8 @@ impl ServerState {
             access_log,
             limiter: ConnectionLimiter::new(PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 }),
         };
-        let worker = Worker::new(0, cli, worker_config(&config, &secrets), services);
+        let worker =
+            Worker::new(Origin::default(), cli, worker_config(&config, &secrets), services);
         let log_messages = log_messages.map(|messages| (messages, cli.access_log_format));
         Self {
             address,

@@ -14,6 +14,7 @@ use std::process::ExitStatus;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::PoisonError;
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -130,6 +131,22 @@ impl Running {
         self.signal(Signal::HUP);
     }
 
+    /// Sends SIGKILL, and waits for its end.
+    pub fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.end();
+    }
+
+    /// Sends SIGSTOP.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Sends SIGCONT.
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
     fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.id() as i32).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
@@ -154,6 +171,10 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if thread::panicking() {
+            let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+            eprintln!("process {} said {said:#?}", self.id());
+        }
     }
 }
 
