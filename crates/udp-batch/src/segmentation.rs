@@ -1,6 +1,7 @@
 //! Segmentation offload (GSO) of one socket: how many datagrams a send may carry.
 
-use std::cell::Cell;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Datagrams that are sent singly after a failure, before a send carries several again: one failed
 /// system call in so many does not matter, and a server recovers within a second or so.
@@ -11,13 +12,13 @@ const SINGLE_SENDS: u32 = 10_000;
 #[derive(Debug)]
 pub struct Segmentation {
     datagrams_offered: usize,
-    single_sends_left: Cell<u32>,
+    single_sends_left: AtomicU32,
 }
 
 impl Segmentation {
     /// Starts with what the kernel offers.
     pub fn new(datagrams_offered: usize) -> Self {
-        Self { datagrams_offered, single_sends_left: Cell::new(0) }
+        Self { datagrams_offered, single_sends_left: AtomicU32::new(0) }
     }
 
     /// Returns the number of datagrams in one send that the kernel offers.
@@ -27,7 +28,7 @@ impl Segmentation {
 
     /// Returns the maximum number of datagrams in one send.
     pub fn datagrams_max(&self) -> usize {
-        match self.single_sends_left.get() {
+        match self.single_sends_left.load(Relaxed) {
             0 => self.datagrams_offered,
             _ => 1,
         }
@@ -35,12 +36,13 @@ impl Segmentation {
 
     /// Registers a send of one datagram.
     pub fn on_single_send(&self) {
-        self.single_sends_left.set(self.single_sends_left.get().saturating_sub(1));
+        let lower = |left: u32| left.checked_sub(1);
+        let _ = self.single_sends_left.fetch_update(Relaxed, Relaxed, lower);
     }
 
     /// Registers that the device refused a send of several datagrams and accepted one alone.
     pub fn on_refusal(&self) {
-        self.single_sends_left.set(SINGLE_SENDS);
+        self.single_sends_left.store(SINGLE_SENDS, Relaxed);
     }
 }
 

@@ -1,6 +1,5 @@
 //! UDP socket: non-blocking, with many datagrams in each send.
 
-use std::cell::RefCell;
 use std::io;
 use std::io::IoSliceMut;
 use std::net::IpAddr;
@@ -10,6 +9,9 @@ use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::fd::BorrowedFd;
 use std::os::fd::RawFd;
+use std::sync::PoisonError;
+use std::sync::RwLock;
+use std::sync::RwLockReadGuard;
 
 use quinn_udp::EcnCodepoint;
 use quinn_udp::RecvMeta;
@@ -27,7 +29,7 @@ use crate::segmentation::Segmentation;
 #[derive(Debug)]
 pub struct Socket {
     udp: UdpSocket,
-    state: RefCell<UdpSocketState>,
+    state: RwLock<UdpSocketState>,
     segmentation: Segmentation,
     local: SocketAddr,
 }
@@ -161,16 +163,20 @@ impl Socket {
         if transmit.segment_size.is_none() {
             self.segmentation.on_single_send();
         }
-        self.state.borrow().try_send((&self.udp).into(), transmit)
+        self.state().try_send((&self.udp).into(), transmit)
+    }
+
+    fn state(&self) -> RwLockReadGuard<'_, UdpSocketState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Renews a state that neither segments nor marks any more, because an error may have come of
     /// these options. Most come of a destination. Returns whether the state was such a one.
     fn renew_state(&self) -> io::Result<bool> {
-        let has_given_up =
-            self.state.borrow().max_gso_segments() < self.segmentation.datagrams_offered();
+        let has_given_up = self.state().max_gso_segments() < self.segmentation.datagrams_offered();
         if has_given_up {
-            *self.state.borrow_mut() = UdpSocketState::new((&self.udp).into())?;
+            let renewed = UdpSocketState::new((&self.udp).into())?;
+            *self.state.write().unwrap_or_else(PoisonError::into_inner) = renewed;
         }
         Ok(has_given_up)
     }
@@ -181,7 +187,7 @@ impl Socket {
         buffers: &mut [IoSliceMut<'_>],
         metas: &mut [RecvMeta],
     ) -> io::Result<usize> {
-        self.state.borrow().recv((&self.udp).into(), buffers, metas)
+        self.state().recv((&self.udp).into(), buffers, metas)
     }
 
     /// Returns the address that a datagram was sent to; `target` is what the kernel reported.
