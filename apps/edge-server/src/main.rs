@@ -20,12 +20,12 @@ use std::time::Duration;
 
 use anyhow::bail;
 use anyhow::Context;
-use command_line::Program;
 use log::warn;
 use path_store::StoreService;
 
 use crate::config::Config;
 use crate::config::OnOff;
+use crate::config::PROGRAM;
 use crate::resume::store;
 use crate::server::check;
 use crate::server::reload::Reloader;
@@ -42,8 +42,6 @@ use crate::telemetry::health::Health;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::qlog;
 
-const PROGRAM: Program = Program("edge-server");
-
 /// Timeout for writing the last observations to the store.
 const STORE_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -56,7 +54,7 @@ fn main() -> ExitCode {
     start_log();
 
     let result = match config.flags.check {
-        true => check::check(&config).map(|()| println!("ok")),
+        true => check::check(&config).map(|()| PROGRAM.print("ok\n")),
         false => run(args, &config),
     };
     match result {
@@ -74,15 +72,13 @@ fn start_log() {
 /// Prints notices about a configuration that works only in part.
 fn print_notices(config: &Config) {
     if config.certificate().is_none() {
-        eprintln!(
-            "edge-server: no --cert and --key: using a self-signed certificate, which clients \
-             reject unless they skip verification"
+        PROGRAM.say(
+            "no --cert and --key: using a self-signed certificate, which clients \
+             reject unless they skip verification",
         );
     }
     if config.flags.resume == OnOff::On && !config.flags.resumes() {
-        eprintln!(
-            "edge-server: this quiche has no Careful Resume: every connection begins in slow start"
-        );
+        PROGRAM.say("this quiche has no Careful Resume: every connection begins in slow start");
     }
 }
 
@@ -103,7 +99,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     });
     let admin = admin.transpose()?;
     if let Some(admin) = &admin {
-        eprintln!("edge-server: metrics at http://{}/metrics", admin.address);
+        PROGRAM.say(format_args!("metrics at http://{}/metrics", admin.address));
     }
     let access_log = cli.access_log.as_deref().map(|path| {
         AccessLog::start(path, cli.access_log_format, metrics.access_log_dropped.clone())
@@ -127,7 +123,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     follow.context("cannot start the signal thread")?;
     if let Some(old_process) = old_process {
         old_process.request_handover()?;
-        eprintln!("edge-server: took over");
+        PROGRAM.say("took over");
     }
     if let Some(takeover_listener) = takeover_listener {
         let Workers { generation, descriptors, .. } = workers;
@@ -135,7 +131,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
             TakeoverState { generation, workers: descriptors, commands, health, status: admin };
         takeover_listener.wait(takeover_state).context("cannot wait for the next process")?;
     }
-    eprintln!("edge-server: listening on {}", workers.address);
+    PROGRAM.say(format_args!("listening on {}", workers.address));
     server::run(workers.event_loops)?;
     if access_log.is_some_and(|log| !log.close()) {
         warn!("the last lines of the access log were not written in time");

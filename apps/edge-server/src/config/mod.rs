@@ -27,6 +27,7 @@ use clap::FromArgMatches;
 use clap::Parser;
 use clap::ValueEnum;
 use command_line::one_line;
+use command_line::Program;
 use command_line::Stop;
 use ipnet::IpNet;
 use quiche::careful_resume::AfterJump;
@@ -45,6 +46,9 @@ use crate::config::options::Setting;
 
 /// Largest `--path-lifetime`, in seconds: 30 days.
 const PATH_LIFETIME_MAX: i64 = 30 * 86_400;
+
+/// Name of the program in its messages.
+pub const PROGRAM: Program = Program("edge-server");
 
 /// Largest number of workers: a byte of a connection ID names one.
 pub const WORKERS_MAX: u16 = 256;
@@ -86,10 +90,11 @@ pub const RELOADED: [&str; 25] = [
 ];
 
 const AFTER_HELP: &str = "\
-SIGHUP reloads the configuration and certificates. SIGTERM drains: clients finish what
-they have requested, for up to --drain seconds. SIGINT closes every connection at once.
-A second SIGTERM or SIGINT ends the process immediately. What connections observed of
-their paths is saved in every case but the last.
+SIGHUP reloads the configuration and certificates, and reopens the access log; SIGUSR1
+only reopens the log. SIGTERM drains: clients finish what they have requested, for up to
+--drain seconds. SIGINT closes every connection at once. A second SIGTERM or SIGINT ends
+the process immediately. What connections observed of their paths is saved in every case
+but the last.
 
 RUST_LOG=debug logs what happens inside. Each option but --config and --check may also
 be set in the configuration file. More: docs/edge-server/.

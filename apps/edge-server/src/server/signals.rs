@@ -1,4 +1,4 @@
-//! Signal handling: SIGHUP reloads, SIGTERM drains, SIGINT stops.
+//! Signal handling: SIGHUP reloads, SIGUSR1 reopens the log, SIGTERM drains, SIGINT stops.
 
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -10,8 +10,10 @@ use log::warn;
 use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
+use signal_hook::consts::SIGUSR1;
 use signal_hook::iterator::Signals;
 
+use crate::config::PROGRAM;
 use crate::server::reload::Reloader;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::health::Health;
@@ -34,7 +36,7 @@ pub fn install() -> io::Result<SignalHandler> {
         signal_hook::flag::register_conditional_shutdown(signal, EXIT_FAILED.into(), now)?;
         signal_hook::flag::register(signal, Arc::clone(&stopping))?;
     }
-    Ok(SignalHandler(Signals::new([SIGHUP, SIGTERM, SIGINT])?))
+    Ok(SignalHandler(Signals::new([SIGHUP, SIGUSR1, SIGTERM, SIGINT])?))
 }
 
 impl SignalHandler {
@@ -52,19 +54,22 @@ impl SignalHandler {
     ) -> io::Result<()> {
         let follow = move || {
             for signal in self.0.forever() {
-                if signal != SIGHUP {
-                    health.drain();
-                }
+                let reopen_log = || access_log.iter().for_each(AccessLog::reopen);
                 match signal {
+                    SIGUSR1 => reopen_log(),
                     SIGHUP => {
-                        access_log.iter().for_each(AccessLog::reopen);
+                        reopen_log();
                         reload(&commands, &reloader);
                     }
                     SIGTERM => {
+                        health.drain();
                         let drain = || Command::Drain(DrainReason::Ordered);
                         commands.broadcast_and_wait(std::iter::repeat_with(drain))
                     }
-                    _ => commands.broadcast_and_wait(std::iter::repeat_with(|| Command::Stop)),
+                    _ => {
+                        health.drain();
+                        commands.broadcast_and_wait(std::iter::repeat_with(|| Command::Stop))
+                    }
                 }
             }
         };
@@ -79,7 +84,7 @@ fn reload(commands: &CommandSender, reloader: &Reloader) {
             commands.broadcast_and_wait(
                 configs.into_iter().map(|config| Command::Reload(Box::new(config))),
             );
-            eprintln!("edge-server: reloaded");
+            PROGRAM.say("reloaded");
         }
         Err(e) => warn!("cannot reload, nothing has changed: {e:#}"),
     }

@@ -41,6 +41,7 @@ use rustix::net::SendAncillaryMessage;
 use rustix::net::SendFlags;
 
 use crate::config::preflight;
+use crate::config::PROGRAM;
 use crate::net::process_link::Link;
 use crate::telemetry::admin::AdminListener;
 use crate::telemetry::health::Health;
@@ -189,7 +190,7 @@ impl TakeoverListener {
                 if newer_ended.recv().is_err() {
                     return;
                 }
-                eprintln!("edge-server: the newer server has ended; serving again");
+                PROGRAM.say("the newer server has ended; serving again");
                 takeover_state.serve_again();
                 let built = Self::build(&path);
                 listener = match built.and_then(|built| Ok(built.take_place().map(|()| built)?)) {
@@ -255,7 +256,7 @@ impl TakeoverState {
         }
         // It reads already, should it not hear that.
         let _ = stream.write_all(&[YOURS]);
-        eprintln!("edge-server: handed over");
+        PROGRAM.say("handed over");
         // Only now: a process without connections ends at once.
         let drain = || Command::Drain(DrainReason::HandedOver);
         self.commands.broadcast_and_wait(std::iter::repeat_with(drain));

@@ -1,5 +1,5 @@
-//! Admin listener: metrics, health and readiness over HTTP, served by a thread of its own to one
-//! client at a time.
+//! Admin listener: metrics, health and readiness over HTTP. Each client has a thread and little
+//! time, so that no slow one keeps an orchestrator from the health page.
 
 use std::io;
 use std::io::Read;
@@ -10,10 +10,13 @@ use std::net::TcpStream;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
+use std::time::Instant;
 
 use log::debug;
 use log::warn;
+use quiche::clock;
 use rustix::net;
 use rustix::net::sockopt;
 use rustix::net::AddressFamily;
@@ -25,8 +28,11 @@ use crate::telemetry::health::Health;
 use crate::telemetry::health::HealthState;
 use crate::telemetry::metrics::Metrics;
 
-/// Timeout of a read or write.
-const IO_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for a request and its response.
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Maximum number of clients at a time. Further ones are closed.
+const CLIENTS_MAX: usize = 32;
 
 /// Pause after an error of accept, such as no free file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(2);
@@ -57,6 +63,45 @@ pub struct AdminListener {
     server: AdminServer,
     listener: Arc<TcpListener>,
     closed: Arc<AtomicBool>,
+}
+
+/// Connection of a client, for the length of an exchange. Reads and writes fail after its end.
+struct HurriedStream {
+    stream: TcpStream,
+    until: Instant,
+}
+
+impl HurriedStream {
+    fn new(stream: TcpStream) -> Self {
+        Self { stream, until: clock::now() + EXCHANGE_TIMEOUT }
+    }
+
+    /// Returns the stream, whose next operation ends in time.
+    fn in_time(&mut self) -> io::Result<&mut TcpStream> {
+        let left = self.until.saturating_duration_since(clock::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.set_write_timeout(Some(left))?;
+        Ok(&mut self.stream)
+    }
+}
+
+impl Read for HurriedStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.in_time()?.read(buffer)
+    }
+}
+
+impl Write for HurriedStream {
+    fn write(&mut self, contents: &[u8]) -> io::Result<usize> {
+        self.in_time()?.write(contents)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.in_time()?.flush()
+    }
 }
 
 impl AdminListener {
@@ -96,7 +141,7 @@ impl AdminServer {
             let running = AdminListener { address, server, listener, closed };
             let (listener, closed) = (Arc::clone(&running.listener), Arc::clone(&running.closed));
             let serve = move || self.run(&closed, &listener);
-            std::thread::Builder::new().name("admin".into()).spawn(serve)?;
+            thread::Builder::new().name("admin".into()).spawn(serve)?;
             Ok(running)
         };
         start().map_err(|e: io::Error| {
@@ -105,27 +150,40 @@ impl AdminServer {
     }
 
     fn run(&self, closed: &AtomicBool, listener: &TcpListener) {
+        let clients = Arc::new(());
         for stream in listener.incoming() {
             match stream {
+                Ok(_) if Arc::strong_count(&clients) > CLIENTS_MAX => {
+                    debug!("admin listener: more than {CLIENTS_MAX} clients");
+                }
                 Ok(stream) => {
-                    if let Err(e) = self.respond(stream) {
-                        debug!("admin listener: {e}");
+                    let (server, client) = (self.clone(), Arc::clone(&clients));
+                    let respond = move || {
+                        if let Err(e) = server.respond(HurriedStream::new(stream)) {
+                            debug!("admin listener: {e}");
+                        }
+                        drop(client);
+                    };
+                    if let Err(e) =
+                        thread::Builder::new().name("admin-client".into()).spawn(respond)
+                    {
+                        warn!("admin listener: {e}");
                     }
                 }
                 Err(_) if closed.load(Ordering::Relaxed) => return,
                 Err(e) => {
                     warn!("admin listener: {e}");
-                    std::thread::sleep(ACCEPT_RETRY_DELAY);
+                    thread::sleep(ACCEPT_RETRY_DELAY);
                 }
             }
         }
     }
 
-    fn respond(&self, mut stream: TcpStream) -> io::Result<()> {
-        stream.set_read_timeout(Some(IO_TIMEOUT))?;
-        stream.set_write_timeout(Some(IO_TIMEOUT))?;
+    fn respond(&self, mut stream: HurriedStream) -> io::Result<()> {
         let request = read_request(&mut stream)?;
-        let (status, content_type, body) = match path_of(&request) {
+        let (method, path) = request_line(&request).unwrap_or_default();
+        let path = Some(path).filter(|_| ["GET", "HEAD"].contains(&method));
+        let (status, content_type, body) = match path {
             Some("/metrics" | "/") => (OK, OPEN_METRICS, self.metrics.page()),
             Some("/healthz") => self.health(),
             Some("/readyz") => self.readiness(),
@@ -133,7 +191,7 @@ impl AdminServer {
                 let paths = "not found; the pages are /metrics, /healthz and /readyz\n";
                 ("404 Not Found", PLAIN_TEXT, paths.to_owned())
             }
-            None => ("405 Method Not Allowed", PLAIN_TEXT, "use GET\n".to_owned()),
+            None => ("405 Method Not Allowed", PLAIN_TEXT, "use GET or HEAD\n".to_owned()),
         };
         let length = body.len();
         let head = format!(
@@ -141,6 +199,9 @@ impl AdminServer {
              Connection: close\r\n\r\n"
         );
         stream.write_all(head.as_bytes())?;
+        if method == "HEAD" {
+            return Ok(());
+        }
         stream.write_all(body.as_bytes())
     }
 
@@ -176,7 +237,7 @@ fn listen_shared(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Reads the head of a request, up to the size limit.
-fn read_request(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+fn read_request(stream: &mut HurriedStream) -> io::Result<Vec<u8>> {
     let mut request = Vec::new();
     let mut chunk = [0; 1024];
     while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST_BYTES_MAX {
@@ -188,12 +249,12 @@ fn read_request(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(request)
 }
 
-/// Returns the path of a GET request, without the query.
-fn path_of(request: &[u8]) -> Option<&str> {
+/// Returns the method of a request, and its path without the query.
+fn request_line(request: &[u8]) -> Option<(&str, &str)> {
     let line = request.split(|byte| *byte == b'\r').next()?;
     let (method, rest) = std::str::from_utf8(line).ok()?.split_once(' ')?;
     let target = rest.split(' ').next()?;
-    (method == "GET").then(|| target.split('?').next().unwrap_or(target))
+    Some((method, target.split('?').next().unwrap_or(target)))
 }
 
 #[cfg(test)]
@@ -231,6 +292,7 @@ mod tests {
             ("\r\n\r\n", "405"),
             ("GET /metrics?x=1 HTTP/1.1\r\n\r\n", "200"),
             ("GET /healthz HTTP/1.1\r\n\r\n", "200"),
+            ("HEAD /healthz HTTP/1.1\r\n\r\n", "200"),
             ("GET /readyz HTTP/1.1\r\n\r\n", "503"),
         ] {
             let response = fetch(at, request);
@@ -238,5 +300,23 @@ mod tests {
         }
         let error = admin_server().serve(at, false).map(drop).unwrap_err().to_string();
         assert!(error.contains(&at.to_string()) && error.contains("choose another"), "{error}");
+    }
+
+    #[test]
+    fn head_has_no_body() {
+        let at = admin_server().serve("127.0.0.1:0".parse().unwrap(), false).unwrap().address;
+        let response = fetch(at, "HEAD /metrics HTTP/1.1\r\n\r\n");
+        assert!(response.ends_with("\r\n\r\n") && !response.contains("Content-Length: 0"));
+    }
+
+    #[test]
+    fn slow_clients_do_not_delay_the_health_page() {
+        let at = admin_server().serve("127.0.0.1:0".parse().unwrap(), false).unwrap().address;
+        let mut slow: Vec<_> = (1..CLIENTS_MAX).map(|_| TcpStream::connect(at).unwrap()).collect();
+        slow.iter_mut().for_each(|stream| stream.write_all(b"GET /").unwrap());
+        assert!(fetch(at, "GET /healthz HTTP/1.1\r\n\r\n").ends_with("ok\n"));
+
+        let ended = |stream: &mut TcpStream| stream.read(&mut [0; 9]).is_ok_and(|read| read == 0);
+        assert!(slow.iter_mut().all(ended));
     }
 }

@@ -11,7 +11,7 @@ use crate::support::process::server_command;
 use crate::support::process::Running;
 
 #[test]
-fn access_log_file_is_reopened_upon_a_reload() {
+fn access_log_file_is_reopened_upon_signals() {
     let dir = tempfile::tempdir().unwrap();
     let (log, moved) = (dir.path().join("access.log"), dir.path().join("access.log.1"));
     let config = dir.path().join("edge.toml");
@@ -21,15 +21,20 @@ fn access_log_file_is_reopened_upon_a_reload() {
     let mut client = UdpClient::connect(address);
     client.get("/one");
     fs::rename(&log, &moved).unwrap();
+    server.ask_to_reopen_logs();
+    while !log.exists() {
+        client.get("/two");
+    }
+    fs::rename(&log, &moved).unwrap();
     // Whether or not there is something new to be read.
     fs::write(&config, "nonsense").unwrap();
     server.ask_to_reload();
     server.wait_for("cannot reload");
-    client.get("/two");
+    client.get("/three");
     client.close();
     assert!(server.stop().success());
     let text = fs::read_to_string(&log).unwrap();
-    assert!(text.lines().last().unwrap().contains(r#""path":"/two""#), "{text}");
+    assert!(text.lines().last().unwrap().contains(r#""path":"/three""#), "{text}");
     assert!(moved.exists());
 }
 

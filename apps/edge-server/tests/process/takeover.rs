@@ -210,6 +210,21 @@ fn old_server_serves_again_when_the_new_one_dies() {
     assert!(new.stop().success());
 }
 
+// As under a supervisor whose log collector has died.
+#[test]
+fn server_without_standard_error_reloads_and_hands_over() {
+    let (line, mut old) = Line::begin();
+    old.stop_listening();
+    for _ in 0..3 {
+        old.ask_to_reload();
+    }
+    assert_eq!(get(line.address, 5), 5);
+    let mut new = line.succeed();
+    assert!(old.end().0.success());
+    assert_eq!(get(line.address, 5), 5);
+    assert!(new.stop().success());
+}
+
 #[test]
 fn server_told_to_end_serves_its_clients_when_the_new_one_dies() {
     let (line, mut old) = Line::begin();

@@ -9,10 +9,14 @@ use std::io::BufWriter;
 use std::io::Write;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
 use std::sync::mpsc::sync_channel;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::Sender;
 use std::sync::mpsc::SyncSender;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -36,6 +40,9 @@ const STDOUT: &str = "-";
 #[derive(Clone)]
 pub struct AccessLog {
     queue: SyncSender<LogMessage>,
+
+    /// Set instead of a message, if the queue is full.
+    must_reopen: Arc<AtomicBool>,
     dropped: Counter,
 }
 
@@ -55,6 +62,7 @@ struct Writer {
     path: PathBuf,
     format: AccessLogFormat,
     output: BufWriter<Box<dyn Write + Send>>,
+    must_reopen: Arc<AtomicBool>,
     dropped: Counter,
 
     /// Whether an error was logged and no write has succeeded since.
@@ -72,7 +80,8 @@ impl AccessLog {
         let output = BufWriter::new(open(path).with_context(|| unwritable(path))?);
         let path = path.to_owned();
         let (log, messages) = Self::queue(dropped.clone());
-        let mut writer = Writer { path, format, output, dropped, warned: false };
+        let must_reopen = Arc::clone(&log.must_reopen);
+        let mut writer = Writer { path, format, output, must_reopen, dropped, warned: false };
         let run = move || writer.run(&messages);
         let thread = thread::Builder::new().name("access-log".into()).spawn(run);
         thread.context("cannot start the access log's thread")?;
@@ -82,7 +91,7 @@ impl AccessLog {
     /// Returns a log whose lines the caller takes.
     pub fn queue(dropped: Counter) -> (Self, Receiver<LogMessage>) {
         let (queue, messages) = sync_channel(QUEUE_MAX);
-        (Self { queue, dropped }, messages)
+        (Self { queue, must_reopen: Arc::default(), dropped }, messages)
     }
 
     /// Queues a line, or drops it if the queue is full.
@@ -92,15 +101,19 @@ impl AccessLog {
         }
     }
 
-    /// Reopens the file after a rotation.
+    /// Reopens the file after a rotation. Does not wait for a reader that stalls.
     pub fn reopen(&self) {
-        let _ = self.queue.send(LogMessage::Reopen);
+        if self.queue.try_send(LogMessage::Reopen).is_err() {
+            self.must_reopen.store(true, Ordering::Release);
+        }
     }
 
     /// Writes all queued lines. Returns whether that finished before the timeout.
     pub fn close(self) -> bool {
-        let (done, confirmation) = std::sync::mpsc::channel();
-        self.queue.send(LogMessage::Close(done)).is_ok()
+        let (done, confirmation) = channel();
+        let ask = move || self.queue.send(LogMessage::Close(done));
+        // The queue may be full, and its reader may stall.
+        thread::Builder::new().name("access-log-close".into()).spawn(ask).is_ok()
             && confirmation.recv_timeout(CLOSE_TIMEOUT).is_ok()
     }
 }
@@ -133,6 +146,9 @@ impl Writer {
         while let Ok(first) = messages.recv() {
             let mut next = Some(first);
             while let Some(queue) = next {
+                if self.must_reopen.swap(false, Ordering::Acquire) {
+                    self.reopen();
+                }
                 match queue {
                     LogMessage::Line(line) => self.write(&line),
                     LogMessage::Reopen => self.reopen(),

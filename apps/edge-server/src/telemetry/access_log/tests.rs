@@ -5,6 +5,9 @@ use crate::h3::exchanges::FinishedRequest;
 use crate::h3::exchanges::RequestSummary;
 use std::time::UNIX_EPOCH;
 
+use rustix::fs::FileType;
+use rustix::fs::Mode;
+
 fn line(path: &str) -> LogLine {
     let summary = RequestSummary { path: path.into(), ..Default::default() };
     let (started, duration) = (UNIX_EPOCH, Duration::ZERO);
@@ -59,11 +62,28 @@ fn failed_reopen_keeps_old_file() {
 #[test]
 fn full_queue_drops_and_counts_lines() {
     let (queue, _messages) = sync_channel(2);
-    let log = AccessLog { queue, dropped: Counter::default() };
+    let log = AccessLog { queue, must_reopen: Arc::default(), dropped: Counter::default() };
     for _ in 0..5 {
         log.write(line("/"));
     }
     assert_eq!(log.dropped.get(), 3);
+}
+
+/// A collector that hangs must not keep signals from being handled.
+#[test]
+fn stalled_reader_delays_neither_reopening_nor_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let reader = File::options().read(true).write(true).open(&pipe).unwrap();
+    let dropped = Counter::default();
+    let log = AccessLog::start(&pipe, AccessLogFormat::Json, dropped.clone()).unwrap();
+    while dropped.get() == 0 {
+        log.write(line("/"));
+    }
+    log.reopen();
+    assert!(!log.close());
+    drop(reader);
 }
 
 #[test]

@@ -12,6 +12,8 @@ use std::process::Child;
 use std::process::Command;
 use std::process::ExitStatus;
 use std::process::Stdio;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -29,6 +31,7 @@ const NAPS_MAX: usize = 2000;
 pub struct Running {
     child: Child,
     said: Arc<Mutex<Vec<String>>>,
+    is_heard: Arc<AtomicBool>,
     reader: Option<JoinHandle<()>>,
 }
 
@@ -50,12 +53,17 @@ impl Running {
         let said = Arc::new(Mutex::new(Vec::new()));
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let collected = Arc::clone(&said);
+        let is_heard = Arc::new(AtomicBool::new(true));
+        let heard = Arc::clone(&is_heard);
         let reader = thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
+                if !heard.load(Ordering::Relaxed) {
+                    return;
+                }
                 collected.lock().unwrap().push(line);
             }
         });
-        Self { child, said, reader: Some(reader) }
+        Self { child, said, is_heard, reader: Some(reader) }
     }
 
     /// Waits until it says where it listens.
@@ -110,6 +118,11 @@ impl Running {
         self.said.lock().unwrap().iter().filter(|line| line.contains(text)).count()
     }
 
+    /// Breaks the pipe of its standard error: nobody reads it from the next line on.
+    pub fn stop_listening(&mut self) {
+        self.is_heard.store(false, Ordering::Relaxed);
+    }
+
     /// Asks it to stop at once, and waits for its end.
     pub fn stop(&mut self) -> ExitStatus {
         self.ask_to_stop();
@@ -124,6 +137,11 @@ impl Running {
     /// Sends SIGTERM.
     pub fn ask_to_drain(&self) {
         self.signal(Signal::TERM);
+    }
+
+    /// Sends SIGUSR1.
+    pub fn ask_to_reopen_logs(&self) {
+        self.signal(Signal::USR1);
     }
 
     /// Sends SIGHUP.
