@@ -22,6 +22,10 @@ use anyhow::bail;
 use anyhow::Context;
 use log::warn;
 use path_store::StoreService;
+use rustix::process::getrlimit;
+use rustix::process::setrlimit;
+use rustix::process::Resource;
+use rustix::process::Rlimit;
 
 use crate::config::Config;
 use crate::config::OnOff;
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         Err(stop) => return PROGRAM.stop(&stop),
     };
     start_log();
+    raise_descriptor_limit();
 
     let result = match config.flags.check {
         true => check::check(&config).map(|()| PROGRAM.print("ok\n")),
@@ -67,6 +72,15 @@ fn main() -> ExitCode {
 fn start_log() {
     let filter = env_logger::Env::default().default_filter_or("edge_server=warn,path_store=warn");
     env_logger::Builder::from_env(filter).format_timestamp(None).init();
+}
+
+/// Raises the limit of open files as far as permitted: the default of most systems is meant for
+/// programs that use select(2).
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(e) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        warn!("cannot raise the limit of open files: {e}");
+    }
 }
 
 /// Prints notices about a configuration that works only in part.

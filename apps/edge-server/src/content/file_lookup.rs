@@ -7,7 +7,6 @@ use std::fs::Metadata;
 use std::io;
 use std::path::Path;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use percent_encoding::percent_decode_str;
@@ -135,7 +134,7 @@ fn represent(
     let sibling = accepted.iter().find_map(|coding| sibling(root, &relative, *coding));
     let (coding, metadata, file) = sibling.unwrap_or((None, metadata, file));
     let representation = Representation {
-        source: BodySource::File(Arc::new(file)),
+        source: BodySource::File(root.open_files().share(file, &metadata)),
         length: metadata.len(),
         content_type,
         coding,

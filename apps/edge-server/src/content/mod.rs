@@ -2,6 +2,7 @@
 
 pub mod file_lookup;
 pub mod hosts;
+pub mod open_files;
 pub mod read_pool;
 pub mod root;
 pub mod rules;
@@ -10,10 +11,12 @@ pub mod speedtest;
 use std::borrow::Cow;
 use std::io;
 use std::path::Path;
+use std::sync::Once;
 use std::time::SystemTime;
 
 use anyhow::Context;
 use log::debug;
+use log::warn;
 use rustix::io::Errno;
 
 use crate::config::file::Host;
@@ -98,7 +101,11 @@ impl VirtualHost {
             }
             Err(e) => {
                 debug!("{path}: {e}");
-                self.error_response(status_of(&e))
+                let status = status_of(&e);
+                if status == 503 {
+                    warn_of_descriptors(&e);
+                }
+                self.error_response(status)
             }
         }
     }
@@ -184,10 +191,19 @@ fn split(target: &str) -> (&str, &str) {
     target.split_at(end.unwrap_or(target.len()))
 }
 
+/// Warns once that requests fail for want of file descriptors.
+fn warn_of_descriptors(error: &io::Error) {
+    static WARNING: Once = Once::new();
+    WARNING.call_once(|| {
+        warn!("requests get 503: {error}; raise the limit of open files (LimitNOFILE, ulimit -n)");
+    });
+}
+
 fn status_of(error: &io::Error) -> u16 {
     match Errno::from_io_error(error) {
         Some(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP | Errno::NXIO) => 404,
         Some(Errno::ACCESS | Errno::PERM) => 403,
+        Some(Errno::MFILE | Errno::NFILE) => 503,
         _ => 500,
     }
 }

@@ -16,6 +16,8 @@ use rustix::fs::OFlags;
 use rustix::fs::ResolveFlags;
 use rustix::io::Errno;
 
+use crate::content::open_files::OpenFiles;
+
 /// Flags for files: without blocking on a named pipe or acquiring a controlling terminal.
 const READ: OFlags =
     OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
@@ -29,6 +31,7 @@ const TRAVERSE: OFlags =
 pub struct Root {
     folder: Arc<OwnedFd>,
     path: PathBuf,
+    open_files: Arc<OpenFiles>,
 }
 
 impl Root {
@@ -41,12 +44,17 @@ impl Root {
         let path = path.canonicalize()?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECTORY;
         let folder = rustix::fs::open(&path, flags, Mode::empty())?;
-        Ok(Self { folder: Arc::new(folder), path })
+        Ok(Self { folder: Arc::new(folder), path, open_files: Arc::default() })
     }
 
     /// Returns the folder's path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns the files that responses have open.
+    pub fn open_files(&self) -> &OpenFiles {
+        &self.open_files
     }
 
     /// Opens the file or folder at `relative`.

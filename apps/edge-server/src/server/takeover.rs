@@ -64,6 +64,9 @@ const LINKS_MAX: usize = 16;
 /// The socket, and the links.
 const DESCRIPTORS_MAX: usize = 1 + LINKS_MAX;
 
+/// Pause after a failure, such as no free file descriptors.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
+
 /// How long the other process may take for a step.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -214,7 +217,10 @@ impl TakeoverListener {
             let stream = self.listener.accept().map(|(stream, _)| stream);
             match stream.and_then(|stream| takeover_state.hand_over(stream)) {
                 Ok(newer_ended) => return newer_ended,
-                Err(e) => warn!("cannot hand over, still serving: {}", reason(&e)),
+                Err(e) => {
+                    warn!("cannot hand over, still serving: {}", reason(&e));
+                    thread::sleep(RETRY_DELAY);
+                }
             }
         }
     }

@@ -1,8 +1,14 @@
 //! Limits that memory and warnings show. The others are tested in memory:
 //! `worker/tests/limits.rs`.
 
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
 use crate::support::client::ClientLimits;
 use crate::support::client::UdpClient;
+use crate::support::process::server_command;
+use crate::support::process::Running;
 use crate::support::serve_measured;
 
 // Many files at a time, of which the client acknowledges nothing.
@@ -42,4 +48,56 @@ fn send_buffer_that_limits_jumps_is_warned_of() {
         let warning = format!("--send-buffer-max {send_buffer} limits what --max-jump 40000000");
         assert_eq!(server.count(&warning), warnings);
     }
+}
+
+const DESCRIPTORS: usize = 64;
+
+/// Serves `root` with a limit of open files.
+fn serve_with_few_descriptors(root: &Path) -> (Running, SocketAddr) {
+    let args = ["--listen", "127.0.0.1:0", "--workers", "1", "--root", root.to_str().unwrap()];
+    let server = server_command(&args);
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -n {DESCRIPTORS} && exec \"$@\""), "sh"]);
+    let mut server = Running::start(command.arg(server.get_program()).args(server.get_args()));
+    let address = server.address();
+    (server, address)
+}
+
+/// Requests as many files as the server allows, and takes hardly anything of them.
+fn hold(address: SocketAddr, path: impl Fn(u64) -> String) -> UdpClient {
+    let limits = ClientLimits { window_bytes: 100_000, ..ClientLimits::default() };
+    let mut client = UdpClient::connect_with(address, limits);
+    for number in 0..client.requests_left() {
+        client.request("GET", &path(number));
+    }
+    client.await_unanswered();
+    client
+}
+
+#[test]
+fn responses_with_one_file_share_a_descriptor() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("index.html"), "home").unwrap();
+    std::fs::write(dir.path().join("file"), vec![7; 3_000_000]).unwrap();
+    let (_server, address) = serve_with_few_descriptors(dir.path());
+    let holder = hold(address, |_| "/file".to_owned());
+    assert!(holder.requests_left() == 0);
+    assert_eq!(UdpClient::connect(address).get("/").body, b"home");
+}
+
+#[test]
+fn requests_without_a_descriptor_get_503() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("index.html"), "home").unwrap();
+    for number in 0..DESCRIPTORS {
+        std::fs::write(dir.path().join(number.to_string()), vec![7; 3_000_000]).unwrap();
+    }
+    let (mut server, address) = serve_with_few_descriptors(dir.path());
+    let mut holder = hold(address, |number| format!("/{number}"));
+    let mut client = UdpClient::connect(address);
+    assert_eq!(client.get("/").status(), "503");
+    server.wait_for("raise the limit of open files");
+    holder.close();
+    while client.get("/").body != b"home" {}
+    assert!(server.stop().success());
 }
