@@ -13,12 +13,12 @@ use std::sync::Weak;
 /// Device and inode.
 type FileId = (u64, u64);
 
-/// Files that responses have open.
+/// FileTable that responses have open.
 #[derive(Debug, Default)]
-pub struct OpenFiles(Mutex<Files>);
+pub struct OpenFiles(Mutex<FileTable>);
 
 #[derive(Debug, Default)]
-struct Files {
+struct FileTable {
     open: HashMap<FileId, Weak<File>>,
 
     /// Size of the table at which closed files are removed.
@@ -40,7 +40,7 @@ impl OpenFiles {
     }
 }
 
-impl Files {
+impl FileTable {
     /// Removes closed files, once the table has doubled since the last time.
     fn clean(&mut self) {
         if self.open.len() > self.cleaning_at {
