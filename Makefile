@@ -98,6 +98,9 @@ steps-check: setup ## Do the fork, with and without qlog, and the applications c
 check-each: setup ## Run the fork's tests after every patch, with and without qlog; TOPIC=20-careful-resume runs one topic
 	@sh scripts/check-each.sh
 
+check-fixes: setup ## Does each fix pass its tests alone on the release, and do they fail without it? PATCH=10-fixes/03 checks one
+	@sh scripts/check-fixes.sh
+
 fmt-check: quiche ## Is every file of ours formatted?
 	@sh scripts/fmt.sh --check
 
@@ -134,11 +137,12 @@ fuzz: setup quiche ## Coverage-guided fuzzing of packets, requests, configuratio
 fuzz-sim: build ## Run random scenarios, which must complete and violate no invariant; CASES=10000, at most TIME=1800 seconds
 	target/release/sim fuzz --cases $(or $(CASES),10000) --time $(or $(TIME),1800)
 
-check-long: build conformance-faults sim-faults mutants ## Plant faults and mutants, fuzz each target for a minute, compare debug with release builds, and run the benchmarks of emulator, pacing, store, flood and load (hours)
+check-long: build conformance-faults sim-faults mutants ## Plant faults and mutants, check each fix alone, fuzz each target for a minute, compare debug with release builds, and run the benchmarks of emulator, pacing, store, flood and load (hours)
 	@sh scripts/sim-repeats.sh $(LOCKED)
 	@sh scripts/fuzz.sh
 	@sh scripts/check-long.sh $(LOCKED)
 	@sh scripts/test-bisect.sh
+	@sh scripts/check-fixes.sh
 
 bench-store: setup quiche ## Measure what claims and records cost, by kind and size of the store (40 minutes); ARGS='--entries 1000,100000'
 	cargo bench -p path-store --bench store $(LOCKED) -- $(ARGS)
@@ -155,4 +159,4 @@ bench-load: build ## Serve 2,000 concurrent clients for two minutes over a path 
 engine-cost: setup quiche ## Count the instructions that Careful Resume costs without saved parameters (valgrind)
 	@sh scripts/engine-cost.sh $(LOCKED)
 
-.PHONY: bench-flood bench-load bench-server bench-store bisect bisect-history check-each check-long engine-cost evaluation export fuzz fuzz-sim help interop-paths setup build range-diff rebase speedtest quiche patches series steps-check fmt clean test test-interop check patches-check fmt-check docs-check layers-check names-check conformance-check conformance-faults depends lint mutants options sim-faults snapshot
+.PHONY: bench-flood bench-load bench-server bench-store bisect bisect-history check-each check-fixes check-long engine-cost evaluation export fuzz fuzz-sim help interop-paths setup build range-diff rebase speedtest quiche patches series steps-check fmt clean test test-interop check patches-check fmt-check docs-check layers-check names-check conformance-check conformance-faults depends lint mutants options sim-faults snapshot

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Tests of the commands that work on the whole series: check-each, bisect, rebase,
-# export, range-diff; cargo is a stand-in that reads quiche/src/lib.rs.
+# Tests of the commands that work on the whole series: check-each, check-fixes, bisect,
+# rebase, export, range-diff; cargo is a stand-in that reads quiche/src/lib.rs.
 # RUN is a line for the shell.
 # shellcheck disable=SC2016,SC2089,SC2090
 . "$(dirname "$0")/fork/testbed.sh"
 
 command_check_each() { sh scripts/check-each.sh "$@" 2>"$work/err"; }
+command_check_fixes() { sh scripts/check-fixes.sh 2>"$work/err"; }
 command_bisect() { BUILD=true sh scripts/bisect.sh >"$work/found" 2>"$work/err"; }
 command_bisect_history() { BUILD=true sh scripts/bisect-history.sh >"$work/found" 2>"$work/err"; }
 command_rebase() { sh scripts/rebase.sh 2>"$work/err"; }
@@ -113,6 +114,77 @@ test_check_each_runs_the_steps_of_one_topic() {
     says '20-careful-resume/01-pacing.patch: passed'
     export TOPIC=50-x
     refuses command_check_each 'TOPIC=50-x: patches/series has the topics 10-fixes 20-careful-resume'
+}
+
+# ---- make check-fixes ----
+
+# Adds 10-fixes/02 with a test module, and a cargo that runs its tests: one of two fails
+# without the fix, unless TESTS_PASS is set.
+make_fix() {
+    use_cargo
+    cat >"$work/bin/cargo" <<'END'
+#!/bin/sh
+echo "$*" >>"$CARGO_LOG"
+grep -q 'mod fixed_tests;' quiche/src/path.rs && [ -f quiche/src/path/fixed_tests.rs ] || exit 101
+case "$*" in *--no-run*) exit ;; esac
+if [ -z "${TESTS_PASS:-}" ] && ! grep -q 'path line 20, fixed' quiche/src/path.rs; then
+    echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'
+    exit 101
+fi
+echo 'test result: ok. 2 passed; 0 failed; 0 ignored'
+END
+    mkdir quiche/src/path
+    echo tests >quiche/src/path/fixed_tests.rs
+    edit src/path.rs 's/path line 7$/&\n#[cfg(test)]\nmod fixed_tests;/; s/path line 20/&, fixed/'
+    NEW=10-fixes/02-fixed patches
+    sed 's,^Tests: TODO,Tests: quiche/src/path/fixed_tests.rs,; s/TODO/none/' patches/10-fixes/02-fixed.patch >"$work/patch"
+    cp "$work/patch" patches/10-fixes/02-fixed.patch
+    export PATCH=10-fixes/02
+}
+
+test_check_fixes_runs_the_tests_with_the_fix_and_without() {
+    make_fix
+    command_check_fixes
+    mentions '10-fixes/02-fixed.patch: 1 of 2 tests pass without it'
+    [ "$(grep -c -- '--no-run$' "$CARGO_LOG")" -eq 2 ] || fail "$(cat "$CARGO_LOG")"
+    [ "$(grep -c -- '-- fixed_tests::$' "$CARGO_LOG")" -eq 2 ] || fail "$(cat "$CARGO_LOG")"
+    # The fix does not depend on 10-fixes/01, which adds this file.
+    [ ! -e target/fixes/tree/quiche/src/clock.rs ] || fail "clock.rs is there"
+}
+
+test_check_fixes_repeats_only_what_changed() {
+    make_fix
+    command_check_fixes
+    : >"$CARGO_LOG"
+    command_check_fixes
+    says '10-fixes/02-fixed.patch: passed'
+    [ ! -s "$CARGO_LOG" ] || fail "$(cat "$CARGO_LOG")"
+    echo 'more tests' >>quiche/src/path/fixed_tests.rs
+    command_check_fixes
+    [ "$(wc -l <"$CARGO_LOG")" -eq 4 ] || fail "$(cat "$CARGO_LOG")"
+}
+
+test_check_fixes_refuses_a_fix_without_a_failing_test() {
+    make_fix
+    export TESTS_PASS=1
+    if command_check_fixes; then fail "it passed"; fi
+    says_last 'error: patches/10-fixes/02-fixed.patch: its test passes without it'
+}
+
+test_check_fixes_refuses_a_fix_whose_test_fails_with_it() {
+    make_fix
+    edit src/path.rs 's/path line 20, fixed/path line 20, mended/'
+    PATCH=10-fixes/02 patches
+    if command_check_fixes; then fail "it passed"; fi
+    says_last 'error: patches/10-fixes/02-fixed.patch: its test fails with it'
+}
+
+test_check_fixes_wants_tests_that_the_patch_declares() {
+    use_cargo
+    export PATCH=10-fixes/01
+    refuses command_check_fixes 'patches/10-fixes/01-clock.patch must name files of quiche/src in Tests:, and declare each as a module'
+    export PATCH=20-careful-resume/01
+    refuses command_check_fixes 'PATCH=20-careful-resume/01: no patch of 10-fixes begins so'
 }
 
 # ---- make bisect ----

@@ -51,16 +51,11 @@ own_pages() { # HOOKS-TIP
 # all of our files, as in the working copy of a series that ends early; files that no
 # patch declares yet are unused.
 build_workspaces() { # TIP [all]
-    git ls-files -co --exclude-standard -- . ':!quiche' | existing "$root" >"$tmp/outside"
     : >"$tmp/own"
     if [ "${2:-}" = all ]; then
         git ls-files -co --exclude-standard quiche | sed 's,^quiche/,,' | existing "$root/quiche" >"$tmp/own"
     fi
-    rm -f "$tmp/index"
-    tr '\n' '\0' <"$tmp/outside" |
-        scratch_git -c core.fileMode=true --work-tree="$root" -C "$root" update-index --add -z --stdin
-    outside=$(scratch_git write-tree)
-
+    outside=$(outside_tree)
     step_names >"$tmp/names"
     fork_git rev-list --reverse "$1" >"$tmp/steps"
     commit=
@@ -68,12 +63,26 @@ build_workspaces() { # TIP [all]
     while read -r name; do
         number=$((number + 1))
         quiche=$(tree_with "$(sed -n "${number}p" "$tmp/steps")" "$tmp/own")
-        scratch_git read-tree "$outside"
-        scratch_git read-tree --prefix=quiche/ "$quiche"
         echo "$name" >"$tmp/message"
-        commit=$(fork_commit "$number" "$tmp/message" "$(scratch_git write-tree)" "$commit")
+        commit=$(fork_commit "$number" "$tmp/message" "$(workspace_tree "$outside" "$quiche")" "$commit")
     done <"$tmp/names"
     echo "$commit"
+}
+
+# Prints the tree of the working copy without quiche/.
+outside_tree() {
+    git ls-files -co --exclude-standard -- . ':!quiche' | existing "$root" >"$tmp/outside"
+    rm -f "$tmp/index"
+    tr '\n' '\0' <"$tmp/outside" |
+        scratch_git -c core.fileMode=true --work-tree="$root" -C "$root" update-index --add -z --stdin
+    scratch_git write-tree
+}
+
+# Prints the tree of the working copy with another quiche/.
+workspace_tree() { # OUTSIDE-TREE QUICHE-TREE
+    scratch_git read-tree "$1"
+    scratch_git read-tree --prefix=quiche/ "$2"
+    scratch_git write-tree
 }
 
 # Removes from a list the files that git tracks and that were deleted.

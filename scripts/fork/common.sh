@@ -117,6 +117,10 @@ patch_adds() { # FILE
     patch_header "$1" | sed -n 's/^Adds://p' | tr -s ' \t' '\n\n' | awk NF
 }
 
+patch_tests() { # FILE
+    patch_header "$1" | sed -n 's/^Tests://p' | tr -s ', \t' '\n\n\n' | awk NF
+}
+
 patch_message() { # FILE
     patch_header "$1" | sed '1s/^Subject: *//'
 }

@@ -27,7 +27,7 @@ check_header() { # PATCH
     if sed -n 's/^Forwarded: *//p' "$tmp/header" | grep -Evqx 'no|https://[^ ]+'; then
         complain "patches/$1 says in Forwarded: something else than no, or the https:// address of an issue or a pull request"
     fi
-    sed -n 's/^Tests: *//p' "$tmp/header" | tr -s ', ' '\n\n' | grep . >"$tmp/tests" || true
+    patch_tests "patches/$1" >"$tmp/tests"
     while read -r path; do
         git ls-files --error-unmatch "$path" >/dev/null 2>&1 || complain "patches/$1 says Tests: $path, which git does not track"
     done <"$tmp/tests"
