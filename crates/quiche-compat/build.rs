@@ -5,10 +5,9 @@
 const LIB: &str = "../../quiche/src/lib.rs";
 const HTTP: &str = "../../quiche/src/h3/mod.rs";
 const RECOVERY: &str = "../../quiche/src/recovery/mod.rs";
-const PATH_MTU: &str = "../../quiche/src/pmtud.rs";
 
 /// The hook, and the line by which its patch is known.
-const HOOKS: [(&str, &str, &str); 17] = [
+const HOOKS: [(&str, &str, &str); 16] = [
     ("clock", LIB, "pub mod clock;"),
     ("path_state", LIB, "pub use crate::recovery::path_state;"),
     ("careful_resume", LIB, "pub use crate::recovery::careful_resume;"),
@@ -23,8 +22,7 @@ const HOOKS: [(&str, &str, &str); 17] = [
     ("response_fast_path", HTTP, "mod response_fast_path;"),
     ("spurious_loss", LIB, "pub fn set_spurious_loss_evidence("),
     ("hystart_samples", LIB, "pub fn set_hystart_samples_per_ack("),
-    ("persistent_congestion", LIB, "pub fn set_persistent_congestion("),
-    ("packet_size", PATH_MTU, "mod packet_size;"),
+    ("pmtud_start_after", LIB, "pub fn set_pmtud_start_after("),
     ("initial_rtt", RECOVERY, "mod initial_rtt;"),
 ];
 

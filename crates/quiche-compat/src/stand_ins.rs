@@ -38,16 +38,12 @@ pub trait ConfigStandIns {
     #[cfg(not(hook = "hystart_samples"))]
     fn set_hystart_samples_per_ack(&mut self, _on: bool) {}
 
-    /// A loss is a loss.
-    #[cfg(not(hook = "persistent_congestion"))]
-    fn set_persistent_congestion(&mut self, _on: bool) {}
-
     /// A packet has one stream's data.
     #[cfg(not(hook = "coalesce_streams"))]
     fn set_coalesce_streams(&mut self, _on: bool) {}
 
     /// The path is probed at once.
-    #[cfg(not(hook = "packet_size"))]
+    #[cfg(not(hook = "pmtud_start_after"))]
     fn set_pmtud_start_after(&mut self, _bytes: u64) {}
 
     /// Slow start ends as upstream's does, or never.

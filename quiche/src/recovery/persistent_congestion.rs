@@ -1,22 +1,60 @@
-//! Persistent congestion: the answer of Reno and CUBIC (RFC 9002, 7.6.2).
+//! Persistent congestion of Reno and CUBIC (RFC 9002, 7.6).
 
 use super::*;
 use crate::recovery::MINIMUM_WINDOW_PACKETS;
 
-impl LegacyRecovery {
-    /// Answers persistent congestion, after the controller has answered the
-    /// loss.
-    pub(super) fn answer_persistent_congestion(
-        &mut self, epoch: Epoch, now: Instant,
-    ) {
-        let answers = self.answers_persistent_congestion;
+/// kPersistentCongestionThreshold (RFC 9002, 7.6.1).
+const PERSISTENT_CONGESTION_THRESHOLD: u32 = 3;
 
-        if !answers || !self.has_persistent_congestion(epoch) {
-            return;
+impl LegacyRecovery {
+    /// Whether packets sent over a long time were all lost. Considers their
+    /// packet number space alone, as RFC 9002, 7.6.2 allows.
+    pub(super) fn has_persistent_congestion(&self, epoch: Epoch) -> bool {
+        let duration = (self.pto() + self.rtt_stats.max_ack_delay)
+            * PERSISTENT_CONGESTION_THRESHOLD;
+        let sent_packets = &self.epochs[epoch].sent_packets;
+        let ends = sent_packets.front().zip(sent_packets.back());
+        let (Some((first, last)), Some(since)) =
+            (ends, self.rtt_stats.first_sampled)
+        else {
+            return false;
+        };
+
+        // The usual case.
+        let span = last.time_sent.saturating_duration_since(first.time_sent);
+        if span <= duration {
+            return false;
         }
 
-        // The path is unknown again: slow start from the minimum window up to
-        // the threshold of this loss.
+        let mut run_start: Option<Instant> = None;
+
+        for pkt in sent_packets {
+            if pkt.time_acked.is_some() {
+                run_start = None;
+            }
+
+            let counts = pkt.time_lost.is_some()
+                && pkt.time_acked.is_none()
+                && pkt.ack_eliciting
+                && !pkt.is_pmtud_probe
+                && pkt.time_sent >= since;
+
+            if counts {
+                let start = *run_start.get_or_insert(pkt.time_sent);
+
+                if pkt.time_sent.saturating_duration_since(start) > duration {
+                    return true;
+                }
+            }
+        }
+
+        false
+    }
+
+    /// Reduces the window to its minimum, after the controller has reduced it
+    /// for the loss. The path is unknown again: slow start follows, up to the
+    /// threshold of this loss.
+    pub(super) fn collapse_cwnd(&mut self) {
         let congestion = &mut self.congestion;
         let window = self.max_datagram_size * MINIMUM_WINDOW_PACKETS;
         congestion.congestion_window = window.min(congestion.congestion_window);
@@ -25,14 +63,5 @@ impl LegacyRecovery {
 
         // A spurious loss must not restore the window.
         (congestion.cc_ops.checkpoint)(congestion);
-
-        if let Some(resume) = self.careful_resume.as_mut() {
-            let ssthresh = self.congestion.ssthresh.get();
-            resume.settle_again(window, ssthresh, now);
-        }
     }
 }
-
-#[cfg(test)]
-#[path = "persistent_congestion_tests.rs"]
-mod tests;

@@ -105,7 +105,6 @@ impl Transport {
         quic.set_sws_avoidance(true);
         quic.set_spurious_loss_evidence(true);
         quic.set_hystart_samples_per_ack(true);
-        quic.set_persistent_congestion(true);
         quic.set_coalesce_streams(true);
         quic.set_cc_algorithm(match cli.cc {
             CongestionController::Cubic => CongestionControlAlgorithm::CUBIC,

@@ -20,9 +20,6 @@ pub(super) struct PendingAck {
     window_before: usize,
 }
 
-/// kPersistentCongestionThreshold (RFC 9002, 7.6.1).
-const PERSISTENT_CONGESTION_THRESHOLD: u32 = 3;
-
 #[path = "../overshoot/hooks.rs"]
 mod growth;
 
@@ -93,10 +90,8 @@ impl LegacyRecovery {
     ///
     /// [`careful_resume_after_ack()`]: LegacyRecovery::careful_resume_after_ack
     pub(super) fn careful_resume_on_acked(
-        &mut self, epoch: Epoch, bytes: usize, ack_delay: u64, now: Instant,
+        &mut self, epoch: Epoch, bytes: usize, ack_delay: u64,
     ) -> Option<PendingAck> {
-        self.first_rtt_sample.get_or_insert(now);
-
         if epoch != Epoch::Application {
             return None;
         }
@@ -254,8 +249,7 @@ impl LegacyRecovery {
 
     /// Tells Careful Resume and the controller of congestion.
     pub(super) fn on_congestion_event(
-        &mut self, epoch: Epoch, lost_bytes: usize, largest_lost: &Sent,
-        now: Instant,
+        &mut self, lost_bytes: usize, largest_lost: &Sent, now: Instant,
     ) {
         let c = self.careful_resume_conditions(now);
         let action =
@@ -290,61 +284,22 @@ impl LegacyRecovery {
         }
 
         self.apply(action);
-
-        if self.has_persistent_congestion(epoch) {
-            self.careful_resume_on_persistent_congestion(now);
-        }
     }
 
-    /// Whether packets sent over a long time were all lost (RFC 9002, 7.6).
-    /// Considers their packet number space alone, as 7.6.2 allows.
-    pub(super) fn has_persistent_congestion(&self, epoch: Epoch) -> bool {
-        let duration = (self.pto() + self.rtt_stats.max_ack_delay)
-            * PERSISTENT_CONGESTION_THRESHOLD;
-        let sent_packets = &self.epochs[epoch].sent_packets;
-        let ends = sent_packets.front().zip(sent_packets.back());
-        let (Some((first, last)), Some(since)) = (ends, self.first_rtt_sample)
-        else {
-            return false;
-        };
-
-        // The usual case.
-        let span = last.time_sent.saturating_duration_since(first.time_sent);
-        if span <= duration {
-            return false;
-        }
-
-        let mut run_start: Option<Instant> = None;
-
-        for pkt in sent_packets {
-            if pkt.time_acked.is_some() {
-                run_start = None;
-            }
-
-            let counts = pkt.time_lost.is_some()
-                && pkt.time_acked.is_none()
-                && pkt.ack_eliciting
-                && !pkt.is_pmtud_probe
-                && pkt.time_sent >= since;
-
-            if counts {
-                let start = *run_start.get_or_insert(pkt.time_sent);
-
-                if pkt.time_sent.saturating_duration_since(start) > duration {
-                    return true;
-                }
-            }
-        }
-
-        false
-    }
-
-    fn careful_resume_on_persistent_congestion(&mut self, now: Instant) {
+    /// Ends Careful Resume, after the controller has collapsed its window.
+    pub(super) fn careful_resume_on_persistent_congestion(
+        &mut self, now: Instant,
+    ) {
         let c = self.careful_resume_conditions(now);
 
         if let Some(resume) = self.careful_resume.as_mut() {
             let action = resume.on_persistent_congestion(&c);
             self.apply(action);
+        }
+
+        if let Some(resume) = self.careful_resume.as_mut() {
+            let ssthresh = self.congestion.ssthresh.get();
+            resume.settle_again(self.congestion.congestion_window, ssthresh, now);
         }
     }
 

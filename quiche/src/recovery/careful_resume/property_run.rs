@@ -80,6 +80,9 @@ pub(super) struct Run {
     /// The controller has seen no congestion since the retreat.
     is_after_retreat: bool,
     has_lost_after_retreat: bool,
+    /// Whether persistent congestion ended a jump. From then on the twin, which
+    /// learns of the jump's threshold after the ACK, is another sender.
+    pub(super) has_collapsed: bool,
     pub(super) seen: Vec<Seen>,
 }
 
@@ -125,6 +128,7 @@ impl Run {
             frozen: None,
             is_after_retreat: false,
             has_lost_after_retreat: false,
+            has_collapsed: false,
             seen: vec![],
         }
     }
@@ -286,11 +290,13 @@ impl Run {
     /// The twin handles an event that may have told of losses.
     fn lose(&mut self, report: &Report, event: impl FnOnce(&mut Recovery, bool)) {
         let (mut order, mut end) = (None, None);
+        let mut is_persistent = false;
         if report.lost_bytes > 0 {
             self.has_lost_after_retreat |= self.is_after_retreat;
             self.is_after_retreat = false;
             order = self.oracle.congested(Trigger::PacketLoss);
-            if self.is_persistent(report) {
+            is_persistent = self.is_persistent(report);
+            if is_persistent {
                 end = self.oracle.persistently_congested();
             }
         }
@@ -310,8 +316,16 @@ impl Run {
             let reacted = congestion.congestion_window;
             congestion.congestion_window = reacted.min(was);
         }
+        self.has_collapsed = is_persistent && (order.is_some() || end.is_some());
         self.obey(order);
         self.obey(end);
+        if is_persistent {
+            // The window collapses, and afterwards the ACK lets it grow.
+            let (_, ssthresh) = self.state_of(&self.twin);
+            for step in &mut self.oracle.steps {
+                step.state = Some((2 * MDS, ssthresh));
+            }
+        }
     }
 
     /// Whether the losses count as persistent; if RFC 9002 leaves it open, as
@@ -418,6 +432,9 @@ impl Run {
         let resume = self.engine.careful_resume().unwrap();
         let oracle = &self.oracle;
         check_eq!(resume.phase(), oracle.phase(), "phase");
+        if self.has_collapsed {
+            return Ok(());
+        }
         let (engine, twin) =
             (self.state_of(&self.engine), self.state_of(&self.twin));
         check_eq!(engine, twin, "congestion window and threshold");

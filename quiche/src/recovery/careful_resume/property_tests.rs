@@ -209,6 +209,9 @@ impl Case {
             for (i, event) in self.events.iter().enumerate() {
                 run.happen(*event)
                     .map_err(|why| format!("event {i}, {event:?}: {why}"))?;
+                if run.has_collapsed {
+                    break;
+                }
             }
             Ok(run.seen)
         });

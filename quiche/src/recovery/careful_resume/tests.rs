@@ -416,6 +416,36 @@ fn losses_over_a_long_time_end_careful_resume(
     assert_eq!(sender.triggers().last(), Some(&(phase, Some(trigger))));
 }
 
+/// F1: the event that ends Careful Resume tells the window after it.
+#[rstest]
+fn event_of_persistent_congestion_has_the_minimum_window(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::resumed(cc, 100);
+    for (packets, acked) in [(10, 10), (30, 20)] {
+        let first = sender.next;
+        sender.send(packets);
+        sender.wait(RTT);
+        for number in first..first + acked {
+            sender.ack(number..number + 1);
+        }
+    }
+    for (packets, rtts) in [(10, 5), (1, 5), (1, 2), (1, 1)] {
+        sender.send(packets);
+        sender.wait(RTT * rtts);
+    }
+    sender.ack(sender.next - 1..sender.next);
+
+    let resume = sender.recovery.careful_resume_mut().unwrap();
+    let mut events: Vec<_> = std::iter::from_fn(|| resume.next_event()).collect();
+    let end = events.pop().unwrap();
+    assert_eq!(end.trigger, Some(PersistentCongestion));
+    assert_eq!(end.congestion_window, 2 * MDS);
+    // Those before it keep theirs.
+    let jump = events.iter().find(|e| e.new == Unvalidated).unwrap();
+    assert_eq!(jump.congestion_window, 50 * MDS);
+}
+
 /// Vector 9: a mark behaves as a loss.
 #[rstest]
 #[case(Reconnaissance, Normal)]

@@ -1,21 +1,16 @@
-//! Packet sizes and probes while the path's MTU is sought.
+//! Packet sizes while the path's MTU is sought: the recovery counts in packets
+//! that are known to pass.
 
-use super::packet_size::BLACK_HOLE_TIMEOUTS;
-use crate::recovery::RecoveryOps;
+use super::*;
 use crate::test_utils::emit_flight;
 use crate::test_utils::process_flight;
 use crate::test_utils::Pipe;
-use crate::Config;
-use crate::RecvInfo;
-use crate::MIN_CLIENT_INITIAL_LEN;
-use rstest::rstest;
-use std::net::SocketAddr;
 
-const ROUNDS_MAX: usize = 200;
-const LARGEST: usize = 1400;
+pub(super) const ROUNDS_MAX: usize = 200;
+pub(super) const LARGEST: usize = 1400;
 const FIRST_WINDOW: usize = 10 * MIN_CLIENT_INITIAL_LEN;
 
-fn config(cc: &str) -> Config {
+pub(super) fn config(cc: &str) -> Config {
     let mut config = Pipe::default_config(cc).unwrap();
     config.set_initial_max_data(10_000_000);
     config.set_initial_max_stream_data_bidi_remote(10_000_000);
@@ -26,20 +21,22 @@ fn config(cc: &str) -> Config {
 }
 
 /// A server that looks for the MTU of the path to its client.
-struct MtuSearch {
-    pipe: Pipe,
+pub(super) struct MtuSearch {
+    pub(super) pipe: Pipe,
     /// The longest packet in bytes that passes.
-    path_mtu: usize,
+    pub(super) path_mtu: usize,
     /// Where the client's packets come from.
-    client: SocketAddr,
+    pub(super) client: SocketAddr,
     /// Bytes that the server's application has written, and that the client's
     /// has read.
-    written: usize,
-    received: usize,
+    pub(super) written: usize,
+    pub(super) received: usize,
 }
 
 impl MtuSearch {
-    fn new(mut client: Config, mut server: Config, path_mtu: usize) -> Self {
+    pub(super) fn new(
+        mut client: Config, mut server: Config, path_mtu: usize,
+    ) -> Self {
         server.discover_pmtu(true);
         let mut pipe =
             Pipe::with_client_and_server_config(&mut client, &mut server)
@@ -63,7 +60,7 @@ impl MtuSearch {
         }
     }
 
-    fn packet_size(&self) -> usize {
+    pub(super) fn packet_size(&self) -> usize {
         let path = self.pipe.server.paths.get_active().unwrap();
         path.recovery.max_datagram_size()
     }
@@ -74,7 +71,7 @@ impl MtuSearch {
 
     /// The server writes and sends what it can, which the client acknowledges.
     /// Returns the lengths of the server's packets.
-    fn round(&mut self, written: usize) -> Vec<usize> {
+    pub(super) fn round(&mut self, written: usize) -> Vec<usize> {
         let written = self.pipe.server.stream_send(1, &vec![7; written], false);
         self.written += written.unwrap_or(0);
         let sent = emit_flight(&mut self.pipe.server).unwrap_or_default();
@@ -102,7 +99,7 @@ impl MtuSearch {
 
     /// Sends until the path's MTU is known. Returns the longest packet's
     /// length.
-    fn find(&mut self) -> usize {
+    pub(super) fn find(&mut self) -> usize {
         let mut longest = 0;
         for _ in 0..ROUNDS_MAX {
             // Later packets reveal the loss of a probe.
@@ -115,7 +112,7 @@ impl MtuSearch {
         panic!("the MTU of {} has not been found", self.path_mtu);
     }
 
-    fn assert_found(&self, size: usize, case: &str) {
+    pub(super) fn assert_found(&self, size: usize, case: &str) {
         let stats = self.pipe.server.path_stats().find(|path| path.active);
         assert_eq!(self.packet_size(), size, "{case}");
         assert_eq!(stats.unwrap().pmtu, size, "{case}");
@@ -169,88 +166,5 @@ fn packet_size_is_known_whenever_discovery_starts() {
         assert_eq!(path.recovery.max_datagram_size(), size, "{is_on}");
         path.reinit_recovery(&server.recovery_config);
         assert_eq!(path.recovery.max_datagram_size(), size, "{is_on}");
-    }
-}
-
-// RFC 9000, 18.2.
-#[test]
-fn probe_is_limited_by_what_the_peer_receives() {
-    let mut client = config("cubic");
-    client.set_max_recv_udp_payload_size(1250);
-    let mut search = MtuSearch::new(client, config("cubic"), usize::MAX);
-    assert_eq!(search.find(), 1250);
-    search.assert_found(1250, "the peer's limit");
-}
-
-#[test]
-fn discovery_starts_after_the_configured_bytes() {
-    let mut server = config("cubic");
-    server.set_pmtud_start_after(20_000);
-    let mut search = MtuSearch::new(config("cubic"), server, LARGEST);
-    let mut sent = search.pipe.server.path_stats().next().unwrap().sent_bytes;
-    let mut sizes = Vec::new();
-    while !sizes.contains(&LARGEST) {
-        sent += sizes.iter().sum::<usize>() as u64;
-        sizes = search.round(1000);
-        assert!(sent < 20_000, "no probe in {sent} bytes");
-    }
-    let before = sizes.iter().take_while(|size| **size != LARGEST);
-    sent += before.sum::<usize>() as u64;
-    assert!(sent >= 20_000, "a probe after {sent} bytes");
-    search.assert_found(LARGEST, "started later");
-}
-
-// RFC 8899, 4.3.
-#[rstest]
-fn packets_are_short_again_after_a_black_hole(
-    #[values("cubic", "bbr2_gcongestion")] cc: &str,
-    #[values(true, false)] is_outage: bool,
-) {
-    let mut search = MtuSearch::new(config(cc), config(cc), LARGEST);
-    search.find();
-    // An outage passes nothing for a time. Otherwise short packets pass, and
-    // each ACK of one ends a series of timeouts.
-    search.path_mtu = if is_outage { 0 } else { 1250 };
-    search.round(20_000);
-    for _ in 0..ROUNDS_MAX {
-        let path = search.pipe.server.paths.get_active().unwrap();
-        let is_silent = path.recovery.pto_count() >= BLACK_HOLE_TIMEOUTS;
-        if is_silent {
-            search.path_mtu = 1250;
-        }
-        let sent = search.round(0);
-        let longest = sent.iter().max().filter(|_| is_silent);
-        assert!(longest <= Some(&MIN_CLIENT_INITIAL_LEN), "{cc} {sent:?}");
-        if sent.is_empty() && search.received < search.written {
-            let wait = search.pipe.server.timeout().unwrap();
-            std::thread::sleep(wait);
-            search.pipe.server.on_timeout();
-        }
-    }
-    assert_eq!(search.received, search.written, "{cc}");
-    search.find();
-    search.assert_found(1250, cc);
-}
-
-// RFC 9000, 14.2.
-#[test]
-fn discovery_starts_again_on_another_path() {
-    for next_mtu in [LARGEST, 1250] {
-        let mut search =
-            MtuSearch::new(config("cubic"), config("cubic"), LARGEST);
-        search.find();
-        search.path_mtu = next_mtu;
-        search.client.set_port(5000);
-        search
-            .pipe
-            .client
-            .stream_send(4, b"from elsewhere", false)
-            .unwrap();
-        search.round(0);
-        let path = search.pipe.server.paths.get_active().unwrap();
-        assert_eq!(path.peer_addr(), search.client);
-        search.assert_found(MIN_CLIENT_INITIAL_LEN, "on the new path");
-        search.find();
-        search.assert_found(next_mtu, "found on the new path");
     }
 }

@@ -1,30 +1,81 @@
-//! Persistent congestion: packets sent over a long time were all lost, or one
-//! of them was not. Windows are in packets.
+//! The window after persistent congestion: packets sent over a long time were
+//! all lost, or one of them was not. Windows are in packets.
 
-use std::time::Duration;
+use std::ops::Range;
 
-use crate::clock;
-use crate::path_state::PathState;
-use crate::recovery::careful_resume::test_sender::Sender;
-use crate::recovery::careful_resume::test_sender::MDS;
-use crate::recovery::careful_resume::test_sender::RTT;
-use crate::recovery::careful_resume::Phase;
-use crate::recovery::careful_resume::Trigger;
-use crate::recovery::RecoveryOps;
-use crate::CongestionControlAlgorithm;
+use super::*;
 use crate::CongestionControlAlgorithm::Reno;
 use crate::CongestionControlAlgorithm::CUBIC;
-use rstest::rstest;
+
+const MDS: usize = 1200;
+const RTT: Duration = Duration::from_millis(100);
+
+/// A sender whose time moves when told.
+struct TimedSender {
+    recovery: Recovery,
+    now: Instant,
+    /// The number of the next packet.
+    next: u64,
+}
+
+impl TimedSender {
+    fn new(cc: CongestionControlAlgorithm) -> Self {
+        let mut config = Config::new(crate::PROTOCOL_VERSION).unwrap();
+        config.set_cc_algorithm(cc);
+        config.set_max_send_udp_payload_size(MDS);
+        config.set_initial_congestion_window_packets(10);
+
+        TimedSender {
+            recovery: Recovery::new(&config),
+            now: Instant::now(),
+            next: 0,
+        }
+    }
+
+    fn send(&mut self, packets: usize) {
+        for _ in 0..packets {
+            let sent = test_utils::helper_packet_sent(self.next, self.now, MDS);
+            self.recovery.on_packet_sent(
+                sent,
+                packet::Epoch::Application,
+                HandshakeStatus::default(),
+                self.now,
+                "",
+            );
+            self.recovery.update_app_limited(false);
+            self.next += 1;
+        }
+    }
+
+    fn ack(&mut self, packets: Range<u64>) {
+        let mut ranges = RangeSet::default();
+        ranges.insert(packets);
+
+        self.recovery
+            .on_ack_received(
+                &ranges,
+                0,
+                packet::Epoch::Application,
+                HandshakeStatus::default(),
+                self.now,
+                None,
+                "",
+            )
+            .unwrap();
+    }
+
+    fn window(&self) -> usize {
+        self.recovery.cwnd() / MDS
+    }
+}
 
 /// Three times smoothed RTT and four times its variation, which 40 equal
 /// samples have all but taken away: a bit more than 300 ms.
 const DURATION: Duration = Duration::from_millis(310);
 
 /// Returns a sender with a window of 40 packets, none of them in flight.
-fn sender(cc: CongestionControlAlgorithm, answers: bool) -> Sender {
-    let mut config = config(cc);
-    config.set_persistent_congestion(answers);
-    let mut sender = Sender::of(&config);
+fn sender(cc: CongestionControlAlgorithm) -> TimedSender {
+    let mut sender = TimedSender::new(cc);
 
     for packets in [10, 20] {
         let first = sender.next;
@@ -45,22 +96,14 @@ fn sender(cc: CongestionControlAlgorithm, answers: bool) -> Sender {
 }
 
 /// Acknowledges these packets, each with an ACK of its own.
-fn ack_each(sender: &mut Sender, packets: std::ops::Range<u64>) {
+fn ack_each(sender: &mut TimedSender, packets: Range<u64>) {
     for number in packets {
         sender.ack(number..number + 1);
     }
 }
 
-fn ack_last(sender: &mut Sender) {
+fn ack_last(sender: &mut TimedSender) {
     sender.ack(sender.next - 1..sender.next);
-}
-
-fn config(cc: CongestionControlAlgorithm) -> crate::Config {
-    let mut config = crate::Config::new(crate::PROTOCOL_VERSION).unwrap();
-    config.set_cc_algorithm(cc);
-    config.set_max_send_udp_payload_size(MDS);
-    config.set_initial_congestion_window_packets(10);
-    config
 }
 
 /// Two packets, and one for the packet whose ACK tells of the loss.
@@ -68,7 +111,7 @@ const MINIMUM: usize = 3;
 
 /// Ten packets, one after half of `span`, one after all of it, and another one
 /// that arrives. Returns the number of the first.
-fn outage(sender: &mut Sender, span: Duration) -> u64 {
+fn outage(sender: &mut TimedSender, span: Duration) -> u64 {
     let first = sender.next;
     sender.send(10);
     sender.now += span / 2;
@@ -86,16 +129,12 @@ fn losses_over_a_long_time_leave_the_minimum(
 ) {
     let reduced = if cc == Reno { 20 } else { 28 };
 
-    for (answers, span, window) in [
-        (true, DURATION, MINIMUM),
-        (true, RTT * 3, reduced),
-        (false, DURATION, reduced),
-    ] {
-        let mut sender = sender(cc, answers);
+    for (span, window) in [(DURATION, MINIMUM), (RTT * 3, reduced)] {
+        let mut sender = sender(cc);
         outage(&mut sender, span);
         sender.now += RTT;
         ack_last(&mut sender);
-        assert_eq!(sender.window(), window, "{answers} {span:?}");
+        assert_eq!(sender.window(), window, "{span:?}");
     }
 }
 
@@ -111,7 +150,7 @@ fn ack_delay_extends_the_duration(
         (RTT * 3 + delay * 3, false),
         (DURATION + delay * 3, true),
     ] {
-        let mut sender = sender(cc, true);
+        let mut sender = sender(cc);
         sender.recovery.update_max_ack_delay(delay);
         outage(&mut sender, span);
         sender.now += RTT;
@@ -124,7 +163,7 @@ fn ack_delay_extends_the_duration(
 fn arrival_between_losses_prevents_it(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
-    let mut sender = sender(cc, true);
+    let mut sender = sender(cc);
     let first = outage(&mut sender, DURATION);
     sender.now += RTT;
     sender.ack(first + 10..first + 11);
@@ -137,7 +176,7 @@ fn arrival_between_losses_prevents_it(
 fn slow_start_follows_persistent_congestion(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
-    let mut sender = sender(cc, true);
+    let mut sender = sender(cc);
     outage(&mut sender, DURATION);
     sender.now += RTT;
     ack_last(&mut sender);
@@ -158,7 +197,7 @@ fn slow_start_follows_persistent_congestion(
 fn late_packet_does_not_restore_the_window(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
-    let mut sender = sender(cc, true);
+    let mut sender = sender(cc);
     let first = outage(&mut sender, DURATION);
     sender.now += RTT;
     ack_last(&mut sender);
@@ -166,48 +205,4 @@ fn late_packet_does_not_restore_the_window(
 
     ack_each(&mut sender, first..first + 12);
     assert_eq!(sender.window(), MINIMUM);
-}
-
-/// RFC 9959, 3.6: the event that ends Careful Resume tells the window after it.
-#[rstest]
-fn event_of_the_end_has_the_minimum_window(
-    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
-) {
-    let mut config = config(cc);
-    config.set_persistent_congestion(true);
-    config.set_careful_resume(Default::default()).unwrap();
-    let mut sender = Sender::of(&config);
-    let observed = clock::wall_now();
-    let saved = PathState {
-        saved_cwnd: 100 * MDS as u64,
-        saved_rtt: RTT,
-        observed,
-        expires: observed + Duration::from_secs(60),
-        limited: false,
-        validated: false,
-    };
-    let jump_before = sender.now + Duration::from_secs(10);
-    assert!(sender
-        .recovery
-        .careful_resume_from(saved, jump_before, sender.now));
-
-    for (packets, acked) in [(10, 10), (30, 20)] {
-        let first = sender.next;
-        sender.send(packets);
-        sender.now += RTT;
-        ack_each(&mut sender, first..first + acked);
-    }
-    // The variation of the RTT is still large.
-    outage(&mut sender, RTT * 10);
-    sender.now += RTT;
-    ack_last(&mut sender);
-
-    let resume = sender.recovery.careful_resume_mut().unwrap();
-    let mut events: Vec<_> = std::iter::from_fn(|| resume.next_event()).collect();
-    let end = events.pop().unwrap();
-    assert_eq!(end.trigger, Some(Trigger::PersistentCongestion));
-    assert_eq!(end.congestion_window, 2 * MDS);
-    // Those before it keep theirs.
-    let jump = events.iter().find(|e| e.new == Phase::Unvalidated).unwrap();
-    assert_eq!(jump.congestion_window, 50 * MDS);
 }

@@ -1,0 +1,49 @@
+//! Errors before the handshake is complete, of which the client is told
+//! (RFC 9000, 10.2.3).
+
+use super::*;
+use crate::test_utils::emit_flight;
+use crate::test_utils::encode_pkt;
+use crate::test_utils::process_flight;
+use crate::test_utils::Pipe;
+
+/// Delivers the server's packets. Returns the error that the client receives.
+fn error_at_client(pipe: &mut Pipe) -> Option<u64> {
+    let flight = emit_flight(&mut pipe.server).unwrap_or_default();
+    let _ = process_flight(&mut pipe.client, flight);
+    pipe.client.peer_error().map(|error| error.error_code)
+}
+
+#[test]
+fn client_is_told_of_an_error_in_its_first_packet() {
+    let mut pipe = Pipe::new("cubic").unwrap();
+    let mut packet = [0; 1500];
+    let frames = [
+        frame::Frame::HandshakeDone,
+        frame::Frame::Padding { len: 50 },
+    ];
+    let client = &mut pipe.client;
+    let len = encode_pkt(client, Type::Initial, &frames, &mut packet).unwrap();
+
+    let received = pipe.server_recv(&mut packet[..len]);
+    assert_eq!(received, Err(Error::InvalidPacket));
+    assert!(!pipe.server.is_closed());
+    let violation = WireErrorCode::ProtocolViolation as u64;
+    assert_eq!(error_at_client(&mut pipe), Some(violation));
+}
+
+// The server has all keys then, and the client those of Initial packets only.
+#[test]
+fn client_is_told_of_an_error_in_its_hello() {
+    let mut pipe = Pipe::new("cubic").unwrap();
+    pipe.client
+        .local_transport_params
+        .initial_source_connection_id = None;
+    pipe.client.encode_transport_params().unwrap();
+
+    let flight = emit_flight(&mut pipe.client).unwrap();
+    let received = process_flight(&mut pipe.server, flight);
+    assert_eq!(received, Err(Error::InvalidTransportParam));
+    let invalid = WireErrorCode::TransportParameterError as u64;
+    assert_eq!(error_at_client(&mut pipe), Some(invalid));
+}
