@@ -29,7 +29,7 @@ evaluation: build ## Simulate every scenario in virtual time, and report; docs/e
 quiche: ## Write the release and every patch to quiche/, or those up to TOPIC=20-careful-resume; FORCE=1 drops unexported edits
 	@sh scripts/quiche.sh
 
-patches: ## Export edited hooks to patches/; PATCH=10-fixes/03, NEW=30-options/12-subject, FILES='src/lib.rs'
+patches: ## Export edited hooks to patches/, each to the patch that owns its lines; PATCH=10-fixes/03, NEW=30-options/12-subject, FILES='src/lib.rs'
 	@sh scripts/patches.sh
 
 depends: ## Print the earlier patches that each patch needs to apply, for its Depends: (minutes); DIR=folder reads another series

@@ -1,6 +1,7 @@
 #!/bin/sh
-# make patches: exports the edits of upstream's files in quiche/ to patches/.
-#   PATCH=10-fixes/03          into that patch (by default the last one in quiche/)
+# make patches: exports the edits of upstream's files in quiche/ to patches/, each into
+# the patch that introduced the lines it changes.
+#   PATCH=10-fixes/03          into that patch, with lines of no patch; FORCE=1 with any
 #   NEW=30-options/12-subject  into a new patch at the end of that topic
 #   FILES='src/lib.rs …'       edits of these files only
 # An edit is merged into its patch and every later one; if it conflicts there,
@@ -10,6 +11,7 @@
 . scripts/fork/upstream.sh
 . scripts/fork/hooks.sh
 . scripts/fork/tree.sh
+. scripts/fork/owners.sh
 
 # Prints the tree that results from the edit BASE..EDITED of another tree.
 merge_edit() { # BASE EDITED ONTO PATCH [ADVICE]
@@ -30,11 +32,6 @@ conflicting_file() {
 
 # Prints the name in the series that PATCH abbreviates.
 chosen_patch() {
-    if [ -z "${PATCH:-}" ]; then
-        if [ -n "$held" ]; then sed -n "$(topic_last "$held")p" "$tmp/names"; else tail -n 1 "$tmp/names"; fi | grep . ||
-            die "patches/series is empty: name the first patch, make patches NEW=10-fixes/01-subject"
-        return
-    fi
     grep "^${PATCH%.patch}" "$tmp/names" >"$tmp/matches" || die "PATCH=$PATCH: no patch of patches/series begins so"
     [ "$(wc -l <"$tmp/matches")" -eq 1 ] || die "PATCH=$PATCH: several patches begin so: $(paste -sd ' ' "$tmp/matches")"
     cat "$tmp/matches"
@@ -90,22 +87,37 @@ insert_patch() { # DIR NUMBER-BEFORE
     new_header "$name" >"$1/$name.patch"
 }
 
-# Writes to $tmp/trees the new tree of every step of the series. The edit enters with
-# the patch of number FROM, which is new if NEW is set.
-fold_edit() { # BASE EDITED TIP FROM
-    merged=$(merge_edit "$1" "$2" "$3" "the ${held:+topics after }${held:-series as it is now}" \
-        "${held:+copy it, make quiche FORCE=1, and make it there}")
-    chain_trees "$3" >"$tmp/before"
+# Changes the trees of all steps in $tmp/trees by an edit of the last one, from the patch
+# of number FROM on, which is new if NEW is set.
+enter_edit() { # TIP-TREE EDITED-TREE FROM
+    cp "$tmp/trees" "$tmp/before"
     step=0
     while read -r tree; do
         was=$tree
-        if [ "$step" -ge "$4" ]; then
-            tree=$(merge_edit "$3" "$merged" "$was" "$(sed -n "${step}p" "$tmp/names")")
+        if [ "$step" -ge "$3" ]; then
+            tree=$(merge_edit "$1" "$2" "$was" "$(sed -n "${step}p" "$tmp/names")")
         fi
         echo "$tree"
         step=$((step + 1))
-        if [ -n "${NEW:-}" ] && [ "$step" -eq "$4" ]; then merge_edit "$3" "$merged" "$was" "$name.patch"; fi
+        if [ -n "${NEW:-}" ] && [ "$step" -eq "$3" ]; then merge_edit "$1" "$2" "$was" "$name.patch"; fi
     done <"$tmp/before" >"$tmp/trees"
+}
+
+# Enters each hunk with its owner, an edit of the tip.
+enter_by_owner() { # TIP
+    refuse_without_owner
+    from=$(fork_git rev-parse "$1^{tree}")
+    for number in $(cut -d' ' -f3 "$tmp/hunks" | sort -nu); do
+        owner=$(owner_names "$number")
+        check_is_held "$owner"
+        hunks_up_to "$number" >"$tmp/part"
+        scratch_git read-tree "$1"
+        scratch_git apply --cached --unidiff-zero --whitespace=nowarn "$tmp/part"
+        part=$(scratch_git write-tree)
+        enter_edit "$from" "$part" "$number"
+        from=$part
+        echo "into $owner: $(awk -v number="$number" '$3 == number { print $1 }' "$tmp/hunks" | paste -sd ' ' -)" >&2
+    done
 }
 
 fork_lock
@@ -114,6 +126,7 @@ tip=$(build_hooks patches)
 cp -R patches "$tmp/in"
 series patches >"$tmp/names"
 held=$(held_topic)
+chain_trees "$tip" >"$tmp/trees"
 
 # shellcheck disable=SC2086
 edited_files ${FILES:-} >"$tmp/edits"
@@ -125,17 +138,26 @@ if [ -s "$tmp/edits" ]; then
     if [ -n "${NEW:-}" ]; then
         read_new
         check_is_held "$name"
-        before=$(patch_before "$topic")
-        insert_patch "$tmp/in" "$before"
-        fold_edit "$base" "$edited" "$tip" $((before + 1))
-    else
+    elif [ -n "${PATCH:-}" ]; then
         target=$(chosen_patch)
         check_is_held "$target"
-        fold_edit "$base" "$edited" "$tip" "$(grep -nxF "$target" "$tmp/names" | cut -d: -f1)"
+    fi
+    merged=$(merge_edit "$base" "$edited" "$tip" "the ${held:+topics after }${held:-series as it is now}" \
+        "${held:+copy it, make quiche FORCE=1, and make it there}")
+    find_owners "$tip" "$merged"
+    if [ -n "${NEW:-}" ]; then
+        before=$(patch_before "$topic")
+        insert_patch "$tmp/in" "$before"
+        enter_edit "$tip" "$merged" $((before + 1))
+    elif [ -n "${PATCH:-}" ]; then
+        number=$(grep -nxF "$target" "$tmp/names" | cut -d: -f1)
+        [ -n "${FORCE:-}" ] || refuse_other_owners "$number"
+        enter_edit "$tip" "$merged" "$number"
+    else
+        enter_by_owner "$tip"
     fi
 else
     [ -z "${NEW:-}" ] || die "NEW=$NEW: no file of upstream in quiche/ is edited, a patch needs a hook"
-    chain_trees "$tip" >"$tmp/trees"
 fi
 
 write_series "$tmp/in" "$tmp/trees" "$tmp/out"
@@ -146,4 +168,4 @@ check=$(build_hooks "$tmp/out")
 replace_patches "$tmp/out"
 if [ -s "$tmp/edits" ]; then mv "$fork/index.edited" "$fork/index"; fi
 exec 9>&-
-TOPIC=$held sh scripts/quiche.sh
+FORCE= TOPIC=$held sh scripts/quiche.sh

@@ -155,10 +155,10 @@ test_refuses_to_lose_an_edit_between_topics() {
     holds quiche/src/lib.rs edited
 }
 
-test_an_edit_of_a_topic_goes_to_its_last_patch_and_later_ones_follow() {
+test_an_edit_of_a_topic_enters_it_and_later_topics_follow() {
     TOPIC=10-fixes quiche
     edit src/lib.rs 's/^mod clock;$/mod clock;\nmod rand;/'
-    patches
+    PATCH=10-fixes/01 patches
     holds patches/10-fixes/01-clock.patch '+mod rand;'
     holds patches/20-careful-resume/01-pacing.patch '@@ -19,7 +19,7 @@ lib line 16'
     holds quiche/src/lib.rs 'mod rand;'
@@ -191,14 +191,94 @@ test_an_export_without_edits_changes_nothing() {
     check || fail "patches-check"
 }
 
-test_an_edit_goes_to_the_last_patch() {
-    edit src/path.rs 's/path line 7/edited/'
-    backdate
+test_an_edit_goes_to_the_owner_of_its_lines() {
+    edit src/lib.rs 's/^mod clock;$/mod clocks;/'
     patches
+    holds "$work/err" 'into 10-fixes/01-clock.patch: quiche/src/lib.rs:6'
+    holds patches/10-fixes/01-clock.patch '+mod clocks;'
+    lacks patches/20-careful-resume/01-pacing.patch '+mod clocks;'
+    holds quiche/src/lib.rs 'mod clocks;'
+    check || fail "patches-check"
+}
+
+test_edits_of_several_patches_go_to_each_owner() {
+    edit src/lib.rs 's/^mod clock;$/mod clock;\nmod rand;\nmod last;/'
+    PATCH=10-fixes/01 patches
+    edit src/lib.rs 's/^mod clock;$/mod clock;\nmod inside;/; /^mod rand;$/d; s/paced$/well paced/'
+    patches
+    holds patches/10-fixes/01-clock.patch '+mod inside;'
+    lacks patches/10-fixes/01-clock.patch '+mod rand;'
+    holds patches/20-careful-resume/01-pacing.patch '+lib line 20, well paced'
+    lacks patches/20-careful-resume/01-pacing.patch '+mod inside;'
+    holds quiche/src/lib.rs 'lib line 20, well paced'
+    check || fail "patches-check"
+}
+
+test_an_edit_of_lines_without_an_owner_needs_a_patch() {
+    edit src/path.rs 's/path line 7/edited/'
+    refuses patches 'quiche/src/path.rs:7 changes lines of no patch: choose one with PATCH=, or add one with NEW='
+    git diff --quiet patches || fail "patches/ changed"
+    backdate
+    PATCH=20-careful-resume/01 patches
     holds patches/20-careful-resume/01-pacing.patch '+edited'
     [ "$(git status --porcelain)" = ' M patches/20-careful-resume/01-pacing.patch' ] || fail "$(git status --porcelain)"
     [ -z "$(rewritten)" ] || fail "rewrote $(rewritten)"
     check || fail "patches-check"
+}
+
+# Lines at the edge of a hook may belong to it or to another one.
+test_an_addition_beside_a_hook_needs_a_patch() {
+    edit src/lib.rs 's/^mod clock;$/mod clock;\nmod rand;/'
+    refuses patches 'quiche/src/lib.rs:6 adds lines of no patch: choose one with PATCH='
+    PATCH=20-careful-resume/01 patches
+    holds patches/20-careful-resume/01-pacing.patch '+mod rand;'
+    edit src/lib.rs '1s/^/first\n/; $s/$/\nlast/'
+    refuses patches 'quiche/src/lib.rs:0 adds lines of no patch'
+    edit src/lib.rs 1d
+    refuses patches 'quiche/src/lib.rs:32 adds lines of no patch'
+}
+
+test_one_change_of_lines_of_two_patches_is_refused() {
+    edit src/lib.rs 's/^lib line 19$/lib line 19, next/'
+    NEW=20-careful-resume/02-next patches
+    edit src/lib.rs '/^lib line 19, next$/d; s/paced$/well paced/'
+    refuses patches 'quiche/src/lib.rs:20 changes lines of 20-careful-resume/01-pacing.patch and 20-careful-resume/02-next.patch: change each apart'
+    edit src/lib.rs 's/^lib line 18$/&, too/'
+    refuses patches 'changes lines of upstream, 20-careful-resume/01-pacing.patch and 20-careful-resume/02-next.patch'
+}
+
+test_an_edit_of_other_patches_lines_is_refused() {
+    edit src/path.rs 's/path line 7/edited/'
+    NEW=30-options/01-edited patches
+    edit src/path.rs 's/edited/edited again/'
+    edit src/lib.rs 's/^mod clock;$/mod clocks;/'
+    export PATCH=30-options/01
+    refuses patches 'quiche/src/lib.rs:6 changes lines of 10-fixes/01-clock.patch, not of PATCH=30-options/01: make patches without PATCH= exports them there'
+    git checkout -q patches/10-fixes
+    lacks patches/30-options/01-edited.patch '+edited again'
+    edit src/path.rs 's/path line 9/edited too/'
+    FILES=src/path.rs patches
+    FORCE=1 patches
+    holds patches/30-options/01-edited.patch '+mod clocks;'
+    holds patches/30-options/01-edited.patch '+edited again'
+    holds patches/30-options/01-edited.patch '+edited too'
+    holds patches/10-fixes/01-clock.patch '+mod clock;'
+    holds quiche/src/lib.rs 'mod clocks;'
+}
+
+test_a_forced_export_of_some_files_keeps_the_other_edits() {
+    edit src/path.rs 's/path line 7/edited/'
+    edit src/lib.rs 's/^mod clock;$/mod clocks;/'
+    FORCE=1 PATCH=20-careful-resume/01 FILES=src/lib.rs patches
+    holds patches/20-careful-resume/01-pacing.patch '+mod clocks;'
+    holds quiche/src/path.rs edited
+}
+
+test_a_new_patch_may_change_lines_of_others() {
+    edit src/lib.rs 's/^mod clock;$/mod clocks;/'
+    NEW=40-performance/01-clocks patches
+    holds patches/40-performance/01-clocks.patch '-mod clock;'
+    holds patches/10-fixes/01-clock.patch '+mod clock;'
 }
 
 test_an_edit_goes_to_the_chosen_patch_and_later_ones_follow() {
@@ -213,7 +293,8 @@ test_an_edit_goes_to_the_chosen_patch_and_later_ones_follow() {
 test_an_edit_of_a_later_patch_does_not_fit_into_an_earlier_one() {
     edit src/lib.rs 's/lib line 20, paced/lib line 20, well paced/'
     export PATCH=10-fixes/01
-    refuses patches 'the edit of quiche/src/lib.rs does not fit into 10-fixes/01-clock.patch'
+    refuses patches 'changes lines of 20-careful-resume/01-pacing.patch, not of PATCH=10-fixes/01'
+    FORCE=1 refuses patches 'the edit of quiche/src/lib.rs does not fit into 10-fixes/01-clock.patch'
     unset PATCH
     git diff --quiet patches || fail "patches/ changed"
     patches
@@ -295,6 +376,7 @@ test_a_new_patch_cannot_enter_before_the_lines_it_changes() {
 test_exports_some_files_only() {
     edit src/path.rs 's/path line 7/edited/'
     edit src/lib.rs 's/lib line 28/edited too/'
+    export PATCH=20-careful-resume/01
     FILES=src/path.rs patches
     holds patches/20-careful-resume/01-pacing.patch '+edited'
     lacks patches/20-careful-resume/01-pacing.patch '+edited too'
@@ -308,7 +390,7 @@ test_an_edit_is_merged_with_patches_that_a_pull_changed() {
     sed 's/lib line 20, paced/lib line 20, pulled/' patches/20-careful-resume/01-pacing.patch >"$work/patch"
     cp "$work/patch" patches/20-careful-resume/01-pacing.patch
     refuses quiche 'make patches keeps them'
-    patches
+    PATCH=20-careful-resume/01 patches
     holds patches/20-careful-resume/01-pacing.patch '+edited'
     holds quiche/src/lib.rs edited
     holds quiche/src/lib.rs 'lib line 20, pulled'
@@ -487,14 +569,14 @@ test_dependencies_are_found_without_headers() {
 
 test_check_has_a_budget_of_lines() {
     seq -f 'hook %g' 121 >>quiche/src/path.rs
-    patches
+    PATCH=20-careful-resume/01 patches
     refuses check "patches/20-careful-resume/01-pacing.patch changes 123 lines of upstream's files, 120 is the most"
 }
 
 test_check_sees_white_space_at_the_end_of_a_line() {
     edit src/path.rs 's/path line 7/hook /'
     echo 'ours ' >quiche/src/clock.rs
-    patches
+    PATCH=20-careful-resume/01 patches
     if check; then fail "it passed"; fi
     holds "$work/err" 'error: quiche/src/path.rs:7: trailing whitespace.'
     holds "$work/err" 'error: quiche/src/clock.rs:1: trailing whitespace.'
@@ -502,10 +584,10 @@ test_check_sees_white_space_at_the_end_of_a_line() {
 
 test_check_wants_the_manifest_of_upstreams_repository_changed_as_well() {
     edit Cargo.toml 's/^version.*/&\nlinks = "x"/'
-    patches
+    PATCH=20-careful-resume/01 patches
     refuses check 'patches/20-careful-resume/01-pacing.patch changes Cargo.toml alone'
     edit Cargo.toml.orig 's/^version.*/&\nlinks = "x"/'
-    patches
+    PATCH=20-careful-resume/01 patches
     check || fail "patches-check"
 }
 

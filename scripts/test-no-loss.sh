@@ -12,6 +12,7 @@ line_of() { # COMMAND
     steps-check) echo 'sh scripts/check-each.sh --compile' ;;
     bisect) echo "RUN='! grep -q paced quiche/src/lib.rs' BUILD=true sh scripts/bisect.sh" ;;
     bisect-history) echo "GOOD=base RUN='! grep -q second quiche/src/clock.rs' BUILD=true sh scripts/bisect-history.sh" ;;
+    patches) echo 'PATCH=20-careful-resume/01 sh scripts/patches.sh' ;;
     rebase) echo 'UPSTREAM=0.2.0 sh scripts/rebase.sh' ;;
     export) echo 'LAYOUT=crate sh scripts/export.sh' ;;
     range-diff) echo 'BASE=base sh scripts/range-diff.sh' ;;
@@ -36,7 +37,7 @@ start_work() { # FOLDER
 # Makes uncommitted changes of every kind.
 do_work() {
     edit src/path.rs 's/path line 9/exported/'
-    patches
+    PATCH=20-careful-resume/01 patches
     echo 'ours' >>quiche/src/clock.rs
     echo 'new' >quiche/src/new.rs
     echo 'ours' >>scripts/series.sh
@@ -61,7 +62,7 @@ test_edits_that_patches_lacks() {
             fail "$command does not say why it stops"
         expect_edit "$command"
         # The edit is still recognized.
-        patches
+        PATCH=10-fixes/01 patches
         grep -rqx -- '+edited' patches || fail "no patch has the edit after $command"
     done
 }

@@ -43,7 +43,7 @@ test_check_each_repeats_only_what_changed() {
     command_check_each
     : >"$CARGO_LOG"
     edit src/lib.rs 's/lib line 20, paced/lib line 20, well paced/'
-    patches
+    PATCH=20-careful-resume/01 patches
     command_check_each
     [ "$(wc -l <"$CARGO_LOG")" -eq 2 ] || fail "$(cat "$CARGO_LOG")"
 }
@@ -72,7 +72,7 @@ test_steps_check_runs_the_tests_after_every_topic_but_the_last() {
 test_steps_check_takes_a_warning_for_an_error() {
     use_cargo
     edit src/lib.rs 's/lib line 28/will warn/'
-    patches
+    PATCH=20-careful-resume/01 patches
     if command_check_each --compile; then fail "it passed"; fi
     says_last 'patches/20-careful-resume/01-pacing.patch is the first that fails in cargo check without qlog, which warns'
 }
@@ -82,10 +82,10 @@ test_an_unused_item_is_a_warning_in_the_last_patch_only() {
     edit src/lib.rs 's/^mod clock;$/&\nunused/'
     PATCH=10-fixes/01 patches
     edit src/lib.rs '/^unused$/d'
-    patches
+    FORCE=1 PATCH=20-careful-resume/01 patches
     command_check_each --compile
     edit src/lib.rs 's/lib line 28/unused/'
-    patches
+    PATCH=20-careful-resume/01 patches
     if command_check_each --compile; then fail "it passed"; fi
     says_last 'patches/20-careful-resume/01-pacing.patch is the first that fails in cargo check without qlog, which warns'
 }
@@ -368,7 +368,7 @@ test_rebase_does_not_replace_what_was_changed_meanwhile() {
     export UPSTREAM=0.3.0
     if command_rebase; then fail "no conflict"; fi
     edit src/path.rs 's/path line 7/edited/'
-    patches
+    PATCH=20-careful-resume/01 patches
     git -C .git/fork/rebase/tree checkout -q --theirs src/lib.rs
     git -C .git/fork/rebase/tree add src/lib.rs
     refuses command_rebase 'patches/ has changed since the rebase began'
@@ -410,7 +410,7 @@ test_export_gives_the_fork_back() {
 test_export_for_the_repository_changes_its_manifest() {
     edit Cargo.toml 's/^version.*/&\nlinks = "package"/'
     edit Cargo.toml.orig 's/^version.*/&\nlinks = "repository"/'
-    patches
+    PATCH=20-careful-resume/01 patches
     LAYOUT=repo OUT="$work/mails" command_export
     mkdir "$work/taken"
     cp -Rp "$work/tiny-0.1.0" "$work/taken/quiche"
@@ -476,7 +476,7 @@ test_export_of_a_topic_for_the_repository() {
 test_range_diff_shows_what_a_change_does_to_the_series() {
     git branch base
     edit src/lib.rs 's/lib line 20, paced/lib line 20, well paced/'
-    patches
+    PATCH=20-careful-resume/01 patches
     echo 'clock, too' >>quiche/src/clock.rs
     BASE=base command_range_diff
     grep -q '+lib line 20, well paced' "$work/found" || fail "$(cat "$work/found")"
