@@ -38,7 +38,7 @@ depends: ## Print the earlier patches that each patch needs to apply, for its De
 series: ## Build the series, our files included, as a git history (to read or to bisect)
 	@sh scripts/series.sh
 
-bisect: setup ## Find the patch with which RUN='…' starts to fail, or prints a number ABOVE= or BELOW= one
+bisect: setup ## Find the patch with which RUN='…' starts to fail, or prints a number ABOVE= or BELOW= one; GOOD=10-fixes/03 is known to be good
 	@sh scripts/bisect.sh
 
 bisect-history: setup ## The same for this repository's commits, from GOOD=commit to BAD=HEAD

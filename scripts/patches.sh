@@ -30,13 +30,6 @@ conflicting_file() {
         sed -n 's/^error: patch failed: \(.*\):.*/\1/p' "$tmp/apply" | head -n 1
 }
 
-# Prints the name in the series that PATCH abbreviates.
-chosen_patch() {
-    grep "^${PATCH%.patch}" "$tmp/names" >"$tmp/matches" || die "PATCH=$PATCH: no patch of patches/series begins so"
-    [ "$(wc -l <"$tmp/matches")" -eq 1 ] || die "PATCH=$PATCH: several patches begin so: $(paste -sd ' ' "$tmp/matches")"
-    cat "$tmp/matches"
-}
-
 # Sets $name to the path of the patch that NEW names, and $topic to its topic.
 read_new() {
     name=${NEW%.patch} topic=${NEW%%/*}
@@ -139,8 +132,8 @@ if [ -s "$tmp/edits" ]; then
         read_new
         check_is_held "$name"
     elif [ -n "${PATCH:-}" ]; then
-        target=$(chosen_patch)
-        check_is_held "$target"
+        number=$(patch_number PATCH "$PATCH")
+        check_is_held "$(sed -n "${number}p" "$tmp/names")"
     fi
     merged=$(merge_edit "$base" "$edited" "$tip" "the ${held:+topics after }${held:-series as it is now}" \
         "${held:+copy it, make quiche FORCE=1, and make it there}")
@@ -150,7 +143,6 @@ if [ -s "$tmp/edits" ]; then
         insert_patch "$tmp/in" "$before"
         enter_edit "$tip" "$merged" $((before + 1))
     elif [ -n "${PATCH:-}" ]; then
-        number=$(grep -nxF "$target" "$tmp/names" | cut -d: -f1)
         [ -n "${FORCE:-}" ] || refuse_other_owners "$number"
         enter_edit "$tip" "$merged" "$number"
     else

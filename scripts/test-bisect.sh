@@ -1,8 +1,8 @@
 #!/bin/sh
 # Test of make bisect and make bisect-history, in a clone of the committed state with
-# its own builds (minutes): make bisect must find a fault in a hook in the middle of the
-# series that only changes a simulated time to the last byte, and make bisect-history
-# one in a file of ours.
+# its own builds (minutes): make bisect must find faults in a patch of Careful Resume and
+# in one of the performance topic that only change a simulated time to the last byte, and
+# make bisect-history one in a file of ours.
 . "$(dirname "$0")/fork/common.sh"
 . scripts/boringssl.sh
 . scripts/fork/trees.sh
@@ -36,16 +36,32 @@ expect() { # SECONDS-AT-START WHAT, of the file found
     echo "found in $took s: $(cat "$tmp/found")" >&2
 }
 
-# Fault: the window does not grow in slow start, with and without Careful Resume.
-bisect_a_hook() {
-    plant quiche/src/recovery/congestion/recovery.rs 's/let acked = self.careful_resume_on_acked(epoch, acked_bytes, ack_delay, now);/& self.congestion.app_limited = true;/'
-    patch=$(grep -rl '^+.*self\.careful_resume_on_acked(epoch' patches | sed 's,^patches/,,')
-    PATCH=$patch sh scripts/patches.sh
+# Plants a fault into the patch that owns the line, and finds it.
+bisect_a_hook() { # TOPIC FILE SED-SCRIPT
+    plant "$2" "$3"
+    sh scripts/patches.sh 2>"$tmp/said"
+    patch=$(sed -n 's/^into \(.*\): quiche.*/\1/p' "$tmp/said")
+    case $patch in
+    "$1"/*) ;;
+    *) die "the fault went into '$patch' instead of a patch of $1: correct $0" ;;
+    esac
     start=$(date +%s)
     RUN=$(figure slow-start) ABOVE=300 sh scripts/bisect.sh >"$tmp/found"
     expect "$start" "$patch"
     git checkout -q patches
     FORCE=1 sh scripts/quiche.sh
+}
+
+# Fault: the window does not grow in slow start, with and without Careful Resume.
+bisect_careful_resume() {
+    bisect_a_hook 20-careful-resume quiche/src/recovery/congestion/recovery.rs \
+        's/\(self.careful_resume_on_acked(.*)\);/{ self.congestion.app_limited = true; \1 };/'
+}
+
+# Fault: of each range of an ACK, the first packet is not acknowledged.
+bisect_performance() {
+    bisect_a_hook 40-performance quiche/src/recovery/congestion/recovery.rs \
+        's/position(&self.sent_packets, peer_sent_range.start)/position(\&self.sent_packets, peer_sent_range.start + 1)/'
 }
 
 # Fault: a connection jumps to a sixteenth of the saved capacity instead of half.
@@ -61,9 +77,9 @@ bisect_our_history() {
     expect "$start" 'change 3'
 }
 
-export BUILD='cargo build -p sim'
 clone=$root/target/bisect-test
 make_clone
-bisect_a_hook
+bisect_careful_resume
+bisect_performance
 bisect_our_history
 rm -rf "$clone"

@@ -255,6 +255,50 @@ test_bisect_says_when_there_is_nothing_to_find() {
     refuses command_bisect 'make bisect needs a command'
 }
 
+test_bisect_builds_no_step_before_the_known_good_patch() {
+    edit src/path.rs 's/path line 7/third/'
+    NEW=20-careful-resume/02-third patches
+    use_cargo
+    export RUN='! grep -q third quiche/src/path.rs' GOOD=10-fixes/01
+    sh scripts/bisect.sh >"$work/found" 2>"$work/err"
+    found 'first bad: patches/20-careful-resume/02-third.patch'
+    [ "$(wc -l <"$CARGO_LOG")" -eq 2 ] || fail "$(cat "$CARGO_LOG")"
+    export GOOD=20-careful-resume/02
+    refuses command_bisect 'GOOD=20-careful-resume/02 is the last patch: nothing is left to search'
+    export GOOD=20-careful-resume/0
+    refuses command_bisect 'GOOD=20-careful-resume/0: several patches begin so'
+    export GOOD=30
+    refuses command_bisect 'GOOD=30: no patch of patches/series begins so'
+    export GOOD=10-fixes/01 RUN=true
+    if command_bisect; then fail "it found something"; fi
+    says_last 'RUN does not fail'
+}
+
+test_bisect_builds_no_step_that_cannot_simulate() {
+    use_cargo
+    export RUN='! grep -q paced quiche/src/lib.rs # sim run'
+    sh scripts/bisect.sh >"$work/found" 2>"$work/err"
+    found 'first bad: patches/20-careful-resume/01-pacing.patch'
+    mentions 'RUN needs patches/10-fixes/01-clock.patch: earlier steps are not built'
+    [ "$(cut -d' ' -f3- "$CARGO_LOG" | paste -sd, -)" = 'build --bin sim,build --bin sim' ] || fail "$(cat "$CARGO_LOG")"
+}
+
+test_bisect_builds_what_the_command_uses() {
+    use_cargo
+    while read -r want run; do
+        : >"$CARGO_LOG"
+        if RUN=$run sh scripts/bisect.sh >"$work/found" 2>"$work/err"; then fail "it found something"; fi
+        [ "$(head -n 1 "$CARGO_LOG" | cut -d' ' -f3- | tr ' ' _)" = "$want" ] || fail "$run: $(cat "$CARGO_LOG")"
+    done <<'END'
+build_--workspace true
+build_--bin_edge-server_--bin_edge-client true edge-server edge-client
+build_--workspace true edge-server speed-test
+build_--workspace sh -c true sim
+build_--workspace cargo test -p quiche stream | grep -c passed
+test_--no-run_-p_quiche_stream cargo test -p quiche stream
+END
+}
+
 test_bisect_leaves_the_working_copy_alone() {
     backdate
     export RUN='echo x >>quiche/src/lib.rs; echo y >left; ! grep -q paced quiche/src/lib.rs'

@@ -7,8 +7,26 @@ bisect_settings() { # WHAT FOLDER
         echo "$limit" | grep -Eqx -- '-?[0-9]+([.][0-9]+)?' || die "'$limit' is no number, ABOVE= and BELOW= take one"
     done
     export RUN ABOVE="${ABOVE:-}" BELOW="${BELOW:-}" LOG="$2/log"
-    export PREPARE="${PREPARE:-true}" BUILD="${BUILD:-cargo build --workspace}"
+    export PREPARE="${PREPARE:-true}" BUILD="${BUILD:-$(build_for_run)}"
     export PATH="$2/build/debug:$PATH"
+}
+
+# Prints the command that builds what RUN uses.
+build_for_run() {
+    case $RUN in
+    *[\|\;\&]*) ;;
+    # Tests that do not compile are no failure of the command.
+    'cargo test '*) echo "cargo test --no-run ${RUN#cargo test }" && return ;;
+    esac
+    programs=
+    for word in $(echo "$RUN" | tr -cs 'A-Za-z0-9_-' ' '); do
+        case $word in
+        sim | edge-server | edge-client | path-store | link-emulator) programs="$programs --bin $word" ;;
+        # These start other programs.
+        speed-test | sh | make) programs= && break ;;
+        esac
+    done
+    echo "cargo build${programs:- --workspace}"
 }
 
 run_step() { # COMMIT: sets $result to git's code for it
@@ -19,14 +37,18 @@ run_step() { # COMMIT: sets $result to git's code for it
     [ "$result" -lt 128 ] || exit "$result"
 }
 
-# Checks that the newest commit fails and finds the oldest that succeeds: sets $good.
-# The oldest commits may be unable to run the command.
-check_ends() { # BAD-COMMIT COMMITS-FILE, the oldest first
+check_is_bad() { # COMMIT
     run_step "$1"
     case $result in
     0) die "nothing to find: at $(title "$1"), RUN does not fail" ;;
     125) die "RUN cannot run even at $(title "$1")" ;;
     esac
+}
+
+# Checks that the newest commit fails and finds the oldest that succeeds: sets $good.
+# The oldest commits may be unable to run the command.
+check_ends() { # BAD-COMMIT COMMITS-FILE, the oldest first
+    check_is_bad "$1"
     while read -r good; do
         run_step "$good"
         case $result in

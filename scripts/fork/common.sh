@@ -108,6 +108,16 @@ patch_id() { # NAME
     esac
 }
 
+# Prints the number in the series of the patch whose name begins with VALUE.
+patch_number() { # VARIABLE VALUE
+    series patches | awk -v name="${2%.patch}" 'index($0, name) == 1 { print NR, $0 }' >"$tmp/matches"
+    case $(wc -l <"$tmp/matches" | tr -d ' ') in
+    0) die "$1=$2: no patch of patches/series begins so" ;;
+    1) cut -d' ' -f1 "$tmp/matches" ;;
+    *) die "$1=$2: several patches begin so: $(cut -d' ' -f2 "$tmp/matches" | paste -sd ' ' -)" ;;
+    esac
+}
+
 # Prints the lines above the first hunk.
 patch_header() { # FILE
     sed '/^diff --git /,$d; /^--- /,$d' "$1"
