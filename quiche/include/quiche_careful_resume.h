@@ -114,8 +114,17 @@ typedef struct {
 int quiche_config_set_careful_resume(quiche_config *config,
                                      const quiche_careful_resume_config *resume);
 
+// Enables Careful Resume for this connection, and the pacing it requires, before
+// it has sent application data: where others make its quiche_config. |resume|
+// may be NULL, for the defaults.
+//
+// QUICHE_ERR_CONGESTION_CONTROL: the congestion control algorithm has no Careful
+// Resume. QUICHE_ERR_INVALID_STATE: application data was sent.
+int quiche_conn_set_careful_resume(quiche_conn *conn,
+                                   const quiche_careful_resume_config *resume);
+
 // Configures whether Reno and CUBIC are paced (RFC 9002, 7.7; disabled by
-// default). quiche_config_enable_pacing() must be on, too, as it is by default.
+// default). quiche_config_enable_pacing() does not concern them.
 void quiche_config_set_reno_cubic_pacing(quiche_config *config, bool v);
 
 // Gives the active path saved parameters to jump with (RFC 9959, 3.2), before
@@ -133,13 +142,21 @@ int quiche_conn_careful_resume_from(quiche_conn *conn,
 // (RFC 9959, 3.1). Returns false if that is nothing or too little.
 bool quiche_conn_path_state(const quiche_conn *conn, quiche_path_state *out);
 
-// Raises the RTT of the active path until its first sample (RFC 9002, 6.2.2),
-// to three seconds at most: to the saved RTT, so that the handshake is not sent
-// again before the peer can have answered. Only probe timeouts depend on it.
-//
-// Returns false, and changes nothing, after the first sample, and for an RTT
-// that is not longer than the initial one, 333 ms.
-bool quiche_conn_raise_initial_rtt(quiche_conn *conn, uint64_t rtt_us);
+// What limits a sender: a jump helps only against the congestion window (RFC
+// 9959, 4.7), so that saved parameters are better left to others otherwise.
+enum quiche_send_limit {
+    // The application has no more to send, or waits for a release time.
+    QUICHE_SEND_LIMIT_APPLICATION = 0,
+
+    // Flow control of a stream or of the connection.
+    QUICHE_SEND_LIMIT_FLOW_CONTROL = 1,
+
+    // The congestion window is full.
+    QUICHE_SEND_LIMIT_CONGESTION_WINDOW = 2,
+};
+
+// Returns what limits the sender now.
+enum quiche_send_limit quiche_conn_send_limit(const quiche_conn *conn);
 
 // Returns how long the next packet has to wait for its release time, in
 // nanoseconds; 0 if it may leave now. Call quiche_conn_send() while this is 0,

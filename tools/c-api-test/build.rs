@@ -1,7 +1,8 @@
 //! Compiles the C program of the tests, with every warning an error.
 
 fn main() {
-    const FILES: [&str; 2] = ["tests/program/cases.c", "tests/program/testbed.c"];
+    const FILES: [&str; 3] =
+        ["tests/program/cases.c", "tests/program/additions.c", "tests/program/testbed.c"];
 
     println!("cargo::rerun-if-changed=tests/program");
     println!("cargo::rerun-if-changed=../../quiche/include");

@@ -48,14 +48,6 @@ impl<F: BufFactory> Connection<F> {
     }
 }
 
-#[cfg(feature = "ffi")]
-#[no_mangle]
-pub extern "C" fn quiche_conn_raise_initial_rtt(
-    conn: &mut Connection, rtt_us: u64,
-) -> bool {
-    conn.raise_initial_rtt(Duration::from_micros(rtt_us))
-}
-
 #[cfg(all(test, feature = "internal"))]
 #[path = "initial_rtt_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! C API of Careful Resume, used by a C program. Its cases run on this thread's simulated clock, so
+//! C API of Careful Resume and of the fork's other additions, used by a C program. Its cases run on this thread's simulated clock, so
 //! that they are exact and fast.
 
 use quiche::clock::Simulation;
@@ -57,13 +57,22 @@ macro_rules! cases {
 cases! {
     stored_path_state_resumes_next_connection,
     jump_is_paced_by_release_times,
+    connection_is_enabled_alone,
     narrower_path_leads_to_safe_retreat,
     expired_claim_or_lifetime_prevents_jump,
     configured_limits_are_enforced,
     disabled_careful_resume_has_no_effect,
-    saved_rtt_is_initial_rtt_until_sample,
     pacing_is_independent_of_careful_resume,
     slow_start_exit_is_selectable,
     invalid_record_is_refused,
     limited_observation_keeps_saved_capacity,
+    saved_rtt_is_initial_rtt_until_sample,
+    token_validates_address_of_next_connection,
+    refused_client_learns_error_code,
+    sender_knows_what_it_keeps,
+    packets_of_a_batch_have_one_size,
+    streams_share_a_packet_as_an_option,
+    download_completes_with_all_options,
+    response_leaves_in_one_write,
+    connection_works_after_releasing_memory,
 }

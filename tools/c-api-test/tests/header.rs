@@ -10,7 +10,14 @@ fn compiler(variable: &str, default: &str) -> String {
 }
 
 fn assert_compiles(compiler: &str, language: &str, standards: &[&str]) {
-    for header in ["quiche.h", "quiche_careful_resume.h", "quiche_slow_start.h"] {
+    const HEADERS: [&str; 5] = [
+        "quiche.h",
+        "quiche_careful_resume.h",
+        "quiche_slow_start.h",
+        "quiche_options.h",
+        "quiche_batch.h",
+    ];
+    for header in HEADERS {
         for standard in standards {
             let status = Command::new(compiler)
                 .args(["-x", language, &format!("-std={standard}")])

@@ -19,6 +19,7 @@ use crate::careful_resume::AfterJump;
 use crate::careful_resume::CarefulResumeConfig;
 use crate::careful_resume::CarefulResumeEvent;
 use crate::careful_resume::Phase;
+use crate::careful_resume::SendLimit;
 use crate::careful_resume::Trigger;
 use crate::clock;
 use crate::path_state::DecodeError;
@@ -171,6 +172,19 @@ pub extern "C" fn quiche_config_set_reno_cubic_pacing(
 }
 
 #[no_mangle]
+pub extern "C" fn quiche_conn_set_careful_resume(
+    conn: &mut Connection, resume: Option<&CCarefulResumeConfig>,
+) -> c_int {
+    let resume = resume.map(Into::into).unwrap_or_default();
+
+    match conn.set_careful_resume(resume) {
+        Ok(_) => 0,
+
+        Err(e) => e.to_c() as c_int,
+    }
+}
+
+#[no_mangle]
 pub extern "C" fn quiche_conn_careful_resume_from(
     conn: &mut Connection, saved: &CPathState, jump_within_us: u64,
 ) -> c_int {
@@ -213,6 +227,15 @@ pub extern "C" fn quiche_conn_careful_resume_event_next(
         },
 
         None => false,
+    }
+}
+
+#[no_mangle]
+pub extern "C" fn quiche_conn_send_limit(conn: &Connection) -> u32 {
+    match conn.send_limit() {
+        SendLimit::Application => 0,
+        SendLimit::FlowControl => 1,
+        SendLimit::CongestionWindow => 2,
     }
 }
 
@@ -264,13 +287,19 @@ pub extern "C" fn quiche_path_state_decode(
     }
 }
 
+// Pointers, since a Rust reference to `out` must not be to one of the others.
 #[no_mangle]
 pub extern "C" fn quiche_path_state_merge(
-    held: Option<&CPathState>, observed: &CPathState, out: &mut CPathState,
+    held: *const CPathState, observed: *const CPathState, out: *mut CPathState,
 ) {
-    let held = held.map(Into::into);
+    // SAFETY: the caller's pointers are valid, only `held` may be NULL; both
+    // are copied before `out` is written.
+    let (held, observed) = unsafe { (held.as_ref().copied(), *observed) };
+    let held = held.as_ref().map(Into::into);
+    let merged = PathState::merged(held, (&observed).into(), clock::wall_now());
 
-    *out = PathState::merged(held, observed.into(), clock::wall_now()).into();
+    // SAFETY: as above.
+    unsafe { out.write(merged.into()) };
 }
 
 /// 0 is QUICHE_CAREFUL_RESUME_PHASE_NONE.

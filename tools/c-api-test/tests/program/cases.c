@@ -136,6 +136,28 @@ void jump_is_paced_by_release_times(struct environment *env) {
     quiche_config_free(config);
 }
 
+// An application that did not make the config enables it for a connection.
+void connection_is_enabled_alone(struct environment *env) {
+    const quiche_careful_resume_config limits = {.max_jump = 50000};
+    quiche_config *config = new_config(env, QUICHE_CC_CUBIC);
+    quiche_conn *conn = new_server(config);
+    quiche_path_state saved = {BDP, RTT_NS / 1000, 0, UINT64_MAX, false, false};
+
+    CHECK(quiche_conn_send_limit(conn) == QUICHE_SEND_LIMIT_APPLICATION);
+    CHECK(quiche_conn_set_careful_resume(conn, &limits) == 0);
+    CHECK(quiche_conn_careful_resume_phase(conn) ==
+          QUICHE_CAREFUL_RESUME_PHASE_RECONNAISSANCE);
+    CHECK(quiche_conn_careful_resume_from(conn, &saved, UINT64_MAX) == 0);
+    quiche_conn_free(conn);
+    quiche_config_free(config);
+
+    config = new_config(env, QUICHE_CC_BBR2_GCONGESTION);
+    conn = new_server(config);
+    CHECK(quiche_conn_set_careful_resume(conn, NULL) == QUICHE_ERR_CONGESTION_CONTROL);
+    quiche_conn_free(conn);
+    quiche_config_free(config);
+}
+
 void narrower_path_leads_to_safe_retreat(struct environment *env) {
     quiche_config *config = resume_config(env, QUICHE_CC_RENO, NULL);
     quiche_path_state saved = observe(env, config);
@@ -235,22 +257,6 @@ void disabled_careful_resume_has_no_effect(struct environment *env) {
     quiche_config_free(config);
 }
 
-void saved_rtt_is_initial_rtt_until_sample(struct environment *env) {
-    quiche_config *config = new_config(env, QUICHE_CC_CUBIC);
-    quiche_conn *conn = new_server(config);
-    quiche_path_stats stats;
-
-    CHECK(!quiche_conn_raise_initial_rtt(conn, 5000));
-    CHECK(quiche_conn_raise_initial_rtt(conn, 1200000));
-    CHECK(quiche_conn_path_stats(conn, 0, &stats) == 0);
-    CHECK(stats.rtt == UINT64_C(1200000000));
-    CHECK(quiche_conn_raise_initial_rtt(conn, UINT64_MAX));
-    CHECK(quiche_conn_path_stats(conn, 0, &stats) == 0);
-    CHECK(stats.rtt == UINT64_C(3000000000));
-    quiche_conn_free(conn);
-    quiche_config_free(config);
-}
-
 void pacing_is_independent_of_careful_resume(struct environment *env) {
     quiche_config *config = new_config(env, QUICHE_CC_RENO);
     struct download paced = download_of(2 * BDP, NULL);
@@ -333,5 +339,8 @@ void limited_observation_keeps_saved_capacity(struct environment *env) {
     observed.limited = false;
     out = held;
     quiche_path_state_merge(&out, &observed, &out);
+    CHECK(same(&out, &observed));
+    out = observed;
+    quiche_path_state_merge(&held, &out, &out);
     CHECK(same(&out, &observed));
 }

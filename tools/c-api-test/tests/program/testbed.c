@@ -99,7 +99,7 @@ quiche_conn *new_server(quiche_config *config) {
     return conn;
 }
 
-static quiche_conn *new_client(quiche_config *config) {
+quiche_conn *new_client(quiche_config *config) {
     struct sockaddr_in local = address(1234);
     struct sockaddr_in peer = address(4433);
 

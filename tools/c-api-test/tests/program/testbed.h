@@ -70,4 +70,7 @@ void run_download(struct download *download, struct environment *env,
 // Returns a server connection that has received nothing.
 quiche_conn *new_server(quiche_config *config);
 
+// Returns its client connection.
+quiche_conn *new_client(quiche_config *config);
+
 #endif // TESTBED_H

@@ -1,0 +1,114 @@
+// What the fork adds beside Careful Resume and slow-start exits: options of
+// congestion control, an initial RTT, tokens for address validation, and memory
+// of idle connections.
+//
+// quiche.h includes this file; including it alone does the same.
+//
+// Unless stated otherwise, functions return 0, or a negative quiche_error, and
+// pointers must not be NULL. A token of no bytes may be NULL.
+
+#ifndef QUICHE_OPTIONS_H
+#define QUICHE_OPTIONS_H
+
+#include "quiche.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+// ---- congestion control; each is disabled by default ----
+
+// Configures whether Reno and CUBIC let the last bytes of the congestion window
+// wait until a full packet fits.
+void quiche_config_set_sws_avoidance(quiche_config *config, bool v);
+
+// Configures whether CUBIC undoes a congestion event only if every packet that
+// was declared lost in it is acknowledged after all (RFC 9438, 4.9).
+void quiche_config_set_spurious_loss_evidence(quiche_config *config, bool v);
+
+// Configures whether HyStart++ counts one RTT sample for each ACK.
+void quiche_config_set_hystart_samples_per_ack(quiche_config *config, bool v);
+
+// Configures whether persistent congestion reduces the window of Reno and CUBIC
+// to its minimum (RFC 9002, 7.6.2).
+void quiche_config_set_persistent_congestion(quiche_config *config, bool v);
+
+// ---- the initial RTT ----
+
+// Raises the RTT of the active path until its first sample (RFC 9002, 6.2.2),
+// to three seconds at most: to that of an earlier connection, so that the
+// handshake is not sent again before the peer can have answered. Only probe
+// timeouts depend on it.
+//
+// Returns false, and changes nothing, after the first sample, and for an RTT
+// that is not longer than the initial one, 333 ms.
+bool quiche_conn_raise_initial_rtt(quiche_conn *conn, uint64_t rtt_us);
+
+// ---- address validation by tokens (RFC 9000, 8.1) ----
+
+// The application makes and validates tokens, as with quiche_retry().
+
+// Sends the client a token for its next connection, in a NEW_TOKEN frame, once
+// the handshake is complete. It replaces a token that the client has not
+// acknowledged.
+//
+// QUICHE_ERR_INVALID_STATE: the connection is a client's, or the token is empty.
+int quiche_conn_send_new_token(quiche_conn *conn, const uint8_t *token,
+                               size_t token_len);
+
+// Writes to |out| the latest token from the server, which the connection keeps
+// until the next call for it; |out_len| is 0 if there is none.
+void quiche_conn_new_token(const quiche_conn *conn, const uint8_t **out,
+                           size_t *out_len);
+
+// Offers the server a token of an earlier connection, once.
+//
+// QUICHE_ERR_INVALID_STATE: the connection is a server's, or has sent a packet.
+int quiche_conn_set_token(quiche_conn *conn, const uint8_t *token,
+                          size_t token_len);
+
+// Marks the client's address as validated, as a token in its first packet
+// proves: the limit of three times the received bytes is lifted.
+//
+// QUICHE_ERR_INVALID_STATE: the connection is a client's.
+int quiche_conn_set_peer_address_validated(quiche_conn *conn);
+
+// Writes an Initial packet that refuses a connection, for example with
+// INVALID_TOKEN (0xb), without keeping state. The connection IDs are those of
+// the client's Initial packet, as quiche_header_info() reads them.
+//
+// Returns its length, or a negative quiche_error.
+ssize_t quiche_refuse(const uint8_t *scid, size_t scid_len,
+                      const uint8_t *dcid, size_t dcid_len,
+                      uint32_t version, uint64_t error_code,
+                      uint8_t *out, size_t out_len);
+
+// ---- streams ----
+
+// Configures whether a packet may carry data of several streams; disabled by
+// default.
+void quiche_config_set_coalesce_streams(quiche_config *config, bool v);
+
+// Returns the bytes of a stream that the sender keeps: from the first one that
+// the peer has not acknowledged to the last one that was written. 0 for a
+// stream that is over.
+uint64_t quiche_conn_stream_unacknowledged(const quiche_conn *conn,
+                                           uint64_t stream_id);
+
+// Returns the bytes of all streams that wait to be sent: written and not sent,
+// or lost.
+size_t quiche_conn_stream_bytes_unsent(const quiche_conn *conn);
+
+// ---- memory ----
+
+// Releases unused memory of a connection that has been idle for a while; later
+// packets allocate some of it again.
+void quiche_conn_shrink_to_fit(quiche_conn *conn);
+
+void quiche_h3_conn_shrink_to_fit(quiche_h3_conn *conn);
+
+#if defined(__cplusplus)
+}  // extern C
+#endif
+
+#endif // QUICHE_OPTIONS_H
