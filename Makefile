@@ -101,6 +101,9 @@ check-each: setup ## Run the fork's tests after every patch, with and without ql
 check-fixes: setup ## Does each fix pass its tests alone on the release, and do they fail without it? PATCH=10-fixes/03 checks one
 	@sh scripts/check-fixes.sh
 
+workspace-check: quiche ## Does the exported series leave upstream's workspace compiling, tokio-quiche among it? From its packages (minutes)
+	@sh scripts/workspace-check.sh
+
 fmt-check: quiche ## Is every file of ours formatted?
 	@sh scripts/fmt.sh --check
 
@@ -159,4 +162,4 @@ bench-load: build ## Serve 2,000 concurrent clients for two minutes over a path 
 engine-cost: setup quiche ## Count the instructions that Careful Resume costs without saved parameters (valgrind)
 	@sh scripts/engine-cost.sh $(LOCKED)
 
-.PHONY: bench-flood bench-load bench-server bench-store bisect bisect-history check-each check-fixes check-long engine-cost evaluation export fuzz fuzz-sim help interop-paths setup build range-diff rebase speedtest quiche patches series steps-check fmt clean test test-interop check patches-check fmt-check docs-check layers-check names-check conformance-check conformance-faults depends lint mutants options sim-faults snapshot
+.PHONY: $(shell sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' $(MAKEFILE_LIST))
