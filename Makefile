@@ -84,6 +84,9 @@ endif
 test-interop: setup quiche ## Run other HTTP/3 clients against edge-server; CLIENT='quinn aioquic' runs only these
 	@sh scripts/test-interop.sh $(LOCKED)
 
+interop-curl: setup quiche ## Build curl with the fork's libquiche, and run it against edge-server (minutes)
+	@sh scripts/interop-curl.sh $(LOCKED)
+
 interop-paths: build ## Run first downloads of 10 BDP over long paths by other HTTP/3 clients (10 minutes); CLIENT='quic-go' PATHS='50/600' BUFFER='0.5 1' choose; ARGS='--server old=FILE' compares
 	@sh scripts/interop-paths.sh $(ARGS)
 

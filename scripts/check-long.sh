@@ -2,8 +2,8 @@
 # make check-long: measurements on the release binaries that depend on this machine's
 # clock: accuracy of the link emulator, pacing of a jump, cost of the store under load,
 # downloads during a flood, and a load of many clients; first downloads of other
-# projects' clients over long paths; upstream's workspace with the series; and tests that
-# take too long for every day.
+# projects' clients over long paths; upstream's workspace with the series; curl with the
+# fork's library; and tests that take too long for every day.
 # Arguments go to cargo. Where permitted, real-time scheduling keeps other processes
 # from affecting the measurements.
 set -eu
@@ -28,5 +28,6 @@ measure edge-server store_load
 measure edge-server initial_flood
 measure edge-server load
 sh scripts/workspace-check.sh || status=1
+sh scripts/interop-curl.sh $locked || status=1
 sh scripts/interop-paths.sh || status=1
 exit $status

@@ -35,12 +35,14 @@ TIMEOUT_S = 120
 @dataclass
 class Client:
     """A client: the command that takes URL CERTIFICATE OBJECTS CASE…, a program of
-    the system that it needs, and the cases that README.md says it cannot run."""
+    the system that it needs, the cases that README.md says it cannot run, and whether
+    it runs only if it is named."""
 
     name: str
     command: list
     needs: str | None = None
     cannot: frozenset = frozenset()
+    on_request: bool = False
 
     def is_installed(self):
         return self.needs is None or shutil.which(self.needs) is not None
@@ -76,6 +78,12 @@ def all_clients(target):
             [sys.executable, str(HERE / "chromium/client.py")],
             needs="chromium",
             cannot=frozenset({"key-update", "migration", "resumption", "early-data"}),
+        ),
+        Client(
+            "curl",
+            [sys.executable, str(HERE / "curl/client.py"), str(target / "interop/curl/build/src/curl")],
+            cannot=frozenset({"key-update", "migration", "resumption", "early-data"}),
+            on_request=True,
         ),
     ]
 

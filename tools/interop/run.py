@@ -57,12 +57,12 @@ def cell(client, outcomes, case):
 
 
 def chosen(names, clients):
-    """Returns the clients with these names, or all of them."""
+    """Returns the clients with these names, or all that need not be named."""
     known = [client.name for client in clients]
     for name in names:
         if name not in known:
             sys.exit(f"error: {name} is not one of the clients: {', '.join(known)}")
-    return [client for client in clients if client.name in names or not names]
+    return [client for client in clients if client.name in names or not names and not client.on_request]
 
 
 def try_all(clients, server, material):

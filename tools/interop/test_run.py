@@ -97,6 +97,12 @@ class Verdict(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "nonsense is not one of the clients: stand-in"):
             run.chosen(["nonsense"], [client("")])
 
+    def test_a_client_on_request_runs_only_if_it_is_named(self):
+        usual, requested = client(""), client("", on_request=True)
+        requested.name = "requested"
+        self.assertEqual(run.chosen([], [usual, requested]), [usual])
+        self.assertEqual(run.chosen(["requested"], [usual, requested]), [requested])
+
 
 if __name__ == "__main__":
     unittest.main()
