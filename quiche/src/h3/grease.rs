@@ -1,14 +1,26 @@
 //! GREASE of a connection: its reserved values (RFC 9114, 7.2.8), drawn
-//! together, as each draw costs more than coding and sending the value.
+//! together, since each draw costs more than coding and sending the value.
 
 use crate::rand;
+use std::sync::OnceLock;
 
 /// Number of reserved values: 31 * N + 33 fits a variable-length integer.
 const VALUES: u64 = 148_764_065_110_560_899;
 
+/// GREASE of a connection, which draws no random bytes unless it is sent.
+#[derive(Default)]
+pub(super) struct Grease(OnceLock<GreaseValues>);
+
+impl Grease {
+    /// Returns the values of this connection.
+    pub fn values(&self) -> GreaseValues {
+        *self.0.get_or_init(GreaseValues::draw)
+    }
+}
+
 /// The reserved values of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Grease {
+pub(super) struct GreaseValues {
     /// A setting and its value.
     pub setting: (u64, u64),
 
@@ -18,9 +30,9 @@ pub(super) struct Grease {
     pub frame_types: (u64, u64),
 }
 
-impl Grease {
+impl GreaseValues {
     /// Draws new values.
-    pub fn draw() -> Self {
+    fn draw() -> Self {
         let mut bytes = [[0; 8]; 5];
         rand::rand_bytes(bytes.as_flattened_mut());
         let [id, value, stream_type, empty, filled] = bytes.map(reserved);
@@ -42,9 +54,9 @@ mod tests {
 
     #[test]
     fn grease_values_are_reserved_and_differ() {
-        let (one, other) = (Grease::draw(), Grease::draw());
+        let (one, other) = (GreaseValues::draw(), GreaseValues::draw());
         assert_ne!(one, other);
-        let Grease {
+        let GreaseValues {
             setting,
             stream_type,
             frame_types,
@@ -63,6 +75,13 @@ mod tests {
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 5);
+    }
+
+    #[test]
+    fn grease_values_of_a_connection_stay() {
+        let grease = Grease::default();
+        assert!(grease.0.get().is_none());
+        assert_eq!(grease.values(), grease.values());
     }
 
     #[test]
