@@ -39,3 +39,33 @@ fn chunks_of_packet_size_are_all_kept() {
         assert_eq!(recv.write(chunk), Ok(()));
     }
 }
+
+#[test]
+fn small_chunks_behind_one_gap_are_all_kept() {
+    let mut recv = RecvBuf::new(u64::MAX, 0, 0);
+    for at in 1..20_000 {
+        let chunk = <RangeBuf>::from(&[at as u8], at, at == 19_999);
+        assert_eq!(recv.write(chunk), Ok(()), "chunk {at}");
+    }
+    recv.write(<RangeBuf>::from(&[0], 0, false)).unwrap();
+
+    let mut out = vec![0; 20_000];
+    assert_eq!(recv.emit(&mut out), Ok((20_000, true)));
+    let sent: Vec<u8> = (0..20_000).map(|at| at as u8).collect();
+    assert_eq!(out, sent);
+}
+
+#[test]
+fn overlapping_chunks_behind_one_gap_keep_the_first_data() {
+    let mut recv = RecvBuf::new(u64::MAX, 0, 0);
+    for at in 1..5_000 {
+        let chunk = <RangeBuf>::from(&[at as u8; 2], at, false);
+        assert_eq!(recv.write(chunk), Ok(()), "chunk {at}");
+    }
+    recv.write(<RangeBuf>::from(&[0], 0, false)).unwrap();
+
+    let mut out = vec![0; 5_001];
+    assert_eq!(recv.emit(&mut out), Ok((5_001, false)));
+    let first = |at: u64| if at < 2 { at as u8 } else { (at - 1) as u8 };
+    assert_eq!(out, (0..5_001).map(first).collect::<Vec<_>>());
+}
