@@ -29,10 +29,6 @@ void quiche_config_set_spurious_loss_evidence(quiche_config *config, bool v);
 // Configures whether HyStart++ counts one RTT sample for each ACK.
 void quiche_config_set_hystart_samples_per_ack(quiche_config *config, bool v);
 
-// Configures whether persistent congestion reduces the window of Reno and CUBIC
-// to its minimum (RFC 9002, 7.6.2).
-void quiche_config_set_persistent_congestion(quiche_config *config, bool v);
-
 // ---- the initial RTT ----
 
 // Raises the RTT of the active path until its first sample (RFC 9002, 6.2.2),

@@ -31,13 +31,6 @@ pub extern "C" fn quiche_config_set_hystart_samples_per_ack(
 }
 
 #[no_mangle]
-pub extern "C" fn quiche_config_set_persistent_congestion(
-    config: &mut Config, v: bool,
-) {
-    config.set_persistent_congestion(v);
-}
-
-#[no_mangle]
 pub extern "C" fn quiche_conn_raise_initial_rtt(
     conn: &mut Connection, rtt_us: u64,
 ) -> bool {

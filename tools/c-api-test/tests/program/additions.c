@@ -255,7 +255,6 @@ void download_completes_with_all_options(struct environment *env) {
     quiche_config_set_sws_avoidance(config, true);
     quiche_config_set_spurious_loss_evidence(config, true);
     quiche_config_set_hystart_samples_per_ack(config, true);
-    quiche_config_set_persistent_congestion(config, true);
     quiche_config_set_coalesce_streams(config, true);
     run_download(&download, env, config);
     quiche_config_free(config);
