@@ -248,6 +248,10 @@ enum quiche_careful_resume_trigger {
     // HyStart++ or SEARCH found a queue, or slow start was over, before the
     // jump (ours).
     QUICHE_CAREFUL_RESUME_TRIGGER_SLOW_START_EXIT = 17,
+
+    // The application does not pace: packets left long before their release
+    // times. In safe retreat and in normal the phase stays the same (ours).
+    QUICHE_CAREFUL_RESUME_TRIGGER_NOT_PACED = 18,
 };
 
 // In place of the number of a packet that was not sent.

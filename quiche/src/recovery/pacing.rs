@@ -165,6 +165,9 @@ pub(crate) struct Pacer {
     /// Schedule after the last complete batch.
     schedule: Option<Schedule>,
 
+    /// When the last packet was built.
+    built: Option<Instant>,
+
     /// Release time of the last packet.
     release: Option<Instant>,
 
@@ -205,6 +208,11 @@ impl Pacer {
         self.release
     }
 
+    /// Returns when the last packet was built.
+    pub(crate) fn last_built(&self) -> Option<Instant> {
+        self.built
+    }
+
     /// Records a packet of `size` bytes, built at `now`, and returns its
     /// release time. `burst`, if any, is the number of bytes that may be sent
     /// at once because nothing is in flight. `pace` is called once for each
@@ -213,6 +221,8 @@ impl Pacer {
         &mut self, size: usize, max_datagram_size: usize,
         pace: impl FnOnce() -> Pace, burst: Option<usize>, now: Instant,
     ) -> Instant {
+        self.built = Some(now);
+
         if let Some(burst) = burst {
             self.burst_left = burst;
         }

@@ -640,6 +640,7 @@ fn triggers_have_the_names_of_the_draft() {
         (ClaimLapsed, "claim_lapsed"),
         (JumpNotLarger, "jump_not_larger"),
         (PersistentCongestion, "persistent_congestion"),
+        (NotPaced, "not_paced"),
     ] {
         assert_eq!(trigger.name(), name);
     }

@@ -334,6 +334,7 @@ fn trigger_to_c(trigger: Trigger) -> u32 {
         Trigger::JumpNotLarger => 15,
         Trigger::PersistentCongestion => 16,
         Trigger::SlowStartExit => 17,
+        Trigger::NotPaced => 18,
     }
 }
 
@@ -408,6 +409,7 @@ mod tests {
             JumpNotLarger,
             PersistentCongestion,
             SlowStartExit,
+            NotPaced,
         ];
         let declared = enumerators("QUICHE_CAREFUL_RESUME_TRIGGER_");
         assert_eq!(declared[0], ("NONE", 0));

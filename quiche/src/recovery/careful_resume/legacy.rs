@@ -4,6 +4,7 @@
 //! Careful Resume are applied.
 
 use super::*;
+use crate::recovery::careful_resume::warn_not_paced;
 use crate::recovery::careful_resume::Acknowledged;
 use crate::recovery::careful_resume::Action;
 use crate::recovery::careful_resume::CarefulResume;
@@ -18,6 +19,9 @@ pub(super) struct PendingAck {
 
     /// Congestion window, in bytes.
     window_before: usize,
+
+    /// Whether it proves that the application does not pace.
+    is_unpaced: bool,
 }
 
 #[path = "../overshoot/hooks.rs"]
@@ -68,6 +72,8 @@ impl LegacyRecovery {
     pub(super) fn careful_resume_on_packet_sent(
         &mut self, pkt: &Sent, epoch: Epoch, now: Instant,
     ) {
+        self.watch_release(pkt, epoch, now);
+
         // Most of a connection is in the normal phase, where nothing more
         // happens.
         let is_over = self.careful_resume_phase() == Phase::Normal;
@@ -85,6 +91,43 @@ impl LegacyRecovery {
         }
     }
 
+    /// Has the watchdog note a packet that is released at `release`. Probes do
+    /// not wait.
+    fn watch_release(&mut self, pkt: &Sent, epoch: Epoch, release: Instant) {
+        if epoch != Epoch::Application || !pkt.in_flight || self.pto_count > 0 {
+            return;
+        }
+
+        let built = self.pacer.as_ref().and_then(|pacer| pacer.last_built());
+
+        if let Some((resume, built)) = self.careful_resume.as_mut().zip(built) {
+            resume.watch_release(pkt.pkt_num, built, release);
+        }
+    }
+
+    /// Returns whether the packets of an ACK prove that the application does not
+    /// pace.
+    fn watch_delivery(&mut self, ack_delay: u64, now: Instant) -> bool {
+        let ack_delay =
+            Duration::from_micros(ack_delay).min(self.rtt_stats.max_ack_delay);
+        let pkt_nums = self.newly_acked.iter().map(|pkt| pkt.pkt_num);
+
+        self.careful_resume
+            .as_mut()
+            .is_some_and(|resume| resume.watch_delivery(pkt_nums, ack_delay, now))
+    }
+
+    fn careful_resume_on_not_paced(&mut self, now: Instant) {
+        let c = self.careful_resume_conditions(now);
+
+        if let Some(resume) = self.careful_resume.as_mut() {
+            let action = resume.on_not_paced(&c);
+            self.apply(action);
+        }
+
+        warn_not_paced();
+    }
+
     /// Takes an ACK before the controller, which consumes it. Returns what
     /// [`careful_resume_after_ack()`] needs.
     ///
@@ -100,9 +143,11 @@ impl LegacyRecovery {
             self.careful_resume_change_on_acked(bytes, ack_delay);
         }
 
+        let is_unpaced = self.watch_delivery(ack_delay, now);
         let largest = self.newly_acked.last()?;
 
         Some(PendingAck {
+            is_unpaced,
             acked: Acknowledged {
                 bytes,
                 largest: largest.pkt_num,
@@ -151,12 +196,17 @@ impl LegacyRecovery {
         let Some(PendingAck {
             acked,
             window_before,
+            is_unpaced,
         }) = pending
         else {
             return;
         };
 
         self.limit_growth_after_jump(window_before, acked.bytes, now);
+
+        if is_unpaced {
+            self.careful_resume_on_not_paced(now);
+        }
 
         let Some(resume) = self.careful_resume.as_mut() else {
             return;

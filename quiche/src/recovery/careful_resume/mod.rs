@@ -30,6 +30,7 @@ mod jump_decision;
 mod jump_record;
 mod normal;
 mod observer;
+mod pacing_watch;
 mod phase;
 mod reconnaissance;
 mod safe_retreat;
@@ -51,6 +52,8 @@ use self::normal::Normal;
 pub(crate) use self::observer::Acknowledged;
 pub(crate) use self::observer::FlightLimit;
 use self::observer::Observer;
+pub(crate) use self::pacing_watch::warn_not_paced;
+use self::pacing_watch::PacingWatch;
 pub use self::phase::CarefulResumeEvent;
 pub use self::phase::CarefulResumeStats;
 pub use self::phase::Phase;
@@ -59,6 +62,8 @@ pub use self::phase::Trigger;
 use self::safe_retreat::SafeRetreat;
 use self::state::State;
 use self::state::Transition;
+use self::unvalidated::Unvalidated;
+use self::validating::Validating;
 use crate::path_state::PathState;
 use crate::recovery::pacing::Pace;
 use crate::recovery::RecoveryConfig;
@@ -116,6 +121,7 @@ pub(crate) struct CarefulResume {
     state: State,
     growth_limit: GrowthLimit,
     observer: Observer,
+    pacing_watch: PacingWatch,
     events: EventLog,
 }
 
@@ -130,6 +136,7 @@ impl CarefulResume {
             state: State::Reconnaissance(Default::default()),
             growth_limit: GrowthLimit::None,
             observer: Observer::default(),
+            pacing_watch: PacingWatch::default(),
             events: EventLog::default(),
         }
     }
@@ -399,6 +406,47 @@ impl CarefulResume {
         self.change_phase(transition, c)
     }
 
+    /// Takes the times at which a paced packet was built and is released.
+    #[inline]
+    pub(crate) fn watch_release(
+        &mut self, pkt_num: u64, built: Instant, release: Instant,
+    ) {
+        self.pacing_watch.on_packet_sent(pkt_num, built, release);
+    }
+
+    /// Takes newly acknowledged packets, and the peer's delay. Returns whether
+    /// they prove that the application does not pace: call `on_not_paced()` then.
+    #[inline]
+    pub(crate) fn watch_delivery(
+        &mut self, pkt_nums: impl Iterator<Item = u64>, ack_delay: Duration,
+        now: Instant,
+    ) -> bool {
+        self.pacing_watch.on_acked(pkt_nums, ack_delay, now)
+    }
+
+    /// Takes the proof that the application does not pace: it must not jump
+    /// (RFC 9959, 3.3). A jump ends as if the path had not taken it, so that the
+    /// application deletes the saved parameters.
+    pub(crate) fn on_not_paced(&mut self, c: &Conditions) -> Action {
+        let trigger = Trigger::NotPaced;
+
+        let transition = match &self.state {
+            State::Reconnaissance(phase) => Some(phase.leave(trigger)),
+
+            State::Unvalidated(Unvalidated { jump, .. })
+            | State::Validating(Validating { jump }) => {
+                Some(SafeRetreat::enter(*jump, trigger, c))
+            },
+
+            State::SafeRetreat(_) | State::Normal(_) => {
+                self.push_event(Some(self.phase()), Some(trigger), None, c);
+                None
+            },
+        };
+
+        self.change_phase(transition, c)
+    }
+
     /// Takes a change of the path that the local stack reports.
     pub(crate) fn on_path_change(&mut self, c: &Conditions) -> Action {
         self.growth_limit = GrowthLimit::None;
@@ -444,6 +492,11 @@ impl CarefulResume {
 
         // RFC 9959, 3.5: no later flow uses the parameters of a retreat.
         if self.state.has_retreated() {
+            return None;
+        }
+
+        // The RTT, and what was delivered within it, are not the path's.
+        if self.pacing_watch.is_unpaced() {
             return None;
         }
 

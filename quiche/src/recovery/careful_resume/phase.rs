@@ -94,6 +94,11 @@ pub enum Trigger {
     /// HyStart++ or SEARCH found a queue, or slow start was over, before the
     /// jump (implementation-defined).
     SlowStartExit,
+
+    /// The application does not pace: packets left long before their release
+    /// times (RFC 9959, 3.3; implementation-defined). In Safe Retreat and in
+    /// Normal the phase stays the same.
+    NotPaced,
 }
 
 impl Trigger {
@@ -121,6 +126,7 @@ impl Trigger {
             Trigger::JumpNotLarger => "jump_not_larger",
             Trigger::PersistentCongestion => "persistent_congestion",
             Trigger::SlowStartExit => "slow_start_exit",
+            Trigger::NotPaced => "not_paced",
         }
     }
 }

@@ -550,6 +550,8 @@ fn check_legal(event: &CarefulResumeEvent) -> Checked {
         ExitRecovery => (old, event.new) == (SafeRetreat, Normal),
         PersistentCongestion => old != Normal && event.new == Normal,
         SlowStartExit => (old, event.new) == (Reconnaissance, Normal),
+        // Every packet waits for its release time.
+        NotPaced => false,
     };
     check!(
         is_legal,

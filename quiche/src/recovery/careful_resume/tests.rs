@@ -994,3 +994,28 @@ fn observation_is_limited_by_all_but_the_path() {
         assert_eq!(state.limited, limited);
     }
 }
+
+/// C4: only what leaves together may be one burst.
+#[rstest]
+fn packet_that_has_to_wait_starts_another_burst(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::with_pacing(cc, true);
+    let decision = |sender: &Sender| {
+        let decision = sender.recovery.get_next_release_time();
+        (decision.time(sender.now).is_some(), decision.can_burst())
+    };
+    sender.fill();
+    sender.wait(RTT);
+    sender.ack(0..5);
+
+    let mut sent = 0;
+    while decision(&sender) == (false, true) && sent < 100 {
+        sender.send(1);
+        sent += 1;
+    }
+    assert_eq!(decision(&sender), (true, false), "after {sent}");
+
+    let unpaced = Sender::with_pacing(cc, false);
+    assert_eq!(decision(&unpaced), (false, false));
+}

@@ -83,6 +83,8 @@ fn is_in_table(old: Phase, new: Phase, trigger: Trigger) -> bool {
         }
         Trigger::ExitRecovery => (old, new) == (SafeRetreat, Normal),
         Trigger::PersistentCongestion => old != Normal && new == Normal,
+        // Every sender of the simulator waits for release times.
+        Trigger::NotPaced => false,
     }
 }
 
