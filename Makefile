@@ -87,10 +87,13 @@ test-interop: setup quiche ## Run other HTTP/3 clients against edge-server; CLIE
 interop-curl: setup quiche ## Build curl with the fork's libquiche, and run it against edge-server (minutes)
 	@sh scripts/interop-curl.sh $(LOCKED)
 
+test-tokio-quiche: setup quiche ## Build the released tokio-quiche with the fork (2 minutes), and test the server on it over an emulated path
+	@sh scripts/test-tokio-quiche.sh $(LOCKED)
+
 interop-paths: build ## Run first downloads of 10 BDP over long paths by other HTTP/3 clients (10 minutes); CLIENT='quic-go' PATHS='50/600' BUFFER='0.5 1' choose; ARGS='--server old=FILE' compares
 	@sh scripts/interop-paths.sh $(ARGS)
 
-check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop steps-check ## Everything that CI runs
+check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop test-tokio-quiche steps-check ## Everything that CI runs
 
 patches-check: quiche ## Does `make patches` give patches/ back, and does each keep the rules of docs/patches.md?
 	@sh scripts/patches-check.sh
@@ -161,6 +164,9 @@ bench-flood: build ## Measure what 50,000 forged Initials a second do to downloa
 
 bench-load: build ## Serve 2,000 concurrent clients for two minutes over a path that loses packets, with a reload and a restart; measure the memory of idle connections (4 minutes); ARGS='--connections 200 --seconds 30'
 	cargo bench -p edge-server --bench load $(LOCKED) -- $(ARGS)
+
+bench-tokio-quiche: build ## Compare second downloads from the server on tokio-quiche with edge-server's, over an emulated GEO path (2 minutes, after 5 minutes of builds)
+	@sh scripts/test-tokio-quiche.sh --bench $(LOCKED)
 
 engine-cost: setup quiche ## Count the instructions that Careful Resume costs without saved parameters (valgrind)
 	@sh scripts/engine-cost.sh $(LOCKED)

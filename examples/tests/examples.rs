@@ -1,58 +1,11 @@
 //! The servers of the examples, in Rust and in C, jump for a client that comes again.
 
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::Read;
+mod program;
+
 use std::path::PathBuf;
-use std::process::Child;
 use std::process::Command;
-use std::process::Stdio;
-use std::sync::mpsc::channel;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::Sender;
-use std::time::Duration;
 
-/// Longest wait for a line: only a program that hangs takes as long.
-const WAIT_MAX: Duration = Duration::from_secs(60);
-
-/// A program that ends with this value, and the lines that it prints on either output.
-struct Program {
-    child: Child,
-    lines: Receiver<String>,
-}
-
-impl Program {
-    fn start(command: &mut Command) -> Self {
-        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let (sender, lines) = channel();
-        read_lines(child.stdout.take().unwrap(), sender.clone());
-        read_lines(child.stderr.take().unwrap(), sender);
-        Self { child, lines }
-    }
-
-    /// Waits for a line with `text` in it, and returns what follows that.
-    fn wait_for(&self, text: &str) -> String {
-        loop {
-            let line = self.lines.recv_timeout(WAIT_MAX).unwrap_or_else(|e| panic!("{text}: {e}"));
-            if let Some((_, rest)) = line.split_once(text) {
-                return rest.trim().to_owned();
-            }
-        }
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn read_lines(output: impl Read + Send + 'static, sender: Sender<String>) {
-    let mut lines = BufReader::new(output).lines().map_while(Result::ok);
-    std::thread::spawn(move || lines.try_for_each(|line| sender.send(line)));
-}
+use program::Program;
 
 /// The folder of what cargo has built beside this test.
 fn built() -> PathBuf {

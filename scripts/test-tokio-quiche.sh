@@ -1,0 +1,26 @@
+#!/bin/sh
+# make test-tokio-quiche: builds the released tokio-quiche with the fork, and tests the
+# server on it (examples/tokio-quiche) over an emulated path. --bench compares its times
+# with edge-server's. Other arguments go to cargo.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/boringssl.sh
+target=$(mkdir -p "${CARGO_TARGET_DIR:-target}" && cd "${CARGO_TARGET_DIR:-target}" && pwd)
+
+command="test"
+profile=debug
+if [ "${1:-}" = --bench ]; then
+    shift
+    command="bench --profile dev"
+    profile=release
+else
+    # The same targets as for the other tests: another selection has other features, and
+    # would build BoringSSL again.
+    cargo test --workspace --no-run --quiet "$@"
+fi
+
+# A folder of its own: with lent BoringSSL the other workspace's would not be found again.
+lend_boringssl examples/tokio-quiche
+# shellcheck disable=SC2086
+TOOLS=$target/$profile cargo $command --manifest-path examples/tokio-quiche/Cargo.toml \
+    --target-dir "$target/tokio-quiche" "$@"
