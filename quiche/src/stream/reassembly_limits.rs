@@ -27,7 +27,9 @@ pub(super) fn max_chunks(range_bytes: u64) -> usize {
 /// Takes the chunk that `buf` continues out of `chunks`, which have their ends
 /// as keys, and joins it with `buf`. Returns false if there is none, or if both
 /// are too long.
-pub(super) fn join(chunks: &mut BTreeMap<u64, RangeBuf>, buf: &mut RangeBuf) -> bool {
+pub(super) fn join(
+    chunks: &mut BTreeMap<u64, RangeBuf>, buf: &mut RangeBuf,
+) -> bool {
     let Some(before) = chunks.get(&buf.off()) else {
         return false;
     };
