@@ -79,6 +79,7 @@ ifndef FILTER
 	@sh scripts/test-layers.sh
 	@sh scripts/test-names.sh
 	@sh scripts/test-conformance.sh
+	@sh scripts/same-packets.sh --test
 endif
 
 test-interop: setup quiche ## Run other HTTP/3 clients against edge-server; CLIENT='quinn aioquic' runs only these
@@ -94,6 +95,11 @@ interop-paths: build ## Run first downloads of 10 BDP over long paths by other H
 	@sh scripts/interop-paths.sh $(ARGS)
 
 check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop test-tokio-quiche steps-check ## Everything that CI runs
+
+same-packets: setup quiche ## Does the fork send the release's datagrams, but for docs/unchanged.md? TIP=all tries every topic, COUNT=1500 random connections too; PATCHES=1 names the patches that change a SCENARIO
+	@sh scripts/same-packets.sh
+
+check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop steps-check ## Everything that CI runs
 
 patches-check: quiche ## Does `make patches` give patches/ back, and does each keep the rules of docs/patches.md?
 	@sh scripts/patches-check.sh
@@ -146,9 +152,11 @@ fuzz: setup quiche ## Coverage-guided fuzzing of packets, requests, configuratio
 fuzz-sim: build ## Run random scenarios, which must complete and violate no invariant; CASES=10000, at most TIME=1800 seconds
 	target/release/sim fuzz --cases $(or $(CASES),10000) --time $(or $(TIME),1800)
 
-check-long: build conformance-faults sim-faults mutants ## Plant faults and mutants, check each fix alone, fuzz each target for a minute, compare debug with release builds, and run the benchmarks of emulator, pacing, store, flood and load (hours)
+check-long: build conformance-faults sim-faults mutants ## Plant faults and mutants, check each fix alone, fuzz each target for a minute, compare debug with release builds and the fork's datagrams with the release's, and run the benchmarks of emulator, pacing, store, flood and load (hours)
 	@sh scripts/sim-repeats.sh $(LOCKED)
 	@sh scripts/fuzz.sh
+	@TIP=all COUNT=1500 sh scripts/same-packets.sh
+	@PATCHES=1 COUNT=300 sh scripts/same-packets.sh
 	@sh scripts/check-long.sh $(LOCKED)
 	@sh scripts/test-bisect.sh
 	@sh scripts/check-fixes.sh

@@ -30,6 +30,8 @@ lint() { # FOLDER/ ARGUMENT…
 # The whole workspace, as everywhere else: another selection of packages has other
 # features, and would build BoringSSL again.
 lint '' --workspace --all-targets "$@"
-# A separate workspace that uses modules of this one, which a change may break.
-lend_boringssl fuzz
-lint fuzz/ --manifest-path fuzz/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-target}" "$@"
+# Separate workspaces that use modules of this one, which a change may break.
+for workspace in fuzz tools/same-packets; do
+    lend_boringssl "$workspace"
+    lint "$workspace/" --manifest-path "$workspace/Cargo.toml" --target-dir "${CARGO_TARGET_DIR:-target}" "$@"
+done

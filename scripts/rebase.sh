@@ -1,6 +1,6 @@
 #!/bin/sh
 # make rebase: moves the series to another release of upstream: patches/, the pin
-# in patches/UPSTREAM, quiche/ and Cargo.lock.
+# in patches/UPSTREAM, quiche/, Cargo.lock, and the release that make same-packets takes.
 #   UPSTREAM=x.y.z   the release
 #   ABORT=1          aborts a rebase that stopped at conflicts
 # Works in $work in git's directory. Its tree/ is a repository in which conflicts are
@@ -16,7 +16,7 @@ tree=$work/tree
 
 refuse_unsaved_work() {
     refuse_unexported_edits
-    unsaved=$(git status --porcelain patches Cargo.lock | cut -c4- | paste -sd ' ' -)
+    unsaved=$(git status --porcelain patches Cargo.lock tools/same-packets/Cargo.\* | cut -c4- | paste -sd ' ' -)
     [ -z "$unsaved" ] || die "$unsaved is not committed, and would be replaced: git commit it first"
 }
 
@@ -95,12 +95,22 @@ follow_patches() {
     exec 9>&-
     sh scripts/quiche.sh
     update_lock "$(cat "$work/from")"
+    update_comparison
     for patch in $(series patches); do
         grep -q '^--- ' "patches/$patch" ||
             echo "patches/$patch has no hook left: take it off the series if the release has what it was for" >&2
     done
     rm -rf "$work"
     echo "the series is on $(upstream_field name) $UPSTREAM; next: make check" >&2
+}
+
+update_comparison() {
+    comparison=tools/same-packets/Cargo.toml
+    [ -f "$comparison" ] || return 0
+    sed "s/^\(release = .*version = \"=\)[^\"]*/\1$UPSTREAM/" "$comparison" >"$tmp/comparison"
+    cp "$tmp/comparison" "$comparison"
+    cargo update -q --workspace --manifest-path "$comparison" ||
+        die "cargo cannot lock the release for $comparison, see above; then the same command again"
 }
 
 fork_lock

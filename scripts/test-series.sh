@@ -362,6 +362,19 @@ test_rebase_there_and_back_changes_nothing() {
     git diff --quiet HEAD~ || fail "$(git diff --stat HEAD~)"
 }
 
+test_rebase_moves_the_release_of_the_comparison() {
+    make_releases
+    use_cargo
+    rm Cargo.lock
+    mkdir -p tools/same-packets
+    echo 'release = { version = "=0.1.0", package = "tiny" }' >tools/same-packets/Cargo.toml
+    git add .
+    git commit -qm comparison
+    UPSTREAM=0.2.0 command_rebase
+    holds tools/same-packets/Cargo.toml 'release = { version = "=0.2.0", package = "tiny" }'
+    grep -q '^update .*--manifest-path tools/same-packets/Cargo.toml' "$CARGO_LOG" || fail "$(cat "$CARGO_LOG")"
+}
+
 test_rebase_stops_at_a_conflict_and_goes_on() {
     make_releases
     export UPSTREAM=0.3.0

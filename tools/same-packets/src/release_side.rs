@@ -1,0 +1,6 @@
+//! Side of the release.
+
+pub use ::release as quiche;
+
+#[path = "side/mod.rs"]
+pub mod side;
