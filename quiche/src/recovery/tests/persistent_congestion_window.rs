@@ -19,6 +19,7 @@ struct TimedSender {
 }
 
 impl TimedSender {
+    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     fn new(cc: CongestionControlAlgorithm) -> Self {
         let mut config = Config::new(crate::PROTOCOL_VERSION).unwrap();
         config.set_cc_algorithm(cc);
