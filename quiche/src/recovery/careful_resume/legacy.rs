@@ -133,7 +133,7 @@ impl LegacyRecovery {
     ///
     /// [`careful_resume_after_ack()`]: LegacyRecovery::careful_resume_after_ack
     pub(super) fn careful_resume_on_acked(
-        &mut self, epoch: Epoch, bytes: usize, ack_delay: u64,
+        &mut self, epoch: Epoch, bytes: usize, ack_delay: u64, now: Instant,
     ) -> Option<PendingAck> {
         if epoch != Epoch::Application {
             return None;
