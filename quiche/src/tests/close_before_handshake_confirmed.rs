@@ -1,0 +1,72 @@
+//! Close by the application of a client whose handshake is complete and not yet
+//! confirmed (RFC 9000, 10.2.3).
+
+use super::*;
+use crate::test_utils::emit_flight;
+use crate::test_utils::process_flight;
+use crate::test_utils::Pipe;
+
+/// More than a client sends at once here.
+const PACKETS_MAX: usize = 20;
+
+/// Returns a pipe whose client has received the server's whole handshake.
+fn handshake_at_client() -> Pipe {
+    let mut pipe = Pipe::new("cubic").unwrap();
+    let flight = emit_flight(&mut pipe.client).unwrap();
+    process_flight(&mut pipe.server, flight).unwrap();
+    let flight = emit_flight(&mut pipe.server).unwrap();
+    process_flight(&mut pipe.client, flight).unwrap();
+    assert!(pipe.client.is_established());
+    pipe
+}
+
+/// Sends until nothing is left. Returns the datagrams.
+fn send_all(client: &mut Connection) -> Vec<Vec<u8>> {
+    let mut datagrams = Vec::new();
+    let mut out = [0; 1500];
+
+    while let Ok((len, _)) = client.send(&mut out) {
+        datagrams.push(out[..len].to_vec());
+        assert!(datagrams.len() < PACKETS_MAX, "send() does not end");
+    }
+
+    datagrams
+}
+
+/// Delivers datagrams to the server. Returns the application's error code that it
+/// receives.
+fn error_at_server(pipe: &mut Pipe, datagrams: Vec<Vec<u8>>) -> Option<u64> {
+    for mut datagram in datagrams {
+        let _ = pipe.server_recv(&mut datagram);
+    }
+
+    let error = pipe.server.peer_error().filter(|error| error.is_app);
+    error.map(|error| error.error_code)
+}
+
+// The client's last handshake message is lost, and due again as a probe.
+#[test]
+fn probe_of_a_closing_client_ends() {
+    let mut pipe = handshake_at_client();
+    let lost = send_all(&mut pipe.client);
+    assert!(!lost.is_empty());
+    pipe.client.close(true, 7, b"").unwrap();
+    std::thread::sleep(pipe.client.timeout().unwrap());
+    pipe.client.on_timeout();
+    let sent = send_all(&mut pipe.client);
+    assert!(!sent.is_empty());
+}
+
+// The message arrives, and HANDSHAKE_DONE does not.
+#[test]
+fn server_is_told_of_a_close_before_confirmation() {
+    let mut pipe = handshake_at_client();
+    let flight = emit_flight(&mut pipe.client).unwrap();
+    process_flight(&mut pipe.server, flight).unwrap();
+    assert!(pipe.server.is_established());
+    std::thread::sleep(pipe.client.timeout().unwrap());
+    pipe.client.close(true, 7, b"").unwrap();
+    pipe.client.on_timeout();
+    let sent = send_all(&mut pipe.client);
+    assert_eq!(error_at_server(&mut pipe, sent), Some(7));
+}
