@@ -88,13 +88,16 @@ test-interop: setup quiche ## Run other HTTP/3 clients against edge-server; CLIE
 interop-curl: setup quiche ## Build curl with the fork's libquiche, and run it against edge-server (minutes)
 	@sh scripts/interop-curl.sh $(LOCKED)
 
+tokio-quiche-check: setup quiche ## Do the released tokio-quiche, and the server on it, compile with the fork?
+	@sh scripts/test-tokio-quiche.sh --check $(LOCKED)
+
 test-tokio-quiche: setup quiche ## Build the released tokio-quiche with the fork (2 minutes), and test the server on it over an emulated path
 	@sh scripts/test-tokio-quiche.sh $(LOCKED)
 
 interop-paths: build ## Run first downloads of 10 BDP over long paths by other HTTP/3 clients (10 minutes); CLIENT='quic-go' PATHS='50/600' BUFFER='0.5 1' choose; ARGS='--server old=FILE' compares
 	@sh scripts/interop-paths.sh $(ARGS)
 
-check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop test-tokio-quiche steps-check ## Everything that CI runs
+check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop tokio-quiche-check steps-check ## Everything that CI runs
 
 same-packets: setup quiche ## Does the fork send the release's datagrams, but for docs/unchanged.md? TIP=all tries every topic, COUNT=1500 random connections too; PATCHES=1 names the patches that change a SCENARIO
 	@sh scripts/same-packets.sh
@@ -152,7 +155,7 @@ fuzz: setup quiche ## Coverage-guided fuzzing of packets, requests, configuratio
 fuzz-sim: build ## Run random scenarios, which must complete and violate no invariant; CASES=10000, at most TIME=1800 seconds
 	target/release/sim fuzz --cases $(or $(CASES),10000) --time $(or $(TIME),1800)
 
-check-long: build conformance-faults sim-faults mutants ## Plant faults and mutants, check each fix alone, fuzz each target for a minute, compare debug with release builds and the fork's datagrams with the release's, and run the benchmarks of emulator, pacing, store, flood and load (hours)
+check-long: build test-tokio-quiche conformance-faults sim-faults mutants ## Plant faults and mutants, check each fix alone, fuzz each target for a minute, compare debug with release builds and the fork's datagrams with the release's, and run the benchmarks of emulator, pacing, store, flood and load (hours)
 	@sh scripts/sim-repeats.sh $(LOCKED)
 	@sh scripts/fuzz.sh
 	@TIP=all COUNT=1500 sh scripts/same-packets.sh
