@@ -99,15 +99,13 @@ interop-paths: build ## Run first downloads of 10 BDP over long paths by other H
 
 check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop tokio-quiche-check steps-check ## Everything that CI runs
 
-same-packets: setup quiche ## Does the fork send the release's datagrams, but for docs/unchanged.md? TIP=all tries every topic, COUNT=1500 random connections too; PATCHES=1 names the patches that change a SCENARIO
+same-packets: setup quiche ## Does the fork send the release's datagrams, except as docs/unchanged.md says? TIP=all tries every topic, COUNT=1500 random connections too; PATCHES=1 names the patches that change a SCENARIO
 	@sh scripts/same-packets.sh
-
-check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop steps-check ## Everything that CI runs
 
 patches-check: quiche ## Does `make patches` give patches/ back, and does each keep the rules of docs/patches.md?
 	@sh scripts/patches-check.sh
 
-steps-check: setup ## Do the fork, with and without qlog, and the applications compile after every patch, and do the tests pass after every topic?
+steps-check: setup ## Does the fork compile after every patch, do its form without qlog and the applications (not between two fixes), and do the tests pass after every topic?
 	@sh scripts/check-each.sh --compile
 
 check-each: setup ## Run the fork's tests after every patch, with and without qlog; TOPIC=20-careful-resume runs one topic
@@ -116,7 +114,7 @@ check-each: setup ## Run the fork's tests after every patch, with and without ql
 check-fixes: setup ## Does each fix pass its tests alone on the release, and do they fail without it? PATCH=10-fixes/03 checks one
 	@sh scripts/check-fixes.sh
 
-workspace-check: quiche ## Does the exported series leave upstream's workspace compiling, tokio-quiche among it? From its packages (minutes)
+workspace-check: setup quiche ## Does the exported series leave upstream's workspace compiling, tokio-quiche among it? From its packages (minutes)
 	@sh scripts/workspace-check.sh
 
 fmt-check: quiche ## Is every file of ours formatted?

@@ -15,7 +15,7 @@
 . scripts/fork/trees.sh
 
 FEATURES=internal,ffi,qlog
-# 60 builds that differ by a few functions.
+# Two builds for each fix, which differ by a few functions.
 export CARGO_INCREMENTAL=1 CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0
 
 # Commits the workspace with $patch, and with its test declarations only. Prints both

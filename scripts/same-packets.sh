@@ -99,6 +99,9 @@ find_patches() {
     "$program" check-table "$tmp/changes" $choice $table
 }
 
+case ${TIP:-all} in all) ;; *) die "TIP=$TIP: it takes all" ;; esac
+[ -z "${PATCHES:-}" ] || [ -z "${TIP:-}" ] || die "PATCHES= and TIP= exclude each other: use one of them"
+
 if [ -n "${PATCHES:-}" ]; then
     find_patches
 elif [ "${TIP:-}" = all ]; then

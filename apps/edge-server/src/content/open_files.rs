@@ -13,7 +13,7 @@ use std::sync::Weak;
 /// Device and inode.
 type FileId = (u64, u64);
 
-/// FileTable that responses have open.
+/// Files that responses have open.
 #[derive(Debug, Default)]
 pub struct OpenFiles(Mutex<FileTable>);
 
