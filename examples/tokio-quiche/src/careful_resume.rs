@@ -228,12 +228,11 @@ impl PathKeeper {
 
     /// Saves what was observed, and gives the claim back.
     fn end(&mut self, observed: Option<PathState>) -> Result<(), StoreError> {
-        if let Some(observed) = observed {
-            self.store.record(&self.endpoint, &observed)?;
+        let recorded = observed.map(|observed| self.store.record(&self.endpoint, &observed));
+        // Even if nothing could be recorded: others wait for the claim.
+        if let Some(Claim { token, .. }) = self.claim.take() {
+            self.store.release(&self.endpoint, token)?;
         }
-        match self.claim.take() {
-            Some(Claim { token, .. }) => self.store.release(&self.endpoint, token),
-            None => Ok(()),
-        }
+        recorded.transpose().map(drop)
     }
 }

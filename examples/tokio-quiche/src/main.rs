@@ -60,7 +60,11 @@ async fn main() -> Result<(), BoxError> {
     let params = ConnectionParams::new_server(settings(is_paced), cert, hooks);
     let mut connections = listen([socket], params, DefaultMetrics)?.remove(0).into_inner();
     while let Some(connection) = connections.recv().await {
-        serve(connection?, Arc::clone(&store), folder.into());
+        match connection {
+            Ok(connection) => serve(connection, Arc::clone(&store), folder.into()),
+            // Of one client: the others are served.
+            Err(error) => log::warn!("connection: {error}"),
+        }
     }
     Ok(())
 }

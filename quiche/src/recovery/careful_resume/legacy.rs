@@ -94,13 +94,15 @@ impl LegacyRecovery {
     /// Has the watchdog note a packet that is released at `release`. Probes do
     /// not wait.
     fn watch_release(&mut self, pkt: &Sent, epoch: Epoch, release: Instant) {
-        if epoch != Epoch::Application || !pkt.in_flight || self.pto_count > 0 {
+        if epoch != Epoch::Application || self.pto_count > 0 {
             return;
         }
 
-        let built = self.pacer.as_ref().and_then(|pacer| pacer.last_built());
+        let Some(resume) = self.careful_resume.as_mut() else {
+            return;
+        };
 
-        if let Some((resume, built)) = self.careful_resume.as_mut().zip(built) {
+        if let Some(built) = self.pacer.as_ref().and_then(|p| p.last_built()) {
             resume.watch_release(pkt.pkt_num, built, release);
         }
     }
@@ -108,13 +110,21 @@ impl LegacyRecovery {
     /// Returns whether the packets of an ACK prove that the application does not
     /// pace.
     fn watch_delivery(&mut self, ack_delay: u64, now: Instant) -> bool {
+        let largest = self.newly_acked.last().map(|pkt| pkt.pkt_num);
+
+        let Some((resume, largest)) = self.careful_resume.as_mut().zip(largest)
+        else {
+            return false;
+        };
+
+        if !resume.awaits_delivery(largest) {
+            return false;
+        }
+
         let ack_delay =
             Duration::from_micros(ack_delay).min(self.rtt_stats.max_ack_delay);
         let pkt_nums = self.newly_acked.iter().map(|pkt| pkt.pkt_num);
-
-        self.careful_resume
-            .as_mut()
-            .is_some_and(|resume| resume.watch_delivery(pkt_nums, ack_delay, now))
+        resume.watch_delivery(pkt_nums, ack_delay, now)
     }
 
     fn careful_resume_on_not_paced(&mut self, now: Instant) {

@@ -414,6 +414,13 @@ impl CarefulResume {
         self.pacing_watch.on_packet_sent(pkt_num, built, release);
     }
 
+    /// Returns whether `watch_delivery()` is to be called for an ACK of packets
+    /// up to `largest`.
+    #[inline]
+    pub(crate) fn awaits_delivery(&self, largest: u64) -> bool {
+        self.pacing_watch.awaits(largest)
+    }
+
     /// Takes newly acknowledged packets, and the peer's delay. Returns whether
     /// they prove that the application does not pace: call `on_not_paced()` then.
     #[inline]

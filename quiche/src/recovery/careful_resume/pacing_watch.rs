@@ -127,7 +127,11 @@ impl PacingWatch {
     pub(super) fn on_packet_sent(
         &mut self, pkt_num: u64, built: Instant, release: Instant,
     ) {
-        if self.is_unpaced || self.marks.len() >= MARKS_MAX {
+        // Without a lead, a packet tells the RTT only: one in flight is enough.
+        let has_lead = release > built + EARLY_MIN;
+        let marks_max = if has_lead { MARKS_MAX } else { 1 };
+
+        if self.is_unpaced || self.marks.len() >= marks_max {
             return;
         }
 
@@ -143,6 +147,14 @@ impl PacingWatch {
                 lead: release.saturating_duration_since(built),
             });
         }
+    }
+
+    /// Returns whether an ACK of packets up to `largest` is to be examined.
+    #[inline]
+    pub(super) fn awaits(&self, largest: u64) -> bool {
+        self.marks
+            .front()
+            .is_some_and(|mark| mark.pkt_num <= largest)
     }
 
     /// Takes the newly acknowledged packets of an ACK, in order, and how long
@@ -165,7 +177,7 @@ impl PacingWatch {
             }
         }
 
-        let is_found = self.run_is_proof() && !self.is_unpaced;
+        let is_found = self.run_is_proof();
 
         if is_found {
             *self = PacingWatch {
@@ -208,8 +220,8 @@ impl PacingWatch {
     }
 
     fn run_is_proof(&self) -> bool {
-        let tolerance = self.rtt.map(tolerance).unwrap_or_default();
-        self.run.is_some_and(|run| run.is_proof(tolerance))
+        let run = self.run.zip(self.rtt);
+        run.is_some_and(|(run, rtt)| run.is_proof(tolerance(rtt)))
     }
 }
 
