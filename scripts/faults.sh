@@ -31,7 +31,7 @@ file_of() { # PATH[::NAME]
 copy_sources() {
     rm -rf "$tree" "$originals" "$logs"
     mkdir -p "$tree" "$originals" "$logs"
-    tar -cf - Cargo.toml Cargo.lock quiche apps tools | tar -xf - -C "$tree"
+    tar -cf - --exclude=./target --exclude=./results --exclude=./.git . | tar -xf - -C "$tree"
     # The last build may have included one of these files with its fault.
     for file in $(faulty_files); do
         mkdir -p "$originals/$(dirname "$file")"

@@ -37,7 +37,7 @@ export CARGO_TARGET_DIR="$work/build" CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFIL
 copy_sources() {
     rm -rf "$tree"
     mkdir -p "$tree"
-    tar -cf - .cargo Cargo.toml Cargo.lock quiche apps tools | tar -xf - -C "$tree"
+    tar -cf - --exclude=./target --exclude=./results --exclude=./.git . | tar -xf - -C "$tree"
     lend_boringssl "$tree"
     cd "$tree"
     # Leaves out upstream's tests outside recovery, which take longest to build.
