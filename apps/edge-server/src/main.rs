@@ -41,6 +41,7 @@ use crate::server::SharedServices;
 use crate::server::WorkerSockets;
 use crate::server::Workers;
 use crate::telemetry::access_log::AccessLog;
+use crate::telemetry::admin::AdminListener;
 use crate::telemetry::admin::AdminServer;
 use crate::telemetry::health::Health;
 use crate::telemetry::metrics::Metrics;
@@ -96,6 +97,13 @@ fn print_notices(config: &Config) {
     }
 }
 
+fn serve_pages(admin: Option<&AdminListener>) -> anyhow::Result<()> {
+    let Some(admin) = admin else { return Ok(()) };
+    admin.serve()?;
+    PROGRAM.say(format_args!("metrics at http://{}/metrics", admin.address));
+    Ok(())
+}
+
 /// Runs the server until a signal stops it. `config` was parsed from `args`.
 fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let cli = &config.flags;
@@ -109,11 +117,12 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let health = Health::default();
     let admin = cli.metrics.map(|at| {
         let (metrics, health) = (metrics.clone(), health.clone());
-        AdminServer { metrics, health }.serve(at, cli.takeover.is_some())
+        AdminServer { metrics, health }.bind(at, cli.takeover.is_some())
     });
     let admin = admin.transpose()?;
-    if let Some(admin) = &admin {
-        PROGRAM.say(format_args!("metrics at http://{}/metrics", admin.address));
+    // During a takeover, the old process answers until this one is ready.
+    if cli.takeover.is_none() {
+        serve_pages(admin.as_ref())?;
     }
     let access_log = cli.access_log.as_deref().map(|path| {
         AccessLog::start(path, cli.access_log_format, metrics.access_log_dropped.clone())
@@ -138,6 +147,9 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     if let Some(old_process) = old_process {
         old_process.request_handover()?;
         PROGRAM.say("took over");
+    }
+    if cli.takeover.is_some() {
+        serve_pages(admin.as_ref())?;
     }
     if let Some(takeover_listener) = takeover_listener {
         let Workers { generation, descriptors, .. } = workers;

@@ -124,7 +124,8 @@ impl OldProcess {
     }
 
     fn receive(stream: UnixStream, path: &Path) -> anyhow::Result<Self> {
-        let workers = receive(&stream)
+        let workers = receive(&stream).map_err(explained);
+        let workers = workers
             .with_context(|| format!("cannot take over through --takeover {}", path.display()))?;
         Ok(Self { stream, path: path.to_owned(), workers })
     }
@@ -181,7 +182,7 @@ impl TakeoverListener {
     /// # Errors
     ///
     /// The process may have no more threads, or the folder is gone.
-    pub fn wait(self, mut takeover_state: TakeoverState) -> io::Result<()> {
+    pub fn wait(self, mut takeover_state: TakeoverState) -> anyhow::Result<()> {
         self.take_place()?;
         let wait = move || {
             let mut listener = self;
@@ -193,10 +194,13 @@ impl TakeoverListener {
                 if newer_ended.recv().is_err() {
                     return;
                 }
-                PROGRAM.say("the newer server has ended; serving again");
+                PROGRAM.say(match takeover_state.health.is_draining() {
+                    true => "the newer server has ended; draining on",
+                    false => "the newer server has ended; serving again",
+                });
                 takeover_state.serve_again();
                 let built = Self::build(&path);
-                listener = match built.and_then(|built| Ok(built.take_place().map(|()| built)?)) {
+                listener = match built.and_then(|built| built.take_place().map(|()| built)) {
                     Ok(listener) => listener,
                     Err(e) => return warn!("no server can take over: {e:#}"),
                 };
@@ -206,8 +210,8 @@ impl TakeoverListener {
         Ok(())
     }
 
-    fn take_place(&self) -> io::Result<()> {
-        std::fs::rename(&self.built_at, &self.path)
+    fn take_place(&self) -> anyhow::Result<()> {
+        std::fs::rename(&self.built_at, &self.path).with_context(|| unusable(&self.path))
     }
 
     /// Waits for a successor, and gives it everything. Returns what gets a message when all
@@ -284,6 +288,20 @@ fn reason(error: &io::Error) -> String {
     match error.kind() {
         BrokenPipe | ConnectionReset | UnexpectedEof => "the new server gave up".into(),
         _ => error.to_string(),
+    }
+}
+
+/// Replaces an error of the connection to the old process by what the operator can do.
+fn explained(error: anyhow::Error) -> anyhow::Error {
+    use io::ErrorKind::{ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
+    match error.downcast_ref::<io::Error>().map(io::Error::kind) {
+        Some(WouldBlock | TimedOut) => {
+            anyhow::anyhow!("the server there does not respond; end it first")
+        }
+        Some(ConnectionReset | UnexpectedEof) => anyhow::anyhow!(
+            "the server there did not hand over; its log says why, or another server was faster"
+        ),
+        _ => error,
     }
 }
 

@@ -14,6 +14,7 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
+use anyhow::Context;
 use log::debug;
 use log::warn;
 use quiche::clock;
@@ -113,14 +114,29 @@ impl AdminListener {
         }
     }
 
-    /// Listens again at the same address.
+    /// Serves the pages.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the address.
+    pub fn serve(&self) -> anyhow::Result<()> {
+        let (server, listener) = (self.server.clone(), Arc::clone(&self.listener));
+        let closed = Arc::clone(&self.closed);
+        let serve = move || server.run(&closed, &listener);
+        let listening = net::listen(&self.listener, BACKLOG).map_err(io::Error::from);
+        let thread = thread::Builder::new().name("admin".into());
+        let started = listening.and_then(|()| thread.spawn(serve).map(drop));
+        started.with_context(|| unusable(self.address))
+    }
+
+    /// Serves again at the same address.
     ///
     /// # Errors
     ///
     /// One line that names the address.
     pub fn reopen(&mut self) -> anyhow::Result<()> {
-        *self = self.server.clone().serve(self.address, true)?;
-        Ok(())
+        *self = self.server.clone().bind(self.address, true)?;
+        self.serve()
     }
 }
 
@@ -128,24 +144,20 @@ impl AdminListener {
 type Page = (&'static str, &'static str, String);
 
 impl AdminServer {
-    /// Serves the pages at an address, which other processes may `share` during a takeover.
+    /// Binds an address, which other processes may `share` during a takeover. They get the
+    /// connections until this one [serves](AdminListener::serve).
     ///
     /// # Errors
     ///
     /// One line that names the address.
-    pub fn serve(self, at: SocketAddr, share: bool) -> anyhow::Result<AdminListener> {
-        let start = || {
-            let listener = if share { listen_shared(at)? } else { TcpListener::bind(at)? };
-            let address = listener.local_addr()?;
-            let (server, listener, closed) = (self.clone(), Arc::new(listener), Arc::default());
-            let running = AdminListener { address, server, listener, closed };
-            let (listener, closed) = (Arc::clone(&running.listener), Arc::clone(&running.closed));
-            let serve = move || self.run(&closed, &listener);
-            thread::Builder::new().name("admin".into()).spawn(serve)?;
-            Ok(running)
-        };
-        start().map_err(|e: io::Error| {
-            anyhow::anyhow!("cannot serve --metrics at {at}: {e}; choose another address")
+    pub fn bind(self, at: SocketAddr, share: bool) -> anyhow::Result<AdminListener> {
+        let bound = bind(at, share).and_then(|socket| Ok((socket.local_addr()?, socket)));
+        let (address, listener) = bound.with_context(|| unusable(at))?;
+        Ok(AdminListener {
+            address,
+            server: self,
+            listener: listener.into(),
+            closed: Arc::default(),
         })
     }
 
@@ -222,18 +234,21 @@ impl AdminServer {
     }
 }
 
-/// Binds a listener whose address other processes may share.
-fn listen_shared(address: SocketAddr) -> io::Result<TcpListener> {
+/// Binds an address, which other processes may share.
+fn bind(address: SocketAddr, share: bool) -> io::Result<TcpListener> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
     let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    sockopt::set_socket_reuseport(&socket, true)?;
+    sockopt::set_socket_reuseport(&socket, share)?;
     net::bind(&socket, &address)?;
-    net::listen(&socket, BACKLOG)?;
     Ok(socket.into())
+}
+
+fn unusable(at: SocketAddr) -> String {
+    format!("cannot serve --metrics at {at}; choose another address")
 }
 
 /// Reads the head of a request, up to the size limit.
@@ -265,6 +280,12 @@ mod tests {
         AdminServer { metrics: Metrics::new(None), health: Health::default() }
     }
 
+    fn serve(admin_server: AdminServer) -> SocketAddr {
+        let listener = admin_server.bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        listener.serve().unwrap();
+        listener.address
+    }
+
     fn fetch(at: SocketAddr, request: &str) -> String {
         let mut stream = TcpStream::connect(at).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
@@ -277,7 +298,7 @@ mod tests {
     fn metrics_page_is_served() {
         let admin_server = admin_server();
         admin_server.metrics.of_worker(0).count_connection();
-        let at = admin_server.serve("127.0.0.1:0".parse().unwrap(), false).unwrap().address;
+        let at = serve(admin_server);
         let page = fetch(at, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
         assert!(page.contains("\nedge_server_connections_total{worker=\"0\"} 1\n"), "{page}");
@@ -285,7 +306,7 @@ mod tests {
 
     #[test]
     fn unknown_path_and_method_are_refused() {
-        let at = admin_server().serve("127.0.0.1:0".parse().unwrap(), false).unwrap().address;
+        let at = serve(admin_server());
         for (request, status) in [
             ("GET /other HTTP/1.1\r\n\r\n", "404"),
             ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
@@ -298,25 +319,41 @@ mod tests {
             let response = fetch(at, request);
             assert_eq!(response.split(' ').nth(1), Some(status), "{request}");
         }
-        let error = admin_server().serve(at, false).map(drop).unwrap_err().to_string();
+        let other = admin_server().bind(at, false).and_then(|other| other.serve());
+        let error = other.unwrap_err().to_string();
         assert!(error.contains(&at.to_string()) && error.contains("choose another"), "{error}");
     }
 
     #[test]
     fn head_has_no_body() {
-        let at = admin_server().serve("127.0.0.1:0".parse().unwrap(), false).unwrap().address;
+        let at = serve(admin_server());
         let response = fetch(at, "HEAD /metrics HTTP/1.1\r\n\r\n");
         assert!(response.ends_with("\r\n\r\n") && !response.contains("Content-Length: 0"));
     }
 
     #[test]
     fn slow_clients_do_not_delay_the_health_page() {
-        let at = admin_server().serve("127.0.0.1:0".parse().unwrap(), false).unwrap().address;
+        let at = serve(admin_server());
         let mut slow: Vec<_> = (1..CLIENTS_MAX).map(|_| TcpStream::connect(at).unwrap()).collect();
         slow.iter_mut().for_each(|stream| stream.write_all(b"GET /").unwrap());
         assert!(fetch(at, "GET /healthz HTTP/1.1\r\n\r\n").ends_with("ok\n"));
 
         let ended = |stream: &mut TcpStream| stream.read(&mut [0; 9]).is_ok_and(|read| read == 0);
         assert!(slow.iter_mut().all(ended));
+    }
+
+    // Before it is ready, a new server must not answer for the old one.
+    #[test]
+    fn shared_address_is_served_by_those_that_serve() {
+        let old = admin_server().bind("127.0.0.1:0".parse().unwrap(), true).unwrap();
+        old.serve().unwrap();
+        let new = admin_server().bind(old.address, true).unwrap();
+        old.server.health.drain();
+        let readiness = || fetch(old.address, "GET /readyz HTTP/1.1\r\n\r\n");
+        assert!((0..30).all(|_| readiness().ends_with("draining\n")));
+
+        new.serve().unwrap();
+        old.close();
+        assert!(readiness().ends_with("starting\n"));
     }
 }

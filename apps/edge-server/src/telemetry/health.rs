@@ -64,6 +64,11 @@ impl Health {
         self.0.draining.store(true, Ordering::Relaxed);
     }
 
+    /// Returns whether the process is to end.
+    pub fn is_draining(&self) -> bool {
+        self.0.draining.load(Ordering::Relaxed)
+    }
+
     /// Becomes unready while another process serves, or ready again.
     pub fn set_handed_over(&self, handed_over: bool) {
         self.0.handed_over.store(handed_over, Ordering::Relaxed);

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::io::BufWriter;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -23,6 +24,7 @@ use std::time::Duration;
 use anyhow::Context;
 use log::warn;
 use prometheus_client::metrics::counter::Counter;
+use rustix::fs::OFlags;
 
 pub use self::line::LogLine;
 use crate::config::AccessLogFormat;
@@ -134,7 +136,12 @@ fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     if path == Path::new(STDOUT) {
         return Ok(Box::new(io::stdout()));
     }
-    Ok(Box::new(File::options().create(true).append(true).open(path)?))
+    // A pipe without a reader is an error, not a reason to wait.
+    let no_wait = OFlags::NONBLOCK.bits() as i32;
+    let file = File::options().create(true).append(true).custom_flags(no_wait).open(path)?;
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+    Ok(Box::new(file))
 }
 
 fn unwritable(path: &Path) -> String {

@@ -87,6 +87,16 @@ fn stalled_reader_delays_neither_reopening_nor_the_end() {
 }
 
 #[test]
+fn pipe_without_a_reader_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let log = AccessLog::start(&pipe, AccessLogFormat::Json, Counter::default());
+    let error = format!("{:#}", log.map(drop).unwrap_err());
+    assert!(error.contains(pipe.to_str().unwrap()), "{error}");
+}
+
+#[test]
 fn full_disk_counts_lost_lines() {
     let dropped = Counter::default();
     let log = AccessLog::start(Path::new("/dev/full"), AccessLogFormat::Json, dropped.clone());
