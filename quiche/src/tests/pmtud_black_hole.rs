@@ -6,7 +6,7 @@ use super::pmtud_packet_size::LARGEST;
 use super::pmtud_packet_size::ROUNDS_MAX;
 use super::*;
 
-/// Probe timeouts after which the path may pass only shorter packets.
+/// Probe timeouts or losses after which the path may pass only shorter packets.
 const TIMEOUTS: u32 = 3;
 
 // RFC 8899, 4.3.
@@ -39,4 +39,33 @@ fn packets_are_short_again_after_a_black_hole(
     assert_eq!(search.received, search.written, "{cc}");
     search.find();
     search.assert_found(1250, cc);
+}
+
+// Two short packets of an ACK are together as long as a long one.
+#[rstest]
+fn short_packets_do_not_hide_a_black_hole(
+    #[values("cubic", "bbr2_gcongestion")] cc: &str,
+) {
+    let [client, server] = [(); 2].map(|()| {
+        let mut config = config(cc);
+        config.enable_dgram(true, 10, 10);
+        config
+    });
+    let mut search = MtuSearch::new(client, server, LARGEST);
+    search.find();
+    search.path_mtu = 1250;
+    search.round(4_000);
+    for _ in 0..ROUNDS_MAX {
+        for _ in 0..2 {
+            search.pipe.server.dgram_send(&[0; 700]).unwrap();
+        }
+        search.round(0);
+        // The next loss is another burst.
+        let path = search.pipe.server.paths.get_active().unwrap();
+        std::thread::sleep(path.recovery.rtt());
+        if search.received == search.written {
+            return;
+        }
+    }
+    panic!("{cc}: {} of {}", search.received, search.written);
 }
