@@ -20,6 +20,22 @@ fn handshake_at_client() -> Pipe {
     pipe
 }
 
+/// Returns a pipe whose client has sent its first flight with early data.
+fn early_data() -> Pipe {
+    let mut config = Pipe::default_config("cubic").unwrap();
+    config.enable_early_data();
+    let mut pipe = Pipe::with_config(&mut config).unwrap();
+    pipe.handshake().unwrap();
+    let session = pipe.client.session().unwrap().to_vec();
+
+    let mut pipe = Pipe::with_config(&mut config).unwrap();
+    pipe.client.set_session(&session).unwrap();
+    let flight = emit_flight(&mut pipe.client).unwrap();
+    process_flight(&mut pipe.server, flight).unwrap();
+    assert!(pipe.client.is_in_early_data());
+    pipe
+}
+
 /// Sends until nothing is left. Returns the datagrams.
 fn send_all(client: &mut Connection) -> Vec<Vec<u8>> {
     let mut datagrams = Vec::new();
@@ -78,4 +94,29 @@ fn server_is_told_of_a_close_before_confirmation() {
     pipe.client.on_timeout();
     let sent = send_all(&mut pipe.client);
     assert_eq!(error_at_server(&mut pipe, sent), Some(7));
+}
+
+// A client with early data closes before it has the whole answer.
+#[test]
+fn close_in_early_data_is_sent() {
+    let mut pipe = early_data();
+    let mut flight = emit_flight(&mut pipe.server).unwrap();
+    flight.truncate(1);
+    process_flight(&mut pipe.client, flight).unwrap();
+    assert!(pipe.client.is_in_early_data());
+
+    pipe.client.close(true, 7, b"").unwrap();
+    let sent = send_all(&mut pipe.client);
+    assert!(pipe.client.is_draining(), "the close was sent");
+    assert_eq!(error_at_server(&mut pipe, sent), Some(7));
+}
+
+// A server may close in answer to early data, before the handshake is complete.
+#[test]
+fn close_by_a_server_in_early_data_is_sent() {
+    let mut pipe = early_data();
+    assert!(pipe.server.is_in_early_data());
+    pipe.server.close(true, 7, b"").unwrap();
+    send_all(&mut pipe.server);
+    assert!(pipe.server.is_draining(), "the close was sent");
 }

@@ -47,3 +47,24 @@ fn client_is_told_of_an_error_in_its_hello() {
     let invalid = WireErrorCode::TransportParameterError as u64;
     assert_eq!(error_at_client(&mut pipe), Some(invalid));
 }
+
+// The client has lost the packets with which it could read others than Initial.
+#[test]
+fn client_that_lost_the_servers_flight_is_told_of_an_error() {
+    let mut pipe = Pipe::new("cubic").unwrap();
+    let flight = emit_flight(&mut pipe.client).unwrap();
+    process_flight(&mut pipe.server, flight).unwrap();
+    assert!(!emit_flight(&mut pipe.server).unwrap().is_empty());
+
+    let mut packet = [0; 1500];
+    let frames = [
+        frame::Frame::HandshakeDone,
+        frame::Frame::Padding { len: 50 },
+    ];
+    let client = &mut pipe.client;
+    let len = encode_pkt(client, Type::Initial, &frames, &mut packet).unwrap();
+    let received = pipe.server_recv(&mut packet[..len]);
+    assert_eq!(received, Err(Error::InvalidPacket));
+    let violation = WireErrorCode::ProtocolViolation as u64;
+    assert_eq!(error_at_client(&mut pipe), Some(violation));
+}

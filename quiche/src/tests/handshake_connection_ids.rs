@@ -57,3 +57,27 @@ fn coalesced_packet_of_another_connection_is_ignored() {
     assert_eq!(pipe.server_recv(&mut packet), Ok(packet.len()));
     assert_eq!(pipe.server.local_error(), None);
 }
+
+// The server has its first connection ID retired before it has confirmed the
+// handshake.
+#[test]
+fn retired_source_connection_id_stays_for_the_handshake() {
+    let mut pipe = answered();
+    assert!(pipe.client.is_established());
+    let (scid, token) = test_utils::create_cid_and_reset_token(16);
+    let new_id = frame::Frame::NewConnectionId {
+        seq_num: 1,
+        retire_prior_to: 1,
+        conn_id: scid.to_vec(),
+        reset_token: token.to_be_bytes(),
+    };
+    let mut packet = [0; 1500];
+    let server = &mut pipe.server;
+    let len = encode_pkt(server, Type::Short, &[new_id], &mut packet).unwrap();
+    pipe.client_recv(&mut packet[..len]).unwrap();
+    assert_eq!(pipe.client.destination_id(), scid);
+
+    let mut packet = fatal_packet(&mut pipe.server, Type::Handshake);
+    let received = pipe.client_recv(&mut packet);
+    assert_eq!(received, Err(Error::InvalidPacket));
+}
