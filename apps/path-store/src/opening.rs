@@ -48,6 +48,9 @@ pub enum OpenError {
     #[error("{}: there is no store; a server creates it when it starts with this path", .0.display())]
     Missing(PathBuf),
 
+    #[error("{}: the file is no store; name another path, or move the file away", .0.display())]
+    NotAStore(PathBuf),
+
     #[error("{}: the file is another program's database; name another path", .0.display())]
     Foreign(PathBuf),
 

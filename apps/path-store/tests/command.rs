@@ -334,7 +334,9 @@ fn watch_shows_changes_as_they_happen() {
 fn command_names_unusable_store_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let broken = folder.path().join("broken.db");
-    std::fs::write(&broken, "this is not a database").unwrap();
+    std::fs::write(&broken, "SQLite format 3\0, damaged").unwrap();
+    let other = folder.path().join("edge.toml");
+    std::fs::write(&other, "this is not a database").unwrap();
     let missing = folder.path().join("missing.db");
 
     for (store, expected) in [
@@ -343,6 +345,7 @@ fn command_names_unusable_store_in_one_line() {
         (Path::new(""), "no name"),
         (folder.path(), "is a directory"),
         (&broken, "damaged"),
+        (&other, "edge.toml: the file is no store; name another path"),
         (&missing, "there is no store"),
     ] {
         for command in ["list", "flush", "stats"] {

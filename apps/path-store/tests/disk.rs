@@ -320,15 +320,29 @@ fn sweep_deletes_expired_and_future_records() {
 }
 
 #[test]
-fn file_that_is_no_database_is_quarantined() {
+fn file_that_is_no_database_is_an_error_and_stays() {
     let folder = Folder::new();
-    std::fs::write(folder.path(), "this is not a database, but long enough to look at").unwrap();
+    let configuration = "listen = \"[::]:443\"\n";
+    std::fs::write(folder.path(), configuration).unwrap();
+
+    for role in [Role::Server, Role::Tool] {
+        let error = open_error(&folder.path(), role);
+        assert!(error.contains("paths.db: the file is no store; name another"), "{error}");
+    }
+    let error = SqliteStore::check(&folder.path()).unwrap_err().to_string();
+    assert!(error.contains("is no store"), "{error}");
+    assert_eq!(std::fs::read_to_string(folder.path()).unwrap(), configuration);
+    assert_eq!(folder.quarantined(), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn file_of_zeros_is_quarantined() {
+    let folder = Folder::new();
+    std::fs::write(folder.path(), [0; 4096]).unwrap();
 
     let store = open(&folder.path());
     assert_eq!(store.counters().databases_quarantined, 1);
-    assert_eq!(folder.quarantined().len(), 1);
-    let kept = std::fs::read_to_string(&folder.quarantined()[0]).unwrap();
-    assert!(kept.starts_with("this is not"));
+    assert_eq!(std::fs::read(&folder.quarantined()[0]).unwrap(), [0; 4096]);
 
     store.record(&endpoint(CLIENT), &state(100)).unwrap();
     assert!(store.get(&endpoint(CLIENT)).unwrap().is_some());
@@ -422,7 +436,7 @@ fn deleted_store_is_created_again() {
 fn store_behind_a_link_is_quarantined_in_place() {
     let folder = Folder::new();
     let link = folder.0.path().join("link.db");
-    std::fs::write(folder.path(), "no database").unwrap();
+    std::fs::write(folder.path(), "SQLite format 3\0, damaged").unwrap();
     std::os::unix::fs::symlink(folder.path(), &link).unwrap();
 
     open(&link).record(&endpoint(CLIENT), &state(100)).unwrap();
@@ -478,7 +492,7 @@ fn schema_that_becomes_newer_is_not_written() {
 fn quarantine_keeps_the_latest_three() {
     let folder = Folder::new();
     for n in 0..6 {
-        std::fs::write(folder.path(), format!("no database: {n}")).unwrap();
+        std::fs::write(folder.path(), format!("SQLite format 3\0, damaged: {n}")).unwrap();
         std::fs::write(folder.0.path().join("paths.db-wal"), "its log").unwrap();
         let store = open(&folder.path());
         assert_eq!(store.counters().databases_quarantined, 1);
@@ -488,7 +502,7 @@ fn quarantine_keeps_the_latest_three() {
     kept.sort();
     let kept: Vec<String> =
         kept.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
-    assert_eq!(kept, ["no database: 3", "no database: 4", "no database: 5"]);
+    assert_eq!(kept, [3, 4, 5].map(|n| format!("SQLite format 3\0, damaged: {n}")));
     let logs = folder.0.path().read_dir().unwrap().filter(|file| {
         let name = file.as_ref().unwrap().file_name();
         name.to_str().unwrap().contains("corrupt") && name.to_str().unwrap().ends_with("-wal")
@@ -547,7 +561,7 @@ fn tool_creates_and_replaces_no_store() {
     let error = open_error(&folder.path(), Role::Tool);
     assert!(error.contains("there is no store"), "{error}");
 
-    std::fs::write(folder.path(), "this is not a database").unwrap();
+    std::fs::write(folder.path(), "SQLite format 3\0, damaged").unwrap();
     let error = open_error(&folder.path(), Role::Tool);
     assert!(error.contains("damaged"), "{error}");
     assert!(folder.path().exists());

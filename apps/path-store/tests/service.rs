@@ -280,6 +280,28 @@ fn failing_store_is_a_miss_and_releases_are_retried() {
     assert!(tries.iter().filter(|r| matches!(r, Request::Release(..))).count() >= 2);
 }
 
+// As on a full disk.
+#[test]
+fn store_that_only_reads_is_failing() {
+    let (gate, permit, control) = GatedStore::new();
+    drop(permit);
+    let service = start(gate, 100);
+    let reader = Reader::new(&service);
+    let monitor = service.monitor();
+    let here = endpoint(CLIENT);
+    let perform = |request: &dyn Fn()| {
+        request();
+        assert!(service.flush(TIMEOUT));
+        monitor.is_failing()
+    };
+    let record = || assert!(reader.handle.record(&here, &state(100)));
+
+    control.failures.store(1, SeqCst);
+    assert!(perform(&record));
+    assert!(perform(&|| assert!(reader.handle.get(1, &here))), "a read succeeds");
+    assert!(!perform(&record));
+}
+
 #[test]
 fn retries_of_a_release_are_limited() {
     let (gate, permit, control) = GatedStore::new();

@@ -27,8 +27,8 @@ impl Path {
     /// long packets pass.
     pub(crate) fn on_ack(&mut self, epoch: packet::Epoch, acked: &RangeSet) {
         if let Some(pmtud) = self.pmtud.as_mut() {
-            if pmtud.suspicions > 0 &&
-                self.recovery.has_longer_packet(epoch, MIN_PLPMTU, acked)
+            if pmtud.suspicions > 0
+                && self.recovery.has_longer_packet(epoch, MIN_PLPMTU, acked)
             {
                 pmtud.suspicions = 0;
             }
@@ -87,8 +87,8 @@ impl PathMap {
 fn is_long_packet_late(recovery: &Recovery) -> bool {
     let mut all = RangeSet::default();
     all.insert(0..u64::MAX);
-    recovery.pto_count() > 0 &&
-        recovery.has_longer_packet(
+    recovery.pto_count() > 0
+        && recovery.has_longer_packet(
             packet::Epoch::Application,
             MIN_PLPMTU,
             &all,

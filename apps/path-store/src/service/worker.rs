@@ -53,10 +53,31 @@ struct Worker {
     dropped: u64,
 }
 
+/// Kinds of work that may fail apart: on a full disk, reads succeed, and so do claims on records
+/// that do not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Reads,
+    Claims,
+    Writes,
+    Sweeps,
+}
+
+impl Work {
+    fn of(request: &Request) -> Self {
+        match request {
+            Request::Get(_) => Work::Reads,
+            Request::Claim(..) => Work::Claims,
+            Request::Record(..) | Request::Release(..) | Request::Forget(..) => Work::Writes,
+        }
+    }
+}
+
 /// Failure of the store, and what was logged of it.
 #[derive(Debug, Default)]
 struct Incident {
-    failing: bool,
+    /// What failed last time.
+    failing: Vec<Work>,
     logged: Option<Instant>,
 
     /// The start of this failure was logged, and so its end will be.
@@ -112,16 +133,17 @@ impl Worker {
 
     fn perform(&mut self, items: Vec<Item>) {
         let requests: Vec<Request> = items.iter().map(|item| item.request.clone()).collect();
+        let work: Vec<Work> = requests.iter().map(Work::of).collect();
         let result = self.backend.perform(&requests);
         self.shared.metrics.count_batch();
 
         match result {
             Ok(outcomes) => {
-                self.succeeded();
+                self.succeeded(&work);
                 self.answer(items, &outcomes);
             }
             Err(error) => {
-                self.failed(&error);
+                self.failed(&work, &error);
                 let failed = self.retry_ends(items);
                 self.answer(failed, &[]);
             }
@@ -194,8 +216,8 @@ impl Worker {
         let is_behind = result.as_ref().is_ok_and(|swept| *swept >= SWEEP_MAX);
         self.swept = (!is_behind).then_some(now);
         match result {
-            Ok(_) => self.succeeded(),
-            Err(error) => self.failed(&error),
+            Ok(_) => self.succeeded(&[Work::Sweeps]),
+            Err(error) => self.failed(&[Work::Sweeps], &error),
         }
     }
 
@@ -211,7 +233,7 @@ impl Worker {
     fn add_to_totals(&mut self) {
         let counted = self.shared.metrics.snapshot();
         let since = counted.since(&self.counted);
-        if self.incident.failing || since == ServiceMetrics::default() {
+        if !self.incident.failing.is_empty() || since == ServiceMetrics::default() {
             return;
         }
         match self.backend.add_to_totals(&since) {
@@ -220,8 +242,13 @@ impl Worker {
         }
     }
 
-    fn succeeded(&mut self) {
-        if !std::mem::replace(&mut self.incident.failing, false) {
+    fn succeeded(&mut self, work: &[Work]) {
+        let failing = &mut self.incident.failing;
+        if failing.is_empty() {
+            return;
+        }
+        failing.retain(|failed| !work.contains(failed));
+        if !failing.is_empty() {
             return;
         }
         self.shared.metrics.set_failing(false);
@@ -230,8 +257,15 @@ impl Worker {
         }
     }
 
-    fn failed(&mut self, error: &StoreError) {
-        if std::mem::replace(&mut self.incident.failing, true) {
+    fn failed(&mut self, work: &[Work], error: &StoreError) {
+        let failing = &mut self.incident.failing;
+        let is_first = failing.is_empty();
+        for failed in work {
+            if !failing.contains(failed) {
+                failing.push(*failed);
+            }
+        }
+        if !is_first {
             return;
         }
         self.shared.metrics.set_failing(true);

@@ -196,6 +196,7 @@ pub fn check_path(path: &Path, role: Role) -> Result<(), OpenError> {
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() => Err(OpenError::Directory(path.to_path_buf())),
         Ok(metadata) if !metadata.is_file() => Err(OpenError::NotAFile(path.to_path_buf())),
+        Ok(_) if !may_be_a_database(path) => Err(OpenError::NotAStore(path.to_path_buf())),
         Ok(_) => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::NotFound && role == Role::Server => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -203,6 +204,20 @@ pub fn check_path(path: &Path, role: Role) -> Result<(), OpenError> {
         }
         Err(e) => Err(unwritable(path, &e)),
     }
+}
+
+/// Returns whether the file is empty or begins as a database does, perhaps a damaged one: with
+/// some bytes changed, or with the zeros that a crash of the machine can leave. Anything else,
+/// such as a configuration, is not ours to move away.
+fn may_be_a_database(path: &Path) -> bool {
+    const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+    let mut header = Vec::with_capacity(MAGIC.len());
+    let read =
+        File::open(path).and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut header));
+    let same = header.iter().zip(MAGIC).filter(|(byte, expected)| byte == expected).count();
+    // An error of reading is reported by what needs the file.
+    read.is_err() || same >= MAGIC.len() / 2 || header.iter().all(|byte| *byte == 0)
 }
 
 /// Takes a lock, which ends when the file is dropped or the process dies.
