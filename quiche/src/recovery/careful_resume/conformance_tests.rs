@@ -151,6 +151,26 @@ fn saved_parameters_keep_the_operators_limits() {
     assert_eq!(state.expires, state.observed + lifetime);
 }
 
+/// The largest number is a usual way to say that there is no limit.
+#[test]
+fn largest_limits_do_not_overflow() {
+    let mut unlimited = sender_with(Some(CarefulResumeConfig {
+        max_jump: usize::MAX,
+        lifetime: Duration::from_millis(u64::MAX),
+        ..Default::default()
+    }));
+    observe(&mut unlimited, 10 * IW, [RTT; 3]);
+    let state = unlimited.recovery.path_state(unlimited.now).unwrap();
+    assert_eq!(state.saved_cwnd, (10 * IW * MDS) as u64);
+
+    let mut never_saved = sender_with(Some(CarefulResumeConfig {
+        min_initial_windows: usize::MAX,
+        ..Default::default()
+    }));
+    observe(&mut never_saved, 10 * IW, [RTT; 3]);
+    assert_eq!(never_saved.recovery.path_state(never_saved.now), None);
+}
+
 /// A capacity saved as twice max_jump is a lower bound.
 #[test]
 fn capacity_capped_by_max_jump_limits_no_growth() {

@@ -508,11 +508,12 @@ impl CarefulResume {
         }
 
         // RFC 9959, 3.1: a small capacity need not be saved.
-        if saved_cwnd < self.config.min_initial_windows * c.initial_window {
+        let windows_min = self.config.min_initial_windows;
+        if saved_cwnd < windows_min.saturating_mul(c.initial_window) {
             return None;
         }
 
-        let saved_cwnd_max = 2 * self.config.max_jump;
+        let saved_cwnd_max = self.config.max_jump.saturating_mul(2);
 
         Some(PathState {
             saved_cwnd: saved_cwnd.min(saved_cwnd_max) as u64,
