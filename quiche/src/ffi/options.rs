@@ -2,6 +2,9 @@
 //!
 //! Each function calls the Rust one of the same name.
 
+use super::convert::buffer;
+use super::convert::bytes;
+use super::convert::status;
 use super::*;
 
 #[no_mangle]
@@ -41,31 +44,31 @@ pub extern "C" fn quiche_conn_raise_initial_rtt(
 pub extern "C" fn quiche_conn_send_new_token(
     conn: &mut Connection, token: *const u8, token_len: size_t,
 ) -> c_int {
-    to_c(conn.send_new_token(bytes(token, token_len).to_vec()))
+    status(conn.send_new_token(bytes(token, token_len).to_vec()))
 }
 
 #[no_mangle]
 pub extern "C" fn quiche_conn_new_token(
     conn: &Connection, out: &mut *const u8, out_len: &mut size_t,
 ) {
-    let token = conn.new_token().unwrap_or_default();
+    let token = conn.new_token();
 
-    *out = token.as_ptr();
-    *out_len = token.len();
+    *out = token.map_or(ptr::null(), <[u8]>::as_ptr);
+    *out_len = token.map_or(0, <[u8]>::len);
 }
 
 #[no_mangle]
 pub extern "C" fn quiche_conn_set_token(
     conn: &mut Connection, token: *const u8, token_len: size_t,
 ) -> c_int {
-    to_c(conn.set_token(bytes(token, token_len)))
+    status(conn.set_token(bytes(token, token_len)))
 }
 
 #[no_mangle]
 pub extern "C" fn quiche_conn_set_peer_address_validated(
     conn: &mut Connection,
 ) -> c_int {
-    to_c(conn.set_peer_address_validated())
+    status(conn.set_peer_address_validated())
 }
 
 #[no_mangle]
@@ -75,10 +78,8 @@ pub extern "C" fn quiche_refuse(
 ) -> ssize_t {
     let scid = ConnectionId::from_ref(bytes(scid, scid_len));
     let dcid = ConnectionId::from_ref(bytes(dcid, dcid_len));
-    // SAFETY: the caller has `out_len` bytes at `out`.
-    let out = unsafe { slice::from_raw_parts_mut(out, out_len) };
 
-    match refuse(&scid, &dcid, version, error_code, out) {
+    match refuse(&scid, &dcid, version, error_code, buffer(out, out_len)) {
         Ok(v) => v as ssize_t,
 
         Err(e) => e.to_c(),
@@ -105,21 +106,4 @@ pub extern "C" fn quiche_conn_shrink_to_fit(conn: &mut Connection) {
 #[no_mangle]
 pub extern "C" fn quiche_h3_conn_shrink_to_fit(conn: &mut h3::Connection) {
     conn.shrink_to_fit();
-}
-
-/// Returns the caller's bytes; `bytes` may be NULL if there are none.
-fn bytes<'a>(bytes: *const u8, len: size_t) -> &'a [u8] {
-    match len {
-        0 => &[],
-        // SAFETY: the caller has `len` bytes at `bytes`.
-        _ => unsafe { slice::from_raw_parts(bytes, len) },
-    }
-}
-
-fn to_c(result: Result<()>) -> c_int {
-    match result {
-        Ok(()) => 0,
-
-        Err(e) => e.to_c() as c_int,
-    }
 }

@@ -1,5 +1,6 @@
 //! C interface of batches of packets, as `include/quiche_batch.h` declares it.
 
+use super::convert::buffer;
 use super::*;
 
 #[no_mangle]
@@ -7,10 +8,7 @@ pub extern "C" fn quiche_conn_send_batch(
     conn: &mut Connection, out: *mut u8, out_len: size_t, packets_max: size_t,
     out_packet_len: &mut size_t, out_info: &mut SendInfo,
 ) -> ssize_t {
-    // SAFETY: the caller has `out_len` bytes at `out`.
-    let out = unsafe { slice::from_raw_parts_mut(out, out_len) };
-
-    match conn.send_batch(out, packets_max, clock::now()) {
+    match conn.send_batch(buffer(out, out_len), packets_max, clock::now()) {
         Ok(batch) => {
             let info = batch.info;
 

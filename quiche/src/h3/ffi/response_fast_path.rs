@@ -1,6 +1,8 @@
 //! C interface of responses in one write, as `include/quiche_batch.h` declares
 //! it.
 
+use crate::ffi::convert::bytes;
+
 use super::*;
 
 #[no_mangle]
@@ -10,11 +12,7 @@ pub extern "C" fn quiche_h3_send_response_with_body(
     body: *const u8, body_len: size_t,
 ) -> c_int {
     let headers = headers_from_ptr(headers, headers_len);
-    let body = match body_len {
-        0 => &[],
-        // SAFETY: the caller has `body_len` bytes at `body`.
-        _ => unsafe { slice::from_raw_parts(body, body_len) },
-    };
+    let body = bytes(body, body_len);
     let sent = conn
         .send_response_with_body(quic_conn, stream_id, &headers, priority, body);
 

@@ -6,7 +6,6 @@
 //!
 //! [`Instant`]: std::time::Instant
 
-use std::slice;
 use std::time::Duration;
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
@@ -22,6 +21,9 @@ use crate::careful_resume::Phase;
 use crate::careful_resume::SendLimit;
 use crate::careful_resume::Trigger;
 use crate::clock;
+use crate::ffi::convert::buffer;
+use crate::ffi::convert::bytes;
+use crate::ffi::convert::status;
 use crate::path_state::DecodeError;
 use crate::path_state::PathState;
 use crate::Config;
@@ -157,11 +159,7 @@ pub extern "C" fn quiche_config_set_careful_resume(
 ) -> c_int {
     let resume = resume.map(Into::into).unwrap_or_default();
 
-    match config.set_careful_resume(resume) {
-        Ok(_) => 0,
-
-        Err(e) => e.to_c() as c_int,
-    }
+    status(config.set_careful_resume(resume))
 }
 
 #[no_mangle]
@@ -177,11 +175,7 @@ pub extern "C" fn quiche_conn_set_careful_resume(
 ) -> c_int {
     let resume = resume.map(Into::into).unwrap_or_default();
 
-    match conn.set_careful_resume(resume) {
-        Ok(_) => 0,
-
-        Err(e) => e.to_c() as c_int,
-    }
+    status(conn.set_careful_resume(resume))
 }
 
 #[no_mangle]
@@ -190,11 +184,7 @@ pub extern "C" fn quiche_conn_careful_resume_from(
 ) -> c_int {
     let jump_within = Duration::from_micros(jump_within_us).min(LONGEST_CLAIM);
 
-    match conn.careful_resume_from(saved.into(), clock::now() + jump_within) {
-        Ok(_) => 0,
-
-        Err(e) => e.to_c() as c_int,
-    }
+    status(conn.careful_resume_from(saved.into(), clock::now() + jump_within))
 }
 
 #[no_mangle]
@@ -256,9 +246,8 @@ pub extern "C" fn quiche_path_state_encode(
         return Error::BufferTooShort.to_c();
     }
 
-    // SAFETY: the caller owns `out_len` bytes at `out`, and that is enough.
-    let out = unsafe { slice::from_raw_parts_mut(out, PathState::ENCODED_LEN) };
-    out.copy_from_slice(&PathState::from(state).to_bytes());
+    buffer(out, PathState::ENCODED_LEN)
+        .copy_from_slice(&PathState::from(state).to_bytes());
 
     PathState::ENCODED_LEN as ssize_t
 }
@@ -267,13 +256,7 @@ pub extern "C" fn quiche_path_state_encode(
 pub extern "C" fn quiche_path_state_decode(
     buf: *const u8, buf_len: size_t, out: &mut CPathState,
 ) -> c_int {
-    let buf = match buf_len {
-        0 => &[],
-        // SAFETY: the caller has `buf_len` bytes at `buf`.
-        _ => unsafe { slice::from_raw_parts(buf, buf_len) },
-    };
-
-    match PathState::from_bytes(buf) {
+    match PathState::from_bytes(bytes(buf, buf_len)) {
         Ok(state) => {
             *out = state.into();
             0

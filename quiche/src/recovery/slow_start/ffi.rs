@@ -6,6 +6,7 @@ use libc::c_int;
 use super::SearchConfig;
 use super::SearchForm;
 use super::SlowStartExit;
+use crate::ffi::convert::status;
 use crate::Config;
 use crate::Error;
 
@@ -65,11 +66,7 @@ pub extern "C" fn quiche_config_set_slow_start_exit(
     let search = search.copied().unwrap_or_default();
     let exit = exit_from_c(exit, search).ok_or(Error::CongestionControl);
 
-    match exit.and_then(|exit| config.set_slow_start_exit(exit)) {
-        Ok(_) => 0,
-
-        Err(e) => e.to_c() as c_int,
-    }
+    status(exit.and_then(|exit| config.set_slow_start_exit(exit)))
 }
 
 #[cfg(test)]
