@@ -29,6 +29,13 @@ void quiche_config_set_spurious_loss_evidence(quiche_config *config, bool v);
 // Configures whether HyStart++ counts one RTT sample for each ACK.
 void quiche_config_set_hystart_samples_per_ack(quiche_config *config, bool v);
 
+// ---- path MTU ----
+
+// Starts discovery of a path's MTU (quiche_config_discover_pmtu()) after |bytes|
+// have been sent on the path; 0, the default, at once. A probe is a packet of
+// padding, which a short connection does not earn back.
+void quiche_config_set_pmtud_start_after(quiche_config *config, uint64_t bytes);
+
 // ---- the initial RTT ----
 
 // Raises the RTT of the active path until its first sample (RFC 9002, 6.2.2),

@@ -34,6 +34,13 @@ pub extern "C" fn quiche_config_set_hystart_samples_per_ack(
 }
 
 #[no_mangle]
+pub extern "C" fn quiche_config_set_pmtud_start_after(
+    config: &mut Config, bytes: u64,
+) {
+    config.set_pmtud_start_after(bytes);
+}
+
+#[no_mangle]
 pub extern "C" fn quiche_conn_raise_initial_rtt(
     conn: &mut Connection, rtt_us: u64,
 ) -> bool {

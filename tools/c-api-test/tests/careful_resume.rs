@@ -1,5 +1,5 @@
-//! C API of Careful Resume and of the fork's other additions, used by a C program. Its cases run on this thread's simulated clock, so
-//! that they are exact and fast.
+//! C API of Careful Resume and of the fork's other additions, used by a C program. Its cases run on
+//! this thread's simulated clock, so that they are exact and fast.
 
 use quiche::clock::Simulation;
 use std::ffi::{c_char, c_void, CString};
@@ -13,10 +13,15 @@ struct Environment {
     clock: *const c_void,
     advance_to_ns: extern "C" fn(&Simulation, u64),
     elapsed_ns: u64,
+    kept_bytes: extern "C" fn(extern "C" fn(*mut c_void), *mut c_void) -> i64,
 }
 
 extern "C" fn advance_to_ns(clock: &Simulation, ns: u64) {
     clock.advance_to(Duration::from_nanos(ns));
+}
+
+extern "C" fn kept_bytes(call: extern "C" fn(*mut c_void), argument: *mut c_void) -> i64 {
+    allocation_counter::measure(|| call(argument)).bytes_current
 }
 
 fn pem(name: &str) -> CString {
@@ -33,6 +38,7 @@ fn run(case: unsafe extern "C" fn(*mut Environment)) {
         clock: (&raw const clock).cast(),
         advance_to_ns,
         elapsed_ns: 0,
+        kept_bytes,
     };
 
     // SAFETY: everything that `env` points to outlives the call, and the case keeps no pointer.
@@ -72,7 +78,11 @@ cases! {
     sender_knows_what_it_keeps,
     packets_of_a_batch_have_one_size,
     streams_share_a_packet_as_an_option,
-    download_completes_with_all_options,
+    rest_of_window_waits_for_full_packet,
+    congestion_event_is_undone_on_evidence_only,
+    hystart_counts_one_sample_per_ack,
+    path_mtu_is_searched_after_some_bytes,
+    send_limit_names_what_limits,
     response_leaves_in_one_write,
     connection_works_after_releasing_memory,
 }

@@ -1,76 +1,13 @@
-// Test cases of what the library has beside Careful Resume, each called by a
-// test of the same name. Their packets arrive at once.
+// Test cases of what the library has beside Careful Resume and options, each
+// called by a test of the same name. Their packets arrive at once.
 
-#include "testbed.h"
+#include "pair.h"
 
 #include <string.h>
 
 #define TOKEN "token of an earlier connection"
 #define TOKEN_LEN (sizeof(TOKEN) - 1)
 #define INVALID_TOKEN 0xb
-
-struct pair {
-    quiche_config *config;
-    quiche_conn *client;
-    quiche_conn *server;
-};
-
-// Hands a packet of one endpoint to the other.
-static void hand_over(quiche_conn *to, uint8_t *bytes, size_t len,
-                      const quiche_send_info *sent) {
-    struct sockaddr_storage from = sent->from;
-    struct sockaddr_storage at = sent->to;
-    quiche_recv_info info = {(struct sockaddr *)&from, sent->from_len,
-                             (struct sockaddr *)&at, sent->to_len};
-
-    CHECK(quiche_conn_recv(to, bytes, len, &info) == (ssize_t)len);
-}
-
-// Sends what |from| has to send, and returns the number of packets.
-static size_t send_all(quiche_conn *from, quiche_conn *to) {
-    uint8_t bytes[1500];
-    quiche_send_info info;
-    size_t packets = 0;
-    ssize_t len;
-
-    while ((len = quiche_conn_send(from, bytes, sizeof(bytes), &info)) > 0) {
-        hand_over(to, bytes, (size_t)len, &info);
-        packets++;
-    }
-
-    CHECK(len == QUICHE_ERR_DONE);
-    return packets;
-}
-
-static void exchange(struct pair *pair) {
-    while (send_all(pair->client, pair->server) + send_all(pair->server, pair->client) >
-           0) {
-    }
-}
-
-static struct pair connected(quiche_config *config) {
-    struct pair pair = {config, new_client(config), new_server(config)};
-
-    exchange(&pair);
-    CHECK(quiche_conn_is_established(pair.client));
-    CHECK(quiche_conn_is_established(pair.server));
-
-    return pair;
-}
-
-static void free_pair(struct pair *pair) {
-    quiche_conn_free(pair->client);
-    quiche_conn_free(pair->server);
-    quiche_config_free(pair->config);
-}
-
-static void write_stream(quiche_conn *conn, uint64_t stream_id, size_t len) {
-    static const uint8_t zeros[16384];
-    uint64_t error_code;
-
-    CHECK(quiche_conn_stream_send(conn, stream_id, zeros, len, false, &error_code) ==
-          (ssize_t)len);
-}
 
 // What quiche_header_info() reads.
 struct header {
@@ -128,7 +65,7 @@ void token_validates_address_of_next_connection(struct environment *env) {
           QUICHE_ERR_INVALID_STATE);
     CHECK(quiche_conn_send_new_token(first.server, NULL, 0) == QUICHE_ERR_INVALID_STATE);
     quiche_conn_new_token(first.client, &token, &token_len);
-    CHECK(token_len == 0);
+    CHECK(token == NULL && token_len == 0);
 
     CHECK(quiche_conn_send_new_token(first.server, (const uint8_t *)TOKEN, TOKEN_LEN) == 0);
     exchange(&first);
@@ -172,6 +109,9 @@ void refused_client_learns_error_code(struct environment *env) {
     CHECK(quiche_refuse(header.scid, header.scid_len, header.dcid, header.dcid_len,
                         header.version, INVALID_TOKEN, bytes,
                         10) == QUICHE_ERR_BUFFER_TOO_SHORT);
+    CHECK(quiche_refuse(header.scid, header.scid_len, header.dcid, header.dcid_len,
+                        header.version, INVALID_TOKEN, NULL,
+                        0) == QUICHE_ERR_BUFFER_TOO_SHORT);
     len = quiche_refuse(header.scid, header.scid_len, header.dcid, header.dcid_len,
                         header.version, INVALID_TOKEN, bytes, sizeof(bytes));
     CHECK(len > 0);
@@ -203,6 +143,30 @@ void sender_knows_what_it_keeps(struct environment *env) {
     free_pair(&pair);
 }
 
+void send_limit_names_what_limits(struct environment *env) {
+    static const uint8_t byte[1];
+    static struct flight flight;
+    quiche_config *config = new_config(env, QUICHE_CC_CUBIC);
+    struct pair pair = connected(config);
+    uint64_t error_code;
+
+    CHECK(quiche_conn_send_limit(pair.client) == QUICHE_SEND_LIMIT_APPLICATION);
+    fill_window(pair.client);
+    take_flight(pair.client, &flight);
+    CHECK(quiche_conn_send_limit(pair.client) == QUICHE_SEND_LIMIT_CONGESTION_WINDOW);
+    free_pair(&pair);
+
+    config = new_config(env, QUICHE_CC_CUBIC);
+    quiche_config_set_initial_max_data(config, 5000);
+    pair = connected(config);
+    write_stream(pair.client, 0, 5000);
+    CHECK(quiche_conn_stream_send(pair.client, 0, byte, 1, false, &error_code) ==
+          QUICHE_ERR_DONE);
+    take_flight(pair.client, &flight);
+    CHECK(quiche_conn_send_limit(pair.client) == QUICHE_SEND_LIMIT_FLOW_CONTROL);
+    free_pair(&pair);
+}
+
 void packets_of_a_batch_have_one_size(struct environment *env) {
     struct pair pair = connected(new_config(env, QUICHE_CC_CUBIC));
     static uint8_t batch[65536];
@@ -220,44 +184,72 @@ void packets_of_a_batch_have_one_size(struct environment *env) {
     CHECK(quiche_conn_stream_unacknowledged(pair.client, 0) == 0);
     CHECK(quiche_conn_send_batch(pair.client, batch, sizeof(batch), 4, &packet_len,
                                  &info) == QUICHE_ERR_DONE);
+    write_stream(pair.client, 0, 10000);
+    CHECK(quiche_conn_send_batch(pair.client, NULL, 0, 4, &packet_len, &info) ==
+          QUICHE_ERR_BUFFER_TOO_SHORT);
 
     free_pair(&pair);
 }
 
-// Returns the number of packets that carry ten bytes of each of two streams.
-static size_t packets_of_two_streams(struct environment *env, bool coalesce) {
-    quiche_config *config = new_config(env, QUICHE_CC_CUBIC);
+static const quiche_h3_header REQUEST[] = {
+    {(uint8_t *)":method", 7, (uint8_t *)"GET", 3},
+    {(uint8_t *)":scheme", 7, (uint8_t *)"https", 5},
+    {(uint8_t *)":authority", 10, (uint8_t *)"test.example", 12},
+    {(uint8_t *)":path", 5, (uint8_t *)"/", 1}};
+static const quiche_h3_header RESPONSE[] = {{(uint8_t *)":status", 7, (uint8_t *)"200", 3}};
+static const quiche_h3_priority PRIORITY = {3, false};
+
+// HTTP/3 at both ends of a pair.
+struct http {
     struct pair pair;
-    size_t packets;
+    quiche_h3_config *config;
+    quiche_h3_conn *client;
+    quiche_h3_conn *server;
+};
 
-    quiche_config_set_initial_max_streams_bidi(config, 2);
-    quiche_config_set_coalesce_streams(config, coalesce);
-    pair = connected(config);
-    write_stream(pair.client, 0, 10);
-    write_stream(pair.client, 4, 10);
-    packets = send_all(pair.client, pair.server);
-    free_pair(&pair);
-
-    return packets;
-}
-
-void streams_share_a_packet_as_an_option(struct environment *env) {
-    CHECK(packets_of_two_streams(env, false) == 2);
-    CHECK(packets_of_two_streams(env, true) == 1);
-}
-
-void download_completes_with_all_options(struct environment *env) {
+static struct http connected_http(struct environment *env) {
     quiche_config *config = new_config(env, QUICHE_CC_CUBIC);
-    struct download download;
+    struct http http;
 
-    memset(&download, 0, sizeof(download));
-    download.object_bytes = 12 * BDP;
-    quiche_config_set_sws_avoidance(config, true);
-    quiche_config_set_spurious_loss_evidence(config, true);
-    quiche_config_set_hystart_samples_per_ack(config, true);
-    quiche_config_set_coalesce_streams(config, true);
-    run_download(&download, env, config);
-    quiche_config_free(config);
+    quiche_config_set_initial_max_streams_bidi(config, 100);
+    quiche_config_set_initial_max_streams_uni(config, 3);
+    quiche_config_set_initial_max_stream_data_uni(config, 10000);
+    http.pair = connected(config);
+    http.config = quiche_h3_config_new();
+    http.client = quiche_h3_conn_new_with_transport(http.pair.client, http.config);
+    http.server = quiche_h3_conn_new_with_transport(http.pair.server, http.config);
+    CHECK(http.client != NULL && http.server != NULL);
+
+    return http;
+}
+
+static void free_http(struct http *http) {
+    quiche_h3_conn_free(http->client);
+    quiche_h3_conn_free(http->server);
+    quiche_h3_config_free(http->config);
+    free_pair(&http->pair);
+}
+
+static void poll_event(quiche_h3_conn *h3, quiche_conn *conn,
+                          enum quiche_h3_event_type type, quiche_h3_event **event) {
+    CHECK(quiche_h3_conn_poll(h3, conn, event) >= 0);
+    CHECK(quiche_h3_event_type(*event) == type);
+}
+
+// Sends a request, and returns its stream.
+static uint64_t request(struct http *http) {
+    int64_t stream_id =
+        quiche_h3_send_request(http->client, http->pair.client, REQUEST, 4, true);
+
+    CHECK(stream_id >= 0);
+    return (uint64_t)stream_id;
+}
+
+// Sends a response of one write.
+static int respond(struct http *http, uint64_t stream_id, const char *body) {
+    return quiche_h3_send_response_with_body(http->server, http->pair.server, stream_id,
+                                             RESPONSE, 1, &PRIORITY, (const uint8_t *)body,
+                                             body == NULL ? 0 : strlen(body));
 }
 
 static int check_body_header(uint8_t *name, size_t name_len, uint8_t *value,
@@ -268,88 +260,79 @@ static int check_body_header(uint8_t *name, size_t name_len, uint8_t *value,
     return 0;
 }
 
-static int64_t poll_event(quiche_h3_conn *h3, quiche_conn *conn,
-                          enum quiche_h3_event_type type, quiche_h3_event **event) {
-    int64_t stream_id = quiche_h3_conn_poll(h3, conn, event);
-
-    CHECK(stream_id >= 0 && quiche_h3_event_type(*event) == type);
-    return stream_id;
-}
-
 void response_leaves_in_one_write(struct environment *env) {
-    quiche_config *config = new_config(env, QUICHE_CC_CUBIC);
-    quiche_h3_config *h3_config = quiche_h3_config_new();
-    const quiche_h3_header request[] = {
-        {(uint8_t *)":method", 7, (uint8_t *)"GET", 3},
-        {(uint8_t *)":scheme", 7, (uint8_t *)"https", 5},
-        {(uint8_t *)":authority", 10, (uint8_t *)"test.example", 12},
-        {(uint8_t *)":path", 5, (uint8_t *)"/", 1}};
-    const quiche_h3_header response[] = {{(uint8_t *)":status", 7, (uint8_t *)"200", 3}};
-    const quiche_h3_priority priority = {3, false};
-    struct pair pair;
-    quiche_h3_conn *client;
-    quiche_h3_conn *server;
+    struct http http = connected_http(env);
+    uint64_t stream_id = request(&http);
     quiche_h3_event *event;
     uint8_t body[16];
     bool has_status = false;
-    int64_t stream_id;
 
-    quiche_config_set_initial_max_streams_uni(config, 3);
-    quiche_config_set_initial_max_stream_data_uni(config, 10000);
-    pair = connected(config);
-    client = quiche_h3_conn_new_with_transport(pair.client, h3_config);
-    server = quiche_h3_conn_new_with_transport(pair.server, h3_config);
-    CHECK(client != NULL && server != NULL);
-    CHECK(quiche_h3_send_request(client, pair.client, request, 4, true) == 0);
-    exchange(&pair);
-
-    stream_id = poll_event(server, pair.server, QUICHE_H3_EVENT_HEADERS, &event);
+    exchange(&http.pair);
+    poll_event(http.server, http.pair.server, QUICHE_H3_EVENT_HEADERS, &event);
     quiche_h3_event_free(event);
-    CHECK(quiche_h3_send_response_with_body(server, pair.server, (uint64_t)stream_id,
-                                            response, 1, &priority,
-                                            (const uint8_t *)"hello", 5) == 0);
-    CHECK(quiche_h3_send_response_with_body(server, pair.server, (uint64_t)stream_id,
-                                            response, 1, &priority, NULL,
-                                            0) == QUICHE_H3_ERR_FRAME_UNEXPECTED);
-    exchange(&pair);
+    CHECK(respond(&http, stream_id, "hello") == 0);
+    CHECK(respond(&http, stream_id, NULL) == QUICHE_H3_ERR_FRAME_UNEXPECTED);
+    CHECK(send_all(http.pair.server, http.pair.client) == 1);
 
-    stream_id = poll_event(client, pair.client, QUICHE_H3_EVENT_HEADERS, &event);
+    poll_event(http.client, http.pair.client, QUICHE_H3_EVENT_HEADERS, &event);
     CHECK(quiche_h3_event_for_each_header(event, check_body_header, &has_status) == 0);
     CHECK(has_status);
     quiche_h3_event_free(event);
-    poll_event(client, pair.client, QUICHE_H3_EVENT_DATA, &event);
+    poll_event(http.client, http.pair.client, QUICHE_H3_EVENT_DATA, &event);
     quiche_h3_event_free(event);
-    CHECK(quiche_h3_recv_body(client, pair.client, (uint64_t)stream_id, body,
+    CHECK(quiche_h3_recv_body(http.client, http.pair.client, stream_id, body,
                               sizeof(body)) == 5);
     CHECK(memcmp(body, "hello", 5) == 0);
 
-    quiche_h3_conn_free(client);
-    quiche_h3_conn_free(server);
-    quiche_h3_config_free(h3_config);
-    free_pair(&pair);
+    free_http(&http);
+}
+
+// Downloads several bodies at once.
+static void download(struct http *http, size_t requests) {
+    quiche_h3_event *event;
+    uint8_t body[16];
+    int64_t stream_id;
+
+    for (size_t i = 0; i < requests; i++) {
+        request(http);
+    }
+    exchange(&http->pair);
+    while ((stream_id = quiche_h3_conn_poll(http->server, http->pair.server, &event)) >=
+           0) {
+        if (quiche_h3_event_type(event) == QUICHE_H3_EVENT_HEADERS) {
+            CHECK(respond(http, (uint64_t)stream_id, "hello") == 0);
+        }
+        quiche_h3_event_free(event);
+    }
+    exchange(&http->pair);
+    while ((stream_id = quiche_h3_conn_poll(http->client, http->pair.client, &event)) >=
+           0) {
+        if (quiche_h3_event_type(event) == QUICHE_H3_EVENT_DATA) {
+            CHECK(quiche_h3_recv_body(http->client, http->pair.client, (uint64_t)stream_id,
+                                      body, sizeof(body)) == 5);
+            requests--;
+        }
+        quiche_h3_event_free(event);
+    }
+    CHECK(requests == 0);
+}
+
+static void shrink_connection(void *conn) {
+    quiche_conn_shrink_to_fit(conn);
+}
+
+static void shrink_http(void *h3) {
+    quiche_h3_conn_shrink_to_fit(h3);
 }
 
 // Queues and tables grow again where they are needed.
 void connection_works_after_releasing_memory(struct environment *env) {
-    quiche_config *config = new_config(env, QUICHE_CC_CUBIC);
-    quiche_h3_config *h3_config = quiche_h3_config_new();
-    struct pair pair;
-    quiche_h3_conn *h3;
+    struct http http = connected_http(env);
 
-    quiche_config_set_initial_max_streams_uni(config, 3);
-    quiche_config_set_initial_max_stream_data_uni(config, 10000);
-    pair = connected(config);
-    h3 = quiche_h3_conn_new_with_transport(pair.client, h3_config);
-    CHECK(h3 != NULL);
-    quiche_h3_conn_shrink_to_fit(h3);
-    write_stream(pair.server, 1, 5000);
-    exchange(&pair);
-    quiche_conn_shrink_to_fit(pair.server);
-    write_stream(pair.server, 1, 5000);
-    exchange(&pair);
-    CHECK(quiche_conn_stream_unacknowledged(pair.server, 1) == 0);
+    download(&http, 50);
+    CHECK(env->kept_bytes(shrink_http, http.client) < 0);
+    CHECK(env->kept_bytes(shrink_connection, http.pair.client) < 0);
+    download(&http, 50);
 
-    quiche_h3_conn_free(h3);
-    quiche_h3_config_free(h3_config);
-    free_pair(&pair);
+    free_http(&http);
 }

@@ -273,8 +273,9 @@ void slow_start_exit_is_selectable(struct environment *env) {
     const quiche_search_config longer = {.window_rtts = 5.0};
     const quiche_search_config all = {.threshold = 1.0};
     const enum quiche_slow_start_exit exits[] = {
-        QUICHE_SLOW_START_EXIT_NONE, QUICHE_SLOW_START_EXIT_HYSTART,
-        QUICHE_SLOW_START_EXIT_SEARCH, QUICHE_SLOW_START_EXIT_SEARCH_3};
+        QUICHE_SLOW_START_EXIT_NONE,   QUICHE_SLOW_START_EXIT_HYSTART,
+        QUICHE_SLOW_START_EXIT_SEARCH, QUICHE_SLOW_START_EXIT_SEARCH_3,
+        QUICHE_SLOW_START_EXIT_QUEUE,  QUICHE_SLOW_START_EXIT_RAPID};
     quiche_config *config = new_config(env, QUICHE_CC_CUBIC);
     size_t i;
 
@@ -284,6 +285,8 @@ void slow_start_exit_is_selectable(struct environment *env) {
         CHECK(quiche_config_set_slow_start_exit(config, exits[i], NULL) == 0);
         CHECK(quiche_config_set_slow_start_exit(config, exits[i], &longer) == 0);
         run_download(&download, env, config);
+        // The last two pace.
+        CHECK((download.release_waits > 0) == (exits[i] >= QUICHE_SLOW_START_EXIT_QUEUE));
     }
     CHECK(quiche_config_set_slow_start_exit(config, QUICHE_SLOW_START_EXIT_SEARCH,
                                             &all) == QUICHE_ERR_CONGESTION_CONTROL);

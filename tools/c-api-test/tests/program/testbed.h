@@ -35,6 +35,10 @@ struct environment {
     const void *clock;
     void (*advance_to_ns)(const void *clock, uint64_t ns);
     uint64_t elapsed_ns;
+
+    // Calls |call|, and returns the bytes that it allocated and did not free;
+    // less than 0 if it freed more.
+    int64_t (*kept_bytes)(void (*call)(void *), void *argument);
 };
 
 // A download and its events at the server.
