@@ -12,9 +12,15 @@
 //   neither gets further, since the window opens while an ACK is processed.
 // - Claim: give saved parameters to one connection at a time.
 //
-// Unless stated otherwise, functions return 0, or a negative quiche_error, and
-// pointers must not be NULL. Sizes are in bytes; a name ends with the unit of
-// its time.
+// Unless a comment says otherwise:
+//
+// - A function returns 0, or a negative quiche_error.
+// - Pointers must not be NULL, except to a buffer of no bytes, and what they
+//   refer to must not overlap.
+// - A function copies what it needs of its arguments: they remain the caller's,
+//   and nothing that it returns has to be freed.
+// - It writes to its |out| parameters only if it succeeds.
+// - Sizes are in bytes; the name of a time ends with its unit.
 
 #ifndef QUICHE_CAREFUL_RESUME_H
 #define QUICHE_CAREFUL_RESUME_H
@@ -55,21 +61,24 @@ typedef struct {
 // Encodes a path state as PathState::to_bytes() does in Rust, so that both can
 // read a store. There is no checksum.
 //
-// Returns QUICHE_PATH_STATE_ENCODED_LEN, or QUICHE_ERR_BUFFER_TOO_SHORT.
+// Returns QUICHE_PATH_STATE_ENCODED_LEN, or a negative quiche_error.
+//
+// QUICHE_ERR_BUFFER_TOO_SHORT: |out_len| is less than that.
 ssize_t quiche_path_state_encode(const quiche_path_state *state,
                                  uint8_t *out, size_t out_len);
 
-// Decodes a path state. |out| is written only if this returns 0.
+// Decodes a path state.
 //
 // QUICHE_ERR_UNKNOWN_VERSION: a newer version wrote it; leave it alone.
+//
 // QUICHE_ERR_INVALID_PACKET: nobody can use it.
 int quiche_path_state_decode(const uint8_t *buf, size_t buf_len,
                              quiche_path_state *out);
 
 // Writes to |out| what to keep after |observed| was seen while |held| was
-// stored, or NULL if nothing was: an observation that something other than the
-// congestion window limited never lowers what is held (RFC 9959, 4.1). |out|
-// may be one of the others.
+// stored: an observation that something other than the congestion window
+// limited never lowers what is held (RFC 9959, 4.1). |held| is NULL if nothing
+// was stored. |out| may be |held| or |observed|.
 void quiche_path_state_merge(const quiche_path_state *held,
                              const quiche_path_state *observed,
                              quiche_path_state *out);
@@ -91,35 +100,40 @@ enum quiche_careful_resume_after_jump {
 // The operator's limits (RFC 9959, 5). 0 stands for the default, so that a
 // designated initialiser names only what differs.
 typedef struct {
-    // The largest window to jump to (default: 8 MiB).
+    // The largest window to jump to (default: 8 MiB; SIZE_MAX: no limit). With
+    // less than two initial windows there is no jump.
     size_t max_jump;
 
-    // Time for which an observation may be used (RFC 9959, 4.3.1; default: 1
-    // h).
+    // Time for which an observation may be used (RFC 9959, 4.3.1; default: one
+    // hour).
     uint64_t lifetime_ms;
 
     // Observations below this number of initial windows are not saved (RFC
     // 9959, 3.1; default: 4).
     size_t min_initial_windows;
 
-    // Slow start after a jump.
+    // Slow start after a jump; a number that is none of these is SOFT.
     enum quiche_careful_resume_after_jump after_jump;
 } quiche_careful_resume_config;
 
 // Enables Careful Resume for Reno and CUBIC, and the pacing it requires.
-// |resume| may be NULL, for the defaults.
+// |resume| may be NULL, for the defaults. Choose the congestion control
+// algorithm first: with one that has no Careful Resume, no connection can be
+// made.
 //
 // QUICHE_ERR_CONGESTION_CONTROL: the congestion control algorithm that was
 // chosen has no Careful Resume.
 int quiche_config_set_careful_resume(quiche_config *config,
                                      const quiche_careful_resume_config *resume);
 
-// Enables Careful Resume for this connection, and the pacing it requires, before
-// it has sent application data: where others make its quiche_config. |resume|
-// may be NULL, for the defaults.
+// Enables Careful Resume for this connection, and the pacing it requires,
+// before it has sent application data: where others make its quiche_config.
+// |resume| may be NULL, for the defaults.
 //
-// QUICHE_ERR_CONGESTION_CONTROL: the congestion control algorithm has no Careful
-// Resume. QUICHE_ERR_INVALID_STATE: application data was sent.
+// QUICHE_ERR_CONGESTION_CONTROL: the congestion control algorithm has no
+// Careful Resume.
+//
+// QUICHE_ERR_INVALID_STATE: application data was sent.
 int quiche_conn_set_careful_resume(quiche_conn *conn,
                                    const quiche_careful_resume_config *resume);
 
@@ -139,7 +153,9 @@ int quiche_conn_careful_resume_from(quiche_conn *conn,
                                     uint64_t jump_within_us);
 
 // Writes to |out| what was observed of the active path and is worth saving now
-// (RFC 9959, 3.1). Returns false if that is nothing or too little.
+// (RFC 9959, 3.1).
+//
+// Returns false if that is nothing or too little.
 bool quiche_conn_path_state(const quiche_conn *conn, quiche_path_state *out);
 
 // What limits a sender: a jump helps only against the congestion window (RFC
@@ -148,7 +164,7 @@ enum quiche_send_limit {
     // The application has no more to send, or waits for a release time.
     QUICHE_SEND_LIMIT_APPLICATION = 0,
 
-    // Flow control of a stream or of the connection.
+    // Flow control of the connection, or of a stream until its peer is told.
     QUICHE_SEND_LIMIT_FLOW_CONTROL = 1,
 
     // The congestion window is full.
@@ -158,9 +174,9 @@ enum quiche_send_limit {
 // Returns what limits the sender now.
 enum quiche_send_limit quiche_conn_send_limit(const quiche_conn *conn);
 
-// Returns how long the next packet has to wait for its release time, in
-// nanoseconds; 0 if it may leave now. Call quiche_conn_send() while this is 0,
-// and arm a timer otherwise.
+// Returns the nanoseconds that the next packet has to wait for its release
+// time; 0 if it may leave now. Call quiche_conn_send() while this is 0, and arm
+// a timer otherwise.
 uint64_t quiche_conn_next_release_as_nanos(const quiche_conn *conn);
 
 // The phases of Careful Resume (RFC 9959, 3.2 to 3.5).
@@ -287,12 +303,15 @@ typedef struct {
     uint64_t first_unvalidated_packet;
     uint64_t last_unvalidated_packet;
 
-    // Whether the connection was given saved parameters, and which.
+    // Whether the connection was given saved parameters, and which; all of it
+    // is 0 otherwise.
     bool has_restored;
     quiche_path_state restored;
 } quiche_careful_resume_event;
 
-// Writes to |out| the next change of phase. Returns false if there is none.
+// Writes to |out| the next change of phase that this has not returned before.
+//
+// Returns false if there is none.
 bool quiche_conn_careful_resume_event_next(quiche_conn *conn,
                                            quiche_careful_resume_event *out);
 

@@ -1,11 +1,18 @@
-// What the fork adds beside Careful Resume and slow-start exits: options of
-// congestion control, an initial RTT, tokens for address validation, and memory
-// of idle connections.
+// Options beside Careful Resume and slow-start exits: congestion control, path
+// MTU, an initial RTT, tokens for address validation, streams, and memory of
+// idle connections.
 //
 // quiche.h includes this file; including it alone does the same.
 //
-// Unless stated otherwise, functions return 0, or a negative quiche_error, and
-// pointers must not be NULL. A token of no bytes may be NULL.
+// Unless a comment says otherwise:
+//
+// - A function returns 0, or a negative quiche_error.
+// - Pointers must not be NULL, except to a buffer of no bytes, and what they
+//   refer to must not overlap.
+// - A function copies what it needs of its arguments: they remain the caller's,
+//   and nothing that it returns has to be freed.
+// - It writes to its |out| parameters only if it succeeds.
+// - Sizes are in bytes; the name of a time ends with its unit.
 
 #ifndef QUICHE_OPTIONS_H
 #define QUICHE_OPTIONS_H
@@ -31,17 +38,17 @@ void quiche_config_set_hystart_samples_per_ack(quiche_config *config, bool v);
 
 // ---- path MTU ----
 
-// Starts discovery of a path's MTU (quiche_config_discover_pmtu()) after |bytes|
-// have been sent on the path; 0, the default, at once. A probe is a packet of
-// padding, which a short connection does not earn back.
+// Starts discovery of a path's MTU (quiche_config_discover_pmtu()) after
+// |bytes| have been sent on the path; 0, the default, at once. A probe is a
+// packet of padding, which a short connection does not earn back.
 void quiche_config_set_pmtud_start_after(quiche_config *config, uint64_t bytes);
 
 // ---- the initial RTT ----
 
 // Raises the RTT of the active path until its first sample (RFC 9002, 6.2.2),
-// to three seconds at most: to that of an earlier connection, so that the
-// handshake is not sent again before the peer can have answered. Only probe
-// timeouts depend on it.
+// to |rtt_us|, at most three seconds: pass that of an earlier connection, so
+// that the handshake is not sent again before the peer can have answered. Only
+// probe timeouts depend on it.
 //
 // Returns false, and changes nothing, after the first sample, and for an RTT
 // that is not longer than the initial one, 333 ms.
@@ -55,16 +62,18 @@ bool quiche_conn_raise_initial_rtt(quiche_conn *conn, uint64_t rtt_us);
 // the handshake is complete. It replaces a token that the client has not
 // acknowledged.
 //
-// QUICHE_ERR_INVALID_STATE: the connection is a client's, or the token is empty.
+// QUICHE_ERR_INVALID_STATE: the connection is a client's, or the token is
+// empty.
 int quiche_conn_send_new_token(quiche_conn *conn, const uint8_t *token,
                                size_t token_len);
 
-// Writes to |out| the latest token from the server, which the connection keeps
-// until the next call for it; |out_len| is 0 if there is none.
+// Writes to |out| the latest token from the server, and its length to
+// |out_len|; NULL and 0 if there is none. The token remains the connection's,
+// and is valid until the next call with this connection.
 void quiche_conn_new_token(const quiche_conn *conn, const uint8_t **out,
                            size_t *out_len);
 
-// Offers the server a token of an earlier connection, once.
+// Offers the server a token of an earlier connection. Use a token once.
 //
 // QUICHE_ERR_INVALID_STATE: the connection is a server's, or has sent a packet.
 int quiche_conn_set_token(quiche_conn *conn, const uint8_t *token,
@@ -77,10 +86,14 @@ int quiche_conn_set_token(quiche_conn *conn, const uint8_t *token,
 int quiche_conn_set_peer_address_validated(quiche_conn *conn);
 
 // Writes an Initial packet that refuses a connection, for example with
-// INVALID_TOKEN (0xb), without keeping state. The connection IDs are those of
-// the client's Initial packet, as quiche_header_info() reads them.
+// INVALID_TOKEN (0xb), without keeping state. |scid|, |dcid| and |version| are
+// those of the client's Initial packet, as quiche_header_info() reads them.
 //
-// Returns its length, or a negative quiche_error.
+// Returns the length of the packet, or a negative quiche_error.
+//
+// QUICHE_ERR_UNKNOWN_VERSION: the library does not have |version|.
+//
+// QUICHE_ERR_BUFFER_TOO_SHORT: the packet is longer than |out_len|.
 ssize_t quiche_refuse(const uint8_t *scid, size_t scid_len,
                       const uint8_t *dcid, size_t dcid_len,
                       uint32_t version, uint64_t error_code,
@@ -108,6 +121,7 @@ size_t quiche_conn_stream_bytes_unsent(const quiche_conn *conn);
 // packets allocate some of it again.
 void quiche_conn_shrink_to_fit(quiche_conn *conn);
 
+// Releases unused memory of HTTP/3, in the same way.
 void quiche_h3_conn_shrink_to_fit(quiche_h3_conn *conn);
 
 #if defined(__cplusplus)

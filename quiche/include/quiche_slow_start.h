@@ -2,6 +2,16 @@
 // loss alone; and Rapid Start.
 //
 // quiche.h includes this file; including it alone does the same.
+//
+// Unless a comment says otherwise:
+//
+// - A function returns 0, or a negative quiche_error.
+// - Pointers must not be NULL, except to a buffer of no bytes, and what they
+//   refer to must not overlap.
+// - A function copies what it needs of its arguments: they remain the caller's,
+//   and nothing that it returns has to be freed.
+// - It writes to its |out| parameters only if it succeeds.
+// - Sizes are in bytes; the name of a time ends with its unit.
 
 #ifndef QUICHE_SLOW_START_H
 #define QUICHE_SLOW_START_H
@@ -12,6 +22,7 @@
 extern "C" {
 #endif
 
+// What ends slow start.
 enum quiche_slow_start_exit {
     // Congestion alone.
     QUICHE_SLOW_START_EXIT_NONE = 0,
@@ -37,10 +48,10 @@ enum quiche_slow_start_exit {
 // Settings of SEARCH. 0 stands for the default, so that a designated
 // initialiser names only what differs.
 typedef struct {
-    // Length of the window, in RTTs: 1 to 16 (default: 3.5).
+    // Length of the window, in RTTs, from 1 to 16 (default: 3.5).
     double window_rtts;
 
-    // Number of bins in a window: 2 to 64 (default: 10).
+    // Number of bins in a window, from 2 to 64 (default: 10).
     uint32_t bins;
 
     // The missing share of the expected bytes at which slow start ends, between
@@ -51,11 +62,13 @@ typedef struct {
     bool log_evaluations;
 } quiche_search_config;
 
-// Chooses what ends slow start. |search| may be NULL, for the defaults. The
-// later call of this and quiche_config_enable_hystart() decides: enabling
-// HyStart++ replaces any other exit.
+// Chooses what ends slow start. The later call of this and
+// quiche_config_enable_hystart() decides: enabling HyStart++ replaces any other
+// exit. |search| may be NULL, for the defaults; only the two forms of SEARCH
+// read it.
 //
-// Returns 0, or QUICHE_ERR_CONGESTION_CONTROL for invalid settings.
+// QUICHE_ERR_CONGESTION_CONTROL: there is no such exit, or a setting of SEARCH
+// is outside its range.
 int quiche_config_set_slow_start_exit(quiche_config *config,
                                       enum quiche_slow_start_exit exit,
                                       const quiche_search_config *search);
