@@ -62,8 +62,8 @@ bool quiche_conn_raise_initial_rtt(quiche_conn *conn, uint64_t rtt_us);
 // the handshake is complete. It replaces a token that the client has not
 // acknowledged.
 //
-// QUICHE_ERR_INVALID_STATE: the connection is a client's, or the token is
-// empty.
+// QUICHE_ERR_INVALID_STATE: the connection is a client's, or the token is empty
+// or longer than 1000 bytes.
 int quiche_conn_send_new_token(quiche_conn *conn, const uint8_t *token,
                                size_t token_len);
 
@@ -75,7 +75,8 @@ void quiche_conn_new_token(const quiche_conn *conn, const uint8_t **out,
 
 // Offers the server a token of an earlier connection. Use a token once.
 //
-// QUICHE_ERR_INVALID_STATE: the connection is a server's, or has sent a packet.
+// QUICHE_ERR_INVALID_STATE: the connection is a server's, or has sent a packet,
+// or the token is longer than 1000 bytes.
 int quiche_conn_set_token(quiche_conn *conn, const uint8_t *token,
                           size_t token_len);
 
@@ -94,6 +95,9 @@ int quiche_conn_set_peer_address_validated(quiche_conn *conn);
 // QUICHE_ERR_UNKNOWN_VERSION: the library does not have |version|.
 //
 // QUICHE_ERR_BUFFER_TOO_SHORT: the packet is longer than |out_len|.
+//
+// QUICHE_ERR_INVALID_STATE: an ID is longer than QUICHE_MAX_CONN_ID_LEN, or
+// |error_code| is no QUIC variable-length integer.
 ssize_t quiche_refuse(const uint8_t *scid, size_t scid_len,
                       const uint8_t *dcid, size_t dcid_len,
                       uint32_t version, uint64_t error_code,

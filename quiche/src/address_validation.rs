@@ -6,6 +6,10 @@
 
 use crate::*;
 
+/// The longest token, in bytes: a client's first packet has room for it, and for
+/// part of the ClientHello.
+const TOKEN_LEN_MAX: usize = 1000;
+
 /// The tokens of one connection for later ones.
 #[derive(Default)]
 pub(crate) struct NewToken {
@@ -65,9 +69,10 @@ impl<F: BufFactory> Connection<F> {
     ///
     /// # Errors
     ///
-    /// `InvalidState` on a client, or if the token is empty.
+    /// `InvalidState` on a client, or if the token is empty or longer than 1000
+    /// bytes.
     pub fn send_new_token(&mut self, token: Vec<u8>) -> Result<()> {
-        if !self.is_server || token.is_empty() {
+        if !self.is_server || token.is_empty() || token.len() > TOKEN_LEN_MAX {
             return Err(Error::InvalidState);
         }
 
@@ -90,9 +95,10 @@ impl<F: BufFactory> Connection<F> {
     ///
     /// # Errors
     ///
-    /// `InvalidState` on a server, or after the first packet.
+    /// `InvalidState` on a server, after the first packet, or if the token is
+    /// longer than 1000 bytes.
     pub fn set_token(&mut self, token: &[u8]) -> Result<()> {
-        if self.is_server || self.sent_count > 0 {
+        if self.is_server || self.sent_count > 0 || token.len() > TOKEN_LEN_MAX {
             return Err(Error::InvalidState);
         }
 
@@ -126,7 +132,9 @@ impl<F: BufFactory> Connection<F> {
 ///
 /// # Errors
 ///
-/// An unknown version, or too small an `out`.
+/// `UnknownVersion`; `BufferTooShort` if the packet is longer than `out`;
+/// `InvalidState` if a connection ID or the error code is longer than QUIC
+/// allows.
 pub fn refuse(
     scid: &ConnectionId, dcid: &ConnectionId, version: u32, error_code: u64,
     out: &mut [u8],
@@ -137,6 +145,12 @@ pub fn refuse(
 
     if !version_is_supported(version) {
         return Err(Error::UnknownVersion);
+    }
+
+    let is_too_long = |id: &ConnectionId| id.len() > MAX_CONN_ID_LEN;
+    if is_too_long(scid) || is_too_long(dcid) || error_code > octets::MAX_VAR_INT
+    {
+        return Err(Error::InvalidState);
     }
 
     let close = frame::Frame::ConnectionClose {
@@ -166,6 +180,9 @@ pub fn refuse(
     b.put_varint(len as u64)?;
     packet::encode_pkt_num(PKT_NUM, PKT_NUM_LEN, &mut b)?;
     let payload_offset = b.off();
+    if b.cap() < payload_len + seal.alg().tag_len() {
+        return Err(Error::BufferTooShort);
+    }
     close.to_bytes(&mut b)?;
 
     packet::encrypt_pkt(

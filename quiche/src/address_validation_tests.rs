@@ -102,6 +102,22 @@ fn token_calls_of_the_other_side_are_refused() {
     assert_eq!(pipe.client.set_peer_address_validated(), refused);
 }
 
+#[test]
+fn longest_token_leaves_room_for_a_handshake() {
+    let mut pipe = established();
+    let (longest, longer) = (vec![7; TOKEN_LEN_MAX], vec![7; TOKEN_LEN_MAX + 1]);
+    let refused = Err(Error::InvalidState);
+    assert_eq!(pipe.server.send_new_token(longer.clone()), refused);
+    pipe.server.send_new_token(longest.clone()).unwrap();
+    pipe.advance().unwrap();
+    assert_eq!(pipe.client.new_token(), Some(&longest[..]));
+
+    let mut next = Pipe::new("cubic").unwrap();
+    assert_eq!(next.client.set_token(&longer), refused);
+    next.client.set_token(&longest).unwrap();
+    next.handshake().unwrap();
+}
+
 /// Returns the bytes that the server sends after the client's first packet, if
 /// it may send no more than it received.
 fn first_flight_bytes(validated: bool) -> usize {
@@ -141,4 +157,24 @@ fn refused_client_gets_the_error_code() {
 
     let unknown = refuse(&hdr.scid, &hdr.dcid, 0xbabababa, 0, &mut out);
     assert_eq!(unknown, Err(Error::UnknownVersion));
+}
+
+#[test]
+fn impossible_refusal_is_an_error() {
+    let (version, mut out) = (PROTOCOL_VERSION, [0; 1500]);
+    let (id, long) = (vec![1; MAX_CONN_ID_LEN], vec![1; MAX_CONN_ID_LEN + 1]);
+    let [id, long] = [id, long].map(ConnectionId::from_vec);
+    let len = refuse(&id, &id, version, octets::MAX_VAR_INT, &mut out).unwrap();
+
+    for room in 0..len {
+        let code = octets::MAX_VAR_INT;
+        let refused = refuse(&id, &id, version, code, &mut out[..room]);
+        assert_eq!(refused, Err(Error::BufferTooShort), "{room}");
+    }
+    for (scid, dcid, code) in
+        [(&long, &id, 0), (&id, &long, 0), (&id, &id, u64::MAX)]
+    {
+        let refused = refuse(scid, dcid, version, code, &mut out);
+        assert_eq!(refused, Err(Error::InvalidState));
+    }
 }
