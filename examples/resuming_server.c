@@ -1,5 +1,5 @@
 // HTTP/3 server that resumes: sends 4 MB to each client, one client at a time,
-// and starts a later download from the same /24 at half of what an earlier one
+// and starts a later download to the same subnet at half of what an earlier one
 // reached (RFC 9959).
 //
 //     cargo build
@@ -8,77 +8,96 @@
 //     cc -D_GNU_SOURCE -I../quiche/include resuming_server.c $LIB -o server
 //     ./server 4433 ../quiche/examples/cert.crt ../quiche/examples/cert.key
 //
-// Careful Resume has three duties for an application: to send each packet when it
-// is due, to write whenever the window may have opened, and to give saved
-// parameters to one connection at a time.
+// An application has four duties, which FORK.md explains: claim (resume), merge
+// (record), keep writing (write_body), and pace (send_due).
 
 #include <quiche.h>
-#include <quiche_careful_resume.h>
 
-#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
-#define BODY_BYTES 4000000
+#define SECOND_NS UINT64_C(1000000000)
 
-// Longest sleep: packets that come meanwhile wait.
-#define NAP_NS 200000
+static const uint8_t body[4000000]; // zeros
 
-static const uint8_t body[BODY_BYTES];
-
-// What the last path carried, until another subnet's takes its place. A server of
-// many clients keeps one for each.
-static struct {
-    bool is_there;
-    uint32_t subnet;
-    quiche_path_state state;
-} saved;
+static int udp;
+static struct sockaddr_in6 local;
 
 struct client {
     quiche_conn *quic;
-    quiche_h3_conn *http;
-    uint32_t subnet;
-    int64_t stream; // -1: nothing to write
-    size_t written_bytes;
+    quiche_h3_conn *http; // NULL during the handshake
+    struct in6_addr subnet;
+    uint64_t stream; // of the response, one at a time
+    size_t unwritten_bytes;
 };
 
-// One connection at a time is served here, so that it alone has the parameters.
-// Not before the handshake is complete, which validates the client's address.
-static void resume(struct client *client) {
-    if (saved.is_there && saved.subnet == client->subnet) {
-        quiche_conn_careful_resume_from(client->quic, &saved.state, UINT64_MAX);
+// What was observed last, and of whose path. A server of many clients has one for
+// each subnet.
+static struct {
+    bool is_there;
+    struct in6_addr subnet;
+    quiche_path_state state;
+} saved;
+
+static void check(bool is_right, const char *name, const char *problem) {
+    if (!is_right) {
+        fprintf(stderr, "error: %s: %s\n", name, problem);
+        exit(1);
     }
 }
 
-static void record(struct client *client) {
+// Returns 48 bits of an IPv6 address, or 24 bits of an IPv4 address, which the
+// socket shows as ::ffff:192.0.2.1.
+static struct in6_addr subnet_of(const struct in6_addr *address) {
+    struct in6_addr subnet = {0};
+
+    memcpy(&subnet, address, IN6_IS_ADDR_V4MAPPED(address) ? 12 + 3 : 6);
+    return subnet;
+}
+
+static const quiche_path_state *saved_for(const struct client *client) {
+    bool is_same = IN6_ARE_ADDR_EQUAL(&saved.subnet, &client->subnet);
+    return saved.is_there && is_same ? &saved.state : NULL;
+}
+
+// Gives the connection what was saved. No other connection has it at the same
+// time, because this server has only one.
+static void resume(const struct client *client) {
+    const quiche_path_state *state = saved_for(client);
+
+    if (state != NULL) {
+        quiche_conn_careful_resume_from(client->quic, state, UINT64_MAX);
+    }
+}
+
+// Saves what was observed. Merges it, because a short download shows less of the
+// path than a long one.
+static void record(const struct client *client) {
     quiche_path_state observed;
 
-    if (!quiche_conn_path_state(client->quic, &observed)) {
-        return;
+    if (quiche_conn_path_state(client->quic, &observed)) {
+        quiche_path_state_merge(saved_for(client), &observed, &saved.state);
+        saved.subnet = client->subnet;
+        saved.is_there = true;
     }
-
-    bool is_held = saved.is_there && saved.subnet == client->subnet;
-    quiche_path_state_merge(is_held ? &saved.state : NULL, &observed,
-                            &saved.state);
-    saved.subnet = client->subnet;
-    saved.is_there = true;
 }
 
-// A retreat deletes what was saved (RFC 9959, 3.5).
-static void follow(struct client *client) {
+// Deletes what was saved if the path did not take the jump (RFC 9959, 3.5).
+static void follow(const struct client *client) {
     quiche_careful_resume_event event;
 
     while (quiche_conn_careful_resume_event_next(client->quic, &event)) {
         printf("phase %d, trigger %d\n", event.new_phase, event.trigger);
-        fflush(stdout);
 
         if (event.new_phase == QUICHE_CAREFUL_RESUME_PHASE_SAFE_RETREAT) {
             saved.is_there = false;
-        } else if (event.new_phase == QUICHE_CAREFUL_RESUME_PHASE_NORMAL) {
-            record(client);
         }
     }
 }
@@ -94,102 +113,100 @@ static void read_requests(struct client *client) {
             quiche_h3_send_response(client->http, client->quic, stream, status, 1,
                                     false);
             client->stream = stream;
-            client->written_bytes = 0;
-            resume(client);
+            client->unwritten_bytes = sizeof(body);
         }
 
         quiche_h3_event_free(event);
     }
 }
 
-// Until the transport takes no more: one chunk an event would waste the jump.
+// Writes until the transport takes no more: the window may have jumped, and one
+// chunk at a time would not fill it.
 static void write_body(struct client *client) {
-    while (client->stream >= 0) {
-        ssize_t written = quiche_h3_send_body(
-            client->http, client->quic, client->stream,
-            body + client->written_bytes, BODY_BYTES - client->written_bytes, true);
+    ssize_t written;
 
-        if (written < 0) {
-            return;
-        }
-
-        client->written_bytes += written;
-
-        if (client->written_bytes == BODY_BYTES) {
-            client->stream = -1;
-        }
+    while (client->unwritten_bytes > 0 &&
+           (written = quiche_h3_send_body(client->http, client->quic, client->stream,
+                                          body, client->unwritten_bytes, true)) >= 0) {
+        client->unwritten_bytes -= written;
     }
 }
 
 // Sends every packet whose release time has come (RFC 9959, 3.3).
-static void send_due(int udp, quiche_conn *quic) {
+static void send_due(quiche_conn *quic) {
     uint8_t packet[1350];
     quiche_send_info info;
+    ssize_t bytes;
 
-    while (quiche_conn_next_release_as_nanos(quic) == 0) {
-        ssize_t bytes = quiche_conn_send(quic, packet, sizeof(packet), &info);
-
-        if (bytes < 0) {
-            return;
-        }
-
-        // A packet that the socket does not take is lost.
+    while (quiche_conn_next_release_as_nanos(quic) == 0 &&
+           (bytes = quiche_conn_send(quic, packet, sizeof(packet), &info)) >= 0) {
+        // A packet that the socket does not take is lost, as on the path.
         sendto(udp, packet, bytes, 0, (struct sockaddr *) &info.to, info.to_len);
     }
 }
 
-// Serves the client of an Initial packet until its connection is closed.
-static void serve(int udp, quiche_config *config, quiche_h3_config *h3_config,
-                  struct sockaddr_in *local) {
+// Waits for a packet, a release time, or a timeout.
+static void wait_for_work(const quiche_conn *quic) {
+    uint64_t release_ns = quiche_conn_next_release_as_nanos(quic);
+    uint64_t wait_ns = quiche_conn_timeout_as_nanos(quic);
+
+    // If it is 0, there was nothing to send.
+    if (release_ns > 0 && release_ns < wait_ns) {
+        wait_ns = release_ns;
+    }
+
+    struct pollfd readable = {.fd = udp, .events = POLLIN};
+    struct timespec wait = {wait_ns / SECOND_NS, wait_ns % SECOND_NS};
+    ppoll(&readable, 1, &wait, NULL);
+}
+
+// Reads every packet that has arrived.
+static void receive(quiche_conn *quic) {
     uint8_t packet[65535];
-    struct sockaddr_in peer;
+    struct sockaddr_in6 peer;
     socklen_t peer_len = sizeof(peer);
-    ssize_t bytes = recvfrom(udp, packet, sizeof(packet), 0,
-                             (struct sockaddr *) &peer, &peer_len);
+    ssize_t bytes;
 
-    uint32_t version;
-    uint8_t type, scid[QUICHE_MAX_CONN_ID_LEN], dcid[QUICHE_MAX_CONN_ID_LEN];
-    uint8_t token[512];
-    size_t scid_len = sizeof(scid), dcid_len = sizeof(dcid);
-    size_t token_len = sizeof(token);
+    while ((bytes = recvfrom(udp, packet, sizeof(packet), MSG_DONTWAIT,
+                             (struct sockaddr *) &peer, &peer_len)) >= 0) {
+        quiche_recv_info info = {(struct sockaddr *) &peer, peer_len,
+                                 (struct sockaddr *) &local, sizeof(local)};
 
-    // Type 1 is Initial.
-    if (bytes < 0 ||
-        quiche_header_info(packet, bytes, sizeof(dcid), &version, &type, scid,
-                           &scid_len, dcid, &dcid_len, token, &token_len) < 0 ||
-        type != 1) {
+        // Drops a packet that it cannot read, and closes the connection if that
+        // was the first one.
+        quiche_conn_recv(quic, packet, bytes, &info);
+    }
+}
+
+// Serves the next client until its connection is closed.
+static void serve(quiche_config *config, quiche_h3_config *h3_config) {
+    uint8_t id[16];
+    struct sockaddr_in6 peer;
+    socklen_t peer_len = sizeof(peer);
+
+    // Waits for a packet, and leaves it to receive().
+    if (recvfrom(udp, NULL, 0, MSG_PEEK, (struct sockaddr *) &peer, &peer_len) < 0 ||
+        getentropy(id, sizeof(id)) < 0) {
         return;
     }
 
     struct client client = {
-        .quic = quiche_accept(dcid, dcid_len, NULL, 0, (struct sockaddr *) local,
-                              sizeof(*local), (struct sockaddr *) &peer, peer_len,
+        .quic = quiche_accept(id, sizeof(id), NULL, 0, (struct sockaddr *) &local,
+                              sizeof(local), (struct sockaddr *) &peer, peer_len,
                               config),
-        .subnet = ntohl(peer.sin_addr.s_addr) >> 8,
-        .stream = -1,
+        .subnet = subnet_of(&peer.sin6_addr),
     };
 
-    if (client.quic == NULL) {
-        return;
-    }
+    check(client.quic != NULL, "quiche_accept", "the configuration is not complete");
 
     while (!quiche_conn_is_closed(client.quic)) {
-        while (bytes >= 0) {
-            quiche_recv_info info = {(struct sockaddr *) &peer, peer_len,
-                                     (struct sockaddr *) local, sizeof(*local)};
-
-            // A packet that cannot be read is dropped.
-            quiche_conn_recv(client.quic, packet, bytes, &info);
-            bytes = recvfrom(udp, packet, sizeof(packet), MSG_DONTWAIT,
-                             (struct sockaddr *) &peer, &peer_len);
-        }
-
-        if (quiche_conn_timeout_as_millis(client.quic) == 0) {
-            quiche_conn_on_timeout(client.quic);
-        }
+        wait_for_work(client.quic);
+        receive(client.quic);
+        quiche_conn_on_timeout(client.quic); // does nothing before its time
 
         if (client.http == NULL && quiche_conn_is_established(client.quic)) {
             client.http = quiche_h3_conn_new_with_transport(client.quic, h3_config);
+            resume(&client);
         }
 
         if (client.http != NULL) {
@@ -198,37 +215,24 @@ static void serve(int udp, quiche_config *config, quiche_h3_config *h3_config,
         }
 
         follow(&client);
-        send_due(udp, client.quic);
-        nanosleep(&(struct timespec) {.tv_nsec = NAP_NS}, NULL);
-        bytes = recvfrom(udp, packet, sizeof(packet), MSG_DONTWAIT,
-                         (struct sockaddr *) &peer, &peer_len);
+        send_due(client.quic);
     }
 
     record(&client);
-
-    if (client.http != NULL) {
-        quiche_h3_conn_free(client.http);
-    }
-
+    quiche_h3_conn_free(client.http);
     quiche_conn_free(client.quic);
 }
 
 int main(int argc, char *argv[]) {
-    if (argc != 4) {
-        fprintf(stderr, "usage: %s PORT CERT KEY\n", argv[0]);
-        return 2;
-    }
+    check(argc == 4, argv[0], "wants three arguments, PORT CERT KEY");
+    setlinebuf(stdout);
 
-    quiche_config *config = quiche_config_new(QUICHE_PROTOCOL_VERSION);
     quiche_h3_config *h3_config = quiche_h3_config_new();
-
-    if (quiche_config_load_cert_chain_from_pem_file(config, argv[2]) < 0 ||
-        quiche_config_load_priv_key_from_pem_file(config, argv[3]) < 0) {
-        fprintf(stderr, "cannot read %s and %s; name PEM files\n", argv[2],
-                argv[3]);
-        return 1;
-    }
-
+    quiche_config *config = quiche_config_new(QUICHE_PROTOCOL_VERSION);
+    check(quiche_config_load_cert_chain_from_pem_file(config, argv[2]) == 0, argv[2],
+          "is no PEM file with a certificate");
+    check(quiche_config_load_priv_key_from_pem_file(config, argv[3]) == 0, argv[3],
+          "is no PEM file with the certificate's key");
     quiche_config_set_application_protos(
         config, (const uint8_t *) QUICHE_H3_APPLICATION_PROTOCOL,
         sizeof(QUICHE_H3_APPLICATION_PROTOCOL) - 1);
@@ -238,24 +242,19 @@ int main(int argc, char *argv[]) {
     quiche_config_set_initial_max_streams_bidi(config, 16);
     quiche_config_set_initial_max_streams_uni(config, 16);
     quiche_config_set_max_idle_timeout(config, 5000);
-    quiche_config_set_careful_resume(config, NULL);
+    quiche_config_set_careful_resume(config, NULL); // also turns pacing on
 
-    struct sockaddr_in local = {.sin_family = AF_INET,
-                                .sin_port = htons(atoi(argv[1])),
-                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    // Takes packets over IPv6 and IPv4.
     socklen_t local_len = sizeof(local);
-    int udp = socket(AF_INET, SOCK_DGRAM, 0);
-
-    if (udp < 0 || bind(udp, (struct sockaddr *) &local, sizeof(local)) < 0 ||
-        getsockname(udp, (struct sockaddr *) &local, &local_len) < 0) {
-        perror("cannot listen");
-        return 1;
-    }
-
-    printf("listening on 127.0.0.1:%d\n", ntohs(local.sin_port));
-    fflush(stdout);
+    local.sin6_family = AF_INET6;
+    local.sin6_port = htons(atoi(argv[1]));
+    udp = socket(AF_INET6, SOCK_DGRAM, 0);
+    bool is_bound = bind(udp, (struct sockaddr *) &local, local_len) == 0;
+    check(is_bound, argv[1], strerror(errno));
+    getsockname(udp, (struct sockaddr *) &local, &local_len);
+    printf("listening on port %d\n", ntohs(local.sin6_port));
 
     while (true) {
-        serve(udp, config, h3_config, &local);
+        serve(config, h3_config);
     }
 }
