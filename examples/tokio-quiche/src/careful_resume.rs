@@ -1,64 +1,41 @@
-//! Careful Resume for an application on tokio-quiche: enables it, takes saved parameters from the
-//! store to the connection, and what the connection observes to the store.
+//! Careful Resume for an application on tokio-quiche: takes saved parameters from the store to the
+//! connection, and what the connection observes to the store.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use std::time::Instant;
 
-use boring::ssl::SelectCertError;
-use boring::ssl::SslContextBuilder;
-use boring::ssl::SslFiletype;
-use boring::ssl::SslMethod;
 use log::warn;
+use path_store::claim_lifecycle::Action;
+use path_store::claim_lifecycle::ClaimLifecycle;
+use path_store::claim_lifecycle::ResumeOutcome;
 use path_store::Backend;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::block_in_place;
+use tokio::time::timeout_at;
 use tokio_quiche::http3::driver::RequestSender;
 use tokio_quiche::http3::driver::ServerH3Command;
 use tokio_quiche::metrics::Metrics;
-use tokio_quiche::quic::ConnectionHook;
 use tokio_quiche::quic::HandshakeInfo;
 use tokio_quiche::quic::QuicCommand;
 use tokio_quiche::quic::QuicheConnection;
-use tokio_quiche::quiche::careful_resume::CarefulResumeConfig;
 use tokio_quiche::quiche::careful_resume::CarefulResumeEvent;
 use tokio_quiche::quiche::careful_resume::Phase;
 use tokio_quiche::quiche::clock;
-use tokio_quiche::quiche::path_state::Claim;
 use tokio_quiche::quiche::path_state::PathState;
 use tokio_quiche::quiche::path_state::PrefixLengths;
 use tokio_quiche::quiche::path_state::RemoteEndpoint;
 use tokio_quiche::quiche::path_state::StoreError;
-use tokio_quiche::settings::TlsCertificatePaths;
 use tokio_quiche::ApplicationOverQuic;
 use tokio_quiche::QuicResult;
 use tokio_quiche::ServerH3Driver;
 
 pub type Store = Arc<dyn Backend>;
 
-/// Enables Careful Resume for each connection, in its handshake: tokio-quiche makes the
-/// `quiche::Config` itself.
-pub struct CarefulResumeHook;
-
-impl ConnectionHook for CarefulResumeHook {
-    fn create_custom_ssl_context_builder(
-        &self,
-        paths: TlsCertificatePaths<'_>,
-    ) -> Option<SslContextBuilder> {
-        let mut tls = SslContextBuilder::new(SslMethod::tls()).ok()?;
-        tls.set_certificate_chain_file(paths.cert).ok()?;
-        tls.set_private_key_file(paths.private_key, SslFiletype::PEM).ok()?;
-        tls.set_select_certificate_callback(|mut hello| {
-            let config = CarefulResumeConfig::default();
-            QuicheConnection::set_careful_resume_in_handshake(hello.ssl_mut(), config)
-                .map_err(|_| SelectCertError::ERROR)
-        });
-        Some(tls)
-    }
-}
-
-/// What the store has to know of a connection.
+/// Report to [`PathKeeper`] of what happened to its connection.
+#[derive(Clone, Copy)]
 pub enum Report {
     /// The handshake is complete, which validates the client's address.
     Established { rtt: Duration },
@@ -66,14 +43,17 @@ pub enum Report {
     /// A response is larger than the initial window.
     LargeResponse,
 
-    /// Careful Resume changed its phase.
+    /// Careful Resume changed its phase; and what is observed now.
     Event(CarefulResumeEvent, Option<PathState>),
 
-    /// The last that is known of the connection, and how many of its packets were lost.
+    /// No jump came in time, or it is long ago: others may have the claim.
+    ClaimTimeout,
+
+    /// The client closed the connection: its last observation, and its lost packets.
     Closed { observed: Option<PathState>, lost: usize },
 }
 
-/// HTTP/3 driver that also reports what Careful Resume does.
+/// HTTP/3 driver of tokio-quiche that also reports what Careful Resume does.
 pub struct Resuming {
     driver: ServerH3Driver,
     reports: UnboundedSender<Report>,
@@ -86,12 +66,12 @@ impl Resuming {
     }
 
     fn report(&self, report: Report) {
-        // Nobody listens at the end of the process.
+        // There is no receiver while the process ends.
         let _ = self.reports.send(report);
     }
 
-    /// Reports the end, once: as soon as the client has closed the connection, which tokio-quiche
-    /// keeps for some time after that.
+    /// Reports the end, once. tokio-quiche calls `on_conn_close()` seconds after the client has
+    /// closed the connection, and the client may be back by then.
     fn close(&mut self, quic: &QuicheConnection) {
         if !std::mem::replace(&mut self.is_closed, true) {
             let (observed, lost) = (quic.path_state(), quic.stats().lost);
@@ -144,14 +124,13 @@ impl ApplicationOverQuic for Resuming {
     }
 }
 
-/// Keeper of one connection's path state: claims it, records it, and deletes it after a retreat.
+/// Keeper of one connection's path state: asks of the store what [`ClaimLifecycle`] decides.
 pub struct PathKeeper {
     store: Store,
     endpoint: RemoteEndpoint,
     quic: RequestSender<ServerH3Command, QuicCommand>,
-    rtt: Option<Duration>,
-    has_asked: bool,
-    claim: Option<Claim>,
+    rtt: Duration,
+    lifecycle: ClaimLifecycle,
 }
 
 impl PathKeeper {
@@ -163,76 +142,96 @@ impl PathKeeper {
     ) -> Self {
         let sender = local.ip().to_string();
         let endpoint = RemoteEndpoint::new(&sender, peer.ip(), PrefixLengths::default());
-        Self { store, endpoint, quic, rtt: None, has_asked: false, claim: None }
+        let lifecycle = ClaimLifecycle::new(clock::now());
+        Self { store, endpoint, quic, rtt: Duration::ZERO, lifecycle }
     }
 
     /// Follows the connection until it is closed.
     pub async fn run(mut self, mut reports: UnboundedReceiver<Report>) {
-        while let Some(report) = reports.recv().await {
-            let is_last = matches!(report, Report::Closed { .. });
+        while let Some(report) = self.next(&mut reports).await {
             // The store reads and writes a file.
             if let Err(error) = block_in_place(|| self.follow(report)) {
                 warn!("store: {error}");
             }
-            if is_last {
+            if let Report::Closed { observed, lost } = report {
+                println!("closed, {lost} packets lost, saved {observed:?}");
                 break;
             }
         }
     }
 
+    /// Returns the next report, or that the claim has to be released.
+    async fn next(&self, reports: &mut UnboundedReceiver<Report>) -> Option<Report> {
+        match self.lifecycle.claim_timeout() {
+            Some(at) => {
+                timeout_at(at.into(), reports.recv()).await.unwrap_or(Some(Report::ClaimTimeout))
+            }
+            None => reports.recv().await,
+        }
+    }
+
     fn follow(&mut self, report: Report) -> Result<(), StoreError> {
-        match report {
-            Report::Established { rtt } => self.rtt = Some(rtt),
-            Report::LargeResponse => self.resume()?,
-            Report::Event(event, observed) => {
-                println!("{:?}, {:?}", event.new, event.trigger);
-                match event.new {
-                    Phase::SafeRetreat => self.forget()?,
-                    Phase::Normal => self.end(observed)?,
-                    Phase::Reconnaissance | Phase::Unvalidated | Phase::Validating => (),
-                }
+        let now = clock::now();
+        let actions = match report {
+            Report::Established { rtt } => {
+                self.rtt = rtt;
+                self.lifecycle.on_read(self.store.get(&self.endpoint)?);
+                [None, None]
             }
-            Report::Closed { observed, lost } => {
-                self.end(observed)?;
-                println!("closed, {lost} packets lost, saved {observed:?}");
-            }
-        }
-        Ok(())
+            Report::LargeResponse => [self.lifecycle.on_data_queued(now), None],
+            Report::ClaimTimeout => [self.lifecycle.on_claim_timeout(now), None],
+            Report::Event(event, observed) => self.on_event(event, observed, now),
+            Report::Closed { observed, .. } => self.lifecycle.on_close(observed, now),
+        };
+        // If nothing can be recorded, others still wait for the claim.
+        let results = actions.map(|action| self.perform(action));
+        results.into_iter().collect()
     }
 
-    /// Gives the connection the saved parameters of its path, if no other connection has them.
-    fn resume(&mut self) -> Result<(), StoreError> {
-        let Some(rtt) = self.rtt.filter(|_| !self.has_asked) else { return Ok(()) };
-        self.has_asked = true;
-        let asked = clock::now();
-        self.claim = self.store.claim(&self.endpoint, rtt)?;
-        if let Some(Claim { state, lease, .. }) = self.claim {
-            let resume = move |quic: &mut QuicheConnection| {
-                // Too late is as good as never: the connection starts slowly.
-                let _ = quic.careful_resume_from(state, asked + lease / 2);
-            };
-            let _ = self.quic.send(QuicCommand::Custom(Box::new(resume)));
-        }
-        Ok(())
+    fn on_event(
+        &mut self,
+        event: CarefulResumeEvent,
+        observed: Option<PathState>,
+        now: Instant,
+    ) -> [Option<Action>; 2] {
+        println!("{:?}, {:?}", event.new, event.trigger);
+        let outcome = match event.new {
+            Phase::Reconnaissance | Phase::Validating => return [None, None],
+            Phase::Unvalidated => {
+                self.lifecycle.on_jump();
+                return [None, None];
+            }
+            Phase::SafeRetreat => ResumeOutcome::Retreat,
+            Phase::Normal => ResumeOutcome::Normal,
+        };
+        self.lifecycle.on_outcome(outcome, observed, now)
     }
 
-    /// RFC 9959, 3.5: no later connection uses the parameters of a retreat.
-    fn forget(&mut self) -> Result<(), StoreError> {
-        match self.claim.take() {
-            Some(Claim { token, state, .. }) => {
-                self.store.forget(&self.endpoint, token, state.observed)
-            }
+    fn perform(&mut self, action: Option<Action>) -> Result<(), StoreError> {
+        let endpoint = &self.endpoint;
+        match action {
             None => Ok(()),
+            Some(Action::Claim) => {
+                let claim = self.store.claim(endpoint, self.rtt)?;
+                let resume = self.lifecycle.on_claim(claim);
+                self.perform(resume)
+            }
+            Some(Action::Resume { saved, jump_before }) => {
+                self.resume(saved, jump_before);
+                Ok(())
+            }
+            Some(Action::Record(observed)) => self.store.record(endpoint, &observed),
+            Some(Action::Release(token)) => self.store.release(endpoint, token),
+            Some(Action::Forget { token, used }) => self.store.forget(endpoint, token, used),
         }
     }
 
-    /// Saves what was observed, and gives the claim back.
-    fn end(&mut self, observed: Option<PathState>) -> Result<(), StoreError> {
-        let recorded = observed.map(|observed| self.store.record(&self.endpoint, &observed));
-        // Even if nothing could be recorded: others wait for the claim.
-        if let Some(Claim { token, .. }) = self.claim.take() {
-            self.store.release(&self.endpoint, token)?;
-        }
-        recorded.transpose().map(drop)
+    /// Hands the saved parameters to the connection, which tokio-quiche owns.
+    fn resume(&self, saved: PathState, jump_before: Instant) {
+        let resume = move |quic: &mut QuicheConnection| {
+            // If it is too late, the connection starts slowly, and the claim times out.
+            let _ = quic.careful_resume_from(saved, jump_before);
+        };
+        let _ = self.quic.send(QuicCommand::Custom(Box::new(resume)));
     }
 }

@@ -19,7 +19,7 @@ use crate::careful_resume::Report;
 /// Bytes that are read and handed to tokio-quiche at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Initial window: of less, a jump is of no use.
+/// Initial window. A smaller response gains nothing from a jump.
 const INITIAL_WINDOW_BYTES: u64 = 13_500;
 
 /// Sends the file that the request asks for, or 404.

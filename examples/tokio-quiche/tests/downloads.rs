@@ -3,8 +3,12 @@
 
 mod service;
 
+use std::process::Command;
+
 use service::tokio_quiche_server;
 use service::Service;
+use service::CERT;
+use service::KEY;
 
 /// Downloads once. Returns the server's lines up to the end of the connection.
 fn download(service: &Service) -> Vec<String> {
@@ -42,5 +46,18 @@ fn unpaced_server_neither_jumps_nor_saves() {
         assert!(has("saved None"), "{visit}: {lines:?}");
         // The log of the process has it once.
         assert_eq!(has("packets leave long before their release times"), visit == 1);
+    }
+}
+
+#[test]
+fn unreadable_certificate_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for (cert, key) in [("no-such.crt", KEY), (CERT, "no-such.key")] {
+        let mut server = Command::new(env!("CARGO_BIN_EXE_tokio-quiche-server"));
+        server.arg("127.0.0.1:0").arg(folder.path()).arg(folder.path().join("paths.db"));
+        let done = server.args([cert, key]).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(said.starts_with(&format!("error: {cert} and {key}: ")), "{said}");
+        assert_eq!((said.lines().count(), done.status.code()), (1, Some(1)), "{said}");
     }
 }

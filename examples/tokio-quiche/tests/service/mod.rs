@@ -12,6 +12,10 @@ use program::Program;
 use tempfile::TempDir;
 
 const PATH: [&str; 6] = ["--rate", "50", "--rtt", "600", "--buffer", "3750000"];
+/// Certificate and key of quiche's own examples.
+pub const CERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../quiche/examples/cert.crt");
+pub const KEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../quiche/examples/cert.key");
+
 const FILE_BYTES: usize = 3_750_000;
 
 /// A server with a file and a store, and the emulated path to it.
@@ -54,7 +58,7 @@ impl Service {
 /// Returns the command of the server on tokio-quiche.
 pub fn tokio_quiche_server(folder: &Path, store: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tokio-quiche-server"));
-    command.arg("127.0.0.1:0").arg(folder).arg(store);
+    command.arg("127.0.0.1:0").arg(folder).arg(store).args([CERT, KEY]);
     command
 }
 
