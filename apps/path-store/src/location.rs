@@ -96,14 +96,16 @@ mod tests {
     fn check_opens_and_creates_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-        std::fs::write(path("file"), "no database").unwrap();
+        std::fs::write(path("other"), "no database").unwrap();
+        std::fs::write(path("file"), "").unwrap();
         for good in ["memory:", "redis://127.0.0.1:1", &path("new.db"), &path("file")] {
             assert!(check(good).is_ok(), "{good}");
         }
-        for bad in ["", "ftp://x", "redis://", &path(""), &path("none/x.db"), &path("file/x.db")] {
+        let places = ["", "none/x.db", "file/x.db", "other"].map(path);
+        for bad in ["", "ftp://x", "redis://"].into_iter().chain(places.iter().map(|p| &p[..])) {
             assert!(check(bad).is_err(), "{bad}");
         }
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 
     #[test]

@@ -103,7 +103,7 @@ fn check_reads_everything_and_writes_nothing() {
 fn damaged_store_is_set_aside_with_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let store = dir.path().join("paths.db");
-    fs::write(&store, "this is no database, whatever its name says".repeat(300)).unwrap();
+    fs::write(&store, "SQLite format 3\0, whatever comes after it".repeat(300)).unwrap();
     fs::write(dir.path().join("index.html"), "home").unwrap();
 
     let (mut server, address) = serve(dir.path(), &["--store", store.to_str().unwrap()]);

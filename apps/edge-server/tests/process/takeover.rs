@@ -234,7 +234,7 @@ fn server_told_to_end_serves_its_clients_when_the_new_one_dies() {
     let mut new = line.succeed();
     old.ask_to_drain();
     new.kill();
-    old.wait_for("serving again");
+    old.wait_for("the newer server has ended");
     assert!(!metrics::page(line.metrics, "/readyz").ends_with("ready\n"));
     assert_eq!(client.response(download).body.len(), LONG_BYTES);
     assert!(old.end().0.success());
