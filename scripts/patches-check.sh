@@ -60,6 +60,7 @@ for patch in $(series patches); do
     check_header "$patch"
     check_hooks "$patch"
 done
+check_threads
 check_depends
 if [ ! -s "$tmp/complaints" ]; then
     whole=$(build_series "$tip")

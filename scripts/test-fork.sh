@@ -500,6 +500,17 @@ test_check_wants_an_address_where_a_patch_was_forwarded() {
     check || fail "patches-check"
 }
 
+test_check_compares_threads_with_the_page() {
+    thread=https://github.com/cloudflare/quiche/issues/1
+    spoil "s,^Forwarded:.*,&\nBug: $thread,"
+    refuses check "the patch \"pacing\" says Bug: $thread, which its row in docs/adopting.md lacks"
+    mkdir docs
+    printf '| patch | thread |\n|---|---|\n| pacing | issues [1](%s) and [2](%s) |\n' "$thread" "${thread%1}2" >docs/adopting.md
+    refuses check "docs/adopting.md has ${thread%1}2 in the row \"pacing\", and no patch with this subject says Bug: ${thread%1}2"
+    spoil "s,^Bug:.*,&\nBug: ${thread%1}2,"
+    check || fail "patches-check"
+}
+
 test_check_wants_a_short_subject() {
     spoil "1s/\$/$(printf '%055d' 0)/"
     refuses check 'patches/20-careful-resume/01-pacing.patch has a Subject: of 61 letters, 60 is the most'

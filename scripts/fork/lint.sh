@@ -33,6 +33,29 @@ check_header() { # PATCH
     done <"$tmp/tests"
 }
 
+# Checks that the Bug: lines and the table of docs/adopting.md name the same threads: the row
+# with a patch's subject has all of its addresses, and no others.
+check_threads() {
+    for patch in $(series patches); do
+        subject=$(sed -n '1s/^Subject: *//p' "patches/$patch")
+        patch_header "patches/$patch" | sed -n "s/^Bug: *//p" |
+            while read -r thread; do printf '%s\t%s\n' "$thread" "$subject"; done
+    done | sort >"$tmp/threads"
+    [ -f docs/adopting.md ] && page=docs/adopting.md || page=/dev/null
+    awk -F ' *[|] *' '/^[|]/ {
+        for (rest = $0; match(rest, /[(]https:[^)]*[)]/); rest = substr(rest, RSTART + RLENGTH))
+            print substr(rest, RSTART + 1, RLENGTH - 2) "\t" $2
+    }' "$page" | sort -u >"$tmp/rows"
+    comm -23 "$tmp/threads" "$tmp/rows" >"$tmp/differences"
+    while read -r thread subject; do
+        complain "the patch \"$subject\" says Bug: $thread, which its row in docs/adopting.md lacks"
+    done <"$tmp/differences"
+    comm -13 "$tmp/threads" "$tmp/rows" >"$tmp/differences"
+    while read -r thread subject; do
+        complain "docs/adopting.md has $thread in the row \"$subject\", and no patch with this subject says Bug: $thread"
+    done <"$tmp/differences"
+}
+
 # Checks that the topics are known and in order, and that each numbers its patches in
 # their order, from 01.
 check_numbers() {
