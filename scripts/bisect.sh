@@ -31,27 +31,19 @@ patch_that_adds() { # PATH
     done | awk -v path="$1" '$2 == path { found = $1 } END { print found + 0 }'
 }
 
-folder=$root/target/steps
-bisect_settings 'make bisect' "$folder"
+bisect_settings 'make bisect' "$root/target/steps"
 known=
 if [ -n "${GOOD:-}" ]; then known=$(patch_number GOOD "$GOOD"); fi
-tree_lock "$folder"
-fork_lock
-refuse_unexported_edits
-tip=$(build_workspaces "$(build_hooks patches)" all)
-fork_git update-ref refs/heads/workspaces "$tip"
-exec 9>&-
-
-open_tree "$folder" "$fork"
-fork_git rev-list --reverse "$tip" >"$tmp/commits"
+open_steps
+tip=$(tail -n 1 "$tmp/steps")
 if [ -n "$known" ]; then
-    good=$(sed -n "$((known + 1))p" "$tmp/commits")
+    good=$(step_commit "$known")
     [ "$good" != "$tip" ] || die "GOOD=$GOOD is the last patch: nothing is left to search"
     check_is_bad "$tip"
 else
     able=$(patch_that_adds "$(needed_file)")
     [ "$able" -eq 0 ] || echo "RUN needs patches/$(series patches | sed -n "${able}p"): earlier steps are not built" >&2
-    sed -n "$((able + 1)),\$p" "$tmp/commits" | sed '$d' >"$tmp/able"
+    sed -n "$((able + 1)),\$p" "$tmp/steps" | sed '$d' >"$tmp/able"
     check_ends "$tip" "$tmp/able"
 fi
 find_first_bad "$tip" "$good" >"$tmp/found"

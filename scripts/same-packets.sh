@@ -46,28 +46,16 @@ compare() { # NUMBER
     return 1
 }
 
-# Lists the commits of the steps, the release first, in $tmp/steps.
-list_steps() {
-    tree_lock "$root/target/steps"
-    fork_lock
-    refuse_unexported_edits
-    workspaces=$(build_workspaces "$(build_hooks patches)" all)
-    fork_git update-ref refs/heads/workspaces "$workspaces"
-    exec 9>&-
-    fork_git rev-list --reverse "$workspaces" >"$tmp/commits"
-    open_tree "$root/target/steps" "$fork"
-}
-
 # Builds the program with the first NUMBER patches.
 build_step() { # NUMBER
-    commit=$(sed -n "$(($1 + 1))p" "$tmp/commits")
+    commit=$(step_commit "$1")
     name=$(tree_git log -1 --format=%s "$commit")
     tree_at "$commit"
     build "$tree" "$CARGO_TARGET_DIR"
 }
 
 compare_tips() {
-    list_steps
+    open_steps
     status=0
     for topic in $(topics); do
         last=$(topic_last "$topic")
@@ -80,7 +68,7 @@ compare_tips() {
 
 # Names the patches that change a scenario, by the traces before and after each.
 find_patches() {
-    list_steps
+    open_steps
     : >"$tmp/changes"
     count=$(series patches | wc -l)
     number=0

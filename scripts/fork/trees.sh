@@ -26,6 +26,23 @@ open_tree() { # FOLDER REPOSITORY
     tree_git bisect reset HEAD >/dev/null 2>&1 || true
 }
 
+# Opens the steps of the series, target/steps/tree: a commit with the applications for each
+# patch, the release first. Writes their ids to $tmp/steps.
+open_steps() {
+    tree_lock "$root/target/steps"
+    fork_lock
+    refuse_unexported_edits
+    last_step=$(build_workspaces "$(build_hooks patches)" all)
+    fork_git update-ref refs/heads/workspaces "$last_step"
+    exec 9>&-
+    open_tree "$root/target/steps" "$fork"
+    fork_git rev-list --reverse "$last_step" >"$tmp/steps"
+}
+
+step_commit() { # NUMBER of patches
+    sed -n "$(($1 + 1))p" "$tmp/steps"
+}
+
 tree_git() {
     plain_git -C "$tree" "$@"
 }
