@@ -3,7 +3,8 @@
 # above or below a limit, in a tree of its own.
 #   RUN='…'            the command; its PATH includes the built programs
 #   ABOVE=n, BELOW=n   limits on the last number that it prints
-#   GOOD=10-fixes/03   the command succeeds after this patch: no earlier step is built
+#   GOOD=10-fixes/03   the command succeeds after this patch: no earlier step is built, and
+#                      this one only if the next patch is found
 #   BUILD='…'          the build command (by default, what RUN uses)
 . "$(dirname "$0")/fork/common.sh"
 . scripts/fork/upstream.sh
@@ -47,6 +48,8 @@ else
     check_ends "$tip" "$tmp/able"
 fi
 find_first_bad "$tip" "$good" >"$tmp/found"
+# Any later patch was found by a step before it that succeeded.
+if [ -n "$known" ] && grep -qxF "$(step_commit "$((known + 1))")" "$tmp/found"; then check_is_good "$good"; fi
 while read -r commit; do
     echo "first bad: patches/$(tree_git log -1 --format=%s "$commit")"
 done <"$tmp/found" | sort

@@ -274,6 +274,21 @@ test_bisect_builds_no_step_before_the_known_good_patch() {
     says_last 'RUN does not fail'
 }
 
+test_bisect_checks_the_known_good_patch_if_the_next_one_is_found() {
+    edit src/path.rs 's/path line 7/third/'
+    NEW=20-careful-resume/02-third patches
+    export RUN='! grep -q clock quiche/src/lib.rs' GOOD=10-fixes/01
+    if command_bisect; then fail "it found something"; fi
+    says_last 'GOOD=10-fixes/01: RUN fails already after 10-fixes/01-clock.patch: choose an earlier patch, or leave GOOD= out'
+    [ ! -s "$work/found" ] || fail "found: $(cat "$work/found")"
+    export RUN='! grep -q paced quiche/src/lib.rs'
+    command_bisect
+    found 'first bad: patches/20-careful-resume/01-pacing.patch'
+    export RUN='grep -q paced quiche/src/lib.rs || exit 125; exit 1'
+    if command_bisect; then fail "it found something"; fi
+    says_last 'GOOD=10-fixes/01: RUN cannot run after 10-fixes/01-clock.patch'
+}
+
 test_bisect_builds_no_step_that_cannot_simulate() {
     use_cargo
     export RUN='! grep -q paced quiche/src/lib.rs # sim run'

@@ -45,6 +45,17 @@ check_is_bad() { # COMMIT
     esac
 }
 
+# Checks a commit that GOOD= names.
+check_is_good() { # COMMIT
+    run_step "$1"
+    name=$(tree_git log -1 --format=%s "$1")
+    case $result in
+    0) ;;
+    125) die "GOOD=$GOOD: RUN cannot run after $name: choose another patch, or leave GOOD= out" ;;
+    *) die "GOOD=$GOOD: RUN fails already after $name: choose an earlier patch, or leave GOOD= out" ;;
+    esac
+}
+
 # Checks that the newest commit fails and finds the oldest that succeeds: sets $good.
 # The oldest commits may be unable to run the command.
 check_ends() { # BAD-COMMIT COMMITS-FILE, the oldest first
