@@ -85,6 +85,11 @@ check_fix() { # WITH WITHOUT
     echo "$patch: passed" >&2
 }
 
+chosen=
+if [ -n "${PATCH:-}" ]; then
+    chosen=$(patch_number PATCH "$PATCH")
+    series patches | sed -n "${chosen}p" | grep -q '^10-fixes/' || die "PATCH=$PATCH: no patch of 10-fixes begins so"
+fi
 tree_lock "$root/target/fixes"
 fork_lock
 refuse_unexported_edits
@@ -98,11 +103,11 @@ for patch in $(series patches); do
     case $patch in 10-fixes/*) ;; *) continue ;; esac
     with_needs $(declared_depends) >"$tmp/closure/$number"
     [ ! -s "$tmp/complaints" ] || { cat "$tmp/complaints" >&2 && exit 1; }
-    case $patch in "${PATCH:-}"*) ;; *) continue ;; esac
+    [ "$number" -eq "${chosen:-$number}" ] || continue
     pair=$(make_pair)
     echo "$patch $pair" >>"$tmp/pairs"
 done
-[ -s "$tmp/pairs" ] || die "PATCH=${PATCH:-}: no patch of 10-fixes begins so"
+[ -s "$tmp/pairs" ] || die "patches/series has no patch of 10-fixes"
 open_tree "$root/target/fixes" "$fork"
 exec 9>&-
 while read -r patch with without modules; do check_fix "$with" "$without"; done <"$tmp/pairs"

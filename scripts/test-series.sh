@@ -185,6 +185,15 @@ test_check_fixes_wants_tests_that_the_patch_declares() {
     refuses command_check_fixes 'patches/10-fixes/01-clock.patch must name files of quiche/src in Tests:, and declare each as a module'
     export PATCH=20-careful-resume/01
     refuses command_check_fixes 'PATCH=20-careful-resume/01: no patch of 10-fixes begins so'
+    export PATCH=10-fixes/1
+    refuses command_check_fixes 'PATCH=10-fixes/1: no patch of patches/series begins so'
+}
+
+test_check_fixes_refuses_the_beginning_of_several_names() {
+    make_fix
+    export PATCH=10-fixes/0
+    refuses command_check_fixes 'PATCH=10-fixes/0: several patches begin so: 10-fixes/01-clock.patch 10-fixes/02-fixed.patch'
+    [ ! -s "$CARGO_LOG" ] || fail "$(cat "$CARGO_LOG")"
 }
 
 # ---- make bisect ----
