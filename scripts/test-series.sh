@@ -1,6 +1,6 @@
 #!/bin/sh
 # Tests of the commands that work on the whole series: check-each, check-fixes, bisect,
-# rebase, export, range-diff; cargo is a stand-in that reads quiche/src/lib.rs.
+# rebase, export, workspace-check, range-diff; cargo is a stand-in that reads quiche/src/lib.rs.
 # RUN is a line for the shell.
 # shellcheck disable=SC2016,SC2089,SC2090
 . "$(dirname "$0")/fork/testbed.sh"
@@ -11,6 +11,7 @@ command_bisect() { BUILD=true sh scripts/bisect.sh >"$work/found" 2>"$work/err";
 command_bisect_history() { BUILD=true sh scripts/bisect-history.sh >"$work/found" 2>"$work/err"; }
 command_rebase() { sh scripts/rebase.sh 2>"$work/err"; }
 command_export() { sh scripts/export.sh 2>"$work/err"; }
+command_workspace_check() { sh scripts/workspace-check.sh 2>"$work/err"; }
 command_range_diff() { sh scripts/range-diff.sh >"$work/found" 2>"$work/err"; }
 
 says_last() { # TEXT
@@ -550,6 +551,30 @@ test_export_of_a_topic_for_the_repository() {
     rm -r "$work/mails"
     export LAYOUT=crate TOPIC=40-performance
     refuses command_export 'TOPIC=40-performance: patches/series has the topics 10-fixes 20-careful-resume'
+}
+
+# ---- make workspace-check ----
+
+# Adds the packages that the script names to cargo's cache: h3i requires a release.
+make_packages() { # RELEASE
+    sed -n "/^PACKAGES='/,/'\$/p" scripts/workspace-check.sh | sed "s/PACKAGES='//; s/'//" >"$work/packages"
+    while read -r package version; do
+        mkdir -p "$work/made/$package-$version"
+        required=0.1
+        if [ "$package" = h3i ]; then required=$1; fi
+        printf '[dev-dependencies.tiny]\nversion = "%s"\n' "$required" >"$work/made/$package-$version/Cargo.toml"
+        tar -czf "$CARGO_HOME/registry/cache/local/$package-$version.crate" -C "$work/made" "$package-$version"
+    done <"$work/packages"
+}
+
+test_workspace_check_refuses_packages_of_another_release() {
+    use_cargo
+    make_packages 0.2.0
+    refuses command_workspace_check 'h3i requires tiny "0.2.0", which does not belong to tiny 0.1.0: write the packages of that release'
+    make_packages 0.1.4
+    if command_workspace_check; then fail "it takes quiche for tiny"; fi
+    if grep -q requires "$work/err"; then fail "it refuses 0.1.4"; fi
+    rm -r "$work/made"
 }
 
 # ---- make range-diff ----

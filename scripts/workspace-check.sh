@@ -26,6 +26,25 @@ unpack() { # NAME VERSION
     rm -f "$tree/$1/.cargo_vcs_info.json" "$tree/$1/Cargo.lock"
 }
 
+# Refuses packages of another release: cargo would take quiche from crates.io for them.
+check_versions() {
+    printf '%s %s\n%s\n' "$(upstream_field name)" "$(upstream_field version)" "$PACKAGES" >"$tmp/versions"
+    (cd "$tree" && awk '
+        NR == FNR { version[$1] = $2; next }
+        /^\[/ { name = ""; if (sub(/^\[(dev-)?dependencies\./, "")) { name = $0; sub(/\].*/, "", name) } }
+        $1 == "version" && name in version {
+            split($3, wanted, /[".]/)
+            split(version[name], is, ".")
+            package = FILENAME
+            sub(/\/.*/, "", package)
+            if (wanted[2] != is[1] || wanted[3] != is[2]) print package, $3, name
+        }' "$tmp/versions" */Cargo.toml) >"$tmp/misfits"
+    while read -r package wanted name; do
+        die "$package requires $name $wanted, which does not belong to $(upstream_field name) $(upstream_field version):" \
+            "write the packages of that release into $0"
+    done <"$tmp/misfits"
+}
+
 # Prints what the repository's manifest of quiche inherits, from that of the package.
 inherited() { # PACKAGE-MANIFEST
     echo '[workspace.package]'
@@ -59,9 +78,10 @@ $PACKAGES" | sed 's/\([^ ]*\).*/"\1"/' | paste -sd, -)]"
 
 rm -rf "$tree" "$folder/mails"
 mkdir -p "$tree"
-LAYOUT=repo OUT=$folder/mails sh scripts/export.sh
 unpack "$(upstream_field name)" "$(upstream_field version)"
 echo "$PACKAGES" | while read -r name version; do unpack "$name" "$version"; done
+check_versions
+LAYOUT=repo OUT=$folder/mails sh scripts/export.sh
 write_manifest
 mv "$tree/quiche/Cargo.toml.orig" "$tree/quiche/Cargo.toml"
 find "$tree" -mindepth 2 -maxdepth 2 -name Cargo.toml.orig -exec rm {} +
