@@ -234,6 +234,27 @@ fn moves() -> Vec<Scenario> {
                 (200, Action::RetireConnectionId(Server)),
             ];
         }),
+        of("eight-connection-ids", |s| {
+            s.transport.connection_ids = 8;
+            s.load = download(1_500_000);
+            s.actions = vec![
+                (100, Action::RetireConnectionId(Client)),
+                (150, Action::Migrate),
+                (300, Action::Migrate),
+                (450, Action::MigrateAtOnce),
+                (600, Action::Migrate),
+            ];
+        }),
+        of("two-connection-ids", |s| {
+            s.transport.connection_ids = 2;
+            s.load = download(500_000);
+            s.actions = vec![(100, Action::RetireConnectionId(Client)), (150, Action::Migrate)];
+        }),
+        of("migration-disabled", |s| {
+            s.transport.disable_migration = true;
+            s.load = download(500_000);
+            s.actions = vec![(100, Action::Migrate), (150, Action::MigrateAtOnce)];
+        }),
         of("key-update", |s| {
             s.load = download(1_000_000);
             s.actions = vec![(200, Action::UpdateKey)];

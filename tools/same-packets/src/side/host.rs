@@ -23,7 +23,6 @@ pub struct Host {
     pub conn: Option<quiche::Connection>,
     endpoint: Endpoint,
     application: Application,
-    spare_ids: bool,
     is_established: bool,
     migrates_to: Option<SocketAddr>,
 
@@ -37,7 +36,6 @@ impl Host {
             conn: None,
             endpoint,
             application: Application::new(endpoint, scenario),
-            spare_ids: scenario.transport.connection_ids > 2,
             is_established: false,
             migrates_to: None,
             base: (now(), determinism::elapsed()),
@@ -136,7 +134,7 @@ impl Host {
                 &format!("{:?} established, resumed {}", self.endpoint, conn.is_resumed()),
             )?;
         }
-        if self.is_established && self.spare_ids {
+        if self.is_established {
             while conn.scids_left() > 0 {
                 let token = u128::from(random.next()) << 64 | u128::from(random.next());
                 conn.new_scid(&connection_id(random), token, false)?;
