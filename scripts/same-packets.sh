@@ -38,12 +38,11 @@ build() { # TREE TARGET-FOLDER [test]
     program=$2/debug/same-packets
 }
 
-# Compares the fork of the program just built, which has the first NUMBER patches.
+# Compares the fork of the program just built, which has the first NUMBER patches. The
+# release, the same for each, runs once.
 compare() { # NUMBER
     # shellcheck disable=SC2086
-    "$program" compare $choice $table --applied "$1" && return
-    echo "this finds the patch: make bisect BUILD='cargo build --manifest-path $tool/Cargo.toml' RUN='same-packets compare --scenario NAME'" >&2
-    return 1
+    "$program" compare $choice $table --applied "$1" --release "$tmp/release"
 }
 
 # Builds the program with the first NUMBER patches.

@@ -42,6 +42,11 @@ pub enum Command {
         choice: Choice,
         #[command(flatten)]
         table: Table,
+
+        /// File with the hashes of the release's traces, of the same tool: written, and read by
+        /// later comparisons, which then do not run the release again
+        #[arg(long, value_name = "FILE")]
+        release: Option<PathBuf>,
     },
 
     /// Compare the table with the changes that were found patch by patch

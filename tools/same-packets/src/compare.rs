@@ -8,9 +8,11 @@ use crate::determinism::MASK_RDRAND;
 use crate::exceptions::Exceptions;
 use crate::scenario::Scenario;
 use crate::trace;
+use crate::trace::FAULT;
 use anyhow::bail;
 use anyhow::Context;
 use anyhow::Result;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -25,6 +27,10 @@ const CONTEXT: usize = 4;
 /// Reports of differences that are printed in full.
 const REPORTS_MAX: usize = 10;
 
+/// Finds the patch that changes a scenario.
+const BISECT: &str =
+    "make bisect BUILD='cargo build --manifest-path tools/same-packets/Cargo.toml'";
+
 /// Result of one scenario.
 #[derive(Debug)]
 enum Outcome {
@@ -33,16 +39,47 @@ enum Outcome {
 
     /// The first difference.
     Differs(String),
+
+    /// What an application noticed that no connection may do, on either side.
+    Faulty(String),
 }
 
 /// Compares scenarios and prints the result. Returns whether it is as the table says.
-pub fn compare_all(choice: &Choice, table: &Table) -> Result<bool> {
+pub fn compare_all(choice: &Choice, table: &Table, release: Option<&Path>) -> Result<bool> {
     let exceptions = exceptions(table)?;
     let names = chosen(choice)?;
-    let outcomes = for_each(&names, compare)?;
+    let known = read_known(release)?;
+    let (outcomes, hashes): (Vec<_>, Vec<_>) =
+        for_each(&names, |name| compare(name, known.get(name)))?.into_iter().unzip();
+    if let Some(file) = release {
+        write_known(file, &names, &hashes)?;
+    }
     let verdict = judge(&names, &outcomes, &exceptions);
     print!("{}", verdict.text);
     Ok(verdict.is_right)
+}
+
+/// Reads the hashes of the release's traces of an earlier comparison.
+fn read_known(file: Option<&Path>) -> Result<BTreeMap<String, u64>> {
+    let Some(file) = file.filter(|f| f.exists()) else {
+        return Ok(BTreeMap::new());
+    };
+    let text =
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    text.lines()
+        .map(|line| {
+            let (name, hash) = line.split_once(' ')?;
+            Some((name.to_string(), hash.parse().ok()?))
+        })
+        .collect::<Option<_>>()
+        .with_context(|| {
+            format!("{} has other lines than a name and a hash: delete it", file.display())
+        })
+}
+
+fn write_known(file: &Path, names: &[String], hashes: &[u64]) -> Result<()> {
+    let lines: String = names.iter().zip(hashes).map(|(name, h)| format!("{name} {h}\n")).collect();
+    fs::write(file, lines).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Compares the table with what a file says. Returns whether they agree.
@@ -79,6 +116,7 @@ fn judge(names: &[String], outcomes: &[Outcome], exceptions: &Exceptions) -> Ver
     let mut datagrams = 0;
     let mut excepted = 0;
     let mut wrong = Vec::new();
+    let mut hint = String::new();
     for (name, outcome) in names.iter().zip(outcomes) {
         let reasons = exceptions.of(name);
         match outcome {
@@ -87,18 +125,23 @@ fn judge(names: &[String], outcomes: &[Outcome], exceptions: &Exceptions) -> Ver
                 "{name}: is the same, and the table says that {} changes it: remove it there\n",
                 reasons.join(", ")
             )),
+            Outcome::Faulty(line) => wrong.push(format!("{name}: {line}\n")),
             Outcome::Differs(_) if !reasons.is_empty() => excepted += 1,
-            Outcome::Differs(report) if wrong.len() < REPORTS_MAX => {
-                wrong.push(format!("{name}: differs\n{report}\n"))
+            Outcome::Differs(report) => {
+                if hint.is_empty() {
+                    hint = format!("this finds the patch: {BISECT} RUN='same-packets compare --scenario {name}'\n");
+                }
+                let is_shown = wrong.len() < REPORTS_MAX;
+                let report = if is_shown { format!("{report}\n") } else { String::new() };
+                wrong.push(format!("{name}: differs\n{report}"));
             }
-            Outcome::Differs(_) => wrong.push(format!("{name}: differs\n")),
         }
     }
     let same = names.len() - excepted - wrong.len();
     let count =
         format!("{same} of {} scenarios are the same, in {datagrams} datagrams", names.len());
     let text = format!(
-        "{}{count}; {excepted} differ as the table says; {} wrong\n",
+        "{}{hint}{count}; {excepted} differ as the table says; {} wrong\n",
         wrong.concat(),
         wrong.len()
     );
@@ -153,16 +196,42 @@ fn for_each<T: Send>(names: &[String], call: impl Fn(&str) -> Result<T> + Sync) 
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-fn compare(name: &str) -> Result<Outcome> {
-    let release = run_side(Side::Release, name)?;
-    if let Some(report) = first_difference(&release, &run_side(Side::Release, name)?) {
+/// Compares both sides of a scenario, and the release with itself unless the hash of its
+/// trace is known. Returns that hash as well.
+fn compare(name: &str, known: Option<&u64>) -> Result<(Outcome, u64)> {
+    let fork = run_side(Side::Fork, name)?;
+    let release = match known {
+        Some(hash) if *hash == trace::hash(fork.as_bytes()) => fork.clone(),
+        _ => run_side(Side::Release, name)?,
+    };
+    let hash = trace::hash(release.as_bytes());
+    let itself = match known {
+        Some(known) if *known == hash => None,
+        Some(_) => Some("its trace has another hash than before: delete that file".to_string()),
+        None => first_difference(&release, &run_side(Side::Release, name)?),
+    };
+    if let Some(report) = itself {
         bail!("the release differs from itself, so that the comparison proves nothing:\n{report}");
     }
-    let fork = run_side(Side::Fork, name)?;
-    Ok(match first_difference(&release, &fork) {
+    Ok((outcome(&release, &fork), hash))
+}
+
+fn outcome(release: &str, fork: &str) -> Outcome {
+    let fault = |side, trace: &str| {
+        let line = trace.lines().find(|line| line.starts_with('#') && line.contains(FAULT))?;
+        Some(Outcome::Faulty(format!("{side}: {line}")))
+    };
+    if let Some(faulty) = fault("fork", fork).or_else(|| fault("release", release)) {
+        return faulty;
+    }
+    match first_difference(release, fork) {
         Some(report) => Outcome::Differs(report),
-        None => Outcome::Same(release.lines().filter(|line| !line.starts_with('#')).count()),
-    })
+        None => Outcome::Same(datagrams(release)),
+    }
+}
+
+fn datagrams(trace: &str) -> usize {
+    trace.lines().filter(|line| !line.starts_with('#')).count()
 }
 
 /// Runs one side in a process of its own. Returns its trace, or how it failed.
@@ -224,7 +293,8 @@ mod tests {
         assert!(verdict(false, ROW).is_right);
         let wrong = verdict(false, "");
         assert!(!wrong.is_right);
-        assert!(wrong.text.starts_with("a: differs\nhere\n0 of 1 scenarios"), "{}", wrong.text);
+        assert!(wrong.text.starts_with("a: differs\nhere\n"), "{}", wrong.text);
+        assert!(wrong.text.contains("\n0 of 1 scenarios"), "{}", wrong.text);
     }
 
     #[test]
@@ -233,6 +303,38 @@ mod tests {
         let wrong = verdict(true, ROW);
         assert!(!wrong.is_right);
         assert!(wrong.text.contains("10-fixes/lib-one"), "{}", wrong.text);
+    }
+
+    #[test]
+    fn hint_follows_differences_only() {
+        assert!(verdict(false, "").text.contains("make bisect BUILD="));
+        assert!(!verdict(true, ROW).text.contains("make bisect"));
+    }
+
+    #[test]
+    fn fault_is_an_error_even_if_both_sides_have_it() {
+        let trace = format!("# 1.0 Client{FAULT}here\n");
+        let outcomes = [outcome(&trace, &trace), outcome(&trace, "")];
+        let exceptions = Exceptions::parse(ROW, "10-fixes/01-lib-one.patch", None).unwrap();
+        for outcome in outcomes {
+            let wrong = judge(&["a".to_string()], &[outcome], &exceptions);
+            assert!(!wrong.is_right);
+            assert!(wrong.text.contains("Client FAULT: here"), "{}", wrong.text);
+        }
+    }
+
+    #[test]
+    fn hashes_of_the_release_are_read_as_written() {
+        let file = std::env::temp_dir().join(format!("same-packets-{}", std::process::id()));
+        let names = ["a".to_string(), "b".to_string()];
+        write_known(&file, &names, &[7, 1 << 63]).unwrap();
+        let known = read_known(Some(&file)).unwrap();
+        fs::write(&file, "a seven\n").unwrap();
+        let error = read_known(Some(&file)).unwrap_err();
+        fs::remove_file(&file).unwrap();
+        assert_eq!(Vec::from_iter(known), [("a".to_string(), 7), ("b".to_string(), 1 << 63)]);
+        assert!(error.to_string().contains("delete it"), "{error}");
+        assert!(read_known(Some(&file)).unwrap().is_empty());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod catalogue;
 mod cli;
 mod compare;
+mod content;
 mod determinism;
 mod exceptions;
 mod fork_side;
@@ -42,7 +43,9 @@ fn main() -> ExitCode {
             trace_side(*side, scenario).map(|()| true)
         }
         Command::Digest(choice) => compare::print_digests(choice).map(|()| true),
-        Command::Compare { choice, table } => compare::compare_all(choice, table),
+        Command::Compare { choice, table, release } => {
+            compare::compare_all(choice, table, release.as_deref())
+        }
         Command::CheckTable { changes, choice, table } => {
             compare::check_table(changes, choice, table)
         }

@@ -1,7 +1,8 @@
 //! Path between the endpoints: delay, bottleneck, loss, reordering, duplicates.
 //!
 //! Its decisions depend on the seed, and on the number, time and size of the datagrams,
-//! not on their content.
+//! not on their content. The crate `link` has none of reordering, duplicates and delayed reads:
+//! its packets keep their order and arrive once.
 
 use crate::determinism::Generator;
 use crate::scenario::Path;

@@ -7,6 +7,15 @@ pub enum Endpoint {
     Server,
 }
 
+impl Endpoint {
+    pub fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
+
 /// A run of one client and one server over a path.
 #[derive(Clone, Debug)]
 pub struct Scenario {

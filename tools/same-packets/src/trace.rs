@@ -3,6 +3,7 @@
 use crate::determinism;
 use crate::scenario::Endpoint;
 use anyhow::Result;
+use std::fmt::Display;
 use std::io::Write;
 use std::net::SocketAddr;
 
@@ -37,6 +38,14 @@ pub fn datagram(trace: &mut dyn Write, from: Endpoint, datagram: &Datagram) -> R
 pub fn note(trace: &mut dyn Write, text: &str) -> Result<()> {
     writeln!(trace, "# {} {text}", ms(determinism::elapsed()))?;
     Ok(())
+}
+
+/// In the line of what no application may notice.
+pub const FAULT: &str = " FAULT: ";
+
+/// Writes a line about a fault of the crate: the scenario fails, whatever both sides do.
+pub fn fault(trace: &mut dyn Write, at: Endpoint, text: impl Display) -> Result<()> {
+    note(trace, &format!("{at:?}{FAULT}{text}"))
 }
 
 fn ms(ns: u64) -> String {

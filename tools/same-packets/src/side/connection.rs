@@ -38,7 +38,6 @@ const TOKEN: &[u8] = b"token";
 enum Event {
     Arrival(Endpoint, Datagram),
     Action(Action),
-    Tick,
 }
 
 /// A client and a server, and what is under way between them.
@@ -53,6 +52,10 @@ pub struct Simulation<'a> {
     nat_port: u16,
     client_addresses: u8,
     is_blackhole: bool,
+
+    /// When the load has been transferred for a while, in ns.
+    load_ends_at: Option<u64>,
+    has_ended: bool,
     random: Generator,
     trace: &'a mut dyn Write,
 }
@@ -88,6 +91,8 @@ impl<'a> Simulation<'a> {
             nat_port: 0,
             client_addresses: 1,
             is_blackhole: false,
+            load_ends_at: None,
+            has_ended: false,
             random,
             trace,
         };
@@ -100,7 +105,6 @@ impl<'a> Simulation<'a> {
     /// Runs until both connections are closed. Returns the client's session.
     pub fn run(mut self) -> Result<Option<Vec<u8>>> {
         let mut session = None;
-        let mut ends_at = None;
         let mut timed_out_at = [u64::MAX; 2];
         while self.order < EVENTS_MAX {
             self.settle()?;
@@ -111,18 +115,9 @@ impl<'a> Simulation<'a> {
             if self.hosts.iter().all(Host::is_closed) {
                 return self.summarize(session);
             }
-            if ends_at.is_none() && self.hosts.iter().all(|h| h.is_done(now - self.start)) {
-                ends_at = Some(now + REST);
-                self.push(now + REST, Event::Tick);
+            if self.end(now)? {
+                continue;
             }
-            if ends_at.is_some_and(|at| now >= at) {
-                ends_at = Some(u64::MAX);
-                if let End::Close(endpoint) = self.scenario.end {
-                    self.hosts[endpoint as usize].close();
-                    continue;
-                }
-            }
-            self.plan_ticks(now);
 
             // A timer that is still due after its handling must not stop the clock.
             let timers = [0, 1].map(|i| {
@@ -135,11 +130,15 @@ impl<'a> Simulation<'a> {
             });
             let next_event =
                 self.events.last_key_value().map_or(u64::MAX, |(Reverse((at, _)), _)| *at);
-            let next = timers[0].min(timers[1]).min(next_event);
+            let wake = self.next_wake(now);
+            let next = timers[0].min(timers[1]).min(next_event).min(wake);
             if next == u64::MAX || next > self.start + TIME_LIMIT {
                 break;
             }
             determinism::advance_to(next);
+            if wake <= next {
+                continue;
+            }
             if next_event <= next {
                 let (_, event) = self.events.pop_last().expect("there is one");
                 self.handle(event)?;
@@ -154,6 +153,28 @@ impl<'a> Simulation<'a> {
         }
         trace::note(self.trace, "stopped before both connections are closed")?;
         self.summarize(session)
+    }
+
+    /// Ends the connection a while after its load. Returns whether it did so now.
+    fn end(&mut self, now: u64) -> Result<bool> {
+        if self.load_ends_at.is_none() && self.hosts.iter().all(|h| h.is_done(now - self.start)) {
+            self.load_ends_at = Some(now + REST);
+        }
+        if self.has_ended || self.load_ends_at.is_none_or(|at| now < at) {
+            return Ok(false);
+        }
+        self.has_ended = true;
+        match self.scenario.end {
+            End::Close(endpoint) => self.hosts[endpoint as usize].close(self.trace).map(|()| true),
+            End::IdleTimeout => Ok(false),
+        }
+    }
+
+    /// Returns when applications have something to do by themselves.
+    fn next_wake(&self, now: u64) -> u64 {
+        let starts = self.hosts.iter().filter_map(|h| h.next_start(now - self.start));
+        let end = self.load_ends_at.filter(|_| !self.has_ended);
+        starts.map(|at| self.start + at).chain(end).min().unwrap_or(u64::MAX)
     }
 
     fn summarize(self, session: Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
@@ -209,21 +230,8 @@ impl<'a> Simulation<'a> {
         self.events.insert(Reverse((at, self.order)), event);
     }
 
-    fn plan_ticks(&mut self, now: u64) {
-        let next = self.hosts.iter().filter_map(|h| h.next_start(now - self.start)).min();
-        if let Some(at) = next {
-            let at = self.start + at;
-            let is_planned =
-                self.events.iter().any(|(Reverse((t, _)), e)| *t == at && matches!(e, Event::Tick));
-            if !is_planned {
-                self.push(at, Event::Tick);
-            }
-        }
-    }
-
     fn handle(&mut self, event: Event) -> Result<()> {
         match event {
-            Event::Tick => Ok(()),
             Event::Action(action) => self.act(action),
             Event::Arrival(Endpoint::Client, mut datagram) => {
                 // The NAT forgets the earlier address.
@@ -246,8 +254,9 @@ impl<'a> Simulation<'a> {
     /// Answers the first packet of a client: with a connection, or without state.
     fn accept(&mut self, datagram: &Datagram) -> Result<()> {
         let mut bytes = datagram.bytes.clone();
-        let Ok(header) = quiche::Header::from_slice(&mut bytes, 16) else {
-            return Ok(());
+        let header = match quiche::Header::from_slice(&mut bytes, 16) {
+            Ok(header) => header,
+            Err(e) => return trace::note(self.trace, &format!("Server header: {e:?}")),
         };
         if header.ty != quiche::Type::Initial {
             return Ok(());
@@ -304,8 +313,8 @@ impl<'a> Simulation<'a> {
                 self.hosts[e as usize].shut_down(stream, quiche::Shutdown::Read, self.trace)?;
             }
             Action::PauseReading(e, on) => self.hosts[e as usize].pause_reading(on),
-            Action::Ping(e) => self.hosts[e as usize].ping(),
-            Action::Close(e) => self.hosts[e as usize].close(),
+            Action::Ping(e) => self.hosts[e as usize].ping(self.trace)?,
+            Action::Close(e) => self.hosts[e as usize].close(self.trace)?,
             Action::RetireConnectionId(e) => {
                 self.hosts[e as usize].retire_connection_id(self.trace)?
             }

@@ -11,6 +11,7 @@ use crate::scenario::Scenario;
 use crate::trace;
 pub use crate::trace::Datagram;
 use anyhow::Result;
+use std::fmt::Display;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -81,8 +82,8 @@ impl Host {
         };
         let info = quiche::RecvInfo { from: datagram.from, to: datagram.to };
         match conn.recv(&mut datagram.bytes, info) {
-            Ok(_) | Err(quiche::Error::Done) => Ok(()),
-            Err(e) => trace::note(trace, &format!("{:?} recv: {e:?}", self.endpoint)),
+            Ok(len) if len == datagram.bytes.len() => Ok(()),
+            done => self.note(trace, format_args!("recv: {done:?}")),
         }
     }
 
@@ -104,12 +105,12 @@ impl Host {
                 }),
                 Err(quiche::Error::Done) => return Ok(datagrams),
                 Err(e) => {
-                    trace::note(trace, &format!("{:?} send: {e:?}", self.endpoint))?;
+                    self.note(trace, format_args!("send: {e:?}"))?;
                     return Ok(datagrams);
                 }
             }
         }
-        trace::note(trace, &format!("{:?} sends without end", self.endpoint))?;
+        self.note(trace, "sends without end")?;
         self.conn = None;
         Ok(datagrams)
     }
@@ -129,10 +130,8 @@ impl Host {
         }
         if !self.is_established && conn.is_established() {
             self.is_established = true;
-            trace::note(
-                trace,
-                &format!("{:?} established, resumed {}", self.endpoint, conn.is_resumed()),
-            )?;
+            let text = format!("{:?} established, resumed {}", self.endpoint, conn.is_resumed());
+            trace::note(trace, &text)?;
         }
         if self.is_established {
             while conn.scids_left() > 0 {
@@ -170,7 +169,7 @@ impl Host {
         } else {
             conn.migrate(local, server_address())
         };
-        trace::note(trace, &format!("{:?} leaves its address: {done:?}", self.endpoint))
+        self.note(trace, format_args!("leaves its address: {done:?}"))
     }
 
     pub fn shut_down(
@@ -187,23 +186,27 @@ impl Host {
         if done.is_ok() {
             self.application.forget(stream, is_reading);
         }
-        trace::note(trace, &format!("{:?} shutdown of {stream}: {done:?}", self.endpoint))
+        self.note(trace, format_args!("shutdown of {stream}: {done:?}"))
     }
 
     pub fn pause_reading(&mut self, on: bool) {
         self.application.is_paused = on;
     }
 
-    pub fn ping(&mut self) {
-        if let Some(conn) = &mut self.conn {
-            let _ = conn.send_ack_eliciting();
-        }
+    pub fn ping(&mut self, trace: &mut dyn Write) -> Result<()> {
+        let Some(conn) = &mut self.conn else {
+            return Ok(());
+        };
+        let done = conn.send_ack_eliciting();
+        self.note(trace, format_args!("ping: {done:?}"))
     }
 
-    pub fn close(&mut self) {
-        if let Some(conn) = &mut self.conn {
-            let _ = conn.close(true, 7, b"the end");
-        }
+    pub fn close(&mut self, trace: &mut dyn Write) -> Result<()> {
+        let Some(conn) = &mut self.conn else {
+            return Ok(());
+        };
+        let done = conn.close(true, 7, b"the end");
+        self.note(trace, format_args!("close: {done:?}"))
     }
 
     pub fn retire_connection_id(&mut self, trace: &mut dyn Write) -> Result<()> {
@@ -211,7 +214,11 @@ impl Host {
             return Ok(());
         };
         let done = conn.retire_dcid(0);
-        trace::note(trace, &format!("{:?} retires a connection ID: {done:?}", self.endpoint))
+        self.note(trace, format_args!("retires a connection ID: {done:?}"))
+    }
+
+    fn note(&self, trace: &mut dyn Write, text: impl Display) -> Result<()> {
+        trace::note(trace, &format!("{:?} {text}", self.endpoint))
     }
 
     /// Returns the result of the connection, as its application sees it.
@@ -232,4 +239,25 @@ impl Host {
 #[expect(clippy::disallowed_methods, reason = "the clock is virtual")]
 fn now() -> Instant {
     Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::addresses::client_address;
+    use super::*;
+    use quiche::test_utils::Pipe;
+
+    #[test]
+    fn datagram_that_cannot_be_read_is_in_the_trace() {
+        let scenario = Scenario::new("test");
+        let mut config = super::super::config(&scenario, Endpoint::Server).unwrap();
+        let mut host = Host::new(Endpoint::Client, &scenario);
+        host.conn = Some(Pipe::with_config(&mut config).unwrap().client);
+        let (from, to) = (server_address(), client_address(1));
+        let mut trace = Vec::new();
+        let bytes = Vec::new();
+        host.receive(Datagram { from, to, departs_at: 0, bytes }, &mut trace).unwrap();
+        let trace = String::from_utf8(trace).unwrap();
+        assert!(trace.contains("Client recv: Err(BufferTooShort)"), "{trace}");
+    }
 }

@@ -1,6 +1,12 @@
 //! Application: transfers that a scenario's load describes.
+//!
+//! It must read what the other endpoint's application writes: anything else is a fault in the
+//! trace, and each unexpected error is an event there.
+
+mod http3;
 
 use super::quiche;
+use crate::content;
 use crate::scenario::Endpoint;
 use crate::scenario::Load;
 use crate::scenario::Priorities;
@@ -9,8 +15,10 @@ use crate::scenario::Scenario;
 use crate::trace;
 use anyhow::Result;
 use quiche::h3;
-use quiche::h3::NameValue;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::fmt::Display;
 use std::io::Write;
 
 const MS: u64 = 1_000_000;
@@ -24,6 +32,15 @@ const CHUNK: usize = 16_384;
 /// Rest of the applications without a transfer, in ns.
 const IDLE: u64 = 300 * MS;
 
+/// What is written to a stream.
+struct Outgoing {
+    data: Vec<u8>,
+    sent: usize,
+}
+
+/// Bytes that a stream has taken; no text in the error if it takes none now.
+type Written = std::result::Result<usize, Option<String>>;
+
 /// What one endpoint transfers.
 pub struct Application {
     endpoint: Endpoint,
@@ -31,14 +48,22 @@ pub struct Application {
     http3: Option<h3::Connection>,
     begun: u64,
 
-    /// Bytes sent and to be sent, by stream.
-    writes: BTreeMap<u64, (u64, u64)>,
+    writes: BTreeMap<u64, Outgoing>,
 
     /// Streams that nothing has been written to.
     new: Vec<u64>,
 
     /// Streams whose response headers are not sent yet.
     responses: Vec<u64>,
+
+    /// Bytes read, by stream.
+    reads: BTreeMap<u64, u64>,
+
+    /// Streams that this endpoint no longer reads.
+    stopped: BTreeSet<u64>,
+
+    /// DATAGRAM frames that may still arrive, and how many of each.
+    expected_datagrams: BTreeMap<Vec<u8>, u64>,
     received: u64,
     finished: u64,
     datagrams_received: u64,
@@ -55,6 +80,9 @@ impl Application {
             writes: BTreeMap::new(),
             new: Vec::new(),
             responses: Vec::new(),
+            reads: BTreeMap::new(),
+            stopped: BTreeSet::new(),
+            expected_datagrams: expected_datagrams(endpoint, scenario.load),
             received: 0,
             finished: 0,
             datagrams_received: 0,
@@ -122,6 +150,7 @@ impl Application {
     pub fn forget(&mut self, stream: u64, reading: bool) {
         if reading {
             self.finished += 1;
+            self.stopped.insert(stream);
         } else {
             self.writes.remove(&stream);
         }
@@ -183,7 +212,7 @@ impl Application {
                 conn.stream_priority(stream, urgency(stream), (stream / 4).is_multiple_of(2))
             }
         };
-        self.note_error(set, stream, "priority", trace)
+        self.note_error(trace, format_args!("priority of {stream}"), set)
     }
 
     fn read(
@@ -200,7 +229,7 @@ impl Application {
             loop {
                 match conn.stream_recv(stream, &mut buf) {
                     Ok((len, is_end)) => {
-                        self.received += len as u64;
+                        self.take(stream, &buf[..len], trace)?;
                         if is_end {
                             self.on_end(conn, stream, requests, trace)?;
                             break;
@@ -208,7 +237,7 @@ impl Application {
                     }
                     Err(quiche::Error::Done) => break,
                     Err(e) => {
-                        trace::note(trace, &format!("{:?} stream {stream}: {e:?}", self.endpoint))?;
+                        self.note(trace, format_args!("stream {stream}: {e:?}"))?;
                         self.finished += 1;
                         break;
                     }
@@ -218,6 +247,39 @@ impl Application {
         Ok(())
     }
 
+    /// Compares what was read with what the other endpoint writes.
+    fn take(&mut self, stream: u64, data: &[u8], trace: &mut dyn Write) -> Result<()> {
+        let offset = self.reads.entry(stream).or_default();
+        let wrong = content::first_wrong(self.endpoint.other(), stream, *offset, data);
+        *offset += data.len() as u64;
+        self.received += data.len() as u64;
+        match wrong {
+            None => Ok(()),
+            Some(at) => {
+                let text = format_args!("byte {at} of stream {stream} is not what was sent");
+                trace::fault(trace, self.endpoint, text)
+            }
+        }
+    }
+
+    /// Counts a stream whose end was read. It must have all that the other endpoint writes.
+    fn finish(&mut self, stream: u64, trace: &mut dyn Write) -> Result<()> {
+        self.finished += 1;
+        self.note(trace, format_args!("stream {stream} finished"))?;
+        let bytes = self.reads.get(&stream).copied().unwrap_or_default();
+        let expected = match (self.load, self.endpoint) {
+            (Load::SmallWrites { count, bytes }, _) => count * bytes as u64,
+            (Load::Streams(r) | Load::Http3(r) | Load::Unidirectional(r), Endpoint::Server) => r.up,
+            (Load::Streams(r) | Load::Http3(r) | Load::Unidirectional(r), _) => r.down,
+            (Load::Nothing | Load::Datagrams { .. }, _) => 0,
+        };
+        if bytes == expected || self.stopped.contains(&stream) {
+            return Ok(());
+        }
+        let text = format_args!("stream {stream} ends after {bytes} bytes instead of {expected}");
+        trace::fault(trace, self.endpoint, text)
+    }
+
     fn on_end(
         &mut self,
         conn: &mut quiche::Connection,
@@ -225,8 +287,7 @@ impl Application {
         requests: Requests,
         trace: &mut dyn Write,
     ) -> Result<()> {
-        self.finished += 1;
-        trace::note(trace, &format!("{:?} stream {stream} finished", self.endpoint))?;
+        self.finish(stream, trace)?;
         let has_response = matches!(self.load, Load::Streams(_)) && stream.is_multiple_of(4);
         if self.endpoint == Endpoint::Server && has_response {
             self.prioritize(conn, stream, requests.priorities, trace)?;
@@ -236,49 +297,39 @@ impl Application {
     }
 
     fn begin_write(&mut self, stream: u64, bytes: u64) {
-        self.writes.insert(stream, (0, bytes));
+        let data = content::bytes(self.endpoint, stream, 0, bytes as usize);
+        self.writes.insert(stream, Outgoing { data, sent: 0 });
         self.new.push(stream);
     }
 
     fn write(&mut self, conn: &mut quiche::Connection, trace: &mut dyn Write) -> Result<()> {
-        let data = [7; CHUNK];
         let mut streams = std::mem::take(&mut self.new);
         while let Some(stream) = conn.stream_writable_next() {
             streams.push(stream);
         }
         for stream in streams {
-            while let Some((sent, total)) = self.writes.get(&stream).copied() {
-                let len = (total - sent).min(CHUNK as u64) as usize;
+            while let Some(outgoing) = self.writes.get_mut(&stream) {
+                let rest = &outgoing.data[outgoing.sent..];
+                let chunk = &rest[..rest.len().min(CHUNK)];
+                let is_last = chunk.len() == rest.len();
                 let written = match &mut self.http3 {
-                    Some(http3) => match http3.send_body(
-                        conn,
-                        stream,
-                        &data[..len],
-                        len as u64 == total - sent,
-                    ) {
-                        Err(h3::Error::Done | h3::Error::StreamBlocked) => Err(quiche::Error::Done),
-                        Err(h3::Error::TransportError(e)) => Err(e),
-                        other => other.map_err(|_| quiche::Error::InvalidState),
-                    },
-                    None => conn.stream_send(stream, &data[..len], len as u64 == total - sent),
+                    Some(http3) => send_body(http3, conn, stream, chunk, is_last),
+                    None => send(conn, stream, chunk, is_last),
                 };
                 match written {
-                    Ok(n) if sent + n as u64 == total => {
-                        self.writes.remove(&stream);
-                    }
-                    Ok(n) => {
-                        self.writes.insert(stream, (sent + n as u64, total));
-                        if n < len {
+                    Ok(len) => {
+                        let is_blocked = len < chunk.len();
+                        outgoing.sent += len;
+                        if outgoing.sent == outgoing.data.len() {
+                            self.writes.remove(&stream);
+                        } else if is_blocked {
                             break;
                         }
                     }
-                    Err(quiche::Error::Done | quiche::Error::StreamLimit) => break,
-                    Err(e) => {
+                    Err(None) => break,
+                    Err(Some(error)) => {
                         self.writes.remove(&stream);
-                        trace::note(
-                            trace,
-                            &format!("{:?} write to {stream}: {e:?}", self.endpoint),
-                        )?;
+                        self.note(trace, format_args!("write to {stream}: {error}"))?;
                     }
                 }
             }
@@ -295,15 +346,30 @@ impl Application {
         trace: &mut dyn Write,
     ) -> Result<()> {
         while self.begun < count && self.begun * MS <= elapsed {
-            let content = vec![self.begun as u8; bytes];
-            let sent = conn.dgram_send(&content);
-            self.note_error(sent, self.begun, "datagram", trace)?;
+            let sent = conn.dgram_send(&content::bytes(self.endpoint, self.begun, 0, bytes));
+            self.note_error(trace, format_args!("DATAGRAM frame {}", self.begun), sent)?;
             self.begun += 1;
         }
         let mut buf = [0; 1500];
-        while let Ok(len) = conn.dgram_recv(&mut buf) {
-            self.datagrams_received += 1;
-            self.received += len as u64;
+        loop {
+            match conn.dgram_recv(&mut buf) {
+                Ok(len) => self.take_datagram(&buf[..len], trace)?,
+                Err(quiche::Error::Done) => return Ok(()),
+                Err(e) => return self.note(trace, format_args!("DATAGRAM frames: {e:?}")),
+            }
+        }
+    }
+
+    fn take_datagram(&mut self, data: &[u8], trace: &mut dyn Write) -> Result<()> {
+        self.datagrams_received += 1;
+        self.received += data.len() as u64;
+        self.note(trace, format_args!("DATAGRAM frame {:016x}", trace::hash(data)))?;
+        match self.expected_datagrams.get_mut(data) {
+            Some(count) if *count > 0 => *count -= 1,
+            _ => {
+                let text = format_args!("a DATAGRAM frame was not sent, or came before");
+                trace::fault(trace, self.endpoint, text)?;
+            }
         }
         Ok(())
     }
@@ -320,174 +386,108 @@ impl Application {
             && self.begun < count
             && self.begun * SMALL_WRITE_INTERVAL <= elapsed
         {
-            let content = vec![self.begun as u8; bytes];
+            let content = content::bytes(self.endpoint, 2, self.begun * bytes as u64, bytes);
             match conn.stream_send(2, &content, self.begun + 1 == count) {
                 Ok(len) if len == bytes => self.begun += 1,
                 Err(quiche::Error::Done) => break,
                 done => {
                     self.begun = count;
-                    trace::note(trace, &format!("{:?} small write: {done:?}", self.endpoint))?;
+                    self.note(trace, format_args!("small write: {done:?}"))?;
                 }
             }
         }
         Ok(())
     }
 
-    fn note_error(
+    fn note(&self, trace: &mut dyn Write, text: impl Display) -> Result<()> {
+        trace::note(trace, &format!("{:?} {text}", self.endpoint))
+    }
+
+    fn note_error<T, E: Debug>(
         &self,
-        done: quiche::Result<()>,
-        of: u64,
-        what: &str,
         trace: &mut dyn Write,
+        what: impl Display,
+        done: std::result::Result<T, E>,
     ) -> Result<()> {
         match done {
-            Ok(()) => Ok(()),
-            Err(e) => trace::note(trace, &format!("{:?} {what} of {of}: {e:?}", self.endpoint)),
+            Ok(_) => Ok(()),
+            Err(e) => self.note(trace, format_args!("{what}: {e:?}")),
         }
     }
 }
 
-/// The same over HTTP/3.
-impl Application {
-    fn step_http3(
-        &mut self,
-        conn: &mut quiche::Connection,
-        elapsed: u64,
-        requests: Requests,
-        trace: &mut dyn Write,
-    ) -> Result<()> {
-        if self.http3.is_none() {
-            let config = h3::Config::new()?;
-            match h3::Connection::with_transport(conn, &config) {
-                Ok(http3) => self.http3 = Some(http3),
-                Err(e) => return trace::note(trace, &format!("{:?} HTTP/3: {e:?}", self.endpoint)),
-            }
-        }
-        if self.endpoint == Endpoint::Client {
-            self.send_requests(conn, elapsed, requests, trace)?;
-        }
-        if !self.is_paused {
-            self.poll(conn, requests, trace)?;
-        }
-        self.send_responses(conn, requests, trace)?;
-        self.write(conn, trace)
+fn send(conn: &mut quiche::Connection, stream: u64, data: &[u8], is_last: bool) -> Written {
+    match conn.stream_send(stream, data, is_last) {
+        Err(quiche::Error::Done) => Err(None),
+        done => done.map_err(|e| Some(format!("{e:?}"))),
     }
+}
 
-    fn send_requests(
-        &mut self,
-        conn: &mut quiche::Connection,
-        elapsed: u64,
-        requests: Requests,
-        trace: &mut dyn Write,
-    ) -> Result<()> {
-        while self.is_due(elapsed, requests) && conn.peer_streams_left_bidi() > 0 {
-            let path = format!("/file/{}", self.begun);
-            let priority = format!("u={}, i", urgency(self.begun * 4));
-            let mut headers = vec![
-                h3::Header::new(b":method", if requests.up > 0 { b"POST" } else { b"GET" }),
-                h3::Header::new(b":scheme", b"https"),
-                h3::Header::new(b":authority", b"quic.tech"),
-                h3::Header::new(b":path", path.as_bytes()),
-                h3::Header::new(b"user-agent", b"same-packets"),
-                h3::Header::new(b"cookie", &[b'x'; 200]),
-            ];
-            if requests.priorities != Priorities::Default {
-                headers.push(h3::Header::new(b"priority", priority.as_bytes()));
-            }
-            let Some(http3) = &mut self.http3 else { return Ok(()) };
-            match http3.send_request(conn, &headers, requests.up == 0) {
-                Ok(stream) => {
-                    if requests.up > 0 {
-                        self.begin_write(stream, requests.up);
-                    }
-                    self.begun += 1;
-                }
-                Err(h3::Error::StreamBlocked | h3::Error::Done) => break,
-                Err(e) => {
-                    self.begun += 1;
-                    trace::note(trace, &format!("{:?} request: {e:?}", self.endpoint))?;
-                }
-            }
-        }
-        Ok(())
+fn send_body(
+    http3: &mut h3::Connection,
+    conn: &mut quiche::Connection,
+    stream: u64,
+    data: &[u8],
+    is_last: bool,
+) -> Written {
+    match http3.send_body(conn, stream, data, is_last) {
+        Err(h3::Error::Done | h3::Error::StreamBlocked) => Err(None),
+        done => done.map_err(|e| Some(format!("{e:?}"))),
     }
+}
 
-    fn poll(
-        &mut self,
-        conn: &mut quiche::Connection,
-        requests: Requests,
-        trace: &mut dyn Write,
-    ) -> Result<()> {
-        let mut buf = [0; CHUNK];
-        loop {
-            let Some(http3) = &mut self.http3 else { return Ok(()) };
-            match http3.poll(conn) {
-                Ok((stream, h3::Event::Data)) => {
-                    while let Ok(len) = http3.recv_body(conn, stream, &mut buf) {
-                        self.received += len as u64;
-                    }
-                }
-                Ok((stream, h3::Event::Headers { list, more_frames })) => {
-                    let names: Vec<u8> =
-                        list.iter().flat_map(|h| [h.name(), h.value()].concat()).collect();
-                    let text = format!(
-                        "stream {stream} headers {:016x} {more_frames}",
-                        trace::hash(&names)
-                    );
-                    trace::note(trace, &format!("{:?} {text}", self.endpoint))?;
-                }
-                Ok((stream, h3::Event::Finished)) => {
-                    self.finished += 1;
-                    trace::note(trace, &format!("{:?} stream {stream} finished", self.endpoint))?;
-                    if self.endpoint == Endpoint::Server {
-                        self.prioritize(conn, stream, requests.priorities, trace)?;
-                        self.responses.push(stream);
-                    }
-                }
-                Ok((stream, event)) => {
-                    if matches!(event, h3::Event::Reset(_)) {
-                        self.finished += 1;
-                    }
-                    trace::note(trace, &format!("{:?} stream {stream} {event:?}", self.endpoint))?;
-                }
-                Err(h3::Error::Done) => return Ok(()),
-                Err(e) => return trace::note(trace, &format!("{:?} poll: {e:?}", self.endpoint)),
-            }
+/// Returns the content of the DATAGRAM frames that the other endpoint sends.
+fn expected_datagrams(endpoint: Endpoint, load: Load) -> BTreeMap<Vec<u8>, u64> {
+    let mut expected = BTreeMap::new();
+    if let Load::Datagrams { count, bytes } = load {
+        for number in 0..count {
+            let content = content::bytes(endpoint.other(), number, 0, bytes);
+            *expected.entry(content).or_default() += 1;
         }
     }
-
-    fn send_responses(
-        &mut self,
-        conn: &mut quiche::Connection,
-        requests: Requests,
-        trace: &mut dyn Write,
-    ) -> Result<()> {
-        let length = requests.down.to_string();
-        let headers = [
-            h3::Header::new(b":status", b"200"),
-            h3::Header::new(b"server", b"same-packets"),
-            h3::Header::new(b"content-type", b"application/octet-stream"),
-            h3::Header::new(b"content-length", length.as_bytes()),
-        ];
-        let mut blocked = Vec::new();
-        for stream in std::mem::take(&mut self.responses) {
-            let Some(http3) = &mut self.http3 else { break };
-            match http3.send_response(conn, stream, &headers, requests.down == 0) {
-                Ok(()) if requests.down > 0 => {
-                    self.begin_write(stream, requests.down);
-                }
-                Ok(()) => {}
-                Err(h3::Error::StreamBlocked | h3::Error::Done) => blocked.push(stream),
-                Err(e) => {
-                    trace::note(trace, &format!("{:?} response on {stream}: {e:?}", self.endpoint))?
-                }
-            }
-        }
-        self.responses = blocked;
-        Ok(())
-    }
+    expected
 }
 
 fn urgency(stream: u64) -> u8 {
     (stream / 4 % 8) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quiche::test_utils::Pipe;
+
+    /// Returns the trace of a client that asks for 100 bytes, and gets `response`.
+    fn trace_of(response: &[u8]) -> String {
+        let load = Load::Streams(Requests::new(1, 10, 100));
+        let scenario = Scenario { load, ..Scenario::new("test") };
+        let mut config = super::super::config(&scenario, Endpoint::Server).unwrap();
+        let mut pipe = Pipe::with_config(&mut config).unwrap();
+        pipe.handshake().unwrap();
+        let mut trace = Vec::new();
+        let mut client = Application::new(Endpoint::Client, &scenario);
+        client.step(&mut pipe.client, 0, &mut trace).unwrap();
+        pipe.advance().unwrap();
+        pipe.server.stream_send(0, response, true).unwrap();
+        pipe.advance().unwrap();
+        client.step(&mut pipe.client, 0, &mut trace).unwrap();
+        String::from_utf8(trace).unwrap()
+    }
+
+    #[test]
+    fn reader_of_what_was_sent_finds_no_fault() {
+        let trace = trace_of(&content::bytes(Endpoint::Server, 0, 0, 100));
+        assert!(trace.contains("Client stream 0 finished"), "{trace}");
+        assert!(!trace.contains(trace::FAULT), "{trace}");
+    }
+
+    #[test]
+    fn reader_of_other_data_finds_the_fault() {
+        let mut swapped = content::bytes(Endpoint::Server, 0, 0, 100);
+        swapped.swap(40, 60);
+        let trace = trace_of(&swapped);
+        assert!(trace.contains("Client FAULT: byte 40 of stream 0 is not what"), "{trace}");
+        let trace = trace_of(&content::bytes(Endpoint::Server, 0, 0, 99));
+        assert!(trace.contains("Client FAULT: stream 0 ends after 99 bytes"), "{trace}");
+    }
 }
