@@ -31,7 +31,10 @@ lint() { # FOLDER/ ARGUMENT…
 # features, and would build BoringSSL again.
 lint '' --workspace --all-targets "$@"
 # Separate workspaces that use modules of this one, which a change may break.
-for workspace in fuzz tools/same-packets; do
+for workspace in fuzz tools/same-packets examples/tokio-quiche; do
+    target=${CARGO_TARGET_DIR:-target}
+    # The folder of make tokio-quiche-check, which checks the same dependencies.
+    [ "$workspace" != examples/tokio-quiche ] || target=$target/tokio-quiche
     lend_boringssl "$workspace"
-    lint "$workspace/" --manifest-path "$workspace/Cargo.toml" --target-dir "${CARGO_TARGET_DIR:-target}" "$@"
+    lint "$workspace/" --manifest-path "$workspace/Cargo.toml" --all-targets --target-dir "$target" "$@"
 done
