@@ -180,4 +180,7 @@ bench-tokio-quiche: build ## Compare second downloads from the server on tokio-q
 engine-cost: setup quiche ## Count the instructions that Careful Resume costs without saved parameters (valgrind)
 	@sh scripts/engine-cost.sh $(LOCKED)
 
+patch-cost: setup ## Count the instructions of a SCENARIO of make same-packets before PATCH=40-performance/05 and with it (valgrind, minutes)
+	@sh scripts/patch-cost.sh
+
 .PHONY: $(shell sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' $(MAKEFILE_LIST))
