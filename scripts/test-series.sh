@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tests of the commands that work on the whole series: check-each, check-fixes, bisect,
-# rebase, export, workspace-check, range-diff; cargo is a stand-in that reads quiche/src/lib.rs.
-# RUN is a line for the shell.
+# same-packets, rebase, export, workspace-check, range-diff; cargo is a stand-in that reads
+# quiche/src/lib.rs. RUN is a line for the shell.
 # shellcheck disable=SC2016,SC2089,SC2090
 . "$(dirname "$0")/fork/testbed.sh"
 
@@ -11,6 +11,7 @@ command_bisect() { BUILD=true sh scripts/bisect.sh >"$work/found" 2>"$work/err";
 command_bisect_history() { BUILD=true sh scripts/bisect-history.sh >"$work/found" 2>"$work/err"; }
 command_rebase() { sh scripts/rebase.sh 2>"$work/err"; }
 command_export() { sh scripts/export.sh 2>"$work/err"; }
+command_same_packets() { sh scripts/same-packets.sh >"$work/found" 2>"$work/err"; }
 command_workspace_check() { sh scripts/workspace-check.sh 2>"$work/err"; }
 command_range_diff() { sh scripts/range-diff.sh >"$work/found" 2>"$work/err"; }
 
@@ -368,6 +369,45 @@ test_bisect_history_finds_the_commit() {
     refuses command_bisect_history 'GOOD=nothing is no commit of this repository'
     unset GOOD
     refuses command_bisect_history 'needs a commit where RUN does not fail'
+}
+
+# ---- make same-packets ----
+
+# A cargo whose program prints a digest that depends on src/lib.rs.
+use_comparison() {
+    use_cargo
+    mkdir -p tools/same-packets
+    echo 'release = { version = "=0.1.0", package = "tiny" }' >tools/same-packets/Cargo.toml
+    cat >"$work/bin/cargo" <<'END'
+#!/bin/sh
+while [ "$1" != --target-dir ]; do shift; done
+mkdir -p "$2/debug"
+cat >"$2/debug/same-packets" <<EOF
+#!/bin/sh
+echo "\$*" >>"$CARGO_LOG"
+if [ "\$1" = digest ]; then echo "download $(cksum <../../quiche/src/lib.rs)"; fi
+EOF
+chmod 755 "$2/debug/same-packets"
+END
+}
+
+test_same_packets_names_the_patches_that_change_a_scenario() {
+    use_comparison
+    edit src/path.rs 's/path line 7/third/'
+    NEW=20-careful-resume/02-third patches
+    PATCHES=1 command_same_packets
+    found '10-fixes/01-clock.patch download
+20-careful-resume/01-pacing.patch download'
+    tail -n 1 "$CARGO_LOG" | grep -q '^check-table ' || fail "$(cat "$CARGO_LOG")"
+}
+
+test_same_packets_runs_the_release_once_for_all_topics() {
+    use_comparison
+    TIP=all COUNT=3 command_same_packets
+    [ "$(sed -n 's/.*--random 3 .*--applied \([0-9]*\) .*/\1/p' "$CARGO_LOG" | paste -sd, -)" = 1,2 ] || fail "$(cat "$CARGO_LOG")"
+    [ "$(sed 's/.*--release //' "$CARGO_LOG" | uniq | wc -l)" -eq 1 ] || fail "$(cat "$CARGO_LOG")"
+    export PATCHES=1 TIP=all
+    refuses command_same_packets 'PATCHES= and TIP= exclude each other'
 }
 
 # ---- make rebase ----
