@@ -500,6 +500,24 @@ test_check_wants_an_address_where_a_patch_was_forwarded() {
     check || fail "patches-check"
 }
 
+test_check_wants_a_figure_of_a_performance_patch() {
+    edit src/path.rs 's/path line 7/x/'
+    NEW=40-performance/01-x patches
+    sed '/^Figure/d; s/TODO: why./Because./; s,^Tests: TODO,Tests: scripts/test-fork.sh,; s/TODO/none/' patches/40-performance/01-x.patch >"$work/unfinished"
+    echo 'patch-cost:' >Makefile
+    figure() { sed "s/^Forwarded.*/&\nFigure: $1/" "$work/unfinished" >patches/40-performance/01-x.patch; }
+    cp "$work/unfinished" patches/40-performance/01-x.patch
+    refuses check 'patches/40-performance/01-x.patch must have one line Figure:, with a number and the command that shows it'
+    figure 'faster; make patch-cost PATCH=40-performance\/01'
+    refuses check 'patches/40-performance/01-x.patch must have one line Figure:'
+    figure '-3 %; make patch-cost PATCH=40-performance\/02'
+    refuses check 'patches/40-performance/01-x.patch has the command of another patch in Figure:'
+    figure '-3 %; make cost'
+    refuses check 'patches/40-performance/01-x.patch says make cost in Figure:, which is not in the Makefile'
+    figure '-3 %; make patch-cost PATCH=40-performance\/01'
+    check || fail "patches-check"
+}
+
 test_check_compares_threads_with_the_page() {
     thread=https://github.com/cloudflare/quiche/issues/1
     spoil "s,^Forwarded:.*,&\nBug: $thread,"

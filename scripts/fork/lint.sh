@@ -27,10 +27,26 @@ check_header() { # PATCH
     if sed -n 's/^Forwarded: *//p' "$tmp/header" | grep -Evqx 'no|https://[^ ]+'; then
         complain "patches/$1 says in Forwarded: something else than no, or the https:// address of an issue or a pull request"
     fi
+    [ "$wanted" != performance ] || check_figure "$1"
     patch_tests "patches/$1" >"$tmp/tests"
     while read -r path; do
         git ls-files --error-unmatch "$path" >/dev/null 2>&1 || complain "patches/$1 says Tests: $path, which git does not track"
     done <"$tmp/tests"
+}
+
+# Checks that the header has one Figure:, a number and the command that shows it.
+check_figure() { # PATCH
+    sed -n 's/^Figure: *//p' "$tmp/header" >"$tmp/figure"
+    if [ "$(wc -l <"$tmp/figure")" -ne 1 ] || ! grep -Eq '[0-9].*; (make|cargo) [^ ]' "$tmp/figure"; then
+        complain "patches/$1 must have one line Figure:, with a number and the command that shows it, as -1.2 % …; make patch-cost PATCH=$(patch_id "$1")"
+        return
+    fi
+    command=$(sed 's/.*; //' "$tmp/figure")
+    case $command in
+    *PATCH=*) echo "$command " | grep -qF "PATCH=$(patch_id "$1") " || complain "patches/$1 has the command of another patch in Figure:, $command" ;;
+    esac
+    target=$(echo "$command" | sed -n 's/^make \([^ ]*\).*/\1/p')
+    [ -z "$target" ] || grep -q "^$target:" Makefile || complain "patches/$1 says make $target in Figure:, which is not in the Makefile"
 }
 
 # Checks that the Bug: lines and the table of docs/adopting.md name the same threads: the row
