@@ -1,9 +1,11 @@
 #!/bin/sh
-# make patch-cost: counts the instructions of scenarios of tools/same-packets, of both
-# endpoints and the program, before a patch and with it, for its Figure:. A second count
-# leaves out BoringSSL, which takes most of them.
+# make patch-cost: counts instructions before a patch and with it, for its Figure:. A
+# second count leaves out BoringSSL, which takes most of them.
 #   PATCH=40-performance/05        the patch
-#   SCENARIO='download handshake'  the scenarios, download by default
+#   SCENARIO='download handshake'  scenarios of tools/same-packets, download by default:
+#                                  both endpoints and the program
+#   SCENARIO=edge-server           edge-server from its start, with a download of 100 MB over
+#                                  loopback: the counts vary by about a percent
 . "$(dirname "$0")/fork/common.sh"
 . scripts/fork/upstream.sh
 . scripts/fork/hooks.sh
@@ -17,31 +19,65 @@ command -v valgrind >/dev/null || die "valgrind is missing: sudo apt-get install
 number=$(patch_number PATCH "$PATCH")
 patch=$(series patches | sed -n "${number}p")
 
-# Prints a scenario, its instructions, and those outside of BoringSSL on each line.
+# Prints an error of a build or run, and ends.
+fails() { # WHAT
+    cat "$tmp/said" >&2
+    die "$1 fails, see above"
+}
+
+# Prints a scenario, its instructions, and those outside of BoringSSL.
+sum() { # SCENARIO PROGRAM
+    # Names of Rust, and of the C library, which is an object of its own.
+    callgrind_annotate --auto=no --threshold=100 "$tmp/callgrind" | awk -v scenario="$1" -v program="$2]" '
+        !/^ *[0-9,]+ \(/ { next }
+        { gsub(",", "", $1) }
+        /PROGRAM TOTALS/ { all = $1; next }
+        index($0, program) == 0 || (/::/ && !/bssl::|__gnu_cxx|OPENSSL/) { rest += $1 }
+        END { printf "%s %.0f %.0f\n", scenario, all, rest }'
+}
+
+build() { # FOLDER ARGUMENTS
+    folder=$1
+    shift
+    (
+        lend_boringssl "$folder"
+        cd "$folder"
+        cargo build -q --release --locked --target-dir "$CARGO_TARGET_DIR" "$@" 8>&-
+    ) >"$tmp/said" 2>&1 || fails "cargo build in $folder"
+}
+
+run_endpoints() { # SCENARIO
+    build "$tree/$tool"
+    # The variable keeps BoringSSL from the processor's random numbers.
+    OPENSSL_ia32cap='~0x4000000000000000' valgrind --tool=callgrind --callgrind-out-file="$tmp/callgrind" \
+        "$CARGO_TARGET_DIR/release/same-packets" trace --side fork "$1" >/dev/null 2>"$tmp/said" 8>&- ||
+        fails "the scenario $1"
+    sum "$1" same-packets
+}
+
+run_edge_server() {
+    build "$tree" --bin edge-server --bin edge-client
+    valgrind --tool=callgrind --callgrind-out-file="$tmp/callgrind" "$CARGO_TARGET_DIR/release/edge-server" \
+        --listen 127.0.0.1:0 --workers 1 --root "$tmp" --speedtest >/dev/null 2>"$tmp/said" 8>&- &
+    server=$!
+    until address=$(grep -o 'listening on .*' "$tmp/said"); do
+        kill -0 "$server" 2>/dev/null || fails edge-server
+        sleep 0.2
+    done
+    "$CARGO_TARGET_DIR/release/edge-client" "https://${address#listening on }/bytes/100000000" --insecure \
+        >/dev/null 2>"$tmp/client" || fails "the download"
+    kill -TERM "$server"
+    wait "$server" || fails edge-server
+    sum edge-server edge-server
+}
+
 count() { # NUMBER of patches
     tree_at "$(step_commit "$1")"
-    (
-        lend_boringssl "$tree/$tool"
-        cd "$tree/$tool"
-        cargo build -q --release --locked --target-dir "$CARGO_TARGET_DIR" 8>&-
-    ) >"$tmp/said" 2>&1 || {
-        cat "$tmp/said" >&2
-        die "cargo build fails in $tree/$tool, see above"
-    }
     for scenario in ${SCENARIO:-download}; do
-        # The variable keeps BoringSSL from the processor's random numbers.
-        OPENSSL_ia32cap='~0x4000000000000000' valgrind --tool=callgrind --callgrind-out-file="$tmp/callgrind" \
-            "$CARGO_TARGET_DIR/release/same-packets" trace --side fork "$scenario" >/dev/null 2>"$tmp/said" 8>&- || {
-            cat "$tmp/said" >&2
-            die "the scenario $scenario fails, see above"
-        }
-        # Names of Rust, and of the C library, which is an object of its own.
-        callgrind_annotate --auto=no --threshold=100 "$tmp/callgrind" | awk -v scenario="$scenario" '
-            !/^ *[0-9,]+ \(/ { next }
-            { gsub(",", "", $1) }
-            /PROGRAM TOTALS/ { all = $1; next }
-            !/same-packets\]/ || (/::/ && !/bssl::|__gnu_cxx|OPENSSL/) { rest += $1 }
-            END { printf "%s %.0f %.0f\n", scenario, all, rest }'
+        case $scenario in
+        edge-server) run_edge_server ;;
+        *) run_endpoints "$scenario" ;;
+        esac
     done
 }
 

@@ -58,10 +58,10 @@ bisect_careful_resume() {
         's/\(self.careful_resume_on_acked(.*)\);/{ self.congestion.app_limited = true; \1 };/'
 }
 
-# Fault: of each range of an ACK, the first packet is not acknowledged.
+# Fault: of each range of several packets in an ACK, the first one is not acknowledged.
 bisect_performance() {
     bisect_a_hook 40-performance quiche/src/recovery/congestion/recovery.rs \
-        's/position(&self.sent_packets, peer_sent_range.start)/position(\&self.sent_packets, peer_sent_range.start + 1)/'
+        's/position(&self.sent_packets, peer_sent_range.start)/position(\&self.sent_packets, peer_sent_range.end.min(peer_sent_range.start + 2) - 1)/'
 }
 
 # Fault: a connection jumps to a sixteenth of the saved capacity instead of half.

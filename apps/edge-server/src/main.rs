@@ -46,6 +46,7 @@ use crate::telemetry::admin::AdminServer;
 use crate::telemetry::health::Health;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::qlog;
+use crate::telemetry::standard_error::StandardError;
 
 /// Timeout for writing the last observations to the store.
 const STORE_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -107,6 +108,7 @@ fn serve_pages(admin: Option<&AdminListener>) -> anyhow::Result<()> {
 /// Runs the server until a signal stops it. `config` was parsed from `args`.
 fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let cli = &config.flags;
+    let _stderr = StandardError::detach().context("cannot detach standard error")?;
     let signals = signals::install().context("cannot install signal handlers")?;
     if let Some(dir) = &cli.qlog_dir {
         qlog::file::make_dir(dir)?;

@@ -6,15 +6,19 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::OnceLock;
 
 use rustix::fs::Mode;
 use rustix::fs::OFlags;
 use rustix::fs::ResolveFlags;
 use rustix::io::Errno;
+use rustix::process::getrlimit;
+use rustix::process::Resource;
 
 use crate::content::open_files::OpenFiles;
 
@@ -25,6 +29,11 @@ const READ: OFlags =
 /// Flags for the folders of a path, without following links.
 const TRAVERSE: OFlags =
     OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW);
+
+/// Share of the file descriptors that content leaves to other things, such as a takeover, and the
+/// most of them.
+const RESERVED_DIVISOR: u64 = 4;
+const RESERVED_MAX: u64 = 128;
 
 /// Folder whose contents are public.
 #[derive(Clone, Debug)]
@@ -61,8 +70,18 @@ impl Root {
     ///
     /// # Errors
     ///
-    /// It does not exist, is outside the root, or is not readable.
+    /// It does not exist, is outside the root, or is not readable; or it has one of the last file
+    /// descriptors.
     pub fn open_beneath(&self, relative: &Path) -> io::Result<File> {
+        let file = self.open_within(relative)?;
+        // The kernel gives the lowest free number.
+        match u64::try_from(file.as_raw_fd()) {
+            Ok(number) if number < descriptors_max() => Ok(file),
+            _ => Err(Errno::MFILE.into()),
+        }
+    }
+
+    fn open_within(&self, relative: &Path) -> io::Result<File> {
         let name = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
         let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         match rustix::fs::openat2(&self.folder, name, READ, Mode::empty(), within) {
@@ -91,6 +110,15 @@ impl Root {
         let from = folder.as_ref().unwrap_or(&*self.folder);
         Ok(rustix::fs::openat(from, name, READ | OFlags::NOFOLLOW, Mode::empty())?.into())
     }
+}
+
+/// Returns how many file descriptors the process may have while content gets one.
+fn descriptors_max() -> u64 {
+    static MAX: OnceLock<u64> = OnceLock::new();
+    *MAX.get_or_init(|| {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        limit - (limit / RESERVED_DIVISOR).min(RESERVED_MAX)
+    })
 }
 
 #[cfg(test)]

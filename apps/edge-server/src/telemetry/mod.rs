@@ -5,3 +5,4 @@ pub mod admin;
 pub mod health;
 pub mod metrics;
 pub mod qlog;
+pub mod standard_error;

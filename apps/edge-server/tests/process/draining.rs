@@ -5,6 +5,8 @@ use crate::support::client::UdpClient;
 use crate::support::client::H3_NO_ERROR;
 use crate::support::metrics;
 use crate::support::process::serve;
+use crate::support::process::server_command;
+use crate::support::process::Running;
 
 /// More than the transport takes at once.
 const LONG: &str = "/bytes/30000000";
@@ -43,4 +45,24 @@ fn second_signal_ends_the_process_at_once() {
     client.goaways(1);
     server.ask_to_drain();
     assert_eq!(server.end().0.code(), Some(1));
+}
+
+// As under a supervisor whose log collector hangs.
+#[test]
+fn server_whose_messages_nobody_reads_serves_reloads_and_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--listen", "127.0.0.1:0", "--speedtest", "--root"];
+    let mut command = server_command(&args);
+    let mut server = Running::start(command.arg(dir.path()).env("RUST_LOG", "trace"));
+    let address = server.address();
+    server.stall();
+    // More lines than two pipes take.
+    for _ in 0..3 {
+        let mut client = UdpClient::connect(address);
+        assert_eq!(client.get("/bytes/300000").body.len(), 300_000);
+        client.close();
+        server.ask_to_reload();
+    }
+    server.ask_to_drain();
+    assert!(server.end().0.success());
 }

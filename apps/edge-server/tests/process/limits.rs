@@ -52,10 +52,16 @@ fn send_buffer_that_limits_jumps_is_warned_of() {
 
 const DESCRIPTORS: usize = 64;
 
-/// Serves `root` with a limit of open files.
+/// Serves `root` with a limit of open files. Another server can take over at `root`/takeover.
 fn serve_with_few_descriptors(root: &Path) -> (Running, SocketAddr) {
-    let args = ["--listen", "127.0.0.1:0", "--workers", "1", "--root", root.to_str().unwrap()];
-    let server = server_command(&args);
+    serve_at(root, "127.0.0.1:0")
+}
+
+fn serve_at(root: &Path, listen: &str) -> (Running, SocketAddr) {
+    let (takeover, root) = (root.join("takeover"), root.to_str().unwrap());
+    let args = ["--listen", listen, "--workers", "1", "--root", root];
+    let mut server = server_command(&args);
+    server.arg("--takeover").arg(takeover);
     let mut command = Command::new("sh");
     command.args(["-c", &format!("ulimit -n {DESCRIPTORS} && exec \"$@\""), "sh"]);
     let mut server = Running::start(command.arg(server.get_program()).args(server.get_args()));
@@ -100,4 +106,22 @@ fn requests_without_a_descriptor_get_503() {
     holder.close();
     while client.get("/").body != b"home" {}
     assert!(server.stop().success());
+}
+
+#[test]
+fn server_without_a_descriptor_for_requests_hands_over() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("index.html"), "home").unwrap();
+    for number in 0..DESCRIPTORS {
+        std::fs::write(dir.path().join(number.to_string()), vec![7; 3_000_000]).unwrap();
+    }
+    let (mut server, address) = serve_with_few_descriptors(dir.path());
+    let mut holder = hold(address, |number| format!("/{number}"));
+    server.wait_for("raise the limit of open files");
+
+    let (mut new, _) = serve_at(dir.path(), &address.to_string());
+    assert_eq!(UdpClient::connect(address).get("/").body, b"home");
+    holder.close();
+    assert!(server.end().0.success());
+    assert!(new.stop().success());
 }

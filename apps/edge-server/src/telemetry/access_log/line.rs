@@ -86,7 +86,7 @@ impl LogLine {
             resume,
         };
         // Text and numbers always serialize.
-        serde_json::to_string(&json).unwrap_or_default()
+        in_ascii(&serde_json::to_string(&json).unwrap_or_default())
     }
 
     /// Returns the combined format, followed by the host and the duration in seconds.
@@ -109,6 +109,23 @@ impl LogLine {
         let _ = write!(text, "\" {:.3}", duration.as_secs_f64());
         text
     }
+}
+
+/// Returns JSON with all but printable ASCII escaped: terminals and viewers obey some of the other
+/// characters, such as those that turn the direction of text or end a line.
+fn in_ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character {
+            ' '..='~' => text.push(character),
+            _ => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(text, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    text
 }
 
 /// Appends `value` with quotes and control characters escaped, so that a client cannot forge
@@ -182,6 +199,17 @@ mod tests {
             },
         });
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), expected);
+    }
+
+    #[test]
+    fn json_line_is_printable_ascii() {
+        let path = "/\u{202e}\u{2028}\u{9b}\u{7f}\u{1f6f0}";
+        let mut line = line();
+        line.request.summary.path = path.into();
+        let text = line.write(AccessLogFormat::Json);
+        assert!(text.trim_end().bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{text}");
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(read["path"], path);
     }
 
     #[test]

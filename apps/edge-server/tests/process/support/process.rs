@@ -32,6 +32,7 @@ pub struct Running {
     child: Child,
     said: Arc<Mutex<Vec<String>>>,
     is_heard: Arc<AtomicBool>,
+    is_stalled: Arc<AtomicBool>,
     reader: Option<JoinHandle<()>>,
 }
 
@@ -55,15 +56,20 @@ impl Running {
         let collected = Arc::clone(&said);
         let is_heard = Arc::new(AtomicBool::new(true));
         let heard = Arc::clone(&is_heard);
+        let is_stalled = Arc::new(AtomicBool::new(false));
+        let stalled = Arc::clone(&is_stalled);
         let reader = thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
+                while stalled.load(Ordering::Relaxed) {
+                    thread::sleep(NAP);
+                }
                 if !heard.load(Ordering::Relaxed) {
                     return;
                 }
                 collected.lock().unwrap().push(line);
             }
         });
-        Self { child, said, is_heard, reader: Some(reader) }
+        Self { child, said, is_heard, is_stalled, reader: Some(reader) }
     }
 
     /// Waits until it says where it listens.
@@ -123,6 +129,11 @@ impl Running {
         self.is_heard.store(false, Ordering::Relaxed);
     }
 
+    /// Stops reading its standard error until its end: the pipe fills.
+    pub fn stall(&mut self) {
+        self.is_stalled.store(true, Ordering::Relaxed);
+    }
+
     /// Asks it to stop at once, and waits for its end.
     pub fn stop(&mut self) -> ExitStatus {
         self.ask_to_stop();
@@ -174,6 +185,7 @@ impl Running {
     pub fn end(&mut self) -> (ExitStatus, Vec<String>) {
         for _ in 0..NAPS_MAX {
             if let Some(status) = self.child.try_wait().unwrap() {
+                self.is_stalled.store(false, Ordering::Relaxed);
                 if let Some(reader) = self.reader.take() {
                     reader.join().unwrap();
                 }
@@ -189,6 +201,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        self.is_stalled.store(false, Ordering::Relaxed);
         if thread::panicking() {
             let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
             eprintln!("process {} said {said:#?}", self.id());
