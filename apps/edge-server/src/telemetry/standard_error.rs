@@ -20,7 +20,7 @@ use rustix::stdio::dup2_stderr;
 /// Time for the last lines at the end of the process.
 const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Longest piece that is passed on at once, in bytes.
+/// Longest piece that is forwarded at once, in bytes.
 const PIECE_BYTES_MAX: usize = 4096;
 
 /// Detached standard error.
@@ -30,7 +30,7 @@ pub struct StandardError {
 }
 
 impl StandardError {
-    /// Puts a pipe in the place of standard error, and starts the thread that passes on what is
+    /// Puts a pipe in the place of standard error, and starts the thread that forwards what is
     /// written to it.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl StandardError {
 
         let (mut from, mut to) = (File::from(reader), File::from(original.try_clone()?));
         let (ended, end) = mpsc::channel();
-        let pass_on = move || {
+        let forward = move || {
             let mut piece = [0; PIECE_BYTES_MAX];
             while let Ok(length @ 1..) = from.read(&mut piece) {
                 // A closed reader is no reason to stop.
@@ -52,7 +52,7 @@ impl StandardError {
             }
             drop(ended);
         };
-        thread::Builder::new().name("stderr".into()).spawn(pass_on)?;
+        thread::Builder::new().name("stderr".into()).spawn(forward)?;
         dup2_stderr(writer)?;
         Ok(Self { original, end })
     }
