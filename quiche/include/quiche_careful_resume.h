@@ -4,13 +4,14 @@
 //
 // quiche.h includes this file; including it alone does the same.
 //
-// An application has three duties, which FORK.md explains:
+// An application has four duties, which FORK.md explains:
 //
 // - Pace: send no packet before its release time, which is quiche_send_info.at;
 //   quiche_conn_next_release_as_nanos() tells it before the packet is made.
 // - Keep writing: alternate writing to streams and sending packets until
 //   neither gets further, since the window opens while an ACK is processed.
 // - Claim: give saved parameters to one connection at a time.
+// - Merge: save what quiche_path_state_merge() returns, never the observation.
 //
 // Unless a comment says otherwise:
 //

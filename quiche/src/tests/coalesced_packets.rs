@@ -52,6 +52,13 @@ fn packet_after_one_of_another_version_is_not_looked_for() {
 }
 
 #[test]
+fn packet_with_another_connection_id_is_not_processed() {
+    // The first byte of the first packet's ID.
+    let all = received(|packet| packet[6] ^= 1);
+    assert!(all.is_ok(), "{all:?}");
+}
+
+#[test]
 fn packets_are_skipped_to_the_end_of_the_datagram_at_most() {
     let mut pipe = without_initial_keys();
     let mut datagram = fatal_packet(&mut pipe.server, Type::Initial);

@@ -68,3 +68,19 @@ fn client_that_lost_the_servers_flight_is_told_of_an_error() {
     let violation = WireErrorCode::ProtocolViolation as u64;
     assert_eq!(error_at_client(&mut pipe), Some(violation));
 }
+
+// Three times what the client has sent has no room for two datagrams.
+#[test]
+fn server_without_room_for_two_datagrams_drains() {
+    let mut pipe = Pipe::new("cubic").unwrap();
+    let flight = emit_flight(&mut pipe.client).unwrap();
+    process_flight(&mut pipe.server, flight).unwrap();
+    emit_flight(&mut pipe.server).unwrap();
+    let path = pipe.server.paths.get_active_mut().unwrap();
+    path.max_send_bytes = MIN_CLIENT_INITIAL_LEN;
+
+    let code = WireErrorCode::ProtocolViolation as u64;
+    pipe.server.close(false, code, b"").unwrap();
+    emit_flight(&mut pipe.server).unwrap();
+    assert!(pipe.server.is_draining());
+}

@@ -94,3 +94,27 @@ fn stopped_stream_may_end_within_a_frame() {
         assert_eq!(s.pipe.server.local_error(), None);
     }
 }
+
+#[test]
+fn reset_stream_may_end_within_a_frame() {
+    let mut s = Session::new().unwrap();
+    s.handshake().unwrap();
+    let (stream, _) = s.send_request(false).unwrap();
+    let data = [frame::DATA_FRAME_TYPE_ID as u8, 4, b'd', b'a'];
+    s.send_arbitrary_stream_data_client(&data, stream, false)
+        .unwrap();
+    poll_to_the_end(&mut s);
+    assert_eq!(s.recv_body_server(stream, &mut [0; 10]), Ok(2));
+    s.pipe
+        .client
+        .stream_shutdown(stream, crate::Shutdown::Write, 5)
+        .unwrap();
+    s.advance().unwrap();
+
+    // However often the application asks.
+    let reset = Err(Error::TransportError(crate::Error::StreamReset(5)));
+    assert_eq!(s.recv_body_server(stream, &mut [0; 10]), reset);
+    assert_eq!(s.recv_body_server(stream, &mut [0; 10]), Err(Error::Done));
+    poll_to_the_end(&mut s);
+    assert_eq!(s.pipe.server.local_error(), None);
+}
