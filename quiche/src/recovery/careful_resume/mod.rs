@@ -210,6 +210,7 @@ impl CarefulResume {
     }
 
     /// Whether the connection has jumped, however that ended.
+    #[allow(dead_code)] // until the patch of slow-start exits
     pub(crate) fn has_jumped(&self) -> bool {
         self.state.jump().is_some()
     }

@@ -153,6 +153,7 @@ pub(crate) struct Doubling {
 impl Doubling {
     /// Returns the watch for a path on which slow start ended at an RTT that
     /// had risen by itself, by `excess`.
+    #[allow(dead_code)] // until the patch of slow-start exits
     pub(crate) fn varying(excess: Duration) -> Self {
         Doubling {
             variation: excess.mul_f64(VARIATION_FACTOR),
