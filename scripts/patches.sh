@@ -121,6 +121,16 @@ series patches >"$tmp/names"
 held=$(held_topic)
 chain_trees "$tip" >"$tmp/trees"
 
+if [ -n "${NEW:-}" ]; then
+    read_new
+    check_is_held "$name"
+elif [ -n "${PATCH:-}" ]; then
+    number=$(patch_number PATCH "$PATCH")
+    check_is_held "$(sed -n "${number}p" "$tmp/names")"
+fi
+for file in ${FILES:-}; do
+    [ -f "quiche/$file" ] || die "FILES: there is no quiche/$file"
+done
 # shellcheck disable=SC2086
 edited_files ${FILES:-} >"$tmp/edits"
 if [ -s "$tmp/edits" ]; then
@@ -128,13 +138,6 @@ if [ -s "$tmp/edits" ]; then
     cp "$fork/index" "$fork/index.edited"
     tr '\n' '\0' <"$tmp/edits" | with_index "$fork/index.edited" update-index -z --stdin
     edited=$(with_index "$fork/index.edited" write-tree)
-    if [ -n "${NEW:-}" ]; then
-        read_new
-        check_is_held "$name"
-    elif [ -n "${PATCH:-}" ]; then
-        number=$(patch_number PATCH "$PATCH")
-        check_is_held "$(sed -n "${number}p" "$tmp/names")"
-    fi
     merged=$(merge_edit "$base" "$edited" "$tip" "the ${held:+topics after }${held:-series as it is now}" \
         "${held:+copy it, make quiche FORCE=1, and make it there}")
     find_owners "$tip" "$merged"
@@ -150,6 +153,7 @@ if [ -s "$tmp/edits" ]; then
     fi
 else
     [ -z "${NEW:-}" ] || die "NEW=$NEW: no file of upstream in quiche/ is edited, a patch needs a hook"
+    [ -z "${PATCH:-}${FILES:-}" ] || echo "there is nothing to export: no file of upstream in quiche/ is edited" >&2
 fi
 
 write_series "$tmp/in" "$tmp/trees" "$tmp/out"

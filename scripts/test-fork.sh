@@ -331,7 +331,13 @@ test_a_new_patch_takes_the_edits_and_our_new_files() {
 test_a_new_patch_needs_an_edit_and_the_next_number() {
     export NEW=20-careful-resume/02-x
     refuses patches 'NEW=20-careful-resume/02-x: no file of upstream in quiche/ is edited'
+    unset NEW
+    refuses_wrong_names
     edit src/path.rs 's/path line 7/edited/'
+    refuses_wrong_names
+}
+
+refuses_wrong_names() {
     export NEW=20-careful-resume/07-x
     refuses patches 'NEW=20-careful-resume/07-x: the next patch is named 20-careful-resume/02-subject'
     export NEW=0003-x
@@ -340,6 +346,9 @@ test_a_new_patch_needs_an_edit_and_the_next_number() {
     export PATCH=20-careful-resume/09
     refuses patches 'PATCH=20-careful-resume/09: no patch of patches/series begins so'
     unset PATCH
+    export FILES=src/none.rs
+    refuses patches 'FILES: there is no quiche/src/none.rs'
+    unset FILES
 }
 
 test_a_new_patch_enters_at_the_end_of_its_topic() {
