@@ -85,12 +85,11 @@ impl PathMap {
 
 /// Whether a long packet is in flight after a probe timeout.
 fn is_long_packet_late(recovery: &Recovery) -> bool {
+    if recovery.pto_count() == 0 {
+        return false;
+    }
+
     let mut all = RangeSet::default();
     all.insert(0..u64::MAX);
-    recovery.pto_count() > 0
-        && recovery.has_longer_packet(
-            packet::Epoch::Application,
-            MIN_PLPMTU,
-            &all,
-        )
+    recovery.has_longer_packet(packet::Epoch::Application, MIN_PLPMTU, &all)
 }

@@ -14,9 +14,17 @@ fn error_at_client(pipe: &mut Pipe) -> Option<u64> {
     pipe.client.peer_error().map(|error| error.error_code)
 }
 
-#[test]
-fn client_is_told_of_an_error_in_its_first_packet() {
+/// Returns a pipe that has lost the server's first flight.
+fn without_servers_flight() -> Pipe {
     let mut pipe = Pipe::new("cubic").unwrap();
+    let flight = emit_flight(&mut pipe.client).unwrap();
+    process_flight(&mut pipe.server, flight).unwrap();
+    assert!(!emit_flight(&mut pipe.server).unwrap().is_empty());
+    pipe
+}
+
+/// The server receives an Initial packet of the client, which is an error.
+fn receive_wrong_packet(pipe: &mut Pipe) {
     let mut packet = [0; 1500];
     let frames = [
         frame::Frame::HandshakeDone,
@@ -24,9 +32,14 @@ fn client_is_told_of_an_error_in_its_first_packet() {
     ];
     let client = &mut pipe.client;
     let len = encode_pkt(client, Type::Initial, &frames, &mut packet).unwrap();
-
     let received = pipe.server_recv(&mut packet[..len]);
     assert_eq!(received, Err(Error::InvalidPacket));
+}
+
+#[test]
+fn client_is_told_of_an_error_in_its_first_packet() {
+    let mut pipe = Pipe::new("cubic").unwrap();
+    receive_wrong_packet(&mut pipe);
     assert!(!pipe.server.is_closed());
     let violation = WireErrorCode::ProtocolViolation as u64;
     assert_eq!(error_at_client(&mut pipe), Some(violation));
@@ -51,20 +64,8 @@ fn client_is_told_of_an_error_in_its_hello() {
 // The client has lost the packets with which it could read others than Initial.
 #[test]
 fn client_that_lost_the_servers_flight_is_told_of_an_error() {
-    let mut pipe = Pipe::new("cubic").unwrap();
-    let flight = emit_flight(&mut pipe.client).unwrap();
-    process_flight(&mut pipe.server, flight).unwrap();
-    assert!(!emit_flight(&mut pipe.server).unwrap().is_empty());
-
-    let mut packet = [0; 1500];
-    let frames = [
-        frame::Frame::HandshakeDone,
-        frame::Frame::Padding { len: 50 },
-    ];
-    let client = &mut pipe.client;
-    let len = encode_pkt(client, Type::Initial, &frames, &mut packet).unwrap();
-    let received = pipe.server_recv(&mut packet[..len]);
-    assert_eq!(received, Err(Error::InvalidPacket));
+    let mut pipe = without_servers_flight();
+    receive_wrong_packet(&mut pipe);
     let violation = WireErrorCode::ProtocolViolation as u64;
     assert_eq!(error_at_client(&mut pipe), Some(violation));
 }
@@ -72,10 +73,7 @@ fn client_that_lost_the_servers_flight_is_told_of_an_error() {
 // Three times what the client has sent has no room for two datagrams.
 #[test]
 fn server_without_room_for_two_datagrams_drains() {
-    let mut pipe = Pipe::new("cubic").unwrap();
-    let flight = emit_flight(&mut pipe.client).unwrap();
-    process_flight(&mut pipe.server, flight).unwrap();
-    emit_flight(&mut pipe.server).unwrap();
+    let mut pipe = without_servers_flight();
     let path = pipe.server.paths.get_active_mut().unwrap();
     path.max_send_bytes = MIN_CLIENT_INITIAL_LEN;
 

@@ -91,15 +91,21 @@ fn responses_with_one_file_share_a_descriptor() {
     assert_eq!(UdpClient::connect(address).get("/").body, b"home");
 }
 
+/// Serves `root` to a client that holds all file descriptors for content.
+fn serve_without_descriptors(root: &Path) -> (Running, SocketAddr, UdpClient) {
+    std::fs::write(root.join("index.html"), "home").unwrap();
+    for number in 0..DESCRIPTORS {
+        std::fs::write(root.join(number.to_string()), vec![7; 3_000_000]).unwrap();
+    }
+    let (server, address) = serve_with_few_descriptors(root);
+    let holder = hold(address, |number| format!("/{number}"));
+    (server, address, holder)
+}
+
 #[test]
 fn requests_without_a_descriptor_get_503() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("index.html"), "home").unwrap();
-    for number in 0..DESCRIPTORS {
-        std::fs::write(dir.path().join(number.to_string()), vec![7; 3_000_000]).unwrap();
-    }
-    let (mut server, address) = serve_with_few_descriptors(dir.path());
-    let mut holder = hold(address, |number| format!("/{number}"));
+    let (mut server, address, mut holder) = serve_without_descriptors(dir.path());
     let mut client = UdpClient::connect(address);
     assert_eq!(client.get("/").status(), "503");
     server.wait_for("raise the limit of open files");
@@ -111,12 +117,7 @@ fn requests_without_a_descriptor_get_503() {
 #[test]
 fn server_without_a_descriptor_for_requests_hands_over() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("index.html"), "home").unwrap();
-    for number in 0..DESCRIPTORS {
-        std::fs::write(dir.path().join(number.to_string()), vec![7; 3_000_000]).unwrap();
-    }
-    let (mut server, address) = serve_with_few_descriptors(dir.path());
-    let mut holder = hold(address, |number| format!("/{number}"));
+    let (mut server, address, mut holder) = serve_without_descriptors(dir.path());
     server.wait_for("raise the limit of open files");
 
     let (mut new, _) = serve_at(dir.path(), &address.to_string());

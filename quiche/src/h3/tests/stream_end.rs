@@ -15,6 +15,19 @@ fn poll_to_the_end(s: &mut Session) -> (Vec<Event>, Error) {
     }
 }
 
+/// Returns a session whose server has the first half of a request's DATA frame,
+/// and the stream.
+fn within_data(is_end: bool) -> (Session, u64) {
+    let mut s = Session::new().unwrap();
+    s.handshake().unwrap();
+    let (stream, _) = s.send_request(false).unwrap();
+    let data = [frame::DATA_FRAME_TYPE_ID as u8, 4, b'd', b'a'];
+    s.send_arbitrary_stream_data_client(&data, stream, is_end)
+        .unwrap();
+    poll_to_the_end(&mut s);
+    (s, stream)
+}
+
 #[test]
 fn stream_that_ends_within_a_frame_is_an_error() {
     let headers = frame::HEADERS_FRAME_TYPE_ID as u8;
@@ -40,13 +53,7 @@ fn stream_that_ends_within_a_frame_is_an_error() {
 
 #[test]
 fn stream_that_ends_within_data_is_an_error() {
-    let mut s = Session::new().unwrap();
-    s.handshake().unwrap();
-    let (stream, _) = s.send_request(false).unwrap();
-    let data = [frame::DATA_FRAME_TYPE_ID as u8, 4, b'd', b'a'];
-    s.send_arbitrary_stream_data_client(&data, stream, true)
-        .unwrap();
-    poll_to_the_end(&mut s);
+    let (mut s, stream) = within_data(true);
     let read = s.recv_body_server(stream, &mut [0; 10]);
     assert_eq!(read, Err(Error::FrameError));
     assert_eq!(poll_to_the_end(&mut s), (vec![], Error::Done));
@@ -97,13 +104,7 @@ fn stopped_stream_may_end_within_a_frame() {
 
 #[test]
 fn reset_stream_may_end_within_a_frame() {
-    let mut s = Session::new().unwrap();
-    s.handshake().unwrap();
-    let (stream, _) = s.send_request(false).unwrap();
-    let data = [frame::DATA_FRAME_TYPE_ID as u8, 4, b'd', b'a'];
-    s.send_arbitrary_stream_data_client(&data, stream, false)
-        .unwrap();
-    poll_to_the_end(&mut s);
+    let (mut s, stream) = within_data(false);
     assert_eq!(s.recv_body_server(stream, &mut [0; 10]), Ok(2));
     s.pipe
         .client
