@@ -114,7 +114,7 @@ patch_number() { # VARIABLE VALUE
     case $(wc -l <"$tmp/matches" | tr -d ' ') in
     0) die "$1=$2: no patch of patches/series begins so" ;;
     1) cut -d' ' -f1 "$tmp/matches" ;;
-    *) die "$1=$2: several patches begin so: $(cut -d' ' -f2 "$tmp/matches" | paste -sd ' ' -)" ;;
+    *) die "$1=$2: several patches begin so: $(cut -d' ' -f2 "$tmp/matches" | sed '4{s/.*/…/;q;}' | paste -sd ' ' -)" ;;
     esac
 }
 

@@ -25,6 +25,7 @@ use anyhow::Context;
 use log::warn;
 use prometheus_client::metrics::counter::Counter;
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 pub use self::line::LogLine;
 use crate::config::AccessLogFormat;
@@ -138,7 +139,11 @@ fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     }
     // A pipe without a reader is an error, not a reason to wait.
     let no_wait = OFlags::NONBLOCK.bits() as i32;
-    let file = File::options().create(true).append(true).custom_flags(no_wait).open(path)?;
+    let opened = File::options().create(true).append(true).custom_flags(no_wait).open(path);
+    let file = opened.map_err(|e| match Errno::from_io_error(&e) {
+        Some(Errno::NXIO) => io::Error::other("it is a pipe that nobody reads; start its reader"),
+        _ => e,
+    })?;
     let flags = rustix::fs::fcntl_getfl(&file)?;
     rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
     Ok(Box::new(file))

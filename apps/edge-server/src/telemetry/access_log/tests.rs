@@ -94,6 +94,7 @@ fn pipe_without_a_reader_is_an_error() {
     let log = AccessLog::start(&pipe, AccessLogFormat::Json, Counter::default());
     let error = format!("{:#}", log.map(drop).unwrap_err());
     assert!(error.contains(pipe.to_str().unwrap()), "{error}");
+    assert!(error.ends_with("a pipe that nobody reads; start its reader"), "{error}");
 }
 
 #[test]
