@@ -58,10 +58,10 @@ bisect_careful_resume() {
         's/\(self.careful_resume_on_acked(.*)\);/{ self.congestion.app_limited = true; \1 };/'
 }
 
-# Fault: of each range of several packets in an ACK, the first one is not acknowledged.
+# Fault: one of eight packets is not acknowledged if an ACK begins with it.
 bisect_performance() {
     bisect_a_hook 40-performance quiche/src/recovery/congestion/recovery.rs \
-        's/position(&self.sent_packets, peer_sent_range.start)/position(\&self.sent_packets, peer_sent_range.end.min(peer_sent_range.start + 2) - 1)/'
+        's/position(&self.sent_packets, peer_sent_range.start)/position(\&self.sent_packets, peer_sent_range.start + peer_sent_range.start % 8 \/ 7)/'
 }
 
 # Fault: a connection jumps to a sixteenth of the saved capacity instead of half.
