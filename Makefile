@@ -80,7 +80,12 @@ ifndef FILTER
 	@sh scripts/test-names.sh
 	@sh scripts/test-conformance.sh
 	@sh scripts/same-packets.sh --test
+	@sh scripts/test-path-mtu.sh
 endif
+
+test-path-mtu: setup quiche ## Download over paths whose MTU is small, or changes, in network namespaces; ARGS='--pmtud "on off"' compares
+	cargo test --workspace --no-run --quiet $(LOCKED)
+	@sh scripts/test-path-mtu.sh $(ARGS)
 
 test-interop: setup quiche ## Run other HTTP/3 clients against edge-server; CLIENT='quinn aioquic' runs only these
 	@sh scripts/test-interop.sh $(LOCKED)
