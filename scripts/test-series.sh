@@ -583,6 +583,15 @@ test_export_of_a_topic_applies_after_the_topics_before() {
     rm -rf "$work/taken"
 }
 
+test_export_names_tests_that_its_tree_has() {
+    sed 's,^Tests:.*,Tests: apps/server/tests/clock.rs\nTests: quiche/src/clock.rs\n&,' patches/10-fixes/01-clock.patch >"$work/patch"
+    cp "$work/patch" patches/10-fixes/01-clock.patch
+    LAYOUT=repo TOPIC=10-fixes OUT="$work/mails" command_export
+    grep '^Tests:' "$work/mails/0001-clock.patch" >"$work/out"
+    [ "$(cat "$work/out")" = 'Tests: quiche/src/clock.rs' ] || fail "the mail says $(cat "$work/out")"
+    rm -r "$work/mails"
+}
+
 test_export_of_a_topic_for_the_repository() {
     LAYOUT=repo TOPIC=20-careful-resume OUT="$work/mails" command_export
     [ "$(find "$work/mails" -name '*.patch' | wc -l)" -eq 1 ] || fail "not one mail"

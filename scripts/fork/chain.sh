@@ -17,7 +17,7 @@ build_series() { # HOOKS-TIP
                 [ -f "quiche/$path" ] || die "patches/$patch says Adds: $path, but quiche/$path does not exist"
             done <"$tmp/entered"
             tree=$(tree_with "$step" "$tmp/entered")
-            patch_message "patches/$patch" >"$tmp/message"
+            exported_message "patches/$patch" >"$tmp/message"
             commit=$(fork_commit "$number" "$tmp/message" "$tree" "$commit")
         done
     } <"$tmp/steps"

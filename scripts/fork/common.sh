@@ -135,6 +135,11 @@ patch_message() { # FILE
     patch_header "$1" | sed '1s/^Subject: *//'
 }
 
+# Prints the message without the tests that other trees do not have.
+exported_message() { # FILE
+    patch_message "$1" | sed -E '/^Tests: *(apps|crates|fuzz|scripts|tools)\//d'
+}
+
 # Prints a hash of patches/.
 patches_stamp() {
     for patch in $(series patches); do
