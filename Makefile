@@ -79,6 +79,7 @@ ifndef FILTER
 	@sh scripts/test-layers.sh
 	@sh scripts/test-names.sh
 	@sh scripts/test-conformance.sh
+	@sh scripts/test-page.sh
 	@sh scripts/same-packets.sh --test
 	@sh scripts/test-path-mtu.sh
 endif

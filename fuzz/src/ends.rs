@@ -153,6 +153,7 @@ impl Ends {
             scratch,
             now: clock::now(),
             wall_now: UNIX_EPOCH,
+            resume: None,
             fetch,
         };
         self.session.read_requests(&mut self.server, &mut context);

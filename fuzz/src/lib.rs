@@ -12,6 +12,8 @@ pub mod http;
 pub mod quic;
 #[path = "../../apps/path-store/src/redis/record.rs"]
 pub mod redis_record;
+#[path = "../../apps/edge-server/src/resume/mod.rs"]
+pub mod resume;
 
 mod ends;
 

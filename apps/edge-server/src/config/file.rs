@@ -52,6 +52,10 @@ pub struct Host {
     /// Whether a file's `.br`, `.zst` and `.gz` siblings are served to clients that accept them.
     pub precompressed: Option<bool>,
 
+    /// Whether responses to the host's own pages have a `Server-Timing` field.
+    #[serde(rename = "server-timing")]
+    pub server_timing: Option<bool>,
+
     /// Charset of text; an empty one is not sent.
     pub charset: Option<String>,
 
@@ -153,6 +157,7 @@ impl Host {
             key: pair.1,
             index: self.index.or_else(|| other.index.clone()),
             precompressed: self.precompressed.or(other.precompressed),
+            server_timing: self.server_timing.or(other.server_timing),
             charset: self.charset.or_else(|| other.charset.clone()),
             mime: self.mime.or_else(|| other.mime.clone()),
             error: self.error.or_else(|| other.error.clone()),
@@ -187,6 +192,7 @@ mod tests {
             [[host]]
             index = ["index.html", "index.htm"]
             precompressed = false
+            server-timing = true
             charset = ""
             cert = "all.pem"
             key = "all.key"
@@ -224,6 +230,7 @@ mod tests {
             (named.index, named.precompressed),
             (default_host.index, default_host.precompressed)
         );
+        assert_eq!((default_host.server_timing, named.server_timing), (Some(true), Some(true)));
         assert_eq!((named.mime, named.error), (default_host.mime, default_host.error));
         assert_eq!((named.header, named.redirect), (default_host.header, default_host.redirect));
     }

@@ -307,7 +307,7 @@ pub struct Cli {
     /// Serve /bytes/N, /upload and /speedtest on every host
     ///
     /// /bytes/N is N bytes, at most 16 GiB; /upload takes as many; /speedtest is a page that
-    /// measures both in a browser.
+    /// measures both in a browser, and shows what Careful Resume did.
     #[arg(long, help_heading = CONTENT)]
     pub speedtest: bool,
 

@@ -64,15 +64,21 @@ impl Connection {
         }
         // Early data may be replayed: no claim before the handshake is complete.
         let queued = self.http.as_ref().map_or(0, Session::unsent_bytes);
-        if queued > INITIAL_WINDOW_BYTES && self.quic.is_established() {
+        let is_declined = self.resume_summary.is_some_and(|summary| summary.declined);
+        if queued > INITIAL_WINDOW_BYTES && self.quic.is_established() && !is_declined {
             let action = self.claim_lifecycle.on_data_queued(now);
             self.perform(action, store);
         }
         if self.claim_lifecycle.next_observation().is_some_and(|at| at <= now) {
-            let observed = self.observed();
-            let record = self.claim_lifecycle.on_observation(observed, now);
-            self.perform(record, store);
+            self.record_observation(store, now);
         }
+    }
+
+    /// Records what the connection has observed, if it is more than the last time.
+    pub(super) fn record_observation(&mut self, store: &StoreClient, now: Instant) {
+        let observed = self.observed();
+        let record = self.claim_lifecycle.on_observation(observed, now);
+        self.perform(record, store);
     }
 
     fn snapshot(&self) -> ConnectionSnapshot {

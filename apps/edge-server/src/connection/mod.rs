@@ -39,6 +39,7 @@ use crate::content::read_pool::ReadPool;
 use crate::h3::goaway;
 use crate::h3::RequestContext;
 use crate::h3::Session;
+use crate::http::response::ConnectionEffect;
 use crate::net::route::PacketSink;
 use crate::net::send_queue::Blocked;
 use crate::net::send_queue::SendQueue;
@@ -449,11 +450,36 @@ impl Connection {
             scratch: context.scratch,
             now,
             wall_now,
+            resume: self.resume_summary.as_ref(),
             fetch,
         };
         let read = http.read_requests(&mut self.quic, &mut request_context);
+        let effects = http.take_effects();
+        if effects.contains(&ConnectionEffect::Close) {
+            // Before the response: the client must not use the connection again.
+            http.go_away(&mut self.quic, false);
+        }
         let wrote = http.write(&mut self.quic, &mut request_context);
+        for effect in effects {
+            self.apply(effect, context.store, now);
+        }
         read || wrote
+    }
+
+    /// Does to the connection what its client asked for.
+    fn apply(&mut self, effect: ConnectionEffect, store: &StoreClient, now: Instant) {
+        match effect {
+            ConnectionEffect::Close => {
+                // The client may be back before this connection has ended.
+                self.record_observation(store, now);
+                self.enter(self.lifecycle.go_away(now), store, now);
+            }
+            ConnectionEffect::NoJump => {
+                if let Some(summary) = &mut self.resume_summary {
+                    summary.declined = true;
+                }
+            }
+        }
     }
 
     /// Counts the finished requests, and writes them to the log.

@@ -3,12 +3,12 @@
 pub mod file_lookup;
 pub mod hosts;
 pub mod open_files;
+mod present;
 pub mod read_pool;
 pub mod root;
 pub mod rules;
 pub mod speedtest;
 
-use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 use std::sync::Once;
@@ -23,18 +23,16 @@ use crate::config::file::Host;
 use crate::content::file_lookup::Lookup;
 use crate::content::file_lookup::Representation;
 use crate::content::file_lookup::UrlPath;
+use crate::content::present::present;
 use crate::content::root::Root;
 use crate::content::rules::Rules;
 use crate::http::body::Body;
-use crate::http::body::BodySource;
-use crate::http::conditional::Precondition;
 use crate::http::content_coding;
-use crate::http::range;
-use crate::http::range::RangeRequest;
 use crate::http::request::Method;
 use crate::http::request::Request;
 use crate::http::response::Response;
 use crate::http::response::ALLOWED;
+use crate::resume::report::ConnectionReport;
 
 /// Virtual host: a folder and the rules by which it is served.
 #[derive(Clone, Debug)]
@@ -42,6 +40,7 @@ pub struct VirtualHost {
     root: Root,
     rules: Rules,
     speedtest: bool,
+    server_timing: bool,
 }
 
 impl VirtualHost {
@@ -56,7 +55,7 @@ impl VirtualHost {
             let flag = if host.root.is_some() { "root =" } else { "--root" };
             format!("cannot serve {flag} {}; name an existing folder", root.display())
         })?;
-        Ok(Self { root, rules, speedtest })
+        Ok(Self { root, rules, speedtest, server_timing: host.server_timing.unwrap_or(false) })
     }
 
     /// Returns whether a request is an upload of the speed test, which gets its response at the
@@ -66,11 +65,30 @@ impl VirtualHost {
         is_post && split(request.target).0 == speedtest::UPLOAD
     }
 
-    /// Returns the response to a request.
-    pub fn respond(&self, request: &Request<'_>, wall_now: SystemTime) -> Response {
+    /// Returns the response to a request that came on the connection of `report`.
+    pub fn respond(
+        &self,
+        request: &Request<'_>,
+        wall_now: SystemTime,
+        report: &dyn Fn() -> ConnectionReport,
+    ) -> Response {
+        let mut response = self.response(request, wall_now, report);
+        // Pages of other origins learn nothing of the client's path.
+        if self.server_timing && request.is_same_origin() {
+            response.add("server-timing", report().server_timing());
+        }
+        response
+    }
+
+    fn response(
+        &self,
+        request: &Request<'_>,
+        wall_now: SystemTime,
+        report: &dyn Fn() -> ConnectionReport,
+    ) -> Response {
         let (path, query) = split(request.target);
         if self.speedtest {
-            if let Some(response) = self.speedtest(path, request, wall_now) {
+            if let Some(response) = speedtest::respond(path, query, request, wall_now, report) {
                 return response;
             }
         }
@@ -108,30 +126,6 @@ impl VirtualHost {
                 self.error_response(status)
             }
         }
-    }
-
-    /// Returns the response if `path` belongs to the speed test.
-    fn speedtest(
-        &self,
-        path: &str,
-        request: &Request<'_>,
-        wall_now: SystemTime,
-    ) -> Option<Response> {
-        let reads = matches!(request.method, Method::Get | Method::Head);
-        if path == speedtest::UPLOAD {
-            // A POST with a body gets its response when the body ends.
-            return Some(Response::method_not_allowed("POST"));
-        }
-        let representation = match path.strip_prefix(speedtest::BYTES) {
-            Some(count) => speedtest::bytes(count),
-            None if path == speedtest::PAGE => Ok(speedtest::page()),
-            None => return None,
-        };
-        Some(match representation {
-            _ if !reads => Response::method_not_allowed(ALLOWED),
-            Ok(representation) => present(representation, request, wall_now),
-            Err(reason) => Response::text(400, format!("400 Bad Request: {reason}\n")),
-        })
     }
 
     /// Adds the configured fields for the file at `relative`.
@@ -206,48 +200,6 @@ fn status_of(error: &io::Error) -> u16 {
         Some(Errno::MFILE | Errno::NFILE) => 503,
         _ => 500,
     }
-}
-
-/// Returns the response with a representation, subject to the request's preconditions and range.
-fn present(
-    representation: Representation,
-    request: &Request<'_>,
-    wall_now: SystemTime,
-) -> Response {
-    let Representation { source, length, content_type, coding, validators } = representation;
-    let precondition = validators.evaluate(request, wall_now);
-    // RFC 9110, 14.2: ranges are for GET alone.
-    let range = request.value("range").filter(|_| request.method == Method::Get);
-    let range_request = match (precondition, range) {
-        (Precondition::Proceed, Some(range)) => RangeRequest::parse(range, length),
-        _ => RangeRequest::Whole,
-    };
-    let mut response = match (precondition, range_request) {
-        (Precondition::Failed, _) => return Response::error(412),
-        (Precondition::NotModified, _) => Response::new(304, Body::empty()),
-        (_, RangeRequest::Unsatisfiable) => {
-            return Response::error(416).with("content-range", format!("bytes */{length}"));
-        }
-        (_, RangeRequest::Ranges(ranges)) => {
-            range::partial(source, ranges, length, content_type, &validators.etag)
-        }
-        (_, RangeRequest::Whole) => whole(source, length, content_type),
-    };
-    if response.status != 304 {
-        response.add("accept-ranges", "bytes");
-        if let Some(coding) = coding {
-            response.add("content-encoding", coding.name());
-        }
-    }
-    if let Some(modified) = validators.last_modified(wall_now) {
-        response.add("last-modified", modified);
-    }
-    response.add("etag", validators.etag);
-    response
-}
-
-fn whole(source: BodySource, length: u64, content_type: Cow<'static, str>) -> Response {
-    Response::new(200, Body::of(source, 0..length)).with("content-type", content_type)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use quiche::h3;
 
 use super::*;
+use crate::http::response::ConnectionEffect;
 
 type ConditionalCase<'a> = (&'a str, Vec<(&'a str, &'a str)>, u16, &'a str);
 
@@ -66,7 +67,9 @@ impl TestHost {
             .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
             .collect();
         let wall_now = quiche::clock::wall_now() + Duration::from_secs(60);
-        self.virtual_host.respond(&Request::read(&headers).unwrap(), wall_now)
+        let rtt = Some(Duration::from_millis(20));
+        let report = || ConnectionReport::new("00ab".into(), None, rtt, None);
+        self.virtual_host.respond(&Request::read(&headers).unwrap(), wall_now, &report)
     }
 
     fn get(&self, path: &str) -> Response {
@@ -320,7 +323,8 @@ fn speedtest_serves_bytes_and_page() {
     assert_eq!((part.status, part.body.length()), (206, 30_000));
     assert_eq!(part.field("content-range"), Some("bytes 70000-99999/100000"));
     let page = host.get("/speedtest");
-    assert!(text(&page).contains("</script>"));
+    let html = String::from_utf8(page.body.read(1 << 20).unwrap()).unwrap();
+    assert!(html.contains("</script>") && !html.contains("{script}") && !html.contains("{style}"));
     let known = [("if-none-match", page.field("etag").unwrap())];
     assert_eq!(host.request("GET", "/speedtest", &known).status, 304);
 
@@ -328,9 +332,77 @@ fn speedtest_serves_bytes_and_page() {
         virtual_host: VirtualHost { speedtest: false, ..host.virtual_host.clone() },
         ..host
     };
-    for path in ["/bytes/1", "/speedtest", "/upload"] {
+    for path in ["/bytes/1", "/speedtest", "/speedtest/status", "/upload"] {
         assert_eq!(without.get(path).status, 404, "{path}");
     }
+}
+
+// All but the page's first window is less than the server claims saved parameters for.
+#[test]
+fn speedtest_page_runs_its_own_script_alone() {
+    let page = TestHost::new("").get("/speedtest");
+    assert!(page.body.length() < 2 * crate::quic::INITIAL_WINDOW_BYTES);
+    let html = String::from_utf8(page.body.read(1 << 20).unwrap()).unwrap();
+    let policy = page.field("content-security-policy").unwrap();
+    for (tag, directive) in [("style", "style-src"), ("script", "script-src")] {
+        let (_, rest) = html.split_once(&format!("<{tag}>")).unwrap();
+        let (inline, _) = rest.split_once(&format!("</{tag}>")).unwrap();
+        let digest = ring::digest::digest(&ring::digest::SHA256, inline.as_bytes());
+        let hash = boring::base64::encode_block(digest.as_ref());
+        assert!(policy.contains(&format!("{directive} 'sha256-{hash}';")), "{policy}");
+    }
+    assert!(!html.contains("style=\"") && !html.contains("onclick"), "the policy forbids these");
+    assert!(!html.contains("//") || !html.contains("src="), "no other resources");
+}
+
+#[test]
+fn speedtest_status_is_the_connections_report() {
+    let host = TestHost::new("");
+    let status = host.get("/speedtest/status");
+    assert_eq!(status.field("cache-control"), Some("no-store"));
+    let json: serde_json::Value = serde_json::from_str(&text(&status)).unwrap();
+    assert_eq!((&json["connection"], &json["outcome"]), (&"00ab".into(), &"off".into()));
+    assert_eq!(json["rtt_ms"], 20.0);
+    assert_eq!(host.request("POST", "/speedtest/status", &[]).status, 405);
+}
+
+#[test]
+fn speedtest_requests_affect_their_connection() {
+    let host = TestHost::new("");
+    let effect = |method, path, fields| host.request(method, path, fields).effect;
+    assert_eq!(effect("GET", "/bytes/1?resume=off&t=1", &[]), Some(ConnectionEffect::NoJump));
+    for path in ["/bytes/1", "/bytes/1?resume=on", "/bytes/x?resume=off", "/?resume=off"] {
+        assert_eq!(effect("GET", path, &[]), None, "{path}");
+    }
+    for (method, site, status) in [
+        ("POST", "same-origin", 200),
+        ("POST", "cross-site", 403),
+        ("POST", "same-site", 403),
+        ("GET", "same-origin", 405),
+    ] {
+        let response = host.request(method, "/speedtest/close", &[("sec-fetch-site", site)]);
+        assert_eq!(response.status, status, "{method} {site}");
+        assert_eq!(response.effect.is_some(), status == 200, "{method} {site}");
+    }
+    assert_eq!(effect("POST", "/speedtest/close", &[]), Some(ConnectionEffect::Close));
+}
+
+#[test]
+fn server_timing_is_sent_to_pages_of_the_origin_that_ask() {
+    let host = TestHost::new("server-timing = true");
+    let timing = |host: &TestHost, site| {
+        let fields = [("sec-fetch-site", site)];
+        host.request("GET", "/ten.txt", &fields).field("server-timing").map(str::to_owned)
+    };
+    for site in ["same-origin", "none"] {
+        let expected = Some("resume;desc=\"outcome=off\", rtt;dur=20".to_owned());
+        assert_eq!(timing(&host, site), expected, "{site}");
+    }
+    for site in ["same-site", "cross-site", "x"] {
+        assert_eq!(timing(&host, site), None, "{site}");
+    }
+    assert_eq!(host.get("/ten.txt").field("server-timing"), None);
+    assert_eq!(timing(&TestHost::new(""), "same-origin"), None);
 }
 
 #[test]

@@ -44,8 +44,11 @@ use crate::http::request;
 use crate::http::request::Method;
 use crate::http::request::Request;
 use crate::http::request::RequestError;
+use crate::http::response::ConnectionEffect;
 use crate::http::response::Response;
 use crate::quic::Quic;
+use crate::resume::report::ConnectionReport;
+use crate::resume::summary::ResumeSummary;
 
 quiche::stand_ins!();
 
@@ -110,6 +113,9 @@ pub struct Session {
 
     /// Requests that the client may have under way.
     requests_max: u64,
+
+    /// Effects on the connection of requests since the last turn.
+    effects: Vec<ConnectionEffect>,
 }
 
 /// Resources of the worker that responses need.
@@ -122,6 +128,9 @@ pub struct RequestContext<'a> {
 
     pub now: Instant,
     pub wall_now: SystemTime,
+
+    /// Absent where Careful Resume is off.
+    pub resume: Option<&'a ResumeSummary>,
 
     /// Begins to read from disk for the response on a stream. The result goes to
     /// [`Session::on_fetched`].
@@ -158,6 +167,7 @@ impl Session {
             received_bytes: 0,
             closed_below: 0,
             requests_max: limits.requests_max.into(),
+            effects: Vec::new(),
         })
     }
 
@@ -297,8 +307,13 @@ impl Session {
         let response = match limit {
             Some(_) => Response::error(413),
             None if too_early => Response::error(425),
-            None => virtual_host.respond(&request, context.wall_now),
+            None => {
+                let report = || report(quic, context.resume);
+                virtual_host.respond(&request, context.wall_now, &report)
+            }
         };
+        let effect = response.effect.filter(|effect| !self.effects.contains(effect));
+        self.effects.extend(effect);
         let is_error = response.status >= 400;
         let with_body = request.method != Method::Head;
         self.respond(stream, response, with_body, priority, context.wall_now);
@@ -307,6 +322,11 @@ impl Session {
             true => drop(self.request_bodies.insert(stream, body)),
             false => (),
         }
+    }
+
+    /// Takes the effects that requests have on the connection.
+    pub fn take_effects(&mut self) -> Vec<ConnectionEffect> {
+        std::mem::take(&mut self.effects)
     }
 
     /// Begins the response on a stream.
@@ -494,6 +514,14 @@ impl Session {
         self.exchanges.on_abort(stream, sent, clock::now());
         let _ = quic.stream_shutdown(stream, Shutdown::Write, code as u64);
     }
+}
+
+/// Returns what the client may know of its connection.
+fn report(quic: &Quic, resume: Option<&ResumeSummary>) -> ConnectionReport {
+    let path = quic.active_path();
+    let rtt = path.as_ref().filter(|path| path.min_rtt.is_some()).map(|path| path.rtt);
+    let min_rtt = path.as_ref().and_then(|path| path.min_rtt);
+    ConnectionReport::new(quic.trace_id().to_owned(), resume, rtt, min_rtt)
 }
 
 /// Returns the bytes of responses that the transport keeps until they are acknowledged.

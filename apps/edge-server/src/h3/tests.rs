@@ -155,6 +155,7 @@ impl Endpoints {
             scratch: &mut self.scratch,
             now,
             wall_now,
+            resume: None,
             fetch,
         };
         self.http.read_requests(&mut self.server, &mut context);

@@ -125,6 +125,17 @@ impl<'a> Request<'a> {
         self.fields.iter().any(|field| field.name() == b"early-data")
     }
 
+    /// Returns whether a browser says that the request is from a page of the same origin, or from
+    /// no page at all (Fetch Metadata, `Sec-Fetch-Site`). Scripts cannot set the field.
+    pub fn is_same_origin(&self) -> bool {
+        matches!(self.value("sec-fetch-site"), Some("same-origin" | "none"))
+    }
+
+    /// Returns whether a browser says that the request is from a page of another origin.
+    pub fn is_cross_origin(&self) -> bool {
+        self.value("sec-fetch-site").is_some() && !self.is_same_origin()
+    }
+
     /// Returns whether the client waits for a 100 response before it sends content (RFC 9110,
     /// 10.1.1).
     pub fn expects_continue(&self) -> bool {

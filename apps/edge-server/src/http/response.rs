@@ -25,6 +25,19 @@ pub struct Response {
 
     /// The body; a HEAD request has its length alone.
     pub body: Body,
+
+    /// Effect on the connection, if there is any.
+    pub effect: Option<ConnectionEffect>,
+}
+
+/// Effect of a request on the connection that it came on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionEffect {
+    /// The connection ends as soon as it has sent its responses.
+    Close,
+
+    /// The connection does not jump, unless it has before.
+    NoJump,
 }
 
 /// Header field.
@@ -52,7 +65,7 @@ impl NameValue for Field {
 
 impl Response {
     pub fn new(status: u16, body: Body) -> Self {
-        Self { status, fields: Vec::with_capacity(FIELDS_CAPACITY), body }
+        Self { status, fields: Vec::with_capacity(FIELDS_CAPACITY), body, effect: None }
     }
 
     /// Returns a response with a short message.
@@ -84,6 +97,11 @@ impl Response {
     /// Adds a field.
     pub fn add(&mut self, name: &'static str, value: impl Into<Cow<'static, str>>) {
         self.fields.push(Field::new(name, value));
+    }
+
+    /// Gives the response an effect on the connection.
+    pub fn with_effect(self, effect: Option<ConnectionEffect>) -> Self {
+        Self { effect, ..self }
     }
 
     #[cfg(test)]

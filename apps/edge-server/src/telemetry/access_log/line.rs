@@ -163,9 +163,11 @@ mod tests {
         };
         let resume = ResumeSummary {
             phase: Phase::Normal,
-            offered: true,
+            saved: None,
+            declined: false,
             trigger: Some(Trigger::ExitRecovery),
             jump_bytes: Some(123_456),
+            validated_bytes: None,
             retreated: true,
             max_jump: 8 << 20,
         };

@@ -15,7 +15,7 @@ use quiche::careful_resume::SendLimit;
 use quiche::careful_resume::Trigger;
 use quiche::path_state::PathState;
 
-use crate::quic::INITIAL_WINDOW_BYTES;
+use crate::resume::summary::round_trips_saved;
 
 /// Buckets of ages, in seconds, up to the default lifetime of saved parameters.
 const AGE_BUCKETS_S: [f64; 8] = [1.0, 10.0, 60.0, 300.0, 900.0, 1800.0, 2700.0, 3600.0];
@@ -143,7 +143,7 @@ impl ResumeMetrics {
             _ => (),
         }
         if event.trigger == Some(Trigger::LastUnvalidatedPacketAcknowledged) {
-            self.rtts_saved.inc_by(rtts_saved(event.pipe_size));
+            self.rtts_saved.inc_by(round_trips_saved(event.pipe_size));
         }
     }
 
@@ -188,16 +188,10 @@ fn window_label(snapshot: &ConnectionSnapshot) -> &'static str {
     }
 }
 
-/// Estimates how many round trips more slow start, which doubles, would have taken to deliver
-/// initial window and jump.
-fn rtts_saved(pipe_size: usize) -> f64 {
-    let windows = pipe_size as f64 / INITIAL_WINDOW_BYTES as f64;
-    ((windows + 2.0).log2() - 2.0).max(0.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quic::INITIAL_WINDOW_BYTES;
     use prometheus_client::encoding::text;
     use std::time::UNIX_EPOCH;
 
@@ -301,15 +295,6 @@ mod tests {
             let snapshot =
                 ConnectionSnapshot { min_rtt: None, limit, jump_bytes, max_jump, wall_now: NOW };
             assert_eq!(jump_limit(&event, &snapshot), expected);
-        }
-    }
-
-    // Slow start: 1, 2, 4 and 8 windows in four round trips, a jump to 14 in two.
-    #[test]
-    fn rtts_saved_compares_with_doubling() {
-        let windows = |count: usize| count * INITIAL_WINDOW_BYTES as usize;
-        for (pipe_size, expected) in [(14, 2.0), (2, 0.0), (0, 0.0), (30, 3.0)] {
-            assert_eq!(rtts_saved(windows(pipe_size)), expected, "{pipe_size}");
         }
     }
 }

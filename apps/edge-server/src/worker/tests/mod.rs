@@ -27,4 +27,5 @@ mod priorities;
 mod qlog;
 mod retry;
 mod settings;
+mod speedtest;
 mod windows_tests;
