@@ -103,6 +103,9 @@ test-tokio-quiche: setup quiche ## Build the released tokio-quiche with the fork
 interop-paths: build ## Run first downloads of 10 BDP over long paths by other HTTP/3 clients (10 minutes); CLIENT='quic-go' PATHS='50/600' BUFFER='0.5 1' choose; ARGS='--server old=FILE' compares
 	@sh scripts/interop-paths.sh $(ARGS)
 
+interop-page: setup quiche ## Try the speed-test page in headless Chromium and Firefox over an emulated GEO path (5 minutes), with pictures in results/; BROWSER=firefox runs one
+	@sh scripts/interop-page.sh $(LOCKED)
+
 check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop tokio-quiche-check steps-check ## Everything that CI runs
 
 same-packets: setup quiche ## Does the fork send the release's datagrams, except as docs/unchanged.md says? TIP=all tries every topic, COUNT=1500 random connections too; PATCHES=1 names the patches that change a SCENARIO

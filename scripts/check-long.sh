@@ -2,7 +2,7 @@
 # make check-long: measurements on the release binaries that depend on this machine's
 # clock: accuracy of the link emulator, pacing of a jump, cost of the store under load,
 # downloads during a flood, and a load of many clients; first downloads of other
-# projects' clients over long paths; upstream's workspace with the series; curl with the
+# projects' clients over long paths; the speed-test page in browsers; upstream's workspace with the series; curl with the
 # fork's library; and tests that take too long for every day.
 # Arguments go to cargo. Where permitted, real-time scheduling keeps other processes
 # from affecting the measurements.
@@ -30,4 +30,5 @@ measure edge-server load
 sh scripts/workspace-check.sh || status=1
 sh scripts/interop-curl.sh $locked || status=1
 sh scripts/interop-paths.sh || status=1
+sh scripts/interop-page.sh $locked || status=1
 exit $status

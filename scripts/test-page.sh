@@ -1,5 +1,5 @@
 #!/bin/sh
-# Parses the script of the speed-test page, if Node.js is installed.
+# Parses the script of the speed-test page, if Node.js is installed. `make interop-page` runs it.
 set -eu
 cd "$(dirname "$0")/.."
 if command -v node >/dev/null; then
