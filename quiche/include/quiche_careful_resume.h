@@ -153,6 +153,16 @@ int quiche_conn_careful_resume_from(quiche_conn *conn,
                                     const quiche_path_state *saved,
                                     uint64_t jump_within_us);
 
+// Gives the active path saved parameters for a dry run: the connection decides
+// about a jump as after quiche_conn_careful_resume_from(), and starts slowly all
+// the same. If it would have jumped, Careful Resume ends with
+// QUICHE_CAREFUL_RESUME_TRIGGER_DRY_RUN.
+//
+// QUICHE_ERR_INVALID_STATE: Careful Resume is not enabled or is over.
+int quiche_conn_careful_resume_dry_run(quiche_conn *conn,
+                                       const quiche_path_state *saved,
+                                       uint64_t jump_within_us);
+
 // Writes to |out| what was observed of the active path and is worth saving now
 // (RFC 9959, 3.1).
 //
@@ -269,6 +279,10 @@ enum quiche_careful_resume_trigger {
     // The application does not pace: packets left long before their release
     // times. In safe retreat and in normal the phase stays the same (ours).
     QUICHE_CAREFUL_RESUME_TRIGGER_NOT_PACED = 18,
+
+    // The connection would have jumped, but had its saved parameters for a dry
+    // run (ours).
+    QUICHE_CAREFUL_RESUME_TRIGGER_DRY_RUN = 19,
 };
 
 // In place of the number of a packet that was not sent.

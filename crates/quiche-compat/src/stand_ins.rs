@@ -135,6 +135,14 @@ pub trait ConnectionStandIns {
         Err(Error::InvalidState)
     }
 
+    /// # Errors
+    ///
+    /// The library has no Careful Resume.
+    #[cfg(not(hook = "careful_resume"))]
+    fn careful_resume_dry_run(&mut self, _saved: PathState, _jump_before: Instant) -> Result<()> {
+        Err(Error::InvalidState)
+    }
+
     /// Nothing is observed.
     #[cfg(not(hook = "careful_resume"))]
     fn path_state(&self) -> Option<PathState> {

@@ -158,6 +158,35 @@ impl<F: BufFactory> Connection<F> {
         Ok(())
     }
 
+    /// Gives the active path saved parameters for a dry run: the connection
+    /// decides about a jump as after [`careful_resume_from()`], and starts
+    /// slowly all the same. If it would have jumped, Careful Resume ends with
+    /// [`Trigger::DryRun`]; a connection of a control group is known by it.
+    /// Parameters that [`careful_resume_from()`] gives, before or later, take
+    /// precedence.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidState`] if Careful Resume is not enabled or is over.
+    ///
+    /// [`careful_resume_from()`]: Connection::careful_resume_from
+    /// [`Trigger::DryRun`]: crate::careful_resume::Trigger::DryRun
+    pub fn careful_resume_dry_run(
+        &mut self, saved: PathState, jump_before: Instant,
+    ) -> Result<()> {
+        let (now, wall_now) = (clock::now(), clock::wall_now());
+        let path = self.paths.get_active_mut()?;
+
+        let is_taken = path.recovery.careful_resume_mut().is_some_and(|resume| {
+            resume.offer_dry_run(saved, jump_before, wall_now, now)
+        });
+
+        match is_taken {
+            true => Ok(()),
+            false => Err(Error::InvalidState),
+        }
+    }
+
     /// Returns what was observed of the active path and is worth saving now
     /// (RFC 9959, 3.1). None if that is nothing or too little, and after a safe
     /// retreat (RFC 9959, 3.5).

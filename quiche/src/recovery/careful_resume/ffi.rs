@@ -188,6 +188,16 @@ pub extern "C" fn quiche_conn_careful_resume_from(
 }
 
 #[no_mangle]
+pub extern "C" fn quiche_conn_careful_resume_dry_run(
+    conn: &mut Connection, saved: &CPathState, jump_within_us: u64,
+) -> c_int {
+    let jump_within = Duration::from_micros(jump_within_us).min(LONGEST_CLAIM);
+    let jump_before = clock::now() + jump_within;
+
+    status(conn.careful_resume_dry_run(saved.into(), jump_before))
+}
+
+#[no_mangle]
 pub extern "C" fn quiche_conn_path_state(
     conn: &Connection, out: &mut CPathState,
 ) -> bool {
@@ -318,6 +328,7 @@ fn trigger_to_c(trigger: Trigger) -> u32 {
         Trigger::PersistentCongestion => 16,
         Trigger::SlowStartExit => 17,
         Trigger::NotPaced => 18,
+        Trigger::DryRun => 19,
     }
 }
 
@@ -393,6 +404,7 @@ mod tests {
             PersistentCongestion,
             SlowStartExit,
             NotPaced,
+            DryRun,
         ];
         let declared = enumerators("QUICHE_CAREFUL_RESUME_TRIGGER_");
         assert_eq!(declared[0], ("NONE", 0));

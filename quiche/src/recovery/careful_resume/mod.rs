@@ -173,6 +173,20 @@ impl CarefulResume {
         is_taken
     }
 
+    /// Takes saved parameters for the decision alone, which ends reconnaissance
+    /// by [`Trigger::DryRun`] instead of a jump. False after reconnaissance.
+    pub(crate) fn offer_dry_run(
+        &mut self, saved: PathState, jump_before: Instant, wall_now: SystemTime,
+        now: Instant,
+    ) -> bool {
+        let State::Reconnaissance(phase) = &mut self.state else {
+            return false;
+        };
+        phase.offer_dry_run(saved, jump_before, wall_now, now);
+
+        true
+    }
+
     /// Whether a jump may still follow, with saved parameters that are there.
     pub(crate) fn may_jump(&self) -> bool {
         match &self.state {

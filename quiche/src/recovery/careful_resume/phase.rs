@@ -99,6 +99,10 @@ pub enum Trigger {
     /// times (RFC 9959, 3.3; implementation-defined). In Safe Retreat and in
     /// Normal the phase stays the same.
     NotPaced,
+
+    /// The connection would have jumped, but had its saved parameters for a
+    /// dry run (implementation-defined).
+    DryRun,
 }
 
 impl Trigger {
@@ -127,6 +131,7 @@ impl Trigger {
             Trigger::PersistentCongestion => "persistent_congestion",
             Trigger::SlowStartExit => "slow_start_exit",
             Trigger::NotPaced => "not_paced",
+            Trigger::DryRun => "dry_run",
         }
     }
 }

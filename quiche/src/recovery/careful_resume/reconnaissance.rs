@@ -24,9 +24,33 @@ pub(super) struct Saved {
     pub(super) expires: Instant,
 }
 
+impl Saved {
+    fn new(
+        state: PathState, jump_before: Instant, wall_now: SystemTime,
+        now: Instant,
+    ) -> Self {
+        let left = state.expires.duration_since(wall_now).unwrap_or_default();
+        let expires = if state.is_expired(wall_now) {
+            now
+        } else {
+            now.checked_add(left).unwrap_or(jump_before)
+        };
+
+        Saved {
+            state,
+            jump_before,
+            expires,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Reconnaissance {
     saved: Option<Saved>,
+
+    /// The saved parameters are for the decision alone.
+    is_dry_run: bool,
+
     pub(super) current_rtt: CurrentRtt,
 
     /// The packet that filled the initial window.
@@ -43,7 +67,8 @@ pub(super) struct Reconnaissance {
 
 impl Reconnaissance {
     pub(super) fn saved(&self) -> Option<PathState> {
-        self.saved.map(|saved| saved.state)
+        let saved = self.saved.filter(|_| !self.is_dry_run);
+        saved.map(|saved| saved.state)
     }
 
     /// Takes saved parameters. Returns false if it has some already.
@@ -51,24 +76,26 @@ impl Reconnaissance {
         &mut self, state: PathState, jump_before: Instant, wall_now: SystemTime,
         now: Instant,
     ) -> bool {
-        if self.saved.is_some() {
+        if self.saved().is_some() {
             return false;
         }
 
-        let left = state.expires.duration_since(wall_now).unwrap_or_default();
-        let expires = if state.is_expired(wall_now) {
-            now
-        } else {
-            now.checked_add(left).unwrap_or(jump_before)
-        };
-
-        self.saved = Some(Saved {
-            state,
-            jump_before,
-            expires,
-        });
+        self.saved = Some(Saved::new(state, jump_before, wall_now, now));
+        self.is_dry_run = false;
 
         true
+    }
+
+    /// Takes saved parameters for the decision alone, unless it has some to jump
+    /// with.
+    pub(super) fn offer_dry_run(
+        &mut self, state: PathState, jump_before: Instant, wall_now: SystemTime,
+        now: Instant,
+    ) {
+        if self.saved().is_none() {
+            self.saved = Some(Saved::new(state, jump_before, wall_now, now));
+            self.is_dry_run = true;
+        }
     }
 
     /// Whether the peer should not delay the ACK of the next packet, which may
@@ -156,6 +183,7 @@ impl Reconnaissance {
             jump_decision::jump_cwnd(config, &saved, min_rtt, c.cwnd, c.now);
 
         Some(match jump {
+            Ok(_) if self.is_dry_run => self.leave(Trigger::DryRun),
             Ok(jump_cwnd) => self.jump(saved.state, jump_cwnd, c),
             Err(trigger) => self.leave(trigger),
         })

@@ -105,19 +105,32 @@ impl Sender {
     }
 
     pub(super) fn careful_resume_from(&mut self, saved: usize) -> bool {
+        let (state, jump_before) = self.saved(saved);
+
+        self.recovery
+            .careful_resume_from(state, jump_before, self.now)
+    }
+
+    pub(super) fn careful_resume_dry_run(&mut self, saved: usize) -> bool {
+        let (state, jump_before) = self.saved(saved);
+        let resume = self.recovery.careful_resume_mut().unwrap();
+
+        resume.offer_dry_run(state, jump_before, clock::wall_now(), self.now)
+    }
+
+    /// Returns a saved capacity of so many packets, and until when it is good.
+    fn saved(&self, packets: usize) -> (PathState, Instant) {
         let observed = clock::wall_now();
         let state = PathState {
-            saved_cwnd: (saved * MDS) as u64,
+            saved_cwnd: (packets * MDS) as u64,
             saved_rtt: RTT,
             observed,
             expires: observed + Duration::from_secs(3600),
             limited: false,
             validated: false,
         };
-        let jump_before = self.now + Duration::from_secs(10);
 
-        self.recovery
-            .careful_resume_from(state, jump_before, self.now)
+        (state, self.now + Duration::from_secs(10))
     }
 
     pub(crate) fn send(&mut self, packets: usize) {

@@ -673,6 +673,47 @@ fn without_saved_parameters_no_jump_follows(
     assert!(!sender.careful_resume_from(400));
 }
 
+/// A dry run decides as a jump does, and is slow start in all else.
+#[rstest]
+fn dry_run_ends_where_the_jump_would_begin(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+) {
+    let mut jumping = Sender::resumed(cc, 300);
+    jumping.reconnoitre();
+    assert_eq!(jumping.phase(), Unvalidated);
+
+    let mut plain = Sender::new(cc);
+    plain.reconnoitre();
+
+    for (saved, expected) in [(300, DryRun), (3, JumpNotLarger)] {
+        let mut sender = Sender::new(cc);
+        assert!(sender.careful_resume_dry_run(saved));
+        sender.reconnoitre();
+        assert_eq!(sender.triggers(), [(Normal, Some(expected))]);
+        assert_eq!(sender.window(), plain.window());
+        assert!(!sender.careful_resume_dry_run(saved), "it is over");
+    }
+}
+
+#[rstest]
+fn parameters_for_a_jump_replace_those_of_a_dry_run(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values(false, true)] dry_run_is_first: bool,
+) {
+    let mut sender = Sender::new(cc);
+
+    if dry_run_is_first {
+        assert!(sender.careful_resume_dry_run(200));
+    }
+    assert!(sender.careful_resume_from(300));
+    if !dry_run_is_first {
+        assert!(sender.careful_resume_dry_run(200));
+    }
+
+    sender.reconnoitre();
+    assert_eq!((sender.phase(), sender.window()), (Unvalidated, 150));
+}
+
 /// The release times of a jump since its begin, from a sender that is late at
 /// each of them, by up to `late`.
 fn jump_times(sender: &mut Sender, late: Duration) -> Vec<Duration> {

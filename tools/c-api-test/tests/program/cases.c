@@ -147,6 +147,7 @@ void connection_is_enabled_alone(struct environment *env) {
     CHECK(quiche_conn_set_careful_resume(conn, &limits) == 0);
     CHECK(quiche_conn_careful_resume_phase(conn) ==
           QUICHE_CAREFUL_RESUME_PHASE_RECONNAISSANCE);
+    CHECK(quiche_conn_careful_resume_dry_run(conn, &saved, UINT64_MAX) == 0);
     CHECK(quiche_conn_careful_resume_from(conn, &saved, UINT64_MAX) == 0);
     quiche_conn_free(conn);
     quiche_config_free(config);
@@ -240,6 +241,8 @@ void disabled_careful_resume_has_no_effect(struct environment *env) {
     struct download plain = download_of(2 * BDP, NULL);
 
     CHECK(quiche_conn_careful_resume_from(conn, &state, UINT64_MAX) ==
+          QUICHE_ERR_INVALID_STATE);
+    CHECK(quiche_conn_careful_resume_dry_run(conn, &state, UINT64_MAX) ==
           QUICHE_ERR_INVALID_STATE);
     CHECK(quiche_conn_careful_resume_phase(conn) == QUICHE_CAREFUL_RESUME_PHASE_NORMAL);
     CHECK(!quiche_conn_careful_resume_event_next(conn, &event));
