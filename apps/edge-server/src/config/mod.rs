@@ -61,13 +61,14 @@ const NEEDS: [(&str, &str); 4] =
     [("cert", "key"), ("key", "cert"), ("qlog-rate", "qlog-dir"), ("qlog-subnet", "qlog-dir")];
 
 /// Options of which a reload applies a change; most of them to new connections only.
-pub const RELOADED: [&str; 25] = [
+pub const RELOADED: [&str; 26] = [
     "root",
     "speedtest",
     "cert",
     "key",
     "cc",
     "slow-start-exit",
+    "resume-share",
     "resume-except",
     "after-jump",
     "max-jump",
@@ -162,6 +163,15 @@ pub struct Cli {
     /// With off and --slow-start-exit hystart, congestion control is that of upstream quiche.
     #[arg(long, value_enum, value_name = "on|off", default_value = "on", help_heading = RESUME)]
     pub resume: OnOff,
+
+    /// Share of clients whose connections may jump, from 0 to 1
+    ///
+    /// The others are a control group. Their connections start slowly, save what they observe, and
+    /// log whether they could have jumped: `path-store gain` compares both groups. A client keeps
+    /// its group as long as --secrets stay the same.
+    #[arg(long, value_name = "SHARE", default_value = "1", value_parser = parse_rate,
+        help_heading = RESUME)]
+    pub resume_share: f64,
 
     /// Client subnet without Careful Resume; may be repeated
     ///
@@ -389,7 +399,7 @@ fn parse_subnet(text: &str) -> Result<IpNet, String> {
 /// Parses a share from 0 to 1.
 fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate| (0.0..=1.0).contains(rate));
-    rate.ok_or_else(|| "a share is from 0 to 1, such as 0.01".to_owned())
+    rate.ok_or_else(|| "a share is from 0 to 1, such as 0.9".to_owned())
 }
 
 /// Refuses the removed option `--resume-ceiling` and names its replacement.
@@ -506,7 +516,7 @@ mod tests {
     #[test]
     fn all_options_are_parsed() {
         let line = "edge-server --listen [::]:4433 --workers 3 --root www --store paths.db --cert c --key k \
-                    --cc reno --pmtud off --resume off --resume-except 10.1.0.0/16 \
+                    --cc reno --pmtud off --resume off --resume-share 0.9 --resume-except 10.1.0.0/16 \
                     --after-jump ceiling --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
                     --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
@@ -525,6 +535,7 @@ mod tests {
         assert_eq!((cli.cert, cli.key), (Some("c".into()), Some("k".into())));
         assert_eq!(cli.cc, CongestionController::Reno);
         assert_eq!((cli.pmtud, cli.resume), (OnOff::Off, OnOff::Off));
+        assert_eq!(cli.resume_share, 0.9);
         assert_eq!(cli.resume_except, ["10.1.0.0/16".parse::<IpNet>().unwrap()]);
         assert_eq!(cli.after_jump, AfterJump::Ceiling);
         assert_eq!(cli.slow_start_exit.name(), "search-3");
@@ -565,7 +576,7 @@ mod tests {
     fn file_sets_options_and_command_line_wins() {
         let dir = tempfile::tempdir().unwrap();
         let line = "--listen [::]:4433 --workers 3 --root www --store paths.db --store-entries 5 \
-                    --cert c --key k --cc reno --pmtud off --resume off \
+                    --cert c --key k --cc reno --pmtud off --resume off --resume-share 0.9 \
                     --resume-except 10.1.0.0/16 --after-jump ceiling \
                     --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
@@ -612,6 +623,7 @@ mod tests {
             ("[server]\n\nfrobnicate = 1", "edge.toml: line 3: [server] has no 'frobnicate'"),
             ("[server]\nconfig = 'x'", "line 2: [server] has no 'config'"),
             ("[server]\nhelp = true", "line 2: [server] has no 'help'"),
+            ("[server]\nresume-share = 1.5", "line 2: invalid value '1.5' for '--resume-share"),
             ("[server]\nretry-above = -1", "line 2: invalid value '-1' for '--retry-above"),
             ("[server]\nworkers = true", "line 2: invalid value 'on' for '--workers"),
             ("[server]\nroot = ['a', 'b']", "line 2: the argument '--root"),
@@ -647,6 +659,7 @@ mod tests {
         let config = parse_words(line).unwrap();
         let cli = config.flags;
         assert!(cli.resumes());
+        assert_eq!(cli.resume_share, 1.0);
         assert_eq!(cli.after_jump, AfterJump::Soft);
         assert_eq!(cli.slow_start_exit, SlowStartExit::Queue);
         assert_eq!(cli.cc, CongestionController::Cubic);
@@ -673,6 +686,11 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --frobnicate", "'--frobnicate'"),
             ("edge-server --listen 127.0.0.1:0 --root . --cc bbr2", "'bbr2'"),
             ("edge-server --listen 127.0.0.1:0 --root . --resume maybe", "'maybe'"),
+            (
+                "edge-server --listen 127.0.0.1:0 --root . --resume-share 90",
+                "'90' for '--resume-share <SHARE>': a share is from 0 to 1, such as 0.9",
+            ),
+            ("edge-server --listen 127.0.0.1:0 --root . --resume-share nan", "'nan'"),
             ("edge-server --listen 127.0.0.1:0 --root . --resume-except 10", "192.0.2.0/24"),
             ("edge-server --listen 127.0.0.1:0 --root . --after-jump 1", "'1'"),
             (

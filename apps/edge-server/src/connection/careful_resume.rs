@@ -1,13 +1,16 @@
 //! Careful Resume of one connection: takes saved path state from the store to the
 //! transport, and observed path state from the transport to the store.
 
+use std::time::Duration;
 use std::time::Instant;
 
+use ab_test::Arm;
 use log::debug;
 use path_store::claim_lifecycle::Action;
 use path_store::claim_lifecycle::ResumeOutcome;
 use quiche::careful_resume::Phase;
 use quiche::clock;
+use quiche::path_state::lease;
 use quiche::path_state::PathState;
 use quiche::ActivePath;
 
@@ -31,7 +34,9 @@ impl Connection {
         while let Some(event) = self.quic.careful_resume_event_next() {
             metrics.resume.on_event(&event, &self.snapshot());
             if let Some(summary) = &mut self.resume_summary {
-                summary.on_event(&event);
+                let before = *summary;
+                summary.on_event(&event, clock::wall_now());
+                metrics.arms.on_change(&before, summary);
             }
             let outcome = match event.new {
                 Phase::Unvalidated => {
@@ -56,7 +61,7 @@ impl Connection {
             }
         }
         if self.stats_delta.is_due(now) {
-            self.stats_delta.report(&self.quic.stats(), &metrics.traffic, now);
+            self.report_traffic(metrics, now);
         }
         self.follow_transport(store, now);
         if !self.lifecycle.is_active() {
@@ -79,6 +84,14 @@ impl Connection {
         let observed = self.observed();
         let record = self.claim_lifecycle.on_observation(observed, now);
         self.perform(record, store);
+    }
+
+    /// Counts what was sent and received since the last call.
+    pub(super) fn report_traffic(&mut self, metrics: &WorkerMetrics, now: Instant) {
+        let sent = self.stats_delta.report(&self.quic.stats(), &metrics.traffic, now);
+        if let Some(arm) = self.resume_summary.and_then(|summary| summary.compared_arm()) {
+            metrics.arms.count_bytes(arm, sent);
+        }
     }
 
     fn snapshot(&self) -> ConnectionSnapshot {
@@ -108,13 +121,27 @@ impl Connection {
         }
     }
 
+    /// Makes the transport tell whether it could jump with the parameters that were read. Both arms
+    /// do so, at the same moment and without regard to claims, so that a connection is compared or
+    /// not whatever its arm.
+    fn start_dry_run(&mut self, rtt: Duration) {
+        let Some(saved) = self.found else { return };
+        let jump_before = clock::now() + lease(saved.saved_rtt, rtt) / 2;
+        // Fails once Careful Resume is over, when nothing is left to decide.
+        let _ = self.quic.careful_resume_dry_run(saved, jump_before);
+    }
+
     pub(super) fn perform(&mut self, action: Option<Action>, store: &StoreClient) {
         match action {
             None => (),
             Some(Action::Claim) => {
-                let rtt = self.quic.active_path().map(|path| path.rtt);
-                let queued = store.claim(self.handle, &self.endpoint, rtt.unwrap_or_default());
-                if !queued {
+                let rtt = self.quic.active_path().map(|path| path.rtt).unwrap_or_default();
+                let arm = self.resume_summary.and_then(|summary| summary.arm);
+                if arm.is_some() {
+                    self.start_dry_run(rtt);
+                }
+                let may_claim = arm != Some(Arm::Control);
+                if !may_claim || !store.claim(self.handle, &self.endpoint, rtt) {
                     self.on_claim(None, store);
                 }
             }

@@ -76,6 +76,9 @@ pub struct Connection {
     endpoint: RemoteEndpoint,
     claim_lifecycle: ClaimLifecycle,
 
+    /// Saved parameters that the store's read returned.
+    found: Option<PathState>,
+
     /// Absent where Careful Resume is off.
     resume_summary: Option<ResumeSummary>,
 
@@ -141,6 +144,7 @@ impl Connection {
             http: None,
             endpoint,
             claim_lifecycle,
+            found: None,
             resume_summary,
             lifecycle: Lifecycle::new(),
             lifetime,
@@ -258,6 +262,7 @@ impl Connection {
         if let Some(saved) = found {
             self.quic.raise_initial_rtt(saved.saved_rtt);
         }
+        self.found = found;
         self.claim_lifecycle.on_read(found);
     }
 
@@ -361,7 +366,7 @@ impl Connection {
 
     /// Reports what was under way on a connection that the worker drops.
     pub fn on_removed(&mut self, log: Option<&AccessLog>, metrics: &WorkerMetrics, now: Instant) {
-        self.stats_delta.report(&self.quic.stats(), &metrics.traffic, now);
+        self.report_traffic(metrics, now);
         if self.resume_summary.is_some_and(|summary| summary.has_unused_parameters()) {
             metrics.resume.on_unused();
         }
@@ -487,6 +492,9 @@ impl Connection {
         let Some(http) = &mut self.http else { return };
         for request in http.take_finished() {
             metrics.responses.count(&request);
+            if let Some(summary) = &self.resume_summary {
+                metrics.arms.on_response(&request, summary);
+            }
             let Some(log) = log else { continue };
             let active = self.quic.active_path();
             let Some(client) = active.map(|path| path.peer_addr) else { continue };

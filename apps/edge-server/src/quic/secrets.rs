@@ -30,6 +30,11 @@ const STATELESS_RESET: &[u8] = b"stateless reset";
 const TICKET_NAME: &[u8] = b"ticket name";
 const TICKET_CIPHER: &[u8] = b"ticket cipher";
 const TICKET_MAC: &[u8] = b"ticket mac";
+const ARM: &[u8] = b"resume arm";
+
+/// Key of the arms without a file of secrets. A client's arm has to outlive the process, which a
+/// random secret does not, and is no secret itself.
+const ARM_KEY: &[u8] = b"quiche-resume edge-server resume arm 1";
 
 /// Length of the salt of a token, in bytes.
 pub const TOKEN_SALT_BYTES: usize = 16;
@@ -42,6 +47,7 @@ pub type SharedSecrets = KeyFile<Secrets>;
 pub struct Secrets {
     first: Secret,
     others: Vec<Secret>,
+    arm: hmac::Key,
 }
 
 /// Keys derived from one secret.
@@ -84,7 +90,9 @@ impl FromStr for Secrets {
             return Err("holds no secret; write one of 64 hexadecimal digits".to_owned());
         }
         let first = secrets.remove(0);
-        Ok(Self { first, others: secrets })
+        let arm: [u8; 32] = expand(&first.root, ARM);
+        let arm = hmac::Key::new(hmac::HMAC_SHA256, &arm);
+        Ok(Self { first, others: secrets, arm })
     }
 }
 
@@ -113,12 +121,18 @@ impl Secrets {
     pub fn random() -> Result<Self, Unspecified> {
         let mut key = [0; KEY_BYTES];
         SystemRandom::new().fill(&mut key)?;
-        Ok(Self { first: Secret::new(&key), others: Vec::new() })
+        let arm = hmac::Key::new(hmac::HMAC_SHA256, ARM_KEY);
+        Ok(Self { first: Secret::new(&key), others: Vec::new(), arm })
     }
 
     /// Returns the secret that seals.
     pub fn current(&self) -> &Secret {
         &self.first
+    }
+
+    /// Returns the key from which clients' arms are drawn (`--resume-share`).
+    pub fn arm_key(&self) -> &hmac::Key {
+        &self.arm
     }
 
     /// Returns the secret of this name.

@@ -1,5 +1,6 @@
-//! Saved path state (RFC 9959, 2.2): key, store client, summary, report.
+//! Saved path state (RFC 9959, 2.2): key, store client, summary, report, arm.
 
+pub mod arm;
 pub mod path_key;
 pub mod report;
 pub mod store;

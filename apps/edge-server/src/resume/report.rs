@@ -171,7 +171,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn summary() -> ResumeSummary {
-        ResumeSummary::new(8 << 20)
+        ResumeSummary::new(8 << 20, None)
     }
 
     fn validated() -> ResumeSummary {

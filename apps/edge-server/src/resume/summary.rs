@@ -1,5 +1,8 @@
 //! Summary of Careful Resume on one connection, for logs and metrics.
 
+use std::time::SystemTime;
+
+use ab_test::Arm;
 use quiche::careful_resume::CarefulResumeEvent;
 use quiche::careful_resume::Phase;
 use quiche::careful_resume::Trigger;
@@ -32,11 +35,17 @@ pub struct ResumeSummary {
 
     /// Largest window that the connection may jump to, in bytes.
     pub max_jump: u32,
+
+    /// Arm of the client, if there is a control group.
+    pub arm: Option<Arm>,
+
+    /// When the connection jumped, or would have if it had been allowed to.
+    pub could_jump_at: Option<SystemTime>,
 }
 
 impl ResumeSummary {
     /// Returns the summary of a new connection.
-    pub fn new(max_jump: u32) -> Self {
+    pub fn new(max_jump: u32, arm: Option<Arm>) -> Self {
         Self {
             phase: Phase::Reconnaissance,
             saved: None,
@@ -46,6 +55,8 @@ impl ResumeSummary {
             validated_bytes: None,
             retreated: false,
             max_jump,
+            arm,
+            could_jump_at: None,
         }
     }
 
@@ -54,12 +65,25 @@ impl ResumeSummary {
         self.saved.is_some() && self.phase == Phase::Reconnaissance
     }
 
+    /// Returns the arm, if the connection belongs to the comparison: it has jumped, or could have.
+    pub fn compared_arm(&self) -> Option<Arm> {
+        self.arm.filter(|_| self.could_jump_at.is_some())
+    }
+
+    /// Returns whether the connection jumped, or could have, after a request that began then.
+    pub fn could_jump_since(&self, request: SystemTime) -> bool {
+        self.could_jump_at.is_some_and(|at| at >= request)
+    }
+
     /// Handles a change of phase.
-    pub fn on_event(&mut self, event: &CarefulResumeEvent) {
+    pub fn on_event(&mut self, event: &CarefulResumeEvent, wall_now: SystemTime) {
         (self.phase, self.trigger) = (event.new, event.trigger);
         self.saved = event.restored.or(self.saved);
         if event.trigger == Some(Trigger::LastUnvalidatedPacketAcknowledged) {
             self.validated_bytes = Some(event.pipe_size);
+        }
+        if event.new == Phase::Unvalidated || event.trigger == Some(Trigger::DryRun) {
+            self.could_jump_at = Some(wall_now);
         }
         match event.new {
             Phase::Unvalidated => self.jump_bytes = Some(event.congestion_window),

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use ab_test::Arm;
 use log::debug;
 use log::warn;
 use quiche::clock;
@@ -102,14 +103,18 @@ impl Worker {
         };
         debug!("{}: connection from {}", quic.trace_id(), info.from);
         self.metrics.count_connection();
-        self.start_qlog(&mut quic, id, info.from.ip());
+        let resumes = self.resumes && !self.resume_except.contains(info.from.ip());
+        let arm = self.arms.draw(info.from.ip()).filter(|_| resumes);
+        if let Some(arm) = arm {
+            self.metrics.arms.count_connection(arm);
+        }
+        self.start_qlog(&mut quic, id, info.from.ip(), arm);
 
         let endpoint = self.path_key.remote_endpoint(info.to.ip(), info.from);
         let entry = self.connections.vacant_entry();
         let slot = entry.key();
         let handle = ConnectionHandle::new(slot, self.serial_next);
         self.serial_next += 1;
-        let resumes = self.resumes && !self.resume_except.contains(info.from.ip());
         if resumes {
             self.store.read(handle, &endpoint);
         }
@@ -118,21 +123,24 @@ impl Worker {
         ids.iter().for_each(|id| self.cid_table.insert(*id, slot));
         let now = clock::now();
         let lifetime = Lifetime::new(permit, handshake, &self.limits, now);
-        let resume_summary = resumes.then(|| ResumeSummary::new(self.limits.max_jump));
+        let resume_summary = resumes.then(|| ResumeSummary::new(self.limits.max_jump, arm));
         entry.insert(
             Connection::new(handle, ids, quic, endpoint, resume_summary, lifetime, now).into(),
         );
         Some(slot)
     }
 
-    fn start_qlog(&self, quic: &mut Quic, id: Cid, client: IpAddr) {
+    fn start_qlog(&self, quic: &mut Quic, id: Cid, client: IpAddr, arm: Option<Arm>) {
         let qlogs = self.qlogs.as_ref().filter(|_| self.qlog_sample.selects(&id, client));
         let log = qlogs.and_then(|logs| logs.create(&id.to_string()));
         if let Some(log) = log {
             quic.set_qlog_with_level(
                 Box::new(log),
                 "edge-server".to_owned(),
-                format!("connection {id}"),
+                arm.map_or_else(
+                    || format!("connection {id}"),
+                    |arm| format!("connection {id}, arm {}", arm.name()),
+                ),
                 QlogLevel::Extra,
             );
         }

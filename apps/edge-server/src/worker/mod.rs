@@ -54,6 +54,7 @@ use crate::quic::header;
 use crate::quic::stateless_reset::StatelessResets;
 use crate::quic::token::Tokens;
 use crate::quic::Transport;
+use crate::resume::arm::ArmDraw;
 use crate::resume::path_key::PathKey;
 use crate::resume::store::StoreClient;
 use crate::telemetry::access_log::AccessLog;
@@ -93,6 +94,7 @@ pub struct Worker {
     resumes: bool,
     qlogs: Option<QlogDir>,
     qlog_sample: QlogSample,
+    arms: ArmDraw,
     resume_except: Subnets,
 
     /// Boxed, because a slab that grows moves its entries.
@@ -151,7 +153,7 @@ impl Worker {
         worker_config: WorkerConfig,
         services: WorkerServices,
     ) -> Self {
-        let WorkerConfig { virtual_hosts, transport, qlog_sample, limits, resume_except } =
+        let WorkerConfig { virtual_hosts, transport, qlog_sample, limits, arms, resume_except } =
             worker_config;
         let WorkerServices { read_pool, store, metrics, access_log, limiter } = services;
         let secrets = transport.secrets.clone();
@@ -172,6 +174,7 @@ impl Worker {
             resumes: cli.resumes(),
             qlogs: cli.qlog_dir.clone().map(QlogDir::new),
             qlog_sample,
+            arms,
             resume_except,
             connections: Slab::new(),
             cid_table: CidTable::default(),
@@ -316,6 +319,7 @@ impl Worker {
         self.transport = worker_config.transport;
         self.qlog_sample = worker_config.qlog_sample;
         self.limits = worker_config.limits;
+        self.arms = worker_config.arms;
         self.resume_except = worker_config.resume_except;
     }
 

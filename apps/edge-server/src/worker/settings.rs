@@ -7,6 +7,7 @@ use crate::content::hosts::VirtualHosts;
 use crate::quic::certificate::Certificates;
 use crate::quic::secrets::SharedSecrets;
 use crate::quic::Transport;
+use crate::resume::arm::ArmDraw;
 use crate::telemetry::qlog::sampling::QlogSample;
 
 /// Configuration of one worker, from its start or a reload to the next.
@@ -15,6 +16,9 @@ pub struct WorkerConfig {
     pub transport: Transport,
     pub qlog_sample: QlogSample,
     pub limits: Limits,
+
+    /// Draw of the control group.
+    pub arms: ArmDraw,
 
     /// Clients for which Careful Resume is off.
     pub resume_except: Subnets,
@@ -38,6 +42,7 @@ impl WorkerConfig {
             transport,
             qlog_sample: QlogSample::new(cli),
             limits: cli.limits.clone(),
+            arms: ArmDraw::new(secrets.clone(), cli.resume_share),
             resume_except: Subnets::new(&cli.resume_except),
         })
     }

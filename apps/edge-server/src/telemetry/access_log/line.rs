@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::time::UNIX_EPOCH;
 
+use ab_test::Arm;
 use serde::Serialize;
 
 use crate::config::AccessLogFormat;
@@ -48,6 +49,8 @@ struct JsonResume {
     trigger: Option<&'static str>,
     jump_bytes: Option<usize>,
     retreat: bool,
+    arm: Option<&'static str>,
+    could_jump: bool,
 }
 
 impl LogLine {
@@ -68,6 +71,8 @@ impl LogLine {
             trigger: report.trigger.map(|trigger| trigger.name()),
             jump_bytes: report.jump_bytes,
             retreat: report.retreated,
+            arm: report.arm.map(Arm::name),
+            could_jump: report.could_jump_since(*started),
         });
         let json = JsonLine {
             time: humantime::format_rfc3339_millis((*started).max(UNIX_EPOCH)).to_string(),
@@ -89,9 +94,10 @@ impl LogLine {
         in_ascii(&serde_json::to_string(&json).unwrap_or_default())
     }
 
-    /// Returns the combined format, followed by the host and the duration in seconds.
+    /// Returns the combined format, followed by the host, the duration in seconds, the arm, whether
+    /// the connection could jump, and whether the response is complete.
     fn common(&self) -> String {
-        let FinishedRequest { summary, started, duration, status, bytes, .. } = &self.request;
+        let FinishedRequest { summary, started, duration, status, bytes, complete } = &self.request;
         // Sun, 06 Nov 1994 08:49:37 GMT
         let date = httpdate::fmt_http_date((*started).max(UNIX_EPOCH));
         let (day, month, year, time) = (&date[5..7], &date[8..11], &date[12..16], &date[17..25]);
@@ -107,6 +113,11 @@ impl LogLine {
         text.push_str("\" \"");
         append_escaped(&summary.host, &mut text);
         let _ = write!(text, "\" {:.3}", duration.as_secs_f64());
+        let arm = self.resume.and_then(|report| report.arm).map_or("-", Arm::name);
+        let could_jump = self.resume.is_some_and(|report| report.could_jump_since(*started));
+        let could_jump = if could_jump { "could-jump" } else { "-" };
+        let complete = if *complete { "complete" } else { "incomplete" };
+        let _ = write!(text, " {arm} {could_jump} {complete}");
         text
     }
 }
@@ -170,6 +181,8 @@ mod tests {
             validated_bytes: None,
             retreated: true,
             max_jump: 8 << 20,
+            arm: Some(Arm::Resume),
+            could_jump_at: Some(UNIX_EPOCH + Duration::from_millis(784_111_777_300)),
         };
         LogLine {
             client: "[::ffff:192.0.2.7]:4433".parse().unwrap(),
@@ -197,7 +210,7 @@ mod tests {
             "user_agent": "x/1 \"y\"", "referer": null,
             "resume": {
                 "phase": "normal", "trigger": "exit_recovery", "jump_bytes": 123_456,
-                "retreat": true,
+                "retreat": true, "arm": "resume", "could_jump": true,
             },
         });
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), expected);
@@ -218,9 +231,25 @@ mod tests {
     fn common_line_escapes_client_input() {
         let expected = concat!(
             r#"192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] "GET /\xc3\xa9\"\\\x0a HTTP/3" 206 2326 "#,
-            r#""-" "x/1 \"y\"" "a.example" 1.235"#,
+            r#""-" "x/1 \"y\"" "a.example" 1.235 resume could-jump complete"#,
             "\n"
         );
         assert_eq!(line().write(AccessLogFormat::Common), expected);
+
+        let mut other = line();
+        (other.resume, other.request.complete) = (None, false);
+        let text = other.write(AccessLogFormat::Common);
+        assert!(text.ends_with(" 1.235 - - incomplete\n"), "{text}");
+    }
+
+    // A response is compared if it was under way when the arms parted.
+    #[test]
+    fn request_after_the_jump_could_not_jump() {
+        let mut line = line();
+        line.request.started += Duration::from_millis(51);
+        let text = line.write(AccessLogFormat::Json);
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(read["resume"]["could_jump"], false);
+        assert!(line.write(AccessLogFormat::Common).ends_with(" resume - complete\n"));
     }
 }

@@ -1,5 +1,6 @@
 //! Metrics of the server, in the OpenMetrics format.
 
+mod arms;
 mod drops;
 mod labels;
 mod responses;
@@ -19,6 +20,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+pub use self::arms::ArmMetrics;
 pub use self::drops::DropMetrics;
 use self::labels::WorkerLabels;
 pub use self::responses::ResponseCounters;
@@ -61,6 +63,7 @@ struct SharedMetrics {
     traffic: TrafficMetrics,
     responses: ResponseMetrics,
     resume: ResumeMetrics,
+    arms: ArmMetrics,
 }
 
 /// Counters of one worker. Those with [`WorkerLabels`] have no other writer.
@@ -78,6 +81,7 @@ pub struct WorkerMetrics {
     pub traffic: TrafficMetrics,
     pub responses: ResponseCounters,
     pub resume: ResumeMetrics,
+    pub arms: ArmMetrics,
 }
 
 impl Metrics {
@@ -125,6 +129,7 @@ impl Metrics {
             traffic: TrafficMetrics::register(&mut registry),
             responses: ResponseMetrics::register(&mut registry),
             resume: ResumeMetrics::register(&mut registry),
+            arms: ArmMetrics::register(&mut registry),
         };
         if let Some(store) = store {
             registry.register_collector(Box::new(StoreCollector(store)));
@@ -146,7 +151,8 @@ impl Metrics {
     /// Returns the counters of one worker.
     pub fn of_worker(&self, worker: u8) -> WorkerMetrics {
         let labels = WorkerLabels { worker };
-        let SharedMetrics { admission, drops, traffic, responses, resume } = self.shared.clone();
+        let SharedMetrics { admission, drops, traffic, responses, resume, arms } =
+            self.shared.clone();
         WorkerMetrics {
             connections: self.connections.get_or_create(&labels).clone(),
             connections_now: self.connections_now.get_or_create(&labels).clone(),
@@ -158,6 +164,7 @@ impl Metrics {
             traffic,
             responses: responses.of_worker(),
             resume,
+            arms,
         }
     }
 

@@ -82,6 +82,9 @@ fn counters_with_known_labels_start_at_zero() {
         "edge_server_resume_jumps_refused_total{reason=\"rtt_not_validated\"} 0",
         "edge_server_resume_jumps_refused_total{reason=\"claim_lapsed\"} 0",
         "edge_server_resume_jumps_refused_total{reason=\"unused\"} 0",
+        "edge_server_arm_could_jump_total{arm=\"control\"} 0",
+        "edge_server_arm_retreats_total{arm=\"resume\"} 0",
+        "edge_server_arm_response_seconds_count{arm=\"resume\",size=\"100MB-\"} 0",
     ] {
         assert!(page.lines().any(|exported| exported == line), "{line}: {page}");
     }

@@ -16,6 +16,10 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Number of counters.
 const COUNTS: usize = 8;
 
+/// Places of bytes sent and lost in [`counts()`].
+const SENT_BYTES: usize = 0;
+const LOST_BYTES: usize = 5;
+
 /// Counters, shared by the workers, in the order of [`counts()`].
 #[derive(Clone, Default)]
 pub struct TrafficMetrics {
@@ -31,6 +35,13 @@ struct Direction {
 pub struct StatsDelta {
     counted: [u64; COUNTS],
     next: Instant,
+}
+
+/// What a connection has sent since its last report, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentBytes {
+    pub sent: u64,
+    pub lost: u64,
 }
 
 /// Returns the counted statistics of a connection, since its start.
@@ -91,13 +102,18 @@ impl StatsDelta {
         self.next <= now
     }
 
-    /// Adds what has changed since the last call to the counters.
-    pub fn report(&mut self, stats: &Stats, metrics: &TrafficMetrics, now: Instant) {
+    /// Adds what has changed since the last call to the counters, and returns it.
+    pub fn report(&mut self, stats: &Stats, metrics: &TrafficMetrics, now: Instant) -> SentBytes {
+        let (sent, lost) = (self.counted[SENT_BYTES], self.counted[LOST_BYTES]);
         self.next = now + INTERVAL;
         let counts = counts(stats);
         let counted = std::mem::replace(&mut self.counted, counts);
         for ((counter, count), counted) in metrics.counters.iter().zip(counts).zip(counted) {
             counter.inc_by(count.saturating_sub(counted));
+        }
+        SentBytes {
+            sent: counts[SENT_BYTES].saturating_sub(sent),
+            lost: counts[LOST_BYTES].saturating_sub(lost),
         }
     }
 }
@@ -121,8 +137,12 @@ mod tests {
         assert!(!one.is_due(start) && one.is_due(start + INTERVAL));
         one.report(&stats(5, 1), &metrics, start + INTERVAL);
         assert!(!one.is_due(start + INTERVAL));
-        one.report(&stats(7, 1), &metrics, start + 2 * INTERVAL);
-        other.report(&stats(100, 2), &metrics, start + INTERVAL);
+        let more = one.report(&stats(7, 1), &metrics, start + 2 * INTERVAL);
+        assert_eq!(more, SentBytes { sent: 0, lost: 0 });
+        let mut lossy = stats(100, 2);
+        lossy.lost_bytes = 7;
+        let first = other.report(&lossy, &metrics, start + INTERVAL);
+        assert_eq!(first, SentBytes { sent: 10, lost: 7 });
 
         let mut page = String::new();
         text::encode(&mut page, &registry).unwrap();

@@ -15,6 +15,7 @@ mod access_log;
 mod agreement;
 mod amplification;
 mod careful_resume;
+mod control_group;
 mod drain;
 mod early_data;
 mod harness_tests;
