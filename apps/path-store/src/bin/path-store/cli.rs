@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::Parser;
 use clap::Subcommand;
+use command_line::Stop;
 use path_store::RedisUrl;
 use path_store::CAPACITY_DEFAULT;
 
@@ -26,18 +27,20 @@ const EXAMPLES: &str = r"Examples:
   path-store --store paths.db export |
     path-store --store redis://cache import
   path-store --store redis://cache watch
+  path-store gain --share 0.9 /var/log/edge/access.log
 
 Exit codes: 0 done, 1 failed, 2 bad usage.";
 
-/// Viewer and editor of the store in which edge-server saves path state
+/// Viewer and editor of the store in which edge-server saves path state; tells what
+/// Careful Resume gains
 ///
-/// Works while servers use the store.
+/// Works while servers use the store. gain reads access logs and needs no store.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
 pub struct Cli {
     /// Store: the path of a file, or redis://HOST, as in edge-server --store
     #[arg(long, value_name = "PATH|URL")]
-    pub store: String,
+    pub store: Option<String>,
 
     /// Maximum number of client subnets, as in edge-server --store-entries; limits put and
     /// import, and stats shows it
@@ -109,8 +112,39 @@ pub struct Put {
     pub lifetime: Duration,
 }
 
+/// Access logs to evaluate.
+#[derive(Clone, Debug, Args)]
+pub struct GainArgs {
+    /// Access logs of edge-server, in either format; - is standard input
+    #[arg(value_name = "LOG", required = true)]
+    pub logs: Vec<PathBuf>,
+
+    /// Share of clients that may jump, as in edge-server --resume-share, to check the arms by
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub share: Option<f64>,
+
+    /// Seed of the confidence intervals: the same logs and seed give the same output
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Draw the gain and its confidence intervals to this file, as SVG
+    #[arg(long, value_name = "F")]
+    pub plot: Option<PathBuf>,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    #[command(flatten)]
+    OfStore(StoreCommand),
+
+    /// Compare times to the last byte of clients that may jump with those of the control
+    /// group, from access logs of edge-server --resume-share
+    Gain(GainArgs),
+}
+
+/// Command on a store.
+#[derive(Debug, Subcommand)]
+pub enum StoreCommand {
     /// Show entries
     List(Filter),
 
@@ -183,12 +217,28 @@ fn interval(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a time, such as 1s; at least 10ms".to_string())
 }
 
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "a share is from 0 to 1, such as 0.9".to_string())
+}
+
 impl Cli {
+    /// Returns the store, which every command but gain needs.
+    ///
+    /// # Errors
+    ///
+    /// It is missing.
+    pub fn store(&self) -> Result<&str, Stop> {
+        let missing = "the store is missing: --store <PATH|URL>; see path-store --help";
+        self.store.as_deref().ok_or_else(|| Stop::Usage(missing.to_string()))
+    }
+
     /// Returns the name of the store for messages: an URL may hold a password.
     pub fn store_name(&self) -> String {
-        match RedisUrl::parse(&self.store) {
+        let store = self.store.as_deref().unwrap_or_default();
+        match RedisUrl::parse(store) {
             Some(Ok(url)) => url.name(),
-            _ => self.store.clone(),
+            _ => store.to_string(),
         }
     }
 }

@@ -2,6 +2,8 @@
 
 mod cli;
 mod failure;
+mod gain;
+mod gain_plot;
 mod import_export;
 mod selector;
 mod show;
@@ -22,6 +24,7 @@ use path_store::Role;
 use crate::cli::Cli;
 use crate::cli::Command;
 use crate::cli::Filter;
+use crate::cli::StoreCommand;
 use crate::failure::is_broken_pipe;
 use crate::failure::Failure;
 use crate::selector::Key;
@@ -35,17 +38,28 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(stop) => return PROGRAM.stop(&stop),
     };
-    let wall_now = quiche::clock::wall_now();
+    let done = match &cli.command {
+        Command::Gain(args) => gain::gain(args, cli.json),
+        Command::OfStore(command) => match cli.store() {
+            Ok(store) => run(&cli, store, command, quiche::clock::wall_now()),
+            Err(stop) => return PROGRAM.stop(&stop),
+        },
+    };
 
-    match run(&cli, wall_now) {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if is_broken_pipe(&failure) => ExitCode::SUCCESS,
         Err(failure) => PROGRAM.fail(failure),
     }
 }
 
-fn run(cli: &Cli, wall_now: SystemTime) -> Result<(), Failure> {
-    let store = path_store::open(&cli.store, Role::Tool, cli.store_entries as usize)?;
+fn run(
+    cli: &Cli,
+    store: &str,
+    command: &StoreCommand,
+    wall_now: SystemTime,
+) -> Result<(), Failure> {
+    let store = path_store::open(store, Role::Tool, cli.store_entries as usize)?;
     let admin = store
         .admin()
         .ok_or("memory: a store in memory is seen by its own process alone; name a file's path")?;
@@ -55,22 +69,22 @@ fn run(cli: &Cli, wall_now: SystemTime) -> Result<(), Failure> {
         None => prefix.clone(),
     };
 
-    match &cli.command {
-        Command::List(filter) => {
+    match command {
+        StoreCommand::List(filter) => {
             let prefix = filter.prefix.as_ref().map(with_pseudonyms);
             let filter = Filter { prefix, ..filter.clone() };
             print_entries(cli, &select(admin, &filter)?, wall_now)
         }
-        Command::Get { prefix } => {
+        StoreCommand::Get { prefix } => {
             print_entries(cli, &select_some(cli, admin, with_pseudonyms(prefix))?, wall_now)
         }
-        Command::Put(put) => import_export::put(cli, admin, put, keys.as_ref(), wall_now),
-        Command::Delete { prefix } => delete(cli, admin, with_pseudonyms(prefix)),
-        Command::Flush => flush(cli, store.as_ref()),
-        Command::Stats => stats(cli, admin, wall_now),
-        Command::Export => import_export::export(admin),
-        Command::Import => import_export::import(cli, admin, io::stdin().lock(), wall_now),
-        Command::Watch { interval } => watch::watch(admin, *interval, cli.json),
+        StoreCommand::Put(put) => import_export::put(cli, admin, put, keys.as_ref(), wall_now),
+        StoreCommand::Delete { prefix } => delete(cli, admin, with_pseudonyms(prefix)),
+        StoreCommand::Flush => flush(cli, store.as_ref()),
+        StoreCommand::Stats => stats(cli, admin, wall_now),
+        StoreCommand::Export => import_export::export(admin),
+        StoreCommand::Import => import_export::import(cli, admin, io::stdin().lock(), wall_now),
+        StoreCommand::Watch { interval } => watch::watch(admin, *interval, cli.json),
     }
 }
 
