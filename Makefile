@@ -162,7 +162,7 @@ fuzz: setup quiche ## Coverage-guided fuzzing of packets, requests, configuratio
 fuzz-sim: build ## Run random scenarios, which must complete and violate no invariant; CASES=10000, at most TIME=1800 seconds
 	target/release/sim fuzz --cases $(or $(CASES),10000) --time $(or $(TIME),1800)
 
-check-long: build test-tokio-quiche conformance-faults sim-faults mutants ## Plant faults and mutants, check each fix alone, fuzz each target for a minute, compare debug with release builds and the fork's datagrams with the release's, and run the benchmarks of emulator, pacing, store, flood and load (hours)
+check-long: build test-tokio-quiche conformance-faults sim-faults mutants ## Plant faults and mutants, check each fix alone, fuzz each target for a minute, compare debug with release builds and the fork's datagrams with the release's, and run the benchmarks of emulator, pacing, store, flood, load and gain (hours)
 	@sh scripts/sim-repeats.sh $(LOCKED)
 	@sh scripts/fuzz.sh
 	@TIP=all COUNT=1500 sh scripts/same-packets.sh
@@ -185,6 +185,9 @@ bench-load: build ## Serve 2,000 concurrent clients for two minutes over a path 
 
 bench-tokio-quiche: build ## Compare second downloads from the server on tokio-quiche with edge-server's, over an emulated GEO path (2 minutes, after 5 minutes of builds)
 	@sh scripts/test-tokio-quiche.sh --bench $(LOCKED)
+
+gain-check: build ## Does the access log of 1,000 emulated clients, half of them a control group, tell the gain that speed-test measures? (20 minutes); ARGS='--clients 100 --lanes 1'
+	cargo bench -p speed-test --bench gain $(LOCKED) -- $(ARGS)
 
 engine-cost: setup quiche ## Count the instructions that Careful Resume costs without saved parameters (valgrind)
 	@sh scripts/engine-cost.sh $(LOCKED)

@@ -1,8 +1,9 @@
 #!/bin/sh
 # make check-long: measurements on the release binaries that depend on this machine's
 # clock: accuracy of the link emulator, pacing of a jump, cost of the store under load,
-# downloads during a flood, and a load of many clients; first downloads of other
-# projects' clients over long paths; the speed-test page in browsers; upstream's workspace with the series; curl with the
+# downloads during a flood, a load of many clients, and the gain that an access log tells;
+# first downloads of other projects' clients over long paths; the speed-test page in
+# browsers; upstream's workspace with the series; curl with the
 # fork's library; and tests that take too long for every day.
 # Arguments go to cargo. Where permitted, real-time scheduling keeps other processes
 # from affecting the measurements.
@@ -19,7 +20,7 @@ measure() { # PACKAGE BENCH: builds as usual, then runs
 locked="$*"
 status=0
 # 200 kills, 1000 damaged files, 10,000 forged clients, 30 s without a reply, 1000
-# sequences of takeovers.
+# sequences of takeovers, a control group of half of 1000 clients.
 cargo build --workspace $locked
 cargo test --workspace $locked --bin edge-server --test crashes --test damage --test process -- --ignored --nocapture || status=1
 measure link accuracy
@@ -27,6 +28,7 @@ measure edge-server jump_pacing
 measure edge-server store_load
 measure edge-server initial_flood
 measure edge-server load
+measure speed-test gain
 sh scripts/workspace-check.sh || status=1
 sh scripts/interop-curl.sh $locked || status=1
 sh scripts/interop-paths.sh || status=1

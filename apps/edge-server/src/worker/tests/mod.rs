@@ -18,6 +18,7 @@ mod careful_resume;
 mod control_group;
 mod drain;
 mod early_data;
+mod gain;
 mod harness_tests;
 mod http;
 mod idle;
