@@ -82,6 +82,7 @@ ifndef FILTER
 	@sh scripts/test-page.sh
 	@sh scripts/same-packets.sh --test
 	@sh scripts/test-path-mtu.sh
+	@sh scripts/test-metrics.sh $(LOCKED)
 endif
 
 test-path-mtu: setup quiche ## Download over paths whose MTU is small, or changes, in network namespaces; ARGS='--pmtud "on off"' compares
@@ -90,6 +91,9 @@ test-path-mtu: setup quiche ## Download over paths whose MTU is small, or change
 
 test-interop: setup quiche ## Run other HTTP/3 clients against edge-server; CLIENT='quinn aioquic' runs only these
 	@sh scripts/test-interop.sh $(LOCKED)
+
+test-metrics: setup quiche ## Check metrics and alert rules with promtool (unpacked from Debian's package); ARGS=--live runs the rules and the dashboard in Prometheus
+	@sh scripts/test-metrics.sh $(ARGS) $(LOCKED)
 
 interop-curl: setup quiche ## Build curl with the fork's libquiche, and run it against edge-server (minutes)
 	@sh scripts/interop-curl.sh $(LOCKED)

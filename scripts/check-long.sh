@@ -2,9 +2,9 @@
 # make check-long: measurements on the release binaries that depend on this machine's
 # clock: accuracy of the link emulator, pacing of a jump, cost of the store under load,
 # downloads during a flood, a load of many clients, and the gain that an access log tells;
-# first downloads of other projects' clients over long paths; the speed-test page in
-# browsers; upstream's workspace with the series; curl with the
-# fork's library; and tests that take too long for every day.
+# first downloads of other projects' clients over long paths; alert rules and dashboard in
+# Prometheus; the speed-test page in browsers; upstream's workspace with the series; curl
+# with the fork's library; and tests that take too long for every day.
 # Arguments go to cargo. Where permitted, real-time scheduling keeps other processes
 # from affecting the measurements.
 set -eu
@@ -29,6 +29,7 @@ measure edge-server store_load
 measure edge-server initial_flood
 measure edge-server load
 measure speed-test gain
+sh scripts/test-metrics.sh --live $locked || status=1
 sh scripts/workspace-check.sh || status=1
 sh scripts/interop-curl.sh $locked || status=1
 sh scripts/interop-paths.sh || status=1

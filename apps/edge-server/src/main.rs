@@ -116,6 +116,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let store = cli.resumes().then(|| store::open(cli)).transpose()?;
     let metrics = Metrics::new(store.as_ref().map(StoreService::monitor));
     let resources = Resources::read(config)?;
+    resources.watch(config, &metrics.configuration);
     let health = Health::default();
     let admin = cli.metrics.map(|at| {
         let (metrics, health) = (metrics.clone(), health.clone());
@@ -141,7 +142,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let workers = Workers::new(config, &resources, &services, sockets)?;
 
     print_notices(config);
-    let reloader = Reloader::new(args, config, resources.secrets);
+    let reloader = Reloader::new(args, config, resources.secrets, metrics.configuration.clone());
     let commands = Arc::new(workers.commands);
     let follow =
         signals.follow(Arc::clone(&commands), reloader, health.clone(), access_log.clone());

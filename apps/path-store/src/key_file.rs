@@ -12,6 +12,8 @@ use std::sync::RwLock;
 use std::time::Duration;
 use std::time::SystemTime;
 
+use quiche::clock;
+
 /// Length of a key, in bytes.
 pub const KEY_BYTES: usize = 32;
 
@@ -28,7 +30,23 @@ pub struct KeyFileError {
 
 /// The keys of a file, as of its last change.
 #[derive(Debug)]
-pub struct KeyFile<T>(Arc<RwLock<Arc<T>>>);
+pub struct KeyFile<T>(Arc<Shared<T>>);
+
+#[derive(Debug)]
+struct Shared<T> {
+    keys: RwLock<Arc<T>>,
+    last_read: RwLock<LastRead>,
+}
+
+/// The last reading of a key file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastRead {
+    /// Whether it succeeded.
+    pub is_successful: bool,
+
+    /// Time of the last one that did.
+    pub last_success: SystemTime,
+}
 
 impl<T> Clone for KeyFile<T> {
     fn clone(&self) -> Self {
@@ -39,12 +57,21 @@ impl<T> Clone for KeyFile<T> {
 impl<T> KeyFile<T> {
     /// Wraps keys of no file, which never change.
     pub fn fixed(keys: T) -> Self {
-        Self(Arc::new(RwLock::new(Arc::new(keys))))
+        let last_read = LastRead { is_successful: true, last_success: clock::wall_now() };
+        Self(Arc::new(Shared {
+            keys: RwLock::new(Arc::new(keys)),
+            last_read: RwLock::new(last_read),
+        }))
     }
 
     /// Returns the current keys.
     pub fn get(&self) -> Arc<T> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.keys.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns how the last reading of the file ended.
+    pub fn last_read(&self) -> LastRead {
+        *self.0.last_read.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -79,9 +106,16 @@ impl<T: FromStr<Err = String> + Send + Sync + 'static> KeyFile<T> {
     }
 
     fn reload(&self, path: &Path) {
+        let mut last_read = self.0.last_read.write().unwrap_or_else(PoisonError::into_inner);
         match read(path) {
-            Ok(keys) => *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys),
-            Err(error) => log::warn!("{error}; keeping the previous keys"),
+            Ok(keys) => {
+                *self.0.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+                *last_read = LastRead { is_successful: true, last_success: clock::wall_now() };
+            }
+            Err(error) => {
+                last_read.is_successful = false;
+                log::warn!("{error}; keeping the previous keys");
+            }
         }
     }
 }
@@ -151,12 +185,17 @@ mod tests {
         let keys = KeyFile::<Keys>::watch(&path).unwrap();
 
         std::fs::write(&path, "rubbish").unwrap();
+        let before = keys.last_read();
         keys.reload(&path);
         assert_eq!(keys.get().0.len(), 1);
+        assert_eq!(keys.last_read(), LastRead { is_successful: false, ..before });
 
         std::fs::write(&path, format!("{KEY}\n{KEY}")).unwrap();
         keys.reload(&path);
         assert_eq!(keys.get().0.len(), 2);
+        let after = keys.last_read();
+        assert!(before.is_successful && after.is_successful);
+        assert!(after.last_success > before.last_success);
     }
 
     #[test]

@@ -59,6 +59,11 @@ impl Lifetime {
         self.handshake.take().map(HandshakeGuard::complete)
     }
 
+    /// Returns whether the handshake has not been completed.
+    pub fn is_handshake_under_way(&self) -> bool {
+        self.handshake.is_some()
+    }
+
     /// Counts the client's address as validated. Returns whether its subnet has room for
     /// the connection.
     pub fn mark_validated(&mut self, limits: &Limits) -> bool {

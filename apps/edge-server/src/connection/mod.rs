@@ -375,6 +375,20 @@ impl Connection {
             http.on_connection_end(is_clean, now);
         }
         self.report_finished_requests(log, metrics);
+        self.report_path(metrics);
+    }
+
+    /// Counts the path of a connection that ends, or its failed handshake.
+    fn report_path(&self, metrics: &WorkerMetrics) {
+        if self.lifetime.is_handshake_under_way() {
+            metrics.handshake_failures.count(self.quic.peer_error(), self.quic.local_error());
+        } else if let Some(path) = self.quic.active_path() {
+            metrics.paths.observe_path(self.has_jumped(), path.min_rtt, path.cwnd);
+        }
+    }
+
+    fn has_jumped(&self) -> bool {
+        self.resume_summary.is_some_and(|summary| summary.jump_bytes.is_some())
     }
 
     /// Enters a state. Leaving the last one that is active records what was observed, and
@@ -489,12 +503,14 @@ impl Connection {
 
     /// Counts the finished requests, and writes them to the log.
     fn report_finished_requests(&mut self, log: Option<&AccessLog>, metrics: &WorkerMetrics) {
+        let jumped = self.has_jumped();
         let Some(http) = &mut self.http else { return };
         for request in http.take_finished() {
             metrics.responses.count(&request);
             if let Some(summary) = &self.resume_summary {
                 metrics.arms.on_response(&request, summary);
             }
+            metrics.paths.observe_response(jumped, &request);
             let Some(log) = log else { continue };
             let active = self.quic.active_path();
             let Some(client) = active.map(|path| path.peer_addr) else { continue };

@@ -31,6 +31,9 @@ pub struct FinishedRequest {
     pub summary: RequestSummary,
     pub started: SystemTime,
     pub duration: Duration,
+
+    /// Time from the request to the response's first byte in the transport, if there was one.
+    pub first_byte: Option<Duration>,
     pub status: u16,
 
     /// Bytes of the response's body that the transport has taken.
@@ -61,6 +64,7 @@ struct Exchange {
 
     /// Absent until there is a response.
     status: Option<u16>,
+    first_byte: Option<Duration>,
     bytes: u64,
 }
 
@@ -74,13 +78,21 @@ impl Exchanges {
     pub fn begin(&mut self, stream: u64, fields: &[h3::Header], started: (Instant, SystemTime)) {
         let summary =
             if self.logged { RequestSummary::read(fields) } else { RequestSummary::default() };
-        self.under_way.insert(stream, Exchange { summary, started, status: None, bytes: 0 });
+        let exchange = Exchange { summary, started, status: None, first_byte: None, bytes: 0 };
+        self.under_way.insert(stream, exchange);
     }
 
     /// Notes the status of the response.
     pub fn on_response(&mut self, stream: u64, status: u16) {
         if let Some(exchange) = self.under_way.get_mut(&stream) {
             exchange.status = Some(status);
+        }
+    }
+
+    /// Notes that the transport has taken the head of the response.
+    pub fn on_head(&mut self, stream: u64, now: Instant) {
+        if let Some(exchange) = self.under_way.get_mut(&stream) {
+            exchange.first_byte = Some(now.saturating_duration_since(exchange.started.0));
         }
     }
 
@@ -160,10 +172,21 @@ impl Exchanges {
 
     fn finish(&mut self, stream: u64, complete: bool, now: Instant) {
         let Some(exchange) = self.under_way.remove(&stream) else { return };
-        let Exchange { summary, started, status: Some(status), bytes } = exchange else { return };
+        let Exchange { summary, started, status: Some(status), first_byte, bytes } = exchange
+        else {
+            return;
+        };
         let (instant, started) = started;
         let duration = now.saturating_duration_since(instant);
-        self.finished.push(FinishedRequest { summary, started, duration, status, bytes, complete });
+        self.finished.push(FinishedRequest {
+            summary,
+            started,
+            duration,
+            first_byte,
+            status,
+            bytes,
+            complete,
+        });
     }
 }
 
@@ -215,6 +238,7 @@ mod tests {
         exchanges.on_abort(0, Some(3), start + SECOND);
         exchanges.on_abort(1, None, start);
         exchanges.on_response(2, 200);
+        exchanges.on_head(2, start + SECOND / 4);
         exchanges.on_written(2, 10);
         exchanges.on_abort(2, None, start);
         assert!(!exchanges.is_empty());
@@ -240,6 +264,8 @@ mod tests {
         let RequestSummary { method, host, user_agent, referer, .. } = finished[0].summary.clone();
         assert_eq!((method.as_str(), host.as_str()), ("GET", "a.example"));
         assert_eq!((user_agent.as_deref(), referer), (Some("x/1"), None));
+        let first_bytes: Vec<_> = finished.iter().map(|request| request.first_byte).collect();
+        assert_eq!(first_bytes, [None, Some(SECOND / 4), None, None]);
         assert_eq!(exchanges.take_finished().count(), 0);
     }
 

@@ -427,8 +427,12 @@ impl Session {
             let turn_bytes_max = turn_bytes_max.min(quota as usize).min(room);
             let Some(response) = self.responses.at(next) else { break };
             let (stream, sent_before) = (response.stream, response.sent_bytes());
+            let had_head = response.has_sent_head();
             let step = response.step(&mut self.h3, quic, turn_bytes_max, context.fetch);
             let sent = response.sent_bytes();
+            if !had_head && response.has_sent_head() {
+                self.exchanges.on_head(stream, clock::now());
+            }
             let taken = sent - sent_before;
             self.send_quota.consume(taken);
             self.written_bytes += taken;

@@ -119,6 +119,11 @@ impl ResponseWriter {
         self.sent
     }
 
+    /// Returns whether the transport has taken the header section.
+    pub fn has_sent_head(&self) -> bool {
+        self.head.is_none()
+    }
+
     /// Returns whether it waits for the disk instead of the client.
     pub fn is_fetching(&self) -> bool {
         self.fetch == Fetch::UnderWay

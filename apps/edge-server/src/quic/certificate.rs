@@ -1,10 +1,15 @@
 //! Certificates, selected by server name (SNI); without one configured, a self-signed one.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
 
 use anyhow::bail;
 use anyhow::Context;
+use boring::asn1::Asn1Time;
 use boring::error::ErrorStack;
 use boring::pkey::PKey;
 use boring::pkey::Private;
@@ -14,6 +19,7 @@ use boring::ssl::SelectCertError;
 use boring::ssl::SslContextBuilder;
 use boring::ssl::SslMethod;
 use boring::ssl::SslRef;
+use boring::x509::X509Ref;
 use boring::x509::X509;
 use log::debug;
 
@@ -29,9 +35,28 @@ struct CertifiedKey {
     key: PKey<Private>,
 }
 
+/// Host name of the default certificate in metrics and lists.
+const ANY_HOST: &str = "*";
+
+/// Certificate in use, for metrics and lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateInfo {
+    /// Names of the host in the configuration; `*` is every other name.
+    pub hosts: Vec<String>,
+
+    /// Names in the certificate.
+    pub names: Vec<String>,
+
+    /// When the first certificate of the chain expires.
+    pub expiry: SystemTime,
+}
+
 /// Certificates of the server, shared by its workers.
 #[derive(Clone)]
 pub struct Certificates {
+    /// In the order of the configuration, the default one first.
+    pub list: Vec<CertificateInfo>,
+
     named: HostMap<Arc<CertifiedKey>>,
 
     /// For names without a certificate of their own, and clients without SNI.
@@ -52,16 +77,27 @@ impl Certificates {
             Some((cert, key)) => CertifiedKey::read(cert, key, ["cert =", "key ="])?,
             None => CertifiedKey::self_signed()?,
         };
+        let mut list = vec![default.info(vec![ANY_HOST.to_owned()])];
         let mut named = HostMap::default();
         for host in config.file.named() {
             let Some((cert, key)) = host.cert.as_deref().zip(host.key.as_deref()) else { continue };
             let certified_key = CertifiedKey::read(cert, key, ["cert =", "key ="]);
             let certified_key = Arc::new(certified_key.with_context(|| host.to_string())?);
+            list.push(certified_key.info(host.names.clone()));
             for name in &host.names {
                 named.insert(name, Arc::clone(&certified_key))?;
             }
         }
-        Ok(Self { named, default: Arc::new(default) })
+        Ok(Self { list, named, default: Arc::new(default) })
+    }
+
+    /// Returns when the certificate of each host expires.
+    pub fn expiries(&self) -> Vec<(String, SystemTime)> {
+        let of = |info: &CertificateInfo| {
+            let expiry = info.expiry;
+            info.hosts.clone().into_iter().map(move |host| (host, expiry))
+        };
+        self.list.iter().flat_map(of).collect()
     }
 
     /// Returns TLS settings with these certificates, for one worker.
@@ -123,6 +159,13 @@ impl CertifiedKey {
         Ok(Self { chain: vec![cert], key })
     }
 
+    /// Describes the certificate, which `hosts` use.
+    fn info(&self, hosts: Vec<String>) -> CertificateInfo {
+        let names = self.chain.first().map(|leaf| names(leaf)).unwrap_or_default();
+        let expiry = self.chain.iter().filter_map(|cert| expiry(cert)).min();
+        CertificateInfo { hosts, names, expiry: expiry.unwrap_or(UNIX_EPOCH) }
+    }
+
     fn configure_context(&self, tls: &mut SslContextBuilder) -> Result<(), ErrorStack> {
         let mut chain = self.chain.iter();
         chain.next().map_or(Ok(()), |leaf| tls.set_certificate(leaf))?;
@@ -136,6 +179,26 @@ impl CertifiedKey {
         chain.try_for_each(|issuer| ssl.add_chain_cert(issuer))?;
         ssl.set_private_key(&self.key)
     }
+}
+
+/// Returns the names in a certificate.
+fn names(certificate: &X509Ref) -> Vec<String> {
+    let names = certificate.subject_alt_names();
+    let names = names.iter().flatten().filter_map(|name| {
+        let address = name.ipaddress().and_then(|bytes| match bytes.len() {
+            4 => <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from),
+            _ => <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from),
+        });
+        name.dnsname().map(str::to_owned).or_else(|| address.map(|address| address.to_string()))
+    });
+    names.collect()
+}
+
+/// Returns when a certificate expires, if that is after 1970.
+fn expiry(certificate: &X509Ref) -> Option<SystemTime> {
+    let since_1970 = Asn1Time::from_unix(0).ok()?.diff(certificate.not_after()).ok()?;
+    let seconds = i64::from(since_1970.days) * 86_400 + i64::from(since_1970.secs);
+    Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).ok()?))
 }
 
 fn read(name: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
@@ -188,6 +251,27 @@ mod tests {
             let error = certified_key.map(drop).unwrap_err();
             assert!(error.to_string().contains(named), "{error}");
         }
+    }
+
+    #[test]
+    fn certificate_info_has_names_and_first_expiry_of_chain() {
+        let certified_key = |names: &[&str], year| {
+            let names: Vec<_> = names.iter().map(|name| name.to_string()).collect();
+            let mut params = rcgen::CertificateParams::new(names).unwrap();
+            params.not_after = rcgen::date_time_ymd(year, 3, 1);
+            let key = rcgen::KeyPair::generate().unwrap();
+            let cert = params.self_signed(&key).unwrap();
+            (cert.pem(), key.serialize_pem())
+        };
+        let (leaf, key) = certified_key(&["a.example", "*.b.example", "192.0.2.1", "::1"], 2040);
+        let (issuer, _) = certified_key(&["issuer"], 2030);
+        let files = files(&format!("{leaf}{issuer}"), &key);
+        let read = CertifiedKey::read(&files.cert, &files.key, ["--cert", "--key"]).unwrap();
+        let info = read.info(vec!["a.example".into()]);
+        assert_eq!(info.hosts, ["a.example"]);
+        assert_eq!(info.names, ["a.example", "*.b.example", "192.0.2.1", "::1"]);
+        let expiry = humantime::format_rfc3339(info.expiry).to_string();
+        assert_eq!(expiry, "2030-03-01T00:00:00Z");
     }
 
     #[test]

@@ -11,12 +11,14 @@ use crate::config::OnOff;
 use crate::content::hosts::VirtualHosts;
 use crate::quic::certificate::Certificates;
 use crate::quic::secrets::SharedSecrets;
+use crate::telemetry::metrics::ConfigurationMetrics;
 use crate::worker::settings::WorkerConfig;
 
 /// Reads the configuration again.
 pub struct Reloader {
     args: Vec<OsString>,
     secrets: SharedSecrets,
+    metrics: ConfigurationMetrics,
 
     /// Options that a reload leaves as they were at the start.
     started: BTreeMap<String, Vec<OsString>>,
@@ -25,8 +27,14 @@ pub struct Reloader {
 
 impl Reloader {
     /// Of a server that was started with `args`, and so with `config`.
-    pub fn new(args: Vec<OsString>, config: &Config, secrets: SharedSecrets) -> Self {
-        Self { args, secrets, started: config.options.clone(), resume: config.flags.resume }
+    pub fn new(
+        args: Vec<OsString>,
+        config: &Config,
+        secrets: SharedSecrets,
+        metrics: ConfigurationMetrics,
+    ) -> Self {
+        let (started, resume) = (config.options.clone(), config.flags.resume);
+        Self { args, secrets, metrics, started, resume }
     }
 
     /// What so many workers are to serve with. Warns of options that have changed and
@@ -36,6 +44,12 @@ impl Reloader {
     ///
     /// One line that names what cannot be used.
     pub fn read(&self, workers: usize) -> anyhow::Result<Vec<WorkerConfig>> {
+        let read = self.read_once(workers);
+        self.metrics.on_reload(read.is_ok());
+        read
+    }
+
+    fn read_once(&self, workers: usize) -> anyhow::Result<Vec<WorkerConfig>> {
         let mut config = config::parse(&self.args).map_err(anyhow::Error::msg)?;
         config.flags.resume = self.resume;
         let virtual_hosts = VirtualHosts::open(&config)?;
@@ -43,6 +57,7 @@ impl Reloader {
         let worker_config =
             |_| WorkerConfig::new(&config.flags, &virtual_hosts, &certificates, &self.secrets);
         let configs = (0..workers).map(worker_config).collect::<anyhow::Result<_>>()?;
+        self.metrics.set_certificates(certificates.expiries());
         config.flags.warn_of_conflicts();
         let changed = self.changed(&config.options);
         if !changed.is_empty() {

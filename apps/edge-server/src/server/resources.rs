@@ -9,6 +9,7 @@ use crate::content::hosts::VirtualHosts;
 use crate::quic::certificate::Certificates;
 use crate::quic::secrets;
 use crate::quic::secrets::SharedSecrets;
+use crate::telemetry::metrics::ConfigurationMetrics;
 use crate::worker::settings::WorkerConfig;
 
 /// What the workers of a server share.
@@ -35,6 +36,18 @@ impl Resources {
         let hash_keys =
             hash_keys.context("cannot use --hash-keys; name a readable file of keys")?;
         Ok(Self { virtual_hosts, certificates, secrets, hash_keys })
+    }
+
+    /// Has metrics follow the files.
+    pub fn watch(&self, config: &Config, metrics: &ConfigurationMetrics) {
+        metrics.set_certificates(self.certificates.expiries());
+        if config.flags.secrets.is_some() {
+            let secrets = self.secrets.clone();
+            metrics.watch_key_file("secrets", move || secrets.last_read());
+        }
+        if let Some(hash_keys) = self.hash_keys.clone() {
+            metrics.watch_key_file("hash-keys", move || hash_keys.last_read());
+        }
     }
 
     /// What one worker serves with.

@@ -27,6 +27,7 @@ use rustix::net::SocketType;
 
 use crate::telemetry::health::Health;
 use crate::telemetry::health::HealthState;
+use crate::telemetry::metrics::exposition::Format;
 use crate::telemetry::metrics::Metrics;
 
 /// Time for a request and its response.
@@ -45,7 +46,6 @@ const BACKLOG: i32 = 128;
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 
 const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 const OK: &str = "200 OK";
 const UNAVAILABLE: &str = "503 Service Unavailable";
@@ -196,7 +196,10 @@ impl AdminServer {
         let (method, path) = request_line(&request).unwrap_or_default();
         let path = Some(path).filter(|_| ["GET", "HEAD"].contains(&method));
         let (status, content_type, body) = match path {
-            Some("/metrics" | "/") => (OK, OPEN_METRICS, self.metrics.page()),
+            Some("/metrics" | "/") => {
+                let format = Format::accepted(field(&request, "accept").unwrap_or_default());
+                (OK, format.content_type(), format.write(self.metrics.page()))
+            }
             Some("/healthz") => self.health(),
             Some("/readyz") => self.readiness(),
             Some(_) => {
@@ -272,6 +275,13 @@ fn request_line(request: &[u8]) -> Option<(&str, &str)> {
     Some((method, target.split('?').next().unwrap_or(target)))
 }
 
+/// Returns the value of a header field of a request.
+fn field<'a>(request: &'a [u8], name: &str) -> Option<&'a str> {
+    let lines = std::str::from_utf8(request).ok()?.split("\r\n").skip(1);
+    let mut fields = lines.filter_map(|line| line.split_once(':'));
+    fields.find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,6 +312,21 @@ mod tests {
         let page = fetch(at, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
         assert!(page.contains("\nedge_server_connections_total{worker=\"0\"} 1\n"), "{page}");
+    }
+
+    #[test]
+    fn metrics_format_is_negotiated() {
+        let at = serve(admin_server());
+        let page =
+            |more: &str| fetch(at, &format!("GET /metrics HTTP/1.1\r\nHost: x\r\n{more}\r\n"));
+        let text = page("");
+        assert!(text.contains("\r\nContent-Type: text/plain; version=0.0.4;"), "{text}");
+        assert!(text.contains("# TYPE edge_server_access_log_dropped_total counter\n"), "{text}");
+        assert!(!text.contains("# EOF"), "{text}");
+        let open = page("Accept: application/openmetrics-text;version=1.0.0,*/*;q=0.1\r\n");
+        assert!(open.contains("\r\nContent-Type: application/openmetrics-text;"), "{open}");
+        assert!(open.contains("# TYPE edge_server_access_log_dropped counter\n"), "{open}");
+        assert!(open.ends_with("# EOF\n"), "{open}");
     }
 
     #[test]

@@ -65,7 +65,8 @@ impl LogLine {
     }
 
     fn json(&self) -> String {
-        let FinishedRequest { summary, started, duration, status, bytes, complete } = &self.request;
+        let FinishedRequest { summary, started, duration, status, bytes, complete, .. } =
+            &self.request;
         let resume = self.resume.map(|report| JsonResume {
             phase: report.phase.name(),
             trigger: report.trigger.map(|trigger| trigger.name()),
@@ -97,7 +98,8 @@ impl LogLine {
     /// Returns the combined format, followed by the host, the duration in seconds, the arm, whether
     /// the connection could jump, and whether the response is complete.
     fn common(&self) -> String {
-        let FinishedRequest { summary, started, duration, status, bytes, complete } = &self.request;
+        let FinishedRequest { summary, started, duration, status, bytes, complete, .. } =
+            &self.request;
         // Sun, 06 Nov 1994 08:49:37 GMT
         let date = httpdate::fmt_http_date((*started).max(UNIX_EPOCH));
         let (day, month, year, time) = (&date[5..7], &date[8..11], &date[12..16], &date[17..25]);
@@ -191,6 +193,7 @@ mod tests {
                 summary,
                 started: UNIX_EPOCH + Duration::from_millis(784_111_777_250),
                 duration: Duration::from_micros(1_234_567),
+                first_byte: None,
                 status: 206,
                 bytes: 2326,
                 complete: true,

@@ -11,8 +11,15 @@ use rustix::fs::Mode;
 fn line(path: &str) -> LogLine {
     let summary = RequestSummary { path: path.into(), ..Default::default() };
     let (started, duration) = (UNIX_EPOCH, Duration::ZERO);
-    let request =
-        FinishedRequest { summary, started, duration, status: 200, bytes: 1, complete: true };
+    let request = FinishedRequest {
+        summary,
+        started,
+        duration,
+        first_byte: None,
+        status: 200,
+        bytes: 1,
+        complete: true,
+    };
     let client = "192.0.2.7:4433".parse().unwrap();
     LogLine { client, connection: String::new(), request, resume: None }
 }

@@ -185,6 +185,7 @@ mod tests {
             summary: RequestSummary::default(),
             started: UNIX_EPOCH + Duration::from_secs(started_s),
             duration: Duration::from_millis(400),
+            first_byte: None,
             status: 200,
             bytes,
             complete,

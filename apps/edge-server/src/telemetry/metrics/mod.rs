@@ -1,8 +1,13 @@
 //! Metrics of the server, in the OpenMetrics format.
 
 mod arms;
+mod configuration;
 mod drops;
+pub mod exposition;
+mod handshakes;
 mod labels;
+mod paths;
+mod process;
 mod responses;
 mod resume;
 mod sockets;
@@ -21,8 +26,12 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 pub use self::arms::ArmMetrics;
+pub use self::configuration::ConfigurationMetrics;
 pub use self::drops::DropMetrics;
+pub use self::handshakes::HandshakeFailures;
 use self::labels::WorkerLabels;
+pub use self::paths::PathMetrics;
+use self::process::ProcessCollector;
 pub use self::responses::ResponseCounters;
 pub use self::responses::ResponseMetrics;
 pub use self::resume::ConnectionSnapshot;
@@ -53,6 +62,9 @@ pub struct Metrics {
 
     /// Datagrams that the workers' sockets dropped.
     pub socket_drops: SocketDrops,
+
+    /// Reloads, key files and certificates.
+    pub configuration: ConfigurationMetrics,
 }
 
 /// Counters that all workers share.
@@ -64,6 +76,8 @@ struct SharedMetrics {
     responses: ResponseMetrics,
     resume: ResumeMetrics,
     arms: ArmMetrics,
+    handshake_failures: HandshakeFailures,
+    paths: PathMetrics,
 }
 
 /// Counters of one worker. Those with [`WorkerLabels`] have no other writer.
@@ -82,6 +96,8 @@ pub struct WorkerMetrics {
     pub responses: ResponseCounters,
     pub resume: ResumeMetrics,
     pub arms: ArmMetrics,
+    pub handshake_failures: HandshakeFailures,
+    pub paths: PathMetrics,
 }
 
 impl Metrics {
@@ -130,7 +146,11 @@ impl Metrics {
             responses: ResponseMetrics::register(&mut registry),
             resume: ResumeMetrics::register(&mut registry),
             arms: ArmMetrics::register(&mut registry),
+            handshake_failures: HandshakeFailures::register(&mut registry),
+            paths: PathMetrics::register(&mut registry),
         };
+        let configuration = ConfigurationMetrics::register(&mut registry);
+        registry.register_collector(Box::new(ProcessCollector::new()));
         if let Some(store) = store {
             registry.register_collector(Box::new(StoreCollector(store)));
         }
@@ -145,14 +165,23 @@ impl Metrics {
             shared,
             access_log_dropped,
             socket_drops,
+            configuration,
         }
     }
 
     /// Returns the counters of one worker.
     pub fn of_worker(&self, worker: u8) -> WorkerMetrics {
         let labels = WorkerLabels { worker };
-        let SharedMetrics { admission, drops, traffic, responses, resume, arms } =
-            self.shared.clone();
+        let SharedMetrics {
+            admission,
+            drops,
+            traffic,
+            responses,
+            resume,
+            arms,
+            handshake_failures,
+            paths,
+        } = self.shared.clone();
         WorkerMetrics {
             connections: self.connections.get_or_create(&labels).clone(),
             connections_now: self.connections_now.get_or_create(&labels).clone(),
@@ -165,6 +194,8 @@ impl Metrics {
             responses: responses.of_worker(),
             resume,
             arms,
+            handshake_failures,
+            paths,
         }
     }
 

@@ -1,19 +1,35 @@
-//! Counters of responses, which count each when it ends.
+//! Counters and times of responses, each counted when it ends.
 
 use std::cell::RefCell;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::h3::exchanges::FinishedRequest;
 
+/// Buckets of the time to the first byte, in seconds: what the server itself takes.
+const FIRST_BYTE_BUCKETS_S: [f64; 10] =
+    [100e-6, 500e-6, 1e-3, 5e-3, 10e-3, 50e-3, 100e-3, 500e-3, 1.0, 5.0];
+
+/// Buckets of durations, in seconds.
+const DURATION_BUCKETS_S: [f64; 15] =
+    [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
+
+/// Statuses of responses to requests that the server can answer. Their counters start at 0, so that
+/// `increase()` sees the first event.
+const STATUSES: [u16; 19] =
+    [200, 206, 301, 304, 308, 400, 403, 404, 405, 412, 413, 414, 416, 421, 425, 431, 500, 501, 503];
+
 /// Counters shared by the workers.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct ResponseMetrics {
     responses: Family<ResponseLabels, Counter>,
     bytes: Counter,
+    first_byte_s: Histogram,
+    duration_s: Histogram,
 }
 
 /// The counters of a worker.
@@ -31,6 +47,17 @@ struct ResponseLabels {
     complete: &'static str,
 }
 
+impl Default for ResponseMetrics {
+    fn default() -> Self {
+        Self {
+            responses: Family::default(),
+            bytes: Counter::default(),
+            first_byte_s: Histogram::new(FIRST_BYTE_BUCKETS_S),
+            duration_s: Histogram::new(DURATION_BUCKETS_S),
+        }
+    }
+}
+
 impl ResponseMetrics {
     /// Registers the counters.
     pub fn register(registry: &mut Registry) -> Self {
@@ -45,6 +72,21 @@ impl ResponseMetrics {
             "Bytes of response bodies",
             metrics.bytes.clone(),
         );
+        registry.register(
+            "edge_server_response_first_byte_seconds",
+            "Time from a request to the first byte of its response in the transport",
+            metrics.first_byte_s.clone(),
+        );
+        registry.register(
+            "edge_server_response_duration_seconds",
+            "Time from a request to the acknowledgement of its complete response",
+            metrics.duration_s.clone(),
+        );
+        for status in STATUSES {
+            for complete in ["true", "false"] {
+                drop(metrics.responses.get_or_create(&ResponseLabels { status, complete }));
+            }
+        }
         metrics
     }
 
@@ -68,6 +110,12 @@ impl ResponseCounters {
             cached.push((labels, counter));
         }
         self.shared.bytes.inc_by(request.bytes);
+        if let Some(first_byte) = request.first_byte {
+            self.shared.first_byte_s.observe(first_byte.as_secs_f64());
+        }
+        if request.complete {
+            self.shared.duration_s.observe(request.duration.as_secs_f64());
+        }
     }
 }
 
@@ -75,17 +123,20 @@ impl ResponseCounters {
 mod tests {
     use super::*;
     use crate::h3::exchanges::RequestSummary;
+    use prometheus_client::encoding::text;
     use std::time::Duration;
     use std::time::UNIX_EPOCH;
 
     #[test]
     fn responses_are_counted_by_status() {
-        let shared = ResponseMetrics::default();
+        let mut registry = Registry::default();
+        let shared = ResponseMetrics::register(&mut registry);
         let workers = [shared.of_worker(), shared.of_worker()];
         let finished = |(status, complete)| FinishedRequest {
             summary: RequestSummary::default(),
             started: UNIX_EPOCH,
-            duration: Duration::ZERO,
+            duration: Duration::from_millis(300),
+            first_byte: Some(Duration::from_millis(2)),
             status,
             bytes: 10,
             complete,
@@ -100,5 +151,18 @@ mod tests {
         };
         let counts = [count(200, "true"), count(200, "false"), count(404, "true")];
         assert_eq!((counts, shared.bytes.get()), ([4, 2, 2], 80));
+
+        let mut page = String::new();
+        text::encode(&mut page, &registry).unwrap();
+        for line in [
+            "responses_total{status=\"503\",complete=\"true\"} 0",
+            "response_first_byte_seconds_bucket{le=\"0.001\"} 0",
+            "response_first_byte_seconds_bucket{le=\"0.005\"} 8",
+            "response_duration_seconds_bucket{le=\"0.25\"} 0",
+            "response_duration_seconds_bucket{le=\"0.5\"} 6",
+        ] {
+            let line = format!("edge_server_{line}");
+            assert!(page.lines().any(|exported| exported == line), "{line}: {page}");
+        }
     }
 }

@@ -40,6 +40,27 @@ const REFUSALS: [Trigger; 8] = [
     Trigger::PathChanged,
 ];
 
+/// Phases after the first and the triggers that they begin with as a rule. Their counters start at
+/// 0 likewise.
+const PHASES: [(Phase, Trigger); 13] = [
+    (Phase::Unvalidated, Trigger::CongestionWindowLimited),
+    (Phase::Validating, Trigger::LastUnvalidatedPacketSent),
+    (Phase::Validating, Trigger::FirstUnvalidatedPacketAcknowledged),
+    (Phase::Validating, Trigger::RttExceeded),
+    (Phase::SafeRetreat, Trigger::PacketLoss),
+    (Phase::SafeRetreat, Trigger::EcnCe),
+    (Phase::SafeRetreat, Trigger::PersistentCongestion),
+    (Phase::SafeRetreat, Trigger::PathChanged),
+    (Phase::Normal, Trigger::LastUnvalidatedPacketAcknowledged),
+    (Phase::Normal, Trigger::RateLimited),
+    (Phase::Normal, Trigger::ExitRecovery),
+    (Phase::Normal, Trigger::RttNotValidated),
+    (Phase::Normal, Trigger::JumpNotLarger),
+];
+
+/// What may limit a jump.
+const JUMP_LIMITS: [&str; 4] = ["saved_cwnd", "max_jump", "flow_control", "application"];
+
 /// The counters, shared by the workers.
 #[derive(Clone)]
 pub struct ResumeMetrics {
@@ -112,6 +133,13 @@ impl ResumeMetrics {
         resume.register("rtt_ratio", help, rtt_ratio);
         let help = "Estimated round trips of slow start that jumps saved";
         resume.register("rtts_saved", help, rtts_saved);
+        for limit in JUMP_LIMITS {
+            drop(metrics.limits.get_or_create(&LimitLabels { limit }));
+        }
+        for (phase, trigger) in PHASES {
+            let labels = PhaseLabels { phase: phase.name(), trigger: trigger.name() };
+            drop(metrics.phases.get_or_create(&labels));
+        }
         for reason in REFUSALS.map(Trigger::name).into_iter().chain([UNUSED]) {
             drop(metrics.refused.get_or_create(&ReasonLabels { reason }));
         }

@@ -6,6 +6,7 @@ use crate::admission::reason::RetryReason;
 use crate::h3::exchanges::FinishedRequest;
 use crate::h3::exchanges::RequestSummary;
 use crate::quic::token::TokenKind;
+use path_store::key_file::LastRead;
 use path_store::StoreService;
 use quiche::careful_resume::CarefulResumeEvent;
 use quiche::careful_resume::Phase;
@@ -85,6 +86,11 @@ fn counters_with_known_labels_start_at_zero() {
         "edge_server_arm_could_jump_total{arm=\"control\"} 0",
         "edge_server_arm_retreats_total{arm=\"resume\"} 0",
         "edge_server_arm_response_seconds_count{arm=\"resume\",size=\"100MB-\"} 0",
+        "edge_server_resume_phases_total{phase=\"safe_retreat\",trigger=\"packet_loss\"} 0",
+        "edge_server_resume_jump_limits_total{limit=\"max_jump\"} 0",
+        "edge_server_responses_total{status=\"500\",complete=\"false\"} 0",
+        "edge_server_reloads_total{outcome=\"failed\"} 0",
+        "edge_server_handshake_failures_total{by=\"client\",reason=\"unknown_ca\"} 0",
     ] {
         assert!(page.lines().any(|exported| exported == line), "{line}: {page}");
     }
@@ -102,12 +108,16 @@ fn full_page() -> String {
     worker.admission.count_retry(RetryReason::Handshakes);
     worker.admission.count_refusal(Refusal::Token);
     worker.drops.count_timeout("handshake");
+    let last_read = LastRead { is_successful: true, last_success: UNIX_EPOCH };
+    metrics.configuration.watch_key_file("secrets", move || last_read);
+    metrics.configuration.set_certificates(vec![("*".to_owned(), UNIX_EPOCH)]);
     let (started, duration) = (UNIX_EPOCH, Duration::ZERO);
     let summary = RequestSummary::default();
     worker.responses.count(&FinishedRequest {
         summary,
         started,
         duration,
+        first_byte: None,
         status: 200,
         bytes: 1,
         complete: true,

@@ -1,0 +1,49 @@
+#!/bin/sh
+# make test-metrics: checks a scrape of edge-server's debug build, and the alert rules, with
+# promtool. With --live, a real Prometheus also scrapes the server, and evaluates the rules and
+# the dashboard's expressions. Without Prometheus it unpacks Debian's package in target/, which
+# needs no root and starts no service; if there is none, it prints how to install it, and fails
+# with REQUIRE_ALL=1 only. Other arguments go to cargo.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/packages.sh
+target=${CARGO_TARGET_DIR:-target}
+unpacked=$target/prometheus
+
+live=
+cargo_args=
+for arg in "$@"; do
+    case $arg in
+    --live) live=--live ;;
+    *) cargo_args="$cargo_args $arg" ;;
+    esac
+done
+
+unpack() {
+    mkdir -p "$unpacked"
+    (
+        cd "$unpacked"
+        apt-get download -qq prometheus 2>/dev/null ||
+            { [ "$(id -u)" -eq 0 ] && apt-get update -qq && apt-get download -qq prometheus; }
+        dpkg-deb -x prometheus_*.deb .
+    ) >&2
+}
+
+skip() {
+    echo "test-metrics: $*" >&2
+    [ -z "${REQUIRE_ALL:-}" ] || exit 1
+    exit 0
+}
+
+command -v python3 >/dev/null || skip "python3 is missing, run: sudo apt-get install -y python3"
+if command -v promtool >/dev/null && command -v prometheus >/dev/null; then
+    bin=$(dirname "$(command -v promtool)")
+else
+    bin=$unpacked/usr/bin
+    [ -x "$bin/promtool" ] || unpack ||
+        skip "Prometheus is missing, run: sudo apt-get install -y --no-install-recommends prometheus"
+fi
+# shellcheck disable=SC2086
+cargo build --quiet --workspace $cargo_args
+PYTHONDONTWRITEBYTECODE=1 python3 tools/metrics/check.py --target "$target" \
+    --promtool "$bin/promtool" --prometheus "$bin/prometheus" $live
