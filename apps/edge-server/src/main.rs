@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use anyhow::Context;
+use command_line::EXIT_FAILED;
 use log::warn;
 use path_store::StoreService;
 use rustix::process::getrlimit;
@@ -28,10 +29,13 @@ use rustix::process::Resource;
 use rustix::process::Rlimit;
 
 use crate::config::Config;
+use crate::config::LogFormat;
 use crate::config::OnOff;
 use crate::config::PROGRAM;
 use crate::resume::store;
+use crate::server::admin_client;
 use crate::server::check;
+use crate::server::control::Control;
 use crate::server::reload::Reloader;
 use crate::server::resources::Resources;
 use crate::server::signals;
@@ -41,10 +45,14 @@ use crate::server::SharedServices;
 use crate::server::WorkerSockets;
 use crate::server::Workers;
 use crate::telemetry::access_log::AccessLog;
+use crate::telemetry::admin::socket::AdminSocket;
+use crate::telemetry::admin::socket::AdminSocketListener;
 use crate::telemetry::admin::AdminListener;
 use crate::telemetry::admin::AdminServer;
 use crate::telemetry::health::Health;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::process_log;
+use crate::telemetry::process_log::notice;
 use crate::telemetry::qlog;
 use crate::telemetry::standard_error::StandardError;
 
@@ -53,11 +61,14 @@ const STORE_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
+    if args.get(1).is_some_and(|command| command == "admin") {
+        return admin_client::main(&args[1..]);
+    }
     let config = match config::parse(&args) {
         Ok(config) => config,
         Err(stop) => return PROGRAM.stop(&stop),
     };
-    start_log();
+    process_log::start(config.flags.log_format);
     raise_descriptor_limit();
 
     let result = match config.flags.check {
@@ -66,14 +77,12 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if config.flags.log_format == LogFormat::Json => {
+            log::error!(target: PROGRAM.0, "{error:#}");
+            ExitCode::from(EXIT_FAILED)
+        }
         Err(error) => PROGRAM.fail(format_args!("{error:#}")),
     }
-}
-
-/// Starts the log. By default it shows the warnings of this program and of the store.
-fn start_log() {
-    let filter = env_logger::Env::default().default_filter_or("edge_server=warn,path_store=warn");
-    env_logger::Builder::from_env(filter).format_timestamp(None).init();
 }
 
 /// Raises the limit of open files as far as permitted: the default of most systems is meant for
@@ -88,26 +97,27 @@ fn raise_descriptor_limit() {
 /// Prints notices about a configuration that works only in part.
 fn print_notices(config: &Config) {
     if config.certificate().is_none() {
-        PROGRAM.say(
+        notice!(
             "no --cert and --key: using a self-signed certificate, which clients \
-             reject unless they skip verification",
+             reject unless they skip verification"
         );
     }
     if config.flags.resume == OnOff::On && !config.flags.resumes() {
-        PROGRAM.say("this quiche has no Careful Resume: every connection begins in slow start");
+        notice!("this quiche has no Careful Resume: every connection begins in slow start");
     }
 }
 
 fn serve_pages(admin: Option<&AdminListener>) -> anyhow::Result<()> {
     let Some(admin) = admin else { return Ok(()) };
     admin.serve()?;
-    PROGRAM.say(format_args!("metrics at http://{}/metrics", admin.address));
+    notice!("metrics at http://{}/metrics", admin.address);
     Ok(())
 }
 
 /// Runs the server until a signal stops it. `config` was parsed from `args`.
 fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let cli = &config.flags;
+    let started = quiche::clock::wall_now();
     let _stderr = StandardError::detach().context("cannot detach standard error")?;
     let signals = signals::install().context("cannot install signal handlers")?;
     if let Some(dir) = &cli.qlog_dir {
@@ -118,11 +128,10 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let resources = Resources::read(config)?;
     resources.watch(config, &metrics.configuration);
     let health = Health::default();
-    let admin = cli.metrics.map(|at| {
-        let (metrics, health) = (metrics.clone(), health.clone());
-        AdminServer { metrics, health }.bind(at, cli.takeover.is_some())
-    });
+    let admin_server = AdminServer { metrics: metrics.clone(), health: health.clone() };
+    let admin = cli.metrics.map(|at| admin_server.clone().bind(at, cli.takeover.is_some()));
     let admin = admin.transpose()?;
+    let admin_socket = cli.admin.as_deref().map(AdminSocketListener::build).transpose()?;
     // During a takeover, the old process answers until this one is ready.
     if cli.takeover.is_none() {
         serve_pages(admin.as_ref())?;
@@ -142,25 +151,40 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let workers = Workers::new(config, &resources, &services, sockets)?;
 
     print_notices(config);
-    let reloader = Reloader::new(args, config, resources.secrets, metrics.configuration.clone());
     let commands = Arc::new(workers.commands);
-    let follow =
-        signals.follow(Arc::clone(&commands), reloader, health.clone(), access_log.clone());
-    follow.context("cannot start the signal thread")?;
+    let control = Arc::new(Control {
+        commands: Arc::clone(&commands),
+        health: health.clone(),
+        access_log: access_log.clone(),
+        generation: workers.generation,
+        reloader: Reloader::new(args, config, resources, metrics.configuration.clone()).into(),
+    });
+    signals.follow(Arc::clone(&control)).context("cannot start the signal thread")?;
+    control.watch_certificates().context("cannot start the thread that watches certificates")?;
     if let Some(old_process) = old_process {
         old_process.request_handover()?;
-        PROGRAM.say("took over");
+        notice!("took over");
     }
     if cli.takeover.is_some() {
         serve_pages(admin.as_ref())?;
     }
+    let controls = AdminSocket { server: admin_server, controls: control, started };
+    if let Some(admin_socket) = admin_socket {
+        admin_socket.serve(controls.clone())?;
+    }
     if let Some(takeover_listener) = takeover_listener {
         let Workers { generation, descriptors, .. } = workers;
-        let takeover_state =
-            TakeoverState { generation, workers: descriptors, commands, health, status: admin };
+        let takeover_state = TakeoverState {
+            generation,
+            workers: descriptors,
+            commands,
+            health,
+            status: admin,
+            admin: cli.admin.clone().map(|path| (path, controls)),
+        };
         takeover_listener.wait(takeover_state).context("cannot wait for the next process")?;
     }
-    PROGRAM.say(format_args!("listening on {}", workers.address));
+    notice!("listening on {}", workers.address);
     server::run(workers.event_loops)?;
     if access_log.is_some_and(|log| !log.close()) {
         warn!("the last lines of the access log were not written in time");

@@ -30,10 +30,10 @@ pub struct KeyFileError {
 
 /// The keys of a file, as of its last change.
 #[derive(Debug)]
-pub struct KeyFile<T>(Arc<Shared<T>>);
+pub struct KeyFile<T>(Arc<KeyFileState<T>>);
 
 #[derive(Debug)]
-struct Shared<T> {
+struct KeyFileState<T> {
     keys: RwLock<Arc<T>>,
     last_read: RwLock<LastRead>,
 }
@@ -58,7 +58,7 @@ impl<T> KeyFile<T> {
     /// Wraps keys of no file, which never change.
     pub fn fixed(keys: T) -> Self {
         let last_read = LastRead { is_successful: true, last_success: clock::wall_now() };
-        Self(Arc::new(Shared {
+        Self(Arc::new(KeyFileState {
             keys: RwLock::new(Arc::new(keys)),
             last_read: RwLock::new(last_read),
         }))

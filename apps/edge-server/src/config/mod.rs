@@ -97,6 +97,9 @@ only reopens the log. SIGTERM drains: clients finish what they have requested, f
 the process immediately. What connections observed of their paths is saved in every case
 but the last.
 
+edge-server admin PATH COMMAND commands a server with --admin PATH: reload, drain, log,
+connections and others; see edge-server admin --help.
+
 RUST_LOG=debug logs what happens inside. Each option but --config and --check may also
 be set in the configuration file. More: docs/edge-server/.
 
@@ -281,6 +284,19 @@ pub struct Cli {
     #[arg(long, value_name = "ADDR:PORT", help_heading = TELEMETRY)]
     pub metrics: Option<SocketAddr>,
 
+    /// Unix socket for commands: reload, drain, log, connections, stats, certificates
+    ///
+    /// `edge-server admin PATH reload` uses it, and so does HTTP. Only the server's own user and root
+    /// may.
+    #[arg(long, value_name = "PATH", help_heading = TELEMETRY)]
+    pub admin: Option<PathBuf>,
+
+    /// Format of the log on standard error
+    ///
+    /// RUST_LOG, or a command to the admin socket, sets what it shows.
+    #[arg(long, value_enum, value_name = "NAME", default_value = "text", help_heading = TELEMETRY)]
+    pub log_format: LogFormat,
+
     /// File for the access log, one line per response; - is standard output
     #[arg(long, value_name = "F", help_heading = TELEMETRY)]
     pub access_log: Option<PathBuf>,
@@ -340,6 +356,13 @@ pub enum CongestionController {
 pub enum AccessLogFormat {
     Json,
     Common,
+}
+
+/// Format of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -523,6 +546,7 @@ mod tests {
                     --idle-timeout 5 --connection-time-max 4 --stall-timeout 3 --requests-max 2 \
                     --header-bytes-max 1024 --max-jump 30000 --send-buffer-max 65536 \
                     --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
+                    --admin admin.sock --log-format json \
                     --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
                     --qlog-subnet 10.0.0.0/8 --qlog-subnet fd00::/8 --check \
                     --speedtest";
@@ -557,6 +581,7 @@ mod tests {
         assert_eq!(cli.early_data, OnOff::On);
         assert_eq!((cli.drain, cli.takeover), (7, Some("sock".into())));
         assert_eq!(cli.metrics.map(|at| at.port()), Some(9100));
+        assert_eq!((cli.admin, cli.log_format), (Some("admin.sock".into()), LogFormat::Json));
         assert_eq!(cli.access_log, Some("-".into()));
         assert_eq!(cli.access_log_format, AccessLogFormat::Common);
         assert_eq!((cli.qlog_dir, cli.qlog_rate), (Some("logs".into()), 0.5));
@@ -584,6 +609,7 @@ mod tests {
                     --idle-timeout 5 --connection-time-max 4 --stall-timeout 3 --requests-max 2 \
                     --header-bytes-max 1024 --max-jump 30000 --send-buffer-max 65536 \
                     --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
+                    --admin admin.sock --log-format json \
                     --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
                     --qlog-subnet 10.0.0.0/8";
         let words: Vec<_> = line.split_whitespace().collect();

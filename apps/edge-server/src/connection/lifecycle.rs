@@ -96,6 +96,17 @@ impl Lifecycle {
         }
     }
 
+    /// Returns its name in lists.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Handshake { .. } => "handshake",
+            Self::Open => "open",
+            Self::GoingAway(_) => "going_away",
+            Self::Closing(_) => "closing",
+            Self::Drained(_) => "drained",
+        }
+    }
+
     /// Returns whether requests may come and responses be sent.
     pub fn is_active(self) -> bool {
         matches!(self, Self::Handshake { .. } | Self::Open | Self::GoingAway(_))

@@ -51,6 +51,7 @@ use crate::resume::store::StoreClient;
 use crate::resume::summary::ResumeSummary;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::access_log::LogLine;
+use crate::telemetry::admin::socket::ConnectionInfo;
 use crate::telemetry::metrics::StatsDelta;
 use crate::telemetry::metrics::WorkerMetrics;
 
@@ -86,6 +87,7 @@ pub struct Connection {
     lifetime: Lifetime,
     idle: IdleDetector,
     stats_delta: StatsDelta,
+    accepted: Instant,
 
     /// Release time that the last turn ended at.
     release: Option<Instant>,
@@ -150,6 +152,7 @@ impl Connection {
             lifetime,
             idle: IdleDetector::default(),
             stats_delta: StatsDelta::new(now),
+            accepted: now,
             release: None,
         }
     }
@@ -167,6 +170,28 @@ impl Connection {
     /// Returns its name in messages.
     pub fn trace_id(&self) -> &str {
         self.quic.trace_id()
+    }
+
+    /// Returns its state, for lists.
+    pub fn info(&self, worker: u8, now: Instant) -> ConnectionInfo {
+        let (path, stats) = (self.quic.active_path(), self.quic.stats());
+        let ms = |time: Duration| time.as_micros() as f64 / 1e3;
+        ConnectionInfo {
+            worker,
+            connection: self.quic.trace_id().to_owned(),
+            client: path.as_ref().map(|path| path.peer_addr.to_string()).unwrap_or_default(),
+            age_s: now.saturating_duration_since(self.accepted).as_millis() as f64 / 1e3,
+            state: self.lifecycle.name(),
+            rtt_ms: path.as_ref().map(|path| ms(path.rtt)).unwrap_or_default(),
+            min_rtt_ms: path.as_ref().and_then(|path| path.min_rtt).map(ms),
+            window_bytes: path.as_ref().map(|path| path.cwnd).unwrap_or_default(),
+            sent_bytes: stats.sent_bytes,
+            received_bytes: stats.recv_bytes,
+            lost_packets: stats.lost,
+            requests: self.http.as_ref().map_or(0, Session::requests),
+            resume: self.resume_summary.map(|summary| summary.phase.name()),
+            jump_bytes: self.resume_summary.and_then(|summary| summary.jump_bytes),
+        }
     }
 
     /// Returns whether the worker may drop the connection.

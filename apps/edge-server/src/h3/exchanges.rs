@@ -159,6 +159,10 @@ impl Exchanges {
         self.under_way.contains_key(&stream)
     }
 
+    pub fn len(&self) -> usize {
+        self.under_way.len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.under_way.is_empty()
     }

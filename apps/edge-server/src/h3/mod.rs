@@ -171,6 +171,11 @@ impl Session {
         })
     }
 
+    /// Returns the number of requests under way.
+    pub fn requests(&self) -> usize {
+        self.exchanges.len()
+    }
+
     /// Returns the bytes of responses that the transport has not taken yet.
     pub fn unsent_bytes(&self) -> u64 {
         self.responses.unsent_bytes()

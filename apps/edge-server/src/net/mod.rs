@@ -1,5 +1,7 @@
-//! UDP: sockets of the workers, the send queue, steering of datagrams, links between processes.
+//! UDP: sockets of the workers, the send queue, steering of datagrams; links and private sockets
+//! between processes.
 
+pub mod private_socket;
 pub mod process_link;
 pub mod route;
 pub mod send_queue;

@@ -22,6 +22,10 @@ use boring::ssl::SslRef;
 use boring::x509::X509Ref;
 use boring::x509::X509;
 use log::debug;
+use log::log;
+use log::warn;
+use log::Level;
+use quiche::clock;
 
 use crate::config::host_map::HostMap;
 use crate::config::Config;
@@ -35,6 +39,10 @@ struct CertifiedKey {
     key: PKey<Private>,
 }
 
+/// Validity left at which the server warns, and at which it urges, in days.
+const DAYS_TO_WARN: i64 = 30;
+const DAYS_TO_URGE: i64 = 7;
+
 /// Host name of the default certificate in metrics and lists.
 const ANY_HOST: &str = "*";
 
@@ -46,6 +54,9 @@ pub struct CertificateInfo {
 
     /// Names in the certificate.
     pub names: Vec<String>,
+
+    /// Hosts that the certificate is not for.
+    pub uncovered: Vec<String>,
 
     /// When the first certificate of the chain expires.
     pub expiry: SystemTime,
@@ -77,10 +88,16 @@ impl Certificates {
             Some((cert, key)) => CertifiedKey::read(cert, key, ["cert =", "key ="])?,
             None => CertifiedKey::self_signed()?,
         };
-        let mut list = vec![default.info(vec![ANY_HOST.to_owned()])];
+        let mut default_info = default.info(vec![ANY_HOST.to_owned()]);
+        let mut list = Vec::new();
         let mut named = HostMap::default();
         for host in config.file.named() {
-            let Some((cert, key)) = host.cert.as_deref().zip(host.key.as_deref()) else { continue };
+            let Some((cert, key)) = host.cert.as_deref().zip(host.key.as_deref()) else {
+                if config.certificate().is_some() {
+                    default_info.uncovered.extend(default.uncovered(&host.names));
+                }
+                continue;
+            };
             let certified_key = CertifiedKey::read(cert, key, ["cert =", "key ="]);
             let certified_key = Arc::new(certified_key.with_context(|| host.to_string())?);
             list.push(certified_key.info(host.names.clone()));
@@ -88,6 +105,7 @@ impl Certificates {
                 named.insert(name, Arc::clone(&certified_key))?;
             }
         }
+        list.insert(0, default_info);
         Ok(Self { list, named, default: Arc::new(default) })
     }
 
@@ -98,6 +116,26 @@ impl Certificates {
             info.hosts.clone().into_iter().map(move |host| (host, expiry))
         };
         self.list.iter().flat_map(of).collect()
+    }
+
+    /// Warns of certificates that expire, and of those that clients reject for their names.
+    pub fn warn(&self) {
+        self.warn_of_expiry(clock::wall_now());
+        for info in &self.list {
+            for host in &info.uncovered {
+                warn!(
+                    "the certificate of {host} is for {} only: clients reject it; name another",
+                    info.names.join(", ")
+                );
+            }
+        }
+    }
+
+    /// Warns of certificates that expire.
+    pub fn warn_of_expiry(&self, now: SystemTime) {
+        for (level, warning) in self.list.iter().filter_map(|info| info.expiry_warning(now)) {
+            log!(level, "{warning}");
+        }
     }
 
     /// Returns TLS settings with these certificates, for one worker.
@@ -124,6 +162,32 @@ impl Certificates {
             debug!("cannot use a certificate: {e}");
             SelectCertError::ERROR
         })
+    }
+}
+
+impl CertificateInfo {
+    /// Returns a line about the end of the validity, and how urgent it is, if that is near.
+    fn expiry_warning(&self, now: SystemTime) -> Option<(Level, String)> {
+        let seconds =
+            |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64;
+        let days = (seconds(self.expiry) - seconds(now)).div_euclid(86_400);
+        let hosts = self.hosts.join(", ");
+        match days {
+            ..0 => {
+                let day = humantime::format_rfc3339_seconds(self.expiry);
+                let line = format!("the certificate of {hosts} expired on {day}; renew it now");
+                Some((Level::Error, line))
+            }
+            0..DAYS_TO_URGE => {
+                let line = format!("the certificate of {hosts} expires in {days} days; renew it");
+                Some((Level::Error, line))
+            }
+            DAYS_TO_URGE..DAYS_TO_WARN => {
+                let line = format!("the certificate of {hosts} expires in {days} days");
+                Some((Level::Warn, line))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -163,7 +227,21 @@ impl CertifiedKey {
     fn info(&self, hosts: Vec<String>) -> CertificateInfo {
         let names = self.chain.first().map(|leaf| names(leaf)).unwrap_or_default();
         let expiry = self.chain.iter().filter_map(|cert| expiry(cert)).min();
-        CertificateInfo { hosts, names, expiry: expiry.unwrap_or(UNIX_EPOCH) }
+        // The default certificate is for whom it is for.
+        let named: Vec<_> = hosts.iter().filter(|host| *host != ANY_HOST).cloned().collect();
+        let uncovered = self.uncovered(&named);
+        CertificateInfo { hosts, names, uncovered, expiry: expiry.unwrap_or(UNIX_EPOCH) }
+    }
+
+    /// Returns those of these names that the certificate is not for.
+    fn uncovered(&self, names: &[String]) -> Vec<String> {
+        let Some(leaf) = self.chain.first() else { return Vec::new() };
+        let covers = |name: &str| match name.parse::<IpAddr>() {
+            Ok(_) => leaf.check_ip_asc(name).unwrap_or(false),
+            // Any label stands for the wildcard.
+            Err(_) => leaf.check_host(&name.replacen('*', "any", 1)).unwrap_or(false),
+        };
+        names.iter().filter(|name| !covers(name)).cloned().collect()
     }
 
     fn configure_context(&self, tls: &mut SslContextBuilder) -> Result<(), ErrorStack> {
@@ -272,6 +350,35 @@ mod tests {
         assert_eq!(info.names, ["a.example", "*.b.example", "192.0.2.1", "::1"]);
         let expiry = humantime::format_rfc3339(info.expiry).to_string();
         assert_eq!(expiry, "2030-03-01T00:00:00Z");
+
+        let names = ["A.example", "*.b.example", "x.b.example", "192.0.2.1", "::1"];
+        let wrong = ["b.example", "y.x.b.example", "*.example", "192.0.2.2", "::2"];
+        let all: Vec<_> = names.iter().chain(&wrong).map(|name| name.to_string()).collect();
+        assert_eq!(read.info(all).uncovered, wrong);
+    }
+
+    #[test]
+    fn certificate_warning_is_urgent_in_the_last_week() {
+        let at = |day: u64| UNIX_EPOCH + Duration::from_secs(day * 86_400);
+        let (hosts, names) = (vec!["a".to_owned(), "b".to_owned()], Vec::new());
+        let info = CertificateInfo { hosts, names, uncovered: Vec::new(), expiry: at(100) };
+        for (day, expected) in [
+            (70, None),
+            (71, Some((Level::Warn, "the certificate of a, b expires in 29 days"))),
+            (93, Some((Level::Warn, "the certificate of a, b expires in 7 days"))),
+            (94, Some((Level::Error, "the certificate of a, b expires in 6 days; renew it"))),
+            (
+                101,
+                Some((
+                    Level::Error,
+                    "the certificate of a, b expired on 1970-04-11T00:00:00Z; renew it now",
+                )),
+            ),
+        ] {
+            let warning = info.expiry_warning(at(day));
+            let expected = expected.map(|(level, line)| (level, line.to_owned()));
+            assert_eq!(warning, expected, "{day}");
+        }
     }
 
     #[test]

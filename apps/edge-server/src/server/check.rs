@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::server::resources::Resources;
 use crate::server::takeover;
 use crate::telemetry::access_log;
+use crate::telemetry::admin::socket;
 use crate::telemetry::qlog::file;
 
 /// Reads all that a configuration names.
@@ -23,6 +24,9 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
     }
     if let Some(path) = &cli.access_log {
         access_log::check(path)?;
+    }
+    if let Some(path) = &cli.admin {
+        socket::check(path)?;
     }
     if let Some(path) = &cli.takeover {
         takeover::check(path)?;

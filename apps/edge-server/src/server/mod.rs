@@ -1,6 +1,8 @@
 //! Server process: starts one worker thread per socket; they share address, certificates and store.
 
+pub mod admin_client;
 pub mod check;
+pub mod control;
 pub mod reload;
 pub mod resources;
 pub mod signals;

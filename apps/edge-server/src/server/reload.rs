@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use log::warn;
-
 use crate::config;
 use crate::config::Config;
 use crate::config::OnOff;
 use crate::content::hosts::VirtualHosts;
 use crate::quic::certificate::Certificates;
 use crate::quic::secrets::SharedSecrets;
+use crate::server::resources::Resources;
 use crate::telemetry::metrics::ConfigurationMetrics;
 use crate::worker::settings::WorkerConfig;
 
@@ -19,6 +18,9 @@ pub struct Reloader {
     args: Vec<OsString>,
     secrets: SharedSecrets,
     metrics: ConfigurationMetrics,
+
+    /// Those in use.
+    pub certificates: Certificates,
 
     /// Options that a reload leaves as they were at the start.
     started: BTreeMap<String, Vec<OsString>>,
@@ -30,26 +32,27 @@ impl Reloader {
     pub fn new(
         args: Vec<OsString>,
         config: &Config,
-        secrets: SharedSecrets,
+        resources: Resources,
         metrics: ConfigurationMetrics,
     ) -> Self {
+        let Resources { secrets, certificates, .. } = resources;
         let (started, resume) = (config.options.clone(), config.flags.resume);
-        Self { args, secrets, metrics, started, resume }
+        Self { args, secrets, metrics, certificates, started, resume }
     }
 
-    /// What so many workers are to serve with. Warns of options that have changed and
-    /// need a new start.
+    /// Returns what so many workers are to serve with, and the options that have changed and need a
+    /// new start.
     ///
     /// # Errors
     ///
     /// One line that names what cannot be used.
-    pub fn read(&self, workers: usize) -> anyhow::Result<Vec<WorkerConfig>> {
+    pub fn read(&mut self, workers: usize) -> anyhow::Result<(Vec<WorkerConfig>, Vec<String>)> {
         let read = self.read_once(workers);
         self.metrics.on_reload(read.is_ok());
         read
     }
 
-    fn read_once(&self, workers: usize) -> anyhow::Result<Vec<WorkerConfig>> {
+    fn read_once(&mut self, workers: usize) -> anyhow::Result<(Vec<WorkerConfig>, Vec<String>)> {
         let mut config = config::parse(&self.args).map_err(anyhow::Error::msg)?;
         config.flags.resume = self.resume;
         let virtual_hosts = VirtualHosts::open(&config)?;
@@ -58,12 +61,10 @@ impl Reloader {
             |_| WorkerConfig::new(&config.flags, &virtual_hosts, &certificates, &self.secrets);
         let configs = (0..workers).map(worker_config).collect::<anyhow::Result<_>>()?;
         self.metrics.set_certificates(certificates.expiries());
+        certificates.warn();
+        self.certificates = certificates;
         config.flags.warn_of_conflicts();
-        let changed = self.changed(&config.options);
-        if !changed.is_empty() {
-            warn!("changed, but not applied until a restart: {}", changed.join(", "));
-        }
-        Ok(configs)
+        Ok((configs, self.changed(&config.options)))
     }
 
     /// Options that need a new start.

@@ -31,6 +31,7 @@ impl Resources {
         cli.warn_of_conflicts();
         let virtual_hosts = VirtualHosts::open(config)?;
         let certificates = Certificates::read(config)?;
+        certificates.warn();
         let secrets = secrets::open(cli.secrets.as_deref())?;
         let hash_keys = cli.hash_keys.as_deref().map(WatchedHashKeys::watch).transpose();
         let hash_keys =

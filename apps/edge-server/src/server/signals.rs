@@ -6,20 +6,14 @@ use std::sync::Arc;
 use std::thread;
 
 use command_line::EXIT_FAILED;
-use log::warn;
 use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
 use signal_hook::consts::SIGUSR1;
 use signal_hook::iterator::Signals;
 
-use crate::config::PROGRAM;
-use crate::server::reload::Reloader;
-use crate::telemetry::access_log::AccessLog;
-use crate::telemetry::health::Health;
-use crate::worker::command::Command;
-use crate::worker::command::CommandSender;
-use crate::worker::drain::DrainReason;
+use crate::server::control::Control;
+use crate::telemetry::admin::socket::Controls;
 
 /// Signals, held until somebody [follows](Self::follow) them.
 pub struct SignalHandler(Signals);
@@ -45,47 +39,22 @@ impl SignalHandler {
     /// # Errors
     ///
     /// The process may have no more threads.
-    pub fn follow(
-        mut self,
-        commands: Arc<CommandSender>,
-        reloader: Reloader,
-        health: Health,
-        access_log: Option<AccessLog>,
-    ) -> io::Result<()> {
+    pub fn follow(mut self, control: Arc<Control>) -> io::Result<()> {
         let follow = move || {
             for signal in self.0.forever() {
-                let reopen_log = || access_log.iter().for_each(AccessLog::reopen);
                 match signal {
-                    SIGUSR1 => reopen_log(),
+                    SIGUSR1 => control.reopen_log(),
                     SIGHUP => {
-                        reopen_log();
-                        reload(&commands, &reloader);
+                        control.reopen_log();
+                        // The log has the outcome.
+                        let _ = control.reload();
                     }
-                    SIGTERM => {
-                        health.drain();
-                        let drain = || Command::Drain(DrainReason::Ordered);
-                        commands.broadcast_and_wait(std::iter::repeat_with(drain))
-                    }
-                    _ => {
-                        health.drain();
-                        commands.broadcast_and_wait(std::iter::repeat_with(|| Command::Stop))
-                    }
+                    SIGTERM => control.drain(),
+                    _ => control.stop(),
                 }
             }
         };
         thread::Builder::new().name("signals".into()).spawn(follow)?;
         Ok(())
-    }
-}
-
-fn reload(commands: &CommandSender, reloader: &Reloader) {
-    match reloader.read(commands.workers()) {
-        Ok(configs) => {
-            commands.broadcast_and_wait(
-                configs.into_iter().map(|config| Command::Reload(Box::new(config))),
-            );
-            PROGRAM.say("reloaded");
-        }
-        Err(e) => warn!("cannot reload, nothing has changed: {e:#}"),
     }
 }

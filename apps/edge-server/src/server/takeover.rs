@@ -16,9 +16,6 @@ use std::io::Write;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixListener;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::path::PathBuf;
@@ -32,7 +29,6 @@ use anyhow::bail;
 use anyhow::Context;
 use log::warn;
 use rustix::net;
-use rustix::net::sockopt;
 use rustix::net::RecvAncillaryBuffer;
 use rustix::net::RecvAncillaryMessage;
 use rustix::net::RecvFlags;
@@ -40,11 +36,14 @@ use rustix::net::SendAncillaryBuffer;
 use rustix::net::SendAncillaryMessage;
 use rustix::net::SendFlags;
 
-use crate::config::preflight;
-use crate::config::PROGRAM;
+use crate::net::private_socket;
+use crate::net::private_socket::PrivateListener;
 use crate::net::process_link::Link;
+use crate::telemetry::admin::socket::AdminSocket;
+use crate::telemetry::admin::socket::AdminSocketListener;
 use crate::telemetry::admin::AdminListener;
 use crate::telemetry::health::Health;
+use crate::telemetry::process_log::notice;
 use crate::worker::command::Command;
 use crate::worker::command::CommandSender;
 use crate::worker::command::Handover;
@@ -88,13 +87,7 @@ pub struct WorkerDescriptors {
 }
 
 /// Where a successor knocks.
-pub struct TakeoverListener {
-    listener: UnixListener,
-    path: PathBuf,
-
-    /// Where it is until it takes its place, which may be another process's.
-    built_at: PathBuf,
-}
+pub struct TakeoverListener(PrivateListener);
 
 /// What a successor gets, and what ends when it has it.
 pub struct TakeoverState {
@@ -105,6 +98,9 @@ pub struct TakeoverState {
     pub commands: Arc<CommandSender>,
     pub health: Health,
     pub status: Option<AdminListener>,
+
+    /// The admin socket, should this process get it back.
+    pub admin: Option<(PathBuf, AdminSocket)>,
 }
 
 impl OldProcess {
@@ -124,7 +120,9 @@ impl OldProcess {
     }
 
     fn receive(stream: UnixStream, path: &Path) -> anyhow::Result<Self> {
-        let workers = receive(&stream).map_err(explained);
+        // Whoever listens there decides which sockets this server reads.
+        let trusted = private_socket::check_peer(&stream).map_err(anyhow::Error::from);
+        let workers = trusted.and_then(|()| receive(&stream)).map_err(explained);
         let workers = workers
             .with_context(|| format!("cannot take over through --takeover {}", path.display()))?;
         Ok(Self { stream, path: path.to_owned(), workers })
@@ -159,21 +157,7 @@ impl TakeoverListener {
     ///
     /// One line that names the path: no socket can be there.
     pub fn build(path: &Path) -> anyhow::Result<Self> {
-        let mut built_at = path.as_os_str().to_owned();
-        built_at.push(".new");
-        let (path, built_at) = (path.to_owned(), PathBuf::from(built_at));
-        let build = || {
-            check_free(&path)?;
-            match std::fs::remove_file(&built_at) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                _ => (),
-            }
-            let listener = UnixListener::bind(&built_at)?;
-            std::fs::set_permissions(&built_at, PermissionsExt::from_mode(0o600))?;
-            Ok(listener)
-        };
-        let listener = build().with_context(|| unusable(&path))?;
-        Ok(Self { listener, path, built_at })
+        PrivateListener::build(path).map(Self).with_context(|| unusable(path))
     }
 
     /// Takes its place, waits for a successor, on a thread of its own, and gives it
@@ -188,16 +172,16 @@ impl TakeoverListener {
             let mut listener = self;
             loop {
                 let newer_ended = listener.hand_over(&takeover_state);
-                let path = listener.path.clone();
+                let path = listener.0.path().to_owned();
                 drop(listener);
                 // The workers end, or serve again.
                 if newer_ended.recv().is_err() {
                     return;
                 }
-                PROGRAM.say(match takeover_state.health.is_draining() {
-                    true => "the newer server has ended; draining on",
-                    false => "the newer server has ended; serving again",
-                });
+                match takeover_state.health.is_draining() {
+                    true => notice!("the newer server has ended; draining on"),
+                    false => notice!("the newer server has ended; serving again"),
+                }
                 takeover_state.serve_again();
                 let built = Self::build(&path);
                 listener = match built.and_then(|built| built.take_place().map(|()| built)) {
@@ -211,14 +195,14 @@ impl TakeoverListener {
     }
 
     fn take_place(&self) -> anyhow::Result<()> {
-        std::fs::rename(&self.built_at, &self.path).with_context(|| unusable(&self.path))
+        self.0.take_place().with_context(|| unusable(self.0.path()))
     }
 
     /// Waits for a successor, and gives it everything. Returns what gets a message when all
     /// successors have ended.
     fn hand_over(&self, takeover_state: &TakeoverState) -> Receiver<()> {
         loop {
-            let stream = self.listener.accept().map(|(stream, _)| stream);
+            let stream = self.0.listener.accept().map(|(stream, _)| stream);
             match stream.and_then(|stream| takeover_state.hand_over(stream)) {
                 Ok(newer_ended) => return newer_ended,
                 Err(e) => {
@@ -234,10 +218,7 @@ impl TakeoverState {
     /// Gives a process at the other end of `stream` everything, if it takes it. Returns what gets a
     /// message when that process and all that take over from it have ended.
     fn hand_over(&self, mut stream: UnixStream) -> io::Result<Receiver<()>> {
-        let peer = sockopt::socket_peercred(&stream)?.uid;
-        if !peer.is_root() && peer != rustix::process::geteuid() {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
+        private_socket::check_peer(&stream)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         stream.write_all(&GREETING)?;
@@ -266,7 +247,7 @@ impl TakeoverState {
         }
         // It reads already, should it not hear that.
         let _ = stream.write_all(&[YOURS]);
-        PROGRAM.say("handed over");
+        notice!("handed over");
         // Only now: a process without connections ends at once.
         let drain = || Command::Drain(DrainReason::HandedOver);
         self.commands.broadcast_and_wait(std::iter::repeat_with(drain));
@@ -277,6 +258,11 @@ impl TakeoverState {
     fn serve_again(&mut self) {
         self.health.set_handed_over(false);
         if let Some(Err(e)) = self.status.as_mut().map(AdminListener::reopen) {
+            warn!("{e:#}");
+        }
+        let Some((path, socket)) = &self.admin else { return };
+        let built = AdminSocketListener::build(path);
+        if let Err(e) = built.and_then(|listener| listener.serve(socket.clone())) {
             warn!("{e:#}");
         }
     }
@@ -305,21 +291,13 @@ fn explained(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// Whether processes could meet at a path, as far as can be told without.
+/// Checks whether processes could meet at a path, as far as can be told without.
 ///
 /// # Errors
 ///
 /// One line that names it.
 pub fn check(path: &Path) -> anyhow::Result<()> {
-    check_free(path).and_then(|()| preflight::file(path)).with_context(|| unusable(path))
-}
-
-/// Nothing is there, or a socket.
-fn check_free(path: &Path) -> io::Result<()> {
-    match path.symlink_metadata() {
-        Ok(there) if !there.file_type().is_socket() => Err(io::ErrorKind::AlreadyExists.into()),
-        _ => Ok(()),
-    }
+    private_socket::check(path).with_context(|| unusable(path))
 }
 
 fn unusable(path: &Path) -> String {

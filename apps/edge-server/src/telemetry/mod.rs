@@ -4,5 +4,7 @@ pub mod access_log;
 pub mod admin;
 pub mod health;
 pub mod metrics;
+pub mod printable;
+pub mod process_log;
 pub mod qlog;
 pub mod standard_error;

@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::channel;
 use std::sync::mpsc::Receiver;
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::mpsc::Sender;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use log::debug;
 use mio::Waker;
 
 use crate::net::process_link::Link;
+use crate::telemetry::admin::socket::ConnectionInfo;
 use crate::worker::drain::DrainReason;
 use crate::worker::settings::WorkerConfig;
 
@@ -29,6 +31,9 @@ pub enum Command {
 
     /// Close every connection, and end.
     Stop,
+
+    /// Report the number of connections, and up to `max` of them.
+    List { max: usize, reply: Sender<(usize, Vec<ConnectionInfo>)> },
 }
 
 /// What a worker needs of a handover.
@@ -70,8 +75,8 @@ impl CommandSender {
     }
 
     /// Sends each worker its command, and waits until all have carried it out. Workers that
-    /// have ended are left out.
-    pub fn broadcast_and_wait(&self, commands: impl IntoIterator<Item = Command>) {
+    /// have ended are left out. Returns whether that finished in time.
+    pub fn broadcast_and_wait(&self, commands: impl IntoIterator<Item = Command>) -> bool {
         let (done, all_done) = channel();
         for ((worker, waker), command) in self.workers.iter().zip(commands) {
             let pending = PendingCommand { command, _done: done.clone() };
@@ -82,7 +87,7 @@ impl CommandSender {
             }
         }
         drop(done);
-        let _ = all_done.recv_timeout(TIMEOUT);
+        all_done.recv_timeout(TIMEOUT) == Err(RecvTimeoutError::Disconnected)
     }
 }
 
@@ -117,7 +122,7 @@ mod tests {
             })
         });
         let workers: Vec<_> = workers.collect();
-        commands.broadcast_and_wait(std::iter::repeat_with(|| Command::Stop));
+        assert!(commands.broadcast_and_wait(std::iter::repeat_with(|| Command::Stop)));
         assert_eq!(count.try_iter().count(), 2);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
     }

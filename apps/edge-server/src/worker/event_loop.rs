@@ -150,6 +150,8 @@ impl EventLoop {
                 Command::Drain(DrainReason::HandedOver) if self.newer_ended.is_none() => (),
                 Command::Drain(reason) => self.worker.drain(reason),
                 Command::Stop => self.worker.stop(),
+                // Nobody listens any more if that took too long.
+                Command::List { max, reply } => drop(reply.send(self.worker.list(max))),
             }
         }
         Ok(())

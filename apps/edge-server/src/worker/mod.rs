@@ -58,6 +58,7 @@ use crate::resume::arm::ArmDraw;
 use crate::resume::path_key::PathKey;
 use crate::resume::store::StoreClient;
 use crate::telemetry::access_log::AccessLog;
+use crate::telemetry::admin::socket::ConnectionInfo;
 use crate::telemetry::metrics::WorkerMetrics;
 use crate::telemetry::qlog::file::QlogDir;
 use crate::telemetry::qlog::sampling::QlogSample;
@@ -80,6 +81,7 @@ const INITIAL_BYTES_MIN: usize = 1200;
 
 /// Worker of one event loop.
 pub struct Worker {
+    name: u8,
     virtual_hosts: VirtualHosts,
     read_pool: ReadPool,
     transport: Transport,
@@ -160,6 +162,7 @@ impl Worker {
         let tokens = Tokens::new(secrets.clone());
         let lengths = PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 };
         Self {
+            name: origin.worker,
             virtual_hosts,
             read_pool,
             transport,
@@ -334,6 +337,13 @@ impl Worker {
     /// Accepts connections again, unless the process is to end.
     pub fn serve_again(&mut self) {
         self.drain.serve_again();
+    }
+
+    /// Returns how many connections there are, and the state of up to `max` of them.
+    pub fn list(&self, max: usize) -> (usize, Vec<ConnectionInfo>) {
+        let now = clock::now();
+        let listed = self.connections.iter().take(max).map(|(_, c)| c.info(self.name, now));
+        (self.connections.len(), listed.collect())
     }
 
     /// Closes every connection.

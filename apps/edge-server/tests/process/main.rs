@@ -1,6 +1,7 @@
 //! The server as a process, with real sockets.
 
 mod access_log;
+mod admin;
 mod bad_input;
 mod draining;
 mod early_data;

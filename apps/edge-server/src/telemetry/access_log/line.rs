@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::config::AccessLogFormat;
 use crate::h3::exchanges::FinishedRequest;
 use crate::resume::summary::ResumeSummary;
+use crate::telemetry::printable::in_ascii;
 
 /// Entry of one response.
 #[derive(Clone, Debug)]
@@ -122,23 +123,6 @@ impl LogLine {
         let _ = write!(text, " {arm} {could_jump} {complete}");
         text
     }
-}
-
-/// Returns JSON with all but printable ASCII escaped: terminals and viewers obey some of the other
-/// characters, such as those that turn the direction of text or end a line.
-fn in_ascii(json: &str) -> String {
-    let mut text = String::with_capacity(json.len());
-    for character in json.chars() {
-        match character {
-            ' '..='~' => text.push(character),
-            _ => {
-                for unit in character.encode_utf16(&mut [0; 2]) {
-                    let _ = write!(text, "\\u{unit:04x}");
-                }
-            }
-        }
-    }
-    text
 }
 
 /// Appends `value` with quotes and control characters escaped, so that a client cannot forge

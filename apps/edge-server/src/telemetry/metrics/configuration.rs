@@ -27,15 +27,15 @@ pub struct ConfigurationMetrics {
     reloads: Family<OutcomeLabels, Counter>,
     last_reload_successful: Gauge,
     last_success_s: TimeGauge,
-    watched: Watched,
+    watched: WatchedFiles,
 }
 
 /// What is read at each scrape.
 #[derive(Clone, Default)]
-struct Watched(Arc<Mutex<WatchedFiles>>);
+struct WatchedFiles(Arc<Mutex<FileStates>>);
 
 #[derive(Default)]
-struct WatchedFiles {
+struct FileStates {
     key_files: Vec<(&'static str, Box<dyn Fn() -> LastRead + Send>)>,
 
     /// Ends of validity, by host.
@@ -125,19 +125,19 @@ impl ConfigurationMetrics {
     }
 }
 
-impl Watched {
-    fn lock<T>(&self, apply: impl FnOnce(&mut WatchedFiles) -> T) -> T {
+impl WatchedFiles {
+    fn lock<T>(&self, apply: impl FnOnce(&mut FileStates) -> T) -> T {
         apply(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl fmt::Debug for Watched {
+impl fmt::Debug for WatchedFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched").finish_non_exhaustive()
+        f.debug_struct("WatchedFiles").finish_non_exhaustive()
     }
 }
 
-impl Collector for Watched {
+impl Collector for WatchedFiles {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let (successful, success_s) =
             (Family::<FileLabels, Gauge>::default(), Family::<FileLabels, TimeGauge>::default());

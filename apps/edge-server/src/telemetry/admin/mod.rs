@@ -1,23 +1,19 @@
-//! Admin listener: metrics, health and readiness over HTTP. Each client has a thread and little
-//! time, so that no slow one keeps an orchestrator from the health page.
+//! Admin listeners: metrics, health and readiness over HTTP on a TCP address, and commands on a
+//! Unix socket.
+
+pub mod exchange;
+pub mod socket;
 
 use std::io;
-use std::io::Read;
-use std::io::Write;
 use std::net::SocketAddr;
 use std::net::TcpListener;
-use std::net::TcpStream;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
 
 use anyhow::Context;
 use log::debug;
-use log::warn;
-use quiche::clock;
 use rustix::net;
 use rustix::net::sockopt;
 use rustix::net::AddressFamily;
@@ -25,30 +21,17 @@ use rustix::net::Shutdown;
 use rustix::net::SocketFlags;
 use rustix::net::SocketType;
 
+use crate::telemetry::admin::exchange::serve_clients;
+use crate::telemetry::admin::exchange::AdminRequest;
+use crate::telemetry::admin::exchange::Page;
+use crate::telemetry::admin::exchange::Pages;
 use crate::telemetry::health::Health;
 use crate::telemetry::health::HealthState;
 use crate::telemetry::metrics::exposition::Format;
 use crate::telemetry::metrics::Metrics;
 
-/// Time for a request and its response.
-const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Maximum number of clients at a time. Further ones are closed.
-const CLIENTS_MAX: usize = 32;
-
-/// Pause after an error of accept, such as no free file descriptors.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(2);
-
 /// Length of the listener's accept queue.
 const BACKLOG: i32 = 128;
-
-/// Longest request, in bytes.
-const REQUEST_BYTES_MAX: usize = 8 << 10;
-
-const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
-
-const OK: &str = "200 OK";
-const UNAVAILABLE: &str = "503 Service Unavailable";
 
 /// Sources of the pages.
 #[derive(Clone)]
@@ -64,45 +47,6 @@ pub struct AdminListener {
     server: AdminServer,
     listener: Arc<TcpListener>,
     closed: Arc<AtomicBool>,
-}
-
-/// Connection of a client, for the length of an exchange. Reads and writes fail after its end.
-struct HurriedStream {
-    stream: TcpStream,
-    until: Instant,
-}
-
-impl HurriedStream {
-    fn new(stream: TcpStream) -> Self {
-        Self { stream, until: clock::now() + EXCHANGE_TIMEOUT }
-    }
-
-    /// Returns the stream, whose next operation ends in time.
-    fn in_time(&mut self) -> io::Result<&mut TcpStream> {
-        let left = self.until.saturating_duration_since(clock::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.stream.set_read_timeout(Some(left))?;
-        self.stream.set_write_timeout(Some(left))?;
-        Ok(&mut self.stream)
-    }
-}
-
-impl Read for HurriedStream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.in_time()?.read(buffer)
-    }
-}
-
-impl Write for HurriedStream {
-    fn write(&mut self, contents: &[u8]) -> io::Result<usize> {
-        self.in_time()?.write(contents)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.in_time()?.flush()
-    }
 }
 
 impl AdminListener {
@@ -122,7 +66,8 @@ impl AdminListener {
     pub fn serve(&self) -> anyhow::Result<()> {
         let (server, listener) = (self.server.clone(), Arc::clone(&self.listener));
         let closed = Arc::clone(&self.closed);
-        let serve = move || server.run(&closed, &listener);
+        let accept = move || listener.accept().map(|(stream, _)| stream);
+        let serve = move || serve_clients(&closed, accept, &server);
         let listening = net::listen(&self.listener, BACKLOG).map_err(io::Error::from);
         let thread = thread::Builder::new().name("admin".into());
         let started = listening.and_then(|()| thread.spawn(serve).map(drop));
@@ -140,8 +85,16 @@ impl AdminListener {
     }
 }
 
-/// Status, content type and body.
-type Page = (&'static str, &'static str, String);
+impl Pages for AdminServer {
+    fn page(&self, request: &AdminRequest) -> Page {
+        if !request.is_read() {
+            return Page::method_not_allowed("use GET or HEAD");
+        }
+        self.find(request).unwrap_or_else(|| {
+            Page::not_found("not found; the pages are /metrics, /healthz and /readyz")
+        })
+    }
+}
 
 impl AdminServer {
     /// Binds an address, which other processes may `share` during a takeover. They get the
@@ -161,79 +114,33 @@ impl AdminServer {
         })
     }
 
-    fn run(&self, closed: &AtomicBool, listener: &TcpListener) {
-        let clients = Arc::new(());
-        for stream in listener.incoming() {
-            match stream {
-                Ok(_) if Arc::strong_count(&clients) > CLIENTS_MAX => {
-                    debug!("admin listener: more than {CLIENTS_MAX} clients");
-                }
-                Ok(stream) => {
-                    let (server, client) = (self.clone(), Arc::clone(&clients));
-                    let respond = move || {
-                        if let Err(e) = server.respond(HurriedStream::new(stream)) {
-                            debug!("admin listener: {e}");
-                        }
-                        drop(client);
-                    };
-                    if let Err(e) =
-                        thread::Builder::new().name("admin-client".into()).spawn(respond)
-                    {
-                        warn!("admin listener: {e}");
-                    }
-                }
-                Err(_) if closed.load(Ordering::Relaxed) => return,
-                Err(e) => {
-                    warn!("admin listener: {e}");
-                    thread::sleep(ACCEPT_RETRY_DELAY);
-                }
+    /// Returns the page at a path, if there is one.
+    fn find(&self, request: &AdminRequest) -> Option<Page> {
+        match request.path.as_str() {
+            "/metrics" | "/" => {
+                let format = Format::accepted(&request.accept);
+                let body = format.write(self.metrics.page());
+                Some(Page { content_type: format.content_type(), body, ..Page::ok("") })
             }
+            "/healthz" => Some(self.health()),
+            "/readyz" => Some(self.readiness()),
+            _ => None,
         }
-    }
-
-    fn respond(&self, mut stream: HurriedStream) -> io::Result<()> {
-        let request = read_request(&mut stream)?;
-        let (method, path) = request_line(&request).unwrap_or_default();
-        let path = Some(path).filter(|_| ["GET", "HEAD"].contains(&method));
-        let (status, content_type, body) = match path {
-            Some("/metrics" | "/") => {
-                let format = Format::accepted(field(&request, "accept").unwrap_or_default());
-                (OK, format.content_type(), format.write(self.metrics.page()))
-            }
-            Some("/healthz") => self.health(),
-            Some("/readyz") => self.readiness(),
-            Some(_) => {
-                let paths = "not found; the pages are /metrics, /healthz and /readyz\n";
-                ("404 Not Found", PLAIN_TEXT, paths.to_owned())
-            }
-            None => ("405 Method Not Allowed", PLAIN_TEXT, "use GET or HEAD\n".to_owned()),
-        };
-        let length = body.len();
-        let head = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\
-             Connection: close\r\n\r\n"
-        );
-        stream.write_all(head.as_bytes())?;
-        if method == "HEAD" {
-            return Ok(());
-        }
-        stream.write_all(body.as_bytes())
     }
 
     fn health(&self) -> Page {
         match self.health.stuck().as_slice() {
-            [] => (OK, PLAIN_TEXT, "ok\n".to_owned()),
-            stuck => (UNAVAILABLE, PLAIN_TEXT, format!("stuck workers: {stuck:?}\n")),
+            [] => Page::ok("ok"),
+            stuck => Page::unavailable(format!("stuck workers: {stuck:?}")),
         }
     }
 
     fn readiness(&self) -> Page {
-        let (status, text) = match self.health.readiness() {
-            HealthState::Ready => (OK, "ready\n"),
-            HealthState::Starting => (UNAVAILABLE, "starting\n"),
-            HealthState::Draining => (UNAVAILABLE, "draining\n"),
-        };
-        (status, PLAIN_TEXT, text.to_owned())
+        match self.health.readiness() {
+            HealthState::Ready => Page::ok("ready"),
+            HealthState::Starting => Page::unavailable("starting"),
+            HealthState::Draining => Page::unavailable("draining"),
+        }
     }
 }
 
@@ -254,37 +161,13 @@ fn unusable(at: SocketAddr) -> String {
     format!("cannot serve --metrics at {at}; choose another address")
 }
 
-/// Reads the head of a request, up to the size limit.
-fn read_request(stream: &mut HurriedStream) -> io::Result<Vec<u8>> {
-    let mut request = Vec::new();
-    let mut chunk = [0; 1024];
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST_BYTES_MAX {
-        match stream.read(&mut chunk)? {
-            0 => break,
-            count => request.extend_from_slice(&chunk[..count]),
-        }
-    }
-    Ok(request)
-}
-
-/// Returns the method of a request, and its path without the query.
-fn request_line(request: &[u8]) -> Option<(&str, &str)> {
-    let line = request.split(|byte| *byte == b'\r').next()?;
-    let (method, rest) = std::str::from_utf8(line).ok()?.split_once(' ')?;
-    let target = rest.split(' ').next()?;
-    Some((method, target.split('?').next().unwrap_or(target)))
-}
-
-/// Returns the value of a header field of a request.
-fn field<'a>(request: &'a [u8], name: &str) -> Option<&'a str> {
-    let lines = std::str::from_utf8(request).ok()?.split("\r\n").skip(1);
-    let mut fields = lines.filter_map(|line| line.split_once(':'));
-    fields.find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::admin::exchange::CLIENTS_MAX;
+    use std::io::Read;
+    use std::io::Write;
+    use std::net::TcpStream;
 
     fn admin_server() -> AdminServer {
         AdminServer { metrics: Metrics::new(None), health: Health::default() }
@@ -365,6 +248,18 @@ mod tests {
 
         let ended = |stream: &mut TcpStream| stream.read(&mut [0; 9]).is_ok_and(|read| read == 0);
         assert!(slow.iter_mut().all(ended));
+    }
+
+    #[test]
+    fn client_too_many_gets_503() {
+        let at = serve(admin_server());
+        let mut slow: Vec<_> = (0..CLIENTS_MAX).map(|_| TcpStream::connect(at).unwrap()).collect();
+        slow.iter_mut().for_each(|stream| stream.write_all(b"GET /").unwrap());
+        let mut surplus = TcpStream::connect(at).unwrap();
+        let mut response = String::new();
+        surplus.read_to_string(&mut response).unwrap();
+        assert!(response.starts_with("HTTP/1.1 503 "), "{response}");
+        assert!(response.ends_with("more than 32 clients; try again later\n"), "{response}");
     }
 
     // Before it is ready, a new server must not answer for the old one.

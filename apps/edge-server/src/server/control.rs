@@ -1,0 +1,125 @@
+//! Control of the running server: what signals and the admin socket command.
+
+use std::io;
+use std::sync::mpsc::channel;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::ensure;
+use log::warn;
+use quiche::clock;
+
+use crate::quic::certificate::CertificateInfo;
+use crate::server::reload::Reloader;
+use crate::telemetry::access_log::AccessLog;
+use crate::telemetry::admin::socket::ConnectionInfo;
+use crate::telemetry::admin::socket::Controls;
+use crate::telemetry::health::Health;
+use crate::telemetry::process_log::notice;
+use crate::worker::command::Command;
+use crate::worker::command::CommandSender;
+use crate::worker::drain::DrainReason;
+
+/// How often the server warns of certificates that expire.
+const WARNING_INTERVAL: Duration = Duration::from_secs(86_400);
+
+/// Control of the server.
+pub struct Control {
+    pub commands: Arc<CommandSender>,
+    pub health: Health,
+    pub access_log: Option<AccessLog>,
+
+    /// Generation of this process.
+    pub generation: u8,
+
+    /// One reload at a time.
+    pub reloader: Mutex<Reloader>,
+}
+
+impl Control {
+    /// Closes every connection, and ends the server.
+    pub fn stop(&self) {
+        self.health.drain();
+        self.commands.broadcast_and_wait(std::iter::repeat_with(|| Command::Stop));
+    }
+
+    /// Reopens the access log.
+    pub fn reopen_log(&self) {
+        self.access_log.iter().for_each(AccessLog::reopen);
+    }
+
+    /// Warns of certificates that expire, once a day, on a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// The process may have no more threads.
+    pub fn watch_certificates(self: &Arc<Self>) -> io::Result<()> {
+        let control = Arc::clone(self);
+        let watch = move || loop {
+            thread::sleep(WARNING_INTERVAL);
+            control.reloader().certificates.warn_of_expiry(clock::wall_now());
+        };
+        thread::Builder::new().name("certificates".into()).spawn(watch).map(drop)
+    }
+
+    fn reloader(&self) -> MutexGuard<'_, Reloader> {
+        self.reloader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_reload(&self) -> anyhow::Result<Vec<String>> {
+        let mut reloader = self.reloader();
+        let (configs, kept) = reloader.read(self.commands.workers())?;
+        let commands = configs.into_iter().map(|config| Command::Reload(Box::new(config)));
+        let is_done = self.commands.broadcast_and_wait(commands);
+        ensure!(is_done, "a worker does not respond; see /healthz, and restart the server");
+        Ok(kept)
+    }
+}
+
+impl Controls for Control {
+    fn reload(&self) -> anyhow::Result<Vec<String>> {
+        let reloaded = self.try_reload();
+        match &reloaded {
+            Ok(kept) => {
+                if !kept.is_empty() {
+                    warn!("changed, but not applied until a restart: {}", kept.join(", "));
+                }
+                notice!("reloaded");
+            }
+            Err(e) => warn!("cannot reload, nothing has changed: {e:#}"),
+        }
+        reloaded
+    }
+
+    fn drain(&self) {
+        self.health.drain();
+        let drain = || Command::Drain(DrainReason::Ordered);
+        self.commands.broadcast_and_wait(std::iter::repeat_with(drain));
+    }
+
+    fn connections(&self, max: usize) -> (usize, Vec<ConnectionInfo>) {
+        let (reply, replies) = channel();
+        let list = move || Command::List { max, reply: reply.clone() };
+        self.commands.broadcast_and_wait(std::iter::repeat_with(list));
+        let mut open = 0;
+        let mut listed = Vec::new();
+        for (count, mut connections) in replies.try_iter() {
+            open += count;
+            listed.append(&mut connections);
+        }
+        listed.truncate(max);
+        (open, listed)
+    }
+
+    fn certificates(&self) -> Vec<CertificateInfo> {
+        self.reloader().certificates.list.clone()
+    }
+
+    fn workers(&self) -> (usize, u8) {
+        (self.commands.workers(), self.generation)
+    }
+}

@@ -1,0 +1,297 @@
+//! HTTP exchanges of the admin listeners. Each client has a thread and little time, so that no slow
+//! one keeps an orchestrator from the health page.
+
+use std::io;
+use std::io::Read;
+use std::io::Write;
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::Once;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use log::debug;
+use log::warn;
+use quiche::clock;
+
+/// Time for a request, and for its response.
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Maximum number of clients of a listener at a time. Further ones are told so.
+pub const CLIENTS_MAX: usize = 32;
+
+/// Pause after an error of accept, such as no free file descriptors.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(2);
+
+/// Longest request, in bytes.
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+
+const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+
+const OK: &str = "200 OK";
+const UNAVAILABLE: &str = "503 Service Unavailable";
+
+/// AdminRequest without its content.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdminRequest {
+    pub method: String,
+
+    /// Path without the query.
+    pub path: String,
+    pub query: String,
+    pub accept: String,
+}
+
+/// Response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub status: &'static str,
+    pub content_type: &'static str,
+    pub body: String,
+}
+
+/// Source of responses.
+pub trait Pages: Clone + Send + 'static {
+    /// Returns the response to a request.
+    fn page(&self, request: &AdminRequest) -> Page;
+}
+
+/// Stream whose operations can be given a time.
+pub trait ClientStream: Read + Write + Send + 'static {
+    /// Sets how long reads and writes may take.
+    fn set_timeout(&self, timeout: Duration) -> io::Result<()>;
+
+    /// Sets whether reads and writes wait.
+    fn set_nonblocking(&self) -> io::Result<()>;
+}
+
+/// Connection of a client, for the length of an exchange. Reads and writes fail after its end.
+struct HurriedStream<S> {
+    stream: S,
+    until: Instant,
+}
+
+impl Page {
+    /// Returns a line of text, with its line break.
+    pub fn text(status: &'static str, line: impl Into<String>) -> Self {
+        Self { status, content_type: PLAIN_TEXT, body: line.into() + "\n" }
+    }
+
+    pub fn ok(line: impl Into<String>) -> Self {
+        Self::text(OK, line)
+    }
+
+    pub fn unavailable(line: impl Into<String>) -> Self {
+        Self::text(UNAVAILABLE, line)
+    }
+
+    pub fn not_found(line: impl Into<String>) -> Self {
+        Self::text("404 Not Found", line)
+    }
+
+    pub fn method_not_allowed(line: impl Into<String>) -> Self {
+        Self::text("405 Method Not Allowed", line)
+    }
+
+    /// Returns a JSON document.
+    pub fn json(document: &serde_json::Value) -> Self {
+        Self { status: OK, content_type: JSON, body: format!("{document:#}\n") }
+    }
+
+    fn write(&self, stream: &mut impl Write, with_body: bool) -> io::Result<()> {
+        let Self { status, content_type, body } = self;
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
+             Connection: close\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes())?;
+        if with_body {
+            stream.write_all(body.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+impl AdminRequest {
+    /// Parses the head of a request. What is no request has no method.
+    fn parse(head: &[u8]) -> Self {
+        Self::try_parse(head).unwrap_or_default()
+    }
+
+    fn try_parse(head: &[u8]) -> Option<Self> {
+        let mut lines = std::str::from_utf8(head).ok()?.split("\r\n");
+        let (method, rest) = lines.next()?.split_once(' ')?;
+        let target = rest.split(' ').next()?;
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let mut fields = lines.filter_map(|line| line.split_once(':'));
+        let accept = fields.find(|(name, _)| name.eq_ignore_ascii_case("accept"));
+        Some(Self {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            query: query.to_owned(),
+            accept: accept.map(|(_, value)| value.trim().to_owned()).unwrap_or_default(),
+        })
+    }
+
+    /// Returns whether the method is GET or HEAD.
+    pub fn is_read(&self) -> bool {
+        ["GET", "HEAD"].contains(&self.method.as_str())
+    }
+
+    /// Returns the value of a parameter of the query.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(own, _)| *own == name).map(|(_, value)| value)
+    }
+}
+
+/// Serves the clients of a listener until it is `closed`.
+pub fn serve_clients<S: ClientStream>(
+    closed: &AtomicBool,
+    accept: impl Fn() -> io::Result<S>,
+    pages: &impl Pages,
+) {
+    let clients = Arc::new(());
+    loop {
+        match accept() {
+            Ok(stream) if Arc::strong_count(&clients) > CLIENTS_MAX => turn_away(stream),
+            Ok(stream) => {
+                let (pages, client) = (pages.clone(), Arc::clone(&clients));
+                let respond = move || {
+                    if let Err(e) = exchange(stream, &pages) {
+                        debug!("admin listener: {e}");
+                    }
+                    drop(client);
+                };
+                if let Err(e) = thread::Builder::new().name("admin-client".into()).spawn(respond) {
+                    warn!("admin listener: {e}");
+                }
+            }
+            Err(_) if closed.load(Ordering::Relaxed) => return,
+            Err(e) => {
+                warn!("admin listener: {e}");
+                thread::sleep(ACCEPT_RETRY_DELAY);
+            }
+        }
+    }
+}
+
+/// Tells a client that there are too many, if that takes no time.
+fn turn_away(mut stream: impl ClientStream) {
+    static WARNING: Once = Once::new();
+    WARNING.call_once(|| {
+        warn!("admin listener: more than {CLIENTS_MAX} clients at a time; further ones get 503");
+    });
+    let page = Page::unavailable(format!("more than {CLIENTS_MAX} clients; try again later"));
+    let told = stream.set_nonblocking().and_then(|()| {
+        // What is unread at the end would discard the response.
+        let _ = stream.read(&mut [0; 1024]);
+        page.write(&mut stream, true)
+    });
+    if let Err(e) = told {
+        debug!("admin listener: {e}");
+    }
+}
+
+fn exchange(stream: impl ClientStream, pages: &impl Pages) -> io::Result<()> {
+    let mut stream = HurriedStream::new(stream);
+    let request = AdminRequest::parse(&read_head(&mut stream)?);
+    let page = pages.page(&request);
+    // A command may have taken its time.
+    stream.restart();
+    page.write(&mut stream, request.method != "HEAD")
+}
+
+/// Reads the head of a request, up to the size limit.
+fn read_head(stream: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    let mut chunk = [0; 1024];
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < REQUEST_BYTES_MAX {
+        match stream.read(&mut chunk)? {
+            0 => break,
+            count => head.extend_from_slice(&chunk[..count]),
+        }
+    }
+    Ok(head)
+}
+
+impl<S: ClientStream> HurriedStream<S> {
+    fn new(stream: S) -> Self {
+        Self { stream, until: clock::now() + EXCHANGE_TIMEOUT }
+    }
+
+    fn restart(&mut self) {
+        self.until = clock::now() + EXCHANGE_TIMEOUT;
+    }
+
+    /// Returns the stream, whose next operation ends in time.
+    fn in_time(&mut self) -> io::Result<&mut S> {
+        let left = self.until.saturating_duration_since(clock::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_timeout(left)?;
+        Ok(&mut self.stream)
+    }
+}
+
+impl<S: ClientStream> Read for HurriedStream<S> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.in_time()?.read(buffer)
+    }
+}
+
+impl<S: ClientStream> Write for HurriedStream<S> {
+    fn write(&mut self, contents: &[u8]) -> io::Result<usize> {
+        self.in_time()?.write(contents)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.in_time()?.flush()
+    }
+}
+
+impl ClientStream for TcpStream {
+    fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(timeout))?;
+        self.set_write_timeout(Some(timeout))
+    }
+
+    fn set_nonblocking(&self) -> io::Result<()> {
+        Self::set_nonblocking(self, true)
+    }
+}
+
+impl ClientStream for UnixStream {
+    fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(timeout))?;
+        self.set_write_timeout(Some(timeout))
+    }
+
+    fn set_nonblocking(&self) -> io::Result<()> {
+        Self::set_nonblocking(self, true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_has_method_path_parameters_and_accept() {
+        let head = b"POST /log?x=1&filter=a=b,c HTTP/1.1\r\nHost: x\r\nACCEPT: text/plain\r\n\r\n";
+        let request = AdminRequest::parse(head);
+        assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/log"));
+        assert_eq!(request.parameter("filter"), Some("a=b,c"));
+        assert_eq!((request.parameter("y"), request.accept.as_str()), (None, "text/plain"));
+        for junk in [&b"\r\n"[..], b"GET\r\n\r\n", b"\xff /\r\n\r\n", b""] {
+            assert_eq!(AdminRequest::parse(junk), AdminRequest::default());
+        }
+    }
+}

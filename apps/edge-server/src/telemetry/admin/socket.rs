@@ -1,0 +1,374 @@
+//! Admin socket (`--admin`): the pages of the admin listener and commands to the server, over HTTP on
+//! a Unix socket that only the server's user and root may use.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+use anyhow::Context;
+use serde::Serialize;
+use serde_json::json;
+use serde_json::Value;
+
+use crate::net::private_socket;
+use crate::net::private_socket::PrivateListener;
+use crate::quic::certificate::CertificateInfo;
+use crate::telemetry::admin::exchange::serve_clients;
+use crate::telemetry::admin::exchange::AdminRequest;
+use crate::telemetry::admin::exchange::Page;
+use crate::telemetry::admin::exchange::Pages;
+use crate::telemetry::admin::AdminServer;
+use crate::telemetry::process_log;
+
+/// Connections in a list: by default, and at most.
+const LISTED_DEFAULT: usize = 100;
+const LISTED_MAX: usize = 10_000;
+
+const SECONDS_PER_DAY: f64 = 86_400.0;
+
+/// The server, as far as the socket commands it.
+pub trait Controls: Send + Sync {
+    /// Reloads the configuration. Returns the options that need a restart.
+    ///
+    /// # Errors
+    ///
+    /// One line that names what cannot be used.
+    fn reload(&self) -> anyhow::Result<Vec<String>>;
+
+    /// Begins to drain.
+    fn drain(&self);
+
+    /// Returns how many connections there are, and up to `max` of them.
+    fn connections(&self, max: usize) -> (usize, Vec<ConnectionInfo>);
+
+    /// Returns the certificates in use.
+    fn certificates(&self) -> Vec<CertificateInfo>;
+
+    /// Returns the number of workers and the generation of the process.
+    fn workers(&self) -> (usize, u8);
+}
+
+/// State of one connection.
+#[derive(Clone, Debug, Serialize)]
+pub struct ConnectionInfo {
+    pub worker: u8,
+
+    /// Connection ID, as in the access log.
+    pub connection: String,
+    pub client: String,
+    pub age_s: f64,
+    pub state: &'static str,
+    pub rtt_ms: f64,
+    pub min_rtt_ms: Option<f64>,
+    pub window_bytes: usize,
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+    pub lost_packets: usize,
+
+    /// Requests under way.
+    pub requests: usize,
+
+    /// Phase of Careful Resume, unless it is off.
+    pub resume: Option<&'static str>,
+    pub jump_bytes: Option<usize>,
+}
+
+/// Sources of the pages, and what carries out the commands.
+#[derive(Clone)]
+pub struct AdminSocket {
+    pub server: AdminServer,
+    pub controls: Arc<dyn Controls>,
+    pub started: SystemTime,
+}
+
+/// Admin socket beside its path, until it serves.
+pub struct AdminSocketListener(PrivateListener);
+
+/// Checks whether a socket can be at `path`.
+///
+/// # Errors
+///
+/// One line that names it.
+pub fn check(path: &Path) -> anyhow::Result<()> {
+    private_socket::check(path).with_context(|| unusable(path))
+}
+
+impl AdminSocketListener {
+    /// Builds the socket for `path`, where another process may still have its own.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the path.
+    pub fn build(path: &Path) -> anyhow::Result<Self> {
+        PrivateListener::build(path).map(Self).with_context(|| unusable(path))
+    }
+
+    /// Takes its place, and serves until the process ends.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the path.
+    pub fn serve(self, socket: AdminSocket) -> anyhow::Result<()> {
+        let Self(private) = self;
+        let path = private.path().to_owned();
+        private.take_place().with_context(|| unusable(&path))?;
+        let accept = move || {
+            let (stream, _) = private.listener.accept()?;
+            private_socket::check_peer(&stream).map(|()| stream)
+        };
+        let serve = move || serve_clients(&AtomicBool::new(false), accept, &socket);
+        let thread = thread::Builder::new().name("admin-socket".into());
+        thread.spawn(serve).map(drop).with_context(|| unusable(&path))
+    }
+}
+
+impl Pages for AdminSocket {
+    fn page(&self, request: &AdminRequest) -> Page {
+        match (request.method.as_str(), request.path.as_str()) {
+            ("POST", "/reload") => self.reload(),
+            ("POST", "/drain") => {
+                self.controls.drain();
+                Page::ok("draining")
+            }
+            ("POST", "/log") => set_log(request),
+            (_, "/reload" | "/drain") => Page::method_not_allowed("use POST"),
+            ("GET", "/log") => Page::ok(process_log::filter()),
+            ("GET", "/stats") => Page::json(&self.stats()),
+            ("GET", "/connections") => Page::json(&self.connections(request)),
+            ("GET", "/certificates") => Page::json(&self.certificates()),
+            _ => match self.server.page(request) {
+                page if page.status.starts_with("404") => Page::not_found(
+                    "not found; GET /metrics, /healthz, /readyz, /stats, /connections, \
+                     /certificates or /log, POST /reload, /drain or /log?filter=debug",
+                ),
+                page => page,
+            },
+        }
+    }
+}
+
+impl AdminSocket {
+    fn reload(&self) -> Page {
+        match self.controls.reload() {
+            Ok(kept) if kept.is_empty() => Page::ok("reloaded"),
+            Ok(kept) => Page::ok(format!(
+                "reloaded; changed, but not applied until a restart: {}",
+                kept.join(", ")
+            )),
+            Err(e) => Page::text(
+                "422 Unprocessable Content",
+                format!("cannot reload, nothing has changed: {e:#}"),
+            ),
+        }
+    }
+
+    fn stats(&self) -> Value {
+        let (workers, generation) = self.controls.workers();
+        let uptime = quiche::clock::wall_now().duration_since(self.started);
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "pid": std::process::id(),
+            "state": format!("{:?}", self.server.health.readiness()).to_lowercase(),
+            "started": rfc3339(self.started),
+            "uptime_s": uptime.unwrap_or_default().as_secs(),
+            "workers": workers,
+            "generation": generation,
+            "stuck_workers": self.server.health.stuck(),
+            "connections": self.controls.connections(0).0,
+            "log": process_log::filter(),
+        })
+    }
+
+    fn connections(&self, request: &AdminRequest) -> Value {
+        let max = request.parameter("max").and_then(|max| max.parse().ok());
+        let max = max.unwrap_or(LISTED_DEFAULT).min(LISTED_MAX);
+        let (open, listed) = self.controls.connections(max);
+        json!({ "open": open, "omitted": open.saturating_sub(listed.len()), "connections": listed })
+    }
+
+    fn certificates(&self) -> Value {
+        let now = quiche::clock::wall_now();
+        let certificates = self.controls.certificates().into_iter().map(|certificate| {
+            let seconds = |time: SystemTime| {
+                time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs_f64()
+            };
+            let days = (seconds(certificate.expiry) - seconds(now)) / SECONDS_PER_DAY;
+            json!({
+                "hosts": certificate.hosts,
+                "names": certificate.names,
+                "hosts_not_covered": certificate.uncovered,
+                "expiry": rfc3339(certificate.expiry),
+                "days_left": days.floor(),
+            })
+        });
+        Value::Array(certificates.collect())
+    }
+}
+
+fn set_log(request: &AdminRequest) -> Page {
+    let Some(filter) = request.parameter("filter") else {
+        return Page::text("400 Bad AdminRequest", "name what to show: /log?filter=debug");
+    };
+    match process_log::set_filter(filter) {
+        Ok(()) => Page::ok(filter),
+        Err(reason) => Page::text("400 Bad AdminRequest", reason),
+    }
+}
+
+fn rfc3339(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time.max(UNIX_EPOCH)).to_string()
+}
+
+fn unusable(path: &Path) -> String {
+    format!("cannot use --admin {}; name a socket in a writable folder", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::health::Health;
+    use crate::telemetry::metrics::Metrics;
+    use anyhow::bail;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering;
+
+    /// A server that reloads every second time.
+    #[derive(Default)]
+    struct Recorder {
+        reloads: AtomicUsize,
+        drains: AtomicUsize,
+    }
+
+    impl Controls for Recorder {
+        fn reload(&self) -> anyhow::Result<Vec<String>> {
+            match self.reloads.fetch_add(1, Ordering::Relaxed) {
+                0 => Ok(Vec::new()),
+                1 => Ok(vec!["--workers".into()]),
+                _ => bail!("edge.toml: line 3"),
+            }
+        }
+
+        fn drain(&self) {
+            self.drains.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn connections(&self, max: usize) -> (usize, Vec<ConnectionInfo>) {
+            let info = |worker| ConnectionInfo {
+                worker,
+                connection: "00ab".into(),
+                client: "192.0.2.1:5".into(),
+                age_s: 1.5,
+                state: "open",
+                rtt_ms: 20.0,
+                min_rtt_ms: None,
+                window_bytes: 1,
+                sent_bytes: 2,
+                received_bytes: 3,
+                lost_packets: 4,
+                requests: 5,
+                resume: None,
+                jump_bytes: None,
+            };
+            (200, (0..max.min(200) as u8).map(info).collect())
+        }
+
+        fn certificates(&self) -> Vec<CertificateInfo> {
+            let expiry = quiche::clock::wall_now() + Duration::from_secs(10 * 86_400 + 60);
+            vec![CertificateInfo {
+                hosts: vec!["*".into()],
+                names: vec!["a.example".into()],
+                uncovered: Vec::new(),
+                expiry,
+            }]
+        }
+
+        fn workers(&self) -> (usize, u8) {
+            (3, 7)
+        }
+    }
+
+    fn socket(controls: &Arc<Recorder>) -> AdminSocket {
+        AdminSocket {
+            server: AdminServer { metrics: Metrics::new(None), health: Health::default() },
+            controls: Arc::clone(controls) as Arc<dyn Controls>,
+            started: UNIX_EPOCH,
+        }
+    }
+
+    fn page(socket: &AdminSocket, method: &str, target: &str) -> Page {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let (method, path) = (method.to_owned(), path.to_owned());
+        socket.page(&AdminRequest { method, path, query: query.to_owned(), accept: String::new() })
+    }
+
+    fn document(socket: &AdminSocket, target: &str) -> Value {
+        let page = page(socket, "GET", target);
+        assert_eq!((page.status, page.content_type), ("200 OK", "application/json"));
+        serde_json::from_str(&page.body).unwrap()
+    }
+
+    #[test]
+    fn reload_is_answered_with_its_outcome() {
+        let socket = socket(&Arc::default());
+        let reload = || page(&socket, "POST", "/reload");
+        assert_eq!(reload(), Page::ok("reloaded"));
+        assert!(reload().body.ends_with("until a restart: --workers\n"));
+        let failed = reload();
+        assert!(failed.status.starts_with("422 "));
+        assert_eq!(failed.body, "cannot reload, nothing has changed: edge.toml: line 3\n");
+    }
+
+    #[test]
+    fn commands_need_post_and_unknown_paths_are_refused() {
+        let controls = Arc::new(Recorder::default());
+        let socket = socket(&controls);
+        for (method, target, status) in [
+            ("GET", "/reload", "405"),
+            ("GET", "/drain", "405"),
+            ("POST", "/metrics", "405"),
+            ("GET", "/other", "404"),
+            ("POST", "/log", "400"),
+            ("POST", "/log?filter=debug", "200"),
+            ("GET", "/metrics", "200"),
+            ("HEAD", "/healthz", "200"),
+            ("GET", "/readyz", "503"),
+            ("POST", "/drain", "200"),
+        ] {
+            let page = page(&socket, method, target);
+            assert!(page.status.starts_with(status), "{method} {target}: {page:?}");
+        }
+        let counts = [&controls.reloads, &controls.drains].map(|n| n.load(Ordering::Relaxed));
+        assert_eq!(counts, [0, 1]);
+    }
+
+    #[test]
+    fn connections_are_listed_up_to_a_bound() {
+        let socket = socket(&Arc::default());
+        for (target, listed) in [
+            ("/connections", 100),
+            ("/connections?max=3", 3),
+            ("/connections?max=999", 200),
+            ("/connections?max=x", 100),
+        ] {
+            let document = document(&socket, target);
+            assert_eq!(document["connections"].as_array().unwrap().len(), listed);
+            assert_eq!(document["omitted"], 200 - listed);
+        }
+    }
+
+    #[test]
+    fn stats_and_certificates_are_json() {
+        let socket = socket(&Arc::default());
+        let stats = document(&socket, "/stats");
+        assert_eq!((&stats["state"], &stats["workers"]), (&"starting".into(), &3.into()));
+        assert_eq!((&stats["connections"], &stats["generation"]), (&200.into(), &7.into()));
+        assert_eq!(stats["started"], "1970-01-01T00:00:00Z");
+        let certificates = document(&socket, "/certificates");
+        assert_eq!(certificates[0]["hosts"][0], "*");
+        assert_eq!(certificates[0]["days_left"], 10.0);
+    }
+}

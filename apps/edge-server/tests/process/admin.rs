@@ -1,0 +1,139 @@
+//! The admin socket: commands to a running server, and their outcomes as exit codes.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::client::UdpClient;
+use crate::support::process::serve;
+use crate::support::process::server_command;
+
+/// Runs a command. Returns its exit code, what it prints and what it says.
+fn admin(socket: &Path, command: &[&str]) -> (i32, String, String) {
+    let args = [&["admin", socket.to_str().unwrap()], command].concat();
+    let output = server_command(&args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn document(socket: &Path, command: &[&str]) -> Value {
+    let (code, document, said) = admin(socket, command);
+    assert_eq!(code, 0, "{said}");
+    serde_json::from_str(&document).unwrap()
+}
+
+#[test]
+fn admin_commands_tell_their_outcome() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("index.html"), "home").unwrap();
+    let (socket, config) = (dir.path().join("admin.sock"), dir.path().join("edge.toml"));
+    fs::write(&config, "").unwrap();
+    let args = ["--admin", socket.to_str().unwrap(), "--config", config.to_str().unwrap()];
+    let (mut server, address) = serve(dir.path(), &args);
+    assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+
+    assert_eq!(admin(&socket, &["reload"]), (0, "reloaded\n".into(), String::new()));
+    fs::write(&config, "[server]\nworkers = 9").unwrap();
+    let (code, printed, _) = admin(&socket, &["reload"]);
+    assert_eq!(code, 0);
+    assert!(printed.ends_with("until a restart: --workers\n"), "{printed}");
+    fs::write(&config, "\n[[host]]\nindx = 1").unwrap();
+    let (code, printed, said) = admin(&socket, &["reload"]);
+    assert_eq!((code, printed.as_str(), said.lines().count()), (1, "", 1));
+    assert!(
+        said.contains("cannot reload, nothing has changed") && said.contains("line 3"),
+        "{said}"
+    );
+    let (_, metrics, _) = admin(&socket, &["metrics"]);
+    for line in [
+        "edge_server_reloads_total{outcome=\"succeeded\"} 2",
+        "edge_server_reloads_total{outcome=\"failed\"} 1",
+        "edge_server_last_reload_successful 0",
+    ] {
+        assert!(metrics.lines().any(|exported| exported == line), "{line}: {metrics}");
+    }
+
+    let mut client = UdpClient::connect(address);
+    assert_eq!(client.get("/").body, b"home");
+    let listed = document(&socket, &["connections"]);
+    assert_eq!((&listed["open"], &listed["omitted"]), (&1.into(), &0.into()));
+    let listed = &listed["connections"][0];
+    assert_eq!((&listed["state"], &listed["resume"]), (&"open".into(), &"reconnaissance".into()));
+    assert!(listed["client"].as_str().unwrap().starts_with("127.0.0.1:"), "{listed}");
+    assert!(listed["sent_bytes"].as_u64() > Some(1000), "{listed}");
+    assert_eq!(document(&socket, &["connections", "--max", "0"])["omitted"], 1);
+    let stats = document(&socket, &["stats"]);
+    assert_eq!((&stats["state"], &stats["connections"]), (&"ready".into(), &1.into()));
+    assert_eq!(stats["pid"], server.id());
+    let certificates = document(&socket, &["certificates"]);
+    assert_eq!(certificates[0]["names"][0], "localhost");
+
+    assert_eq!(admin(&socket, &["log", "edge_server=debug"]).0, 0);
+    assert_eq!(admin(&socket, &["log"]).1, "edge_server=debug\n");
+    UdpClient::connect(address);
+    server.wait_for("DEBUG edge_server");
+    assert_eq!(admin(&socket, &["log", "edge_server=loud"]).0, 1);
+
+    assert_eq!(admin(&socket, &["health"]).0, 0);
+    assert_eq!(admin(&socket, &["ready"]).0, 0);
+    assert_eq!(admin(&socket, &["frobnicate"]).0, 2);
+    assert_eq!(admin(&socket, &["drain"]).1, "draining\n");
+    drop(client);
+    assert!(server.end().0.success());
+    let (code, _, said) = admin(&socket, &["ready"]);
+    assert!(code == 1 && said.contains("admin.sock"), "{said}");
+}
+
+/// The next server has the socket, and an old one that serves again has it back.
+#[test]
+fn admin_socket_follows_takeover() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("index.html"), "home").unwrap();
+    let (socket, takeover) = (dir.path().join("admin.sock"), dir.path().join("takeover.sock"));
+    let args = ["--admin", socket.to_str().unwrap(), "--takeover", takeover.to_str().unwrap()];
+    let (mut old, address) = serve(dir.path(), &args);
+    let pid = || document(&socket, &["stats"])["pid"].clone();
+    assert_eq!(pid(), old.id());
+    let mut client = UdpClient::connect(address);
+    assert_eq!(client.get("/").body, b"home");
+
+    let address = address.to_string();
+    let next =
+        [&["--listen", &address, "--root", dir.path().to_str().unwrap()], &args[..]].concat();
+    let mut new = crate::support::process::Running::start(&mut server_command(&next));
+    new.address();
+    assert_eq!(pid(), new.id());
+    new.kill();
+    old.wait_for("serving again");
+    // It takes the socket after it has said so.
+    let pid = (0..200).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        let (code, stats, _) = admin(&socket, &["stats"]);
+        (code == 0).then(|| serde_json::from_str::<Value>(&stats).unwrap()["pid"].clone())
+    });
+    assert_eq!(pid.unwrap(), old.id());
+}
+
+#[test]
+fn log_lines_are_json_if_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, _) = serve(dir.path(), &["--log-format", "text"]);
+    let line = server.wait_for("listening on");
+    assert!(line.contains("Z INFO edge-server: listening on"), "{line}");
+    assert!(server.stop().success());
+
+    let root = dir.path().to_str().unwrap();
+    let args = ["--listen", "127.0.0.1:0", "--root", root, "--log-format", "json"];
+    let mut server = crate::support::process::Running::start(&mut server_command(&args));
+    server.wait_for("listening on");
+    server.ask_to_stop();
+    let (status, said) = server.end();
+    assert!(status.success());
+    for line in said {
+        let line: Value = serde_json::from_str(&line).expect(&line);
+        assert_eq!((&line["level"], &line["target"]), (&"INFO".into(), &"edge-server".into()));
+        assert!(line["time"].as_str().unwrap().ends_with('Z'), "{line}");
+    }
+}
