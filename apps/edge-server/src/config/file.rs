@@ -5,11 +5,14 @@ use std::path::Path;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use serde::de::IgnoredAny;
 use serde::Deserialize;
+use toml::de::DeTable;
 use toml::Spanned;
 use toml::Value;
 
 use crate::config::options::Setting;
+use crate::config::position::Position;
 
 /// Parsed configuration file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,7 +29,7 @@ pub struct ConfigFile {
 #[serde(deny_unknown_fields)]
 struct Tables {
     #[serde(default)]
-    server: BTreeMap<String, Spanned<Value>>,
+    server: BTreeMap<Spanned<String>, Spanned<Value>>,
 
     #[serde(default, rename = "host")]
     hosts: Vec<Host>,
@@ -67,6 +70,24 @@ pub struct Host {
 
     pub header: Option<Vec<HeaderRule>>,
     pub redirect: Option<Vec<Redirect>>,
+
+    #[serde(skip)]
+    pub position: Position,
+}
+
+/// Places of the hosts and of their rules.
+#[derive(Deserialize)]
+struct Spans {
+    #[serde(default, rename = "host")]
+    hosts: Vec<Spanned<HostSpans>>,
+}
+
+#[derive(Deserialize)]
+struct HostSpans {
+    #[serde(default)]
+    header: Vec<Spanned<IgnoredAny>>,
+    #[serde(default)]
+    redirect: Vec<Spanned<IgnoredAny>>,
 }
 
 /// Response fields for the files that a pattern matches.
@@ -74,7 +95,23 @@ pub struct Host {
 #[serde(deny_unknown_fields)]
 pub struct HeaderRule {
     pub path: String,
+
+    /// Fields in place of those that earlier rules set, and beside them.
+    #[serde(default)]
     pub set: BTreeMap<String, String>,
+    #[serde(default)]
+    pub add: BTreeMap<String, String>,
+
+    /// Fields of earlier rules to leave out.
+    #[serde(default)]
+    pub unset: Vec<String>,
+
+    /// Whether the rule applies to redirects, errors and everything else, too.
+    #[serde(default)]
+    pub always: bool,
+
+    #[serde(skip)]
+    pub position: Position,
 }
 
 /// Redirect from one path, or all paths below it, to another URL.
@@ -85,6 +122,9 @@ pub struct Redirect {
     pub to: String,
     #[serde(default = "permanent")]
     pub status: u16,
+
+    #[serde(skip)]
+    pub position: Position,
 }
 
 fn permanent() -> u16 {
@@ -105,17 +145,15 @@ impl ConfigFile {
     }
 
     fn parse(text: &str) -> anyhow::Result<Self> {
-        let tables: Tables = toml::from_str(text).map_err(|error| {
-            let reason = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
-            match error.span() {
-                Some(span) => anyhow::anyhow!("line {}: {reason}", line_of(text, span.start)),
-                None => anyhow::anyhow!("{reason}"),
-            }
-        })?;
-        let Tables { server, hosts } = tables;
-        let setting = |(name, value): (String, Spanned<Value>)| Setting {
-            name,
-            line: line_of(text, value.span().start),
+        let tables: Tables = toml::from_str(text).map_err(|error| explained(text, &error))?;
+        let Tables { server, mut hosts } = tables;
+        let spans: Spans = toml::from_str(text).map_err(|error| explained(text, &error))?;
+        for (host, spans) in hosts.iter_mut().zip(spans.hosts) {
+            host.locate(text, spans);
+        }
+        let setting = |(name, value): (Spanned<String>, Spanned<Value>)| Setting {
+            position: Position::of(text, name.span().start),
+            name: name.into_inner(),
             value: value.into_inner(),
         };
         let file = Self { server: server.into_iter().map(setting).collect(), hosts };
@@ -145,6 +183,18 @@ impl ConfigFile {
 }
 
 impl Host {
+    /// Notes where the host and its rules are.
+    fn locate(&mut self, text: &str, spans: Spanned<HostSpans>) {
+        self.position = Position::of(text, spans.span().start);
+        let HostSpans { header, redirect } = spans.into_inner();
+        for (rule, span) in self.header.iter_mut().flatten().zip(header) {
+            rule.position = Position::of(text, span.span().start);
+        }
+        for (rule, span) in self.redirect.iter_mut().flatten().zip(redirect) {
+            rule.position = Position::of(text, span.span().start);
+        }
+    }
+
     /// Returns the host with missing values taken from `other`.
     fn or(self, other: &Self) -> Self {
         let certified = self.cert.is_some();
@@ -161,8 +211,9 @@ impl Host {
             charset: self.charset.or_else(|| other.charset.clone()),
             mime: self.mime.or_else(|| other.mime.clone()),
             error: self.error.or_else(|| other.error.clone()),
-            header: self.header.or_else(|| other.header.clone()),
+            header: joined(other.header.clone(), self.header),
             redirect: self.redirect.or_else(|| other.redirect.clone()),
+            position: self.position,
         }
     }
 }
@@ -170,15 +221,54 @@ impl Host {
 /// Formats the host's name for messages.
 impl std::fmt::Display for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.names.first() {
-            Some(name) => write!(f, "[[host]] {name}"),
-            None => write!(f, "[[host]] without names"),
+        let name = self.names.first().map_or("without names", String::as_str);
+        write!(f, "[[host]] {name}, {}", self.position)
+    }
+}
+
+/// Returns the rules of both, one after the other.
+fn joined<T>(first: Option<Vec<T>>, second: Option<Vec<T>>) -> Option<Vec<T>> {
+    match (first, second) {
+        (None, rules) | (rules, None) => rules,
+        (Some(mut first), Some(second)) => {
+            first.extend(second);
+            Some(first)
         }
     }
 }
 
-fn line_of(text: &str, offset: usize) -> usize {
-    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+/// Returns an error as one line with the position, the host at fault and the key.
+fn explained(text: &str, error: &toml::de::Error) -> anyhow::Error {
+    let mut reason = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
+    let Some(span) = error.span() else { return anyhow::anyhow!("{reason}") };
+    let key = text.get(span.clone()).filter(|_| reason == "duplicate key");
+    if let Some(key) = key.and_then(|key| key.lines().next()) {
+        reason = format!("{reason} '{}'; keep one of them", key.escape_default());
+    }
+    let position = Position::of(text, span.start);
+    match host_at(text, span.start) {
+        Some(host) => anyhow::anyhow!("{position}: [[host]] {host}: {reason}"),
+        None => anyhow::anyhow!("{position}: {reason}"),
+    }
+}
+
+/// Returns the first name of the host that a place in the file belongs to.
+fn host_at(text: &str, offset: usize) -> Option<String> {
+    let (table, _) = DeTable::parse_recoverable(text);
+    let hosts = table.get_ref().get("host")?.get_ref().as_array()?;
+    let host = hosts.iter().rfind(|host| host.span().start <= offset)?;
+    let next_table = text[host.span().start..offset].lines().skip(1);
+    let is_other = |line: &str| {
+        let line = line.trim_start();
+        line.starts_with('[') && !line.starts_with("[[host.") && !line.starts_with("[host.")
+    };
+    if next_table.clone().any(is_other) {
+        return None;
+    }
+    let names =
+        host.get_ref().as_table()?.get("names").and_then(|names| names.get_ref().as_array());
+    let name = names.and_then(|names| names.first()?.get_ref().as_str().map(str::to_owned));
+    Some(name.map_or_else(|| "without names".to_owned(), |name| name.escape_default().to_string()))
 }
 
 #[cfg(test)]
@@ -236,6 +326,18 @@ mod tests {
     }
 
     #[test]
+    fn header_rules_of_named_host_follow_those_of_default_host() {
+        let rule = |name: &str| format!("[[host.header]]\npath = '**'\nset = {{ {name} = '1' }}\n");
+        let text = format!("[[host]]\n{}[[host]]\nnames = ['a']\n{}", rule("hsts"), rule("own"));
+        let host = ConfigFile::parse(&text).unwrap().named().next().unwrap();
+        let header = host.header.unwrap();
+        let names: Vec<_> = header.iter().flat_map(|rule| rule.set.keys()).collect();
+        assert_eq!(names, ["hsts", "own"]);
+        let positions = [&header[0], &header[1]].map(|rule| rule.position.to_string());
+        assert_eq!(positions, ["line 2, column 1", "line 7, column 1"]);
+    }
+
+    #[test]
     fn redirect_defaults_to_permanent() {
         assert_eq!(ConfigFile::parse("").unwrap(), ConfigFile::default());
         let file = ConfigFile::parse("[[host]]\nredirect = [{ from = \"/a\", to = \"/b\" }]");
@@ -245,13 +347,27 @@ mod tests {
     #[test]
     fn error_names_key_and_line() {
         let table = [
-            ("hosts = 1", &["line 1", "hosts"][..]),
-            ("[[host]]\n\nindx = []", &["line 3", "indx"]),
-            ("[[host]]\nindex = 5", &["line 2"]),
-            ("[[host]]\n[[host.header]]\npath = \"x\"\nsets = {}", &["line 4", "sets"]),
+            ("hosts = 1", &["line 1, column 1: ", "hosts"][..]),
+            ("[[host]]\n\nindx = []", &["line 3, column 1: [[host]] without names: ", "indx"]),
+            ("[[host]]\nindex = 5", &["line 2, column 9: "]),
+            (
+                "[[host]]\nnames = ['b']\n[[host.header]]\npath = \"x\"\n sets = {}",
+                &["line 5, column 2: [[host]] b: ", "sets"],
+            ),
+            (
+                "[[host]]\nnames = ['a']\n[[host]]\nnames = ['b', 'c']\nindex = ['']\nindex = ['']",
+                &["line 6, column 1: [[host]] b: duplicate key 'index'"],
+            ),
+            (
+                "[[host]]\nnames = ['a']\n[server]\nx = 1\nx = 2",
+                &["line 5, column 1: duplicate key 'x'"],
+            ),
             ("[[host]\n", &["line 1"]),
             ("[[host]]\n[[host]]\n", &["no names"]),
-            ("[[host]]\nnames = [\"a\"]\ncert = \"c\"", &["[[host]] a", "cert and key"]),
+            (
+                "\n[[host]]\nnames = [\"a\"]\ncert = \"c\"",
+                &["[[host]] a, line 2, column 1: cert and key"],
+            ),
             ("[[host]]\nkey = \"c\"", &["without names", "cert and key"]),
         ];
         for (text, named) in table {

@@ -7,6 +7,7 @@ pub mod limits;
 mod options;
 #[cfg(test)]
 mod options_page;
+pub mod position;
 pub mod preflight;
 pub mod subnets;
 
@@ -472,18 +473,18 @@ fn arguments_of(file: &ConfigFile, given: &ArgMatches) -> Result<Vec<OsString>, 
     let command = Cli::command();
     let mut arguments = Vec::new();
     for setting in &file.server {
-        let Setting { name, line, .. } = setting;
+        let Setting { name, position, .. } = setting;
         let known = |option: &&Arg| option.get_long() == Some(name);
         let option = command.get_arguments().find(known);
         let option = option.filter(|_| !NOT_IN_FILE.contains(&name.as_str()));
         let option = option.ok_or_else(|| {
             format!(
-                "line {line}: [server] has no '{name}'; use the option names of edge-server --help"
+                "{position}: [server] has no '{name}'; use the option names of edge-server --help"
             )
         })?;
         let from_file =
-            setting.arguments(option).map_err(|e| format!("line {line}: {name}: {e}"))?;
-        validate(&from_file).map_err(|e| format!("line {line}: {e}"))?;
+            setting.arguments(option).map_err(|e| format!("{position}: {name}: {e}"))?;
+        validate(&from_file).map_err(|e| format!("{position}: {e}"))?;
         if given.value_source(option.get_id().as_str()) != Some(ValueSource::CommandLine) {
             arguments.extend(from_file);
         }
@@ -500,10 +501,10 @@ fn check_needs(file: &ConfigFile, given: &ArgMatches) -> Result<(), String> {
         option.is_some_and(|option| given.contains_id(option.get_id().as_str()))
     };
     let in_file = |name: &str| file.server.iter().any(|setting| setting.name == name);
-    for Setting { name, line, .. } in &file.server {
+    for Setting { name, position, .. } in &file.server {
         let needed = NEEDS.iter().find(|(option, _)| option == name).map(|(_, needed)| needed);
         if let Some(needed) = needed.filter(|needed| !in_file(needed) && !is_given(needed)) {
-            return Err(format!("line {line}: {name} needs {needed}"));
+            return Err(format!("{position}: {name} needs {needed}"));
         }
     }
     Ok(())
@@ -646,22 +647,31 @@ mod tests {
     fn file_error_names_line_and_key() {
         let dir = tempfile::tempdir().unwrap();
         for (toml, named) in [
-            ("[server]\n\nfrobnicate = 1", "edge.toml: line 3: [server] has no 'frobnicate'"),
-            ("[server]\nconfig = 'x'", "line 2: [server] has no 'config'"),
-            ("[server]\nhelp = true", "line 2: [server] has no 'help'"),
-            ("[server]\nresume-share = 1.5", "line 2: invalid value '1.5' for '--resume-share"),
-            ("[server]\nretry-above = -1", "line 2: invalid value '-1' for '--retry-above"),
-            ("[server]\nworkers = true", "line 2: invalid value 'on' for '--workers"),
-            ("[server]\nroot = ['a', 'b']", "line 2: the argument '--root"),
-            ("[server]\nroot = { a = 1 }", "line 2: root: write a text"),
-            ("[server]\nspeedtest = 'yes'", "line 2: speedtest: write true or false"),
-            ("[server]\nroot = 'a'\nroot = 'b'", "line 3: duplicate key"),
+            (
+                "[server]\n\nfrobnicate = 1",
+                "edge.toml: line 3, column 1: [server] has no 'frobnicate'",
+            ),
+            ("[server]\nconfig = 'x'", "line 2, column 1: [server] has no 'config'"),
+            ("[server]\nhelp = true", "line 2, column 1: [server] has no 'help'"),
+            (
+                "[server]\nresume-share = 1.5",
+                "line 2, column 1: invalid value '1.5' for '--resume-share",
+            ),
+            (
+                "[server]\nretry-above = -1",
+                "line 2, column 1: invalid value '-1' for '--retry-above",
+            ),
+            ("[server]\nworkers = true", "line 2, column 1: invalid value 'on' for '--workers"),
+            ("[server]\nroot = ['a', 'b']", "line 2, column 1: the argument '--root"),
+            ("[server]\nroot = { a = 1 }", "line 2, column 1: root: write a text"),
+            ("[server]\nspeedtest = 'yes'", "line 2, column 1: speedtest: write true or false"),
+            ("[server]\nroot = 'a'\nroot = 'b'", "line 3, column 1: duplicate key 'root'"),
             ("[server]\nroot = 'a'", "--listen"),
             ("[server]\nlisten = '[::]:0'", "--root"),
-            ("[server]\ncert = 'c'", "edge.toml: line 2: cert needs key"),
-            ("[server]\nkey = 'k'", "line 2: key needs cert"),
-            ("[server]\nqlog-rate = 0", "edge.toml: line 2: qlog-rate needs qlog-dir"),
-            ("[server]\nqlog-subnet = '::/0'", "line 2: qlog-subnet needs qlog-dir"),
+            ("[server]\ncert = 'c'", "edge.toml: line 2, column 1: cert needs key"),
+            ("[server]\nkey = 'k'", "line 2, column 1: key needs cert"),
+            ("[server]\nqlog-rate = 0", "edge.toml: line 2, column 1: qlog-rate needs qlog-dir"),
+            ("[server]\nqlog-subnet = '::/0'", "line 2, column 1: qlog-subnet needs qlog-dir"),
         ] {
             let parsed = parse_words(&with_file(&dir, toml, ""));
             let Err(Stop::Usage(error)) = parsed else { panic!("{toml}") };

@@ -9,13 +9,14 @@ use anyhow::Context;
 use clap::Arg;
 use toml::Value;
 
+use crate::config::position::Position;
+
 /// Key of the table and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     pub name: String,
 
-    /// Line number in the file.
-    pub line: usize,
+    pub position: Position,
     pub value: Value,
 }
 

@@ -11,6 +11,7 @@ pub mod speedtest;
 
 use std::io;
 use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Once;
 use std::time::SystemTime;
 
@@ -52,8 +53,11 @@ impl VirtualHost {
     pub fn open(root: &Path, host: &Host, speedtest: bool) -> anyhow::Result<Self> {
         let rules = Rules::new(host).with_context(|| host.to_string())?;
         let root = Root::open(root).with_context(|| {
-            let flag = if host.root.is_some() { "root =" } else { "--root" };
-            format!("cannot serve {flag} {}; name an existing folder", root.display())
+            let place = match host.root {
+                Some(_) => format!("{host}: cannot serve root ="),
+                None => "cannot serve --root".to_owned(),
+            };
+            format!("{place} {}; name an existing folder", root.display())
         })?;
         Ok(Self { root, rules, speedtest, server_timing: host.server_timing.unwrap_or(false) })
     }
@@ -72,7 +76,8 @@ impl VirtualHost {
         wall_now: SystemTime,
         report: &dyn Fn() -> ConnectionReport,
     ) -> Response {
-        let mut response = self.response(request, wall_now, report);
+        let (response, file) = self.find_response(request, wall_now, report);
+        let mut response = self.with_fields(response, request, file.as_deref());
         // Pages of other origins learn nothing of the client's path.
         if self.server_timing && request.is_same_origin() {
             response.add("server-timing", report().server_timing());
@@ -80,27 +85,55 @@ impl VirtualHost {
         response
     }
 
-    fn response(
+    /// Returns the response to a request that the host does not serve.
+    pub fn refuse(&self, status: u16, request: &Request<'_>) -> Response {
+        self.with_fields(Response::error(status), request, None)
+    }
+
+    /// Adds the configured fields to the response with a file, or without one.
+    fn with_fields(
+        &self,
+        mut response: Response,
+        request: &Request<'_>,
+        file: Option<&Path>,
+    ) -> Response {
+        if let Some(file) = file.filter(|_| response.status != 412 && response.status != 416) {
+            if self.rules.precompressed {
+                response.add("vary", "accept-encoding");
+            }
+            let path = format!("/{}", file.display());
+            response.fields.extend(self.rules.fields(&path, true));
+            return response;
+        }
+        let (path, _) = split(request.target);
+        let decoded = UrlPath::parse(path).map(|url_path| url_path.decoded().to_string());
+        let path = decoded.as_deref().unwrap_or(path);
+        response.fields.extend(self.rules.fields(path, false));
+        response
+    }
+
+    /// Returns the response without configured fields, and the path of the file that it is for.
+    fn find_response(
         &self,
         request: &Request<'_>,
         wall_now: SystemTime,
         report: &dyn Fn() -> ConnectionReport,
-    ) -> Response {
+    ) -> (Response, Option<PathBuf>) {
         let (path, query) = split(request.target);
         if self.speedtest {
             if let Some(response) = speedtest::respond(path, query, request, wall_now, report) {
-                return response;
+                return (response, None);
             }
         }
         if !matches!(request.method, Method::Get | Method::Head) {
-            return Response::method_not_allowed(ALLOWED);
+            return (Response::method_not_allowed(ALLOWED), None);
         }
         let Some(url_path) = UrlPath::parse(path) else {
-            return self.error_response(400);
+            return (self.error_response(400), None);
         };
         let decoded = url_path.decoded();
         if let Some((status, to)) = self.rules.redirect(&decoded, query) {
-            return Response::redirect(status, to);
+            return (Response::redirect(status, to), None);
         }
         let accepted = match self.rules.precompressed {
             true => content_coding::accepted(request.values("accept-encoding")),
@@ -108,14 +141,11 @@ impl VirtualHost {
         };
         match file_lookup::find(&self.root, &self.rules, &url_path, &accepted) {
             Ok(Lookup::Folder) => {
-                Response::redirect(301, format!("{}/{query}", rules::encode(&decoded)))
+                let to = format!("{}/{query}", rules::encode(&decoded));
+                (Response::redirect(301, to), None)
             }
             Ok(Lookup::File(representation, relative)) => {
-                let mut response = present(representation, request, wall_now);
-                if response.status != 412 && response.status != 416 {
-                    self.add_fields(&mut response, &relative);
-                }
-                response
+                (present(representation, request, wall_now), Some(relative))
             }
             Err(e) => {
                 debug!("{path}: {e}");
@@ -123,18 +153,9 @@ impl VirtualHost {
                 if status == 503 {
                     warn_of_descriptors(&e);
                 }
-                self.error_response(status)
+                (self.error_response(status), None)
             }
         }
-    }
-
-    /// Adds the configured fields for the file at `relative`.
-    fn add_fields(&self, response: &mut Response, relative: &Path) {
-        if self.rules.precompressed {
-            response.add("vary", "accept-encoding");
-        }
-        let path = format!("/{}", relative.display());
-        response.fields.extend(self.rules.fields(&path).cloned());
     }
 
     /// Returns an error response, with the host's error page if there is one.

@@ -67,8 +67,20 @@ pub struct Rules {
     charset: String,
     mime: HashMap<String, String>,
     errors: BTreeMap<u16, String>,
-    headers: Vec<(GlobMatcher, Vec<Field>)>,
+    headers: Vec<FieldRule>,
     redirects: Vec<RedirectRule>,
+}
+
+/// Rule of response fields, applied in the order removed, replaced, added.
+#[derive(Clone, Debug)]
+struct FieldRule {
+    matcher: GlobMatcher,
+
+    /// Whether it applies to every response, not to files alone.
+    always: bool,
+    unset: Vec<String>,
+    set: Vec<Field>,
+    add: Vec<Field>,
 }
 
 #[derive(Clone, Debug)]
@@ -102,8 +114,16 @@ impl Rules {
         for (status, path) in host.error.iter().flatten() {
             errors.insert(error_status(status, path)?, path.clone());
         }
-        let headers = host.header.iter().flatten().map(header_rule);
-        let redirects = host.redirect.iter().flatten().map(RedirectRule::new);
+        let headers = host
+            .header
+            .iter()
+            .flatten()
+            .map(|rule| FieldRule::new(rule).with_context(|| rule.position.to_string()));
+        let redirects = host
+            .redirect
+            .iter()
+            .flatten()
+            .map(|rule| RedirectRule::new(rule).with_context(|| rule.position.to_string()));
         Ok(Self {
             index,
             precompressed: host.precompressed.unwrap_or(true),
@@ -140,18 +160,22 @@ impl Rules {
         self.errors.iter().map(|(status, path)| (*status, path.as_str()))
     }
 
-    /// Returns the configured fields for the file at `path`, which begins with a slash. If several
-    /// rules set a field, the last one wins.
-    pub fn fields<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Field> {
-        let matches = move |rule: &&(GlobMatcher, Vec<Field>)| rule.0.is_match(path);
-        let rules = self.headers.iter().enumerate().filter(move |(_, rule)| matches(rule));
-        rules.flat_map(move |(index, (_, fields))| {
-            let later = move |name: &str| {
-                let suffix = self.headers[index + 1..].iter().filter(matches);
-                suffix.flat_map(|(_, fields)| fields).any(|field| field.name == name)
+    /// Returns the configured fields of the response for `path`, which begins with a slash: a file's,
+    /// or another's. The rules apply one after the other.
+    pub fn fields(&self, path: &str, is_file: bool) -> Vec<Field> {
+        let mut fields: Vec<Field> = Vec::new();
+        for rule in &self.headers {
+            if !(is_file || rule.always) || !rule.matcher.is_match(path) {
+                continue;
+            }
+            let is_replaced = |name: &str| {
+                rule.unset.iter().any(|unset| unset == name)
+                    || rule.set.iter().any(|set| set.name == name)
             };
-            fields.iter().filter(move |field| !later(&field.name))
-        })
+            fields.retain(|field| !is_replaced(&field.name));
+            fields.extend(rule.set.iter().chain(&rule.add).cloned());
+        }
+        fields
     }
 
     /// Returns status and location if a redirect matches the decoded `path`. A `query` begins with
@@ -170,7 +194,7 @@ impl Rules {
 
 impl RedirectRule {
     fn new(rule: &file::Redirect) -> anyhow::Result<Self> {
-        let file::Redirect { from, to, status } = rule;
+        let file::Redirect { from, to, status, .. } = rule;
         ensure!(
             REDIRECT_STATUSES.contains(status),
             "redirect from '{from}': status = {status} is not a redirect; use 301, 302, 303, 307 or 308"
@@ -229,25 +253,42 @@ fn mime<'a>(
     Ok(map)
 }
 
-fn header_rule(rule: &file::HeaderRule) -> anyhow::Result<(GlobMatcher, Vec<Field>)> {
-    let path = &rule.path;
-    // As in ignore files, a name without folders matches in all of them.
-    let pattern = if path.contains('/') { path.clone() } else { format!("**/{path}") };
-    let glob = GlobBuilder::new(&pattern).literal_separator(true).build();
-    let glob = glob.map_err(|e| anyhow::anyhow!("header: path = '{path}': {}", e.kind()))?;
-    let starts = pattern.starts_with('/') || pattern.starts_with("**");
-    ensure!(starts, "header: path = '{path}': begin with / or **/");
-    let mut fields = Vec::new();
-    for (name, value) in &rule.set {
-        let token = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        let lower = !name.is_empty() && name.bytes().all(token);
-        ensure!(lower, "header: '{name}' is not a field name; write one in lower case");
-        let own = RESERVED_FIELDS.contains(&name.as_str());
-        ensure!(!own, "header: '{name}' cannot be set: the server computes it");
-        ensure!(is_value(value), "header: {name} = '{value}': a value is printable ASCII");
-        fields.push(Field::new(name.clone(), value.clone()));
+impl FieldRule {
+    fn new(rule: &file::HeaderRule) -> anyhow::Result<Self> {
+        let path = &rule.path;
+        // As in ignore files, a name without folders matches in all of them.
+        let pattern = if path.contains('/') { path.clone() } else { format!("**/{path}") };
+        let glob = GlobBuilder::new(&pattern).literal_separator(true).build();
+        let glob = glob.map_err(|e| anyhow::anyhow!("header: path = '{path}': {}", e.kind()))?;
+        let starts = pattern.starts_with('/') || pattern.starts_with("**");
+        ensure!(starts, "header: path = '{path}': begin with / or **/");
+        rule.unset.iter().try_for_each(|name| check_field_name(name))?;
+        Ok(Self {
+            matcher: glob.compile_matcher(),
+            always: rule.always,
+            unset: rule.unset.clone(),
+            set: fields(&rule.set)?,
+            add: fields(&rule.add)?,
+        })
     }
-    Ok((glob.compile_matcher(), fields))
+}
+
+fn fields(values: &BTreeMap<String, String>) -> anyhow::Result<Vec<Field>> {
+    let field = |(name, value): (&String, &String)| {
+        check_field_name(name)?;
+        ensure!(is_value(value), "header: {name} = '{value}': a value is printable ASCII");
+        Ok(Field::new(name.clone(), value.clone()))
+    };
+    values.iter().map(field).collect()
+}
+
+fn check_field_name(name: &str) -> anyhow::Result<()> {
+    let token = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let lower = !name.is_empty() && name.bytes().all(token);
+    ensure!(lower, "header: '{name}' is not a field name; write one in lower case");
+    let own = RESERVED_FIELDS.contains(&name);
+    ensure!(!own, "header: '{name}' cannot be set: the server computes it");
+    Ok(())
 }
 
 fn is_value(value: &str) -> bool {
@@ -311,11 +352,58 @@ mod tests {
             ("/top/x", vec![("cache-control", "no-cache"), ("x-all", "1"), ("x-top", "1")]),
             ("/top/x/y", vec![("cache-control", "no-cache"), ("x-all", "1")]),
         ] {
+            let fields = rules.fields(path, true);
             let mut fields: Vec<_> =
-                rules.fields(path).map(|f| (f.name.as_ref(), f.value.as_ref())).collect();
+                fields.iter().map(|f| (f.name.as_ref(), f.value.as_ref())).collect();
             let mut expected = expected;
             fields.sort_unstable();
             expected.sort_unstable();
+            assert_eq!(fields, expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn rules_add_and_remove_fields_and_apply_always_if_asked() {
+        let rules = rules(
+            r#"
+            [[header]]
+            path = "**"
+            always = true
+            set = { strict-transport-security = "max-age=1", x-all = "1" }
+            [[header]]
+            path = "/a/**"
+            set = { cache-control = "no-cache" }
+            add = { link = "</1>", x-all = "2" }
+            [[header]]
+            path = "/a/b"
+            unset = ["x-all"]
+            add = { link = "</2>" }
+            "#,
+        );
+        let hsts = ("strict-transport-security", "max-age=1");
+        for (path, is_file, expected) in [
+            ("/x", true, vec![hsts, ("x-all", "1")]),
+            ("/a/x", false, vec![hsts, ("x-all", "1")]),
+            (
+                "/a/x",
+                true,
+                vec![
+                    hsts,
+                    ("x-all", "1"),
+                    ("cache-control", "no-cache"),
+                    ("link", "</1>"),
+                    ("x-all", "2"),
+                ],
+            ),
+            (
+                "/a/b",
+                true,
+                vec![hsts, ("cache-control", "no-cache"), ("link", "</1>"), ("link", "</2>")],
+            ),
+        ] {
+            let fields = rules.fields(path, is_file);
+            let fields: Vec<_> =
+                fields.iter().map(|f| (f.name.as_ref(), f.value.as_ref())).collect();
             assert_eq!(fields, expected, "{path}");
         }
     }
@@ -367,6 +455,9 @@ mod tests {
             ("header = [{ path = '/', set = { etag = 'b' } }]", "'etag'"),
             ("header = [{ path = '/', set = { a = 'ü' } }]", "'ü'"),
             ("header = [{ path = '/', set = { a = '' } }]", "a = ''"),
+            ("header = [{ path = '/', add = { 'X-A' = 'b' } }]", "'X-A'"),
+            ("header = [{ path = '/', add = { a = 'ü' } }]", "'ü'"),
+            ("header = [{ path = '/', unset = ['etag'] }]", "'etag'"),
             ("redirect = [{ from = 'a', to = '/b' }]", "'a'"),
             ("redirect = [{ from = '/*/a', to = '/b' }]", "'/*/a'"),
             ("redirect = [{ from = '/a', to = 'b' }]", "'b'"),

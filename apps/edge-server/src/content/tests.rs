@@ -150,6 +150,31 @@ fn file_response_has_metadata_fields() {
 }
 
 #[test]
+fn fields_are_on_every_response_if_asked() {
+    let host = TestHost::new(
+        "redirect = [{ from = '/old', to = '/' }]\nerror = { 404 = '/404.html' }\n\
+         header = [{ path = '**', always = true, set = { x-a = '1' } },\n\
+                   { path = '**', set = { x-file = '1' } }]",
+    );
+    for (method, path, status, is_file) in [
+        ("GET", "/ten.txt", 200, true),
+        ("GET", "/missing", 404, false),
+        ("GET", "/old", 308, false),
+        ("GET", "/sub", 301, false),
+        ("GET", "/../x", 400, false),
+        ("POST", "/ten.txt", 405, false),
+        ("GET", "/bytes/3", 200, false),
+    ] {
+        let response = host.request(method, path, &[]);
+        assert_eq!(response.status, status, "{path}");
+        assert_eq!(response.field("x-a"), Some("1"), "{path}");
+        assert_eq!(response.field("x-file").is_some(), is_file, "{path}");
+    }
+    let range = host.request("GET", "/ten.txt", &[("range", "bytes=99-")]);
+    assert_eq!((range.status, range.field("x-a"), range.field("x-file")), (416, Some("1"), None));
+}
+
+#[test]
 fn etag_changes_with_modification_time() {
     let host = TestHost::new("");
     let tag = || host.get("/ten.txt").field("etag").unwrap().to_owned();
@@ -415,5 +440,5 @@ fn error_names_unusable_root() {
     }
     let host: Host = toml::from_str("names = ['a.example']\nindex = ['/']").unwrap();
     let error = format!("{:#}", VirtualHost::open(dir.path(), &host, false).unwrap_err());
-    assert!(error.contains("[[host]] a.example: index"), "{error}");
+    assert!(error.contains("[[host]] a.example, line 1, column 1: index"), "{error}");
 }

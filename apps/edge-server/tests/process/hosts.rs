@@ -16,15 +16,23 @@ fn configuration_that_makes_no_sense_is_one_line() {
     let config = dir.path().join("edge.toml");
     let config = config.to_str().unwrap();
     let table = [
-        ("[[host]]\nindx = []", 2, "edge.toml: line 2: unknown field `indx`"),
+        (
+            "[[host]]\nindx = []",
+            2,
+            "edge.toml: line 2, column 1: [[host]] without names: unknown field `indx`",
+        ),
         ("[[host]\n", 2, "edge.toml: line 1"),
-        ("[[host]]\nnames = ['a']\nroot = '/nonexistent'", 1, "root = /nonexistent"),
+        (
+            "[[host]]\nnames = ['a']\nroot = '/nonexistent'",
+            1,
+            "[[host]] a, line 1, column 1: cannot serve root = /nonexistent",
+        ),
         ("[[host]]\nredirect = [{ from = 'a', to = '/' }]", 1, "redirect from 'a'"),
         ("[[host]]\nnames = ['a', 'a']", 1, "'a'"),
         (
             "[[host]]\nnames = ['a']\ncert = 'DIR/a.pem'\nkey = 'DIR/b.key'",
             1,
-            "[[host]] a: key = DIR/b.key is not the key of cert = DIR/a.pem",
+            "[[host]] a, line 1, column 1: key = DIR/b.key is not the key of cert = DIR/a.pem",
         ),
     ];
     for (toml, code, named) in table {

@@ -107,9 +107,12 @@ fn reload_of_what_cannot_be_used_changes_nothing() {
     let mut client = UdpClient::connect_to(Some("a.example"), host_a.address);
     let certificate = client.certificate();
     for (toml, named) in [
-        ("[[host]]\nindx = 1".to_owned(), "edge.toml: line 2: unknown field `indx`"),
+        (
+            "[[host]]\nindx = 1".to_owned(),
+            "edge.toml: line 2, column 1: [[host]] without names: unknown field `indx`",
+        ),
         (host("none"), "cannot serve root ="),
-        ("[server]\nretry-above = 'x'".to_owned(), "line 2: invalid value 'x'"),
+        ("[server]\nretry-above = 'x'".to_owned(), "line 2, column 1: invalid value 'x'"),
         (host("new").replace("a.example.key", "none.key"), "none.key"),
     ] {
         let said = host_a.change(&toml, "cannot reload");
