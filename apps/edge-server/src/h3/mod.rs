@@ -310,8 +310,8 @@ impl Session {
             return;
         }
         let response = match limit {
-            Some(_) => Response::error(413),
-            None if too_early => Response::error(425),
+            Some(_) => virtual_host.refuse(413, &request),
+            None if too_early => virtual_host.refuse(425, &request),
             None => {
                 let report = || report(quic, context.resume);
                 virtual_host.respond(&request, context.wall_now, &report)
@@ -455,6 +455,12 @@ impl Session {
                     self.exchanges.on_abort(stream, Some(sent), context.now);
                     if let Some(code) = code {
                         let _ = quic.stream_shutdown(stream, Shutdown::Write, code as u64);
+                    }
+                    // The client has stopped reading what it requested. If its request was complete,
+                    // the stream is gone at once.
+                    if !matches!(code, Some(WireErrorCode::InternalError)) {
+                        self.cancelled += 1;
+                        self.limit_abuse(quic);
                     }
                 }
             }

@@ -512,3 +512,24 @@ fn shrinking_frees_memory_of_finished_requests() {
     endpoints.http.shrink_to_fit();
     assert!(room > 0 && endpoints.http.request_bodies.capacity() == 0, "{room}");
 }
+
+#[test]
+fn stopped_response_counts_as_a_cancelled_request() {
+    let mut endpoints = Endpoints::connect_with(tempfile::tempdir().unwrap().path(), 1 << 16);
+    let stop = |endpoints: &mut Endpoints, begins: bool| {
+        let stream = endpoints.request("/bytes/1000000", None);
+        if begins {
+            endpoints.deliver();
+        }
+        let code = WireErrorCode::RequestCancelled as u64;
+        endpoints.client.stream_shutdown(stream, Shutdown::Read, code).unwrap();
+        endpoints.deliver();
+    };
+    stop(&mut endpoints, true);
+    stop(&mut endpoints, false);
+    assert_eq!((endpoints.http.cancelled, endpoints.http.is_idle()), (2, true));
+    endpoints.http.cancelled = CANCELLED_MAX;
+    stop(&mut endpoints, true);
+    let error = endpoints.server.local_error().unwrap();
+    assert_eq!((error.is_app, error.error_code), (true, WireErrorCode::ExcessiveLoad as u64));
+}
