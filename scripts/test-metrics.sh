@@ -24,7 +24,8 @@ unpack() {
     (
         cd "$unpacked"
         apt-get download -qq prometheus 2>/dev/null ||
-            { [ "$(id -u)" -eq 0 ] && apt-get update -qq && apt-get download -qq prometheus; }
+            { [ "$(id -u)" -eq 0 ] && apt-get update -qq && apt-get download -qq prometheus; } ||
+            exit 1
         dpkg-deb -x prometheus_*.deb .
     ) >&2
 }

@@ -3,6 +3,7 @@
 //! Owns their lines and when they are read; the types that are parsed from them own the
 //! meaning of the keys.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -128,7 +129,26 @@ impl<T: FromStr<Err = String> + Send + Sync + 'static> KeyFile<T> {
 pub fn read<T: FromStr<Err = String>>(path: &Path) -> Result<T, KeyFileError> {
     let failed = |why| KeyFileError { path: path.to_path_buf(), why };
     let text = std::fs::read_to_string(path).map_err(|e| failed(e.to_string()))?;
-    text.parse().map_err(failed)
+    let keys = text.parse().map_err(failed)?;
+    check_mode(path).map_err(failed)?;
+    Ok(keys)
+}
+
+/// Checks who else may use a file of secrets, and warns if other users may read it: in a container
+/// there may be none.
+///
+/// # Errors
+///
+/// Other users may write the file, and so choose the secrets.
+pub fn check_mode(path: &Path) -> Result<(), String> {
+    let mode = path.metadata().map_err(|e| e.to_string())?.permissions().mode() & 0o777;
+    if mode & 0o002 != 0 {
+        return Err(format!("other users may write it (mode {mode:04o}); run chmod 600"));
+    }
+    if mode & 0o004 != 0 {
+        log::warn!("{}: other users may read it (mode {mode:04o}); run chmod 600", path.display());
+    }
+    Ok(())
 }
 
 /// Returns the lines that are neither empty nor begin with #, with their numbers.
@@ -196,6 +216,28 @@ mod tests {
         let after = keys.last_read();
         assert!(before.is_successful && after.is_successful);
         assert!(after.last_success > before.last_success);
+    }
+
+    #[test]
+    fn file_that_others_may_write_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys");
+        std::fs::write(&path, KEY).unwrap();
+        for (mode, is_usable) in [
+            (0o600, true),
+            (0o640, true),
+            (0o644, true),
+            (0o660, true),
+            (0o666, false),
+            (0o602, false),
+        ] {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            let keys = read::<Keys>(&path).map(drop);
+            assert_eq!(keys.is_ok(), is_usable, "{mode:o}");
+            assert!(keys
+                .err()
+                .is_none_or(|e| e.to_string().contains(&format!("(mode {mode:04o})"))));
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
+use anyhow::anyhow;
 use anyhow::bail;
 use anyhow::Context;
 use boring::asn1::Asn1Time;
@@ -25,6 +26,7 @@ use log::debug;
 use log::log;
 use log::warn;
 use log::Level;
+use path_store::key_file;
 use quiche::clock;
 
 use crate::config::host_map::HostMap;
@@ -174,8 +176,7 @@ impl CertificateInfo {
         let hosts = self.hosts.join(", ");
         match days {
             ..0 => {
-                let day = humantime::format_rfc3339_seconds(self.expiry);
-                let line = format!("the certificate of {hosts} expired on {day}; renew it now");
+                let line = format!("the certificate of {hosts} has expired; renew it now");
                 Some((Level::Error, line))
             }
             0..DAYS_TO_URGE => {
@@ -198,6 +199,7 @@ impl CertifiedKey {
         let [cert_name, key_name] = names;
         let chain = read(cert_name, cert)?;
         let private = read(key_name, key)?;
+        let key_path = key;
         let (cert, key) = (cert.display(), key.display());
         let chain = X509::stack_from_pem(&chain).unwrap_or_default();
         if chain.is_empty() {
@@ -209,6 +211,7 @@ impl CertifiedKey {
         if !chain[0].public_key().is_ok_and(|public| public.public_eq(&private)) {
             bail!("{key_name} {key} is not the key of {cert_name} {cert}; name a matching pair");
         }
+        key_file::check_mode(key_path).map_err(|why| anyhow!("{key_name} {key}: {why}"))?;
         Ok(Self { chain, key: private })
     }
 
@@ -287,6 +290,7 @@ fn read(name: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     struct Files {
         _dir: tempfile::TempDir,
@@ -367,18 +371,22 @@ mod tests {
             (71, Some((Level::Warn, "the certificate of a, b expires in 29 days"))),
             (93, Some((Level::Warn, "the certificate of a, b expires in 7 days"))),
             (94, Some((Level::Error, "the certificate of a, b expires in 6 days; renew it"))),
-            (
-                101,
-                Some((
-                    Level::Error,
-                    "the certificate of a, b expired on 1970-04-11T00:00:00Z; renew it now",
-                )),
-            ),
+            (101, Some((Level::Error, "the certificate of a, b has expired; renew it now"))),
         ] {
             let warning = info.expiry_warning(at(day));
             let expected = expected.map(|(level, line)| (level, line.to_owned()));
             assert_eq!(warning, expected, "{day}");
         }
+    }
+
+    #[test]
+    fn key_that_others_may_write_is_refused() {
+        let (cert, key) = certified_key();
+        let files = files(&cert, &key);
+        std::fs::set_permissions(&files.key, PermissionsExt::from_mode(0o666)).unwrap();
+        let read = CertifiedKey::read(&files.cert, &files.key, ["--cert", "--key"]);
+        let error = read.map(drop).unwrap_err().to_string();
+        assert!(error.contains("--key") && error.contains("(mode 0666)"), "{error}");
     }
 
     #[test]

@@ -111,6 +111,9 @@ impl OldProcess {
     /// One line that names the path. The other process serves on.
     pub fn find(path: &Path) -> Option<anyhow::Result<Self>> {
         use io::ErrorKind::{ConnectionRefused, NotFound};
+        if let Err(e) = check(path) {
+            return Some(Err(e));
+        }
         match UnixStream::connect(path) {
             Ok(stream) => Some(Self::receive(stream, path)),
             // Nobody listens there yet, or any more.

@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
 
+use crate::support::certify::certify;
 use crate::support::client::UdpClient;
 use crate::support::process::serve;
 use crate::support::process::server_command;
@@ -25,6 +27,10 @@ fn bad_input_gives_one_line_and_a_code() {
     let taken = taken.local_addr().unwrap().to_string();
     let (root, file, missing) = (path(""), path("file"), path("missing"));
     fs::write(&file, "no certificate").unwrap();
+    let open = path("open");
+    fs::write(&open, "5e".repeat(32)).unwrap();
+    fs::set_permissions(&open, PermissionsExt::from_mode(0o666)).unwrap();
+    let long = path(&"x".repeat(100));
     let (in_missing, in_file) = (path("missing/paths.db"), path("file/paths.db"));
 
     let start = ["--listen", "127.0.0.1:0", "--root", &root];
@@ -49,10 +55,14 @@ fn bad_input_gives_one_line_and_a_code() {
         ([&start[..], &["--qlog-dir", &in_file]].concat(), 1, &in_file),
         ([&start[..], &["--secrets", &missing]].concat(), 1, &missing),
         ([&start[..], &["--secrets", &file]].concat(), 1, "line 1"),
+        ([&start[..], &["--secrets", &open]].concat(), 1, "(mode 0666)"),
         ([&start[..], &["--hash-keys", &file]].concat(), 1, "line 1"),
         ([&start[..], &["--access-log", &in_missing]].concat(), 1, &in_missing),
         ([&start[..], &["--takeover", &in_missing]].concat(), 1, &in_missing),
         ([&start[..], &["--takeover", &file]].concat(), 1, &file),
+        ([&start[..], &["--takeover", &long]].concat(), 1, "longer than 103 bytes"),
+        ([&start[..], &["--admin", &long]].concat(), 1, "longer than 103 bytes"),
+        ([&start[..], &["--admin", &in_missing]].concat(), 1, &in_missing),
     ];
     for (args, code, named) in table {
         assert_refused(&args, code, named);
@@ -125,4 +135,19 @@ fn self_signed_certificate_is_announced() {
     let dir = tempfile::tempdir().unwrap();
     let (mut server, _) = serve(dir.path(), &[]);
     server.wait_for("self-signed certificate");
+}
+
+#[test]
+fn certificate_for_another_host_is_warned_of() {
+    let dir = tempfile::tempdir().unwrap();
+    certify(dir.path(), "a.example");
+    let config = dir.path().join("edge.toml");
+    let dir_name = dir.path().display();
+    let host = format!(
+        "[[host]]\nnames = ['b.example']\ncert = '{dir_name}/a.example.pem'\n\
+         key = '{dir_name}/a.example.key'"
+    );
+    fs::write(&config, host).unwrap();
+    let (mut server, _) = serve(dir.path(), &["--config", config.to_str().unwrap()]);
+    server.wait_for("the certificate of b.example is for a.example only");
 }

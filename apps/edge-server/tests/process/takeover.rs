@@ -3,6 +3,8 @@
 use std::fs;
 use std::io::Read;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
@@ -19,6 +21,9 @@ use crate::support::process::sibling;
 use crate::support::process::Running;
 
 const CONNECTIONS: &str = "edge_server_connections_total";
+
+/// User without rights of its own.
+const NOBODY: u32 = 65_534;
 
 /// More than the transport takes at once.
 pub const LONG: &str = "/bytes/30000000";
@@ -275,4 +280,28 @@ fn takeover_that_fails_leaves_the_other_alone() {
     assert_eq!(first.address(), right);
     assert_eq!(first.count("took over"), 0);
     assert!(first.stop().success());
+}
+
+/// Whoever listens at the socket decides what the new server reads. To run as somebody else takes
+/// root; others skip this.
+#[test]
+fn takeover_from_another_user_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let program = dir.path().join("edge-server");
+    fs::copy(env!("CARGO_BIN_EXE_edge-server"), &program).unwrap();
+    let (root, socket) = (dir.path().to_str().unwrap(), dir.path().join("takeover.sock"));
+    let args = ["--root", root, "--takeover", socket.to_str().unwrap(), "--listen"];
+    let mut stranger = Command::new(program);
+    stranger.args(args).arg("127.0.0.1:0").uid(NOBODY).gid(NOBODY);
+    let mut stranger = Running::start(&mut stranger);
+    let address = stranger.address().to_string();
+
+    let (status, said) = Running::start(server_command(&args).arg(address)).end();
+    let said = said.last().unwrap();
+    assert!(status.code() == Some(1) && said.contains("user 65534 is at the other end"), "{said}");
+    assert_eq!(stranger.count("handed over"), 0);
 }
