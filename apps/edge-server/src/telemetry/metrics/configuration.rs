@@ -21,6 +21,9 @@ use quiche::clock;
 
 type TimeGauge = Gauge<f64, AtomicU64>;
 
+/// Tells how the last reading of a file ended.
+type LastReadOf = Box<dyn Fn() -> LastRead + Send>;
+
 /// The metrics.
 #[derive(Clone, Default)]
 pub struct ConfigurationMetrics {
@@ -36,7 +39,7 @@ struct WatchedFiles(Arc<Mutex<FileStates>>);
 
 #[derive(Default)]
 struct FileStates {
-    key_files: Vec<(&'static str, Box<dyn Fn() -> LastRead + Send>)>,
+    key_files: Vec<(&'static str, LastReadOf)>,
 
     /// Ends of validity, by host.
     certificates: Vec<(String, SystemTime)>,

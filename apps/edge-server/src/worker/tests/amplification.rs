@@ -115,5 +115,7 @@ fn amplification_is_bounded_as_retry_comes_and_goes() {
         server.lab().advance(Duration::from_secs(3));
         assert_eq!(server.connect().get("/").body, b"home", "{round}");
     }
-    assert!(server.metric("edge_server_drops_total{what=\"handshake\"}") > 0);
+    let late = server.metric("edge_server_drops_total{what=\"handshake\"}");
+    let failed = "edge_server_handshake_failures_total{by=\"server\",reason=\"timeout\"}";
+    assert!(late > 0 && server.metric(failed) >= late, "{late}");
 }

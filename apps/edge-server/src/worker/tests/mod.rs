@@ -23,6 +23,7 @@ mod harness_tests;
 mod http;
 mod idle;
 mod limits;
+mod metrics;
 mod packet_sizes;
 mod packets;
 mod priorities;
