@@ -44,8 +44,9 @@ struct Control {
     /// The batches so far.
     batches: Mutex<Vec<Vec<Request>>>,
 
-    /// How many of the next batches fail.
+    /// How many of the next batches fail, or panic.
     failures: AtomicUsize,
+    panics: AtomicUsize,
 }
 
 /// A memory store whose thread waits for a permit before each batch.
@@ -110,6 +111,8 @@ impl Backend for GatedStore {
         if self.control.failures.fetch_update(SeqCst, SeqCst, fails).is_ok() {
             return Err("the disk is on fire".into());
         }
+        let panics = self.control.panics.fetch_update(SeqCst, SeqCst, fails);
+        assert!(panics.is_err(), "a fault of the store");
         self.store.perform(requests)
     }
 }
@@ -278,6 +281,29 @@ fn failing_store_is_a_miss_and_releases_are_retried() {
     assert_eq!((metrics.failed, metrics.releases), (2, 1));
     let tries = control.batches.lock().unwrap().concat();
     assert!(tries.iter().filter(|r| matches!(r, Request::Release(..))).count() >= 2);
+}
+
+#[test]
+fn store_that_panics_fails_and_works_again() {
+    let (gate, permit, control) = GatedStore::new();
+    drop(permit);
+    control.panics.store(1, SeqCst);
+    let service = start(gate, 100);
+    let reader = Reader::new(&service);
+    let monitor = service.monitor();
+    let here = endpoint(CLIENT);
+
+    assert!(reader.handle.get(1, &here));
+    assert_eq!(reader.next(), Answer::Read { tag: 1, state: None });
+    assert!(service.flush(TIMEOUT));
+    assert!(monitor.is_failing());
+
+    let observed = state(100);
+    assert!(reader.handle.record(&here, &observed));
+    assert!(reader.handle.get(2, &here));
+    assert_eq!(reader.next(), Answer::Read { tag: 2, state: Some(observed) });
+    assert!(service.flush(TIMEOUT));
+    assert!(!monitor.is_failing() && service.close(TIMEOUT));
 }
 
 // As on a full disk.

@@ -1,5 +1,7 @@
 //! Worker of a service: the thread that may block on the store.
 
+use std::panic::catch_unwind;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
@@ -89,8 +91,19 @@ struct EndGuard(Arc<Shared>);
 
 impl Drop for EndGuard {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.metrics.set_failing(true);
+            log::error!(
+                "path store: its thread panicked; connections start slowly until a restart"
+            );
+        }
         self.0.queue.end();
     }
+}
+
+/// Calls the store. A panic of it is an error as any other: the next request may succeed.
+fn call<T>(store: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(store)).unwrap_or_else(|_| Err("the store panicked".into()))
 }
 
 /// Starts the thread.
@@ -134,7 +147,7 @@ impl Worker {
     fn perform(&mut self, items: Vec<Item>) {
         let requests: Vec<Request> = items.iter().map(|item| item.request.clone()).collect();
         let work: Vec<Work> = requests.iter().map(Work::of).collect();
-        let result = self.backend.perform(&requests);
+        let result = call(|| self.backend.perform(&requests));
         self.shared.metrics.count_batch();
 
         match result {
@@ -212,7 +225,7 @@ impl Worker {
             return;
         }
 
-        let result = self.backend.sweep();
+        let result = call(|| self.backend.sweep());
         let is_behind = result.as_ref().is_ok_and(|swept| *swept >= SWEEP_MAX);
         self.swept = (!is_behind).then_some(now);
         match result {
@@ -236,7 +249,7 @@ impl Worker {
         if !self.incident.failing.is_empty() || since == ServiceMetrics::default() {
             return;
         }
-        match self.backend.add_to_totals(&since) {
+        match call(|| self.backend.add_to_totals(&since)) {
             Ok(()) => self.counted = counted,
             Err(error) => log::debug!("path store: {error}"),
         }
