@@ -1,7 +1,8 @@
-//! Unacknowledged data that a sender keeps.
+//! Stream data that a connection keeps.
 //!
 //! A sender keeps everything after the first byte that its peer has not
-//! acknowledged, however much of it the peer has received.
+//! acknowledged, however much of it the peer has received. A receiver keeps what
+//! the application has not read.
 
 use crate::*;
 
@@ -20,5 +21,13 @@ impl<F: BufFactory> Connection<F> {
     /// sent, or lost.
     pub fn stream_bytes_unsent(&self) -> usize {
         self.streams.tx_buffered()
+    }
+
+    /// Returns the bytes of all streams that the application has not read,
+    /// including those before them that have not arrived.
+    pub fn stream_bytes_unread(&self) -> u64 {
+        let consumed =
+            self.flow_control.max_data_next() - self.flow_control.window();
+        self.rx_data.saturating_sub(consumed)
     }
 }

@@ -117,6 +117,12 @@ pub trait ConnectionStandIns {
         0
     }
 
+    /// Nothing is known to be unread.
+    #[cfg(not(hook = "unacknowledged"))]
+    fn stream_bytes_unread(&self) -> u64 {
+        0
+    }
+
     /// Nothing is known to wait.
     #[cfg(not(hook = "unacknowledged"))]
     fn stream_bytes_unsent(&self) -> usize {
@@ -241,6 +247,12 @@ pub trait HttpStandIns {
         _body: &[u8],
     ) -> h3::Result<()> {
         Err(h3::Error::StreamBlocked)
+    }
+
+    /// Nothing is known to be kept.
+    #[cfg(not(hook = "unacknowledged"))]
+    fn unfinished_frame_bytes(&self) -> usize {
+        0
     }
 
     /// The library keeps its memory.
