@@ -60,9 +60,9 @@ snapshot: setup quiche ## Rewrite the simulator's key figures, after an intended
 	UPDATE_SNAPSHOT=1 cargo test --workspace --test snapshot $(LOCKED)
 	@git --no-pager diff --stat tools/sim/tests/snapshot.txt
 
-options: setup quiche ## Write docs/edge-server/options.md from the command line's definitions
-	UPDATE_OPTIONS=1 cargo test --workspace --bin edge-server options_page $(LOCKED)
-	@git --no-pager diff --stat docs/edge-server/options.md
+options: setup quiche ## Write docs/edge-server/options.md, and the worst case of memory, from the command line's definitions
+	UPDATE_OPTIONS=1 cargo test --workspace --bin edge-server $(LOCKED) -- options_page worst_case
+	@git --no-pager diff --stat docs/edge-server/options.md docs/edge-server/security-and-limits.md
 
 clean: ## Delete build products and results, never sources
 	rm -rf target results

@@ -125,6 +125,10 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     }
     let store = cli.resumes().then(|| store::open(cli)).transpose()?;
     let metrics = Metrics::new(store.as_ref().map(StoreService::monitor));
+    metrics.qlogs.set_limits(cli.qlog_bytes_max, cli.qlog_files_max);
+    if let Some(dir) = &cli.qlog_dir {
+        metrics.qlogs.count(dir);
+    }
     let resources = Resources::read(config)?;
     resources.watch(config, &metrics.configuration);
     let health = Health::default();

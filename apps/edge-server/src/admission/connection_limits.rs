@@ -16,11 +16,17 @@
 //! A handshake that began unvalidated may be complete when its subnet is full; the client is
 //! refused then, so that the limit holds.
 //!
+//! - A full server closes idle connections of the subnets that have most, for validated clients
+//!   of others.
+//!
 //! The limiter is asked when a client without a connection sends its first packet, when its
 //! handshake is complete, and at the connection's end; never for other packets.
 
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -38,6 +44,9 @@ use crate::config::limits::Limits;
 /// Unvalidated connections may be one in so many of all, and of a subnet's.
 const UNVALIDATED_SHARE: u32 = 8;
 
+/// Number of subnets in which room is looked for.
+const FULLEST_MAX: usize = 16;
+
 /// Part of a second's handshakes that is left to validated clients.
 const VALIDATED_RESERVE: Duration = Duration::from_millis(500);
 
@@ -47,6 +56,9 @@ pub struct ConnectionLimiter(Arc<SharedLimiter>);
 
 struct SharedLimiter {
     lengths: PrefixLengths,
+
+    /// Number of all connections, which a flood may read without the lock.
+    open: AtomicU32,
     counts: Mutex<ConnectionCounts>,
 }
 
@@ -56,6 +68,9 @@ struct ConnectionCounts {
 
     /// Subnets with at least one connection.
     subnets: HashMap<IpNet, Count>,
+
+    /// The same, by their number of connections.
+    by_count: BTreeSet<(u32, IpNet)>,
     handshakes: TokenBucket,
 }
 
@@ -107,24 +122,35 @@ impl ConnectionLimiter {
         let counts = ConnectionCounts {
             all: Count::default(),
             subnets: HashMap::new(),
+            by_count: BTreeSet::new(),
             handshakes: TokenBucket::new(clock::now()),
         };
-        Self(Arc::new(SharedLimiter { lengths, counts: Mutex::new(counts) }))
+        Self(Arc::new(SharedLimiter {
+            lengths,
+            open: AtomicU32::new(0),
+            counts: Mutex::new(counts),
+        }))
     }
 
-    /// Asks for a permit for a client, whose address is `validated` or not.
+    /// Asks for a permit for a client, whose address is `validated` or not. If the server is full,
+    /// a validated client `replaces` another, if there is one.
     pub fn try_acquire(
         &self,
         client: IpAddr,
         validated: bool,
+        replaces: bool,
         limits: &Limits,
         now: Instant,
     ) -> Outcome {
         let subnet = self.subnet(client);
         let mut counts = self.counts();
         let here = counts.subnets.get(&subnet).copied().unwrap_or_default();
-        if counts.all.sum() >= limits.connections_max {
+        let is_full = counts.all.sum() >= limits.connections_max;
+        if is_full && !replaces {
             return Outcome::Close(Limit::Connections);
+        }
+        if is_full && !validated {
+            return Outcome::Retry(Limit::Connections);
         }
         if here.validated >= limits.connections_per_subnet {
             return Outcome::Close(Limit::Subnet);
@@ -143,7 +169,20 @@ impl ConnectionLimiter {
             };
         }
         counts.change(subnet, |count| *count.of(validated) += 1);
+        self.0.open.store(counts.all.sum(), Ordering::Relaxed);
         Outcome::Allow(ConnectionPermit { limiter: self.clone(), subnet, validated })
+    }
+
+    /// Returns the fullest subnets, if the server is full: those with at least two connections more
+    /// than the client's.
+    pub fn fuller_subnets(&self, client: IpAddr, limits: &Limits) -> Vec<IpNet> {
+        if self.0.open.load(Ordering::Relaxed) < limits.connections_max {
+            return Vec::new();
+        }
+        let counts = self.counts();
+        let here = counts.subnets.get(&self.subnet(client)).map_or(0, |count| count.sum());
+        let fuller = counts.by_count.iter().rev().take_while(|(count, _)| *count > here + 1);
+        fuller.take(FULLEST_MAX).map(|(_, subnet)| *subnet).collect()
     }
 
     fn subnet(&self, client: IpAddr) -> IpNet {
@@ -165,9 +204,11 @@ impl ConnectionCounts {
     fn change(&mut self, subnet: IpNet, change: impl Fn(&mut Count)) {
         change(&mut self.all);
         let here = self.subnets.entry(subnet).or_default();
+        self.by_count.remove(&(here.sum(), subnet));
         change(here);
-        if here.sum() == 0 {
-            self.subnets.remove(&subnet);
+        match here.sum() {
+            0 => drop(self.subnets.remove(&subnet)),
+            sum => drop(self.by_count.insert((sum, subnet))),
         }
     }
 }
@@ -186,6 +227,11 @@ impl Count {
 }
 
 impl ConnectionPermit {
+    /// Returns the client's subnet.
+    pub fn subnet(&self) -> IpNet {
+        self.subnet
+    }
+
     /// Counts the client as validated, as its handshake is complete. Returns whether its
     /// subnet has room for it.
     pub fn mark_validated(&mut self, limits: &Limits) -> bool {
@@ -208,7 +254,9 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.limiter.counts().change(self.subnet, |count| *count.of(self.validated) -= 1);
+        let mut counts = self.limiter.counts();
+        counts.change(self.subnet, |count| *count.of(self.validated) -= 1);
+        self.limiter.0.open.store(counts.all.sum(), Ordering::Relaxed);
     }
 }
 
@@ -245,7 +293,13 @@ mod tests {
         /// Asks for a permit for a client, and keeps it.
         fn acquire(&mut self, client: &str, validated: bool) -> Result<(), (&'static str, Limit)> {
             let now = quiche::clock::now();
-            match self.limiter.try_acquire(client.parse().unwrap(), validated, &self.limits, now) {
+            match self.limiter.try_acquire(
+                client.parse().unwrap(),
+                validated,
+                false,
+                &self.limits,
+                now,
+            ) {
                 Outcome::Allow(permit) => {
                     self.permits.push(permit);
                     Ok(())
@@ -309,7 +363,7 @@ mod tests {
         let now = quiche::clock::now();
         let mut acquire = |validated| {
             let client = "192.0.2.1".parse().unwrap();
-            match fixture.limiter.try_acquire(client, validated, &fixture.limits, now) {
+            match fixture.limiter.try_acquire(client, validated, false, &fixture.limits, now) {
                 Outcome::Allow(permit) => {
                     fixture.permits.push(permit);
                     "allow"
@@ -342,6 +396,31 @@ mod tests {
         assert!(late.mark_validated(&limits));
         drop(late);
         assert_eq!(fixture.limiter.counts().all, Count { validated: 15, unvalidated: 0 });
+    }
+
+    #[test]
+    fn full_server_names_the_fuller_subnets() {
+        let mut fixture = Fixture::new(&["--connections-max", "8"]);
+        for (client, count) in [(HERE, 2), (ELSEWHERE, 3), ("203.0.113.1", 2)] {
+            (0..count).for_each(|_| fixture.acquire(client, true).unwrap());
+        }
+        let fuller = |fixture: &Fixture, client: &str| {
+            let subnets = fixture.limiter.fuller_subnets(client.parse().unwrap(), &fixture.limits);
+            subnets.iter().map(IpNet::to_string).collect::<Vec<_>>()
+        };
+        assert!(fuller(&fixture, "10.0.0.1").is_empty(), "there is room");
+        fixture.acquire(ELSEWHERE, true).unwrap();
+        let all = ["198.51.100.0/24", "203.0.113.0/24", "192.0.2.0/24"];
+        assert_eq!(fuller(&fixture, "10.0.0.1"), all);
+        assert_eq!(fuller(&fixture, HERE), all[..1]);
+        assert!(fuller(&fixture, ELSEWHERE).is_empty());
+
+        let client = "10.0.0.1".parse().unwrap();
+        let now = quiche::clock::now();
+        let acquire =
+            |validated| fixture.limiter.try_acquire(client, validated, true, &fixture.limits, now);
+        assert!(matches!(acquire(false), Outcome::Retry(Limit::Connections)));
+        assert!(matches!(acquire(true), Outcome::Allow(_)));
     }
 
     #[test]

@@ -4,7 +4,9 @@
 //! Decides about one worker's new clients, and writes Retry packets. Limits that all workers
 //! share are those of [`ConnectionLimiter`].
 
+pub mod budgets;
 pub mod connection_limits;
+pub mod file_limits;
 pub mod handshakes;
 pub mod metrics;
 pub mod reason;
@@ -15,6 +17,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 use std::time::SystemTime;
 
+use ipnet::IpNet;
 use log::debug;
 use quiche::ConnectionId;
 use quiche::Header;
@@ -79,11 +82,18 @@ impl Admission {
         Self { tokens, limiter, handshakes, metrics }
     }
 
-    /// Decides about an Initial packet from `client`.
+    /// Returns the fullest subnets, in which a full server makes room for `client`.
+    pub fn fuller_subnets(&self, client: IpAddr, limits: &Limits) -> Vec<IpNet> {
+        self.limiter.fuller_subnets(client, limits)
+    }
+
+    /// Decides about an Initial packet from `client`, which `replaces` an idle connection if the
+    /// server is full.
     pub fn decide(
         &mut self,
         header: &Header<'_>,
         client: SocketAddr,
+        replaces: bool,
         limits: &Limits,
         now: Now,
     ) -> Decision {
@@ -98,9 +108,11 @@ impl Admission {
         if validation.is_none() && self.handshakes.under_way() >= limits.retry_above as usize {
             return Decision::Retry(RetryReason::Handshakes);
         }
-        match self.limiter.try_acquire(client.ip(), validation.is_some(), limits, now.instant) {
+        let validated = validation.is_some();
+        let client_ip = client.ip();
+        match self.limiter.try_acquire(client_ip, validated, replaces, limits, now.instant) {
             Outcome::Allow(permit) => {
-                let handshake = self.handshakes.begin(client.ip());
+                let handshake = self.handshakes.begin(client_ip);
                 Decision::Accept(Acceptance { validation, permit, handshake })
             }
             Outcome::Retry(limit) => Decision::Retry(RetryReason::Limit(limit)),
@@ -211,7 +223,7 @@ mod tests {
     /// Decides about a packet with these options. An accepted connection ends at once.
     fn decide(admission: &mut Admission, packet: &Header<'_>, options: &[&str]) -> Decided {
         let now = Now { instant: quiche::clock::now(), wall: now() };
-        match admission.decide(packet, client(), &limits(options), now) {
+        match admission.decide(packet, client(), false, &limits(options), now) {
             Decision::Accept(acceptance) => Decided::Accept(acceptance.validation),
             Decision::Retry(reason) => Decided::Retry(reason),
             Decision::Refuse(refusal) => Decided::Refuse(refusal),
@@ -301,7 +313,7 @@ mod tests {
             let now = quiche::clock::now();
             let is_full = unvalidated == validated;
             let permit =
-                is_full.then(|| admission.limiter.try_acquire(neighbour, true, &other, now));
+                is_full.then(|| admission.limiter.try_acquire(neighbour, true, false, &other, now));
             let packet = initial(b"anybody!", b"");
             assert_eq!(decide(&mut admission, &packet, options), unvalidated, "{options:?}");
             let packet = initial(b"anybody!", &token);

@@ -6,6 +6,8 @@ use clap::value_parser;
 use clap::Args;
 use log::warn;
 use quiche::careful_resume::CarefulResumeConfig;
+use rustix::process::getrlimit;
+use rustix::process::Resource;
 
 use crate::config::heading::LIMITS;
 use crate::config::heading::RESUME;
@@ -87,6 +89,28 @@ pub struct Limits {
     #[arg(long, value_name = "BYTES", value_parser = value_parser!(u64).range(65_536..=4 << 30))]
     pub send_buffer_max: Option<u64>,
 
+    /// Maximum response data buffered for all connections together, in bytes
+    ///
+    /// Beyond it, the server closes the connection that keeps most, with H3_EXCESSIVE_LOAD, and goes
+    /// on until the rest fits.
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30, value_parser = value_parser!(u64).range(1 << 20..=1 << 50))]
+    pub responses_memory_max: u64,
+
+    /// Maximum request data buffered for all connections together, in bytes
+    ///
+    /// It counts data that is not read yet or has a gap before it, and headers that have not ended.
+    /// Beyond it, the server closes the connection that keeps most, with H3_EXCESSIVE_LOAD.
+    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20, value_parser = value_parser!(u64).range(1 << 20..=1 << 50))]
+    pub requests_memory_max: u64,
+
+    /// Maximum number of files that responses have open [default: half the limit of open files]
+    ///
+    /// Responses with the same file share it. A subnet may have half of them open: its further
+    /// requests get a 503 response. Beyond the maximum for all, the server closes the connection that
+    /// has most, with H3_EXCESSIVE_LOAD.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(16..))]
+    pub open_files_max: Option<u32>,
+
     /// Maximum number of concurrent requests on a connection
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = value_parser!(u32).range(1..=10_000))]
     pub requests_max: u32,
@@ -125,6 +149,12 @@ impl Limits {
         // Twice, for the round trip in which lost packets are retransmitted.
         let for_jumps = 2 * self.jumped_flight();
         self.send_buffer_max.unwrap_or(for_jumps.max(SEND_BUFFER_DEFAULT_MIN))
+    }
+
+    /// Returns how many files responses may have open.
+    pub fn open_files(&self) -> u64 {
+        let half = || getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 2;
+        self.open_files_max.map_or_else(half, u64::from)
     }
 
     /// Warns if the send buffer is smaller than the flight after the largest jump.

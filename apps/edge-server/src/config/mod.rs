@@ -10,6 +10,8 @@ mod options_page;
 pub mod position;
 pub mod preflight;
 pub mod subnets;
+#[cfg(test)]
+mod worst_case;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -58,11 +60,17 @@ pub const WORKERS_MAX: u16 = 256;
 const NOT_IN_FILE: [&str; 2] = ["check", "config"];
 
 /// Options that need another.
-const NEEDS: [(&str, &str); 4] =
-    [("cert", "key"), ("key", "cert"), ("qlog-rate", "qlog-dir"), ("qlog-subnet", "qlog-dir")];
+const NEEDS: [(&str, &str); 6] = [
+    ("cert", "key"),
+    ("key", "cert"),
+    ("qlog-rate", "qlog-dir"),
+    ("qlog-subnet", "qlog-dir"),
+    ("qlog-bytes-max", "qlog-dir"),
+    ("qlog-files-max", "qlog-dir"),
+];
 
 /// Options of which a reload applies a change; most of them to new connections only.
-pub const RELOADED: [&str; 26] = [
+pub const RELOADED: [&str; 29] = [
     "root",
     "speedtest",
     "cert",
@@ -87,6 +95,9 @@ pub const RELOADED: [&str; 26] = [
     "connection-time-max",
     "stall-timeout",
     "send-buffer-max",
+    "responses-memory-max",
+    "requests-memory-max",
+    "open-files-max",
     "requests-max",
     "header-bytes-max",
 ];
@@ -324,6 +335,19 @@ pub struct Cli {
         help_heading = TELEMETRY)]
     pub qlog_subnet: Vec<IpNet>,
 
+    /// Maximum size of all qlog files in the folder, in bytes
+    ///
+    /// Files of earlier processes count as well. Beyond it, files end early and no more begin. One file
+    /// may have a sixteenth of it.
+    #[arg(long, value_name = "BYTES", requires = "qlog_dir", default_value_t = 4 << 30,
+        help_heading = TELEMETRY, value_parser = clap::value_parser!(u64).range(1 << 20..=1 << 50))]
+    pub qlog_bytes_max: u64,
+
+    /// Maximum number of qlog files in the folder
+    #[arg(long, value_name = "N", requires = "qlog_dir", default_value_t = 10_000,
+        help_heading = TELEMETRY, value_parser = clap::value_parser!(u32).range(1..))]
+    pub qlog_files_max: u32,
+
     /// Configuration file, TOML
     ///
     /// Describes hosts and how their files are served, and may set options. Options on the command
@@ -546,10 +570,12 @@ mod tests {
                     --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
                     --idle-timeout 5 --connection-time-max 4 --stall-timeout 3 --requests-max 2 \
                     --header-bytes-max 1024 --max-jump 30000 --send-buffer-max 65536 \
+                    --responses-memory-max 1048576 --requests-memory-max 2097152 --open-files-max 99 \
                     --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
                     --admin admin.sock --log-format json \
                     --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
                     --qlog-subnet 10.0.0.0/8 --qlog-subnet fd00::/8 --check \
+                    --qlog-bytes-max 1048576 --qlog-files-max 77 \
                     --speedtest";
         let config = parse_words(line).unwrap();
         let cli = config.flags;
@@ -579,6 +605,9 @@ mod tests {
         assert_eq!(times.map(|time| time.as_secs()), [4, 3]);
         assert_eq!((cli.limits.requests_max, cli.limits.header_bytes_max), (2, 1024));
         assert_eq!((cli.limits.max_jump, cli.limits.send_buffer_max), (30_000, Some(65_536)));
+        let memory = (cli.limits.responses_memory_max, cli.limits.requests_memory_max);
+        assert_eq!(memory, (1 << 20, 2 << 20));
+        assert_eq!(cli.limits.open_files(), 99);
         assert_eq!(cli.early_data, OnOff::On);
         assert_eq!((cli.drain, cli.takeover), (7, Some("sock".into())));
         assert_eq!(cli.metrics.map(|at| at.port()), Some(9100));
@@ -586,6 +615,7 @@ mod tests {
         assert_eq!(cli.access_log, Some("-".into()));
         assert_eq!(cli.access_log_format, AccessLogFormat::Common);
         assert_eq!((cli.qlog_dir, cli.qlog_rate), (Some("logs".into()), 0.5));
+        assert_eq!((cli.qlog_bytes_max, cli.qlog_files_max), (1 << 20, 77));
         let subnets: Vec<_> = cli.qlog_subnet.iter().map(IpNet::to_string).collect();
         assert_eq!(subnets, ["10.0.0.0/8", "fd00::/8"]);
         assert!(cli.speedtest && cli.check);
@@ -609,9 +639,11 @@ mod tests {
                     --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
                     --idle-timeout 5 --connection-time-max 4 --stall-timeout 3 --requests-max 2 \
                     --header-bytes-max 1024 --max-jump 30000 --send-buffer-max 65536 \
+                    --responses-memory-max 1048576 --requests-memory-max 2097152 --open-files-max 99 \
                     --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
                     --admin admin.sock --log-format json \
                     --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
+                    --qlog-bytes-max 1048576 --qlog-files-max 77 \
                     --qlog-subnet 10.0.0.0/8";
         let words: Vec<_> = line.split_whitespace().collect();
         let mut toml = String::from("[server]\nspeedtest = true\n");
@@ -748,6 +780,9 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --stall-timeout 0", "--stall-timeout"),
             ("edge-server --listen 127.0.0.1:0 --root . --header-bytes-max 9", "1024"),
             ("edge-server --listen 127.0.0.1:0 --root . --send-buffer-max 9", "65536"),
+            ("edge-server --listen 127.0.0.1:0 --root . --responses-memory-max 9", "1048576"),
+            ("edge-server --listen 127.0.0.1:0 --root . --requests-memory-max 9", "1048576"),
+            ("edge-server --listen 127.0.0.1:0 --root . --open-files-max 9", "16"),
             (
                 "edge-server --listen 127.0.0.1:0 --root . --max-jump 29039",
                 "'29039' for '--max-jump <BYTES>': 29039 is not in 29040..=1073741824",
@@ -762,6 +797,12 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --qlog-dir . --qlog-rate nan", "'nan'"),
             ("edge-server --listen 127.0.0.1:0 --root . --qlog-dir . --qlog-subnet x", "'x'"),
             ("edge-server --listen 127.0.0.1:0 --root . --qlog-subnet ::/0", "--qlog-dir"),
+            ("edge-server --listen 127.0.0.1:0 --root . --qlog-files-max 9", "--qlog-dir"),
+            ("edge-server --listen 127.0.0.1:0 --root . --qlog-bytes-max 99999999", "--qlog-dir"),
+            (
+                "edge-server --listen 127.0.0.1:0 --root . --qlog-dir . --qlog-bytes-max 9",
+                "1048576",
+            ),
             ("edge-server --listen 127.0.0.1:0 --root . --metrics 9100", "'9100'"),
             ("edge-server --listen 127.0.0.1:0 --root . --config missing.toml", "missing.toml"),
             ("edge-server --listen 127.0.0.1:0 --root . stray", "'stray'"),

@@ -1,6 +1,7 @@
 //! Careful Resume of one connection: takes saved path state from the store to the
 //! transport, and observed path state from the transport to the store.
 
+use std::net::IpAddr;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -17,6 +18,7 @@ use quiche::ActivePath;
 use crate::connection::Connection;
 use crate::h3::Session;
 use crate::quic::INITIAL_WINDOW_BYTES;
+use crate::resume::claimants::Failure;
 use crate::resume::store::StoreClient;
 use crate::telemetry::metrics::ConnectionSnapshot;
 use crate::telemetry::metrics::WorkerMetrics;
@@ -43,7 +45,10 @@ impl Connection {
                     self.claim_lifecycle.on_jump();
                     continue;
                 }
-                Phase::SafeRetreat => ResumeOutcome::Retreat,
+                Phase::SafeRetreat => {
+                    self.on_claim_failure(Failure::Retreat, store, now);
+                    ResumeOutcome::Retreat
+                }
                 Phase::Normal => ResumeOutcome::Normal,
                 _ => continue,
             };
@@ -52,7 +57,11 @@ impl Connection {
                 self.perform(action, store);
             }
         }
+        let has_jumped = self.claim_lifecycle.is_lingering();
         let expired = self.claim_lifecycle.on_claim_timeout(now);
+        if expired.is_some() && !has_jumped && self.is_silent() {
+            self.on_claim_failure(Failure::Silence, store, now);
+        }
         self.perform(expired, store);
         if self.claim_lifecycle.is_lingering() && self.http.as_ref().is_none_or(Session::is_idle) {
             let observed = self.observed();
@@ -91,6 +100,29 @@ impl Connection {
         let sent = self.stats_delta.report(&self.quic.stats(), &metrics.traffic, now);
         if let Some(arm) = self.resume_summary.and_then(|summary| summary.compared_arm()) {
             metrics.arms.count_bytes(arm, sent);
+        }
+    }
+
+    /// Returns whether the client has acknowledged less than the initial window since the claim,
+    /// although there is something to acknowledge. Four round trips have passed.
+    fn is_silent(&self) -> bool {
+        let Some(http) = &self.http else { return false };
+        let acknowledged = self.acknowledged_bytes().saturating_sub(self.acknowledged_at_claim);
+        http.kept_bytes(&self.quic) > 0 && acknowledged < INITIAL_WINDOW_BYTES
+    }
+
+    fn acknowledged_bytes(&self) -> u64 {
+        self.http.as_ref().map_or(0, |http| http.acknowledged_bytes(&self.quic))
+    }
+
+    fn client(&self) -> Option<IpAddr> {
+        self.quic.active_path().map(|path| path.peer_addr.ip())
+    }
+
+    fn on_claim_failure(&self, failure: Failure, store: &StoreClient, now: Instant) {
+        if let Some(client) = self.client() {
+            debug!("{}: {failure:?}: {client} claims nothing for a while", self.quic.trace_id());
+            store.claimants.on_failure(client, failure, now);
         }
     }
 
@@ -140,7 +172,10 @@ impl Connection {
                 if arm.is_some() {
                     self.start_dry_run(rtt);
                 }
-                let may_claim = arm != Some(Arm::Control);
+                self.acknowledged_at_claim = self.acknowledged_bytes();
+                let now = clock::now();
+                let waits = |client| !store.claimants.may_claim(client, now);
+                let may_claim = arm != Some(Arm::Control) && !self.client().is_none_or(waits);
                 if !may_claim || !store.claim(self.handle, &self.endpoint, rtt) {
                     self.on_claim(None, store);
                 }

@@ -40,6 +40,12 @@ pub enum CloseReason {
     /// The handshake was complete when the client's subnet was full.
     Refused,
 
+    /// It was idle, and another client needed its place.
+    Replaced,
+
+    /// All connections kept more than they may, and this one most.
+    OverBudget,
+
     /// The transport failed.
     Internal,
 
@@ -135,6 +141,9 @@ impl Lifecycle {
             // The address may be forged, so that one packet is all it gets.
             Self::Closing(CloseReason::HandshakeTimeout)
             | Self::Drained(CloseReason::HandshakeTimeout) => true,
+            // What it keeps is to be freed, even if no window has room for the packet.
+            Self::Closing(CloseReason::OverBudget | CloseReason::Replaced)
+            | Self::Drained(CloseReason::OverBudget | CloseReason::Replaced) => true,
             Self::Drained(_) => is_qlog_complete,
             _ => false,
         }
@@ -163,6 +172,8 @@ mod tests {
     use super::*;
     use CloseReason::HandshakeTimeout;
     use CloseReason::Internal;
+    use CloseReason::OverBudget;
+    use CloseReason::Replaced;
     use CloseReason::Shutdown;
     use CloseReason::Transport;
 
@@ -259,9 +270,11 @@ mod tests {
     }
 
     #[test]
-    fn late_handshake_is_removed_at_once() {
-        let late = Lifecycle::new().close(HandshakeTimeout);
-        assert!(late.is_removable(false) && late.on_drained().is_removable(false));
-        assert!(!late.is_drained());
+    fn connection_that_makes_room_is_removed_at_once() {
+        for reason in [HandshakeTimeout, OverBudget, Replaced] {
+            let closing = Lifecycle::new().close(reason);
+            assert!(closing.is_removable(false) && closing.on_drained().is_removable(false));
+            assert!(!closing.is_drained());
+        }
     }
 }

@@ -3,13 +3,17 @@
 use std::net::IpAddr;
 use std::time::Instant;
 
+use ipnet::IpNet;
+
 use crate::admission::connection_limits::ConnectionPermit;
+use crate::admission::file_limits::FileAccount;
 use crate::admission::handshakes::HandshakeGuard;
 use crate::config::limits::Limits;
 
-/// Permit and deadlines of one connection.
+/// Permits and deadlines of one connection.
 pub struct Lifetime {
     permit: ConnectionPermit,
+    files: FileAccount,
 
     /// Absent once the handshake is complete.
     handshake: Option<HandshakeGuard>,
@@ -41,12 +45,14 @@ impl Lifetime {
     pub fn new(
         permit: ConnectionPermit,
         handshake: HandshakeGuard,
+        files: FileAccount,
         limits: &Limits,
         now: Instant,
     ) -> Self {
         // Times beyond the clock's last are no deadlines.
         Self {
             permit,
+            files,
             handshake: Some(handshake),
             handshake_until: now.checked_add(limits.handshake_time()),
             until: now.checked_add(limits.connection_time()),
@@ -70,6 +76,16 @@ impl Lifetime {
         self.permit.mark_validated(limits)
     }
 
+    /// Returns the client's subnet.
+    pub fn subnet(&self) -> IpNet {
+        self.permit.subnet()
+    }
+
+    /// Returns the account of files that the connection has open.
+    pub fn files(&self) -> &FileAccount {
+        &self.files
+    }
+
     /// Returns the next deadline.
     pub fn deadline(&self) -> Option<Instant> {
         [self.handshake_until, self.until].into_iter().flatten().min()
@@ -88,6 +104,7 @@ mod tests {
     use super::*;
     use crate::admission::connection_limits::ConnectionLimiter;
     use crate::admission::connection_limits::Outcome;
+    use crate::admission::file_limits::tests::account;
     use crate::admission::handshakes::Handshakes;
     use crate::config::limits::tests::limits;
     use std::time::Duration;
@@ -103,13 +120,13 @@ mod tests {
         ] {
             let limiter = ConnectionLimiter::new(Default::default());
             let Outcome::Allow(permit) =
-                limiter.try_acquire([10, 0, 0, 1].into(), false, &limits, start)
+                limiter.try_acquire([10, 0, 0, 1].into(), false, false, &limits, start)
             else {
                 panic!("there are no other connections")
             };
             let client = "10.0.0.1".parse().unwrap();
             let handshake = Handshakes::new(Default::default()).begin(client);
-            let mut lifetime = Lifetime::new(permit, handshake, &limits, start);
+            let mut lifetime = Lifetime::new(permit, handshake, account(), &limits, start);
             if established {
                 assert_eq!(lifetime.complete_handshake(), Some(client));
                 assert_eq!(lifetime.complete_handshake(), None);

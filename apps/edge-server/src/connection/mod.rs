@@ -3,6 +3,7 @@
 
 mod careful_resume;
 mod idle;
+mod kept;
 pub mod lifecycle;
 pub mod lifetime;
 pub mod shutdown;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use bytes::Bytes;
+use ipnet::IpNet;
 use log::debug;
 use path_store::claim_lifecycle::ClaimLifecycle;
 use quiche::clock;
@@ -27,8 +29,10 @@ use quiche::RecvInfo;
 use quiche::TransmitBatch;
 use quiche::WireErrorCode;
 
+use crate::admission::budgets::Charge;
 use crate::config::limits::Limits;
 use crate::connection::idle::IdleDetector;
+use crate::connection::kept::KeptMeter;
 use crate::connection::lifecycle::CloseReason;
 use crate::connection::lifecycle::Lifecycle;
 use crate::connection::lifetime::Lifetime;
@@ -71,6 +75,9 @@ pub struct Connection {
     /// Whether it is on the worker's list of connections to serve.
     pub ready: bool,
 
+    /// What the budgets of the worker are charged with for it.
+    pub charge: Charge,
+
     /// Boxed, because it is large and a connection is moved when it is made.
     quic: Box<Quic>,
     http: Option<Session>,
@@ -80,12 +87,16 @@ pub struct Connection {
     /// Saved parameters that the store's read returned.
     found: Option<PathState>,
 
+    /// Bytes of responses that the client had acknowledged when the claim was requested.
+    acknowledged_at_claim: u64,
+
     /// Absent where Careful Resume is off.
     resume_summary: Option<ResumeSummary>,
 
     lifecycle: Lifecycle,
     lifetime: Lifetime,
     idle: IdleDetector,
+    kept_meter: KeptMeter,
     stats_delta: StatsDelta,
     accepted: Instant,
 
@@ -142,15 +153,18 @@ impl Connection {
             handle,
             ids,
             ready: false,
+            charge: Charge::default(),
             quic,
             http: None,
             endpoint,
             claim_lifecycle,
             found: None,
+            acknowledged_at_claim: 0,
             resume_summary,
             lifecycle: Lifecycle::new(),
             lifetime,
             idle: IdleDetector::default(),
+            kept_meter: KeptMeter::new(now),
             stats_delta: StatsDelta::new(now),
             accepted: now,
             release: None,
@@ -224,9 +238,18 @@ impl Connection {
         self.lifetime.mark_validated(limits)
     }
 
+    /// Returns the client's subnet, if the client has no request under way and has completed its
+    /// handshake.
+    pub fn idle_in(&self) -> Option<IpNet> {
+        let is_idle = self.http.as_ref().is_some_and(Session::is_idle);
+        let is_open = self.lifecycle.is_active() && self.quic.is_established();
+        (is_idle && is_open).then(|| self.lifetime.subnet())
+    }
+
     /// Takes a datagram in.
     pub fn on_datagram(&mut self, info: RecvInfo, datagram: &mut [u8], path_key: &PathKey) {
         self.idle.on_activity();
+        self.kept_meter.on_received(datagram.len());
         if let Err(e) = self.quic.recv(datagram, info) {
             debug!("{}: packet from {}: {e}", self.quic.trace_id(), info.from);
         }
@@ -299,6 +322,7 @@ impl Connection {
 
     /// Takes a chunk of a response that has been read from disk.
     pub fn on_fetched(&mut self, stream: u64, bytes: io::Result<Bytes>) {
+        self.kept_meter.on_received(bytes.as_ref().map_or(0, Bytes::len));
         if let Some(http) = &mut self.http {
             http.on_fetched(stream, bytes);
         }
@@ -324,6 +348,22 @@ impl Connection {
         ];
         let deadlines = own.into_iter().chain([self.quic.timeout_instant()]);
         deadlines.flatten().min()
+    }
+
+    /// Measures what the connection keeps, if it is time.
+    pub fn measure_kept(&mut self, now: Instant) -> Option<Charge> {
+        let written = self.http.as_ref().map_or(0, |http| http.written_bytes());
+        let files = self.lifetime.files().open();
+        let is_idle = self.http.as_ref().is_some_and(Session::is_idle);
+        let is_due = self.kept_meter.take_due(written, files, is_idle, now);
+        is_due.then(|| {
+            let http = self.http.as_ref();
+            let responses = http.map_or(0, |http| http.kept_bytes(&self.quic));
+            let of_http = http.map_or(0, |http| http.kept_request_bytes());
+            let requests = self.quic.stream_bytes_unread() + of_http;
+            self.kept_meter.on_measured(responses + requests);
+            Charge::new(responses, requests, files)
+        })
     }
 
     /// See [`Session::awaits_acks`].
@@ -377,12 +417,16 @@ impl Connection {
     /// congestion window has room for it.
     pub fn close(&mut self, reason: CloseReason, store: &StoreClient, now: Instant) {
         let _ = match reason {
-            CloseReason::Shutdown => goaway::close(&mut self.quic),
+            CloseReason::Shutdown | CloseReason::Replaced => goaway::close(&mut self.quic),
             CloseReason::HandshakeTimeout | CloseReason::Refused => {
                 self.quic.close(false, WireErrorCode::ConnectionRefused as u64, b"")
             }
             CloseReason::Internal => {
                 self.quic.close(false, WireErrorCode::InternalError as u64, b"")
+            }
+            CloseReason::OverBudget => {
+                let code = h3::WireErrorCode::ExcessiveLoad as u64;
+                self.quic.close(true, code, b"the server's memory is used up")
             }
             CloseReason::Transport => Ok(()),
         };
@@ -491,6 +535,7 @@ impl Connection {
         let mut request_context = RequestContext {
             virtual_hosts: context.virtual_hosts,
             limits: context.limits,
+            files: self.lifetime.files(),
             scratch: context.scratch,
             now,
             wall_now,

@@ -12,6 +12,7 @@ use std::time::SystemTime;
 use percent_encoding::percent_decode_str;
 use rustix::io::Errno;
 
+use crate::admission::file_limits::FilePermit;
 use crate::content::root::Root;
 use crate::content::rules::Rules;
 use crate::http::body::BodySource;
@@ -83,12 +84,13 @@ impl UrlPath {
 ///
 /// # Errors
 ///
-/// Nothing exists there, or it is not readable.
+/// Nothing exists there, it is not readable, or there is no permit to open it.
 pub fn find(
     root: &Root,
     rules: &Rules,
     url_path: &UrlPath,
     accepted: &[Coding],
+    permit: impl FnOnce() -> Option<FilePermit>,
 ) -> io::Result<Lookup> {
     if url_path.relative.iter().any(is_hidden) {
         return Err(Errno::NOENT.into());
@@ -98,11 +100,12 @@ pub fn find(
     match (metadata.is_dir(), url_path.folder) {
         (true, true) => {
             let (file, metadata, relative) = index(root, rules, &url_path.relative)?;
-            Ok(represent(root, rules, file, metadata, relative, accepted))
+            represent(root, rules, (file, metadata), relative, accepted, permit)
         }
         (true, false) => Ok(Lookup::Folder),
         (false, false) if metadata.is_file() => {
-            Ok(represent(root, rules, file, metadata, url_path.relative.clone(), accepted))
+            let relative = url_path.relative.clone();
+            represent(root, rules, (file, metadata), relative, accepted, permit)
         }
         _ => Err(Errno::NOENT.into()),
     }
@@ -125,22 +128,22 @@ fn index(root: &Root, rules: &Rules, folder: &Path) -> io::Result<(File, Metadat
 fn represent(
     root: &Root,
     rules: &Rules,
-    file: File,
-    metadata: Metadata,
+    (file, metadata): (File, Metadata),
     relative: PathBuf,
     accepted: &[Coding],
-) -> Lookup {
+    permit: impl FnOnce() -> Option<FilePermit>,
+) -> io::Result<Lookup> {
     let content_type = rules.content_type(&relative);
     let sibling = accepted.iter().find_map(|coding| sibling(root, &relative, *coding));
     let (coding, metadata, file) = sibling.unwrap_or((None, metadata, file));
     let representation = Representation {
-        source: BodySource::File(root.open_files().share(file, &metadata)),
+        source: BodySource::File(root.open_files().share(file, &metadata, permit)?),
         length: metadata.len(),
         content_type,
         coding,
         validators: validators(&metadata, coding.map_or("", Coding::name)),
     };
-    Lookup::File(representation, relative)
+    Ok(Lookup::File(representation, relative))
 }
 
 /// Opens the precompressed sibling of a file.

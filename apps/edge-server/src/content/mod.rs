@@ -16,10 +16,13 @@ use std::sync::Once;
 use std::time::SystemTime;
 
 use anyhow::Context;
+use ipnet::IpNet;
 use log::debug;
 use log::warn;
 use rustix::io::Errno;
 
+use crate::admission::file_limits::FileLimiter;
+use crate::admission::file_limits::FilePermit;
 use crate::config::file::Host;
 use crate::content::file_lookup::Lookup;
 use crate::content::file_lookup::Representation;
@@ -69,14 +72,16 @@ impl VirtualHost {
         is_post && split(request.target).0 == speedtest::UPLOAD
     }
 
-    /// Returns the response to a request that came on the connection of `report`.
+    /// Returns the response to a request that came on the connection of `report`. `permit`
+    /// gives a permit to open a file.
     pub fn respond(
         &self,
         request: &Request<'_>,
+        permit: &dyn Fn() -> Option<FilePermit>,
         wall_now: SystemTime,
         report: &dyn Fn() -> ConnectionReport,
     ) -> Response {
-        let (response, file) = self.find_response(request, wall_now, report);
+        let (response, file) = self.find_response(request, permit, wall_now, report);
         let mut response = self.with_fields(response, request, file.as_deref());
         // Pages of other origins learn nothing of the client's path.
         if self.server_timing && request.is_same_origin() {
@@ -116,6 +121,7 @@ impl VirtualHost {
     fn find_response(
         &self,
         request: &Request<'_>,
+        permit: &dyn Fn() -> Option<FilePermit>,
         wall_now: SystemTime,
         report: &dyn Fn() -> ConnectionReport,
     ) -> (Response, Option<PathBuf>) {
@@ -129,7 +135,7 @@ impl VirtualHost {
             return (Response::method_not_allowed(ALLOWED), None);
         }
         let Some(url_path) = UrlPath::parse(path) else {
-            return (self.error_response(400), None);
+            return (self.error_response(400, permit), None);
         };
         let decoded = url_path.decoded();
         if let Some((status, to)) = self.rules.redirect(&decoded, query) {
@@ -139,7 +145,7 @@ impl VirtualHost {
             true => content_coding::accepted(request.values("accept-encoding")),
             false => Vec::new(),
         };
-        match file_lookup::find(&self.root, &self.rules, &url_path, &accepted) {
+        match file_lookup::find(&self.root, &self.rules, &url_path, &accepted, permit) {
             Ok(Lookup::Folder) => {
                 let to = format!("{}/{query}", rules::encode(&decoded));
                 (Response::redirect(301, to), None)
@@ -153,15 +159,15 @@ impl VirtualHost {
                 if status == 503 {
                     warn_of_descriptors(&e);
                 }
-                (self.error_response(status), None)
+                (self.error_response(status, permit), None)
             }
         }
     }
 
     /// Returns an error response, with the host's error page if there is one.
-    fn error_response(&self, status: u16) -> Response {
+    fn error_response(&self, status: u16, permit: &dyn Fn() -> Option<FilePermit>) -> Response {
         let page = self.rules.error_page(status).and_then(|path| {
-            let page = self.error_page(path);
+            let page = self.error_page(path, permit);
             page.inspect_err(|e| debug!("{path}: {e}")).ok()
         });
         match page {
@@ -172,9 +178,13 @@ impl VirtualHost {
     }
 
     /// Opens the error page at a path.
-    fn error_page(&self, path: &str) -> io::Result<Representation> {
+    fn error_page(
+        &self,
+        path: &str,
+        permit: &dyn Fn() -> Option<FilePermit>,
+    ) -> io::Result<Representation> {
         let url_path = UrlPath::parse(path).ok_or(io::ErrorKind::InvalidInput)?;
-        match file_lookup::find(&self.root, &self.rules, &url_path, &[])? {
+        match file_lookup::find(&self.root, &self.rules, &url_path, &[], permit)? {
             Lookup::File(page, _) => Ok(page),
             Lookup::Folder => Err(io::ErrorKind::IsADirectory.into()),
         }
@@ -186,8 +196,10 @@ impl VirtualHost {
     ///
     /// One line that names the page.
     pub fn check_error_pages(&self) -> anyhow::Result<()> {
+        let files = FileLimiter::default().account(IpNet::default());
+        let permit = || files.try_open(u64::MAX);
         self.rules.error_pages().try_for_each(|(status, path)| {
-            let page = self.error_page(path).map(drop);
+            let page = self.error_page(path, &permit).map(drop);
             page.map_err(|error| {
                 let root = self.root.path().display();
                 let problem = match error.kind() {
@@ -210,7 +222,10 @@ fn split(target: &str) -> (&str, &str) {
 fn warn_of_descriptors(error: &io::Error) {
     static WARNING: Once = Once::new();
     WARNING.call_once(|| {
-        warn!("requests get 503: {error}; raise the limit of open files (LimitNOFILE, ulimit -n)");
+        warn!(
+            "requests get 503: {error}; raise the limit of open files (LimitNOFILE, ulimit -n), or \
+             --open-files-max"
+        );
     });
 }
 

@@ -1,5 +1,6 @@
 //! Tests of a virtual host's responses.
 
+use crate::admission::file_limits::tests::account;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -67,9 +68,11 @@ impl TestHost {
             .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
             .collect();
         let wall_now = quiche::clock::wall_now() + Duration::from_secs(60);
+        let account = account();
+        let permit = || account.try_open(1000);
         let rtt = Some(Duration::from_millis(20));
         let report = || ConnectionReport::new("00ab".into(), None, rtt, None);
-        self.virtual_host.respond(&Request::read(&headers).unwrap(), wall_now, &report)
+        self.virtual_host.respond(&Request::read(&headers).unwrap(), &permit, wall_now, &report)
     }
 
     fn get(&self, path: &str) -> Response {

@@ -15,6 +15,9 @@ use crate::quic::Quic;
 const PATH_BYTES_MAX: usize = 8 << 10;
 const TEXT_BYTES_MAX: usize = 1 << 10;
 
+/// What an exchange takes besides: its stream, its response's fields and their writer.
+const EXCHANGE_BYTES: u64 = 2 << 10;
+
 /// Summary of a request for the access log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestSummary {
@@ -56,6 +59,9 @@ pub struct Exchanges {
 
     /// Whether summaries are kept.
     logged: bool,
+
+    /// Bytes of the exchanges under way.
+    kept_bytes: u64,
 }
 
 struct Exchange {
@@ -71,7 +77,13 @@ struct Exchange {
 impl Exchanges {
     /// Returns an empty set, which keeps summaries if they are to be `logged`.
     pub fn new(logged: bool) -> Self {
-        Self { under_way: HashMap::default(), written: Vec::new(), finished: Vec::new(), logged }
+        Self {
+            under_way: HashMap::default(),
+            written: Vec::new(),
+            finished: Vec::new(),
+            logged,
+            kept_bytes: 0,
+        }
     }
 
     /// Begins the exchange of a request with these fields.
@@ -79,7 +91,10 @@ impl Exchanges {
         let summary =
             if self.logged { RequestSummary::read(fields) } else { RequestSummary::default() };
         let exchange = Exchange { summary, started, status: None, first_byte: None, bytes: 0 };
-        self.under_way.insert(stream, exchange);
+        self.kept_bytes += exchange.kept_bytes();
+        if let Some(before) = self.under_way.insert(stream, exchange) {
+            self.kept_bytes -= before.kept_bytes();
+        }
     }
 
     /// Notes the status of the response.
@@ -150,9 +165,15 @@ impl Exchanges {
         self.under_way.keys().copied()
     }
 
-    /// Returns the streams whose whole response the transport has taken.
-    pub fn written(&self) -> impl Iterator<Item = u64> + '_ {
-        self.written.iter().copied()
+    /// Returns the streams whose whole response the transport has taken, and its bytes.
+    pub fn written(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let bytes = |stream| self.under_way.get(stream).map_or(0, |exchange| exchange.bytes);
+        self.written.iter().map(move |stream| (*stream, bytes(stream)))
+    }
+
+    /// Returns about how much memory the exchanges under way take, in bytes.
+    pub fn kept_bytes(&self) -> u64 {
+        self.kept_bytes
     }
 
     pub fn contains(&self, stream: u64) -> bool {
@@ -176,6 +197,7 @@ impl Exchanges {
 
     fn finish(&mut self, stream: u64, complete: bool, now: Instant) {
         let Some(exchange) = self.under_way.remove(&stream) else { return };
+        self.kept_bytes -= exchange.kept_bytes();
         let Exchange { summary, started, status: Some(status), first_byte, bytes } = exchange
         else {
             return;
@@ -191,6 +213,14 @@ impl Exchanges {
             bytes,
             complete,
         });
+    }
+}
+
+impl Exchange {
+    fn kept_bytes(&self) -> u64 {
+        let RequestSummary { method, host, path, user_agent, referer } = &self.summary;
+        let texts = [method, host, path].into_iter().chain(user_agent).chain(referer);
+        EXCHANGE_BYTES + texts.map(|text| text.len() as u64).sum::<u64>()
     }
 }
 
@@ -300,6 +330,21 @@ mod tests {
         let Exchanges { under_way, written, finished, .. } = exchanges;
         assert_eq!((written.capacity(), finished.capacity()), (0, 0));
         assert!(under_way.contains_key(&400) && under_way.capacity() < 10);
+    }
+
+    #[test]
+    fn kept_bytes_are_those_of_exchanges_under_way() {
+        let start = quiche::clock::now();
+        let mut exchanges = Exchanges::new(true);
+        for (stream, path_bytes) in [(0, 10), (0, 100), (4, 1000)] {
+            exchanges.begin(stream, &fields(&"x".repeat(path_bytes)), (start, UNIX_EPOCH));
+        }
+        let others = "GETa.examplex/1".len() as u64;
+        assert_eq!(exchanges.kept_bytes(), 2 * (EXCHANGE_BYTES + others) + 1100);
+        exchanges.on_abort(0, None, start);
+        assert_eq!(exchanges.kept_bytes(), EXCHANGE_BYTES + others + 1000);
+        exchanges.finish_all(true, |_| None, start);
+        assert_eq!(exchanges.kept_bytes(), 0);
     }
 
     #[test]

@@ -27,6 +27,7 @@ use quiche::h3::WireErrorCode;
 use quiche::ActivePath;
 use quiche::Shutdown;
 
+use crate::admission::file_limits::FileAccount;
 use crate::config::limits::Limits;
 use crate::content::hosts::VirtualHosts;
 use crate::content::speedtest;
@@ -123,6 +124,9 @@ pub struct RequestContext<'a> {
     pub virtual_hosts: &'a VirtualHosts,
     pub limits: &'a Limits,
 
+    /// Files that the connection has open.
+    pub files: &'a FileAccount,
+
     /// Memory for what clients upload.
     pub scratch: &'a mut [u8],
 
@@ -174,6 +178,28 @@ impl Session {
     /// Returns the number of requests under way.
     pub fn requests(&self) -> usize {
         self.exchanges.len()
+    }
+
+    /// Returns the bytes of responses that the transport has taken so far.
+    pub fn written_bytes(&self) -> u64 {
+        self.written_bytes
+    }
+
+    /// Returns the bytes of responses that are kept until the client acknowledges them.
+    pub fn kept_bytes(&self, quic: &Quic) -> u64 {
+        let fetched: u64 = self.responses.iter().map(ResponseWriter::fetched_bytes).sum();
+        unacknowledged_bytes(&self.exchanges, quic) + fetched
+    }
+
+    /// Returns the bytes of responses that the client has acknowledged.
+    pub fn acknowledged_bytes(&self, quic: &Quic) -> u64 {
+        self.written_bytes.saturating_sub(unacknowledged_bytes(&self.exchanges, quic))
+    }
+
+    /// Returns the bytes that are kept of requests: headers whose end has not arrived, and
+    /// exchanges under way.
+    pub fn kept_request_bytes(&self) -> u64 {
+        self.h3.unfinished_frame_bytes() as u64 + self.exchanges.kept_bytes()
     }
 
     /// Returns the bytes of responses that the transport has not taken yet.
@@ -313,8 +339,9 @@ impl Session {
             Some(_) => virtual_host.refuse(413, &request),
             None if too_early => virtual_host.refuse(425, &request),
             None => {
+                let permit = || context.files.try_open(context.limits.open_files());
                 let report = || report(quic, context.resume);
-                virtual_host.respond(&request, context.wall_now, &report)
+                virtual_host.respond(&request, &permit, context.wall_now, &report)
             }
         };
         let effect = response.effect.filter(|effect| !self.effects.contains(effect));

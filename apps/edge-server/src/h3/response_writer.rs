@@ -124,6 +124,11 @@ impl ResponseWriter {
         self.head.is_none()
     }
 
+    /// Returns the bytes of the body that were read from disk and not taken yet.
+    pub fn fetched_bytes(&self) -> u64 {
+        self.body.fetched_bytes() as u64
+    }
+
     /// Returns whether it waits for the disk instead of the client.
     pub fn is_fetching(&self) -> bool {
         self.fetch == Fetch::UnderWay

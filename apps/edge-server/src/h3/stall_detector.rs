@@ -5,10 +5,12 @@
 //! under way then and still are, while hardly a byte has moved. This costs nothing per
 //! packet, and finds a client after one interval to two.
 //!
-//! Bytes are those of the whole connection, because its requests and responses share the path
-//! in an order that is not theirs to choose (RFC 9218). The least progress is a thirtieth of
-//! what the slowest honest paths carry.
+//! A response is judged by its own progress, unless the whole connection makes enough: responses
+//! share the path in an order that is not theirs to choose (RFC 9218). The least progress is a
+//! thirtieth of what the slowest honest paths carry, and more if the server keeps much: an honest
+//! client acknowledges all that is kept within a few round trips.
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use std::time::Instant;
@@ -16,11 +18,24 @@ use std::time::Instant;
 /// The least progress in a second, in bytes.
 const RATE_MIN: u64 = 256;
 
+/// Part of the kept bytes that a client acknowledges in an interval at least.
+const KEPT_DIVISOR: u64 = 8;
+
+/// Bytes of a response, or of all of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResponseProgress {
+    /// Acknowledged, without a gap.
+    pub acknowledged: u64,
+
+    /// Kept until they are acknowledged.
+    pub kept: u64,
+}
+
 /// Streams under way on a connection, and its progress since it began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProgressSnapshot {
     /// Streams whose responses wait for the client.
-    pub responses: BTreeSet<u64>,
+    pub responses: BTreeMap<u64, ResponseProgress>,
 
     /// Streams without a whole header section.
     pub heads: BTreeSet<u64>,
@@ -28,8 +43,8 @@ pub struct ProgressSnapshot {
     /// Streams whose content has not ended.
     pub contents: BTreeSet<u64>,
 
-    /// Bytes of responses that the client has acknowledged.
-    pub acknowledged: u64,
+    /// All responses since the connection began.
+    pub all: ResponseProgress,
 
     /// Bytes of content that have arrived.
     pub received: u64,
@@ -73,30 +88,47 @@ impl StallDetector {
         let before = std::mem::replace(&mut self.before, snapshot);
         self.next = now.checked_add(self.interval);
         let snapshot = &self.before;
-        let still = |before: &BTreeSet<u64>, now: &BTreeSet<u64>| before & now;
-        let stalled = |progress: u64, before, now| match progress < least {
-            true => still(before, now).into_iter().collect(),
-            false => Vec::new(),
-        };
+        let still =
+            |before: &BTreeSet<u64>, now: &BTreeSet<u64>| (before & now).into_iter().collect();
+        let is_uploading = snapshot.received - before.received >= least;
         StalledStreams {
-            responses: stalled(
-                snapshot.acknowledged.saturating_sub(before.acknowledged),
-                &before.responses,
-                &snapshot.responses,
-            ),
-            heads: still(&before.heads, &snapshot.heads).into_iter().collect(),
-            contents: stalled(
-                snapshot.received - before.received,
-                &before.contents,
-                &snapshot.contents,
-            ),
+            responses: stalled_responses(&before, snapshot, least),
+            heads: still(&before.heads, &snapshot.heads),
+            contents: match is_uploading {
+                true => Vec::new(),
+                false => still(&before.contents, &snapshot.contents),
+            },
         }
     }
+}
+
+/// Returns the responses that have stalled, unless the connection moves all the same.
+fn stalled_responses(
+    before: &ProgressSnapshot,
+    snapshot: &ProgressSnapshot,
+    least: u64,
+) -> Vec<u64> {
+    let moves = |before: ResponseProgress, now: ResponseProgress| {
+        let progress = now.acknowledged.saturating_sub(before.acknowledged);
+        progress >= least.max(before.kept / KEPT_DIVISOR)
+    };
+    if moves(before.all, snapshot.all) {
+        return Vec::new();
+    }
+    let both = before
+        .responses
+        .iter()
+        .filter_map(|(stream, before)| Some((*stream, *before, *snapshot.responses.get(stream)?)));
+    both.filter(|(_, before, now)| !moves(*before, *now)).map(|(stream, ..)| stream).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn default<T: Default>() -> T {
+        T::default()
+    }
 
     const INTERVAL: Duration = Duration::from_secs(10);
     const LEAST: u64 = 2560;
@@ -130,12 +162,47 @@ mod tests {
         ] {
             let snapshots = [(before, base), (now, base + acknowledged)];
             let found = stalled(snapshots, |responses, acknowledged| ProgressSnapshot {
-                responses,
-                acknowledged,
+                responses: responses.into_iter().map(|stream| (stream, default())).collect(),
+                all: ResponseProgress { acknowledged, kept: 0 },
                 ..ProgressSnapshot::default()
             });
             assert_eq!(found.responses, expected, "{before:?} {now:?} {acknowledged}");
             assert_eq!((found.heads, found.contents), (vec![], vec![]));
+        }
+    }
+
+    #[test]
+    fn response_stalls_by_its_own_progress_and_what_is_kept() {
+        const KEPT: u64 = 800_000;
+        const SHARE: u64 = KEPT / 8;
+        // Bytes kept of each response before, and acknowledged of it since.
+        for (responses, expected) in [
+            (&[(KEPT, SHARE)][..], &[][..]),
+            (&[(KEPT, SHARE - 1)], &[0]),
+            // Another response of the connection trickles, and another one moves enough.
+            (&[(KEPT, 0), (0, LEAST)], &[0]),
+            (&[(KEPT, 0), (KEPT, SHARE)], &[0]),
+            (&[(KEPT, 0), (KEPT, 2 * SHARE)], &[]),
+            // One waits for its turn, on a path that carries little.
+            (&[(10_000, LEAST), (0, 0)], &[]),
+        ] {
+            let now = quiche::clock::now();
+            let mut stall_detector = StallDetector::new(INTERVAL, now);
+            let snapshot = |acknowledged: fn(u64) -> u64| {
+                let progress = responses.iter().map(|(kept, progress)| ResponseProgress {
+                    acknowledged: acknowledged(*progress),
+                    kept: *kept,
+                });
+                let all = progress.clone().fold(default(), |all: ResponseProgress, one| {
+                    let acknowledged = all.acknowledged + one.acknowledged;
+                    ResponseProgress { acknowledged, kept: all.kept + one.kept }
+                });
+                let responses = (0..).step_by(4).zip(progress).collect();
+                ProgressSnapshot { responses, all, ..default() }
+            };
+            stall_detector.compare(snapshot(|_| 0), now);
+            let found = stall_detector.compare(snapshot(|progress| progress), now);
+            assert_eq!(found.responses, expected, "{responses:?}");
         }
     }
 
@@ -158,7 +225,7 @@ mod tests {
         let snapshots = [(&[0, 4][..], 0), (&[4, 8][..], 1_000_000)];
         let found = stalled(snapshots, |heads, bytes| ProgressSnapshot {
             heads,
-            acknowledged: bytes,
+            all: ResponseProgress { acknowledged: bytes, kept: 0 },
             received: bytes,
             ..ProgressSnapshot::default()
         });

@@ -1,6 +1,7 @@
 //! Stalled requests and responses: each is cancelled alone, because others on the connection
 //! may progress.
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::time::Instant;
 use std::time::SystemTime;
@@ -10,6 +11,7 @@ use quiche::h3::WireErrorCode;
 use quiche::Shutdown;
 
 use crate::h3::stall_detector::ProgressSnapshot;
+use crate::h3::stall_detector::ResponseProgress;
 use crate::h3::stall_detector::StalledStreams;
 use crate::h3::unacknowledged_bytes;
 use crate::h3::Session;
@@ -17,6 +19,8 @@ use crate::h3::MALFORMED_MAX;
 use crate::h3::STREAM_ID_STEP;
 use crate::http::response::Response;
 use crate::quic::Quic;
+
+quiche::stand_ins!();
 
 /// Number of stalled requests and responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,13 +41,12 @@ impl Session {
             return StalledCounts::default();
         }
         self.exchanges.finish_acknowledged(quic, now);
+        let kept = unacknowledged_bytes(&self.exchanges, quic);
         let snapshot = ProgressSnapshot {
-            responses: self.awaiting_client(),
+            responses: self.awaiting_client(quic),
             heads: self.awaiting_head(quic),
             contents: self.request_bodies.keys().copied().collect(),
-            acknowledged: self
-                .written_bytes
-                .saturating_sub(unacknowledged_bytes(&self.exchanges, quic)),
+            all: progress(self.written_bytes, kept),
             received: self.received_bytes,
         };
         let StalledStreams { responses, heads, contents } =
@@ -61,13 +64,19 @@ impl Session {
         StalledCounts { requests, responses: responses.len() }
     }
 
-    /// Returns the streams whose responses wait for the client. A stream whose request has
-    /// not ended stays open whatever has been acknowledged, so that it does not count.
-    fn awaiting_client(&self) -> BTreeSet<u64> {
+    /// Returns the progress of the responses that wait for the client. A stream whose request
+    /// has not ended stays open whatever has been acknowledged, so that it counts only while
+    /// something is kept.
+    fn awaiting_client(&self, quic: &Quic) -> BTreeMap<u64, ResponseProgress> {
         let responses = self.responses.iter().filter(|response| !response.is_fetching());
-        let responses = responses.map(|response| response.stream);
-        let all = responses.chain(self.exchanges.written());
-        all.filter(|stream| !self.request_bodies.contains_key(stream)).collect()
+        let responses = responses.map(|response| (response.stream, response.sent_bytes()));
+        let all = responses.chain(self.exchanges.written()).map(|(stream, written)| {
+            (stream, progress(written, quic.stream_unacknowledged(stream)))
+        });
+        let is_waiting = |(stream, progress): &(u64, ResponseProgress)| {
+            progress.kept > 0 || !self.request_bodies.contains_key(stream)
+        };
+        all.filter(is_waiting).collect()
     }
 
     /// Returns the open streams without a request.
@@ -103,4 +112,9 @@ impl Session {
         }
         self.stop_request(quic, stream);
     }
+}
+
+fn progress(written: u64, kept: u64) -> ResponseProgress {
+    // What is kept includes frame headers.
+    ResponseProgress { acknowledged: written.saturating_sub(kept), kept }
 }

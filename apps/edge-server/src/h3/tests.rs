@@ -10,6 +10,7 @@ use quiche::ConnectionId;
 use quiche::RecvInfo;
 
 use super::*;
+use crate::admission::file_limits::tests::account;
 use crate::config::Config;
 use crate::h3::stalled::StalledCounts;
 use crate::http::body::FileRange;
@@ -152,6 +153,7 @@ impl Endpoints {
         let mut context = RequestContext {
             virtual_hosts,
             limits,
+            files: &account(),
             scratch: &mut self.scratch,
             now,
             wall_now,

@@ -11,6 +11,8 @@ use bytes::Bytes;
 use rustix::io::Errno;
 use rustix::io::ReadWriteFlags;
 
+use crate::http::open_file::OpenFile;
+
 /// Length of the pattern that `/bytes/N` repeats, in bytes. It must be a power of two.
 const PATTERN_BYTES: usize = 1 << 16;
 
@@ -32,7 +34,7 @@ static PATTERN: [u8; PATTERN_BYTES] = {
 /// Source of a body's bytes.
 #[derive(Debug)]
 pub enum BodySource {
-    File(Arc<File>),
+    File(Arc<OpenFile>),
 
     /// A pattern, repeated without end.
     Pattern,
@@ -63,7 +65,7 @@ pub enum Chunk {
 /// Range of a file. Reading it may block on the disk.
 #[derive(Debug)]
 pub struct FileRange {
-    file: Arc<File>,
+    file: Arc<OpenFile>,
     offset: u64,
     bytes_max: usize,
 }
@@ -154,6 +156,11 @@ impl Body {
             None => Ok(Chunk::Ready(first(part.text.slice(offset as usize..), bytes_max))),
             Some(offset) => self.source.chunk(part.range.start + offset..part.range.end, bytes_max),
         }
+    }
+
+    /// Returns the length of the chunk that was read from disk.
+    pub fn fetched_bytes(&self) -> usize {
+        self.fetched.as_ref().map_or(0, |fetched| fetched.bytes.len())
     }
 
     /// Keeps the bytes that were read from disk for `offset`.
@@ -264,11 +271,11 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn thousand() -> (Arc<File>, Vec<u8>) {
+    fn thousand() -> (Arc<OpenFile>, Vec<u8>) {
         let mut file = tempfile::tempfile().unwrap();
         let contents: Vec<u8> = (0..1000u32).map(|i| (i % 251) as u8).collect();
         file.write_all(&contents).unwrap();
-        (Arc::new(file), contents)
+        (Arc::new(file.into()), contents)
     }
 
     #[test]
@@ -306,14 +313,14 @@ mod tests {
     fn truncated_file_is_unexpected_eof() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"short").unwrap();
-        let body = Body::of(BodySource::File(Arc::new(file)), 0..100);
+        let body = Body::of(BodySource::File(Arc::new(file.into())), 0..100);
         assert_eq!(body.read(100).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
     // For files of procfs the kernel cannot tell whether a read blocks.
     #[test]
     fn pending_chunk_is_supplied_and_released() {
-        let file = Arc::new(File::open("/proc/version").unwrap());
+        let file = Arc::new(File::open("/proc/version").unwrap().into());
         let contents = std::fs::read("/proc/version").unwrap();
         let parts = vec![("<a>".to_owned(), 3..9), ("<b>".to_owned(), 20..25)];
         let mut body = Body::in_parts(BodySource::File(file), parts, "<end>".to_owned());
@@ -335,12 +342,12 @@ mod tests {
         assert_eq!(whole, expected);
         assert_eq!(fetches, 4);
         assert!(matches!(body.chunk(3, 0), Ok(Chunk::Ready(nothing)) if nothing.is_empty()));
-        assert!(body.fetched.is_none(), "the sent chunk is freed");
+        assert_eq!(body.fetched_bytes(), 0, "the sent chunk is freed");
     }
 
     #[test]
     fn truncated_pending_file_is_unexpected_eof() {
-        let file = Arc::new(File::open("/proc/version").unwrap());
+        let file = Arc::new(File::open("/proc/version").unwrap().into());
         let body = Body::of(BodySource::File(file), 0..100_000);
         assert_eq!(body.read(1000).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }

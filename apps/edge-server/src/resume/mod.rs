@@ -1,6 +1,7 @@
 //! Saved path state (RFC 9959, 2.2): key, store client, summary, report, arm.
 
 pub mod arm;
+pub mod claimants;
 pub mod path_key;
 pub mod report;
 pub mod store;

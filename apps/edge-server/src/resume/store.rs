@@ -18,6 +18,7 @@ use quiche::path_state::RemoteEndpoint;
 
 use crate::config::Cli;
 use crate::quic::handle::ConnectionHandle;
+use crate::resume::claimants::Claimants;
 
 /// Opens the store that all workers share.
 ///
@@ -38,6 +39,9 @@ pub struct StoreClient {
 
     /// Whether a store that replies at once, without waking the event loop, has replies.
     has_replies: Cell<bool>,
+
+    /// Clients whose claims came to nothing.
+    pub claimants: Claimants,
 }
 
 impl StoreClient {
@@ -46,9 +50,10 @@ impl StoreClient {
         service: Option<&StoreService>,
         hash_keys: Option<WatchedHashKeys>,
         wake: Wake,
+        claimants: Claimants,
     ) -> Self {
         let store = service.map(|service| service.handle(wake));
-        Self { store, hash_keys, has_replies: Cell::new(false) }
+        Self { store, hash_keys, has_replies: Cell::new(false), claimants }
     }
 
     /// Requests the path state of an endpoint for a connection, without claiming it.

@@ -25,12 +25,14 @@ use quiche::path_state::PrefixLengths;
 use udp_batch::Socket;
 
 use crate::admission::connection_limits::ConnectionLimiter;
+use crate::admission::file_limits::FileLimiter;
 use crate::config::Cli;
 use crate::config::Config;
 use crate::content::read_pool::ReadQueue;
 use crate::net::socket;
 use crate::net::steering::Steering;
 use crate::quic::connection_id::Origin;
+use crate::resume::claimants::Claimants;
 use crate::resume::store::StoreClient;
 use crate::server::resources::Resources;
 use crate::server::takeover::OldProcess;
@@ -137,19 +139,32 @@ impl Workers {
 
         let limiter =
             ConnectionLimiter::new(PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 });
+        let claimants = Claimants::default();
+        let files = FileLimiter::default();
         let mut event_loops = Vec::new();
         for (name, ((socket, poller), handles)) in
             (0..=u8::MAX).zip(sockets.into_iter().zip(pollers).zip(handles))
         {
             let read_pool = read_queue.handle(poller.wake());
-            let store =
-                StoreClient::new(services.store, resources.hash_keys.clone(), poller.wake());
+            let (hash_keys, claimants) = (resources.hash_keys.clone(), claimants.clone());
+            let store = StoreClient::new(services.store, hash_keys, poller.wake(), claimants);
             let metrics = services.metrics.of_worker(name);
             let worker_config = resources.worker_config(cli)?;
             let access_log = services.access_log.cloned();
             let limiter = limiter.clone();
-            let services =
-                worker::WorkerServices { read_pool, store, metrics, access_log, limiter };
+            let wake = poller.wake();
+            let budgets = services.metrics.budgets.of_worker(move || wake());
+            let files = files.clone();
+            let services = worker::WorkerServices {
+                read_pool,
+                store,
+                metrics,
+                access_log,
+                limiter,
+                budgets,
+                files,
+                qlogs: services.metrics.qlogs.clone(),
+            };
             let worker =
                 Worker::new(Origin { worker: name, generation }, cli, worker_config, services);
             let event_loop = EventLoop::new(socket, poller, worker, handles);

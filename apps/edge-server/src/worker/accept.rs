@@ -2,6 +2,7 @@
 //! refusal, Version Negotiation, stateless reset.
 
 use std::net::IpAddr;
+use std::time::Instant;
 
 use ab_test::Arm;
 use log::debug;
@@ -18,6 +19,7 @@ use crate::admission::reason::Refusal;
 use crate::admission::Acceptance;
 use crate::admission::Decision;
 use crate::admission::Now;
+use crate::connection::lifecycle::CloseReason;
 use crate::connection::lifetime::Lifetime;
 use crate::connection::shutdown::Stage;
 use crate::connection::Connection;
@@ -62,10 +64,16 @@ impl Worker {
         }
         let wall_now = clock::wall_now();
         let id = self.id_generator.connection_id()?;
-        let admission = &mut self.admission;
         let now = Now { instant: clock::now(), wall: wall_now };
-        match admission.decide(header, info.from, &self.limits, now) {
-            Decision::Accept(acceptance) => return self.accept(info, id, &header.dcid, acceptance),
+        let replaced = self.replaceable(info.from.ip(), now.instant);
+        let admission = &mut self.admission;
+        match admission.decide(header, info.from, replaced.is_some(), &self.limits, now) {
+            Decision::Accept(acceptance) => {
+                if let Some(slot) = replaced {
+                    self.replace(sink, slot, now.instant);
+                }
+                return self.accept(info, id, &header.dcid, acceptance);
+            }
             Decision::Retry(reason) => self.send_queue.reply(info, sink, |room| {
                 let length = admission.write_retry(header, info.from, &id, wall_now, room)?;
                 self.metrics.admission.count_retry(reason);
@@ -74,6 +82,19 @@ impl Worker {
             Decision::Refuse(refusal) => self.refuse(sink, info, header, refusal),
         }
         None
+    }
+
+    /// Returns the slot of an idle connection that a new client may replace, if the server is full.
+    fn replaceable(&self, client: IpAddr, now: Instant) -> Option<usize> {
+        let subnets = self.admission.fuller_subnets(client, &self.limits);
+        self.idle_connections.longest_of(&subnets, now)
+    }
+
+    /// Closes an idle connection for a new client.
+    fn replace(&mut self, sink: &dyn PacketSink, slot: usize, now: Instant) {
+        self.connections[slot].close(CloseReason::Replaced, &self.store, now);
+        self.budgets.count_replacement();
+        self.serve_one(sink, slot);
     }
 
     fn refuse(&mut self, sink: &dyn PacketSink, info: RecvInfo, header: &Header<'_>, why: Refusal) {
@@ -122,7 +143,8 @@ impl Worker {
         let ids = vec![id, Cid::new(client_choice)];
         ids.iter().for_each(|id| self.cid_table.insert(*id, slot));
         let now = clock::now();
-        let lifetime = Lifetime::new(permit, handshake, &self.limits, now);
+        let files = self.files.account(permit.subnet());
+        let lifetime = Lifetime::new(permit, handshake, files, &self.limits, now);
         let resume_summary = resumes.then(|| ResumeSummary::new(self.limits.max_jump, arm));
         entry.insert(
             Connection::new(handle, ids, quic, endpoint, resume_summary, lifetime, now).into(),

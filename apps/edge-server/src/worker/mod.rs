@@ -7,6 +7,7 @@ pub mod command;
 pub mod drain;
 pub mod event_loop;
 pub mod forwarding;
+mod idle_connections;
 mod memory;
 pub mod poller;
 pub mod relay;
@@ -30,8 +31,11 @@ use quiche::path_state::PrefixLengths;
 use quiche::RecvInfo;
 use slab::Slab;
 
+use crate::admission::budgets::Charge;
+use crate::admission::budgets::WorkerBudgets;
 use crate::admission::connection_limits::ConnectionLimiter;
 use crate::admission::connection_limits::Limit;
+use crate::admission::file_limits::FileLimiter;
 use crate::admission::reason::Refusal;
 use crate::admission::Admission;
 use crate::config::limits::Limits;
@@ -60,12 +64,14 @@ use crate::resume::store::StoreClient;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::admin::socket::ConnectionInfo;
 use crate::telemetry::metrics::WorkerMetrics;
+use crate::telemetry::qlog::budget::QlogBudget;
 use crate::telemetry::qlog::file::QlogDir;
 use crate::telemetry::qlog::sampling::QlogSample;
 use crate::worker::cid_table::CidTable;
 use crate::worker::cid_table::CidTarget;
 use crate::worker::drain::Drain;
 use crate::worker::drain::DrainReason;
+use crate::worker::idle_connections::IdleConnections;
 use crate::worker::memory::AllocatorPurge;
 use crate::worker::settings::WorkerConfig;
 use crate::worker::timer_queue::TimerQueue;
@@ -89,6 +95,8 @@ pub struct Worker {
     id_generator: ConnectionIdGenerator,
     limits: Limits,
     admission: Admission,
+    budgets: WorkerBudgets,
+    files: FileLimiter,
     resets: StatelessResets,
     store: StoreClient,
     metrics: WorkerMetrics,
@@ -102,6 +110,7 @@ pub struct Worker {
     /// Boxed, because a slab that grows moves its entries.
     connections: Slab<Box<Connection>>,
     cid_table: CidTable,
+    idle_connections: IdleConnections,
     serial_next: u64,
     timers: TimerQueue,
     allocator_purge: AllocatorPurge,
@@ -145,6 +154,9 @@ pub struct WorkerServices {
     pub metrics: WorkerMetrics,
     pub access_log: Option<AccessLog>,
     pub limiter: ConnectionLimiter,
+    pub budgets: WorkerBudgets,
+    pub files: FileLimiter,
+    pub qlogs: QlogBudget,
 }
 
 impl Worker {
@@ -157,7 +169,17 @@ impl Worker {
     ) -> Self {
         let WorkerConfig { virtual_hosts, transport, qlog_sample, limits, arms, resume_except } =
             worker_config;
-        let WorkerServices { read_pool, store, metrics, access_log, limiter } = services;
+        let WorkerServices {
+            read_pool,
+            store,
+            metrics,
+            access_log,
+            limiter,
+            budgets,
+            files,
+            qlogs,
+        } = services;
+        budgets.set_limits(&limits);
         let secrets = transport.secrets.clone();
         let tokens = Tokens::new(secrets.clone());
         let lengths = PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 };
@@ -170,17 +192,20 @@ impl Worker {
             id_generator: ConnectionIdGenerator::new(origin, secrets.clone()),
             limits,
             admission: Admission::new(tokens, limiter, metrics.admission.clone()),
+            budgets,
+            files,
             resets: StatelessResets::new(secrets),
             store,
             metrics,
             access_log,
             resumes: cli.resumes(),
-            qlogs: cli.qlog_dir.clone().map(QlogDir::new),
+            qlogs: cli.qlog_dir.clone().map(|dir| QlogDir::new(dir, qlogs)),
             qlog_sample,
             arms,
             resume_except,
             connections: Slab::new(),
             cid_table: CidTable::default(),
+            idle_connections: IdleConnections::default(),
             serial_next: 0,
             timers: TimerQueue::default(),
             allocator_purge: AllocatorPurge::default(),
@@ -297,6 +322,19 @@ impl Worker {
             self.serve_one(sink, slot);
         }
         self.serving = serving;
+        self.close_largest_keepers(now);
+    }
+
+    /// Closes the connections that keep most, while all workers' keep more than they may.
+    fn close_largest_keepers(&mut self, now: Instant) {
+        while let Some((resource, slot)) = self.budgets.largest_in_excess() {
+            let connection = &mut self.connections[slot];
+            debug!("{}: keeps most of all {}", connection.trace_id(), resource.name());
+            connection.close(CloseReason::OverBudget, &self.store, now);
+            self.budgets.charge(slot, &mut connection.charge, Charge::default());
+            self.budgets.count_eviction(resource);
+            self.mark_ready(slot);
+        }
     }
 
     /// Watches whether the network device segments what is sent. Without that, each datagram costs
@@ -323,6 +361,7 @@ impl Worker {
         self.qlog_sample = worker_config.qlog_sample;
         self.limits = worker_config.limits;
         self.arms = worker_config.arms;
+        self.budgets.set_limits(&self.limits);
         self.resume_except = worker_config.resume_except;
     }
 
@@ -428,6 +467,11 @@ impl Worker {
         if connection.is_removable() {
             return self.remove(slot);
         }
+        let now = clock::now();
+        self.idle_connections.set(slot, connection.idle_in(), now);
+        if let Some(charge) = connection.measure_kept(now) {
+            self.budgets.charge(slot, &mut connection.charge, charge);
+        }
         self.timers.set(slot, connection.deadline(outcome));
         match outcome {
             PollOutcome::SocketFull => {
@@ -477,6 +521,8 @@ impl Worker {
 
     fn remove(&mut self, slot: usize) {
         let mut connection = self.connections.remove(slot);
+        self.budgets.charge(slot, &mut connection.charge, Charge::default());
+        self.idle_connections.set(slot, None, clock::now());
         connection.on_removed(self.access_log.as_ref(), &self.metrics, clock::now());
         match connection.draining_timeout() {
             Some(until) => self.cid_table.end(&connection.ids, until),

@@ -7,10 +7,12 @@
 use std::collections::BTreeSet;
 use std::thread;
 
+mod budgets;
 mod case;
 mod credentials;
 mod deviations;
 mod floods;
+mod goodput;
 mod http3_frames;
 mod http_messages;
 mod packet;
@@ -99,13 +101,19 @@ fn slow_clients() {
 }
 
 #[test]
+fn budgets() {
+    run_rules(&budgets::within(), &budgets::ARGUMENTS);
+    run_rules(&budgets::rules(), &budgets::ARGUMENTS);
+}
+
+#[test]
 fn known_deviations() {
     run_rules(&deviations::rules(), &[]);
 }
 
 #[test]
 fn rules_are_unique_and_numerous() {
-    let tables: [Vec<Rule>; 12] = [
+    let tables: [Vec<Rule>; 14] = [
         quic_packets::rules(),
         tokens::rules(),
         quic_frames::rules(),
@@ -117,6 +125,8 @@ fn rules_are_unique_and_numerous() {
         http_messages::rules(),
         floods::rules(),
         slow_clients::rules(),
+        budgets::rules(),
+        budgets::within(),
         deviations::rules(),
     ];
     let rules: Vec<&Rule> = tables.iter().flatten().collect();

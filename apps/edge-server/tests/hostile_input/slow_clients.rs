@@ -9,6 +9,7 @@ use crate::case::Rule;
 use crate::packet::Space;
 use crate::peer::parameters_for;
 use crate::peer::HostilePeer;
+use crate::peer::WINDOW_BYTES;
 use crate::wire::h3_frame;
 use crate::wire::headers;
 use crate::wire::numbers;
@@ -35,6 +36,10 @@ const TIMES_MAX: usize = 2000;
 /// Stream window of a client that does not read its response, in bytes.
 const RESPONSE_WINDOW_BYTES: u64 = 5000;
 const WHOLE_BYTES: u64 = 60_000_000;
+
+/// Receive calls between two small responses, and their number.
+const POLLS_PER_SMALL: usize = 20;
+const SMALL_MAX: u64 = 99;
 
 pub fn rules() -> Vec<Rule> {
     vec![handshakes(), heads(), contents(), ends(), responses()]
@@ -149,6 +154,23 @@ fn responses() -> Rule {
             // Includes retransmissions.
             let received_bytes = peer.received.bytes;
             assert!((500_000..10_000_000).contains(&received_bytes), "{received_bytes}");
+        })
+        .case("all but its start, while small ones are read", Progress::Fresh, move |peer| {
+            let source = peer.source.clone();
+            peer.set_source_id(&source, &parameters_for(&source, WINDOW_BYTES, &[]));
+            peer.complete();
+            peer.withholds_start_ack_of = Some(0);
+            download(peer);
+            let mut stream = 0;
+            let mut polls = 0;
+            repeat(peer, is_reset, |peer| {
+                polls += 1;
+                if polls % POLLS_PER_SMALL == 0 && stream < 4 * SMALL_MAX {
+                    stream += 4;
+                    peer.write(stream, &get("/bytes/1500"), true);
+                }
+            });
+            assert!(is_reset(peer), "while others make progress");
         })
         .case("without acknowledgements", Progress::Established, move |peer| {
             peer.sends_acks = false;

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use crate::support::client::ClientLimits;
 use crate::support::client::UdpClient;
+use crate::support::metrics;
 use crate::support::process::server_command;
 use crate::support::process::Running;
 use crate::support::serve_measured;
@@ -37,6 +38,41 @@ fn connection_holds_no_more_than_its_client_grants() {
     let growth_kib = server.memory_kib("VmHWM") - before_kib;
     println!("{} KiB a connection", growth_kib / CLIENTS);
     assert!(growth_kib < CLIENTS * KIB_MAX, "{growth_kib} KiB");
+}
+
+// At a small part of the defaults: connections that keep as much as they can take no more than that
+// part of what the documentation says.
+#[test]
+fn connections_that_keep_much_stay_below_the_documented_worst_case() {
+    const PAGE: &str = include_str!("../../../../docs/edge-server/security-and-limits.md");
+    const CONNECTIONS: usize = 60;
+    const CONNECTIONS_DEFAULT: usize = 20_000;
+    let part = |of_all: usize| of_all / (CONNECTIONS_DEFAULT / CONNECTIONS);
+    let (_, rest) = PAGE.split_once("| **all** | | **").unwrap();
+    let (megabytes, _) = rest.split_once(" MB").unwrap();
+    let bytes_max = part(megabytes.parse::<usize>().unwrap() * 1_000_000);
+    let responses_max = part(1 << 30).to_string();
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--speedtest", "--responses-memory-max", &responses_max];
+    let (server, address, metrics_at) = serve_measured(dir.path(), &args);
+    let before_kib = server.memory_kib("VmHWM");
+    let clients = (0..CONNECTIONS).map(|_| {
+        let mut client = UdpClient::connect(address);
+        // Opens the congestion window.
+        client.get("/bytes/400000");
+        client.settle();
+        client
+    });
+    let mut clients: Vec<_> = clients.collect();
+    for client in &mut clients {
+        client.request("GET", "/bytes/20000000");
+        client.await_unanswered();
+    }
+    let growth = (server.memory_kib("VmHWM") - before_kib) << 10;
+    let kept = metrics::read(metrics_at, "edge_server_kept_bytes{what=\"responses\"}") as usize;
+    let evictions = metrics::read(metrics_at, "edge_server_evictions_total");
+    println!("{growth} of {bytes_max} bytes, {kept} of responses; {evictions} connections closed");
+    assert!(growth < bytes_max && kept <= part(1 << 30) && evictions > 0);
 }
 
 #[test]
@@ -100,6 +136,41 @@ fn serve_without_descriptors(root: &Path) -> (Running, SocketAddr, UdpClient) {
     let (server, address) = serve_with_few_descriptors(root);
     let holder = hold(address, |number| format!("/{number}"));
     (server, address, holder)
+}
+
+// The client has half of the open files that responses may have. Another one, of another subnet,
+// has the rest; so one of the two is closed when a third has one open.
+#[test]
+fn open_files_are_shared_by_subnets() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("index.html"), "home").unwrap();
+    for number in 0..100 {
+        std::fs::write(dir.path().join(number.to_string()), vec![7; 3_000_000]).unwrap();
+    }
+    let args = ["--workers", "1", "--open-files-max", "40"];
+    let (_server, address, metrics_at) = serve_measured(dir.path(), &args);
+    let open = || metrics::read(metrics_at, "edge_server_files_open ");
+    let _first = hold(address, |number| format!("/{number}"));
+    assert_eq!(open(), 20);
+    assert_eq!(UdpClient::connect(address).get("/").status(), "503");
+    let elsewhere = |subnet| {
+        let limits = ClientLimits { window_bytes: 100_000, ..ClientLimits::default() };
+        UdpClient::connect_from([127, 0, subnet, 1].into(), address, limits)
+    };
+    let mut second = elsewhere(1);
+    assert_eq!(second.get("/").body, b"home");
+    for number in 30..50 {
+        second.request("GET", &format!("/{number}"));
+    }
+    second.await_unanswered();
+    let evictions = "edge_server_evictions_total{what=\"files\"}";
+    assert_eq!((open(), metrics::read(metrics_at, evictions)), (40, 0));
+    let mut third = elsewhere(2);
+    assert_eq!(third.get("/").body, b"home");
+    third.request("GET", "/60");
+    third.await_unanswered();
+    metrics::wait_until(metrics_at, evictions, |count| count == 1);
+    assert!(open() <= 40);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Metrics of the server, in the OpenMetrics format.
 
 mod arms;
+mod budgets;
 mod configuration;
 mod drops;
 pub mod exposition;
@@ -26,6 +27,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 pub use self::arms::ArmMetrics;
+use self::budgets::BudgetCollector;
 pub use self::configuration::ConfigurationMetrics;
 pub use self::drops::DropMetrics;
 pub use self::handshakes::HandshakeFailures;
@@ -40,7 +42,9 @@ pub use self::sockets::SocketDrops;
 use self::store::StoreCollector;
 pub use self::traffic::StatsDelta;
 pub use self::traffic::TrafficMetrics;
+use crate::admission::budgets::Budgets;
 use crate::admission::metrics::AdmissionMetrics;
+use crate::telemetry::qlog::budget::QlogBudget;
 
 /// Buckets of the pacing lateness, in seconds.
 const LATENESS_BUCKETS_S: [f64; 10] =
@@ -65,6 +69,10 @@ pub struct Metrics {
 
     /// Reloads, key files and certificates.
     pub configuration: ConfigurationMetrics,
+
+    /// What connections keep.
+    pub budgets: Budgets,
+    pub qlogs: QlogBudget,
 }
 
 /// Counters that all workers share.
@@ -139,6 +147,9 @@ impl Metrics {
         );
         let socket_drops = SocketDrops::default();
         registry.register_collector(Box::new(socket_drops.clone()));
+        let (budgets, qlogs) = (Budgets::default(), QlogBudget::default());
+        let collector = BudgetCollector { budgets: budgets.clone(), qlogs: qlogs.clone() };
+        registry.register_collector(Box::new(collector));
         let shared = SharedMetrics {
             admission: AdmissionMetrics::register(&mut registry),
             drops: DropMetrics::register(&mut registry),
@@ -166,6 +177,8 @@ impl Metrics {
             access_log_dropped,
             socket_drops,
             configuration,
+            budgets,
+            qlogs,
         }
     }
 

@@ -10,11 +10,14 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::Once;
 
 use anyhow::Context;
 use log::warn;
 
 use crate::config::preflight;
+use crate::telemetry::qlog::budget::QlogBudget;
+use crate::telemetry::qlog::budget::EXTENSION;
 
 /// Makes the folder for qlogs, unless it exists.
 ///
@@ -42,21 +45,29 @@ fn unwritable(dir: &Path) -> String {
 /// Folder of one worker's qlogs.
 pub struct QlogDir {
     dir: PathBuf,
+    budget: QlogBudget,
 
     /// Whether an error was logged and no file has succeeded since.
     warned: Arc<AtomicBool>,
 }
 
 impl QlogDir {
-    pub fn new(dir: PathBuf) -> Self {
-        Self { dir, warned: Arc::default() }
+    pub fn new(dir: PathBuf, budget: QlogBudget) -> Self {
+        Self { dir, budget, warned: Arc::default() }
     }
 
-    /// Creates the file `<dir>/<id>.sqlog`. Returns `None` after an error.
+    /// Creates the file `<dir>/<id>.sqlog`. Returns `None` after an error, or if there is no room.
     pub fn create(&self, id: &str) -> Option<QlogFile<File>> {
-        let path = self.dir.join(format!("{id}.sqlog"));
+        if !self.budget.try_create(&self.dir) {
+            warn_of_budget();
+            return None;
+        }
+        let path = self.dir.join(format!("{id}.{EXTENSION}"));
         match File::create_new(&path) {
-            Ok(file) => Some(QlogFile::new(file, path, Arc::clone(&self.warned))),
+            Ok(file) => {
+                let (budget, warned) = (self.budget.clone(), Arc::clone(&self.warned));
+                Some(QlogFile::new(file, path, budget, warned))
+            }
             Err(e) => {
                 warn_once(&self.warned, &path, &e);
                 None
@@ -71,12 +82,28 @@ pub struct QlogFile<W: Write> {
     writer: Option<BufWriter<W>>,
 
     path: PathBuf,
+    budget: QlogBudget,
+    bytes: u64,
     warned: Arc<AtomicBool>,
 }
 
 impl<W: Write> QlogFile<W> {
-    fn new(file: W, path: PathBuf, warned: Arc<AtomicBool>) -> Self {
-        Self { writer: Some(BufWriter::new(file)), path, warned }
+    fn new(file: W, path: PathBuf, budget: QlogBudget, warned: Arc<AtomicBool>) -> Self {
+        Self { writer: Some(BufWriter::new(file)), path, budget, bytes: 0, warned }
+    }
+
+    /// Ends the file if there is no room for so many bytes more.
+    fn take_room(&mut self, bytes: usize) {
+        if self.writer.is_none() {
+            return;
+        }
+        if self.budget.try_write(self.bytes, bytes as u64) {
+            self.bytes += bytes as u64;
+        } else {
+            let _ = self.flush();
+            self.writer = None;
+            warn_of_budget();
+        }
     }
 
     fn check<T>(&mut self, result: io::Result<T>) {
@@ -92,6 +119,7 @@ impl<W: Write> QlogFile<W> {
 
 impl<W: Write> Write for QlogFile<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.take_room(bytes.len());
         if let Some(writer) = &mut self.writer {
             let written = writer.write_all(bytes);
             self.check(written);
@@ -116,6 +144,17 @@ impl<W: Write> Drop for QlogFile<W> {
             self.warned.store(false, Ordering::Relaxed);
         }
     }
+}
+
+/// Warns once that there is no room for qlogs.
+fn warn_of_budget() {
+    static WARNING: Once = Once::new();
+    WARNING.call_once(|| {
+        warn!(
+            "qlogs are incomplete: delete some, or raise --qlog-bytes-max or --qlog-files-max, or \
+             lower --qlog-rate"
+        );
+    });
 }
 
 fn warn_once(warned: &AtomicBool, path: &Path, error: &io::Error) {
@@ -149,8 +188,31 @@ mod tests {
         }
     }
 
+    fn unlimited() -> QlogBudget {
+        let budget = QlogBudget::default();
+        budget.set_limits(1 << 40, 1000);
+        budget
+    }
+
+    #[test]
+    fn log_beyond_its_budget_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let budget = QlogBudget::default();
+        budget.set_limits(16_000, 2);
+        let logs = QlogDir::new(dir.path().to_owned(), budget.clone());
+        let mut log = logs.create("0a").unwrap();
+        for _ in 0..3 {
+            assert_eq!(log.write(&[7; 400]).unwrap(), 400);
+        }
+        drop(log);
+        assert_eq!(std::fs::read(dir.path().join("0a.sqlog")).unwrap().len(), 800);
+        assert!(logs.create("0b").is_some() && logs.create("0c").is_none());
+        assert_eq!((budget.bytes(), budget.dropped()), (800, 2));
+    }
+
     fn write_log(free_bytes: usize, warned: &Arc<AtomicBool>) {
-        let mut log = QlogFile::new(LimitedDisk(free_bytes), "x.sqlog".into(), Arc::clone(warned));
+        let (disk, path) = (LimitedDisk(free_bytes), "x.sqlog".into());
+        let mut log = QlogFile::new(disk, path, unlimited(), Arc::clone(warned));
         for _ in 0..100 {
             assert_eq!(log.write(&[7; 1000]).unwrap(), 1000);
         }
@@ -177,7 +239,7 @@ mod tests {
     #[test]
     fn qlog_file_is_named_by_connection() {
         let dir = tempfile::tempdir().unwrap();
-        let logs = QlogDir::new(dir.path().to_owned());
+        let logs = QlogDir::new(dir.path().to_owned(), unlimited());
         logs.create("0a").unwrap().write_all(b"{}").unwrap();
         assert_eq!(std::fs::read(dir.path().join("0a.sqlog")).unwrap(), b"{}");
 

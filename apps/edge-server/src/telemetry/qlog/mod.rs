@@ -1,4 +1,5 @@
 //! qlog: sampling of connections, and their files.
 
+pub mod budget;
 pub mod file;
 pub mod sampling;

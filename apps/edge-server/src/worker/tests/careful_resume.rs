@@ -580,8 +580,62 @@ fn assert_abuse_is_in_vain(forged: u32) {
     lab.advance(Duration::from_secs(1));
     assert_eq!(server.metric("path_store_releases_total"), granted);
     let jumps = server.metric(JUMPS);
-    fetch(&mut server.client().over(&path()).connect(), OBJECT_BYTES);
+    fetch(&mut server.client().from([198, 51, 100, 77]).over(&path()).connect(), OBJECT_BYTES);
     assert_eq!(server.metric(JUMPS), jumps + 1);
+}
+
+// A neighbour asks for a download twice a second, and falls silent.
+#[test]
+fn silent_neighbour_keeps_its_subnet_from_few_jumps() {
+    let lab = lab_with(SAVED);
+    let server = lab.serve(&["--speedtest"]);
+    let limits = ClientLimits { idle_timeout: Duration::from_secs(30), ..ClientLimits::default() };
+    let (mut silent, mut honest) = (Vec::new(), 0);
+    for n in 0..20 {
+        let mut greedy = server.client().granting(limits).connect();
+        let stream = greedy.request("GET", &format!("/bytes/{OBJECT_BYTES}"));
+        greedy.receive(stream, 1);
+        greedy.fall_silent();
+        silent.push(greedy);
+        lab.advance(Duration::from_millis(500));
+        if n % 4 == 3 {
+            let mut client = server.client().from([198, 51, 100, 77]).over(&path()).connect();
+            fetch(&mut client, OBJECT_BYTES);
+            honest += 1;
+        }
+    }
+    assert_eq!((server.metric(JUMPS), honest), (5, 5));
+}
+
+// Its flow control limits it, so that it does not jump; it is no silent client.
+#[test]
+fn client_with_a_small_window_may_claim_again() {
+    let lab = lab_with(SAVED);
+    let server = lab.serve(&["--speedtest"]);
+    let limits = ClientLimits { window_bytes: 10_000, ..ClientLimits::default() };
+    fetch(&mut server.client().granting(limits).over(&path()).connect(), OBJECT_BYTES);
+    let claims = "path_store_claims_total";
+    assert_eq!((server.metric(claims), server.metric(JUMPS)), (1, 0));
+    fetch(&mut server.client().over(&path()).connect(), OBJECT_BYTES);
+    assert_eq!((server.metric(claims), server.metric(JUMPS)), (2, 1));
+}
+
+// It jumps over a path that loses packets of the jump, and so has the parameters forgotten.
+#[test]
+fn failing_neighbour_extends_the_hold_off_once() {
+    let lab = Lab::new();
+    let server = lab.serve(&["--speedtest", "--path-lifetime", "86400"]);
+    for _ in 0..20 {
+        lab.plant(Saved { lives: Duration::from_secs(86_400), ..SAVED });
+        let mut greedy = server.client().over(&path().dropping("50-54")).connect();
+        fetch(&mut greedy, OBJECT_BYTES);
+        greedy.close();
+        lab.advance(Duration::from_secs(121));
+    }
+    // Within 40 minutes: a minute and two minutes of hold-off, and no more.
+    assert_eq!(server.metric(RETREATS), 2);
+    fetch(&mut server.client().from([198, 51, 100, 77]).over(&path()).connect(), OBJECT_BYTES);
+    assert_eq!(server.metric(JUMPS), 3);
 }
 
 #[test]

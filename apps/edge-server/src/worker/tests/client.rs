@@ -277,6 +277,16 @@ impl Client {
         self.with(|client| !client.quic.is_timed_out())
     }
 
+    /// Wakes up, and waits for the connection's end. Returns whether the server has closed it with
+    /// this code, or knows it no more: no window may have had room for the code.
+    #[track_caller]
+    pub fn is_closed_by(&mut self, code: u64) -> bool {
+        self.wake_up();
+        let is_reset = self.is_reset();
+        is_reset
+            && self.with(|client| client.quic.peer_error().is_none_or(|e| e.error_code == code))
+    }
+
     /// Closes the connection.
     pub fn close(&mut self) {
         self.with(|client| {

@@ -34,6 +34,7 @@ use super::path::Lane;
 use super::path::Offered;
 use super::path::Path;
 use crate::admission::connection_limits::ConnectionLimiter;
+use crate::admission::file_limits::FileLimiter;
 use crate::config;
 use crate::config::AccessLogFormat;
 use crate::config::Config;
@@ -46,6 +47,7 @@ use crate::quic::certificate::Certificates;
 use crate::quic::connection_id::Origin;
 use crate::quic::secrets;
 use crate::quic::secrets::SharedSecrets;
+use crate::resume::claimants::Claimants;
 use crate::resume::store::StoreClient;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::access_log::LogMessage;
@@ -616,6 +618,7 @@ impl ServerState {
         let config = parse(world.dir.path(), args);
         let cli = &config.flags;
         let metrics = Metrics::new(cli.resumes().then(|| world.store.monitor()));
+        metrics.qlogs.set_limits(cli.qlog_bytes_max, cli.qlog_files_max);
         let secrets = secrets::open(cli.secrets.as_deref()).unwrap();
         let (read_queue, reads) = ReadQueue::new();
         let log = cli.access_log.as_ref().map(|_| AccessLog::queue(Default::default()));
@@ -624,10 +627,13 @@ impl ServerState {
         let store = cli.resumes().then_some(&world.store);
         let services = WorkerServices {
             read_pool: read_queue.handle(Arc::clone(&wake)),
-            store: StoreClient::new(store, None, wake),
+            store: StoreClient::new(store, None, wake, Claimants::default()),
             metrics: metrics.of_worker(0),
             access_log,
             limiter: ConnectionLimiter::new(PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 }),
+            budgets: metrics.budgets.of_worker(|| ()),
+            files: FileLimiter::default(),
+            qlogs: metrics.qlogs.clone(),
         };
         let worker =
             Worker::new(Origin::default(), cli, worker_config(&config, &secrets), services);

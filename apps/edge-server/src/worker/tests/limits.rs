@@ -11,6 +11,7 @@ use super::codes::H3_NO_ERROR;
 use super::harness::Server;
 use super::path::Path;
 
+const REPLACED: &str = "edge_server_evictions_total{what=\"idle\"}";
 const OPEN: &str = "edge_server_connections_open";
 
 fn refusals(server: &Server, reason: &str) -> u64 {
@@ -54,6 +55,43 @@ fn limit_of_a_full_subnet_leaves_others_alone() {
     assert_eq!(server.client().refused(), CONNECTION_REFUSED);
     let mut other = server.client().from([203, 0, 113, 1]).connect();
     assert_eq!(other.get("/").body, b"home");
+}
+
+#[test]
+fn full_server_replaces_idle_clients_of_the_fullest_subnet() {
+    let server = Server::start(&["--connections-max", "6", "--connections-per-subnet", "4"]);
+    let mut fullest: Vec<_> = (0..4).map(|_| served(&server)).collect();
+    let other = || server.client().from([203, 0, 113, 1]);
+    let served_other = || {
+        let mut client = other().connect();
+        assert_eq!(client.get("/").body, b"home");
+        client
+    };
+    let mut others = [(); 2].map(|()| served_other());
+    server.lab().advance(Duration::from_secs(2));
+    // The longest idle one of the fullest subnet has to go, until another has as many.
+    let [first, second, ..] = &mut fullest[..] else { unreachable!() };
+    assert_eq!(second.get("/").body, b"home");
+    let mut third = served_other();
+    assert_eq!(first.closed(), H3_NO_ERROR);
+    assert_eq!((server.metric(OPEN), server.metric(REPLACED)), (6, 1));
+    assert_eq!(other().refused(), CONNECTION_REFUSED);
+    for client in others.iter_mut().chain([&mut third]).chain(&mut fullest[1..]) {
+        assert_eq!(client.get("/").body, b"home");
+    }
+}
+
+#[test]
+fn full_server_replaces_nobody_with_a_request() {
+    let server = Server::start(&["--speedtest", "--connections-max", "3"]);
+    let mut busy: Vec<_> = (0..3).map(|_| served(&server)).collect();
+    let streams: Vec<_> = busy.iter_mut().map(|client| client.open_request("/bytes/5")).collect();
+    server.lab().advance(Duration::from_secs(2));
+    assert_eq!(server.client().from([203, 0, 113, 1]).refused(), CONNECTION_REFUSED);
+    for (client, stream) in busy.iter_mut().zip(streams) {
+        client.end_with_trailers(stream);
+        assert_eq!(client.response(stream).body.len(), 5);
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod windows;
 mod access_log;
 mod agreement;
 mod amplification;
+mod budgets;
 mod careful_resume;
 mod control_group;
 mod drain;

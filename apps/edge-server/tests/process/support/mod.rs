@@ -2,7 +2,6 @@
 //! a well-behaved one would not.
 
 pub mod certify;
-#[expect(dead_code, reason = "benches use the rest")]
 pub mod client;
 pub mod flood;
 #[expect(dead_code, reason = "a bench uses the rest")]

@@ -1,0 +1,126 @@
+//! Budgets of all workers, read at each scrape.
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::EncodeMetric;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::gauge::Gauge;
+
+use crate::admission::budgets::Budgets;
+use crate::admission::budgets::Resource;
+use crate::telemetry::qlog::budget::QlogBudget;
+
+/// Collector of what connections and qlogs keep.
+pub struct BudgetCollector {
+    pub budgets: Budgets,
+    pub qlogs: QlogBudget,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct BudgetLabels {
+    what: &'static str,
+}
+
+impl std::fmt::Debug for BudgetCollector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BudgetCollector").finish_non_exhaustive()
+    }
+}
+
+impl Collector for BudgetCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
+        let (used, limits) = (Family::<_, Gauge>::default(), Family::<_, Gauge>::default());
+        let evictions = Family::<_, Counter>::default();
+        for resource in Resource::ALL {
+            let labels = BudgetLabels { what: resource.name() };
+            evictions.get_or_create(&labels).inc_by(self.budgets.evictions(resource));
+            if resource != Resource::Files {
+                used.get_or_create(&labels).set(signed(self.budgets.used(resource)));
+                limits.get_or_create(&labels).set(signed(self.budgets.limit(resource)));
+            }
+        }
+        let Self { budgets, qlogs } = self;
+        let files = [budgets.used(Resource::Files), budgets.limit(Resource::Files)];
+        let counts = [
+            ("edge_server_files_open", "Files that responses have open", files[0]),
+            ("edge_server_files_open_max", "Files that responses may have open", files[1]),
+            ("edge_server_qlog_bytes", "Bytes of all qlogs", qlogs.bytes()),
+            ("edge_server_qlog_bytes_max", "Bytes that all qlogs may have", qlogs.bytes_max()),
+            ("edge_server_qlog_files", "Qlogs in the folder", qlogs.files()),
+            ("edge_server_qlog_files_max", "Qlogs that the folder may have", qlogs.files_max()),
+        ];
+        for (name, help, count) in counts {
+            let gauge = ConstGauge::new(signed(count));
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
+        evictions.get_or_create(&BudgetLabels { what: "idle" }).inc_by(self.budgets.replacements());
+        let gauges = [
+            ("edge_server_kept_bytes", "Bytes kept for clients, all connections together", used),
+            ("edge_server_kept_bytes_max", "Bytes that may be kept for clients", limits),
+        ];
+        for (name, help, family) in gauges {
+            let metric = encoder.encode_descriptor(name, help, None, family.metric_type())?;
+            family.encode(metric)?;
+        }
+        let dropped = ConstCounter::new(qlogs.dropped());
+        let (name, help) = ("edge_server_qlog_dropped", "Qlogs not begun, or ended early");
+        dropped.encode(encoder.encode_descriptor(name, help, None, dropped.metric_type())?)?;
+        let help = "Connections closed to make room for others";
+        let (name, kind) = ("edge_server_evictions", evictions.metric_type());
+        evictions.encode(encoder.encode_descriptor(name, help, None, kind)?)
+    }
+}
+
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::budgets::Charge;
+    use crate::config::limits::tests::limits;
+    use prometheus_client::encoding::text;
+    use prometheus_client::registry::Registry;
+
+    #[test]
+    fn budgets_are_exported_with_their_limits() {
+        let budgets = Budgets::default();
+        let mut worker = budgets.of_worker(|| ());
+        worker.set_limits(&limits(&["--requests-memory-max", "3000000", "--open-files-max", "90"]));
+        worker.charge(0, &mut Charge::default(), Charge::new(70, 7, 5));
+        worker.count_eviction(Resource::Responses);
+        worker.count_replacement();
+        let mut registry = Registry::default();
+        let qlogs = QlogBudget::default();
+        qlogs.set_limits(3000, 30);
+        assert!(qlogs.try_create("qlogs".as_ref()) && qlogs.try_write(0, 100));
+        registry.register_collector(Box::new(BudgetCollector { budgets, qlogs }));
+
+        let mut page = String::new();
+        text::encode(&mut page, &registry).unwrap();
+        for line in [
+            "edge_server_kept_bytes{what=\"responses\"} 70",
+            "edge_server_kept_bytes{what=\"requests\"} 7",
+            "edge_server_kept_bytes_max{what=\"responses\"} 1073741824",
+            "edge_server_kept_bytes_max{what=\"requests\"} 3000000",
+            "edge_server_files_open 5",
+            "edge_server_files_open_max 90",
+            "edge_server_qlog_bytes 100",
+            "edge_server_qlog_bytes_max 3000",
+            "edge_server_qlog_files 1",
+            "edge_server_qlog_files_max 30",
+            "edge_server_qlog_dropped_total 0",
+            "edge_server_evictions_total{what=\"files\"} 0",
+            "edge_server_evictions_total{what=\"responses\"} 1",
+            "edge_server_evictions_total{what=\"requests\"} 0",
+            "edge_server_evictions_total{what=\"idle\"} 1",
+        ] {
+            assert!(page.lines().any(|exported| exported == line), "{line}: {page}");
+        }
+    }
+}
