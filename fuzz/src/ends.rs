@@ -10,6 +10,8 @@ use quiche::BufFactory;
 use quiche::ConnectionId;
 use quiche::RecvInfo;
 
+use crate::admission::file_limits::FileAccount;
+use crate::admission::file_limits::FileLimiter;
 use crate::config;
 use crate::config::limits::Limits;
 use crate::config::Config;
@@ -51,6 +53,7 @@ pub struct Ends {
     session: Session,
     virtual_hosts: VirtualHosts,
     limits: Limits,
+    files: FileAccount,
     scratch: Vec<u8>,
     number: u32,
 }
@@ -112,8 +115,10 @@ impl Listener {
         let settings = &self.transport.http;
         let session = Session::new(&mut server, settings, &limits, false, clock::now()).unwrap();
         let virtual_hosts = VirtualHosts::open(&self.config).unwrap();
+        let files = FileLimiter::default().account(there.ip().into());
         let scratch = vec![0; 1 << 16];
-        Ends { client, server, session, virtual_hosts, limits, scratch, number: FIRST_NUMBER }
+        let number = FIRST_NUMBER;
+        Ends { client, server, session, virtual_hosts, limits, files, scratch, number }
     }
 }
 
@@ -144,12 +149,13 @@ impl Ends {
     }
 
     fn serve(&mut self) {
-        let (virtual_hosts, limits, scratch) =
-            (&self.virtual_hosts, &self.limits, &mut self.scratch[..]);
+        let (virtual_hosts, limits, files, scratch) =
+            (&self.virtual_hosts, &self.limits, &self.files, &mut self.scratch[..]);
         let fetch = &mut |_, _| ();
         let mut context = RequestContext {
             virtual_hosts,
             limits,
+            files,
             scratch,
             now: clock::now(),
             wall_now: UNIX_EPOCH,

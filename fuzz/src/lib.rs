@@ -1,4 +1,4 @@
-//! Fuzzed code: folders of edge-server and a module of path-store.
+//! Fuzzed code: folders of edge-server, and modules of it and of path-store.
 
 #[path = "../../apps/edge-server/src/config/mod.rs"]
 pub mod config;
@@ -15,6 +15,7 @@ pub mod redis_record;
 #[path = "../../apps/edge-server/src/resume/mod.rs"]
 pub mod resume;
 
+pub mod admission;
 mod ends;
 
 pub use ends::Ends;
