@@ -17,6 +17,19 @@ impl<F: BufFactory> Connection<F> {
         self.streams.get(stream_id).map_or(0, kept)
     }
 
+    /// Returns the bytes of a stream that were written and that the peer has not
+    /// acknowledged: what is kept, without what was acknowledged behind a gap. 0
+    /// for a stream that is over.
+    pub fn stream_missing(&self, stream_id: u64) -> u64 {
+        let missing = |stream: &stream::Stream<F>| {
+            stream
+                .send
+                .off_back()
+                .saturating_sub(stream.send.acked_bytes())
+        };
+        self.streams.get(stream_id).map_or(0, missing)
+    }
+
     /// Returns the bytes of all streams that wait to be sent: written and not
     /// sent, or lost.
     pub fn stream_bytes_unsent(&self) -> usize {

@@ -117,6 +117,12 @@ pub trait ConnectionStandIns {
         0
     }
 
+    /// Nothing is known to be missing.
+    #[cfg(not(hook = "unacknowledged"))]
+    fn stream_missing(&self, _stream_id: u64) -> u64 {
+        0
+    }
+
     /// Nothing is known to be unread.
     #[cfg(not(hook = "unacknowledged"))]
     fn stream_bytes_unread(&self) -> u64 {

@@ -7,8 +7,10 @@
 //!
 //! A response is judged by its own progress, unless the whole connection makes enough: responses
 //! share the path in an order that is not theirs to choose (RFC 9218). The least progress is a
-//! thirtieth of what the slowest honest paths carry, and more if the server keeps much: an honest
-//! client acknowledges all that is kept within a few round trips.
+//! thirtieth of what the slowest honest paths carry, and more if the server keeps much: of a
+//! response up to a quarter, because the rate of its path can fall while much is kept, and of the
+//! connection an eighth of what is kept. Acknowledged bytes count in any order: a lost packet may be
+//! sent again behind a long queue.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -21,10 +23,13 @@ const RATE_MIN: u64 = 256;
 /// Part of the kept bytes that a client acknowledges in an interval at least.
 const KEPT_DIVISOR: u64 = 8;
 
+/// Progress of a response in a second that is enough however much is kept: a quarter of 64 kbit/s.
+const OWN_RATE_MAX: u64 = 2048;
+
 /// Bytes of a response, or of all of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResponseProgress {
-    /// Acknowledged, without a gap.
+    /// Acknowledged, in any order.
     pub acknowledged: u64,
 
     /// Kept until they are acknowledged.
@@ -84,7 +89,8 @@ impl StallDetector {
     /// Compares a snapshot with the one of an interval ago. Returns the streams that have
     /// stalled in between.
     pub fn compare(&mut self, snapshot: ProgressSnapshot, now: Instant) -> StalledStreams {
-        let least = RATE_MIN * self.interval.as_secs();
+        let seconds = self.interval.as_secs();
+        let least = RATE_MIN * seconds;
         let before = std::mem::replace(&mut self.before, snapshot);
         self.next = now.checked_add(self.interval);
         let snapshot = &self.before;
@@ -92,7 +98,7 @@ impl StallDetector {
             |before: &BTreeSet<u64>, now: &BTreeSet<u64>| (before & now).into_iter().collect();
         let is_uploading = snapshot.received - before.received >= least;
         StalledStreams {
-            responses: stalled_responses(&before, snapshot, least),
+            responses: stalled_responses(&before, snapshot, seconds),
             heads: still(&before.heads, &snapshot.heads),
             contents: match is_uploading {
                 true => Vec::new(),
@@ -106,20 +112,22 @@ impl StallDetector {
 fn stalled_responses(
     before: &ProgressSnapshot,
     snapshot: &ProgressSnapshot,
-    least: u64,
+    seconds: u64,
 ) -> Vec<u64> {
-    let moves = |before: ResponseProgress, now: ResponseProgress| {
+    let moves = |before: ResponseProgress, now: ResponseProgress, enough: u64| {
         let progress = now.acknowledged.saturating_sub(before.acknowledged);
-        progress >= least.max(before.kept / KEPT_DIVISOR)
+        progress >= (before.kept / KEPT_DIVISOR).clamp(RATE_MIN * seconds, enough)
     };
-    if moves(before.all, snapshot.all) {
+    if moves(before.all, snapshot.all, u64::MAX) {
         return Vec::new();
     }
     let both = before
         .responses
         .iter()
         .filter_map(|(stream, before)| Some((*stream, *before, *snapshot.responses.get(stream)?)));
-    both.filter(|(_, before, now)| !moves(*before, *now)).map(|(stream, ..)| stream).collect()
+    both.filter(|(_, before, now)| !moves(*before, *now, OWN_RATE_MAX * seconds))
+        .map(|(stream, ..)| stream)
+        .collect()
 }
 
 #[cfg(test)]
@@ -175,10 +183,13 @@ mod tests {
     fn response_stalls_by_its_own_progress_and_what_is_kept() {
         const KEPT: u64 = 800_000;
         const SHARE: u64 = KEPT / 8;
+        const ENOUGH: u64 = 20_480;
         // Bytes kept of each response before, and acknowledged of it since.
         for (responses, expected) in [
-            (&[(KEPT, SHARE)][..], &[][..]),
-            (&[(KEPT, SHARE - 1)], &[0]),
+            (&[(KEPT, ENOUGH)][..], &[][..]),
+            (&[(KEPT, ENOUGH - 1)], &[0]),
+            (&[(KEPT / 10, SHARE / 10)], &[]),
+            (&[(KEPT / 10, SHARE / 10 - 1)], &[0]),
             // Another response of the connection trickles, and another one moves enough.
             (&[(KEPT, 0), (0, LEAST)], &[0]),
             (&[(KEPT, 0), (KEPT, SHARE)], &[0]),

@@ -42,11 +42,12 @@ impl Session {
         }
         self.exchanges.finish_acknowledged(quic, now);
         let kept = unacknowledged_bytes(&self.exchanges, quic);
+        let missing = self.exchanges.streams().map(|stream| quic.stream_missing(stream)).sum();
         let snapshot = ProgressSnapshot {
             responses: self.awaiting_client(quic),
             heads: self.awaiting_head(quic),
             contents: self.request_bodies.keys().copied().collect(),
-            all: progress(self.written_bytes, kept),
+            all: progress(self.written_bytes, missing, kept),
             received: self.received_bytes,
         };
         let StalledStreams { responses, heads, contents } =
@@ -71,7 +72,8 @@ impl Session {
         let responses = self.responses.iter().filter(|response| !response.is_fetching());
         let responses = responses.map(|response| (response.stream, response.sent_bytes()));
         let all = responses.chain(self.exchanges.written()).map(|(stream, written)| {
-            (stream, progress(written, quic.stream_unacknowledged(stream)))
+            let (missing, kept) = (quic.stream_missing(stream), quic.stream_unacknowledged(stream));
+            (stream, progress(written, missing, kept))
         });
         let is_waiting = |(stream, progress): &(u64, ResponseProgress)| {
             progress.kept > 0 || !self.request_bodies.contains_key(stream)
@@ -114,7 +116,7 @@ impl Session {
     }
 }
 
-fn progress(written: u64, kept: u64) -> ResponseProgress {
-    // What is kept includes frame headers.
-    ResponseProgress { acknowledged: written.saturating_sub(kept), kept }
+fn progress(written: u64, missing: u64, kept: u64) -> ResponseProgress {
+    // What is missing includes frame headers.
+    ResponseProgress { acknowledged: written.saturating_sub(missing), kept }
 }
