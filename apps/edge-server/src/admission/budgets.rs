@@ -1,16 +1,21 @@
 //! Budgets that all workers share: of what clients make their connections keep.
 //!
 //! Each connection is charged with what it keeps. While all together keep more than a budget
-//! allows, the connection that keeps most is closed, whichever worker has it: the newest is as a
-//! rule not the one at fault.
+//! allows, the subnet that keeps most gives: its largest connection is closed, whichever worker
+//! has it. The largest connection of all may be a regular client's, beside many small ones of
+//! another subnet; and the newest is as a rule not the one at fault.
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
+
+use ipnet::IpNet;
 
 use crate::config::limits::Limits;
 
@@ -34,33 +39,60 @@ pub enum Resource {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Charge([u64; COUNT]);
 
+/// Account of one connection: what it is charged with.
+#[derive(Debug)]
+pub struct Account {
+    /// The client's.
+    subnet: IpNet,
+    charge: Charge,
+}
+
 /// Handle of the budgets.
 #[derive(Clone, Default)]
 pub struct Budgets(Arc<SharedBudgets>);
 
 #[derive(Default)]
 struct SharedBudgets {
+    /// As in the ledger: without an excess, nobody waits for that.
     used: [AtomicU64; COUNT],
     limits: [AtomicU64; COUNT],
     evictions: [AtomicU64; COUNT],
     replacements: AtomicU64,
-    workers: Mutex<Vec<Arc<WorkerState>>>,
+    ledger: Mutex<Ledger>,
 }
 
-/// What other workers see of a worker.
-struct WorkerState {
-    /// The largest charge of its connections.
-    largest: [AtomicU64; COUNT],
-    wake: Box<dyn Fn() + Send + Sync>,
+/// What connections of all workers keep.
+#[derive(Default)]
+struct Ledger {
+    resources: [SubnetTotals; COUNT],
+    wakers: BTreeMap<u64, Box<dyn Fn() + Send + Sync>>,
+    workers_ever: u64,
+}
+
+/// Keepers of one resource.
+#[derive(Default)]
+struct SubnetTotals {
+    subnets: HashMap<IpNet, Subnet>,
+    by_total: BTreeSet<(u64, IpNet)>,
+}
+
+#[derive(Default)]
+struct Subnet {
+    total: u64,
+    by_charge: BTreeSet<(u64, Keeper)>,
+}
+
+/// A connection that keeps something.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Keeper {
+    worker: u64,
+    slot: usize,
 }
 
 /// Budgets of one worker.
 pub struct WorkerBudgets {
     budgets: Budgets,
-    state: Arc<WorkerState>,
-
-    /// Charges and slots of connections that keep something.
-    keepers: [BTreeSet<(u64, usize)>; COUNT],
+    worker: u64,
 }
 
 impl Resource {
@@ -92,12 +124,21 @@ impl Charge {
     }
 }
 
+impl Account {
+    /// Returns the account of a client of a subnet.
+    pub fn new(subnet: IpNet) -> Self {
+        Self { subnet, charge: Charge::default() }
+    }
+}
+
 impl Budgets {
     /// Returns the budgets of a worker, which `wake` wakes.
     pub fn of_worker(&self, wake: impl Fn() + Send + Sync + 'static) -> WorkerBudgets {
-        let state = Arc::new(WorkerState { largest: Default::default(), wake: Box::new(wake) });
-        self.workers().push(Arc::clone(&state));
-        WorkerBudgets { budgets: self.clone(), state, keepers: Default::default() }
+        let mut ledger = self.ledger();
+        let worker = ledger.workers_ever;
+        ledger.workers_ever += 1;
+        ledger.wakers.insert(worker, Box::new(wake));
+        WorkerBudgets { budgets: self.clone(), worker }
     }
 
     /// Returns how much all connections keep.
@@ -110,7 +151,7 @@ impl Budgets {
         self.0.limits[resource as usize].load(Ordering::Relaxed)
     }
 
-    /// Returns how many connections were closed because they kept most.
+    /// Returns how many connections were closed because their subnet kept most.
     pub fn evictions(&self, resource: Resource) -> u64 {
         self.0.evictions[resource as usize].load(Ordering::Relaxed)
     }
@@ -120,8 +161,47 @@ impl Budgets {
         self.0.replacements.load(Ordering::Relaxed)
     }
 
-    fn workers(&self) -> MutexGuard<'_, Vec<Arc<WorkerState>>> {
-        self.0.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_exceeded(&self, resource: Resource) -> bool {
+        self.used(resource) > self.limit(resource)
+    }
+}
+
+impl SubnetTotals {
+    /// Changes what a connection is charged with.
+    fn change(&mut self, subnet: IpNet, keeper: Keeper, before: u64, now: u64) {
+        let here = self.subnets.entry(subnet).or_default();
+        here.by_charge.remove(&(before, keeper));
+        if now > 0 {
+            here.by_charge.insert((now, keeper));
+        }
+        self.by_total.remove(&(here.total, subnet));
+        here.total = here.total - before + now;
+        match here.total {
+            0 => drop(self.subnets.remove(&subnet)),
+            total => drop(self.by_total.insert((total, subnet))),
+        }
+    }
+
+    /// Returns the largest connection of the subnet that keeps most.
+    fn largest(&self) -> Option<Keeper> {
+        let (_, subnet) = self.by_total.last()?;
+        let (_, keeper) = self.subnets.get(subnet)?.by_charge.last()?;
+        Some(*keeper)
+    }
+
+    /// Removes the connections of a worker. Returns what they kept.
+    fn remove_worker(&mut self, worker: u64) -> u64 {
+        let of_subnet = |(subnet, here): (&IpNet, &Subnet)| {
+            let own = here.by_charge.iter().filter(|(_, keeper)| keeper.worker == worker);
+            own.map(|(charge, keeper)| (*subnet, *keeper, *charge)).collect::<Vec<_>>()
+        };
+        let own: Vec<_> = self.subnets.iter().flat_map(of_subnet).collect();
+        own.iter().for_each(|(subnet, keeper, charge)| self.change(*subnet, *keeper, *charge, 0));
+        own.iter().map(|(_, _, charge)| charge).sum()
     }
 }
 
@@ -134,32 +214,33 @@ impl WorkerBudgets {
         }
     }
 
-    /// Changes the charge of the connection in a slot.
-    pub fn charge(&mut self, slot: usize, charge: &mut Charge, next: Charge) {
-        for (resource, (before, now)) in charge.0.into_iter().zip(next.0).enumerate() {
+    /// Changes what the connection in a slot is charged with.
+    pub fn charge(&self, slot: usize, account: &mut Account, next: Charge) {
+        if account.charge == next {
+            return;
+        }
+        let keeper = Keeper { worker: self.worker, slot };
+        let mut ledger = self.budgets.ledger();
+        for (resource, (before, now)) in account.charge.0.into_iter().zip(next.0).enumerate() {
             if before == now {
                 continue;
             }
-            let keepers = &mut self.keepers[resource];
-            keepers.remove(&(before, slot));
-            if now > 0 {
-                keepers.insert((now, slot));
-            }
+            ledger.resources[resource].change(account.subnet, keeper, before, now);
             // Wraps around, and so subtracts.
             let change = now.wrapping_sub(before);
             self.budgets.0.used[resource].fetch_add(change, Ordering::Relaxed);
-            self.publish(resource);
         }
-        *charge = next;
+        account.charge = next;
     }
 
-    /// Returns the slot of the connection that is to be closed, as all keep more of a resource
-    /// than they may, and none keeps more of it than this one. Wakes the worker of another.
+    /// Returns the slot of the connection that is to be closed: all keep more of a resource than
+    /// they may, no subnet keeps more of it than this one's, and no other connection of that.
+    /// Wakes the worker of another.
     pub fn largest_in_excess(&self) -> Option<(Resource, usize)> {
         Resource::ALL.into_iter().find_map(|resource| Some((resource, self.excess(resource)?)))
     }
 
-    /// Counts a connection that is closed because it kept most.
+    /// Counts a connection that is closed because its subnet kept most.
     pub fn count_eviction(&self, resource: Resource) {
         self.budgets.0.evictions[resource as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -170,34 +251,32 @@ impl WorkerBudgets {
     }
 
     fn excess(&self, resource: Resource) -> Option<usize> {
-        if self.budgets.used(resource) <= self.budgets.limit(resource) {
+        if !self.budgets.is_exceeded(resource) {
             return None;
         }
-        let index = resource as usize;
-        let (own, slot) = self.keepers[index].last().copied().unzip();
-        let workers = self.budgets.workers();
-        let largest_of = |worker: &Arc<WorkerState>| worker.largest[index].load(Ordering::Relaxed);
-        let largest = workers.iter().max_by_key(|worker| largest_of(worker))?;
-        if own.is_some_and(|own| own >= largest_of(largest)) {
-            return slot;
+        let ledger = self.budgets.ledger();
+        // Another worker may have closed one meanwhile.
+        if !self.budgets.is_exceeded(resource) {
+            return None;
         }
-        (largest.wake)();
+        let largest = ledger.resources[resource as usize].largest()?;
+        if largest.worker == self.worker {
+            return Some(largest.slot);
+        }
+        if let Some(wake) = ledger.wakers.get(&largest.worker) {
+            wake();
+        }
         None
-    }
-
-    fn publish(&self, resource: usize) {
-        let largest = self.keepers[resource].last().map_or(0, |(charge, _)| *charge);
-        self.state.largest[resource].store(largest, Ordering::Relaxed);
     }
 }
 
 impl Drop for WorkerBudgets {
     fn drop(&mut self) {
-        for (keepers, used) in self.keepers.iter().zip(&self.budgets.0.used) {
-            let kept: u64 = keepers.iter().map(|(charge, _)| charge).sum();
-            used.fetch_sub(kept, Ordering::Relaxed);
+        let mut ledger = self.budgets.ledger();
+        for (totals, used) in ledger.resources.iter_mut().zip(&self.budgets.0.used) {
+            used.fetch_sub(totals.remove_worker(self.worker), Ordering::Relaxed);
         }
-        self.budgets.workers().retain(|worker| !Arc::ptr_eq(worker, &self.state));
+        ledger.wakers.remove(&self.worker);
     }
 }
 
@@ -210,33 +289,65 @@ mod tests {
     const LIMIT: &str = "1048576";
     const KIB: u64 = 1024;
 
+    fn accounts<const N: usize>(subnet: &str) -> [Account; N] {
+        [(); N].map(|()| Account::new(subnet.parse().unwrap()))
+    }
+
+    // The numbers of an attack: the regular download keeps most of all connections.
     #[test]
-    fn largest_keeper_of_all_workers_is_in_excess() {
+    fn many_small_keepers_of_a_subnet_give_before_a_large_one() {
+        let budgets = Budgets::default();
+        let [one, other] = [(); 2].map(|()| budgets.of_worker(|| ()));
+        one.set_limits(&limits(&["--responses-memory-max", "2000000"]));
+        let [mut download] = accounts("198.51.100.0/24");
+        one.charge(100, &mut download, Charge::new(770_000, 0, 0));
+        let mut small = accounts::<22>("192.0.2.0/24");
+        let mut closed = 0;
+        for slot in 0..22 {
+            let worker = if slot % 2 == 0 { &one } else { &other };
+            worker.charge(slot, &mut small[slot], Charge::new(80_000 + slot as u64, 0, 0));
+            let in_excess: Vec<_> =
+                [&one, &other].into_iter().filter_map(WorkerBudgets::largest_in_excess).collect();
+            if budgets.used(Resource::Responses) <= 2_000_000 {
+                assert_eq!(in_excess, []);
+                continue;
+            }
+            // The largest of the subnet, in whichever worker.
+            assert_eq!(in_excess, [(Resource::Responses, slot)]);
+            worker.charge(slot, &mut small[slot], Charge::default());
+            closed += 1;
+        }
+        assert_eq!(closed, 22 - 15);
+        assert_eq!(budgets.used(Resource::Responses), 770_000 + 15 * 80_000 + (0..15).sum::<u64>());
+    }
+
+    #[test]
+    fn largest_keeper_of_a_subnet_is_in_excess_in_any_worker() {
         let budgets = Budgets::default();
         let woken = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&woken);
-        let mut one = budgets.of_worker(|| ());
-        let mut other = budgets.of_worker(move || {
+        let one = budgets.of_worker(|| ());
+        let other = budgets.of_worker(move || {
             count.fetch_add(1, Ordering::Relaxed);
         });
         one.set_limits(&limits(&["--responses-memory-max", LIMIT]));
-        let mut charges = [Charge::default(); 3];
+        let mut accounts = accounts::<3>("192.0.2.0/24");
 
-        one.charge(7, &mut charges[0], Charge::new(400 * KIB, 0, 0));
-        one.charge(8, &mut charges[1], Charge::new(100 * KIB, 0, 0));
-        other.charge(3, &mut charges[2], Charge::new(524 * KIB, 0, 0));
+        one.charge(7, &mut accounts[0], Charge::new(400 * KIB, 0, 0));
+        one.charge(8, &mut accounts[1], Charge::new(100 * KIB, 0, 0));
+        other.charge(3, &mut accounts[2], Charge::new(524 * KIB, 0, 0));
         assert_eq!(budgets.used(Resource::Responses), budgets.limit(Resource::Responses));
         assert_eq!((one.largest_in_excess(), other.largest_in_excess()), (None, None));
 
-        one.charge(8, &mut charges[1], Charge::new(101 * KIB, 0, 0));
+        one.charge(8, &mut accounts[1], Charge::new(101 * KIB, 0, 0));
         assert_eq!((one.largest_in_excess(), woken.load(Ordering::Relaxed)), (None, 1));
         assert_eq!(other.largest_in_excess(), Some((Resource::Responses, 3)));
-        other.charge(3, &mut charges[2], Charge::default());
+        other.charge(3, &mut accounts[2], Charge::default());
         other.count_eviction(Resource::Responses);
         assert_eq!((one.largest_in_excess(), other.largest_in_excess()), (None, None));
         assert_eq!(budgets.evictions(Resource::Responses), 1);
 
-        one.charge(8, &mut charges[1], Charge::new(700 * KIB, 0, 0));
+        one.charge(8, &mut accounts[1], Charge::new(700 * KIB, 0, 0));
         assert_eq!(one.largest_in_excess(), Some((Resource::Responses, 8)));
         drop(one);
         assert_eq!(budgets.used(Resource::Responses), 0);
@@ -245,23 +356,23 @@ mod tests {
     #[test]
     fn connection_with_most_files_is_in_excess() {
         let budgets = Budgets::default();
-        let mut worker = budgets.of_worker(|| ());
+        let worker = budgets.of_worker(|| ());
         worker.set_limits(&limits(&["--open-files-max", "100"]));
-        let mut charges = [Charge::default(); 2];
-        worker.charge(1, &mut charges[0], Charge::new(0, 0, 60));
-        worker.charge(2, &mut charges[1], Charge::new(0, 0, 41));
+        let mut accounts = accounts::<2>("192.0.2.0/24");
+        worker.charge(1, &mut accounts[0], Charge::new(0, 0, 60));
+        worker.charge(2, &mut accounts[1], Charge::new(0, 0, 41));
         assert_eq!(worker.largest_in_excess(), Some((Resource::Files, 1)));
     }
 
     #[test]
     fn each_resource_has_its_budget() {
         let budgets = Budgets::default();
-        let mut worker = budgets.of_worker(|| ());
+        let worker = budgets.of_worker(|| ());
         worker.set_limits(&limits(&["--requests-memory-max", LIMIT]));
-        let mut charge = Charge::default();
-        worker.charge(1, &mut charge, Charge::new(2048 * KIB, 1024 * KIB, 0));
+        let [mut account] = accounts("192.0.2.0/24");
+        worker.charge(1, &mut account, Charge::new(2048 * KIB, 1024 * KIB, 0));
         assert_eq!(worker.largest_in_excess(), None);
-        worker.charge(1, &mut charge, Charge::new(2048 * KIB, 1025 * KIB, 0));
+        worker.charge(1, &mut account, Charge::new(2048 * KIB, 1025 * KIB, 0));
         assert_eq!(worker.largest_in_excess(), Some((Resource::Requests, 1)));
         assert_eq!(budgets.used(Resource::Requests), 1025 * KIB);
     }

@@ -91,15 +91,16 @@ pub struct Limits {
 
     /// Maximum response data buffered for all connections together, in bytes
     ///
-    /// Beyond it, the server closes the connection that keeps most, with H3_EXCESSIVE_LOAD, and goes
-    /// on until the rest fits.
+    /// Beyond it, the server closes the largest connection of the subnet that keeps most, with
+    /// H3_EXCESSIVE_LOAD, and goes on until the rest fits.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30, value_parser = value_parser!(u64).range(1 << 20..=1 << 50))]
     pub responses_memory_max: u64,
 
     /// Maximum request data buffered for all connections together, in bytes
     ///
     /// It counts data that is not read yet or has a gap before it, and headers that have not ended.
-    /// Beyond it, the server closes the connection that keeps most, with H3_EXCESSIVE_LOAD.
+    /// Beyond it, the server closes the largest connection of the subnet that keeps most, with
+    /// H3_EXCESSIVE_LOAD.
     #[arg(long, value_name = "BYTES", default_value_t = 256 << 20, value_parser = value_parser!(u64).range(1 << 20..=1 << 50))]
     pub requests_memory_max: u64,
 
@@ -107,7 +108,7 @@ pub struct Limits {
     ///
     /// Responses with the same file share it. A subnet may have half of them open: its further
     /// requests get a 503 response. Beyond the maximum for all, the server closes the connection that
-    /// has most, with H3_EXCESSIVE_LOAD.
+    /// has most of the subnet that has most, with H3_EXCESSIVE_LOAD.
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(16..))]
     pub open_files_max: Option<u32>,
 

@@ -325,13 +325,13 @@ impl Worker {
         self.close_largest_keepers(now);
     }
 
-    /// Closes the connections that keep most, while all workers' keep more than they may.
+    /// Closes connections of subnets that keep most, while all workers' keep more than they may.
     fn close_largest_keepers(&mut self, now: Instant) {
         while let Some((resource, slot)) = self.budgets.largest_in_excess() {
             let connection = &mut self.connections[slot];
-            debug!("{}: keeps most of all {}", connection.trace_id(), resource.name());
+            debug!("{}: its subnet keeps most of all {}", connection.trace_id(), resource.name());
             connection.close(CloseReason::OverBudget, &self.store, now);
-            self.budgets.charge(slot, &mut connection.charge, Charge::default());
+            self.budgets.charge(slot, &mut connection.budget_account, Charge::default());
             self.budgets.count_eviction(resource);
             self.mark_ready(slot);
         }
@@ -470,7 +470,7 @@ impl Worker {
         let now = clock::now();
         self.idle_connections.set(slot, connection.idle_in(), now);
         if let Some(charge) = connection.measure_kept(now) {
-            self.budgets.charge(slot, &mut connection.charge, charge);
+            self.budgets.charge(slot, &mut connection.budget_account, charge);
         }
         self.timers.set(slot, connection.deadline(outcome));
         match outcome {
@@ -521,7 +521,7 @@ impl Worker {
 
     fn remove(&mut self, slot: usize) {
         let mut connection = self.connections.remove(slot);
-        self.budgets.charge(slot, &mut connection.charge, Charge::default());
+        self.budgets.charge(slot, &mut connection.budget_account, Charge::default());
         self.idle_connections.set(slot, None, clock::now());
         connection.on_removed(self.access_log.as_ref(), &self.metrics, clock::now());
         match connection.draining_timeout() {

@@ -82,6 +82,7 @@ fn signed(count: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::budgets::Account;
     use crate::admission::budgets::Charge;
     use crate::config::limits::tests::limits;
     use prometheus_client::encoding::text;
@@ -90,9 +91,9 @@ mod tests {
     #[test]
     fn budgets_are_exported_with_their_limits() {
         let budgets = Budgets::default();
-        let mut worker = budgets.of_worker(|| ());
+        let worker = budgets.of_worker(|| ());
         worker.set_limits(&limits(&["--requests-memory-max", "3000000", "--open-files-max", "90"]));
-        worker.charge(0, &mut Charge::default(), Charge::new(70, 7, 5));
+        worker.charge(0, &mut Account::new(Default::default()), Charge::new(70, 7, 5));
         worker.count_eviction(Resource::Responses);
         worker.count_replacement();
         let mut registry = Registry::default();
