@@ -1,10 +1,12 @@
 //! File limits that all workers share: files that responses have open, of each client subnet.
 //!
-//! A file counts for the client that had it opened, until it is closed; another response with the
-//! same file opens none. A subnet may have half of all, so that no subnet keeps others from
-//! theirs. While all subnets together have more than they may,
-//! [`budgets`](crate::admission::budgets) closes the connection that has most.
+//! A file counts for one of its present readers: the one that had it opened, and when that is done,
+//! the one that has had it longest. Another response with the same file opens none. A subnet may
+//! have half of all, so that no subnet keeps others from theirs; files that others leave to it count
+//! beyond that. While all subnets together have more than they may,
+//! [`budgets`](crate::admission::budgets) closes a connection of the subnet that has most.
 
+use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
@@ -19,19 +21,33 @@ use ipnet::IpNet;
 const SUBNET_DIVISOR: u64 = 2;
 
 /// Counts of all workers.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct FileLimiter(Arc<Mutex<HashMap<IpNet, u64>>>);
 
 /// Account of one connection.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct FileAccount {
     limiter: FileLimiter,
     subnet: IpNet,
     own: Arc<AtomicU64>,
 }
 
-/// Permit of an open file, which counts it until it is dropped.
-pub struct FilePermit(FileAccount);
+/// Accounts of the present readers of an open file.
+#[derive(Clone, Debug, Default)]
+pub struct FileReaders(Arc<Mutex<ReaderQueue>>);
+
+/// Readers in the order of their coming; the file counts for the first.
+#[derive(Debug, Default)]
+struct ReaderQueue {
+    readers: BTreeMap<u64, FileAccount>,
+    readers_ever: u64,
+}
+
+/// Permit of one reader of an open file, who is present until it is dropped.
+pub struct FilePermit {
+    readers: FileReaders,
+    number: u64,
+}
 
 impl FileLimiter {
     /// Returns the account of a connection from a subnet.
@@ -45,34 +61,66 @@ impl FileLimiter {
 }
 
 impl FileAccount {
-    /// Returns a permit for one more file, unless the subnet has its part of `files_max`.
-    pub fn try_open(&self, files_max: u64) -> Option<FilePermit> {
-        let mut counts = self.limiter.counts();
-        let here = counts.entry(self.subnet).or_default();
-        if *here >= files_max.div_ceil(SUBNET_DIVISOR) {
+    /// Returns a permit to read a file, unless that has no reader yet, and the subnet has its part
+    /// of `files_max`.
+    pub fn try_read(&self, readers: &FileReaders, files_max: u64) -> Option<FilePermit> {
+        let mut queue = readers.queue();
+        if queue.readers.is_empty() && !self.try_charge(files_max.div_ceil(SUBNET_DIVISOR)) {
             return None;
         }
-        *here += 1;
-        self.own.fetch_add(1, Ordering::Relaxed);
-        Some(FilePermit(self.clone()))
+        let number = queue.readers_ever;
+        queue.readers_ever += 1;
+        queue.readers.insert(number, self.clone());
+        Some(FilePermit { readers: readers.clone(), number })
     }
 
-    /// Returns how many files are open that this connection had opened.
+    /// Charges the account with a file, unless the subnet has `subnet_max`.
+    fn try_charge(&self, subnet_max: u64) -> bool {
+        let mut counts = self.limiter.counts();
+        let here = counts.entry(self.subnet).or_default();
+        let has_room = *here < subnet_max;
+        if has_room {
+            *here += 1;
+            self.own.fetch_add(1, Ordering::Relaxed);
+        }
+        has_room
+    }
+
+    fn release(&self) {
+        self.own.fetch_sub(1, Ordering::Relaxed);
+        let mut counts = self.limiter.counts();
+        if let Some(here) = counts.get_mut(&self.subnet) {
+            *here -= 1;
+            if *here == 0 {
+                counts.remove(&self.subnet);
+            }
+        }
+    }
+
+    /// Returns how many open files count for this connection.
     pub fn open(&self) -> u64 {
         self.own.load(Ordering::Relaxed)
     }
 }
 
+impl FileReaders {
+    fn queue(&self) -> MutexGuard<'_, ReaderQueue> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Drop for FilePermit {
     fn drop(&mut self) {
-        let FileAccount { limiter, subnet, own } = &self.0;
-        own.fetch_sub(1, Ordering::Relaxed);
-        let mut counts = limiter.counts();
-        if let Some(here) = counts.get_mut(subnet) {
-            *here -= 1;
-            if *here == 0 {
-                counts.remove(subnet);
-            }
+        let mut queue = self.readers.queue();
+        let is_charged = queue.readers.keys().next() == Some(&self.number);
+        let Some(account) = queue.readers.remove(&self.number) else { return };
+        if !is_charged {
+            return;
+        }
+        account.release();
+        if let Some(next) = queue.readers.values().next() {
+            // It has the file already: there is nothing to refuse.
+            next.try_charge(u64::MAX);
         }
     }
 }
@@ -86,22 +134,78 @@ pub mod tests {
         FileLimiter::default().account("192.0.2.0/24".parse().unwrap())
     }
 
+    /// Has an account open a file that nobody else reads.
+    fn open_another(account: &FileAccount, files_max: u64) -> Option<FilePermit> {
+        account.try_read(&FileReaders::default(), files_max)
+    }
+
+    /// Has two subnets read the same ten files, of twenty, one after the other. Returns the accounts
+    /// and their permits.
+    fn readers_of_ten_files() -> (FileLimiter, [(FileAccount, Vec<FilePermit>); 2]) {
+        let limiter = FileLimiter::default();
+        let files: Vec<_> = (0..10).map(|_| FileReaders::default()).collect();
+        let readers = ["192.0.2.0/24", "198.51.100.0/24"].map(|subnet| {
+            let account = limiter.account(subnet.parse().unwrap());
+            let permits = files.iter().map(|file| account.try_read(file, 20).unwrap()).collect();
+            (account, permits)
+        });
+        (limiter, readers)
+    }
+
+    // Otherwise whoever asks for the files of another keeps that one's subnet at its limit.
+    #[test]
+    fn subnet_that_left_its_files_to_others_opens_as_many_again() {
+        let (limiter, [(left, permits), (stays, others)]) = readers_of_ten_files();
+        assert_eq!((left.open(), stays.open()), (10, 0));
+        assert!(open_another(&left, 20).is_none());
+        drop(permits);
+        assert_eq!((left.open(), stays.open()), (0, 10));
+        let again: Vec<_> = (0..10).map(|_| open_another(&left, 20).unwrap()).collect();
+        assert!(open_another(&left, 20).is_none());
+        drop((again, others));
+        assert!(limiter.counts().is_empty());
+    }
+
+    // Otherwise files that others had opened for it count for nobody that is there.
+    #[test]
+    fn files_that_others_left_count_for_their_reader() {
+        let (limiter, [(left, permits), (stays, mut others)]) = readers_of_ten_files();
+        others.extend(open_another(&stays, 20));
+        drop((left, permits));
+        assert_eq!(stays.open(), 11);
+        assert!(open_another(&stays, 20).is_none());
+        others.truncate(9);
+        assert_eq!(stays.open(), 9);
+        assert!(open_another(&stays, 20).is_some());
+        drop(others);
+        assert!(limiter.counts().is_empty());
+    }
+
+    #[test]
+    fn reader_that_is_not_charged_leaves_without_a_change() {
+        let (_, [(first, permits), (second, others)]) = readers_of_ten_files();
+        drop(others);
+        assert_eq!((first.open(), second.open()), (10, 0));
+        drop(permits);
+        assert_eq!((first.open(), second.open()), (0, 0));
+    }
+
     #[test]
     fn subnet_has_half_of_the_files_and_others_the_rest() {
         let limiter = FileLimiter::default();
         let account = |subnet: &str| limiter.account(subnet.parse().unwrap());
         let (one, neighbour) = (account("192.0.2.0/24"), account("192.0.2.0/24"));
         let other = account("198.51.100.0/24");
-        let mut permits: Vec<_> = (0..6).map(|_| one.try_open(20).unwrap()).collect();
-        permits.extend((0..4).map(|_| neighbour.try_open(20).unwrap()));
-        assert!(one.try_open(20).is_none() && neighbour.try_open(20).is_none());
+        let mut permits: Vec<_> = (0..6).map(|_| open_another(&one, 20).unwrap()).collect();
+        permits.extend((0..4).map(|_| open_another(&neighbour, 20).unwrap()));
+        assert!(open_another(&one, 20).is_none() && open_another(&neighbour, 20).is_none());
         assert_eq!((one.open(), neighbour.open()), (6, 4));
-        permits.extend((0..10).map(|_| other.try_open(20).unwrap()));
-        assert!(other.try_open(20).is_none());
+        permits.extend((0..10).map(|_| open_another(&other, 20).unwrap()));
+        assert!(open_another(&other, 20).is_none());
 
         permits.remove(0);
         assert_eq!(one.open(), 5);
-        assert!(neighbour.try_open(20).is_some());
+        assert!(open_another(&neighbour, 20).is_some());
         permits.clear();
         assert!(limiter.counts().is_empty());
     }

@@ -7,12 +7,14 @@ use std::fs::Metadata;
 use std::io;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use percent_encoding::percent_decode_str;
 use rustix::io::Errno;
 
 use crate::admission::file_limits::FilePermit;
+use crate::admission::file_limits::FileReaders;
 use crate::content::root::Root;
 use crate::content::rules::Rules;
 use crate::http::body::BodySource;
@@ -90,7 +92,7 @@ pub fn find(
     rules: &Rules,
     url_path: &UrlPath,
     accepted: &[Coding],
-    permit: impl FnOnce() -> Option<FilePermit>,
+    permit: impl FnOnce(&FileReaders) -> Option<FilePermit>,
 ) -> io::Result<Lookup> {
     if url_path.relative.iter().any(is_hidden) {
         return Err(Errno::NOENT.into());
@@ -131,13 +133,13 @@ fn represent(
     (file, metadata): (File, Metadata),
     relative: PathBuf,
     accepted: &[Coding],
-    permit: impl FnOnce() -> Option<FilePermit>,
+    permit: impl FnOnce(&FileReaders) -> Option<FilePermit>,
 ) -> io::Result<Lookup> {
     let content_type = rules.content_type(&relative);
     let sibling = accepted.iter().find_map(|coding| sibling(root, &relative, *coding));
     let (coding, metadata, file) = sibling.unwrap_or((None, metadata, file));
     let representation = Representation {
-        source: BodySource::File(root.open_files().share(file, &metadata, permit)?),
+        source: BodySource::File(Arc::new(root.open_files().share(file, &metadata, permit)?)),
         length: metadata.len(),
         content_type,
         coding,

@@ -23,6 +23,7 @@ use rustix::io::Errno;
 
 use crate::admission::file_limits::FileLimiter;
 use crate::admission::file_limits::FilePermit;
+use crate::admission::file_limits::FileReaders;
 use crate::config::file::Host;
 use crate::content::file_lookup::Lookup;
 use crate::content::file_lookup::Representation;
@@ -73,11 +74,11 @@ impl VirtualHost {
     }
 
     /// Returns the response to a request that came on the connection of `report`. `permit`
-    /// gives a permit to open a file.
+    /// gives a permit to read an open file.
     pub fn respond(
         &self,
         request: &Request<'_>,
-        permit: &dyn Fn() -> Option<FilePermit>,
+        permit: &dyn Fn(&FileReaders) -> Option<FilePermit>,
         wall_now: SystemTime,
         report: &dyn Fn() -> ConnectionReport,
     ) -> Response {
@@ -121,7 +122,7 @@ impl VirtualHost {
     fn find_response(
         &self,
         request: &Request<'_>,
-        permit: &dyn Fn() -> Option<FilePermit>,
+        permit: &dyn Fn(&FileReaders) -> Option<FilePermit>,
         wall_now: SystemTime,
         report: &dyn Fn() -> ConnectionReport,
     ) -> (Response, Option<PathBuf>) {
@@ -165,7 +166,11 @@ impl VirtualHost {
     }
 
     /// Returns an error response, with the host's error page if there is one.
-    fn error_response(&self, status: u16, permit: &dyn Fn() -> Option<FilePermit>) -> Response {
+    fn error_response(
+        &self,
+        status: u16,
+        permit: &dyn Fn(&FileReaders) -> Option<FilePermit>,
+    ) -> Response {
         let page = self.rules.error_page(status).and_then(|path| {
             let page = self.error_page(path, permit);
             page.inspect_err(|e| debug!("{path}: {e}")).ok()
@@ -181,7 +186,7 @@ impl VirtualHost {
     fn error_page(
         &self,
         path: &str,
-        permit: &dyn Fn() -> Option<FilePermit>,
+        permit: &dyn Fn(&FileReaders) -> Option<FilePermit>,
     ) -> io::Result<Representation> {
         let url_path = UrlPath::parse(path).ok_or(io::ErrorKind::InvalidInput)?;
         match file_lookup::find(&self.root, &self.rules, &url_path, &[], permit)? {
@@ -197,7 +202,7 @@ impl VirtualHost {
     /// One line that names the page.
     pub fn check_error_pages(&self) -> anyhow::Result<()> {
         let files = FileLimiter::default().account(IpNet::default());
-        let permit = || files.try_open(u64::MAX);
+        let permit = |readers: &FileReaders| files.try_read(readers, u64::MAX);
         self.rules.error_pages().try_for_each(|(status, path)| {
             let page = self.error_page(path, &permit).map(drop);
             page.map_err(|error| {

@@ -14,6 +14,7 @@ use std::sync::Weak;
 use rustix::io::Errno;
 
 use crate::admission::file_limits::FilePermit;
+use crate::admission::file_limits::FileReaders;
 use crate::http::open_file::OpenFile;
 
 /// Device and inode.
@@ -25,15 +26,15 @@ pub struct OpenFiles(Mutex<FileTable>);
 
 #[derive(Debug, Default)]
 struct FileTable {
-    open: HashMap<FileId, Weak<OpenFile>>,
+    open: HashMap<FileId, (Weak<File>, FileReaders)>,
 
     /// Size of the table at which closed files are removed.
     cleaning_at: usize,
 }
 
 impl OpenFiles {
-    /// Returns the open file that is the same as `file`, if there is one, and `file` otherwise,
-    /// for which it needs a permit.
+    /// Returns the open file that is the same as `file`, if there is one, and `file` otherwise.
+    /// `permit` gives a permit to be one of the file's readers.
     ///
     /// # Errors
     ///
@@ -42,18 +43,22 @@ impl OpenFiles {
         &self,
         file: File,
         metadata: &Metadata,
-        permit: impl FnOnce() -> Option<FilePermit>,
-    ) -> io::Result<Arc<OpenFile>> {
+        permit: impl FnOnce(&FileReaders) -> Option<FilePermit>,
+    ) -> io::Result<OpenFile> {
         let id = (metadata.dev(), metadata.ino());
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(same) = files.open.get(&id).and_then(Weak::upgrade) {
-            return Ok(same);
+        if let Some((same, readers)) = files.open.get(&id) {
+            if let Some(same) = same.upgrade() {
+                let permit = permit(readers).ok_or(Errno::MFILE)?;
+                return Ok(OpenFile::with_permit(same, permit));
+            }
         }
-        let permit = permit().ok_or(Errno::MFILE)?;
-        let file = Arc::new(OpenFile::with_permit(file, permit));
-        files.open.insert(id, Arc::downgrade(&file));
+        let readers = FileReaders::default();
+        let permit = permit(&readers).ok_or(Errno::MFILE)?;
+        let file = Arc::new(file);
+        files.open.insert(id, (Arc::downgrade(&file), readers));
         files.clean();
-        Ok(file)
+        Ok(OpenFile::with_permit(file, permit))
     }
 }
 
@@ -61,7 +66,7 @@ impl FileTable {
     /// Removes closed files, once the table has doubled since the last time.
     fn clean(&mut self) {
         if self.open.len() > self.cleaning_at {
-            self.open.retain(|_, file| file.strong_count() > 0);
+            self.open.retain(|_, (file, _)| file.strong_count() > 0);
             self.cleaning_at = 2 * self.open.len();
         }
     }
@@ -73,6 +78,10 @@ mod tests {
     use crate::admission::file_limits::tests::account;
     use std::fs;
 
+    fn is_same(one: &OpenFile, other: &OpenFile) -> bool {
+        std::ptr::eq::<File>(&**one, &**other)
+    }
+
     #[test]
     fn same_file_is_shared_while_it_is_open() {
         let dir = tempfile::tempdir().unwrap();
@@ -82,15 +91,15 @@ mod tests {
             fs::write(&path, name).unwrap();
             let file = File::open(path).unwrap();
             let metadata = file.metadata().unwrap();
-            files.share(file, &metadata, || account.try_open(1000)).unwrap()
+            files.share(file, &metadata, |readers| account.try_read(readers, 1000)).unwrap()
         };
         let files = OpenFiles::default();
         let (one, again, other) = (open(&files, "one"), open(&files, "one"), open(&files, "other"));
-        assert!(Arc::ptr_eq(&one, &again) && !Arc::ptr_eq(&one, &other));
+        assert!(is_same(&one, &again) && !is_same(&one, &other));
 
         // A new file of the same name is another one.
         fs::remove_file(dir.path().join("one")).unwrap();
-        assert!(!Arc::ptr_eq(&one, &open(&files, "one")));
+        assert!(!is_same(&one, &open(&files, "one")));
 
         for number in 0..100 {
             open(&files, &number.to_string());

@@ -69,7 +69,7 @@ impl TestHost {
             .collect();
         let wall_now = quiche::clock::wall_now() + Duration::from_secs(60);
         let account = account();
-        let permit = || account.try_open(1000);
+        let permit = |readers: &FileReaders| account.try_read(readers, 1000);
         let rtt = Some(Duration::from_millis(20));
         let report = || ConnectionReport::new("00ab".into(), None, rtt, None);
         self.virtual_host.respond(&Request::read(&headers).unwrap(), &permit, wall_now, &report)

@@ -28,6 +28,7 @@ use quiche::ActivePath;
 use quiche::Shutdown;
 
 use crate::admission::file_limits::FileAccount;
+use crate::admission::file_limits::FileReaders;
 use crate::config::limits::Limits;
 use crate::content::hosts::VirtualHosts;
 use crate::content::speedtest;
@@ -339,7 +340,8 @@ impl Session {
             Some(_) => virtual_host.refuse(413, &request),
             None if too_early => virtual_host.refuse(425, &request),
             None => {
-                let permit = || context.files.try_open(context.limits.open_files());
+                let files_max = context.limits.open_files();
+                let permit = |readers: &FileReaders| context.files.try_read(readers, files_max);
                 let report = || report(quic, context.resume);
                 virtual_host.respond(&request, &permit, context.wall_now, &report)
             }
