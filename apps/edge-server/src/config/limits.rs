@@ -171,6 +171,17 @@ impl Limits {
         }
     }
 
+    /// Warns if one connection may keep more responses than all together.
+    pub fn warn_of_responses_memory(&self) {
+        let (memory, buffer) = (self.responses_memory_max, self.send_buffer());
+        if memory < buffer {
+            warn!(
+                "--responses-memory-max {memory} is less than --send-buffer-max {buffer}: the server \
+                 closes a connection for what it alone may keep; raise the one, or lower the other"
+            );
+        }
+    }
+
     /// Returns the bytes in flight once the largest jump has been validated.
     fn jumped_flight(&self) -> u64 {
         2 * u64::from(self.max_jump)

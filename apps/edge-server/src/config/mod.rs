@@ -415,6 +415,7 @@ impl Cli {
         if self.resumes() {
             self.limits.warn_of_send_buffer();
         }
+        self.limits.warn_of_responses_memory();
     }
 }
 

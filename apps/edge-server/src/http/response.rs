@@ -131,6 +131,7 @@ fn reason(status: u16) -> &'static str {
         425 => "Too Early",
         431 => "Request Header Fields Too Large",
         501 => "Not Implemented",
+        503 => "Service Unavailable",
         _ => "Internal Server Error",
     }
 }

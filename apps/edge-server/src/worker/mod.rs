@@ -6,6 +6,7 @@ mod cid_table;
 pub mod command;
 pub mod drain;
 pub mod event_loop;
+mod eviction_log;
 pub mod forwarding;
 mod idle_connections;
 mod memory;
@@ -333,6 +334,7 @@ impl Worker {
             connection.close(CloseReason::OverBudget, &self.store, now);
             self.budgets.charge(slot, &mut connection.budget_account, Charge::default());
             self.budgets.count_eviction(resource);
+            eviction_log::on_eviction(resource, now);
             self.mark_ready(slot);
         }
     }

@@ -1,6 +1,7 @@
 //! Limits that memory and warnings show. The others are tested in memory:
 //! `worker/tests/limits.rs`.
 
+use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
@@ -84,6 +85,49 @@ fn send_buffer_that_limits_jumps_is_warned_of() {
         let warning = format!("--send-buffer-max {send_buffer} limits what --max-jump 40000000");
         assert_eq!(server.count(&warning), warnings);
     }
+}
+
+#[test]
+fn budget_below_what_a_connection_may_keep_is_warned_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("edge.toml");
+    let warning = "--responses-memory-max 33554431 is less than --send-buffer-max 33554432";
+    let (too_little, enough) = ("33554431", "33554432");
+    let set = |bytes| fs::write(&config, format!("[server]\nresponses-memory-max = {bytes}"));
+    let args = ["--config", config.to_str().unwrap(), "--resume", "off"];
+    let root = dir.path().to_str().unwrap();
+    let start = ["--listen", "127.0.0.1:0", "--check", "--root", root];
+    for (bytes, warnings) in [(enough, 0), (too_little, 1)] {
+        set(bytes).unwrap();
+        let mut check = Running::start(&mut server_command(&[&start[..], &args].concat()));
+        let (status, said) = check.end();
+        assert!(status.success());
+        assert_eq!(said.iter().filter(|line| line.contains(warning)).count(), warnings);
+    }
+    let (mut server, ..) = serve_measured(dir.path(), &args);
+    assert_eq!(server.count(warning), 1);
+    server.ask_to_reload();
+    server.wait_for_another(warning, 1);
+}
+
+#[test]
+fn evictions_leave_a_line_in_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--speedtest", "--workers", "1", "--responses-memory-max", "1048576"];
+    let (mut server, address, metrics_at) = serve_measured(dir.path(), &args);
+    let mut clients = Vec::new();
+    while metrics::read(metrics_at, "edge_server_evictions_total") == 0 {
+        let mut client = UdpClient::connect(address);
+        // Opens the congestion window.
+        client.get("/bytes/400000");
+        client.settle();
+        client.request("GET", "/bytes/20000000");
+        client.await_unanswered();
+        clients.push(client);
+        assert!(clients.len() < 60);
+    }
+    let line = server.wait_for("closed the connection that keeps most");
+    assert!(line.contains(" WARN ") && line.contains("--responses-memory-max"), "{line}");
 }
 
 const DESCRIPTORS: usize = 64;
@@ -178,7 +222,8 @@ fn requests_without_a_descriptor_get_503() {
     let dir = tempfile::tempdir().unwrap();
     let (mut server, address, mut holder) = serve_without_descriptors(dir.path());
     let mut client = UdpClient::connect(address);
-    assert_eq!(client.get("/").status(), "503");
+    let response = client.get("/");
+    assert_eq!((response.status(), &response.body[..]), ("503", &b"503 Service Unavailable\n"[..]));
     server.wait_for("raise the limit of open files");
     holder.close();
     while client.get("/").body != b"home" {}
