@@ -45,6 +45,7 @@ use crate::server::SharedServices;
 use crate::server::WorkerSockets;
 use crate::server::Workers;
 use crate::telemetry::access_log::AccessLog;
+use crate::telemetry::admin::socket;
 use crate::telemetry::admin::socket::AdminSocket;
 use crate::telemetry::admin::socket::AdminSocketListener;
 use crate::telemetry::admin::AdminListener;
@@ -135,7 +136,6 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let admin_server = AdminServer { metrics: metrics.clone(), health: health.clone() };
     let admin = cli.metrics.map(|at| admin_server.clone().bind(at, cli.takeover.is_some()));
     let admin = admin.transpose()?;
-    let admin_socket = cli.admin.as_deref().map(AdminSocketListener::build).transpose()?;
     // During a takeover, the old process answers until this one is ready.
     if cli.takeover.is_none() {
         serve_pages(admin.as_ref())?;
@@ -145,6 +145,11 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     });
     let access_log = access_log.transpose()?;
     let (sockets, old_process) = WorkerSockets::open(cli)?;
+    // The old process gives up its admin socket with the rest.
+    if let Some(path) = cli.admin.as_deref().filter(|_| old_process.is_none()) {
+        socket::check_unanswered(path)?;
+    }
+    let admin_socket = cli.admin.as_deref().map(AdminSocketListener::build).transpose()?;
     let takeover_listener = cli.takeover.as_deref().map(TakeoverListener::build).transpose()?;
     let services = SharedServices {
         store: store.as_ref(),

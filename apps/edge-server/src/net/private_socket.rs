@@ -10,7 +10,13 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+use rustix::net;
 use rustix::net::sockopt;
+use rustix::net::AddressFamily;
+use rustix::net::SocketAddrUnix;
+use rustix::net::SocketFlags;
+use rustix::net::SocketType;
 use rustix::process::Uid;
 
 use crate::config::preflight;
@@ -73,6 +79,23 @@ pub fn check(path: &Path) -> io::Result<()> {
     preflight::file(path)
 }
 
+/// Returns whether a process listens at the path. A socket that a process left behind does not count.
+///
+/// # Errors
+///
+/// No socket can be there, or the system does not tell.
+pub fn is_answered(path: &Path) -> io::Result<bool> {
+    check_path(path)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let client = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match net::connect(&client, &SocketAddrUnix::new(path)?) {
+        // A listener whose queue is full lets nobody in.
+        Ok(()) | Err(Errno::AGAIN) => Ok(true),
+        Err(Errno::NOENT | Errno::CONNREFUSED) => Ok(false),
+        Err(e) => Err(e.into()),
+    }
+}
+
 /// Checks that the process at the other end belongs to this process's user or to root.
 ///
 /// # Errors
@@ -133,6 +156,21 @@ mod tests {
             assert_eq!(mode & 0o777, 0o600);
             check_peer(&UnixStream::connect(listener.path()).unwrap()).unwrap();
         }
+    }
+
+    #[test]
+    fn only_socket_with_a_listener_is_answered() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        assert!(!is_answered(&path).unwrap());
+        let listener = PrivateListener::build(&path).unwrap();
+        listener.take_place().unwrap();
+        // Even one that accepts nobody, whose queue becomes full.
+        for _ in 0..5000 {
+            assert!(is_answered(&path).unwrap());
+        }
+        drop(listener);
+        assert!(path.exists() && !is_answered(&path).unwrap());
     }
 
     #[test]

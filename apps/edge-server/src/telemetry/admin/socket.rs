@@ -9,6 +9,7 @@ use std::time::Duration;
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
+use anyhow::ensure;
 use anyhow::Context;
 use serde::Serialize;
 use serde_json::json;
@@ -95,6 +96,21 @@ pub struct AdminSocketListener(PrivateListener);
 /// One line that names it.
 pub fn check(path: &Path) -> anyhow::Result<()> {
     private_socket::check(path).with_context(|| unusable(path))
+}
+
+/// Checks that no server listens at `path`, which would lose the socket for good.
+///
+/// # Errors
+///
+/// One line that names it.
+pub fn check_unanswered(path: &Path) -> anyhow::Result<()> {
+    let is_answered = private_socket::is_answered(path).with_context(|| unusable(path))?;
+    let shown = path.display();
+    ensure!(
+        !is_answered,
+        "cannot use --admin {shown}: another server listens there; name another path"
+    );
+    Ok(())
 }
 
 impl AdminSocketListener {
