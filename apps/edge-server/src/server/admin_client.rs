@@ -1,6 +1,7 @@
 //! Client of the admin socket (`edge-server admin`), whose exit code tells the outcome.
 
 use std::ffi::OsString;
+use std::io;
 use std::io::Read;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -13,6 +14,8 @@ use anyhow::bail;
 use anyhow::Context;
 use clap::Parser;
 use clap::Subcommand;
+use percent_encoding::utf8_percent_encode;
+use percent_encoding::NON_ALPHANUMERIC;
 
 use crate::config::PROGRAM;
 
@@ -75,7 +78,10 @@ impl AdminCommand {
         match self {
             Self::Reload => ("POST", "/reload".into()),
             Self::Drain => ("POST", "/drain".into()),
-            Self::Log { filter: Some(filter) } => ("POST", format!("/log?filter={filter}")),
+            Self::Log { filter: Some(filter) } => {
+                let filter = utf8_percent_encode(filter, NON_ALPHANUMERIC);
+                ("POST", format!("/log?filter={filter}"))
+            }
             Self::Log { filter: None } => ("GET", "/log".into()),
             Self::Connections { max } => ("GET", format!("/connections?max={max}")),
             Self::Stats => ("GET", "/stats".into()),
@@ -99,19 +105,25 @@ pub fn main(args: &[OsString]) -> ExitCode {
         format!("cannot command a server at {}; name its --admin socket", cli.socket.display())
     });
     match response {
-        Ok((true, body)) => {
-            PROGRAM.print(body);
-            ExitCode::SUCCESS
-        }
+        Ok((true, body)) => print(&body),
         Ok((false, body)) => PROGRAM.fail(body.trim_end()),
         Err(e) => PROGRAM.fail(format_args!("{e:#}")),
     }
 }
 
+/// Prints the response. A reader that has closed its end has read what it needs.
+fn print(body: &str) -> ExitCode {
+    let mut out = io::stdout().lock();
+    match out.write_all(body.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            PROGRAM.fail(format_args!("done, but cannot print the response: {e}"))
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
 /// Returns whether the request succeeded, and the body of the response.
 fn exchange(socket: &Path, method: &str, target: &str) -> anyhow::Result<(bool, String)> {
-    // A filter has no space, but one may be given.
-    let target = target.replace(|c: char| !c.is_ascii_graphic(), "%20");
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;

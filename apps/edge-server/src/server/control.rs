@@ -82,6 +82,7 @@ impl Control {
 
 impl Controls for Control {
     fn reload(&self) -> anyhow::Result<Vec<String>> {
+        self.reopen_log();
         let reloaded = self.try_reload();
         match &reloaded {
             Ok(kept) => {
@@ -96,7 +97,9 @@ impl Controls for Control {
     }
 
     fn drain(&self) {
-        self.health.drain();
+        if self.health.drain() {
+            notice!("draining: clients finish what they have requested");
+        }
         let drain = || Command::Drain(DrainReason::Ordered);
         self.commands.broadcast_and_wait(std::iter::repeat_with(drain));
     }

@@ -44,11 +44,8 @@ impl SignalHandler {
             for signal in self.0.forever() {
                 match signal {
                     SIGUSR1 => control.reopen_log(),
-                    SIGHUP => {
-                        control.reopen_log();
-                        // The log has the outcome.
-                        let _ = control.reload();
-                    }
+                    // The log has the outcome.
+                    SIGHUP => drop(control.reload()),
                     SIGTERM => control.drain(),
                     _ => control.stop(),
                 }

@@ -59,9 +59,9 @@ impl Health {
         workers.iter().map(|worker| Heartbeat(Arc::clone(&worker.iterations))).collect()
     }
 
-    /// Becomes unready: the server accepts no more clients.
-    pub fn drain(&self) {
-        self.0.draining.store(true, Ordering::Relaxed);
+    /// Becomes unready: the server accepts no more clients. Returns whether that is new.
+    pub fn drain(&self) -> bool {
+        !self.0.draining.swap(true, Ordering::Relaxed)
     }
 
     /// Returns whether the process is to end.
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(health.readiness(), HealthState::Draining);
         health.set_handed_over(false);
         assert_eq!(health.readiness(), HealthState::Ready);
-        health.drain();
+        assert!(health.drain() && !health.drain());
         health.set_handed_over(false);
         assert_eq!(health.readiness(), HealthState::Draining);
     }

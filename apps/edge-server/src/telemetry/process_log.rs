@@ -29,6 +29,9 @@ const VARIABLE: &str = "RUST_LOG";
 /// What the log shows by default: the warnings of this program and of the store.
 const FILTER_DEFAULT: &str = "edge_server=warn,path_store=warn";
 
+/// Crates of ours whose messages a filter may name.
+const CRATES: [&str; 3] = ["edge_server", "path_store", "quiche"];
+
 /// Longest line, in bytes: a pipe takes it as a whole or not at all.
 const LINE_BYTES_MAX: usize = 4096;
 
@@ -49,6 +52,15 @@ struct JsonRecord<'a> {
     message: &'a str,
 }
 
+/// Logs a notice of the server, which every filter shows.
+macro_rules! notice {
+    ($($message:tt)+) => {
+        log::info!(target: $crate::config::PROGRAM.0, $($message)+)
+    };
+}
+
+pub(crate) use notice;
+
 /// Starts the log. The environment may set what it shows.
 pub fn start(format: LogFormat) {
     let text = std::env::var(VARIABLE).unwrap_or_else(|_| FILTER_DEFAULT.to_owned());
@@ -57,6 +69,9 @@ pub fn start(format: LogFormat) {
     let process_log = LOG.get_or_init(|| ProcessLog { format, filter: RwLock::new(filter) });
     if log::set_logger(process_log).is_ok() {
         process_log.set_max_level();
+    }
+    if let Err(reason) = check_filter(&text) {
+        notice!("{VARIABLE}: {reason}");
     }
 }
 
@@ -69,9 +84,32 @@ pub fn filter() -> String {
 ///
 /// # Errors
 ///
-/// One line that says what to write.
+/// One line that names the invalid word and says what to write.
 pub fn set_filter(text: &str) -> Result<(), String> {
+    check_filter(text)?;
     LOG.get().map_or(Ok(()), |process_log| process_log.set_filter(text))
+}
+
+/// Checks that each word of a filter is a level, or sets the level of a target of ours: others would
+/// only silence the log.
+fn check_filter(text: &str) -> Result<(), String> {
+    let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
+    let is_valid = |word: &str| match word.split_once('=') {
+        Some((target, level)) => {
+            let crate_name = target.split_once("::").map_or(target, |(first, _)| first);
+            is_level(level) && CRATES.contains(&crate_name)
+        }
+        None => is_level(word),
+    };
+    match text.split(',').map(str::trim).find(|word| !is_valid(word)) {
+        None => Ok(()),
+        Some(word) => Err(format!(
+            "'{}' is no log filter; write off, error, warn, info, debug or trace, or TARGET=LEVEL, \
+             where TARGET begins with {}",
+            printable(word),
+            CRATES.join(", ")
+        )),
+    }
 }
 
 impl ProcessLog {
@@ -147,15 +185,6 @@ impl Log for ProcessLog {
     fn flush(&self) {}
 }
 
-/// Logs a notice of the server, which every filter shows.
-macro_rules! notice {
-    ($($message:tt)+) => {
-        log::info!(target: $crate::config::PROGRAM.0, $($message)+)
-    };
-}
-
-pub(crate) use notice;
-
 fn truncate(text: &mut String, bytes_max: usize) {
     if text.len() > bytes_max {
         let end = (0..=bytes_max).rev().find(|end| text.is_char_boundary(*end));
@@ -215,6 +244,28 @@ mod tests {
             let line = line(format, &"é\n".repeat(LINE_BYTES_MAX));
             assert!(line.len() < LINE_BYTES_MAX, "{}", line.len());
             assert!(format == LogFormat::Text || line.ends_with("\"}"), "{line}");
+        }
+    }
+
+    #[test]
+    fn filter_with_word_that_shows_nothing_is_refused() {
+        for good in ["off", "DEBUG", "edge_server=debug, path_store=warn", "warn,quiche::h3=trace"]
+        {
+            assert_eq!(check_filter(good), Ok(()), "{good}");
+        }
+        for (bad, word) in [
+            ("", "''"),
+            ("wran", "'wran'"),
+            ("edge_server", "'edge_server'"),
+            ("debug,edge-server=debug", "'edge-server=debug'"),
+            ("edge_server=loud", "'edge_server=loud'"),
+            ("edge_server=", "'edge_server='"),
+            ("edge_servers::h3=debug", "'edge_servers::h3=debug'"),
+            ("debug,,warn", "''"),
+            ("debug/x\u{1b}", r"'debug/x\u{1b}'"),
+        ] {
+            let reason = check_filter(bad).unwrap_err();
+            assert!(reason.starts_with(word), "{bad}: {reason}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! HTTP exchanges of the admin listeners. Each client has a thread and little time, so that no slow
 //! one keeps an orchestrator from the health page.
 
+use std::borrow::Cow;
 use std::io;
 use std::io::Read;
 use std::io::Write;
@@ -16,6 +17,7 @@ use std::time::Instant;
 
 use log::debug;
 use log::warn;
+use percent_encoding::percent_decode_str;
 use quiche::clock;
 
 /// Time for a request, and for its response.
@@ -90,6 +92,10 @@ impl Page {
         Self::text(UNAVAILABLE, line)
     }
 
+    pub fn bad_request(line: impl Into<String>) -> Self {
+        Self::text("400 Bad Request", line)
+    }
+
     pub fn not_found(line: impl Into<String>) -> Self {
         Self::text("404 Not Found", line)
     }
@@ -144,10 +150,11 @@ impl AdminRequest {
         ["GET", "HEAD"].contains(&self.method.as_str())
     }
 
-    /// Returns the value of a parameter of the query.
-    pub fn parameter(&self, name: &str) -> Option<&str> {
+    /// Returns the decoded value of a parameter of the query.
+    pub fn parameter(&self, name: &str) -> Option<Cow<'_, str>> {
         let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
-        pairs.find(|(own, _)| *own == name).map(|(_, value)| value)
+        let (_, value) = pairs.find(|(own, _)| *own == name)?;
+        Some(percent_decode_str(value).decode_utf8_lossy())
     }
 }
 
@@ -285,10 +292,11 @@ mod tests {
 
     #[test]
     fn request_has_method_path_parameters_and_accept() {
-        let head = b"POST /log?x=1&filter=a=b,c HTTP/1.1\r\nHost: x\r\nACCEPT: text/plain\r\n\r\n";
+        let head = b"POST /log?x=1&filter=a=b,c&own=a%3Db%2c%26%20%C3%A9 HTTP/1.1\r\nHost: x\r\nACCEPT: text/plain\r\n\r\n";
         let request = AdminRequest::parse(head);
         assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/log"));
-        assert_eq!(request.parameter("filter"), Some("a=b,c"));
+        assert_eq!(request.parameter("filter").as_deref(), Some("a=b,c"));
+        assert_eq!(request.parameter("own").as_deref(), Some("a=b,& é"));
         assert_eq!((request.parameter("y"), request.accept.as_str()), (None, "text/plain"));
         for junk in [&b"\r\n"[..], b"GET\r\n\r\n", b"\xff /\r\n\r\n", b""] {
             assert_eq!(AdminRequest::parse(junk), AdminRequest::default());

@@ -33,7 +33,8 @@ const SECONDS_PER_DAY: f64 = 86_400.0;
 
 /// The server, as far as the socket commands it.
 pub trait Controls: Send + Sync {
-    /// Reloads the configuration. Returns the options that need a restart.
+    /// Reopens the access log, and reloads the configuration. Returns the options that need a
+    /// restart.
     ///
     /// # Errors
     ///
@@ -152,10 +153,10 @@ impl Pages for AdminSocket {
             }
             ("POST", "/log") => set_log(request),
             (_, "/reload" | "/drain") => Page::method_not_allowed("use POST"),
-            ("GET", "/log") => Page::ok(process_log::filter()),
-            ("GET", "/stats") => Page::json(&self.stats()),
-            ("GET", "/connections") => Page::json(&self.connections(request)),
-            ("GET", "/certificates") => Page::json(&self.certificates()),
+            ("GET" | "HEAD", "/log") => Page::ok(process_log::filter()),
+            ("GET" | "HEAD", "/stats") => Page::json(&self.stats()),
+            ("GET" | "HEAD", "/connections") => Page::json(&self.connections(request)),
+            ("GET" | "HEAD", "/certificates") => Page::json(&self.certificates()),
             _ => match self.server.page(request) {
                 page if page.status.starts_with("404") => Page::not_found(
                     "not found; GET /metrics, /healthz, /readyz, /stats, /connections, \
@@ -227,11 +228,11 @@ impl AdminSocket {
 
 fn set_log(request: &AdminRequest) -> Page {
     let Some(filter) = request.parameter("filter") else {
-        return Page::text("400 Bad AdminRequest", "name what to show: /log?filter=debug");
+        return Page::bad_request("name what to show: /log?filter=debug");
     };
-    match process_log::set_filter(filter) {
+    match process_log::set_filter(&filter) {
         Ok(()) => Page::ok(filter),
-        Err(reason) => Page::text("400 Bad AdminRequest", reason),
+        Err(reason) => Page::bad_request(reason),
     }
 }
 
@@ -349,6 +350,14 @@ mod tests {
             ("GET", "/other", "404"),
             ("POST", "/log", "400"),
             ("POST", "/log?filter=debug", "200"),
+            ("POST", "/log?filter=edge_server%3Ddebug", "200 OK"),
+            ("POST", "/log?filter=wran", "400 Bad Request"),
+            ("POST", "/log?filter=", "400 Bad Request"),
+            ("HEAD", "/log", "200"),
+            ("HEAD", "/stats", "200"),
+            ("HEAD", "/connections", "200"),
+            ("HEAD", "/certificates", "200"),
+            ("DELETE", "/stats", "405"),
             ("GET", "/metrics", "200"),
             ("HEAD", "/healthz", "200"),
             ("GET", "/readyz", "503"),
