@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::support::client::UdpClient;
 use crate::support::process::serve;
 use crate::support::process::server_command;
+use crate::support::process::Running;
 
 /// Runs a command. Returns its exit code, what it prints and what it says.
 fn admin(socket: &Path, command: &[&str]) -> (i32, String, String) {
@@ -74,16 +75,76 @@ fn admin_commands_tell_their_outcome() {
     assert_eq!(admin(&socket, &["log"]).1, "edge_server=debug\n");
     UdpClient::connect(address);
     server.wait_for("DEBUG edge_server");
-    assert_eq!(admin(&socket, &["log", "edge_server=loud"]).0, 1);
+    for (filter, word) in [("edge_server=loud", "loud"), ("wran", "'wran'"), ("", "''")] {
+        let (code, _, said) = admin(&socket, &["log", filter]);
+        assert!(code == 1 && said.contains(word), "{said}");
+    }
+    assert_eq!(admin(&socket, &["log", "debug, quiche=off"]).0, 0);
+    assert_eq!(admin(&socket, &["log"]).1, "debug, quiche=off\n");
 
     assert_eq!(admin(&socket, &["health"]).0, 0);
     assert_eq!(admin(&socket, &["ready"]).0, 0);
     assert_eq!(admin(&socket, &["frobnicate"]).0, 2);
     assert_eq!(admin(&socket, &["drain"]).1, "draining\n");
     drop(client);
-    assert!(server.end().0.success());
+    let (status, said) = server.end();
+    assert!(status.success());
+    assert_eq!(said.iter().filter(|line| line.contains("INFO edge-server: draining")).count(), 1);
     let (code, _, said) = admin(&socket, &["ready"]);
     assert!(code == 1 && said.contains("admin.sock"), "{said}");
+}
+
+#[test]
+fn second_server_leaves_the_socket_of_a_live_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (socket, takeover) = (dir.path().join("admin.sock"), dir.path().join("takeover.sock"));
+    let args = ["--admin", socket.to_str().unwrap()];
+    let (mut server, _) = serve(dir.path(), &args);
+    let root = dir.path().to_str().unwrap();
+    let start = [&["--listen", "127.0.0.1:0", "--root", root], &args[..]].concat();
+    let takeover = ["--takeover", takeover.to_str().unwrap()];
+    for more in [&[][..], &takeover] {
+        let mut second = Running::start(&mut server_command(&[&start[..], more].concat()));
+        let (status, said) = second.end();
+        assert_eq!((status.code(), said.len()), (Some(1), 1), "{said:?}");
+        assert!(said[0].contains("admin.sock: another server listens there"), "{said:?}");
+        assert_eq!(document(&socket, &["stats"])["pid"], server.id());
+    }
+    let output = server_command(&[&start[..], &["--check"]].concat()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+
+    server.kill();
+    assert!(socket.exists());
+    let (second, _) = serve(dir.path(), &args);
+    assert_eq!(document(&socket, &["stats"])["pid"], second.id());
+}
+
+#[test]
+fn reload_command_reopens_the_access_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let (socket, log) = (dir.path().join("admin.sock"), dir.path().join("access.log"));
+    let args = ["--admin", socket.to_str().unwrap(), "--access-log", log.to_str().unwrap()];
+    let (mut server, address) = serve(dir.path(), &args);
+    fs::rename(&log, dir.path().join("access.log.1")).unwrap();
+    assert_eq!(admin(&socket, &["reload"]).0, 0);
+    let mut client = UdpClient::connect(address);
+    client.get("/after");
+    client.close();
+    assert!(server.stop().success());
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(text.contains(r#""path":"/after""#), "{text}");
+}
+
+#[test]
+fn response_that_cannot_be_printed_is_a_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("admin.sock");
+    let _server = serve(dir.path(), &["--admin", socket.to_str().unwrap()]);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let command = &mut server_command(&["admin", socket.to_str().unwrap(), "metrics"]);
+    let (status, said) = Running::start_to(command, full.into()).end();
+    assert_eq!((status.code(), said.len()), (Some(1), 1), "{said:?}");
+    assert!(said[0].contains("cannot print"), "{said:?}");
 }
 
 /// The next server has the socket, and an old one that serves again has it back.
@@ -102,7 +163,7 @@ fn admin_socket_follows_takeover() {
     let address = address.to_string();
     let next =
         [&["--listen", &address, "--root", dir.path().to_str().unwrap()], &args[..]].concat();
-    let mut new = crate::support::process::Running::start(&mut server_command(&next));
+    let mut new = Running::start(&mut server_command(&next));
     new.address();
     assert_eq!(pid(), new.id());
     new.kill();
@@ -126,7 +187,7 @@ fn log_lines_are_json_if_asked() {
 
     let root = dir.path().to_str().unwrap();
     let args = ["--listen", "127.0.0.1:0", "--root", root, "--log-format", "json"];
-    let mut server = crate::support::process::Running::start(&mut server_command(&args));
+    let mut server = Running::start(&mut server_command(&args));
     server.wait_for("listening on");
     server.ask_to_stop();
     let (status, said) = server.end();
