@@ -1,14 +1,23 @@
-# HTTP/3 clients of other projects: sourced by the scripts that run them, after
-# packages.sh. Clients are built in $work.
+# HTTP/3 clients of other projects: sourced by the scripts that run them, in the
+# repository's folder. Clients are built in $work.
+. scripts/packages.sh
+target=${CARGO_TARGET_DIR:-target}
+work=$target/interop
+mkdir -p "$work"
+export PYTHONDONTWRITEBYTECODE=1
 
 need() { # COMMAND PACKAGE
     command -v "$1" >/dev/null || install_packages "$2"
 }
 
-install_languages() {
+install_python() {
     need python3 python3
     need openssl openssl
     python3 -c 'import ensurepip, venv' 2>/dev/null || install_packages python3-venv
+}
+
+install_languages() {
+    install_python
     command -v go >/dev/null || install_go
 }
 

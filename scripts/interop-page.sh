@@ -4,9 +4,6 @@
 # packages: those that cannot be installed are skipped, unless REQUIRE_ALL=1.
 set -eu
 cd "$(dirname "$0")/.."
-. scripts/packages.sh
-target=${CARGO_TARGET_DIR:-target}
-work=$target/interop
 . scripts/interop-clients.sh
 
 install_browsers() {
@@ -14,11 +11,7 @@ install_browsers() {
         (install_packages chromium chromium-driver firefox-esr) || echo "some browsers will be missing" >&2
 }
 
-export PYTHONDONTWRITEBYTECODE=1
-mkdir -p "$work"
-need python3 python3
-need openssl openssl
-python3 -c 'import ensurepip, venv' 2>/dev/null || install_packages python3-venv
+install_python
 install_browsers
 install_python_client browser
 # The same targets as for the tests, which would otherwise build BoringSSL again.

@@ -5,13 +5,8 @@
 # tools/interop/paths.py. The table is in results/.
 set -eu
 cd "$(dirname "$0")/.."
-. scripts/packages.sh
-target=${CARGO_TARGET_DIR:-target}
-work=$target/interop
 . scripts/interop-clients.sh
 
-export PYTHONDONTWRITEBYTECODE=1
-mkdir -p "$work"
 install_languages
 build_quic_go
 install_python_client aioquic

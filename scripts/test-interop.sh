@@ -5,9 +5,6 @@
 # cannot be installed they are skipped, unless REQUIRE_ALL=1.
 set -eu
 cd "$(dirname "$0")/.."
-. scripts/packages.sh
-target=${CARGO_TARGET_DIR:-target}
-work=$target/interop
 . scripts/interop-clients.sh
 
 install_clients() {
@@ -25,8 +22,6 @@ build_clients() {
     install_python_client aioquic
 }
 
-export PYTHONDONTWRITEBYTECODE=1
-mkdir -p "$work"
 echo "test-interop: installing clients" >&2
 install_clients
 echo "test-interop: building" >&2
