@@ -183,7 +183,7 @@ async function download(total, slow) {
   showFacts(now, protocol(url));
   keep([`Download ${size(bytes)}`, megabits(bytes, last).toFixed(1), seconds(first), seconds(last), BRIEF[now.outcome]]);
   if (before.fresh && now.connection === before.connection) {
-    store(now.jump_cwnd === null ? "slow" : "jump", { curve, bytes, last, rtt: now.min_rtt_ms });
+    store(now.jump_cwnd === null ? "slow" : "jump", { curve, bytes, last });
     draw();
   }
 }
@@ -228,7 +228,7 @@ function stored() {
   }
 }
 
-let curves = stored();
+const curves = stored();
 
 function store(kind, curve) {
   curves[kind] = curve;
