@@ -159,6 +159,9 @@ def read_options():
     options.pmtud = options.pmtud.split()
     if not set(options.pmtud) <= {"on", "off"}:
         parser.error("argument --pmtud: on, off, or both")
+    for program in (options.programs / name for name in ("edge-server", "edge-client")):
+        if not program.is_file():
+            sys.exit(f"error: {program} is missing; `make test-path-mtu` builds it")
     return options
 
 

@@ -195,5 +195,5 @@ def main():
 
 try:
     main()
-except Failure as failure:
+except (Failure, OSError) as failure:
     sys.exit(f"error: {failure}")

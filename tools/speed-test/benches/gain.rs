@@ -242,7 +242,6 @@ fn median_gain(responses: &[Response]) -> anyhow::Result<(Interval, Interval)> {
     println!("{} clients may jump, {} are control, p = {:.3}", arms.resume, arms.control, arms.p);
     ensure!(arms.is_plausible(), "the arms do not fit the share");
     let [class] = &gain.classes[..] else { bail!("{} size classes", gain.classes.len()) };
-    let middle = class.quantiles.iter().find(|quantile| quantile.percent.percent() == 50);
-    let middle = middle.context("the sample is too small; raise --clients")?;
-    Ok((middle.ratio, middle.difference_ms))
+    let median = class.median().context("the sample is too small; raise --clients")?;
+    Ok((median.ratio, median.difference_ms))
 }
