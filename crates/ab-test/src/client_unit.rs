@@ -1,9 +1,10 @@
-//! Unit of randomization: what counts as one client.
+//! Client unit: what counts as one client.
 
 use std::net::IpAddr;
 use std::net::Ipv6Addr;
 
-/// Client that is given an arm: an IPv4 address, or an IPv6 /64.
+/// One client, for the draw of its arm and whatever else is kept of it: an IPv4 address, or an IPv6
+/// /64.
 ///
 /// A network gives a customer no less than these, and an IPv6 host changes its address within its
 /// /64 from day to day (RFC 8981).

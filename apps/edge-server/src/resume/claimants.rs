@@ -1,4 +1,4 @@
-//! Clients whose claims came to nothing, and until when they get no further one.
+//! Back-off of clients whose claims came to nothing: until when they get no further one.
 //!
 //! Saved path state belongs to a subnet, and a claim keeps all others of it from a jump. A client
 //! that claims and falls silent, or whose jumps fail one after the other, would keep its
@@ -14,7 +14,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 use std::time::Instant;
 
-use ipnet::IpNet;
+use ab_test::ClientUnit;
 use quiche::path_state::hold_off;
 
 /// Number of clients that are remembered.
@@ -22,9 +22,6 @@ const CLIENTS_MAX: usize = 65_536;
 
 /// How long a client waits after its second retreat, and is remembered after it has waited.
 const MEMORY: Duration = Duration::from_secs(3600);
-
-/// Length of the prefix that one client has in IPv6.
-const CLIENT_PREFIX_V6: u8 = 64;
 
 /// Why a claim came to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +35,7 @@ pub enum Failure {
 
 /// Clients of all workers.
 #[derive(Clone, Default)]
-pub struct Claimants(Arc<Mutex<HashMap<IpNet, Record>>>);
+pub struct Claimants(Arc<Mutex<HashMap<ClientUnit, Record>>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Record {
@@ -52,7 +49,7 @@ impl Claimants {
     /// Returns whether a client may claim.
     pub fn may_claim(&self, client: IpAddr, now: Instant) -> bool {
         let records = self.records();
-        records.get(&prefix(client)).is_none_or(|record| record.waits_until <= now)
+        records.get(&ClientUnit::of(client)).is_none_or(|record| record.waits_until <= now)
     }
 
     /// Notes a claim of a client that came to nothing.
@@ -61,7 +58,7 @@ impl Claimants {
         if records.len() >= CLIENTS_MAX {
             records.retain(|_, record| record.kept_until > now);
         }
-        let client = prefix(client);
+        let client = ClientUnit::of(client);
         let before = records.get(&client).filter(|record| record.kept_until > now);
         if before.is_none() && records.len() >= CLIENTS_MAX {
             return;
@@ -77,15 +74,9 @@ impl Claimants {
         records.insert(client, record);
     }
 
-    fn records(&self) -> MutexGuard<'_, HashMap<IpNet, Record>> {
+    fn records(&self) -> MutexGuard<'_, HashMap<ClientUnit, Record>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn prefix(client: IpAddr) -> IpNet {
-    let client = client.to_canonical();
-    let length = if client.is_ipv4() { 32 } else { CLIENT_PREFIX_V6 };
-    IpNet::new(client, length).unwrap_or_else(|_| client.into()).trunc()
 }
 
 #[cfg(test)]
@@ -118,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn client_is_an_address_or_a_prefix_of_64_bits() {
+    fn other_address_of_a_failed_client_waits_as_well() {
         let now = quiche::clock::now();
         let claimants = Claimants::default();
         for (failed, same, other) in [
