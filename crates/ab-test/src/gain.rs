@@ -33,10 +33,12 @@ pub struct Quantile {
 }
 
 impl Quantile {
+    const MEDIAN: Self = Self { percent: 50 };
+
     /// The quantiles that are compared, in ascending order.
     pub const ALL: [Self; 5] = [
         Self { percent: 25 },
-        Self { percent: 50 },
+        Self::MEDIAN,
         Self { percent: 75 },
         Self { percent: 90 },
         Self { percent: 99 },
@@ -161,6 +163,11 @@ impl ArmSize {
 }
 
 impl ClassGain {
+    /// Returns the comparison of the median, if both arms have enough clients for it.
+    pub fn median(&self) -> Option<&QuantileGain> {
+        self.quantiles.iter().find(|gain| gain.percent == Quantile::MEDIAN)
+    }
+
     /// Returns whether both arms have enough clients for a quantile.
     pub fn has_enough_for(&self, quantile: Quantile) -> bool {
         let least = self.resume.clients_effective.min(self.control.clients_effective);
@@ -304,9 +311,7 @@ mod tests {
     fn coverage(clients: u32, responses: u32, factor: f64) -> f64 {
         let holds = |seed| {
             let gain = Gain::new(&drawn(clients, responses, factor, seed), SETTINGS);
-            let class = &gain.classes[0];
-            let median = class.quantiles.iter().find(|gain| gain.percent.percent() == 50).unwrap();
-            median.ratio.contains(factor)
+            gain.classes[0].median().unwrap().ratio.contains(factor)
         };
         (0..100).filter(|seed| holds(*seed)).count() as f64 / 100.0
     }

@@ -87,7 +87,7 @@ fn gain(responses: &[Response]) -> Gain {
 /// Returns the intervals of ratio and difference of the median.
 fn median(gain: &Gain) -> (Interval, Interval) {
     let [class] = &gain.classes[..] else { panic!("one size: {gain:?}") };
-    let median = class.quantiles.iter().find(|gain| gain.percent.percent() == 50).unwrap();
+    let median = class.median().unwrap();
     (median.ratio, median.difference_ms)
 }
 
