@@ -41,6 +41,16 @@ pub fn parse<C: Parser>(
     C::try_parse_from(args).map_err(|e| Stop::new::<C>(&e))
 }
 
+/// Parses a share from 0 to 1, as clap's value parser.
+///
+/// # Errors
+///
+/// What a share is.
+pub fn parse_share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "a share is from 0 to 1, such as 0.9".to_owned())
+}
+
 /// Messages of the standard library's parsers, and what a value must be instead.
 const REASONS: [(&str, &str); 6] = [
     ("number would be zero for non-zero type", "must be at least 1"),
@@ -191,6 +201,17 @@ mod tests {
         ] {
             let stop = parse_words(&format!("example {line} run a b")).unwrap_err();
             assert!(stop.to_string().contains(must), "{stop}");
+        }
+    }
+
+    #[test]
+    fn share_is_from_0_to_1() {
+        for (text, share) in [("0", Some(0.0)), ("0.9", Some(0.9)), ("1", Some(1.0)), ("1.1", None)]
+        {
+            assert_eq!(parse_share(text).ok(), share, "{text}");
+        }
+        for text in ["-0.1", "nan", "x", ""] {
+            assert!(parse_share(text).is_err(), "{text}");
         }
     }
 

@@ -30,6 +30,7 @@ use clap::FromArgMatches;
 use clap::Parser;
 use clap::ValueEnum;
 use command_line::one_line;
+use command_line::parse_share;
 use command_line::Program;
 use command_line::Stop;
 use ipnet::IpNet;
@@ -184,7 +185,7 @@ pub struct Cli {
     /// The others are a control group. Their connections start slowly, save what they observe, and
     /// log whether they could have jumped: `path-store gain` compares both groups. A client keeps
     /// its group as long as --secrets stay the same.
-    #[arg(long, value_name = "SHARE", default_value = "1", value_parser = parse_rate,
+    #[arg(long, value_name = "SHARE", default_value = "1", value_parser = parse_share,
         help_heading = RESUME)]
     pub resume_share: f64,
 
@@ -325,7 +326,7 @@ pub struct Cli {
 
     /// Share of connections with a qlog file, from 0 to 1, chosen at random
     #[arg(long, value_name = "SHARE", requires = "qlog_dir", default_value = "1",
-        value_parser = parse_rate, help_heading = TELEMETRY)]
+        value_parser = parse_share, help_heading = TELEMETRY)]
     pub qlog_rate: f64,
 
     /// Client subnet with qlog files; may be repeated [default: all]
@@ -443,12 +444,6 @@ impl Config {
 fn parse_subnet(text: &str) -> Result<IpNet, String> {
     let example = "a subnet is an address and a length, such as 192.0.2.0/24";
     text.parse().map_err(|_| example.to_owned())
-}
-
-/// Parses a share from 0 to 1.
-fn parse_rate(text: &str) -> Result<f64, String> {
-    let rate = text.parse().ok().filter(|rate| (0.0..=1.0).contains(rate));
-    rate.ok_or_else(|| "a share is from 0 to 1, such as 0.9".to_owned())
 }
 
 /// Refuses the removed option `--resume-ceiling` and names its replacement.

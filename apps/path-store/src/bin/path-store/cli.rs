@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::Parser;
 use clap::Subcommand;
+use command_line::parse_share;
 use command_line::Stop;
 use path_store::RedisUrl;
 use path_store::CAPACITY_DEFAULT;
@@ -120,7 +121,7 @@ pub struct GainArgs {
     pub logs: Vec<PathBuf>,
 
     /// Share of clients that may jump, as in edge-server --resume-share, to check the arms by
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     pub share: Option<f64>,
 
     /// Seed of the confidence intervals: the same logs and seed give the same output
@@ -215,11 +216,6 @@ fn interval(text: &str) -> Result<Duration, String> {
     interval
         .filter(|interval| *interval >= INTERVAL_MIN)
         .ok_or_else(|| "expected a time, such as 1s; at least 10ms".to_string())
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| "a share is from 0 to 1, such as 0.9".to_string())
 }
 
 impl Cli {
