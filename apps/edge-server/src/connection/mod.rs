@@ -458,7 +458,7 @@ impl Connection {
     }
 
     fn has_jumped(&self) -> bool {
-        self.resume_summary.is_some_and(|summary| summary.jump_bytes.is_some())
+        self.resume_summary.is_some_and(|summary| summary.has_jumped())
     }
 
     /// Enters a state. Leaving the last one that is active records what was observed, and

@@ -83,12 +83,11 @@ impl JumpOutcome {
     }
 
     fn of(summary: &ResumeSummary) -> Self {
-        let has_jumped = summary.jump_bytes.is_some();
         match summary.phase {
             _ if summary.retreated => Self::Retreated,
             _ if summary.validated_bytes.is_some() => Self::Validated,
-            Phase::Normal if has_jumped => Self::Unconfirmed,
-            _ if has_jumped => Self::Jumping,
+            Phase::Normal if summary.has_jumped() => Self::Unconfirmed,
+            _ if summary.has_jumped() => Self::Jumping,
             _ if summary.declined => Self::Declined,
             Phase::Normal => Self::NoJump,
             _ => Self::Undecided,
@@ -133,16 +132,18 @@ impl ConnectionReport {
     /// a query, so that scripts take it apart with `URLSearchParams`.
     pub fn server_timing(&self) -> String {
         let mut text = format!("resume;desc=\"outcome={}", self.outcome.name());
-        let mut add = |name: &str, value: Option<&dyn std::fmt::Display>| {
+        let parameters = [
+            ("trigger", self.trigger.map(str::to_owned)),
+            ("saved_cwnd", self.saved_cwnd.map(|bytes| bytes.to_string())),
+            ("saved_rtt_ms", self.saved_rtt_ms.map(|ms| ms.to_string())),
+            ("jump_cwnd", self.jump_cwnd.map(|bytes| bytes.to_string())),
+            ("round_trips_saved", self.round_trips_saved.map(|trips| trips.to_string())),
+        ];
+        for (name, value) in parameters {
             if let Some(value) = value {
                 let _ = write!(text, "&{name}={value}");
             }
-        };
-        add("trigger", self.trigger.as_ref().map(|value| value as _));
-        add("saved_cwnd", self.saved_cwnd.as_ref().map(|value| value as _));
-        add("saved_rtt_ms", self.saved_rtt_ms.as_ref().map(|value| value as _));
-        add("jump_cwnd", self.jump_cwnd.as_ref().map(|value| value as _));
-        add("round_trips_saved", self.round_trips_saved.as_ref().map(|value| value as _));
+        }
         text.push('"');
         for (name, ms) in [("rtt", self.rtt_ms), ("min-rtt", self.min_rtt_ms)] {
             if let Some(ms) = ms {

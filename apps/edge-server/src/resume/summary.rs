@@ -65,6 +65,11 @@ impl ResumeSummary {
         self.saved.is_some() && self.phase == Phase::Reconnaissance
     }
 
+    /// Returns whether the connection has jumped.
+    pub fn has_jumped(&self) -> bool {
+        self.jump_bytes.is_some()
+    }
+
     /// Returns the arm, if the connection belongs to the comparison: it has jumped, or could have.
     pub fn compared_arm(&self) -> Option<Arm> {
         self.arm.filter(|_| self.could_jump_at.is_some())
