@@ -1,7 +1,6 @@
 //! Log on standard error: each line has time, level, origin and message, as text or as JSON. What it
 //! shows can be changed while the server runs.
 
-use std::fmt::Write as _;
 use std::io;
 use std::io::Write;
 use std::sync::OnceLock;
@@ -142,8 +141,7 @@ impl ProcessLog {
         let message = record.args().to_string();
         match self.format {
             LogFormat::Text => {
-                let mut line = format!("{time} {level} {target}: ");
-                let _ = write!(line, "{}", printable(&message));
+                let mut line = format!("{time} {level} {target}: {}", printable(&message));
                 truncate(&mut line, LINE_BYTES_MAX - 1);
                 line
             }
