@@ -590,7 +590,7 @@ fn silent_neighbour_keeps_its_subnet_from_few_jumps() {
     let lab = lab_with(SAVED);
     let server = lab.serve(&["--speedtest"]);
     let limits = ClientLimits { idle_timeout: Duration::from_secs(30), ..ClientLimits::default() };
-    let (mut silent, mut honest) = (Vec::new(), 0);
+    let mut silent = Vec::new();
     for n in 0..20 {
         let mut greedy = server.client().granting(limits).connect();
         let stream = greedy.request("GET", &format!("/bytes/{OBJECT_BYTES}"));
@@ -601,10 +601,10 @@ fn silent_neighbour_keeps_its_subnet_from_few_jumps() {
         if n % 4 == 3 {
             let mut client = server.client().from([198, 51, 100, 77]).over(&path()).connect();
             fetch(&mut client, OBJECT_BYTES);
-            honest += 1;
         }
     }
-    assert_eq!((server.metric(JUMPS), honest), (5, 5));
+    // All of the honest client's.
+    assert_eq!(server.metric(JUMPS), 5);
 }
 
 // Its flow control limits it, so that it does not jump; it is no silent client.

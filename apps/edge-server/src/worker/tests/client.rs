@@ -282,8 +282,7 @@ impl Client {
     #[track_caller]
     pub fn is_closed_by(&mut self, code: u64) -> bool {
         self.wake_up();
-        let is_reset = self.is_reset();
-        is_reset
+        self.is_reset()
             && self.with(|client| client.quic.peer_error().is_none_or(|e| e.error_code == code))
     }
 
