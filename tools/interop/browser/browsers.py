@@ -92,7 +92,7 @@ class Browser:
         raise SystemExit(f"error: {command[0]} does not start: {''.join(said[-5:]).strip()}")
 
     def resize(self, width, height):
-        """Gives the page this many pixels, and time to draw itself anew."""
+        """Gives the page this many pixels, and time to draw itself again."""
         viewport = {"width": width, "height": height}
         self.bidi.send("browsingContext.setViewport", context=self.tab, viewport=viewport)
         self.run(

@@ -230,7 +230,7 @@ impl CertifiedKey {
     fn info(&self, hosts: Vec<String>) -> CertificateInfo {
         let names = self.chain.first().map(|leaf| names(leaf)).unwrap_or_default();
         let expiry = self.chain.iter().filter_map(|cert| expiry(cert)).min();
-        // The default certificate is for whom it is for.
+        // The default certificate has no host to compare its names with.
         let named: Vec<_> = hosts.iter().filter(|host| *host != ANY_HOST).cloned().collect();
         let uncovered = self.uncovered(&named);
         CertificateInfo { hosts, names, uncovered, expiry: expiry.unwrap_or(UNIX_EPOCH) }

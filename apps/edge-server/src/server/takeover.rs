@@ -123,7 +123,7 @@ impl OldProcess {
     }
 
     fn receive(stream: UnixStream, path: &Path) -> anyhow::Result<Self> {
-        // Whoever listens there decides which sockets this server reads.
+        // The process that listens there decides which sockets this server reads.
         let trusted = private_socket::check_peer(&stream).map_err(anyhow::Error::from);
         let workers = trusted.and_then(|()| receive(&stream)).map_err(explained);
         let workers = workers

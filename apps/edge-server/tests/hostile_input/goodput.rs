@@ -1,8 +1,8 @@
 //! Attacks that make the server keep much, beside a well-behaved client: its goodput stays.
 //!
-//! Method: two servers with the same options, one of them under attack. The client downloads from
-//! one and the other in turn. The peers are clients of two workers, which share the budgets. Passes if the median goodput from the server under attack is at
-//! least 70 % of the other's.
+//! Method: two servers with the same options, one of them under attack. Each has two workers, which
+//! share the budgets. The client downloads from one and the other in turn. Passes if the median
+//! goodput from the server under attack is at least 70 % of the other's.
 
 use std::fs;
 use std::fs::File;
@@ -123,7 +123,7 @@ fn assert_goodput_stays(
 // Each lets the server keep most of a response, whose first packet it never acknowledges, and
 // reads a little of others. When its connection is closed, it begins again after a while.
 #[test]
-fn kept_responses_with_a_trickle() {
+fn goodput_stays_beside_kept_responses_with_a_trickle() {
     let arguments = ["--responses-memory-max", "4000000", "--send-buffer-max", "2000000"];
     let attack = |address, ends: &AtomicBool| {
         while !ends.load(Ordering::Relaxed) {
@@ -160,7 +160,7 @@ fn kept_responses_with_a_trickle() {
 // Each asks for as many files as it may, and takes hardly anything of them; and then again with
 // another connection. Their subnets are not the regular client's.
 #[test]
-fn open_files_of_several_subnets() {
+fn goodput_stays_beside_open_files_of_several_subnets() {
     let subnets = AtomicU8::new(1);
     let attack = |address, ends: &AtomicBool| {
         let from = Ipv4Addr::new(127, 0, subnets.fetch_add(1, Ordering::Relaxed), 1);
@@ -180,7 +180,7 @@ fn open_files_of_several_subnets() {
 }
 
 #[test]
-fn clients_that_never_acknowledge() {
+fn goodput_stays_beside_clients_that_never_acknowledge() {
     let attack = |address, ends: &AtomicBool| {
         let mut peer = HostilePeer::new(address);
         peer.complete();

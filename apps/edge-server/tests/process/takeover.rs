@@ -282,7 +282,7 @@ fn takeover_that_fails_leaves_the_other_alone() {
     assert!(first.stop().success());
 }
 
-/// Whoever listens at the socket decides what the new server reads. To run as somebody else takes
+/// The process that listens at the socket decides what the new server reads. To run as somebody else takes
 /// root; others skip this.
 #[test]
 fn takeover_from_another_user_is_refused() {
