@@ -3,7 +3,6 @@
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::EncodeMetric;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -12,6 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use crate::admission::budgets::Budgets;
 use crate::admission::budgets::Resource;
+use crate::telemetry::metrics::collected::encode;
 use crate::telemetry::qlog::budget::QlogBudget;
 
 /// Collector of what connections and qlogs keep.
@@ -54,8 +54,7 @@ impl Collector for BudgetCollector {
             ("edge_server_qlog_files_max", "Qlogs that the folder may have", qlogs.files_max()),
         ];
         for (name, help, count) in counts {
-            let gauge = ConstGauge::new(signed(count));
-            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+            encode(&mut encoder, name, help, &ConstGauge::new(signed(count)))?;
         }
         evictions.get_or_create(&BudgetLabels { what: "idle" }).inc_by(self.budgets.replacements());
         let gauges = [
@@ -63,15 +62,12 @@ impl Collector for BudgetCollector {
             ("edge_server_kept_bytes_max", "Bytes that may be kept for clients", limits),
         ];
         for (name, help, family) in gauges {
-            let metric = encoder.encode_descriptor(name, help, None, family.metric_type())?;
-            family.encode(metric)?;
+            encode(&mut encoder, name, help, &family)?;
         }
-        let dropped = ConstCounter::new(qlogs.dropped());
         let (name, help) = ("edge_server_qlog_dropped", "Qlogs not begun, or ended early");
-        dropped.encode(encoder.encode_descriptor(name, help, None, dropped.metric_type())?)?;
+        encode(&mut encoder, name, help, &ConstCounter::new(qlogs.dropped()))?;
         let help = "Connections closed to make room for others";
-        let (name, kind) = ("edge_server_evictions", evictions.metric_type());
-        evictions.encode(encoder.encode_descriptor(name, help, None, kind)?)
+        encode(&mut encoder, "edge_server_evictions", help, &evictions)
     }
 }
 

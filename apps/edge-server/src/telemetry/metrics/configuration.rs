@@ -6,18 +6,19 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
 
 use path_store::key_file::LastRead;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::EncodeMetric;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use quiche::clock;
+
+use crate::telemetry::metrics::collected::encode;
+use crate::telemetry::metrics::collected::unix_seconds;
 
 type TimeGauge = Gauge<f64, AtomicU64>;
 
@@ -95,7 +96,7 @@ impl ConfigurationMetrics {
             drop(metrics.reloads_with(succeeded));
         }
         metrics.last_reload_successful.set(1);
-        metrics.last_success_s.set(seconds(clock::wall_now()));
+        metrics.last_success_s.set(unix_seconds(clock::wall_now()));
         metrics
     }
 
@@ -104,7 +105,7 @@ impl ConfigurationMetrics {
         self.reloads_with(succeeded).inc();
         self.last_reload_successful.set(succeeded.into());
         if succeeded {
-            self.last_success_s.set(seconds(clock::wall_now()));
+            self.last_success_s.set(unix_seconds(clock::wall_now()));
         }
     }
 
@@ -150,34 +151,25 @@ impl Collector for WatchedFiles {
                 let LastRead { is_successful, last_success } = last_read();
                 let labels = FileLabels { file };
                 successful.get_or_create(&labels).set(is_successful.into());
-                success_s.get_or_create(&labels).set(seconds(last_success));
+                success_s.get_or_create(&labels).set(unix_seconds(last_success));
             }
             for (host, expiry) in &watched.certificates {
                 let labels = HostLabels { host: host.clone() };
-                expiry_s.get_or_create(&labels).set(seconds(*expiry));
+                expiry_s.get_or_create(&labels).set(unix_seconds(*expiry));
             }
         });
         let help = "1 if the last reading of a file of secrets or keys succeeded";
-        encode(&mut encoder, "key_file_last_read_successful", help, &successful)?;
+        encode(&mut encoder, "edge_server_key_file_last_read_successful", help, &successful)?;
         let help = "Time of the last successful reading of a file, in seconds since 1970";
-        encode(&mut encoder, "key_file_last_success_timestamp_seconds", help, &success_s)?;
+        encode(
+            &mut encoder,
+            "edge_server_key_file_last_success_timestamp_seconds",
+            help,
+            &success_s,
+        )?;
         let help = "End of the validity of a host's certificate chain, in seconds since 1970";
-        encode(&mut encoder, "certificate_expiry_timestamp_seconds", help, &expiry_s)
+        encode(&mut encoder, "edge_server_certificate_expiry_timestamp_seconds", help, &expiry_s)
     }
-}
-
-fn encode(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    metric: &impl EncodeMetric,
-) -> Result<(), fmt::Error> {
-    let name = format!("edge_server_{name}");
-    metric.encode(encoder.encode_descriptor(&name, help, None, metric.metric_type())?)
-}
-
-fn seconds(time: SystemTime) -> f64 {
-    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 #[cfg(test)]
@@ -185,6 +177,7 @@ mod tests {
     use super::*;
     use prometheus_client::encoding::text;
     use std::time::Duration;
+    use std::time::UNIX_EPOCH;
 
     #[test]
     fn reloads_key_files_and_certificates_are_exported() {

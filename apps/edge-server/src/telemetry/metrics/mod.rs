@@ -2,6 +2,7 @@
 
 mod arms;
 mod budgets;
+mod collected;
 mod configuration;
 mod drops;
 pub mod exposition;

@@ -1,17 +1,17 @@
 //! Process metrics under the names that Prometheus' client libraries share, read from procfs at
 //! each scrape.
 
-use std::time::UNIX_EPOCH;
-
 use procfs::process::LimitValue;
 use procfs::process::Process;
 use procfs::ProcResult;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::encoding::EncodeMetric;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use quiche::clock;
+
+use crate::telemetry::metrics::collected::encode;
+use crate::telemetry::metrics::collected::unix_seconds;
 
 /// Collector of this process.
 #[derive(Debug)]
@@ -33,8 +33,7 @@ struct ProcessStatus {
 impl ProcessCollector {
     /// Returns the collector of a process that starts now.
     pub fn new() -> Self {
-        let start = clock::wall_now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { start_s: start.as_secs_f64() }
+        Self { start_s: unix_seconds(clock::wall_now()) }
     }
 }
 
@@ -58,20 +57,12 @@ impl ProcessStatus {
 
 impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
-        let start_s = ConstGauge::new(self.start_s);
         let help = "Start of the process, in seconds since 1970";
-        let kind = start_s.metric_type();
-        start_s.encode(encoder.encode_descriptor(
-            "process_start_time_seconds",
-            help,
-            None,
-            kind,
-        )?)?;
+        let start_s = ConstGauge::new(self.start_s);
+        encode(&mut encoder, "process_start_time_seconds", help, &start_s)?;
         let Ok(status) = ProcessStatus::read() else { return Ok(()) };
-        let cpu_s = ConstCounter::new(status.cpu_s);
-        let (name, help) = ("process_cpu_seconds", "CPU time of the process, in seconds");
-        let kind = cpu_s.metric_type();
-        cpu_s.encode(encoder.encode_descriptor(name, help, None, kind)?)?;
+        let help = "CPU time of the process, in seconds";
+        encode(&mut encoder, "process_cpu_seconds", help, &ConstCounter::new(status.cpu_s))?;
         for (name, help, value) in [
             ("resident_memory_bytes", "Resident memory, in bytes", Some(status.resident_bytes)),
             ("virtual_memory_bytes", "Virtual memory, in bytes", Some(status.virtual_bytes)),
@@ -79,10 +70,7 @@ impl Collector for ProcessCollector {
             ("max_fds", "Limit of open file descriptors", status.open_files_max),
         ] {
             let Some(value) = value else { continue };
-            let gauge = ConstGauge::new(value);
-            let name = format!("process_{name}");
-            let kind = gauge.metric_type();
-            gauge.encode(encoder.encode_descriptor(&name, help, None, kind)?)?;
+            encode(&mut encoder, &format!("process_{name}"), help, &ConstGauge::new(value))?;
         }
         Ok(())
     }

@@ -7,11 +7,11 @@ use std::sync::OnceLock;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::encoding::EncodeMetric;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use udp_batch::drops;
 
+use crate::telemetry::metrics::collected::encode;
 use crate::telemetry::metrics::labels::WorkerLabels;
 
 /// Inodes of the workers' sockets, once the sockets are bound.
@@ -43,9 +43,7 @@ impl Collector for SocketDrops {
             family.get_or_create(&WorkerLabels { worker }).inc_by(drops);
         }
         let help = "Datagrams that the kernel dropped because the worker's socket was full";
-        let name = "edge_server_socket_drops";
-        let metric = encoder.encode_descriptor(name, help, None, family.metric_type())?;
-        family.encode(metric)
+        encode(&mut encoder, "edge_server_socket_drops", help, &family)
     }
 }
 

@@ -3,9 +3,10 @@
 use path_store::StoreMonitor;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::encoding::EncodeMetric;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+
+use crate::telemetry::metrics::collected::encode;
 
 /// Collector of the store's own counters, read at each scrape.
 pub struct StoreCollector(pub StoreMonitor);
@@ -43,10 +44,8 @@ impl Collector for StoreCollector {
             ("reconnects", "Connections made to a store's server", backend.reconnects),
         ];
         for (name, help, value) in counters {
-            let counter = ConstCounter::new(value);
             let name = format!("path_store_{name}");
-            let metric = encoder.encode_descriptor(&name, help, None, counter.metric_type())?;
-            counter.encode(metric)?;
+            encode(&mut encoder, &name, help, &ConstCounter::new(value))?;
         }
 
         let gauges = [
@@ -54,9 +53,7 @@ impl Collector for StoreCollector {
             ("path_store_queued", "Requests in the store's queue", self.0.queued() as i64),
         ];
         for (name, help, value) in gauges {
-            let gauge = ConstGauge::new(value);
-            let metric = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
-            gauge.encode(metric)?;
+            encode(&mut encoder, name, help, &ConstGauge::new(value))?;
         }
 
         Ok(())
