@@ -104,17 +104,14 @@ impl StatsDelta {
 
     /// Adds what has changed since the last call to the counters, and returns it.
     pub fn report(&mut self, stats: &Stats, metrics: &TrafficMetrics, now: Instant) -> SentBytes {
-        let (sent, lost) = (self.counted[SENT_BYTES], self.counted[LOST_BYTES]);
         self.next = now + INTERVAL;
-        let counts = counts(stats);
-        let counted = std::mem::replace(&mut self.counted, counts);
-        for ((counter, count), counted) in metrics.counters.iter().zip(counts).zip(counted) {
-            counter.inc_by(count.saturating_sub(counted));
+        let counted = std::mem::replace(&mut self.counted, counts(stats));
+        let changes: [u64; COUNTS] =
+            std::array::from_fn(|i| self.counted[i].saturating_sub(counted[i]));
+        for (counter, change) in metrics.counters.iter().zip(changes) {
+            counter.inc_by(change);
         }
-        SentBytes {
-            sent: counts[SENT_BYTES].saturating_sub(sent),
-            lost: counts[LOST_BYTES].saturating_sub(lost),
-        }
+        SentBytes { sent: changes[SENT_BYTES], lost: changes[LOST_BYTES] }
     }
 }
 
