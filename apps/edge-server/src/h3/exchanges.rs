@@ -243,11 +243,24 @@ impl RequestSummary {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use std::time::UNIX_EPOCH;
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    /// Returns a request whose response, of one byte, is complete.
+    pub fn finished() -> FinishedRequest {
+        FinishedRequest {
+            summary: RequestSummary::default(),
+            started: UNIX_EPOCH,
+            duration: Duration::ZERO,
+            first_byte: None,
+            status: 200,
+            bytes: 1,
+            complete: true,
+        }
+    }
 
     fn fields(path: &str) -> Vec<h3::Header> {
         let all = [

@@ -1,25 +1,16 @@
 //! Tests of the access log: reopening, lost lines.
 
 use super::*;
+use crate::h3::exchanges::tests::finished;
 use crate::h3::exchanges::FinishedRequest;
 use crate::h3::exchanges::RequestSummary;
-use std::time::UNIX_EPOCH;
 
 use rustix::fs::FileType;
 use rustix::fs::Mode;
 
 fn line(path: &str) -> LogLine {
     let summary = RequestSummary { path: path.into(), ..Default::default() };
-    let (started, duration) = (UNIX_EPOCH, Duration::ZERO);
-    let request = FinishedRequest {
-        summary,
-        started,
-        duration,
-        first_byte: None,
-        status: 200,
-        bytes: 1,
-        complete: true,
-    };
+    let request = FinishedRequest { summary, ..finished() };
     let client = "192.0.2.7:4433".parse().unwrap();
     LogLine { client, connection: String::new(), request, resume: None }
 }

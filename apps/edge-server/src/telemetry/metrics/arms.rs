@@ -126,17 +126,12 @@ impl ArmMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::h3::exchanges::RequestSummary;
-    use prometheus_client::encoding::text;
+    use crate::h3::exchanges::tests::finished;
+    use crate::telemetry::metrics::tests::assert_exported;
+    use crate::telemetry::metrics::tests::page_of;
     use std::time::Duration;
     use std::time::SystemTime;
     use std::time::UNIX_EPOCH;
-
-    fn page(registry: &Registry) -> String {
-        let mut page = String::new();
-        text::encode(&mut page, registry).unwrap();
-        page
-    }
 
     /// Summary of a connection that could jump at that time.
     fn summary(arm: Arm, could_jump_at: Option<SystemTime>) -> ResumeSummary {
@@ -161,8 +156,7 @@ mod tests {
         metrics.on_change(&jumped, &retreated);
         metrics.on_change(&retreated, &retreated);
 
-        let page = page(&registry);
-        for line in [
+        let lines = [
             "connections_total{arm=\"control\"} 1",
             "could_jump_total{arm=\"control\"} 1",
             "could_jump_total{arm=\"resume\"} 1",
@@ -170,10 +164,8 @@ mod tests {
             "retreats_total{arm=\"control\"} 0",
             "bytes_total{arm=\"control\"} 100",
             "bytes_lost_total{arm=\"resume\"} 3",
-        ] {
-            let line = format!("edge_server_arm_{line}");
-            assert!(page.lines().any(|exported| exported == line), "{line}: {page}");
-        }
+        ];
+        assert_exported(&registry, "edge_server_arm_", &lines);
     }
 
     #[test]
@@ -182,13 +174,11 @@ mod tests {
         let metrics = ArmMetrics::register(&mut registry);
         let at = UNIX_EPOCH + Duration::from_secs(9);
         let request = |started_s, bytes, complete| FinishedRequest {
-            summary: RequestSummary::default(),
             started: UNIX_EPOCH + Duration::from_secs(started_s),
             duration: Duration::from_millis(400),
-            first_byte: None,
-            status: 200,
             bytes,
             complete,
+            ..finished()
         };
         let compared = summary(Arm::Control, Some(at));
         metrics.on_response(&request(9, 2_000_000, true), &compared);
@@ -197,12 +187,11 @@ mod tests {
         metrics.on_response(&request(9, 2_000_000, true), &summary(Arm::Control, None));
         metrics.on_response(&request(9, 200, true), &ResumeSummary { arm: None, ..compared });
 
-        let page = page(&registry);
-        for (bucket, count) in [("0.3", 0), ("0.5", 1), ("+Inf", 1)] {
-            let labels = format!("le=\"{bucket}\",arm=\"control\",size=\"1-3MB\"");
-            let line = format!("edge_server_arm_response_seconds_bucket{{{labels}}} {count}");
-            assert!(page.lines().any(|exported| exported == line), "{line}: {page}");
-        }
+        let lines = [("0.3", 0), ("0.5", 1), ("+Inf", 1)].map(|(bucket, count)| {
+            format!("{{le=\"{bucket}\",arm=\"control\",size=\"1-3MB\"}} {count}")
+        });
+        assert_exported(&registry, "edge_server_arm_response_seconds_bucket", &lines);
+        let page = page_of(&registry);
         let counts = page.lines().filter(|line| line.contains("_count{"));
         assert_eq!(counts.filter(|line| !line.ends_with(" 0")).count(), 1);
     }
@@ -212,6 +201,6 @@ mod tests {
     fn number_of_series_is_bounded() {
         let mut registry = Registry::default();
         ArmMetrics::register(&mut registry);
-        assert_eq!(page(&registry).lines().filter(|line| !line.starts_with('#')).count(), 282);
+        assert_eq!(page_of(&registry).lines().filter(|line| !line.starts_with('#')).count(), 282);
     }
 }

@@ -175,7 +175,7 @@ impl Collector for WatchedFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prometheus_client::encoding::text;
+    use crate::telemetry::metrics::tests::page_of;
     use std::time::Duration;
     use std::time::UNIX_EPOCH;
 
@@ -183,13 +183,8 @@ mod tests {
     fn reloads_key_files_and_certificates_are_exported() {
         let mut registry = Registry::default();
         let metrics = ConfigurationMetrics::register(&mut registry);
-        let page = || {
-            let mut page = String::new();
-            text::encode(&mut page, &registry).unwrap();
-            page
-        };
         let expect = |lines: &[&str]| {
-            let page = page();
+            let page = page_of(&registry);
             for line in lines {
                 let line = format!("edge_server_{line}");
                 assert!(page.lines().any(|exported| exported.starts_with(&line)), "{line}: {page}");
@@ -219,6 +214,6 @@ mod tests {
             "certificate_expiry_timestamp_seconds{host=\"*\"} 2000.0",
             "certificate_expiry_timestamp_seconds{host=\"a.example\"} 5.0",
         ]);
-        assert!(!page().contains("gone.example"));
+        assert!(!page_of(&registry).contains("gone.example"));
     }
 }

@@ -54,7 +54,7 @@ impl DropMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prometheus_client::encoding::text;
+    use crate::telemetry::metrics::tests::assert_exported;
 
     #[test]
     fn drop_counters_are_exported() {
@@ -65,12 +65,8 @@ mod tests {
         metrics.count_stalled(StalledCounts { requests: 2, responses: 0 });
         metrics.count_stalled(StalledCounts { requests: 0, responses: 3 });
 
-        let mut page = String::new();
-        text::encode(&mut page, &registry).unwrap();
-        for (what, count) in [("handshake", 1), ("connection", 1), ("request", 2), ("response", 3)]
-        {
-            let line = format!("edge_server_drops_total{{what=\"{what}\"}} {count}");
-            assert!(page.lines().any(|exported| exported == line), "{line}: {page}");
-        }
+        let counts = [("handshake", 1), ("connection", 1), ("request", 2), ("response", 3)];
+        let lines = counts.map(|(what, count)| format!("{{what=\"{what}\"}} {count}"));
+        assert_exported(&registry, "edge_server_drops_total", &lines);
     }
 }

@@ -117,7 +117,7 @@ fn reason(error: &ConnectionError) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prometheus_client::encoding::text;
+    use crate::telemetry::metrics::tests::assert_exported;
 
     #[test]
     fn handshake_failure_is_counted_by_alert() {
@@ -138,9 +138,7 @@ mod tests {
         ] {
             failures.count(client.as_ref(), server.as_ref());
         }
-        let mut page = String::new();
-        text::encode(&mut page, &registry).unwrap();
-        for (by, reason, count) in [
+        let counts = [
             ("client", "unknown_ca", 2),
             ("server", "no_application_protocol", 1),
             ("client", "other_alert", 1),
@@ -149,11 +147,9 @@ mod tests {
             ("server", "timeout", 2),
             ("server", "handshake_failure", 0),
             ("server", "shutdown", 0),
-        ] {
-            let line = format!(
-                "edge_server_handshake_failures_total{{by=\"{by}\",reason=\"{reason}\"}} {count}"
-            );
-            assert!(page.lines().any(|exported| exported == line), "{line}: {page}");
-        }
+        ];
+        let line = |(by, reason, count)| format!("{{by=\"{by}\",reason=\"{reason}\"}} {count}");
+        let lines = counts.map(line);
+        assert_exported(&registry, "edge_server_handshake_failures_total", &lines);
     }
 }

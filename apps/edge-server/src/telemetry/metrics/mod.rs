@@ -251,4 +251,4 @@ impl WorkerMetrics {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

@@ -113,32 +113,26 @@ impl PathMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::h3::exchanges::RequestSummary;
-    use prometheus_client::encoding::text;
-    use std::time::UNIX_EPOCH;
+    use crate::h3::exchanges::tests::finished;
+    use crate::telemetry::metrics::tests::assert_exported;
 
     #[test]
     fn paths_and_goodput_are_observed_apart_for_jumps() {
         let mut registry = Registry::default();
         let paths = PathMetrics::register(&mut registry);
-        let finished = |bytes, complete| FinishedRequest {
-            summary: RequestSummary::default(),
-            started: UNIX_EPOCH,
+        let request = |bytes, complete| FinishedRequest {
             duration: Duration::from_secs(2),
-            first_byte: None,
-            status: 200,
             bytes,
             complete,
+            ..finished()
         };
         paths.observe_path(true, Some(Duration::from_millis(550)), 3_000_000);
         paths.observe_path(false, None, 20_000);
-        paths.observe_response(true, &finished(1_000_000, true));
-        paths.observe_response(false, &finished(1_000_000, false));
-        paths.observe_response(false, &finished(99_999, true));
+        paths.observe_response(true, &request(1_000_000, true));
+        paths.observe_response(false, &request(1_000_000, false));
+        paths.observe_response(false, &request(99_999, true));
 
-        let mut page = String::new();
-        text::encode(&mut page, &registry).unwrap();
-        for line in [
+        let lines = [
             "connection_rtt_seconds_bucket{le=\"0.4\",jumped=\"true\"} 0",
             "connection_rtt_seconds_bucket{le=\"0.6\",jumped=\"true\"} 1",
             "connection_rtt_seconds_count{jumped=\"false\"} 0",
@@ -147,9 +141,7 @@ mod tests {
             "connection_window_bytes_count{jumped=\"false\"} 1",
             "response_goodput_bytes_per_second_sum{jumped=\"true\"} 500000.0",
             "response_goodput_bytes_per_second_count{jumped=\"false\"} 0",
-        ] {
-            let line = format!("edge_server_{line}");
-            assert!(page.lines().any(|exported| exported == line), "{line}: {page}");
-        }
+        ];
+        assert_exported(&registry, "edge_server_", &lines);
     }
 }

@@ -122,28 +122,26 @@ impl ResponseCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::h3::exchanges::RequestSummary;
-    use prometheus_client::encoding::text;
+    use crate::h3::exchanges::tests::finished;
+    use crate::telemetry::metrics::tests::assert_exported;
     use std::time::Duration;
-    use std::time::UNIX_EPOCH;
 
     #[test]
     fn responses_are_counted_by_status() {
         let mut registry = Registry::default();
         let shared = ResponseMetrics::register(&mut registry);
         let workers = [shared.of_worker(), shared.of_worker()];
-        let finished = |(status, complete)| FinishedRequest {
-            summary: RequestSummary::default(),
-            started: UNIX_EPOCH,
+        let request = |(status, complete)| FinishedRequest {
             duration: Duration::from_millis(300),
             first_byte: Some(Duration::from_millis(2)),
             status,
             bytes: 10,
             complete,
+            ..finished()
         };
         for worker in &workers {
             for outcome in [(200, true), (200, false), (404, true), (200, true)] {
-                worker.count(&finished(outcome));
+                worker.count(&request(outcome));
             }
         }
         let count = |status, complete| {
@@ -152,17 +150,13 @@ mod tests {
         let counts = [count(200, "true"), count(200, "false"), count(404, "true")];
         assert_eq!((counts, shared.bytes.get()), ([4, 2, 2], 80));
 
-        let mut page = String::new();
-        text::encode(&mut page, &registry).unwrap();
-        for line in [
+        let lines = [
             "responses_total{status=\"503\",complete=\"true\"} 0",
             "response_first_byte_seconds_bucket{le=\"0.001\"} 0",
             "response_first_byte_seconds_bucket{le=\"0.005\"} 8",
             "response_duration_seconds_bucket{le=\"0.25\"} 0",
             "response_duration_seconds_bucket{le=\"0.5\"} 6",
-        ] {
-            let line = format!("edge_server_{line}");
-            assert!(page.lines().any(|exported| exported == line), "{line}: {page}");
-        }
+        ];
+        assert_exported(&registry, "edge_server_", &lines);
     }
 }

@@ -220,7 +220,7 @@ fn window_label(snapshot: &ConnectionSnapshot) -> &'static str {
 mod tests {
     use super::*;
     use crate::quic::INITIAL_WINDOW_BYTES;
-    use prometheus_client::encoding::text;
+    use crate::telemetry::metrics::tests::assert_exported;
     use std::time::UNIX_EPOCH;
 
     const NOW: SystemTime = UNIX_EPOCH;
@@ -280,9 +280,7 @@ mod tests {
         metrics.on_event(&nothing, &window);
         metrics.on_unused();
 
-        let mut page = String::new();
-        text::encode(&mut page, &registry).unwrap();
-        for line in [
+        let lines = [
             "jumps_offered_total 2",
             "jumps_taken_total 1",
             "jumps_refused_total{reason=\"rtt_not_validated\"} 1",
@@ -295,10 +293,8 @@ mod tests {
             "rtt_ratio_bucket{le=\"1.1\"} 0",
             "rtt_ratio_bucket{le=\"1.25\"} 2",
             "rtts_saved_total 2.0",
-        ] {
-            let line = format!("edge_server_resume_{line}");
-            assert!(page.lines().any(|exported| exported == line), "{line}: {page}");
-        }
+        ];
+        assert_exported(&registry, "edge_server_resume_", &lines);
     }
 
     #[test]

@@ -3,8 +3,7 @@
 use super::*;
 use crate::admission::reason::Refusal;
 use crate::admission::reason::RetryReason;
-use crate::h3::exchanges::FinishedRequest;
-use crate::h3::exchanges::RequestSummary;
+use crate::h3::exchanges::tests::finished;
 use crate::quic::token::TokenKind;
 use path_store::key_file::LastRead;
 use path_store::StoreService;
@@ -30,6 +29,23 @@ const COMMON_LABELS: [&str; 2] = ["instance", "le"];
 
 fn service() -> StoreService {
     StoreService::start(Box::new(MemoryStore::new(10)), Default::default()).unwrap()
+}
+
+/// Returns the page of a registry.
+pub fn page_of(registry: &Registry) -> String {
+    let mut page = String::new();
+    text::encode(&mut page, registry).unwrap();
+    page
+}
+
+/// Checks that a registry's page has these lines, each of them after `start`.
+#[track_caller]
+pub fn assert_exported(registry: &Registry, start: &str, lines: &[impl AsRef<str>]) {
+    let page = page_of(registry);
+    for line in lines {
+        let line = format!("{start}{}", line.as_ref());
+        assert!(page.lines().any(|exported| exported == line), "{line}: {page}");
+    }
 }
 
 #[test]
@@ -111,17 +127,7 @@ fn full_page() -> String {
     let last_read = LastRead { is_successful: true, last_success: UNIX_EPOCH };
     metrics.configuration.watch_key_file("secrets", move || last_read);
     metrics.configuration.set_certificates(vec![("*".to_owned(), UNIX_EPOCH)]);
-    let (started, duration) = (UNIX_EPOCH, Duration::ZERO);
-    let summary = RequestSummary::default();
-    worker.responses.count(&FinishedRequest {
-        summary,
-        started,
-        duration,
-        first_byte: None,
-        status: 200,
-        bytes: 1,
-        complete: true,
-    });
+    worker.responses.count(&finished());
     worker.resume.on_unused();
     worker.resume.on_event(
         &CarefulResumeEvent {

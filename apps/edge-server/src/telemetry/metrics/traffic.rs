@@ -118,7 +118,7 @@ impl StatsDelta {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prometheus_client::encoding::text;
+    use crate::telemetry::metrics::tests::assert_exported;
 
     #[test]
     fn stats_delta_is_added_once_per_interval() {
@@ -141,15 +141,12 @@ mod tests {
         let first = other.report(&lossy, &metrics, start + INTERVAL);
         assert_eq!(first, SentBytes { sent: 10, lost: 7 });
 
-        let mut page = String::new();
-        text::encode(&mut page, &registry).unwrap();
-        for line in [
-            "edge_server_packets_total{direction=\"sent\"} 107",
-            "edge_server_bytes_total{direction=\"sent\"} 20",
-            "edge_server_bytes_total{direction=\"received\"} 0",
-            "edge_server_packets_lost_total 3",
-        ] {
-            assert!(page.lines().any(|exported| exported == line), "{line}: {page}");
-        }
+        let lines = [
+            "packets_total{direction=\"sent\"} 107",
+            "bytes_total{direction=\"sent\"} 20",
+            "bytes_total{direction=\"received\"} 0",
+            "packets_lost_total 3",
+        ];
+        assert_exported(&registry, "edge_server_", &lines);
     }
 }
