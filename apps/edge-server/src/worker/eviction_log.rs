@@ -22,13 +22,13 @@ struct EvictionLog {
     unlogged: u64,
 }
 
-/// Logs that a connection was closed because it kept most of a resource.
+/// Logs that a connection was closed because its subnet kept most of a resource.
 pub fn on_eviction(resource: Resource, now: Instant) {
     let evictions = LOG.lock().unwrap_or_else(PoisonError::into_inner).add(now);
     if let Some(evictions) = evictions {
         warn!(
-            "closed the connection that keeps most, as all exceed {}; closed since the last such \
-             line: {evictions} (edge_server_evictions_total counts all)",
+            "all connections exceed {}: closed the largest of the subnet that keeps most; closed \
+             since the last such line: {evictions} (edge_server_evictions_total counts all)",
             option(resource)
         );
     }

@@ -115,19 +115,22 @@ fn evictions_leave_a_line_in_the_log() {
     let dir = tempfile::tempdir().unwrap();
     let args = ["--speedtest", "--workers", "1", "--responses-memory-max", "1048576"];
     let (mut server, address, metrics_at) = serve_measured(dir.path(), &args);
-    let mut clients = Vec::new();
-    while metrics::read(metrics_at, "edge_server_evictions_total") == 0 {
-        let mut client = UdpClient::connect(address);
-        // Opens the congestion window.
-        client.get("/bytes/400000");
-        client.settle();
+    // All open their congestion windows before the first keeps anything.
+    let mut clients: Vec<_> = (0..40).map(|_| client_with_open_window(address)).collect();
+    for client in &mut clients {
         client.request("GET", "/bytes/20000000");
         client.await_unanswered();
-        clients.push(client);
-        assert!(clients.len() < 60);
     }
-    let line = server.wait_for("closed the connection that keeps most");
+    let line = server.wait_for("closed the largest of the subnet that keeps most");
     assert!(line.contains(" WARN ") && line.contains("--responses-memory-max"), "{line}");
+    assert!(metrics::read(metrics_at, "edge_server_evictions_total") > 0);
+}
+
+fn client_with_open_window(address: SocketAddr) -> UdpClient {
+    let mut client = UdpClient::connect(address);
+    client.get("/bytes/400000");
+    client.settle();
+    client
 }
 
 const DESCRIPTORS: usize = 64;
