@@ -41,7 +41,7 @@ pub struct Charge([u64; COUNT]);
 
 /// Account of one connection: what it is charged with.
 #[derive(Debug)]
-pub struct Account {
+pub struct BudgetAccount {
     /// The client's.
     subnet: IpNet,
     charge: Charge,
@@ -72,12 +72,12 @@ struct Ledger {
 /// Keepers of one resource.
 #[derive(Default)]
 struct SubnetTotals {
-    subnets: HashMap<IpNet, Subnet>,
+    subnets: HashMap<IpNet, SubnetKeepers>,
     by_total: BTreeSet<(u64, IpNet)>,
 }
 
 #[derive(Default)]
-struct Subnet {
+struct SubnetKeepers {
     total: u64,
     by_charge: BTreeSet<(u64, Keeper)>,
 }
@@ -124,7 +124,7 @@ impl Charge {
     }
 }
 
-impl Account {
+impl BudgetAccount {
     /// Returns the account of a client of a subnet.
     pub fn new(subnet: IpNet) -> Self {
         Self { subnet, charge: Charge::default() }
@@ -195,7 +195,7 @@ impl SubnetTotals {
 
     /// Removes the connections of a worker. Returns what they kept.
     fn remove_worker(&mut self, worker: u64) -> u64 {
-        let of_subnet = |(subnet, here): (&IpNet, &Subnet)| {
+        let of_subnet = |(subnet, here): (&IpNet, &SubnetKeepers)| {
             let own = here.by_charge.iter().filter(|(_, keeper)| keeper.worker == worker);
             own.map(|(charge, keeper)| (*subnet, *keeper, *charge)).collect::<Vec<_>>()
         };
@@ -215,7 +215,7 @@ impl WorkerBudgets {
     }
 
     /// Changes what the connection in a slot is charged with.
-    pub fn charge(&self, slot: usize, account: &mut Account, next: Charge) {
+    pub fn charge(&self, slot: usize, account: &mut BudgetAccount, next: Charge) {
         if account.charge == next {
             return;
         }
@@ -289,8 +289,8 @@ mod tests {
     const LIMIT: &str = "1048576";
     const KIB: u64 = 1024;
 
-    fn accounts<const N: usize>(subnet: &str) -> [Account; N] {
-        [(); N].map(|()| Account::new(subnet.parse().unwrap()))
+    fn accounts<const N: usize>(subnet: &str) -> [BudgetAccount; N] {
+        [(); N].map(|()| BudgetAccount::new(subnet.parse().unwrap()))
     }
 
     // The numbers of an attack: the regular download keeps most of all connections.
@@ -303,9 +303,9 @@ mod tests {
         one.charge(100, &mut download, Charge::new(770_000, 0, 0));
         let mut small = accounts::<22>("192.0.2.0/24");
         let mut closed = 0;
-        for slot in 0..22 {
+        for (slot, account) in small.iter_mut().enumerate() {
             let worker = if slot % 2 == 0 { &one } else { &other };
-            worker.charge(slot, &mut small[slot], Charge::new(80_000 + slot as u64, 0, 0));
+            worker.charge(slot, account, Charge::new(80_000 + slot as u64, 0, 0));
             let in_excess: Vec<_> =
                 [&one, &other].into_iter().filter_map(WorkerBudgets::largest_in_excess).collect();
             if budgets.used(Resource::Responses) <= 2_000_000 {
@@ -314,7 +314,7 @@ mod tests {
             }
             // The largest of the subnet, in whichever worker.
             assert_eq!(in_excess, [(Resource::Responses, slot)]);
-            worker.charge(slot, &mut small[slot], Charge::default());
+            worker.charge(slot, account, Charge::default());
             closed += 1;
         }
         assert_eq!(closed, 22 - 15);

@@ -29,7 +29,7 @@ use quiche::RecvInfo;
 use quiche::TransmitBatch;
 use quiche::WireErrorCode;
 
-use crate::admission::budgets::Account;
+use crate::admission::budgets::BudgetAccount;
 use crate::admission::budgets::Charge;
 use crate::config::limits::Limits;
 use crate::connection::idle::IdleDetector;
@@ -77,7 +77,7 @@ pub struct Connection {
     pub ready: bool,
 
     /// What the budgets of the worker are charged with for it.
-    pub budget_account: Account,
+    pub budget_account: BudgetAccount,
 
     /// Boxed, because it is large and a connection is moved when it is made.
     quic: Box<Quic>,
@@ -154,7 +154,7 @@ impl Connection {
             handle,
             ids,
             ready: false,
-            budget_account: Account::new(lifetime.subnet()),
+            budget_account: BudgetAccount::new(lifetime.subnet()),
             quic,
             http: None,
             endpoint,
