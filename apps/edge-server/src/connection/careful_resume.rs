@@ -12,13 +12,17 @@ use path_store::claim_lifecycle::ResumeOutcome;
 use quiche::careful_resume::Phase;
 use quiche::clock;
 use quiche::path_state::lease;
+use quiche::path_state::Claim;
 use quiche::path_state::PathState;
+use quiche::path_state::LINGER;
 use quiche::ActivePath;
 
 use crate::connection::Connection;
 use crate::h3::Session;
 use crate::quic::INITIAL_WINDOW_BYTES;
 use crate::resume::claimants::Failure;
+use crate::resume::pending_claim::ClientProgress;
+use crate::resume::pending_claim::PendingClaim;
 use crate::resume::store::StoreClient;
 use crate::telemetry::metrics::ConnectionSnapshot;
 use crate::telemetry::metrics::WorkerMetrics;
@@ -46,7 +50,10 @@ impl Connection {
                     continue;
                 }
                 Phase::SafeRetreat => {
-                    self.on_claim_failure(Failure::Retreat, store, now);
+                    self.pending_claim = None;
+                    if let Some(client) = self.client() {
+                        self.note_failure(Failure::Retreat, client, store, now);
+                    }
                     ResumeOutcome::Retreat
                 }
                 Phase::Normal => ResumeOutcome::Normal,
@@ -59,10 +66,11 @@ impl Connection {
         }
         let has_jumped = self.claim_lifecycle.is_lingering();
         let expired = self.claim_lifecycle.on_claim_timeout(now);
-        if expired.is_some() && !has_jumped && self.is_silent() {
-            self.on_claim_failure(Failure::Silence, store, now);
+        if let Some(pending) = self.pending_claim.as_mut().filter(|_| expired.is_some()) {
+            pending.until = if has_jumped { pending.until } else { now };
         }
         self.perform(expired, store);
+        self.judge_claim(store, now);
         if self.claim_lifecycle.is_lingering() && self.http.as_ref().is_none_or(Session::is_idle) {
             let observed = self.observed();
             for action in self.claim_lifecycle.on_idle(observed, now) {
@@ -103,27 +111,56 @@ impl Connection {
         }
     }
 
-    /// Returns whether the client has acknowledged less than the initial window since the claim,
-    /// although there is something to acknowledge. Four round trips have passed.
-    fn is_silent(&self) -> bool {
-        let Some(http) = &self.http else { return false };
-        let acknowledged = self.acknowledged_bytes().saturating_sub(self.acknowledged_at_claim);
-        http.kept_bytes(&self.quic) > 0 && acknowledged < INITIAL_WINDOW_BYTES
+    /// Takes the store's reply to the claim.
+    pub fn on_claim(&mut self, claim: Option<Claim>, store: &StoreClient) {
+        self.pending_claim = claim.zip(self.client()).map(|(claim, client)| PendingClaim {
+            client,
+            until: clock::now() + claim.lease + LINGER,
+            before: self.progress(),
+        });
+        let action = self.claim_lifecycle.on_claim(claim);
+        self.perform(action, store);
     }
 
-    fn acknowledged_bytes(&self) -> u64 {
-        self.http.as_ref().map_or(0, |http| http.acknowledged_bytes(&self.quic))
+    /// Notes whether the claim was of use, as soon as that is known.
+    fn judge_claim(&mut self, store: &StoreClient, now: Instant) {
+        let Some(pending) = &self.pending_claim else { return };
+        let client = pending.client;
+        let is_over = now >= pending.until || !self.lifecycle.is_active();
+        match pending.is_used(&self.progress()) {
+            Some(true) => store.claimants.on_use(client),
+            Some(false) => self.note_failure(Failure::Disuse, client, store, now),
+            None if is_over => self.note_failure(Failure::Disuse, client, store, now),
+            None => return,
+        }
+        self.pending_claim = None;
+    }
+
+    /// Returns what the client has taken so far.
+    fn progress(&self) -> ClientProgress {
+        let http = self.http.as_ref();
+        ClientProgress {
+            acked_bytes: self.quic.stats().acked_bytes,
+            unsent_bytes: http.map_or(0, Session::unsent_bytes),
+            kept_bytes: http.map_or(0, |http| http.kept_bytes(&self.quic)),
+            cancelled: http.map_or(0, Session::cancelled),
+            jump_bytes: self.resume_summary.and_then(|summary| summary.jump_bytes),
+        }
+    }
+
+    /// Returns when the claim is due.
+    pub(super) fn claim_deadline(&self) -> Option<Instant> {
+        let judgement = self.pending_claim.as_ref().map(|pending| pending.until);
+        judgement.into_iter().chain(self.claim_lifecycle.claim_timeout()).min()
     }
 
     fn client(&self) -> Option<IpAddr> {
         self.quic.active_path().map(|path| path.peer_addr.ip())
     }
 
-    fn on_claim_failure(&self, failure: Failure, store: &StoreClient, now: Instant) {
-        if let Some(client) = self.client() {
-            debug!("{}: {failure:?}: {client} claims nothing for a while", self.quic.trace_id());
-            store.claimants.on_failure(client, failure, now);
-        }
+    fn note_failure(&self, failure: Failure, client: IpAddr, store: &StoreClient, now: Instant) {
+        debug!("{}: {failure:?}: {client} may claim nothing for a while", self.trace_id());
+        store.claimants.on_failure(client, failure, now);
     }
 
     fn snapshot(&self) -> ConnectionSnapshot {
@@ -151,6 +188,7 @@ impl Connection {
         for action in self.claim_lifecycle.on_close(observed, now) {
             self.perform(action, store);
         }
+        self.judge_claim(store, now);
     }
 
     /// Makes the transport tell whether it could jump with the parameters that were read. Both arms
@@ -172,7 +210,6 @@ impl Connection {
                 if arm.is_some() {
                     self.start_dry_run(rtt);
                 }
-                self.acknowledged_at_claim = self.acknowledged_bytes();
                 let now = clock::now();
                 let waits = |client| !store.claimants.may_claim(client, now);
                 let may_claim = arm != Some(Arm::Control) && !self.client().is_none_or(waits);

@@ -20,7 +20,6 @@ use log::debug;
 use path_store::claim_lifecycle::ClaimLifecycle;
 use quiche::clock;
 use quiche::h3;
-use quiche::path_state::Claim;
 use quiche::path_state::PathState;
 use quiche::path_state::RemoteEndpoint;
 use quiche::ActivePath;
@@ -52,6 +51,7 @@ use crate::quic::connection_id::Cid;
 use crate::quic::handle::ConnectionHandle;
 use crate::quic::Quic;
 use crate::resume::path_key::PathKey;
+use crate::resume::pending_claim::PendingClaim;
 use crate::resume::store::StoreClient;
 use crate::resume::summary::ResumeSummary;
 use crate::telemetry::access_log::AccessLog;
@@ -88,8 +88,8 @@ pub struct Connection {
     /// Saved parameters that the store's read returned.
     found: Option<PathState>,
 
-    /// Bytes of responses that the client had acknowledged when the claim was requested.
-    acknowledged_at_claim: u64,
+    /// Absent unless it is open whether the claim will be of use.
+    pending_claim: Option<PendingClaim>,
 
     /// Absent where Careful Resume is off.
     resume_summary: Option<ResumeSummary>,
@@ -160,7 +160,7 @@ impl Connection {
             endpoint,
             claim_lifecycle,
             found: None,
-            acknowledged_at_claim: 0,
+            pending_claim: None,
             resume_summary,
             lifecycle: Lifecycle::new(),
             lifetime,
@@ -315,12 +315,6 @@ impl Connection {
         self.claim_lifecycle.on_read(found);
     }
 
-    /// Takes the store's reply to the claim.
-    pub fn on_claim(&mut self, claim: Option<Claim>, store: &StoreClient) {
-        let action = self.claim_lifecycle.on_claim(claim);
-        self.perform(action, store);
-    }
-
     /// Takes a chunk of a response that has been read from disk.
     pub fn on_fetched(&mut self, stream: u64, bytes: io::Result<Bytes>) {
         self.kept_meter.on_received(bytes.as_ref().map_or(0, Bytes::len));
@@ -341,7 +335,7 @@ impl Connection {
         let own = [
             release,
             observation,
-            self.claim_lifecycle.claim_timeout(),
+            self.claim_deadline(),
             self.lifecycle.deadline(),
             self.lifetime.deadline(),
             self.idle.deadline(),

@@ -192,9 +192,9 @@ impl Session {
         unacknowledged_bytes(&self.exchanges, quic) + fetched
     }
 
-    /// Returns the bytes of responses that the client has acknowledged.
-    pub fn acknowledged_bytes(&self, quic: &Quic) -> u64 {
-        self.written_bytes.saturating_sub(unacknowledged_bytes(&self.exchanges, quic))
+    /// Returns the number of requests that the client has cancelled.
+    pub fn cancelled(&self) -> u32 {
+        self.cancelled
     }
 
     /// Returns the bytes that are kept of requests: headers whose end has not arrived, and

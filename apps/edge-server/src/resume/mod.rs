@@ -3,6 +3,7 @@
 pub mod arm;
 pub mod claimants;
 pub mod path_key;
+pub mod pending_claim;
 pub mod report;
 pub mod store;
 pub mod summary;

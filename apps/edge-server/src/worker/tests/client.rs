@@ -9,6 +9,7 @@ use std::time::Instant;
 use quiche::h3;
 use quiche::ConnectionId;
 use quiche::RecvInfo;
+use quiche::Shutdown;
 
 use super::forger::Forger;
 use super::forger::KeyLog;
@@ -218,6 +219,12 @@ impl Client {
             let http = client.http.as_mut().unwrap();
             http.send_priority_update_for_request(&mut client.quic, stream, &priority).unwrap();
         });
+    }
+
+    /// Asks the server to send no more of a response.
+    pub fn stop(&mut self, stream: u64) {
+        let code = h3::WireErrorCode::RequestCancelled as u64;
+        self.with(|client| client.quic.stream_shutdown(stream, Shutdown::Read, code).unwrap());
     }
 
     /// How much of a body has come.
