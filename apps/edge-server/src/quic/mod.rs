@@ -149,7 +149,9 @@ fn set_limits(quic: &mut quiche::Config, limits: &Limits, uploads: bool) {
     quic.set_initial_max_data(CONNECTION_WINDOW_BYTES);
     let window_max = |initial: u64| if uploads { UPLOAD_WINDOW_BYTES_MAX } else { initial };
     quic.set_max_connection_window(window_max(CONNECTION_WINDOW_BYTES));
-    quic.set_initial_max_stream_data_bidi_remote(STREAM_WINDOW_BYTES);
+    // An upload is one stream, and has the whole window.
+    let request_window = if uploads { CONNECTION_WINDOW_BYTES } else { STREAM_WINDOW_BYTES };
+    quic.set_initial_max_stream_data_bidi_remote(request_window);
     quic.set_initial_max_stream_data_uni(STREAM_WINDOW_BYTES);
     quic.set_max_stream_window(window_max(STREAM_WINDOW_BYTES));
     quic.set_initial_max_streams_bidi(limits.requests_max.into());

@@ -102,3 +102,16 @@ fn server_timing_tells_pages_of_the_origin_of_the_jump() {
     assert!(timing.starts_with(expected), "{timing}");
     assert!(!client.get("/").headers.contains_key("server-timing"));
 }
+
+// It takes nine round trips for that; a receive window of 64 KiB at first would add two.
+#[test]
+fn receive_window_does_not_limit_the_slow_start_of_an_upload() {
+    let lab = Lab::new();
+    let server = lab.serve(&["--speedtest"]);
+    let mut client = server.client().over(&Path::new(100.0, 600, 8_000_000)).connect();
+    let start = lab.now();
+    let stream = client.post("/upload", vec![7; 4_000_000], &[]);
+    assert_eq!(client.response(stream).body, b"4000000\n");
+    let round_trips = (lab.now() - start).as_secs_f64() / 0.6;
+    assert!(round_trips < 10.0, "{round_trips} round trips");
+}
