@@ -44,7 +44,8 @@ else
     [ -x "$bin/promtool" ] || unpack ||
         skip "Prometheus is missing, run: sudo apt-get install -y --no-install-recommends prometheus"
 fi
+# The same targets as for the tests, which would otherwise build BoringSSL again.
 # shellcheck disable=SC2086
-cargo build --quiet --workspace $cargo_args
+cargo test --workspace --no-run --quiet $cargo_args
 PYTHONDONTWRITEBYTECODE=1 python3 tools/metrics/check.py --target "$target" \
     --promtool "$bin/promtool" --prometheus "$bin/prometheus" $live
