@@ -23,6 +23,7 @@ fn ack(model: &mut BBRv2NetworkModel, pkt_num: u64, start: Instant, rtt: u64) {
 
 // Over a satellite, it is longer.
 #[test]
+#[allow(clippy::disallowed_methods)]
 fn first_rtt_sample_replaces_initial_rtt() {
     let start = Instant::now();
 
