@@ -45,6 +45,7 @@ use crate::server::SharedServices;
 use crate::server::WorkerSockets;
 use crate::server::Workers;
 use crate::telemetry::access_log::AccessLog;
+use crate::telemetry::admin::exchange::wait_for_responses;
 use crate::telemetry::admin::socket;
 use crate::telemetry::admin::socket::AdminSocket;
 use crate::telemetry::admin::socket::AdminSocketListener;
@@ -59,6 +60,9 @@ use crate::telemetry::standard_error::StandardError;
 
 /// Timeout for writing the last observations to the store.
 const STORE_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Timeout for telling the admin client that the server stops.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
@@ -195,6 +199,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     }
     notice!("listening on {}", workers.address);
     server::run(workers.event_loops)?;
+    wait_for_responses(RESPONSE_TIMEOUT);
     if access_log.is_some_and(|log| !log.close()) {
         warn!("the last lines of the access log were not written in time");
     }

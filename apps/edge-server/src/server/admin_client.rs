@@ -40,8 +40,14 @@ enum AdminCommand {
     /// Read the configuration and the certificates again
     Reload,
 
+    /// Reopen the access log, after a rotation
+    Reopen,
+
     /// Finish what clients have requested, and exit, as after SIGTERM
     Drain,
+
+    /// Close every connection, and exit, as after SIGINT
+    Stop,
 
     /// Show what the log shows, or change it
     Log {
@@ -77,7 +83,9 @@ impl AdminCommand {
     fn request(&self) -> (&'static str, String) {
         match self {
             Self::Reload => ("POST", "/reload".into()),
+            Self::Reopen => ("POST", "/reopen".into()),
             Self::Drain => ("POST", "/drain".into()),
+            Self::Stop => ("POST", "/stop".into()),
             Self::Log { filter: Some(filter) } => {
                 let filter = utf8_percent_encode(filter, NON_ALPHANUMERIC);
                 ("POST", format!("/log?filter={filter}"))

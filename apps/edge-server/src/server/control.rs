@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::ensure;
+use anyhow::Context;
 use log::warn;
 use quiche::clock;
 
@@ -41,12 +42,6 @@ pub struct Control {
 }
 
 impl Control {
-    /// Closes every connection, and ends the server.
-    pub fn stop(&self) {
-        self.health.drain();
-        self.commands.broadcast_and_wait(std::iter::repeat_with(|| Command::Stop));
-    }
-
     /// Reopens the access log.
     pub fn reopen_log(&self) {
         self.access_log.iter().for_each(AccessLog::reopen);
@@ -96,12 +91,22 @@ impl Controls for Control {
         reloaded
     }
 
+    fn reopen(&self) -> anyhow::Result<()> {
+        let log = self.access_log.as_ref();
+        log.context("there is no access log; start the server with --access-log")?.reopen_and_wait()
+    }
+
     fn drain(&self) {
         if self.health.drain() {
             notice!("draining: clients finish what they have requested");
         }
         let drain = || Command::Drain(DrainReason::Ordered);
         self.commands.broadcast_and_wait(std::iter::repeat_with(drain));
+    }
+
+    fn stop(&self) {
+        self.health.drain();
+        self.commands.broadcast_and_wait(std::iter::repeat_with(|| Command::Stop));
     }
 
     fn connections(&self, max: usize) -> (usize, Vec<ConnectionInfo>) {

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use anyhow::anyhow;
 use anyhow::Context;
 use log::warn;
 use prometheus_client::metrics::counter::Counter;
@@ -33,8 +34,8 @@ use crate::config::AccessLogFormat;
 /// Capacity of the queue, in messages.
 const QUEUE_MAX: usize = 16 << 10;
 
-/// Timeout for writing the queued lines at shutdown.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Timeout for writing the queued lines at shutdown, and before the file is reopened.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Path that means standard output.
 const STDOUT: &str = "-";
@@ -53,8 +54,8 @@ pub struct AccessLog {
 pub enum LogMessage {
     Line(Box<LogLine>),
 
-    /// Reopen the file, after it was rotated.
-    Reopen,
+    /// Reopen the file, after it was rotated, and tell whether that succeeded.
+    Reopen(Option<Sender<anyhow::Result<()>>>),
 
     /// Flush, confirm and end the thread.
     Close(Sender<()>),
@@ -106,9 +107,23 @@ impl AccessLog {
 
     /// Reopens the file after a rotation. Does not wait for a reader that stalls.
     pub fn reopen(&self) {
-        if self.queue.try_send(LogMessage::Reopen).is_err() {
+        if self.queue.try_send(LogMessage::Reopen(None)).is_err() {
             self.must_reopen.store(true, Ordering::Release);
         }
+    }
+
+    /// Reopens the file, and waits until nothing more is written to the old one.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the file, or says that the log stalls.
+    pub fn reopen_and_wait(&self) -> anyhow::Result<()> {
+        let (done, outcome) = channel();
+        if self.queue.try_send(LogMessage::Reopen(Some(done))).is_err() {
+            self.must_reopen.store(true, Ordering::Release);
+        }
+        let stalls = "the access log stalls, and is reopened later; see its disk, or its reader";
+        outcome.recv_timeout(FLUSH_TIMEOUT).context(stalls)?
     }
 
     /// Writes all queued lines. Returns whether that finished before the timeout.
@@ -117,7 +132,7 @@ impl AccessLog {
         let ask = move || self.queue.send(LogMessage::Close(done));
         // The queue may be full, and its reader may stall.
         thread::Builder::new().name("access-log-close".into()).spawn(ask).is_ok()
-            && confirmation.recv_timeout(CLOSE_TIMEOUT).is_ok()
+            && confirmation.recv_timeout(FLUSH_TIMEOUT).is_ok()
     }
 }
 
@@ -159,11 +174,16 @@ impl Writer {
             let mut next = Some(first);
             while let Some(queue) = next {
                 if self.must_reopen.swap(false, Ordering::Acquire) {
-                    self.reopen();
+                    // The log has the outcome.
+                    let _ = self.reopen();
                 }
                 match queue {
                     LogMessage::Line(line) => self.write(&line),
-                    LogMessage::Reopen => self.reopen(),
+                    LogMessage::Reopen(done) => {
+                        let outcome = self.reopen();
+                        // Whoever asked may have given up.
+                        let _ = done.map(|done| done.send(outcome));
+                    }
                     LogMessage::Close(done) => {
                         self.flush();
                         let _ = done.send(());
@@ -192,12 +212,12 @@ impl Writer {
         self.warn_once(flushed);
     }
 
-    fn reopen(&mut self) {
+    fn reopen(&mut self) -> anyhow::Result<()> {
         self.flush();
-        match open(&self.path) {
-            Ok(output) => self.output = BufWriter::new(output),
-            Err(e) => warn!("{}: {e}; still writing to the old file", unwritable(&self.path)),
-        }
+        let output = open(&self.path)
+            .map_err(|e| anyhow!("{}: {e}; still writing to the old file", unwritable(&self.path)));
+        self.output = BufWriter::new(output.inspect_err(|e| warn!("{e}"))?);
+        Ok(())
     }
 
     fn warn_once(&mut self, result: io::Result<()>) {

@@ -80,8 +80,31 @@ fn stalled_reader_delays_neither_reopening_nor_the_end() {
         log.write(line("/"));
     }
     log.reopen();
+    let error = log.reopen_and_wait().unwrap_err();
+    assert!(error.to_string().contains("stalls"), "{error}");
     assert!(!log.close());
     drop(reader);
+}
+
+#[test]
+fn reopening_is_over_when_its_outcome_is_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, moved) = (dir.path().join("logs"), dir.path().join("moved"));
+    std::fs::create_dir(&folder).unwrap();
+    let path = folder.join("log");
+    let log = AccessLog::start(&path, AccessLogFormat::Json, Counter::default()).unwrap();
+    log.write(line("/old"));
+    std::fs::rename(&path, folder.join("log.1")).unwrap();
+    log.reopen_and_wait().unwrap();
+    let size = |path: &Path| std::fs::metadata(path).unwrap().len();
+    assert!(size(&path) == 0 && size(&folder.join("log.1")) > 0);
+
+    std::fs::rename(&folder, &moved).unwrap();
+    let error = log.reopen_and_wait().unwrap_err().to_string();
+    assert!(error.contains(path.to_str().unwrap()) && error.ends_with("the old file"), "{error}");
+    log.write(line("/new"));
+    assert!(log.close());
+    assert!(size(&moved.join("log")) > 0);
 }
 
 #[test]

@@ -10,7 +10,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::Condvar;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
 use std::sync::Once;
+use std::sync::PoisonError;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
@@ -37,6 +41,10 @@ const JSON: &str = "application/json";
 
 const OK: &str = "200 OK";
 const UNAVAILABLE: &str = "503 Service Unavailable";
+
+/// Number of requests that lack their responses, all listeners together.
+static UNANSWERED: Mutex<usize> = Mutex::new(0);
+static ANSWERED: Condvar = Condvar::new();
 
 /// AdminRequest without its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,6 +86,9 @@ struct HurriedStream<S> {
     until: Instant,
 }
 
+/// Request that lacks its response until it is dropped.
+struct Unanswered;
+
 impl Page {
     /// Returns a line of text, with its line break.
     pub fn text(status: &'static str, line: impl Into<String>) -> Self {
@@ -94,6 +105,10 @@ impl Page {
 
     pub fn bad_request(line: impl Into<String>) -> Self {
         Self::text("400 Bad Request", line)
+    }
+
+    pub fn unprocessable(line: impl Into<String>) -> Self {
+        Self::text("422 Unprocessable Content", line)
     }
 
     pub fn not_found(line: impl Into<String>) -> Self {
@@ -209,10 +224,36 @@ fn turn_away(mut stream: impl ClientStream) {
 fn exchange(stream: impl ClientStream, pages: &impl Pages) -> io::Result<()> {
     let mut stream = HurriedStream::new(stream);
     let request = AdminRequest::parse(&read_head(&mut stream)?);
+    let _unanswered = Unanswered::new();
     let page = pages.page(&request);
     // A command may have taken its time.
     stream.restart();
     page.write(&mut stream, request.method != "HEAD")
+}
+
+/// Waits until every request has its response, for at most `timeout`: the command that ends the
+/// process has one, too.
+pub fn wait_for_responses(timeout: Duration) {
+    let waited = ANSWERED.wait_timeout_while(unanswered(), timeout, |count| *count > 0);
+    drop(waited);
+}
+
+fn unanswered() -> MutexGuard<'static, usize> {
+    UNANSWERED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Unanswered {
+    fn new() -> Self {
+        *unanswered() += 1;
+        Self
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        *unanswered() -= 1;
+        ANSWERED.notify_all();
+    }
 }
 
 /// Reads the head of a request, up to the size limit.

@@ -41,8 +41,18 @@ pub trait Controls: Send + Sync {
     /// One line that names what cannot be used.
     fn reload(&self) -> anyhow::Result<Vec<String>>;
 
+    /// Reopens the access log.
+    ///
+    /// # Errors
+    ///
+    /// One line that says why not.
+    fn reopen(&self) -> anyhow::Result<()>;
+
     /// Begins to drain.
     fn drain(&self);
+
+    /// Closes every connection, and ends the server.
+    fn stop(&self);
 
     /// Returns how many connections there are, and up to `max` of them.
     fn connections(&self, max: usize) -> (usize, Vec<ConnectionInfo>);
@@ -147,12 +157,20 @@ impl Pages for AdminSocket {
     fn page(&self, request: &AdminRequest) -> Page {
         match (request.method.as_str(), request.path.as_str()) {
             ("POST", "/reload") => self.reload(),
+            ("POST", "/reopen") => match self.controls.reopen() {
+                Ok(()) => Page::ok("reopened"),
+                Err(e) => Page::unprocessable(format!("{e:#}")),
+            },
             ("POST", "/drain") => {
                 self.controls.drain();
                 Page::ok("draining")
             }
+            ("POST", "/stop") => {
+                self.controls.stop();
+                Page::ok("stopping")
+            }
             ("POST", "/log") => set_log(request),
-            (_, "/reload" | "/drain") => Page::method_not_allowed("use POST"),
+            (_, "/reload" | "/reopen" | "/drain" | "/stop") => Page::method_not_allowed("use POST"),
             ("GET" | "HEAD", "/log") => Page::ok(process_log::filter()),
             ("GET" | "HEAD", "/stats") => Page::json(&self.stats()),
             ("GET" | "HEAD", "/connections") => Page::json(&self.connections(request)),
@@ -160,7 +178,8 @@ impl Pages for AdminSocket {
             _ => match self.server.page(request) {
                 page if page.status.starts_with("404") => Page::not_found(
                     "not found; GET /metrics, /healthz, /readyz, /stats, /connections, \
-                     /certificates or /log, POST /reload, /drain or /log?filter=debug",
+                     /certificates or /log, POST /reload, /reopen, /drain, /stop or \
+                     /log?filter=debug",
                 ),
                 page => page,
             },
@@ -176,10 +195,7 @@ impl AdminSocket {
                 "reloaded; changed, but not applied until a restart: {}",
                 kept.join(", ")
             )),
-            Err(e) => Page::text(
-                "422 Unprocessable Content",
-                format!("cannot reload, nothing has changed: {e:#}"),
-            ),
+            Err(e) => Page::unprocessable(format!("cannot reload, nothing has changed: {e:#}")),
         }
     }
 
@@ -258,6 +274,7 @@ mod tests {
     struct Recorder {
         reloads: AtomicUsize,
         drains: AtomicUsize,
+        stops: AtomicUsize,
     }
 
     impl Controls for Recorder {
@@ -269,8 +286,16 @@ mod tests {
             }
         }
 
+        fn reopen(&self) -> anyhow::Result<()> {
+            bail!("no --access-log")
+        }
+
         fn drain(&self) {
             self.drains.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn stop(&self) {
+            self.stops.fetch_add(1, Ordering::Relaxed);
         }
 
         fn connections(&self, max: usize) -> (usize, Vec<ConnectionInfo>) {
@@ -346,6 +371,9 @@ mod tests {
         for (method, target, status) in [
             ("GET", "/reload", "405"),
             ("GET", "/drain", "405"),
+            ("GET", "/stop", "405"),
+            ("GET", "/reopen", "405"),
+            ("POST", "/reopen", "422"),
             ("POST", "/metrics", "405"),
             ("GET", "/other", "404"),
             ("POST", "/log", "400"),
@@ -362,12 +390,13 @@ mod tests {
             ("HEAD", "/healthz", "200"),
             ("GET", "/readyz", "503"),
             ("POST", "/drain", "200"),
+            ("POST", "/stop", "200"),
         ] {
             let page = page(&socket, method, target);
             assert!(page.status.starts_with(status), "{method} {target}: {page:?}");
         }
-        let counts = [&controls.reloads, &controls.drains].map(|n| n.load(Ordering::Relaxed));
-        assert_eq!(counts, [0, 1]);
+        let Recorder { reloads, drains, stops } = &*controls;
+        assert_eq!([reloads, drains, stops].map(|n| n.load(Ordering::Relaxed)), [0, 1, 1]);
     }
 
     #[test]
