@@ -8,6 +8,7 @@ mod early_data;
 mod floods;
 mod hosts;
 mod limits;
+mod operations;
 mod reloading;
 mod restarts;
 mod resuming;
