@@ -94,7 +94,7 @@ compile=
 if [ "${1:-}" = --compile ]; then compile=1; fi
 tree_lock "$root/target/steps"
 fork_lock
-[ -z "${TOPIC:-}" ] || check_topic "$TOPIC"
+choose_topic
 refuse_unexported_edits
 hooks=$(build_hooks patches)
 steps=$(build_workspaces "$(build_series "$hooks")")

@@ -19,7 +19,7 @@ crate | repo) ;;
 esac
 out=${OUT:-results/series-$LAYOUT${TOPIC:+-$TOPIC}}
 fork_lock
-[ -z "${TOPIC:-}" ] || check_topic "$TOPIC"
+choose_topic
 refuse_unexported_edits
 tip=$(build_series "$(build_hooks patches)")
 if [ "$LAYOUT" = repo ]; then tip=$(move_to_repository "$tip"); fi

@@ -15,6 +15,14 @@
 
 tool=tools/same-packets
 [ -n "${PATCH:-}" ] || die "make patch-cost needs a patch: PATCH=40-performance/05"
+# The catalogue has each name behind a parenthesis; building it takes minutes.
+for scenario in ${SCENARIO:-download}; do
+    case $scenario in
+    edge-server | random-[0-9]*) ;;
+    *) grep -qF "(\"$scenario\"" "$tool/src/catalogue.rs" ||
+        die "SCENARIO=$scenario: neither edge-server nor a scenario of $tool/src/catalogue.rs" ;;
+    esac
+done
 command -v valgrind >/dev/null || die "valgrind is missing: sudo apt-get install -y valgrind"
 number=$(patch_number PATCH "$PATCH")
 patch=$(series patches | sed -n "${number}p")

@@ -164,4 +164,6 @@ check=$(build_hooks "$tmp/out")
 replace_patches "$tmp/out"
 if [ -s "$tmp/edits" ]; then mv "$fork/index.edited" "$fork/index"; fi
 exec 9>&-
-FORCE= TOPIC=$held sh scripts/quiche.sh
+unset TOPIC
+[ -z "$held" ] || export TOPIC="$held"
+FORCE= sh scripts/quiche.sh

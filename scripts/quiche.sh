@@ -9,7 +9,7 @@
 . scripts/fork/tree.sh
 
 fork_lock
-[ -z "${TOPIC:-}" ] || check_topic "$TOPIC"
+choose_topic
 stamp="$(patches_stamp)${TOPIC:+ $TOPIC}"
 if [ -z "${FORCE:-}" ] && [ "$stamp" = "$(cat "$fork/stamp" 2>/dev/null)" ]; then
     write_ignore refs/heads/hooks

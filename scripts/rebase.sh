@@ -121,6 +121,11 @@ if [ -n "${ABORT:-}" ]; then
     [ -z "$under_way" ] || [ "$under_way" != "$on" ] ||
         die "it is past all conflicts: make rebase UPSTREAM=$under_way ends it"
     rm -rf "$work"
+    if [ -n "$under_way" ]; then
+        echo "the rebase to $under_way is given up; the series stays on $(upstream_field name) $on" >&2
+    else
+        echo "no rebase is under way; the series is on $(upstream_field name) $on" >&2
+    fi
     exit
 fi
 [ -n "${UPSTREAM:-}" ] || die "make rebase needs a release: UPSTREAM=x.y.z"

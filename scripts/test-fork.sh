@@ -135,6 +135,16 @@ test_a_topic_is_written_with_the_topics_before() {
     holds quiche/src/lib.rs 'lib line 20, paced'
 }
 
+test_an_empty_topic_is_none_and_says_so() {
+    TOPIC=10-fixes quiche
+    TOPIC='' quiche
+    holds quiche/src/lib.rs 'lib line 20, paced'
+    TOPIC='' quiche
+    says 'TOPIC= is empty: every topic, as without it; there are 10-fixes 20-careful-resume'
+    quiche
+    [ ! -s "$work/err" ] || fail "it says something"
+}
+
 test_a_topic_must_exist() {
     export TOPIC=30-options
     refuses quiche 'TOPIC=30-options: patches/series has the topics 10-fixes 20-careful-resume'

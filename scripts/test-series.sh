@@ -13,6 +13,7 @@ command_rebase() { sh scripts/rebase.sh 2>"$work/err"; }
 command_export() { sh scripts/export.sh 2>"$work/err"; }
 command_same_packets() { sh scripts/same-packets.sh >"$work/found" 2>"$work/err"; }
 command_workspace_check() { sh scripts/workspace-check.sh 2>"$work/err"; }
+command_patch_cost() { sh scripts/patch-cost.sh 2>"$work/err"; }
 command_range_diff() { sh scripts/range-diff.sh >"$work/found" 2>"$work/err"; }
 
 says_last() { # TEXT
@@ -28,6 +29,21 @@ found() { # LINE
 }
 
 hooks_of() { git --git-dir=.git/fork rev-parse "hooks^{tree}"; }
+
+# ---- make patch-cost ----
+
+test_patch_cost_knows_the_scenarios_before_it_builds() {
+    use_cargo
+    mkdir -p tools/same-packets/src
+    echo 'of("download", |s| (), of("x-download-y"' >tools/same-packets/src/catalogue.rs
+    export PATCH=20-careful-resume/01
+    for name in nope 'download nope' download-y; do
+        SCENARIO=$name
+        export SCENARIO
+        refuses command_patch_cost "SCENARIO=${name#* }: neither edge-server nor a scenario of tools/same-packets/src/catalogue.rs"
+    done
+    [ ! -s "$CARGO_LOG" ] || fail "$(cat "$CARGO_LOG")"
+}
 
 # ---- make check-each, make steps-check ----
 
@@ -466,6 +482,9 @@ test_rebase_can_be_given_up() {
     make_releases
     if UPSTREAM=0.3.0 command_rebase; then fail "no conflict"; fi
     ABORT=1 command_rebase
+    says_last 'the rebase to 0.3.0 is given up; the series stays on tiny 0.1.0'
+    ABORT=1 command_rebase
+    says_last 'no rebase is under way; the series is on tiny 0.1.0'
     UPSTREAM=0.2.0 command_rebase
     holds quiche/src/lib.rs 'lib line twelve'
 }

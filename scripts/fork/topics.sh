@@ -19,6 +19,16 @@ check_topic() { # TOPIC
     topics | grep -qxF -- "$1" || die "TOPIC=$1: patches/series has the topics $(topics | paste -sd ' ' -)"
 }
 
+# Checks TOPIC. An empty one, as of a CI variable that nobody has set, is none; this
+# says so, because the caller may have meant one.
+choose_topic() {
+    if [ -n "${TOPIC:-}" ]; then
+        check_topic "$TOPIC"
+    elif [ -n "${TOPIC+set}" ]; then
+        echo "TOPIC= is empty: every topic, as without it; there are $(topics | paste -sd ' ' -)" >&2
+    fi
+}
+
 # Prints the numbers, in the whole series, of a topic's first and last patch.
 topic_first() { # TOPIC
     series patches | awk -F/ -v topic="$1" '$1 == topic { print NR; exit }'

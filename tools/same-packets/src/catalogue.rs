@@ -179,16 +179,20 @@ fn damaged_paths() -> Vec<Scenario> {
 
 fn controllers() -> Vec<Scenario> {
     let mut all = Vec::new();
-    for controller in ["reno", "cubic", "bbr2_gcongestion"] {
-        for pacing in [false, true] {
-            let name = format!("{controller}{}", if pacing { "-paced" } else { "" });
-            all.push(of(&name, |s| {
-                s.transport.controller = controller;
-                s.transport.pacing = pacing;
-                s.load = download(1_500_000);
-                s.path.loss_permille = 5;
-            }));
-        }
+    for (name, controller, pacing) in [
+        ("reno", "reno", false),
+        ("reno-paced", "reno", true),
+        ("cubic", "cubic", false),
+        ("cubic-paced", "cubic", true),
+        ("bbr2_gcongestion", "bbr2_gcongestion", false),
+        ("bbr2_gcongestion-paced", "bbr2_gcongestion", true),
+    ] {
+        all.push(of(name, |s| {
+            s.transport.controller = controller;
+            s.transport.pacing = pacing;
+            s.load = download(1_500_000);
+            s.path.loss_permille = 5;
+        }));
     }
     all.push(of("without-hystart", |s| {
         s.transport.hystart = false;
@@ -465,4 +469,17 @@ fn random_actions(random: &mut Generator) -> Vec<(u64, Action)> {
         }
     }
     actions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // make patch-cost looks there for a name before it builds anything.
+    #[test]
+    fn each_name_is_in_the_source_behind_a_parenthesis() {
+        for Scenario { name, .. } in named() {
+            assert!(include_str!("catalogue.rs").contains(&format!("(\"{name}\"")), "{name}");
+        }
+    }
 }
