@@ -21,6 +21,7 @@ use std::time::Duration;
 use anyhow::bail;
 use anyhow::Context;
 use command_line::EXIT_FAILED;
+use command_line::EXIT_USAGE;
 use log::warn;
 use path_store::StoreService;
 use rustix::process::getrlimit;
@@ -29,6 +30,7 @@ use rustix::process::Resource;
 use rustix::process::Rlimit;
 
 use crate::config::Config;
+use crate::config::ConfigError;
 use crate::config::LogFormat;
 use crate::config::OnOff;
 use crate::config::PROGRAM;
@@ -82,11 +84,13 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if config.flags.log_format == LogFormat::Json => {
-            log::error!(target: PROGRAM.0, "{error:#}");
-            ExitCode::from(EXIT_FAILED)
+        Err(error) => {
+            match config.flags.log_format {
+                LogFormat::Json => log::error!(target: PROGRAM.0, "{error:#}"),
+                LogFormat::Text => PROGRAM.say(format_args!("{error:#}")),
+            }
+            ExitCode::from(if error.is::<ConfigError>() { EXIT_USAGE } else { EXIT_FAILED })
         }
-        Err(error) => PROGRAM.fail(format_args!("{error:#}")),
     }
 }
 
@@ -135,6 +139,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         metrics.qlogs.count(dir);
     }
     let resources = Resources::read(config)?;
+    resources.virtual_hosts.warn_of_error_pages(config);
     resources.watch(config, &metrics.configuration);
     let health = Health::default();
     let admin_server = AdminServer { metrics: metrics.clone(), health: health.clone() };

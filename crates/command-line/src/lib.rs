@@ -100,9 +100,10 @@ impl fmt::Display for Stop {
 }
 
 impl Program {
-    /// Writes a line to standard error, and ignores a closed one.
+    /// Writes a line to standard error, and ignores a closed one. Controls in the line, which a
+    /// terminal would obey, are escaped.
     pub fn say(self, line: impl fmt::Display) {
-        let _ = writeln!(io::stderr(), "{}: {line}", self.0);
+        let _ = writeln!(io::stderr(), "{}: {}", self.0, without_controls(&line.to_string()));
     }
 
     /// Writes the reason of a failure, and returns the exit code.
@@ -130,6 +131,14 @@ impl Program {
             }
         }
     }
+}
+
+fn without_controls(line: &str) -> String {
+    let shown = |character: char| match character.is_control() {
+        true => character.escape_default().to_string(),
+        false => character.to_string(),
+    };
+    line.chars().map(shown).collect()
 }
 
 #[cfg(test)]
@@ -176,6 +185,11 @@ mod tests {
         let cli = parse_words("example --count 3 run a b").unwrap();
         let run = Command::Run { from: "a".to_owned(), to: "b".to_owned() };
         assert_eq!((cli.count, cli.command), (Some(3), run));
+    }
+
+    #[test]
+    fn controls_of_a_line_are_escaped() {
+        assert_eq!(without_controls("é 'a\u{1b}[2J\nb'"), "é 'a\\u{1b}[2J\\nb'");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::path::PathBuf;
 
+use anyhow::bail;
 use anyhow::Context;
 use serde::de::IgnoredAny;
 use serde::Deserialize;
@@ -157,11 +158,9 @@ impl ConfigFile {
             value: value.into_inner(),
         };
         let file = Self { server: server.into_iter().map(setting).collect(), hosts };
-        let nameless = file.hosts.iter().filter(|host| host.names.is_empty()).count();
-        anyhow::ensure!(
-            nameless <= 1,
-            "more than one [[host]] has no names; give names to all but one"
-        );
+        if let Some(second) = file.hosts.iter().filter(|host| host.names.is_empty()).nth(1) {
+            bail!("{second}: more than one [[host]] has no names; give names to all but one");
+        }
         for host in &file.hosts {
             let pair = host.cert.is_some() == host.key.is_some();
             anyhow::ensure!(pair, "{host}: cert and key go together; set both or neither");
@@ -363,7 +362,7 @@ mod tests {
                 &["line 5, column 1: duplicate key 'x'"],
             ),
             ("[[host]\n", &["line 1"]),
-            ("[[host]]\n[[host]]\n", &["no names"]),
+            ("[[host]]\n[[host]]\n", &["[[host]] without names, line 2, column 1: more than one"]),
             (
                 "\n[[host]]\nnames = [\"a\"]\ncert = \"c\"",
                 &["[[host]] a, line 2, column 1: cert and key"],

@@ -32,7 +32,7 @@ impl<T> HostMap<T> {
         };
         let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
         anyhow::ensure!(
-            !key.is_empty() && key.bytes().all(valid),
+            key.bytes().all(valid) && !key.split('.').any(str::is_empty),
             "'{name}' is not a host name; write www.example.org, or *.example.org for all below it"
         );
         let old = map.insert(key.to_owned(), value);
@@ -53,11 +53,6 @@ impl<T> HostMap<T> {
             std::iter::successors(parent(host), |name| parent(name))
                 .find_map(|name| self.wildcard.get(&name))
         })
-    }
-
-    /// Returns all values.
-    pub fn values(&self) -> impl Iterator<Item = &T> {
-        self.exact.values().chain(self.wildcard.values())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -95,7 +90,7 @@ mod tests {
     fn error_names_invalid_host_name() {
         let mut names = HostMap::default();
         names.insert("a.example", ()).unwrap();
-        for bad in ["A.EXAMPLE", "", "*.", "*", "a*.example", "a b", "a/b"] {
+        for bad in ["A.EXAMPLE", "", "*.", "*", "a*.example", "a b", "a/b", "a..b", ".a", "a."] {
             let error = names.insert(bad, ()).unwrap_err().to_string();
             assert!(error.contains(&format!("'{bad}'")), "{error}");
         }

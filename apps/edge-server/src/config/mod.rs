@@ -38,6 +38,7 @@ use quiche::careful_resume::AfterJump;
 use quiche::slow_start::SlowStartExit;
 
 use crate::config::file::ConfigFile;
+use crate::config::file::Host;
 use crate::config::heading::CONGESTION;
 use crate::config::heading::CONTENT;
 use crate::config::heading::PROCESS;
@@ -116,7 +117,7 @@ stop, log, connections and others; see edge-server admin --help.
 RUST_LOG=debug logs what happens inside. Each option but --config and --check may also
 be set in the configuration file. More: docs/edge-server/.
 
-Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage.";
+Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage or configuration.";
 
 /// HTTP/3 file server with Careful Resume (RFC 9959).
 ///
@@ -439,7 +440,51 @@ impl Config {
             unnamed.cert.as_deref().zip(unnamed.key.as_deref())
         })
     }
+
+    /// Returns an error about the value of an option, with its place if that is in the file.
+    pub fn option_error(&self, option: &str, error: &anyhow::Error) -> ConfigError {
+        let setting = self.file.server.iter().find(|setting| setting.name == option);
+        ConfigError(match setting {
+            Some(Setting { position, .. }) => {
+                format!("{}{position}: {error:#}", self.file_prefix())
+            }
+            None => format!("{error:#}"),
+        })
+    }
+
+    /// Returns an error about a host of the file.
+    pub fn host_error(&self, host: &Host, error: &anyhow::Error) -> ConfigError {
+        ConfigError(format!("{}{host}: {error:#}", self.file_prefix()))
+    }
+
+    fn file_prefix(&self) -> String {
+        let path = self.flags.config.as_ref();
+        path.map(|path| format!("--config {}: ", path.display())).unwrap_or_default()
+    }
+
+    /// Checks what options must not have in common.
+    fn check_together(&self) -> Result<(), ConfigError> {
+        let Cli { admin, takeover, .. } = &self.flags;
+        if admin.is_some() && admin == takeover {
+            let error =
+                anyhow::anyhow!("--admin and --takeover are the same path; name two sockets");
+            return Err(self.option_error("takeover", &error));
+        }
+        Ok(())
+    }
 }
+
+/// Error in the configuration, or in a file that it names.
+#[derive(Debug)]
+pub struct ConfigError(String);
+
+impl std::fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
 
 fn parse_subnet(text: &str) -> Result<IpNet, String> {
     let example = "a subnet is an address and a length, such as 192.0.2.0/24";
@@ -470,12 +515,15 @@ pub fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Conf
         let more = arguments_of(&file, &given);
         let more = more.map_err(|e| Stop::Usage(format!("--config {}: {e}", path.display())))?;
         args.splice(1..1, more);
+        file.server.retain(|setting| !is_on_command_line(&setting.name, &given));
     }
     let stop = |e: clap::Error| Stop::new::<Cli>(&e);
     let matches = Cli::command().try_get_matches_from(args).map_err(stop)?;
     let flags = Cli::from_arg_matches(&matches).map_err(stop)?;
     let options = options_of(&matches);
-    Ok(Config { flags, file, options })
+    let config = Config { flags, file, options };
+    config.check_together().map_err(|e| Stop::Usage(e.to_string()))?;
+    Ok(config)
 }
 
 fn options_of(matches: &ArgMatches) -> BTreeMap<String, Vec<OsString>> {
@@ -505,12 +553,19 @@ fn arguments_of(file: &ConfigFile, given: &ArgMatches) -> Result<Vec<OsString>, 
         let from_file =
             setting.arguments(option).map_err(|e| format!("{position}: {name}: {e}"))?;
         validate(&from_file).map_err(|e| format!("{position}: {e}"))?;
-        if given.value_source(option.get_id().as_str()) != Some(ValueSource::CommandLine) {
+        if !is_on_command_line(name, given) {
             arguments.extend(from_file);
         }
     }
     check_needs(file, given)?;
     Ok(arguments)
+}
+
+fn is_on_command_line(name: &str, given: &ArgMatches) -> bool {
+    let command = Cli::command();
+    let option = command.get_arguments().find(|option| option.get_long() == Some(name));
+    let source = option.and_then(|option| given.value_source(option.get_id().as_str()));
+    source == Some(ValueSource::CommandLine)
 }
 
 /// Checks that the options that those of the file need are there or on the command line.
@@ -706,6 +761,23 @@ mod tests {
             assert!(error.contains(named), "{toml}: {error}");
             assert!(!error.contains('\n'), "{toml}: {error}");
         }
+    }
+
+    #[test]
+    fn two_sockets_at_one_path_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let toml = "[server]\nadmin = 's'\ntakeover = 's'";
+        let start = " --listen [::]:0 --root .";
+        for (toml, more, place) in [
+            (toml, "", "edge.toml: line 3, column 1: --admin and"),
+            ("", " --admin s --takeover s", "--admin and"),
+        ] {
+            let line = with_file(&dir, toml, &format!("{start}{more}"));
+            let Err(Stop::Usage(error)) = parse_words(&line) else { panic!("{line}") };
+            assert!(error.contains(place), "{error}");
+        }
+        let other = with_file(&dir, toml, &format!("{start} --takeover t"));
+        assert!(parse_words(&other).is_ok());
     }
 
     #[test]

@@ -1,7 +1,14 @@
 //! Virtual hosts, by name.
 
+use std::path::Path;
+
+use anyhow::Context;
+use log::warn;
+
+use crate::config::file::Host;
 use crate::config::host_map::HostMap;
 use crate::config::Config;
+use crate::content::root::Root;
 use crate::content::VirtualHost;
 
 /// Virtual hosts of the server.
@@ -20,29 +27,39 @@ impl VirtualHosts {
     ///
     /// One line that names the host, and the unusable key or folder.
     pub fn open(config: &Config) -> anyhow::Result<Self> {
-        let open = |host: &crate::config::file::Host| {
-            let root = host.root.as_ref().unwrap_or(&config.flags.root);
-            VirtualHost::open(root, host, config.flags.speedtest)
-        };
+        let open = |host: &Host| open(config, host);
         // Others inherit its rules, and are not at fault if those are invalid.
         let default = open(&config.file.default_host())?;
         let mut named = HostMap::default();
         for host in config.file.named() {
             let virtual_host = open(&host)?;
             for name in &host.names {
-                named.insert(name, virtual_host.clone())?;
+                let inserted = named.insert(name, virtual_host.clone());
+                inserted.map_err(|e| config.host_error(&host, &e))?;
             }
         }
         Ok(Self { named, default })
     }
 
-    /// Checks that the error pages of all hosts exist.
+    /// Checks that the error pages of all hosts of the configuration exist.
     ///
     /// # Errors
     ///
-    /// One line that names the page.
-    pub fn check_error_pages(&self) -> anyhow::Result<()> {
-        self.named.values().chain([&self.default]).try_for_each(VirtualHost::check_error_pages)
+    /// One line that names host and page.
+    pub fn check_error_pages(&self, config: &Config) -> anyhow::Result<()> {
+        for host in std::iter::once(config.file.default_host()).chain(config.file.named()) {
+            let virtual_host = host.names.first().map_or(&self.default, |name| self.find(name));
+            let checked = virtual_host.check_error_pages();
+            checked.map_err(|e| config.host_error(&host, &e))?;
+        }
+        Ok(())
+    }
+
+    /// Warns of an error page that does not exist.
+    pub fn warn_of_error_pages(&self, config: &Config) {
+        if let Err(e) = self.check_error_pages(config) {
+            warn!("{e:#}; until then clients get a line of text");
+        }
     }
 
     /// Returns the host of a name.
@@ -51,26 +68,69 @@ impl VirtualHosts {
     }
 }
 
+fn open(config: &Config, host: &Host) -> anyhow::Result<VirtualHost> {
+    let unusable = |path: &Path| format!("{}; name an existing folder", path.display());
+    let root = match &host.root {
+        Some(path) => Root::open(path)
+            .with_context(|| format!("cannot serve root = {}", unusable(path)))
+            .map_err(|e| config.host_error(host, &e))?,
+        None => Root::open(&config.flags.root)
+            .with_context(|| format!("cannot serve --root {}", unusable(&config.flags.root)))
+            .map_err(|e| config.option_error("root", &e))?,
+    };
+    let virtual_host = VirtualHost::new(root, host, config.flags.speedtest);
+    Ok(virtual_host.map_err(|e| config.host_error(host, &e))?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn invalid_rule_is_reported_once_at_its_own_host() {
+    fn error_names_file_line_and_host() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("edge.toml");
         let bad = "[[host.header]]\npath = '**'\nset = { Bad = 'x' }\n";
         let (named, nameless) = ("[[host]]\nnames = ['a.example']\n", "[[host]]\n");
+        let root = format!("root = '{}'\n", dir.path().display());
         for (toml, place) in [
-            (format!("{named}{nameless}{bad}"), "[[host]] without names, line 3, column 1: line 4"),
-            (format!("{nameless}{named}{bad}"), "[[host]] a.example, line 2, column 1: line 4"),
+            // Others inherit the rules, and are not at fault.
+            (
+                format!("{root}[[host]]\nnames = ['a']\n{nameless}{bad}"),
+                "[[host]] without names, line 5, column 1: line 6, column 1: header: 'Bad'",
+            ),
+            (
+                format!("{root}{nameless}{named}{bad}"),
+                "[[host]] a.example, line 4, column 1: line 6, column 1: header: 'Bad'",
+            ),
+            (
+                format!("{root}{named}root = '/nonexistent'"),
+                "[[host]] a.example, line 3, column 1: cannot serve root = /nonexistent; name",
+            ),
+            ("root = '/nonexistent'".to_owned(), "line 2, column 1: cannot serve --root /none"),
+            (
+                format!("{root}{named}[[host]]\nnames = ['b', 'A.example']"),
+                "[[host]] b, line 5, column 1: two hosts have the name 'A.example'",
+            ),
+            (
+                format!("{root}{named}error = {{ 404 = '/no' }}\n[[host]]\nnames = ['c']"),
+                "[[host]] a.example, line 3, column 1: error 404 = '/no': no such file",
+            ),
+            (
+                format!("{root}{named}[[host]]\nerror = {{ 404 = '/no' }}"),
+                "[[host]] without names, line 5, column 1: error 404 = '/no': no such file",
+            ),
         ] {
-            std::fs::write(&file, &toml).unwrap();
-            let (root, file) = (dir.path().to_str().unwrap(), file.to_str().unwrap());
-            let args = ["edge-server", "--listen", "[::1]:0", "--root", root, "--config", file];
-            let error = VirtualHosts::open(&crate::config::parse(args).unwrap()).unwrap_err();
+            std::fs::write(&file, format!("[server]\n{toml}")).unwrap();
+            let args = ["edge-server", "--listen", "[::1]:0", "--config", file.to_str().unwrap()];
+            let config = crate::config::parse(args).unwrap();
+            let opened = VirtualHosts::open(&config);
+            let error = opened.and_then(|hosts| hosts.check_error_pages(&config)).unwrap_err();
+            assert!(error.is::<crate::config::ConfigError>(), "{toml}: {error:#}");
             let error = format!("{error:#}");
-            assert!(error.starts_with(place) && error.matches("[[host]]").count() == 1, "{error}");
+            let place = format!("--config {}: {place}", file.display());
+            assert!(error.starts_with(&place), "{toml}: {error}");
+            assert_eq!(error.matches("line").count(), place.matches("line").count(), "{error}");
         }
     }
 }

@@ -15,7 +15,6 @@ use std::path::PathBuf;
 use std::sync::Once;
 use std::time::SystemTime;
 
-use anyhow::Context;
 use ipnet::IpNet;
 use log::debug;
 use log::warn;
@@ -49,20 +48,13 @@ pub struct VirtualHost {
 }
 
 impl VirtualHost {
-    /// Opens the folder `root` with the rules of `host`.
+    /// Serves the folder `root` by the rules of `host`.
     ///
     /// # Errors
     ///
-    /// One line that names the unusable folder or key.
-    pub fn open(root: &Path, host: &Host, speedtest: bool) -> anyhow::Result<Self> {
-        let rules = Rules::new(host).with_context(|| host.to_string())?;
-        let root = Root::open(root).with_context(|| {
-            let place = match host.root {
-                Some(_) => format!("{host}: cannot serve root ="),
-                None => "cannot serve --root".to_owned(),
-            };
-            format!("{place} {}; name an existing folder", root.display())
-        })?;
+    /// One line that names the unusable key.
+    pub fn new(root: Root, host: &Host, speedtest: bool) -> anyhow::Result<Self> {
+        let rules = Rules::new(host)?;
         Ok(Self { root, rules, speedtest, server_timing: host.server_timing.unwrap_or(false) })
     }
 
@@ -211,7 +203,7 @@ impl VirtualHost {
                     io::ErrorKind::NotFound => format!("no such file in {root}; create it there"),
                     _ => format!("{error} in {root}; name a readable file"),
                 };
-                anyhow::anyhow!("[[host]] error {status} = '{path}': {problem}")
+                anyhow::anyhow!("error {status} = '{path}': {problem}")
             })
         })
     }

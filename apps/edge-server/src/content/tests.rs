@@ -51,7 +51,8 @@ impl TestHost {
         symlink("../outside", root.join("ten.txt.br")).unwrap();
         symlink("a b.txt", root.join("alias")).unwrap();
         symlink("loop", root.join("loop")).unwrap();
-        let virtual_host = VirtualHost::open(&root, &toml::from_str(toml).unwrap(), true).unwrap();
+        let host = toml::from_str(toml).unwrap();
+        let virtual_host = VirtualHost::new(Root::open(&root).unwrap(), &host, true).unwrap();
         Self { virtual_host, dir }
     }
 
@@ -431,17 +432,4 @@ fn server_timing_is_sent_to_pages_of_the_origin_that_ask() {
     }
     assert_eq!(host.get("/ten.txt").field("server-timing"), None);
     assert_eq!(timing(&TestHost::new(""), "same-origin"), None);
-}
-
-#[test]
-fn error_names_unusable_root() {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("file"), "").unwrap();
-    for bad in [dir.path().join("missing"), dir.path().join("file")] {
-        let error = format!("{:#}", VirtualHost::open(&bad, &Host::default(), false).unwrap_err());
-        assert!(error.contains(&format!("--root {}", bad.display())), "{error}");
-    }
-    let host: Host = toml::from_str("names = ['a.example']\nindex = ['/']").unwrap();
-    let error = format!("{:#}", VirtualHost::open(dir.path(), &host, false).unwrap_err());
-    assert!(error.contains("[[host]] a.example, line 1, column 1: index"), "{error}");
 }

@@ -11,6 +11,7 @@ use anyhow::anyhow;
 use anyhow::bail;
 use anyhow::Context;
 use boring::asn1::Asn1Time;
+use boring::asn1::Asn1TimeRef;
 use boring::error::ErrorStack;
 use boring::pkey::PKey;
 use boring::pkey::Private;
@@ -60,7 +61,8 @@ pub struct CertificateInfo {
     /// Hosts that the certificate is not for.
     pub uncovered: Vec<String>,
 
-    /// When the first certificate of the chain expires.
+    /// When all certificates of the chain are valid, and when the first expires.
+    pub start: SystemTime,
     pub expiry: SystemTime,
 }
 
@@ -85,9 +87,13 @@ impl Certificates {
     pub fn read(config: &Config) -> anyhow::Result<Self> {
         let default = match config.certificate() {
             Some((cert, key)) if config.flags.cert.is_some() => {
-                CertifiedKey::read(cert, key, ["--cert", "--key"])?
+                let read = CertifiedKey::read(cert, key, ["--cert", "--key"]);
+                read.map_err(|e| config.option_error("cert", &e))?
             }
-            Some((cert, key)) => CertifiedKey::read(cert, key, ["cert =", "key ="])?,
+            Some((cert, key)) => {
+                let read = CertifiedKey::read(cert, key, ["cert =", "key ="]);
+                read.map_err(|e| config.host_error(&config.file.default_host(), &e))?
+            }
             None => CertifiedKey::self_signed()?,
         };
         let mut default_info = default.info(vec![ANY_HOST.to_owned()]);
@@ -101,7 +107,8 @@ impl Certificates {
                 continue;
             };
             let certified_key = CertifiedKey::read(cert, key, ["cert =", "key ="]);
-            let certified_key = Arc::new(certified_key.with_context(|| host.to_string())?);
+            let certified_key = certified_key.map_err(|e| config.host_error(&host, &e))?;
+            let certified_key = Arc::new(certified_key);
             list.push(certified_key.info(host.names.clone()));
             for name in &host.names {
                 named.insert(name, Arc::clone(&certified_key))?;
@@ -122,20 +129,26 @@ impl Certificates {
 
     /// Warns of certificates that expire, and of those that clients reject for their names.
     pub fn warn(&self) {
-        self.warn_of_expiry(clock::wall_now());
+        self.warn_of_validity(clock::wall_now());
         for info in &self.list {
             for host in &info.uncovered {
-                warn!(
-                    "the certificate of {host} is for {} only: clients reject it; name another",
-                    info.names.join(", ")
-                );
+                match info.names.as_slice() {
+                    [] => warn!(
+                        "the certificate of {host} has no subjectAltName: clients reject it; get \
+                         one that has the host's name there"
+                    ),
+                    names => warn!(
+                        "the certificate of {host} is for {} only: clients reject it; name another",
+                        names.join(", ")
+                    ),
+                }
             }
         }
     }
 
-    /// Warns of certificates that expire.
-    pub fn warn_of_expiry(&self, now: SystemTime) {
-        for (level, warning) in self.list.iter().filter_map(|info| info.expiry_warning(now)) {
+    /// Warns of certificates that expire, and of those that are not valid yet.
+    pub fn warn_of_validity(&self, now: SystemTime) {
+        for (level, warning) in self.list.iter().filter_map(|info| info.validity_warning(now)) {
             log!(level, "{warning}");
         }
     }
@@ -168,12 +181,20 @@ impl Certificates {
 }
 
 impl CertificateInfo {
-    /// Returns a line about the end of the validity, and how urgent it is, if that is near.
-    fn expiry_warning(&self, now: SystemTime) -> Option<(Level, String)> {
+    /// Returns a line about the validity, and how urgent it is, if that has not begun or ends soon.
+    fn validity_warning(&self, now: SystemTime) -> Option<(Level, String)> {
         let seconds =
             |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64;
         let days = (seconds(self.expiry) - seconds(now)).div_euclid(86_400);
         let hosts = self.hosts.join(", ");
+        if self.start > now {
+            let start = humantime::format_rfc3339_seconds(self.start);
+            let line = format!(
+                "the certificate of {hosts} is not valid before {start}: clients reject it; set this \
+                 machine's clock, or use another certificate"
+            );
+            return Some((Level::Error, line));
+        }
         match days {
             ..0 => {
                 let line = format!("the certificate of {hosts} has expired; renew it now");
@@ -229,20 +250,30 @@ impl CertifiedKey {
     /// Describes the certificate, which `hosts` use.
     fn info(&self, hosts: Vec<String>) -> CertificateInfo {
         let names = self.chain.first().map(|leaf| names(leaf)).unwrap_or_default();
-        let expiry = self.chain.iter().filter_map(|cert| expiry(cert)).min();
-        // The default certificate has no host to compare its names with.
-        let named: Vec<_> = hosts.iter().filter(|host| *host != ANY_HOST).cloned().collect();
-        let uncovered = self.uncovered(&named);
-        CertificateInfo { hosts, names, uncovered, expiry: expiry.unwrap_or(UNIX_EPOCH) }
+        let start = self.chain.iter().filter_map(|cert| time(cert.not_before())).max();
+        let expiry = self.chain.iter().filter_map(|cert| time(cert.not_after())).min();
+        // The default certificate has no host to compare its names with; it needs one at least.
+        let is_compared = |host: &&String| *host != ANY_HOST || names.is_empty();
+        let compared: Vec<_> = hosts.iter().filter(is_compared).cloned().collect();
+        CertificateInfo {
+            uncovered: self.uncovered(&compared),
+            hosts,
+            names,
+            start: start.unwrap_or(UNIX_EPOCH),
+            expiry: expiry.unwrap_or(UNIX_EPOCH),
+        }
     }
 
     /// Returns those of these names that the certificate is not for.
     fn uncovered(&self, names: &[String]) -> Vec<String> {
         let Some(leaf) = self.chain.first() else { return Vec::new() };
+        // Without any, BoringSSL compares the common name, which no client does (RFC 9525, 1.4.2).
+        let alternatives = leaf.subject_alt_names();
+        let has_names = alternatives.iter().flatten().any(|name| name.dnsname().is_some());
         let covers = |name: &str| match name.parse::<IpAddr>() {
             Ok(_) => leaf.check_ip_asc(name).unwrap_or(false),
             // Any label stands for the wildcard.
-            Err(_) => leaf.check_host(&name.replacen('*', "any", 1)).unwrap_or(false),
+            Err(_) => has_names && leaf.check_host(&name.replacen('*', "any", 1)).unwrap_or(false),
         };
         names.iter().filter(|name| !covers(name)).cloned().collect()
     }
@@ -275,9 +306,9 @@ fn names(certificate: &X509Ref) -> Vec<String> {
     names.collect()
 }
 
-/// Returns when a certificate expires, if that is after 1970.
-fn expiry(certificate: &X509Ref) -> Option<SystemTime> {
-    let since_1970 = Asn1Time::from_unix(0).ok()?.diff(certificate.not_after()).ok()?;
+/// Returns a time of a certificate, if that is after 1970.
+fn time(time: &Asn1TimeRef) -> Option<SystemTime> {
+    let since_1970 = Asn1Time::from_unix(0).ok()?.diff(time).ok()?;
     let seconds = i64::from(since_1970.days) * 86_400 + i64::from(since_1970.secs);
     Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).ok()?))
 }
@@ -335,18 +366,40 @@ mod tests {
         }
     }
 
+    /// Returns a certificate and its key, valid from a year to another.
+    fn named_key(names: &[&str], years: [i32; 2]) -> (String, String) {
+        let names: Vec<_> = names.iter().map(|name| name.to_string()).collect();
+        let mut params = rcgen::CertificateParams::new(names).unwrap();
+        params.distinguished_name.push(rcgen::DnType::CommonName, "cn.example");
+        [params.not_before, params.not_after] = years.map(|y| rcgen::date_time_ymd(y, 3, 1));
+        let key = rcgen::KeyPair::generate().unwrap();
+        let cert = params.self_signed(&key).unwrap();
+        (cert.pem(), key.serialize_pem())
+    }
+
+    #[test]
+    fn common_name_covers_no_host() {
+        for (names, host, uncovered) in [
+            (&[][..], "cn.example", true),
+            (&[], ANY_HOST, true),
+            (&["192.0.2.1"], "cn.example", true),
+            (&["192.0.2.1"], "192.0.2.1", false),
+            (&["192.0.2.1"], ANY_HOST, false),
+            (&["cn.example"], "cn.example", false),
+        ] {
+            let (cert, key) = named_key(names, [2001, 2040]);
+            let files = files(&cert, &key);
+            let read = CertifiedKey::read(&files.cert, &files.key, ["--cert", "--key"]).unwrap();
+            let info = read.info(vec![host.to_owned()]);
+            assert_eq!(!info.uncovered.is_empty(), uncovered, "{names:?} {host}");
+        }
+    }
+
     #[test]
     fn certificate_info_has_names_and_first_expiry_of_chain() {
-        let certified_key = |names: &[&str], year| {
-            let names: Vec<_> = names.iter().map(|name| name.to_string()).collect();
-            let mut params = rcgen::CertificateParams::new(names).unwrap();
-            params.not_after = rcgen::date_time_ymd(year, 3, 1);
-            let key = rcgen::KeyPair::generate().unwrap();
-            let cert = params.self_signed(&key).unwrap();
-            (cert.pem(), key.serialize_pem())
-        };
-        let (leaf, key) = certified_key(&["a.example", "*.b.example", "192.0.2.1", "::1"], 2040);
-        let (issuer, _) = certified_key(&["issuer"], 2030);
+        let (leaf, key) =
+            named_key(&["a.example", "*.b.example", "192.0.2.1", "::1"], [2001, 2040]);
+        let (issuer, _) = named_key(&["issuer"], [2002, 2030]);
         let files = files(&format!("{leaf}{issuer}"), &key);
         let read = CertifiedKey::read(&files.cert, &files.key, ["--cert", "--key"]).unwrap();
         let info = read.info(vec!["a.example".into()]);
@@ -354,6 +407,8 @@ mod tests {
         assert_eq!(info.names, ["a.example", "*.b.example", "192.0.2.1", "::1"]);
         let expiry = humantime::format_rfc3339(info.expiry).to_string();
         assert_eq!(expiry, "2030-03-01T00:00:00Z");
+        let start = humantime::format_rfc3339(info.start).to_string();
+        assert_eq!(start, "2002-03-01T00:00:00Z");
 
         let names = ["A.example", "*.b.example", "x.b.example", "192.0.2.1", "::1"];
         let wrong = ["b.example", "y.x.b.example", "*.example", "192.0.2.2", "::2"];
@@ -362,18 +417,23 @@ mod tests {
     }
 
     #[test]
-    fn certificate_warning_is_urgent_in_the_last_week() {
+    fn certificate_warning_is_urgent_before_the_start_and_in_the_last_week() {
         let at = |day: u64| UNIX_EPOCH + Duration::from_secs(day * 86_400);
         let (hosts, names) = (vec!["a".to_owned(), "b".to_owned()], Vec::new());
-        let info = CertificateInfo { hosts, names, uncovered: Vec::new(), expiry: at(100) };
+        let (start, expiry) = (at(50), at(100));
+        let info = CertificateInfo { hosts, names, uncovered: Vec::new(), start, expiry };
+        let early = "the certificate of a, b is not valid before 1970-02-20T00:00:00Z: clients \
+                     reject it; set this machine's clock, or use another certificate";
         for (day, expected) in [
+            (49, Some((Level::Error, early))),
+            (50, None),
             (70, None),
             (71, Some((Level::Warn, "the certificate of a, b expires in 29 days"))),
             (93, Some((Level::Warn, "the certificate of a, b expires in 7 days"))),
             (94, Some((Level::Error, "the certificate of a, b expires in 6 days; renew it"))),
             (101, Some((Level::Error, "the certificate of a, b has expired; renew it now"))),
         ] {
-            let warning = info.expiry_warning(at(day));
+            let warning = info.validity_warning(at(day));
             let expected = expected.map(|(level, line)| (level, line.to_owned()));
             assert_eq!(warning, expected, "{day}");
         }

@@ -18,7 +18,7 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
     let cli = &config.flags;
     let resources = Resources::read(config)?;
     resources.worker_config(cli)?;
-    resources.virtual_hosts.check_error_pages()?;
+    resources.virtual_hosts.check_error_pages(config)?;
     if let Some(dir) = &cli.qlog_dir {
         file::check_dir(dir)?;
     }

@@ -56,7 +56,7 @@ impl Control {
         let control = Arc::clone(self);
         let watch = move || loop {
             thread::sleep(WARNING_INTERVAL);
-            control.reloader().certificates.warn_of_expiry(clock::wall_now());
+            control.reloader().certificates.warn_of_validity(clock::wall_now());
         };
         thread::Builder::new().name("certificates".into()).spawn(watch).map(drop)
     }

@@ -62,6 +62,7 @@ impl Reloader {
         let configs = (0..workers).map(worker_config).collect::<anyhow::Result<_>>()?;
         self.metrics.set_certificates(certificates.expiries());
         certificates.warn();
+        virtual_hosts.warn_of_error_pages(&config);
         self.certificates = certificates;
         config.flags.warn_of_conflicts();
         Ok((configs, self.changed(&config.options)))

@@ -32,10 +32,12 @@ impl Resources {
         let virtual_hosts = VirtualHosts::open(config)?;
         let certificates = Certificates::read(config)?;
         certificates.warn();
-        let secrets = secrets::open(cli.secrets.as_deref())?;
+        let secrets = secrets::open(cli.secrets.as_deref());
+        let secrets = secrets.map_err(|e| config.option_error("secrets", &e))?;
         let hash_keys = cli.hash_keys.as_deref().map(WatchedHashKeys::watch).transpose();
-        let hash_keys =
-            hash_keys.context("cannot use --hash-keys; name a readable file of keys")?;
+        let hash_keys = hash_keys
+            .context("cannot use --hash-keys; name a readable file of keys")
+            .map_err(|e| config.option_error("hash-keys", &e))?;
         Ok(Self { virtual_hosts, certificates, secrets, hash_keys })
     }
 

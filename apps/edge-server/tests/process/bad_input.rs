@@ -43,24 +43,25 @@ fn bad_input_gives_one_line_and_a_code() {
         (vec!["--listen", "localhost", "--root", &root], 2, "localhost"),
         ([&start[..], &["--cert", &file]].concat(), 2, "--key"),
         ([&start[..], &["--key", &file]].concat(), 2, "--cert"),
-        (vec!["--listen", "127.0.0.1:0", "--root", &missing], 1, &missing),
-        (vec!["--listen", "127.0.0.1:0", "--root", &file], 1, &file),
-        ([&start[..], &["--cert", &missing, "--key", &file]].concat(), 1, &missing),
-        ([&start[..], &["--cert", &file, "--key", &missing]].concat(), 1, &missing),
-        ([&start[..], &["--cert", &file, "--key", &file]].concat(), 1, &file),
+        (vec!["--listen", "127.0.0.1:0", "--root", &missing], 2, &missing),
+        (vec!["--listen", "127.0.0.1:0", "--root", &file], 2, &file),
+        ([&start[..], &["--cert", &missing, "--key", &file]].concat(), 2, &missing),
+        ([&start[..], &["--cert", &file, "--key", &missing]].concat(), 2, &missing),
+        ([&start[..], &["--cert", &file, "--key", &file]].concat(), 2, &file),
         ([&start[..], &["--store", &in_missing]].concat(), 1, &in_missing),
         ([&start[..], &["--store", &in_file]].concat(), 1, &in_file),
         ([&start[..], &["--store", &root]].concat(), 1, &root),
         ([&start[..], &["--store", "ftp://host/x"]].concat(), 1, "ftp:"),
         ([&start[..], &["--qlog-dir", &in_file]].concat(), 1, &in_file),
-        ([&start[..], &["--secrets", &missing]].concat(), 1, &missing),
-        ([&start[..], &["--secrets", &file]].concat(), 1, "line 1"),
-        ([&start[..], &["--secrets", &open]].concat(), 1, "(mode 0666)"),
-        ([&start[..], &["--hash-keys", &file]].concat(), 1, "line 1"),
+        ([&start[..], &["--secrets", &missing]].concat(), 2, &missing),
+        ([&start[..], &["--secrets", &file]].concat(), 2, "line 1"),
+        ([&start[..], &["--secrets", &open]].concat(), 2, "(mode 0666)"),
+        ([&start[..], &["--hash-keys", &file]].concat(), 2, "line 1"),
         ([&start[..], &["--access-log", &in_missing]].concat(), 1, &in_missing),
         ([&start[..], &["--takeover", &in_missing]].concat(), 1, &in_missing),
         ([&start[..], &["--takeover", &file]].concat(), 1, &file),
         ([&start[..], &["--takeover", &long]].concat(), 1, "longer than 103 bytes"),
+        ([&start[..], &["--admin", &long, "--takeover", &long]].concat(), 2, "the same path"),
         ([&start[..], &["--admin", &long]].concat(), 1, "longer than 103 bytes"),
         ([&start[..], &["--admin", &in_missing]].concat(), 1, &in_missing),
     ];
@@ -98,15 +99,27 @@ fn check_reads_everything_and_writes_nothing() {
 
     let hosts = "[[host]]\nnames = ['a', 'b']\nerror = { 404 = '/gone.html' }\n";
     let (code, _, said) = check(hosts);
-    assert_eq!((code, said.lines().count()), (1, 1), "{said}");
-    let missing =
-        format!("[[host]] error 404 = '/gone.html': no such file in {root}; create it there\n");
+    assert_eq!((code, said.lines().count()), (2, 1), "{said}");
+    let missing = format!(
+        "--config {}: [[host]] a, line 6, column 1: error 404 = '/gone.html': no such file in \
+         {root}; create it there\n",
+        config.display()
+    );
     assert!(said.ends_with(&missing), "{said}");
     fs::create_dir(dir.path().join("gone.html")).unwrap();
-    assert_eq!(check(hosts).0, 1, "a folder is no page");
+    assert_eq!(check(hosts).0, 2, "a folder is no page");
     fs::remove_dir(dir.path().join("gone.html")).unwrap();
     fs::write(dir.path().join("gone.html"), "gone").unwrap();
     assert_eq!(check(hosts).0, 0);
+}
+
+#[test]
+fn missing_error_page_is_warned_of_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("edge.toml");
+    fs::write(&config, "[[host]]\nerror = { 404 = '/gone.html' }\n").unwrap();
+    let (mut server, _) = serve(dir.path(), &["--config", config.to_str().unwrap()]);
+    server.wait_for("line 1, column 1: error 404 = '/gone.html': no such file");
 }
 
 #[test]

@@ -24,15 +24,15 @@ fn configuration_that_makes_no_sense_is_one_line() {
         ("[[host]\n", 2, "edge.toml: line 1"),
         (
             "[[host]]\nnames = ['a']\nroot = '/nonexistent'",
-            1,
-            "[[host]] a, line 1, column 1: cannot serve root = /nonexistent",
+            2,
+            "edge.toml: [[host]] a, line 1, column 1: cannot serve root = /nonexistent",
         ),
-        ("[[host]]\nredirect = [{ from = 'a', to = '/' }]", 1, "redirect from 'a'"),
-        ("[[host]]\nnames = ['a', 'a']", 1, "'a'"),
+        ("[[host]]\nredirect = [{ from = 'a', to = '/' }]", 2, "line 2, column 13: redirect from 'a'"),
+        ("[[host]]\nnames = ['a', 'a']", 2, "[[host]] a, line 1, column 1: two hosts"),
         (
             "[[host]]\nnames = ['a']\ncert = 'DIR/a.pem'\nkey = 'DIR/b.key'",
-            1,
-            "[[host]] a, line 1, column 1: key = DIR/b.key is not the key of cert = DIR/a.pem",
+            2,
+            "edge.toml: [[host]] a, line 1, column 1: key = DIR/b.key is not the key of cert = DIR/a.pem",
         ),
     ];
     for (toml, code, named) in table {

@@ -234,6 +234,7 @@ impl AdminSocket {
                 "hosts": certificate.hosts,
                 "names": certificate.names,
                 "hosts_not_covered": certificate.uncovered,
+                "start": rfc3339(certificate.start),
                 "expiry": rfc3339(certificate.expiry),
                 "days_left": days.floor(),
             })
@@ -324,6 +325,7 @@ mod tests {
                 hosts: vec!["*".into()],
                 names: vec!["a.example".into()],
                 uncovered: Vec::new(),
+                start: UNIX_EPOCH,
                 expiry,
             }]
         }
