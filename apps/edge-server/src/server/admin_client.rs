@@ -4,18 +4,26 @@ use std::ffi::OsString;
 use std::io;
 use std::io::Read;
 use std::io::Write;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::anyhow;
 use anyhow::bail;
 use anyhow::Context;
 use clap::Parser;
 use clap::Subcommand;
 use percent_encoding::utf8_percent_encode;
 use percent_encoding::NON_ALPHANUMERIC;
+use rustix::net;
+use rustix::net::sockopt;
+use rustix::net::AddressFamily;
+use rustix::net::SocketAddrUnix;
+use rustix::net::SocketFlags;
+use rustix::net::SocketType;
 
 use crate::config::PROGRAM;
 
@@ -108,10 +116,9 @@ pub fn main(args: &[OsString]) -> ExitCode {
         Err(stop) => return PROGRAM.stop(&stop),
     };
     let (method, target) = cli.command.request();
-    let response = exchange(&cli.socket, method, &target);
-    let response = response.with_context(|| {
-        format!("cannot command a server at {}; name its --admin socket", cli.socket.display())
-    });
+    let response = exchange(&cli.socket, method, &target, TIMEOUT);
+    let response =
+        response.with_context(|| format!("cannot command a server at {}", cli.socket.display()));
     match response {
         Ok((true, body)) => print(&body),
         Ok((false, body)) => PROGRAM.fail(body.trim_end()),
@@ -131,16 +138,124 @@ fn print(body: &str) -> ExitCode {
 }
 
 /// Returns whether the request succeeded, and the body of the response.
-fn exchange(socket: &Path, method: &str, target: &str) -> anyhow::Result<(bool, String)> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
-    stream.write_all(format!("{method} {target} HTTP/1.1\r\nHost: admin\r\n\r\n").as_bytes())?;
-    let mut response = String::new();
-    stream.read_to_string(&mut response)?;
-    let status = response.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));
-    match (status, response.split_once("\r\n\r\n")) {
-        (Some(status), Some((_, body))) => Ok((status.starts_with('2'), body.to_owned())),
-        _ => bail!("it does not speak HTTP"),
+fn exchange(
+    socket: &Path,
+    method: &str,
+    target: &str,
+    timeout: Duration,
+) -> anyhow::Result<(bool, String)> {
+    let mut stream = connect(socket, timeout).map_err(|e| explained(&e))?;
+    stream.set_read_timeout(Some(timeout))?;
+    let request = format!("{method} {target} HTTP/1.1\r\nHost: admin\r\n\r\n");
+    let sent = stream.write_all(request.as_bytes());
+    let mut response = Vec::new();
+    let read = stream.read_to_end(&mut response);
+    // A server that turns a client away does not wait for the request.
+    if let Some(parsed) = std::str::from_utf8(&response).ok().and_then(parse) {
+        return Ok(parsed);
+    }
+    read.map_err(|e| explained(&e))?;
+    sent.map_err(|e| explained(&e))?;
+    match response.is_empty() {
+        true => bail!("it ended without a response; see its log"),
+        false => bail!("it is no edge-server; name the path of --admin"),
+    }
+}
+
+/// Parses a complete response.
+fn parse(response: &str) -> Option<(bool, String)> {
+    let status = response.strip_prefix("HTTP/1.1 ")?.get(..3)?;
+    let (head, body) = response.split_once("\r\n\r\n")?;
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "))?;
+    (length.parse() == Ok(body.len())).then(|| (status.starts_with('2'), body.to_owned()))
+}
+
+/// Connects, and sets the timeout of that and of writes.
+fn connect(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
+    if !path.metadata()?.file_type().is_socket() {
+        return Err(io::Error::other("it is no socket; name the path of --admin"));
+    }
+    let socket =
+        net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(timeout))?;
+    net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket.into())
+}
+
+/// Returns what an error means, and the way out.
+fn explained(error: &io::Error) -> anyhow::Error {
+    anyhow!(match error.kind() {
+        io::ErrorKind::NotFound =>
+            "there is no such socket; start the server, or name the path of \
+                                    its --admin"
+                .to_owned(),
+        io::ErrorKind::ConnectionRefused =>
+            "the server that listened there has ended; start it".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied; run the command as root, or as the \
+                                            server's user"
+            .to_owned(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no response in time: the server \
+            hangs or is suspended; see its log, and restart it"
+            .to_owned(),
+        _ => error.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    #[test]
+    fn failed_command_says_why_and_the_way_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::write(path("file"), "").unwrap();
+        drop(UnixListener::bind(path("dead")).unwrap());
+        // One that accepts nobody.
+        let _hung = UnixListener::bind(path("hung")).unwrap();
+        for (name, responds, part) in [
+            ("missing", None, "there is no such socket; start the server"),
+            ("file", None, "it is no socket; name the path of --admin"),
+            ("dead", None, "the server that listened there has ended; start it"),
+            ("hung", None, "no response in time: the server hangs"),
+            ("silent", Some(""), "it ended without a response"),
+            ("other", Some("220 mail.example ESMTP\r\n"), "it is no edge-server"),
+            ("cut", Some("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"), "no edge-server"),
+        ] {
+            let server = responds.map(|response| respond_once(&path(name), response));
+            let timeout = Duration::from_millis(if name == "hung" { 50 } else { 10_000 });
+            let error = exchange(&path(name), "GET", "/stats", timeout).unwrap_err().to_string();
+            assert!(error.contains(part), "{name}: {error}");
+            server.into_iter().for_each(|server| server.join().unwrap());
+        }
+    }
+
+    // As a server with too many clients: the end of the connection may come before the request.
+    #[test]
+    fn response_that_did_not_wait_for_the_request_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let response = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 5\r\n\r\nfull\n";
+        let listener = UnixListener::bind(&path).unwrap();
+        for _ in 0..20 {
+            let client = thread::scope(|scope| {
+                scope.spawn(|| listener.accept().unwrap().0.write_all(response.as_bytes()));
+                exchange(&path, "GET", "/stats", TIMEOUT)
+            });
+            assert_eq!(client.unwrap(), (false, "full\n".to_owned()));
+        }
+    }
+
+    /// Responds to a request on a thread.
+    fn respond_once(path: &Path, response: &'static str) -> thread::JoinHandle<()> {
+        let listener = UnixListener::bind(path).unwrap();
+        thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            let read = stream.read(&mut [0; 1024]).unwrap();
+            assert!(read > 0);
+            stream.write_all(response.as_bytes()).unwrap();
+        })
     }
 }

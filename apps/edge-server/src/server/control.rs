@@ -14,6 +14,7 @@ use anyhow::Context;
 use log::warn;
 use quiche::clock;
 
+use crate::config::PROGRAM;
 use crate::quic::certificate::CertificateInfo;
 use crate::server::reload::Reloader;
 use crate::telemetry::access_log::AccessLog;
@@ -82,11 +83,13 @@ impl Controls for Control {
         match &reloaded {
             Ok(kept) => {
                 if !kept.is_empty() {
-                    warn!("changed, but not applied until a restart: {}", kept.join(", "));
+                    let kept = kept.join(", ");
+                    warn!(target: PROGRAM.0, "changed, but not applied until a restart: {kept}");
                 }
                 notice!("reloaded");
             }
-            Err(e) => warn!("cannot reload, nothing has changed: {e:#}"),
+            // Shown whatever the filter is, as success is.
+            Err(e) => warn!(target: PROGRAM.0, "cannot reload, nothing has changed: {e:#}"),
         }
         reloaded
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use serde_json::Value;
@@ -133,6 +134,30 @@ fn reload_command_reopens_the_access_log() {
     assert!(server.stop().success());
     let text = fs::read_to_string(&log).unwrap();
     assert!(text.contains(r#""path":"/after""#), "{text}");
+}
+
+#[test]
+fn command_beyond_the_clients_at_a_time_is_told_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("admin.sock");
+    let _server = serve(dir.path(), &["--admin", socket.to_str().unwrap()]);
+    let slow: Vec<_> = (0..32).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    let (code, _, said) = admin(&socket, &["stats"]);
+    assert_eq!((code, said.as_str()), (1, "edge-server: more than 32 clients; try again later\n"));
+    drop(slow);
+}
+
+#[test]
+fn failed_reload_is_logged_whatever_the_log_shows() {
+    let dir = tempfile::tempdir().unwrap();
+    let (socket, config) = (dir.path().join("admin.sock"), dir.path().join("edge.toml"));
+    fs::write(&config, "").unwrap();
+    let args = ["--admin", socket.to_str().unwrap(), "--config", config.to_str().unwrap()];
+    let (mut server, _) = serve(dir.path(), &args);
+    assert_eq!(admin(&socket, &["log", "off"]).0, 0);
+    fs::write(&config, "x = 1").unwrap();
+    assert_eq!(admin(&socket, &["reload"]).0, 1);
+    server.wait_for("cannot reload, nothing has changed: --config");
 }
 
 #[test]

@@ -111,6 +111,10 @@ impl Page {
         Self::text("422 Unprocessable Content", line)
     }
 
+    pub fn forbidden(line: impl Into<String>) -> Self {
+        Self::text("403 Forbidden", line)
+    }
+
     pub fn not_found(line: impl Into<String>) -> Self {
         Self::text("404 Not Found", line)
     }
@@ -182,7 +186,7 @@ pub fn serve_clients<S: ClientStream>(
     let clients = Arc::new(());
     loop {
         match accept() {
-            Ok(stream) if Arc::strong_count(&clients) > CLIENTS_MAX => turn_away(stream),
+            Ok(stream) if Arc::strong_count(&clients) > CLIENTS_MAX => turn_away_surplus(stream),
             Ok(stream) => {
                 let (pages, client) = (pages.clone(), Arc::clone(&clients));
                 let respond = move || {
@@ -204,13 +208,18 @@ pub fn serve_clients<S: ClientStream>(
     }
 }
 
-/// Tells a client that there are too many, if that takes no time.
-fn turn_away(mut stream: impl ClientStream) {
+/// Tells a client that there are too many.
+fn turn_away_surplus(stream: impl ClientStream) {
     static WARNING: Once = Once::new();
     WARNING.call_once(|| {
         warn!("admin listener: more than {CLIENTS_MAX} clients at a time; further ones get 503");
     });
     let page = Page::unavailable(format!("more than {CLIENTS_MAX} clients; try again later"));
+    turn_away(stream, &page);
+}
+
+/// Sends a page to a client without reading its request, if that takes no time.
+pub fn turn_away(mut stream: impl ClientStream, page: &Page) {
     let told = stream.set_nonblocking().and_then(|()| {
         // What is unread at the end would discard the response.
         let _ = stream.read(&mut [0; 1024]);

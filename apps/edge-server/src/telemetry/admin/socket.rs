@@ -1,9 +1,12 @@
 //! Admin socket (`--admin`): the pages of the admin listener and commands to the server, over HTTP on
 //! a Unix socket that only the server's user and root may use.
 
+use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
+use std::sync::Once;
 use std::thread;
 use std::time::Duration;
 use std::time::SystemTime;
@@ -11,6 +14,7 @@ use std::time::UNIX_EPOCH;
 
 use anyhow::ensure;
 use anyhow::Context;
+use log::warn;
 use serde::Serialize;
 use serde_json::json;
 use serde_json::Value;
@@ -19,6 +23,7 @@ use crate::net::private_socket;
 use crate::net::private_socket::PrivateListener;
 use crate::quic::certificate::CertificateInfo;
 use crate::telemetry::admin::exchange::serve_clients;
+use crate::telemetry::admin::exchange::turn_away;
 use crate::telemetry::admin::exchange::AdminRequest;
 use crate::telemetry::admin::exchange::Page;
 use crate::telemetry::admin::exchange::Pages;
@@ -143,9 +148,12 @@ impl AdminSocketListener {
         let Self(private) = self;
         let path = private.path().to_owned();
         private.take_place().with_context(|| unusable(&path))?;
-        let accept = move || {
+        let accept = move || loop {
             let (stream, _) = private.listener.accept()?;
-            private_socket::check_peer(&stream).map(|()| stream)
+            match private_socket::check_peer(&stream) {
+                Ok(()) => return Ok(stream),
+                Err(e) => turn_away_stranger(stream, &e),
+            }
         };
         let serve = move || serve_clients(&AtomicBool::new(false), accept, &socket);
         let thread = thread::Builder::new().name("admin-socket".into());
@@ -173,7 +181,7 @@ impl Pages for AdminSocket {
             (_, "/reload" | "/reopen" | "/drain" | "/stop") => Page::method_not_allowed("use POST"),
             ("GET" | "HEAD", "/log") => Page::ok(process_log::filter()),
             ("GET" | "HEAD", "/stats") => Page::json(&self.stats()),
-            ("GET" | "HEAD", "/connections") => Page::json(&self.connections(request)),
+            ("GET" | "HEAD", "/connections") => self.connections(request),
             ("GET" | "HEAD", "/certificates") => Page::json(&self.certificates()),
             _ => match self.server.page(request) {
                 page if page.status.starts_with("404") => Page::not_found(
@@ -216,11 +224,14 @@ impl AdminSocket {
         })
     }
 
-    fn connections(&self, request: &AdminRequest) -> Value {
-        let max = request.parameter("max").and_then(|max| max.parse().ok());
-        let max = max.unwrap_or(LISTED_DEFAULT).min(LISTED_MAX);
-        let (open, listed) = self.controls.connections(max);
-        json!({ "open": open, "omitted": open.saturating_sub(listed.len()), "connections": listed })
+    fn connections(&self, request: &AdminRequest) -> Page {
+        let max = request.parameter("max").map_or(Ok(LISTED_DEFAULT), |max| max.parse());
+        let Ok(max) = max else {
+            return Page::bad_request("max is a whole number: /connections?max=20");
+        };
+        let (open, connections) = self.controls.connections(max.min(LISTED_MAX));
+        let omitted = open.saturating_sub(connections.len());
+        Page::json(&json!({ "open": open, "omitted": omitted, "connections": connections }))
     }
 
     fn certificates(&self) -> Value {
@@ -241,6 +252,13 @@ impl AdminSocket {
         });
         Value::Array(certificates.collect())
     }
+}
+
+/// Refuses the command of another user, to whom somebody has opened the socket.
+fn turn_away_stranger(stream: UnixStream, reason: &io::Error) {
+    static WARNING: Once = Once::new();
+    WARNING.call_once(|| warn!("admin socket: {reason}; it gets 403, and so do further ones"));
+    turn_away(stream, &Page::forbidden("only the server's own user and root may command it"));
 }
 
 fn set_log(request: &AdminRequest) -> Page {
@@ -267,6 +285,8 @@ mod tests {
     use crate::telemetry::health::Health;
     use crate::telemetry::metrics::Metrics;
     use anyhow::bail;
+    use std::io::Read;
+    use std::io::Write;
     use std::sync::atomic::AtomicUsize;
     use std::sync::atomic::Ordering;
 
@@ -386,6 +406,8 @@ mod tests {
             ("HEAD", "/log", "200"),
             ("HEAD", "/stats", "200"),
             ("HEAD", "/connections", "200"),
+            ("GET", "/connections?max=x", "400"),
+            ("GET", "/connections?max=-1", "400"),
             ("HEAD", "/certificates", "200"),
             ("DELETE", "/stats", "405"),
             ("GET", "/metrics", "200"),
@@ -404,16 +426,24 @@ mod tests {
     #[test]
     fn connections_are_listed_up_to_a_bound() {
         let socket = socket(&Arc::default());
-        for (target, listed) in [
-            ("/connections", 100),
-            ("/connections?max=3", 3),
-            ("/connections?max=999", 200),
-            ("/connections?max=x", 100),
-        ] {
+        for (target, listed) in
+            [("/connections", 100), ("/connections?max=3", 3), ("/connections?max=999", 200)]
+        {
             let document = document(&socket, target);
             assert_eq!(document["connections"].as_array().unwrap().len(), listed);
             assert_eq!(document["omitted"], 200 - listed);
         }
+    }
+
+    #[test]
+    fn another_user_is_told_who_may_command() {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        client.write_all(b"POST /drain HTTP/1.1\r\n\r\n").unwrap();
+        turn_away_stranger(server, &io::ErrorKind::PermissionDenied.into());
+        let mut response = String::new();
+        client.read_to_string(&mut response).unwrap();
+        assert!(response.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{response}");
+        assert!(response.ends_with("own user and root may command it\n"), "{response}");
     }
 
     #[test]
