@@ -118,7 +118,25 @@ fn table_tells_gain_arms_and_what_is_too_small() {
 
     let (code, out, _) = run(&["--share", "0.9", "-"], &logs(400)[0]);
     assert_eq!(code, 0);
-    assert!(out.contains("DOES NOT FIT the share 0.9"), "{out}");
+    assert!(out.contains("DOES NOT FIT the share 0.9 (p < 1e-9)"), "{out}");
+}
+
+#[test]
+fn json_has_a_verdict() {
+    let [log, _] = logs(400);
+    let moved = log.clone() + &lines(0, "control", 2_000_000, 1000)[0];
+    for (log, share, expected) in [
+        (&log, "0.5", "usable"),
+        (&log, "0.9", "arms_do_not_fit"),
+        (&moved, "0.5", "clients_in_both_arms"),
+        (&logs(20)[0], "0.5", "too_small"),
+    ] {
+        let (code, out, _) = run(&["--json", "--share", share, "-"], log);
+        let json: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((code, &json["verdict"]), (0, &expected.into()));
+    }
+    let (_, out, _) = run(&["-"], &moved);
+    assert!(out.contains("1 client was in both arms: the share or the secrets"), "{out}");
 }
 
 #[test]
@@ -153,7 +171,7 @@ fn cut_line_is_counted_and_named() {
     let log = logs(400)[0].clone() + "{\"time\":\"2026-01-";
     let (code, out, _) = run(&["-"], &log);
     assert_eq!(code, 0);
-    assert!(out.contains("1 lines are none of edge-server's, the first is -:401"), "{out}");
+    assert!(out.contains("1 line is none of edge-server's, the first is -:401"), "{out}");
 }
 
 #[test]
@@ -176,8 +194,12 @@ fn error_names_the_log_and_the_way_out() {
     );
     let plot = dir.path().join("none/plot.svg");
     let some = file("some", logs(400)[0].as_bytes());
+    let (again, linked) = (some.clone(), dir.path().join("linked"));
+    std::os::unix::fs::symlink(&some, &linked).unwrap();
     for (arguments, expected, named) in [
         (&["missing"][..], 1, "cannot read missing"),
+        (&[&some, &again], 1, "some is the same file as another log"),
+        (&[&some, linked.to_str().unwrap()], 1, "linked is the same file as another log"),
         (&[&other], 1, "other is no access log of edge-server"),
         (&[&compressed], 1, "log.gz | path-store gain -"),
         (&[&no_arms], 1, "start edge-server with --resume-share 0.9"),

@@ -25,10 +25,11 @@ pub struct Response {
     pub client: ClientUnit,
     pub arm: Arm,
 
-    /// Whether the connection jumped, or could have, while the response was under way.
+    /// Whether the connection jumped, or could have, while the response was under way, and this is
+    /// one with content: status 200 or 206.
     pub could_jump: bool,
 
-    /// Whether the client received a whole body, or the range of it that it requested.
+    /// Whether the client received all of that.
     pub complete: bool,
 
     /// Whether the connection retreated after its jump; unknown in the format `common`.
@@ -89,11 +90,14 @@ fn parse_json(line: &str) -> Result<LogLine, UnknownLine> {
     let Some((arm, JsonResume { could_jump, retreat, .. })) = resume else {
         return Ok(LogLine::Other);
     };
+    if !is_duration(line.duration_ms) {
+        return Err(UnknownLine);
+    }
     Ok(LogLine::Compared(Response {
         client: ClientUnit::of(line.client),
         arm,
-        could_jump,
-        complete: line.complete && has_content(line.status),
+        could_jump: could_jump && has_content(line.status),
+        complete: line.complete,
         retreat,
         bytes: line.bytes,
         duration_ms: line.duration_ms,
@@ -119,10 +123,10 @@ fn parse_common(line: &str) -> Option<LogLine> {
 
     let (_, appended) = line.rsplit_once("\" ")?;
     let mut appended = appended.split(' ');
-    let duration_s: f64 = appended.next()?.parse().ok()?;
+    let duration_s: f64 = appended.next()?.parse().ok().filter(|s| is_duration(*s))?;
     let Some(arm) = appended.next().and_then(Arm::named) else { return Some(LogLine::Other) };
-    let could_jump = appended.next()? == "could-jump";
-    let complete = appended.next()? == "complete" && has_content(status);
+    let could_jump = appended.next()? == "could-jump" && has_content(status);
+    let complete = appended.next()? == "complete";
     Some(LogLine::Compared(Response {
         client: ClientUnit::of(client),
         arm,
@@ -133,6 +137,10 @@ fn parse_common(line: &str) -> Option<LogLine> {
         // It has three digits.
         duration_ms: (duration_s * 1e3).round(),
     }))
+}
+
+fn is_duration(number: f64) -> bool {
+    number.is_finite() && number >= 0.0
 }
 
 fn has_content(status: u16) -> bool {
@@ -171,12 +179,18 @@ mod tests {
     }
 
     #[test]
-    fn response_without_its_content_is_not_complete() {
-        for (from, to) in [(r#""status":200"#, r#""status":404"#), ("te\":true", "te\":false")] {
-            assert!(!compared(&JSON.replace(from, to)).complete, "{to}");
+    fn response_without_content_is_neither_compared_nor_incomplete() {
+        for line in
+            [JSON.replace(r#""status":200"#, r#""status":404"#), COMMON.replace("\" 200", "\" 304")]
+        {
+            let response = compared(&line);
+            assert!(response.complete && !response.could_jump, "{line}");
         }
-        for (from, to) in [("\" 200", "\" 304"), (" complete", " incomplete")] {
-            assert!(!compared(&COMMON.replace(from, to)).complete, "{to}");
+        for line in
+            [JSON.replace("te\":true", "te\":false"), COMMON.replace(" complete", " incomplete")]
+        {
+            let response = compared(&line);
+            assert!(!response.complete && response.could_jump, "{line}");
         }
     }
 
@@ -197,7 +211,10 @@ mod tests {
 
     #[test]
     fn other_text_is_unknown() {
-        for line in ["", "{}", "hello", &JSON[..200], &COMMON[..60], "{\"client\":1}"] {
+        let negative = [JSON.replace("1234.5", "-1"), COMMON.replace("1.235", "-1.235")];
+        let [json, common] = negative.each_ref().map(String::as_str);
+        for line in ["", "{}", "hello", &JSON[..200], &COMMON[..60], "{\"client\":1}", json, common]
+        {
             assert_eq!(line.parse::<LogLine>(), Err(UnknownLine), "{line}");
         }
     }

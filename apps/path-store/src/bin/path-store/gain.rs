@@ -1,5 +1,6 @@
 //! Output of the gain of Careful Resume, from access logs: a table, JSON, or a drawing.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
@@ -7,6 +8,7 @@ use std::io::BufRead;
 use std::io::BufReader;
 use std::io::Read;
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use ab_test::Balance;
@@ -36,6 +38,9 @@ const HEADER: [&str; 7] = [
     "CLIENTS: RESUME / CONTROL",
 ];
 
+/// Smallest probability that is printed as it is.
+const P_MIN: f64 = 1e-9;
+
 /// First bytes of a file that gzip wrote.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -45,8 +50,25 @@ struct GainJson<'a> {
     lines: u64,
     unreadable: u64,
     seed: u64,
+    verdict: Verdict,
     #[serde(flatten)]
     gain: &'a Gain,
+}
+
+/// Use of the figures.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Usable,
+
+    /// No quantile has enough clients.
+    TooSmall,
+
+    /// The share or the secrets have changed.
+    ClientsInBothArms,
+
+    /// Something other than the jump differs.
+    ArmsDoNotFit,
 }
 
 /// Lines of logs that are none of edge-server's.
@@ -73,7 +95,9 @@ pub fn gain(args: &GainArgs, json: bool) -> Result<(), Failure> {
         true => {
             let lines = samples.lines();
             let (seed, unreadable) = (args.seed, unreadable.count);
-            serde_json::to_string(&GainJson { lines, unreadable, seed, gain: &gain })? + "\n"
+            let verdict = verdict(&gain);
+            serde_json::to_string(&GainJson { lines, unreadable, seed, verdict, gain: &gain })?
+                + "\n"
         }
         false => text(&gain, &unreadable),
     };
@@ -85,11 +109,26 @@ pub fn gain(args: &GainArgs, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
+fn verdict(gain: &Gain) -> Verdict {
+    let fits = [&gain.arms, &gain.compared].into_iter().flatten().all(Balance::is_plausible);
+    match (fits, gain.clients_in_both_arms, gain.is_enough()) {
+        (false, ..) => Verdict::ArmsDoNotFit,
+        (_, 1.., _) => Verdict::ClientsInBothArms,
+        (_, _, false) => Verdict::TooSmall,
+        _ => Verdict::Usable,
+    }
+}
+
 fn read(args: &GainArgs) -> Result<(Samples, Unreadable), Failure> {
     let (mut samples, mut unreadable) = (Samples::default(), Unreadable::default());
+    let mut files = HashSet::new();
     for path in &args.logs {
         let name = path.display();
         let cannot_read = |e| format!("cannot read {name}: {e}");
+        let file = path.metadata().map(|file| (file.dev(), file.ino()));
+        if file.is_ok_and(|file| !files.insert(file)) {
+            return Err(format!("{name} is the same file as another log; name each once").into());
+        }
         let mut log = open(path).map_err(cannot_read)?;
         if log.fill_buf().map_err(cannot_read)?.starts_with(&GZIP) {
             return Err(
@@ -181,11 +220,13 @@ fn notes(gain: &Gain, unreadable: &Unreadable) -> Vec<String> {
     }
     if *clients_in_both_arms > 0 {
         notes.push(format!(
-            "{clients_in_both_arms} clients were in both arms: the share or the secrets have changed"
+            "{}: the share or the secrets have changed; evaluate logs with the same ones only",
+            counted(*clients_in_both_arms, "client was in both arms", "clients were in both arms")
         ));
     }
     if let Unreadable { count, first: Some(first) } = unreadable {
-        notes.push(format!("{count} lines are none of edge-server's, the first is {first}"));
+        let lines = counted(*count, "line is", "lines are");
+        notes.push(format!("{lines} none of edge-server's, the first is {first}"));
     }
     notes
 }
@@ -196,10 +237,23 @@ fn checked(balance: &Balance, what: &str) -> String {
     match balance.is_plausible() {
         true => format!("{resume} resume, {control} control, which fits {what} (p = {p:.2})"),
         false => format!(
-            "{resume} resume, {control} control, which DOES NOT FIT {what} (p = {p:.1e}): do not \
-             trust the figures before you know why"
+            "{resume} resume, {control} control, which DOES NOT FIT {what} ({}): do not trust the \
+             figures before you know why",
+            small(*p)
         ),
     }
+}
+
+/// Returns a small probability. Far below, the test is not exact.
+fn small(p: f64) -> String {
+    match p < P_MIN {
+        true => format!("p < {P_MIN:e}"),
+        false => format!("p = {p:.1e}"),
+    }
+}
+
+fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
 }
 
 fn table(rows: Vec<[String; HEADER.len()]>) -> Table {
