@@ -136,7 +136,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let metrics = Metrics::new(store.as_ref().map(StoreService::monitor));
     metrics.qlogs.set_limits(cli.qlog_bytes_max, cli.qlog_files_max);
     if let Some(dir) = &cli.qlog_dir {
-        metrics.qlogs.count(dir);
+        metrics.qlogs.watch(dir);
     }
     let resources = Resources::read(config)?;
     resources.virtual_hosts.warn_of_error_pages(config);

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -48,6 +49,18 @@ pub struct FilePermit {
     readers: FileReaders,
     number: u64,
 }
+
+/// Error: the client's subnet has its part of all files.
+#[derive(Debug)]
+pub struct SubnetLimitReached;
+
+impl fmt::Display for SubnetLimitReached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a subnet has half of --open-files-max open")
+    }
+}
+
+impl std::error::Error for SubnetLimitReached {}
 
 impl FileLimiter {
     /// Returns the account of a connection from a subnet.

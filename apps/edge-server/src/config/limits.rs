@@ -182,10 +182,26 @@ impl Limits {
         }
     }
 
+    /// Warns if responses may have more files open than the process.
+    pub fn warn_of_open_files(&self) {
+        let process_max = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+        let warning = self.open_files_max.and_then(|max| open_files_warning(max, process_max));
+        warning.into_iter().for_each(|line| warn!("{line}"));
+    }
+
     /// Returns the bytes in flight once the largest jump has been validated.
     fn jumped_flight(&self) -> u64 {
         2 * u64::from(self.max_jump)
     }
+}
+
+fn open_files_warning(files_max: u32, process_max: u64) -> Option<String> {
+    (u64::from(files_max) > process_max).then(|| {
+        format!(
+            "--open-files-max {files_max} is more than the {process_max} files that the process may \
+             have open: requests get 503 before; lower it, or raise the limit (LimitNOFILE, ulimit -Hn)"
+        )
+    })
 }
 
 fn seconds(count: u32) -> Duration {
@@ -207,6 +223,12 @@ pub mod tests {
     pub fn limits(options: &[&str]) -> Limits {
         let program = ["edge-server"];
         LimitArgs::try_parse_from(program.iter().chain(options)).unwrap().limits
+    }
+
+    #[test]
+    fn more_files_than_the_process_may_have_are_warned_of() {
+        assert!(open_files_warning(1025, 1024).unwrap().contains("--open-files-max 1025"));
+        assert_eq!(open_files_warning(1024, 1024), None);
     }
 
     #[test]

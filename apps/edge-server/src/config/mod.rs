@@ -34,6 +34,7 @@ use command_line::parse_share;
 use command_line::Program;
 use command_line::Stop;
 use ipnet::IpNet;
+use log::warn;
 use quiche::careful_resume::AfterJump;
 use quiche::slow_start::SlowStartExit;
 
@@ -418,6 +419,14 @@ impl Cli {
             self.limits.warn_of_send_buffer();
         }
         self.limits.warn_of_responses_memory();
+        self.limits.warn_of_open_files();
+        if self.resume == OnOff::Off && self.resume_share < 1.0 {
+            let share = self.resume_share;
+            warn!(
+                "--resume off leaves --resume-share {share} without effect: there are no groups to \
+                 compare; leave out one of them, or switch jumps off with --resume-share 0"
+            );
+        }
     }
 }
 

@@ -23,6 +23,7 @@ use rustix::io::Errno;
 use crate::admission::file_limits::FileLimiter;
 use crate::admission::file_limits::FilePermit;
 use crate::admission::file_limits::FileReaders;
+use crate::admission::file_limits::SubnetLimitReached;
 use crate::config::file::Host;
 use crate::content::file_lookup::Lookup;
 use crate::content::file_lookup::Representation;
@@ -150,7 +151,7 @@ impl VirtualHost {
                 debug!("{path}: {e}");
                 let status = status_of(&e);
                 if status == 503 {
-                    warn_of_descriptors(&e);
+                    warn_of_files(&e);
                 }
                 (self.error_response(status, permit), None)
             }
@@ -215,18 +216,33 @@ fn split(target: &str) -> (&str, &str) {
     target.split_at(end.unwrap_or(target.len()))
 }
 
-/// Warns once that requests fail for want of file descriptors.
-fn warn_of_descriptors(error: &io::Error) {
-    static WARNING: Once = Once::new();
-    WARNING.call_once(|| {
-        warn!(
-            "requests get 503: {error}; raise the limit of open files (LimitNOFILE, ulimit -n), or \
-             --open-files-max"
-        );
-    });
+/// Warns once of each reason why requests can open no file.
+fn warn_of_files(error: &io::Error) {
+    static SUBNET: Once = Once::new();
+    static PROCESS: Once = Once::new();
+    match is_subnet_limit(error) {
+        true => SUBNET.call_once(|| {
+            warn!(
+                "requests get 503: {error}; raise that, which is half the limit of open files by \
+                 default, if these are honest clients"
+            );
+        }),
+        false => PROCESS.call_once(|| {
+            warn!(
+                "requests get 503: {error}; raise the limit of open files (LimitNOFILE, ulimit -n)"
+            );
+        }),
+    }
+}
+
+fn is_subnet_limit(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|reason| reason.is::<SubnetLimitReached>())
 }
 
 fn status_of(error: &io::Error) -> u16 {
+    if is_subnet_limit(error) {
+        return 503;
+    }
     match Errno::from_io_error(error) {
         Some(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP | Errno::NXIO) => 404,
         Some(Errno::ACCESS | Errno::PERM) => 403,

@@ -11,10 +11,9 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::Weak;
 
-use rustix::io::Errno;
-
 use crate::admission::file_limits::FilePermit;
 use crate::admission::file_limits::FileReaders;
+use crate::admission::file_limits::SubnetLimitReached;
 use crate::http::open_file::OpenFile;
 
 /// Device and inode.
@@ -49,17 +48,21 @@ impl OpenFiles {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((same, readers)) = files.open.get(&id) {
             if let Some(same) = same.upgrade() {
-                let permit = permit(readers).ok_or(Errno::MFILE)?;
+                let permit = permit(readers).ok_or_else(subnet_limit)?;
                 return Ok(OpenFile::with_permit(same, permit));
             }
         }
         let readers = FileReaders::default();
-        let permit = permit(&readers).ok_or(Errno::MFILE)?;
+        let permit = permit(&readers).ok_or_else(subnet_limit)?;
         let file = Arc::new(file);
         files.open.insert(id, (Arc::downgrade(&file), readers));
         files.clean();
         Ok(OpenFile::with_permit(file, permit))
     }
+}
+
+fn subnet_limit() -> io::Error {
+    io::Error::other(SubnetLimitReached)
 }
 
 impl FileTable {

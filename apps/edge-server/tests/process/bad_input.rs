@@ -144,6 +144,29 @@ fn damaged_store_is_set_aside_with_a_warning() {
 }
 
 #[test]
+fn options_without_effect_are_warned_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = ["--listen", "127.0.0.1:0", "--root", dir.path().to_str().unwrap(), "--check"];
+    for (options, warning) in [
+        (
+            ["--resume", "off", "--resume-share", "0.5"],
+            Some("--resume off leaves --resume-share 0.5"),
+        ),
+        (["--resume", "on", "--resume-share", "0.5"], None),
+        (
+            ["--resume", "off", "--open-files-max", "4294967295"],
+            Some("--open-files-max 4294967295"),
+        ),
+    ] {
+        let output = server_command(&[&start[..], &options].concat()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        assert_eq!(said.lines().count(), warning.iter().count(), "{said}");
+        assert!(warning.is_none_or(|warning| said.contains(warning)), "{said}");
+    }
+}
+
+#[test]
 fn self_signed_certificate_is_announced() {
     let dir = tempfile::tempdir().unwrap();
     let (mut server, _) = serve(dir.path(), &[]);

@@ -142,7 +142,9 @@ fn serve_with_few_descriptors(root: &Path) -> (Running, SocketAddr) {
 
 fn serve_at(root: &Path, listen: &str) -> (Running, SocketAddr) {
     let (takeover, root) = (root.join("takeover"), root.to_str().unwrap());
-    let args = ["--listen", listen, "--workers", "1", "--root", root];
+    // More than there are descriptors: none is kept for other subnets.
+    let files = ["--open-files-max", "1000"];
+    let args = [&["--listen", listen, "--workers", "1", "--root", root], &files[..]].concat();
     let mut server = server_command(&args);
     server.arg("--takeover").arg(takeover);
     let mut command = Command::new("sh");
@@ -195,11 +197,12 @@ fn open_files_are_shared_by_subnets() {
         std::fs::write(dir.path().join(number.to_string()), vec![7; 3_000_000]).unwrap();
     }
     let args = ["--workers", "1", "--open-files-max", "40"];
-    let (_server, address, metrics_at) = serve_measured(dir.path(), &args);
+    let (mut server, address, metrics_at) = serve_measured(dir.path(), &args);
     let open = || metrics::read(metrics_at, "edge_server_files_open ");
     let _first = hold(address, |number| format!("/{number}"));
     assert_eq!(open(), 20);
     assert_eq!(UdpClient::connect(address).get("/").status(), "503");
+    server.wait_for("get 503: a subnet has half of --open-files-max open");
     let elsewhere = |subnet| {
         let limits = ClientLimits { window_bytes: 100_000, ..ClientLimits::default() };
         UdpClient::connect_from([127, 0, subnet, 1].into(), address, limits)

@@ -44,6 +44,7 @@ impl Collector for BudgetCollector {
             }
         }
         let Self { budgets, qlogs } = self;
+        qlogs.refresh();
         let files = [budgets.used(Resource::Files), budgets.limit(Resource::Files)];
         let counts = [
             ("edge_server_files_open", "Files that responses have open", files[0]),
@@ -95,7 +96,7 @@ mod tests {
         let mut registry = Registry::default();
         let qlogs = QlogBudget::default();
         qlogs.set_limits(3000, 30);
-        assert!(qlogs.try_create("qlogs".as_ref()) && qlogs.try_write(0, 100));
+        assert!(qlogs.try_create() && qlogs.try_write(0, 100));
         registry.register_collector(Box::new(BudgetCollector { budgets, qlogs }));
 
         let lines = [

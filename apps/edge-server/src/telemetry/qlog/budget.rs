@@ -1,12 +1,15 @@
 //! Budget of all qlog files in the folder: their number, and their bytes.
 //!
-//! Files of earlier processes count, too. If an operator deletes some, there is room again.
+//! Files of earlier processes count, too. The folder is read again now and then: an operator may
+//! delete some.
 
 use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::OnceLock;
 use std::sync::PoisonError;
 use std::thread;
 use std::time::Duration;
@@ -21,7 +24,7 @@ pub const EXTENSION: &str = "sqlog";
 /// One file may have one in so many of all bytes.
 const FILE_DIVISOR: u64 = 16;
 
-/// How often the folder is read again while there is no room.
+/// How often the folder is read again at most.
 const COUNT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Handle of the budget.
@@ -36,7 +39,8 @@ struct SharedBudget {
     files_max: AtomicU64,
     dropped: AtomicU64,
 
-    /// When the folder was read.
+    /// The folder, and when it was read.
+    dir: OnceLock<PathBuf>,
     counted_at: Mutex<Option<Instant>>,
 }
 
@@ -47,8 +51,19 @@ impl QlogBudget {
         self.0.files_max.store(files_max.into(), Ordering::Relaxed);
     }
 
-    /// Counts the files in a folder.
-    pub fn count(&self, dir: &Path) {
+    /// Sets the folder, and counts the files in it.
+    pub fn watch(&self, dir: &Path) {
+        self.count(self.0.dir.get_or_init(|| dir.to_owned()));
+    }
+
+    /// Counts the files in the folder again, if it has been a while.
+    pub fn refresh(&self) {
+        if let Some(dir) = self.0.dir.get().filter(|_| self.is_due()) {
+            self.count(dir);
+        }
+    }
+
+    fn count(&self, dir: &Path) {
         let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
         let qlogs = files.filter(|file| file.path().extension().is_some_and(|e| e == EXTENSION));
         let (mut files, mut bytes) = (0, 0);
@@ -60,15 +75,21 @@ impl QlogBudget {
         self.0.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Counts one more file in a folder. Returns whether there is room for it.
-    pub fn try_create(&self, dir: &Path) -> bool {
+    /// Counts one more file. Returns whether there is room for it.
+    pub fn try_create(&self) -> bool {
         if self.bytes() < self.bytes_max() && self.files() < self.files_max() {
             self.0.files.fetch_add(1, Ordering::Relaxed);
             return true;
         }
         self.count_dropped();
-        self.count_again(dir);
+        self.count_again();
         false
+    }
+
+    /// Takes a file back that could not be created.
+    pub fn give_up(&self) {
+        let less = |files: u64| files.checked_sub(1);
+        let _ = self.0.files.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// Counts bytes of a file that has `own_bytes`. Returns whether there is room for them.
@@ -107,14 +128,21 @@ impl QlogBudget {
         self.0.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Reads the folder again on another thread, now and then.
-    fn count_again(&self, dir: &Path) {
+    /// Returns whether the folder is to be read again, which then begins.
+    fn is_due(&self) -> bool {
         let now = clock::now();
         let mut counted_at = self.0.counted_at.lock().unwrap_or_else(PoisonError::into_inner);
-        if counted_at.is_some_and(|at| now.saturating_duration_since(at) < COUNT_INTERVAL) {
-            return;
+        let is_due =
+            counted_at.is_none_or(|at| now.saturating_duration_since(at) >= COUNT_INTERVAL);
+        if is_due {
+            *counted_at = Some(now);
         }
-        *counted_at = Some(now);
+        is_due
+    }
+
+    /// Reads the folder again on another thread, now and then.
+    fn count_again(&self) {
+        let Some(dir) = self.0.dir.get().filter(|_| self.is_due()) else { return };
         let (budget, dir) = (self.clone(), dir.to_owned());
         let count = move || budget.count(&dir);
         if let Err(e) = thread::Builder::new().name("qlog-count".into()).spawn(count) {
@@ -134,17 +162,35 @@ mod tests {
         std::fs::write(dir.path().join("notes"), [7; 1000]).unwrap();
         let budget = QlogBudget::default();
         budget.set_limits(1600, 3);
-        budget.count(dir.path());
+        budget.watch(dir.path());
         assert_eq!((budget.files(), budget.bytes()), (1, 300));
 
-        assert!(budget.try_create(dir.path()) && budget.try_create(dir.path()));
-        assert!(!budget.try_create(dir.path()));
+        assert!(budget.try_create() && budget.try_create());
+        assert!(!budget.try_create());
+        budget.give_up();
+        assert!(budget.try_create() && !budget.try_create());
         assert!(budget.try_write(0, 100));
         assert!(!budget.try_write(100, 1), "a sixteenth is for one file");
         for _ in 0..12 {
             assert!(budget.try_write(0, 100));
         }
         assert!(!budget.try_write(0, 1));
-        assert_eq!((budget.bytes(), budget.dropped()), (1600, 3));
+        assert_eq!((budget.bytes(), budget.dropped()), (1600, 4));
+    }
+
+    #[test]
+    fn deleted_files_do_not_count_after_a_refresh() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.sqlog");
+        std::fs::write(&file, [7; 300]).unwrap();
+        let budget = QlogBudget::default();
+        budget.set_limits(1600, 3);
+        budget.watch(dir.path());
+        std::fs::remove_file(file).unwrap();
+        budget.refresh();
+        assert_eq!((budget.files(), budget.bytes()), (0, 0));
+        std::fs::write(dir.path().join("b.sqlog"), [7; 300]).unwrap();
+        budget.refresh();
+        assert_eq!(budget.files(), 0, "it has not been a while");
     }
 }

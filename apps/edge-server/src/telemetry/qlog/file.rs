@@ -58,7 +58,7 @@ impl QlogDir {
 
     /// Creates the file `<dir>/<id>.sqlog`. Returns `None` after an error, or if there is no room.
     pub fn create(&self, id: &str) -> Option<QlogFile<File>> {
-        if !self.budget.try_create(&self.dir) {
+        if !self.budget.try_create() {
             warn_of_budget();
             return None;
         }
@@ -69,6 +69,7 @@ impl QlogDir {
                 Some(QlogFile::new(file, path, budget, warned))
             }
             Err(e) => {
+                self.budget.give_up();
                 warn_once(&self.warned, &path, &e);
                 None
             }
