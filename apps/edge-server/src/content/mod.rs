@@ -107,7 +107,10 @@ impl VirtualHost {
         let (path, _) = split(request.target);
         let decoded = UrlPath::parse(path).map(|url_path| url_path.decoded().to_string());
         let path = decoded.as_deref().unwrap_or(path);
-        response.fields.extend(self.rules.fields(path, false));
+        // A policy of the host's pages beside that of the server's own page would break that.
+        let mut fields = self.rules.fields(path, false);
+        fields.retain(|field| response.fields.iter().all(|own| own.name != field.name));
+        response.fields.append(&mut fields);
         response
     }
 

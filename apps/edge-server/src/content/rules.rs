@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::path::Path;
 
+use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
 use globset::GlobBuilder;
@@ -263,6 +264,11 @@ impl FieldRule {
         let starts = pattern.starts_with('/') || pattern.starts_with("**");
         ensure!(starts, "header: path = '{path}': begin with / or **/");
         rule.unset.iter().try_for_each(|name| check_field_name(name))?;
+        let is_given =
+            |name: &&String| rule.set.contains_key(*name) || rule.add.contains_key(*name);
+        if let Some(name) = rule.unset.iter().find(is_given) {
+            bail!("header: '{name}' is in unset and in set or add; keep it in one of them");
+        }
         Ok(Self {
             matcher: glob.compile_matcher(),
             always: rule.always,
@@ -276,7 +282,11 @@ impl FieldRule {
 fn fields(values: &BTreeMap<String, String>) -> anyhow::Result<Vec<Field>> {
     let field = |(name, value): (&String, &String)| {
         check_field_name(name)?;
-        ensure!(is_value(value), "header: {name} = '{value}': a value is printable ASCII");
+        ensure!(
+            is_value(value),
+            "header: {name} = '{value}': a value is printable ASCII, begins and ends without a space, \
+             and is not empty; leave a field out with unset"
+        );
         Ok(Field::new(name.clone(), value.clone()))
     };
     values.iter().map(field).collect()
@@ -454,10 +464,12 @@ mod tests {
             ("header = [{ path = '/', set = { '' = 'b' } }]", "''"),
             ("header = [{ path = '/', set = { etag = 'b' } }]", "'etag'"),
             ("header = [{ path = '/', set = { a = 'ü' } }]", "'ü'"),
-            ("header = [{ path = '/', set = { a = '' } }]", "a = ''"),
+            ("header = [{ path = '/', set = { a = '' } }]", "and is not empty"),
             ("header = [{ path = '/', add = { 'X-A' = 'b' } }]", "'X-A'"),
             ("header = [{ path = '/', add = { a = 'ü' } }]", "'ü'"),
             ("header = [{ path = '/', unset = ['etag'] }]", "'etag'"),
+            ("header = [{ path = '/', unset = ['a', 'b'], set = { b = 'c' } }]", "'b' is in unset"),
+            ("header = [{ path = '/', unset = ['a'], add = { a = 'c' } }]", "'a' is in unset"),
             ("redirect = [{ from = 'a', to = '/b' }]", "'a'"),
             ("redirect = [{ from = '/*/a', to = '/b' }]", "'/*/a'"),
             ("redirect = [{ from = '/a', to = 'b' }]", "'b'"),

@@ -178,6 +178,27 @@ fn fields_are_on_every_response_if_asked() {
     assert_eq!((range.status, range.field("x-a"), range.field("x-file")), (416, Some("1"), None));
 }
 
+// Browsers enforce every policy that they get.
+#[test]
+fn own_fields_of_a_page_are_not_repeated_by_rules() {
+    let host = TestHost::new(
+        "header = [{ path = '**', always = true, set = { content-security-policy = 'x', x-a = '1', \
+         cache-control = 'max-age=9' } }]",
+    );
+    let count = |response: &Response, name: &str| {
+        response.fields.iter().filter(|field| field.name == name).count()
+    };
+    for path in ["/speedtest", "/speedtest/status", "/missing"] {
+        let response = host.get(path);
+        for name in ["content-security-policy", "cache-control", "x-a"] {
+            assert_eq!(count(&response, name), 1, "{path} {name}");
+        }
+    }
+    assert_ne!(host.get("/speedtest").field("content-security-policy"), Some("x"));
+    assert_eq!(host.get("/speedtest/status").field("cache-control"), Some("no-store"));
+    assert_eq!(host.get("/missing").field("content-security-policy"), Some("x"));
+}
+
 #[test]
 fn etag_changes_with_modification_time() {
     let host = TestHost::new("");

@@ -9,9 +9,9 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the format for an `Accept` field: OpenMetrics if it names that.
+    /// Returns the format for an `Accept` field: OpenMetrics if it accepts that by name.
     pub fn accepted(accept: &str) -> Self {
-        match accept.to_ascii_lowercase().contains("application/openmetrics-text") {
+        match accept.split(',').any(is_open_metrics) {
             true => Self::OpenMetrics,
             false => Self::Text,
         }
@@ -32,6 +32,17 @@ impl Format {
             Self::Text => in_text_format(&page),
         }
     }
+}
+
+/// Returns whether a media range is OpenMetrics, and its weight is not 0 (RFC 9110, 12.4.2).
+fn is_open_metrics(range: &str) -> bool {
+    let mut parts = range.split(';').map(str::trim);
+    let name = parts.next().unwrap_or_default();
+    let is_refused = |part: &str| {
+        let weight = part.split_once('=').filter(|(name, _)| name.eq_ignore_ascii_case("q"));
+        weight.and_then(|(_, weight)| weight.parse().ok()) == Some(0.0)
+    };
+    name.eq_ignore_ascii_case("application/openmetrics-text") && !parts.any(is_refused)
 }
 
 /// Converts a page to the text format, in which a counter's metadata has the name of its sample.
@@ -63,6 +74,9 @@ mod tests {
             ("*/*", Format::Text),
             ("text/plain;version=0.0.4;q=0.5,*/*;q=0.1", Format::Text),
             ("application/OpenMetrics-text;version=1.0.0,text/plain;q=0.5", Format::OpenMetrics),
+            ("text/plain;q=0.5, application/openmetrics-text; q=0.1", Format::OpenMetrics),
+            ("application/openmetrics-text;q=0,text/plain", Format::Text),
+            ("application/openmetrics-text; version=1.0.0; Q=0.000", Format::Text),
         ] {
             assert_eq!(Format::accepted(accept), format, "{accept}");
         }
