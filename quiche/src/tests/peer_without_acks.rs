@@ -8,7 +8,7 @@ use crate::test_utils::Pipe;
 
 /// Many times what may be kept.
 const PACKETS: usize = 10_000;
-const KEPT_MAX: usize = 1200;
+const KEPT_MAX: usize = 600;
 
 /// What becomes of the server's packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -105,4 +105,40 @@ fn connection_goes_on_after_packets_were_dropped(
     assert_eq!(pipe.server.stream_send(0, b"answer", true), Ok(6));
     pipe.advance().unwrap();
     assert_eq!(pipe.client.stream_recv(0, &mut data), Ok((6, true)));
+}
+
+// RFC 9000, 13.2.4: the largest acknowledged packet is what counts when the peer
+// acknowledges an ACK frame.
+#[rstest]
+fn kept_acks_have_one_range(
+    #[values("cubic", "bbr2_gcongestion")] cc_algorithm_name: &str,
+) {
+    let mut pipe = Pipe::new(cc_algorithm_name).unwrap();
+    pipe.handshake().unwrap();
+    let first = pipe.server.next_pkt_num;
+    for _ in 0..100 {
+        // A number that the client skips.
+        pipe.client.next_pkt_num += 1;
+        exchange(&mut pipe, &[frame::Frame::Ping { mtu_probe: None }]);
+    }
+    let epoch = Epoch::Application;
+    let received = &pipe.server.pkt_num_spaces[epoch].recv_pkt_need_ack;
+    assert_eq!(received.len(), MAX_ACK_RANGES);
+
+    let mut acked = ranges::RangeSet::default();
+    acked.insert(first..pipe.server.next_pkt_num);
+    let now = pipe.server.pkt_num_spaces[epoch].largest_rx_pkt_time;
+    let recovery = &mut pipe.server.paths.get_active_mut().unwrap().recovery;
+    let status = recovery::HandshakeStatus::default();
+    recovery
+        .on_ack_received(&acked, 0, epoch, status, now, None, "")
+        .unwrap();
+    let frames = std::iter::from_fn(|| recovery.next_acked_frame(epoch));
+    let ranges: Vec<_> = frames
+        .filter_map(|frame| match frame {
+            frame::Frame::ACK { ranges, .. } => Some(ranges.len()),
+            _ => None,
+        })
+        .collect();
+    assert!(!ranges.is_empty() && ranges.iter().all(|len| *len == 1));
 }

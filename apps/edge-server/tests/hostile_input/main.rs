@@ -27,6 +27,7 @@ mod tls_messages;
 mod tokens;
 mod transport_parameters;
 mod wire;
+mod without_acks;
 
 #[expect(dead_code, reason = "the process tests use the rest")]
 mod support;
