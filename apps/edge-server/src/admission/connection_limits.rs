@@ -17,7 +17,9 @@
 //! refused then, so that the limit holds.
 //!
 //! - A full server closes idle connections of the subnets that have most, for validated clients
-//!   of others.
+//!   of others. Such a client takes a place beyond the limit until its handshake is complete, so
+//!   that only those who complete theirs put others out. There is an eighth of all places beyond
+//!   the limit, of which a subnet may have an eighth.
 //!
 //! The limiter is asked when a client without a connection sends its first packet, when its
 //! handshake is complete, and at the connection's end; never for other packets.
@@ -41,8 +43,9 @@ use quiche::path_state::PrefixLengths;
 use crate::admission::token_bucket::TokenBucket;
 use crate::config::limits::Limits;
 
-/// Unvalidated connections may be one in so many of all, and of a subnet's.
-const UNVALIDATED_SHARE: u32 = 8;
+/// Unvalidated connections may be one in so many of all, and of a subnet's. As many as they may be
+/// of all, there may be beyond the limit.
+const SHARE: u32 = 8;
 
 /// Number of subnets in which room is looked for.
 const FULLEST_MAX: usize = 16;
@@ -79,13 +82,24 @@ struct ConnectionCounts {
 struct Count {
     validated: u32,
     unvalidated: u32,
+    surplus: u32,
+}
+
+/// How a connection counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Unvalidated,
+    Validated,
+
+    /// Validated, in a place beyond the limit until the handshake is complete.
+    Surplus,
 }
 
 /// Permit of one connection, which counts it until it is dropped.
 pub struct ConnectionPermit {
     limiter: ConnectionLimiter,
     subnet: IpNet,
-    validated: bool,
+    standing: Standing,
 }
 
 /// A limit that has been reached.
@@ -133,12 +147,12 @@ impl ConnectionLimiter {
     }
 
     /// Asks for a permit for a client, whose address is `validated` or not. If the server is full,
-    /// a validated client `replaces` another, if there is one.
+    /// a validated client that can take the place of another gets one beyond the limit.
     pub fn try_acquire(
         &self,
         client: IpAddr,
         validated: bool,
-        replaces: bool,
+        can_replace: bool,
         limits: &Limits,
         now: Instant,
     ) -> Outcome {
@@ -146,13 +160,17 @@ impl ConnectionLimiter {
         let mut counts = self.counts();
         let here = counts.subnets.get(&subnet).copied().unwrap_or_default();
         let is_full = counts.all.sum() >= limits.connections_max;
-        if is_full && !replaces {
+        if is_full && !can_replace {
             return Outcome::Close(Limit::Connections);
         }
         if is_full && !validated {
             return Outcome::Retry(Limit::Connections);
         }
-        if here.validated >= limits.connections_per_subnet {
+        let surplus_max = share(limits.connections_max);
+        if is_full && (counts.all.surplus >= surplus_max || here.surplus >= share(surplus_max)) {
+            return Outcome::Close(Limit::Connections);
+        }
+        if here.validated + here.surplus >= limits.connections_per_subnet {
             return Outcome::Close(Limit::Subnet);
         }
         if !validated && counts.all.unvalidated >= share(limits.connections_max) {
@@ -168,9 +186,14 @@ impl ConnectionLimiter {
                 false => Outcome::Retry(Limit::Rate),
             };
         }
-        counts.change(subnet, |count| *count.of(validated) += 1);
+        let standing = match (validated, is_full) {
+            (false, _) => Standing::Unvalidated,
+            (true, false) => Standing::Validated,
+            (true, true) => Standing::Surplus,
+        };
+        counts.change(subnet, |count| *count.of(standing) += 1);
         self.0.open.store(counts.all.sum(), Ordering::Relaxed);
-        Outcome::Allow(ConnectionPermit { limiter: self.clone(), subnet, validated })
+        Outcome::Allow(ConnectionPermit { limiter: self.clone(), subnet, standing })
     }
 
     /// Returns the fullest subnets, if the server is full: those with at least two connections more
@@ -206,22 +229,24 @@ impl ConnectionCounts {
         let here = self.subnets.entry(subnet).or_default();
         self.by_count.remove(&(here.sum(), subnet));
         change(here);
-        match here.sum() {
-            0 => drop(self.subnets.remove(&subnet)),
-            sum => drop(self.by_count.insert((sum, subnet))),
+        match *here == Count::default() {
+            true => drop(self.subnets.remove(&subnet)),
+            false => drop(self.by_count.insert((here.sum(), subnet))),
         }
     }
 }
 
 impl Count {
+    /// Returns how many have a place within the limit.
     fn sum(self) -> u32 {
         self.validated + self.unvalidated
     }
 
-    fn of(&mut self, validated: bool) -> &mut u32 {
-        match validated {
-            true => &mut self.validated,
-            false => &mut self.unvalidated,
+    fn of(&mut self, standing: Standing) -> &mut u32 {
+        match standing {
+            Standing::Unvalidated => &mut self.unvalidated,
+            Standing::Validated => &mut self.validated,
+            Standing::Surplus => &mut self.surplus,
         }
     }
 }
@@ -232,37 +257,51 @@ impl ConnectionPermit {
         self.subnet
     }
 
-    /// Counts the client as validated, as its handshake is complete. Returns whether its
-    /// subnet has room for it.
-    pub fn mark_validated(&mut self, limits: &Limits) -> bool {
-        if self.validated {
-            return true;
-        }
+    /// Returns whether its place is beyond the limit.
+    pub fn is_surplus(&self) -> bool {
+        self.standing == Standing::Surplus
+    }
+
+    /// Counts the client as validated and within the limit, as its handshake is complete. It may
+    /// `replace` another if the server is full.
+    ///
+    /// # Errors
+    ///
+    /// The limit that leaves no room for it.
+    pub fn admit(&mut self, replaces: bool, limits: &Limits) -> Result<(), Limit> {
         let mut counts = self.limiter.counts();
         let here = counts.subnets.get(&self.subnet).copied().unwrap_or_default();
-        if here.validated >= limits.connections_per_subnet {
-            return false;
+        match self.standing {
+            Standing::Validated => return Ok(()),
+            Standing::Unvalidated if here.validated >= limits.connections_per_subnet => {
+                return Err(Limit::Subnet);
+            }
+            Standing::Surplus if counts.all.sum() >= limits.connections_max && !replaces => {
+                return Err(Limit::Connections);
+            }
+            Standing::Unvalidated | Standing::Surplus => (),
         }
         counts.change(self.subnet, |count| {
-            count.unvalidated -= 1;
+            *count.of(self.standing) -= 1;
             count.validated += 1;
         });
-        self.validated = true;
-        true
+        self.standing = Standing::Validated;
+        self.limiter.0.open.store(counts.all.sum(), Ordering::Relaxed);
+        Ok(())
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut counts = self.limiter.counts();
-        counts.change(self.subnet, |count| *count.of(self.validated) -= 1);
+        counts.change(self.subnet, |count| *count.of(self.standing) -= 1);
         self.limiter.0.open.store(counts.all.sum(), Ordering::Relaxed);
     }
 }
 
-/// Returns how many of so many may be unvalidated.
+/// Returns how many of so many may be unvalidated or, beside them, beyond the limit.
 fn share(count: u32) -> u32 {
-    count.div_ceil(UNVALIDATED_SHARE)
+    count.div_ceil(SHARE)
 }
 
 #[cfg(test)]
@@ -386,16 +425,13 @@ mod tests {
         assert_eq!(fixture.fill(HERE, false), (2, ("retry", Limit::Subnet)));
         let mut late = fixture.permits.pop().unwrap();
         let limits = fixture.limits.clone();
-        assert!(
-            fixture.permits[0].mark_validated(&limits)
-                && fixture.permits[0].mark_validated(&limits)
-        );
+        (0..2).for_each(|_| fixture.permits[0].admit(false, &limits).unwrap());
         assert_eq!(fixture.fill(HERE, true), (15, ("close", Limit::Subnet)));
-        assert!(!late.mark_validated(&limits));
+        assert_eq!(late.admit(true, &limits), Err(Limit::Subnet));
         fixture.permits.pop();
-        assert!(late.mark_validated(&limits));
+        assert_eq!(late.admit(false, &limits), Ok(()));
         drop(late);
-        assert_eq!(fixture.limiter.counts().all, Count { validated: 15, unvalidated: 0 });
+        assert_eq!(fixture.limiter.counts().all, Count { validated: 15, ..Count::default() });
     }
 
     #[test]
@@ -414,13 +450,48 @@ mod tests {
         assert_eq!(fuller(&fixture, "10.0.0.1"), all);
         assert_eq!(fuller(&fixture, HERE), all[..1]);
         assert!(fuller(&fixture, ELSEWHERE).is_empty());
+    }
 
-        let client = "10.0.0.1".parse().unwrap();
+    #[test]
+    fn full_server_has_places_for_handshakes_of_those_that_may_replace() {
+        let mut fixture = Fixture::new(&["--connections-max", "80"]);
+        fixture.fill(HERE, true);
+        let (limiter, limits) = (fixture.limiter.clone(), fixture.limits.clone());
         let now = quiche::clock::now();
-        let acquire =
-            |validated| fixture.limiter.try_acquire(client, validated, true, &fixture.limits, now);
-        assert!(matches!(acquire(false), Outcome::Retry(Limit::Connections)));
-        assert!(matches!(acquire(true), Outcome::Allow(_)));
+        let acquire = |subnet: u8, validated| {
+            limiter.try_acquire([10, 0, subnet, 1].into(), validated, true, &limits, now)
+        };
+        let acquire_surplus = |subnet| match acquire(subnet, true) {
+            Outcome::Allow(permit) => Some(permit),
+            Outcome::Retry(_) => None,
+            Outcome::Close(limit) => {
+                assert_eq!(limit, Limit::Connections);
+                None
+            }
+        };
+        assert!(matches!(acquire(0, false), Outcome::Retry(Limit::Connections)));
+        // An eighth of 80, and an eighth of that from a subnet.
+        let mut surplus: Vec<_> =
+            (0..5).flat_map(|subnet| [subnet; 3].into_iter().filter_map(acquire_surplus)).collect();
+        assert!(surplus.len() == 10 && surplus.iter().all(ConnectionPermit::is_surplus));
+        assert!(acquire_surplus(9).is_none());
+        let count = |validated, surplus| Count { validated, surplus, ..Count::default() };
+        assert_eq!(limiter.counts().all, count(80, 10));
+
+        let mut permits = surplus.drain(..2);
+        let (mut one, mut other) = (permits.next().unwrap(), permits.next().unwrap());
+        assert_eq!(one.admit(false, &limits), Err(Limit::Connections));
+        assert_eq!(one.admit(true, &limits), Ok(()));
+        assert!(!one.is_surplus());
+        // One that is replaced, and one that leaves by itself.
+        fixture.permits.truncate(78);
+        assert_eq!(other.admit(false, &limits), Ok(()));
+        drop(permits);
+        assert_eq!(limiter.counts().all, count(80, 8));
+        drop((one, other, surplus));
+        fixture.permits.clear();
+        assert_eq!(limiter.counts().all, Count::default());
+        assert!(limiter.counts().subnets.is_empty() && limiter.counts().by_count.is_empty());
     }
 
     #[test]

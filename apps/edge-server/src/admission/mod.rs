@@ -87,13 +87,13 @@ impl Admission {
         self.limiter.fuller_subnets(client, limits)
     }
 
-    /// Decides about an Initial packet from `client`, which `replaces` an idle connection if the
+    /// Decides about an Initial packet from `client`, which `can_replace` an idle connection if the
     /// server is full.
     pub fn decide(
         &mut self,
         header: &Header<'_>,
         client: SocketAddr,
-        replaces: bool,
+        can_replace: bool,
         limits: &Limits,
         now: Now,
     ) -> Decision {
@@ -110,7 +110,7 @@ impl Admission {
         }
         let validated = validation.is_some();
         let client_ip = client.ip();
-        match self.limiter.try_acquire(client_ip, validated, replaces, limits, now.instant) {
+        match self.limiter.try_acquire(client_ip, validated, can_replace, limits, now.instant) {
             Outcome::Allow(permit) => {
                 let handshake = self.handshakes.begin(client_ip);
                 Decision::Accept(Acceptance { validation, permit, handshake })

@@ -37,7 +37,7 @@ pub enum CloseReason {
     /// The handshake took too long.
     HandshakeTimeout,
 
-    /// The handshake was complete when the client's subnet was full.
+    /// The handshake was complete when the client's subnet, or the server, was full.
     Refused,
 
     /// It was idle, and another client needed its place.

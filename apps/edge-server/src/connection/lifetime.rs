@@ -6,6 +6,7 @@ use std::time::Instant;
 use ipnet::IpNet;
 
 use crate::admission::connection_limits::ConnectionPermit;
+use crate::admission::connection_limits::Limit;
 use crate::admission::file_limits::FileAccount;
 use crate::admission::handshakes::HandshakeGuard;
 use crate::config::limits::Limits;
@@ -70,10 +71,14 @@ impl Lifetime {
         self.handshake.is_some()
     }
 
-    /// Counts the client's address as validated. Returns whether its subnet has room for
-    /// the connection.
-    pub fn mark_validated(&mut self, limits: &Limits) -> bool {
-        self.permit.mark_validated(limits)
+    /// Returns whether the connection has a place beyond the limit, until it is admitted.
+    pub fn is_surplus(&self) -> bool {
+        self.permit.is_surplus()
+    }
+
+    /// See [`ConnectionPermit::admit`].
+    pub fn admit(&mut self, replaces: bool, limits: &Limits) -> Result<(), Limit> {
+        self.permit.admit(replaces, limits)
     }
 
     /// Returns the client's subnet.
@@ -130,7 +135,7 @@ mod tests {
             if established {
                 assert_eq!(lifetime.complete_handshake(), Some(client));
                 assert_eq!(lifetime.complete_handshake(), None);
-                assert!(lifetime.mark_validated(&limits));
+                assert_eq!(lifetime.admit(false, &limits), Ok(()));
             }
             assert_eq!(lifetime.deadline(), Some(at(expected[0].0)));
             let expired = (0..10).filter_map(|s| Some((s, lifetime.expire(at(s))?)));

@@ -233,10 +233,9 @@ impl Connection {
         }
     }
 
-    /// Counts the client's address as validated. Returns whether its subnet has room for
-    /// the connection.
-    pub fn mark_validated(&mut self, limits: &Limits) -> bool {
-        self.lifetime.mark_validated(limits)
+    /// Returns how long the connection may last, and its place among all.
+    pub fn lifetime(&mut self) -> &mut Lifetime {
+        &mut self.lifetime
     }
 
     /// Returns the client's subnet, if the client has no request under way and has completed its

@@ -65,13 +65,10 @@ impl Worker {
         let wall_now = clock::wall_now();
         let id = self.id_generator.connection_id()?;
         let now = Now { instant: clock::now(), wall: wall_now };
-        let replaced = self.replaceable(info.from.ip(), now.instant);
+        let can_replace = self.replaceable(info.from.ip(), now.instant).is_some();
         let admission = &mut self.admission;
-        match admission.decide(header, info.from, replaced.is_some(), &self.limits, now) {
+        match admission.decide(header, info.from, can_replace, &self.limits, now) {
             Decision::Accept(acceptance) => {
-                if let Some(slot) = replaced {
-                    self.replace(sink, slot, now.instant);
-                }
                 return self.accept(info, id, &header.dcid, acceptance);
             }
             Decision::Retry(reason) => self.send_queue.reply(info, sink, |room| {
@@ -85,13 +82,13 @@ impl Worker {
     }
 
     /// Returns the slot of an idle connection that a new client may replace, if the server is full.
-    fn replaceable(&self, client: IpAddr, now: Instant) -> Option<usize> {
+    pub(super) fn replaceable(&self, client: IpAddr, now: Instant) -> Option<usize> {
         let subnets = self.admission.fuller_subnets(client, &self.limits);
         self.idle_connections.longest_of(&subnets, now)
     }
 
     /// Closes an idle connection for a new client.
-    fn replace(&mut self, sink: &dyn PacketSink, slot: usize, now: Instant) {
+    pub(super) fn replace(&mut self, sink: &dyn PacketSink, slot: usize, now: Instant) {
         self.connections[slot].close(CloseReason::Replaced, &self.store, now);
         self.budgets.count_replacement();
         self.serve_one(sink, slot);

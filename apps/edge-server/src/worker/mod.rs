@@ -35,7 +35,6 @@ use slab::Slab;
 use crate::admission::budgets::Charge;
 use crate::admission::budgets::WorkerBudgets;
 use crate::admission::connection_limits::ConnectionLimiter;
-use crate::admission::connection_limits::Limit;
 use crate::admission::file_limits::FileLimiter;
 use crate::admission::reason::Refusal;
 use crate::admission::Admission;
@@ -445,7 +444,7 @@ impl Worker {
         };
         connection.ready = false;
         if let Some(client) = connection.complete_handshake() {
-            self.on_established(slot, client);
+            self.on_established(sink, slot, client);
         }
         self.renew_ids(slot);
         let connection = &mut self.connections[slot];
@@ -484,16 +483,23 @@ impl Worker {
         }
     }
 
-    /// Admits a client whose handshake is complete, if its subnet has room.
-    fn on_established(&mut self, slot: usize, client: IpAddr) {
+    /// Admits a client whose handshake is complete, if its subnet has room, and the server or an
+    /// idle connection makes room.
+    fn on_established(&mut self, sink: &dyn PacketSink, slot: usize, client: IpAddr) {
+        let now = clock::now();
+        let is_surplus = self.connections[slot].lifetime().is_surplus();
+        let replaced = is_surplus.then(|| self.replaceable(client, now)).flatten();
         let connection = &mut self.connections[slot];
-        if !connection.mark_validated(&self.limits) {
-            self.metrics.admission.count_refusal(Refusal::Limit(Limit::Subnet));
-            return connection.close(CloseReason::Refused, &self.store, clock::now());
+        if let Err(limit) = connection.lifetime().admit(replaced.is_some(), &self.limits) {
+            self.metrics.admission.count_refusal(Refusal::Limit(limit));
+            return connection.close(CloseReason::Refused, &self.store, now);
         }
         // It is sent before the response: the client may leave with that.
         if let Some(token) = self.admission.token_for_next(client, clock::wall_now()) {
             let _ = connection.quic().send_new_token(token);
+        }
+        if let Some(replaced) = replaced {
+            self.replace(sink, replaced, now);
         }
     }
 

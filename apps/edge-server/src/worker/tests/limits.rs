@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::client::first_packet;
 use super::client::Client;
+use super::client::ResumptionData;
 use super::codes::CONNECTION_REFUSED;
 use super::codes::H3_EXCESSIVE_LOAD;
 use super::codes::H3_NO_ERROR;
@@ -79,6 +80,46 @@ fn full_server_replaces_idle_clients_of_the_fullest_subnet() {
     for client in others.iter_mut().chain([&mut third]).chain(&mut fullest[1..]) {
         assert_eq!(client.get("/").body, b"home");
     }
+}
+
+#[test]
+fn handshakes_that_do_not_end_replace_nobody() {
+    let server = Server::start(&["--connections-max", "16", "--handshake-timeout", "1000"]);
+    // They have tokens, which validate their addresses.
+    let known: Vec<_> = (0..8).map(|subnet| known_client(&server, [203, 0, subnet, 1])).collect();
+    server.wait_for_metric(OPEN, |open| open == 0);
+    let mut idle: Vec<_> = (0..16).map(|_| served(&server)).collect();
+    server.lab().advance(Duration::from_secs(2));
+
+    let begin = |(from, resumption): &([u8; 4], ResumptionData)| {
+        let mut client = server.client().from(*from).with(resumption).begin();
+        server.lab().settle();
+        client.fall_mute();
+        client
+    };
+    let mut begun: Vec<_> = known.iter().map(begin).collect();
+    server.lab().advance(Duration::from_millis(50));
+    // An eighth has a place beyond the limit.
+    assert_eq!((server.metric(REPLACED), server.metric(OPEN)), (0, 18));
+    assert_eq!(refusals(&server, "connections"), 6);
+    assert!(idle.iter_mut().all(|client| client.get("/").body == b"home"));
+
+    // The end of a handshake takes the place of an idle client.
+    server.lab().advance(Duration::from_secs(2));
+    let finished = &mut begun[0];
+    finished.wake_up();
+    finished.establish();
+    assert_eq!(finished.get("/").body, b"home");
+    assert_eq!((server.metric(REPLACED), server.metric(OPEN)), (1, 17));
+    assert_eq!(idle[0].closed(), H3_NO_ERROR);
+}
+
+/// A client that has a token of an earlier connection.
+fn known_client(server: &Server, from: [u8; 4]) -> ([u8; 4], ResumptionData) {
+    let mut client = server.client().from(from).connect();
+    let resumption = client.resumption_data();
+    client.close();
+    (from, resumption)
 }
 
 #[test]
