@@ -125,6 +125,12 @@ fn download(count: &str, query: &str, request: &Request<'_>, wall_now: SystemTim
         let reason = format!("/bytes/N takes a number of at most {BYTES_MAX}");
         return Response::text(400, format!("400 Bad Request: {reason}\n"));
     };
+    let mut parameters = query.trim_start_matches('?').split('&');
+    let stays_slow = parameters.any(|parameter| parameter == NO_JUMP);
+    // Another site's page may not slow its visitors' connections down.
+    if stays_slow && request.is_cross_origin() {
+        return Response::error(403);
+    }
     let etag = ["\"bytes-", &length.to_string(), "\""].concat();
     let representation = Representation {
         source: BodySource::Pattern,
@@ -133,10 +139,8 @@ fn download(count: &str, query: &str, request: &Request<'_>, wall_now: SystemTim
         coding: None,
         validators: Validators { etag, modified: None },
     };
-    let mut parameters = query.trim_start_matches('?').split('&');
-    let effect = parameters.any(|parameter| parameter == NO_JUMP);
     present(representation, request, wall_now)
-        .with_effect(effect.then_some(ConnectionEffect::NoJump))
+        .with_effect(stays_slow.then_some(ConnectionEffect::NoJump))
 }
 
 /// Returns the page.

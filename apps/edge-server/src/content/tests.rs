@@ -424,15 +424,27 @@ fn speedtest_requests_affect_their_connection() {
     for path in ["/bytes/1", "/bytes/1?resume=on", "/bytes/x?resume=off", "/?resume=off"] {
         assert_eq!(effect("GET", path, &[]), None, "{path}");
     }
-    for (method, site, status) in [
-        ("POST", "same-origin", 200),
-        ("POST", "cross-site", 403),
-        ("POST", "same-site", 403),
-        ("GET", "same-origin", 405),
+    let same_origin = ("sec-fetch-site", "same-origin");
+    for (method, field, status) in [
+        ("POST", same_origin, 200),
+        ("POST", ("sec-fetch-site", "cross-site"), 403),
+        ("POST", ("sec-fetch-site", "same-site"), 403),
+        ("POST", ("origin", "https://other.example"), 403),
+        ("GET", same_origin, 405),
     ] {
-        let response = host.request(method, "/speedtest/close", &[("sec-fetch-site", site)]);
-        assert_eq!(response.status, status, "{method} {site}");
-        assert_eq!(response.effect.is_some(), status == 200, "{method} {site}");
+        let response = host.request(method, "/speedtest/close", &[field]);
+        assert_eq!(response.status, status, "{method} {field:?}");
+        assert_eq!(response.effect.is_some(), status == 200, "{method} {field:?}");
+    }
+    for (path, field, status) in [
+        ("/bytes/1?resume=off", same_origin, 200),
+        ("/bytes/1?resume=off", ("sec-fetch-site", "cross-site"), 403),
+        ("/bytes/1?resume=off", ("origin", "https://other.example"), 403),
+        ("/bytes/1", ("sec-fetch-site", "cross-site"), 200),
+    ] {
+        let response = host.request("GET", path, &[field]);
+        assert_eq!(response.status, status, "{path} {field:?}");
+        assert!(status == 200 || response.effect.is_none(), "{path} {field:?}");
     }
     assert_eq!(effect("POST", "/speedtest/close", &[]), Some(ConnectionEffect::Close));
 }

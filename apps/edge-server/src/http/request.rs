@@ -23,6 +23,7 @@ pub struct Request<'a> {
     fields: &'a [h3::Header],
 
     pub method: Method,
+    authority: &'a str,
 
     /// Host of the authority, without port.
     pub host: &'a str,
@@ -98,6 +99,7 @@ impl<'a> Request<'a> {
         let mut request = Self {
             fields,
             method: Method::Other,
+            authority: "",
             host: "",
             target: text(pseudo.path.unwrap_or_default())?,
             content_length: content_length(fields)?,
@@ -105,6 +107,7 @@ impl<'a> Request<'a> {
         let authority = request.authority(&pseudo)?;
         request.method = pseudo.method(authority)?;
         request.host = host_of(authority).ok_or(RequestError::Refused(400))?;
+        request.authority = authority;
         Ok(request)
     }
 
@@ -131,9 +134,18 @@ impl<'a> Request<'a> {
         matches!(self.value("sec-fetch-site"), Some("same-origin" | "none"))
     }
 
-    /// Returns whether a browser says that the request is from a page of another origin.
+    /// Returns whether a browser says that the request is from a page of another origin. An old
+    /// one says it by `Origin` alone (RFC 6454, 7), and not of every request.
     pub fn is_cross_origin(&self) -> bool {
-        self.value("sec-fetch-site").is_some() && !self.is_same_origin()
+        match self.value("sec-fetch-site") {
+            Some(_) => !self.is_same_origin(),
+            None => self.values("origin").any(|origin| !self.is_own_origin(origin)),
+        }
+    }
+
+    fn is_own_origin(&self, origin: &str) -> bool {
+        let own = self.authority.strip_suffix(":443").unwrap_or(self.authority);
+        origin.strip_prefix("https://").is_some_and(|origin| origin.eq_ignore_ascii_case(own))
     }
 
     /// Returns whether the client waits for a 100 response before it sends content (RFC 9110,
@@ -347,6 +359,37 @@ mod tests {
         );
         assert_eq!(request.content_length, Some(7));
         assert_eq!((request.value("range"), request.value("if-range")), (Some("bytes=0-"), None));
+    }
+
+    #[test]
+    fn request_of_another_origins_page_is_told_by_either_field() {
+        let is_cross_origin = |authority, more: &[(&str, &str)]| {
+            let fields = headers(&[&set(":authority", authority)[..], more].concat());
+            Request::read(&fields).unwrap().is_cross_origin()
+        };
+        for (authority, origin, expected) in [
+            ("a.example", "https://a.example", false),
+            ("A.example:443", "https://a.example", false),
+            ("a.example:444", "https://a.example:444", false),
+            ("[::1]:444", "https://[::1]:444", false),
+            ("a.example:444", "https://a.example", true),
+            ("a.example", "https://a.example:444", true),
+            ("a.example", "https://b.example", true),
+            ("a.example", "https://a.example.b", true),
+            ("a.example", "http://a.example", true),
+            ("a.example", "null", true),
+            ("a.example", "", true),
+        ] {
+            let fields = [("origin", origin)];
+            assert_eq!(is_cross_origin(authority, &fields), expected, "{authority} {origin}");
+        }
+        let either = |site, origin| {
+            is_cross_origin("a.example", &[("sec-fetch-site", site), ("origin", origin)])
+        };
+        assert!(either("cross-site", "https://a.example"));
+        assert!(!either("same-origin", "https://b.example"), "a proxy may change the authority");
+        let twice = [("origin", "https://a.example"), ("origin", "https://b.example")];
+        assert!(is_cross_origin("a.example", &twice) && !is_cross_origin("a.example", &[]));
     }
 
     #[test]

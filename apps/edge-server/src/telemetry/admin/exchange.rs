@@ -1,10 +1,13 @@
-//! HTTP exchanges of the admin listeners. Each client has a thread and little time, so that no slow
-//! one keeps an orchestrator from the health page.
+//! HTTP exchanges of the admin listeners. Each client has a thread and little time, and when there
+//! are many, the oldest of the address that has most gives way to a new one. So no slow clients
+//! keep an orchestrator from the health page.
 
 use std::borrow::Cow;
 use std::io;
 use std::io::Read;
 use std::io::Write;
+use std::net::IpAddr;
+use std::net::Shutdown;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicBool;
@@ -15,7 +18,9 @@ use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::Once;
 use std::sync::PoisonError;
+use std::sync::Weak;
 use std::thread;
+use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -27,7 +32,7 @@ use quiche::clock;
 /// Time for a request, and for its response.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum number of clients of a listener at a time. Further ones are told so.
+/// Maximum number of clients of a listener at a time.
 pub const CLIENTS_MAX: usize = 32;
 
 /// Pause after an error of accept, such as no free file descriptors.
@@ -76,8 +81,25 @@ pub trait ClientStream: Read + Write + Send + 'static {
     /// Sets how long reads and writes may take.
     fn set_timeout(&self, timeout: Duration) -> io::Result<()>;
 
-    /// Sets whether reads and writes wait.
+    /// Makes reads and writes wait no longer.
     fn set_nonblocking(&self) -> io::Result<()>;
+
+    /// Returns the address and the connection of a client that may have to give way.
+    fn remote(&self) -> Option<(IpAddr, Weak<TcpStream>)>;
+}
+
+/// Stream of a client that may have to give way.
+pub struct RemoteStream(Arc<TcpStream>);
+
+/// Clients of a listener, in the order in which they came.
+#[derive(Default)]
+struct CurrentClients(Vec<CurrentClient>);
+
+struct CurrentClient {
+    thread: JoinHandle<()>,
+
+    /// Absent if the client does not give way.
+    remote: Option<(IpAddr, Weak<TcpStream>)>,
 }
 
 /// Connection of a client, for the length of an exchange. Reads and writes fail after its end.
@@ -183,20 +205,21 @@ pub fn serve_clients<S: ClientStream>(
     accept: impl Fn() -> io::Result<S>,
     pages: &impl Pages,
 ) {
-    let clients = Arc::new(());
+    let mut clients = CurrentClients::default();
     loop {
         match accept() {
-            Ok(stream) if Arc::strong_count(&clients) > CLIENTS_MAX => turn_away_surplus(stream),
+            Ok(stream) if !clients.make_room() => turn_away_surplus(stream),
             Ok(stream) => {
-                let (pages, client) = (pages.clone(), Arc::clone(&clients));
+                let pages = pages.clone();
+                let remote = stream.remote();
                 let respond = move || {
                     if let Err(e) = exchange(stream, &pages) {
                         debug!("admin listener: {e}");
                     }
-                    drop(client);
                 };
-                if let Err(e) = thread::Builder::new().name("admin-client".into()).spawn(respond) {
-                    warn!("admin listener: {e}");
+                match thread::Builder::new().name("admin-client".into()).spawn(respond) {
+                    Ok(thread) => clients.0.push(CurrentClient { thread, remote }),
+                    Err(e) => warn!("admin listener: {e}"),
                 }
             }
             Err(_) if closed.load(Ordering::Relaxed) => return,
@@ -208,12 +231,46 @@ pub fn serve_clients<S: ClientStream>(
     }
 }
 
-/// Tells a client that there are too many.
-fn turn_away_surplus(stream: impl ClientStream) {
+impl CurrentClients {
+    /// Returns whether there is room for another client. If there are many, the oldest one of the
+    /// address that has most gives way.
+    fn make_room(&mut self) -> bool {
+        self.0.retain(|client| !client.thread.is_finished());
+        if self.0.len() < CLIENTS_MAX {
+            return true;
+        }
+        let address_of = |client: &CurrentClient| client.remote.as_ref().map(|remote| remote.0);
+        let addresses: Vec<IpAddr> = self.0.iter().filter_map(address_of).collect();
+        let count_of = |address| addresses.iter().filter(|own| **own == address).count();
+        let most = addresses.iter().map(|address| count_of(*address)).max();
+        let has_most = |client| address_of(client).map(count_of) == most;
+        let Some(oldest) = self.0.iter().position(has_most).filter(|_| most.is_some()) else {
+            return false;
+        };
+        let CurrentClient { thread, remote } = self.0.remove(oldest);
+        if let Some((address, stream)) = remote {
+            warn_of_many();
+            debug!("admin listener: {address} gives way");
+            let _ = stream.upgrade().map(|stream| stream.shutdown(Shutdown::Both));
+        }
+        // It waits for the client no longer.
+        let _ = thread.join();
+        true
+    }
+}
+
+fn warn_of_many() {
     static WARNING: Once = Once::new();
     WARNING.call_once(|| {
-        warn!("admin listener: more than {CLIENTS_MAX} clients at a time; further ones get 503");
+        warn!(
+            "admin listener: more than {CLIENTS_MAX} clients at a time; the oldest of the address \
+             that has most give way"
+        );
     });
+}
+
+/// Tells a client that there are too many.
+fn turn_away_surplus(stream: impl ClientStream) {
     let page = Page::unavailable(format!("more than {CLIENTS_MAX} clients; try again later"));
     turn_away(stream, &page);
 }
@@ -314,14 +371,40 @@ impl<S: ClientStream> Write for HurriedStream<S> {
     }
 }
 
-impl ClientStream for TcpStream {
+impl RemoteStream {
+    pub fn new(stream: TcpStream) -> Self {
+        Self(Arc::new(stream))
+    }
+}
+
+impl Read for RemoteStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self.0).read(buffer)
+    }
+}
+
+impl Write for RemoteStream {
+    fn write(&mut self, contents: &[u8]) -> io::Result<usize> {
+        (&*self.0).write(contents)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (&*self.0).flush()
+    }
+}
+
+impl ClientStream for RemoteStream {
     fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(timeout))?;
-        self.set_write_timeout(Some(timeout))
+        self.0.set_read_timeout(Some(timeout))?;
+        self.0.set_write_timeout(Some(timeout))
     }
 
     fn set_nonblocking(&self) -> io::Result<()> {
-        Self::set_nonblocking(self, true)
+        self.0.set_nonblocking(true)
+    }
+
+    fn remote(&self) -> Option<(IpAddr, Weak<TcpStream>)> {
+        Some((self.0.peer_addr().ok()?.ip(), Arc::downgrade(&self.0)))
     }
 }
 
@@ -333,6 +416,10 @@ impl ClientStream for UnixStream {
 
     fn set_nonblocking(&self) -> io::Result<()> {
         Self::set_nonblocking(self, true)
+    }
+
+    fn remote(&self) -> Option<(IpAddr, Weak<TcpStream>)> {
+        None
     }
 }
 
