@@ -36,6 +36,20 @@ impl<F: BufFactory> Connection<F> {
         self.streams.tx_buffered()
     }
 
+    /// Returns the number of packets whose records are kept: they were sent,
+    /// and neither acknowledged nor lost, or only a short time ago. A small
+    /// packet takes as much as a large one.
+    pub fn packets_kept(&self) -> usize {
+        let epochs = packet::Epoch::epochs(
+            packet::Epoch::Initial..=packet::Epoch::Application,
+        );
+        let kept = |(_, path): (usize, &path::Path)| {
+            let kept = epochs.iter().map(|e| path.recovery.sent_packets_len(*e));
+            kept.sum::<usize>()
+        };
+        self.paths.iter().map(kept).sum()
+    }
+
     /// Returns the bytes of all streams that the application has not read,
     /// including those before them that have not arrived.
     pub fn stream_bytes_unread(&self) -> u64 {

@@ -123,6 +123,12 @@ pub trait ConnectionStandIns {
         0
     }
 
+    /// Nothing is known to be kept.
+    #[cfg(not(hook = "unacknowledged"))]
+    fn packets_kept(&self) -> usize {
+        0
+    }
+
     /// Nothing is known to be unread.
     #[cfg(not(hook = "unacknowledged"))]
     fn stream_bytes_unread(&self) -> u64 {

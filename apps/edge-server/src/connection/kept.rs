@@ -11,6 +11,20 @@ const STEP_DIVISOR: u64 = 16;
 /// Time after which it is measured again if anything has come or been written.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// Bytes of the record of a packet, and least bytes of a response in a packet as a rule.
+const RECORD_BYTES: u64 = 400;
+const PACKET_BYTES: u64 = 1000;
+
+/// Packets whose records any connection may keep.
+const PACKETS_FREE: u64 = 512;
+
+/// Returns the bytes of records that are kept beside those of response data: a client can make the
+/// server send many small packets, and acknowledge none.
+pub fn surplus_record_bytes(packets: usize, response_bytes: u64) -> u64 {
+    let expected = response_bytes / PACKET_BYTES + PACKETS_FREE;
+    (packets as u64).saturating_sub(expected) * RECORD_BYTES
+}
+
 /// Measurements of one connection.
 #[derive(Debug)]
 pub struct KeptMeter {
@@ -60,6 +74,14 @@ impl KeptMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn records_count_beside_those_of_response_data() {
+        assert_eq!(surplus_record_bytes(512, 0), 0);
+        assert_eq!(surplus_record_bytes(513, 0), RECORD_BYTES);
+        assert_eq!(surplus_record_bytes(8000, 10_000_000), 0);
+        assert_eq!(surplus_record_bytes(10_612, 10_000_000), 100 * RECORD_BYTES);
+    }
 
     #[test]
     fn measurement_is_due_after_bytes_or_time() {

@@ -352,7 +352,8 @@ impl Connection {
         let is_due = self.kept_meter.take_due(written, files, is_idle, now);
         is_due.then(|| {
             let http = self.http.as_ref();
-            let responses = http.map_or(0, |http| http.kept_bytes(&self.quic));
+            let data = http.map_or(0, |http| http.kept_bytes(&self.quic));
+            let responses = data + kept::surplus_record_bytes(self.quic.packets_kept(), data);
             let of_http = http.map_or(0, |http| http.kept_request_bytes());
             let requests = self.quic.stream_bytes_unread() + of_http;
             self.kept_meter.on_measured(responses + requests);

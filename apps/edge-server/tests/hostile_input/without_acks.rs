@@ -4,8 +4,10 @@
 use std::fs;
 use std::net::SocketAddr;
 
+use crate::case::get;
 use crate::packet::Space;
 use crate::peer::HostilePeer;
+use crate::support::metrics;
 use crate::support::process::serve;
 
 const CONNECTIONS: usize = 10;
@@ -34,6 +36,29 @@ fn client_that_acknowledges_nothing_costs_little_memory() {
         println!("{case}: {bytes} bytes a connection");
         assert!(bytes <= BYTES_MAX, "{case}: {bytes} bytes a connection");
     }
+}
+
+// A client can open the congestion window, which then has room for many of them.
+#[test]
+fn records_of_small_packets_are_charged_to_the_budget() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("index.html"), "home").unwrap();
+    let args = ["--workers", "1", "--metrics", "127.0.0.1:0", "--speedtest"];
+    let (mut server, address) = serve(dir.path(), &args);
+    let metrics_at = server.metrics_address();
+    let mut peer = HostilePeer::new(address);
+    peer.complete();
+    peer.write(0, &get("/bytes/900000"), true);
+    peer.wait("the response", |peer| {
+        peer.received.streams.get(&0).is_some_and(|stream| stream.is_complete())
+    });
+    let kept = "edge_server_kept_bytes{what=\"responses\"}";
+    metrics::wait_until(metrics_at, kept, |kept| kept == 0);
+    peer.sends_acks = false;
+    for _ in 0..40_000 {
+        peer.round_trip();
+    }
+    assert!(metrics::read(metrics_at, kept) > 200_000);
 }
 
 /// Opens a connection and makes the server acknowledge many packets, each by itself.
