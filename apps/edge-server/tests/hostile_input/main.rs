@@ -28,6 +28,7 @@ mod tokens;
 mod transport_parameters;
 mod wire;
 mod without_acks;
+mod worst_case;
 
 #[expect(dead_code, reason = "the process tests use the rest")]
 mod support;

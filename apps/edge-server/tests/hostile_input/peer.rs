@@ -5,6 +5,7 @@
 //! clock: timeouts are numbers of polls.
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::net::SocketAddr;
 use std::net::UdpSocket;
 use std::sync::atomic::AtomicU64;
@@ -55,6 +56,9 @@ const RANGES_MAX: usize = 16;
 
 /// Number of prepared key updates.
 pub const KEY_UPDATES: usize = 8;
+
+/// Idle timeout, in milliseconds.
+const IDLE_MS: u64 = 20_000;
 
 const PING: u8 = 0x01;
 const PATH_RESPONSE: u64 = 0x1b;
@@ -116,8 +120,13 @@ pub struct HostilePeer {
 impl HostilePeer {
     /// Returns a client that has not sent a packet.
     pub fn new(server: SocketAddr) -> Self {
+        Self::at(Ipv4Addr::LOCALHOST, server)
+    }
+
+    /// Returns a client at a loopback address that has not sent a packet.
+    pub fn at(address: Ipv4Addr, server: SocketAddr) -> Self {
         let source = b"a client";
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = UdpSocket::bind((address, 0)).unwrap();
         socket.set_read_timeout(Some(POLL_INTERVAL)).unwrap();
         let (tls, hello) = begin(&parameters(source, &[]));
         // Unique in this process.
@@ -571,6 +580,11 @@ pub fn parameters(source: &[u8], more: &[u8]) -> Vec<u8> {
 
 /// Returns transport parameters with a stream window of `response_bytes`.
 pub fn parameters_for(source: &[u8], response_bytes: u64, more: &[u8]) -> Vec<u8> {
+    parameters_with(source, response_bytes, IDLE_MS, more)
+}
+
+/// Returns transport parameters with a stream window of `response_bytes` and an idle timeout.
+pub fn parameters_with(source: &[u8], response_bytes: u64, idle_ms: u64, more: &[u8]) -> Vec<u8> {
     let number = |id: u64, value: u64| with_bytes(&[id], &counted(&varint(value)));
     [
         with_bytes(&[0x0f], &counted(source)),
@@ -578,7 +592,7 @@ pub fn parameters_for(source: &[u8], response_bytes: u64, more: &[u8]) -> Vec<u8
         number(0x05, response_bytes),
         number(0x07, WINDOW_BYTES),
         number(0x09, 3),
-        number(0x01, 20_000),
+        number(0x01, idle_ms),
         more.to_vec(),
     ]
     .concat()

@@ -1,0 +1,81 @@
+//! Sum of what all clients together can make the process keep. A test of hostile input includes
+//! this file.
+
+/// A connection whose client acknowledges nothing: its state, and records of packets that only
+/// acknowledge the client's, as tests/hostile_input/without_acks.rs measures them.
+const CONNECTION_BYTES: u64 = 250_000;
+
+/// Part of the connections that there may be beyond the limit, while their handshakes are under way:
+/// `admission/connection_limits.rs`.
+const SURPLUS_DIVISOR: u64 = 8;
+
+/// Records of the packets that carry a thousand bytes of responses.
+const RECORDS_PER_1000_BYTES: u64 = 400;
+
+/// What is not measured yet: `connection/kept.rs`.
+const UNMEASURED_BYTES: u64 = 16 << 10;
+const UNMEASURED_DIVISOR: u64 = 16;
+
+/// Used tokens, socket buffers, queues.
+const WORKER_BYTES: u64 = 32_000_000;
+
+/// An entry of a store in memory.
+const ENTRY_BYTES: u64 = 500;
+
+/// Values of the options that bound memory.
+pub struct Options {
+    pub connections_max: u64,
+    pub responses_memory_max: u64,
+    pub requests_memory_max: u64,
+    pub workers: u64,
+    pub store_entries: u64,
+}
+
+/// One row of the table.
+pub struct Row {
+    pub what: String,
+    pub options: &'static str,
+    pub bytes: u64,
+}
+
+/// Returns the rows of the table.
+pub fn rows(options: &Options) -> Vec<Row> {
+    let connections = options.connections_max;
+    let connections = connections + connections.div_ceil(SURPLUS_DIVISOR);
+    let counted = options.responses_memory_max;
+    let responses = counted + counted / UNMEASURED_DIVISOR;
+    let counted = options.requests_memory_max;
+    let requests = counted + counted / UNMEASURED_DIVISOR;
+    vec![
+        Row {
+            what: "connections, and an eighth more with handshakes under way, 250 kB each if the client acknowledges nothing".to_owned(),
+            options: "`--connections-max`",
+            bytes: connections * CONNECTION_BYTES,
+        },
+        Row {
+            what: "response data, a sixteenth that is not counted yet, and 400 bytes of records for each 1000".to_owned(),
+            options: "`--responses-memory-max`",
+            bytes: responses + responses / 1000 * RECORDS_PER_1000_BYTES,
+        },
+        Row {
+            what: "request data, a sixteenth that is not counted yet, in buffers that double".to_owned(),
+            options: "`--requests-memory-max`",
+            bytes: 2 * requests,
+        },
+        Row {
+            what: "other data that is not counted yet, 16 KiB for each connection".to_owned(),
+            options: "`--connections-max`",
+            bytes: connections * UNMEASURED_BYTES,
+        },
+        Row {
+            what: format!("{} workers, 32 MB each", options.workers),
+            options: "`--workers`",
+            bytes: options.workers * WORKER_BYTES,
+        },
+        Row {
+            what: "saved path state in memory, 500 bytes a subnet".to_owned(),
+            options: "`--store-entries`",
+            bytes: options.store_entries * ENTRY_BYTES,
+        },
+    ]
+}
