@@ -115,11 +115,29 @@ void quiche_config_set_coalesce_streams(quiche_config *config, bool v);
 uint64_t quiche_conn_stream_unacknowledged(const quiche_conn *conn,
                                            uint64_t stream_id);
 
+// Returns the bytes of a stream that were written and that the peer has not
+// acknowledged: what the sender keeps, without what was acknowledged behind a
+// gap. 0 for a stream that is over.
+uint64_t quiche_conn_stream_missing(const quiche_conn *conn, uint64_t stream_id);
+
 // Returns the bytes of all streams that wait to be sent: written and not sent,
 // or lost.
 size_t quiche_conn_stream_bytes_unsent(const quiche_conn *conn);
 
 // ---- memory ----
+
+// Returns the bytes of all streams that the application has not read, including
+// those before them that have not arrived.
+uint64_t quiche_conn_stream_bytes_unread(const quiche_conn *conn);
+
+// Returns the bytes that HTTP/3 keeps for frames whose end has not arrived, as a
+// rule HEADERS. Flow control does not limit them: they have been read.
+size_t quiche_h3_conn_unfinished_frame_bytes(const quiche_h3_conn *conn);
+
+// Returns the number of packets whose records are kept: they were sent, and
+// neither acknowledged nor lost, or only a short time ago. A record takes about
+// 400 bytes, whatever the size of its packet.
+size_t quiche_conn_packets_kept(const quiche_conn *conn);
 
 // Releases unused memory of a connection that has been idle for a while; later
 // packets allocate some of it again.

@@ -101,8 +101,32 @@ pub extern "C" fn quiche_conn_stream_unacknowledged(
 }
 
 #[no_mangle]
+pub extern "C" fn quiche_conn_stream_missing(
+    conn: &Connection, stream_id: u64,
+) -> u64 {
+    conn.stream_missing(stream_id)
+}
+
+#[no_mangle]
 pub extern "C" fn quiche_conn_stream_bytes_unsent(conn: &Connection) -> size_t {
     conn.stream_bytes_unsent()
+}
+
+#[no_mangle]
+pub extern "C" fn quiche_conn_stream_bytes_unread(conn: &Connection) -> u64 {
+    conn.stream_bytes_unread()
+}
+
+#[no_mangle]
+pub extern "C" fn quiche_conn_packets_kept(conn: &Connection) -> size_t {
+    conn.packets_kept()
+}
+
+#[no_mangle]
+pub extern "C" fn quiche_h3_conn_unfinished_frame_bytes(
+    conn: &h3::Connection,
+) -> size_t {
+    conn.unfinished_frame_bytes()
 }
 
 #[no_mangle]

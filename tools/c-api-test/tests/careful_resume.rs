@@ -76,6 +76,7 @@ cases! {
     token_validates_address_of_next_connection,
     refused_client_learns_error_code,
     sender_knows_what_it_keeps,
+    receiver_knows_what_it_keeps,
     packets_of_a_batch_have_one_size,
     streams_share_a_packet_as_an_option,
     rest_of_window_waits_for_full_packet,

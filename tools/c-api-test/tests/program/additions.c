@@ -130,15 +130,20 @@ void refused_client_learns_error_code(struct environment *env) {
 
 void sender_knows_what_it_keeps(struct environment *env) {
     struct pair pair = connected(new_config(env, QUICHE_CC_CUBIC));
+    size_t packets;
 
     write_stream(pair.client, 0, 5000);
     CHECK(quiche_conn_stream_bytes_unsent(pair.client) == 5000);
     CHECK(quiche_conn_stream_unacknowledged(pair.client, 0) == 5000);
+    CHECK(quiche_conn_stream_missing(pair.client, 0) == 5000);
+    packets = quiche_conn_packets_kept(pair.client);
     send_all(pair.client, pair.server);
     CHECK(quiche_conn_stream_bytes_unsent(pair.client) == 0);
     CHECK(quiche_conn_stream_unacknowledged(pair.client, 0) == 5000);
+    CHECK(quiche_conn_packets_kept(pair.client) >= packets + 4);
     exchange(&pair);
     CHECK(quiche_conn_stream_unacknowledged(pair.client, 0) == 0);
+    CHECK(quiche_conn_stream_missing(pair.client, 0) == 0);
 
     free_pair(&pair);
 }
@@ -283,6 +288,29 @@ void response_leaves_in_one_write(struct environment *env) {
     CHECK(quiche_h3_recv_body(http.client, http.pair.client, stream_id, body,
                               sizeof(body)) == 5);
     CHECK(memcmp(body, "hello", 5) == 0);
+
+    free_http(&http);
+}
+
+void receiver_knows_what_it_keeps(struct environment *env) {
+    // The beginning of a HEADERS frame of 100 bytes.
+    static const uint8_t beginning[] = {1, 0x40, 100, 0, 0};
+    struct http http = connected_http(env);
+    quiche_h3_event *event;
+    uint64_t error_code;
+
+    exchange(&http.pair);
+    CHECK(quiche_h3_conn_poll(http.server, http.pair.server, &event) == QUICHE_H3_ERR_DONE);
+    CHECK(quiche_conn_stream_bytes_unread(http.pair.server) == 0);
+    CHECK(quiche_conn_stream_send(http.pair.client, 0, beginning, sizeof(beginning), false,
+                                  &error_code) == sizeof(beginning));
+    exchange(&http.pair);
+    CHECK(quiche_conn_stream_bytes_unread(http.pair.server) == sizeof(beginning));
+
+    size_t before = quiche_h3_conn_unfinished_frame_bytes(http.server);
+    CHECK(quiche_h3_conn_poll(http.server, http.pair.server, &event) == QUICHE_H3_ERR_DONE);
+    CHECK(quiche_conn_stream_bytes_unread(http.pair.server) == 0);
+    CHECK(quiche_h3_conn_unfinished_frame_bytes(http.server) > before);
 
     free_http(&http);
 }
