@@ -130,6 +130,11 @@ size_t quiche_conn_stream_bytes_unsent(const quiche_conn *conn);
 // those before them that have not arrived.
 uint64_t quiche_conn_stream_bytes_unread(const quiche_conn *conn);
 
+// Returns the number of chunks in which data of all streams waits to be read.
+// Each takes about 200 bytes besides its data, for a single byte behind a gap,
+// too.
+size_t quiche_conn_stream_chunks_unread(const quiche_conn *conn);
+
 // Returns the bytes that HTTP/3 keeps for frames whose end has not arrived, as a
 // rule HEADERS. Flow control does not limit them: they have been read.
 size_t quiche_h3_conn_unfinished_frame_bytes(const quiche_h3_conn *conn);

@@ -50,6 +50,13 @@ impl<F: BufFactory> Connection<F> {
         self.paths.iter().map(kept).sum()
     }
 
+    /// Returns the number of chunks in which data of all streams waits to be
+    /// read. Each takes memory besides its data, for a single byte behind a gap,
+    /// too.
+    pub fn stream_chunks_unread(&self) -> usize {
+        self.streams.kept_chunks()
+    }
+
     /// Returns the bytes of all streams that the application has not read,
     /// including those before them that have not arrived.
     pub fn stream_bytes_unread(&self) -> u64 {

@@ -129,6 +129,12 @@ pub trait ConnectionStandIns {
         0
     }
 
+    /// No chunks are known.
+    #[cfg(not(hook = "unacknowledged"))]
+    fn stream_chunks_unread(&self) -> usize {
+        0
+    }
+
     /// Nothing is known to be unread.
     #[cfg(not(hook = "unacknowledged"))]
     fn stream_bytes_unread(&self) -> u64 {

@@ -118,6 +118,11 @@ pub extern "C" fn quiche_conn_stream_bytes_unread(conn: &Connection) -> u64 {
 }
 
 #[no_mangle]
+pub extern "C" fn quiche_conn_stream_chunks_unread(conn: &Connection) -> size_t {
+    conn.stream_chunks_unread()
+}
+
+#[no_mangle]
 pub extern "C" fn quiche_conn_packets_kept(conn: &Connection) -> size_t {
     conn.packets_kept()
 }

@@ -15,6 +15,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const RECORD_BYTES: u64 = 400;
 const PACKET_BYTES: u64 = 1000;
 
+/// Bytes that a chunk of a request takes besides its data.
+const CHUNK_BYTES: u64 = 200;
+
 /// Packets whose records any connection may keep.
 const PACKETS_FREE: u64 = 512;
 
@@ -23,6 +26,12 @@ const PACKETS_FREE: u64 = 512;
 pub fn surplus_record_bytes(packets: usize, response_bytes: u64) -> u64 {
     let expected = response_bytes / PACKET_BYTES + PACKETS_FREE;
     (packets as u64).saturating_sub(expected) * RECORD_BYTES
+}
+
+/// Returns the bytes that chunks of requests take besides their data: a client can send single
+/// bytes with gaps between them.
+pub fn chunk_bytes(chunks: usize) -> u64 {
+    chunks as u64 * CHUNK_BYTES
 }
 
 /// Measurements of one connection.

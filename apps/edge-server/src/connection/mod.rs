@@ -203,6 +203,8 @@ impl Connection {
             sent_bytes: stats.sent_bytes,
             received_bytes: stats.recv_bytes,
             lost_packets: stats.lost,
+            kept_bytes: self.kept_responses() + self.kept_requests(),
+            open_files: self.lifetime.files().open(),
             requests: self.http.as_ref().map_or(0, Session::requests),
             resume: self.resume_summary.map(|summary| summary.phase.name()),
             jump_bytes: self.resume_summary.and_then(|summary| summary.jump_bytes),
@@ -344,6 +346,17 @@ impl Connection {
         deadlines.flatten().min()
     }
 
+    fn kept_responses(&self) -> u64 {
+        let data = self.http.as_ref().map_or(0, |http| http.kept_bytes(&self.quic));
+        data + kept::surplus_record_bytes(self.quic.packets_kept(), data)
+    }
+
+    fn kept_requests(&self) -> u64 {
+        let of_http = self.http.as_ref().map_or(0, Session::kept_request_bytes);
+        let chunks = kept::chunk_bytes(self.quic.stream_chunks_unread());
+        self.quic.stream_bytes_unread() + chunks + of_http
+    }
+
     /// Measures what the connection keeps, if it is time.
     pub fn measure_kept(&mut self, now: Instant) -> Option<Charge> {
         let written = self.http.as_ref().map_or(0, |http| http.written_bytes());
@@ -351,11 +364,7 @@ impl Connection {
         let is_idle = self.http.as_ref().is_some_and(Session::is_idle);
         let is_due = self.kept_meter.take_due(written, files, is_idle, now);
         is_due.then(|| {
-            let http = self.http.as_ref();
-            let data = http.map_or(0, |http| http.kept_bytes(&self.quic));
-            let responses = data + kept::surplus_record_bytes(self.quic.packets_kept(), data);
-            let of_http = http.map_or(0, |http| http.kept_request_bytes());
-            let requests = self.quic.stream_bytes_unread() + of_http;
+            let (responses, requests) = (self.kept_responses(), self.kept_requests());
             self.kept_meter.on_measured(responses + requests);
             Charge::new(responses, requests, files)
         })

@@ -23,7 +23,9 @@ pub fn bind_group(address: SocketAddr, workers: u16) -> anyhow::Result<Vec<Socke
         let hint = match e.kind() {
             io::ErrorKind::AddrInUse => "; stop what uses it, or choose another --listen",
             io::ErrorKind::AddrNotAvailable => "; --listen must name an address of this host",
-            io::ErrorKind::PermissionDenied => "; choose a port from 1024 up",
+            io::ErrorKind::PermissionDenied => {
+                "; choose a port from 1024 up, or give the server CAP_NET_BIND_SERVICE"
+            }
             _ => "",
         };
         anyhow::Error::new(e).context(format!("cannot listen on {address}{hint}"))

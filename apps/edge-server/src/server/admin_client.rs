@@ -51,6 +51,9 @@ enum AdminCommand {
     /// Reopen the access log, after a rotation
     Reopen,
 
+    /// Exit, and let the older server serve again that still has connections
+    Rollback,
+
     /// Finish what clients have requested, and exit, as after SIGTERM
     Drain,
 
@@ -92,6 +95,7 @@ impl AdminCommand {
         match self {
             Self::Reload => ("POST", "/reload".into()),
             Self::Reopen => ("POST", "/reopen".into()),
+            Self::Rollback => ("POST", "/rollback".into()),
             Self::Drain => ("POST", "/drain".into()),
             Self::Stop => ("POST", "/stop".into()),
             Self::Log { filter: Some(filter) } => {

@@ -1,5 +1,6 @@
 //! Control of the running server: what signals and the admin socket command.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::mpsc::channel;
 use std::sync::Arc;
@@ -74,12 +75,14 @@ impl Control {
         ensure!(is_done, "a worker does not respond; see /healthz, and restart the server");
         Ok(kept)
     }
-}
 
-impl Controls for Control {
-    fn reload(&self) -> anyhow::Result<Vec<String>> {
-        self.reopen_log();
-        let reloaded = self.try_reload();
+    /// Reloads the configuration. Returns the options that need a restart. The log has the outcome.
+    ///
+    /// # Errors
+    ///
+    /// One line that names what cannot be used.
+    pub fn reload_configuration(&self) -> anyhow::Result<Vec<String>> {
+        let reloaded = self.try_reload().context("cannot reload, nothing has changed");
         match &reloaded {
             Ok(kept) => {
                 if !kept.is_empty() {
@@ -89,9 +92,18 @@ impl Controls for Control {
                 notice!("reloaded");
             }
             // Shown whatever the filter is, as success is.
-            Err(e) => warn!(target: PROGRAM.0, "cannot reload, nothing has changed: {e:#}"),
+            Err(e) => warn!(target: PROGRAM.0, "{e:#}"),
         }
         reloaded
+    }
+}
+
+impl Controls for Control {
+    fn reload(&self) -> anyhow::Result<Vec<String>> {
+        let reopened = self.access_log.as_ref().map_or(Ok(()), AccessLog::reopen_and_wait);
+        let kept = self.reload_configuration()?;
+        reopened.context("reloaded, but the access log is not reopened")?;
+        Ok(kept)
     }
 
     fn reopen(&self) -> anyhow::Result<()> {
@@ -105,6 +117,23 @@ impl Controls for Control {
         }
         let drain = || Command::Drain(DrainReason::Ordered);
         self.commands.broadcast_and_wait(std::iter::repeat_with(drain));
+    }
+
+    fn roll_back(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.older_servers() > 0,
+            "no older server has connections, so none would serve; to end this one, use drain or stop"
+        );
+        notice!("rolling back: the older server serves again");
+        self.stop();
+        Ok(())
+    }
+
+    fn older_servers(&self) -> usize {
+        let (reply, replies) = channel();
+        let list = move || Command::ListOlder { reply: reply.clone() };
+        self.commands.broadcast_and_wait(std::iter::repeat_with(list));
+        replies.try_iter().flatten().collect::<BTreeSet<_>>().len()
     }
 
     fn stop(&self) {

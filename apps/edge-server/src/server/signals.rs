@@ -44,8 +44,10 @@ impl SignalHandler {
             for signal in self.0.forever() {
                 match signal {
                     SIGUSR1 => control.reopen_log(),
-                    // The log has the outcome.
-                    SIGHUP => drop(control.reload()),
+                    SIGHUP => {
+                        control.reopen_log();
+                        drop(control.reload_configuration());
+                    }
                     SIGTERM => control.drain(),
                     _ => control.stop(),
                 }

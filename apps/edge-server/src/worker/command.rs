@@ -32,6 +32,9 @@ pub enum Command {
     /// Close every connection, and end.
     Stop,
 
+    /// Report the generations of older processes that still have connections.
+    ListOlder { reply: Sender<Vec<u8>> },
+
     /// Report the number of connections, and up to `max` of them.
     List { max: usize, reply: Sender<(usize, Vec<ConnectionInfo>)> },
 }

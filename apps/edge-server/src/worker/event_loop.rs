@@ -151,6 +151,9 @@ impl EventLoop {
                 Command::Drain(reason) => self.worker.drain(reason),
                 Command::Stop => self.worker.stop(),
                 // Nobody listens any more if that took too long.
+                Command::ListOlder { reply } => {
+                    drop(reply.send(self.handles.relay.older_generations()));
+                }
                 Command::List { max, reply } => drop(reply.send(self.worker.list(max))),
             }
         }

@@ -96,6 +96,11 @@ impl ProcessRelay {
         self.older.iter().map(|older| &older.process.link)
     }
 
+    /// Returns the generations of older processes that still have connections.
+    pub fn older_generations(&self) -> Vec<u8> {
+        self.older.iter().map(|older| older.process.generation).collect()
+    }
+
     /// Sends a datagram of no connection here to another process. Returns whether it did: if no
     /// other process may have a connection for it, it is this worker's.
     pub fn forward(

@@ -12,6 +12,7 @@ mod case;
 mod credentials;
 mod deviations;
 mod floods;
+mod fragments;
 mod goodput;
 mod http3_frames;
 mod http_messages;

@@ -64,12 +64,18 @@ const EFFECTS: [(&str, Check); 25] = [
         let mut client = UdpClient::connect(address);
         let (mut new, _) = node.server();
         old.wait_for("handed over");
-        assert_eq!(node.run(command), "draining\n");
+        assert_eq!(node.admin("stats")["older_servers"], 1);
+        // The new server has connections of its own.
+        let mut of_new = UdpClient::connect(address);
+        assert_eq!(home(&mut of_new), "home");
+        assert_eq!(node.run(command), "rolling back\n");
         old.wait_for("serving again");
         assert!(new.end().0.success());
         for client in [&mut client, &mut UdpClient::connect(address)] {
             assert_eq!(home(client), "home");
         }
+        let refusal = node.refused(command);
+        assert!(refusal.contains("no older server has connections"), "{refusal}");
     }),
     ("Apply changes of the configuration and renewed certificates", |node, command| {
         let (_server, address) = node.server();
@@ -361,6 +367,13 @@ impl EdgeNode {
         let output = self.output(command);
         assert!(output.status.success(), "{command}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs a command that fails. Returns what it says.
+    fn refused(&self, command: &str) -> String {
+        let output = self.output(command);
+        assert!(!output.status.success(), "{command}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
     }
 
     fn json(&self, command: &str) -> Value {

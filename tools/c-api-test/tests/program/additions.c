@@ -306,6 +306,7 @@ void receiver_knows_what_it_keeps(struct environment *env) {
                                   &error_code) == sizeof(beginning));
     exchange(&http.pair);
     CHECK(quiche_conn_stream_bytes_unread(http.pair.server) == sizeof(beginning));
+    CHECK(quiche_conn_stream_chunks_unread(http.pair.server) == 1);
 
     size_t before = quiche_h3_conn_unfinished_frame_bytes(http.server);
     CHECK(quiche_h3_conn_poll(http.server, http.pair.server, &event) == QUICHE_H3_ERR_DONE);

@@ -56,6 +56,16 @@ pub trait Controls: Send + Sync {
     /// Begins to drain.
     fn drain(&self);
 
+    /// Ends the server at once, so that the youngest older one serves again.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    fn roll_back(&self) -> anyhow::Result<()>;
+
+    /// Returns how many older servers still have connections.
+    fn older_servers(&self) -> usize;
+
     /// Closes every connection, and ends the server.
     fn stop(&self);
 
@@ -85,6 +95,10 @@ pub struct ConnectionInfo {
     pub sent_bytes: u64,
     pub received_bytes: u64,
     pub lost_packets: usize,
+
+    /// What the server keeps for the client, in bytes.
+    pub kept_bytes: u64,
+    pub open_files: u64,
 
     /// Requests under way.
     pub requests: usize,
@@ -169,6 +183,10 @@ impl Pages for AdminSocket {
                 Ok(()) => Page::ok("reopened"),
                 Err(e) => Page::unprocessable(format!("{e:#}")),
             },
+            ("POST", "/rollback") => match self.controls.roll_back() {
+                Ok(()) => Page::ok("rolling back"),
+                Err(e) => Page::unprocessable(format!("{e:#}")),
+            },
             ("POST", "/drain") => {
                 self.controls.drain();
                 Page::ok("draining")
@@ -178,7 +196,9 @@ impl Pages for AdminSocket {
                 Page::ok("stopping")
             }
             ("POST", "/log") => set_log(request),
-            (_, "/reload" | "/reopen" | "/drain" | "/stop") => Page::method_not_allowed("use POST"),
+            (_, "/reload" | "/reopen" | "/rollback" | "/drain" | "/stop") => {
+                Page::method_not_allowed("use POST")
+            }
             ("GET" | "HEAD", "/log") => Page::ok(process_log::filter()),
             ("GET" | "HEAD", "/stats") => Page::json(&self.stats()),
             ("GET" | "HEAD", "/connections") => self.connections(request),
@@ -186,7 +206,7 @@ impl Pages for AdminSocket {
             _ => match self.server.page(request) {
                 page if page.status.starts_with("404") => Page::not_found(
                     "not found; GET /metrics, /healthz, /readyz, /stats, /connections, \
-                     /certificates or /log, POST /reload, /reopen, /drain, /stop or \
+                     /certificates or /log, POST /reload, /reopen, /rollback, /drain, /stop or \
                      /log?filter=debug",
                 ),
                 page => page,
@@ -203,7 +223,7 @@ impl AdminSocket {
                 "reloaded; changed, but not applied until a restart: {}",
                 kept.join(", ")
             )),
-            Err(e) => Page::unprocessable(format!("cannot reload, nothing has changed: {e:#}")),
+            Err(e) => Page::unprocessable(format!("{e:#}")),
         }
     }
 
@@ -220,6 +240,7 @@ impl AdminSocket {
             "generation": generation,
             "stuck_workers": self.server.health.stuck(),
             "connections": self.controls.connections(0).0,
+            "older_servers": self.controls.older_servers(),
             "log": process_log::filter(),
         })
     }
@@ -303,7 +324,7 @@ mod tests {
             match self.reloads.fetch_add(1, Ordering::Relaxed) {
                 0 => Ok(Vec::new()),
                 1 => Ok(vec!["--workers".into()]),
-                _ => bail!("edge.toml: line 3"),
+                _ => bail!("cannot reload, nothing has changed: edge.toml: line 3"),
             }
         }
 
@@ -313,6 +334,14 @@ mod tests {
 
         fn drain(&self) {
             self.drains.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn roll_back(&self) -> anyhow::Result<()> {
+            bail!("no older server")
+        }
+
+        fn older_servers(&self) -> usize {
+            2
         }
 
         fn stop(&self) {
@@ -332,6 +361,8 @@ mod tests {
                 sent_bytes: 2,
                 received_bytes: 3,
                 lost_packets: 4,
+                kept_bytes: 0,
+                open_files: 0,
                 requests: 5,
                 resume: None,
                 jump_bytes: None,
@@ -396,6 +427,8 @@ mod tests {
             ("GET", "/stop", "405"),
             ("GET", "/reopen", "405"),
             ("POST", "/reopen", "422"),
+            ("GET", "/rollback", "405"),
+            ("POST", "/rollback", "422"),
             ("POST", "/metrics", "405"),
             ("GET", "/other", "404"),
             ("POST", "/log", "400"),
@@ -452,6 +485,7 @@ mod tests {
         let stats = document(&socket, "/stats");
         assert_eq!((&stats["state"], &stats["workers"]), (&"starting".into(), &3.into()));
         assert_eq!((&stats["connections"], &stats["generation"]), (&200.into(), &7.into()));
+        assert_eq!(stats["older_servers"], 2);
         assert_eq!(stats["started"], "1970-01-01T00:00:00Z");
         let certificates = document(&socket, "/certificates");
         assert_eq!(certificates[0]["hosts"][0], "*");

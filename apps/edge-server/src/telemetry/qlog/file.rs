@@ -110,6 +110,7 @@ impl<W: Write> QlogFile<W> {
     fn check<T>(&mut self, result: io::Result<T>) {
         if let Err(e) = result {
             warn_once(&self.warned, &self.path, &e);
+            self.budget.on_write_error();
             // Discards the buffer: the writer's own drop would write it.
             if let Some(writer) = self.writer.take() {
                 drop(writer.into_parts());
