@@ -8,7 +8,7 @@ use crate::test_utils::Pipe;
 
 /// Many times what may be kept.
 const PACKETS: usize = 10_000;
-const KEPT_MAX: usize = 600;
+const KEPT_MAX: usize = 1200;
 
 /// What becomes of the server's packets.
 #[derive(Clone, Copy, Debug, PartialEq)]

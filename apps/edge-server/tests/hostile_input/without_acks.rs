@@ -14,7 +14,7 @@ const CONNECTIONS: usize = 10;
 
 /// Most memory that the server may take for one connection. It is what the worst case of the
 /// documentation says.
-const BYTES_MAX: usize = 250_000;
+const BYTES_MAX: usize = 400_000;
 
 #[test]
 fn client_that_acknowledges_nothing_costs_little_memory() {

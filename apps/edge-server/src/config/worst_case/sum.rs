@@ -3,7 +3,7 @@
 
 /// A connection whose client acknowledges nothing: its state, and records of packets that only
 /// acknowledge the client's, as tests/hostile_input/without_acks.rs measures them.
-const CONNECTION_BYTES: u64 = 250_000;
+const CONNECTION_BYTES: u64 = 400_000;
 
 /// Part of the connections that there may be beyond the limit, while their handshakes are under way:
 /// `admission/connection_limits.rs`.
@@ -48,7 +48,7 @@ pub fn rows(options: &Options) -> Vec<Row> {
     let requests = counted + counted / UNMEASURED_DIVISOR;
     vec![
         Row {
-            what: "connections, and an eighth more with handshakes under way, 250 kB each if the client acknowledges nothing".to_owned(),
+            what: "connections, and an eighth more with handshakes under way, 400 kB each if the client acknowledges nothing".to_owned(),
             options: "`--connections-max`",
             bytes: connections * CONNECTION_BYTES,
         },
