@@ -106,9 +106,10 @@ pub struct Limits {
 
     /// Maximum number of files that responses have open [default: half the limit of open files]
     ///
-    /// Responses with the same file share it; it counts for one that is not finished. A subnet may have half of them open: its further
-    /// requests get a 503 response. Beyond the maximum for all, the server closes the connection that
-    /// has most of the subnet that has most, with H3_EXCESSIVE_LOAD.
+    /// Responses with the same file share it; it counts for one that is not finished. A subnet may
+    /// have half of them open: its further requests get a 503 response. Beyond the maximum for all,
+    /// the server closes the connection that has most of the subnet that has most, with
+    /// H3_EXCESSIVE_LOAD.
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(16..))]
     pub open_files_max: Option<u32>,
 

@@ -112,8 +112,8 @@ only reopens the log. SIGTERM drains: clients finish what they have requested, f
 the process immediately. What connections observed of their paths is saved in every case
 but the last.
 
-edge-server admin PATH COMMAND commands a server with --admin PATH: reload, reopen, drain,
-stop, log, connections and others; see edge-server admin --help.
+edge-server admin PATH COMMAND commands a server with --admin PATH: reload, reopen,
+rollback, drain, stop, log, connections and others; see edge-server admin --help.
 
 RUST_LOG=debug logs what happens inside. Each option but --config and --check may also
 be set in the configuration file. More: docs/edge-server/.
@@ -299,7 +299,7 @@ pub struct Cli {
     #[arg(long, value_name = "ADDR:PORT", help_heading = TELEMETRY)]
     pub metrics: Option<SocketAddr>,
 
-    /// Unix socket for commands: reload, reopen, drain, stop, log, connections, stats, certificates
+    /// Unix socket for commands, such as reload, rollback, drain, log, connections, stats
     ///
     /// `edge-server admin PATH reload` uses it, and so does HTTP. Only the server's own user and root
     /// may.

@@ -137,6 +137,34 @@ fn reload_command_reopens_the_access_log() {
 }
 
 #[test]
+fn reload_that_cannot_reopen_the_access_log_is_a_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let (socket, logs) = (dir.path().join("admin.sock"), dir.path().join("logs"));
+    fs::create_dir(&logs).unwrap();
+    let log = logs.join("access.log");
+    let args = ["--admin", socket.to_str().unwrap(), "--access-log", log.to_str().unwrap()];
+    let (mut server, _) = serve(dir.path(), &args);
+    fs::remove_dir_all(&logs).unwrap();
+    let (code, _, said) = admin(&socket, &["reload"]);
+    assert!(code == 1 && said.contains("reloaded, but the access log is not reopened"), "{said}");
+    server.wait_for("INFO edge-server: reloaded");
+}
+
+#[test]
+fn connections_tell_what_is_kept_for_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("admin.sock");
+    let (_server, address) =
+        serve(dir.path(), &["--admin", socket.to_str().unwrap(), "--speedtest"]);
+    let mut client = UdpClient::connect(address);
+    client.request("GET", "/bytes/20000000");
+    client.await_unanswered();
+    let connections = document(&socket, &["connections"]);
+    let kept = connections["connections"][0]["kept_bytes"].as_u64();
+    assert!(kept.is_some_and(|kept| kept > 10_000), "{connections}");
+}
+
+#[test]
 fn command_beyond_the_clients_at_a_time_is_told_so() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("admin.sock");

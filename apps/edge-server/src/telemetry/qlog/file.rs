@@ -212,19 +212,22 @@ mod tests {
         assert_eq!((budget.bytes(), budget.dropped()), (800, 2));
     }
 
-    fn write_log(free_bytes: usize, warned: &Arc<AtomicBool>) {
+    /// Returns how many files ended early.
+    fn write_log(free_bytes: usize, warned: &Arc<AtomicBool>) -> u64 {
         let (disk, path) = (LimitedDisk(free_bytes), "x.sqlog".into());
-        let mut log = QlogFile::new(disk, path, unlimited(), Arc::clone(warned));
+        let budget = unlimited();
+        let mut log = QlogFile::new(disk, path, budget.clone(), Arc::clone(warned));
         for _ in 0..100 {
             assert_eq!(log.write(&[7; 1000]).unwrap(), 1000);
         }
         log.flush().unwrap();
+        budget.dropped()
     }
 
     #[test]
-    fn full_disk_is_warned_of_without_error() {
+    fn full_disk_is_counted_and_warned_of_without_error() {
         let warned = Arc::default();
-        write_log(50_000, &warned);
+        assert_eq!(write_log(50_000, &warned), 1);
         assert!(warned.load(Ordering::Relaxed));
     }
 
@@ -234,7 +237,7 @@ mod tests {
         write_log(50_000, &warned);
         write_log(0, &warned);
         assert!(warned.load(Ordering::Relaxed));
-        write_log(100_000, &warned);
+        assert_eq!(write_log(100_000, &warned), 0);
         assert!(!warned.load(Ordering::Relaxed));
     }
 
