@@ -14,6 +14,9 @@ use crate::scenario::Scenario;
 /// Prefix of the names of random scenarios, before their seed.
 const RANDOM: &str = "random-";
 
+/// Name of the release's BBR2.
+const BBR2: &str = "bbr2_gcongestion";
+
 /// Returns a change of the scenario `name`.
 fn of(name: &str, change: impl FnOnce(&mut Scenario)) -> Scenario {
     let mut scenario = Scenario::new(name);
@@ -184,8 +187,8 @@ fn controllers() -> Vec<Scenario> {
         ("reno-paced", "reno", true),
         ("cubic", "cubic", false),
         ("cubic-paced", "cubic", true),
-        ("bbr2_gcongestion", "bbr2_gcongestion", false),
-        ("bbr2_gcongestion-paced", "bbr2_gcongestion", true),
+        (BBR2, BBR2, false),
+        ("bbr2_gcongestion-paced", BBR2, true),
     ] {
         all.push(of(name, |s| {
             s.transport.controller = controller;
@@ -194,6 +197,11 @@ fn controllers() -> Vec<Scenario> {
             s.path.loss_permille = 5;
         }));
     }
+    all.push(of("bbr2_gcongestion-long-path", |s| {
+        s.transport.controller = BBR2;
+        s.load = download(1_500_000);
+        s.path.delay_ms = 300;
+    }));
     all.push(of("without-hystart", |s| {
         s.transport.hystart = false;
         s.load = download(1_500_000);
@@ -379,8 +387,8 @@ fn http3() -> Vec<Scenario> {
 
 /// Returns the random scenario of a seed.
 ///
-/// Path MTU discovery, changes of the client's address and the limit against amplification
-/// are left to the named scenarios, since fixes change them.
+/// Path MTU discovery, changes of the client's address, the limit against amplification, and BBR2
+/// over long paths are left to the named scenarios, since fixes change them.
 pub fn random(seed: u64) -> Scenario {
     let mut random = Generator(seed.wrapping_mul(0x9e37_79b9).wrapping_add(seed));
     let mut s = Scenario::new(&format!("{RANDOM}{seed}"));
@@ -392,7 +400,10 @@ pub fn random(seed: u64) -> Scenario {
     s.path.late_permille = random.pick(&[0, 0, 0, 10, 50]);
     s.path.twice_permille = random.pick(&[0, 0, 0, 10, 50]);
     s.path.read_interval_us = random.pick(&[0, 0, 1_000, 10_000]);
-    s.transport.controller = random.pick(&["reno", "cubic", "cubic", "bbr2_gcongestion"]);
+    s.transport.controller = random.pick(&["reno", "cubic", "cubic", BBR2]);
+    if s.transport.controller == BBR2 {
+        s.path.delay_ms = s.path.delay_ms.min(50);
+    }
     s.transport.pacing = random.happens(500);
     s.transport.hystart = random.happens(700);
     s.transport.max_udp_payload = random.pick(&[1200, 1350, 1350, 1472]);
