@@ -100,8 +100,13 @@ impl VirtualHost {
             if self.rules.precompressed {
                 response.add("vary", "accept-encoding");
             }
-            let path = format!("/{}", file.display());
-            response.fields.extend(self.rules.fields(&path, true));
+            if self.rules.has_fields(true) {
+                let path = format!("/{}", file.display());
+                response.fields.extend(self.rules.fields(&path, true));
+            }
+            return response;
+        }
+        if !self.rules.has_fields(false) {
             return response;
         }
         let (path, _) = split(request.target);

@@ -161,12 +161,17 @@ impl Rules {
         self.errors.iter().map(|(status, path)| (*status, path.as_str()))
     }
 
+    /// Returns whether a response may have configured fields: a file's, or another's.
+    pub fn has_fields(&self, is_file: bool) -> bool {
+        self.headers.iter().any(|rule| rule.applies_to(is_file))
+    }
+
     /// Returns the configured fields of the response for `path`, which begins with a slash: a file's,
     /// or another's. The rules apply one after the other.
     pub fn fields(&self, path: &str, is_file: bool) -> Vec<Field> {
         let mut fields: Vec<Field> = Vec::new();
         for rule in &self.headers {
-            if !(is_file || rule.always) || !rule.matcher.is_match(path) {
+            if !rule.applies_to(is_file) || !rule.matcher.is_match(path) {
                 continue;
             }
             let is_replaced = |name: &str| {
@@ -255,6 +260,11 @@ fn mime<'a>(
 }
 
 impl FieldRule {
+    /// Returns whether the rule is for a response with a file, or without one.
+    fn applies_to(&self, is_file: bool) -> bool {
+        is_file || self.always
+    }
+
     fn new(rule: &file::HeaderRule) -> anyhow::Result<Self> {
         let path = &rule.path;
         // As in ignore files, a name without folders matches in all of them.
