@@ -285,6 +285,8 @@ pub struct Cli {
     pub early_data: OnOff,
 
     /// Time that SIGTERM gives clients to finish what they requested, in seconds
+    ///
+    /// A server that hands over to a new one gives them as much, and two seconds at least.
     #[arg(long, value_name = "SECONDS", default_value_t = 25, help_heading = PROCESS)]
     pub drain: u32,
 

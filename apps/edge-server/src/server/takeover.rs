@@ -4,8 +4,8 @@
 //! [link](crate::net::process_link::Link), and its links to still older processes. When the new one
 //! is ready to serve, the old one stops reading, reports it, and drains. From then on the new one
 //! reads everything, and passes on what belongs to none of its connections
-//! ([relay](crate::worker::relay)). If it ends while the old one has connections, the old one
-//! serves again.
+//! ([relay](crate::worker::relay)). If it ends while the old one has connections, or at once, the old
+//! one serves again.
 
 use std::collections::VecDeque;
 use std::io;

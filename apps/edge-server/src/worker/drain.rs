@@ -8,6 +8,10 @@ use std::time::Instant;
 /// How long CONNECTION_CLOSE may wait for a congestion window.
 const CLOSING: Duration = Duration::from_secs(1);
 
+/// How long a process that has handed over stays, even without connections: if the new one fails at
+/// its start, nobody else serves.
+const HANDOVER_MIN: Duration = Duration::from_secs(2);
+
 /// State of one worker's shutdown.
 #[derive(Clone, Copy, Debug)]
 pub struct Drain {
@@ -17,6 +21,9 @@ pub struct Drain {
 
     /// When the stage ends at the latest.
     until: Option<Instant>,
+
+    /// Until when the process stays without connections.
+    stays_until: Option<Instant>,
 }
 
 /// Reason of a drain.
@@ -33,7 +40,8 @@ impl Drain {
     /// Returns the state of a worker that serves. Requests under way have `timeout` to finish
     /// once it drains.
     pub fn new(timeout: Duration) -> Self {
-        Self { timeout, stage: Stage::Serving, reason: DrainReason::HandedOver, until: None }
+        let (stage, reason) = (Stage::Serving, DrainReason::HandedOver);
+        Self { timeout, stage, reason, until: None, stays_until: None }
     }
 
     /// Begins to drain. Returns the stage, if it is new.
@@ -41,9 +49,21 @@ impl Drain {
         if self.stage == Stage::Serving || reason == DrainReason::Ordered {
             self.reason = reason;
         }
+        let handed_over = self.reason == DrainReason::HandedOver;
         match self.stage {
-            Stage::Serving if self.timeout.is_zero() => self.close(now),
-            Stage::Serving => self.enter(Stage::Draining, now + self.timeout),
+            Stage::Serving if handed_over => {
+                let until = now + self.timeout.max(HANDOVER_MIN);
+                self.stays_until = Some(now + HANDOVER_MIN);
+                self.enter(Stage::Draining, until)
+            }
+            Stage::Serving if !self.timeout.is_zero() => {
+                self.enter(Stage::Draining, now + self.timeout)
+            }
+            Stage::Serving => self.close(now),
+            Stage::Draining if !handed_over => {
+                self.stays_until = None;
+                self.timeout.is_zero().then(|| self.close(now)).flatten()
+            }
             Stage::Draining | Stage::Closing => None,
         }
     }
@@ -52,14 +72,17 @@ impl Drain {
     pub fn close(&mut self, now: Instant) -> Option<Stage> {
         match self.stage {
             Stage::Closing => None,
-            Stage::Serving | Stage::Draining => self.enter(Stage::Closing, now + CLOSING),
+            Stage::Serving | Stage::Draining => {
+                self.stays_until = None;
+                self.enter(Stage::Closing, now + CLOSING)
+            }
         }
     }
 
     /// Serves again, if the drain was for a handover and has time left.
     pub fn serve_again(&mut self) {
         if self.stage == Stage::Draining && self.reason == DrainReason::HandedOver {
-            (self.stage, self.until) = (Stage::Serving, None);
+            (self.stage, self.until, self.stays_until) = (Stage::Serving, None, None);
         }
     }
 
@@ -68,13 +91,15 @@ impl Drain {
         self.stage
     }
 
-    /// Returns when the next stage begins, or the last one ends, at the latest.
+    /// Returns when the next stage begins, or the last one ends, at the latest, or when a process
+    /// without connections may end.
     pub fn deadline(&self) -> Option<Instant> {
-        self.until
+        self.stays_until.or(self.until)
     }
 
     /// Enters the next stage, if it is time. Returns the stage, if it is new.
     pub fn advance(&mut self, now: Instant) -> Option<Stage> {
+        self.stays_until = self.stays_until.filter(|until| *until > now);
         let is_due = self.until.is_some_and(|until| until <= now);
         (is_due && self.stage == Stage::Draining).then(|| self.close(now)).flatten()
     }
@@ -83,7 +108,8 @@ impl Drain {
     pub fn is_complete(&self, now: Instant, all_drained: impl FnOnce() -> bool) -> bool {
         let has_timed_out =
             self.stage == Stage::Closing && self.until.is_some_and(|until| until <= now);
-        self.stage > Stage::Serving && (has_timed_out || all_drained())
+        self.stage > Stage::Serving
+            && (has_timed_out || self.stays_until.is_none() && all_drained())
     }
 
     fn enter(&mut self, stage: Stage, until: Instant) -> Option<Stage> {
@@ -127,6 +153,28 @@ mod tests {
         let mut drain = Drain::new(25 * SECOND);
         assert_eq!(drain.close(start), Some(Stage::Closing));
         assert_eq!(drain.begin(Ordered, start), None);
+    }
+
+    #[test]
+    fn process_that_handed_over_stays_without_connections() {
+        let start = quiche::clock::now();
+        let early = start + HANDOVER_MIN - Duration::from_millis(1);
+        for timeout in [25 * SECOND, Duration::ZERO] {
+            let mut drain = Drain::new(timeout);
+            assert_eq!(drain.begin(HandedOver, start), Some(Stage::Draining));
+            assert_eq!(drain.deadline(), Some(start + HANDOVER_MIN));
+            drain.advance(early);
+            assert!(!drain.is_complete(early, || true));
+            let mut told_to_end = drain;
+            told_to_end.begin(Ordered, early);
+            assert!(told_to_end.is_complete(early, || true));
+
+            let late = start + HANDOVER_MIN;
+            let expected = timeout.is_zero().then_some(Stage::Closing);
+            assert_eq!(drain.advance(late), expected);
+            assert!(drain.is_complete(late, || true) && !drain.is_complete(late, || false));
+            assert!(drain.deadline() > Some(late));
+        }
     }
 
     #[test]

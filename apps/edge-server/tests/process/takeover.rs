@@ -215,6 +215,21 @@ fn old_server_serves_again_when_the_new_one_dies() {
     assert!(new.stop().success());
 }
 
+// Without connections, nothing but its hand-over keeps the old server.
+#[test]
+fn idle_server_serves_again_when_the_new_one_dies_at_once() {
+    let (line, mut old) = Line::begin();
+    for deaths in 0..3 {
+        line.succeed().kill();
+        old.wait_for_another("serving again", deaths);
+        assert_eq!(get(line.address, 5), 5);
+    }
+    let mut new = line.succeed();
+    assert!(old.end().0.success());
+    assert_eq!(get(line.address, 5), 5);
+    assert!(new.stop().success());
+}
+
 // As under a supervisor whose log collector has died.
 #[test]
 fn server_without_standard_error_reloads_and_hands_over() {

@@ -61,6 +61,9 @@ enum Event {
     /// takeover.
     Miscarry(u64),
 
+    /// A new process takes over, and is killed at once.
+    DieAtOnce,
+
     /// SIGKILL for this server.
     Kill(usize),
 
@@ -120,10 +123,8 @@ impl Fleet {
         if self.servers.len() < GENERATIONS_MAX {
             events.extend([Event::TakeOver; 3]);
         }
-        // Without a connection, the old process ends after the takeover.
-        if !self.servers[newest].downloads.is_empty() {
-            events.extend([Event::Miscarry(random.next_u64() % MISCARRIAGE_MS_MAX); 3]);
-        }
+        events.extend([Event::Miscarry(random.next_u64() % MISCARRIAGE_MS_MAX); 3]);
+        events.extend([Event::DieAtOnce; 2]);
         if newest > 0 && self.servers[newest - 1].can_serve() {
             events.extend([Event::Kill(newest); 2]);
         }
@@ -153,6 +154,7 @@ impl Fleet {
                 thread::sleep(Duration::from_millis(after_ms));
                 process.kill();
             }
+            Event::DieAtOnce => self.line.succeed().kill(),
             Event::Kill(index) => self.servers.remove(index).process.kill(),
             Event::Pause(index) => {
                 self.servers[index].process.pause();
