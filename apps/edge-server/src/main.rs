@@ -130,9 +130,10 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let _stderr = StandardError::detach().context("cannot detach standard error")?;
     let signals = signals::install().context("cannot install signal handlers")?;
     if let Some(dir) = &cli.qlog_dir {
-        qlog::file::make_dir(dir)?;
+        qlog::file::make_dir(dir).map_err(|e| config.unusable("qlog-dir", e))?;
     }
-    let store = cli.resumes().then(|| store::open(cli)).transpose()?;
+    let store = cli.resumes().then(|| store::open(cli)).transpose();
+    let store = store.map_err(|e| config.unusable("store", e))?;
     let metrics = Metrics::new(store.as_ref().map(StoreService::monitor));
     metrics.qlogs.set_limits(cli.qlog_bytes_max, cli.qlog_files_max);
     if let Some(dir) = &cli.qlog_dir {
@@ -144,7 +145,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let health = Health::default();
     let admin_server = AdminServer { metrics: metrics.clone(), health: health.clone() };
     let admin = cli.metrics.map(|at| admin_server.clone().bind(at, cli.takeover.is_some()));
-    let admin = admin.transpose()?;
+    let admin = admin.transpose().map_err(|e| config.unusable("metrics", e))?;
     // During a takeover, the old process answers until this one is ready.
     if cli.takeover.is_none() {
         serve_pages(admin.as_ref())?;
@@ -152,14 +153,17 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     let access_log = cli.access_log.as_deref().map(|path| {
         AccessLog::start(path, cli.access_log_format, metrics.access_log_dropped.clone())
     });
-    let access_log = access_log.transpose()?;
-    let (sockets, old_process) = WorkerSockets::open(cli)?;
+    let access_log = access_log.transpose().map_err(|e| config.unusable("access-log", e))?;
+    check::check_sockets(config)?;
+    let (sockets, old_process) = WorkerSockets::open(config)?;
     // The old process gives up its admin socket with the rest.
     if let Some(path) = cli.admin.as_deref().filter(|_| old_process.is_none()) {
-        socket::check_unanswered(path)?;
+        socket::check_unanswered(path).map_err(|e| config.located("admin", e))?;
     }
-    let admin_socket = cli.admin.as_deref().map(AdminSocketListener::build).transpose()?;
-    let takeover_listener = cli.takeover.as_deref().map(TakeoverListener::build).transpose()?;
+    let admin_socket = cli.admin.as_deref().map(AdminSocketListener::build).transpose();
+    let admin_socket = admin_socket.map_err(|e| config.unusable("admin", e))?;
+    let takeover_listener = cli.takeover.as_deref().map(TakeoverListener::build).transpose();
+    let takeover_listener = takeover_listener.map_err(|e| config.unusable("takeover", e))?;
     let services = SharedServices {
         store: store.as_ref(),
         metrics: &metrics,

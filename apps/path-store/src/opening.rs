@@ -72,3 +72,11 @@ pub enum OpenError {
     #[error("cannot read the ID of this boot: {0}; mount /proc, or use memory:")]
     NoBootId(io::Error),
 }
+
+impl OpenError {
+    /// Returns whether the store may be usable later under the same name, without a change of it.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Busy(_) | Self::DiskFull(_) | Self::Redis { .. })
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::net::Ipv6Addr;
 
 /// Values by host name or wildcard (`*.example.org`).
 #[derive(Clone, Debug)]
@@ -34,6 +35,11 @@ impl<T> HostMap<T> {
         anyhow::ensure!(
             key.bytes().all(valid) && !key.split('.').any(str::is_empty),
             "'{name}' is not a host name; write www.example.org, or *.example.org for all below it"
+        );
+        // A colon is for IPv6 addresses.
+        anyhow::ensure!(
+            !key.contains(':') || key.parse::<Ipv6Addr>().is_ok(),
+            "'{name}' has a port; leave it out: a host is served at the port of --listen"
         );
         let old = map.insert(key.to_owned(), value);
         anyhow::ensure!(old.is_none(), "two hosts have the name '{name}'; list it once");
@@ -84,6 +90,16 @@ mod tests {
         ] {
             assert_eq!(names.find(host).map(String::as_str), expected, "{host}");
         }
+    }
+
+    #[test]
+    fn host_name_with_a_port_is_refused() {
+        let mut names = HostMap::default();
+        for bad in ["example.org:443", "*.example.org:443", "192.0.2.1:443", "a:"] {
+            let error = names.insert(bad, ()).unwrap_err().to_string();
+            assert!(error.contains(&format!("'{bad}' has a port; leave it out")), "{error}");
+        }
+        names.insert("2001:db8::1", ()).unwrap();
     }
 
     #[test]

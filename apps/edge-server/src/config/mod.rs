@@ -62,6 +62,10 @@ pub const WORKERS_MAX: u16 = 256;
 /// Options that the file cannot contain.
 const NOT_IN_FILE: [&str; 2] = ["check", "config"];
 
+/// Options that name what the server writes to, and what it reads.
+const WRITTEN: [&str; 5] = ["admin", "takeover", "store", "access-log", "qlog-dir"];
+const READ: [&str; 5] = ["config", "secrets", "hash-keys", "cert", "key"];
+
 /// Options that need another.
 const NEEDS: [(&str, &str); 6] = [
     ("cert", "key"),
@@ -118,7 +122,7 @@ rollback, drain, stop, log, connections and others; see edge-server admin --help
 RUST_LOG=debug logs what happens inside. Each option but --config and --check may also
 be set in the configuration file. More: docs/edge-server/.
 
-Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage or configuration.";
+Exit codes: 0 stopped by a signal or a command, 1 failed, 2 bad usage or configuration.";
 
 /// HTTP/3 file server with Careful Resume (RFC 9959).
 ///
@@ -369,9 +373,9 @@ pub struct Cli {
 
     /// Check the configuration and exit
     ///
-    /// Reads options, configuration, folders, error pages, certificates, secrets and keys; prints
-    /// "ok", or one line with the first problem. Does not listen, creates nothing, and does not open
-    /// the store.
+    /// Reads options, configuration, folders, error pages, certificates, secrets and keys, and looks
+    /// whether this user may write store, logs and sockets; prints "ok", or one line with the first
+    /// problem. Does not listen, creates nothing, and does not open the store.
     #[arg(long, help_heading = PROCESS)]
     pub check: bool,
 }
@@ -454,13 +458,33 @@ impl Config {
 
     /// Returns an error about the value of an option, with its place if that is in the file.
     pub fn option_error(&self, option: &str, error: &anyhow::Error) -> ConfigError {
-        let setting = self.file.server.iter().find(|setting| setting.name == option);
-        ConfigError(match setting {
-            Some(Setting { position, .. }) => {
-                format!("{}{position}: {error:#}", self.file_prefix())
-            }
+        ConfigError(match self.place(option) {
+            Some(place) => format!("{place}: {error:#}"),
             None => format!("{error:#}"),
         })
+    }
+
+    /// Returns the place of an option in the file.
+    fn place(&self, option: &str) -> Option<String> {
+        let setting = self.file.server.iter().find(|setting| setting.name == option)?;
+        Some(format!("{}{}", self.file_prefix(), setting.position))
+    }
+
+    /// Returns an error about the value of an option that cannot be used, with its place: one of the
+    /// configuration, unless the system may accept the same value later.
+    pub fn unusable(&self, option: &str, error: anyhow::Error) -> anyhow::Error {
+        match preflight::is_transient(&error) {
+            true => self.located(option, error),
+            false => self.option_error(option, &error).into(),
+        }
+    }
+
+    /// Adds the place of an option in the file to an error that is not the configuration's.
+    pub fn located(&self, option: &str, error: anyhow::Error) -> anyhow::Error {
+        match self.place(option) {
+            Some(place) => error.context(place),
+            None => error,
+        }
     }
 
     /// Returns an error about a host of the file.
@@ -473,13 +497,20 @@ impl Config {
         path.map(|path| format!("--config {}: ", path.display())).unwrap_or_default()
     }
 
-    /// Checks what options must not have in common.
+    /// Checks that nothing else is at a path to which the server writes.
     fn check_together(&self) -> Result<(), ConfigError> {
-        let Cli { admin, takeover, .. } = &self.flags;
-        if admin.is_some() && admin == takeover {
-            let error =
-                anyhow::anyhow!("--admin and --takeover are the same path; name two sockets");
-            return Err(self.option_error("takeover", &error));
+        let path = |option: &&'static str| {
+            let value = self.options.get(*option)?.first()?;
+            Some((*option, preflight::resolved(Path::new(value))))
+        };
+        let written: Vec<_> = WRITTEN.iter().filter_map(path).collect();
+        let read: Vec<_> = READ.iter().filter_map(path).collect();
+        for (index, (option, path)) in written.iter().enumerate() {
+            let mut others = written[..index].iter().chain(&read);
+            if let Some((other, _)) = others.find(|(_, other)| other == path) {
+                let error = anyhow::anyhow!("--{other} and --{option} are the same path; name two");
+                return Err(self.option_error(option, &error));
+            }
         }
         Ok(())
     }

@@ -1,9 +1,15 @@
-//! Preflight checks: whether a path can be written, without writing to it.
+//! Preflight checks: whether a path can be written, without writing to it, and whether two are one.
 
 use std::io;
 use std::path::Path;
+use std::path::PathBuf;
 
+use path_store::OpenError;
 use rustix::fs::Access;
+use rustix::io::Errno;
+
+/// Symbolic links in a row that are followed.
+const LINKS_MAX: usize = 40;
 
 /// Checks that files can be created in a folder, or the folder itself if it does not exist.
 ///
@@ -33,6 +39,34 @@ pub fn file(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Returns the path without links and relative parts, also if nothing is there yet.
+pub fn resolved(path: &Path) -> PathBuf {
+    let mut path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for _ in 0..LINKS_MAX {
+        let Ok(target) = path.read_link() else { break };
+        path = path.with_file_name(target);
+    }
+    let canonical = |ancestor: &Path| {
+        let rest = path.strip_prefix(ancestor).ok()?;
+        Some(ancestor.canonicalize().ok()?.join(rest))
+    };
+    path.ancestors().find_map(canonical).unwrap_or(path)
+}
+
+/// Returns whether the cause of an error is the system's state, or another process: the same value
+/// may be usable later.
+pub fn is_transient(error: &anyhow::Error) -> bool {
+    if let Some(error) = error.downcast_ref::<OpenError>() {
+        return error.is_transient();
+    }
+    let errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    errors.filter_map(Errno::from_io_error).any(|errno| {
+        let of_system = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS];
+        let of_others = [Errno::ADDRINUSE, Errno::NOSPC, Errno::DQUOT];
+        of_system.contains(&errno) || of_others.contains(&errno)
+    })
+}
+
 fn existing_folder(path: &Path) -> io::Result<()> {
     if !path.metadata()?.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());
@@ -43,6 +77,48 @@ fn existing_folder(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn path_is_resolved_also_if_nothing_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(dir.join("folder")).unwrap();
+        for (target, link) in
+            [("file", "to-file"), ("to-file", "to-link"), ("folder", "to-folder"), ("loop", "loop")]
+        {
+            std::os::unix::fs::symlink(target, dir.join(link)).unwrap();
+        }
+        for (path, expected) in [
+            ("file", "file"),
+            ("./file", "file"),
+            ("folder/../file", "file"),
+            ("to-link", "file"),
+            ("to-folder/new", "folder/new"),
+            ("new/./nested", "new/nested"),
+            ("folder", "folder"),
+            ("loop", "loop"),
+        ] {
+            assert_eq!(resolved(&dir.join(path)), dir.join(expected), "{path}");
+        }
+        assert_eq!(
+            resolved(Path::new("new")),
+            resolved(&std::env::current_dir().unwrap()).join("new")
+        );
+    }
+
+    #[test]
+    fn only_state_of_the_system_is_transient() {
+        let error = |errno: Errno| anyhow::Error::new(io::Error::from(errno)).context("cannot use");
+        for errno in [Errno::ADDRINUSE, Errno::MFILE, Errno::NOSPC] {
+            assert!(is_transient(&error(errno)), "{errno}");
+        }
+        for errno in [Errno::ACCESS, Errno::NOENT, Errno::ADDRNOTAVAIL] {
+            assert!(!is_transient(&error(errno)), "{errno}");
+        }
+        let store = |error: OpenError| anyhow::Error::new(error).context("cannot use --store");
+        assert!(is_transient(&store(OpenError::DiskFull("a".into()))));
+        assert!(!is_transient(&store(OpenError::NotAFile("a".into()))));
+    }
 
     #[test]
     fn writable_paths_are_recognized() {

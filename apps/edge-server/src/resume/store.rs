@@ -31,6 +31,15 @@ pub fn open(cli: &Cli) -> anyhow::Result<StoreService> {
     StoreService::start(backend, Default::default()).context("cannot start the store's thread")
 }
 
+/// Checks whether [`open()`] would succeed, without opening the store.
+///
+/// # Errors
+///
+/// Those of [`open()`].
+pub fn check(cli: &Cli) -> anyhow::Result<()> {
+    path_store::check(&cli.store).context("cannot use --store")
+}
+
 /// Store client of one worker. Without a store, every request is ignored. With hash keys, the
 /// store receives keyed hashes of client subnets only.
 pub struct StoreClient {

@@ -1,8 +1,8 @@
 //! Configuration check (`--check`): reads everything a start would, and writes nothing.
 
-use anyhow::Context;
-
+use crate::config::Cli;
 use crate::config::Config;
+use crate::resume::store;
 use crate::server::resources::Resources;
 use crate::server::takeover;
 use crate::telemetry::access_log;
@@ -20,16 +20,27 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
     resources.worker_config(cli)?;
     resources.virtual_hosts.check_error_pages(config)?;
     if let Some(dir) = &cli.qlog_dir {
-        file::check_dir(dir)?;
+        file::check_dir(dir).map_err(|e| config.unusable("qlog-dir", e))?;
     }
     if let Some(path) = &cli.access_log {
-        access_log::check(path)?;
+        access_log::check(path).map_err(|e| config.unusable("access-log", e))?;
     }
-    if let Some(path) = &cli.admin {
-        socket::check(path)?;
+    check_sockets(config)?;
+    store::check(cli).map_err(|e| config.unusable("store", e))
+}
+
+/// Checks whether the Unix sockets that a configuration names can be there.
+///
+/// # Errors
+///
+/// One line that names the path.
+pub fn check_sockets(config: &Config) -> anyhow::Result<()> {
+    let Cli { admin, takeover, .. } = &config.flags;
+    if let Some(path) = admin {
+        socket::check(path).map_err(|e| config.unusable("admin", e))?;
     }
-    if let Some(path) = &cli.takeover {
-        takeover::check(path)?;
+    if let Some(path) = takeover {
+        takeover::check(path).map_err(|e| config.unusable("takeover", e))?;
     }
-    path_store::check(&cli.store).context("cannot use --store")
+    Ok(())
 }

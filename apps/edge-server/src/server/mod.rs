@@ -181,9 +181,10 @@ impl WorkerSockets {
     /// # Errors
     ///
     /// One line that names what cannot be used.
-    pub fn open(cli: &Cli) -> anyhow::Result<(Self, Option<OldProcess>)> {
+    pub fn open(config: &Config) -> anyhow::Result<(Self, Option<OldProcess>)> {
+        let cli = &config.flags;
         for _ in 0..REOPENINGS_MAX {
-            match Self::open_once(cli) {
+            match Self::open_once(config) {
                 // An old process may be about to serve again, after the death of a newer one.
                 Err(e) if cli.takeover.is_some() && socket::is_in_use(&e) => {
                     thread::sleep(REOPENING_INTERVAL);
@@ -191,16 +192,18 @@ impl WorkerSockets {
                 result => return result,
             }
         }
-        Self::open_once(cli)
+        Self::open_once(config)
     }
 
-    fn open_once(cli: &Cli) -> anyhow::Result<(Self, Option<OldProcess>)> {
-        if let Some(mut old_process) =
-            cli.takeover.as_deref().and_then(OldProcess::find).transpose()?
-        {
+    fn open_once(config: &Config) -> anyhow::Result<(Self, Option<OldProcess>)> {
+        let cli = &config.flags;
+        let old_process = cli.takeover.as_deref().and_then(OldProcess::find).transpose();
+        let old_process = old_process.map_err(|e| config.located("takeover", e))?;
+        if let Some(mut old_process) = old_process {
             return Ok((adopt(cli, &mut old_process)?, Some(old_process)));
         }
-        let sockets = socket::bind_group(cli.listen, cli.workers())?;
+        let sockets = socket::bind_group(cli.listen, cli.workers());
+        let sockets = sockets.map_err(|e| config.unusable("listen", e))?;
         let older = sockets.iter().map(|_| Vec::new()).collect();
         Ok((Self { generation: 0, sockets, older }, None))
     }

@@ -1,14 +1,21 @@
 //! Input that the server cannot use: one line, and the exit code.
 
 use std::fs;
+use std::net::TcpListener;
 use std::net::UdpSocket;
+use std::os::unix::fs::symlink;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use crate::support::certify::certify;
 use crate::support::client::UdpClient;
 use crate::support::process::serve;
 use crate::support::process::server_command;
 use crate::support::process::Running;
+
+/// User without rights of its own.
+const NOBODY: u32 = 65_534;
 
 /// Runs the server to its end, of which it says why in one line.
 fn assert_refused(args: &[&str], code: i32, named: &str) {
@@ -48,29 +55,120 @@ fn bad_input_gives_one_line_and_a_code() {
         ([&start[..], &["--cert", &missing, "--key", &file]].concat(), 2, &missing),
         ([&start[..], &["--cert", &file, "--key", &missing]].concat(), 2, &missing),
         ([&start[..], &["--cert", &file, "--key", &file]].concat(), 2, &file),
-        ([&start[..], &["--store", &in_missing]].concat(), 1, &in_missing),
-        ([&start[..], &["--store", &in_file]].concat(), 1, &in_file),
-        ([&start[..], &["--store", &root]].concat(), 1, &root),
-        ([&start[..], &["--store", "ftp://host/x"]].concat(), 1, "ftp:"),
-        ([&start[..], &["--qlog-dir", &in_file]].concat(), 1, &in_file),
+        ([&start[..], &["--store", &in_missing]].concat(), 2, &in_missing),
+        ([&start[..], &["--store", &in_file]].concat(), 2, &in_file),
+        ([&start[..], &["--store", &root]].concat(), 2, &root),
+        ([&start[..], &["--store", "ftp://host/x"]].concat(), 2, "ftp:"),
+        ([&start[..], &["--qlog-dir", &in_file]].concat(), 2, &in_file),
         ([&start[..], &["--secrets", &missing]].concat(), 2, &missing),
         ([&start[..], &["--secrets", &file]].concat(), 2, "line 1"),
         ([&start[..], &["--secrets", &open]].concat(), 2, "(mode 0666)"),
         ([&start[..], &["--hash-keys", &file]].concat(), 2, "line 1"),
-        ([&start[..], &["--access-log", &in_missing]].concat(), 1, &in_missing),
-        ([&start[..], &["--takeover", &in_missing]].concat(), 1, &in_missing),
-        ([&start[..], &["--takeover", &file]].concat(), 1, &file),
-        ([&start[..], &["--takeover", &long]].concat(), 1, "longer than 103 bytes"),
+        ([&start[..], &["--access-log", &in_missing]].concat(), 2, &in_missing),
+        ([&start[..], &["--takeover", &in_missing]].concat(), 2, &in_missing),
+        ([&start[..], &["--takeover", &file]].concat(), 2, &file),
+        ([&start[..], &["--takeover", &long]].concat(), 2, "longer than 103 bytes"),
         ([&start[..], &["--admin", &long, "--takeover", &long]].concat(), 2, "the same path"),
-        ([&start[..], &["--admin", &long]].concat(), 1, "longer than 103 bytes"),
-        ([&start[..], &["--admin", &in_missing]].concat(), 1, &in_missing),
+        ([&start[..], &["--admin", &long]].concat(), 2, "longer than 103 bytes"),
+        ([&start[..], &["--admin", &in_missing]].concat(), 2, &in_missing),
     ];
     for (args, code, named) in table {
         assert_refused(&args, code, named);
         assert_refused(&[&args[..], &["--check"]].concat(), code, named);
     }
-    for address in [taken.as_str(), "192.0.2.1:0"] {
-        assert_refused(&["--listen", address, "--root", &root], 1, address);
+    // What uses the address may end; that the host has it is up to the configuration.
+    for (address, code) in [(taken.as_str(), 1), ("192.0.2.1:0", 2)] {
+        assert_refused(&["--listen", address, "--root", &root], code, address);
+    }
+}
+
+#[test]
+fn unusable_value_of_the_file_is_named_with_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let (config, root) = (dir.path().join("edge.toml"), dir.path().display());
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (udp, tcp) = (udp.local_addr().unwrap(), tcp.local_addr().unwrap());
+    for (option, value, code) in [
+        ("store", format!("{root}/missing/paths.db"), 2),
+        ("qlog-dir", config.to_str().unwrap().to_owned() + "/logs", 2),
+        ("access-log", format!("{root}/missing/log"), 2),
+        ("admin", format!("{root}/missing/socket"), 2),
+        ("takeover", format!("{root}/missing/socket"), 2),
+        ("listen", "192.0.2.1:443".to_owned(), 2),
+        ("metrics", "192.0.2.1:9100".to_owned(), 2),
+        ("listen", udp.to_string(), 1),
+        ("metrics", tcp.to_string(), 1),
+    ] {
+        let listen = if option == "listen" { "" } else { "listen = '127.0.0.1:0'" };
+        let text = format!("[server]\n{option} = '{value}'\nroot = '{root}'\n{listen}\n");
+        fs::write(&config, text).unwrap();
+        let place = "edge.toml: line 2, column 1: ";
+        let start = ["--config", config.to_str().unwrap()];
+        assert_refused(&start, code, place);
+        assert_refused(&start, code, &value);
+        if value.starts_with('/') {
+            assert_refused(&[&start[..], &["--check"]].concat(), code, place);
+        }
+    }
+}
+
+#[test]
+fn paths_that_are_one_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    fs::create_dir(dir.join("folder")).unwrap();
+    fs::write(dir.join("secrets"), "5e".repeat(32)).unwrap();
+    fs::write(dir.join("edge.toml"), "").unwrap();
+    symlink("a.db", dir.join("link")).unwrap();
+    symlink("link", dir.join("link-to-link")).unwrap();
+    symlink("folder", dir.join("other-folder")).unwrap();
+    let start = ["--listen", "127.0.0.1:0", "--root", "."];
+    for paths in [
+        ["--admin", "s", "--takeover", "./s"],
+        ["--store", "a.db", "--access-log", "./a.db"],
+        ["--store", "link-to-link", "--access-log", "a.db"],
+        ["--store", "folder/a.db", "--access-log", "other-folder/../folder/a.db"],
+        ["--qlog-dir", "logs", "--access-log", "logs"],
+        ["--qlog-dir", "new/logs", "--access-log", "./new/./logs"],
+        ["--secrets", "secrets", "--access-log", "secrets"],
+        ["--config", "edge.toml", "--access-log", "./edge.toml"],
+    ] {
+        for check in [&[][..], &["--check"]] {
+            let mut command = server_command(&[&start[..], &paths, check].concat());
+            let (status, said) = Running::start(command.current_dir(dir)).end();
+            assert_eq!((status.code(), said.len()), (Some(2), 1), "{paths:?}: {said:?}");
+            assert!(said[0].contains("are the same path"), "{said:?}");
+            assert!(said[0].contains(paths[0]) && said[0].contains(paths[2]), "{said:?}");
+        }
+    }
+    // What is read may be read twice.
+    certify(dir, "both");
+    let [chain, key] = ["both.pem", "both.key"].map(|name| fs::read(dir.join(name)).unwrap());
+    fs::write(dir.join("both"), [chain, key].concat()).unwrap();
+    let paths = ["--cert", "both", "--key", "both", "--access-log", "-", "--check"];
+    let mut command = server_command(&[&start[..], &paths].concat());
+    assert!(Running::start(command.current_dir(dir)).end().0.success());
+}
+
+/// To run without rights takes root; others skip this.
+#[test]
+fn store_that_cannot_be_written_is_refused_by_check() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    fs::set_permissions(dir, PermissionsExt::from_mode(0o777)).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_edge-server"), dir.join("edge-server")).unwrap();
+    fs::create_dir(dir.join("roots")).unwrap();
+    fs::write(dir.join("roots.db"), "").unwrap();
+    for (store, code) in [("roots/new.db", 2), ("roots.db", 2), ("new.db", 0)] {
+        let mut command = Command::new(dir.join("edge-server"));
+        command.args(["--listen", "127.0.0.1:0", "--root", ".", "--check", "--store", store]);
+        let (status, said) = Running::start(command.current_dir(dir).uid(NOBODY).gid(NOBODY)).end();
+        assert_eq!(status.code(), Some(code), "{store}: {said:?}");
+        assert!(code == 0 || said[0].contains("cannot write the store"), "{said:?}");
     }
 }
 

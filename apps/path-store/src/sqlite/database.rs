@@ -18,6 +18,7 @@ use rusqlite::Connection;
 use rusqlite::ErrorCode;
 use rusqlite::OpenFlags;
 use rusqlite::TransactionBehavior;
+use rustix::fs::Access;
 use rustix::fs::FlockOperation;
 
 use super::claim;
@@ -204,6 +205,20 @@ pub fn check_path(path: &Path, role: Role) -> Result<(), OpenError> {
         }
         Err(e) => Err(unwritable(path, &e)),
     }
+}
+
+/// Checks whether this user may write the store and what SQLite keeps beside it, as far as can be
+/// told without writing.
+pub fn check_writable(path: &Path) -> Result<(), OpenError> {
+    let access = |path: &Path, access| match rustix::fs::access(path, access) {
+        Err(rustix::io::Errno::NOENT) => Ok(()),
+        result => result,
+    };
+    let folder = path.parent().unwrap_or(path);
+    let files = ["", ".lock", "-wal", "-shm"].map(|suffix| with_suffix(path, suffix));
+    access(folder, Access::WRITE_OK | Access::EXEC_OK)
+        .and_then(|()| files.iter().try_for_each(|file| access(file, Access::WRITE_OK)))
+        .map_err(|e| unwritable(path, &e))
 }
 
 /// Returns whether the file is empty or begins as a database does, perhaps a damaged one: with

@@ -125,7 +125,9 @@ impl SqliteStore {
     ///
     /// See [`OpenError`].
     pub fn check(path: &Path) -> Result<(), OpenError> {
-        database::check_path(&database::canonical(path)?, Role::Server)
+        let path = database::canonical(path)?;
+        database::check_path(&path, Role::Server)?;
+        database::check_writable(&path)
     }
 
     // A panic in a transaction rolls it back.
