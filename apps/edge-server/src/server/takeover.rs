@@ -53,6 +53,9 @@ use crate::worker::relay::OlderProcess;
 /// What the old process begins with. Another version says something else.
 const GREETING: [u8; 8] = *b"edge-ho2";
 
+/// What an admin socket begins with, which has heard nothing for some seconds.
+const OF_ADMIN_SOCKET: [u8; 8] = *b"HTTP/1.1";
+
 /// The new process is ready; the old one has stopped to read.
 const READY: u8 = b'r';
 const YOURS: u8 = b'y';
@@ -312,6 +315,9 @@ fn receive(mut stream: &UnixStream) -> anyhow::Result<Vec<WorkerDescriptors>> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let (mut greeting, mut workers) = ([0; GREETING.len()], [0; 2]);
     stream.read_exact(&mut greeting)?;
+    if greeting == OF_ADMIN_SOCKET {
+        bail!("that is an admin socket; name the path of --takeover of the server that has it");
+    }
     if greeting != GREETING {
         bail!("another version listens there; stop it first");
     }

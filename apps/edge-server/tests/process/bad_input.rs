@@ -173,6 +173,17 @@ fn store_that_cannot_be_written_is_refused_by_check() {
 }
 
 #[test]
+fn takeover_at_an_admin_socket_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("admin.sock");
+    let socket = socket.to_str().unwrap();
+    let (_server, _) = serve(dir.path(), &["--admin", socket]);
+    let root = dir.path().to_str().unwrap();
+    let args = ["--listen", "127.0.0.1:0", "--root", root, "--takeover", socket];
+    assert_refused(&args, 1, "is an admin socket");
+}
+
+#[test]
 fn check_reads_everything_and_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().to_str().unwrap();

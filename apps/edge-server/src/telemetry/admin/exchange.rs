@@ -141,6 +141,10 @@ impl Page {
         Self::text("404 Not Found", line)
     }
 
+    fn request_timeout(line: impl Into<String>) -> Self {
+        Self::text("408 Request Timeout", line)
+    }
+
     pub fn method_not_allowed(line: impl Into<String>) -> Self {
         Self::text("405 Method Not Allowed", line)
     }
@@ -289,7 +293,14 @@ pub fn turn_away(mut stream: impl ClientStream, page: &Page) {
 
 fn exchange(stream: impl ClientStream, pages: &impl Pages) -> io::Result<()> {
     let mut stream = HurriedStream::new(stream);
-    let request = AdminRequest::parse(&read_head(&mut stream)?);
+    let head = match read_head(&mut stream) {
+        Err(e) if [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock].contains(&e.kind()) => {
+            stream.restart();
+            return Page::request_timeout("no request in time").write(&mut stream, true);
+        }
+        head => head?,
+    };
+    let request = AdminRequest::parse(&head);
     let _unanswered = Unanswered::new();
     let page = pages.page(&request);
     // A command may have taken its time.
