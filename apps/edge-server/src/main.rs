@@ -59,6 +59,7 @@ use crate::telemetry::process_log;
 use crate::telemetry::process_log::notice;
 use crate::telemetry::qlog;
 use crate::telemetry::standard_error::StandardError;
+use crate::worker::eviction_log;
 
 /// Timeout for writing the last observations to the store.
 const STORE_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -207,7 +208,10 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         takeover_listener.wait(takeover_state).context("cannot wait for the next process")?;
     }
     notice!("listening on {}", workers.address);
-    server::run(workers.event_loops)?;
+    let served = server::run(workers.event_loops);
+    eviction_log::log_rest(None);
+    served?;
+    workers.shutdown_log.on_end();
     wait_for_responses(RESPONSE_TIMEOUT);
     if access_log.is_some_and(|log| !log.close()) {
         warn!("the last lines of the access log were not written in time");

@@ -49,6 +49,7 @@ use crate::worker::poller::Poller;
 use crate::worker::relay::OlderProcess;
 use crate::worker::relay::ProcessRelay;
 use crate::worker::shutdown_barrier::ShutdownBarrier;
+use crate::worker::shutdown_log::ShutdownLog;
 use crate::worker::Worker;
 
 /// Attempts to open the sockets before their use by another process is an error.
@@ -68,6 +69,8 @@ pub struct Workers {
 
     /// What a successor gets, if there may be one.
     pub descriptors: Vec<WorkerDescriptors>,
+
+    pub shutdown_log: ShutdownLog,
 }
 
 /// The workers' sockets, in their order.
@@ -141,6 +144,7 @@ impl Workers {
             ConnectionLimiter::new(PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 });
         let claimants = Claimants::default();
         let files = FileLimiter::default();
+        let shutdown_log = ShutdownLog::default();
         let mut event_loops = Vec::new();
         for (name, ((socket, poller), handles)) in
             (0..=u8::MAX).zip(sockets.into_iter().zip(pollers).zip(handles))
@@ -164,13 +168,14 @@ impl Workers {
                 budgets,
                 files,
                 qlogs: services.metrics.qlogs.clone(),
+                shutdown_log: shutdown_log.clone(),
             };
             let worker =
                 Worker::new(Origin { worker: name, generation }, cli, worker_config, services);
             let event_loop = EventLoop::new(socket, poller, worker, handles);
             event_loops.push(event_loop.context("cannot watch the socket")?);
         }
-        Ok(Self { address, event_loops, commands, generation, descriptors })
+        Ok(Self { address, event_loops, commands, generation, descriptors, shutdown_log })
     }
 }
 

@@ -121,6 +121,7 @@ impl Worker {
         };
         debug!("{}: connection from {}", quic.trace_id(), info.from);
         self.metrics.count_connection();
+        self.shutdown_log.on_connection();
         let resumes = self.resumes && !self.resume_except.contains(info.from.ip());
         let arm = self.arms.draw(info.from.ip()).filter(|_| resumes);
         if let Some(arm) = arm {

@@ -6,7 +6,7 @@ mod cid_table;
 pub mod command;
 pub mod drain;
 pub mod event_loop;
-mod eviction_log;
+pub mod eviction_log;
 pub mod forwarding;
 mod idle_connections;
 mod memory;
@@ -14,6 +14,7 @@ pub mod poller;
 pub mod relay;
 pub mod settings;
 pub mod shutdown_barrier;
+pub mod shutdown_log;
 mod timer_queue;
 
 #[cfg(test)]
@@ -74,6 +75,8 @@ use crate::worker::drain::DrainReason;
 use crate::worker::idle_connections::IdleConnections;
 use crate::worker::memory::AllocatorPurge;
 use crate::worker::settings::WorkerConfig;
+use crate::worker::shutdown_log::ClosingReason;
+use crate::worker::shutdown_log::ShutdownLog;
 use crate::worker::timer_queue::TimerQueue;
 
 quiche::stand_ins!();
@@ -131,6 +134,10 @@ pub struct Worker {
     scratch: Vec<u8>,
 
     drain: Drain,
+    shutdown_log: ShutdownLog,
+
+    /// When evictions are to be logged.
+    eviction_log_due: Option<Instant>,
 }
 
 /// Destination of a datagram. It holds until the worker takes something else in.
@@ -157,6 +164,7 @@ pub struct WorkerServices {
     pub budgets: WorkerBudgets,
     pub files: FileLimiter,
     pub qlogs: QlogBudget,
+    pub shutdown_log: ShutdownLog,
 }
 
 impl Worker {
@@ -178,6 +186,7 @@ impl Worker {
             budgets,
             files,
             qlogs,
+            shutdown_log,
         } = services;
         budgets.set_limits(&limits);
         let secrets = transport.secrets.clone();
@@ -218,13 +227,19 @@ impl Worker {
             has_warned_of_segmentation: false,
             scratch: vec![0; SCRATCH_BYTES],
             drain: Drain::new(Duration::from_secs(cli.drain.into())),
+            shutdown_log,
+            eviction_log_due: None,
         }
     }
 
     /// Returns the earliest deadline.
     pub fn deadline(&self) -> Option<Instant> {
-        let deadlines =
-            [self.timers.first(), self.allocator_purge.deadline(), self.drain.deadline()];
+        let deadlines = [
+            self.timers.first(),
+            self.allocator_purge.deadline(),
+            self.drain.deadline(),
+            self.eviction_log_due,
+        ];
         deadlines.into_iter().flatten().min()
     }
 
@@ -303,7 +318,10 @@ impl Worker {
     pub fn serve(&mut self, sink: &dyn PacketSink) {
         let now = clock::now();
         if let Some(stage) = self.drain.advance(now) {
-            self.enter(stage, now);
+            self.enter(stage, ClosingReason::DrainTimeout, now);
+        }
+        if self.eviction_log_due.take_if(|due| *due <= now).is_some() {
+            eviction_log::log_rest(Some(now));
         }
         if self.store.has_replies() {
             self.on_store_replies();
@@ -333,7 +351,7 @@ impl Worker {
             connection.close(CloseReason::OverBudget, &self.store, now);
             self.budgets.charge(slot, &mut connection.budget_account, Charge::default());
             self.budgets.count_eviction(resource);
-            eviction_log::on_eviction(resource, now);
+            self.eviction_log_due = eviction_log::on_eviction(resource, now);
             self.mark_ready(slot);
         }
     }
@@ -370,13 +388,14 @@ impl Worker {
     pub fn drain(&mut self, reason: DrainReason) {
         let now = clock::now();
         if let Some(stage) = self.drain.begin(reason, now) {
-            self.enter(stage, now);
+            self.enter(stage, ClosingReason::DrainTimeout, now);
         }
     }
 
     /// Accepts connections again, unless the process is to end.
     pub fn serve_again(&mut self) {
         self.drain.serve_again();
+        self.shutdown_log.on_serving_again();
     }
 
     /// Returns how many connections there are, and the state of up to `max` of them.
@@ -390,14 +409,15 @@ impl Worker {
     pub fn stop(&mut self) {
         let now = clock::now();
         if let Some(stage) = self.drain.close(now) {
-            self.enter(stage, now);
+            self.enter(stage, ClosingReason::Commanded, now);
         }
     }
 
-    /// Enters a stage, of which the last closes every connection.
-    fn enter(&mut self, stage: Stage, now: Instant) {
+    /// Enters a stage, of which the last closes every connection, for this reason.
+    fn enter(&mut self, stage: Stage, reason: ClosingReason, now: Instant) {
         debug!("{stage:?}, {} connections", self.connections.len());
         if stage == Stage::Closing {
+            self.shutdown_log.on_closing(reason, self.connections.len());
             for (_, connection) in &mut self.connections {
                 connection.close(CloseReason::Shutdown, &self.store, now);
             }
@@ -538,6 +558,7 @@ impl Worker {
         }
         debug!("{}: connection is removed", connection.trace_id());
         self.metrics.count_end();
+        self.shutdown_log.on_connection_end(self.drain.stage() == Stage::Draining);
         self.timers.set(slot, None);
         self.blocked.remove(&slot);
     }

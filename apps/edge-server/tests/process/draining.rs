@@ -47,6 +47,49 @@ fn second_signal_ends_the_process_at_once() {
     assert_eq!(server.end().0.code(), Some(1));
 }
 
+#[test]
+fn log_counts_connections_of_a_drain() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address) = serve(dir.path(), &["--speedtest", "--drain", "3"]);
+    let mut unfinished = UdpClient::connect(address);
+    let stream = unfinished.open_request("/bytes/5");
+    unfinished.receive(stream, 5);
+    let mut idle: Vec<_> = (0..2).map(|_| UdpClient::connect(address)).collect();
+    idle.iter_mut().for_each(|client| drop(client.get("/bytes/5")));
+    server.ask_to_drain();
+    for client in &mut idle {
+        assert_eq!(client.closed(), H3_NO_ERROR);
+    }
+    let (status, said) = server.end();
+    assert!(status.success());
+    assert!(
+        said.iter().any(|line| line.ends_with("the drain has timed out; closing connections: 1")),
+        "{said:?}"
+    );
+    let last = said.last().unwrap();
+    assert!(
+        last.ends_with("stopped; connections that ended by themselves: 2, closed: 1"),
+        "{last}"
+    );
+}
+
+#[test]
+fn log_counts_connections_of_a_stop() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address) = serve(dir.path(), &["--speedtest", "--workers", "3"]);
+    let mut clients: Vec<_> = (0..4).map(|_| UdpClient::connect(address)).collect();
+    clients.iter_mut().for_each(|client| drop(client.get("/bytes/5")));
+    server.ask_to_stop();
+    let (status, said) = server.end();
+    assert!(status.success());
+    assert!(said.iter().any(|line| line.ends_with("stopping; closing connections: 4")), "{said:?}");
+    let last = said.last().unwrap();
+    assert!(
+        last.ends_with("stopped; connections that ended by themselves: 0, closed: 4"),
+        "{last}"
+    );
+}
+
 // As under a supervisor whose log collector hangs.
 #[test]
 fn server_whose_messages_nobody_reads_serves_reloads_and_ends() {

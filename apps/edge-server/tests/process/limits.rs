@@ -123,7 +123,14 @@ fn evictions_leave_a_line_in_the_log() {
     }
     let line = server.wait_for("closed the largest of the subnet that keeps most");
     assert!(line.contains(" WARN ") && line.contains("--responses-memory-max"), "{line}");
-    assert!(metrics::read(metrics_at, "edge_server_evictions_total") > 0);
+    let evictions = metrics::read(metrics_at, "edge_server_evictions_total");
+    assert!(evictions > 1);
+    // Those after the first line are told at the end.
+    server.ask_to_stop();
+    let (_, said) = server.end();
+    let counts = said.iter().filter_map(|line| line.split_once("since the last such line: "));
+    let counts = counts.map(|(_, rest)| rest.split(' ').next().unwrap().parse::<u64>().unwrap());
+    assert_eq!(counts.sum::<u64>(), evictions as u64, "{said:?}");
 }
 
 fn client_with_open_window(address: SocketAddr) -> UdpClient {

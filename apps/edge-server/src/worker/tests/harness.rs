@@ -54,6 +54,7 @@ use crate::telemetry::access_log::LogMessage;
 use crate::telemetry::metrics::Metrics;
 use crate::worker::drain::DrainReason;
 use crate::worker::settings::WorkerConfig;
+use crate::worker::shutdown_log::ShutdownLog;
 use crate::worker::Worker;
 use crate::worker::WorkerServices;
 
@@ -634,6 +635,7 @@ impl ServerState {
             budgets: metrics.budgets.of_worker(|| ()),
             files: FileLimiter::default(),
             qlogs: metrics.qlogs.clone(),
+            shutdown_log: ShutdownLog::default(),
         };
         let worker =
             Worker::new(Origin::default(), cli, worker_config(&config, &secrets), services);
