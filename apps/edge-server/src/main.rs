@@ -51,6 +51,7 @@ use crate::telemetry::admin::exchange::wait_for_responses;
 use crate::telemetry::admin::socket;
 use crate::telemetry::admin::socket::AdminSocket;
 use crate::telemetry::admin::socket::AdminSocketListener;
+use crate::telemetry::admin::socket::SecondName;
 use crate::telemetry::admin::AdminListener;
 use crate::telemetry::admin::AdminServer;
 use crate::telemetry::health::Health;
@@ -191,10 +192,11 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     if cli.takeover.is_some() {
         serve_pages(admin.as_ref())?;
     }
-    let controls = AdminSocket { server: admin_server, controls: control, started };
     if let Some(admin_socket) = admin_socket {
-        admin_socket.serve(controls.clone())?;
+        admin_socket.serve(AdminSocket { server: admin_server, controls: control, started })?;
     }
+    let second_name = cli.admin.as_deref().map(|path| SecondName::new(path, workers.generation));
+    let second_name = second_name.map(Arc::new);
     if let Some(takeover_listener) = takeover_listener {
         let Workers { generation, descriptors, .. } = workers;
         let takeover_state = TakeoverState {
@@ -203,7 +205,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
             commands,
             health,
             status: admin,
-            admin: cli.admin.clone().map(|path| (path, controls)),
+            admin: second_name.clone(),
         };
         takeover_listener.wait(takeover_state).context("cannot wait for the next process")?;
     }
@@ -213,6 +215,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     served?;
     workers.shutdown_log.on_end();
     wait_for_responses(RESPONSE_TIMEOUT);
+    second_name.iter().for_each(|name| name.remove());
     if access_log.is_some_and(|log| !log.close()) {
         warn!("the last lines of the access log were not written in time");
     }

@@ -308,7 +308,7 @@ pub struct Cli {
     /// Unix socket for commands, such as reload, rollback, drain, log, connections, stats
     ///
     /// `edge-server admin PATH reload` uses it, and so does HTTP. Only the server's own user and root
-    /// may.
+    /// may. A server that has handed over and drains listens at PATH.N, where N is its generation.
     #[arg(long, value_name = "PATH", help_heading = TELEMETRY)]
     pub admin: Option<PathBuf>,
 

@@ -39,8 +39,7 @@ use rustix::net::SendFlags;
 use crate::net::private_socket;
 use crate::net::private_socket::PrivateListener;
 use crate::net::process_link::Link;
-use crate::telemetry::admin::socket::AdminSocket;
-use crate::telemetry::admin::socket::AdminSocketListener;
+use crate::telemetry::admin::socket::SecondName;
 use crate::telemetry::admin::AdminListener;
 use crate::telemetry::health::Health;
 use crate::telemetry::process_log::notice;
@@ -102,8 +101,8 @@ pub struct TakeoverState {
     pub health: Health,
     pub status: Option<AdminListener>,
 
-    /// The admin socket, should this process get it back.
-    pub admin: Option<(PathBuf, AdminSocket)>,
+    /// The name of the admin socket while a newer process has its path.
+    pub admin: Option<Arc<SecondName>>,
 }
 
 impl OldProcess {
@@ -242,6 +241,7 @@ impl TakeoverState {
             return Err(io::ErrorKind::InvalidData.into());
         }
         self.health.set_handed_over(true);
+        let second_name = self.admin.as_ref().map(|admin| admin.add()).transpose();
         let (newer_ended, all_ended) = channel();
         let handovers = links
             .into_iter()
@@ -253,22 +253,24 @@ impl TakeoverState {
         }
         // It reads already, should it not hear that.
         let _ = stream.write_all(&[YOURS]);
-        notice!("handed over");
+        match second_name {
+            Ok(None) => notice!("handed over"),
+            Ok(Some(path)) => notice!("handed over; the admin socket is now {}", path.display()),
+            Err(e) => notice!("handed over, and so is the admin socket: {e:#}"),
+        }
         // Only now: a process without connections ends at once.
         let drain = || Command::Drain(DrainReason::HandedOver);
         self.commands.broadcast_and_wait(std::iter::repeat_with(drain));
         Ok(all_ended)
     }
 
-    /// Serves what the event loops do not: readiness and metrics.
+    /// Serves what the event loops do not: readiness, metrics and commands.
     fn serve_again(&mut self) {
         self.health.set_handed_over(false);
         if let Some(Err(e)) = self.status.as_mut().map(AdminListener::reopen) {
             warn!("{e:#}");
         }
-        let Some((path, socket)) = &self.admin else { return };
-        let built = AdminSocketListener::build(path);
-        if let Err(e) = built.and_then(|listener| listener.serve(socket.clone())) {
+        if let Some(Err(e)) = self.admin.as_ref().map(|admin| admin.take_back()) {
             warn!("{e:#}");
         }
     }

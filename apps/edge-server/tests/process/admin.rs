@@ -230,6 +230,48 @@ fn admin_socket_follows_takeover() {
     assert_eq!(pid.unwrap(), old.id());
 }
 
+/// Metrics, connections and commands, until it ends or serves again.
+#[test]
+fn draining_server_has_an_admin_socket_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let (socket, takeover) = (dir.path().join("admin.sock"), dir.path().join("takeover.sock"));
+    let of_old = dir.path().join("admin.sock.0");
+    let args = ["--admin", socket.to_str().unwrap(), "--takeover", takeover.to_str().unwrap()];
+    let args = [&args[..], &["--speedtest", "--drain", "1000"]].concat();
+    let (mut old, address) = serve(dir.path(), &args);
+    let mut client = UdpClient::connect(address);
+    let unfinished = client.open_request("/bytes/5");
+    client.receive(unfinished, 5);
+    let address = address.to_string();
+    let next =
+        [&["--listen", &address, "--root", dir.path().to_str().unwrap()], &args[..]].concat();
+    let succeed = || {
+        let mut new = Running::start(&mut server_command(&next));
+        new.address();
+        new
+    };
+    let mut new = succeed();
+    old.wait_for("handed over");
+    let stats = document(&of_old, &["stats"]);
+    assert_eq!((&stats["pid"], &stats["state"]), (&old.id().into(), &"draining".into()));
+    assert_eq!(stats["connections"], 1);
+    let (_, metrics, _) = admin(&of_old, &["metrics"]);
+    assert!(metrics.contains("edge_server_connections_total{worker="), "{metrics}");
+    new.kill();
+    old.wait_for("serving again");
+    std::iter::repeat(()).take_while(|()| of_old.exists()).take(1000).for_each(|()| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    });
+    assert!(!of_old.exists());
+
+    let mut new = succeed();
+    old.wait_for_another("handed over", 1);
+    assert_eq!(admin(&of_old, &["stop"]).0, 0);
+    assert!(old.end().0.success());
+    assert!(!of_old.exists());
+    assert!(new.stop().success());
+}
+
 #[test]
 fn log_lines_are_json_if_asked() {
     let dir = tempfile::tempdir().unwrap();

@@ -37,7 +37,7 @@ const NAPS_MAX: usize = 1500;
 type Check = fn(&EdgeNode, &str);
 
 /// Checks of the operations' effects.
-const EFFECTS: [(&str, Check); 25] = [
+const EFFECTS: [(&str, Check); 26] = [
     ("Check the configuration", |node, command| {
         assert_eq!(node.run(command), "ok\n");
         node.edit("resume-share = 1", "resume-share = 2");
@@ -115,6 +115,14 @@ const EFFECTS: [(&str, Check); 25] = [
         let stats = node.json(command);
         assert_eq!((&stats["pid"], &stats["connections"]), (&server.id().into(), &1.into()));
         assert!(stats["version"].is_string() && stats["uptime_s"].is_number(), "{stats}");
+    }),
+    ("See what an old server still does, while it drains", |node, command| {
+        let (mut old, address) = node.server();
+        let _client = UdpClient::connect(address);
+        let (_new, _) = node.server();
+        old.wait_for("handed over");
+        let stats = node.json(command);
+        assert_eq!((&stats["pid"], &stats["connections"]), (&old.id().into(), &1.into()));
     }),
     ("See connections", |node, command| {
         let (_server, address) = node.server();

@@ -1,14 +1,16 @@
 //! Admin socket (`--admin`): the pages of the admin listener and commands to the server, over HTTP on
 //! a Unix socket that only the server's user and root may use.
 
+use std::fs;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::sync::Once;
 use std::thread;
-use std::time::Duration;
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
@@ -28,6 +30,7 @@ use crate::telemetry::admin::exchange::AdminRequest;
 use crate::telemetry::admin::exchange::Page;
 use crate::telemetry::admin::exchange::Pages;
 use crate::telemetry::admin::AdminServer;
+use crate::telemetry::metrics::collected::unix_seconds;
 use crate::telemetry::process_log;
 
 /// Connections in a list: by default, and at most.
@@ -63,7 +66,7 @@ pub trait Controls: Send + Sync {
     /// There is none.
     fn roll_back(&self) -> anyhow::Result<()>;
 
-    /// Returns how many older servers still have connections.
+    /// Returns how many older servers have not ended.
     fn older_servers(&self) -> usize;
 
     /// Closes every connection, and ends the server.
@@ -119,6 +122,14 @@ pub struct AdminSocket {
 /// Admin socket beside its path, until it serves.
 pub struct AdminSocketListener(PrivateListener);
 
+/// Second name of the socket while a newer server has the first: that with the generation of the
+/// process at its end. It ends with the process.
+pub struct SecondName {
+    first: PathBuf,
+    second: PathBuf,
+    is_used: AtomicBool,
+}
+
 /// Checks whether a socket can be at `path`.
 ///
 /// # Errors
@@ -172,6 +183,47 @@ impl AdminSocketListener {
         let serve = move || serve_clients(&AtomicBool::new(false), accept, &socket);
         let thread = thread::Builder::new().name("admin-socket".into());
         thread.spawn(serve).map(drop).with_context(|| unusable(&path))
+    }
+}
+
+impl SecondName {
+    /// Returns the second name of the socket at `first`, which a process of this generation has.
+    pub fn new(first: &Path, generation: u8) -> Self {
+        let mut second = first.as_os_str().to_owned();
+        second.push(format!(".{generation}"));
+        Self { first: first.to_owned(), second: second.into(), is_used: AtomicBool::new(false) }
+    }
+
+    /// Gives the socket its second name, before a newer server takes the first. Returns it.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the path.
+    pub fn add(&self) -> anyhow::Result<&Path> {
+        // Of a process that was killed.
+        let _ = fs::remove_file(&self.second);
+        fs::hard_link(&self.first, &self.second).with_context(|| unusable(&self.second))?;
+        self.is_used.store(true, Ordering::Relaxed);
+        Ok(&self.second)
+    }
+
+    /// Takes the first name back from a newer server that has ended.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the path.
+    pub fn take_back(&self) -> anyhow::Result<()> {
+        let renamed = fs::rename(&self.second, &self.first).with_context(|| unusable(&self.first));
+        // Two names of one file stay if the newer server had not taken the first.
+        self.remove();
+        renamed
+    }
+
+    /// Removes the second name, if there is one.
+    pub fn remove(&self) {
+        if self.is_used.swap(false, Ordering::Relaxed) {
+            let _ = fs::remove_file(&self.second);
+        }
     }
 }
 
@@ -258,17 +310,14 @@ impl AdminSocket {
     fn certificates(&self) -> Value {
         let now = quiche::clock::wall_now();
         let certificates = self.controls.certificates().into_iter().map(|certificate| {
-            let seconds = |time: SystemTime| {
-                time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs_f64()
-            };
-            let days = (seconds(certificate.expiry) - seconds(now)) / SECONDS_PER_DAY;
+            let left_s = unix_seconds(certificate.expiry) - unix_seconds(now);
             json!({
                 "hosts": certificate.hosts,
                 "names": certificate.names,
                 "hosts_not_covered": certificate.uncovered,
                 "start": rfc3339(certificate.start),
                 "expiry": rfc3339(certificate.expiry),
-                "days_left": days.floor(),
+                "days_left": (left_s / SECONDS_PER_DAY).floor(),
             })
         });
         Value::Array(certificates.collect())
@@ -309,7 +358,7 @@ mod tests {
     use std::io::Read;
     use std::io::Write;
     use std::sync::atomic::AtomicUsize;
-    use std::sync::atomic::Ordering;
+    use std::time::Duration;
 
     /// A server that reloads every second time.
     #[derive(Default)]

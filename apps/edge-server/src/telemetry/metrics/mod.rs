@@ -2,7 +2,7 @@
 
 mod arms;
 mod budgets;
-mod collected;
+pub mod collected;
 mod configuration;
 mod drops;
 pub mod exposition;
