@@ -16,6 +16,16 @@ use crate::config::heading::RESUME;
 /// IPv6.
 pub const PACKET_BYTES_MAX: usize = 1452;
 
+/// Flow-control windows of a connection, in bytes: clients send little more than requests. That of
+/// uploads is the largest BDP that the server is meant for. The server discards uploads as they
+/// arrive, so that the window costs memory only behind a gap.
+pub const CONNECTION_WINDOW_BYTES: u64 = 1 << 20;
+pub const UPLOAD_WINDOW_BYTES_MAX: u64 = 24 << 20;
+
+/// Largest header section that HTTP/3 decodes, as a multiple of `--header-bytes-max`: sections
+/// between the two limits get a 431, larger ones close the connection.
+pub const DECODED_HEADERS_MULTIPLE: u64 = 2;
+
 /// Smallest `--max-jump`, for clap.
 const MAX_JUMP_MIN: i64 = CarefulResumeConfig::MAX_JUMP_MIN as i64;
 
@@ -179,6 +189,20 @@ impl Limits {
             warn!(
                 "--responses-memory-max {memory} is less than --send-buffer-max {buffer}: the server \
                  closes a connection for what it alone may keep; raise the one, or lower the other"
+            );
+        }
+    }
+
+    /// Warns if one connection, which may take `uploads`, may keep more of requests than all together.
+    pub fn warn_of_requests_memory(&self, uploads: bool) {
+        let window = if uploads { UPLOAD_WINDOW_BYTES_MAX } else { CONNECTION_WINDOW_BYTES };
+        let needed = window + DECODED_HEADERS_MULTIPLE * u64::from(self.header_bytes_max);
+        let memory = self.requests_memory_max;
+        if memory < needed {
+            warn!(
+                "--requests-memory-max {memory} is less than the {needed} bytes that a connection may \
+                 need: the server closes it for what it alone may keep; raise it, lower \
+                 --header-bytes-max, or leave --speedtest out"
             );
         }
     }

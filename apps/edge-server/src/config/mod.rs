@@ -425,6 +425,7 @@ impl Cli {
             self.limits.warn_of_send_buffer();
         }
         self.limits.warn_of_responses_memory();
+        self.limits.warn_of_requests_memory(self.speedtest);
         self.limits.warn_of_open_files();
         if self.resume == OnOff::Off && self.resume_share < 1.0 {
             let share = self.resume_share;

@@ -21,7 +21,10 @@ use quiche::BufFactory;
 use quiche::CongestionControlAlgorithm;
 
 use crate::config::limits::Limits;
+use crate::config::limits::CONNECTION_WINDOW_BYTES;
+use crate::config::limits::DECODED_HEADERS_MULTIPLE;
 use crate::config::limits::PACKET_BYTES_MAX;
+use crate::config::limits::UPLOAD_WINDOW_BYTES_MAX;
 use crate::config::Cli;
 use crate::config::CongestionController;
 use crate::config::OnOff;
@@ -41,23 +44,14 @@ pub const INITIAL_WINDOW_BYTES: u64 = 10 * quiche::MIN_CLIENT_INITIAL_LEN as u64
 /// Largest UDP payload accepted, in bytes.
 const RECEIVED_BYTES_MAX: usize = 65_527;
 
-/// Flow-control windows in bytes: clients send little more than requests.
-const CONNECTION_WINDOW_BYTES: u64 = 1 << 20;
+/// Flow-control window of a stream, in bytes.
 const STREAM_WINDOW_BYTES: u64 = 1 << 16;
-
-/// Largest flow-control window for uploads, in bytes: the largest BDP that the server is meant
-/// for. The server discards uploads as they arrive, so that the window costs no memory.
-const UPLOAD_WINDOW_BYTES_MAX: u64 = 24 << 20;
 
 /// Limit on unidirectional streams of the client: control, QPACK and some reserved types.
 const CLIENT_STREAMS_MAX: u64 = 16;
 
 /// Limit on connection IDs of a connection; a client needs unused ones to migrate.
 const CONNECTION_IDS_MAX: u64 = 4;
-
-/// Largest header section that HTTP/3 decodes, as a multiple of `--header-bytes-max`: sections
-/// between the two limits get a 431, larger ones close the connection.
-const DECODED_HEADERS_MULTIPLE: u64 = 2;
 
 /// QUIC connection that sends response bodies without copying them.
 pub type Quic = quiche::Connection<Buffers>;

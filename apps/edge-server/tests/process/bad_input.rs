@@ -266,6 +266,11 @@ fn options_without_effect_are_warned_of() {
             ["--resume", "off", "--open-files-max", "4294967295"],
             Some("--open-files-max 4294967295"),
         ),
+        (
+            ["--header-bytes-max", "1048576", "--requests-memory-max", "3145727"],
+            Some("--requests-memory-max 3145727 is less than the 3145728 bytes"),
+        ),
+        (["--header-bytes-max", "1048576", "--requests-memory-max", "3145728"], None),
     ] {
         let output = server_command(&[&start[..], &options].concat()).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();

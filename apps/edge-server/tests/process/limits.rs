@@ -130,7 +130,7 @@ fn evictions_leave_a_line_in_the_log() {
     let (_, said) = server.end();
     let counts = said.iter().filter_map(|line| line.split_once("since the last such line: "));
     let counts = counts.map(|(_, rest)| rest.split(' ').next().unwrap().parse::<u64>().unwrap());
-    assert_eq!(counts.sum::<u64>(), evictions as u64, "{said:?}");
+    assert_eq!(counts.sum::<u64>(), evictions, "{said:?}");
 }
 
 fn client_with_open_window(address: SocketAddr) -> UdpClient {
