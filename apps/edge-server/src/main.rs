@@ -29,6 +29,7 @@ use rustix::process::setrlimit;
 use rustix::process::Resource;
 use rustix::process::Rlimit;
 
+use crate::config::Cli;
 use crate::config::Config;
 use crate::config::ConfigError;
 use crate::config::LogFormat;
@@ -41,6 +42,7 @@ use crate::server::control::Control;
 use crate::server::reload::Reloader;
 use crate::server::resources::Resources;
 use crate::server::signals;
+use crate::server::takeover::OldProcess;
 use crate::server::takeover::TakeoverListener;
 use crate::server::takeover::TakeoverState;
 use crate::server::SharedServices;
@@ -118,6 +120,34 @@ fn print_notices(config: &Config) {
     }
 }
 
+/// Sockets of clients, commands and takeovers.
+struct EndPoints {
+    sockets: WorkerSockets,
+
+    /// What they are taken over from.
+    old_process: Option<OldProcess>,
+
+    admin_socket: Option<AdminSocketListener>,
+    takeover_listener: Option<TakeoverListener>,
+}
+
+impl EndPoints {
+    fn open(config: &Config) -> anyhow::Result<Self> {
+        let Cli { admin, takeover, .. } = &config.flags;
+        check::check_sockets(config)?;
+        let (sockets, old_process) = WorkerSockets::open(config)?;
+        // The old process gives up its admin socket with the rest.
+        if let Some(path) = admin.as_deref().filter(|_| old_process.is_none()) {
+            socket::check_unanswered(path).map_err(|e| config.located("admin", e))?;
+        }
+        let admin_socket = admin.as_deref().map(AdminSocketListener::build).transpose();
+        let admin_socket = admin_socket.map_err(|e| config.unusable("admin", e))?;
+        let takeover_listener = takeover.as_deref().map(TakeoverListener::build).transpose();
+        let takeover_listener = takeover_listener.map_err(|e| config.unusable("takeover", e))?;
+        Ok(Self { sockets, old_process, admin_socket, takeover_listener })
+    }
+}
+
 fn serve_pages(admin: Option<&AdminListener>) -> anyhow::Result<()> {
     let Some(admin) = admin else { return Ok(()) };
     admin.serve()?;
@@ -156,16 +186,8 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         AccessLog::start(path, cli.access_log_format, metrics.access_log_dropped.clone())
     });
     let access_log = access_log.transpose().map_err(|e| config.unusable("access-log", e))?;
-    check::check_sockets(config)?;
-    let (sockets, old_process) = WorkerSockets::open(config)?;
-    // The old process gives up its admin socket with the rest.
-    if let Some(path) = cli.admin.as_deref().filter(|_| old_process.is_none()) {
-        socket::check_unanswered(path).map_err(|e| config.located("admin", e))?;
-    }
-    let admin_socket = cli.admin.as_deref().map(AdminSocketListener::build).transpose();
-    let admin_socket = admin_socket.map_err(|e| config.unusable("admin", e))?;
-    let takeover_listener = cli.takeover.as_deref().map(TakeoverListener::build).transpose();
-    let takeover_listener = takeover_listener.map_err(|e| config.unusable("takeover", e))?;
+    let EndPoints { sockets, old_process, admin_socket, takeover_listener } =
+        EndPoints::open(config)?;
     let services = SharedServices {
         store: store.as_ref(),
         metrics: &metrics,

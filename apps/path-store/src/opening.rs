@@ -77,6 +77,6 @@ impl OpenError {
     /// Returns whether the store may be usable later under the same name, without a change of it.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Busy(_) | Self::DiskFull(_) | Self::Redis { .. })
+        matches!(self, Self::Busy(_) | Self::DiskFull(_))
     }
 }

@@ -33,6 +33,15 @@ pub fn file(path: &Path) -> io::Result<()> {
     if path.exists() {
         return Ok(rustix::fs::access(path, Access::WRITE_OK)?);
     }
+    entry(path)
+}
+
+/// Checks that a new file can be put at a path, whatever is there.
+///
+/// # Errors
+///
+/// The reason why not.
+pub fn entry(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => existing_folder(folder),
         _ => existing_folder(Path::new(".")),

@@ -76,7 +76,7 @@ impl PrivateListener {
 /// The reason why not.
 pub fn check(path: &Path) -> io::Result<()> {
     check_path(path)?;
-    preflight::file(path)
+    preflight::entry(path)
 }
 
 /// Returns whether a process listens at the path. A socket that a process left behind does not count.

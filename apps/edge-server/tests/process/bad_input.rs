@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::net::UdpSocket;
 use std::os::unix::fs::symlink;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -153,7 +154,7 @@ fn paths_that_are_one_are_refused() {
 
 /// To run without rights takes root; others skip this.
 #[test]
-fn store_that_cannot_be_written_is_refused_by_check() {
+fn path_that_cannot_be_written_is_refused_by_check() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -163,12 +164,23 @@ fn store_that_cannot_be_written_is_refused_by_check() {
     fs::copy(env!("CARGO_BIN_EXE_edge-server"), dir.join("edge-server")).unwrap();
     fs::create_dir(dir.join("roots")).unwrap();
     fs::write(dir.join("roots.db"), "").unwrap();
-    for (store, code) in [("roots/new.db", 2), ("roots.db", 2), ("new.db", 0)] {
+    // A server that was root has left its socket there.
+    let _socket = UnixListener::bind(dir.join("roots/socket")).unwrap();
+    fs::set_permissions(dir.join("roots/socket"), PermissionsExt::from_mode(0o777)).unwrap();
+    for (option, path, reason) in [
+        ("--store", "roots/new.db", Some("cannot write the store")),
+        ("--store", "roots.db", Some("cannot write the store")),
+        ("--store", "new.db", None),
+        ("--admin", "roots/socket", Some("name a socket in a writable folder")),
+        ("--takeover", "roots/socket", Some("name a socket in a writable folder")),
+        ("--admin", "socket", None),
+    ] {
         let mut command = Command::new(dir.join("edge-server"));
-        command.args(["--listen", "127.0.0.1:0", "--root", ".", "--check", "--store", store]);
+        command.args(["--listen", "127.0.0.1:0", "--root", ".", "--check", option, path]);
         let (status, said) = Running::start(command.current_dir(dir).uid(NOBODY).gid(NOBODY)).end();
-        assert_eq!(status.code(), Some(code), "{store}: {said:?}");
-        assert!(code == 0 || said[0].contains("cannot write the store"), "{said:?}");
+        let code = reason.map_or(0, |_| 2);
+        assert_eq!(status.code(), Some(code), "{option} {path}: {said:?}");
+        assert!(reason.is_none_or(|reason| said[0].contains(reason)), "{said:?}");
     }
 }
 
