@@ -51,7 +51,7 @@ enum AdminCommand {
     /// Reopen the access log, after a rotation
     Reopen,
 
-    /// Exit, and let the older server serve again that still has connections
+    /// Exit, and let the older server serve again, if it is still there
     Rollback,
 
     /// Finish what clients have requested, and exit, as after SIGTERM
