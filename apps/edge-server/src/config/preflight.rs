@@ -71,8 +71,10 @@ pub fn is_transient(error: &anyhow::Error) -> bool {
     let errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
     errors.filter_map(Errno::from_io_error).any(|errno| {
         let of_system = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS];
-        let of_others = [Errno::ADDRINUSE, Errno::NOSPC, Errno::DQUOT];
-        of_system.contains(&errno) || of_others.contains(&errno)
+        // An address may come later than the server: of an interface, or from another host.
+        let of_network = [Errno::ADDRINUSE, Errno::ADDRNOTAVAIL];
+        let of_disk = [Errno::NOSPC, Errno::DQUOT];
+        of_system.contains(&errno) || of_network.contains(&errno) || of_disk.contains(&errno)
     })
 }
 
@@ -118,10 +120,10 @@ mod tests {
     #[test]
     fn only_state_of_the_system_is_transient() {
         let error = |errno: Errno| anyhow::Error::new(io::Error::from(errno)).context("cannot use");
-        for errno in [Errno::ADDRINUSE, Errno::MFILE, Errno::NOSPC] {
+        for errno in [Errno::ADDRINUSE, Errno::ADDRNOTAVAIL, Errno::MFILE, Errno::NOSPC] {
             assert!(is_transient(&error(errno)), "{errno}");
         }
-        for errno in [Errno::ACCESS, Errno::NOENT, Errno::ADDRNOTAVAIL] {
+        for errno in [Errno::ACCESS, Errno::NOENT] {
             assert!(!is_transient(&error(errno)), "{errno}");
         }
         let store = |error: OpenError| anyhow::Error::new(error).context("cannot use --store");

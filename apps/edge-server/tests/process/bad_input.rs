@@ -77,9 +77,9 @@ fn bad_input_gives_one_line_and_a_code() {
         assert_refused(&args, code, named);
         assert_refused(&[&args[..], &["--check"]].concat(), code, named);
     }
-    // What uses the address may end; that the host has it is up to the configuration.
-    for (address, code) in [(taken.as_str(), 1), ("192.0.2.1:0", 2)] {
-        assert_refused(&["--listen", address, "--root", &root], code, address);
+    // What uses the address may end, and the host may get one later.
+    for address in [taken.as_str(), "192.0.2.1:0"] {
+        assert_refused(&["--listen", address, "--root", &root], 1, address);
     }
 }
 
@@ -96,8 +96,8 @@ fn unusable_value_of_the_file_is_named_with_its_place() {
         ("access-log", format!("{root}/missing/log"), 2),
         ("admin", format!("{root}/missing/socket"), 2),
         ("takeover", format!("{root}/missing/socket"), 2),
-        ("listen", "192.0.2.1:443".to_owned(), 2),
-        ("metrics", "192.0.2.1:9100".to_owned(), 2),
+        ("listen", "192.0.2.1:443".to_owned(), 1),
+        ("metrics", "192.0.2.1:9100".to_owned(), 1),
         ("listen", udp.to_string(), 1),
         ("metrics", tcp.to_string(), 1),
     ] {
