@@ -1,13 +1,17 @@
 //! Budgets that all workers share: of what clients make their connections keep.
 //!
 //! Each connection is charged with what it keeps. While all together keep more than a budget
-//! allows, the subnet that keeps most gives: its largest connection is closed, whichever worker
-//! has it. The largest connection of all may be a regular client's, beside many small ones of
-//! another subnet; and the newest is as a rule not the one at fault.
+//! allows, the subnet that keeps most gives, and within it the client that keeps most: its largest
+//! connection is closed, whichever worker has it. The largest connection of all may be a regular
+//! client's, beside many small ones of another; and the newest is as a rule not the one at fault.
+//!
+//! Clients whose addresses may be forged count as one subnet of their own until they have completed
+//! their handshakes, so that nobody can charge the subnet of another.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -15,6 +19,7 @@ use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
 
+use ab_test::ClientUnit;
 use ipnet::IpNet;
 
 use crate::config::limits::Limits;
@@ -39,11 +44,18 @@ pub enum Resource {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Charge([u64; COUNT]);
 
+/// Client that connections are charged to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Payer {
+    /// Absent while the address may be forged.
+    pub subnet: Option<IpNet>,
+    pub client: ClientUnit,
+}
+
 /// Account of one connection: what it is charged with.
 #[derive(Debug)]
 pub struct BudgetAccount {
-    /// The client's.
-    subnet: IpNet,
+    payer: Payer,
     charge: Charge,
 }
 
@@ -64,26 +76,27 @@ struct SharedBudgets {
 /// What connections of all workers keep.
 #[derive(Default)]
 struct Ledger {
-    resources: [SubnetTotals; COUNT],
+    resources: [Totals; COUNT],
     wakers: BTreeMap<u64, Box<dyn Fn() + Send + Sync>>,
     workers_ever: u64,
 }
 
-/// Keepers of one resource.
+/// What is kept of one resource.
 #[derive(Default)]
-struct SubnetTotals {
-    subnets: HashMap<IpNet, SubnetKeepers>,
-    by_total: BTreeSet<(u64, IpNet)>,
+struct Totals {
+    subnets: Ranking<Option<IpNet>>,
+    clients: HashMap<Option<IpNet>, Ranking<Payer>>,
+    connections: HashMap<Payer, Ranking<Keeper>>,
 }
 
-#[derive(Default)]
-struct SubnetKeepers {
-    total: u64,
-    by_charge: BTreeSet<(u64, Keeper)>,
+/// What each of several keeps, all that keep something.
+struct Ranking<K> {
+    totals: HashMap<K, u64>,
+    by_total: BTreeSet<(u64, K)>,
 }
 
 /// A connection that keeps something.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Keeper {
     worker: u64,
     slot: usize,
@@ -125,9 +138,9 @@ impl Charge {
 }
 
 impl BudgetAccount {
-    /// Returns the account of a client of a subnet.
-    pub fn new(subnet: IpNet) -> Self {
-        Self { subnet, charge: Charge::default() }
+    /// Returns the account of a connection of this client.
+    pub fn new(payer: Payer) -> Self {
+        Self { payer, charge: Charge::default() }
     }
 }
 
@@ -170,38 +183,68 @@ impl Budgets {
     }
 }
 
-impl SubnetTotals {
+impl Totals {
     /// Changes what a connection is charged with.
-    fn change(&mut self, subnet: IpNet, keeper: Keeper, before: u64, now: u64) {
-        let here = self.subnets.entry(subnet).or_default();
-        here.by_charge.remove(&(before, keeper));
-        if now > 0 {
-            here.by_charge.insert((now, keeper));
-        }
-        self.by_total.remove(&(here.total, subnet));
-        here.total = here.total - before + now;
-        match here.total {
-            0 => drop(self.subnets.remove(&subnet)),
-            total => drop(self.by_total.insert((total, subnet))),
-        }
+    fn change(&mut self, payer: Payer, keeper: Keeper, before: u64, now: u64) {
+        self.subnets.change(payer.subnet, before, now);
+        change_in(&mut self.clients, payer.subnet, payer, before, now);
+        change_in(&mut self.connections, payer, keeper, before, now);
     }
 
-    /// Returns the largest connection of the subnet that keeps most.
+    /// Returns the largest connection of the client that keeps most, of the subnet that does.
     fn largest(&self) -> Option<Keeper> {
-        let (_, subnet) = self.by_total.last()?;
-        let (_, keeper) = self.subnets.get(subnet)?.by_charge.last()?;
-        Some(*keeper)
+        let subnet = self.subnets.largest()?;
+        let payer = self.clients.get(&subnet)?.largest()?;
+        self.connections.get(&payer)?.largest()
     }
 
     /// Removes the connections of a worker. Returns what they kept.
     fn remove_worker(&mut self, worker: u64) -> u64 {
-        let of_subnet = |(subnet, here): (&IpNet, &SubnetKeepers)| {
-            let own = here.by_charge.iter().filter(|(_, keeper)| keeper.worker == worker);
-            own.map(|(charge, keeper)| (*subnet, *keeper, *charge)).collect::<Vec<_>>()
+        let of_client = |(payer, ranking): (&Payer, &Ranking<Keeper>)| {
+            let own = ranking.totals.iter().filter(|(keeper, _)| keeper.worker == worker);
+            own.map(|(keeper, charge)| (*payer, *keeper, *charge)).collect::<Vec<_>>()
         };
-        let own: Vec<_> = self.subnets.iter().flat_map(of_subnet).collect();
-        own.iter().for_each(|(subnet, keeper, charge)| self.change(*subnet, *keeper, *charge, 0));
+        let own: Vec<_> = self.connections.iter().flat_map(of_client).collect();
+        own.iter().for_each(|(payer, keeper, charge)| self.change(*payer, *keeper, *charge, 0));
         own.iter().map(|(_, _, charge)| charge).sum()
+    }
+}
+
+/// Changes what one of a group keeps.
+fn change_in<G: Copy + Eq + Hash, K: Copy + Ord + Hash>(
+    groups: &mut HashMap<G, Ranking<K>>,
+    group: G,
+    one: K,
+    before: u64,
+    now: u64,
+) {
+    let ranking = groups.entry(group).or_default();
+    ranking.change(one, before, now);
+    if ranking.totals.is_empty() {
+        groups.remove(&group);
+    }
+}
+
+impl<K> Default for Ranking<K> {
+    fn default() -> Self {
+        Self { totals: HashMap::new(), by_total: BTreeSet::new() }
+    }
+}
+
+impl<K: Copy + Ord + Hash> Ranking<K> {
+    /// Changes a part of what one keeps.
+    fn change(&mut self, one: K, before: u64, now: u64) {
+        let total = self.totals.remove(&one).unwrap_or(0);
+        self.by_total.remove(&(total, one));
+        let total = total - before + now;
+        if total > 0 {
+            self.totals.insert(one, total);
+            self.by_total.insert((total, one));
+        }
+    }
+
+    fn largest(&self) -> Option<K> {
+        self.by_total.last().map(|(_, one)| *one)
     }
 }
 
@@ -225,7 +268,7 @@ impl WorkerBudgets {
             if before == now {
                 continue;
             }
-            ledger.resources[resource].change(account.subnet, keeper, before, now);
+            ledger.resources[resource].change(account.payer, keeper, before, now);
             // Wraps around, and so subtracts.
             let change = now.wrapping_sub(before);
             self.budgets.0.used[resource].fetch_add(change, Ordering::Relaxed);
@@ -233,9 +276,17 @@ impl WorkerBudgets {
         account.charge = next;
     }
 
+    /// Charges another client with what the connection in a slot keeps.
+    pub fn reassign(&self, slot: usize, account: &mut BudgetAccount, payer: Payer) {
+        let charge = account.charge;
+        self.charge(slot, account, Charge::default());
+        account.payer = payer;
+        self.charge(slot, account, charge);
+    }
+
     /// Returns the slot of the connection that is to be closed: all keep more of a resource than
-    /// they may, no subnet keeps more of it than this one's, and no other connection of that.
-    /// Wakes the worker of another.
+    /// they may, no subnet keeps more of it than this one's, no client of that more than this one,
+    /// and no other connection of the client. Wakes the worker of another.
     pub fn largest_in_excess(&self) -> Option<(Resource, usize)> {
         Resource::ALL.into_iter().find_map(|resource| Some((resource, self.excess(resource)?)))
     }
@@ -281,7 +332,7 @@ impl Drop for WorkerBudgets {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::config::limits::tests::limits;
     use std::sync::atomic::AtomicUsize;
@@ -289,8 +340,20 @@ mod tests {
     const LIMIT: &str = "1048576";
     const KIB: u64 = 1024;
 
+    /// Returns accounts of a client, whose address is the first of its subnet.
     fn accounts<const N: usize>(subnet: &str) -> [BudgetAccount; N] {
-        [(); N].map(|()| BudgetAccount::new(subnet.parse().unwrap()))
+        let subnet: IpNet = subnet.parse().unwrap();
+        [(); N].map(|()| account(&subnet.addr().to_string(), true))
+    }
+
+    pub fn account(client: &str, validated: bool) -> BudgetAccount {
+        BudgetAccount::new(payer(client, validated))
+    }
+
+    fn payer(client: &str, validated: bool) -> Payer {
+        let client = client.parse().unwrap();
+        let subnet = validated.then(|| IpNet::new(client, 24).unwrap().trunc());
+        Payer { subnet, client: ClientUnit::of(client) }
     }
 
     // The numbers of an attack: the regular download keeps most of all connections.
@@ -319,6 +382,50 @@ mod tests {
         }
         assert_eq!(closed, 22 - 15);
         assert_eq!(budgets.used(Resource::Responses), 770_000 + 15 * 80_000 + (0..15).sum::<u64>());
+    }
+
+    #[test]
+    fn many_small_keepers_of_a_client_give_before_a_neighbour() {
+        let budgets = Budgets::default();
+        let worker = budgets.of_worker(|| ());
+        worker.set_limits(&limits(&["--responses-memory-max", "2000000"]));
+        let mut download = account("192.0.2.1", true);
+        worker.charge(100, &mut download, Charge::new(770_000, 0, 0));
+        let mut small = [(); 20].map(|()| account("192.0.2.9", true));
+        for (slot, account) in small.iter_mut().enumerate() {
+            worker.charge(slot, account, Charge::new(80_000, 0, 0));
+            if let Some((_, in_excess)) = worker.largest_in_excess() {
+                assert_ne!(in_excess, 100);
+                worker.charge(in_excess, account, Charge::default());
+            }
+        }
+        assert!(budgets.used(Resource::Responses) > 770_000 + 1_000_000);
+    }
+
+    #[test]
+    fn forged_clients_give_before_the_subnet_that_they_forge() {
+        let budgets = Budgets::default();
+        let worker = budgets.of_worker(|| ());
+        worker.set_limits(&limits(&["--requests-memory-max", LIMIT]));
+        let mut honest = account("192.0.2.1", true);
+        worker.charge(100, &mut honest, Charge::new(0, 100 * KIB, 0));
+        let mut forged: Vec<_> =
+            (2..100).map(|host| account(&format!("192.0.2.{host}"), false)).collect();
+        for (slot, account) in forged.iter_mut().enumerate() {
+            worker.charge(slot, account, Charge::new(0, 13 * KIB, 0));
+        }
+        let (_, in_excess) = worker.largest_in_excess().unwrap();
+        assert_ne!(in_excess, 100);
+
+        // One completes its handshake, and keeps most of its subnet.
+        worker.charge(5, &mut forged[5], Charge::new(0, 300 * KIB, 0));
+        worker.reassign(5, &mut forged[5], payer("192.0.2.7", true));
+        for (slot, account) in forged.iter_mut().enumerate().filter(|(slot, _)| *slot != 5) {
+            worker.charge(slot, account, Charge::default());
+        }
+        assert_eq!(budgets.used(Resource::Requests), 400 * KIB);
+        worker.charge(5, &mut forged[5], Charge::new(0, 1000 * KIB, 0));
+        assert_eq!(worker.largest_in_excess(), Some((Resource::Requests, 5)));
     }
 
     #[test]

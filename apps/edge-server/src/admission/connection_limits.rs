@@ -36,10 +36,12 @@ use std::sync::PoisonError;
 use std::time::Duration;
 use std::time::Instant;
 
+use ab_test::ClientUnit;
 use ipnet::IpNet;
 use quiche::clock;
 use quiche::path_state::PrefixLengths;
 
+use crate::admission::budgets::Payer;
 use crate::admission::token_bucket::TokenBucket;
 use crate::config::limits::Limits;
 
@@ -99,6 +101,7 @@ enum Standing {
 pub struct ConnectionPermit {
     limiter: ConnectionLimiter,
     subnet: IpNet,
+    client: ClientUnit,
     standing: Standing,
 }
 
@@ -193,7 +196,8 @@ impl ConnectionLimiter {
         };
         counts.change(subnet, |count| *count.of(standing) += 1);
         self.0.open.store(counts.all.sum(), Ordering::Relaxed);
-        Outcome::Allow(ConnectionPermit { limiter: self.clone(), subnet, standing })
+        let client = ClientUnit::of(client);
+        Outcome::Allow(ConnectionPermit { limiter: self.clone(), subnet, client, standing })
     }
 
     /// Returns the fullest subnets, if the server is full: those with at least two connections more
@@ -255,6 +259,16 @@ impl ConnectionPermit {
     /// Returns the client's subnet.
     pub fn subnet(&self) -> IpNet {
         self.subnet
+    }
+
+    /// Returns whether the client's address is its own, as far as that is known.
+    pub fn is_validated(&self) -> bool {
+        self.standing != Standing::Unvalidated
+    }
+
+    /// Returns the client to charge with what the connection keeps.
+    pub fn payer(&self) -> Payer {
+        Payer { subnet: self.is_validated().then_some(self.subnet), client: self.client }
     }
 
     /// Returns whether its place is beyond the limit.

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use ipnet::IpNet;
 
+use crate::admission::budgets::Payer;
 use crate::admission::connection_limits::ConnectionPermit;
 use crate::admission::connection_limits::Limit;
 use crate::admission::file_limits::FileAccount;
@@ -79,6 +80,11 @@ impl Lifetime {
     /// See [`ConnectionPermit::admit`].
     pub fn admit(&mut self, replaces: bool, limits: &Limits) -> Result<(), Limit> {
         self.permit.admit(replaces, limits)
+    }
+
+    /// See [`ConnectionPermit::payer`].
+    pub fn payer(&self) -> Payer {
+        self.permit.payer()
     }
 
     /// Returns the client's subnet.

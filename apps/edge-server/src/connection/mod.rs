@@ -154,7 +154,7 @@ impl Connection {
             handle,
             ids,
             ready: false,
-            budget_account: BudgetAccount::new(lifetime.subnet()),
+            budget_account: BudgetAccount::new(lifetime.payer()),
             quic,
             http: None,
             endpoint,

@@ -347,7 +347,7 @@ impl Worker {
     fn close_largest_keepers(&mut self, now: Instant) {
         while let Some((resource, slot)) = self.budgets.largest_in_excess() {
             let connection = &mut self.connections[slot];
-            debug!("{}: its subnet keeps most of all {}", connection.trace_id(), resource.name());
+            debug!("{}: it keeps most of all {}", connection.trace_id(), resource.name());
             connection.close(CloseReason::OverBudget, &self.store, now);
             self.budgets.charge(slot, &mut connection.budget_account, Charge::default());
             self.budgets.count_eviction(resource);
@@ -514,6 +514,8 @@ impl Worker {
             self.metrics.admission.count_refusal(Refusal::Limit(limit));
             return connection.close(CloseReason::Refused, &self.store, now);
         }
+        let payer = connection.lifetime().payer();
+        self.budgets.reassign(slot, &mut connection.budget_account, payer);
         // It is sent before the response: the client may leave with that.
         if let Some(token) = self.admission.token_for_next(client, clock::wall_now()) {
             let _ = connection.quic().send_new_token(token);

@@ -79,7 +79,7 @@ fn signed(count: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::budgets::BudgetAccount;
+    use crate::admission::budgets::tests::account;
     use crate::admission::budgets::Charge;
     use crate::config::limits::tests::limits;
     use crate::telemetry::metrics::tests::assert_exported;
@@ -90,7 +90,7 @@ mod tests {
         let budgets = Budgets::default();
         let worker = budgets.of_worker(|| ());
         worker.set_limits(&limits(&["--requests-memory-max", "3000000", "--open-files-max", "90"]));
-        worker.charge(0, &mut BudgetAccount::new(Default::default()), Charge::new(70, 7, 5));
+        worker.charge(0, &mut account("192.0.2.1", true), Charge::new(70, 7, 5));
         worker.count_eviction(Resource::Responses);
         worker.count_replacement();
         let mut registry = Registry::default();
