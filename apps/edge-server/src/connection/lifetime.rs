@@ -82,6 +82,11 @@ impl Lifetime {
         self.permit.admit(replaces, limits)
     }
 
+    /// See [`ConnectionPermit::is_validated`].
+    pub fn is_validated(&self) -> bool {
+        self.permit.is_validated()
+    }
+
     /// See [`ConnectionPermit::payer`].
     pub fn payer(&self) -> Payer {
         self.permit.payer()

@@ -501,7 +501,9 @@ impl Connection {
 
     /// Begins HTTP/3 as soon as requests can be read.
     fn open_session(&mut self, context: &PollContext<'_>, now: Instant) {
-        let is_open = self.quic.is_established() || self.quic.is_in_early_data();
+        // RFC 8470, 5.1: what a forged address requests waits for a handshake that does not end.
+        let reads_early = self.quic.is_in_early_data() && self.lifetime.is_validated();
+        let is_open = self.quic.is_established() || reads_early;
         let is_closing = !self.lifecycle.is_active() || self.quic.is_draining();
         if self.http.is_some() || !is_open || is_closing {
             return;

@@ -53,6 +53,36 @@ fn early_data_is_off_unless_asked_for() {
     assert!(!client.early_data_accepted());
 }
 
+/// How many files a request in early data has opened before the client answers, and what becomes of
+/// it and of an upload once the handshake is complete.
+fn opened_early(token: bool) -> (u64, Vec<String>) {
+    let server = Server::start(&["--early-data", "on", "--speedtest"]);
+    server.lab().write("www/file", vec![7; 3_000_000]);
+    let mut memory = server.connect().resumption_data();
+    if !token {
+        memory.token = None;
+    }
+    let mut client = server.client().with(&memory).connect_early();
+    let get = client.request("GET", "/file");
+    let post = client.post("/upload", vec![1; 100], &[]);
+    client.fall_silent();
+    server.lab().advance(ROUND_TRIP);
+    let opened = server.metric("edge_server_files_open ");
+    client.wake_up();
+    client.establish();
+    assert!(client.early_data_accepted());
+    let responses = [get, post].map(|stream| client.response(stream).status().to_owned());
+    (opened, responses.to_vec())
+}
+
+// RFC 8470, 5.1: the server may delay. The address may be forged, and files would count for its
+// subnet. After the handshake a replay is none, so that the server need not refuse the upload.
+#[test]
+fn early_data_of_an_unvalidated_address_waits_for_the_handshake() {
+    assert_eq!(opened_early(false), (0, vec!["200".into(), "200".into()]));
+    assert_eq!(opened_early(true), (1, vec!["200".into(), "425".into()]));
+}
+
 /// What comes, per byte that went out, when a client asks for much and answers nothing.
 fn amplification(token: bool) -> f64 {
     let server = Server::start(&["--early-data", "on", "--speedtest"]);
