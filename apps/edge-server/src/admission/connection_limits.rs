@@ -19,7 +19,8 @@
 //! - A full server closes idle connections of the subnets that have most, for validated clients
 //!   of others. Such a client takes a place beyond the limit until its handshake is complete, so
 //!   that only those who complete theirs put others out. There is an eighth of all places beyond
-//!   the limit, of which a subnet may have an eighth.
+//!   the limit, of which a subnet may have an eighth. When all are taken, one of the
+//!   [`SurplusHandshakes`] gives way.
 //!
 //! The limiter is asked when a client without a connection sends its first packet, when its
 //! handshake is complete, and at the connection's end; never for other packets.
@@ -42,8 +43,11 @@ use quiche::clock;
 use quiche::path_state::PrefixLengths;
 
 use crate::admission::budgets::Payer;
+use crate::admission::surplus_handshakes::Revocations;
+use crate::admission::surplus_handshakes::SurplusHandshakes;
 use crate::admission::token_bucket::TokenBucket;
 use crate::config::limits::Limits;
+use crate::quic::handle::ConnectionHandle;
 
 /// Unvalidated connections may be one in so many of all, and of a subnet's. As many as they may be
 /// of all, there may be beyond the limit.
@@ -76,6 +80,7 @@ struct ConnectionCounts {
 
     /// The same, by their number of connections.
     by_count: BTreeSet<(u32, IpNet)>,
+    surplus_handshakes: SurplusHandshakes,
     handshakes: TokenBucket,
 }
 
@@ -93,8 +98,9 @@ enum Standing {
     Unvalidated,
     Validated,
 
-    /// Validated, in a place beyond the limit until the handshake is complete.
-    Surplus,
+    /// Validated, in a place beyond the limit until the handshake, which has this number, is
+    /// complete or gives way.
+    Surplus(u64),
 }
 
 /// Permit of one connection, which counts it until it is dropped.
@@ -140,6 +146,7 @@ impl ConnectionLimiter {
             all: Count::default(),
             subnets: HashMap::new(),
             by_count: BTreeSet::new(),
+            surplus_handshakes: SurplusHandshakes::default(),
             handshakes: TokenBucket::new(clock::now()),
         };
         Self(Arc::new(SharedLimiter {
@@ -170,7 +177,13 @@ impl ConnectionLimiter {
             return Outcome::Retry(Limit::Connections);
         }
         let surplus_max = share(limits.connections_max);
-        if is_full && (counts.all.surplus >= surplus_max || here.surplus >= share(surplus_max)) {
+        if is_full && here.surplus >= share(surplus_max) {
+            return Outcome::Close(Limit::Connections);
+        }
+        let lacks_place = is_full && counts.all.surplus >= surplus_max;
+        let replaced =
+            lacks_place.then(|| counts.surplus_handshakes.replaceable(subnet, now)).flatten();
+        if lacks_place && replaced.is_none() {
             return Outcome::Close(Limit::Connections);
         }
         if here.validated + here.surplus >= limits.connections_per_subnet {
@@ -189,10 +202,14 @@ impl ConnectionLimiter {
                 false => Outcome::Retry(Limit::Rate),
             };
         }
+        if let Some((subnet, number)) = replaced {
+            counts.surplus_handshakes.revoke(subnet, number);
+            counts.change(subnet, |count| count.surplus -= 1);
+        }
         let standing = match (validated, is_full) {
             (false, _) => Standing::Unvalidated,
             (true, false) => Standing::Validated,
-            (true, true) => Standing::Surplus,
+            (true, true) => Standing::Surplus(counts.surplus_handshakes.begin(subnet, now)),
         };
         counts.change(subnet, |count| *count.of(standing) += 1);
         self.0.open.store(counts.all.sum(), Ordering::Relaxed);
@@ -250,7 +267,7 @@ impl Count {
         match standing {
             Standing::Unvalidated => &mut self.unvalidated,
             Standing::Validated => &mut self.validated,
-            Standing::Surplus => &mut self.surplus,
+            Standing::Surplus(_) => &mut self.surplus,
         }
     }
 }
@@ -273,7 +290,15 @@ impl ConnectionPermit {
 
     /// Returns whether its place is beyond the limit.
     pub fn is_surplus(&self) -> bool {
-        self.standing == Standing::Surplus
+        matches!(self.standing, Standing::Surplus(_))
+    }
+
+    /// Says whose permit it is: if a place beyond the limit is taken from it, its worker is told.
+    pub fn set_owner(&self, handle: ConnectionHandle, revocations: &Revocations) {
+        if let Standing::Surplus(number) = self.standing {
+            let handshakes = &mut self.limiter.counts().surplus_handshakes;
+            handshakes.set_owner(self.subnet, number, handle, revocations);
+        }
     }
 
     /// Counts the client as validated and within the limit, as its handshake is complete. It may
@@ -290,10 +315,14 @@ impl ConnectionPermit {
             Standing::Unvalidated if here.validated >= limits.connections_per_subnet => {
                 return Err(Limit::Subnet);
             }
-            Standing::Surplus if counts.all.sum() >= limits.connections_max && !replaces => {
+            Standing::Surplus(_) if counts.all.sum() >= limits.connections_max && !replaces => {
                 return Err(Limit::Connections);
             }
-            Standing::Unvalidated | Standing::Surplus => (),
+            // Another has taken its place.
+            Standing::Surplus(number) if !counts.surplus_handshakes.end(self.subnet, number) => {
+                return Err(Limit::Connections);
+            }
+            Standing::Unvalidated | Standing::Surplus(_) => (),
         }
         counts.change(self.subnet, |count| {
             *count.of(self.standing) -= 1;
@@ -308,6 +337,11 @@ impl ConnectionPermit {
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut counts = self.limiter.counts();
+        if let Standing::Surplus(number) = self.standing {
+            if !counts.surplus_handshakes.end(self.subnet, number) {
+                return;
+            }
+        }
         counts.change(self.subnet, |count| *count.of(self.standing) -= 1);
         self.limiter.0.open.store(counts.all.sum(), Ordering::Relaxed);
     }

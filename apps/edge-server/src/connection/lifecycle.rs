@@ -34,7 +34,7 @@ pub enum CloseReason {
     /// The client is to connect elsewhere, or again later.
     Shutdown,
 
-    /// The handshake took too long.
+    /// The handshake took too long, for its own limit or because others needed its place.
     HandshakeTimeout,
 
     /// The handshake was complete when the client's subnet, or the server, was full.

@@ -26,6 +26,7 @@ use udp_batch::Socket;
 
 use crate::admission::connection_limits::ConnectionLimiter;
 use crate::admission::file_limits::FileLimiter;
+use crate::admission::surplus_handshakes::Revocations;
 use crate::config::Cli;
 use crate::config::Config;
 use crate::content::read_pool::ReadQueue;
@@ -157,6 +158,8 @@ impl Workers {
             let access_log = services.access_log.cloned();
             let limiter = limiter.clone();
             let wake = poller.wake();
+            let revocations = Revocations::new(move || wake());
+            let wake = poller.wake();
             let budgets = services.metrics.budgets.of_worker(move || wake());
             let files = files.clone();
             let services = worker::WorkerServices {
@@ -165,6 +168,7 @@ impl Workers {
                 metrics,
                 access_log,
                 limiter,
+                revocations,
                 budgets,
                 files,
                 qlogs: services.metrics.qlogs.clone(),

@@ -134,6 +134,7 @@ impl Worker {
         let slot = entry.key();
         let handle = ConnectionHandle::new(slot, self.serial_next);
         self.serial_next += 1;
+        permit.set_owner(handle, &self.revocations);
         if resumes {
             self.store.read(handle, &endpoint);
         }

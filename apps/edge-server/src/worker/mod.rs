@@ -36,8 +36,10 @@ use slab::Slab;
 use crate::admission::budgets::Charge;
 use crate::admission::budgets::WorkerBudgets;
 use crate::admission::connection_limits::ConnectionLimiter;
+use crate::admission::connection_limits::Limit;
 use crate::admission::file_limits::FileLimiter;
 use crate::admission::reason::Refusal;
+use crate::admission::surplus_handshakes::Revocations;
 use crate::admission::Admission;
 use crate::config::limits::Limits;
 use crate::config::subnets::Subnets;
@@ -98,6 +100,7 @@ pub struct Worker {
     id_generator: ConnectionIdGenerator,
     limits: Limits,
     admission: Admission,
+    revocations: Revocations,
     budgets: WorkerBudgets,
     files: FileLimiter,
     resets: StatelessResets,
@@ -161,6 +164,7 @@ pub struct WorkerServices {
     pub metrics: WorkerMetrics,
     pub access_log: Option<AccessLog>,
     pub limiter: ConnectionLimiter,
+    pub revocations: Revocations,
     pub budgets: WorkerBudgets,
     pub files: FileLimiter,
     pub qlogs: QlogBudget,
@@ -183,6 +187,7 @@ impl Worker {
             metrics,
             access_log,
             limiter,
+            revocations,
             budgets,
             files,
             qlogs,
@@ -201,6 +206,7 @@ impl Worker {
             id_generator: ConnectionIdGenerator::new(origin, secrets.clone()),
             limits,
             admission: Admission::new(tokens, limiter, metrics.admission.clone()),
+            revocations,
             budgets,
             files,
             resets: StatelessResets::new(secrets),
@@ -326,6 +332,7 @@ impl Worker {
         if self.store.has_replies() {
             self.on_store_replies();
         }
+        self.close_revoked_handshakes(now);
         while let Some(slot) = self.timers.pop_due(now) {
             if self.connections[slot].on_timeout(&self.store, &self.metrics, now) {
                 self.allocator_purge.on_idle(now);
@@ -341,6 +348,18 @@ impl Worker {
         }
         self.serving = serving;
         self.close_largest_keepers(now);
+    }
+
+    /// Closes connections whose places beyond the limit others have taken.
+    fn close_revoked_handshakes(&mut self, now: Instant) {
+        for handle in self.revocations.take() {
+            let connection = self.connections.get_mut(handle.slot());
+            if let Some(connection) = connection.filter(|c| c.handle == handle) {
+                self.metrics.admission.count_refusal(Refusal::Limit(Limit::Connections));
+                connection.close(CloseReason::HandshakeTimeout, &self.store, now);
+                self.mark_ready(handle.slot());
+            }
+        }
     }
 
     /// Closes connections of subnets that keep most, while all workers' keep more than they may.

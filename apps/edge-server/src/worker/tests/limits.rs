@@ -114,6 +114,36 @@ fn handshakes_that_do_not_end_replace_nobody() {
     assert_eq!(idle[0].closed(), H3_NO_ERROR);
 }
 
+// Handshakes of eight subnets, which do not end, have all places beyond the limit.
+#[test]
+fn handshake_that_does_not_end_gives_way_to_a_newcomer() {
+    let server = Server::start(&["--connections-max", "64", "--handshake-timeout", "1000"]);
+    let known: Vec<_> = (0..9).map(|subnet| known_client(&server, [203, 0, subnet, 1])).collect();
+    server.wait_for_metric(OPEN, |open| open == 0);
+    let _idle: Vec<_> = (0..64).map(|_| served(&server)).collect();
+    server.lab().advance(Duration::from_secs(2));
+    let begin = |(from, resumption): &([u8; 4], ResumptionData)| {
+        let client = server.client().from(*from).with(resumption);
+        let mut client = client.over(&Path::new(20.0, 700, 100_000)).begin();
+        server.lab().advance(Duration::from_millis(600));
+        client.fall_mute();
+        client
+    };
+    let mut silent: Vec<_> = known[1..].iter().map(begin).collect();
+    // The youngest is an honest one, that is a round trip from its end.
+    let mut honest = silent.pop().unwrap();
+    assert_eq!(server.metric(OPEN), 64 + 8);
+
+    let (from, resumption) = &known[0];
+    let mut newcomer = server.client().from(*from).with(resumption).connect();
+    assert_eq!(newcomer.get("/").body, b"home");
+    assert_eq!((server.metric(REPLACED), refusals(&server, "connections")), (1, 1));
+    assert_eq!(server.metric(OPEN), 64 + 7);
+    honest.wake_up();
+    honest.establish();
+    assert_eq!(honest.get("/").body, b"home");
+}
+
 /// A client that has a token of an earlier connection.
 fn known_client(server: &Server, from: [u8; 4]) -> ([u8; 4], ResumptionData) {
     let mut client = server.client().from(from).connect();
