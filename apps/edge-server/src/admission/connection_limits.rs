@@ -230,12 +230,7 @@ impl ConnectionLimiter {
     }
 
     fn subnet(&self, client: IpAddr) -> IpNet {
-        let client = client.to_canonical();
-        let length = match client {
-            IpAddr::V4(_) => self.0.lengths.v4,
-            IpAddr::V6(_) => self.0.lengths.v6,
-        };
-        IpNet::new(client, length).unwrap_or_else(|_| client.into()).trunc()
+        subnet_of(client, self.0.lengths)
     }
 
     fn counts(&self) -> MutexGuard<'_, ConnectionCounts> {
@@ -345,6 +340,16 @@ impl Drop for ConnectionPermit {
         counts.change(self.subnet, |count| *count.of(self.standing) -= 1);
         self.limiter.0.open.store(counts.all.sum(), Ordering::Relaxed);
     }
+}
+
+/// Returns the subnet of a client, where prefixes have these lengths.
+pub fn subnet_of(client: IpAddr, lengths: PrefixLengths) -> IpNet {
+    let client = client.to_canonical();
+    let length = match client {
+        IpAddr::V4(_) => lengths.v4,
+        IpAddr::V6(_) => lengths.v6,
+    };
+    IpNet::new(client, length).unwrap_or_else(|_| client.into()).trunc()
 }
 
 /// Returns how many of so many may be unvalidated or, beside them, beyond the limit.

@@ -1,13 +1,14 @@
 //! HTTP exchanges of the admin listeners. Each client has a thread and little time, and when there
-//! are many, the oldest of the address that has most gives way to a new one. So no slow clients
-//! keep an orchestrator from the health page.
+//! are many, one gives way to a new one: of the subnet that has most, and there of the client that
+//! has most, the oldest, before others one that has not sent its request. So no slow clients keep an
+//! orchestrator from the health page.
 
 use std::borrow::Cow;
 use std::io;
 use std::io::Read;
 use std::io::Write;
-use std::net::IpAddr;
 use std::net::Shutdown;
+use std::net::SocketAddr;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicBool;
@@ -24,10 +25,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
+use ab_test::ClientUnit;
+use ipnet::IpNet;
 use log::debug;
 use log::warn;
 use percent_encoding::percent_decode_str;
 use quiche::clock;
+use quiche::path_state::PrefixLengths;
+
+use crate::admission::connection_limits::subnet_of;
 
 /// Time for a request, and for its response.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -84,12 +90,22 @@ pub trait ClientStream: Read + Write + Send + 'static {
     /// Makes reads and writes wait no longer.
     fn set_nonblocking(&self) -> io::Result<()>;
 
-    /// Returns the address and the connection of a client that may have to give way.
-    fn remote(&self) -> Option<(IpAddr, Weak<TcpStream>)>;
+    /// Returns the client, if it may have to give way.
+    fn remote(&self) -> Option<RemoteClient>;
 }
 
 /// Stream of a client that may have to give way.
-pub struct RemoteStream(Arc<TcpStream>);
+pub struct RemoteStream {
+    stream: Arc<TcpStream>,
+    client: SocketAddr,
+}
+
+/// Client that may have to give way.
+pub struct RemoteClient {
+    subnet: IpNet,
+    unit: ClientUnit,
+    stream: Weak<TcpStream>,
+}
 
 /// Clients of a listener, in the order in which they came.
 #[derive(Default)]
@@ -99,7 +115,8 @@ struct CurrentClient {
     thread: JoinHandle<()>,
 
     /// Absent if the client does not give way.
-    remote: Option<(IpAddr, Weak<TcpStream>)>,
+    remote: Option<RemoteClient>,
+    has_request: Arc<AtomicBool>,
 }
 
 /// Connection of a client, for the length of an exchange. Reads and writes fail after its end.
@@ -216,13 +233,15 @@ pub fn serve_clients<S: ClientStream>(
             Ok(stream) => {
                 let pages = pages.clone();
                 let remote = stream.remote();
+                let has_request = Arc::new(AtomicBool::new(false));
+                let requested = Arc::clone(&has_request);
                 let respond = move || {
-                    if let Err(e) = exchange(stream, &pages) {
+                    if let Err(e) = exchange(stream, &pages, &requested) {
                         debug!("admin listener: {e}");
                     }
                 };
                 match thread::Builder::new().name("admin-client".into()).spawn(respond) {
-                    Ok(thread) => clients.0.push(CurrentClient { thread, remote }),
+                    Ok(thread) => clients.0.push(CurrentClient { thread, remote, has_request }),
                     Err(e) => warn!("admin listener: {e}"),
                 }
             }
@@ -236,30 +255,38 @@ pub fn serve_clients<S: ClientStream>(
 }
 
 impl CurrentClients {
-    /// Returns whether there is room for another client. If there are many, the oldest one of the
-    /// address that has most gives way.
+    /// Returns whether there is room for another client. If there are many, one gives way.
     fn make_room(&mut self) -> bool {
         self.0.retain(|client| !client.thread.is_finished());
         if self.0.len() < CLIENTS_MAX {
             return true;
         }
-        let address_of = |client: &CurrentClient| client.remote.as_ref().map(|remote| remote.0);
-        let addresses: Vec<IpAddr> = self.0.iter().filter_map(address_of).collect();
-        let count_of = |address| addresses.iter().filter(|own| **own == address).count();
-        let most = addresses.iter().map(|address| count_of(*address)).max();
-        let has_most = |client| address_of(client).map(count_of) == most;
-        let Some(oldest) = self.0.iter().position(has_most).filter(|_| most.is_some()) else {
+        let ranks: Vec<_> = self.0.iter().map(|client| self.rank(client)).collect();
+        // `None` is less than any.
+        let most = ranks.iter().max().copied().flatten();
+        let Some(oldest) = ranks.iter().position(|rank| *rank == most).filter(|_| most.is_some())
+        else {
             return false;
         };
-        let CurrentClient { thread, remote } = self.0.remove(oldest);
-        if let Some((address, stream)) = remote {
+        let CurrentClient { thread, remote, .. } = self.0.remove(oldest);
+        if let Some(RemoteClient { subnet, stream, .. }) = remote {
             warn_of_many();
-            debug!("admin listener: {address} gives way");
+            debug!("admin listener: a client of {subnet} gives way");
             let _ = stream.upgrade().map(|stream| stream.shutdown(Shutdown::Both));
         }
         // It waits for the client no longer.
         let _ = thread.join();
         true
+    }
+
+    /// Returns how soon a client gives way: how many there are of its subnet, how many of itself,
+    /// and whether it has not sent its request.
+    fn rank(&self, client: &CurrentClient) -> Option<(usize, usize, bool)> {
+        let RemoteClient { subnet, unit, .. } = client.remote.as_ref()?;
+        let others = || self.0.iter().filter_map(|other| other.remote.as_ref());
+        let of_subnet = others().filter(|other| other.subnet == *subnet).count();
+        let of_client = others().filter(|other| other.unit == *unit).count();
+        Some((of_subnet, of_client, !client.has_request.load(Ordering::Relaxed)))
     }
 }
 
@@ -267,7 +294,7 @@ fn warn_of_many() {
     static WARNING: Once = Once::new();
     WARNING.call_once(|| {
         warn!(
-            "admin listener: more than {CLIENTS_MAX} clients at a time; the oldest of the address \
+            "admin listener: more than {CLIENTS_MAX} clients at a time; the oldest of the subnet \
              that has most give way"
         );
     });
@@ -291,7 +318,11 @@ pub fn turn_away(mut stream: impl ClientStream, page: &Page) {
     }
 }
 
-fn exchange(stream: impl ClientStream, pages: &impl Pages) -> io::Result<()> {
+fn exchange(
+    stream: impl ClientStream,
+    pages: &impl Pages,
+    has_request: &AtomicBool,
+) -> io::Result<()> {
     let mut stream = HurriedStream::new(stream);
     let head = match read_head(&mut stream) {
         Err(e) if [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock].contains(&e.kind()) => {
@@ -301,6 +332,7 @@ fn exchange(stream: impl ClientStream, pages: &impl Pages) -> io::Result<()> {
         head => head?,
     };
     let request = AdminRequest::parse(&head);
+    has_request.store(true, Ordering::Relaxed);
     let _unanswered = Unanswered::new();
     let page = pages.page(&request);
     // A command may have taken its time.
@@ -383,39 +415,45 @@ impl<S: ClientStream> Write for HurriedStream<S> {
 }
 
 impl RemoteStream {
-    pub fn new(stream: TcpStream) -> Self {
-        Self(Arc::new(stream))
+    /// Returns the stream of a client at this address.
+    pub fn new(stream: TcpStream, client: SocketAddr) -> Self {
+        Self { stream: Arc::new(stream), client }
     }
 }
 
 impl Read for RemoteStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        (&*self.0).read(buffer)
+        (&*self.stream).read(buffer)
     }
 }
 
 impl Write for RemoteStream {
     fn write(&mut self, contents: &[u8]) -> io::Result<usize> {
-        (&*self.0).write(contents)
+        (&*self.stream).write(contents)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        (&*self.0).flush()
+        (&*self.stream).flush()
     }
 }
 
 impl ClientStream for RemoteStream {
     fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
-        self.0.set_read_timeout(Some(timeout))?;
-        self.0.set_write_timeout(Some(timeout))
+        self.stream.set_read_timeout(Some(timeout))?;
+        self.stream.set_write_timeout(Some(timeout))
     }
 
     fn set_nonblocking(&self) -> io::Result<()> {
-        self.0.set_nonblocking(true)
+        self.stream.set_nonblocking(true)
     }
 
-    fn remote(&self) -> Option<(IpAddr, Weak<TcpStream>)> {
-        Some((self.0.peer_addr().ok()?.ip(), Arc::downgrade(&self.0)))
+    fn remote(&self) -> Option<RemoteClient> {
+        let address = self.client.ip();
+        Some(RemoteClient {
+            subnet: subnet_of(address, PrefixLengths::default()),
+            unit: ClientUnit::of(address),
+            stream: Arc::downgrade(&self.stream),
+        })
     }
 }
 
@@ -429,7 +467,7 @@ impl ClientStream for UnixStream {
         Self::set_nonblocking(self, true)
     }
 
-    fn remote(&self) -> Option<(IpAddr, Weak<TcpStream>)> {
+    fn remote(&self) -> Option<RemoteClient> {
         None
     }
 }

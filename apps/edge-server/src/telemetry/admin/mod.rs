@@ -67,7 +67,8 @@ impl AdminListener {
     pub fn serve(&self) -> anyhow::Result<()> {
         let (server, listener) = (self.server.clone(), Arc::clone(&self.listener));
         let closed = Arc::clone(&self.closed);
-        let accept = move || listener.accept().map(|(stream, _)| RemoteStream::new(stream));
+        let accept =
+            move || listener.accept().map(|(stream, client)| RemoteStream::new(stream, client));
         let serve = move || serve_clients(&closed, accept, &server);
         let listening = net::listen(&self.listener, BACKLOG).map_err(io::Error::from);
         let thread = thread::Builder::new().name("admin".into());
@@ -276,6 +277,55 @@ mod tests {
             assert!(response.ends_with("ok\n"), "{response}");
         }
         assert!(slow[0].read(&mut [0; 9]).is_ok_and(|read| read == 0));
+    }
+
+    // Each address has one; together they have most.
+    #[test]
+    fn clients_of_a_subnet_give_way_before_another_client() {
+        let at = serve(admin_server());
+        let begin = |from| {
+            let mut stream = connect_from(from, at);
+            stream.write_all(b"GET /").unwrap();
+            stream
+        };
+        let mut other = begin([127, 0, 1, 1]);
+        let _slow: Vec<_> = (0..2 * CLIENTS_MAX as u8).map(|n| begin([127, 0, 0, n + 1])).collect();
+        assert!(fetch(at, "GET /healthz HTTP/1.1\r\n\r\n").ends_with("ok\n"));
+        other.write_all(b"healthz HTTP/1.1\r\n\r\n").unwrap();
+        let mut response = String::new();
+        other.read_to_string(&mut response).unwrap();
+        assert!(response.ends_with("ok\n"), "{response}");
+    }
+
+    /// Pages that do not fit into the socket's buffer.
+    #[derive(Clone)]
+    struct LargePages;
+
+    impl Pages for LargePages {
+        fn page(&self, _request: &AdminRequest) -> Page {
+            Page::ok("x".repeat(LARGE_PAGE_BYTES))
+        }
+    }
+
+    const LARGE_PAGE_BYTES: usize = 20_000_000;
+
+    #[test]
+    fn clients_without_a_request_give_way_before_one_that_reads_its_response() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let accept =
+            move || listener.accept().map(|(stream, from)| RemoteStream::new(stream, from));
+        thread::spawn(move || serve_clients(&AtomicBool::new(false), accept, &LargePages));
+        let mut scraper = connect_from([127, 0, 0, 1], at);
+        scraper.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        scraper.peek(&mut [0]).unwrap();
+        let begin = |subnet| connect_from([127, 0, subnet, 1], at);
+        let mut silent: Vec<_> = (1..=CLIENTS_MAX as u8).map(begin).collect();
+        // The first has given way.
+        assert!(silent[0].read(&mut [0]).is_ok_and(|read| read == 0));
+        let mut response = String::new();
+        scraper.read_to_string(&mut response).unwrap();
+        assert!(response.len() > LARGE_PAGE_BYTES);
     }
 
     fn connect_from(from: [u8; 4], to: SocketAddr) -> TcpStream {
