@@ -66,13 +66,23 @@ impl KeptMeter {
     }
 
     /// Returns whether a measurement is due, and if so begins to wait for the next. An idle
-    /// connection, whose responses are acknowledged, is measured at once.
-    pub fn take_due(&mut self, written: u64, files: u64, is_idle: bool, now: Instant) -> bool {
+    /// connection, whose responses are acknowledged, is measured at once; so is one whose requests
+    /// are `unread`, because a datagram may be hundreds of chunks.
+    pub fn take_due(
+        &mut self,
+        written: u64,
+        files: u64,
+        unread: bool,
+        is_idle: bool,
+        now: Instant,
+    ) -> bool {
         let change = self.received + (written - self.written);
         let is_late = now.saturating_duration_since(self.measured_at) >= INTERVAL;
         let step = STEP_BYTES_MIN.max(self.kept / STEP_DIVISOR);
         let is_over = is_idle && self.kept > 0;
-        let is_due = change >= step || files != self.files || change > 0 && (is_late || is_over);
+        let grows = unread && self.received > 0;
+        let is_soon = is_late || is_over || grows;
+        let is_due = change >= step || files != self.files || change > 0 && is_soon;
         if is_due {
             *self = Self { measured_at: now, received: 0, written, files, ..*self };
         }
@@ -110,13 +120,17 @@ mod tests {
             (9000, 0, STEP_BYTES_MIN, 1, false),
         ] {
             meter.on_received(received as usize);
-            assert_eq!(meter.take_due(written, files, false, at(ms)), expected, "{ms}");
+            assert_eq!(meter.take_due(written, files, false, false, at(ms)), expected, "{ms}");
         }
         meter.on_measured(32 * STEP_BYTES_MIN);
-        assert!(!meter.take_due(3 * STEP_BYTES_MIN - 1, 1, false, at(1005)));
-        assert!(meter.take_due(3 * STEP_BYTES_MIN, 1, false, at(1006)));
+        assert!(!meter.take_due(3 * STEP_BYTES_MIN - 1, 1, true, false, at(1005)));
+        assert!(meter.take_due(3 * STEP_BYTES_MIN, 1, false, false, at(1006)));
         // The last acknowledgement.
         meter.on_received(1);
-        assert!(meter.take_due(3 * STEP_BYTES_MIN, 1, true, at(1007)));
+        assert!(meter.take_due(3 * STEP_BYTES_MIN, 1, false, true, at(1007)));
+        // A datagram of a request that has a gap.
+        meter.on_received(1);
+        assert!(!meter.take_due(3 * STEP_BYTES_MIN, 1, false, false, at(1008)));
+        assert!(meter.take_due(3 * STEP_BYTES_MIN, 1, true, false, at(1008)));
     }
 }

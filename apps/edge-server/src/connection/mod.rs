@@ -362,7 +362,8 @@ impl Connection {
         let written = self.http.as_ref().map_or(0, |http| http.written_bytes());
         let files = self.lifetime.files().open();
         let is_idle = self.http.as_ref().is_some_and(Session::is_idle);
-        let is_due = self.kept_meter.take_due(written, files, is_idle, now);
+        let unread = self.quic.stream_bytes_unread() > 0;
+        let is_due = self.kept_meter.take_due(written, files, unread, is_idle, now);
         is_due.then(|| {
             let (responses, requests) = (self.kept_responses(), self.kept_requests());
             self.kept_meter.on_measured(responses + requests);

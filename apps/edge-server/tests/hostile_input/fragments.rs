@@ -46,6 +46,20 @@ fn chunks_of_requests_are_charged_to_the_budget() {
     drop(peers);
 }
 
+// They need not be many: each datagram may be so many chunks.
+#[test]
+fn chunks_of_one_datagram_are_charged_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("index.html"), "home").unwrap();
+    let (mut server, address) = serve(dir.path(), &["--workers", "1", "--metrics", "127.0.0.1:0"]);
+    let metrics_at = server.metrics_address();
+    let mut peer = HostilePeer::new(address);
+    peer.complete();
+    peer.send_many(packets().into_iter().take(1));
+    let kept = "edge_server_kept_bytes{what=\"requests\"}";
+    metrics::wait_until(metrics_at, kept, |kept| kept >= PER_PACKET as u64 * 200);
+}
+
 /// Every other byte of each stream.
 fn packets() -> Vec<Vec<u8>> {
     let offsets: Vec<u64> = (1..=CHUNKS).map(|n| 2 * n).collect();
