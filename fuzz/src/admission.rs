@@ -1,4 +1,8 @@
 //! Admission, as far as `content/` and `h3/` use it.
 
+#[path = "../../apps/edge-server/src/admission/budgets.rs"]
+pub mod budgets;
 #[path = "../../apps/edge-server/src/admission/file_limits.rs"]
 pub mod file_limits;
+#[path = "../../apps/edge-server/src/admission/notices.rs"]
+pub mod notices;

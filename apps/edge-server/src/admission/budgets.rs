@@ -90,7 +90,8 @@ struct Totals {
 }
 
 /// What each of several keeps, all that keep something.
-struct Ranking<K> {
+#[derive(Debug)]
+pub(super) struct Ranking<K> {
     totals: HashMap<K, u64>,
     by_total: BTreeSet<(u64, K)>,
 }
@@ -232,8 +233,13 @@ impl<K> Default for Ranking<K> {
 }
 
 impl<K: Copy + Ord + Hash> Ranking<K> {
+    /// Returns what one keeps.
+    pub(super) fn total_of(&self, one: K) -> u64 {
+        self.totals.get(&one).copied().unwrap_or(0)
+    }
+
     /// Changes a part of what one keeps.
-    fn change(&mut self, one: K, before: u64, now: u64) {
+    pub(super) fn change(&mut self, one: K, before: u64, now: u64) {
         let total = self.totals.remove(&one).unwrap_or(0);
         self.by_total.remove(&(total, one));
         let total = total - before + now;
@@ -243,7 +249,7 @@ impl<K: Copy + Ord + Hash> Ranking<K> {
         }
     }
 
-    fn largest(&self) -> Option<K> {
+    pub(super) fn largest(&self) -> Option<K> {
         self.by_total.last().map(|(_, one)| *one)
     }
 }

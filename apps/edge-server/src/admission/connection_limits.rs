@@ -43,7 +43,7 @@ use quiche::clock;
 use quiche::path_state::PrefixLengths;
 
 use crate::admission::budgets::Payer;
-use crate::admission::surplus_handshakes::Revocations;
+use crate::admission::notices::Notices;
 use crate::admission::surplus_handshakes::SurplusHandshakes;
 use crate::admission::token_bucket::TokenBucket;
 use crate::config::limits::Limits;
@@ -288,11 +288,17 @@ impl ConnectionPermit {
         matches!(self.standing, Standing::Surplus(_))
     }
 
+    /// Returns whether a newcomer has taken its place beyond the limit.
+    pub fn is_revoked(&self) -> bool {
+        let Standing::Surplus(number) = self.standing else { return false };
+        !self.limiter.counts().surplus_handshakes.contains(self.subnet, number)
+    }
+
     /// Says whose permit it is: if a place beyond the limit is taken from it, its worker is told.
-    pub fn set_owner(&self, handle: ConnectionHandle, revocations: &Revocations) {
+    pub fn set_owner(&self, handle: ConnectionHandle, notices: &Notices) {
         if let Standing::Surplus(number) = self.standing {
             let handshakes = &mut self.limiter.counts().surplus_handshakes;
-            handshakes.set_owner(self.subnet, number, handle, revocations);
+            handshakes.set_owner(self.subnet, number, handle, notices);
         }
     }
 

@@ -4,10 +4,11 @@
 //! the one that has had it longest. Another response with the same file opens none. A subnet may
 //! have half of all, so that no subnet keeps others from theirs; files that others leave to it count
 //! beyond that. While all subnets together have more than they may,
-//! [`budgets`](crate::admission::budgets) closes a connection of the subnet that has most.
+//! [`budgets`](crate::admission::budgets) closes a connection of the subnet that has most; until
+//! then others open the fewer the more there are, so that the process does not run out of
+//! descriptors.
 
 use std::collections::BTreeMap;
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
@@ -18,12 +19,22 @@ use std::sync::PoisonError;
 
 use ipnet::IpNet;
 
+use crate::admission::budgets::Ranking;
+use crate::admission::notices::Notices;
+use crate::quic::handle::ConnectionHandle;
+
 /// A subnet may have one in so many of all files open.
 const SUBNET_DIVISOR: u64 = 2;
 
 /// Counts of all workers.
 #[derive(Clone, Debug, Default)]
-pub struct FileLimiter(Arc<Mutex<HashMap<IpNet, u64>>>);
+pub struct FileLimiter(Arc<Mutex<FileCounts>>);
+
+#[derive(Debug, Default)]
+struct FileCounts {
+    all: u64,
+    subnets: Ranking<IpNet>,
+}
 
 /// Account of one connection.
 #[derive(Clone, Debug)]
@@ -31,6 +42,7 @@ pub struct FileAccount {
     limiter: FileLimiter,
     subnet: IpNet,
     own: Arc<AtomicU64>,
+    owner: Option<(ConnectionHandle, Notices)>,
 }
 
 /// Accounts of the present readers of an open file.
@@ -65,20 +77,40 @@ impl std::error::Error for SubnetLimitReached {}
 impl FileLimiter {
     /// Returns the account of a connection from a subnet.
     pub fn account(&self, subnet: IpNet) -> FileAccount {
-        FileAccount { limiter: self.clone(), subnet, own: Arc::default() }
+        FileAccount { limiter: self.clone(), subnet, own: Arc::default(), owner: None }
     }
 
-    fn counts(&self) -> MutexGuard<'_, HashMap<IpNet, u64>> {
+    fn counts(&self) -> MutexGuard<'_, FileCounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl FileCounts {
+    /// Returns whether a subnet may have one more of `files_max`.
+    fn has_room(&self, subnet: IpNet, files_max: u64) -> bool {
+        let here = self.subnets.total_of(subnet);
+        let most = || self.subnets.largest().map_or(0, |fullest| self.subnets.total_of(fullest));
+        let is_smaller = || here + (self.all - files_max) + 1 < most();
+        here < files_max.div_ceil(SUBNET_DIVISOR) && (self.all < files_max || is_smaller())
+    }
+
+    fn change(&mut self, subnet: IpNet, before: u64, now: u64) {
+        self.subnets.change(subnet, before, now);
+        self.all = self.all - before + now;
+    }
+}
+
 impl FileAccount {
+    /// Returns the account of this connection, of whose files left to it `notices` are given.
+    pub fn of_connection(self, handle: ConnectionHandle, notices: &Notices) -> Self {
+        Self { owner: Some((handle, notices.clone())), ..self }
+    }
+
     /// Returns a permit to read a file, unless that has no reader yet, and the subnet has its part
     /// of `files_max`.
     pub fn try_read(&self, readers: &FileReaders, files_max: u64) -> Option<FilePermit> {
         let mut queue = readers.queue();
-        if queue.readers.is_empty() && !self.try_charge(files_max.div_ceil(SUBNET_DIVISOR)) {
+        if queue.readers.is_empty() && !self.try_charge(files_max) {
             return None;
         }
         let number = queue.readers_ever;
@@ -87,27 +119,29 @@ impl FileAccount {
         Some(FilePermit { readers: readers.clone(), number })
     }
 
-    /// Charges the account with a file, unless the subnet has `subnet_max`.
-    fn try_charge(&self, subnet_max: u64) -> bool {
+    /// Charges the account with a file, if the subnet may have one more of `files_max`.
+    fn try_charge(&self, files_max: u64) -> bool {
         let mut counts = self.limiter.counts();
-        let here = counts.entry(self.subnet).or_default();
-        let has_room = *here < subnet_max;
+        let has_room = counts.has_room(self.subnet, files_max);
         if has_room {
-            *here += 1;
+            counts.change(self.subnet, 0, 1);
             self.own.fetch_add(1, Ordering::Relaxed);
         }
         has_room
     }
 
+    /// Charges the account with a file that another reader has left to it.
+    fn inherit(&self) {
+        self.limiter.counts().change(self.subnet, 0, 1);
+        self.own.fetch_add(1, Ordering::Relaxed);
+        if let Some((handle, notices)) = &self.owner {
+            notices.push(*handle);
+        }
+    }
+
     fn release(&self) {
         self.own.fetch_sub(1, Ordering::Relaxed);
-        let mut counts = self.limiter.counts();
-        if let Some(here) = counts.get_mut(&self.subnet) {
-            *here -= 1;
-            if *here == 0 {
-                counts.remove(&self.subnet);
-            }
-        }
+        self.limiter.counts().change(self.subnet, 1, 0);
     }
 
     /// Returns how many open files count for this connection.
@@ -133,7 +167,7 @@ impl Drop for FilePermit {
         account.release();
         if let Some(next) = queue.readers.values().next() {
             // It has the file already: there is nothing to refuse.
-            next.try_charge(u64::MAX);
+            next.inherit();
         }
     }
 }
@@ -176,7 +210,7 @@ pub mod tests {
         let again: Vec<_> = (0..10).map(|_| open_another(&left, 20).unwrap()).collect();
         assert!(open_another(&left, 20).is_none());
         drop((again, others));
-        assert!(limiter.counts().is_empty());
+        assert_eq!(limiter.counts().all, 0);
     }
 
     // Otherwise files that others had opened for it count for nobody that is there.
@@ -191,7 +225,7 @@ pub mod tests {
         assert_eq!(stays.open(), 9);
         assert!(open_another(&stays, 20).is_some());
         drop(others);
-        assert!(limiter.counts().is_empty());
+        assert_eq!(limiter.counts().all, 0);
     }
 
     #[test]
@@ -201,6 +235,42 @@ pub mod tests {
         assert_eq!((first.open(), second.open()), (10, 0));
         drop(permits);
         assert_eq!((first.open(), second.open()), (0, 0));
+    }
+
+    // Of the three subnets, two have all files that there may be.
+    #[test]
+    fn subnet_with_few_files_opens_more_when_others_have_all() {
+        let limiter = FileLimiter::default();
+        let account = |subnet: &str| limiter.account(subnet.parse().unwrap());
+        let (one, other) = (account("192.0.2.0/24"), account("198.51.100.0/24"));
+        let mut permits = Vec::new();
+        for account in [&one, &other] {
+            permits.extend(std::iter::from_fn(|| open_another(account, 20)));
+        }
+        assert_eq!((one.open(), other.open()), (10, 10));
+        let third = account("203.0.113.0/24");
+        permits.extend(std::iter::from_fn(|| open_another(&third, 20)));
+        assert_eq!(third.open(), 5);
+        // One of the first leaves a file.
+        permits.remove(0);
+        assert!(open_another(&one, 20).is_none() && open_another(&third, 20).is_none());
+    }
+
+    #[test]
+    fn connection_has_a_notice_of_files_left_to_it() {
+        let notices = Notices::new(|| ());
+        let (limiter, [(_, permits), _]) = readers_of_ten_files();
+        let handle = ConnectionHandle::new(3, 4);
+        let heir = limiter.account("203.0.113.0/24".parse().unwrap());
+        let heir = heir.of_connection(handle, &notices);
+        let file = FileReaders::default();
+        let first = account().try_read(&file, 20).unwrap();
+        let second = heir.try_read(&file, 20).unwrap();
+        assert!(notices.is_empty());
+        drop(first);
+        assert_eq!((notices.take(), heir.open()), (vec![handle], 1));
+        drop((second, permits));
+        assert!(notices.is_empty());
     }
 
     #[test]
@@ -220,6 +290,6 @@ pub mod tests {
         assert_eq!(one.open(), 5);
         assert!(open_another(&neighbour, 20).is_some());
         permits.clear();
-        assert!(limiter.counts().is_empty());
+        assert_eq!(limiter.counts().all, 0);
     }
 }

@@ -9,6 +9,7 @@ pub mod connection_limits;
 pub mod file_limits;
 pub mod handshakes;
 pub mod metrics;
+pub mod notices;
 pub mod reason;
 pub mod surplus_handshakes;
 mod token_bucket;

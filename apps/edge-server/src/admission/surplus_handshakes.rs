@@ -9,14 +9,12 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::time::Duration;
 use std::time::Instant;
 
 use ipnet::IpNet;
 
+use crate::admission::notices::Notices;
 use crate::quic::handle::ConnectionHandle;
 
 /// How long a handshake keeps its place: four round trips of 700 ms, and more than that a client
@@ -40,19 +38,15 @@ pub struct SurplusHandshakes {
 
 struct SurplusHandshake {
     since: Instant,
-    owner: Option<(ConnectionHandle, Revocations)>,
-}
-
-/// Connections of one worker that have lost their places, for the worker to close.
-#[derive(Clone)]
-pub struct Revocations(Arc<RevocationQueue>);
-
-struct RevocationQueue {
-    handles: Mutex<Vec<ConnectionHandle>>,
-    wake: Box<dyn Fn() + Send + Sync>,
+    owner: Option<(ConnectionHandle, Notices)>,
 }
 
 impl SurplusHandshakes {
+    /// Returns whether a handshake has its place.
+    pub fn contains(&self, subnet: IpNet, number: u64) -> bool {
+        self.subnets.get(&subnet).is_some_and(|handshakes| handshakes.contains_key(&number))
+    }
+
     /// Returns the number of those of a subnet.
     fn count(&self, subnet: IpNet) -> usize {
         self.subnets.get(&subnet).map_or(0, BTreeMap::len)
@@ -76,8 +70,8 @@ impl SurplusHandshakes {
     /// Takes the place of a handshake, and tells the worker that has its connection.
     pub fn revoke(&mut self, subnet: IpNet, number: u64) {
         let revoked = self.change(subnet, |handshakes| handshakes.remove(&number));
-        if let Some((handle, revocations)) = revoked.and_then(|handshake| handshake.owner) {
-            revocations.push(handle);
+        if let Some((handle, notices)) = revoked.and_then(|handshake| handshake.owner) {
+            notices.push(handle);
         }
     }
 
@@ -87,11 +81,11 @@ impl SurplusHandshakes {
         subnet: IpNet,
         number: u64,
         handle: ConnectionHandle,
-        revocations: &Revocations,
+        notices: &Notices,
     ) {
         match self.subnets.get_mut(&subnet).and_then(|handshakes| handshakes.get_mut(&number)) {
-            Some(handshake) => handshake.owner = Some((handle, revocations.clone())),
-            None => revocations.push(handle),
+            Some(handshake) => handshake.owner = Some((handle, notices.clone())),
+            None => notices.push(handle),
         }
     }
 
@@ -123,23 +117,6 @@ impl SurplusHandshakes {
             count => drop(self.by_count.insert((count, subnet))),
         }
         changed
-    }
-}
-
-impl Revocations {
-    /// Returns the revocations of a worker, which `wake` wakes.
-    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
-        Self(Arc::new(RevocationQueue { handles: Mutex::default(), wake: Box::new(wake) }))
-    }
-
-    /// Takes those since the last time.
-    pub fn take(&self) -> Vec<ConnectionHandle> {
-        std::mem::take(&mut *self.0.handles.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn push(&self, handle: ConnectionHandle) {
-        self.0.handles.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
-        (self.0.wake)();
     }
 }
 
@@ -190,20 +167,20 @@ mod tests {
     #[test]
     fn owner_of_a_revoked_handshake_is_told_once() {
         let now = quiche::clock::now();
-        let revocations = Revocations::new(|| ());
+        let notices = Notices::new(|| ());
         let mut handshakes = SurplusHandshakes::default();
         let [one, other] = [1, 2].map(|slot| {
             let number = handshakes.begin(subnet(1), now);
             (number, ConnectionHandle::new(slot, 0))
         });
-        handshakes.set_owner(subnet(1), one.0, one.1, &revocations);
-        assert_eq!(revocations.take(), []);
+        handshakes.set_owner(subnet(1), one.0, one.1, &notices);
+        assert_eq!(notices.take(), []);
         handshakes.revoke(subnet(1), one.0);
-        assert_eq!(revocations.take(), [one.1]);
+        assert_eq!(notices.take(), [one.1]);
         // Before its worker has said whose it is.
         handshakes.revoke(subnet(1), other.0);
-        assert_eq!(revocations.take(), []);
-        handshakes.set_owner(subnet(1), other.0, other.1, &revocations);
-        assert_eq!((revocations.take(), revocations.take()), (vec![other.1], vec![]));
+        assert_eq!(notices.take(), []);
+        handshakes.set_owner(subnet(1), other.0, other.1, &notices);
+        assert_eq!((notices.take(), notices.take()), (vec![other.1], vec![]));
     }
 }

@@ -77,6 +77,11 @@ impl Lifetime {
         self.permit.is_surplus()
     }
 
+    /// See [`ConnectionPermit::is_revoked`].
+    pub fn is_revoked(&self) -> bool {
+        self.permit.is_revoked()
+    }
+
     /// See [`ConnectionPermit::admit`].
     pub fn admit(&mut self, replaces: bool, limits: &Limits) -> Result<(), Limit> {
         self.permit.admit(replaces, limits)

@@ -26,7 +26,7 @@ use udp_batch::Socket;
 
 use crate::admission::connection_limits::ConnectionLimiter;
 use crate::admission::file_limits::FileLimiter;
-use crate::admission::surplus_handshakes::Revocations;
+use crate::admission::notices::Notices;
 use crate::config::Cli;
 use crate::config::Config;
 use crate::content::read_pool::ReadQueue;
@@ -158,7 +158,7 @@ impl Workers {
             let access_log = services.access_log.cloned();
             let limiter = limiter.clone();
             let wake = poller.wake();
-            let revocations = Revocations::new(move || wake());
+            let notices = Notices::new(move || wake());
             let wake = poller.wake();
             let budgets = services.metrics.budgets.of_worker(move || wake());
             let files = files.clone();
@@ -168,7 +168,7 @@ impl Workers {
                 metrics,
                 access_log,
                 limiter,
-                revocations,
+                notices,
                 budgets,
                 files,
                 qlogs: services.metrics.qlogs.clone(),

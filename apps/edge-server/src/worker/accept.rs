@@ -134,7 +134,7 @@ impl Worker {
         let slot = entry.key();
         let handle = ConnectionHandle::new(slot, self.serial_next);
         self.serial_next += 1;
-        permit.set_owner(handle, &self.revocations);
+        permit.set_owner(handle, &self.notices);
         if resumes {
             self.store.read(handle, &endpoint);
         }
@@ -142,7 +142,7 @@ impl Worker {
         let ids = vec![id, Cid::new(client_choice)];
         ids.iter().for_each(|id| self.cid_table.insert(*id, slot));
         let now = clock::now();
-        let files = self.files.account(permit.subnet());
+        let files = self.files.account(permit.subnet()).of_connection(handle, &self.notices);
         let lifetime = Lifetime::new(permit, handshake, files, &self.limits, now);
         let resume_summary = resumes.then(|| ResumeSummary::new(self.limits.max_jump, arm));
         entry.insert(

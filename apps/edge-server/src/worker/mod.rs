@@ -38,8 +38,8 @@ use crate::admission::budgets::WorkerBudgets;
 use crate::admission::connection_limits::ConnectionLimiter;
 use crate::admission::connection_limits::Limit;
 use crate::admission::file_limits::FileLimiter;
+use crate::admission::notices::Notices;
 use crate::admission::reason::Refusal;
-use crate::admission::surplus_handshakes::Revocations;
 use crate::admission::Admission;
 use crate::config::limits::Limits;
 use crate::config::subnets::Subnets;
@@ -100,7 +100,7 @@ pub struct Worker {
     id_generator: ConnectionIdGenerator,
     limits: Limits,
     admission: Admission,
-    revocations: Revocations,
+    notices: Notices,
     budgets: WorkerBudgets,
     files: FileLimiter,
     resets: StatelessResets,
@@ -164,7 +164,7 @@ pub struct WorkerServices {
     pub metrics: WorkerMetrics,
     pub access_log: Option<AccessLog>,
     pub limiter: ConnectionLimiter,
-    pub revocations: Revocations,
+    pub notices: Notices,
     pub budgets: WorkerBudgets,
     pub files: FileLimiter,
     pub qlogs: QlogBudget,
@@ -187,7 +187,7 @@ impl Worker {
             metrics,
             access_log,
             limiter,
-            revocations,
+            notices,
             budgets,
             files,
             qlogs,
@@ -206,7 +206,7 @@ impl Worker {
             id_generator: ConnectionIdGenerator::new(origin, secrets.clone()),
             limits,
             admission: Admission::new(tokens, limiter, metrics.admission.clone()),
-            revocations,
+            notices,
             budgets,
             files,
             resets: StatelessResets::new(secrets),
@@ -251,7 +251,7 @@ impl Worker {
 
     /// Returns whether connections wait for their turn.
     pub fn has_work(&self) -> bool {
-        !self.ready.is_empty() || self.store.has_replies()
+        !self.ready.is_empty() || self.store.has_replies() || !self.notices.is_empty()
     }
 
     /// Returns whether packets wait for space in the socket's buffer.
@@ -332,7 +332,7 @@ impl Worker {
         if self.store.has_replies() {
             self.on_store_replies();
         }
-        self.close_revoked_handshakes(now);
+        self.process_notices(now);
         while let Some(slot) = self.timers.pop_due(now) {
             if self.connections[slot].on_timeout(&self.store, &self.metrics, now) {
                 self.allocator_purge.on_idle(now);
@@ -345,25 +345,28 @@ impl Worker {
         std::mem::swap(&mut serving, &mut self.ready);
         for slot in serving.drain(..) {
             self.serve_one(sink, slot);
+            // Before the next one opens files, of which there may be too few.
+            self.close_largest_keepers(sink, now);
         }
         self.serving = serving;
-        self.close_largest_keepers(now);
     }
 
-    /// Closes connections whose places beyond the limit others have taken.
-    fn close_revoked_handshakes(&mut self, now: Instant) {
-        for handle in self.revocations.take() {
+    /// Serves connections of which others have changed something. One whose place beyond the limit a
+    /// newcomer has taken is closed.
+    fn process_notices(&mut self, now: Instant) {
+        for handle in self.notices.take() {
             let connection = self.connections.get_mut(handle.slot());
-            if let Some(connection) = connection.filter(|c| c.handle == handle) {
+            let Some(connection) = connection.filter(|c| c.handle == handle) else { continue };
+            if connection.lifetime().is_revoked() {
                 self.metrics.admission.count_refusal(Refusal::Limit(Limit::Connections));
                 connection.close(CloseReason::HandshakeTimeout, &self.store, now);
-                self.mark_ready(handle.slot());
             }
+            self.mark_ready(handle.slot());
         }
     }
 
     /// Closes connections of subnets that keep most, while all workers' keep more than they may.
-    fn close_largest_keepers(&mut self, now: Instant) {
+    fn close_largest_keepers(&mut self, sink: &dyn PacketSink, now: Instant) {
         while let Some((resource, slot)) = self.budgets.largest_in_excess() {
             let connection = &mut self.connections[slot];
             debug!("{}: it keeps most of all {}", connection.trace_id(), resource.name());
@@ -371,7 +374,7 @@ impl Worker {
             self.budgets.charge(slot, &mut connection.budget_account, Charge::default());
             self.budgets.count_eviction(resource);
             self.eviction_log_due = eviction_log::on_eviction(resource, now);
-            self.mark_ready(slot);
+            self.serve_one(sink, slot);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Budgets of all connections: the largest keeper makes room, the others are served on.
 
 use super::client::Client;
+use super::client::ClientLimits;
 use super::codes::H3_EXCESSIVE_LOAD;
 use super::harness::Server;
 use super::path::Path;
@@ -45,6 +46,30 @@ fn largest_keeper_makes_room_for_all() {
     assert_eq!(last.response(*stream).body.len(), SMALL_BYTES);
     assert_eq!(small.0.response(small.1).body.len(), SMALL_BYTES);
     assert!(large.0.is_closed_by(H3_EXCESSIVE_LOAD));
+}
+
+// The client that had them opened leaves, and the one that stays sends nothing.
+#[test]
+fn files_left_to_a_silent_client_count_for_it() {
+    const FILES: &str = "edge_server_files_open ";
+    let server = Server::start(&[]);
+    (0..5).for_each(|n| server.lab().write(&format!("www/{n}"), vec![7; 3_000_000]));
+    let hold = |from: [u8; 4]| {
+        let limits = ClientLimits { window_bytes: 100_000, ..ClientLimits::default() };
+        let mut client = server.client().from(from).granting(limits).connect();
+        for n in 0..5 {
+            client.request("GET", &format!("/{n}"));
+        }
+        server.lab().advance(std::time::Duration::from_millis(100));
+        client
+    };
+    let mut first = hold([203, 0, 113, 1]);
+    let mut silent = hold([203, 0, 114, 1]);
+    assert_eq!(server.metric(FILES), 5);
+    silent.fall_silent();
+    first.close();
+    server.wait_for_metric("edge_server_connections_open", |open| open == 1);
+    assert_eq!(server.metric(FILES), 5);
 }
 
 #[test]

@@ -35,7 +35,7 @@ use super::path::Offered;
 use super::path::Path;
 use crate::admission::connection_limits::ConnectionLimiter;
 use crate::admission::file_limits::FileLimiter;
-use crate::admission::surplus_handshakes::Revocations;
+use crate::admission::notices::Notices;
 use crate::config;
 use crate::config::AccessLogFormat;
 use crate::config::Config;
@@ -633,7 +633,7 @@ impl ServerState {
             metrics: metrics.of_worker(0),
             access_log,
             limiter: ConnectionLimiter::new(PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 }),
-            revocations: Revocations::new(|| ()),
+            notices: Notices::new(|| ()),
             budgets: metrics.budgets.of_worker(|| ()),
             files: FileLimiter::default(),
             qlogs: metrics.qlogs.clone(),
