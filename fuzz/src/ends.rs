@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::time::UNIX_EPOCH;
 
+use ab_test::ClientUnit;
 use quiche::clock;
 use quiche::h3;
 use quiche::BufFactory;
@@ -115,7 +116,7 @@ impl Listener {
         let settings = &self.transport.http;
         let session = Session::new(&mut server, settings, &limits, false, clock::now()).unwrap();
         let virtual_hosts = VirtualHosts::open(&self.config).unwrap();
-        let files = FileLimiter::default().account(there.ip().into());
+        let files = FileLimiter::default().account(there.ip().into(), ClientUnit::of(there.ip()));
         let scratch = vec![0; 1 << 16];
         let number = FIRST_NUMBER;
         Ends { client, server, session, virtual_hosts, limits, files, scratch, number }

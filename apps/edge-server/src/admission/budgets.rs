@@ -212,7 +212,7 @@ impl Totals {
 }
 
 /// Changes what one of a group keeps.
-fn change_in<G: Copy + Eq + Hash, K: Copy + Ord + Hash>(
+pub(super) fn change_in<G: Copy + Eq + Hash, K: Copy + Ord + Hash>(
     groups: &mut HashMap<G, Ranking<K>>,
     group: G,
     one: K,

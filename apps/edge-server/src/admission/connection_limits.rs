@@ -273,6 +273,11 @@ impl ConnectionPermit {
         self.subnet
     }
 
+    /// Returns the client.
+    pub fn client(&self) -> ClientUnit {
+        self.client
+    }
+
     /// Returns whether the client's address is its own, as far as that is known.
     pub fn is_validated(&self) -> bool {
         self.standing != Standing::Unvalidated

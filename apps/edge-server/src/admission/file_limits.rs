@@ -3,13 +3,15 @@
 //! A file counts for one of its present readers: the one that had it opened, and when that is done,
 //! the one that has had it longest. Another response with the same file opens none. A subnet may
 //! have half of all, so that no subnet keeps others from theirs; files that others leave to it count
-//! beyond that. While all subnets together have more than they may,
+//! beyond that, and those of clients with fewer than another of the subnet has. While all subnets together have more than they may,
 //! [`budgets`](crate::admission::budgets) closes a connection of the subnet that has most; until
 //! then others open the fewer the more there are, so that the process does not run out of
 //! descriptors.
 
 use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::fmt;
+use std::hash::Hash;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -17,8 +19,10 @@ use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
 
+use ab_test::ClientUnit;
 use ipnet::IpNet;
 
+use crate::admission::budgets::change_in;
 use crate::admission::budgets::Ranking;
 use crate::admission::notices::Notices;
 use crate::quic::handle::ConnectionHandle;
@@ -34,6 +38,7 @@ pub struct FileLimiter(Arc<Mutex<FileCounts>>);
 struct FileCounts {
     all: u64,
     subnets: Ranking<IpNet>,
+    clients: HashMap<IpNet, Ranking<ClientUnit>>,
 }
 
 /// Account of one connection.
@@ -41,6 +46,7 @@ struct FileCounts {
 pub struct FileAccount {
     limiter: FileLimiter,
     subnet: IpNet,
+    client: ClientUnit,
     own: Arc<AtomicU64>,
     owner: Option<(ConnectionHandle, Notices)>,
 }
@@ -75,9 +81,9 @@ impl fmt::Display for SubnetLimitReached {
 impl std::error::Error for SubnetLimitReached {}
 
 impl FileLimiter {
-    /// Returns the account of a connection from a subnet.
-    pub fn account(&self, subnet: IpNet) -> FileAccount {
-        FileAccount { limiter: self.clone(), subnet, own: Arc::default(), owner: None }
+    /// Returns the account of a connection of a client from a subnet.
+    pub fn account(&self, subnet: IpNet, client: ClientUnit) -> FileAccount {
+        FileAccount { limiter: self.clone(), subnet, client, own: Arc::default(), owner: None }
     }
 
     fn counts(&self) -> MutexGuard<'_, FileCounts> {
@@ -86,18 +92,27 @@ impl FileLimiter {
 }
 
 impl FileCounts {
-    /// Returns whether a subnet may have one more of `files_max`.
-    fn has_room(&self, subnet: IpNet, files_max: u64) -> bool {
-        let here = self.subnets.total_of(subnet);
-        let most = || self.subnets.largest().map_or(0, |fullest| self.subnets.total_of(fullest));
-        let is_smaller = || here + (self.all - files_max) + 1 < most();
-        here < files_max.div_ceil(SUBNET_DIVISOR) && (self.all < files_max || is_smaller())
+    /// Returns whether a client of a subnet may have one more of `files_max`.
+    fn has_room(&self, subnet: IpNet, client: ClientUnit, files_max: u64) -> bool {
+        let of_subnet = self.subnets.total_of(subnet);
+        let subnet_max = files_max.div_ceil(SUBNET_DIVISOR);
+        let neighbours = || self.clients.get(&subnet);
+        (self.all < files_max || has_few(&self.subnets, subnet, self.all - files_max))
+            && (of_subnet < subnet_max
+                || neighbours().is_some_and(|own| has_few(own, client, of_subnet - subnet_max)))
     }
 
-    fn change(&mut self, subnet: IpNet, before: u64, now: u64) {
+    fn change(&mut self, subnet: IpNet, client: ClientUnit, before: u64, now: u64) {
         self.subnets.change(subnet, before, now);
+        change_in(&mut self.clients, subnet, client, before, now);
         self.all = self.all - before + now;
     }
+}
+
+/// Returns whether one may have more than there are, by so many less than the one that has most.
+fn has_few<K: Copy + Ord + Hash>(ranking: &Ranking<K>, one: K, excess: u64) -> bool {
+    let most = ranking.largest().map_or(0, |largest| ranking.total_of(largest));
+    ranking.total_of(one) + excess + 1 < most
 }
 
 impl FileAccount {
@@ -122,9 +137,9 @@ impl FileAccount {
     /// Charges the account with a file, if the subnet may have one more of `files_max`.
     fn try_charge(&self, files_max: u64) -> bool {
         let mut counts = self.limiter.counts();
-        let has_room = counts.has_room(self.subnet, files_max);
+        let has_room = counts.has_room(self.subnet, self.client, files_max);
         if has_room {
-            counts.change(self.subnet, 0, 1);
+            counts.change(self.subnet, self.client, 0, 1);
             self.own.fetch_add(1, Ordering::Relaxed);
         }
         has_room
@@ -132,7 +147,7 @@ impl FileAccount {
 
     /// Charges the account with a file that another reader has left to it.
     fn inherit(&self) {
-        self.limiter.counts().change(self.subnet, 0, 1);
+        self.limiter.counts().change(self.subnet, self.client, 0, 1);
         self.own.fetch_add(1, Ordering::Relaxed);
         if let Some((handle, notices)) = &self.owner {
             notices.push(*handle);
@@ -141,7 +156,7 @@ impl FileAccount {
 
     fn release(&self) {
         self.own.fetch_sub(1, Ordering::Relaxed);
-        self.limiter.counts().change(self.subnet, 1, 0);
+        self.limiter.counts().change(self.subnet, self.client, 1, 0);
     }
 
     /// Returns how many open files count for this connection.
@@ -175,10 +190,17 @@ impl Drop for FilePermit {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use std::net::IpAddr;
 
     /// Returns an account without a connection.
     pub fn account() -> FileAccount {
-        FileLimiter::default().account("192.0.2.0/24".parse().unwrap())
+        account_of(&FileLimiter::default(), "192.0.2.0/24")
+    }
+
+    /// Returns the account of a client, whose address is the first of its subnet.
+    fn account_of(limiter: &FileLimiter, subnet: &str) -> FileAccount {
+        let subnet: IpNet = subnet.parse().unwrap();
+        limiter.account(subnet, ClientUnit::of(subnet.addr()))
     }
 
     /// Has an account open a file that nobody else reads.
@@ -192,7 +214,7 @@ pub mod tests {
         let limiter = FileLimiter::default();
         let files: Vec<_> = (0..10).map(|_| FileReaders::default()).collect();
         let readers = ["192.0.2.0/24", "198.51.100.0/24"].map(|subnet| {
-            let account = limiter.account(subnet.parse().unwrap());
+            let account = account_of(&limiter, subnet);
             let permits = files.iter().map(|file| account.try_read(file, 20).unwrap()).collect();
             (account, permits)
         });
@@ -241,7 +263,7 @@ pub mod tests {
     #[test]
     fn subnet_with_few_files_opens_more_when_others_have_all() {
         let limiter = FileLimiter::default();
-        let account = |subnet: &str| limiter.account(subnet.parse().unwrap());
+        let account = |subnet: &str| account_of(&limiter, subnet);
         let (one, other) = (account("192.0.2.0/24"), account("198.51.100.0/24"));
         let mut permits = Vec::new();
         for account in [&one, &other] {
@@ -256,12 +278,28 @@ pub mod tests {
         assert!(open_another(&one, 20).is_none() && open_another(&third, 20).is_none());
     }
 
+    // One client has all files that the subnet may have.
+    #[test]
+    fn neighbour_with_few_files_opens_more_when_its_subnet_has_half() {
+        let limiter = FileLimiter::default();
+        let client = |host: u8| {
+            let address = IpAddr::from([192, 0, 2, host]);
+            limiter.account("192.0.2.0/24".parse().unwrap(), ClientUnit::of(address))
+        };
+        let (first, neighbour) = (client(1), client(2));
+        let mut permits: Vec<_> = std::iter::from_fn(|| open_another(&first, 20)).collect();
+        permits.extend(std::iter::from_fn(|| open_another(&neighbour, 20)));
+        assert_eq!((first.open(), neighbour.open()), (10, 5));
+        drop(permits);
+        assert!(limiter.counts().clients.is_empty());
+    }
+
     #[test]
     fn connection_has_a_notice_of_files_left_to_it() {
         let notices = Notices::new(|| ());
         let (limiter, [(_, permits), _]) = readers_of_ten_files();
         let handle = ConnectionHandle::new(3, 4);
-        let heir = limiter.account("203.0.113.0/24".parse().unwrap());
+        let heir = account_of(&limiter, "203.0.113.0/24");
         let heir = heir.of_connection(handle, &notices);
         let file = FileReaders::default();
         let first = account().try_read(&file, 20).unwrap();
@@ -276,7 +314,7 @@ pub mod tests {
     #[test]
     fn subnet_has_half_of_the_files_and_others_the_rest() {
         let limiter = FileLimiter::default();
-        let account = |subnet: &str| limiter.account(subnet.parse().unwrap());
+        let account = |subnet: &str| account_of(&limiter, subnet);
         let (one, neighbour) = (account("192.0.2.0/24"), account("192.0.2.0/24"));
         let other = account("198.51.100.0/24");
         let mut permits: Vec<_> = (0..6).map(|_| open_another(&one, 20).unwrap()).collect();

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::sync::Once;
 use std::time::SystemTime;
 
+use ab_test::ClientUnit;
 use ipnet::IpNet;
 use log::debug;
 use log::warn;
@@ -202,7 +203,8 @@ impl VirtualHost {
     ///
     /// One line that names the page.
     pub fn check_error_pages(&self) -> anyhow::Result<()> {
-        let files = FileLimiter::default().account(IpNet::default());
+        let subnet = IpNet::default();
+        let files = FileLimiter::default().account(subnet, ClientUnit::of(subnet.addr()));
         let permit = |readers: &FileReaders| files.try_read(readers, u64::MAX);
         self.rules.error_pages().try_for_each(|(status, path)| {
             let page = self.error_page(path, &permit).map(drop);

@@ -142,7 +142,10 @@ impl Worker {
         let ids = vec![id, Cid::new(client_choice)];
         ids.iter().for_each(|id| self.cid_table.insert(*id, slot));
         let now = clock::now();
-        let files = self.files.account(permit.subnet()).of_connection(handle, &self.notices);
+        let files = self
+            .files
+            .account(permit.subnet(), permit.client())
+            .of_connection(handle, &self.notices);
         let lifetime = Lifetime::new(permit, handshake, files, &self.limits, now);
         let resume_summary = resumes.then(|| ResumeSummary::new(self.limits.max_jump, arm));
         entry.insert(

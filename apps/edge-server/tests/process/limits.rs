@@ -194,7 +194,7 @@ fn serve_without_descriptors(root: &Path) -> (Running, SocketAddr, UdpClient) {
     (server, address, holder)
 }
 
-// The client has half of the open files that responses may have. Another one, of another subnet,
+// The client has half of the open files that responses may have, and so gets no more. Another one, of another subnet,
 // has the rest; so one of the two is closed when a third has one open.
 #[test]
 fn open_files_are_shared_by_subnets() {
@@ -210,10 +210,13 @@ fn open_files_are_shared_by_subnets() {
     assert_eq!(open(), 20);
     assert_eq!(UdpClient::connect(address).get("/").status(), "503");
     server.wait_for("get 503: a subnet has half of --open-files-max open");
-    let elsewhere = |subnet| {
+    let connect_from = |from: [u8; 4]| {
         let limits = ClientLimits { window_bytes: 100_000, ..ClientLimits::default() };
-        UdpClient::connect_from([127, 0, subnet, 1].into(), address, limits)
+        UdpClient::connect_from(from.into(), address, limits)
     };
+    let elsewhere = |subnet| connect_from([127, 0, subnet, 1]);
+    // A neighbour has fewer.
+    assert_eq!(connect_from([127, 0, 0, 2]).get("/").body, b"home");
     let mut second = elsewhere(1);
     assert_eq!(second.get("/").body, b"home");
     for number in 30..50 {
