@@ -8,6 +8,7 @@ use ends::exchange;
 use ends::request;
 use ends::with_http;
 use quiche_compat::h3;
+use quiche_compat::Config;
 use quiche_compat::Connection;
 use quiche_compat::ConnectionId;
 
@@ -105,4 +106,26 @@ fn a_request_is_one_read() {
     println!("{asked} allocations");
     // The header block, the list, and the values of :authority and :path.
     assert!(asked < 6, "{asked} allocations");
+}
+
+/// Memory of a server's connection after its handshake, in bytes: its own, and what it has
+/// allocated. What BoringSSL allocates does not count.
+fn memory(change: impl Fn(&mut Config)) -> u64 {
+    let [_client, server] = connect(|| {
+        let mut config = config(b"proto", 10);
+        change(&mut config);
+        config
+    });
+    let freed = allocation_counter::measure(|| drop(server)).bytes_current;
+    size_of::<Connection>() as u64 + freed.unsigned_abs()
+}
+
+#[test]
+fn a_connection_takes_less_memory_than_on_the_release() {
+    const ON_RELEASE: u64 = 17_466;
+    let off = memory(|_| ());
+    let on = memory(|config| _ = config.set_careful_resume(Default::default()));
+    let own = size_of::<Connection>() as u64;
+    println!("{own} + {} bytes, {} more with Careful Resume", off - own, on - off);
+    assert!(on < ON_RELEASE, "{off} bytes, with Careful Resume {on}");
 }
