@@ -170,7 +170,7 @@ impl Budgets {
         self.0.evictions[resource as usize].load(Ordering::Relaxed)
     }
 
-    /// Returns how many idle connections were closed for new clients of a full server.
+    /// Returns how many connections were closed for new clients of a full server.
     pub fn replacements(&self) -> u64 {
         self.0.replacements.load(Ordering::Relaxed)
     }
@@ -302,7 +302,7 @@ impl WorkerBudgets {
         self.budgets.0.evictions[resource as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts an idle connection that is closed for a new client.
+    /// Counts a connection that is closed for a new client.
     pub fn count_replacement(&self) {
         self.budgets.0.replacements.fetch_add(1, Ordering::Relaxed);
     }

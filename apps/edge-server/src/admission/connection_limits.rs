@@ -16,10 +16,10 @@
 //! A handshake that began unvalidated may be complete when its subnet is full; the client is
 //! refused then, so that the limit holds.
 //!
-//! - A full server closes idle connections of the subnets that have most, for validated clients
-//!   of others. Such a client takes a place beyond the limit until its handshake is complete, so
-//!   that only those who complete theirs put others out. There is an eighth of all places beyond
-//!   the limit, of which a subnet may have an eighth. When all are taken, one of the
+//! - A full server closes idle and stuck connections of the subnets that have most, for validated
+//!   clients of others. Such a client takes a place beyond the limit until its handshake is
+//!   complete, so that only those who complete theirs put others out. There is an eighth of all
+//!   places beyond the limit, of which a subnet may have an eighth. When all are taken, one of the
 //!   [`SurplusHandshakes`] gives way.
 //!
 //! The limiter is asked when a client without a connection sends its first packet, when its

@@ -89,8 +89,8 @@ impl Admission {
         self.limiter.fuller_subnets(client, limits)
     }
 
-    /// Decides about an Initial packet from `client`, which `can_replace` an idle connection if the
-    /// server is full.
+    /// Decides about an Initial packet from `client`, which `can_replace` a connection if the server
+    /// is full.
     pub fn decide(
         &mut self,
         header: &Header<'_>,

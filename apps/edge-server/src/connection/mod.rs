@@ -6,6 +6,7 @@ mod idle;
 mod kept;
 pub mod lifecycle;
 pub mod lifetime;
+mod progress;
 pub mod shutdown;
 
 use std::io;
@@ -37,6 +38,7 @@ use crate::connection::lifecycle::CloseReason;
 use crate::connection::lifecycle::Lifecycle;
 use crate::connection::lifetime::Lifetime;
 use crate::connection::lifetime::TimeoutKind;
+use crate::connection::progress::ProgressMeter;
 use crate::connection::shutdown::Stage;
 use crate::content::hosts::VirtualHosts;
 use crate::content::read_pool::ReadPool;
@@ -97,6 +99,7 @@ pub struct Connection {
     lifecycle: Lifecycle,
     lifetime: Lifetime,
     idle: IdleDetector,
+    progress: ProgressMeter,
     kept_meter: KeptMeter,
     stats_delta: StatsDelta,
     accepted: Instant,
@@ -165,6 +168,7 @@ impl Connection {
             lifecycle: Lifecycle::new(),
             lifetime,
             idle: IdleDetector::default(),
+            progress: ProgressMeter::new(now),
             kept_meter: KeptMeter::new(now),
             stats_delta: StatsDelta::new(now),
             accepted: now,
@@ -240,12 +244,16 @@ impl Connection {
         &mut self.lifetime
     }
 
-    /// Returns the client's subnet, if the client has no request under way and has completed its
-    /// handshake.
-    pub fn idle_in(&self) -> Option<IpNet> {
-        let is_idle = self.http.as_ref().is_some_and(Session::is_idle);
+    /// Returns the client's subnet, and from when on another client may take its place if nothing
+    /// moves. `None` if the handshake is not complete, or the connection ends.
+    pub fn replaceable_from(&mut self, now: Instant) -> Option<(IpNet, Instant)> {
         let is_open = self.lifecycle.is_active() && self.quic.is_established();
-        (is_idle && is_open).then(|| self.lifetime.subnet())
+        let is_idle = self.http.as_ref().filter(|_| is_open)?.is_idle();
+        let bytes = || {
+            let stats = self.quic.stats();
+            stats.recv_bytes + stats.acked_bytes
+        };
+        Some((self.lifetime.subnet(), self.progress.on_turn(is_idle, bytes, now)))
     }
 
     /// Takes a datagram in.

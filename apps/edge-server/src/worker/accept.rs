@@ -81,13 +81,13 @@ impl Worker {
         None
     }
 
-    /// Returns the slot of an idle connection that a new client may replace, if the server is full.
+    /// Returns the slot of a connection that a new client may replace, if the server is full.
     pub(super) fn replaceable(&self, client: IpAddr, now: Instant) -> Option<usize> {
         let subnets = self.admission.fuller_subnets(client, &self.limits);
-        self.idle_connections.longest_of(&subnets, now)
+        self.replaceable.longest_of(&subnets, now)
     }
 
-    /// Closes an idle connection for a new client.
+    /// Closes a connection for a new client.
     pub(super) fn replace(&mut self, sink: &dyn PacketSink, slot: usize, now: Instant) {
         self.connections[slot].close(CloseReason::Replaced, &self.store, now);
         self.budgets.count_replacement();

@@ -8,10 +8,10 @@ pub mod drain;
 pub mod event_loop;
 pub mod eviction_log;
 pub mod forwarding;
-mod idle_connections;
 mod memory;
 pub mod poller;
 pub mod relay;
+mod replaceable_connections;
 pub mod settings;
 pub mod shutdown_barrier;
 pub mod shutdown_log;
@@ -74,8 +74,8 @@ use crate::worker::cid_table::CidTable;
 use crate::worker::cid_table::CidTarget;
 use crate::worker::drain::Drain;
 use crate::worker::drain::DrainReason;
-use crate::worker::idle_connections::IdleConnections;
 use crate::worker::memory::AllocatorPurge;
+use crate::worker::replaceable_connections::ReplaceableConnections;
 use crate::worker::settings::WorkerConfig;
 use crate::worker::shutdown_log::ClosingReason;
 use crate::worker::shutdown_log::ShutdownLog;
@@ -116,7 +116,7 @@ pub struct Worker {
     /// Boxed, because a slab that grows moves its entries.
     connections: Slab<Box<Connection>>,
     cid_table: CidTable,
-    idle_connections: IdleConnections,
+    replaceable: ReplaceableConnections,
     serial_next: u64,
     timers: TimerQueue,
     allocator_purge: AllocatorPurge,
@@ -220,7 +220,7 @@ impl Worker {
             resume_except,
             connections: Slab::new(),
             cid_table: CidTable::default(),
-            idle_connections: IdleConnections::default(),
+            replaceable: ReplaceableConnections::default(),
             serial_next: 0,
             timers: TimerQueue::default(),
             allocator_purge: AllocatorPurge::default(),
@@ -511,7 +511,7 @@ impl Worker {
             return self.remove(slot);
         }
         let now = clock::now();
-        self.idle_connections.set(slot, connection.idle_in(), now);
+        self.replaceable.set(slot, connection.replaceable_from(now));
         if let Some(charge) = connection.measure_kept(now) {
             self.budgets.charge(slot, &mut connection.budget_account, charge);
         }
@@ -525,8 +525,8 @@ impl Worker {
         }
     }
 
-    /// Admits a client whose handshake is complete, if its subnet has room, and the server or an
-    /// idle connection makes room.
+    /// Admits a client whose handshake is complete, if its subnet has room, and the server or a
+    /// replaceable connection makes room.
     fn on_established(&mut self, sink: &dyn PacketSink, slot: usize, client: IpAddr) {
         let now = clock::now();
         let is_surplus = self.connections[slot].lifetime().is_surplus();
@@ -574,7 +574,7 @@ impl Worker {
     fn remove(&mut self, slot: usize) {
         let mut connection = self.connections.remove(slot);
         self.budgets.charge(slot, &mut connection.budget_account, Charge::default());
-        self.idle_connections.set(slot, None, clock::now());
+        self.replaceable.set(slot, None);
         connection.on_removed(self.access_log.as_ref(), &self.metrics, clock::now());
         match connection.draining_timeout() {
             Some(until) => self.cid_table.end(&connection.ids, until),

@@ -57,7 +57,9 @@ impl Collector for BudgetCollector {
         for (name, help, count) in counts {
             encode(&mut encoder, name, help, &ConstGauge::new(signed(count)))?;
         }
-        evictions.get_or_create(&BudgetLabels { what: "idle" }).inc_by(self.budgets.replacements());
+        evictions
+            .get_or_create(&BudgetLabels { what: "connections" })
+            .inc_by(self.budgets.replacements());
         let gauges = [
             ("edge_server_kept_bytes", "Bytes kept for clients, all connections together", used),
             ("edge_server_kept_bytes_max", "Bytes that may be kept for clients", limits),
@@ -114,7 +116,7 @@ mod tests {
             "evictions_total{what=\"files\"} 0",
             "evictions_total{what=\"responses\"} 1",
             "evictions_total{what=\"requests\"} 0",
-            "evictions_total{what=\"idle\"} 1",
+            "evictions_total{what=\"connections\"} 1",
         ];
         assert_exported(&registry, "edge_server_", &lines);
     }

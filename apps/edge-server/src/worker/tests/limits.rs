@@ -12,7 +12,7 @@ use super::codes::H3_NO_ERROR;
 use super::harness::Server;
 use super::path::Path;
 
-const REPLACED: &str = "edge_server_evictions_total{what=\"idle\"}";
+const REPLACED: &str = "edge_server_evictions_total{what=\"connections\"}";
 const OPEN: &str = "edge_server_connections_open";
 
 fn refusals(server: &Server, reason: &str) -> u64 {
@@ -80,6 +80,32 @@ fn full_server_replaces_idle_clients_of_the_fullest_subnet() {
     for client in others.iter_mut().chain([&mut third]).chain(&mut fullest[1..]) {
         assert_eq!(client.get("/").body, b"home");
     }
+}
+
+// They have responses that they do not read.
+#[test]
+fn full_server_replaces_stuck_clients_of_the_fullest_subnet() {
+    let server = Server::start(&["--connections-max", "8", "--connections-per-subnet", "6"]);
+    let begin = |_| {
+        let mut client = served(&server);
+        client.request("GET", "/bytes/1000000");
+        client.fall_silent();
+        client
+    };
+    let mut stuck: Vec<_> = (0..5).map(begin).collect();
+    let served_from = |from: [u8; 4]| {
+        let mut client = server.client().from(from).connect();
+        assert_eq!(client.get("/").body, b"home");
+        client
+    };
+    let mut idle = [(); 3].map(|()| served_from([203, 0, 113, 1]));
+    server.lab().advance(Duration::from_secs(11));
+    served_from([192, 0, 2, 1]);
+    assert_eq!(server.metric(REPLACED), 1);
+    for client in &mut idle {
+        assert_eq!(client.get("/").body, b"home");
+    }
+    assert!(stuck[0].is_closed_by(H3_NO_ERROR));
 }
 
 #[test]
