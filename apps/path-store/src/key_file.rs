@@ -143,10 +143,13 @@ pub fn read<T: FromStr<Err = String>>(path: &Path) -> Result<T, KeyFileError> {
 pub fn check_mode(path: &Path) -> Result<(), String> {
     let mode = path.metadata().map_err(|e| e.to_string())?.permissions().mode() & 0o777;
     if mode & 0o002 != 0 {
-        return Err(format!("other users may write it (mode {mode:04o}); run chmod 600"));
+        return Err(format!("other users may write it (mode {mode:04o}); run chmod o-rwx"));
     }
     if mode & 0o004 != 0 {
-        log::warn!("{}: other users may read it (mode {mode:04o}); run chmod 600", path.display());
+        log::warn!(
+            "{}: other users may read it (mode {mode:04o}); run chmod o-rwx",
+            path.display()
+        );
     }
     Ok(())
 }

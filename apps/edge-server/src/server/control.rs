@@ -124,8 +124,9 @@ impl Controls for Control {
             self.older_servers() > 0,
             "no older server has connections, so none would serve; to end this one, use drain or stop"
         );
-        notice!("rolling back: the older server serves again");
-        self.stop();
+        notice!("rolling back: closing connections, then the older server serves again");
+        self.health.drain();
+        self.commands.broadcast_and_wait(std::iter::repeat_with(|| Command::RollBack));
         Ok(())
     }
 

@@ -57,6 +57,10 @@ impl Worker {
         if header.ty != Type::Initial || self.connections.len() >= ConnectionHandle::SLOTS_MAX {
             return None;
         }
+        if self.drain.rolls_back() {
+            // The client sends the packet again, to the older process.
+            return None;
+        }
         if self.drain.stage() > Stage::Serving {
             // RFC 9000, 5.2.2: the client learns at once that it has to connect elsewhere.
             self.refuse(sink, info, header, Refusal::Draining);

@@ -32,6 +32,9 @@ pub enum Command {
     /// Close every connection, and end.
     Stop,
 
+    /// The same, soon, since an older process then serves.
+    RollBack,
+
     /// Report the generations of older processes that still have connections.
     ListOlder { reply: Sender<Vec<u8>> },
 

@@ -8,6 +8,9 @@ use std::time::Instant;
 /// How long CONNECTION_CLOSE may wait for a congestion window.
 const CLOSING: Duration = Duration::from_secs(1);
 
+/// The same if an older process then serves: nobody does meanwhile.
+const CLOSING_FOR_OLDER: Duration = Duration::from_millis(100);
+
 /// How long a process that has handed over stays, even without connections: if the new one fails at
 /// its start, nobody else serves.
 const HANDOVER_MIN: Duration = Duration::from_secs(2);
@@ -24,6 +27,9 @@ pub struct Drain {
 
     /// Until when the process stays without connections.
     stays_until: Option<Instant>,
+
+    /// Whether an older process serves once this one has ended.
+    rolls_back: bool,
 }
 
 /// Reason of a drain.
@@ -41,7 +47,7 @@ impl Drain {
     /// once it drains.
     pub fn new(timeout: Duration) -> Self {
         let (stage, reason) = (Stage::Serving, DrainReason::HandedOver);
-        Self { timeout, stage, reason, until: None, stays_until: None }
+        Self { timeout, stage, reason, until: None, stays_until: None, rolls_back: false }
     }
 
     /// Begins to drain. Returns the stage, if it is new.
@@ -77,6 +83,19 @@ impl Drain {
                 self.enter(Stage::Closing, now + CLOSING)
             }
         }
+    }
+
+    /// Begins to close connections, so that an older process serves soon. Returns the stage, if it is
+    /// new.
+    pub fn roll_back(&mut self, now: Instant) -> Option<Stage> {
+        self.close(now)?;
+        self.rolls_back = true;
+        self.enter(Stage::Closing, now + CLOSING_FOR_OLDER)
+    }
+
+    /// Returns whether an older process is about to serve new clients.
+    pub fn rolls_back(&self) -> bool {
+        self.rolls_back
     }
 
     /// Serves again, if the drain was for a handover and has time left.
@@ -175,6 +194,16 @@ mod tests {
             assert!(drain.is_complete(late, || true) && !drain.is_complete(late, || false));
             assert!(drain.deadline() > Some(late));
         }
+    }
+
+    #[test]
+    fn roll_back_waits_for_no_congestion_window() {
+        let start = quiche::clock::now();
+        let mut drain = Drain::new(25 * SECOND);
+        assert_eq!(drain.roll_back(start), Some(Stage::Closing));
+        assert_eq!(drain.roll_back(start + SECOND), None);
+        assert!(!drain.is_complete(start, || false));
+        assert!(drain.is_complete(start + CLOSING_FOR_OLDER, || false));
     }
 
     #[test]

@@ -150,6 +150,7 @@ impl EventLoop {
                 Command::Drain(DrainReason::HandedOver) if self.newer_ended.is_none() => (),
                 Command::Drain(reason) => self.worker.drain(reason),
                 Command::Stop => self.worker.stop(),
+                Command::RollBack => self.worker.roll_back(),
                 // Nobody listens any more if that took too long.
                 Command::ListOlder { reply } => {
                     drop(reply.send(self.handles.relay.older_generations()));

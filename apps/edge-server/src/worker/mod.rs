@@ -435,6 +435,14 @@ impl Worker {
         }
     }
 
+    /// Closes every connection, since an older process is to serve.
+    pub fn roll_back(&mut self) {
+        let now = clock::now();
+        if let Some(stage) = self.drain.roll_back(now) {
+            self.enter(stage, ClosingReason::Commanded, now);
+        }
+    }
+
     /// Enters a stage, of which the last closes every connection, for this reason.
     fn enter(&mut self, stage: Stage, reason: ClosingReason, now: Instant) {
         debug!("{stage:?}, {} connections", self.connections.len());

@@ -68,12 +68,17 @@ const EFFECTS: [(&str, Check); 26] = [
         // The new server has connections of its own.
         let mut of_new = UdpClient::connect(address);
         assert_eq!(home(&mut of_new), "home");
+        fs::write(node.path("/srv/www/large"), vec![7; 1 << 20]).unwrap();
+        let download = of_new.request("GET", "/large");
+        of_new.receive(download, 1);
+        of_new.fall_silent();
         assert_eq!(node.run(command), "rolling back\n");
-        old.wait_for("serving again");
-        assert!(new.end().0.success());
+        // Nobody is refused meanwhile.
         for client in [&mut client, &mut UdpClient::connect(address)] {
             assert_eq!(home(client), "home");
         }
+        old.wait_for("serving again");
+        assert!(new.end().0.success());
         let refusal = node.refused(command);
         assert!(refusal.contains("no older server has connections"), "{refusal}");
     }),
