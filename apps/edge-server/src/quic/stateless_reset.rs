@@ -5,10 +5,14 @@
 //! not reveal each other's tokens (21.11).
 
 use std::borrow::Borrow;
+use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::Instant;
 
+use ab_test::ClientUnit;
+use foldhash::quality::RandomState;
+use quiche::RecvInfo;
 use ring::hmac;
 
 use crate::quic::address::address_bytes;
@@ -27,6 +31,11 @@ const RESET_BYTES_MAX: usize = 43;
 
 /// Limit on resets of one worker in a second.
 const RESETS_PER_SECOND_MAX: u32 = 1000;
+
+/// Clients are in so many groups by chance, each of which gets an eighth of the resets at most: one
+/// client cannot take those of all others.
+const GROUPS: usize = 64;
+const RESETS_OF_GROUP_MAX: u32 = RESETS_PER_SECOND_MAX / 8;
 
 /// Returns the token of a connection ID used at the server address `local`, or `None` if its
 /// secret is unknown.
@@ -47,11 +56,15 @@ pub struct StatelessResets {
     /// Start of the current one-second window.
     window_start: Option<Instant>,
     sent: u32,
+    sent_to_group: [u32; GROUPS],
+    group_hasher: RandomState,
 }
 
 impl StatelessResets {
     pub fn new(secrets: SharedSecrets) -> Self {
-        Self { secrets, window_start: None, sent: 0 }
+        let (sent, sent_to_group) = (0, [0; GROUPS]);
+        let group_hasher = RandomState::default();
+        Self { secrets, window_start: None, sent, sent_to_group, group_hasher }
     }
 
     /// Returns the token of a connection ID used at the server address `local`, or `None` if its
@@ -65,7 +78,7 @@ impl StatelessResets {
     pub fn write(
         &mut self,
         id: &[u8],
-        local: SocketAddr,
+        info: RecvInfo,
         packet_bytes: usize,
         now: Instant,
         buffer: &mut [u8],
@@ -76,8 +89,8 @@ impl StatelessResets {
         if length < RESET_BYTES_MIN {
             return None;
         }
-        let token = token(&self.secrets.get(), id, local)?;
-        if !self.acquire(now) {
+        let token = token(&self.secrets.get(), id, info.to)?;
+        if !self.acquire(ClientUnit::of(info.from.ip()), now) {
             return None;
         }
         let reset = buffer.get_mut(..length)?;
@@ -88,15 +101,19 @@ impl StatelessResets {
         Some(length)
     }
 
-    fn acquire(&mut self, now: Instant) -> bool {
+    fn acquire(&mut self, client: ClientUnit, now: Instant) -> bool {
         let is_current =
             |since: &Instant| now.saturating_duration_since(*since) < Duration::from_secs(1);
         if !self.window_start.as_ref().is_some_and(is_current) {
             self.window_start = Some(now);
-            self.sent = 0;
+            (self.sent, self.sent_to_group) = (0, [0; GROUPS]);
         }
-        self.sent += 1;
-        self.sent <= RESETS_PER_SECOND_MAX
+        let group = self.group_hasher.hash_one(client) as usize % GROUPS;
+        let sent_to_group = &mut self.sent_to_group[group];
+        let may_send = self.sent < RESETS_PER_SECOND_MAX && *sent_to_group < RESETS_OF_GROUP_MAX;
+        self.sent += u32::from(may_send);
+        *sent_to_group += u32::from(may_send);
+        may_send
     }
 }
 
@@ -111,6 +128,10 @@ mod tests {
 
     fn local() -> SocketAddr {
         "192.0.2.1:443".parse().unwrap()
+    }
+
+    fn from(client: u8) -> RecvInfo {
+        RecvInfo { from: ([198, 51, 100, client], 4433).into(), to: local() }
     }
 
     /// Returns an ID and its token, made with these secrets.
@@ -160,7 +181,7 @@ mod tests {
             (1350, Some(43)),
         ] {
             let now = quiche::clock::now();
-            let written = resets.write(&id, local(), packet_bytes, now, &mut buffer);
+            let written = resets.write(&id, from(1), packet_bytes, now, &mut buffer);
             assert_eq!(written, length, "{packet_bytes}");
             let Some(length) = length else { continue };
             assert_eq!(buffer[0] & 0xc0, 0x40);
@@ -168,7 +189,7 @@ mod tests {
         }
         let theirs = [0; 16];
         let now = quiche::clock::now();
-        assert_eq!(resets.write(&theirs, local(), 1350, now, &mut buffer), None);
+        assert_eq!(resets.write(&theirs, from(1), 1350, now, &mut buffer), None);
     }
 
     #[test]
@@ -177,13 +198,17 @@ mod tests {
         let (id, _) = generated(&secrets);
         let mut resets = StatelessResets::new(secrets);
         let start = quiche::clock::now();
-        let mut sent_at = |after_ms| {
+        let mut sent_at = |after_ms, clients: u8| {
             let now = start + Duration::from_millis(after_ms);
             let mut buffer = [0; 100];
-            let mut write = || resets.write(&id, local(), 100, now, &mut buffer);
-            (0..2 * RESETS_PER_SECOND_MAX).filter(|_| write().is_some()).count()
+            let mut write =
+                |n: u32| resets.write(&id, from(n as u8 % clients), 100, now, &mut buffer);
+            (0..2 * RESETS_PER_SECOND_MAX).filter(|n| write(*n).is_some()).count()
         };
         let all = RESETS_PER_SECOND_MAX as usize;
-        assert_eq!([sent_at(0), sent_at(999), sent_at(1000), sent_at(1500)], [all, 0, all, 0]);
+        let sent = [(0, 250), (999, 250), (1000, 250), (1500, 250)].map(|(ms, n)| sent_at(ms, n));
+        assert_eq!(sent, [all, 0, all, 0]);
+        // One client leaves resets to others.
+        assert_eq!([sent_at(2000, 1), sent_at(2000, 250)], [all / 8, all - all / 8]);
     }
 }

@@ -193,7 +193,7 @@ impl Worker {
     ) {
         let (resets, metrics) = (&mut self.resets, &self.metrics.admission);
         self.send_queue.reply(info, sink, |room| {
-            let length = resets.write(id, info.to, bytes, clock::now(), room)?;
+            let length = resets.write(id, info, bytes, clock::now(), room)?;
             metrics.count_reset();
             Some(length)
         });
