@@ -30,6 +30,9 @@ use crate::config::PROGRAM;
 /// Time for the response: a reload waits for every worker.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The same for a query, which a server answers at once unless it hangs.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Commands a running edge-server through its admin socket (--admin).
 ///
 /// Prints the response. Exit codes: 0 done, 1 failed, 2 bad usage.
@@ -120,13 +123,20 @@ pub fn main(args: &[OsString]) -> ExitCode {
         Err(stop) => return PROGRAM.stop(&stop),
     };
     let (method, target) = cli.command.request();
-    let response = exchange(&cli.socket, method, &target, TIMEOUT);
+    let response = exchange(&cli.socket, method, &target, timeout_of(method));
     let response =
         response.with_context(|| format!("cannot command a server at {}", cli.socket.display()));
     match response {
         Ok((true, body)) => print(&body),
         Ok((false, body)) => PROGRAM.fail(body.trim_end()),
         Err(e) => PROGRAM.fail(format_args!("{e:#}")),
+    }
+}
+
+fn timeout_of(method: &str) -> Duration {
+    match method {
+        "GET" => QUERY_TIMEOUT,
+        _ => TIMEOUT,
     }
 }
 
@@ -210,6 +220,13 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
     use std::thread;
+
+    #[test]
+    fn query_waits_less_for_a_hung_server_than_a_command() {
+        let patience = |command: AdminCommand| timeout_of(command.request().0);
+        assert!(patience(AdminCommand::Health) < patience(AdminCommand::Reload));
+        assert!(patience(AdminCommand::Stats) < patience(AdminCommand::Stop));
+    }
 
     #[test]
     fn failed_command_says_why_and_the_way_out() {
