@@ -187,7 +187,7 @@ fn controllers() -> Vec<Scenario> {
         ("reno-paced", "reno", true),
         ("cubic", "cubic", false),
         ("cubic-paced", "cubic", true),
-        (BBR2, BBR2, false),
+        ("bbr2_gcongestion", BBR2, false),
         ("bbr2_gcongestion-paced", BBR2, true),
     ] {
         all.push(of(name, |s| {
