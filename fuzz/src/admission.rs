@@ -6,3 +6,5 @@ pub mod budgets;
 pub mod file_limits;
 #[path = "../../apps/edge-server/src/admission/notices.rs"]
 pub mod notices;
+#[path = "../../apps/edge-server/src/admission/ranking.rs"]
+pub mod ranking;

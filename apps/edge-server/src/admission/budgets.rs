@@ -9,9 +9,7 @@
 //! their handshakes, so that nobody can charge the subnet of another.
 
 use std::collections::BTreeMap;
-use std::collections::BTreeSet;
 use std::collections::HashMap;
-use std::hash::Hash;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -22,6 +20,8 @@ use std::sync::PoisonError;
 use ab_test::ClientUnit;
 use ipnet::IpNet;
 
+use crate::admission::ranking::change_in;
+use crate::admission::ranking::Ranking;
 use crate::config::limits::Limits;
 
 /// Number of resources.
@@ -87,13 +87,6 @@ struct Totals {
     subnets: Ranking<Option<IpNet>>,
     clients: HashMap<Option<IpNet>, Ranking<Payer>>,
     connections: HashMap<Payer, Ranking<Keeper>>,
-}
-
-/// What each of several keeps, all that keep something.
-#[derive(Debug)]
-pub(super) struct Ranking<K> {
-    totals: HashMap<K, u64>,
-    by_total: BTreeSet<(u64, K)>,
 }
 
 /// A connection that keeps something.
@@ -202,55 +195,12 @@ impl Totals {
     /// Removes the connections of a worker. Returns what they kept.
     fn remove_worker(&mut self, worker: u64) -> u64 {
         let of_client = |(payer, ranking): (&Payer, &Ranking<Keeper>)| {
-            let own = ranking.totals.iter().filter(|(keeper, _)| keeper.worker == worker);
-            own.map(|(keeper, charge)| (*payer, *keeper, *charge)).collect::<Vec<_>>()
+            let own = ranking.totals().filter(|(keeper, _)| keeper.worker == worker);
+            own.map(|(keeper, charge)| (*payer, keeper, charge)).collect::<Vec<_>>()
         };
         let own: Vec<_> = self.connections.iter().flat_map(of_client).collect();
         own.iter().for_each(|(payer, keeper, charge)| self.change(*payer, *keeper, *charge, 0));
         own.iter().map(|(_, _, charge)| charge).sum()
-    }
-}
-
-/// Changes what one of a group keeps.
-pub(super) fn change_in<G: Copy + Eq + Hash, K: Copy + Ord + Hash>(
-    groups: &mut HashMap<G, Ranking<K>>,
-    group: G,
-    one: K,
-    before: u64,
-    now: u64,
-) {
-    let ranking = groups.entry(group).or_default();
-    ranking.change(one, before, now);
-    if ranking.totals.is_empty() {
-        groups.remove(&group);
-    }
-}
-
-impl<K> Default for Ranking<K> {
-    fn default() -> Self {
-        Self { totals: HashMap::new(), by_total: BTreeSet::new() }
-    }
-}
-
-impl<K: Copy + Ord + Hash> Ranking<K> {
-    /// Returns what one keeps.
-    pub(super) fn total_of(&self, one: K) -> u64 {
-        self.totals.get(&one).copied().unwrap_or(0)
-    }
-
-    /// Changes a part of what one keeps.
-    pub(super) fn change(&mut self, one: K, before: u64, now: u64) {
-        let total = self.totals.remove(&one).unwrap_or(0);
-        self.by_total.remove(&(total, one));
-        let total = total - before + now;
-        if total > 0 {
-            self.totals.insert(one, total);
-            self.by_total.insert((total, one));
-        }
-    }
-
-    pub(super) fn largest(&self) -> Option<K> {
-        self.by_total.last().map(|(_, one)| *one)
     }
 }
 

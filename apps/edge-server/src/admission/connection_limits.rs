@@ -25,7 +25,6 @@
 //! The limiter is asked when a client without a connection sends its first packet, when its
 //! handshake is complete, and at the connection's end; never for other packets.
 
-use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU32;
@@ -44,6 +43,7 @@ use quiche::path_state::PrefixLengths;
 
 use crate::admission::budgets::Payer;
 use crate::admission::notices::Notices;
+use crate::admission::ranking::Ranking;
 use crate::admission::surplus_handshakes::SurplusHandshakes;
 use crate::admission::token_bucket::TokenBucket;
 use crate::config::limits::Limits;
@@ -79,17 +79,16 @@ struct ConnectionCounts {
     subnets: HashMap<IpNet, Count>,
 
     /// The same, by their number of connections.
-    by_count: BTreeSet<(u32, IpNet)>,
+    by_count: Ranking<IpNet>,
     surplus_handshakes: SurplusHandshakes,
     handshakes: TokenBucket,
 }
 
-/// Number of connections.
+/// Number of connections within the limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     validated: u32,
     unvalidated: u32,
-    surplus: u32,
 }
 
 /// How a connection counts.
@@ -145,7 +144,7 @@ impl ConnectionLimiter {
         let counts = ConnectionCounts {
             all: Count::default(),
             subnets: HashMap::new(),
-            by_count: BTreeSet::new(),
+            by_count: Ranking::default(),
             surplus_handshakes: SurplusHandshakes::default(),
             handshakes: TokenBucket::new(clock::now()),
         };
@@ -177,16 +176,17 @@ impl ConnectionLimiter {
             return Outcome::Retry(Limit::Connections);
         }
         let surplus_max = share(limits.connections_max);
-        if is_full && here.surplus >= share(surplus_max) {
+        let surplus_here = counts.surplus_handshakes.count(subnet);
+        if is_full && surplus_here >= share(surplus_max).into() {
             return Outcome::Close(Limit::Connections);
         }
-        let lacks_place = is_full && counts.all.surplus >= surplus_max;
+        let lacks_place = is_full && counts.surplus_handshakes.len() >= surplus_max.into();
         let replaced =
             lacks_place.then(|| counts.surplus_handshakes.replaceable(subnet, now)).flatten();
         if lacks_place && replaced.is_none() {
             return Outcome::Close(Limit::Connections);
         }
-        if here.validated + here.surplus >= limits.connections_per_subnet {
+        if u64::from(here.validated) + surplus_here >= limits.connections_per_subnet.into() {
             return Outcome::Close(Limit::Subnet);
         }
         if !validated && counts.all.unvalidated >= share(limits.connections_max) {
@@ -204,14 +204,13 @@ impl ConnectionLimiter {
         }
         if let Some((subnet, number)) = replaced {
             counts.surplus_handshakes.revoke(subnet, number);
-            counts.change(subnet, |count| count.surplus -= 1);
         }
         let standing = match (validated, is_full) {
             (false, _) => Standing::Unvalidated,
             (true, false) => Standing::Validated,
             (true, true) => Standing::Surplus(counts.surplus_handshakes.begin(subnet, now)),
         };
-        counts.change(subnet, |count| *count.of(standing) += 1);
+        counts.change(subnet, |count| count.add(standing, 1));
         self.0.open.store(counts.all.sum(), Ordering::Relaxed);
         let client = ClientUnit::of(client);
         Outcome::Allow(ConnectionPermit { limiter: self.clone(), subnet, client, standing })
@@ -224,9 +223,8 @@ impl ConnectionLimiter {
             return Vec::new();
         }
         let counts = self.counts();
-        let here = counts.subnets.get(&self.subnet(client)).map_or(0, |count| count.sum());
-        let fuller = counts.by_count.iter().rev().take_while(|(count, _)| *count > here + 1);
-        fuller.take(FULLEST_MAX).map(|(_, subnet)| *subnet).collect()
+        let here = counts.by_count.total_of(self.subnet(client));
+        counts.by_count.larger_than(here + 1).take(FULLEST_MAX).collect()
     }
 
     fn subnet(&self, client: IpAddr) -> IpNet {
@@ -243,12 +241,13 @@ impl ConnectionCounts {
     fn change(&mut self, subnet: IpNet, change: impl Fn(&mut Count)) {
         change(&mut self.all);
         let here = self.subnets.entry(subnet).or_default();
-        self.by_count.remove(&(here.sum(), subnet));
+        let before = here.sum();
         change(here);
-        match *here == Count::default() {
-            true => drop(self.subnets.remove(&subnet)),
-            false => drop(self.by_count.insert((here.sum(), subnet))),
+        let now = here.sum();
+        if now == 0 {
+            self.subnets.remove(&subnet);
         }
+        self.by_count.change(subnet, before.into(), now.into());
     }
 }
 
@@ -258,12 +257,14 @@ impl Count {
         self.validated + self.unvalidated
     }
 
-    fn of(&mut self, standing: Standing) -> &mut u32 {
-        match standing {
+    /// Counts one more or less. Places beyond the limit are counted with their handshakes.
+    fn add(&mut self, standing: Standing, change: i32) {
+        let count = match standing {
             Standing::Unvalidated => &mut self.unvalidated,
             Standing::Validated => &mut self.validated,
-            Standing::Surplus(_) => &mut self.surplus,
-        }
+            Standing::Surplus(_) => return,
+        };
+        *count = count.saturating_add_signed(change);
     }
 }
 
@@ -331,8 +332,8 @@ impl ConnectionPermit {
             Standing::Unvalidated | Standing::Surplus(_) => (),
         }
         counts.change(self.subnet, |count| {
-            *count.of(self.standing) -= 1;
-            count.validated += 1;
+            count.add(self.standing, -1);
+            count.add(Standing::Validated, 1);
         });
         self.standing = Standing::Validated;
         self.limiter.0.open.store(counts.all.sum(), Ordering::Relaxed);
@@ -344,11 +345,10 @@ impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut counts = self.limiter.counts();
         if let Standing::Surplus(number) = self.standing {
-            if !counts.surplus_handshakes.end(self.subnet, number) {
-                return;
-            }
+            counts.surplus_handshakes.end(self.subnet, number);
+            return;
         }
-        counts.change(self.subnet, |count| *count.of(self.standing) -= 1);
+        counts.change(self.subnet, |count| count.add(self.standing, -1));
         self.limiter.0.open.store(counts.all.sum(), Ordering::Relaxed);
     }
 }
@@ -539,8 +539,11 @@ mod tests {
             (0..5).flat_map(|subnet| [subnet; 3].into_iter().filter_map(acquire_surplus)).collect();
         assert!(surplus.len() == 10 && surplus.iter().all(ConnectionPermit::is_surplus));
         assert!(acquire_surplus(9).is_none());
-        let count = |validated, surplus| Count { validated, surplus, ..Count::default() };
-        assert_eq!(limiter.counts().all, count(80, 10));
+        let counted = || {
+            let counts = limiter.counts();
+            (counts.all.validated, counts.surplus_handshakes.len())
+        };
+        assert_eq!(counted(), (80, 10));
 
         let mut permits = surplus.drain(..2);
         let (mut one, mut other) = (permits.next().unwrap(), permits.next().unwrap());
@@ -551,11 +554,13 @@ mod tests {
         fixture.permits.truncate(78);
         assert_eq!(other.admit(false, &limits), Ok(()));
         drop(permits);
-        assert_eq!(limiter.counts().all, count(80, 8));
+        assert_eq!(counted(), (80, 8));
         drop((one, other, surplus));
         fixture.permits.clear();
-        assert_eq!(limiter.counts().all, Count::default());
-        assert!(limiter.counts().subnets.is_empty() && limiter.counts().by_count.is_empty());
+        assert_eq!((counted(), limiter.counts().all.unvalidated), ((0, 0), 0));
+        assert!(
+            limiter.counts().subnets.is_empty() && limiter.counts().by_count.largest().is_none()
+        );
     }
 
     #[test]

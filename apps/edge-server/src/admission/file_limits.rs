@@ -2,11 +2,12 @@
 //!
 //! A file counts for one of its present readers: the one that had it opened, and when that is done,
 //! the one that has had it longest. Another response with the same file opens none. A subnet may
-//! have half of all, so that no subnet keeps others from theirs; files that others leave to it count
-//! beyond that, and those of clients with fewer than another of the subnet has. While all subnets together have more than they may,
-//! [`budgets`](crate::admission::budgets) closes a connection of the subnet that has most; until
-//! then others open the fewer the more there are, so that the process does not run out of
-//! descriptors.
+//! have half of all, so that no subnet keeps others from theirs. Beyond that count files that others
+//! leave to it, and those of its clients that have fewer than another of them.
+//!
+//! While all subnets together have more than they may, [`budgets`](crate::admission::budgets) closes
+//! a connection of the subnet that has most. Until then others open the fewer the more there are, so
+//! that the process does not run out of descriptors.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -22,9 +23,9 @@ use std::sync::PoisonError;
 use ab_test::ClientUnit;
 use ipnet::IpNet;
 
-use crate::admission::budgets::change_in;
-use crate::admission::budgets::Ranking;
 use crate::admission::notices::Notices;
+use crate::admission::ranking::change_in;
+use crate::admission::ranking::Ranking;
 use crate::quic::handle::ConnectionHandle;
 
 /// A subnet may have one in so many of all files open.

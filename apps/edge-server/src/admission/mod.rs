@@ -10,6 +10,7 @@ pub mod file_limits;
 pub mod handshakes;
 pub mod metrics;
 pub mod notices;
+mod ranking;
 pub mod reason;
 pub mod surplus_handshakes;
 mod token_bucket;

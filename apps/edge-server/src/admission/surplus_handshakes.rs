@@ -7,7 +7,6 @@
 //! some seconds, unless its subnet has several times as many as the newcomer's.
 
 use std::collections::BTreeMap;
-use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::time::Duration;
 use std::time::Instant;
@@ -15,6 +14,7 @@ use std::time::Instant;
 use ipnet::IpNet;
 
 use crate::admission::notices::Notices;
+use crate::admission::ranking::Ranking;
 use crate::quic::handle::ConnectionHandle;
 
 /// How long a handshake keeps its place: four round trips of 700 ms, and more than that a client
@@ -22,7 +22,7 @@ use crate::quic::handle::ConnectionHandle;
 const GRACE: Duration = Duration::from_secs(3);
 
 /// A subnet with so many times as many as the newcomer's has then gives even a young one.
-const YOUNG_FACTOR: usize = 4;
+const YOUNG_FACTOR: u64 = 4;
 
 /// Number of subnets in which an old handshake is looked for.
 const FULLEST_MAX: usize = 64;
@@ -32,7 +32,8 @@ const FULLEST_MAX: usize = 64;
 pub struct SurplusHandshakes {
     /// Those of each subnet, in the order in which they began.
     subnets: HashMap<IpNet, BTreeMap<u64, SurplusHandshake>>,
-    by_count: BTreeSet<(usize, IpNet)>,
+    counts: Ranking<IpNet>,
+    all: u64,
     number_next: u64,
 }
 
@@ -47,9 +48,14 @@ impl SurplusHandshakes {
         self.subnets.get(&subnet).is_some_and(|handshakes| handshakes.contains_key(&number))
     }
 
+    /// Returns their number.
+    pub fn len(&self) -> u64 {
+        self.all
+    }
+
     /// Returns the number of those of a subnet.
-    fn count(&self, subnet: IpNet) -> usize {
-        self.subnets.get(&subnet).map_or(0, BTreeMap::len)
+    pub fn count(&self, subnet: IpNet) -> u64 {
+        self.counts.total_of(subnet)
     }
 
     /// Adds a handshake. Returns its number.
@@ -92,15 +98,15 @@ impl SurplusHandshakes {
     /// Returns the handshake that gives way to one of `newcomer`, if any does.
     pub fn replaceable(&self, newcomer: IpNet, now: Instant) -> Option<(IpNet, u64)> {
         let here = self.count(newcomer);
-        let fuller = || self.by_count.iter().rev().take_while(|(count, _)| *count > here);
-        let oldest_of = |(_, subnet): &(usize, IpNet)| {
-            let (number, handshake) = self.subnets.get(subnet)?.first_key_value()?;
-            Some((*subnet, *number, now.saturating_duration_since(handshake.since)))
+        let oldest_of = |subnet| {
+            let (number, handshake) = self.subnets.get(&subnet)?.first_key_value()?;
+            Some((subnet, *number, now.saturating_duration_since(handshake.since)))
         };
-        let mut oldest = fuller().take(FULLEST_MAX).filter_map(oldest_of);
+        let mut oldest = self.counts.larger_than(here).take(FULLEST_MAX).filter_map(oldest_of);
         let old = oldest.find(|(_, _, age)| *age >= GRACE);
-        let young = || fuller().next().filter(|(count, _)| *count >= YOUNG_FACTOR * (here + 1));
-        let found = old.or_else(|| young().and_then(oldest_of));
+        let crowd = YOUNG_FACTOR * (here + 1);
+        let young = || self.counts.larger_than(crowd - 1).next().and_then(oldest_of);
+        let found = old.or_else(young);
         found.map(|(subnet, number, _)| (subnet, number))
     }
 
@@ -110,12 +116,14 @@ impl SurplusHandshakes {
         change: impl FnOnce(&mut BTreeMap<u64, SurplusHandshake>) -> T,
     ) -> T {
         let handshakes = self.subnets.entry(subnet).or_default();
-        self.by_count.remove(&(handshakes.len(), subnet));
+        let before = handshakes.len() as u64;
         let changed = change(handshakes);
-        match handshakes.len() {
-            0 => drop(self.subnets.remove(&subnet)),
-            count => drop(self.by_count.insert((count, subnet))),
+        let now = handshakes.len() as u64;
+        if now == 0 {
+            self.subnets.remove(&subnet);
         }
+        self.counts.change(subnet, before, now);
+        self.all = self.all - before + now;
         changed
     }
 }
@@ -145,7 +153,7 @@ mod tests {
         assert!(handshakes.end(subnet(2), old) && !handshakes.end(subnet(2), old));
         assert_eq!(handshakes.replaceable(subnet(1), at(9000)), None);
         assert!(handshakes.end(subnet(2), young) && handshakes.end(subnet(1), first));
-        assert!(handshakes.subnets.is_empty() && handshakes.by_count.is_empty());
+        assert!(handshakes.subnets.is_empty() && handshakes.len() == 0);
     }
 
     // Otherwise handshakes that begin again and again, all of them young, hold all places.

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::Value;
 
@@ -118,6 +119,21 @@ fn second_server_leaves_the_socket_of_a_live_one() {
     assert!(socket.exists());
     let (second, _) = serve(dir.path(), &args);
     assert_eq!(document(&socket, &["stats"])["pid"], second.id());
+}
+
+#[test]
+fn query_of_a_hung_server_fails_before_a_command_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("admin.sock");
+    let (server, _) = serve(dir.path(), &["--admin", socket.to_str().unwrap()]);
+    server.pause();
+    let mut reload = server_command(&["admin", socket.to_str().unwrap(), "reload"]);
+    let mut reload = reload.stdout(Stdio::null()).spawn().unwrap();
+    let (code, _, said) = admin(&socket, &["health"]);
+    assert!(code == 1 && said.contains("admin.sock"), "{said}");
+    assert_eq!(reload.try_wait().unwrap(), None);
+    server.go_on();
+    assert!(reload.wait().unwrap().success());
 }
 
 #[test]
