@@ -16,6 +16,10 @@
 //! A handshake that began unvalidated may be complete when its subnet is full; the client is
 //! refused then, so that the limit holds.
 //!
+//! - In a full subnet, an idle or stuck connection of the client that has most gives way to a
+//!   validated one that has fewer: one client alone keeps nobody out.
+//! - Nor does it take all of a second's handshakes: those of a [client shard](ClientShards) are an
+//!   eighth at most.
 //! - A full server closes idle and stuck connections of the subnets that have most, for validated
 //!   clients of others. Such a client takes a place beyond the limit until its handshake is
 //!   complete, so that only those who complete theirs put others out. There is an eighth of all
@@ -27,8 +31,6 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -43,17 +45,19 @@ use quiche::path_state::PrefixLengths;
 
 use crate::admission::budgets::Payer;
 use crate::admission::notices::Notices;
+use crate::admission::ranking::change_in;
 use crate::admission::ranking::Ranking;
 use crate::admission::surplus_handshakes::SurplusHandshakes;
 use crate::admission::token_bucket::TokenBucket;
 use crate::config::limits::Limits;
+use crate::quic::client_shards::ClientShards;
 use crate::quic::handle::ConnectionHandle;
 
 /// Unvalidated connections may be one in so many of all, and of a subnet's. As many as they may be
 /// of all, there may be beyond the limit.
 const SHARE: u32 = 8;
 
-/// Number of subnets in which room is looked for.
+/// Number of subnets, or clients, among whose connections room is looked for.
 const FULLEST_MAX: usize = 16;
 
 /// Part of a second's handshakes that is left to validated clients.
@@ -65,9 +69,6 @@ pub struct ConnectionLimiter(Arc<SharedLimiter>);
 
 struct SharedLimiter {
     lengths: PrefixLengths,
-
-    /// Number of all connections, which a flood may read without the lock.
-    open: AtomicU32,
     counts: Mutex<ConnectionCounts>,
 }
 
@@ -80,8 +81,20 @@ struct ConnectionCounts {
 
     /// The same, by their number of connections.
     by_count: Ranking<IpNet>,
+
+    /// Validated connections of each client of a subnet.
+    clients: HashMap<IpNet, Ranking<ClientUnit>>,
     surplus_handshakes: SurplusHandshakes,
-    handshakes: TokenBucket,
+    handshakes: HandshakeRate,
+}
+
+/// Handshakes that may begin.
+struct HandshakeRate {
+    all: TokenBucket,
+    shards: ClientShards,
+
+    /// Those of validated clients, by shard.
+    of_shard: [TokenBucket; ClientShards::COUNT],
 }
 
 /// Number of connections within the limit.
@@ -118,9 +131,19 @@ pub enum Limit {
     Rate,
 }
 
+/// Connections of a subnet, or of one of its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ClientGroup {
+    Subnet(IpNet),
+    Client(IpNet, ClientUnit),
+}
+
 /// Outcome of asking for a permit.
 pub enum Outcome {
     Allow(ConnectionPermit),
+
+    /// The same, and a connection of the client's subnet, which is full, has to end.
+    Replace(ConnectionPermit),
 
     /// The client has to validate its address first.
     Retry(Limit),
@@ -145,14 +168,11 @@ impl ConnectionLimiter {
             all: Count::default(),
             subnets: HashMap::new(),
             by_count: Ranking::default(),
+            clients: HashMap::new(),
             surplus_handshakes: SurplusHandshakes::default(),
-            handshakes: TokenBucket::new(clock::now()),
+            handshakes: HandshakeRate::new(clock::now()),
         };
-        Self(Arc::new(SharedLimiter {
-            lengths,
-            open: AtomicU32::new(0),
-            counts: Mutex::new(counts),
-        }))
+        Self(Arc::new(SharedLimiter { lengths, counts: Mutex::new(counts) }))
     }
 
     /// Asks for a permit for a client, whose address is `validated` or not. If the server is full,
@@ -166,65 +186,53 @@ impl ConnectionLimiter {
         now: Instant,
     ) -> Outcome {
         let subnet = self.subnet(client);
+        let unit = ClientUnit::of(client);
         let mut counts = self.counts();
-        let here = counts.subnets.get(&subnet).copied().unwrap_or_default();
-        let is_full = counts.all.sum() >= limits.connections_max;
-        if is_full && !can_replace {
-            return Outcome::Close(Limit::Connections);
-        }
-        if is_full && !validated {
-            return Outcome::Retry(Limit::Connections);
-        }
-        let surplus_max = share(limits.connections_max);
-        let surplus_here = counts.surplus_handshakes.count(subnet);
-        if is_full && surplus_here >= share(surplus_max).into() {
-            return Outcome::Close(Limit::Connections);
-        }
-        let lacks_place = is_full && counts.surplus_handshakes.len() >= surplus_max.into();
-        let replaced =
-            lacks_place.then(|| counts.surplus_handshakes.replaceable(subnet, now)).flatten();
-        if lacks_place && replaced.is_none() {
-            return Outcome::Close(Limit::Connections);
-        }
-        if u64::from(here.validated) + surplus_here >= limits.connections_per_subnet.into() {
-            return Outcome::Close(Limit::Subnet);
-        }
-        if !validated && counts.all.unvalidated >= share(limits.connections_max) {
-            return Outcome::Retry(Limit::Connections);
-        }
-        if !validated && here.unvalidated >= share(limits.connections_per_subnet) {
-            return Outcome::Retry(Limit::Subnet);
-        }
-        let reserve = if validated { Duration::ZERO } else { VALIDATED_RESERVE };
-        if !counts.handshakes.take(limits.handshakes_per_second, reserve, now) {
+        let place = match counts.find_place(subnet, validated, can_replace, limits, now) {
+            Ok(place) => place,
+            Err(refusal) => return refusal,
+        };
+        let proven = validated.then_some(unit);
+        if !counts.handshakes.take(limits.handshakes_per_second, proven, now) {
             return match validated {
                 true => Outcome::Close(Limit::Rate),
                 false => Outcome::Retry(Limit::Rate),
             };
         }
-        if let Some((subnet, number)) = replaced {
-            counts.surplus_handshakes.revoke(subnet, number);
-        }
-        let standing = match (validated, is_full) {
-            (false, _) => Standing::Unvalidated,
-            (true, false) => Standing::Validated,
-            (true, true) => Standing::Surplus(counts.surplus_handshakes.begin(subnet, now)),
+        let standing = match place {
+            _ if !validated => Standing::Unvalidated,
+            Vacancy::Within | Vacancy::OfNeighbour => Standing::Validated,
+            Vacancy::Surplus { replaced } => {
+                if let Some((subnet, number)) = replaced {
+                    counts.surplus_handshakes.revoke(subnet, number);
+                }
+                Standing::Surplus(counts.surplus_handshakes.begin(subnet, now))
+            }
         };
-        counts.change(subnet, |count| count.add(standing, 1));
-        self.0.open.store(counts.all.sum(), Ordering::Relaxed);
-        let client = ClientUnit::of(client);
-        Outcome::Allow(ConnectionPermit { limiter: self.clone(), subnet, client, standing })
+        let permit = ConnectionPermit { limiter: self.clone(), subnet, client: unit, standing };
+        counts.add(&permit, 1);
+        match place {
+            Vacancy::OfNeighbour => Outcome::Replace(permit),
+            Vacancy::Within | Vacancy::Surplus { .. } => Outcome::Allow(permit),
+        }
     }
 
-    /// Returns the fullest subnets, if the server is full: those with at least two connections more
-    /// than the client's.
-    pub fn fuller_subnets(&self, client: IpAddr, limits: &Limits) -> Vec<IpNet> {
-        if self.0.open.load(Ordering::Relaxed) < limits.connections_max {
+    /// Returns the groups that have most, if the client's subnet or the server is full: its clients
+    /// or the server's subnets, those with at least two connections more than the client's.
+    pub fn fuller_groups(&self, client: IpAddr, limits: &Limits) -> Vec<ClientGroup> {
+        let subnet = self.subnet(client);
+        let counts = self.counts();
+        if counts.is_subnet_full(subnet, limits) {
+            let Some(clients) = counts.clients.get(&subnet) else { return Vec::new() };
+            let own = clients.total_of(ClientUnit::of(client));
+            let fuller = clients.larger_than(own + 1).take(FULLEST_MAX);
+            return fuller.map(|client| ClientGroup::Client(subnet, client)).collect();
+        }
+        if !counts.is_full(limits) {
             return Vec::new();
         }
-        let counts = self.counts();
-        let here = counts.by_count.total_of(self.subnet(client));
-        counts.by_count.larger_than(here + 1).take(FULLEST_MAX).collect()
+        let here = counts.by_count.total_of(subnet);
+        counts.by_count.larger_than(here + 1).take(FULLEST_MAX).map(ClientGroup::Subnet).collect()
     }
 
     fn subnet(&self, client: IpAddr) -> IpNet {
@@ -236,18 +244,125 @@ impl ConnectionLimiter {
     }
 }
 
+/// Place for a new connection.
+#[derive(Clone, Copy)]
+enum Vacancy {
+    Within,
+
+    /// That of another connection of the subnet, which is full.
+    OfNeighbour,
+
+    /// Beyond the limit, for a handshake in a full server. Another's may be `replaced`.
+    Surplus {
+        replaced: Option<(IpNet, u64)>,
+    },
+}
+
 impl ConnectionCounts {
-    /// Changes the count of all, and that of a subnet.
-    fn change(&mut self, subnet: IpNet, change: impl Fn(&mut Count)) {
-        change(&mut self.all);
+    fn is_full(&self, limits: &Limits) -> bool {
+        self.all.sum() >= limits.connections_max
+    }
+
+    /// Returns whether a subnet has no room for a validated client.
+    fn is_subnet_full(&self, subnet: IpNet, limits: &Limits) -> bool {
+        let here = self.subnets.get(&subnet).map_or(0, |count| count.validated);
+        let all_here = u64::from(here) + self.surplus_handshakes.count(subnet);
+        all_here >= limits.connections_per_subnet.into()
+    }
+
+    fn find_place(
+        &self,
+        subnet: IpNet,
+        validated: bool,
+        can_replace: bool,
+        limits: &Limits,
+        now: Instant,
+    ) -> Result<Vacancy, Outcome> {
+        let limit = match (self.is_subnet_full(subnet, limits), self.is_full(limits)) {
+            (true, _) => Limit::Subnet,
+            (false, true) => Limit::Connections,
+            (false, false) if validated => return Ok(Vacancy::Within),
+            (false, false) => return self.find_unvalidated_place(subnet, limits),
+        };
+        match (can_replace, validated) {
+            (false, _) => Err(Outcome::Close(limit)),
+            (true, false) => Err(Outcome::Retry(limit)),
+            (true, true) if limit == Limit::Subnet => Ok(Vacancy::OfNeighbour),
+            (true, true) => self.find_surplus_place(subnet, limits, now),
+        }
+    }
+
+    fn find_unvalidated_place(&self, subnet: IpNet, limits: &Limits) -> Result<Vacancy, Outcome> {
+        let here = self.subnets.get(&subnet).map_or(0, |count| count.unvalidated);
+        if self.all.unvalidated >= share(limits.connections_max) {
+            return Err(Outcome::Retry(Limit::Connections));
+        }
+        if here >= share(limits.connections_per_subnet) {
+            return Err(Outcome::Retry(Limit::Subnet));
+        }
+        Ok(Vacancy::Within)
+    }
+
+    fn find_surplus_place(
+        &self,
+        subnet: IpNet,
+        limits: &Limits,
+        now: Instant,
+    ) -> Result<Vacancy, Outcome> {
+        let full = || Outcome::Close(Limit::Connections);
+        let surplus_max = share(limits.connections_max);
+        if self.surplus_handshakes.count(subnet) >= share(surplus_max).into() {
+            return Err(full());
+        }
+        if self.surplus_handshakes.len() < surplus_max.into() {
+            return Ok(Vacancy::Surplus { replaced: None });
+        }
+        let replaced = self.surplus_handshakes.replaceable(subnet, now).ok_or_else(full)?;
+        Ok(Vacancy::Surplus { replaced: Some(replaced) })
+    }
+
+    /// Counts the connection of a permit as one more, or one less. Places beyond the limit are
+    /// counted with their handshakes.
+    fn add(&mut self, permit: &ConnectionPermit, change: i32) {
+        let validated = match permit.standing {
+            Standing::Unvalidated => false,
+            Standing::Validated => true,
+            Standing::Surplus(_) => return,
+        };
+        let (subnet, client) = (permit.subnet, permit.client);
+        self.all.add(validated, change);
         let here = self.subnets.entry(subnet).or_default();
         let before = here.sum();
-        change(here);
+        here.add(validated, change);
         let now = here.sum();
         if now == 0 {
             self.subnets.remove(&subnet);
         }
         self.by_count.change(subnet, before.into(), now.into());
+        if validated {
+            let (before, now) = if change > 0 { (0, 1) } else { (1, 0) };
+            change_in(&mut self.clients, subnet, client, before, now);
+        }
+    }
+}
+
+impl HandshakeRate {
+    fn new(now: Instant) -> Self {
+        Self {
+            all: TokenBucket::new(now),
+            shards: ClientShards::default(),
+            of_shard: std::array::from_fn(|_| TokenBucket::new(now)),
+        }
+    }
+
+    /// Takes one of so many a second, for a client if its address is proven. Returns whether it did.
+    fn take(&mut self, per_second: u32, proven: Option<ClientUnit>, now: Instant) -> bool {
+        let Some(client) = proven else {
+            return self.all.take(per_second, VALIDATED_RESERVE, now);
+        };
+        let of_shard = &mut self.of_shard[self.shards.of(client)];
+        of_shard.take(share(per_second), Duration::ZERO, now)
+            && self.all.take(per_second, Duration::ZERO, now)
     }
 }
 
@@ -257,13 +372,9 @@ impl Count {
         self.validated + self.unvalidated
     }
 
-    /// Counts one more or less. Places beyond the limit are counted with their handshakes.
-    fn add(&mut self, standing: Standing, change: i32) {
-        let count = match standing {
-            Standing::Unvalidated => &mut self.unvalidated,
-            Standing::Validated => &mut self.validated,
-            Standing::Surplus(_) => return,
-        };
+    /// Counts one more or less.
+    fn add(&mut self, validated: bool, change: i32) {
+        let count = if validated { &mut self.validated } else { &mut self.unvalidated };
         *count = count.saturating_add_signed(change);
     }
 }
@@ -279,6 +390,11 @@ impl ConnectionPermit {
         self.client
     }
 
+    /// Returns the groups that it is one of.
+    pub fn groups(&self) -> [ClientGroup; 2] {
+        [ClientGroup::Subnet(self.subnet), ClientGroup::Client(self.subnet, self.client)]
+    }
+
     /// Returns whether the client's address is its own, as far as that is known.
     pub fn is_validated(&self) -> bool {
         self.standing != Standing::Unvalidated
@@ -289,9 +405,20 @@ impl ConnectionPermit {
         Payer { subnet: self.is_validated().then_some(self.subnet), client: self.client }
     }
 
-    /// Returns whether its place is beyond the limit.
-    pub fn is_surplus(&self) -> bool {
-        matches!(self.standing, Standing::Surplus(_))
+    /// Returns the limit by which another connection has to make room for it, when its handshake is
+    /// complete.
+    pub fn needs_room(&self, limits: &Limits) -> Option<Limit> {
+        self.lacks_room(&self.limiter.counts(), limits)
+    }
+
+    fn lacks_room(&self, counts: &ConnectionCounts, limits: &Limits) -> Option<Limit> {
+        match self.standing {
+            Standing::Validated => None,
+            Standing::Unvalidated => {
+                counts.is_subnet_full(self.subnet, limits).then_some(Limit::Subnet)
+            }
+            Standing::Surplus(_) => counts.is_full(limits).then_some(Limit::Connections),
+        }
     }
 
     /// Returns whether a newcomer has taken its place beyond the limit.
@@ -309,34 +436,28 @@ impl ConnectionPermit {
     }
 
     /// Counts the client as validated and within the limit, as its handshake is complete. It may
-    /// `replace` another if the server is full.
+    /// replace another if the subnet or the server is full.
     ///
     /// # Errors
     ///
     /// The limit that leaves no room for it.
     pub fn admit(&mut self, replaces: bool, limits: &Limits) -> Result<(), Limit> {
-        let mut counts = self.limiter.counts();
-        let here = counts.subnets.get(&self.subnet).copied().unwrap_or_default();
+        let limiter = self.limiter.clone();
+        let mut counts = limiter.counts();
+        if let Some(limit) = self.lacks_room(&counts, limits).filter(|_| !replaces) {
+            return Err(limit);
+        }
         match self.standing {
             Standing::Validated => return Ok(()),
-            Standing::Unvalidated if here.validated >= limits.connections_per_subnet => {
-                return Err(Limit::Subnet);
-            }
-            Standing::Surplus(_) if counts.all.sum() >= limits.connections_max && !replaces => {
-                return Err(Limit::Connections);
-            }
             // Another has taken its place.
             Standing::Surplus(number) if !counts.surplus_handshakes.end(self.subnet, number) => {
                 return Err(Limit::Connections);
             }
             Standing::Unvalidated | Standing::Surplus(_) => (),
         }
-        counts.change(self.subnet, |count| {
-            count.add(self.standing, -1);
-            count.add(Standing::Validated, 1);
-        });
+        counts.add(self, -1);
         self.standing = Standing::Validated;
-        self.limiter.0.open.store(counts.all.sum(), Ordering::Relaxed);
+        counts.add(self, 1);
         Ok(())
     }
 }
@@ -344,12 +465,12 @@ impl ConnectionPermit {
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut counts = self.limiter.counts();
-        if let Standing::Surplus(number) = self.standing {
-            counts.surplus_handshakes.end(self.subnet, number);
-            return;
+        match self.standing {
+            Standing::Surplus(number) => {
+                counts.surplus_handshakes.end(self.subnet, number);
+            }
+            Standing::Unvalidated | Standing::Validated => counts.add(self, -1),
         }
-        counts.change(self.subnet, |count| count.add(self.standing, -1));
-        self.limiter.0.open.store(counts.all.sum(), Ordering::Relaxed);
     }
 }
 
@@ -403,7 +524,7 @@ mod tests {
                 &self.limits,
                 now,
             ) {
-                Outcome::Allow(permit) => {
+                Outcome::Allow(permit) | Outcome::Replace(permit) => {
                     self.permits.push(permit);
                     Ok(())
                 }
@@ -464,9 +585,11 @@ mod tests {
     fn half_of_a_seconds_handshakes_is_left_to_validated() {
         let mut fixture = Fixture::new(&["--handshakes-per-second", "100"]);
         let now = quiche::clock::now();
+        let mut client = 0_u8;
         let mut acquire = |validated| {
-            let client = "192.0.2.1".parse().unwrap();
-            match fixture.limiter.try_acquire(client, validated, false, &fixture.limits, now) {
+            client = client.wrapping_add(1);
+            let from = [192, 0, 2, client].into();
+            match fixture.limiter.try_acquire(from, validated, false, &fixture.limits, now) {
                 Outcome::Allow(permit) => {
                     fixture.permits.push(permit);
                     "allow"
@@ -491,7 +614,7 @@ mod tests {
         let limits = fixture.limits.clone();
         (0..2).for_each(|_| fixture.permits[0].admit(false, &limits).unwrap());
         assert_eq!(fixture.fill(HERE, true), (15, ("close", Limit::Subnet)));
-        assert_eq!(late.admit(true, &limits), Err(Limit::Subnet));
+        assert_eq!(late.admit(false, &limits), Err(Limit::Subnet));
         fixture.permits.pop();
         assert_eq!(late.admit(false, &limits), Ok(()));
         drop(late);
@@ -499,14 +622,20 @@ mod tests {
     }
 
     #[test]
-    fn full_server_names_the_fuller_subnets() {
+    fn full_server_or_subnet_names_the_fuller_groups() {
         let mut fixture = Fixture::new(&["--connections-max", "8"]);
         for (client, count) in [(HERE, 2), (ELSEWHERE, 3), ("203.0.113.1", 2)] {
             (0..count).for_each(|_| fixture.acquire(client, true).unwrap());
         }
         let fuller = |fixture: &Fixture, client: &str| {
-            let subnets = fixture.limiter.fuller_subnets(client.parse().unwrap(), &fixture.limits);
-            subnets.iter().map(IpNet::to_string).collect::<Vec<_>>()
+            let groups = fixture.limiter.fuller_groups(client.parse().unwrap(), &fixture.limits);
+            let name = |group: &ClientGroup| match group {
+                ClientGroup::Subnet(subnet) => subnet.to_string(),
+                ClientGroup::Client(_, client) => {
+                    client.with_bytes(|bytes| format!("client {bytes:?}"))
+                }
+            };
+            groups.iter().map(name).collect::<Vec<_>>()
         };
         assert!(fuller(&fixture, "10.0.0.1").is_empty(), "there is room");
         fixture.acquire(ELSEWHERE, true).unwrap();
@@ -514,6 +643,59 @@ mod tests {
         assert_eq!(fuller(&fixture, "10.0.0.1"), all);
         assert_eq!(fuller(&fixture, HERE), all[..1]);
         assert!(fuller(&fixture, ELSEWHERE).is_empty());
+
+        let mut fixture = Fixture::new(&["--connections-per-subnet", "4"]);
+        for (client, count) in [(HERE, 3), (NEIGHBOUR, 1)] {
+            assert!(fuller(&fixture, "192.0.2.9").is_empty(), "there is room");
+            (0..count).for_each(|_| fixture.acquire(client, true).unwrap());
+        }
+        for (client, expected) in
+            [("192.0.2.9", &["client [192, 0, 2, 1]"][..]), (NEIGHBOUR, &["client [192, 0, 2, 1]"])]
+        {
+            assert_eq!(fuller(&fixture, client), expected);
+        }
+        assert!(fuller(&fixture, HERE).is_empty() && fuller(&fixture, ELSEWHERE).is_empty());
+    }
+
+    #[test]
+    fn full_subnet_replaces_a_connection_for_a_validated_client() {
+        let mut fixture = Fixture::new(&["--connections-per-subnet", "8"]);
+        let (limiter, limits) = (fixture.limiter.clone(), fixture.limits.clone());
+        let acquire = |validated, can_replace| {
+            let (client, now) = (NEIGHBOUR.parse().unwrap(), quiche::clock::now());
+            limiter.try_acquire(client, validated, can_replace, &limits, now)
+        };
+        let Outcome::Allow(mut unvalidated) = acquire(false, false) else { panic!() };
+        assert_eq!(unvalidated.needs_room(&limits), None);
+        assert_eq!(fixture.fill(HERE, true), (8, ("close", Limit::Subnet)));
+        assert!(matches!(acquire(true, false), Outcome::Close(Limit::Subnet)));
+        assert!(matches!(acquire(false, true), Outcome::Retry(Limit::Subnet)));
+        let Outcome::Replace(permit) = acquire(true, true) else { panic!() };
+        assert!(permit.is_validated() && permit.needs_room(&limits).is_none());
+        assert_eq!(unvalidated.needs_room(&limits), Some(Limit::Subnet));
+        assert_eq!(unvalidated.admit(false, &limits), Err(Limit::Subnet));
+        assert_eq!(unvalidated.admit(true, &limits), Ok(()));
+        let clients = |fixture: &Fixture| {
+            let counts = fixture.limiter.counts();
+            counts.clients.values().flat_map(Ranking::totals).map(|(_, n)| n).sum::<u64>()
+        };
+        assert_eq!(clients(&fixture), 10);
+        drop((permit, unvalidated));
+        fixture.permits.clear();
+        assert_eq!((clients(&fixture), limiter.counts().clients.len()), (0, 0));
+    }
+
+    #[test]
+    fn one_client_takes_an_eighth_of_a_seconds_handshakes() {
+        let mut fixture = Fixture::new(&["--handshakes-per-second", "80"]);
+        assert_eq!(fixture.fill(HERE, true), (10, ("close", Limit::Rate)));
+        let others = |n: u8| format!("10.0.{n}.1");
+        let allowed = (0..80).filter(|n| fixture.acquire(&others(*n), true).is_ok()).count();
+        assert!(allowed >= 60, "{allowed}");
+        // Forged addresses use up nobody's share.
+        let mut fixture = Fixture::new(&["--handshakes-per-second", "80"]);
+        fixture.fill(HERE, false);
+        assert_eq!(fixture.acquire(HERE, true), Ok(()));
     }
 
     #[test]
@@ -527,7 +709,7 @@ mod tests {
         };
         let acquire_surplus = |subnet| match acquire(subnet, true) {
             Outcome::Allow(permit) => Some(permit),
-            Outcome::Retry(_) => None,
+            Outcome::Retry(_) | Outcome::Replace(_) => None,
             Outcome::Close(limit) => {
                 assert_eq!(limit, Limit::Connections);
                 None
@@ -537,7 +719,10 @@ mod tests {
         // An eighth of 80, and an eighth of that from a subnet.
         let mut surplus: Vec<_> =
             (0..5).flat_map(|subnet| [subnet; 3].into_iter().filter_map(acquire_surplus)).collect();
-        assert!(surplus.len() == 10 && surplus.iter().all(ConnectionPermit::is_surplus));
+        assert!(
+            surplus.len() == 10
+                && surplus.iter().all(|permit| permit.needs_room(&limits).is_some())
+        );
         assert!(acquire_surplus(9).is_none());
         let counted = || {
             let counts = limiter.counts();
@@ -549,7 +734,7 @@ mod tests {
         let (mut one, mut other) = (permits.next().unwrap(), permits.next().unwrap());
         assert_eq!(one.admit(false, &limits), Err(Limit::Connections));
         assert_eq!(one.admit(true, &limits), Ok(()));
-        assert!(!one.is_surplus());
+        assert_eq!(one.needs_room(&limits), None);
         // One that is replaced, and one that leaves by itself.
         fixture.permits.truncate(78);
         assert_eq!(other.admit(false, &limits), Ok(()));

@@ -20,13 +20,13 @@ use std::net::SocketAddr;
 use std::time::Instant;
 use std::time::SystemTime;
 
-use ipnet::IpNet;
 use log::debug;
 use quiche::ConnectionId;
 use quiche::Header;
 use quiche::RecvInfo;
 use quiche::RetryConnectionIds;
 
+use crate::admission::connection_limits::ClientGroup;
 use crate::admission::connection_limits::ConnectionLimiter;
 use crate::admission::connection_limits::ConnectionPermit;
 use crate::admission::connection_limits::Outcome;
@@ -61,6 +61,9 @@ pub struct Acceptance {
     /// Validation of the client's address by its token.
     pub validation: Option<AddressValidation>,
     pub permit: ConnectionPermit,
+
+    /// Slot of a connection that has to end for this one.
+    pub replaced: Option<usize>,
     pub handshake: HandshakeGuard,
 }
 
@@ -85,18 +88,18 @@ impl Admission {
         Self { tokens, limiter, handshakes, metrics }
     }
 
-    /// Returns the fullest subnets, in which a full server makes room for `client`.
-    pub fn fuller_subnets(&self, client: IpAddr, limits: &Limits) -> Vec<IpNet> {
-        self.limiter.fuller_subnets(client, limits)
+    /// Returns the groups in which a full server, or subnet, makes room for `client`.
+    pub fn fuller_groups(&self, client: IpAddr, limits: &Limits) -> Vec<ClientGroup> {
+        self.limiter.fuller_groups(client, limits)
     }
 
-    /// Decides about an Initial packet from `client`, which `can_replace` a connection if the server
-    /// is full.
+    /// Decides about an Initial packet from `client`. `replaceable` finds the slot of a connection of
+    /// one of the groups that can make room.
     pub fn decide(
         &mut self,
         header: &Header<'_>,
         client: SocketAddr,
-        can_replace: bool,
+        replaceable: impl FnOnce(&[ClientGroup]) -> Option<usize>,
         limits: &Limits,
         now: Now,
     ) -> Decision {
@@ -113,14 +116,18 @@ impl Admission {
         }
         let validated = validation.is_some();
         let client_ip = client.ip();
-        match self.limiter.try_acquire(client_ip, validated, can_replace, limits, now.instant) {
-            Outcome::Allow(permit) => {
-                let handshake = self.handshakes.begin(client_ip);
-                Decision::Accept(Acceptance { validation, permit, handshake })
-            }
-            Outcome::Retry(limit) => Decision::Retry(RetryReason::Limit(limit)),
-            Outcome::Close(limit) => Decision::Refuse(Refusal::Limit(limit)),
-        }
+        let replaceable = replaceable(&self.fuller_groups(client_ip, limits));
+        let can_replace = replaceable.is_some();
+        let outcome =
+            self.limiter.try_acquire(client_ip, validated, can_replace, limits, now.instant);
+        let (permit, replaced) = match outcome {
+            Outcome::Allow(permit) => (permit, None),
+            Outcome::Replace(permit) => (permit, replaceable),
+            Outcome::Retry(limit) => return Decision::Retry(RetryReason::Limit(limit)),
+            Outcome::Close(limit) => return Decision::Refuse(Refusal::Limit(limit)),
+        };
+        let handshake = self.handshakes.begin(client_ip);
+        Decision::Accept(Acceptance { validation, permit, replaced, handshake })
     }
 
     fn validate_token(
@@ -226,7 +233,7 @@ mod tests {
     /// Decides about a packet with these options. An accepted connection ends at once.
     fn decide(admission: &mut Admission, packet: &Header<'_>, options: &[&str]) -> Decided {
         let now = Now { instant: quiche::clock::now(), wall: now() };
-        match admission.decide(packet, client(), false, &limits(options), now) {
+        match admission.decide(packet, client(), |_| None, &limits(options), now) {
             Decision::Accept(acceptance) => Decided::Accept(acceptance.validation),
             Decision::Retry(reason) => Decided::Retry(reason),
             Decision::Refuse(refusal) => Decided::Refuse(refusal),

@@ -44,7 +44,8 @@ pub struct Limits {
 
     /// Maximum number of connections from one client subnet
     ///
-    /// --prefix-v4 and --prefix-v6 define subnets. The server refuses further clients of the subnet.
+    /// --prefix-v4 and --prefix-v6 define subnets. An idle or stuck connection of the client that has
+    /// most makes room; if there is none, the server refuses further clients of the subnet.
     #[arg(long, value_name = "N", default_value_t = 5000, value_parser = value_parser!(u32).range(1..))]
     pub connections_per_subnet: u32,
 
@@ -52,6 +53,7 @@ pub struct Limits {
     ///
     /// Half of them are reserved for clients with a validated address. When the other half is used
     /// up, other clients get a Retry; when all are, clients with a validated address are refused.
+    /// Of these, one client may have an eighth of all.
     #[arg(long, value_name = "N", default_value_t = 5000, value_parser = value_parser!(u32).range(1..=1_000_000))]
     pub handshakes_per_second: u32,
 

@@ -3,9 +3,8 @@
 use std::net::IpAddr;
 use std::time::Instant;
 
-use ipnet::IpNet;
-
 use crate::admission::budgets::Payer;
+use crate::admission::connection_limits::ClientGroup;
 use crate::admission::connection_limits::ConnectionPermit;
 use crate::admission::connection_limits::Limit;
 use crate::admission::file_limits::FileAccount;
@@ -72,9 +71,9 @@ impl Lifetime {
         self.handshake.is_some()
     }
 
-    /// Returns whether the connection has a place beyond the limit, until it is admitted.
-    pub fn is_surplus(&self) -> bool {
-        self.permit.is_surplus()
+    /// See [`ConnectionPermit::needs_room`].
+    pub fn needs_room(&self, limits: &Limits) -> Option<Limit> {
+        self.permit.needs_room(limits)
     }
 
     /// See [`ConnectionPermit::is_revoked`].
@@ -97,9 +96,9 @@ impl Lifetime {
         self.permit.payer()
     }
 
-    /// Returns the client's subnet.
-    pub fn subnet(&self) -> IpNet {
-        self.permit.subnet()
+    /// See [`ConnectionPermit::groups`].
+    pub fn groups(&self) -> [ClientGroup; 2] {
+        self.permit.groups()
     }
 
     /// Returns the account of files that the connection has open.

@@ -16,7 +16,6 @@ use std::time::Duration;
 use std::time::Instant;
 
 use bytes::Bytes;
-use ipnet::IpNet;
 use log::debug;
 use path_store::claim_lifecycle::ClaimLifecycle;
 use quiche::clock;
@@ -31,6 +30,7 @@ use quiche::WireErrorCode;
 
 use crate::admission::budgets::BudgetAccount;
 use crate::admission::budgets::Charge;
+use crate::admission::connection_limits::ClientGroup;
 use crate::config::limits::Limits;
 use crate::connection::idle::IdleDetector;
 use crate::connection::kept::KeptMeter;
@@ -244,16 +244,16 @@ impl Connection {
         &mut self.lifetime
     }
 
-    /// Returns the client's subnet, and from when on another client may take its place if nothing
-    /// moves. `None` if the handshake is not complete, or the connection ends.
-    pub fn replaceable_from(&mut self, now: Instant) -> Option<(IpNet, Instant)> {
+    /// Returns the groups that it is one of, and from when on another client may take its place if
+    /// nothing moves. `None` if the handshake is not complete, or the connection ends.
+    pub fn replaceable_from(&mut self, now: Instant) -> Option<([ClientGroup; 2], Instant)> {
         let is_open = self.lifecycle.is_active() && self.quic.is_established();
         let is_idle = self.http.as_ref().filter(|_| is_open)?.is_idle();
         let bytes = || {
             let stats = self.quic.stats();
             stats.recv_bytes + stats.acked_bytes
         };
-        Some((self.lifetime.subnet(), self.progress.on_turn(is_idle, bytes, now)))
+        Some((self.lifetime.groups(), self.progress.on_turn(is_idle, bytes, now)))
     }
 
     /// Takes a datagram in.

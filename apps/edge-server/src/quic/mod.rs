@@ -2,6 +2,7 @@
 
 mod address;
 pub mod certificate;
+pub mod client_shards;
 pub mod connection_id;
 pub mod handle;
 pub mod header;

@@ -5,17 +5,16 @@
 //! not reveal each other's tokens (21.11).
 
 use std::borrow::Borrow;
-use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::Instant;
 
 use ab_test::ClientUnit;
-use foldhash::quality::RandomState;
 use quiche::RecvInfo;
 use ring::hmac;
 
 use crate::quic::address::address_bytes;
+use crate::quic::client_shards::ClientShards;
 use crate::quic::connection_id;
 use crate::quic::connection_id::Cid;
 use crate::quic::random;
@@ -32,10 +31,8 @@ const RESET_BYTES_MAX: usize = 43;
 /// Limit on resets of one worker in a second.
 const RESETS_PER_SECOND_MAX: u32 = 1000;
 
-/// Clients are in so many groups by chance, each of which gets an eighth of the resets at most: one
-/// client cannot take those of all others.
-const GROUPS: usize = 64;
-const RESETS_OF_GROUP_MAX: u32 = RESETS_PER_SECOND_MAX / 8;
+/// Limit on those of one shard of clients: one client cannot take those of all others.
+const RESETS_OF_SHARD_MAX: u32 = RESETS_PER_SECOND_MAX / 8;
 
 /// Returns the token of a connection ID used at the server address `local`, or `None` if its
 /// secret is unknown.
@@ -56,15 +53,15 @@ pub struct StatelessResets {
     /// Start of the current one-second window.
     window_start: Option<Instant>,
     sent: u32,
-    sent_to_group: [u32; GROUPS],
-    group_hasher: RandomState,
+    shards: ClientShards,
+    sent_to_shard: [u32; ClientShards::COUNT],
 }
 
 impl StatelessResets {
     pub fn new(secrets: SharedSecrets) -> Self {
-        let (sent, sent_to_group) = (0, [0; GROUPS]);
-        let group_hasher = RandomState::default();
-        Self { secrets, window_start: None, sent, sent_to_group, group_hasher }
+        let sent_to_shard = [0; ClientShards::COUNT];
+        let shards = ClientShards::default();
+        Self { secrets, window_start: None, sent: 0, shards, sent_to_shard }
     }
 
     /// Returns the token of a connection ID used at the server address `local`, or `None` if its
@@ -106,13 +103,12 @@ impl StatelessResets {
             |since: &Instant| now.saturating_duration_since(*since) < Duration::from_secs(1);
         if !self.window_start.as_ref().is_some_and(is_current) {
             self.window_start = Some(now);
-            (self.sent, self.sent_to_group) = (0, [0; GROUPS]);
+            (self.sent, self.sent_to_shard) = (0, [0; ClientShards::COUNT]);
         }
-        let group = self.group_hasher.hash_one(client) as usize % GROUPS;
-        let sent_to_group = &mut self.sent_to_group[group];
-        let may_send = self.sent < RESETS_PER_SECOND_MAX && *sent_to_group < RESETS_OF_GROUP_MAX;
+        let sent_to_shard = &mut self.sent_to_shard[self.shards.of(client)];
+        let may_send = self.sent < RESETS_PER_SECOND_MAX && *sent_to_shard < RESETS_OF_SHARD_MAX;
         self.sent += u32::from(may_send);
-        *sent_to_group += u32::from(may_send);
+        *sent_to_shard += u32::from(may_send);
         may_send
     }
 }

@@ -69,10 +69,13 @@ impl Worker {
         let wall_now = clock::wall_now();
         let id = self.id_generator.connection_id()?;
         let now = Now { instant: clock::now(), wall: wall_now };
-        let can_replace = self.replaceable(info.from.ip(), now.instant).is_some();
+        let replaceable = |groups: &[_]| self.replaceable.longest_of(groups, now.instant);
         let admission = &mut self.admission;
-        match admission.decide(header, info.from, can_replace, &self.limits, now) {
+        match admission.decide(header, info.from, replaceable, &self.limits, now) {
             Decision::Accept(acceptance) => {
+                if let Some(replaced) = acceptance.replaced {
+                    self.replace(sink, replaced, now.instant);
+                }
                 return self.accept(info, id, &header.dcid, acceptance);
             }
             Decision::Retry(reason) => self.send_queue.reply(info, sink, |room| {
@@ -85,10 +88,11 @@ impl Worker {
         None
     }
 
-    /// Returns the slot of a connection that a new client may replace, if the server is full.
+    /// Returns the slot of a connection that a new client may replace, if the server or the client's
+    /// subnet is full.
     pub(super) fn replaceable(&self, client: IpAddr, now: Instant) -> Option<usize> {
-        let subnets = self.admission.fuller_subnets(client, &self.limits);
-        self.replaceable.longest_of(&subnets, now)
+        let groups = self.admission.fuller_groups(client, &self.limits);
+        self.replaceable.longest_of(&groups, now)
     }
 
     /// Closes a connection for a new client.
@@ -112,7 +116,7 @@ impl Worker {
         client_choice: &ConnectionId<'_>,
         acceptance: Acceptance,
     ) -> Option<usize> {
-        let Acceptance { validation, permit, handshake } = acceptance;
+        let Acceptance { validation, permit, handshake, .. } = acceptance;
         let reset_token = self.resets.token(&id, info.to);
         let config = &mut self.transport.quic;
         config.set_stateless_reset_token(reset_token);

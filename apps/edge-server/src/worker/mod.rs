@@ -537,8 +537,8 @@ impl Worker {
     /// replaceable connection makes room.
     fn on_established(&mut self, sink: &dyn PacketSink, slot: usize, client: IpAddr) {
         let now = clock::now();
-        let is_surplus = self.connections[slot].lifetime().is_surplus();
-        let replaced = is_surplus.then(|| self.replaceable(client, now)).flatten();
+        let lacks_room = self.connections[slot].lifetime().needs_room(&self.limits);
+        let replaced = lacks_room.and_then(|_| self.replaceable(client, now));
         let connection = &mut self.connections[slot];
         if let Err(limit) = connection.lifetime().admit(replaced.is_some(), &self.limits) {
             self.metrics.admission.count_refusal(Refusal::Limit(limit));

@@ -178,6 +178,25 @@ fn known_client(server: &Server, from: [u8; 4]) -> ([u8; 4], ResumptionData) {
     (from, resumption)
 }
 
+// All connections of the subnet are one client's. Its neighbours replace idle ones, until one has as
+// many.
+#[test]
+fn full_subnet_replaces_idle_connections_of_the_client_that_has_most() {
+    let server = Server::start(&["--connections-per-subnet", "8"]);
+    let mut greedy: Vec<_> = (0..8).map(|_| served(&server)).collect();
+    assert_eq!(server.client().from([198, 51, 100, 200]).refused(), CONNECTION_REFUSED);
+    let refused = refusals(&server, "subnet");
+    server.lab().advance(Duration::from_secs(2));
+    for host in [200, 201] {
+        let mut neighbour = server.client().from([198, 51, 100, host]).connect();
+        assert_eq!(neighbour.get("/").body, b"home");
+    }
+    assert_eq!((server.metric(REPLACED), refusals(&server, "subnet")), (2, refused));
+    assert!(greedy[..2].iter_mut().all(|client| client.closed() == H3_NO_ERROR));
+    assert_eq!(server.client().refused(), CONNECTION_REFUSED);
+    assert!(greedy[2..].iter_mut().all(|client| client.get("/").body == b"home"));
+}
+
 #[test]
 fn full_server_replaces_nobody_with_a_request() {
     let server = Server::start(&["--speedtest", "--connections-max", "3"]);
