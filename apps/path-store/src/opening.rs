@@ -66,6 +66,9 @@ pub enum OpenError {
     #[error("{}: the disk is full; make room on it, or name another path", .0.display())]
     DiskFull(PathBuf),
 
+    #[error("{}: too many files are open; raise the limit of open files (ulimit -n)", .0.display())]
+    Descriptors(PathBuf),
+
     #[error("{}: cannot use the store: {why}", .path.display())]
     Failed { path: PathBuf, why: String },
 
@@ -77,6 +80,6 @@ impl OpenError {
     /// Returns whether the store may be usable later under the same name, without a change of it.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Busy(_) | Self::DiskFull(_))
+        matches!(self, Self::Busy(_) | Self::DiskFull(_) | Self::Descriptors(_))
     }
 }

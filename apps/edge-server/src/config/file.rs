@@ -244,6 +244,9 @@ fn explained(text: &str, error: &toml::de::Error) -> anyhow::Error {
     if let Some(key) = key.and_then(|key| key.lines().next()) {
         reason = format!("{reason} '{}'; keep one of them", key.escape_default());
     }
+    if reason.starts_with("unknown field") && reason.contains("`server`") {
+        reason += "; put options below a line [server]";
+    }
     let position = Position::of(text, span.start);
     match host_at(text, span.start) {
         Some(host) => anyhow::anyhow!("{position}: [[host]] {host}: {reason}"),
@@ -347,6 +350,7 @@ mod tests {
     fn error_names_key_and_line() {
         let table = [
             ("hosts = 1", &["line 1, column 1: ", "hosts"][..]),
+            ("listen = '[::]:443'", &["line 1, column 1: ", "listen", "below a line [server]"]),
             ("[[host]]\n\nindx = []", &["line 3, column 1: [[host]] without names: ", "indx"]),
             ("[[host]]\nindex = 5", &["line 2, column 9: "]),
             (

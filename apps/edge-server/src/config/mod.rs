@@ -7,6 +7,7 @@ pub mod limits;
 mod options;
 #[cfg(test)]
 mod options_page;
+mod paths;
 pub mod position;
 pub mod preflight;
 pub mod subnets;
@@ -21,6 +22,7 @@ use std::num::NonZero;
 use std::path::Path;
 use std::path::PathBuf;
 
+use anyhow::anyhow;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::Arg;
@@ -49,6 +51,7 @@ use crate::config::heading::STORE;
 use crate::config::heading::TELEMETRY;
 use crate::config::limits::Limits;
 use crate::config::options::Setting;
+use crate::config::paths::Collision;
 
 /// Largest `--path-lifetime`, in seconds: 30 days.
 const PATH_LIFETIME_MAX: i64 = 30 * 86_400;
@@ -61,10 +64,6 @@ pub const WORKERS_MAX: u16 = 256;
 
 /// Options that the file cannot contain.
 const NOT_IN_FILE: [&str; 2] = ["check", "config"];
-
-/// Options that name what the server writes to, and what it reads.
-const WRITTEN: [&str; 5] = ["admin", "takeover", "store", "access-log", "qlog-dir"];
-const READ: [&str; 5] = ["config", "secrets", "hash-keys", "cert", "key"];
 
 /// Options that need another.
 const NEEDS: [(&str, &str); 6] = [
@@ -498,22 +497,15 @@ impl Config {
         path.map(|path| format!("--config {}: ", path.display())).unwrap_or_default()
     }
 
-    /// Checks that nothing else is at a path to which the server writes.
-    fn check_together(&self) -> Result<(), ConfigError> {
-        let path = |option: &&'static str| {
-            let value = self.options.get(*option)?.first()?;
-            Some((*option, preflight::resolved(Path::new(value))))
-        };
-        let written: Vec<_> = WRITTEN.iter().filter_map(path).collect();
-        let read: Vec<_> = READ.iter().filter_map(path).collect();
-        for (index, (option, path)) in written.iter().enumerate() {
-            let mut others = written[..index].iter().chain(&read);
-            if let Some((other, _)) = others.find(|(_, other)| other == path) {
-                let error = anyhow::anyhow!("--{other} and --{option} are the same path; name two");
-                return Err(self.option_error(option, &error));
-            }
-        }
-        Ok(())
+    fn check_paths(&self) -> Result<(), ConfigError> {
+        let located = |found: Collision| self.option_error(found.option, &anyhow!("{found}"));
+        paths::check(&self.options).map_err(located)
+    }
+
+    /// Warns of private files in folders that the server serves.
+    pub fn warn_of_served_files(&self) {
+        let of_hosts = self.file.hosts.iter().filter_map(|host| host.root.as_ref());
+        paths::warn_of_served_files(&self.options, of_hosts.chain([&self.flags.root]));
     }
 }
 
@@ -565,7 +557,7 @@ pub fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Conf
     let flags = Cli::from_arg_matches(&matches).map_err(stop)?;
     let options = options_of(&matches);
     let config = Config { flags, file, options };
-    config.check_together().map_err(|e| Stop::Usage(e.to_string()))?;
+    config.check_paths().map_err(|e| Stop::Usage(e.to_string()))?;
     Ok(config)
 }
 

@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::path::PathBuf;
 
+use rustix::fs::Access;
 use rustix::io::Errno;
 use rustix::net;
 use rustix::net::sockopt;
@@ -76,7 +77,14 @@ impl PrivateListener {
 /// The reason why not.
 pub fn check(path: &Path) -> io::Result<()> {
     check_path(path)?;
-    preflight::entry(path)
+    preflight::entry(path)?;
+    match rustix::fs::access(path, Access::WRITE_OK) {
+        Err(Errno::ACCESS) => Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "another user's socket is there; delete it, unless its server still runs",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Returns whether a process listens at the path. A socket that a process left behind does not count.

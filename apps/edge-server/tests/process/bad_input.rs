@@ -115,7 +115,7 @@ fn unusable_value_of_the_file_is_named_with_its_place() {
 }
 
 #[test]
-fn paths_that_are_one_are_refused() {
+fn paths_that_share_a_file_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     fs::create_dir(dir.join("folder")).unwrap();
@@ -125,7 +125,11 @@ fn paths_that_are_one_are_refused() {
     symlink("link", dir.join("link-to-link")).unwrap();
     symlink("folder", dir.join("other-folder")).unwrap();
     let start = ["--listen", "127.0.0.1:0", "--root", "."];
+    fs::hard_link(dir.join("edge.toml"), dir.join("hard-link")).unwrap();
     for paths in [
+        ["--admin", "s", "--takeover", "./s.7"],
+        ["--store", "a.db", "--access-log", "a.db-wal"],
+        ["--config", "edge.toml", "--access-log", "hard-link"],
         ["--admin", "s", "--takeover", "./s"],
         ["--store", "a.db", "--access-log", "./a.db"],
         ["--store", "link-to-link", "--access-log", "a.db"],
@@ -139,7 +143,7 @@ fn paths_that_are_one_are_refused() {
             let mut command = server_command(&[&start[..], &paths, check].concat());
             let (status, said) = Running::start(command.current_dir(dir)).end();
             assert_eq!((status.code(), said.len()), (Some(2), 1), "{paths:?}: {said:?}");
-            assert!(said[0].contains("are the same path"), "{said:?}");
+            assert!(said[0].ends_with("; name two"), "{said:?}");
             assert!(said[0].contains(paths[0]) && said[0].contains(paths[2]), "{said:?}");
         }
     }
@@ -152,6 +156,24 @@ fn paths_that_are_one_are_refused() {
     assert!(Running::start(command.current_dir(dir)).end().0.success());
 }
 
+#[test]
+fn private_file_below_a_root_is_warned_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    fs::create_dir(dir.join("www")).unwrap();
+    certify(dir, "a");
+    let check = ["--listen", "127.0.0.1:0", "--cert", "a.pem", "--key", "a.key", "--check"];
+    for (root, is_warned) in [("www", false), (".", true)] {
+        let args = [&check[..], &["--root", root, "--access-log", "www/../log"]].concat();
+        let (status, said) = Running::start(server_command(&args).current_dir(dir)).end();
+        assert!(status.success(), "{said:?}");
+        for option in ["--key", "--access-log"] {
+            let warns = |line: &String| line.contains(option) && line.contains("can download");
+            assert_eq!(said.iter().any(warns), is_warned, "{option}: {said:?}");
+        }
+    }
+}
+
 /// To run without rights takes root; others skip this.
 #[test]
 fn path_that_cannot_be_written_is_refused_by_check() {
@@ -162,21 +184,26 @@ fn path_that_cannot_be_written_is_refused_by_check() {
     let dir = dir.path();
     fs::set_permissions(dir, PermissionsExt::from_mode(0o777)).unwrap();
     fs::copy(env!("CARGO_BIN_EXE_edge-server"), dir.join("edge-server")).unwrap();
+    fs::create_dir(dir.join("www")).unwrap();
     fs::create_dir(dir.join("roots")).unwrap();
     fs::write(dir.join("roots.db"), "").unwrap();
     // A server that was root has left its socket there.
     let _socket = UnixListener::bind(dir.join("roots/socket")).unwrap();
+    let _other = UnixListener::bind(dir.join("roots-socket")).unwrap();
     fs::set_permissions(dir.join("roots/socket"), PermissionsExt::from_mode(0o777)).unwrap();
+    fs::set_permissions(dir.join("roots-socket"), PermissionsExt::from_mode(0o600)).unwrap();
     for (option, path, reason) in [
         ("--store", "roots/new.db", Some("cannot write the store")),
         ("--store", "roots.db", Some("cannot write the store")),
         ("--store", "new.db", None),
         ("--admin", "roots/socket", Some("name a socket in a writable folder")),
         ("--takeover", "roots/socket", Some("name a socket in a writable folder")),
+        ("--admin", "roots-socket", Some("another user's socket is there")),
+        ("--takeover", "roots-socket", Some("another user's socket is there")),
         ("--admin", "socket", None),
     ] {
         let mut command = Command::new(dir.join("edge-server"));
-        command.args(["--listen", "127.0.0.1:0", "--root", ".", "--check", option, path]);
+        command.args(["--listen", "127.0.0.1:0", "--root", "www", "--check", option, path]);
         let (status, said) = Running::start(command.current_dir(dir).uid(NOBODY).gid(NOBODY)).end();
         let code = reason.map_or(0, |_| 2);
         assert_eq!(status.code(), Some(code), "{option} {path}: {said:?}");
@@ -198,7 +225,9 @@ fn takeover_at_an_admin_socket_is_named() {
 #[test]
 fn check_reads_everything_and_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let root = dir.path().to_str().unwrap();
+    let www = dir.path().join("www");
+    fs::create_dir(&www).unwrap();
+    let root = www.to_str().unwrap();
     let config = dir.path().join("edge.toml");
     let (store, qlogs) = (dir.path().join("paths.db"), dir.path().join("logs/of/now"));
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -216,7 +245,7 @@ fn check_reads_everything_and_writes_nothing() {
         (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
     };
     assert_eq!(check(""), (0, "ok\n".to_owned(), String::new()));
-    assert_eq!(fs::read_dir(root).unwrap().count(), 1, "only the configuration is there");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "the configuration and the root");
 
     let hosts = "[[host]]\nnames = ['a', 'b']\nerror = { 404 = '/gone.html' }\n";
     let (code, _, said) = check(hosts);
@@ -227,10 +256,10 @@ fn check_reads_everything_and_writes_nothing() {
         config.display()
     );
     assert!(said.ends_with(&missing), "{said}");
-    fs::create_dir(dir.path().join("gone.html")).unwrap();
+    fs::create_dir(www.join("gone.html")).unwrap();
     assert_eq!(check(hosts).0, 2, "a folder is no page");
-    fs::remove_dir(dir.path().join("gone.html")).unwrap();
-    fs::write(dir.path().join("gone.html"), "gone").unwrap();
+    fs::remove_dir(www.join("gone.html")).unwrap();
+    fs::write(www.join("gone.html"), "gone").unwrap();
     assert_eq!(check(hosts).0, 0);
 }
 

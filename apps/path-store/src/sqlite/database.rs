@@ -20,6 +20,7 @@ use rusqlite::OpenFlags;
 use rusqlite::TransactionBehavior;
 use rustix::fs::Access;
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 
 use super::claim;
 use super::file_names::with_suffix;
@@ -211,7 +212,7 @@ pub fn check_path(path: &Path, role: Role) -> Result<(), OpenError> {
 /// told without writing.
 pub fn check_writable(path: &Path) -> Result<(), OpenError> {
     let access = |path: &Path, access| match rustix::fs::access(path, access) {
-        Err(rustix::io::Errno::NOENT) => Ok(()),
+        Err(Errno::NOENT) => Ok(()),
         result => result,
     };
     let folder = path.parent().unwrap_or(path);
@@ -238,18 +239,19 @@ fn may_be_a_database(path: &Path) -> bool {
 /// Takes a lock, which ends when the file is dropped or the process dies.
 fn lock(path: &Path, how: FlockOperation) -> Result<File, OpenError> {
     let name = with_suffix(path, ".lock");
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&name)
-        .map_err(|e| unwritable(path, &e))?;
+    let file =
+        OpenOptions::new().create(true).truncate(false).write(true).open(&name).map_err(|e| {
+            match Errno::from_io_error(&e) {
+                Some(Errno::MFILE | Errno::NFILE) => OpenError::Descriptors(path.to_path_buf()),
+                _ => unwritable(path, &e),
+            }
+        })?;
 
     for _ in 0..LOCK_TRIES {
         match rustix::fs::flock(&file, how) {
             Ok(()) => return Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
-            Err(rustix::io::Errno::INTR) => (),
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
+            Err(Errno::INTR) => (),
             Err(e) => return Err(unwritable(path, &e)),
         }
     }
