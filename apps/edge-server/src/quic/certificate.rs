@@ -42,6 +42,9 @@ struct CertifiedKey {
     key: PKey<Private>,
 }
 
+/// Word in the PEM form of encrypted private keys (RFC 7468, 11; RFC 1421, 4.6.1.1).
+const ENCRYPTED: &[u8] = b"ENCRYPTED";
+
 /// Validity left at which the server warns, and at which it urges, in days.
 const DAYS_TO_WARN: i64 = 30;
 const DAYS_TO_URGE: i64 = 7;
@@ -87,12 +90,12 @@ impl Certificates {
     pub fn read(config: &Config) -> anyhow::Result<Self> {
         let default = match config.certificate() {
             Some((cert, key)) if config.flags.cert.is_some() => {
-                let read = CertifiedKey::read(cert, key, ["--cert", "--key"]);
-                read.map_err(|e| config.option_error("cert", &e))?
+                let located = |option: &str, e| config.option_error(option, &e);
+                CertifiedKey::read(cert, key, ["--cert", "--key"], located)?
             }
             Some((cert, key)) => {
-                let read = CertifiedKey::read(cert, key, ["cert =", "key ="]);
-                read.map_err(|e| config.host_error(&config.file.default_host(), &e))?
+                let located = |_: &str, e| config.host_error(&config.file.default_host(), &e);
+                CertifiedKey::read(cert, key, ["cert =", "key ="], located)?
             }
             None => CertifiedKey::self_signed()?,
         };
@@ -106,8 +109,8 @@ impl Certificates {
                 }
                 continue;
             };
-            let certified_key = CertifiedKey::read(cert, key, ["cert =", "key ="]);
-            let certified_key = certified_key.map_err(|e| config.host_error(&host, &e))?;
+            let located = |_: &str, e| config.host_error(&host, &e);
+            let certified_key = CertifiedKey::read(cert, key, ["cert =", "key ="], located)?;
             let certified_key = Arc::new(certified_key);
             list.push(certified_key.info(host.names.clone()));
             for name in &host.names {
@@ -215,24 +218,23 @@ impl CertificateInfo {
 
 impl CertifiedKey {
     /// Reads the chain from the PEM file `cert` and the private key from the PEM file `key`.
-    /// Messages call the two files by `names`.
-    fn read(cert: &Path, key: &Path, names: [&str; 2]) -> anyhow::Result<Self> {
+    /// Messages call the two files by `names`; `located` adds the place of an option.
+    fn read<E>(
+        cert: &Path,
+        key: &Path,
+        names: [&str; 2],
+        located: impl Fn(&str, anyhow::Error) -> E,
+    ) -> Result<Self, E> {
         let [cert_name, key_name] = names;
-        let chain = read(cert_name, cert)?;
-        let private = read(key_name, key)?;
-        let key_path = key;
-        let (cert, key) = (cert.display(), key.display());
-        let chain = X509::stack_from_pem(&chain).unwrap_or_default();
-        if chain.is_empty() {
-            bail!("{cert_name} {cert} holds no certificate in PEM form; name a PEM file");
-        }
-        let Ok(private) = PKey::private_key_from_pem(&private) else {
-            bail!("{key_name} {key} holds no private key in PEM form; name a PEM file");
-        };
+        let chain = read_chain(cert_name, cert).map_err(|e| located("cert", e))?;
+        let private = read_private_key(key_name, key).map_err(|e| located("key", e))?;
         if !chain[0].public_key().is_ok_and(|public| public.public_eq(&private)) {
-            bail!("{key_name} {key} is not the key of {cert_name} {cert}; name a matching pair");
+            let (cert, key) = (cert.display(), key.display());
+            let error = anyhow!(
+                "{key_name} {key} is not the key of {cert_name} {cert}; name a matching pair"
+            );
+            return Err(located("key", error));
         }
-        key_file::check_mode(key_path).map_err(|why| anyhow!("{key_name} {key}: {why}"))?;
         Ok(Self { chain, key: private })
     }
 
@@ -293,6 +295,32 @@ impl CertifiedKey {
     }
 }
 
+/// Reads a chain, of one certificate at least.
+fn read_chain(name: &str, path: &Path) -> anyhow::Result<Vec<X509>> {
+    let chain = X509::stack_from_pem(&read(name, path)?).unwrap_or_default();
+    if chain.is_empty() {
+        bail!("{name} {} holds no certificate in PEM form; name a PEM file", path.display());
+    }
+    Ok(chain)
+}
+
+fn read_private_key(name: &str, path: &Path) -> anyhow::Result<PKey<Private>> {
+    let pem = read(name, path)?;
+    let path_name = path.display();
+    let Ok(key) = PKey::private_key_from_pem(&pem) else {
+        match pem.windows(ENCRYPTED.len()).any(|part| part == ENCRYPTED) {
+            true => bail!(
+                "{name} {path_name} is encrypted; write it without a passphrase, as openssl pkey does"
+            ),
+            false => {
+                bail!("{name} {path_name} holds no private key in PEM form; name a PEM file")
+            }
+        }
+    };
+    key_file::check_mode(path).map_err(|why| anyhow!("{name} {path_name}: {why}"))?;
+    Ok(key)
+}
+
 /// Returns the names in a certificate.
 fn names(certificate: &X509Ref) -> Vec<String> {
     let names = certificate.subject_alt_names();
@@ -342,11 +370,17 @@ mod tests {
         (made.cert.pem(), made.signing_key.serialize_pem())
     }
 
+    /// Reads files, or returns the option to blame and the error.
+    fn read_files(files: &Files) -> Result<CertifiedKey, (String, String)> {
+        let located = |option: &str, e: anyhow::Error| (option.to_owned(), e.to_string());
+        CertifiedKey::read(&files.cert, &files.key, ["--cert", "--key"], located)
+    }
+
     #[test]
     fn certificate_with_its_key_is_read() {
         let (cert, key) = certified_key();
         let files = files(&cert, &key);
-        assert!(CertifiedKey::read(&files.cert, &files.key, ["--cert", "--key"]).is_ok());
+        assert!(read_files(&files).is_ok());
         assert!(CertifiedKey::self_signed().is_ok());
     }
 
@@ -354,15 +388,17 @@ mod tests {
     fn error_names_unusable_file() {
         let (cert, key) = certified_key();
         let (_, other_key) = certified_key();
-        for (cert, key, named) in [
-            ("nothing", key.as_str(), "--cert"),
-            (cert.as_str(), "nothing", "--key"),
-            (cert.as_str(), other_key.as_str(), "is not the key"),
+        let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMAA=\n";
+        for (cert, key, option, why) in [
+            ("nothing", key.as_str(), "cert", "holds no certificate"),
+            (cert.as_str(), "nothing", "key", "holds no private key"),
+            (cert.as_str(), encrypted, "key", "is encrypted"),
+            (cert.as_str(), other_key.as_str(), "key", "is not the key"),
         ] {
             let files = files(cert, key);
-            let certified_key = CertifiedKey::read(&files.cert, &files.key, ["--cert", "--key"]);
-            let error = certified_key.map(drop).unwrap_err();
-            assert!(error.to_string().contains(named), "{error}");
+            let (blamed, error) = read_files(&files).map(drop).unwrap_err();
+            assert_eq!(blamed, option, "{error}");
+            assert!(error.contains(&format!("--{option}")) && error.contains(why), "{error}");
         }
     }
 
@@ -389,7 +425,7 @@ mod tests {
         ] {
             let (cert, key) = named_key(names, [2001, 2040]);
             let files = files(&cert, &key);
-            let read = CertifiedKey::read(&files.cert, &files.key, ["--cert", "--key"]).unwrap();
+            let read = read_files(&files).unwrap();
             let info = read.info(vec![host.to_owned()]);
             assert_eq!(!info.uncovered.is_empty(), uncovered, "{names:?} {host}");
         }
@@ -401,7 +437,7 @@ mod tests {
             named_key(&["a.example", "*.b.example", "192.0.2.1", "::1"], [2001, 2040]);
         let (issuer, _) = named_key(&["issuer"], [2002, 2030]);
         let files = files(&format!("{leaf}{issuer}"), &key);
-        let read = CertifiedKey::read(&files.cert, &files.key, ["--cert", "--key"]).unwrap();
+        let read = read_files(&files).unwrap();
         let info = read.info(vec!["a.example".into()]);
         assert_eq!(info.hosts, ["a.example"]);
         assert_eq!(info.names, ["a.example", "*.b.example", "192.0.2.1", "::1"]);
@@ -444,15 +480,14 @@ mod tests {
         let (cert, key) = certified_key();
         let files = files(&cert, &key);
         std::fs::set_permissions(&files.key, PermissionsExt::from_mode(0o666)).unwrap();
-        let read = CertifiedKey::read(&files.cert, &files.key, ["--cert", "--key"]);
-        let error = read.map(drop).unwrap_err().to_string();
+        let (_, error) = read_files(&files).map(drop).unwrap_err();
         assert!(error.contains("--key") && error.contains("(mode 0666)"), "{error}");
     }
 
     #[test]
     fn error_names_missing_file() {
         let missing = Path::new("/nonexistent/cert.pem");
-        let certified_key = CertifiedKey::read(missing, missing, ["--cert", "--key"]);
+        let certified_key = CertifiedKey::read(missing, missing, ["--cert", "--key"], |_, e| e);
         let error = certified_key.map(drop).unwrap_err();
         assert!(error.to_string().contains("--cert /nonexistent/cert.pem"), "{error}");
         assert!(error.to_string().contains("name a readable PEM file"), "{error}");
