@@ -123,7 +123,7 @@ impl AccessLog {
             self.must_reopen.store(true, Ordering::Release);
         }
         let stalls = "the access log stalls, and is reopened later; see its disk, or its reader";
-        outcome.recv_timeout(FLUSH_TIMEOUT).context(stalls)?
+        outcome.recv_timeout(FLUSH_TIMEOUT).map_err(|_| anyhow!(stalls))?
     }
 
     /// Writes all queued lines. Returns whether that finished before the timeout.
@@ -216,8 +216,18 @@ impl Writer {
         self.flush();
         let output = open(&self.path)
             .map_err(|e| anyhow!("{}: {e}; still writing to the old file", unwritable(&self.path)));
-        self.output = BufWriter::new(output.inspect_err(|e| warn!("{e}"))?);
+        let new = BufWriter::new(output.inspect_err(|e| warn!("{e}"))?);
+        let old = std::mem::replace(&mut self.output, new);
+        self.count_lost(old.buffer());
+        // Without another attempt to write what it keeps.
+        let _ = old.into_parts();
         Ok(())
+    }
+
+    /// Counts the lines that could not be written to the old file.
+    fn count_lost(&self, unwritten: &[u8]) {
+        let lines = unwritten.iter().filter(|byte| **byte == b'\n').count();
+        self.dropped.inc_by(lines as u64);
     }
 
     fn warn_once(&mut self, result: io::Result<()>) {
