@@ -84,16 +84,22 @@ impl Connection {
         if !self.lifecycle.is_active() {
             return;
         }
-        // Early data may be replayed: no claim before the handshake is complete.
         let queued = self.http.as_ref().map_or(0, Session::unsent_bytes);
         let is_declined = self.resume_summary.is_some_and(|summary| summary.declined);
-        if queued > INITIAL_WINDOW_BYTES && self.quic.is_established() && !is_declined {
+        if queued > INITIAL_WINDOW_BYTES && self.may_claim() && !is_declined {
             let action = self.claim_lifecycle.on_data_queued(now);
             self.perform(action, store);
         }
         if self.claim_lifecycle.next_observation().is_some_and(|at| at <= now) {
             self.record_observation(store, now);
         }
+    }
+
+    /// Returns whether the client has its address. A response to early data is sent before the
+    /// handshake is complete, so that the jump has its claim when the initial window is acknowledged.
+    fn may_claim(&self) -> bool {
+        let is_early = self.quic.is_in_early_data() && self.lifetime.is_validated();
+        self.quic.is_established() || is_early
     }
 
     /// Records what the connection has observed, if it is more than the last time.

@@ -126,6 +126,28 @@ fn jump_over_a_path_as_saved_is_clean() {
     }
 }
 
+// The initial window leaves before the handshake is complete, and is acknowledged with it.
+#[test]
+fn jump_after_early_data_comes_one_round_trip_earlier() {
+    let jump_ms = |early: bool| {
+        let lab = lab_with(SAVED);
+        lab.write("secrets", "5e".repeat(32));
+        let args = ["--early-data", "on", "--secrets", "DIR/secrets"];
+        let memory = lab.serve(&args).client().over(&path()).connect().resumption_data();
+        let run = QlogServer::new(&lab, &args);
+        let client = run.server.client().over(&path()).with(&memory);
+        let mut client = if early { client.connect_early() } else { client.connect() };
+        fetch(&mut client, OBJECT_BYTES);
+        client.close();
+        let qlog = run.qlog();
+        assert_clean(&phases(&qlog));
+        let jump = events(&qlog).find(|event| event["data"]["new"] == "unvalidated");
+        jump.unwrap()["time"].as_f64().unwrap()
+    };
+    let (early, late) = (jump_ms(true), jump_ms(false));
+    assert!(early > 95.0 && early < 120.0 && late > 195.0, "{early} {late}");
+}
+
 // RFC 9959, 3.3 and 5.
 #[test]
 fn jump_is_to_max_jump_at_most() {
