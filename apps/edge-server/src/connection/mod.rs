@@ -100,6 +100,7 @@ pub struct Connection {
     lifetime: Lifetime,
     idle: IdleDetector,
     progress: ProgressMeter,
+    replaceable_from: Option<Instant>,
     kept_meter: KeptMeter,
     stats_delta: StatsDelta,
     accepted: Instant,
@@ -169,6 +170,7 @@ impl Connection {
             lifetime,
             idle: IdleDetector::default(),
             progress: ProgressMeter::new(now),
+            replaceable_from: None,
             kept_meter: KeptMeter::new(now),
             stats_delta: StatsDelta::new(now),
             accepted: now,
@@ -244,16 +246,23 @@ impl Connection {
         &mut self.lifetime
     }
 
-    /// Returns the groups that it is one of, and from when on another client may take its place if
-    /// nothing moves. `None` if the handshake is not complete, or the connection ends.
-    pub fn replaceable_from(&mut self, now: Instant) -> Option<([ClientGroup; 2], Instant)> {
+    /// Notes whether anything has moved. Returns the groups that the connection is one of, and from
+    /// when on another client may take its place if nothing moves. `None` if the handshake is not
+    /// complete, or the connection ends.
+    pub fn note_progress(&mut self, now: Instant) -> Option<([ClientGroup; 2], Instant)> {
         let is_open = self.lifecycle.is_active() && self.quic.is_established();
-        let is_idle = self.http.as_ref().filter(|_| is_open)?.is_idle();
+        let is_idle = self.http.as_ref().filter(|_| is_open).map(Session::is_idle);
         let bytes = || {
             let stats = self.quic.stats();
             stats.recv_bytes + stats.acked_bytes
         };
-        Some((self.lifetime.groups(), self.progress.on_turn(is_idle, bytes, now)))
+        self.replaceable_from = is_idle.map(|is_idle| self.progress.on_turn(is_idle, bytes, now));
+        Some((self.lifetime.groups(), self.replaceable_from?))
+    }
+
+    /// Returns what [`Self::note_progress()`] returned.
+    pub fn replaceable_from(&self) -> Option<Instant> {
+        self.replaceable_from
     }
 
     /// Takes a datagram in.

@@ -27,7 +27,7 @@ pub struct ProgressMeter {
     /// When that began, or the request moved for the last time.
     since: Instant,
 
-    /// Bytes at that time.
+    /// Bytes at that time, if a request was under way.
     bytes: u64,
 }
 
@@ -41,8 +41,10 @@ impl ProgressMeter {
     /// since the connection began. Returns from when on another may take its place.
     pub fn on_turn(&mut self, is_idle: bool, bytes: impl FnOnce() -> u64, now: Instant) -> Instant {
         let has_changed = is_idle != self.is_idle;
-        let is_due = !is_idle && now.saturating_duration_since(self.since) >= INTERVAL;
-        if has_changed || is_due {
+        let is_due = has_changed || now.saturating_duration_since(self.since) >= INTERVAL;
+        if is_idle && has_changed {
+            *self = Self { is_idle, since: now, ..*self };
+        } else if !is_idle && is_due {
             let bytes = bytes();
             if has_changed || bytes - self.bytes >= PROGRESS_BYTES {
                 *self = Self { is_idle, since: now, bytes };

@@ -69,7 +69,9 @@ impl Worker {
         let wall_now = clock::wall_now();
         let id = self.id_generator.connection_id()?;
         let now = Now { instant: clock::now(), wall: wall_now };
-        let replaceable = |groups: &[_]| self.replaceable.longest_of(groups, now.instant);
+        let (list, connections) = (&mut self.replaceable, &self.connections);
+        let from = |slot| connections.get(slot)?.replaceable_from();
+        let replaceable = |groups: &[_]| list.longest_of(groups, now.instant, from);
         let admission = &mut self.admission;
         match admission.decide(header, info.from, replaceable, &self.limits, now) {
             Decision::Accept(acceptance) => {
@@ -90,9 +92,10 @@ impl Worker {
 
     /// Returns the slot of a connection that a new client may replace, if the server or the client's
     /// subnet is full.
-    pub(super) fn replaceable(&self, client: IpAddr, now: Instant) -> Option<usize> {
+    pub(super) fn replaceable(&mut self, client: IpAddr, now: Instant) -> Option<usize> {
         let groups = self.admission.fuller_groups(client, &self.limits);
-        self.replaceable.longest_of(&groups, now)
+        let from = |slot: usize| self.connections.get(slot)?.replaceable_from();
+        self.replaceable.longest_of(&groups, now, from)
     }
 
     /// Closes a connection for a new client.

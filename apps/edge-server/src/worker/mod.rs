@@ -519,7 +519,9 @@ impl Worker {
             return self.remove(slot);
         }
         let now = clock::now();
-        self.replaceable.set(slot, connection.replaceable_from(now));
+        if let Some((groups, from)) = connection.note_progress(now) {
+            self.replaceable.note(slot, groups, from);
+        }
         if let Some(charge) = connection.measure_kept(now) {
             self.budgets.charge(slot, &mut connection.budget_account, charge);
         }
@@ -582,7 +584,7 @@ impl Worker {
     fn remove(&mut self, slot: usize) {
         let mut connection = self.connections.remove(slot);
         self.budgets.charge(slot, &mut connection.budget_account, Charge::default());
-        self.replaceable.set(slot, None);
+        self.replaceable.remove(slot);
         connection.on_removed(self.access_log.as_ref(), &self.metrics, clock::now());
         match connection.draining_timeout() {
             Some(until) => self.cid_table.end(&connection.ids, until),

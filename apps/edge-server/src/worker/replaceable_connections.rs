@@ -9,44 +9,71 @@ use foldhash::HashMap;
 use crate::admission::connection_limits::ClientGroup;
 
 /// Connections that are replaceable, or will be if nothing moves.
+///
+/// They turn idle and busy again with every request, and a place is looked for on a full server
+/// only. So the time noted for a connection may be too early, and is corrected when it is met.
 #[derive(Default)]
 pub struct ReplaceableConnections {
-    /// Slots of each group, by the time from which they are replaceable.
+    /// Slots of each group, by the time that is noted.
     by_group: HashMap<ClientGroup, BTreeSet<(Instant, usize)>>,
     slots: HashMap<usize, ([ClientGroup; 2], Instant)>,
 }
 
 impl ReplaceableConnections {
-    /// Notes the groups of the connection in a slot, and from when on it is replaceable, if ever.
-    pub fn set(&mut self, slot: usize, replaceable: Option<([ClientGroup; 2], Instant)>) {
-        if self.slots.get(&slot) == replaceable.as_ref() {
+    /// Notes the groups of the connection in a slot, and from when on it is replaceable.
+    pub fn note(&mut self, slot: usize, groups: [ClientGroup; 2], from: Instant) {
+        if self.slots.get(&slot).is_some_and(|(_, noted)| *noted <= from) {
             return;
         }
         self.remove(slot);
-        if let Some((groups, from)) = replaceable {
-            self.slots.insert(slot, (groups, from));
-            for group in groups {
-                self.by_group.entry(group).or_default().insert((from, slot));
+        self.slots.insert(slot, (groups, from));
+        for group in groups {
+            self.by_group.entry(group).or_default().insert((from, slot));
+        }
+    }
+
+    /// Removes the connection in a slot.
+    pub fn remove(&mut self, slot: usize) {
+        let Some((groups, noted)) = self.slots.remove(&slot) else { return };
+        for group in groups {
+            let Some(of_group) = self.by_group.get_mut(&group) else { continue };
+            of_group.remove(&(noted, slot));
+            if of_group.is_empty() {
+                self.by_group.remove(&group);
             }
         }
     }
 
     /// Returns the slot of the connection that has been replaceable for longest, of the first of
-    /// these groups that has one.
-    pub fn longest_of(&self, groups: &[ClientGroup], now: Instant) -> Option<usize> {
-        groups.iter().find_map(|group| {
-            let (from, slot) = self.by_group.get(group)?.first()?;
-            (*from <= now).then_some(*slot)
-        })
+    /// these groups that has one. `current` tells from when on the one in a slot is, if ever.
+    pub fn longest_of(
+        &mut self,
+        groups: &[ClientGroup],
+        now: Instant,
+        current: impl Fn(usize) -> Option<Instant>,
+    ) -> Option<usize> {
+        groups.iter().find_map(|group| self.longest_of_group(group, now, &current))
     }
 
-    fn remove(&mut self, slot: usize) {
-        let Some((groups, from)) = self.slots.remove(&slot) else { return };
-        for group in groups {
-            let Some(of_group) = self.by_group.get_mut(&group) else { continue };
-            of_group.remove(&(from, slot));
-            if of_group.is_empty() {
-                self.by_group.remove(&group);
+    fn longest_of_group(
+        &mut self,
+        group: &ClientGroup,
+        now: Instant,
+        current: &impl Fn(usize) -> Option<Instant>,
+    ) -> Option<usize> {
+        loop {
+            let (noted, slot) = *self.by_group.get(group)?.first()?;
+            if noted > now {
+                return None;
+            }
+            let from = current(slot);
+            if from == Some(noted) {
+                return Some(slot);
+            }
+            let (groups, _) = self.slots[&slot];
+            self.remove(slot);
+            if let Some(from) = from {
+                self.note(slot, groups, from);
             }
         }
     }
@@ -65,15 +92,34 @@ mod tests {
         [ClientGroup::Subnet(subnet), ClientGroup::Client(subnet, ClientUnit::of(client.into()))]
     }
 
+    /// Connections, and from when on each is replaceable by now.
+    #[derive(Default)]
+    struct Fixture {
+        connections: ReplaceableConnections,
+        current: HashMap<usize, Instant>,
+    }
+
+    impl Fixture {
+        fn set(&mut self, slot: usize, groups: [ClientGroup; 2], from: Instant) {
+            self.connections.note(slot, groups, from);
+            self.current.insert(slot, from);
+        }
+
+        fn longest_of(&mut self, groups: &[ClientGroup], now: Instant) -> Option<usize> {
+            let current = |slot: usize| self.current.get(&slot).copied();
+            self.connections.longest_of(groups, now, current)
+        }
+    }
+
     #[test]
     fn connections_of_a_client_are_told_from_its_neighbours() {
         let start = quiche::clock::now();
         let [one, other] = [1, 2].map(|host| groups("192.0.2.0/24", [192, 0, 2, host]));
-        let mut connections = ReplaceableConnections::default();
-        connections.set(7, Some((one, start)));
-        connections.set(8, Some((other, start)));
-        assert_eq!(connections.longest_of(&[other[1]], start), Some(8));
-        assert_eq!(connections.longest_of(&[one[1]], start), Some(7));
+        let mut fixture = Fixture::default();
+        fixture.set(7, one, start);
+        fixture.set(8, other, start);
+        assert_eq!(fixture.longest_of(&[other[1]], start), Some(8));
+        assert_eq!(fixture.longest_of(&[one[1]], start), Some(7));
     }
 
     #[test]
@@ -83,21 +129,25 @@ mod tests {
         let of_one = groups("192.0.2.0/24", [192, 0, 2, 1]);
         let of_other = groups("198.51.100.0/24", [198, 51, 100, 1]);
         let [one, other] = [of_one[0], of_other[0]];
-        let mut connections = ReplaceableConnections::default();
-        connections.set(7, Some((of_one, at(1))));
-        connections.set(8, Some((of_other, at(1))));
-        connections.set(9, Some((of_other, at(2))));
-        assert_eq!(connections.longest_of(&[other, one], at(2)), Some(8));
-        assert_eq!(connections.longest_of(&[one, other], at(2)), Some(7));
+        let mut fixture = Fixture::default();
+        fixture.set(7, of_one, at(1));
+        fixture.set(8, of_other, at(1));
+        fixture.set(9, of_other, at(2));
+        assert_eq!(fixture.longest_of(&[other, one], at(2)), Some(8));
+        assert_eq!(fixture.longest_of(&[one, other], at(2)), Some(7));
         // It has moved meanwhile.
-        connections.set(8, Some((of_other, at(12))));
-        assert_eq!(connections.longest_of(&[other], at(2)), Some(9));
-        connections.set(9, None);
-        assert_eq!(connections.longest_of(&[other], at(11)), None);
-        assert_eq!(connections.longest_of(&[other, one], at(11)), Some(7));
-        assert_eq!(connections.longest_of(&[other, one], at(12)), Some(8));
-        connections.set(7, None);
-        connections.set(8, None);
-        assert!(connections.slots.is_empty() && connections.by_group.is_empty());
+        fixture.set(8, of_other, at(12));
+        assert_eq!(fixture.longest_of(&[other], at(2)), Some(9));
+        // It closes.
+        fixture.current.remove(&9);
+        assert_eq!(fixture.longest_of(&[other], at(11)), None);
+        assert_eq!(fixture.longest_of(&[other, one], at(11)), Some(7));
+        assert_eq!(fixture.longest_of(&[other, one], at(12)), Some(8));
+        // It ends its request.
+        fixture.set(8, of_other, at(5));
+        assert_eq!(fixture.longest_of(&[other], at(5)), Some(8));
+        fixture.connections.remove(7);
+        fixture.connections.remove(8);
+        assert!(fixture.connections.slots.is_empty() && fixture.connections.by_group.is_empty());
     }
 }
