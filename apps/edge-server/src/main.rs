@@ -107,8 +107,9 @@ fn raise_descriptor_limit() {
     }
 }
 
-/// Prints notices about a configuration that works only in part.
+/// Prints notices about a configuration that works only in part, or that may not be meant so.
 fn print_notices(config: &Config) {
+    config.warn_of_served_files();
     if config.certificate().is_none() {
         notice!(
             "no --cert and --key: using a self-signed certificate, which clients \

@@ -226,8 +226,10 @@ impl CertifiedKey {
         located: impl Fn(&str, anyhow::Error) -> E,
     ) -> Result<Self, E> {
         let [cert_name, key_name] = names;
-        let chain = read_chain(cert_name, cert).map_err(|e| located("cert", e))?;
-        let private = read_private_key(key_name, key).map_err(|e| located("key", e))?;
+        let chain = read(cert_name, cert).map_err(|e| located("cert", e))?;
+        let private = read(key_name, key).map_err(|e| located("key", e))?;
+        let chain = parse_chain(&chain, cert_name, cert).map_err(|e| located("cert", e))?;
+        let private = parse_key(&private, key_name, key).map_err(|e| located("key", e))?;
         if !chain[0].public_key().is_ok_and(|public| public.public_eq(&private)) {
             let (cert, key) = (cert.display(), key.display());
             let error = anyhow!(
@@ -235,6 +237,8 @@ impl CertifiedKey {
             );
             return Err(located("key", error));
         }
+        let mode = key_file::check_mode(key);
+        mode.map_err(|why| located("key", anyhow!("{key_name} {}: {why}", key.display())))?;
         Ok(Self { chain, key: private })
     }
 
@@ -295,30 +299,25 @@ impl CertifiedKey {
     }
 }
 
-/// Reads a chain, of one certificate at least.
-fn read_chain(name: &str, path: &Path) -> anyhow::Result<Vec<X509>> {
-    let chain = X509::stack_from_pem(&read(name, path)?).unwrap_or_default();
+/// Parses a chain, of one certificate at least.
+fn parse_chain(pem: &[u8], name: &str, path: &Path) -> anyhow::Result<Vec<X509>> {
+    let chain = X509::stack_from_pem(pem).unwrap_or_default();
     if chain.is_empty() {
         bail!("{name} {} holds no certificate in PEM form; name a PEM file", path.display());
     }
     Ok(chain)
 }
 
-fn read_private_key(name: &str, path: &Path) -> anyhow::Result<PKey<Private>> {
-    let pem = read(name, path)?;
-    let path_name = path.display();
-    let Ok(key) = PKey::private_key_from_pem(&pem) else {
+fn parse_key(pem: &[u8], name: &str, path: &Path) -> anyhow::Result<PKey<Private>> {
+    PKey::private_key_from_pem(pem).map_err(|_| {
+        let path = path.display();
         match pem.windows(ENCRYPTED.len()).any(|part| part == ENCRYPTED) {
-            true => bail!(
-                "{name} {path_name} is encrypted; write it without a passphrase, as openssl pkey does"
+            true => anyhow!(
+                "{name} {path} is encrypted; write it without a passphrase, as openssl pkey does"
             ),
-            false => {
-                bail!("{name} {path_name} holds no private key in PEM form; name a PEM file")
-            }
+            false => anyhow!("{name} {path} holds no private key in PEM form; name a PEM file"),
         }
-    };
-    key_file::check_mode(path).map_err(|why| anyhow!("{name} {path_name}: {why}"))?;
-    Ok(key)
+    })
 }
 
 /// Returns the names in a certificate.

@@ -26,7 +26,9 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
         access_log::check(path).map_err(|e| config.unusable("access-log", e))?;
     }
     check_sockets(config)?;
-    store::check(cli).map_err(|e| config.unusable("store", e))
+    store::check(cli).map_err(|e| config.unusable("store", e))?;
+    config.warn_of_served_files();
+    Ok(())
 }
 
 /// Checks whether the Unix sockets that a configuration names can be there.

@@ -29,7 +29,6 @@ impl Resources {
     pub fn read(config: &Config) -> anyhow::Result<Self> {
         let cli = &config.flags;
         cli.warn_of_conflicts();
-        config.warn_of_served_files();
         let virtual_hosts = VirtualHosts::open(config)?;
         let certificates = Certificates::read(config)?;
         certificates.warn();
