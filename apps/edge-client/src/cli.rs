@@ -58,11 +58,16 @@ pub struct Cli {
 
     /// Present the address-validation token and the TLS session that the previous download
     /// received
-    #[arg(long)]
+    #[arg(long, group = "resumption")]
     pub reuse: bool,
 
+    /// The same with those that F holds, if there is such a file; those received last are
+    /// written to it
+    #[arg(long, value_name = "F", group = "resumption")]
+    pub session: Option<PathBuf>,
+
     /// Send the request before the handshake is complete, if the session allows it (0-RTT)
-    #[arg(long, requires = "reuse")]
+    #[arg(long, requires = "resumption")]
     pub early_data: bool,
 
     /// Key-exchange groups to offer, for example X25519:P-256
@@ -97,7 +102,7 @@ pub struct Cli {
 #[derive(Clone, Debug, clap::Args)]
 pub struct LoadOptions {
     /// Send N requests on concurrent connections, and print one summary
-    #[arg(long, value_name = "N", conflicts_with_all = ["repeat", "interval", "output", "reuse"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["repeat", "interval", "output", "resumption"])]
     pub requests: Option<NonZeroU32>,
 
     /// With --requests: number of concurrent connections
@@ -212,6 +217,7 @@ mod tests {
             ("edge-client https://h/ --interval inf", "'inf'"),
             ("edge-client https://h/ --idle-timeout 0", "'0'"),
             ("edge-client https://h/ --early-data", "--reuse"),
+            ("edge-client https://h/ --reuse --session f", "--session"),
             ("edge-client https://h/ --groups P-255", "'P-255'"),
             ("edge-client https://h/ --local localhost", "'localhost'"),
             ("edge-client https://h/ --connect nowhere", "'nowhere'"),

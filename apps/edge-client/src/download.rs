@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::poller::Poller;
 use crate::progress::Progress;
 use crate::report::Measurements;
+use crate::resumption::ResumptionData;
 use crate::socket;
 use crate::socket::Socket;
 use crate::system;
@@ -43,24 +44,15 @@ pub struct Downloader<'a> {
     resumption: ResumptionData,
 }
 
-/// Token and TLS session that a server issued for the next connection.
-#[derive(Debug, Default)]
-struct ResumptionData {
-    /// Validates the client's address once (RFC 9000, 8.1.3).
-    token: Option<Vec<u8>>,
-
-    /// Resumes the TLS session.
-    session: Option<Vec<u8>>,
-}
-
 impl<'a> Downloader<'a> {
     /// Creates the TLS settings and the poll, which all downloads share.
     pub fn new(cli: &'a Cli) -> Result<Self, Failure> {
+        let resumption = cli.session.as_deref().map(ResumptionData::read).transpose();
         Ok(Self {
             cli,
             transport: Transport::new(cli)?,
             poller: Poller::new().map_err(|e| Failure::failed(format!("cannot wait: {e}")))?,
-            resumption: ResumptionData::default(),
+            resumption: resumption.map_err(Failure::failed)?.unwrap_or_default(),
         })
     }
 
@@ -115,15 +107,23 @@ impl<'a> Downloader<'a> {
         let result = connection.run(&mut self.poller, body, progress);
         connection.close();
         connection.warn_of_dropped_packets();
-        if self.cli.reuse {
-            self.resumption = ResumptionData::of(&connection.transport);
-        }
-
+        let kept = self.keep_resumption(&connection.transport);
         let result = match (result, self.transport.take_refusal()) {
             (Err(_), Some(reason)) => Err(self.untrusted(&reason)),
-            (result, _) => result,
+            (result, _) => result.and(kept),
         };
         (connection.measurements(), result)
+    }
+
+    /// Keeps what the server issued, if the next connection may use it.
+    fn keep_resumption(&mut self, transport: &quiche::Connection) -> Result<(), Failure> {
+        let Cli { reuse, session, .. } = self.cli;
+        if !reuse && session.is_none() {
+            return Ok(());
+        }
+        self.resumption = ResumptionData::of(transport);
+        let file = session.as_deref().filter(|_| self.resumption.is_some());
+        file.map_or(Ok(()), |file| self.resumption.write(file)).map_err(Failure::failed)
     }
 
     fn connect(&mut self, peer: SocketAddr) -> Result<Connection, Failure> {
@@ -169,24 +169,6 @@ impl<'a> Downloader<'a> {
              SSL_CERT_FILE, or skip the check with --insecure",
             self.cli.target.host
         ))
-    }
-}
-
-impl ResumptionData {
-    /// Returns the token and session that the server issued on a connection.
-    fn of(transport: &quiche::Connection) -> Self {
-        let token = transport.new_token().map(<[u8]>::to_vec);
-        Self { token, session: transport.session().map(<[u8]>::to_vec) }
-    }
-
-    /// Offers token and session on a new connection. If that fails, the handshake takes one more
-    /// round trip.
-    fn offer(self, transport: &mut quiche::Connection) {
-        let session = self.session.map(|session| transport.set_session(&session));
-        let token = self.token.map(|token| transport.set_token(&token));
-        for refused in [session, token].into_iter().flatten().filter_map(Result::err) {
-            log::debug!("cannot reuse a token or session: {refused}");
-        }
     }
 }
 

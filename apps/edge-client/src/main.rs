@@ -13,6 +13,7 @@ mod load;
 mod poller;
 mod progress;
 mod report;
+mod resumption;
 mod sha256;
 mod socket;
 mod system;

@@ -10,6 +10,8 @@ use serde::de::DeserializeOwned;
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::bound::bounds;
+
 /// Which programs made a download.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -30,6 +32,8 @@ pub enum Mode {
     First,
     /// The connection was given a saved path state.
     CarefulResume,
+    /// The same, and the request was in early data with a token.
+    EarlyData,
     /// A later connection to a server whose mode is unknown.
     Later,
     /// One of a series of connections that began with an empty store.
@@ -43,6 +47,7 @@ impl Mode {
             Mode::SlowStart => "slow-start",
             Mode::First => "first",
             Mode::CarefulResume => "careful-resume",
+            Mode::EarlyData => "early-data",
             Mode::Later => "later",
             Mode::Visit => "visit",
         }
@@ -55,6 +60,7 @@ impl fmt::Display for Mode {
             Mode::SlowStart => "slow start",
             Mode::First => "first connection",
             Mode::CarefulResume => "Careful Resume",
+            Mode::EarlyData => "with early data",
             Mode::Later => "later connections",
             Mode::Visit => "from an empty store",
         })
@@ -123,7 +129,19 @@ impl Download {
 
     /// Returns whether it may jump: its path can be known.
     pub fn may_jump(&self) -> bool {
-        self.mode == Mode::CarefulResume || self.visit > Some(1)
+        matches!(self.mode, Mode::CarefulResume | Mode::EarlyData) || self.visit > Some(1)
+    }
+
+    /// Returns the least time to the last byte, in milliseconds, if its path is known.
+    pub fn bound_ms(&self) -> Option<f64> {
+        let rtt_ms = self.rtt_ms?;
+        let bounds = bounds(self.rate_mbps?, rtt_ms, self.object_bytes);
+        Some(match self.mode {
+            // The response leaves a round trip earlier, and so does all that follows.
+            Mode::EarlyData => bounds.careful_resume_ms - rtt_ms,
+            _ if self.may_jump() => bounds.careful_resume_ms,
+            _ => bounds.slow_start_ms,
+        })
     }
 
     /// Returns its mode, and which visit it is.

@@ -8,7 +8,7 @@ use report::record::EDGE_SERVER;
 /// Returns a download on the 500 Mbit/s, 50 ms path that breaks no rule.
 pub fn download(mode: Mode, run: u32, ttlb_ms: f64) -> Download {
     let phases = ["reconnaissance", "unvalidated", "validating", "normal"];
-    let resumed = mode == Mode::CarefulResume;
+    let resumed = matches!(mode, Mode::CarefulResume | Mode::EarlyData);
     Download {
         source: Source::Real,
         path: "500 Mbit/s, 50 ms, 6.25 MB".into(),

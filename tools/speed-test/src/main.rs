@@ -59,6 +59,11 @@ struct Args {
     #[arg(long, value_name = "PROGRAM", conflicts_with = "remote")]
     pristine_server: Option<PathBuf>,
 
+    /// Also with the request in early data (0-RTT), by a client that has a token: the jump then comes a
+    /// round trip earlier
+    #[arg(long, conflicts_with = "remote")]
+    early_data: bool,
+
     /// Download from this URL over the real path instead
     #[arg(long, value_name = "URL")]
     remote: Option<String>,
@@ -122,6 +127,7 @@ fn run(args: &Args) -> anyhow::Result<bool> {
                 paths: args.paths(),
                 runs: args.runs(),
                 pristine_server: args.pristine_server.clone(),
+                early_data: args.early_data,
                 results: args.out.clone(),
             };
             (runner::run(&plan, &programs, &stop)?, runner::about(&plan))

@@ -5,6 +5,7 @@
 //! parameters from disk.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
@@ -40,6 +41,9 @@ const CLIENT: &str = "127.77.1.1";
 const VISITS: u32 = 3;
 const VISIT_RUNS_MAX: u32 = 3;
 
+/// The servers' secret, which protects nothing here.
+const SECRET: &str = "5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed";
+
 /// Name of the pristine server in the results.
 pub const PRISTINE: &str = "pristine quiche";
 
@@ -51,6 +55,8 @@ pub struct Plan {
     pub runs: u32,
     /// Another server to compare slow start with.
     pub pristine_server: Option<PathBuf>,
+    /// Whether to measure requests in early data, too.
+    pub early_data: bool,
     /// Folder of the results.
     pub results: PathBuf,
 }
@@ -101,12 +107,20 @@ struct Scratch {
     /// Holds the stores that last from connection to connection, and one that no
     /// connection uses.
     stores: TempDir,
+    /// Holds the servers' secrets, and what the client keeps for its next connection.
+    session: TempDir,
 }
 
 impl Scratch {
     fn new() -> anyhow::Result<Self> {
         let folder = || tempfile::tempdir().context("cannot make a temporary folder");
-        Ok(Scratch { root: folder()?, stores: folder()? })
+        let scratch = Scratch { root: folder()?, stores: folder()?, session: folder()? };
+        // Tokens and tickets outlive the server that issues them.
+        let secrets = scratch.secrets();
+        fs::write(&secrets, SECRET)
+            .and_then(|()| fs::set_permissions(&secrets, PermissionsExt::from_mode(0o600)))
+            .context("cannot write a file of secrets")?;
+        Ok(scratch)
     }
 
     /// Returns the store of the step's server. Each series of visits begins with a new one.
@@ -116,6 +130,14 @@ impl Scratch {
             Mode::Visit => format!("visits-{}.db", step.run),
             _ => "paths.db".to_owned(),
         })
+    }
+
+    fn secrets(&self) -> PathBuf {
+        self.session.path().join("secrets")
+    }
+
+    fn session(&self) -> PathBuf {
+        self.session.path().join("session")
     }
 
     /// Copies the stores while no server has them open.
@@ -163,6 +185,9 @@ fn steps<'a>(plan: &Plan, path: &'a PathSpec) -> Vec<Step<'a>> {
         }
         all.push(step(Mode::SlowStart, run, false));
         all.push(step(Mode::CarefulResume, run, false));
+        if plan.early_data {
+            all.push(step(Mode::EarlyData, run, false));
+        }
     }
     for run in 1..=plan.runs.min(VISIT_RUNS_MAX) {
         let visit = |n| Step { visit: Some(n), ..step(Mode::Visit, run, false) };
@@ -188,9 +213,10 @@ impl Step<'_> {
     /// Returns about how long it takes: its bound.
     fn weight_ms(&self) -> u64 {
         let b = bounds(self.path.rate_mbps, self.path.rtt_ms, self.object_bytes());
-        match self.mode == Mode::CarefulResume || self.visit > Some(1) {
-            true => b.careful_resume_ms as u64,
-            false => b.slow_start_ms as u64,
+        match self.mode {
+            Mode::SlowStart | Mode::First => b.slow_start_ms as u64,
+            Mode::Visit if self.visit == Some(1) => b.slow_start_ms as u64,
+            _ => b.careful_resume_ms as u64,
         }
     }
 
@@ -236,6 +262,9 @@ impl Step<'_> {
         let mut command = Command::new(&programs.client);
         command.args([&url, "--json", "--insecure", "--local", CLIENT]);
         command.args(["--connect", &address.to_string()]);
+        if plan.early_data && matches!(self.mode, Mode::First | Mode::EarlyData) {
+            command.arg("--early-data").arg("--session").arg(scratch.session());
+        }
         let limit = Duration::from_millis(20_000 + 10 * self.weight_ms());
         let report = Running::start(&mut command, stop)?.finish(limit)?;
         let report = ClientReport::parse(&report, self.object_bytes())?;
@@ -275,6 +304,9 @@ impl Step<'_> {
             command.args(["--cc", CC, "--resume", if resume { "on" } else { "off" }]);
             command.arg("--store").arg(scratch.store(self));
             command.arg("--qlog-dir").arg(logs);
+            if plan.early_data {
+                command.args(["--early-data", "on", "--secrets"]).arg(scratch.secrets());
+            }
             // Packets as long as the published experiments', which the bounds assume.
             command.args(["--pmtud", "off"]);
             // Programs that still run after the download have nothing to wait for.
@@ -366,6 +398,13 @@ pub fn about(plan: &Plan) -> Vec<String> {
             plan.runs.min(VISIT_RUNS_MAX)
         ),
     ];
+    if plan.early_data {
+        about.push(
+            "\u{201c}With early data\u{201d}, the client had the token and the session of an earlier \
+             connection, and its request was in its first packets (0-RTT)."
+                .into(),
+        );
+    }
     if plan.pristine_server.is_some() {
         about.push(format!(
             "\u{201c}{PRISTINE}\u{201d} is another server, run in turn with ours; its log was \
@@ -413,6 +452,7 @@ mod tests {
             paths: vec![PATHS[0]],
             runs: 2,
             pristine_server: pristine.then(|| "pristine".into()),
+            early_data: false,
             results: "results".into(),
         }
     }
@@ -427,6 +467,9 @@ mod tests {
         assert_eq!(modes(&plan(false))[..5], [first, slow, resumed, slow, resumed]);
         let other = (Mode::SlowStart, true);
         assert_eq!(modes(&plan(true))[..7], [first, other, slow, resumed, other, slow, resumed]);
+        let early = (Mode::EarlyData, false);
+        let plan = Plan { early_data: true, ..plan(false) };
+        assert_eq!(modes(&plan)[..5], [first, slow, resumed, early, slow]);
     }
 
     #[test]

@@ -104,7 +104,7 @@ fn group<'a>(path: &'a str, downloads: &'a [Download]) -> Group<'a> {
             .iter()
             .find(|r| matches!(r.mode, Mode::SlowStart | Mode::First) && !r.is_other_server())
             .map(|r| r.ttlb_ms);
-        rows.push(row(runs, bounds.as_ref(), reference));
+        rows.push(row(runs, reference));
     }
 
     Group {
@@ -119,17 +119,13 @@ fn group<'a>(path: &'a str, downloads: &'a [Download]) -> Group<'a> {
 }
 
 /// Returns the row of a mode; `reference_ms` is the time with slow start, if known.
-fn row<'a>(
-    mut runs: Vec<&'a Download>,
-    bounds: Option<&Bounds>,
-    reference_ms: Option<f64>,
-) -> Row<'a> {
+fn row<'a>(mut runs: Vec<&'a Download>, reference_ms: Option<f64>) -> Row<'a> {
     runs.sort_by(|a, b| a.ttlb_ms.total_cmp(&b.ttlb_ms));
     let mode = runs[0].mode;
     let other = runs[0].server.as_deref().filter(|_| is_other_server(runs[0]));
     let ttlb_ms = median(runs.iter().map(|d| d.ttlb_ms)).unwrap_or(f64::NAN);
     let rtt_ms = median(runs.iter().filter_map(|d| d.rtt_ms));
-    let compares = matches!(mode, Mode::CarefulResume | Mode::Later | Mode::Visit);
+    let compares = !matches!(mode, Mode::SlowStart | Mode::First);
     let reference_ms = reference_ms.filter(|_| compares);
     let kind = runs[0].kind();
 
@@ -140,10 +136,7 @@ fn row<'a>(
         ttlb_ms,
         ttfb_ms: median(runs.iter().map(|d| d.ttfb_ms)).unwrap_or(f64::NAN),
         ttlb_rtts: rtt_ms.map(|rtt| ttlb_ms / rtt),
-        bound_ms: bounds.map(|b| match runs[0].may_jump() {
-            true => b.careful_resume_ms,
-            false => b.slow_start_ms,
-        }),
+        bound_ms: runs[0].bound_ms(),
         saved_rtts: reference_ms.zip(rtt_ms).map(|(reference, rtt)| (reference - ttlb_ms) / rtt),
         ratio: reference_ms.map(|reference| ttlb_ms / reference),
         saved_cwnd_bdp: median(

@@ -2,7 +2,6 @@
 //! Careful Resume did not follow RFC 9959.
 
 use report::bound::bdp_bytes;
-use report::bound::bounds;
 use report::record::Download;
 use report::record::Mode;
 
@@ -93,7 +92,7 @@ pub fn notes(downloads: &[Download]) -> Vec<String> {
 
 fn rules(d: &Download) -> Vec<String> {
     let mut broken: Vec<String> = too_fast(d).into_iter().collect();
-    if d.mode == Mode::CarefulResume {
+    if matches!(d.mode, Mode::CarefulResume | Mode::EarlyData) {
         broken.extend(saved_cwnd(d));
     }
     if d.may_jump() {
@@ -104,8 +103,7 @@ fn rules(d: &Download) -> Vec<String> {
 }
 
 fn too_fast(d: &Download) -> Option<String> {
-    let b = bounds(d.rate_mbps?, d.rtt_ms?, d.object_bytes);
-    let bound_ms = if d.may_jump() { b.careful_resume_ms } else { b.slow_start_ms };
+    let bound_ms = d.bound_ms()?;
     (d.ttlb_ms < BOUND_TOLERANCE * bound_ms).then(|| {
         format!("TTLB of {:.0} ms is more than 3 % under its bound of {bound_ms:.0} ms", d.ttlb_ms)
     })
@@ -163,6 +161,8 @@ mod tests {
         for (mode, ttlb_ms, broken) in [
             (Mode::CarefulResume, 267.0, 0),
             (Mode::CarefulResume, 266.0, 1),
+            (Mode::EarlyData, 219.0, 0),
+            (Mode::EarlyData, 218.0, 1),
             (Mode::SlowStart, 529.0, 0),
             (Mode::SlowStart, 528.0, 1),
             (Mode::First, 528.0, 1),

@@ -74,6 +74,7 @@ fn measure_through(folder: &Path, emulator: &str, client: &str) -> anyhow::Resul
         paths: vec![parse_path("500M").map_err(anyhow::Error::msg)?],
         runs: 2,
         pristine_server: None,
+        early_data: false,
         results: folder.join("results"),
     };
     let programs = Programs::in_folder(folder)?;
@@ -154,6 +155,7 @@ fn missing_pristine_server_is_named_first() {
         paths: vec![parse_path("500M").expect("known")],
         runs: 1,
         pristine_server: Some(dir.path().join("missing")),
+        early_data: false,
         results: dir.path().join("results"),
     };
     for name in ["edge-server", "link-emulator", "edge-client"] {

@@ -88,7 +88,7 @@ fn mode_colour(row: &Row) -> RGBColor {
     match row.mode {
         _ if row.is_other_server() => GREY,
         Mode::Visit if row.visit == Some(1) => ORANGE,
-        Mode::CarefulResume | Mode::Later | Mode::Visit => BLUE,
+        Mode::CarefulResume | Mode::EarlyData | Mode::Later | Mode::Visit => BLUE,
         Mode::SlowStart | Mode::First => ORANGE,
     }
 }
