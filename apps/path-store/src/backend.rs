@@ -10,12 +10,13 @@ use quiche::path_state::PathState;
 use quiche::path_state::PathStateStore;
 use quiche::path_state::RemoteEndpoint;
 use quiche::path_state::StoreError;
+use quiche::path_state::RETREAT_KNOWN;
 
 use crate::backend_counters::BackendCounters;
 use crate::service_metrics::ServiceMetrics;
 
 /// How long consecutive retreats are remembered after their hold-off.
-pub(crate) const RETREATS_KEPT: Duration = Duration::from_secs(2 * 3600);
+pub(crate) const RETREATS_KEPT: Duration = RETREAT_KNOWN;
 
 /// The most entries that one call of [`Backend::sweep()`] deletes, so that requests do not wait
 /// for all of them.
@@ -29,6 +30,9 @@ pub enum Request {
 
     /// [`PathStateStore::claim()`]
     Claim(RemoteEndpoint, Duration),
+
+    /// [`PathStateStore::claim_own()`]
+    ClaimOwn(RemoteEndpoint, PathState, Duration),
 
     /// [`PathStateStore::record()`]
     Record(RemoteEndpoint, PathState),
@@ -45,6 +49,7 @@ impl Request {
     pub fn endpoint(&self) -> &RemoteEndpoint {
         let (Self::Get(endpoint)
         | Self::Claim(endpoint, _)
+        | Self::ClaimOwn(endpoint, ..)
         | Self::Record(endpoint, _)
         | Self::Release(endpoint, _)
         | Self::Forget(endpoint, ..)) = self;
@@ -58,7 +63,7 @@ pub enum Outcome {
     /// Of a get: the saved parameters, if any.
     Read(Option<PathState>),
 
-    /// Of a claim: the claim, if the record was free.
+    /// Of either claim: the claim, if the endpoint was free.
     Claimed(Option<Claim>),
 
     /// Of every other request.
@@ -100,6 +105,13 @@ pub trait Backend: PathStateStore {
     /// The backend's.
     fn add_to_totals(&self, _since: &ServiceMetrics) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    /// Returns the name of what all processes with the same claims have in common, as long as no
+    /// retreat is forgotten that is younger than [`RETREAT_KNOWN`].
+    /// None if no other process shares them.
+    fn claims_name(&self) -> Option<String> {
+        None
     }
 
     /// Returns the counters since the store was opened.
@@ -220,6 +232,9 @@ where
     match request {
         Request::Get(endpoint) => store.get(endpoint).map(Outcome::Read),
         Request::Claim(endpoint, rtt) => store.claim(endpoint, *rtt).map(Outcome::Claimed),
+        Request::ClaimOwn(endpoint, own, rtt) => {
+            store.claim_own(endpoint, own, *rtt).map(Outcome::Claimed)
+        }
         Request::Record(endpoint, state) => store.record(endpoint, state).map(done),
         Request::Release(endpoint, token) => store.release(endpoint, *token).map(done),
         Request::Forget(endpoint, token, used) => store.forget(endpoint, *token, *used).map(done),

@@ -23,6 +23,7 @@ use quiche::path_state::PathStateStore;
 use quiche::path_state::RemoteEndpoint;
 use quiche::path_state::StoreError;
 use quiche::path_state::LINGER;
+use quiche::path_state::RETREAT_KNOWN;
 use support::endpoint;
 use support::random::Random;
 use support::redis::open_redis;
@@ -115,6 +116,10 @@ impl Bench {
         self.store.claim(&endpoint(client), rtt).unwrap()
     }
 
+    fn claim_own(&self, client: &str, own: &PathState) -> Option<Claim> {
+        self.store.claim_own(&endpoint(client), own, RTT).unwrap()
+    }
+
     fn record(&self, client: &str, observed: PathState) {
         self.store.record(&endpoint(client), &observed).unwrap();
     }
@@ -160,6 +165,18 @@ impl PathStateStore for InBatches {
 
     fn claim(&self, endpoint: &RemoteEndpoint, rtt: Duration) -> Result<Option<Claim>, StoreError> {
         match self.perform(Request::Claim(endpoint.clone(), rtt))? {
+            Outcome::Claimed(claim) => Ok(claim),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn claim_own(
+        &self,
+        endpoint: &RemoteEndpoint,
+        own: &PathState,
+        rtt: Duration,
+    ) -> Result<Option<Claim>, StoreError> {
+        match self.perform(Request::ClaimOwn(endpoint.clone(), *own, rtt))? {
             Outcome::Claimed(claim) => Ok(claim),
             other => panic!("{other:?}"),
         }
@@ -239,6 +256,12 @@ suite!(
         flush_forgets_everything,
         stalest_endpoint_is_evicted,
         claim_outlives_an_evicted_record,
+        own_state_is_claimed_with_any_record_or_none,
+        own_state_and_record_exclude_each_other,
+        own_state_ends_with_its_lifetime,
+        own_state_before_a_retreat_is_void,
+        own_state_before_a_retreat_is_void_for_two_hours,
+        flush_makes_own_state_void,
     ]
 );
 
@@ -723,6 +746,82 @@ fn claim_outlives_an_evicted_record(bench: &Bench) {
     assert_eq!(bench.claim(CLIENT), None);
     bench.release(CLIENT, claim.token);
     assert!(bench.claim(CLIENT).is_some());
+}
+
+fn own_state_is_claimed_with_any_record_or_none(bench: &Bench) {
+    let own = state(100);
+    for record in [None, Some(state(200))] {
+        if let Some(record) = record {
+            bench.record(CLIENT, record);
+        }
+        let claim = bench.claim_own(CLIENT, &own).unwrap();
+        assert_eq!((claim.state, claim.lease), (own, lease(own.saved_rtt, RTT)));
+        bench.release(CLIENT, claim.token);
+        assert_eq!(bench.get(CLIENT), record);
+    }
+}
+
+fn own_state_and_record_exclude_each_other(bench: &Bench) {
+    bench.record(CLIENT, state(200));
+    let claim = bench.claim_own(CLIENT, &state(100)).unwrap();
+    assert_eq!(bench.claim(CLIENT), None);
+    assert_eq!(bench.claim_own(CLIENT, &state(100)), None);
+    bench.advance(claim.lease + LINGER - MILLISECOND);
+    assert_eq!(bench.claim(CLIENT), None);
+    bench.advance(MILLISECOND);
+    assert!(bench.claim(CLIENT).is_some());
+    assert_eq!(bench.claim_own(CLIENT, &state(100)), None);
+    assert!(bench.claim_own("203.0.113.9", &state(100)).is_some());
+}
+
+fn own_state_ends_with_its_lifetime(bench: &Bench) {
+    let own = state(100);
+    bench.advance(HOUR - MILLISECOND);
+    let claim = bench.claim_own(CLIENT, &own).unwrap();
+    bench.release(CLIENT, claim.token);
+    bench.advance(MILLISECOND);
+    assert_eq!(bench.claim_own(CLIENT, &own), None);
+}
+
+fn own_state_before_a_retreat_is_void(bench: &Bench) {
+    let own = state(100);
+    bench.advance(MILLISECOND);
+    let claim = bench.claim_own(CLIENT, &own).unwrap();
+    let other = state(100);
+    bench.fail(CLIENT, &claim);
+    assert_eq!(bench.claim_own(CLIENT, &own), None);
+    bench.advance(MILLISECOND);
+    let later = state(100);
+    assert_eq!(bench.claim_own(CLIENT, &later), None, "the hold-off");
+    bench.advance(hold_off(1));
+    for void in [own, other] {
+        assert_eq!(bench.claim_own(CLIENT, &void), None);
+    }
+    assert!(bench.claim_own(CLIENT, &later).is_some());
+    assert!(bench.claim_own("203.0.113.9", &own).is_some(), "of another endpoint");
+}
+
+// Whatever is recorded meanwhile, and whatever Lifetime the client's server has.
+fn own_state_before_a_retreat_is_void_for_two_hours(bench: &Bench) {
+    let own = PathState { expires: state(1).observed + 9 * HOUR, ..state(100) };
+    let claim = bench.claim_own(CLIENT, &own).unwrap();
+    bench.fail(CLIENT, &claim);
+    bench.advance(hold_off(1));
+    bench.record(CLIENT, PathState { validated: true, ..state(100) });
+    bench.advance(RETREAT_KNOWN - hold_off(1) - MILLISECOND);
+    bench.record(CLIENT, PathState { validated: true, ..state(100) });
+    assert_eq!(bench.claim_own(CLIENT, &own), None);
+}
+
+fn flush_makes_own_state_void(bench: &Bench) {
+    let own = state(100);
+    bench.record(CLIENT, own);
+    bench.store.flush().unwrap();
+    bench.advance(MILLISECOND);
+    for client in [CLIENT, "203.0.113.9"] {
+        assert_eq!(bench.claim_own(client, &own), None);
+        assert!(bench.claim_own(client, &state(100)).is_some());
+    }
 }
 
 fn stalest_endpoint_is_evicted(bench: &Bench) {

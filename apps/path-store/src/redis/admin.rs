@@ -15,6 +15,7 @@ use crate::backend::Admin;
 use crate::backend::Entry;
 use crate::backend::RecordStatus;
 use crate::backend::Size;
+use crate::backend::RETREATS_KEPT;
 use crate::service_metrics::ServiceMetrics;
 
 /// Endpoints per round trip.
@@ -52,7 +53,7 @@ impl Admin for RedisStore {
     }
 
     fn delete(&self, endpoint: &str) -> Result<bool, StoreError> {
-        let replies: Vec<ScriptReply> = self.query(&[self.call(endpoint, "delete", &[])])?;
+        let replies: Vec<ScriptReply> = self.query(&[self.call(endpoint, "delete", &known())])?;
         Ok(replies.iter().any(|reply| reply.status == "sound"))
     }
 
@@ -116,7 +117,7 @@ impl RedisStore {
         let commands: Vec<Cmd> = endpoints
             .iter()
             .flat_map(|endpoint| {
-                let [record, claim, hold_off, retreats, _] = self.keys(endpoint);
+                let [record, claim, hold_off, retreats, ..] = self.keys(endpoint);
                 [("GET", record), ("PTTL", claim), ("PTTL", hold_off), ("GET", retreats)]
             })
             .map(|(name, key)| {
@@ -142,6 +143,8 @@ impl RedisStore {
 
     /// Deletes every entry. Returns how many records there were.
     pub(super) fn delete_all(&self) -> Result<usize, StoreError> {
+        let void = |bucket| self.call_in(bucket, "", "void_all", &known());
+        let _: Vec<ScriptReply> = self.query(&(0..self.buckets).map(void).collect::<Vec<_>>())?;
         let mut deleted = 0;
         loop {
             let endpoints = self.endpoints()?;
@@ -149,7 +152,7 @@ impl RedisStore {
                 return Ok(deleted);
             }
             for page in endpoints.chunks(PAGE) {
-                let delete = |endpoint: &String| self.call(endpoint, "delete", &[]);
+                let delete = |endpoint: &String| self.call(endpoint, "delete", &known());
                 let commands: Vec<Cmd> = page.iter().map(delete).collect();
                 let replies: Vec<ScriptReply> = self.query(&commands)?;
                 deleted += replies.iter().map(|reply| reply.count).sum::<usize>();
@@ -178,6 +181,11 @@ impl RedisStore {
 
         Ok(())
     }
+}
+
+/// Returns the argument of `requests.delete`: how long it is known that own states are void.
+fn known() -> [Vec<u8>; 1] {
+    [super::ms(RETREATS_KEPT)]
 }
 
 /// Returns the rest of a key's life from PTTL's answer, which is negative without a key.

@@ -167,6 +167,11 @@ impl RedisStore {
             Request::Claim(endpoint, rtt) => {
                 self.call(&endpoint.to_string(), "claim", &claim_arguments(token, *rtt))
             }
+            Request::ClaimOwn(endpoint, own, rtt) => {
+                let mut arguments = claim_arguments(token, *rtt).to_vec();
+                arguments.push(own.to_bytes().to_vec());
+                self.call(&endpoint.to_string(), "claim_own", &arguments)
+            }
             Request::Record(endpoint, state) => self.record_call(&endpoint.to_string(), state),
             Request::Release(endpoint, token) => {
                 self.call(&endpoint.to_string(), "release", &[record::token(*token)])
@@ -185,7 +190,7 @@ impl RedisStore {
 
         match request {
             Request::Get(_) => Outcome::Read(reply.state),
-            Request::Claim(_, rtt) => Outcome::Claimed(reply.state.map(|state| Claim {
+            Request::Claim(_, rtt) | Request::ClaimOwn(_, _, rtt) => Outcome::Claimed(reply.state.map(|state| Claim {
                 state,
                 token,
                 lease: lease(state.saved_rtt, *rtt),
@@ -266,6 +271,18 @@ impl PathStateStore for RedisStore {
         }
     }
 
+    fn claim_own(
+        &self,
+        endpoint: &RemoteEndpoint,
+        own: &PathState,
+        rtt: Duration,
+    ) -> Result<Option<Claim>, StoreError> {
+        match self.perform_one(Request::ClaimOwn(endpoint.clone(), *own, rtt))? {
+            Outcome::Claimed(claim) => Ok(claim),
+            _ => Ok(None),
+        }
+    }
+
     fn record(&self, endpoint: &RemoteEndpoint, observed: &PathState) -> Result<(), StoreError> {
         self.perform_one(Request::Record(endpoint.clone(), *observed)).map(drop)
     }
@@ -319,6 +336,10 @@ impl Backend for RedisStore {
 
     fn add_to_totals(&self, since: &ServiceMetrics) -> Result<(), StoreError> {
         self.count_totals(since)
+    }
+
+    fn claims_name(&self) -> Option<String> {
+        Some(self.name.clone())
     }
 
     fn counters(&self) -> BackendCounters {

@@ -14,7 +14,7 @@ use ring::digest;
 const SUM_BYTES: usize = 16;
 
 /// How many keys an endpoint has.
-pub const KEYS: usize = 5;
+pub const KEYS: usize = 7;
 
 /// Reply of the script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +83,8 @@ pub fn keys(bucket: usize, endpoint: &str) -> [String; KEYS] {
         format!("{name}:hold-off:{endpoint}"),
         format!("{name}:retreats:{endpoint}"),
         index_key(bucket),
+        format!("{name}:void:{endpoint}"),
+        format!("{name}:void-all"),
     ]
 }
 

@@ -4,8 +4,9 @@
 -- A record is its encoding (PathState::to_bytes), followed by the first 16 digits of the
 -- SHA-1 of key and encoding, in future versions too. A claim is a key whose value is the
 -- token and, behind a colon, its duration in ms, after which the key expires. A hold-off
--- is a key that expires, too.
-local record_key, claim_key, hold_off_key, retreats_key, index_key = unpack(KEYS)
+-- is a key that expires, too, and so is the time, in ms since 1970, until which own states of
+-- connections were observed that are void.
+local record_key, claim_key, hold_off_key, retreats_key, index_key, void_key, void_all_key = unpack(KEYS)
 local request, endpoint, wall_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 local VERSION, RECORD_BYTES, SUM_BYTES, TOKEN_BYTES = 1, 34, 16, 16
@@ -133,15 +134,20 @@ function requests.get()
     return { status, record or '' }
 end
 
--- Arguments: token, longest hold-off in ms, current RTT in µs, its maximum in saved RTTs,
--- shortest lease in ms, lease in RTTs, time from the end of the lease to that of the claim
--- in ms
-function requests.claim()
+local function void_until(key)
+    return tonumber(redis.call('GET', key) or '-1')
+end
+
+local function make_void(key, kept_ms)
+    local until_ms = math.max(wall_ms, void_until(key))
+    redis.call('SET', key, string.format('%.0f', until_ms), 'PX', px(kept_ms))
+end
+
+-- Claims a record for the connection with ARGV[4].
+local function claim(record, status)
     local token, hold_off_ms_max, current_us = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
     local factor_max, lease_ms_min = tonumber(ARGV[7]), tonumber(ARGV[8])
     local lease_rtts, linger_ms = tonumber(ARGV[9]), tonumber(ARGV[10])
-    local record, status = load()
-    if not record then return { status, '' } end
     if is_held_off(hold_off_ms_max) then return { 'held_off', '' } end
 
     local us = math.max(rtt_us(record), math.min(current_us, factor_max * rtt_us(record)))
@@ -152,6 +158,25 @@ function requests.claim()
     local _, given_ms = holder()
     bound(claim_key, given_ms or ms)
     return { 'claimed', '' }
+end
+
+-- Arguments: token, longest hold-off in ms, current RTT in µs, its maximum in saved RTTs,
+-- shortest lease in ms, lease in RTTs, time from the end of the lease to that of the claim
+-- in ms
+function requests.claim()
+    local record, status = load()
+    if not record then return { status, '' } end
+    return claim(record, status)
+end
+
+-- Arguments: those of claim, and the record that the connection brings
+function requests.claim_own()
+    local own = ARGV[11]
+    local _, status = load()
+    if status == 'newer' then return { status, '' } end
+    local void_ms = math.max(void_until(void_key), void_until(void_all_key))
+    if is_expired(own) or observed_ms(own) <= void_ms then return { 'void', '' } end
+    return claim(own, status)
 end
 
 -- Arguments: record, longest hold-off in ms, capacity. Returns the endpoints beyond it.
@@ -194,6 +219,7 @@ function requests.forget()
     if status == 'newer' then return { status, '' } end
 
     if record and observed_ms(record) <= used_ms then redis.call('DEL', record_key) end
+    make_void(void_key, kept_ms)
     -- A retreat during a hold-off is part of the last one.
     if is_held_off(tonumber(ARGV[#ARGV])) then return { status, '' } end
 
@@ -206,12 +232,20 @@ function requests.forget()
     return { status, '' }
 end
 
--- For administration: deletes claim and hold-off too.
+-- For administration: deletes claim and hold-off too. Argument: how long it is known, in ms, that
+-- own states are void
 function requests.delete()
     redis.call('ZREM', index_key, endpoint)
     local records = redis.call('DEL', record_key)
     local others = redis.call('DEL', claim_key, hold_off_key, retreats_key)
+    make_void(void_key, tonumber(ARGV[4]))
     return { records + others > 0 and 'sound' or 'none', tostring(records) }
+end
+
+-- Argument: that of delete
+function requests.void_all()
+    make_void(void_all_key, tonumber(ARGV[4]))
+    return { 'none', '' }
 end
 
 -- Evicts an entry. Its claim stays until its lease ends, so that no second one begins.

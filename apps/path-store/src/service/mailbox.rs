@@ -126,7 +126,7 @@ impl ReplyTo {
     /// Returns the answer to `request`: a miss, if there is no outcome.
     pub fn answer(&self, request: &Request, outcome: Option<&Outcome>) -> Answer {
         match (request, outcome) {
-            (Request::Claim(endpoint, _), outcome) => Answer::Claimed {
+            (Request::Claim(endpoint, _) | Request::ClaimOwn(endpoint, ..), outcome) => Answer::Claimed {
                 tag: self.tag,
                 endpoint: endpoint.clone(),
                 claim: match outcome {

@@ -58,7 +58,7 @@ impl Metrics {
     pub fn count(&self, request: &Request, outcome: Option<&Outcome>) {
         let counter = match request {
             Request::Get(_) => &self.gets,
-            Request::Claim(..) => &self.claims,
+            Request::Claim(..) | Request::ClaimOwn(..) => &self.claims,
             Request::Record(..) => &self.records,
             Request::Release(..) => &self.releases,
             Request::Forget(..) => &self.forgets,

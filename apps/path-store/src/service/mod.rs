@@ -70,6 +70,7 @@ pub struct StoreService {
     backend: Arc<dyn Backend>,
     shared: Arc<Shared>,
     options: ServiceOptions,
+    claims_name: Arc<str>,
 }
 
 /// View of a [`StoreService`] for metrics. It does not keep the thread alive.
@@ -85,6 +86,12 @@ pub struct StoreHandle {
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
     answers_max: usize,
+    claims_name: Arc<str>,
+}
+
+/// Returns a name that no other process has.
+fn process_name() -> String {
+    format!("process {:016x}{:016x}", ClaimToken::random().0, ClaimToken::random().0)
 }
 
 impl StoreService {
@@ -94,8 +101,10 @@ impl StoreService {
     ///
     /// The system cannot start a thread.
     pub fn start(backend: Box<dyn Backend>, options: ServiceOptions) -> std::io::Result<Self> {
+        let claims_name = backend.claims_name().unwrap_or_else(process_name);
         let service = StoreService {
             backend: Arc::from(backend),
+            claims_name: claims_name.into(),
             shared: Arc::new(Shared {
                 queue: Queue::new(options.queue_max),
                 metrics: Metrics::default(),
@@ -114,6 +123,7 @@ impl StoreService {
             shared: self.shared.clone(),
             mailbox: Arc::new(Mailbox::new(wake)),
             answers_max: self.options.answers_max,
+            claims_name: self.claims_name.clone(),
         }
     }
 
@@ -188,6 +198,18 @@ impl StoreHandle {
         self.request(tag, Request::Claim(endpoint.clone(), rtt))
     }
 
+    /// Requests a claim for a connection that brings saved parameters of its own. Returns false
+    /// if a queue is full: there will be no answer.
+    pub fn claim_own(
+        &self,
+        tag: u64,
+        endpoint: &RemoteEndpoint,
+        own: &PathState,
+        rtt: Duration,
+    ) -> bool {
+        self.request(tag, Request::ClaimOwn(endpoint.clone(), *own, rtt))
+    }
+
     /// Records an observation. Returns false if the queue is full.
     pub fn record(&self, endpoint: &RemoteEndpoint, observed: &PathState) -> bool {
         self.push(Item::new(Request::Record(endpoint.clone(), *observed), None))
@@ -203,6 +225,11 @@ impl StoreHandle {
     /// was `used`. Returns false if even the reserved part of the queue is full.
     pub fn forget(&self, endpoint: &RemoteEndpoint, token: ClaimToken, used: SystemTime) -> bool {
         self.push(Item::new(Request::Forget(endpoint.clone(), token, used), None))
+    }
+
+    /// Returns [`Backend::claims_name()`], and a random name if no other process shares the claims.
+    pub fn claims_name(&self) -> &str {
+        &self.claims_name
     }
 
     /// Returns whether each answer is available as soon as its request returns. The service then

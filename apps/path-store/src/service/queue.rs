@@ -81,7 +81,7 @@ pub fn queue_share(request: &Request, capacity: usize) -> usize {
     match request {
         // Each new client has one, also in a flood: claims still find room.
         Request::Get(_) => capacity.div_ceil(2),
-        Request::Claim(..) | Request::Record(..) => capacity,
+        Request::Claim(..) | Request::ClaimOwn(..) | Request::Record(..) => capacity,
         Request::Release(..) | Request::Forget(..) => capacity.saturating_mul(2),
     }
 }

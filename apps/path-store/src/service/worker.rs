@@ -69,7 +69,7 @@ impl Work {
     fn of(request: &Request) -> Self {
         match request {
             Request::Get(_) => Work::Reads,
-            Request::Claim(..) => Work::Claims,
+            Request::Claim(..) | Request::ClaimOwn(..) => Work::Claims,
             Request::Record(..) | Request::Release(..) | Request::Forget(..) => Work::Writes,
         }
     }

@@ -188,7 +188,7 @@ fn unwritable(path: &Path, why: &dyn std::fmt::Display) -> OpenError {
     OpenError::Unwritable { path: path.to_path_buf(), why: why.to_string() }
 }
 
-fn file_id(path: &Path) -> io::Result<FileId> {
+pub fn file_id(path: &Path) -> io::Result<FileId> {
     let metadata = path.metadata()?;
     Ok(FileId { device: metadata.dev(), inode: metadata.ino() })
 }

@@ -17,6 +17,7 @@ mod file_names;
 mod ops;
 mod quarantine;
 mod row;
+mod void;
 
 use std::path::Path;
 use std::path::PathBuf;
@@ -229,6 +230,16 @@ impl PathStateStore for SqliteStore {
         self.write(|ops| ops.claim(&key, rtt))
     }
 
+    fn claim_own(
+        &self,
+        endpoint: &RemoteEndpoint,
+        own: &PathState,
+        rtt: Duration,
+    ) -> Result<Option<Claim>, StoreError> {
+        let key = endpoint.to_string();
+        self.write(|ops| ops.claim_own(&key, own, rtt))
+    }
+
     fn record(&self, endpoint: &RemoteEndpoint, observed: &PathState) -> Result<(), StoreError> {
         let key = endpoint.to_string();
         self.write(|ops| ops.record(&key, observed))
@@ -276,6 +287,13 @@ impl Backend for SqliteStore {
         self.write(|ops| ops.add_to_totals(since))
     }
 
+    // Retreats end with the boot, and a file of the same path may be another container's.
+    fn claims_name(&self) -> Option<String> {
+        let boot = u128::from_be_bytes(self.boot_clock.boot_id());
+        let file = database::file_id(&self.path).ok()?;
+        Some(format!("{boot:032x} {file:?}"))
+    }
+
     fn counters(&self) -> BackendCounters {
         self.counters.snapshot()
     }
@@ -292,6 +310,9 @@ fn perform_one(ops: &Ops, request: &Request) -> rusqlite::Result<Outcome> {
         Request::Get(endpoint) => ops.get(&endpoint.to_string()).map(Outcome::Read),
         Request::Claim(endpoint, rtt) => {
             ops.claim(&endpoint.to_string(), *rtt).map(Outcome::Claimed)
+        }
+        Request::ClaimOwn(endpoint, own, rtt) => {
+            ops.claim_own(&endpoint.to_string(), own, *rtt).map(Outcome::Claimed)
         }
         Request::Record(endpoint, state) => ops.record(&endpoint.to_string(), state).map(done),
         Request::Release(endpoint, token) => ops.release(&endpoint.to_string(), *token).map(done),

@@ -24,6 +24,7 @@ use super::row::Id;
 use super::row::Loaded;
 use super::row::Row;
 use super::row::StoredRow;
+use super::void;
 use crate::backend::RETREATS_KEPT;
 use crate::backend::SWEEP_MAX;
 use crate::backend_counters::AtomicBackendCounters;
@@ -120,12 +121,39 @@ impl Ops<'_> {
             return Ok(None);
         };
 
+        self.grant(id, state, rtt).map(Some)
+    }
+
+    fn grant(&self, id: Id, state: PathState, rtt: Duration) -> rusqlite::Result<Claim> {
         let token = ClaimToken::random();
         let lease = lease(state.saved_rtt, rtt);
         let end = self.now.since_boot.saturating_add(lease + LINGER);
         claim::grant(self.conn, id.key, token, end, &self.now)?;
 
-        Ok(Some(Claim { state, token, lease }))
+        Ok(Claim { state, token, lease })
+    }
+
+    pub fn claim_own(
+        &self,
+        endpoint: &str,
+        own: &PathState,
+        rtt: Duration,
+    ) -> rusqlite::Result<Option<Claim>> {
+        let id = Id::of(endpoint);
+        let (loaded, holder) = row::load_with_claim(self.conn, id, &self.now)?;
+        let is_held_off = match self.take(id, &loaded)? {
+            StoredRow::Newer => true,
+            StoredRow::Row(row) => row.hold_off_end.is_some(),
+            StoredRow::Missing => false,
+        };
+        self.remove_damaged(id, holder)?;
+        let is_free = !is_held_off && holder == Holder::Nobody;
+        let is_void = void::is_void(self.conn, endpoint, unix_ms(own.observed), &self.now)?;
+        if !is_free || is_void || own.is_expired(self.now.wall) {
+            return Ok(None);
+        }
+
+        self.grant(id, *own, rtt).map(Some)
     }
 
     pub fn record(&self, endpoint: &str, observed: &PathState) -> rusqlite::Result<()> {
@@ -203,6 +231,7 @@ impl Ops<'_> {
             StoredRow::Missing => (Row::new(), true),
         };
         row::save(self.conn, id, &self.after_retreat(row, used), &self.now)?;
+        void::note(self.conn, endpoint, &self.now)?;
 
         if is_new {
             self.evict_excess()
@@ -237,6 +266,7 @@ impl Ops<'_> {
     pub fn delete(&self, endpoint: &str) -> rusqlite::Result<bool> {
         let id = Id::of(endpoint);
         let claims = claim::remove(self.conn, id.key)?;
+        void::note(self.conn, endpoint, &self.now)?;
         Ok(row::delete(self.conn, id)? || claims)
     }
 
@@ -244,6 +274,7 @@ impl Ops<'_> {
         let records = count(self.conn, "SELECT count(*) FROM path_state WHERE state IS NOT NULL")?;
         self.conn.execute("DELETE FROM path_state", [])?;
         self.conn.execute("DELETE FROM claim", [])?;
+        void::note(self.conn, void::ALL, &self.now)?;
 
         Ok(records)
     }

@@ -24,6 +24,9 @@ use crate::clock;
 pub struct MemoryStore {
     capacity: usize,
     slots: Mutex<HashMap<RemoteEndpoint, Slot>>,
+
+    /// Wall-clock time of the last flush.
+    flushed: Mutex<Option<SystemTime>>,
 }
 
 #[derive(Debug)]
@@ -32,6 +35,9 @@ struct Slot {
     claim: Option<(ClaimToken, Instant)>,
     retreats: u32,
     hold_off_end: Option<Instant>,
+
+    /// Wall-clock time of the last retreat.
+    retreated: Option<SystemTime>,
     touched: Instant,
 }
 
@@ -43,6 +49,7 @@ impl MemoryStore {
         MemoryStore {
             capacity: capacity.max(1),
             slots: Mutex::default(),
+            flushed: Mutex::default(),
         }
     }
 
@@ -50,6 +57,10 @@ impl MemoryStore {
     // assignment.
     fn slots(&self) -> MutexGuard<'_, HashMap<RemoteEndpoint, Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn flushed(&self) -> MutexGuard<'_, Option<SystemTime>> {
+        self.flushed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -60,8 +71,29 @@ impl Slot {
             claim: None,
             retreats: 0,
             hold_off_end: None,
+            retreated: None,
             touched: now,
         }
+    }
+
+    /// Claims saved parameters, unless another connection holds the claim or a
+    /// hold-off runs.
+    fn grant(
+        &mut self, state: PathState, rtt: Duration, now: Instant,
+    ) -> Option<Claim> {
+        if self.is_claimed(now) || self.is_held_off(now) {
+            return None;
+        }
+
+        let token = ClaimToken::random();
+        let lease = lease(state.saved_rtt, rtt);
+        self.claim = Some((token, now + lease + LINGER));
+
+        Some(Claim {
+            state,
+            token,
+            lease,
+        })
     }
 
     fn is_held_by(&self, token: ClaimToken, now: Instant) -> bool {
@@ -146,19 +178,28 @@ impl PathStateStore for MemoryStore {
             return Ok(None);
         };
 
-        if slot.is_claimed(now) || slot.is_held_off(now) {
+        Ok(slot.grant(state, rtt, now))
+    }
+
+    fn claim_own(
+        &self, endpoint: &RemoteEndpoint, own: &PathState, rtt: Duration,
+    ) -> Result<Option<Claim>, StoreError> {
+        if own.is_expired(clock::wall_now()) {
             return Ok(None);
         }
 
-        let token = ClaimToken::random();
-        let lease = lease(state.saved_rtt, rtt);
-        slot.claim = Some((token, now + lease + LINGER));
+        let now = clock::now();
+        let mut slots = self.slots();
+        let slot = slot_of(&mut slots, endpoint, self.capacity, now);
 
-        Ok(Some(Claim {
-            state,
-            token,
-            lease,
-        }))
+        let void_until = slot.retreated.max(*self.flushed());
+
+        if void_until.is_some_and(|at| own.observed <= at) {
+            return Ok(None);
+        }
+
+        slot.touched = now;
+        Ok(slot.grant(*own, rtt, now))
     }
 
     fn record(
@@ -211,6 +252,7 @@ impl PathStateStore for MemoryStore {
         }
 
         slot.state = slot.state.filter(|held| held.observed > used);
+        slot.retreated = slot.retreated.max(Some(clock::wall_now()));
 
         if !slot.is_held_off(now) {
             slot.retreats = slot.retreats.saturating_add(1);
@@ -225,6 +267,7 @@ impl PathStateStore for MemoryStore {
         let states = slots.values().filter(|slot| slot.state.is_some()).count();
 
         slots.clear();
+        *self.flushed() = Some(clock::wall_now());
 
         Ok(states)
     }

@@ -22,6 +22,7 @@ pub use self::store::ClaimToken;
 pub use self::store::PathStateStore;
 pub use self::store::StoreError;
 pub use self::store::LINGER;
+pub use self::store::RETREAT_KNOWN;
 
 /// The version of [`PathState::to_bytes()`]'s encoding.
 const ENCODING_VERSION: u8 = 1;

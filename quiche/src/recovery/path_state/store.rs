@@ -24,6 +24,10 @@ impl ClaimToken {
 /// sends: a second jump would overfill what the first one began to fill.
 pub const LINGER: Duration = Duration::from_secs(2);
 
+/// How long a store knows of an endpoint's last retreat. Saved parameters that a
+/// client keeps must not be used for longer after their observation.
+pub const RETREAT_KNOWN: Duration = Duration::from_secs(2 * 3600);
+
 /// A lease is at least this long, and at least this many round trips.
 const LEASE_MIN: Duration = Duration::from_secs(1);
 const LEASE_RTTS: u32 = 8;
@@ -91,6 +95,25 @@ pub trait PathStateStore: Send + Sync {
         &self, endpoint: &RemoteEndpoint, rtt: Duration,
     ) -> Result<Option<Claim>, StoreError>;
 
+    /// Claims the endpoint for one connection that brings saved parameters of
+    /// its own, `own`: as [`claim()`], with them in place of the record, which
+    /// need not exist. None also if their Lifetime has passed, or if they are
+    /// void: since their observation, and in the last [`RETREAT_KNOWN`], a
+    /// connection of the endpoint retreated, or its path state was deleted.
+    ///
+    /// A store that cannot tell refuses, as this default does.
+    ///
+    /// # Errors
+    ///
+    /// The backend's.
+    ///
+    /// [`claim()`]: PathStateStore::claim
+    fn claim_own(
+        &self, _endpoint: &RemoteEndpoint, _own: &PathState, _rtt: Duration,
+    ) -> Result<Option<Claim>, StoreError> {
+        Ok(None)
+    }
+
     /// Records an observation, merged with what is held by
     /// [`PathState::merged()`]. A claim stays. During a hold-off nothing is
     /// recorded.
@@ -128,8 +151,9 @@ pub trait PathStateStore: Send + Sync {
         &self, endpoint: &RemoteEndpoint, token: ClaimToken, used: SystemTime,
     ) -> Result<(), StoreError>;
 
-    /// Deletes all path states, claims and hold-offs (RFC 9959, 4.3.1). Returns
-    /// the number of path states.
+    /// Deletes all path states, claims and hold-offs (RFC 9959, 4.3.1), and makes
+    /// void what connections bring of their own. Returns the number of path
+    /// states.
     ///
     /// # Errors
     ///
