@@ -38,6 +38,7 @@ use crate::admission::reason::RetryReason;
 use crate::config::limits::Limits;
 use crate::quic::connection_id::Cid;
 use crate::quic::token::AddressValidation;
+use crate::quic::token::Payload;
 use crate::quic::token::TokenKind;
 use crate::quic::token::Tokens;
 use crate::quic::Quic;
@@ -162,8 +163,13 @@ impl Admission {
     }
 
     /// Returns a token for the client's next connection (RFC 9000, 8.1.3).
-    pub fn token_for_next(&mut self, client: IpAddr, wall_now: SystemTime) -> Option<Vec<u8>> {
-        self.tokens.for_next_connection(client, wall_now)
+    pub fn token_for_next(
+        &self,
+        client: IpAddr,
+        payload: &Payload,
+        wall_now: SystemTime,
+    ) -> Option<Vec<u8>> {
+        self.tokens.for_next_connection(client, payload, wall_now)
     }
 }
 
@@ -184,7 +190,7 @@ pub fn accept(
     let Some(AddressValidation::Retry { original }) = validation else {
         let accepted = quiche::accept_with_buf_factory(&id, None, info.to, info.from, config);
         let mut quic = accepted.map(Box::new)?;
-        if validation == Some(AddressValidation::NewToken) {
+        if matches!(validation, Some(AddressValidation::NewToken { .. })) {
             quic.set_peer_address_validated()?;
         }
         return Ok(quic);
@@ -203,6 +209,7 @@ mod tests {
     use crate::config::limits::tests::limits;
     use crate::quic::secrets::tests::shared;
     use crate::quic::secrets::tests::ONE;
+    use crate::quic::token::PAYLOAD_BYTES;
     use quiche::Type;
     use std::time::Duration;
     use std::time::UNIX_EPOCH;
@@ -240,6 +247,8 @@ mod tests {
         }
     }
 
+    const PAYLOAD: Payload = [7; PAYLOAD_BYTES];
+    const VALIDATED: AddressValidation = AddressValidation::NewToken { payload: Some(PAYLOAD) };
     const RETRY_ALL: Decided = Decided::Retry(RetryReason::Handshakes);
 
     /// The header of a packet to an ID of eight bytes.
@@ -247,7 +256,8 @@ mod tests {
         let mut packet = vec![0xc0, 0, 0, 0, 1, 8];
         packet.extend(destination);
         packet.push(0);
-        packet.push(token.len() as u8);
+        // Of two bytes (RFC 9000, 16).
+        packet.extend((0x4000 | token.len() as u16).to_be_bytes());
         packet.extend(token);
         Header::from_slice(&mut packet, 8).unwrap()
     }
@@ -294,21 +304,21 @@ mod tests {
     fn invalid_token_of_no_retry_is_ignored() {
         for (retry_above, otherwise) in [("0", RETRY_ALL), ("1", Decided::Accept(None))] {
             let mut admission = admission();
-            let token = admission.token_for_next(client().ip(), now()).unwrap();
+            let token = admission.token_for_next(client().ip(), &PAYLOAD, now()).unwrap();
             let mut decide = |token: &[u8]| {
                 let packet = initial(b"anybody!", token);
                 decide(&mut admission, &packet, &["--retry-above", retry_above])
             };
             assert_eq!(decide(b"of another server"), otherwise);
-            assert_eq!(decide(&token), Decided::Accept(Some(AddressValidation::NewToken)));
+            assert_eq!(decide(&token), Decided::Accept(Some(VALIDATED)));
             assert_eq!(decide(&token), otherwise);
         }
     }
 
     #[test]
     fn validated_client_passes_a_flood_but_no_full_limit() {
-        let token = admission().token_for_next(client().ip(), now()).unwrap();
-        let accepted = || Decided::Accept(Some(AddressValidation::NewToken));
+        let token = admission().token_for_next(client().ip(), &PAYLOAD, now()).unwrap();
+        let accepted = || Decided::Accept(Some(VALIDATED));
         let full = |limit| Decided::Refuse(Refusal::Limit(limit));
         let retry = |limit| Decided::Retry(RetryReason::Limit(limit));
         for (options, unvalidated, validated) in [

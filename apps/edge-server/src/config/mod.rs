@@ -156,6 +156,15 @@ pub struct Cli {
     #[arg(long, value_name = "PATH|URL", default_value = "memory:", help_heading = STORE)]
     pub store: String,
 
+    /// Where saved path state is kept: store, token or both [default: both with --secrets, else store]
+    ///
+    /// store keeps one per client subnet. token seals each client's own in the address-validation
+    /// token for its next connection; the store keeps claims and retreats alone. both prefers a
+    /// client's own, and takes the subnet's for clients that bring none. A client's own state is
+    /// used within two hours, by servers with the same --secrets and --store.
+    #[arg(long, value_enum, value_name = "NAME", hide_possible_values = true, help_heading = STORE)]
+    pub state: Option<StateKept>,
+
     /// Maximum number of client subnets in the store
     ///
     /// When the store is full, the entries that expire first make room (in memory: those
@@ -385,6 +394,17 @@ pub enum CongestionController {
     Reno,
 }
 
+/// Where saved path state is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StateKept {
+    /// In the store, for all clients of a subnet.
+    Store,
+
+    /// In the token of each client.
+    Token,
+    Both,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AccessLogFormat {
     Json,
@@ -410,6 +430,14 @@ impl Cli {
         self.workers.unwrap_or_else(|| {
             let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
             u16::try_from(cores).unwrap_or(WORKERS_MAX).min(WORKERS_MAX)
+        })
+    }
+
+    /// Returns where saved path state is kept. Tokens of a random secret do not outlive the process.
+    pub fn state(&self) -> StateKept {
+        self.state.unwrap_or(match self.secrets {
+            Some(_) => StateKept::Both,
+            None => StateKept::Store,
         })
     }
 
@@ -717,7 +745,7 @@ mod tests {
     #[test]
     fn file_sets_options_and_command_line_wins() {
         let dir = tempfile::tempdir().unwrap();
-        let line = "--listen [::]:4433 --workers 3 --root www --store paths.db --store-entries 5 \
+        let line = "--listen [::]:4433 --workers 3 --root www --store paths.db --store-entries 5 --state token \
                     --cert c --key k --cc reno --pmtud off --resume off --resume-share 0.9 \
                     --resume-except 10.1.0.0/16 --after-jump ceiling \
                     --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \

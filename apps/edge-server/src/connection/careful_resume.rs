@@ -54,6 +54,7 @@ impl Connection {
                     if let Some(client) = self.client() {
                         self.note_failure(Failure::Retreat, client, store, now);
                     }
+                    self.carried_state.on_retreat(clock::wall_now(), now);
                     ResumeOutcome::Retreat
                 }
                 Phase::Normal => ResumeOutcome::Normal,
@@ -118,7 +119,20 @@ impl Connection {
     }
 
     /// Takes the store's reply to the claim.
-    pub fn on_claim(&mut self, claim: Option<Claim>, store: &StoreClient) {
+    pub fn on_claim(&mut self, claim: Option<Claim>, store: &StoreClient, metrics: &WorkerMetrics) {
+        if self.carried_state.saved().is_some() {
+            metrics.client_states.on_claim(claim.is_some());
+            if claim.is_none() {
+                self.carried_state.on_refusal();
+            }
+        }
+        self.take_claim(claim, store);
+    }
+
+    fn take_claim(&mut self, claim: Option<Claim>, store: &StoreClient) {
+        if let Some(summary) = self.resume_summary.as_mut().filter(|_| claim.is_some()) {
+            summary.source = Some(self.carried_state.source());
+        }
         self.pending_claim = claim.zip(self.client()).map(|(claim, client)| PendingClaim {
             client,
             until: clock::now() + claim.lease + LINGER,
@@ -160,7 +174,7 @@ impl Connection {
         judgement.into_iter().chain(self.claim_lifecycle.claim_timeout()).min()
     }
 
-    fn client(&self) -> Option<IpAddr> {
+    pub(super) fn client(&self) -> Option<IpAddr> {
         self.quic.active_path().map(|path| path.peer_addr.ip())
     }
 
@@ -176,13 +190,14 @@ impl Connection {
             limit: self.quic.send_limit(),
             jump_bytes: self.resume_summary.and_then(|summary| summary.jump_bytes).unwrap_or(0),
             max_jump: self.resume_summary.map_or(0, |summary| summary.max_jump),
+            source: self.resume_summary.and_then(|summary| summary.source),
             wall_now: clock::wall_now(),
         }
     }
 
     /// Returns the path state that may be recorded: where Careful Resume is on, the address
     /// is validated, and the client keeps to the protocol.
-    fn observed(&self) -> Option<PathState> {
+    pub(super) fn observed(&self) -> Option<PathState> {
         let is_on = self.resume_summary.is_some();
         let may_record = is_on && self.quic.is_established() && !is_fault(self.quic.local_error());
         may_record.then(|| self.quic.path_state()).flatten()
@@ -207,6 +222,13 @@ impl Connection {
         let _ = self.quic.careful_resume_dry_run(saved, jump_before);
     }
 
+    fn send_claim(&self, store: &StoreClient, rtt: Duration) -> bool {
+        match self.carried_state.saved() {
+            Some(own) => store.claim_own(self.handle, &self.endpoint, &own, rtt),
+            None => store.claim(self.handle, &self.endpoint, rtt),
+        }
+    }
+
     pub(super) fn perform(&mut self, action: Option<Action>, store: &StoreClient) {
         match action {
             None => (),
@@ -219,8 +241,8 @@ impl Connection {
                 let now = clock::now();
                 let waits = |client| !store.claimants.may_claim(client, now);
                 let may_claim = arm != Some(Arm::Control) && !self.client().is_none_or(waits);
-                if !may_claim || !store.claim(self.handle, &self.endpoint, rtt) {
-                    self.on_claim(None, store);
+                if !may_claim || !self.send_claim(store, rtt) {
+                    self.take_claim(None, store);
                 }
             }
             Some(Action::Resume { saved, jump_before }) => {
@@ -232,6 +254,7 @@ impl Connection {
             }
             Some(Action::Release(token)) => store.release(&self.endpoint, token),
             Some(Action::Forget { token, used }) => store.forget(&self.endpoint, token, used),
+            Some(Action::Record(_)) if !self.carried_state.is_recorded() => (),
             Some(Action::Record(observed)) => {
                 debug!("{}: records {observed:?}", self.quic.trace_id());
                 store.record(&self.endpoint, &observed);

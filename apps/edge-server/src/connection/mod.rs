@@ -8,6 +8,7 @@ pub mod lifecycle;
 pub mod lifetime;
 mod progress;
 pub mod shutdown;
+mod token;
 
 use std::io;
 use std::net::IpAddr;
@@ -31,6 +32,7 @@ use quiche::WireErrorCode;
 use crate::admission::budgets::BudgetAccount;
 use crate::admission::budgets::Charge;
 use crate::admission::connection_limits::ClientGroup;
+use crate::admission::Admission;
 use crate::config::limits::Limits;
 use crate::connection::idle::IdleDetector;
 use crate::connection::kept::KeptMeter;
@@ -52,6 +54,8 @@ use crate::net::send_queue::SendQueue;
 use crate::quic::connection_id::Cid;
 use crate::quic::handle::ConnectionHandle;
 use crate::quic::Quic;
+use crate::resume::carried_state::CarriedState;
+use crate::resume::own_state::Source;
 use crate::resume::path_key::PathKey;
 use crate::resume::pending_claim::PendingClaim;
 use crate::resume::store::StoreClient;
@@ -90,6 +94,8 @@ pub struct Connection {
     /// Saved parameters that the store's read returned.
     found: Option<PathState>,
 
+    carried_state: CarriedState,
+
     /// Absent unless it is open whether the claim will be of use.
     pending_claim: Option<PendingClaim>,
 
@@ -115,6 +121,7 @@ pub struct PollContext<'a> {
     pub send_queue: &'a mut SendQueue,
     pub virtual_hosts: &'a VirtualHosts,
     pub limits: &'a Limits,
+    pub admission: &'a Admission,
     pub read_pool: &'a ReadPool,
     pub http: &'a h3::Config,
     pub store: &'a StoreClient,
@@ -149,12 +156,14 @@ impl Connection {
         ids: Vec<Cid>,
         quic: Box<Quic>,
         endpoint: RemoteEndpoint,
+        carried_state: CarriedState,
         resume_summary: Option<ResumeSummary>,
         lifetime: Lifetime,
         now: Instant,
     ) -> Self {
         let claim_lifecycle = ClaimLifecycle::new(now);
-        Self {
+        let brought = carried_state.saved();
+        let mut connection = Self {
             handle,
             ids,
             ready: false,
@@ -164,6 +173,7 @@ impl Connection {
             endpoint,
             claim_lifecycle,
             found: None,
+            carried_state,
             pending_claim: None,
             resume_summary,
             lifecycle: Lifecycle::new(),
@@ -175,7 +185,9 @@ impl Connection {
             stats_delta: StatsDelta::new(now),
             accepted: now,
             release: None,
-        }
+        };
+        connection.on_read(brought);
+        connection
     }
 
     /// Returns the transport, for connection IDs and tokens.
@@ -197,6 +209,7 @@ impl Connection {
     pub fn info(&self, worker: u8, now: Instant) -> ConnectionInfo {
         let (path, stats) = (self.quic.active_path(), self.quic.stats());
         let ms = |time: Duration| time.as_micros() as f64 / 1e3;
+        let source = self.resume_summary.and_then(|summary| summary.source);
         ConnectionInfo {
             worker,
             connection: self.quic.trace_id().to_owned(),
@@ -214,6 +227,7 @@ impl Connection {
             requests: self.http.as_ref().map_or(0, Session::requests),
             resume: self.resume_summary.map(|summary| summary.phase.name()),
             jump_bytes: self.resume_summary.and_then(|summary| summary.jump_bytes),
+            resume_source: source.map(Source::name),
         }
     }
 
@@ -277,6 +291,7 @@ impl Connection {
             if path_key.remote_endpoint(local.ip(), peer) != self.endpoint {
                 debug!("{}: moved to {peer}", self.quic.trace_id());
                 self.claim_lifecycle.on_migration();
+                self.carried_state.on_migration();
             }
         }
     }
@@ -324,7 +339,7 @@ impl Connection {
         }
     }
 
-    /// Takes the store's reply to the read.
+    /// Takes the saved parameters that the client brought, or the store's reply to the read.
     pub fn on_read(&mut self, found: Option<PathState>) {
         if let Some(saved) = found {
             self.quic.raise_initial_rtt(saved.saved_rtt);
@@ -410,6 +425,7 @@ impl Connection {
                 self.close(CloseReason::Shutdown, context.store, now);
             }
             self.follow_resume(context.store, context.metrics, now);
+            self.renew_token(context, now);
             self.report_finished_requests(context.access_log, context.metrics);
             let before = sent_bytes;
             let outcome = self.transmit(context, now, &mut sent_bytes);

@@ -1,7 +1,8 @@
 //! Address-validation tokens (RFC 9000, 8.1): issued to clients and validated when they return.
 //!
 //! A token consists of its kind, the name of the secret, a salt and a sealed part: its expiry and,
-//! for Retry, the original destination connection ID. Each token is sealed with a key of its own,
+//! for Retry, the original destination connection ID; for a later connection, a payload of constant
+//! length that this module does not interpret. Each token is sealed with a key of its own,
 //! derived from the salt, so that a secret has no limit on its tokens. Kind, name, salt and the
 //! client's address are authenticated.
 
@@ -29,6 +30,12 @@ const RETRY_LIFETIME: Duration = Duration::from_secs(10);
 /// enough that the address has probably not been reassigned.
 const NEW_TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// Length of the payload of a token for a later connection, in bytes.
+pub const PAYLOAD_BYTES: usize = 43;
+
+/// What a token tells about its client.
+pub type Payload = [u8; PAYLOAD_BYTES];
+
 /// Limit on remembered tokens of one kind.
 const USED_MAX: usize = 1 << 16;
 
@@ -52,8 +59,9 @@ pub enum AddressValidation {
     /// connection ID.
     Retry { original: Cid },
 
-    /// The client established an earlier connection from this address.
-    NewToken,
+    /// The client established an earlier connection from this address. A token that an older
+    /// server issued has no payload.
+    NewToken { payload: Option<Payload> },
 }
 
 /// Reason why a token is invalid.
@@ -128,9 +136,14 @@ impl Tokens {
 
     /// Issues a token for the client's next connection. Returns `None` if the system has no
     /// randomness.
-    pub fn for_next_connection(&self, client: IpAddr, wall_now: SystemTime) -> Option<Vec<u8>> {
+    pub fn for_next_connection(
+        &self,
+        client: IpAddr,
+        payload: &Payload,
+        wall_now: SystemTime,
+    ) -> Option<Vec<u8>> {
         let binding = address_bytes(client);
-        self.seal(TokenKind::NewToken, &binding, &[], wall_now + NEW_TOKEN_LIFETIME)
+        self.seal(TokenKind::NewToken, &binding, payload, wall_now + NEW_TOKEN_LIFETIME)
     }
 
     /// Validates the token of an Initial packet with the connection ID `destination`. A token is
@@ -152,7 +165,7 @@ impl Tokens {
             TokenKind::NewToken => address_bytes(client.ip()),
         };
         let contents = self.open(token, &binding)?;
-        let (expiry, original) = contents.split_first_chunk().ok_or(TokenError::Forged)?;
+        let (expiry, rest) = contents.split_first_chunk().ok_or(TokenError::Forged)?;
         let expiry_s = u64::from_be_bytes(*expiry);
         let now_s = seconds(wall_now);
         if expiry_s < now_s {
@@ -166,8 +179,8 @@ impl Tokens {
             return Err(TokenError::Replayed);
         }
         Ok(match kind {
-            TokenKind::Retry => AddressValidation::Retry { original: Cid::new(original) },
-            TokenKind::NewToken => AddressValidation::NewToken,
+            TokenKind::Retry => AddressValidation::Retry { original: Cid::new(rest) },
+            TokenKind::NewToken => AddressValidation::NewToken { payload: rest.try_into().ok() },
         })
     }
 
@@ -175,7 +188,7 @@ impl Tokens {
         &self,
         kind: TokenKind,
         binding: &[u8],
-        original: &[u8],
+        rest: &[u8],
         expiry: SystemTime,
     ) -> Option<Vec<u8>> {
         let secrets = self.secrets.get();
@@ -186,7 +199,7 @@ impl Tokens {
         let mut token = vec![kind.byte(), secret.name()];
         token.extend(salt);
         let associated = associated_data(&token, binding);
-        let mut sealed = [&seconds(expiry).to_be_bytes(), original].concat();
+        let mut sealed = [&seconds(expiry).to_be_bytes(), rest].concat();
         let key = secret.token_key(&salt);
         key.seal_in_place_append_tag(nonce(), associated, &mut sealed).ok()?;
         token.extend(sealed);
@@ -280,8 +293,10 @@ mod tests {
         tokens().for_retry(client(), ORIGINAL, CHANGED, now()).unwrap()
     }
 
+    const PAYLOAD: Payload = [3; PAYLOAD_BYTES];
+
     fn next_token() -> Vec<u8> {
-        tokens().for_next_connection(client().ip(), now()).unwrap()
+        tokens().for_next_connection(client().ip(), &PAYLOAD, now()).unwrap()
     }
 
     #[test]
@@ -295,8 +310,33 @@ mod tests {
         assert_eq!(tokens().validate(&retry, client(), CHANGED, now()), Ok(validation));
         assert_eq!(
             tokens().validate(&next, client(), &[9; 8], now()),
-            Ok(AddressValidation::NewToken)
+            Ok(AddressValidation::NewToken { payload: Some(PAYLOAD) })
         );
+    }
+
+    // The length tells nobody whether there is something in it.
+    #[test]
+    fn next_token_hides_its_payload() {
+        let token = |payload| tokens().for_next_connection(client().ip(), &payload, now()).unwrap();
+        let (empty, full) = (token([0; PAYLOAD_BYTES]), token(PAYLOAD));
+        assert_eq!(empty.len(), full.len());
+        assert_eq!(empty.len(), SEALED_OFFSET + 8 + PAYLOAD_BYTES + aead::AES_256_GCM.tag_len());
+        assert!(!full.windows(4).any(|bytes| bytes == &PAYLOAD[..4]));
+        assert_ne!(token(PAYLOAD)[SEALED_OFFSET..], full[SEALED_OFFSET..]);
+    }
+
+    // A token of an older server, and one of a newer server whose layout is unknown.
+    #[test]
+    fn next_token_of_another_layout_validates_the_address() {
+        for rest in [&[][..], &[0; PAYLOAD_BYTES - 1], &[0; PAYLOAD_BYTES + 1]] {
+            let expiry = now() + NEW_TOKEN_LIFETIME;
+            let binding = address_bytes(client().ip());
+            let token = tokens().seal(TokenKind::NewToken, &binding, rest, expiry).unwrap();
+            assert_eq!(
+                tokens().validate(&token, client(), CHANGED, now()),
+                Ok(AddressValidation::NewToken { payload: None })
+            );
+        }
     }
 
     #[test]

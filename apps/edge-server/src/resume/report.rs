@@ -8,6 +8,7 @@ use quiche::careful_resume::Trigger;
 use serde::Serialize;
 
 use crate::quic::INITIAL_WINDOW_BYTES;
+use crate::resume::own_state::Source;
 use crate::resume::summary::round_trips_saved;
 use crate::resume::summary::ResumeSummary;
 
@@ -23,6 +24,10 @@ pub struct ConnectionReport {
     /// Phase, and the trigger with which it began.
     pub phase: Option<&'static str>,
     pub trigger: Option<&'static str>,
+
+    /// Where saved parameters come from that the connection has claimed: `store`, or the client's
+    /// `token`.
+    pub source: Option<&'static str>,
 
     /// The saved parameters that the connection was given.
     pub saved_cwnd: Option<u64>,
@@ -112,6 +117,7 @@ impl ConnectionReport {
             outcome: summary.map_or(JumpOutcome::Off, JumpOutcome::of),
             phase: summary.map(|summary| summary.phase.name()),
             trigger: summary.and_then(|summary| summary.trigger).map(Trigger::name),
+            source: summary.and_then(|summary| summary.source).map(Source::name),
             saved_cwnd: saved.map(|saved| saved.saved_cwnd),
             saved_rtt_ms: saved.map(|saved| in_ms(saved.saved_rtt)),
             initial_window: INITIAL_WINDOW_BYTES,
@@ -134,6 +140,7 @@ impl ConnectionReport {
         let mut text = format!("resume;desc=\"outcome={}", self.outcome.name());
         let parameters = [
             ("trigger", self.trigger.map(str::to_owned)),
+            ("source", self.source.map(str::to_owned)),
             ("saved_cwnd", self.saved_cwnd.map(|bytes| bytes.to_string())),
             ("saved_rtt_ms", self.saved_rtt_ms.map(|ms| ms.to_string())),
             ("jump_cwnd", self.jump_cwnd.map(|bytes| bytes.to_string())),
@@ -187,6 +194,7 @@ mod tests {
                 limited: false,
                 validated: false,
             }),
+            source: Some(Source::Token),
             jump_bytes: Some(168_000),
             validated_bytes: Some(168_000),
             ..summary()
@@ -233,7 +241,7 @@ mod tests {
         assert_eq!(
             report.server_timing(),
             "resume;desc=\"outcome=validated&trigger=last_unvalidated_packet_acknowledged\
-             &saved_cwnd=336000&saved_rtt_ms=600&jump_cwnd=168000&round_trips_saved=2\", \
+             &source=token&saved_cwnd=336000&saved_rtt_ms=600&jump_cwnd=168000&round_trips_saved=2\", \
              rtt;dur=601.2, min-rtt;dur=600"
         );
         let new = ConnectionReport::new("00ab".into(), Some(&summary()), None, None);

@@ -19,6 +19,8 @@ use quiche::path_state::RemoteEndpoint;
 use crate::config::Cli;
 use crate::quic::handle::ConnectionHandle;
 use crate::resume::claimants::Claimants;
+use crate::resume::own_state;
+use crate::resume::own_state::Scope;
 
 /// Opens the store that all workers share.
 ///
@@ -81,14 +83,39 @@ impl StoreClient {
         endpoint: &RemoteEndpoint,
         rtt: Duration,
     ) -> bool {
+        self.send_claim(|store| store.claim(connection.tag(), &self.name(endpoint), rtt))
+    }
+
+    /// Claims an endpoint for a connection whose client brings path state of its own. Returns whether
+    /// a reply will follow.
+    pub fn claim_own(
+        &self,
+        connection: ConnectionHandle,
+        endpoint: &RemoteEndpoint,
+        own: &PathState,
+        rtt: Duration,
+    ) -> bool {
+        self.send_claim(|store| store.claim_own(connection.tag(), &self.name(endpoint), own, rtt))
+    }
+
+    fn send_claim(&self, send: impl FnOnce(&StoreHandle) -> bool) -> bool {
         let hash_keys = self.hash_keys.as_ref().map(WatchedHashKeys::get);
         if hash_keys.is_some_and(|keys| keys.is_settling(clock::wall_now())) {
             return false;
         }
         let Some(store) = &self.store else { return false };
-        let sent = store.claim(connection.tag(), &self.name(endpoint), rtt);
+        let sent = send(store);
         self.has_replies.set(store.answers_at_once());
         sent
+    }
+
+    /// Returns what the state of a client at `endpoint` is good for. A rotation of hash keys changes
+    /// it: the store no longer finds retreats before.
+    pub fn scope(&self, endpoint: &RemoteEndpoint) -> Scope {
+        own_state::scope(
+            self.store.as_ref().map_or("", StoreHandle::claims_name),
+            &self.name(endpoint),
+        )
     }
 
     /// Returns whether there are replies for which the event loop was not woken.

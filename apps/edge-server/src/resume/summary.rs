@@ -9,6 +9,7 @@ use quiche::careful_resume::Trigger;
 use quiche::path_state::PathState;
 
 use crate::quic::INITIAL_WINDOW_BYTES;
+use crate::resume::own_state::Source;
 
 /// State of Careful Resume on one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,9 @@ pub struct ResumeSummary {
 
     /// Saved parameters that the connection was given.
     pub saved: Option<PathState>,
+
+    /// Where they come from, once they are claimed.
+    pub source: Option<Source>,
 
     /// Whether the client asked for a connection that does not jump.
     pub declined: bool,
@@ -49,6 +53,7 @@ impl ResumeSummary {
         Self {
             phase: Phase::Reconnaissance,
             saved: None,
+            source: None,
             declined: false,
             trigger: None,
             jump_bytes: None,

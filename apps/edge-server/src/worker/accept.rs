@@ -8,6 +8,7 @@ use ab_test::Arm;
 use log::debug;
 use log::warn;
 use quiche::clock;
+use quiche::path_state::RemoteEndpoint;
 use quiche::ConnectionId;
 use quiche::Header;
 use quiche::QlogLevel;
@@ -19,6 +20,7 @@ use crate::admission::reason::Refusal;
 use crate::admission::Acceptance;
 use crate::admission::Decision;
 use crate::admission::Now;
+use crate::config::StateKept;
 use crate::connection::lifecycle::CloseReason;
 use crate::connection::lifetime::Lifetime;
 use crate::connection::shutdown::Stage;
@@ -27,7 +29,10 @@ use crate::net::route::PacketSink;
 use crate::quic::connection_id;
 use crate::quic::connection_id::Cid;
 use crate::quic::handle::ConnectionHandle;
+use crate::quic::token::AddressValidation;
 use crate::quic::Quic;
+use crate::resume::carried_state::CarriedState;
+use crate::resume::own_state::OwnState;
 use crate::resume::summary::ResumeSummary;
 use crate::worker::Worker;
 use crate::worker::INITIAL_BYTES_MIN;
@@ -141,12 +146,14 @@ impl Worker {
         self.start_qlog(&mut quic, id, info.from.ip(), arm);
 
         let endpoint = self.path_key.remote_endpoint(info.to.ip(), info.from);
+        let own = if resumes { self.own_state(validation, &endpoint) } else { OwnState::Unknown };
+        let carried_state = CarriedState::new(self.state_kept, own, clock::now());
         let entry = self.connections.vacant_entry();
         let slot = entry.key();
         let handle = ConnectionHandle::new(slot, self.serial_next);
         self.serial_next += 1;
         permit.set_owner(handle, &self.notices);
-        if resumes {
+        if resumes && carried_state.uses_store() {
             self.store.read(handle, &endpoint);
         }
 
@@ -160,9 +167,37 @@ impl Worker {
         let lifetime = Lifetime::new(permit, handshake, files, &self.limits, now);
         let resume_summary = resumes.then(|| ResumeSummary::new(self.limits.max_jump, arm));
         entry.insert(
-            Connection::new(handle, ids, quic, endpoint, resume_summary, lifetime, now).into(),
+            Connection::new(
+                handle,
+                ids,
+                quic,
+                endpoint,
+                carried_state,
+                resume_summary,
+                lifetime,
+                now,
+            )
+            .into(),
         );
         Some(slot)
+    }
+
+    /// Returns what the client's token tells of its path to this server.
+    fn own_state(
+        &self,
+        validation: Option<AddressValidation>,
+        endpoint: &RemoteEndpoint,
+    ) -> OwnState {
+        let Some(AddressValidation::NewToken { payload: Some(payload) }) = validation else {
+            return OwnState::Unknown;
+        };
+        if self.state_kept == StateKept::Store {
+            return OwnState::Unknown;
+        }
+        let scope = self.store.scope(endpoint);
+        let own = OwnState::from_payload(&payload, &scope, clock::wall_now());
+        self.metrics.client_states.on_received(own);
+        own.unwrap_or_default()
     }
 
     fn start_qlog(&self, quic: &mut Quic, id: Cid, client: IpAddr, arm: Option<Arm>) {

@@ -44,6 +44,7 @@ use crate::admission::Admission;
 use crate::config::limits::Limits;
 use crate::config::subnets::Subnets;
 use crate::config::Cli;
+use crate::config::StateKept;
 use crate::connection::lifecycle::CloseReason;
 use crate::connection::shutdown::Stage;
 use crate::connection::Connection;
@@ -108,6 +109,7 @@ pub struct Worker {
     metrics: WorkerMetrics,
     access_log: Option<AccessLog>,
     resumes: bool,
+    state_kept: StateKept,
     qlogs: Option<QlogDir>,
     qlog_sample: QlogSample,
     arms: ArmDraw,
@@ -214,6 +216,7 @@ impl Worker {
             metrics,
             access_log,
             resumes: cli.resumes(),
+            state_kept: cli.state(),
             qlogs: cli.qlog_dir.clone().map(|dir| QlogDir::new(dir, qlogs)),
             qlog_sample,
             arms,
@@ -503,6 +506,7 @@ impl Worker {
             send_queue: &mut self.send_queue,
             virtual_hosts: &self.virtual_hosts,
             limits: &self.limits,
+            admission: &self.admission,
             read_pool: &self.read_pool,
             http: &self.transport.http,
             store: &self.store,
@@ -549,9 +553,7 @@ impl Worker {
         let payer = connection.lifetime().payer();
         self.budgets.reassign(slot, &mut connection.budget_account, payer);
         // It is sent before the response: the client may leave with that.
-        if let Some(token) = self.admission.token_for_next(client, clock::wall_now()) {
-            let _ = connection.quic().send_new_token(token);
-        }
+        connection.send_token(&self.admission, &self.store, &self.metrics, now);
         if let Some(replaced) = replaced {
             self.replace(sink, replaced, now);
         }
@@ -602,7 +604,7 @@ impl Worker {
         match (connection, reply) {
             (Some(connection), Answer::Read { state, .. }) => connection.on_read(state),
             (Some(connection), Answer::Claimed { claim, .. }) => {
-                connection.on_claim(claim, &self.store);
+                connection.on_claim(claim, &self.store, &self.metrics);
             }
             // The connection ended before the claim was granted.
             (None, Answer::Claimed { endpoint, claim: Some(claim), .. }) => {

@@ -9,6 +9,7 @@ mod floods;
 mod hosts;
 mod limits;
 mod operations;
+mod own_state;
 mod reloading;
 mod restarts;
 mod resuming;

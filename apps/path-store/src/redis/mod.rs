@@ -190,11 +190,13 @@ impl RedisStore {
 
         match request {
             Request::Get(_) => Outcome::Read(reply.state),
-            Request::Claim(_, rtt) | Request::ClaimOwn(_, _, rtt) => Outcome::Claimed(reply.state.map(|state| Claim {
-                state,
-                token,
-                lease: lease(state.saved_rtt, *rtt),
-            })),
+            Request::Claim(_, rtt) | Request::ClaimOwn(_, _, rtt) => {
+                Outcome::Claimed(reply.state.map(|state| Claim {
+                    state,
+                    token,
+                    lease: lease(state.saved_rtt, *rtt),
+                }))
+            }
             _ => Outcome::Done,
         }
     }

@@ -126,14 +126,16 @@ impl ReplyTo {
     /// Returns the answer to `request`: a miss, if there is no outcome.
     pub fn answer(&self, request: &Request, outcome: Option<&Outcome>) -> Answer {
         match (request, outcome) {
-            (Request::Claim(endpoint, _) | Request::ClaimOwn(endpoint, ..), outcome) => Answer::Claimed {
-                tag: self.tag,
-                endpoint: endpoint.clone(),
-                claim: match outcome {
-                    Some(Outcome::Claimed(claim)) => *claim,
-                    _ => None,
-                },
-            },
+            (Request::Claim(endpoint, _) | Request::ClaimOwn(endpoint, ..), outcome) => {
+                Answer::Claimed {
+                    tag: self.tag,
+                    endpoint: endpoint.clone(),
+                    claim: match outcome {
+                        Some(Outcome::Claimed(claim)) => *claim,
+                        _ => None,
+                    },
+                }
+            }
             (_, Some(Outcome::Read(state))) => Answer::Read { tag: self.tag, state: *state },
             _ => Answer::Read { tag: self.tag, state: None },
         }

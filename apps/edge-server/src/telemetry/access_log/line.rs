@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::config::AccessLogFormat;
 use crate::h3::exchanges::FinishedRequest;
+use crate::resume::own_state::Source;
 use crate::resume::summary::ResumeSummary;
 use crate::telemetry::printable::in_ascii;
 
@@ -48,6 +49,7 @@ struct JsonLine<'a> {
 struct JsonResume {
     phase: &'static str,
     trigger: Option<&'static str>,
+    source: Option<&'static str>,
     jump_bytes: Option<usize>,
     retreat: bool,
     arm: Option<&'static str>,
@@ -71,6 +73,7 @@ impl LogLine {
         let resume = self.resume.map(|report| JsonResume {
             phase: report.phase.name(),
             trigger: report.trigger.map(|trigger| trigger.name()),
+            source: report.source.map(Source::name),
             jump_bytes: report.jump_bytes,
             retreat: report.retreated,
             arm: report.arm.map(Arm::name),
@@ -161,6 +164,7 @@ mod tests {
         let resume = ResumeSummary {
             phase: Phase::Normal,
             saved: None,
+            source: Some(Source::Token),
             declined: false,
             trigger: Some(Trigger::ExitRecovery),
             jump_bytes: Some(123_456),
@@ -196,7 +200,7 @@ mod tests {
             "status": 206, "bytes": 2326, "duration_ms": 1234.567, "complete": true,
             "user_agent": "x/1 \"y\"", "referer": null,
             "resume": {
-                "phase": "normal", "trigger": "exit_recovery", "jump_bytes": 123_456,
+                "phase": "normal", "trigger": "exit_recovery", "source": "token", "jump_bytes": 123_456,
                 "retreat": true, "arm": "resume", "could_jump": true,
             },
         });

@@ -109,6 +109,9 @@ pub struct ConnectionInfo {
     /// Phase of Careful Resume, unless it is off.
     pub resume: Option<&'static str>,
     pub jump_bytes: Option<usize>,
+
+    /// Where its saved parameters come from: `store`, or the client's `token`.
+    pub resume_source: Option<&'static str>,
 }
 
 /// Sources of the pages, and what carries out the commands.
@@ -415,6 +418,7 @@ mod tests {
                 requests: 5,
                 resume: None,
                 jump_bytes: None,
+                resume_source: None,
             };
             (200, (0..max.min(200) as u8).map(info).collect())
         }

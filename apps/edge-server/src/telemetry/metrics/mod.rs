@@ -2,6 +2,7 @@
 
 mod arms;
 mod budgets;
+mod client_states;
 pub mod collected;
 mod configuration;
 mod drops;
@@ -29,6 +30,7 @@ use prometheus_client::registry::Registry;
 
 pub use self::arms::ArmMetrics;
 use self::budgets::BudgetCollector;
+pub use self::client_states::ClientStateMetrics;
 pub use self::configuration::ConfigurationMetrics;
 pub use self::drops::DropMetrics;
 pub use self::handshakes::HandshakeFailures;
@@ -84,6 +86,7 @@ struct SharedMetrics {
     traffic: TrafficMetrics,
     responses: ResponseMetrics,
     resume: ResumeMetrics,
+    client_states: ClientStateMetrics,
     arms: ArmMetrics,
     handshake_failures: HandshakeFailures,
     paths: PathMetrics,
@@ -104,6 +107,7 @@ pub struct WorkerMetrics {
     pub traffic: TrafficMetrics,
     pub responses: ResponseCounters,
     pub resume: ResumeMetrics,
+    pub client_states: ClientStateMetrics,
     pub arms: ArmMetrics,
     pub handshake_failures: HandshakeFailures,
     pub paths: PathMetrics,
@@ -157,6 +161,7 @@ impl Metrics {
             traffic: TrafficMetrics::register(&mut registry),
             responses: ResponseMetrics::register(&mut registry),
             resume: ResumeMetrics::register(&mut registry),
+            client_states: ClientStateMetrics::register(&mut registry),
             arms: ArmMetrics::register(&mut registry),
             handshake_failures: HandshakeFailures::register(&mut registry),
             paths: PathMetrics::register(&mut registry),
@@ -192,6 +197,7 @@ impl Metrics {
             traffic,
             responses,
             resume,
+            client_states,
             arms,
             handshake_failures,
             paths,
@@ -207,6 +213,7 @@ impl Metrics {
             traffic,
             responses: responses.of_worker(),
             resume,
+            client_states,
             arms,
             handshake_failures,
             paths,

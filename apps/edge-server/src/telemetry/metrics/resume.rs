@@ -15,6 +15,7 @@ use quiche::careful_resume::SendLimit;
 use quiche::careful_resume::Trigger;
 use quiche::path_state::PathState;
 
+use crate::resume::own_state::Source;
 use crate::resume::summary::round_trips_saved;
 
 /// Buckets of ages, in seconds, up to the default lifetime of saved parameters.
@@ -67,6 +68,7 @@ pub struct ResumeMetrics {
     phases: Family<PhaseLabels, Counter>,
     offered: Counter,
     taken: Counter,
+    sources: Family<SourceLabels, Counter>,
     refused: Family<ReasonLabels, Counter>,
     limits: Family<LimitLabels, Counter>,
     set_age_s: Histogram,
@@ -86,6 +88,11 @@ struct ReasonLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct SourceLabels {
+    source: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct LimitLabels {
     limit: &'static str,
 }
@@ -101,6 +108,9 @@ pub struct ConnectionSnapshot {
     /// Window of the jump and its upper limit, in bytes.
     pub jump_bytes: usize,
     pub max_jump: u32,
+
+    /// Where the saved parameters come from.
+    pub source: Option<Source>,
     pub wall_now: SystemTime,
 }
 
@@ -111,19 +121,31 @@ impl ResumeMetrics {
             phases: Family::default(),
             offered: Counter::default(),
             taken: Counter::default(),
+            sources: Family::default(),
             refused: Family::default(),
             limits: Family::default(),
             set_age_s: Histogram::new(AGE_BUCKETS_S),
             rtt_ratio: Histogram::new(RTT_RATIO_BUCKETS),
             rtts_saved: Counter::default(),
         };
-        let Self { phases, offered, taken, refused, limits, set_age_s, rtt_ratio, rtts_saved } =
-            metrics.clone();
+        let Self {
+            phases,
+            offered,
+            taken,
+            sources,
+            refused,
+            limits,
+            set_age_s,
+            rtt_ratio,
+            rtts_saved,
+        } = metrics.clone();
         let resume = registry.sub_registry_with_prefix("edge_server_resume");
         let help = "Phases of Careful Resume that connections entered, and why";
         resume.register("phases", help, phases);
         resume.register("jumps_offered", "Connections that got saved parameters", offered);
         resume.register("jumps_taken", "Connections that jumped", taken);
+        let help = "Connections that jumped, by where their saved parameters were kept";
+        resume.register("jump_sources", help, sources);
         let help = "Connections that got saved parameters and did not jump, and why";
         resume.register("jumps_refused", help, refused);
         resume.register("jump_limits", "What ended the sending of jumps", limits);
@@ -135,6 +157,9 @@ impl ResumeMetrics {
         resume.register("rtts_saved", help, rtts_saved);
         for limit in JUMP_LIMITS {
             drop(metrics.limits.get_or_create(&LimitLabels { limit }));
+        }
+        for source in Source::ALL.map(Source::name) {
+            drop(metrics.sources.get_or_create(&SourceLabels { source }));
         }
         for (phase, trigger) in PHASES {
             let labels = PhaseLabels { phase: phase.name(), trigger: trigger.name() };
@@ -154,6 +179,9 @@ impl ResumeMetrics {
             (None, _) => drop(self.offered.inc()),
             (Some(Phase::Reconnaissance), Phase::Unvalidated) => {
                 self.taken.inc();
+                if let Some(source) = snapshot.source.map(Source::name) {
+                    self.sources.get_or_create(&SourceLabels { source }).inc();
+                }
                 self.on_decision(event.restored, snapshot);
                 if let Some(saved) = event.restored {
                     let age = snapshot.wall_now.duration_since(saved.observed).unwrap_or_default();
@@ -261,6 +289,7 @@ mod tests {
             limit,
             jump_bytes: 500_000,
             max_jump: 1 << 20,
+            source: Some(Source::Token),
             wall_now: NOW,
         };
         let window = snapshot(SendLimit::CongestionWindow);
@@ -283,6 +312,8 @@ mod tests {
         let lines = [
             "jumps_offered_total 2",
             "jumps_taken_total 1",
+            "jump_sources_total{source=\"token\"} 1",
+            "jump_sources_total{source=\"store\"} 0",
             "jumps_refused_total{reason=\"rtt_not_validated\"} 1",
             "jumps_refused_total{reason=\"unused\"} 1",
             "jump_limits_total{limit=\"saved_cwnd\"} 1",
@@ -316,8 +347,14 @@ mod tests {
             let event = event(Some(Phase::Unvalidated), Phase::Validating, trigger);
             let event = CarefulResumeEvent { congestion_window: in_flight, ..event };
             let jump_bytes = 500_000;
-            let snapshot =
-                ConnectionSnapshot { min_rtt: None, limit, jump_bytes, max_jump, wall_now: NOW };
+            let snapshot = ConnectionSnapshot {
+                min_rtt: None,
+                limit,
+                jump_bytes,
+                max_jump,
+                source: None,
+                wall_now: NOW,
+            };
             assert_eq!(jump_limit(&event, &snapshot), expected);
         }
     }

@@ -147,6 +147,7 @@ fn full_page() -> String {
             limit: SendLimit::Application,
             jump_bytes: 0,
             max_jump: 8 << 20,
+            source: None,
             wall_now: UNIX_EPOCH,
         },
     );

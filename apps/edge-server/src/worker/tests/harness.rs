@@ -107,9 +107,7 @@ impl Lab {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("www")).unwrap();
         fs::write(dir.path().join("www/index.html"), "home").unwrap();
-        let options =
-            ServiceOptions { sweep_interval: Duration::from_secs(86_400), ..Default::default() };
-        let store = StoreService::start(Box::new(MemoryStore::new(10_000)), options).unwrap();
+        let store = start_store();
         Self(Rc::new(RefCell::new(World {
             hosts: Vec::new(),
             endpoints: Vec::new(),
@@ -229,6 +227,13 @@ impl Lab {
             Some(Answer::Read { state, .. }) => state,
             answer => panic!("{answer:?}"),
         }
+    }
+
+    /// Gives servers that start from now on another store.
+    pub fn replace_store(&self) {
+        let mut world = self.0.borrow_mut();
+        world.store = start_store();
+        world.store_handle = world.store.handle(Arc::new(|| ()));
     }
 
     /// An address that a test sends datagrams from.
@@ -696,6 +701,12 @@ impl ServerState {
             _ => None,
         }));
     }
+}
+
+fn start_store() -> StoreService {
+    let options =
+        ServiceOptions { sweep_interval: Duration::from_secs(86_400), ..Default::default() };
+    StoreService::start(Box::new(MemoryStore::new(10_000)), options).unwrap()
 }
 
 /// What a server reads of these arguments.

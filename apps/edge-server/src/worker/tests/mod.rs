@@ -25,6 +25,8 @@ mod http;
 mod idle;
 mod limits;
 mod metrics;
+mod mixed_subnet;
+mod own_state;
 mod packet_sizes;
 mod packets;
 mod priorities;
