@@ -34,6 +34,7 @@ use crate::admission::budgets::Charge;
 use crate::admission::connection_limits::ClientGroup;
 use crate::admission::Admission;
 use crate::config::limits::Limits;
+use crate::config::StateKept;
 use crate::connection::idle::IdleDetector;
 use crate::connection::kept::KeptMeter;
 use crate::connection::lifecycle::CloseReason;
@@ -55,6 +56,7 @@ use crate::quic::connection_id::Cid;
 use crate::quic::handle::ConnectionHandle;
 use crate::quic::Quic;
 use crate::resume::carried_state::CarriedState;
+use crate::resume::own_state::OwnState;
 use crate::resume::own_state::Source;
 use crate::resume::path_key::PathKey;
 use crate::resume::pending_claim::PendingClaim;
@@ -156,14 +158,12 @@ impl Connection {
         ids: Vec<Cid>,
         quic: Box<Quic>,
         endpoint: RemoteEndpoint,
-        carried_state: CarriedState,
         resume_summary: Option<ResumeSummary>,
         lifetime: Lifetime,
         now: Instant,
     ) -> Self {
         let claim_lifecycle = ClaimLifecycle::new(now);
-        let brought = carried_state.saved();
-        let mut connection = Self {
+        Self {
             handle,
             ids,
             ready: false,
@@ -173,7 +173,7 @@ impl Connection {
             endpoint,
             claim_lifecycle,
             found: None,
-            carried_state,
+            carried_state: CarriedState::new(StateKept::Store, OwnState::Unknown, now),
             pending_claim: None,
             resume_summary,
             lifecycle: Lifecycle::new(),
@@ -185,9 +185,14 @@ impl Connection {
             stats_delta: StatsDelta::new(now),
             accepted: now,
             release: None,
-        };
-        connection.on_read(brought);
-        connection
+        }
+    }
+
+    /// Takes what the client brings and is to carry.
+    pub fn with_carried_state(mut self, carried_state: CarriedState) -> Self {
+        self.on_read(carried_state.saved());
+        self.carried_state = carried_state;
+        self
     }
 
     /// Returns the transport, for connection IDs and tokens.

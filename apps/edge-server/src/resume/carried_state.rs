@@ -179,9 +179,8 @@ impl CarriedState {
         self.first_token.get_or_insert(now);
         self.tokens += 1;
         self.issued = match self.kept {
-            StateKept::Store => OwnState::Unknown,
-            _ if self.is_away => OwnState::Unknown,
-            StateKept::Token | StateKept::Both => self.next,
+            StateKept::Token | StateKept::Both if !self.is_away => self.next,
+            _ => OwnState::Unknown,
         };
         self.issued
     }

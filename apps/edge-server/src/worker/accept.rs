@@ -167,17 +167,9 @@ impl Worker {
         let lifetime = Lifetime::new(permit, handshake, files, &self.limits, now);
         let resume_summary = resumes.then(|| ResumeSummary::new(self.limits.max_jump, arm));
         entry.insert(
-            Connection::new(
-                handle,
-                ids,
-                quic,
-                endpoint,
-                carried_state,
-                resume_summary,
-                lifetime,
-                now,
-            )
-            .into(),
+            Connection::new(handle, ids, quic, endpoint, resume_summary, lifetime, now)
+                .with_carried_state(carried_state)
+                .into(),
         );
         Some(slot)
     }

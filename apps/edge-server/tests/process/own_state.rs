@@ -30,6 +30,7 @@ const TRIES: usize = 10;
 struct Member {
     server: Running,
     emulator: Running,
+    address: SocketAddr,
     log: std::path::PathBuf,
 }
 
@@ -43,18 +44,15 @@ impl Member {
         args.extend(["--access-log", log.to_str().unwrap()]);
         args.extend(more);
         let (server, address) = serve(dir, &args);
-        let emulator = emulate(address, PATH);
-        Self { server, emulator, log }
-    }
-
-    fn address(&self) -> SocketAddr {
-        self.emulator.address()
+        let mut emulator = emulate(address, PATH);
+        let address = emulator.address();
+        Self { server, emulator, address, log }
     }
 
     /// A download with a token alone. Returns the next one.
     fn download(&self, token: &ResumptionData) -> ResumptionData {
         let memory = ResumptionData { session: None, ..token.clone() };
-        let mut client = UdpClient::connect_again(self.address(), &memory);
+        let mut client = UdpClient::connect_again(self.address, &memory);
         assert_eq!(client.get(&format!("/bytes/{BYTES}")).body.len() as u64, BYTES);
         let next = client.resumption_data();
         client.close();
@@ -112,7 +110,7 @@ fn servers_with_stores_of_their_own_share_no_state() {
 fn edge_client_that_reuses_its_token_jumps_with_its_own_state() {
     let dir = tempfile::tempdir().unwrap();
     let member = Member::start(dir.path(), "log", &["--state", "token"]);
-    let url = format!("https://{}/bytes/{BYTES}", member.address());
+    let url = format!("https://{}/bytes/{BYTES}", member.address);
     let mut client = Command::new(sibling("edge-client"));
     let repeat = TRIES.to_string();
     client.args([&url, "--insecure", "--reuse", "--repeat", &repeat]);
