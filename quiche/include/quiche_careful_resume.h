@@ -117,22 +117,14 @@ typedef struct {
     enum quiche_careful_resume_after_jump after_jump;
 } quiche_careful_resume_config;
 
-// Enables Careful Resume for Reno and CUBIC, and the pacing it requires.
-// |resume| may be NULL, for the defaults. Choose the congestion control
-// algorithm first: with one that has no Careful Resume, no connection can be
-// made.
-//
-// QUICHE_ERR_CONGESTION_CONTROL: the congestion control algorithm that was
-// chosen has no Careful Resume.
+// Enables Careful Resume, and the pacing it requires, with any congestion
+// control algorithm. |resume| may be NULL, for the defaults. Returns 0.
 int quiche_config_set_careful_resume(quiche_config *config,
                                      const quiche_careful_resume_config *resume);
 
 // Enables Careful Resume for this connection, and the pacing it requires,
 // before it has sent application data: where others make its quiche_config.
 // |resume| may be NULL, for the defaults.
-//
-// QUICHE_ERR_CONGESTION_CONTROL: the congestion control algorithm has no
-// Careful Resume.
 //
 // QUICHE_ERR_INVALID_STATE: application data was sent.
 int quiche_conn_set_careful_resume(quiche_conn *conn,

@@ -10,6 +10,7 @@ use clap::Args;
 use clap::Parser;
 use clap::Subcommand;
 use command_line::Stop;
+use sim::scenario::Controller;
 
 const AFTER_HELP: &str = "\
 docs/evaluation.md explains scenario files and results.
@@ -97,6 +98,10 @@ pub struct FuzzArgs {
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
 
+    /// Congestion control of all flows, instead of what the scenario draws: cubic, reno or bbr2
+    #[arg(long, value_name = "NAME", value_parser = controller)]
+    pub cc: Option<Controller>,
+
     /// Folder for the files of scenarios that fail
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
@@ -111,6 +116,11 @@ pub struct ReportArgs {
     /// Page to write
     #[arg(long, value_name = "HTML", default_value = "results/evaluation.html")]
     pub out: PathBuf,
+}
+
+fn controller(name: &str) -> Result<Controller, String> {
+    let value = toml::Value::from(name);
+    value.try_into().map_err(|_| "must be one of cubic, reno, bbr2".into())
 }
 
 /// Returns how many runs go on at a time when nobody says.
@@ -168,6 +178,7 @@ mod tests {
             ("sim run --all paths", "--all"),
             ("sim run --all --jobs 0", "'0' for '--jobs <N>': must be at least 1"),
             ("sim fuzz --cases 0", "'0' for '--cases <N>': must be at least 1"),
+            ("sim fuzz --cc bbr3", "must be one of cubic, reno, bbr2"),
             ("sim walk", "'walk'"),
         ] {
             let Err(Stop::Usage(said)) = parse(line.split(' ')) else { panic!("{line}") };

@@ -90,13 +90,17 @@ impl fmt::Display for Failed {
     }
 }
 
-/// Runs the random scenario of `seed`, with the same seed.
+/// Runs the random scenario of `seed`, with the same seed, and with `cc` in all flows
+/// instead of the controllers that were drawn.
 ///
 /// # Errors
 ///
 /// A broken rule, a download that does not complete, or a panic.
-pub fn run(seed: u64) -> Result<(), Box<Failed>> {
-    let scenario = random_scenario(seed);
+pub fn run(seed: u64, cc: Option<Controller>) -> Result<(), Box<Failed>> {
+    let mut scenario = random_scenario(seed);
+    for flow in &mut scenario.flows {
+        flow.cc = cc.unwrap_or(flow.cc);
+    }
     let result = catch_unwind(AssertUnwindSafe(|| world::run(&scenario, seed)));
     let error = match result {
         Ok(Ok(_)) => return Ok(()),
@@ -235,7 +239,7 @@ fn flow(random: &mut Random, path: &Path, group: u64, bytes: f64, extent_ms: f64
     let mut flow = Flow {
         name: format!("flow-{group}"),
         count: count as u32,
-        cc: if random.chance(0.5) { Controller::Cubic } else { Controller::Reno },
+        cc: controller(random),
         mode: if random.chance(0.8) { Mode::CarefulResume } else { Mode::SlowStart },
         object_bytes: Some((bytes / count as f64).ceil() as u64),
         object_bdp: None,
@@ -265,6 +269,14 @@ fn flow(random: &mut Random, path: &Path, group: u64, bytes: f64, extent_ms: f64
         flow.max_jump = max_jump;
     }
     flow
+}
+
+fn controller(random: &mut Random) -> Controller {
+    match random.uniform(0.0, 1.0) {
+        share if share < 0.4 => Controller::Cubic,
+        share if share < 0.7 => Controller::Reno,
+        _ => Controller::Bbr2,
+    }
 }
 
 /// Draws mostly the default.
@@ -297,6 +309,8 @@ pub struct Search {
     pub cases: u64,
     /// Cases at a time.
     pub jobs: usize,
+    /// Controller of all flows, instead of those that are drawn.
+    pub cc: Option<Controller>,
 }
 
 /// Result of a search.
@@ -324,7 +338,7 @@ pub fn search(
                 return found;
             }
             let seed = search.first_seed.wrapping_add(case);
-            found.failed.extend(run(seed).err().map(|failed| *failed));
+            found.failed.extend(run(seed, search.cc).err().map(|failed| *failed));
             found.cases += 1;
             progress(seed);
         }
@@ -395,6 +409,7 @@ mod tests {
             ("CoDel", some(|s| s.path.queue == Queue::Codel)),
             ("a shared subnet", some(|s| s.flows.iter().any(|f| f.subnet.is_some()))),
             ("Reno", some(|s| s.flows.iter().any(|f| f.cc == Controller::Reno))),
+            ("BBR2", some(|s| s.flows.iter().any(|f| f.cc == Controller::Bbr2))),
             ("SEARCH", some(|s| s.flows.iter().any(searches))),
             ("a ceiling", some(|s| s.flows.iter().any(|f| f.after_jump == AfterJump::Ceiling))),
             (
@@ -410,7 +425,7 @@ mod tests {
 
     #[test]
     fn random_scenarios_complete_and_break_no_rule() {
-        let short = Search { first_seed: 1, cases: 40, jobs: 2 };
+        let short = Search { first_seed: 1, cases: 40, jobs: 2, cc: None };
         let found = search(&short, &|| false, &|_| ());
         assert_eq!(found.cases, 40);
         let lines: Vec<_> = found.failed.iter().map(Failed::to_string).collect();
@@ -422,13 +437,13 @@ mod tests {
     #[test]
     fn scenarios_that_once_failed_pass() {
         for seed in [859, 42_865, 451_341] {
-            assert!(run(seed).is_ok(), "{seed}");
+            assert!(run(seed, None).is_ok(), "{seed}");
         }
     }
 
     #[test]
     fn search_stops_on_request() {
-        let endless = Search { first_seed: 1, cases: u64::MAX, jobs: 1 };
+        let endless = Search { first_seed: 1, cases: u64::MAX, jobs: 1, cc: None };
         let asked = AtomicU64::new(0);
         let stop = || asked.fetch_add(1, Ordering::Relaxed) == 2;
         assert_eq!(search(&endless, &stop, &|_| ()).cases, 2);

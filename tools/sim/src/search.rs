@@ -27,7 +27,7 @@ pub fn search(
     // What a panic says is in the failure.
     std::panic::set_hook(Box::new(|_| ()));
     let cases = u64::from(args.cases);
-    let search = Search { first_seed: args.seed, cases, jobs: cli::jobs(args.jobs) };
+    let search = Search { first_seed: args.seed, cases, jobs: cli::jobs(args.jobs), cc: args.cc };
     let progress = Mutex::new(Progress::new(cases as usize, cases));
     let done = |_| progress.lock().unwrap_or_else(PoisonError::into_inner).done(1);
     let found = fuzz::search(&search, stop, &done);

@@ -185,6 +185,9 @@ pub struct Cli {
     pub key: Option<PathBuf>,
 
     /// Congestion controller
+    ///
+    /// bbr2 is the BBRv2 of upstream quiche, with Careful Resume. It ends its start by its own rules:
+    /// --slow-start-exit and --after-jump soft do not concern it.
     #[arg(long, value_enum, value_name = "NAME", default_value = "cubic", help_heading = CONGESTION)]
     pub cc: CongestionController,
 
@@ -392,6 +395,7 @@ pub struct Cli {
 pub enum CongestionController {
     Cubic,
     Reno,
+    Bbr2,
 }
 
 /// Where saved path state is kept.
@@ -883,7 +887,7 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --workers 0", "--workers"),
             ("edge-server --listen 127.0.0.1:0 --root . --workers 257", "257"),
             ("edge-server --listen 127.0.0.1:0 --root . --frobnicate", "'--frobnicate'"),
-            ("edge-server --listen 127.0.0.1:0 --root . --cc bbr2", "'bbr2'"),
+            ("edge-server --listen 127.0.0.1:0 --root . --cc bbr3", "'bbr3'"),
             ("edge-server --listen 127.0.0.1:0 --root . --resume maybe", "'maybe'"),
             (
                 "edge-server --listen 127.0.0.1:0 --root . --resume-share 90",

@@ -104,6 +104,7 @@ impl Transport {
         quic.set_cc_algorithm(match cli.cc {
             CongestionController::Cubic => CongestionControlAlgorithm::CUBIC,
             CongestionController::Reno => CongestionControlAlgorithm::Reno,
+            CongestionController::Bbr2 => CongestionControlAlgorithm::Bbr2Gcongestion,
         });
         quic.set_slow_start_exit(cli.slow_start_exit).context("cannot set --slow-start-exit")?;
         let pmtud = cli.pmtud == OnOff::On;

@@ -9,58 +9,31 @@ use super::SendLimit;
 use crate::clock;
 use crate::path::Path;
 use crate::path_state::PathState;
-use crate::recovery::Recovery;
 use crate::recovery::RecoveryConfig;
 use crate::recovery::RecoveryOps;
 #[cfg(feature = "boringssl-boring-crate")]
 use crate::tls::ExData;
 use crate::BufFactory;
 use crate::Config;
-use crate::CongestionControlAlgorithm;
 use crate::Connection;
 use crate::Error;
 use crate::Result;
 
-/// Only Reno and CUBIC have Careful Resume.
-fn check_algorithm(
-    resume: Option<CarefulResumeConfig>, algorithm: CongestionControlAlgorithm,
-) -> Result<()> {
-    match algorithm {
-        CongestionControlAlgorithm::Bbr2Gcongestion if resume.is_some() => {
-            Err(Error::CongestionControl)
-        },
-        _ => Ok(()),
-    }
-}
-
 impl RecoveryConfig {
     /// Enables Careful Resume, and the pacing it requires.
-    fn set_careful_resume(&mut self, resume: CarefulResumeConfig) -> Result<()> {
-        check_algorithm(Some(resume), self.cc_algorithm)?;
-
+    fn set_careful_resume(&mut self, resume: CarefulResumeConfig) {
         self.careful_resume = Some(resume);
         self.reno_cubic_pacing = true;
-
-        Ok(())
-    }
-
-    /// Refuses an algorithm that lacks the Careful Resume that is enabled.
-    pub(crate) fn check_algorithm(
-        &self, algorithm: CongestionControlAlgorithm,
-    ) -> Result<()> {
-        check_algorithm(self.careful_resume, algorithm)
     }
 }
 
 impl Config {
-    /// Enables Careful Resume (RFC 9959) for Reno and CUBIC, and the pacing it
-    /// requires.
+    /// Enables Careful Resume (RFC 9959), and the pacing it requires, with any
+    /// congestion control algorithm.
     ///
     /// # Errors
     ///
-    /// [`Error::CongestionControl`] when the congestion control algorithm that
-    /// was chosen has no Careful Resume. Where one is chosen afterwards, no
-    /// connection can be made.
+    /// None now: every algorithm has Careful Resume.
     ///
     /// # Examples
     ///
@@ -75,17 +48,10 @@ impl Config {
     pub fn set_careful_resume(
         &mut self, resume: CarefulResumeConfig,
     ) -> Result<()> {
-        check_algorithm(Some(resume), self.cc_algorithm)?;
-
         self.careful_resume = Some(resume);
         self.set_reno_cubic_pacing(true);
 
         Ok(())
-    }
-
-    /// Refuses an algorithm that lacks the Careful Resume that is enabled.
-    pub(crate) fn check_algorithm(&self) -> Result<()> {
-        check_algorithm(self.careful_resume, self.cc_algorithm)
     }
 }
 
@@ -98,18 +64,15 @@ impl<F: BufFactory> Connection<F> {
     ///
     /// # Errors
     ///
-    /// [`Error::CongestionControl`] if the congestion control algorithm has no
-    /// Careful Resume; [`Error::InvalidState`] if application data was sent.
+    /// [`Error::InvalidState`] if application data was sent.
     pub fn set_careful_resume(
         &mut self, resume: CarefulResumeConfig,
     ) -> Result<()> {
         let mut config = self.recovery_config;
-        config.set_careful_resume(resume)?;
+        config.set_careful_resume(resume);
 
-        match &mut self.paths.get_active_mut()?.recovery {
-            Recovery::Legacy(recovery) => recovery.set_careful_resume(&config)?,
-            _ => return Err(Error::CongestionControl),
-        }
+        let path = self.paths.get_active_mut()?;
+        path.recovery.set_careful_resume(&config)?;
 
         self.recovery_config = config;
         Ok(())
@@ -125,15 +88,16 @@ impl<F: BufFactory> Connection<F> {
     ///
     /// # Errors
     ///
-    /// [`Error::CongestionControl`] if the congestion control algorithm has no
-    /// Careful Resume.
+    /// [`Error::TlsFail`] if the handshake is not one of quiche's.
     #[cfg(feature = "boringssl-boring-crate")]
     #[cfg_attr(docsrs, doc(cfg(feature = "boringssl-boring-crate")))]
     pub fn set_careful_resume_in_handshake(
         ssl: &mut boring::ssl::SslRef, resume: CarefulResumeConfig,
     ) -> Result<()> {
         let ex_data = ExData::from_ssl_ref(ssl).ok_or(Error::TlsFail)?;
-        ex_data.recovery_config.set_careful_resume(resume)
+        ex_data.recovery_config.set_careful_resume(resume);
+
+        Ok(())
     }
 
     /// Gives the active path saved parameters to jump with (RFC 9959, 3.2),
@@ -253,9 +217,7 @@ impl<F: BufFactory> Connection<F> {
         let old = self.paths.get_active_mut().ok();
 
         if let Some(old) = old.filter(|old| addresses(old) == new) {
-            if let Recovery::Legacy(recovery) = &mut old.recovery {
-                recovery.careful_resume_on_rebinding(now);
-            }
+            old.recovery.careful_resume_on_rebinding(now);
         }
     }
 

@@ -4,6 +4,7 @@
 //! Careful Resume are applied.
 
 use super::*;
+use crate::clock;
 use crate::recovery::careful_resume::warn_not_paced;
 use crate::recovery::careful_resume::Acknowledged;
 use crate::recovery::careful_resume::Action;
@@ -30,7 +31,7 @@ mod growth;
 impl LegacyRecovery {
     /// Enables Careful Resume, and pacing, as `config` says, unless application
     /// data was sent.
-    pub(in crate::recovery) fn set_careful_resume(
+    pub(super) fn enable_careful_resume(
         &mut self, config: &RecoveryConfig,
     ) -> Result<()> {
         let epoch = &self.epochs[Epoch::Application];
@@ -61,6 +62,21 @@ impl LegacyRecovery {
             window_limited: !self.congestion.app_limited,
             has_left_slow_start: self.has_left_slow_start(),
         }
+    }
+
+    pub(super) fn offer_saved(
+        &mut self, saved: PathState, jump_before: Instant, now: Instant,
+    ) -> bool {
+        let c = self.careful_resume_conditions(now);
+
+        self.careful_resume.as_mut().is_some_and(|resume| {
+            resume.offer(saved, jump_before, clock::wall_now(), &c)
+        })
+    }
+
+    pub(super) fn observed_path(&self, now: Instant) -> Option<PathState> {
+        let c = self.careful_resume_conditions(now);
+        self.careful_resume.as_ref()?.path_state(&c, clock::wall_now())
     }
 
     /// The ceiling is no exit.
@@ -372,7 +388,7 @@ impl LegacyRecovery {
         }
     }
 
-    pub(crate) fn careful_resume_on_rebinding(&mut self, now: Instant) {
+    pub(super) fn careful_resume_on_new_port(&mut self, now: Instant) {
         let c = self.careful_resume_conditions(now);
 
         if let Some(resume) = self.careful_resume.as_mut() {

@@ -14,7 +14,7 @@ use crate::CongestionControlAlgorithm;
 use std::ops::Range;
 
 pub(crate) const MDS: usize = 1200;
-pub(super) const IW: usize = 10;
+pub(crate) const IW: usize = 10;
 pub(crate) const RTT: Duration = Duration::from_millis(100);
 
 pub(crate) fn legacy(recovery: &mut Recovery) -> &mut LegacyRecovery {
@@ -72,7 +72,7 @@ impl Sender {
         Self::with_config(cc, Some(CarefulResumeConfig::default()), paced)
     }
 
-    pub(super) fn with_config(
+    pub(crate) fn with_config(
         cc: CongestionControlAlgorithm, resume: Option<CarefulResumeConfig>,
         paced: bool,
     ) -> Self {
@@ -104,7 +104,7 @@ impl Sender {
         sender
     }
 
-    pub(super) fn careful_resume_from(&mut self, saved: usize) -> bool {
+    pub(crate) fn careful_resume_from(&mut self, saved: usize) -> bool {
         let (state, jump_before) = self.saved(saved);
 
         self.recovery
@@ -213,7 +213,7 @@ impl Sender {
             .unwrap();
     }
 
-    pub(super) fn wait(&mut self, time: Duration) {
+    pub(crate) fn wait(&mut self, time: Duration) {
         self.now += time;
     }
 

@@ -47,6 +47,8 @@ pub fn bound_ms(scenario: &Scenario, flow: &Flow) -> Option<f64> {
         (_, Controller::Cubic) => Some(bounds.slow_start_ms),
         // It grows by a packet for each that is acknowledged, however small.
         (_, Controller::Reno) => None,
+        // It paces by 2.77 times what was delivered.
+        (_, Controller::Bbr2) => None,
     }
 }
 

@@ -8,6 +8,7 @@ pub fn controller_name(cc: Controller) -> &'static str {
     match cc {
         Controller::Cubic => "CUBIC",
         Controller::Reno => "Reno",
+        Controller::Bbr2 => "BBR2",
     }
 }
 

@@ -219,6 +219,7 @@ pub enum Controller {
     #[default]
     Cubic,
     Reno,
+    Bbr2,
 }
 
 /// Start mode of a flow.

@@ -91,6 +91,7 @@ impl Settings {
         config.set_cc_algorithm(match plan.cc {
             Controller::Cubic => CongestionControlAlgorithm::CUBIC,
             Controller::Reno => CongestionControlAlgorithm::Reno,
+            Controller::Bbr2 => CongestionControlAlgorithm::Bbr2Gcongestion,
         });
         config.set_slow_start_exit(plan.slow_start_exit)?;
         quiche::accept(&ConnectionId::from_ref(id), None, local, peer, config)
