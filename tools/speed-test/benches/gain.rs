@@ -136,6 +136,7 @@ fn speed_test(
         paths: vec![path],
         runs: args.runs,
         pristine_server: None,
+        early_data: false,
         results: results.path().to_owned(),
     };
     let downloads = runner::run(&plan, programs, &Arc::new(AtomicBool::new(false)))?;
