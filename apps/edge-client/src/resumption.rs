@@ -1,4 +1,4 @@
-//! What a connection leaves for the next one, in memory or in a file: token and TLS session.
+//! Resumption data of a client, in memory or in a file: token and TLS session for the next connection.
 
 use std::fs::OpenOptions;
 use std::io;

@@ -94,12 +94,12 @@ mod tests {
 
     /// Connections, and from when on each is replaceable by now.
     #[derive(Default)]
-    struct Fixture {
+    struct CurrentConnections {
         connections: ReplaceableConnections,
         current: HashMap<usize, Instant>,
     }
 
-    impl Fixture {
+    impl CurrentConnections {
         fn set(&mut self, slot: usize, groups: [ClientGroup; 2], from: Instant) {
             self.connections.note(slot, groups, from);
             self.current.insert(slot, from);
@@ -115,7 +115,7 @@ mod tests {
     fn connections_of_a_client_are_told_from_its_neighbours() {
         let start = quiche::clock::now();
         let [one, other] = [1, 2].map(|host| groups("192.0.2.0/24", [192, 0, 2, host]));
-        let mut fixture = Fixture::default();
+        let mut fixture = CurrentConnections::default();
         fixture.set(7, one, start);
         fixture.set(8, other, start);
         assert_eq!(fixture.longest_of(&[other[1]], start), Some(8));
@@ -129,7 +129,7 @@ mod tests {
         let of_one = groups("192.0.2.0/24", [192, 0, 2, 1]);
         let of_other = groups("198.51.100.0/24", [198, 51, 100, 1]);
         let [one, other] = [of_one[0], of_other[0]];
-        let mut fixture = Fixture::default();
+        let mut fixture = CurrentConnections::default();
         fixture.set(7, of_one, at(1));
         fixture.set(8, of_other, at(1));
         fixture.set(9, of_other, at(2));
