@@ -50,6 +50,11 @@ struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: Option<u32>,
 
+    /// Congestion controller of edge-server
+    #[arg(long, value_name = "NAME", default_value = "cubic",
+          value_parser = ["cubic", "reno", "bbr2"], conflicts_with = "remote")]
+    cc: String,
+
     /// One download of each kind over the first path, unless --runs or --paths is given
     #[arg(long)]
     quick: bool,
@@ -126,6 +131,7 @@ fn run(args: &Args) -> anyhow::Result<bool> {
             let plan = Plan {
                 paths: args.paths(),
                 runs: args.runs(),
+                cc: args.cc.clone(),
                 pristine_server: args.pristine_server.clone(),
                 early_data: args.early_data,
                 results: args.out.clone(),

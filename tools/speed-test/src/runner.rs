@@ -31,8 +31,6 @@ use report::record::Mode;
 use report::record::Source;
 use report::record::EDGE_SERVER;
 
-const CC: &str = "cubic";
-
 /// The client's address: the server sees every download come from it.
 const CLIENT: &str = "127.77.1.1";
 
@@ -53,6 +51,8 @@ pub struct Plan {
     pub paths: Vec<PathSpec>,
     /// Downloads of each mode.
     pub runs: u32,
+    /// Congestion controller of the server.
+    pub cc: String,
     /// Another server to compare slow start with.
     pub pristine_server: Option<PathBuf>,
     /// Whether to measure requests in early data, too.
@@ -277,7 +277,7 @@ impl Step<'_> {
         }
         let totals = emulator.stop_anyhow()?;
 
-        let mut download = self.record(&report);
+        let mut download = self.record(plan, &report);
         download.overrun_packets = overrun_packets(&totals);
         if !self.pristine {
             let file = only_log(&logs)?;
@@ -301,7 +301,7 @@ impl Step<'_> {
         if !self.pristine {
             fs::create_dir_all(logs).with_context(|| format!("cannot make {}", logs.display()))?;
             let resume = self.mode != Mode::SlowStart;
-            command.args(["--cc", CC, "--resume", if resume { "on" } else { "off" }]);
+            command.args(["--cc", &plan.cc, "--resume", if resume { "on" } else { "off" }]);
             command.arg("--store").arg(scratch.store(self));
             command.arg("--qlog-dir").arg(logs);
             if plan.early_data {
@@ -324,7 +324,7 @@ impl Step<'_> {
         command
     }
 
-    fn record(&self, report: &ClientReport) -> Download {
+    fn record(&self, plan: &Plan, report: &ClientReport) -> Download {
         Download {
             source: Source::Real,
             path: self.path.title.into(),
@@ -332,7 +332,7 @@ impl Step<'_> {
             rtt_ms: Some(self.path.rtt_ms),
             buffer_bytes: Some(self.path.buffer_bytes()),
             object_bytes: self.object_bytes(),
-            cc: Some(CC.into()),
+            cc: Some(plan.cc.clone()),
             mode: self.mode,
             run: self.run,
             ttfb_ms: report.ttfb_ms,
@@ -384,8 +384,9 @@ pub fn about(plan: &Plan) -> Vec<String> {
         format!(
             "Downloads of each file over HTTP/3: {runs} with slow start and {runs} with Careful Resume \
              (RFC 9959), through a link emulator with the path's rate, RTT and a drop-tail buffer of \
-             one bandwidth-delay product (BDP). Congestion control: {CC}.",
-            runs = plan.runs
+             one bandwidth-delay product (BDP). Congestion control: {cc}.",
+            runs = plan.runs,
+            cc = plan.cc
         ),
         "Every download has a server, an emulator and a client process of its own. For Careful \
          Resume, a first connection downloaded at least 10 BDP and its path state was saved; \
@@ -451,6 +452,7 @@ mod tests {
         Plan {
             paths: vec![PATHS[0]],
             runs: 2,
+            cc: "bbr2".into(),
             pristine_server: pristine.then(|| "pristine".into()),
             early_data: false,
             results: "results".into(),

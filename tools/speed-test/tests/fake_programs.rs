@@ -73,6 +73,7 @@ fn measure_through(folder: &Path, emulator: &str, client: &str) -> anyhow::Resul
     let plan = Plan {
         paths: vec![parse_path("500M").map_err(anyhow::Error::msg)?],
         runs: 2,
+        cc: "bbr2".into(),
         pristine_server: None,
         early_data: false,
         results: folder.join("results"),
@@ -104,6 +105,8 @@ fn connections_have_servers_of_their_own() {
     assert!(visits.chunks(3).all(|series| series.iter().all(|s| *s == series[0])));
     assert!(visits[0] != visits[3] && visits.iter().all(|s| *s != warm[0]));
 
+    assert!(of("server --").iter().all(|l| l.contains("--cc bbr2")));
+
     let emulator = of("emulator")[0];
     for part in ["--to 127.0.0.1:4001", "--rate 500", "--rtt 50", "--buffer 3125000"] {
         assert!(emulator.contains(part), "{part} in {emulator}");
@@ -119,6 +122,7 @@ fn results_have_figures_of_client_and_log() {
     let all = measure(dir.path(), CLIENT).expect("measured");
     let resumed = all.iter().find(|d| d.mode == Mode::CarefulResume).expect("resumed");
     assert_eq!((resumed.ttfb_ms, resumed.ttlb_ms, resumed.run), (101.5, 600.5, 1));
+    assert_eq!(resumed.cc.as_deref(), Some("bbr2"));
     assert_eq!((resumed.lost_packets, resumed.jump_lost_packets), (Some(6), Some(2)));
     assert_eq!(resumed.saved_cwnd_bytes, Some(3_000_000));
     assert_eq!(resumed.phases.len(), 4);
@@ -154,6 +158,7 @@ fn missing_pristine_server_is_named_first() {
     let plan = Plan {
         paths: vec![parse_path("500M").expect("known")],
         runs: 1,
+        cc: "bbr2".into(),
         pristine_server: Some(dir.path().join("missing")),
         early_data: false,
         results: dir.path().join("results"),

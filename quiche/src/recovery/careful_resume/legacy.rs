@@ -76,7 +76,9 @@ impl LegacyRecovery {
 
     pub(super) fn observed_path(&self, now: Instant) -> Option<PathState> {
         let c = self.careful_resume_conditions(now);
-        self.careful_resume.as_ref()?.path_state(&c, clock::wall_now())
+        self.careful_resume
+            .as_ref()?
+            .path_state(&c, clock::wall_now())
     }
 
     /// The ceiling is no exit.

@@ -174,8 +174,8 @@ impl Cell<'_> {
         alone && free && steady
     }
 
-    /// Returns whether growth after a jump is soft, alone on a path with a buffer of one BDP
-    /// that holds what was saved.
+    /// Returns whether growth after a jump is soft, as only Reno's and CUBIC's is, alone on a path
+    /// with a buffer of one BDP that holds what was saved.
     pub fn grows_softly_on_idle_path(&self) -> bool {
         let scenario = &self.named.scenario;
         let flow = &scenario.flows[0];
@@ -184,6 +184,7 @@ impl Cell<'_> {
             && as_saved
             && flow.mode == Mode::CarefulResume
             && flow.after_jump == AfterJump::Soft
+            && flow.cc != Controller::Bbr2
             && scenario.path.buffer_bdp == 1.0
     }
 }

@@ -71,14 +71,12 @@ pub fn everywhere(chapters: &[Chapter]) -> Vec<Verdict> {
         vec![Verdict::at_least("no download is faster than its fluid bound", 1.0, unit, bounds)];
 
     // Gains are judged with CUBIC: Reno's slow start is more than one.
-    for cc in [Controller::Cubic, Controller::Reno, Controller::Bbr2] {
+    for cc in [Controller::Cubic, Controller::Reno] {
         let mut gains = vec![saved(chapters, cc)];
         gains.extend(RATIOS_MAX.map(|spec| ratio(chapters, cc, spec)));
         verdicts.extend(match cc {
             Controller::Cubic => gains,
-            Controller::Reno | Controller::Bbr2 => {
-                gains.into_iter().map(Verdict::as_aim).collect()
-            }
+            _ => gains.into_iter().map(Verdict::as_aim).collect(),
         });
     }
     verdicts.push(lossless(chapters));

@@ -27,6 +27,8 @@ shipped!(
     "recovery",
     "fairness",
     "neighbours",
+    "bbr2",
+    "bbr2-neighbours",
     "dynamics",
     "lossy",
     "published",

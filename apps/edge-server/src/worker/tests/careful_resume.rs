@@ -117,7 +117,7 @@ fn lab_with(saved: Saved) -> Lab {
 // RFC 9959, 3.3: half of the saved window.
 #[test]
 fn jump_over_a_path_as_saved_is_clean() {
-    for cc in ["cubic", "reno"] {
+    for cc in ["cubic", "reno", "bbr2"] {
         let lab = lab_with(SAVED);
         let phases = download_from(&lab, &["--cc", cc], &path(), OBJECT_BYTES);
         assert_clean(&phases);

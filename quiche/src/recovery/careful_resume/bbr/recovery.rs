@@ -25,7 +25,7 @@ pub(super) struct BuiltPacket {
 }
 
 /// An ACK that BBR has yet to answer.
-pub(super) struct PendingAck {
+pub(super) struct PendingBbrAck {
     acked: Acknowledged,
 
     /// Whether it proves that the application does not pace.
@@ -85,7 +85,9 @@ impl GRecovery {
 
     pub(super) fn observed_path(&self, now: Instant) -> Option<PathState> {
         let c = self.careful_resume_conditions(now);
-        self.careful_resume.as_ref()?.path_state(&c, clock::wall_now())
+        self.careful_resume
+            .as_ref()?
+            .path_state(&c, clock::wall_now())
     }
 
     /// Takes a packet before the pacer. Returns what
@@ -166,7 +168,7 @@ impl GRecovery {
     /// [`careful_resume_after_ack()`]: GRecovery::careful_resume_after_ack
     pub(super) fn careful_resume_on_acked(
         &mut self, epoch: Epoch, bytes: usize, ack_delay: u64, now: Instant,
-    ) -> Option<PendingAck> {
+    ) -> Option<PendingBbrAck> {
         let resume = self.careful_resume.as_mut()?;
         let largest = self.newly_acked.last()?;
 
@@ -201,11 +203,13 @@ impl GRecovery {
         let is_unpaced = resume.awaits_delivery(acked.largest)
             && resume.watch_delivery(pkt_nums(), ack_delay, now);
 
-        Some(PendingAck { acked, is_unpaced })
+        Some(PendingBbrAck { acked, is_unpaced })
     }
 
     /// Takes lost packets, so many, before BBR.
-    pub(super) fn careful_resume_on_lost(&mut self, packets: usize, now: Instant) {
+    pub(super) fn careful_resume_on_lost(
+        &mut self, packets: usize, now: Instant,
+    ) {
         if packets == 0 || self.careful_resume.is_none() {
             return;
         }
@@ -220,9 +224,9 @@ impl GRecovery {
 
     /// Takes an ACK after BBR.
     pub(super) fn careful_resume_after_ack(
-        &mut self, pending: Option<PendingAck>, now: Instant,
+        &mut self, pending: Option<PendingBbrAck>, now: Instant,
     ) {
-        let Some(PendingAck { acked, is_unpaced }) = pending else {
+        let Some(PendingBbrAck { acked, is_unpaced }) = pending else {
             return;
         };
 

@@ -23,7 +23,7 @@ const SAVED: usize = 400;
 const JUMP: usize = SAVED / 2;
 
 /// A download over a path of one RTT.
-struct Flow {
+struct PacedDownload {
     sender: Sender,
     in_flight: VecDeque<(u64, Instant)>,
     /// The release time of each packet.
@@ -40,7 +40,7 @@ struct Flow {
     retreat_windows: Vec<usize>,
 }
 
-impl Flow {
+impl PacedDownload {
     fn new(saved: Option<usize>) -> Self {
         let config = Some(CarefulResumeConfig::default());
         let mut sender = Sender::with_config(BBR2, config, true);
@@ -49,7 +49,7 @@ impl Flow {
             assert!(sender.careful_resume_from(saved));
         }
 
-        Flow {
+        PacedDownload {
             sender,
             in_flight: VecDeque::new(),
             released: vec![],
@@ -94,8 +94,8 @@ impl Flow {
     fn next_release(&self) -> Option<Instant> {
         let (sender, now) = (&self.sender, self.sender.now);
         let release = sender.recovery.get_next_release_time().time(now);
-        let may_send = sender.recovery.cwnd_available() >= MDS
-            && sender.next <= self.last;
+        let may_send =
+            sender.recovery.cwnd_available() >= MDS && sender.next <= self.last;
         may_send.then(|| release.filter(|_| self.is_paced).unwrap_or(now))
     }
 
@@ -144,7 +144,8 @@ impl Flow {
 
     fn note(&mut self) {
         let resume = self.sender.recovery.careful_resume_mut().unwrap();
-        self.events.extend(std::iter::from_fn(|| resume.next_event()));
+        self.events
+            .extend(std::iter::from_fn(|| resume.next_event()));
 
         if resume.phase() == SafeRetreat {
             self.retreat_windows.push(self.sender.recovery.cwnd());
@@ -195,7 +196,7 @@ fn is_first_unvalidated_lost(pkt_num: u64) -> bool {
 /// F10 and C2: in Startup, to half of what was saved.
 #[test]
 fn bbr2_jumps_to_half_of_saved_window() {
-    let flow = Flow::resumed().until(Unvalidated);
+    let flow = PacedDownload::resumed().until(Unvalidated);
 
     assert_eq!(flow.window(), JUMP);
     let jump = flow.event(Unvalidated);
@@ -207,7 +208,7 @@ fn bbr2_jumps_to_half_of_saved_window() {
 /// F10: not after Startup.
 #[test]
 fn bbr2_does_not_jump_after_startup() {
-    let mut flow = Flow::resumed();
+    let mut flow = PacedDownload::resumed();
     flow.bbr().pacer.sender_mut().retreat(usize::MAX);
     flow.bbr().pacer.sender_mut().end_careful_resume();
     assert!(flow.has_left_startup());
@@ -219,8 +220,8 @@ fn bbr2_does_not_jump_after_startup() {
 /// F10: the jump begins a round, which ends with its first packet.
 #[test]
 fn bbr2_jumps_at_the_start_of_a_round() {
-    let mut flow = Flow::resumed().until(Unvalidated);
-    let round = |flow: &mut Flow| flow.bbr().pacer.sender().rounds();
+    let mut flow = PacedDownload::resumed().until(Unvalidated);
+    let round = |flow: &mut PacedDownload| flow.bbr().pacer.sender().rounds();
     let (first, before) = (flow.sender.next, round(&mut flow));
 
     while flow.acked < first {
@@ -233,7 +234,7 @@ fn bbr2_jumps_at_the_start_of_a_round() {
 /// F10, C3 and C4: jump_cwnd per RTT.
 #[test]
 fn unvalidated_packets_leave_at_the_probing_rate() {
-    let mut flow = Flow::resumed().until(Unvalidated);
+    let mut flow = PacedDownload::resumed().until(Unvalidated);
     assert_eq!(flow.pace(), JUMP);
 
     let first = flow.sender.next as usize;
@@ -243,13 +244,16 @@ fn unvalidated_packets_leave_at_the_probing_rate() {
     let interval = RTT / JUMP as u32;
 
     assert!(sent.len() >= JUMP * 8 / 10, "{} packets", sent.len());
-    assert!(took + interval * 3 >= interval * sent.len() as u32, "{took:?}");
+    assert!(
+        took + interval * 3 >= interval * sent.len() as u32,
+        "{took:?}"
+    );
 }
 
 /// F10: two rounds, and the flag is cleared.
 #[test]
 fn flag_is_cleared_two_rounds_after_the_jump() {
-    let flow = Flow::resumed().until(Unvalidated);
+    let flow = PacedDownload::resumed().until(Unvalidated);
     let jumped_at = flow.sender.now;
 
     let flow = flow.until(Validating);
@@ -267,7 +271,7 @@ fn flag_is_cleared_two_rounds_after_the_jump() {
 /// F10: the second round grows as slow start does, from what was in flight.
 #[test]
 fn validating_window_grows_to_twice_the_jump() {
-    let mut flow = Flow::resumed().until(Validating);
+    let mut flow = PacedDownload::resumed().until(Validating);
     let window = flow.window();
     assert!((JUMP * 9 / 10..=JUMP).contains(&window), "{window}");
     assert!(flow.pace() >= JUMP);
@@ -280,7 +284,7 @@ fn validating_window_grows_to_twice_the_jump() {
 /// F10: the rounds of a jump do not end Startup.
 #[test]
 fn startup_lasts_as_long_as_the_flag_is_set() {
-    let mut flow = Flow::resumed();
+    let mut flow = PacedDownload::resumed();
     while flow.phase() != Normal {
         flow.step();
         assert!(!flow.has_left_startup(), "{:?}", flow.phase());
@@ -290,14 +294,14 @@ fn startup_lasts_as_long_as_the_flag_is_set() {
 /// F10: a rate below the nominal one is no jump.
 #[test]
 fn jump_below_the_nominal_rate_is_refused() {
-    let flow = Flow::new(Some(4 * IW)).until(Normal);
+    let flow = PacedDownload::new(Some(4 * IW)).until(Normal);
     assert_eq!(flow.triggers(), [(Normal, Trigger::JumpNotLarger)]);
 }
 
 /// F10, C8 and E2: Drain, with half of the pipe size.
 #[test]
 fn loss_while_resuming_makes_bbr2_drain() {
-    let mut flow = Flow::resumed();
+    let mut flow = PacedDownload::resumed();
     flow.is_lost = is_first_unvalidated_lost;
     let mut flow = flow.until(SafeRetreat);
 
@@ -311,7 +315,7 @@ fn loss_while_resuming_makes_bbr2_drain() {
 /// C8: also a loss that a timer finds.
 #[test]
 fn loss_by_timer_while_resuming_is_a_retreat() {
-    let mut flow = Flow::resumed().until(Unvalidated);
+    let mut flow = PacedDownload::resumed().until(Unvalidated);
     assert_eq!(flow.sender.next, IW as u64);
     flow.is_lost = |pkt_num| pkt_num == IW as u64;
     flow.last = IW as u64 + 1;
@@ -324,16 +328,13 @@ fn loss_by_timer_while_resuming_is_a_retreat() {
     flow.last += 2 * IW as u64;
     let flow = flow.until(SafeRetreat);
     assert_eq!(flow.acked, IW as u64 + 1);
-    assert_eq!(
-        flow.event(SafeRetreat).trigger,
-        Some(Trigger::PacketLoss)
-    );
+    assert_eq!(flow.event(SafeRetreat).trigger, Some(Trigger::PacketLoss));
 }
 
 /// E3: no growth in safe retreat.
 #[test]
 fn window_of_bbr2_does_not_grow_in_retreat() {
-    let mut flow = Flow::resumed();
+    let mut flow = PacedDownload::resumed();
     flow.is_lost = is_first_unvalidated_lost;
     let flow = flow.until(SafeRetreat).until(Normal);
     let windows = &flow.retreat_windows;
@@ -344,7 +345,7 @@ fn window_of_bbr2_does_not_grow_in_retreat() {
 /// E6 and E7: with the last packet of the jump, to half of the pipe size.
 #[test]
 fn startup_goes_on_after_a_retreat_up_to_ssthresh() {
-    let mut flow = Flow::resumed();
+    let mut flow = PacedDownload::resumed();
     flow.is_lost = is_first_unvalidated_lost;
     let mut flow = flow.until(SafeRetreat).until(Normal);
     let end = *flow.event(Normal);
@@ -364,7 +365,7 @@ fn startup_goes_on_after_a_retreat_up_to_ssthresh() {
 /// F9: what is delivered in Drain with the flag set tells no bandwidth.
 #[test]
 fn samples_in_drain_are_discarded_while_the_flag_is_set() {
-    let mut flow = Flow::resumed();
+    let mut flow = PacedDownload::resumed();
     flow.is_lost = is_first_unvalidated_lost;
     let mut flow = flow.until(SafeRetreat);
     let before = flow.bandwidth();
@@ -380,7 +381,7 @@ fn samples_in_drain_are_discarded_while_the_flag_is_set() {
 /// C12: a jump that is not used.
 #[test]
 fn jump_that_is_not_used_leaves_the_pipe_size() {
-    let mut flow = Flow::resumed().until(Unvalidated);
+    let mut flow = PacedDownload::resumed().until(Unvalidated);
     flow.last = flow.sender.next;
     let mut flow = flow.until(Normal);
     let end = *flow.event(Normal);
@@ -392,7 +393,7 @@ fn jump_that_is_not_used_leaves_the_pipe_size() {
 /// B2: a loss before the jump is BBR's own matter.
 #[test]
 fn loss_in_reconnaissance_leaves_careful_resume() {
-    let mut flow = Flow::resumed();
+    let mut flow = PacedDownload::resumed();
     flow.is_lost = |pkt_num| pkt_num == 3;
     let mut flow = flow.until(Normal);
     assert_eq!(flow.triggers(), [(Normal, Trigger::PacketLoss)]);
@@ -402,23 +403,20 @@ fn loss_in_reconnaissance_leaves_careful_resume() {
 /// C7.
 #[test]
 fn path_change_in_a_jump_is_a_retreat() {
-    let mut flow = Flow::resumed().until(Unvalidated);
+    let mut flow = PacedDownload::resumed().until(Unvalidated);
     let now = flow.sender.now;
     flow.sender
         .recovery
         .on_path_change(Epoch::Application, now, "");
     flow.note();
     assert_eq!(flow.phase(), SafeRetreat);
-    assert_eq!(
-        flow.event(SafeRetreat).trigger,
-        Some(Trigger::PathChanged)
-    );
+    assert_eq!(flow.event(SafeRetreat).trigger, Some(Trigger::PathChanged));
     assert!(flow.has_left_startup());
 }
 
 #[test]
 fn new_port_in_a_jump_ends_it_without_a_retreat() {
-    let mut flow = Flow::resumed().until(Unvalidated);
+    let mut flow = PacedDownload::resumed().until(Unvalidated);
     let now = flow.sender.now;
     flow.sender.recovery.careful_resume_on_rebinding(now);
     flow.note();
@@ -429,7 +427,7 @@ fn new_port_in_a_jump_ends_it_without_a_retreat() {
 /// C3: an application that does not pace.
 #[test]
 fn bbr2_that_is_not_paced_neither_jumps_nor_saves() {
-    let mut flow = Flow::new(None);
+    let mut flow = PacedDownload::new(None);
     flow.is_paced = false;
     flow.wait(RTT * 20);
     let triggers = flow.triggers();
@@ -444,7 +442,7 @@ fn bbr2_that_is_not_paced_neither_jumps_nor_saves() {
 /// A3 and A4.
 #[test]
 fn bbr2_observes_what_was_acknowledged_in_an_rtt() {
-    let mut flow = Flow::new(None);
+    let mut flow = PacedDownload::new(None);
     flow.wait(RTT * 6);
     let observed = flow.sender.recovery.path_state(flow.sender.now).unwrap();
     let sent_per_rtt = observed.saved_cwnd as usize / MDS;
@@ -455,7 +453,7 @@ fn bbr2_observes_what_was_acknowledged_in_an_rtt() {
 
 #[test]
 fn bbr2_without_saved_parameters_is_as_without_careful_resume() {
-    let mut flow = Flow::new(None);
+    let mut flow = PacedDownload::new(None);
     flow.wait(RTT * 4);
     assert_eq!(flow.triggers(), [(Normal, Trigger::NoSavedSet)]);
     let window = flow.window();

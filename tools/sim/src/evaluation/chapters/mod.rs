@@ -1,5 +1,6 @@
 //! Chapters of the evaluation: the findings of each.
 
+mod bbr2;
 mod buffers;
 mod ceiling;
 mod changed;
@@ -44,7 +45,8 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         "visits" => visits::findings(chapter),
         "recovery" => recovery::findings(chapter),
         "fairness" => fairness::findings(chapter),
-        "neighbours" => neighbours::findings(chapter),
+        "neighbours" | "bbr2-neighbours" => neighbours::findings(chapter),
+        "bbr2" => bbr2::findings(chapter),
         "dynamics" => dynamics::findings(chapter),
         "lossy" => lossy::findings(chapter),
         "published" => published::findings(chapter),

@@ -1,4 +1,4 @@
-//! Fairness to flows of another RTT, and with Reno.
+//! Fairness to flows of another RTT, with Reno, and with BBR2.
 
 use report::page::note;
 
@@ -28,7 +28,8 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         "Means over all runs of what the background flows lose together, ± half of their 95 % \
          confidence interval; lost more: in % of the background's packets.",
     );
-    Ok(Findings { html, verdicts: vec![harm_rule("neighbours", &harms)], ..Findings::default() })
+    let verdicts = vec![harm_rule(&chapter.file.stem, &harms)];
+    Ok(Findings { html, verdicts, ..Findings::default() })
 }
 
 fn harms<'a>(chapter: &'a Chapter) -> Vec<Harm<'a>> {
