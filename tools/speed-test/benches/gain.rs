@@ -135,6 +135,7 @@ fn speed_test(
     let plan = Plan {
         paths: vec![path],
         runs: args.runs,
+        cc: "cubic".into(),
         pristine_server: None,
         early_data: false,
         results: results.path().to_owned(),
