@@ -458,7 +458,7 @@ impl Random {
 #[test]
 fn random_visits_keep_the_rules_of_own_state() {
     let mut jumps = [0; 2];
-    for seed in 1..=6 {
+    for seed in 1..=12 {
         let mut search = Search::new(seed);
         (0..STEPS).for_each(|_| search.step());
         jumps = [jumps[0] + search.jumps[0], jumps[1] + search.jumps[1]];
