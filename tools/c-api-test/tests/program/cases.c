@@ -154,7 +154,9 @@ void connection_is_enabled_alone(struct environment *env) {
 
     config = new_config(env, QUICHE_CC_BBR2_GCONGESTION);
     conn = new_server(config);
-    CHECK(quiche_conn_set_careful_resume(conn, NULL) == QUICHE_ERR_CONGESTION_CONTROL);
+    CHECK(quiche_conn_set_careful_resume(conn, NULL) == 0);
+    CHECK(quiche_conn_careful_resume_phase(conn) ==
+          QUICHE_CAREFUL_RESUME_PHASE_RECONNAISSANCE);
     quiche_conn_free(conn);
     quiche_config_free(config);
 }

@@ -97,7 +97,7 @@ fn server_timing_tells_pages_of_the_origin_of_the_jump() {
     client.get(DOWNLOAD);
     let late = client.get_with("/", &[SAME_ORIGIN]);
     let expected = "resume;desc=\"outcome=validated&trigger=last_unvalidated_packet_acknowledged\
-                    &saved_cwnd=250000&saved_rtt_ms=100&jump_cwnd=125000&round_trips_saved=";
+                    &source=store&saved_cwnd=250000&saved_rtt_ms=100&jump_cwnd=125000&round_trips_saved=";
     let timing = &late.headers["server-timing"];
     assert!(timing.starts_with(expected), "{timing}");
     assert!(!client.get("/").headers.contains_key("server-timing"));
