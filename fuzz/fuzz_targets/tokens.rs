@@ -6,6 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use fuzz::quic::secrets;
 use fuzz::quic::token::Tokens;
+use fuzz::quic::token::PAYLOAD_BYTES;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -16,7 +17,7 @@ fuzz_target!(|data: &[u8]| {
     let made = match mode % 3 {
         0 => return assert!(tokens.validate(data, client, b"changed.", now).is_err()),
         1 => tokens.for_retry(client, b"original", b"changed.", now).unwrap(),
-        _ => tokens.for_next_connection(client.ip(), now).unwrap(),
+        _ => tokens.for_next_connection(client.ip(), &[7; PAYLOAD_BYTES], now).unwrap(),
     };
     // The token after these changes.
     let mut token = made.clone();
