@@ -217,22 +217,30 @@ impl ConnectionLimiter {
         }
     }
 
-    /// Returns the groups that have most, if the client's subnet or the server is full: its clients
-    /// or the server's subnets, those with at least two connections more than the client's.
-    pub fn fuller_groups(&self, client: IpAddr, limits: &Limits) -> Vec<ClientGroup> {
+    /// Returns the limit that keeps a validated client out, unless another connection ends.
+    pub fn reached(&self, client: IpAddr, limits: &Limits) -> Option<Limit> {
+        self.counts().reached(self.subnet(client), limits)
+    }
+
+    /// Returns the groups that have most where a limit is reached: clients of the client's subnet, or
+    /// the server's subnets, with at least two connections more than the client's.
+    pub fn fuller_groups(&self, client: IpAddr, limit: Limit) -> Vec<ClientGroup> {
         let subnet = self.subnet(client);
         let counts = self.counts();
-        if counts.is_subnet_full(subnet, limits) {
-            let Some(clients) = counts.clients.get(&subnet) else { return Vec::new() };
-            let own = clients.total_of(ClientUnit::of(client));
-            let fuller = clients.larger_than(own + 1).take(FULLEST_MAX);
-            return fuller.map(|client| ClientGroup::Client(subnet, client)).collect();
+        match limit {
+            Limit::Subnet => {
+                let Some(clients) = counts.clients.get(&subnet) else { return Vec::new() };
+                let own = clients.total_of(ClientUnit::of(client));
+                let fuller = clients.larger_than(own + 1).take(FULLEST_MAX);
+                fuller.map(|client| ClientGroup::Client(subnet, client)).collect()
+            }
+            Limit::Connections => {
+                let here = counts.by_count.total_of(subnet);
+                let fuller = counts.by_count.larger_than(here + 1).take(FULLEST_MAX);
+                fuller.map(ClientGroup::Subnet).collect()
+            }
+            Limit::Rate => Vec::new(),
         }
-        if !counts.is_full(limits) {
-            return Vec::new();
-        }
-        let here = counts.by_count.total_of(subnet);
-        counts.by_count.larger_than(here + 1).take(FULLEST_MAX).map(ClientGroup::Subnet).collect()
     }
 
     fn subnet(&self, client: IpAddr) -> IpNet {
@@ -270,6 +278,14 @@ impl ConnectionCounts {
         all_here >= limits.connections_per_subnet.into()
     }
 
+    fn reached(&self, subnet: IpNet, limits: &Limits) -> Option<Limit> {
+        match (self.is_subnet_full(subnet, limits), self.is_full(limits)) {
+            (true, _) => Some(Limit::Subnet),
+            (false, true) => Some(Limit::Connections),
+            (false, false) => None,
+        }
+    }
+
     fn find_place(
         &self,
         subnet: IpNet,
@@ -278,11 +294,10 @@ impl ConnectionCounts {
         limits: &Limits,
         now: Instant,
     ) -> Result<Vacancy, Outcome> {
-        let limit = match (self.is_subnet_full(subnet, limits), self.is_full(limits)) {
-            (true, _) => Limit::Subnet,
-            (false, true) => Limit::Connections,
-            (false, false) if validated => return Ok(Vacancy::Within),
-            (false, false) => return self.find_unvalidated_place(subnet, limits),
+        let limit = match self.reached(subnet, limits) {
+            Some(limit) => limit,
+            None if validated => return Ok(Vacancy::Within),
+            None => return self.find_unvalidated_place(subnet, limits),
         };
         match (can_replace, validated) {
             (false, _) => Err(Outcome::Close(limit)),
@@ -628,7 +643,10 @@ mod tests {
             (0..count).for_each(|_| fixture.acquire(client, true).unwrap());
         }
         let fuller = |fixture: &Fixture, client: &str| {
-            let groups = fixture.limiter.fuller_groups(client.parse().unwrap(), &fixture.limits);
+            let client = client.parse().unwrap();
+            let limit = fixture.limiter.reached(client, &fixture.limits);
+            let groups = limit.map(|limit| fixture.limiter.fuller_groups(client, limit));
+            let groups = groups.unwrap_or_default();
             let name = |group: &ClientGroup| match group {
                 ClientGroup::Subnet(subnet) => subnet.to_string(),
                 ClientGroup::Client(_, client) => {

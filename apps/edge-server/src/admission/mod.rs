@@ -29,6 +29,7 @@ use quiche::RetryConnectionIds;
 use crate::admission::connection_limits::ClientGroup;
 use crate::admission::connection_limits::ConnectionLimiter;
 use crate::admission::connection_limits::ConnectionPermit;
+use crate::admission::connection_limits::Limit;
 use crate::admission::connection_limits::Outcome;
 use crate::admission::handshakes::HandshakeGuard;
 use crate::admission::handshakes::Handshakes;
@@ -89,9 +90,9 @@ impl Admission {
         Self { tokens, limiter, handshakes, metrics }
     }
 
-    /// Returns the groups in which a full server, or subnet, makes room for `client`.
-    pub fn fuller_groups(&self, client: IpAddr, limits: &Limits) -> Vec<ClientGroup> {
-        self.limiter.fuller_groups(client, limits)
+    /// Returns the groups in which room is made for `client` where a limit is reached.
+    pub fn fuller_groups(&self, client: IpAddr, limit: Limit) -> Vec<ClientGroup> {
+        self.limiter.fuller_groups(client, limit)
     }
 
     /// Decides about an Initial packet from `client`. `replaceable` finds the slot of a connection of
@@ -117,7 +118,9 @@ impl Admission {
         }
         let validated = validation.is_some();
         let client_ip = client.ip();
-        let replaceable = replaceable(&self.fuller_groups(client_ip, limits));
+        let reached = self.limiter.reached(client_ip, limits);
+        let replaceable =
+            reached.and_then(|limit| replaceable(&self.fuller_groups(client_ip, limit)));
         let can_replace = replaceable.is_some();
         let outcome =
             self.limiter.try_acquire(client_ip, validated, can_replace, limits, now.instant);
@@ -205,7 +208,6 @@ pub fn accept(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::connection_limits::Limit;
     use crate::config::limits::tests::limits;
     use crate::quic::secrets::tests::shared;
     use crate::quic::secrets::tests::ONE;

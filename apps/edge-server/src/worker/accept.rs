@@ -16,6 +16,7 @@ use quiche::RecvInfo;
 use quiche::Type;
 
 use crate::admission;
+use crate::admission::connection_limits::Limit;
 use crate::admission::reason::Refusal;
 use crate::admission::Acceptance;
 use crate::admission::Decision;
@@ -95,10 +96,14 @@ impl Worker {
         None
     }
 
-    /// Returns the slot of a connection that a new client may replace, if the server or the client's
-    /// subnet is full.
-    pub(super) fn replaceable(&mut self, client: IpAddr, now: Instant) -> Option<usize> {
-        let groups = self.admission.fuller_groups(client, &self.limits);
+    /// Returns the slot of a connection that a client may replace where a limit is reached.
+    pub(super) fn replaceable(
+        &mut self,
+        client: IpAddr,
+        limit: Limit,
+        now: Instant,
+    ) -> Option<usize> {
+        let groups = self.admission.fuller_groups(client, limit);
         let from = |slot: usize| self.connections.get(slot)?.replaceable_from();
         self.replaceable.longest_of(&groups, now, from)
     }

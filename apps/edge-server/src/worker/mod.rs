@@ -544,7 +544,7 @@ impl Worker {
     fn on_established(&mut self, sink: &dyn PacketSink, slot: usize, client: IpAddr) {
         let now = clock::now();
         let lacks_room = self.connections[slot].lifetime().needs_room(&self.limits);
-        let replaced = lacks_room.and_then(|_| self.replaceable(client, now));
+        let replaced = lacks_room.and_then(|limit| self.replaceable(client, limit, now));
         let connection = &mut self.connections[slot];
         if let Err(limit) = connection.lifetime().admit(replaced.is_some(), &self.limits) {
             self.metrics.admission.count_refusal(Refusal::Limit(limit));
