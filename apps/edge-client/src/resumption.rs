@@ -9,6 +9,8 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::Serialize;
 
+quiche::stand_ins!();
+
 /// Token and TLS session that a server issued for the next connection, in hexadecimal digits.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumptionData {
