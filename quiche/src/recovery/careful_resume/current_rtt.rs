@@ -10,6 +10,19 @@ use std::time::Duration;
 /// them was not delayed.
 const SAMPLES: usize = 8;
 
+/// Returns an RTT without the peer's delay, unless that makes it shorter than the
+/// minimum (RFC 9002, 5.3).
+pub(crate) fn adjusted_rtt(
+    rtt: Duration, ack_delay: Duration, min_rtt: Duration,
+) -> Duration {
+    let adjusted = rtt.saturating_sub(ack_delay);
+
+    match adjusted >= min_rtt {
+        true => adjusted,
+        false => rtt,
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct CurrentRtt {
     samples: [Option<Duration>; SAMPLES],

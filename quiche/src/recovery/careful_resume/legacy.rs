@@ -5,6 +5,7 @@
 
 use super::*;
 use crate::clock;
+use crate::recovery::careful_resume::adjusted_rtt;
 use crate::recovery::careful_resume::warn_not_paced;
 use crate::recovery::careful_resume::Acknowledged;
 use crate::recovery::careful_resume::Action;
@@ -145,13 +146,21 @@ impl LegacyRecovery {
         resume.watch_delivery(pkt_nums, ack_delay, now)
     }
 
-    fn careful_resume_on_not_paced(&mut self, now: Instant) {
+    /// Passes an event on, and applies the action.
+    fn pass_on(
+        &mut self, now: Instant,
+        event: impl FnOnce(&mut CarefulResume, &Conditions) -> Action,
+    ) {
         let c = self.careful_resume_conditions(now);
 
         if let Some(resume) = self.careful_resume.as_mut() {
-            let action = resume.on_not_paced(&c);
+            let action = event(resume, &c);
             self.apply(action);
         }
+    }
+
+    fn careful_resume_on_not_paced(&mut self, now: Instant) {
+        self.pass_on(now, CarefulResume::on_not_paced);
 
         warn_not_paced();
     }
@@ -188,11 +197,14 @@ impl LegacyRecovery {
     fn careful_resume_change_on_acked(&mut self, bytes: usize, ack_delay: u64) {
         let newly_acked = &self.newly_acked;
         let largest_acked = self.epochs[Epoch::Application].largest_acked_packet;
+        let min_rtt = *self.rtt_stats.min_rtt;
+        let ack_delay =
+            Duration::from_micros(ack_delay).min(self.rtt_stats.max_ack_delay);
         // RFC 9002, 5.1.
         let sample = newly_acked
             .last()
             .filter(|pkt| bytes > 0 && largest_acked == Some(pkt.pkt_num))
-            .map(|pkt| self.adjusted_rtt(pkt.rtt, ack_delay));
+            .map(|pkt| adjusted_rtt(pkt.rtt, ack_delay, min_rtt));
 
         let Some(resume) = self.careful_resume.as_mut() else {
             return;
@@ -203,19 +215,6 @@ impl LegacyRecovery {
         }
 
         resume.on_acked(newly_acked.iter().map(|pkt| pkt.pkt_num), bytes);
-    }
-
-    /// Returns the RTT without the peer's delay, in microseconds, unless that
-    /// makes it shorter than the minimum (RFC 9002, 5.3).
-    fn adjusted_rtt(&self, rtt: Duration, ack_delay: u64) -> Duration {
-        let ack_delay =
-            Duration::from_micros(ack_delay).min(self.rtt_stats.max_ack_delay);
-        let adjusted = rtt.saturating_sub(ack_delay);
-
-        match adjusted >= *self.rtt_stats.min_rtt {
-            true => adjusted,
-            false => rtt,
-        }
     }
 
     pub(super) fn careful_resume_after_ack(
@@ -368,12 +367,7 @@ impl LegacyRecovery {
     pub(super) fn careful_resume_on_persistent_congestion(
         &mut self, now: Instant,
     ) {
-        let c = self.careful_resume_conditions(now);
-
-        if let Some(resume) = self.careful_resume.as_mut() {
-            let action = resume.on_persistent_congestion(&c);
-            self.apply(action);
-        }
+        self.pass_on(now, CarefulResume::on_persistent_congestion);
 
         if let Some(resume) = self.careful_resume.as_mut() {
             let ssthresh = self.congestion.ssthresh.get();
@@ -382,21 +376,11 @@ impl LegacyRecovery {
     }
 
     pub(super) fn careful_resume_on_path_change(&mut self, now: Instant) {
-        let c = self.careful_resume_conditions(now);
-
-        if let Some(resume) = self.careful_resume.as_mut() {
-            let action = resume.on_path_change(&c);
-            self.apply(action);
-        }
+        self.pass_on(now, CarefulResume::on_path_change);
     }
 
     pub(super) fn careful_resume_on_new_port(&mut self, now: Instant) {
-        let c = self.careful_resume_conditions(now);
-
-        if let Some(resume) = self.careful_resume.as_mut() {
-            let action = resume.on_rebinding(&c);
-            self.apply(action);
-        }
+        self.pass_on(now, CarefulResume::on_rebinding);
     }
 
     fn careful_resume_phase(&self) -> Phase {

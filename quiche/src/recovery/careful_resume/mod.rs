@@ -46,6 +46,7 @@ pub(crate) use self::after_jump::SoftGrowth;
 pub use self::config::AfterJump;
 pub use self::config::CarefulResumeConfig;
 pub use self::config::UnknownAfterJump;
+pub(crate) use self::current_rtt::adjusted_rtt;
 use self::events::EventLog;
 use self::growth_limit::GrowthLimit;
 use self::normal::Normal;

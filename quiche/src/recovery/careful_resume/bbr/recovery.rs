@@ -7,6 +7,7 @@ use super::*;
 use crate::clock;
 use crate::packet::Epoch;
 use crate::path_state::PathState;
+use crate::recovery::careful_resume::adjusted_rtt;
 use crate::recovery::careful_resume::warn_not_paced;
 use crate::recovery::careful_resume::Acknowledged;
 use crate::recovery::careful_resume::Action;
@@ -190,11 +191,8 @@ impl GRecovery {
 
             // RFC 9002, 5.1.
             if bytes > 0 && largest_acked == Some(acked.largest) {
-                resume.on_rtt_sample(adjusted_rtt(
-                    acked.rtt,
-                    ack_delay,
-                    *self.rtt_stats.min_rtt,
-                ));
+                let min_rtt = *self.rtt_stats.min_rtt;
+                resume.on_rtt_sample(adjusted_rtt(acked.rtt, ack_delay, min_rtt));
             }
 
             resume.on_acked(pkt_nums(), bytes);
@@ -214,12 +212,9 @@ impl GRecovery {
             return;
         }
 
-        let c = self.careful_resume_conditions(now);
-
-        if let Some(resume) = self.careful_resume.as_mut() {
-            let action = resume.on_congestion(Trigger::PacketLoss, &c);
-            self.apply(action);
-        }
+        self.pass_on(now, |resume, c| {
+            resume.on_congestion(Trigger::PacketLoss, c)
+        });
     }
 
     /// Takes an ACK after BBR.
@@ -270,33 +265,31 @@ impl GRecovery {
         }
     }
 
-    fn careful_resume_on_not_paced(&mut self, now: Instant) {
+    /// Passes an event on, and applies the action.
+    fn pass_on(
+        &mut self, now: Instant,
+        event: impl FnOnce(&mut CarefulResume, &Conditions) -> Action,
+    ) {
         let c = self.careful_resume_conditions(now);
 
         if let Some(resume) = self.careful_resume.as_mut() {
-            let action = resume.on_not_paced(&c);
+            let action = event(resume, &c);
             self.apply(action);
         }
+    }
+
+    fn careful_resume_on_not_paced(&mut self, now: Instant) {
+        self.pass_on(now, CarefulResume::on_not_paced);
 
         warn_not_paced();
     }
 
     pub(super) fn careful_resume_on_path_change(&mut self, now: Instant) {
-        let c = self.careful_resume_conditions(now);
-
-        if let Some(resume) = self.careful_resume.as_mut() {
-            let action = resume.on_path_change(&c);
-            self.apply(action);
-        }
+        self.pass_on(now, CarefulResume::on_path_change);
     }
 
     pub(super) fn careful_resume_on_new_port(&mut self, now: Instant) {
-        let c = self.careful_resume_conditions(now);
-
-        if let Some(resume) = self.careful_resume.as_mut() {
-            let action = resume.on_rebinding(&c);
-            self.apply(action);
-        }
+        self.pass_on(now, CarefulResume::on_rebinding);
     }
 
     fn apply(&mut self, action: Action) {
@@ -332,19 +325,6 @@ impl GRecovery {
         }
 
         resume.settle(bbr.get_congestion_window(), bbr.startup_window());
-    }
-}
-
-/// Returns the RTT without the peer's delay, unless that makes it shorter than
-/// the minimum (RFC 9002, 5.3).
-fn adjusted_rtt(
-    rtt: Duration, ack_delay: Duration, min_rtt: Duration,
-) -> Duration {
-    let adjusted = rtt.saturating_sub(ack_delay);
-
-    match adjusted >= min_rtt {
-        true => adjusted,
-        false => rtt,
     }
 }
 
