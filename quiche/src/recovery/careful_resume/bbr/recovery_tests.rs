@@ -217,10 +217,18 @@ fn bbr2_does_not_jump_after_startup() {
     assert_eq!(flow.triggers(), [(Normal, Trigger::SlowStartExit)]);
 }
 
-/// F10: the jump begins a round, which ends with its first packet.
+/// F10: the jump begins a round, which ends with its first packet, also if other
+/// packets than the initial ones are in flight.
 #[test]
 fn bbr2_jumps_at_the_start_of_a_round() {
-    let mut flow = PacedDownload::resumed().until(Unvalidated);
+    let mut flow = PacedDownload::resumed();
+    flow.last = IW as u64 - 1;
+    while flow.acked < flow.last / 2 {
+        flow.step();
+    }
+    flow.last = u64::MAX;
+    let mut flow = flow.until(Unvalidated);
+    assert!(flow.sender.next > IW as u64);
     let round = |flow: &mut PacedDownload| flow.bbr().pacer.sender().rounds();
     let (first, before) = (flow.sender.next, round(&mut flow));
 
@@ -265,6 +273,7 @@ fn flag_is_cleared_two_rounds_after_the_jump() {
     assert!(took >= RTT * 18 / 10 && took <= RTT * 21 / 10, "{took:?}");
     let last = Trigger::LastUnvalidatedPacketAcknowledged;
     assert_eq!(flow.triggers()[2..], [(Normal, last)]);
+    assert!(!flow.bbr().pacer.sender().flag().holds_startup());
     assert!(!flow.has_left_startup());
 }
 

@@ -211,4 +211,8 @@ impl BBRv2 {
     pub(in crate::recovery::gcongestion) fn rounds(&self) -> usize {
         self.mode.network_model().round_trip_count()
     }
+
+    pub(in crate::recovery::gcongestion) fn flag(&self) -> Flag {
+        self.careful().flag
+    }
 }
