@@ -3,7 +3,7 @@
 # clock: accuracy of the link emulator, pacing of a jump, cost of the store under load,
 # downloads during a flood, a load of many clients, and the gain that an access log tells;
 # first downloads of other projects' clients over long paths; alert rules and dashboard in
-# Prometheus; the speed-test page in browsers; upstream's workspace with the series; curl
+# Prometheus; the speed-test page in browsers; interruptions of the fork's commands; upstream's workspace with the series; curl
 # with the fork's library; and tests that take too long for every day.
 # Arguments go to cargo. Where permitted, real-time scheduling keeps other processes
 # from affecting the measurements.
@@ -21,7 +21,7 @@ locked="$*"
 status=0
 # 200 kills, 1000 damaged files, 10,000 forged clients, 30 s without a reply, 1000
 # sequences of takeovers, a control group of half of 1000 clients, 2000 connections that keep
-# all they can.
+# all they can, forty searches and a mixed subnet with path state in tokens.
 cargo build --workspace $locked
 cargo test --workspace $locked --bin edge-server --test crashes --test damage --test process --test hostile_input -- --ignored --nocapture || status=1
 measure link accuracy
@@ -30,6 +30,7 @@ measure edge-server store_load
 measure edge-server initial_flood
 measure edge-server load
 measure speed-test gain
+LONG=1 sh scripts/test-no-loss.sh || status=1
 sh scripts/test-metrics.sh --live $locked || status=1
 sh scripts/workspace-check.sh || status=1
 sh scripts/interop-curl.sh $locked || status=1

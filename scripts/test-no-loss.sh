@@ -1,7 +1,11 @@
 #!/bin/sh
 # Tests that no command of the fork loses work: each runs with edits that patches/ lacks
-# and with uncommitted changes, is interrupted, and runs on a full disk.
+# and with uncommitted changes, is interrupted, and runs on a full disk. LONG=1 interrupts and
+# fills at many more moments.
 . "$(dirname "$0")/fork/testbed.sh"
+
+# Programs between two interruptions, and KB that are left on a disk.
+if [ -n "${LONG:-}" ]; then step=12 rooms='0 8 40 100'; else step=60 rooms='8'; fi
 
 COMMANDS='quiche topic patches patches-check series steps-check check-each bisect bisect-history rebase export range-diff'
 
@@ -113,7 +117,7 @@ test_a_run_that_is_cut_short_is_repeated() {
     make_shims
     for command in $COMMANDS; do
         case $command in
-        quiche | topic | patches | rebase) counts=$(seq 1 12 200) ;;
+        quiche | topic | patches | rebase) counts=$(seq 1 "$step" 200) ;;
         *) counts='5 40' ;;
         esac
         for count in $counts; do
@@ -207,7 +211,7 @@ try_each_with_little_room() { # FOLDER
     make_releases
     use_cargo
     for command in $COMMANDS; do
-        for kb in 0 8 40 100; do
+        for kb in $rooms; do
             start_work "$1"
             begin_work "$command"
             if try_full "$command" "$kb"; then break; fi

@@ -26,6 +26,8 @@ use quiche::path_state::PathState;
 use quiche::path_state::PrefixLengths;
 use quiche::path_state::RemoteEndpoint;
 use quiche::RecvInfo;
+use rand_pcg::rand_core::Rng;
+use rand_pcg::Pcg64;
 use serde_json::Value;
 
 use super::client::ClientBuilder;
@@ -78,6 +80,11 @@ const TURNS_AT_ONCE_MAX: u32 = 10_000;
 
 /// Packets of one send.
 const PACKETS_PER_SEND: usize = 64;
+
+/// Draws a number below `end`.
+pub fn below(random: &mut Pcg64, end: usize) -> usize {
+    (random.next_u64() % end as u64) as usize
+}
 
 /// What servers and clients of a test share: the time, the network, the store, and a folder.
 #[derive(Clone)]

@@ -6,9 +6,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::SystemTime;
 
+use rand_pcg::rand_core::SeedableRng;
+use rand_pcg::Pcg64;
 use serde_json::Value;
 
 use super::client::ResumptionData;
+use super::harness::below;
 use super::harness::Lab;
 use super::harness::Server;
 use super::path::Path;
@@ -300,7 +303,7 @@ const CLIENTS: [IpAddr; 3] = [SLOW, FAST, IpAddr::V4(Ipv4Addr::new(198, 51, 100,
 
 /// What a random run knows of the rules: it reads the tokens, as nobody without the secret can.
 struct Search {
-    random: Random,
+    random: Pcg64,
     lab: Lab,
     servers: Vec<(StateKept, Server)>,
 
@@ -311,7 +314,7 @@ struct Search {
     retreated: Option<SystemTime>,
 
     /// Jumps with each source.
-    jumps: [u32; 2],
+    jumps: [u64; 2],
 }
 
 impl Search {
@@ -323,7 +326,7 @@ impl Search {
         let servers = modes
             .map(|(name, kept)| (kept, serve(&lab, &[&SHARED[..], &["--state", name]].concat())));
         Self {
-            random: Random(seed),
+            random: Pcg64::seed_from_u64(seed),
             lab,
             servers: servers.into(),
             tokens: Default::default(),
@@ -334,16 +337,17 @@ impl Search {
 
     /// One visit of a client, or two at a time, with a token of its own, of another, or none.
     fn step(&mut self) {
-        let client = self.random.below(CLIENTS.len());
-        let owner = if self.random.below(8) == 0 { self.random.below(3) } else { client };
-        let shown = match (self.random.below(6), self.tokens[owner].len()) {
+        let client = below(&mut self.random, CLIENTS.len());
+        let owner =
+            if below(&mut self.random, 8) == 0 { below(&mut self.random, 3) } else { client };
+        let shown = match (below(&mut self.random, 6), self.tokens[owner].len()) {
             (0, _) | (_, 0) => None,
-            (1, count) => Some(self.tokens[owner][self.random.below(count)].clone()),
+            (1, count) => Some(self.tokens[owner][below(&mut self.random, count)].clone()),
             _ => self.tokens[owner].last().cloned(),
         };
-        let bytes = [5000, 400_000, 3_000_000][self.random.below(3)];
-        let count = 1 + self.random.below(4) / 3;
-        let first = self.random.below(self.servers.len());
+        let bytes = [5000, 400_000, 3_000_000][below(&mut self.random, 3)];
+        let count = 1 + below(&mut self.random, 4) / 3;
+        let first = below(&mut self.random, self.servers.len());
         let chosen: Vec<_> = (0..count).map(|i| (first + i) % self.servers.len()).collect();
         let own = shown.as_ref().filter(|_| owner == client).map(|shown| self.read(shown, client));
         let before = self.retreated;
@@ -356,7 +360,7 @@ impl Search {
             self.tokens[client].push(visit.token.clone());
         }
         let pauses_s = [0, 1, 59, 61, 700];
-        let pause = Duration::from_secs(pauses_s[self.random.below(pauses_s.len())]);
+        let pause = Duration::from_secs(pauses_s[below(&mut self.random, pauses_s.len())]);
         self.lab.advance(pause);
     }
 
@@ -442,26 +446,25 @@ impl Search {
     }
 }
 
-/// Numbers that follow from a seed (SplitMix64).
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % end as u64) as usize
-    }
-}
-
-#[test]
-fn random_visits_keep_the_rules_of_own_state() {
+fn search(seeds: u64) {
     let mut jumps = [0; 2];
-    for seed in 1..=12 {
+    for seed in 1..=seeds {
+        println!("seed {seed}");
         let mut search = Search::new(seed);
         (0..STEPS).for_each(|_| search.step());
         jumps = [jumps[0] + search.jumps[0], jumps[1] + search.jumps[1]];
     }
-    assert!(jumps.iter().all(|jumps| *jumps > 10), "too little happened: {jumps:?}");
+    println!("jumps by token, by store: {jumps:?}");
+    assert!(jumps.iter().all(|jumps| *jumps >= seeds / 2), "too little happened: {jumps:?}");
+}
+
+#[test]
+fn random_visits_keep_the_rules_of_own_state() {
+    search(2);
+}
+
+#[test]
+#[ignore = "minutes; make check-long runs it"]
+fn forty_random_searches_keep_the_rules_of_own_state() {
+    search(40);
 }
