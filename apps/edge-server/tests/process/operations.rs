@@ -103,6 +103,8 @@ const EFFECTS: [(&str, Check); 26] = [
     ("Stop at once", |node, command| {
         let (mut server, address) = node.server();
         let mut client = UdpClient::connect(address);
+        // The server knows that its handshake is complete.
+        assert_eq!(home(&mut client), "home");
         client.open_request("/");
         assert_eq!(node.run(command), "stopping\n");
         client.closed();

@@ -160,3 +160,18 @@ fn stop_does_not_wait_for_a_silent_client() {
     server.end();
     assert!(server.lab().now() - begun <= CLOSING);
 }
+
+// RFC 9000, 10.2.3: whichever packets the client can read then.
+#[test]
+fn client_is_told_of_a_stop_at_any_moment_of_its_handshake() {
+    let path = super::path::Path::new(40.0, 100, 10_000_000);
+    // After half a round trip the server knows of it.
+    for after_ms in (60..360).step_by(10) {
+        let server = Server::start(&["--speedtest"]);
+        let mut client = server.client().over(&path).begin();
+        server.lab().advance(Duration::from_millis(after_ms));
+        server.stop();
+        assert!(client.is_reset(), "after {after_ms} ms");
+        server.end();
+    }
+}
