@@ -3,8 +3,9 @@
 # clock: accuracy of the link emulator, pacing of a jump, cost of the store under load,
 # downloads during a flood, a load of many clients, and the gain that an access log tells;
 # first downloads of other projects' clients over long paths; alert rules and dashboard in
-# Prometheus; the speed-test page in browsers; interruptions of the fork's commands; upstream's workspace with the series; curl
-# with the fork's library; and tests that take too long for every day.
+# Prometheus; the speed-test page in browsers; interruptions of the fork's commands; upstream's
+# workspace with the series; curl with the fork's library; and tests that take too long for every
+# day.
 # Arguments go to cargo. Where permitted, real-time scheduling keeps other processes
 # from affecting the measurements.
 set -eu

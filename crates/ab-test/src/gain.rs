@@ -136,8 +136,8 @@ impl Interval {
         (self.low..=self.high).contains(&value)
     }
 
-    /// Returns the interval between the tails of replicates.
-    fn new(value: f64, mut replicates: Vec<f64>) -> Self {
+    /// Returns the interval between the tails of replicates, of which there is at least one.
+    pub fn new(value: f64, mut replicates: Vec<f64>) -> Self {
         replicates.sort_by(f64::total_cmp);
         let last = replicates.len() - 1;
         let beyond = (TAIL * replicates.len() as f64) as usize;

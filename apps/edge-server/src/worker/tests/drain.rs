@@ -165,7 +165,7 @@ fn stop_does_not_wait_for_a_silent_client() {
 #[test]
 fn client_is_told_of_a_stop_at_any_moment_of_its_handshake() {
     let path = super::path::Path::new(40.0, 100, 10_000_000);
-    // After half a round trip the server knows of it.
+    // After half a round trip the server knows of the client.
     for after_ms in (60..360).step_by(10) {
         let server = Server::start(&["--speedtest"]);
         let mut client = server.client().over(&path).begin();
