@@ -32,6 +32,11 @@ const MAX_JUMP_MIN: i64 = CarefulResumeConfig::MAX_JUMP_MIN as i64;
 /// Smallest default of `--send-buffer-max`, in bytes.
 const SEND_BUFFER_DEFAULT_MIN: u64 = 32 << 20;
 
+/// Share of the file descriptors that requests leave to other things, such as a takeover, and the
+/// most of them.
+const RESERVED_DIVISOR: u64 = 4;
+const RESERVED_MAX: u64 = 128;
+
 /// Limits on clients.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = LIMITS)]
@@ -116,7 +121,8 @@ pub struct Limits {
     #[arg(long, value_name = "BYTES", default_value_t = 256 << 20, value_parser = value_parser!(u64).range(1 << 20..=1 << 50))]
     pub requests_memory_max: u64,
 
-    /// Maximum number of files that responses have open [default: half the limit of open files]
+    /// Maximum number of files that responses have open [default: half the file descriptors that
+    /// requests may use]
     ///
     /// Responses with the same file share it; it counts for one that is not finished. A subnet may
     /// have half of them open: its further requests get a 503 response. Beyond the maximum for all,
@@ -167,8 +173,7 @@ impl Limits {
 
     /// Returns how many files responses may have open.
     pub fn open_files(&self) -> u64 {
-        let half = || getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 2;
-        self.open_files_max.map_or_else(half, u64::from)
+        self.open_files_max.map_or_else(|| request_descriptors() / 2, u64::from)
     }
 
     /// Warns if the send buffer is smaller than the flight after the largest jump.
@@ -222,6 +227,15 @@ impl Limits {
     }
 }
 
+/// Returns how many file descriptors the process may have while a request gets one.
+pub fn request_descriptors() -> u64 {
+    request_descriptors_of(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
+}
+
+fn request_descriptors_of(limit: u64) -> u64 {
+    limit - (limit / RESERVED_DIVISOR).min(RESERVED_MAX)
+}
+
 fn open_files_warning(files_max: u32, process_max: u64) -> Option<String> {
     (u64::from(files_max) > process_max).then(|| {
         format!(
@@ -256,6 +270,17 @@ pub mod tests {
     fn more_files_than_the_process_may_have_are_warned_of() {
         assert!(open_files_warning(1025, 1024).unwrap().contains("--open-files-max 1025"));
         assert_eq!(open_files_warning(1024, 1024), None);
+    }
+
+    // Beside files, a process has sockets, pollers, logs and the store: 30 of them at least. Until a
+    // connection is closed, subnets open half as many again (`admission::file_limits`).
+    #[test]
+    fn files_leave_descriptors_of_any_limit_to_requests() {
+        for limit in [240, 256, 1024, 4096, 1 << 20] {
+            let requests = request_descriptors_of(limit);
+            let files = requests / 2;
+            assert!(files + files / 2 + 30 <= requests, "{limit}");
+        }
     }
 
     #[test]

@@ -233,8 +233,8 @@ fn warn_of_files(error: &io::Error) {
     match is_subnet_limit(error) {
         true => SUBNET.call_once(|| {
             warn!(
-                "requests get 503: {error}; raise that, which is half the limit of open files by \
-                 default, if these are honest clients"
+                "requests get 503: {error}; raise that, whose default follows from the limit of open \
+                 files, if these are honest clients"
             );
         }),
         false => PROCESS.call_once(|| {

@@ -17,9 +17,8 @@ use rustix::fs::Mode;
 use rustix::fs::OFlags;
 use rustix::fs::ResolveFlags;
 use rustix::io::Errno;
-use rustix::process::getrlimit;
-use rustix::process::Resource;
 
+use crate::config::limits::request_descriptors;
 use crate::content::open_files::OpenFiles;
 
 /// Flags for files: without blocking on a named pipe or acquiring a controlling terminal.
@@ -29,11 +28,6 @@ const READ: OFlags =
 /// Flags for the folders of a path, without following links.
 const TRAVERSE: OFlags =
     OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW);
-
-/// Share of the file descriptors that content leaves to other things, such as a takeover, and the
-/// most of them.
-const RESERVED_DIVISOR: u64 = 4;
-const RESERVED_MAX: u64 = 128;
 
 /// Folder whose contents are public.
 #[derive(Clone, Debug)]
@@ -112,13 +106,11 @@ impl Root {
     }
 }
 
-/// Returns how many file descriptors the process may have while content gets one.
+/// Returns how many file descriptors the process may have while a request gets one, as of its first
+/// request.
 fn descriptors_max() -> u64 {
     static MAX: OnceLock<u64> = OnceLock::new();
-    *MAX.get_or_init(|| {
-        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        limit - (limit / RESERVED_DIVISOR).min(RESERVED_MAX)
-    })
+    *MAX.get_or_init(request_descriptors)
 }
 
 #[cfg(test)]
