@@ -107,7 +107,7 @@ impl Delivery {
         }
 
         let oldest = self.marks.front().map(|mark| mark.acked_at);
-        let is_dropped = |mark: &Mark| oldest.is_none_or(|at| mark.acked_at < at);
+        let is_dropped = |mark: &Mark| oldest.is_some_and(|at| mark.acked_at < at);
 
         while self.least_delayed.front().is_some_and(is_dropped) {
             self.least_delayed.pop_front();
@@ -174,8 +174,8 @@ impl Delivery {
 
     /// Returns the rate after a mark, over the time since its ACK was due.
     fn rate_since(&self, mark: &Mark, due: Duration, now: Instant) -> Rate {
-        let elapsed = (now.saturating_duration_since(mark.acked_at) + mark.rtt)
-            .saturating_sub(due);
+        let delayed = mark.rtt.saturating_sub(due);
+        let elapsed = now.saturating_duration_since(mark.acked_at) + delayed;
         rate(self.delivered - mark.delivered, elapsed)
     }
 }
@@ -212,6 +212,27 @@ mod tests {
         let until = now - MIN_RTT * KEPT_RTTS;
         assert!(delivery.marks[0].acked_at <= until);
         assert!(delivery.marks[2].acked_at > until);
+    }
+
+    // Of a client near the server that handles packets in batches: the first
+    // ACK is the least delayed one.
+    #[test]
+    fn acks_after_the_first_that_are_delayed_more_do_not_raise_the_rate() {
+        let start = crate::clock::now();
+        let us = Duration::from_micros;
+        let min_rtt = us(770);
+        let mut delivery = Delivery::default();
+        for (at, rtt) in [(0, 1_000), (1_900, 2_900), (1_910, 2_910)] {
+            let acked = Acknowledged {
+                bytes: 4800,
+                largest: at,
+                rtt: us(rtt),
+            };
+            delivery.on_ack(&acked, start + us(at));
+            delivery.update(min_rtt, start + us(at));
+            assert_eq!(delivery.least_delayed[0].rtt, us(1_000));
+        }
+        assert_eq!(delivery.best(), Some(rate(9600, us(1_910))));
     }
 
     #[test]
