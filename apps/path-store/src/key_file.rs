@@ -3,6 +3,7 @@
 //! Owns their lines and when they are read; the types that are parsed from them own the
 //! meaning of the keys.
 
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::path::PathBuf;
@@ -88,12 +89,12 @@ impl<T: FromStr<Err = String> + Send + Sync + 'static> KeyFile<T> {
         let shared = Arc::downgrade(&keys.0);
         let path = path.to_path_buf();
         let look = move || {
-            let mut seen = modified(&path);
+            let mut seen = changed(&path);
             loop {
                 std::thread::sleep(WATCH_INTERVAL);
                 let Some(shared) = shared.upgrade() else { return };
-                if modified(&path) != seen {
-                    seen = modified(&path);
+                if changed(&path) != seen {
+                    seen = changed(&path);
                     Self(shared).reload(&path);
                 }
             }
@@ -167,8 +168,10 @@ pub fn parse_key(digits: &str) -> Option<[u8; KEY_BYTES]> {
     Some(key)
 }
 
-fn modified(path: &Path) -> Option<SystemTime> {
-    path.metadata().and_then(|metadata| metadata.modified()).ok()
+/// Returns which file is at the path, and when it or its mode changed, in seconds and nanoseconds.
+fn changed(path: &Path) -> Option<(u64, i64, i64)> {
+    let metadata = path.metadata().ok()?;
+    Some((metadata.ino(), metadata.ctime(), metadata.ctime_nsec()))
 }
 
 #[cfg(test)]
@@ -241,6 +244,22 @@ mod tests {
                 .err()
                 .is_none_or(|e| e.to_string().contains(&format!("(mode {mode:04o})"))));
         }
+    }
+
+    // The remedy that the error names.
+    #[test]
+    fn change_of_mode_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys");
+        std::fs::write(&path, KEY).unwrap();
+        let before = changed(&path);
+        // File systems keep time in ticks.
+        let is_noticed = (0..100).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+            changed(&path) != before
+        });
+        assert!(before.is_some() && is_noticed);
     }
 
     #[test]

@@ -469,7 +469,7 @@ impl Connection {
             }
             CloseReason::OverBudget => {
                 let code = h3::WireErrorCode::ExcessiveLoad as u64;
-                self.quic.close(true, code, b"the server's memory is used up")
+                self.quic.close(true, code, b"the server keeps too much for this client")
             }
             CloseReason::Transport => Ok(()),
         };

@@ -279,6 +279,8 @@ impl FieldRule {
         if let Some(name) = rule.unset.iter().find(is_given) {
             bail!("header: '{name}' is in unset and in set or add; keep it in one of them");
         }
+        let is_empty = rule.unset.is_empty() && rule.set.is_empty() && rule.add.is_empty();
+        ensure!(!is_empty, "header: path = '{path}' changes nothing; give it set, add or unset");
         Ok(Self {
             matcher: glob.compile_matcher(),
             always: rule.always,
@@ -470,6 +472,7 @@ mod tests {
             ("mime = { a = 'b' }", "'b'"),
             ("header = [{ path = '/[', set = {} }]", "'/['"),
             ("header = [{ path = 'a/b', set = {} }]", "'a/b'"),
+            ("header = [{ path = '/', set = {} }]", "'/' changes nothing"),
             ("header = [{ path = '/', set = { 'X-A' = 'b' } }]", "'X-A'"),
             ("header = [{ path = '/', set = { '' = 'b' } }]", "''"),
             ("header = [{ path = '/', set = { etag = 'b' } }]", "'etag'"),

@@ -73,18 +73,21 @@ impl FromStr for Secrets {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut secrets: Vec<Secret> = Vec::new();
+        let mut numbers: Vec<usize> = Vec::new();
         for (number, line) in key_file::lines(text) {
             let key = key_file::parse_key(line).ok_or_else(|| {
                 format!("line {number}: expected a secret of {} hexadecimal digits", 2 * KEY_BYTES)
             })?;
             let secret = Secret::new(&key);
-            if secrets.iter().any(|other| other.name == secret.name) {
+            if let Some(same) = secrets.iter().position(|other| other.name == secret.name) {
                 return Err(format!(
-                    "line {number}: has the same one-byte name as an earlier secret; replace it \
-                     with a new random secret"
+                    "lines {} and {number} have secrets of the same one-byte name; replace the newer \
+                     one, which is first as a rule, with another random secret",
+                    numbers[same]
                 ));
             }
             secrets.push(secret);
+            numbers.push(number);
         }
         if secrets.is_empty() {
             return Err("holds no secret; write one of 64 hexadecimal digits".to_owned());
@@ -264,7 +267,7 @@ pub mod tests {
             ("# nothing\n", "holds no secret"),
             ("\nhunter2\n", "line 2"),
             (&ONE[1..], "line 1"),
-            (&twice, "line 2"),
+            (&twice, "lines 1 and 2"),
         ] {
             let error = text.parse::<Secrets>().unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::thread;
 
@@ -16,21 +17,28 @@ use crate::server::control::Control;
 use crate::telemetry::admin::socket::Controls;
 
 /// Signals, held until somebody [follows](Self::follow) them.
-pub struct SignalHandler(Signals);
+pub struct SignalHandler {
+    signals: Signals,
+    starting: Arc<AtomicBool>,
+}
 
-/// Takes the signals over. A second one to end it ends the process at once.
+/// Takes the signals over. One to end it ends the process at once if nobody follows it yet, or if it
+/// is the second.
 ///
 /// # Errors
 ///
 /// The process may have no more file descriptors.
 pub fn install() -> io::Result<SignalHandler> {
     let stopping = Arc::new(AtomicBool::new(false));
+    let starting = Arc::new(AtomicBool::new(true));
     for signal in [SIGTERM, SIGINT] {
-        let now = Arc::clone(&stopping);
+        let [now, before] = [&stopping, &starting].map(Arc::clone);
         signal_hook::flag::register_conditional_shutdown(signal, EXIT_FAILED.into(), now)?;
+        signal_hook::flag::register_conditional_shutdown(signal, 0, before)?;
         signal_hook::flag::register(signal, Arc::clone(&stopping))?;
     }
-    Ok(SignalHandler(Signals::new([SIGHUP, SIGUSR1, SIGTERM, SIGINT])?))
+    let signals = Signals::new([SIGHUP, SIGUSR1, SIGTERM, SIGINT])?;
+    Ok(SignalHandler { signals, starting })
 }
 
 impl SignalHandler {
@@ -40,8 +48,9 @@ impl SignalHandler {
     ///
     /// The process may have no more threads.
     pub fn follow(mut self, control: Arc<Control>) -> io::Result<()> {
+        self.starting.store(false, Ordering::Relaxed);
         let follow = move || {
-            for signal in self.0.forever() {
+            for signal in self.signals.forever() {
                 match signal {
                     SIGUSR1 => control.reopen_log(),
                     SIGHUP => {

@@ -12,6 +12,8 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::thread;
 
+use rustix::process::Signal;
+
 use crate::support::client::UdpClient;
 use crate::support::client::H3_NO_ERROR;
 use crate::support::lab::emulate;
@@ -131,6 +133,30 @@ fn takeover_loses_no_request() {
         assert!(client.join().unwrap() > 0);
     }
     assert!(newest.stop().success());
+}
+
+/// Returns whether a process handles a signal itself.
+fn handles(id: u32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let set = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(set.trim(), 16).unwrap() & 1 << (signal.as_raw() - 1) != 0
+}
+
+// Otherwise an operator waits for as long as the new server waits for the old one.
+#[test]
+fn new_server_that_waits_for_the_old_one_ends_when_it_is_asked_to() {
+    let (line, mut old) = Line::begin();
+    old.pause();
+    let mut new = Running::start(&mut line.command());
+    while !handles(new.id(), Signal::TERM) {
+        thread::yield_now();
+    }
+    new.ask_to_drain();
+    let (status, said) = new.end();
+    assert!(status.success(), "{said:#?}");
+    old.go_on();
+    assert_eq!(get(line.address, 5), 5);
+    assert!(old.stop().success());
 }
 
 // As a load of many clients sees it, of which each keeps its connection as long as it may.
