@@ -145,6 +145,14 @@ fn small_sample_gives_no_figure() {
     assert_eq!(code, 0);
     assert!(out.contains("The sample is too small for any figure"), "{out}");
     assert!(!out.contains("RATIO") && !out.contains("0.6"), "{out}");
+    let one_arm: String = logs(20)[0]
+        .lines()
+        .filter(|line| line.contains("\"arm\":\"resume\""))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let (code, out, _) = run(&["-"], &one_arm);
+    assert_eq!(code, 0);
+    assert!(out.contains("One arm has no response"), "{out}");
     let no_jumps = logs(20)[0].replace("\"could_jump\":true", "\"could_jump\":false");
     let (code, out, _) = run(&["-"], &no_jumps);
     assert_eq!(code, 0);

@@ -288,7 +288,8 @@ pub mod tests {
         for clients in [1, 2, 20] {
             let limiter = FileLimiter::default();
             let mut permits = Vec::new();
-            for (subnet, host) in (0..50).flat_map(|net| (0..clients).map(move |host| (net, host))) {
+            for (subnet, host) in (0..50).flat_map(|net| (0..clients).map(move |host| (net, host)))
+            {
                 let client = IpAddr::from([10, 0, subnet, host]);
                 let subnet = IpNet::new(client, 24).unwrap().trunc();
                 let account = limiter.account(subnet, ClientUnit::of(client));

@@ -107,7 +107,8 @@ impl Delivery {
         }
 
         let oldest = self.marks.front().map(|mark| mark.acked_at);
-        let is_dropped = |mark: &Mark| oldest.is_some_and(|at| mark.acked_at < at);
+        let is_dropped =
+            |mark: &Mark| oldest.is_some_and(|at| mark.acked_at < at);
 
         while self.least_delayed.front().is_some_and(is_dropped) {
             self.least_delayed.pop_front();

@@ -187,6 +187,9 @@ fn text(gain: &Gain, unreadable: &Unreadable) -> String {
     } else if gain.is_enough() {
         text += "\nRATIO is the time to the last byte of clients that may jump, divided by that of the\n\
                  control group: below 1 is faster. An interval that holds 1 shows no difference.\n";
+    } else if gain.resume.responses == 0 || gain.control.responses == 0 {
+        text += "\nOne arm has no response: nothing to compare with. Log with a --resume-share between 0\n\
+                 and 1.\n";
     } else {
         text += "\nThe sample is too small for any figure. Log for longer.\n";
     }
@@ -220,7 +223,8 @@ fn notes(gain: &Gain, unreadable: &Unreadable) -> Vec<String> {
     }
     if *clients_in_both_arms > 0 {
         notes.push(format!(
-            "{}: the share or the secrets have changed; evaluate logs with the same ones only",
+            "{}: the share or the secrets have changed, do not trust the figures; evaluate logs with \
+             the same ones only",
             counted(*clients_in_both_arms, "client was in both arms", "clients were in both arms")
         ));
     }
