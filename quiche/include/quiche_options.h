@@ -1,6 +1,6 @@
-// Options beside Careful Resume and slow-start exits: congestion control, path
-// MTU, an initial RTT, tokens for address validation, streams, and memory of
-// idle connections.
+// Options beside Careful Resume and slow-start exits: congestion control, ECN,
+// path MTU, an initial RTT, tokens for address validation, streams, and memory
+// of idle connections.
 //
 // quiche.h includes this file; including it alone does the same.
 //
@@ -35,6 +35,70 @@ void quiche_config_set_spurious_loss_evidence(quiche_config *config, bool v);
 
 // Configures whether HyStart++ counts one RTT sample for each ACK.
 void quiche_config_set_hystart_samples_per_ack(quiche_config *config, bool v);
+
+// ---- ECN (RFC 9000, 13.4) ----
+
+// Configures whether datagrams are marked ECT(0), on every path that carries
+// marks, and CE marks are answered as congestion. With |alternative_backoff|,
+// Reno and CUBIC keep more of the window, 0.8 and 0.85, after a mark in
+// congestion avoidance (RFC 8511). Disabled by default.
+//
+// The application has to send each datagram with the codepoint of
+// quiche_conn_sent_ecn(), and to receive with quiche_conn_recv_ecn(). Marks that
+// arrive are counted and reported to the peer regardless of this setting.
+void quiche_config_set_ecn(quiche_config *config, bool v,
+                           bool alternative_backoff);
+
+// Does as quiche_conn_recv(), for a datagram that arrived with |ecn|: the two
+// low bits of the IPv4 TOS field or the IPv6 traffic class. Other bits are
+// ignored.
+ssize_t quiche_conn_recv_ecn(quiche_conn *conn, uint8_t *buf, size_t buf_len,
+                             const quiche_recv_info *info, uint8_t ecn);
+
+// Returns the codepoint with which the datagram that was written last must
+// leave, or each datagram of the batch: 0 (not ECN-capable) or 2 (ECT(0)).
+uint8_t quiche_conn_sent_ecn(const quiche_conn *conn);
+
+enum quiche_ecn_state {
+    // The connection does not mark.
+    QUICHE_ECN_OFF = 0,
+
+    // The first packets of the path are marked.
+    QUICHE_ECN_TESTING = 1,
+
+    // Packets are not marked, as none of the marked ones is acknowledged yet.
+    QUICHE_ECN_UNKNOWN = 2,
+
+    // The path does not carry marks.
+    QUICHE_ECN_FAILED = 3,
+
+    // All packets are marked.
+    QUICHE_ECN_CAPABLE = 4,
+};
+
+// Numbers of packets by codepoint.
+typedef struct {
+    uint64_t ect0;
+    uint64_t ect1;
+    uint64_t ce;
+} quiche_ecn_marks;
+
+typedef struct {
+    // An enum quiche_ecn_state: that of the active path.
+    int state;
+
+    // Packets sent with ECT(0).
+    uint64_t sent;
+
+    // Marks of received packets.
+    quiche_ecn_marks received;
+
+    // Marks of sent packets that the peer reports.
+    quiche_ecn_marks reported;
+} quiche_ecn_stats;
+
+// Writes the marks that the connection has seen.
+void quiche_conn_ecn_stats(const quiche_conn *conn, quiche_ecn_stats *out);
 
 // ---- path MTU ----
 

@@ -76,7 +76,10 @@ impl<F: BufFactory> Connection<F> {
         let skips_number = self
             .pkt_num_manager
             .should_skip_pn(self.handshake_completed);
-        if release.time(now).is_some() || skips_number {
+        // A batch has one codepoint.
+        let ecn = self.paths.get(send_pid)?.recovery.next_ecn();
+        let is_another = ecn != self.codepoints.sent;
+        if release.time(now).is_some() || skips_number || is_another {
             return Ok(0);
         }
         let written = self.write_data_packet(out, send_pid, now)?;

@@ -475,3 +475,41 @@ fn batch_is_as_long_with_a_known_mtu() {
     let batch = server.send_batch(&mut out, 4, clock::now()).unwrap();
     assert_eq!((batch.packet_len, batch.len), (PATH_MTU, 4 * PATH_MTU));
 }
+
+/// The codepoint of a batch is that of all of its packets: a test of the path
+/// has marked all that it may with the third.
+#[test]
+fn batch_has_one_codepoint() {
+    let mut config = Pipe::default_config("cubic").unwrap();
+    config.set_initial_max_stream_data_bidi_local(60_000);
+    config.set_initial_max_data(60_000);
+    config.set_ecn(Some(Default::default()));
+    let mut pipe = Pipe::with_config(&mut config).unwrap();
+    pipe.handshake().unwrap();
+    pipe.advance().unwrap();
+    let path = pipe.server.paths.get_active_mut().unwrap();
+    let mut ecn = ecn::PathEcn::new(Default::default());
+    for pkt_num in 0..7 {
+        ecn.begin_datagram();
+        ecn.on_packet_sent(packet::Epoch::Initial, pkt_num);
+    }
+    *path.recovery.ecn_mut().unwrap() = ecn;
+    pipe.client.stream_send(0, b"get", true).unwrap();
+    let flight = test_utils::emit_flight(&mut pipe.client).unwrap();
+    test_utils::process_flight(&mut pipe.server, flight).unwrap();
+    pipe.server.stream_send(0, &[7; 10_000], true).unwrap();
+
+    let mut out = [0; 20_000];
+    let mut packets = vec![];
+    let now = clock::now();
+    while let Ok(batch) = pipe.server.send_batch(&mut out, 10, now) {
+        let count = batch.len.div_ceil(batch.packet_len);
+        packets.extend(vec![pipe.server.sent_ecn(); count]);
+    }
+    let marked = packets
+        .iter()
+        .take_while(|ecn| **ecn != ecn::Codepoint::NotEct);
+    // The first has the ACK, and is none of a batch.
+    assert_eq!(marked.count(), 3, "{packets:?}");
+    assert!(packets.len() > 5, "{packets:?}");
+}

@@ -29,6 +29,7 @@ pub use crate::stats::slow_start_stats;
     hook = "path_state",
     hook = "careful_resume",
     hook = "slow_start",
+    hook = "ecn",
     hook = "send_batch"
 )))]
 pub use crate::types::*;

@@ -12,6 +12,9 @@ use crate::types::careful_resume::CarefulResumeConfig;
 use crate::types::careful_resume::CarefulResumeEvent;
 use crate::types::careful_resume::Phase;
 use crate::types::careful_resume::SendLimit;
+use crate::types::ecn::Codepoint;
+use crate::types::ecn::EcnConfig;
+use crate::types::ecn::EcnStats;
 use crate::types::path_state::PathState;
 use crate::types::slow_start::SlowStartExit;
 use crate::types::TransmitBatch;
@@ -21,6 +24,7 @@ use fork::Config;
 use fork::Connection;
 use fork::ConnectionId;
 use fork::Error;
+use fork::RecvInfo;
 use fork::Result;
 use fork::SendInfo;
 
@@ -37,6 +41,10 @@ pub trait ConfigStandIns {
     /// Each packet is an RTT sample.
     #[cfg(not(hook = "hystart_samples"))]
     fn set_hystart_samples_per_ack(&mut self, _on: bool) {}
+
+    /// Nothing is marked.
+    #[cfg(not(hook = "ecn"))]
+    fn set_ecn(&mut self, _ecn: Option<EcnConfig>) {}
 
     /// A packet has one stream's data.
     #[cfg(not(hook = "coalesce_streams"))]
@@ -82,6 +90,26 @@ pub trait ConnectionStandIns {
     #[cfg(not(hook = "initial_rtt"))]
     fn raise_initial_rtt(&mut self, _rtt: Duration) -> bool {
         false
+    }
+
+    /// Marks do not count.
+    ///
+    /// # Errors
+    ///
+    /// Those of `recv()`.
+    #[cfg(not(hook = "ecn"))]
+    fn recv_ecn(&mut self, buf: &mut [u8], info: RecvInfo, ecn: Codepoint) -> Result<usize>;
+
+    /// Nothing is marked.
+    #[cfg(not(hook = "ecn"))]
+    fn sent_ecn(&self) -> Codepoint {
+        Codepoint::NotEct
+    }
+
+    /// No marks are known.
+    #[cfg(not(hook = "ecn"))]
+    fn ecn_stats(&self) -> EcnStats {
+        EcnStats::default()
     }
 
     /// The library reads the clock itself.
@@ -225,6 +253,11 @@ pub trait ConnectionStandIns {
 }
 
 impl<F: BufFactory> ConnectionStandIns for Connection<F> {
+    #[cfg(not(hook = "ecn"))]
+    fn recv_ecn(&mut self, buf: &mut [u8], info: RecvInfo, _ecn: Codepoint) -> Result<usize> {
+        self.recv(buf, info)
+    }
+
     #[cfg(not(hook = "send_at"))]
     fn send_on_path_at(
         &mut self,

@@ -46,6 +46,25 @@ pub use fork::slow_start;
 #[rustfmt::skip] // formatted there
 pub mod slow_start;
 
+#[cfg(hook = "ecn")]
+pub use fork::ecn;
+
+#[cfg(not(hook = "ecn"))]
+#[path = "../../../quiche/src/ecn/codepoint.rs"]
+#[rustfmt::skip] // formatted there
+mod codepoint;
+
+#[cfg(not(hook = "ecn"))]
+#[path = "../../../quiche/src/ecn/stats.rs"]
+#[rustfmt::skip] // formatted there
+mod ecn_stats;
+
+#[cfg(not(hook = "ecn"))]
+pub mod ecn {
+    pub use crate::types::codepoint::*;
+    pub use crate::types::ecn_stats::*;
+}
+
 #[cfg(hook = "send_batch")]
 pub use fork::TransmitBatch;
 

@@ -34,6 +34,61 @@ pub extern "C" fn quiche_config_set_hystart_samples_per_ack(
 }
 
 #[no_mangle]
+pub extern "C" fn quiche_config_set_ecn(
+    config: &mut Config, v: bool, alternative_backoff: bool,
+) {
+    config.set_ecn(v.then_some(ecn::EcnConfig {
+        alternative_backoff,
+    }));
+}
+
+#[no_mangle]
+pub extern "C" fn quiche_conn_recv_ecn(
+    conn: &mut Connection, buf: *mut u8, buf_len: size_t, info: &RecvInfo,
+    ecn: u8,
+) -> ssize_t {
+    let ecn = ecn::Codepoint::from_bits(ecn);
+
+    match conn.recv_ecn(buffer(buf, buf_len), info.into(), ecn) {
+        Ok(v) => v as ssize_t,
+
+        Err(e) => e.to_c(),
+    }
+}
+
+#[no_mangle]
+pub extern "C" fn quiche_conn_sent_ecn(conn: &Connection) -> u8 {
+    conn.sent_ecn() as u8
+}
+
+#[repr(C)]
+pub struct EcnStats {
+    state: c_int,
+    sent: u64,
+    received: [u64; 3],
+    reported: [u64; 3],
+}
+
+#[no_mangle]
+pub extern "C" fn quiche_conn_ecn_stats(conn: &Connection, out: &mut EcnStats) {
+    let stats = conn.ecn_stats();
+    let counts = |marks: ecn::Marks| [marks.ect0, marks.ect1, marks.ce];
+
+    *out = EcnStats {
+        state: match stats.state {
+            None => 0,
+            Some(ecn::EcnState::Testing) => 1,
+            Some(ecn::EcnState::Unknown) => 2,
+            Some(ecn::EcnState::Failed) => 3,
+            Some(ecn::EcnState::Capable) => 4,
+        },
+        sent: stats.sent,
+        received: counts(stats.received),
+        reported: counts(stats.reported),
+    };
+}
+
+#[no_mangle]
 pub extern "C" fn quiche_config_set_pmtud_start_after(
     config: &mut Config, bytes: u64,
 ) {

@@ -79,6 +79,7 @@ cases! {
     receiver_knows_what_it_keeps,
     packets_of_a_batch_have_one_size,
     streams_share_a_packet_as_an_option,
+    datagrams_are_marked_as_an_option,
     rest_of_window_waits_for_full_packet,
     congestion_event_is_undone_on_evidence_only,
     hystart_counts_one_sample_per_ack,

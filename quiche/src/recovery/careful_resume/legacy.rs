@@ -324,15 +324,29 @@ impl LegacyRecovery {
         }
     }
 
-    /// Tells Careful Resume and the controller of congestion.
+    /// Tells Careful Resume and the controller of a loss.
     pub(super) fn on_congestion_event(
         &mut self, lost_bytes: usize, largest_lost: &Sent, now: Instant,
     ) {
+        self.answer_congestion(
+            Trigger::PacketLoss,
+            lost_bytes,
+            largest_lost,
+            now,
+        );
+    }
+
+    /// Tells Careful Resume and the controller of congestion that a packet met:
+    /// the largest one that is lost, or that an ACK with marks acknowledges.
+    pub(super) fn answer_congestion(
+        &mut self, trigger: Trigger, lost_bytes: usize, largest: &Sent,
+        now: Instant,
+    ) {
         let c = self.careful_resume_conditions(now);
-        let action =
-            self.careful_resume.as_mut().map_or(Action::Keep, |resume| {
-                resume.on_congestion(Trigger::PacketLoss, &c)
-            });
+        let action = self
+            .careful_resume
+            .as_mut()
+            .map_or(Action::Keep, |resume| resume.on_congestion(trigger, &c));
 
         // The window of a jump says nothing about the path: the controller
         // remembers the pipe size of this event (as CUBIC's plateau).
@@ -341,15 +355,13 @@ impl LegacyRecovery {
                 pipe_size.min(self.congestion.congestion_window);
         }
 
-        let is_new = !self
-            .congestion
-            .in_congestion_recovery(largest_lost.time_sent);
+        let is_new = !self.congestion.in_congestion_recovery(largest.time_sent);
 
         (self.congestion.cc_ops.congestion_event)(
             &mut self.congestion,
             self.bytes_in_flight.get(),
             lost_bytes,
-            largest_lost,
+            largest,
             now,
         );
 

@@ -166,3 +166,52 @@ void path_mtu_is_searched_after_some_bytes(struct environment *env) {
     CHECK(path_stats(pair.client).pmtu == LONG_PACKET);
     free_pair(&pair);
 }
+
+// Uploads over a path that marks a packet of each window as CE.
+static quiche_ecn_stats stats_of_marks(struct environment *env, bool ecn,
+                                       size_t *marked) {
+    static struct flight flight;
+    quiche_config *config = new_config(env, QUICHE_CC_CUBIC);
+    quiche_ecn_stats stats;
+    struct pair pair;
+
+    quiche_config_set_ecn(config, ecn, false);
+    pair = connected(config);
+    *marked = 0;
+    for (int round = 0; round < 3; round++) {
+        write_stream(pair.client, 0, 12000);
+        take_flight(pair.client, &flight);
+        for (size_t i = 0; i < flight.len; i++) {
+            // That of the last datagram, and of all of them.
+            uint8_t codepoint = quiche_conn_sent_ecn(pair.client);
+
+            *marked += codepoint == 2;
+            if (codepoint == 2 && i == 5) {
+                codepoint = 3;
+            }
+            hand_over_marked(pair.server, flight.packets[i], flight.packet_lens[i],
+                             &flight.infos[i], codepoint);
+        }
+        pass(env, RTT_NS);
+        send_all(pair.server, pair.client);
+    }
+    quiche_conn_ecn_stats(pair.client, &stats);
+    free_pair(&pair);
+
+    return stats;
+}
+
+void datagrams_are_marked_as_an_option(struct environment *env) {
+    size_t marked;
+    quiche_ecn_stats stats = stats_of_marks(env, false, &marked);
+
+    CHECK(marked == 0);
+    CHECK(stats.state == QUICHE_ECN_OFF);
+
+    stats = stats_of_marks(env, true, &marked);
+    CHECK(marked > 20);
+    CHECK(stats.state == QUICHE_ECN_CAPABLE);
+    CHECK(stats.sent >= marked);
+    CHECK(stats.reported.ce >= 1 && stats.reported.ce <= 3);
+    CHECK(stats.reported.ect1 == 0);
+}

@@ -1,13 +1,18 @@
 #include "pair.h"
 
-void hand_over(quiche_conn *to, uint8_t *bytes, size_t len,
-               const quiche_send_info *sent) {
+void hand_over_marked(quiche_conn *to, uint8_t *bytes, size_t len,
+                      const quiche_send_info *sent, uint8_t ecn) {
     struct sockaddr_storage from = sent->from;
     struct sockaddr_storage at = sent->to;
     quiche_recv_info info = {(struct sockaddr *)&from, sent->from_len,
                              (struct sockaddr *)&at, sent->to_len};
 
-    CHECK(quiche_conn_recv(to, bytes, len, &info) == (ssize_t)len);
+    CHECK(quiche_conn_recv_ecn(to, bytes, len, &info, ecn) == (ssize_t)len);
+}
+
+void hand_over(quiche_conn *to, uint8_t *bytes, size_t len,
+               const quiche_send_info *sent) {
+    hand_over_marked(to, bytes, len, sent, 0);
 }
 
 size_t send_all(quiche_conn *from, quiche_conn *to) {
@@ -17,7 +22,7 @@ size_t send_all(quiche_conn *from, quiche_conn *to) {
     ssize_t len;
 
     while ((len = quiche_conn_send(from, bytes, sizeof(bytes), &info)) > 0) {
-        hand_over(to, bytes, (size_t)len, &info);
+        hand_over_marked(to, bytes, (size_t)len, &info, quiche_conn_sent_ecn(from));
         packets++;
     }
 

@@ -25,6 +25,10 @@ struct flight {
 void hand_over(quiche_conn *to, uint8_t *bytes, size_t len,
                const quiche_send_info *sent);
 
+// The same, with an ECN codepoint.
+void hand_over_marked(quiche_conn *to, uint8_t *bytes, size_t len,
+                      const quiche_send_info *sent, uint8_t ecn);
+
 // Sends what |from| has to send, and returns the number of packets.
 size_t send_all(quiche_conn *from, quiche_conn *to);
 

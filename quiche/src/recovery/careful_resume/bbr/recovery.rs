@@ -208,13 +208,15 @@ impl GRecovery {
     pub(super) fn careful_resume_on_lost(
         &mut self, packets: usize, now: Instant,
     ) {
-        if packets == 0 || self.careful_resume.is_none() {
-            return;
+        if packets > 0 {
+            self.careful_resume_on_congestion(Trigger::PacketLoss, now);
         }
+    }
 
-        self.pass_on(now, |resume, c| {
-            resume.on_congestion(Trigger::PacketLoss, c)
-        });
+    pub(super) fn careful_resume_on_congestion(
+        &mut self, trigger: Trigger, now: Instant,
+    ) {
+        self.pass_on(now, |resume, c| resume.on_congestion(trigger, c));
     }
 
     /// Takes an ACK after BBR.

@@ -1,0 +1,46 @@
+//! Hooks of ECN in the recovery of BBR.
+//!
+//! Marked bytes count as lost ones in the model, not in the sampler: they were
+//! delivered.
+
+use super::*;
+use crate::packet::Epoch;
+use crate::recovery::careful_resume::Trigger;
+
+impl GRecovery {
+    pub(super) fn ecn_on_packet_sent(&mut self, epoch: Epoch, pkt_num: u64) {
+        if let Some(ecn) = self.ecn.as_mut() {
+            ecn.on_packet_sent(epoch, pkt_num);
+        }
+    }
+
+    pub(super) fn ecn_on_timeout(&mut self) {
+        if let Some(ecn) = self.ecn.as_mut() {
+            ecn.on_timeout(self.pto_count);
+        }
+    }
+
+    /// Takes an ACK of `bytes` before loss detection. New CE marks end a jump,
+    /// and BBR answers them with this ACK as it does loss (RFC 9002, 7.1).
+    pub(super) fn ecn_on_acked(
+        &mut self, epoch: Epoch, bytes: usize, now: Instant,
+    ) {
+        let newly_acked = &self.newly_acked;
+        let acked_below =
+            |n| newly_acked.partition_point(|pkt: &Acked| pkt.pkt_num < n);
+        let marks = self
+            .ecn
+            .as_mut()
+            .map_or(0, |ecn| ecn.on_acked(epoch, acked_below));
+
+        if marks == 0 {
+            return;
+        }
+
+        let marked = usize::try_from(marks)
+            .unwrap_or(usize::MAX)
+            .saturating_mul(self.max_datagram_size);
+        self.pacer.sender_mut().on_marked(marked.min(bytes));
+        self.careful_resume_on_congestion(Trigger::EcnCe, now);
+    }
+}

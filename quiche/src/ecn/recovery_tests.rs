@@ -1,0 +1,201 @@
+//! Tests of the answer to marks, of each controller. Windows are in packets.
+
+use super::*;
+use crate::careful_resume::CarefulResumeConfig;
+use crate::careful_resume::Phase;
+use crate::careful_resume::Trigger;
+use crate::recovery::careful_resume::test_sender::Sender;
+use crate::recovery::careful_resume::test_sender::IW;
+use crate::recovery::careful_resume::test_sender::MDS;
+use crate::recovery::careful_resume::test_sender::RTT;
+use crate::CongestionControlAlgorithm;
+use crate::CongestionControlAlgorithm::*;
+use rstest::rstest;
+use std::ops::Range;
+use std::time::Duration;
+
+fn config(cc: CongestionControlAlgorithm) -> Config {
+    let mut config = Config::new(crate::PROTOCOL_VERSION).unwrap();
+    config.set_cc_algorithm(cc);
+    config.set_max_send_udp_payload_size(MDS);
+    config.set_initial_congestion_window_packets(IW);
+    config.enable_hystart(false);
+    config.set_ecn(Some(EcnConfig::default()));
+    config
+}
+
+/// A sender on a path that is known to carry marks.
+struct MarkedSender(Sender);
+
+impl MarkedSender {
+    fn new(config: &Config) -> Self {
+        let mut sender = MarkedSender(Sender::of(config));
+        sender.send(1);
+        sender.0.wait(RTT);
+        sender.ack(0..1, 0);
+        sender
+    }
+
+    fn send(&mut self, packets: usize) -> Range<u64> {
+        let first = self.0.next;
+        for _ in 0..packets {
+            self.0.recovery.begin_ecn_datagram();
+            self.0.send(1);
+            // CUBIC lets a recovery period last until the first packet after an
+            // idle time.
+            self.0.wait(Duration::from_micros(1));
+        }
+        first..self.0.next
+    }
+
+    /// Fills the window. Returns the packets.
+    fn fill(&mut self) -> Range<u64> {
+        self.send(self.0.recovery.cwnd_available() / MDS)
+    }
+
+    /// Acknowledges these packets, `ce` of which arrived as CE.
+    fn ack(&mut self, packets: Range<u64>, ce: u64) {
+        let ect0 = packets.end - packets.start - ce;
+        let marks = Marks { ect0, ect1: 0, ce };
+        self.0.recovery.set_ecn_feedback(Feedback::New(marks));
+        self.0.ack(packets);
+    }
+
+    /// Sends a window, one packet of which arrives as CE. Returns the window
+    /// after it over that before.
+    fn round_with_mark(&mut self) -> f64 {
+        let sent = self.fill();
+        self.0.wait(RTT);
+        let before = self.0.recovery.cwnd() as f64;
+        self.ack(sent, 1);
+        self.0.recovery.cwnd() as f64 / before
+    }
+}
+
+fn assert_close(factor: f64, expected: f64) {
+    assert!((factor - expected).abs() < 0.001, "{factor}");
+}
+
+/// RFC 9002, 7.1: a mark reduces the window as a loss does, once an RTT, and
+/// nothing is lost or sent again.
+#[rstest]
+#[case(Reno, 0.5)]
+#[case(CUBIC, 0.7)]
+fn mark_reduces_the_window_once_an_rtt(
+    #[case] cc: CongestionControlAlgorithm, #[case] factor: f64,
+) {
+    let mut sender = MarkedSender::new(&config(cc));
+    let sent = sender.fill();
+    let middle = sent.start + 3;
+    sender.0.wait(RTT);
+
+    let reduced = (sender.0.window() as f64 * factor) as usize;
+    sender.ack(sent.start..middle, 1);
+    assert_eq!(sender.0.window(), reduced);
+    sender.ack(middle..sent.end, 2);
+    assert_eq!(sender.0.window(), reduced);
+
+    sender.0.wait(RTT);
+    assert_close(sender.round_with_mark(), factor);
+    assert_eq!(sender.0.recovery.lost_count(), 0);
+}
+
+/// RFC 8511: less of a reduction in congestion avoidance, but not at the end of
+/// slow start.
+#[rstest]
+#[case(Reno, 0.5, 0.8)]
+#[case(CUBIC, 0.7, 0.85)]
+fn alternative_backoff_keeps_more_in_avoidance(
+    #[case] cc: CongestionControlAlgorithm, #[case] loss: f64, #[case] mark: f64,
+) {
+    let mut config = config(cc);
+    config.set_ecn(Some(EcnConfig {
+        alternative_backoff: true,
+    }));
+    let mut sender = MarkedSender::new(&config);
+
+    for factor in [loss, mark, mark] {
+        assert_close(sender.round_with_mark(), factor);
+        sender.0.wait(RTT);
+    }
+}
+
+/// No packet is lost, which upstream's CUBIC takes for a spurious event.
+#[test]
+fn marks_are_not_undone() {
+    let mut sender = MarkedSender::new(&config(CUBIC));
+    sender.round_with_mark();
+    sender.round_with_mark();
+    let reduced = sender.0.window();
+
+    for _ in 0..3 {
+        sender.0.wait(RTT);
+        let sent = sender.fill();
+        sender.0.wait(RTT);
+        sender.ack(sent, 0);
+        let window = sender.0.window();
+        assert!((reduced..reduced + 3).contains(&window), "{window}");
+    }
+}
+
+/// Vector 9 of RFC 9959: a mark acts as a loss in each phase.
+#[rstest]
+fn mark_ends_a_jump(
+    #[values(Reno, CUBIC, Bbr2Gcongestion)] cc: CongestionControlAlgorithm,
+    #[values(Phase::Reconnaissance, Phase::Unvalidated, Phase::Validating)]
+    phase: Phase,
+) {
+    let mut config = config(cc);
+    let resume = CarefulResumeConfig::default();
+    config.set_careful_resume(resume).unwrap();
+    let mut sender = MarkedSender::new(&config);
+    assert!(sender.0.careful_resume_from(300));
+
+    let initial = sender.fill();
+    sender.0.wait(RTT);
+    let marks = u64::from(phase == Phase::Reconnaissance);
+    sender.ack(initial, marks);
+
+    let next = match phase {
+        Phase::Reconnaissance => Phase::Normal,
+        _ => {
+            let packets = if phase == Phase::Unvalidated { 50 } else { 150 };
+            let jump = sender.send(packets);
+            assert_eq!(phase_of(&sender), phase);
+            sender.0.wait(RTT / 2);
+            sender.ack(jump.start..jump.start + 3, 1);
+            assert!(sender.0.window() < 150 / 2);
+            Phase::SafeRetreat
+        },
+    };
+
+    assert_eq!(phase_of(&sender), next);
+    let resume = sender.0.recovery.careful_resume_mut().unwrap();
+    let last = std::iter::from_fn(|| resume.next_event()).last().unwrap();
+    assert_eq!(last.trigger, Some(Trigger::EcnCe));
+    assert_eq!(sender.0.recovery.lost_count(), 0);
+}
+
+fn phase_of(sender: &MarkedSender) -> Phase {
+    sender.0.recovery.careful_resume().unwrap().phase()
+}
+
+/// BBR leaves Startup, and lowers its bounds, for marked bytes as for lost ones.
+#[rstest]
+#[case::unmarked(0, false)]
+#[case::marked(1, true)]
+fn bbr_leaves_startup_for_marks(#[case] marks: u64, #[case] is_over: bool) {
+    let mut sender = MarkedSender::new(&config(Bbr2Gcongestion));
+
+    // The bandwidth does not grow, or marks would not count.
+    for _ in 0..2 {
+        let sent = sender.send(40);
+        for pkt_num in sent {
+            sender.0.wait(RTT / 40);
+            sender.ack(pkt_num..pkt_num + 1, marks.min(pkt_num % 2));
+        }
+    }
+
+    let exit = sender.0.recovery.startup_exit();
+    assert_eq!(exit.is_some(), is_over, "{exit:?}");
+}

@@ -1,0 +1,67 @@
+//! Marks that a connection has seen, and the state of its path.
+
+use std::iter::Sum;
+use std::ops::Add;
+
+/// Numbers of packets, by the codepoint with which they arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// With ECT(0).
+    pub ect0: u64,
+
+    /// With ECT(1).
+    pub ect1: u64,
+
+    /// With CE.
+    pub ce: u64,
+}
+
+impl Add for Marks {
+    type Output = Marks;
+
+    fn add(self, other: Marks) -> Marks {
+        Marks {
+            ect0: self.ect0.saturating_add(other.ect0),
+            ect1: self.ect1.saturating_add(other.ect1),
+            ce: self.ce.saturating_add(other.ce),
+        }
+    }
+}
+
+impl Sum for Marks {
+    fn sum<I: Iterator<Item = Marks>>(marks: I) -> Marks {
+        marks.fold(Marks::default(), Marks::add)
+    }
+}
+
+/// State of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EcnState {
+    /// The first packets are marked.
+    Testing,
+
+    /// Packets are not marked, as none of the marked ones is acknowledged yet.
+    Unknown,
+
+    /// The path does not carry marks.
+    Failed,
+
+    /// All packets are marked.
+    Capable,
+}
+
+/// Marks that a connection has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EcnStats {
+    /// State of the active path. None: the connection does not mark.
+    pub state: Option<EcnState>,
+
+    /// Packets sent with ECT(0).
+    pub sent: u64,
+
+    /// Marks of received packets.
+    pub received: Marks,
+
+    /// Marks of sent packets that the peer reports.
+    pub reported: Marks,
+}

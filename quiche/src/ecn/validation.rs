@@ -1,0 +1,215 @@
+//! Whether a path carries marks (RFC 9000, 13.4.2 and A.4).
+//!
+//! Owns the state of one path and the packets sent on it with ECT(0). The first
+//! packets of a path are a test. Marks are sent again when an ACK has shown
+//! that one of them arrived as ECT(0); a path that clears, changes or drops
+//! marks goes on without. CE marks count from then on: a path on which every
+//! packet arrives as CE says nothing about congestion.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use super::Codepoint;
+use super::EcnConfig;
+use super::EcnState;
+use super::Feedback;
+use super::Marks;
+use crate::packet::Epoch;
+
+/// Packets of a test, and packets all of which arrive as CE before a path
+/// counts as one that changes marks.
+const TEST_PACKETS: u64 = 10;
+
+/// Probe timeouts in a row after which a path that carried marks goes on
+/// without: it may drop them now.
+const TIMEOUTS_MAX: u32 = 2;
+
+/// Runs of marked packets that are remembered. Validation is less strict for
+/// the packets of others.
+const RUNS_MAX: usize = 4;
+
+/// Marks on one path.
+#[derive(Debug)]
+pub(crate) struct PathEcn {
+    config: EcnConfig,
+    state: EcnState,
+
+    /// Packets that the test may still mark.
+    test_left: u64,
+
+    /// Acknowledged marked packets while all have arrived as CE.
+    all_ce: u64,
+
+    /// The codepoint of the datagram that is being written.
+    codepoint: Codepoint,
+
+    /// Marked packets, by packet number space.
+    marked: [MarkedPackets; Epoch::count()],
+
+    /// What the ACK that is being processed says.
+    feedback: Feedback,
+
+    #[cfg(feature = "qlog")]
+    pub(super) logged: Option<EcnState>,
+}
+
+impl PathEcn {
+    pub(crate) fn new(config: EcnConfig) -> Self {
+        PathEcn {
+            config,
+            state: EcnState::Testing,
+            test_left: TEST_PACKETS,
+            all_ce: 0,
+            codepoint: Codepoint::NotEct,
+            marked: Default::default(),
+            feedback: Feedback::Stale,
+            #[cfg(feature = "qlog")]
+            logged: None,
+        }
+    }
+
+    pub(crate) fn config(&self) -> EcnConfig {
+        self.config
+    }
+
+    pub(crate) fn state(&self) -> EcnState {
+        self.state
+    }
+
+    /// Returns the codepoint of the next datagram.
+    pub(crate) fn next_codepoint(&self) -> Codepoint {
+        let is_marked = match self.state {
+            EcnState::Capable => true,
+            EcnState::Testing => self.test_left > 0,
+            EcnState::Unknown | EcnState::Failed => false,
+        };
+
+        match is_marked {
+            true => Codepoint::Ect0,
+            false => Codepoint::NotEct,
+        }
+    }
+
+    /// Begins a datagram. Returns its codepoint.
+    pub(crate) fn begin_datagram(&mut self) -> Codepoint {
+        self.codepoint = self.next_codepoint();
+
+        if self.state == EcnState::Testing && self.test_left == 0 {
+            self.state = EcnState::Unknown;
+        }
+
+        self.codepoint
+    }
+
+    /// Takes a packet of the datagram. Returns whether it is marked.
+    pub(crate) fn on_packet_sent(&mut self, epoch: Epoch, pkt_num: u64) -> bool {
+        let is_marked = self.codepoint != Codepoint::NotEct;
+        self.test_left -= u64::from(is_marked).min(self.test_left);
+        self.marked[epoch].on_sent(pkt_num, is_marked);
+        is_marked
+    }
+
+    /// Takes a probe timeout, with the number of them in a row: what is marked
+    /// may be dropped for it.
+    pub(crate) fn on_timeout(&mut self, timeouts: u32) {
+        let is_suspected = match self.state {
+            EcnState::Testing => true,
+            EcnState::Capable => timeouts >= TIMEOUTS_MAX,
+            EcnState::Unknown | EcnState::Failed => false,
+        };
+
+        if is_suspected {
+            self.state = EcnState::Unknown;
+        }
+    }
+
+    /// Gives what the ACK says that is processed next.
+    pub(crate) fn set_feedback(&mut self, feedback: Feedback) {
+        self.feedback = feedback;
+    }
+
+    /// Takes an ACK that newly acknowledges `acked_below(n)` packets of the path
+    /// with numbers below n. Returns the number of new CE marks to be answered.
+    pub(crate) fn on_acked(
+        &mut self, epoch: Epoch, acked_below: impl Fn(u64) -> usize,
+    ) -> u64 {
+        let feedback = std::mem::take(&mut self.feedback);
+        let marked = self.marked[epoch].count(acked_below);
+
+        if marked == 0 || self.state == EcnState::Failed {
+            return 0;
+        }
+
+        match feedback {
+            Feedback::Stale => 0,
+
+            Feedback::New(new) if new.ect0 + new.ce >= marked => {
+                self.on_valid(new, marked)
+            },
+
+            // RFC 9000, 13.4.2.1: counts are missing, or too small.
+            _ => {
+                self.state = EcnState::Failed;
+                0
+            },
+        }
+    }
+
+    fn on_valid(&mut self, new: Marks, marked: u64) -> u64 {
+        if new.ect0 > 0 {
+            self.state = EcnState::Capable;
+        }
+
+        if self.state == EcnState::Capable {
+            return new.ce;
+        }
+
+        self.all_ce += marked;
+
+        if self.all_ce >= TEST_PACKETS {
+            self.state = EcnState::Failed;
+        }
+
+        0
+    }
+}
+
+/// Numbers of the packets of a space that were marked, in runs: packets of other
+/// paths, and numbers that are skipped, do not end one.
+#[derive(Debug, Default)]
+struct MarkedPackets {
+    runs: SmallVec<[Range<u64>; 1]>,
+
+    /// Whether the last packet is of the last run.
+    is_marking: bool,
+}
+
+impl MarkedPackets {
+    fn on_sent(&mut self, pkt_num: u64, is_marked: bool) {
+        let was_marking = std::mem::replace(&mut self.is_marking, is_marked);
+
+        match self.runs.last_mut() {
+            _ if !is_marked => (),
+            Some(last) if was_marking => last.end = pkt_num + 1,
+            _ => {
+                if self.runs.len() == RUNS_MAX {
+                    self.runs.remove(0);
+                }
+                self.runs.push(pkt_num..pkt_num + 1);
+            },
+        }
+    }
+
+    /// Returns how many packets were marked, of those of which `below(n)` have
+    /// numbers below n.
+    fn count(&self, below: impl Fn(u64) -> usize) -> u64 {
+        let count = |run: &Range<u64>| below(run.end) - below(run.start);
+
+        self.runs.iter().map(count).sum::<usize>() as u64
+    }
+}
+
+#[cfg(test)]
+#[path = "validation_tests.rs"]
+mod tests;
