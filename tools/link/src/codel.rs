@@ -1,7 +1,7 @@
 //! CoDel (RFC 8289), decided when a packet arrives rather than when it leaves.
 //!
-//! Owns the control law: which packets of a queue are dropped because it stays
-//! longer than a target. CoDel decides at the head of the queue, from the time
+//! Owns the control law: which packets of a queue are dropped, or marked if they are
+//! ECN-capable, because it stays longer than a target. CoDel decides at the head of the queue, from the time
 //! that a packet has waited there. In a first-in, first-out queue in front of a
 //! known rate, both the time when a packet gets to the head and all that
 //! happens before it follow from the packets in front, so the decision is known
@@ -41,11 +41,35 @@ pub(crate) struct CoDel {
     just_dropped: bool,
 }
 
+/// What CoDel does with a packet at the head of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Send,
+    /// Sends it with CE.
+    Mark,
+    Drop,
+}
+
 impl CoDel {
-    /// Returns whether the packet is dropped that gets to the head of the queue at
-    /// `now_ns`, having come `waited_ns` before. `spared` says that the queue
-    /// it found was too short to take from.
-    pub fn drops(&mut self, now_ns: u64, waited_ns: u64, spared: bool) -> bool {
+    /// Decides about the packet that gets to the head of the queue at `now_ns`, having
+    /// come `waited_ns` before. `spared` says that the queue it found was too short to
+    /// take from, `capable` that the packet can be marked.
+    pub fn decide(&mut self, now_ns: u64, waited_ns: u64, spared: bool, capable: bool) -> Decision {
+        if !self.is_due(now_ns, waited_ns, spared) {
+            return Decision::Send;
+        }
+        if !capable {
+            return Decision::Drop;
+        }
+        if std::mem::take(&mut self.just_dropped) {
+            // A marked packet leaves, so that no further one gets to the head now.
+            self.drop_next_ns = self.after(self.drop_next_ns);
+        }
+        Decision::Mark
+    }
+
+    /// Returns whether it is time to drop or mark a packet.
+    fn is_due(&mut self, now_ns: u64, waited_ns: u64, spared: bool) -> bool {
         let just_dropped = std::mem::take(&mut self.just_dropped);
         if !self.is_too_long(now_ns, waited_ns, spared) {
             self.dropping = false;
@@ -104,11 +128,19 @@ mod tests {
     fn drops_ms(codel: &mut CoDel, times_ms: Range<u64>, waited_ms: u64, spared: bool) -> Vec<u64> {
         let mut drops_ms = Vec::new();
         for now_ms in times_ms {
-            while codel.drops(now_ms * 1_000_000, waited_ms * 1_000_000, spared) {
+            let (now_ns, waited_ns) = (now_ms * 1_000_000, waited_ms * 1_000_000);
+            while codel.decide(now_ns, waited_ns, spared, false) == Decision::Drop {
                 drops_ms.push(now_ms);
             }
         }
         drops_ms
+    }
+
+    /// Has an ECN-capable packet get to the head every ms. Tells when packets are marked.
+    fn marks_ms(codel: &mut CoDel, times_ms: Range<u64>, waited_ms: u64) -> Vec<u64> {
+        let mut decide =
+            |now_ms: u64| codel.decide(now_ms * 1_000_000, waited_ms * 1_000_000, false, true);
+        times_ms.filter(|now_ms| decide(*now_ms) == Decision::Mark).collect()
     }
 
     #[test]
@@ -145,6 +177,21 @@ mod tests {
         drops_ms(&mut codel, 670..671, 0, false);
         // Two further drops, then long after.
         assert_eq!(drops_ms(&mut codel, 3_000..3_290, 10, false), [3_100, 3_200, 3_271]);
+    }
+
+    #[test]
+    fn standing_queue_is_marked_at_the_same_growing_rate() {
+        let expected = [100, 200, 271, 329, 379, 424, 464, 502, 538, 571];
+        assert_eq!(marks_ms(&mut CoDel::default(), 0..600, 10), expected);
+        assert_eq!(marks_ms(&mut CoDel::default(), 0..1_000, 4), []);
+    }
+
+    /// A marked packet leaves, so that the next one is decided about when that has left.
+    #[test]
+    fn late_marks_are_made_one_packet_at_a_time() {
+        let mut codel = CoDel::default();
+        assert_eq!(marks_ms(&mut codel, 0..101, 10), [100]);
+        assert_eq!(marks_ms(&mut codel, 400..420, 400), [400, 401, 402, 403]);
     }
 
     #[test]

@@ -57,7 +57,8 @@ pub enum Queue {
     #[default]
     DropTail,
     /// Also, CoDel drops packets at the head of a queue that stays long:
-    /// RFC 8289 with its target of 5 ms and interval of 100 ms.
+    /// RFC 8289 with its target of 5 ms and interval of 100 ms. It marks those that are
+    /// [ECN-capable](crate::Ecn::is_capable) instead.
     CoDel,
 }
 

@@ -1,8 +1,10 @@
 //! Link: a packet and a time in, a verdict out.
 
 use crate::codel::CoDel;
+use crate::codel::Decision;
 use crate::config::LinkConfig;
 use crate::config::Queue;
+use crate::ecn::Ecn;
 use crate::error::ConfigError;
 use crate::jitter::Jitter;
 use crate::loss::RandomLoss;
@@ -13,7 +15,7 @@ use serde::Serialize;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Size and number of a packet.
+/// What the link knows of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Size of the whole IP packet, in bytes; see
@@ -24,6 +26,9 @@ pub struct Packet {
     /// because only the caller knows what a flow is (in `link-emulator`: one
     /// direction of one client address and port).
     pub number: u64,
+
+    /// The codepoint with which it reaches the link.
+    pub ecn: Ecn,
 }
 
 /// Fate of a packet.
@@ -33,6 +38,8 @@ pub enum Verdict {
     Delivered {
         /// Time since the caller's origin.
         at: Duration,
+        /// The codepoint with which it leaves the link.
+        ecn: Ecn,
     },
     /// It never arrives.
     Dropped(DropReason),
@@ -76,6 +83,8 @@ pub struct LinkStats {
     pub dropped_random_packets: u64,
     pub dropped_buffer_packets: u64,
     pub dropped_codel_packets: u64,
+    /// Accepted packets that the queue marked, those included that came with CE.
+    pub marked_packets: u64,
 }
 
 /// One direction of a link. Packets leave in the order in which they came.
@@ -137,10 +146,13 @@ impl Link {
     pub fn offer(&mut self, now: Duration, packet: Packet) -> Verdict {
         self.advance(now);
         let jitter_ns = self.jitter.draw_ns();
-        let reason = self.drop_reason(packet).or_else(|| self.enqueue(packet));
-        let verdict = match reason {
-            Some(reason) => Verdict::Dropped(reason),
-            None => Verdict::Delivered { at: self.transmit(packet, jitter_ns) },
+        let passed = match self.drop_reason(packet) {
+            Some(reason) => Err(reason),
+            None => self.enqueue(packet),
+        };
+        let verdict = match passed {
+            Ok(ecn) => Verdict::Delivered { at: self.transmit(packet, jitter_ns), ecn },
+            Err(reason) => Verdict::Dropped(reason),
         };
         self.count(packet, verdict);
         verdict
@@ -196,9 +208,9 @@ impl Link {
         self.transmitter.is_free(self.now_ns) || needed_bytes <= self.config.buffer_bytes
     }
 
-    /// Puts a packet into the buffer until it can start; it may be dropped
-    /// then.
-    fn enqueue(&mut self, packet: Packet) -> Option<DropReason> {
+    /// Puts a packet into the buffer until it can start; it may be dropped or marked
+    /// then. Returns the codepoint with which it starts.
+    fn enqueue(&mut self, packet: Packet) -> Result<Ecn, DropReason> {
         let first_bit_ns = self.transmitter.first_bit_ns(self.now_ns);
         let waited_ns = first_bit_ns - self.now_ns;
         let ahead_bytes = self.waiting_bytes;
@@ -207,9 +219,18 @@ impl Link {
             self.waiting_bytes += u64::from(size_bytes);
             self.waiting.push_back(Waiting { first_bit_ns, size_bytes });
         }
-        let codel = self.codel.as_mut()?;
         let spared = ahead_bytes <= u64::from(self.config.mtu_bytes);
-        codel.drops(first_bit_ns, waited_ns, spared).then_some(DropReason::CoDel)
+        let decision = self.codel.as_mut().map_or(Decision::Send, |codel| {
+            codel.decide(first_bit_ns, waited_ns, spared, packet.ecn.is_capable())
+        });
+        match decision {
+            Decision::Send => Ok(packet.ecn),
+            Decision::Mark => {
+                self.stats.marked_packets += 1;
+                Ok(Ecn::Ce)
+            }
+            Decision::Drop => Err(DropReason::CoDel),
+        }
     }
 
     /// Returns when a packet that is next in the buffer arrives.

@@ -2,6 +2,7 @@
 
 use link::Change;
 use link::DropReason;
+use link::Ecn;
 use link::Link;
 use link::LinkConfig;
 use link::Packet;
@@ -17,11 +18,15 @@ fn config(delay: Duration, buffer_bytes: u64) -> LinkConfig {
 }
 
 fn packet(size_bytes: u32) -> Packet {
-    Packet { size_bytes, number: 1 }
+    numbered(size_bytes, 1)
+}
+
+fn numbered(size_bytes: u32, number: u64) -> Packet {
+    Packet { size_bytes, number, ecn: Ecn::NotEct }
 }
 
 fn delivered(at: Duration) -> Verdict {
-    Verdict::Delivered { at }
+    Verdict::Delivered { at, ecn: Ecn::NotEct }
 }
 
 #[test]
@@ -75,9 +80,8 @@ fn mtu_is_the_largest_packet_that_passes() {
 fn named_packets_take_no_time_on_the_link() {
     let named_loss = "2,4-5".parse().unwrap();
     let mut link = Link::new(LinkConfig { named_loss, ..config(Duration::ZERO, 9_000) }).unwrap();
-    let verdicts: Vec<_> = (1..=6)
-        .map(|number| link.offer(Duration::ZERO, Packet { size_bytes: 1_000, number }))
-        .collect();
+    let verdicts: Vec<_> =
+        (1..=6).map(|number| link.offer(Duration::ZERO, numbered(1_000, number))).collect();
     let lost = Verdict::Dropped(DropReason::Named);
     let expected = [delivered(MS), lost, delivered(2 * MS), lost, lost, delivered(3 * MS)];
     assert_eq!(verdicts, expected);
@@ -120,7 +124,7 @@ fn recorded_history_never_changes() {
         // Bursts of four, above the rate, of sizes that leave fractions.
         let now = Duration::from_nanos((n / 4) * 5_000_001);
         let size_bytes = 40 + (n * 7_919 % 1_461) as u32;
-        if let Verdict::Delivered { at } = link.offer(now, Packet { size_bytes, number: n }) {
+        if let Verdict::Delivered { at, .. } = link.offer(now, numbered(size_bytes, n)) {
             delivered_ns_sum += at.as_nanos();
         }
     }
@@ -139,7 +143,7 @@ fn stats_count_every_packet_once() {
     };
     let mut link = Link::new(config).unwrap();
     for number in 1..=100 {
-        link.offer(Duration::ZERO, Packet { size_bytes: 900 + number as u32 * 2, number });
+        link.offer(Duration::ZERO, numbered(900 + number as u32 * 2, number));
     }
     let stats = link.stats();
     assert_eq!(stats.offered_packets, 100);
@@ -211,7 +215,7 @@ fn jitter_of_each_packet_follows_from_the_seed() {
     assert_eq!(arrivals(1), arrivals(1));
     assert_ne!(arrivals(1), arrivals(2));
     let extra_ms = arrivals(1).into_iter().zip(0..).map(|(verdict, n)| match verdict {
-        Verdict::Delivered { at } => (at - (10 * n + 2) * MS).as_secs_f64() * 1e3,
+        Verdict::Delivered { at, .. } => (at - (10 * n + 2) * MS).as_secs_f64() * 1e3,
         Verdict::Dropped(reason) => panic!("{reason:?}"),
     });
     let mean_ms = extra_ms.sum::<f64>() / 100.0;

@@ -33,7 +33,7 @@ fn rate_only(changes: Vec<Change>) -> Vec<Change> {
 
 fn delivery(verdict: &Verdict) -> Option<Duration> {
     match verdict {
-        Verdict::Delivered { at } => Some(*at),
+        Verdict::Delivered { at, .. } => Some(*at),
         Verdict::Dropped(_) => None,
     }
 }

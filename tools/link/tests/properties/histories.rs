@@ -1,6 +1,7 @@
 //! Random links and arrivals, and the fates of the packets.
 
 use link::Change;
+use link::Ecn;
 use link::Link;
 use link::LinkConfig;
 use link::Packet;
@@ -14,13 +15,20 @@ use std::time::Duration;
 pub struct Arrival {
     pub gap: Duration,
     pub size_bytes: u32,
+    pub ecn: Ecn,
+}
+
+pub fn ecns() -> impl Strategy<Value = Ecn> {
+    prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect1), Just(Ecn::Ect0), Just(Ecn::Ce)]
 }
 
 pub fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
     // Bursts, and pauses that let the buffer run empty.
     let gap_ns = prop_oneof![Just(0), 0..50_000_u64, 0..20_000_000_u64];
-    let arrival = (gap_ns, 28..2_000_u32)
-        .prop_map(|(gap_ns, size_bytes)| Arrival { gap: Duration::from_nanos(gap_ns), size_bytes });
+    let arrival = (gap_ns, 28..2_000_u32, ecns()).prop_map(|(gap_ns, size_bytes, ecn)| {
+        let gap = Duration::from_nanos(gap_ns);
+        Arrival { gap, size_bytes, ecn }
+    });
     prop::collection::vec(arrival, 1..300)
 }
 
@@ -68,9 +76,9 @@ pub fn run(config: &LinkConfig, arrivals: &[Arrival]) -> Vec<Passage> {
     for (arrival, number) in arrivals.iter().zip(1..) {
         now += arrival.gap;
         let backlog_before_bytes = link.backlog(now).bytes;
-        let verdict = link.offer(now, Packet { size_bytes: arrival.size_bytes, number });
+        let Arrival { size_bytes, ecn, .. } = *arrival;
+        let verdict = link.offer(now, Packet { size_bytes, number, ecn });
         let backlog_after_bytes = link.backlog(now).bytes;
-        let size_bytes = arrival.size_bytes;
         passages.push(Passage {
             now,
             size_bytes,
@@ -98,7 +106,7 @@ pub struct Sent {
 pub fn sent(config: &LinkConfig, arrivals: &[Arrival]) -> Vec<Sent> {
     let passages = run(config, arrivals).into_iter();
     let passed = passages.filter_map(|Passage { now: came, size_bytes, verdict, .. }| {
-        let Verdict::Delivered { at } = verdict else { return None };
+        let Verdict::Delivered { at, .. } = verdict else { return None };
         Some(Sent { came, size_bytes, left: at - config.delay })
     });
     passed.collect()

@@ -80,7 +80,7 @@ proptest! {
         shifted[0].gap += shift;
         for (one, other) in run(&config, &arrivals).iter().zip(run(&config, &shifted)) {
             match (one.verdict, other.verdict) {
-                (Verdict::Delivered { at }, Verdict::Delivered { at: later }) => {
+                (Verdict::Delivered { at, .. }, Verdict::Delivered { at: later, .. }) => {
                     prop_assert_eq!(at + shift, later);
                 }
                 (one, other) => prop_assert_eq!(one, other),

@@ -137,6 +137,7 @@ fn name(verdict: Verdict) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use link::Ecn;
 
     fn record(number: u64, verdict: Verdict) -> Record {
         let arrival = Duration::from_nanos(1_000 + number);
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn trace_has_a_line_per_packet() {
         let (blocks, taken) = sync_channel(2);
-        let delivered = Verdict::Delivered { at: Duration::ZERO };
+        let delivered = Verdict::Delivered { at: Duration::ZERO, ecn: Ecn::NotEct };
         blocks.send(vec![record(1, delivered)]).unwrap();
         let dropped = |number, reason| record(number, Verdict::Dropped(reason));
         blocks.send(vec![dropped(2, DropReason::Buffer), dropped(3, DropReason::CoDel)]).unwrap();
@@ -173,7 +174,7 @@ mod tests {
         let thread = writer.thread().clone();
         let block = Vec::new();
         let mut trace = Trace { path: "t.csv".into(), block, blocks, writer, lost_records: 0 };
-        let delivered = Verdict::Delivered { at: Duration::ZERO };
+        let delivered = Verdict::Delivered { at: Duration::ZERO, ecn: Ecn::NotEct };
         for number in 0..3 * BLOCK_RECORDS as u64 {
             trace.record(record(number, delivered));
         }
