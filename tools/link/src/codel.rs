@@ -16,6 +16,9 @@
 //! a real CoDel always spares, may be dropped here. On a link too slow to send
 //! an MTU within the target, both spare a queue of one packet.
 
+use crate::discipline::Decision;
+use crate::discipline::Head;
+
 const TARGET_NS: u64 = 5_000_000;
 const INTERVAL_NS: u64 = 100_000_000;
 
@@ -41,24 +44,14 @@ pub(crate) struct CoDel {
     just_dropped: bool,
 }
 
-/// What CoDel does with a packet at the head of the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Decision {
-    Send,
-    /// Sends it with CE.
-    Mark,
-    Drop,
-}
-
 impl CoDel {
-    /// Decides about the packet that gets to the head of the queue at `now_ns`, having
-    /// come `waited_ns` before. `spared` says that the queue it found was too short to
-    /// take from, `capable` that the packet can be marked.
-    pub fn decide(&mut self, now_ns: u64, waited_ns: u64, spared: bool, capable: bool) -> Decision {
-        if !self.is_due(now_ns, waited_ns, spared) {
+    /// Decides about the packet that gets to the head of the queue. One that found a short
+    /// queue is spared.
+    pub fn decide(&mut self, head: Head) -> Decision {
+        if !self.is_due(head) {
             return Decision::Send;
         }
-        if !capable {
+        if !head.capable {
             return Decision::Drop;
         }
         if std::mem::take(&mut self.just_dropped) {
@@ -69,9 +62,10 @@ impl CoDel {
     }
 
     /// Returns whether it is time to drop or mark a packet.
-    fn is_due(&mut self, now_ns: u64, waited_ns: u64, spared: bool) -> bool {
+    fn is_due(&mut self, head: Head) -> bool {
+        let now_ns = head.now_ns;
         let just_dropped = std::mem::take(&mut self.just_dropped);
-        if !self.is_too_long(now_ns, waited_ns, spared) {
+        if !self.is_too_long(head) {
             self.dropping = false;
             return false;
         }
@@ -92,8 +86,8 @@ impl CoDel {
 
     /// Returns whether the wait has been above the target (RFC 8289, 5.6) for at least
     /// an interval.
-    fn is_too_long(&mut self, now_ns: u64, waited_ns: u64, spared: bool) -> bool {
-        if waited_ns < TARGET_NS || spared {
+    fn is_too_long(&mut self, Head { now_ns, waited_ns, short_queue, .. }: Head) -> bool {
+        if waited_ns < TARGET_NS || short_queue {
             self.too_long_at_ns = None;
             return false;
         }
@@ -123,13 +117,22 @@ mod tests {
     use super::*;
     use std::ops::Range;
 
+    fn head(now_ms: u64, waited_ms: u64) -> Head {
+        Head {
+            now_ns: now_ms * 1_000_000,
+            waited_ns: waited_ms * 1_000_000,
+            short_queue: false,
+            capable: false,
+        }
+    }
+
     /// Has a packet get to the head every ms, and the next one in place of
     /// each that is dropped. Tells when packets are dropped.
     fn drops_ms(codel: &mut CoDel, times_ms: Range<u64>, waited_ms: u64, spared: bool) -> Vec<u64> {
         let mut drops_ms = Vec::new();
         for now_ms in times_ms {
-            let (now_ns, waited_ns) = (now_ms * 1_000_000, waited_ms * 1_000_000);
-            while codel.decide(now_ns, waited_ns, spared, false) == Decision::Drop {
+            let head = Head { short_queue: spared, ..head(now_ms, waited_ms) };
+            while codel.decide(head) == Decision::Drop {
                 drops_ms.push(now_ms);
             }
         }
@@ -138,9 +141,8 @@ mod tests {
 
     /// Has an ECN-capable packet get to the head every ms. Tells when packets are marked.
     fn marks_ms(codel: &mut CoDel, times_ms: Range<u64>, waited_ms: u64) -> Vec<u64> {
-        let mut decide =
-            |now_ms: u64| codel.decide(now_ms * 1_000_000, waited_ms * 1_000_000, false, true);
-        times_ms.filter(|now_ms| decide(*now_ms) == Decision::Mark).collect()
+        let capable = |now_ms| Head { capable: true, ..head(now_ms, waited_ms) };
+        times_ms.filter(|now_ms| codel.decide(capable(*now_ms)) == Decision::Mark).collect()
     }
 
     #[test]

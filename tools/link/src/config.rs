@@ -50,7 +50,8 @@ pub struct LinkConfig {
     pub changes: Vec<Change>,
 }
 
-/// A queueing discipline: what happens to the packets in a buffer.
+/// A queueing discipline: what happens to the packets in a buffer. None drops ECN-capable packets
+/// but those that find the buffer full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queue {
     /// Drops packets that find the buffer full.
@@ -60,6 +61,13 @@ pub enum Queue {
     /// RFC 8289 with its target of 5 ms and interval of 100 ms. It marks those that are
     /// [ECN-capable](crate::Ecn::is_capable) instead.
     CoDel,
+    /// Step marking with a threshold, as for DCTCP (RFC 8257, 3.1): marks ECN-capable packets that
+    /// have waited for longer than this when their transmission begins. Drops like
+    /// [`DropTail`](Self::DropTail).
+    Step {
+        /// The longest wait without a mark.
+        mark_above: Duration,
+    },
 }
 
 impl LinkConfig {

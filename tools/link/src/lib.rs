@@ -12,7 +12,8 @@
 //! 2. named loss: the packets a test names by their number are dropped;
 //! 3. random loss, drawn from a seed;
 //! 4. the buffer, in bytes: drop-tail, and CoDel at its head if that is set. CoDel
-//!    marks ECN-capable packets with CE instead of dropping them;
+//!    marks ECN-capable packets with CE instead of dropping them; a step marks those
+//!    that have waited for longer than its threshold;
 //! 5. the transmitter, which sends one packet after the other at the link's
 //!    rate;
 //! 6. the propagation delay, and jitter, which keeps the order.
@@ -28,6 +29,7 @@
 
 mod codel;
 mod config;
+mod discipline;
 mod ecn;
 mod error;
 mod jitter;

@@ -1,9 +1,9 @@
 //! Link: a packet and a time in, a verdict out.
 
-use crate::codel::CoDel;
-use crate::codel::Decision;
 use crate::config::LinkConfig;
-use crate::config::Queue;
+use crate::discipline::Decision;
+use crate::discipline::Discipline;
+use crate::discipline::Head;
 use crate::ecn::Ecn;
 use crate::error::ConfigError;
 use crate::jitter::Jitter;
@@ -99,7 +99,7 @@ pub struct Link {
     transmitter: Transmitter,
     /// Asked about the time when a packet's last bit leaves.
     delay_ns: Timeline<u64>,
-    codel: Option<CoDel>,
+    discipline: Discipline,
     waiting: VecDeque<Waiting>,
     waiting_bytes: u64,
     now_ns: u64,
@@ -131,7 +131,7 @@ impl Link {
             jitter: Jitter::new(config.jitter, config.seed),
             transmitter: Transmitter::new(rate),
             delay_ns,
-            codel: (config.queue == Queue::CoDel).then(CoDel::default),
+            discipline: Discipline::new(config.queue),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             now_ns: 0,
@@ -219,11 +219,13 @@ impl Link {
             self.waiting_bytes += u64::from(size_bytes);
             self.waiting.push_back(Waiting { first_bit_ns, size_bytes });
         }
-        let spared = ahead_bytes <= u64::from(self.config.mtu_bytes);
-        let decision = self.codel.as_mut().map_or(Decision::Send, |codel| {
-            codel.decide(first_bit_ns, waited_ns, spared, packet.ecn.is_capable())
-        });
-        match decision {
+        let head = Head {
+            now_ns: first_bit_ns,
+            waited_ns,
+            short_queue: ahead_bytes <= u64::from(self.config.mtu_bytes),
+            capable: packet.ecn.is_capable(),
+        };
+        match self.discipline.decide(head) {
             Decision::Send => Ok(packet.ecn),
             Decision::Mark => {
                 self.stats.marked_packets += 1;

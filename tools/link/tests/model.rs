@@ -6,6 +6,7 @@ use link::Ecn;
 use link::Link;
 use link::LinkConfig;
 use link::Packet;
+use link::Queue;
 use link::Rate;
 use link::Verdict;
 use std::time::Duration;
@@ -203,6 +204,21 @@ fn rate_delay_and_loss_change_at_their_times() {
     for (now, expected) in history {
         assert_eq!(link.offer(now, packet(1_000)), expected, "{now:?}");
     }
+}
+
+#[test]
+fn step_marks_a_packet_that_waits_above_the_threshold() {
+    let queue = Queue::Step { mark_above: 2 * MS };
+    let mut link = Link::new(LinkConfig { queue, ..config(Duration::ZERO, 9_000) }).unwrap();
+    let mut left_with = |ecn| match link.offer(Duration::ZERO, Packet { ecn, ..packet(1_000) }) {
+        Verdict::Delivered { ecn, .. } => ecn,
+        Verdict::Dropped(reason) => panic!("{reason:?}"),
+    };
+    // They wait for 0, 1, 2 ms and so on.
+    let came = [Ecn::Ect0, Ecn::Ect0, Ecn::Ect1, Ecn::Ect1, Ecn::NotEct, Ecn::Ce, Ecn::Ect0];
+    let left = came.map(&mut left_with);
+    assert_eq!(left, [Ecn::Ect0, Ecn::Ect0, Ecn::Ect1, Ecn::Ce, Ecn::NotEct, Ecn::Ce, Ecn::Ce]);
+    assert_eq!(link.stats().marked_packets, 3);
 }
 
 #[test]

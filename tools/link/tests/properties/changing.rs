@@ -51,7 +51,7 @@ proptest! {
     ) {
         let config = LinkConfig { changes: rate_only(changes), ..config };
         let (mut since, mut bytes, mut free_at) = (Duration::ZERO, 0, Duration::ZERO);
-        for Sent { came, size_bytes, left } in sent(&config, &arrivals) {
+        for Sent { came, size_bytes, left, .. } in sent(&config, &arrivals) {
             if came >= free_at {
                 (since, bytes) = (came, 0);
             }

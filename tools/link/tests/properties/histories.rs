@@ -64,6 +64,7 @@ pub fn changes() -> impl Strategy<Value = Vec<Change>> {
 pub struct Passage {
     pub now: Duration,
     pub size_bytes: u32,
+    pub ecn: Ecn,
     pub verdict: Verdict,
     pub backlog_before_bytes: u64,
     pub backlog_after_bytes: u64,
@@ -82,6 +83,7 @@ pub fn run(config: &LinkConfig, arrivals: &[Arrival]) -> Vec<Passage> {
         passages.push(Passage {
             now,
             size_bytes,
+            ecn,
             verdict,
             backlog_before_bytes,
             backlog_after_bytes,
@@ -100,14 +102,16 @@ pub struct Sent {
     pub size_bytes: u32,
     /// When its last bit left, which is before the propagation delay.
     pub left: Duration,
+    pub ecn: Ecn,
+    pub left_with: Ecn,
 }
 
 /// Returns the packets that passed a link whose delay is constant.
 pub fn sent(config: &LinkConfig, arrivals: &[Arrival]) -> Vec<Sent> {
     let passages = run(config, arrivals).into_iter();
-    let passed = passages.filter_map(|Passage { now: came, size_bytes, verdict, .. }| {
-        let Verdict::Delivered { at, .. } = verdict else { return None };
-        Some(Sent { came, size_bytes, left: at - config.delay })
+    let passed = passages.filter_map(|Passage { now: came, size_bytes, ecn, verdict, .. }| {
+        let Verdict::Delivered { at, ecn: left_with } = verdict else { return None };
+        Some(Sent { came, size_bytes, left: at - config.delay, ecn, left_with })
     });
     passed.collect()
 }

@@ -63,8 +63,10 @@ pub struct Cli {
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(..=BUFFER_BYTES_MAX))]
     pub buffer: u64,
 
-    /// Queue discipline: drop-tail drops packets that find the buffer full; codel
-    /// also drops packets that have waited too long (RFC 8289)
+    /// Queue discipline: drop-tail drops packets that find the buffer full; codel also
+    /// drops packets that have waited too long (RFC 8289), and marks those that are
+    /// ECN-capable instead; step:MS is drop-tail that marks ECN-capable packets which
+    /// have waited for more than MS ms
     #[arg(long, value_name = "NAME", default_value = "drop-tail", value_parser = queue)]
     pub queue: Queue,
 
@@ -227,7 +229,16 @@ fn queue(text: &str) -> Result<Queue, String> {
     match text {
         "drop-tail" => Ok(Queue::DropTail),
         "codel" => Ok(Queue::CoDel),
-        _ => Err("a queue is drop-tail or codel".into()),
+        _ => text
+            .strip_prefix("step:")
+            .and_then(ms)
+            .map(|mark_above| Queue::Step { mark_above })
+            .ok_or_else(|| {
+                let ms_max = RTT_MAX.as_millis();
+                format!(
+                    "a queue is drop-tail, codel or step:MS with 0 to {ms_max} ms, as in step:5"
+                )
+            }),
     }
 }
 
@@ -302,6 +313,8 @@ mod tests {
         for config in [cli.up(), cli.down()] {
             assert_eq!((config.queue, config.jitter), (Queue::CoDel, Duration::from_micros(2_500)));
         }
+        let step = Queue::Step { mark_above: Duration::from_micros(1_500) };
+        assert_eq!(parse("--queue step:1.5").unwrap().up().queue, step);
     }
 
     #[test]
@@ -315,7 +328,9 @@ mod tests {
             ("--mtu 0", "--mtu", "1.."),
             ("--idle 0", "--idle", "0.1"),
             ("--jitter 60001", "--jitter", "0 to 60000 ms"),
-            ("--queue red", "--queue", "drop-tail or codel"),
+            ("--queue red", "'red'", "drop-tail, codel or step:MS"),
+            ("--queue step", "'step'", "step:MS with 0 to 60000 ms"),
+            ("--queue step:-1", "'step:-1'", "as in step:5"),
             ("--at 5:rate=1", "--at", "5s"),
             ("--ack-thinning 0", "--ack-thinning", "1 (all acknowledgements pass) or more"),
             ("--frobnicate", "--frobnicate", "--help"),
