@@ -1,5 +1,6 @@
 //! Settings of one direction of a link.
 
+use crate::ecn::EcnHandling;
 use crate::error::ConfigError;
 use crate::named::PacketNumbers;
 use crate::rate::Rate;
@@ -26,6 +27,9 @@ pub struct LinkConfig {
 
     /// The queueing discipline.
     pub queue: Queue,
+
+    /// What happens to the ECN field of the packets that reach the link, before the queue.
+    pub ecn: EcnHandling,
 
     /// The largest IP packet that passes, in bytes.
     pub mtu_bytes: u32,
@@ -79,6 +83,7 @@ impl LinkConfig {
             delay,
             buffer_bytes,
             queue: Queue::DropTail,
+            ecn: EcnHandling::Pass,
             mtu_bytes: MTU_BYTES_DEFAULT,
             loss: 0.0,
             named_loss: PacketNumbers::default(),

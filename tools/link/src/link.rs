@@ -48,6 +48,8 @@ pub enum Verdict {
 /// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
+    /// It is ECN-capable, and the path a black hole for those.
+    Ecn,
     /// It is larger than the MTU.
     Mtu,
     /// It was named.
@@ -78,6 +80,7 @@ pub struct LinkStats {
     pub offered_bytes: u64,
     pub accepted_packets: u64,
     pub accepted_bytes: u64,
+    pub dropped_ecn_packets: u64,
     pub dropped_mtu_packets: u64,
     pub dropped_named_packets: u64,
     pub dropped_random_packets: u64,
@@ -85,6 +88,8 @@ pub struct LinkStats {
     pub dropped_codel_packets: u64,
     /// Accepted packets that the queue marked, those included that came with CE.
     pub marked_packets: u64,
+    /// Accepted packets whose codepoint a faulty path changed before the queue.
+    pub remarked_packets: u64,
 }
 
 /// One direction of a link. Packets leave in the order in which they came.
@@ -146,10 +151,7 @@ impl Link {
     pub fn offer(&mut self, now: Duration, packet: Packet) -> Verdict {
         self.advance(now);
         let jitter_ns = self.jitter.draw_ns();
-        let passed = match self.drop_reason(packet) {
-            Some(reason) => Err(reason),
-            None => self.enqueue(packet),
-        };
+        let passed = self.admit(packet).and_then(|admitted| self.enqueue(admitted));
         let verdict = match passed {
             Ok(ecn) => Verdict::Delivered { at: self.transmit(packet, jitter_ns), ecn },
             Err(reason) => Verdict::Dropped(reason),
@@ -187,18 +189,20 @@ impl Link {
         }
     }
 
-    fn drop_reason(&mut self, packet: Packet) -> Option<DropReason> {
+    /// Returns the packet as it comes to the buffer, which has room for it.
+    fn admit(&mut self, packet: Packet) -> Result<Packet, DropReason> {
         let unlucky = self.loss.draw(self.now_ns);
+        let ecn = self.config.ecn.apply(packet.ecn).ok_or(DropReason::Ecn)?;
         if packet.size_bytes > self.config.mtu_bytes {
-            Some(DropReason::Mtu)
+            Err(DropReason::Mtu)
         } else if self.config.named_loss.contains(packet.number) {
-            Some(DropReason::Named)
+            Err(DropReason::Named)
         } else if unlucky {
-            Some(DropReason::Random)
+            Err(DropReason::Random)
         } else if !self.has_room(packet) {
-            Some(DropReason::Buffer)
+            Err(DropReason::Buffer)
         } else {
-            None
+            Ok(Packet { ecn, ..packet })
         }
     }
 
@@ -252,7 +256,10 @@ impl Link {
             Verdict::Delivered { .. } => {
                 stats.accepted_packets += 1;
                 stats.accepted_bytes += u64::from(packet.size_bytes);
+                let remarked = self.config.ecn.apply(packet.ecn) != Some(packet.ecn);
+                stats.remarked_packets += u64::from(remarked);
             }
+            Verdict::Dropped(DropReason::Ecn) => stats.dropped_ecn_packets += 1,
             Verdict::Dropped(DropReason::Mtu) => stats.dropped_mtu_packets += 1,
             Verdict::Dropped(DropReason::Named) => stats.dropped_named_packets += 1,
             Verdict::Dropped(DropReason::Random) => stats.dropped_random_packets += 1,

@@ -3,6 +3,7 @@
 use link::Change;
 use link::DropReason;
 use link::Ecn;
+use link::EcnHandling;
 use link::Link;
 use link::LinkConfig;
 use link::Packet;
@@ -219,6 +220,32 @@ fn step_marks_a_packet_that_waits_above_the_threshold() {
     let left = came.map(&mut left_with);
     assert_eq!(left, [Ecn::Ect0, Ecn::Ect0, Ecn::Ect1, Ecn::Ce, Ecn::NotEct, Ecn::Ce, Ecn::Ce]);
     assert_eq!(link.stats().marked_packets, 3);
+}
+
+#[test]
+fn faulty_path_changes_or_drops_packets_with_ecn() {
+    use Ecn::{Ce, Ect0, Ect1, NotEct};
+    let came = [NotEct, Ect1, Ect0, Ce];
+    for (ecn, expected, dropped, remarked) in [
+        (EcnHandling::Pass, came.map(Some), 0, 0),
+        (EcnHandling::Bleach, [Some(NotEct); 4], 0, 3),
+        (EcnHandling::RemarkEct1, [NotEct, Ect1, Ect1, Ce].map(Some), 0, 1),
+        (EcnHandling::RemarkCe, [Some(Ce); 4], 0, 3),
+        (EcnHandling::BlackHole, [Some(NotEct), None, None, None], 3, 0),
+    ] {
+        let mut link = Link::new(LinkConfig { ecn, ..config(MS, 9_000) }).unwrap();
+        let left = came.map(|ecn| match link.offer(MS, Packet { ecn, ..packet(1_000) }) {
+            Verdict::Delivered { ecn, .. } => Some(ecn),
+            Verdict::Dropped(reason) => {
+                assert_eq!(reason, DropReason::Ecn);
+                None
+            }
+        });
+        assert_eq!(left, expected, "{ecn:?}");
+        let stats = link.stats();
+        assert_eq!((stats.dropped_ecn_packets, stats.remarked_packets), (dropped, remarked));
+        assert_eq!((stats.accepted_packets, stats.marked_packets), (4 - dropped, 0));
+    }
 }
 
 #[test]

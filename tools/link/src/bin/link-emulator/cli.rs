@@ -5,6 +5,7 @@ use clap::Parser;
 use command_line::Program;
 use command_line::Stop;
 use link::Change;
+use link::EcnHandling;
 use link::LinkConfig;
 use link::PacketNumbers;
 use link::Queue;
@@ -70,6 +71,13 @@ pub struct Cli {
     #[arg(long, value_name = "NAME", default_value = "drop-tail", value_parser = queue)]
     pub queue: Queue,
 
+    /// What the path does with the ECN field of packets before the queue: pass; clear
+    /// (bleaching: all become Not-ECT); ect1 (ECT(0) becomes ECT(1)); ce (all become CE);
+    /// drop (black hole: ECN-capable packets are lost). With up: or down: in front it
+    /// applies to this direction alone. May be repeated; the last one wins
+    #[arg(long, value_name = "[DIRECTION:]HANDLING")]
+    pub ecn: Vec<EcnSetting>,
+
     /// Largest IP packet that passes, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = MTU_BYTES_DEFAULT,
           value_parser = clap::value_parser!(u32).range(1..))]
@@ -116,12 +124,45 @@ pub struct NamedLoss {
     numbers: PacketNumbers,
 }
 
+/// The value of one `--ecn`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EcnSetting {
+    /// `None` for both.
+    direction: Option<Direction>,
+    handling: EcnHandling,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     /// Towards the server.
     Up,
     /// Towards the client.
     Down,
+}
+
+impl FromStr for EcnSetting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (direction, handling) = match text.split_once(':') {
+            Some(("up", handling)) => (Some(Direction::Up), handling),
+            Some(("down", handling)) => (Some(Direction::Down), handling),
+            _ => (None, text),
+        };
+        let handling = match handling {
+            "pass" => EcnHandling::Pass,
+            "clear" => EcnHandling::Bleach,
+            "ect1" => EcnHandling::RemarkEct1,
+            "ce" => EcnHandling::RemarkCe,
+            "drop" => EcnHandling::BlackHole,
+            _ => {
+                return Err("the ECN field is handled by pass, clear, ect1, ce or drop, for one \
+                            direction as in up:clear"
+                    .into())
+            }
+        };
+        Ok(Self { direction, handling })
+    }
 }
 
 impl FromStr for NamedLoss {
@@ -168,8 +209,11 @@ impl Cli {
         for named in self.drop.iter().filter(|named| named.direction == direction) {
             named_loss.merge(&named.numbers);
         }
+        let applies = |ecn: &&EcnSetting| ecn.direction.is_none_or(|only| only == direction);
+        let ecn = self.ecn.iter().rfind(applies).map(|ecn| ecn.handling).unwrap_or_default();
         LinkConfig {
             queue: self.queue,
+            ecn,
             mtu_bytes: self.mtu,
             loss: self.loss,
             named_loss,
@@ -318,6 +362,28 @@ mod tests {
     }
 
     #[test]
+    fn ecn_applies_to_one_direction_or_both() {
+        let handlings = |args: &str| {
+            let cli = parse(args).unwrap();
+            (cli.up().ecn, cli.down().ecn)
+        };
+        for (word, handling) in [
+            ("pass", EcnHandling::Pass),
+            ("clear", EcnHandling::Bleach),
+            ("ect1", EcnHandling::RemarkEct1),
+            ("ce", EcnHandling::RemarkCe),
+            ("drop", EcnHandling::BlackHole),
+        ] {
+            let pass = EcnHandling::Pass;
+            assert_eq!(handlings(&format!("--ecn {word}")), (handling, handling));
+            assert_eq!(handlings(&format!("--ecn up:{word}")), (handling, pass));
+            assert_eq!(handlings(&format!("--ecn down:{word}")), (pass, handling));
+        }
+        let overridden = handlings("--ecn up:drop --ecn clear --ecn down:ce");
+        assert_eq!(overridden, (EcnHandling::Bleach, EcnHandling::RemarkCe));
+    }
+
+    #[test]
     fn bad_values_are_named_with_what_would_do() {
         let cases = [
             ("--loss 2", "--loss", "0 to 1"),
@@ -331,6 +397,8 @@ mod tests {
             ("--queue red", "'red'", "drop-tail, codel or step:MS"),
             ("--queue step", "'step'", "step:MS with 0 to 60000 ms"),
             ("--queue step:-1", "'step:-1'", "as in step:5"),
+            ("--ecn bleach", "'bleach'", "pass, clear, ect1, ce or drop"),
+            ("--ecn left:clear", "'left:clear'", "as in up:clear"),
             ("--at 5:rate=1", "--at", "5s"),
             ("--ack-thinning 0", "--ack-thinning", "1 (all acknowledgements pass) or more"),
             ("--frobnicate", "--frobnicate", "--help"),

@@ -126,6 +126,7 @@ fn write_one(file: &mut impl Write, origin: Duration, record: &Record) -> io::Re
 fn name(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Delivered { .. } => "delivered",
+        Verdict::Dropped(DropReason::Ecn) => "dropped_ecn",
         Verdict::Dropped(DropReason::Mtu) => "dropped_mtu",
         Verdict::Dropped(DropReason::Named) => "dropped_named",
         Verdict::Dropped(DropReason::Random) => "dropped_random",
