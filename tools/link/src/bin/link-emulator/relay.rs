@@ -353,6 +353,6 @@ fn record(
     packet: Packet,
     verdict: Verdict,
 ) -> Record {
-    let Packet { size_bytes: ip_bytes, number, .. } = packet;
-    Record { arrival, direction, client: client.destination.to, number, ip_bytes, verdict }
+    let Packet { size_bytes: ip_bytes, number, ecn } = packet;
+    Record { arrival, direction, client: client.destination.to, number, ip_bytes, ecn, verdict }
 }
