@@ -43,7 +43,7 @@ struct Queued {
 }
 
 /// One packet: when it comes, in ns, its size in bytes, and its codepoint.
-type Arrival = (u64, u64, Ecn);
+type Offered = (u64, u64, Ecn);
 
 /// The codepoint with which a packet leaves.
 type Fate = Result<Ecn, DropReason>;
@@ -82,7 +82,7 @@ impl Router {
         }
     }
 
-    fn fates(mut self, arrivals: &[Arrival]) -> Vec<Fate> {
+    fn fates(mut self, arrivals: &[Offered]) -> Vec<Fate> {
         for &arrival in arrivals {
             self.send_until(arrival.0);
             self.arrive(arrival);
@@ -91,7 +91,7 @@ impl Router {
         self.fates
     }
 
-    fn arrive(&mut self, (now_ns, size_bytes, ecn): Arrival) {
+    fn arrive(&mut self, (now_ns, size_bytes, ecn): Offered) {
         let found_bytes = self.bytes();
         let starts = self.free_at_ns <= now_ns;
         if starts || found_bytes + size_bytes <= self.buffer_bytes {
@@ -195,12 +195,12 @@ fn link(byte_ns: u64, buffer_bytes: u64) -> Link {
 }
 
 /// Returns the fates by the link of the same arrivals.
-fn by_offer(byte_ns: u64, buffer_bytes: u64, arrivals: &[Arrival]) -> Vec<Fate> {
+fn by_offer(byte_ns: u64, buffer_bytes: u64, arrivals: &[Offered]) -> Vec<Fate> {
     let mut link = link(byte_ns, buffer_bytes);
     arrivals.iter().map(|&arrival| fate(offer(&mut link, arrival))).collect()
 }
 
-fn offer(link: &mut Link, (now_ns, size_bytes, ecn): Arrival) -> Verdict {
+fn offer(link: &mut Link, (now_ns, size_bytes, ecn): Offered) -> Verdict {
     let packet = Packet { size_bytes: size_bytes as u32, number: 1, ecn };
     link.offer(Duration::from_nanos(now_ns), packet)
 }
@@ -213,13 +213,13 @@ fn fate(verdict: Verdict) -> Fate {
 }
 
 /// Gives the packets the codepoints, again and again.
-fn with_ecn(arrivals: &[Arrival], ecns: &[Ecn]) -> Vec<Arrival> {
+fn with_ecn(arrivals: &[Offered], ecns: &[Ecn]) -> Vec<Offered> {
     let coded = arrivals.iter().zip(ecns.iter().cycle());
     coded.map(|(&(now_ns, size_bytes, _), &ecn)| (now_ns, size_bytes, ecn)).collect()
 }
 
 /// Phases of load between a third and four times the rate, with bursts.
-fn arrivals(byte_ns: u64) -> impl Strategy<Value = Vec<Arrival>> {
+fn arrivals(byte_ns: u64) -> impl Strategy<Value = Vec<Offered>> {
     let phase = (1..400_usize, 250 * byte_ns..3_000 * byte_ns, any::<bool>(), 100..=MTU_BYTES);
     prop::collection::vec(phase, 1..6).prop_map(|phases| {
         let mut arrivals = Vec::new();
@@ -236,7 +236,7 @@ fn arrivals(byte_ns: u64) -> impl Strategy<Value = Vec<Arrival>> {
 }
 
 /// Returns `count` arrivals of 1,000 bytes, twice as fast as they leave.
-fn overload(count: u64) -> Vec<Arrival> {
+fn overload(count: u64) -> Vec<Offered> {
     (1..=count).map(|n| (n * 500 * FAST_BYTE_NS, 1_000, Ecn::NotEct)).collect()
 }
 
