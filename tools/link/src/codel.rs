@@ -16,8 +16,8 @@
 //! a real CoDel always spares, may be dropped here. On a link too slow to send
 //! an MTU within the target, both spare a queue of one packet.
 
-use crate::discipline::Decision;
-use crate::discipline::Head;
+use crate::decision::Decision;
+use crate::decision::Head;
 
 const TARGET_NS: u64 = 5_000_000;
 const INTERVAL_NS: u64 = 100_000_000;

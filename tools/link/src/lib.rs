@@ -30,6 +30,7 @@
 
 mod codel;
 mod config;
+mod decision;
 mod discipline;
 mod ecn;
 mod error;

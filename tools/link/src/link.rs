@@ -1,9 +1,9 @@
 //! Link: a packet and a time in, a verdict out.
 
 use crate::config::LinkConfig;
-use crate::discipline::Decision;
+use crate::decision::Decision;
+use crate::decision::Head;
 use crate::discipline::Discipline;
-use crate::discipline::Head;
 use crate::ecn::Ecn;
 use crate::error::ConfigError;
 use crate::jitter::Jitter;
