@@ -54,8 +54,8 @@ pub struct LinkConfig {
     pub changes: Vec<Change>,
 }
 
-/// A queueing discipline: what happens to the packets in a buffer. None drops ECN-capable packets
-/// but those that find the buffer full.
+/// A queueing discipline: what happens to the packets in a buffer. ECN-capable
+/// packets are dropped only if they find the buffer full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queue {
     /// Drops packets that find the buffer full.

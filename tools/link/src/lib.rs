@@ -1,7 +1,8 @@
 //! Model of one direction of a network link.
 //!
 //! Owns the fate of a packet that enters a link at a given time: when it is
-//! delivered and with which ECN codepoint, or why it is dropped. Has no clock, socket, or packet content.
+//! delivered and with which ECN codepoint, or why it is dropped. Has no clock,
+//! socket, or packet content.
 //! Time is an argument, a [`Duration`] since any origin, exact to the
 //! nanosecond, so that a relay in real time (`link-emulator`) and a simulation
 //! in virtual time get the same verdicts for the same arrivals.
