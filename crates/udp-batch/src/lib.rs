@@ -4,6 +4,7 @@
 //! (GRO), and returns several such groups at a time (recvmmsg). Without one of these, each call
 //! carries less.
 
+mod control_messages;
 pub mod drops;
 mod receiver;
 mod segmentation;

@@ -43,7 +43,8 @@ pub struct Group<'a> {
     pub to: SocketAddr,
     pub ecn: Option<EcnCodepoint>,
 
-    /// When the kernel received them, since the Unix epoch.
+    /// When the kernel received them, since the Unix epoch. A socket that is bound to all
+    /// addresses does not know.
     pub timestamp: Option<Duration>,
 
     /// The size of each; the last may be shorter.

@@ -23,6 +23,7 @@ use rustix::net::AddressFamily;
 use rustix::net::SocketFlags;
 use rustix::net::SocketType;
 
+use crate::control_messages;
 use crate::segmentation::Segmentation;
 
 /// Non-blocking UDP socket, bound to one address or to all addresses.
@@ -70,9 +71,8 @@ impl Socket {
     /// every supported kernel has.
     pub fn new(bound: impl Into<UdpSocket>) -> io::Result<Self> {
         let udp = bound.into();
-        // Also makes the socket non-blocking.
-        let state = UdpSocketState::new((&udp).into())?;
         let local = udp.local_addr()?;
+        let state = new_state(&udp, local)?;
         let segmentation = Segmentation::new(state.max_gso_segments());
         Ok(Self { udp, state: state.into(), segmentation, local })
     }
@@ -175,7 +175,7 @@ impl Socket {
     fn renew_state(&self) -> io::Result<bool> {
         let has_given_up = self.state().max_gso_segments() < self.segmentation.datagrams_offered();
         if has_given_up {
-            let renewed = UdpSocketState::new((&self.udp).into())?;
+            let renewed = new_state(&self.udp, self.local)?;
             *self.state.write().unwrap_or_else(PoisonError::into_inner) = renewed;
         }
         Ok(has_given_up)
@@ -209,6 +209,13 @@ impl AsRawFd for Socket {
     fn as_raw_fd(&self) -> RawFd {
         self.udp.as_raw_fd()
     }
+}
+
+/// Sets the options of a socket, which also becomes non-blocking.
+fn new_state(udp: &UdpSocket, local: SocketAddr) -> io::Result<UdpSocketState> {
+    let state = UdpSocketState::new(udp.into())?;
+    control_messages::fit(udp, local)?;
+    Ok(state)
 }
 
 /// Binds one socket of a group that shares `address`.

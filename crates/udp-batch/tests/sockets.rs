@@ -161,6 +161,62 @@ fn addresses_and_ecn_mark_arrive() {
     assert_eq!(receive_groups(&receiver), [expected]);
 }
 
+/// Returns the codepoints of the groups that a socket receives, with the number of datagrams.
+fn receive_codepoints(socket: &Socket) -> Vec<(Option<EcnCodepoint>, usize)> {
+    let groups = receive_groups(socket).into_iter();
+    groups.map(|(_, _, ecn, datagrams)| (ecn, datagrams.len())).collect()
+}
+
+#[test]
+fn coalesced_datagrams_have_the_codepoint_of_their_send() {
+    for (from, bound) in [
+        ("127.0.0.1:0", "127.0.0.1:0"),
+        ("127.0.0.1:0", "0.0.0.0:0"),
+        ("127.0.0.1:0", "[::]:0"),
+        ("[::1]:0", "[::1]:0"),
+        ("[::1]:0", "[::]:0"),
+    ] {
+        let (sender, receiver) = (bind(from), bind(bound));
+        let to = SocketAddr::new(sender.local_addr().ip(), receiver.local_addr().port());
+        let destination = Destination { to, from: None };
+        // The receiver sets its options again after an error.
+        let nowhere = Destination { to: SocketAddr::new(to.ip(), 0), from: None };
+        receiver.send(nowhere, None, &[0; 5000], 1200).unwrap_err();
+        let codepoints = [
+            Some(EcnCodepoint::Ect0),
+            None,
+            Some(EcnCodepoint::Ce),
+            Some(EcnCodepoint::Ect1),
+            Some(EcnCodepoint::Ect0),
+        ];
+        for ecn in codepoints {
+            sender.send(destination, ecn, &[1; 3600], 1200).unwrap();
+        }
+        let received = receive_codepoints(&receiver);
+        let datagrams: usize = received.iter().map(|(_, count)| count).sum();
+        assert_eq!(datagrams, 3 * codepoints.len(), "{bound}");
+        let mut codepoints_received: Vec<_> = received.iter().map(|(ecn, _)| *ecn).collect();
+        codepoints_received.dedup();
+        assert_eq!(codepoints_received, codepoints, "{bound}");
+    }
+}
+
+#[test]
+fn time_of_arrival_is_known_on_a_socket_with_one_address() {
+    for (bound, known) in [("127.0.0.1:0", true), ("[::1]:0", true), ("0.0.0.0:0", false)] {
+        let socket = bind(bound);
+        let ip = match socket.local_addr().ip() {
+            ip if ip.is_unspecified() => "127.0.0.1".parse().unwrap(),
+            ip => ip,
+        };
+        let to = SocketAddr::new(ip, socket.local_addr().port());
+        socket.send(Destination { to, from: None }, None, b"x", 1).unwrap();
+        let mut timestamps = Vec::new();
+        Receiver::new(1).receive(&socket, |group| timestamps.push(group.timestamp)).unwrap();
+        assert_eq!(timestamps.iter().map(Option::is_some).collect::<Vec<_>>(), [known]);
+    }
+}
+
 #[test]
 fn a_wildcard_socket_answers_from_the_address_asked() {
     let (client, server) = (bind("127.0.0.1:0"), bind("0.0.0.0:0"));

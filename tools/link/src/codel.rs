@@ -1,7 +1,7 @@
 //! CoDel (RFC 8289), decided when a packet arrives rather than when it leaves.
 //!
-//! Owns the control law: which packets of a queue are dropped because it stays
-//! longer than a target. CoDel decides at the head of the queue, from the time
+//! Owns the control law: which packets of a queue are dropped, or marked if they are
+//! ECN-capable, because it stays longer than a target. CoDel decides at the head of the queue, from the time
 //! that a packet has waited there. In a first-in, first-out queue in front of a
 //! known rate, both the time when a packet gets to the head and all that
 //! happens before it follow from the packets in front, so the decision is known
@@ -15,6 +15,9 @@
 //! treated alike. What differs: the last two packets of a burst, or so, which
 //! a real CoDel always spares, may be dropped here. On a link too slow to send
 //! an MTU within the target, both spare a queue of one packet.
+
+use crate::decision::Decision;
+use crate::decision::Head;
 
 const TARGET_NS: u64 = 5_000_000;
 const INTERVAL_NS: u64 = 100_000_000;
@@ -42,12 +45,27 @@ pub(crate) struct CoDel {
 }
 
 impl CoDel {
-    /// Returns whether the packet is dropped that gets to the head of the queue at
-    /// `now_ns`, having come `waited_ns` before. `spared` says that the queue
-    /// it found was too short to take from.
-    pub fn drops(&mut self, now_ns: u64, waited_ns: u64, spared: bool) -> bool {
+    /// Decides about the packet that gets to the head of the queue. One that found a short
+    /// queue is spared.
+    pub fn decide(&mut self, head: Head) -> Decision {
+        if !self.is_due(head) {
+            return Decision::Send;
+        }
+        if !head.capable {
+            return Decision::Drop;
+        }
+        if std::mem::take(&mut self.just_dropped) {
+            // A marked packet leaves, so that no further one gets to the head now.
+            self.drop_next_ns = self.after(self.drop_next_ns);
+        }
+        Decision::Mark
+    }
+
+    /// Returns whether it is time to drop or mark a packet.
+    fn is_due(&mut self, head: Head) -> bool {
+        let now_ns = head.now_ns;
         let just_dropped = std::mem::take(&mut self.just_dropped);
-        if !self.is_too_long(now_ns, waited_ns, spared) {
+        if !self.is_too_long(head) {
             self.dropping = false;
             return false;
         }
@@ -68,8 +86,8 @@ impl CoDel {
 
     /// Returns whether the wait has been above the target (RFC 8289, 5.6) for at least
     /// an interval.
-    fn is_too_long(&mut self, now_ns: u64, waited_ns: u64, spared: bool) -> bool {
-        if waited_ns < TARGET_NS || spared {
+    fn is_too_long(&mut self, Head { now_ns, waited_ns, short_queue, .. }: Head) -> bool {
+        if waited_ns < TARGET_NS || short_queue {
             self.too_long_at_ns = None;
             return false;
         }
@@ -99,16 +117,32 @@ mod tests {
     use super::*;
     use std::ops::Range;
 
+    fn head(now_ms: u64, waited_ms: u64) -> Head {
+        Head {
+            now_ns: now_ms * 1_000_000,
+            waited_ns: waited_ms * 1_000_000,
+            short_queue: false,
+            capable: false,
+        }
+    }
+
     /// Has a packet get to the head every ms, and the next one in place of
     /// each that is dropped. Tells when packets are dropped.
     fn drops_ms(codel: &mut CoDel, times_ms: Range<u64>, waited_ms: u64, spared: bool) -> Vec<u64> {
         let mut drops_ms = Vec::new();
         for now_ms in times_ms {
-            while codel.drops(now_ms * 1_000_000, waited_ms * 1_000_000, spared) {
+            let head = Head { short_queue: spared, ..head(now_ms, waited_ms) };
+            while codel.decide(head) == Decision::Drop {
                 drops_ms.push(now_ms);
             }
         }
         drops_ms
+    }
+
+    /// Has an ECN-capable packet get to the head every ms. Tells when packets are marked.
+    fn marks_ms(codel: &mut CoDel, times_ms: Range<u64>, waited_ms: u64) -> Vec<u64> {
+        let capable = |now_ms| Head { capable: true, ..head(now_ms, waited_ms) };
+        times_ms.filter(|now_ms| codel.decide(capable(*now_ms)) == Decision::Mark).collect()
     }
 
     #[test]
@@ -145,6 +179,21 @@ mod tests {
         drops_ms(&mut codel, 670..671, 0, false);
         // Two further drops, then long after.
         assert_eq!(drops_ms(&mut codel, 3_000..3_290, 10, false), [3_100, 3_200, 3_271]);
+    }
+
+    #[test]
+    fn standing_queue_is_marked_at_the_same_growing_rate() {
+        let expected = [100, 200, 271, 329, 379, 424, 464, 502, 538, 571];
+        assert_eq!(marks_ms(&mut CoDel::default(), 0..600, 10), expected);
+        assert_eq!(marks_ms(&mut CoDel::default(), 0..1_000, 4), []);
+    }
+
+    /// A marked packet leaves, so that the next one is decided about when that has left.
+    #[test]
+    fn late_marks_are_made_one_packet_at_a_time() {
+        let mut codel = CoDel::default();
+        assert_eq!(marks_ms(&mut codel, 0..101, 10), [100]);
+        assert_eq!(marks_ms(&mut codel, 400..420, 400), [400, 401, 402, 403]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Settings of one direction of a link.
 
+use crate::ecn::EcnHandling;
 use crate::error::ConfigError;
 use crate::named::PacketNumbers;
 use crate::rate::Rate;
@@ -27,6 +28,9 @@ pub struct LinkConfig {
     /// The queueing discipline.
     pub queue: Queue,
 
+    /// What happens to the ECN field of the packets that reach the link, before the queue.
+    pub ecn: EcnHandling,
+
     /// The largest IP packet that passes, in bytes.
     pub mtu_bytes: u32,
 
@@ -50,15 +54,24 @@ pub struct LinkConfig {
     pub changes: Vec<Change>,
 }
 
-/// A queueing discipline: what happens to the packets in a buffer.
+/// A queueing discipline: what happens to the packets in a buffer. ECN-capable
+/// packets are dropped only if they find the buffer full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queue {
     /// Drops packets that find the buffer full.
     #[default]
     DropTail,
     /// Also, CoDel drops packets at the head of a queue that stays long:
-    /// RFC 8289 with its target of 5 ms and interval of 100 ms.
+    /// RFC 8289 with its target of 5 ms and interval of 100 ms. It marks those that are
+    /// [ECN-capable](crate::Ecn::is_capable) instead.
     CoDel,
+    /// Step marking with a threshold, as for DCTCP (RFC 8257, 3.1): marks ECN-capable packets that
+    /// have waited for longer than this when their transmission begins. Drops like
+    /// [`DropTail`](Self::DropTail).
+    Step {
+        /// The longest wait without a mark.
+        mark_above: Duration,
+    },
 }
 
 impl LinkConfig {
@@ -70,6 +83,7 @@ impl LinkConfig {
             delay,
             buffer_bytes,
             queue: Queue::DropTail,
+            ecn: EcnHandling::Pass,
             mtu_bytes: MTU_BYTES_DEFAULT,
             loss: 0.0,
             named_loss: PacketNumbers::default(),

@@ -1,20 +1,24 @@
 //! Model of one direction of a network link.
 //!
 //! Owns the fate of a packet that enters a link at a given time: when it is
-//! delivered, or why it is dropped. Has no clock, socket, or packet content.
+//! delivered and with which ECN codepoint, or why it is dropped. Has no clock,
+//! socket, or packet content.
 //! Time is an argument, a [`Duration`] since any origin, exact to the
 //! nanosecond, so that a relay in real time (`link-emulator`) and a simulation
 //! in virtual time get the same verdicts for the same arrivals.
 //!
 //! A packet passes, in this order:
 //!
-//! 1. the MTU: a larger IP packet is dropped;
-//! 2. named loss: the packets a test names by their number are dropped;
-//! 3. random loss, drawn from a seed;
-//! 4. the buffer, in bytes: drop-tail, and CoDel at its head if that is set;
-//! 5. the transmitter, which sends one packet after the other at the link's
+//! 1. the ECN field: a faulty path clears it, re-marks it or drops the packet;
+//! 2. the MTU: a larger IP packet is dropped;
+//! 3. named loss: the packets a test names by their number are dropped;
+//! 4. random loss, drawn from a seed;
+//! 5. the buffer, in bytes: drop-tail, and CoDel at its head if that is set. CoDel
+//!    marks ECN-capable packets with CE instead of dropping them; a step marks those
+//!    that have waited for longer than its threshold;
+//! 6. the transmitter, which sends one packet after the other at the link's
 //!    rate;
-//! 6. the propagation delay, and jitter, which keeps the order.
+//! 7. the propagation delay, and jitter, which keeps the order.
 //!
 //! Rate, delay and loss may change at given times ([`LinkConfig::changes`]).
 //! Acknowledgements of a flow can be thinned out before they come to a link:
@@ -27,6 +31,9 @@
 
 mod codel;
 mod config;
+mod decision;
+mod discipline;
+mod ecn;
 mod error;
 mod jitter;
 mod link;
@@ -40,6 +47,8 @@ mod transmitter;
 pub use config::LinkConfig;
 pub use config::Queue;
 pub use config::MTU_BYTES_DEFAULT;
+pub use ecn::Ecn;
+pub use ecn::EcnHandling;
 pub use error::ConfigError;
 pub use link::Backlog;
 pub use link::DropReason;

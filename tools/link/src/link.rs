@@ -1,8 +1,10 @@
 //! Link: a packet and a time in, a verdict out.
 
-use crate::codel::CoDel;
 use crate::config::LinkConfig;
-use crate::config::Queue;
+use crate::decision::Decision;
+use crate::decision::Head;
+use crate::discipline::Discipline;
+use crate::ecn::Ecn;
 use crate::error::ConfigError;
 use crate::jitter::Jitter;
 use crate::loss::RandomLoss;
@@ -13,7 +15,7 @@ use serde::Serialize;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Size and number of a packet.
+/// What the link knows of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Size of the whole IP packet, in bytes; see
@@ -24,6 +26,9 @@ pub struct Packet {
     /// because only the caller knows what a flow is (in `link-emulator`: one
     /// direction of one client address and port).
     pub number: u64,
+
+    /// The codepoint with which it reaches the link.
+    pub ecn: Ecn,
 }
 
 /// Fate of a packet.
@@ -33,6 +38,8 @@ pub enum Verdict {
     Delivered {
         /// Time since the caller's origin.
         at: Duration,
+        /// The codepoint with which it leaves the link.
+        ecn: Ecn,
     },
     /// It never arrives.
     Dropped(DropReason),
@@ -41,6 +48,8 @@ pub enum Verdict {
 /// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
+    /// It is ECN-capable, and the path a black hole for those.
+    Ecn,
     /// It is larger than the MTU.
     Mtu,
     /// It was named.
@@ -71,11 +80,16 @@ pub struct LinkStats {
     pub offered_bytes: u64,
     pub accepted_packets: u64,
     pub accepted_bytes: u64,
+    pub dropped_ecn_packets: u64,
     pub dropped_mtu_packets: u64,
     pub dropped_named_packets: u64,
     pub dropped_random_packets: u64,
     pub dropped_buffer_packets: u64,
     pub dropped_codel_packets: u64,
+    /// Accepted packets that the queue marked, those included that came with CE.
+    pub marked_packets: u64,
+    /// Accepted packets whose codepoint a faulty path changed before the queue.
+    pub remarked_packets: u64,
 }
 
 /// One direction of a link. Packets leave in the order in which they came.
@@ -90,7 +104,7 @@ pub struct Link {
     transmitter: Transmitter,
     /// Asked about the time when a packet's last bit leaves.
     delay_ns: Timeline<u64>,
-    codel: Option<CoDel>,
+    discipline: Discipline,
     waiting: VecDeque<Waiting>,
     waiting_bytes: u64,
     now_ns: u64,
@@ -122,7 +136,7 @@ impl Link {
             jitter: Jitter::new(config.jitter, config.seed),
             transmitter: Transmitter::new(rate),
             delay_ns,
-            codel: (config.queue == Queue::CoDel).then(CoDel::default),
+            discipline: Discipline::new(config.queue),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             now_ns: 0,
@@ -137,10 +151,10 @@ impl Link {
     pub fn offer(&mut self, now: Duration, packet: Packet) -> Verdict {
         self.advance(now);
         let jitter_ns = self.jitter.draw_ns();
-        let reason = self.drop_reason(packet).or_else(|| self.enqueue(packet));
-        let verdict = match reason {
-            Some(reason) => Verdict::Dropped(reason),
-            None => Verdict::Delivered { at: self.transmit(packet, jitter_ns) },
+        let passed = self.admit(packet).and_then(|admitted| self.enqueue(admitted));
+        let verdict = match passed {
+            Ok(ecn) => Verdict::Delivered { at: self.transmit(packet, jitter_ns), ecn },
+            Err(reason) => Verdict::Dropped(reason),
         };
         self.count(packet, verdict);
         verdict
@@ -175,18 +189,20 @@ impl Link {
         }
     }
 
-    fn drop_reason(&mut self, packet: Packet) -> Option<DropReason> {
+    /// Returns the packet as it comes to the buffer, which has room for it.
+    fn admit(&mut self, packet: Packet) -> Result<Packet, DropReason> {
         let unlucky = self.loss.draw(self.now_ns);
+        let ecn = self.config.ecn.apply(packet.ecn).ok_or(DropReason::Ecn)?;
         if packet.size_bytes > self.config.mtu_bytes {
-            Some(DropReason::Mtu)
+            Err(DropReason::Mtu)
         } else if self.config.named_loss.contains(packet.number) {
-            Some(DropReason::Named)
+            Err(DropReason::Named)
         } else if unlucky {
-            Some(DropReason::Random)
+            Err(DropReason::Random)
         } else if !self.has_room(packet) {
-            Some(DropReason::Buffer)
+            Err(DropReason::Buffer)
         } else {
-            None
+            Ok(Packet { ecn, ..packet })
         }
     }
 
@@ -196,9 +212,9 @@ impl Link {
         self.transmitter.is_free(self.now_ns) || needed_bytes <= self.config.buffer_bytes
     }
 
-    /// Puts a packet into the buffer until it can start; it may be dropped
-    /// then.
-    fn enqueue(&mut self, packet: Packet) -> Option<DropReason> {
+    /// Puts a packet into the buffer until it can start; it may be dropped or marked
+    /// then. Returns the codepoint with which it starts.
+    fn enqueue(&mut self, packet: Packet) -> Result<Ecn, DropReason> {
         let first_bit_ns = self.transmitter.first_bit_ns(self.now_ns);
         let waited_ns = first_bit_ns - self.now_ns;
         let ahead_bytes = self.waiting_bytes;
@@ -207,9 +223,20 @@ impl Link {
             self.waiting_bytes += u64::from(size_bytes);
             self.waiting.push_back(Waiting { first_bit_ns, size_bytes });
         }
-        let codel = self.codel.as_mut()?;
-        let spared = ahead_bytes <= u64::from(self.config.mtu_bytes);
-        codel.drops(first_bit_ns, waited_ns, spared).then_some(DropReason::CoDel)
+        let head = Head {
+            now_ns: first_bit_ns,
+            waited_ns,
+            short_queue: ahead_bytes <= u64::from(self.config.mtu_bytes),
+            capable: packet.ecn.is_capable(),
+        };
+        match self.discipline.decide(head) {
+            Decision::Send => Ok(packet.ecn),
+            Decision::Mark => {
+                self.stats.marked_packets += 1;
+                Ok(Ecn::Ce)
+            }
+            Decision::Drop => Err(DropReason::CoDel),
+        }
     }
 
     /// Returns when a packet that is next in the buffer arrives.
@@ -229,7 +256,10 @@ impl Link {
             Verdict::Delivered { .. } => {
                 stats.accepted_packets += 1;
                 stats.accepted_bytes += u64::from(packet.size_bytes);
+                let remarked = self.config.ecn.apply(packet.ecn) != Some(packet.ecn);
+                stats.remarked_packets += u64::from(remarked);
             }
+            Verdict::Dropped(DropReason::Ecn) => stats.dropped_ecn_packets += 1,
             Verdict::Dropped(DropReason::Mtu) => stats.dropped_mtu_packets += 1,
             Verdict::Dropped(DropReason::Named) => stats.dropped_named_packets += 1,
             Verdict::Dropped(DropReason::Random) => stats.dropped_random_packets += 1,

@@ -2,9 +2,12 @@
 
 use link::Change;
 use link::DropReason;
+use link::Ecn;
+use link::EcnHandling;
 use link::Link;
 use link::LinkConfig;
 use link::Packet;
+use link::Queue;
 use link::Rate;
 use link::Verdict;
 use std::time::Duration;
@@ -17,11 +20,15 @@ fn config(delay: Duration, buffer_bytes: u64) -> LinkConfig {
 }
 
 fn packet(size_bytes: u32) -> Packet {
-    Packet { size_bytes, number: 1 }
+    numbered(size_bytes, 1)
+}
+
+fn numbered(size_bytes: u32, number: u64) -> Packet {
+    Packet { size_bytes, number, ecn: Ecn::NotEct }
 }
 
 fn delivered(at: Duration) -> Verdict {
-    Verdict::Delivered { at }
+    Verdict::Delivered { at, ecn: Ecn::NotEct }
 }
 
 #[test]
@@ -75,9 +82,8 @@ fn mtu_is_the_largest_packet_that_passes() {
 fn named_packets_take_no_time_on_the_link() {
     let named_loss = "2,4-5".parse().unwrap();
     let mut link = Link::new(LinkConfig { named_loss, ..config(Duration::ZERO, 9_000) }).unwrap();
-    let verdicts: Vec<_> = (1..=6)
-        .map(|number| link.offer(Duration::ZERO, Packet { size_bytes: 1_000, number }))
-        .collect();
+    let verdicts: Vec<_> =
+        (1..=6).map(|number| link.offer(Duration::ZERO, numbered(1_000, number))).collect();
     let lost = Verdict::Dropped(DropReason::Named);
     let expected = [delivered(MS), lost, delivered(2 * MS), lost, lost, delivered(3 * MS)];
     assert_eq!(verdicts, expected);
@@ -120,7 +126,7 @@ fn recorded_history_never_changes() {
         // Bursts of four, above the rate, of sizes that leave fractions.
         let now = Duration::from_nanos((n / 4) * 5_000_001);
         let size_bytes = 40 + (n * 7_919 % 1_461) as u32;
-        if let Verdict::Delivered { at } = link.offer(now, Packet { size_bytes, number: n }) {
+        if let Verdict::Delivered { at, .. } = link.offer(now, numbered(size_bytes, n)) {
             delivered_ns_sum += at.as_nanos();
         }
     }
@@ -139,7 +145,7 @@ fn stats_count_every_packet_once() {
     };
     let mut link = Link::new(config).unwrap();
     for number in 1..=100 {
-        link.offer(Duration::ZERO, Packet { size_bytes: 900 + number as u32 * 2, number });
+        link.offer(Duration::ZERO, numbered(900 + number as u32 * 2, number));
     }
     let stats = link.stats();
     assert_eq!(stats.offered_packets, 100);
@@ -202,6 +208,47 @@ fn rate_delay_and_loss_change_at_their_times() {
 }
 
 #[test]
+fn step_marks_a_packet_that_waits_above_the_threshold() {
+    let queue = Queue::Step { mark_above: 2 * MS };
+    let mut link = Link::new(LinkConfig { queue, ..config(Duration::ZERO, 9_000) }).unwrap();
+    let mut left_with = |ecn| match link.offer(Duration::ZERO, Packet { ecn, ..packet(1_000) }) {
+        Verdict::Delivered { ecn, .. } => ecn,
+        Verdict::Dropped(reason) => panic!("{reason:?}"),
+    };
+    // They wait for 0, 1, 2 ms and so on.
+    let came = [Ecn::Ect0, Ecn::Ect0, Ecn::Ect1, Ecn::Ect1, Ecn::NotEct, Ecn::Ce, Ecn::Ect0];
+    let left = came.map(&mut left_with);
+    assert_eq!(left, [Ecn::Ect0, Ecn::Ect0, Ecn::Ect1, Ecn::Ce, Ecn::NotEct, Ecn::Ce, Ecn::Ce]);
+    assert_eq!(link.stats().marked_packets, 3);
+}
+
+#[test]
+fn faulty_path_changes_or_drops_packets_with_ecn() {
+    use Ecn::{Ce, Ect0, Ect1, NotEct};
+    let came = [NotEct, Ect1, Ect0, Ce];
+    for (ecn, expected, dropped, remarked) in [
+        (EcnHandling::Pass, came.map(Some), 0, 0),
+        (EcnHandling::Bleach, [Some(NotEct); 4], 0, 3),
+        (EcnHandling::RemarkEct1, [NotEct, Ect1, Ect1, Ce].map(Some), 0, 1),
+        (EcnHandling::RemarkCe, [Some(Ce); 4], 0, 3),
+        (EcnHandling::BlackHole, [Some(NotEct), None, None, None], 3, 0),
+    ] {
+        let mut link = Link::new(LinkConfig { ecn, ..config(MS, 9_000) }).unwrap();
+        let left = came.map(|ecn| match link.offer(MS, Packet { ecn, ..packet(1_000) }) {
+            Verdict::Delivered { ecn, .. } => Some(ecn),
+            Verdict::Dropped(reason) => {
+                assert_eq!(reason, DropReason::Ecn);
+                None
+            }
+        });
+        assert_eq!(left, expected, "{ecn:?}");
+        let stats = link.stats();
+        assert_eq!((stats.dropped_ecn_packets, stats.remarked_packets), (dropped, remarked));
+        assert_eq!((stats.accepted_packets, stats.marked_packets), (4 - dropped, 0));
+    }
+}
+
+#[test]
 fn jitter_of_each_packet_follows_from_the_seed() {
     let jitter = 4 * MS;
     let arrivals = |seed| -> Vec<Verdict> {
@@ -211,7 +258,7 @@ fn jitter_of_each_packet_follows_from_the_seed() {
     assert_eq!(arrivals(1), arrivals(1));
     assert_ne!(arrivals(1), arrivals(2));
     let extra_ms = arrivals(1).into_iter().zip(0..).map(|(verdict, n)| match verdict {
-        Verdict::Delivered { at } => (at - (10 * n + 2) * MS).as_secs_f64() * 1e3,
+        Verdict::Delivered { at, .. } => (at - (10 * n + 2) * MS).as_secs_f64() * 1e3,
         Verdict::Dropped(reason) => panic!("{reason:?}"),
     });
     let mean_ms = extra_ms.sum::<f64>() / 100.0;

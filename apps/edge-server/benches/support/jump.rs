@@ -107,7 +107,7 @@ fn downwards(trace: &str) -> anyhow::Result<Vec<Packet>> {
     let lines = trace.lines().skip(1).filter(|line| line.contains(",down,"));
     let packet = |line: &str| {
         let columns: Vec<&str> = line.split(',').collect();
-        let [time_ns, _, _, _, ip_bytes, _] = columns[..] else { bail!("not a trace: {line}") };
+        let [time_ns, _, _, _, ip_bytes, ..] = columns[..] else { bail!("not a trace: {line}") };
         Ok(Packet { time_ns: time_ns.parse()?, bytes: ip_bytes.parse::<u64>()? - IP_UDP_BYTES })
     };
     lines.map(packet).collect()

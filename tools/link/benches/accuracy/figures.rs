@@ -2,6 +2,7 @@
 
 use crate::traffic::ReceivedPacket;
 use crate::Options;
+use link::Ecn;
 use link::Link;
 use link::LinkConfig;
 use link::Packet;
@@ -28,8 +29,8 @@ impl Delays {
         let mut expected_ms = Vec::new();
         let mut measured_ms = Vec::new();
         for (arrival, number) in arrivals.iter().zip(1..) {
-            let packet = Packet { size_bytes: size_bytes(arrival), number };
-            if let Verdict::Delivered { at } = link.offer(arrival.sent, packet) {
+            let packet = Packet { size_bytes: size_bytes(arrival), number, ecn: Ecn::NotEct };
+            if let Verdict::Delivered { at, .. } = link.offer(arrival.sent, packet) {
                 expected_ms.push(ms(at, arrival.sent));
                 measured_ms.push(ms(arrival.received, arrival.sent));
             }

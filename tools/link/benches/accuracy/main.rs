@@ -19,7 +19,7 @@
 
 #[path = "../../src/bin/link-emulator/clock.rs"]
 mod clock;
-#[path = "../../tests/common/mod.rs"]
+#[path = "../../tests/emulator/common.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod common;
 mod figures;

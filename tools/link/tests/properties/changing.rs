@@ -33,7 +33,7 @@ fn rate_only(changes: Vec<Change>) -> Vec<Change> {
 
 fn delivery(verdict: &Verdict) -> Option<Duration> {
     match verdict {
-        Verdict::Delivered { at } => Some(*at),
+        Verdict::Delivered { at, .. } => Some(*at),
         Verdict::Dropped(_) => None,
     }
 }
@@ -51,7 +51,7 @@ proptest! {
     ) {
         let config = LinkConfig { changes: rate_only(changes), ..config };
         let (mut since, mut bytes, mut free_at) = (Duration::ZERO, 0, Duration::ZERO);
-        for Sent { came, size_bytes, left } in sent(&config, &arrivals) {
+        for Sent { came, size_bytes, left, .. } in sent(&config, &arrivals) {
             if came >= free_at {
                 (since, bytes) = (came, 0);
             }

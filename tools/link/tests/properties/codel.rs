@@ -1,6 +1,8 @@
 //! CoDel, decided at the offer, compared with a queue that decides at its head.
 
+use crate::histories::ecns;
 use link::DropReason;
+use link::Ecn;
 use link::Link;
 use link::LinkConfig;
 use link::Packet;
@@ -37,9 +39,17 @@ struct Queued {
     came_ns: u64,
     size_bytes: u64,
     found_bytes: u64,
+    ecn: Ecn,
 }
 
-/// RFC 8289, 5.2 to 5.6: a queue from which a transmitter takes packets.
+/// One packet: when it comes, in ns, its size in bytes, and its codepoint.
+type Offered = (u64, u64, Ecn);
+
+/// The codepoint with which a packet leaves.
+type Fate = Result<Ecn, DropReason>;
+
+/// RFC 8289, 5.2 to 5.6: a queue from which a transmitter takes packets. Where it would drop an
+/// ECN-capable packet, it marks and sends it.
 #[derive(Debug)]
 struct Router {
     spared: Spared,
@@ -52,7 +62,7 @@ struct Router {
     count: u64,
     last_count: u64,
     dropping: bool,
-    fates: Vec<Option<DropReason>>,
+    fates: Vec<Fate>,
 }
 
 impl Router {
@@ -72,24 +82,24 @@ impl Router {
         }
     }
 
-    fn fates(mut self, arrivals: &[(u64, u64)]) -> Vec<Option<DropReason>> {
-        for &(now_ns, size_bytes) in arrivals {
-            self.send_until(now_ns);
-            self.arrive(now_ns, size_bytes);
+    fn fates(mut self, arrivals: &[Offered]) -> Vec<Fate> {
+        for &arrival in arrivals {
+            self.send_until(arrival.0);
+            self.arrive(arrival);
         }
         self.send_until(u64::MAX);
         self.fates
     }
 
-    fn arrive(&mut self, now_ns: u64, size_bytes: u64) {
+    fn arrive(&mut self, (now_ns, size_bytes, ecn): Offered) {
         let found_bytes = self.bytes();
         let starts = self.free_at_ns <= now_ns;
         if starts || found_bytes + size_bytes <= self.buffer_bytes {
             let index = self.fates.len();
-            self.queue.push_back(Queued { index, came_ns: now_ns, size_bytes, found_bytes });
-            self.fates.push(None);
+            self.queue.push_back(Queued { index, came_ns: now_ns, size_bytes, found_bytes, ecn });
+            self.fates.push(Ok(ecn));
         } else {
-            self.fates.push(Some(DropReason::Buffer));
+            self.fates.push(Err(DropReason::Buffer));
         }
     }
 
@@ -130,9 +140,12 @@ impl Router {
         (Some(packet), now_ns >= self.first_above_ns)
     }
 
-    fn drop(&mut self, packet: Option<Queued>) {
+    /// Returns whether the packet could be marked, and is to be sent.
+    fn mark_or_drop(&mut self, packet: Option<Queued>) -> bool {
         let packet = packet.expect("only what is there may be dropped");
-        self.fates[packet.index] = Some(DropReason::CoDel);
+        let marked = packet.ecn != Ecn::NotEct;
+        self.fates[packet.index] = if marked { Ok(Ecn::Ce) } else { Err(DropReason::CoDel) };
+        marked
     }
 
     fn dequeue(&mut self, now_ns: u64) -> Option<Queued> {
@@ -140,8 +153,11 @@ impl Router {
         if self.dropping {
             self.dropping = may_drop;
             while self.dropping && now_ns >= self.drop_next_ns {
-                self.drop(packet);
                 self.count += 1;
+                if self.mark_or_drop(packet) {
+                    self.drop_next_ns = self.law(self.drop_next_ns);
+                    break;
+                }
                 (packet, may_drop) = self.take(now_ns);
                 if may_drop {
                     self.drop_next_ns = self.law(self.drop_next_ns);
@@ -150,8 +166,9 @@ impl Router {
                 }
             }
         } else if may_drop {
-            self.drop(packet);
-            (packet, _) = self.take(now_ns);
+            if !self.mark_or_drop(packet) {
+                (packet, _) = self.take(now_ns);
+            }
             self.dropping = true;
             let delta = self.count - self.last_count;
             let recent = now_ns < self.drop_next_ns + 16 * INTERVAL_NS;
@@ -178,20 +195,31 @@ fn link(byte_ns: u64, buffer_bytes: u64) -> Link {
 }
 
 /// Returns the fates by the link of the same arrivals.
-fn by_offer(byte_ns: u64, buffer_bytes: u64, arrivals: &[(u64, u64)]) -> Vec<Option<DropReason>> {
+fn by_offer(byte_ns: u64, buffer_bytes: u64, arrivals: &[Offered]) -> Vec<Fate> {
     let mut link = link(byte_ns, buffer_bytes);
-    let fates = arrivals.iter().zip(1..).map(|(&(now_ns, size_bytes), number)| {
-        let packet = Packet { size_bytes: size_bytes as u32, number };
-        match link.offer(Duration::from_nanos(now_ns), packet) {
-            Verdict::Delivered { .. } => None,
-            Verdict::Dropped(reason) => Some(reason),
-        }
-    });
-    fates.collect()
+    arrivals.iter().map(|&arrival| fate(offer(&mut link, arrival))).collect()
+}
+
+fn offer(link: &mut Link, (now_ns, size_bytes, ecn): Offered) -> Verdict {
+    let packet = Packet { size_bytes: size_bytes as u32, number: 1, ecn };
+    link.offer(Duration::from_nanos(now_ns), packet)
+}
+
+fn fate(verdict: Verdict) -> Fate {
+    match verdict {
+        Verdict::Delivered { ecn, .. } => Ok(ecn),
+        Verdict::Dropped(reason) => Err(reason),
+    }
+}
+
+/// Gives the packets the codepoints, again and again.
+fn with_ecn(arrivals: &[Offered], ecns: &[Ecn]) -> Vec<Offered> {
+    let coded = arrivals.iter().zip(ecns.iter().cycle());
+    coded.map(|(&(now_ns, size_bytes, _), &ecn)| (now_ns, size_bytes, ecn)).collect()
 }
 
 /// Phases of load between a third and four times the rate, with bursts.
-fn arrivals(byte_ns: u64) -> impl Strategy<Value = Vec<(u64, u64)>> {
+fn arrivals(byte_ns: u64) -> impl Strategy<Value = Vec<Offered>> {
     let phase = (1..400_usize, 250 * byte_ns..3_000 * byte_ns, any::<bool>(), 100..=MTU_BYTES);
     prop::collection::vec(phase, 1..6).prop_map(|phases| {
         let mut arrivals = Vec::new();
@@ -200,7 +228,7 @@ fn arrivals(byte_ns: u64) -> impl Strategy<Value = Vec<(u64, u64)>> {
         for (count, gap_ns, in_pairs, size_bytes) in phases {
             for n in 0..count {
                 now_ns += if in_pairs && n % 2 == 1 { 0 } else { gap_ns };
-                arrivals.push((now_ns, size_bytes));
+                arrivals.push((now_ns, size_bytes, Ecn::NotEct));
             }
         }
         arrivals
@@ -208,8 +236,8 @@ fn arrivals(byte_ns: u64) -> impl Strategy<Value = Vec<(u64, u64)>> {
 }
 
 /// Returns `count` arrivals of 1,000 bytes, twice as fast as they leave.
-fn overload(count: u64) -> Vec<(u64, u64)> {
-    (1..=count).map(|n| (n * 500 * FAST_BYTE_NS, 1_000)).collect()
+fn overload(count: u64) -> Vec<Offered> {
+    (1..=count).map(|n| (n * 500 * FAST_BYTE_NS, 1_000, Ecn::NotEct)).collect()
 }
 
 proptest! {
@@ -225,6 +253,63 @@ proptest! {
             prop_assert_eq!(by_offer(byte_ns, buffer_bytes, &arrivals), at_head);
         }
     }
+
+    /// The same for marks, whatever is between them.
+    #[test]
+    fn mark_at_offer_is_that_at_the_head(
+        buffer_bytes in 50_000..400_000_u64,
+        fast in arrivals(FAST_BYTE_NS),
+        slow in arrivals(SLOW_BYTE_NS),
+        ecns in prop::collection::vec(ecns(), 1..50),
+    ) {
+        for (byte_ns, arrivals) in [(FAST_BYTE_NS, fast), (SLOW_BYTE_NS, slow)] {
+            let arrivals = with_ecn(&arrivals, &ecns);
+            let at_head = Router::new(Spared::Ahead, byte_ns, buffer_bytes).fates(&arrivals);
+            prop_assert_eq!(by_offer(byte_ns, buffer_bytes, &arrivals), at_head);
+        }
+    }
+
+    /// After any history, CoDel marks a packet that can be marked exactly where it would drop one
+    /// that cannot. The histories differ only afterwards: a marked packet takes its time to send.
+    #[test]
+    fn packet_is_marked_exactly_where_it_would_be_dropped(
+        buffer_bytes in 50_000..400_000_u64,
+        arrivals in arrivals(FAST_BYTE_NS),
+        ecns in prop::collection::vec(ecns(), 1..50),
+    ) {
+        let mut link = link(FAST_BYTE_NS, buffer_bytes);
+        for (now_ns, size_bytes, ecn) in with_ecn(&arrivals, &ecns) {
+            let verdict_with = |ecn| offer(&mut link.clone(), (now_ns, size_bytes, ecn));
+            let plain = verdict_with(Ecn::NotEct);
+            for capable in [Ecn::Ect0, Ecn::Ect1] {
+                match (plain, verdict_with(capable)) {
+                    (Verdict::Dropped(DropReason::CoDel), with) => {
+                        prop_assert_eq!(fate(with), Ok(Ecn::Ce));
+                    }
+                    (Verdict::Delivered { at, .. }, with) => {
+                        prop_assert_eq!(with, Verdict::Delivered { at, ecn: capable });
+                    }
+                    (dropped, with) => prop_assert_eq!(with, dropped),
+                }
+            }
+            offer(&mut link, (now_ns, size_bytes, ecn));
+        }
+    }
+}
+
+#[test]
+fn standing_queue_of_capable_packets_loses_none() {
+    let arrivals = with_ecn(&overload(2_000), &[Ecn::Ect0, Ecn::Ect1, Ecn::Ce]);
+    let mut link = link(FAST_BYTE_NS, u64::MAX);
+    let fates: Vec<Fate> =
+        arrivals.iter().map(|&arrival| fate(offer(&mut link, arrival))).collect();
+    assert_eq!(fates.iter().filter(|fate| fate.is_err()).count(), 0);
+    let marked = arrivals.iter().zip(&fates).filter(|((.., came), fate)| **fate != Ok(*came));
+    let marked = marked.count() as u64;
+    // Of the marked packets a third had CE, and are counted, too.
+    let counted = link.stats().marked_packets;
+    assert!(marked > 4 && counted > marked && counted < 2 * marked, "{marked} {counted}");
+    assert_eq!(link.stats().accepted_packets, 2_000);
 }
 
 #[test]
@@ -233,7 +318,7 @@ fn standing_queue_is_treated_as_by_rfc_8289() {
         let arrivals = overload(count);
         let offered = by_offer(FAST_BYTE_NS, u64::MAX, &arrivals);
         let real = Router::new(Spared::Behind, FAST_BYTE_NS, u64::MAX).fates(&arrivals);
-        assert!(offered.iter().flatten().count() > 4, "{count}");
+        assert!(offered.iter().filter(|fate| fate.is_err()).count() > 4, "{count}");
         let but_the_last_two = arrivals.len() - 2;
         assert_eq!(offered[..but_the_last_two], real[..but_the_last_two], "{count}");
     }
@@ -243,11 +328,10 @@ fn standing_queue_is_treated_as_by_rfc_8289() {
 fn doomed_packet_keeps_its_place_in_the_buffer() {
     let mut link = link(FAST_BYTE_NS, u64::MAX);
     let mut waiting = 0;
-    for (arrival, number) in overload(1_000).into_iter().zip(1..) {
+    for arrival in overload(1_000) {
         let now = Duration::from_nanos(arrival.0);
         waiting = link.backlog(now).packets;
-        let packet = Packet { size_bytes: 1_000, number };
-        if link.offer(now, packet) == Verdict::Dropped(DropReason::CoDel) {
+        if offer(&mut link, arrival) == Verdict::Dropped(DropReason::CoDel) {
             // 1 ms a packet, and one on the wire.
             let at_head = now + Duration::from_millis(waiting as u64 + 1);
             assert_eq!(link.backlog(now).packets, waiting + 1);

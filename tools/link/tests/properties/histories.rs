@@ -1,6 +1,7 @@
 //! Random links and arrivals, and the fates of the packets.
 
 use link::Change;
+use link::Ecn;
 use link::Link;
 use link::LinkConfig;
 use link::Packet;
@@ -14,13 +15,20 @@ use std::time::Duration;
 pub struct Arrival {
     pub gap: Duration,
     pub size_bytes: u32,
+    pub ecn: Ecn,
+}
+
+pub fn ecns() -> impl Strategy<Value = Ecn> {
+    prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect1), Just(Ecn::Ect0), Just(Ecn::Ce)]
 }
 
 pub fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
     // Bursts, and pauses that let the buffer run empty.
     let gap_ns = prop_oneof![Just(0), 0..50_000_u64, 0..20_000_000_u64];
-    let arrival = (gap_ns, 28..2_000_u32)
-        .prop_map(|(gap_ns, size_bytes)| Arrival { gap: Duration::from_nanos(gap_ns), size_bytes });
+    let arrival = (gap_ns, 28..2_000_u32, ecns()).prop_map(|(gap_ns, size_bytes, ecn)| {
+        let gap = Duration::from_nanos(gap_ns);
+        Arrival { gap, size_bytes, ecn }
+    });
     prop::collection::vec(arrival, 1..300)
 }
 
@@ -56,6 +64,7 @@ pub fn changes() -> impl Strategy<Value = Vec<Change>> {
 pub struct Passage {
     pub now: Duration,
     pub size_bytes: u32,
+    pub ecn: Ecn,
     pub verdict: Verdict,
     pub backlog_before_bytes: u64,
     pub backlog_after_bytes: u64,
@@ -68,12 +77,13 @@ pub fn run(config: &LinkConfig, arrivals: &[Arrival]) -> Vec<Passage> {
     for (arrival, number) in arrivals.iter().zip(1..) {
         now += arrival.gap;
         let backlog_before_bytes = link.backlog(now).bytes;
-        let verdict = link.offer(now, Packet { size_bytes: arrival.size_bytes, number });
+        let Arrival { size_bytes, ecn, .. } = *arrival;
+        let verdict = link.offer(now, Packet { size_bytes, number, ecn });
         let backlog_after_bytes = link.backlog(now).bytes;
-        let size_bytes = arrival.size_bytes;
         passages.push(Passage {
             now,
             size_bytes,
+            ecn,
             verdict,
             backlog_before_bytes,
             backlog_after_bytes,
@@ -92,14 +102,16 @@ pub struct Sent {
     pub size_bytes: u32,
     /// When its last bit left, which is before the propagation delay.
     pub left: Duration,
+    pub ecn: Ecn,
+    pub left_with: Ecn,
 }
 
 /// Returns the packets that passed a link whose delay is constant.
 pub fn sent(config: &LinkConfig, arrivals: &[Arrival]) -> Vec<Sent> {
     let passages = run(config, arrivals).into_iter();
-    let passed = passages.filter_map(|Passage { now: came, size_bytes, verdict, .. }| {
-        let Verdict::Delivered { at } = verdict else { return None };
-        Some(Sent { came, size_bytes, left: at - config.delay })
+    let passed = passages.filter_map(|Passage { now: came, size_bytes, ecn, verdict, .. }| {
+        let Verdict::Delivered { at, ecn: left_with } = verdict else { return None };
+        Some(Sent { came, size_bytes, left: at - config.delay, ecn, left_with })
     });
     passed.collect()
 }

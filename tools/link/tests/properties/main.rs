@@ -2,5 +2,6 @@
 
 mod changing;
 mod codel;
+mod ecn;
 mod histories;
 mod steady;

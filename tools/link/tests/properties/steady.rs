@@ -27,7 +27,7 @@ proptest! {
     fn packet_takes_at_least_transmission_and_delay(
         config in configs(), arrivals in arrivals(),
     ) {
-        for Sent { came, size_bytes, left } in sent(&config, &arrivals) {
+        for Sent { came, size_bytes, left, .. } in sent(&config, &arrivals) {
             prop_assert!((left - came).as_nanos() >= bits_ns(size_bytes.into(), config.rate));
         }
     }
@@ -37,7 +37,7 @@ proptest! {
     fn busy_link_carries_exactly_its_rate(config in configs(), arrivals in arrivals()) {
         let mut busy: Option<(Duration, u64)> = None;
         let mut free_at = Duration::ZERO;
-        for Sent { came, size_bytes, left } in sent(&config, &arrivals) {
+        for Sent { came, size_bytes, left, .. } in sent(&config, &arrivals) {
             let (since, bytes) = match busy {
                 Some((since, bytes)) if free_at > came => (since, bytes + u64::from(size_bytes)),
                 _ => (came, u64::from(size_bytes)),
@@ -80,7 +80,7 @@ proptest! {
         shifted[0].gap += shift;
         for (one, other) in run(&config, &arrivals).iter().zip(run(&config, &shifted)) {
             match (one.verdict, other.verdict) {
-                (Verdict::Delivered { at }, Verdict::Delivered { at: later }) => {
+                (Verdict::Delivered { at, .. }, Verdict::Delivered { at: later, .. }) => {
                     prop_assert_eq!(at + shift, later);
                 }
                 (one, other) => prop_assert_eq!(one, other),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use link::Backlog;
 use link::Change;
+use link::Ecn;
 use link::Link;
 use link::LinkConfig;
 use link::Packet;
@@ -110,8 +111,8 @@ impl Access {
 
 fn offer(link: &mut Link, now: Duration, payload_bytes: usize) -> Option<Duration> {
     let size_bytes = u32::try_from(payload_bytes + HEADER_BYTES).unwrap_or(u32::MAX);
-    match link.offer(now, Packet { size_bytes, number: 1 }) {
-        Verdict::Delivered { at } => Some(at),
+    match link.offer(now, Packet { size_bytes, number: 1, ecn: Ecn::NotEct }) {
+        Verdict::Delivered { at, .. } => Some(at),
         Verdict::Dropped(_) => None,
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use link::ip_packet_bytes;
+use link::Ecn;
 use link::Link;
 use link::LinkConfig;
 use link::Packet;
@@ -108,9 +109,10 @@ impl Lane {
         peer: std::net::IpAddr,
     ) -> Option<Duration> {
         let number = self.offered.len() as u64 + 1;
-        let packet = Packet { size_bytes: ip_packet_bytes(bytes, peer), number };
+        let size_bytes = ip_packet_bytes(bytes, peer);
+        let packet = Packet { size_bytes, number, ecn: Ecn::NotEct };
         let arrival = match self.link.offer(now, packet) {
-            Verdict::Delivered { at } => Some(at),
+            Verdict::Delivered { at, .. } => Some(at),
             Verdict::Dropped(_) => None,
         };
         self.offered.push(Offered { at: now, bytes, arrives: arrival.is_some() });

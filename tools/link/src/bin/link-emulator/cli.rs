@@ -5,6 +5,7 @@ use clap::Parser;
 use command_line::Program;
 use command_line::Stop;
 use link::Change;
+use link::EcnHandling;
 use link::LinkConfig;
 use link::PacketNumbers;
 use link::Queue;
@@ -63,10 +64,19 @@ pub struct Cli {
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(..=BUFFER_BYTES_MAX))]
     pub buffer: u64,
 
-    /// Queue discipline: drop-tail drops packets that find the buffer full; codel
-    /// also drops packets that have waited too long (RFC 8289)
+    /// Queue discipline: drop-tail drops packets that find the buffer full; codel also
+    /// drops packets that have waited too long (RFC 8289), and marks those that are
+    /// ECN-capable instead; step:MS is drop-tail that marks ECN-capable packets which
+    /// have waited for more than MS ms
     #[arg(long, value_name = "NAME", default_value = "drop-tail", value_parser = queue)]
     pub queue: Queue,
+
+    /// What the path does with the ECN field of packets before the queue: pass; clear
+    /// (bleaching: all become Not-ECT); ect1 (ECT(0) becomes ECT(1)); ce (all become CE);
+    /// drop (black hole: ECN-capable packets are lost). With up: or down: in front it
+    /// applies to this direction alone. May be repeated; the last one wins
+    #[arg(long, value_name = "[DIRECTION:]HANDLING")]
+    pub ecn: Vec<EcnSetting>,
 
     /// Largest IP packet that passes, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = MTU_BYTES_DEFAULT,
@@ -114,12 +124,45 @@ pub struct NamedLoss {
     numbers: PacketNumbers,
 }
 
+/// The value of one `--ecn`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EcnSetting {
+    /// `None` for both.
+    direction: Option<Direction>,
+    handling: EcnHandling,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     /// Towards the server.
     Up,
     /// Towards the client.
     Down,
+}
+
+impl FromStr for EcnSetting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (direction, handling) = match text.split_once(':') {
+            Some(("up", handling)) => (Some(Direction::Up), handling),
+            Some(("down", handling)) => (Some(Direction::Down), handling),
+            _ => (None, text),
+        };
+        let handling = match handling {
+            "pass" => EcnHandling::Pass,
+            "clear" => EcnHandling::Bleach,
+            "ect1" => EcnHandling::RemarkEct1,
+            "ce" => EcnHandling::RemarkCe,
+            "drop" => EcnHandling::BlackHole,
+            _ => {
+                return Err("the ECN field is handled by pass, clear, ect1, ce or drop, for one \
+                            direction as in up:clear"
+                    .into())
+            }
+        };
+        Ok(Self { direction, handling })
+    }
 }
 
 impl FromStr for NamedLoss {
@@ -166,8 +209,11 @@ impl Cli {
         for named in self.drop.iter().filter(|named| named.direction == direction) {
             named_loss.merge(&named.numbers);
         }
+        let applies = |ecn: &&EcnSetting| ecn.direction.is_none_or(|only| only == direction);
+        let ecn = self.ecn.iter().rfind(applies).map(|ecn| ecn.handling).unwrap_or_default();
         LinkConfig {
             queue: self.queue,
+            ecn,
             mtu_bytes: self.mtu,
             loss: self.loss,
             named_loss,
@@ -227,7 +273,16 @@ fn queue(text: &str) -> Result<Queue, String> {
     match text {
         "drop-tail" => Ok(Queue::DropTail),
         "codel" => Ok(Queue::CoDel),
-        _ => Err("a queue is drop-tail or codel".into()),
+        _ => text
+            .strip_prefix("step:")
+            .and_then(ms)
+            .map(|mark_above| Queue::Step { mark_above })
+            .ok_or_else(|| {
+                let ms_max = RTT_MAX.as_millis();
+                format!(
+                    "a queue is drop-tail, codel or step:MS with 0 to {ms_max} ms, as in step:5"
+                )
+            }),
     }
 }
 
@@ -302,6 +357,30 @@ mod tests {
         for config in [cli.up(), cli.down()] {
             assert_eq!((config.queue, config.jitter), (Queue::CoDel, Duration::from_micros(2_500)));
         }
+        let step = Queue::Step { mark_above: Duration::from_micros(1_500) };
+        assert_eq!(parse("--queue step:1.5").unwrap().up().queue, step);
+    }
+
+    #[test]
+    fn ecn_applies_to_one_direction_or_both() {
+        let handlings = |args: &str| {
+            let cli = parse(args).unwrap();
+            (cli.up().ecn, cli.down().ecn)
+        };
+        for (word, handling) in [
+            ("pass", EcnHandling::Pass),
+            ("clear", EcnHandling::Bleach),
+            ("ect1", EcnHandling::RemarkEct1),
+            ("ce", EcnHandling::RemarkCe),
+            ("drop", EcnHandling::BlackHole),
+        ] {
+            let pass = EcnHandling::Pass;
+            assert_eq!(handlings(&format!("--ecn {word}")), (handling, handling));
+            assert_eq!(handlings(&format!("--ecn up:{word}")), (handling, pass));
+            assert_eq!(handlings(&format!("--ecn down:{word}")), (pass, handling));
+        }
+        let overridden = handlings("--ecn up:drop --ecn clear --ecn down:ce");
+        assert_eq!(overridden, (EcnHandling::Bleach, EcnHandling::RemarkCe));
     }
 
     #[test]
@@ -315,7 +394,11 @@ mod tests {
             ("--mtu 0", "--mtu", "1.."),
             ("--idle 0", "--idle", "0.1"),
             ("--jitter 60001", "--jitter", "0 to 60000 ms"),
-            ("--queue red", "--queue", "drop-tail or codel"),
+            ("--queue red", "'red'", "drop-tail, codel or step:MS"),
+            ("--queue step", "'step'", "step:MS with 0 to 60000 ms"),
+            ("--queue step:-1", "'step:-1'", "as in step:5"),
+            ("--ecn bleach", "'bleach'", "pass, clear, ect1, ce or drop"),
+            ("--ecn left:clear", "'left:clear'", "as in up:clear"),
             ("--at 5:rate=1", "--at", "5s"),
             ("--ack-thinning 0", "--ack-thinning", "1 (all acknowledgements pass) or more"),
             ("--frobnicate", "--frobnicate", "--help"),

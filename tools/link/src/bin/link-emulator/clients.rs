@@ -5,6 +5,7 @@ use crate::poller::Poller;
 use crate::socket;
 use crate::upstream;
 use link::AckThinner;
+use link::Ecn;
 use slab::Slab;
 use std::collections::HashMap;
 use std::io;
@@ -13,7 +14,6 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 use udp_batch::Destination;
-use udp_batch::EcnCodepoint;
 use udp_batch::Socket;
 
 /// Most clients at a time. Each has a socket.
@@ -43,7 +43,7 @@ pub struct Client {
 pub struct UpPacket {
     /// Which one of its client it is, from 1.
     pub number: u64,
-    pub ecn: Option<EcnCodepoint>,
+    pub ecn: Ecn,
     pub payload: Vec<u8>,
 }
 

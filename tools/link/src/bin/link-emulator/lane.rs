@@ -10,7 +10,6 @@ use link::Packet;
 use link::Verdict;
 use serde::Serialize;
 use std::time::Duration;
-use udp_batch::EcnCodepoint;
 
 /// One direction, shared by all clients.
 #[derive(Debug)]
@@ -67,11 +66,10 @@ impl Lane {
         arrival: Duration,
         packet: Packet,
         client: usize,
-        ecn: Option<EcnCodepoint>,
         payload: &[u8],
     ) -> Verdict {
         let verdict = self.link.offer(arrival, packet);
-        if let Verdict::Delivered { at } = verdict {
+        if let Verdict::Delivered { at, ecn } = verdict {
             self.line.push(at, client, ecn, payload);
         }
         verdict

@@ -3,9 +3,9 @@
 //! Owns the payloads between the model's verdict and the send. Bounded by the
 //! link: what is here waits in its buffer or travels at its rate for its delay.
 
+use link::Ecn;
 use std::collections::VecDeque;
 use std::time::Duration;
-use udp_batch::EcnCodepoint;
 
 /// Most bytes in one send: the largest UDP payload over IPv4.
 const BATCH_BYTES_MAX: usize = 65_507;
@@ -23,15 +23,15 @@ struct Entry {
     due: Duration,
     client: usize,
     size_bytes: usize,
-    ecn: Option<EcnCodepoint>,
+    ecn: Ecn,
 }
 
-/// Packets that leave with one send: all of one client, with one ECN mark and
+/// Packets that leave with one send: all of one client, with one ECN codepoint and
 /// one size, except that the last may be shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
     pub client: usize,
-    pub ecn: Option<EcnCodepoint>,
+    pub ecn: Ecn,
     pub packets: u32,
     /// Size of each payload but the last, in bytes.
     pub segment_bytes: usize,
@@ -43,13 +43,7 @@ pub struct Batch {
 
 impl DelayLine {
     /// Appends a packet, which must not be due before the one in front of it.
-    pub fn push(
-        &mut self,
-        due: Duration,
-        client: usize,
-        ecn: Option<EcnCodepoint>,
-        payload: &[u8],
-    ) {
+    pub fn push(&mut self, due: Duration, client: usize, ecn: Ecn, payload: &[u8]) {
         debug_assert!(self.entries.back().is_none_or(|last| last.due <= due));
         self.entries.push_back(Entry { due, client, size_bytes: payload.len(), ecn });
         self.bytes.extend(payload);
@@ -124,7 +118,7 @@ mod tests {
     fn line(packets: &[(usize, &str)]) -> DelayLine {
         let mut line = DelayLine::default();
         for (client, payload) in packets {
-            line.push(NOW, *client, None, payload.as_bytes());
+            line.push(NOW, *client, Ecn::NotEct, payload.as_bytes());
         }
         line
     }
@@ -183,13 +177,16 @@ mod tests {
     }
 
     #[test]
-    fn batch_has_one_ecn_mark() {
+    fn batch_has_one_ecn_codepoint() {
         let mut line = DelayLine::default();
-        line.push(NOW, 1, Some(EcnCodepoint::Ect0), b"a");
-        line.push(NOW, 1, Some(EcnCodepoint::Ce), b"b");
+        for ecn in [Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::Ect0, Ecn::NotEct, Ecn::Ect1] {
+            line.push(NOW, 1, ecn, b"a");
+        }
         let mut contents = Vec::new();
-        let marks = [(); 2].map(|()| line.take_due(NOW, 64, &mut contents).unwrap().ecn);
-        assert_eq!(marks, [Some(EcnCodepoint::Ect0), Some(EcnCodepoint::Ce)]);
+        let batches = [(); 5].map(|()| line.take_due(NOW, 64, &mut contents).unwrap());
+        let expected =
+            [(Ecn::Ect0, 2), (Ecn::Ce, 1), (Ecn::Ect0, 1), (Ecn::NotEct, 1), (Ecn::Ect1, 1)];
+        assert_eq!(batches.map(|batch| (batch.ecn, batch.packets)), expected);
     }
 
     #[test]
@@ -197,8 +194,8 @@ mod tests {
         let ns = Duration::from_nanos(1);
         let mut line = DelayLine::default();
         let mut contents = Vec::new();
-        line.push(NOW, 1, None, b"a");
-        line.push(NOW + 10 * ns, 1, None, b"b");
+        line.push(NOW, 1, Ecn::NotEct, b"a");
+        line.push(NOW + 10 * ns, 1, Ecn::NotEct, b"b");
         assert_eq!(line.take_due(NOW - ns, 64, &mut contents), None);
         let batch = line.take_due(NOW + 4 * ns, 64, &mut contents).unwrap();
         assert_eq!((batch.packets, batch.late_sum, batch.late_max), (1, 4 * ns, 4 * ns));

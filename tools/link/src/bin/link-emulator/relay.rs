@@ -19,6 +19,7 @@ use crate::socket;
 use crate::trace::Record;
 use crate::trace::Trace;
 use link::ip_packet_bytes;
+use link::Ecn;
 use link::Packet;
 use link::Verdict;
 use serde::Serialize;
@@ -27,7 +28,6 @@ use std::ops::Range;
 use std::time::Duration;
 use udp_batch::datagrams;
 use udp_batch::Destination;
-use udp_batch::EcnCodepoint;
 use udp_batch::Group;
 use udp_batch::Received;
 use udp_batch::Receiver;
@@ -85,7 +85,7 @@ struct Staged {
 struct StagedGroup {
     arrival: Duration,
     client: usize,
-    ecn: Option<EcnCodepoint>,
+    ecn: Ecn,
     datagram_bytes: usize,
     bytes: Range<usize>,
 }
@@ -238,7 +238,7 @@ impl Staged {
         self.groups.push(StagedGroup {
             arrival: moment.arrival(group.timestamp),
             client,
-            ecn: group.ecn,
+            ecn: socket::received(group.ecn),
             datagram_bytes: group.datagram_bytes,
             bytes: start..self.bytes.len(),
         });
@@ -248,7 +248,7 @@ impl Staged {
 impl Traffic {
     fn offer_up(&mut self, key: usize, moment: Moment, group: Group<'_>) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        let (arrival, ecn) = (moment.arrival(group.timestamp), group.ecn);
+        let (arrival, ecn) = (moment.arrival(group.timestamp), socket::received(group.ecn));
         client.last_seen = arrival;
         for payload in group.into_datagrams() {
             let Some(client) = self.clients.get_mut(key) else { return };
@@ -282,18 +282,11 @@ impl Traffic {
     }
 
     /// Offers a packet of a client to the link.
-    fn pass_up(
-        &mut self,
-        key: usize,
-        at: Duration,
-        number: u64,
-        ecn: Option<EcnCodepoint>,
-        payload: &[u8],
-    ) {
+    fn pass_up(&mut self, key: usize, at: Duration, number: u64, ecn: Ecn, payload: &[u8]) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let size_bytes = ip_packet_bytes(payload.len(), client.destination.to.ip());
-        let packet = Packet { size_bytes, number };
-        let verdict = self.up.offer(at, packet, key, ecn, payload);
+        let packet = Packet { size_bytes, number, ecn };
+        let verdict = self.up.offer(at, packet, key, payload);
         client.in_flight_packets += u64::from(is_on_its_way(verdict));
         if let Some(trace) = &mut self.trace {
             trace.record(record("up", at, client, packet, verdict));
@@ -307,9 +300,9 @@ impl Traffic {
         for payload in datagrams(bytes, group.datagram_bytes) {
             client.down_packets += 1;
             let size_bytes = ip_packet_bytes(payload.len(), client.destination.to.ip());
-            let packet = Packet { size_bytes, number: client.down_packets };
+            let packet = Packet { size_bytes, number: client.down_packets, ecn: group.ecn };
             let arrival = group.arrival;
-            let verdict = self.down.offer(arrival, packet, group.client, group.ecn, payload);
+            let verdict = self.down.offer(arrival, packet, group.client, payload);
             client.in_flight_packets += u64::from(is_on_its_way(verdict));
             if let Some(trace) = &mut self.trace {
                 trace.record(record("down", arrival, client, packet, verdict));
@@ -360,6 +353,6 @@ fn record(
     packet: Packet,
     verdict: Verdict,
 ) -> Record {
-    let Packet { size_bytes: ip_bytes, number } = packet;
-    Record { arrival, direction, client: client.destination.to, number, ip_bytes, verdict }
+    let Packet { size_bytes: ip_bytes, number, ecn } = packet;
+    Record { arrival, direction, client: client.destination.to, number, ip_bytes, ecn, verdict }
 }

@@ -1,6 +1,7 @@
 //! UDP sockets of the relay: room for what arrives while the processor is busy, and sends
 //! that go on where the kernel lacks something.
 
+use link::Ecn;
 use std::io;
 use std::net::UdpSocket;
 use udp_batch::Destination;
@@ -22,6 +23,25 @@ pub fn open(udp: UdpSocket) -> io::Result<Socket> {
     Ok(socket)
 }
 
+/// Returns the codepoint of a datagram that was received.
+pub fn received(ecn: Option<EcnCodepoint>) -> Ecn {
+    match ecn {
+        None => Ecn::NotEct,
+        Some(EcnCodepoint::Ect1) => Ecn::Ect1,
+        Some(EcnCodepoint::Ect0) => Ecn::Ect0,
+        Some(EcnCodepoint::Ce) => Ecn::Ce,
+    }
+}
+
+fn to_send(ecn: Ecn) -> Option<EcnCodepoint> {
+    match ecn {
+        Ecn::NotEct => None,
+        Ecn::Ect1 => Some(EcnCodepoint::Ect1),
+        Ecn::Ect0 => Some(EcnCodepoint::Ect0),
+        Ecn::Ce => Some(EcnCodepoint::Ce),
+    }
+}
+
 /// Sends `contents`, cut into datagrams of `datagram_bytes`.
 ///
 /// # Errors
@@ -30,10 +50,11 @@ pub fn open(udp: UdpSocket) -> io::Result<Socket> {
 pub fn send(
     socket: &Socket,
     destination: Destination,
-    ecn: Option<EcnCodepoint>,
+    ecn: Ecn,
     contents: &[u8],
     datagram_bytes: usize,
 ) -> io::Result<()> {
+    let ecn = to_send(ecn);
     let send = |contents| match socket.send(destination, ecn, contents, datagram_bytes) {
         // Reports the fate of an earlier packet; this one was not tried.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {

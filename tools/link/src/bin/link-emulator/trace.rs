@@ -5,6 +5,7 @@
 
 use anyhow::Context;
 use link::DropReason;
+use link::Ecn;
 use link::Verdict;
 use std::fs::File;
 use std::io;
@@ -23,7 +24,7 @@ use std::time::Duration;
 const BLOCK_RECORDS: usize = 4_096;
 const BLOCKS_MAX: usize = 64;
 
-const HEADING: &str = "time_ns,direction,client,number,ip_bytes,verdict";
+const HEADING: &str = "time_ns,direction,client,number,ip_bytes,verdict,ecn_in,ecn_out";
 
 /// One packet.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +39,8 @@ pub struct Record {
     pub number: u64,
     /// Size of the IP packet.
     pub ip_bytes: u32,
+    /// The codepoint with which it arrived.
+    pub ecn: Ecn,
     /// Its fate in the link.
     pub verdict: Verdict,
 }
@@ -117,15 +120,33 @@ fn write_all(
 }
 
 fn write_one(file: &mut impl Write, origin: Duration, record: &Record) -> io::Result<()> {
-    let Record { arrival, direction, client, number, ip_bytes, verdict } = record;
+    let Record { arrival, direction, client, number, ip_bytes, ecn, verdict } = record;
     let time_ns = arrival.saturating_sub(origin).as_nanos();
+    let ecn_in = ecn_name(*ecn);
+    let ecn_out = match verdict {
+        Verdict::Delivered { ecn, .. } => ecn_name(*ecn),
+        Verdict::Dropped(_) => "",
+    };
     let verdict = name(*verdict);
-    writeln!(file, "{time_ns},{direction},{client},{number},{ip_bytes},{verdict}")
+    writeln!(
+        file,
+        "{time_ns},{direction},{client},{number},{ip_bytes},{verdict},{ecn_in},{ecn_out}"
+    )
+}
+
+fn ecn_name(ecn: Ecn) -> &'static str {
+    match ecn {
+        Ecn::NotEct => "not_ect",
+        Ecn::Ect1 => "ect1",
+        Ecn::Ect0 => "ect0",
+        Ecn::Ce => "ce",
+    }
 }
 
 fn name(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Delivered { .. } => "delivered",
+        Verdict::Dropped(DropReason::Ecn) => "dropped_ecn",
         Verdict::Dropped(DropReason::Mtu) => "dropped_mtu",
         Verdict::Dropped(DropReason::Named) => "dropped_named",
         Verdict::Dropped(DropReason::Random) => "dropped_random",
@@ -141,23 +162,26 @@ mod tests {
     fn record(number: u64, verdict: Verdict) -> Record {
         let arrival = Duration::from_nanos(1_000 + number);
         let client = ([127, 0, 0, 1], 5).into();
-        Record { arrival, direction: "down", client, number, ip_bytes: 1_378, verdict }
+        let (direction, ip_bytes, ecn) = ("down", 1_378, Ecn::Ect0);
+        Record { arrival, direction, client, number, ip_bytes, ecn, verdict }
     }
 
     #[test]
     fn trace_has_a_line_per_packet() {
         let (blocks, taken) = sync_channel(2);
-        let delivered = Verdict::Delivered { at: Duration::ZERO };
-        blocks.send(vec![record(1, delivered)]).unwrap();
+        let delivered = Verdict::Delivered { at: Duration::ZERO, ecn: Ecn::NotEct };
+        let marked = Verdict::Delivered { at: Duration::ZERO, ecn: Ecn::Ce };
+        blocks.send(vec![record(1, delivered), record(4, marked)]).unwrap();
         let dropped = |number, reason| record(number, Verdict::Dropped(reason));
         blocks.send(vec![dropped(2, DropReason::Buffer), dropped(3, DropReason::CoDel)]).unwrap();
         drop(blocks);
         let mut file = Vec::new();
         write_all(&mut file, Duration::from_nanos(1_000), &taken).unwrap();
-        let expected = "time_ns,direction,client,number,ip_bytes,verdict\n\
-                        1,down,127.0.0.1:5,1,1378,delivered\n\
-                        2,down,127.0.0.1:5,2,1378,dropped_buffer\n\
-                        3,down,127.0.0.1:5,3,1378,dropped_codel\n";
+        let expected = "time_ns,direction,client,number,ip_bytes,verdict,ecn_in,ecn_out\n\
+                        1,down,127.0.0.1:5,1,1378,delivered,ect0,not_ect\n\
+                        4,down,127.0.0.1:5,4,1378,delivered,ect0,ce\n\
+                        2,down,127.0.0.1:5,2,1378,dropped_buffer,ect0,\n\
+                        3,down,127.0.0.1:5,3,1378,dropped_codel,ect0,\n";
         assert_eq!(String::from_utf8(file).unwrap(), expected);
     }
 
@@ -173,7 +197,7 @@ mod tests {
         let thread = writer.thread().clone();
         let block = Vec::new();
         let mut trace = Trace { path: "t.csv".into(), block, blocks, writer, lost_records: 0 };
-        let delivered = Verdict::Delivered { at: Duration::ZERO };
+        let delivered = Verdict::Delivered { at: Duration::ZERO, ecn: Ecn::NotEct };
         for number in 0..3 * BLOCK_RECORDS as u64 {
             trace.record(record(number, delivered));
         }

@@ -2,6 +2,7 @@
 //! be lost when the next one arrives: the link keeps the order.
 
 mod common;
+mod ecn;
 
 use common::bind;
 use common::client;
@@ -18,12 +19,16 @@ use std::net::UdpSocket;
 use std::time::Duration;
 use udp_batch::Destination;
 use udp_batch::EcnCodepoint;
-use udp_batch::Receiver;
 use udp_batch::Socket;
 
 /// Sends with what std's sockets do not have: segmentation and ECN.
-fn transmit(socket: &UdpSocket, to: SocketAddr, contents: &[u8], segment: usize, ecn: bool) {
-    let ecn = ecn.then_some(EcnCodepoint::Ect0);
+fn transmit(
+    socket: &UdpSocket,
+    to: SocketAddr,
+    contents: &[u8],
+    segment: usize,
+    ecn: Option<EcnCodepoint>,
+) {
     let batched = Socket::new(socket.try_clone().unwrap()).unwrap();
     batched.send(Destination { to, from: None }, ecn, contents, segment).unwrap();
     socket.set_nonblocking(false).unwrap();
@@ -89,7 +94,7 @@ fn packets_beyond_the_buffer_are_dropped() {
     let client = client("127.0.0.1:0", &emulator);
     client.send(b"ping").unwrap();
     let (_, from) = receive(&server);
-    transmit(&server, from, &[0; 972 * 10], 972, false);
+    transmit(&server, from, &[0; 972 * 10], 972, None);
     receive(&client);
     let down = &emulator.stop(Signal::TERM).summary["down"];
     assert_eq!(down["accepted_packets"], 4);
@@ -142,10 +147,10 @@ fn acks_are_thinned_but_for_the_last_of_a_burst() {
     let emulator = Emulator::start(server.local_addr().unwrap(), "--ack-thinning 3 --drop up:6");
     let client = client("127.0.0.1:0", &emulator);
     // They come at one time, however busy the machine is.
-    transmit(&client, emulator.address, b"aabbccddeeffgghh", 2, true);
+    transmit(&client, emulator.address, b"aabbccddeeffgghh", 2, Some(EcnCodepoint::Ect0));
     assert_eq!(receive_texts(&server, 2), ["cc", "hh"]);
     // One byte more is no acknowledgement.
-    transmit(&client, emulator.address, &[b'x'; 61 * 4], 61, true);
+    transmit(&client, emulator.address, &[b'x'; 61 * 4], 61, Some(EcnCodepoint::Ect0));
     receive_texts(&server, 4);
     let summary = emulator.stop(Signal::TERM).summary;
     assert_eq!(
@@ -162,7 +167,7 @@ fn segments_of_one_send_are_packets_of_their_own() {
     let client = client("127.0.0.1:0", &emulator);
     client.send(b"ping").unwrap();
     let (_, from) = receive(&server);
-    transmit(&server, from, b"aabbccddeef", 2, false);
+    transmit(&server, from, b"aabbccddeef", 2, None);
     assert_eq!(receive_texts(&client, 4), ["aa", "cc", "dd", "f"]);
     let down = &emulator.stop(Signal::TERM).summary["down"];
     assert_eq!(down["offered_packets"], 6);
@@ -250,18 +255,13 @@ fn ipv6_is_carried_and_has_larger_headers() {
 }
 
 #[test]
-fn empty_packets_and_ecn_marks_pass() {
+fn empty_packets_pass() {
     let server = bind("127.0.0.1:0");
-    let marked = Socket::new(server.try_clone().unwrap()).unwrap();
     let emulator = Emulator::start(server.local_addr().unwrap(), "");
-    let client = bind("127.0.0.1:0");
-    client.send_to(&[], emulator.address).unwrap();
-    server.set_nonblocking(false).unwrap();
+    let client = client("127.0.0.1:0", &emulator);
+    client.send(&[]).unwrap();
     assert!(receive(&server).0.is_empty());
-    transmit(&client, emulator.address, b"x", 1, true);
-    let mut marks = Vec::new();
-    Receiver::new(1).receive(&marked, |group| marks.push(group.ecn)).unwrap();
-    assert_eq!(marks, [Some(EcnCodepoint::Ect0)]);
+    exchange(&client, &server);
 }
 
 #[test]
@@ -374,7 +374,7 @@ fn trace_has_the_fate_of_every_packet() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("trace.csv");
     let server = bind("127.0.0.1:0");
-    let settings = format!("--drop down:2 --mtu 1000 --trace {}", file.display());
+    let settings = format!("--drop down:2 --mtu 1000 --ecn up:ce --trace {}", file.display());
     let emulator = Emulator::start(server.local_addr().unwrap(), &settings);
     let client = client("127.0.0.1:0", &emulator);
     let from = exchange(&client, &server);
@@ -382,6 +382,8 @@ fn trace_has_the_fate_of_every_packet() {
         server.send_to(payload, from).unwrap();
     }
     assert_eq!(receive(&client).0.len(), 972);
+    transmit(&client, emulator.address, b"x", 1, Some(EcnCodepoint::Ect1));
+    receive(&server);
     emulator.stop(Signal::TERM);
 
     let trace = std::fs::read_to_string(file).unwrap();
@@ -394,11 +396,12 @@ fn trace_has_the_fate_of_every_packet() {
         lines.push(rest.replace(&address.to_string(), "client"));
     }
     let expected = [
-        "up,client,1,32,delivered",
-        "down,client,1,32,delivered",
-        "down,client,2,38,dropped_named",
-        "down,client,3,1001,dropped_mtu",
-        "down,client,4,1000,delivered",
+        "up,client,1,32,delivered,not_ect,ce",
+        "down,client,1,32,delivered,not_ect,not_ect",
+        "down,client,2,38,dropped_named,not_ect,",
+        "down,client,3,1001,dropped_mtu,not_ect,",
+        "down,client,4,1000,delivered,not_ect,not_ect",
+        "up,client,2,29,delivered,ect1,ce",
     ];
     assert_eq!(lines, expected);
     assert!(times_ns.is_sorted() && times_ns[0] > 0, "{times_ns:?}");
