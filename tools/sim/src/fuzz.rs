@@ -27,8 +27,10 @@ use crate::random::Random;
 use crate::scenario::Change;
 use crate::scenario::Controller;
 use crate::scenario::Flow;
+use crate::scenario::FlowEcn;
 use crate::scenario::Mode;
 use crate::scenario::Path;
+use crate::scenario::PathEcn;
 use crate::scenario::Queue;
 use crate::scenario::Saved;
 use crate::scenario::Scenario;
@@ -160,7 +162,34 @@ pub fn random_scenario(seed: u64) -> Scenario {
     if smallest_windows_ms(&path, count) > CODEL_MS_MAX {
         path.queue = Queue::DropTail;
     }
+    let mut flows = flows;
+    mark(&mut Random::new(seed, Purpose::Scenario, 1), &mut path, &mut flows);
     Scenario { path, flows, deadline_s: DEADLINE_S }
+}
+
+/// Draws who marks, and what the path does to marks.
+fn mark(random: &mut Random, path: &mut Path, flows: &mut [Flow]) {
+    if !random.chance(0.4) {
+        return;
+    }
+    for flow in flows {
+        flow.ecn = match random.whole(0, 4) {
+            0 => FlowEcn::Off,
+            1 => FlowEcn::Alternative,
+            _ => FlowEcn::On,
+        };
+    }
+    if path.queue == Queue::DropTail && random.chance(0.5) {
+        path.queue = Queue::Step;
+        path.mark_above_ms = Some(round(random.log(0.1, 200.0)));
+    }
+    path.ecn = match random.whole(0, 15) {
+        0 => PathEcn::Clear,
+        1 => PathEcn::Ect1,
+        2 => PathEcn::Ce,
+        3 => PathEcn::Drop,
+        _ => PathEcn::Pass,
+    };
 }
 
 /// Draws a buffer within bounds.
@@ -189,6 +218,8 @@ fn path(random: &mut Random, rate_mbps: f64, rtt_ms: f64) -> Path {
         rtt_ms,
         buffer_bdp: random.log(0.1, 8.0),
         queue: if random.chance(0.2) { Queue::Codel } else { Queue::DropTail },
+        mark_above_ms: None,
+        ecn: PathEcn::Pass,
         loss: random.maybe(0.4, |random| random.log(1e-5, 0.04)).unwrap_or(0.0),
         jitter_ms: random
             .maybe(0.4, |random| round(rtt_ms * random.log(0.001, 0.5)))
@@ -241,6 +272,7 @@ fn flow(random: &mut Random, path: &Path, group: u64, bytes: f64, extent_ms: f64
         count: count as u32,
         cc: controller(random),
         mode: if random.chance(0.8) { Mode::CarefulResume } else { Mode::SlowStart },
+        ecn: FlowEcn::Off,
         object_bytes: Some((bytes / count as f64).ceil() as u64),
         object_bdp: None,
         total_bdp: None,
@@ -389,7 +421,7 @@ mod tests {
             assert!(slowest >= RATE_MBPS_MIN);
             assert!(buffer_bytes * 8.0 / slowest / 1e3 < 1.01 * QUEUE_MS_MAX, "{scenario:?}");
             let is_starved = smallest_windows_ms(path, flows) > CODEL_MS_MAX;
-            assert!(path.queue == Queue::DropTail || !is_starved, "{scenario:?}");
+            assert!(path.queue != Queue::Codel || !is_starved, "{scenario:?}");
         }
     }
 
@@ -407,6 +439,10 @@ mod tests {
             ("loss", some(|s| s.path.loss > 0.0)),
             ("thinning", some(|s| s.path.ack_thinning > 1)),
             ("CoDel", some(|s| s.path.queue == Queue::Codel)),
+            ("a step", some(|s| s.path.queue == Queue::Step)),
+            ("marks", some(|s| s.flows.iter().any(|f| f.ecn == FlowEcn::On))),
+            ("RFC 8511", some(|s| s.flows.iter().any(|f| f.ecn == FlowEcn::Alternative))),
+            ("faulty marks", some(|s| s.path.ecn != PathEcn::Pass)),
             ("a shared subnet", some(|s| s.flows.iter().any(|f| f.subnet.is_some()))),
             ("Reno", some(|s| s.flows.iter().any(|f| f.cc == Controller::Reno))),
             ("BBR2", some(|s| s.flows.iter().any(|f| f.cc == Controller::Bbr2))),

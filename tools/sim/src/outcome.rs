@@ -47,6 +47,9 @@ pub struct FlowOutcome {
     pub probe_timeouts: u64,
     /// Its packets that the bottleneck dropped.
     pub dropped_packets: u64,
+    /// Its packets that the client reported as marked CE; None if it does not mark.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marked_packets: Option<u64>,
     /// Since `start_ms`, when the bottleneck dropped the first of them.
     pub first_drop_ms: Option<f64>,
     /// Since `start_ms`, when the congestion window first held the path's

@@ -67,6 +67,7 @@ fn flow_outcome(scenario: &Scenario, flow: &Flow, run: u32) -> FlowOutcome {
         probe_timeouts: 0,
         jump_lost_packets: jumps.then_some(0),
         dropped_packets: 0,
+        marked_packets: None,
         first_drop_ms: Some(7.0 * rtt_ms),
         full_ms: Some(5.0 * rtt_ms),
         slow_start_end: Some((6.0 * rtt_ms, "search".into())),

@@ -8,6 +8,7 @@ use quiche::slow_start::SlowStartExit;
 use super::Change;
 use super::Flow;
 use super::Path;
+use super::Queue;
 use super::Scenario;
 use super::Swing;
 
@@ -58,8 +59,13 @@ fn path(path: &Path) -> anyhow::Result<()> {
             ("jitter_ms", Some(path.jitter_ms), Must::NotBeNegative),
             ("jitter_share", Some(path.jitter_share), Must::BeShare),
             ("ack_thinning", Some(path.ack_thinning.into()), Must::BePositive),
+            ("mark_above_ms", path.mark_above_ms, Must::BePositive),
         ],
     )?;
+    ensure!(
+        (path.queue == Queue::Step) == path.mark_above_ms.is_some(),
+        "path.mark_above_ms: say it with queue = \"step\", and with no other queue"
+    );
     let mut before_ms = 0.0;
     for change in &path.changes {
         check_change(change, before_ms)?;

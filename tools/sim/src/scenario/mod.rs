@@ -53,6 +53,14 @@ pub struct Path {
     #[serde(default)]
     pub queue: Queue,
 
+    /// With `queue = "step"`, the wait above which a packet is marked, in ms.
+    #[serde(default)]
+    pub mark_above_ms: Option<f64>,
+
+    /// What the path does to ECN codepoints, in both directions.
+    #[serde(default)]
+    pub ecn: PathEcn,
+
     /// Probability that a packet towards a client is lost.
     #[serde(default)]
     pub loss: f64,
@@ -106,8 +114,38 @@ pub enum Queue {
     /// Drops what finds the buffer full.
     #[default]
     DropTail,
-    /// RFC 8289 with its default target and interval.
+    /// RFC 8289 with its default target and interval. Marks what is ECN-capable.
     Codel,
+    /// Drop-tail that marks what is ECN-capable and waits for more than
+    /// `mark_above_ms`.
+    Step,
+}
+
+/// What a path does to ECN codepoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PathEcn {
+    #[default]
+    Pass,
+    /// It bleaches: every packet arrives as not ECN-capable.
+    Clear,
+    /// ECT(0) becomes ECT(1).
+    Ect1,
+    /// Every packet arrives as CE.
+    Ce,
+    /// It drops ECN-capable packets.
+    Drop,
+}
+
+/// Whether both ends of a flow mark their packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowEcn {
+    #[default]
+    Off,
+    On,
+    /// With the backoff of RFC 8511.
+    Alternative,
 }
 
 /// New properties of the path from a time on. What is absent stays.
@@ -142,6 +180,9 @@ pub struct Flow {
 
     #[serde(default)]
     pub mode: Mode,
+
+    #[serde(default)]
+    pub ecn: FlowEcn,
 
     /// Exactly one of these three: the object's size in bytes; in
     /// bandwidth-delay products of the path (never less than 20 packets); or

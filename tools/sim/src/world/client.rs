@@ -9,11 +9,14 @@ use quiche::h3::NameValue;
 use quiche::RecvInfo;
 
 use super::clock::Clock;
+use super::codepoint;
 use super::error::Failure;
 use super::events::Event;
 use super::events::Timer;
 use super::packets::Slot;
 use super::wire::Wire;
+
+quiche::stand_ins!();
 
 /// The largest packet that it sends, in bytes; they carry ACKs.
 const PACKET_BYTES_MAX: usize = 1200;
@@ -78,7 +81,8 @@ impl Client {
     /// Handles a packet.
     pub fn on_packet(&mut self, slot: Slot, wire: &mut Wire) {
         // What cannot be read any more is dropped, as any host does.
-        let _ = self.quic.recv(wire.packets.bytes(slot), self.info);
+        let ecn = codepoint::in_transport(wire.packets.ecn(slot));
+        let _ = self.quic.recv_ecn(wire.packets.bytes(slot), self.info, ecn);
         wire.packets.free(slot);
     }
 
@@ -163,7 +167,11 @@ impl Client {
             let slot = context.wire.packets.allocate();
             let room = &mut context.wire.packets.buffer_mut(slot)[..PACKET_BYTES_MAX];
             match self.quic.send(room) {
-                Ok((bytes, _)) => context.wire.send_up(context.now, context.flow, slot, bytes),
+                Ok((bytes, _)) => {
+                    let ecn = codepoint::on_links(self.quic.sent_ecn());
+                    context.wire.packets.set_ecn(slot, ecn);
+                    context.wire.send_up(context.now, context.flow, slot, bytes);
+                }
                 Err(e) => {
                     context.wire.packets.free(slot);
                     return match e {

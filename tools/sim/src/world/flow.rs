@@ -69,6 +69,7 @@ impl FlowRun {
             probe_timeouts: record.probe_timeouts as u64,
             jump_lost_packets: record.jump.map(|jump| jump.lost_packets as u64),
             dropped_packets: record.dropped_packets,
+            marked_packets: record.marked_packets,
             first_drop_ms: record.first_drop.map(|at| ms(since_start(at))),
             full_ms: record.full.map(|at| ms(since_start(at))),
             slow_start_end: record

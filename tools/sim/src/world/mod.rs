@@ -6,6 +6,7 @@
 
 mod client;
 mod clock;
+mod codepoint;
 mod error;
 mod events;
 mod flow;

@@ -1,5 +1,7 @@
 //! Packet memory, which is used again and again.
 
+use link::Ecn;
+
 /// Which packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u32);
@@ -9,6 +11,7 @@ pub const PACKET_BYTES_MAX: usize = 1350;
 
 struct Packet {
     length: usize,
+    ecn: Ecn,
     memory: [u8; PACKET_BYTES_MAX],
 }
 
@@ -25,7 +28,7 @@ impl Packets {
     pub fn allocate(&mut self) -> Slot {
         self.free.pop().unwrap_or_else(|| {
             let slot = u32::try_from(self.slots.len()).expect("memory ends before the numbers do");
-            self.slots.push(Packet { length: 0, memory: [0; PACKET_BYTES_MAX] });
+            self.slots.push(Packet { length: 0, ecn: Ecn::NotEct, memory: [0; PACKET_BYTES_MAX] });
             Slot(slot)
         })
     }
@@ -55,6 +58,15 @@ impl Packets {
 
     pub fn set_length(&mut self, slot: Slot, length: usize) {
         self.slots[slot.0 as usize].length = length.min(PACKET_BYTES_MAX);
+    }
+
+    /// Notes the codepoint with which the packet leaves, or arrives.
+    pub fn set_ecn(&mut self, slot: Slot, ecn: Ecn) {
+        self.slots[slot.0 as usize].ecn = ecn;
+    }
+
+    pub fn ecn(&self, slot: Slot) -> Ecn {
+        self.slots[slot.0 as usize].ecn
     }
 
     pub fn length(&self, slot: Slot) -> usize {

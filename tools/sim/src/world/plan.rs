@@ -9,6 +9,7 @@ use anyhow::ensure;
 use anyhow::Context;
 use link::Rate;
 use quiche::careful_resume::AfterJump;
+use quiche::ecn::EcnConfig;
 use quiche::slow_start::SearchConfig;
 use quiche::slow_start::SlowStartExit;
 use rand_pcg::rand_core::SeedableRng;
@@ -17,6 +18,7 @@ use rand_pcg::Pcg64;
 use super::packets::PACKET_BYTES_MAX;
 use crate::scenario::Controller;
 use crate::scenario::Flow;
+use crate::scenario::FlowEcn;
 use crate::scenario::Mode;
 use crate::scenario::Path;
 use crate::scenario::Scenario;
@@ -38,6 +40,8 @@ pub struct FlowPlan {
     pub name: String,
     pub cc: Controller,
     pub mode: Mode,
+    /// None: neither end marks.
+    pub ecn: Option<EcnConfig>,
     pub object_bytes: u64,
     /// Without any queue or serialisation.
     pub rtt: Duration,
@@ -110,6 +114,11 @@ fn one(path: &Path, flow: &Flow, subnet: usize) -> anyhow::Result<FlowPlan> {
         name: flow.name.clone(),
         cc: flow.cc,
         mode: flow.mode,
+        ecn: match flow.ecn {
+            FlowEcn::Off => None,
+            FlowEcn::On => Some(EcnConfig::default()),
+            FlowEcn::Alternative => Some(EcnConfig { alternative_backoff: true }),
+        },
         object_bytes: object_bytes(path, flow)?,
         rtt,
         bdp_bytes: flow_bdp_bytes.round() as u64,

@@ -19,6 +19,8 @@ use crate::invariants::ResumeRules;
 use crate::invariants::Violation;
 use crate::scenario::Mode;
 
+quiche::stand_ins!();
+
 /// Round trips whose window is noted.
 const ROUNDS_MAX: usize = 1000;
 
@@ -70,6 +72,8 @@ pub struct Record {
     pub lost_packets: usize,
     pub probe_timeouts: usize,
     pub dropped_packets: u64,
+    /// Packets that arrived as CE; None if it does not mark.
+    pub marked_packets: Option<u64>,
     pub first_drop: Option<Duration>,
 
     bdp_bytes: u64,
@@ -100,6 +104,7 @@ impl Record {
             lost_packets: 0,
             probe_timeouts: 0,
             dropped_packets: 0,
+            marked_packets: None,
             first_drop: None,
             bdp_bytes: plan.bdp_bytes,
             full: None,
@@ -231,6 +236,8 @@ impl Record {
             self.lost_packets = stats.lost;
             self.probe_timeouts = stats.total_pto_count;
         }
+        let ecn = quic.ecn_stats();
+        self.marked_packets = ecn.state.map(|_| ecn.reported.ce);
         self.observed_cwnd = observed.filter(|_| self.resumes).map(|state| state.saved_cwnd);
         self.after(now, quic)
     }

@@ -16,6 +16,7 @@ use quiche::ActivePath;
 use quiche::RecvInfo;
 
 use super::clock::Clock;
+use super::codepoint;
 use super::error::Failure;
 use super::events::Event;
 use super::events::Timer;
@@ -110,7 +111,8 @@ impl Server {
     ) -> Result<(), Failure> {
         self.record.before(context.now);
         // What cannot be read any more is dropped, as any host does.
-        let _ = self.quic.recv(context.wire.packets.bytes(slot), self.info);
+        let ecn = codepoint::in_transport(context.wire.packets.ecn(slot));
+        let _ = self.quic.recv_ecn(context.wire.packets.bytes(slot), self.info, ecn);
         context.wire.packets.free(slot);
         self.record.after(context.now, &self.quic)?;
         Ok(())
@@ -229,6 +231,8 @@ impl Server {
                 Ok((bytes, _)) => {
                     any = true;
                     self.record.on_sent(context.now, bytes, phase)?;
+                    let ecn = codepoint::on_links(self.quic.sent_ecn());
+                    context.wire.packets.set_ecn(slot, ecn);
                     let passes = context.wire.send_down(context.now, context.flow, slot, bytes);
                     if !passes {
                         self.record.on_dropped(context.now);

@@ -94,6 +94,7 @@ impl Settings {
             Controller::Bbr2 => CongestionControlAlgorithm::Bbr2Gcongestion,
         });
         config.set_slow_start_exit(plan.slow_start_exit)?;
+        config.set_ecn(plan.ecn);
         quiche::accept(&ConnectionId::from_ref(id), None, local, peer, config)
     }
 
@@ -116,6 +117,7 @@ impl Settings {
         config.set_initial_max_stream_data_uni(window_bytes);
         config.set_max_connection_window(window_bytes);
         config.set_max_stream_window(window_bytes);
+        config.set_ecn(plan.ecn);
         quiche::connect(Some("localhost"), &ConnectionId::from_ref(id), local, peer, config)
     }
 }

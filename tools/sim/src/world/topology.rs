@@ -7,6 +7,7 @@ use anyhow::Context;
 use link::Backlog;
 use link::Change;
 use link::Ecn;
+use link::EcnHandling;
 use link::Link;
 use link::LinkConfig;
 use link::Packet;
@@ -22,6 +23,20 @@ use crate::scenario;
 use crate::scenario::Path;
 use crate::seeds;
 use crate::seeds::Purpose;
+
+/// A packet as links see it: bytes of UDP payload, and codepoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parcel {
+    pub bytes: usize,
+    pub ecn: Ecn,
+}
+
+/// When a packet arrives, and with which codepoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    pub at: Duration,
+    pub ecn: Ecn,
+}
 
 /// All links of a run.
 pub struct Network {
@@ -53,12 +68,13 @@ impl Network {
 
     /// Carries a packet of the flow's server that leaves at `now`. Returns when it reaches the
     /// client; None if it is dropped.
-    pub fn carry_down(&mut self, now: Duration, flow: usize, bytes: usize) -> Option<Duration> {
-        let at_access = offer(&mut self.down, now, bytes)?;
+    pub fn carry_down(&mut self, now: Duration, flow: usize, parcel: Parcel) -> Option<Arrival> {
+        let at_access = offer(&mut self.down, now, parcel)?;
         let access = &mut self.access[flow];
+        let parcel = Parcel { ecn: at_access.ecn, ..parcel };
         match &mut access.down {
-            Some(link) => offer(link, at_access, bytes),
-            None => Some(at_access + access.delay),
+            Some(link) => offer(link, at_access.at, parcel),
+            None => Some(Arrival { at: at_access.at + access.delay, ..at_access }),
         }
     }
 
@@ -68,19 +84,19 @@ impl Network {
         &mut self,
         now: Duration,
         flow: usize,
-        bytes: usize,
-    ) -> Option<Duration> {
+        parcel: Parcel,
+    ) -> Option<Arrival> {
         let access = &mut self.access[flow];
         match &mut access.up {
-            Some(link) => offer(link, now, bytes),
-            None => Some(now + access.delay),
+            Some(link) => offer(link, now, parcel),
+            None => Some(Arrival { at: now + access.delay, ecn: parcel.ecn }),
         }
     }
 
     /// Carries a packet of a client that reaches the bottleneck at `now`. Returns when it reaches
     /// the server; None if it is dropped.
-    pub fn carry_up(&mut self, now: Duration, bytes: usize) -> Option<Duration> {
-        offer(&mut self.up, now, bytes)
+    pub fn carry_up(&mut self, now: Duration, parcel: Parcel) -> Option<Arrival> {
+        offer(&mut self.up, now, parcel)
     }
 
     /// Returns the queue at the bottleneck towards the clients.
@@ -109,10 +125,10 @@ impl Access {
     }
 }
 
-fn offer(link: &mut Link, now: Duration, payload_bytes: usize) -> Option<Duration> {
-    let size_bytes = u32::try_from(payload_bytes + HEADER_BYTES).unwrap_or(u32::MAX);
-    match link.offer(now, Packet { size_bytes, number: 1, ecn: Ecn::NotEct }) {
-        Verdict::Delivered { at, .. } => Some(at),
+fn offer(link: &mut Link, now: Duration, Parcel { bytes, ecn }: Parcel) -> Option<Arrival> {
+    let size_bytes = u32::try_from(bytes + HEADER_BYTES).unwrap_or(u32::MAX);
+    match link.offer(now, Packet { size_bytes, number: 1, ecn }) {
+        Verdict::Delivered { at, ecn } => Some(Arrival { at, ecn }),
         Verdict::Dropped(_) => None,
     }
 }
@@ -124,6 +140,12 @@ fn down_config(path: &Path, seed: u64) -> anyhow::Result<LinkConfig> {
     config.queue = match path.queue {
         scenario::Queue::DropTail => Queue::DropTail,
         scenario::Queue::Codel => Queue::CoDel,
+        scenario::Queue::Step => Queue::Step {
+            mark_above: plan::duration(
+                "mark_above_ms",
+                path.mark_above_ms.unwrap_or_default() / 1e3,
+            )?,
+        },
     };
     config.changes = changes(path, seed, true)?;
     Ok(config)
@@ -142,6 +164,13 @@ fn config(path: &Path, rate_mbps: f64, seed: u64) -> anyhow::Result<LinkConfig> 
     let buffer_bytes = plan::buffer_bytes(path.buffer_bdp, plan::bdp_bytes(rate_mbps, rtt));
     let mut config = LinkConfig::new(rate, rtt / 2, buffer_bytes);
     config.seed = seed;
+    config.ecn = match path.ecn {
+        scenario::PathEcn::Pass => EcnHandling::Pass,
+        scenario::PathEcn::Clear => EcnHandling::Bleach,
+        scenario::PathEcn::Ect1 => EcnHandling::RemarkEct1,
+        scenario::PathEcn::Ce => EcnHandling::RemarkCe,
+        scenario::PathEcn::Drop => EcnHandling::BlackHole,
+    };
     Ok(config)
 }
 
@@ -171,7 +200,7 @@ fn changes(path: &Path, seed: u64, is_down: bool) -> anyhow::Result<Vec<Change>>
 mod tests {
     use super::*;
 
-    const PACKET: usize = 1250 - HEADER_BYTES;
+    const PACKET: Parcel = Parcel { bytes: 1250 - HEADER_BYTES, ecn: Ecn::Ect0 };
 
     fn network(path: &str, flow: &str) -> Network {
         let text = format!(
@@ -187,8 +216,8 @@ mod tests {
         let at = Duration::from_millis(at_ms);
         let down = network.carry_down(at, 0, PACKET).unwrap();
         let up = network.carry_over_access(at, 0, PACKET).unwrap();
-        let up = network.carry_up(up, PACKET).unwrap();
-        (down.as_secs_f64() * 1e3, up.as_secs_f64() * 1e3)
+        let up = network.carry_up(up.at, PACKET).unwrap();
+        (down.at.as_secs_f64() * 1e3, up.at.as_secs_f64() * 1e3)
     }
 
     #[test]
@@ -214,5 +243,21 @@ mod tests {
         let mut network = network("loss = 1", "");
         assert_eq!(network.carry_down(Duration::ZERO, 0, PACKET), None);
         assert!(network.carry_up(Duration::ZERO, PACKET).is_some());
+    }
+
+    #[test]
+    fn standing_queue_is_marked_and_faulty_path_clears_marks() {
+        let step = "queue = \"step\"\nmark_above_ms = 5";
+        let last = |path: &str| {
+            let mut network = network(path, "");
+            let carried = (0..20).map(|_| network.carry_down(Duration::ZERO, 0, PACKET).unwrap());
+            carried.last().unwrap().ecn
+        };
+        assert_eq!(last(""), Ecn::Ect0);
+        assert_eq!(last(step), Ecn::Ce);
+        assert_eq!(last(&format!("{step}\necn = \"clear\"")), Ecn::NotEct);
+        assert_eq!(last("ecn = \"ect1\""), Ecn::Ect1);
+        let mut drops = network("ecn = \"drop\"", "");
+        assert_eq!(drops.carry_down(Duration::ZERO, 0, PACKET), None);
     }
 }

@@ -8,7 +8,9 @@ use super::events::EventQueue;
 use super::packets::Packets;
 use super::packets::Slot;
 use super::thinning::Thinning;
+use super::topology::Arrival;
 use super::topology::Network;
+use super::topology::Parcel;
 use crate::trace::Depths;
 
 /// Links, packets and events.
@@ -35,7 +37,7 @@ impl Wire {
     /// Sends a packet of `bytes` of the server of `flow`. Returns false if it is dropped.
     pub fn send_down(&mut self, now: Duration, flow: usize, slot: Slot, bytes: usize) -> bool {
         self.packets.set_length(slot, bytes);
-        let arrival = self.network.carry_down(now, flow, bytes);
+        let arrival = self.network.carry_down(now, flow, self.parcel(slot));
         if let Some(depths) = &mut self.depths {
             depths.note(now, self.network.backlog(now), arrival.is_none());
         }
@@ -66,19 +68,26 @@ impl Wire {
     }
 
     fn pass_up(&mut self, now: Duration, flow: usize, slot: Slot) {
-        let arrival = self.network.carry_over_access(now, flow, self.packets.length(slot));
+        let arrival = self.network.carry_over_access(now, flow, self.parcel(slot));
         self.schedule(arrival, slot, Event::AtUplink(flow as u32, slot));
     }
 
     /// Carries a packet of the client of `flow` over the bottleneck.
     pub fn cross_up(&mut self, now: Duration, flow: u32, slot: Slot) {
-        let arrival = self.network.carry_up(now, self.packets.length(slot));
+        let arrival = self.network.carry_up(now, self.parcel(slot));
         self.schedule(arrival, slot, Event::AtServer(flow, slot));
     }
 
-    fn schedule(&mut self, arrival: Option<Duration>, slot: Slot, event: Event) -> bool {
+    fn parcel(&self, slot: Slot) -> Parcel {
+        Parcel { bytes: self.packets.length(slot), ecn: self.packets.ecn(slot) }
+    }
+
+    fn schedule(&mut self, arrival: Option<Arrival>, slot: Slot, event: Event) -> bool {
         match arrival {
-            Some(at) => self.queue.push(at, event),
+            Some(Arrival { at, ecn }) => {
+                self.packets.set_ecn(slot, ecn);
+                self.queue.push(at, event);
+            }
             None => self.packets.free(slot),
         }
         arrival.is_some()
