@@ -19,9 +19,10 @@ use crate::recovery::pacing::Pace;
 /// The share of a jump that may leave in one batch.
 const BATCH_DIVISOR: usize = 128;
 
-/// By how much any eighth of an RTT may exceed its share of a jump: a tenth of
-/// that, or two packets.
-const EXCESS_DIVISOR: usize = 80;
+/// By how much any eighth of an RTT may exceed its share of a jump: a quarter of
+/// that, or two packets. What a late sender does not catch up with is lost to
+/// the jump, and twice as much to the round trip that it clocks.
+const EXCESS_DIVISOR: usize = 32;
 const EXCESS_PACKETS: usize = 2;
 
 #[derive(Debug)]
