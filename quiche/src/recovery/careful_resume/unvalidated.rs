@@ -41,7 +41,9 @@ pub(super) struct Unvalidated {
 
 impl Unvalidated {
     /// Jumps; `rtt` is the current RTT.
-    pub(super) fn enter(jump: Jump, rtt: Duration, c: &Conditions) -> Transition {
+    pub(super) fn enter(
+        jump: Jump, trigger: Trigger, rtt: Duration, c: &Conditions,
+    ) -> Transition {
         let phase = Unvalidated {
             jump,
             since: c.now,
@@ -54,7 +56,7 @@ impl Unvalidated {
 
         Transition {
             to: State::Unvalidated(phase),
-            trigger: Trigger::CongestionWindowLimited,
+            trigger,
             action: Action::Jump { window: jump.cwnd },
         }
     }

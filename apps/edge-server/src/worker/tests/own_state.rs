@@ -157,7 +157,10 @@ fn token_of_a_long_download_tells_what_the_store_has() {
             let visit = visit_for(&serve(&lab, &SHARED), client, None, bytes);
             let held = lab.held().unwrap();
             let own = read(&visit.token, client).saved().unwrap();
-            assert!(own.saved_cwnd.abs_diff(held.saved_cwnd) <= held.saved_cwnd / 32, "{own:?}, {held:?}");
+            assert!(
+                own.saved_cwnd.abs_diff(held.saved_cwnd) <= held.saved_cwnd / 32,
+                "{own:?}, {held:?}"
+            );
             assert_eq!(own.limited, held.limited, "{own:?}, {held:?}");
         }
     }
@@ -377,7 +380,8 @@ impl Search {
         let count = 1 + below(&mut self.random, 4) / 3;
         let first = below(&mut self.random, self.servers.len());
         let chosen: Vec<_> = (0..count).map(|i| (first + i) % self.servers.len()).collect();
-        let own = shown.as_ref().filter(|_| owner == client).map(|shown| read(shown, CLIENTS[client]));
+        let own =
+            shown.as_ref().filter(|_| owner == client).map(|shown| read(shown, CLIENTS[client]));
         let before = self.retreated;
         let visits = self.visit(client, shown.as_ref(), bytes, &chosen);
         let jumps = visits.iter().filter(|visit| visit.source().is_some()).count();
