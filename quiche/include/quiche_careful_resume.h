@@ -115,6 +115,12 @@ typedef struct {
 
     // Slow start after a jump; a number that is none of these is SOFT.
     enum quiche_careful_resume_after_jump after_jump;
+
+    // An experiment outside RFC 9959, 3.2, which has a sender wait until all of
+    // its initial data is acknowledged: jump to a quarter of saved_cwnd as soon
+    // as the initial window is sent, if the handshake's ACKs tell an RTT above
+    // half and below twice the saved one.
+    bool early_jump;
 } quiche_careful_resume_config;
 
 // Enables Careful Resume, and the pacing it requires, with any congestion
@@ -275,6 +281,10 @@ enum quiche_careful_resume_trigger {
     // The connection would have jumped, but had its saved parameters for a dry
     // run (ours).
     QUICHE_CAREFUL_RESUME_TRIGGER_DRY_RUN = 19,
+
+    // The handshake is acknowledged and the initial window sent, with
+    // |early_jump| (ours).
+    QUICHE_CAREFUL_RESUME_TRIGGER_HANDSHAKE_ACKNOWLEDGED = 20,
 };
 
 // In place of the number of a packet that was not sent.

@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use quiche::h3;
 use quiche::ActivePath;
-use quiche::ConnectionId;
 use udp_batch::Receiver;
 
 use crate::body::Body;
@@ -139,10 +138,9 @@ impl<'a> Downloader<'a> {
         })?;
         self.poller.watch(&socket, 0).map_err(|e| Failure::failed(format!("cannot wait: {e}")))?;
 
-        let id = system::random_connection_id();
         let mut transport = quiche::connect(
             transport::server_name(&cli.target.host),
-            &ConnectionId::from_ref(&id),
+            &transport::connection_id(),
             socket.local(),
             peer,
             &mut self.transport.config,

@@ -12,6 +12,7 @@ use boring::error::ErrorStack;
 use boring::ssl::SslContextBuilder;
 use boring::ssl::SslMethod;
 use boring::ssl::SslVerifyMode;
+use quiche::ConnectionId;
 use url::Host;
 
 use crate::cli::Cli;
@@ -81,6 +82,12 @@ pub fn server_name(host: &Host) -> Option<&str> {
         Host::Domain(name) => Some(name),
         Host::Ipv4(_) | Host::Ipv6(_) => None,
     }
+}
+
+/// Returns the connection ID of every connection: none. Each has a socket of its own, which tells
+/// its packets apart (RFC 9000, 5.1), and each packet to us has room for more data.
+pub fn connection_id() -> ConnectionId<'static> {
+    ConnectionId::default()
 }
 
 fn tls_failure(error: ErrorStack) -> Failure {

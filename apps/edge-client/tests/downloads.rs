@@ -128,6 +128,7 @@ fn repeat_is_a_new_connection_and_a_json_line() {
     seen.clients.sort();
     seen.clients.dedup();
     assert_eq!(seen.clients.len(), 3, "a socket for each");
+    assert_eq!(seen.id_bytes, [0; 3], "which needs no connection ID");
     assert_eq!(seen.resumed, 0);
     assert_eq!(seen.windows, [(1 << 30, 1 << 30); 3], "never the limit");
 }

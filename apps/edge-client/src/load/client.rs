@@ -6,7 +6,6 @@ use std::time::Duration;
 use std::time::Instant;
 
 use quiche::h3;
-use quiche::ConnectionId;
 use ring::digest;
 use udp_batch::Receiver;
 
@@ -18,7 +17,6 @@ use crate::exchange::find;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::socket::Socket;
-use crate::system;
 use crate::transport;
 use crate::transport::Transport;
 
@@ -66,9 +64,8 @@ impl Client {
     ) -> Result<Self, Failure> {
         let socket = Socket::connect(cli.local, peer)
             .map_err(|e| Failure::failed(format!("cannot send to {peer}: {e}")))?;
-        let id = system::random_connection_id();
         let name = transport::server_name(&cli.target.host);
-        let id = ConnectionId::from_ref(&id);
+        let id = transport::connection_id();
         let quic = quiche::connect(name, &id, socket.local(), peer, &mut transport.config)
             .map_err(|e| Failure::failed(format!("cannot set up QUIC: {e}")))?;
         Ok(Self {

@@ -69,6 +69,9 @@ pub struct ClientStats {
     /// Flow-control windows of every connection, and of its request stream.
     pub windows: Vec<(u64, u64)>,
 
+    /// Bytes of the connection ID in every packet to a client.
+    pub id_bytes: Vec<usize>,
+
     /// Connections that the client closed.
     pub closed: usize,
 
@@ -284,6 +287,7 @@ impl ClientConnection {
         if !self.established {
             self.established = true;
             seen.resumed += usize::from(self.conn.is_resumed());
+            seen.id_bytes.push(self.conn.destination_id().len());
             let params = self.conn.peer_transport_params().unwrap();
             seen.windows.push((params.initial_max_data, params.initial_max_stream_data_bidi_local));
         }

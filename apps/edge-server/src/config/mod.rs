@@ -76,7 +76,7 @@ const NEEDS: [(&str, &str); 6] = [
 ];
 
 /// Options of which a reload applies a change; most of them to new connections only.
-pub const RELOADED: [&str; 29] = [
+pub const RELOADED: [&str; 30] = [
     "root",
     "speedtest",
     "cert",
@@ -86,6 +86,7 @@ pub const RELOADED: [&str; 29] = [
     "resume-share",
     "resume-except",
     "after-jump",
+    "early-jump",
     "max-jump",
     "path-lifetime",
     "pmtud",
@@ -219,6 +220,16 @@ pub struct Cli {
     /// saved capacity. none goes on doubling.
     #[arg(long, value_name = "NAME", default_value = AfterJump::default().name(), help_heading = RESUME)]
     pub after_jump: AfterJump,
+
+    /// Experiment: jump on the handshake's ACKs alone
+    ///
+    /// RFC 9959, 3.2 has a sender wait until its initial window is acknowledged. on jumps a round trip
+    /// earlier, when that window is sent: to a quarter of the saved capacity, and only if the RTT of the
+    /// handshake is above half and below twice the saved one. All else is as for any jump. What
+    /// --early-data answers early waits as before. The control group of --resume-share decides
+    /// whether it could have jumped as with off, so that the comparison is not exact.
+    #[arg(long, value_enum, value_name = "on|off", default_value = "off", help_heading = RESUME)]
+    pub early_jump: OnOff,
 
     /// The name that `--after-jump` had.
     #[arg(long, hide = true, value_name = "on|off", value_parser = parse_resume_ceiling)]
@@ -683,7 +694,7 @@ mod tests {
     fn all_options_are_parsed() {
         let line = "edge-server --listen [::]:4433 --workers 3 --root www --store paths.db --cert c --key k \
                     --cc reno --pmtud off --resume off --resume-share 0.9 --resume-except 10.1.0.0/16 \
-                    --after-jump ceiling --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \
+                    --after-jump ceiling --early-jump on --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
                     --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
                     --idle-timeout 5 --connection-time-max 4 --stall-timeout 3 --requests-max 2 \
@@ -706,7 +717,7 @@ mod tests {
         assert_eq!((cli.pmtud, cli.resume), (OnOff::Off, OnOff::Off));
         assert_eq!(cli.resume_share, 0.9);
         assert_eq!(cli.resume_except, ["10.1.0.0/16".parse::<IpNet>().unwrap()]);
-        assert_eq!(cli.after_jump, AfterJump::Ceiling);
+        assert_eq!((cli.after_jump, cli.early_jump), (AfterJump::Ceiling, OnOff::On));
         assert_eq!(cli.slow_start_exit.name(), "search-3");
         assert_eq!(cli.path_group.as_deref(), Some("pop7"));
         assert_eq!((cli.prefix_v4, cli.prefix_v6, cli.path_dscp), (20, 56, Some(46)));
@@ -751,7 +762,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let line = "--listen [::]:4433 --workers 3 --root www --store paths.db --store-entries 5 --state token \
                     --cert c --key k --cc reno --pmtud off --resume off --resume-share 0.9 \
-                    --resume-except 10.1.0.0/16 --after-jump ceiling \
+                    --resume-except 10.1.0.0/16 --after-jump ceiling --early-jump on \
                     --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
                     --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
@@ -863,7 +874,7 @@ mod tests {
         let cli = config.flags;
         assert!(cli.resumes());
         assert_eq!(cli.resume_share, 1.0);
-        assert_eq!(cli.after_jump, AfterJump::Soft);
+        assert_eq!((cli.after_jump, cli.early_jump), (AfterJump::Soft, OnOff::Off));
         assert_eq!(cli.slow_start_exit, SlowStartExit::Queue);
         assert_eq!(cli.cc, CongestionController::Cubic);
         assert_eq!((cli.store.as_str(), cli.store_entries), ("memory:", 100_000));

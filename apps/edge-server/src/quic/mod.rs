@@ -135,6 +135,7 @@ fn resume_config(cli: &Cli) -> CarefulResumeConfig {
         max_jump: cli.limits.max_jump as usize,
         lifetime: Duration::from_secs(cli.path_lifetime.into()),
         after_jump: cli.after_jump,
+        early_jump: cli.early_jump == OnOff::On,
         ..Default::default()
     }
 }

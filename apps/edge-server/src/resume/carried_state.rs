@@ -27,9 +27,14 @@ const LOOKS_PER_RTT: u32 = 4;
 const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 /// Share by which capacity or RTT differ at least if a token is replaced during a response, and
-/// after it.
+/// when the last of it leaves.
 const CHANGE_DIVISOR: u64 = 4;
 const LAST_CHANGE_DIVISOR: u64 = 16;
+
+/// The same when it leaves, while fewer than this part of the tokens are sent: the next jump is as
+/// much smaller as what is told. Later ones are for greater changes.
+const SMALL_CHANGE_DIVISOR: u64 = 64;
+const SMALL_CHANGES_DIVISOR: u32 = 2;
 
 /// Share of its Lifetime after which a state that has not changed is told again.
 const AGE_DIVISOR: u32 = 4;
@@ -155,8 +160,10 @@ impl CarriedState {
 
     /// Returns whether the client's token is to be replaced.
     pub fn is_news(&self, wall_now: SystemTime, now: Instant) -> bool {
+        let tokens_max = self.tokens_max(now);
         let divisor = match self.activity {
             Activity::Writing => CHANGE_DIVISOR,
+            _ if self.tokens < tokens_max / SMALL_CHANGES_DIVISOR => SMALL_CHANGE_DIVISOR,
             Activity::Waiting | Activity::Idle => LAST_CHANGE_DIVISOR,
         };
         let differs = match (self.issued, self.next) {
@@ -165,7 +172,7 @@ impl CarriedState {
             }
             (issued, next) => issued != next,
         };
-        differs && self.tokens < self.tokens_max(now)
+        differs && self.tokens < tokens_max
     }
 
     fn tokens_max(&self, now: Instant) -> u32 {
@@ -189,7 +196,10 @@ impl CarriedState {
 fn differs(issued: &PathState, next: &PathState, divisor: u64) -> bool {
     let by_share = |issued: u64, next: u64| issued.abs_diff(next) > issued / divisor;
     let micros = |state: &PathState| state.saved_rtt.as_micros() as u64;
-    by_share(issued.saved_cwnd, next.saved_cwnd) || by_share(micros(issued), micros(next))
+    // After a jump the window grows more slowly beyond a capacity that is the path's limit.
+    issued.limited != next.limited
+        || by_share(issued.saved_cwnd, next.saved_cwnd)
+        || by_share(micros(issued), micros(next))
 }
 
 /// Returns whether a good part of what was left of the issued state's Lifetime has passed, and the
@@ -255,10 +265,13 @@ mod tests {
             (Activity::Writing, state(1000, true), true),
             (Activity::Writing, state(1250, true), false),
             (Activity::Writing, state(1251, true), true),
-            (Activity::Waiting, state(1300, true), false),
-            (Activity::Waiting, state(1340, true), true),
+            (Activity::Waiting, state(1270, true), false),
+            (Activity::Waiting, state(1271, true), true),
             // Limited by something else than the path: it tells no less.
             (Activity::Idle, state(500, true), false),
+            // It is the path's limit, which the next connection has to know.
+            (Activity::Writing, state(1271, false), true),
+            (Activity::Writing, state(1000, false), false),
             (Activity::Idle, state(500, false), true),
         ] {
             client.takes_look(activity, RTT, now);
@@ -323,6 +336,21 @@ mod tests {
         assert!(!observe(now + TOKEN_INTERVAL - Duration::from_millis(1)));
         assert!(observe(now + TOKEN_INTERVAL));
         assert!(!observe(now + TOKEN_INTERVAL));
+    }
+
+    // Later ones are for what the client would miss more.
+    #[test]
+    fn small_changes_take_half_of_the_tokens() {
+        let (mut client, now) = client(StateKept::Both, OwnState::Unknown);
+        client.takes_look(Activity::Waiting, RTT, now);
+        let mut observe = |saved_cwnd| {
+            client.on_observation(Some(state(saved_cwnd, false)), WALL);
+            client.is_news(WALL, now).then(|| client.issue(now)).is_some()
+        };
+        let sent = (0..50).filter(|i| observe(1000 + 20 * (i % 2))).count();
+        assert_eq!(sent, (TOKENS_MAX / SMALL_CHANGES_DIVISOR) as usize - 1, "and the first");
+        let sent = (0..50).filter(|i| observe(1000 + 100 * (i % 2))).count();
+        assert_eq!(sent, (TOKENS_MAX - TOKENS_MAX / SMALL_CHANGES_DIVISOR) as usize);
     }
 
     #[test]

@@ -77,6 +77,12 @@ pub struct CarefulResumeConfig {
 
     /// Slow start after a jump.
     pub after_jump: AfterJump,
+
+    /// An experiment outside RFC 9959, 3.2, which has a sender wait until all
+    /// of its initial data is acknowledged: jump to a quarter of saved_cwnd as
+    /// soon as the initial window is sent, if the handshake's ACKs tell an RTT
+    /// above half and below twice the saved one. Off by default.
+    pub early_jump: bool,
 }
 
 impl CarefulResumeConfig {
@@ -95,6 +101,7 @@ impl Default for CarefulResumeConfig {
             lifetime: Duration::from_secs(3600),
             min_initial_windows: 4,
             after_jump: AfterJump::Soft,
+            early_jump: false,
         }
     }
 }

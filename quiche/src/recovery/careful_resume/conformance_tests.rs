@@ -661,6 +661,7 @@ fn triggers_have_the_names_of_the_draft() {
         (JumpNotLarger, "jump_not_larger"),
         (PersistentCongestion, "persistent_congestion"),
         (NotPaced, "not_paced"),
+        (HandshakeAcknowledged, "handshake_acknowledged"),
     ] {
         assert_eq!(trigger.name(), name);
     }

@@ -119,6 +119,14 @@ impl<F: BufFactory> Connection<F> {
             return Err(Error::InvalidState);
         }
 
+        if path
+            .recovery
+            .careful_resume()
+            .is_some_and(|resume| resume.has_just_jumped())
+        {
+            self.update_tx_cap();
+        }
+
         Ok(())
     }
 
@@ -181,6 +189,26 @@ impl<F: BufFactory> Connection<F> {
             .find_map(|resume| resume.next_event())
     }
 
+    /// Follows a packet that was sent on a path.
+    #[inline]
+    pub(crate) fn careful_resume_after_packet(&mut self, send_pid: usize) {
+        let path = self.paths.get(send_pid).ok();
+        let Some(resume) = path.and_then(|p| p.recovery.careful_resume()) else {
+            return;
+        };
+        let (needs_ack, has_just_jumped) =
+            (resume.needs_prompt_ack(), resume.has_just_jumped());
+
+        if needs_ack {
+            self.elicit_prompt_ack();
+        }
+
+        // A jump that comes with an ACK needs nothing more.
+        if has_just_jumped {
+            self.update_tx_cap();
+        }
+    }
+
     /// Makes the peer acknowledge the packet that fills the initial window at
     /// once.
     ///
@@ -189,15 +217,9 @@ impl<F: BufFactory> Connection<F> {
     /// send an ACK (RFC 9000, 13.2.1): so the packet follows a number that is
     /// skipped. As for any skipped number, an ACK for it is an attack (RFC
     /// 9000, 21.4).
-    #[inline]
-    pub(crate) fn elicit_prompt_ack(&mut self, send_pid: usize) {
-        let needs_ack = self.paths.get(send_pid).is_ok_and(|path| {
-            let resume = path.recovery.careful_resume();
-            resume.is_some_and(|resume| resume.needs_prompt_ack())
-        });
-
+    fn elicit_prompt_ack(&mut self) {
         // At most one skipped number is outstanding.
-        if needs_ack && self.pkt_num_manager.skip_pn().is_none() {
+        if self.pkt_num_manager.skip_pn().is_none() {
             self.pkt_num_manager.skip_pn_counter = Some(0);
         }
     }

@@ -81,6 +81,7 @@ pub struct CCarefulResumeConfig {
     lifetime_ms: u64,
     min_initial_windows: size_t,
     after_jump: u32,
+    early_jump: bool,
 }
 
 impl From<&CCarefulResumeConfig> for CarefulResumeConfig {
@@ -100,6 +101,7 @@ impl From<&CCarefulResumeConfig> for CarefulResumeConfig {
                 default.min_initial_windows,
             ),
             after_jump: after_jump_from_c(config.after_jump),
+            early_jump: config.early_jump,
         }
     }
 }
@@ -329,6 +331,7 @@ fn trigger_to_c(trigger: Trigger) -> u32 {
         Trigger::SlowStartExit => 17,
         Trigger::NotPaced => 18,
         Trigger::DryRun => 19,
+        Trigger::HandshakeAcknowledged => 20,
     }
 }
 
@@ -405,6 +408,7 @@ mod tests {
             SlowStartExit,
             NotPaced,
             DryRun,
+            HandshakeAcknowledged,
         ];
         let declared = enumerators("QUICHE_CAREFUL_RESUME_TRIGGER_");
         assert_eq!(declared[0], ("NONE", 0));
@@ -424,6 +428,7 @@ mod tests {
             lifetime_ms: 0,
             min_initial_windows: 0,
             after_jump: 0,
+            early_jump: false,
         };
         assert_eq!(
             CarefulResumeConfig::from(&zeros),
@@ -435,6 +440,7 @@ mod tests {
             lifetime_ms: 2,
             min_initial_windows: 3,
             after_jump: 1,
+            early_jump: true,
         };
         assert_eq!(
             CarefulResumeConfig::from(&set),
@@ -443,6 +449,7 @@ mod tests {
                 lifetime: Duration::from_millis(2),
                 min_initial_windows: 3,
                 after_jump: AfterJump::Ceiling,
+                early_jump: true,
             }
         );
     }

@@ -25,10 +25,40 @@ const LONGER_FACTOR: u32 = 2;
 /// have become longer.
 const FREE_DIVISOR: u128 = 4;
 
+/// The parts of saved_cwnd that are jumped to: RFC 9959, 3.3, and an early jump.
+const DIVISOR: u64 = 2;
+const EARLY_DIVISOR: u64 = 4;
+
+/// An early jump knows the RTT from less: it is below the saved one times this.
+const EARLY_RTT_FACTOR: u32 = 2;
+
 /// Returns jump_cwnd in bytes, or why the connection may not jump.
 pub(super) fn jump_cwnd(
     config: &CarefulResumeConfig, saved: &Saved, min_rtt: Duration, cwnd: usize,
     now: Instant,
+) -> Result<usize, Trigger> {
+    part_of_saved(DIVISOR, config, saved, min_rtt, cwnd, now)
+}
+
+/// Returns jump_cwnd in bytes of a jump that only the handshake's ACKs precede.
+/// Without one, the initial window's ACKs decide.
+pub(super) fn early_jump_cwnd(
+    config: &CarefulResumeConfig, saved: &Saved, min_rtt: Duration, cwnd: usize,
+    now: Instant,
+) -> Option<usize> {
+    let is_longer = min_rtt >= saved.state.saved_rtt * EARLY_RTT_FACTOR;
+
+    match config.early_jump && !is_longer {
+        true => {
+            part_of_saved(EARLY_DIVISOR, config, saved, min_rtt, cwnd, now).ok()
+        },
+        false => None,
+    }
+}
+
+fn part_of_saved(
+    divisor: u64, config: &CarefulResumeConfig, saved: &Saved, min_rtt: Duration,
+    cwnd: usize, now: Instant,
 ) -> Result<usize, Trigger> {
     // RFC 9959, 3.2: not after the Lifetime.
     if now >= saved.expires {
@@ -44,8 +74,8 @@ pub(super) fn jump_cwnd(
         return Err(Trigger::RttNotValidated);
     }
 
-    let half = saved.state.saved_cwnd / 2;
-    let free = beside_queue(half, min_rtt, saved.state.saved_rtt);
+    let part = saved.state.saved_cwnd / divisor;
+    let free = beside_queue(part, min_rtt, saved.state.saved_rtt);
     let jump_cwnd = free.min(config.max_jump);
 
     if jump_cwnd <= cwnd {

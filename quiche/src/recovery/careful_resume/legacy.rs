@@ -69,10 +69,15 @@ impl LegacyRecovery {
         &mut self, saved: PathState, jump_before: Instant, now: Instant,
     ) -> bool {
         let c = self.careful_resume_conditions(now);
-
-        self.careful_resume.as_mut().is_some_and(|resume| {
+        let is_taken = self.careful_resume.as_mut().is_some_and(|resume| {
             resume.offer(saved, jump_before, clock::wall_now(), &c)
-        })
+        });
+
+        if is_taken {
+            self.pass_on(now, CarefulResume::consider_early_jump);
+        }
+
+        is_taken
     }
 
     pub(super) fn observed_path(&self, now: Instant) -> Option<PathState> {

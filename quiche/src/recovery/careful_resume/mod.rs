@@ -174,6 +174,17 @@ impl CarefulResume {
         is_taken
     }
 
+    /// Jumps before the initial window is acknowledged, if the configuration
+    /// says so. Call it when saved parameters were taken.
+    pub(crate) fn consider_early_jump(&mut self, c: &Conditions) -> Action {
+        let State::Reconnaissance(phase) = &self.state else {
+            return Action::Keep;
+        };
+        let transition = phase.consider_early_jump(&self.config, c);
+
+        self.change_phase(transition, c)
+    }
+
     /// Takes saved parameters for the decision alone, which ends reconnaissance
     /// by [`Trigger::DryRun`] instead of a jump. False after reconnaissance.
     pub(crate) fn offer_dry_run(
@@ -222,6 +233,14 @@ impl CarefulResume {
     /// Whether the growth of the window is, or will be, limited after a jump.
     pub(crate) fn limits_growth(&self) -> bool {
         self.growth_limit.soft().is_some()
+    }
+
+    /// Whether the window has jumped, and nothing was sent since.
+    pub(crate) fn has_just_jumped(&self) -> bool {
+        match &self.state {
+            State::Unvalidated(phase) => phase.jump.first_unvalidated.is_none(),
+            _ => false,
+        }
     }
 
     /// Whether the connection has jumped, however that ended.
@@ -289,7 +308,7 @@ impl CarefulResume {
         let transition = match &mut self.state {
             State::Reconnaissance(phase) => {
                 phase.on_packet_sent(pkt_num, is_mtu_probe, c);
-                None
+                phase.consider_early_jump(&self.config, c)
             },
             State::Unvalidated(phase) => phase.on_packet_sent(pkt_num, c),
             State::Validating(phase) => {
@@ -620,6 +639,8 @@ impl CarefulResume {
 
 #[cfg(test)]
 mod conformance_tests;
+#[cfg(test)]
+mod early_jump_tests;
 #[cfg(all(test, feature = "internal"))]
 mod oracle;
 #[cfg(all(test, feature = "internal"))]

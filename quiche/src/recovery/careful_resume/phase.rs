@@ -103,6 +103,12 @@ pub enum Trigger {
     /// The connection would have jumped, but had its saved parameters for a
     /// dry run (implementation-defined).
     DryRun,
+
+    /// The handshake is acknowledged and the initial window sent, with
+    /// [`early_jump`] (implementation-defined).
+    ///
+    /// [`early_jump`]: crate::careful_resume::CarefulResumeConfig::early_jump
+    HandshakeAcknowledged,
 }
 
 impl Trigger {
@@ -132,6 +138,7 @@ impl Trigger {
             Trigger::SlowStartExit => "slow_start_exit",
             Trigger::NotPaced => "not_paced",
             Trigger::DryRun => "dry_run",
+            Trigger::HandshakeAcknowledged => "handshake_acknowledged",
         }
     }
 }

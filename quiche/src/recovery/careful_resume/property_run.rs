@@ -552,8 +552,8 @@ fn check_legal(event: &CarefulResumeEvent) -> Checked {
         SlowStartExit => (old, event.new) == (Reconnaissance, Normal),
         // Every packet waits for its release time.
         NotPaced => false,
-        // No dry run is made.
-        DryRun => false,
+        // No dry run is made, and no early jump.
+        DryRun | HandshakeAcknowledged => false,
     };
     check!(
         is_legal,

@@ -56,6 +56,9 @@ pub(super) struct Reconnaissance {
     /// The packet that filled the initial window.
     pub(super) initial_end: Option<u64>,
 
+    /// An ACK of the handshake had come before that packet was sent.
+    is_handshake_acked: bool,
+
     /// The packets up to that one that are not acknowledged yet, in order.
     initial_unacked: Vec<u64>,
 
@@ -123,6 +126,7 @@ impl Reconnaissance {
 
         if left < c.max_datagram_size {
             self.initial_end = Some(pkt_num);
+            self.is_handshake_acked = c.min_rtt.is_some();
         } else {
             self.is_initial_end_next = left < 2 * c.max_datagram_size;
         }
@@ -184,12 +188,37 @@ impl Reconnaissance {
 
         Some(match jump {
             Ok(_) if self.is_dry_run => self.leave(Trigger::DryRun),
-            Ok(jump_cwnd) => self.jump(saved.state, jump_cwnd, c),
+            Ok(jump_cwnd) => {
+                let trigger = Trigger::CongestionWindowLimited;
+                self.jump(trigger, saved.state, jump_cwnd, c)
+            },
             Err(trigger) => self.leave(trigger),
         })
     }
 
-    fn jump(&self, saved: PathState, cwnd: usize, c: &Conditions) -> Transition {
+    /// The experiment `early_jump`: when the initial window is sent and nothing
+    /// of it acknowledged, and more is waiting. If it is a response to early
+    /// data, it was sent before the handshake's ACKs, and all ACKs come together.
+    /// A dry run waits, since parameters to jump with may follow.
+    pub(super) fn consider_early_jump(
+        &self, config: &CarefulResumeConfig, c: &Conditions,
+    ) -> Option<Transition> {
+        let is_due = self.is_handshake_acked
+            && !self.is_dry_run
+            && self.current_rtt.get().is_none()
+            && c.window_limited
+            && !c.has_left_slow_start;
+        let (saved, min_rtt) = self.saved.zip(c.min_rtt).filter(|_| is_due)?;
+        let jump_cwnd = jump_decision::early_jump_cwnd(
+            config, &saved, min_rtt, c.cwnd, c.now,
+        )?;
+
+        Some(self.jump(Trigger::HandshakeAcknowledged, saved.state, jump_cwnd, c))
+    }
+
+    fn jump(
+        &self, trigger: Trigger, saved: PathState, cwnd: usize, c: &Conditions,
+    ) -> Transition {
         let jump = Jump {
             saved,
             cwnd,
@@ -201,6 +230,6 @@ impl Reconnaissance {
         };
         let rtt = self.current_rtt.get().unwrap_or(c.rtt);
 
-        Unvalidated::enter(jump, rtt, c)
+        Unvalidated::enter(jump, trigger, rtt, c)
     }
 }

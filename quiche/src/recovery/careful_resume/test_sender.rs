@@ -169,7 +169,7 @@ impl Sender {
     }
 
     /// Sends one packet of a packet number space.
-    pub(super) fn send_in(&mut self, epoch: Epoch) {
+    pub(crate) fn send_in(&mut self, epoch: Epoch) {
         self.on_sent(packet(self.next, MDS, self.now), epoch);
     }
 
@@ -194,7 +194,7 @@ impl Sender {
     }
 
     /// Takes an ACK of a packet number space, which the peer has delayed.
-    pub(super) fn ack_in(
+    pub(crate) fn ack_in(
         &mut self, epoch: Epoch, packets: Range<u64>, ack_delay: Duration,
     ) {
         let mut ranges = RangeSet::default();
@@ -250,7 +250,7 @@ impl Sender {
         self.careful_resume().growth_limit.soft()
     }
 
-    pub(super) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Phase {
         self.careful_resume().phase()
     }
 

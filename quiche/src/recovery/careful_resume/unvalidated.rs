@@ -19,9 +19,10 @@ use crate::recovery::pacing::Pace;
 /// The share of a jump that may leave in one batch.
 const BATCH_DIVISOR: usize = 128;
 
-/// By how much any eighth of an RTT may exceed its share of a jump: a tenth of
-/// that, or two packets.
-const EXCESS_DIVISOR: usize = 80;
+/// By how much any eighth of an RTT may exceed its share of a jump: a quarter of
+/// that, or two packets. What a late sender does not catch up with is lost to
+/// the jump, and twice as much to the round trip that it clocks.
+const EXCESS_DIVISOR: usize = 32;
 const EXCESS_PACKETS: usize = 2;
 
 #[derive(Debug)]
@@ -40,7 +41,9 @@ pub(super) struct Unvalidated {
 
 impl Unvalidated {
     /// Jumps; `rtt` is the current RTT.
-    pub(super) fn enter(jump: Jump, rtt: Duration, c: &Conditions) -> Transition {
+    pub(super) fn enter(
+        jump: Jump, trigger: Trigger, rtt: Duration, c: &Conditions,
+    ) -> Transition {
         let phase = Unvalidated {
             jump,
             since: c.now,
@@ -53,7 +56,7 @@ impl Unvalidated {
 
         Transition {
             to: State::Unvalidated(phase),
-            trigger: Trigger::CongestionWindowLimited,
+            trigger,
             action: Action::Jump { window: jump.cwnd },
         }
     }

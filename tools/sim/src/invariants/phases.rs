@@ -85,8 +85,8 @@ fn is_in_table(old: Phase, new: Phase, trigger: Trigger) -> bool {
         Trigger::PersistentCongestion => old != Normal && new == Normal,
         // Every sender of the simulator waits for release times.
         Trigger::NotPaced => false,
-        // The simulator makes no dry run.
-        Trigger::DryRun => false,
+        // The simulator makes no dry run, and no early jump.
+        Trigger::DryRun | Trigger::HandshakeAcknowledged => false,
     }
 }
 

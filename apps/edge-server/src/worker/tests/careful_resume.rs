@@ -148,6 +148,26 @@ fn jump_after_early_data_comes_one_round_trip_earlier() {
     assert!(early > 95.0 && early < 120.0 && late > 195.0, "{early} {late}");
 }
 
+// An experiment: RFC 9959, 3.2 waits for the initial window's ACKs.
+#[test]
+fn early_jump_to_a_quarter_follows_the_handshake() {
+    for cc in ["cubic", "reno", "bbr2"] {
+        let lab = lab_with(SAVED);
+        let run = QlogServer::new(&lab, &["--early-jump", "on", "--cc", cc]);
+        let mut client = run.server.client().over(&path()).connect();
+        fetch(&mut client, OBJECT_BYTES);
+        client.close();
+        let qlog = run.qlog();
+        let phases = phases(&qlog);
+        assert_eq!(whats(&phases[..2]), [GIVEN, "unvalidated: handshake_acknowledged"], "{cc}");
+        assert!(JUMPED.contains(&whats(&phases)[2]), "{cc} {phases:?}");
+        assert_eq!(whats(&phases[3..]), [CONFIRMED], "{cc}");
+        assert_eq!(phases[1].cwnd_bytes, SAVED.cwnd_bytes / 4, "{cc}");
+        let jump = events(&qlog).find(|event| event["data"]["new"] == "unvalidated").unwrap();
+        assert!(jump["time"].as_f64().unwrap() < 120.0, "{cc} {jump}");
+    }
+}
+
 // RFC 9959, 3.3 and 5.
 #[test]
 fn jump_is_to_max_jump_at_most() {

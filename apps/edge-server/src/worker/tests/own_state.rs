@@ -148,6 +148,24 @@ fn token_of_a_short_download_tells_what_it_saw() {
     assert!(second.jump_bytes() > 50_000, "{second:?}");
 }
 
+// What it lacks, the next jump lacks; and only what is the path's limit limits the growth beyond.
+#[test]
+fn token_of_a_long_download_tells_what_the_store_has() {
+    for client in [SLOW, FAST] {
+        for bytes in [LONG_BYTES, 3 * LONG_BYTES] {
+            let lab = lab();
+            let visit = visit_for(&serve(&lab, &SHARED), client, None, bytes);
+            let held = lab.held().unwrap();
+            let own = read(&visit.token, client).saved().unwrap();
+            assert!(
+                own.saved_cwnd.abs_diff(held.saved_cwnd) <= held.saved_cwnd / 32,
+                "{own:?}, {held:?}"
+            );
+            assert_eq!(own.limited, held.limited, "{own:?}, {held:?}");
+        }
+    }
+}
+
 #[test]
 fn option_says_which_state_counts() {
     for (args, of_slow, of_new, is_held) in [
@@ -295,6 +313,19 @@ fn tokens_have_one_length() {
     assert_eq!(lengths[0], lengths[1]);
 }
 
+/// Returns what a token tells: who has the secret can read it.
+fn read(token: &ResumptionData, client: IpAddr) -> OwnState {
+    let mut tokens = Tokens::new(shared(&[SECRET]));
+    let token = token.token.as_ref().unwrap();
+    let wall_now = quiche::clock::wall_now();
+    let validation = tokens.validate(token, SocketAddr::new(client, 1), &[], wall_now);
+    let Ok(AddressValidation::NewToken { payload: Some(payload) }) = validation else {
+        panic!("{validation:?}");
+    };
+    let scope = *payload.last_chunk().unwrap();
+    OwnState::from_payload(&payload, &scope, wall_now).unwrap_or_default()
+}
+
 /// Visits of one search.
 const STEPS: u32 = 25;
 
@@ -349,7 +380,8 @@ impl Search {
         let count = 1 + below(&mut self.random, 4) / 3;
         let first = below(&mut self.random, self.servers.len());
         let chosen: Vec<_> = (0..count).map(|i| (first + i) % self.servers.len()).collect();
-        let own = shown.as_ref().filter(|_| owner == client).map(|shown| self.read(shown, client));
+        let own =
+            shown.as_ref().filter(|_| owner == client).map(|shown| read(shown, CLIENTS[client]));
         let before = self.retreated;
         let visits = self.visit(client, shown.as_ref(), bytes, &chosen);
         let jumps = visits.iter().filter(|visit| visit.source().is_some()).count();
@@ -397,19 +429,6 @@ impl Search {
         visits
     }
 
-    /// Returns what a token tells.
-    fn read(&self, token: &ResumptionData, client: usize) -> OwnState {
-        let mut tokens = Tokens::new(shared(&[SECRET]));
-        let address = SocketAddr::new(CLIENTS[client], 1);
-        let token = token.token.as_ref().unwrap();
-        let validation = tokens.validate(token, address, &[], quiche::clock::wall_now());
-        let Ok(AddressValidation::NewToken { payload: Some(payload) }) = validation else {
-            panic!("{validation:?}");
-        };
-        let scope = *payload.last_chunk().unwrap();
-        OwnState::from_payload(&payload, &scope, quiche::clock::wall_now()).unwrap_or_default()
-    }
-
     fn check(
         &mut self,
         visit: &Visit,
@@ -439,7 +458,7 @@ impl Search {
 
     /// What a client is given is no more than its own path carries.
     fn check_token(&self, token: &ResumptionData, client: usize) {
-        if let OwnState::Saved(saved) = self.read(token, client) {
+        if let OwnState::Saved(saved) = read(token, CLIENTS[client]) {
             let holds: u64 = if CLIENTS[client] == SLOW { 125_000 } else { 1_250_000 };
             assert!(saved.saved_cwnd <= holds + holds / 10, "{saved:?}");
         }

@@ -496,3 +496,20 @@ fn connection_of_bbr2_resumes(#[values(false, true)] by_connection: bool) {
     };
     assert!(bbr.pacer.is_enabled());
 }
+
+/// The experiment `early_jump`: a quarter of saved_cwnd over one RTT.
+#[test]
+fn early_jump_is_to_a_quarter() {
+    let config = CarefulResumeConfig {
+        early_jump: true,
+        ..Default::default()
+    };
+    let mut sender = Sender::with_config(BBR2, Some(config), true);
+    sender.send_in(Epoch::Initial);
+    sender.wait(RTT);
+    sender.ack_in(Epoch::Initial, 0..1, Duration::ZERO);
+
+    sender.send(IW);
+    assert!(sender.careful_resume_from(SAVED));
+    assert_eq!((sender.phase(), sender.window()), (Unvalidated, SAVED / 4));
+}
