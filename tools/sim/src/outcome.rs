@@ -69,3 +69,11 @@ pub struct FlowOutcome {
     /// Window that the connection had observed at its end (RFC 9959, 3.1).
     pub observed_cwnd_bytes: Option<u64>,
 }
+
+impl FlowOutcome {
+    /// Returns the packets that told the sender of congestion: lost ones, and those
+    /// that arrived as CE.
+    pub fn lost_or_marked(&self) -> u64 {
+        self.lost_packets + self.marked_packets.unwrap_or(0)
+    }
+}

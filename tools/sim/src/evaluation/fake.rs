@@ -7,7 +7,10 @@ use crate::scenario::file;
 use crate::scenario::file::File;
 use crate::scenario::file::Named;
 use crate::scenario::Flow;
+use crate::scenario::FlowEcn;
 use crate::scenario::Mode;
+use crate::scenario::PathEcn;
+use crate::scenario::Queue;
 use crate::scenario::Scenario;
 
 /// Returns a scenario of one flow from some of its lines.
@@ -49,10 +52,15 @@ fn flow_outcome(scenario: &Scenario, flow: &Flow, run: u32) -> FlowOutcome {
     let slow_ms = limits::bounds(scenario, flow).slow_start_ms;
     let bound_ms = if jumps { limits::bound_ms(scenario, flow) } else { None };
     let bound_ms = bound_ms.unwrap_or(slow_ms);
+    let marks = flow.ecn != FlowEcn::Off;
+    let is_marked = marks && scenario.path.ecn == PathEcn::Pass;
+    let is_refused = is_marked && saved.cwnd_bdp > 1.0 && scenario.path.queue == Queue::Step;
     let names: &[&str] = match jumps {
+        true if is_refused => &["reconnaissance", "unvalidated", "safe_retreat", "normal"],
         true => &["reconnaissance", "unvalidated", "validating", "normal"],
         false => &[],
     };
+    let trigger = |name: &str| (name == "safe_retreat").then(|| "ECN_CE".to_owned());
     FlowOutcome {
         name: flow.name.clone(),
         cc: flow.cc,
@@ -63,18 +71,18 @@ fn flow_outcome(scenario: &Scenario, flow: &Flow, run: u32) -> FlowOutcome {
         ttfb_ms: 2.0 * rtt_ms,
         ttlb_ms: bound_ms * 1.001 + f64::from(run) / 1e3,
         sent_packets: flow.each_bytes(&scenario.path) / 1350 + 10,
-        lost_packets: 100 + u64::from(run % 5),
+        lost_packets: if is_marked { 0 } else { 100 + u64::from(run % 5) },
         probe_timeouts: 0,
         jump_lost_packets: jumps.then_some(0),
         dropped_packets: 0,
-        marked_packets: None,
+        marked_packets: marks.then_some(100 + u64::from(run % 5)),
         first_drop_ms: Some(7.0 * rtt_ms),
         full_ms: Some(5.0 * rtt_ms),
         slow_start_end: Some((6.0 * rtt_ms, "search".into())),
         conservative_ms: Some(5.5 * rtt_ms),
         phases: (0..)
             .zip(names)
-            .map(|(i, n)| (f64::from(i) * rtt_ms, n.to_string(), None))
+            .map(|(i, n)| (f64::from(i) * rtt_ms, n.to_string(), trigger(n)))
             .collect(),
         saved_cwnd_bytes: jumps.then_some(bytes as u64),
         jump_cwnd_bytes: jumps.then_some((bytes / 2.0) as u64),

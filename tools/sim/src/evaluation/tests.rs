@@ -93,7 +93,7 @@ fn rule_is_broken_by_what_it_forbids() {
         }
     };
 
-    let rules: [RuleBreak; 37] = [
+    let rules: [RuleBreak; 41] = [
         ("fluid bound", &["dynamics", "steady", "cubic", "slow-start"], &slow_down(0.99)),
         (
             "CUBIC: at least 3 RTTs",
@@ -137,6 +137,12 @@ fn rule_is_broken_by_what_it_forbids() {
             o.flows[0].jump_lost_packets = Some(1);
         }),
         ("bbr2: Careful Resume is slower", &["LEO-5MB", "\"bbr2\"", CAREFUL], &slow_down(2.0)),
+        ("ecn: nothing is lost", &["ecn {", "codel", "\"on\""], &lose(1)),
+        ("ecn: every jump that the step", &["step-refused", "\"on\"", CAREFUL], &|o| {
+            o.flows[0].phases.clear();
+        }),
+        ("ecn: marks cost at most", &["bleached", "\"on\"", CAREFUL], &slow_down(1.01)),
+        ("ecn-neighbours: background", &["ecn-neighbours", "one-marks", CAREFUL], &lose_more),
         ("changed: an RTT of less", &["changed", "Number(4)", CAREFUL], &jump),
         ("dynamics: Careful Resume is", &["dynamics", "codel", CAREFUL], &slow_down(3.0)),
         ("swinging: by 0.2 RTTs", &["swinging", "Number(0.1)", "\"queue\""], &slow_down(1.3)),

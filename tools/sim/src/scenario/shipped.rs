@@ -29,6 +29,8 @@ shipped!(
     "neighbours",
     "bbr2",
     "bbr2-neighbours",
+    "ecn",
+    "ecn-neighbours",
     "dynamics",
     "lossy",
     "published",

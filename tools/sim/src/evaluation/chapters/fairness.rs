@@ -74,7 +74,7 @@ pub struct Harm<'a> {
 impl Harm<'_> {
     /// Returns the ratio of the mean losses.
     pub fn ratio(&self) -> f64 {
-        let lost = |cell| summed(cell, |f| f.lost_packets).value;
+        let lost = |cell| summed(cell, FlowOutcome::lost_or_marked).value;
         match (lost(self.careful), lost(self.slow)) {
             (careful, slow) if careful == slow => 1.0,
             (careful, slow) => careful / slow,
@@ -89,7 +89,7 @@ impl Harm<'_> {
         };
         let more = self.careful.runs.iter().filter_map(|run| {
             let same = self.slow.runs.iter().find(|slow| slow.seed == run.seed)?;
-            let lost = |run| sum(run, |flow| flow.lost_packets);
+            let lost = |run| sum(run, FlowOutcome::lost_or_marked);
             Some(100.0 * (lost(run) - lost(same)) / sum(same, |flow| flow.sent_packets))
         });
         mean_of(&more.collect::<Vec<_>>())

@@ -5,6 +5,7 @@ mod buffers;
 mod ceiling;
 mod changed;
 mod dynamics;
+mod ecn;
 mod exits;
 mod fairness;
 mod gains;
@@ -45,8 +46,9 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         "visits" => visits::findings(chapter),
         "recovery" => recovery::findings(chapter),
         "fairness" => fairness::findings(chapter),
-        "neighbours" | "bbr2-neighbours" => neighbours::findings(chapter),
+        "neighbours" | "bbr2-neighbours" | "ecn-neighbours" => neighbours::findings(chapter),
         "bbr2" => bbr2::findings(chapter),
+        "ecn" => ecn::findings(chapter),
         "dynamics" => dynamics::findings(chapter),
         "lossy" => lossy::findings(chapter),
         "published" => published::findings(chapter),

@@ -1,4 +1,4 @@
-//! Fairness to flows of another RTT, with Reno, and with BBR2.
+//! Fairness to flows of another RTT, with Reno, with BBR2, and where packets are marked.
 
 use report::page::note;
 
@@ -10,6 +10,7 @@ use crate::evaluation::data::Cell;
 use crate::evaluation::data::Chapter;
 use crate::evaluation::findings::Findings;
 use crate::evaluation::page;
+use crate::outcome::FlowOutcome;
 
 const MODE: &str = "extra.mode";
 
@@ -26,7 +27,8 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     let mut html = page::table(&heads, &harms.iter().map(row).collect::<Vec<_>>());
     html += &note(
         "Means over all runs of what the background flows lose together, ± half of their 95 % \
-         confidence interval; lost more: in % of the background's packets.",
+         confidence interval; packets that arrive as CE count. Lost more: in % of the background's \
+         packets.",
     );
     let verdicts = vec![harm_rule(&chapter.file.stem, &harms)];
     Ok(Findings { html, verdicts, ..Findings::default() })
@@ -44,7 +46,7 @@ fn harms<'a>(chapter: &'a Chapter) -> Vec<Harm<'a>> {
 
 fn row(harm: &Harm) -> Vec<String> {
     let lost = |cell: &Cell| {
-        let mean = summed(cell, |flow| flow.lost_packets);
+        let mean = summed(cell, FlowOutcome::lost_or_marked);
         format!("{:.0} ± {:.0}", mean.value, mean.error)
     };
     vec![
