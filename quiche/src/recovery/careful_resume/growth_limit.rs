@@ -74,13 +74,6 @@ impl GrowthLimit {
         }
     }
 
-    /// After a retreat the controller grows the window.
-    pub(super) fn drop_soft(&mut self) {
-        if self.soft().is_some() {
-            *self = GrowthLimit::None;
-        }
-    }
-
     /// A jump that was not used says nothing about the capacity.
     pub(super) fn drop_ceiling(&mut self) {
         if self.ceiling().is_some() {

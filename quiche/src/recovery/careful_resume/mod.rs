@@ -602,7 +602,7 @@ impl CarefulResume {
                     GrowthLimit::new(&self.config, &phase.jump.saved, c.min_rtt);
             },
 
-            State::SafeRetreat(_) => self.growth_limit.drop_soft(),
+            State::SafeRetreat(_) => self.growth_limit = GrowthLimit::None,
 
             State::Normal(Normal::Undecided(_)) => {
                 self.growth_limit.drop_ceiling()

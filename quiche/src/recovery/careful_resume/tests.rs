@@ -9,6 +9,7 @@ use super::*;
 use crate::packet::Epoch;
 use crate::recovery::RecoveryOps;
 use crate::CongestionControlAlgorithm;
+use crate::CongestionControlAlgorithm::Bbr2Gcongestion;
 use crate::CongestionControlAlgorithm::Reno;
 use crate::CongestionControlAlgorithm::CUBIC;
 use rstest::rstest;
@@ -489,19 +490,30 @@ fn in_phase(cc: CongestionControlAlgorithm, phase: Phase) -> Sender {
 /// C7: the RTT tells that the jump goes into another path.
 #[rstest]
 fn much_shorter_rtt_in_unvalidated_retreats(
-    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values(Reno, CUBIC, Bbr2Gcongestion)] cc: CongestionControlAlgorithm,
+    #[values(AfterJump::Soft, AfterJump::Ceiling)] after_jump: AfterJump,
 ) {
     for (rtt_percent, phase, trigger) in [
         (50, SafeRetreat, PathChanged),
         (51, Validating, FirstUnvalidatedPacketAcknowledged),
     ] {
-        let mut sender = Sender::resumed(cc, 300);
+        let config = CarefulResumeConfig {
+            after_jump,
+            ..Default::default()
+        };
+        let mut sender = Sender::with_config(cc, Some(config), false);
+        assert!(sender.careful_resume_from(300));
         sender.reconnoitre();
         sender.send(50);
         sender.wait(RTT * rtt_percent / 100);
         sender.ack(10..11);
 
         assert_eq!(sender.triggers().last(), Some(&(phase, Some(trigger))));
+
+        // What was saved of another path limits nothing.
+        let has_ceiling = sender.careful_resume().ceiling().is_some();
+        let is_kept = after_jump == AfterJump::Ceiling && phase == Validating;
+        assert_eq!(has_ceiling, is_kept);
     }
 }
 
