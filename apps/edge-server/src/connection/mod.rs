@@ -25,7 +25,6 @@ use quiche::path_state::PathState;
 use quiche::path_state::RemoteEndpoint;
 use quiche::ActivePath;
 use quiche::PathEvent;
-use quiche::RecvInfo;
 use quiche::TransmitBatch;
 use quiche::WireErrorCode;
 
@@ -49,6 +48,8 @@ use crate::h3::goaway;
 use crate::h3::RequestContext;
 use crate::h3::Session;
 use crate::http::response::ConnectionEffect;
+use crate::net::route::AddressPair;
+use crate::net::route::Arrival;
 use crate::net::route::PacketSink;
 use crate::net::send_queue::Blocked;
 use crate::net::send_queue::SendQueue;
@@ -285,10 +286,11 @@ impl Connection {
     }
 
     /// Takes a datagram in.
-    pub fn on_datagram(&mut self, info: RecvInfo, datagram: &mut [u8], path_key: &PathKey) {
+    pub fn on_datagram(&mut self, arrival: Arrival, datagram: &mut [u8], path_key: &PathKey) {
+        let Arrival { info, ecn } = arrival;
         self.idle.on_activity();
         self.kept_meter.on_received(datagram.len());
-        if let Err(e) = self.quic.recv(datagram, info) {
+        if let Err(e) = self.quic.recv_ecn(datagram, info, ecn) {
             debug!("{}: packet from {}: {e}", self.quic.trace_id(), info.from);
         }
         while let Some(event) = self.quic.path_event_next() {
@@ -672,7 +674,9 @@ impl Connection {
         let room = context.send_queue.spare_space(context.sink)?;
         match self.quic.send_batch(room, packets_max, now) {
             Ok(TransmitBatch { len, packet_len, info }) => {
-                context.send_queue.push(len, packet_len, &info.to, &info.from, context.sink);
+                let route = AddressPair { to: info.to, from: info.from };
+                let ecn = self.quic.sent_ecn();
+                context.send_queue.push(len, packet_len, route, ecn, context.sink);
                 Ok(len)
             }
             Err(quiche::Error::Done) => Ok(0),

@@ -107,6 +107,7 @@ impl Transport {
             CongestionController::Bbr2 => CongestionControlAlgorithm::Bbr2Gcongestion,
         });
         quic.set_slow_start_exit(cli.slow_start_exit).context("cannot set --slow-start-exit")?;
+        quic.set_ecn(cli.ecn());
         let pmtud = cli.pmtud == OnOff::On;
         quic.discover_pmtu(pmtud);
         quic.set_pmtud_start_after(INITIAL_WINDOW_BYTES);
