@@ -33,6 +33,7 @@ use clap::Parser;
 use clap::ValueEnum;
 use command_line::one_line;
 use command_line::parse_share;
+use command_line::OnOff;
 use command_line::Program;
 use command_line::Stop;
 use ipnet::IpNet;
@@ -449,12 +450,6 @@ pub enum AccessLogFormat {
 pub enum LogFormat {
     Text,
     Json,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OnOff {
-    On,
-    Off,
 }
 
 impl Cli {

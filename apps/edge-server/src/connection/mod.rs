@@ -20,6 +20,7 @@ use bytes::Bytes;
 use log::debug;
 use path_store::claim_lifecycle::ClaimLifecycle;
 use quiche::clock;
+use quiche::ecn::EcnState;
 use quiche::h3;
 use quiche::path_state::PathState;
 use quiche::path_state::RemoteEndpoint;
@@ -234,6 +235,7 @@ impl Connection {
             resume: self.resume_summary.map(|summary| summary.phase.name()),
             jump_bytes: self.resume_summary.and_then(|summary| summary.jump_bytes),
             resume_source: source.map(Source::name),
+            ecn: self.quic.ecn_stats().state.map(EcnState::name),
         }
     }
 
@@ -498,6 +500,7 @@ impl Connection {
             metrics.handshake_failures.count(self.quic.peer_error(), self.quic.local_error());
         } else if let Some(path) = self.quic.active_path() {
             metrics.paths.observe_path(self.has_jumped(), path.min_rtt, path.cwnd);
+            metrics.ecn.count(self.quic.ecn_stats().state);
         }
     }
 
@@ -632,7 +635,8 @@ impl Connection {
             let active = self.quic.active_path();
             let Some(client) = active.map(|path| path.peer_addr) else { continue };
             let connection = self.quic.trace_id().to_owned();
-            log.write(LogLine { client, connection, request, resume: self.resume_summary });
+            let (ecn, resume) = (self.quic.ecn_stats().state, self.resume_summary);
+            log.write(LogLine { client, connection, request, ecn, resume });
         }
     }
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
+use command_line::OnOff;
 use quiche::careful_resume::CarefulResumeConfig;
 use quiche::h3;
 use quiche::BufFactory;
@@ -28,7 +29,6 @@ use crate::config::limits::PACKET_BYTES_MAX;
 use crate::config::limits::UPLOAD_WINDOW_BYTES_MAX;
 use crate::config::Cli;
 use crate::config::CongestionController;
-use crate::config::OnOff;
 use crate::quic::certificate::Certificates;
 use crate::quic::secrets::SharedSecrets;
 

@@ -57,6 +57,7 @@ use crate::resume::claimants::Claimants;
 use crate::resume::store::StoreClient;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::access_log::LogMessage;
+use crate::telemetry::admin::socket::ConnectionInfo;
 use crate::telemetry::metrics::Metrics;
 use crate::worker::drain::DrainReason;
 use crate::worker::settings::WorkerConfig;
@@ -326,6 +327,11 @@ impl Server {
     /// The sum of the samples whose names begin so.
     pub fn metric(&self, name: &str) -> u64 {
         self.with(|host| host.metric(name))
+    }
+
+    /// State of the open connections.
+    pub fn connections(&self) -> Vec<ConnectionInfo> {
+        self.with(|host| host.worker.as_ref().map_or_else(Vec::new, |worker| worker.list(100).1))
     }
 
     /// Lets time pass until a metric passes.
