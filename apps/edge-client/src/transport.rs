@@ -12,6 +12,8 @@ use boring::error::ErrorStack;
 use boring::ssl::SslContextBuilder;
 use boring::ssl::SslMethod;
 use boring::ssl::SslVerifyMode;
+use command_line::OnOff;
+use quiche::ecn::EcnConfig;
 use url::Host;
 
 use crate::cli::Cli;
@@ -62,6 +64,7 @@ impl Transport {
         config.set_disable_active_migration(true);
         // As browsers do (RFC 9000, 13).
         config.set_coalesce_streams(true);
+        config.set_ecn((cli.ecn == OnOff::On).then(EcnConfig::default));
         if cli.early_data {
             config.enable_early_data();
         }
