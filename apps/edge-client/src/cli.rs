@@ -9,6 +9,7 @@ use std::time::Duration;
 use boring::ssl::SslContextBuilder;
 use boring::ssl::SslMethod;
 use clap::Parser;
+use command_line::OnOff;
 use command_line::Stop;
 
 use crate::body;
@@ -20,8 +21,9 @@ const AFTER_HELP: &str = "\
 Without -o, the body is counted and discarded, and a summary line is printed.
 --json prints one line per download, including failed ones: url, bytes, ttfb_ms
 and ttlb_ms (first and last body byte, from the first packet sent), goodput_mbps,
-min_rtt_ms, status (0: no response), and error if the download failed; unknown
-values are null. The first failed download ends the run.
+min_rtt_ms, status (0: no response), ecn (state of the path, packets sent with a mark,
+marks received, and marks that the server reports), and error if the download failed;
+unknown values are null. The first failed download ends the run.
 
 --requests loads a server instead: concurrent clients send requests until there
 have been N, and one summary is printed: counts, rates, and times of handshakes
@@ -73,6 +75,10 @@ pub struct Cli {
     /// Key-exchange groups to offer, for example X25519:P-256
     #[arg(long, value_name = "LIST", value_parser = groups)]
     pub groups: Option<String>,
+
+    /// Mark packets as ECN-capable on paths that carry marks (RFC 9000, 13.4)
+    #[arg(long, value_enum, value_name = "on|off", default_value = "on")]
+    pub ecn: OnOff,
 
     /// Local address to send from
     #[arg(long, value_name = "ADDR")]
@@ -183,7 +189,7 @@ mod tests {
     fn every_option_is_parsed() {
         let line = "edge-client https://h/x --connect 127.0.0.1:4433 --insecure \
                     --repeat 3 --interval 0.5 --reuse --early-data --local 127.0.2.1 -o out --json \
-                    --connect-timeout 2 --idle-timeout 1.5 --groups X25519:P-256";
+                    --connect-timeout 2 --idle-timeout 1.5 --groups X25519:P-256 --ecn off";
         let cli = parse_words(line).unwrap();
         assert_eq!(cli.connect.unwrap().to_string(), "127.0.0.1:4433");
         assert!(cli.insecure);
@@ -196,6 +202,7 @@ mod tests {
         assert_eq!(cli.connect_timeout, Duration::from_secs(2));
         assert_eq!(cli.idle_timeout, Duration::from_millis(1500));
         assert_eq!(cli.groups.as_deref(), Some("X25519:P-256"));
+        assert_eq!(cli.ecn, OnOff::Off);
     }
 
     #[test]
@@ -204,6 +211,7 @@ mod tests {
         assert_eq!(cli.output, None);
         assert!(!cli.reuse && !cli.early_data);
         assert_eq!(cli.idle_timeout, Duration::from_secs(30));
+        assert_eq!(cli.ecn, OnOff::On);
     }
 
     #[test]
@@ -219,6 +227,7 @@ mod tests {
             ("edge-client https://h/ --early-data", "--reuse"),
             ("edge-client https://h/ --reuse --session f", "--session"),
             ("edge-client https://h/ --groups P-255", "'P-255'"),
+            ("edge-client https://h/ --ecn maybe", "'maybe'"),
             ("edge-client https://h/ --local localhost", "'localhost'"),
             ("edge-client https://h/ --connect nowhere", "'nowhere'"),
             ("edge-client https://h/ --json -o -", "--json and -o -"),

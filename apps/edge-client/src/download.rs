@@ -227,10 +227,10 @@ impl Connection {
     fn receive_batch(&mut self, body: &mut Body) -> Result<bool, Failure> {
         let info = quiche::RecvInfo { from: self.socket.peer(), to: self.socket.local() };
         let transport = &mut self.transport;
-        let received = self.socket.receive(&mut self.receiver, |packet| {
+        let received = self.socket.receive(&mut self.receiver, |packet, ecn| {
             // An error concerns one packet, which is dropped, or ends the connection, which
             // `check_alive` detects.
-            if let Err(e) = transport.recv(packet, info) {
+            if let Err(e) = transport.recv_ecn(packet, info, ecn) {
                 log::debug!("packet of {} bytes: {e}", packet.len());
             }
         });
@@ -274,7 +274,7 @@ impl Connection {
                 Err(quiche::Error::Done) => return Ok(()),
                 Err(e) => return Err(Failure::failed(format!("QUIC failed: {e}"))),
             };
-            if let Err(e) = self.socket.send(&self.packet[..length]) {
+            if let Err(e) = self.socket.send(&self.packet[..length], self.transport.sent_ecn()) {
                 self.on_socket_error(e)?;
             }
         }
@@ -403,6 +403,7 @@ impl Connection {
             ttfb: exchange.first_byte_at.map(since_start),
             ttlb: exchange.last_byte_at.filter(|_| exchange.complete).map(since_start),
             min_rtt: self.transport.active_path().and_then(|path| path.min_rtt),
+            ecn: self.transport.ecn_stats(),
         }
     }
 }

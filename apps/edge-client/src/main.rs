@@ -7,6 +7,7 @@
 mod body;
 mod cli;
 mod download;
+mod ecn;
 mod exchange;
 mod failure;
 mod load;

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use quiche::ecn::EcnStats;
 use serde::Serialize;
+
+use crate::ecn::EcnJson;
 
 /// Measurements of one download. Times count from when the first packet is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -21,6 +24,9 @@ pub struct Measurements {
 
     /// Smallest RTT that the transport measured.
     pub min_rtt: Option<Duration>,
+
+    /// Marks that the transport has seen.
+    pub ecn: EcnStats,
 }
 
 /// Report of one download. A value that is not known is null.
@@ -33,6 +39,7 @@ pub struct Report {
     goodput_mbps: Option<f64>,
     min_rtt_ms: Option<f64>,
     status: u16,
+    ecn: EcnJson,
 
     /// Why the download failed; absent from the JSON of a complete one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,6 +61,7 @@ impl Report {
             goodput_mbps,
             min_rtt_ms: measurements.min_rtt.map(millis),
             status: measurements.status,
+            ecn: EcnJson::new(&measurements.ecn),
             error,
         }
     }
@@ -92,6 +100,8 @@ fn or_unknown(value: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quiche::ecn::EcnState;
+    use quiche::ecn::Marks;
 
     const COMPLETE: Measurements = Measurements {
         status: 200,
@@ -99,6 +109,12 @@ mod tests {
         ttfb: Some(Duration::from_micros(103_204)),
         ttlb: Some(Duration::from_micros(250_000)),
         min_rtt: Some(Duration::from_nanos(50_012_345)),
+        ecn: EcnStats {
+            state: Some(EcnState::Capable),
+            sent: 9,
+            received: Marks { ect0: 70, ect1: 0, ce: 3 },
+            reported: Marks { ect0: 8, ect1: 0, ce: 1 },
+        },
     };
 
     #[test]
@@ -106,7 +122,7 @@ mod tests {
         let report = Report::new("https://h/x", &COMPLETE, None);
         assert_eq!(
             report.json(),
-            r#"{"url":"https://h/x","bytes":6250000,"ttfb_ms":103.204,"ttlb_ms":250.0,"goodput_mbps":200.0,"min_rtt_ms":50.012,"status":200}"#
+            r#"{"url":"https://h/x","bytes":6250000,"ttfb_ms":103.204,"ttlb_ms":250.0,"goodput_mbps":200.0,"min_rtt_ms":50.012,"status":200,"ecn":{"state":"capable","sent":9,"received":{"ect0":70,"ect1":0,"ce":3},"reported":{"ect0":8,"ect1":0,"ce":1}}}"#
         );
     }
 
@@ -125,7 +141,7 @@ mod tests {
         let report = Report::new("https://h/x", &Measurements::default(), error);
         assert_eq!(
             report.json(),
-            r#"{"url":"https://h/x","bytes":0,"ttfb_ms":null,"ttlb_ms":null,"goodput_mbps":null,"min_rtt_ms":null,"status":0,"error":"refused"}"#
+            r#"{"url":"https://h/x","bytes":0,"ttfb_ms":null,"ttlb_ms":null,"goodput_mbps":null,"min_rtt_ms":null,"status":0,"ecn":{"state":null,"sent":0,"received":{"ect0":0,"ect1":0,"ce":0},"reported":{"ect0":0,"ect1":0,"ce":0}},"error":"refused"}"#
         );
     }
 

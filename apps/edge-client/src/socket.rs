@@ -10,7 +10,10 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::os::fd::RawFd;
 
+use quiche::ecn::Codepoint;
 use udp_batch::drops;
+use udp_batch::Destination;
+use udp_batch::EcnCodepoint;
 use udp_batch::Receiver;
 
 /// Size of the kernel's receive buffer, in bytes: a quarter of a second at 500 Mbit/s. Packets
@@ -56,11 +59,13 @@ impl Socket {
         self.peer
     }
 
-    /// Sends one packet. If the send buffer is full, the packet is lost, as on a network.
-    pub fn send(&self, packet: &[u8]) -> io::Result<()> {
-        match self.udp.as_std().send(packet) {
+    /// Sends one packet with `ecn`. If the send buffer is full, the packet is lost, as on a network.
+    pub fn send(&self, packet: &[u8], ecn: Codepoint) -> io::Result<()> {
+        let destination = Destination { to: self.peer, from: None };
+        let ecn = EcnCodepoint::from_bits(ecn as u8);
+        match self.udp.send(destination, ecn, packet, packet.len()) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            other => other.map(|_| ()),
+            other => other,
         }
     }
 
@@ -71,16 +76,19 @@ impl Socket {
         drops::by_inode().get(&inode).copied()
     }
 
-    /// Receives one batch and hands each packet to `take`. Returns whether there was any.
+    /// Receives one batch and hands each packet with its codepoint to `take`. Returns whether there
+    /// was any.
     pub fn receive(
         &self,
         receiver: &mut Receiver,
-        mut take: impl FnMut(&mut [u8]),
+        mut take: impl FnMut(&mut [u8], Codepoint),
     ) -> io::Result<bool> {
         let mut any = false;
         receiver.receive(&self.udp, |group| {
             any = true;
-            group.into_datagrams().filter(|packet| !packet.is_empty()).for_each(&mut take);
+            let ecn = group.ecn.map_or(Codepoint::NotEct, |ecn| Codepoint::from_bits(ecn as u8));
+            let packets = group.into_datagrams().filter(|packet| !packet.is_empty());
+            packets.for_each(|packet| take(packet, ecn));
         })?;
         Ok(any)
     }
@@ -118,7 +126,7 @@ mod tests {
     fn receive_all(socket: &Socket) -> Vec<Vec<u8>> {
         let mut receiver = receiver();
         let mut packets = Vec::new();
-        while socket.receive(&mut receiver, |p| packets.push(p.to_vec())).unwrap() {}
+        while socket.receive(&mut receiver, |p, _| packets.push(p.to_vec())).unwrap() {}
         packets
     }
 
@@ -131,6 +139,28 @@ mod tests {
             server.send(packet).unwrap();
         }
         assert_eq!(receive_all(&socket), sent);
+    }
+
+    #[test]
+    fn packets_keep_their_codepoints() {
+        let codepoints = [Codepoint::Ect0, Codepoint::NotEct, Codepoint::Ce, Codepoint::Ect1];
+        for ip in ["127.0.0.1", "::1"] {
+            let server = UdpSocket::bind((ip, 0)).unwrap();
+            let client = Socket::connect(None, server.local_addr().unwrap()).unwrap();
+            server.connect((ip, client.local().port())).unwrap();
+            let server_address = server.local_addr().unwrap();
+            let server = udp_batch::Socket::new(server).unwrap();
+            let server =
+                Socket { udp: server, peer: (server_address.ip(), client.local().port()).into() };
+            for (from, to) in [(&client, &server), (&server, &client)] {
+                let mut received = Vec::new();
+                for ecn in codepoints {
+                    from.send(b"x", ecn).unwrap();
+                }
+                while to.receive(&mut receiver(), |_, ecn| received.push(ecn)).unwrap() {}
+                assert_eq!(received, codepoints, "{ip}");
+            }
+        }
     }
 
     #[test]

@@ -12,7 +12,12 @@ use boring::error::ErrorStack;
 use boring::ssl::SslContextBuilder;
 use boring::ssl::SslMethod;
 use boring::ssl::SslVerifyMode;
+<<<<<<< HEAD
 use quiche::ConnectionId;
+=======
+use command_line::OnOff;
+use quiche::ecn::EcnConfig;
+>>>>>>> ecn-apps
 use url::Host;
 
 use crate::cli::Cli;
@@ -63,6 +68,7 @@ impl Transport {
         config.set_disable_active_migration(true);
         // As browsers do (RFC 9000, 13).
         config.set_coalesce_streams(true);
+        config.set_ecn((cli.ecn == OnOff::On).then(EcnConfig::default));
         if cli.early_data {
             config.enable_early_data();
         }

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use anyhow::Context;
+use command_line::OnOff;
 use command_line::EXIT_FAILED;
 use command_line::EXIT_USAGE;
 use log::warn;
@@ -33,7 +34,6 @@ use crate::config::Cli;
 use crate::config::Config;
 use crate::config::ConfigError;
 use crate::config::LogFormat;
-use crate::config::OnOff;
 use crate::config::PROGRAM;
 use crate::resume::store;
 use crate::server::admin_client;

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::Parser;
+use clap::ValueEnum;
 
 /// Exit code: the program failed.
 pub const EXIT_FAILED: u8 = 1;
@@ -19,6 +20,13 @@ pub const EXIT_USAGE: u8 = 2;
 /// Name of a program, the prefix of each line that it writes to standard error.
 #[derive(Clone, Copy, Debug)]
 pub struct Program(pub &'static str);
+
+/// Value of an option that switches something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnOff {
+    On,
+    Off,
+}
 
 /// Reason why a program ends after parsing its command line.
 #[derive(Clone, Debug, PartialEq, Eq)]

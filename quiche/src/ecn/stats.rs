@@ -50,6 +50,26 @@ pub enum EcnState {
     Capable,
 }
 
+impl EcnState {
+    /// All states.
+    pub const ALL: [EcnState; 4] = [
+        EcnState::Testing,
+        EcnState::Unknown,
+        EcnState::Failed,
+        EcnState::Capable,
+    ];
+
+    /// Returns the name, as in qlog.
+    pub fn name(self) -> &'static str {
+        match self {
+            EcnState::Testing => "testing",
+            EcnState::Unknown => "unknown",
+            EcnState::Failed => "failed",
+            EcnState::Capable => "capable",
+        }
+    }
+}
+
 /// Marks that a connection has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EcnStats {

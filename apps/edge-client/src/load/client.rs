@@ -20,6 +20,8 @@ use crate::socket::Socket;
 use crate::transport;
 use crate::transport::Transport;
 
+quiche::stand_ins!();
+
 /// The server did not process a request, so that the client may retry it (RFC 9114, 4.1.1).
 const REQUEST_REJECTED: u64 = h3::WireErrorCode::RequestRejected as u64;
 
@@ -89,8 +91,8 @@ impl Client {
     pub fn receive(&mut self, receiver: &mut Receiver) -> bool {
         let info = quiche::RecvInfo { from: self.socket.peer(), to: self.socket.local() };
         let quic = &mut self.quic;
-        let received = self.socket.receive(receiver, |packet| {
-            if let Err(e) = quic.recv(packet, info) {
+        let received = self.socket.receive(receiver, |packet, ecn| {
+            if let Err(e) = quic.recv_ecn(packet, info, ecn) {
                 log::debug!("packet of {} bytes: {e}", packet.len());
             }
         });
@@ -125,6 +127,7 @@ impl Client {
         }
         if done || end.is_some() {
             let _ = self.quic.close(true, h3::WireErrorCode::NoError as u64, b"");
+            shared.summary.count_ecn(&self.quic.ecn_stats());
         }
         self.flush();
         !done && end.is_none()
@@ -224,7 +227,7 @@ impl Client {
     fn flush(&mut self) {
         let mut packet = [0; PACKET];
         while let Ok((length, _)) = self.quic.send(&mut packet) {
-            if let Err(e) = self.socket.send(&packet[..length]) {
+            if let Err(e) = self.socket.send(&packet[..length], self.quic.sent_ecn()) {
                 log::debug!("socket: {e}");
             }
         }

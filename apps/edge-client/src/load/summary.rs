@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use quiche::ecn::EcnStats;
 use serde::Serialize;
 
+use crate::ecn::EcnSum;
+use crate::ecn::EcnSumJson;
 use crate::report::millis;
 use crate::report::thousandths;
 
@@ -17,6 +20,7 @@ pub struct Summary {
     duration: Duration,
     handshakes: Vec<Duration>,
     responses: Vec<Duration>,
+    ecn: EcnSum,
     error: Option<String>,
 }
 
@@ -33,6 +37,7 @@ struct SummaryJson<'a> {
     goodput_mbps: f64,
     handshake_ms: Percentiles,
     ttlb_ms: Percentiles,
+    ecn: EcnSumJson,
 
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
@@ -56,6 +61,7 @@ impl Summary {
             duration: Duration::ZERO,
             handshakes: Vec::new(),
             responses: Vec::new(),
+            ecn: EcnSum::default(),
             error: None,
         }
     }
@@ -63,6 +69,11 @@ impl Summary {
     /// Counts a connection that was established `after` its first packet.
     pub fn count_connection(&mut self, after: Duration) {
         self.handshakes.push(after);
+    }
+
+    /// Counts the marks of a connection that has ended.
+    pub fn count_ecn(&mut self, connection: &EcnStats) {
+        self.ecn.add(connection);
     }
 
     /// Counts a complete response that arrived `after` its request.
@@ -109,6 +120,7 @@ impl Summary {
             goodput_mbps: thousandths(self.bytes as f64 * 8.0 / 1e6 / seconds.max(1e-9)),
             handshake_ms: Percentiles::of(&self.handshakes),
             ttlb_ms: Percentiles::of(&self.responses),
+            ecn: self.ecn.json(),
             error: self.error.as_deref(),
         };
         serde_json::to_string(&line).expect("plain data serialises")
@@ -147,6 +159,8 @@ impl Percentiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quiche::ecn::EcnState;
+    use quiche::ecn::Marks;
 
     #[test]
     fn summary_has_counts_and_times() {
@@ -155,12 +169,21 @@ mod tests {
             summary.count_response(1000, Duration::from_millis(ms));
         }
         summary.count_connection(Duration::from_micros(1500));
+        let marks = |ect0, ce| Marks { ect0, ect1: 0, ce };
+        for state in [Some(EcnState::Capable), Some(EcnState::Failed), None] {
+            summary.count_ecn(&EcnStats {
+                state,
+                sent: 5,
+                received: marks(7, 1),
+                reported: marks(4, 0),
+            });
+        }
         summary.count_failed(1, "gone");
         summary.count_failed(0, "not counted");
         summary.set_duration(Duration::from_millis(500));
         assert_eq!(
             summary.json(),
-            r#"{"url":"https://h/x","requests":102,"failed":1,"connections":1,"bytes":101000,"seconds":0.5,"requests_per_s":202.0,"goodput_mbps":1.616,"handshake_ms":{"p50":1.5,"p99":1.5,"max":1.5},"ttlb_ms":{"p50":51.0,"p99":100.0,"max":101.0},"error":"gone"}"#
+            r#"{"url":"https://h/x","requests":102,"failed":1,"connections":1,"bytes":101000,"seconds":0.5,"requests_per_s":202.0,"goodput_mbps":1.616,"handshake_ms":{"p50":1.5,"p99":1.5,"max":1.5},"ttlb_ms":{"p50":51.0,"p99":100.0,"max":101.0},"ecn":{"capable":1,"sent":15,"received":{"ect0":21,"ect1":0,"ce":3},"reported":{"ect0":12,"ect1":0,"ce":0}},"error":"gone"}"#
         );
         assert_eq!(summary.failure().unwrap(), "1 of 102 requests failed: gone");
         assert_eq!(summary.finished(), 102);

@@ -112,7 +112,8 @@ impl Connection {
 
     /// Counts what was sent and received since the last call.
     pub(super) fn report_traffic(&mut self, metrics: &WorkerMetrics, now: Instant) {
-        let sent = self.stats_delta.report(&self.quic.stats(), &metrics.traffic, now);
+        let (stats, ecn) = (self.quic.stats(), self.quic.ecn_stats());
+        let sent = self.stats_delta.report(&stats, &ecn, &metrics.traffic, now);
         if let Some(arm) = self.resume_summary.and_then(|summary| summary.compared_arm()) {
             metrics.arms.count_bytes(arm, sent);
         }

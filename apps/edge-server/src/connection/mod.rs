@@ -20,12 +20,12 @@ use bytes::Bytes;
 use log::debug;
 use path_store::claim_lifecycle::ClaimLifecycle;
 use quiche::clock;
+use quiche::ecn::EcnState;
 use quiche::h3;
 use quiche::path_state::PathState;
 use quiche::path_state::RemoteEndpoint;
 use quiche::ActivePath;
 use quiche::PathEvent;
-use quiche::RecvInfo;
 use quiche::TransmitBatch;
 use quiche::WireErrorCode;
 
@@ -49,6 +49,8 @@ use crate::h3::goaway;
 use crate::h3::RequestContext;
 use crate::h3::Session;
 use crate::http::response::ConnectionEffect;
+use crate::net::route::AddressPair;
+use crate::net::route::Arrival;
 use crate::net::route::PacketSink;
 use crate::net::send_queue::Blocked;
 use crate::net::send_queue::SendQueue;
@@ -233,6 +235,7 @@ impl Connection {
             resume: self.resume_summary.map(|summary| summary.phase.name()),
             jump_bytes: self.resume_summary.and_then(|summary| summary.jump_bytes),
             resume_source: source.map(Source::name),
+            ecn: self.quic.ecn_stats().state.map(EcnState::name),
         }
     }
 
@@ -285,10 +288,11 @@ impl Connection {
     }
 
     /// Takes a datagram in.
-    pub fn on_datagram(&mut self, info: RecvInfo, datagram: &mut [u8], path_key: &PathKey) {
+    pub fn on_datagram(&mut self, arrival: Arrival, datagram: &mut [u8], path_key: &PathKey) {
+        let Arrival { info, ecn } = arrival;
         self.idle.on_activity();
         self.kept_meter.on_received(datagram.len());
-        if let Err(e) = self.quic.recv(datagram, info) {
+        if let Err(e) = self.quic.recv_ecn(datagram, info, ecn) {
             debug!("{}: packet from {}: {e}", self.quic.trace_id(), info.from);
         }
         while let Some(event) = self.quic.path_event_next() {
@@ -496,6 +500,7 @@ impl Connection {
             metrics.handshake_failures.count(self.quic.peer_error(), self.quic.local_error());
         } else if let Some(path) = self.quic.active_path() {
             metrics.paths.observe_path(self.has_jumped(), path.min_rtt, path.cwnd);
+            metrics.ecn.count(self.quic.ecn_stats().state);
         }
     }
 
@@ -630,7 +635,8 @@ impl Connection {
             let active = self.quic.active_path();
             let Some(client) = active.map(|path| path.peer_addr) else { continue };
             let connection = self.quic.trace_id().to_owned();
-            log.write(LogLine { client, connection, request, resume: self.resume_summary });
+            let (ecn, resume) = (self.quic.ecn_stats().state, self.resume_summary);
+            log.write(LogLine { client, connection, request, ecn, resume });
         }
     }
 
@@ -672,7 +678,9 @@ impl Connection {
         let room = context.send_queue.spare_space(context.sink)?;
         match self.quic.send_batch(room, packets_max, now) {
             Ok(TransmitBatch { len, packet_len, info }) => {
-                context.send_queue.push(len, packet_len, &info.to, &info.from, context.sink);
+                let route = AddressPair { to: info.to, from: info.from };
+                let ecn = self.quic.sent_ecn();
+                context.send_queue.push(len, packet_len, route, ecn, context.sink);
                 Ok(len)
             }
             Err(quiche::Error::Done) => Ok(0),

@@ -1,5 +1,10 @@
 //! Process link: forwards datagrams between the workers of two processes during a takeover.
+//!
+//! The processes may be of different versions. A process ignores messages that it does not know, so
+//! that the ECN codepoint of datagrams travels in a message of its own: it holds for the datagrams
+//! that follow, until the next such message.
 
+use std::cell::Cell;
 use std::io;
 use std::io::IoSlice;
 use std::net::IpAddr;
@@ -15,6 +20,7 @@ use std::os::fd::OwnedFd;
 use std::os::fd::RawFd;
 
 use log::debug;
+use quiche::ecn::Codepoint;
 use quiche::RecvInfo;
 use rustix::io::Errno;
 use rustix::net;
@@ -26,6 +32,8 @@ use rustix::net::SendFlags;
 use rustix::net::SocketFlags;
 use rustix::net::SocketType;
 
+use crate::net::route::Arrival;
+
 /// Send buffer of the link, in bytes. The kernel may grant less.
 const BUFFER_BYTES: usize = 4 << 20;
 
@@ -35,21 +43,32 @@ pub const MESSAGE_BYTES_MAX: usize = 1 << 16;
 /// Contents of a message without a datagram. A datagram's is longer.
 const KNOWN: [u8; 1] = *b"k";
 
+/// First byte of a message with a codepoint, which is the second and last.
+const CODEPOINT: u8 = b'e';
+
 /// Length of an address in a message: family, IP, port, and zone.
 const ADDRESS_BYTES: usize = 1 + 16 + 2 + 4;
 
 /// Message of another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// A datagram with its addresses, and where it is in the buffer.
-    Datagram(RecvInfo, Range<usize>),
+    /// A datagram, and where it is in the buffer.
+    Datagram(Arrival, Range<usize>),
 
     /// The other process has the connection of a datagram that it was sent.
     Known,
 }
 
 /// One end of a link: a Unix socket that preserves message boundaries.
-pub struct Link(OwnedFd);
+pub struct Link {
+    socket: OwnedFd,
+
+    /// Codepoint that the other process takes datagrams to have. None: this end does not know.
+    sent: Cell<Option<Codepoint>>,
+
+    /// Codepoint of received datagrams.
+    received: Cell<Codepoint>,
+}
 
 /// The other process has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,12 +87,18 @@ impl Link {
         for end in [&own, &other] {
             let _ = sockopt::set_socket_send_buffer_size(end, BUFFER_BYTES);
         }
-        Ok((Self(own), other))
+        Ok((Self::new(own), other))
     }
 
     /// Returns the end that the other process has sent.
     pub fn new(end: OwnedFd) -> Self {
-        Self(end)
+        Self { socket: end, sent: Cell::new(None), received: Cell::default() }
+    }
+
+    /// Forgets which codepoint the other process takes datagrams to have, as another process has
+    /// used this end of the link meanwhile.
+    pub fn forget_codepoint(&self) {
+        self.sent.set(None);
     }
 
     /// Forwards a datagram. If the link is full, the datagram is lost, as in a full socket.
@@ -81,9 +106,17 @@ impl Link {
     /// # Errors
     ///
     /// The other process has ended.
-    pub fn send(&self, info: RecvInfo, datagram: &[u8]) -> Result<(), Closed> {
+    pub fn send(&self, arrival: Arrival, datagram: &[u8]) -> Result<(), Closed> {
+        let Arrival { info, ecn } = arrival;
+        if self.sent.get() != Some(ecn) {
+            if !self.send_message(&[IoSlice::new(&[CODEPOINT, ecn as u8])])? {
+                return Ok(());
+            }
+            self.sent.set(Some(ecn));
+        }
         let (from, to) = (encode(info.from), encode(info.to));
-        self.send_message(&[IoSlice::new(&from), IoSlice::new(&to), IoSlice::new(datagram)])
+        let message = [IoSlice::new(&from), IoSlice::new(&to), IoSlice::new(datagram)];
+        self.send_message(&message).map(drop)
     }
 
     /// Sends [`Message::Known`].
@@ -92,15 +125,16 @@ impl Link {
         let _ = self.send_message(&[IoSlice::new(&KNOWN)]);
     }
 
-    fn send_message(&self, message: &[IoSlice<'_>]) -> Result<(), Closed> {
+    /// Sends a message. Returns whether the link had room for it.
+    fn send_message(&self, message: &[IoSlice<'_>]) -> Result<bool, Closed> {
         let mut nothing = SendAncillaryBuffer::default();
-        match net::sendmsg(&self.0, message, &mut nothing, SendFlags::NOSIGNAL) {
+        match net::sendmsg(&self.socket, message, &mut nothing, SendFlags::NOSIGNAL) {
             Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => Err(Closed),
             Err(e) => {
                 debug!("dropped a message for another process: {e}");
-                Ok(())
+                Ok(false)
             }
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(true),
         }
     }
 
@@ -111,7 +145,7 @@ impl Link {
     /// The other process has ended.
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<Message>, Closed> {
         loop {
-            let length = match net::recv(&self.0, &mut *buffer, RecvFlags::empty()) {
+            let length = match net::recv(&self.socket, &mut *buffer, RecvFlags::empty()) {
                 Ok((0, _)) => return Err(Closed),
                 Ok((length, _)) => length.min(buffer.len()),
                 Err(Errno::AGAIN) => return Ok(None),
@@ -122,22 +156,32 @@ impl Link {
             if message == KNOWN {
                 return Ok(Some(Message::Known));
             }
+            if let [CODEPOINT, bits] = *message {
+                self.on_codepoint(Codepoint::from_bits(bits));
+            }
             if let Some((info, at)) = decode(message) {
-                return Ok(Some(Message::Datagram(info, at..length)));
+                let arrival = Arrival { info, ecn: self.received.get() };
+                return Ok(Some(Message::Datagram(arrival, at..length)));
             }
         }
+    }
+
+    fn on_codepoint(&self, received: Codepoint) {
+        self.received.set(received);
+        // A process that begins to use the other end sends one first, and knows none of this end's.
+        self.forget_codepoint();
     }
 }
 
 impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.as_fd()
     }
 }
 
 impl AsRawFd for Link {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.socket.as_raw_fd()
     }
 }
 
@@ -191,12 +235,13 @@ mod tests {
         let addresses = addresses.map(|address| address.parse::<SocketAddr>().unwrap());
         let large = vec![7; 60_000];
         for (from, datagram) in addresses.into_iter().zip([&b""[..], b"x", &large]) {
-            one.send(RecvInfo { from, to: addresses[0] }, datagram).unwrap();
+            let info = RecvInfo { from, to: addresses[0] };
+            one.send(Arrival { info, ecn: Codepoint::NotEct }, datagram).unwrap();
         }
         for (from, datagram) in addresses.into_iter().zip([&b""[..], b"x", &large]) {
             let message = other.receive(&mut buffer).unwrap();
-            let Some(Message::Datagram(info, range)) = message else { panic!("{message:?}") };
-            assert_eq!((info.from, info.to), (from, addresses[0]));
+            let Some(Message::Datagram(arrival, range)) = message else { panic!("{message:?}") };
+            assert_eq!((arrival.info.from, arrival.info.to), (from, addresses[0]));
             assert!(buffer[range] == *datagram);
         }
         assert_eq!(other.receive(&mut buffer).unwrap(), None);
@@ -207,13 +252,111 @@ mod tests {
     #[test]
     fn full_link_drops_and_closed_link_errors() {
         let (one, other) = Link::pair().unwrap();
-        let address = "192.0.2.7:443".parse().unwrap();
-        let info = RecvInfo { from: address, to: address };
         for _ in 0..10_000 {
-            assert_eq!(one.send(info, &[0; 1200]), Ok(()));
+            assert_eq!(one.send(arrival(Codepoint::NotEct), &[0; 1200]), Ok(()));
         }
         drop(other);
-        assert_eq!(one.send(info, b"x"), Err(Closed));
+        assert_eq!(one.send(arrival(Codepoint::NotEct), b"x"), Err(Closed));
         assert_eq!(one.receive(&mut [0; 100]), Err(Closed));
+    }
+
+    fn arrival(ecn: Codepoint) -> Arrival {
+        let address = "192.0.2.7:443".parse().unwrap();
+        Arrival { info: RecvInfo { from: address, to: address }, ecn }
+    }
+
+    /// Returns the codepoints of the datagrams in a link.
+    fn received(link: &Link) -> Vec<Codepoint> {
+        let mut buffer = [0; 100];
+        let mut codepoints = Vec::new();
+        while let Ok(Some(message)) = link.receive(&mut buffer) {
+            let Message::Datagram(arrival, _) = message else { panic!("{message:?}") };
+            codepoints.push(arrival.ecn);
+        }
+        codepoints
+    }
+
+    #[test]
+    fn link_preserves_codepoints() {
+        let (one, other) = Link::pair().unwrap();
+        let other = Link::new(other);
+        let codepoints = [
+            Codepoint::NotEct,
+            Codepoint::Ect0,
+            Codepoint::Ect0,
+            Codepoint::Ce,
+            Codepoint::Ect0,
+            Codepoint::Ect1,
+            Codepoint::NotEct,
+        ];
+        for (from, to) in [(&one, &other), (&other, &one)] {
+            codepoints.iter().for_each(|ecn| from.send(arrival(*ecn), b"x").unwrap());
+            assert_eq!(received(to), codepoints);
+        }
+    }
+
+    #[test]
+    fn codepoint_is_sent_when_it_changes() {
+        let (one, other) = Link::pair().unwrap();
+        for ecn in [Codepoint::Ect0, Codepoint::Ect0, Codepoint::Ce, Codepoint::Ce] {
+            one.send(arrival(ecn), b"x").unwrap();
+        }
+        let mut buffer = [0; 100];
+        let mut lengths = Vec::new();
+        while let Ok((length, _)) = net::recv(&other, &mut buffer, RecvFlags::empty()) {
+            lengths.push(length);
+        }
+        let datagram = 2 * ADDRESS_BYTES + 1;
+        assert_eq!(lengths, [2, datagram, datagram, 2, datagram, datagram]);
+    }
+
+    /// An older version reads this message as a datagram without addresses, and ignores it.
+    #[test]
+    fn message_with_codepoint_is_no_datagram() {
+        assert_eq!(decode(&[CODEPOINT, Codepoint::Ce as u8]), None);
+        assert_ne!(&[CODEPOINT, Codepoint::Ce as u8][..], KNOWN);
+    }
+
+    #[test]
+    fn datagram_of_older_version_is_not_ecn_capable() {
+        let (one, other) = Link::pair().unwrap();
+        let other = Link::new(other);
+        let address = encode("192.0.2.7:443".parse().unwrap());
+        let message = [&address[..], &address, b"x"].concat();
+        assert_eq!(one.send_message(&[IoSlice::new(&message)]), Ok(true));
+        assert_eq!(received(&other), [Codepoint::NotEct]);
+    }
+
+    #[test]
+    fn codepoint_that_did_not_fit_is_sent_again() {
+        let (one, other) = Link::pair().unwrap();
+        let other = Link::new(other);
+        one.send(arrival(Codepoint::NotEct), b"x").unwrap();
+        while one.send_message(&[IoSlice::new(&KNOWN)]).unwrap() {}
+        one.send(arrival(Codepoint::Ce), b"lost").unwrap();
+        while let Ok(Some(_)) = other.receive(&mut [0; 100]) {}
+        one.send(arrival(Codepoint::Ce), b"x").unwrap();
+        assert_eq!(received(&other), [Codepoint::Ce]);
+    }
+
+    // A process that takes over uses the old one's end of the link to a still older one. If it
+    // ends, the old one uses that end again.
+    #[test]
+    fn codepoints_survive_a_change_of_process() {
+        let (oldest, end) = Link::pair().unwrap();
+        let old = Link::new(end);
+        let exchange = |newer: &Link, ecn| {
+            newer.send(arrival(ecn), b"x").unwrap();
+            assert_eq!(received(&oldest), [ecn]);
+            oldest.send(arrival(ecn), b"x").unwrap();
+            assert_eq!(received(newer), [ecn]);
+        };
+        exchange(&old, Codepoint::Ect0);
+        let new = Link::new(old.as_fd().try_clone_to_owned().unwrap());
+        exchange(&new, Codepoint::Ect0);
+        exchange(&new, Codepoint::NotEct);
+        drop(new);
+        old.forget_codepoint();
+        exchange(&old, Codepoint::Ect0);
     }
 }

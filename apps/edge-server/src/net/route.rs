@@ -1,10 +1,12 @@
-//! Route of a packet: its addresses, and the sink that sends it.
+//! Route of a packet: its addresses and ECN codepoint, and the sink that sends it.
 
 use std::io;
 use std::net::IpAddr;
 use std::net::SocketAddr;
 
+use quiche::ecn::Codepoint;
 use quiche::RecvInfo;
+use udp_batch::EcnCodepoint;
 
 /// Source and destination of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,14 +15,35 @@ pub struct AddressPair {
     pub from: SocketAddr,
 }
 
+/// Addresses of a received datagram, and its ECN codepoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    pub info: RecvInfo,
+    pub ecn: Codepoint,
+}
+
+impl Arrival {
+    /// Returns the arrival of what a socket received.
+    pub fn new(info: RecvInfo, ecn: Option<EcnCodepoint>) -> Self {
+        let ecn = ecn.map_or(Codepoint::NotEct, |ecn| Codepoint::from_bits(ecn as u8));
+        Self { info, ecn }
+    }
+}
+
 /// Destination of built packets: a socket, or a test's.
 pub trait PacketSink {
-    /// Sends `contents`, segmented into datagrams of `segment_bytes`.
+    /// Sends `contents`, segmented into datagrams of `segment_bytes`, each with `ecn`.
     ///
     /// # Errors
     ///
     /// No datagram was sent. After `WouldBlock`, wait until the sink is writable.
-    fn send(&self, route: AddressPair, contents: &[u8], segment_bytes: usize) -> io::Result<()>;
+    fn send(
+        &self,
+        route: AddressPair,
+        ecn: Codepoint,
+        contents: &[u8],
+        segment_bytes: usize,
+    ) -> io::Result<()>;
 
     /// Returns the largest number of packets in one call.
     fn packets_per_send_max(&self) -> usize;

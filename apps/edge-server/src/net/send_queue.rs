@@ -1,12 +1,12 @@
-//! Send queue: groups packets of one size to one destination, so that one system call sends
-//! many (GSO). The last packet of a group may be shorter.
+//! Send queue: groups packets of one size and one ECN codepoint to one destination, so that one
+//! system call sends many (GSO). The last packet of a group may be shorter.
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::ops::Range;
 
 use log::debug;
+use quiche::ecn::Codepoint;
 use quiche::RecvInfo;
 
 use crate::config::limits::PACKET_BYTES_MAX;
@@ -28,6 +28,7 @@ pub struct SendQueue {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Transmit {
     route: AddressPair,
+    ecn: Codepoint,
     range: Range<usize>,
     segment_bytes: usize,
     packets: usize,
@@ -65,21 +66,20 @@ impl SendQueue {
     }
 
     /// Queues the first `bytes` bytes of the spare space as packets of `packet_bytes`, the last of
-    /// which may be shorter.
+    /// which may be shorter, with one codepoint.
     pub fn push(
         &mut self,
         bytes: usize,
         packet_bytes: usize,
-        to: &SocketAddr,
-        from: &SocketAddr,
+        route: AddressPair,
+        ecn: Codepoint,
         sink: &dyn PacketSink,
     ) {
         let range = self.filled..self.filled + bytes;
         self.filled = range.end;
 
         let packets = bytes.div_ceil(packet_bytes);
-        let route = AddressPair { to: *to, from: *from };
-        let send = Transmit { route, range, segment_bytes: packet_bytes, packets };
+        let send = Transmit { route, ecn, range, segment_bytes: packet_bytes, packets };
         if let Some(last) = self.sends.back_mut() {
             if last.can_append(&send, sink.packets_per_send_max()) {
                 last.range.end = send.range.end;
@@ -90,8 +90,8 @@ impl SendQueue {
         self.sends.push_back(send);
     }
 
-    /// Sends the datagram that `write` writes, if any, to the source of a received one. If the
-    /// socket is full, the datagram is lost.
+    /// Sends the datagram that `write` writes, if any, to the source of a received one. It belongs
+    /// to no connection and is not ECN-capable. If the socket is full, the datagram is lost.
     pub fn reply(
         &mut self,
         info: RecvInfo,
@@ -100,7 +100,8 @@ impl SendQueue {
     ) {
         let Ok(spare) = self.spare_space(sink) else { return };
         let Some(packet_bytes) = write(spare) else { return };
-        self.push(packet_bytes, packet_bytes, &info.from, &info.to, sink);
+        let route = AddressPair { to: info.from, from: info.to };
+        self.push(packet_bytes, packet_bytes, route, Codepoint::NotEct, sink);
         let _ = self.flush(sink);
     }
 
@@ -108,7 +109,7 @@ impl SendQueue {
     pub fn flush(&mut self, sink: &dyn PacketSink) -> Result<(), Blocked> {
         while let Some(send) = self.sends.front() {
             let contents = &self.buffer[send.range.clone()];
-            match sink.send(send.route, contents, send.segment_bytes) {
+            match sink.send(send.route, send.ecn, contents, send.segment_bytes) {
                 Ok(()) => (),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(Blocked),
                 // One packet is too large for the interface, such as a probe of the path's MTU,
@@ -143,6 +144,7 @@ impl Transmit {
         let ends_with_shorter = self.range.len() < self.packets * self.segment_bytes;
         let is_shorter_end = next.packets == 1 && next.segment_bytes <= self.segment_bytes;
         self.route == next.route
+            && self.ecn == next.ecn
             && !ends_with_shorter
             && (next.segment_bytes == self.segment_bytes || is_shorter_end)
             && self.packets + next.packets <= packets_max
@@ -163,6 +165,7 @@ mod tests {
         packet_bytes_max: usize,
         segments: bool,
         sent: RefCell<Vec<Vec<u8>>>,
+        codepoints: RefCell<Vec<Codepoint>>,
     }
 
     impl LimitedSink {
@@ -175,6 +178,7 @@ mod tests {
                 packet_bytes_max,
                 segments: true,
                 sent: RefCell::default(),
+                codepoints: RefCell::default(),
             }
         }
 
@@ -184,7 +188,13 @@ mod tests {
     }
 
     impl PacketSink for LimitedSink {
-        fn send(&self, _: AddressPair, contents: &[u8], segment_bytes: usize) -> io::Result<()> {
+        fn send(
+            &self,
+            _: AddressPair,
+            ecn: Codepoint,
+            contents: &[u8],
+            segment_bytes: usize,
+        ) -> io::Result<()> {
             let largest = contents.len().min(segment_bytes);
             if largest > self.packet_bytes_max || (largest < contents.len() && !self.segments) {
                 return Err(io::ErrorKind::InvalidInput.into());
@@ -192,6 +202,7 @@ mod tests {
             let capacity = self.capacity.get().checked_sub(1);
             self.capacity.set(capacity.ok_or(io::ErrorKind::WouldBlock)?);
             self.sent.borrow_mut().push(contents.to_vec());
+            self.codepoints.borrow_mut().push(ecn);
             Ok(())
         }
 
@@ -207,8 +218,12 @@ mod tests {
         port: u16,
         sink: &LimitedSink,
     ) {
+        send_queue.push(bytes, packet_bytes, route(port), Codepoint::NotEct, sink);
+    }
+
+    fn route(port: u16) -> AddressPair {
         let address = |port| ([127, 0, 0, 1], port).into();
-        send_queue.push(bytes, packet_bytes, &address(port), &address(1), sink);
+        AddressPair { to: address(port), from: address(1) }
     }
 
     /// Returns the sizes of the sends into which these packets are grouped.
@@ -256,6 +271,40 @@ mod tests {
         ] {
             assert_eq!(sends_of_batches(&batches, packets_max), expected, "{batches:?}");
         }
+    }
+
+    #[test]
+    fn packets_of_different_codepoints_leave_apart() {
+        const SENT: [(Codepoint, usize); 4] = [
+            (Codepoint::Ect0, 3000),
+            (Codepoint::NotEct, 2000),
+            (Codepoint::Ect0, 1000),
+            (Codepoint::Ect0, 500),
+        ];
+        let (together, singly) = ([3, 2, 2], [1; 7]);
+        for (segments, packets) in [(true, &together[..]), (false, &singly)] {
+            let sink = LimitedSink { segments, ..LimitedSink::new(usize::MAX, 64) };
+            let mut send_queue = SendQueue::new();
+            for (ecn, bytes) in SENT {
+                send_queue.spare_space(&sink).unwrap();
+                send_queue.push(bytes, 1000, route(5), ecn, &sink);
+            }
+            send_queue.flush(&sink).unwrap();
+            let sent = sink.sent_bytes().into_iter().map(|bytes| bytes.div_ceil(1000));
+            assert_eq!(sent.clone().collect::<Vec<_>>(), packets);
+            let codepoints = sink.codepoints.borrow();
+            let by_packet = sent.zip(codepoints.iter()).flat_map(|(count, ecn)| vec![*ecn; count]);
+            let expected = SENT.map(|(ecn, bytes)| vec![ecn; bytes.div_ceil(1000)]).concat();
+            assert_eq!(by_packet.collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn reply_without_connection_is_not_ecn_capable() {
+        let sink = LimitedSink::new(1, 64);
+        let info = RecvInfo { from: route(5).to, to: route(5).from };
+        SendQueue::new().reply(info, &sink, |_| Some(100));
+        assert_eq!(*sink.codepoints.borrow(), [Codepoint::NotEct]);
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
+use quiche::ecn::Codepoint;
 use udp_batch::Destination;
+use udp_batch::EcnCodepoint;
 use udp_batch::Socket;
 
 use crate::net::route::AddressPair;
@@ -58,9 +60,16 @@ fn enlarge_buffers(socket: &Socket) {
 }
 
 impl PacketSink for Socket {
-    fn send(&self, route: AddressPair, contents: &[u8], segment_bytes: usize) -> io::Result<()> {
+    fn send(
+        &self,
+        route: AddressPair,
+        ecn: Codepoint,
+        contents: &[u8],
+        segment_bytes: usize,
+    ) -> io::Result<()> {
         let destination = Destination { to: route.to, from: Some(route.from.ip()) };
-        Socket::send(self, destination, None, contents, segment_bytes)
+        let ecn = EcnCodepoint::from_bits(ecn as u8);
+        Socket::send(self, destination, ecn, contents, segment_bytes)
     }
 
     fn packets_per_send_max(&self) -> usize {

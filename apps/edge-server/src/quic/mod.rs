@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
+use command_line::OnOff;
 use quiche::careful_resume::CarefulResumeConfig;
 use quiche::h3;
 use quiche::BufFactory;
@@ -28,7 +29,6 @@ use crate::config::limits::PACKET_BYTES_MAX;
 use crate::config::limits::UPLOAD_WINDOW_BYTES_MAX;
 use crate::config::Cli;
 use crate::config::CongestionController;
-use crate::config::OnOff;
 use crate::quic::certificate::Certificates;
 use crate::quic::secrets::SharedSecrets;
 
@@ -107,6 +107,7 @@ impl Transport {
             CongestionController::Bbr2 => CongestionControlAlgorithm::Bbr2Gcongestion,
         });
         quic.set_slow_start_exit(cli.slow_start_exit).context("cannot set --slow-start-exit")?;
+        quic.set_ecn(cli.ecn());
         let pmtud = cli.pmtud == OnOff::On;
         quic.discover_pmtu(pmtud);
         quic.set_pmtud_start_after(INITIAL_WINDOW_BYTES);

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
+use command_line::OnOff;
+
 use crate::config;
 use crate::config::Config;
-use crate::config::OnOff;
 use crate::content::hosts::VirtualHosts;
 use crate::quic::certificate::Certificates;
 use crate::quic::secrets::SharedSecrets;

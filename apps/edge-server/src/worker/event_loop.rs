@@ -15,6 +15,7 @@ use udp_batch::GROUPS_MAX;
 
 use crate::net::process_link::MESSAGE_BYTES_MAX;
 use crate::net::route;
+use crate::net::route::Arrival;
 use crate::telemetry::health::Heartbeat;
 use crate::worker::command::Command;
 use crate::worker::command::CommandReceiver;
@@ -193,9 +194,11 @@ impl EventLoop {
                 if !route::is_answerable(info) {
                     return;
                 }
+                let arrival = Arrival::new(info, group.ecn);
                 for datagram in group.into_datagrams().filter(|datagram| !datagram.is_empty()) {
-                    if !forwarding.forward(info, datagram) {
-                        deliver(worker, relay, socket, (DatagramSource::Socket, info), datagram);
+                    if !forwarding.forward(arrival, datagram) {
+                        let origin = (DatagramSource::Socket, arrival);
+                        deliver(worker, relay, socket, origin, datagram);
                     }
                 }
             });
@@ -212,7 +215,7 @@ impl EventLoop {
     /// Delivers what other workers of this process have forwarded.
     fn take_forwarded(&mut self) {
         while let Some(mut forwarded) = self.handles.forwarding.next() {
-            let origin = (DatagramSource::Socket, forwarded.info);
+            let origin = (DatagramSource::Socket, forwarded.arrival);
             let (worker, relay) = (&mut self.worker, &mut self.handles.relay);
             deliver(worker, relay, &self.socket, origin, &mut forwarded.datagram);
         }
@@ -224,8 +227,8 @@ impl EventLoop {
         for _ in 0..RELAYED_MAX {
             let relay = &mut self.handles.relay;
             match relay.next(&mut self.relay_buffer) {
-                Some(Relayed::Datagram(source, info, datagram)) => {
-                    deliver(&mut self.worker, relay, &self.socket, (source, info), datagram);
+                Some(Relayed::Datagram(source, arrival, datagram)) => {
+                    deliver(&mut self.worker, relay, &self.socket, (source, arrival), datagram);
                 }
                 Some(Relayed::NewerEnded) => self.serve_again().context("cannot serve again")?,
                 None => return Ok(Received::Drained),
@@ -240,14 +243,14 @@ fn deliver(
     worker: &mut Worker,
     relay: &mut ProcessRelay,
     socket: &Socket,
-    (source, info): (DatagramSource, RecvInfo),
+    (source, arrival): (DatagramSource, Arrival),
     datagram: &mut [u8],
 ) {
     let destination = worker.destination(datagram);
     if destination != Destination::Unknown {
         relay.on_known(source, datagram);
-    } else if relay.forward(source, info, datagram, clock::now()) {
+    } else if relay.forward(source, arrival, datagram, clock::now()) {
         return;
     }
-    worker.on_datagram(socket, destination, info, datagram);
+    worker.on_datagram(socket, destination, arrival, datagram);
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use log::debug;
 use mio::Waker;
-use quiche::RecvInfo;
 
+use crate::net::route::Arrival;
 use crate::net::steering::Steering;
 
 /// The most datagrams that wait for a worker. Further ones are lost, as they would be in a
@@ -19,7 +19,7 @@ const QUEUE_MAX: usize = 1024;
 
 /// Datagram on its way to its worker.
 pub struct Forwarded {
-    pub info: RecvInfo,
+    pub arrival: Arrival,
     pub datagram: Vec<u8>,
 }
 
@@ -58,13 +58,13 @@ impl Forwarding {
 
     /// Forwards a datagram of another worker. Returns whether it did: otherwise the datagram is
     /// this worker's.
-    pub fn forward(&self, info: RecvInfo, datagram: &[u8]) -> bool {
+    pub fn forward(&self, arrival: Arrival, datagram: &[u8]) -> bool {
         let worker = self.steering.worker_of(datagram);
         if worker == self.worker {
             return false;
         }
         let mailbox = &self.mailboxes[worker];
-        let forwarded = Forwarded { info, datagram: datagram.to_vec() };
+        let forwarded = Forwarded { arrival, datagram: datagram.to_vec() };
         if mailbox.outgoing.try_send(forwarded).is_ok() {
             if let Err(e) = mailbox.waker.wake() {
                 debug!("cannot wake worker {worker}: {e}");
@@ -84,9 +84,13 @@ mod tests {
     use super::*;
     use mio::Poll;
     use mio::Token;
+    use quiche::ecn::Codepoint;
+    use quiche::RecvInfo;
 
-    const INFO: fn() -> RecvInfo =
-        || RecvInfo { from: "127.0.0.1:1".parse().unwrap(), to: "127.0.0.1:2".parse().unwrap() };
+    fn arrival(ecn: Codepoint) -> Arrival {
+        let (from, to) = ("127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap());
+        Arrival { info: RecvInfo { from, to }, ecn }
+    }
 
     fn three_workers() -> (Poll, Vec<Forwarding>) {
         let poll = Poll::new().unwrap();
@@ -98,7 +102,7 @@ mod tests {
     fn datagram_goes_to_its_worker_only() {
         let (_poll, workers) = three_workers();
         for byte in 0..9 {
-            let forwarded = workers[0].forward(INFO(), &[0x40, byte, 7]);
+            let forwarded = workers[0].forward(arrival(Codepoint::NotEct), &[0x40, byte, 7]);
             assert_eq!(forwarded, byte % 3 != 0, "{byte}");
         }
         let taken = |worker: usize| -> Vec<_> {
@@ -108,10 +112,19 @@ mod tests {
     }
 
     #[test]
+    fn forwarded_datagram_keeps_its_codepoint() {
+        let (_poll, workers) = three_workers();
+        for ecn in [Codepoint::Ce, Codepoint::Ect0] {
+            workers[0].forward(arrival(ecn), &[0x40, 1]);
+            assert_eq!(workers[1].next().unwrap().arrival, arrival(ecn));
+        }
+    }
+
+    #[test]
     fn datagrams_beyond_a_full_queue_are_lost() {
         let (_poll, workers) = three_workers();
         for _ in 0..2 * QUEUE_MAX {
-            assert!(workers[0].forward(INFO(), &[0x40, 1]));
+            assert!(workers[0].forward(arrival(Codepoint::NotEct), &[0x40, 1]));
         }
         assert_eq!(std::iter::from_fn(|| workers[1].next()).count(), QUEUE_MAX);
     }

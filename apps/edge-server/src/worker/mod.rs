@@ -30,7 +30,6 @@ use log::warn;
 use path_store::Answer;
 use quiche::clock;
 use quiche::path_state::PrefixLengths;
-use quiche::RecvInfo;
 use slab::Slab;
 
 use crate::admission::budgets::Charge;
@@ -52,6 +51,7 @@ use crate::connection::PollContext;
 use crate::connection::PollOutcome;
 use crate::content::hosts::VirtualHosts;
 use crate::content::read_pool::ReadPool;
+use crate::net::route::Arrival;
 use crate::net::route::PacketSink;
 use crate::net::send_queue::SendQueue;
 use crate::quic::connection_id::Cid;
@@ -280,16 +280,16 @@ impl Worker {
         &mut self,
         sink: &dyn PacketSink,
         destination: Destination,
-        info: RecvInfo,
+        arrival: Arrival,
         datagram: &mut [u8],
     ) {
         let slot = match destination {
             Destination::Connection(slot) => Some(slot),
-            Destination::Unknown => self.handle_first_packet(sink, info, datagram),
+            Destination::Unknown => self.handle_first_packet(sink, arrival.info, datagram),
             Destination::Nowhere => None,
         };
         if let Some(slot) = slot {
-            self.connections[slot].on_datagram(info, datagram, &self.path_key);
+            self.connections[slot].on_datagram(arrival, datagram, &self.path_key);
             self.mark_ready(slot);
         }
     }

@@ -14,11 +14,10 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 use std::time::Instant;
 
-use quiche::RecvInfo;
-
 use crate::net::process_link::Closed;
 use crate::net::process_link::Link;
 use crate::net::process_link::Message;
+use crate::net::route::Arrival;
 use crate::quic::header;
 
 /// How long an older process may take to return a datagram or to say that it has the connection. A
@@ -40,7 +39,7 @@ pub enum DatagramSource {
 /// News from other processes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Relayed<'a> {
-    Datagram(DatagramSource, RecvInfo, &'a mut [u8]),
+    Datagram(DatagramSource, Arrival, &'a mut [u8]),
 
     /// All newer processes have ended: this one is the newest again.
     NewerEnded,
@@ -106,12 +105,12 @@ impl ProcessRelay {
     pub fn forward(
         &mut self,
         source: DatagramSource,
-        info: RecvInfo,
+        arrival: Arrival,
         datagram: &[u8],
         now: Instant,
     ) -> bool {
         if let Some(newer) = &self.newer {
-            if newer.send(info, datagram) == Ok(()) {
+            if newer.send(arrival, datagram) == Ok(()) {
                 return true;
             }
         }
@@ -122,7 +121,7 @@ impl ProcessRelay {
             }
             DatagramSource::Socket | DatagramSource::Newer => 0,
         };
-        self.older[asked..].iter_mut().any(|older| older.take(info, datagram, now))
+        self.older[asked..].iter_mut().any(|older| older.take(arrival, datagram, now))
     }
 
     /// Responds to the newest process that a datagram from there has its connection here.
@@ -140,19 +139,20 @@ impl ProcessRelay {
             let received = newer.receive(buffer);
             if received == Err(Closed) {
                 self.newer = None;
+                self.older().for_each(Link::forget_codepoint);
                 return Some(Relayed::NewerEnded);
             }
-            let Ok(Some(Message::Datagram(info, range))) = received else { return None };
-            return Some(Relayed::Datagram(DatagramSource::Newer, info, &mut buffer[range]));
+            let Ok(Some(Message::Datagram(arrival, range))) = received else { return None };
+            return Some(Relayed::Datagram(DatagramSource::Newer, arrival, &mut buffer[range]));
         }
         let mut index = 0;
         while let Some(older) = self.older.get_mut(index) {
             match older.process.link.receive(buffer) {
                 Ok(Some(message)) => {
                     older.asked_at = None;
-                    if let Message::Datagram(info, range) = message {
+                    if let Message::Datagram(arrival, range) = message {
                         let source = DatagramSource::Older(older.process.generation);
-                        return Some(Relayed::Datagram(source, info, &mut buffer[range]));
+                        return Some(Relayed::Datagram(source, arrival, &mut buffer[range]));
                     }
                 }
                 Ok(None) => index += 1,
@@ -165,13 +165,13 @@ impl ProcessRelay {
 
 impl Older {
     /// Sends a datagram, if the process may have its connection. Returns whether it did.
-    fn take(&mut self, info: RecvInfo, datagram: &[u8], now: Instant) -> bool {
+    fn take(&mut self, arrival: Arrival, datagram: &[u8], now: Instant) -> bool {
         let is_long = header::is_long(datagram);
         let may_have = match is_long {
             true => self.responds(now),
             false => header::generation(datagram) == Some(self.process.generation),
         };
-        if !may_have || self.process.link.send(info, datagram).is_err() {
+        if !may_have || self.process.link.send(arrival, datagram).is_err() {
             return false;
         }
         if is_long {
@@ -188,6 +188,8 @@ impl Older {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quiche::ecn::Codepoint;
+    use quiche::RecvInfo;
     use std::os::fd::OwnedFd;
 
     use crate::quic::connection_id::ConnectionIdGenerator;
@@ -198,9 +200,13 @@ mod tests {
     /// First packet of a client, and the reply to it.
     const INITIAL: &[u8] = &[0xc0, 0, 0, 0, 1, 8, 1, 2, 3, 4, 5, 6, 7, 8];
 
-    fn info() -> RecvInfo {
+    fn arrival() -> Arrival {
+        marked(Codepoint::NotEct)
+    }
+
+    fn marked(ecn: Codepoint) -> Arrival {
         let address = "192.0.2.7:443".parse().unwrap();
-        RecvInfo { from: address, to: address }
+        Arrival { info: RecvInfo { from: address, to: address }, ecn }
     }
 
     fn now() -> Instant {
@@ -245,7 +251,7 @@ mod tests {
     /// Receives a datagram of no connection there, and relays it. Returns whether it is kept.
     fn keeps(relay: &mut ProcessRelay, expected: &[u8]) -> bool {
         let source = receive(relay, expected);
-        !relay.forward(source, info(), expected, now())
+        !relay.forward(source, arrival(), expected, now())
     }
 
     fn has_nothing(relay: &mut ProcessRelay) -> bool {
@@ -257,21 +263,21 @@ mod tests {
         let mut relays = four();
         for generation in 0..3 {
             let packet = packet_of(generation);
-            assert!(relays[3].forward(DatagramSource::Socket, info(), &packet, now()));
+            assert!(relays[3].forward(DatagramSource::Socket, arrival(), &packet, now()));
             let there = &mut relays[usize::from(generation)];
             assert_eq!(receive(there, &packet), DatagramSource::Newer);
             assert!(relays.iter_mut().all(has_nothing));
         }
         for generation in [3, 4, 255] {
             let packet = packet_of(generation);
-            assert!(!relays[3].forward(DatagramSource::Socket, info(), &packet, now()));
+            assert!(!relays[3].forward(DatagramSource::Socket, arrival(), &packet, now()));
         }
     }
 
     #[test]
     fn first_packet_returns_to_the_newest_process() {
         let mut relays = four();
-        assert!(relays[3].forward(DatagramSource::Socket, info(), INITIAL, now()));
+        assert!(relays[3].forward(DatagramSource::Socket, arrival(), INITIAL, now()));
         for older in [2, 1] {
             assert!(!keeps(&mut relays[older], INITIAL));
             assert!(!keeps(&mut relays[3], INITIAL));
@@ -285,7 +291,7 @@ mod tests {
         let mut relays = four();
         let start = now();
         let forward = |relays: &mut Vec<ProcessRelay>, after| {
-            assert!(relays[3].forward(DatagramSource::Socket, info(), INITIAL, start + after));
+            assert!(relays[3].forward(DatagramSource::Socket, arrival(), INITIAL, start + after));
         };
         forward(&mut relays, Duration::ZERO);
         forward(&mut relays, RESPONSE_TIMEOUT / 2);
@@ -316,10 +322,10 @@ mod tests {
         assert!(has_nothing(&mut relays[1]));
 
         let packet = packet_of(0);
-        assert!(relays[1].forward(DatagramSource::Socket, info(), &packet, now()));
+        assert!(relays[1].forward(DatagramSource::Socket, arrival(), &packet, now()));
         assert_eq!(receive(&mut relays[0], &packet), DatagramSource::Newer);
         relays.remove(1);
         assert_eq!(relays[0].next(&mut [0; 100]), Some(Relayed::NewerEnded));
-        assert!(!relays[0].forward(DatagramSource::Socket, info(), INITIAL, now()));
+        assert!(!relays[0].forward(DatagramSource::Socket, arrival(), INITIAL, now()));
     }
 }

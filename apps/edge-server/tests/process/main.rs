@@ -5,6 +5,7 @@ mod admin;
 mod bad_input;
 mod draining;
 mod early_data;
+mod ecn;
 mod floods;
 mod hosts;
 mod limits;

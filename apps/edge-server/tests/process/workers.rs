@@ -5,6 +5,7 @@ use std::process::Command;
 
 use crate::support::metrics;
 use crate::support::nat::start_nat;
+use crate::support::process::build_library;
 use crate::support::process::server_command;
 use crate::support::process::sibling;
 use crate::support::process::Running;
@@ -82,12 +83,7 @@ fn refuse_socket_programs(dir: &Path) -> std::path::PathBuf {
             }\n\
             return syscall(SYS_setsockopt, fd, level, name, value, length);\n\
         }\n";
-    let (source, library) = (dir.join("refuse.c"), dir.join("refuse.so"));
-    std::fs::write(&source, SOURCE).unwrap();
-    let mut cc = Command::new("cc");
-    let built = cc.args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status().unwrap();
-    assert!(built.success());
-    library
+    build_library(dir, SOURCE)
 }
 
 #[test]

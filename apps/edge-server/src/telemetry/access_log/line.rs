@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::UNIX_EPOCH;
 
 use ab_test::Arm;
+use quiche::ecn::EcnState;
 use serde::Serialize;
 
 use crate::config::AccessLogFormat;
@@ -21,6 +22,9 @@ pub struct LogLine {
     /// Connection ID by which qlog files and messages name the connection.
     pub connection: String,
     pub request: FinishedRequest,
+
+    /// State of ECN on the path, unless it is off.
+    pub ecn: Option<EcnState>,
 
     /// Summary of Careful Resume, unless it is off.
     pub resume: Option<ResumeSummary>,
@@ -42,6 +46,7 @@ struct JsonLine<'a> {
     complete: bool,
     user_agent: Option<&'a str>,
     referer: Option<&'a str>,
+    ecn: Option<&'static str>,
     resume: Option<JsonResume>,
 }
 
@@ -93,6 +98,7 @@ impl LogLine {
             complete: *complete,
             user_agent: summary.user_agent.as_deref(),
             referer: summary.referer.as_deref(),
+            ecn: self.ecn.map(EcnState::name),
             resume,
         };
         // Text and numbers always serialize.
@@ -186,6 +192,7 @@ mod tests {
                 bytes: 2326,
                 complete: true,
             },
+            ecn: Some(EcnState::Capable),
             resume: Some(resume),
         }
     }
@@ -198,7 +205,7 @@ mod tests {
             "time": "1994-11-06T08:49:37.250Z", "client": "192.0.2.7", "port": 4433,
             "connection": "00ab", "method": "GET", "host": "a.example", "path": "/é\"\\\n",
             "status": 206, "bytes": 2326, "duration_ms": 1234.567, "complete": true,
-            "user_agent": "x/1 \"y\"", "referer": null,
+            "user_agent": "x/1 \"y\"", "referer": null, "ecn": "capable",
             "resume": {
                 "phase": "normal", "trigger": "exit_recovery", "source": "token", "jump_bytes": 123_456,
                 "retreat": true, "arm": "resume", "could_jump": true,

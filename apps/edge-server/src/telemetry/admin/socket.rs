@@ -112,6 +112,9 @@ pub struct ConnectionInfo {
 
     /// Where its saved parameters come from: `store`, or the client's `token`.
     pub resume_source: Option<&'static str>,
+
+    /// State of ECN on its path, unless it is off.
+    pub ecn: Option<&'static str>,
 }
 
 /// Sources of the pages, and what carries out the commands.
@@ -419,6 +422,7 @@ mod tests {
                 resume: None,
                 jump_bytes: None,
                 resume_source: None,
+                ecn: None,
             };
             (200, (0..max.min(200) as u8).map(info).collect())
         }

@@ -6,6 +6,7 @@ mod client_states;
 pub mod collected;
 mod configuration;
 mod drops;
+mod ecn;
 pub mod exposition;
 mod handshakes;
 mod labels;
@@ -33,6 +34,7 @@ use self::budgets::BudgetCollector;
 pub use self::client_states::ClientStateMetrics;
 pub use self::configuration::ConfigurationMetrics;
 pub use self::drops::DropMetrics;
+pub use self::ecn::EcnMetrics;
 pub use self::handshakes::HandshakeFailures;
 use self::labels::WorkerLabels;
 pub use self::paths::PathMetrics;
@@ -90,6 +92,7 @@ struct SharedMetrics {
     arms: ArmMetrics,
     handshake_failures: HandshakeFailures,
     paths: PathMetrics,
+    ecn: EcnMetrics,
 }
 
 /// Counters of one worker. Those with [`WorkerLabels`] have no other writer.
@@ -111,6 +114,7 @@ pub struct WorkerMetrics {
     pub arms: ArmMetrics,
     pub handshake_failures: HandshakeFailures,
     pub paths: PathMetrics,
+    pub ecn: EcnMetrics,
 }
 
 impl Metrics {
@@ -165,6 +169,7 @@ impl Metrics {
             arms: ArmMetrics::register(&mut registry),
             handshake_failures: HandshakeFailures::register(&mut registry),
             paths: PathMetrics::register(&mut registry),
+            ecn: EcnMetrics::register(&mut registry),
         };
         let configuration = ConfigurationMetrics::register(&mut registry);
         registry.register_collector(Box::new(ProcessCollector::new()));
@@ -201,6 +206,7 @@ impl Metrics {
             arms,
             handshake_failures,
             paths,
+            ecn,
         } = self.shared.clone();
         WorkerMetrics {
             connections: self.connections.get_or_create(&labels).clone(),
@@ -217,6 +223,7 @@ impl Metrics {
             arms,
             handshake_failures,
             paths,
+            ecn,
         }
     }
 

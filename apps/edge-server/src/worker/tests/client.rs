@@ -6,6 +6,9 @@ use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use quiche::ecn::Codepoint;
+use quiche::ecn::EcnConfig;
+use quiche::ecn::EcnStats;
 use quiche::h3;
 use quiche::ConnectionId;
 use quiche::RecvInfo;
@@ -14,6 +17,7 @@ use quiche::Shutdown;
 use super::forger::Forger;
 use super::forger::KeyLog;
 use super::harness::Server;
+use super::path::Datagram;
 use super::path::Offered;
 use super::path::Path;
 
@@ -41,6 +45,7 @@ pub struct ClientBuilder {
     path: Path,
     limits: ClientLimits,
     resumption: ResumptionData,
+    marks: bool,
 }
 
 impl ClientBuilder {
@@ -53,6 +58,7 @@ impl ClientBuilder {
             path: Path::default(),
             limits: ClientLimits::default(),
             resumption: ResumptionData::default(),
+            marks: false,
         }
     }
 
@@ -78,12 +84,18 @@ impl ClientBuilder {
         Self { resumption: resumption.clone(), ..self }
     }
 
+    /// Sends ECN-capable packets.
+    pub fn marking(self) -> Self {
+        Self { marks: true, ..self }
+    }
+
     /// Begins a handshake that nothing has come of yet.
     pub fn begin(self) -> Client {
-        let Self { server, name, from, path, limits, resumption } = self;
+        let Self { server, name, from, path, limits, resumption, marks } = self;
         let address = server.lab().client_address(from);
+        let ecn = marks.then(EcnConfig::default);
         let state =
-            ClientState::new(name.as_deref(), address, server.address(), limits, &resumption);
+            ClientState::new(name.as_deref(), address, server.address(), limits, ecn, &resumption);
         let endpoint = server.lab().add_client(address, &path, state);
         Client { server, endpoint }
     }
@@ -151,6 +163,11 @@ impl Client {
     pub fn resumption_data(&mut self) -> ResumptionData {
         self.run_open_until(|client| ResumptionData::of(&client.quic).is_complete());
         self.with(|client| ResumptionData::of(&client.quic))
+    }
+
+    /// Marks that the connection has seen.
+    pub fn ecn_stats(&self) -> EcnStats {
+        self.with(|client| client.quic.ecn_stats())
     }
 
     /// How many requests more the server takes now.
@@ -371,7 +388,7 @@ pub struct ClientState {
     uploads: BTreeMap<u64, Vec<u8>>,
 
     /// Datagrams that came and were not looked at.
-    kept: Vec<Vec<u8>>,
+    kept: Vec<Datagram>,
 
     datagrams_received: u32,
 
@@ -392,10 +409,12 @@ impl ClientState {
         local: SocketAddr,
         server: SocketAddr,
         limits: ClientLimits,
+        ecn: Option<EcnConfig>,
         resumption: &ResumptionData,
     ) -> Self {
         let mut config = client_config_with(limits);
         config.log_keys();
+        config.set_ecn(ecn);
         let id = local.port().to_be_bytes();
         let id = ConnectionId::from_ref(&id);
         let mut quic = quiche::connect(name, &id, local, server, &mut config).unwrap();
@@ -434,14 +453,14 @@ impl ClientState {
         self.quic.timeout_instant().filter(|_| !self.gone)
     }
 
-    pub fn on_datagram(&mut self, datagram: Vec<u8>) {
+    pub fn on_datagram(&mut self, datagram: Datagram) {
         self.datagrams_received += 1;
         self.kept.push(datagram);
         self.touched = true;
     }
 
     /// Reads, and answers. Returns the datagrams that it sends.
-    pub fn turn(&mut self, now: Instant) -> Vec<Vec<u8>> {
+    pub fn turn(&mut self, now: Instant) -> Vec<Datagram> {
         self.touched = false;
         if self.gone {
             return Vec::new();
@@ -453,9 +472,10 @@ impl ClientState {
         if !self.deaf {
             for mut datagram in std::mem::take(&mut self.kept) {
                 let info = RecvInfo { from: self.server, to: self.local };
-                let _ = self.quic.recv(&mut datagram, info);
+                let _ = self.quic.recv_ecn(&mut datagram.bytes, info, datagram.ecn);
                 if let Some((forger, ahead)) = &mut self.forger {
-                    forged.push(forger.acknowledge(self.datagrams_received + *ahead));
+                    let bytes = forger.acknowledge(self.datagrams_received + *ahead);
+                    forged.push(Datagram { bytes, ecn: Codepoint::NotEct });
                 }
             }
             self.poll();
@@ -483,12 +503,12 @@ impl ClientState {
         self.http.as_mut().unwrap().send_request(&mut self.quic, &headers, last).unwrap()
     }
 
-    fn send(&mut self) -> Vec<Vec<u8>> {
+    fn send(&mut self) -> Vec<Datagram> {
         self.push_uploads();
         let mut sent = Vec::new();
         let mut packet = [0; PACKET_BYTES_MAX];
         while let Ok((length, _)) = self.quic.send(&mut packet) {
-            sent.push(packet[..length].to_vec());
+            sent.push(Datagram { bytes: packet[..length].to_vec(), ecn: self.quic.sent_ecn() });
         }
         sent
     }

@@ -21,6 +21,7 @@ use path_store::StoreHandle;
 use path_store::StoreService;
 use quiche::clock;
 use quiche::clock::Simulation;
+use quiche::ecn::Codepoint;
 use quiche::path_state::MemoryStore;
 use quiche::path_state::PathState;
 use quiche::path_state::PrefixLengths;
@@ -32,6 +33,7 @@ use serde_json::Value;
 
 use super::client::ClientBuilder;
 use super::client::ClientState;
+use super::path::Datagram;
 use super::path::Lane;
 use super::path::Offered;
 use super::path::Path;
@@ -45,6 +47,7 @@ use crate::content::hosts::VirtualHosts;
 use crate::content::read_pool::Job;
 use crate::content::read_pool::ReadQueue;
 use crate::net::route::AddressPair;
+use crate::net::route::Arrival;
 use crate::net::route::PacketSink;
 use crate::quic::certificate::Certificates;
 use crate::quic::connection_id::Origin;
@@ -54,6 +57,7 @@ use crate::resume::claimants::Claimants;
 use crate::resume::store::StoreClient;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::access_log::LogMessage;
+use crate::telemetry::admin::socket::ConnectionInfo;
 use crate::telemetry::metrics::Metrics;
 use crate::worker::drain::DrainReason;
 use crate::worker::settings::WorkerConfig;
@@ -278,7 +282,8 @@ impl Lab {
         self.0.borrow_mut().endpoints[endpoint].addresses.push(to);
     }
 
-    pub fn send_from(&self, endpoint: usize, to: SocketAddr, datagram: Vec<u8>) {
+    pub fn send_from(&self, endpoint: usize, to: SocketAddr, bytes: Vec<u8>) {
+        let datagram = Datagram { bytes, ecn: Codepoint::NotEct };
         self.0.borrow_mut().send_up(endpoint, to, datagram);
     }
 }
@@ -322,6 +327,11 @@ impl Server {
     /// The sum of the samples whose names begin so.
     pub fn metric(&self, name: &str) -> u64 {
         self.with(|host| host.metric(name))
+    }
+
+    /// State of the open connections.
+    pub fn connections(&self) -> Vec<ConnectionInfo> {
+        self.with(|host| host.worker.as_ref().map_or_else(Vec::new, |worker| worker.list(100).1))
     }
 
     /// Lets time pass until a metric passes.
@@ -441,7 +451,7 @@ pub struct World {
     endpoints: Vec<Endpoint>,
 
     /// Datagrams on their way, by when they arrive and in which order they were sent.
-    arrivals: BTreeMap<(Duration, u64), Datagram>,
+    arrivals: BTreeMap<(Duration, u64), (RecvInfo, Datagram)>,
     serial_next: u64,
 
     store_handle: StoreHandle,
@@ -452,11 +462,6 @@ pub struct World {
 
     /// Dropped last: the others may look at the clock.
     simulation: Simulation,
-}
-
-struct Datagram {
-    info: RecvInfo,
-    bytes: Vec<u8>,
 }
 
 /// What is at the other end of a path.
@@ -520,14 +525,14 @@ impl World {
             if entry.key().0 > self.simulation.elapsed() {
                 break;
             }
-            let datagram = entry.remove();
-            self.deliver(datagram);
+            let (info, datagram) = entry.remove();
+            self.deliver(info, datagram);
             busy = true;
         }
         for host in 0..self.hosts.len() {
             busy |= self.hosts[host].turn();
-            for (route, bytes) in self.hosts[host].sink.sent.take() {
-                self.send_down(route, bytes);
+            for (route, datagram) in self.hosts[host].sink.sent.take() {
+                self.send_down(route, datagram);
             }
         }
         let now = clock::now();
@@ -545,38 +550,38 @@ impl World {
         busy
     }
 
-    fn deliver(&mut self, mut datagram: Datagram) {
-        let to = datagram.info.to;
+    fn deliver(&mut self, info: RecvInfo, mut datagram: Datagram) {
+        let to = info.to;
         if let Some(host) = self.hosts.iter_mut().rev().find(|host| host.address == to) {
-            host.on_datagram(datagram.info, &mut datagram.bytes);
+            host.on_datagram(Arrival { info, ecn: datagram.ecn }, &mut datagram.bytes);
         } else if let Some(endpoint) = endpoint_at(&mut self.endpoints, to) {
             match &mut endpoint.party {
-                Party::Client(client) => client.on_datagram(datagram.bytes),
+                Party::Client(client) => client.on_datagram(datagram),
                 Party::Peer(received) => received.push(datagram.bytes),
             }
         }
     }
 
-    fn send_up(&mut self, endpoint: usize, to: SocketAddr, bytes: Vec<u8>) {
+    fn send_up(&mut self, endpoint: usize, to: SocketAddr, datagram: Datagram) {
         let now = self.now();
         let Endpoint { addresses, up, .. } = &mut self.endpoints[endpoint];
         let from = *addresses.last().unwrap();
-        if let Some(at) = up.carry(now, bytes.len(), from.ip()) {
-            self.arrive(at, Datagram { info: RecvInfo { from, to }, bytes });
+        if let Some((at, ecn)) = up.carry(now, &datagram, from.ip()) {
+            self.arrive(at, RecvInfo { from, to }, Datagram { ecn, ..datagram });
         }
     }
 
-    fn send_down(&mut self, route: AddressPair, bytes: Vec<u8>) {
+    fn send_down(&mut self, route: AddressPair, datagram: Datagram) {
         let now = self.now();
         let AddressPair { to, from } = route;
         let Some(endpoint) = endpoint_at(&mut self.endpoints, to) else { return };
-        if let Some(at) = endpoint.down.carry(now, bytes.len(), to.ip()) {
-            self.arrive(at, Datagram { info: RecvInfo { from, to }, bytes });
+        if let Some((at, ecn)) = endpoint.down.carry(now, &datagram, to.ip()) {
+            self.arrive(at, RecvInfo { from, to }, Datagram { ecn, ..datagram });
         }
     }
 
-    fn arrive(&mut self, at: Duration, datagram: Datagram) {
-        self.arrivals.insert((at, self.serial_next), datagram);
+    fn arrive(&mut self, at: Duration, info: RecvInfo, datagram: Datagram) {
+        self.arrivals.insert((at, self.serial_next), (info, datagram));
         self.serial_next += 1;
     }
 }
@@ -605,19 +610,27 @@ struct ServerState {
 /// What a worker has sent.
 #[derive(Default)]
 struct MemorySink {
-    sent: RefCell<Vec<(AddressPair, Vec<u8>)>>,
+    sent: RefCell<Vec<(AddressPair, Datagram)>>,
 
     /// Bytes that it still takes; all without.
     room: Cell<Option<usize>>,
 }
 
 impl PacketSink for MemorySink {
-    fn send(&self, route: AddressPair, contents: &[u8], segment_bytes: usize) -> io::Result<()> {
+    fn send(
+        &self,
+        route: AddressPair,
+        ecn: Codepoint,
+        contents: &[u8],
+        segment_bytes: usize,
+    ) -> io::Result<()> {
         if let Some(room) = self.room.get() {
             let left = room.checked_sub(contents.len());
             self.room.set(Some(left.ok_or(io::ErrorKind::WouldBlock)?));
         }
-        let datagrams = contents.chunks(segment_bytes).map(|datagram| (route, datagram.to_vec()));
+        let datagrams = contents
+            .chunks(segment_bytes)
+            .map(|bytes| (route, Datagram { bytes: bytes.to_vec(), ecn }));
         self.sent.borrow_mut().extend(datagrams);
         Ok(())
     }
@@ -667,10 +680,10 @@ impl ServerState {
         }
     }
 
-    fn on_datagram(&mut self, info: RecvInfo, datagram: &mut [u8]) {
+    fn on_datagram(&mut self, arrival: Arrival, datagram: &mut [u8]) {
         if let Some(worker) = &mut self.worker {
             let destination = worker.destination(datagram);
-            worker.on_datagram(&self.sink, destination, info, datagram);
+            worker.on_datagram(&self.sink, destination, arrival, datagram);
             self.touched = true;
         }
     }

@@ -19,6 +19,7 @@ mod careful_resume;
 mod control_group;
 mod drain;
 mod early_data;
+mod ecn;
 mod gain;
 mod harness_tests;
 mod http;

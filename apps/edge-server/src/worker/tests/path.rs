@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use link::ip_packet_bytes;
 use link::Ecn;
+use link::EcnHandling;
 use link::Link;
 use link::LinkConfig;
 use link::Packet;
 use link::PacketNumbers;
+use link::Queue;
 use link::Rate;
 use link::Verdict;
 use link::MTU_BYTES_DEFAULT;
+use quiche::ecn::Codepoint;
 
 /// Settings of a path. Both directions have one rate and one buffer.
 #[derive(Clone, Debug)]
@@ -21,6 +24,8 @@ pub struct Path {
     mtu_bytes: u32,
     loss: f64,
     dropped_down: PacketNumbers,
+    queue: Queue,
+    ecn: EcnHandling,
 }
 
 /// A path that no test has to think of.
@@ -40,6 +45,8 @@ impl Path {
             mtu_bytes: MTU_BYTES_DEFAULT,
             loss: 0.0,
             dropped_down: PacketNumbers::default(),
+            queue: Queue::default(),
+            ecn: EcnHandling::default(),
         }
     }
 
@@ -58,12 +65,24 @@ impl Path {
         Self { mtu_bytes, ..self }
     }
 
+    /// Has this queue in both directions.
+    pub fn with_queue(self, queue: Queue) -> Self {
+        Self { queue, ..self }
+    }
+
+    /// Does this to the codepoints of both directions.
+    pub fn with_ecn(self, ecn: EcnHandling) -> Self {
+        Self { ecn, ..self }
+    }
+
     /// Both directions, up and down.
     pub fn lanes(&self, seed: u64) -> (Lane, Lane) {
         let rate = Rate::from_mbit_per_s(self.rate_mbit_per_s).unwrap();
         let config = LinkConfig {
             mtu_bytes: self.mtu_bytes,
             loss: self.loss,
+            queue: self.queue,
+            ecn: self.ecn,
             seed,
             ..LinkConfig::new(rate, self.round_trip / 2, self.buffer_bytes)
         };
@@ -77,6 +96,13 @@ impl Path {
     }
 }
 
+/// A UDP payload and its codepoint.
+#[derive(Clone)]
+pub struct Datagram {
+    pub bytes: Vec<u8>,
+    pub ecn: Codepoint,
+}
+
 /// A packet that was offered to a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offered {
@@ -88,6 +114,10 @@ pub struct Offered {
 
     /// It arrives, or has.
     pub arrives: bool,
+
+    /// Its codepoint, and the one with which it leaves the link.
+    pub ecn: Codepoint,
+    pub ecn_out: Codepoint,
 }
 
 /// One direction of a path.
@@ -101,21 +131,40 @@ impl Lane {
         Self { link: Link::new(config).unwrap(), offered: Vec::new() }
     }
 
-    /// Offers a packet. Returns when it arrives, if it does.
+    /// Offers a packet. Returns when it arrives, and with which codepoint, if it does.
     pub fn carry(
         &mut self,
         now: Duration,
-        bytes: usize,
+        datagram: &Datagram,
         peer: std::net::IpAddr,
-    ) -> Option<Duration> {
+    ) -> Option<(Duration, Codepoint)> {
         let number = self.offered.len() as u64 + 1;
-        let size_bytes = ip_packet_bytes(bytes, peer);
-        let packet = Packet { size_bytes, number, ecn: Ecn::NotEct };
+        let (bytes, ecn) = (datagram.bytes.len(), datagram.ecn);
+        let packet = Packet { size_bytes: ip_packet_bytes(bytes, peer), number, ecn: of_link(ecn) };
         let arrival = match self.link.offer(now, packet) {
-            Verdict::Delivered { at, .. } => Some(at),
+            Verdict::Delivered { at, ecn } => Some((at, from_link(ecn))),
             Verdict::Dropped(_) => None,
         };
-        self.offered.push(Offered { at: now, bytes, arrives: arrival.is_some() });
+        let ecn_out = arrival.map_or(ecn, |(_, ecn)| ecn);
+        self.offered.push(Offered { at: now, bytes, arrives: arrival.is_some(), ecn, ecn_out });
         arrival
+    }
+}
+
+fn of_link(ecn: Codepoint) -> Ecn {
+    match ecn {
+        Codepoint::NotEct => Ecn::NotEct,
+        Codepoint::Ect0 => Ecn::Ect0,
+        Codepoint::Ect1 => Ecn::Ect1,
+        Codepoint::Ce => Ecn::Ce,
+    }
+}
+
+fn from_link(ecn: Ecn) -> Codepoint {
+    match ecn {
+        Ecn::NotEct => Codepoint::NotEct,
+        Ecn::Ect0 => Codepoint::Ect0,
+        Ecn::Ect1 => Codepoint::Ect1,
+        Ecn::Ce => Codepoint::Ce,
     }
 }

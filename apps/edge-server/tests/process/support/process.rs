@@ -216,6 +216,16 @@ pub fn server_command(args: &[&str]) -> Command {
     command
 }
 
+/// A library that `LD_PRELOAD` puts before all others.
+pub fn build_library(dir: &Path, source: &str) -> PathBuf {
+    let (file, library) = (dir.join("library.c"), dir.join("library.so"));
+    std::fs::write(&file, source).unwrap();
+    let mut cc = Command::new("cc");
+    let built = cc.args(["-shared", "-fPIC", "-o"]).args([&library, &file]).status().unwrap();
+    assert!(built.success());
+    library
+}
+
 /// A program of another package of the workspace.
 pub fn sibling(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_edge-server")).with_file_name(name);
