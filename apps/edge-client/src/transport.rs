@@ -12,12 +12,9 @@ use boring::error::ErrorStack;
 use boring::ssl::SslContextBuilder;
 use boring::ssl::SslMethod;
 use boring::ssl::SslVerifyMode;
-<<<<<<< HEAD
-use quiche::ConnectionId;
-=======
 use command_line::OnOff;
 use quiche::ecn::EcnConfig;
->>>>>>> ecn-apps
+use quiche::ConnectionId;
 use url::Host;
 
 use crate::cli::Cli;

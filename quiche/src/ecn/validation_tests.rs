@@ -6,14 +6,14 @@ use rstest::rstest;
 const EPOCH: Epoch = Epoch::Application;
 
 /// A path on which packets are sent one by one.
-struct TestPath {
+struct MarkedPath {
     ecn: PathEcn,
     next: u64,
 }
 
-impl TestPath {
+impl MarkedPath {
     fn new() -> Self {
-        TestPath {
+        MarkedPath {
             ecn: PathEcn::new(EcnConfig::default()),
             next: 0,
         }
@@ -39,7 +39,7 @@ impl TestPath {
     }
 
     fn capable() -> Self {
-        let mut path = TestPath::new();
+        let mut path = MarkedPath::new();
         path.send(1);
         path.ack(0..1, new(1, 0));
         assert_eq!(path.ecn.state(), EcnState::Capable);
@@ -54,7 +54,7 @@ fn new(ect0: u64, ce: u64) -> Feedback {
 /// RFC 9000, A.4: the first packets are marked, the others when these arrived.
 #[test]
 fn first_packets_test_the_path() {
-    let mut path = TestPath::new();
+    let mut path = MarkedPath::new();
     assert_eq!(path.send(50), TEST_PACKETS);
     assert_eq!(path.ecn.state(), EcnState::Unknown);
 
@@ -72,7 +72,7 @@ fn first_packets_test_the_path() {
 #[case::changed(Feedback::Impossible)]
 #[case::cleared_for_some(new(3, 1))]
 fn path_that_changes_marks_goes_on_without(#[case] feedback: Feedback) {
-    for mut path in [TestPath::new(), TestPath::capable()] {
+    for mut path in [MarkedPath::new(), MarkedPath::capable()] {
         let first = path.next;
         path.send(5);
         assert_eq!(path.ack(first..path.next, feedback), 0);
@@ -86,7 +86,7 @@ fn path_that_changes_marks_goes_on_without(#[case] feedback: Feedback) {
 
 #[test]
 fn ack_of_unmarked_packets_needs_no_counts() {
-    let mut path = TestPath::new();
+    let mut path = MarkedPath::new();
     path.send(20);
     path.ack(10..20, Feedback::Missing);
     path.ack(3..10, Feedback::Stale);
@@ -100,18 +100,18 @@ fn ack_of_unmarked_packets_needs_no_counts() {
 /// Every packet arrives as CE: that is the path's fault, or a queue of others.
 #[test]
 fn marks_of_every_packet_are_not_answered() {
-    let mut path = TestPath::new();
+    let mut path = MarkedPath::new();
     path.send(20);
     assert_eq!(path.ack(0..4, new(0, 4)), 0);
     assert_eq!(path.ecn.state(), EcnState::Unknown);
-    let mut other = TestPath {
+    let mut other = MarkedPath {
         ecn: path.ecn,
         ..path
     };
     assert_eq!(other.ack(4..10, new(0, 6)), 0);
     assert_eq!(other.ecn.state(), EcnState::Failed);
 
-    let mut path = TestPath::new();
+    let mut path = MarkedPath::new();
     path.send(20);
     path.ack(0..4, new(0, 4));
     assert_eq!(path.ack(4..10, new(1, 5)), 5);
@@ -121,7 +121,7 @@ fn marks_of_every_packet_are_not_answered() {
 /// A path that drops marked packets costs one probe timeout.
 #[test]
 fn path_that_drops_marks_goes_on_without() {
-    let mut path = TestPath::new();
+    let mut path = MarkedPath::new();
     path.send(4);
     path.ecn.on_timeout(1);
     assert_eq!(path.send(10), 0);
@@ -132,7 +132,7 @@ fn path_that_drops_marks_goes_on_without() {
 
 #[test]
 fn timeouts_in_a_row_stop_marks_until_one_arrives() {
-    let mut path = TestPath::capable();
+    let mut path = MarkedPath::capable();
     path.send(10);
     path.ecn.on_timeout(1);
     assert_eq!(path.send(1), 1);

@@ -62,7 +62,7 @@ pub extern "C" fn quiche_conn_sent_ecn(conn: &Connection) -> u8 {
 }
 
 #[repr(C)]
-pub struct EcnStats {
+pub struct EcnReport {
     state: c_int,
     sent: u64,
     received: [u64; 3],
@@ -70,11 +70,11 @@ pub struct EcnStats {
 }
 
 #[no_mangle]
-pub extern "C" fn quiche_conn_ecn_stats(conn: &Connection, out: &mut EcnStats) {
+pub extern "C" fn quiche_conn_ecn_stats(conn: &Connection, out: &mut EcnReport) {
     let stats = conn.ecn_stats();
     let counts = |marks: ecn::Marks| [marks.ect0, marks.ect1, marks.ce];
 
-    *out = EcnStats {
+    *out = EcnReport {
         state: match stats.state {
             None => 0,
             Some(ecn::EcnState::Testing) => 1,

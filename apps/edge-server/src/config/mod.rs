@@ -78,11 +78,7 @@ const NEEDS: [(&str, &str); 6] = [
 ];
 
 /// Options of which a reload applies a change; most of them to new connections only.
-<<<<<<< HEAD
-pub const RELOADED: [&str; 30] = [
-=======
-pub const RELOADED: [&str; 31] = [
->>>>>>> ecn-apps
+pub const RELOADED: [&str; 32] = [
     "root",
     "speedtest",
     "cert",
@@ -727,13 +723,8 @@ mod tests {
     #[test]
     fn all_options_are_parsed() {
         let line = "edge-server --listen [::]:4433 --workers 3 --root www --store paths.db --cert c --key k \
-<<<<<<< HEAD
-                    --cc reno --pmtud off --resume off --resume-share 0.9 --resume-except 10.1.0.0/16 \
-                    --after-jump ceiling --early-jump on --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \
-=======
                     --cc reno --pmtud off --ecn off --ecn-backoff alternative --resume off --resume-share 0.9 --resume-except 10.1.0.0/16 \
-                    --after-jump ceiling --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \
->>>>>>> ecn-apps
+                    --after-jump ceiling --early-jump on --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
                     --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
                     --idle-timeout 5 --connection-time-max 4 --stall-timeout 3 --requests-max 2 \
@@ -801,13 +792,8 @@ mod tests {
     fn file_sets_options_and_command_line_wins() {
         let dir = tempfile::tempdir().unwrap();
         let line = "--listen [::]:4433 --workers 3 --root www --store paths.db --store-entries 5 --state token \
-<<<<<<< HEAD
-                    --cert c --key k --cc reno --pmtud off --resume off --resume-share 0.9 \
-                    --resume-except 10.1.0.0/16 --after-jump ceiling --early-jump on \
-=======
                     --cert c --key k --cc reno --pmtud off --ecn off --ecn-backoff alternative --resume off --resume-share 0.9 \
-                    --resume-except 10.1.0.0/16 --after-jump ceiling \
->>>>>>> ecn-apps
+                    --resume-except 10.1.0.0/16 --after-jump ceiling --early-jump on \
                     --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
                     --connections-per-subnet 8 --handshakes-per-second 7 --handshake-timeout 6 \
