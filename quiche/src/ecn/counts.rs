@@ -76,16 +76,18 @@ impl MarkCounters {
         self.received.count(ecn);
     }
 
-    /// Returns the counts for an ACK, if any packet arrived with a mark.
-    pub(crate) fn to_report(&self) -> Option<Box<EcnCounts>> {
+    /// Returns the counts for an ACK, boxed or not, if any packet arrived with a
+    /// mark.
+    pub(crate) fn to_report<C: From<EcnCounts>>(&self) -> Option<C> {
         let Marks { ect0, ect1, ce } = self.received;
 
         (self.received != Marks::default()).then(|| {
-            Box::new(EcnCounts {
+            let counts = EcnCounts {
                 ect0_count: ect0,
                 ect1_count: ect1,
                 ecn_ce_count: ce,
-            })
+            };
+            counts.into()
         })
     }
 

@@ -28,6 +28,7 @@ pub use self::stats::EcnState;
 pub use self::stats::EcnStats;
 pub use self::stats::Marks;
 
+use std::borrow::Borrow;
 use std::collections::VecDeque;
 
 use crate::frame::EcnCounts;
@@ -136,13 +137,12 @@ impl<F: BufFactory> Connection<F> {
         self.pkt_num_spaces[epoch].ecn.on_received(received);
     }
 
-    /// Takes the counts of an ACK. Returns what they mean.
-    pub(crate) fn on_ecn_counts(
-        &mut self, epoch: packet::Epoch, largest_acked: u64,
-        counts: &Option<Box<EcnCounts>>,
+    /// Takes the counts of an ACK, boxed or not. Returns what they mean.
+    pub(crate) fn on_ecn_counts<C: Borrow<EcnCounts>>(
+        &mut self, epoch: packet::Epoch, largest_acked: u64, counts: &Option<C>,
     ) -> Feedback {
         let space = &mut self.pkt_num_spaces[epoch].ecn;
-        space.on_ack(largest_acked, counts.as_deref())
+        space.on_ack(largest_acked, counts.as_ref().map(C::borrow))
     }
 
     /// Returns the marks that the connection has seen.
