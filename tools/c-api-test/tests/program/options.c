@@ -179,7 +179,7 @@ static quiche_ecn_stats stats_of_marks(struct environment *env, bool ecn,
     pair = connected(config);
     *marked = 0;
     for (int round = 0; round < 3; round++) {
-        write_stream(pair.client, 0, 12000);
+        fill_window(pair.client);
         take_flight(pair.client, &flight);
         for (size_t i = 0; i < flight.len; i++) {
             // That of the last datagram, and of all of them.
