@@ -65,7 +65,7 @@ def all_clients(target):
     python = str(target / "interop/venv-aioquic/bin/python")
     return [
         Client("quic-go", [str(target / "interop/quic-go")]),
-        Client("aioquic", [python, str(HERE / "aioquic/client.py")], cannot=frozenset({"head"})),
+        Client("aioquic", [python, str(HERE / "aioquic/client.py")], cannot=frozenset({"head", "ecn"})),
         Client("quinn", [str(target / "debug/interop-quinn")]),
         Client(
             "ngtcp2",
@@ -82,7 +82,7 @@ def all_clients(target):
         Client(
             "curl",
             [sys.executable, str(HERE / "curl/client.py"), str(target / "interop/curl/build/src/curl")],
-            cannot=frozenset({"key-update", "migration", "resumption", "early-data"}),
+            cannot=frozenset({"key-update", "migration", "resumption", "early-data", "ecn"}),
             on_request=True,
         ),
     ]

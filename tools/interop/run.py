@@ -3,6 +3,7 @@
 Exits with 1 if a case failed, or if a client is missing and REQUIRE_ALL is set."""
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -11,9 +12,11 @@ from pathlib import Path
 from clients import CASES, HERE, Outcome, all_clients, run_cases
 from material import Material
 from relay import Relay
+from server import CASES as server_options
 from server import Server
 
 REBINDING = "rebinding"
+ECN = "ecn"
 
 
 def rebinding(client, server, material):
@@ -28,17 +31,29 @@ def rebinding(client, server, material):
     return Outcome(REBINDING, True, f"{relay.moves} changes")
 
 
-def try_client(client, server, material):
-    """Runs a client. Yields its outcomes."""
+def ecn(lines):
+    """Returns whether the client has counted the server's marks: by the lines of the access
+    log, paths were found to carry them, and none to change them."""
+    states = [json.loads(line)["ecn"] for line in lines]
+    counts = ", ".join(f"{states.count(state)} {state}" for state in sorted(set(states), key=str))
+    return Outcome(ECN, "capable" in states and "failed" not in states, counts)
+
+
+def try_client(client, server, material, log):
+    """Runs a client. Yields its outcomes. `log` is the server's access log."""
     cases = [case for case in CASES if case not in client.cannot]
+    before = len(log.read_text().splitlines())
     yield from run_cases(client, f"https://127.0.0.1:{server.port}", material, cases)
+    # The relay bleaches.
+    if ECN not in client.cannot:
+        yield ecn(log.read_text().splitlines()[before:])
     yield rebinding(client, server, material)
 
 
 def table(rows):
     """Returns a table with a line per client and a column per case. `rows` are clients with their
     outcomes, or None for a skipped client."""
-    columns = [*CASES, REBINDING]
+    columns = [*CASES, ECN, REBINDING]
     width = max(len(client.name) for client, _ in rows) + 2
     lines = [" " * width + "  ".join(columns)]
     for client, outcomes in rows:
@@ -65,7 +80,7 @@ def chosen(names, clients):
     return [client for client in clients if client.name in names or not names and not client.on_request]
 
 
-def try_all(clients, server, material):
+def try_all(clients, server, material, log):
     """Runs the clients, and prints the outcomes. Returns the rows for `table`."""
     rows = []
     for client in clients:
@@ -77,7 +92,7 @@ def try_all(clients, server, material):
             rows.append((client, []))
             continue
         outcomes = []
-        for outcome in try_client(client, server, material):
+        for outcome in try_client(client, server, material, log):
             outcomes.append(outcome)
             verdict = "ok" if outcome.ok else "FAILED"
             print(f"{client.name}: {outcome.case} {verdict}: {outcome.detail}", flush=True)
@@ -105,8 +120,11 @@ def main():
     clients = chosen(options.client, all_clients(options.target.resolve()))
     with tempfile.TemporaryDirectory(prefix="interop-") as folder:
         material = Material(folder, HERE / "chromium/page.html")
-        with Server(options.target / "debug/edge-server", material) as server:
-            rows = try_all(clients, server, material)
+        log = Path(folder) / "access.log"
+        log.touch()
+        logs = (f"--access-log={log}", "--access-log-format=json")
+        with Server(options.target / "debug/edge-server", material, (*server_options, *logs)) as server:
+            rows = try_all(clients, server, material, log)
     print(f"\n{table(rows)}\n\nn/a: tools/interop/README.md tells why")
     failed = list(failures(rows, bool(os.environ.get("REQUIRE_ALL"))))
     if not server.is_sound():

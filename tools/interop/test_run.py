@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import sys
 import unittest
 from types import SimpleNamespace
@@ -63,17 +64,26 @@ class Rebinding(unittest.TestCase):
         self.assertFalse(self.outcome("", moves=1).ok)
 
 
+class Marks(unittest.TestCase):
+    def test_they_pass_if_a_path_carries_them_and_none_fails(self):
+        outcome = lambda *states: run.ecn([json.dumps({"ecn": state}) for state in states])
+        self.assertTrue(outcome("testing", "capable").ok)
+        self.assertFalse(outcome("testing", "unknown", None).ok)
+        self.assertFalse(outcome("capable", "failed").ok)
+        self.assertEqual(outcome("capable", None).detail, "1 None, 1 capable")
+
+
 class Verdict(unittest.TestCase):
     def test_the_table_has_a_cell_for_every_case(self):
-        all_but_one = [Outcome(case, True, "") for case in (*CASES[1:], run.REBINDING)]
+        all_but_one = [Outcome(case, True, "") for case in (*CASES[1:], run.ECN, run.REBINDING)]
         rows = [
             (Client("some", [], cannot=frozenset({"head"})), [Outcome("small", False, ""), *all_but_one]),
             (Client("silent", []), []),
             (Client("absent", [], needs="it"), None),
         ]
         head, some, silent, absent = (line.split() for line in run.table(rows).splitlines())
-        self.assertEqual(head, [*CASES, run.REBINDING])
-        self.assertEqual(some, ["some", "FAIL", "ok", "n/a", *["ok"] * (len(CASES) - 2)])
+        self.assertEqual(head, [*CASES, run.ECN, run.REBINDING])
+        self.assertEqual(some, ["some", "FAIL", "ok", "n/a", *["ok"] * (len(CASES) - 1)])
         self.assertEqual(silent, ["silent", *["FAIL"] * len(head)])
         self.assertEqual(absent, ["absent", *["skip"] * len(head)])
 
@@ -85,12 +95,12 @@ class Verdict(unittest.TestCase):
 
     def test_a_client_whose_program_is_missing_is_skipped(self):
         with contextlib.redirect_stdout(io.StringIO()) as said:
-            rows = run.try_all([client("", needs="no-such-program")], None, MATERIAL)
+            rows = run.try_all([client("", needs="no-such-program")], None, MATERIAL, None)
         self.assertIsNone(rows[0][1])
         self.assertIn("skipped (no-such-program is not installed)", said.getvalue())
 
     def test_clients_are_not_tried_when_the_server_is_gone(self):
-        rows = run.try_all([client("")], SimpleNamespace(has_ended=lambda: True), MATERIAL)
+        rows = run.try_all([client("")], SimpleNamespace(has_ended=lambda: True), MATERIAL, None)
         self.assertEqual(list(run.failures(rows, False)), ["stand-in: not tried, the server was gone"])
 
     def test_an_unknown_client_is_named(self):
