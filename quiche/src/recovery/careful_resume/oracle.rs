@@ -419,6 +419,7 @@ impl Oracle {
     /// E2.
     fn retreat(&mut self, triggers: Vec<Trigger>) -> Order {
         self.last_unvalidated = self.last_unvalidated.or(self.last_sent);
+        self.is_trusted = false;
         self.step(Phase::SafeRetreat, triggers);
 
         Order::Retreat {
