@@ -8,18 +8,6 @@ use crate::packet::Epoch;
 use crate::recovery::careful_resume::Trigger;
 
 impl GRecovery {
-    pub(super) fn ecn_on_packet_sent(&mut self, epoch: Epoch, pkt_num: u64) {
-        if let Some(ecn) = self.ecn.as_mut() {
-            ecn.on_packet_sent(epoch, pkt_num);
-        }
-    }
-
-    pub(super) fn ecn_on_timeout(&mut self) {
-        if let Some(ecn) = self.ecn.as_mut() {
-            ecn.on_timeout(self.pto_count);
-        }
-    }
-
     /// Takes an ACK of `bytes` before loss detection. New CE marks end a jump,
     /// and BBR answers them with this ACK as it does loss (RFC 9002, 7.1).
     pub(super) fn ecn_on_acked(

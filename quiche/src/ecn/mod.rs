@@ -74,6 +74,25 @@ impl RecoveryConfig {
     }
 }
 
+/// Hooks that all recoveries have alike.
+pub(crate) trait EcnHooks: RecoveryOps {
+    fn ecn_on_packet_sent(&mut self, epoch: packet::Epoch, pkt_num: u64) {
+        if let Some(ecn) = self.ecn_mut() {
+            ecn.on_packet_sent(epoch, pkt_num);
+        }
+    }
+
+    fn ecn_on_timeout(&mut self) {
+        let timeouts = self.pto_count();
+
+        if let Some(ecn) = self.ecn_mut() {
+            ecn.on_timeout(timeouts);
+        }
+    }
+}
+
+impl<R: RecoveryOps> EcnHooks for R {}
+
 impl Recovery {
     /// Begins a datagram. Returns its codepoint.
     pub(crate) fn begin_ecn_datagram(&mut self) -> Codepoint {

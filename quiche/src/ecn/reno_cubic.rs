@@ -4,18 +4,6 @@ use super::*;
 use crate::recovery::careful_resume::Trigger;
 
 impl LegacyRecovery {
-    pub(super) fn ecn_on_packet_sent(&mut self, epoch: Epoch, pkt_num: u64) {
-        if let Some(ecn) = self.ecn.as_mut() {
-            ecn.on_packet_sent(epoch, pkt_num);
-        }
-    }
-
-    pub(super) fn ecn_on_timeout(&mut self) {
-        if let Some(ecn) = self.ecn.as_mut() {
-            ecn.on_timeout(self.pto_count);
-        }
-    }
-
     /// Takes an ACK before loss detection. Answers new CE marks as the loss of
     /// the packet that was sent last of those that it newly acknowledges
     /// (RFC 9002, 7.1 and B.7).
