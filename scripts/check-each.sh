@@ -1,9 +1,9 @@
 #!/bin/sh
 # make check-each: builds the fork and runs its tests after every patch of the
 # series, with qlog and without. Skips steps that have passed and are unchanged.
-# --compile compiles, including the applications, and runs the tests only at the end of
-# each topic but the last, which make test covers. A fix adds no interface: between them,
-# the fork is compiled in one form, and the applications are not.
+# --compile compiles, including the applications, and runs the tests, with qlog, only at the
+# end of each topic but the last, which make test covers. A fix adds no interface: between
+# them, the fork is compiled in one form, and the applications are not.
 #   TOPIC=20-careful-resume   only after the patches of that topic
 . "$(dirname "$0")/fork/common.sh"
 . scripts/fork/topics.sh
@@ -48,9 +48,11 @@ check_fork() {
         step_cargo 'cargo check' check --tests -p quiche --features "$FEATURES,qlog"
         ! is_between_fixes || return 0
         step_cargo 'cargo check without qlog' check -p quiche --features "$FEATURES"
-        is_tip || return 0
+        ! is_tip || test_with_qlog
+        return 0
     fi
-    test_fork
+    test_with_qlog
+    test_without_qlog
 }
 
 is_tip() {
@@ -62,12 +64,20 @@ is_between_fixes() {
 }
 
 # Runs all tests, upstream's and ours.
-test_fork() {
-    key="$(tree_git rev-parse HEAD:quiche) $(git hash-object Cargo.lock) $(rustc --version)"
+test_with_qlog() {
+    step_once 'cargo test' test -p quiche --features "$FEATURES,qlog"
+}
+
+# The fork's pages contain the same examples.
+test_without_qlog() {
+    step_once 'cargo test without qlog' test --tests -p quiche --features "$FEATURES"
+}
+
+# As step_cargo, unless this has passed with the same sources.
+step_once() { # WHAT COMMAND ARGUMENT…
+    key="$(tree_git rev-parse HEAD:quiche) $(git hash-object Cargo.lock) $(rustc --version) $1"
     if grep -qxF "$key" "$fork/passed" 2>/dev/null; then return; fi
-    step_cargo 'cargo test' test -p quiche --features "$FEATURES,qlog"
-    # The fork's pages contain the same examples.
-    step_cargo 'cargo test without qlog' test --tests -p quiche --features "$FEATURES"
+    step_cargo "$@"
     echo "$key" >>"$fork/passed"
 }
 

@@ -3,9 +3,9 @@
 # clock: accuracy of the link emulator, pacing of a jump, cost of the store under load,
 # downloads during a flood, a load of many clients, and the gain that an access log tells;
 # first downloads of other projects' clients over long paths; alert rules and dashboard in
-# Prometheus; the speed-test page in browsers; interruptions of the fork's commands; upstream's
-# workspace with the series; curl with the fork's library; and tests that take too long for every
-# day.
+# Prometheus; the speed-test page in browsers; interruptions of the fork's commands; the fork's
+# tests without qlog; upstream's workspace with the series; curl with the fork's library; and
+# tests that take too long for every day.
 # Arguments go to cargo. Where permitted, real-time scheduling keeps other processes
 # from affecting the measurements.
 set -eu
@@ -33,6 +33,7 @@ measure edge-server load
 measure speed-test gain
 LONG=1 sh scripts/test-no-loss.sh || status=1
 sh scripts/test-metrics.sh --live $locked || status=1
+cargo test -p quiche --tests --features internal,ffi $locked || status=1
 sh scripts/workspace-check.sh || status=1
 sh scripts/interop-curl.sh $locked || status=1
 sh scripts/interop-paths.sh || status=1
