@@ -106,6 +106,7 @@ impl Transport {
             CongestionController::Reno => CongestionControlAlgorithm::Reno,
             CongestionController::Bbr2 => CongestionControlAlgorithm::Bbr2Gcongestion,
         });
+        quic.set_custom_bbr_params(quiche::bbr2_params());
         quic.set_slow_start_exit(cli.slow_start_exit).context("cannot set --slow-start-exit")?;
         quic.set_ecn(cli.ecn());
         let pmtud = cli.pmtud == OnOff::On;

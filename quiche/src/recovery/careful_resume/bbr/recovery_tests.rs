@@ -290,6 +290,23 @@ fn validating_window_grows_to_twice_the_jump() {
     assert!((JUMP * 18 / 10..=JUMP * 2).contains(&window), "{window}");
 }
 
+/// A greater gain of Startup ends with the jump, also for the rounds after it.
+#[test]
+fn jump_takes_back_a_greater_startup_gain() {
+    let pace_after_jump = |gain: Option<f32>| {
+        let mut flow = PacedDownload::resumed();
+        if let Some(gain) = gain {
+            flow.bbr().pacer.sender_mut().set_startup_pacing_gain(gain);
+        }
+        let mut flow = flow.until(Normal);
+        flow.wait(RTT);
+        flow.pace()
+    };
+
+    assert_eq!(pace_after_jump(Some(5.0)), pace_after_jump(None));
+    assert!(pace_after_jump(Some(2.0)) < pace_after_jump(None));
+}
+
 /// F10: the rounds of a jump do not end Startup.
 #[test]
 fn startup_lasts_as_long_as_the_flag_is_set() {

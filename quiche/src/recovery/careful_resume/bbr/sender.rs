@@ -8,6 +8,7 @@ use crate::recovery::gcongestion::bbr2::drain::Drain;
 use crate::recovery::gcongestion::bbr2::mode::Mode;
 use crate::recovery::gcongestion::bbr2::BBRv2;
 use crate::recovery::gcongestion::bbr2::Limits;
+use crate::recovery::gcongestion::bbr2::DEFAULT_PARAMS;
 use crate::recovery::gcongestion::Bandwidth;
 
 use super::BBRv2NetworkModel;
@@ -144,8 +145,18 @@ impl BBRv2 {
         &mut self, window: usize, probing_rate: Bandwidth,
     ) {
         self.set_window(window);
+        self.limit_startup_gain();
         self.mode.network_model_mut().restart_round_early();
         self.careful_mut().flag = Flag::Unvalidated { probing_rate };
+    }
+
+    /// Takes back a greater gain than BBR's own: near the path's limit, what it
+    /// wins is less than what it loses.
+    fn limit_startup_gain(&mut self) {
+        let own = DEFAULT_PARAMS.startup_pacing_gain;
+        let gain = self.params.startup_pacing_gain.min(own);
+        self.params.startup_pacing_gain = gain;
+        self.mode.network_model_mut().set_pacing_gain(gain);
     }
 
     /// Begins the second round with a window, in bytes.
@@ -214,5 +225,12 @@ impl BBRv2 {
 
     pub(in crate::recovery::gcongestion) fn flag(&self) -> Flag {
         self.careful().flag
+    }
+
+    pub(in crate::recovery::gcongestion) fn set_startup_pacing_gain(
+        &mut self, gain: f32,
+    ) {
+        self.params.startup_pacing_gain = gain;
+        self.mode.network_model_mut().set_pacing_gain(gain);
     }
 }

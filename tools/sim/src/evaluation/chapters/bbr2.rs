@@ -16,6 +16,9 @@ use crate::scenario::Controller;
 /// Longest time of a resumed download of a case, in ms.
 const TTLB_MS_MAX: [(&str, f64); 2] = [("GEO-3.75MB", 2850.0), ("500M-6.25MB", 300.0)];
 
+/// BBR2's longest time with slow start over GEO, as a multiple of CUBIC's.
+const SLOW_START_MAX: f64 = 1.05;
+
 pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     let pairs = chapter.pairs();
     let mut html = gains(&pairs);
@@ -26,6 +29,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     }
     let of_bbr2: Vec<&Pair> = pairs.iter().filter(|p| p.controller() == Controller::Bbr2).collect();
     let mut verdicts: Vec<_> = TTLB_MS_MAX.iter().map(|limit| in_time(&of_bbr2, limit)).collect();
+    verdicts.push(as_soon_as_cubic(&pairs));
     verdicts.push(lossless(&of_bbr2));
     verdicts.push(slower_nowhere("bbr2: Careful Resume is slower nowhere", 1.0, &pairs));
     Ok(Findings { html, verdicts, ..Findings::default() })
@@ -36,6 +40,21 @@ fn in_time(pairs: &[&Pair], (case, ms_max): &(&str, f64)) -> Verdict {
     let figure = |p: &&Pair| Figure::new(p.careful.label(), p.careful.ttlb_ms());
     let rule = format!("bbr2, {case}: at most {ms_max} ms with Careful Resume");
     Verdict::at_most(&rule, *ms_max, (0, " ms"), judged.map(figure).collect())
+}
+
+/// Returns whether Startup is as fast as CUBIC's slow start.
+fn as_soon_as_cubic(pairs: &[Pair]) -> Verdict {
+    let of = |case: &str, cc| {
+        let mut of_case = pairs.iter().filter(move |p| p.slow.parameter("case") == case);
+        of_case.find(|p| p.controller() == cc).map(|p| p.slow.ttlb_ms())
+    };
+    let figure = |case: &&str| {
+        let ratio = of(case, Controller::Bbr2)? / of(case, Controller::Cubic)?;
+        Some(Figure::new(case.to_string(), ratio))
+    };
+    let cases = ["500M-6.25MB", "GEO-3.75MB", "GEO-10MB"];
+    let rule = "bbr2: slow start takes at most 1.05 times as long as CUBIC's";
+    Verdict::at_most(rule, SLOW_START_MAX, (3, ""), cases.iter().filter_map(figure).collect())
 }
 
 /// Returns whether a buffer of one BDP takes the jump.
