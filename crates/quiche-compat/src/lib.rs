@@ -10,6 +10,7 @@
 pub use fork::*;
 
 mod active_path;
+mod controller;
 #[cfg(not(hook = "path_state"))]
 mod rand;
 #[cfg(stand_ins)]
@@ -20,6 +21,7 @@ mod stats;
 pub mod types;
 
 pub use crate::active_path::ActivePath;
+pub use crate::controller::cc_algorithm;
 #[cfg(not(hook = "address_validation"))]
 pub use crate::stand_ins::refuse;
 pub use crate::stats::careful_resume_stats;
