@@ -152,7 +152,11 @@ fn marks_outlive_the_choice_of_another_controller(
             from: info.from,
             to: info.to,
         };
-        marked.pipe.server.recv_ecn(&mut buf[..len], info, ecn).unwrap();
+        marked
+            .pipe
+            .server
+            .recv_ecn(&mut buf[..len], info, ecn)
+            .unwrap();
         assert_eq!(marked.flush(true), 1);
     }
     assert_eq!(marked.download(300_000), 300_000);

@@ -1,5 +1,6 @@
 //! Configuration: the command line and the file that it names.
 
+pub mod controller;
 pub mod file;
 mod heading;
 pub mod host_map;
@@ -42,6 +43,7 @@ use quiche::careful_resume::AfterJump;
 use quiche::ecn::EcnConfig;
 use quiche::slow_start::SlowStartExit;
 
+use crate::config::controller::CongestionController;
 use crate::config::file::ConfigFile;
 use crate::config::file::Host;
 use crate::config::heading::CONGESTION;
@@ -192,7 +194,8 @@ pub struct Cli {
     /// Congestion controller
     ///
     /// bbr2 is the BBRv2 of upstream quiche, with Careful Resume. It ends its start by its own rules:
-    /// --slow-start-exit and --after-jump soft do not concern it.
+    /// --slow-start-exit and --after-jump soft do not concern it. A host of the configuration file
+    /// may name another controller.
     #[arg(long, value_enum, value_name = "NAME", default_value = "cubic", help_heading = CONGESTION)]
     pub cc: CongestionController,
 
@@ -421,13 +424,6 @@ pub struct Cli {
     /// problem. Does not listen, creates nothing, and does not open the store.
     #[arg(long, help_heading = PROCESS)]
     pub check: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CongestionController {
-    Cubic,
-    Reno,
-    Bbr2,
 }
 
 /// Response to a congestion mark.

@@ -9,6 +9,7 @@ use crate::config;
 use crate::config::Config;
 use crate::content::hosts::VirtualHosts;
 use crate::quic::certificate::Certificates;
+use crate::quic::controllers::HostControllers;
 use crate::quic::secrets::SharedSecrets;
 use crate::server::resources::Resources;
 use crate::telemetry::metrics::ConfigurationMetrics;
@@ -58,8 +59,10 @@ impl Reloader {
         config.flags.resume = self.resume;
         let virtual_hosts = VirtualHosts::open(&config)?;
         let certificates = Certificates::read(&config)?;
+        let controllers = HostControllers::new(&config)?;
+        let (cli, secrets) = (&config.flags, &self.secrets);
         let worker_config =
-            |_| WorkerConfig::new(&config.flags, &virtual_hosts, &certificates, &self.secrets);
+            |_| WorkerConfig::new(cli, &virtual_hosts, &certificates, &controllers, secrets);
         let configs = (0..workers).map(worker_config).collect::<anyhow::Result<_>>()?;
         self.metrics.set_certificates(certificates.expiries());
         certificates.warn();

@@ -7,6 +7,7 @@ use crate::config::Cli;
 use crate::config::Config;
 use crate::content::hosts::VirtualHosts;
 use crate::quic::certificate::Certificates;
+use crate::quic::controllers::HostControllers;
 use crate::quic::secrets;
 use crate::quic::secrets::SharedSecrets;
 use crate::telemetry::metrics::ConfigurationMetrics;
@@ -16,6 +17,7 @@ use crate::worker::settings::WorkerConfig;
 pub struct Resources {
     pub virtual_hosts: VirtualHosts,
     pub certificates: Certificates,
+    pub controllers: HostControllers,
     pub secrets: SharedSecrets,
     pub hash_keys: Option<WatchedHashKeys>,
 }
@@ -32,13 +34,14 @@ impl Resources {
         let virtual_hosts = VirtualHosts::open(config)?;
         let certificates = Certificates::read(config)?;
         certificates.warn();
+        let controllers = HostControllers::new(config)?;
         let secrets = secrets::open(cli.secrets.as_deref());
         let secrets = secrets.map_err(|e| config.option_error("secrets", &e))?;
         let hash_keys = cli.hash_keys.as_deref().map(WatchedHashKeys::watch).transpose();
         let hash_keys = hash_keys
             .context("cannot use --hash-keys; name a readable file of keys")
             .map_err(|e| config.option_error("hash-keys", &e))?;
-        Ok(Self { virtual_hosts, certificates, secrets, hash_keys })
+        Ok(Self { virtual_hosts, certificates, controllers, secrets, hash_keys })
     }
 
     /// Has metrics follow the files.
@@ -59,6 +62,7 @@ impl Resources {
     ///
     /// A certificate or an option cannot be used.
     pub fn worker_config(&self, cli: &Cli) -> anyhow::Result<WorkerConfig> {
-        WorkerConfig::new(cli, &self.virtual_hosts, &self.certificates, &self.secrets)
+        let Self { virtual_hosts, certificates, controllers, secrets, .. } = self;
+        WorkerConfig::new(cli, virtual_hosts, certificates, controllers, secrets)
     }
 }

@@ -5,6 +5,7 @@ use crate::config::subnets::Subnets;
 use crate::config::Cli;
 use crate::content::hosts::VirtualHosts;
 use crate::quic::certificate::Certificates;
+use crate::quic::controllers::HostControllers;
 use crate::quic::secrets::SharedSecrets;
 use crate::quic::Transport;
 use crate::resume::arm::ArmDraw;
@@ -34,9 +35,10 @@ impl WorkerConfig {
         cli: &Cli,
         virtual_hosts: &VirtualHosts,
         certificates: &Certificates,
+        controllers: &HostControllers,
         secrets: &SharedSecrets,
     ) -> anyhow::Result<Self> {
-        let transport = Transport::new(cli, certificates, secrets.clone())?;
+        let transport = Transport::new(cli, certificates, controllers, secrets.clone())?;
         Ok(Self {
             virtual_hosts: virtual_hosts.clone(),
             transport,

@@ -16,8 +16,8 @@ use crate::recovery::RecoveryOps;
 #[cfg(feature = "boringssl-boring-crate")]
 use crate::tls::ExData;
 use crate::BufFactory;
-use crate::CongestionControlAlgorithm;
 use crate::Config;
+use crate::CongestionControlAlgorithm;
 use crate::Connection;
 use crate::Error;
 use crate::Result;

@@ -51,6 +51,7 @@ use crate::net::route::Arrival;
 use crate::net::route::PacketSink;
 use crate::quic::certificate::Certificates;
 use crate::quic::connection_id::Origin;
+use crate::quic::controllers::HostControllers;
 use crate::quic::secrets;
 use crate::quic::secrets::SharedSecrets;
 use crate::resume::claimants::Claimants;
@@ -747,5 +748,6 @@ fn worker_config(config: &Config, secrets: &SharedSecrets) -> WorkerConfig {
     }
     let virtual_hosts = VirtualHosts::open(config).unwrap();
     let certificates = Certificates::read(config).unwrap();
-    WorkerConfig::new(&config.flags, &virtual_hosts, &certificates, secrets).unwrap()
+    let controllers = HostControllers::new(config).unwrap();
+    WorkerConfig::new(&config.flags, &virtual_hosts, &certificates, &controllers, secrets).unwrap()
 }

@@ -1,0 +1,128 @@
+//! Congestion controllers of hosts and listeners, with edge-client over an emulated path, and
+//! through a hot restart. Which one a connection gets is tested in memory:
+//! `worker/tests/controllers.rs`.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::lab::emulate;
+use crate::support::process::serve;
+use crate::support::process::server_command;
+use crate::support::process::sibling;
+use crate::support::process::Running;
+
+/// 20 Mbit/s and 40 ms hold 100 kB.
+const PATH: &str = "--rate 20 --rtt 40 --buffer 100000";
+const BYTES: u64 = 1_500_000;
+
+/// A busy machine may answer a claim too late for a jump.
+const TRIES: usize = 10;
+
+/// The folder of a test, with the configuration file and what servers write.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new(toml: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("edge.toml"), toml).unwrap();
+        Self(dir)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Starts a server with the access log and the store of the folder.
+    fn serve(&self, more: &[&str]) -> (Running, SocketAddr) {
+        let [config, log, store] = ["edge.toml", "log", "paths.db"].map(|name| self.file(name));
+        let mut args = vec!["--speedtest", "--config", config.to_str().unwrap()];
+        args.extend(["--access-log", log.to_str().unwrap(), "--store", store.to_str().unwrap()]);
+        args.extend(more);
+        serve(self.0.path(), &args)
+    }
+
+    fn log(&self) -> Vec<Value> {
+        let log = fs::read_to_string(self.file("log")).unwrap();
+        log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+/// Downloads from a host some times, each on a new connection.
+fn download(host: &str, server: SocketAddr, times: usize) {
+    let url = format!("https://{host}:{}/bytes/{BYTES}", server.port());
+    let (connect, repeat) = (server.to_string(), times.to_string());
+    let mut client = Command::new(sibling("edge-client"));
+    client.args([&url, "--insecure", "--connect", &connect, "--repeat", &repeat]);
+    let (status, said) = Running::start(&mut client).end();
+    assert!(status.success(), "{said:?}");
+}
+
+/// Checks that lines are of connections with this controller, some of which have jumped.
+#[track_caller]
+fn assert_jumped_with<'a>(controller: &str, lines: impl Iterator<Item = &'a Value>) {
+    let lines: Vec<_> = lines.collect();
+    assert!(lines.iter().all(|line| line["cc"] == controller), "{controller}: {lines:#?}");
+    let has_jumped = |line: &&&Value| line["resume"]["jump_bytes"].is_number();
+    assert!(lines.iter().any(|line| has_jumped(&line)), "{controller}: {lines:#?}");
+}
+
+#[test]
+fn hosts_of_one_server_jump_with_their_own_controllers() {
+    let folder = Folder::new("[[host]]\nnames = ['a.example']\ncc = 'bbr2'\n");
+    let (mut server, address) = folder.serve(&["--cc", "cubic"]);
+    let mut emulator = emulate(address, PATH);
+    for host in ["a.example", "b.example"] {
+        download(host, emulator.address(), TRIES);
+    }
+    assert!(server.stop().success());
+    assert!(emulator.stop().success());
+
+    let log = folder.log();
+    assert_eq!(log.len(), 2 * TRIES);
+    for (host, controller) in [("a.example", "bbr2"), ("b.example", "cubic")] {
+        let of_host = log.iter().filter(|line| line["host"].as_str().unwrap().starts_with(host));
+        assert_jumped_with(controller, of_host);
+    }
+    assert_eq!(log[0]["resume"]["jump_bytes"], Value::Null, "nothing was known yet");
+}
+
+/// Returns the line with which `--check` refuses a configuration.
+fn refusal(toml: &str, more: &[&str]) -> String {
+    let folder = Folder::new(toml);
+    let config = folder.file("edge.toml");
+    let root = folder.file("");
+    let mut args = vec!["--listen", "127.0.0.1:0", "--root", root.to_str().unwrap(), "--check"];
+    args.extend(["--config", config.to_str().unwrap()]);
+    args.extend(more);
+    let (status, said) = Running::start(&mut server_command(&args)).end();
+    assert_eq!(status.code(), Some(2), "{said:?}");
+    assert_eq!(said.len(), 1, "{said:?}");
+    said[0].clone()
+}
+
+#[test]
+fn check_names_an_unknown_controller() {
+    let error = refusal("[[host]]\nnames = ['a']\ncc = 'bbr3'\n", &[]);
+    assert!(error.contains("edge.toml: line 3, column 6: [[host]] a: cc = 'bbr3'"), "{error}");
+    assert!(error.ends_with("use cubic, reno or bbr2"), "{error}");
+}
+
+#[test]
+fn server_that_takes_over_has_controllers_of_its_own() {
+    let folder = Folder::new("[[host]]\nnames = ['a.example']\ncc = 'bbr2'\n");
+    let takeover = folder.file("takeover");
+    let (mut old, address) = folder.serve(&["--takeover", takeover.to_str().unwrap()]);
+    download("a.example", address, 1);
+    fs::write(folder.file("edge.toml"), "[[host]]\nnames = ['a.example']\ncc = 'reno'\n").unwrap();
+    let (mut new, same) = folder.serve(&["--takeover", takeover.to_str().unwrap()]);
+    assert_eq!(same, address);
+    download("a.example", address, 1);
+    assert!(old.end().0.success());
+    assert!(new.stop().success());
+    let controllers: Vec<_> = folder.log().iter().map(|line| line["cc"].clone()).collect();
+    assert_eq!(controllers, ["bbr2", "reno"]);
+}
