@@ -51,7 +51,7 @@ pub struct Host {
     pub cert: Option<PathBuf>,
     pub key: Option<PathBuf>,
 
-    /// Congestion controller of connections to the host; the default is `--cc`.
+    /// Congestion controller of connections to the host; the default is that of the listener.
     pub cc: Option<CongestionController>,
 
     /// Index files of a folder; the first that exists is served.

@@ -90,7 +90,8 @@ impl Endpoints {
         let certificates = Certificates::read(&config).unwrap();
         let controllers = HostControllers::default();
         let secrets = secrets::open(None).unwrap();
-        let transport = Transport::new(&config.flags, &certificates, &controllers, secrets);
+        let cli = &config.flags;
+        let transport = Transport::new(cli, &cli.listen[0], &certificates, &controllers, secrets);
         let mut transport = transport.unwrap();
         let [here, there] = addresses();
         let mut client_config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();

@@ -28,6 +28,7 @@ use crate::config::limits::CONNECTION_WINDOW_BYTES;
 use crate::config::limits::DECODED_HEADERS_MULTIPLE;
 use crate::config::limits::PACKET_BYTES_MAX;
 use crate::config::limits::UPLOAD_WINDOW_BYTES_MAX;
+use crate::config::listener::Listener;
 use crate::config::Cli;
 use crate::quic::certificate::Certificates;
 use crate::quic::controllers::HostControllers;
@@ -83,13 +84,15 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Builds the configuration from the command line, certificates, controllers and secrets.
+    /// Builds the configuration of a listener from the command line, certificates, controllers and
+    /// secrets.
     ///
     /// # Errors
     ///
     /// A certificate or an option is unusable.
     pub fn new(
         cli: &Cli,
+        listener: &Listener,
         certificates: &Certificates,
         controllers: &HostControllers,
         secrets: SharedSecrets,
@@ -103,7 +106,7 @@ impl Transport {
         quic.set_spurious_loss_evidence(true);
         quic.set_hystart_samples_per_ack(true);
         quic.set_coalesce_streams(true);
-        quic.set_cc_algorithm(controllers.default_or(cli.cc).into());
+        quic.set_cc_algorithm(controllers.default_or(cli.controller_of(listener)).into());
         quic.set_slow_start_exit(cli.slow_start_exit).context("cannot set --slow-start-exit")?;
         quic.set_ecn(cli.ecn());
         let pmtud = cli.pmtud == OnOff::On;

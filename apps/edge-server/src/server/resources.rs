@@ -3,6 +3,7 @@
 use anyhow::Context;
 use path_store::WatchedHashKeys;
 
+use crate::config::listener::Listener;
 use crate::config::Cli;
 use crate::config::Config;
 use crate::content::hosts::VirtualHosts;
@@ -56,13 +57,13 @@ impl Resources {
         }
     }
 
-    /// What one worker serves with.
+    /// What one worker of a listener serves with.
     ///
     /// # Errors
     ///
     /// A certificate or an option cannot be used.
-    pub fn worker_config(&self, cli: &Cli) -> anyhow::Result<WorkerConfig> {
+    pub fn worker_config(&self, cli: &Cli, listener: &Listener) -> anyhow::Result<WorkerConfig> {
         let Self { virtual_hosts, certificates, controllers, secrets, .. } = self;
-        WorkerConfig::new(cli, virtual_hosts, certificates, controllers, secrets)
+        WorkerConfig::new(cli, listener, virtual_hosts, certificates, controllers, secrets)
     }
 }

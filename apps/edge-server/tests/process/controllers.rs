@@ -90,6 +90,77 @@ fn hosts_of_one_server_jump_with_their_own_controllers() {
     assert_eq!(log[0]["resume"]["jump_bytes"], Value::Null, "nothing was known yet");
 }
 
+/// Returns the address of the server's second listener.
+fn second_address(server: &mut Running) -> SocketAddr {
+    let line = server.wait_for_another("listening on ", 1);
+    line.rsplit_once("listening on ").unwrap().1.parse().unwrap()
+}
+
+#[test]
+fn listeners_of_one_server_jump_with_their_own_controllers() {
+    let folder = Folder::new("[[host]]\nnames = ['a.example']\ncc = 'reno'\n");
+    let args = ["--listen", "127.0.0.1:0,cc=bbr2", "--workers", "2"];
+    let (mut server, first) = folder.serve(&args);
+    let second = second_address(&mut server);
+    let ports = [first, second].map(|address| {
+        let mut emulator = emulate(address, PATH);
+        let address = emulator.address();
+        download("b.example", address, TRIES);
+        assert!(emulator.stop().success());
+        address.port()
+    });
+    download("a.example", second, 1);
+    assert!(server.stop().success());
+
+    let log = folder.log();
+    for (port, controller) in ports.into_iter().zip(["cubic", "bbr2"]) {
+        let host = format!("b.example:{port}");
+        assert_jumped_with(controller, log.iter().filter(|line| line["host"] == host.as_str()));
+    }
+    let host = format!("a.example:{}", second.port());
+    let line = log.iter().find(|line| line["host"] == host.as_str()).unwrap();
+    assert_eq!(line["cc"], "reno", "a host wins over the listener");
+}
+
+#[test]
+fn listeners_are_taken_over_and_their_controllers_reloaded() {
+    let folder = Folder::new("");
+    let takeover = folder.file("takeover");
+    let (config, root) = (folder.file("edge.toml"), folder.file(""));
+    let configure = |listen: [String; 2]| {
+        let [log, takeover] = [folder.file("log"), takeover.clone()];
+        let toml = format!(
+            "[server]\nlisten = {listen:?}\nroot = {root:?}\naccess-log = {log:?}\n\
+             takeover = {takeover:?}\nspeedtest = true\n"
+        );
+        fs::write(&config, toml).unwrap();
+    };
+    let start = || {
+        let args = ["--config", config.to_str().unwrap()];
+        let mut server = Running::start(&mut server_command(&args));
+        let addresses = [server.address(), second_address(&mut server)];
+        (server, addresses)
+    };
+    configure(["127.0.0.1:0,cc=reno".into(), "127.0.0.1:0".into()]);
+    let (mut old, [first, second]) = start();
+    // In another order.
+    configure([format!("{second},cc=bbr2"), first.to_string()]);
+    let (mut new, taken) = start();
+    assert_eq!(taken, [first, second]);
+    assert!(old.end().0.success());
+    download("a.example", first, 1);
+    download("a.example", second, 1);
+
+    configure([format!("{second},cc=reno"), first.to_string()]);
+    new.ask_to_reload();
+    new.wait_for("reloaded");
+    assert_eq!(new.count("not applied until a restart"), 0);
+    download("a.example", second, 1);
+    assert!(new.stop().success());
+    let controllers: Vec<_> = folder.log().iter().map(|line| line["cc"].clone()).collect();
+    assert_eq!(controllers, ["cubic", "bbr2", "reno"]);
+}
+
 /// Returns the line with which `--check` refuses a configuration.
 fn refusal(toml: &str, more: &[&str]) -> String {
     let folder = Folder::new(toml);
@@ -109,6 +180,9 @@ fn check_names_an_unknown_controller() {
     let error = refusal("[[host]]\nnames = ['a']\ncc = 'bbr3'\n", &[]);
     assert!(error.contains("edge.toml: line 3, column 6: [[host]] a: cc = 'bbr3'"), "{error}");
     assert!(error.ends_with("use cubic, reno or bbr2"), "{error}");
+    let error = refusal("", &["--listen", "127.0.0.1:0,cc=bbr3"]);
+    assert!(error.contains("--listen"), "{error}");
+    assert!(error.contains("cc = 'bbr3': use cubic, reno or bbr2"), "{error}");
 }
 
 #[test]

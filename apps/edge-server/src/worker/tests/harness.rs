@@ -654,6 +654,7 @@ impl ServerState {
         let wake: path_store::Wake = Arc::new(|| ());
         let store = cli.resumes().then_some(&world.store);
         let services = WorkerServices {
+            name: 0,
             read_pool: read_queue.handle(Arc::clone(&wake)),
             store: StoreClient::new(store, None, wake, Claimants::default()),
             metrics: metrics.of_worker(0),
@@ -749,5 +750,13 @@ fn worker_config(config: &Config, secrets: &SharedSecrets) -> WorkerConfig {
     let virtual_hosts = VirtualHosts::open(config).unwrap();
     let certificates = Certificates::read(config).unwrap();
     let controllers = HostControllers::new(config).unwrap();
-    WorkerConfig::new(&config.flags, &virtual_hosts, &certificates, &controllers, secrets).unwrap()
+    WorkerConfig::new(
+        &config.flags,
+        &config.flags.listen[0],
+        &virtual_hosts,
+        &certificates,
+        &controllers,
+        secrets,
+    )
+    .unwrap()
 }
