@@ -20,6 +20,7 @@ use crate::content::hosts::VirtualHosts;
 use crate::h3::RequestContext;
 use crate::h3::Session;
 use crate::quic::certificate::Certificates;
+use crate::quic::controllers::HostControllers;
 use crate::quic::secrets;
 use crate::quic::Quic;
 use crate::quic::Transport;
@@ -82,7 +83,9 @@ impl Listener {
         let config = config::parse(words).unwrap();
         let certificates = Certificates::read(&config).unwrap();
         let secrets = secrets::open(None).unwrap();
-        let transport = Transport::new(&config.flags, &certificates, secrets).unwrap();
+        let (cli, controllers) = (&config.flags, HostControllers::default());
+        let transport =
+            Transport::new(cli, &cli.listen[0], &certificates, &controllers, secrets).unwrap();
         Self { config, transport, client_config: client_config() }
     }
 

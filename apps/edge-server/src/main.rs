@@ -204,7 +204,14 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         health: health.clone(),
         access_log: access_log.clone(),
         generation: workers.generation,
-        reloader: Reloader::new(args, config, resources, metrics.configuration.clone()).into(),
+        reloader: Reloader::new(
+            args,
+            config,
+            resources,
+            metrics.configuration.clone(),
+            workers.listeners,
+        )
+        .into(),
     });
     signals.follow(Arc::clone(&control)).context("cannot start the signal thread")?;
     control.watch_certificates().context("cannot start the thread that watches certificates")?;
@@ -232,7 +239,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         };
         takeover_listener.wait(takeover_state).context("cannot wait for the next process")?;
     }
-    notice!("listening on {}", workers.address);
+    workers.addresses.iter().for_each(|address| notice!("listening on {address}"));
     let served = server::run(workers.event_loops);
     eviction_log::log_rest(None);
     served?;

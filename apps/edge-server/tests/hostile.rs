@@ -140,6 +140,7 @@ fn download(saved: Option<&PathState>, seed: u64) -> FlowOutcome {
     let scenario = Scenario {
         path: serde_json::from_value(path).unwrap(),
         flows: vec![flow],
+        visit_pause_s: None,
         deadline_s: 600.0,
     };
     sim::world::run(&scenario, seed).unwrap().flows.remove(0)

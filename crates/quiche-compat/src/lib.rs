@@ -11,6 +11,7 @@ pub use fork::*;
 
 mod active_path;
 mod bbr2;
+mod controller;
 #[cfg(not(hook = "path_state"))]
 mod rand;
 #[cfg(stand_ins)]
@@ -22,6 +23,7 @@ pub mod types;
 
 pub use crate::active_path::ActivePath;
 pub use crate::bbr2::bbr2_params;
+pub use crate::controller::cc_algorithm;
 #[cfg(not(hook = "address_validation"))]
 pub use crate::stand_ins::refuse;
 pub use crate::stats::careful_resume_stats;

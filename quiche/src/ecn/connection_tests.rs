@@ -18,16 +18,19 @@ struct MarkedPipe {
     sent: [Vec<Codepoint>; 2],
 }
 
+fn config(cc: &str) -> Config {
+    let mut config = Pipe::default_config(cc).unwrap();
+    config.set_ecn(Some(EcnConfig::default()));
+    config.set_initial_max_data(1 << 20);
+    config.set_initial_max_stream_data_bidi_local(1 << 20);
+    config.set_initial_max_stream_data_bidi_remote(1 << 20);
+    config
+}
+
 impl MarkedPipe {
     fn new(pass_on: PassOn) -> Self {
-        let mut config = Pipe::default_config("cubic").unwrap();
-        config.set_ecn(Some(EcnConfig::default()));
-        config.set_initial_max_data(1 << 20);
-        config.set_initial_max_stream_data_bidi_local(1 << 20);
-        config.set_initial_max_stream_data_bidi_remote(1 << 20);
-
         MarkedPipe {
-            pipe: Pipe::with_config(&mut config).unwrap(),
+            pipe: Pipe::with_config(&mut config("cubic")).unwrap(),
             pass_on,
             sent: Default::default(),
         }
@@ -109,6 +112,60 @@ fn marks_are_counted_and_reported() {
     let received = marked.pipe.client.ecn_stats().received;
     assert!(received.ect0 + received.ce >= sent);
     assert_eq!(marked.pipe.server.stats().lost, 0);
+}
+
+/// The recovery that the handshake puts in the place of another one tests the
+/// path again, also after ACKs of a ClientHello of two packets have been sent.
+#[cfg(feature = "boringssl-boring-crate")]
+#[rstest]
+#[case("cubic", "bbr2")]
+#[case("bbr2", "reno")]
+fn marks_outlive_the_choice_of_another_controller(
+    #[case] configured: &str, #[case] chosen: &'static str,
+    #[values(false, true)] is_hello_acked: bool,
+) {
+    let mut tls = Pipe::default_tls_ctx_builder();
+    tls.set_select_certificate_callback(move |mut hello| {
+        let ssl = hello.ssl_mut();
+        <Connection>::set_cc_algorithm_name_in_handshake(ssl, chosen).unwrap();
+        Ok(())
+    });
+    let mut server =
+        Config::with_boring_ssl_ctx_builder(crate::PROTOCOL_VERSION, tls)
+            .unwrap();
+    server.set_application_protos(&[b"proto1"]).unwrap();
+    server.set_initial_max_streams_bidi(1);
+    server.set_initial_max_data(1 << 20);
+    server.set_initial_max_stream_data_bidi_remote(1 << 20);
+    server.set_cc_algorithm_name(configured).unwrap();
+    server.set_ecn(Some(EcnConfig::default()));
+    let mut client = config(configured);
+
+    let mut marked = MarkedPipe::new(|_, ecn| Some(ecn));
+    marked.pipe =
+        Pipe::with_client_and_server_config(&mut client, &mut server).unwrap();
+    if is_hello_acked {
+        let mut buf = [0; 1500];
+        let (len, info) = marked.pipe.client.send(&mut buf).unwrap();
+        let ecn = marked.pipe.client.sent_ecn();
+        let info = RecvInfo {
+            from: info.from,
+            to: info.to,
+        };
+        marked
+            .pipe
+            .server
+            .recv_ecn(&mut buf[..len], info, ecn)
+            .unwrap();
+        assert_eq!(marked.flush(true), 1);
+    }
+    assert_eq!(marked.download(300_000), 300_000);
+
+    let stats = marked.pipe.server.ecn_stats();
+    assert_eq!(stats.state, Some(EcnState::Capable));
+    assert!(marked.sent[1].iter().all(|ecn| *ecn == Codepoint::Ect0));
+    assert_eq!(stats.reported.ect0, stats.sent);
+    assert_eq!(marked.pipe.server.cc_algorithm(), chosen.parse().unwrap());
 }
 
 /// Without the setting, nothing is marked, and what arrives is reported.

@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use super::rtt::RttStats;
+use super::HandshakeStatus;
+use super::Recovery;
 use super::RecoveryOps;
 use crate::clock;
 use crate::BufFactory;
@@ -25,6 +27,20 @@ impl RttStats {
 
         *self = RttStats::new(rtt, self.max_ack_delay);
         true
+    }
+}
+
+impl Recovery {
+    /// Keeps the initial RTT of the recovery that this one replaces, before
+    /// anything is in flight: the handshake has chosen another controller.
+    pub(crate) fn keep_initial_rtt(&mut self, rtt: Duration) {
+        // No timer is set that would depend on it.
+        let status = HandshakeStatus {
+            has_handshake_keys: false,
+            peer_verified_address: false,
+            completed: false,
+        };
+        self.raise_initial_rtt(rtt, status, clock::now());
     }
 }
 

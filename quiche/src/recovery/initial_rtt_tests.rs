@@ -117,6 +117,25 @@ fn server_in_handshake(_time: &Simulation) -> Pipe {
     pipe
 }
 
+/// A recovery that replaces another in the handshake keeps what it was told.
+#[rstest]
+fn initial_rtt_outlives_the_choice_of_another_controller(
+    #[values("reno", "cubic", "bbr2_gcongestion")] former: &str,
+    #[values("reno", "cubic", "bbr2_gcongestion")] chosen: &str,
+) {
+    let mut pipe = Pipe::new(former).unwrap();
+    let server = &mut pipe.server;
+    assert!(server.raise_initial_rtt(SAVED_RTT));
+    let mut config = server.recovery_config;
+    config.cc_algorithm = chosen.parse().unwrap();
+    let path = server.paths.get_active_mut().unwrap();
+    path.reinit_recovery(&config);
+
+    assert_eq!(path.recovery.pto(), 3 * SAVED_RTT);
+    assert_eq!(path.recovery.min_rtt(), None);
+    assert!(!raise(&mut path.recovery, SAVED_RTT, clock::now()));
+}
+
 fn probes(server: &Connection) -> usize {
     server.path_stats().next().unwrap().total_pto_count
 }

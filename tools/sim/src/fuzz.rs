@@ -34,6 +34,7 @@ use crate::scenario::PathEcn;
 use crate::scenario::Queue;
 use crate::scenario::Saved;
 use crate::scenario::Scenario;
+use crate::scenario::StateKept;
 use crate::scenario::Swing;
 use crate::seeds::Purpose;
 use crate::world;
@@ -164,7 +165,7 @@ pub fn random_scenario(seed: u64) -> Scenario {
     }
     let mut flows = flows;
     mark(&mut Random::new(seed, Purpose::Scenario, 1), &mut path, &mut flows);
-    Scenario { path, flows, deadline_s: DEADLINE_S }
+    Scenario { path, flows, visit_pause_s: None, deadline_s: DEADLINE_S }
 }
 
 /// Draws who marks, and what the path does to marks.
@@ -291,6 +292,8 @@ fn flow(random: &mut Random, path: &Path, group: u64, bytes: f64, extent_ms: f64
             .maybe(0.2, |random| round(rate_mbps * random.log(0.05, 2.0)).max(0.1)),
         saved,
         subnet: random.maybe(0.5, |random| format!("subnet-{}", random.whole(0, 1))),
+        clients: None,
+        state: StateKept::Store,
         max_jump: CarefulResumeConfig::default().max_jump,
         after_jump: after_jump(random),
     };

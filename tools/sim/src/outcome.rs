@@ -30,6 +30,9 @@ pub struct FlowOutcome {
     pub name: String,
     pub cc: Controller,
     pub mode: Mode,
+    /// Its client, where the scenario says of how many clients its flows are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<usize>,
     pub object_bytes: u64,
     /// Round-trip time of its path without any queue, in ms.
     pub rtt_ms: f64,

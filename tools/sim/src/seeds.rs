@@ -18,6 +18,10 @@ pub enum Purpose {
     Swing,
     /// Values of a scenario file.
     Draw,
+    /// Order of flows that are visits, and pauses between them.
+    Visits,
+    /// Client that a flow is a visit of.
+    Client,
 }
 
 /// Returns the seed of the `index`-th `purpose` in the run of `seed`.

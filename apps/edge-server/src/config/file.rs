@@ -12,6 +12,7 @@ use toml::de::DeTable;
 use toml::Spanned;
 use toml::Value;
 
+use crate::config::controller::CongestionController;
 use crate::config::options::Setting;
 use crate::config::position::Position;
 
@@ -49,6 +50,9 @@ pub struct Host {
     /// Certificate chain and key; the defaults are `--cert` and `--key`.
     pub cert: Option<PathBuf>,
     pub key: Option<PathBuf>,
+
+    /// Congestion controller of connections to the host; the default is that of the listener.
+    pub cc: Option<CongestionController>,
 
     /// Index files of a folder; the first that exists is served.
     pub index: Option<Vec<String>>,
@@ -204,6 +208,7 @@ impl Host {
             root: self.root.or_else(|| other.root.clone()),
             cert: pair.0,
             key: pair.1,
+            cc: self.cc.or(other.cc),
             index: self.index.or_else(|| other.index.clone()),
             precompressed: self.precompressed.or(other.precompressed),
             server_timing: self.server_timing.or(other.server_timing),
@@ -288,6 +293,7 @@ mod tests {
             charset = ""
             cert = "all.pem"
             key = "all.key"
+            cc = "bbr2"
             mime = { m3u8 = "application/vnd.apple.mpegurl" }
             error = { 404 = "/404.html" }
 
@@ -322,6 +328,8 @@ mod tests {
             (named.index, named.precompressed),
             (default_host.index, default_host.precompressed)
         );
+        assert_eq!(default_host.cc, Some(CongestionController::Bbr2));
+        assert_eq!(named.cc, default_host.cc);
         assert_eq!((default_host.server_timing, named.server_timing), (Some(true), Some(true)));
         assert_eq!((named.mime, named.error), (default_host.mime, default_host.error));
         assert_eq!((named.header, named.redirect), (default_host.header, default_host.redirect));
@@ -353,6 +361,10 @@ mod tests {
             ("listen = '[::]:443'", &["line 1, column 1: ", "listen", "below a line [server]"]),
             ("[[host]]\n\nindx = []", &["line 3, column 1: [[host]] without names: ", "indx"]),
             ("[[host]]\nindex = 5", &["line 2, column 9: "]),
+            (
+                "[[host]]\nnames = ['a']\ncc = 'bbr3'",
+                &["line 3, column 6: [[host]] a: cc = 'bbr3': use cubic, reno or bbr2"],
+            ),
             (
                 "[[host]]\nnames = ['b']\n[[host.header]]\npath = \"x\"\n sets = {}",
                 &["line 5, column 2: [[host]] b: ", "sets"],

@@ -1,9 +1,11 @@
 //! Configuration: the command line and the file that it names.
 
+pub mod controller;
 pub mod file;
 mod heading;
 pub mod host_map;
 pub mod limits;
+pub mod listener;
 mod options;
 #[cfg(test)]
 mod options_page;
@@ -42,6 +44,7 @@ use quiche::careful_resume::AfterJump;
 use quiche::ecn::EcnConfig;
 use quiche::slow_start::SlowStartExit;
 
+use crate::config::controller::CongestionController;
 use crate::config::file::ConfigFile;
 use crate::config::file::Host;
 use crate::config::heading::CONGESTION;
@@ -52,6 +55,7 @@ use crate::config::heading::SECURITY;
 use crate::config::heading::STORE;
 use crate::config::heading::TELEMETRY;
 use crate::config::limits::Limits;
+use crate::config::listener::Listener;
 use crate::config::options::Setting;
 use crate::config::paths::Collision;
 
@@ -61,7 +65,7 @@ const PATH_LIFETIME_MAX: i64 = 30 * 86_400;
 /// Name of the program in its messages.
 pub const PROGRAM: Program = Program("edge-server");
 
-/// Largest number of workers: a byte of a connection ID names one.
+/// Largest number of workers, of all listeners: a byte of a connection ID names one.
 pub const WORKERS_MAX: u16 = 256;
 
 /// Options that the file cannot contain.
@@ -135,14 +139,15 @@ Exit codes: 0 stopped by a signal or a command, 1 failed, 2 bad usage or configu
 #[derive(Debug, Parser)]
 #[command(name = "edge-server", version, after_help = AFTER_HELP)]
 pub struct Cli {
-    /// UDP address to listen on
+    /// UDP address to listen on; may be repeated
     ///
     /// Port 0 picks a free port, which the server prints. [::]:443 serves IPv4 as well, unless
-    /// net.ipv6.bindv6only is set.
-    #[arg(long, value_name = "ADDR:PORT", help_heading = PROCESS)]
-    pub listen: SocketAddr,
+    /// net.ipv6.bindv6only is set. With ,cc=NAME after the port, connections there have that congestion
+    /// controller in place of that of --cc; a reload applies its change.
+    #[arg(long, required = true, value_name = "ADDR:PORT[,cc=NAME]", help_heading = PROCESS)]
+    pub listen: Vec<Listener>,
 
-    /// Number of event loops, each on its own thread [default: one per core]
+    /// Number of event loops per --listen, each on its own thread [default: one per core]
     #[arg(long, value_name = "N", help_heading = PROCESS,
         value_parser = clap::value_parser!(u16).range(1..=i64::from(WORKERS_MAX)))]
     pub workers: Option<u16>,
@@ -192,7 +197,8 @@ pub struct Cli {
     /// Congestion controller
     ///
     /// bbr2 is the BBRv2 of upstream quiche, with Careful Resume. It ends its start by its own rules:
-    /// --slow-start-exit and --after-jump soft do not concern it.
+    /// --slow-start-exit and --after-jump soft do not concern it. A --listen may name another
+    /// controller, and so may a host of the configuration file, which wins.
     #[arg(long, value_enum, value_name = "NAME", default_value = "cubic", help_heading = CONGESTION)]
     pub cc: CongestionController,
 
@@ -423,13 +429,6 @@ pub struct Cli {
     pub check: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CongestionController {
-    Cubic,
-    Reno,
-    Bbr2,
-}
-
 /// Response to a congestion mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EcnBackoff {
@@ -464,12 +463,18 @@ pub enum LogFormat {
 }
 
 impl Cli {
-    /// Returns the number of workers.
+    /// Returns the number of workers of each listener.
     pub fn workers(&self) -> u16 {
+        let most = (usize::from(WORKERS_MAX) / self.listen.len().max(1)).max(1);
         self.workers.unwrap_or_else(|| {
             let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-            u16::try_from(cores).unwrap_or(WORKERS_MAX).min(WORKERS_MAX)
+            u16::try_from(cores.min(most)).unwrap_or(WORKERS_MAX)
         })
+    }
+
+    /// Returns the controller of connections to a listener whose hosts name none.
+    pub fn controller_of(&self, listener: &Listener) -> CongestionController {
+        listener.cc.unwrap_or(self.cc)
     }
 
     /// Returns where saved path state is kept. Tokens of a random secret do not outlive the process.
@@ -570,6 +575,11 @@ impl Config {
         path.map(|path| format!("--config {}: ", path.display())).unwrap_or_default()
     }
 
+    fn check_listeners(&self) -> Result<(), ConfigError> {
+        let checked = listener::check(&self.flags.listen, self.flags.workers(), WORKERS_MAX);
+        checked.map_err(|error| self.option_error("listen", &error))
+    }
+
     fn check_paths(&self) -> Result<(), ConfigError> {
         let located = |found: Collision| self.option_error(found.option, &anyhow!("{found}"));
         paths::check(&self.options).map_err(located)
@@ -630,6 +640,7 @@ pub fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Conf
     let flags = Cli::from_arg_matches(&matches).map_err(stop)?;
     let options = options_of(&matches);
     let config = Config { flags, file, options };
+    config.check_listeners().map_err(|e| Stop::Usage(e.to_string()))?;
     config.check_paths().map_err(|e| Stop::Usage(e.to_string()))?;
     Ok(config)
 }
@@ -738,7 +749,7 @@ mod tests {
                     --speedtest";
         let config = parse_words(line).unwrap();
         let cli = config.flags;
-        assert_eq!(cli.listen.to_string(), "[::]:4433");
+        assert_eq!(cli.listen[0].to_string(), "[::]:4433");
         assert_eq!(cli.workers(), 3);
         assert_eq!(cli.root, PathBuf::from("www"));
         assert_eq!(cli.store, "paths.db");
@@ -925,7 +936,13 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0", "--root"),
             (
                 "edge-server --listen nowhere --root .",
-                "'nowhere' for '--listen <ADDR:PORT>': expected ADDR:PORT",
+                "'nowhere' for '--listen <ADDR:PORT[,cc=NAME]>': expected ADDR:PORT",
+            ),
+            ("edge-server --listen [::]:1 --listen [::]:1,cc=reno --root .", "[::]:1 twice"),
+            ("edge-server --listen [::]:1 --listen [::]:2 --root . --workers 129", "258"),
+            (
+                "edge-server --listen [::]:1,cc=bbr3 --root .",
+                "cc = 'bbr3': use cubic, reno or bbr2",
             ),
             ("edge-server --listen 127.0.0.1:0 --root . --workers 0", "--workers"),
             ("edge-server --listen 127.0.0.1:0 --root . --workers 257", "257"),

@@ -55,6 +55,7 @@ use crate::net::route::PacketSink;
 use crate::net::send_queue::Blocked;
 use crate::net::send_queue::SendQueue;
 use crate::quic::connection_id::Cid;
+use crate::quic::controllers;
 use crate::quic::handle::ConnectionHandle;
 use crate::quic::Quic;
 use crate::resume::carried_state::CarriedState;
@@ -223,6 +224,7 @@ impl Connection {
             client: path.as_ref().map(|path| path.peer_addr.to_string()).unwrap_or_default(),
             age_s: now.saturating_duration_since(self.accepted).as_millis() as f64 / 1e3,
             state: self.lifecycle.name(),
+            cc: controllers::of(&self.quic),
             rtt_ms: path.as_ref().map(|path| ms(path.rtt)).unwrap_or_default(),
             min_rtt_ms: path.as_ref().and_then(|path| path.min_rtt).map(ms),
             window_bytes: path.as_ref().map(|path| path.cwnd).unwrap_or_default(),
@@ -635,8 +637,9 @@ impl Connection {
             let active = self.quic.active_path();
             let Some(client) = active.map(|path| path.peer_addr) else { continue };
             let connection = self.quic.trace_id().to_owned();
-            let (ecn, resume) = (self.quic.ecn_stats().state, self.resume_summary);
-            log.write(LogLine { client, connection, request, ecn, resume });
+            let (cc, ecn) = (controllers::of(&self.quic), self.quic.ecn_stats().state);
+            let resume = self.resume_summary;
+            log.write(LogLine { client, connection, request, cc, ecn, resume });
         }
     }
 

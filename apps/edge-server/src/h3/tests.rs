@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::h3::stalled::StalledCounts;
 use crate::http::body::FileRange;
 use crate::quic::certificate::Certificates;
+use crate::quic::controllers::HostControllers;
 use crate::quic::secrets;
 use crate::quic::Transport;
 
@@ -87,8 +88,11 @@ impl Endpoints {
     fn connect_with(root: &Path, window: u64) -> Self {
         let config = config(root);
         let certificates = Certificates::read(&config).unwrap();
-        let mut transport =
-            Transport::new(&config.flags, &certificates, secrets::open(None).unwrap()).unwrap();
+        let controllers = HostControllers::default();
+        let secrets = secrets::open(None).unwrap();
+        let cli = &config.flags;
+        let transport = Transport::new(cli, &cli.listen[0], &certificates, &controllers, secrets);
+        let mut transport = transport.unwrap();
         let [here, there] = addresses();
         let mut client_config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
         client_config.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();

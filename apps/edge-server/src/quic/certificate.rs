@@ -15,15 +15,10 @@ use boring::asn1::Asn1TimeRef;
 use boring::error::ErrorStack;
 use boring::pkey::PKey;
 use boring::pkey::Private;
-use boring::ssl::ClientHello;
-use boring::ssl::NameType;
-use boring::ssl::SelectCertError;
 use boring::ssl::SslContextBuilder;
-use boring::ssl::SslMethod;
 use boring::ssl::SslRef;
 use boring::x509::X509Ref;
 use boring::x509::X509;
-use log::debug;
 use log::log;
 use log::warn;
 use log::Level;
@@ -37,7 +32,7 @@ use crate::config::Config;
 const SELF_SIGNED_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// Certificate chain, leaf first, and the leaf's private key.
-struct CertifiedKey {
+pub struct CertifiedKey {
     chain: Vec<X509>,
     key: PKey<Private>,
 }
@@ -156,30 +151,27 @@ impl Certificates {
         }
     }
 
-    /// Returns TLS settings with these certificates, for one worker.
+    /// Returns whether names matter.
+    pub fn is_by_name(&self) -> bool {
+        !self.named.is_empty()
+    }
+
+    /// Configures TLS with the only certificate, if there is one only.
     ///
     /// # Errors
     ///
-    /// BoringSSL rejects a certificate.
-    pub fn tls(&self) -> anyhow::Result<SslContextBuilder> {
-        let mut tls = SslContextBuilder::new(SslMethod::tls()).context("cannot set up TLS")?;
-        if self.named.is_empty() {
-            self.default.configure_context(&mut tls).context("cannot use the certificate")?;
-        } else {
-            let certificates = self.clone();
-            tls.set_select_certificate_callback(move |hello| certificates.select(hello));
+    /// BoringSSL rejects it.
+    pub fn configure(&self, tls: &mut SslContextBuilder) -> anyhow::Result<()> {
+        if self.is_by_name() {
+            return Ok(());
         }
-        Ok(tls)
+        self.default.configure_context(tls).context("cannot use the certificate")
     }
 
-    /// Selects the certificate by the client's server name (RFC 6066, 3).
-    fn select(&self, mut hello: ClientHello<'_>) -> Result<(), SelectCertError> {
-        let name = hello.servername(NameType::HOST_NAME);
-        let certified_key = name.and_then(|name| self.named.find(name)).unwrap_or(&self.default);
-        certified_key.configure_connection(hello.ssl_mut()).map_err(|e| {
-            debug!("cannot use a certificate: {e}");
-            SelectCertError::ERROR
-        })
+    /// Returns the certificate for a server name, if there are several.
+    pub fn find(&self, server_name: Option<&str>) -> Option<&CertifiedKey> {
+        let named = server_name.and_then(|name| self.named.find(name));
+        self.is_by_name().then(|| &**named.unwrap_or(&self.default))
     }
 }
 
@@ -291,7 +283,12 @@ impl CertifiedKey {
         tls.set_private_key(&self.key)
     }
 
-    fn configure_connection(&self, ssl: &mut SslRef) -> Result<(), ErrorStack> {
+    /// Has a connection use the certificate.
+    ///
+    /// # Errors
+    ///
+    /// BoringSSL rejects it.
+    pub fn configure_connection(&self, ssl: &mut SslRef) -> Result<(), ErrorStack> {
         let mut chain = self.chain.iter();
         chain.next().map_or(Ok(()), |leaf| ssl.set_certificate(leaf))?;
         chain.try_for_each(|issuer| ssl.add_chain_cert(issuer))?;

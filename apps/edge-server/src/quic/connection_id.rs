@@ -88,6 +88,7 @@ pub struct ConnectionIdGenerator {
 /// Origin of connection IDs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
+    /// Place among the workers of its listener.
     pub worker: u8,
 
     /// Generation of the process: one more than that of the process from which it took over.

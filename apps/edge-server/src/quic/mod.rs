@@ -2,8 +2,10 @@
 
 mod address;
 pub mod certificate;
+mod client_hello;
 pub mod client_shards;
 pub mod connection_id;
+pub mod controllers;
 pub mod handle;
 pub mod header;
 pub mod random;
@@ -20,16 +22,16 @@ use command_line::OnOff;
 use quiche::careful_resume::CarefulResumeConfig;
 use quiche::h3;
 use quiche::BufFactory;
-use quiche::CongestionControlAlgorithm;
 
 use crate::config::limits::Limits;
 use crate::config::limits::CONNECTION_WINDOW_BYTES;
 use crate::config::limits::DECODED_HEADERS_MULTIPLE;
 use crate::config::limits::PACKET_BYTES_MAX;
 use crate::config::limits::UPLOAD_WINDOW_BYTES_MAX;
+use crate::config::listener::Listener;
 use crate::config::Cli;
-use crate::config::CongestionController;
 use crate::quic::certificate::Certificates;
+use crate::quic::controllers::HostControllers;
 use crate::quic::secrets::SharedSecrets;
 
 quiche::stand_ins!();
@@ -82,17 +84,20 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Builds the configuration from the command line, certificates and secrets.
+    /// Builds the configuration of a listener from the command line, certificates, controllers and
+    /// secrets.
     ///
     /// # Errors
     ///
     /// A certificate or an option is unusable.
     pub fn new(
         cli: &Cli,
+        listener: &Listener,
         certificates: &Certificates,
+        controllers: &HostControllers,
         secrets: SharedSecrets,
     ) -> anyhow::Result<Self> {
-        let mut tls = certificates.tls()?;
+        let mut tls = client_hello::tls(certificates, controllers)?;
         session_ticket::configure(&mut tls, secrets.clone());
         let mut quic = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)
             .context("cannot set up QUIC")?;
@@ -101,11 +106,7 @@ impl Transport {
         quic.set_spurious_loss_evidence(true);
         quic.set_hystart_samples_per_ack(true);
         quic.set_coalesce_streams(true);
-        quic.set_cc_algorithm(match cli.cc {
-            CongestionController::Cubic => CongestionControlAlgorithm::CUBIC,
-            CongestionController::Reno => CongestionControlAlgorithm::Reno,
-            CongestionController::Bbr2 => CongestionControlAlgorithm::Bbr2Gcongestion,
-        });
+        quic.set_cc_algorithm(controllers.default_or(cli.controller_of(listener)).into());
         quic.set_custom_bbr_params(quiche::bbr2_params());
         quic.set_slow_start_exit(cli.slow_start_exit).context("cannot set --slow-start-exit")?;
         quic.set_ecn(cli.ecn());

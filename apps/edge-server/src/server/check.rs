@@ -17,7 +17,7 @@ use crate::telemetry::qlog::file;
 pub fn check(config: &Config) -> anyhow::Result<()> {
     let cli = &config.flags;
     let resources = Resources::read(config)?;
-    resources.worker_config(cli)?;
+    cli.listen.iter().try_for_each(|listener| resources.worker_config(cli, listener).map(drop))?;
     resources.virtual_hosts.check_error_pages(config)?;
     if let Some(dir) = &cli.qlog_dir {
         file::check_dir(dir).map_err(|e| config.unusable("qlog-dir", e))?;

@@ -69,7 +69,7 @@ impl Control {
 
     fn try_reload(&self) -> anyhow::Result<Vec<String>> {
         let mut reloader = self.reloader();
-        let (configs, kept) = reloader.read(self.commands.workers())?;
+        let (configs, kept) = reloader.read()?;
         let commands = configs.into_iter().map(|config| Command::Reload(Box::new(config)));
         let is_done = self.commands.broadcast_and_wait(commands);
         ensure!(is_done, "a worker does not respond; see /healthz, and restart the server");

@@ -1,4 +1,5 @@
-//! Server process: starts one worker thread per socket; they share address, certificates and store.
+//! Server process: starts one worker thread per socket; they share certificates and store, and those
+//! of a listener its address.
 
 pub mod admin_client;
 pub mod check;
@@ -14,12 +15,14 @@ use std::os::fd::AsFd;
 use std::panic;
 use std::panic::AssertUnwindSafe;
 use std::sync::mpsc::channel;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use anyhow::Context;
 use log::warn;
+use mio::Waker;
 use path_store::StoreService;
 use quiche::path_state::PrefixLengths;
 use udp_batch::Socket;
@@ -27,6 +30,7 @@ use udp_batch::Socket;
 use crate::admission::connection_limits::ConnectionLimiter;
 use crate::admission::file_limits::FileLimiter;
 use crate::admission::notices::Notices;
+use crate::config::listener::Listener;
 use crate::config::Cli;
 use crate::config::Config;
 use crate::content::read_pool::ReadQueue;
@@ -59,8 +63,11 @@ const REOPENING_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Workers that are ready to serve.
 pub struct Workers {
-    /// The address that all of them serve.
-    pub address: SocketAddr,
+    /// The addresses that they serve.
+    pub addresses: Vec<SocketAddr>,
+
+    /// Each worker's listener, by its place in the configuration.
+    pub listeners: Vec<usize>,
     pub event_loops: Vec<EventLoop>,
 
     /// The way to them.
@@ -78,10 +85,19 @@ pub struct Workers {
 pub struct WorkerSockets {
     /// Generation of this process.
     generation: u8,
-    sockets: Vec<Socket>,
+
+    /// Those of a listener side by side.
+    sockets: Vec<WorkerSocket>,
 
     /// Each worker's links to older processes.
     older: Vec<Vec<OlderProcess>>,
+}
+
+/// A worker's socket.
+struct WorkerSocket {
+    /// Its listener, by its place in the configuration.
+    listener: usize,
+    socket: Socket,
 }
 
 /// What workers serve with, besides what is read.
@@ -108,21 +124,17 @@ impl Workers {
         let read_queue =
             ReadQueue::with_threads().context("cannot start the threads that read files")?;
         let WorkerSockets { generation, sockets, older } = sockets;
-        services.metrics.socket_drops.watch(&sockets);
-        let address = sockets[0].local_addr();
-        let steering = Steering::new(sockets.len() as u16);
-        if let Err(e) = steering.attach(&sockets[0]) {
-            warn!("the kernel does not steer packets; workers forward them to each other instead: {e}");
-        }
+        services.metrics.socket_drops.watch(sockets.iter().map(|worker| &worker.socket));
         let descriptors = sockets.iter().zip(&older).filter(|_| cli.takeover.is_some());
-        let descriptors = descriptors.map(|(socket, older)| duplicate(socket, older));
+        let descriptors = descriptors.map(|(worker, older)| duplicate(&worker.socket, older));
         let descriptors: io::Result<Vec<_>> = descriptors.collect();
         let descriptors = descriptors.context("cannot duplicate the sockets for --takeover")?;
         let pollers: Result<Vec<_>, _> = sockets.iter().map(|_| Poller::new()).collect();
         let pollers = pollers.context("cannot set up the event loops")?;
         let wakers: Vec<_> = pollers.iter().map(Poller::waker).collect();
         let (commands, receivers) = CommandSender::connect(wakers.iter().cloned());
-        let forwarding = Forwarding::connect(steering, wakers.iter().cloned());
+        let (addresses, forwarding) = connect_listeners(&sockets, &wakers);
+        let listeners = sockets.iter().map(|worker| worker.listener).collect();
         let shutdown_barriers = ShutdownBarrier::for_workers(wakers.iter().cloned());
         let heartbeats = services.health.watch(wakers);
         let handles = forwarding
@@ -147,14 +159,15 @@ impl Workers {
         let files = FileLimiter::default();
         let shutdown_log = ShutdownLog::default();
         let mut event_loops = Vec::new();
-        for (name, ((socket, poller), handles)) in
+        for (name, ((WorkerSocket { listener, socket }, poller), handles)) in
             (0..=u8::MAX).zip(sockets.into_iter().zip(pollers).zip(handles))
         {
             let read_pool = read_queue.handle(poller.wake());
             let (hash_keys, claimants) = (resources.hash_keys.clone(), claimants.clone());
             let store = StoreClient::new(services.store, hash_keys, poller.wake(), claimants);
             let metrics = services.metrics.of_worker(name);
-            let worker_config = resources.worker_config(cli)?;
+            let worker_config = resources.worker_config(cli, &cli.listen[listener])?;
+            let origin = Origin { worker: handles.forwarding.worker(), generation };
             let access_log = services.access_log.cloned();
             let limiter = limiter.clone();
             let wake = poller.wake();
@@ -163,6 +176,7 @@ impl Workers {
             let budgets = services.metrics.budgets.of_worker(move || wake());
             let files = files.clone();
             let services = worker::WorkerServices {
+                name,
                 read_pool,
                 store,
                 metrics,
@@ -174,12 +188,19 @@ impl Workers {
                 qlogs: services.metrics.qlogs.clone(),
                 shutdown_log: shutdown_log.clone(),
             };
-            let worker =
-                Worker::new(Origin { worker: name, generation }, cli, worker_config, services);
+            let worker = Worker::new(origin, cli, worker_config, services);
             let event_loop = EventLoop::new(socket, poller, worker, handles);
             event_loops.push(event_loop.context("cannot watch the socket")?);
         }
-        Ok(Self { address, event_loops, commands, generation, descriptors, shutdown_log })
+        Ok(Self {
+            addresses,
+            listeners,
+            event_loops,
+            commands,
+            generation,
+            descriptors,
+            shutdown_log,
+        })
     }
 }
 
@@ -211,11 +232,34 @@ impl WorkerSockets {
         if let Some(mut old_process) = old_process {
             return Ok((adopt(cli, &mut old_process)?, Some(old_process)));
         }
-        let sockets = socket::bind_group(cli.listen, cli.workers());
-        let sockets = sockets.map_err(|e| config.unusable("listen", e))?;
+        let mut sockets = Vec::new();
+        for (listener, Listener { address, .. }) in cli.listen.iter().enumerate() {
+            let group = socket::bind_group(*address, cli.workers());
+            let group = group.map_err(|e| config.unusable("listen", e))?;
+            sockets.extend(group.into_iter().map(|socket| WorkerSocket { listener, socket }));
+        }
         let older = sockets.iter().map(|_| Vec::new()).collect();
         Ok((Self { generation: 0, sockets, older }, None))
     }
+}
+
+/// Connects the workers of each listener, and has the kernel steer packets to them. Returns the
+/// addresses of the listeners, and each worker's queues.
+fn connect_listeners(
+    sockets: &[WorkerSocket],
+    wakers: &[Arc<Waker>],
+) -> (Vec<SocketAddr>, Vec<Forwarding>) {
+    let (mut addresses, mut forwarding) = (Vec::new(), Vec::new());
+    for group in sockets.chunk_by(|one, other| one.listener == other.listener) {
+        let steering = Steering::new(group.len() as u16);
+        if let Err(e) = steering.attach(&group[0].socket) {
+            warn!("the kernel does not steer packets; workers forward them to each other instead: {e}");
+        }
+        let wakers = wakers[forwarding.len()..].iter().take(group.len());
+        forwarding.extend(Forwarding::connect(steering, wakers.cloned()));
+        addresses.push(group[0].socket.local_addr());
+    }
+    (addresses, forwarding)
 }
 
 /// Returns descriptors of the same socket and links.
@@ -232,19 +276,43 @@ fn adopt(cli: &Cli, from: &mut OldProcess) -> anyhow::Result<WorkerSockets> {
     let (sockets, older): (Vec<_>, Vec<_>) = workers.map(|w| (w.socket, w.older)).unzip();
     let sockets: Result<Vec<_>, _> = sockets.into_iter().map(socket::adopt).collect();
     let sockets = sockets.context("cannot take over the sockets")?;
-    let address = sockets[0].local_addr();
-    let same_port = [0, address.port()].contains(&cli.listen.port());
-    anyhow::ensure!(
-        same_port && cli.listen.ip() == address.ip(),
-        "cannot listen on {}: the server to take over from listens on {address}; name that, or \
-         stop it first",
-        cli.listen
-    );
-    let workers = sockets.len();
+    let addresses: Vec<_> = sockets.iter().map(Socket::local_addr).collect();
+    let listeners = listeners_of(&cli.listen, &addresses)?;
+    let workers = sockets.len() / cli.listen.len();
     if cli.workers.is_some_and(|wanted| usize::from(wanted) != workers) {
         warn!("--workers stays {workers}, as in the server that this one takes over from");
     }
+    let with_listener = |(listener, socket)| WorkerSocket { listener, socket };
+    let sockets = listeners.into_iter().zip(sockets).map(with_listener).collect();
     Ok(WorkerSockets { generation, sockets, older })
+}
+
+/// Returns the listener of each socket of another process, of which those of a listener are side by
+/// side.
+fn listeners_of(listeners: &[Listener], sockets: &[SocketAddr]) -> anyhow::Result<Vec<usize>> {
+    let is_at = |listener: &Listener, socket: SocketAddr| {
+        let Listener { address, .. } = listener;
+        address.ip() == socket.ip() && [0, socket.port()].contains(&address.port())
+    };
+    let mut left: Vec<usize> = (0..listeners.len()).collect();
+    let mut found = Vec::new();
+    for group in sockets.chunk_by(|one, other| one == other) {
+        let place = left.iter().position(|listener| is_at(&listeners[*listener], group[0]));
+        let Some(place) = place else { break };
+        found.extend(group.iter().map(|_| left[place]));
+        left.remove(place);
+    }
+    let named = |addresses: &mut dyn Iterator<Item = SocketAddr>| {
+        addresses.map(|address| address.to_string()).collect::<Vec<_>>().join(" and ")
+    };
+    anyhow::ensure!(
+        left.is_empty() && found.len() == sockets.len(),
+        "cannot listen on {}: the server to take over from listens on {}; name that, or stop it \
+         first",
+        named(&mut listeners.iter().map(|listener| listener.address)),
+        named(&mut sockets.chunk_by(|one, other| one == other).map(|group| group[0])),
+    );
+    Ok(found)
 }
 
 /// Serves until the order to stop.
@@ -268,4 +336,32 @@ pub fn run(event_loops: Vec<EventLoop>) -> anyhow::Result<()> {
     }
     drop(ended);
     ends.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_of_another_process_are_those_of_the_same_listeners() {
+        let (one, other) = ("[::]:443", "192.0.2.1:8443");
+        for (listen, sockets, expected) in [
+            (&[one][..], &[one, one][..], Ok(vec![0, 0])),
+            (&["[::]:0"], &[one, one], Ok(vec![0, 0])),
+            (&[one, other], &[one, one, other, other], Ok(vec![0, 0, 1, 1])),
+            (&[other, one], &[one, one, other, other], Ok(vec![1, 1, 0, 0])),
+            (&[other], &[one], Err("cannot listen on 192.0.2.1:8443: ")),
+            (&[one], &[one, other], Err("listens on [::]:443 and 192.0.2.1:8443; name that")),
+            (&[one, other], &[one], Err("cannot listen on [::]:443 and 192.0.2.1:8443: ")),
+        ] {
+            let listeners: Vec<Listener> =
+                listen.iter().map(|text| text.parse().unwrap()).collect();
+            let sockets: Vec<_> = sockets.iter().map(|text| text.parse().unwrap()).collect();
+            let found = listeners_of(&listeners, &sockets).map_err(|e| e.to_string());
+            match expected {
+                Ok(expected) => assert_eq!(found, Ok(expected), "{listen:?}"),
+                Err(text) => assert!(found.as_ref().unwrap_err().contains(text), "{found:?}"),
+            }
+        }
+    }
 }

@@ -3,10 +3,12 @@
 use anyhow::Context;
 use path_store::WatchedHashKeys;
 
+use crate::config::listener::Listener;
 use crate::config::Cli;
 use crate::config::Config;
 use crate::content::hosts::VirtualHosts;
 use crate::quic::certificate::Certificates;
+use crate::quic::controllers::HostControllers;
 use crate::quic::secrets;
 use crate::quic::secrets::SharedSecrets;
 use crate::telemetry::metrics::ConfigurationMetrics;
@@ -16,6 +18,7 @@ use crate::worker::settings::WorkerConfig;
 pub struct Resources {
     pub virtual_hosts: VirtualHosts,
     pub certificates: Certificates,
+    pub controllers: HostControllers,
     pub secrets: SharedSecrets,
     pub hash_keys: Option<WatchedHashKeys>,
 }
@@ -32,13 +35,14 @@ impl Resources {
         let virtual_hosts = VirtualHosts::open(config)?;
         let certificates = Certificates::read(config)?;
         certificates.warn();
+        let controllers = HostControllers::new(config)?;
         let secrets = secrets::open(cli.secrets.as_deref());
         let secrets = secrets.map_err(|e| config.option_error("secrets", &e))?;
         let hash_keys = cli.hash_keys.as_deref().map(WatchedHashKeys::watch).transpose();
         let hash_keys = hash_keys
             .context("cannot use --hash-keys; name a readable file of keys")
             .map_err(|e| config.option_error("hash-keys", &e))?;
-        Ok(Self { virtual_hosts, certificates, secrets, hash_keys })
+        Ok(Self { virtual_hosts, certificates, controllers, secrets, hash_keys })
     }
 
     /// Has metrics follow the files.
@@ -53,12 +57,13 @@ impl Resources {
         }
     }
 
-    /// What one worker serves with.
+    /// What one worker of a listener serves with.
     ///
     /// # Errors
     ///
     /// A certificate or an option cannot be used.
-    pub fn worker_config(&self, cli: &Cli) -> anyhow::Result<WorkerConfig> {
-        WorkerConfig::new(cli, &self.virtual_hosts, &self.certificates, &self.secrets)
+    pub fn worker_config(&self, cli: &Cli, listener: &Listener) -> anyhow::Result<WorkerConfig> {
+        let Self { virtual_hosts, certificates, controllers, secrets, .. } = self;
+        WorkerConfig::new(cli, listener, virtual_hosts, certificates, controllers, secrets)
     }
 }

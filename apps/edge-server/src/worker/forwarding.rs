@@ -56,6 +56,11 @@ impl Forwarding {
         incoming.into_iter().enumerate().map(connect).collect()
     }
 
+    /// Returns the worker's place among them.
+    pub fn worker(&self) -> u8 {
+        self.worker as u8
+    }
+
     /// Forwards a datagram of another worker. Returns whether it did: otherwise the datagram is
     /// this worker's.
     pub fn forward(&self, arrival: Arrival, datagram: &[u8]) -> bool {

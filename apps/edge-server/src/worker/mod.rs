@@ -161,6 +161,8 @@ pub enum Destination {
 
 /// Handles of the services that a worker uses.
 pub struct WorkerServices {
+    /// Name of the worker in lists, among all of the process.
+    pub name: u8,
     pub read_pool: ReadPool,
     pub store: StoreClient,
     pub metrics: WorkerMetrics,
@@ -184,6 +186,7 @@ impl Worker {
         let WorkerConfig { virtual_hosts, transport, qlog_sample, limits, arms, resume_except } =
             worker_config;
         let WorkerServices {
+            name,
             read_pool,
             store,
             metrics,
@@ -200,7 +203,7 @@ impl Worker {
         let tokens = Tokens::new(secrets.clone());
         let lengths = PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 };
         Self {
-            name: origin.worker,
+            name,
             virtual_hosts,
             read_pool,
             transport,

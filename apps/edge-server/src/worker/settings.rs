@@ -1,10 +1,12 @@
 //! Configuration of one worker, which a reload replaces.
 
 use crate::config::limits::Limits;
+use crate::config::listener::Listener;
 use crate::config::subnets::Subnets;
 use crate::config::Cli;
 use crate::content::hosts::VirtualHosts;
 use crate::quic::certificate::Certificates;
+use crate::quic::controllers::HostControllers;
 use crate::quic::secrets::SharedSecrets;
 use crate::quic::Transport;
 use crate::resume::arm::ArmDraw;
@@ -25,18 +27,20 @@ pub struct WorkerConfig {
 }
 
 impl WorkerConfig {
-    /// Returns the configuration for a command line.
+    /// Returns the configuration of a worker of a listener.
     ///
     /// # Errors
     ///
     /// A certificate or an option cannot be used.
     pub fn new(
         cli: &Cli,
+        listener: &Listener,
         virtual_hosts: &VirtualHosts,
         certificates: &Certificates,
+        controllers: &HostControllers,
         secrets: &SharedSecrets,
     ) -> anyhow::Result<Self> {
-        let transport = Transport::new(cli, certificates, secrets.clone())?;
+        let transport = Transport::new(cli, listener, certificates, controllers, secrets.clone())?;
         Ok(Self {
             virtual_hosts: virtual_hosts.clone(),
             transport,

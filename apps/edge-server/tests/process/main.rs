@@ -3,6 +3,7 @@
 mod access_log;
 mod admin;
 mod bad_input;
+mod controllers;
 mod draining;
 mod early_data;
 mod ecn;

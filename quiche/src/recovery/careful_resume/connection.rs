@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::CarefulResume;
 use super::CarefulResumeConfig;
 use super::CarefulResumeEvent;
 use super::Phase;
@@ -9,12 +10,14 @@ use super::SendLimit;
 use crate::clock;
 use crate::path::Path;
 use crate::path_state::PathState;
+use crate::recovery::Recovery;
 use crate::recovery::RecoveryConfig;
 use crate::recovery::RecoveryOps;
 #[cfg(feature = "boringssl-boring-crate")]
 use crate::tls::ExData;
 use crate::BufFactory;
 use crate::Config;
+use crate::CongestionControlAlgorithm;
 use crate::Connection;
 use crate::Error;
 use crate::Result;
@@ -24,6 +27,25 @@ impl RecoveryConfig {
     fn set_careful_resume(&mut self, resume: CarefulResumeConfig) {
         self.careful_resume = Some(resume);
         self.reno_cubic_pacing = true;
+    }
+}
+
+impl Recovery {
+    /// Takes what Careful Resume knows, for the recovery that replaces this one.
+    pub(crate) fn take_careful_resume(&mut self) -> Option<CarefulResume> {
+        let resume = self.careful_resume_mut()?;
+        let fresh = CarefulResume::new(resume.config);
+
+        Some(std::mem::replace(resume, fresh))
+    }
+
+    /// Keeps what Careful Resume knew in the recovery that this one replaces,
+    /// before anything is in flight: the handshake has chosen another
+    /// controller, or other settings.
+    pub(crate) fn keep_careful_resume(&mut self, former: Option<CarefulResume>) {
+        if let Some((resume, former)) = self.careful_resume_mut().zip(former) {
+            resume.inherit(former);
+        }
     }
 }
 
@@ -76,6 +98,14 @@ impl<F: BufFactory> Connection<F> {
 
         self.recovery_config = config;
         Ok(())
+    }
+
+    /// Returns the congestion control algorithm, which a callback of the
+    /// handshake may have chosen ([`set_cc_algorithm_in_handshake()`]).
+    ///
+    /// [`set_cc_algorithm_in_handshake()`]: Connection::set_cc_algorithm_in_handshake
+    pub fn cc_algorithm(&self) -> CongestionControlAlgorithm {
+        self.recovery_config.cc_algorithm
     }
 
     /// Enables Careful Resume, and the pacing it requires.

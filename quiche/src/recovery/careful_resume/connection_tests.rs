@@ -314,24 +314,14 @@ fn connection_that_has_sent_data_refuses_careful_resume() {
     assert_eq!(pipe.server.careful_resume_phase(), Phase::Normal);
 }
 
+/// Returns a server whose handshake calls `choose` when the ClientHello has come.
 #[cfg(feature = "boringssl-boring-crate")]
-#[rstest]
-fn handshake_callback_enables_careful_resume(
-    #[values("reno", "cubic")] cc: &str,
-) {
-    use boring::ssl::SslContextBuilder;
-    use boring::ssl::SslFiletype;
-    use boring::ssl::SslMethod;
-
-    let saved = learn(cc);
-    let mut tls = SslContextBuilder::new(SslMethod::tls()).unwrap();
-    tls.set_certificate_chain_file("examples/cert.crt").unwrap();
-    tls.set_private_key_file("examples/cert.key", SslFiletype::PEM)
-        .unwrap();
-    tls.set_select_certificate_callback(|mut hello| {
-        let resume = CarefulResumeConfig::default();
-        <Connection>::set_careful_resume_in_handshake(hello.ssl_mut(), resume)
-            .unwrap();
+fn choosing_server(
+    cc: &str, choose: fn(&mut boring::ssl::SslRef) -> Result<()>,
+) -> Config {
+    let mut tls = Pipe::default_tls_ctx_builder();
+    tls.set_select_certificate_callback(move |mut hello| {
+        choose(hello.ssl_mut()).unwrap();
         Ok(())
     });
     let mut server =
@@ -342,14 +332,72 @@ fn handshake_callback_enables_careful_resume(
     server.set_initial_max_data(WINDOW);
     server.set_initial_max_stream_data_bidi_remote(WINDOW);
     server.set_cc_algorithm_name(cc).unwrap();
-    let mut client = download_config(cc, WINDOW);
+    server
+}
 
+#[cfg(feature = "boringssl-boring-crate")]
+fn download_from(server: &mut Config, cc: &str, saved: PathState) -> Download {
+    let mut client = download_config(cc, WINDOW);
     let mut download = Download::new(cc, BDP, Some(saved));
     download.pipe =
-        Pipe::with_client_and_server_config(&mut client, &mut server).unwrap();
+        Pipe::with_client_and_server_config(&mut client, server).unwrap();
+    download
+}
+
+#[cfg(feature = "boringssl-boring-crate")]
+#[rstest]
+fn handshake_callback_enables_careful_resume(
+    #[values("reno", "cubic")] cc: &str,
+) {
+    let saved = learn(cc);
+    let mut server = choosing_server(cc, |ssl| {
+        let resume = CarefulResumeConfig::default();
+        <Connection>::set_careful_resume_in_handshake(ssl, resume)
+    });
+
+    let mut download = download_from(&mut server, cc, saved);
     download.run();
 
     assert_eq!(download.phases(), JUMP);
+}
+
+/// What was set before is as if the controller had been configured.
+#[cfg(feature = "boringssl-boring-crate")]
+#[rstest]
+#[case("cubic", CongestionControlAlgorithm::Reno)]
+#[case("reno", CongestionControlAlgorithm::CUBIC)]
+fn controller_chosen_in_handshake_jumps_as_a_configured_one(
+    #[case] configured: &str, #[case] chosen: CongestionControlAlgorithm,
+) {
+    let saved = learn(configured);
+    let run = |is_configured: bool| {
+        let choose: fn(&mut boring::ssl::SslRef) -> Result<()> =
+            match (is_configured, chosen) {
+                (true, _) => |_| Ok(()),
+                (_, CongestionControlAlgorithm::Reno) => |ssl| {
+                    let reno = CongestionControlAlgorithm::Reno;
+                    <Connection>::set_cc_algorithm_in_handshake(ssl, reno)
+                },
+                _ => |ssl| {
+                    let cubic = CongestionControlAlgorithm::CUBIC;
+                    <Connection>::set_cc_algorithm_in_handshake(ssl, cubic)
+                },
+            };
+        let mut server = choosing_server(configured, choose);
+        if is_configured {
+            server.set_cc_algorithm(chosen);
+        }
+        server.set_careful_resume(Default::default()).unwrap();
+
+        let mut download = download_from(&mut server, configured, saved);
+        let ttlb = download.run();
+
+        assert_eq!(download.pipe.server.cc_algorithm(), chosen);
+        assert_eq!(download.phases(), JUMP);
+        (ttlb, download.lost, download.jump_packets)
+    };
+
+    assert_eq!(run(false), run(true));
 }
 
 fn learn(cc: &str) -> PathState {

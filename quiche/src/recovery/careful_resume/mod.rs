@@ -142,6 +142,13 @@ impl CarefulResume {
         }
     }
 
+    /// Keeps the saved parameters that `former` was given, on a path whose
+    /// recovery is replaced before anything is in flight.
+    fn inherit(&mut self, former: CarefulResume) {
+        self.state = former.state;
+        self.events = former.events;
+    }
+
     pub(crate) fn phase(&self) -> Phase {
         self.state.phase()
     }

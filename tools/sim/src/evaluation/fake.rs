@@ -12,6 +12,7 @@ use crate::scenario::Mode;
 use crate::scenario::PathEcn;
 use crate::scenario::Queue;
 use crate::scenario::Scenario;
+use crate::scenario::StateKept;
 
 /// Returns a scenario of one flow from some of its lines.
 pub fn scenario(path: &str, flow: &str) -> Scenario {
@@ -65,13 +66,18 @@ fn flow_outcome(scenario: &Scenario, flow: &Flow, run: u32) -> FlowOutcome {
         name: flow.name.clone(),
         cc: flow.cc,
         mode: flow.mode,
+        client: flow.clients.map(|_| 0),
         object_bytes: flow.each_bytes(&scenario.path),
         rtt_ms,
         start_ms: flow.start_ms,
         ttfb_ms: 2.0 * rtt_ms,
         ttlb_ms: bound_ms * 1.001 + f64::from(run) / 1e3,
         sent_packets: flow.each_bytes(&scenario.path) / 1350 + 10,
-        lost_packets: if is_marked { 0 } else { 100 + u64::from(run % 5) },
+        lost_packets: match flow.state {
+            _ if is_marked => 0,
+            StateKept::Store => 100 + u64::from(run % 5),
+            StateKept::Token | StateKept::Both => 10,
+        },
         probe_timeouts: 0,
         jump_lost_packets: jumps.then_some(0),
         dropped_packets: 0,

@@ -30,11 +30,22 @@ type Requirement = (&'static str, Option<f64>, Must);
 ///
 /// A message that names a key, its value and what is allowed.
 pub fn check(scenario: &Scenario) -> anyhow::Result<()> {
-    numbers("", &[("deadline_s", Some(scenario.deadline_s), Must::BePositive)])?;
+    numbers(
+        "",
+        &[
+            ("deadline_s", Some(scenario.deadline_s), Must::BePositive),
+            ("visit_pause_s", scenario.visit_pause_s, Must::NotBeNegative),
+        ],
+    )?;
     path(&scenario.path)?;
     ensure!(!scenario.flows.is_empty(), "no [[flow]] with a count above 0: a scenario has a flow");
     for flow in &scenario.flows {
         check_flow(flow)?;
+        ensure!(
+            scenario.visit_pause_s.is_none() || !flow.in_turn,
+            "{}.in_turn: with visit_pause_s all flows are in turn; leave out one of them",
+            flow.name
+        );
         let last_start_s = (flow.start_ms + flow.start_spread_ms) / 1e3;
         ensure!(
             last_start_s < scenario.deadline_s,
@@ -142,6 +153,7 @@ fn check_flow(flow: &Flow) -> anyhow::Result<()> {
             ("start_ms", Some(flow.start_ms), Must::NotBeNegative),
             ("start_spread_ms", Some(flow.start_spread_ms), Must::NotBeNegative),
             ("client_window_bytes", flow.client_window_bytes.map(|b| b as f64), Must::BePositive),
+            ("clients", flow.clients.map(f64::from), Must::BePositive),
             ("app_limit_mbps", flow.app_limit_mbps, Must::BePositive),
             ("search_threshold", flow.search_threshold, Must::BeThreshold),
             ("saved.cwnd_bdp", Some(flow.saved.cwnd_bdp), Must::BePositive),

@@ -30,6 +30,9 @@ use super::Scenario;
 /// The most scenarios that one file may stand for.
 const SCENARIOS_MAX: usize = 100_000;
 
+/// Keys of a scenario that are in no table.
+const SCENARIO_KEYS: [&str; 2] = ["deadline_s", "visit_pause_s"];
+
 /// A scenario file, read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
@@ -134,12 +137,14 @@ fn parts_of(source: &str, text: &str) -> anyhow::Result<File> {
     let cases = take_cases(&mut table)?;
     let path = table.remove("path").context("[path] is missing: say at least rate_mbps, rtt_ms")?;
     let flows = table.remove("flow").context("[[flow]] is missing: a scenario has a flow")?;
-    let deadline = table.remove("deadline_s");
+    let mut rest = Table::new();
+    for key in SCENARIO_KEYS {
+        rest.extend(table.remove(key).map(|value| (key.to_owned(), value)));
+    }
     let head: Head = deserialize("", table)?;
     ensure!((1..=10_000).contains(&head.runs), "runs = {}: name 1 to 10000", head.runs);
 
-    let mut parts: Parts = vec![(String::new(), Table::new())];
-    parts[0].1.extend(deadline.map(|value| ("deadline_s".into(), value)));
+    let mut parts: Parts = vec![(String::new(), rest)];
     parts.push(("path".into(), table_of("path", path)?));
     parts.extend(named_flows(flows)?);
 
@@ -221,11 +226,12 @@ fn override_parts(parts: &mut Parts, changes: Table) -> anyhow::Result<()> {
     for (key, value) in changes {
         if let Some((_, part)) = parts[1..].iter_mut().find(|(name, _)| *name == key) {
             merge(part, table_of(&key, value)?);
-        } else if key == "deadline_s" {
+        } else if SCENARIO_KEYS.contains(&key.as_str()) {
             parts[0].1.insert(key, value);
         } else {
             let names: Vec<_> = parts[1..].iter().map(|(name, _)| name.as_str()).collect();
-            bail!("{key}: no such part; there are {}, deadline_s", names.join(", "));
+            let keys = SCENARIO_KEYS.join(", ");
+            bail!("{key}: no such part; there are {}, {keys}", names.join(", "));
         }
     }
     Ok(())
@@ -339,19 +345,21 @@ fn scenario_of(parts: Parts) -> anyhow::Result<Scenario> {
     struct Rest {
         #[serde(default = "super::default::deadline_s")]
         deadline_s: f64,
+        #[serde(default)]
+        visit_pause_s: Option<f64>,
     }
 
     let mut parts = parts.into_iter();
     let (Some((_, rest)), Some((_, path))) = (parts.next(), parts.next()) else {
         bail!("a scenario has a path")
     };
-    let Rest { deadline_s } = deserialize("", rest)?;
+    let Rest { deadline_s, visit_pause_s } = deserialize("", rest)?;
     let path = deserialize("path", path)?;
     let mut flows = Vec::new();
     for (name, table) in parts {
         flows.push(deserialize::<super::Flow>(&name, table)?);
     }
-    let mut scenario = Scenario { path, flows, deadline_s };
+    let mut scenario = Scenario { path, flows, visit_pause_s, deadline_s };
     scenario.flows.retain(|flow| flow.count > 0);
     check::check(&scenario)?;
     Ok(scenario)

@@ -234,7 +234,7 @@ fn bad_file_is_one_line_with_key_and_value() {
         (&format!("{PATH}{FLOW}[[case]]\nname = \"a\"\n[[case]]\nname = \"a\"\n"), "two cases are named a"),
         (
             &format!("{PATH}{FLOW}[[case]]\nname = \"a\"\nbackground.count = 1\n"),
-            "case a: background: no such part; there are path, flow, deadline_s",
+            "case a: background: no such part; there are path, flow, deadline_s, visit_pause_s",
         ),
         (&format!("{PATH}{FLOW}[[case]]\nname = \"a\"\npath.loss = 2\n"), "case a: path.loss = 2: must be"),
         (&long, "more than 100000 scenarios: shorten a list"),

@@ -12,7 +12,7 @@ const EXAMPLES: [(&str, &str); 5] = [
 ];
 
 /// Keys that stand before every table of a file.
-const TOP_LEVEL: [&str; 4] = ["title", "about", "runs", "deadline_s"];
+const TOP_LEVEL: [&str; 5] = ["title", "about", "runs", "deadline_s", "visit_pause_s"];
 
 /// Returns the error if serde misses a field in the table `table`.
 pub fn missing(table: &str, reason: &str) -> Option<anyhow::Error> {

@@ -25,6 +25,12 @@ pub struct Scenario {
     #[serde(rename = "flow")]
     pub flows: Vec<Flow>,
 
+    /// All flows start one after the other, in an order that is drawn from the
+    /// seed: each up to this many seconds after the end of the one before, its
+    /// server's end included. They start at times of their own when absent.
+    #[serde(default)]
+    pub visit_pause_s: Option<f64>,
+
     /// Virtual time after which the run counts as stalled, in seconds.
     #[serde(default = "default::deadline_s")]
     pub deadline_s: f64,
@@ -251,6 +257,29 @@ pub struct Flow {
     /// claim at a time. Every flow has a subnet of its own when absent.
     #[serde(default)]
     pub subnet: Option<String>,
+
+    /// How many clients the `count` flows are visits of: each is of one of them,
+    /// drawn from the seed. Every flow has a client of its own when absent.
+    #[serde(default)]
+    pub clients: Option<u32>,
+
+    /// Where saved path state is kept: `store`, `token` or `both`, as in
+    /// `edge-server --state`.
+    #[serde(default)]
+    pub state: StateKept,
+}
+
+/// Where saved path state is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StateKept {
+    /// In the store, for all clients of a subnet.
+    #[default]
+    Store,
+    /// In the token of each client. The store keeps claims and retreats alone.
+    Token,
+    /// In both: a client's own wins over its subnet's.
+    Both,
 }
 
 /// A congestion controller of quiche that is simulated.

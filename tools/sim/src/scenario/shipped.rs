@@ -24,6 +24,7 @@ shipped!(
     "random-jittery",
     "changed",
     "visits",
+    "subnet",
     "recovery",
     "fairness",
     "neighbours",

@@ -59,6 +59,7 @@ impl FlowRun {
             name: plan.name,
             cc: plan.cc,
             mode: plan.mode,
+            client: plan.is_visit.then_some(plan.client),
             object_bytes: plan.object_bytes,
             rtt_ms: ms(plan.rtt),
             start_ms: ms(plan.start),

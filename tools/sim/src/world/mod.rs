@@ -4,6 +4,7 @@
 //! that arrive at one time before it sends. Links behave as in the crate `link`, connections are
 //! quiche's, and [`invariants`](crate::invariants) has the rules that must hold.
 
+mod carried;
 mod client;
 mod clock;
 mod codepoint;
@@ -312,11 +313,11 @@ impl<'a> World<'a> {
 
     /// Starts the flow that follows the ended one, if there is one.
     fn start_after(&mut self, index: usize) {
-        let Some(next) = self.flows.get_mut(index + 1) else { return };
-        if next.plan.after == Some(index) {
-            next.plan.start += self.now;
-            self.wire.queue.push(next.plan.start, Event::Start(index as u32 + 1));
-        }
+        let follows = |flow: &FlowRun| flow.plan.after == Some(index);
+        let Some(next) = self.flows.iter().position(follows) else { return };
+        let start = &mut self.flows[next].plan.start;
+        *start += self.now;
+        self.wire.queue.push(*start, Event::Start(next as u32));
     }
 
     fn on_client<T: Default>(

@@ -22,6 +22,7 @@ use crate::scenario::FlowEcn;
 use crate::scenario::Mode;
 use crate::scenario::Path;
 use crate::scenario::Scenario;
+use crate::scenario::StateKept;
 use crate::seeds;
 use crate::seeds::Purpose;
 
@@ -61,6 +62,11 @@ pub struct FlowPlan {
     pub app_limit_bytes_per_s: Option<f64>,
     /// Its subnet; flows of one subnet share saved parameters.
     pub subnet: u16,
+    /// Its client; flows of one client share what it carries.
+    pub client: usize,
+    /// Whether the scenario says of how many clients its flows are.
+    pub is_visit: bool,
+    pub state: StateKept,
     /// None if nothing is saved before the run.
     pub saved: Option<SavedPlan>,
 }
@@ -81,6 +87,7 @@ pub struct SavedPlan {
 pub fn flows(scenario: &Scenario, seed: u64) -> anyhow::Result<Vec<FlowPlan>> {
     let mut subnets = BTreeMap::new();
     let mut plans: Vec<FlowPlan> = Vec::new();
+    let mut clients = 0;
     for flow in &scenario.flows {
         let named = || format!("flow {:?}", flow.name);
         for context in 0..flow.count {
@@ -96,11 +103,43 @@ pub fn flows(scenario: &Scenario, seed: u64) -> anyhow::Result<Vec<FlowPlan>> {
             let spread = duration("start_spread_ms", flow.start_spread_ms / 1e3)?;
             plan.start += spread.mul_f64(seeds::uniform(&mut rng));
             plan.after = (flow.in_turn && context > 0).then(|| plans.len() - 1);
+            plan.client = clients + client(flow, context, seed, index);
             plans.push(plan);
         }
+        clients += flow.clients.unwrap_or(flow.count) as usize;
     }
     ensure!(!plans.is_empty(), "no flow; add a [[flow]]");
+    if let Some(pause_s) = scenario.visit_pause_s {
+        put_in_drawn_order(&mut plans, duration("visit_pause_s", pause_s)?, seed);
+    }
     Ok(plans)
+}
+
+/// Returns which of its clients the flow entry's `context`-th flow is of.
+fn client(flow: &Flow, context: u32, seed: u64, index: u64) -> usize {
+    match flow.clients {
+        None => context as usize,
+        Some(clients) => {
+            let mut rng = Pcg64::seed_from_u64(seeds::derive(seed, Purpose::Client, index));
+            (seeds::uniform(&mut rng) * f64::from(clients)) as usize
+        }
+    }
+}
+
+/// Makes each flow follow another, after a pause of its own.
+fn put_in_drawn_order(plans: &mut [FlowPlan], pause: Duration, seed: u64) {
+    let mut rng = Pcg64::seed_from_u64(seeds::derive(seed, Purpose::Visits, 0));
+    let mut order: Vec<usize> = (0..plans.len()).collect();
+    // Fisher and Yates.
+    for last in (1..order.len()).rev() {
+        order.swap(last, (seeds::uniform(&mut rng) * (last + 1) as f64) as usize);
+    }
+    let mut before = None;
+    for index in order {
+        plans[index].after = before;
+        plans[index].start = pause.mul_f64(seeds::uniform(&mut rng));
+        before = Some(index);
+    }
 }
 
 fn one(path: &Path, flow: &Flow, subnet: usize) -> anyhow::Result<FlowPlan> {
@@ -133,6 +172,9 @@ fn one(path: &Path, flow: &Flow, subnet: usize) -> anyhow::Result<FlowPlan> {
         client_window_bytes: flow.client_window_bytes,
         app_limit_bytes_per_s: flow.app_limit_mbps.map(|mbps| mbps * 1e6 / 8.0),
         subnet: u16::try_from(subnet).context("too many subnets")?,
+        client: 0,
+        is_visit: flow.clients.is_some(),
+        state: flow.state,
         saved: saved(flow, rtt, flow_bdp_bytes)?,
     })
 }
@@ -251,6 +293,28 @@ mod tests {
                      [[flow]]\nobject_bdp = 1\ncount = 3\nin_turn = true";
         let after: Vec<_> = plans(flows, 1).iter().map(|plan| plan.after).collect();
         assert_eq!(after, [None, None, Some(1), Some(2)]);
+    }
+
+    #[test]
+    fn visits_are_in_a_drawn_order_and_of_drawn_clients() {
+        let flow = "[[flow]]\nobject_bdp = 1\ncount = 20\nclients = 2\n";
+        let text = format!("visit_pause_s = 9\n[path]\nrate_mbps = 10\nrtt_ms = 100\n{flow}{flow}");
+        let scenario: Scenario = toml::from_str(&text).unwrap();
+        let plans = |seed| super::flows(&scenario, seed).unwrap();
+        let first = plans(1);
+        let mut order = vec![first.iter().position(|plan| plan.after.is_none()).unwrap()];
+        while let Some(next) = first.iter().position(|plan| plan.after == order.last().copied()) {
+            order.push(next);
+        }
+        assert_eq!(order.len(), 40);
+        assert!(order.windows(2).any(|pair| pair[1] < pair[0]), "{order:?}");
+        assert!(first.iter().all(|plan| plan.start < Duration::from_secs(9)));
+        let clients =
+            |range: std::ops::Range<usize>| first[range].iter().map(|plan| plan.client).collect();
+        let clients: [std::collections::BTreeSet<usize>; 2] = [clients(0..20), clients(20..40)];
+        assert_eq!(clients, [[0, 1].into(), [2, 3].into()]);
+        assert_eq!(first, plans(1));
+        assert_ne!(first, plans(2));
     }
 
     #[test]

@@ -11,10 +11,12 @@ use path_store::claim_lifecycle::ClaimLifecycle;
 use path_store::claim_lifecycle::ResumeOutcome;
 use quiche::careful_resume::Phase;
 use quiche::h3;
+use quiche::path_state::Claim;
 use quiche::path_state::PathState;
 use quiche::ActivePath;
 use quiche::RecvInfo;
 
+use super::carried::CarriedState;
 use super::clock::Clock;
 use super::codepoint;
 use super::error::Failure;
@@ -47,6 +49,7 @@ pub struct Server {
     info: RecvInfo,
     timer: Timer,
     lifecycle: ClaimLifecycle,
+    carried: CarriedState,
     ended: bool,
     /// When the next packet may leave.
     release_time: Option<Duration>,
@@ -77,8 +80,11 @@ impl Server {
         store: &SimulatedStore,
     ) -> Self {
         let mut lifecycle = ClaimLifecycle::new(now);
+        let brought = store.carried.brought(plan.client, quiche::clock::wall_now());
+        let carried = CarriedState::new(plan.state, brought);
         if plan.mode == Mode::CarefulResume {
-            let found = store.read(plan.subnet);
+            let of_subnet = || store.read(plan.subnet).filter(|_| carried.uses_store());
+            let found = carried.saved().or_else(of_subnet);
             if let Some(saved) = found {
                 quic.raise_initial_rtt(saved.saved_rtt);
             }
@@ -92,6 +98,7 @@ impl Server {
             info: RecvInfo { from: peer, to: local },
             timer: Timer::default(),
             lifecycle,
+            carried,
             ended: false,
             release_time: None,
             next_data: None,
@@ -268,7 +275,10 @@ impl Server {
                     self.lifecycle.on_jump();
                     continue;
                 }
-                Phase::SafeRetreat => ResumeOutcome::Retreat,
+                Phase::SafeRetreat => {
+                    self.carried.on_retreat(quiche::clock::wall_now());
+                    ResumeOutcome::Retreat
+                }
                 Phase::Normal => ResumeOutcome::Normal,
                 _ => continue,
             };
@@ -310,6 +320,8 @@ impl Server {
         }
         let observed = self.observed();
         self.record.finish(context.now, &self.quic, observed)?;
+        let own = self.carried.on_end(observed, quiche::clock::wall_now());
+        context.store.carried.give(context.plan.client, own);
         for action in self.lifecycle.on_close(observed, context.clock.instant(context.now)) {
             self.act(action, context)?;
         }
@@ -327,7 +339,7 @@ impl Server {
             Some(Action::Claim) => {
                 let rtt = self.quic.active_path().map(|path| path.rtt);
                 let rtt = rtt.unwrap_or_default();
-                let claim = context.store.claim(subnet, context.flow, rtt, context.now)?;
+                let claim = self.claim(rtt, context)?;
                 let action = self.lifecycle.on_claim(claim);
                 self.act(action, context)?;
             }
@@ -342,9 +354,27 @@ impl Server {
             Some(Action::Forget { token, used }) => {
                 context.store.forget(subnet, context.flow, token, used);
             }
+            Some(Action::Record(_)) if !self.carried.is_recorded() => (),
             Some(Action::Record(observed)) => context.store.record(subnet, &observed),
         }
         Ok(())
+    }
+
+    /// Claims for what the client brought, or else for what its subnet has.
+    fn claim(
+        &mut self,
+        rtt: Duration,
+        context: &mut ServerContext<'_>,
+    ) -> Result<Option<Claim>, Failure> {
+        let (subnet, flow, now) = (context.plan.subnet, context.flow, context.now);
+        let Some(own) = self.carried.saved() else {
+            return Ok(context.store.claim(subnet, flow, rtt, now)?);
+        };
+        let claim = context.store.claim_own(subnet, flow, &own, rtt, now)?;
+        if claim.is_none() {
+            self.carried.on_refusal();
+        }
+        Ok(claim)
     }
 
     fn deadline(&self, context: &ServerContext<'_>) -> Option<Duration> {

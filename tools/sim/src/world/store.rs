@@ -15,6 +15,7 @@ use quiche::path_state::PathStateStore;
 use quiche::path_state::PrefixLengths;
 use quiche::path_state::RemoteEndpoint;
 
+use super::carried::OwnStates;
 use super::plan::FlowPlan;
 use super::plan::SavedPlan;
 use crate::invariants::Claims;
@@ -24,17 +25,22 @@ use crate::scenario::Mode;
 /// The sender in the keys of the store.
 const SENDER: &str = "sim";
 
-/// The store, and who holds which claim.
+/// The store, who holds which claim, and what clients carry.
 pub struct SimulatedStore {
     store: MemoryStore,
     claims: Claims,
+    pub carried: OwnStates,
 }
 
 impl SimulatedStore {
     /// Creates a store that has the record of each subnet, as given by the first of its
     /// flows that resumes.
     pub fn new(flows: &[FlowPlan]) -> Self {
-        let simulated = Self { store: MemoryStore::new(flows.len()), claims: Claims::default() };
+        let simulated = Self {
+            store: MemoryStore::new(flows.len()),
+            claims: Claims::default(),
+            carried: OwnStates::default(),
+        };
         let mut seen = vec![];
         for plan in flows.iter().filter(|plan| plan.mode == Mode::CarefulResume) {
             if !seen.contains(&plan.subnet) {
@@ -65,6 +71,33 @@ impl SimulatedStore {
         now: Duration,
     ) -> Result<Option<Claim>, Violation> {
         let claim = self.store.claim(&endpoint(subnet), rtt).unwrap_or_default();
+        self.granted(claim, subnet, flow, now)
+    }
+
+    /// Claims the record for a flow whose client brings saved parameters of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::claim`].
+    pub fn claim_own(
+        &mut self,
+        subnet: u16,
+        flow: usize,
+        own: &PathState,
+        rtt: Duration,
+        now: Duration,
+    ) -> Result<Option<Claim>, Violation> {
+        let claim = self.store.claim_own(&endpoint(subnet), own, rtt).unwrap_or_default();
+        self.granted(claim, subnet, flow, now)
+    }
+
+    fn granted(
+        &mut self,
+        claim: Option<Claim>,
+        subnet: u16,
+        flow: usize,
+        now: Duration,
+    ) -> Result<Option<Claim>, Violation> {
         if let Some(claim) = &claim {
             self.claims.granted(subnet, flow, now, claim.lease)?;
             self.claims.used(subnet, claim.state.observed)?;

@@ -131,6 +131,26 @@ fn saved_parameters_follow_from_the_path() {
     assert_eq!(trigger(saved("saved = { age_s = 3601 }")), "no_saved_set");
 }
 
+/// The short form of the chapter `subnet`. A client's first visit has no state but its neighbours'.
+#[test]
+fn own_state_spares_slow_clients_their_neighbours_capacity_from_the_second_visit() {
+    let file = crate::scenario::shipped::find("subnet").unwrap();
+    let lost_again = |case: &str| -> u64 {
+        let named = file.scenarios.iter().find(|named| named.matches(case)).unwrap();
+        let mut scenario = named.scenario.clone();
+        scenario.flows.iter_mut().for_each(|flow| flow.count = 20);
+        let mut visits = run(&scenario, 1).unwrap().flows;
+        assert!(visits.iter().any(|flow| flow.jump_cwnd_bytes.is_some()), "{case}");
+        visits.retain(|flow| flow.name == "slow");
+        visits.sort_by(|one, other| one.start_ms.total_cmp(&other.start_ms));
+        let mut seen = std::collections::BTreeSet::new();
+        let again = visits.iter().filter(|flow| !seen.insert(flow.client));
+        again.map(|flow| flow.lost_packets).sum()
+    };
+    let [store, both, token] = ["store", "both", "token"].map(lost_again);
+    assert!(store > 100 && 5 * both <= store && 5 * token <= store, "{store} {both} {token}");
+}
+
 #[test]
 fn saved_parameters_are_used_by_one_flow_at_a_time() {
     let mut both = geo("careful-resume", "count = 2\nsubnet = \"shared\"");

@@ -23,6 +23,9 @@ pub struct LogLine {
     pub connection: String,
     pub request: FinishedRequest,
 
+    /// Congestion controller, if it is known.
+    pub cc: Option<&'static str>,
+
     /// State of ECN on the path, unless it is off.
     pub ecn: Option<EcnState>,
 
@@ -46,6 +49,7 @@ struct JsonLine<'a> {
     complete: bool,
     user_agent: Option<&'a str>,
     referer: Option<&'a str>,
+    cc: Option<&'static str>,
     ecn: Option<&'static str>,
     resume: Option<JsonResume>,
 }
@@ -98,6 +102,7 @@ impl LogLine {
             complete: *complete,
             user_agent: summary.user_agent.as_deref(),
             referer: summary.referer.as_deref(),
+            cc: self.cc,
             ecn: self.ecn.map(EcnState::name),
             resume,
         };
@@ -192,6 +197,7 @@ mod tests {
                 bytes: 2326,
                 complete: true,
             },
+            cc: Some("bbr2"),
             ecn: Some(EcnState::Capable),
             resume: Some(resume),
         }
@@ -205,7 +211,7 @@ mod tests {
             "time": "1994-11-06T08:49:37.250Z", "client": "192.0.2.7", "port": 4433,
             "connection": "00ab", "method": "GET", "host": "a.example", "path": "/é\"\\\n",
             "status": 206, "bytes": 2326, "duration_ms": 1234.567, "complete": true,
-            "user_agent": "x/1 \"y\"", "referer": null, "ecn": "capable",
+            "user_agent": "x/1 \"y\"", "referer": null, "cc": "bbr2", "ecn": "capable",
             "resume": {
                 "phase": "normal", "trigger": "exit_recovery", "source": "token", "jump_bytes": 123_456,
                 "retreat": true, "arm": "resume", "could_jump": true,

@@ -12,7 +12,7 @@ fn line(path: &str) -> LogLine {
     let summary = RequestSummary { path: path.into(), ..Default::default() };
     let request = FinishedRequest { summary, ..finished() };
     let client = "192.0.2.7:4433".parse().unwrap();
-    LogLine { client, connection: String::new(), request, ecn: None, resume: None }
+    LogLine { client, connection: String::new(), request, cc: None, ecn: None, resume: None }
 }
 
 #[test]

@@ -92,6 +92,9 @@ pub struct ConnectionInfo {
     pub client: String,
     pub age_s: f64,
     pub state: &'static str,
+
+    /// Congestion controller, if it is known.
+    pub cc: Option<&'static str>,
     pub rtt_ms: f64,
     pub min_rtt_ms: Option<f64>,
     pub window_bytes: usize,
@@ -410,6 +413,7 @@ mod tests {
                 client: "192.0.2.1:5".into(),
                 age_s: 1.5,
                 state: "open",
+                cc: None,
                 rtt_ms: 20.0,
                 min_rtt_ms: None,
                 window_bytes: 1,

@@ -51,6 +51,7 @@ use crate::net::route::Arrival;
 use crate::net::route::PacketSink;
 use crate::quic::certificate::Certificates;
 use crate::quic::connection_id::Origin;
+use crate::quic::controllers::HostControllers;
 use crate::quic::secrets;
 use crate::quic::secrets::SharedSecrets;
 use crate::resume::claimants::Claimants;
@@ -653,6 +654,7 @@ impl ServerState {
         let wake: path_store::Wake = Arc::new(|| ());
         let store = cli.resumes().then_some(&world.store);
         let services = WorkerServices {
+            name: 0,
             read_pool: read_queue.handle(Arc::clone(&wake)),
             store: StoreClient::new(store, None, wake, Claimants::default()),
             metrics: metrics.of_worker(0),
@@ -747,5 +749,14 @@ fn worker_config(config: &Config, secrets: &SharedSecrets) -> WorkerConfig {
     }
     let virtual_hosts = VirtualHosts::open(config).unwrap();
     let certificates = Certificates::read(config).unwrap();
-    WorkerConfig::new(&config.flags, &virtual_hosts, &certificates, secrets).unwrap()
+    let controllers = HostControllers::new(config).unwrap();
+    WorkerConfig::new(
+        &config.flags,
+        &config.flags.listen[0],
+        &virtual_hosts,
+        &certificates,
+        &controllers,
+        secrets,
+    )
+    .unwrap()
 }

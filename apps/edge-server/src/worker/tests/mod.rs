@@ -17,6 +17,7 @@ mod amplification;
 mod budgets;
 mod careful_resume;
 mod control_group;
+mod controllers;
 mod drain;
 mod early_data;
 mod ecn;

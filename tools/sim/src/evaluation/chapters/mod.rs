@@ -19,6 +19,7 @@ mod paths;
 mod published;
 mod random;
 mod recovery;
+mod subnet;
 mod swinging;
 mod visits;
 
@@ -44,6 +45,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         "random-jittery" => random::findings(chapter, &random::JITTERY),
         "changed" => changed::findings(chapter),
         "visits" => visits::findings(chapter),
+        "subnet" => subnet::findings(chapter),
         "recovery" => recovery::findings(chapter),
         "fairness" => fairness::findings(chapter),
         "neighbours" | "bbr2-neighbours" | "ecn-neighbours" => neighbours::findings(chapter),
