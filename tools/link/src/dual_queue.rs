@@ -34,15 +34,15 @@ const L4S_WEIGHT: i64 = 90;
 pub struct DualQueueLink<T> {
     link: Link,
     pi2: DualPi2,
-    l4s: VecDeque<Queued<T>>,
-    classic: VecDeque<Queued<T>>,
+    l4s: VecDeque<QueuedPacket<T>>,
+    classic: VecDeque<QueuedPacket<T>>,
     bytes: u64,
     /// What the classic queue is owed: above 0, its next packet goes first.
     classic_credit: i64,
 }
 
 #[derive(Clone, Debug)]
-struct Queued<T> {
+struct QueuedPacket<T> {
     came_ns: u64,
     packet: Packet,
     /// Its codepoint in the queue.
@@ -100,7 +100,7 @@ impl<T> DualQueueLink<T> {
             Ok(Packet { ecn, .. }) => {
                 let came_ns = self.link.now_ns();
                 self.bytes += u64::from(packet.size_bytes);
-                let queued = Queued { came_ns, packet, ecn, jitter_ns, value };
+                let queued = QueuedPacket { came_ns, packet, ecn, jitter_ns, value };
                 match ecn {
                     Ecn::Ect1 | Ecn::Ce => self.l4s.push_back(queued),
                     Ecn::NotEct | Ecn::Ect0 => self.classic.push_back(queued),
@@ -158,7 +158,8 @@ impl<T> DualQueueLink<T> {
     }
 
     fn oldest_ns(&self) -> Option<u64> {
-        let came_ns = |queue: &VecDeque<Queued<T>>| queue.front().map(|queued| queued.came_ns);
+        let came_ns =
+            |queue: &VecDeque<QueuedPacket<T>>| queue.front().map(|queued| queued.came_ns);
         let heads = [came_ns(&self.l4s), came_ns(&self.classic)];
         heads.into_iter().flatten().min()
     }
@@ -168,7 +169,7 @@ impl<T> DualQueueLink<T> {
     }
 
     /// Takes the packet whose turn it is.
-    fn dequeue(&mut self) -> Option<(Queued<T>, Decision)> {
+    fn dequeue(&mut self) -> Option<(QueuedPacket<T>, Decision)> {
         let both = !self.l4s.is_empty() && !self.classic.is_empty();
         let is_classic = self.l4s.is_empty() || (both && self.classic_credit > 0);
         let queue = if is_classic { &mut self.classic } else { &mut self.l4s };
@@ -189,8 +190,8 @@ impl<T> DualQueueLink<T> {
         Some((queued, decision))
     }
 
-    fn leave(&mut self, queued: &Queued<T>, decision: Decision) -> Verdict {
-        let Queued { came_ns, packet, jitter_ns, .. } = *queued;
+    fn leave(&mut self, queued: &QueuedPacket<T>, decision: Decision) -> Verdict {
+        let QueuedPacket { came_ns, packet, jitter_ns, .. } = *queued;
         if decision == Decision::Drop {
             return Verdict::Dropped(DropReason::Pi2);
         }

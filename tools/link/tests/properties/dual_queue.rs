@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Fate of one packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Passage {
+struct Transit {
     came: Duration,
     size_bytes: u32,
     ecn: Ecn,
@@ -26,7 +26,7 @@ struct Passage {
     waited: Option<Duration>,
 }
 
-impl Passage {
+impl Transit {
     /// Returns when its transmission began.
     fn began(&self) -> Option<Duration> {
         let is_sent = matches!(self.verdict, Verdict::Delivered { .. });
@@ -40,11 +40,11 @@ impl Passage {
 
 /// Returns the fates of the packets, in the order in which they came, and the order in which
 /// they left.
-fn run(config: &LinkConfig, arrivals: &[Arrival]) -> (Vec<Passage>, Vec<usize>) {
+fn run(config: &LinkConfig, arrivals: &[Arrival]) -> (Vec<Transit>, Vec<usize>) {
     let mut link = DualQueueLink::new(config.clone()).unwrap();
-    let mut passages: Vec<Passage> = Vec::new();
+    let mut passages: Vec<Transit> = Vec::new();
     let mut order = Vec::new();
-    let mut leave = |passages: &mut Vec<Passage>, departure: Departure<usize>| {
+    let mut leave = |passages: &mut Vec<Transit>, departure: Departure<usize>| {
         let passage = &mut passages[departure.value];
         assert_eq!(passage.waited, None, "a packet leaves twice");
         (passage.verdict, passage.waited) = (departure.verdict, Some(departure.waited));
@@ -58,7 +58,7 @@ fn run(config: &LinkConfig, arrivals: &[Arrival]) -> (Vec<Passage>, Vec<usize>) 
         }
         let Arrival { size_bytes, ecn, .. } = *arrival;
         let verdict = Verdict::Dropped(DropReason::Buffer);
-        passages.push(Passage { came: now, size_bytes, ecn, verdict, waited: None });
+        passages.push(Transit { came: now, size_bytes, ecn, verdict, waited: None });
         let packet = Packet { size_bytes, number: index as u64 + 1, ecn };
         if let Err((index, reason)) = link.offer(now, packet, index) {
             passages[index].verdict = Verdict::Dropped(reason);
@@ -92,7 +92,7 @@ proptest! {
         }
         let queued = passages.iter().filter(|passage| passage.waited.is_some()).count();
         prop_assert_eq!(queued, order.len());
-        for Passage { verdict, waited, .. } in passages {
+        for Transit { verdict, waited, .. } in passages {
             let by_queue = matches!(
                 verdict,
                 Verdict::Delivered { .. } | Verdict::Dropped(DropReason::Pi2)
@@ -124,7 +124,7 @@ proptest! {
     /// Only packets that can be marked arrive as CE, and others keep their codepoint.
     #[test]
     fn dual_queue_marks_capable_packets_alone(config in configs(), arrivals in arrivals()) {
-        for Passage { ecn, verdict, .. } in run(&config, &arrivals).0 {
+        for Transit { ecn, verdict, .. } in run(&config, &arrivals).0 {
             if let Verdict::Delivered { ecn: left_with, .. } = verdict {
                 prop_assert!(left_with == ecn || (left_with == Ecn::Ce && ecn.is_capable()));
             }

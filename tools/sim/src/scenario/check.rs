@@ -141,6 +141,7 @@ fn check_flow(flow: &Flow) -> anyhow::Result<()> {
             ("access_mbps", flow.access_mbps, Must::BePositive),
             ("start_ms", Some(flow.start_ms), Must::NotBeNegative),
             ("start_spread_ms", Some(flow.start_spread_ms), Must::NotBeNegative),
+            ("share_from_ms", flow.share_from_ms, Must::NotBeNegative),
             ("client_window_bytes", flow.client_window_bytes.map(|b| b as f64), Must::BePositive),
             ("app_limit_mbps", flow.app_limit_mbps, Must::BePositive),
             ("search_threshold", flow.search_threshold, Must::BeThreshold),

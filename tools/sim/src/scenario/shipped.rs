@@ -31,6 +31,7 @@ shipped!(
     "bbr2-neighbours",
     "ecn",
     "ecn-neighbours",
+    "dual-queue",
     "dynamics",
     "lossy",
     "published",
