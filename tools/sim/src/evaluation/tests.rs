@@ -153,7 +153,7 @@ fn rule_is_broken_by_what_it_forbids() {
         ("ecn-neighbours: background", &["ecn-neighbours", "one-marks", CAREFUL], &lose_more),
         ("dual-queue: a flow of L4S has at most", &["share-200M-20ms"], &share(2.1)),
         ("dual-queue: a flow of L4S has at least", &["share-20M-80ms"], &share(0.45)),
-        ("dual-queue: beside L4S over CoDel", &["codel-20M-80ms\"}"], &share(4.0)),
+        ("dual-queue: beside L4S over CoDel", &["codel-20M-80ms\""], &share(4.0)),
         ("dual-queue: packets of L4S wait", &["share-200M-5ms"], &|o| {
             o.l4s_wait_p99_ms = Some(2.1);
         }),
