@@ -9,7 +9,7 @@ use std::time::Duration;
 use boring::ssl::SslContextBuilder;
 use boring::ssl::SslMethod;
 use clap::Parser;
-use command_line::OnOff;
+use command_line::EcnMode;
 use command_line::Stop;
 
 use crate::body;
@@ -76,9 +76,16 @@ pub struct Cli {
     #[arg(long, value_name = "LIST", value_parser = groups)]
     pub groups: Option<String>,
 
-    /// Mark packets as ECN-capable on paths that carry marks (RFC 9000, 13.4)
-    #[arg(long, value_enum, value_name = "on|off", default_value = "on")]
-    pub ecn: OnOff,
+    /// Mark packets as ECN-capable on paths that carry marks (RFC 9000, 13.4); l4s: with ECT(1) (RFC
+    /// 9331)
+    #[arg(
+        long,
+        value_enum,
+        value_name = "on|off|l4s",
+        default_value = "on",
+        hide_possible_values = true
+    )]
+    pub ecn: EcnMode,
 
     /// Local address to send from
     #[arg(long, value_name = "ADDR")]
@@ -202,7 +209,7 @@ mod tests {
         assert_eq!(cli.connect_timeout, Duration::from_secs(2));
         assert_eq!(cli.idle_timeout, Duration::from_millis(1500));
         assert_eq!(cli.groups.as_deref(), Some("X25519:P-256"));
-        assert_eq!(cli.ecn, OnOff::Off);
+        assert_eq!(cli.ecn, EcnMode::Off);
     }
 
     #[test]
@@ -211,7 +218,7 @@ mod tests {
         assert_eq!(cli.output, None);
         assert!(!cli.reuse && !cli.early_data);
         assert_eq!(cli.idle_timeout, Duration::from_secs(30));
-        assert_eq!(cli.ecn, OnOff::On);
+        assert_eq!(cli.ecn, EcnMode::On);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use boring::error::ErrorStack;
 use boring::ssl::SslContextBuilder;
 use boring::ssl::SslMethod;
 use boring::ssl::SslVerifyMode;
-use command_line::OnOff;
+use command_line::EcnMode;
 use quiche::ecn::EcnConfig;
 use quiche::ConnectionId;
 use url::Host;
@@ -65,7 +65,8 @@ impl Transport {
         config.set_disable_active_migration(true);
         // As browsers do (RFC 9000, 13).
         config.set_coalesce_streams(true);
-        config.set_ecn((cli.ecn == OnOff::On).then(EcnConfig::default));
+        let l4s = cli.ecn == EcnMode::L4s;
+        config.set_ecn((cli.ecn != EcnMode::Off).then(|| EcnConfig { l4s, ..Default::default() }));
         if cli.early_data {
             config.enable_early_data();
         }

@@ -28,6 +28,16 @@ pub enum OnOff {
     Off,
 }
 
+/// Value of the option that marks packets as ECN-capable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EcnMode {
+    On,
+    Off,
+
+    /// With ECT(1) (RFC 9331).
+    L4s,
+}
+
 /// Reason why a program ends after parsing its command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {

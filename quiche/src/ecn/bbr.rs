@@ -19,7 +19,7 @@ impl GRecovery {
         let marks = self
             .ecn
             .as_mut()
-            .map_or(0, |ecn| ecn.on_acked(epoch, acked_below));
+            .map_or(0, |ecn| ecn.on_acked(epoch, acked_below).ce);
 
         if marks == 0 {
             return;

@@ -39,4 +39,8 @@ pub struct EcnConfig {
     /// mark in congestion avoidance than after a loss (RFC 8511). BBR has no
     /// such factor.
     pub alternative_backoff: bool,
+
+    /// Whether Reno and CUBIC mark with ECT(1), and answer marks as L4S asks
+    /// (RFC 9331, 4.3). BBR marks with ECT(0).
+    pub l4s: bool,
 }

@@ -61,15 +61,15 @@ pub(crate) struct MarkCounters {
     /// Of sent packets, as the peer reports them.
     pub(crate) reported: Marks,
 
-    /// Packets sent with ECT(0).
-    pub(crate) sent: u64,
+    /// Packets sent with ECT(0), and with ECT(1).
+    pub(crate) sent: Marks,
 
     largest_acked: Option<u64>,
 }
 
 impl MarkCounters {
     pub(crate) fn on_sent(&mut self, ecn: Codepoint) {
-        self.sent += u64::from(ecn == Codepoint::Ect0);
+        self.sent.count(ecn);
     }
 
     pub(crate) fn on_received(&mut self, ecn: Codepoint) {
@@ -110,9 +110,9 @@ impl MarkCounters {
         };
         self.reported = counts;
 
-        let is_possible = counts.ect0 <= self.sent
-            && counts.ce <= self.sent
-            && counts.ect1 == 0;
+        let is_possible = counts.ect0 <= self.sent.ect0
+            && counts.ect1 <= self.sent.ect1
+            && counts.ce <= self.sent.ect0 + self.sent.ect1;
         match is_possible {
             true => Feedback::New(new),
             false => Feedback::Impossible,

@@ -82,3 +82,19 @@ fn counts_are_compared_with_those_before() {
         }
     );
 }
+
+/// What was sent as ECT(1) may not arrive as ECT(0).
+#[rstest]
+#[case::marks((0, 3, 1), true)]
+#[case::changed_to_ect0((1, 3, 0), false)]
+#[case::more_than_were_sent((0, 5, 0), false)]
+#[case::more_ce_than_were_sent((0, 0, 5), false)]
+fn counts_of_ect1_must_be_possible(
+    #[case] (ect0, ect1, ce): (u64, u64, u64), #[case] is_possible: bool,
+) {
+    let mut counters = MarkCounters::default();
+    (0..4).for_each(|_| counters.on_sent(Codepoint::Ect1));
+    let feedback = counters.on_ack(7, Some(&counts(ect0, ect1, ce)));
+    let new = Feedback::New(Marks { ect0, ect1, ce });
+    assert_eq!(feedback == new, is_possible, "{feedback:?}");
+}

@@ -1,25 +1,27 @@
 //! Explicit Congestion Notification (RFC 9000, 13.4; RFC 3168).
 //!
-//! A sender marks its datagrams ECT(0). A router may mark them CE instead of
-//! dropping them, the receiver counts marks in its ACKs, and the sender answers
-//! new CE marks as congestion (RFC 9002, 7.1) once the path is known to carry
-//! marks. Sockets belong to the application: it passes the codepoint of each
+//! A sender marks its datagrams ECT(0), or ECT(1) for L4S. A router may mark them
+//! CE instead of dropping them, the receiver counts marks in its ACKs, and the
+//! sender answers new CE marks as congestion (RFC 9002, 7.1), or as L4S asks
+//! (`scalable`), once the path is known to carry marks. Sockets belong to the application: it passes the codepoint of each
 //! datagram to [`Connection::recv_ecn()`], and sends with that of
 //! [`Connection::sent_ecn()`].
 //!
 //! Counts are those of a packet number space. Whether marks pass is a matter of
 //! a path: `validation` decides it. `reno_cubic`, `bbr` and `bbr_model` are hooks
-//! in the recoveries.
+//! in the recoveries, and `scalable_window` is the window of L4S.
 
 mod codepoint;
 mod counts;
 #[cfg(feature = "qlog")]
 mod qlog;
+pub(crate) mod scalable;
 mod stats;
 mod validation;
 
 pub(crate) use self::counts::Feedback;
 pub(crate) use self::counts::MarkCounters;
+pub(crate) use self::scalable::AckedMarks;
 pub(crate) use self::validation::PathEcn;
 
 pub use self::codepoint::Codepoint;
@@ -38,9 +40,24 @@ use crate::recovery::RecoveryConfig;
 use crate::recovery::RecoveryOps;
 use crate::BufFactory;
 use crate::Config;
+use crate::CongestionControlAlgorithm;
 use crate::Connection;
 use crate::RecvInfo;
 use crate::Result;
+
+/// What is answered now, as a controller sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum MarkResponse {
+    /// A loss, or a mark that counts as one.
+    #[default]
+    Loss,
+
+    /// A mark that RFC 8511 answers less.
+    Alternative,
+
+    /// A mark of L4S, with the factor of the window.
+    Scalable(f64),
+}
 
 /// Codepoints of a connection's datagrams.
 #[derive(Debug, Default)]
@@ -70,7 +87,14 @@ impl Codepoints {
 impl RecoveryConfig {
     /// Returns the state of a new path.
     pub(crate) fn path_ecn(&self) -> Option<Box<PathEcn>> {
-        self.ecn.map(|ecn| Box::new(PathEcn::new(ecn)))
+        self.ecn.map(|ecn| {
+            let l4s = ecn.l4s && self.is_reno_or_cubic();
+            Box::new(PathEcn::new(EcnConfig { l4s, ..ecn }))
+        })
+    }
+
+    fn is_reno_or_cubic(&self) -> bool {
+        self.cc_algorithm != CongestionControlAlgorithm::Bbr2Gcongestion
     }
 }
 
@@ -115,15 +139,19 @@ impl Recovery {
 }
 
 impl Config {
-    /// Marks datagrams ECT(0) on every path that carries marks, and answers CE
-    /// marks as congestion (RFC 9000, 13.4; RFC 9002, 7.1). None, the default,
+    /// Marks datagrams on every path that carries marks, and answers CE marks as
+    /// congestion (RFC 9000, 13.4; RFC 9002, 7.1). None, the default,
     /// marks nothing.
     ///
     /// The application has to send each datagram with the codepoint of
     /// [`Connection::sent_ecn()`], and to receive with
     /// [`Connection::recv_ecn()`]. Received marks are counted and reported
     /// regardless of this setting.
+    ///
+    /// [`EcnConfig::l4s`] also paces Reno and CUBIC, since L4S needs that
+    /// (RFC 9331, 4.3).
     pub fn set_ecn(&mut self, ecn: Option<EcnConfig>) {
+        self.reno_cubic_pacing |= ecn.is_some_and(|ecn| ecn.l4s);
         self.ecn = ecn;
     }
 }
@@ -177,7 +205,9 @@ impl<F: BufFactory> Connection<F> {
 
         EcnStats {
             state: path.map(PathEcn::state),
-            sent: spaces().map(|space| space.sent).sum(),
+            sent: spaces()
+                .map(|space| space.sent.ect0 + space.sent.ect1)
+                .sum(),
             received: spaces().map(|space| space.received).sum(),
             reported: spaces().map(|space| space.reported).sum(),
         }

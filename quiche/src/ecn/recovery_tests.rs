@@ -36,6 +36,23 @@ impl MarkedSender {
         sender
     }
 
+    /// Returns a sender whose marks are ECT(1).
+    fn of_l4s(config: &Config) -> Self {
+        let mut sender = MarkedSender(Sender::of(config));
+        sender.send(1);
+        sender.0.wait(RTT);
+        sender.ack_l4s(0..1, 0);
+        sender
+    }
+
+    /// Acknowledges these packets, sent with ECT(1).
+    fn ack_l4s(&mut self, packets: Range<u64>, ce: u64) {
+        let ect1 = packets.end - packets.start - ce;
+        let marks = Marks { ect0: 0, ect1, ce };
+        self.0.recovery.set_ecn_feedback(Feedback::New(marks));
+        self.0.ack(packets);
+    }
+
     fn send(&mut self, packets: usize) -> Range<u64> {
         let first = self.0.next;
         for _ in 0..packets {
@@ -44,8 +61,17 @@ impl MarkedSender {
             // CUBIC lets a recovery period last until the first packet after an
             // idle time.
             self.0.wait(Duration::from_micros(1));
+            self.follow_pacing();
         }
         first..self.0.next
+    }
+
+    /// Waits for the release time of packets of L4S.
+    fn follow_pacing(&mut self) {
+        let recovery = &self.0.recovery;
+        if recovery.ecn().unwrap().config().l4s {
+            self.0.now = recovery.get_packet_send_time(self.0.now);
+        }
     }
 
     /// Fills the window. Returns the packets.
@@ -70,6 +96,11 @@ impl MarkedSender {
         self.ack(sent, 1);
         self.0.recovery.cwnd() as f64 / before
     }
+}
+
+/// Windows of a few packets are whole ones.
+fn assert_close_to(factor: f64, expected: f64) {
+    assert!((factor - expected).abs() < 0.06, "{factor}");
 }
 
 fn assert_close(factor: f64, expected: f64) {
@@ -111,6 +142,7 @@ fn alternative_backoff_keeps_more_in_avoidance(
     let mut config = config(cc);
     config.set_ecn(Some(EcnConfig {
         alternative_backoff: true,
+        ..Default::default()
     }));
     let mut sender = MarkedSender::new(&config);
 
@@ -198,4 +230,155 @@ fn bbr_leaves_startup_for_marks(#[case] marks: u64, #[case] is_over: bool) {
 
     let exit = sender.0.recovery.startup_exit();
     assert_eq!(exit.is_some(), is_over, "{exit:?}");
+}
+
+fn l4s_config(cc: CongestionControlAlgorithm) -> Config {
+    let mut config = config(cc);
+    config.set_ecn(Some(EcnConfig {
+        l4s: true,
+        ..Default::default()
+    }));
+    config
+}
+
+/// A sender in congestion avoidance, after its first mark, on a path of L4S.
+fn l4s_sender(cc: CongestionControlAlgorithm) -> MarkedSender {
+    let mut sender = MarkedSender::of_l4s(&l4s_config(cc));
+    for _ in 0..4 {
+        let sent = sender.fill();
+        sender.0.wait(RTT);
+        sender.ack_l4s(sent, 0);
+    }
+    let sent = sender.fill();
+    sender.0.wait(RTT);
+    let before = sender.0.window();
+    sender.ack_l4s(sent, 1);
+    // The first mark halves.
+    assert!(sender.0.window() <= before / 2 + 4);
+    sender
+}
+
+/// RFC 9331, 4.3: few marks cost little of the window, which grows in between.
+#[rstest]
+#[case(Reno)]
+#[case(CUBIC)]
+fn l4s_window_follows_the_share_of_marks(#[case] cc: CongestionControlAlgorithm) {
+    let mut sender = l4s_sender(cc);
+    let mut windows = Vec::new();
+    for round in 0..60 {
+        let sent = sender.fill();
+        sender.0.wait(RTT);
+        let ce = u64::from(round % 2 == 0);
+        sender.ack_l4s(sent, ce);
+        windows.push(sender.0.window());
+    }
+    // Half a mark a round trip is less than two, at which growth would end.
+    let (first, last) = (windows[30], windows[59]);
+    assert!(last > first, "{windows:?}");
+    let steps = windows[30..].windows(2).map(|w| w[0].abs_diff(w[1]));
+    assert!(steps.max().unwrap() <= 5, "{windows:?}");
+    assert_eq!(sender.0.recovery.lost_count(), 0);
+    assert_eq!(sender.0.recovery.next_ecn(), Codepoint::Ect1);
+}
+
+/// RFC 9331, 4.3: a loss is answered as by any other flow.
+#[rstest]
+#[case(Reno, 0.5)]
+#[case(CUBIC, 0.7)]
+fn l4s_flow_answers_a_loss_classically(
+    #[case] cc: CongestionControlAlgorithm, #[case] factor: f64,
+) {
+    let mut sender = l4s_sender(cc);
+    sender.0.wait(RTT);
+    let sent = sender.fill();
+    sender.0.wait(RTT);
+    let before = sender.0.recovery.cwnd() as f64;
+    // The first one is lost.
+    sender.ack_l4s(sent.start + 1..sent.end, 0);
+    assert_close_to(sender.0.recovery.cwnd() as f64 / before, factor);
+    assert_eq!(sender.0.recovery.lost_count(), 1);
+}
+
+/// RFC 9331, A.1: on a classic queue, ECT(0) and the classic answer.
+#[rstest]
+#[case(Reno, 0.5)]
+#[case(CUBIC, 0.7)]
+fn l4s_flow_becomes_classic_on_a_classic_queue(
+    #[case] cc: CongestionControlAlgorithm, #[case] factor: f64,
+) {
+    let mut sender = l4s_sender(cc);
+    let queue = Duration::from_millis(8);
+    for _ in 0..8 {
+        let sent = sender.fill();
+        sender.0.wait(RTT + queue);
+        let is_l4s = sender.0.recovery.next_ecn() == Codepoint::Ect1;
+        match is_l4s {
+            true => sender.ack_l4s(sent, 1),
+            false => sender.ack(sent, 0),
+        }
+    }
+    assert_eq!(sender.0.recovery.next_ecn(), Codepoint::Ect0);
+    sender.0.wait(RTT);
+    assert_close_to(sender.round_with_mark(), factor);
+
+    // It grows from there, and not as if long had passed.
+    let before = sender.0.window();
+    sender.0.wait(RTT);
+    let sent = sender.fill();
+    sender.0.wait(RTT);
+    sender.ack(sent, 0);
+    assert!(sender.0.window() <= before + 2);
+}
+
+/// RFC 9331, 4.3: the initial window leaves over a good part of a round trip, and
+/// not at once.
+#[test]
+fn l4s_flow_paces_its_initial_window() {
+    for l4s in [true, false] {
+        let mut config = config(CUBIC);
+        config.set_reno_cubic_pacing(true);
+        config.set_ecn(Some(EcnConfig {
+            l4s,
+            ..Default::default()
+        }));
+        let mut sender = match l4s {
+            true => MarkedSender::of_l4s(&config),
+            false => MarkedSender::new(&config),
+        };
+        let began = sender.0.now;
+        sender.fill();
+        let release = sender.0.recovery.get_packet_send_time(began) - began;
+        assert_eq!(release > RTT / 4, l4s, "{release:?}");
+    }
+}
+
+/// RFC 9959, 3.3: a mark ends a jump, of L4S or not.
+#[rstest]
+#[case(Reno)]
+#[case(CUBIC)]
+fn l4s_mark_ends_a_jump(#[case] cc: CongestionControlAlgorithm) {
+    let mut config = l4s_config(cc);
+    let resume = CarefulResumeConfig::default();
+    config.set_careful_resume(resume).unwrap();
+    let mut sender = MarkedSender::of_l4s(&config);
+    assert!(sender.0.careful_resume_from(300));
+
+    let initial = sender.fill();
+    sender.0.wait(RTT);
+    sender.ack_l4s(initial, 0);
+    let jump = sender.send(50);
+    assert_eq!(phase_of(&sender), Phase::Unvalidated);
+    sender.0.wait(RTT / 2);
+    sender.ack_l4s(jump.start..jump.start + 3, 1);
+    assert_eq!(phase_of(&sender), Phase::SafeRetreat);
+    assert!(sender.0.window() < 150 / 2);
+    assert_eq!(sender.0.recovery.lost_count(), 0);
+}
+
+/// BBR2 has no scalable response, and marks with ECT(0).
+#[test]
+fn bbr_does_not_mark_ect1() {
+    let config = l4s_config(Bbr2Gcongestion);
+    let sender = MarkedSender::new(&config);
+    assert_eq!(sender.0.recovery.next_ecn(), Codepoint::Ect0);
 }

@@ -1,44 +1,101 @@
 //! Hooks of ECN in the recovery of Reno and CUBIC.
 
 use super::*;
+use crate::ecn::AckedMarks;
+use crate::ecn::MarkResponse;
+use crate::ecn::Marks;
+use crate::recovery::careful_resume::Phase;
 use crate::recovery::careful_resume::Trigger;
+
+#[path = "scalable_window.rs"]
+mod scalable_window;
 
 impl LegacyRecovery {
     /// Takes an ACK before loss detection. Answers new CE marks as the loss of
     /// the packet that was sent last of those that it newly acknowledges
-    /// (RFC 9002, 7.1 and B.7).
+    /// (RFC 9002, 7.1 and B.7), unless the response is scalable.
     pub(super) fn ecn_on_acked(&mut self, epoch: Epoch, now: Instant) {
         let newly_acked = &self.newly_acked;
         let acked_below =
             |n| newly_acked.partition_point(|pkt: &Acked| pkt.pkt_num < n);
-        let marks = self
-            .ecn
-            .as_mut()
-            .map_or(0, |ecn| ecn.on_acked(epoch, acked_below));
-
-        if marks == 0 {
+        let Some(ecn) = self.ecn.as_mut() else {
             return;
-        }
+        };
+        let marks = ecn.on_acked(epoch, acked_below);
+        let response = match ecn.config().l4s {
+            true => self.scalable_response(marks, now),
+            false => self.classic_response(marks),
+        };
+        let Some(response) = response else {
+            return;
+        };
 
         if let Some(largest) = self.newly_acked.last().map(acknowledged) {
-            self.answer_marks(&largest, now);
+            self.answer_marks(response, &largest, now);
         }
     }
 
-    fn answer_marks(&mut self, largest: &Sent, now: Instant) {
+    /// Returns whether bursts are paced, too (RFC 9331, 4.3): a queue of L4S
+    /// marks an initial window that is sent at once, which would end Careful
+    /// Resume.
+    pub(super) fn ecn_paces(&self) -> bool {
+        self.ecn.as_ref().is_some_and(|ecn| ecn.config().l4s)
+    }
+
+    /// Returns the response to an ACK of a path that may be one of L4S; None if
+    /// nothing is to be done.
+    fn scalable_response(
+        &mut self, marks: Marks, now: Instant,
+    ) -> Option<MarkResponse> {
+        let is_jump = self
+            .careful_resume
+            .as_ref()
+            .is_some_and(|resume| resume.phase() != Phase::Normal);
+        let ack = AckedMarks {
+            marks,
+            now,
+            rtt: self.rtt_stats.rtt(),
+            latest_rtt: self.rtt_stats.latest_rtt(),
+            min_rtt: *self.rtt_stats.min_rtt,
+        };
+        let scalable = self.ecn.as_mut().and_then(|ecn| ecn.scalable());
+        // RFC 9959: in a jump, a mark acts as a loss.
+        let scalable = scalable.filter(|_| !is_jump);
+        let factor = scalable.map(|scalable| scalable.on_acked(&ack));
+
+        self.congestion.set_scalable(factor.is_some(), now);
+        match factor {
+            Some(factor) => factor.map(MarkResponse::Scalable),
+            None => self.classic_response(marks),
+        }
+    }
+
+    fn classic_response(&self, marks: Marks) -> Option<MarkResponse> {
+        let is_alternative = self
+            .ecn
+            .as_ref()
+            .is_some_and(|ecn| ecn.config().alternative_backoff);
+        let congestion = &self.congestion;
+        // RFC 8511, 3: in congestion avoidance.
+        let is_avoiding =
+            congestion.congestion_window >= congestion.ssthresh.get();
+
+        (marks.ce > 0).then_some(match is_alternative && is_avoiding {
+            true => MarkResponse::Alternative,
+            false => MarkResponse::Loss,
+        })
+    }
+
+    fn answer_marks(
+        &mut self, response: MarkResponse, largest: &Sent, now: Instant,
+    ) {
         self.slow_start_before_loss();
         self.answer_first_loss();
 
         let is_new = !self.congestion.in_congestion_recovery(largest.time_sent);
-        // RFC 8511, 3: in congestion avoidance.
-        self.congestion.is_backoff_alternative =
-            self.congestion.congestion_window >= self.congestion.ssthresh.get()
-                && self
-                    .ecn
-                    .as_ref()
-                    .is_some_and(|e| e.config().alternative_backoff);
+        self.congestion.mark_response = response;
         self.answer_congestion(Trigger::EcnCe, 0, largest, now);
-        self.congestion.is_backoff_alternative = false;
+        self.congestion.mark_response = MarkResponse::Loss;
         self.slow_start_on_loss(0, now);
 
         // Marks are no loss that may turn out to be spurious.
@@ -55,9 +112,9 @@ impl Congestion {
     pub(in crate::recovery::congestion) fn backoff(
         &self, loss: f64, mark: f64,
     ) -> f64 {
-        match self.is_backoff_alternative {
-            true => mark,
-            false => loss,
+        match self.mark_response {
+            MarkResponse::Alternative => mark,
+            _ => loss,
         }
     }
 }

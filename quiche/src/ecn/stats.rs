@@ -76,7 +76,7 @@ pub struct EcnStats {
     /// State of the active path. None: the connection does not mark.
     pub state: Option<EcnState>,
 
-    /// Packets sent with ECT(0).
+    /// Packets sent with ECT(0) or ECT(1).
     pub sent: u64,
 
     /// Marks of received packets.

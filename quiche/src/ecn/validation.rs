@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use super::scalable::Scalable;
 use super::Codepoint;
 use super::EcnConfig;
 use super::EcnState;
@@ -50,6 +51,9 @@ pub(crate) struct PathEcn {
     /// What the ACK that is being processed says.
     feedback: Feedback,
 
+    /// The response to marks of L4S, while that is in use.
+    scalable: Option<Scalable>,
+
     #[cfg(feature = "qlog")]
     pub(super) logged: Option<EcnState>,
 }
@@ -64,6 +68,7 @@ impl PathEcn {
             codepoint: Codepoint::NotEct,
             marked: Default::default(),
             feedback: Feedback::Stale,
+            scalable: config.l4s.then(Scalable::default),
             #[cfg(feature = "qlog")]
             logged: None,
         }
@@ -86,9 +91,19 @@ impl PathEcn {
         };
 
         match is_marked {
+            true if self.scalable.is_some() => Codepoint::Ect1,
             true => Codepoint::Ect0,
             false => Codepoint::NotEct,
         }
+    }
+
+    /// Returns the response to marks of L4S, unless the path is one of classic
+    /// queues, or not known to carry marks.
+    pub(crate) fn scalable(&mut self) -> Option<&mut Scalable> {
+        self.scalable.take_if(|scalable| scalable.is_over());
+
+        let scalable = self.scalable.as_mut();
+        scalable.filter(|_| self.state == EcnState::Capable)
     }
 
     /// Begins a datagram. Returns its codepoint.
@@ -130,39 +145,39 @@ impl PathEcn {
     }
 
     /// Takes an ACK that newly acknowledges `acked_below(n)` packets of the path
-    /// with numbers below n. Returns the number of new CE marks to be answered.
+    /// with numbers below n. Returns the new marks to be answered.
     pub(crate) fn on_acked(
         &mut self, epoch: Epoch, acked_below: impl Fn(u64) -> usize,
-    ) -> u64 {
+    ) -> Marks {
         let feedback = std::mem::take(&mut self.feedback);
         let marked = self.marked[epoch].count(acked_below);
 
         if marked == 0 || self.state == EcnState::Failed {
-            return 0;
+            return Marks::default();
         }
 
         match feedback {
-            Feedback::Stale => 0,
+            Feedback::Stale => Marks::default(),
 
-            Feedback::New(new) if new.ect0 + new.ce >= marked => {
+            Feedback::New(new) if new.ect0 + new.ect1 + new.ce >= marked => {
                 self.on_valid(new, marked)
             },
 
             // RFC 9000, 13.4.2.1: counts are missing, or too small.
             _ => {
                 self.state = EcnState::Failed;
-                0
+                Marks::default()
             },
         }
     }
 
-    fn on_valid(&mut self, new: Marks, marked: u64) -> u64 {
-        if new.ect0 > 0 {
+    fn on_valid(&mut self, new: Marks, marked: u64) -> Marks {
+        if new.ect0 + new.ect1 > 0 {
             self.state = EcnState::Capable;
         }
 
         if self.state == EcnState::Capable {
-            return new.ce;
+            return new;
         }
 
         self.all_ce += marked;
@@ -171,7 +186,7 @@ impl PathEcn {
             self.state = EcnState::Failed;
         }
 
-        0
+        Marks::default()
     }
 }
 

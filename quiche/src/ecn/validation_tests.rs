@@ -33,9 +33,11 @@ impl MarkedPath {
     /// Takes an ACK of these packets. Returns the marks to be answered.
     fn ack(&mut self, acked: Range<u64>, feedback: Feedback) -> u64 {
         self.ecn.set_feedback(feedback);
-        self.ecn.on_acked(EPOCH, |n| {
-            (n.clamp(acked.start, acked.end) - acked.start) as usize
-        })
+        self.ecn
+            .on_acked(EPOCH, |n| {
+                (n.clamp(acked.start, acked.end) - acked.start) as usize
+            })
+            .ce
     }
 
     fn capable() -> Self {
@@ -168,4 +170,34 @@ fn forgotten_runs_count_as_unmarked() {
         marked.on_sent(2 * run + 1, false);
     }
     assert_eq!(marked.count(|n| n as usize), RUNS_MAX as u64);
+}
+
+/// With the setting of L4S, packets are marked with ECT(1), and must arrive so.
+#[test]
+fn path_of_l4s_is_marked_with_ect1() {
+    let mut ecn = PathEcn::new(EcnConfig {
+        l4s: true,
+        ..Default::default()
+    });
+    assert!(ecn.scalable().is_none());
+    assert_eq!(ecn.begin_datagram(), Codepoint::Ect1);
+    assert!(ecn.on_packet_sent(EPOCH, 0));
+    let marks = Marks {
+        ect0: 0,
+        ect1: 1,
+        ce: 0,
+    };
+    ecn.set_feedback(Feedback::New(marks));
+    assert_eq!(ecn.on_acked(EPOCH, |n| n.min(1) as usize), marks);
+    assert_eq!(ecn.state(), EcnState::Capable);
+    assert!(ecn.scalable().is_some());
+
+    // A path that fails has no scalable response.
+    ecn.begin_datagram();
+    ecn.on_packet_sent(EPOCH, 1);
+    ecn.set_feedback(Feedback::Missing);
+    ecn.on_acked(EPOCH, |n| n.saturating_sub(1).min(1) as usize);
+    assert_eq!(ecn.state(), EcnState::Failed);
+    assert!(ecn.scalable().is_none());
+    assert_eq!(ecn.next_codepoint(), Codepoint::NotEct);
 }

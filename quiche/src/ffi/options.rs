@@ -39,6 +39,7 @@ pub extern "C" fn quiche_config_set_ecn(
 ) {
     config.set_ecn(v.then_some(ecn::EcnConfig {
         alternative_backoff,
+        ..Default::default()
     }));
 }
 

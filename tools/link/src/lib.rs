@@ -20,6 +20,9 @@
 //!    rate;
 //! 7. the propagation delay, and jitter, which keeps the order.
 //!
+//! A link with two queues, DualPI2, is a [`DualQueueLink`]: there, the order of packets depends on
+//! those that come later.
+//!
 //! Rate, delay and loss may change at given times ([`LinkConfig::changes`]).
 //! Acknowledgements of a flow can be thinned out before they come to a link:
 //! [`AckThinner`].
@@ -33,6 +36,8 @@ mod codel;
 mod config;
 mod decision;
 mod discipline;
+mod dual_queue;
+mod dualpi2;
 mod ecn;
 mod error;
 mod jitter;
@@ -47,6 +52,8 @@ mod transmitter;
 pub use config::LinkConfig;
 pub use config::Queue;
 pub use config::MTU_BYTES_DEFAULT;
+pub use dual_queue::Departure;
+pub use dual_queue::DualQueueLink;
 pub use ecn::Ecn;
 pub use ecn::EcnHandling;
 pub use error::ConfigError;

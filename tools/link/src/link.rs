@@ -60,6 +60,8 @@ pub enum DropReason {
     Buffer,
     /// CoDel takes it from the head of the buffer, once it gets there.
     CoDel,
+    /// DualPI2 takes it from the head of a queue.
+    Pi2,
 }
 
 /// Content of a link's buffer, with the packets that CoDel will drop.
@@ -86,6 +88,9 @@ pub struct LinkStats {
     pub dropped_random_packets: u64,
     pub dropped_buffer_packets: u64,
     pub dropped_codel_packets: u64,
+    /// None but in a [`DualQueueLink`](crate::DualQueueLink).
+    #[serde(skip)]
+    pub dropped_pi2_packets: u64,
     /// Accepted packets that the queue marked, those included that came with CE.
     pub marked_packets: u64,
     /// Accepted packets whose codepoint a faulty path changed before the queue.
@@ -151,9 +156,14 @@ impl Link {
     pub fn offer(&mut self, now: Duration, packet: Packet) -> Verdict {
         self.advance(now);
         let jitter_ns = self.jitter.draw_ns();
-        let passed = self.admit(packet).and_then(|admitted| self.enqueue(admitted));
+        let admitted = self.admit(packet).and_then(|admitted| {
+            self.has_room(packet).then_some(admitted).ok_or(DropReason::Buffer)
+        });
+        let passed = admitted.and_then(|admitted| self.enqueue(admitted));
         let verdict = match passed {
-            Ok(ecn) => Verdict::Delivered { at: self.transmit(packet, jitter_ns), ecn },
+            Ok(ecn) => {
+                Verdict::Delivered { at: self.transmit(self.now_ns, packet, jitter_ns), ecn }
+            }
             Err(reason) => Verdict::Dropped(reason),
         };
         self.count(packet, verdict);
@@ -177,8 +187,21 @@ impl Link {
         self.stats
     }
 
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Returns when the transmitter sends a packet that comes at `now_ns`.
+    pub(crate) fn first_bit_ns(&self, now_ns: u64) -> u64 {
+        self.transmitter.first_bit_ns(now_ns)
+    }
+
+    pub(crate) fn draw_jitter_ns(&mut self) -> u64 {
+        self.jitter.draw_ns()
+    }
+
     /// Lets the packets go whose transmission has begun by `now`.
-    fn advance(&mut self, now: Duration) {
+    pub(crate) fn advance(&mut self, now: Duration) {
         self.now_ns = self.now_ns.max(ns(now));
         while let Some(front) = self.waiting.front() {
             if front.first_bit_ns > self.now_ns {
@@ -189,8 +212,8 @@ impl Link {
         }
     }
 
-    /// Returns the packet as it comes to the buffer, which has room for it.
-    fn admit(&mut self, packet: Packet) -> Result<Packet, DropReason> {
+    /// Returns the packet as it comes to the buffer.
+    pub(crate) fn admit(&mut self, packet: Packet) -> Result<Packet, DropReason> {
         let unlucky = self.loss.draw(self.now_ns);
         let ecn = self.config.ecn.apply(packet.ecn).ok_or(DropReason::Ecn)?;
         if packet.size_bytes > self.config.mtu_bytes {
@@ -199,8 +222,6 @@ impl Link {
             Err(DropReason::Named)
         } else if unlucky {
             Err(DropReason::Random)
-        } else if !self.has_room(packet) {
-            Err(DropReason::Buffer)
         } else {
             Ok(Packet { ecn, ..packet })
         }
@@ -231,24 +252,27 @@ impl Link {
         };
         match self.discipline.decide(head) {
             Decision::Send => Ok(packet.ecn),
-            Decision::Mark => {
-                self.stats.marked_packets += 1;
-                Ok(Ecn::Ce)
-            }
+            Decision::Mark => Ok(self.mark()),
             Decision::Drop => Err(DropReason::CoDel),
         }
     }
 
-    /// Returns when a packet that is next in the buffer arrives.
-    fn transmit(&mut self, packet: Packet, jitter_ns: u64) -> Duration {
-        let last_bit_ns = self.transmitter.send(self.now_ns, packet.size_bytes);
+    /// Counts a mark. Returns the codepoint.
+    pub(crate) fn mark(&mut self) -> Ecn {
+        self.stats.marked_packets += 1;
+        Ecn::Ce
+    }
+
+    /// Returns when a packet arrives that came at `came_ns` and is next.
+    pub(crate) fn transmit(&mut self, came_ns: u64, packet: Packet, jitter_ns: u64) -> Duration {
+        let last_bit_ns = self.transmitter.send(came_ns, packet.size_bytes);
         let delay_ns = self.delay_ns.at(last_bit_ns).saturating_add(jitter_ns);
         // Neither jitter nor a shorter delay changes the order.
         self.last_delivery_ns = self.last_delivery_ns.max(last_bit_ns.saturating_add(delay_ns));
         Duration::from_nanos(self.last_delivery_ns)
     }
 
-    fn count(&mut self, packet: Packet, verdict: Verdict) {
+    pub(crate) fn count(&mut self, packet: Packet, verdict: Verdict) {
         let stats = &mut self.stats;
         stats.offered_packets += 1;
         stats.offered_bytes += u64::from(packet.size_bytes);
@@ -265,6 +289,7 @@ impl Link {
             Verdict::Dropped(DropReason::Random) => stats.dropped_random_packets += 1,
             Verdict::Dropped(DropReason::Buffer) => stats.dropped_buffer_packets += 1,
             Verdict::Dropped(DropReason::CoDel) => stats.dropped_codel_packets += 1,
+            Verdict::Dropped(DropReason::Pi2) => stats.dropped_pi2_packets += 1,
         }
     }
 }

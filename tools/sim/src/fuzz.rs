@@ -274,6 +274,7 @@ fn flow(random: &mut Random, path: &Path, group: u64, bytes: f64, extent_ms: f64
         cc: controller(random),
         mode: if random.chance(0.8) { Mode::CarefulResume } else { Mode::SlowStart },
         ecn: FlowEcn::Off,
+        share_from_ms: None,
         object_bytes: Some((bytes / count as f64).ceil() as u64),
         object_bdp: None,
         total_bdp: None,

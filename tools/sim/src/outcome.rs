@@ -20,6 +20,9 @@ pub struct Outcome {
     pub rate_mbps: f64,
     pub rtt_ms: f64,
     pub buffer_bytes: u64,
+    /// The 99th percentile of how long packets with ECT(1) waited in a dual queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l4s_wait_p99_ms: Option<f64>,
     /// Every flow, in the order of the scenario.
     pub flows: Vec<FlowOutcome>,
 }
@@ -71,6 +74,10 @@ pub struct FlowOutcome {
     pub window_packets: Vec<u64>,
     /// Window that the connection had observed at its end (RFC 9959, 3.1).
     pub observed_cwnd_bytes: Option<u64>,
+    /// Bytes of the response that arrived from `share_from_ms` on until the first of all flows was
+    /// complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_bytes: Option<u64>,
 }
 
 impl FlowOutcome {

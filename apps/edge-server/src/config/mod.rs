@@ -35,6 +35,7 @@ use clap::Parser;
 use clap::ValueEnum;
 use command_line::one_line;
 use command_line::parse_share;
+use command_line::EcnMode;
 use command_line::OnOff;
 use command_line::Program;
 use command_line::Stop;
@@ -267,8 +268,13 @@ pub struct Cli {
     /// Marks packets as ECN-capable, so that routers on the path may mark them instead of dropping
     /// them, and reduces the congestion window at such a mark. The first packets of each
     /// connection test the path; one that loses or changes their marks gets unmarked packets from then on.
-    #[arg(long, value_enum, value_name = "on|off", default_value = "on", help_heading = CONGESTION)]
-    pub ecn: OnOff,
+    ///
+    /// l4s marks them for the low-latency queue of a dual queue (L4S, RFC 9330) and reduces the window
+    /// by the share of marks, with cubic and reno. On a path whose queue turns out to be another one,
+    /// it goes on as on does.
+    #[arg(long, value_enum, value_name = "on|off|l4s", default_value = "on", hide_possible_values = true,
+        help_heading = CONGESTION)]
+    pub ecn: EcnMode,
 
     /// Response to a congestion mark: standard or alternative
     ///
@@ -493,7 +499,8 @@ impl Cli {
     /// Returns the settings of ECN, unless it is off.
     pub fn ecn(&self) -> Option<EcnConfig> {
         let alternative_backoff = self.ecn_backoff == EcnBackoff::Alternative;
-        (self.ecn == OnOff::On).then_some(EcnConfig { alternative_backoff })
+        let l4s = self.ecn == EcnMode::L4s;
+        (self.ecn != EcnMode::Off).then_some(EcnConfig { alternative_backoff, l4s })
     }
 
     /// Warns of options that make others ineffective.
@@ -756,7 +763,7 @@ mod tests {
         assert_eq!((cli.cert, cli.key), (Some("c".into()), Some("k".into())));
         assert_eq!(cli.cc, CongestionController::Reno);
         assert_eq!((cli.pmtud, cli.resume), (OnOff::Off, OnOff::Off));
-        assert_eq!((cli.ecn, cli.ecn_backoff), (OnOff::Off, EcnBackoff::Alternative));
+        assert_eq!((cli.ecn, cli.ecn_backoff), (EcnMode::Off, EcnBackoff::Alternative));
         assert_eq!(cli.resume_share, 0.9);
         assert_eq!(cli.resume_except, ["10.1.0.0/16".parse::<IpNet>().unwrap()]);
         assert_eq!((cli.after_jump, cli.early_jump), (AfterJump::Ceiling, OnOff::On));
@@ -919,7 +926,7 @@ mod tests {
         assert_eq!((cli.after_jump, cli.early_jump), (AfterJump::Soft, OnOff::Off));
         assert_eq!(cli.slow_start_exit, SlowStartExit::Queue);
         assert_eq!(cli.cc, CongestionController::Cubic);
-        assert_eq!(cli.ecn(), Some(EcnConfig { alternative_backoff: false }));
+        assert_eq!(cli.ecn(), Some(EcnConfig::default()));
         assert_eq!((cli.store.as_str(), cli.store_entries), ("memory:", 100_000));
         let resume = CarefulResumeConfig::default();
         assert_eq!(cli.limits.max_jump as usize, resume.max_jump);

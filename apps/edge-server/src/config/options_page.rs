@@ -159,6 +159,7 @@ fn toml(option: &Arg) -> String {
     match option.get_action() {
         ArgAction::Append => format!("[\"{value}\", …]"),
         _ if value == "on|off" => "true|false".to_owned(),
+        _ if value == "on|off|l4s" => "true|false|\"l4s\"".to_owned(),
         _ if is_number => value.to_owned(),
         _ => format!("\"{value}\""),
     }

@@ -2,6 +2,7 @@
 
 mod changing;
 mod codel;
+mod dual_queue;
 mod ecn;
 mod histories;
 mod steady;

@@ -40,6 +40,7 @@ fn outcome(file: &File, named: &Named, run: u32) -> Outcome {
         rate_mbps: scenario.path.rate_mbps,
         rtt_ms: scenario.path.rtt_ms,
         buffer_bytes: (scenario.path.buffer_bdp * scenario.path.bdp_bytes()) as u64,
+        l4s_wait_p99_ms: (scenario.path.queue == Queue::Dualpi2).then_some(1.0),
         flows: flows.collect(),
     }
 }
@@ -94,5 +95,6 @@ fn flow_outcome(scenario: &Scenario, flow: &Flow, run: u32) -> FlowOutcome {
         jump_cwnd_bytes: jumps.then_some((bytes / 2.0) as u64),
         window_packets: vec![10, 20, 40],
         observed_cwnd_bytes: None,
+        share_bytes: flow.share_from_ms.map(|_| 1_000_000 + u64::from(run)),
     }
 }

@@ -7,8 +7,9 @@ use crate::scenario::Mode;
 /// Returns the scenario files with few runs, but for those that need many.
 fn files() -> Vec<File> {
     let mut files = shipped::all().expect("files that make sense");
-    for file in files.iter_mut().filter(|f| !f.stem.ends_with("neighbours") && f.stem != "fairness")
-    {
+    let has_means = |f: &File| ["fairness", "dual-queue"].contains(&f.stem.as_str());
+    let few = |f: &&mut File| !f.stem.ends_with("neighbours") && !has_means(f);
+    for file in files.iter_mut().filter(few) {
         file.runs = file.runs.min(2);
     }
     files
@@ -82,6 +83,13 @@ fn drop(bdp: f64) -> impl Fn(&mut Outcome) {
 #[test]
 fn rule_is_broken_by_what_it_forbids() {
     const CAREFUL: &str = "\"careful-resume\"";
+    const CAREFUL_CASE: &str = "-careful-resume\"";
+    let share = |ratio: f64| {
+        move |o: &mut Outcome| {
+            let bytes = o.flows[1].share_bytes.unwrap_or(0) as f64 * ratio;
+            o.flows[0].share_bytes = Some(bytes as u64);
+        }
+    };
     let slow_down = |factor: f64| move |o: &mut Outcome| o.flows[0].ttlb_ms *= factor;
     let delay = |rtts: f64| move |o: &mut Outcome| o.flows[0].ttlb_ms += rtts * o.flows[0].rtt_ms;
     let retreat = |o: &mut Outcome| o.flows[0].phases[2].1 = "safe_retreat".into();
@@ -93,7 +101,7 @@ fn rule_is_broken_by_what_it_forbids() {
         }
     };
 
-    let rules: [RuleBreak; 41] = [
+    let rules: [RuleBreak; 48] = [
         ("fluid bound", &["dynamics", "steady", "cubic", "slow-start"], &slow_down(0.99)),
         (
             "CUBIC: at least 3 RTTs",
@@ -143,6 +151,15 @@ fn rule_is_broken_by_what_it_forbids() {
         }),
         ("ecn: marks cost at most", &["bleached", "\"on\"", CAREFUL], &slow_down(1.01)),
         ("ecn-neighbours: background", &["ecn-neighbours", "one-marks", CAREFUL], &lose_more),
+        ("dual-queue: a flow of L4S has at most", &["share-200M-20ms"], &share(2.1)),
+        ("dual-queue: a flow of L4S has at least", &["share-20M-80ms"], &share(0.45)),
+        ("dual-queue: beside L4S over CoDel", &["codel-20M-80ms\""], &share(4.0)),
+        ("dual-queue: packets of L4S wait", &["share-200M-5ms"], &|o| {
+            o.l4s_wait_p99_ms = Some(2.1);
+        }),
+        ("dual-queue: a flow with Careful Resume jumps", &["jump-ecn", CAREFUL_CASE], &lose(1)),
+        ("dual-queue: background", &["jump-classic", CAREFUL_CASE], &lose_more),
+        ("dual-queue: background", &["jump-l4s", CAREFUL_CASE], &lose_more),
         ("changed: an RTT of less", &["changed", "Number(4)", CAREFUL], &jump),
         ("dynamics: Careful Resume is", &["dynamics", "codel", CAREFUL], &slow_down(3.0)),
         ("swinging: by 0.2 RTTs", &["swinging", "Number(0.1)", "\"queue\""], &slow_down(1.3)),

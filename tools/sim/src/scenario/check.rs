@@ -152,6 +152,7 @@ fn check_flow(flow: &Flow) -> anyhow::Result<()> {
             ("access_mbps", flow.access_mbps, Must::BePositive),
             ("start_ms", Some(flow.start_ms), Must::NotBeNegative),
             ("start_spread_ms", Some(flow.start_spread_ms), Must::NotBeNegative),
+            ("share_from_ms", flow.share_from_ms, Must::NotBeNegative),
             ("client_window_bytes", flow.client_window_bytes.map(|b| b as f64), Must::BePositive),
             ("clients", flow.clients.map(f64::from), Must::BePositive),
             ("app_limit_mbps", flow.app_limit_mbps, Must::BePositive),

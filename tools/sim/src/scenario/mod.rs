@@ -125,6 +125,8 @@ pub enum Queue {
     /// Drop-tail that marks what is ECN-capable and waits for more than
     /// `mark_above_ms`.
     Step,
+    /// RFC 9332, with the defaults of Linux: a queue for ECT(1) and CE, and one for all else.
+    Dualpi2,
 }
 
 /// What a path does to ECN codepoints.
@@ -152,6 +154,8 @@ pub enum FlowEcn {
     On,
     /// With the backoff of RFC 8511.
     Alternative,
+    /// With ECT(1), and a scalable response of Reno and CUBIC (RFC 9331).
+    L4s,
 }
 
 /// New properties of the path from a time on. What is absent stays.
@@ -222,6 +226,11 @@ pub struct Flow {
     /// It starts up to this much later, in ms, drawn from the seed.
     #[serde(default)]
     pub start_spread_ms: f64,
+
+    /// Its share of the link is measured from then on until the first of all flows is complete, in
+    /// ms since the start of the run.
+    #[serde(default)]
+    pub share_from_ms: Option<f64>,
 
     /// What ends slow start besides loss: `queue`, `rapid`, `hystart`, `search`,
     /// `search-3` or `none`.

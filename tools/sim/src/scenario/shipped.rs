@@ -32,6 +32,7 @@ shipped!(
     "bbr2-neighbours",
     "ecn",
     "ecn-neighbours",
+    "dual-queue",
     "dynamics",
     "lossy",
     "published",

@@ -194,6 +194,10 @@ impl Client {
         self.timer.set(context.now, deadline, event, &mut context.wire.queue);
     }
 
+    pub fn received_bytes(&self) -> u64 {
+        self.received_bytes
+    }
+
     /// Describes how much of the download has arrived.
     pub fn extent(&self) -> String {
         format!("{} of {} bytes have arrived", self.received_bytes, self.expected_bytes)

@@ -25,6 +25,12 @@ pub enum Event {
     /// An ACK of the flow's client has been held back for long enough.
     AckDue(FlowIndex),
 
+    /// A packet leaves a dual queue.
+    Departure,
+
+    /// Shares of the link are measured from now on.
+    Measure(FlowIndex),
+
     /// A packet arrives at the flow's client.
     AtClient(FlowIndex, Slot),
 

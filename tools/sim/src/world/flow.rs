@@ -31,12 +31,41 @@ pub struct FlowRun {
     /// It is on a list of hosts to serve.
     pub client_ready: bool,
     pub server_ready: bool,
+    /// Bytes that had arrived when shares were measured from, and then until the first of all flows
+    /// was complete.
+    share_from: Option<u64>,
+    share_bytes: Option<u64>,
 }
 
 impl FlowRun {
     /// Creates a flow that has not begun.
     pub fn new(plan: FlowPlan) -> Self {
-        Self { plan, client: None, server: None, client_ready: false, server_ready: false }
+        Self {
+            plan,
+            client: None,
+            server: None,
+            client_ready: false,
+            server_ready: false,
+            share_from: None,
+            share_bytes: None,
+        }
+    }
+
+    /// Begins to measure its share of the link.
+    pub fn begin_share(&mut self) {
+        self.share_from = Some(self.received_bytes());
+    }
+
+    /// Ends that, the first time.
+    pub fn end_share(&mut self) {
+        let received_bytes = self.received_bytes();
+        if let Some(from) = self.share_from {
+            self.share_bytes.get_or_insert(received_bytes - from);
+        }
+    }
+
+    fn received_bytes(&self) -> u64 {
+        self.client.as_ref().map_or(0, Client::received_bytes)
     }
 
     /// Returns whether its client has all that it requested.
@@ -83,6 +112,7 @@ impl FlowRun {
             jump_cwnd_bytes: record.jump.map(|jump| jump.cwnd as u64),
             window_packets: record.rounds,
             observed_cwnd_bytes: record.observed_cwnd,
+            share_bytes: self.share_bytes,
         })
     }
 

@@ -146,6 +146,11 @@ impl<'a> World<'a> {
         for (flow, plan) in plans.iter().enumerate().filter(|(_, plan)| plan.after.is_none()) {
             wire.queue.push(plan.start, Event::Start(flow as u32));
         }
+        for (flow, plan) in plans.iter().enumerate() {
+            if let Some(at) = plan.share_from {
+                wire.queue.push(at, Event::Measure(flow as u32));
+            }
+        }
         Ok(Self {
             seed,
             thread_state,
@@ -196,6 +201,18 @@ impl<'a> World<'a> {
             Event::Start(flow) => self.start(flow as usize),
             Event::AckDue(flow) => {
                 self.wire.on_ack_due(self.now, flow as usize);
+                Ok(())
+            }
+            Event::Departure => {
+                while let Some(flow) = self.wire.on_departure(self.now) {
+                    if let Some(server) = &mut self.flows[flow].server {
+                        server.record.on_dropped(self.now);
+                    }
+                }
+                Ok(())
+            }
+            Event::Measure(flow) => {
+                self.flows[flow as usize].begin_share();
                 Ok(())
             }
             Event::AtUplink(flow, slot) => {
@@ -298,6 +315,7 @@ impl<'a> World<'a> {
         self.on_client(index, Client::drive)?;
         if !was_complete && self.flows[index].is_complete() {
             self.downloading -= 1;
+            self.flows.iter_mut().for_each(FlowRun::end_share);
         }
         Ok(())
     }
@@ -384,7 +402,7 @@ impl<'a> World<'a> {
         RunError { seed: self.seed, at: self.now, flow: Some((index, name)), failure }
     }
 
-    fn outcome(self, scenario: &Scenario) -> Outcome {
+    fn outcome(mut self, scenario: &Scenario) -> Outcome {
         Outcome {
             scenario: String::new(),
             parameters: serde_json::Map::new(),
@@ -393,6 +411,7 @@ impl<'a> World<'a> {
             rate_mbps: scenario.path.rate_mbps,
             rtt_ms: scenario.path.rtt_ms,
             buffer_bytes: self.wire.network.buffer_bytes(),
+            l4s_wait_p99_ms: self.wire.network.l4s_wait_p99_ms(),
             flows: self.flows.into_iter().filter_map(|flow| flow.outcome(&self.clock)).collect(),
         }
     }

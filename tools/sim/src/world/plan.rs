@@ -55,6 +55,8 @@ pub struct FlowPlan {
     pub start: Duration,
     /// The flow that must have ended before, by its index, and the time from its end to the start.
     pub after: Option<usize>,
+    /// When measuring its share of the link begins.
+    pub share_from: Option<Duration>,
     pub slow_start_exit: SlowStartExit,
     pub max_jump: usize,
     pub after_jump: AfterJump,
@@ -156,7 +158,10 @@ fn one(path: &Path, flow: &Flow, subnet: usize) -> anyhow::Result<FlowPlan> {
         ecn: match flow.ecn {
             FlowEcn::Off => None,
             FlowEcn::On => Some(EcnConfig::default()),
-            FlowEcn::Alternative => Some(EcnConfig { alternative_backoff: true }),
+            FlowEcn::Alternative => {
+                Some(EcnConfig { alternative_backoff: true, ..Default::default() })
+            }
+            FlowEcn::L4s => Some(EcnConfig { l4s: true, ..Default::default() }),
         },
         object_bytes: object_bytes(path, flow)?,
         rtt,
@@ -166,6 +171,10 @@ fn one(path: &Path, flow: &Flow, subnet: usize) -> anyhow::Result<FlowPlan> {
         access_buffer_bytes: buffer_bytes(path.buffer_bdp, bdp_bytes(access_mbps, rtt)),
         start: duration("start_ms", flow.start_ms / 1e3)?,
         after: None,
+        share_from: flow
+            .share_from_ms
+            .map(|from_ms| duration("share_from_ms", from_ms / 1e3))
+            .transpose()?,
         slow_start_exit: slow_start_exit(flow),
         max_jump: flow.max_jump,
         after_jump: flow.after_jump,

@@ -63,6 +63,37 @@ fn same_seed_gives_the_same_outcome() {
     assert_ne!(json(&crowd, 7), json(&crowd, 8).replace("\"seed\":8", "\"seed\":7"));
 }
 
+/// RFC 9332: packets of L4S wait for a moment, beside a classic flow that fills its own queue.
+#[test]
+fn l4s_flow_shares_a_dual_queue_and_hardly_waits() {
+    let dual = scenario(
+        r#"[path]
+        rate_mbps = 20
+        rtt_ms = 20
+        queue = "dualpi2"
+        buffer_bdp = 12
+        [[flow]]
+        name = "l4s"
+        ecn = "l4s"
+        object_bytes = 6_000_000
+        share_from_ms = 1000
+        [[flow]]
+        name = "classic"
+        object_bytes = 6_000_000
+        share_from_ms = 1000"#,
+    );
+    let outcome = run(&dual, 1).unwrap();
+    let wait_ms = outcome.l4s_wait_p99_ms.unwrap();
+    assert!((0.5..2.0).contains(&wait_ms), "{wait_ms}");
+    let [l4s, classic] = &outcome.flows[..] else { panic!("two flows") };
+    assert!(l4s.marked_packets.unwrap() > 100 && l4s.lost_packets == 0);
+    // Dropped by the queue, and so noticed by the server.
+    assert!(classic.dropped_packets > 0 && classic.lost_packets >= classic.dropped_packets);
+    let shares = [l4s, classic].map(|flow| flow.share_bytes.unwrap());
+    assert!(shares.iter().all(|bytes| (1_000_000..6_000_000).contains(bytes)), "{shares:?}");
+    assert_eq!(json(&dual, 1), json(&dual, 1));
+}
+
 /// RFC 9959, 3.3: half of what was saved, and what the operator allows; by default 8 MiB.
 #[test]
 fn flow_jumps_to_its_own_max_jump() {

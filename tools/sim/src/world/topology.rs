@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use link::Backlog;
 use link::Change;
+use link::DualQueueLink;
 use link::Ecn;
 use link::EcnHandling;
 use link::Link;
@@ -15,6 +16,7 @@ use link::Queue;
 use link::Rate;
 use link::Verdict;
 
+use super::packets::Slot;
 use super::plan;
 use super::plan::FlowPlan;
 use super::plan::HEADER_BYTES;
@@ -38,9 +40,37 @@ pub struct Arrival {
     pub ecn: Ecn,
 }
 
+/// What becomes of a packet that reaches the bottleneck towards its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crossing {
+    Arrives(Arrival),
+    Dropped,
+    /// It is known later: see [`Network::take_departed`].
+    Waits,
+}
+
+/// A packet that was in a queue, and when it reaches its client; None if it is dropped.
+pub struct Departed {
+    pub flow: usize,
+    pub slot: Slot,
+    pub arrival: Option<Arrival>,
+}
+
+/// The bottleneck towards the clients.
+enum Bottleneck {
+    Single(Box<Link>),
+    Dual(Box<DualBottleneck>),
+}
+
+struct DualBottleneck {
+    link: DualQueueLink<(usize, Slot, Parcel)>,
+    /// How long the packets of L4S waited, in µs.
+    l4s_waits_us: Vec<u32>,
+}
+
 /// All links of a run.
 pub struct Network {
-    down: Link,
+    down: Bottleneck,
     up: Link,
     access: Vec<Access>,
 }
@@ -60,16 +90,62 @@ impl Network {
     ///
     /// A setting that a link refuses, by name.
     pub fn new(path: &Path, flows: &[FlowPlan], seed: u64) -> anyhow::Result<Self> {
-        let down = Link::new(down_config(path, seed)?).context("the path")?;
+        let down = Bottleneck::new(path, seed).context("the path")?;
         let up = Link::new(up_config(path, seed)?).context("the path")?;
         let access = flows.iter().map(Access::new).collect::<Result<_, _>>()?;
         Ok(Self { down, up, access })
     }
 
-    /// Carries a packet of the flow's server that leaves at `now`. Returns when it reaches the
-    /// client; None if it is dropped.
-    pub fn carry_down(&mut self, now: Duration, flow: usize, parcel: Parcel) -> Option<Arrival> {
-        let at_access = offer(&mut self.down, now, parcel)?;
+    /// Carries a packet of the flow's server that leaves at `now`.
+    pub fn carry_down(
+        &mut self,
+        now: Duration,
+        flow: usize,
+        slot: Slot,
+        parcel: Parcel,
+    ) -> Crossing {
+        let at_access = match &mut self.down {
+            Bottleneck::Single(link) => offer(link, now, parcel),
+            Bottleneck::Dual(dual) => {
+                let offered = dual.link.offer(now, packet(parcel), (flow, slot, parcel));
+                return if offered.is_ok() { Crossing::Waits } else { Crossing::Dropped };
+            }
+        };
+        let arrival = at_access.and_then(|at_access| self.over_access(flow, parcel, at_access));
+        arrival.map_or(Crossing::Dropped, Crossing::Arrives)
+    }
+
+    /// Returns when the next packet leaves a dual queue.
+    pub fn next_departure(&self) -> Option<Duration> {
+        match &self.down {
+            Bottleneck::Single(_) => None,
+            Bottleneck::Dual(dual) => dual.link.next_due(),
+        }
+    }
+
+    /// Takes the next packet that has left a dual queue by `now`.
+    pub fn take_departed(&mut self, now: Duration) -> Option<Departed> {
+        let Bottleneck::Dual(dual) = &mut self.down else { return None };
+        let departure = dual.link.take(now)?;
+        let (flow, slot, parcel) = departure.value;
+        if parcel.ecn == Ecn::Ect1 {
+            let us = u32::try_from(departure.waited.as_micros()).unwrap_or(u32::MAX);
+            dual.l4s_waits_us.push(us);
+        }
+        let at_access = arrival(departure.verdict);
+        let arrival = at_access.and_then(|at_access| self.over_access(flow, parcel, at_access));
+        Some(Departed { flow, slot, arrival })
+    }
+
+    /// Returns the 99th percentile of the time that packets of L4S waited in a dual queue, in ms.
+    pub fn l4s_wait_p99_ms(&mut self) -> Option<f64> {
+        let Bottleneck::Dual(dual) = &mut self.down else { return None };
+        let waits_us = &mut dual.l4s_waits_us;
+        let index = (waits_us.len() * 99 / 100).min(waits_us.len().checked_sub(1)?);
+        Some(f64::from(*waits_us.select_nth_unstable(index).1) / 1e3)
+    }
+
+    fn over_access(&mut self, flow: usize, parcel: Parcel, at_access: Arrival) -> Option<Arrival> {
         let access = &mut self.access[flow];
         let parcel = Parcel { ecn: at_access.ecn, ..parcel };
         match &mut access.down {
@@ -101,12 +177,30 @@ impl Network {
 
     /// Returns the queue at the bottleneck towards the clients.
     pub fn backlog(&mut self, now: Duration) -> Backlog {
-        self.down.backlog(now)
+        match &mut self.down {
+            Bottleneck::Single(link) => link.backlog(now),
+            Bottleneck::Dual(dual) => dual.link.backlog(),
+        }
     }
 
     /// Returns the buffer of the bottleneck towards the clients, in bytes.
     pub fn buffer_bytes(&self) -> u64 {
-        self.down.config().buffer_bytes
+        match &self.down {
+            Bottleneck::Single(link) => link.config().buffer_bytes,
+            Bottleneck::Dual(dual) => dual.link.config().buffer_bytes,
+        }
+    }
+}
+
+impl Bottleneck {
+    fn new(path: &Path, seed: u64) -> anyhow::Result<Self> {
+        let config = down_config(path, seed)?;
+        Ok(if path.queue == scenario::Queue::Dualpi2 {
+            let link = DualQueueLink::new(config)?;
+            Self::Dual(Box::new(DualBottleneck { link, l4s_waits_us: vec![] }))
+        } else {
+            Self::Single(Box::new(Link::new(config)?))
+        })
     }
 }
 
@@ -125,9 +219,17 @@ impl Access {
     }
 }
 
-fn offer(link: &mut Link, now: Duration, Parcel { bytes, ecn }: Parcel) -> Option<Arrival> {
+fn offer(link: &mut Link, now: Duration, parcel: Parcel) -> Option<Arrival> {
+    arrival(link.offer(now, packet(parcel)))
+}
+
+fn packet(Parcel { bytes, ecn }: Parcel) -> Packet {
     let size_bytes = u32::try_from(bytes + HEADER_BYTES).unwrap_or(u32::MAX);
-    match link.offer(now, Packet { size_bytes, number: 1, ecn }) {
+    Packet { size_bytes, number: 1, ecn }
+}
+
+fn arrival(verdict: Verdict) -> Option<Arrival> {
+    match verdict {
         Verdict::Delivered { at, ecn } => Some(Arrival { at, ecn }),
         Verdict::Dropped(_) => None,
     }
@@ -138,7 +240,7 @@ fn down_config(path: &Path, seed: u64) -> anyhow::Result<LinkConfig> {
     config.loss = path.loss;
     config.jitter = plan::duration("jitter_ms", path.longest_jitter_ms() / 1e3)?;
     config.queue = match path.queue {
-        scenario::Queue::DropTail => Queue::DropTail,
+        scenario::Queue::DropTail | scenario::Queue::Dualpi2 => Queue::DropTail,
         scenario::Queue::Codel => Queue::CoDel,
         scenario::Queue::Step => Queue::Step {
             mark_above: plan::duration(
@@ -198,6 +300,7 @@ fn changes(path: &Path, seed: u64, is_down: bool) -> anyhow::Result<Vec<Change>>
 
 #[cfg(test)]
 mod tests {
+    use super::super::packets::Packets;
     use super::*;
 
     const PACKET: Parcel = Parcel { bytes: 1250 - HEADER_BYTES, ecn: Ecn::Ect0 };
@@ -211,10 +314,19 @@ mod tests {
         Network::new(&scenario.path, &plans, 1).unwrap()
     }
 
+    fn down(network: &mut Network, at: Duration) -> Option<Arrival> {
+        let slot = Packets::default().allocate();
+        match network.carry_down(at, 0, slot, PACKET) {
+            Crossing::Arrives(arrival) => Some(arrival),
+            Crossing::Dropped => None,
+            Crossing::Waits => network.take_departed(at)?.arrival,
+        }
+    }
+
     /// Returns when a packet that leaves at `at_ms` arrives, down and up, in ms.
     fn arrivals(network: &mut Network, at_ms: u64) -> (f64, f64) {
         let at = Duration::from_millis(at_ms);
-        let down = network.carry_down(at, 0, PACKET).unwrap();
+        let down = down(network, at).unwrap();
         let up = network.carry_over_access(at, 0, PACKET).unwrap();
         let up = network.carry_up(up.at, PACKET).unwrap();
         (down.at.as_secs_f64() * 1e3, up.at.as_secs_f64() * 1e3)
@@ -223,6 +335,7 @@ mod tests {
     #[test]
     fn packet_takes_half_rtt_and_transmission() {
         assert_eq!(arrivals(&mut network("", ""), 0), (51.0, 51.0));
+        assert_eq!(arrivals(&mut network("queue = \"dualpi2\"", ""), 0), (51.0, 51.0));
         assert_eq!(arrivals(&mut network("up_rate_mbps = 1", ""), 0), (51.0, 60.0));
         assert_eq!(arrivals(&mut network("", "extra_rtt_ms = 20"), 0), (61.0, 61.0));
         assert_eq!(arrivals(&mut network("", "access_mbps = 5"), 0), (53.0, 53.0));
@@ -241,7 +354,7 @@ mod tests {
     #[test]
     fn loss_applies_towards_clients_alone() {
         let mut network = network("loss = 1", "");
-        assert_eq!(network.carry_down(Duration::ZERO, 0, PACKET), None);
+        assert_eq!(down(&mut network, Duration::ZERO), None);
         assert!(network.carry_up(Duration::ZERO, PACKET).is_some());
     }
 
@@ -250,7 +363,7 @@ mod tests {
         let step = "queue = \"step\"\nmark_above_ms = 5";
         let last = |path: &str| {
             let mut network = network(path, "");
-            let carried = (0..20).map(|_| network.carry_down(Duration::ZERO, 0, PACKET).unwrap());
+            let carried = (0..20).map(|_| down(&mut network, Duration::ZERO).unwrap());
             carried.last().unwrap().ecn
         };
         assert_eq!(last(""), Ecn::Ect0);
@@ -258,6 +371,6 @@ mod tests {
         assert_eq!(last(&format!("{step}\necn = \"clear\"")), Ecn::NotEct);
         assert_eq!(last("ecn = \"ect1\""), Ecn::Ect1);
         let mut drops = network("ecn = \"drop\"", "");
-        assert_eq!(drops.carry_down(Duration::ZERO, 0, PACKET), None);
+        assert_eq!(down(&mut drops, Duration::ZERO), None);
     }
 }

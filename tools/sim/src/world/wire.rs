@@ -9,6 +9,8 @@ use super::packets::Packets;
 use super::packets::Slot;
 use super::thinning::Thinning;
 use super::topology::Arrival;
+use super::topology::Crossing;
+use super::topology::Departed;
 use super::topology::Network;
 use super::topology::Parcel;
 use crate::trace::Depths;
@@ -22,6 +24,8 @@ pub struct Wire {
     thinning: Option<Thinning>,
     /// None unless the queue of the bottleneck is traced.
     pub depths: Option<Depths>,
+    /// Whether an event is queued for the next packet to leave a dual queue.
+    departure_queued: bool,
 }
 
 impl Wire {
@@ -31,17 +35,49 @@ impl Wire {
         depths: Option<Depths>,
         packets: Packets,
     ) -> Self {
-        Self { queue: EventQueue::default(), packets, network, thinning, depths }
+        let queue = EventQueue::default();
+        Self { queue, packets, network, thinning, depths, departure_queued: false }
     }
 
     /// Sends a packet of `bytes` of the server of `flow`. Returns false if it is dropped.
     pub fn send_down(&mut self, now: Duration, flow: usize, slot: Slot, bytes: usize) -> bool {
         self.packets.set_length(slot, bytes);
-        let arrival = self.network.carry_down(now, flow, self.parcel(slot));
+        let passage = self.network.carry_down(now, flow, slot, self.parcel(slot));
         if let Some(depths) = &mut self.depths {
-            depths.note(now, self.network.backlog(now), arrival.is_none());
+            depths.note(now, self.network.backlog(now), passage == Crossing::Dropped);
         }
+        let arrival = match passage {
+            Crossing::Arrives(arrival) => Some(arrival),
+            Crossing::Dropped => None,
+            Crossing::Waits => {
+                self.await_departure();
+                return true;
+            }
+        };
         self.schedule(arrival, slot, Event::AtClient(flow as u32, slot))
+    }
+
+    /// Sends the packets on that have left a dual queue by `now`. Returns the flow of one that was
+    /// dropped there; call it until it returns None.
+    pub fn on_departure(&mut self, now: Duration) -> Option<usize> {
+        self.departure_queued = false;
+        while let Some(Departed { flow, slot, arrival }) = self.network.take_departed(now) {
+            if !self.schedule(arrival, slot, Event::AtClient(flow as u32, slot)) {
+                return Some(flow);
+            }
+        }
+        self.await_departure();
+        None
+    }
+
+    fn await_departure(&mut self) {
+        if self.departure_queued {
+            return;
+        }
+        if let Some(at) = self.network.next_departure() {
+            self.departure_queued = true;
+            self.queue.push(at, Event::Departure);
+        }
     }
 
     /// Sends a packet of `bytes` of the client of `flow`.

@@ -71,6 +71,26 @@ fn download_over_codel_is_marked_and_loses_nothing() {
 }
 
 #[test]
+fn l4s_fills_a_link_that_marks_early_and_loses_nothing() {
+    for (cc, codepoint) in
+        [("cubic", Codepoint::Ect1), ("reno", Codepoint::Ect1), ("bbr2", Codepoint::Ect0)]
+    {
+        let server = Server::start(&["--speedtest", "--cc", cc, "--ecn", "l4s"]);
+        let path = narrow_path().with_queue(Queue::Step { mark_above: Duration::from_millis(1) });
+        let mut client = server.client().over(&path).connect();
+        fetch(&mut client, 6_000_000);
+        let (_, down) = client.datagrams();
+        end(&server, client);
+
+        assert!(are_all(&down, codepoint), "{cc}");
+        // A window is 95 packets; marks of L4S come every round trip.
+        let marks = marked(&down).count();
+        assert!(codepoint == Codepoint::Ect0 || marks > 30, "{cc}: {marks}");
+        assert_eq!(server.metric("edge_server_packets_lost_total"), 0, "{cc}");
+    }
+}
+
+#[test]
 fn marks_on_a_clients_packets_are_reported_and_counted() {
     let server = Server::start(&["--speedtest"]);
     let path = narrow_path().with_queue(Queue::Step { mark_above: Duration::from_millis(5) });

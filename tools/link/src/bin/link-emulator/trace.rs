@@ -152,6 +152,7 @@ fn name(verdict: Verdict) -> &'static str {
         Verdict::Dropped(DropReason::Random) => "dropped_random",
         Verdict::Dropped(DropReason::Buffer) => "dropped_buffer",
         Verdict::Dropped(DropReason::CoDel) => "dropped_codel",
+        Verdict::Dropped(DropReason::Pi2) => "dropped_pi2",
     }
 }
 

@@ -84,13 +84,18 @@ impl Harm<'_> {
     /// Returns how much more is lost with Careful Resume than in the run of the same seed with
     /// slow start, in % of the background's packets.
     pub fn more_lost_percent(&self) -> Mean {
+        self.more_percent(FlowOutcome::lost_or_marked)
+    }
+
+    /// The same of another figure.
+    pub fn more_percent(&self, figure: fn(&FlowOutcome) -> u64) -> Mean {
         let sum = |run: &Outcome, figure: fn(&FlowOutcome) -> u64| {
             background(run).map(figure).sum::<u64>() as f64
         };
         let more = self.careful.runs.iter().filter_map(|run| {
             let same = self.slow.runs.iter().find(|slow| slow.seed == run.seed)?;
-            let lost = |run| sum(run, FlowOutcome::lost_or_marked);
-            Some(100.0 * (lost(run) - lost(same)) / sum(same, |flow| flow.sent_packets))
+            let more = sum(run, figure) - sum(same, figure);
+            Some(100.0 * more / sum(same, |flow| flow.sent_packets))
         });
         mean_of(&more.collect::<Vec<_>>())
     }
@@ -98,8 +103,24 @@ impl Harm<'_> {
 
 /// Returns the rule of both chapters, with `name` before it.
 pub fn harm_rule(name: &str, all: &[Harm]) -> Verdict {
-    let worse_end = |harm: &Harm| {
-        let Mean { value, error, .. } = harm.more_lost_percent();
+    let harms: Vec<&Harm> = all.iter().collect();
+    let mut verdict = harm_rule_of(name, &harms, FlowOutcome::lost_or_marked, RUNS_MIN);
+    for harm in all.iter().filter(|harm| harm.ratio() > RATIO_AIM) {
+        let (who, ratio) = (&harm.who, harm.ratio());
+        verdict.missed.push(format!("{name}, {who}: {ratio:.2} times; the aim is {RATIO_AIM}"));
+    }
+    verdict
+}
+
+/// Returns the rule about `lost` packets, with as many runs at least.
+pub fn harm_rule_of(
+    name: &str,
+    all: &[&Harm],
+    lost: fn(&FlowOutcome) -> u64,
+    runs_min: usize,
+) -> Verdict {
+    let worse_end = |harm: &&Harm| {
+        let Mean { value, error, .. } = harm.more_percent(lost);
         Figure::new(harm.who.clone(), value + error)
     };
     let rule = format!("{name}: background flows lose at most 0.1 % of their packets more");
@@ -107,13 +128,9 @@ pub fn harm_rule(name: &str, all: &[Harm]) -> Verdict {
     let mut verdict = Verdict::at_most(&rule, MORE_LOST_PERCENT, (3, " %"), figures);
     for Harm { who, slow, careful } in all {
         let runs = slow.runs.len().min(careful.runs.len());
-        if runs < RUNS_MIN {
-            verdict.breaches.push(format!("{who}: {runs} runs are less than {RUNS_MIN}"));
+        if runs < runs_min {
+            verdict.breaches.push(format!("{who}: {runs} runs are less than {runs_min}"));
         }
-    }
-    for harm in all.iter().filter(|harm| harm.ratio() > RATIO_AIM) {
-        let (who, ratio) = (&harm.who, harm.ratio());
-        verdict.missed.push(format!("{name}, {who}: {ratio:.2} times; the aim is {RATIO_AIM}"));
     }
     verdict
 }

@@ -4,6 +4,7 @@ mod bbr2;
 mod buffers;
 mod ceiling;
 mod changed;
+mod dual_queue;
 mod dynamics;
 mod ecn;
 mod exits;
@@ -51,6 +52,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         "neighbours" | "bbr2-neighbours" | "ecn-neighbours" => neighbours::findings(chapter),
         "bbr2" => bbr2::findings(chapter),
         "ecn" => ecn::findings(chapter),
+        "dual-queue" => dual_queue::findings(chapter),
         "dynamics" => dynamics::findings(chapter),
         "lossy" => lossy::findings(chapter),
         "published" => published::findings(chapter),
