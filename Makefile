@@ -193,7 +193,7 @@ bench-tokio-quiche: build ## Compare second downloads from the server on tokio-q
 gain-check: build ## Does the access log of 1,000 emulated clients, half of them a control group, tell the gain that speed-test measures? (20 minutes); ARGS='--clients 100 --lanes 1'
 	cargo bench -p speed-test --bench gain $(LOCKED) -- $(ARGS)
 
-engine-cost: setup quiche ## Count the instructions that Careful Resume costs without saved parameters (valgrind)
+engine-cost: setup quiche ## Count the instructions that Careful Resume and ECN cost without saved parameters (valgrind)
 	@sh scripts/engine-cost.sh $(LOCKED)
 
 patch-cost: setup ## Count the instructions of a SCENARIO of make same-packets before PATCH=40-performance/05 and with it (valgrind, minutes)

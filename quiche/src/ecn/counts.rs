@@ -4,6 +4,7 @@
 use super::Codepoint;
 use super::Marks;
 use crate::frame::EcnCounts;
+use crate::frame::Frame;
 
 impl Marks {
     fn count(&mut self, ecn: Codepoint) {
@@ -68,8 +69,16 @@ pub(crate) struct MarkCounters {
 }
 
 impl MarkCounters {
-    pub(crate) fn on_sent(&mut self, ecn: Codepoint) {
+    /// Takes a packet that was sent, with its frames. The counts of its ACK are
+    /// not kept: they would be allocated as long as it is in flight.
+    #[inline]
+    pub(crate) fn on_sent(&mut self, ecn: Codepoint, frames: &mut [Frame]) {
         self.sent.count(ecn);
+
+        // It is the first frame.
+        if let Some(Frame::ACK { ecn_counts, .. }) = frames.first_mut() {
+            *ecn_counts = None;
+        }
     }
 
     pub(crate) fn on_received(&mut self, ecn: Codepoint) {

@@ -100,6 +100,7 @@ impl RecoveryConfig {
 
 /// Hooks that all recoveries have alike.
 pub(crate) trait EcnHooks: RecoveryOps {
+    #[inline]
     fn ecn_on_packet_sent(&mut self, epoch: packet::Epoch, pkt_num: u64) {
         if let Some(ecn) = self.ecn_mut() {
             ecn.on_packet_sent(epoch, pkt_num);

@@ -118,6 +118,7 @@ impl PathEcn {
     }
 
     /// Takes a packet of the datagram. Returns whether it is marked.
+    #[inline]
     pub(crate) fn on_packet_sent(&mut self, epoch: Epoch, pkt_num: u64) -> bool {
         let is_marked = self.codepoint != Codepoint::NotEct;
         self.test_left -= u64::from(is_marked).min(self.test_left);
@@ -194,34 +195,46 @@ impl PathEcn {
 /// paths, and numbers that are skipped, do not end one.
 #[derive(Debug, Default)]
 struct MarkedPackets {
-    runs: SmallVec<[Range<u64>; 1]>,
+    /// The last run; empty before the first marked packet.
+    last: Range<u64>,
+
+    /// Those before it.
+    earlier: SmallVec<[Range<u64>; 1]>,
 
     /// Whether the last packet is of the last run.
     is_marking: bool,
 }
 
 impl MarkedPackets {
+    #[inline]
     fn on_sent(&mut self, pkt_num: u64, is_marked: bool) {
-        let was_marking = std::mem::replace(&mut self.is_marking, is_marked);
+        if is_marked && !self.is_marking {
+            self.begin_run(pkt_num);
+        }
+        if is_marked {
+            self.last.end = pkt_num + 1;
+        }
+        self.is_marking = is_marked;
+    }
 
-        match self.runs.last_mut() {
-            _ if !is_marked => (),
-            Some(last) if was_marking => last.end = pkt_num + 1,
-            _ => {
-                if self.runs.len() == RUNS_MAX {
-                    self.runs.remove(0);
-                }
-                self.runs.push(pkt_num..pkt_num + 1);
-            },
+    #[inline(never)]
+    fn begin_run(&mut self, pkt_num: u64) {
+        let before = std::mem::replace(&mut self.last, pkt_num..pkt_num + 1);
+
+        if self.earlier.len() + 1 == RUNS_MAX {
+            self.earlier.remove(0);
+        }
+        if !before.is_empty() {
+            self.earlier.push(before);
         }
     }
 
     /// Returns how many packets were marked, of those of which `below(n)` have
     /// numbers below n.
     fn count(&self, below: impl Fn(u64) -> usize) -> u64 {
-        let count = |run: &Range<u64>| below(run.end) - below(run.start);
+        let count = |run: &Range<u64>| (below(run.end) - below(run.start)) as u64;
 
-        self.runs.iter().map(count).sum::<usize>() as u64
+        count(&self.last) + self.earlier.iter().map(count).sum::<u64>()
     }
 }
 

@@ -168,8 +168,8 @@ pub(crate) struct Pacer {
     /// When the last packet was built.
     built: Option<Instant>,
 
-    /// Release time of the last packet.
-    release: Option<Instant>,
+    /// Release time of the last packet, if it was built earlier.
+    waits_until: Option<Instant>,
 
     /// Whether there was nothing to send after the last packet.
     is_paused: bool,
@@ -204,8 +204,16 @@ impl Pacer {
     }
 
     /// Returns the release time of the last packet.
+    #[cfg(test)]
     pub(crate) fn last_release(&self) -> Option<Instant> {
-        self.release
+        self.waits_until.or(self.built)
+    }
+
+    /// Returns when a datagram leaves that is ready at `now`, after the last
+    /// packet was built.
+    pub(crate) fn departure(&self, now: Instant) -> Instant {
+        let release = self.waits_until.filter(|release| *release > now);
+        release.unwrap_or(now)
     }
 
     /// Returns when the last packet was built.
@@ -229,7 +237,7 @@ impl Pacer {
 
         if self.burst_left > 0 {
             self.burst_left = self.burst_left.saturating_sub(size);
-            self.release = Some(now);
+            self.waits_until = None;
             return now;
         }
 
@@ -248,14 +256,14 @@ impl Pacer {
 
         batch.bytes += size;
         let is_full = batch.bytes + max_datagram_size > batch.pace.batch;
-        let release = batch.release.max(now);
-        self.release = Some(release);
+        let waits_until = (batch.release > now).then_some(batch.release);
+        self.waits_until = waits_until;
 
         if is_full {
             self.end_batch();
         }
 
-        release
+        waits_until.unwrap_or(now)
     }
 
     /// Returns the batch that a packet built at `now` joins.

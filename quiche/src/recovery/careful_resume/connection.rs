@@ -226,6 +226,10 @@ impl<F: BufFactory> Connection<F> {
         let Some(resume) = path.and_then(|p| p.recovery.careful_resume()) else {
             return;
         };
+        if resume.is_over() {
+            return;
+        }
+
         let (needs_ack, has_just_jumped) =
             (resume.needs_prompt_ack(), resume.has_just_jumped());
 

@@ -16,11 +16,11 @@ const MARKS_PER_RTT: u32 = 16;
 
 /// Minimum RTTs for which marks are kept: one to count bytes, and the one
 /// before it, which shows a standing queue.
-const KEPT_RTTS: u32 = 2;
+const KEPT_RTTS: Nanos = 2;
 const MAX_MARKS: usize = 4 * MARKS_PER_RTT as usize;
 
 /// The share of an RTT that measures a window that is still growing.
-const GROWING_RTT_DIVISOR: u32 = 8;
+const GROWING_RTT_DIVISOR: Nanos = 8;
 
 /// Slow start doubles its rate in one RTT, at most.
 const GROWING_FACTOR: f64 = 2.0;
@@ -32,10 +32,26 @@ pub(super) fn rate(bytes: u64, elapsed: Duration) -> Rate {
     bytes as Rate / elapsed.max(Duration::from_nanos(1)).as_secs_f64()
 }
 
+/// Nanoseconds, with which is cheaper to calculate.
+type Nanos = u64;
+
+fn nanos(duration: Duration) -> Nanos {
+    duration.as_nanos() as Nanos
+}
+
 /// An ACK from which bytes count.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     /// All bytes acknowledged so far.
+    delivered: u64,
+    /// Time since the first mark.
+    acked_at: Nanos,
+    rtt: Nanos,
+}
+
+/// An ACK that may become a mark.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
     delivered: u64,
     acked_at: Instant,
     rtt: Duration,
@@ -45,13 +61,14 @@ struct Mark {
 #[derive(Debug, Default)]
 pub(super) struct Delivery {
     delivered: u64,
+    /// When the first mark was acknowledged.
+    start: Option<Instant>,
     marks: VecDeque<Mark>,
     /// Those of the marks that are less delayed than every later one: from any
     /// time on, the first of them has the shortest RTT.
     least_delayed: VecDeque<Mark>,
     /// The least delayed ACK since the latest mark.
-    next_mark: Option<Mark>,
-    mark_due: Option<Instant>,
+    next_mark: Option<Candidate>,
     best: Option<Rate>,
     /// The path took the jump: packets since then leave evenly, so that less
     /// than an RTT shows their rate.
@@ -64,40 +81,64 @@ impl Delivery {
         self.jump_validated = true;
     }
 
-    /// Takes an ACK. Returns whether it is time for [`update()`].
-    ///
-    /// [`update()`]: Delivery::update
+    /// Takes an ACK.
     #[inline]
-    pub(super) fn on_ack(&mut self, acked: &Acknowledged, now: Instant) -> bool {
+    pub(super) fn on_ack(&mut self, acked: &Acknowledged, now: Instant) {
         self.delivered += acked.bytes as u64;
 
         if self.next_mark.is_none_or(|next| acked.rtt < next.rtt) {
-            self.next_mark = Some(Mark {
+            self.next_mark = Some(Candidate {
                 delivered: self.delivered,
                 acked_at: now,
                 rtt: acked.rtt,
             });
         }
+    }
 
-        self.mark_due.is_none_or(|due| now >= due)
+    /// Returns all bytes acknowledged so far.
+    pub(super) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Returns the shortest RTT since the latest mark; None without ACKs.
+    pub(super) fn shortest_rtt(&self) -> Option<Duration> {
+        self.next_mark.map(|mark| mark.rtt)
     }
 
     /// Updates the best rate by what was delivered up to `now`, and sets a
-    /// mark.
-    pub(super) fn update(&mut self, min_rtt: Duration, now: Instant) {
-        self.note_delay();
+    /// mark. Returns when the next one is due.
+    pub(super) fn update(&mut self, min_rtt: Duration, now: Instant) -> Instant {
+        if let Some(next) = self.next_mark.take() {
+            self.set_mark(&next, nanos(min_rtt), now);
+        }
+
+        now + min_rtt / MARKS_PER_RTT
+    }
+
+    fn set_mark(&mut self, next: &Candidate, min_rtt: Nanos, now: Instant) {
+        let start = *self.start.get_or_insert(next.acked_at);
+        let since_start =
+            |time: Instant| nanos(time.saturating_duration_since(start));
+        let now = since_start(now);
+        let mark = Mark {
+            delivered: next.delivered,
+            acked_at: since_start(next.acked_at),
+            rtt: nanos(next.rtt),
+        };
+
+        self.note_delay(mark);
 
         if let Some(latest) = self.latest(min_rtt, now) {
             self.best = Some(self.best.map_or(latest, |best| best.max(latest)));
         }
 
-        self.drop_old_marks(min_rtt * KEPT_RTTS, now);
-        self.marks.extend(self.next_mark.take());
-        self.mark_due = Some(now + min_rtt / MARKS_PER_RTT);
+        self.drop_old_marks(now.checked_sub(min_rtt * KEPT_RTTS));
+        self.marks.push_back(mark);
     }
 
-    fn drop_old_marks(&mut self, kept: Duration, now: Instant) {
-        let until = now.checked_sub(kept);
+    /// Drops marks of which a later one is as old as `until`, if that is after
+    /// the start.
+    fn drop_old_marks(&mut self, until: Option<Nanos>) {
         let is_old = |mark: &Mark| until.is_some_and(|at| mark.acked_at <= at);
 
         while self.marks.len() >= MAX_MARKS
@@ -116,11 +157,7 @@ impl Delivery {
     }
 
     /// Counts the next mark among the least delayed ones.
-    fn note_delay(&mut self) {
-        let Some(next) = self.next_mark else {
-            return;
-        };
-
+    fn note_delay(&mut self, next: Mark) {
         while self.least_delayed.back().is_some_and(|m| m.rtt >= next.rtt) {
             self.least_delayed.pop_back();
         }
@@ -142,9 +179,9 @@ impl Delivery {
 
     /// Returns the rate of the last minimum RTT, or of a shorter time after a
     /// jump.
-    fn latest(&self, min_rtt: Duration, now: Instant) -> Option<Rate> {
+    fn latest(&self, min_rtt: Nanos, now: Nanos) -> Option<Rate> {
         let mark = self.latest_mark(min_rtt, now)?;
-        let whole = self.rate_since(mark, self.shortest_rtt(mark, min_rtt), now);
+        let whole = self.rate_since(mark, self.rtt_around(mark, min_rtt), now);
 
         if !self.jump_validated {
             return Some(whole);
@@ -157,27 +194,38 @@ impl Delivery {
     }
 
     /// Returns the latest mark that is at least as old as `age`.
-    fn latest_mark(&self, age: Duration, now: Instant) -> Option<&Mark> {
+    fn latest_mark(&self, age: Nanos, now: Nanos) -> Option<&Mark> {
         let until = now.checked_sub(age)?;
-        let old = self.marks.partition_point(|mark| mark.acked_at <= until);
-        self.marks.get(old.checked_sub(1)?)
+        let is_old = |mark: &&Mark| mark.acked_at <= until;
+        // Of the time for which marks are kept, it ends the first half.
+        let middle = self.marks.len() / KEPT_RTTS as usize;
+        let later = self.marks.range(middle..);
+        let earlier = self.marks.range(..middle);
+
+        later
+            .take_while(is_old)
+            .last()
+            .or_else(|| earlier.rev().find(is_old))
     }
 
     /// Returns the shortest RTT since one minimum RTT before a mark.
-    fn shortest_rtt(&self, mark: &Mark, min_rtt: Duration) -> Duration {
-        let since = mark.acked_at.checked_sub(min_rtt);
+    fn rtt_around(&self, mark: &Mark, min_rtt: Nanos) -> Nanos {
+        let since = mark.acked_at.saturating_sub(min_rtt);
 
         self.least_delayed
             .iter()
-            .find(|m| since.is_none_or(|since| m.acked_at >= since))
+            .find(|m| m.acked_at >= since)
             .map_or(mark.rtt, |m| m.rtt)
     }
 
     /// Returns the rate after a mark, over the time since its ACK was due.
-    fn rate_since(&self, mark: &Mark, due: Duration, now: Instant) -> Rate {
+    fn rate_since(&self, mark: &Mark, due: Nanos, now: Nanos) -> Rate {
         let delayed = mark.rtt.saturating_sub(due);
-        let elapsed = now.saturating_duration_since(mark.acked_at) + delayed;
-        rate(self.delivered - mark.delivered, elapsed)
+        let elapsed = now.saturating_sub(mark.acked_at) + delayed;
+        rate(
+            self.delivered - mark.delivered,
+            Duration::from_nanos(elapsed),
+        )
     }
 }
 
@@ -192,6 +240,7 @@ mod tests {
         let start = crate::clock::now();
         let mut delivery = Delivery::default();
         let mut now = start;
+        let mut due = start;
 
         for ms in 0..1000 {
             now = start + MIN_RTT + Duration::from_millis(ms);
@@ -200,8 +249,9 @@ mod tests {
                 largest: ms,
                 rtt: MIN_RTT,
             };
-            if delivery.on_ack(&acked, now) {
-                delivery.update(MIN_RTT, now);
+            delivery.on_ack(&acked, now);
+            if now >= due {
+                due = delivery.update(MIN_RTT, now);
             }
         }
         (delivery, now)
@@ -210,7 +260,8 @@ mod tests {
     #[test]
     fn marks_are_kept_for_two_round_trips() {
         let (delivery, now) = delivered();
-        let until = now - MIN_RTT * KEPT_RTTS;
+        let until = now - MIN_RTT * KEPT_RTTS as u32;
+        let until = nanos(until - delivery.start.unwrap());
         assert!(delivery.marks[0].acked_at <= until);
         assert!(delivery.marks[2].acked_at > until);
     }
@@ -231,7 +282,7 @@ mod tests {
             };
             delivery.on_ack(&acked, start + us(at));
             delivery.update(min_rtt, start + us(at));
-            assert_eq!(delivery.least_delayed[0].rtt, us(1_000));
+            assert_eq!(delivery.least_delayed[0].rtt, nanos(us(1_000)));
         }
         assert_eq!(delivery.best(), Some(rate(9600, us(1_910))));
     }

@@ -16,8 +16,12 @@ use crate::recovery::careful_resume::Phase;
 use crate::recovery::careful_resume::Trigger;
 
 /// An ACK that the controller has yet to answer.
+#[derive(Clone, Copy)]
 pub(super) struct PendingAck {
     acked: Acknowledged,
+
+    /// Whether it is for the observation alone.
+    is_plain: bool,
 
     /// Congestion window, in bytes.
     window_before: usize,
@@ -93,16 +97,37 @@ impl LegacyRecovery {
             || self.congestion.hystart.in_css()
     }
 
+    /// Takes a packet that is released at `now`.
+    #[inline]
     pub(super) fn careful_resume_on_packet_sent(
         &mut self, pkt: &Sent, epoch: Epoch, now: Instant,
     ) {
-        self.watch_release(pkt, epoch, now);
+        let Some(resume) = self.careful_resume.as_mut() else {
+            return;
+        };
 
-        // Most of a connection is in the normal phase, where nothing more
-        // happens.
-        let is_over = self.careful_resume_phase() == Phase::Normal;
+        if epoch != Epoch::Application {
+            return;
+        }
 
-        if is_over || epoch != Epoch::Application || !pkt.in_flight {
+        // Probes do not wait.
+        let pacer = self.pacer.as_ref().filter(|_| self.pto_count == 0);
+
+        if let Some(built) = pacer.and_then(|pacer| pacer.last_built()) {
+            resume.watch_release(pkt.pkt_num, built, now);
+        }
+
+        // Most of a connection.
+        if resume.is_over() {
+            return;
+        }
+
+        self.careful_resume_change_on_packet_sent(pkt, now);
+    }
+
+    #[inline(never)]
+    fn careful_resume_change_on_packet_sent(&mut self, pkt: &Sent, now: Instant) {
+        if !pkt.in_flight {
             return;
         }
 
@@ -112,22 +137,6 @@ impl LegacyRecovery {
             let is_probe = pkt.is_pmtud_probe;
             let action = resume.on_packet_sent(pkt.pkt_num, is_probe, &c);
             self.apply(action);
-        }
-    }
-
-    /// Has the watchdog note a packet that is released at `release`. Probes do
-    /// not wait.
-    fn watch_release(&mut self, pkt: &Sent, epoch: Epoch, release: Instant) {
-        if epoch != Epoch::Application || self.pto_count > 0 {
-            return;
-        }
-
-        let Some(resume) = self.careful_resume.as_mut() else {
-            return;
-        };
-
-        if let Some(built) = self.pacer.as_ref().and_then(|p| p.last_built()) {
-            resume.watch_release(pkt.pkt_num, built, release);
         }
     }
 
@@ -174,6 +183,7 @@ impl LegacyRecovery {
     /// [`careful_resume_after_ack()`] needs.
     ///
     /// [`careful_resume_after_ack()`]: LegacyRecovery::careful_resume_after_ack
+    #[inline]
     pub(super) fn careful_resume_on_acked(
         &mut self, epoch: Epoch, bytes: usize, ack_delay: u64, now: Instant,
     ) -> Option<PendingAck> {
@@ -181,22 +191,36 @@ impl LegacyRecovery {
             return None;
         }
 
-        if self.careful_resume.as_ref()?.phase() != Phase::Normal {
+        let resume = self.careful_resume.as_ref()?;
+        let largest = self.newly_acked.last()?;
+        let acked = Acknowledged {
+            bytes,
+            largest: largest.pkt_num,
+            rtt: largest.rtt,
+        };
+        // Most ACKs of a connection that does not jump.
+        let is_plain = resume.is_over_without_jump()
+            && !resume.awaits_delivery(acked.largest);
+
+        Some(PendingAck {
+            acked,
+            is_plain,
+            window_before: self.congestion.congestion_window,
+            is_unpaced: !is_plain && self.examine_ack(bytes, ack_delay, now),
+        })
+    }
+
+    /// Passes an ACK to the phase and to the watchdog. Returns whether it proves
+    /// that the application does not pace.
+    #[inline(never)]
+    fn examine_ack(
+        &mut self, bytes: usize, ack_delay: u64, now: Instant,
+    ) -> bool {
+        if self.careful_resume_phase() != Phase::Normal {
             self.careful_resume_change_on_acked(bytes, ack_delay);
         }
 
-        let is_unpaced = self.watch_delivery(ack_delay, now);
-        let largest = self.newly_acked.last()?;
-
-        Some(PendingAck {
-            is_unpaced,
-            acked: Acknowledged {
-                bytes,
-                largest: largest.pkt_num,
-                rtt: largest.rtt,
-            },
-            window_before: self.congestion.congestion_window,
-        })
+        self.watch_delivery(ack_delay, now)
     }
 
     fn careful_resume_change_on_acked(&mut self, bytes: usize, ack_delay: u64) {
@@ -222,24 +246,44 @@ impl LegacyRecovery {
         resume.on_acked(newly_acked.iter().map(|pkt| pkt.pkt_num), bytes);
     }
 
+    #[inline]
     pub(super) fn careful_resume_after_ack(
         &mut self, pending: Option<PendingAck>, now: Instant,
     ) {
-        let Some(PendingAck {
-            acked,
-            window_before,
-            is_unpaced,
-        }) = pending
-        else {
+        let Some(pending) = pending else {
             return;
         };
 
-        self.limit_growth_after_jump(window_before, acked.bytes, now);
+        if pending.is_plain {
+            self.observe(&pending.acked, now);
+        } else {
+            // A copy, lest every ACK is written to memory for the call.
+            let pending = pending;
+            self.careful_resume_change(&pending, now);
+        }
+    }
 
-        if is_unpaced {
+    #[inline(never)]
+    fn careful_resume_change(&mut self, pending: &PendingAck, now: Instant) {
+        let acked = &pending.acked;
+
+        self.limit_growth_after_jump(pending.window_before, acked.bytes, now);
+
+        if pending.is_unpaced {
             self.careful_resume_on_not_paced(now);
         }
 
+        self.observe(acked, now);
+
+        if self.careful_resume_phase() != Phase::Normal {
+            self.careful_resume_change_after_ack(acked, now);
+        }
+
+        self.suppress_rate_reduction();
+    }
+
+    #[inline]
+    fn observe(&mut self, acked: &Acknowledged, now: Instant) {
         let Some(resume) = self.careful_resume.as_mut() else {
             return;
         };
@@ -252,13 +296,7 @@ impl LegacyRecovery {
             false if is_slow_start => FlightLimit::Growth,
             false => FlightLimit::Path,
         };
-        resume.observe(&acked, self.rtt_stats.min_rtt(), limit, now);
-
-        if resume.phase() != Phase::Normal {
-            self.careful_resume_change_after_ack(&acked, now);
-        }
-
-        self.suppress_rate_reduction();
+        resume.observe(acked, self.rtt_stats.min_rtt(), limit, now);
     }
 
     /// Lets packets leave as ACKs of the initial window release them, without

@@ -153,6 +153,20 @@ impl CarefulResume {
         self.state.phase()
     }
 
+    /// Whether the phase is [`Phase::Normal`], in which packets that are sent or
+    /// acknowledged change nothing.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.state, State::Normal(_))
+    }
+
+    /// Whether it is over without a jump: then nothing limits the growth of the
+    /// window, and no retreat has reduced it.
+    #[inline]
+    pub(crate) fn is_over_without_jump(&self) -> bool {
+        matches!(self.state, State::Normal(Normal::NoJump))
+    }
+
     pub(crate) fn stats(&self) -> CarefulResumeStats {
         let jump = self.state.jump();
 
@@ -343,9 +357,7 @@ impl CarefulResume {
         &mut self, pkt_nums: impl Iterator<Item = u64>, bytes: usize,
     ) {
         match &mut self.state {
-            State::Reconnaissance(phase) => {
-                pkt_nums.for_each(|pkt_num| phase.on_acked(pkt_num))
-            },
+            State::Reconnaissance(phase) => phase.on_acked(pkt_nums),
             State::Unvalidated(phase) => phase.jump.on_acked(bytes),
             State::Validating(phase) => phase.jump.on_acked(bytes),
             State::SafeRetreat(phase) => phase.jump.on_acked(bytes),

@@ -66,62 +66,58 @@ struct Window {
     end: Instant,
     // The send time of the packet whose ACK began the window.
     first_sent: Instant,
-    bytes: usize,
-    limit: FlightLimit,
+    // All bytes acknowledged before.
+    delivered_before: u64,
     congested: bool,
-    acks: usize,
     shortest_rtt: Duration,
 }
 
 impl Window {
-    fn new(acked: &Acknowledged, min_rtt: Duration, now: Instant) -> Self {
-        Window {
-            start: now,
-            end: now + min_rtt,
-            first_sent: now - acked.rtt,
-            bytes: 0,
-            limit: FlightLimit::Path,
-            congested: false,
-            acks: 0,
-            shortest_rtt: Duration::MAX,
-        }
-    }
-
-    fn add(&mut self, acked: &Acknowledged, limit: FlightLimit) {
-        self.bytes += acked.bytes;
-        self.limit = self.limit.max(limit);
-        self.acks += 1;
-        self.shortest_rtt = self.shortest_rtt.min(acked.rtt);
-    }
-
-    /// Returns bytes delivered per second up to this ACK, over the longer of
-    /// the times in which packets were sent and acknowledged.
-    fn average(&self, acked: &Acknowledged, now: Instant) -> Rate {
-        let sent_at = now - acked.rtt;
+    /// Returns bytes delivered per second up to an ACK with this RTT, with
+    /// which `delivered` bytes were acknowledged in all, over the longer of the
+    /// times in which packets were sent and acknowledged.
+    fn average(&self, delivered: u64, rtt: Duration, now: Instant) -> Rate {
+        let sent_at = now - rtt;
         let elapsed = now
             .saturating_duration_since(self.start)
             .max(sent_at.saturating_duration_since(self.first_sent));
 
-        rate(self.bytes as u64, elapsed)
+        rate(delivered - self.delivered_before, elapsed)
     }
 
     /// Whether something other than the path decided how much was delivered.
-    fn is_limited(&self, min_rtt: Duration) -> bool {
+    fn is_limited(&self, acks: &WindowAcks, min_rtt: Duration) -> bool {
         !self.congested
-            && match self.limit {
+            && match acks.limit {
                 FlightLimit::Path => false,
-                FlightLimit::Growth => !self.is_queue_standing(min_rtt),
+                FlightLimit::Growth => !self.is_queue_standing(acks, min_rtt),
                 FlightLimit::Application => true,
             }
     }
 
     /// Whether the bottleneck had a queue all the time: then it delivered what
     /// it can carry, however much more was in flight.
-    fn is_queue_standing(&self, min_rtt: Duration) -> bool {
+    fn is_queue_standing(&self, acks: &WindowAcks, min_rtt: Duration) -> bool {
         let longer =
             (min_rtt / QUEUE_RTT_DIVISOR).clamp(QUEUE_RTT_MIN, QUEUE_RTT_MAX);
 
-        self.acks >= QUEUE_ACKS_MIN && self.shortest_rtt >= min_rtt + longer
+        acks.count >= QUEUE_ACKS_MIN && self.shortest_rtt >= min_rtt + longer
+    }
+}
+
+/// What every ACK adds to the window.
+#[derive(Debug)]
+struct WindowAcks {
+    count: usize,
+    limit: FlightLimit,
+}
+
+impl Default for WindowAcks {
+    fn default() -> Self {
+        WindowAcks {
+            count: 0,
+            limit: FlightLimit::Path,
+        }
     }
 }
 
@@ -134,32 +130,44 @@ struct Sample {
 
 /// The latest samples.
 #[derive(Debug, Default)]
-struct RateSamples(VecDeque<Sample>);
+struct RateSamples {
+    samples: VecDeque<Sample>,
+    /// The median of each `MEDIAN_OF` consecutive ones.
+    medians: VecDeque<Rate>,
+}
 
 impl RateSamples {
     fn push(&mut self, sample: Sample) {
         if self.is_full() {
-            self.0.pop_front();
+            self.samples.pop_front();
+            self.medians.pop_front();
         }
 
-        self.0.push_back(sample);
+        self.samples.push_back(sample);
+
+        if let Some(first) = self.samples.len().checked_sub(MEDIAN_OF) {
+            let latest = self.samples.range(first..);
+            let median = median(latest.map(|sample| sample.average));
+            self.medians.push_back(median);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.samples.is_empty()
     }
 
     fn is_full(&self) -> bool {
-        self.0.len() == MAX_SAMPLES
+        self.samples.len() == MAX_SAMPLES
     }
 
     /// Returns the largest median; None with too few samples.
     fn median(&self) -> Option<Rate> {
-        (MEDIAN_OF..=self.0.len())
-            .map(|end| self.0.range(end - MEDIAN_OF..end))
-            .map(|samples| median(samples.map(|sample| sample.average)))
-            .max_by(Rate::total_cmp)
+        self.medians.iter().copied().max_by(Rate::total_cmp)
     }
 
     /// Returns the best rate; None without samples.
     fn best(&self) -> Option<Rate> {
-        self.0
+        self.samples
             .iter()
             .map(|sample| sample.best)
             .max_by(Rate::total_cmp)
@@ -195,6 +203,10 @@ impl Observed {
 
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
+    /// Those of the window, without the one that began it.
+    acks: WindowAcks,
+    /// When the next mark is due or the window ends; None before the first ACK.
+    due: Option<Instant>,
     window: Option<Window>,
     delivery: Delivery,
     samples: RateSamples,
@@ -208,20 +220,12 @@ impl Observer {
         &mut self, acked: &Acknowledged, min_rtt: Duration, limit: FlightLimit,
         now: Instant,
     ) {
-        let is_over = match self.window.as_mut() {
-            Some(window) => {
-                window.add(acked, limit);
-                now >= window.end
-            },
+        self.acks.count += 1;
+        self.acks.limit = self.acks.limit.max(limit);
+        self.delivery.on_ack(acked, now);
 
-            None => {
-                self.window = Some(Window::new(acked, min_rtt, now));
-                false
-            },
-        };
-
-        if self.delivery.on_ack(acked, now) || is_over {
-            self.update(acked, min_rtt, now);
+        if self.due.is_none_or(|due| now >= due) {
+            self.update(acked.rtt, min_rtt, now);
         }
     }
 
@@ -241,7 +245,7 @@ impl Observer {
     pub(crate) fn observed(&self) -> Option<Observed> {
         Some(Observed {
             rate: self.capacity()?,
-            limited: self.unlimited.0.is_empty(),
+            limited: self.unlimited.is_empty(),
         })
     }
 
@@ -260,21 +264,54 @@ impl Observer {
             .max_by(Rate::total_cmp)
     }
 
-    fn update(&mut self, acked: &Acknowledged, min_rtt: Duration, now: Instant) {
-        self.delivery.update(min_rtt, now);
+    // Not inlined: most ACKs need none.
+    #[inline(never)]
+    fn update(&mut self, rtt: Duration, min_rtt: Duration, now: Instant) {
+        let shortest = self.delivery.shortest_rtt().unwrap_or(rtt);
 
-        let Some(window) = self.window.take_if(|window| now >= window.end) else {
-            return;
-        };
+        match self.window.as_mut() {
+            Some(window) => {
+                window.shortest_rtt = window.shortest_rtt.min(shortest)
+            },
+            None => self.begin_window(rtt, min_rtt, now),
+        }
 
-        let average = window.average(acked, now);
+        let mark_due = self.delivery.update(min_rtt, now);
+
+        if let Some(window) = self.window.take_if(|window| now >= window.end) {
+            self.sample(&window, rtt, min_rtt, now);
+            self.begin_window(rtt, min_rtt, now);
+        }
+
+        let end = self.window.as_ref().map(|window| window.end);
+        self.due = end.map(|end| end.min(mark_due));
+    }
+
+    /// Begins a window with an ACK that has this RTT.
+    fn begin_window(&mut self, rtt: Duration, min_rtt: Duration, now: Instant) {
+        self.acks = WindowAcks::default();
+        self.window = Some(Window {
+            start: now,
+            end: now + min_rtt,
+            first_sent: now - rtt,
+            delivered_before: self.delivery.delivered(),
+            congested: false,
+            shortest_rtt: Duration::MAX,
+        });
+    }
+
+    /// Takes the rates of a window that an ACK with this RTT ends.
+    fn sample(
+        &mut self, window: &Window, rtt: Duration, min_rtt: Duration,
+        now: Instant,
+    ) {
+        let average = window.average(self.delivery.delivered(), rtt, now);
         let sample = Sample {
             average,
             best: self.delivery.take_best().unwrap_or(average),
         };
 
-        self.add_sample(sample, window.is_limited(min_rtt));
-        self.window = Some(Window::new(acked, min_rtt, now));
+        self.add_sample(sample, window.is_limited(&self.acks, min_rtt));
     }
 
     /// RFC 9959, 4.1: a sample that the application limited may be ignored if a

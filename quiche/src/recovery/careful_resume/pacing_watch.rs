@@ -127,6 +127,17 @@ impl PacingWatch {
     pub(super) fn on_packet_sent(
         &mut self, pkt_num: u64, built: Instant, release: Instant,
     ) {
+        // Most packets of an application that paces: `mark()` would not take
+        // them either.
+        if release == built && !self.marks.is_empty() {
+            return;
+        }
+
+        self.mark(pkt_num, built, release);
+    }
+
+    #[inline(never)]
+    fn mark(&mut self, pkt_num: u64, built: Instant, release: Instant) {
         // Without a lead, a packet tells the RTT only: one in flight is enough.
         let has_lead = release > built + EARLY_MIN;
         let marks_max = if has_lead { MARKS_MAX } else { 1 };

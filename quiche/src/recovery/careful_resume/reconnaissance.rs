@@ -136,19 +136,17 @@ impl Reconnaissance {
         self.current_rtt.on_sample(rtt);
     }
 
-    pub(super) fn on_acked(&mut self, pkt_num: u64) {
+    pub(super) fn on_acked(&mut self, pkt_nums: impl Iterator<Item = u64>) {
         // A connection that sends little but ACKs stays in reconnaissance: most
         // of what is acknowledged was not in flight, and lies before what is.
-        if self
-            .initial_unacked
-            .first()
-            .is_none_or(|first| pkt_num < *first)
-        {
+        let Some(first) = self.initial_unacked.first().copied() else {
             return;
-        }
+        };
 
-        if let Ok(i) = self.initial_unacked.binary_search(&pkt_num) {
-            self.initial_unacked.remove(i);
+        for pkt_num in pkt_nums.filter(|pkt_num| *pkt_num >= first) {
+            if let Ok(i) = self.initial_unacked.binary_search(&pkt_num) {
+                self.initial_unacked.remove(i);
+            }
         }
     }
 
@@ -203,14 +201,15 @@ impl Reconnaissance {
     pub(super) fn consider_early_jump(
         &self, config: &CarefulResumeConfig, c: &Conditions,
     ) -> Option<Transition> {
+        let saved = self.saved.as_ref()?;
         let is_due = self.is_handshake_acked
             && !self.is_dry_run
             && self.current_rtt.get().is_none()
             && c.window_limited
             && !c.has_left_slow_start;
-        let (saved, min_rtt) = self.saved.zip(c.min_rtt).filter(|_| is_due)?;
+        let min_rtt = c.min_rtt.filter(|_| is_due)?;
         let jump_cwnd = jump_decision::early_jump_cwnd(
-            config, &saved, min_rtt, c.cwnd, c.now,
+            config, saved, min_rtt, c.cwnd, c.now,
         )?;
 
         Some(self.jump(Trigger::HandshakeAcknowledged, saved.state, jump_cwnd, c))
