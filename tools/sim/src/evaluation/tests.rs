@@ -101,7 +101,7 @@ fn rule_is_broken_by_what_it_forbids() {
         }
     };
 
-    let rules: [RuleBreak; 48] = [
+    let rules: [RuleBreak; 49] = [
         ("fluid bound", &["dynamics", "steady", "cubic", "slow-start"], &slow_down(0.99)),
         (
             "CUBIC: at least 3 RTTs",
@@ -159,7 +159,12 @@ fn rule_is_broken_by_what_it_forbids() {
         }),
         ("dual-queue: a flow with Careful Resume jumps", &["jump-ecn", CAREFUL_CASE], &lose(1)),
         ("dual-queue: background", &["jump-classic", CAREFUL_CASE], &lose_more),
-        ("dual-queue: background", &["jump-l4s", CAREFUL_CASE], &lose_more),
+        ("dual-queue, L4S: background", &["jump-l4s", CAREFUL_CASE], &lose_more),
+        ("dual-queue: background flows of L4S get", &["jump-l4s", CAREFUL_CASE], &|o| {
+            for flow in o.flows.iter_mut().filter(|f| f.name == "background") {
+                flow.marked_packets = flow.marked_packets.map(|m| m + flow.sent_packets / 50);
+            }
+        }),
         ("changed: an RTT of less", &["changed", "Number(4)", CAREFUL], &jump),
         ("dynamics: Careful Resume is", &["dynamics", "codel", CAREFUL], &slow_down(3.0)),
         ("swinging: by 0.2 RTTs", &["swinging", "Number(0.1)", "\"queue\""], &slow_down(1.3)),
