@@ -101,7 +101,7 @@ fn rule_is_broken_by_what_it_forbids() {
         }
     };
 
-    let rules: [RuleBreak; 49] = [
+    let rules: [RuleBreak; 50] = [
         ("fluid bound", &["dynamics", "steady", "cubic", "slow-start"], &slow_down(0.99)),
         (
             "CUBIC: at least 3 RTTs",
@@ -141,6 +141,7 @@ fn rule_is_broken_by_what_it_forbids() {
         ("bbr2-neighbours: background", &["bbr2-neighbours", "among-cubic", CAREFUL], &lose_more),
         ("bbr2, GEO-3.75MB: at most", &["GEO-3.75MB", "\"bbr2\"", CAREFUL], &slow_down(1.1)),
         ("bbr2, 500M-6.25MB: at most", &["500M", "\"bbr2\"", CAREFUL], &slow_down(1.1)),
+        ("bbr2: slow start takes", &["GEO-3.75MB", "\"bbr2\"", "slow-start"], &slow_down(1.1)),
         ("bbr2: a jump is followed by no loss", &["GEO-10MB", "\"bbr2\"", CAREFUL], &|o| {
             o.flows[0].jump_lost_packets = Some(1);
         }),
