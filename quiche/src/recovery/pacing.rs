@@ -211,7 +211,7 @@ impl Pacer {
 
     /// Returns when a datagram leaves that is ready at `now`, after the last
     /// packet was built.
-    pub(crate) fn departure(&self, now: Instant) -> Instant {
+    pub(crate) fn send_time(&self, now: Instant) -> Instant {
         let release = self.waits_until.filter(|release| *release > now);
         release.unwrap_or(now)
     }

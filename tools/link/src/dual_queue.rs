@@ -53,7 +53,7 @@ struct QueuedPacket<T> {
 
 /// A packet that has left its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Departure<T> {
+pub struct Dequeued<T> {
     /// What the caller left with it.
     pub value: T,
     /// What becomes of it.
@@ -120,14 +120,14 @@ impl<T> DualQueueLink<T> {
     }
 
     /// Takes the next packet that gets out of a queue by `now`.
-    pub fn take(&mut self, now: Duration) -> Option<Departure<T>> {
+    pub fn take(&mut self, now: Duration) -> Option<Dequeued<T>> {
         let due = self.next_due().filter(|due| *due <= now)?;
         self.advance(due);
         let (queued, decision) = self.dequeue()?;
         let verdict = self.leave(&queued, decision);
         self.link.count(queued.packet, verdict);
         let waited = Duration::from_nanos(self.link.now_ns() - queued.came_ns);
-        Some(Departure { value: queued.value, verdict, waited })
+        Some(Dequeued { value: queued.value, verdict, waited })
     }
 
     /// Returns the packets in both queues.

@@ -52,7 +52,7 @@ mod transmitter;
 pub use config::LinkConfig;
 pub use config::Queue;
 pub use config::MTU_BYTES_DEFAULT;
-pub use dual_queue::Departure;
+pub use dual_queue::Dequeued;
 pub use dual_queue::DualQueueLink;
 pub use ecn::Ecn;
 pub use ecn::EcnHandling;

@@ -1,6 +1,6 @@
 //! Link with two queues, by example.
 
-use link::Departure;
+use link::Dequeued;
 use link::DropReason;
 use link::DualQueueLink;
 use link::Ecn;
@@ -31,7 +31,7 @@ fn l4s_packet_leaves_before_classic_ones_that_came_earlier() {
     {
         // The first one is on the wire by then.
         if came_ms == 1 {
-            assert_eq!(link.take(came_ms * MS / 2).map(|departure| departure.value), Some("a"));
+            assert_eq!(link.take(came_ms * MS / 2).map(|dequeued| dequeued.value), Some("a"));
         }
         link.offer(came_ms * MS / 2, packet(ecn), name).unwrap();
     }
@@ -39,7 +39,7 @@ fn l4s_packet_leaves_before_classic_ones_that_came_earlier() {
     assert_eq!(link.next_due(), Some(MS));
     assert_eq!(link.take(MS * 9 / 10), None);
     let left: Vec<_> = std::iter::from_fn(|| link.take(9 * MS)).collect();
-    let delivered = |value, at, waited, ecn| Departure {
+    let delivered = |value, at, waited, ecn| Dequeued {
         value,
         verdict: Verdict::Delivered { at, ecn },
         waited,
@@ -68,15 +68,15 @@ fn full_buffer_drops_packets_of_both_kinds() {
 }
 
 /// Sends `load` times the rate, half of it ECT(1) and half of it ECT(0), for `seconds`. Returns
-/// departures after the first second, by codepoint.
-fn departures(load: f64, seconds: u32) -> HashMap<Ecn, Vec<Departure<Ecn>>> {
+/// what leaves the queue after the first second, by codepoint.
+fn dequeued(load: f64, seconds: u32) -> HashMap<Ecn, Vec<Dequeued<Ecn>>> {
     let mut link = link(10_000_000);
-    let mut left: HashMap<Ecn, Vec<Departure<Ecn>>> = HashMap::new();
+    let mut left: HashMap<Ecn, Vec<Dequeued<Ecn>>> = HashMap::new();
     for pair in 0..(f64::from(seconds) * 1_000.0 * load / 2.0) as u32 {
         let now = Duration::from_secs_f64(f64::from(pair) * 2.0 / (1_000.0 * load));
-        while let Some(departure) = link.take(now) {
+        while let Some(dequeued) = link.take(now) {
             if now > Duration::from_secs(1) {
-                left.entry(departure.value).or_default().push(departure);
+                left.entry(dequeued.value).or_default().push(dequeued);
             }
         }
         for ecn in [Ecn::Ect0, Ecn::Ect1] {
@@ -86,21 +86,21 @@ fn departures(load: f64, seconds: u32) -> HashMap<Ecn, Vec<Departure<Ecn>>> {
     left
 }
 
-fn share(departures: &[Departure<Ecn>], is: impl Fn(Verdict) -> bool) -> f64 {
-    let count = departures.iter().filter(|departure| is(departure.verdict)).count();
-    count as f64 / departures.len() as f64
+fn share(dequeued: &[Dequeued<Ecn>], is: impl Fn(Verdict) -> bool) -> f64 {
+    let count = dequeued.iter().filter(|dequeued| is(dequeued.verdict)).count();
+    count as f64 / dequeued.len() as f64
 }
 
 #[test]
 fn unresponsive_overload_drops_both_kinds_to_the_rate() {
-    let left = departures(1.5, 60);
+    let left = dequeued(1.5, 60);
     let dropped = |ecn| share(&left[&ecn], |verdict| verdict == Verdict::Dropped(DropReason::Pi2));
     for ecn in [Ecn::Ect0, Ecn::Ect1] {
         assert!((0.31..0.36).contains(&dropped(ecn)), "{}", dropped(ecn));
     }
     // The classic queue waits for the target, and that of L4S for next to nothing.
     let mean_ms = |ecn: Ecn| {
-        let waited: Duration = left[&ecn].iter().map(|departure| departure.waited).sum();
+        let waited: Duration = left[&ecn].iter().map(|dequeued| dequeued.waited).sum();
         waited.as_secs_f64() * 1e3 / left[&ecn].len() as f64
     };
     assert!((12.0..18.0).contains(&mean_ms(Ecn::Ect0)), "{}", mean_ms(Ecn::Ect0));
@@ -109,10 +109,10 @@ fn unresponsive_overload_drops_both_kinds_to_the_rate() {
 
 #[test]
 fn load_below_the_rate_is_neither_marked_nor_dropped() {
-    let left = departures(0.9, 10);
-    for (ecn, departures) in left {
+    let left = dequeued(0.9, 10);
+    for (ecn, dequeued) in left {
         let kept = |verdict| matches!(verdict, Verdict::Delivered { ecn: e, .. } if e == ecn);
-        assert_eq!(share(&departures, kept), 1.0);
+        assert_eq!(share(&dequeued, kept), 1.0);
     }
 }
 
@@ -126,9 +126,9 @@ fn classic_queue_keeps_a_tenth_beside_a_full_l4s_queue() {
         }
     }
     let mut sent: HashMap<Ecn, u32> = HashMap::new();
-    while let Some(departure) = link.take(900 * MS) {
-        if matches!(departure.verdict, Verdict::Delivered { .. }) {
-            *sent.entry(departure.value).or_default() += 1;
+    while let Some(dequeued) = link.take(900 * MS) {
+        if matches!(dequeued.verdict, Verdict::Delivered { .. }) {
+            *sent.entry(dequeued.value).or_default() += 1;
         }
     }
     let share = f64::from(sent[&Ecn::Ect0]) / f64::from(sent[&Ecn::Ect0] + sent[&Ecn::Ect1]);

@@ -5,7 +5,7 @@ use crate::histories::changes;
 use crate::histories::configs;
 use crate::histories::verdicts;
 use crate::histories::Arrival;
-use link::Departure;
+use link::Dequeued;
 use link::DropReason;
 use link::DualQueueLink;
 use link::Ecn;
@@ -44,17 +44,17 @@ fn run(config: &LinkConfig, arrivals: &[Arrival]) -> (Vec<Transit>, Vec<usize>) 
     let mut link = DualQueueLink::new(config.clone()).unwrap();
     let mut passages: Vec<Transit> = Vec::new();
     let mut order = Vec::new();
-    let mut leave = |passages: &mut Vec<Transit>, departure: Departure<usize>| {
-        let passage = &mut passages[departure.value];
+    let mut leave = |passages: &mut Vec<Transit>, dequeued: Dequeued<usize>| {
+        let passage = &mut passages[dequeued.value];
         assert_eq!(passage.waited, None, "a packet leaves twice");
-        (passage.verdict, passage.waited) = (departure.verdict, Some(departure.waited));
-        order.push(departure.value);
+        (passage.verdict, passage.waited) = (dequeued.verdict, Some(dequeued.waited));
+        order.push(dequeued.value);
     };
     let mut now = Duration::ZERO;
     for (index, arrival) in arrivals.iter().enumerate() {
         now += arrival.gap;
-        while let Some(departure) = link.take(now) {
-            leave(&mut passages, departure);
+        while let Some(dequeued) = link.take(now) {
+            leave(&mut passages, dequeued);
         }
         let Arrival { size_bytes, ecn, .. } = *arrival;
         let verdict = Verdict::Dropped(DropReason::Buffer);
@@ -65,8 +65,8 @@ fn run(config: &LinkConfig, arrivals: &[Arrival]) -> (Vec<Transit>, Vec<usize>) 
         }
         assert!(link.backlog().bytes <= config.buffer_bytes + u64::from(size_bytes));
     }
-    while let Some(departure) = link.take(Duration::MAX) {
-        leave(&mut passages, departure);
+    while let Some(dequeued) = link.take(Duration::MAX) {
+        leave(&mut passages, dequeued);
     }
     assert_eq!(link.next_due(), None);
     assert_eq!((link.backlog().packets, link.backlog().bytes), (0, 0));

@@ -26,7 +26,7 @@ pub enum Event {
     AckDue(FlowIndex),
 
     /// A packet leaves a dual queue.
-    Departure,
+    Dequeued,
 
     /// Shares of the link are measured from now on.
     Measure(FlowIndex),

@@ -203,8 +203,8 @@ impl<'a> World<'a> {
                 self.wire.on_ack_due(self.now, flow as usize);
                 Ok(())
             }
-            Event::Departure => {
-                while let Some(flow) = self.wire.on_departure(self.now) {
+            Event::Dequeued => {
+                while let Some(flow) = self.wire.on_dequeue(self.now) {
                     if let Some(server) = &mut self.flows[flow].server {
                         server.record.on_dropped(self.now);
                     }

@@ -126,13 +126,13 @@ impl Network {
     /// Takes the next packet that has left a dual queue by `now`.
     pub fn take_departed(&mut self, now: Duration) -> Option<Departed> {
         let Bottleneck::Dual(dual) = &mut self.down else { return None };
-        let departure = dual.link.take(now)?;
-        let (flow, slot, parcel) = departure.value;
+        let dequeued = dual.link.take(now)?;
+        let (flow, slot, parcel) = dequeued.value;
         if parcel.ecn == Ecn::Ect1 {
-            let us = u32::try_from(departure.waited.as_micros()).unwrap_or(u32::MAX);
+            let us = u32::try_from(dequeued.waited.as_micros()).unwrap_or(u32::MAX);
             dual.l4s_waits_us.push(us);
         }
-        let at_access = arrival(departure.verdict);
+        let at_access = arrival(dequeued.verdict);
         let arrival = at_access.and_then(|at_access| self.over_access(flow, parcel, at_access));
         Some(Departed { flow, slot, arrival })
     }

@@ -25,7 +25,7 @@ pub struct Wire {
     /// None unless the queue of the bottleneck is traced.
     pub depths: Option<Depths>,
     /// Whether an event is queued for the next packet to leave a dual queue.
-    departure_queued: bool,
+    is_dequeue_queued: bool,
 }
 
 impl Wire {
@@ -36,7 +36,7 @@ impl Wire {
         packets: Packets,
     ) -> Self {
         let queue = EventQueue::default();
-        Self { queue, packets, network, thinning, depths, departure_queued: false }
+        Self { queue, packets, network, thinning, depths, is_dequeue_queued: false }
     }
 
     /// Sends a packet of `bytes` of the server of `flow`. Returns false if it is dropped.
@@ -50,7 +50,7 @@ impl Wire {
             Crossing::Arrives(arrival) => Some(arrival),
             Crossing::Dropped => None,
             Crossing::Waits => {
-                self.await_departure();
+                self.await_dequeue();
                 return true;
             }
         };
@@ -59,24 +59,24 @@ impl Wire {
 
     /// Sends the packets on that have left a dual queue by `now`. Returns the flow of one that was
     /// dropped there; call it until it returns None.
-    pub fn on_departure(&mut self, now: Duration) -> Option<usize> {
-        self.departure_queued = false;
+    pub fn on_dequeue(&mut self, now: Duration) -> Option<usize> {
+        self.is_dequeue_queued = false;
         while let Some(Departed { flow, slot, arrival }) = self.network.take_departed(now) {
             if !self.schedule(arrival, slot, Event::AtClient(flow as u32, slot)) {
                 return Some(flow);
             }
         }
-        self.await_departure();
+        self.await_dequeue();
         None
     }
 
-    fn await_departure(&mut self) {
-        if self.departure_queued {
+    fn await_dequeue(&mut self) {
+        if self.is_dequeue_queued {
             return;
         }
         if let Some(at) = self.network.next_departure() {
-            self.departure_queued = true;
-            self.queue.push(at, Event::Departure);
+            self.is_dequeue_queued = true;
+            self.queue.push(at, Event::Dequeued);
         }
     }
 
