@@ -56,6 +56,8 @@
 //! - Each get and each claim has one answer; other requests have none. The service performs
 //!   requests of all handles in order: a record before a release is saved before it.
 //! - [`claim_lifecycle::ClaimLifecycle`] decides what a connection asks of a store, and when.
+//! - [`OwnPath`] decides which saved parameters a connection may use: its client's own, or those
+//!   of the client's subnet.
 //! - The caller releases a claim whose answer comes too late. The service releases the claims
 //!   in the unread answers of a dropped handle.
 
@@ -67,6 +69,7 @@ mod hash_keys;
 pub mod key_file;
 mod location;
 mod opening;
+mod own_path;
 mod redis;
 mod service;
 mod service_metrics;
@@ -91,6 +94,9 @@ pub use self::location::open;
 pub use self::opening::OpenError;
 pub use self::opening::Role;
 pub use self::opening::CAPACITY_DEFAULT;
+pub use self::own_path::OwnPath;
+pub use self::own_path::OwnState;
+pub use self::own_path::StateKept;
 pub use self::redis::RedisOptions;
 pub use self::redis::RedisStore;
 pub use self::redis::RedisUrl;

@@ -16,6 +16,7 @@ use std::thread;
 
 use anyhow::anyhow;
 use anyhow::Context;
+use path_store::StateKept;
 use quiche::careful_resume::AfterJump;
 use quiche::careful_resume::CarefulResumeConfig;
 use quiche::slow_start::SlowStartExit;
@@ -34,7 +35,6 @@ use crate::scenario::PathEcn;
 use crate::scenario::Queue;
 use crate::scenario::Saved;
 use crate::scenario::Scenario;
-use crate::scenario::StateKept;
 use crate::scenario::Swing;
 use crate::seeds::Purpose;
 use crate::world;

@@ -41,6 +41,7 @@ use command_line::Program;
 use command_line::Stop;
 use ipnet::IpNet;
 use log::warn;
+use path_store::StateKept;
 use quiche::careful_resume::AfterJump;
 use quiche::ecn::EcnConfig;
 use quiche::slow_start::SlowStartExit;
@@ -442,17 +443,6 @@ pub enum EcnBackoff {
 
     /// RFC 8511.
     Alternative,
-}
-
-/// Where saved path state is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StateKept {
-    /// In the store, for all clients of a subnet.
-    Store,
-
-    /// In the token of each client.
-    Token,
-    Both,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

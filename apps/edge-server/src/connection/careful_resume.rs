@@ -121,7 +121,7 @@ impl Connection {
 
     /// Takes the store's reply to the claim.
     pub fn on_claim(&mut self, claim: Option<Claim>, store: &StoreClient, metrics: &WorkerMetrics) {
-        if self.carried_state.saved().is_some() {
+        if self.carried_state.path().saved().is_some() {
             metrics.client_states.on_claim(claim.is_some());
             if claim.is_none() {
                 self.carried_state.on_refusal();
@@ -224,7 +224,7 @@ impl Connection {
     }
 
     fn send_claim(&self, store: &StoreClient, rtt: Duration) -> bool {
-        match self.carried_state.saved() {
+        match self.carried_state.path().saved() {
             Some(own) => store.claim_own(self.handle, &self.endpoint, &own, rtt),
             None => store.claim(self.handle, &self.endpoint, rtt),
         }
@@ -255,7 +255,7 @@ impl Connection {
             }
             Some(Action::Release(token)) => store.release(&self.endpoint, token),
             Some(Action::Forget { token, used }) => store.forget(&self.endpoint, token, used),
-            Some(Action::Record(_)) if !self.carried_state.is_recorded() => (),
+            Some(Action::Record(_)) if !self.carried_state.path().is_recorded() => (),
             Some(Action::Record(observed)) => {
                 debug!("{}: records {observed:?}", self.quic.trace_id());
                 store.record(&self.endpoint, &observed);

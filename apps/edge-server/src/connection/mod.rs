@@ -19,6 +19,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use log::debug;
 use path_store::claim_lifecycle::ClaimLifecycle;
+use path_store::OwnState;
+use path_store::StateKept;
 use quiche::clock;
 use quiche::ecn::EcnState;
 use quiche::h3;
@@ -34,7 +36,6 @@ use crate::admission::budgets::Charge;
 use crate::admission::connection_limits::ClientGroup;
 use crate::admission::Admission;
 use crate::config::limits::Limits;
-use crate::config::StateKept;
 use crate::connection::idle::IdleDetector;
 use crate::connection::kept::KeptMeter;
 use crate::connection::lifecycle::CloseReason;
@@ -59,7 +60,6 @@ use crate::quic::controllers;
 use crate::quic::handle::ConnectionHandle;
 use crate::quic::Quic;
 use crate::resume::carried_state::CarriedState;
-use crate::resume::own_state::OwnState;
 use crate::resume::own_state::Source;
 use crate::resume::path_key::PathKey;
 use crate::resume::pending_claim::PendingClaim;
@@ -193,7 +193,7 @@ impl Connection {
 
     /// Takes what the client brings and is to carry.
     pub fn with_carried_state(mut self, carried_state: CarriedState) -> Self {
-        self.on_read(carried_state.saved());
+        self.on_read(carried_state.path().saved());
         self.carried_state = carried_state;
         self
     }

@@ -9,6 +9,7 @@ use crate::admission::Admission;
 use crate::connection::Connection;
 use crate::connection::PollContext;
 use crate::resume::carried_state::Activity;
+use crate::resume::own_state;
 use crate::resume::store::StoreClient;
 use crate::telemetry::metrics::WorkerMetrics;
 
@@ -25,7 +26,7 @@ impl Connection {
     ) {
         let Some(client) = self.client() else { return };
         let own = self.carried_state.issue(now);
-        let payload = own.to_payload(&store.scope(&self.endpoint));
+        let payload = own_state::to_payload(own, &store.scope(&self.endpoint));
         let token = admission.token_for_next(client, &payload, clock::wall_now());
         let Some(token) = token else { return };
         if self.quic.send_new_token(token).is_ok() {

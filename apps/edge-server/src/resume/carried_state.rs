@@ -7,11 +7,11 @@ use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
 
+use path_store::OwnPath;
+use path_store::OwnState;
+use path_store::StateKept;
 use quiche::path_state::PathState;
-use quiche::path_state::RETREAT_KNOWN;
 
-use crate::config::StateKept;
-use crate::resume::own_state::OwnState;
 use crate::resume::own_state::Source;
 
 /// Tokens that one connection may send at once: as many as a window doubles from the initial to
@@ -52,14 +52,9 @@ pub enum Activity {
 
 /// Own state of one client.
 pub struct CarriedState {
-    kept: StateKept,
-    brought: OwnState,
+    path: OwnPath,
 
-    /// The store has refused what the client brought: it may be void.
-    is_doubtful: bool,
-
-    /// What the client's next token would tell, and what the last one tells.
-    next: OwnState,
+    /// What the client's last token tells.
     issued: OwnState,
     tokens: u32,
 
@@ -76,10 +71,7 @@ impl CarriedState {
     /// Returns the state of a client that `brought` this.
     pub fn new(kept: StateKept, brought: OwnState, now: Instant) -> Self {
         Self {
-            kept,
-            brought,
-            next: brought,
-            is_doubtful: false,
+            path: OwnPath::new(kept, brought),
             issued: OwnState::Unknown,
             tokens: 0,
             first_token: None,
@@ -89,43 +81,27 @@ impl CarriedState {
         }
     }
 
-    /// Returns the saved parameters that the client brought.
-    pub fn saved(&self) -> Option<PathState> {
-        self.brought.saved()
-    }
-
-    /// Returns whether the connection may jump with what others of the subnet have observed.
-    pub fn uses_store(&self) -> bool {
-        match self.kept {
-            StateKept::Store => true,
-            StateKept::Both => self.brought == OwnState::Unknown,
-            StateKept::Token => false,
-        }
-    }
-
-    /// Returns whether the store keeps what the connection observes.
-    pub fn is_recorded(&self) -> bool {
-        self.kept != StateKept::Token
+    /// Returns the path to the client.
+    pub fn path(&self) -> &OwnPath {
+        &self.path
     }
 
     /// Returns where saved parameters come from that a claim was granted for.
     pub fn source(&self) -> Source {
-        match self.saved() {
+        match self.path.saved() {
             Some(_) => Source::Token,
             None => Source::Store,
         }
     }
 
-    /// Notes that the store has refused what the client brought. What the connection observes takes
-    /// its place, however little that is.
+    /// Notes that the store has refused what the client brought.
     pub fn on_refusal(&mut self) {
-        self.is_doubtful = true;
+        self.path.on_refusal();
     }
 
-    /// Notes a retreat of the connection. Until a connection of its own observes something, the
-    /// client starts slowly, for as long as what it observed before would have been used.
+    /// Notes a retreat of the connection, of which the next token tells.
     pub fn on_retreat(&mut self, wall_now: SystemTime, now: Instant) {
-        self.next = OwnState::Retreated { until: wall_now + RETREAT_KNOWN };
+        self.path.on_retreat(wall_now);
         self.look_at = now;
     }
 
@@ -137,7 +113,7 @@ impl CarriedState {
     /// Returns whether it is time to look at what was observed: some times in a round trip, and
     /// whenever the activity changes.
     pub fn takes_look(&mut self, activity: Activity, rtt: Duration, now: Instant) -> bool {
-        if self.kept == StateKept::Store || self.is_away || self.first_token.is_none() {
+        if !self.path.is_carried() || self.is_away || self.first_token.is_none() {
             return false;
         }
         let has_changed = std::mem::replace(&mut self.activity, activity) != activity;
@@ -151,10 +127,7 @@ impl CarriedState {
     /// Takes what the connection has observed.
     pub fn on_observation(&mut self, observed: Option<PathState>, wall_now: SystemTime) {
         if let Some(observed) = observed {
-            let was_doubtful = std::mem::take(&mut self.is_doubtful);
-            let held = self.next.saved().filter(|_| !was_doubtful);
-            let merged = PathState::merged(held, observed, wall_now);
-            self.next = OwnState::Saved(merged);
+            self.path.on_observation(observed, wall_now);
         }
     }
 
@@ -166,7 +139,7 @@ impl CarriedState {
             _ if self.tokens < tokens_max / SMALL_CHANGES_DIVISOR => SMALL_CHANGE_DIVISOR,
             Activity::Waiting | Activity::Idle => LAST_CHANGE_DIVISOR,
         };
-        let differs = match (self.issued, self.next) {
+        let differs = match (self.issued, self.path.next()) {
             (OwnState::Saved(issued), OwnState::Saved(next)) => {
                 differs(&issued, &next, divisor) || is_older(&issued, &next, wall_now)
             }
@@ -185,10 +158,7 @@ impl CarriedState {
     pub fn issue(&mut self, now: Instant) -> OwnState {
         self.first_token.get_or_insert(now);
         self.tokens += 1;
-        self.issued = match self.kept {
-            StateKept::Token | StateKept::Both if !self.is_away => self.next,
-            _ => OwnState::Unknown,
-        };
+        self.issued = if self.is_away { OwnState::Unknown } else { self.path.next() };
         self.issued
     }
 }
@@ -215,6 +185,8 @@ mod tests {
     use super::*;
     use std::time::UNIX_EPOCH;
 
+    use quiche::path_state::RETREAT_KNOWN;
+
     const HOUR: Duration = Duration::from_secs(3600);
     const RTT: Duration = Duration::from_millis(100);
     const WALL: SystemTime = UNIX_EPOCH;
@@ -239,21 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn source_follows_option_and_token() {
+    fn source_is_the_token_that_has_saved_parameters() {
         let (saved, retreat) =
             (OwnState::Saved(state(9, false)), OwnState::Retreated { until: WALL + HOUR });
-        for (kept, brought, uses_store, source) in [
-            (StateKept::Store, OwnState::Unknown, true, Source::Store),
-            (StateKept::Both, OwnState::Unknown, true, Source::Store),
-            (StateKept::Both, saved, false, Source::Token),
-            (StateKept::Both, retreat, false, Source::Store),
-            (StateKept::Token, OwnState::Unknown, false, Source::Store),
-            (StateKept::Token, saved, false, Source::Token),
-        ] {
-            let (client, _) = client(kept, brought);
-            assert_eq!(client.uses_store(), uses_store, "{kept:?} {brought:?}");
-            assert_eq!(client.source(), source, "{kept:?} {brought:?}");
-            assert_eq!(client.is_recorded(), kept != StateKept::Token);
+        for (brought, source) in
+            [(OwnState::Unknown, Source::Store), (saved, Source::Token), (retreat, Source::Store)]
+        {
+            let (client, _) = client(StateKept::Both, brought);
+            assert_eq!(client.source(), source, "{brought:?}");
         }
     }
 
@@ -281,7 +246,7 @@ mod tests {
                 assert_eq!(client.issue(now), OwnState::Saved(observed));
             }
             client.on_observation(None, WALL);
-            client.next = client.issued;
+            client.path = OwnPath::new(StateKept::Both, client.issued);
         }
     }
 
@@ -295,21 +260,6 @@ mod tests {
         assert_eq!(client.issue(now), OwnState::Retreated { until: WALL + RETREAT_KNOWN });
         client.on_observation(Some(state(10, true)), WALL);
         assert_eq!(client.issue(now), OwnState::Saved(state(10, true)));
-    }
-
-    // Otherwise a state that is void would outlast all that is less.
-    #[test]
-    fn refused_state_is_replaced_by_any_observation() {
-        let brought = OwnState::Saved(state(1000, false));
-        for (is_refused, next) in [(false, state(1000, false)), (true, state(10, true))] {
-            let (mut client, now) = client(StateKept::Both, brought);
-            if is_refused {
-                client.on_refusal();
-            }
-            assert_eq!(client.issue(now), brought);
-            client.on_observation(Some(state(10, true)), WALL);
-            assert_eq!(client.issue(now), OwnState::Saved(next));
-        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
+use path_store::OwnState;
 use quiche::path_state::PathState;
 use quiche::path_state::RemoteEndpoint;
 use quiche::path_state::RETREAT_KNOWN;
@@ -27,20 +28,6 @@ const SCOPE_OFFSET: usize = STATE_OFFSET + PathState::ENCODED_LEN;
 
 /// What the path state of a client is good for: its endpoint, and the claims on it.
 pub type Scope = [u8; PAYLOAD_BYTES - SCOPE_OFFSET];
-
-/// What is known of the path to one client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OwnState {
-    #[default]
-    Unknown,
-
-    /// Parameters that a connection of this client observed.
-    Saved(PathState),
-
-    /// A connection of this client retreated, and none has observed anything since: until this time
-    /// it starts slowly, whatever others of its subnet have observed.
-    Retreated { until: SystemTime },
-}
 
 /// Reason for which what a token tells is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,65 +74,55 @@ impl Void {
     }
 }
 
-impl OwnState {
-    /// Returns the payload of a token that is good for `scope`.
-    pub fn to_payload(self, scope: &Scope) -> Payload {
-        let mut payload = [0; PAYLOAD_BYTES];
-        let (kind, state) = match self {
-            Self::Unknown => return payload,
-            Self::Saved(state) => (SAVED, bounded(state).to_bytes()),
-            Self::Retreated { until } => {
-                let mut state = [0; PathState::ENCODED_LEN];
-                let since = until.duration_since(UNIX_EPOCH).unwrap_or_default();
-                let (seconds, _) = state.split_at_mut(size_of::<u64>());
-                seconds.copy_from_slice(&since.as_secs().to_be_bytes());
-                (RETREATED, state)
-            }
-        };
-        payload[0] = kind;
-        payload[STATE_OFFSET..SCOPE_OFFSET].copy_from_slice(&state);
-        payload[SCOPE_OFFSET..].copy_from_slice(scope);
-        payload
-    }
-
-    /// Returns what the payload of a token tells.
-    ///
-    /// # Errors
-    ///
-    /// It is of no use to a connection in this `scope`.
-    pub fn from_payload(
-        payload: &Payload,
-        scope: &Scope,
-        wall_now: SystemTime,
-    ) -> Result<Self, Void> {
-        let (state, issued_for) = payload[STATE_OFFSET..].split_at(PathState::ENCODED_LEN);
-        let (own, is_expired) = match payload[0] {
-            UNKNOWN => return Ok(Self::Unknown),
-            SAVED => {
-                let state = PathState::from_bytes(state).map_err(|_| Void::Unreadable)?;
-                (Self::Saved(state), bounded(state).is_expired(wall_now))
-            }
-            RETREATED => {
-                let seconds = state.first_chunk().copied().map_or(0, u64::from_be_bytes);
-                let until = UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
-                let until = until.ok_or(Void::Unreadable)?;
-                (Self::Retreated { until }, until <= wall_now)
-            }
-            _ => return Err(Void::Unreadable),
-        };
-        match is_expired {
-            _ if issued_for != scope => Err(Void::OtherPath),
-            true => Err(Void::Expired),
-            false => Ok(own),
+/// Returns the payload of a token that is good for `scope`.
+pub fn to_payload(own: OwnState, scope: &Scope) -> Payload {
+    let mut payload = [0; PAYLOAD_BYTES];
+    let (kind, state) = match own {
+        OwnState::Unknown => return payload,
+        OwnState::Saved(state) => (SAVED, bounded(state).to_bytes()),
+        OwnState::Retreated { until } => {
+            let mut state = [0; PathState::ENCODED_LEN];
+            let since = until.duration_since(UNIX_EPOCH).unwrap_or_default();
+            let (seconds, _) = state.split_at_mut(size_of::<u64>());
+            seconds.copy_from_slice(&since.as_secs().to_be_bytes());
+            (RETREATED, state)
         }
-    }
+    };
+    payload[0] = kind;
+    payload[STATE_OFFSET..SCOPE_OFFSET].copy_from_slice(&state);
+    payload[SCOPE_OFFSET..].copy_from_slice(scope);
+    payload
+}
 
-    /// Returns the saved parameters.
-    pub fn saved(self) -> Option<PathState> {
-        match self {
-            Self::Saved(state) => Some(state),
-            Self::Unknown | Self::Retreated { .. } => None,
+/// Returns what the payload of a token tells.
+///
+/// # Errors
+///
+/// It is of no use to a connection in this `scope`.
+pub fn from_payload(
+    payload: &Payload,
+    scope: &Scope,
+    wall_now: SystemTime,
+) -> Result<OwnState, Void> {
+    let (state, issued_for) = payload[STATE_OFFSET..].split_at(PathState::ENCODED_LEN);
+    let (own, is_expired) = match payload[0] {
+        UNKNOWN => return Ok(OwnState::Unknown),
+        SAVED => {
+            let state = PathState::from_bytes(state).map_err(|_| Void::Unreadable)?;
+            (OwnState::Saved(state), bounded(state).is_expired(wall_now))
         }
+        RETREATED => {
+            let seconds = state.first_chunk().copied().map_or(0, u64::from_be_bytes);
+            let until = UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
+            let until = until.ok_or(Void::Unreadable)?;
+            (OwnState::Retreated { until }, until <= wall_now)
+        }
+        _ => return Err(Void::Unreadable),
+    };
+    match is_expired {
+        _ if issued_for != scope => Err(Void::OtherPath),
+        true => Err(Void::Expired),
+        false => Ok(own),
     }
 }
 
@@ -190,26 +167,23 @@ mod tests {
         let own = OwnState::Saved(state(HOUR));
         let retreated = OwnState::Retreated { until: now() + HOUR };
         for own in [own, retreated] {
-            let payload = own.to_payload(&HERE);
-            let read = |scope, after| OwnState::from_payload(&payload, scope, now() + after);
+            let payload = to_payload(own, &HERE);
+            let read = |scope, after| from_payload(&payload, scope, now() + after);
             let last = HOUR - Duration::from_millis(1);
             assert_eq!(read(&HERE, Duration::ZERO), Ok(own));
             assert_eq!(read(&HERE, last), Ok(own));
             assert_eq!(read(&HERE, HOUR), Err(Void::Expired));
             assert_eq!(read(&[8; 8], last), Err(Void::OtherPath));
         }
-        assert_eq!(OwnState::Unknown.to_payload(&HERE), [0; PAYLOAD_BYTES]);
-        assert_eq!(
-            OwnState::from_payload(&[0; PAYLOAD_BYTES], &[8; 8], now()),
-            Ok(OwnState::Unknown)
-        );
+        assert_eq!(to_payload(OwnState::Unknown, &HERE), [0; PAYLOAD_BYTES]);
+        assert_eq!(from_payload(&[0; PAYLOAD_BYTES], &[8; 8], now()), Ok(OwnState::Unknown));
     }
 
     // Longer, nobody knows whether another connection has retreated.
     #[test]
     fn state_ends_while_retreats_are_known() {
-        let payload = OwnState::Saved(state(100 * HOUR)).to_payload(&HERE);
-        let read = |after| OwnState::from_payload(&payload, &HERE, now() + after);
+        let payload = to_payload(OwnState::Saved(state(100 * HOUR)), &HERE);
+        let read = |after| from_payload(&payload, &HERE, now() + after);
         let expires = now() + RETREAT_KNOWN;
         let expected = PathState { expires, ..state(HOUR) };
         assert_eq!(read(RETREAT_KNOWN - Duration::from_millis(1)), Ok(OwnState::Saved(expected)));
@@ -218,10 +192,10 @@ mod tests {
 
     #[test]
     fn unknown_layout_is_unreadable() {
-        let mut payload = OwnState::Saved(state(HOUR)).to_payload(&HERE);
+        let mut payload = to_payload(OwnState::Saved(state(HOUR)), &HERE);
         for (at, byte) in [(0, 3), (STATE_OFFSET, 9)] {
             let before = std::mem::replace(&mut payload[at], byte);
-            assert_eq!(OwnState::from_payload(&payload, &HERE, now()), Err(Void::Unreadable));
+            assert_eq!(from_payload(&payload, &HERE, now()), Err(Void::Unreadable));
             payload[at] = before;
         }
     }

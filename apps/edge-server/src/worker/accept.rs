@@ -7,6 +7,8 @@ use std::time::Instant;
 use ab_test::Arm;
 use log::debug;
 use log::warn;
+use path_store::OwnState;
+use path_store::StateKept;
 use quiche::clock;
 use quiche::path_state::RemoteEndpoint;
 use quiche::ConnectionId;
@@ -21,7 +23,6 @@ use crate::admission::reason::Refusal;
 use crate::admission::Acceptance;
 use crate::admission::Decision;
 use crate::admission::Now;
-use crate::config::StateKept;
 use crate::connection::lifecycle::CloseReason;
 use crate::connection::lifetime::Lifetime;
 use crate::connection::shutdown::Stage;
@@ -33,7 +34,7 @@ use crate::quic::handle::ConnectionHandle;
 use crate::quic::token::AddressValidation;
 use crate::quic::Quic;
 use crate::resume::carried_state::CarriedState;
-use crate::resume::own_state::OwnState;
+use crate::resume::own_state;
 use crate::resume::summary::ResumeSummary;
 use crate::worker::Worker;
 use crate::worker::INITIAL_BYTES_MIN;
@@ -158,7 +159,7 @@ impl Worker {
         let handle = ConnectionHandle::new(slot, self.serial_next);
         self.serial_next += 1;
         permit.set_owner(handle, &self.notices);
-        if resumes && carried_state.uses_store() {
+        if resumes && carried_state.path().uses_store() {
             self.store.read(handle, &endpoint);
         }
 
@@ -192,7 +193,7 @@ impl Worker {
             return OwnState::Unknown;
         }
         let scope = self.store.scope(endpoint);
-        let own = OwnState::from_payload(&payload, &scope, clock::wall_now());
+        let own = own_state::from_payload(&payload, &scope, clock::wall_now());
         self.metrics.client_states.on_received(own);
         own.unwrap_or_default()
     }

@@ -1,5 +1,7 @@
 //! Fake outcomes for tests: those of the fluid model, slightly slower.
 
+use path_store::StateKept;
+
 use super::limits;
 use crate::outcome::FlowOutcome;
 use crate::outcome::Outcome;
@@ -12,7 +14,6 @@ use crate::scenario::Mode;
 use crate::scenario::PathEcn;
 use crate::scenario::Queue;
 use crate::scenario::Scenario;
-use crate::scenario::StateKept;
 
 /// Returns a scenario of one flow from some of its lines.
 pub fn scenario(path: &str, flow: &str) -> Scenario {

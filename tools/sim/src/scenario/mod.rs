@@ -8,6 +8,7 @@ mod message;
 mod random;
 pub mod shipped;
 
+use path_store::StateKept;
 use quiche::careful_resume::AfterJump;
 use quiche::slow_start::SlowStartExit;
 use serde::Deserialize;
@@ -276,19 +277,6 @@ pub struct Flow {
     /// `edge-server --state`.
     #[serde(default)]
     pub state: StateKept,
-}
-
-/// Where saved path state is kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StateKept {
-    /// In the store, for all clients of a subnet.
-    #[default]
-    Store,
-    /// In the token of each client. The store keeps claims and retreats alone.
-    Token,
-    /// In both: a client's own wins over its subnet's.
-    Both,
 }
 
 /// A congestion controller of quiche that is simulated.

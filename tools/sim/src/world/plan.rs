@@ -8,6 +8,7 @@ use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
 use link::Rate;
+use path_store::StateKept;
 use quiche::careful_resume::AfterJump;
 use quiche::ecn::EcnConfig;
 use quiche::slow_start::SearchConfig;
@@ -22,7 +23,6 @@ use crate::scenario::FlowEcn;
 use crate::scenario::Mode;
 use crate::scenario::Path;
 use crate::scenario::Scenario;
-use crate::scenario::StateKept;
 use crate::seeds;
 use crate::seeds::Purpose;
 

@@ -9,6 +9,7 @@ use std::time::Instant;
 use path_store::claim_lifecycle::Action;
 use path_store::claim_lifecycle::ClaimLifecycle;
 use path_store::claim_lifecycle::ResumeOutcome;
+use path_store::OwnPath;
 use quiche::careful_resume::Phase;
 use quiche::h3;
 use quiche::path_state::Claim;
@@ -16,7 +17,6 @@ use quiche::path_state::PathState;
 use quiche::ActivePath;
 use quiche::RecvInfo;
 
-use super::carried::CarriedState;
 use super::clock::Clock;
 use super::codepoint;
 use super::error::Failure;
@@ -49,7 +49,7 @@ pub struct Server {
     info: RecvInfo,
     timer: Timer,
     lifecycle: ClaimLifecycle,
-    carried: CarriedState,
+    own_path: OwnPath,
     ended: bool,
     /// When the next packet may leave.
     release_time: Option<Duration>,
@@ -81,10 +81,10 @@ impl Server {
     ) -> Self {
         let mut lifecycle = ClaimLifecycle::new(now);
         let brought = store.carried.brought(plan.client, quiche::clock::wall_now());
-        let carried = CarriedState::new(plan.state, brought);
+        let own_path = OwnPath::new(plan.state, brought);
         if plan.mode == Mode::CarefulResume {
-            let of_subnet = || store.read(plan.subnet).filter(|_| carried.uses_store());
-            let found = carried.saved().or_else(of_subnet);
+            let of_subnet = || store.read(plan.subnet).filter(|_| own_path.uses_store());
+            let found = own_path.saved().or_else(of_subnet);
             if let Some(saved) = found {
                 quic.raise_initial_rtt(saved.saved_rtt);
             }
@@ -98,7 +98,7 @@ impl Server {
             info: RecvInfo { from: peer, to: local },
             timer: Timer::default(),
             lifecycle,
-            carried,
+            own_path,
             ended: false,
             release_time: None,
             next_data: None,
@@ -276,7 +276,7 @@ impl Server {
                     continue;
                 }
                 Phase::SafeRetreat => {
-                    self.carried.on_retreat(quiche::clock::wall_now());
+                    self.own_path.on_retreat(quiche::clock::wall_now());
                     ResumeOutcome::Retreat
                 }
                 Phase::Normal => ResumeOutcome::Normal,
@@ -320,8 +320,10 @@ impl Server {
         }
         let observed = self.observed();
         self.record.finish(context.now, &self.quic, observed)?;
-        let own = self.carried.on_end(observed, quiche::clock::wall_now());
-        context.store.carried.give(context.plan.client, own);
+        if let Some(observed) = observed {
+            self.own_path.on_observation(observed, quiche::clock::wall_now());
+        }
+        context.store.carried.give(context.plan.client, self.own_path.next());
         for action in self.lifecycle.on_close(observed, context.clock.instant(context.now)) {
             self.act(action, context)?;
         }
@@ -354,7 +356,7 @@ impl Server {
             Some(Action::Forget { token, used }) => {
                 context.store.forget(subnet, context.flow, token, used);
             }
-            Some(Action::Record(_)) if !self.carried.is_recorded() => (),
+            Some(Action::Record(_)) if !self.own_path.is_recorded() => (),
             Some(Action::Record(observed)) => context.store.record(subnet, &observed),
         }
         Ok(())
@@ -367,12 +369,12 @@ impl Server {
         context: &mut ServerContext<'_>,
     ) -> Result<Option<Claim>, Failure> {
         let (subnet, flow, now) = (context.plan.subnet, context.flow, context.now);
-        let Some(own) = self.carried.saved() else {
+        let Some(own) = self.own_path.saved() else {
             return Ok(context.store.claim(subnet, flow, rtt, now)?);
         };
         let claim = context.store.claim_own(subnet, flow, &own, rtt, now)?;
         if claim.is_none() {
-            self.carried.on_refusal();
+            self.own_path.on_refusal();
         }
         Ok(claim)
     }

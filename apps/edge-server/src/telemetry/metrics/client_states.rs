@@ -1,11 +1,11 @@
 //! Counters of the path state that clients carry in their tokens.
 
+use path_store::OwnState;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use crate::resume::own_state::OwnState;
 use crate::resume::own_state::Void;
 
 /// What becomes of it, besides [`Void`].

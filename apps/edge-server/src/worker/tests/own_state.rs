@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::SystemTime;
 
+use path_store::OwnState;
+use path_store::StateKept;
 use rand_pcg::rand_core::SeedableRng;
 use rand_pcg::Pcg64;
 use serde_json::Value;
@@ -15,11 +17,10 @@ use super::harness::below;
 use super::harness::Lab;
 use super::harness::Server;
 use super::path::Path;
-use crate::config::StateKept;
 use crate::quic::secrets::tests::shared;
 use crate::quic::token::AddressValidation;
 use crate::quic::token::Tokens;
-use crate::resume::own_state::OwnState;
+use crate::resume::own_state;
 
 const SECRET: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 const OTHER_SECRET: &str = "ff0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
@@ -323,7 +324,7 @@ fn read(token: &ResumptionData, client: IpAddr) -> OwnState {
         panic!("{validation:?}");
     };
     let scope = *payload.last_chunk().unwrap();
-    OwnState::from_payload(&payload, &scope, wall_now).unwrap_or_default()
+    own_state::from_payload(&payload, &scope, wall_now).unwrap_or_default()
 }
 
 /// Visits of one search.
