@@ -16,10 +16,11 @@ impl GRecovery {
         let newly_acked = &self.newly_acked;
         let acked_below =
             |n| newly_acked.partition_point(|pkt: &Acked| pkt.pkt_num < n);
+        let acked = newly_acked.len();
         let marks = self
             .ecn
             .as_mut()
-            .map_or(0, |ecn| ecn.on_acked(epoch, acked_below).ce);
+            .map_or(0, |ecn| ecn.on_acked(epoch, acked, acked_below).ce);
 
         if marks == 0 {
             return;

@@ -4,7 +4,6 @@
 use super::Codepoint;
 use super::Marks;
 use crate::frame::EcnCounts;
-use crate::frame::Frame;
 
 impl Marks {
     fn count(&mut self, ecn: Codepoint) {
@@ -69,34 +68,22 @@ pub(crate) struct MarkCounters {
 }
 
 impl MarkCounters {
-    /// Takes a packet that was sent, with its frames. The counts of its ACK are
-    /// not kept: they would be allocated as long as it is in flight.
-    #[inline]
-    pub(crate) fn on_sent(&mut self, ecn: Codepoint, frames: &mut [Frame]) {
+    pub(crate) fn on_sent(&mut self, ecn: Codepoint) {
         self.sent.count(ecn);
-
-        // It is the first frame.
-        if let Some(Frame::ACK { ecn_counts, .. }) = frames.first_mut() {
-            *ecn_counts = None;
-        }
     }
 
     pub(crate) fn on_received(&mut self, ecn: Codepoint) {
         self.received.count(ecn);
     }
 
-    /// Returns the counts for an ACK, boxed or not, if any packet arrived with a
-    /// mark.
-    pub(crate) fn to_report<C: From<EcnCounts>>(&self) -> Option<C> {
+    /// Returns the counts for an ACK, if any packet arrived with a mark.
+    pub(crate) fn to_report(&self) -> Option<EcnCounts> {
         let Marks { ect0, ect1, ce } = self.received;
 
-        (self.received != Marks::default()).then(|| {
-            let counts = EcnCounts {
-                ect0_count: ect0,
-                ect1_count: ect1,
-                ecn_ce_count: ce,
-            };
-            counts.into()
+        (self.received != Marks::default()).then_some(EcnCounts {
+            ect0_count: ect0,
+            ect1_count: ect1,
+            ecn_ce_count: ce,
         })
     }
 

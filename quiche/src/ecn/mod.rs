@@ -30,7 +30,6 @@ pub use self::stats::EcnState;
 pub use self::stats::EcnStats;
 pub use self::stats::Marks;
 
-use std::borrow::Borrow;
 use std::collections::VecDeque;
 
 use crate::frame::EcnCounts;
@@ -120,6 +119,7 @@ impl<R: RecoveryOps> EcnHooks for R {}
 
 impl Recovery {
     /// Begins a datagram. Returns its codepoint.
+    #[inline]
     pub(crate) fn begin_ecn_datagram(&mut self) -> Codepoint {
         let ecn = self.ecn_mut();
         ecn.map_or(Codepoint::NotEct, PathEcn::begin_datagram)
@@ -185,12 +185,13 @@ impl<F: BufFactory> Connection<F> {
         self.pkt_num_spaces[epoch].ecn.on_received(received);
     }
 
-    /// Takes the counts of an ACK, boxed or not. Returns what they mean.
-    pub(crate) fn on_ecn_counts<C: Borrow<EcnCounts>>(
-        &mut self, epoch: packet::Epoch, largest_acked: u64, counts: &Option<C>,
+    /// Takes the counts of an ACK. Returns what they mean.
+    pub(crate) fn on_ecn_counts(
+        &mut self, epoch: packet::Epoch, largest_acked: u64,
+        counts: &Option<EcnCounts>,
     ) -> Feedback {
         let space = &mut self.pkt_num_spaces[epoch].ecn;
-        space.on_ack(largest_acked, counts.as_ref().map(C::borrow))
+        space.on_ack(largest_acked, counts.as_ref())
     }
 
     /// Returns the marks that the connection has seen.

@@ -21,7 +21,7 @@ impl LegacyRecovery {
         let Some(ecn) = self.ecn.as_mut() else {
             return;
         };
-        let marks = ecn.on_acked(epoch, acked_below);
+        let marks = ecn.on_acked(epoch, newly_acked.len(), acked_below);
         let response = match ecn.config().l4s {
             true => self.scalable_response(marks, now),
             false => self.classic_response(marks),
@@ -71,6 +71,10 @@ impl LegacyRecovery {
     }
 
     fn classic_response(&self, marks: Marks) -> Option<MarkResponse> {
+        if marks.ce == 0 {
+            return None;
+        }
+
         let is_alternative = self
             .ecn
             .as_ref()
@@ -80,7 +84,7 @@ impl LegacyRecovery {
         let is_avoiding =
             congestion.congestion_window >= congestion.ssthresh.get();
 
-        (marks.ce > 0).then_some(match is_alternative && is_avoiding {
+        Some(match is_alternative && is_avoiding {
             true => MarkResponse::Alternative,
             false => MarkResponse::Loss,
         })

@@ -84,13 +84,9 @@ impl PathEcn {
 
     /// Returns the codepoint of the next datagram.
     pub(crate) fn next_codepoint(&self) -> Codepoint {
-        let is_marked = match self.state {
-            EcnState::Capable => true,
-            EcnState::Testing => self.test_left > 0,
-            EcnState::Unknown | EcnState::Failed => false,
-        };
+        let is_testing = self.state == EcnState::Testing && self.test_left > 0;
 
-        match is_marked {
+        match self.state == EcnState::Capable || is_testing {
             true if self.scalable.is_some() => Codepoint::Ect1,
             true => Codepoint::Ect0,
             false => Codepoint::NotEct,
@@ -107,6 +103,7 @@ impl PathEcn {
     }
 
     /// Begins a datagram. Returns its codepoint.
+    #[inline]
     pub(crate) fn begin_datagram(&mut self) -> Codepoint {
         self.codepoint = self.next_codepoint();
 
@@ -121,7 +118,9 @@ impl PathEcn {
     #[inline]
     pub(crate) fn on_packet_sent(&mut self, epoch: Epoch, pkt_num: u64) -> bool {
         let is_marked = self.codepoint != Codepoint::NotEct;
-        self.test_left -= u64::from(is_marked).min(self.test_left);
+        if self.state == EcnState::Testing && is_marked {
+            self.test_left = self.test_left.saturating_sub(1);
+        }
         self.marked[epoch].on_sent(pkt_num, is_marked);
         is_marked
     }
@@ -145,12 +144,36 @@ impl PathEcn {
         self.feedback = feedback;
     }
 
-    /// Takes an ACK that newly acknowledges `acked_below(n)` packets of the path
-    /// with numbers below n. Returns the new marks to be answered.
+    /// Takes an ACK that newly acknowledges `acked` packets of the path,
+    /// `acked_below(n)` of them with numbers below n. Returns the new marks to be
+    /// answered.
+    #[inline]
     pub(crate) fn on_acked(
-        &mut self, epoch: Epoch, acked_below: impl Fn(u64) -> usize,
+        &mut self, epoch: Epoch, acked: usize, acked_below: impl Fn(u64) -> usize,
     ) -> Marks {
-        let feedback = std::mem::take(&mut self.feedback);
+        match std::mem::take(&mut self.feedback) {
+            Feedback::New(new) if self.is_as_expected(&new, acked) => {
+                Marks::default()
+            },
+
+            feedback => self.validate(epoch, feedback, acked_below),
+        }
+    }
+
+    /// Returns whether an ACK of so many packets changes nothing: if all of them
+    /// were marked, all the marks arrived, none of them as CE. Most ACKs.
+    fn is_as_expected(&self, new: &Marks, acked: usize) -> bool {
+        self.state == EcnState::Capable
+            && self.scalable.is_none()
+            && new.ce == 0
+            && new.ect0 + new.ect1 >= acked as u64
+    }
+
+    #[inline(never)]
+    fn validate(
+        &mut self, epoch: Epoch, feedback: Feedback,
+        acked_below: impl Fn(u64) -> usize,
+    ) -> Marks {
         let marked = self.marked[epoch].count(acked_below);
 
         if marked == 0 || self.state == EcnState::Failed {

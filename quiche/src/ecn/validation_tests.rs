@@ -34,7 +34,7 @@ impl MarkedPath {
     fn ack(&mut self, acked: Range<u64>, feedback: Feedback) -> u64 {
         self.ecn.set_feedback(feedback);
         self.ecn
-            .on_acked(EPOCH, |n| {
+            .on_acked(EPOCH, acked.clone().count(), |n| {
                 (n.clamp(acked.start, acked.end) - acked.start) as usize
             })
             .ce
@@ -95,7 +95,7 @@ fn ack_of_unmarked_packets_needs_no_counts() {
     assert_eq!(path.ecn.state(), EcnState::Unknown);
     // Those of another packet number space are none of this one's.
     path.ecn.set_feedback(Feedback::Missing);
-    path.ecn.on_acked(Epoch::Handshake, |n| n as usize);
+    path.ecn.on_acked(Epoch::Handshake, 20, |n| n as usize);
     assert_eq!(path.ecn.state(), EcnState::Unknown);
 }
 
@@ -172,6 +172,39 @@ fn forgotten_runs_count_as_unmarked() {
     assert_eq!(marked.count(|n| n as usize), RUNS_MAX as u64);
 }
 
+/// The way of most ACKs is a shorter one to what validation finds.
+#[test]
+fn expected_ack_is_answered_as_validation_answers_it() {
+    let mut found = 0;
+    for (sent, acked) in
+        (1..5).flat_map(|sent| (1..=sent).map(move |a| (sent, a)))
+    {
+        for feedback in [
+            Feedback::Stale,
+            Feedback::Missing,
+            new(acked, 0),
+            new(acked + 1, 0),
+            new(acked - 1, 0),
+            new(acked - 1, 1),
+            new(acked, 1),
+        ] {
+            let [mut path, mut validated] = [(); 2].map(|()| {
+                let mut path = MarkedPath::capable();
+                path.send(sent);
+                path
+            });
+            let below = |n: u64| n.clamp(1, 1 + acked) as usize - 1;
+            let marks = path.ack(1..1 + acked, feedback);
+            let expected = validated.ecn.validate(EPOCH, feedback, below);
+            assert_eq!(marks, expected.ce, "{acked} of {sent}, {feedback:?}");
+            assert_eq!(path.ecn.state(), validated.ecn.state());
+            found += u64::from(path.ecn.state() == EcnState::Capable);
+        }
+    }
+    // Two kinds of feedback are too little, or missing.
+    assert_eq!(found, 50);
+}
+
 /// With the setting of L4S, packets are marked with ECT(1), and must arrive so.
 #[test]
 fn path_of_l4s_is_marked_with_ect1() {
@@ -188,7 +221,7 @@ fn path_of_l4s_is_marked_with_ect1() {
         ce: 0,
     };
     ecn.set_feedback(Feedback::New(marks));
-    assert_eq!(ecn.on_acked(EPOCH, |n| n.min(1) as usize), marks);
+    assert_eq!(ecn.on_acked(EPOCH, 1, |n| n.min(1) as usize), marks);
     assert_eq!(ecn.state(), EcnState::Capable);
     assert!(ecn.scalable().is_some());
 
@@ -196,7 +229,7 @@ fn path_of_l4s_is_marked_with_ect1() {
     ecn.begin_datagram();
     ecn.on_packet_sent(EPOCH, 1);
     ecn.set_feedback(Feedback::Missing);
-    ecn.on_acked(EPOCH, |n| n.saturating_sub(1).min(1) as usize);
+    ecn.on_acked(EPOCH, 1, |n| n.saturating_sub(1).min(1) as usize);
     assert_eq!(ecn.state(), EcnState::Failed);
     assert!(ecn.scalable().is_none());
     assert_eq!(ecn.next_codepoint(), Codepoint::NotEct);
