@@ -22,6 +22,10 @@ use crate::packet::Epoch;
 /// counts as one that changes marks.
 const TEST_PACKETS: u64 = 10;
 
+/// Packets of a test with L4S: a handshake and an initial window. Over a dual
+/// queue, the marked ones overtake the others, which would seem to be lost.
+const L4S_TEST_PACKETS: u64 = 20;
+
 /// Probe timeouts in a row after which a path that carried marks goes on
 /// without: it may drop them now.
 const TIMEOUTS_MAX: u32 = 2;
@@ -63,7 +67,11 @@ impl PathEcn {
         PathEcn {
             config,
             state: EcnState::Testing,
-            test_left: TEST_PACKETS,
+            test_left: if config.l4s {
+                L4S_TEST_PACKETS
+            } else {
+                TEST_PACKETS
+            },
             all_ce: 0,
             codepoint: Codepoint::NotEct,
             marked: Default::default(),

@@ -205,6 +205,23 @@ fn expected_ack_is_answered_as_validation_answers_it() {
     assert_eq!(found, 50);
 }
 
+/// Over a dual queue, the others would be overtaken.
+#[test]
+fn test_of_l4s_is_the_whole_first_flight() {
+    let mut ecn = PathEcn::new(EcnConfig {
+        l4s: true,
+        ..Default::default()
+    });
+    let handshake_and_window = 17;
+    let marked = (0..50).take_while(|number| {
+        ecn.begin_datagram();
+        ecn.on_packet_sent(EPOCH, *number)
+    });
+    let marked = marked.count() as u64;
+    assert_eq!(marked, L4S_TEST_PACKETS);
+    assert!(marked > handshake_and_window);
+}
+
 /// With the setting of L4S, packets are marked with ECT(1), and must arrive so.
 #[test]
 fn path_of_l4s_is_marked_with_ect1() {
