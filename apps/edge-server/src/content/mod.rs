@@ -40,6 +40,17 @@ use crate::http::response::Response;
 use crate::http::response::ALLOWED;
 use crate::resume::report::ConnectionReport;
 
+/// What becomes of a request.
+#[derive(Debug)]
+pub enum Handling {
+    Respond(Response),
+
+    /// The response comes at the end of the content, which may have so many bytes.
+    Upload {
+        bytes_max: u64,
+    },
+}
+
 /// Virtual host: a folder and the rules by which it is served.
 #[derive(Clone, Debug)]
 pub struct VirtualHost {
@@ -60,16 +71,38 @@ impl VirtualHost {
         Ok(Self { root, rules, speedtest, server_timing: host.server_timing.unwrap_or(false) })
     }
 
+    /// Handles a request, which `is_early` if an attacker may have replayed it.
+    pub fn handle(
+        &self,
+        request: &Request<'_>,
+        is_early: bool,
+        permit: &dyn Fn(&FileReaders) -> Option<FilePermit>,
+        wall_now: SystemTime,
+        report: &dyn Fn() -> ConnectionReport,
+    ) -> Handling {
+        // RFC 8470, 3.
+        if is_early && !request.method.is_safe() {
+            return Handling::Respond(self.refuse(425, request));
+        }
+        if !self.accepts_upload(request) {
+            return Handling::Respond(self.respond(request, permit, wall_now, report));
+        }
+        match request.content_length.unwrap_or(0) <= speedtest::BYTES_MAX {
+            true => Handling::Upload { bytes_max: speedtest::BYTES_MAX },
+            false => Handling::Respond(self.refuse(413, request)),
+        }
+    }
+
     /// Returns whether a request is an upload of the speed test, which gets its response at the
     /// end of its content.
-    pub fn accepts_upload(&self, request: &Request<'_>) -> bool {
+    fn accepts_upload(&self, request: &Request<'_>) -> bool {
         let is_post = self.speedtest && request.method == Method::Post;
         is_post && split(request.target).0 == speedtest::UPLOAD
     }
 
     /// Returns the response to a request that came on the connection of `report`. `permit`
     /// gives a permit to read an open file.
-    pub fn respond(
+    fn respond(
         &self,
         request: &Request<'_>,
         permit: &dyn Fn(&FileReaders) -> Option<FilePermit>,
@@ -86,7 +119,7 @@ impl VirtualHost {
     }
 
     /// Returns the response to a request that the host does not serve.
-    pub fn refuse(&self, status: u16, request: &Request<'_>) -> Response {
+    fn refuse(&self, status: u16, request: &Request<'_>) -> Response {
         self.with_fields(Response::error(status), request, None)
     }
 

@@ -7,44 +7,14 @@ use std::time::SystemTime;
 
 use foldhash::HashMap;
 use quiche::h3;
-use quiche::h3::NameValue;
 
+use crate::http::exchange::FinishedRequest;
+use crate::http::exchange::Protocol;
+use crate::http::exchange::RequestSummary;
 use crate::quic::Quic;
-
-/// The most that is kept of a request's path, and of any other field, in bytes.
-const PATH_BYTES_MAX: usize = 8 << 10;
-const TEXT_BYTES_MAX: usize = 1 << 10;
 
 /// What an exchange takes besides: its stream, its response's fields and their writer.
 const EXCHANGE_BYTES: u64 = 2 << 10;
-
-/// Summary of a request for the access log.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RequestSummary {
-    pub method: String,
-    pub host: String,
-    pub path: String,
-    pub user_agent: Option<String>,
-    pub referer: Option<String>,
-}
-
-/// A request whose exchange has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FinishedRequest {
-    pub summary: RequestSummary,
-    pub started: SystemTime,
-    pub duration: Duration,
-
-    /// Time from the request to the response's first byte in the transport, if there was one.
-    pub first_byte: Option<Duration>,
-    pub status: u16,
-
-    /// Bytes of the response's body that the transport has taken.
-    pub bytes: u64,
-
-    /// Whether the client has the whole response, as far as can be known.
-    pub complete: bool,
-}
 
 /// Exchanges of one connection. Bounded by the number of requests that a client may have
 /// under way.
@@ -205,6 +175,7 @@ impl Exchanges {
         let (instant, started) = started;
         let duration = now.saturating_duration_since(instant);
         self.finished.push(FinishedRequest {
+            protocol: Protocol::Http3,
             summary,
             started,
             duration,
@@ -224,43 +195,13 @@ impl Exchange {
     }
 }
 
-impl RequestSummary {
-    fn read(fields: &[h3::Header]) -> Self {
-        let value = |name: &str, bytes_max: usize| {
-            let field = fields.iter().find(|field| field.name() == name.as_bytes())?;
-            let value = &field.value()[..field.value().len().min(bytes_max)];
-            Some(String::from_utf8_lossy(value).into_owned())
-        };
-        let host = value(":authority", TEXT_BYTES_MAX).or_else(|| value("host", TEXT_BYTES_MAX));
-        Self {
-            method: value(":method", TEXT_BYTES_MAX).unwrap_or_default(),
-            host: host.unwrap_or_default(),
-            path: value(":path", PATH_BYTES_MAX).unwrap_or_default(),
-            user_agent: value("user-agent", TEXT_BYTES_MAX),
-            referer: value("referer", TEXT_BYTES_MAX),
-        }
-    }
-}
-
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
+    use crate::http::exchange::PATH_BYTES_MAX;
     use std::time::UNIX_EPOCH;
 
     const SECOND: Duration = Duration::from_secs(1);
-
-    /// Returns a request whose response, of one byte, is complete.
-    pub fn finished() -> FinishedRequest {
-        FinishedRequest {
-            summary: RequestSummary::default(),
-            started: UNIX_EPOCH,
-            duration: Duration::ZERO,
-            first_byte: None,
-            status: 200,
-            bytes: 1,
-            complete: true,
-        }
-    }
 
     fn fields(path: &str) -> Vec<h3::Header> {
         let all = [

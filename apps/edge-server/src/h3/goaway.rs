@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use quiche::h3::WireErrorCode;
 
-use crate::h3::exchanges::FinishedRequest;
 use crate::h3::response_writer::ResponseWriter;
 use crate::h3::Session;
+use crate::http::exchange::FinishedRequest;
 use crate::quic::Quic;
 
 quiche::stand_ins!();

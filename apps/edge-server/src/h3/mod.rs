@@ -32,6 +32,7 @@ use crate::admission::file_limits::FileReaders;
 use crate::config::limits::Limits;
 use crate::content::hosts::VirtualHosts;
 use crate::content::speedtest;
+use crate::content::Handling;
 use crate::h3::exchanges::Exchanges;
 use crate::h3::priority::Priority;
 use crate::h3::request_body::Overflow;
@@ -43,6 +44,7 @@ use crate::h3::send_quota::SendQuota;
 use crate::h3::stall_detector::StallDetector;
 use crate::http::body::FileRange;
 use crate::http::request;
+use crate::http::request::FieldLine;
 use crate::http::request::Method;
 use crate::http::request::Request;
 use crate::http::request::RequestError;
@@ -140,6 +142,12 @@ pub struct RequestContext<'a> {
     /// Begins to read from disk for the response on a stream. The result goes to
     /// [`Session::on_fetched`].
     pub fetch: &'a mut dyn FnMut(u64, FileRange),
+}
+
+impl<'a> From<&'a h3::Header> for FieldLine<'a> {
+    fn from(header: &'a h3::Header) -> Self {
+        Self { name: header.name(), value: header.value() }
+    }
 }
 
 impl Session {
@@ -324,28 +332,24 @@ impl Session {
             Err(_) => Priority::read(field.unwrap_or_default()),
         };
         let virtual_host = context.virtual_hosts.find(request.host);
-        // RFC 8470, 3: until the handshake is complete, requests may be replayed.
+        // Until the handshake is complete, requests may be replayed.
         let is_early = !quic.is_established() || request.was_early();
-        let too_early = is_early && !request.method.is_safe();
-        let takes_upload = !too_early && virtual_host.accepts_upload(&request);
-        let limit = takes_upload.then_some(speedtest::BYTES_MAX);
-        let mut body = RequestBody::new(request.content_length, limit, priority);
-        if limit.is_some() && body.fits() {
-            body.continued =
-                more_frames && request.expects_continue() && self.send_continue(quic, stream);
-            self.request_bodies.insert(stream, body);
-            return;
-        }
-        let response = match limit {
-            Some(_) => virtual_host.refuse(413, &request),
-            None if too_early => virtual_host.refuse(425, &request),
-            None => {
-                let files_max = context.limits.open_files();
-                let permit = |readers: &FileReaders| context.files.try_read(readers, files_max);
-                let report = || report(quic, context.resume);
-                virtual_host.respond(&request, &permit, context.wall_now, &report)
+        let files_max = context.limits.open_files();
+        let permit = |readers: &FileReaders| context.files.try_read(readers, files_max);
+        let report = || report(quic, context.resume);
+        let handling = virtual_host.handle(&request, is_early, &permit, context.wall_now, &report);
+        let response = match handling {
+            Handling::Respond(response) => response,
+            Handling::Upload { bytes_max } => {
+                let limit = Some(bytes_max);
+                let mut body = RequestBody::new(request.content_length, limit, priority);
+                body.continued =
+                    more_frames && request.expects_continue() && self.send_continue(quic, stream);
+                self.request_bodies.insert(stream, body);
+                return;
             }
         };
+        let body = RequestBody::new(request.content_length, None, priority);
         let effect = response.effect.filter(|effect| !self.effects.contains(effect));
         self.effects.extend(effect);
         let is_error = response.status >= 400;

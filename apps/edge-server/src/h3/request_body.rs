@@ -30,11 +30,6 @@ impl RequestBody {
         Self { content_length, received_bytes: 0, limit, priority, continued: false }
     }
 
-    /// Returns whether Content-Length is within the limit.
-    pub fn fits(&self) -> bool {
-        self.content_length.unwrap_or(0) <= self.limit.unwrap_or(u64::MAX)
-    }
-
     /// Counts content that has arrived.
     ///
     /// # Errors
@@ -69,10 +64,6 @@ mod tests {
     #[test]
     fn body_is_bounded_by_content_length_and_limit() {
         let body = |length, limit| RequestBody::new(length, limit, Priority::DEFAULT);
-        assert!(body(Some(10), Some(10)).fits());
-        assert!(!body(Some(11), Some(10)).fits());
-        assert!(body(Some(11), None).fits());
-
         for (length, limit, pieces, expected, complete) in [
             (None, None, &[5, 5][..], Ok(()), true),
             (Some(10), None, &[5, 5], Ok(()), true),

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use log::debug;
 use quiche::h3;
+use quiche::h3::NameValue;
 use quiche::h3::WireErrorCode;
 
 use crate::h3::priority::Priority;
@@ -70,6 +71,16 @@ pub enum Step {
     Fetching,
 
     Finished,
+}
+
+impl NameValue for Field {
+    fn name(&self) -> &[u8] {
+        self.name.as_bytes()
+    }
+
+    fn value(&self) -> &[u8] {
+        self.value.as_bytes()
+    }
 }
 
 impl ResponseWriter {

@@ -5,6 +5,7 @@ pub mod body;
 pub mod conditional;
 pub mod content_coding;
 pub mod date;
+pub mod exchange;
 pub mod open_file;
 pub mod range;
 pub mod request;

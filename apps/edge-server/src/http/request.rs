@@ -1,7 +1,5 @@
-//! Request: validation of its header section (RFC 9114, 4.1.2 to 4.3).
-
-use quiche::h3;
-use quiche::h3::NameValue;
+//! Request: validation of its header section, as field lines with pseudo-header fields, which
+//! versions 2 and 3 have alike (RFC 9113, 8.3; RFC 9114, 4.1.2 to 4.3).
 
 /// Longest `:path`, in bytes.
 const TARGET_BYTES_MAX: usize = 8 << 10;
@@ -12,15 +10,22 @@ const FIELD_OVERHEAD_BYTES: usize = 32;
 /// Registered methods that no resource of this server supports.
 const OTHER_METHODS: [&[u8]; 5] = [b"PUT", b"DELETE", b"OPTIONS", b"PATCH", b"TRACE"];
 
-/// Connection-specific fields, which HTTP/3 forbids (RFC 9114, 4.2).
-const CONNECTION_FIELDS: [&[u8]; 5] =
+/// Connection-specific fields, which such a header section may not have (RFC 9114, 4.2).
+pub const CONNECTION_FIELDS: [&[u8]; 5] =
     [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
+
+/// Line of a header section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldLine<'a> {
+    pub name: &'a [u8],
+    pub value: &'a [u8],
+}
 
 /// Well-formed request.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// The regular fields.
-    fields: &'a [h3::Header],
+    fields: Vec<FieldLine<'a>>,
 
     pub method: Method,
     authority: &'a str,
@@ -55,7 +60,7 @@ impl Method {
 /// Reason why a header section is not a request that can be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestError {
-    /// A stream error of type `H3_MESSAGE_ERROR` (RFC 9114, 4.1.2).
+    /// A stream error (RFC 9113, 8.1.1; RFC 9114, 4.1.2).
     Malformed(&'static str),
 
     /// The response has this status.
@@ -72,10 +77,9 @@ struct PseudoHeaders<'a> {
 }
 
 /// Returns the size of a header section, in bytes (RFC 9114, 4.2.2).
-pub fn section_bytes(fields: &[h3::Header]) -> usize {
-    let bytes =
-        |field: &h3::Header| field.name().len() + field.value().len() + FIELD_OVERHEAD_BYTES;
-    fields.iter().map(bytes).sum()
+pub fn section_bytes<'a>(lines: impl IntoIterator<Item = impl Into<FieldLine<'a>>>) -> usize {
+    let bytes = |line: FieldLine<'_>| line.name.len() + line.value.len() + FIELD_OVERHEAD_BYTES;
+    lines.into_iter().map(|line| bytes(line.into())).sum()
 }
 
 impl<'a> Request<'a> {
@@ -84,25 +88,29 @@ impl<'a> Request<'a> {
     /// # Errors
     ///
     /// It is malformed, or cannot be served.
-    pub fn read(fields: &'a [h3::Header]) -> Result<Self, RequestError> {
-        // RFC 9114, 4.3: all pseudo-header fields come before regular fields.
-        let is_regular = |field: &h3::Header| !field.name().starts_with(b":");
-        let first = fields.iter().position(is_regular);
-        let (first, fields) = fields.split_at(first.unwrap_or(fields.len()));
+    pub fn read(
+        lines: impl IntoIterator<Item = impl Into<FieldLine<'a>>>,
+    ) -> Result<Self, RequestError> {
+        let lines = lines.into_iter();
         let mut pseudo = PseudoHeaders::default();
-        for field in first {
-            pseudo.insert(field.name(), field.value())?;
-        }
-        for field in fields {
-            check_regular(field.name(), field.value())?;
+        let mut fields = Vec::with_capacity(lines.size_hint().0);
+        for line in lines {
+            let line = line.into();
+            // RFC 9114, 4.3: all pseudo-header fields come before regular fields.
+            if line.name.starts_with(b":") && fields.is_empty() {
+                pseudo.insert(line)?;
+                continue;
+            }
+            check_regular(line)?;
+            fields.push(line);
         }
         let mut request = Self {
-            fields,
             method: Method::Other,
             authority: "",
             host: "",
             target: text(pseudo.path.unwrap_or_default())?,
-            content_length: content_length(fields)?,
+            content_length: content_length(&fields)?,
+            fields,
         };
         let authority = request.authority(&pseudo)?;
         request.method = pseudo.method(authority)?;
@@ -117,15 +125,15 @@ impl<'a> Request<'a> {
     }
 
     /// Returns the values of a regular field that are UTF-8, one for each field line.
-    pub fn values<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a str> + use<'a, 'n> {
-        let fields = self.fields.iter().filter(move |field| field.name() == name.as_bytes());
-        fields.filter_map(|field| std::str::from_utf8(field.value()).ok())
+    pub fn values<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a str> + use<'a, 'n, '_> {
+        let fields = self.fields.iter().filter(move |field| field.name == name.as_bytes());
+        fields.filter_map(|field| std::str::from_utf8(field.value).ok())
     }
 
     /// Returns whether an intermediary received the request in early data (RFC 8470, 5.1): the
     /// field counts whatever its value.
     pub fn was_early(&self) -> bool {
-        self.fields.iter().any(|field| field.name() == b"early-data")
+        self.fields.iter().any(|field| field.name == b"early-data")
     }
 
     /// Returns whether a browser says that the request is from a page of the same origin, or from
@@ -156,8 +164,8 @@ impl<'a> Request<'a> {
 
     /// Returns the value of `:authority`, `Host`, or both if they agree (RFC 9114, 4.3.1).
     fn authority(&self, pseudo: &PseudoHeaders<'a>) -> Result<&'a str, RequestError> {
-        let is_host = |field: &&h3::Header| field.name() == b"host";
-        let mut hosts = self.fields.iter().filter(is_host).map(h3::Header::value);
+        let is_host = |field: &&FieldLine<'a>| field.name == b"host";
+        let mut hosts = self.fields.iter().filter(is_host).map(|field| field.value);
         let host = hosts.next();
         check(hosts.next().is_none(), "more than one Host")?;
         let authority = pseudo.authority.or(host).unwrap_or_default();
@@ -169,7 +177,8 @@ impl<'a> Request<'a> {
 }
 
 impl<'a> PseudoHeaders<'a> {
-    fn insert(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), RequestError> {
+    fn insert(&mut self, line: FieldLine<'a>) -> Result<(), RequestError> {
+        let FieldLine { name, value } = line;
         let slot = match name {
             b":method" => &mut self.method,
             b":scheme" => &mut self.scheme,
@@ -215,8 +224,9 @@ impl<'a> PseudoHeaders<'a> {
 }
 
 /// Returns whether the response has no body, also that to a malformed request.
-pub fn is_head(fields: &[h3::Header]) -> bool {
-    fields.iter().any(|field| field.name() == b":method" && field.value() == b"HEAD")
+pub fn is_head<'a>(lines: impl IntoIterator<Item = impl Into<FieldLine<'a>>>) -> bool {
+    let head = FieldLine { name: b":method", value: b"HEAD" };
+    lines.into_iter().any(|line| line.into() == head)
 }
 
 fn check(valid: bool, reason: &'static str) -> Result<(), RequestError> {
@@ -231,7 +241,8 @@ fn text(value: &[u8]) -> Result<&str, RequestError> {
     std::str::from_utf8(value).map_err(|_| RequestError::Refused(400))
 }
 
-fn check_regular(name: &[u8], value: &[u8]) -> Result<(), RequestError> {
+fn check_regular(line: FieldLine<'_>) -> Result<(), RequestError> {
+    let FieldLine { name, value } = line;
     check(!name.starts_with(b":"), "a pseudo-header field after regular fields")?;
     check(FIELD_NAME.contains_all(name), "a field name with invalid characters")?;
     check(is_field_value(value), "a field value with control characters")?;
@@ -285,11 +296,11 @@ impl ByteSet {
 }
 
 /// Returns the announced content length; repeated fields must agree (RFC 9110, 8.6).
-fn content_length(fields: &[h3::Header]) -> Result<Option<u64>, RequestError> {
+fn content_length(fields: &[FieldLine<'_>]) -> Result<Option<u64>, RequestError> {
     let mut length = None;
-    for field in fields.iter().filter(|field| field.name() == b"content-length") {
-        let digits = field.value().iter().all(u8::is_ascii_digit);
-        let text = std::str::from_utf8(field.value()).ok().filter(|_| digits);
+    for field in fields.iter().filter(|field| field.name == b"content-length") {
+        let digits = field.value.iter().all(u8::is_ascii_digit);
+        let text = std::str::from_utf8(field.value).ok().filter(|_| digits);
         let value = text.and_then(|text| text.parse().ok());
         check(value.is_some(), "an invalid content-length")?;
         check(length.is_none() || length == value, "different content-lengths")?;
@@ -299,7 +310,7 @@ fn content_length(fields: &[h3::Header]) -> Result<Option<u64>, RequestError> {
 }
 
 /// Returns the host of an authority, without port, or `None` if the authority is invalid.
-fn host_of(authority: &str) -> Option<&str> {
+pub fn host_of(authority: &str) -> Option<&str> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']')?;
@@ -326,10 +337,12 @@ mod tests {
     const GET: [(&str, &str); 4] =
         [(":method", "GET"), (":scheme", "https"), (":authority", "a.example"), (":path", "/x")];
 
-    fn headers(fields: &[(&str, &str)]) -> Vec<h3::Header> {
-        let header =
-            |(name, value): &(&str, &str)| h3::Header::new(name.as_bytes(), value.as_bytes());
-        fields.iter().map(header).collect()
+    fn lines<'a>(fields: &[(&'a str, &'a str)]) -> Vec<FieldLine<'a>> {
+        let line = |(name, value): &(&'a str, &'a str)| FieldLine {
+            name: name.as_bytes(),
+            value: value.as_bytes(),
+        };
+        fields.iter().map(line).collect()
     }
 
     fn with<'a>(more: &[(&'a str, &'a str)]) -> FieldList<'a> {
@@ -345,14 +358,13 @@ mod tests {
     }
 
     fn error_of(fields: &[(&str, &str)]) -> Option<RequestError> {
-        Request::read(&headers(fields)).err()
+        Request::read(lines(fields)).err()
     }
 
     #[test]
     fn valid_request_is_parsed() {
-        let fields =
-            headers(&with(&[("range", "bytes=0-"), ("content-length", "7"), ("te", "trailers")]));
-        let request = Request::read(&fields).unwrap();
+        let fields = with(&[("range", "bytes=0-"), ("content-length", "7"), ("te", "trailers")]);
+        let request = Request::read(lines(&fields)).unwrap();
         assert_eq!(
             (request.method, request.host, request.target),
             (Method::Get, "a.example", "/x")
@@ -364,8 +376,8 @@ mod tests {
     #[test]
     fn request_of_another_origins_page_is_told_by_either_field() {
         let is_cross_origin = |authority, more: &[(&str, &str)]| {
-            let fields = headers(&[&set(":authority", authority)[..], more].concat());
-            Request::read(&fields).unwrap().is_cross_origin()
+            let fields = [&set(":authority", authority)[..], more].concat();
+            Request::read(lines(&fields)).unwrap().is_cross_origin()
         };
         for (authority, origin, expected) in [
             ("a.example", "https://a.example", false),
@@ -463,10 +475,10 @@ mod tests {
             (":method", b"GET\xff", RequestError::Malformed("an invalid :method")),
             ("host", b"a.example\xff", RequestError::Malformed("Host and :authority differ")),
         ] {
-            let mut fields = headers(&GET);
-            fields.retain(|field| field.name() != name.as_bytes());
-            fields.push(h3::Header::new(name.as_bytes(), value));
-            assert_eq!(Request::read(&fields).err(), Some(expected), "{name}");
+            let mut fields = lines(&GET);
+            fields.retain(|field| field.name != name.as_bytes());
+            fields.push(FieldLine { name: name.as_bytes(), value });
+            assert_eq!(Request::read(fields).err(), Some(expected), "{name}");
         }
     }
 
@@ -474,9 +486,9 @@ mod tests {
     #[test]
     fn section_bytes_has_overhead_per_field() {
         for (fields, expected) in [(&[][..], 0), (&[("ab", "cde")], 37), (&[("a", "")], 33)] {
-            assert_eq!(section_bytes(&headers(fields)), expected, "{fields:?}");
+            assert_eq!(section_bytes(lines(fields)), expected, "{fields:?}");
             let twice = [fields, fields].concat();
-            assert_eq!(section_bytes(&headers(&twice)), 2 * expected);
+            assert_eq!(section_bytes(lines(&twice)), 2 * expected);
         }
     }
 
@@ -495,8 +507,7 @@ mod tests {
             (with(&[("host", "a.example")]), Method::Get, "a.example"),
         ];
         for (fields, method, host) in table {
-            let headers = headers(&fields);
-            let request = Request::read(&headers).unwrap();
+            let request = Request::read(lines(&fields)).unwrap();
             assert_eq!((request.method, request.host), (method, host), "{fields:?}");
         }
     }

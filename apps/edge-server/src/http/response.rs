@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use quiche::h3::NameValue;
-
 use crate::http::body::Body;
 
 /// Content type of the server's own messages.
@@ -50,16 +48,6 @@ pub struct Field {
 impl Field {
     pub fn new(name: impl Into<Cow<'static, str>>, value: impl Into<Cow<'static, str>>) -> Self {
         Self { name: name.into(), value: value.into() }
-    }
-}
-
-impl NameValue for Field {
-    fn name(&self) -> &[u8] {
-        self.name.as_bytes()
-    }
-
-    fn value(&self) -> &[u8] {
-        self.value.as_bytes()
     }
 }
 

@@ -9,7 +9,7 @@ use quiche::ecn::EcnState;
 use serde::Serialize;
 
 use crate::config::AccessLogFormat;
-use crate::h3::exchanges::FinishedRequest;
+use crate::http::exchange::FinishedRequest;
 use crate::resume::own_state::Source;
 use crate::resume::summary::ResumeSummary;
 use crate::telemetry::printable::in_ascii;
@@ -40,6 +40,7 @@ struct JsonLine<'a> {
     client: String,
     port: u16,
     connection: &'a str,
+    protocol: &'static str,
     method: &'a str,
     host: &'a str,
     path: &'a str,
@@ -77,8 +78,9 @@ impl LogLine {
     }
 
     fn json(&self) -> String {
-        let FinishedRequest { summary, started, duration, status, bytes, complete, .. } =
-            &self.request;
+        let FinishedRequest {
+            protocol, summary, started, duration, status, bytes, complete, ..
+        } = &self.request;
         let resume = self.resume.map(|report| JsonResume {
             phase: report.phase.name(),
             trigger: report.trigger.map(|trigger| trigger.name()),
@@ -93,6 +95,7 @@ impl LogLine {
             client: self.client.ip().to_canonical().to_string(),
             port: self.client.port(),
             connection: &self.connection,
+            protocol: protocol.name(),
             method: &summary.method,
             host: &summary.host,
             path: &summary.path,
@@ -113,8 +116,9 @@ impl LogLine {
     /// Returns the combined format, followed by the host, the duration in seconds, the arm, whether
     /// the connection could jump, and whether the response is complete.
     fn common(&self) -> String {
-        let FinishedRequest { summary, started, duration, status, bytes, complete, .. } =
-            &self.request;
+        let FinishedRequest {
+            protocol, summary, started, duration, status, bytes, complete, ..
+        } = &self.request;
         // Sun, 06 Nov 1994 08:49:37 GMT
         let date = httpdate::fmt_http_date((*started).max(UNIX_EPOCH));
         let (day, month, year, time) = (&date[5..7], &date[8..11], &date[12..16], &date[17..25]);
@@ -123,7 +127,7 @@ impl LogLine {
         append_escaped(&summary.method, &mut text);
         text.push(' ');
         append_escaped(&summary.path, &mut text);
-        let _ = write!(text, " HTTP/3\" {status} {bytes} \"");
+        let _ = write!(text, " {}\" {status} {bytes} \"", protocol.name());
         append_escaped(summary.referer.as_deref().unwrap_or_default(), &mut text);
         text.push_str("\" \"");
         append_escaped(summary.user_agent.as_deref().unwrap_or_default(), &mut text);
@@ -159,7 +163,8 @@ fn append_escaped(value: &str, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::h3::exchanges::RequestSummary;
+    use crate::http::exchange::Protocol;
+    use crate::http::exchange::RequestSummary;
     use quiche::careful_resume::Phase;
     use quiche::careful_resume::Trigger;
     use std::time::Duration;
@@ -189,6 +194,7 @@ mod tests {
             client: "[::ffff:192.0.2.7]:4433".parse().unwrap(),
             connection: "00ab".into(),
             request: FinishedRequest {
+                protocol: Protocol::Http3,
                 summary,
                 started: UNIX_EPOCH + Duration::from_millis(784_111_777_250),
                 duration: Duration::from_micros(1_234_567),
@@ -209,7 +215,7 @@ mod tests {
         assert_eq!(text.matches('\n').count(), 1);
         let expected = serde_json::json!({
             "time": "1994-11-06T08:49:37.250Z", "client": "192.0.2.7", "port": 4433,
-            "connection": "00ab", "method": "GET", "host": "a.example", "path": "/é\"\\\n",
+            "connection": "00ab", "protocol": "HTTP/3", "method": "GET", "host": "a.example", "path": "/é\"\\\n",
             "status": 206, "bytes": 2326, "duration_ms": 1234.567, "complete": true,
             "user_agent": "x/1 \"y\"", "referer": null, "cc": "bbr2", "ecn": "capable",
             "resume": {

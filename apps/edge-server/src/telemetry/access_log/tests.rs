@@ -1,9 +1,9 @@
 //! Tests of the access log: reopening, lost lines.
 
 use super::*;
-use crate::h3::exchanges::tests::finished;
-use crate::h3::exchanges::FinishedRequest;
-use crate::h3::exchanges::RequestSummary;
+use crate::http::exchange::tests::finished;
+use crate::http::exchange::FinishedRequest;
+use crate::http::exchange::RequestSummary;
 
 use rustix::fs::FileType;
 use rustix::fs::Mode;

@@ -11,7 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::h3::exchanges::FinishedRequest;
+use crate::http::exchange::FinishedRequest;
 use crate::resume::summary::ResumeSummary;
 use crate::telemetry::metrics::traffic::SentBytes;
 
@@ -126,7 +126,7 @@ impl ArmMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::h3::exchanges::tests::finished;
+    use crate::http::exchange::tests::finished;
     use crate::telemetry::metrics::tests::assert_exported;
     use crate::telemetry::metrics::tests::page_of;
     use std::time::Duration;

@@ -8,7 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::h3::exchanges::FinishedRequest;
+use crate::http::exchange::FinishedRequest;
 
 /// Buckets of RTTs, in seconds: geostationary satellites are between 500 and 800 ms.
 const RTT_BUCKETS_S: [f64; 12] =
@@ -113,7 +113,7 @@ impl PathMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::h3::exchanges::tests::finished;
+    use crate::http::exchange::tests::finished;
     use crate::telemetry::metrics::tests::assert_exported;
 
     #[test]

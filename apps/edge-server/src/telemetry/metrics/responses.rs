@@ -8,7 +8,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::h3::exchanges::FinishedRequest;
+use crate::http::exchange::FinishedRequest;
+use crate::http::exchange::Protocol;
 
 /// Buckets of the time to the first byte, in seconds: what the server itself takes.
 const FIRST_BYTE_BUCKETS_S: [f64; 10] =
@@ -43,6 +44,7 @@ pub struct ResponseCounters {
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ResponseLabels {
+    protocol: &'static str,
     status: u16,
     complete: &'static str,
 }
@@ -82,12 +84,35 @@ impl ResponseMetrics {
             "Time from a request to the acknowledgement of its complete response",
             metrics.duration_s.clone(),
         );
+        metrics.start(Protocol::Http3);
+        metrics
+    }
+
+    /// Starts the counters of a protocol at 0.
+    pub fn start(&self, protocol: Protocol) {
+        let protocol = protocol.name();
         for status in STATUSES {
             for complete in ["true", "false"] {
-                drop(metrics.responses.get_or_create(&ResponseLabels { status, complete }));
+                let labels = ResponseLabels { protocol, status, complete };
+                drop(self.responses.get_or_create(&labels));
             }
         }
-        metrics
+    }
+
+    /// Counts a response.
+    pub fn count(&self, request: &FinishedRequest) {
+        self.responses.get_or_create(&ResponseLabels::of(request)).inc();
+        self.observe(request);
+    }
+
+    fn observe(&self, request: &FinishedRequest) {
+        self.bytes.inc_by(request.bytes);
+        if let Some(first_byte) = request.first_byte {
+            self.first_byte_s.observe(first_byte.as_secs_f64());
+        }
+        if request.complete {
+            self.duration_s.observe(request.duration.as_secs_f64());
+        }
     }
 
     /// Returns the counters of one more worker.
@@ -99,8 +124,7 @@ impl ResponseMetrics {
 impl ResponseCounters {
     /// Counts a response.
     pub fn count(&self, request: &FinishedRequest) {
-        let complete = if request.complete { "true" } else { "false" };
-        let labels = ResponseLabels { status: request.status, complete };
+        let labels = ResponseLabels::of(request);
         let mut cached = self.cached.borrow_mut();
         if let Some((_, counter)) = cached.iter().find(|(own, _)| *own == labels) {
             counter.inc();
@@ -109,12 +133,16 @@ impl ResponseCounters {
             counter.inc();
             cached.push((labels, counter));
         }
-        self.shared.bytes.inc_by(request.bytes);
-        if let Some(first_byte) = request.first_byte {
-            self.shared.first_byte_s.observe(first_byte.as_secs_f64());
-        }
-        if request.complete {
-            self.shared.duration_s.observe(request.duration.as_secs_f64());
+        self.shared.observe(request);
+    }
+}
+
+impl ResponseLabels {
+    fn of(request: &FinishedRequest) -> Self {
+        Self {
+            protocol: request.protocol.name(),
+            status: request.status,
+            complete: if request.complete { "true" } else { "false" },
         }
     }
 }
@@ -122,7 +150,7 @@ impl ResponseCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::h3::exchanges::tests::finished;
+    use crate::http::exchange::tests::finished;
     use crate::telemetry::metrics::tests::assert_exported;
     use std::time::Duration;
 
@@ -145,13 +173,14 @@ mod tests {
             }
         }
         let count = |status, complete| {
-            shared.responses.get_or_create(&ResponseLabels { status, complete }).get()
+            let protocol = Protocol::Http3.name();
+            shared.responses.get_or_create(&ResponseLabels { protocol, status, complete }).get()
         };
         let counts = [count(200, "true"), count(200, "false"), count(404, "true")];
         assert_eq!((counts, shared.bytes.get()), ([4, 2, 2], 80));
 
         let lines = [
-            "responses_total{status=\"503\",complete=\"true\"} 0",
+            "responses_total{protocol=\"HTTP/3\",status=\"503\",complete=\"true\"} 0",
             "response_first_byte_seconds_bucket{le=\"0.001\"} 0",
             "response_first_byte_seconds_bucket{le=\"0.005\"} 8",
             "response_duration_seconds_bucket{le=\"0.25\"} 0",

@@ -3,7 +3,7 @@
 use super::*;
 use crate::admission::reason::Refusal;
 use crate::admission::reason::RetryReason;
-use crate::h3::exchanges::tests::finished;
+use crate::http::exchange::tests::finished;
 use crate::quic::token::TokenKind;
 use path_store::key_file::LastRead;
 use path_store::StoreService;
@@ -104,7 +104,7 @@ fn counters_with_known_labels_start_at_zero() {
         "edge_server_arm_response_seconds_count{arm=\"resume\",size=\"100MB-\"} 0",
         "edge_server_resume_phases_total{phase=\"safe_retreat\",trigger=\"packet_loss\"} 0",
         "edge_server_resume_jump_limits_total{limit=\"max_jump\"} 0",
-        "edge_server_responses_total{status=\"500\",complete=\"false\"} 0",
+        "edge_server_responses_total{protocol=\"HTTP/3\",status=\"500\",complete=\"false\"} 0",
         "edge_server_reloads_total{outcome=\"failed\"} 0",
         "edge_server_handshake_failures_total{by=\"client\",reason=\"unknown_ca\"} 0",
     ] {

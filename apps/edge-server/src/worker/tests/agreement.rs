@@ -55,7 +55,7 @@ fn of_metrics(server: &Server) -> Account {
     assert_eq!(read("handshakes_total{outcome=\"completed\"}"), DOWNLOADS);
     assert_eq!(read("resume_jumps_taken_total"), read("resume_set_age_seconds_count"));
     Account {
-        downloads: read("responses_total{status=\"200\",complete=\"true\"}"),
+        downloads: read("responses_total{protocol=\"HTTP/3\",status=\"200\",complete=\"true\"}"),
         bytes: read("response_bytes_total"),
         jumps: read("resume_jumps_taken_total"),
         retreats: read("resume_phases_total{phase=\"safe_retreat\""),
