@@ -1,4 +1,4 @@
-//! HTTP/3 file server with Careful Resume (RFC 9959).
+//! File server over HTTP/3, with Careful Resume (RFC 9959), and over HTTP/1.1 and HTTP/2.
 
 mod admission;
 mod config;
@@ -10,6 +10,7 @@ mod net;
 mod quic;
 mod resume;
 mod server;
+mod tcp;
 mod telemetry;
 mod worker;
 
@@ -25,6 +26,7 @@ use command_line::EXIT_FAILED;
 use command_line::EXIT_USAGE;
 use log::warn;
 use path_store::StoreService;
+use quiche::path_state::PrefixLengths;
 use rustix::process::getrlimit;
 use rustix::process::setrlimit;
 use rustix::process::Resource;
@@ -45,9 +47,13 @@ use crate::server::signals;
 use crate::server::takeover::OldProcess;
 use crate::server::takeover::TakeoverListener;
 use crate::server::takeover::TakeoverState;
+use crate::server::tcp_sockets;
 use crate::server::SharedServices;
 use crate::server::WorkerSockets;
 use crate::server::Workers;
+use crate::tcp::ListenerSocket;
+use crate::tcp::TcpResources;
+use crate::tcp::TcpServer;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::admin::exchange::wait_for_responses;
 use crate::telemetry::admin::socket;
@@ -124,6 +130,7 @@ fn print_notices(config: &Config) {
 /// Sockets of clients, commands and takeovers.
 struct EndPoints {
     sockets: WorkerSockets,
+    tcp_sockets: Vec<ListenerSocket>,
 
     /// What they are taken over from.
     old_process: Option<OldProcess>,
@@ -136,7 +143,7 @@ impl EndPoints {
     fn open(config: &Config) -> anyhow::Result<Self> {
         let Cli { admin, takeover, .. } = &config.flags;
         check::check_sockets(config)?;
-        let (sockets, old_process) = WorkerSockets::open(config)?;
+        let (sockets, tcp_sockets, old_process) = tcp_sockets::open_with_udp(config)?;
         // The old process gives up its admin socket with the rest.
         if let Some(path) = admin.as_deref().filter(|_| old_process.is_none()) {
             socket::check_unanswered(path).map_err(|e| config.located("admin", e))?;
@@ -145,7 +152,7 @@ impl EndPoints {
         let admin_socket = admin_socket.map_err(|e| config.unusable("admin", e))?;
         let takeover_listener = takeover.as_deref().map(TakeoverListener::build).transpose();
         let takeover_listener = takeover_listener.map_err(|e| config.unusable("takeover", e))?;
-        Ok(Self { sockets, old_process, admin_socket, takeover_listener })
+        Ok(Self { sockets, tcp_sockets, old_process, admin_socket, takeover_listener })
     }
 }
 
@@ -154,6 +161,27 @@ fn serve_pages(admin: Option<&AdminListener>) -> anyhow::Result<()> {
     admin.serve()?;
     notice!("metrics at http://{}/metrics", admin.address);
     Ok(())
+}
+
+/// Returns the TCP side of these sockets, if there are any.
+fn tcp_server(
+    cli: &Cli,
+    sockets: Vec<ListenerSocket>,
+    resources: &Resources,
+    services: &SharedServices<'_>,
+) -> anyhow::Result<Option<TcpServer>> {
+    if sockets.is_empty() {
+        return Ok(None);
+    }
+    let shared = TcpResources {
+        prefix_lengths: PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 },
+        metrics: services.metrics.tcp.clone(),
+        access_log: services.access_log.cloned(),
+    };
+    shared.metrics.start();
+    let (config, drain) = (resources.tcp_config(cli)?, Duration::from_secs(cli.drain.into()));
+    let server = TcpServer::new(sockets, cli.workers(), config, drain, shared);
+    server.map(Some).context("cannot start the threads of --tcp")
 }
 
 /// Runs the server until a signal stops it. `config` was parsed from `args`.
@@ -187,8 +215,10 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         AccessLog::start(path, cli.access_log_format, metrics.access_log_dropped.clone())
     });
     let access_log = access_log.transpose().map_err(|e| config.unusable("access-log", e))?;
-    let EndPoints { sockets, old_process, admin_socket, takeover_listener } =
+    let EndPoints { sockets, tcp_sockets, old_process, admin_socket, takeover_listener } =
         EndPoints::open(config)?;
+    let duplicates = cli.takeover.as_ref().map(|_| tcp_sockets::duplicate(&tcp_sockets));
+    let duplicates = duplicates.transpose().context("cannot duplicate sockets for --takeover")?;
     let services = SharedServices {
         store: store.as_ref(),
         metrics: &metrics,
@@ -197,10 +227,13 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     };
     let workers = Workers::new(config, &resources, &services, sockets)?;
 
+    let mut tcp = tcp_server(cli, tcp_sockets, &resources, &services)?;
+
     print_notices(config);
     let commands = Arc::new(workers.commands);
     let control = Arc::new(Control {
         commands: Arc::clone(&commands),
+        tcp: tcp.as_ref().map(TcpServer::handle),
         health: health.clone(),
         access_log: access_log.clone(),
         generation: workers.generation,
@@ -219,6 +252,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         old_process.request_handover()?;
         notice!("took over");
     }
+    tcp.iter_mut().for_each(TcpServer::start);
     if cli.takeover.is_some() {
         serve_pages(admin.as_ref())?;
     }
@@ -232,6 +266,8 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         let takeover_state = TakeoverState {
             generation,
             workers: descriptors,
+            tcp_sockets: duplicates.unwrap_or_default(),
+            tcp: tcp.as_ref().map(TcpServer::handle),
             commands,
             health,
             status: admin,
@@ -241,6 +277,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
     }
     workers.addresses.iter().for_each(|address| notice!("listening on {address}"));
     let served = server::run(workers.event_loops);
+    tcp.into_iter().for_each(TcpServer::wait);
     eviction_log::log_rest(None);
     served?;
     workers.shutdown_log.on_end();

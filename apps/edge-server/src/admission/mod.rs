@@ -13,7 +13,7 @@ pub mod notices;
 mod ranking;
 pub mod reason;
 pub mod surplus_handshakes;
-mod token_bucket;
+pub mod token_bucket;
 
 use std::net::IpAddr;
 use std::net::SocketAddr;

@@ -37,13 +37,17 @@ const SEND_BUFFER_DEFAULT_MIN: u64 = 32 << 20;
 const RESERVED_DIVISOR: u64 = 4;
 const RESERVED_MAX: u64 = 128;
 
+/// TCP connections may have one in so many file descriptors of those that requests may use.
+const TCP_DIVISOR: u64 = 4;
+
 /// Limits on clients.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = LIMITS)]
 pub struct Limits {
     /// Maximum number of connections, all workers together
     ///
-    /// The server refuses further clients with CONNECTION_REFUSED.
+    /// The server refuses further clients with CONNECTION_REFUSED. TCP connections count apart, and may
+    /// have a quarter of the file descriptors.
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = value_parser!(u32).range(1..))]
     pub connections_max: u32,
 
@@ -169,6 +173,14 @@ impl Limits {
         // Twice, for the round trip in which lost packets are retransmitted.
         let for_jumps = 2 * self.jumped_flight();
         self.send_buffer_max.unwrap_or(for_jumps.max(SEND_BUFFER_DEFAULT_MIN))
+    }
+
+    /// Returns how many TCP connections there may be: each has a file descriptor, and most are left to
+    /// files.
+    pub fn tcp_connections(&self) -> u32 {
+        let descriptors = request_descriptors() / TCP_DIVISOR;
+        u32::try_from(descriptors)
+            .map_or(self.connections_max, |most| most.min(self.connections_max))
     }
 
     /// Returns how many files responses may have open.

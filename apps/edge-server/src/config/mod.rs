@@ -149,6 +149,19 @@ pub struct Cli {
     #[arg(long, required = true, value_name = "ADDR:PORT[,cc=NAME]", help_heading = PROCESS)]
     pub listen: Vec<Listener>,
 
+    /// HTTP/1.1 and HTTP/2 over TCP, at the addresses of --listen
+    ///
+    /// Browsers come over TCP first, and learn from Alt-Svc that the server has HTTP/3. on serves them
+    /// the same hosts and files, with the same certificates and limits, on threads of their own.
+    #[arg(long, value_enum, value_name = "on|off", default_value = "off", help_heading = PROCESS)]
+    pub tcp: OnOff,
+
+    /// TCP address for plain HTTP, which is redirected to HTTPS; may be repeated
+    ///
+    /// Usually [::]:80. The redirect leads to the port of the first --listen. Needs --tcp on.
+    #[arg(long, value_name = "ADDR:PORT", help_heading = PROCESS)]
+    pub http: Vec<SocketAddr>,
+
     /// Number of event loops per --listen, each on its own thread [default: one per core]
     #[arg(long, value_name = "N", help_heading = PROCESS,
         value_parser = clap::value_parser!(u16).range(1..=i64::from(WORKERS_MAX)))]
@@ -799,7 +812,7 @@ mod tests {
     #[test]
     fn file_sets_options_and_command_line_wins() {
         let dir = tempfile::tempdir().unwrap();
-        let line = "--listen [::]:4433 --workers 3 --root www --store paths.db --store-entries 5 --state token \
+        let line = "--listen [::]:4433 --tcp on --http [::]:80 --workers 3 --root www --store paths.db --store-entries 5 --state token \
                     --cert c --key k --cc reno --pmtud off --ecn off --ecn-backoff alternative --resume off --resume-share 0.9 \
                     --resume-except 10.1.0.0/16 --after-jump ceiling --early-jump on \
                     --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \

@@ -21,19 +21,25 @@ const BUFFER_BYTES: usize = 8 << 20;
 ///
 /// One line that names the address.
 pub fn bind_group(address: SocketAddr, workers: u16) -> anyhow::Result<Vec<Socket>> {
-    let sockets = udp_batch::bind_group(address, workers).map_err(|e| {
-        let hint = match e.kind() {
-            io::ErrorKind::AddrInUse => "; stop what uses it, or choose another --listen",
-            io::ErrorKind::AddrNotAvailable => "; --listen must name an address of this host",
-            io::ErrorKind::PermissionDenied => {
-                "; choose a port from 1024 up, or give the server CAP_NET_BIND_SERVICE"
-            }
-            _ => "",
-        };
-        anyhow::Error::new(e).context(format!("cannot listen on {address}{hint}"))
-    })?;
+    let sockets = udp_batch::bind_group(address, workers)
+        .map_err(|e| cannot_listen(e, &address.to_string(), "listen"))?;
     sockets.iter().for_each(enlarge_buffers);
     Ok(sockets)
+}
+
+/// Returns the error of listening on an address that an option names, with the way out.
+pub fn cannot_listen(error: io::Error, address: &str, option: &str) -> anyhow::Error {
+    let hint = match error.kind() {
+        io::ErrorKind::AddrInUse => format!("; stop what uses it, or choose another --{option}"),
+        io::ErrorKind::AddrNotAvailable => {
+            format!("; --{option} must name an address of this host")
+        }
+        io::ErrorKind::PermissionDenied => {
+            "; choose a port from 1024 up, or give the server CAP_NET_BIND_SERVICE".to_owned()
+        }
+        _ => String::new(),
+    };
+    anyhow::Error::new(error).context(format!("cannot listen on {address}{hint}"))
 }
 
 /// Returns whether an error of [`bind_group()`] says that another process has the address.

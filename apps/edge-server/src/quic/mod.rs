@@ -2,7 +2,7 @@
 
 mod address;
 pub mod certificate;
-mod client_hello;
+pub mod client_hello;
 pub mod client_shards;
 pub mod connection_id;
 pub mod controllers;
@@ -10,7 +10,7 @@ pub mod handle;
 pub mod header;
 pub mod random;
 pub mod secrets;
-mod session_ticket;
+pub mod session_ticket;
 pub mod stateless_reset;
 pub mod token;
 

@@ -17,7 +17,9 @@ use quiche::clock;
 
 use crate::config::PROGRAM;
 use crate::quic::certificate::CertificateInfo;
+use crate::server::reload::Reloaded;
 use crate::server::reload::Reloader;
+use crate::tcp::TcpHandle;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::admin::socket::ConnectionInfo;
 use crate::telemetry::admin::socket::Controls;
@@ -33,6 +35,9 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(86_400);
 /// Control of the server.
 pub struct Control {
     pub commands: Arc<CommandSender>,
+
+    /// Absent if it is off.
+    pub tcp: Option<TcpHandle>,
     pub health: Health,
     pub access_log: Option<AccessLog>,
 
@@ -69,9 +74,12 @@ impl Control {
 
     fn try_reload(&self) -> anyhow::Result<Vec<String>> {
         let mut reloader = self.reloader();
-        let (configs, kept) = reloader.read()?;
-        let commands = configs.into_iter().map(|config| Command::Reload(Box::new(config)));
+        let Reloaded { workers, tcp, kept } = reloader.read()?;
+        let commands = workers.into_iter().map(|config| Command::Reload(Box::new(config)));
         let is_done = self.commands.broadcast_and_wait(commands);
+        if let Some(handle) = &self.tcp {
+            handle.reload(tcp);
+        }
         ensure!(is_done, "a worker does not respond; see /healthz, and restart the server");
         Ok(kept)
     }
@@ -115,6 +123,7 @@ impl Controls for Control {
         if self.health.drain() {
             notice!("draining: clients finish what they have requested");
         }
+        self.tcp.iter().for_each(TcpHandle::drain);
         let drain = || Command::Drain(DrainReason::Ordered);
         self.commands.broadcast_and_wait(std::iter::repeat_with(drain));
     }
@@ -126,6 +135,7 @@ impl Controls for Control {
         );
         notice!("rolling back: closing connections, then the older server serves again");
         self.health.drain();
+        self.tcp.iter().for_each(TcpHandle::close);
         self.commands.broadcast_and_wait(std::iter::repeat_with(|| Command::RollBack));
         Ok(())
     }
@@ -139,6 +149,7 @@ impl Controls for Control {
 
     fn stop(&self) {
         self.health.drain();
+        self.tcp.iter().for_each(TcpHandle::close);
         self.commands.broadcast_and_wait(std::iter::repeat_with(|| Command::Stop));
     }
 

@@ -8,6 +8,7 @@ pub mod reload;
 pub mod resources;
 pub mod signals;
 pub mod takeover;
+pub mod tcp_sockets;
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use anyhow::Context;
+use command_line::OnOff;
 use log::warn;
 use mio::Waker;
 use path_store::StoreService;
@@ -205,6 +207,12 @@ impl Workers {
 }
 
 impl WorkerSockets {
+    /// Returns the addresses of the listeners.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        let groups = self.sockets.chunk_by(|one, other| one.listener == other.listener);
+        groups.map(|group| group[0].socket.local_addr()).collect()
+    }
+
     /// Takes over the sockets of an old process, which is given back; without one, binds as many
     /// as a configuration asks for.
     ///
@@ -227,7 +235,8 @@ impl WorkerSockets {
 
     fn open_once(config: &Config) -> anyhow::Result<(Self, Option<OldProcess>)> {
         let cli = &config.flags;
-        let old_process = cli.takeover.as_deref().and_then(OldProcess::find).transpose();
+        let find = |path| OldProcess::find(path, cli.tcp == OnOff::On);
+        let old_process = cli.takeover.as_deref().and_then(find).transpose();
         let old_process = old_process.map_err(|e| config.located("takeover", e))?;
         if let Some(mut old_process) = old_process {
             return Ok((adopt(cli, &mut old_process)?, Some(old_process)));

@@ -14,8 +14,19 @@ use crate::quic::certificate::Certificates;
 use crate::quic::controllers::HostControllers;
 use crate::quic::secrets::SharedSecrets;
 use crate::server::resources::Resources;
+use crate::tcp::settings::TcpConfig;
 use crate::telemetry::metrics::ConfigurationMetrics;
 use crate::worker::settings::WorkerConfig;
+
+/// What a reload applies.
+pub struct Reloaded {
+    /// What each worker serves with, in their order.
+    pub workers: Vec<WorkerConfig>,
+    pub tcp: TcpConfig,
+
+    /// Options that have changed and need a new start.
+    pub kept: Vec<String>,
+}
 
 /// Reads the configuration again.
 pub struct Reloader {
@@ -51,19 +62,18 @@ impl Reloader {
         Self { args, secrets, metrics, certificates, listeners, of_workers, started, resume }
     }
 
-    /// Returns what the workers are to serve with, and the options that have changed and need a
-    /// new start.
+    /// Returns what is to be served with.
     ///
     /// # Errors
     ///
     /// One line that names what cannot be used.
-    pub fn read(&mut self) -> anyhow::Result<(Vec<WorkerConfig>, Vec<String>)> {
+    pub fn read(&mut self) -> anyhow::Result<Reloaded> {
         let read = self.read_once();
         self.metrics.on_reload(read.is_ok());
         read
     }
 
-    fn read_once(&mut self) -> anyhow::Result<(Vec<WorkerConfig>, Vec<String>)> {
+    fn read_once(&mut self) -> anyhow::Result<Reloaded> {
         let mut config = config::parse(&self.args).map_err(anyhow::Error::msg)?;
         config.flags.resume = self.resume;
         let virtual_hosts = VirtualHosts::open(&config)?;
@@ -75,19 +85,20 @@ impl Reloader {
             let listener = &listeners[*listener];
             WorkerConfig::new(cli, listener, &virtual_hosts, &certificates, &controllers, secrets)
         };
-        let configs = self.of_workers.iter().map(worker_config);
-        let configs = configs.collect::<anyhow::Result<_>>()?;
+        let workers = self.of_workers.iter().map(worker_config);
+        let workers = workers.collect::<anyhow::Result<_>>()?;
+        let tcp = TcpConfig::new(cli, &virtual_hosts, &certificates, secrets)?;
         self.metrics.set_certificates(certificates.expiries());
         certificates.warn();
         virtual_hosts.warn_of_error_pages(&config);
         self.certificates = certificates;
         config.flags.warn_of_conflicts();
-        let mut changed = self.changed(&config.options);
+        let mut kept = self.changed(&config.options);
         if !listener::have_same_addresses(&listeners, &cli.listen) {
-            changed.push("--listen".to_owned());
+            kept.push("--listen".to_owned());
         }
         self.listeners = listeners;
-        Ok((configs, changed))
+        Ok(Reloaded { workers, tcp, kept })
     }
 
     /// Options that need a new start, besides listeners.

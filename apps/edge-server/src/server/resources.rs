@@ -11,6 +11,7 @@ use crate::quic::certificate::Certificates;
 use crate::quic::controllers::HostControllers;
 use crate::quic::secrets;
 use crate::quic::secrets::SharedSecrets;
+use crate::tcp::settings::TcpConfig;
 use crate::telemetry::metrics::ConfigurationMetrics;
 use crate::worker::settings::WorkerConfig;
 
@@ -55,6 +56,15 @@ impl Resources {
         if let Some(hash_keys) = self.hash_keys.clone() {
             metrics.watch_key_file("hash-keys", move || hash_keys.last_read());
         }
+    }
+
+    /// What the TCP side serves with.
+    ///
+    /// # Errors
+    ///
+    /// A certificate cannot be used.
+    pub fn tcp_config(&self, cli: &Cli) -> anyhow::Result<TcpConfig> {
+        TcpConfig::new(cli, &self.virtual_hosts, &self.certificates, &self.secrets)
     }
 
     /// What one worker of a listener serves with.

@@ -1,7 +1,8 @@
 //! Hot restart: a new process takes over the sockets, and the old one finishes its connections.
 //!
 //! Both meet at a Unix socket. The old process gives each worker's UDP socket, one end of a
-//! [link](crate::net::process_link::Link), and its links to still older processes. When the new one
+//! [link](crate::net::process_link::Link), and its links to still older processes, and the TCP sockets
+//! that listen. When the new one
 //! is ready to serve, the old one stops reading, reports it, and drains. From then on the new one
 //! reads everything, and passes on what belongs to none of its connections
 //! ([relay](crate::worker::relay)). If it ends while the old one has connections, or at once, the old
@@ -15,6 +16,7 @@ use std::io::Read;
 use std::io::Write;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -39,6 +41,7 @@ use rustix::net::SendFlags;
 use crate::net::private_socket;
 use crate::net::private_socket::PrivateListener;
 use crate::net::process_link::Link;
+use crate::tcp::TcpHandle;
 use crate::telemetry::admin::socket::SecondName;
 use crate::telemetry::admin::AdminListener;
 use crate::telemetry::health::Health;
@@ -59,6 +62,13 @@ const OF_ADMIN_SOCKET: [u8; 8] = *b"HTTP/1.1";
 const READY: u8 = b'r';
 const YOURS: u8 = b'y';
 
+/// The new process asks for TCP sockets. One without TCP does not, nor one of an older version.
+const ASKS_FOR_TCP: u8 = b't';
+
+/// What comes with a TCP socket, and after the last.
+const SOCKET: u8 = b's';
+const NO_SOCKET: u8 = b'e';
+
 /// The most links of a worker that a process gets, to the old process and to older ones.
 const LINKS_MAX: usize = 16;
 
@@ -78,6 +88,9 @@ pub struct OldProcess {
 
     /// What its workers have given, in their order.
     pub workers: Vec<WorkerDescriptors>,
+
+    /// Its TCP sockets that listen.
+    pub tcp_sockets: Vec<OwnedFd>,
 }
 
 /// What a worker gets from the same worker of the old process.
@@ -97,6 +110,11 @@ pub struct TakeoverState {
 
     /// What the workers have, in their order.
     pub workers: Vec<WorkerDescriptors>,
+
+    /// TCP sockets that listen, and what accepts their connections.
+    pub tcp_sockets: Vec<OwnedFd>,
+    pub tcp: Option<TcpHandle>,
+
     pub commands: Arc<CommandSender>,
     pub health: Health,
     pub status: Option<AdminListener>,
@@ -106,31 +124,50 @@ pub struct TakeoverState {
 }
 
 impl OldProcess {
-    /// The process that waits at `path`, if there is one.
+    /// The process that waits at `path`, if there is one. It is asked for its TCP sockets if this one
+    /// `has_tcp`.
     ///
     /// # Errors
     ///
     /// One line that names the path. The other process serves on.
-    pub fn find(path: &Path) -> Option<anyhow::Result<Self>> {
+    pub fn find(path: &Path, has_tcp: bool) -> Option<anyhow::Result<Self>> {
         use io::ErrorKind::{ConnectionRefused, NotFound};
         if let Err(e) = check(path) {
             return Some(Err(e));
         }
         match UnixStream::connect(path) {
-            Ok(stream) => Some(Self::receive(stream, path)),
+            Ok(stream) => Some(Self::receive(stream, path, has_tcp)),
             // Nobody listens there yet, or any more.
             Err(e) if [NotFound, ConnectionRefused].contains(&e.kind()) => None,
             Err(e) => Some(Err(e).with_context(|| unusable(path))),
         }
     }
 
-    fn receive(stream: UnixStream, path: &Path) -> anyhow::Result<Self> {
+    fn receive(stream: UnixStream, path: &Path, has_tcp: bool) -> anyhow::Result<Self> {
         // The process that listens there decides which sockets this server reads.
         let trusted = private_socket::check_peer(&stream).map_err(anyhow::Error::from);
         let workers = trusted.and_then(|()| receive(&stream)).map_err(explained);
         let workers = workers
             .with_context(|| format!("cannot take over through --takeover {}", path.display()))?;
-        Ok(Self { stream, path: path.to_owned(), workers })
+        let mut old_process =
+            Self { stream, path: path.to_owned(), workers, tcp_sockets: Vec::new() };
+        if !has_tcp {
+            return Ok(old_process);
+        }
+        match old_process.receive_tcp_sockets() {
+            Ok(()) => Ok(old_process),
+            // One of an older version has none, and expects something else.
+            Err(_) => {
+                let stream = UnixStream::connect(path).with_context(|| unusable(path))?;
+                Self::receive(stream, path, false)
+            }
+        }
+    }
+
+    fn receive_tcp_sockets(&mut self) -> anyhow::Result<()> {
+        self.stream.write_all(&[ASKS_FOR_TCP])?;
+        self.tcp_sockets = receive_tcp_sockets(&self.stream)?;
+        Ok(())
     }
 
     /// Returns its generation.
@@ -235,10 +272,14 @@ impl TakeoverState {
             send_worker(&stream, &worker.socket, &this, &worker.older)?;
             links.push(own);
         }
-        let mut answer = [0];
-        stream.read_exact(&mut answer)?;
-        if answer != [READY] {
-            return Err(io::ErrorKind::InvalidData.into());
+        loop {
+            let mut answer = [0];
+            stream.read_exact(&mut answer)?;
+            match answer {
+                [READY] => break,
+                [ASKS_FOR_TCP] => send_tcp_sockets(&stream, &self.tcp_sockets)?,
+                _ => return Err(io::ErrorKind::InvalidData.into()),
+            }
         }
         self.health.set_handed_over(true);
         let second_name = self.admin.as_ref().map(|admin| admin.add()).transpose();
@@ -246,6 +287,7 @@ impl TakeoverState {
         let handovers = links
             .into_iter()
             .map(|link| Command::HandOver(Handover { link, newer_ended: newer_ended.clone() }));
+        self.tcp.iter().for_each(TcpHandle::hand_over);
         self.commands.broadcast_and_wait(handovers);
         drop(newer_ended);
         if let Some(status) = &self.status {
@@ -267,6 +309,7 @@ impl TakeoverState {
     /// Serves what the event loops do not: readiness, metrics and commands.
     fn serve_again(&mut self) {
         self.health.set_handed_over(false);
+        self.tcp.iter().for_each(TcpHandle::serve_again);
         if let Some(Err(e)) = self.status.as_mut().map(AdminListener::reopen) {
             warn!("{e:#}");
         }
@@ -350,27 +393,59 @@ fn send_worker(
     }
     let of_links = links.iter().map(|older| older.link.as_fd());
     let descriptors: Vec<_> = std::iter::once(socket.as_fd()).chain(of_links).collect();
+    send(stream, &message, &descriptors)
+}
+
+/// Sends TCP sockets, each with a byte, and a byte at the end.
+fn send_tcp_sockets(stream: &UnixStream, sockets: &[OwnedFd]) -> io::Result<()> {
+    sockets.iter().try_for_each(|socket| send(stream, &[SOCKET], &[socket.as_fd()]))?;
+    send(stream, &[NO_SOCKET], &[])
+}
+
+fn receive_tcp_sockets(stream: &UnixStream) -> anyhow::Result<Vec<OwnedFd>> {
+    let mut sockets = Vec::new();
+    loop {
+        let mut message = [0];
+        let mut descriptors = receive_message(stream, &mut message)?;
+        match (message, descriptors.pop_front()) {
+            ([NO_SOCKET], None) => return Ok(sockets),
+            ([SOCKET], Some(socket)) => sockets.push(socket),
+            _ => bail!("file descriptors are missing; raise their limit"),
+        }
+    }
+}
+
+/// Sends a message with descriptors.
+fn send(stream: &UnixStream, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut buffer = SendAncillaryBuffer::new(&mut space);
-    buffer.push(SendAncillaryMessage::ScmRights(&descriptors));
-    net::sendmsg(stream, &[IoSlice::new(&message)], &mut buffer, SendFlags::NOSIGNAL)?;
+    if !descriptors.is_empty() {
+        buffer.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    net::sendmsg(stream, &[IoSlice::new(message)], &mut buffer, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
-fn receive_worker(stream: &UnixStream) -> anyhow::Result<WorkerDescriptors> {
+/// Receives a message of this length, and its descriptors.
+fn receive_message(stream: &UnixStream, message: &mut [u8]) -> anyhow::Result<VecDeque<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut buffer = RecvAncillaryBuffer::new(&mut space);
-    let mut message = [0; 1 + LINKS_MAX];
-    let mut slices = [IoSliceMut::new(&mut message)];
+    let length = message.len();
+    let mut slices = [IoSliceMut::new(message)];
     let received = net::recvmsg(stream, &mut slices, &mut buffer, RecvFlags::CMSG_CLOEXEC)?;
-    if received.bytes < message.len() {
+    if received.bytes < length {
         return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
     }
     let messages = buffer.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
         _ => None,
     });
-    let mut descriptors: VecDeque<OwnedFd> = messages.flatten().collect();
+    Ok(messages.flatten().collect())
+}
+
+fn receive_worker(stream: &UnixStream) -> anyhow::Result<WorkerDescriptors> {
+    let mut message = [0; 1 + LINKS_MAX];
+    let mut descriptors = receive_message(stream, &mut message)?;
     let [links, generations @ ..] = message;
     if descriptors.len() != 1 + usize::from(links) {
         bail!("file descriptors are missing; raise their limit");
@@ -379,4 +454,48 @@ fn receive_worker(stream: &UnixStream) -> anyhow::Result<WorkerDescriptors> {
     let older = generations.into_iter().zip(descriptors);
     let older = older.map(|(generation, link)| OlderProcess { generation, link: Link::new(link) });
     Ok(WorkerDescriptors { socket, older: older.collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use std::os::unix::net::UnixListener;
+
+    /// Hands over as a process of an older version does: what is no READY ends the attempt.
+    fn hand_over_as_older_version(listener: &UnixListener) -> io::Result<[u8; 1]> {
+        let (mut stream, _) = listener.accept()?;
+        let socket = OwnedFd::from(UdpSocket::bind("127.0.0.1:0")?);
+        let (_, other) = Link::pair()?;
+        stream.write_all(&GREETING)?;
+        stream.write_all(&1u16.to_be_bytes())?;
+        let this = OlderProcess { generation: 0, link: Link::new(other) };
+        send_worker(&stream, &socket, &this, &[])?;
+        let mut answer = [0];
+        stream.read_exact(&mut answer)?;
+        if answer == [READY] {
+            stream.write_all(&[YOURS])?;
+        }
+        Ok(answer)
+    }
+
+    #[test]
+    fn process_of_an_older_version_hands_over_what_it_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("takeover.sock");
+        for (has_tcp, answers) in [(false, &[READY][..]), (true, &[ASKS_FOR_TCP, READY])] {
+            let listener = UnixListener::bind(&path).unwrap();
+            let count = answers.len();
+            let older = thread::spawn(move || {
+                (0..count)
+                    .map(|_| hand_over_as_older_version(&listener).map_or(0, |[answer]| answer))
+                    .collect::<Vec<_>>()
+            });
+            let old_process = OldProcess::find(&path, has_tcp).unwrap().unwrap();
+            assert_eq!((old_process.workers.len(), old_process.tcp_sockets.len()), (1, 0));
+            old_process.request_handover().unwrap();
+            assert_eq!(older.join().unwrap(), answers);
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
 }

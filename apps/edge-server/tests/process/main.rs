@@ -20,4 +20,5 @@ mod store_faults;
 mod support;
 mod takeover;
 mod takeover_search;
+mod tcp;
 mod workers;

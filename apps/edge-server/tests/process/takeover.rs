@@ -36,15 +36,24 @@ pub struct Line {
     dir: tempfile::TempDir,
     pub address: SocketAddr,
     pub metrics: SocketAddr,
+
+    /// Options besides.
+    more: Vec<String>,
 }
 
 impl Line {
     /// The first server of one.
     pub fn begin() -> (Self, Running) {
+        Self::begin_with(&[])
+    }
+
+    /// The first server of one whose servers have more options.
+    pub fn begin_with(more: &[&str]) -> (Self, Running) {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("secrets"), "5e".repeat(32)).unwrap();
         let any = "127.0.0.1:0".parse().unwrap();
-        let mut line = Self { dir, address: any, metrics: any };
+        let more = more.iter().map(ToString::to_string).collect();
+        let mut line = Self { dir, address: any, metrics: any, more };
         let mut server = Running::start(&mut line.command());
         line.address = server.address();
         line.metrics = server.metrics_address();
@@ -67,7 +76,9 @@ impl Line {
         // However slow the machine is: one client waits for another.
         let patience = ["--drain", "1000", "--idle-timeout", "1000", "--stall-timeout", "1000"];
         let more = ["--takeover", &socket, "--metrics", &metrics, "--secrets", &secrets];
-        server_command(&[&args[..], &patience, &more].concat())
+        let mut command = server_command(&[&args[..], &patience, &more].concat());
+        command.args(&self.more);
+        command
     }
 }
 

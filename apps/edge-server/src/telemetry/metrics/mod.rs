@@ -16,6 +16,7 @@ mod responses;
 mod resume;
 mod sockets;
 mod store;
+mod tcp;
 mod traffic;
 
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub use self::resume::ConnectionSnapshot;
 pub use self::resume::ResumeMetrics;
 pub use self::sockets::SocketDrops;
 use self::store::StoreCollector;
+pub use self::tcp::TcpMetrics;
 pub use self::traffic::StatsDelta;
 pub use self::traffic::TrafficMetrics;
 use crate::admission::budgets::Budgets;
@@ -71,6 +73,9 @@ pub struct Metrics {
 
     /// Datagrams that the workers' sockets dropped.
     pub socket_drops: SocketDrops,
+
+    /// The TCP side.
+    pub tcp: TcpMetrics,
 
     /// Reloads, key files and certificates.
     pub configuration: ConfigurationMetrics,
@@ -171,6 +176,7 @@ impl Metrics {
             paths: PathMetrics::register(&mut registry),
             ecn: EcnMetrics::register(&mut registry),
         };
+        let tcp = TcpMetrics::register(&mut registry, shared.responses.clone());
         let configuration = ConfigurationMetrics::register(&mut registry);
         registry.register_collector(Box::new(ProcessCollector::new()));
         if let Some(store) = store {
@@ -187,6 +193,7 @@ impl Metrics {
             shared,
             access_log_dropped,
             socket_drops,
+            tcp,
             configuration,
             budgets,
             qlogs,

@@ -12,6 +12,8 @@ pub mod process;
 #[path = "../../../../path-store/tests/support/redis.rs"]
 #[expect(dead_code, reason = "the tests of the stores use the rest")]
 pub mod redis;
+#[expect(dead_code, reason = "a bench uses nothing of it")]
+pub mod tcp_client;
 
 use std::net::SocketAddr;
 use std::path::Path;

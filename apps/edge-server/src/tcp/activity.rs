@@ -1,0 +1,202 @@
+//! ConnectionActivity of one TCP connection: whether it is idle, or stalls.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+use std::time::Instant;
+
+use tokio::sync::Notify;
+
+use crate::config::limits::Limits;
+
+/// A connection with a request under way stalls while it moves less, in bytes per second.
+const STALLED_BYTES_PER_S: u64 = 256;
+
+/// What the exchanges of a connection do.
+#[derive(Debug)]
+pub struct ConnectionActivity {
+    under_way: AtomicU32,
+
+    /// Notified when the first exchange begins.
+    first: Notify,
+    has_begun: AtomicBool,
+
+    /// Content of requests and responses.
+    moved_bytes: AtomicU64,
+
+    /// When the last exchange ended, or the connection began.
+    idle_since: Mutex<Instant>,
+}
+
+/// Reason to end a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timeout {
+    /// No request is under way, or the connection is old: the client may finish what is.
+    Idle,
+    Age,
+
+    /// A request or response does not move.
+    Stalled,
+}
+
+/// Watch of a connection's activity: a pure state machine.
+#[derive(Debug)]
+pub struct Watch {
+    idle: Duration,
+    stall: Duration,
+
+    /// When the connection is old, until that is known.
+    old_at: Option<Instant>,
+
+    /// Beginning of the present period, and what had moved by then.
+    period: (Instant, u64),
+}
+
+impl ConnectionActivity {
+    pub fn new(now: Instant) -> Self {
+        Self {
+            under_way: AtomicU32::new(0),
+            first: Notify::new(),
+            has_begun: AtomicBool::new(false),
+            moved_bytes: AtomicU64::new(0),
+            idle_since: Mutex::new(now),
+        }
+    }
+
+    /// Notes that an exchange begins.
+    pub fn on_begin(&self) {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        if !self.has_begun.swap(true, Ordering::Relaxed) {
+            self.first.notify_one();
+        }
+    }
+
+    /// Waits until the first exchange has begun.
+    pub async fn first_begun(&self) {
+        while !self.has_begun.load(Ordering::Relaxed) {
+            self.first.notified().await;
+        }
+    }
+
+    /// Notes that content has moved.
+    pub fn on_moved(&self, bytes: u64) {
+        self.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Notes that an exchange has ended.
+    pub fn on_end(&self, now: Instant) {
+        *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn idle_since(&self) -> Option<Instant> {
+        let is_idle = self.under_way.load(Ordering::Relaxed) == 0;
+        is_idle.then(|| *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Watch {
+    /// Returns the watch of a connection that begins.
+    pub fn new(limits: &Limits, now: Instant) -> Self {
+        let (idle, stall) = (limits.idle_time(), limits.stall_time());
+        Self { idle, stall, old_at: Some(now + limits.connection_time()), period: (now, 0) }
+    }
+
+    /// Returns what has timed out, if anything.
+    pub fn check(&mut self, activity: &ConnectionActivity, now: Instant) -> Option<Timeout> {
+        if self.old_at.take_if(|old_at| *old_at <= now).is_some() {
+            return Some(Timeout::Age);
+        }
+        let moved_bytes = activity.moved_bytes.load(Ordering::Relaxed);
+        let (began, moved_before) = self.period;
+        if let Some(since) = activity.idle_since() {
+            self.period = (now, moved_bytes);
+            return (now >= since + self.idle).then_some(Timeout::Idle);
+        }
+        if now < began + self.stall {
+            return None;
+        }
+        self.period = (now, moved_bytes);
+        let least = STALLED_BYTES_PER_S * self.stall.as_secs();
+        (moved_bytes - moved_before < least).then_some(Timeout::Stalled)
+    }
+
+    /// Returns when to check next.
+    pub fn next_check(&self, activity: &ConnectionActivity) -> Instant {
+        let next = match activity.idle_since() {
+            Some(since) => since + self.idle,
+            None => self.period.0 + self.stall,
+        };
+        self.old_at.map_or(next, |old_at| next.min(old_at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::limits::tests::limits;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A connection that times out after 10 s without a request, 20 s of a stall, or 100 s.
+    fn connection() -> (ConnectionActivity, Watch, Instant) {
+        let limits =
+            limits(&["--idle-timeout=10", "--stall-timeout=20", "--connection-time-max=100"]);
+        let now = quiche::clock::now();
+        (ConnectionActivity::new(now), Watch::new(&limits, now), now)
+    }
+
+    #[test]
+    fn connection_without_request_is_idle_after_the_last_one_ended() {
+        let (activity, mut watch, start) = connection();
+        assert_eq!(watch.next_check(&activity), start + 10 * SECOND);
+        activity.on_begin();
+        assert_eq!(watch.check(&activity, start + 10 * SECOND), None);
+        activity.on_end(start + 12 * SECOND);
+        assert_eq!(watch.next_check(&activity), start + 22 * SECOND);
+        for (after, expected) in [(21, None), (22, Some(Timeout::Idle))] {
+            assert_eq!(watch.check(&activity, start + after * SECOND), expected, "{after}");
+        }
+    }
+
+    #[test]
+    fn exchange_stalls_that_moves_too_little_in_a_period() {
+        let (activity, mut watch, start) = connection();
+        activity.on_begin();
+        for (after, moved, expected) in [
+            (20, 20 * 256, None),
+            (39, 0, None),
+            (40, 20 * 256, None),
+            (60, 20 * 256 - 1, Some(Timeout::Stalled)),
+        ] {
+            activity.on_moved(moved);
+            assert_eq!(watch.check(&activity, start + after * SECOND), expected, "{after}");
+        }
+    }
+
+    #[test]
+    fn exchange_has_a_whole_period_from_its_beginning() {
+        let (activity, mut watch, start) = connection();
+        assert_eq!(watch.check(&activity, start + 9 * SECOND), None);
+        activity.on_begin();
+        assert_eq!(watch.next_check(&activity), start + 29 * SECOND);
+        for (after, expected) in [(28, None), (29, Some(Timeout::Stalled))] {
+            assert_eq!(watch.check(&activity, start + after * SECOND), expected, "{after}");
+        }
+    }
+
+    #[test]
+    fn connection_is_old_however_busy() {
+        let (activity, mut watch, start) = connection();
+        activity.on_begin();
+        activity.on_moved(1 << 30);
+        assert_eq!(watch.check(&activity, start + 99 * SECOND), None);
+        assert_eq!(watch.next_check(&activity), start + 100 * SECOND);
+        assert_eq!(watch.check(&activity, start + 100 * SECOND), Some(Timeout::Age));
+        assert_eq!(watch.check(&activity, start + 101 * SECOND), None, "it is known");
+    }
+}

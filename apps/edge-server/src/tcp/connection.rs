@@ -1,0 +1,150 @@
+//! One TCP connection, from its handshake to its end.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::bail;
+use anyhow::ensure;
+use anyhow::Context;
+use boring::ssl::Ssl;
+use hyper::server::conn::http1;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::TokioIo;
+use hyper_util::rt::TokioTimer;
+use hyper_util::server::graceful::GracefulConnection;
+use log::debug;
+use quiche::clock;
+use tokio::net::TcpStream;
+use tokio::time::sleep_until;
+use tokio::time::timeout;
+use tokio_boring::SslStream;
+use tokio_boring::SslStreamBuilder;
+
+use crate::config::limits::Limits;
+use crate::tcp::activity::Timeout;
+use crate::tcp::activity::Watch;
+use crate::tcp::peer::Peer;
+use crate::tcp::send_buffer::SEND_BUFFER_BYTES_MAX;
+use crate::tcp::service::respond;
+use crate::tcp::settings::TcpConfig;
+use crate::tcp::stage::TcpStage;
+
+/// The least and the most that HTTP/1.1 may buffer of a header, in bytes; the least is hyper's.
+const HEADER_BUFFER_BYTES_MIN: usize = 8 << 10;
+
+/// Flow-control windows of uploads, in bytes, which are discarded as they arrive.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+
+/// How long the client may take to hear that its connection ends.
+const CLOSING: Duration = Duration::from_secs(5);
+
+/// How long a new client may take for its first request when the server is about to leave: more than
+/// a round trip of any path.
+const FIRST_REQUEST: Duration = Duration::from_secs(1);
+
+/// Protocol that a client has chosen.
+const HTTP2: &[u8] = b"h2";
+
+/// Serves a client until its connection ends.
+pub async fn serve(stream: TcpStream, peer: Arc<Peer>) {
+    let config = Arc::clone(&peer.services.config.borrow());
+    // Responses are written in large pieces.
+    let _ = stream.set_nodelay(true);
+    let ended = match handshake(stream, &config).await {
+        Ok(stream) if stream.ssl().selected_alpn_protocol() == Some(HTTP2) => {
+            serve_http2(stream, &peer, &config.limits).await
+        }
+        Ok(stream) => serve_http1(stream, &peer, &config.limits).await,
+        Err(why) => {
+            peer.services.metrics.count_handshake_failure();
+            Err(why)
+        }
+    };
+    if let Err(why) = ended {
+        debug!("{}: {why:#}", peer.name);
+    }
+}
+
+async fn handshake(stream: TcpStream, config: &TcpConfig) -> anyhow::Result<SslStream<TcpStream>> {
+    let accepted = SslStreamBuilder::new(Ssl::new(&config.tls)?, stream).accept();
+    let accepted = timeout(config.limits.handshake_time(), accepted).await;
+    accepted.context("the handshake timed out")?.context("the handshake failed")
+}
+
+async fn serve_http1(
+    stream: SslStream<TcpStream>,
+    peer: &Arc<Peer>,
+    limits: &Limits,
+) -> anyhow::Result<()> {
+    let service = service_fn(|request| respond(Arc::clone(peer), request));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.stall_time())
+        .max_buf_size(HEADER_BUFFER_BYTES_MIN.max(limits.header_bytes_max as usize))
+        .serve_connection(TokioIo::new(stream), service);
+    drive(connection, peer, limits).await
+}
+
+async fn serve_http2(
+    stream: SslStream<TcpStream>,
+    peer: &Arc<Peer>,
+    limits: &Limits,
+) -> anyhow::Result<()> {
+    let service_peer = Arc::clone(peer);
+    let service = service_fn(move |request| respond(Arc::clone(&service_peer), request));
+    let connection = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.requests_max)
+        .max_header_list_size(limits.header_bytes_max)
+        .max_send_buf_size(SEND_BUFFER_BYTES_MAX)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .serve_connection(TokioIo::new(stream), service);
+    drive(connection, peer, limits).await
+}
+
+/// Drives a connection until it ends, or times out, or the server closes it.
+async fn drive<C>(connection: C, peer: &Peer, limits: &Limits) -> anyhow::Result<()>
+where
+    C: GracefulConnection<Error = hyper::Error>,
+{
+    let mut connection = pin!(connection);
+    let mut stage = peer.services.stage.clone();
+    let mut watch = Watch::new(limits, clock::now());
+    let mut close_at = None;
+    let mut has_left = false;
+    loop {
+        let is_leaving = match *stage.borrow_and_update() {
+            TcpStage::Serving => false,
+            TcpStage::HandedOver { .. } | TcpStage::Draining { .. } => true,
+            TcpStage::Closing => return Ok(()),
+        };
+        let check_at = close_at.unwrap_or_else(|| watch.next_check(&peer.activity));
+        tokio::select! {
+            ended = connection.as_mut() => return Ok(ended?),
+            changed = stage.changed() => changed?,
+            // HTTP/1.1 cannot tell a new client that its first request comes too late.
+            _ = timeout(FIRST_REQUEST, peer.activity.first_begun()), if is_leaving && !has_left => {
+                has_left = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            () = peer.closing.notified() => connection.as_mut().graceful_shutdown(),
+            () = sleep_until(check_at.into()) => {
+                ensure!(close_at.is_none(), "the client does not let go");
+                match watch.check(&peer.activity, clock::now()) {
+                    None => (),
+                    Some(Timeout::Stalled) => bail!("a request or response stalls"),
+                    Some(Timeout::Age) => connection.as_mut().graceful_shutdown(),
+                    Some(Timeout::Idle) => {
+                        connection.as_mut().graceful_shutdown();
+                        close_at = Some(clock::now() + CLOSING);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Exchange of a request and its response on a TCP connection, logged and counted at its end.
+
+use std::sync::Arc;
+use std::time::Instant;
+use std::time::SystemTime;
+
+use quiche::clock;
+
+use crate::http::exchange::FinishedRequest;
+use crate::http::exchange::Protocol;
+use crate::http::exchange::RequestSummary;
+use crate::tcp::peer::Peer;
+use crate::tcp::send_buffer::SendBuffer;
+use crate::telemetry::access_log::LogLine;
+
+/// An exchange under way. It ends when it is dropped.
+pub struct TcpExchange {
+    peer: Arc<Peer>,
+    protocol: Protocol,
+    summary: RequestSummary,
+    started: (Instant, SystemTime),
+
+    /// Absent until there is a response.
+    status: Option<u16>,
+    bytes: u64,
+
+    /// The connection has taken the whole response.
+    complete: bool,
+}
+
+impl TcpExchange {
+    /// Begins the exchange of a request.
+    pub fn begin(peer: &Arc<Peer>, protocol: Protocol, summary: RequestSummary) -> Self {
+        peer.activity.on_begin();
+        let started = (clock::now(), clock::wall_now());
+        let peer = Arc::clone(peer);
+        Self { peer, protocol, summary, started, status: None, bytes: 0, complete: false }
+    }
+
+    /// Notes the status of the response.
+    pub fn on_response(&mut self, status: u16) {
+        self.status = Some(status);
+    }
+
+    /// Notes that content of the request has arrived.
+    pub fn on_received(&self, bytes: u64) {
+        self.peer.activity.on_moved(bytes);
+    }
+
+    /// Returns what the connection keeps of responses.
+    pub fn send_buffer(&self) -> &Arc<SendBuffer> {
+        &self.peer.send_buffer
+    }
+
+    /// Notes that the connection has taken more of the response, or all of it.
+    pub fn on_sent(&mut self, bytes: u64, complete: bool) {
+        self.bytes += bytes;
+        self.complete = complete;
+        self.peer.activity.on_moved(bytes);
+    }
+}
+
+impl Drop for TcpExchange {
+    fn drop(&mut self) {
+        let Self { peer, protocol, summary, started: (instant, started), .. } = self;
+        let now = clock::now();
+        peer.activity.on_end(now);
+        let Some(status) = self.status else { return };
+        let request = FinishedRequest {
+            protocol: *protocol,
+            summary: std::mem::take(summary),
+            started: *started,
+            duration: now.saturating_duration_since(*instant),
+            first_byte: None,
+            status,
+            bytes: self.bytes,
+            complete: self.complete,
+        };
+        peer.services.metrics.count_response(&request);
+        if let Some(log) = &peer.services.access_log {
+            log.write(LogLine {
+                client: peer.address,
+                connection: peer.name.clone(),
+                request,
+                cc: None,
+                ecn: None,
+                resume: None,
+            });
+        }
+    }
+}

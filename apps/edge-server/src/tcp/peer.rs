@@ -1,0 +1,79 @@
+//! Peer of one TCP connection, and what serves it.
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use ab_test::ClientUnit;
+use quiche::clock;
+use tokio::sync::watch;
+use tokio::sync::Notify;
+
+use crate::admission::file_limits::FileAccount;
+use crate::admission::file_limits::FileLimiter;
+use crate::tcp::activity::ConnectionActivity;
+use crate::tcp::limiter::Limiter;
+use crate::tcp::limiter::Permit;
+use crate::tcp::send_buffer::SendBuffer;
+use crate::tcp::settings::TcpConfig;
+use crate::tcp::stage::TcpStage;
+use crate::telemetry::access_log::AccessLog;
+use crate::telemetry::metrics::TcpMetrics;
+
+/// What all TCP connections share.
+pub struct TcpServices {
+    /// The configuration in use.
+    pub config: watch::Receiver<Arc<TcpConfig>>,
+
+    pub stage: watch::Receiver<TcpStage>,
+    pub limiter: Limiter,
+    pub files: FileLimiter,
+    pub metrics: TcpMetrics,
+    pub access_log: Option<AccessLog>,
+    pub connections_ever: AtomicU64,
+}
+
+/// Peer of one connection.
+pub struct Peer {
+    pub services: Arc<TcpServices>,
+    pub address: SocketAddr,
+
+    /// The server's address of the connection.
+    pub local: SocketAddr,
+
+    /// Name of the connection in logs.
+    pub name: String,
+
+    pub activity: ConnectionActivity,
+    pub files: FileAccount,
+    pub send_buffer: Arc<SendBuffer>,
+
+    /// Notified by a request that ends the connection.
+    pub closing: Notify,
+    _permit: Permit,
+}
+
+impl Peer {
+    /// Returns the client of a connection that was accepted.
+    pub fn new(
+        services: &Arc<TcpServices>,
+        address: SocketAddr,
+        local: SocketAddr,
+        permit: Permit,
+    ) -> Self {
+        let number = services.connections_ever.fetch_add(1, Ordering::Relaxed);
+        let files = services.files.account(permit.subnet, ClientUnit::of(address.ip()));
+        Self {
+            services: Arc::clone(services),
+            address,
+            local,
+            name: format!("tcp-{number}"),
+            activity: ConnectionActivity::new(clock::now()),
+            files,
+            send_buffer: Arc::default(),
+            closing: Notify::new(),
+            _permit: permit,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Requests on a TCP connection: what HTTP/1.1 and HTTP/2 have of their own around a response.
+
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper::header::HeaderName;
+use hyper::header::HeaderValue;
+use hyper::header::ALT_SVC;
+use hyper::header::CONNECTION;
+use hyper::header::CONTENT_LENGTH;
+use hyper::header::DATE;
+use hyper::header::TRANSFER_ENCODING;
+use hyper::Version;
+use log::debug;
+use quiche::clock;
+
+use crate::admission::file_limits::FileReaders;
+use crate::content::speedtest;
+use crate::content::Handling;
+use crate::http::date::http_date;
+use crate::http::exchange::Protocol;
+use crate::http::exchange::RequestSummary;
+use crate::http::request;
+use crate::http::request::FieldLine;
+use crate::http::request::Request;
+use crate::http::request::RequestError;
+use crate::http::response::ConnectionEffect;
+use crate::http::response::Response;
+use crate::resume::report::ConnectionReport;
+use crate::tcp::exchange::TcpExchange;
+use crate::tcp::peer::Peer;
+use crate::tcp::response_body::ResponseBody;
+use crate::tcp::stage::TcpStage;
+
+/// How long clients may remember that the server has HTTP/3, in seconds (RFC 7838, 3.1).
+const ALT_SVC_MAX_AGE: u32 = 86_400;
+
+/// Responds to a request of a peer.
+pub async fn respond(
+    peer: Arc<Peer>,
+    request: hyper::Request<Incoming>,
+) -> Result<hyper::Response<ResponseBody>, Infallible> {
+    let (head, content) = request.into_parts();
+    let protocol = protocol_of(head.version);
+    let authority = authority_of(&head, &peer);
+    let lines = header_section(&head, authority.as_deref());
+    let summary = match peer.services.access_log {
+        Some(_) => RequestSummary::read(lines.iter().copied()),
+        None => RequestSummary::default(),
+    };
+    let mut exchange = TcpExchange::begin(&peer, protocol, summary);
+    let with_content = !request::is_head(lines.iter().copied());
+    let handling = match has_unknown_coding(&head) {
+        true => Handling::Respond(last(501)),
+        false => handle(&peer, &lines),
+    };
+    let response = match handling {
+        Handling::Respond(response) => response,
+        Handling::Upload { bytes_max } => receive(content, bytes_max, &exchange).await,
+    };
+    exchange.on_response(response.status);
+    let is_last = response.effect == Some(ConnectionEffect::Close);
+    let mut response = with_head(response, with_content, &peer, exchange);
+    match protocol {
+        _ if !is_last => (),
+        Protocol::Http2 => peer.closing.notify_one(),
+        _ => drop(response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"))),
+    }
+    Ok(response)
+}
+
+fn protocol_of(version: Version) -> Protocol {
+    match version {
+        Version::HTTP_2 => Protocol::Http2,
+        Version::HTTP_11 => Protocol::Http11,
+        _ => Protocol::Http10,
+    }
+}
+
+/// Returns whether the content has a transfer coding that hyper does not remove (RFC 9112, 6.1). It has
+/// removed one `chunked`, and refused what does not end with that.
+fn has_unknown_coding(head: &hyper::http::request::Parts) -> bool {
+    let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
+    let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    codings.next().is_some_and(|coding| !is_chunked(coding)) || codings.next().is_some()
+}
+
+/// Returns the authority that a request target has. HTTP/1.0 needs none; it is then for the address
+/// that it came to.
+fn authority_of(head: &hyper::http::request::Parts, peer: &Peer) -> Option<String> {
+    let in_target = head.uri.authority().map(ToString::to_string);
+    let is_old = head.version < Version::HTTP_11 && !head.headers.contains_key("host");
+    in_target.or_else(|| is_old.then(|| peer.local.to_string()))
+}
+
+/// Returns the header section as later versions have it: with pseudo-header fields, and without
+/// those of the connection, which HTTP/1.1 has handled.
+fn header_section<'a>(
+    head: &'a hyper::http::request::Parts,
+    authority: Option<&'a str>,
+) -> Vec<FieldLine<'a>> {
+    let pseudo = |name: &'static str, value: &'a str| FieldLine {
+        name: name.as_bytes(),
+        value: value.as_bytes(),
+    };
+    let mut lines = Vec::with_capacity(head.headers.len() + 4);
+    lines.push(pseudo(":method", head.method.as_str()));
+    lines.extend(authority.map(|authority| pseudo(":authority", authority)));
+    if head.method != hyper::Method::CONNECT {
+        lines.push(pseudo(":scheme", head.uri.scheme_str().unwrap_or("https")));
+        lines.push(pseudo(":path", head.uri.path_and_query().map_or("/", |path| path.as_str())));
+    }
+    let is_of_connection = |name: &str| {
+        head.version != Version::HTTP_2
+            && (name == "te" || request::CONNECTION_FIELDS.contains(&name.as_bytes()))
+    };
+    let regular = head.headers.iter().filter(|(name, _)| !is_of_connection(name.as_str()));
+    lines.extend(regular.map(|(name, value)| FieldLine {
+        name: name.as_str().as_bytes(),
+        value: value.as_bytes(),
+    }));
+    lines
+}
+
+/// Returns what becomes of the request with this header section.
+fn handle(peer: &Peer, lines: &[FieldLine<'_>]) -> Handling {
+    let config = Arc::clone(&peer.services.config.borrow());
+    let bytes_max = config.limits.header_bytes_max as usize;
+    if request::section_bytes(lines.iter().copied()) > bytes_max {
+        return Handling::Respond(Response::error(431));
+    }
+    let request = match Request::read(lines.iter().copied()) {
+        Ok(request) => request,
+        Err(RequestError::Refused(status)) => return Handling::Respond(Response::error(status)),
+        Err(RequestError::Malformed(why)) => {
+            debug!("{}: malformed request: {why}", peer.name);
+            return Handling::Respond(last(400));
+        }
+    };
+    let files_max = config.limits.open_files();
+    let permit = |readers: &FileReaders| peer.files.try_read(readers, files_max);
+    let report = || ConnectionReport::new(peer.name.clone(), None, None, None);
+    let host = config.virtual_hosts.find(request.host);
+    host.handle(&request, request.was_early(), &permit, clock::wall_now(), &report)
+}
+
+/// Returns an error after which the connection ends: what follows may be meant as a part of the request.
+fn last(status: u16) -> Response {
+    Response::error(status).with_effect(Some(ConnectionEffect::Close))
+}
+
+/// Receives an upload, which is counted and not kept.
+async fn receive(mut content: Incoming, bytes_max: u64, exchange: &TcpExchange) -> Response {
+    let mut received_bytes = 0;
+    while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut content).poll_frame(cx)).await {
+        let Ok(frame) = frame else { return Response::error(400) };
+        let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
+        exchange.on_received(bytes);
+        received_bytes += bytes;
+        if received_bytes > bytes_max {
+            return Response::error(413);
+        }
+    }
+    speedtest::uploaded(received_bytes)
+}
+
+/// Returns the response with the fields that every one has.
+fn with_head(
+    response: Response,
+    with_content: bool,
+    peer: &Peer,
+    exchange: TcpExchange,
+) -> hyper::Response<ResponseBody> {
+    let Response { status, fields, body, .. } = response;
+    let length = body.length();
+    let mut sent = hyper::Response::new(ResponseBody::new(body, with_content, exchange));
+    // The server's own statuses are valid.
+    *sent.status_mut() = status.try_into().unwrap_or_default();
+    let headers = sent.headers_mut();
+    for field in &fields {
+        let name = HeaderName::from_bytes(field.name.as_bytes());
+        let value = HeaderValue::from_bytes(field.value.as_bytes());
+        match name.ok().zip(value.ok()) {
+            Some((name, value)) => drop(headers.append(name, value)),
+            None => debug!("{} = {:?} is no field of HTTP/1.1 and 2", field.name, field.value),
+        }
+    }
+    let mut insert = |name, value: String| {
+        // Text of the server itself.
+        headers.extend(HeaderValue::try_from(value).ok().map(|value| (name, value)));
+    };
+    insert(DATE, http_date(clock::wall_now()));
+    // RFC 9110, 8.6: a 304 has the length of the representation, or none.
+    if status != 304 {
+        insert(CONTENT_LENGTH, length.to_string());
+    }
+    insert(ALT_SVC, alt_svc(*peer.services.stage.borrow(), peer.local.port()));
+    sent
+}
+
+/// Returns the value of `Alt-Svc` (RFC 7838, 3), which is withdrawn from clients of a server that
+/// leaves.
+fn alt_svc(stage: TcpStage, port: u16) -> String {
+    let mut value = String::new();
+    let _ = match stage {
+        TcpStage::Serving | TcpStage::HandedOver { .. } => {
+            write!(value, "h3=\":{port}\"; ma={ALT_SVC_MAX_AGE}")
+        }
+        TcpStage::Draining { .. } | TcpStage::Closing => write!(value, "clear"),
+    };
+    value
+}
