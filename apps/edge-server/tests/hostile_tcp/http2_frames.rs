@@ -31,9 +31,9 @@ const END_HEADERS: u8 = 4;
 const PROTOCOL_ERROR: u32 = 1;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// Outcome of what a client sends.
+/// ConnectionOutcome of what a client sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum ConnectionOutcome {
     /// The stream 1 is reset with this code.
     Reset(u32),
 
@@ -46,10 +46,10 @@ enum Outcome {
 }
 
 /// Returns what a client sends, by its number.
-type Flood<'a> = &'a dyn Fn(u32) -> Vec<u8>;
+type FrameFlood<'a> = &'a dyn Fn(u32) -> Vec<u8>;
 
 /// A client's connection.
-struct Connection(SslStream<TcpStream>);
+struct FrameClient(SslStream<TcpStream>);
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_be_bytes();
@@ -76,7 +76,7 @@ fn block(lines: &[(&str, &str)]) -> Vec<u8> {
 const GET: [(&str, &str); 4] =
     [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", "/a")];
 
-impl Connection {
+impl FrameClient {
     fn open(address: SocketAddr) -> Self {
         let stream = tcp_client::open(address, b"\x02h2");
         // Longer than any pause of a server that has something to say.
@@ -93,22 +93,22 @@ impl Connection {
     }
 
     /// Reads frames until one tells the outcome.
-    fn outcome(&mut self) -> Outcome {
+    fn outcome(&mut self) -> ConnectionOutcome {
         loop {
             let mut head = [0; 9];
             if self.0.read_exact(&mut head).is_err() {
-                return Outcome::Closed;
+                return ConnectionOutcome::Closed;
             }
             let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
             let mut payload = vec![0; length as usize];
             if self.0.read_exact(&mut payload).is_err() {
-                return Outcome::Closed;
+                return ConnectionOutcome::Closed;
             }
             let code = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().unwrap());
             match head[3] {
-                RST_STREAM => return Outcome::Reset(code(0)),
-                GOAWAY if code(4) != 0 => return Outcome::GoAway(code(4)),
-                HEADERS => return Outcome::Response,
+                RST_STREAM => return ConnectionOutcome::Reset(code(0)),
+                GOAWAY if code(4) != 0 => return ConnectionOutcome::GoAway(code(4)),
+                HEADERS => return ConnectionOutcome::Response,
                 _ => (),
             }
         }
@@ -121,23 +121,23 @@ fn malformed_request_is_a_stream_error_or_refused() {
     let without = |name: &str| GET.into_iter().filter(|line| line.0 != name).collect::<Vec<_>>();
     let with = |more: &[(&'static str, &'static str)]| [&GET[..], more].concat();
     for (lines, expected) in [
-        (GET.to_vec(), Outcome::Response),
-        (without(":method"), Outcome::Reset(PROTOCOL_ERROR)),
-        (without(":path"), Outcome::Reset(PROTOCOL_ERROR)),
-        (without(":scheme"), Outcome::Reset(PROTOCOL_ERROR)),
+        (GET.to_vec(), ConnectionOutcome::Response),
+        (without(":method"), ConnectionOutcome::Reset(PROTOCOL_ERROR)),
+        (without(":path"), ConnectionOutcome::Reset(PROTOCOL_ERROR)),
+        (without(":scheme"), ConnectionOutcome::Reset(PROTOCOL_ERROR)),
         // Refused with 400, as Host may be the authority.
-        (without(":authority"), Outcome::Response),
+        (without(":authority"), ConnectionOutcome::Response),
         // h2 takes invalid names and values for errors of the connection.
-        (with(&[("Accept", "*/*")]), Outcome::GoAway(PROTOCOL_ERROR)),
-        (with(&[("connection", "close")]), Outcome::Reset(PROTOCOL_ERROR)),
-        (with(&[("transfer-encoding", "chunked")]), Outcome::Reset(PROTOCOL_ERROR)),
-        (with(&[("te", "gzip")]), Outcome::Reset(PROTOCOL_ERROR)),
-        (with(&[(":path", "/b")]), Outcome::Reset(PROTOCOL_ERROR)),
-        (with(&[("x", "a\r\nb")]), Outcome::GoAway(PROTOCOL_ERROR)),
-        (with(&[("content-length", "5")]), Outcome::Reset(PROTOCOL_ERROR)),
-        (with(&[("content-length", "x")]), Outcome::Reset(PROTOCOL_ERROR)),
+        (with(&[("Accept", "*/*")]), ConnectionOutcome::GoAway(PROTOCOL_ERROR)),
+        (with(&[("connection", "close")]), ConnectionOutcome::Reset(PROTOCOL_ERROR)),
+        (with(&[("transfer-encoding", "chunked")]), ConnectionOutcome::Reset(PROTOCOL_ERROR)),
+        (with(&[("te", "gzip")]), ConnectionOutcome::Reset(PROTOCOL_ERROR)),
+        (with(&[(":path", "/b")]), ConnectionOutcome::Reset(PROTOCOL_ERROR)),
+        (with(&[("x", "a\r\nb")]), ConnectionOutcome::GoAway(PROTOCOL_ERROR)),
+        (with(&[("content-length", "5")]), ConnectionOutcome::Reset(PROTOCOL_ERROR)),
+        (with(&[("content-length", "x")]), ConnectionOutcome::Reset(PROTOCOL_ERROR)),
     ] {
-        let mut connection = Connection::open(address);
+        let mut connection = FrameClient::open(address);
         connection.send(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &block(&lines)));
         assert_eq!(connection.outcome(), expected, "{lines:?}");
     }
@@ -151,11 +151,11 @@ fn content_that_is_not_of_its_length_is_a_stream_error() {
     let post =
         [(":method", "POST"), (":scheme", "https"), (":authority", "h"), (":path", "/upload")];
     for content in ["hell", "hello!"] {
-        let mut connection = Connection::open(address);
+        let mut connection = FrameClient::open(address);
         let lines = [&post[..], &[("content-length", "5")]].concat();
         connection.send(&frame(HEADERS, END_HEADERS, 1, &block(&lines)));
         connection.send(&frame(DATA, END_STREAM, 1, content.as_bytes()));
-        assert_eq!(connection.outcome(), Outcome::Reset(PROTOCOL_ERROR), "{content}");
+        assert_eq!(connection.outcome(), ConnectionOutcome::Reset(PROTOCOL_ERROR), "{content}");
     }
     assert_serves(address);
     assert!(server.stop().success());
@@ -178,16 +178,19 @@ fn floods_end_the_connection() {
         0 => frame(HEADERS, 0, 1, &request),
         _ => frame(CONTINUATION, 0, 1, &[]),
     };
-    let floods: [(&str, Flood<'_>); 3] =
+    let floods: [(&str, FrameFlood<'_>); 3] =
         [("rapid reset", &reset), ("CONTINUATION", &continued), ("empty CONTINUATION", &empty)];
     for (name, flood) in floods {
-        let mut connection = Connection::open(address);
+        let mut connection = FrameClient::open(address);
         // As many as a server could mistake for a busy client.
         let is_open = (0..100_000).all(|number| connection.send(&flood(number)));
         assert!(!is_open, "{name}");
         let outcome = connection.outcome();
-        let is_ended =
-            [Outcome::GoAway(ENHANCE_YOUR_CALM), Outcome::GoAway(PROTOCOL_ERROR), Outcome::Closed];
+        let is_ended = [
+            ConnectionOutcome::GoAway(ENHANCE_YOUR_CALM),
+            ConnectionOutcome::GoAway(PROTOCOL_ERROR),
+            ConnectionOutcome::Closed,
+        ];
         assert!(is_ended.contains(&outcome), "{name}: {outcome:?}");
         assert_serves(address);
     }
@@ -200,7 +203,7 @@ fn replies_that_nobody_reads_take_no_memory() {
     let (_dir, mut server, address) = start(&[]);
     let before = server.memory_kib("VmRSS");
     for flood in [frame(PING, 0, 0, &[7; 8]), frame(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 9])] {
-        let mut connection = Connection::open(address);
+        let mut connection = FrameClient::open(address);
         connection.0.get_ref().set_write_timeout(Some(Duration::from_millis(500))).unwrap();
         let flood = flood.repeat(1000);
         // Until the server reads no more, or closes.
@@ -224,10 +227,10 @@ fn header_bomb_is_refused() {
     bomb.extend([0xbe; 4000]);
     let before = server.memory_kib("VmHWM");
     for _ in 0..20 {
-        let mut connection = Connection::open(address);
+        let mut connection = FrameClient::open(address);
         connection.send(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &bomb));
         let outcome = connection.outcome();
-        assert!(!matches!(outcome, Outcome::Closed), "{outcome:?}");
+        assert!(!matches!(outcome, ConnectionOutcome::Closed), "{outcome:?}");
     }
     let after = server.memory_kib("VmHWM");
     assert!(after < before + (16 << 10), "{before} KiB, then {after}");
@@ -240,7 +243,7 @@ fn header_bomb_is_refused() {
 fn responses_that_nobody_reads_take_no_memory_and_end() {
     let (_dir, mut server, address) = start(&[]);
     let before = server.memory_kib("VmRSS");
-    let mut connection = Connection::open(address);
+    let mut connection = FrameClient::open(address);
     connection.send(&frame(SETTINGS, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff]));
     connection.send(&frame(8, 0, 0, &0x7fff_0000u32.to_be_bytes()));
     let lines = [&GET[..3], &[(":path", "/bytes/1000000000")]].concat();
