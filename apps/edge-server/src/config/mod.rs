@@ -84,8 +84,9 @@ const NEEDS: [(&str, &str); 6] = [
 ];
 
 /// Options of which a reload applies a change; most of them to new connections only.
-pub const RELOADED: [&str; 32] = [
+pub const RELOADED: [&str; 33] = [
     "root",
+    "file-cache-max",
     "speedtest",
     "cert",
     "key",
@@ -172,6 +173,15 @@ pub struct Cli {
     /// Hosts in the configuration file may name other folders.
     #[arg(long, value_name = "DIR", help_heading = CONTENT)]
     pub root: PathBuf,
+
+    /// Memory for small files and for names that are not there, in bytes; 0 is none
+    ///
+    /// Files of up to 16 KiB stay in memory with what a response needs of them, and so do names that do
+    /// not exist, and compressed siblings that do not. What a response tells may then be a second old; a
+    /// reload forgets all.
+    #[arg(long, value_name = "BYTES", default_value_t = 0, help_heading = CONTENT,
+        value_parser = clap::value_parser!(u64).range(..=1 << 40))]
+    pub file_cache_max: u64,
 
     /// Where to save path state: a file, memory:, or redis://HOST
     ///
@@ -812,7 +822,7 @@ mod tests {
     #[test]
     fn file_sets_options_and_command_line_wins() {
         let dir = tempfile::tempdir().unwrap();
-        let line = "--listen [::]:4433 --tcp on --http [::]:80 --workers 3 --root www --store paths.db --store-entries 5 --state token \
+        let line = "--listen [::]:4433 --tcp on --http [::]:80 --workers 3 --root www --file-cache-max 1048576 --store paths.db --store-entries 5 --state token \
                     --cert c --key k --cc reno --pmtud off --ecn off --ecn-backoff alternative --resume off --resume-share 0.9 \
                     --resume-except 10.1.0.0/16 --after-jump ceiling --early-jump on \
                     --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 use rustix::io::Errno;
 
@@ -18,8 +19,12 @@ use crate::admission::file_limits::FileReaders;
 use crate::content::root::Root;
 use crate::content::rules::Rules;
 use crate::http::body::BodySource;
+use crate::http::body::Chunk;
 use crate::http::conditional::Validators;
 use crate::http::content_coding::Coding;
+
+/// Length of files that are kept with their content, in bytes.
+const SMALL_BYTES_MAX: u64 = 16 << 10;
 
 /// Representation of a resource (RFC 9110, 3.2).
 #[derive(Debug)]
@@ -43,6 +48,31 @@ pub enum Lookup {
     Folder,
 }
 
+/// Result of a lookup without a descriptor, which may be kept.
+#[derive(Clone, Debug)]
+pub enum KeptLookup {
+    Small(SmallFile),
+
+    /// A file that is opened for each response, and its coding.
+    Large {
+        relative: PathBuf,
+        coding: Option<Coding>,
+    },
+
+    Folder,
+    Missing(Errno),
+}
+
+/// File with its content.
+#[derive(Clone, Debug)]
+pub struct SmallFile {
+    content: Bytes,
+    content_type: Cow<'static, str>,
+    coding: Option<Coding>,
+    validators: Validators,
+    relative: PathBuf,
+}
+
 /// Path below the root, decoded from a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UrlPath {
@@ -50,6 +80,86 @@ pub struct UrlPath {
 
     /// Whether the URL path ends with a slash and therefore names a folder.
     pub folder: bool,
+}
+
+impl KeptLookup {
+    /// Returns what may be kept of a lookup, and gives the lookup the content that it read. A file
+    /// that is not in memory is not read.
+    pub fn of(found: &mut io::Result<Lookup>) -> Option<Self> {
+        match found {
+            Ok(Lookup::Folder) => Some(Self::Folder),
+            Ok(Lookup::File(file, relative)) if file.length <= SMALL_BYTES_MAX => {
+                let content = read_whole(file)?;
+                file.source = BodySource::Memory(content.clone());
+                Some(Self::Small(SmallFile {
+                    content,
+                    content_type: file.content_type.clone(),
+                    coding: file.coding,
+                    validators: file.validators.clone(),
+                    relative: relative.clone(),
+                }))
+            }
+            Ok(Lookup::File(file, relative)) => {
+                Some(Self::Large { relative: relative.clone(), coding: file.coding })
+            }
+            Err(e) => match Errno::from_io_error(e) {
+                Some(errno @ (Errno::NOENT | Errno::NOTDIR)) => Some(Self::Missing(errno)),
+                _ => None,
+            },
+        }
+    }
+
+    /// Returns the lookup again, or `None` if a file is not there any more.
+    pub fn found(
+        &self,
+        root: &Root,
+        rules: &Rules,
+        permit: impl FnOnce(&FileReaders) -> Option<FilePermit>,
+    ) -> Option<io::Result<Lookup>> {
+        match self {
+            Self::Small(file) => Some(Ok(file.found())),
+            Self::Large { relative, coding } => {
+                let (file, metadata) = match coding {
+                    Some(coding) => open_sibling(root, relative, *coding)?,
+                    None => open_file(root, relative)?,
+                };
+                Some(represent(root, rules, (file, metadata), relative.clone(), *coding, permit))
+            }
+            Self::Folder => Some(Ok(Lookup::Folder)),
+            Self::Missing(errno) => Some(Err((*errno).into())),
+        }
+    }
+
+    /// Returns the bytes that it takes besides itself.
+    pub fn kept_bytes(&self) -> u64 {
+        match self {
+            Self::Small(file) => (file.content.len() + file.relative.as_os_str().len()) as u64,
+            Self::Large { relative, .. } => relative.as_os_str().len() as u64,
+            Self::Folder | Self::Missing(_) => 0,
+        }
+    }
+}
+
+impl SmallFile {
+    fn found(&self) -> Lookup {
+        let representation = Representation {
+            source: BodySource::Memory(self.content.clone()),
+            length: self.content.len() as u64,
+            content_type: self.content_type.clone(),
+            coding: self.coding,
+            validators: self.validators.clone(),
+        };
+        Lookup::File(representation, self.relative.clone())
+    }
+}
+
+/// Reads a file that is in memory and as long as it was.
+fn read_whole(file: &Representation) -> Option<Bytes> {
+    let length = usize::try_from(file.length).ok()?;
+    match file.source.chunk(0..file.length, length) {
+        Ok(Chunk::Ready(content)) => (content.len() == length).then_some(content),
+        Ok(Chunk::Pending(_)) | Err(_) => None,
+    }
 }
 
 impl UrlPath {
@@ -102,12 +212,12 @@ pub fn find(
     match (metadata.is_dir(), url_path.folder) {
         (true, true) => {
             let (file, metadata, relative) = index(root, rules, &url_path.relative)?;
-            represent(root, rules, (file, metadata), relative, accepted, permit)
+            choose(root, rules, (file, metadata), relative, accepted, permit)
         }
         (true, false) => Ok(Lookup::Folder),
         (false, false) if metadata.is_file() => {
             let relative = url_path.relative.clone();
-            represent(root, rules, (file, metadata), relative, accepted, permit)
+            choose(root, rules, (file, metadata), relative, accepted, permit)
         }
         _ => Err(Errno::NOENT.into()),
     }
@@ -127,7 +237,8 @@ fn index(root: &Root, rules: &Rules, folder: &Path) -> io::Result<(File, Metadat
     Err(Errno::NOENT.into())
 }
 
-fn represent(
+/// Chooses a file, or the sibling in the first of the `accepted` codings that exists.
+fn choose(
     root: &Root,
     rules: &Rules,
     (file, metadata): (File, Metadata),
@@ -135,9 +246,21 @@ fn represent(
     accepted: &[Coding],
     permit: impl FnOnce(&FileReaders) -> Option<FilePermit>,
 ) -> io::Result<Lookup> {
+    let sibling = |coding: &Coding| Some((Some(*coding), open_sibling(root, &relative, *coding)?));
+    let sibling = accepted.iter().find_map(sibling);
+    let (coding, opened) = sibling.unwrap_or((None, (file, metadata)));
+    represent(root, rules, opened, relative, coding, permit)
+}
+
+fn represent(
+    root: &Root,
+    rules: &Rules,
+    (file, metadata): (File, Metadata),
+    relative: PathBuf,
+    coding: Option<Coding>,
+    permit: impl FnOnce(&FileReaders) -> Option<FilePermit>,
+) -> io::Result<Lookup> {
     let content_type = rules.content_type(&relative);
-    let sibling = accepted.iter().find_map(|coding| sibling(root, &relative, *coding));
-    let (coding, metadata, file) = sibling.unwrap_or((None, metadata, file));
     let representation = Representation {
         source: BodySource::File(Arc::new(root.open_files().share(file, &metadata, permit)?)),
         length: metadata.len(),
@@ -149,16 +272,16 @@ fn represent(
 }
 
 /// Opens the precompressed sibling of a file.
-fn sibling(
-    root: &Root,
-    relative: &Path,
-    coding: Coding,
-) -> Option<(Option<Coding>, Metadata, File)> {
+fn open_sibling(root: &Root, relative: &Path, coding: Coding) -> Option<(File, Metadata)> {
     let mut name = relative.as_os_str().to_owned();
     name.push(coding.suffix());
-    let file = root.open_beneath(Path::new(&name)).ok()?;
+    open_file(root, Path::new(&name))
+}
+
+fn open_file(root: &Root, relative: &Path) -> Option<(File, Metadata)> {
+    let file = root.open_beneath(relative).ok()?;
     let metadata = file.metadata().ok()?;
-    metadata.is_file().then_some((Some(coding), metadata, file))
+    metadata.is_file().then_some((file, metadata))
 }
 
 /// Returns the validators of a file. The entity tag consists of length, modification time and

@@ -1,6 +1,7 @@
 //! Virtual hosts, by name.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context;
 use log::warn;
@@ -8,6 +9,7 @@ use log::warn;
 use crate::config::file::Host;
 use crate::config::host_map::HostMap;
 use crate::config::Config;
+use crate::content::lookup_cache::LookupCache;
 use crate::content::root::Root;
 use crate::content::VirtualHost;
 
@@ -27,12 +29,20 @@ impl VirtualHosts {
     ///
     /// One line that names the host, and the unusable key or folder.
     pub fn open(config: &Config) -> anyhow::Result<Self> {
-        let open = |host: &Host| open(config, host);
+        let bytes_max = config.flags.file_cache_max;
+        let cache = (bytes_max > 0).then(|| Arc::new(LookupCache::new(bytes_max)));
+        let open = |host: &Host, number: u32| {
+            let opened = open(config, host)?;
+            Ok::<_, anyhow::Error>(match &cache {
+                Some(cache) => opened.with_cache(cache, number),
+                None => opened,
+            })
+        };
         // Others inherit its rules, and are not at fault if those are invalid.
-        let default = open(&config.file.default_host())?;
+        let default = open(&config.file.default_host(), 0)?;
         let mut named = HostMap::default();
-        for host in config.file.named() {
-            let virtual_host = open(&host)?;
+        for (host, number) in config.file.named().zip(1..) {
+            let virtual_host = open(&host, number)?;
             for name in &host.names {
                 let inserted = named.insert(name, virtual_host.clone());
                 inserted.map_err(|e| config.host_error(&host, &e))?;

@@ -2,6 +2,7 @@
 
 pub mod file_lookup;
 pub mod hosts;
+mod lookup_cache;
 pub mod open_files;
 mod present;
 pub mod read_pool;
@@ -12,6 +13,7 @@ pub mod speedtest;
 use std::io;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::Once;
 use std::time::SystemTime;
 
@@ -26,14 +28,17 @@ use crate::admission::file_limits::FilePermit;
 use crate::admission::file_limits::FileReaders;
 use crate::admission::file_limits::SubnetLimitReached;
 use crate::config::file::Host;
+use crate::content::file_lookup::KeptLookup;
 use crate::content::file_lookup::Lookup;
 use crate::content::file_lookup::Representation;
 use crate::content::file_lookup::UrlPath;
+use crate::content::lookup_cache::LookupCache;
 use crate::content::present::present;
 use crate::content::root::Root;
 use crate::content::rules::Rules;
 use crate::http::body::Body;
 use crate::http::content_coding;
+use crate::http::content_coding::Coding;
 use crate::http::request::Method;
 use crate::http::request::Request;
 use crate::http::response::Response;
@@ -58,6 +63,9 @@ pub struct VirtualHost {
     rules: Rules,
     speedtest: bool,
     server_timing: bool,
+
+    /// Cache of all hosts, if there is one, and the number of this host in it.
+    cache: Option<(Arc<LookupCache>, u32)>,
 }
 
 impl VirtualHost {
@@ -68,7 +76,13 @@ impl VirtualHost {
     /// One line that names the unusable key.
     pub fn new(root: Root, host: &Host, speedtest: bool) -> anyhow::Result<Self> {
         let rules = Rules::new(host)?;
-        Ok(Self { root, rules, speedtest, server_timing: host.server_timing.unwrap_or(false) })
+        let server_timing = host.server_timing.unwrap_or(false);
+        Ok(Self { root, rules, speedtest, server_timing, cache: None })
+    }
+
+    /// Has lookups kept in a cache of all hosts, in which this one has this number.
+    pub fn with_cache(self, cache: &Arc<LookupCache>, number: u32) -> Self {
+        Self { cache: Some((Arc::clone(cache), number)), ..self }
     }
 
     /// Handles a request, which `is_early` if an attacker may have replayed it.
@@ -181,7 +195,7 @@ impl VirtualHost {
             true => content_coding::accepted(request.values("accept-encoding")),
             false => Vec::new(),
         };
-        match file_lookup::find(&self.root, &self.rules, &url_path, &accepted, permit) {
+        match self.look_up(&url_path, &decoded, &accepted, permit, wall_now) {
             Ok(Lookup::Folder) => {
                 let to = format!("{}/{query}", rules::encode(&decoded));
                 (Response::redirect(301, to), None)
@@ -198,6 +212,30 @@ impl VirtualHost {
                 (self.error_response(status, permit), None)
             }
         }
+    }
+
+    /// Finds what a path names, or was found to name a moment ago.
+    fn look_up(
+        &self,
+        url_path: &UrlPath,
+        decoded: &str,
+        accepted: &[Coding],
+        permit: &dyn Fn(&FileReaders) -> Option<FilePermit>,
+        wall_now: SystemTime,
+    ) -> io::Result<Lookup> {
+        let (root, rules) = (&self.root, &self.rules);
+        let Some((cache, number)) = &self.cache else {
+            return file_lookup::find(root, rules, url_path, accepted, permit);
+        };
+        let kept = cache.get(*number, decoded, accepted, wall_now);
+        if let Some(found) = kept.and_then(|kept| kept.found(root, rules, permit)) {
+            return found;
+        }
+        let mut found = file_lookup::find(root, rules, url_path, accepted, permit);
+        if let Some(kept) = KeptLookup::of(&mut found) {
+            cache.insert(*number, decoded, accepted, kept, wall_now);
+        }
+        found
     }
 
     /// Returns an error response, with the host's error page if there is one.

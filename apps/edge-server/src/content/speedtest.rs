@@ -146,7 +146,7 @@ fn download(count: &str, query: &str, request: &Request<'_>, wall_now: SystemTim
 /// Returns the page.
 fn page(request: &Request<'_>, wall_now: SystemTime) -> Response {
     let representation = Representation {
-        source: BodySource::Text(Bytes::from_static(PAGE_HTML.as_bytes())),
+        source: BodySource::Memory(Bytes::from_static(PAGE_HTML.as_bytes())),
         length: PAGE_HTML.len() as u64,
         content_type: "text/html; charset=utf-8".into(),
         coding: None,

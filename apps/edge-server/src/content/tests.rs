@@ -60,25 +60,57 @@ impl TestHost {
         self.dir.path().join("www")
     }
 
+    /// Returns the response, which is the same with a cache: when it fills, and from it.
     fn request(&self, method: &str, path: &str, fields: &[(&str, &str)]) -> Response {
-        let start =
-            [(":method", method), (":scheme", "https"), (":authority", "a"), (":path", path)];
-        let headers: Vec<_> = start
-            .iter()
-            .chain(fields)
-            .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
-            .collect();
-        let wall_now = quiche::clock::wall_now() + Duration::from_secs(60);
-        let account = account();
-        let permit = |readers: &FileReaders| account.try_read(readers, 1000);
-        let rtt = Some(Duration::from_millis(20));
-        let report = || ConnectionReport::new("00ab".into(), None, rtt, None);
-        self.virtual_host.respond(&Request::read(&headers).unwrap(), &permit, wall_now, &report)
+        let cached = self.cached();
+        let response = request(&self.virtual_host, method, path, fields, START);
+        for _ in 0..2 {
+            let again = request(&cached, method, path, fields, START);
+            assert_eq!(comparable(&again), comparable(&response), "{method} {path} {fields:?}");
+        }
+        response
+    }
+
+    /// Returns the host with an empty cache.
+    fn cached(&self) -> VirtualHost {
+        self.virtual_host.clone().with_cache(&Arc::new(LookupCache::new(1 << 20)), 0)
     }
 
     fn get(&self, path: &str) -> Response {
         self.request("GET", path, &[])
     }
+}
+
+/// Time of a request.
+const START: Duration = Duration::from_secs(60);
+
+fn comparable(response: &Response) -> (u16, String, Vec<u8>) {
+    let Response { status, fields, body, .. } = response;
+    // A download of the speed test is longer than memory.
+    let is_read = body.length() < 1 << 20;
+    (*status, format!("{fields:?}"), if is_read { body.read(1000).unwrap() } else { Vec::new() })
+}
+
+/// Returns the response to a request so long from now.
+fn request(
+    virtual_host: &VirtualHost,
+    method: &str,
+    path: &str,
+    fields: &[(&str, &str)],
+    after: Duration,
+) -> Response {
+    let start = [(":method", method), (":scheme", "https"), (":authority", "a"), (":path", path)];
+    let headers: Vec<_> = start
+        .iter()
+        .chain(fields)
+        .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
+        .collect();
+    let wall_now = quiche::clock::wall_now() + after;
+    let account = account();
+    let permit = |readers: &FileReaders| account.try_read(readers, 1000);
+    let rtt = Some(Duration::from_millis(20));
+    let report = || ConnectionReport::new("00ab".into(), None, rtt, None);
+    virtual_host.respond(&Request::read(&headers).unwrap(), &permit, wall_now, &report)
 }
 
 fn text(response: &Response) -> String {
@@ -465,4 +497,69 @@ fn server_timing_is_sent_to_pages_of_the_origin_that_ask() {
     }
     assert_eq!(host.get("/ten.txt").field("server-timing"), None);
     assert_eq!(timing(&TestHost::new(""), "same-origin"), None);
+}
+
+/// Returns status, coding and body of a file for a client that accepts Brotli.
+fn brief(virtual_host: &VirtualHost, path: &str, after: Duration) -> (u16, Option<String>, String) {
+    let response = request(virtual_host, "GET", path, &[("accept-encoding", "br")], after);
+    let coding = response.field("content-encoding").map(str::to_owned);
+    let body = response.body.read(1 << 20).unwrap();
+    (response.status, coding, String::from_utf8(body[..body.len().min(8)].to_vec()).unwrap())
+}
+
+#[test]
+fn change_of_a_file_is_seen_when_its_lookup_is_no_longer_valid() {
+    let host = TestHost::new("");
+    let cached = host.cached();
+    let large = "large".repeat(10_000);
+    fs::write(host.root().join("large"), &large).unwrap();
+    let changes: [(&str, &str, &dyn Fn()); 6] = [
+        ("/ten.txt", "content", &|| fs::write(host.root().join("ten.txt"), "changed").unwrap()),
+        ("/style.css", "removal", &|| fs::remove_file(host.root().join("style.css")).unwrap()),
+        ("/new", "creation", &|| fs::write(host.root().join("new"), "new").unwrap()),
+        ("/new/", "creation of a folder", &|| fs::remove_file(host.root().join("new")).unwrap()),
+        ("/index.html", "sibling", &|| fs::write(host.root().join("index.html.br"), "b").unwrap()),
+        ("/app.js", "end of the sibling", &|| {
+            fs::remove_file(host.root().join("app.js.br")).unwrap()
+        }),
+    ];
+    for (path, what, change) in changes {
+        let before = brief(&cached, path, START);
+        change();
+        let now = brief(&host.virtual_host, path, START);
+        let ms = Duration::from_millis(1);
+        // The first lookup took some milliseconds.
+        assert_eq!(brief(&cached, path, START + 500 * ms), before, "{what}");
+        assert_eq!(brief(&cached, path, START + 1500 * ms), now, "{what}");
+        if what != "creation of a folder" {
+            assert_ne!(before, now, "{what}");
+        }
+    }
+
+    // Larger files are opened for each response.
+    let before = brief(&cached, "/large", START);
+    fs::write(host.root().join("large"), "small").unwrap();
+    assert_eq!(before.2, "largelar");
+    assert_eq!(brief(&cached, "/large", START).2, "small");
+    fs::remove_file(host.root().join("large")).unwrap();
+    assert_eq!(brief(&cached, "/large", START).0, 404);
+}
+
+#[test]
+fn small_file_from_memory_has_no_descriptor() {
+    let host = TestHost::new("");
+    let cached = host.cached();
+    let refused = |_: &FileReaders| None;
+    let report = || ConnectionReport::new("00ab".into(), None, None, None);
+    let headers =
+        [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", "/ten.txt")]
+            .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()));
+    let status = || {
+        let wall_now = quiche::clock::wall_now() + START;
+        let request = Request::read(&headers).unwrap();
+        cached.respond(&request, &refused, wall_now, &report).status
+    };
+    assert_eq!(status(), 503, "it needs one");
+    request(&cached, "GET", "/ten.txt", &[], START);
+    assert_eq!(status(), 200);
 }

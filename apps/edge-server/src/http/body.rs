@@ -39,7 +39,7 @@ pub enum BodySource {
     /// A pattern, repeated without end.
     Pattern,
 
-    Text(Bytes),
+    Memory(Bytes),
 }
 
 /// Body of a response: ranges of a source, with text between them in a multipart body.
@@ -104,7 +104,7 @@ impl Body {
     pub fn text(text: impl Into<Bytes>) -> Self {
         let text = text.into();
         let range = 0..text.len() as u64;
-        Self::of(BodySource::Text(text), range)
+        Self::of(BodySource::Memory(text), range)
     }
 
     /// Returns a body of one range of `source`.
@@ -220,7 +220,12 @@ impl Part {
 }
 
 impl BodySource {
-    fn chunk(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Chunk> {
+    /// Returns at most `bytes_max` bytes of a range. Reads from a file only if that does not block.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or was truncated.
+    pub fn chunk(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Chunk> {
         let offset = range.start;
         let left = usize::try_from(range.end - offset).unwrap_or(usize::MAX);
         let bytes_max = bytes_max.min(left);
@@ -246,7 +251,7 @@ impl BodySource {
                 let end = (start + bytes_max).min(PATTERN_BYTES);
                 Ok(Chunk::Ready(Bytes::from_static(&PATTERN[start..end])))
             }
-            Self::Text(text) => Ok(Chunk::Ready(first(text.slice(offset as usize..), bytes_max))),
+            Self::Memory(text) => Ok(Chunk::Ready(first(text.slice(offset as usize..), bytes_max))),
         }
     }
 }

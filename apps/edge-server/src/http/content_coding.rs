@@ -1,7 +1,7 @@
 //! Content-coding negotiation (RFC 9110, 12.5.3) for a file's precompressed siblings.
 
 /// Content coding of a precompressed sibling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coding {
     Brotli,
     Zstd,
