@@ -597,7 +597,14 @@ impl Config {
 
     fn check_listeners(&self) -> Result<(), ConfigError> {
         let checked = listener::check(&self.flags.listen, self.flags.workers(), WORKERS_MAX);
-        checked.map_err(|error| self.option_error("listen", &error))
+        checked.map_err(|error| self.option_error("listen", &error))?;
+        match self.flags.http.first() {
+            Some(http) if self.flags.tcp == OnOff::Off => {
+                let error = anyhow!("--http {http} needs --tcp on, to which it redirects");
+                Err(self.option_error("http", &error))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_paths(&self) -> Result<(), ConfigError> {
@@ -1021,6 +1028,11 @@ mod tests {
                 "1048576",
             ),
             ("edge-server --listen 127.0.0.1:0 --root . --metrics 9100", "'9100'"),
+            (
+                "edge-server --listen 127.0.0.1:0 --root . --http [::1]:80",
+                "[::1]:80 needs --tcp on",
+            ),
+            ("edge-server --listen 127.0.0.1:0 --root . --tcp on --http 80", "'80'"),
             ("edge-server --listen 127.0.0.1:0 --root . --config missing.toml", "missing.toml"),
             ("edge-server --listen 127.0.0.1:0 --root . stray", "'stray'"),
         ];
