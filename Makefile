@@ -89,7 +89,7 @@ test-path-mtu: setup quiche ## Download over paths whose MTU is small, or change
 	cargo test --workspace --no-run --quiet $(LOCKED)
 	@sh scripts/test-path-mtu.sh $(ARGS)
 
-test-interop: setup quiche ## Run other HTTP/3 clients against edge-server; CLIENT='quinn aioquic' runs only these
+test-interop: setup quiche ## Run other clients over HTTP/3, HTTP/2 and HTTP/1.1 against edge-server; CLIENT='quinn aioquic' runs only these
 	@sh scripts/test-interop.sh $(LOCKED)
 
 test-metrics: setup quiche ## Check metrics and alert rules with promtool (unpacked from Debian's package); ARGS=--live runs the rules and the dashboard in Prometheus

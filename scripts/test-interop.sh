@@ -1,7 +1,7 @@
 #!/bin/sh
-# make test-interop: other projects' HTTP/3 clients against the debug build of
-# edge-server, and quic-go's first download over the GEO path. Arguments go to cargo;
-# CLIENT='quinn aioquic' runs only these. Two clients are Debian packages: if they
+# make test-interop: other projects' clients, over HTTP/3, HTTP/2 and HTTP/1.1, against the
+# debug build of edge-server, and quic-go's first download over the GEO path. Arguments go to cargo;
+# CLIENT='quinn aioquic' runs only these. Three clients are Debian packages: if they
 # cannot be installed they are skipped, unless REQUIRE_ALL=1.
 set -eu
 cd "$(dirname "$0")/.."
@@ -9,8 +9,8 @@ cd "$(dirname "$0")/.."
 
 install_clients() {
     install_languages
-    if ! command -v chromium >/dev/null || ! command -v gtlsclient >/dev/null; then
-        (install_packages chromium ngtcp2-client) || echo "some clients will be missing" >&2
+    if ! command -v chromium >/dev/null || ! command -v gtlsclient >/dev/null || ! command -v curl >/dev/null; then
+        (install_packages chromium ngtcp2-client curl) || echo "some clients will be missing" >&2
     fi
 }
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
-# In the order of the table's columns. Clients run these; the relay adds `rebinding`.
+# In the order of the table's columns. Clients run these.
 CASES = (
     "small",
     "large",
@@ -26,7 +26,18 @@ CASES = (
     "migration",
     "resumption",
     "early-data",
+    "redirect",
+    "certificate",
+    "reuse",
+    "alt-svc",
 )
+
+# Added by `run.py`.
+ECN, REBINDING, PROTOCOL = "ecn", "rebinding", "protocol"
+
+# Cases that only clients over QUIC, or over TCP, run.
+QUIC_ONLY = frozenset({"key-update", "migration", "early-data", ECN, REBINDING})
+TCP_ONLY = frozenset({"redirect", "certificate", "reuse", "alt-svc", PROTOCOL})
 
 # Time limit of all cases of a client, which usually take 10 seconds.
 TIMEOUT_S = 120
@@ -35,14 +46,19 @@ TIMEOUT_S = 120
 @dataclass
 class Client:
     """A client: the command that takes URL CERTIFICATE OBJECTS CASE…, a program of
-    the system that it needs, the cases that README.md says it cannot run, and whether
-    it runs only if it is named."""
+    the system that it needs, the cases that README.md says it cannot run, whether it runs
+    only if it is named, and what the access log calls its version of HTTP if that is over TCP."""
 
     name: str
     command: list
     needs: str | None = None
     cannot: frozenset = frozenset()
     on_request: bool = False
+    tcp: str | None = None
+
+    @property
+    def not_run(self):
+        return self.cannot | (QUIC_ONLY if self.tcp else TCP_ONLY)
 
     def is_installed(self):
         return self.needs is None or shutil.which(self.needs) is not None
@@ -63,6 +79,7 @@ class Outcome:
 def all_clients(target):
     """Returns every client, built below `target`."""
     python = str(target / "interop/venv-aioquic/bin/python")
+    curl = [sys.executable, str(HERE / "curl/client.py")]
     return [
         Client("quic-go", [str(target / "interop/quic-go")]),
         Client("aioquic", [python, str(HERE / "aioquic/client.py")], cannot=frozenset({"head", "ecn"})),
@@ -81,10 +98,13 @@ def all_clients(target):
         ),
         Client(
             "curl",
-            [sys.executable, str(HERE / "curl/client.py"), str(target / "interop/curl/build/src/curl")],
+            [*curl, str(target / "interop/curl/build/src/curl"), "http3"],
             cannot=frozenset({"key-update", "migration", "resumption", "early-data", "ecn"}),
             on_request=True,
         ),
+        Client("curl-http1.1", [*curl, "curl", "http1.1"], needs="curl", tcp="HTTP/1.1"),
+        # It closes no connection of HTTP/2 before its end.
+        Client("curl-http2", [*curl, "curl", "http2"], needs="curl", cannot=frozenset({"resumption"}), tcp="HTTP/2"),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Interoperability test of edge-server with other HTTP/3 clients: `make test-interop`.
+"""Interoperability test of edge-server with other HTTP clients: `make test-interop`.
 
 Exits with 1 if a case failed, or if a client is missing and REQUIRE_ALL is set."""
 
@@ -7,16 +7,17 @@ import json
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 
-from clients import CASES, HERE, Outcome, all_clients, run_cases
+from clients import CASES, ECN, HERE, PROTOCOL, REBINDING, Outcome, all_clients, run_cases
 from material import Material
 from relay import Relay
 from server import CASES as server_options
 from server import Server
 
-REBINDING = "rebinding"
-ECN = "ecn"
+# The access log has a line soon after the response.
+LOGGED_S = 10
 
 
 def rebinding(client, server, material):
@@ -39,21 +40,38 @@ def ecn(lines):
     return Outcome(ECN, "capable" in states and "failed" not in states, counts)
 
 
+def protocol(client, log):
+    """Returns whether the access log has the client's version of HTTP, and no other, in all lines
+    of it: its User-Agent is its name."""
+    deadline = time.monotonic() + LOGGED_S
+    while True:
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        found = [line["protocol"] for line in lines if line["user_agent"] == client.name]
+        if found or time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+    counts = ", ".join(f"{found.count(version)} requests over {version}" for version in sorted(set(found)))
+    return Outcome(PROTOCOL, set(found) == {client.tcp}, counts or "no line in the access log")
+
+
 def try_client(client, server, material, log):
     """Runs a client. Yields its outcomes. `log` is the server's access log."""
-    cases = [case for case in CASES if case not in client.cannot]
+    cases = [case for case in CASES if case not in client.not_run]
     before = len(log.read_text().splitlines())
     yield from run_cases(client, f"https://127.0.0.1:{server.port}", material, cases)
     # The relay bleaches.
-    if ECN not in client.cannot:
+    if ECN not in client.not_run:
         yield ecn(log.read_text().splitlines()[before:])
-    yield rebinding(client, server, material)
+    if REBINDING not in client.not_run:
+        yield rebinding(client, server, material)
+    if PROTOCOL not in client.not_run:
+        yield protocol(client, log)
 
 
 def table(rows):
     """Returns a table with a line per client and a column per case. `rows` are clients with their
     outcomes, or None for a skipped client."""
-    columns = [*CASES, ECN, REBINDING]
+    columns = [*CASES, ECN, REBINDING, PROTOCOL]
     width = max(len(client.name) for client, _ in rows) + 2
     lines = [" " * width + "  ".join(columns)]
     for client, outcomes in rows:
@@ -65,7 +83,7 @@ def table(rows):
 def cell(client, outcomes, case):
     if outcomes is None:
         return "skip"
-    if case in client.cannot:
+    if case in client.not_run:
         return "n/a"
     found = [outcome.ok for outcome in outcomes if outcome.case == case]
     return "ok" if found and all(found) else "FAIL"
@@ -113,7 +131,7 @@ def failures(rows, require_all):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="HTTP/3 clients against edge-server")
+    parser = argparse.ArgumentParser(description="HTTP clients against edge-server")
     parser.add_argument("--target", type=Path, required=True, help="cargo's target folder")
     parser.add_argument("client", nargs="*", help="which to run (all)")
     options = parser.parse_args()

@@ -3,7 +3,7 @@
 from process import Listening
 
 # Options that the cases of `run.py` need.
-CASES = ("--speedtest", "--early-data=on")
+CASES = ("--speedtest", "--early-data=on", "--tcp=on")
 
 
 class Server(Listening):

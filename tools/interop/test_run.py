@@ -4,13 +4,15 @@ import contextlib
 import io
 import json
 import sys
+import tempfile
 import unittest
+from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
 import clients
 import run
-from clients import CASES, Client, Outcome, run_cases
+from clients import CASES, QUIC_ONLY, TCP_ONLY, Client, Outcome, run_cases
 
 MATERIAL = SimpleNamespace(certificate="certificate.pem", objects="objects.json")
 
@@ -73,18 +75,44 @@ class Marks(unittest.TestCase):
         self.assertEqual(outcome("capable", None).detail, "1 None, 1 capable")
 
 
+class Protocol(unittest.TestCase):
+    def outcome(self, *lines):
+        with tempfile.NamedTemporaryFile("w") as log, mock.patch.object(run, "LOGGED_S", 0):
+            for agent, protocol in lines:
+                log.write(json.dumps({"user_agent": agent, "protocol": protocol}) + "\n")
+            log.flush()
+            return run.protocol(client("", tcp="HTTP/2"), Path(log.name))
+
+    def test_it_passes_if_all_requests_of_the_client_have_its_version(self):
+        own, other = "stand-in", "another"
+        table = [
+            ([(own, "HTTP/2"), (own, "HTTP/2"), (other, "HTTP/3")], True, "2 requests over HTTP/2"),
+            ([(own, "HTTP/2"), (own, "HTTP/1.1")], False, "1 requests over HTTP/1.1, 1 requests over HTTP/2"),
+            ([(other, "HTTP/2")], False, "no line in the access log"),
+        ]
+        for lines, ok, detail in table:
+            found = self.outcome(*lines)
+            self.assertEqual((found.ok, found.detail), (ok, detail))
+
+
 class Verdict(unittest.TestCase):
     def test_the_table_has_a_cell_for_every_case(self):
-        all_but_one = [Outcome(case, True, "") for case in (*CASES[1:], run.ECN, run.REBINDING)]
+        columns = [*CASES, run.ECN, run.REBINDING, run.PROTOCOL]
+        all_but_one = [Outcome(case, True, "") for case in columns[1:]]
+        cannot = frozenset({"head"})
         rows = [
-            (Client("some", [], cannot=frozenset({"head"})), [Outcome("small", False, ""), *all_but_one]),
+            (Client("some", [], cannot=cannot), [Outcome("small", False, ""), *all_but_one]),
+            (Client("tcp", [], cannot=cannot, tcp="HTTP/2"), [Outcome("small", False, ""), *all_but_one]),
             (Client("silent", []), []),
             (Client("absent", [], needs="it"), None),
         ]
-        head, some, silent, absent = (line.split() for line in run.table(rows).splitlines())
-        self.assertEqual(head, [*CASES, run.ECN, run.REBINDING])
-        self.assertEqual(some, ["some", "FAIL", "ok", "n/a", *["ok"] * (len(CASES) - 1)])
-        self.assertEqual(silent, ["silent", *["FAIL"] * len(head)])
+        head, some, tcp, silent, absent = (line.split() for line in run.table(rows).splitlines())
+        self.assertEqual(head, columns)
+        for said, name, others in ((some, "some", TCP_ONLY), (tcp, "tcp", QUIC_ONLY)):
+            verdicts = ["n/a" if case in cannot | others else "ok" for case in columns[1:]]
+            self.assertEqual(said, [name, "FAIL", *verdicts])
+        failed = ["n/a" if case in TCP_ONLY else "FAIL" for case in columns]
+        self.assertEqual(silent, ["silent", *failed])
         self.assertEqual(absent, ["absent", *["skip"] * len(head)])
 
     def test_what_failed_is_named_and_a_skipped_client_only_if_all_are_required(self):

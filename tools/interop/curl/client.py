@@ -1,4 +1,4 @@
-"""curl with the fork's libquiche as a client of edge-server: runs it for each case that is
+"""curl as a client of edge-server, over one version of HTTP: runs it for each case that is
 named, and says in a line of JSON what came of it. See tools/interop/README.md."""
 
 import hashlib
@@ -7,10 +7,22 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from urllib.parse import urlsplit
 
 SMALL, LARGE, MANY = "/small.txt", "/large.bin", "/many/"
 LARGE_BYTES = 20_000_000
 UPLOAD_BYTES = 5_000_000
+REUSES = 10
+
+# The option and the status line of each version. "http3" is curl with the fork's libquiche.
+VERSIONS = {
+    "http1.1": ("--http1.1", "HTTP/1.1"),
+    "http2": ("--http2", "HTTP/2"),
+    "http3": ("--http3-only", "HTTP/3"),
+}
+
+# curl's exit code if it does not trust the certificate.
+UNTRUSTED = 60
 
 # What a case may take on a busy machine.
 TIMEOUT_S = 60
@@ -26,11 +38,12 @@ def ensure(condition, detail):
 
 
 class Response:
-    """The status, the header fields and the body of a response."""
+    """The status, the header fields and the body of the final response: others may precede it."""
 
     def __init__(self, head, body):
-        status, *fields = head.decode().split("\r\n")
-        self.status = int(status.split()[1])
+        status, *fields = head.decode().strip().split("\r\n\r\n")[-1].split("\r\n")
+        self.version, code = status.split()[:2]
+        self.status = int(code)
         self.fields = dict(field.split(": ", 1) for field in fields if ": " in field)
         self.body = body
 
@@ -38,8 +51,10 @@ class Response:
 class Cases:
     """The cases, each of one or more runs of curl."""
 
-    def __init__(self, program, url, certificate, objects):
-        self.command = [program, "--http3-only", "--silent", "--show-error", "--cacert", certificate]
+    def __init__(self, program, version, url, certificate, objects):
+        option, self.version = VERSIONS[version]
+        self.untrusting = [program, option, "--silent", "--show-error", "--user-agent", f"curl-{version}"]
+        self.command = [*self.untrusting, "--cacert", certificate]
         self.url = url
         self.objects = json.loads(Path(objects).read_text())
 
@@ -51,13 +66,16 @@ class Cases:
     def curl(self, *arguments):
         done = subprocess.run([*self.command, *arguments], capture_output=True, timeout=TIMEOUT_S)
         ensure(done.returncode == 0, f"curl ended with code {done.returncode}: {done.stderr.decode()}")
+        return done.stdout.decode()
 
     def request(self, folder, path, *options):
         """Makes one request."""
         head, body = folder / "head", folder / "body"
         body.write_bytes(b"")
         self.curl(*options, "--dump-header", str(head), "--output", str(body), self.url + path)
-        return Response(head.read_bytes(), body.read_bytes())
+        response = Response(head.read_bytes(), body.read_bytes())
+        ensure(response.version == self.version, f"{path}: came over {response.version}")
+        return response
 
     def whole(self, folder, path, *options):
         """Fetches an object and checks it."""
@@ -116,7 +134,7 @@ class Cases:
         self.curl(*into, *(self.url + path for path in paths))
         for path in paths:
             self.check(path, (folder / path.removeprefix(MANY)).read_bytes())
-        return f"{len(paths)} streams"
+        return f"{len(paths)} objects"
 
     def case_upload(self, folder):
         data = folder / "data"
@@ -126,9 +144,66 @@ class Cases:
         ensure(response.status == 200 and counted == str(UPLOAD_BYTES), f"status {response.status}, counted {counted}")
         return f"{counted} bytes"
 
+    def case_resumption(self, folder):
+        # A server that resumes a session sends no certificate.
+        one = ["--header", "connection: close", "--cacert", self.command[-1], "--output"]
+        more = ["--next", *self.untrusting[1:]]
+        first, second = str(folder / "first"), str(folder / "second")
+        arguments = [*one, first, self.url + SMALL, *more, *one, second, self.url + SMALL]
+        done = subprocess.run([*self.untrusting, "--verbose", *arguments], capture_output=True, timeout=TIMEOUT_S)
+        ensure(done.returncode == 0, f"curl ended with code {done.returncode}")
+        for file in (first, second):
+            self.check(SMALL, Path(file).read_bytes())
+        told = done.stderr.decode(errors="replace")
+        connections, certificates = told.count("* Connected to "), told.count("TLS handshake, Certificate (")
+        ensure((connections, certificates) == (2, 1), f"{connections} connections, {certificates} certificates")
+        return "the second connection"
 
-def main(program, url, certificate, objects, *names):
-    cases = Cases(program, url, certificate, objects)
+    def case_reuse(self, folder):
+        paths = [path for path in self.objects if path.startswith(MANY)][:REUSES]
+        into = ["--remote-name-all", "--output-dir", str(folder), "--write-out", "%{num_connects} "]
+        connects = self.curl(*into, *(self.url + path for path in paths)).split()
+        for path in paths:
+            self.check(path, (folder / path.removeprefix(MANY)).read_bytes())
+        ensure(connects == ["1"] + ["0"] * (REUSES - 1), f"connections made: {connects}")
+        return f"{REUSES} requests on one connection"
+
+    def case_redirect(self, folder):
+        response = self.request(folder, MANY.rstrip("/") + "?a=b")
+        location = response.fields.get("location")
+        ensure(response.status == 301, f"status {response.status}")
+        ensure(location == f"{MANY}?a=b", f"location {location}")
+        return f"301 to {location}"
+
+    def case_certificate(self, _):
+        done = subprocess.run([*self.untrusting, self.url + SMALL], capture_output=True, timeout=TIMEOUT_S)
+        ensure(done.returncode == UNTRUSTED, f"curl ended with code {done.returncode}")
+        return "refused if it is not trusted"
+
+    def case_alt_svc(self, folder):
+        wanted = f'h3=":{urlsplit(self.url).port}"; ma=86400'
+        etag = self.whole(folder, SMALL).fields["etag"]
+        requests = {
+            200: (SMALL,),
+            206: (SMALL, "--range", "0-9"),
+            301: (MANY.rstrip("/"),),
+            304: (SMALL, "--header", f"if-none-match: {etag}"),
+            404: ("/missing",),
+            405: (SMALL, "--request", "DELETE"),
+            416: (SMALL, "--header", "range: bytes=1000-"),
+        }
+        for status, arguments in requests.items():
+            response = self.request(folder, *arguments)
+            ensure(response.status == status, f"{arguments}: status {response.status}")
+            told = response.fields.get("alt-svc")
+            ensure(told == wanted, f"status {status}: alt-svc: {told}")
+        head = self.request(folder, SMALL, "--head").fields.get("alt-svc")
+        ensure(head == wanted, f"HEAD: alt-svc: {head}")
+        return f"{wanted} in {', '.join(map(str, requests))} and HEAD"
+
+
+def main(program, version, url, certificate, objects, *names):
+    cases = Cases(program, version, url, certificate, objects)
     for name in names:
         with tempfile.TemporaryDirectory(prefix="interop-curl-") as folder:
             try:
@@ -139,6 +214,6 @@ def main(program, url, certificate, objects, *names):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 6:
-        sys.exit("usage: client.py CURL URL CERTIFICATE OBJECTS CASE...")
+    if len(sys.argv) < 7 or sys.argv[2] not in VERSIONS:
+        sys.exit("usage: client.py CURL http1.1|http2|http3 URL CERTIFICATE OBJECTS CASE...")
     main(*sys.argv[1:])
