@@ -110,6 +110,9 @@ interop-paths: build ## Run first downloads of 10 BDP over long paths by other H
 interop-page: setup quiche ## Try the speed-test page in headless Chromium and Firefox over an emulated GEO path (5 minutes), with pictures in results/; BROWSER=firefox runs one
 	@sh scripts/interop-page.sh $(LOCKED)
 
+interop-alt-svc: setup quiche ## Do headless Chromium and Firefox go from HTTP/2 to HTTP/3, and jump, over an emulated GEO path (2 minutes)? Pictures in results/; BROWSER=firefox runs one
+	@sh scripts/interop-alt-svc.sh $(LOCKED)
+
 check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop tokio-quiche-check steps-check ## Everything that CI runs
 
 same-packets: setup quiche ## Does the fork send the release's datagrams, except as docs/unchanged.md says? TIP=all tries every topic, COUNT=1500 random connections too; PATCHES=1 names the patches that change a SCENARIO

@@ -3,7 +3,7 @@
 # clock: accuracy of the link emulator, pacing of a jump, cost of the store under load,
 # downloads during a flood, a load of many clients, and the gain that an access log tells;
 # first downloads of other projects' clients over long paths; alert rules and dashboard in
-# Prometheus; the speed-test page in browsers; interruptions of the fork's commands; the fork's
+# Prometheus; the speed-test page, and the discovery of HTTP/3, in browsers; interruptions of the fork's commands; the fork's
 # tests without qlog; upstream's workspace with the series; curl with the fork's library; and
 # tests that take too long for every day.
 # Arguments go to cargo. Where permitted, real-time scheduling keeps other processes
@@ -38,4 +38,5 @@ sh scripts/workspace-check.sh || status=1
 sh scripts/interop-curl.sh $locked || status=1
 sh scripts/interop-paths.sh || status=1
 sh scripts/interop-page.sh $locked || status=1
+sh scripts/interop-alt-svc.sh $locked || status=1
 exit $status

@@ -41,3 +41,8 @@ install_python_client() { # NAME: its folder
         cp "$requirements" "$work/venv-$1/"
     fi
 }
+
+install_browsers() {
+    command -v chromium >/dev/null && command -v chromedriver >/dev/null && command -v firefox-esr >/dev/null ||
+        (install_packages chromium chromium-driver firefox-esr) || echo "some browsers will be missing" >&2
+}

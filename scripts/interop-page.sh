@@ -6,11 +6,6 @@ set -eu
 cd "$(dirname "$0")/.."
 . scripts/interop-clients.sh
 
-install_browsers() {
-    command -v chromium >/dev/null && command -v chromedriver >/dev/null && command -v firefox-esr >/dev/null ||
-        (install_packages chromium chromium-driver firefox-esr) || echo "some browsers will be missing" >&2
-}
-
 install_python
 install_browsers
 install_python_client browser

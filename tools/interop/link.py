@@ -38,10 +38,11 @@ class PathSpec:
 
 
 class Emulator(Listening):
-    """A link-emulator in front of a server's port, until the end of the `with`."""
+    """A link-emulator in front of a server's port, until the end of the `with`. `port` is its own,
+    0 for any."""
 
-    def __init__(self, program, path, buffer_bytes, server_port):
-        command = [str(program), "--listen", "127.0.0.1:0", "--to", f"127.0.0.1:{server_port}"]
+    def __init__(self, program, path, buffer_bytes, server_port, server_address="127.0.0.1", port=0):
+        command = [str(program), "--listen", f"127.0.0.1:{port}", "--to", f"{server_address}:{server_port}"]
         command += ["--rate", f"{path.rate_mbps:g}", "--rtt", f"{path.rtt_ms:g}"]
         super().__init__([*command, "--buffer", str(buffer_bytes)])
 

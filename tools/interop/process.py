@@ -52,7 +52,7 @@ class Listening:
     def _listening(self):
         for line in self.process.stderr:
             self.said.append(line)
-            found = re.search(r"listening on 127\.0\.0\.1:(\d+)", line)
+            found = re.search(r"listening on 127\.0\.0\.\d+:(\d+)", line)
             if found:
                 return int(found[1])
         self.process.wait()

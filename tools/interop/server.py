@@ -9,8 +9,8 @@ CASES = ("--speedtest", "--early-data=on", "--tcp=on")
 class Server(Listening):
     """An edge-server process with an empty store, until the end of the `with`."""
 
-    def __init__(self, program, material, options=CASES):
-        command = [str(program), "--listen", "127.0.0.1:0", "--drain=0", *options]
+    def __init__(self, program, material, options=CASES, address="127.0.0.1"):
+        command = [str(program), "--listen", f"{address}:0", "--drain=0", *options]
         command += ["--root", str(material.root)]
         command += ["--cert", str(material.certificate), "--key", str(material.key)]
         super().__init__(command)

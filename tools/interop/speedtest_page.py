@@ -201,8 +201,9 @@ def try_browser(kind, options, say):
     return failure, totals.overrun_packets > 0 or late
 
 
-def main():
-    parser = argparse.ArgumentParser(description="The speed-test page in browsers")
+def browser_options(description):
+    """Reads the command line. Makes the folder for pictures."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--target", type=Path, required=True, help="cargo's target folder")
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder for pictures (results)")
     parser.add_argument("browser", nargs="*", help="which to run (all)")
@@ -213,8 +214,13 @@ def main():
         if name not in known:
             sys.exit(f"error: {name} is not one of the browsers: {', '.join(known)}")
     options.out.mkdir(parents=True, exist_ok=True)
+    return options
+
+
+def try_all(options, kinds, try_one):
+    """Tries the chosen browsers, once more where this machine disturbed the path. Exits."""
     failed = False
-    for kind in ALL:
+    for kind in kinds:
         if options.browser and kind.name not in options.browser:
             continue
         if missing := kind.missing():
@@ -222,10 +228,10 @@ def main():
             print(f"{kind.name}: skipped ({missing} is not installed)", flush=True)
             continue
         say = lambda text, name=kind.name: print(f"{name}: {text}", flush=True)
-        failure, disturbed = try_browser(kind, options, say)
+        failure, disturbed = try_one(kind, options, say)
         if failure and disturbed:
             say(f"once more, as this machine disturbed the path: {failure}")
-            failure, _ = try_browser(kind, options, say)
+            failure, _ = try_one(kind, options, say)
         if failure:
             failed = True
             print(f"error: {kind.name}: {failure}", file=sys.stderr, flush=True)
@@ -235,4 +241,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try_all(browser_options("The speed-test page in browsers"), ALL, try_browser)

@@ -25,7 +25,8 @@ WATCH = """() => {
 
 
 class Browser:
-    """A browser with one tab, until the end of the `with`. `scheme` is light or dark."""
+    """A browser with one tab, until the end of the `with`. `scheme` is light or dark. `told` says
+    whether it is told that the origin has HTTP/3, or has to discover it."""
 
     needs = ()
 
@@ -34,12 +35,12 @@ class Browser:
         """Returns the program that is not installed, or None."""
         return next((program for program in cls.needs if shutil.which(program) is None), None)
 
-    def __init__(self, origin, certificate, scheme="light"):
+    def __init__(self, origin, certificate, scheme="light", told=True):
         self.folder = tempfile.TemporaryDirectory(prefix="interop-browser-", ignore_cleanup_errors=True)
         self.profile = Path(self.folder.name)
         self.process = None
         try:
-            self.bidi = self._start(origin, certificate, scheme)
+            self.bidi = self._start(origin, certificate, scheme, told)
             self.bidi.send("session.subscribe", events=["log.entryAdded", "network.fetchError"])
             self.bidi.send("script.addPreloadScript", functionDeclaration=WATCH)
             self.tab = self.bidi.send("browsingContext.getTree")["contexts"][0]["context"]
@@ -141,7 +142,7 @@ class Chromium(Browser):
     name = "chromium"
     needs = ("chromium", "chromedriver")
 
-    def _start(self, origin, certificate, scheme):
+    def _start(self, origin, certificate, scheme, told):
         port = self._run(["chromedriver", "--port=0"], r"successfully on port (\d+)")
         arguments = [
             "--headless=new",
@@ -150,10 +151,13 @@ class Chromium(Browser):
             "--hide-scrollbars",
             "--disable-dev-shm-usage",
             f"--user-data-dir={self.profile / 'profile'}",
-            f"--origin-to-force-quic-on={origin}",
             f"--ignore-certificate-errors-spki-list={key_hash(certificate)}",
             f"--blink-settings=preferredColorScheme={0 if scheme == 'dark' else 1}",
         ]
+        # Over QUIC, Chromium trusts only public certificate authorities, except at hosts that this option
+        # names. An origin at another port of the host lets it discover QUIC by itself.
+        forced = origin if told else f"{origin.rsplit(':', 1)[0]}:1"
+        arguments.append(f"--origin-to-force-quic-on={forced}")
         options = {"args": arguments, "binary": shutil.which("chromium")}
         wanted = {"webSocketUrl": True, "browserName": "chrome", "goog:chromeOptions": options}
         body = json.dumps({"capabilities": {"alwaysMatch": wanted}}).encode()
@@ -167,18 +171,19 @@ class Firefox(Browser):
     name = "firefox"
     needs = ("firefox-esr",)
 
-    def _start(self, origin, certificate, scheme):
+    def _start(self, origin, certificate, scheme, told):
         host, port = origin.rsplit(":", 1)
         preferences = {
-            "network.http.http3.alt-svc-mapping-for-testing": f"{host};h3=:{port}",
             "network.http.http3.disable_when_third_party_roots_found": False,
-            # No speculative connections over TCP, where nobody listens.
-            "network.http.speculative-parallel-limit": 0,
             "layout.css.prefers-color-scheme.content-override": 0 if scheme == "dark" else 1,
             "browser.shell.checkDefaultBrowser": False,
             "datareporting.policy.dataSubmissionEnabled": False,
             "remote.active-protocols": 1,
         }
+        if told:
+            preferences["network.http.http3.alt-svc-mapping-for-testing"] = f"{host};h3=:{port}"
+            # No speculative connections over TCP, where nobody listens.
+            preferences["network.http.speculative-parallel-limit"] = 0
         lines = [f"user_pref({json.dumps(name)}, {json.dumps(value)});\n" for name, value in preferences.items()]
         profile = self.profile / "profile"
         profile.mkdir()
