@@ -19,6 +19,7 @@ use std::sync::mpsc::Sender;
 use std::sync::mpsc::SyncSender;
 use std::sync::Arc;
 use std::thread;
+use std::thread::Thread;
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -34,6 +35,13 @@ use crate::config::AccessLogFormat;
 /// Capacity of the queue, in messages.
 const QUEUE_MAX: usize = 16 << 10;
 
+/// How long lines gather before they are written together: to wake the thread for each would cost a
+/// worker more than the line.
+const GATHERING: Duration = Duration::from_millis(50);
+
+/// Size of the writes while lines gather, in bytes.
+const BUFFER_BYTES: usize = 64 << 10;
+
 /// Timeout for writing the queued lines at shutdown, and before the file is reopened.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -48,6 +56,9 @@ pub struct AccessLog {
     /// Set instead of a message, if the queue is full.
     must_reopen: Arc<AtomicBool>,
     dropped: Counter,
+
+    /// The writing thread, which may be waiting for lines to gather.
+    thread: Option<Thread>,
 }
 
 /// What a worker has for the log.
@@ -81,21 +92,21 @@ impl AccessLog {
     ///
     /// One line that names the file.
     pub fn start(path: &Path, format: AccessLogFormat, dropped: Counter) -> anyhow::Result<Self> {
-        let output = BufWriter::new(open(path).with_context(|| unwritable(path))?);
+        let output = buffered(open(path).with_context(|| unwritable(path))?);
         let path = path.to_owned();
         let (log, messages) = Self::queue(dropped.clone());
         let must_reopen = Arc::clone(&log.must_reopen);
         let mut writer = Writer { path, format, output, must_reopen, dropped, warned: false };
         let run = move || writer.run(&messages);
         let thread = thread::Builder::new().name("access-log".into()).spawn(run);
-        thread.context("cannot start the access log's thread")?;
-        Ok(log)
+        let thread = thread.context("cannot start the access log's thread")?;
+        Ok(Self { thread: Some(thread.thread().clone()), ..log })
     }
 
     /// Returns a log whose lines the caller takes.
     pub fn queue(dropped: Counter) -> (Self, Receiver<LogMessage>) {
         let (queue, messages) = sync_channel(QUEUE_MAX);
-        (Self { queue, must_reopen: Arc::default(), dropped }, messages)
+        (Self { queue, must_reopen: Arc::default(), dropped, thread: None }, messages)
     }
 
     /// Queues a line, or drops it if the queue is full.
@@ -110,6 +121,7 @@ impl AccessLog {
         if self.queue.try_send(LogMessage::Reopen(None)).is_err() {
             self.must_reopen.store(true, Ordering::Release);
         }
+        self.hurry();
     }
 
     /// Reopens the file, and waits until nothing more is written to the old one.
@@ -122,18 +134,32 @@ impl AccessLog {
         if self.queue.try_send(LogMessage::Reopen(Some(done))).is_err() {
             self.must_reopen.store(true, Ordering::Release);
         }
+        self.hurry();
         let stalls = "the access log stalls, and is reopened later; see its disk, or its reader";
         outcome.recv_timeout(FLUSH_TIMEOUT).map_err(|_| anyhow!(stalls))?
+    }
+
+    /// Has the thread handle what is queued at once.
+    fn hurry(&self) {
+        self.thread.iter().for_each(Thread::unpark);
     }
 
     /// Writes all queued lines. Returns whether that finished before the timeout.
     pub fn close(self) -> bool {
         let (done, confirmation) = channel();
-        let ask = move || self.queue.send(LogMessage::Close(done));
+        let ask = move || {
+            let asked = self.queue.send(LogMessage::Close(done));
+            self.hurry();
+            asked
+        };
         // The queue may be full, and its reader may stall.
         thread::Builder::new().name("access-log-close".into()).spawn(ask).is_ok()
             && confirmation.recv_timeout(FLUSH_TIMEOUT).is_ok()
     }
+}
+
+fn buffered(output: Box<dyn Write + Send>) -> BufWriter<Box<dyn Write + Send>> {
+    BufWriter::with_capacity(BUFFER_BYTES, output)
 }
 
 /// Checks whether the log can be written, without making the file.
@@ -170,6 +196,7 @@ fn unwritable(path: &Path) -> String {
 
 impl Writer {
     fn run(&mut self, messages: &Receiver<LogMessage>) {
+        // Only the first line after a pause wakes the thread.
         while let Ok(first) = messages.recv() {
             let mut next = Some(first);
             while let Some(queue) = next {
@@ -191,8 +218,12 @@ impl Writer {
                     }
                 }
                 next = messages.try_recv().ok();
+                if next.is_none() {
+                    self.flush();
+                    thread::park_timeout(GATHERING);
+                    next = messages.try_recv().ok();
+                }
             }
-            self.flush();
         }
     }
 
@@ -216,7 +247,7 @@ impl Writer {
         self.flush();
         let output = open(&self.path)
             .map_err(|e| anyhow!("{}: {e}; still writing to the old file", unwritable(&self.path)));
-        let new = BufWriter::new(output.inspect_err(|e| warn!("{e}"))?);
+        let new = buffered(output.inspect_err(|e| warn!("{e}"))?);
         let old = std::mem::replace(&mut self.output, new);
         self.count_lost(old.buffer());
         // Without another attempt to write what it keeps.

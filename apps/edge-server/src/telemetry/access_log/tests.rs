@@ -60,11 +60,34 @@ fn failed_reopen_keeps_old_file() {
 #[test]
 fn full_queue_drops_and_counts_lines() {
     let (queue, _messages) = sync_channel(2);
-    let log = AccessLog { queue, must_reopen: Arc::default(), dropped: Counter::default() };
+    let dropped = Counter::default();
+    let log = AccessLog { queue, must_reopen: Arc::default(), dropped, thread: None };
     for _ in 0..5 {
         log.write(line("/"));
     }
     assert_eq!(log.dropped.get(), 3);
+}
+
+#[test]
+fn lines_gather_and_nobody_who_waits_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let log = AccessLog::start(&path, AccessLogFormat::Json, Counter::default()).unwrap();
+    let lines = || std::fs::read_to_string(&path).unwrap().lines().count();
+    // More than gather: the first of a pause are written at once, the rest soon.
+    for count in [1, 1000] {
+        let before = lines();
+        (0..count).for_each(|_| log.write(line("/")));
+        while lines() < before + count {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    (0..10).for_each(|_| log.write(line("/")));
+    log.reopen_and_wait().unwrap();
+    assert_eq!(lines(), 1011);
+    log.write(line("/"));
+    assert!(log.close());
+    assert_eq!(lines(), 1012);
 }
 
 /// A collector that hangs must not keep signals from being handled.
