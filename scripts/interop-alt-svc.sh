@@ -6,11 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 . scripts/interop-clients.sh
 
-install_python
-install_browsers
-install_python_client browser
-# The same targets as for the tests, which would otherwise build BoringSSL again.
-cargo test --workspace --no-run --quiet "$@"
+prepare_browsers "$@"
 "$work/venv-browser/bin/python" -m unittest discover --quiet --pattern test_discovery.py tools/interop
 # shellcheck disable=SC2086
 "$work/venv-browser/bin/python" tools/interop/discovery.py --target "$target" ${BROWSER:-}

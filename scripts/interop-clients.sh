@@ -42,6 +42,15 @@ install_python_client() { # NAME: its folder
     fi
 }
 
+# With what drives them, and the programs under test. Arguments go to cargo.
+prepare_browsers() {
+    install_python
+    install_browsers
+    install_python_client browser
+    # The same targets as for the tests, which would otherwise build BoringSSL again.
+    cargo test --workspace --no-run --quiet "$@"
+}
+
 install_browsers() {
     command -v chromium >/dev/null && command -v chromedriver >/dev/null && command -v firefox-esr >/dev/null ||
         (install_packages chromium chromium-driver firefox-esr) || echo "some browsers will be missing" >&2

@@ -6,10 +6,6 @@ set -eu
 cd "$(dirname "$0")/.."
 . scripts/interop-clients.sh
 
-install_python
-install_browsers
-install_python_client browser
-# The same targets as for the tests, which would otherwise build BoringSSL again.
-cargo test --workspace --no-run --quiet "$@"
+prepare_browsers "$@"
 # shellcheck disable=SC2086
 "$work/venv-browser/bin/python" tools/interop/speedtest_page.py --target "$target" ${BROWSER:-}

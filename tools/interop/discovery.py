@@ -9,13 +9,12 @@ from pathlib import Path
 
 from browser.bidi import BidiError
 from browser.browsers import ALL
-from cell import LATE_MAX
 from clients import HERE
 from forwarder import Forwarder
 from link import Emulator
 from material import Material
 from server import Server
-from speedtest_page import GEO, AccessLog, browser_options, check, try_all
+from speedtest_page import GEO, AccessLog, browser_options, check, end_of_programs, try_all, verdict
 
 # The server is at an address of its own, so that its port at 127.0.0.1 leads through emulator
 # and forwarder. Alt-Svc names only the port.
@@ -133,14 +132,8 @@ def try_browser(kind, options, say):
                     try_discovery(visits, say, options.out)
             except (AssertionError, BidiError, TimeoutError) as problem:
                 failure = str(problem)
-        for program in (server, emulator):
-            if not program.is_sound():
-                return program.end(), False
-    totals = emulator.totals()
-    if totals is None:
-        return emulator.end(), False
-    late = totals.late_us_max > LATE_MAX * 1000 * GEO.rtt_ms
-    return failure, totals.overrun_packets > 0 or late
+        ended = end_of_programs(server, emulator)
+    return verdict(failure, ended, emulator)
 
 
 if __name__ == "__main__":

@@ -191,9 +191,20 @@ def try_browser(kind, options, say):
                 try_page(kind, f"127.0.0.1:{emulator.port}", material, log, say, options.out)
             except (AssertionError, BidiError, TimeoutError) as problem:
                 failure = str(problem)
-        for program in (server, emulator):
-            if not program.is_sound():
-                return program.end(), False
+        ended = end_of_programs(server, emulator)
+    return verdict(failure, ended, emulator)
+
+
+def end_of_programs(server, emulator):
+    """Returns how one of them has ended too early, or None."""
+    return next((program.end() for program in (server, emulator) if not program.is_sound()), None)
+
+
+def verdict(failure, ended, emulator):
+    """Returns what failed, or None, and whether the path was another than meant: this machine lost packets,
+    or held them up for long."""
+    if ended is not None:
+        return ended, False
     totals = emulator.totals()
     if totals is None:
         return emulator.end(), False

@@ -77,10 +77,10 @@ fn open(
 }
 
 fn explained(error: io::Error, option: &str, address: SocketAddr) -> anyhow::Error {
-    let what = format!("TCP connections to {address}");
+    let what = format!("{address} over TCP");
     match error.kind() {
         io::ErrorKind::AddrInUse if option == "listen" => anyhow::Error::new(error).context(
-            format!("cannot accept {what}; stop what uses it, or leave TCP to that: --tcp off"),
+            format!("cannot listen on {what}; stop what uses it, or leave TCP to that: --tcp off"),
         ),
         _ => cannot_listen(error, &what, option),
     }

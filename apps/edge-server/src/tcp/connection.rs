@@ -32,7 +32,7 @@ use crate::tcp::service::respond;
 use crate::tcp::settings::TcpConfig;
 use crate::tcp::stage::TcpStage;
 
-/// The least and the most that HTTP/1.1 may buffer of a header, in bytes; the least is hyper's.
+/// The least that HTTP/1.1 may buffer of a header, in bytes: hyper takes no less.
 const HEADER_BUFFER_BYTES_MIN: usize = 8 << 10;
 
 /// Flow-control windows of uploads, in bytes, which are discarded as they arrive.

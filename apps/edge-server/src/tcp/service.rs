@@ -1,7 +1,6 @@
 //! Requests on a TCP connection: what HTTP/1.1 and HTTP/2 have of their own around a response.
 
 use std::convert::Infallible;
-use std::fmt::Write;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -205,12 +204,29 @@ fn with_head(
 /// Returns the value of `Alt-Svc` (RFC 7838, 3), which is withdrawn from clients of a server that
 /// leaves.
 fn alt_svc(stage: TcpStage, port: u16) -> String {
-    let mut value = String::new();
-    let _ = match stage {
+    match stage {
         TcpStage::Serving | TcpStage::HandedOver { .. } => {
-            write!(value, "h3=\":{port}\"; ma={ALT_SVC_MAX_AGE}")
+            format!("h3=\":{port}\"; ma={ALT_SVC_MAX_AGE}")
         }
-        TcpStage::Draining { .. } | TcpStage::Closing => write!(value, "clear"),
-    };
-    value
+        TcpStage::Draining { .. } | TcpStage::Closing => "clear".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn http3_is_withdrawn_from_clients_of_a_server_that_ends() {
+        let until = clock::now();
+        for (stage, expected) in [
+            (TcpStage::Serving, "h3=\":443\"; ma=86400"),
+            (TcpStage::HandedOver { until }, "h3=\":443\"; ma=86400"),
+            (TcpStage::Draining { until, is_handed_over: false }, "clear"),
+            (TcpStage::Draining { until, is_handed_over: true }, "clear"),
+            (TcpStage::Closing, "clear"),
+        ] {
+            assert_eq!(alt_svc(stage, 443), expected, "{stage:?}");
+        }
+    }
 }
