@@ -13,6 +13,8 @@ use command_line::EcnMode;
 use command_line::Stop;
 
 use crate::body;
+use crate::header_field::HeaderField;
+use crate::load::paths::Paths;
 use crate::sha256::Sha256;
 use crate::target::Endpoint;
 use crate::target::Target;
@@ -49,6 +51,10 @@ pub struct Cli {
     /// Accept any certificate
     #[arg(long)]
     pub insecure: bool,
+
+    /// Header field of the request; may be repeated
+    #[arg(short = 'H', long, value_name = "NAME: VALUE")]
+    pub header: Vec<HeaderField>,
 
     /// Number of downloads, each on a new connection
     #[arg(long, value_name = "N", default_value = "1")]
@@ -130,6 +136,10 @@ pub struct LoadOptions {
     /// [default: no limit]
     #[arg(long, value_name = "N", requires = "requests")]
     pub per_connection: Option<NonZeroU32>,
+
+    /// With --requests: file with paths, one a line, that are requested in turn in place of the URL's
+    #[arg(long, value_name = "F", requires = "requests", value_parser = Paths::read)]
+    pub paths: Option<Paths>,
 
     /// With --requests: expected SHA-256 of every body, in hexadecimal digits
     #[arg(long, value_name = "HEX", requires = "requests")]

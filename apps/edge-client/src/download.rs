@@ -151,7 +151,7 @@ impl<'a> Downloader<'a> {
         Ok(Connection {
             transport,
             http: None,
-            exchange: Exchange::new(&cli.target),
+            exchange: Exchange::new(&cli.target, &cli.header),
             socket,
             receiver: socket::receiver(),
             packet: [0; PACKET],

@@ -7,6 +7,7 @@ use quiche::h3::NameValue;
 
 use crate::body::Body;
 use crate::failure::Failure;
+use crate::header_field::HeaderField;
 use crate::target::Target;
 
 /// Most bytes to read from the stream at a time.
@@ -43,10 +44,10 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Creates the request for `target`.
-    pub fn new(target: &Target) -> Self {
+    /// Creates the request for `target`, with these fields besides those of every request.
+    pub fn new(target: &Target, fields: &[HeaderField]) -> Self {
         Self {
-            request: request(target),
+            request: request(target, fields),
             stream: None,
             chunk: vec![0; CHUNK].into_boxed_slice(),
             status: None,
@@ -176,17 +177,19 @@ impl Exchange {
     }
 }
 
-/// Returns the header section of a GET.
-pub fn request(target: &Target) -> Vec<h3::Header> {
+/// Returns the header section of a GET, with these fields besides those of every request.
+pub fn request(target: &Target, fields: &[HeaderField]) -> Vec<h3::Header> {
     let header = |name: &str, value: &str| h3::Header::new(name.as_bytes(), value.as_bytes());
-    vec![
+    let mut list = vec![
         header(":method", "GET"),
         header(":scheme", "https"),
         header(":authority", &target.authority),
         header(":path", &target.path),
         header("user-agent", USER_AGENT),
         header("accept", "*/*"),
-    ]
+    ];
+    HeaderField::set_in(fields, &mut list);
+    list
 }
 
 /// Returns the value of a header field.
@@ -214,7 +217,7 @@ mod tests {
     use super::*;
 
     fn exchange() -> Exchange {
-        Exchange::new(&"https://h/x".parse().unwrap())
+        Exchange::new(&"https://h/x".parse().unwrap(), &[])
     }
 
     fn headers(list: &[(&str, &str)]) -> Vec<h3::Header> {

@@ -10,6 +10,7 @@ mod download;
 mod ecn;
 mod exchange;
 mod failure;
+mod header_field;
 mod load;
 mod poller;
 mod progress;

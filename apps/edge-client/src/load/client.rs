@@ -193,13 +193,14 @@ impl Client {
 
         let streams = shared.cli.load.streams.get() as usize;
         while self.unsent > 0 && !self.going_away && self.in_flight.len() < streams {
-            let stream = match http.send_request(&mut self.quic, &shared.request, true) {
+            let stream = match http.send_request(&mut self.quic, shared.request(), true) {
                 Ok(stream) => stream,
                 // The server allows no more streams now.
                 Err(h3::Error::StreamBlocked) => break,
                 Err(h3::Error::TransportError(quiche::Error::StreamLimit)) => break,
                 Err(e) => return Err(format!("HTTP/3 failed: {e}")),
             };
+            shared.on_requested();
             self.unsent -= 1;
             self.in_flight.insert(stream, Response::new(shared.cli, now));
         }

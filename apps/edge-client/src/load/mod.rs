@@ -1,6 +1,7 @@
 //! Load on a server: many requests on many connections.
 
 mod client;
+pub mod paths;
 mod shared;
 mod summary;
 
@@ -15,8 +16,6 @@ use udp_batch::Receiver;
 
 use crate::cli::Cli;
 use crate::download::BATCHES_MAX;
-use crate::exchange;
-use crate::exchange::CHUNK;
 use crate::failure::Failure;
 use crate::poller::Poller;
 use crate::progress::Progress;
@@ -68,12 +67,7 @@ impl<'a> LoadGenerator<'a> {
         let clients = cli.load.clients.get();
         let share = requests.div_ceil(clients);
         Ok(Self {
-            shared: Shared {
-                cli,
-                request: exchange::request(&cli.target),
-                chunk: vec![0; CHUNK].into_boxed_slice(),
-                summary: Summary::new(&cli.target.url, requests),
-            },
+            shared: Shared::new(cli, requests),
             transport: Transport::new(cli)?,
             peer: peer.ok_or_else(|| Failure::failed("the host has no address"))?,
             poller: Poller::new().map_err(cannot_wait)?,
