@@ -1,5 +1,6 @@
 //! Limits on clients: the options, and their defaults.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use clap::value_parser;
@@ -239,9 +240,12 @@ impl Limits {
     }
 }
 
-/// Returns how many file descriptors the process may have while a request gets one.
+/// Returns how many file descriptors the process may have while a request gets one, as of the first
+/// call: every request asks, and the process raises its limit only when it starts.
 pub fn request_descriptors() -> u64 {
-    request_descriptors_of(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
+    static DESCRIPTORS: OnceLock<u64> = OnceLock::new();
+    let limit = || getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    *DESCRIPTORS.get_or_init(|| request_descriptors_of(limit()))
 }
 
 fn request_descriptors_of(limit: u64) -> u64 {

@@ -11,7 +11,6 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::OnceLock;
 
 use rustix::fs::Mode;
 use rustix::fs::OFlags;
@@ -70,7 +69,7 @@ impl Root {
         let file = self.open_within(relative)?;
         // The kernel gives the lowest free number.
         match u64::try_from(file.as_raw_fd()) {
-            Ok(number) if number < descriptors_max() => Ok(file),
+            Ok(number) if number < request_descriptors() => Ok(file),
             _ => Err(Errno::MFILE.into()),
         }
     }
@@ -104,13 +103,6 @@ impl Root {
         let from = folder.as_ref().unwrap_or(&*self.folder);
         Ok(rustix::fs::openat(from, name, READ | OFlags::NOFOLLOW, Mode::empty())?.into())
     }
-}
-
-/// Returns how many file descriptors the process may have while a request gets one, as of its first
-/// request.
-fn descriptors_max() -> u64 {
-    static MAX: OnceLock<u64> = OnceLock::new();
-    *MAX.get_or_init(request_descriptors)
 }
 
 #[cfg(test)]
