@@ -636,10 +636,10 @@ impl Connection {
             let Some(log) = log else { continue };
             let active = self.quic.active_path();
             let Some(client) = active.map(|path| path.peer_addr) else { continue };
-            let connection = self.quic.trace_id().to_owned();
             let (cc, ecn) = (controllers::of(&self.quic), self.quic.ecn_stats().state);
             let resume = self.resume_summary;
-            log.write(LogLine { client, connection, request, cc, ecn, resume });
+            let (connection, request) = (self.quic.trace_id(), &request);
+            log.write(&LogLine { client, connection, request, cc, ecn, resume });
         }
     }
 

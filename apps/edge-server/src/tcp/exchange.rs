@@ -78,10 +78,10 @@ impl Drop for TcpExchange {
         };
         peer.services.metrics.count_response(&request);
         if let Some(log) = &peer.services.access_log {
-            log.write(LogLine {
+            log.write(&LogLine {
                 client: peer.address,
-                connection: peer.name.clone(),
-                request,
+                connection: &peer.name,
+                request: &request,
                 cc: None,
                 ecn: None,
                 resume: None,

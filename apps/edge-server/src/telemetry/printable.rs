@@ -20,6 +20,11 @@ pub fn in_ascii(json: &str) -> String {
     text
 }
 
+/// Returns whether a text is printable ASCII.
+pub fn is_printable_ascii(text: &[u8]) -> bool {
+    text.iter().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
 /// Returns text with such characters escaped as in Rust, and others left as they are.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {

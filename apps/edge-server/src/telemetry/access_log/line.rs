@@ -1,27 +1,31 @@
 //! Access-log line and its formats: JSON and combined.
 
 use std::fmt::Write;
+use std::net::IpAddr;
 use std::net::SocketAddr;
+use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
 use ab_test::Arm;
 use quiche::ecn::EcnState;
 use serde::Serialize;
+use serde::Serializer;
 
 use crate::config::AccessLogFormat;
 use crate::http::exchange::FinishedRequest;
 use crate::resume::own_state::Source;
 use crate::resume::summary::ResumeSummary;
 use crate::telemetry::printable::in_ascii;
+use crate::telemetry::printable::is_printable_ascii;
 
 /// Entry of one response.
 #[derive(Clone, Debug)]
-pub struct LogLine {
+pub struct LogLine<'a> {
     pub client: SocketAddr,
 
     /// Connection ID by which qlog files and messages name the connection.
-    pub connection: String,
-    pub request: FinishedRequest,
+    pub connection: &'a str,
+    pub request: &'a FinishedRequest,
 
     /// Congestion controller, if it is known.
     pub cc: Option<&'static str>,
@@ -36,8 +40,9 @@ pub struct LogLine {
 /// JSON object of a line.
 #[derive(Serialize)]
 struct JsonLine<'a> {
-    time: String,
-    client: String,
+    #[serde(serialize_with = "as_time")]
+    time: SystemTime,
+    client: IpAddr,
     port: u16,
     connection: &'a str,
     protocol: &'static str,
@@ -66,18 +71,17 @@ struct JsonResume {
     could_jump: bool,
 }
 
-impl LogLine {
-    /// Formats the line, with a line break at its end.
-    pub fn write(&self, format: AccessLogFormat) -> String {
-        let mut text = match format {
-            AccessLogFormat::Json => self.json(),
-            AccessLogFormat::Common => self.common(),
-        };
-        text.push('\n');
-        text
+impl LogLine<'_> {
+    /// Appends the line, with a line break at its end.
+    pub fn write_to(&self, format: AccessLogFormat, text: &mut Vec<u8>) {
+        match format {
+            AccessLogFormat::Json => self.write_json(text),
+            AccessLogFormat::Common => text.extend_from_slice(self.common().as_bytes()),
+        }
+        text.push(b'\n');
     }
 
-    fn json(&self) -> String {
+    fn write_json(&self, text: &mut Vec<u8>) {
         let FinishedRequest {
             protocol, summary, started, duration, status, bytes, complete, ..
         } = &self.request;
@@ -91,10 +95,10 @@ impl LogLine {
             could_jump: report.could_jump_since(*started),
         });
         let json = JsonLine {
-            time: humantime::format_rfc3339_millis((*started).max(UNIX_EPOCH)).to_string(),
-            client: self.client.ip().to_canonical().to_string(),
+            time: *started,
+            client: self.client.ip().to_canonical(),
             port: self.client.port(),
-            connection: &self.connection,
+            connection: self.connection,
             protocol: protocol.name(),
             method: &summary.method,
             host: &summary.host,
@@ -109,8 +113,14 @@ impl LogLine {
             ecn: self.ecn.map(EcnState::name),
             resume,
         };
+        let start = text.len();
         // Text and numbers always serialize.
-        in_ascii(&serde_json::to_string(&json).unwrap_or_default())
+        let _ = serde_json::to_writer(&mut *text, &json);
+        if !is_printable_ascii(&text[start..]) {
+            let json = String::from_utf8_lossy(&text[start..]).into_owned();
+            text.truncate(start);
+            text.extend_from_slice(in_ascii(&json).as_bytes());
+        }
     }
 
     /// Returns the combined format, followed by the host, the duration in seconds, the arm, whether
@@ -143,6 +153,10 @@ impl LogLine {
     }
 }
 
+fn as_time<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&humantime::format_rfc3339_millis((*time).max(UNIX_EPOCH)))
+}
+
 /// Appends `value` with quotes and control characters escaped, so that a client cannot forge
 /// fields or lines.
 fn append_escaped(value: &str, text: &mut String) {
@@ -169,7 +183,7 @@ mod tests {
     use quiche::careful_resume::Trigger;
     use std::time::Duration;
 
-    fn line() -> LogLine {
+    fn request() -> FinishedRequest {
         let summary = RequestSummary {
             method: "GET".into(),
             host: "a.example".into(),
@@ -177,6 +191,19 @@ mod tests {
             user_agent: Some("x/1 \"y\"".into()),
             referer: None,
         };
+        FinishedRequest {
+            protocol: Protocol::Http3,
+            summary,
+            started: UNIX_EPOCH + Duration::from_millis(784_111_777_250),
+            duration: Duration::from_micros(1_234_567),
+            first_byte: None,
+            status: 206,
+            bytes: 2326,
+            complete: true,
+        }
+    }
+
+    fn line(request: &FinishedRequest) -> LogLine<'_> {
         let resume = ResumeSummary {
             phase: Phase::Normal,
             saved: None,
@@ -192,26 +219,23 @@ mod tests {
         };
         LogLine {
             client: "[::ffff:192.0.2.7]:4433".parse().unwrap(),
-            connection: "00ab".into(),
-            request: FinishedRequest {
-                protocol: Protocol::Http3,
-                summary,
-                started: UNIX_EPOCH + Duration::from_millis(784_111_777_250),
-                duration: Duration::from_micros(1_234_567),
-                first_byte: None,
-                status: 206,
-                bytes: 2326,
-                complete: true,
-            },
+            connection: "00ab",
+            request,
             cc: Some("bbr2"),
             ecn: Some(EcnState::Capable),
             resume: Some(resume),
         }
     }
 
+    fn written(line: &LogLine<'_>, format: AccessLogFormat) -> String {
+        let mut text = Vec::new();
+        line.write_to(format, &mut text);
+        String::from_utf8(text).unwrap()
+    }
+
     #[test]
     fn json_line_has_all_keys() {
-        let text = line().write(AccessLogFormat::Json);
+        let text = written(&line(&request()), AccessLogFormat::Json);
         assert_eq!(text.matches('\n').count(), 1);
         let expected = serde_json::json!({
             "time": "1994-11-06T08:49:37.250Z", "client": "192.0.2.7", "port": 4433,
@@ -229,9 +253,9 @@ mod tests {
     #[test]
     fn json_line_is_printable_ascii() {
         let path = "/\u{202e}\u{2028}\u{9b}\u{7f}\u{1f6f0}";
-        let mut line = line();
-        line.request.summary.path = path.into();
-        let text = line.write(AccessLogFormat::Json);
+        let mut request = request();
+        request.summary.path = path.into();
+        let text = written(&line(&request), AccessLogFormat::Json);
         assert!(text.trim_end().bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{text}");
         let read: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(read["path"], path);
@@ -244,22 +268,23 @@ mod tests {
             r#""-" "x/1 \"y\"" "a.example" 1.235 resume could-jump complete"#,
             "\n"
         );
-        assert_eq!(line().write(AccessLogFormat::Common), expected);
+        assert_eq!(written(&line(&request()), AccessLogFormat::Common), expected);
 
-        let mut other = line();
-        (other.resume, other.request.complete) = (None, false);
-        let text = other.write(AccessLogFormat::Common);
+        let request = FinishedRequest { complete: false, ..request() };
+        let other = LogLine { resume: None, ..line(&request) };
+        let text = written(&other, AccessLogFormat::Common);
         assert!(text.ends_with(" 1.235 - - incomplete\n"), "{text}");
     }
 
     // A response is compared if it was under way when the arms parted.
     #[test]
     fn request_after_the_jump_could_not_jump() {
-        let mut line = line();
-        line.request.started += Duration::from_millis(51);
-        let text = line.write(AccessLogFormat::Json);
+        let mut request = request();
+        request.started += Duration::from_millis(51);
+        let line = line(&request);
+        let text = written(&line, AccessLogFormat::Json);
         let read: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(read["resume"]["could_jump"], false);
-        assert!(line.write(AccessLogFormat::Common).ends_with(" resume - complete\n"));
+        assert!(written(&line, AccessLogFormat::Common).ends_with(" resume - complete\n"));
     }
 }

@@ -1,6 +1,9 @@
 //! Tests of the access log: reopening, lost lines.
 
 use super::*;
+
+use std::fs::File;
+
 use crate::http::exchange::tests::finished;
 use crate::http::exchange::FinishedRequest;
 use crate::http::exchange::RequestSummary;
@@ -8,11 +11,11 @@ use crate::http::exchange::RequestSummary;
 use rustix::fs::FileType;
 use rustix::fs::Mode;
 
-fn line(path: &str) -> LogLine {
+fn write(log: &AccessLog, path: &str) {
     let summary = RequestSummary { path: path.into(), ..Default::default() };
-    let request = FinishedRequest { summary, ..finished() };
+    let request = &FinishedRequest { summary, ..finished() };
     let client = "192.0.2.7:4433".parse().unwrap();
-    LogLine { client, connection: String::new(), request, cc: None, ecn: None, resume: None }
+    log.write(&LogLine { client, connection: "", request, cc: None, ecn: None, resume: None });
 }
 
 #[test]
@@ -22,11 +25,11 @@ fn lines_after_reopen_go_to_new_file() {
     std::fs::write(&path, "earlier\n").unwrap();
     let dropped = Counter::default();
     let log = AccessLog::start(&path, AccessLogFormat::Json, dropped.clone()).unwrap();
-    log.write(line("/one"));
+    write(&log, "/one");
     std::fs::rename(&path, &moved).unwrap();
-    log.write(line("/two"));
+    write(&log, "/two");
     log.reopen();
-    log.write(line("/three"));
+    write(&log, "/three");
     assert!(log.close());
 
     let paths = |file| {
@@ -52,20 +55,21 @@ fn failed_reopen_keeps_old_file() {
         AccessLog::start(&folder.join("log"), AccessLogFormat::Common, Counter::default()).unwrap();
     std::fs::rename(&folder, &moved).unwrap();
     log.reopen();
-    log.write(line("/one"));
+    write(&log, "/one");
     assert!(log.close());
     assert!(std::fs::read_to_string(moved.join("log")).unwrap().contains("/one"));
 }
 
 #[test]
 fn full_queue_drops_and_counts_lines() {
-    let (queue, _messages) = sync_channel(2);
-    let dropped = Counter::default();
-    let log = AccessLog { queue, must_reopen: Arc::default(), dropped, thread: None };
-    for _ in 0..5 {
-        log.write(line("/"));
+    let log = AccessLog::in_memory(AccessLogFormat::Json);
+    let path = format!("/{}", "x".repeat(8 << 10));
+    while log.dropped.get() < 3 {
+        write(&log, &path);
     }
-    assert_eq!(log.dropped.get(), 3);
+    assert!(log.take_lines().len() > 100);
+    write(&log, &path);
+    assert_eq!((log.dropped.get(), log.take_lines().len()), (3, 1));
 }
 
 #[test]
@@ -77,15 +81,15 @@ fn lines_gather_and_nobody_who_waits_does() {
     // More than gather: the first of a pause are written at once, the rest soon.
     for count in [1, 1000] {
         let before = lines();
-        (0..count).for_each(|_| log.write(line("/")));
+        (0..count).for_each(|_| write(&log, "/"));
         while lines() < before + count {
             thread::sleep(Duration::from_millis(1));
         }
     }
-    (0..10).for_each(|_| log.write(line("/")));
+    (0..10).for_each(|_| write(&log, "/"));
     log.reopen_and_wait().unwrap();
     assert_eq!(lines(), 1011);
-    log.write(line("/"));
+    write(&log, "/");
     assert!(log.close());
     assert_eq!(lines(), 1012);
 }
@@ -100,7 +104,7 @@ fn stalled_reader_delays_neither_reopening_nor_the_end() {
     let dropped = Counter::default();
     let log = AccessLog::start(&pipe, AccessLogFormat::Json, dropped.clone()).unwrap();
     while dropped.get() == 0 {
-        log.write(line("/"));
+        write(&log, "/");
     }
     log.reopen();
     let error = log.reopen_and_wait().unwrap_err();
@@ -116,7 +120,7 @@ fn reopening_is_over_when_its_outcome_is_known() {
     std::fs::create_dir(&folder).unwrap();
     let path = folder.join("log");
     let log = AccessLog::start(&path, AccessLogFormat::Json, Counter::default()).unwrap();
-    log.write(line("/old"));
+    write(&log, "/old");
     std::fs::rename(&path, folder.join("log.1")).unwrap();
     log.reopen_and_wait().unwrap();
     let size = |path: &Path| std::fs::metadata(path).unwrap().len();
@@ -125,7 +129,7 @@ fn reopening_is_over_when_its_outcome_is_known() {
     std::fs::rename(&folder, &moved).unwrap();
     let error = log.reopen_and_wait().unwrap_err().to_string();
     assert!(error.contains(path.to_str().unwrap()) && error.ends_with("the old file"), "{error}");
-    log.write(line("/new"));
+    write(&log, "/new");
     assert!(log.close());
     assert!(size(&moved.join("log")) > 0);
 }
@@ -146,9 +150,8 @@ fn full_disk_counts_lost_lines() {
     let dropped = Counter::default();
     let log = AccessLog::start(Path::new("/dev/full"), AccessLogFormat::Json, dropped.clone());
     let log = log.unwrap();
-    // More than the writer buffers.
     for _ in 0..1000 {
-        log.write(line("/"));
+        write(&log, "/");
     }
     log.reopen_and_wait().unwrap();
     assert_eq!(dropped.get(), 1000);

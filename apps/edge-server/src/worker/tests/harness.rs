@@ -41,7 +41,6 @@ use crate::admission::connection_limits::ConnectionLimiter;
 use crate::admission::file_limits::FileLimiter;
 use crate::admission::notices::Notices;
 use crate::config;
-use crate::config::AccessLogFormat;
 use crate::config::Config;
 use crate::content::hosts::VirtualHosts;
 use crate::content::read_pool::Job;
@@ -57,7 +56,6 @@ use crate::quic::secrets::SharedSecrets;
 use crate::resume::claimants::Claimants;
 use crate::resume::store::StoreClient;
 use crate::telemetry::access_log::AccessLog;
-use crate::telemetry::access_log::LogMessage;
 use crate::telemetry::admin::socket::ConnectionInfo;
 use crate::telemetry::metrics::Metrics;
 use crate::worker::drain::DrainReason;
@@ -601,7 +599,7 @@ struct ServerState {
     reads: Receiver<Job>,
     metrics: Metrics,
     secrets: SharedSecrets,
-    log_messages: Option<(Receiver<LogMessage>, AccessLogFormat)>,
+    access_log: Option<AccessLog>,
     log: Vec<String>,
 
     /// Something has come for it since its last turn.
@@ -649,8 +647,8 @@ impl ServerState {
         metrics.qlogs.set_limits(cli.qlog_bytes_max, cli.qlog_files_max);
         let secrets = secrets::open(cli.secrets.as_deref()).unwrap();
         let (read_queue, reads) = ReadQueue::new();
-        let log = cli.access_log.as_ref().map(|_| AccessLog::queue(Default::default()));
-        let (access_log, log_messages) = log.unzip();
+        let access_log =
+            cli.access_log.as_ref().map(|_| AccessLog::in_memory(cli.access_log_format));
         let wake: path_store::Wake = Arc::new(|| ());
         let store = cli.resumes().then_some(&world.store);
         let services = WorkerServices {
@@ -658,7 +656,7 @@ impl ServerState {
             read_pool: read_queue.handle(Arc::clone(&wake)),
             store: StoreClient::new(store, None, wake, Claimants::default()),
             metrics: metrics.of_worker(0),
-            access_log,
+            access_log: access_log.clone(),
             limiter: ConnectionLimiter::new(PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 }),
             notices: Notices::new(|| ()),
             budgets: metrics.budgets.of_worker(|| ()),
@@ -668,7 +666,6 @@ impl ServerState {
         };
         let worker =
             Worker::new(Origin::default(), cli, worker_config(&config, &secrets), services);
-        let log_messages = log_messages.map(|messages| (messages, cli.access_log_format));
         Self {
             address,
             worker: Some(worker),
@@ -676,7 +673,7 @@ impl ServerState {
             reads,
             metrics,
             secrets,
-            log_messages,
+            access_log,
             log: Vec::new(),
             touched: false,
         }
@@ -717,11 +714,8 @@ impl ServerState {
     }
 
     fn gather_log(&mut self) {
-        let Some((messages, format)) = &self.log_messages else { return };
-        self.log.extend(messages.try_iter().filter_map(|message| match message {
-            LogMessage::Line(line) => Some(line.write(*format)),
-            _ => None,
-        }));
+        let Some(log) = &self.access_log else { return };
+        self.log.extend(log.take_lines());
     }
 }
 
