@@ -5,25 +5,14 @@ measure all servers in turn, so that other activity of the machine affects all o
 Exits with 1 if a limit is exceeded."""
 
 import argparse
-import json
-import os
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
-SERVER_CORE, CLIENT_CORE = "0", "1"
-NANOSECONDS = 1e-9
-GIB = 1 << 30
-START_TRIES = 100
-
-# Options for every server: the same key exchange, whatever each prefers.
-COMMON_OPTIONS = ["--insecure", "--json", "--groups", "X25519"]
-
+from bench import GIB, Client, Server, check_cores, make_certificate, ratio
 
 @dataclass
 class Workload:
@@ -81,57 +70,6 @@ LIMITS = {
 }
 
 
-class Server:
-    """Server process pinned to its core, for the duration of a `with`."""
-
-    def __init__(self, name, command, port, path):
-        self.name, self.command, self.port, self.path = name, command, port, path
-
-    def __enter__(self):
-        pinned = ["taskset", "-c", SERVER_CORE, *map(str, self.command)]
-        self.log = tempfile.TemporaryFile()
-        self.process = subprocess.Popen(pinned, stdout=self.log, stderr=self.log)
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait()
-        self.log.close()
-
-    def url(self, size):
-        return f"https://127.0.0.1:{self.port}{self.path}{size}"
-
-    def cpu_seconds(self):
-        """Returns the CPU time of all threads."""
-        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) * NANOSECONDS
-
-    def output(self):
-        self.log.seek(0)
-        return self.log.read().decode(errors="replace").strip()
-
-
-class Client:
-    def __init__(self, program):
-        self.program = program
-
-    def run(self, url, options):
-        command = ["taskset", "-c", CLIENT_CORE, str(self.program), url, *COMMON_OPTIONS, *options]
-        completed = subprocess.run(command, capture_output=True, text=True)
-        if completed.returncode != 0:
-            raise RuntimeError(completed.stderr.strip() or completed.stdout.strip())
-        return json.loads(completed.stdout)
-
-    def wait_for(self, server):
-        for _ in range(START_TRIES):
-            try:
-                return self.run(server.url(1), ["--requests", "1", "--connect-timeout", "1"])
-            except RuntimeError as error:
-                reason = error
-                time.sleep(0.1)
-        sys.exit(f"error: {server.name} does not respond: {reason}; its output: {server.output()}")
-
-
 def cost(client, server, load):
     """Runs a workload. Returns its cost to the server."""
     before = server.cpu_seconds()
@@ -140,11 +78,6 @@ def cost(client, server, load):
     if summary["bytes"] != expected:
         sys.exit(f"error: {server.name} sent {summary['bytes']} bytes instead of {expected}")
     return load.cost(server.cpu_seconds() - before)
-
-
-def ratio(rounds, name, other):
-    """Returns the median ratio of the cost of `name` to that of `other` over the rounds."""
-    return statistics.median(costs[name] / costs[other] for costs in rounds)
 
 
 def report(load, rounds):
@@ -159,17 +92,6 @@ def report(load, rounds):
         measured = ratio(rounds, ours, name or best)
         if measured > limit:
             yield f"{load.name}: {measured:.2f} of the cost of {name or best}, above the limit of {limit}"
-
-
-def make_certificate(folder):
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-        + ["-subj", "/CN=localhost", "-days", "2", "-keyout", key, "-out", cert],
-        check=True,
-        capture_output=True,
-    )
-    return cert, key
 
 
 def servers(options, cert, key):
@@ -202,8 +124,7 @@ def main():
     parser.add_argument("--port", type=int, default=44330, help="first of four ports")
     parser.add_argument("--only", help="run only workloads whose names contain this")
     options = parser.parse_args()
-    if os.cpu_count() < 2:
-        sys.exit("error: server and client need a core each, and this machine has one")
+    check_cores()
 
     client = Client(options.release / "edge-client")
     exceeded = []

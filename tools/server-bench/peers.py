@@ -1,0 +1,115 @@
+"""File servers that bench-files compares, each with one thread and its own cache of files."""
+
+import getpass
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import Server
+
+PACKAGES = {"nginx": "nginx-light", "h2o": "h2o", "caddy": "caddy", "h2load": "nghttp2-client"}
+
+NGINX = """
+worker_processes 1;
+master_process off;
+daemon off;
+pid {work}/nginx.pid;
+error_log {work}/nginx-error.log;
+events {{ worker_connections 1024; }}
+http {{
+    access_log off;
+    sendfile on;
+    gzip_static on;
+    types {{ text/html html; }}
+    open_file_cache max=1000;
+    open_file_cache_errors on;
+    keepalive_requests 1000000000;
+    client_body_temp_path {work}/nginx-body;
+    server {{
+        listen 127.0.0.1:{port} ssl http2;
+        ssl_certificate {cert};
+        ssl_certificate_key {key};
+        root {root};
+    }}
+}}
+"""
+
+H2O = """
+user: {user}
+num-threads: 1
+pid-file: {work}/h2o.pid
+error-log: {work}/h2o-error.log
+listen: {{ host: 127.0.0.1, port: {port}, ssl: {{ certificate-file: {cert}, key-file: {key} }} }}
+hosts:
+  default:
+    paths:
+      /: {{ file.dir: {root}, file.send-compressed: ON }}
+"""
+
+CADDY = """
+{{
+    admin off
+    default_sni localhost
+    auto_https off
+    log {{
+        level ERROR
+    }}
+}}
+https://:{port} {{
+    bind 127.0.0.1
+    tls {cert} {key}
+    root * {root}
+    file_server {{
+        precompressed br zstd gzip
+    }}
+}}
+"""
+
+
+@dataclass
+class Site:
+    """What every server serves, and where it may write."""
+
+    root: Path
+    cert: Path
+    key: Path
+    work: Path
+    port: int
+
+
+def check():
+    """Exits if a peer is missing."""
+    missing = [package for program, package in PACKAGES.items() if not find(program)]
+    if missing:
+        sys.exit(f"error: peers are missing: sudo apt-get install {' '.join(missing)}")
+
+
+def find(program):
+    return shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")
+
+
+def edge_server(site, release, *options, cache=64 << 20):
+    command = [release / "edge-server", "--workers=1", "--tcp=on", "--speedtest", "--drain=0", "--root", site.root]
+    command += ["--listen", f"127.0.0.1:{site.port}", "--cert", site.cert, "--key", site.key]
+    command += ["--file-cache-max", cache, *options]
+    return Server("edge-server", command, site.port, "")
+
+
+def nginx(site):
+    return Server("nginx", [find("nginx"), "-p", site.work, "-c", write(site, "nginx.conf", NGINX)], site.port, "")
+
+
+def h2o(site):
+    return Server("h2o", [find("h2o"), "-c", write(site, "h2o.yaml", H2O)], site.port, "")
+
+
+def caddy(site):
+    config = write(site, "Caddyfile", CADDY)
+    return Server("Caddy", [find("caddy"), "run", "--adapter", "caddyfile", "--config", config], site.port, "")
+
+
+def write(site, name, template):
+    path = site.work / name
+    path.write_text(template.format(user=getpass.getuser(), **vars(site)))
+    return path
