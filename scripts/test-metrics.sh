@@ -19,30 +19,13 @@ for arg in "$@"; do
     esac
 done
 
-unpack() {
-    mkdir -p "$unpacked"
-    (
-        cd "$unpacked"
-        apt-get download -qq prometheus 2>/dev/null ||
-            { [ "$(id -u)" -eq 0 ] && apt-get update -qq && apt-get download -qq prometheus; } ||
-            exit 1
-        dpkg-deb -x prometheus_*.deb .
-    ) >&2
-}
-
-skip() {
-    echo "test-metrics: $*" >&2
-    [ -z "${REQUIRE_ALL:-}" ] || exit 1
-    exit 0
-}
-
-command -v python3 >/dev/null || skip "python3 is missing, run: sudo apt-get install -y python3"
+command -v python3 >/dev/null || skip test-metrics "python3 is missing, run: sudo apt-get install -y python3"
 if command -v promtool >/dev/null && command -v prometheus >/dev/null; then
     bin=$(dirname "$(command -v promtool)")
 else
     bin=$unpacked/usr/bin
-    [ -x "$bin/promtool" ] || unpack ||
-        skip "Prometheus is missing, run: sudo apt-get install -y --no-install-recommends prometheus"
+    [ -x "$bin/promtool" ] || unpack_package prometheus "$unpacked" ||
+        skip test-metrics "Prometheus is missing, run: sudo apt-get install -y --no-install-recommends prometheus"
 fi
 # The same targets as for the tests, which would otherwise build BoringSSL again.
 # shellcheck disable=SC2086
