@@ -92,6 +92,9 @@ test-path-mtu: setup quiche ## Download over paths whose MTU is small, or change
 test-interop: setup quiche ## Run other clients over HTTP/3, HTTP/2 and HTTP/1.1 against edge-server; CLIENT='quinn aioquic' runs only these
 	@sh scripts/test-interop.sh $(LOCKED)
 
+test-nginx: setup quiche ## Run nginx over TCP beside edge-server over UDP, as docs/edge-server/tcp.md has it
+	@sh scripts/test-nginx.sh $(LOCKED)
+
 test-metrics: setup quiche ## Check metrics and alert rules with promtool (unpacked from Debian's package); ARGS=--live runs the rules and the dashboard in Prometheus
 	@sh scripts/test-metrics.sh $(ARGS) $(LOCKED)
 
@@ -113,7 +116,7 @@ interop-page: setup quiche ## Try the speed-test page in headless Chromium and F
 interop-alt-svc: setup quiche ## Do headless Chromium and Firefox go from HTTP/2 to HTTP/3, and jump, over an emulated GEO path (2 minutes)? Pictures in results/; BROWSER=firefox runs one
 	@sh scripts/interop-alt-svc.sh $(LOCKED)
 
-check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop tokio-quiche-check steps-check ## Everything that CI runs
+check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop test-nginx tokio-quiche-check steps-check ## Everything that CI runs
 
 same-packets: setup quiche ## Does the fork send the release's datagrams, except as docs/unchanged.md says? TIP=all tries every topic, COUNT=1500 random connections too; PATCHES=1 names the patches that change a SCENARIO
 	@sh scripts/same-packets.sh
@@ -183,6 +186,9 @@ bench-store: setup quiche ## Measure what claims and records cost, by kind and s
 
 bench-server: build ## Compare edge-server's CPU time with other HTTP/3 servers (6 minutes, after 10 minutes of builds); ARGS='--size 0.1 --rounds 1' is a trial
 	@sh scripts/bench-server.sh $(ARGS)
+
+bench-files: build ## Compare what files cost with the same bytes from memory, and with nginx, h2o and Caddy, over HTTP/3 and HTTP/2 (15 minutes); ARGS='--size 0.1 --rounds 1 --files 10000' is a trial
+	@sh scripts/bench-files.sh $(ARGS)
 
 bench-flood: build ## Measure what 50,000 forged Initials a second do to downloads (2 minutes); ARGS='--rate 10000 --seconds 5'
 	cargo bench -p edge-server --bench initial_flood $(LOCKED) -- $(ARGS)

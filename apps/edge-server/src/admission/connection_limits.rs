@@ -58,7 +58,7 @@ use crate::quic::handle::ConnectionHandle;
 const SHARE: u32 = 8;
 
 /// Number of subnets, or clients, among whose connections room is looked for.
-const FULLEST_MAX: usize = 16;
+pub const FULLEST_MAX: usize = 16;
 
 /// Part of a second's handshakes that is left to validated clients.
 const VALIDATED_RESERVE: Duration = Duration::from_millis(500);

@@ -10,8 +10,9 @@ pub mod file_limits;
 pub mod handshakes;
 pub mod metrics;
 pub mod notices;
-mod ranking;
+pub mod ranking;
 pub mod reason;
+pub mod replaceable_connections;
 pub mod surplus_handshakes;
 pub mod token_bucket;
 

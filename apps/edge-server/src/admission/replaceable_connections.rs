@@ -1,5 +1,5 @@
-//! Replaceable connections of one worker, by group and by how long they have been so: a full
-//! server, or subnet, closes some of them for new clients.
+//! Replaceable connections of one worker, or of the TCP side, by group and by how long they have been
+//! so: a full server, or subnet, closes some of them for new clients.
 
 use std::collections::BTreeSet;
 use std::time::Instant;

@@ -153,8 +153,9 @@ pub struct Cli {
     /// HTTP/1.1 and HTTP/2 over TCP, at the addresses of --listen
     ///
     /// Browsers come over TCP first, and learn from Alt-Svc that the server has HTTP/3. on serves them
-    /// the same hosts and files, with the same certificates and limits, on threads of their own.
-    #[arg(long, value_enum, value_name = "on|off", default_value = "off", help_heading = PROCESS)]
+    /// the same hosts and files, with the same certificates and limits, on threads of their own. off
+    /// leaves the TCP ports to another server.
+    #[arg(long, value_enum, value_name = "on|off", default_value = "on", help_heading = PROCESS)]
     pub tcp: OnOff,
 
     /// TCP address for plain HTTP, which is redirected to HTTPS; may be repeated
@@ -179,7 +180,7 @@ pub struct Cli {
     /// Files of up to 16 KiB stay in memory with what a response needs of them, and so do names that do
     /// not exist, and compressed siblings that do not. What a response tells may then be a second old; a
     /// reload forgets all.
-    #[arg(long, value_name = "BYTES", default_value_t = 0, help_heading = CONTENT,
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, help_heading = CONTENT,
         value_parser = clap::value_parser!(u64).range(..=1 << 40))]
     pub file_cache_max: u64,
 
@@ -1029,7 +1030,7 @@ mod tests {
             ),
             ("edge-server --listen 127.0.0.1:0 --root . --metrics 9100", "'9100'"),
             (
-                "edge-server --listen 127.0.0.1:0 --root . --http [::1]:80",
+                "edge-server --listen 127.0.0.1:0 --root . --tcp off --http [::1]:80",
                 "[::1]:80 needs --tcp on",
             ),
             ("edge-server --listen 127.0.0.1:0 --root . --tcp on --http 80", "'80'"),

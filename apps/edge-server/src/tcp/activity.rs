@@ -11,10 +11,19 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
+use crate::admission::connection_limits::ClientGroup;
+
 use crate::config::limits::Limits;
 
 /// A connection with a request under way stalls while it moves less, in bytes per second.
 const STALLED_BYTES_PER_S: u64 = 256;
+
+/// How long a connection is idle before another may have its place: a client has asked for a page, and
+/// may ask for what belongs to it.
+const IDLE_MIN: Duration = Duration::from_secs(1);
+
+/// How long a client may take for its first request before that: several round trips of any path.
+const FIRST_REQUEST_MIN: Duration = Duration::from_secs(3);
 
 /// What the exchanges of a connection do.
 #[derive(Debug)]
@@ -30,6 +39,13 @@ pub struct ConnectionActivity {
 
     /// When the last exchange ended, or the connection began.
     idle_since: Mutex<Instant>,
+
+    /// Whose it is.
+    groups: [ClientGroup; 2],
+
+    /// Another connection has its place.
+    eviction: Notify,
+    is_evicted: AtomicBool,
 }
 
 /// Reason to end a connection.
@@ -57,13 +73,45 @@ pub struct Watch {
 }
 
 impl ConnectionActivity {
-    pub fn new(now: Instant) -> Self {
+    /// Returns the activity of a connection that begins.
+    pub fn new(groups: [ClientGroup; 2], now: Instant) -> Self {
         Self {
             under_way: AtomicU32::new(0),
             first: Notify::new(),
             has_begun: AtomicBool::new(false),
             moved_bytes: AtomicU64::new(0),
             idle_since: Mutex::new(now),
+            groups,
+            eviction: Notify::new(),
+            is_evicted: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns the groups that the connection is one of.
+    pub fn groups(&self) -> [ClientGroup; 2] {
+        self.groups
+    }
+
+    /// Returns from when on another connection may have its place, if nothing moves.
+    pub fn idle_from(&self, now: Instant) -> Instant {
+        let idle_min = match self.has_begun.load(Ordering::Relaxed) {
+            true => IDLE_MIN,
+            false => FIRST_REQUEST_MIN,
+        };
+        // One that is busy is looked at again.
+        self.idle_since().unwrap_or(now) + idle_min
+    }
+
+    /// Gives its place to another connection.
+    pub fn evict(&self) {
+        self.is_evicted.store(true, Ordering::Relaxed);
+        self.eviction.notify_one();
+    }
+
+    /// Waits until another connection has its place.
+    pub async fn evicted(&self) {
+        while !self.is_evicted.load(Ordering::Relaxed) {
+            self.eviction.notified().await;
         }
     }
 
@@ -96,6 +144,14 @@ impl ConnectionActivity {
     fn idle_since(&self) -> Option<Instant> {
         let is_idle = self.under_way.load(Ordering::Relaxed) == 0;
         is_idle.then(|| *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+impl ConnectionActivity {
+    /// Returns whether another connection has its place.
+    pub fn is_evicted(&self) -> bool {
+        self.is_evicted.load(Ordering::Relaxed)
     }
 }
 
@@ -138,16 +194,27 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use ab_test::ClientUnit;
+
     use crate::config::limits::tests::limits;
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    fn groups() -> [ClientGroup; 2] {
+        let subnet = "192.0.2.0/24".parse().unwrap();
+        [
+            ClientGroup::Subnet(subnet),
+            ClientGroup::Client(subnet, ClientUnit::of([192, 0, 2, 1].into())),
+        ]
+    }
 
     /// A connection that times out after 10 s without a request, 20 s of a stall, or 100 s.
     fn connection() -> (ConnectionActivity, Watch, Instant) {
         let limits =
             limits(&["--idle-timeout=10", "--stall-timeout=20", "--connection-time-max=100"]);
         let now = quiche::clock::now();
-        (ConnectionActivity::new(now), Watch::new(&limits, now), now)
+        (ConnectionActivity::new(groups(), now), Watch::new(&limits, now), now)
     }
 
     #[test]

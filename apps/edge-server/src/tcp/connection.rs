@@ -1,5 +1,6 @@
 //! One TCP connection, from its handshake to its end.
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +12,12 @@ use boring::ssl::Ssl;
 use hyper::server::conn::http1;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioExecutor;
 use hyper_util::rt::TokioIo;
 use hyper_util::rt::TokioTimer;
 use hyper_util::server::graceful::GracefulConnection;
 use log::debug;
 use quiche::clock;
+use tokio::io::BufReader;
 use tokio::net::TcpStream;
 use tokio::time::sleep_until;
 use tokio::time::timeout;
@@ -27,6 +28,7 @@ use crate::config::limits::Limits;
 use crate::tcp::activity::Timeout;
 use crate::tcp::activity::Watch;
 use crate::tcp::peer::Peer;
+use crate::tcp::request_set::RequestSet;
 use crate::tcp::send_buffer::SEND_BUFFER_BYTES_MAX;
 use crate::tcp::service::respond;
 use crate::tcp::settings::TcpConfig;
@@ -34,6 +36,9 @@ use crate::tcp::stage::TcpStage;
 
 /// The least that HTTP/1.1 may buffer of a header, in bytes: hyper takes no less.
 const HEADER_BUFFER_BYTES_MIN: usize = 8 << 10;
+
+/// Read buffer of a connection, in bytes: BoringSSL reads each record in two pieces.
+const READ_BUFFER_BYTES: usize = 4 << 10;
 
 /// Flow-control windows of uploads, in bytes, which are discarded as they arrive.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
@@ -45,6 +50,9 @@ const CLOSING: Duration = Duration::from_secs(5);
 /// How long a new client may take for its first request when the server is about to leave: more than
 /// a round trip of any path.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
+
+/// Connection whose handshake is done.
+type TlsStream = SslStream<BufReader<TcpStream>>;
 
 /// Protocol that a client has chosen.
 const HTTP2: &[u8] = b"h2";
@@ -69,34 +77,28 @@ pub async fn serve(stream: TcpStream, peer: Arc<Peer>) {
     }
 }
 
-async fn handshake(stream: TcpStream, config: &TcpConfig) -> anyhow::Result<SslStream<TcpStream>> {
+async fn handshake(stream: TcpStream, config: &TcpConfig) -> anyhow::Result<TlsStream> {
+    let stream = BufReader::with_capacity(READ_BUFFER_BYTES, stream);
     let accepted = SslStreamBuilder::new(Ssl::new(&config.tls)?, stream).accept();
     let accepted = timeout(config.limits.handshake_time(), accepted).await;
     accepted.context("the handshake timed out")?.context("the handshake failed")
 }
 
-async fn serve_http1(
-    stream: SslStream<TcpStream>,
-    peer: &Arc<Peer>,
-    limits: &Limits,
-) -> anyhow::Result<()> {
+async fn serve_http1(stream: TlsStream, peer: &Arc<Peer>, limits: &Limits) -> anyhow::Result<()> {
     let service = service_fn(|request| respond(Arc::clone(peer), request));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.stall_time())
         .max_buf_size(HEADER_BUFFER_BYTES_MIN.max(limits.header_bytes_max as usize))
         .serve_connection(TokioIo::new(stream), service);
-    drive(connection, peer, limits).await
+    drive(connection, RequestSet::default(), peer, limits).await
 }
 
-async fn serve_http2(
-    stream: SslStream<TcpStream>,
-    peer: &Arc<Peer>,
-    limits: &Limits,
-) -> anyhow::Result<()> {
+async fn serve_http2(stream: TlsStream, peer: &Arc<Peer>, limits: &Limits) -> anyhow::Result<()> {
     let service_peer = Arc::clone(peer);
     let service = service_fn(move |request| respond(Arc::clone(&service_peer), request));
-    let connection = http2::Builder::new(TokioExecutor::new())
+    let requests = RequestSet::default();
+    let connection = http2::Builder::new(requests.executor())
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.requests_max)
         .max_header_list_size(limits.header_bytes_max)
@@ -104,11 +106,16 @@ async fn serve_http2(
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .serve_connection(TokioIo::new(stream), service);
-    drive(connection, peer, limits).await
+    drive(connection, requests, peer, limits).await
 }
 
 /// Drives a connection until it ends, or times out, or the server closes it.
-async fn drive<C>(connection: C, peer: &Peer, limits: &Limits) -> anyhow::Result<()>
+async fn drive<C>(
+    connection: C,
+    mut requests: RequestSet,
+    peer: &Peer,
+    limits: &Limits,
+) -> anyhow::Result<()>
 where
     C: GracefulConnection<Error = hyper::Error>,
 {
@@ -125,7 +132,7 @@ where
         };
         let check_at = close_at.unwrap_or_else(|| watch.next_check(&peer.activity));
         tokio::select! {
-            ended = connection.as_mut() => return Ok(ended?),
+            ended = poll_fn(|cx| requests.poll_with(connection.as_mut(), cx)) => return Ok(ended?),
             changed = stage.changed() => changed?,
             // HTTP/1.1 cannot tell a new client that its first request comes too late.
             _ = timeout(FIRST_REQUEST, peer.activity.first_begun()), if is_leaving && !has_left => {

@@ -10,6 +10,7 @@ mod limiter;
 pub mod listeners;
 mod peer;
 mod redirect;
+mod request_set;
 mod response_body;
 mod send_buffer;
 mod service;
@@ -283,6 +284,9 @@ fn begin(
             return services.metrics.count_refusal(limit);
         }
     };
+    if permit.replaces {
+        services.metrics.count_replaced();
+    }
     let Ok(local) = stream.local_addr() else { return };
     // None once the server has ended.
     let Some(open) = connections.upgrade() else { return };
@@ -293,12 +297,17 @@ fn begin(
         match purpose {
             Purpose::Https => {
                 let _counted = services.metrics.count_connection();
-                let peer = Peer::new(&services, address, local, permit);
-                connection::serve(stream, Arc::new(peer)).await;
+                let peer = Arc::new(Peer::new(&services, address, local, permit));
+                tokio::select! {
+                    () = peer.activity.evicted() => debug!("{}: makes room for another client", peer.name),
+                    () = connection::serve(stream, Arc::clone(&peer)) => (),
+                }
             }
             Purpose::Redirect { https_port } => {
-                let _permit = permit;
-                redirect::serve(stream, address, &services, https_port).await;
+                tokio::select! {
+                    () = permit.activity.evicted() => (),
+                    () = redirect::serve(stream, address, &services, https_port) => (),
+                }
             }
         }
     });

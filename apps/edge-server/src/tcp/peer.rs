@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use ab_test::ClientUnit;
-use quiche::clock;
 use tokio::sync::watch;
 use tokio::sync::Notify;
 
@@ -45,7 +44,7 @@ pub struct Peer {
     /// Name of the connection in logs.
     pub name: String,
 
-    pub activity: ConnectionActivity,
+    pub activity: Arc<ConnectionActivity>,
     pub files: FileAccount,
     pub send_buffer: Arc<SendBuffer>,
 
@@ -69,7 +68,7 @@ impl Peer {
             address,
             local,
             name: format!("tcp-{number}"),
-            activity: ConnectionActivity::new(clock::now()),
+            activity: Arc::clone(&permit.activity),
             files,
             send_buffer: Arc::default(),
             closing: Notify::new(),

@@ -21,6 +21,7 @@ pub struct TcpMetrics {
     connections_now: Gauge,
     handshake_failures: Counter,
     refused: Family<TcpLimitLabels, Counter>,
+    replaced: Counter,
     responses: ResponseMetrics,
 }
 
@@ -40,6 +41,7 @@ impl TcpMetrics {
             connections_now: Gauge::default(),
             handshake_failures: Counter::default(),
             refused: Family::default(),
+            replaced: Counter::default(),
             responses,
         };
         registry.register(
@@ -61,6 +63,11 @@ impl TcpMetrics {
             "edge_server_tcp_refused",
             "TCP connections closed at once, by the limit that was reached",
             metrics.refused.clone(),
+        );
+        registry.register(
+            "edge_server_tcp_replaced",
+            "Idle TCP connections closed because another client needed their place",
+            metrics.replaced.clone(),
         );
         for limit in LIMITS {
             drop(metrics.refused.get_or_create(&TcpLimitLabels { limit: limit.name() }));
@@ -90,6 +97,11 @@ impl TcpMetrics {
     /// Counts a connection that was refused.
     pub fn count_refusal(&self, limit: Limit) {
         self.refused.get_or_create(&TcpLimitLabels { limit: limit.name() }).inc();
+    }
+
+    /// Counts an idle connection that made room for another.
+    pub fn count_replaced(&self) {
+        self.replaced.inc();
     }
 
     /// Counts a response.
