@@ -95,6 +95,9 @@ test-interop: setup quiche ## Run other clients over HTTP/3, HTTP/2 and HTTP/1.1
 test-nginx: setup quiche ## Run nginx over TCP beside edge-server over UDP, as docs/edge-server/tcp.md has it
 	@sh scripts/test-nginx.sh $(LOCKED)
 
+h2spec: setup quiche ## Run h2spec, the conformance test of HTTP/2, against edge-server
+	@sh scripts/h2spec.sh $(LOCKED)
+
 test-metrics: setup quiche ## Check metrics and alert rules with promtool (unpacked from Debian's package); ARGS=--live runs the rules and the dashboard in Prometheus
 	@sh scripts/test-metrics.sh $(ARGS) $(LOCKED)
 
@@ -116,7 +119,7 @@ interop-page: setup quiche ## Try the speed-test page in headless Chromium and F
 interop-alt-svc: setup quiche ## Do headless Chromium and Firefox go from HTTP/2 to HTTP/3, and jump, over an emulated GEO path (2 minutes)? Pictures in results/; BROWSER=firefox runs one
 	@sh scripts/interop-alt-svc.sh $(LOCKED)
 
-check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop test-nginx tokio-quiche-check steps-check ## Everything that CI runs
+check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop h2spec test-nginx tokio-quiche-check steps-check ## Everything that CI runs
 
 same-packets: setup quiche ## Does the fork send the release's datagrams, except as docs/unchanged.md says? TIP=all tries every topic, COUNT=1500 random connections too; PATCHES=1 names the patches that change a SCENARIO
 	@sh scripts/same-packets.sh
@@ -208,4 +211,4 @@ engine-cost: setup quiche ## Count the instructions that Careful Resume and ECN 
 patch-cost: setup ## Count the instructions of a SCENARIO of make same-packets before PATCH=40-performance/05 and with it (valgrind, minutes)
 	@sh scripts/patch-cost.sh
 
-.PHONY: $(shell sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' $(MAKEFILE_LIST))
+.PHONY: $(shell sed -n 's/^\([a-z][a-z0-9-]*\):.*/\1/p' $(MAKEFILE_LIST))
