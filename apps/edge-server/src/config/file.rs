@@ -57,6 +57,10 @@ pub struct Host {
     /// Index files of a folder; the first that exists is served.
     pub index: Option<Vec<String>>,
 
+    /// Files to serve in place of one that does not exist; the first that exists is served.
+    #[serde(rename = "try-files")]
+    pub try_files: Option<Vec<String>>,
+
     /// Whether a file's `.br`, `.zst` and `.gz` siblings are served to clients that accept them.
     pub precompressed: Option<bool>,
 
@@ -210,6 +214,7 @@ impl Host {
             key: pair.1,
             cc: self.cc.or(other.cc),
             index: self.index.or_else(|| other.index.clone()),
+            try_files: self.try_files.or_else(|| other.try_files.clone()),
             precompressed: self.precompressed.or(other.precompressed),
             server_timing: self.server_timing.or(other.server_timing),
             charset: self.charset.or_else(|| other.charset.clone()),
@@ -288,6 +293,7 @@ mod tests {
             r#"
             [[host]]
             index = ["index.html", "index.htm"]
+            try-files = ["{path}.html", "/index.html"]
             precompressed = false
             server-timing = true
             charset = ""
@@ -328,6 +334,8 @@ mod tests {
             (named.index, named.precompressed),
             (default_host.index, default_host.precompressed)
         );
+        assert_eq!(default_host.try_files.as_ref().map(Vec::len), Some(2));
+        assert_eq!(named.try_files, default_host.try_files);
         assert_eq!(default_host.cc, Some(CongestionController::Bbr2));
         assert_eq!(named.cc, default_host.cc);
         assert_eq!((default_host.server_timing, named.server_timing), (Some(true), Some(true)));

@@ -185,11 +185,48 @@ impl UrlPath {
         Some(Self { relative, folder })
     }
 
+    /// Returns whether it leads through a private dot file.
+    pub fn is_hidden(&self) -> bool {
+        self.relative.iter().any(is_hidden)
+    }
+
     /// Returns the decoded path.
     pub fn decoded(&self) -> String {
         let end = if self.folder && !self.relative.as_os_str().is_empty() { "/" } else { "" };
         format!("/{}{end}", self.relative.display())
     }
+}
+
+/// Finds what `url_path` names or, if that does not exist, the first file that the rules have in its
+/// place.
+///
+/// # Errors
+///
+/// As those of [`find`].
+pub fn find_or_else(
+    root: &Root,
+    rules: &Rules,
+    url_path: &UrlPath,
+    accepted: &[Coding],
+    permit: &dyn Fn(&FileReaders) -> Option<FilePermit>,
+) -> io::Result<Lookup> {
+    let found = find(root, rules, url_path, accepted, permit);
+    if rules.try_files.is_empty() || !found.as_ref().is_err_and(is_missing) || url_path.is_hidden()
+    {
+        return found;
+    }
+    for other in rules.try_files.of(url_path) {
+        match find(root, rules, &other, accepted, permit) {
+            Ok(Lookup::Folder) => (),
+            Err(e) if is_missing(&e) => (),
+            found => return found,
+        }
+    }
+    found
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::NOTDIR))
 }
 
 /// Finds what `url_path` names, in the first of the `accepted` codings that exists.
@@ -204,7 +241,7 @@ pub fn find(
     accepted: &[Coding],
     permit: impl FnOnce(&FileReaders) -> Option<FilePermit>,
 ) -> io::Result<Lookup> {
-    if url_path.relative.iter().any(is_hidden) {
+    if url_path.is_hidden() {
         return Err(Errno::NOENT.into());
     }
     let file = root.open_beneath(&url_path.relative)?;

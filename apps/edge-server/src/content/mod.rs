@@ -3,12 +3,15 @@
 pub mod file_lookup;
 pub mod hosts;
 mod lookup_cache;
+mod media_types;
 pub mod open_files;
+mod path_pattern;
 mod present;
 pub mod read_pool;
 pub mod root;
 pub mod rules;
 pub mod speedtest;
+mod try_files;
 
 use std::io;
 use std::path::Path;
@@ -225,13 +228,13 @@ impl VirtualHost {
     ) -> io::Result<Lookup> {
         let (root, rules) = (&self.root, &self.rules);
         let Some((cache, number)) = &self.cache else {
-            return file_lookup::find(root, rules, url_path, accepted, permit);
+            return file_lookup::find_or_else(root, rules, url_path, accepted, permit);
         };
         let kept = cache.get(*number, decoded, accepted, wall_now);
         if let Some(found) = kept.and_then(|kept| kept.found(root, rules, permit)) {
             return found;
         }
-        let mut found = file_lookup::find(root, rules, url_path, accepted, permit);
+        let mut found = file_lookup::find_or_else(root, rules, url_path, accepted, permit);
         if let Some(kept) = KeptLookup::of(&mut found) {
             cache.insert(*number, decoded, accepted, kept, wall_now);
         }

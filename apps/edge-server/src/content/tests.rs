@@ -385,6 +385,57 @@ fn index_and_error_page_follow_rules() {
 }
 
 #[test]
+fn substitute_is_served_for_a_missing_file() {
+    let host = TestHost::new(
+        "try-files = ['{path}.txt', '{path}/index.htm', '/app.js']\n\
+         error = { 404 = '/404.html' }\n\
+         header = [{ path = '/app.js', set = { cache-control = 'no-cache' } }]",
+    );
+    fs::create_dir(host.root().join("sub/app")).unwrap();
+    fs::write(host.root().join("sub/app/index.htm"), "application").unwrap();
+    fs::create_dir(host.root().join("folder.txt")).unwrap();
+    for (path, status, body) in [
+        ("/ten.txt", 200, "0123456789"),
+        ("/ten", 200, "0123456789"),
+        ("/ten/", 200, "0123456789"),
+        ("/ten?x=1", 200, "0123456789"),
+        ("/sub/app", 301, "301 Moved Permanently\n"),
+        ("/sub/app/", 200, "application"),
+        ("/sub", 301, "301 Moved Permanently\n"),
+        ("/sub/empty/", 200, "script"),
+        ("/folder", 200, "script"),
+        ("/users/7", 200, "script"),
+        ("/ten.txt/x", 200, "script"),
+        // What is private or malformed stays so.
+        ("/.secret", 404, "not here"),
+        ("/.missing", 404, "not here"),
+        ("/users/.git/config", 404, "not here"),
+        ("/.well-known/missing", 200, "script"),
+        ("/../users", 400, "400 Bad Request\n"),
+        ("/%2e%2e/users", 400, "400 Bad Request\n"),
+    ] {
+        let response = host.get(path);
+        assert_eq!((response.status, text(&response).as_str()), (status, body), "{path}");
+        let no_cache = response.field("cache-control").is_some();
+        assert_eq!(no_cache, body == "script", "{path}");
+    }
+    let of = |method, fields: &[(&str, &str)]| {
+        let response = host.request(method, "/users/7", fields);
+        (response.status, text(&response), response.field("content-encoding").map(str::to_owned))
+    };
+    let etag = host.get("/users/7").field("etag").unwrap().to_owned();
+    let script = || "script".to_owned();
+    assert_eq!(of("HEAD", &[]), (200, script(), None));
+    assert_eq!(of("GET", &[("accept-encoding", "br")]), (200, "br".into(), Some("br".into())));
+    assert_eq!(of("GET", &[("if-none-match", &etag)]), (304, String::new(), None));
+    assert_eq!(of("GET", &[("range", "bytes=0-1")]), (206, "sc".into(), None));
+    assert_eq!(of("POST", &[]).0, 405);
+
+    let gone = TestHost::new("try-files = ['{path}.txt', '/gone.html']");
+    assert_eq!(["/x", "/"].map(|path| gone.get(path).status), [404, 200]);
+}
+
+#[test]
 fn speedtest_serves_bytes_and_page() {
     let host = TestHost::new("");
     for (path, status) in [
