@@ -77,6 +77,7 @@ pub struct Host {
     /// Error pages by status.
     pub error: Option<BTreeMap<String, String>>,
 
+    pub access: Option<Vec<AccessRule>>,
     pub header: Option<Vec<HeaderRule>>,
     pub redirect: Option<Vec<Redirect>>,
 
@@ -94,9 +95,30 @@ struct Spans {
 #[derive(Deserialize)]
 struct HostSpans {
     #[serde(default)]
+    access: Vec<Spanned<IgnoredAny>>,
+    #[serde(default)]
     header: Vec<Spanned<IgnoredAny>>,
     #[serde(default)]
     redirect: Vec<Spanned<IgnoredAny>>,
+}
+
+/// What clients must be, or bring, to get the paths that a pattern matches.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct AccessRule {
+    #[serde(default = "all_paths")]
+    pub path: String,
+
+    /// Patterns of paths that the rule is not for.
+    #[serde(default)]
+    pub except: Vec<String>,
+
+    /// Subnets of clients: those that get the paths, and those that do not.
+    pub allow: Option<Vec<String>>,
+    pub deny: Option<Vec<String>>,
+
+    #[serde(skip)]
+    pub position: Position,
 }
 
 /// Response fields for the files that a pattern matches.
@@ -134,6 +156,10 @@ pub struct Redirect {
 
     #[serde(skip)]
     pub position: Position,
+}
+
+fn all_paths() -> String {
+    "**".to_owned()
 }
 
 fn permanent() -> u16 {
@@ -193,7 +219,10 @@ impl Host {
     /// Notes where the host and its rules are.
     fn locate(&mut self, text: &str, spans: Spanned<HostSpans>) {
         self.position = Position::of(text, spans.span().start);
-        let HostSpans { header, redirect } = spans.into_inner();
+        let HostSpans { access, header, redirect } = spans.into_inner();
+        for (rule, span) in self.access.iter_mut().flatten().zip(access) {
+            rule.position = Position::of(text, span.span().start);
+        }
         for (rule, span) in self.header.iter_mut().flatten().zip(header) {
             rule.position = Position::of(text, span.span().start);
         }
@@ -220,6 +249,7 @@ impl Host {
             charset: self.charset.or_else(|| other.charset.clone()),
             mime: self.mime.or_else(|| other.mime.clone()),
             error: self.error.or_else(|| other.error.clone()),
+            access: joined(other.access.clone(), self.access),
             header: joined(other.header.clone(), self.header),
             redirect: self.redirect.or_else(|| other.redirect.clone()),
             position: self.position,
@@ -303,6 +333,12 @@ mod tests {
             mime = { m3u8 = "application/vnd.apple.mpegurl" }
             error = { 404 = "/404.html" }
 
+            [[host.access]]
+            path = "/private/**"
+            except = ["/private/logo.svg"]
+            allow = ["192.0.2.0/24"]
+            deny = ["192.0.2.7"]
+
             [[host.header]]
             path = "/assets/**"
             set = { cache-control = "max-age=31536000, immutable" }
@@ -340,7 +376,22 @@ mod tests {
         assert_eq!(named.cc, default_host.cc);
         assert_eq!((default_host.server_timing, named.server_timing), (Some(true), Some(true)));
         assert_eq!((named.mime, named.error), (default_host.mime, default_host.error));
+        let access = &default_host.access.as_ref().unwrap()[0];
+        assert_eq!((access.except.len(), access.allow.is_some()), (1, true));
+        assert_eq!(access.position.to_string(), "line 14, column 13");
+        assert_eq!(named.access, default_host.access);
         assert_eq!((named.header, named.redirect), (default_host.header, default_host.redirect));
+    }
+
+    #[test]
+    fn access_rules_of_named_host_are_beside_those_of_default_host() {
+        let rule = |path: &str| format!("[[host.access]]\npath = '{path}'\ndeny = ['::/0']\n");
+        let text = format!("[[host]]\n{}[[host]]\nnames = ['a']\n{}", rule("/a"), rule("/b"));
+        let host = ConfigFile::parse(&text).unwrap().named().next().unwrap();
+        let paths: Vec<_> = host.access.iter().flatten().map(|rule| rule.path.as_str()).collect();
+        assert_eq!(paths, ["/a", "/b"]);
+        let all = ConfigFile::parse("[[host]]\naccess = [{ deny = ['::/0'] }]").unwrap();
+        assert_eq!(all.default_host().access.unwrap()[0].path, "**");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Content of a virtual host: turns a request into a response, independent of the HTTP version.
 
+pub mod access;
+pub mod client_context;
 pub mod file_lookup;
 pub mod hosts;
 mod lookup_cache;
@@ -31,6 +33,10 @@ use crate::admission::file_limits::FilePermit;
 use crate::admission::file_limits::FileReaders;
 use crate::admission::file_limits::SubnetLimitReached;
 use crate::config::file::Host;
+use crate::content::access::refusal::AccessRefusal;
+use crate::content::access::AccessPath;
+use crate::content::access::AccessRules;
+use crate::content::client_context::ClientContext;
 use crate::content::file_lookup::KeptLookup;
 use crate::content::file_lookup::Lookup;
 use crate::content::file_lookup::Representation;
@@ -46,7 +52,6 @@ use crate::http::request::Method;
 use crate::http::request::Request;
 use crate::http::response::Response;
 use crate::http::response::ALLOWED;
-use crate::resume::report::ConnectionReport;
 
 /// What becomes of a request.
 #[derive(Debug)]
@@ -64,6 +69,9 @@ pub enum Handling {
 pub struct VirtualHost {
     root: Root,
     rules: Rules,
+
+    /// Absent if everything is for everybody.
+    access: Option<AccessRules>,
     speedtest: bool,
     server_timing: bool,
 
@@ -80,7 +88,8 @@ impl VirtualHost {
     pub fn new(root: Root, host: &Host, speedtest: bool) -> anyhow::Result<Self> {
         let rules = Rules::new(host)?;
         let server_timing = host.server_timing.unwrap_or(false);
-        Ok(Self { root, rules, speedtest, server_timing, cache: None })
+        let access = AccessRules::new(host)?;
+        Ok(Self { root, rules, access, speedtest, server_timing, cache: None })
     }
 
     /// Has lookups kept in a cache of all hosts, in which this one has this number.
@@ -93,21 +102,55 @@ impl VirtualHost {
         &self,
         request: &Request<'_>,
         is_early: bool,
-        permit: &dyn Fn(&FileReaders) -> Option<FilePermit>,
-        wall_now: SystemTime,
-        report: &dyn Fn() -> ConnectionReport,
+        client: &ClientContext<'_>,
     ) -> Handling {
         // RFC 8470, 3.
         if is_early && !request.method.is_safe() {
             return Handling::Respond(self.refuse(425, request));
         }
+        if let Some(refusal) = self.check_access(request, client).err() {
+            let response = self.access_error(refusal, client);
+            return Handling::Respond(self.with_fields(response, request, None));
+        }
         if !self.accepts_upload(request) {
-            return Handling::Respond(self.respond(request, permit, wall_now, report));
+            return Handling::Respond(self.respond(request, client));
         }
         match request.content_length.unwrap_or(0) <= speedtest::BYTES_MAX {
             true => Handling::Upload { bytes_max: speedtest::BYTES_MAX },
             false => Handling::Respond(self.refuse(413, request)),
         }
+    }
+
+    /// Asks the access rules for the path of a request.
+    fn check_access(
+        &self,
+        request: &Request<'_>,
+        client: &ClientContext<'_>,
+    ) -> Result<(), AccessRefusal> {
+        let Some(access) = &self.access else { return Ok(()) };
+        // A malformed path leads to nothing.
+        let Some(url_path) = UrlPath::parse(split(request.target).0) else { return Ok(()) };
+        let path = AccessPath { path: &url_path.decoded(), asked: None };
+        access.check(path, &(client.addresses)())
+    }
+
+    /// Asks the access rules for the file that the path of a request leads to.
+    fn check_file(
+        &self,
+        path: &str,
+        file: &Path,
+        client: &ClientContext<'_>,
+    ) -> Result<(), AccessRefusal> {
+        let Some(access) = &self.access else { return Ok(()) };
+        let file = format!("/{}", file.display());
+        let path = AccessPath { path: &file, asked: Some(path) };
+        access.check(path, &(client.addresses)())
+    }
+
+    /// Returns the response to a request that access rules refuse.
+    fn access_error(&self, refusal: AccessRefusal, client: &ClientContext<'_>) -> Response {
+        let response = self.error_response(refusal.status(), client.permit);
+        refusal.complete(response)
     }
 
     /// Returns whether a request is an upload of the speed test, which gets its response at the
@@ -117,20 +160,13 @@ impl VirtualHost {
         is_post && split(request.target).0 == speedtest::UPLOAD
     }
 
-    /// Returns the response to a request that came on the connection of `report`. `permit`
-    /// gives a permit to read an open file.
-    fn respond(
-        &self,
-        request: &Request<'_>,
-        permit: &dyn Fn(&FileReaders) -> Option<FilePermit>,
-        wall_now: SystemTime,
-        report: &dyn Fn() -> ConnectionReport,
-    ) -> Response {
-        let (response, file) = self.find_response(request, permit, wall_now, report);
+    /// Returns the response to a request.
+    fn respond(&self, request: &Request<'_>, client: &ClientContext<'_>) -> Response {
+        let (response, file) = self.find_response(request, client);
         let mut response = self.with_fields(response, request, file.as_deref());
         // Pages of other origins learn nothing of the client's path.
         if self.server_timing && request.is_same_origin() {
-            response.add("server-timing", report().server_timing());
+            response.add("server-timing", (client.report)().server_timing());
         }
         response
     }
@@ -174,10 +210,9 @@ impl VirtualHost {
     fn find_response(
         &self,
         request: &Request<'_>,
-        permit: &dyn Fn(&FileReaders) -> Option<FilePermit>,
-        wall_now: SystemTime,
-        report: &dyn Fn() -> ConnectionReport,
+        client: &ClientContext<'_>,
     ) -> (Response, Option<PathBuf>) {
+        let ClientContext { permit, wall_now, report, .. } = *client;
         let (path, query) = split(request.target);
         if self.speedtest {
             if let Some(response) = speedtest::respond(path, query, request, wall_now, report) {
@@ -204,6 +239,9 @@ impl VirtualHost {
                 (Response::redirect(301, to), None)
             }
             Ok(Lookup::File(representation, relative)) => {
+                if let Err(refusal) = self.check_file(&decoded, &relative, client) {
+                    return (self.access_error(refusal, client), None);
+                }
                 (present(representation, request, wall_now), Some(relative))
             }
             Err(e) => {

@@ -10,6 +10,7 @@ use quiche::h3;
 
 use super::*;
 use crate::http::response::ConnectionEffect;
+use crate::resume::report::ConnectionReport;
 
 type ConditionalCase<'a> = (&'a str, Vec<(&'a str, &'a str)>, u16, &'a str);
 
@@ -81,6 +82,9 @@ impl TestHost {
     }
 }
 
+/// Address of the client.
+const CLIENT: &str = "::ffff:192.0.2.7";
+
 /// Time of a request.
 const START: Duration = Duration::from_secs(60);
 
@@ -109,8 +113,16 @@ fn request(
     let account = account();
     let permit = |readers: &FileReaders| account.try_read(readers, 1000);
     let rtt = Some(Duration::from_millis(20));
-    let report = || ConnectionReport::new("00ab".into(), None, rtt, None);
-    virtual_host.respond(&Request::read(&headers).unwrap(), &permit, wall_now, &report)
+    let client = ClientContext {
+        addresses: &|| vec![CLIENT.parse().unwrap()],
+        permit: &permit,
+        report: &|| ConnectionReport::new("00ab".into(), None, rtt, None),
+        wall_now,
+    };
+    match virtual_host.handle(&Request::read(&headers).unwrap(), false, &client) {
+        Handling::Respond(response) => response,
+        Handling::Upload { bytes_max } => panic!("an upload of up to {bytes_max} bytes"),
+    }
 }
 
 fn text(response: &Response) -> String {
@@ -436,6 +448,51 @@ fn substitute_is_served_for_a_missing_file() {
 }
 
 #[test]
+fn clients_of_other_addresses_are_refused() {
+    let host = TestHost::new(
+        "index = ['ten.txt', 'index.html']\n\
+         try-files = ['/app.js']\n\
+         error = { 403 = '/404.html' }\n\
+         access = [{ path = '/sub/**', except = ['/sub/free*'], allow = ['198.51.100.0/24'] },\n\
+                   { path = '/style.css', allow = ['192.0.2.0/24'] },\n\
+                   { path = '/ten.txt', deny = ['192.0.2.7'] },\n\
+                   { path = '/app.js', deny = ['192.0.2.0/24'] },\n\
+                   { path = '/bytes/**', deny = ['192.0.2.0/24'] }]\n\
+         header = [{ path = '**', always = true, set = { x-a = '1' } }]",
+    );
+    fs::write(host.root().join("sub/free.txt"), "free").unwrap();
+    for (path, status) in [
+        ("/a%20b.txt", 200),
+        ("/style.css", 200),
+        ("/sub/", 403),
+        // Whether it exists is nobody's business.
+        ("/sub", 403),
+        ("/sub/none", 403),
+        ("/%73ub/index.html", 403),
+        ("//sub/.//index.html", 403),
+        ("/sub/free.txt", 200),
+        ("/ten.txt", 403),
+        // What leads to a file is no way around its rule.
+        ("/", 403),
+        ("/missing", 403),
+        ("/app.js.br", 403),
+        ("/bytes/5", 403),
+        ("/speedtest", 200),
+        ("/..", 400),
+    ] {
+        let response = host.get(path);
+        assert_eq!(response.status, status, "{path}");
+        assert_eq!(response.field("x-a"), Some("1"), "{path}");
+        if status == 403 {
+            assert_eq!(text(&response), "not here", "{path}");
+            assert_eq!(response.field("cache-control"), Some("no-store"), "{path}");
+            assert_eq!(response.field("etag"), None, "{path}");
+        }
+    }
+    assert_eq!(host.request("POST", "/sub/", &[]).status, 403);
+}
+
+#[test]
 fn speedtest_serves_bytes_and_page() {
     let host = TestHost::new("");
     for (path, status) in [
@@ -607,8 +664,9 @@ fn small_file_from_memory_has_no_descriptor() {
             .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()));
     let status = || {
         let wall_now = quiche::clock::wall_now() + START;
-        let request = Request::read(&headers).unwrap();
-        cached.respond(&request, &refused, wall_now, &report).status
+        let client =
+            ClientContext { addresses: &Vec::new, permit: &refused, report: &report, wall_now };
+        cached.respond(&Request::read(&headers).unwrap(), &client).status
     };
     assert_eq!(status(), 503, "it needs one");
     request(&cached, "GET", "/ten.txt", &[], START);

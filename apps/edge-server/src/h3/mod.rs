@@ -13,6 +13,7 @@ mod stall_detector;
 pub mod stalled;
 
 use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
@@ -25,11 +26,13 @@ use quiche::h3;
 use quiche::h3::NameValue;
 use quiche::h3::WireErrorCode;
 use quiche::ActivePath;
+use quiche::PathStats;
 use quiche::Shutdown;
 
 use crate::admission::file_limits::FileAccount;
 use crate::admission::file_limits::FileReaders;
 use crate::config::limits::Limits;
+use crate::content::client_context::ClientContext;
 use crate::content::hosts::VirtualHosts;
 use crate::content::speedtest;
 use crate::content::Handling;
@@ -336,8 +339,13 @@ impl Session {
         let is_early = !quic.is_established() || request.was_early();
         let files_max = context.limits.open_files();
         let permit = |readers: &FileReaders| context.files.try_read(readers, files_max);
-        let report = || report(quic, context.resume);
-        let handling = virtual_host.handle(&request, is_early, &permit, context.wall_now, &report);
+        let client = ClientContext {
+            addresses: &|| client_addresses(quic),
+            permit: &permit,
+            report: &|| report(quic, context.resume),
+            wall_now: context.wall_now,
+        };
+        let handling = virtual_host.handle(&request, is_early, &client);
         let response = match handling {
             Handling::Respond(response) => response,
             Handling::Upload { bytes_max } => {
@@ -562,6 +570,17 @@ impl Session {
         self.exchanges.on_abort(stream, sent, clock::now());
         let _ = quic.stream_shutdown(stream, Shutdown::Write, code as u64);
     }
+}
+
+/// Returns the address that the client has now. Until it has proved that it is there (RFC 9000, 8.2),
+/// it may be elsewhere, and get the response where it was before: that address counts, too.
+fn client_addresses(quic: &Quic) -> Vec<IpAddr> {
+    let is_validated =
+        |path: &PathStats| quic.is_path_validated(path.local_addr, path.peer_addr).unwrap_or(false);
+    let paths: Vec<_> = quic.path_stats().collect();
+    let is_proved = paths.iter().any(|path| path.active && is_validated(path));
+    let counts = |path: &&PathStats| path.active || !is_proved && is_validated(path);
+    paths.iter().filter(counts).map(|path| path.peer_addr.ip()).collect()
 }
 
 /// Returns what the client may know of its connection.

@@ -18,6 +18,7 @@ use log::debug;
 use quiche::clock;
 
 use crate::admission::file_limits::FileReaders;
+use crate::content::client_context::ClientContext;
 use crate::content::speedtest;
 use crate::content::Handling;
 use crate::http::date::http_date;
@@ -142,9 +143,14 @@ fn handle(peer: &Peer, lines: &[FieldLine<'_>]) -> Handling {
     };
     let files_max = config.limits.open_files();
     let permit = |readers: &FileReaders| peer.files.try_read(readers, files_max);
-    let report = || ConnectionReport::new(peer.name.clone(), None, None, None);
+    let client = ClientContext {
+        addresses: &|| vec![peer.address.ip()],
+        permit: &permit,
+        report: &|| ConnectionReport::new(peer.name.clone(), None, None, None),
+        wall_now: clock::wall_now(),
+    };
     let host = config.virtual_hosts.find(request.host);
-    host.handle(&request, request.was_early(), &permit, clock::wall_now(), &report)
+    host.handle(&request, request.was_early(), &client)
 }
 
 /// Returns an error after which the connection ends: what follows may be meant as a part of the request.

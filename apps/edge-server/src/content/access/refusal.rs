@@ -1,0 +1,51 @@
+//! Reasons why access rules refuse a request, and how often they did.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+
+use crate::http::response::Response;
+
+/// Number of reasons.
+const REASONS: usize = AccessRefusal::NAMES.len();
+
+/// Refused requests of all hosts, by reason, since the process began.
+static REFUSED: [AtomicU64; REASONS] = [const { AtomicU64::new(0) }; REASONS];
+
+/// Reason why a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AccessRefusal {
+    /// The client's address is denied, or not allowed.
+    Address,
+}
+
+impl AccessRefusal {
+    /// Names of the reasons in metrics, in their order.
+    const NAMES: [&str; 1] = ["address"];
+
+    fn index(&self) -> usize {
+        match self {
+            Self::Address => 0,
+        }
+    }
+
+    /// Returns the status of the response.
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::Address => 403,
+        }
+    }
+
+    /// Counts the refusal, and adds its fields to the response. No cache keeps that: the next client
+    /// may have what this one lacks.
+    pub fn complete(self, mut response: Response) -> Response {
+        REFUSED[self.index()].fetch_add(1, Ordering::Relaxed);
+        response.add("cache-control", "no-store");
+        response
+    }
+}
+
+/// Returns how many requests were refused, by the name of the reason.
+pub fn counts() -> impl Iterator<Item = (&'static str, u64)> {
+    let counts = REFUSED.iter().map(|count| count.load(Ordering::Relaxed));
+    AccessRefusal::NAMES.into_iter().zip(counts)
+}
