@@ -117,6 +117,11 @@ pub struct AccessRule {
     pub allow: Option<Vec<String>>,
     pub deny: Option<Vec<String>>,
 
+    /// File of users and hashes of their passwords, and what browsers call the place.
+    #[serde(rename = "basic-auth")]
+    pub basic_auth: Option<PathBuf>,
+    pub realm: Option<String>,
+
     #[serde(skip)]
     pub position: Position,
 }

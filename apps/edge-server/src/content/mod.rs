@@ -33,9 +33,13 @@ use crate::admission::file_limits::FilePermit;
 use crate::admission::file_limits::FileReaders;
 use crate::admission::file_limits::SubnetLimitReached;
 use crate::config::file::Host;
+use crate::content::access::basic_auth::PasswordCheck;
 use crate::content::access::refusal::AccessRefusal;
+use crate::content::access::resources::AccessResources;
+use crate::content::access::AccessGrant;
 use crate::content::access::AccessPath;
 use crate::content::access::AccessRules;
+use crate::content::access::Denial;
 use crate::content::client_context::ClientContext;
 use crate::content::file_lookup::KeptLookup;
 use crate::content::file_lookup::Lookup;
@@ -62,6 +66,26 @@ pub enum Handling {
     Upload {
         bytes_max: u64,
     },
+
+    /// The request is to be handled again after this.
+    Check(Box<PasswordCheck>),
+}
+
+/// Response without configured fields.
+struct FoundResponse {
+    response: Response,
+
+    /// Path of the file that it is for.
+    file: Option<PathBuf>,
+
+    /// What the rules for that file grant.
+    grant: AccessGrant,
+}
+
+impl From<Response> for FoundResponse {
+    fn from(response: Response) -> Self {
+        Self { response, file: None, grant: AccessGrant::default() }
+    }
 }
 
 /// Virtual host: a folder and the rules by which it is served.
@@ -85,10 +109,15 @@ impl VirtualHost {
     /// # Errors
     ///
     /// One line that names the unusable key.
-    pub fn new(root: Root, host: &Host, speedtest: bool) -> anyhow::Result<Self> {
+    pub fn new(
+        root: Root,
+        host: &Host,
+        speedtest: bool,
+        resources: &mut AccessResources,
+    ) -> anyhow::Result<Self> {
         let rules = Rules::new(host)?;
         let server_timing = host.server_timing.unwrap_or(false);
-        let access = AccessRules::new(host)?;
+        let access = AccessRules::new(host, root.path(), resources)?;
         Ok(Self { root, rules, access, speedtest, server_timing, cache: None })
     }
 
@@ -108,12 +137,12 @@ impl VirtualHost {
         if is_early && !request.method.is_safe() {
             return Handling::Respond(self.refuse(425, request));
         }
-        if let Some(refusal) = self.check_access(request, client).err() {
-            let response = self.access_error(refusal, client);
-            return Handling::Respond(self.with_fields(response, request, None));
-        }
+        let grant = match self.check_access(request, client) {
+            Ok(grant) => grant,
+            Err(denial) => return self.deny(denial, request, client),
+        };
         if !self.accepts_upload(request) {
-            return Handling::Respond(self.respond(request, client));
+            return self.respond(request, client, &grant);
         }
         match request.content_length.unwrap_or(0) <= speedtest::BYTES_MAX {
             true => Handling::Upload { bytes_max: speedtest::BYTES_MAX },
@@ -126,12 +155,14 @@ impl VirtualHost {
         &self,
         request: &Request<'_>,
         client: &ClientContext<'_>,
-    ) -> Result<(), AccessRefusal> {
-        let Some(access) = &self.access else { return Ok(()) };
+    ) -> Result<AccessGrant, Denial> {
+        let Some(access) = &self.access else { return Ok(AccessGrant::default()) };
         // A malformed path leads to nothing.
-        let Some(url_path) = UrlPath::parse(split(request.target).0) else { return Ok(()) };
+        let Some(url_path) = UrlPath::parse(split(request.target).0) else {
+            return Ok(AccessGrant::default());
+        };
         let path = AccessPath { path: &url_path.decoded(), asked: None };
-        access.check(path, &(client.addresses)())
+        access.check(path, request, &(client.addresses)())
     }
 
     /// Asks the access rules for the file that the path of a request leads to.
@@ -139,18 +170,33 @@ impl VirtualHost {
         &self,
         path: &str,
         file: &Path,
+        request: &Request<'_>,
         client: &ClientContext<'_>,
-    ) -> Result<(), AccessRefusal> {
-        let Some(access) = &self.access else { return Ok(()) };
+    ) -> Result<AccessGrant, Denial> {
+        let Some(access) = &self.access else { return Ok(AccessGrant::default()) };
         let file = format!("/{}", file.display());
         let path = AccessPath { path: &file, asked: Some(path) };
-        access.check(path, &(client.addresses)())
+        access.check(path, request, &(client.addresses)())
+    }
+
+    fn deny(&self, denial: Denial, request: &Request<'_>, client: &ClientContext<'_>) -> Handling {
+        match denial {
+            Denial::Unchecked(check) => Handling::Check(check),
+            Denial::Refused(refusal) => {
+                Handling::Respond(self.refuse_access(refusal, request, client))
+            }
+        }
     }
 
     /// Returns the response to a request that access rules refuse.
-    fn access_error(&self, refusal: AccessRefusal, client: &ClientContext<'_>) -> Response {
+    pub fn refuse_access(
+        &self,
+        refusal: AccessRefusal,
+        request: &Request<'_>,
+        client: &ClientContext<'_>,
+    ) -> Response {
         let response = self.error_response(refusal.status(), client.permit);
-        refusal.complete(response)
+        self.with_fields(refusal.complete(response), request, None)
     }
 
     /// Returns whether a request is an upload of the speed test, which gets its response at the
@@ -160,15 +206,26 @@ impl VirtualHost {
         is_post && split(request.target).0 == speedtest::UPLOAD
     }
 
-    /// Returns the response to a request.
-    fn respond(&self, request: &Request<'_>, client: &ClientContext<'_>) -> Response {
-        let (response, file) = self.find_response(request, client);
-        let mut response = self.with_fields(response, request, file.as_deref());
+    /// Returns the response to a request that the rules for its path grant.
+    fn respond(
+        &self,
+        request: &Request<'_>,
+        client: &ClientContext<'_>,
+        grant: &AccessGrant,
+    ) -> Handling {
+        let found = match self.find_response(request, client) {
+            Ok(found) => found,
+            Err(denial) => return self.deny(denial, request, client),
+        };
+        let mut response = self.with_fields(found.response, request, found.file.as_deref());
+        if grant.is_private || found.grant.is_private {
+            access::make_private(&mut response);
+        }
         // Pages of other origins learn nothing of the client's path.
         if self.server_timing && request.is_same_origin() {
             response.add("server-timing", (client.report)().server_timing());
         }
-        response
+        Handling::Respond(response)
     }
 
     /// Returns the response to a request that the host does not serve.
@@ -206,28 +263,32 @@ impl VirtualHost {
         response
     }
 
-    /// Returns the response without configured fields, and the path of the file that it is for.
+    /// Returns the response without configured fields.
+    ///
+    /// # Errors
+    ///
+    /// Access rules deny the file that the path leads to.
     fn find_response(
         &self,
         request: &Request<'_>,
         client: &ClientContext<'_>,
-    ) -> (Response, Option<PathBuf>) {
+    ) -> Result<FoundResponse, Denial> {
         let ClientContext { permit, wall_now, report, .. } = *client;
         let (path, query) = split(request.target);
         if self.speedtest {
             if let Some(response) = speedtest::respond(path, query, request, wall_now, report) {
-                return (response, None);
+                return Ok(response.into());
             }
         }
         if !matches!(request.method, Method::Get | Method::Head) {
-            return (Response::method_not_allowed(ALLOWED), None);
+            return Ok(Response::method_not_allowed(ALLOWED).into());
         }
         let Some(url_path) = UrlPath::parse(path) else {
-            return (self.error_response(400, permit), None);
+            return Ok(self.error_response(400, permit).into());
         };
         let decoded = url_path.decoded();
         if let Some((status, to)) = self.rules.redirect(&decoded, query) {
-            return (Response::redirect(status, to), None);
+            return Ok(Response::redirect(status, to).into());
         }
         let accepted = match self.rules.precompressed {
             true => content_coding::accepted(request.values("accept-encoding")),
@@ -236,13 +297,12 @@ impl VirtualHost {
         match self.look_up(&url_path, &decoded, &accepted, permit, wall_now) {
             Ok(Lookup::Folder) => {
                 let to = format!("{}/{query}", rules::encode(&decoded));
-                (Response::redirect(301, to), None)
+                Ok(Response::redirect(301, to).into())
             }
             Ok(Lookup::File(representation, relative)) => {
-                if let Err(refusal) = self.check_file(&decoded, &relative, client) {
-                    return (self.access_error(refusal, client), None);
-                }
-                (present(representation, request, wall_now), Some(relative))
+                let grant = self.check_file(&decoded, &relative, request, client)?;
+                let response = present(representation, request, wall_now);
+                Ok(FoundResponse { response, file: Some(relative), grant })
             }
             Err(e) => {
                 debug!("{path}: {e}");
@@ -250,7 +310,7 @@ impl VirtualHost {
                 if status == 503 {
                     warn_of_files(&e);
                 }
-                (self.error_response(status, permit), None)
+                Ok(self.error_response(status, permit).into())
             }
         }
     }

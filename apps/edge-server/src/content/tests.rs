@@ -14,6 +14,9 @@ use crate::resume::report::ConnectionReport;
 
 type ConditionalCase<'a> = (&'a str, Vec<(&'a str, &'a str)>, u16, &'a str);
 
+/// User `user` with the password `secret`, and `ü` with `é:1`.
+const USERS: &str = "user:$2y$04$m7OR/Xlkho/eivIZT4I5u.6RWCzMEb9q9JMOn4f.w.tSZcTuIkequ\nü:$2y$04$MxxVD4IGgzgWrySjUaGicejgvsSRlMQVLtPU22J1o.i0mArMdDb.G\n";
+
 struct TestHost {
     virtual_host: VirtualHost,
     dir: tempfile::TempDir,
@@ -21,7 +24,7 @@ struct TestHost {
 
 impl TestHost {
     /// Returns a host with the rules of `toml` and a root with files, folders, and links inside
-    /// and out of it.
+    /// and out of it. `DIR` stands for the folder above the root.
     fn new(toml: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("www");
@@ -45,6 +48,7 @@ impl TestHost {
             ("www/.well-known/id", "id"),
             ("outside", "outside"),
             ("outside.br", "outside"),
+            ("users", USERS),
         ] {
             fs::write(dir.path().join(name), contents).unwrap();
         }
@@ -52,8 +56,11 @@ impl TestHost {
         symlink("../outside", root.join("ten.txt.br")).unwrap();
         symlink("a b.txt", root.join("alias")).unwrap();
         symlink("loop", root.join("loop")).unwrap();
-        let host = toml::from_str(toml).unwrap();
-        let virtual_host = VirtualHost::new(Root::open(&root).unwrap(), &host, true).unwrap();
+        let dir_name = dir.path().to_str().unwrap();
+        let host = toml::from_str(&toml.replace("DIR", dir_name)).unwrap();
+        let mut resources = AccessResources::default();
+        let virtual_host =
+            VirtualHost::new(Root::open(&root).unwrap(), &host, true, &mut resources).unwrap();
         Self { virtual_host, dir }
     }
 
@@ -119,9 +126,12 @@ fn request(
         report: &|| ConnectionReport::new("00ab".into(), None, rtt, None),
         wall_now,
     };
-    match virtual_host.handle(&Request::read(&headers).unwrap(), false, &client) {
-        Handling::Respond(response) => response,
-        Handling::Upload { bytes_max } => panic!("an upload of up to {bytes_max} bytes"),
+    loop {
+        match virtual_host.handle(&Request::read(&headers).unwrap(), false, &client) {
+            Handling::Respond(response) => return response,
+            Handling::Upload { bytes_max } => panic!("an upload of up to {bytes_max} bytes"),
+            Handling::Check(check) => check.run(),
+        }
     }
 }
 
@@ -493,6 +503,49 @@ fn clients_of_other_addresses_are_refused() {
 }
 
 #[test]
+fn users_with_passwords_get_private_responses() {
+    let host = TestHost::new(
+        "index = ['ten.txt', 'index.html']\n\
+         access = [{ path = '/sub/**', basic-auth = 'DIR/users', realm = 'the sub' },\n\
+                   { path = '/ten.txt', basic-auth = 'DIR/users' }]\n\
+         error = { 401 = '/404.html' }\n\
+         header = [{ path = '**', set = { cache-control = 'public, max-age=60' } }]",
+    );
+    let challenge = "Basic realm=\"the sub\", charset=\"UTF-8\"";
+    let table = [
+        (None, 401),
+        (Some("user:secret"), 200),
+        (Some("ü:é:1"), 200),
+        (Some("user:wrong"), 401),
+        (Some("user:"), 401),
+        (Some("nobody:secret"), 401),
+        (Some(":secret"), 401),
+        (Some("user"), 401),
+    ];
+    for (credentials, status) in table {
+        let field = credentials
+            .map(|text| format!("Basic {}", boring::base64::encode_block(text.as_bytes())));
+        let fields: Vec<_> = field.iter().map(|field| ("authorization", field.as_str())).collect();
+        let response = host.request("GET", "/sub/index.html", &fields);
+        assert_eq!(response.status, status, "{credentials:?}");
+        let (cache, asked) = match status {
+            200 => ("private, max-age=60", None),
+            _ => ("no-store", Some(challenge)),
+        };
+        assert_eq!(response.field("cache-control"), Some(cache), "{credentials:?}");
+        assert_eq!(response.field("www-authenticate"), asked, "{credentials:?}");
+        assert_eq!(text(&response), if status == 200 { "sub" } else { "not here" });
+        let missing = if status == 200 { 404 } else { 401 };
+        assert_eq!(host.request("GET", "/sub/none", &fields).status, missing);
+        // By way of the index file.
+        assert_eq!(host.request("GET", "/", &fields).status, status, "{credentials:?}");
+        assert_eq!(host.request("HEAD", "/sub/", &fields).status, status);
+    }
+    assert_eq!(host.get("/app.js").status, 200);
+    assert_eq!(host.get("/app.js").field("cache-control"), Some("public, max-age=60"));
+}
+
+#[test]
 fn speedtest_serves_bytes_and_page() {
     let host = TestHost::new("");
     for (path, status) in [
@@ -666,7 +719,10 @@ fn small_file_from_memory_has_no_descriptor() {
         let wall_now = quiche::clock::wall_now() + START;
         let client =
             ClientContext { addresses: &Vec::new, permit: &refused, report: &report, wall_now };
-        cached.respond(&Request::read(&headers).unwrap(), &client).status
+        match cached.handle(&Request::read(&headers).unwrap(), false, &client) {
+            Handling::Respond(response) => response.status,
+            other => panic!("{other:?}"),
+        }
     };
     assert_eq!(status(), 503, "it needs one");
     request(&cached, "GET", "/ten.txt", &[], START);

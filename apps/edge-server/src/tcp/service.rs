@@ -16,6 +16,7 @@ use hyper::header::TRANSFER_ENCODING;
 use hyper::Version;
 use log::debug;
 use quiche::clock;
+use tokio::sync::oneshot;
 
 use crate::admission::file_limits::FileReaders;
 use crate::content::client_context::ClientContext;
@@ -54,13 +55,9 @@ pub async fn respond(
     };
     let mut exchange = TcpExchange::begin(&peer, protocol, summary);
     let with_content = !request::is_head(lines.iter().copied());
-    let handling = match has_unknown_coding(&head) {
-        true => Handling::Respond(last(501)),
-        false => handle(&peer, &lines),
-    };
-    let response = match handling {
-        Handling::Respond(response) => response,
-        Handling::Upload { bytes_max } => receive(content, bytes_max, &exchange).await,
+    let response = match has_unknown_coding(&head) {
+        true => last(501),
+        false => respond_to(&peer, &lines, content, &exchange).await,
     };
     exchange.on_response(response.status);
     let is_last = response.effect == Some(ConnectionEffect::Close);
@@ -124,6 +121,30 @@ fn header_section<'a>(
         value: value.as_bytes(),
     }));
     lines
+}
+
+/// Returns the response to the request with this header section.
+async fn respond_to(
+    peer: &Peer,
+    lines: &[FieldLine<'_>],
+    content: Incoming,
+    exchange: &TcpExchange,
+) -> Response {
+    loop {
+        match handle(peer, lines) {
+            Handling::Respond(response) => return response,
+            Handling::Upload { bytes_max } => return receive(content, bytes_max, exchange).await,
+            Handling::Check(check) => {
+                let (sender, checked) = oneshot::channel();
+                // Fails if the client has gone meanwhile.
+                if let Err(refusal) = check.start(move || sender.send(()).unwrap_or_default()) {
+                    let response = Response::error(refusal.status());
+                    return refusal.complete(response);
+                }
+                let _ = checked.await;
+            }
+        }
+    }
 }
 
 /// Returns what becomes of the request with this header section.

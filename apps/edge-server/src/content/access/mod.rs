@@ -1,18 +1,33 @@
 //! Access rules of a virtual host: what clients must be, or bring, to get some of its paths.
 
 mod addresses;
+pub mod basic_auth;
+mod password_checker;
+mod private;
 pub mod refusal;
+pub mod resources;
 
 use std::net::IpAddr;
+use std::path::Path;
+use std::path::PathBuf;
 
+use ab_test::ClientUnit;
 use anyhow::ensure;
 use anyhow::Context;
 
 use crate::config::file;
 use crate::content::access::addresses::AddressRule;
+use crate::content::access::basic_auth::BasicAuth;
+use crate::content::access::basic_auth::PasswordCheck;
+pub use crate::content::access::private::make_private;
 use crate::content::access::refusal::AccessRefusal;
+use crate::content::access::resources::AccessResources;
 use crate::content::path_pattern::PathPattern;
 use crate::http::content_coding::Coding;
+use crate::http::request::Request;
+
+/// Realm of passwords, if a rule names none.
+const REALM: &str = "Restricted";
 
 /// Access rules of a host, at least one. A request has to satisfy all that match its path.
 #[derive(Clone, Debug)]
@@ -23,6 +38,7 @@ struct PathAccess {
     path: PathPattern,
     except: Vec<PathPattern>,
     addresses: AddressRule,
+    basic_auth: Option<BasicAuth>,
 }
 
 /// Path of a request, or of the file that it leads to, which may match rules.
@@ -34,47 +50,92 @@ pub struct AccessPath<'a> {
     pub asked: Option<&'a str>,
 }
 
+/// What a request that satisfies the rules gets.
+#[derive(Debug, Default)]
+pub struct AccessGrant {
+    /// The response is for this user alone.
+    pub is_private: bool,
+}
+
+/// Reason why a request does not get what it asks for, now.
+#[derive(Debug)]
+pub enum Denial {
+    Refused(AccessRefusal),
+
+    /// A password has to be checked before.
+    Unchecked(Box<PasswordCheck>),
+}
+
 impl AccessRules {
     /// Validates the access rules of a host. Returns `None` if there are none.
     ///
     /// # Errors
     ///
     /// One line that names the invalid key.
-    pub fn new(host: &file::Host) -> anyhow::Result<Option<Self>> {
-        let rules = host
-            .access
-            .iter()
-            .flatten()
-            .map(|rule| PathAccess::new(rule).with_context(|| rule.position.to_string()));
+    pub fn new(
+        host: &file::Host,
+        root: &Path,
+        resources: &mut AccessResources,
+    ) -> anyhow::Result<Option<Self>> {
+        let rules = host.access.iter().flatten().map(|rule| {
+            PathAccess::new(rule, root, resources).with_context(|| rule.position.to_string())
+        });
         let rules: Vec<_> = rules.collect::<anyhow::Result<_>>()?;
         Ok((!rules.is_empty()).then_some(Self(rules)))
     }
 
-    /// Asks the rules for a path whether a client of these addresses gets it.
+    /// Asks the rules for a path what a request of a client of these addresses gets.
     ///
     /// # Errors
     ///
-    /// The reason why not.
-    pub fn check(&self, path: AccessPath<'_>, clients: &[IpAddr]) -> Result<(), AccessRefusal> {
+    /// The reason why it does not get the path.
+    pub fn check(
+        &self,
+        path: AccessPath<'_>,
+        request: &Request<'_>,
+        clients: &[IpAddr],
+    ) -> Result<AccessGrant, Denial> {
         let rules = || self.0.iter().filter(|rule| rule.applies_to(path));
         let allows = |rule: &PathAccess| rule.addresses.allows(clients);
         if !rules().all(allows) {
-            return Err(AccessRefusal::Address);
+            return Err(Denial::Refused(AccessRefusal::Address));
         }
-        Ok(())
+        let mut grant = AccessGrant::default();
+        // Last, because to check a password costs most.
+        for basic_auth in rules().filter_map(|rule| rule.basic_auth.as_ref()) {
+            let client = clients.last().ok_or(Denial::Refused(AccessRefusal::Address))?;
+            basic_auth.check(request, ClientUnit::of(*client))?;
+            grant.is_private = true;
+        }
+        Ok(grant)
     }
 }
 
 impl PathAccess {
-    fn new(rule: &file::AccessRule) -> anyhow::Result<Self> {
-        let file::AccessRule { path, except, allow, deny, .. } = rule;
+    fn new(
+        rule: &file::AccessRule,
+        root: &Path,
+        resources: &mut AccessResources,
+    ) -> anyhow::Result<Self> {
+        let file::AccessRule { path, except, allow, deny, basic_auth, realm, .. } = rule;
         let pattern = |path: &String| PathPattern::new("access", path);
-        let is_empty = allow.is_none() && deny.is_none();
-        ensure!(!is_empty, "access: path = '{path}' asks for nothing; give it allow or deny");
+        let is_empty = allow.is_none() && deny.is_none() && basic_auth.is_none();
+        ensure!(
+            !is_empty,
+            "access: path = '{path}' asks for nothing; give it allow, deny or basic-auth"
+        );
+        let realm = realm_of(realm.as_deref(), basic_auth.is_some())?;
+        let mut authenticate = |path: &PathBuf| {
+            resources::warn_of_served_file("basic-auth", path, root);
+            let (users, checker) = (resources.users(path)?, resources.checker()?);
+            Ok::<_, anyhow::Error>(BasicAuth { users, realm: realm.into(), checker })
+        };
+        let basic_auth = basic_auth.as_ref().map(&mut authenticate).transpose()?;
         Ok(Self {
             path: pattern(path)?,
             except: except.iter().map(pattern).collect::<anyhow::Result<_>>()?,
             addresses: AddressRule::new(allow.as_deref(), deny.as_deref())?,
+            basic_auth,
         })
     }
 
@@ -85,6 +146,16 @@ impl PathAccess {
     fn matches(&self, path: &str) -> bool {
         is_match(&self.path, path) && !self.except.iter().any(|except| except.is_match(path))
     }
+}
+
+/// Checks the realm of a rule, which is for passwords alone.
+fn realm_of(realm: Option<&str>, is_asked: bool) -> anyhow::Result<&str> {
+    let Some(realm) = realm else { return Ok(REALM) };
+    ensure!(is_asked, "access: realm = '{realm}' is for basic-auth; add that, or leave it out");
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    let is_valid = !realm.is_empty() && realm.bytes().all(is_plain);
+    ensure!(is_valid, "access: realm = '{realm}': write printable ASCII without quotes");
+    Ok(realm)
 }
 
 /// Returns whether a pattern matches a path, the folder that it names without a slash, or the file
@@ -108,6 +179,9 @@ mod tests {
             ("path = '/a'", "line 2, column 1: access: path = '/a' asks for nothing"),
             ("path = 'a/b'\ndeny = ['::/0']", "access: path = 'a/b': begin with /"),
             ("except = ['/[']\ndeny = ['::/0']", "access: path = '/['"),
+            ("realm = 'x'\ndeny = ['::/0']", "access: realm = 'x' is for basic-auth"),
+            ("realm = '\"'\nbasic-auth = '/x'", "access: realm = '\"'"),
+            ("basic-auth = '/nonexistent'", "access: cannot use basic-auth: /nonexistent: No such"),
             ("allow = ['example.org']", "access: allow: 'example.org' is no subnet"),
             ("deny = ['192.0.2.0/33']", "access: deny: '192.0.2.0/33' is no subnet"),
             ("deny = ['::ffff:192.0.2.0/120']", "write it as IPv4"),
@@ -124,6 +198,6 @@ mod tests {
         let file = dir.path().join("edge.toml");
         std::fs::write(&file, format!("[[host]]\n[[host.access]]\n{toml}\n")).unwrap();
         let host = file::ConfigFile::read(&file).unwrap().default_host();
-        AccessRules::new(&host)
+        AccessRules::new(&host, dir.path(), &mut AccessResources::default())
     }
 }

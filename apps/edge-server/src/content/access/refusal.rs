@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 use crate::http::response::Response;
 
@@ -16,15 +17,23 @@ static REFUSED: [AtomicU64; REASONS] = [const { AtomicU64::new(0) }; REASONS];
 pub enum AccessRefusal {
     /// The client's address is denied, or not allowed.
     Address,
+
+    /// No credentials of a user.
+    Credentials { realm: Arc<str> },
+
+    /// Too many passwords wait to be checked.
+    Busy,
 }
 
 impl AccessRefusal {
     /// Names of the reasons in metrics, in their order.
-    const NAMES: [&str; 1] = ["address"];
+    const NAMES: [&str; 3] = ["address", "credentials", "busy"];
 
     fn index(&self) -> usize {
         match self {
             Self::Address => 0,
+            Self::Credentials { .. } => 1,
+            Self::Busy => 2,
         }
     }
 
@@ -32,6 +41,8 @@ impl AccessRefusal {
     pub fn status(&self) -> u16 {
         match self {
             Self::Address => 403,
+            Self::Credentials { .. } => 401,
+            Self::Busy => 503,
         }
     }
 
@@ -40,6 +51,14 @@ impl AccessRefusal {
     pub fn complete(self, mut response: Response) -> Response {
         REFUSED[self.index()].fetch_add(1, Ordering::Relaxed);
         response.add("cache-control", "no-store");
+        match self {
+            Self::Address => (),
+            Self::Credentials { realm } => {
+                let challenge = format!("Basic realm=\"{realm}\", charset=\"UTF-8\"");
+                response.add("www-authenticate", challenge);
+            }
+            Self::Busy => response.add("retry-after", "1"),
+        }
         response
     }
 }

@@ -1,0 +1,117 @@
+//! Access rules over HTTP/3, HTTP/2 and HTTP/1.1, as the files that operators write have them.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use crate::support::client::UdpClient;
+use crate::support::metrics;
+use crate::support::process::server_command;
+use crate::support::process::Running;
+use crate::support::tcp_client::TcpClient;
+use crate::support::tcp_client::Version;
+
+/// User `user` with the password `secret`: a hash that takes a moment.
+const USERS: &str = "user:$2y$08$rjARECDroWRoCt36S1cQ1OAZ3C0BDAmlOzL6/Qgo/1NfK.n8c.tyO\n";
+
+/// Starts a server with these hosts. `DIR` stands for the folder that it serves from.
+fn serve(dir: &Path, toml: &str) -> (Running, SocketAddr, SocketAddr) {
+    let root = dir.join("www");
+    fs::create_dir_all(root.join("private")).unwrap();
+    fs::write(root.join("index.html"), "home").unwrap();
+    fs::write(root.join("private/file.txt"), "private").unwrap();
+    fs::write(dir.join("users"), USERS).unwrap();
+    let config = dir.join("edge.toml");
+    fs::write(&config, toml.replace("DIR", dir.to_str().unwrap())).unwrap();
+    let args = ["--listen", "127.0.0.1:0", "--root", root.to_str().unwrap(), "--tcp", "on"];
+    let more = ["--speedtest", "--metrics", "127.0.0.1:0", "--config", config.to_str().unwrap()];
+    let mut server = Running::start(&mut server_command(&[&args[..], &more].concat()));
+    let (address, metrics_at) = (server.address(), server.metrics_address());
+    (server, address, metrics_at)
+}
+
+/// Status, fields and body.
+type Got = (String, Vec<(String, String)>, Vec<u8>);
+
+fn value<'a>(got: &'a Got, name: &str) -> Option<&'a str> {
+    got.1.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+}
+
+/// Sends a request over each version of HTTP on new connections, and returns the responses.
+fn over_all(
+    server: SocketAddr,
+    method: &str,
+    path: &str,
+    fields: &[(&str, &str)],
+    content: &[u8],
+) -> Vec<Got> {
+    let mut client = UdpClient::connect(server);
+    let pseudo =
+        [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)];
+    let stream = match content {
+        [] => client.request_with(&[&pseudo[..], fields].concat()),
+        _ => client.post(path, content, fields),
+    };
+    let response = client.response(stream);
+    client.close();
+    let status = response.status().to_owned();
+    let mut all = vec![(status, response.headers.into_iter().collect(), response.body)];
+    for version in [Version::Http2, Version::Http11] {
+        let mut client = TcpClient::connect(server, "localhost", version);
+        let request = client.request(method, "localhost", path, fields, content);
+        let response = client.try_send(request).unwrap();
+        let text = |value: &hyper::header::HeaderValue| value.to_str().unwrap().to_owned();
+        let fields = response.headers().iter();
+        let fields = fields.map(|(name, value)| (name.to_string(), text(value))).collect();
+        all.push((response.status().as_str().to_owned(), fields, response.body().to_vec()));
+    }
+    all
+}
+
+#[test]
+fn password_is_asked_and_checked_over_all_versions() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address, metrics_at) = serve(
+        dir.path(),
+        "[[host]]\n[[host.access]]\npath = '/private/**'\nbasic-auth = 'DIR/users'\n\
+         [[host.access]]\npath = '/upload'\nbasic-auth = 'DIR/users'\n",
+    );
+    let right = format!("Basic {}", boring::base64::encode_block(b"user:secret"));
+    let wrong = format!("Basic {}", boring::base64::encode_block(b"user:wrong"));
+    for (method, path, field, content, status, body) in [
+        ("GET", "/private/file.txt", None, &b""[..], "401", "401 Unauthorized\n"),
+        ("GET", "/private/file.txt", Some(&wrong), b"", "401", "401 Unauthorized\n"),
+        ("GET", "/private/file.txt", Some(&right), b"", "200", "private"),
+        ("GET", "/private/none", Some(&right), b"", "404", "404 Not Found\n"),
+        ("GET", "/", None, b"", "200", "home"),
+        ("POST", "/upload", None, b"12345", "401", "401 Unauthorized\n"),
+        ("POST", "/upload", Some(&right), b"12345", "200", "5\n"),
+    ] {
+        let fields: Vec<_> =
+            field.map(|field| ("authorization", field.as_str())).into_iter().collect();
+        for got in over_all(address, method, path, &fields, content) {
+            let case = format!("{method} {path} {field:?} {got:?}");
+            assert_eq!((got.0.as_str(), got.2.as_slice()), (status, body.as_bytes()), "{case}");
+            let challenge = "Basic realm=\"Restricted\", charset=\"UTF-8\"";
+            let asked = (status == "401").then_some(challenge);
+            assert_eq!(value(&got, "www-authenticate"), asked, "{case}");
+        }
+    }
+    let refused = "edge_server_access_refusals_total{reason=\"credentials\"}";
+    assert_eq!(metrics::read(metrics_at, refused), 9);
+    assert!(server.stop().success());
+}
+
+// The end of the content comes while the request waits for the check.
+#[test]
+fn upload_whose_password_is_checked_for_the_first_time_is_received() {
+    let dir = tempfile::tempdir().unwrap();
+    let toml = "[[host]]\naccess = [{ path = '/upload', basic-auth = 'DIR/users' }]\n";
+    let (mut server, address, _) = serve(dir.path(), toml);
+    let right = format!("Basic {}", boring::base64::encode_block(b"user:secret"));
+    let mut client = UdpClient::connect(address);
+    let stream = client.post("/upload", &[0; 5000], &[("authorization", &right)]);
+    let response = client.response(stream);
+    assert_eq!((response.status(), response.body.as_slice()), ("200", &b"5000\n"[..]));
+    assert!(server.stop().success());
+}
