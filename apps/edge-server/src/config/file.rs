@@ -122,6 +122,10 @@ pub struct AccessRule {
     pub basic_auth: Option<PathBuf>,
     pub realm: Option<String>,
 
+    /// File of the secrets that sign URLs.
+    #[serde(rename = "signed-url")]
+    pub signed_url: Option<PathBuf>,
+
     #[serde(skip)]
     pub position: Position,
 }

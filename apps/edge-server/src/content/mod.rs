@@ -36,6 +36,7 @@ use crate::config::file::Host;
 use crate::content::access::basic_auth::PasswordCheck;
 use crate::content::access::refusal::AccessRefusal;
 use crate::content::access::resources::AccessResources;
+use crate::content::access::signed_urls;
 use crate::content::access::AccessGrant;
 use crate::content::access::AccessPath;
 use crate::content::access::AccessRules;
@@ -158,11 +159,11 @@ impl VirtualHost {
     ) -> Result<AccessGrant, Denial> {
         let Some(access) = &self.access else { return Ok(AccessGrant::default()) };
         // A malformed path leads to nothing.
-        let Some(url_path) = UrlPath::parse(split(request.target).0) else {
+        let Some(url_path) = UrlPath::parse(request.split_target().0) else {
             return Ok(AccessGrant::default());
         };
         let path = AccessPath { path: &url_path.decoded(), asked: None };
-        access.check(path, request, &(client.addresses)())
+        access.check(path, request, client)
     }
 
     /// Asks the access rules for the file that the path of a request leads to.
@@ -176,7 +177,7 @@ impl VirtualHost {
         let Some(access) = &self.access else { return Ok(AccessGrant::default()) };
         let file = format!("/{}", file.display());
         let path = AccessPath { path: &file, asked: Some(path) };
-        access.check(path, request, &(client.addresses)())
+        access.check(path, request, client)
     }
 
     fn deny(&self, denial: Denial, request: &Request<'_>, client: &ClientContext<'_>) -> Handling {
@@ -203,7 +204,7 @@ impl VirtualHost {
     /// end of its content.
     fn accepts_upload(&self, request: &Request<'_>) -> bool {
         let is_post = self.speedtest && request.method == Method::Post;
-        is_post && split(request.target).0 == speedtest::UPLOAD
+        is_post && request.split_target().0 == speedtest::UPLOAD
     }
 
     /// Returns the response to a request that the rules for its path grant.
@@ -213,7 +214,7 @@ impl VirtualHost {
         client: &ClientContext<'_>,
         grant: &AccessGrant,
     ) -> Handling {
-        let found = match self.find_response(request, client) {
+        let found = match self.find_response(request, client, grant) {
             Ok(found) => found,
             Err(denial) => return self.deny(denial, request, client),
         };
@@ -253,7 +254,7 @@ impl VirtualHost {
         if !self.rules.has_fields(false) {
             return response;
         }
-        let (path, _) = split(request.target);
+        let (path, _) = request.split_target();
         let decoded = UrlPath::parse(path).map(|url_path| url_path.decoded().to_string());
         let path = decoded.as_deref().unwrap_or(path);
         // A policy of the host's pages beside that of the server's own page would break that.
@@ -272,9 +273,12 @@ impl VirtualHost {
         &self,
         request: &Request<'_>,
         client: &ClientContext<'_>,
+        grant: &AccessGrant,
     ) -> Result<FoundResponse, Denial> {
         let ClientContext { permit, wall_now, report, .. } = *client;
-        let (path, query) = split(request.target);
+        let (path, query) = request.split_target();
+        let unsigned = grant.is_signed.then(|| signed_urls::without_signature(query));
+        let query = unsigned.as_deref().unwrap_or(query);
         if self.speedtest {
             if let Some(response) = speedtest::respond(path, query, request, wall_now, report) {
                 return Ok(response.into());
@@ -390,12 +394,6 @@ impl VirtualHost {
             })
         })
     }
-}
-
-/// Splits a `:path` into path and query. The query keeps its question mark.
-fn split(target: &str) -> (&str, &str) {
-    let end = target.bytes().position(|byte| byte == b'?');
-    target.split_at(end.unwrap_or(target.len()))
 }
 
 /// Warns once of each reason why requests can open no file.

@@ -17,6 +17,9 @@ type ConditionalCase<'a> = (&'a str, Vec<(&'a str, &'a str)>, u16, &'a str);
 /// User `user` with the password `secret`, and `ü` with `é:1`.
 const USERS: &str = "user:$2y$04$m7OR/Xlkho/eivIZT4I5u.6RWCzMEb9q9JMOn4f.w.tSZcTuIkequ\nü:$2y$04$MxxVD4IGgzgWrySjUaGicejgvsSRlMQVLtPU22J1o.i0mArMdDb.G\n";
 
+/// Secret that signs URLs.
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
 struct TestHost {
     virtual_host: VirtualHost,
     dir: tempfile::TempDir,
@@ -49,6 +52,7 @@ impl TestHost {
             ("outside", "outside"),
             ("outside.br", "outside"),
             ("users", USERS),
+            ("secrets", SECRET),
         ] {
             fs::write(dir.path().join(name), contents).unwrap();
         }
@@ -543,6 +547,59 @@ fn users_with_passwords_get_private_responses() {
     }
     assert_eq!(host.get("/app.js").status, 200);
     assert_eq!(host.get("/app.js").field("cache-control"), Some("public, max-age=60"));
+}
+
+/// Returns a target that is signed for a path or folder, `seconds` from now.
+fn signed(target: &str, path: &str, seconds: i64) -> String {
+    let now = quiche::clock::wall_now() + START;
+    let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let expires = now.saturating_add_signed(seconds);
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, SECRET.as_bytes());
+    let tag = ring::hmac::sign(&key, format!("expires={expires}\n{path}").as_bytes());
+    let digits: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let mark = if target.contains('?') { '&' } else { '?' };
+    format!("{target}{mark}expires={expires}&signature={digits}")
+}
+
+#[test]
+fn signed_urls_give_access_until_they_expire() {
+    let host = TestHost::new(
+        "access = [{ path = '/sub/**', signed-url = 'DIR/secrets' },\n\
+                   { path = '/a b.txt', signed-url = 'DIR/secrets' },\n\
+                   { path = '/bytes/**', signed-url = 'DIR/secrets' },\n\
+                   { path = '/old/**', signed-url = 'DIR/secrets' }]\n\
+         redirect = [{ from = '/old/*', to = '/new/*' }]",
+    );
+    for (target, path, seconds, status) in [
+        ("/sub/index.html", "/sub/index.html", 100, 200),
+        ("/sub/index.html?x=1", "/sub/index.html", 100, 200),
+        ("/sub/index.html", "/sub/", 100, 200),
+        ("/sub/", "/sub/", 100, 200),
+        ("/sub/none", "/sub/", 100, 404),
+        ("/a%20b.txt", "/a b.txt", 100, 200),
+        ("/bytes/5", "/bytes/5", 100, 200),
+        ("/sub/index.html", "/sub/index.html", -100, 410),
+        ("/sub/index.html", "/sub/other.html", 100, 403),
+        ("/bytes/5", "/bytes/6", 100, 403),
+    ] {
+        let response = host.get(&signed(target, path, seconds));
+        assert_eq!(response.status, status, "{target} {path} {seconds}");
+        let no_store = response.field("cache-control") == Some("no-store");
+        assert_eq!(no_store, [403, 410].contains(&status), "{target} {path} {seconds}");
+    }
+    for target in ["/sub/index.html", "/sub/?expires=99999999999&signature=00", "/bytes/5"] {
+        assert_eq!(host.get(target).status, 403, "{target}");
+    }
+    let to = |target, path| {
+        let response = host.get(&signed(target, path, 100));
+        (response.status, response.field("location").map(str::to_owned))
+    };
+    assert_eq!(to("/old/a?x=1", "/old/"), (308, Some("/new/a?x=1".to_owned())));
+    assert_eq!(to("/old/a", "/old/a"), (308, Some("/new/a".to_owned())));
+    assert_eq!(to("/sub", "/sub"), (301, Some("/sub/".to_owned())));
+    let open = TestHost::new("redirect = [{ from = '/old/*', to = '/new/*' }]");
+    let response = open.get("/old/a?signature=1");
+    assert_eq!(response.field("location"), Some("/new/a?signature=1"), "of somebody else");
 }
 
 #[test]

@@ -119,6 +119,12 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
+    /// Returns the path and the query of the target. The query keeps its question mark.
+    pub fn split_target(&self) -> (&'a str, &'a str) {
+        let end = self.target.bytes().position(|byte| byte == b'?');
+        self.target.split_at(end.unwrap_or(self.target.len()))
+    }
+
     /// Returns the first value of a regular field that is UTF-8.
     pub fn value(&self, name: &str) -> Option<&'a str> {
         self.values(name).next()

@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Command;
 
 use crate::support::client::UdpClient;
 use crate::support::metrics;
@@ -113,5 +114,41 @@ fn upload_whose_password_is_checked_for_the_first_time_is_received() {
     let stream = client.post("/upload", &[0; 5000], &[("authorization", &right)]);
     let response = client.response(stream);
     assert_eq!((response.status(), response.body.as_slice()), ("200", &b"5000\n"[..]));
+    assert!(server.stop().success());
+}
+
+/// Returns the example in this language of the page about signed URLs, with these values in place of its
+/// own.
+fn example(language: &str, secrets: &Path, path: &str) -> String {
+    let page = include_str!("../../../../docs/edge-server/access.md");
+    let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
+    let (code, _) = rest.split_once("```").unwrap();
+    let secrets = secrets.to_str().unwrap();
+    code.replace("/etc/edge/video.secrets", secrets).replace("/video/42/index.m3u8", path)
+}
+
+#[test]
+fn url_that_the_documentation_signs_is_valid_over_all_versions() {
+    let dir = tempfile::tempdir().unwrap();
+    let secrets = dir.path().join("secrets");
+    fs::write(&secrets, "0123456789abcdef0123456789abcdef\n").unwrap();
+    let toml = "[[host]]\naccess = [{ path = '/private/**', signed-url = 'DIR/secrets' }]\n";
+    let (mut server, address, _) = serve(dir.path(), toml);
+    for (program, language) in [("sh", "sh"), ("python3", "python")] {
+        for (signed, requested) in [("/private/file.txt", None), ("/private/", Some("file.txt"))] {
+            let code = example(language, &secrets, signed);
+            let output = Command::new(program).arg("-c").arg(&code).output().unwrap();
+            assert!(output.status.success(), "{code}: {output:?}");
+            let url = String::from_utf8(output.stdout).unwrap();
+            let (path, query) = url.trim().split_once('?').unwrap();
+            let path = format!("{path}{}", requested.unwrap_or_default());
+            for got in over_all(address, "GET", &format!("{path}?{query}"), &[], b"") {
+                assert_eq!((got.0.as_str(), got.2.as_slice()), ("200", &b"private"[..]), "{code}");
+            }
+            for got in over_all(address, "GET", &path, &[], b"") {
+                assert_eq!(got.0, "403");
+            }
+        }
+    }
     assert!(server.stop().success());
 }

@@ -6,14 +6,15 @@ mod password_checker;
 mod private;
 pub mod refusal;
 pub mod resources;
+pub mod signed_urls;
 
-use std::net::IpAddr;
 use std::path::Path;
 use std::path::PathBuf;
 
 use ab_test::ClientUnit;
 use anyhow::ensure;
 use anyhow::Context;
+use path_store::key_file::KeyFile;
 
 use crate::config::file;
 use crate::content::access::addresses::AddressRule;
@@ -22,6 +23,8 @@ use crate::content::access::basic_auth::PasswordCheck;
 pub use crate::content::access::private::make_private;
 use crate::content::access::refusal::AccessRefusal;
 use crate::content::access::resources::AccessResources;
+use crate::content::access::signed_urls::SigningSecrets;
+use crate::content::client_context::ClientContext;
 use crate::content::path_pattern::PathPattern;
 use crate::http::content_coding::Coding;
 use crate::http::request::Request;
@@ -38,6 +41,7 @@ struct PathAccess {
     path: PathPattern,
     except: Vec<PathPattern>,
     addresses: AddressRule,
+    signed_url: Option<KeyFile<SigningSecrets>>,
     basic_auth: Option<BasicAuth>,
 }
 
@@ -55,6 +59,9 @@ pub struct AccessPath<'a> {
 pub struct AccessGrant {
     /// The response is for this user alone.
     pub is_private: bool,
+
+    /// The query has a signature, which is for nobody else.
+    pub is_signed: bool,
 }
 
 /// Reason why a request does not get what it asks for, now.
@@ -84,7 +91,7 @@ impl AccessRules {
         Ok((!rules.is_empty()).then_some(Self(rules)))
     }
 
-    /// Asks the rules for a path what a request of a client of these addresses gets.
+    /// Asks the rules for a path what a request of a client gets.
     ///
     /// # Errors
     ///
@@ -93,21 +100,36 @@ impl AccessRules {
         &self,
         path: AccessPath<'_>,
         request: &Request<'_>,
-        clients: &[IpAddr],
+        client: &ClientContext<'_>,
     ) -> Result<AccessGrant, Denial> {
-        let rules = || self.0.iter().filter(|rule| rule.applies_to(path));
-        let allows = |rule: &PathAccess| rule.addresses.allows(clients);
-        if !rules().all(allows) {
-            return Err(Denial::Refused(AccessRefusal::Address));
-        }
+        let rules: Vec<_> = self.0.iter().filter(|rule| rule.applies_to(path)).collect();
         let mut grant = AccessGrant::default();
+        if rules.is_empty() {
+            return Ok(grant);
+        }
+        let clients = (client.addresses)();
+        let current = *clients.first().ok_or(AccessRefusal::Address)?;
+        if !rules.iter().all(|rule| rule.addresses.allows(&clients)) {
+            return Err(AccessRefusal::Address.into());
+        }
+        for secrets in rules.iter().filter_map(|rule| rule.signed_url.as_ref()) {
+            let (_, query) = request.split_target();
+            let path = path.asked.unwrap_or(path.path);
+            secrets.get().check(path, query, &clients, client.wall_now)?;
+            grant.is_signed = true;
+        }
         // Last, because to check a password costs most.
-        for basic_auth in rules().filter_map(|rule| rule.basic_auth.as_ref()) {
-            let client = clients.last().ok_or(Denial::Refused(AccessRefusal::Address))?;
-            basic_auth.check(request, ClientUnit::of(*client))?;
+        for basic_auth in rules.iter().filter_map(|rule| rule.basic_auth.as_ref()) {
+            basic_auth.check(request, ClientUnit::of(current))?;
             grant.is_private = true;
         }
         Ok(grant)
+    }
+}
+
+impl From<AccessRefusal> for Denial {
+    fn from(refusal: AccessRefusal) -> Self {
+        Self::Refused(refusal)
     }
 }
 
@@ -117,13 +139,19 @@ impl PathAccess {
         root: &Path,
         resources: &mut AccessResources,
     ) -> anyhow::Result<Self> {
-        let file::AccessRule { path, except, allow, deny, basic_auth, realm, .. } = rule;
+        let file::AccessRule { path, except, allow, deny, basic_auth, realm, signed_url, .. } =
+            rule;
         let pattern = |path: &String| PathPattern::new("access", path);
-        let is_empty = allow.is_none() && deny.is_none() && basic_auth.is_none();
+        let has_addresses = allow.is_some() || deny.is_some();
         ensure!(
-            !is_empty,
-            "access: path = '{path}' asks for nothing; give it allow, deny or basic-auth"
+            has_addresses || basic_auth.is_some() || signed_url.is_some(),
+            "access: path = '{path}' asks for nothing; give it allow, deny, basic-auth or signed-url"
         );
+        let mut sign = |path: &PathBuf| {
+            resources::warn_of_served_file("signed-url", path, root);
+            resources.secrets(path)
+        };
+        let signed_url = signed_url.as_ref().map(&mut sign).transpose()?;
         let realm = realm_of(realm.as_deref(), basic_auth.is_some())?;
         let mut authenticate = |path: &PathBuf| {
             resources::warn_of_served_file("basic-auth", path, root);
@@ -135,6 +163,7 @@ impl PathAccess {
             path: pattern(path)?,
             except: except.iter().map(pattern).collect::<anyhow::Result<_>>()?,
             addresses: AddressRule::new(allow.as_deref(), deny.as_deref())?,
+            signed_url,
             basic_auth,
         })
     }
@@ -181,6 +210,7 @@ mod tests {
             ("except = ['/[']\ndeny = ['::/0']", "access: path = '/['"),
             ("realm = 'x'\ndeny = ['::/0']", "access: realm = 'x' is for basic-auth"),
             ("realm = '\"'\nbasic-auth = '/x'", "access: realm = '\"'"),
+            ("signed-url = '/nonexistent'", "access: cannot use signed-url: /nonexistent: No such"),
             ("basic-auth = '/nonexistent'", "access: cannot use basic-auth: /nonexistent: No such"),
             ("allow = ['example.org']", "access: allow: 'example.org' is no subnet"),
             ("deny = ['192.0.2.0/33']", "access: deny: '192.0.2.0/33' is no subnet"),

@@ -21,26 +21,35 @@ pub enum AccessRefusal {
     /// No credentials of a user.
     Credentials { realm: Arc<str> },
 
+    /// No valid signature.
+    Signature,
+
+    /// A signature that was valid before.
+    Expired,
+
     /// Too many passwords wait to be checked.
     Busy,
 }
 
 impl AccessRefusal {
     /// Names of the reasons in metrics, in their order.
-    const NAMES: [&str; 3] = ["address", "credentials", "busy"];
+    const NAMES: [&str; 5] = ["address", "credentials", "signature", "expired", "busy"];
 
     fn index(&self) -> usize {
         match self {
             Self::Address => 0,
             Self::Credentials { .. } => 1,
-            Self::Busy => 2,
+            Self::Signature => 2,
+            Self::Expired => 3,
+            Self::Busy => 4,
         }
     }
 
     /// Returns the status of the response.
     pub fn status(&self) -> u16 {
         match self {
-            Self::Address => 403,
+            Self::Address | Self::Signature => 403,
+            Self::Expired => 410,
             Self::Credentials { .. } => 401,
             Self::Busy => 503,
         }
@@ -52,7 +61,7 @@ impl AccessRefusal {
         REFUSED[self.index()].fetch_add(1, Ordering::Relaxed);
         response.add("cache-control", "no-store");
         match self {
-            Self::Address => (),
+            Self::Address | Self::Signature | Self::Expired => (),
             Self::Credentials { realm } => {
                 let challenge = format!("Basic realm=\"{realm}\", charset=\"UTF-8\"");
                 response.add("www-authenticate", challenge);

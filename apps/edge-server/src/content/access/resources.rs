@@ -12,11 +12,13 @@ use path_store::key_file::KeyFile;
 
 use crate::content::access::basic_auth::Htpasswd;
 use crate::content::access::password_checker::PasswordChecker;
+use crate::content::access::signed_urls::SigningSecrets;
 
 /// Resources that the rules of all hosts share.
 #[derive(Debug, Default)]
 pub struct AccessResources {
     users: HashMap<PathBuf, KeyFile<Htpasswd>>,
+    secrets: HashMap<PathBuf, KeyFile<SigningSecrets>>,
     checker: Option<Arc<PasswordChecker>>,
 }
 
@@ -28,6 +30,15 @@ impl AccessResources {
     /// One line that names the unusable file.
     pub fn users(&mut self, path: &Path) -> anyhow::Result<KeyFile<Htpasswd>> {
         open(&mut self.users, "basic-auth", path)
+    }
+
+    /// Returns the secrets of a file, which is read again when it changes.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the unusable file.
+    pub fn secrets(&mut self, path: &Path) -> anyhow::Result<KeyFile<SigningSecrets>> {
+        open(&mut self.secrets, "signed-url", path)
     }
 
     /// Returns what checks passwords.
