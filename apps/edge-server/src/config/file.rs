@@ -78,6 +78,7 @@ pub struct Host {
     pub error: Option<BTreeMap<String, String>>,
 
     pub access: Option<Vec<AccessRule>>,
+    pub cors: Option<Vec<CorsRule>>,
     pub header: Option<Vec<HeaderRule>>,
     pub redirect: Option<Vec<Redirect>>,
 
@@ -96,6 +97,8 @@ struct Spans {
 struct HostSpans {
     #[serde(default)]
     access: Vec<Spanned<IgnoredAny>>,
+    #[serde(default)]
+    cors: Vec<Spanned<IgnoredAny>>,
     #[serde(default)]
     header: Vec<Spanned<IgnoredAny>>,
     #[serde(default)]
@@ -125,6 +128,38 @@ pub struct AccessRule {
     /// File of the secrets that sign URLs.
     #[serde(rename = "signed-url")]
     pub signed_url: Option<PathBuf>,
+
+    #[serde(skip)]
+    pub position: Position,
+}
+
+/// Web pages of other origins that may read responses for the paths that a pattern matches.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct CorsRule {
+    #[serde(default = "all_paths")]
+    pub path: String,
+
+    /// Origins, or `*` alone for all.
+    pub origins: Vec<String>,
+
+    /// Methods and request fields that pages may use, besides those that need no permission.
+    #[serde(default = "reading_methods")]
+    pub methods: Vec<String>,
+    #[serde(default)]
+    pub headers: Vec<String>,
+
+    /// Response fields that pages may read, besides those that need no permission.
+    #[serde(default)]
+    pub expose: Vec<String>,
+
+    /// How long browsers may remember the permission, in seconds.
+    #[serde(rename = "max-age")]
+    pub max_age: Option<u32>,
+
+    /// Whether pages may send credentials.
+    #[serde(default)]
+    pub credentials: bool,
 
     #[serde(skip)]
     pub position: Position,
@@ -169,6 +204,10 @@ pub struct Redirect {
 
 fn all_paths() -> String {
     "**".to_owned()
+}
+
+fn reading_methods() -> Vec<String> {
+    vec!["GET".to_owned(), "HEAD".to_owned()]
 }
 
 fn permanent() -> u16 {
@@ -228,7 +267,10 @@ impl Host {
     /// Notes where the host and its rules are.
     fn locate(&mut self, text: &str, spans: Spanned<HostSpans>) {
         self.position = Position::of(text, spans.span().start);
-        let HostSpans { access, header, redirect } = spans.into_inner();
+        let HostSpans { access, cors, header, redirect } = spans.into_inner();
+        for (rule, span) in self.cors.iter_mut().flatten().zip(cors) {
+            rule.position = Position::of(text, span.span().start);
+        }
         for (rule, span) in self.access.iter_mut().flatten().zip(access) {
             rule.position = Position::of(text, span.span().start);
         }
@@ -258,6 +300,7 @@ impl Host {
             charset: self.charset.or_else(|| other.charset.clone()),
             mime: self.mime.or_else(|| other.mime.clone()),
             error: self.error.or_else(|| other.error.clone()),
+            cors: self.cors.or_else(|| other.cors.clone()),
             access: joined(other.access.clone(), self.access),
             header: joined(other.header.clone(), self.header),
             redirect: self.redirect.or_else(|| other.redirect.clone()),
@@ -348,6 +391,10 @@ mod tests {
             allow = ["192.0.2.0/24"]
             deny = ["192.0.2.7"]
 
+            [[host.cors]]
+            path = "/fonts/**"
+            origins = ["https://www.example.com"]
+
             [[host.header]]
             path = "/assets/**"
             set = { cache-control = "max-age=31536000, immutable" }
@@ -389,6 +436,10 @@ mod tests {
         assert_eq!((access.except.len(), access.allow.is_some()), (1, true));
         assert_eq!(access.position.to_string(), "line 14, column 13");
         assert_eq!(named.access, default_host.access);
+        let cors = &default_host.cors.as_ref().unwrap()[0];
+        assert_eq!((cors.methods.join(" "), cors.credentials), ("GET HEAD".to_owned(), false));
+        assert_eq!(cors.position.to_string(), "line 20, column 13");
+        assert_eq!(named.cors, default_host.cors);
         assert_eq!((named.header, named.redirect), (default_host.header, default_host.redirect));
     }
 

@@ -34,6 +34,7 @@ use crate::admission::file_limits::FileReaders;
 use crate::admission::file_limits::SubnetLimitReached;
 use crate::config::file::Host;
 use crate::content::access::basic_auth::PasswordCheck;
+use crate::content::access::cors::CorsRules;
 use crate::content::access::refusal::AccessRefusal;
 use crate::content::access::resources::AccessResources;
 use crate::content::access::signed_urls;
@@ -97,6 +98,9 @@ pub struct VirtualHost {
 
     /// Absent if everything is for everybody.
     access: Option<AccessRules>,
+
+    /// Absent if web pages of other origins read nothing.
+    cors: Option<CorsRules>,
     speedtest: bool,
     server_timing: bool,
 
@@ -119,7 +123,8 @@ impl VirtualHost {
         let rules = Rules::new(host)?;
         let server_timing = host.server_timing.unwrap_or(false);
         let access = AccessRules::new(host, root.path(), resources)?;
-        Ok(Self { root, rules, access, speedtest, server_timing, cache: None })
+        let cors = CorsRules::new(host)?;
+        Ok(Self { root, rules, access, cors, speedtest, server_timing, cache: None })
     }
 
     /// Has lookups kept in a cache of all hosts, in which this one has this number.
@@ -134,9 +139,26 @@ impl VirtualHost {
         is_early: bool,
         client: &ClientContext<'_>,
     ) -> Handling {
+        let mut handling = self.decide(request, is_early, client);
+        if let (Some(cors), Handling::Respond(response)) = (&self.cors, &mut handling) {
+            cors.complete(request, response);
+        }
+        handling
+    }
+
+    fn decide(
+        &self,
+        request: &Request<'_>,
+        is_early: bool,
+        client: &ClientContext<'_>,
+    ) -> Handling {
         // RFC 8470, 3.
         if is_early && !request.method.is_safe() {
             return Handling::Respond(self.refuse(425, request));
+        }
+        // Browsers send no credentials with it.
+        if let Some(response) = self.cors.as_ref().and_then(|cors| cors.preflight(request)) {
+            return Handling::Respond(self.with_fields(response, request, None));
         }
         let grant = match self.check_access(request, client) {
             Ok(grant) => grant,

@@ -549,6 +549,79 @@ fn users_with_passwords_get_private_responses() {
     assert_eq!(host.get("/app.js").field("cache-control"), Some("public, max-age=60"));
 }
 
+#[test]
+fn pages_of_named_origins_may_read_responses() {
+    let host = TestHost::new(
+        "header = [{ path = '**', always = true, set = { access-control-allow-origin = 'x', x-a = '1' } }]\n\
+         redirect = [{ from = '/sub/old', to = '/' }]\n\
+         access = [{ path = '/sub/private/**', allow = [] }]\n\
+         cors = [{ path = '/sub/**', origins = ['https://a.example', 'https://b.example:8443'],\n\
+                   headers = ['range'], expose = ['etag', 'content-range'], max-age = 600,\n\
+                   credentials = true },\n\
+                 { path = '/app.js', origins = ['*'], headers = ['*'] }]",
+    );
+    let (a, b) = ("https://a.example", "https://b.example:8443");
+    for (method, path, origin, status, allowed) in [
+        ("GET", "/sub/", Some(a), 200, Some(a)),
+        ("HEAD", "/sub/", Some(b), 200, Some(b)),
+        ("GET", "/sub/none", Some(a), 404, Some(a)),
+        ("GET", "/sub/old", Some(a), 308, Some(a)),
+        ("GET", "/sub/private/x", Some(a), 403, Some(a)),
+        ("PUT", "/sub/", Some(a), 405, Some(a)),
+        ("GET", "/sub/", Some("https://c.example"), 200, None),
+        ("GET", "/sub/", Some("https://b.example"), 200, None),
+        ("GET", "/sub/", Some("null"), 200, None),
+        ("GET", "/sub/", None, 200, None),
+        ("GET", "/app.js", Some("https://c.example"), 200, Some("*")),
+        ("GET", "/app.js", None, 200, None),
+        ("GET", "/ten.txt", Some(a), 200, Some("x")),
+        ("OPTIONS", "/sub/", Some(a), 405, Some(a)),
+        ("OPTIONS", "/ten.txt", Some(a), 405, Some("x")),
+        ("OPTIONS", "*", Some(a), 405, Some("x")),
+    ] {
+        let fields: Vec<_> = origin.map(|origin| ("origin", origin)).into_iter().collect();
+        let response = host.request(method, path, &fields);
+        let case = format!("{method} {path} {origin:?}");
+        assert_eq!(response.status, status, "{case}");
+        assert_eq!(response.field("x-a"), Some("1"), "{case}");
+        assert_eq!(response.field("access-control-allow-origin"), allowed, "{case}");
+        let is_named = path.starts_with("/sub/");
+        let varies = response.fields.iter().any(|f| f.name == "vary" && f.value == "origin");
+        assert_eq!(varies, is_named, "{case}");
+        let more = ["access-control-allow-credentials", "access-control-expose-headers"];
+        let expected = (is_named && allowed.is_some()).then_some(["true", "etag, content-range"]);
+        let found = more.map(|name| response.field(name));
+        assert_eq!(found, expected.map_or([None; 2], |values| values.map(Some)), "{case}");
+    }
+
+    let names = ["allow-origin", "allow-credentials", "allow-methods", "allow-headers", "max-age"];
+    let preflight = |path: &str, origin: &str| {
+        let fields = [("origin", origin), ("access-control-request-method", "GET")];
+        let response = host.request("OPTIONS", path, &fields);
+        assert_eq!(response.body.length(), 0);
+        let value = |name: &str| {
+            response.field(&format!("access-control-{name}")).unwrap_or_default().to_owned()
+        };
+        (response.status, names.map(value).join("; "))
+    };
+    for (path, origin, expected) in [
+        ("/sub/none", a, (204, "https://a.example; true; GET, HEAD; range; 600")),
+        // Without an address that is allowed, and without a password.
+        ("/sub/private/x", a, (204, "https://a.example; true; GET, HEAD; range; 600")),
+        ("/sub/none", "https://c.example", (204, "; ; ; ; ")),
+        ("/app.js", "https://c.example", (204, "*; ; GET, HEAD; *; ")),
+        ("/ten.txt", a, (405, "")),
+    ] {
+        if expected.0 == 405 {
+            let fields = [("origin", origin), ("access-control-request-method", "GET")];
+            assert_eq!(host.request("OPTIONS", path, &fields).status, 405);
+            continue;
+        }
+        let found = preflight(path, origin);
+        assert_eq!((found.0, found.1.as_str()), expected, "{path} {origin}");
+    }
+}
+
 /// Returns a target that is signed for a path or folder, `seconds` from now.
 fn signed(target: &str, path: &str, seconds: i64) -> String {
     let now = quiche::clock::wall_now() + START;

@@ -220,8 +220,8 @@ fn with_head(
         headers.extend(HeaderValue::try_from(value).ok().map(|value| (name, value)));
     };
     insert(DATE, http_date(clock::wall_now()));
-    // RFC 9110, 8.6: a 304 has the length of the representation, or none.
-    if status != 304 {
+    // RFC 9110, 8.6: a 304 has the length of the representation, or none; a 204 has none.
+    if ![204, 304].contains(&status) {
         insert(CONTENT_LENGTH, length.to_string());
     }
     insert(ALT_SVC, alt_svc(*peer.services.stage.borrow(), peer.local.port()));

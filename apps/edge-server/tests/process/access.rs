@@ -152,3 +152,33 @@ fn url_that_the_documentation_signs_is_valid_over_all_versions() {
     }
     assert!(server.stop().success());
 }
+
+#[test]
+fn preflight_and_address_are_judged_over_all_versions() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address, _) = serve(
+        dir.path(),
+        "[[host]]\ncors = [{ origins = ['https://a.example'] }]\n\
+         access = [{ path = '/private/**', deny = ['127.0.0.0/8'] }, { path = '/', allow = ['127.0.0.1'] }]\n\
+         try-files = ['/index.html']\n",
+    );
+    let origin = ("origin", "https://a.example");
+    let asked = ("access-control-request-method", "GET");
+    for (method, path, fields, status) in [
+        ("OPTIONS", "/private/", &[origin, asked][..], "204"),
+        ("OPTIONS", "/private/", &[origin], "403"),
+        ("OPTIONS", "/", &[origin], "405"),
+        ("GET", "/private/file.txt", &[origin], "403"),
+        ("GET", "/", &[origin], "200"),
+        ("GET", "/users/7", &[origin], "200"),
+    ] {
+        for got in over_all(address, method, path, fields, b"") {
+            let case = format!("{method} {path} {got:?}");
+            assert_eq!(got.0, status, "{case}");
+            assert_eq!(value(&got, "access-control-allow-origin"), Some(origin.1), "{case}");
+            let length = (status != "204").then(|| got.2.len().to_string());
+            assert_eq!(value(&got, "content-length"), length.as_deref(), "{case}");
+        }
+    }
+    assert!(server.stop().success());
+}

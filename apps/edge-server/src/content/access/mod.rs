@@ -2,6 +2,7 @@
 
 mod addresses;
 pub mod basic_auth;
+pub mod cors;
 mod password_checker;
 mod private;
 pub mod refusal;
