@@ -129,6 +129,11 @@ pub struct AccessRule {
     #[serde(rename = "signed-url")]
     pub signed_url: Option<PathBuf>,
 
+    /// Requests in a second of a client subnet, and how many may come at once.
+    #[serde(rename = "requests-per-second")]
+    pub requests_per_second: Option<u32>,
+    pub burst: Option<u32>,
+
     #[serde(skip)]
     pub position: Position,
 }

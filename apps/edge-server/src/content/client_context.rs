@@ -1,6 +1,7 @@
 //! Client of a request, and what its connection has for the response.
 
 use std::net::IpAddr;
+use std::time::Instant;
 use std::time::SystemTime;
 
 use crate::admission::file_limits::FilePermit;
@@ -20,5 +21,6 @@ pub struct ClientContext<'a> {
     /// Returns what the client may know of its connection.
     pub report: &'a dyn Fn() -> ConnectionReport,
 
+    pub now: Instant,
     pub wall_now: SystemTime,
 }

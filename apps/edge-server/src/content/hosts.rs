@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use log::warn;
+use quiche::path_state::PrefixLengths;
 
 use crate::config::file::Host;
 use crate::config::host_map::HostMap;
@@ -32,7 +33,10 @@ impl VirtualHosts {
     pub fn open(config: &Config) -> anyhow::Result<Self> {
         let bytes_max = config.flags.file_cache_max;
         let cache = (bytes_max > 0).then(|| Arc::new(LookupCache::new(bytes_max)));
-        let mut resources = AccessResources::default();
+        let mut resources = AccessResources::new(PrefixLengths {
+            v4: config.flags.prefix_v4,
+            v6: config.flags.prefix_v6,
+        });
         let mut open = |host: &Host, number: u32| {
             let opened = open(config, host, &mut resources)?;
             Ok::<_, anyhow::Error>(match &cache {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use quiche::h3;
+use quiche::path_state::PrefixLengths;
 
 use super::*;
 use crate::http::response::ConnectionEffect;
@@ -62,7 +63,7 @@ impl TestHost {
         symlink("loop", root.join("loop")).unwrap();
         let dir_name = dir.path().to_str().unwrap();
         let host = toml::from_str(&toml.replace("DIR", dir_name)).unwrap();
-        let mut resources = AccessResources::default();
+        let mut resources = AccessResources::new(PrefixLengths { v4: 24, v6: 48 });
         let virtual_host =
             VirtualHost::new(Root::open(&root).unwrap(), &host, true, &mut resources).unwrap();
         Self { virtual_host, dir }
@@ -128,6 +129,7 @@ fn request(
         addresses: &|| vec![CLIENT.parse().unwrap()],
         permit: &permit,
         report: &|| ConnectionReport::new("00ab".into(), None, rtt, None),
+        now: quiche::clock::now(),
         wall_now,
     };
     loop {
@@ -847,8 +849,13 @@ fn small_file_from_memory_has_no_descriptor() {
             .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()));
     let status = || {
         let wall_now = quiche::clock::wall_now() + START;
-        let client =
-            ClientContext { addresses: &Vec::new, permit: &refused, report: &report, wall_now };
+        let client = ClientContext {
+            addresses: &Vec::new,
+            permit: &refused,
+            report: &report,
+            now: quiche::clock::now(),
+            wall_now,
+        };
         match cached.handle(&Request::read(&headers).unwrap(), false, &client) {
             Handling::Respond(response) => response.status,
             other => panic!("{other:?}"),

@@ -371,6 +371,7 @@ impl Session {
             addresses: &|| client_addresses(quic),
             permit: &|readers: &FileReaders| context.files.try_read(readers, files_max),
             report: &|| report(quic, context.resume),
+            now: context.now,
             wall_now: context.wall_now,
         };
         let response = match virtual_host.handle(request, is_early, &client) {

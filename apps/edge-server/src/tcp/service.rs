@@ -168,6 +168,7 @@ fn handle(peer: &Peer, lines: &[FieldLine<'_>]) -> Handling {
         addresses: &|| vec![peer.address.ip()],
         permit: &permit,
         report: &|| ConnectionReport::new(peer.name.clone(), None, None, None),
+        now: clock::now(),
         wall_now: clock::wall_now(),
     };
     let host = config.virtual_hosts.find(request.host);

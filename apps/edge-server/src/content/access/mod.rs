@@ -6,16 +6,20 @@ pub mod cors;
 mod password_checker;
 mod private;
 pub mod refusal;
+mod request_rate;
 pub mod resources;
 pub mod signed_urls;
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ab_test::ClientUnit;
 use anyhow::ensure;
 use anyhow::Context;
 use path_store::key_file::KeyFile;
+use quiche::path_state::PrefixLengths;
 
 use crate::config::file;
 use crate::content::access::addresses::AddressRule;
@@ -23,12 +27,16 @@ use crate::content::access::basic_auth::BasicAuth;
 use crate::content::access::basic_auth::PasswordCheck;
 pub use crate::content::access::private::make_private;
 use crate::content::access::refusal::AccessRefusal;
+use crate::content::access::request_rate::RequestRate;
 use crate::content::access::resources::AccessResources;
 use crate::content::access::signed_urls::SigningSecrets;
 use crate::content::client_context::ClientContext;
 use crate::content::path_pattern::PathPattern;
 use crate::http::content_coding::Coding;
 use crate::http::request::Request;
+
+/// The most requests in a second, and at once, that a rule may name.
+const REQUESTS_MAX: u32 = 1_000_000;
 
 /// Realm of passwords, if a rule names none.
 const REALM: &str = "Restricted";
@@ -42,6 +50,7 @@ struct PathAccess {
     path: PathPattern,
     except: Vec<PathPattern>,
     addresses: AddressRule,
+    rate: Option<Arc<RequestRate>>,
     signed_url: Option<KeyFile<SigningSecrets>>,
     basic_auth: Option<BasicAuth>,
 }
@@ -104,28 +113,49 @@ impl AccessRules {
         client: &ClientContext<'_>,
     ) -> Result<AccessGrant, Denial> {
         let rules: Vec<_> = self.0.iter().filter(|rule| rule.applies_to(path)).collect();
-        let mut grant = AccessGrant::default();
         if rules.is_empty() {
-            return Ok(grant);
+            return Ok(AccessGrant::default());
         }
         let clients = (client.addresses)();
         let current = *clients.first().ok_or(AccessRefusal::Address)?;
-        if !rules.iter().all(|rule| rule.addresses.allows(&clients)) {
-            return Err(AccessRefusal::Address.into());
+        let judged = judge(&rules, path, request, client, &clients);
+        for rate in rules.iter().filter_map(|rule| rule.rate.as_ref()) {
+            match judged {
+                // It counts when it is handled again.
+                Err(Denial::Unchecked(_)) if rate.has_room(current, client.now) => (),
+                Err(Denial::Unchecked(_)) => return Err(AccessRefusal::Rate.into()),
+                Ok(_) | Err(Denial::Refused(_)) => rate.take(current, client.now)?,
+            }
         }
-        for secrets in rules.iter().filter_map(|rule| rule.signed_url.as_ref()) {
-            let (_, query) = request.split_target();
-            let path = path.asked.unwrap_or(path.path);
-            secrets.get().check(path, query, &clients, client.wall_now)?;
-            grant.is_signed = true;
-        }
-        // Last, because to check a password costs most.
-        for basic_auth in rules.iter().filter_map(|rule| rule.basic_auth.as_ref()) {
-            basic_auth.check(request, ClientUnit::of(current))?;
-            grant.is_private = true;
-        }
-        Ok(grant)
+        judged
     }
+}
+
+/// Returns what rules grant, but for the rate of requests.
+fn judge(
+    rules: &[&PathAccess],
+    path: AccessPath<'_>,
+    request: &Request<'_>,
+    client: &ClientContext<'_>,
+    clients: &[IpAddr],
+) -> Result<AccessGrant, Denial> {
+    let mut grant = AccessGrant::default();
+    if !rules.iter().all(|rule| rule.addresses.allows(clients)) {
+        return Err(AccessRefusal::Address.into());
+    }
+    for secrets in rules.iter().filter_map(|rule| rule.signed_url.as_ref()) {
+        let (_, query) = request.split_target();
+        let path = path.asked.unwrap_or(path.path);
+        secrets.get().check(path, query, clients, client.wall_now)?;
+        grant.is_signed = true;
+    }
+    // Last, because to check a password costs most.
+    for basic_auth in rules.iter().filter_map(|rule| rule.basic_auth.as_ref()) {
+        let current = clients.first().ok_or(AccessRefusal::Address)?;
+        basic_auth.check(request, ClientUnit::of(*current))?;
+        grant.is_private = true;
+    }
+    Ok(grant)
 }
 
 impl From<AccessRefusal> for Denial {
@@ -143,10 +173,12 @@ impl PathAccess {
         let file::AccessRule { path, except, allow, deny, basic_auth, realm, signed_url, .. } =
             rule;
         let pattern = |path: &String| PathPattern::new("access", path);
+        let rate = rate_of(rule, resources.prefix_lengths)?;
         let has_addresses = allow.is_some() || deny.is_some();
         ensure!(
-            has_addresses || basic_auth.is_some() || signed_url.is_some(),
-            "access: path = '{path}' asks for nothing; give it allow, deny, basic-auth or signed-url"
+            has_addresses || basic_auth.is_some() || signed_url.is_some() || rate.is_some(),
+            "access: path = '{path}' asks for nothing; give it allow, deny, basic-auth, signed-url \
+             or requests-per-second"
         );
         let mut sign = |path: &PathBuf| {
             resources::warn_of_served_file("signed-url", path, root);
@@ -164,6 +196,7 @@ impl PathAccess {
             path: pattern(path)?,
             except: except.iter().map(pattern).collect::<anyhow::Result<_>>()?,
             addresses: AddressRule::new(allow.as_deref(), deny.as_deref())?,
+            rate,
             signed_url,
             basic_auth,
         })
@@ -176,6 +209,26 @@ impl PathAccess {
     fn matches(&self, path: &str) -> bool {
         is_match(&self.path, path) && !self.except.iter().any(|except| except.is_match(path))
     }
+}
+
+/// Returns the rate that a rule limits, whose burst is a second's requests by default.
+fn rate_of(
+    rule: &file::AccessRule,
+    lengths: PrefixLengths,
+) -> anyhow::Result<Option<Arc<RequestRate>>> {
+    let file::AccessRule { requests_per_second, burst, .. } = rule;
+    let Some(per_second) = *requests_per_second else {
+        let burst = burst.unwrap_or_default();
+        let is_alone = rule.burst.is_some();
+        ensure!(!is_alone, "access: burst = {burst} needs requests-per-second; add that");
+        return Ok(None);
+    };
+    let burst = burst.unwrap_or(per_second);
+    for (key, value) in [("requests-per-second", per_second), ("burst", burst)] {
+        let range = 1..=REQUESTS_MAX;
+        ensure!(range.contains(&value), "access: {key} = {value}: write 1 to {REQUESTS_MAX}");
+    }
+    Ok(Some(Arc::new(RequestRate::new(per_second, burst, lengths))))
 }
 
 /// Checks the realm of a rule, which is for passwords alone.
@@ -209,6 +262,9 @@ mod tests {
             ("path = '/a'", "line 2, column 1: access: path = '/a' asks for nothing"),
             ("path = 'a/b'\ndeny = ['::/0']", "access: path = 'a/b': begin with /"),
             ("except = ['/[']\ndeny = ['::/0']", "access: path = '/['"),
+            ("burst = 5\ndeny = ['::/0']", "access: burst = 5 needs requests-per-second"),
+            ("requests-per-second = 0", "access: requests-per-second = 0: write 1 to"),
+            ("requests-per-second = 5\nburst = 0", "access: burst = 0: write 1 to"),
             ("realm = 'x'\ndeny = ['::/0']", "access: realm = 'x' is for basic-auth"),
             ("realm = '\"'\nbasic-auth = '/x'", "access: realm = '\"'"),
             ("signed-url = '/nonexistent'", "access: cannot use signed-url: /nonexistent: No such"),
@@ -229,6 +285,7 @@ mod tests {
         let file = dir.path().join("edge.toml");
         std::fs::write(&file, format!("[[host]]\n[[host.access]]\n{toml}\n")).unwrap();
         let host = file::ConfigFile::read(&file).unwrap().default_host();
-        AccessRules::new(&host, dir.path(), &mut AccessResources::default())
+        let mut resources = AccessResources::new(PrefixLengths { v4: 24, v6: 48 });
+        AccessRules::new(&host, dir.path(), &mut resources)
     }
 }

@@ -27,13 +27,16 @@ pub enum AccessRefusal {
     /// A signature that was valid before.
     Expired,
 
+    /// Too many requests of the client's subnet.
+    Rate,
+
     /// Too many passwords wait to be checked.
     Busy,
 }
 
 impl AccessRefusal {
     /// Names of the reasons in metrics, in their order.
-    const NAMES: [&str; 5] = ["address", "credentials", "signature", "expired", "busy"];
+    const NAMES: [&str; 6] = ["address", "credentials", "signature", "expired", "rate", "busy"];
 
     fn index(&self) -> usize {
         match self {
@@ -41,7 +44,8 @@ impl AccessRefusal {
             Self::Credentials { .. } => 1,
             Self::Signature => 2,
             Self::Expired => 3,
-            Self::Busy => 4,
+            Self::Rate => 4,
+            Self::Busy => 5,
         }
     }
 
@@ -50,6 +54,7 @@ impl AccessRefusal {
         match self {
             Self::Address | Self::Signature => 403,
             Self::Expired => 410,
+            Self::Rate => 429,
             Self::Credentials { .. } => 401,
             Self::Busy => 503,
         }
@@ -66,7 +71,7 @@ impl AccessRefusal {
                 let challenge = format!("Basic realm=\"{realm}\", charset=\"UTF-8\"");
                 response.add("www-authenticate", challenge);
             }
-            Self::Busy => response.add("retry-after", "1"),
+            Self::Rate | Self::Busy => response.add("retry-after", "1"),
         }
         response
     }

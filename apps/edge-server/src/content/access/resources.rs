@@ -9,20 +9,29 @@ use std::sync::Arc;
 use anyhow::Context;
 use log::warn;
 use path_store::key_file::KeyFile;
+use quiche::path_state::PrefixLengths;
 
 use crate::content::access::basic_auth::Htpasswd;
 use crate::content::access::password_checker::PasswordChecker;
 use crate::content::access::signed_urls::SigningSecrets;
 
 /// Resources that the rules of all hosts share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct AccessResources {
+    /// Those of subnets whose requests are counted together.
+    pub prefix_lengths: PrefixLengths,
     users: HashMap<PathBuf, KeyFile<Htpasswd>>,
     secrets: HashMap<PathBuf, KeyFile<SigningSecrets>>,
     checker: Option<Arc<PasswordChecker>>,
 }
 
 impl AccessResources {
+    /// Returns resources without any file open.
+    pub fn new(prefix_lengths: PrefixLengths) -> Self {
+        let (users, secrets) = (HashMap::new(), HashMap::new());
+        Self { prefix_lengths, users, secrets, checker: None }
+    }
+
     /// Returns the users of a file, which is read again when it changes.
     ///
     /// # Errors
