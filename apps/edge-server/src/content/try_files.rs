@@ -3,7 +3,7 @@
 
 use anyhow::ensure;
 
-use crate::content::file_lookup::UrlPath;
+use crate::content::url_path::UrlPath;
 
 /// What stands for the path of the request, at the start of a pattern.
 const PATH: &str = "{path}";

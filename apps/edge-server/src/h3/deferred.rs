@@ -26,7 +26,7 @@ pub enum ContentStage {
     Last,
 
     /// All came while the request waited.
-    Ended,
+    Complete,
 }
 
 /// A request that waits.

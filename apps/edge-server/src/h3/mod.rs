@@ -387,7 +387,7 @@ impl Session {
             }
             Handling::Check(check) => match (context.check)(stream, *check) {
                 Ok(()) => {
-                    let ended = (stage == ContentStage::Ended).then_some(body);
+                    let ended = (stage == ContentStage::Complete).then_some(body);
                     let priority = body.priority;
                     let waiting = DeferredRequest { list: list.to_vec(), priority, ended };
                     self.deferred.insert(stream, waiting);
@@ -407,7 +407,7 @@ impl Session {
         match stage {
             ContentStage::More if is_error => self.stop_request(quic, stream),
             ContentStage::More => drop(self.request_bodies.insert(stream, body)),
-            ContentStage::Last | ContentStage::Ended => (),
+            ContentStage::Last | ContentStage::Complete => (),
         }
     }
 
@@ -424,7 +424,7 @@ impl Session {
             self.respond_to_upload(stream, Response::error(413), body, context.wall_now);
             return self.stop_request(quic, stream);
         }
-        let uploaded = body.uploaded().filter(|_| stage == ContentStage::Ended);
+        let uploaded = body.uploaded().filter(|_| stage == ContentStage::Complete);
         if let Some(bytes) = uploaded {
             let response = speedtest::uploaded(bytes);
             return self.respond_to_upload(stream, response, body, context.wall_now);
@@ -449,7 +449,7 @@ impl Session {
             // As it was before.
             let Ok(request) = Request::read(&list) else { continue };
             let open = self.request_bodies.remove(stream);
-            let stage = if open.is_some() { ContentStage::More } else { ContentStage::Ended };
+            let stage = if open.is_some() { ContentStage::More } else { ContentStage::Complete };
             let body = open.or(ended);
             let mut body = body.unwrap_or(RequestBody::new(None, None, priority));
             body.priority = priority;

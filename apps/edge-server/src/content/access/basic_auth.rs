@@ -19,7 +19,6 @@ use ring::rand::SystemRandom;
 
 use crate::content::access::password_checker::PasswordChecker;
 use crate::content::access::refusal::AccessRefusal;
-use crate::content::access::Denial;
 use crate::http::request::Request;
 
 /// Cost of a hash, the binary logarithm of its rounds. More would take a thread for seconds.
@@ -58,10 +57,25 @@ pub struct PasswordCheck {
     checker: Arc<PasswordChecker>,
 
     /// Client that waits for the result.
-    pub client: ClientUnit,
+    client: ClientUnit,
     hash: Option<String>,
     password: Vec<u8>,
     digest: Digest,
+}
+
+/// Reason why a request does not get what it asks for, now.
+#[derive(Debug)]
+pub enum Denial {
+    Refused(AccessRefusal),
+
+    /// A password has to be checked before.
+    Unchecked(Box<PasswordCheck>),
+}
+
+impl From<AccessRefusal> for Denial {
+    fn from(refusal: AccessRefusal) -> Self {
+        Self::Refused(refusal)
+    }
 }
 
 impl fmt::Debug for Htpasswd {
@@ -155,7 +169,11 @@ impl PasswordCheck {
     /// Too many wait.
     pub fn start(self, done: impl FnOnce() + Send + 'static) -> Result<(), AccessRefusal> {
         let checker = Arc::clone(&self.checker);
-        checker.push(self, Box::new(done))
+        let client = self.client;
+        checker.push(client, move || {
+            self.run();
+            done();
+        })
     }
 
     /// Checks the password. Takes long.
@@ -185,24 +203,10 @@ fn credentials(field: &str) -> Option<(Vec<u8>, Vec<u8>)> {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
-    use std::net::IpAddr;
 
     const USER: &str = "u:$2y$04$QZ3XsypPeDWrsJYv5f2y4.Y9.mTIOz3gJVWD1h7U2Rw3BHpUCpeji";
-
-    /// Returns the check of a password for the first client's request.
-    pub fn check_of(client: IpAddr, password: &str, checker: PasswordChecker) -> PasswordCheck {
-        let users: Arc<Htpasswd> = Arc::new(USER.parse().unwrap());
-        PasswordCheck {
-            checker: Arc::new(checker),
-            client: ClientUnit::of(client),
-            hash: None,
-            password: password.into(),
-            digest: users.digest(b"u", password.as_bytes()),
-            users,
-        }
-    }
 
     #[test]
     fn field_has_user_and_password() {

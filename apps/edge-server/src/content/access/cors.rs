@@ -6,8 +6,8 @@ use anyhow::ensure;
 use anyhow::Context;
 
 use crate::config::file;
-use crate::content::file_lookup::UrlPath;
 use crate::content::path_pattern::PathPattern;
+use crate::content::url_path::UrlPath;
 use crate::http::body::Body;
 use crate::http::request::Method;
 use crate::http::request::Request;

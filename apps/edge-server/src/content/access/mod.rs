@@ -24,7 +24,7 @@ use quiche::path_state::PrefixLengths;
 use crate::config::file;
 use crate::content::access::addresses::AddressRule;
 use crate::content::access::basic_auth::BasicAuth;
-use crate::content::access::basic_auth::PasswordCheck;
+pub use crate::content::access::basic_auth::Denial;
 pub use crate::content::access::private::make_private;
 use crate::content::access::refusal::AccessRefusal;
 use crate::content::access::request_rate::RequestRate;
@@ -74,15 +74,6 @@ pub struct AccessGrant {
     pub is_signed: bool,
 }
 
-/// Reason why a request does not get what it asks for, now.
-#[derive(Debug)]
-pub enum Denial {
-    Refused(AccessRefusal),
-
-    /// A password has to be checked before.
-    Unchecked(Box<PasswordCheck>),
-}
-
 impl AccessRules {
     /// Validates the access rules of a host. Returns `None` if there are none.
     ///
@@ -118,7 +109,7 @@ impl AccessRules {
         }
         let clients = (client.addresses)();
         let current = *clients.first().ok_or(AccessRefusal::Address)?;
-        let judged = judge(&rules, path, request, client, &clients);
+        let judged = ask(&rules, path, request, client, &clients);
         for rate in rules.iter().filter_map(|rule| rule.rate.as_ref()) {
             match judged {
                 // It counts when it is handled again.
@@ -132,7 +123,7 @@ impl AccessRules {
 }
 
 /// Returns what rules grant, but for the rate of requests.
-fn judge(
+fn ask(
     rules: &[&PathAccess],
     path: AccessPath<'_>,
     request: &Request<'_>,
@@ -156,12 +147,6 @@ fn judge(
         grant.is_private = true;
     }
     Ok(grant)
-}
-
-impl From<AccessRefusal> for Denial {
-    fn from(refusal: AccessRefusal) -> Self {
-        Self::Refused(refusal)
-    }
 }
 
 impl PathAccess {

@@ -14,7 +14,6 @@ use std::thread;
 use ab_test::ClientUnit;
 use log::debug;
 
-use crate::content::access::basic_auth::PasswordCheck;
 use crate::content::access::refusal::AccessRefusal;
 
 /// Checks that may wait, in all and of one client: as many as a client may have requests.
@@ -45,10 +44,8 @@ struct CheckQueue {
     is_closed: bool,
 }
 
-struct WaitingCheck {
-    check: PasswordCheck,
-    done: Box<dyn FnOnce() + Send>,
-}
+/// Check that waits.
+type WaitingCheck = Box<dyn FnOnce() + Send>;
 
 impl fmt::Debug for PasswordChecker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,17 +69,17 @@ impl PasswordChecker {
         Ok(Self(shared))
     }
 
-    /// Queues a check.
+    /// Queues a check for a client.
     ///
     /// # Errors
     ///
     /// Too many wait.
     pub fn push(
         &self,
-        check: PasswordCheck,
-        done: Box<dyn FnOnce() + Send>,
+        client: ClientUnit,
+        check: impl FnOnce() + Send + 'static,
     ) -> Result<(), AccessRefusal> {
-        self.0.queue().push(WaitingCheck { check, done })?;
+        self.0.queue().push(client, Box::new(check))?;
         self.0.changed.notify_one();
         Ok(())
     }
@@ -102,8 +99,7 @@ impl SharedChecker {
 }
 
 impl CheckQueue {
-    fn push(&mut self, waiting: WaitingCheck) -> Result<(), AccessRefusal> {
-        let client = waiting.check.client;
+    fn push(&mut self, client: ClientUnit, waiting: WaitingCheck) -> Result<(), AccessRefusal> {
         let own = self.clients.iter_mut().find(|(other, _)| *other == client);
         let own_waiting = own.as_ref().map_or(0, |(_, checks)| checks.len());
         if self.waiting >= WAITING_MAX || own_waiting >= WAITING_OF_CLIENT_MAX {
@@ -137,7 +133,7 @@ fn run(shared: &SharedChecker) {
     }
     loop {
         let mut queue = shared.queue();
-        let WaitingCheck { check, done } = loop {
+        let check = loop {
             match queue.pop() {
                 Some(waiting) => break waiting,
                 None if queue.is_closed => return,
@@ -147,47 +143,48 @@ fn run(shared: &SharedChecker) {
             }
         };
         drop(queue);
-        check.run();
-        done();
+        check();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::access::basic_auth::tests::check_of;
     use std::sync::mpsc::channel;
+    use std::time::Duration;
 
-    /// Returns a check that waits, of the client with this number.
-    fn waiting(client: u8) -> WaitingCheck {
-        let checker = PasswordChecker(Arc::default());
-        let check = check_of([192, 0, 2, client].into(), "x", checker);
-        WaitingCheck { check, done: Box::new(|| ()) }
+    /// Returns the client with this number.
+    fn client(number: u8) -> ClientUnit {
+        ClientUnit::of([192, 0, 2, number].into())
     }
 
     #[test]
     fn clients_take_turns() {
         let mut queue = CheckQueue::default();
-        for client in [1, 1, 1, 2, 3, 2] {
-            queue.push(waiting(client)).unwrap();
+        let (sender, done) = channel();
+        for number in [1, 1, 1, 2, 3, 2] {
+            let sender = sender.clone();
+            queue.push(client(number), Box::new(move || sender.send(number).unwrap())).unwrap();
         }
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|w| w.check.client).collect();
-        let expected = [1, 2, 3, 1, 2, 1].map(|client| waiting(client).check.client);
-        assert_eq!((order.as_slice(), queue.waiting), (&expected[..], 0));
+        drop(sender);
+        std::iter::from_fn(|| queue.pop()).for_each(|check| check());
+        assert_eq!(done.iter().collect::<Vec<_>>(), [1, 2, 3, 1, 2, 1]);
+        assert_eq!(queue.waiting, 0);
     }
 
     #[test]
     fn waiting_checks_are_bounded_in_all_and_by_client() {
         let mut queue = CheckQueue::default();
+        let mut push = |number| queue.push(client(number), Box::new(|| ()));
         let mut pushed = [0; 40];
-        for (client, count) in (0..).zip(&mut pushed) {
-            *count = (0..200).filter(|_| queue.push(waiting(client)).is_ok()).count();
+        for (number, count) in (0..).zip(&mut pushed) {
+            *count = (0..200).filter(|_| push(number).is_ok()).count();
         }
         assert_eq!(pushed[..32], [WAITING_OF_CLIENT_MAX; 32]);
         assert_eq!(pushed[32..], [0; 8]);
-        assert_eq!(queue.push(waiting(50)), Err(AccessRefusal::Busy));
+        assert_eq!(push(50), Err(AccessRefusal::Busy));
         queue.pop();
-        assert_eq!(queue.push(waiting(50)), Ok(()));
+        assert_eq!(queue.push(client(50), Box::new(|| ())), Ok(()));
     }
 
     #[test]
@@ -196,15 +193,15 @@ mod tests {
         let shared = Arc::downgrade(&checker.0);
         let (sender, done) = channel();
         for _ in 0..3 {
-            let (waiting, sender) = (waiting(1), sender.clone());
-            checker.push(waiting.check, Box::new(move || sender.send(()).unwrap())).unwrap();
+            let sender = sender.clone();
+            checker.push(client(1), move || sender.send(()).unwrap()).unwrap();
         }
         drop((checker, sender));
         assert_eq!(done.iter().count(), 3);
-        let is_gone = || {
-            thread::sleep(std::time::Duration::from_millis(10));
+        let has_ended = || {
+            thread::sleep(Duration::from_millis(10));
             shared.strong_count() == 0
         };
-        assert!((0..1000).any(|_| is_gone()));
+        assert!((0..1000).any(|_| has_ended()));
     }
 }
