@@ -165,6 +165,7 @@ impl Ends {
             wall_now: UNIX_EPOCH,
             resume: None,
             fetch,
+            check: &|_, _| Ok(()),
         };
         self.session.read_requests(&mut self.server, &mut context);
         self.session.write(&mut self.server, &mut context);

@@ -28,6 +28,27 @@ impl TokenBucket {
         }
         is_available
     }
+
+    /// Takes a token from a bucket that holds `burst` and gets `per_second`. Returns whether there
+    /// was one.
+    pub fn take_of(&mut self, burst: u32, per_second: u32, now: Instant) -> bool {
+        let is_available = self.has_of(burst, per_second, now);
+        if is_available {
+            self.full_at = self.full_at.max(now) + SECOND / per_second;
+        }
+        is_available
+    }
+
+    /// Returns whether there is a token in a bucket that holds `burst` and gets `per_second`.
+    pub fn has_of(&self, burst: u32, per_second: u32, now: Instant) -> bool {
+        let interval = SECOND / per_second;
+        self.full_at.max(now) + interval <= now + interval * burst
+    }
+
+    /// Returns whether it is as one that is new.
+    pub fn is_full(&self, now: Instant) -> bool {
+        self.full_at <= now
+    }
 }
 
 #[cfg(test)]

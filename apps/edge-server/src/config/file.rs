@@ -57,6 +57,10 @@ pub struct Host {
     /// Index files of a folder; the first that exists is served.
     pub index: Option<Vec<String>>,
 
+    /// Files to serve in place of one that does not exist; the first that exists is served.
+    #[serde(rename = "try-files")]
+    pub try_files: Option<Vec<String>>,
+
     /// Whether a file's `.br`, `.zst` and `.gz` siblings are served to clients that accept them.
     pub precompressed: Option<bool>,
 
@@ -73,6 +77,8 @@ pub struct Host {
     /// Error pages by status.
     pub error: Option<BTreeMap<String, String>>,
 
+    pub access: Option<Vec<AccessRule>>,
+    pub cors: Option<Vec<CorsRule>>,
     pub header: Option<Vec<HeaderRule>>,
     pub redirect: Option<Vec<Redirect>>,
 
@@ -90,9 +96,78 @@ struct Spans {
 #[derive(Deserialize)]
 struct HostSpans {
     #[serde(default)]
+    access: Vec<Spanned<IgnoredAny>>,
+    #[serde(default)]
+    cors: Vec<Spanned<IgnoredAny>>,
+    #[serde(default)]
     header: Vec<Spanned<IgnoredAny>>,
     #[serde(default)]
     redirect: Vec<Spanned<IgnoredAny>>,
+}
+
+/// What clients must be, or bring, to get the paths that a pattern matches.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct AccessRule {
+    #[serde(default = "all_paths")]
+    pub path: String,
+
+    /// Patterns of paths that the rule is not for.
+    #[serde(default)]
+    pub except: Vec<String>,
+
+    /// Subnets of clients: those that get the paths, and those that do not.
+    pub allow: Option<Vec<String>>,
+    pub deny: Option<Vec<String>>,
+
+    /// File of users and hashes of their passwords, and what browsers call the place.
+    #[serde(rename = "basic-auth")]
+    pub basic_auth: Option<PathBuf>,
+    pub realm: Option<String>,
+
+    /// File of the secrets that sign URLs.
+    #[serde(rename = "signed-url")]
+    pub signed_url: Option<PathBuf>,
+
+    /// Requests in a second of a client subnet, and how many may come at once.
+    #[serde(rename = "requests-per-second")]
+    pub requests_per_second: Option<u32>,
+    pub burst: Option<u32>,
+
+    #[serde(skip)]
+    pub position: Position,
+}
+
+/// Web pages of other origins that may read responses for the paths that a pattern matches.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct CorsRule {
+    #[serde(default = "all_paths")]
+    pub path: String,
+
+    /// Origins, or `*` alone for all.
+    pub origins: Vec<String>,
+
+    /// Methods and request fields that pages may use, besides those that need no permission.
+    #[serde(default = "reading_methods")]
+    pub methods: Vec<String>,
+    #[serde(default)]
+    pub headers: Vec<String>,
+
+    /// Response fields that pages may read, besides those that need no permission.
+    #[serde(default)]
+    pub expose: Vec<String>,
+
+    /// How long browsers may remember the permission, in seconds.
+    #[serde(rename = "max-age")]
+    pub max_age: Option<u32>,
+
+    /// Whether pages may send credentials.
+    #[serde(default)]
+    pub credentials: bool,
+
+    #[serde(skip)]
+    pub position: Position,
 }
 
 /// Response fields for the files that a pattern matches.
@@ -130,6 +205,14 @@ pub struct Redirect {
 
     #[serde(skip)]
     pub position: Position,
+}
+
+fn all_paths() -> String {
+    "**".to_owned()
+}
+
+fn reading_methods() -> Vec<String> {
+    vec!["GET".to_owned(), "HEAD".to_owned()]
 }
 
 fn permanent() -> u16 {
@@ -189,7 +272,13 @@ impl Host {
     /// Notes where the host and its rules are.
     fn locate(&mut self, text: &str, spans: Spanned<HostSpans>) {
         self.position = Position::of(text, spans.span().start);
-        let HostSpans { header, redirect } = spans.into_inner();
+        let HostSpans { access, cors, header, redirect } = spans.into_inner();
+        for (rule, span) in self.cors.iter_mut().flatten().zip(cors) {
+            rule.position = Position::of(text, span.span().start);
+        }
+        for (rule, span) in self.access.iter_mut().flatten().zip(access) {
+            rule.position = Position::of(text, span.span().start);
+        }
         for (rule, span) in self.header.iter_mut().flatten().zip(header) {
             rule.position = Position::of(text, span.span().start);
         }
@@ -210,11 +299,14 @@ impl Host {
             key: pair.1,
             cc: self.cc.or(other.cc),
             index: self.index.or_else(|| other.index.clone()),
+            try_files: self.try_files.or_else(|| other.try_files.clone()),
             precompressed: self.precompressed.or(other.precompressed),
             server_timing: self.server_timing.or(other.server_timing),
             charset: self.charset.or_else(|| other.charset.clone()),
             mime: self.mime.or_else(|| other.mime.clone()),
             error: self.error.or_else(|| other.error.clone()),
+            cors: self.cors.or_else(|| other.cors.clone()),
+            access: joined(other.access.clone(), self.access),
             header: joined(other.header.clone(), self.header),
             redirect: self.redirect.or_else(|| other.redirect.clone()),
             position: self.position,
@@ -288,6 +380,7 @@ mod tests {
             r#"
             [[host]]
             index = ["index.html", "index.htm"]
+            try-files = ["{path}.html", "/index.html"]
             precompressed = false
             server-timing = true
             charset = ""
@@ -296,6 +389,16 @@ mod tests {
             cc = "bbr2"
             mime = { m3u8 = "application/vnd.apple.mpegurl" }
             error = { 404 = "/404.html" }
+
+            [[host.access]]
+            path = "/private/**"
+            except = ["/private/logo.svg"]
+            allow = ["192.0.2.0/24"]
+            deny = ["192.0.2.7"]
+
+            [[host.cors]]
+            path = "/fonts/**"
+            origins = ["https://www.example.com"]
 
             [[host.header]]
             path = "/assets/**"
@@ -328,11 +431,32 @@ mod tests {
             (named.index, named.precompressed),
             (default_host.index, default_host.precompressed)
         );
+        assert_eq!(default_host.try_files.as_ref().map(Vec::len), Some(2));
+        assert_eq!(named.try_files, default_host.try_files);
         assert_eq!(default_host.cc, Some(CongestionController::Bbr2));
         assert_eq!(named.cc, default_host.cc);
         assert_eq!((default_host.server_timing, named.server_timing), (Some(true), Some(true)));
         assert_eq!((named.mime, named.error), (default_host.mime, default_host.error));
+        let access = &default_host.access.as_ref().unwrap()[0];
+        assert_eq!((access.except.len(), access.allow.is_some()), (1, true));
+        assert_eq!(access.position.to_string(), "line 14, column 13");
+        assert_eq!(named.access, default_host.access);
+        let cors = &default_host.cors.as_ref().unwrap()[0];
+        assert_eq!((cors.methods.join(" "), cors.credentials), ("GET HEAD".to_owned(), false));
+        assert_eq!(cors.position.to_string(), "line 20, column 13");
+        assert_eq!(named.cors, default_host.cors);
         assert_eq!((named.header, named.redirect), (default_host.header, default_host.redirect));
+    }
+
+    #[test]
+    fn access_rules_of_named_host_are_beside_those_of_default_host() {
+        let rule = |path: &str| format!("[[host.access]]\npath = '{path}'\ndeny = ['::/0']\n");
+        let text = format!("[[host]]\n{}[[host]]\nnames = ['a']\n{}", rule("/a"), rule("/b"));
+        let host = ConfigFile::parse(&text).unwrap().named().next().unwrap();
+        let paths: Vec<_> = host.access.iter().flatten().map(|rule| rule.path.as_str()).collect();
+        assert_eq!(paths, ["/a", "/b"]);
+        let all = ConfigFile::parse("[[host]]\naccess = [{ deny = ['::/0'] }]").unwrap();
+        assert_eq!(all.default_host().access.unwrap()[0].path, "**");
     }
 
     #[test]

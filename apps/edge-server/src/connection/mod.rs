@@ -367,6 +367,13 @@ impl Connection {
         }
     }
 
+    /// Notes that the password of a request has been checked.
+    pub fn on_password_checked(&mut self, stream: u64) {
+        if let Some(http) = &mut self.http {
+            http.on_password_checked(stream);
+        }
+    }
+
     /// Returns when the next turn is due, if the last one ended with `outcome`.
     pub fn deadline(&self, outcome: PollOutcome) -> Option<Instant> {
         let release = match outcome {
@@ -584,6 +591,7 @@ impl Connection {
             context.metrics.count_disk_read();
             context.read_pool.fetch(self.handle, stream, range);
         };
+        let check = &|stream, check| context.read_pool.check(self.handle, stream, check);
         let mut request_context = RequestContext {
             virtual_hosts: context.virtual_hosts,
             limits: context.limits,
@@ -593,6 +601,7 @@ impl Connection {
             wall_now,
             resume: self.resume_summary.as_ref(),
             fetch,
+            check,
         };
         let read = http.read_requests(&mut self.quic, &mut request_context);
         let effects = http.take_effects();

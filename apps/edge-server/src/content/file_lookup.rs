@@ -1,7 +1,6 @@
 //! Lookup of the file that a URL path names: its content coding, content type and validators.
 
 use std::borrow::Cow;
-use std::ffi::OsStr;
 use std::fs::File;
 use std::fs::Metadata;
 use std::io;
@@ -11,13 +10,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use percent_encoding::percent_decode_str;
 use rustix::io::Errno;
 
 use crate::admission::file_limits::FilePermit;
 use crate::admission::file_limits::FileReaders;
 use crate::content::root::Root;
 use crate::content::rules::Rules;
+use crate::content::url_path::UrlPath;
 use crate::http::body::BodySource;
 use crate::http::body::Chunk;
 use crate::http::conditional::Validators;
@@ -71,15 +70,6 @@ pub struct SmallFile {
     coding: Option<Coding>,
     validators: Validators,
     relative: PathBuf,
-}
-
-/// Path below the root, decoded from a URL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UrlPath {
-    pub relative: PathBuf,
-
-    /// Whether the URL path ends with a slash and therefore names a folder.
-    pub folder: bool,
 }
 
 impl KeptLookup {
@@ -162,34 +152,36 @@ fn read_whole(file: &Representation) -> Option<Bytes> {
     }
 }
 
-impl UrlPath {
-    /// Parses an absolute URL path. Returns `None` if it is malformed or contains `..`.
-    pub fn parse(path: &str) -> Option<Self> {
-        let encoded = path.strip_prefix('/')?;
-        let mut relative = PathBuf::new();
-        let mut folder = true;
-        for segment in encoded.split('/') {
-            if !is_well_encoded(segment) {
-                return None;
-            }
-            let name = percent_decode_str(segment).decode_utf8().ok()?;
-            folder = matches!(&*name, "" | ".");
-            match &*name {
-                "" | "." => (),
-                ".." => return None,
-                // An encoded slash would be part of a file name, which cannot contain one.
-                name if name.contains(['/', '\\', '\0']) => return None,
-                name => relative.push(name),
-            }
+/// Finds what `url_path` names or, if that does not exist, the first file that the rules have in its
+/// place.
+///
+/// # Errors
+///
+/// As those of [`find`].
+pub fn find_or_else(
+    root: &Root,
+    rules: &Rules,
+    url_path: &UrlPath,
+    accepted: &[Coding],
+    permit: &dyn Fn(&FileReaders) -> Option<FilePermit>,
+) -> io::Result<Lookup> {
+    let found = find(root, rules, url_path, accepted, permit);
+    if rules.try_files.is_empty() || !found.as_ref().is_err_and(is_missing) || url_path.is_hidden()
+    {
+        return found;
+    }
+    for other in rules.try_files.of(url_path) {
+        match find(root, rules, &other, accepted, permit) {
+            Ok(Lookup::Folder) => (),
+            Err(e) if is_missing(&e) => (),
+            found => return found,
         }
-        Some(Self { relative, folder })
     }
+    found
+}
 
-    /// Returns the decoded path.
-    pub fn decoded(&self) -> String {
-        let end = if self.folder && !self.relative.as_os_str().is_empty() { "/" } else { "" };
-        format!("/{}{end}", self.relative.display())
-    }
+fn is_missing(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::NOTDIR))
 }
 
 /// Finds what `url_path` names, in the first of the `accepted` codings that exists.
@@ -204,7 +196,7 @@ pub fn find(
     accepted: &[Coding],
     permit: impl FnOnce(&FileReaders) -> Option<FilePermit>,
 ) -> io::Result<Lookup> {
-    if url_path.relative.iter().any(is_hidden) {
+    if url_path.is_hidden() {
         return Err(Errno::NOENT.into());
     }
     let file = root.open_beneath(&url_path.relative)?;
@@ -293,74 +285,4 @@ fn validators(metadata: &Metadata, coding: &str) -> Validators {
     let hyphen = if coding.is_empty() { "" } else { "-" };
     let etag = format!("\"{:x}-{nanoseconds:x}{hyphen}{coding}\"", metadata.len());
     Validators { etag, modified }
-}
-
-/// Returns whether a name is a private dot file; `.well-known` is public (RFC 8615).
-fn is_hidden(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(b".") && name != ".well-known"
-}
-
-/// Returns whether a segment is visible ASCII with two hexadecimal digits after each `%`.
-fn is_well_encoded(segment: &str) -> bool {
-    let hex = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_hexdigit());
-    let mut bytes = segment.bytes();
-    while let Some(byte) = bytes.next() {
-        let valid = match byte {
-            b'%' => hex(bytes.next()) && hex(bytes.next()),
-            b'#' => false,
-            byte => byte.is_ascii_graphic(),
-        };
-        if !valid {
-            return false;
-        }
-    }
-    true
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn url_path_stays_below_root() {
-        let url_path = |relative: &str, folder| Some(UrlPath { relative: relative.into(), folder });
-        for (path, expected) in [
-            ("/", url_path("", true)),
-            ("/a", url_path("a", false)),
-            ("/a/", url_path("a", true)),
-            ("/a/.", url_path("a", true)),
-            ("//a/./b%20c", url_path("a/b c", false)),
-            ("/%61", url_path("a", false)),
-            ("/..", None),
-            ("/../x", None),
-            ("/a/../x", None),
-            ("/%2e%2e/x", None),
-            ("/.%2E/x", None),
-            ("/..%2fx", None),
-            ("/a%2fb", None),
-            ("/a%5cb", None),
-            ("/a\\b", None),
-            ("/a%00b", None),
-            ("/a%2", None),
-            ("/a%zz", None),
-            ("/a%ff", None),
-            ("/a%c0%ae", None),
-            ("/a b", None),
-            ("/a#b", None),
-            ("a", None),
-            ("", None),
-            ("*", None),
-        ] {
-            assert_eq!(UrlPath::parse(path), expected, "{path}");
-        }
-    }
-
-    #[test]
-    fn decoded_path_has_single_slashes() {
-        for (path, decoded) in
-            [("/", "/"), ("//", "/"), ("//evil.example/", "/evil.example/"), ("/a%20b", "/a b")]
-        {
-            assert_eq!(UrlPath::parse(path).unwrap().decoded(), decoded);
-        }
-    }
 }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use log::warn;
+use quiche::path_state::PrefixLengths;
 
 use crate::config::file::Host;
 use crate::config::host_map::HostMap;
 use crate::config::Config;
+use crate::content::access::resources::AccessResources;
 use crate::content::lookup_cache::LookupCache;
 use crate::content::root::Root;
 use crate::content::VirtualHost;
@@ -31,8 +33,12 @@ impl VirtualHosts {
     pub fn open(config: &Config) -> anyhow::Result<Self> {
         let bytes_max = config.flags.file_cache_max;
         let cache = (bytes_max > 0).then(|| Arc::new(LookupCache::new(bytes_max)));
-        let open = |host: &Host, number: u32| {
-            let opened = open(config, host)?;
+        let mut resources = AccessResources::new(PrefixLengths {
+            v4: config.flags.prefix_v4,
+            v6: config.flags.prefix_v6,
+        });
+        let mut open = |host: &Host, number: u32| {
+            let opened = open(config, host, &mut resources)?;
             Ok::<_, anyhow::Error>(match &cache {
                 Some(cache) => opened.with_cache(cache, number),
                 None => opened,
@@ -78,7 +84,11 @@ impl VirtualHosts {
     }
 }
 
-fn open(config: &Config, host: &Host) -> anyhow::Result<VirtualHost> {
+fn open(
+    config: &Config,
+    host: &Host,
+    resources: &mut AccessResources,
+) -> anyhow::Result<VirtualHost> {
     let unusable = |path: &Path| format!("{}; name an existing folder", path.display());
     let root = match &host.root {
         Some(path) => Root::open(path)
@@ -88,7 +98,7 @@ fn open(config: &Config, host: &Host) -> anyhow::Result<VirtualHost> {
             .with_context(|| format!("cannot serve --root {}", unusable(&config.flags.root)))
             .map_err(|e| config.option_error("root", &e))?,
     };
-    let virtual_host = VirtualHost::new(root, host, config.flags.speedtest);
+    let virtual_host = VirtualHost::new(root, host, config.flags.speedtest, resources);
     Ok(virtual_host.map_err(|e| config.host_error(host, &e))?)
 }
 

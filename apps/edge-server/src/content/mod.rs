@@ -1,14 +1,20 @@
 //! Content of a virtual host: turns a request into a response, independent of the HTTP version.
 
+pub mod access;
+pub mod client_context;
 pub mod file_lookup;
 pub mod hosts;
 mod lookup_cache;
+mod media_types;
 pub mod open_files;
+mod path_pattern;
 mod present;
 pub mod read_pool;
 pub mod root;
 pub mod rules;
 pub mod speedtest;
+mod try_files;
+pub mod url_path;
 
 use std::io;
 use std::path::Path;
@@ -28,14 +34,24 @@ use crate::admission::file_limits::FilePermit;
 use crate::admission::file_limits::FileReaders;
 use crate::admission::file_limits::SubnetLimitReached;
 use crate::config::file::Host;
+use crate::content::access::basic_auth::PasswordCheck;
+use crate::content::access::cors::CorsRules;
+use crate::content::access::refusal::AccessRefusal;
+use crate::content::access::resources::AccessResources;
+use crate::content::access::signed_urls;
+use crate::content::access::AccessGrant;
+use crate::content::access::AccessPath;
+use crate::content::access::AccessRules;
+use crate::content::access::Denial;
+use crate::content::client_context::ClientContext;
 use crate::content::file_lookup::KeptLookup;
 use crate::content::file_lookup::Lookup;
 use crate::content::file_lookup::Representation;
-use crate::content::file_lookup::UrlPath;
 use crate::content::lookup_cache::LookupCache;
 use crate::content::present::present;
 use crate::content::root::Root;
 use crate::content::rules::Rules;
+use crate::content::url_path::UrlPath;
 use crate::http::body::Body;
 use crate::http::content_coding;
 use crate::http::content_coding::Coding;
@@ -43,7 +59,6 @@ use crate::http::request::Method;
 use crate::http::request::Request;
 use crate::http::response::Response;
 use crate::http::response::ALLOWED;
-use crate::resume::report::ConnectionReport;
 
 /// What becomes of a request.
 #[derive(Debug)]
@@ -54,6 +69,26 @@ pub enum Handling {
     Upload {
         bytes_max: u64,
     },
+
+    /// The request is to be handled again after this.
+    Check(Box<PasswordCheck>),
+}
+
+/// Response without configured fields.
+struct FoundResponse {
+    response: Response,
+
+    /// Path of the file that it is for.
+    file: Option<PathBuf>,
+
+    /// What the rules for that file grant.
+    grant: AccessGrant,
+}
+
+impl From<Response> for FoundResponse {
+    fn from(response: Response) -> Self {
+        Self { response, file: None, grant: AccessGrant::default() }
+    }
 }
 
 /// Virtual host: a folder and the rules by which it is served.
@@ -61,6 +96,12 @@ pub enum Handling {
 pub struct VirtualHost {
     root: Root,
     rules: Rules,
+
+    /// Absent if everything is for everybody.
+    access: Option<AccessRules>,
+
+    /// Absent if web pages of other origins read nothing.
+    cors: Option<CorsRules>,
     speedtest: bool,
     server_timing: bool,
 
@@ -74,10 +115,17 @@ impl VirtualHost {
     /// # Errors
     ///
     /// One line that names the unusable key.
-    pub fn new(root: Root, host: &Host, speedtest: bool) -> anyhow::Result<Self> {
+    pub fn new(
+        root: Root,
+        host: &Host,
+        speedtest: bool,
+        resources: &mut AccessResources,
+    ) -> anyhow::Result<Self> {
         let rules = Rules::new(host)?;
         let server_timing = host.server_timing.unwrap_or(false);
-        Ok(Self { root, rules, speedtest, server_timing, cache: None })
+        let access = AccessRules::new(host, root.path(), resources)?;
+        let cors = CorsRules::new(host)?;
+        Ok(Self { root, rules, access, cors, speedtest, server_timing, cache: None })
     }
 
     /// Has lookups kept in a cache of all hosts, in which this one has this number.
@@ -90,16 +138,35 @@ impl VirtualHost {
         &self,
         request: &Request<'_>,
         is_early: bool,
-        permit: &dyn Fn(&FileReaders) -> Option<FilePermit>,
-        wall_now: SystemTime,
-        report: &dyn Fn() -> ConnectionReport,
+        client: &ClientContext<'_>,
+    ) -> Handling {
+        let mut handling = self.decide(request, is_early, client);
+        if let (Some(cors), Handling::Respond(response)) = (&self.cors, &mut handling) {
+            cors.complete(request, response);
+        }
+        handling
+    }
+
+    fn decide(
+        &self,
+        request: &Request<'_>,
+        is_early: bool,
+        client: &ClientContext<'_>,
     ) -> Handling {
         // RFC 8470, 3.
         if is_early && !request.method.is_safe() {
             return Handling::Respond(self.refuse(425, request));
         }
+        // Browsers send no credentials with it.
+        if let Some(response) = self.cors.as_ref().and_then(|cors| cors.preflight(request)) {
+            return Handling::Respond(self.with_fields(response, request, None));
+        }
+        let grant = match self.check_access(request, client) {
+            Ok(grant) => grant,
+            Err(denial) => return self.deny(denial, request, client),
+        };
         if !self.accepts_upload(request) {
-            return Handling::Respond(self.respond(request, permit, wall_now, report));
+            return self.respond(request, client, &grant);
         }
         match request.content_length.unwrap_or(0) <= speedtest::BYTES_MAX {
             true => Handling::Upload { bytes_max: speedtest::BYTES_MAX },
@@ -107,29 +174,82 @@ impl VirtualHost {
         }
     }
 
+    /// Asks the access rules for the path of a request.
+    fn check_access(
+        &self,
+        request: &Request<'_>,
+        client: &ClientContext<'_>,
+    ) -> Result<AccessGrant, Denial> {
+        let Some(access) = &self.access else { return Ok(AccessGrant::default()) };
+        // A malformed path leads to nothing.
+        let Some(url_path) = UrlPath::parse(request.split_target().0) else {
+            return Ok(AccessGrant::default());
+        };
+        let path = AccessPath { path: &url_path.decoded(), asked: None };
+        access.check(path, request, client)
+    }
+
+    /// Asks the access rules for the file that the path of a request leads to.
+    fn check_file(
+        &self,
+        path: &str,
+        file: &Path,
+        request: &Request<'_>,
+        client: &ClientContext<'_>,
+    ) -> Result<AccessGrant, Denial> {
+        let Some(access) = &self.access else { return Ok(AccessGrant::default()) };
+        let file = format!("/{}", file.display());
+        let path = AccessPath { path: &file, asked: Some(path) };
+        access.check(path, request, client)
+    }
+
+    fn deny(&self, denial: Denial, request: &Request<'_>, client: &ClientContext<'_>) -> Handling {
+        match denial {
+            Denial::Unchecked(check) => Handling::Check(check),
+            Denial::Refused(refusal) => {
+                Handling::Respond(self.refuse_access(refusal, request, client))
+            }
+        }
+    }
+
+    /// Returns the response to a request that access rules refuse.
+    pub fn refuse_access(
+        &self,
+        refusal: AccessRefusal,
+        request: &Request<'_>,
+        client: &ClientContext<'_>,
+    ) -> Response {
+        let response = self.error_response(refusal.status(), client.permit);
+        self.with_fields(refusal.complete(response), request, None)
+    }
+
     /// Returns whether a request is an upload of the speed test, which gets its response at the
     /// end of its content.
     fn accepts_upload(&self, request: &Request<'_>) -> bool {
         let is_post = self.speedtest && request.method == Method::Post;
-        is_post && split(request.target).0 == speedtest::UPLOAD
+        is_post && request.split_target().0 == speedtest::UPLOAD
     }
 
-    /// Returns the response to a request that came on the connection of `report`. `permit`
-    /// gives a permit to read an open file.
+    /// Returns the response to a request that the rules for its path grant.
     fn respond(
         &self,
         request: &Request<'_>,
-        permit: &dyn Fn(&FileReaders) -> Option<FilePermit>,
-        wall_now: SystemTime,
-        report: &dyn Fn() -> ConnectionReport,
-    ) -> Response {
-        let (response, file) = self.find_response(request, permit, wall_now, report);
-        let mut response = self.with_fields(response, request, file.as_deref());
+        client: &ClientContext<'_>,
+        grant: &AccessGrant,
+    ) -> Handling {
+        let found = match self.find_response(request, client, grant) {
+            Ok(found) => found,
+            Err(denial) => return self.deny(denial, request, client),
+        };
+        let mut response = self.with_fields(found.response, request, found.file.as_deref());
+        if grant.is_private || found.grant.is_private {
+            access::make_private(&mut response);
+        }
         // Pages of other origins learn nothing of the client's path.
         if self.server_timing && request.is_same_origin() {
-            response.add("server-timing", report().server_timing());
+            response.add("server-timing", (client.report)().server_timing());
         }
-        response
+        Handling::Respond(response)
     }
 
     /// Returns the response to a request that the host does not serve.
@@ -157,7 +277,7 @@ impl VirtualHost {
         if !self.rules.has_fields(false) {
             return response;
         }
-        let (path, _) = split(request.target);
+        let (path, _) = request.split_target();
         let decoded = UrlPath::parse(path).map(|url_path| url_path.decoded().to_string());
         let path = decoded.as_deref().unwrap_or(path);
         // A policy of the host's pages beside that of the server's own page would break that.
@@ -167,29 +287,35 @@ impl VirtualHost {
         response
     }
 
-    /// Returns the response without configured fields, and the path of the file that it is for.
+    /// Returns the response without configured fields.
+    ///
+    /// # Errors
+    ///
+    /// Access rules deny the file that the path leads to.
     fn find_response(
         &self,
         request: &Request<'_>,
-        permit: &dyn Fn(&FileReaders) -> Option<FilePermit>,
-        wall_now: SystemTime,
-        report: &dyn Fn() -> ConnectionReport,
-    ) -> (Response, Option<PathBuf>) {
-        let (path, query) = split(request.target);
+        client: &ClientContext<'_>,
+        grant: &AccessGrant,
+    ) -> Result<FoundResponse, Denial> {
+        let ClientContext { permit, wall_now, report, .. } = *client;
+        let (path, query) = request.split_target();
+        let unsigned = grant.is_signed.then(|| signed_urls::without_signature(query));
+        let query = unsigned.as_deref().unwrap_or(query);
         if self.speedtest {
             if let Some(response) = speedtest::respond(path, query, request, wall_now, report) {
-                return (response, None);
+                return Ok(response.into());
             }
         }
         if !matches!(request.method, Method::Get | Method::Head) {
-            return (Response::method_not_allowed(ALLOWED), None);
+            return Ok(Response::method_not_allowed(ALLOWED).into());
         }
         let Some(url_path) = UrlPath::parse(path) else {
-            return (self.error_response(400, permit), None);
+            return Ok(self.error_response(400, permit).into());
         };
         let decoded = url_path.decoded();
         if let Some((status, to)) = self.rules.redirect(&decoded, query) {
-            return (Response::redirect(status, to), None);
+            return Ok(Response::redirect(status, to).into());
         }
         let accepted = match self.rules.precompressed {
             true => content_coding::accepted(request.values("accept-encoding")),
@@ -198,10 +324,12 @@ impl VirtualHost {
         match self.look_up(&url_path, &decoded, &accepted, permit, wall_now) {
             Ok(Lookup::Folder) => {
                 let to = format!("{}/{query}", rules::encode(&decoded));
-                (Response::redirect(301, to), None)
+                Ok(Response::redirect(301, to).into())
             }
             Ok(Lookup::File(representation, relative)) => {
-                (present(representation, request, wall_now), Some(relative))
+                let grant = self.check_file(&decoded, &relative, request, client)?;
+                let response = present(representation, request, wall_now);
+                Ok(FoundResponse { response, file: Some(relative), grant })
             }
             Err(e) => {
                 debug!("{path}: {e}");
@@ -209,7 +337,7 @@ impl VirtualHost {
                 if status == 503 {
                     warn_of_files(&e);
                 }
-                (self.error_response(status, permit), None)
+                Ok(self.error_response(status, permit).into())
             }
         }
     }
@@ -225,13 +353,13 @@ impl VirtualHost {
     ) -> io::Result<Lookup> {
         let (root, rules) = (&self.root, &self.rules);
         let Some((cache, number)) = &self.cache else {
-            return file_lookup::find(root, rules, url_path, accepted, permit);
+            return file_lookup::find_or_else(root, rules, url_path, accepted, permit);
         };
         let kept = cache.get(*number, decoded, accepted, wall_now);
         if let Some(found) = kept.and_then(|kept| kept.found(root, rules, permit)) {
             return found;
         }
-        let mut found = file_lookup::find(root, rules, url_path, accepted, permit);
+        let mut found = file_lookup::find_or_else(root, rules, url_path, accepted, permit);
         if let Some(kept) = KeptLookup::of(&mut found) {
             cache.insert(*number, decoded, accepted, kept, wall_now);
         }
@@ -289,12 +417,6 @@ impl VirtualHost {
             })
         })
     }
-}
-
-/// Splits a `:path` into path and query. The query keeps its question mark.
-fn split(target: &str) -> (&str, &str) {
-    let end = target.bytes().position(|byte| byte == b'?');
-    target.split_at(end.unwrap_or(target.len()))
 }
 
 /// Warns once of each reason why requests can open no file.

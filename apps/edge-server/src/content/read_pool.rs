@@ -1,4 +1,5 @@
-//! Read pool: threads that read files from disk, so that event loops never block.
+//! Read pool: threads that read files from disk, so that event loops never block. A worker's client
+//! takes the results of password checks, too.
 
 use std::io;
 use std::sync::mpsc::channel;
@@ -12,6 +13,8 @@ use std::thread;
 use bytes::Bytes;
 use log::debug;
 
+use crate::content::access::basic_auth::PasswordCheck;
+use crate::content::access::refusal::AccessRefusal;
 use crate::http::body::FileRange;
 use crate::quic::handle::ConnectionHandle;
 
@@ -32,6 +35,10 @@ pub struct ReadPool {
     wake: Wake,
     results_sender: Sender<ReadResult>,
     results: Receiver<ReadResult>,
+
+    /// Requests whose passwords have been checked, by connection and stream.
+    checked_sender: Sender<(ConnectionHandle, u64)>,
+    checked: Receiver<(ConnectionHandle, u64)>,
 }
 
 /// Result of a read for a response.
@@ -75,7 +82,9 @@ impl ReadQueue {
     /// Returns a worker's client; `wake` wakes its event loop when there are results.
     pub fn handle(&self, wake: Wake) -> ReadPool {
         let (results_sender, results) = channel();
-        ReadPool { jobs: self.jobs.clone(), wake, results_sender, results }
+        let (checked_sender, checked) = channel();
+        let jobs = self.jobs.clone();
+        ReadPool { jobs, wake, results_sender, results, checked_sender, checked }
     }
 }
 
@@ -87,6 +96,30 @@ impl ReadPool {
         if self.jobs.send(job).is_err() {
             debug!("the threads that read files have ended");
         }
+    }
+
+    /// Begins to check the password of a request.
+    ///
+    /// # Errors
+    ///
+    /// Too many wait.
+    pub fn check(
+        &self,
+        connection: ConnectionHandle,
+        stream: u64,
+        check: PasswordCheck,
+    ) -> Result<(), AccessRefusal> {
+        let (checked_sender, wake) = (self.checked_sender.clone(), Arc::clone(&self.wake));
+        check.start(move || {
+            // Fails if the worker has ended.
+            let _ = checked_sender.send((connection, stream));
+            wake();
+        })
+    }
+
+    /// Returns the next request whose password has been checked, if there is one.
+    pub fn next_checked(&self) -> Option<(ConnectionHandle, u64)> {
+        self.checked.try_recv().ok()
     }
 
     /// Returns the next result, if there is one.

@@ -9,14 +9,15 @@ use std::path::Path;
 use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
-use globset::GlobBuilder;
-use globset::GlobMatcher;
 use percent_encoding::utf8_percent_encode;
 use percent_encoding::AsciiSet;
 use percent_encoding::CONTROLS;
 
 use crate::config::file;
 use crate::config::file::Host;
+use crate::content::media_types;
+use crate::content::path_pattern::PathPattern;
+use crate::content::try_files::TryFiles;
 use crate::http::response::Field;
 
 /// Characters that are percent-encoded in the path of a `location` field (RFC 3986, 3.3).
@@ -64,6 +65,7 @@ const REDIRECT_STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub index: Vec<String>,
+    pub try_files: TryFiles,
     pub precompressed: bool,
     charset: String,
     mime: HashMap<String, String>,
@@ -75,7 +77,7 @@ pub struct Rules {
 /// Rule of response fields, applied in the order removed, replaced, added.
 #[derive(Clone, Debug)]
 struct FieldRule {
-    matcher: GlobMatcher,
+    pattern: PathPattern,
 
     /// Whether it applies to every response, not to files alone.
     always: bool,
@@ -127,6 +129,7 @@ impl Rules {
             .map(|rule| RedirectRule::new(rule).with_context(|| rule.position.to_string()));
         Ok(Self {
             index,
+            try_files: TryFiles::new(host.try_files.as_deref().unwrap_or_default())?,
             precompressed: host.precompressed.unwrap_or(true),
             charset,
             mime: mime(host.mime.iter().flatten())?,
@@ -140,11 +143,13 @@ impl Rules {
     pub fn content_type(&self, path: &Path) -> Cow<'static, str> {
         let extension =
             path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-        if let Some(own) = self.mime.get(&extension.to_ascii_lowercase()) {
+        let extension = extension.to_ascii_lowercase();
+        if let Some(own) = self.mime.get(&extension) {
             return own.clone().into();
         }
-        let mime =
-            mime_guess::from_ext(extension).first_raw().unwrap_or("application/octet-stream");
+        let mime = media_types::of_extension(&extension)
+            .or_else(|| mime_guess::from_ext(&extension).first_raw())
+            .unwrap_or("application/octet-stream");
         match mime.starts_with("text/") && !self.charset.is_empty() && !mime.contains("charset") {
             true => format!("{mime}; charset={}", self.charset).into(),
             false => mime.into(),
@@ -171,7 +176,7 @@ impl Rules {
     pub fn fields(&self, path: &str, is_file: bool) -> Vec<Field> {
         let mut fields: Vec<Field> = Vec::new();
         for rule in &self.headers {
-            if !rule.applies_to(is_file) || !rule.matcher.is_match(path) {
+            if !rule.applies_to(is_file) || !rule.pattern.is_match(path) {
                 continue;
             }
             let is_replaced = |name: &str| {
@@ -267,12 +272,7 @@ impl FieldRule {
 
     fn new(rule: &file::HeaderRule) -> anyhow::Result<Self> {
         let path = &rule.path;
-        // As in ignore files, a name without folders matches in all of them.
-        let pattern = if path.contains('/') { path.clone() } else { format!("**/{path}") };
-        let glob = GlobBuilder::new(&pattern).literal_separator(true).build();
-        let glob = glob.map_err(|e| anyhow::anyhow!("header: path = '{path}': {}", e.kind()))?;
-        let starts = pattern.starts_with('/') || pattern.starts_with("**");
-        ensure!(starts, "header: path = '{path}': begin with / or **/");
+        let pattern = PathPattern::new("header", path)?;
         rule.unset.iter().try_for_each(|name| check_field_name(name))?;
         let is_given =
             |name: &&String| rule.set.contains_key(*name) || rule.add.contains_key(*name);
@@ -282,7 +282,7 @@ impl FieldRule {
         let is_empty = rule.unset.is_empty() && rule.set.is_empty() && rule.add.is_empty();
         ensure!(!is_empty, "header: path = '{path}' changes nothing; give it set, add or unset");
         Ok(Self {
-            matcher: glob.compile_matcher(),
+            pattern,
             always: rule.always,
             unset: rule.unset.clone(),
             set: fields(&rule.set)?,
@@ -347,6 +347,56 @@ mod tests {
             assert_eq!(plain.content_type(Path::new(name)), of_plain, "{name}");
             assert_eq!(own.content_type(Path::new(name)), of_own, "{name}");
         }
+    }
+
+    #[test]
+    fn media_types_are_those_that_players_and_browsers_expect() {
+        let rules = rules("");
+        for (extensions, expected) in [
+            ("m3u8", "application/vnd.apple.mpegurl"),
+            ("mpd", "application/dash+xml"),
+            ("ts TS m2ts mts", "video/mp2t"),
+            ("m4s", "video/iso.segment"),
+            ("mp4 m4v cmfv", "video/mp4"),
+            ("m4a cmfa", "audio/mp4"),
+            ("cmft", "application/mp4"),
+            ("webm", "video/webm"),
+            ("weba", "audio/webm"),
+            ("mkv", "video/matroska"),
+            ("mov", "video/quicktime"),
+            ("ogv", "video/ogg"),
+            // RFC 7845, 9.
+            ("opus oga ogg", "audio/ogg"),
+            ("aac", "audio/aac"),
+            ("ac3", "audio/ac3"),
+            ("ec3", "audio/eac3"),
+            ("mp3", "audio/mpeg"),
+            ("flac", "audio/flac"),
+            ("vtt", "text/vtt; charset=utf-8"),
+            ("ttml", "application/ttml+xml"),
+            ("srt", "application/x-subrip"),
+            ("avif", "image/avif"),
+            ("heic", "image/heic"),
+            ("jxl", "image/jxl"),
+            ("webp", "image/webp"),
+            ("svg", "image/svg+xml"),
+            ("wasm", "application/wasm"),
+            ("js mjs", "text/javascript; charset=utf-8"),
+            ("webmanifest", "application/manifest+json"),
+            ("json map", "application/json"),
+            ("woff", "font/woff"),
+            ("woff2", "font/woff2"),
+            ("ttf", "font/ttf"),
+            ("otf", "font/otf"),
+            ("key av1", "application/octet-stream"),
+        ] {
+            for extension in extensions.split(' ') {
+                let name = format!("a.{extension}");
+                assert_eq!(rules.content_type(Path::new(&name)), expected, "{name}");
+            }
+        }
+        let own = Rules::new(&host("mime = { ts = 'text/typescript' }")).unwrap();
+        assert_eq!(own.content_type(Path::new("a.ts")), "text/typescript");
     }
 
     #[test]
@@ -465,6 +515,11 @@ mod tests {
             ("index = ['a/b']", "'a/b'"),
             ("index = ['']", "index"),
             ("index = ['.hidden']", "'.hidden'"),
+            ("try-files = ['index.html']", "try-files: 'index.html'"),
+            ("try-files = ['/x{path}']", "try-files: '/x{path}'"),
+            ("try-files = ['/..']", "try-files: '/..'"),
+            ("try-files = ['{path}/.x']", "try-files: '{path}/.x'"),
+            ("try-files = ['{path}']", "try-files: '{path}' is tried first anyway"),
             ("charset = 'a '", "'a '"),
             ("error = { 200 = '/x' }", "'200'"),
             ("error = { x = '/x' }", "'x'"),

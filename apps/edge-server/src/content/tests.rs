@@ -7,11 +7,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use quiche::h3;
+use quiche::path_state::PrefixLengths;
 
 use super::*;
 use crate::http::response::ConnectionEffect;
+use crate::resume::report::ConnectionReport;
 
 type ConditionalCase<'a> = (&'a str, Vec<(&'a str, &'a str)>, u16, &'a str);
+
+/// User `user` with the password `secret`, and `ü` with `é:1`.
+const USERS: &str = "user:$2y$04$m7OR/Xlkho/eivIZT4I5u.6RWCzMEb9q9JMOn4f.w.tSZcTuIkequ\nü:$2y$04$MxxVD4IGgzgWrySjUaGicejgvsSRlMQVLtPU22J1o.i0mArMdDb.G\n";
+
+/// Secret that signs URLs.
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 struct TestHost {
     virtual_host: VirtualHost,
@@ -20,7 +28,7 @@ struct TestHost {
 
 impl TestHost {
     /// Returns a host with the rules of `toml` and a root with files, folders, and links inside
-    /// and out of it.
+    /// and out of it. `DIR` stands for the folder above the root.
     fn new(toml: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("www");
@@ -44,6 +52,8 @@ impl TestHost {
             ("www/.well-known/id", "id"),
             ("outside", "outside"),
             ("outside.br", "outside"),
+            ("users", USERS),
+            ("secrets", SECRET),
         ] {
             fs::write(dir.path().join(name), contents).unwrap();
         }
@@ -51,8 +61,11 @@ impl TestHost {
         symlink("../outside", root.join("ten.txt.br")).unwrap();
         symlink("a b.txt", root.join("alias")).unwrap();
         symlink("loop", root.join("loop")).unwrap();
-        let host = toml::from_str(toml).unwrap();
-        let virtual_host = VirtualHost::new(Root::open(&root).unwrap(), &host, true).unwrap();
+        let dir_name = dir.path().to_str().unwrap();
+        let host = toml::from_str(&toml.replace("DIR", dir_name)).unwrap();
+        let mut resources = AccessResources::new(PrefixLengths { v4: 24, v6: 48 });
+        let virtual_host =
+            VirtualHost::new(Root::open(&root).unwrap(), &host, true, &mut resources).unwrap();
         Self { virtual_host, dir }
     }
 
@@ -80,6 +93,9 @@ impl TestHost {
         self.request("GET", path, &[])
     }
 }
+
+/// Address of the client.
+const CLIENT: &str = "::ffff:192.0.2.7";
 
 /// Time of a request.
 const START: Duration = Duration::from_secs(60);
@@ -109,8 +125,20 @@ fn request(
     let account = account();
     let permit = |readers: &FileReaders| account.try_read(readers, 1000);
     let rtt = Some(Duration::from_millis(20));
-    let report = || ConnectionReport::new("00ab".into(), None, rtt, None);
-    virtual_host.respond(&Request::read(&headers).unwrap(), &permit, wall_now, &report)
+    let client = ClientContext {
+        addresses: &|| vec![CLIENT.parse().unwrap()],
+        permit: &permit,
+        report: &|| ConnectionReport::new("00ab".into(), None, rtt, None),
+        now: quiche::clock::now(),
+        wall_now,
+    };
+    loop {
+        match virtual_host.handle(&Request::read(&headers).unwrap(), false, &client) {
+            Handling::Respond(response) => return response,
+            Handling::Upload { bytes_max } => panic!("an upload of up to {bytes_max} bytes"),
+            Handling::Check(check) => check.run(),
+        }
+    }
 }
 
 fn text(response: &Response) -> String {
@@ -385,6 +413,271 @@ fn index_and_error_page_follow_rules() {
 }
 
 #[test]
+fn substitute_is_served_for_a_missing_file() {
+    let host = TestHost::new(
+        "try-files = ['{path}.txt', '{path}/index.htm', '/app.js']\n\
+         error = { 404 = '/404.html' }\n\
+         header = [{ path = '/app.js', set = { cache-control = 'no-cache' } }]",
+    );
+    fs::create_dir(host.root().join("sub/app")).unwrap();
+    fs::write(host.root().join("sub/app/index.htm"), "application").unwrap();
+    fs::create_dir(host.root().join("folder.txt")).unwrap();
+    for (path, status, body) in [
+        ("/ten.txt", 200, "0123456789"),
+        ("/ten", 200, "0123456789"),
+        ("/ten/", 200, "0123456789"),
+        ("/ten?x=1", 200, "0123456789"),
+        ("/sub/app", 301, "301 Moved Permanently\n"),
+        ("/sub/app/", 200, "application"),
+        ("/sub", 301, "301 Moved Permanently\n"),
+        ("/sub/empty/", 200, "script"),
+        ("/folder", 200, "script"),
+        ("/users/7", 200, "script"),
+        ("/ten.txt/x", 200, "script"),
+        // What is private or malformed stays so.
+        ("/.secret", 404, "not here"),
+        ("/.missing", 404, "not here"),
+        ("/users/.git/config", 404, "not here"),
+        ("/.well-known/missing", 200, "script"),
+        ("/../users", 400, "400 Bad Request\n"),
+        ("/%2e%2e/users", 400, "400 Bad Request\n"),
+    ] {
+        let response = host.get(path);
+        assert_eq!((response.status, text(&response).as_str()), (status, body), "{path}");
+        let no_cache = response.field("cache-control").is_some();
+        assert_eq!(no_cache, body == "script", "{path}");
+    }
+    let of = |method, fields: &[(&str, &str)]| {
+        let response = host.request(method, "/users/7", fields);
+        (response.status, text(&response), response.field("content-encoding").map(str::to_owned))
+    };
+    let etag = host.get("/users/7").field("etag").unwrap().to_owned();
+    let script = || "script".to_owned();
+    assert_eq!(of("HEAD", &[]), (200, script(), None));
+    assert_eq!(of("GET", &[("accept-encoding", "br")]), (200, "br".into(), Some("br".into())));
+    assert_eq!(of("GET", &[("if-none-match", &etag)]), (304, String::new(), None));
+    assert_eq!(of("GET", &[("range", "bytes=0-1")]), (206, "sc".into(), None));
+    assert_eq!(of("POST", &[]).0, 405);
+
+    let gone = TestHost::new("try-files = ['{path}.txt', '/gone.html']");
+    assert_eq!(["/x", "/"].map(|path| gone.get(path).status), [404, 200]);
+}
+
+#[test]
+fn clients_of_other_addresses_are_refused() {
+    let host = TestHost::new(
+        "index = ['ten.txt', 'index.html']\n\
+         try-files = ['/app.js']\n\
+         error = { 403 = '/404.html' }\n\
+         access = [{ path = '/sub/**', except = ['/sub/free*'], allow = ['198.51.100.0/24'] },\n\
+                   { path = '/style.css', allow = ['192.0.2.0/24'] },\n\
+                   { path = '/ten.txt', deny = ['192.0.2.7'] },\n\
+                   { path = '/app.js', deny = ['192.0.2.0/24'] },\n\
+                   { path = '/bytes/**', deny = ['192.0.2.0/24'] }]\n\
+         header = [{ path = '**', always = true, set = { x-a = '1' } }]",
+    );
+    fs::write(host.root().join("sub/free.txt"), "free").unwrap();
+    for (path, status) in [
+        ("/a%20b.txt", 200),
+        ("/style.css", 200),
+        ("/sub/", 403),
+        // Whether it exists is nobody's business.
+        ("/sub", 403),
+        ("/sub/none", 403),
+        ("/%73ub/index.html", 403),
+        ("//sub/.//index.html", 403),
+        ("/sub/free.txt", 200),
+        ("/ten.txt", 403),
+        // What leads to a file is no way around its rule.
+        ("/", 403),
+        ("/missing", 403),
+        ("/app.js.br", 403),
+        ("/bytes/5", 403),
+        ("/speedtest", 200),
+        ("/..", 400),
+    ] {
+        let response = host.get(path);
+        assert_eq!(response.status, status, "{path}");
+        assert_eq!(response.field("x-a"), Some("1"), "{path}");
+        if status == 403 {
+            assert_eq!(text(&response), "not here", "{path}");
+            assert_eq!(response.field("cache-control"), Some("no-store"), "{path}");
+            assert_eq!(response.field("etag"), None, "{path}");
+        }
+    }
+    assert_eq!(host.request("POST", "/sub/", &[]).status, 403);
+}
+
+#[test]
+fn users_with_passwords_get_private_responses() {
+    let host = TestHost::new(
+        "index = ['ten.txt', 'index.html']\n\
+         access = [{ path = '/sub/**', basic-auth = 'DIR/users', realm = 'the sub' },\n\
+                   { path = '/ten.txt', basic-auth = 'DIR/users' }]\n\
+         error = { 401 = '/404.html' }\n\
+         header = [{ path = '**', set = { cache-control = 'public, max-age=60' } }]",
+    );
+    let challenge = "Basic realm=\"the sub\", charset=\"UTF-8\"";
+    let table = [
+        (None, 401),
+        (Some("user:secret"), 200),
+        (Some("ü:é:1"), 200),
+        (Some("user:wrong"), 401),
+        (Some("user:"), 401),
+        (Some("nobody:secret"), 401),
+        (Some(":secret"), 401),
+        (Some("user"), 401),
+    ];
+    for (credentials, status) in table {
+        let field = credentials
+            .map(|text| format!("Basic {}", boring::base64::encode_block(text.as_bytes())));
+        let fields: Vec<_> = field.iter().map(|field| ("authorization", field.as_str())).collect();
+        let response = host.request("GET", "/sub/index.html", &fields);
+        assert_eq!(response.status, status, "{credentials:?}");
+        let (cache, asked) = match status {
+            200 => ("private, max-age=60", None),
+            _ => ("no-store", Some(challenge)),
+        };
+        assert_eq!(response.field("cache-control"), Some(cache), "{credentials:?}");
+        assert_eq!(response.field("www-authenticate"), asked, "{credentials:?}");
+        assert_eq!(text(&response), if status == 200 { "sub" } else { "not here" });
+        let missing = if status == 200 { 404 } else { 401 };
+        assert_eq!(host.request("GET", "/sub/none", &fields).status, missing);
+        // By way of the index file.
+        assert_eq!(host.request("GET", "/", &fields).status, status, "{credentials:?}");
+        assert_eq!(host.request("HEAD", "/sub/", &fields).status, status);
+    }
+    assert_eq!(host.get("/app.js").status, 200);
+    assert_eq!(host.get("/app.js").field("cache-control"), Some("public, max-age=60"));
+}
+
+#[test]
+fn pages_of_named_origins_may_read_responses() {
+    let host = TestHost::new(
+        "header = [{ path = '**', always = true, set = { access-control-allow-origin = 'x', x-a = '1' } }]\n\
+         redirect = [{ from = '/sub/old', to = '/' }]\n\
+         access = [{ path = '/sub/private/**', allow = [] }]\n\
+         cors = [{ path = '/sub/**', origins = ['https://a.example', 'https://b.example:8443'],\n\
+                   headers = ['range'], expose = ['etag', 'content-range'], max-age = 600,\n\
+                   credentials = true },\n\
+                 { path = '/app.js', origins = ['*'], headers = ['*'] }]",
+    );
+    let (a, b) = ("https://a.example", "https://b.example:8443");
+    for (method, path, origin, status, allowed) in [
+        ("GET", "/sub/", Some(a), 200, Some(a)),
+        ("HEAD", "/sub/", Some(b), 200, Some(b)),
+        ("GET", "/sub/none", Some(a), 404, Some(a)),
+        ("GET", "/sub/old", Some(a), 308, Some(a)),
+        ("GET", "/sub/private/x", Some(a), 403, Some(a)),
+        ("PUT", "/sub/", Some(a), 405, Some(a)),
+        ("GET", "/sub/", Some("https://c.example"), 200, None),
+        ("GET", "/sub/", Some("https://b.example"), 200, None),
+        ("GET", "/sub/", Some("null"), 200, None),
+        ("GET", "/sub/", None, 200, None),
+        ("GET", "/app.js", Some("https://c.example"), 200, Some("*")),
+        ("GET", "/app.js", None, 200, None),
+        ("GET", "/ten.txt", Some(a), 200, Some("x")),
+        ("OPTIONS", "/sub/", Some(a), 405, Some(a)),
+        ("OPTIONS", "/ten.txt", Some(a), 405, Some("x")),
+        ("OPTIONS", "*", Some(a), 405, Some("x")),
+    ] {
+        let fields: Vec<_> = origin.map(|origin| ("origin", origin)).into_iter().collect();
+        let response = host.request(method, path, &fields);
+        let case = format!("{method} {path} {origin:?}");
+        assert_eq!(response.status, status, "{case}");
+        assert_eq!(response.field("x-a"), Some("1"), "{case}");
+        assert_eq!(response.field("access-control-allow-origin"), allowed, "{case}");
+        let is_named = path.starts_with("/sub/");
+        let varies = response.fields.iter().any(|f| f.name == "vary" && f.value == "origin");
+        assert_eq!(varies, is_named, "{case}");
+        let more = ["access-control-allow-credentials", "access-control-expose-headers"];
+        let expected = (is_named && allowed.is_some()).then_some(["true", "etag, content-range"]);
+        let found = more.map(|name| response.field(name));
+        assert_eq!(found, expected.map_or([None; 2], |values| values.map(Some)), "{case}");
+    }
+
+    let names = ["allow-origin", "allow-credentials", "allow-methods", "allow-headers", "max-age"];
+    let preflight = |path: &str, origin: &str| {
+        let fields = [("origin", origin), ("access-control-request-method", "GET")];
+        let response = host.request("OPTIONS", path, &fields);
+        assert_eq!(response.body.length(), 0);
+        let value = |name: &str| {
+            response.field(&format!("access-control-{name}")).unwrap_or_default().to_owned()
+        };
+        (response.status, names.map(value).join("; "))
+    };
+    for (path, origin, expected) in [
+        ("/sub/none", a, (204, "https://a.example; true; GET, HEAD; range; 600")),
+        // Without an address that is allowed, and without a password.
+        ("/sub/private/x", a, (204, "https://a.example; true; GET, HEAD; range; 600")),
+        ("/sub/none", "https://c.example", (204, "; ; ; ; ")),
+        ("/app.js", "https://c.example", (204, "*; ; GET, HEAD; *; ")),
+        ("/ten.txt", a, (405, "")),
+    ] {
+        if expected.0 == 405 {
+            let fields = [("origin", origin), ("access-control-request-method", "GET")];
+            assert_eq!(host.request("OPTIONS", path, &fields).status, 405);
+            continue;
+        }
+        let found = preflight(path, origin);
+        assert_eq!((found.0, found.1.as_str()), expected, "{path} {origin}");
+    }
+}
+
+/// Returns a target that is signed for a path or folder, `seconds` from now.
+fn signed(target: &str, path: &str, seconds: i64) -> String {
+    let now = quiche::clock::wall_now() + START;
+    let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let expires = now.saturating_add_signed(seconds);
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, SECRET.as_bytes());
+    let tag = ring::hmac::sign(&key, format!("expires={expires}\n{path}").as_bytes());
+    let digits: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let mark = if target.contains('?') { '&' } else { '?' };
+    format!("{target}{mark}expires={expires}&signature={digits}")
+}
+
+#[test]
+fn signed_urls_give_access_until_they_expire() {
+    let host = TestHost::new(
+        "access = [{ path = '/sub/**', signed-url = 'DIR/secrets' },\n\
+                   { path = '/a b.txt', signed-url = 'DIR/secrets' },\n\
+                   { path = '/bytes/**', signed-url = 'DIR/secrets' },\n\
+                   { path = '/old/**', signed-url = 'DIR/secrets' }]\n\
+         redirect = [{ from = '/old/*', to = '/new/*' }]",
+    );
+    for (target, path, seconds, status) in [
+        ("/sub/index.html", "/sub/index.html", 100, 200),
+        ("/sub/index.html?x=1", "/sub/index.html", 100, 200),
+        ("/sub/index.html", "/sub/", 100, 200),
+        ("/sub/", "/sub/", 100, 200),
+        ("/sub/none", "/sub/", 100, 404),
+        ("/a%20b.txt", "/a b.txt", 100, 200),
+        ("/bytes/5", "/bytes/5", 100, 200),
+        ("/sub/index.html", "/sub/index.html", -100, 410),
+        ("/sub/index.html", "/sub/other.html", 100, 403),
+        ("/bytes/5", "/bytes/6", 100, 403),
+    ] {
+        let response = host.get(&signed(target, path, seconds));
+        assert_eq!(response.status, status, "{target} {path} {seconds}");
+        let no_store = response.field("cache-control") == Some("no-store");
+        assert_eq!(no_store, [403, 410].contains(&status), "{target} {path} {seconds}");
+    }
+    for target in ["/sub/index.html", "/sub/?expires=99999999999&signature=00", "/bytes/5"] {
+        assert_eq!(host.get(target).status, 403, "{target}");
+    }
+    let to = |target, path| {
+        let response = host.get(&signed(target, path, 100));
+        (response.status, response.field("location").map(str::to_owned))
+    };
+    assert_eq!(to("/old/a?x=1", "/old/"), (308, Some("/new/a?x=1".to_owned())));
+    assert_eq!(to("/old/a", "/old/a"), (308, Some("/new/a".to_owned())));
+    assert_eq!(to("/sub", "/sub"), (301, Some("/sub/".to_owned())));
+    let open = TestHost::new("redirect = [{ from = '/old/*', to = '/new/*' }]");
+    let response = open.get("/old/a?signature=1");
+    assert_eq!(response.field("location"), Some("/new/a?signature=1"), "of somebody else");
+}
+
+#[test]
 fn speedtest_serves_bytes_and_page() {
     let host = TestHost::new("");
     for (path, status) in [
@@ -556,8 +849,17 @@ fn small_file_from_memory_has_no_descriptor() {
             .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()));
     let status = || {
         let wall_now = quiche::clock::wall_now() + START;
-        let request = Request::read(&headers).unwrap();
-        cached.respond(&request, &refused, wall_now, &report).status
+        let client = ClientContext {
+            addresses: &Vec::new,
+            permit: &refused,
+            report: &report,
+            now: quiche::clock::now(),
+            wall_now,
+        };
+        match cached.handle(&Request::read(&headers).unwrap(), false, &client) {
+            Handling::Respond(response) => response.status,
+            other => panic!("{other:?}"),
+        }
     };
     assert_eq!(status(), 503, "it needs one");
     request(&cached, "GET", "/ten.txt", &[], START);

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use proptest::prelude::*;
 use quiche::h3;
 
-use crate::content::file_lookup::UrlPath;
+use crate::content::url_path::UrlPath;
 use crate::h3::priority::Priority;
 use crate::http::conditional::Validators;
 use crate::http::content_coding;

@@ -1,6 +1,7 @@
 //! HTTP/3 session of one connection (RFC 9114): reads requests, and writes responses as far
 //! as the transport takes them.
 
+mod deferred;
 pub mod exchanges;
 pub mod goaway;
 pub mod priority;
@@ -13,6 +14,7 @@ mod stall_detector;
 pub mod stalled;
 
 use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
@@ -25,14 +27,21 @@ use quiche::h3;
 use quiche::h3::NameValue;
 use quiche::h3::WireErrorCode;
 use quiche::ActivePath;
+use quiche::PathStats;
 use quiche::Shutdown;
 
 use crate::admission::file_limits::FileAccount;
 use crate::admission::file_limits::FileReaders;
 use crate::config::limits::Limits;
+use crate::content::access::basic_auth::PasswordCheck;
+use crate::content::access::refusal::AccessRefusal;
+use crate::content::client_context::ClientContext;
 use crate::content::hosts::VirtualHosts;
 use crate::content::speedtest;
 use crate::content::Handling;
+use crate::h3::deferred::ContentStage;
+use crate::h3::deferred::DeferredRequest;
+use crate::h3::deferred::DeferredRequests;
 use crate::h3::exchanges::Exchanges;
 use crate::h3::priority::Priority;
 use crate::h3::request_body::Overflow;
@@ -92,6 +101,9 @@ pub struct Session {
     /// under way.
     request_bodies: HashMap<u64, RequestBody>,
 
+    /// Requests that wait for the check of their password.
+    deferred: DeferredRequests,
+
     exchanges: Exchanges,
 
     /// The stream after the last one with a request.
@@ -142,6 +154,10 @@ pub struct RequestContext<'a> {
     /// Begins to read from disk for the response on a stream. The result goes to
     /// [`Session::on_fetched`].
     pub fetch: &'a mut dyn FnMut(u64, FileRange),
+
+    /// Begins to check the password of the request on a stream. Its end goes to
+    /// [`Session::on_password_checked`].
+    pub check: &'a dyn Fn(u64, PasswordCheck) -> Result<(), AccessRefusal>,
 }
 
 impl<'a> From<&'a h3::Header> for FieldLine<'a> {
@@ -169,6 +185,7 @@ impl Session {
             h3,
             responses: Scheduler::default(),
             request_bodies: HashMap::default(),
+            deferred: DeferredRequests::default(),
             exchanges: Exchanges::new(logged),
             next_stream: 0,
             goaway_id: None,
@@ -208,7 +225,8 @@ impl Session {
     /// Returns the bytes that are kept of requests: headers whose end has not arrived, and
     /// exchanges under way.
     pub fn kept_request_bytes(&self) -> u64 {
-        self.h3.unfinished_frame_bytes() as u64 + self.exchanges.kept_bytes()
+        let of_requests = self.exchanges.kept_bytes() + self.deferred.kept_bytes();
+        self.h3.unfinished_frame_bytes() as u64 + of_requests
     }
 
     /// Returns the bytes of responses that the transport has not taken yet.
@@ -229,7 +247,7 @@ impl Session {
     /// Reads requests, and begins their responses. Returns whether anything was read.
     pub fn read_requests(&mut self, quic: &mut Quic, context: &mut RequestContext<'_>) -> bool {
         self.exchanges.finish_acknowledged(quic, context.now);
-        let mut any = false;
+        let mut any = self.handle_deferred(quic, context);
         let mut events = Vec::new();
         loop {
             self.poll_ahead(quic, &mut events);
@@ -331,35 +349,113 @@ impl Session {
             Ok(update) => Priority::read(&update),
             Err(_) => Priority::read(field.unwrap_or_default()),
         };
+        let stage = if more_frames { ContentStage::More } else { ContentStage::Last };
+        let body = RequestBody::new(request.content_length, None, priority);
+        self.handle(quic, stream, (&request, list), (body, stage), context);
+    }
+
+    /// Handles a request, with its header section and what there is of its content.
+    fn handle(
+        &mut self,
+        quic: &mut Quic,
+        stream: u64,
+        (request, list): (&Request<'_>, &[h3::Header]),
+        (body, stage): (RequestBody, ContentStage),
+        context: &RequestContext<'_>,
+    ) {
         let virtual_host = context.virtual_hosts.find(request.host);
         // Until the handshake is complete, requests may be replayed.
         let is_early = !quic.is_established() || request.was_early();
         let files_max = context.limits.open_files();
-        let permit = |readers: &FileReaders| context.files.try_read(readers, files_max);
-        let report = || report(quic, context.resume);
-        let handling = virtual_host.handle(&request, is_early, &permit, context.wall_now, &report);
-        let response = match handling {
+        let client = ClientContext {
+            addresses: &|| client_addresses(quic),
+            permit: &|readers: &FileReaders| context.files.try_read(readers, files_max),
+            report: &|| report(quic, context.resume),
+            now: context.now,
+            wall_now: context.wall_now,
+        };
+        let response = match virtual_host.handle(request, is_early, &client) {
             Handling::Respond(response) => response,
             Handling::Upload { bytes_max } => {
-                let limit = Some(bytes_max);
-                let mut body = RequestBody::new(request.content_length, limit, priority);
-                body.continued =
-                    more_frames && request.expects_continue() && self.send_continue(quic, stream);
-                self.request_bodies.insert(stream, body);
-                return;
+                return self.begin_upload(
+                    quic,
+                    stream,
+                    request,
+                    (body.with_limit(bytes_max), stage),
+                    context,
+                );
             }
+            Handling::Check(check) => match (context.check)(stream, *check) {
+                Ok(()) => {
+                    let ended = (stage == ContentStage::Complete).then_some(body);
+                    let priority = body.priority;
+                    let waiting = DeferredRequest { list: list.to_vec(), priority, ended };
+                    self.deferred.insert(stream, waiting);
+                    if ended.is_none() {
+                        self.request_bodies.insert(stream, body);
+                    }
+                    return;
+                }
+                Err(refusal) => virtual_host.refuse_access(refusal, request, &client),
+            },
         };
-        let body = RequestBody::new(request.content_length, None, priority);
         let effect = response.effect.filter(|effect| !self.effects.contains(effect));
         self.effects.extend(effect);
         let is_error = response.status >= 400;
         let with_body = request.method != Method::Head;
-        self.respond(stream, response, with_body, priority, context.wall_now);
-        match more_frames {
-            true if is_error => self.stop_request(quic, stream),
-            true => drop(self.request_bodies.insert(stream, body)),
-            false => (),
+        self.respond(stream, response, with_body, body.priority, context.wall_now);
+        match stage {
+            ContentStage::More if is_error => self.stop_request(quic, stream),
+            ContentStage::More => drop(self.request_bodies.insert(stream, body)),
+            ContentStage::Last | ContentStage::Complete => (),
         }
+    }
+
+    /// Begins to receive an upload, or responds if all of it has come.
+    fn begin_upload(
+        &mut self,
+        quic: &mut Quic,
+        stream: u64,
+        request: &Request<'_>,
+        (mut body, stage): (RequestBody, ContentStage),
+        context: &RequestContext<'_>,
+    ) {
+        if body.receive(0).is_err() {
+            self.respond_to_upload(stream, Response::error(413), body, context.wall_now);
+            return self.stop_request(quic, stream);
+        }
+        let uploaded = body.uploaded().filter(|_| stage == ContentStage::Complete);
+        if let Some(bytes) = uploaded {
+            let response = speedtest::uploaded(bytes);
+            return self.respond_to_upload(stream, response, body, context.wall_now);
+        }
+        let is_awaited = stage == ContentStage::More && request.expects_continue();
+        body.continued = is_awaited && self.send_continue(quic, stream);
+        self.request_bodies.insert(stream, body);
+    }
+
+    /// Notes that the password of a request has been checked. The client may have cancelled the
+    /// request meanwhile.
+    pub fn on_password_checked(&mut self, stream: u64) {
+        self.deferred.on_ready(stream);
+    }
+
+    /// Handles the requests again whose passwords have been checked. Returns whether there were any.
+    fn handle_deferred(&mut self, quic: &mut Quic, context: &RequestContext<'_>) -> bool {
+        let ready = self.deferred.take_ready();
+        for stream in &ready {
+            let Some(waiting) = self.deferred.remove(*stream) else { continue };
+            let DeferredRequest { list, priority, ended } = waiting;
+            // As it was before.
+            let Ok(request) = Request::read(&list) else { continue };
+            let open = self.request_bodies.remove(stream);
+            let stage = if open.is_some() { ContentStage::More } else { ContentStage::Complete };
+            let body = open.or(ended);
+            let mut body = body.unwrap_or(RequestBody::new(None, None, priority));
+            body.priority = priority;
+            self.handle(quic, *stream, (&request, &list), (body, stage), context);
+        }
+        !ready.is_empty()
     }
 
     /// Takes the effects that requests have on the connection.
@@ -406,6 +502,10 @@ impl Session {
         if !body.is_complete() {
             return self.abort(quic, stream, "less content than Content-Length");
         }
+        if let Some(waiting) = self.deferred.get_mut(stream) {
+            waiting.ended = Some(body);
+            return;
+        }
         if let Some(bytes) = body.uploaded() {
             let response = speedtest::uploaded(bytes);
             self.respond_to_upload(stream, response, body, context.wall_now);
@@ -436,13 +536,19 @@ impl Session {
     /// that arrives before its request, and drops one for a response that the transport has
     /// taken whole.
     fn on_priority_update(&mut self, quic: &mut Quic, stream: u64) {
-        if !self.request_bodies.contains_key(&stream) && !self.responses.contains(stream) {
+        let is_known = self.request_bodies.contains_key(&stream)
+            || self.deferred.contains(stream)
+            || self.responses.contains(stream);
+        if !is_known {
             return;
         }
         let Ok(update) = self.h3.take_last_priority_update(stream) else { return };
         let priority = Priority::read(&update);
         if let Some(body) = self.request_bodies.get_mut(&stream) {
             body.priority = priority;
+        }
+        if let Some(waiting) = self.deferred.get_mut(stream) {
+            waiting.priority = priority;
         }
         self.responses.prioritize(stream, priority);
         priority.apply(quic, stream);
@@ -516,7 +622,9 @@ impl Session {
 
     /// Handles a request that the client has cancelled.
     fn on_reset(&mut self, quic: &mut Quic, stream: u64) {
-        let read = self.request_bodies.remove(&stream).is_some() || self.responses.contains(stream);
+        let read = self.request_bodies.remove(&stream).is_some()
+            || self.deferred.contains(stream)
+            || self.responses.contains(stream);
         self.cancelled += u32::from(read);
         self.malformed += u32::from(!read);
         self.cancel(quic, stream, WireErrorCode::NoError);
@@ -559,9 +667,21 @@ impl Session {
     /// Cancels an exchange.
     fn cancel(&mut self, quic: &mut Quic, stream: u64, code: WireErrorCode) {
         let sent = self.responses.remove(stream).map(|response| response.sent_bytes());
+        self.deferred.remove(stream);
         self.exchanges.on_abort(stream, sent, clock::now());
         let _ = quic.stream_shutdown(stream, Shutdown::Write, code as u64);
     }
+}
+
+/// Returns the address that the client has now. Until it has proved that it is there (RFC 9000, 8.2),
+/// it may be elsewhere, and get the response where it was before: that address counts, too.
+fn client_addresses(quic: &Quic) -> Vec<IpAddr> {
+    let is_validated =
+        |path: &PathStats| quic.is_path_validated(path.local_addr, path.peer_addr).unwrap_or(false);
+    let paths: Vec<_> = quic.path_stats().collect();
+    let is_proved = paths.iter().any(|path| path.active && is_validated(path));
+    let counts = |path: &&PathStats| path.active || !is_proved && is_validated(path);
+    paths.iter().filter(counts).map(|path| path.peer_addr.ip()).collect()
 }
 
 /// Returns what the client may know of its connection.

@@ -30,6 +30,11 @@ impl RequestBody {
         Self { content_length, received_bytes: 0, limit, priority, continued: false }
     }
 
+    /// Returns the body as that of an upload of so many bytes at most.
+    pub fn with_limit(self, bytes_max: u64) -> Self {
+        Self { limit: Some(bytes_max), ..self }
+    }
+
     /// Counts content that has arrived.
     ///
     /// # Errors

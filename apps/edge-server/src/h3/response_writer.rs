@@ -97,8 +97,8 @@ impl ResponseWriter {
         head.push(Field::new(":status", response.status.to_string()));
         head.extend(response.fields);
         head.push(Field::new("date", http_date(wall_now)));
-        // RFC 9110, 8.6: a 304 has the length of the representation, or none.
-        if response.status != 304 {
+        // RFC 9110, 8.6: a 304 has the length of the representation, or none; a 204 has none.
+        if ![204, 304].contains(&response.status) {
             head.push(Field::new("content-length", length.to_string()));
         }
         let length = if with_body { length } else { 0 };

@@ -163,6 +163,7 @@ impl Endpoints {
             wall_now,
             resume: None,
             fetch,
+            check: &|_, _| Ok(()),
         };
         self.http.read_requests(&mut self.server, &mut context);
         self.http.write(&mut self.server, &mut context);

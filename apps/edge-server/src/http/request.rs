@@ -8,7 +8,7 @@ const TARGET_BYTES_MAX: usize = 8 << 10;
 const FIELD_OVERHEAD_BYTES: usize = 32;
 
 /// Registered methods that no resource of this server supports.
-const OTHER_METHODS: [&[u8]; 5] = [b"PUT", b"DELETE", b"OPTIONS", b"PATCH", b"TRACE"];
+const OTHER_METHODS: [&[u8]; 4] = [b"PUT", b"DELETE", b"PATCH", b"TRACE"];
 
 /// Connection-specific fields, which such a header section may not have (RFC 9114, 4.2).
 pub const CONNECTION_FIELDS: [&[u8]; 5] =
@@ -45,13 +45,14 @@ pub enum Method {
     Get,
     Head,
     Post,
+    Options,
 
     /// A registered method that no resource supports.
     Other,
 }
 
 impl Method {
-    /// Returns whether the method is safe (RFC 9110, 9.2.1).
+    /// Returns whether the method is safe (RFC 9110, 9.2.1) and reads a resource.
     pub fn is_safe(self) -> bool {
         matches!(self, Self::Get | Self::Head)
     }
@@ -117,6 +118,12 @@ impl<'a> Request<'a> {
         request.host = host_of(authority).ok_or(RequestError::Refused(400))?;
         request.authority = authority;
         Ok(request)
+    }
+
+    /// Returns the path and the query of the target. The query keeps its question mark.
+    pub fn split_target(&self) -> (&'a str, &'a str) {
+        let end = self.target.bytes().position(|byte| byte == b'?');
+        self.target.split_at(end.unwrap_or(self.target.len()))
     }
 
     /// Returns the first value of a regular field that is UTF-8.
@@ -217,6 +224,7 @@ impl<'a> PseudoHeaders<'a> {
             b"GET" => Ok(Method::Get),
             b"HEAD" => Ok(Method::Head),
             b"POST" => Ok(Method::Post),
+            b"OPTIONS" => Ok(Method::Options),
             known if OTHER_METHODS.contains(&known) => Ok(Method::Other),
             _ => Err(RequestError::Refused(501)),
         }
@@ -499,6 +507,7 @@ mod tests {
         let table = [
             (set(":method", "HEAD"), Method::Head, "a.example"),
             (set(":method", "POST"), Method::Post, "a.example"),
+            (set(":method", "OPTIONS"), Method::Options, "a.example"),
             (set(":method", "DELETE"), Method::Other, "a.example"),
             (connect.to_vec(), Method::Other, "a.example"),
             (host, Method::Get, "a.example"),

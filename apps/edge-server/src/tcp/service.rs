@@ -16,8 +16,10 @@ use hyper::header::TRANSFER_ENCODING;
 use hyper::Version;
 use log::debug;
 use quiche::clock;
+use tokio::sync::oneshot;
 
 use crate::admission::file_limits::FileReaders;
+use crate::content::client_context::ClientContext;
 use crate::content::speedtest;
 use crate::content::Handling;
 use crate::http::date::http_date;
@@ -53,13 +55,9 @@ pub async fn respond(
     };
     let mut exchange = TcpExchange::begin(&peer, protocol, summary);
     let with_content = !request::is_head(lines.iter().copied());
-    let handling = match has_unknown_coding(&head) {
-        true => Handling::Respond(last(501)),
-        false => handle(&peer, &lines),
-    };
-    let response = match handling {
-        Handling::Respond(response) => response,
-        Handling::Upload { bytes_max } => receive(content, bytes_max, &exchange).await,
+    let response = match has_unknown_coding(&head) {
+        true => last(501),
+        false => respond_to(&peer, &lines, content, &exchange).await,
     };
     exchange.on_response(response.status);
     let is_last = response.effect == Some(ConnectionEffect::Close);
@@ -125,6 +123,30 @@ fn header_section<'a>(
     lines
 }
 
+/// Returns the response to the request with this header section.
+async fn respond_to(
+    peer: &Peer,
+    lines: &[FieldLine<'_>],
+    content: Incoming,
+    exchange: &TcpExchange,
+) -> Response {
+    loop {
+        match handle(peer, lines) {
+            Handling::Respond(response) => return response,
+            Handling::Upload { bytes_max } => return receive(content, bytes_max, exchange).await,
+            Handling::Check(check) => {
+                let (sender, checked) = oneshot::channel();
+                // Fails if the client has gone meanwhile.
+                if let Err(refusal) = check.start(move || sender.send(()).unwrap_or_default()) {
+                    let response = Response::error(refusal.status());
+                    return refusal.complete(response);
+                }
+                let _ = checked.await;
+            }
+        }
+    }
+}
+
 /// Returns what becomes of the request with this header section.
 fn handle(peer: &Peer, lines: &[FieldLine<'_>]) -> Handling {
     let config = Arc::clone(&peer.services.config.borrow());
@@ -142,9 +164,15 @@ fn handle(peer: &Peer, lines: &[FieldLine<'_>]) -> Handling {
     };
     let files_max = config.limits.open_files();
     let permit = |readers: &FileReaders| peer.files.try_read(readers, files_max);
-    let report = || ConnectionReport::new(peer.name.clone(), None, None, None);
+    let client = ClientContext {
+        addresses: &|| vec![peer.address.ip()],
+        permit: &permit,
+        report: &|| ConnectionReport::new(peer.name.clone(), None, None, None),
+        now: clock::now(),
+        wall_now: clock::wall_now(),
+    };
     let host = config.virtual_hosts.find(request.host);
-    host.handle(&request, request.was_early(), &permit, clock::wall_now(), &report)
+    host.handle(&request, request.was_early(), &client)
 }
 
 /// Returns an error after which the connection ends: what follows may be meant as a part of the request.
@@ -193,8 +221,8 @@ fn with_head(
         headers.extend(HeaderValue::try_from(value).ok().map(|value| (name, value)));
     };
     insert(DATE, http_date(clock::wall_now()));
-    // RFC 9110, 8.6: a 304 has the length of the representation, or none.
-    if status != 304 {
+    // RFC 9110, 8.6: a 304 has the length of the representation, or none; a 204 has none.
+    if ![204, 304].contains(&status) {
         insert(CONTENT_LENGTH, length.to_string());
     }
     insert(ALT_SVC, alt_svc(*peer.services.stage.borrow(), peer.local.port()));

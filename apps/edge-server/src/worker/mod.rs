@@ -303,7 +303,7 @@ impl Worker {
         }
     }
 
-    /// Takes the chunks that have been read from disk.
+    /// Takes the chunks that have been read from disk, and the passwords that have been checked.
     pub fn on_chunks_read(&mut self) {
         while let Some(fetched) = self.read_pool.next() {
             let slot = fetched.connection.slot();
@@ -311,6 +311,13 @@ impl Worker {
             if let Some(connection) = connection.filter(|c| c.handle == fetched.connection) {
                 connection.on_fetched(fetched.stream, fetched.bytes);
                 self.mark_ready(slot);
+            }
+        }
+        while let Some((handle, stream)) = self.read_pool.next_checked() {
+            let connection = self.connections.get_mut(handle.slot());
+            if let Some(connection) = connection.filter(|c| c.handle == handle) {
+                connection.on_password_checked(stream);
+                self.mark_ready(handle.slot());
             }
         }
     }

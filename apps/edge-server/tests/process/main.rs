@@ -1,5 +1,6 @@
 //! The server as a process, with real sockets.
 
+mod access;
 mod access_log;
 mod admin;
 mod bad_input;

@@ -1,5 +1,6 @@
 //! Metrics of the server, in the OpenMetrics format.
 
+mod access;
 mod arms;
 mod budgets;
 mod client_states;
@@ -30,6 +31,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use self::access::AccessCollector;
 pub use self::arms::ArmMetrics;
 use self::budgets::BudgetCollector;
 pub use self::client_states::ClientStateMetrics;
@@ -178,6 +180,7 @@ impl Metrics {
         };
         let tcp = TcpMetrics::register(&mut registry, shared.responses.clone());
         let configuration = ConfigurationMetrics::register(&mut registry);
+        registry.register_collector(Box::new(AccessCollector));
         registry.register_collector(Box::new(ProcessCollector::new()));
         if let Some(store) = store {
             registry.register_collector(Box::new(StoreCollector(store)));

@@ -11,6 +11,7 @@ mod path;
 #[path = "../../../benches/support/windows.rs"]
 mod windows;
 
+mod access;
 mod access_log;
 mod agreement;
 mod amplification;

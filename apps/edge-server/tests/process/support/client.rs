@@ -203,6 +203,25 @@ impl UdpClient {
         self.send_headers(&headers, false)
     }
 
+    /// Sends a POST with content that the initial windows have room for. Returns its stream.
+    pub fn post(&mut self, path: &str, content: &[u8], more: &[(&str, &str)]) -> u64 {
+        let start = [
+            (":method", "POST"),
+            (":scheme", "https"),
+            (":authority", "localhost"),
+            (":path", path),
+        ];
+        let headers = start.iter().chain(more);
+        let headers: Vec<_> = headers
+            .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
+            .collect();
+        let stream = self.send_headers(&headers, false);
+        let http = self.http.as_mut().unwrap();
+        let sent = http.send_body(&mut self.quic, stream, content, true).unwrap();
+        assert_eq!(sent, content.len());
+        stream
+    }
+
     pub fn end_with_trailers(&mut self, stream: u64) {
         let trailers = [h3::Header::new(b"x-sum", b"1")];
         let http = self.http.as_mut().unwrap();

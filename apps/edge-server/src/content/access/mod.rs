@@ -1,0 +1,276 @@
+//! Access rules of a virtual host: what clients must be, or bring, to get some of its paths.
+
+mod addresses;
+pub mod basic_auth;
+pub mod cors;
+mod password_checker;
+mod private;
+pub mod refusal;
+mod request_rate;
+pub mod resources;
+pub mod signed_urls;
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ab_test::ClientUnit;
+use anyhow::ensure;
+use anyhow::Context;
+use path_store::key_file::KeyFile;
+use quiche::path_state::PrefixLengths;
+
+use crate::config::file;
+use crate::content::access::addresses::AddressRule;
+use crate::content::access::basic_auth::BasicAuth;
+pub use crate::content::access::basic_auth::Denial;
+pub use crate::content::access::private::make_private;
+use crate::content::access::refusal::AccessRefusal;
+use crate::content::access::request_rate::RequestRate;
+use crate::content::access::resources::AccessResources;
+use crate::content::access::signed_urls::SigningSecrets;
+use crate::content::client_context::ClientContext;
+use crate::content::path_pattern::PathPattern;
+use crate::http::content_coding::Coding;
+use crate::http::request::Request;
+
+/// The most requests in a second, and at once, that a rule may name.
+const REQUESTS_MAX: u32 = 1_000_000;
+
+/// Realm of passwords, if a rule names none.
+const REALM: &str = "Restricted";
+
+/// Access rules of a host, at least one. A request has to satisfy all that match its path.
+#[derive(Clone, Debug)]
+pub struct AccessRules(Vec<PathAccess>);
+
+#[derive(Clone, Debug)]
+struct PathAccess {
+    path: PathPattern,
+    except: Vec<PathPattern>,
+    addresses: AddressRule,
+    rate: Option<Arc<RequestRate>>,
+    signed_url: Option<KeyFile<SigningSecrets>>,
+    basic_auth: Option<BasicAuth>,
+}
+
+/// Path of a request, or of the file that it leads to, which may match rules.
+#[derive(Clone, Copy)]
+pub struct AccessPath<'a> {
+    pub path: &'a str,
+
+    /// Path whose rules have been asked already.
+    pub asked: Option<&'a str>,
+}
+
+/// What a request that satisfies the rules gets.
+#[derive(Debug, Default)]
+pub struct AccessGrant {
+    /// The response is for this user alone.
+    pub is_private: bool,
+
+    /// The query has a signature, which is for nobody else.
+    pub is_signed: bool,
+}
+
+impl AccessRules {
+    /// Validates the access rules of a host. Returns `None` if there are none.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the invalid key.
+    pub fn new(
+        host: &file::Host,
+        root: &Path,
+        resources: &mut AccessResources,
+    ) -> anyhow::Result<Option<Self>> {
+        let rules = host.access.iter().flatten().map(|rule| {
+            PathAccess::new(rule, root, resources).with_context(|| rule.position.to_string())
+        });
+        let rules: Vec<_> = rules.collect::<anyhow::Result<_>>()?;
+        Ok((!rules.is_empty()).then_some(Self(rules)))
+    }
+
+    /// Asks the rules for a path what a request of a client gets.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it does not get the path.
+    pub fn check(
+        &self,
+        path: AccessPath<'_>,
+        request: &Request<'_>,
+        client: &ClientContext<'_>,
+    ) -> Result<AccessGrant, Denial> {
+        let rules: Vec<_> = self.0.iter().filter(|rule| rule.applies_to(path)).collect();
+        if rules.is_empty() {
+            return Ok(AccessGrant::default());
+        }
+        let clients = (client.addresses)();
+        let current = *clients.first().ok_or(AccessRefusal::Address)?;
+        let judged = ask(&rules, path, request, client, &clients);
+        for rate in rules.iter().filter_map(|rule| rule.rate.as_ref()) {
+            match judged {
+                // It counts when it is handled again.
+                Err(Denial::Unchecked(_)) if rate.has_room(current, client.now) => (),
+                Err(Denial::Unchecked(_)) => return Err(AccessRefusal::Rate.into()),
+                Ok(_) | Err(Denial::Refused(_)) => rate.take(current, client.now)?,
+            }
+        }
+        judged
+    }
+}
+
+/// Returns what rules grant, but for the rate of requests.
+fn ask(
+    rules: &[&PathAccess],
+    path: AccessPath<'_>,
+    request: &Request<'_>,
+    client: &ClientContext<'_>,
+    clients: &[IpAddr],
+) -> Result<AccessGrant, Denial> {
+    let mut grant = AccessGrant::default();
+    if !rules.iter().all(|rule| rule.addresses.allows(clients)) {
+        return Err(AccessRefusal::Address.into());
+    }
+    for secrets in rules.iter().filter_map(|rule| rule.signed_url.as_ref()) {
+        let (_, query) = request.split_target();
+        let path = path.asked.unwrap_or(path.path);
+        secrets.get().check(path, query, clients, client.wall_now)?;
+        grant.is_signed = true;
+    }
+    // Last, because to check a password costs most.
+    for basic_auth in rules.iter().filter_map(|rule| rule.basic_auth.as_ref()) {
+        let current = clients.first().ok_or(AccessRefusal::Address)?;
+        basic_auth.check(request, ClientUnit::of(*current))?;
+        grant.is_private = true;
+    }
+    Ok(grant)
+}
+
+impl PathAccess {
+    fn new(
+        rule: &file::AccessRule,
+        root: &Path,
+        resources: &mut AccessResources,
+    ) -> anyhow::Result<Self> {
+        let file::AccessRule { path, except, allow, deny, basic_auth, realm, signed_url, .. } =
+            rule;
+        let pattern = |path: &String| PathPattern::new("access", path);
+        let rate = rate_of(rule, resources.prefix_lengths)?;
+        let has_addresses = allow.is_some() || deny.is_some();
+        ensure!(
+            has_addresses || basic_auth.is_some() || signed_url.is_some() || rate.is_some(),
+            "access: path = '{path}' asks for nothing; give it allow, deny, basic-auth, signed-url \
+             or requests-per-second"
+        );
+        let mut sign = |path: &PathBuf| {
+            resources::warn_of_served_file("signed-url", path, root);
+            resources.secrets(path)
+        };
+        let signed_url = signed_url.as_ref().map(&mut sign).transpose()?;
+        let realm = realm_of(realm.as_deref(), basic_auth.is_some())?;
+        let mut authenticate = |path: &PathBuf| {
+            resources::warn_of_served_file("basic-auth", path, root);
+            let (users, checker) = (resources.users(path)?, resources.checker()?);
+            Ok::<_, anyhow::Error>(BasicAuth { users, realm: realm.into(), checker })
+        };
+        let basic_auth = basic_auth.as_ref().map(&mut authenticate).transpose()?;
+        Ok(Self {
+            path: pattern(path)?,
+            except: except.iter().map(pattern).collect::<anyhow::Result<_>>()?,
+            addresses: AddressRule::new(allow.as_deref(), deny.as_deref())?,
+            rate,
+            signed_url,
+            basic_auth,
+        })
+    }
+
+    fn applies_to(&self, AccessPath { path, asked }: AccessPath<'_>) -> bool {
+        self.matches(path) && !asked.is_some_and(|asked| self.matches(asked))
+    }
+
+    fn matches(&self, path: &str) -> bool {
+        is_match(&self.path, path) && !self.except.iter().any(|except| except.is_match(path))
+    }
+}
+
+/// Returns the rate that a rule limits, whose burst is a second's requests by default.
+fn rate_of(
+    rule: &file::AccessRule,
+    lengths: PrefixLengths,
+) -> anyhow::Result<Option<Arc<RequestRate>>> {
+    let file::AccessRule { requests_per_second, burst, .. } = rule;
+    let Some(per_second) = *requests_per_second else {
+        let burst = burst.unwrap_or_default();
+        let is_alone = rule.burst.is_some();
+        ensure!(!is_alone, "access: burst = {burst} needs requests-per-second; add that");
+        return Ok(None);
+    };
+    let burst = burst.unwrap_or(per_second);
+    for (key, value) in [("requests-per-second", per_second), ("burst", burst)] {
+        let range = 1..=REQUESTS_MAX;
+        ensure!(range.contains(&value), "access: {key} = {value}: write 1 to {REQUESTS_MAX}");
+    }
+    Ok(Some(Arc::new(RequestRate::new(per_second, burst, lengths))))
+}
+
+/// Checks the realm of a rule, which is for passwords alone.
+fn realm_of(realm: Option<&str>, is_asked: bool) -> anyhow::Result<&str> {
+    let Some(realm) = realm else { return Ok(REALM) };
+    ensure!(is_asked, "access: realm = '{realm}' is for basic-auth; add that, or leave it out");
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    let is_valid = !realm.is_empty() && realm.bytes().all(is_plain);
+    ensure!(is_valid, "access: realm = '{realm}': write printable ASCII without quotes");
+    Ok(realm)
+}
+
+/// Returns whether a pattern matches a path, the folder that it names without a slash, or the file
+/// whose compressed sibling it is.
+fn is_match(pattern: &PathPattern, path: &str) -> bool {
+    let is_sibling = || {
+        let plain = Coding::ALL.iter().find_map(|coding| path.strip_suffix(coding.suffix()));
+        plain.is_some_and(|plain| pattern.is_match(plain))
+    };
+    let is_folder = || !path.ends_with('/') && pattern.is_match(&format!("{path}/"));
+    pattern.is_match(path) || is_sibling() || is_folder()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_names_invalid_key() {
+        for (toml, named) in [
+            ("path = '/a'", "line 2, column 1: access: path = '/a' asks for nothing"),
+            ("path = 'a/b'\ndeny = ['::/0']", "access: path = 'a/b': begin with /"),
+            ("except = ['/[']\ndeny = ['::/0']", "access: path = '/['"),
+            ("burst = 5\ndeny = ['::/0']", "access: burst = 5 needs requests-per-second"),
+            ("requests-per-second = 0", "access: requests-per-second = 0: write 1 to"),
+            ("requests-per-second = 5\nburst = 0", "access: burst = 0: write 1 to"),
+            ("realm = 'x'\ndeny = ['::/0']", "access: realm = 'x' is for basic-auth"),
+            ("realm = '\"'\nbasic-auth = '/x'", "access: realm = '\"'"),
+            ("signed-url = '/nonexistent'", "access: cannot use signed-url: /nonexistent: No such"),
+            ("basic-auth = '/nonexistent'", "access: cannot use basic-auth: /nonexistent: No such"),
+            ("allow = ['example.org']", "access: allow: 'example.org' is no subnet"),
+            ("deny = ['192.0.2.0/33']", "access: deny: '192.0.2.0/33' is no subnet"),
+            ("deny = ['::ffff:192.0.2.0/120']", "write it as IPv4"),
+        ] {
+            let error = new(toml).expect_err(toml);
+            let error = format!("{error:#}");
+            assert!(error.contains(named) && !error.contains('\n'), "{toml}: {error}");
+        }
+    }
+
+    /// Returns the rules of a host with one rule.
+    fn new(toml: &str) -> anyhow::Result<Option<AccessRules>> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("edge.toml");
+        std::fs::write(&file, format!("[[host]]\n[[host.access]]\n{toml}\n")).unwrap();
+        let host = file::ConfigFile::read(&file).unwrap().default_host();
+        let mut resources = AccessResources::new(PrefixLengths { v4: 24, v6: 48 });
+        AccessRules::new(&host, dir.path(), &mut resources)
+    }
+}

@@ -1,0 +1,207 @@
+//! Password checker: threads that check passwords, so that neither event loops nor reads from disk
+//! wait for it. Clients take turns, so that who tries many passwords delays nobody else for long.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::Condvar;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::thread;
+
+use ab_test::ClientUnit;
+use log::debug;
+
+use crate::content::access::refusal::AccessRefusal;
+
+/// Checks that may wait, in all and of one client: as many as a client may have requests.
+const WAITING_MAX: usize = 4096;
+const WAITING_OF_CLIENT_MAX: usize = 128;
+
+/// The checker has one thread for so many processors, and at most so many threads.
+const PROCESSORS_PER_THREAD: usize = 4;
+const THREADS_MAX: usize = 4;
+
+/// Priority of the threads: below those that serve, as `nice` has it.
+const NICE: i32 = 10;
+
+/// Checker of all hosts. Its threads end when it is dropped.
+pub struct PasswordChecker(Arc<SharedChecker>);
+
+#[derive(Default)]
+struct SharedChecker {
+    queue: Mutex<CheckQueue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct CheckQueue {
+    /// Clients in the order of their turns.
+    clients: VecDeque<(ClientUnit, VecDeque<WaitingCheck>)>,
+    waiting: usize,
+    is_closed: bool,
+}
+
+/// Check that waits.
+type WaitingCheck = Box<dyn FnOnce() + Send>;
+
+impl fmt::Debug for PasswordChecker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PasswordChecker").field("waiting", &self.0.queue().waiting).finish()
+    }
+}
+
+impl PasswordChecker {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    ///
+    /// The process cannot start more threads.
+    pub fn start() -> io::Result<Self> {
+        let shared = Arc::new(SharedChecker::default());
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        for _ in 0..(processors / PROCESSORS_PER_THREAD).clamp(1, THREADS_MAX) {
+            let shared = Arc::clone(&shared);
+            thread::Builder::new().name("password-check".into()).spawn(move || run(&shared))?;
+        }
+        Ok(Self(shared))
+    }
+
+    /// Queues a check for a client.
+    ///
+    /// # Errors
+    ///
+    /// Too many wait.
+    pub fn push(
+        &self,
+        client: ClientUnit,
+        check: impl FnOnce() + Send + 'static,
+    ) -> Result<(), AccessRefusal> {
+        self.0.queue().push(client, Box::new(check))?;
+        self.0.changed.notify_one();
+        Ok(())
+    }
+}
+
+impl Drop for PasswordChecker {
+    fn drop(&mut self) {
+        self.0.queue().is_closed = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl SharedChecker {
+    fn queue(&self) -> MutexGuard<'_, CheckQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CheckQueue {
+    fn push(&mut self, client: ClientUnit, waiting: WaitingCheck) -> Result<(), AccessRefusal> {
+        let own = self.clients.iter_mut().find(|(other, _)| *other == client);
+        let own_waiting = own.as_ref().map_or(0, |(_, checks)| checks.len());
+        if self.waiting >= WAITING_MAX || own_waiting >= WAITING_OF_CLIENT_MAX {
+            return Err(AccessRefusal::Busy);
+        }
+        match own {
+            Some((_, checks)) => checks.push_back(waiting),
+            None => self.clients.push_back((client, VecDeque::from([waiting]))),
+        }
+        self.waiting += 1;
+        Ok(())
+    }
+
+    /// Takes a check of the next client, whose next one comes after those of others.
+    fn pop(&mut self) -> Option<WaitingCheck> {
+        let (client, mut checks) = self.clients.pop_front()?;
+        let waiting = checks.pop_front();
+        if !checks.is_empty() {
+            self.clients.push_back((client, checks));
+        }
+        self.waiting -= usize::from(waiting.is_some());
+        waiting
+    }
+}
+
+/// Runs checks until the checker is dropped, and none is left.
+fn run(shared: &SharedChecker) {
+    // Of this thread alone, on Linux.
+    if let Err(e) = rustix::process::setpriority_process(None, NICE) {
+        debug!("cannot lower the priority of password checks: {e}");
+    }
+    loop {
+        let mut queue = shared.queue();
+        let check = loop {
+            match queue.pop() {
+                Some(waiting) => break waiting,
+                None if queue.is_closed => return,
+                None => {
+                    queue = shared.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        };
+        drop(queue);
+        check();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    /// Returns the client with this number.
+    fn client(number: u8) -> ClientUnit {
+        ClientUnit::of([192, 0, 2, number].into())
+    }
+
+    #[test]
+    fn clients_take_turns() {
+        let mut queue = CheckQueue::default();
+        let (sender, done) = channel();
+        for number in [1, 1, 1, 2, 3, 2] {
+            let sender = sender.clone();
+            queue.push(client(number), Box::new(move || sender.send(number).unwrap())).unwrap();
+        }
+        drop(sender);
+        std::iter::from_fn(|| queue.pop()).for_each(|check| check());
+        assert_eq!(done.iter().collect::<Vec<_>>(), [1, 2, 3, 1, 2, 1]);
+        assert_eq!(queue.waiting, 0);
+    }
+
+    #[test]
+    fn waiting_checks_are_bounded_in_all_and_by_client() {
+        let mut queue = CheckQueue::default();
+        let mut push = |number| queue.push(client(number), Box::new(|| ()));
+        let mut pushed = [0; 40];
+        for (number, count) in (0..).zip(&mut pushed) {
+            *count = (0..200).filter(|_| push(number).is_ok()).count();
+        }
+        assert_eq!(pushed[..32], [WAITING_OF_CLIENT_MAX; 32]);
+        assert_eq!(pushed[32..], [0; 8]);
+        assert_eq!(push(50), Err(AccessRefusal::Busy));
+        queue.pop();
+        assert_eq!(queue.push(client(50), Box::new(|| ())), Ok(()));
+    }
+
+    #[test]
+    fn threads_check_what_waits_and_end_with_the_checker() {
+        let checker = PasswordChecker::start().unwrap();
+        let shared = Arc::downgrade(&checker.0);
+        let (sender, done) = channel();
+        for _ in 0..3 {
+            let sender = sender.clone();
+            checker.push(client(1), move || sender.send(()).unwrap()).unwrap();
+        }
+        drop((checker, sender));
+        assert_eq!(done.iter().count(), 3);
+        let has_ended = || {
+            thread::sleep(Duration::from_millis(10));
+            shared.strong_count() == 0
+        };
+        assert!((0..1000).any(|_| has_ended()));
+    }
+}

@@ -1,0 +1,85 @@
+//! Resources of access rules: files, which hosts may share, and the threads that check passwords.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use anyhow::Context;
+use log::warn;
+use path_store::key_file::KeyFile;
+use quiche::path_state::PrefixLengths;
+
+use crate::content::access::basic_auth::Htpasswd;
+use crate::content::access::password_checker::PasswordChecker;
+use crate::content::access::signed_urls::SigningSecrets;
+
+/// Resources that the rules of all hosts share.
+#[derive(Debug)]
+pub struct AccessResources {
+    /// Those of subnets whose requests are counted together.
+    pub prefix_lengths: PrefixLengths,
+    users: HashMap<PathBuf, KeyFile<Htpasswd>>,
+    secrets: HashMap<PathBuf, KeyFile<SigningSecrets>>,
+    checker: Option<Arc<PasswordChecker>>,
+}
+
+impl AccessResources {
+    /// Returns resources without any file open.
+    pub fn new(prefix_lengths: PrefixLengths) -> Self {
+        let (users, secrets) = (HashMap::new(), HashMap::new());
+        Self { prefix_lengths, users, secrets, checker: None }
+    }
+
+    /// Returns the users of a file, which is read again when it changes.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the unusable file.
+    pub fn users(&mut self, path: &Path) -> anyhow::Result<KeyFile<Htpasswd>> {
+        open(&mut self.users, "basic-auth", path)
+    }
+
+    /// Returns the secrets of a file, which is read again when it changes.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the unusable file.
+    pub fn secrets(&mut self, path: &Path) -> anyhow::Result<KeyFile<SigningSecrets>> {
+        open(&mut self.secrets, "signed-url", path)
+    }
+
+    /// Returns what checks passwords.
+    ///
+    /// # Errors
+    ///
+    /// The process cannot start more threads.
+    pub fn checker(&mut self) -> anyhow::Result<Arc<PasswordChecker>> {
+        if let Some(checker) = &self.checker {
+            return Ok(Arc::clone(checker));
+        }
+        let checker = PasswordChecker::start().context("cannot start threads for basic-auth")?;
+        Ok(Arc::clone(self.checker.insert(Arc::new(checker))))
+    }
+}
+
+/// Warns of a file that clients could download from the folder `root`.
+pub fn warn_of_served_file(key: &str, path: &Path, root: &Path) {
+    if path.canonicalize().is_ok_and(|path| path.starts_with(root)) {
+        warn!("{key} = '{}' is in the folder that the host serves; move it", path.display());
+    }
+}
+
+fn open<T: FromStr<Err = String> + Send + Sync + 'static>(
+    opened: &mut HashMap<PathBuf, KeyFile<T>>,
+    key: &str,
+    path: &Path,
+) -> anyhow::Result<KeyFile<T>> {
+    if let Some(file) = opened.get(path) {
+        return Ok(file.clone());
+    }
+    let file = KeyFile::watch(path).with_context(|| format!("access: cannot use {key}"))?;
+    opened.insert(path.to_owned(), file.clone());
+    Ok(file)
+}
