@@ -1,18 +1,25 @@
-"""curl_cffi (libcurl with ngtcp2) as a client of edge-server: downloads the objects that
-are named, and says in a line of JSON what came of each. See tools/interop/README.md."""
+"""curl_cffi (libcurl with ngtcp2) as a client of edge-server: tries the cases that are named,
+or downloads objects, and says in a line of JSON what came of each. See tools/interop/README.md."""
 
+import asyncio
 import contextlib
 import hashlib
-import json
 import os
 import socket
 import sys
 import time
 from pathlib import Path
 
-from curl_cffi import Curl, CurlHttpVersion, CurlInfo, CurlOpt
+from curl_cffi import AsyncSession, Curl, CurlHttpVersion, CurlInfo, CurlOpt, Session
+
+# After the packages, one of which has the name of this folder.
+sys.path.append(str(Path(__file__).parent.parent))
+from http_cases import Answer, Cases, ensure, tell
 
 DOWNLOAD = "download:"
+
+# The cases have handshake, transport parameters, settings and header fields of this browser.
+BROWSER = "chrome"
 
 # A window that holds any object that is downloaded: flow control never limits. libcurl's
 # own begins at 32 kB a stream.
@@ -80,19 +87,58 @@ def download(url, certificate, digest):
     return f"{body.size_bytes} bytes", times
 
 
+def answer(response):
+    ensure(response.http_version == CurlHttpVersion.V3, f"came over HTTP version {response.http_version}")
+    return Answer(response.status_code, response.headers, response.content)
+
+
+class Connection:
+    """A session, which has one connection to a server."""
+
+    def __init__(self, session, url):
+        self.session = session
+        self.url = url
+
+    def send(self, path, method="GET", fields=None, body=None):
+        return answer(self.session.request(method, self.url + path, headers=fields, data=body))
+
+
+class CurlCases(Cases):
+    """The cases, with the fingerprint of `BROWSER`."""
+
+    @property
+    def settings(self):
+        return {"impersonate": BROWSER, "http_version": "v3only", "verify": self.certificate}
+
+    @contextlib.contextmanager
+    def connect(self):
+        with Session(**self.settings) as session:
+            yield Connection(session, self.url)
+
+    def send_all(self, paths):
+        return asyncio.run(self._send_all(paths))
+
+    async def _send_all(self, paths):
+        # Requests wait for the first connection instead of opening others.
+        one = {"curl_options": {CurlOpt.PIPEWAIT: 1}, "curl_infos": [CurlInfo.NUM_CONNECTS]}
+        async with AsyncSession(**self.settings, **one, max_clients=len(paths)) as session:
+            responses = await asyncio.gather(*(session.get(self.url + path) for path in paths))
+        made = sum(response.infos[CurlInfo.NUM_CONNECTS] for response in responses)
+        ensure(made == 1, f"{made} connections")
+        return [answer(response) for response in responses]
+
+
 def main(url, certificate, objects, *names):
-    digests = json.loads(Path(objects).read_text())
+    cases = CurlCases(url, certificate, objects)
     for name in names:
-        path, times = name.removeprefix(DOWNLOAD), {}
-        try:
-            ok = True
-            detail, times = download(url + path, certificate, digests[path])
-        except Exception as error:
-            ok, detail = False, f"{type(error).__name__}: {error}"
-        print(json.dumps({"case": name, "ok": ok, "detail": detail, **times}), flush=True)
+        if name.startswith(DOWNLOAD):
+            path = name.removeprefix(DOWNLOAD)
+            tell(name, lambda: download(url + path, certificate, cases.objects[path]))
+        else:
+            tell(name, lambda: cases.run(name))
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 5:
-        sys.exit("usage: client.py URL CERTIFICATE OBJECTS download:PATH...")
+        sys.exit("usage: client.py URL CERTIFICATE OBJECTS CASE...")
     main(*sys.argv[1:])
