@@ -39,19 +39,22 @@ ECN, REBINDING, PROTOCOL = "ecn", "rebinding", "protocol"
 QUIC_ONLY = frozenset({"key-update", "migration", "early-data", ECN, REBINDING})
 TCP_ONLY = frozenset({"redirect", "certificate", "reuse", "alt-svc", PROTOCOL})
 
+# What builds and runs the clients in Java.
+JAVA = ("mvn", "javac", "java")
+
 # Time limit of all cases of a client, which usually take 10 seconds.
 TIMEOUT_S = 120
 
 
 @dataclass
 class Client:
-    """A client: the command that takes URL CERTIFICATE OBJECTS CASE…, a program of
+    """A client: the command that takes URL CERTIFICATE OBJECTS CASE…, programs of
     the system that it needs, the cases that README.md says it cannot run, whether it runs
     only if it is named, and what the access log calls its version of HTTP if that is over TCP."""
 
     name: str
     command: list
-    needs: str | None = None
+    needs: tuple = ()
     cannot: frozenset = frozenset()
     on_request: bool = False
     tcp: str | None = None
@@ -60,8 +63,9 @@ class Client:
     def not_run(self):
         return self.cannot | (QUIC_ONLY if self.tcp else TCP_ONLY)
 
-    def is_installed(self):
-        return self.needs is None or shutil.which(self.needs) is not None
+    def missing(self):
+        """Returns the programs that it needs and that are not installed."""
+        return [program for program in self.needs if shutil.which(program) is None]
 
 
 @dataclass
@@ -78,22 +82,23 @@ class Outcome:
 
 def all_clients(target):
     """Returns every client, built below `target`."""
-    python = str(target / "interop/venv-aioquic/bin/python")
+    python = lambda name: [str(target / f"interop/venv-{name}/bin/python"), str(HERE / name / "client.py")]
+    java = ["java", "-cp", f"{target}/interop/java/classes:{target}/interop/java/lib/*", "interop.Main"]
     curl = [sys.executable, str(HERE / "curl/client.py")]
     return [
         Client("quic-go", [str(target / "interop/quic-go")]),
-        Client("aioquic", [python, str(HERE / "aioquic/client.py")], cannot=frozenset({"head", "ecn"})),
+        Client("aioquic", python("aioquic"), cannot=frozenset({"head", "ecn"})),
         Client("quinn", [str(target / "debug/interop-quinn")]),
         Client(
             "ngtcp2",
             [sys.executable, str(HERE / "ngtcp2/client.py")],
-            needs="gtlsclient",
+            needs=("gtlsclient",),
             cannot=frozenset({"range", "conditional"}),
         ),
         Client(
             "chromium",
             [sys.executable, str(HERE / "chromium/client.py")],
-            needs="chromium",
+            needs=("chromium",),
             cannot=frozenset({"key-update", "migration", "resumption", "early-data"}),
         ),
         Client(
@@ -102,22 +107,41 @@ def all_clients(target):
             cannot=frozenset({"key-update", "migration", "resumption", "early-data", "ecn"}),
             on_request=True,
         ),
-        Client("curl-http1.1", [*curl, "curl", "http1.1"], needs="curl", tcp="HTTP/1.1"),
+        Client(
+            "curl_cffi",
+            python("curl_cffi"),
+            cannot=frozenset({"key-update", "migration", "resumption", "early-data"}),
+        ),
+        Client(
+            "niquests",
+            python("niquests"),
+            cannot=frozenset({"key-update", "migration", "resumption", "early-data", "ecn"}),
+        ),
+        Client("flupke", [*java, "flupke"], needs=JAVA, cannot=frozenset({"ecn"})),
+        Client("netty", [*java, "netty"], needs=JAVA, cannot=frozenset({"key-update", "migration", "ecn"})),
+        Client("curl-http1.1", [*curl, "curl", "http1.1"], needs=("curl",), tcp="HTTP/1.1"),
         # It closes no connection of HTTP/2 before its end.
-        Client("curl-http2", [*curl, "curl", "http2"], needs="curl", cannot=frozenset({"resumption"}), tcp="HTTP/2"),
+        Client("curl-http2", [*curl, "curl", "http2"], needs=("curl",), cannot=frozenset({"resumption"}), tcp="HTTP/2"),
+        Client(
+            "h2load",
+            [sys.executable, str(HERE / "h2load/client.py")],
+            needs=("h2load",),
+            cannot=frozenset({"resumption", "certificate"}),
+            tcp="HTTP/2",
+        ),
     ]
 
 
 def download_clients(target, profile):
     """Returns the clients that download over long paths, built below `target`. `profile` is
     that of our own client: debug or release."""
-    python = lambda name: str(target / f"interop/venv-{name}/bin/python")
+    python = lambda name: [str(target / f"interop/venv-{name}/bin/python"), str(HERE / name / "client.py")]
     edge_client = [sys.executable, str(HERE / "edge-client/client.py"), str(target / profile / "edge-client")]
     return [
         Client("edge-client", edge_client),
         Client("quic-go", [str(target / "interop/quic-go")]),
-        Client("aioquic", [python("aioquic"), str(HERE / "aioquic/client.py")]),
-        Client("curl_cffi", [python("curl_cffi"), str(HERE / "curl_cffi/client.py")]),
+        Client("aioquic", python("aioquic")),
+        Client("curl_cffi", python("curl_cffi")),
     ]
 
 

@@ -102,8 +102,8 @@ def try_all(clients, server, material, log):
     """Runs the clients, and prints the outcomes. Returns the rows for `table`."""
     rows = []
     for client in clients:
-        if not client.is_installed():
-            print(f"{client.name}: skipped ({client.needs} is not installed)", flush=True)
+        if missing := client.missing():
+            print(f"{client.name}: skipped ({', '.join(missing)} not installed)", flush=True)
             rows.append((client, None))
             continue
         if server.has_ended():
@@ -122,7 +122,7 @@ def failures(rows, require_all):
     """Yields the failures, one line each."""
     for client, outcomes in rows:
         if outcomes is None and require_all:
-            yield f"{client.name}: {client.needs} is missing, and REQUIRE_ALL is set"
+            yield f"{client.name}: {', '.join(client.missing())} missing, and REQUIRE_ALL is set"
         if outcomes == []:
             yield f"{client.name}: not tried, the server was gone"
         for outcome in outcomes or []:

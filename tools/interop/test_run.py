@@ -104,7 +104,7 @@ class Verdict(unittest.TestCase):
             (Client("some", [], cannot=cannot), [Outcome("small", False, ""), *all_but_one]),
             (Client("tcp", [], cannot=cannot, tcp="HTTP/2"), [Outcome("small", False, ""), *all_but_one]),
             (Client("silent", []), []),
-            (Client("absent", [], needs="it"), None),
+            (Client("absent", [], needs=("it",)), None),
         ]
         head, some, tcp, silent, absent = (line.split() for line in run.table(rows).splitlines())
         self.assertEqual(head, columns)
@@ -116,16 +116,17 @@ class Verdict(unittest.TestCase):
         self.assertEqual(absent, ["absent", *["skip"] * len(head)])
 
     def test_what_failed_is_named_and_a_skipped_client_only_if_all_are_required(self):
-        rows = [(client("", needs="it"), None), (client(""), [Outcome("small", False, "status 500")])]
+        rows = [(client("", needs=("it",)), None), (client(""), [Outcome("small", False, "status 500")])]
         failed = "stand-in: small: status 500"
         self.assertEqual(list(run.failures(rows, False)), [failed])
-        self.assertEqual(len(list(run.failures(rows, True))), 2)
+        missing = "stand-in: it missing, and REQUIRE_ALL is set"
+        self.assertEqual(list(run.failures(rows, True)), [missing, failed])
 
     def test_a_client_whose_program_is_missing_is_skipped(self):
         with contextlib.redirect_stdout(io.StringIO()) as said:
-            rows = run.try_all([client("", needs="no-such-program")], None, MATERIAL, None)
+            rows = run.try_all([client("", needs=("sh", "no-such-program"))], None, MATERIAL, None)
         self.assertIsNone(rows[0][1])
-        self.assertIn("skipped (no-such-program is not installed)", said.getvalue())
+        self.assertIn("skipped (no-such-program not installed)", said.getvalue())
 
     def test_clients_are_not_tried_when_the_server_is_gone(self):
         rows = run.try_all([client("")], SimpleNamespace(has_ended=lambda: True), MATERIAL, None)
