@@ -92,6 +92,9 @@ test-path-mtu: setup quiche ## Download over paths whose MTU is small, or change
 test-interop: setup quiche ## Run other clients over HTTP/3, HTTP/2 and HTTP/1.1 against edge-server; CLIENT='quinn aioquic' runs only these
 	@sh scripts/test-interop.sh $(LOCKED)
 
+h2spec: setup quiche ## Run h2spec, the conformance test of HTTP/2, against edge-server
+	@sh scripts/h2spec.sh $(LOCKED)
+
 test-metrics: setup quiche ## Check metrics and alert rules with promtool (unpacked from Debian's package); ARGS=--live runs the rules and the dashboard in Prometheus
 	@sh scripts/test-metrics.sh $(ARGS) $(LOCKED)
 
@@ -113,7 +116,7 @@ interop-page: setup quiche ## Try the speed-test page in headless Chromium and F
 interop-alt-svc: setup quiche ## Do headless Chromium and Firefox go from HTTP/2 to HTTP/3, and jump, over an emulated GEO path (2 minutes)? Pictures in results/; BROWSER=firefox runs one
 	@sh scripts/interop-alt-svc.sh $(LOCKED)
 
-check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop tokio-quiche-check steps-check ## Everything that CI runs
+check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop h2spec tokio-quiche-check steps-check ## Everything that CI runs
 
 same-packets: setup quiche ## Does the fork send the release's datagrams, except as docs/unchanged.md says? TIP=all tries every topic, COUNT=1500 random connections too; PATCHES=1 names the patches that change a SCENARIO
 	@sh scripts/same-packets.sh

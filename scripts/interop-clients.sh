@@ -33,6 +33,28 @@ build_quic_go() {
     go build -C tools/interop/quic-go -o "$(realpath "$work")/quic-go" .
 }
 
+build_h2spec() {
+    go build -C tools/interop/h2spec -o "$(realpath "$work")/h2spec" github.com/summerwind/h2spec/cmd/h2spec
+}
+
+has_java() {
+    command -v mvn >/dev/null && command -v javac >/dev/null
+}
+
+# With the versions in pom.xml. Maven checks what it fetches (-C).
+build_java_clients() {
+    pom=tools/interop/java/pom.xml
+    if ! cmp -s "$pom" "$work/java/pom.xml"; then
+        rm -rf "$work/java"
+        mvn --quiet --batch-mode -C --file "$pom" dependency:copy-dependencies \
+            -DincludeScope=runtime -DoutputDirectory="$(realpath "$work")/java/lib" ||
+            die "Maven cannot fetch what $pom names: see above"
+        cp "$pom" "$work/java/"
+    fi
+    rm -rf "$work/java/classes"
+    javac -Xlint:all,-serial,-try -Werror -d "$work/java/classes" -cp "$work/java/lib/*" tools/interop/java/src/interop/*.java
+}
+
 install_python_client() { # NAME: its folder
     requirements=tools/interop/$1/requirements.txt
     if ! cmp -s "$requirements" "$work/venv-$1/requirements.txt"; then

@@ -1,17 +1,21 @@
 #!/bin/sh
 # make test-interop: other projects' clients, over HTTP/3, HTTP/2 and HTTP/1.1, against the
 # debug build of edge-server, and quic-go's first download over the GEO path. Arguments go to cargo;
-# CLIENT='quinn aioquic' runs only these. Three clients are Debian packages: if they
-# cannot be installed they are skipped, unless REQUIRE_ALL=1.
+# CLIENT='quinn aioquic' runs only these. Some clients are Debian packages, or need Java from
+# them: if these cannot be installed they are skipped, unless REQUIRE_ALL=1.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/interop-clients.sh
 
 install_clients() {
     install_languages
-    if ! command -v chromium >/dev/null || ! command -v gtlsclient >/dev/null || ! command -v curl >/dev/null; then
-        (install_packages chromium ngtcp2-client curl) || echo "some clients will be missing" >&2
-    fi
+    packages=
+    for one in chromium:chromium gtlsclient:ngtcp2-client curl:curl h2load:nghttp2-client \
+        javac:default-jdk-headless mvn:maven; do
+        command -v "${one%%:*}" >/dev/null || packages="$packages ${one#*:}"
+    done
+    # shellcheck disable=SC2086
+    [ -z "$packages" ] || (install_packages $packages) || echo "some clients will be missing" >&2
 }
 
 build_clients() {
@@ -19,7 +23,12 @@ build_clients() {
     # build BoringSSL again.
     cargo test --workspace --no-run --quiet "$@"
     build_quic_go
-    install_python_client aioquic
+    for name in aioquic curl_cffi niquests; do
+        install_python_client "$name"
+    done
+    if has_java; then
+        build_java_clients
+    fi
 }
 
 echo "test-interop: installing clients" >&2

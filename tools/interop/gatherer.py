@@ -2,6 +2,7 @@
 gets it at once, whatever the scheduling of client and server."""
 
 import contextlib
+import select
 import socket
 import threading
 
@@ -67,11 +68,8 @@ def read(source):
 
 def gather(source):
     """Returns what arrives until a pause."""
-    source.settimeout(None)
-    data = part = source.recv(READ_BYTES)
-    source.settimeout(PAUSE_S)
-    with contextlib.suppress(TimeoutError):
-        while part:
-            part = source.recv(READ_BYTES)
-            data += part
+    data = part = read(source)
+    while part and select.select([source], [], [], PAUSE_S)[0]:
+        part = read(source)
+        data += part
     return data
