@@ -205,4 +205,4 @@ engine-cost: setup quiche ## Count the instructions that Careful Resume and ECN 
 patch-cost: setup ## Count the instructions of a SCENARIO of make same-packets before PATCH=40-performance/05 and with it (valgrind, minutes)
 	@sh scripts/patch-cost.sh
 
-.PHONY: $(shell sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' $(MAKEFILE_LIST))
+.PHONY: $(shell sed -n 's/^\([a-z][a-z0-9-]*\):.*/\1/p' $(MAKEFILE_LIST))

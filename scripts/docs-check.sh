@@ -39,7 +39,7 @@ for page in $(git ls-files -co --exclude-standard '*.md'); do
     for link in $(grep -o ']([^) ]*)' "$page" | sed 's/^](//; s/)$//' | grep -v '^[a-z]*:' | sort -u); do
         check_link "$page" "$link"
     done
-    for target in $(grep -o '`make [a-z][a-z-]*' "$page" | cut -d' ' -f2 | sort -u); do
+    for target in $(grep -o '`make [a-z][a-z0-9-]*' "$page" | cut -d' ' -f2 | sort -u); do
         grep -q "^$target:" Makefile || complain "$page mentions make $target, which is not in the Makefile"
     done
 done
