@@ -52,7 +52,8 @@ build_java_clients() {
         cp "$pom" "$work/java/"
     fi
     rm -rf "$work/java/classes"
-    javac -Xlint:all,-serial,-try -Werror -d "$work/java/classes" -cp "$work/java/lib/*" tools/interop/java/src/interop/*.java
+    javac -Xlint:all,-serial,-try -Werror -d "$work/java/classes" -cp "$work/java/lib/*" \
+        tools/interop/java/src/interop/*.java
 }
 
 install_python_client() { # NAME: its folder

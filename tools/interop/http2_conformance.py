@@ -1,8 +1,8 @@
 """h2spec, the conformance test of HTTP/2, against edge-server: `make h2spec`.
 
-h2spec sends frames that are wrong because of the ones before them, and expects the error that they
-are for. A server that has responded to the first frame by then may ignore the rest (RFC 9113, 5.1), so
-the frames of a test have to arrive together."""
+h2spec sends frames that are wrong because of the ones before them, and expects an error. A server that
+has sent its whole response by then resets the stream with NO_ERROR and ignores the rest (RFC 9113, 5.1
+and 8.1), so the frames of a test have to arrive together."""
 
 import argparse
 import re
