@@ -118,7 +118,12 @@ def all_clients(target):
             cannot=frozenset({"key-update", "migration", "resumption", "early-data", "ecn"}),
         ),
         Client("flupke", [*java, "flupke"], needs=JAVA, cannot=frozenset({"ecn"})),
-        Client("netty", [*java, "netty"], needs=JAVA, cannot=frozenset({"key-update", "migration", "ecn"})),
+        Client(
+            "netty",
+            [*java, "netty"],
+            needs=JAVA,
+            cannot=frozenset({"key-update", "migration", "early-data", "ecn"}),
+        ),
         Client("curl-http1.1", [*curl, "curl", "http1.1"], needs=("curl",), tcp="HTTP/1.1"),
         # It closes no connection of HTTP/2 before its end.
         Client("curl-http2", [*curl, "curl", "http2"], needs=("curl",), cannot=frozenset({"resumption"}), tcp="HTTP/2"),

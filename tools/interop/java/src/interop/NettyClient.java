@@ -5,8 +5,6 @@ import io.netty.buffer.ByteBuf;
 import io.netty.buffer.Unpooled;
 import io.netty.channel.Channel;
 import io.netty.channel.ChannelHandlerContext;
-import io.netty.channel.ChannelInboundHandlerAdapter;
-import io.netty.channel.ChannelInitializer;
 import io.netty.channel.EventLoopGroup;
 import io.netty.channel.MultiThreadIoEventLoopGroup;
 import io.netty.channel.nio.NioIoHandler;
@@ -24,7 +22,6 @@ import io.netty.handler.codec.quic.QuicException;
 import io.netty.handler.codec.quic.QuicSslContext;
 import io.netty.handler.codec.quic.QuicSslContextBuilder;
 import io.netty.handler.codec.quic.QuicStreamChannel;
-import io.netty.handler.codec.quic.SslEarlyDataReadyEvent;
 import io.netty.util.ReferenceCountUtil;
 import io.netty.util.concurrent.Future;
 import java.io.ByteArrayOutputStream;
@@ -53,11 +50,7 @@ final class NettyClient implements Client {
 
     @Override
     public Connection connect() throws Exception {
-        return connect(secrets());
-    }
-
-    private Connected connect(QuicSslContext secrets) throws Exception {
-        return new Connected(secrets, null);
+        return new Connected(secrets());
     }
 
     /** Returns settings of TLS with an empty cache of sessions. */
@@ -65,13 +58,12 @@ final class NettyClient implements Client {
         return QuicSslContextBuilder.forClient()
                 .trustManager(trust)
                 .applicationProtocols(Http3.supportedApplicationProtocols())
-                .earlyData(true)
                 .build();
     }
 
     @Override
     public Map<String, Case> ownCases() {
-        return Map.of("resumption", this::resumption, "early-data", this::earlyData);
+        return Map.of("resumption", this::resumption);
     }
 
     @Override
@@ -83,7 +75,7 @@ final class NettyClient implements Client {
         QuicSslContext secrets = secrets();
         for (int number = 0; number <= Cases.RESUMED_CONNECTIONS; number++) {
             int asked = trust.asked();
-            try (Connected connection = connect(secrets)) {
+            try (Connected connection = new Connected(secrets)) {
                 cases.whole(connection, Cases.SMALL);
             }
             boolean resumed = trust.asked() == asked;
@@ -92,40 +84,11 @@ final class NettyClient implements Client {
         return Cases.RESUMED_CONNECTIONS + " connections without a certificate";
     }
 
-    /** Early data that the server rejects is sent again, which quiche counts. */
-    private String earlyData(Cases cases) throws Exception {
-        QuicSslContext secrets = secrets();
-        try (Connected first = connect(secrets)) {
-            cases.whole(first, Cases.SMALL);
-        }
-        EarlyRequest request = new EarlyRequest();
-        try (Connected second = new Connected(secrets, request)) {
-            Failed.unless(request.answer != null, "the request was not sent early");
-            cases.check(Cases.SMALL, Cases.await(request.answer));
-            long again = second.quic.collectStats().get().streamRetransBytes();
-            Failed.unless(again == 0, again + " bytes were sent again");
-        }
-        return "accepted";
-    }
-
-    /** Sends a request in the first flight. */
-    private final class EarlyRequest extends ChannelInboundHandlerAdapter {
-        CompletableFuture<Answer> answer;
-
-        @Override
-        public void userEventTriggered(ChannelHandlerContext context, Object event) {
-            if (event instanceof SslEarlyDataReadyEvent) {
-                answer = send((QuicChannel) context.channel(), "GET", Cases.SMALL, Map.of(), null);
-            }
-            context.fireUserEventTriggered(event);
-        }
-    }
-
     private final class Connected implements Connection {
         private final Channel socket;
-        final QuicChannel quic;
+        private final QuicChannel quic;
 
-        Connected(QuicSslContext secrets, EarlyRequest early) throws Exception {
+        Connected(QuicSslContext secrets) throws Exception {
             var codec = Http3.newQuicClientCodecBuilder()
                     .sslEngineProvider(quic -> secrets.newEngine(quic.alloc(), url.getHost(), url.getPort()))
                     .maxIdleTimeout(IDLE_TIMEOUT_S, TimeUnit.SECONDS)
@@ -140,15 +103,7 @@ final class NettyClient implements Client {
                     .sync()
                     .channel();
             quic = QuicChannel.newBootstrap(socket)
-                    .handler(new ChannelInitializer<QuicChannel>() {
-                        @Override
-                        protected void initChannel(QuicChannel channel) {
-                            channel.pipeline().addLast(new Http3ClientConnectionHandler());
-                            if (early != null) {
-                                channel.pipeline().addLast(early);
-                            }
-                        }
-                    })
+                    .handler(new Http3ClientConnectionHandler())
                     .remoteAddress(new InetSocketAddress(url.getHost(), url.getPort()))
                     .connect()
                     .get();
