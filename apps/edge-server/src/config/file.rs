@@ -8,6 +8,7 @@ use anyhow::bail;
 use anyhow::Context;
 use serde::de::IgnoredAny;
 use serde::Deserialize;
+use serde::Deserializer;
 use toml::de::DeTable;
 use toml::Spanned;
 use toml::Value;
@@ -47,9 +48,11 @@ pub struct Host {
     /// Folder to serve; the default is `--root`.
     pub root: Option<PathBuf>,
 
-    /// Certificate chain and key; the defaults are `--cert` and `--key`.
-    pub cert: Option<PathBuf>,
-    pub key: Option<PathBuf>,
+    /// Certificate chains and their keys, one or several; the defaults are `--cert` and `--key`.
+    #[serde(default, deserialize_with = "one_or_several")]
+    pub cert: Vec<PathBuf>,
+    #[serde(default, deserialize_with = "one_or_several")]
+    pub key: Vec<PathBuf>,
 
     /// Congestion controller of connections to the host; the default is that of the listener.
     pub cc: Option<CongestionController>,
@@ -249,7 +252,7 @@ impl ConfigFile {
             bail!("{second}: more than one [[host]] has no names; give names to all but one");
         }
         for host in &file.hosts {
-            let pair = host.cert.is_some() == host.key.is_some();
+            let pair = host.cert.is_empty() == host.key.is_empty();
             anyhow::ensure!(pair, "{host}: cert and key go together; set both or neither");
         }
         Ok(file)
@@ -266,6 +269,20 @@ impl ConfigFile {
         let named = self.hosts.iter().filter(|host| !host.names.is_empty());
         named.map(move |host| host.clone().or(&default_host))
     }
+}
+
+/// Reads a path, or a list of them.
+fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a path, or a list of paths")]
+    enum OneOrSeveral {
+        One(PathBuf),
+        Several(Vec<PathBuf>),
+    }
+    Ok(match OneOrSeveral::deserialize(deserializer)? {
+        OneOrSeveral::One(path) => vec![path],
+        OneOrSeveral::Several(paths) => paths,
+    })
 }
 
 impl Host {
@@ -289,9 +306,10 @@ impl Host {
 
     /// Returns the host with missing values taken from `other`.
     fn or(self, other: &Self) -> Self {
-        let certified = self.cert.is_some();
-        let pair =
-            if certified { (self.cert, self.key) } else { (other.cert.clone(), other.key.clone()) };
+        let pair = match self.cert.is_empty() {
+            true => (other.cert.clone(), other.key.clone()),
+            false => (self.cert, self.key),
+        };
         Self {
             names: self.names,
             root: self.root.or_else(|| other.root.clone()),

@@ -1,7 +1,10 @@
 //! Certificates, selected by server name (SNI); without one configured, a self-signed one.
 
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::SystemTime;
@@ -13,6 +16,8 @@ use anyhow::Context;
 use boring::asn1::Asn1Time;
 use boring::asn1::Asn1TimeRef;
 use boring::error::ErrorStack;
+use boring::nid::Nid;
+use boring::pkey::Id;
 use boring::pkey::PKey;
 use boring::pkey::Private;
 use boring::ssl::SslContextBuilder;
@@ -26,7 +31,9 @@ use path_store::key_file;
 use quiche::clock;
 
 use crate::config::host_map::HostMap;
+use crate::config::tls::TlsOptions;
 use crate::config::Config;
+use crate::quic::client_authorities::ClientAuthorities;
 
 /// Names in the self-signed certificate.
 const SELF_SIGNED_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
@@ -35,7 +42,20 @@ const SELF_SIGNED_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 pub struct CertifiedKey {
     chain: Vec<X509>,
     key: PKey<Private>,
+
+    /// What the key can sign with.
+    schemes: &'static [u16],
 }
+
+/// Certified keys of a host, by preference; at least one.
+struct HostKeys(Vec<CertifiedKey>);
+
+/// Signature schemes of TLS by kind of key (RFC 8446, 4.2.3; those of TLS 1.2 included).
+const RSA_SCHEMES: &[u16] = &[0x0804, 0x0805, 0x0806, 0x0401, 0x0501, 0x0601];
+const P256_SCHEMES: &[u16] = &[0x0403];
+const P384_SCHEMES: &[u16] = &[0x0503];
+const P521_SCHEMES: &[u16] = &[0x0603];
+const ED25519_SCHEMES: &[u16] = &[0x0807];
 
 /// Word in the PEM form of encrypted private keys (RFC 7468, 11; RFC 1421, 4.6.1.1).
 const ENCRYPTED: &[u8] = b"ENCRYPTED";
@@ -70,10 +90,12 @@ pub struct Certificates {
     /// In the order of the configuration, the default one first.
     pub list: Vec<CertificateInfo>,
 
-    named: HostMap<Arc<CertifiedKey>>,
+    named: HostMap<Arc<HostKeys>>,
 
     /// For names without a certificate of their own, and clients without SNI.
-    default: Arc<CertifiedKey>,
+    default: Arc<HostKeys>,
+
+    client_authorities: Option<ClientAuthorities>,
 }
 
 impl Certificates {
@@ -83,46 +105,42 @@ impl Certificates {
     ///
     /// One line that names the unusable file.
     pub fn read(config: &Config) -> anyhow::Result<Self> {
-        let default = match config.certificate() {
-            Some((cert, key)) if config.flags.cert.is_some() => {
-                let located = |option: &str, e| config.option_error(option, &e);
-                CertifiedKey::read(cert, key, ["--cert", "--key"], located)?
-            }
-            Some((cert, key)) => {
-                let located = |_: &str, e| config.host_error(&config.file.default_host(), &e);
-                CertifiedKey::read(cert, key, ["cert =", "key ="], located)?
-            }
-            None => CertifiedKey::self_signed()?,
-        };
-        let mut default_info = default.info(vec![ANY_HOST.to_owned()]);
-        let mut list = Vec::new();
+        let default = read_default(config)?;
+        let has_default = config.has_default_certificate();
+        let mut list = default.infos(&[ANY_HOST.to_owned()]);
         let mut named = HostMap::default();
         for host in config.file.named() {
-            let Some((cert, key)) = host.cert.as_deref().zip(host.key.as_deref()) else {
-                if config.certificate().is_some() {
-                    default_info.uncovered.extend(default.uncovered(&host.names));
-                }
+            if host.cert.is_empty() {
+                let uncovered =
+                    if has_default { default.uncovered(&host.names) } else { Vec::new() };
+                list[0].uncovered.extend(uncovered);
                 continue;
-            };
+            }
             let located = |_: &str, e| config.host_error(&host, &e);
-            let certified_key = CertifiedKey::read(cert, key, ["cert =", "key ="], located)?;
-            let certified_key = Arc::new(certified_key);
-            list.push(certified_key.info(host.names.clone()));
+            let keys = HostKeys::read(&host.cert, &host.key, ["cert =", "key ="], located)?;
+            let keys = Arc::new(keys);
+            list.extend(keys.infos(&host.names));
             for name in &host.names {
-                named.insert(name, Arc::clone(&certified_key))?;
+                named.insert(name, Arc::clone(&keys))?;
             }
         }
-        list.insert(0, default_info);
-        Ok(Self { list, named, default: Arc::new(default) })
+        let client_authorities = config.flags.tls.client_ca.as_deref().map(ClientAuthorities::read);
+        let client_authorities = client_authorities.transpose();
+        let client_authorities =
+            client_authorities.map_err(|e| config.option_error("client-ca", &e))?;
+        Ok(Self { list, named, default: Arc::new(default), client_authorities })
     }
 
-    /// Returns when the certificate of each host expires.
+    /// Returns when the first certificate of each host expires.
     pub fn expiries(&self) -> Vec<(String, SystemTime)> {
-        let of = |info: &CertificateInfo| {
-            let expiry = info.expiry;
-            info.hosts.clone().into_iter().map(move |host| (host, expiry))
-        };
-        self.list.iter().flat_map(of).collect()
+        let mut first = BTreeMap::new();
+        for info in &self.list {
+            for host in &info.hosts {
+                let expiry = first.entry(host.clone()).or_insert(info.expiry);
+                *expiry = info.expiry.min(*expiry);
+            }
+        }
+        first.into_iter().collect()
     }
 
     /// Warns of certificates that expire, and of those that clients reject for their names.
@@ -151,27 +169,96 @@ impl Certificates {
         }
     }
 
-    /// Returns whether names matter.
-    pub fn is_by_name(&self) -> bool {
-        !self.named.is_empty()
+    /// Returns whether the certificate depends on the client.
+    pub fn is_by_client(&self) -> bool {
+        !self.named.is_empty() || self.default.only().is_none()
     }
 
-    /// Configures TLS with the only certificate, if there is one only.
+    /// Configures TLS with the only certificate, if there is one only, and with what clients' have to
+    /// be.
     ///
     /// # Errors
     ///
-    /// BoringSSL rejects it.
+    /// BoringSSL rejects a certificate.
     pub fn configure(&self, tls: &mut SslContextBuilder) -> anyhow::Result<()> {
-        if self.is_by_name() {
-            return Ok(());
+        if let Some(authorities) = &self.client_authorities {
+            authorities.configure(tls).context("cannot use --client-ca")?;
         }
-        self.default.configure_context(tls).context("cannot use the certificate")
+        match self.default.only() {
+            Some(only) if !self.is_by_client() => {
+                only.configure_context(tls).context("cannot use the certificate")
+            }
+            _ => Ok(()),
+        }
     }
 
-    /// Returns the certificate for a server name, if there are several.
-    pub fn find(&self, server_name: Option<&str>) -> Option<&CertifiedKey> {
+    /// Returns the certificate for a client that has this server name and these signature schemes, if
+    /// it depends on them.
+    pub fn find(&self, server_name: Option<&str>, schemes: &[u16]) -> Option<&CertifiedKey> {
         let named = server_name.and_then(|name| self.named.find(name));
-        self.is_by_name().then(|| &**named.unwrap_or(&self.default))
+        self.is_by_client().then(|| named.unwrap_or(&self.default).choose(schemes))
+    }
+}
+
+/// Returns the certificates for names without their own, or a self-signed one.
+fn read_default(config: &Config) -> anyhow::Result<HostKeys> {
+    let TlsOptions { cert, key, .. } = &config.flags.tls;
+    if !cert.is_empty() {
+        let located = |option: &str, e| config.option_error(option, &e);
+        return Ok(HostKeys::read(cert, key, ["--cert", "--key"], located)?);
+    }
+    let host = config.file.default_host();
+    if host.cert.is_empty() {
+        return Ok(HostKeys(vec![CertifiedKey::self_signed()?]));
+    }
+    let located = |_: &str, e| config.host_error(&host, &e);
+    Ok(HostKeys::read(&host.cert, &host.key, ["cert =", "key ="], located)?)
+}
+
+impl HostKeys {
+    /// Reads pairs of files, as [`CertifiedKey::read()`] does.
+    fn read<E>(
+        certs: &[PathBuf],
+        keys: &[PathBuf],
+        names: [&str; 2],
+        located: impl Fn(&str, anyhow::Error) -> E,
+    ) -> Result<Self, E> {
+        if certs.len() != keys.len() {
+            let [cert, key] = names;
+            let (certs, keys) = (certs.len(), keys.len());
+            let error = anyhow!(
+                "{cert} names {certs} files and {key} {keys}; name a key for each certificate, in the \
+                 same order"
+            );
+            return Err(located("key", error));
+        }
+        let pairs = certs.iter().zip(keys);
+        let read = pairs.map(|(cert, key)| CertifiedKey::read(cert, key, names, &located));
+        read.collect::<Result<_, E>>().map(Self)
+    }
+
+    /// Returns the first that a client with these signature schemes can verify, or the first.
+    fn choose(&self, schemes: &[u16]) -> &CertifiedKey {
+        let suits = |key: &&CertifiedKey| key.schemes.iter().any(|own| schemes.contains(own));
+        self.0.iter().find(suits).unwrap_or(&self.0[0])
+    }
+
+    fn only(&self) -> Option<&CertifiedKey> {
+        if let [only] = &self.0[..] {
+            Some(only)
+        } else {
+            None
+        }
+    }
+
+    fn infos(&self, hosts: &[String]) -> Vec<CertificateInfo> {
+        self.0.iter().map(|key| key.info(hosts.to_vec())).collect()
+    }
+
+    /// Returns those of these names that a certificate is not for.
+    fn uncovered(&self, names: &[String]) -> Vec<String> {
+        let uncovered = self.0.iter().flat_map(|key| key.uncovered(names));
+        uncovered.collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 
@@ -231,7 +318,7 @@ impl CertifiedKey {
         }
         let mode = key_file::check_mode(key);
         mode.map_err(|why| located("key", anyhow!("{key_name} {}: {why}", key.display())))?;
-        Ok(Self { chain, key: private })
+        Ok(Self { chain, schemes: schemes_of(&private), key: private })
     }
 
     /// Makes a self-signed certificate for this machine.
@@ -242,7 +329,7 @@ impl CertifiedKey {
         let cert = X509::from_der(made.cert.der()).context("cannot create a certificate")?;
         let key = PKey::private_key_from_der(&made.signing_key.serialize_der())
             .context("cannot create a certificate")?;
-        Ok(Self { chain: vec![cert], key })
+        Ok(Self { chain: vec![cert], schemes: schemes_of(&key), key })
     }
 
     /// Describes the certificate, which `hosts` use.
@@ -293,6 +380,22 @@ impl CertifiedKey {
         chain.next().map_or(Ok(()), |leaf| ssl.set_certificate(leaf))?;
         chain.try_for_each(|issuer| ssl.add_chain_cert(issuer))?;
         ssl.set_private_key(&self.key)
+    }
+}
+
+/// Returns the schemes that a key can sign with; none if it is of another kind.
+fn schemes_of(key: &PKey<Private>) -> &'static [u16] {
+    let curve = || key.ec_key().ok()?.group().curve_name();
+    match key.id() {
+        Id::RSA => RSA_SCHEMES,
+        Id::ED25519 => ED25519_SCHEMES,
+        Id::EC => match curve() {
+            Some(Nid::X9_62_PRIME256V1) => P256_SCHEMES,
+            Some(Nid::SECP384R1) => P384_SCHEMES,
+            Some(Nid::SECP521R1) => P521_SCHEMES,
+            _ => &[],
+        },
+        _ => &[],
     }
 }
 

@@ -4,7 +4,6 @@ use anyhow::Context;
 use boring::ssl::select_next_proto;
 use boring::ssl::AlpnError;
 use boring::ssl::SslContext;
-use boring::ssl::SslVersion;
 
 use crate::config::limits::Limits;
 use crate::config::Cli;
@@ -41,9 +40,9 @@ impl TcpConfig {
         certificates: &Certificates,
         secrets: &SharedSecrets,
     ) -> anyhow::Result<Self> {
-        let mut tls = client_hello::tls(certificates, &HostControllers::default())?;
+        let mut tls = client_hello::tls(&cli.tls, certificates, &HostControllers::default())?;
         session_ticket::configure(&mut tls, secrets.clone());
-        tls.set_min_proto_version(Some(SslVersion::TLS1_2)).context("cannot set up TLS")?;
+        tls.set_min_proto_version(Some(cli.tls.tls_min.into())).context("cannot set up TLS")?;
         tls.set_cipher_list(TLS12_CIPHERS).context("cannot set up TLS")?;
         tls.set_alpn_select_callback(|_, offered| {
             select_next_proto(PROTOCOLS, offered).ok_or(AlpnError::ALERT_FATAL)
