@@ -96,8 +96,10 @@ impl ServerProcess {
         Self { process, downloads: Vec::new(), is_paused: false, is_draining: false }
     }
 
+    /// Returns whether the server serves again if those after it die: one that has clients over TCP
+    /// alone has ended its event loops.
     fn can_serve(&self) -> bool {
-        !self.is_paused && !self.is_draining
+        !self.is_paused && !self.is_draining && self.downloads.iter().any(Download::is_quic)
     }
 }
 
@@ -125,6 +127,10 @@ impl Download {
         let mut download = Self { client, received: 0 };
         download.go_on();
         download
+    }
+
+    fn is_quic(&self) -> bool {
+        matches!(self.client, DownloadClient::Quic { .. })
     }
 
     fn go_on(&mut self) {
