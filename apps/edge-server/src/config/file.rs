@@ -274,7 +274,7 @@ impl ConfigFile {
 /// Reads a path, or a list of them.
 fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a path, or a list of paths")]
+    #[serde(untagged, expecting = "write a path, or a list of paths")]
     enum OneOrSeveral {
         One(PathBuf),
         Several(Vec<PathBuf>),
